@@ -1,0 +1,276 @@
+//! Computing, updating and inverting the parity of one stripe.
+//!
+//! A stripe has `k` data shards, numbered `0..k`, and `m` parity shards, numbered `k..k + m`;
+//! parity *row* `r` is shard `k + r`. All shards of a stripe have one length, any length.
+//!
+//! With `m == 1` the parity is the XOR of the data: every coefficient is 1 (with `k == 1`, a
+//! copy). With `m >= 2` it is the systematic Reed-Solomon code over GF(2^8) whose shard `x` is
+//! the value at `x` of the polynomial through the data at `0..k`; the bytes equal those of
+//! `reed_solomon_erasure::galois_8`. Note that row 0 of a code with `k, m >= 2` need *not* be the
+//! XOR.
+//!
+//! Invariants: a byte of parity depends on the bytes at the same offset only, so any range of a
+//! stripe can be coded by itself, and parity is linear: see [`Code::update`]. Any `k` shards
+//! determine the rest. Shapes are checked before the first output byte is written.
+//!
+//! Left out: noticing that a shard is wrong. A wrong source gives wrong output silently.
+//! Source for the code: J. S. Plank, *A Tutorial on Reed-Solomon Coding for Fault-Tolerance in
+//! RAID-like Systems* (with its 2003 correction).
+
+use std::sync::Arc;
+
+use crate::error::Error;
+use crate::kernel::Kernel;
+use crate::matrix::weights;
+
+/// Shards of the largest stripe: the number of elements of the field.
+pub const MAX_SHARDS: usize = 256;
+
+/// Bytes coded per round over all sources, so that an output block stays in the L1 cache while
+/// the sources are added to it, and the source blocks in L2 while the next row is computed.
+const BLOCK: usize = 8 * 1024;
+
+/// A code of `k` data and `m` parity shards. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Code {
+    data: usize,
+    parity: usize,
+    /// Row after row, `data` coefficients each.
+    coefficients: Arc<[u8]>,
+    kernel: Kernel,
+}
+
+impl Code {
+    /// The code of `data` data and `parity` parity shards, on the fastest kernel.
+    ///
+    /// # Errors
+    /// [`Error::TooFewData`] and [`Error::TooFewParities`] if a count is 0,
+    /// [`Error::TooManyShards`] if together they exceed [`MAX_SHARDS`].
+    pub fn new(data: usize, parity: usize) -> Result<Code, Error> {
+        Code::with_kernel(data, parity, Kernel::best())
+    }
+
+    /// As [`Code::new`], on the kernel given. The kernel does not change any result.
+    ///
+    /// # Errors
+    /// As [`Code::new`].
+    pub fn with_kernel(data: usize, parity: usize, kernel: Kernel) -> Result<Code, Error> {
+        if data == 0 {
+            return Err(Error::TooFewData { expected: 1, got: data });
+        }
+        if parity == 0 {
+            return Err(Error::TooFewParities { expected: 1, got: parity });
+        }
+        let shards = data.saturating_add(parity);
+        if shards > MAX_SHARDS {
+            return Err(Error::TooManyShards { expected: MAX_SHARDS, got: shards });
+        }
+        let code = Code { data, parity, coefficients: Arc::from([]), kernel };
+        let points: Vec<usize> = (0..data).collect();
+        let coefficients = (data..shards).flat_map(|shard| code.weights(&points, shard)).collect();
+        Ok(Code { coefficients, ..code })
+    }
+
+    /// Data shards, `k`.
+    pub fn data(&self) -> usize {
+        self.data
+    }
+
+    /// Parity shards, `m`: the most losses a stripe survives.
+    pub fn parity(&self) -> usize {
+        self.parity
+    }
+
+    /// The `k` coefficients of parity row `row`: `parity[row] = sum of c[i] * data[i]`. None of
+    /// them is 0.
+    ///
+    /// # Panics
+    /// If `row >= m`.
+    pub fn coefficients(&self, row: usize) -> &[u8] {
+        assert!(row < self.parity, "parity row {row} of {}", self.parity);
+        &self.coefficients[row * self.data..][..self.data]
+    }
+
+    /// Overwrites `parity` with row `row` of the parity of the `k` data shards `sources`.
+    ///
+    /// # Errors
+    /// [`Error::Index`] for a row past the last, [`Error::Shards`] unless there are `k` sources,
+    /// [`Error::Length`] unless each is as long as `parity`.
+    pub fn encode_row(
+        &self,
+        row: usize,
+        sources: &[&[u8]],
+        parity: &mut [u8],
+    ) -> Result<(), Error> {
+        in_range(row, self.parity)?;
+        shapes(sources, self.data, parity.len())?;
+        combine(self.kernel, self.coefficients(row), sources, parity);
+        Ok(())
+    }
+
+    /// Overwrites all `m` parity shards with the parity of the `k` data shards `sources`, reading
+    /// the sources from memory once.
+    ///
+    /// # Errors
+    /// [`Error::Shards`] unless there are `k` sources and `m` parities, [`Error::Length`] unless
+    /// each is as long as the first parity.
+    pub fn encode(&self, sources: &[&[u8]], parity: &mut [&mut [u8]]) -> Result<(), Error> {
+        count(parity.len(), self.parity)?;
+        let len = parity[0].len();
+        shapes(sources, self.data, len)?;
+        parity.iter().try_for_each(|shard| same_length(shard.len(), len))?;
+        if let [parity] = parity {
+            combine(self.kernel, self.coefficients(0), sources, parity);
+            return Ok(());
+        }
+        for at in (0..len).step_by(BLOCK) {
+            for (row, parity) in parity.iter_mut().enumerate() {
+                let block = &mut parity[at..len.min(at + BLOCK)];
+                combine_at(self.kernel, self.coefficients(row), sources, at, block);
+            }
+        }
+        Ok(())
+    }
+
+    /// Brings a range of parity row `row` up to date after a change of the same range of data
+    /// shard `column`, whose old bytes XOR new bytes are `delta`: `parity ^= c * delta`.
+    /// Deltas may be applied in any order; applying one twice takes it back.
+    ///
+    /// # Errors
+    /// [`Error::Index`] for a row or column past the last, [`Error::Length`] unless `delta` is as
+    /// long as `parity`.
+    pub fn update(
+        &self,
+        row: usize,
+        column: usize,
+        delta: &[u8],
+        parity: &mut [u8],
+    ) -> Result<(), Error> {
+        in_range(row, self.parity)?;
+        in_range(column, self.data)?;
+        same_length(delta.len(), parity.len())?;
+        self.kernel.mul_add(parity, delta, self.coefficients(row)[column]);
+        Ok(())
+    }
+
+    /// How to get shard `want` from the shards not flagged in `lost` (one flag per shard, `k + m`
+    /// in all). A shard that is not lost is simply read. Otherwise the plan reads `k` shards,
+    /// data before parity, lowest numbers first. Takes about `k` squared field products.
+    ///
+    /// # Errors
+    /// [`Error::Shards`] unless there are `k + m` flags, [`Error::Index`] for a `want` past the
+    /// last shard, [`Error::TooManyLost`] if more than `m` shards are lost, whichever is wanted.
+    pub fn plan(&self, lost: &[bool], want: usize) -> Result<Plan, Error> {
+        let shards = self.data + self.parity;
+        count(lost.len(), shards)?;
+        in_range(want, shards)?;
+        let gone = lost.iter().filter(|&&lost| lost).count();
+        if gone > self.parity {
+            return Err(Error::TooManyLost { lost: gone, parity: self.parity });
+        }
+        let (sources, coefficients) = if lost[want] {
+            let left: Vec<usize> =
+                (0..shards).filter(|&shard| !lost[shard]).take(self.data).collect();
+            let coefficients = self.weights(&left, want);
+            (left, coefficients)
+        } else {
+            (vec![want], vec![1])
+        };
+        Ok(Plan { sources, coefficients, kernel: self.kernel })
+    }
+
+    /// What to multiply the `k` shards `from` by to get shard `at`, not one of them. All non-zero.
+    fn weights(&self, from: &[usize], at: usize) -> Vec<u8> {
+        if self.parity == 1 {
+            return vec![1; from.len()];
+        }
+        // A stripe has at most 256 shards: their numbers are field elements.
+        let points: Vec<u8> = from.iter().map(|&shard| shard as u8).collect();
+        weights(&points, at as u8)
+    }
+}
+
+/// Which surviving shards to read, and what to multiply them by, to get one shard of a stripe.
+/// Made by [`Code::plan`]; good for every stripe and every range with the same losses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    sources: Vec<usize>,
+    coefficients: Vec<u8>,
+    kernel: Kernel,
+}
+
+impl Plan {
+    /// Numbers of the shards to read, ascending, none of them lost, none of them superfluous.
+    pub fn sources(&self) -> &[usize] {
+        &self.sources
+    }
+
+    /// The coefficient of each source, in the order of [`Plan::sources`]; none is 0.
+    pub fn coefficients(&self) -> &[u8] {
+        &self.coefficients
+    }
+
+    /// Overwrites `out` with the wanted shard (or the same range of it), given the shards listed
+    /// by [`Plan::sources`] in that order.
+    ///
+    /// # Errors
+    /// [`Error::Shards`] unless there are as many sources as listed, [`Error::Length`] unless each
+    /// is as long as `out`.
+    pub fn apply(&self, sources: &[&[u8]], out: &mut [u8]) -> Result<(), Error> {
+        shapes(sources, self.sources.len(), out.len())?;
+        combine(self.kernel, &self.coefficients, sources, out);
+        Ok(())
+    }
+
+    /// Adds the share of one source to `out`, for sources that arrive one by one. Starting from
+    /// zeros and adding position `0..sources().len()`, each once and in any order, gives what
+    /// [`Plan::apply`] gives.
+    ///
+    /// # Errors
+    /// [`Error::Index`] for a position past the last, [`Error::Length`] unless `source` is as long
+    /// as `out`.
+    pub fn add(&self, position: usize, source: &[u8], out: &mut [u8]) -> Result<(), Error> {
+        in_range(position, self.sources.len())?;
+        same_length(source.len(), out.len())?;
+        self.kernel.mul_add(out, source, self.coefficients[position]);
+        Ok(())
+    }
+}
+
+/// `out = sum of coefficients[i] * sources[i]`. Shapes have been checked.
+fn combine(kernel: Kernel, coefficients: &[u8], sources: &[&[u8]], out: &mut [u8]) {
+    if coefficients.iter().all(|&c| c == 1) {
+        return kernel.xor_of(out, sources);
+    }
+    for (i, block) in out.chunks_mut(BLOCK).enumerate() {
+        combine_at(kernel, coefficients, sources, i * BLOCK, block);
+    }
+}
+
+/// The same for the bytes from offset `at` on, as many as `block` holds.
+fn combine_at(kernel: Kernel, coefficients: &[u8], sources: &[&[u8]], at: usize, block: &mut [u8]) {
+    for (i, (&factor, source)) in coefficients.iter().zip(sources).enumerate() {
+        let source = &source[at..at + block.len()];
+        match i {
+            0 => kernel.mul_into(block, source, factor),
+            _ => kernel.mul_add(block, source, factor),
+        }
+    }
+}
+
+fn shapes(sources: &[&[u8]], expected: usize, len: usize) -> Result<(), Error> {
+    count(sources.len(), expected)?;
+    sources.iter().try_for_each(|source| same_length(source.len(), len))
+}
+
+fn count(got: usize, expected: usize) -> Result<(), Error> {
+    if got == expected { Ok(()) } else { Err(Error::Shards { expected, got }) }
+}
+
+fn same_length(got: usize, expected: usize) -> Result<(), Error> {
+    if got == expected { Ok(()) } else { Err(Error::Length { expected, got }) }
+}
+
+fn in_range(got: usize, expected: usize) -> Result<(), Error> {
+    if got < expected { Ok(()) } else { Err(Error::Index { expected, got }) }
+}

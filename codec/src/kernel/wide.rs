@@ -1,0 +1,117 @@
+//! The portable fast kernel.
+//!
+//! XOR works on lanes of 64 bytes held in a fixed-size array, a shape the compiler turns into
+//! vector code of whatever width the target has; the bytes after the last whole lane are done
+//! singly. [`xor_of`] reads all sources lane by lane and so writes `dst` once; two, three and
+//! four sources get a loop with the count known at compile time.
+//!
+//! Field products go through `reed-solomon-erasure`, whose vector path wants at least one byte:
+//! the empty slice is answered here. So are the factors 0 and 1, which need no products. On
+//! x86-64 that path is built for AVX2 machines and does not look before it leaps: this file does,
+//! and falls back to the naive products.
+//!
+//! Invariant: lengths are equal (checked by the caller). Left out: explicit vector
+//! instructions, and thereby a choice of vector width at run time for XOR.
+
+use reed_solomon_erasure::galois_8::{mul_slice, mul_slice_xor};
+
+use super::naive;
+
+/// Bytes combined per step: a cache line on the machines of today.
+const LANE: usize = 64;
+
+type Lane = [u8; LANE];
+
+pub(super) fn xor_into(dst: &mut [u8], src: &[u8]) {
+    let (lanes, tail) = dst.as_chunks_mut::<LANE>();
+    let (src_lanes, src_tail) = src.as_chunks::<LANE>();
+    for (lane, src) in lanes.iter_mut().zip(src_lanes) {
+        add(lane, src);
+    }
+    for (d, s) in tail.iter_mut().zip(src_tail) {
+        *d ^= s;
+    }
+}
+
+pub(super) fn xor_of(dst: &mut [u8], sources: &[&[u8]]) {
+    match *sources {
+        [] => dst.fill(0),
+        [a] => dst.copy_from_slice(a),
+        [a, b] => fused(dst, [a, b]),
+        [a, b, c] => fused(dst, [a, b, c]),
+        [a, b, c, d] => fused(dst, [a, b, c, d]),
+        _ => many(dst, sources),
+    }
+}
+
+pub(super) fn mul_into(dst: &mut [u8], src: &[u8], factor: u8) {
+    match factor {
+        _ if dst.is_empty() => {}
+        0 => dst.fill(0),
+        1 => dst.copy_from_slice(src),
+        _ if !products_run_here() => naive::mul_into(dst, src, factor),
+        _ => mul_slice(factor, src, dst),
+    }
+}
+
+pub(super) fn mul_add(dst: &mut [u8], src: &[u8], factor: u8) {
+    match factor {
+        _ if dst.is_empty() => {}
+        0 => {}
+        1 => xor_into(dst, src),
+        _ if !products_run_here() => naive::mul_add(dst, src, factor),
+        _ => mul_slice_xor(factor, src, dst),
+    }
+}
+
+/// Whether this CPU has what the products of `reed-solomon-erasure` are compiled to use. The
+/// answer is remembered by the standard library: asking costs a load.
+fn products_run_here() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    let yes = std::arch::is_x86_feature_detected!("avx2")
+        && std::arch::is_x86_feature_detected!("bmi2")
+        && std::arch::is_x86_feature_detected!("fma");
+    #[cfg(not(target_arch = "x86_64"))]
+    let yes = true;
+    yes
+}
+
+/// `lane ^= src`.
+#[inline(always)]
+fn add(lane: &mut Lane, src: &Lane) {
+    for (d, s) in lane.iter_mut().zip(src) {
+        *d ^= s;
+    }
+}
+
+/// XOR of `N >= 1` sources, the count known to the compiler.
+fn fused<const N: usize>(dst: &mut [u8], sources: [&[u8]; N]) {
+    let (lanes, tail) = dst.as_chunks_mut::<LANE>();
+    let split = sources.map(|src| src.as_chunks::<LANE>());
+    for (i, lane) in lanes.iter_mut().enumerate() {
+        let mut sum = split[0].0[i];
+        for src in &split[1..] {
+            add(&mut sum, &src.0[i]);
+        }
+        *lane = sum;
+    }
+    for (i, d) in tail.iter_mut().enumerate() {
+        *d = split.iter().fold(0, |sum, src| sum ^ src.1[i]);
+    }
+}
+
+/// XOR of any number of sources.
+fn many(dst: &mut [u8], sources: &[&[u8]]) {
+    let (lanes, tail) = dst.as_chunks_mut::<LANE>();
+    let done = lanes.len() * LANE;
+    for (i, lane) in lanes.iter_mut().enumerate() {
+        let mut sum = [0; LANE];
+        for src in sources {
+            add(&mut sum, &src.as_chunks::<LANE>().0[i]);
+        }
+        *lane = sum;
+    }
+    for (i, d) in tail.iter_mut().enumerate() {
+        *d = sources.iter().fold(0, |sum, src| sum ^ src[done + i]);
+    }
+}

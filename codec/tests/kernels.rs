@@ -1,0 +1,114 @@
+//! Every kernel against the definition of its operation: every length from 0 to four lanes, every
+//! misalignment of destination and source within a lane, bytes around the destination untouched.
+//!
+//! Left out: lengths of several blocks (`laws.rs`).
+
+mod common;
+
+use common::{combination, noise, product, xor};
+use raidshmem_codec::kernel::Kernel;
+use rayon::prelude::*;
+
+const LANE: usize = 64;
+const MOST: usize = 4 * LANE;
+const SOURCES: usize = 6;
+const GUARD: u8 = 0xa5;
+
+/// Room for any length at any misalignment, and a guard byte after it.
+#[repr(align(64))]
+#[derive(Clone)]
+struct Room([u8; MOST + 2 * LANE]);
+
+impl Room {
+    /// `bytes` at offset `shift` from a 64-byte boundary.
+    fn with(bytes: &[u8], shift: usize) -> Room {
+        let mut room = Room([GUARD; MOST + 2 * LANE]);
+        room.0[shift..shift + bytes.len()].copy_from_slice(bytes);
+        room
+    }
+}
+
+/// One destination, and its bytes before the call.
+struct Target<'a> {
+    shift: usize,
+    before: &'a [u8],
+}
+
+impl Target<'_> {
+    /// Runs `operation` on a fresh destination and checks all bytes of the room.
+    fn check(&self, expected: &[u8], operation: impl FnOnce(&mut [u8])) {
+        let mut room = Room::with(self.before, self.shift);
+        operation(&mut room.0[self.shift..self.shift + self.before.len()]);
+        let wanted = Room::with(expected, self.shift);
+        assert!(room.0 == wanted.0, "{} bytes at {}", expected.len(), self.shift);
+    }
+}
+
+/// The factors tried with length `len`: the special ones and one that varies.
+fn factors(len: usize) -> [u8; 4] {
+    [0, 1, 2, (len * 37 + 3) as u8]
+}
+
+fn every_misalignment(kernel: Kernel, len: usize) {
+    let before = noise(1, len);
+    let data: Vec<Vec<u8>> = (0..SOURCES as u64).map(|i| noise(i + 2, len)).collect();
+    let rooms: Vec<Vec<Room>> =
+        data.iter().map(|d| (0..LANE).map(|shift| Room::with(d, shift)).collect()).collect();
+    let slices = common::slices(&data);
+    let sums: Vec<Vec<u8>> =
+        (0..=SOURCES).map(|n| combination(&vec![1; n], &slices[..n], len)).collect();
+    let products = factors(len).map(|f| (f, combination(&[f], &slices[..1], len)));
+
+    for (to, from) in (0..LANE).flat_map(|to| (0..LANE).map(move |from| (to, from))) {
+        let target = Target { shift: to, before: &before };
+        let source = |i: usize| {
+            let shift = (from + 7 * i) % LANE;
+            &rooms[i][shift].0[shift..shift + len]
+        };
+        let sources: [&[u8]; SOURCES] = std::array::from_fn(source);
+        target.check(&xor(&before, &data[0]), |dst| kernel.xor_into(dst, sources[0]));
+        for (n, sum) in sums.iter().enumerate() {
+            target.check(sum, |dst| kernel.xor_of(dst, &sources[..n]));
+        }
+        for (factor, product) in &products {
+            target.check(product, |dst| kernel.mul_into(dst, sources[0], *factor));
+            let added = xor(&before, product);
+            target.check(&added, |dst| kernel.mul_add(dst, sources[0], *factor));
+        }
+    }
+}
+
+#[test]
+fn every_length_and_misalignment() {
+    for &kernel in Kernel::available() {
+        // The reference is slow and has nothing to align: every ninth length will do for it.
+        let step = if kernel == Kernel::Naive { 9 } else { 1 };
+        (0..MOST + 1).into_par_iter().step_by(step).for_each(|len| every_misalignment(kernel, len));
+    }
+}
+
+#[test]
+fn every_product() {
+    let bytes: Vec<u8> = (0..=255).collect();
+    for &kernel in Kernel::available() {
+        for factor in 0..=255 {
+            let expected: Vec<u8> = bytes.iter().map(|&b| product(factor, b)).collect();
+            let mut out = vec![GUARD; 256];
+            kernel.mul_into(&mut out, &bytes, factor);
+            assert_eq!(out, expected, "{kernel:?} {factor}");
+            kernel.mul_add(&mut out, &bytes, factor);
+            assert_eq!(out, [0; 256], "{kernel:?} {factor}");
+        }
+    }
+}
+
+#[test]
+fn the_best_kernel_is_available() {
+    assert!(Kernel::available().contains(&Kernel::best()));
+}
+
+#[test]
+#[should_panic(expected = "different lengths")]
+fn different_lengths_panic() {
+    Kernel::best().xor_of(&mut [0; 3], &[&[1; 3], &[2; 4]]);
+}

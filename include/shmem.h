@@ -1,0 +1,4033 @@
+/* raidshmem: OpenSHMEM 1.6. Printed from the tables in src/capi; do not edit. */
+#ifndef SHMEM_H
+#define SHMEM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__cplusplus) && __cplusplus >= 201103L
+#define SHMEMX_NORETURN [[noreturn]]
+#elif defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
+#define SHMEMX_NORETURN _Noreturn
+#else
+#define SHMEMX_NORETURN
+#endif
+
+/* Handles are numbers in the shape of pointers, so that they cannot be mixed up. */
+typedef struct shmemx_ctx *shmem_ctx_t;
+typedef struct shmemx_team *shmem_team_t;
+typedef struct { int num_contexts; } shmem_team_config_t;
+typedef struct { size_t total_ops; } shmem_ctx_session_config_t;
+
+#define SHMEM_CTX_INVALID ((shmem_ctx_t) 0)
+#define SHMEM_CTX_DEFAULT ((shmem_ctx_t) 1)
+#define SHMEM_TEAM_INVALID ((shmem_team_t) 0)
+#define SHMEM_TEAM_WORLD ((shmem_team_t) 1)
+#define SHMEM_TEAM_SHARED ((shmem_team_t) 2)
+
+#define SHMEM_MAJOR_VERSION 1
+#define SHMEM_MINOR_VERSION 6
+#define SHMEM_MAX_NAME_LEN 256
+#define SHMEM_THREAD_SINGLE 0
+#define SHMEM_THREAD_FUNNELED 1
+#define SHMEM_THREAD_SERIALIZED 2
+#define SHMEM_THREAD_MULTIPLE 3
+#define SHMEM_CMP_EQ 0
+#define SHMEM_CMP_NE 1
+#define SHMEM_CMP_GT 2
+#define SHMEM_CMP_GE 3
+#define SHMEM_CMP_LT 4
+#define SHMEM_CMP_LE 5
+#define SHMEM_SIGNAL_SET 0
+#define SHMEM_SIGNAL_ADD 1
+#define SHMEM_CTX_SERIALIZED 1
+#define SHMEM_CTX_PRIVATE 2
+#define SHMEM_CTX_NOSTORE 4
+#define SHMEM_CTX_SESSION_BATCH 1
+#define SHMEM_CTX_SESSION_TOTAL_OPS 1
+#define SHMEM_TEAM_NUM_CONTEXTS 1
+#define SHMEM_MALLOC_ATOMICS_REMOTE 1
+#define SHMEM_MALLOC_SIGNAL_REMOTE 2
+#define SHMEM_SYNC_VALUE 0
+#define SHMEM_SYNC_SIZE 64
+#define SHMEM_BARRIER_SYNC_SIZE 64
+#define SHMEM_BCAST_SYNC_SIZE 64
+#define SHMEM_REDUCE_SYNC_SIZE 64
+#define SHMEM_COLLECT_SYNC_SIZE 64
+#define SHMEM_ALLTOALL_SYNC_SIZE 64
+#define SHMEM_ALLTOALLS_SYNC_SIZE 64
+#define SHMEM_REDUCE_MIN_WRKDATA_SIZE 16
+#define SHMEM_VENDOR_STRING "raidshmem"
+
+#define _SHMEM_SYNC_VALUE SHMEM_SYNC_VALUE
+#define _SHMEM_BARRIER_SYNC_SIZE SHMEM_BARRIER_SYNC_SIZE
+#define _SHMEM_BCAST_SYNC_SIZE SHMEM_BCAST_SYNC_SIZE
+#define _SHMEM_REDUCE_SYNC_SIZE SHMEM_REDUCE_SYNC_SIZE
+#define _SHMEM_COLLECT_SYNC_SIZE SHMEM_COLLECT_SYNC_SIZE
+#define _SHMEM_REDUCE_MIN_WRKDATA_SIZE SHMEM_REDUCE_MIN_WRKDATA_SIZE
+#define _SHMEM_MAJOR_VERSION SHMEM_MAJOR_VERSION
+#define _SHMEM_MINOR_VERSION SHMEM_MINOR_VERSION
+#define _SHMEM_MAX_NAME_LEN SHMEM_MAX_NAME_LEN
+#define _SHMEM_VENDOR_STRING SHMEM_VENDOR_STRING
+#define _SHMEM_CMP_EQ SHMEM_CMP_EQ
+#define _SHMEM_CMP_NE SHMEM_CMP_NE
+#define _SHMEM_CMP_GT SHMEM_CMP_GT
+#define _SHMEM_CMP_GE SHMEM_CMP_GE
+#define _SHMEM_CMP_LT SHMEM_CMP_LT
+#define _SHMEM_CMP_LE SHMEM_CMP_LE
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Setup, exit, query */
+void shmem_init(void);
+void shmem_finalize(void);
+void shmem_query_initialized(int *initialized);
+int shmem_my_pe(void);
+int shmem_n_pes(void);
+SHMEMX_NORETURN void shmem_global_exit(int status);
+int shmem_pe_accessible(int pe);
+int shmem_addr_accessible(const void *addr, int pe);
+void *shmem_ptr(const void *dest, int pe);
+void shmem_info_get_version(int *major, int *minor);
+void shmem_info_get_name(char *name);
+/* deprecated since 1.2 */
+void start_pes(int npes);
+/* deprecated since 1.2 */
+int _my_pe(void);
+/* deprecated since 1.2 */
+int _num_pes(void);
+
+/* Threads */
+int shmem_init_thread(int requested, int *provided);
+void shmem_query_thread(int *provided);
+
+/* Profiling */
+void shmem_pcontrol(int level, ...);
+
+/* Symmetric memory */
+void *shmem_malloc(size_t size);
+void shmem_free(void *ptr);
+void *shmem_realloc(void *ptr, size_t size);
+void *shmem_align(size_t alignment, size_t size);
+void *shmem_malloc_with_hints(size_t size, long hints);
+void *shmem_calloc(size_t count, size_t size);
+/* deprecated since 1.2 */
+void *shmalloc(size_t size);
+/* deprecated since 1.2 */
+void shfree(void *ptr);
+/* deprecated since 1.2 */
+void *shrealloc(void *ptr, size_t size);
+/* deprecated since 1.2 */
+void *shmemalign(size_t alignment, size_t size);
+
+/* Memory ordering */
+void shmem_fence(void);
+void shmem_ctx_fence(shmem_ctx_t ctx);
+void shmem_quiet(void);
+void shmem_ctx_quiet(shmem_ctx_t ctx);
+void shmem_pe_quiet(const int *target_pes, size_t npes);
+void shmem_ctx_pe_quiet(shmem_ctx_t ctx, const int *target_pes, size_t npes);
+
+/* Collectives: synchronisation */
+void shmem_barrier_all(void);
+void shmem_sync_all(void);
+
+/* RMA, blocking */
+void shmem_float_put(float *dest, const float *source, size_t nelems, int pe);
+void shmem_double_put(double *dest, const double *source, size_t nelems, int pe);
+void shmem_longdouble_put(long double *dest, const long double *source, size_t nelems, int pe);
+void shmem_char_put(char *dest, const char *source, size_t nelems, int pe);
+void shmem_schar_put(signed char *dest, const signed char *source, size_t nelems, int pe);
+void shmem_short_put(short *dest, const short *source, size_t nelems, int pe);
+void shmem_int_put(int *dest, const int *source, size_t nelems, int pe);
+void shmem_long_put(long *dest, const long *source, size_t nelems, int pe);
+void shmem_longlong_put(long long *dest, const long long *source, size_t nelems, int pe);
+void shmem_uchar_put(unsigned char *dest, const unsigned char *source, size_t nelems, int pe);
+void shmem_ushort_put(unsigned short *dest, const unsigned short *source, size_t nelems, int pe);
+void shmem_uint_put(unsigned int *dest, const unsigned int *source, size_t nelems, int pe);
+void shmem_ulong_put(unsigned long *dest, const unsigned long *source, size_t nelems, int pe);
+void shmem_ulonglong_put(unsigned long long *dest, const unsigned long long *source, size_t nelems, int pe);
+void shmem_int8_put(int8_t *dest, const int8_t *source, size_t nelems, int pe);
+void shmem_int16_put(int16_t *dest, const int16_t *source, size_t nelems, int pe);
+void shmem_int32_put(int32_t *dest, const int32_t *source, size_t nelems, int pe);
+void shmem_int64_put(int64_t *dest, const int64_t *source, size_t nelems, int pe);
+void shmem_uint8_put(uint8_t *dest, const uint8_t *source, size_t nelems, int pe);
+void shmem_uint16_put(uint16_t *dest, const uint16_t *source, size_t nelems, int pe);
+void shmem_uint32_put(uint32_t *dest, const uint32_t *source, size_t nelems, int pe);
+void shmem_uint64_put(uint64_t *dest, const uint64_t *source, size_t nelems, int pe);
+void shmem_size_put(size_t *dest, const size_t *source, size_t nelems, int pe);
+void shmem_ptrdiff_put(ptrdiff_t *dest, const ptrdiff_t *source, size_t nelems, int pe);
+void shmem_ctx_float_put(shmem_ctx_t ctx, float *dest, const float *source, size_t nelems, int pe);
+void shmem_ctx_double_put(shmem_ctx_t ctx, double *dest, const double *source, size_t nelems, int pe);
+void shmem_ctx_longdouble_put(shmem_ctx_t ctx, long double *dest, const long double *source, size_t nelems, int pe);
+void shmem_ctx_char_put(shmem_ctx_t ctx, char *dest, const char *source, size_t nelems, int pe);
+void shmem_ctx_schar_put(shmem_ctx_t ctx, signed char *dest, const signed char *source, size_t nelems, int pe);
+void shmem_ctx_short_put(shmem_ctx_t ctx, short *dest, const short *source, size_t nelems, int pe);
+void shmem_ctx_int_put(shmem_ctx_t ctx, int *dest, const int *source, size_t nelems, int pe);
+void shmem_ctx_long_put(shmem_ctx_t ctx, long *dest, const long *source, size_t nelems, int pe);
+void shmem_ctx_longlong_put(shmem_ctx_t ctx, long long *dest, const long long *source, size_t nelems, int pe);
+void shmem_ctx_uchar_put(shmem_ctx_t ctx, unsigned char *dest, const unsigned char *source, size_t nelems, int pe);
+void shmem_ctx_ushort_put(shmem_ctx_t ctx, unsigned short *dest, const unsigned short *source, size_t nelems, int pe);
+void shmem_ctx_uint_put(shmem_ctx_t ctx, unsigned int *dest, const unsigned int *source, size_t nelems, int pe);
+void shmem_ctx_ulong_put(shmem_ctx_t ctx, unsigned long *dest, const unsigned long *source, size_t nelems, int pe);
+void shmem_ctx_ulonglong_put(shmem_ctx_t ctx, unsigned long long *dest, const unsigned long long *source, size_t nelems, int pe);
+void shmem_ctx_int8_put(shmem_ctx_t ctx, int8_t *dest, const int8_t *source, size_t nelems, int pe);
+void shmem_ctx_int16_put(shmem_ctx_t ctx, int16_t *dest, const int16_t *source, size_t nelems, int pe);
+void shmem_ctx_int32_put(shmem_ctx_t ctx, int32_t *dest, const int32_t *source, size_t nelems, int pe);
+void shmem_ctx_int64_put(shmem_ctx_t ctx, int64_t *dest, const int64_t *source, size_t nelems, int pe);
+void shmem_ctx_uint8_put(shmem_ctx_t ctx, uint8_t *dest, const uint8_t *source, size_t nelems, int pe);
+void shmem_ctx_uint16_put(shmem_ctx_t ctx, uint16_t *dest, const uint16_t *source, size_t nelems, int pe);
+void shmem_ctx_uint32_put(shmem_ctx_t ctx, uint32_t *dest, const uint32_t *source, size_t nelems, int pe);
+void shmem_ctx_uint64_put(shmem_ctx_t ctx, uint64_t *dest, const uint64_t *source, size_t nelems, int pe);
+void shmem_ctx_size_put(shmem_ctx_t ctx, size_t *dest, const size_t *source, size_t nelems, int pe);
+void shmem_ctx_ptrdiff_put(shmem_ctx_t ctx, ptrdiff_t *dest, const ptrdiff_t *source, size_t nelems, int pe);
+void shmem_put8(void *dest, const void *source, size_t nelems, int pe);
+void shmem_put16(void *dest, const void *source, size_t nelems, int pe);
+void shmem_put32(void *dest, const void *source, size_t nelems, int pe);
+void shmem_put64(void *dest, const void *source, size_t nelems, int pe);
+void shmem_put128(void *dest, const void *source, size_t nelems, int pe);
+void shmem_putmem(void *dest, const void *source, size_t nelems, int pe);
+void shmem_ctx_put8(shmem_ctx_t ctx, void *dest, const void *source, size_t nelems, int pe);
+void shmem_ctx_put16(shmem_ctx_t ctx, void *dest, const void *source, size_t nelems, int pe);
+void shmem_ctx_put32(shmem_ctx_t ctx, void *dest, const void *source, size_t nelems, int pe);
+void shmem_ctx_put64(shmem_ctx_t ctx, void *dest, const void *source, size_t nelems, int pe);
+void shmem_ctx_put128(shmem_ctx_t ctx, void *dest, const void *source, size_t nelems, int pe);
+void shmem_ctx_putmem(shmem_ctx_t ctx, void *dest, const void *source, size_t nelems, int pe);
+void shmem_float_p(float *dest, float value, int pe);
+void shmem_double_p(double *dest, double value, int pe);
+void shmem_char_p(char *dest, char value, int pe);
+void shmem_schar_p(signed char *dest, signed char value, int pe);
+void shmem_short_p(short *dest, short value, int pe);
+void shmem_int_p(int *dest, int value, int pe);
+void shmem_long_p(long *dest, long value, int pe);
+void shmem_longlong_p(long long *dest, long long value, int pe);
+void shmem_uchar_p(unsigned char *dest, unsigned char value, int pe);
+void shmem_ushort_p(unsigned short *dest, unsigned short value, int pe);
+void shmem_uint_p(unsigned int *dest, unsigned int value, int pe);
+void shmem_ulong_p(unsigned long *dest, unsigned long value, int pe);
+void shmem_ulonglong_p(unsigned long long *dest, unsigned long long value, int pe);
+void shmem_int8_p(int8_t *dest, int8_t value, int pe);
+void shmem_int16_p(int16_t *dest, int16_t value, int pe);
+void shmem_int32_p(int32_t *dest, int32_t value, int pe);
+void shmem_int64_p(int64_t *dest, int64_t value, int pe);
+void shmem_uint8_p(uint8_t *dest, uint8_t value, int pe);
+void shmem_uint16_p(uint16_t *dest, uint16_t value, int pe);
+void shmem_uint32_p(uint32_t *dest, uint32_t value, int pe);
+void shmem_uint64_p(uint64_t *dest, uint64_t value, int pe);
+void shmem_size_p(size_t *dest, size_t value, int pe);
+void shmem_ptrdiff_p(ptrdiff_t *dest, ptrdiff_t value, int pe);
+void shmem_ctx_float_p(shmem_ctx_t ctx, float *dest, float value, int pe);
+void shmem_ctx_double_p(shmem_ctx_t ctx, double *dest, double value, int pe);
+void shmem_ctx_char_p(shmem_ctx_t ctx, char *dest, char value, int pe);
+void shmem_ctx_schar_p(shmem_ctx_t ctx, signed char *dest, signed char value, int pe);
+void shmem_ctx_short_p(shmem_ctx_t ctx, short *dest, short value, int pe);
+void shmem_ctx_int_p(shmem_ctx_t ctx, int *dest, int value, int pe);
+void shmem_ctx_long_p(shmem_ctx_t ctx, long *dest, long value, int pe);
+void shmem_ctx_longlong_p(shmem_ctx_t ctx, long long *dest, long long value, int pe);
+void shmem_ctx_uchar_p(shmem_ctx_t ctx, unsigned char *dest, unsigned char value, int pe);
+void shmem_ctx_ushort_p(shmem_ctx_t ctx, unsigned short *dest, unsigned short value, int pe);
+void shmem_ctx_uint_p(shmem_ctx_t ctx, unsigned int *dest, unsigned int value, int pe);
+void shmem_ctx_ulong_p(shmem_ctx_t ctx, unsigned long *dest, unsigned long value, int pe);
+void shmem_ctx_ulonglong_p(shmem_ctx_t ctx, unsigned long long *dest, unsigned long long value, int pe);
+void shmem_ctx_int8_p(shmem_ctx_t ctx, int8_t *dest, int8_t value, int pe);
+void shmem_ctx_int16_p(shmem_ctx_t ctx, int16_t *dest, int16_t value, int pe);
+void shmem_ctx_int32_p(shmem_ctx_t ctx, int32_t *dest, int32_t value, int pe);
+void shmem_ctx_int64_p(shmem_ctx_t ctx, int64_t *dest, int64_t value, int pe);
+void shmem_ctx_uint8_p(shmem_ctx_t ctx, uint8_t *dest, uint8_t value, int pe);
+void shmem_ctx_uint16_p(shmem_ctx_t ctx, uint16_t *dest, uint16_t value, int pe);
+void shmem_ctx_uint32_p(shmem_ctx_t ctx, uint32_t *dest, uint32_t value, int pe);
+void shmem_ctx_uint64_p(shmem_ctx_t ctx, uint64_t *dest, uint64_t value, int pe);
+void shmem_ctx_size_p(shmem_ctx_t ctx, size_t *dest, size_t value, int pe);
+void shmem_ctx_ptrdiff_p(shmem_ctx_t ctx, ptrdiff_t *dest, ptrdiff_t value, int pe);
+void shmem_float_get(float *dest, const float *source, size_t nelems, int pe);
+void shmem_double_get(double *dest, const double *source, size_t nelems, int pe);
+void shmem_longdouble_get(long double *dest, const long double *source, size_t nelems, int pe);
+void shmem_char_get(char *dest, const char *source, size_t nelems, int pe);
+void shmem_schar_get(signed char *dest, const signed char *source, size_t nelems, int pe);
+void shmem_short_get(short *dest, const short *source, size_t nelems, int pe);
+void shmem_int_get(int *dest, const int *source, size_t nelems, int pe);
+void shmem_long_get(long *dest, const long *source, size_t nelems, int pe);
+void shmem_longlong_get(long long *dest, const long long *source, size_t nelems, int pe);
+void shmem_uchar_get(unsigned char *dest, const unsigned char *source, size_t nelems, int pe);
+void shmem_ushort_get(unsigned short *dest, const unsigned short *source, size_t nelems, int pe);
+void shmem_uint_get(unsigned int *dest, const unsigned int *source, size_t nelems, int pe);
+void shmem_ulong_get(unsigned long *dest, const unsigned long *source, size_t nelems, int pe);
+void shmem_ulonglong_get(unsigned long long *dest, const unsigned long long *source, size_t nelems, int pe);
+void shmem_int8_get(int8_t *dest, const int8_t *source, size_t nelems, int pe);
+void shmem_int16_get(int16_t *dest, const int16_t *source, size_t nelems, int pe);
+void shmem_int32_get(int32_t *dest, const int32_t *source, size_t nelems, int pe);
+void shmem_int64_get(int64_t *dest, const int64_t *source, size_t nelems, int pe);
+void shmem_uint8_get(uint8_t *dest, const uint8_t *source, size_t nelems, int pe);
+void shmem_uint16_get(uint16_t *dest, const uint16_t *source, size_t nelems, int pe);
+void shmem_uint32_get(uint32_t *dest, const uint32_t *source, size_t nelems, int pe);
+void shmem_uint64_get(uint64_t *dest, const uint64_t *source, size_t nelems, int pe);
+void shmem_size_get(size_t *dest, const size_t *source, size_t nelems, int pe);
+void shmem_ptrdiff_get(ptrdiff_t *dest, const ptrdiff_t *source, size_t nelems, int pe);
+void shmem_ctx_float_get(shmem_ctx_t ctx, float *dest, const float *source, size_t nelems, int pe);
+void shmem_ctx_double_get(shmem_ctx_t ctx, double *dest, const double *source, size_t nelems, int pe);
+void shmem_ctx_longdouble_get(shmem_ctx_t ctx, long double *dest, const long double *source, size_t nelems, int pe);
+void shmem_ctx_char_get(shmem_ctx_t ctx, char *dest, const char *source, size_t nelems, int pe);
+void shmem_ctx_schar_get(shmem_ctx_t ctx, signed char *dest, const signed char *source, size_t nelems, int pe);
+void shmem_ctx_short_get(shmem_ctx_t ctx, short *dest, const short *source, size_t nelems, int pe);
+void shmem_ctx_int_get(shmem_ctx_t ctx, int *dest, const int *source, size_t nelems, int pe);
+void shmem_ctx_long_get(shmem_ctx_t ctx, long *dest, const long *source, size_t nelems, int pe);
+void shmem_ctx_longlong_get(shmem_ctx_t ctx, long long *dest, const long long *source, size_t nelems, int pe);
+void shmem_ctx_uchar_get(shmem_ctx_t ctx, unsigned char *dest, const unsigned char *source, size_t nelems, int pe);
+void shmem_ctx_ushort_get(shmem_ctx_t ctx, unsigned short *dest, const unsigned short *source, size_t nelems, int pe);
+void shmem_ctx_uint_get(shmem_ctx_t ctx, unsigned int *dest, const unsigned int *source, size_t nelems, int pe);
+void shmem_ctx_ulong_get(shmem_ctx_t ctx, unsigned long *dest, const unsigned long *source, size_t nelems, int pe);
+void shmem_ctx_ulonglong_get(shmem_ctx_t ctx, unsigned long long *dest, const unsigned long long *source, size_t nelems, int pe);
+void shmem_ctx_int8_get(shmem_ctx_t ctx, int8_t *dest, const int8_t *source, size_t nelems, int pe);
+void shmem_ctx_int16_get(shmem_ctx_t ctx, int16_t *dest, const int16_t *source, size_t nelems, int pe);
+void shmem_ctx_int32_get(shmem_ctx_t ctx, int32_t *dest, const int32_t *source, size_t nelems, int pe);
+void shmem_ctx_int64_get(shmem_ctx_t ctx, int64_t *dest, const int64_t *source, size_t nelems, int pe);
+void shmem_ctx_uint8_get(shmem_ctx_t ctx, uint8_t *dest, const uint8_t *source, size_t nelems, int pe);
+void shmem_ctx_uint16_get(shmem_ctx_t ctx, uint16_t *dest, const uint16_t *source, size_t nelems, int pe);
+void shmem_ctx_uint32_get(shmem_ctx_t ctx, uint32_t *dest, const uint32_t *source, size_t nelems, int pe);
+void shmem_ctx_uint64_get(shmem_ctx_t ctx, uint64_t *dest, const uint64_t *source, size_t nelems, int pe);
+void shmem_ctx_size_get(shmem_ctx_t ctx, size_t *dest, const size_t *source, size_t nelems, int pe);
+void shmem_ctx_ptrdiff_get(shmem_ctx_t ctx, ptrdiff_t *dest, const ptrdiff_t *source, size_t nelems, int pe);
+void shmem_get8(void *dest, const void *source, size_t nelems, int pe);
+void shmem_get16(void *dest, const void *source, size_t nelems, int pe);
+void shmem_get32(void *dest, const void *source, size_t nelems, int pe);
+void shmem_get64(void *dest, const void *source, size_t nelems, int pe);
+void shmem_get128(void *dest, const void *source, size_t nelems, int pe);
+void shmem_getmem(void *dest, const void *source, size_t nelems, int pe);
+void shmem_ctx_get8(shmem_ctx_t ctx, void *dest, const void *source, size_t nelems, int pe);
+void shmem_ctx_get16(shmem_ctx_t ctx, void *dest, const void *source, size_t nelems, int pe);
+void shmem_ctx_get32(shmem_ctx_t ctx, void *dest, const void *source, size_t nelems, int pe);
+void shmem_ctx_get64(shmem_ctx_t ctx, void *dest, const void *source, size_t nelems, int pe);
+void shmem_ctx_get128(shmem_ctx_t ctx, void *dest, const void *source, size_t nelems, int pe);
+void shmem_ctx_getmem(shmem_ctx_t ctx, void *dest, const void *source, size_t nelems, int pe);
+float shmem_float_g(const float *source, int pe);
+double shmem_double_g(const double *source, int pe);
+char shmem_char_g(const char *source, int pe);
+signed char shmem_schar_g(const signed char *source, int pe);
+short shmem_short_g(const short *source, int pe);
+int shmem_int_g(const int *source, int pe);
+long shmem_long_g(const long *source, int pe);
+long long shmem_longlong_g(const long long *source, int pe);
+unsigned char shmem_uchar_g(const unsigned char *source, int pe);
+unsigned short shmem_ushort_g(const unsigned short *source, int pe);
+unsigned int shmem_uint_g(const unsigned int *source, int pe);
+unsigned long shmem_ulong_g(const unsigned long *source, int pe);
+unsigned long long shmem_ulonglong_g(const unsigned long long *source, int pe);
+int8_t shmem_int8_g(const int8_t *source, int pe);
+int16_t shmem_int16_g(const int16_t *source, int pe);
+int32_t shmem_int32_g(const int32_t *source, int pe);
+int64_t shmem_int64_g(const int64_t *source, int pe);
+uint8_t shmem_uint8_g(const uint8_t *source, int pe);
+uint16_t shmem_uint16_g(const uint16_t *source, int pe);
+uint32_t shmem_uint32_g(const uint32_t *source, int pe);
+uint64_t shmem_uint64_g(const uint64_t *source, int pe);
+size_t shmem_size_g(const size_t *source, int pe);
+ptrdiff_t shmem_ptrdiff_g(const ptrdiff_t *source, int pe);
+float shmem_ctx_float_g(shmem_ctx_t ctx, const float *source, int pe);
+double shmem_ctx_double_g(shmem_ctx_t ctx, const double *source, int pe);
+char shmem_ctx_char_g(shmem_ctx_t ctx, const char *source, int pe);
+signed char shmem_ctx_schar_g(shmem_ctx_t ctx, const signed char *source, int pe);
+short shmem_ctx_short_g(shmem_ctx_t ctx, const short *source, int pe);
+int shmem_ctx_int_g(shmem_ctx_t ctx, const int *source, int pe);
+long shmem_ctx_long_g(shmem_ctx_t ctx, const long *source, int pe);
+long long shmem_ctx_longlong_g(shmem_ctx_t ctx, const long long *source, int pe);
+unsigned char shmem_ctx_uchar_g(shmem_ctx_t ctx, const unsigned char *source, int pe);
+unsigned short shmem_ctx_ushort_g(shmem_ctx_t ctx, const unsigned short *source, int pe);
+unsigned int shmem_ctx_uint_g(shmem_ctx_t ctx, const unsigned int *source, int pe);
+unsigned long shmem_ctx_ulong_g(shmem_ctx_t ctx, const unsigned long *source, int pe);
+unsigned long long shmem_ctx_ulonglong_g(shmem_ctx_t ctx, const unsigned long long *source, int pe);
+int8_t shmem_ctx_int8_g(shmem_ctx_t ctx, const int8_t *source, int pe);
+int16_t shmem_ctx_int16_g(shmem_ctx_t ctx, const int16_t *source, int pe);
+int32_t shmem_ctx_int32_g(shmem_ctx_t ctx, const int32_t *source, int pe);
+int64_t shmem_ctx_int64_g(shmem_ctx_t ctx, const int64_t *source, int pe);
+uint8_t shmem_ctx_uint8_g(shmem_ctx_t ctx, const uint8_t *source, int pe);
+uint16_t shmem_ctx_uint16_g(shmem_ctx_t ctx, const uint16_t *source, int pe);
+uint32_t shmem_ctx_uint32_g(shmem_ctx_t ctx, const uint32_t *source, int pe);
+uint64_t shmem_ctx_uint64_g(shmem_ctx_t ctx, const uint64_t *source, int pe);
+size_t shmem_ctx_size_g(shmem_ctx_t ctx, const size_t *source, int pe);
+ptrdiff_t shmem_ctx_ptrdiff_g(shmem_ctx_t ctx, const ptrdiff_t *source, int pe);
+#ifdef __x86_64__
+void shmem_longdouble_p(long double *dest, long double value, int pe);
+void shmem_ctx_longdouble_p(shmem_ctx_t ctx, long double *dest, long double value, int pe);
+#endif
+#ifdef __x86_64__
+long double shmem_longdouble_g(const long double *source, int pe);
+long double shmem_ctx_longdouble_g(shmem_ctx_t ctx, const long double *source, int pe);
+#endif
+void shmem_float_iput(float *dest, const float *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_double_iput(double *dest, const double *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_longdouble_iput(long double *dest, const long double *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_char_iput(char *dest, const char *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_schar_iput(signed char *dest, const signed char *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_short_iput(short *dest, const short *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_int_iput(int *dest, const int *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_long_iput(long *dest, const long *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_longlong_iput(long long *dest, const long long *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_uchar_iput(unsigned char *dest, const unsigned char *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ushort_iput(unsigned short *dest, const unsigned short *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_uint_iput(unsigned int *dest, const unsigned int *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ulong_iput(unsigned long *dest, const unsigned long *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ulonglong_iput(unsigned long long *dest, const unsigned long long *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_int8_iput(int8_t *dest, const int8_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_int16_iput(int16_t *dest, const int16_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_int32_iput(int32_t *dest, const int32_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_int64_iput(int64_t *dest, const int64_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_uint8_iput(uint8_t *dest, const uint8_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_uint16_iput(uint16_t *dest, const uint16_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_uint32_iput(uint32_t *dest, const uint32_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_uint64_iput(uint64_t *dest, const uint64_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_size_iput(size_t *dest, const size_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ptrdiff_iput(ptrdiff_t *dest, const ptrdiff_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ctx_float_iput(shmem_ctx_t ctx, float *dest, const float *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ctx_double_iput(shmem_ctx_t ctx, double *dest, const double *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ctx_longdouble_iput(shmem_ctx_t ctx, long double *dest, const long double *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ctx_char_iput(shmem_ctx_t ctx, char *dest, const char *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ctx_schar_iput(shmem_ctx_t ctx, signed char *dest, const signed char *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ctx_short_iput(shmem_ctx_t ctx, short *dest, const short *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ctx_int_iput(shmem_ctx_t ctx, int *dest, const int *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ctx_long_iput(shmem_ctx_t ctx, long *dest, const long *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ctx_longlong_iput(shmem_ctx_t ctx, long long *dest, const long long *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ctx_uchar_iput(shmem_ctx_t ctx, unsigned char *dest, const unsigned char *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ctx_ushort_iput(shmem_ctx_t ctx, unsigned short *dest, const unsigned short *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ctx_uint_iput(shmem_ctx_t ctx, unsigned int *dest, const unsigned int *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ctx_ulong_iput(shmem_ctx_t ctx, unsigned long *dest, const unsigned long *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ctx_ulonglong_iput(shmem_ctx_t ctx, unsigned long long *dest, const unsigned long long *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ctx_int8_iput(shmem_ctx_t ctx, int8_t *dest, const int8_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ctx_int16_iput(shmem_ctx_t ctx, int16_t *dest, const int16_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ctx_int32_iput(shmem_ctx_t ctx, int32_t *dest, const int32_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ctx_int64_iput(shmem_ctx_t ctx, int64_t *dest, const int64_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ctx_uint8_iput(shmem_ctx_t ctx, uint8_t *dest, const uint8_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ctx_uint16_iput(shmem_ctx_t ctx, uint16_t *dest, const uint16_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ctx_uint32_iput(shmem_ctx_t ctx, uint32_t *dest, const uint32_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ctx_uint64_iput(shmem_ctx_t ctx, uint64_t *dest, const uint64_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ctx_size_iput(shmem_ctx_t ctx, size_t *dest, const size_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ctx_ptrdiff_iput(shmem_ctx_t ctx, ptrdiff_t *dest, const ptrdiff_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_iput8(void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_iput16(void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_iput32(void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_iput64(void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_iput128(void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ctx_iput8(shmem_ctx_t ctx, void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ctx_iput16(shmem_ctx_t ctx, void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ctx_iput32(shmem_ctx_t ctx, void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ctx_iput64(shmem_ctx_t ctx, void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ctx_iput128(shmem_ctx_t ctx, void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_float_ibput(float *dest, const float *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_double_ibput(double *dest, const double *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_longdouble_ibput(long double *dest, const long double *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_char_ibput(char *dest, const char *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_schar_ibput(signed char *dest, const signed char *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_short_ibput(short *dest, const short *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_int_ibput(int *dest, const int *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_long_ibput(long *dest, const long *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_longlong_ibput(long long *dest, const long long *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_uchar_ibput(unsigned char *dest, const unsigned char *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ushort_ibput(unsigned short *dest, const unsigned short *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_uint_ibput(unsigned int *dest, const unsigned int *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ulong_ibput(unsigned long *dest, const unsigned long *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ulonglong_ibput(unsigned long long *dest, const unsigned long long *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_int8_ibput(int8_t *dest, const int8_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_int16_ibput(int16_t *dest, const int16_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_int32_ibput(int32_t *dest, const int32_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_int64_ibput(int64_t *dest, const int64_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_uint8_ibput(uint8_t *dest, const uint8_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_uint16_ibput(uint16_t *dest, const uint16_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_uint32_ibput(uint32_t *dest, const uint32_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_uint64_ibput(uint64_t *dest, const uint64_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_size_ibput(size_t *dest, const size_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ptrdiff_ibput(ptrdiff_t *dest, const ptrdiff_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_float_ibput(shmem_ctx_t ctx, float *dest, const float *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_double_ibput(shmem_ctx_t ctx, double *dest, const double *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_longdouble_ibput(shmem_ctx_t ctx, long double *dest, const long double *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_char_ibput(shmem_ctx_t ctx, char *dest, const char *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_schar_ibput(shmem_ctx_t ctx, signed char *dest, const signed char *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_short_ibput(shmem_ctx_t ctx, short *dest, const short *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_int_ibput(shmem_ctx_t ctx, int *dest, const int *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_long_ibput(shmem_ctx_t ctx, long *dest, const long *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_longlong_ibput(shmem_ctx_t ctx, long long *dest, const long long *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_uchar_ibput(shmem_ctx_t ctx, unsigned char *dest, const unsigned char *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_ushort_ibput(shmem_ctx_t ctx, unsigned short *dest, const unsigned short *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_uint_ibput(shmem_ctx_t ctx, unsigned int *dest, const unsigned int *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_ulong_ibput(shmem_ctx_t ctx, unsigned long *dest, const unsigned long *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_ulonglong_ibput(shmem_ctx_t ctx, unsigned long long *dest, const unsigned long long *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_int8_ibput(shmem_ctx_t ctx, int8_t *dest, const int8_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_int16_ibput(shmem_ctx_t ctx, int16_t *dest, const int16_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_int32_ibput(shmem_ctx_t ctx, int32_t *dest, const int32_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_int64_ibput(shmem_ctx_t ctx, int64_t *dest, const int64_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_uint8_ibput(shmem_ctx_t ctx, uint8_t *dest, const uint8_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_uint16_ibput(shmem_ctx_t ctx, uint16_t *dest, const uint16_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_uint32_ibput(shmem_ctx_t ctx, uint32_t *dest, const uint32_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_uint64_ibput(shmem_ctx_t ctx, uint64_t *dest, const uint64_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_size_ibput(shmem_ctx_t ctx, size_t *dest, const size_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_ptrdiff_ibput(shmem_ctx_t ctx, ptrdiff_t *dest, const ptrdiff_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ibput8(void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ibput16(void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ibput32(void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ibput64(void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ibput128(void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_ibput8(shmem_ctx_t ctx, void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_ibput16(shmem_ctx_t ctx, void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_ibput32(shmem_ctx_t ctx, void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_ibput64(shmem_ctx_t ctx, void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_ibput128(shmem_ctx_t ctx, void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_float_iget(float *dest, const float *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_double_iget(double *dest, const double *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_longdouble_iget(long double *dest, const long double *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_char_iget(char *dest, const char *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_schar_iget(signed char *dest, const signed char *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_short_iget(short *dest, const short *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_int_iget(int *dest, const int *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_long_iget(long *dest, const long *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_longlong_iget(long long *dest, const long long *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_uchar_iget(unsigned char *dest, const unsigned char *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ushort_iget(unsigned short *dest, const unsigned short *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_uint_iget(unsigned int *dest, const unsigned int *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ulong_iget(unsigned long *dest, const unsigned long *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ulonglong_iget(unsigned long long *dest, const unsigned long long *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_int8_iget(int8_t *dest, const int8_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_int16_iget(int16_t *dest, const int16_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_int32_iget(int32_t *dest, const int32_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_int64_iget(int64_t *dest, const int64_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_uint8_iget(uint8_t *dest, const uint8_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_uint16_iget(uint16_t *dest, const uint16_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_uint32_iget(uint32_t *dest, const uint32_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_uint64_iget(uint64_t *dest, const uint64_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_size_iget(size_t *dest, const size_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ptrdiff_iget(ptrdiff_t *dest, const ptrdiff_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ctx_float_iget(shmem_ctx_t ctx, float *dest, const float *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ctx_double_iget(shmem_ctx_t ctx, double *dest, const double *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ctx_longdouble_iget(shmem_ctx_t ctx, long double *dest, const long double *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ctx_char_iget(shmem_ctx_t ctx, char *dest, const char *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ctx_schar_iget(shmem_ctx_t ctx, signed char *dest, const signed char *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ctx_short_iget(shmem_ctx_t ctx, short *dest, const short *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ctx_int_iget(shmem_ctx_t ctx, int *dest, const int *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ctx_long_iget(shmem_ctx_t ctx, long *dest, const long *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ctx_longlong_iget(shmem_ctx_t ctx, long long *dest, const long long *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ctx_uchar_iget(shmem_ctx_t ctx, unsigned char *dest, const unsigned char *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ctx_ushort_iget(shmem_ctx_t ctx, unsigned short *dest, const unsigned short *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ctx_uint_iget(shmem_ctx_t ctx, unsigned int *dest, const unsigned int *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ctx_ulong_iget(shmem_ctx_t ctx, unsigned long *dest, const unsigned long *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ctx_ulonglong_iget(shmem_ctx_t ctx, unsigned long long *dest, const unsigned long long *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ctx_int8_iget(shmem_ctx_t ctx, int8_t *dest, const int8_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ctx_int16_iget(shmem_ctx_t ctx, int16_t *dest, const int16_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ctx_int32_iget(shmem_ctx_t ctx, int32_t *dest, const int32_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ctx_int64_iget(shmem_ctx_t ctx, int64_t *dest, const int64_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ctx_uint8_iget(shmem_ctx_t ctx, uint8_t *dest, const uint8_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ctx_uint16_iget(shmem_ctx_t ctx, uint16_t *dest, const uint16_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ctx_uint32_iget(shmem_ctx_t ctx, uint32_t *dest, const uint32_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ctx_uint64_iget(shmem_ctx_t ctx, uint64_t *dest, const uint64_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ctx_size_iget(shmem_ctx_t ctx, size_t *dest, const size_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ctx_ptrdiff_iget(shmem_ctx_t ctx, ptrdiff_t *dest, const ptrdiff_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_iget8(void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_iget16(void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_iget32(void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_iget64(void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_iget128(void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ctx_iget8(shmem_ctx_t ctx, void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ctx_iget16(shmem_ctx_t ctx, void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ctx_iget32(shmem_ctx_t ctx, void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ctx_iget64(shmem_ctx_t ctx, void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_ctx_iget128(shmem_ctx_t ctx, void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+void shmem_float_ibget(float *dest, const float *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_double_ibget(double *dest, const double *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_longdouble_ibget(long double *dest, const long double *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_char_ibget(char *dest, const char *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_schar_ibget(signed char *dest, const signed char *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_short_ibget(short *dest, const short *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_int_ibget(int *dest, const int *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_long_ibget(long *dest, const long *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_longlong_ibget(long long *dest, const long long *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_uchar_ibget(unsigned char *dest, const unsigned char *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ushort_ibget(unsigned short *dest, const unsigned short *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_uint_ibget(unsigned int *dest, const unsigned int *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ulong_ibget(unsigned long *dest, const unsigned long *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ulonglong_ibget(unsigned long long *dest, const unsigned long long *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_int8_ibget(int8_t *dest, const int8_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_int16_ibget(int16_t *dest, const int16_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_int32_ibget(int32_t *dest, const int32_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_int64_ibget(int64_t *dest, const int64_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_uint8_ibget(uint8_t *dest, const uint8_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_uint16_ibget(uint16_t *dest, const uint16_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_uint32_ibget(uint32_t *dest, const uint32_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_uint64_ibget(uint64_t *dest, const uint64_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_size_ibget(size_t *dest, const size_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ptrdiff_ibget(ptrdiff_t *dest, const ptrdiff_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_float_ibget(shmem_ctx_t ctx, float *dest, const float *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_double_ibget(shmem_ctx_t ctx, double *dest, const double *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_longdouble_ibget(shmem_ctx_t ctx, long double *dest, const long double *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_char_ibget(shmem_ctx_t ctx, char *dest, const char *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_schar_ibget(shmem_ctx_t ctx, signed char *dest, const signed char *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_short_ibget(shmem_ctx_t ctx, short *dest, const short *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_int_ibget(shmem_ctx_t ctx, int *dest, const int *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_long_ibget(shmem_ctx_t ctx, long *dest, const long *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_longlong_ibget(shmem_ctx_t ctx, long long *dest, const long long *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_uchar_ibget(shmem_ctx_t ctx, unsigned char *dest, const unsigned char *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_ushort_ibget(shmem_ctx_t ctx, unsigned short *dest, const unsigned short *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_uint_ibget(shmem_ctx_t ctx, unsigned int *dest, const unsigned int *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_ulong_ibget(shmem_ctx_t ctx, unsigned long *dest, const unsigned long *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_ulonglong_ibget(shmem_ctx_t ctx, unsigned long long *dest, const unsigned long long *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_int8_ibget(shmem_ctx_t ctx, int8_t *dest, const int8_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_int16_ibget(shmem_ctx_t ctx, int16_t *dest, const int16_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_int32_ibget(shmem_ctx_t ctx, int32_t *dest, const int32_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_int64_ibget(shmem_ctx_t ctx, int64_t *dest, const int64_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_uint8_ibget(shmem_ctx_t ctx, uint8_t *dest, const uint8_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_uint16_ibget(shmem_ctx_t ctx, uint16_t *dest, const uint16_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_uint32_ibget(shmem_ctx_t ctx, uint32_t *dest, const uint32_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_uint64_ibget(shmem_ctx_t ctx, uint64_t *dest, const uint64_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_size_ibget(shmem_ctx_t ctx, size_t *dest, const size_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_ptrdiff_ibget(shmem_ctx_t ctx, ptrdiff_t *dest, const ptrdiff_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ibget8(void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ibget16(void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ibget32(void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ibget64(void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ibget128(void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_ibget8(shmem_ctx_t ctx, void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_ibget16(shmem_ctx_t ctx, void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_ibget32(shmem_ctx_t ctx, void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_ibget64(shmem_ctx_t ctx, void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+void shmem_ctx_ibget128(shmem_ctx_t ctx, void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe);
+
+/* RMA, nonblocking */
+void shmem_float_put_nbi(float *dest, const float *source, size_t nelems, int pe);
+void shmem_double_put_nbi(double *dest, const double *source, size_t nelems, int pe);
+void shmem_longdouble_put_nbi(long double *dest, const long double *source, size_t nelems, int pe);
+void shmem_char_put_nbi(char *dest, const char *source, size_t nelems, int pe);
+void shmem_schar_put_nbi(signed char *dest, const signed char *source, size_t nelems, int pe);
+void shmem_short_put_nbi(short *dest, const short *source, size_t nelems, int pe);
+void shmem_int_put_nbi(int *dest, const int *source, size_t nelems, int pe);
+void shmem_long_put_nbi(long *dest, const long *source, size_t nelems, int pe);
+void shmem_longlong_put_nbi(long long *dest, const long long *source, size_t nelems, int pe);
+void shmem_uchar_put_nbi(unsigned char *dest, const unsigned char *source, size_t nelems, int pe);
+void shmem_ushort_put_nbi(unsigned short *dest, const unsigned short *source, size_t nelems, int pe);
+void shmem_uint_put_nbi(unsigned int *dest, const unsigned int *source, size_t nelems, int pe);
+void shmem_ulong_put_nbi(unsigned long *dest, const unsigned long *source, size_t nelems, int pe);
+void shmem_ulonglong_put_nbi(unsigned long long *dest, const unsigned long long *source, size_t nelems, int pe);
+void shmem_int8_put_nbi(int8_t *dest, const int8_t *source, size_t nelems, int pe);
+void shmem_int16_put_nbi(int16_t *dest, const int16_t *source, size_t nelems, int pe);
+void shmem_int32_put_nbi(int32_t *dest, const int32_t *source, size_t nelems, int pe);
+void shmem_int64_put_nbi(int64_t *dest, const int64_t *source, size_t nelems, int pe);
+void shmem_uint8_put_nbi(uint8_t *dest, const uint8_t *source, size_t nelems, int pe);
+void shmem_uint16_put_nbi(uint16_t *dest, const uint16_t *source, size_t nelems, int pe);
+void shmem_uint32_put_nbi(uint32_t *dest, const uint32_t *source, size_t nelems, int pe);
+void shmem_uint64_put_nbi(uint64_t *dest, const uint64_t *source, size_t nelems, int pe);
+void shmem_size_put_nbi(size_t *dest, const size_t *source, size_t nelems, int pe);
+void shmem_ptrdiff_put_nbi(ptrdiff_t *dest, const ptrdiff_t *source, size_t nelems, int pe);
+void shmem_ctx_float_put_nbi(shmem_ctx_t ctx, float *dest, const float *source, size_t nelems, int pe);
+void shmem_ctx_double_put_nbi(shmem_ctx_t ctx, double *dest, const double *source, size_t nelems, int pe);
+void shmem_ctx_longdouble_put_nbi(shmem_ctx_t ctx, long double *dest, const long double *source, size_t nelems, int pe);
+void shmem_ctx_char_put_nbi(shmem_ctx_t ctx, char *dest, const char *source, size_t nelems, int pe);
+void shmem_ctx_schar_put_nbi(shmem_ctx_t ctx, signed char *dest, const signed char *source, size_t nelems, int pe);
+void shmem_ctx_short_put_nbi(shmem_ctx_t ctx, short *dest, const short *source, size_t nelems, int pe);
+void shmem_ctx_int_put_nbi(shmem_ctx_t ctx, int *dest, const int *source, size_t nelems, int pe);
+void shmem_ctx_long_put_nbi(shmem_ctx_t ctx, long *dest, const long *source, size_t nelems, int pe);
+void shmem_ctx_longlong_put_nbi(shmem_ctx_t ctx, long long *dest, const long long *source, size_t nelems, int pe);
+void shmem_ctx_uchar_put_nbi(shmem_ctx_t ctx, unsigned char *dest, const unsigned char *source, size_t nelems, int pe);
+void shmem_ctx_ushort_put_nbi(shmem_ctx_t ctx, unsigned short *dest, const unsigned short *source, size_t nelems, int pe);
+void shmem_ctx_uint_put_nbi(shmem_ctx_t ctx, unsigned int *dest, const unsigned int *source, size_t nelems, int pe);
+void shmem_ctx_ulong_put_nbi(shmem_ctx_t ctx, unsigned long *dest, const unsigned long *source, size_t nelems, int pe);
+void shmem_ctx_ulonglong_put_nbi(shmem_ctx_t ctx, unsigned long long *dest, const unsigned long long *source, size_t nelems, int pe);
+void shmem_ctx_int8_put_nbi(shmem_ctx_t ctx, int8_t *dest, const int8_t *source, size_t nelems, int pe);
+void shmem_ctx_int16_put_nbi(shmem_ctx_t ctx, int16_t *dest, const int16_t *source, size_t nelems, int pe);
+void shmem_ctx_int32_put_nbi(shmem_ctx_t ctx, int32_t *dest, const int32_t *source, size_t nelems, int pe);
+void shmem_ctx_int64_put_nbi(shmem_ctx_t ctx, int64_t *dest, const int64_t *source, size_t nelems, int pe);
+void shmem_ctx_uint8_put_nbi(shmem_ctx_t ctx, uint8_t *dest, const uint8_t *source, size_t nelems, int pe);
+void shmem_ctx_uint16_put_nbi(shmem_ctx_t ctx, uint16_t *dest, const uint16_t *source, size_t nelems, int pe);
+void shmem_ctx_uint32_put_nbi(shmem_ctx_t ctx, uint32_t *dest, const uint32_t *source, size_t nelems, int pe);
+void shmem_ctx_uint64_put_nbi(shmem_ctx_t ctx, uint64_t *dest, const uint64_t *source, size_t nelems, int pe);
+void shmem_ctx_size_put_nbi(shmem_ctx_t ctx, size_t *dest, const size_t *source, size_t nelems, int pe);
+void shmem_ctx_ptrdiff_put_nbi(shmem_ctx_t ctx, ptrdiff_t *dest, const ptrdiff_t *source, size_t nelems, int pe);
+void shmem_put8_nbi(void *dest, const void *source, size_t nelems, int pe);
+void shmem_put16_nbi(void *dest, const void *source, size_t nelems, int pe);
+void shmem_put32_nbi(void *dest, const void *source, size_t nelems, int pe);
+void shmem_put64_nbi(void *dest, const void *source, size_t nelems, int pe);
+void shmem_put128_nbi(void *dest, const void *source, size_t nelems, int pe);
+void shmem_putmem_nbi(void *dest, const void *source, size_t nelems, int pe);
+void shmem_ctx_put8_nbi(shmem_ctx_t ctx, void *dest, const void *source, size_t nelems, int pe);
+void shmem_ctx_put16_nbi(shmem_ctx_t ctx, void *dest, const void *source, size_t nelems, int pe);
+void shmem_ctx_put32_nbi(shmem_ctx_t ctx, void *dest, const void *source, size_t nelems, int pe);
+void shmem_ctx_put64_nbi(shmem_ctx_t ctx, void *dest, const void *source, size_t nelems, int pe);
+void shmem_ctx_put128_nbi(shmem_ctx_t ctx, void *dest, const void *source, size_t nelems, int pe);
+void shmem_ctx_putmem_nbi(shmem_ctx_t ctx, void *dest, const void *source, size_t nelems, int pe);
+void shmem_float_get_nbi(float *dest, const float *source, size_t nelems, int pe);
+void shmem_double_get_nbi(double *dest, const double *source, size_t nelems, int pe);
+void shmem_longdouble_get_nbi(long double *dest, const long double *source, size_t nelems, int pe);
+void shmem_char_get_nbi(char *dest, const char *source, size_t nelems, int pe);
+void shmem_schar_get_nbi(signed char *dest, const signed char *source, size_t nelems, int pe);
+void shmem_short_get_nbi(short *dest, const short *source, size_t nelems, int pe);
+void shmem_int_get_nbi(int *dest, const int *source, size_t nelems, int pe);
+void shmem_long_get_nbi(long *dest, const long *source, size_t nelems, int pe);
+void shmem_longlong_get_nbi(long long *dest, const long long *source, size_t nelems, int pe);
+void shmem_uchar_get_nbi(unsigned char *dest, const unsigned char *source, size_t nelems, int pe);
+void shmem_ushort_get_nbi(unsigned short *dest, const unsigned short *source, size_t nelems, int pe);
+void shmem_uint_get_nbi(unsigned int *dest, const unsigned int *source, size_t nelems, int pe);
+void shmem_ulong_get_nbi(unsigned long *dest, const unsigned long *source, size_t nelems, int pe);
+void shmem_ulonglong_get_nbi(unsigned long long *dest, const unsigned long long *source, size_t nelems, int pe);
+void shmem_int8_get_nbi(int8_t *dest, const int8_t *source, size_t nelems, int pe);
+void shmem_int16_get_nbi(int16_t *dest, const int16_t *source, size_t nelems, int pe);
+void shmem_int32_get_nbi(int32_t *dest, const int32_t *source, size_t nelems, int pe);
+void shmem_int64_get_nbi(int64_t *dest, const int64_t *source, size_t nelems, int pe);
+void shmem_uint8_get_nbi(uint8_t *dest, const uint8_t *source, size_t nelems, int pe);
+void shmem_uint16_get_nbi(uint16_t *dest, const uint16_t *source, size_t nelems, int pe);
+void shmem_uint32_get_nbi(uint32_t *dest, const uint32_t *source, size_t nelems, int pe);
+void shmem_uint64_get_nbi(uint64_t *dest, const uint64_t *source, size_t nelems, int pe);
+void shmem_size_get_nbi(size_t *dest, const size_t *source, size_t nelems, int pe);
+void shmem_ptrdiff_get_nbi(ptrdiff_t *dest, const ptrdiff_t *source, size_t nelems, int pe);
+void shmem_ctx_float_get_nbi(shmem_ctx_t ctx, float *dest, const float *source, size_t nelems, int pe);
+void shmem_ctx_double_get_nbi(shmem_ctx_t ctx, double *dest, const double *source, size_t nelems, int pe);
+void shmem_ctx_longdouble_get_nbi(shmem_ctx_t ctx, long double *dest, const long double *source, size_t nelems, int pe);
+void shmem_ctx_char_get_nbi(shmem_ctx_t ctx, char *dest, const char *source, size_t nelems, int pe);
+void shmem_ctx_schar_get_nbi(shmem_ctx_t ctx, signed char *dest, const signed char *source, size_t nelems, int pe);
+void shmem_ctx_short_get_nbi(shmem_ctx_t ctx, short *dest, const short *source, size_t nelems, int pe);
+void shmem_ctx_int_get_nbi(shmem_ctx_t ctx, int *dest, const int *source, size_t nelems, int pe);
+void shmem_ctx_long_get_nbi(shmem_ctx_t ctx, long *dest, const long *source, size_t nelems, int pe);
+void shmem_ctx_longlong_get_nbi(shmem_ctx_t ctx, long long *dest, const long long *source, size_t nelems, int pe);
+void shmem_ctx_uchar_get_nbi(shmem_ctx_t ctx, unsigned char *dest, const unsigned char *source, size_t nelems, int pe);
+void shmem_ctx_ushort_get_nbi(shmem_ctx_t ctx, unsigned short *dest, const unsigned short *source, size_t nelems, int pe);
+void shmem_ctx_uint_get_nbi(shmem_ctx_t ctx, unsigned int *dest, const unsigned int *source, size_t nelems, int pe);
+void shmem_ctx_ulong_get_nbi(shmem_ctx_t ctx, unsigned long *dest, const unsigned long *source, size_t nelems, int pe);
+void shmem_ctx_ulonglong_get_nbi(shmem_ctx_t ctx, unsigned long long *dest, const unsigned long long *source, size_t nelems, int pe);
+void shmem_ctx_int8_get_nbi(shmem_ctx_t ctx, int8_t *dest, const int8_t *source, size_t nelems, int pe);
+void shmem_ctx_int16_get_nbi(shmem_ctx_t ctx, int16_t *dest, const int16_t *source, size_t nelems, int pe);
+void shmem_ctx_int32_get_nbi(shmem_ctx_t ctx, int32_t *dest, const int32_t *source, size_t nelems, int pe);
+void shmem_ctx_int64_get_nbi(shmem_ctx_t ctx, int64_t *dest, const int64_t *source, size_t nelems, int pe);
+void shmem_ctx_uint8_get_nbi(shmem_ctx_t ctx, uint8_t *dest, const uint8_t *source, size_t nelems, int pe);
+void shmem_ctx_uint16_get_nbi(shmem_ctx_t ctx, uint16_t *dest, const uint16_t *source, size_t nelems, int pe);
+void shmem_ctx_uint32_get_nbi(shmem_ctx_t ctx, uint32_t *dest, const uint32_t *source, size_t nelems, int pe);
+void shmem_ctx_uint64_get_nbi(shmem_ctx_t ctx, uint64_t *dest, const uint64_t *source, size_t nelems, int pe);
+void shmem_ctx_size_get_nbi(shmem_ctx_t ctx, size_t *dest, const size_t *source, size_t nelems, int pe);
+void shmem_ctx_ptrdiff_get_nbi(shmem_ctx_t ctx, ptrdiff_t *dest, const ptrdiff_t *source, size_t nelems, int pe);
+void shmem_get8_nbi(void *dest, const void *source, size_t nelems, int pe);
+void shmem_get16_nbi(void *dest, const void *source, size_t nelems, int pe);
+void shmem_get32_nbi(void *dest, const void *source, size_t nelems, int pe);
+void shmem_get64_nbi(void *dest, const void *source, size_t nelems, int pe);
+void shmem_get128_nbi(void *dest, const void *source, size_t nelems, int pe);
+void shmem_getmem_nbi(void *dest, const void *source, size_t nelems, int pe);
+void shmem_ctx_get8_nbi(shmem_ctx_t ctx, void *dest, const void *source, size_t nelems, int pe);
+void shmem_ctx_get16_nbi(shmem_ctx_t ctx, void *dest, const void *source, size_t nelems, int pe);
+void shmem_ctx_get32_nbi(shmem_ctx_t ctx, void *dest, const void *source, size_t nelems, int pe);
+void shmem_ctx_get64_nbi(shmem_ctx_t ctx, void *dest, const void *source, size_t nelems, int pe);
+void shmem_ctx_get128_nbi(shmem_ctx_t ctx, void *dest, const void *source, size_t nelems, int pe);
+void shmem_ctx_getmem_nbi(shmem_ctx_t ctx, void *dest, const void *source, size_t nelems, int pe);
+
+/* Atomics, blocking */
+float shmem_float_atomic_fetch(const float *source, int pe);
+double shmem_double_atomic_fetch(const double *source, int pe);
+int shmem_int_atomic_fetch(const int *source, int pe);
+long shmem_long_atomic_fetch(const long *source, int pe);
+long long shmem_longlong_atomic_fetch(const long long *source, int pe);
+unsigned int shmem_uint_atomic_fetch(const unsigned int *source, int pe);
+unsigned long shmem_ulong_atomic_fetch(const unsigned long *source, int pe);
+unsigned long long shmem_ulonglong_atomic_fetch(const unsigned long long *source, int pe);
+int32_t shmem_int32_atomic_fetch(const int32_t *source, int pe);
+int64_t shmem_int64_atomic_fetch(const int64_t *source, int pe);
+uint32_t shmem_uint32_atomic_fetch(const uint32_t *source, int pe);
+uint64_t shmem_uint64_atomic_fetch(const uint64_t *source, int pe);
+size_t shmem_size_atomic_fetch(const size_t *source, int pe);
+ptrdiff_t shmem_ptrdiff_atomic_fetch(const ptrdiff_t *source, int pe);
+float shmem_ctx_float_atomic_fetch(shmem_ctx_t ctx, const float *source, int pe);
+double shmem_ctx_double_atomic_fetch(shmem_ctx_t ctx, const double *source, int pe);
+int shmem_ctx_int_atomic_fetch(shmem_ctx_t ctx, const int *source, int pe);
+long shmem_ctx_long_atomic_fetch(shmem_ctx_t ctx, const long *source, int pe);
+long long shmem_ctx_longlong_atomic_fetch(shmem_ctx_t ctx, const long long *source, int pe);
+unsigned int shmem_ctx_uint_atomic_fetch(shmem_ctx_t ctx, const unsigned int *source, int pe);
+unsigned long shmem_ctx_ulong_atomic_fetch(shmem_ctx_t ctx, const unsigned long *source, int pe);
+unsigned long long shmem_ctx_ulonglong_atomic_fetch(shmem_ctx_t ctx, const unsigned long long *source, int pe);
+int32_t shmem_ctx_int32_atomic_fetch(shmem_ctx_t ctx, const int32_t *source, int pe);
+int64_t shmem_ctx_int64_atomic_fetch(shmem_ctx_t ctx, const int64_t *source, int pe);
+uint32_t shmem_ctx_uint32_atomic_fetch(shmem_ctx_t ctx, const uint32_t *source, int pe);
+uint64_t shmem_ctx_uint64_atomic_fetch(shmem_ctx_t ctx, const uint64_t *source, int pe);
+size_t shmem_ctx_size_atomic_fetch(shmem_ctx_t ctx, const size_t *source, int pe);
+ptrdiff_t shmem_ctx_ptrdiff_atomic_fetch(shmem_ctx_t ctx, const ptrdiff_t *source, int pe);
+void shmem_float_atomic_set(float *dest, float value, int pe);
+void shmem_double_atomic_set(double *dest, double value, int pe);
+void shmem_int_atomic_set(int *dest, int value, int pe);
+void shmem_long_atomic_set(long *dest, long value, int pe);
+void shmem_longlong_atomic_set(long long *dest, long long value, int pe);
+void shmem_uint_atomic_set(unsigned int *dest, unsigned int value, int pe);
+void shmem_ulong_atomic_set(unsigned long *dest, unsigned long value, int pe);
+void shmem_ulonglong_atomic_set(unsigned long long *dest, unsigned long long value, int pe);
+void shmem_int32_atomic_set(int32_t *dest, int32_t value, int pe);
+void shmem_int64_atomic_set(int64_t *dest, int64_t value, int pe);
+void shmem_uint32_atomic_set(uint32_t *dest, uint32_t value, int pe);
+void shmem_uint64_atomic_set(uint64_t *dest, uint64_t value, int pe);
+void shmem_size_atomic_set(size_t *dest, size_t value, int pe);
+void shmem_ptrdiff_atomic_set(ptrdiff_t *dest, ptrdiff_t value, int pe);
+void shmem_ctx_float_atomic_set(shmem_ctx_t ctx, float *dest, float value, int pe);
+void shmem_ctx_double_atomic_set(shmem_ctx_t ctx, double *dest, double value, int pe);
+void shmem_ctx_int_atomic_set(shmem_ctx_t ctx, int *dest, int value, int pe);
+void shmem_ctx_long_atomic_set(shmem_ctx_t ctx, long *dest, long value, int pe);
+void shmem_ctx_longlong_atomic_set(shmem_ctx_t ctx, long long *dest, long long value, int pe);
+void shmem_ctx_uint_atomic_set(shmem_ctx_t ctx, unsigned int *dest, unsigned int value, int pe);
+void shmem_ctx_ulong_atomic_set(shmem_ctx_t ctx, unsigned long *dest, unsigned long value, int pe);
+void shmem_ctx_ulonglong_atomic_set(shmem_ctx_t ctx, unsigned long long *dest, unsigned long long value, int pe);
+void shmem_ctx_int32_atomic_set(shmem_ctx_t ctx, int32_t *dest, int32_t value, int pe);
+void shmem_ctx_int64_atomic_set(shmem_ctx_t ctx, int64_t *dest, int64_t value, int pe);
+void shmem_ctx_uint32_atomic_set(shmem_ctx_t ctx, uint32_t *dest, uint32_t value, int pe);
+void shmem_ctx_uint64_atomic_set(shmem_ctx_t ctx, uint64_t *dest, uint64_t value, int pe);
+void shmem_ctx_size_atomic_set(shmem_ctx_t ctx, size_t *dest, size_t value, int pe);
+void shmem_ctx_ptrdiff_atomic_set(shmem_ctx_t ctx, ptrdiff_t *dest, ptrdiff_t value, int pe);
+int shmem_int_atomic_compare_swap(int *dest, int cond, int value, int pe);
+long shmem_long_atomic_compare_swap(long *dest, long cond, long value, int pe);
+long long shmem_longlong_atomic_compare_swap(long long *dest, long long cond, long long value, int pe);
+unsigned int shmem_uint_atomic_compare_swap(unsigned int *dest, unsigned int cond, unsigned int value, int pe);
+unsigned long shmem_ulong_atomic_compare_swap(unsigned long *dest, unsigned long cond, unsigned long value, int pe);
+unsigned long long shmem_ulonglong_atomic_compare_swap(unsigned long long *dest, unsigned long long cond, unsigned long long value, int pe);
+int32_t shmem_int32_atomic_compare_swap(int32_t *dest, int32_t cond, int32_t value, int pe);
+int64_t shmem_int64_atomic_compare_swap(int64_t *dest, int64_t cond, int64_t value, int pe);
+uint32_t shmem_uint32_atomic_compare_swap(uint32_t *dest, uint32_t cond, uint32_t value, int pe);
+uint64_t shmem_uint64_atomic_compare_swap(uint64_t *dest, uint64_t cond, uint64_t value, int pe);
+size_t shmem_size_atomic_compare_swap(size_t *dest, size_t cond, size_t value, int pe);
+ptrdiff_t shmem_ptrdiff_atomic_compare_swap(ptrdiff_t *dest, ptrdiff_t cond, ptrdiff_t value, int pe);
+int shmem_ctx_int_atomic_compare_swap(shmem_ctx_t ctx, int *dest, int cond, int value, int pe);
+long shmem_ctx_long_atomic_compare_swap(shmem_ctx_t ctx, long *dest, long cond, long value, int pe);
+long long shmem_ctx_longlong_atomic_compare_swap(shmem_ctx_t ctx, long long *dest, long long cond, long long value, int pe);
+unsigned int shmem_ctx_uint_atomic_compare_swap(shmem_ctx_t ctx, unsigned int *dest, unsigned int cond, unsigned int value, int pe);
+unsigned long shmem_ctx_ulong_atomic_compare_swap(shmem_ctx_t ctx, unsigned long *dest, unsigned long cond, unsigned long value, int pe);
+unsigned long long shmem_ctx_ulonglong_atomic_compare_swap(shmem_ctx_t ctx, unsigned long long *dest, unsigned long long cond, unsigned long long value, int pe);
+int32_t shmem_ctx_int32_atomic_compare_swap(shmem_ctx_t ctx, int32_t *dest, int32_t cond, int32_t value, int pe);
+int64_t shmem_ctx_int64_atomic_compare_swap(shmem_ctx_t ctx, int64_t *dest, int64_t cond, int64_t value, int pe);
+uint32_t shmem_ctx_uint32_atomic_compare_swap(shmem_ctx_t ctx, uint32_t *dest, uint32_t cond, uint32_t value, int pe);
+uint64_t shmem_ctx_uint64_atomic_compare_swap(shmem_ctx_t ctx, uint64_t *dest, uint64_t cond, uint64_t value, int pe);
+size_t shmem_ctx_size_atomic_compare_swap(shmem_ctx_t ctx, size_t *dest, size_t cond, size_t value, int pe);
+ptrdiff_t shmem_ctx_ptrdiff_atomic_compare_swap(shmem_ctx_t ctx, ptrdiff_t *dest, ptrdiff_t cond, ptrdiff_t value, int pe);
+float shmem_float_atomic_swap(float *dest, float value, int pe);
+double shmem_double_atomic_swap(double *dest, double value, int pe);
+int shmem_int_atomic_swap(int *dest, int value, int pe);
+long shmem_long_atomic_swap(long *dest, long value, int pe);
+long long shmem_longlong_atomic_swap(long long *dest, long long value, int pe);
+unsigned int shmem_uint_atomic_swap(unsigned int *dest, unsigned int value, int pe);
+unsigned long shmem_ulong_atomic_swap(unsigned long *dest, unsigned long value, int pe);
+unsigned long long shmem_ulonglong_atomic_swap(unsigned long long *dest, unsigned long long value, int pe);
+int32_t shmem_int32_atomic_swap(int32_t *dest, int32_t value, int pe);
+int64_t shmem_int64_atomic_swap(int64_t *dest, int64_t value, int pe);
+uint32_t shmem_uint32_atomic_swap(uint32_t *dest, uint32_t value, int pe);
+uint64_t shmem_uint64_atomic_swap(uint64_t *dest, uint64_t value, int pe);
+size_t shmem_size_atomic_swap(size_t *dest, size_t value, int pe);
+ptrdiff_t shmem_ptrdiff_atomic_swap(ptrdiff_t *dest, ptrdiff_t value, int pe);
+float shmem_ctx_float_atomic_swap(shmem_ctx_t ctx, float *dest, float value, int pe);
+double shmem_ctx_double_atomic_swap(shmem_ctx_t ctx, double *dest, double value, int pe);
+int shmem_ctx_int_atomic_swap(shmem_ctx_t ctx, int *dest, int value, int pe);
+long shmem_ctx_long_atomic_swap(shmem_ctx_t ctx, long *dest, long value, int pe);
+long long shmem_ctx_longlong_atomic_swap(shmem_ctx_t ctx, long long *dest, long long value, int pe);
+unsigned int shmem_ctx_uint_atomic_swap(shmem_ctx_t ctx, unsigned int *dest, unsigned int value, int pe);
+unsigned long shmem_ctx_ulong_atomic_swap(shmem_ctx_t ctx, unsigned long *dest, unsigned long value, int pe);
+unsigned long long shmem_ctx_ulonglong_atomic_swap(shmem_ctx_t ctx, unsigned long long *dest, unsigned long long value, int pe);
+int32_t shmem_ctx_int32_atomic_swap(shmem_ctx_t ctx, int32_t *dest, int32_t value, int pe);
+int64_t shmem_ctx_int64_atomic_swap(shmem_ctx_t ctx, int64_t *dest, int64_t value, int pe);
+uint32_t shmem_ctx_uint32_atomic_swap(shmem_ctx_t ctx, uint32_t *dest, uint32_t value, int pe);
+uint64_t shmem_ctx_uint64_atomic_swap(shmem_ctx_t ctx, uint64_t *dest, uint64_t value, int pe);
+size_t shmem_ctx_size_atomic_swap(shmem_ctx_t ctx, size_t *dest, size_t value, int pe);
+ptrdiff_t shmem_ctx_ptrdiff_atomic_swap(shmem_ctx_t ctx, ptrdiff_t *dest, ptrdiff_t value, int pe);
+int shmem_int_atomic_fetch_inc(int *dest, int pe);
+long shmem_long_atomic_fetch_inc(long *dest, int pe);
+long long shmem_longlong_atomic_fetch_inc(long long *dest, int pe);
+unsigned int shmem_uint_atomic_fetch_inc(unsigned int *dest, int pe);
+unsigned long shmem_ulong_atomic_fetch_inc(unsigned long *dest, int pe);
+unsigned long long shmem_ulonglong_atomic_fetch_inc(unsigned long long *dest, int pe);
+int32_t shmem_int32_atomic_fetch_inc(int32_t *dest, int pe);
+int64_t shmem_int64_atomic_fetch_inc(int64_t *dest, int pe);
+uint32_t shmem_uint32_atomic_fetch_inc(uint32_t *dest, int pe);
+uint64_t shmem_uint64_atomic_fetch_inc(uint64_t *dest, int pe);
+size_t shmem_size_atomic_fetch_inc(size_t *dest, int pe);
+ptrdiff_t shmem_ptrdiff_atomic_fetch_inc(ptrdiff_t *dest, int pe);
+int shmem_ctx_int_atomic_fetch_inc(shmem_ctx_t ctx, int *dest, int pe);
+long shmem_ctx_long_atomic_fetch_inc(shmem_ctx_t ctx, long *dest, int pe);
+long long shmem_ctx_longlong_atomic_fetch_inc(shmem_ctx_t ctx, long long *dest, int pe);
+unsigned int shmem_ctx_uint_atomic_fetch_inc(shmem_ctx_t ctx, unsigned int *dest, int pe);
+unsigned long shmem_ctx_ulong_atomic_fetch_inc(shmem_ctx_t ctx, unsigned long *dest, int pe);
+unsigned long long shmem_ctx_ulonglong_atomic_fetch_inc(shmem_ctx_t ctx, unsigned long long *dest, int pe);
+int32_t shmem_ctx_int32_atomic_fetch_inc(shmem_ctx_t ctx, int32_t *dest, int pe);
+int64_t shmem_ctx_int64_atomic_fetch_inc(shmem_ctx_t ctx, int64_t *dest, int pe);
+uint32_t shmem_ctx_uint32_atomic_fetch_inc(shmem_ctx_t ctx, uint32_t *dest, int pe);
+uint64_t shmem_ctx_uint64_atomic_fetch_inc(shmem_ctx_t ctx, uint64_t *dest, int pe);
+size_t shmem_ctx_size_atomic_fetch_inc(shmem_ctx_t ctx, size_t *dest, int pe);
+ptrdiff_t shmem_ctx_ptrdiff_atomic_fetch_inc(shmem_ctx_t ctx, ptrdiff_t *dest, int pe);
+void shmem_int_atomic_inc(int *dest, int pe);
+void shmem_long_atomic_inc(long *dest, int pe);
+void shmem_longlong_atomic_inc(long long *dest, int pe);
+void shmem_uint_atomic_inc(unsigned int *dest, int pe);
+void shmem_ulong_atomic_inc(unsigned long *dest, int pe);
+void shmem_ulonglong_atomic_inc(unsigned long long *dest, int pe);
+void shmem_int32_atomic_inc(int32_t *dest, int pe);
+void shmem_int64_atomic_inc(int64_t *dest, int pe);
+void shmem_uint32_atomic_inc(uint32_t *dest, int pe);
+void shmem_uint64_atomic_inc(uint64_t *dest, int pe);
+void shmem_size_atomic_inc(size_t *dest, int pe);
+void shmem_ptrdiff_atomic_inc(ptrdiff_t *dest, int pe);
+void shmem_ctx_int_atomic_inc(shmem_ctx_t ctx, int *dest, int pe);
+void shmem_ctx_long_atomic_inc(shmem_ctx_t ctx, long *dest, int pe);
+void shmem_ctx_longlong_atomic_inc(shmem_ctx_t ctx, long long *dest, int pe);
+void shmem_ctx_uint_atomic_inc(shmem_ctx_t ctx, unsigned int *dest, int pe);
+void shmem_ctx_ulong_atomic_inc(shmem_ctx_t ctx, unsigned long *dest, int pe);
+void shmem_ctx_ulonglong_atomic_inc(shmem_ctx_t ctx, unsigned long long *dest, int pe);
+void shmem_ctx_int32_atomic_inc(shmem_ctx_t ctx, int32_t *dest, int pe);
+void shmem_ctx_int64_atomic_inc(shmem_ctx_t ctx, int64_t *dest, int pe);
+void shmem_ctx_uint32_atomic_inc(shmem_ctx_t ctx, uint32_t *dest, int pe);
+void shmem_ctx_uint64_atomic_inc(shmem_ctx_t ctx, uint64_t *dest, int pe);
+void shmem_ctx_size_atomic_inc(shmem_ctx_t ctx, size_t *dest, int pe);
+void shmem_ctx_ptrdiff_atomic_inc(shmem_ctx_t ctx, ptrdiff_t *dest, int pe);
+int shmem_int_atomic_fetch_add(int *dest, int value, int pe);
+long shmem_long_atomic_fetch_add(long *dest, long value, int pe);
+long long shmem_longlong_atomic_fetch_add(long long *dest, long long value, int pe);
+unsigned int shmem_uint_atomic_fetch_add(unsigned int *dest, unsigned int value, int pe);
+unsigned long shmem_ulong_atomic_fetch_add(unsigned long *dest, unsigned long value, int pe);
+unsigned long long shmem_ulonglong_atomic_fetch_add(unsigned long long *dest, unsigned long long value, int pe);
+int32_t shmem_int32_atomic_fetch_add(int32_t *dest, int32_t value, int pe);
+int64_t shmem_int64_atomic_fetch_add(int64_t *dest, int64_t value, int pe);
+uint32_t shmem_uint32_atomic_fetch_add(uint32_t *dest, uint32_t value, int pe);
+uint64_t shmem_uint64_atomic_fetch_add(uint64_t *dest, uint64_t value, int pe);
+size_t shmem_size_atomic_fetch_add(size_t *dest, size_t value, int pe);
+ptrdiff_t shmem_ptrdiff_atomic_fetch_add(ptrdiff_t *dest, ptrdiff_t value, int pe);
+int shmem_ctx_int_atomic_fetch_add(shmem_ctx_t ctx, int *dest, int value, int pe);
+long shmem_ctx_long_atomic_fetch_add(shmem_ctx_t ctx, long *dest, long value, int pe);
+long long shmem_ctx_longlong_atomic_fetch_add(shmem_ctx_t ctx, long long *dest, long long value, int pe);
+unsigned int shmem_ctx_uint_atomic_fetch_add(shmem_ctx_t ctx, unsigned int *dest, unsigned int value, int pe);
+unsigned long shmem_ctx_ulong_atomic_fetch_add(shmem_ctx_t ctx, unsigned long *dest, unsigned long value, int pe);
+unsigned long long shmem_ctx_ulonglong_atomic_fetch_add(shmem_ctx_t ctx, unsigned long long *dest, unsigned long long value, int pe);
+int32_t shmem_ctx_int32_atomic_fetch_add(shmem_ctx_t ctx, int32_t *dest, int32_t value, int pe);
+int64_t shmem_ctx_int64_atomic_fetch_add(shmem_ctx_t ctx, int64_t *dest, int64_t value, int pe);
+uint32_t shmem_ctx_uint32_atomic_fetch_add(shmem_ctx_t ctx, uint32_t *dest, uint32_t value, int pe);
+uint64_t shmem_ctx_uint64_atomic_fetch_add(shmem_ctx_t ctx, uint64_t *dest, uint64_t value, int pe);
+size_t shmem_ctx_size_atomic_fetch_add(shmem_ctx_t ctx, size_t *dest, size_t value, int pe);
+ptrdiff_t shmem_ctx_ptrdiff_atomic_fetch_add(shmem_ctx_t ctx, ptrdiff_t *dest, ptrdiff_t value, int pe);
+void shmem_int_atomic_add(int *dest, int value, int pe);
+void shmem_long_atomic_add(long *dest, long value, int pe);
+void shmem_longlong_atomic_add(long long *dest, long long value, int pe);
+void shmem_uint_atomic_add(unsigned int *dest, unsigned int value, int pe);
+void shmem_ulong_atomic_add(unsigned long *dest, unsigned long value, int pe);
+void shmem_ulonglong_atomic_add(unsigned long long *dest, unsigned long long value, int pe);
+void shmem_int32_atomic_add(int32_t *dest, int32_t value, int pe);
+void shmem_int64_atomic_add(int64_t *dest, int64_t value, int pe);
+void shmem_uint32_atomic_add(uint32_t *dest, uint32_t value, int pe);
+void shmem_uint64_atomic_add(uint64_t *dest, uint64_t value, int pe);
+void shmem_size_atomic_add(size_t *dest, size_t value, int pe);
+void shmem_ptrdiff_atomic_add(ptrdiff_t *dest, ptrdiff_t value, int pe);
+void shmem_ctx_int_atomic_add(shmem_ctx_t ctx, int *dest, int value, int pe);
+void shmem_ctx_long_atomic_add(shmem_ctx_t ctx, long *dest, long value, int pe);
+void shmem_ctx_longlong_atomic_add(shmem_ctx_t ctx, long long *dest, long long value, int pe);
+void shmem_ctx_uint_atomic_add(shmem_ctx_t ctx, unsigned int *dest, unsigned int value, int pe);
+void shmem_ctx_ulong_atomic_add(shmem_ctx_t ctx, unsigned long *dest, unsigned long value, int pe);
+void shmem_ctx_ulonglong_atomic_add(shmem_ctx_t ctx, unsigned long long *dest, unsigned long long value, int pe);
+void shmem_ctx_int32_atomic_add(shmem_ctx_t ctx, int32_t *dest, int32_t value, int pe);
+void shmem_ctx_int64_atomic_add(shmem_ctx_t ctx, int64_t *dest, int64_t value, int pe);
+void shmem_ctx_uint32_atomic_add(shmem_ctx_t ctx, uint32_t *dest, uint32_t value, int pe);
+void shmem_ctx_uint64_atomic_add(shmem_ctx_t ctx, uint64_t *dest, uint64_t value, int pe);
+void shmem_ctx_size_atomic_add(shmem_ctx_t ctx, size_t *dest, size_t value, int pe);
+void shmem_ctx_ptrdiff_atomic_add(shmem_ctx_t ctx, ptrdiff_t *dest, ptrdiff_t value, int pe);
+unsigned int shmem_uint_atomic_fetch_and(unsigned int *dest, unsigned int value, int pe);
+unsigned long shmem_ulong_atomic_fetch_and(unsigned long *dest, unsigned long value, int pe);
+unsigned long long shmem_ulonglong_atomic_fetch_and(unsigned long long *dest, unsigned long long value, int pe);
+int32_t shmem_int32_atomic_fetch_and(int32_t *dest, int32_t value, int pe);
+int64_t shmem_int64_atomic_fetch_and(int64_t *dest, int64_t value, int pe);
+uint32_t shmem_uint32_atomic_fetch_and(uint32_t *dest, uint32_t value, int pe);
+uint64_t shmem_uint64_atomic_fetch_and(uint64_t *dest, uint64_t value, int pe);
+unsigned int shmem_ctx_uint_atomic_fetch_and(shmem_ctx_t ctx, unsigned int *dest, unsigned int value, int pe);
+unsigned long shmem_ctx_ulong_atomic_fetch_and(shmem_ctx_t ctx, unsigned long *dest, unsigned long value, int pe);
+unsigned long long shmem_ctx_ulonglong_atomic_fetch_and(shmem_ctx_t ctx, unsigned long long *dest, unsigned long long value, int pe);
+int32_t shmem_ctx_int32_atomic_fetch_and(shmem_ctx_t ctx, int32_t *dest, int32_t value, int pe);
+int64_t shmem_ctx_int64_atomic_fetch_and(shmem_ctx_t ctx, int64_t *dest, int64_t value, int pe);
+uint32_t shmem_ctx_uint32_atomic_fetch_and(shmem_ctx_t ctx, uint32_t *dest, uint32_t value, int pe);
+uint64_t shmem_ctx_uint64_atomic_fetch_and(shmem_ctx_t ctx, uint64_t *dest, uint64_t value, int pe);
+void shmem_uint_atomic_and(unsigned int *dest, unsigned int value, int pe);
+void shmem_ulong_atomic_and(unsigned long *dest, unsigned long value, int pe);
+void shmem_ulonglong_atomic_and(unsigned long long *dest, unsigned long long value, int pe);
+void shmem_int32_atomic_and(int32_t *dest, int32_t value, int pe);
+void shmem_int64_atomic_and(int64_t *dest, int64_t value, int pe);
+void shmem_uint32_atomic_and(uint32_t *dest, uint32_t value, int pe);
+void shmem_uint64_atomic_and(uint64_t *dest, uint64_t value, int pe);
+void shmem_ctx_uint_atomic_and(shmem_ctx_t ctx, unsigned int *dest, unsigned int value, int pe);
+void shmem_ctx_ulong_atomic_and(shmem_ctx_t ctx, unsigned long *dest, unsigned long value, int pe);
+void shmem_ctx_ulonglong_atomic_and(shmem_ctx_t ctx, unsigned long long *dest, unsigned long long value, int pe);
+void shmem_ctx_int32_atomic_and(shmem_ctx_t ctx, int32_t *dest, int32_t value, int pe);
+void shmem_ctx_int64_atomic_and(shmem_ctx_t ctx, int64_t *dest, int64_t value, int pe);
+void shmem_ctx_uint32_atomic_and(shmem_ctx_t ctx, uint32_t *dest, uint32_t value, int pe);
+void shmem_ctx_uint64_atomic_and(shmem_ctx_t ctx, uint64_t *dest, uint64_t value, int pe);
+unsigned int shmem_uint_atomic_fetch_or(unsigned int *dest, unsigned int value, int pe);
+unsigned long shmem_ulong_atomic_fetch_or(unsigned long *dest, unsigned long value, int pe);
+unsigned long long shmem_ulonglong_atomic_fetch_or(unsigned long long *dest, unsigned long long value, int pe);
+int32_t shmem_int32_atomic_fetch_or(int32_t *dest, int32_t value, int pe);
+int64_t shmem_int64_atomic_fetch_or(int64_t *dest, int64_t value, int pe);
+uint32_t shmem_uint32_atomic_fetch_or(uint32_t *dest, uint32_t value, int pe);
+uint64_t shmem_uint64_atomic_fetch_or(uint64_t *dest, uint64_t value, int pe);
+unsigned int shmem_ctx_uint_atomic_fetch_or(shmem_ctx_t ctx, unsigned int *dest, unsigned int value, int pe);
+unsigned long shmem_ctx_ulong_atomic_fetch_or(shmem_ctx_t ctx, unsigned long *dest, unsigned long value, int pe);
+unsigned long long shmem_ctx_ulonglong_atomic_fetch_or(shmem_ctx_t ctx, unsigned long long *dest, unsigned long long value, int pe);
+int32_t shmem_ctx_int32_atomic_fetch_or(shmem_ctx_t ctx, int32_t *dest, int32_t value, int pe);
+int64_t shmem_ctx_int64_atomic_fetch_or(shmem_ctx_t ctx, int64_t *dest, int64_t value, int pe);
+uint32_t shmem_ctx_uint32_atomic_fetch_or(shmem_ctx_t ctx, uint32_t *dest, uint32_t value, int pe);
+uint64_t shmem_ctx_uint64_atomic_fetch_or(shmem_ctx_t ctx, uint64_t *dest, uint64_t value, int pe);
+void shmem_uint_atomic_or(unsigned int *dest, unsigned int value, int pe);
+void shmem_ulong_atomic_or(unsigned long *dest, unsigned long value, int pe);
+void shmem_ulonglong_atomic_or(unsigned long long *dest, unsigned long long value, int pe);
+void shmem_int32_atomic_or(int32_t *dest, int32_t value, int pe);
+void shmem_int64_atomic_or(int64_t *dest, int64_t value, int pe);
+void shmem_uint32_atomic_or(uint32_t *dest, uint32_t value, int pe);
+void shmem_uint64_atomic_or(uint64_t *dest, uint64_t value, int pe);
+void shmem_ctx_uint_atomic_or(shmem_ctx_t ctx, unsigned int *dest, unsigned int value, int pe);
+void shmem_ctx_ulong_atomic_or(shmem_ctx_t ctx, unsigned long *dest, unsigned long value, int pe);
+void shmem_ctx_ulonglong_atomic_or(shmem_ctx_t ctx, unsigned long long *dest, unsigned long long value, int pe);
+void shmem_ctx_int32_atomic_or(shmem_ctx_t ctx, int32_t *dest, int32_t value, int pe);
+void shmem_ctx_int64_atomic_or(shmem_ctx_t ctx, int64_t *dest, int64_t value, int pe);
+void shmem_ctx_uint32_atomic_or(shmem_ctx_t ctx, uint32_t *dest, uint32_t value, int pe);
+void shmem_ctx_uint64_atomic_or(shmem_ctx_t ctx, uint64_t *dest, uint64_t value, int pe);
+unsigned int shmem_uint_atomic_fetch_xor(unsigned int *dest, unsigned int value, int pe);
+unsigned long shmem_ulong_atomic_fetch_xor(unsigned long *dest, unsigned long value, int pe);
+unsigned long long shmem_ulonglong_atomic_fetch_xor(unsigned long long *dest, unsigned long long value, int pe);
+int32_t shmem_int32_atomic_fetch_xor(int32_t *dest, int32_t value, int pe);
+int64_t shmem_int64_atomic_fetch_xor(int64_t *dest, int64_t value, int pe);
+uint32_t shmem_uint32_atomic_fetch_xor(uint32_t *dest, uint32_t value, int pe);
+uint64_t shmem_uint64_atomic_fetch_xor(uint64_t *dest, uint64_t value, int pe);
+unsigned int shmem_ctx_uint_atomic_fetch_xor(shmem_ctx_t ctx, unsigned int *dest, unsigned int value, int pe);
+unsigned long shmem_ctx_ulong_atomic_fetch_xor(shmem_ctx_t ctx, unsigned long *dest, unsigned long value, int pe);
+unsigned long long shmem_ctx_ulonglong_atomic_fetch_xor(shmem_ctx_t ctx, unsigned long long *dest, unsigned long long value, int pe);
+int32_t shmem_ctx_int32_atomic_fetch_xor(shmem_ctx_t ctx, int32_t *dest, int32_t value, int pe);
+int64_t shmem_ctx_int64_atomic_fetch_xor(shmem_ctx_t ctx, int64_t *dest, int64_t value, int pe);
+uint32_t shmem_ctx_uint32_atomic_fetch_xor(shmem_ctx_t ctx, uint32_t *dest, uint32_t value, int pe);
+uint64_t shmem_ctx_uint64_atomic_fetch_xor(shmem_ctx_t ctx, uint64_t *dest, uint64_t value, int pe);
+void shmem_uint_atomic_xor(unsigned int *dest, unsigned int value, int pe);
+void shmem_ulong_atomic_xor(unsigned long *dest, unsigned long value, int pe);
+void shmem_ulonglong_atomic_xor(unsigned long long *dest, unsigned long long value, int pe);
+void shmem_int32_atomic_xor(int32_t *dest, int32_t value, int pe);
+void shmem_int64_atomic_xor(int64_t *dest, int64_t value, int pe);
+void shmem_uint32_atomic_xor(uint32_t *dest, uint32_t value, int pe);
+void shmem_uint64_atomic_xor(uint64_t *dest, uint64_t value, int pe);
+void shmem_ctx_uint_atomic_xor(shmem_ctx_t ctx, unsigned int *dest, unsigned int value, int pe);
+void shmem_ctx_ulong_atomic_xor(shmem_ctx_t ctx, unsigned long *dest, unsigned long value, int pe);
+void shmem_ctx_ulonglong_atomic_xor(shmem_ctx_t ctx, unsigned long long *dest, unsigned long long value, int pe);
+void shmem_ctx_int32_atomic_xor(shmem_ctx_t ctx, int32_t *dest, int32_t value, int pe);
+void shmem_ctx_int64_atomic_xor(shmem_ctx_t ctx, int64_t *dest, int64_t value, int pe);
+void shmem_ctx_uint32_atomic_xor(shmem_ctx_t ctx, uint32_t *dest, uint32_t value, int pe);
+void shmem_ctx_uint64_atomic_xor(shmem_ctx_t ctx, uint64_t *dest, uint64_t value, int pe);
+
+/* Atomics, nonblocking */
+void shmem_float_atomic_fetch_nbi(float *fetch, const float *source, int pe);
+void shmem_double_atomic_fetch_nbi(double *fetch, const double *source, int pe);
+void shmem_int_atomic_fetch_nbi(int *fetch, const int *source, int pe);
+void shmem_long_atomic_fetch_nbi(long *fetch, const long *source, int pe);
+void shmem_longlong_atomic_fetch_nbi(long long *fetch, const long long *source, int pe);
+void shmem_uint_atomic_fetch_nbi(unsigned int *fetch, const unsigned int *source, int pe);
+void shmem_ulong_atomic_fetch_nbi(unsigned long *fetch, const unsigned long *source, int pe);
+void shmem_ulonglong_atomic_fetch_nbi(unsigned long long *fetch, const unsigned long long *source, int pe);
+void shmem_int32_atomic_fetch_nbi(int32_t *fetch, const int32_t *source, int pe);
+void shmem_int64_atomic_fetch_nbi(int64_t *fetch, const int64_t *source, int pe);
+void shmem_uint32_atomic_fetch_nbi(uint32_t *fetch, const uint32_t *source, int pe);
+void shmem_uint64_atomic_fetch_nbi(uint64_t *fetch, const uint64_t *source, int pe);
+void shmem_size_atomic_fetch_nbi(size_t *fetch, const size_t *source, int pe);
+void shmem_ptrdiff_atomic_fetch_nbi(ptrdiff_t *fetch, const ptrdiff_t *source, int pe);
+void shmem_ctx_float_atomic_fetch_nbi(shmem_ctx_t ctx, float *fetch, const float *source, int pe);
+void shmem_ctx_double_atomic_fetch_nbi(shmem_ctx_t ctx, double *fetch, const double *source, int pe);
+void shmem_ctx_int_atomic_fetch_nbi(shmem_ctx_t ctx, int *fetch, const int *source, int pe);
+void shmem_ctx_long_atomic_fetch_nbi(shmem_ctx_t ctx, long *fetch, const long *source, int pe);
+void shmem_ctx_longlong_atomic_fetch_nbi(shmem_ctx_t ctx, long long *fetch, const long long *source, int pe);
+void shmem_ctx_uint_atomic_fetch_nbi(shmem_ctx_t ctx, unsigned int *fetch, const unsigned int *source, int pe);
+void shmem_ctx_ulong_atomic_fetch_nbi(shmem_ctx_t ctx, unsigned long *fetch, const unsigned long *source, int pe);
+void shmem_ctx_ulonglong_atomic_fetch_nbi(shmem_ctx_t ctx, unsigned long long *fetch, const unsigned long long *source, int pe);
+void shmem_ctx_int32_atomic_fetch_nbi(shmem_ctx_t ctx, int32_t *fetch, const int32_t *source, int pe);
+void shmem_ctx_int64_atomic_fetch_nbi(shmem_ctx_t ctx, int64_t *fetch, const int64_t *source, int pe);
+void shmem_ctx_uint32_atomic_fetch_nbi(shmem_ctx_t ctx, uint32_t *fetch, const uint32_t *source, int pe);
+void shmem_ctx_uint64_atomic_fetch_nbi(shmem_ctx_t ctx, uint64_t *fetch, const uint64_t *source, int pe);
+void shmem_ctx_size_atomic_fetch_nbi(shmem_ctx_t ctx, size_t *fetch, const size_t *source, int pe);
+void shmem_ctx_ptrdiff_atomic_fetch_nbi(shmem_ctx_t ctx, ptrdiff_t *fetch, const ptrdiff_t *source, int pe);
+void shmem_int_atomic_compare_swap_nbi(int *fetch, int *dest, int cond, int value, int pe);
+void shmem_long_atomic_compare_swap_nbi(long *fetch, long *dest, long cond, long value, int pe);
+void shmem_longlong_atomic_compare_swap_nbi(long long *fetch, long long *dest, long long cond, long long value, int pe);
+void shmem_uint_atomic_compare_swap_nbi(unsigned int *fetch, unsigned int *dest, unsigned int cond, unsigned int value, int pe);
+void shmem_ulong_atomic_compare_swap_nbi(unsigned long *fetch, unsigned long *dest, unsigned long cond, unsigned long value, int pe);
+void shmem_ulonglong_atomic_compare_swap_nbi(unsigned long long *fetch, unsigned long long *dest, unsigned long long cond, unsigned long long value, int pe);
+void shmem_int32_atomic_compare_swap_nbi(int32_t *fetch, int32_t *dest, int32_t cond, int32_t value, int pe);
+void shmem_int64_atomic_compare_swap_nbi(int64_t *fetch, int64_t *dest, int64_t cond, int64_t value, int pe);
+void shmem_uint32_atomic_compare_swap_nbi(uint32_t *fetch, uint32_t *dest, uint32_t cond, uint32_t value, int pe);
+void shmem_uint64_atomic_compare_swap_nbi(uint64_t *fetch, uint64_t *dest, uint64_t cond, uint64_t value, int pe);
+void shmem_size_atomic_compare_swap_nbi(size_t *fetch, size_t *dest, size_t cond, size_t value, int pe);
+void shmem_ptrdiff_atomic_compare_swap_nbi(ptrdiff_t *fetch, ptrdiff_t *dest, ptrdiff_t cond, ptrdiff_t value, int pe);
+void shmem_ctx_int_atomic_compare_swap_nbi(shmem_ctx_t ctx, int *fetch, int *dest, int cond, int value, int pe);
+void shmem_ctx_long_atomic_compare_swap_nbi(shmem_ctx_t ctx, long *fetch, long *dest, long cond, long value, int pe);
+void shmem_ctx_longlong_atomic_compare_swap_nbi(shmem_ctx_t ctx, long long *fetch, long long *dest, long long cond, long long value, int pe);
+void shmem_ctx_uint_atomic_compare_swap_nbi(shmem_ctx_t ctx, unsigned int *fetch, unsigned int *dest, unsigned int cond, unsigned int value, int pe);
+void shmem_ctx_ulong_atomic_compare_swap_nbi(shmem_ctx_t ctx, unsigned long *fetch, unsigned long *dest, unsigned long cond, unsigned long value, int pe);
+void shmem_ctx_ulonglong_atomic_compare_swap_nbi(shmem_ctx_t ctx, unsigned long long *fetch, unsigned long long *dest, unsigned long long cond, unsigned long long value, int pe);
+void shmem_ctx_int32_atomic_compare_swap_nbi(shmem_ctx_t ctx, int32_t *fetch, int32_t *dest, int32_t cond, int32_t value, int pe);
+void shmem_ctx_int64_atomic_compare_swap_nbi(shmem_ctx_t ctx, int64_t *fetch, int64_t *dest, int64_t cond, int64_t value, int pe);
+void shmem_ctx_uint32_atomic_compare_swap_nbi(shmem_ctx_t ctx, uint32_t *fetch, uint32_t *dest, uint32_t cond, uint32_t value, int pe);
+void shmem_ctx_uint64_atomic_compare_swap_nbi(shmem_ctx_t ctx, uint64_t *fetch, uint64_t *dest, uint64_t cond, uint64_t value, int pe);
+void shmem_ctx_size_atomic_compare_swap_nbi(shmem_ctx_t ctx, size_t *fetch, size_t *dest, size_t cond, size_t value, int pe);
+void shmem_ctx_ptrdiff_atomic_compare_swap_nbi(shmem_ctx_t ctx, ptrdiff_t *fetch, ptrdiff_t *dest, ptrdiff_t cond, ptrdiff_t value, int pe);
+void shmem_float_atomic_swap_nbi(float *fetch, float *dest, float value, int pe);
+void shmem_double_atomic_swap_nbi(double *fetch, double *dest, double value, int pe);
+void shmem_int_atomic_swap_nbi(int *fetch, int *dest, int value, int pe);
+void shmem_long_atomic_swap_nbi(long *fetch, long *dest, long value, int pe);
+void shmem_longlong_atomic_swap_nbi(long long *fetch, long long *dest, long long value, int pe);
+void shmem_uint_atomic_swap_nbi(unsigned int *fetch, unsigned int *dest, unsigned int value, int pe);
+void shmem_ulong_atomic_swap_nbi(unsigned long *fetch, unsigned long *dest, unsigned long value, int pe);
+void shmem_ulonglong_atomic_swap_nbi(unsigned long long *fetch, unsigned long long *dest, unsigned long long value, int pe);
+void shmem_int32_atomic_swap_nbi(int32_t *fetch, int32_t *dest, int32_t value, int pe);
+void shmem_int64_atomic_swap_nbi(int64_t *fetch, int64_t *dest, int64_t value, int pe);
+void shmem_uint32_atomic_swap_nbi(uint32_t *fetch, uint32_t *dest, uint32_t value, int pe);
+void shmem_uint64_atomic_swap_nbi(uint64_t *fetch, uint64_t *dest, uint64_t value, int pe);
+void shmem_size_atomic_swap_nbi(size_t *fetch, size_t *dest, size_t value, int pe);
+void shmem_ptrdiff_atomic_swap_nbi(ptrdiff_t *fetch, ptrdiff_t *dest, ptrdiff_t value, int pe);
+void shmem_ctx_float_atomic_swap_nbi(shmem_ctx_t ctx, float *fetch, float *dest, float value, int pe);
+void shmem_ctx_double_atomic_swap_nbi(shmem_ctx_t ctx, double *fetch, double *dest, double value, int pe);
+void shmem_ctx_int_atomic_swap_nbi(shmem_ctx_t ctx, int *fetch, int *dest, int value, int pe);
+void shmem_ctx_long_atomic_swap_nbi(shmem_ctx_t ctx, long *fetch, long *dest, long value, int pe);
+void shmem_ctx_longlong_atomic_swap_nbi(shmem_ctx_t ctx, long long *fetch, long long *dest, long long value, int pe);
+void shmem_ctx_uint_atomic_swap_nbi(shmem_ctx_t ctx, unsigned int *fetch, unsigned int *dest, unsigned int value, int pe);
+void shmem_ctx_ulong_atomic_swap_nbi(shmem_ctx_t ctx, unsigned long *fetch, unsigned long *dest, unsigned long value, int pe);
+void shmem_ctx_ulonglong_atomic_swap_nbi(shmem_ctx_t ctx, unsigned long long *fetch, unsigned long long *dest, unsigned long long value, int pe);
+void shmem_ctx_int32_atomic_swap_nbi(shmem_ctx_t ctx, int32_t *fetch, int32_t *dest, int32_t value, int pe);
+void shmem_ctx_int64_atomic_swap_nbi(shmem_ctx_t ctx, int64_t *fetch, int64_t *dest, int64_t value, int pe);
+void shmem_ctx_uint32_atomic_swap_nbi(shmem_ctx_t ctx, uint32_t *fetch, uint32_t *dest, uint32_t value, int pe);
+void shmem_ctx_uint64_atomic_swap_nbi(shmem_ctx_t ctx, uint64_t *fetch, uint64_t *dest, uint64_t value, int pe);
+void shmem_ctx_size_atomic_swap_nbi(shmem_ctx_t ctx, size_t *fetch, size_t *dest, size_t value, int pe);
+void shmem_ctx_ptrdiff_atomic_swap_nbi(shmem_ctx_t ctx, ptrdiff_t *fetch, ptrdiff_t *dest, ptrdiff_t value, int pe);
+void shmem_int_atomic_fetch_inc_nbi(int *fetch, int *dest, int pe);
+void shmem_long_atomic_fetch_inc_nbi(long *fetch, long *dest, int pe);
+void shmem_longlong_atomic_fetch_inc_nbi(long long *fetch, long long *dest, int pe);
+void shmem_uint_atomic_fetch_inc_nbi(unsigned int *fetch, unsigned int *dest, int pe);
+void shmem_ulong_atomic_fetch_inc_nbi(unsigned long *fetch, unsigned long *dest, int pe);
+void shmem_ulonglong_atomic_fetch_inc_nbi(unsigned long long *fetch, unsigned long long *dest, int pe);
+void shmem_int32_atomic_fetch_inc_nbi(int32_t *fetch, int32_t *dest, int pe);
+void shmem_int64_atomic_fetch_inc_nbi(int64_t *fetch, int64_t *dest, int pe);
+void shmem_uint32_atomic_fetch_inc_nbi(uint32_t *fetch, uint32_t *dest, int pe);
+void shmem_uint64_atomic_fetch_inc_nbi(uint64_t *fetch, uint64_t *dest, int pe);
+void shmem_size_atomic_fetch_inc_nbi(size_t *fetch, size_t *dest, int pe);
+void shmem_ptrdiff_atomic_fetch_inc_nbi(ptrdiff_t *fetch, ptrdiff_t *dest, int pe);
+void shmem_ctx_int_atomic_fetch_inc_nbi(shmem_ctx_t ctx, int *fetch, int *dest, int pe);
+void shmem_ctx_long_atomic_fetch_inc_nbi(shmem_ctx_t ctx, long *fetch, long *dest, int pe);
+void shmem_ctx_longlong_atomic_fetch_inc_nbi(shmem_ctx_t ctx, long long *fetch, long long *dest, int pe);
+void shmem_ctx_uint_atomic_fetch_inc_nbi(shmem_ctx_t ctx, unsigned int *fetch, unsigned int *dest, int pe);
+void shmem_ctx_ulong_atomic_fetch_inc_nbi(shmem_ctx_t ctx, unsigned long *fetch, unsigned long *dest, int pe);
+void shmem_ctx_ulonglong_atomic_fetch_inc_nbi(shmem_ctx_t ctx, unsigned long long *fetch, unsigned long long *dest, int pe);
+void shmem_ctx_int32_atomic_fetch_inc_nbi(shmem_ctx_t ctx, int32_t *fetch, int32_t *dest, int pe);
+void shmem_ctx_int64_atomic_fetch_inc_nbi(shmem_ctx_t ctx, int64_t *fetch, int64_t *dest, int pe);
+void shmem_ctx_uint32_atomic_fetch_inc_nbi(shmem_ctx_t ctx, uint32_t *fetch, uint32_t *dest, int pe);
+void shmem_ctx_uint64_atomic_fetch_inc_nbi(shmem_ctx_t ctx, uint64_t *fetch, uint64_t *dest, int pe);
+void shmem_ctx_size_atomic_fetch_inc_nbi(shmem_ctx_t ctx, size_t *fetch, size_t *dest, int pe);
+void shmem_ctx_ptrdiff_atomic_fetch_inc_nbi(shmem_ctx_t ctx, ptrdiff_t *fetch, ptrdiff_t *dest, int pe);
+void shmem_int_atomic_fetch_add_nbi(int *fetch, int *dest, int value, int pe);
+void shmem_long_atomic_fetch_add_nbi(long *fetch, long *dest, long value, int pe);
+void shmem_longlong_atomic_fetch_add_nbi(long long *fetch, long long *dest, long long value, int pe);
+void shmem_uint_atomic_fetch_add_nbi(unsigned int *fetch, unsigned int *dest, unsigned int value, int pe);
+void shmem_ulong_atomic_fetch_add_nbi(unsigned long *fetch, unsigned long *dest, unsigned long value, int pe);
+void shmem_ulonglong_atomic_fetch_add_nbi(unsigned long long *fetch, unsigned long long *dest, unsigned long long value, int pe);
+void shmem_int32_atomic_fetch_add_nbi(int32_t *fetch, int32_t *dest, int32_t value, int pe);
+void shmem_int64_atomic_fetch_add_nbi(int64_t *fetch, int64_t *dest, int64_t value, int pe);
+void shmem_uint32_atomic_fetch_add_nbi(uint32_t *fetch, uint32_t *dest, uint32_t value, int pe);
+void shmem_uint64_atomic_fetch_add_nbi(uint64_t *fetch, uint64_t *dest, uint64_t value, int pe);
+void shmem_size_atomic_fetch_add_nbi(size_t *fetch, size_t *dest, size_t value, int pe);
+void shmem_ptrdiff_atomic_fetch_add_nbi(ptrdiff_t *fetch, ptrdiff_t *dest, ptrdiff_t value, int pe);
+void shmem_ctx_int_atomic_fetch_add_nbi(shmem_ctx_t ctx, int *fetch, int *dest, int value, int pe);
+void shmem_ctx_long_atomic_fetch_add_nbi(shmem_ctx_t ctx, long *fetch, long *dest, long value, int pe);
+void shmem_ctx_longlong_atomic_fetch_add_nbi(shmem_ctx_t ctx, long long *fetch, long long *dest, long long value, int pe);
+void shmem_ctx_uint_atomic_fetch_add_nbi(shmem_ctx_t ctx, unsigned int *fetch, unsigned int *dest, unsigned int value, int pe);
+void shmem_ctx_ulong_atomic_fetch_add_nbi(shmem_ctx_t ctx, unsigned long *fetch, unsigned long *dest, unsigned long value, int pe);
+void shmem_ctx_ulonglong_atomic_fetch_add_nbi(shmem_ctx_t ctx, unsigned long long *fetch, unsigned long long *dest, unsigned long long value, int pe);
+void shmem_ctx_int32_atomic_fetch_add_nbi(shmem_ctx_t ctx, int32_t *fetch, int32_t *dest, int32_t value, int pe);
+void shmem_ctx_int64_atomic_fetch_add_nbi(shmem_ctx_t ctx, int64_t *fetch, int64_t *dest, int64_t value, int pe);
+void shmem_ctx_uint32_atomic_fetch_add_nbi(shmem_ctx_t ctx, uint32_t *fetch, uint32_t *dest, uint32_t value, int pe);
+void shmem_ctx_uint64_atomic_fetch_add_nbi(shmem_ctx_t ctx, uint64_t *fetch, uint64_t *dest, uint64_t value, int pe);
+void shmem_ctx_size_atomic_fetch_add_nbi(shmem_ctx_t ctx, size_t *fetch, size_t *dest, size_t value, int pe);
+void shmem_ctx_ptrdiff_atomic_fetch_add_nbi(shmem_ctx_t ctx, ptrdiff_t *fetch, ptrdiff_t *dest, ptrdiff_t value, int pe);
+void shmem_uint_atomic_fetch_and_nbi(unsigned int *fetch, unsigned int *dest, unsigned int value, int pe);
+void shmem_ulong_atomic_fetch_and_nbi(unsigned long *fetch, unsigned long *dest, unsigned long value, int pe);
+void shmem_ulonglong_atomic_fetch_and_nbi(unsigned long long *fetch, unsigned long long *dest, unsigned long long value, int pe);
+void shmem_int32_atomic_fetch_and_nbi(int32_t *fetch, int32_t *dest, int32_t value, int pe);
+void shmem_int64_atomic_fetch_and_nbi(int64_t *fetch, int64_t *dest, int64_t value, int pe);
+void shmem_uint32_atomic_fetch_and_nbi(uint32_t *fetch, uint32_t *dest, uint32_t value, int pe);
+void shmem_uint64_atomic_fetch_and_nbi(uint64_t *fetch, uint64_t *dest, uint64_t value, int pe);
+void shmem_ctx_uint_atomic_fetch_and_nbi(shmem_ctx_t ctx, unsigned int *fetch, unsigned int *dest, unsigned int value, int pe);
+void shmem_ctx_ulong_atomic_fetch_and_nbi(shmem_ctx_t ctx, unsigned long *fetch, unsigned long *dest, unsigned long value, int pe);
+void shmem_ctx_ulonglong_atomic_fetch_and_nbi(shmem_ctx_t ctx, unsigned long long *fetch, unsigned long long *dest, unsigned long long value, int pe);
+void shmem_ctx_int32_atomic_fetch_and_nbi(shmem_ctx_t ctx, int32_t *fetch, int32_t *dest, int32_t value, int pe);
+void shmem_ctx_int64_atomic_fetch_and_nbi(shmem_ctx_t ctx, int64_t *fetch, int64_t *dest, int64_t value, int pe);
+void shmem_ctx_uint32_atomic_fetch_and_nbi(shmem_ctx_t ctx, uint32_t *fetch, uint32_t *dest, uint32_t value, int pe);
+void shmem_ctx_uint64_atomic_fetch_and_nbi(shmem_ctx_t ctx, uint64_t *fetch, uint64_t *dest, uint64_t value, int pe);
+void shmem_uint_atomic_fetch_or_nbi(unsigned int *fetch, unsigned int *dest, unsigned int value, int pe);
+void shmem_ulong_atomic_fetch_or_nbi(unsigned long *fetch, unsigned long *dest, unsigned long value, int pe);
+void shmem_ulonglong_atomic_fetch_or_nbi(unsigned long long *fetch, unsigned long long *dest, unsigned long long value, int pe);
+void shmem_int32_atomic_fetch_or_nbi(int32_t *fetch, int32_t *dest, int32_t value, int pe);
+void shmem_int64_atomic_fetch_or_nbi(int64_t *fetch, int64_t *dest, int64_t value, int pe);
+void shmem_uint32_atomic_fetch_or_nbi(uint32_t *fetch, uint32_t *dest, uint32_t value, int pe);
+void shmem_uint64_atomic_fetch_or_nbi(uint64_t *fetch, uint64_t *dest, uint64_t value, int pe);
+void shmem_ctx_uint_atomic_fetch_or_nbi(shmem_ctx_t ctx, unsigned int *fetch, unsigned int *dest, unsigned int value, int pe);
+void shmem_ctx_ulong_atomic_fetch_or_nbi(shmem_ctx_t ctx, unsigned long *fetch, unsigned long *dest, unsigned long value, int pe);
+void shmem_ctx_ulonglong_atomic_fetch_or_nbi(shmem_ctx_t ctx, unsigned long long *fetch, unsigned long long *dest, unsigned long long value, int pe);
+void shmem_ctx_int32_atomic_fetch_or_nbi(shmem_ctx_t ctx, int32_t *fetch, int32_t *dest, int32_t value, int pe);
+void shmem_ctx_int64_atomic_fetch_or_nbi(shmem_ctx_t ctx, int64_t *fetch, int64_t *dest, int64_t value, int pe);
+void shmem_ctx_uint32_atomic_fetch_or_nbi(shmem_ctx_t ctx, uint32_t *fetch, uint32_t *dest, uint32_t value, int pe);
+void shmem_ctx_uint64_atomic_fetch_or_nbi(shmem_ctx_t ctx, uint64_t *fetch, uint64_t *dest, uint64_t value, int pe);
+void shmem_uint_atomic_fetch_xor_nbi(unsigned int *fetch, unsigned int *dest, unsigned int value, int pe);
+void shmem_ulong_atomic_fetch_xor_nbi(unsigned long *fetch, unsigned long *dest, unsigned long value, int pe);
+void shmem_ulonglong_atomic_fetch_xor_nbi(unsigned long long *fetch, unsigned long long *dest, unsigned long long value, int pe);
+void shmem_int32_atomic_fetch_xor_nbi(int32_t *fetch, int32_t *dest, int32_t value, int pe);
+void shmem_int64_atomic_fetch_xor_nbi(int64_t *fetch, int64_t *dest, int64_t value, int pe);
+void shmem_uint32_atomic_fetch_xor_nbi(uint32_t *fetch, uint32_t *dest, uint32_t value, int pe);
+void shmem_uint64_atomic_fetch_xor_nbi(uint64_t *fetch, uint64_t *dest, uint64_t value, int pe);
+void shmem_ctx_uint_atomic_fetch_xor_nbi(shmem_ctx_t ctx, unsigned int *fetch, unsigned int *dest, unsigned int value, int pe);
+void shmem_ctx_ulong_atomic_fetch_xor_nbi(shmem_ctx_t ctx, unsigned long *fetch, unsigned long *dest, unsigned long value, int pe);
+void shmem_ctx_ulonglong_atomic_fetch_xor_nbi(shmem_ctx_t ctx, unsigned long long *fetch, unsigned long long *dest, unsigned long long value, int pe);
+void shmem_ctx_int32_atomic_fetch_xor_nbi(shmem_ctx_t ctx, int32_t *fetch, int32_t *dest, int32_t value, int pe);
+void shmem_ctx_int64_atomic_fetch_xor_nbi(shmem_ctx_t ctx, int64_t *fetch, int64_t *dest, int64_t value, int pe);
+void shmem_ctx_uint32_atomic_fetch_xor_nbi(shmem_ctx_t ctx, uint32_t *fetch, uint32_t *dest, uint32_t value, int pe);
+void shmem_ctx_uint64_atomic_fetch_xor_nbi(shmem_ctx_t ctx, uint64_t *fetch, uint64_t *dest, uint64_t value, int pe);
+
+/* Signaling (put-with-signal) */
+void shmem_float_put_signal(float *dest, const float *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_double_put_signal(double *dest, const double *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_longdouble_put_signal(long double *dest, const long double *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_char_put_signal(char *dest, const char *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_schar_put_signal(signed char *dest, const signed char *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_short_put_signal(short *dest, const short *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_int_put_signal(int *dest, const int *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_long_put_signal(long *dest, const long *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_longlong_put_signal(long long *dest, const long long *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_uchar_put_signal(unsigned char *dest, const unsigned char *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ushort_put_signal(unsigned short *dest, const unsigned short *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_uint_put_signal(unsigned int *dest, const unsigned int *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ulong_put_signal(unsigned long *dest, const unsigned long *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ulonglong_put_signal(unsigned long long *dest, const unsigned long long *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_int8_put_signal(int8_t *dest, const int8_t *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_int16_put_signal(int16_t *dest, const int16_t *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_int32_put_signal(int32_t *dest, const int32_t *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_int64_put_signal(int64_t *dest, const int64_t *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_uint8_put_signal(uint8_t *dest, const uint8_t *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_uint16_put_signal(uint16_t *dest, const uint16_t *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_uint32_put_signal(uint32_t *dest, const uint32_t *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_uint64_put_signal(uint64_t *dest, const uint64_t *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_size_put_signal(size_t *dest, const size_t *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ptrdiff_put_signal(ptrdiff_t *dest, const ptrdiff_t *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_float_put_signal(shmem_ctx_t ctx, float *dest, const float *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_double_put_signal(shmem_ctx_t ctx, double *dest, const double *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_longdouble_put_signal(shmem_ctx_t ctx, long double *dest, const long double *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_char_put_signal(shmem_ctx_t ctx, char *dest, const char *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_schar_put_signal(shmem_ctx_t ctx, signed char *dest, const signed char *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_short_put_signal(shmem_ctx_t ctx, short *dest, const short *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_int_put_signal(shmem_ctx_t ctx, int *dest, const int *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_long_put_signal(shmem_ctx_t ctx, long *dest, const long *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_longlong_put_signal(shmem_ctx_t ctx, long long *dest, const long long *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_uchar_put_signal(shmem_ctx_t ctx, unsigned char *dest, const unsigned char *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_ushort_put_signal(shmem_ctx_t ctx, unsigned short *dest, const unsigned short *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_uint_put_signal(shmem_ctx_t ctx, unsigned int *dest, const unsigned int *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_ulong_put_signal(shmem_ctx_t ctx, unsigned long *dest, const unsigned long *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_ulonglong_put_signal(shmem_ctx_t ctx, unsigned long long *dest, const unsigned long long *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_int8_put_signal(shmem_ctx_t ctx, int8_t *dest, const int8_t *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_int16_put_signal(shmem_ctx_t ctx, int16_t *dest, const int16_t *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_int32_put_signal(shmem_ctx_t ctx, int32_t *dest, const int32_t *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_int64_put_signal(shmem_ctx_t ctx, int64_t *dest, const int64_t *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_uint8_put_signal(shmem_ctx_t ctx, uint8_t *dest, const uint8_t *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_uint16_put_signal(shmem_ctx_t ctx, uint16_t *dest, const uint16_t *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_uint32_put_signal(shmem_ctx_t ctx, uint32_t *dest, const uint32_t *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_uint64_put_signal(shmem_ctx_t ctx, uint64_t *dest, const uint64_t *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_size_put_signal(shmem_ctx_t ctx, size_t *dest, const size_t *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_ptrdiff_put_signal(shmem_ctx_t ctx, ptrdiff_t *dest, const ptrdiff_t *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_put8_signal(void *dest, const void *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_put16_signal(void *dest, const void *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_put32_signal(void *dest, const void *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_put64_signal(void *dest, const void *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_put128_signal(void *dest, const void *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_putmem_signal(void *dest, const void *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_put8_signal(shmem_ctx_t ctx, void *dest, const void *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_put16_signal(shmem_ctx_t ctx, void *dest, const void *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_put32_signal(shmem_ctx_t ctx, void *dest, const void *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_put64_signal(shmem_ctx_t ctx, void *dest, const void *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_put128_signal(shmem_ctx_t ctx, void *dest, const void *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_putmem_signal(shmem_ctx_t ctx, void *dest, const void *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_float_put_signal_nbi(float *dest, const float *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_double_put_signal_nbi(double *dest, const double *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_longdouble_put_signal_nbi(long double *dest, const long double *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_char_put_signal_nbi(char *dest, const char *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_schar_put_signal_nbi(signed char *dest, const signed char *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_short_put_signal_nbi(short *dest, const short *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_int_put_signal_nbi(int *dest, const int *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_long_put_signal_nbi(long *dest, const long *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_longlong_put_signal_nbi(long long *dest, const long long *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_uchar_put_signal_nbi(unsigned char *dest, const unsigned char *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ushort_put_signal_nbi(unsigned short *dest, const unsigned short *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_uint_put_signal_nbi(unsigned int *dest, const unsigned int *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ulong_put_signal_nbi(unsigned long *dest, const unsigned long *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ulonglong_put_signal_nbi(unsigned long long *dest, const unsigned long long *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_int8_put_signal_nbi(int8_t *dest, const int8_t *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_int16_put_signal_nbi(int16_t *dest, const int16_t *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_int32_put_signal_nbi(int32_t *dest, const int32_t *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_int64_put_signal_nbi(int64_t *dest, const int64_t *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_uint8_put_signal_nbi(uint8_t *dest, const uint8_t *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_uint16_put_signal_nbi(uint16_t *dest, const uint16_t *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_uint32_put_signal_nbi(uint32_t *dest, const uint32_t *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_uint64_put_signal_nbi(uint64_t *dest, const uint64_t *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_size_put_signal_nbi(size_t *dest, const size_t *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ptrdiff_put_signal_nbi(ptrdiff_t *dest, const ptrdiff_t *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_float_put_signal_nbi(shmem_ctx_t ctx, float *dest, const float *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_double_put_signal_nbi(shmem_ctx_t ctx, double *dest, const double *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_longdouble_put_signal_nbi(shmem_ctx_t ctx, long double *dest, const long double *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_char_put_signal_nbi(shmem_ctx_t ctx, char *dest, const char *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_schar_put_signal_nbi(shmem_ctx_t ctx, signed char *dest, const signed char *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_short_put_signal_nbi(shmem_ctx_t ctx, short *dest, const short *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_int_put_signal_nbi(shmem_ctx_t ctx, int *dest, const int *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_long_put_signal_nbi(shmem_ctx_t ctx, long *dest, const long *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_longlong_put_signal_nbi(shmem_ctx_t ctx, long long *dest, const long long *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_uchar_put_signal_nbi(shmem_ctx_t ctx, unsigned char *dest, const unsigned char *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_ushort_put_signal_nbi(shmem_ctx_t ctx, unsigned short *dest, const unsigned short *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_uint_put_signal_nbi(shmem_ctx_t ctx, unsigned int *dest, const unsigned int *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_ulong_put_signal_nbi(shmem_ctx_t ctx, unsigned long *dest, const unsigned long *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_ulonglong_put_signal_nbi(shmem_ctx_t ctx, unsigned long long *dest, const unsigned long long *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_int8_put_signal_nbi(shmem_ctx_t ctx, int8_t *dest, const int8_t *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_int16_put_signal_nbi(shmem_ctx_t ctx, int16_t *dest, const int16_t *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_int32_put_signal_nbi(shmem_ctx_t ctx, int32_t *dest, const int32_t *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_int64_put_signal_nbi(shmem_ctx_t ctx, int64_t *dest, const int64_t *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_uint8_put_signal_nbi(shmem_ctx_t ctx, uint8_t *dest, const uint8_t *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_uint16_put_signal_nbi(shmem_ctx_t ctx, uint16_t *dest, const uint16_t *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_uint32_put_signal_nbi(shmem_ctx_t ctx, uint32_t *dest, const uint32_t *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_uint64_put_signal_nbi(shmem_ctx_t ctx, uint64_t *dest, const uint64_t *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_size_put_signal_nbi(shmem_ctx_t ctx, size_t *dest, const size_t *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_ptrdiff_put_signal_nbi(shmem_ctx_t ctx, ptrdiff_t *dest, const ptrdiff_t *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_put8_signal_nbi(void *dest, const void *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_put16_signal_nbi(void *dest, const void *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_put32_signal_nbi(void *dest, const void *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_put64_signal_nbi(void *dest, const void *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_put128_signal_nbi(void *dest, const void *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_putmem_signal_nbi(void *dest, const void *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_put8_signal_nbi(shmem_ctx_t ctx, void *dest, const void *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_put16_signal_nbi(shmem_ctx_t ctx, void *dest, const void *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_put32_signal_nbi(shmem_ctx_t ctx, void *dest, const void *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_put64_signal_nbi(shmem_ctx_t ctx, void *dest, const void *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_put128_signal_nbi(shmem_ctx_t ctx, void *dest, const void *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_ctx_putmem_signal_nbi(shmem_ctx_t ctx, void *dest, const void *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
+void shmem_signal_add(uint64_t *sig_addr, uint64_t signal, int pe);
+void shmem_ctx_signal_add(shmem_ctx_t ctx, uint64_t *sig_addr, uint64_t signal, int pe);
+void shmem_signal_set(uint64_t *sig_addr, uint64_t signal, int pe);
+void shmem_ctx_signal_set(shmem_ctx_t ctx, uint64_t *sig_addr, uint64_t signal, int pe);
+uint64_t shmem_signal_fetch(const uint64_t *sig_addr);
+
+/* Point-to-point synchronisation */
+void shmem_short_wait_until(short *ivar, int cmp, short cmp_value);
+void shmem_ushort_wait_until(unsigned short *ivar, int cmp, unsigned short cmp_value);
+void shmem_int_wait_until(int *ivar, int cmp, int cmp_value);
+void shmem_long_wait_until(long *ivar, int cmp, long cmp_value);
+void shmem_longlong_wait_until(long long *ivar, int cmp, long long cmp_value);
+void shmem_uint_wait_until(unsigned int *ivar, int cmp, unsigned int cmp_value);
+void shmem_ulong_wait_until(unsigned long *ivar, int cmp, unsigned long cmp_value);
+void shmem_ulonglong_wait_until(unsigned long long *ivar, int cmp, unsigned long long cmp_value);
+void shmem_int32_wait_until(int32_t *ivar, int cmp, int32_t cmp_value);
+void shmem_int64_wait_until(int64_t *ivar, int cmp, int64_t cmp_value);
+void shmem_uint32_wait_until(uint32_t *ivar, int cmp, uint32_t cmp_value);
+void shmem_uint64_wait_until(uint64_t *ivar, int cmp, uint64_t cmp_value);
+void shmem_size_wait_until(size_t *ivar, int cmp, size_t cmp_value);
+void shmem_ptrdiff_wait_until(ptrdiff_t *ivar, int cmp, ptrdiff_t cmp_value);
+int shmem_short_test(short *ivar, int cmp, short cmp_value);
+int shmem_ushort_test(unsigned short *ivar, int cmp, unsigned short cmp_value);
+int shmem_int_test(int *ivar, int cmp, int cmp_value);
+int shmem_long_test(long *ivar, int cmp, long cmp_value);
+int shmem_longlong_test(long long *ivar, int cmp, long long cmp_value);
+int shmem_uint_test(unsigned int *ivar, int cmp, unsigned int cmp_value);
+int shmem_ulong_test(unsigned long *ivar, int cmp, unsigned long cmp_value);
+int shmem_ulonglong_test(unsigned long long *ivar, int cmp, unsigned long long cmp_value);
+int shmem_int32_test(int32_t *ivar, int cmp, int32_t cmp_value);
+int shmem_int64_test(int64_t *ivar, int cmp, int64_t cmp_value);
+int shmem_uint32_test(uint32_t *ivar, int cmp, uint32_t cmp_value);
+int shmem_uint64_test(uint64_t *ivar, int cmp, uint64_t cmp_value);
+int shmem_size_test(size_t *ivar, int cmp, size_t cmp_value);
+int shmem_ptrdiff_test(ptrdiff_t *ivar, int cmp, ptrdiff_t cmp_value);
+uint64_t shmem_signal_wait_until(uint64_t *sig_addr, int cmp, uint64_t cmp_value);
+void shmem_int_wait_until_all(int *ivars, size_t nelems, const int *status, int cmp, int cmp_value);
+void shmem_long_wait_until_all(long *ivars, size_t nelems, const int *status, int cmp, long cmp_value);
+void shmem_longlong_wait_until_all(long long *ivars, size_t nelems, const int *status, int cmp, long long cmp_value);
+void shmem_uint_wait_until_all(unsigned int *ivars, size_t nelems, const int *status, int cmp, unsigned int cmp_value);
+void shmem_ulong_wait_until_all(unsigned long *ivars, size_t nelems, const int *status, int cmp, unsigned long cmp_value);
+void shmem_ulonglong_wait_until_all(unsigned long long *ivars, size_t nelems, const int *status, int cmp, unsigned long long cmp_value);
+void shmem_int32_wait_until_all(int32_t *ivars, size_t nelems, const int *status, int cmp, int32_t cmp_value);
+void shmem_int64_wait_until_all(int64_t *ivars, size_t nelems, const int *status, int cmp, int64_t cmp_value);
+void shmem_uint32_wait_until_all(uint32_t *ivars, size_t nelems, const int *status, int cmp, uint32_t cmp_value);
+void shmem_uint64_wait_until_all(uint64_t *ivars, size_t nelems, const int *status, int cmp, uint64_t cmp_value);
+void shmem_size_wait_until_all(size_t *ivars, size_t nelems, const int *status, int cmp, size_t cmp_value);
+void shmem_ptrdiff_wait_until_all(ptrdiff_t *ivars, size_t nelems, const int *status, int cmp, ptrdiff_t cmp_value);
+size_t shmem_int_wait_until_any(int *ivars, size_t nelems, const int *status, int cmp, int cmp_value);
+size_t shmem_long_wait_until_any(long *ivars, size_t nelems, const int *status, int cmp, long cmp_value);
+size_t shmem_longlong_wait_until_any(long long *ivars, size_t nelems, const int *status, int cmp, long long cmp_value);
+size_t shmem_uint_wait_until_any(unsigned int *ivars, size_t nelems, const int *status, int cmp, unsigned int cmp_value);
+size_t shmem_ulong_wait_until_any(unsigned long *ivars, size_t nelems, const int *status, int cmp, unsigned long cmp_value);
+size_t shmem_ulonglong_wait_until_any(unsigned long long *ivars, size_t nelems, const int *status, int cmp, unsigned long long cmp_value);
+size_t shmem_int32_wait_until_any(int32_t *ivars, size_t nelems, const int *status, int cmp, int32_t cmp_value);
+size_t shmem_int64_wait_until_any(int64_t *ivars, size_t nelems, const int *status, int cmp, int64_t cmp_value);
+size_t shmem_uint32_wait_until_any(uint32_t *ivars, size_t nelems, const int *status, int cmp, uint32_t cmp_value);
+size_t shmem_uint64_wait_until_any(uint64_t *ivars, size_t nelems, const int *status, int cmp, uint64_t cmp_value);
+size_t shmem_size_wait_until_any(size_t *ivars, size_t nelems, const int *status, int cmp, size_t cmp_value);
+size_t shmem_ptrdiff_wait_until_any(ptrdiff_t *ivars, size_t nelems, const int *status, int cmp, ptrdiff_t cmp_value);
+size_t shmem_int_wait_until_some(int *ivars, size_t nelems, size_t *indices, const int *status, int cmp, int cmp_value);
+size_t shmem_long_wait_until_some(long *ivars, size_t nelems, size_t *indices, const int *status, int cmp, long cmp_value);
+size_t shmem_longlong_wait_until_some(long long *ivars, size_t nelems, size_t *indices, const int *status, int cmp, long long cmp_value);
+size_t shmem_uint_wait_until_some(unsigned int *ivars, size_t nelems, size_t *indices, const int *status, int cmp, unsigned int cmp_value);
+size_t shmem_ulong_wait_until_some(unsigned long *ivars, size_t nelems, size_t *indices, const int *status, int cmp, unsigned long cmp_value);
+size_t shmem_ulonglong_wait_until_some(unsigned long long *ivars, size_t nelems, size_t *indices, const int *status, int cmp, unsigned long long cmp_value);
+size_t shmem_int32_wait_until_some(int32_t *ivars, size_t nelems, size_t *indices, const int *status, int cmp, int32_t cmp_value);
+size_t shmem_int64_wait_until_some(int64_t *ivars, size_t nelems, size_t *indices, const int *status, int cmp, int64_t cmp_value);
+size_t shmem_uint32_wait_until_some(uint32_t *ivars, size_t nelems, size_t *indices, const int *status, int cmp, uint32_t cmp_value);
+size_t shmem_uint64_wait_until_some(uint64_t *ivars, size_t nelems, size_t *indices, const int *status, int cmp, uint64_t cmp_value);
+size_t shmem_size_wait_until_some(size_t *ivars, size_t nelems, size_t *indices, const int *status, int cmp, size_t cmp_value);
+size_t shmem_ptrdiff_wait_until_some(ptrdiff_t *ivars, size_t nelems, size_t *indices, const int *status, int cmp, ptrdiff_t cmp_value);
+void shmem_int_wait_until_all_vector(int *ivars, size_t nelems, const int *status, int cmp, const int *cmp_values);
+void shmem_long_wait_until_all_vector(long *ivars, size_t nelems, const int *status, int cmp, const long *cmp_values);
+void shmem_longlong_wait_until_all_vector(long long *ivars, size_t nelems, const int *status, int cmp, const long long *cmp_values);
+void shmem_uint_wait_until_all_vector(unsigned int *ivars, size_t nelems, const int *status, int cmp, const unsigned int *cmp_values);
+void shmem_ulong_wait_until_all_vector(unsigned long *ivars, size_t nelems, const int *status, int cmp, const unsigned long *cmp_values);
+void shmem_ulonglong_wait_until_all_vector(unsigned long long *ivars, size_t nelems, const int *status, int cmp, const unsigned long long *cmp_values);
+void shmem_int32_wait_until_all_vector(int32_t *ivars, size_t nelems, const int *status, int cmp, const int32_t *cmp_values);
+void shmem_int64_wait_until_all_vector(int64_t *ivars, size_t nelems, const int *status, int cmp, const int64_t *cmp_values);
+void shmem_uint32_wait_until_all_vector(uint32_t *ivars, size_t nelems, const int *status, int cmp, const uint32_t *cmp_values);
+void shmem_uint64_wait_until_all_vector(uint64_t *ivars, size_t nelems, const int *status, int cmp, const uint64_t *cmp_values);
+void shmem_size_wait_until_all_vector(size_t *ivars, size_t nelems, const int *status, int cmp, const size_t *cmp_values);
+void shmem_ptrdiff_wait_until_all_vector(ptrdiff_t *ivars, size_t nelems, const int *status, int cmp, const ptrdiff_t *cmp_values);
+size_t shmem_int_wait_until_any_vector(int *ivars, size_t nelems, const int *status, int cmp, const int *cmp_values);
+size_t shmem_long_wait_until_any_vector(long *ivars, size_t nelems, const int *status, int cmp, const long *cmp_values);
+size_t shmem_longlong_wait_until_any_vector(long long *ivars, size_t nelems, const int *status, int cmp, const long long *cmp_values);
+size_t shmem_uint_wait_until_any_vector(unsigned int *ivars, size_t nelems, const int *status, int cmp, const unsigned int *cmp_values);
+size_t shmem_ulong_wait_until_any_vector(unsigned long *ivars, size_t nelems, const int *status, int cmp, const unsigned long *cmp_values);
+size_t shmem_ulonglong_wait_until_any_vector(unsigned long long *ivars, size_t nelems, const int *status, int cmp, const unsigned long long *cmp_values);
+size_t shmem_int32_wait_until_any_vector(int32_t *ivars, size_t nelems, const int *status, int cmp, const int32_t *cmp_values);
+size_t shmem_int64_wait_until_any_vector(int64_t *ivars, size_t nelems, const int *status, int cmp, const int64_t *cmp_values);
+size_t shmem_uint32_wait_until_any_vector(uint32_t *ivars, size_t nelems, const int *status, int cmp, const uint32_t *cmp_values);
+size_t shmem_uint64_wait_until_any_vector(uint64_t *ivars, size_t nelems, const int *status, int cmp, const uint64_t *cmp_values);
+size_t shmem_size_wait_until_any_vector(size_t *ivars, size_t nelems, const int *status, int cmp, const size_t *cmp_values);
+size_t shmem_ptrdiff_wait_until_any_vector(ptrdiff_t *ivars, size_t nelems, const int *status, int cmp, const ptrdiff_t *cmp_values);
+size_t shmem_int_wait_until_some_vector(int *ivars, size_t nelems, size_t *indices, const int *status, int cmp, const int *cmp_values);
+size_t shmem_long_wait_until_some_vector(long *ivars, size_t nelems, size_t *indices, const int *status, int cmp, const long *cmp_values);
+size_t shmem_longlong_wait_until_some_vector(long long *ivars, size_t nelems, size_t *indices, const int *status, int cmp, const long long *cmp_values);
+size_t shmem_uint_wait_until_some_vector(unsigned int *ivars, size_t nelems, size_t *indices, const int *status, int cmp, const unsigned int *cmp_values);
+size_t shmem_ulong_wait_until_some_vector(unsigned long *ivars, size_t nelems, size_t *indices, const int *status, int cmp, const unsigned long *cmp_values);
+size_t shmem_ulonglong_wait_until_some_vector(unsigned long long *ivars, size_t nelems, size_t *indices, const int *status, int cmp, const unsigned long long *cmp_values);
+size_t shmem_int32_wait_until_some_vector(int32_t *ivars, size_t nelems, size_t *indices, const int *status, int cmp, const int32_t *cmp_values);
+size_t shmem_int64_wait_until_some_vector(int64_t *ivars, size_t nelems, size_t *indices, const int *status, int cmp, const int64_t *cmp_values);
+size_t shmem_uint32_wait_until_some_vector(uint32_t *ivars, size_t nelems, size_t *indices, const int *status, int cmp, const uint32_t *cmp_values);
+size_t shmem_uint64_wait_until_some_vector(uint64_t *ivars, size_t nelems, size_t *indices, const int *status, int cmp, const uint64_t *cmp_values);
+size_t shmem_size_wait_until_some_vector(size_t *ivars, size_t nelems, size_t *indices, const int *status, int cmp, const size_t *cmp_values);
+size_t shmem_ptrdiff_wait_until_some_vector(ptrdiff_t *ivars, size_t nelems, size_t *indices, const int *status, int cmp, const ptrdiff_t *cmp_values);
+int shmem_int_test_all(int *ivars, size_t nelems, const int *status, int cmp, int cmp_value);
+int shmem_long_test_all(long *ivars, size_t nelems, const int *status, int cmp, long cmp_value);
+int shmem_longlong_test_all(long long *ivars, size_t nelems, const int *status, int cmp, long long cmp_value);
+int shmem_uint_test_all(unsigned int *ivars, size_t nelems, const int *status, int cmp, unsigned int cmp_value);
+int shmem_ulong_test_all(unsigned long *ivars, size_t nelems, const int *status, int cmp, unsigned long cmp_value);
+int shmem_ulonglong_test_all(unsigned long long *ivars, size_t nelems, const int *status, int cmp, unsigned long long cmp_value);
+int shmem_int32_test_all(int32_t *ivars, size_t nelems, const int *status, int cmp, int32_t cmp_value);
+int shmem_int64_test_all(int64_t *ivars, size_t nelems, const int *status, int cmp, int64_t cmp_value);
+int shmem_uint32_test_all(uint32_t *ivars, size_t nelems, const int *status, int cmp, uint32_t cmp_value);
+int shmem_uint64_test_all(uint64_t *ivars, size_t nelems, const int *status, int cmp, uint64_t cmp_value);
+int shmem_size_test_all(size_t *ivars, size_t nelems, const int *status, int cmp, size_t cmp_value);
+int shmem_ptrdiff_test_all(ptrdiff_t *ivars, size_t nelems, const int *status, int cmp, ptrdiff_t cmp_value);
+size_t shmem_int_test_any(int *ivars, size_t nelems, const int *status, int cmp, int cmp_value);
+size_t shmem_long_test_any(long *ivars, size_t nelems, const int *status, int cmp, long cmp_value);
+size_t shmem_longlong_test_any(long long *ivars, size_t nelems, const int *status, int cmp, long long cmp_value);
+size_t shmem_uint_test_any(unsigned int *ivars, size_t nelems, const int *status, int cmp, unsigned int cmp_value);
+size_t shmem_ulong_test_any(unsigned long *ivars, size_t nelems, const int *status, int cmp, unsigned long cmp_value);
+size_t shmem_ulonglong_test_any(unsigned long long *ivars, size_t nelems, const int *status, int cmp, unsigned long long cmp_value);
+size_t shmem_int32_test_any(int32_t *ivars, size_t nelems, const int *status, int cmp, int32_t cmp_value);
+size_t shmem_int64_test_any(int64_t *ivars, size_t nelems, const int *status, int cmp, int64_t cmp_value);
+size_t shmem_uint32_test_any(uint32_t *ivars, size_t nelems, const int *status, int cmp, uint32_t cmp_value);
+size_t shmem_uint64_test_any(uint64_t *ivars, size_t nelems, const int *status, int cmp, uint64_t cmp_value);
+size_t shmem_size_test_any(size_t *ivars, size_t nelems, const int *status, int cmp, size_t cmp_value);
+size_t shmem_ptrdiff_test_any(ptrdiff_t *ivars, size_t nelems, const int *status, int cmp, ptrdiff_t cmp_value);
+size_t shmem_int_test_some(int *ivars, size_t nelems, size_t *indices, const int *status, int cmp, int cmp_value);
+size_t shmem_long_test_some(long *ivars, size_t nelems, size_t *indices, const int *status, int cmp, long cmp_value);
+size_t shmem_longlong_test_some(long long *ivars, size_t nelems, size_t *indices, const int *status, int cmp, long long cmp_value);
+size_t shmem_uint_test_some(unsigned int *ivars, size_t nelems, size_t *indices, const int *status, int cmp, unsigned int cmp_value);
+size_t shmem_ulong_test_some(unsigned long *ivars, size_t nelems, size_t *indices, const int *status, int cmp, unsigned long cmp_value);
+size_t shmem_ulonglong_test_some(unsigned long long *ivars, size_t nelems, size_t *indices, const int *status, int cmp, unsigned long long cmp_value);
+size_t shmem_int32_test_some(int32_t *ivars, size_t nelems, size_t *indices, const int *status, int cmp, int32_t cmp_value);
+size_t shmem_int64_test_some(int64_t *ivars, size_t nelems, size_t *indices, const int *status, int cmp, int64_t cmp_value);
+size_t shmem_uint32_test_some(uint32_t *ivars, size_t nelems, size_t *indices, const int *status, int cmp, uint32_t cmp_value);
+size_t shmem_uint64_test_some(uint64_t *ivars, size_t nelems, size_t *indices, const int *status, int cmp, uint64_t cmp_value);
+size_t shmem_size_test_some(size_t *ivars, size_t nelems, size_t *indices, const int *status, int cmp, size_t cmp_value);
+size_t shmem_ptrdiff_test_some(ptrdiff_t *ivars, size_t nelems, size_t *indices, const int *status, int cmp, ptrdiff_t cmp_value);
+int shmem_int_test_all_vector(int *ivars, size_t nelems, const int *status, int cmp, const int *cmp_values);
+int shmem_long_test_all_vector(long *ivars, size_t nelems, const int *status, int cmp, const long *cmp_values);
+int shmem_longlong_test_all_vector(long long *ivars, size_t nelems, const int *status, int cmp, const long long *cmp_values);
+int shmem_uint_test_all_vector(unsigned int *ivars, size_t nelems, const int *status, int cmp, const unsigned int *cmp_values);
+int shmem_ulong_test_all_vector(unsigned long *ivars, size_t nelems, const int *status, int cmp, const unsigned long *cmp_values);
+int shmem_ulonglong_test_all_vector(unsigned long long *ivars, size_t nelems, const int *status, int cmp, const unsigned long long *cmp_values);
+int shmem_int32_test_all_vector(int32_t *ivars, size_t nelems, const int *status, int cmp, const int32_t *cmp_values);
+int shmem_int64_test_all_vector(int64_t *ivars, size_t nelems, const int *status, int cmp, const int64_t *cmp_values);
+int shmem_uint32_test_all_vector(uint32_t *ivars, size_t nelems, const int *status, int cmp, const uint32_t *cmp_values);
+int shmem_uint64_test_all_vector(uint64_t *ivars, size_t nelems, const int *status, int cmp, const uint64_t *cmp_values);
+int shmem_size_test_all_vector(size_t *ivars, size_t nelems, const int *status, int cmp, const size_t *cmp_values);
+int shmem_ptrdiff_test_all_vector(ptrdiff_t *ivars, size_t nelems, const int *status, int cmp, const ptrdiff_t *cmp_values);
+size_t shmem_int_test_any_vector(int *ivars, size_t nelems, const int *status, int cmp, const int *cmp_values);
+size_t shmem_long_test_any_vector(long *ivars, size_t nelems, const int *status, int cmp, const long *cmp_values);
+size_t shmem_longlong_test_any_vector(long long *ivars, size_t nelems, const int *status, int cmp, const long long *cmp_values);
+size_t shmem_uint_test_any_vector(unsigned int *ivars, size_t nelems, const int *status, int cmp, const unsigned int *cmp_values);
+size_t shmem_ulong_test_any_vector(unsigned long *ivars, size_t nelems, const int *status, int cmp, const unsigned long *cmp_values);
+size_t shmem_ulonglong_test_any_vector(unsigned long long *ivars, size_t nelems, const int *status, int cmp, const unsigned long long *cmp_values);
+size_t shmem_int32_test_any_vector(int32_t *ivars, size_t nelems, const int *status, int cmp, const int32_t *cmp_values);
+size_t shmem_int64_test_any_vector(int64_t *ivars, size_t nelems, const int *status, int cmp, const int64_t *cmp_values);
+size_t shmem_uint32_test_any_vector(uint32_t *ivars, size_t nelems, const int *status, int cmp, const uint32_t *cmp_values);
+size_t shmem_uint64_test_any_vector(uint64_t *ivars, size_t nelems, const int *status, int cmp, const uint64_t *cmp_values);
+size_t shmem_size_test_any_vector(size_t *ivars, size_t nelems, const int *status, int cmp, const size_t *cmp_values);
+size_t shmem_ptrdiff_test_any_vector(ptrdiff_t *ivars, size_t nelems, const int *status, int cmp, const ptrdiff_t *cmp_values);
+size_t shmem_int_test_some_vector(int *ivars, size_t nelems, size_t *indices, const int *status, int cmp, const int *cmp_values);
+size_t shmem_long_test_some_vector(long *ivars, size_t nelems, size_t *indices, const int *status, int cmp, const long *cmp_values);
+size_t shmem_longlong_test_some_vector(long long *ivars, size_t nelems, size_t *indices, const int *status, int cmp, const long long *cmp_values);
+size_t shmem_uint_test_some_vector(unsigned int *ivars, size_t nelems, size_t *indices, const int *status, int cmp, const unsigned int *cmp_values);
+size_t shmem_ulong_test_some_vector(unsigned long *ivars, size_t nelems, size_t *indices, const int *status, int cmp, const unsigned long *cmp_values);
+size_t shmem_ulonglong_test_some_vector(unsigned long long *ivars, size_t nelems, size_t *indices, const int *status, int cmp, const unsigned long long *cmp_values);
+size_t shmem_int32_test_some_vector(int32_t *ivars, size_t nelems, size_t *indices, const int *status, int cmp, const int32_t *cmp_values);
+size_t shmem_int64_test_some_vector(int64_t *ivars, size_t nelems, size_t *indices, const int *status, int cmp, const int64_t *cmp_values);
+size_t shmem_uint32_test_some_vector(uint32_t *ivars, size_t nelems, size_t *indices, const int *status, int cmp, const uint32_t *cmp_values);
+size_t shmem_uint64_test_some_vector(uint64_t *ivars, size_t nelems, size_t *indices, const int *status, int cmp, const uint64_t *cmp_values);
+size_t shmem_size_test_some_vector(size_t *ivars, size_t nelems, size_t *indices, const int *status, int cmp, const size_t *cmp_values);
+size_t shmem_ptrdiff_test_some_vector(ptrdiff_t *ivars, size_t nelems, size_t *indices, const int *status, int cmp, const ptrdiff_t *cmp_values);
+
+/* Locks */
+void shmem_clear_lock(long *lock);
+void shmem_set_lock(long *lock);
+int shmem_test_lock(long *lock);
+
+/* Atomics, blocking */
+/* deprecated since 1.4 */
+float shmem_float_fetch(const float *source, int pe);
+double shmem_double_fetch(const double *source, int pe);
+int shmem_int_fetch(const int *source, int pe);
+long shmem_long_fetch(const long *source, int pe);
+long long shmem_longlong_fetch(const long long *source, int pe);
+/* deprecated since 1.4 */
+void shmem_float_set(float *dest, float value, int pe);
+void shmem_double_set(double *dest, double value, int pe);
+void shmem_int_set(int *dest, int value, int pe);
+void shmem_long_set(long *dest, long value, int pe);
+void shmem_longlong_set(long long *dest, long long value, int pe);
+/* deprecated since 1.4 */
+int shmem_int_cswap(int *dest, int cond, int value, int pe);
+long shmem_long_cswap(long *dest, long cond, long value, int pe);
+long long shmem_longlong_cswap(long long *dest, long long cond, long long value, int pe);
+/* deprecated since 1.4 */
+float shmem_float_swap(float *dest, float value, int pe);
+double shmem_double_swap(double *dest, double value, int pe);
+int shmem_int_swap(int *dest, int value, int pe);
+long shmem_long_swap(long *dest, long value, int pe);
+long long shmem_longlong_swap(long long *dest, long long value, int pe);
+/* deprecated since 1.4 */
+int shmem_int_finc(int *dest, int pe);
+long shmem_long_finc(long *dest, int pe);
+long long shmem_longlong_finc(long long *dest, int pe);
+/* deprecated since 1.4 */
+void shmem_int_inc(int *dest, int pe);
+void shmem_long_inc(long *dest, int pe);
+void shmem_longlong_inc(long long *dest, int pe);
+/* deprecated since 1.4 */
+int shmem_int_fadd(int *dest, int value, int pe);
+long shmem_long_fadd(long *dest, long value, int pe);
+long long shmem_longlong_fadd(long long *dest, long long value, int pe);
+/* deprecated since 1.4 */
+void shmem_int_add(int *dest, int value, int pe);
+void shmem_long_add(long *dest, long value, int pe);
+void shmem_longlong_add(long long *dest, long long value, int pe);
+
+/* Point-to-point synchronisation */
+/* deprecated since 1.4 */
+void shmem_short_wait(short *ivar, short cmp_value);
+void shmem_int_wait(int *ivar, int cmp_value);
+void shmem_long_wait(long *ivar, long cmp_value);
+void shmem_longlong_wait(long long *ivar, long long cmp_value);
+/* deprecated since 1.4 */
+void shmem_wait(long *ivar, long cmp_value);
+/* deprecated since 1.4 */
+void shmem_wait_until(long *ivar, int cmp, long cmp_value);
+
+#ifdef __cplusplus
+}
+#endif
+
+#if !defined(__cplusplus) && defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
+#define SHMEMX_PICK_2(a0, a1, a2, pick, ...) pick
+#define SHMEMX_PICK_3(a0, a1, a2, a3, pick, ...) pick
+#define SHMEMX_PICK_4(a0, a1, a2, a3, a4, pick, ...) pick
+#define SHMEMX_PICK_5(a0, a1, a2, a3, a4, a5, pick, ...) pick
+#define SHMEMX_PICK_6(a0, a1, a2, a3, a4, a5, a6, pick, ...) pick
+#define SHMEMX_PICK_7(a0, a1, a2, a3, a4, a5, a6, a7, pick, ...) pick
+
+#define shmem_add(ptr, ...) _Generic(*(ptr), \
+    int: shmem_int_add, \
+    long: shmem_long_add, \
+    long long: shmem_longlong_add) \
+    (ptr, __VA_ARGS__)
+
+#define shmemx_atomic_add(ptr, ...) _Generic(*(ptr), \
+    int: shmem_int_atomic_add, \
+    long: shmem_long_atomic_add, \
+    long long: shmem_longlong_atomic_add, \
+    unsigned int: shmem_uint_atomic_add, \
+    unsigned long: shmem_ulong_atomic_add, \
+    unsigned long long: shmem_ulonglong_atomic_add) \
+    (ptr, __VA_ARGS__)
+#define shmemx_ctx_atomic_add(ctx, ptr, ...) _Generic(*(ptr), \
+    int: shmem_ctx_int_atomic_add, \
+    long: shmem_ctx_long_atomic_add, \
+    long long: shmem_ctx_longlong_atomic_add, \
+    unsigned int: shmem_ctx_uint_atomic_add, \
+    unsigned long: shmem_ctx_ulong_atomic_add, \
+    unsigned long long: shmem_ctx_ulonglong_atomic_add) \
+    (ctx, ptr, __VA_ARGS__)
+#define shmem_atomic_add(...) SHMEMX_PICK_3(__VA_ARGS__, shmemx_ctx_atomic_add, shmemx_atomic_add, )(__VA_ARGS__)
+
+#define shmemx_atomic_and(ptr, ...) _Generic(*(ptr), \
+    unsigned int: shmem_uint_atomic_and, \
+    unsigned long: shmem_ulong_atomic_and, \
+    unsigned long long: shmem_ulonglong_atomic_and, \
+    int32_t: shmem_int32_atomic_and, \
+    int64_t: shmem_int64_atomic_and) \
+    (ptr, __VA_ARGS__)
+#define shmemx_ctx_atomic_and(ctx, ptr, ...) _Generic(*(ptr), \
+    unsigned int: shmem_ctx_uint_atomic_and, \
+    unsigned long: shmem_ctx_ulong_atomic_and, \
+    unsigned long long: shmem_ctx_ulonglong_atomic_and, \
+    int32_t: shmem_ctx_int32_atomic_and, \
+    int64_t: shmem_ctx_int64_atomic_and) \
+    (ctx, ptr, __VA_ARGS__)
+#define shmem_atomic_and(...) SHMEMX_PICK_3(__VA_ARGS__, shmemx_ctx_atomic_and, shmemx_atomic_and, )(__VA_ARGS__)
+
+#define shmemx_atomic_compare_swap(ptr, ...) _Generic(*(ptr), \
+    int: shmem_int_atomic_compare_swap, \
+    long: shmem_long_atomic_compare_swap, \
+    long long: shmem_longlong_atomic_compare_swap, \
+    unsigned int: shmem_uint_atomic_compare_swap, \
+    unsigned long: shmem_ulong_atomic_compare_swap, \
+    unsigned long long: shmem_ulonglong_atomic_compare_swap) \
+    (ptr, __VA_ARGS__)
+#define shmemx_ctx_atomic_compare_swap(ctx, ptr, ...) _Generic(*(ptr), \
+    int: shmem_ctx_int_atomic_compare_swap, \
+    long: shmem_ctx_long_atomic_compare_swap, \
+    long long: shmem_ctx_longlong_atomic_compare_swap, \
+    unsigned int: shmem_ctx_uint_atomic_compare_swap, \
+    unsigned long: shmem_ctx_ulong_atomic_compare_swap, \
+    unsigned long long: shmem_ctx_ulonglong_atomic_compare_swap) \
+    (ctx, ptr, __VA_ARGS__)
+#define shmem_atomic_compare_swap(...) SHMEMX_PICK_4(__VA_ARGS__, shmemx_ctx_atomic_compare_swap, shmemx_atomic_compare_swap, )(__VA_ARGS__)
+
+#define shmemx_atomic_compare_swap_nbi(ptr, ...) _Generic(*(ptr), \
+    int: shmem_int_atomic_compare_swap_nbi, \
+    long: shmem_long_atomic_compare_swap_nbi, \
+    long long: shmem_longlong_atomic_compare_swap_nbi, \
+    unsigned int: shmem_uint_atomic_compare_swap_nbi, \
+    unsigned long: shmem_ulong_atomic_compare_swap_nbi, \
+    unsigned long long: shmem_ulonglong_atomic_compare_swap_nbi) \
+    (ptr, __VA_ARGS__)
+#define shmemx_ctx_atomic_compare_swap_nbi(ctx, ptr, ...) _Generic(*(ptr), \
+    int: shmem_ctx_int_atomic_compare_swap_nbi, \
+    long: shmem_ctx_long_atomic_compare_swap_nbi, \
+    long long: shmem_ctx_longlong_atomic_compare_swap_nbi, \
+    unsigned int: shmem_ctx_uint_atomic_compare_swap_nbi, \
+    unsigned long: shmem_ctx_ulong_atomic_compare_swap_nbi, \
+    unsigned long long: shmem_ctx_ulonglong_atomic_compare_swap_nbi) \
+    (ctx, ptr, __VA_ARGS__)
+#define shmem_atomic_compare_swap_nbi(...) SHMEMX_PICK_5(__VA_ARGS__, shmemx_ctx_atomic_compare_swap_nbi, shmemx_atomic_compare_swap_nbi, )(__VA_ARGS__)
+
+#define shmemx_atomic_fetch(ptr, ...) _Generic(*(ptr), \
+    float: shmem_float_atomic_fetch, \
+    double: shmem_double_atomic_fetch, \
+    int: shmem_int_atomic_fetch, \
+    long: shmem_long_atomic_fetch, \
+    long long: shmem_longlong_atomic_fetch, \
+    unsigned int: shmem_uint_atomic_fetch, \
+    unsigned long: shmem_ulong_atomic_fetch, \
+    unsigned long long: shmem_ulonglong_atomic_fetch) \
+    (ptr, __VA_ARGS__)
+#define shmemx_ctx_atomic_fetch(ctx, ptr, ...) _Generic(*(ptr), \
+    float: shmem_ctx_float_atomic_fetch, \
+    double: shmem_ctx_double_atomic_fetch, \
+    int: shmem_ctx_int_atomic_fetch, \
+    long: shmem_ctx_long_atomic_fetch, \
+    long long: shmem_ctx_longlong_atomic_fetch, \
+    unsigned int: shmem_ctx_uint_atomic_fetch, \
+    unsigned long: shmem_ctx_ulong_atomic_fetch, \
+    unsigned long long: shmem_ctx_ulonglong_atomic_fetch) \
+    (ctx, ptr, __VA_ARGS__)
+#define shmem_atomic_fetch(...) SHMEMX_PICK_2(__VA_ARGS__, shmemx_ctx_atomic_fetch, shmemx_atomic_fetch, )(__VA_ARGS__)
+
+#define shmemx_atomic_fetch_add(ptr, ...) _Generic(*(ptr), \
+    int: shmem_int_atomic_fetch_add, \
+    long: shmem_long_atomic_fetch_add, \
+    long long: shmem_longlong_atomic_fetch_add, \
+    unsigned int: shmem_uint_atomic_fetch_add, \
+    unsigned long: shmem_ulong_atomic_fetch_add, \
+    unsigned long long: shmem_ulonglong_atomic_fetch_add) \
+    (ptr, __VA_ARGS__)
+#define shmemx_ctx_atomic_fetch_add(ctx, ptr, ...) _Generic(*(ptr), \
+    int: shmem_ctx_int_atomic_fetch_add, \
+    long: shmem_ctx_long_atomic_fetch_add, \
+    long long: shmem_ctx_longlong_atomic_fetch_add, \
+    unsigned int: shmem_ctx_uint_atomic_fetch_add, \
+    unsigned long: shmem_ctx_ulong_atomic_fetch_add, \
+    unsigned long long: shmem_ctx_ulonglong_atomic_fetch_add) \
+    (ctx, ptr, __VA_ARGS__)
+#define shmem_atomic_fetch_add(...) SHMEMX_PICK_3(__VA_ARGS__, shmemx_ctx_atomic_fetch_add, shmemx_atomic_fetch_add, )(__VA_ARGS__)
+
+#define shmemx_atomic_fetch_add_nbi(ptr, ...) _Generic(*(ptr), \
+    int: shmem_int_atomic_fetch_add_nbi, \
+    long: shmem_long_atomic_fetch_add_nbi, \
+    long long: shmem_longlong_atomic_fetch_add_nbi, \
+    unsigned int: shmem_uint_atomic_fetch_add_nbi, \
+    unsigned long: shmem_ulong_atomic_fetch_add_nbi, \
+    unsigned long long: shmem_ulonglong_atomic_fetch_add_nbi) \
+    (ptr, __VA_ARGS__)
+#define shmemx_ctx_atomic_fetch_add_nbi(ctx, ptr, ...) _Generic(*(ptr), \
+    int: shmem_ctx_int_atomic_fetch_add_nbi, \
+    long: shmem_ctx_long_atomic_fetch_add_nbi, \
+    long long: shmem_ctx_longlong_atomic_fetch_add_nbi, \
+    unsigned int: shmem_ctx_uint_atomic_fetch_add_nbi, \
+    unsigned long: shmem_ctx_ulong_atomic_fetch_add_nbi, \
+    unsigned long long: shmem_ctx_ulonglong_atomic_fetch_add_nbi) \
+    (ctx, ptr, __VA_ARGS__)
+#define shmem_atomic_fetch_add_nbi(...) SHMEMX_PICK_4(__VA_ARGS__, shmemx_ctx_atomic_fetch_add_nbi, shmemx_atomic_fetch_add_nbi, )(__VA_ARGS__)
+
+#define shmemx_atomic_fetch_and(ptr, ...) _Generic(*(ptr), \
+    unsigned int: shmem_uint_atomic_fetch_and, \
+    unsigned long: shmem_ulong_atomic_fetch_and, \
+    unsigned long long: shmem_ulonglong_atomic_fetch_and, \
+    int32_t: shmem_int32_atomic_fetch_and, \
+    int64_t: shmem_int64_atomic_fetch_and) \
+    (ptr, __VA_ARGS__)
+#define shmemx_ctx_atomic_fetch_and(ctx, ptr, ...) _Generic(*(ptr), \
+    unsigned int: shmem_ctx_uint_atomic_fetch_and, \
+    unsigned long: shmem_ctx_ulong_atomic_fetch_and, \
+    unsigned long long: shmem_ctx_ulonglong_atomic_fetch_and, \
+    int32_t: shmem_ctx_int32_atomic_fetch_and, \
+    int64_t: shmem_ctx_int64_atomic_fetch_and) \
+    (ctx, ptr, __VA_ARGS__)
+#define shmem_atomic_fetch_and(...) SHMEMX_PICK_3(__VA_ARGS__, shmemx_ctx_atomic_fetch_and, shmemx_atomic_fetch_and, )(__VA_ARGS__)
+
+#define shmemx_atomic_fetch_and_nbi(ptr, ...) _Generic(*(ptr), \
+    unsigned int: shmem_uint_atomic_fetch_and_nbi, \
+    unsigned long: shmem_ulong_atomic_fetch_and_nbi, \
+    unsigned long long: shmem_ulonglong_atomic_fetch_and_nbi, \
+    int32_t: shmem_int32_atomic_fetch_and_nbi, \
+    int64_t: shmem_int64_atomic_fetch_and_nbi) \
+    (ptr, __VA_ARGS__)
+#define shmemx_ctx_atomic_fetch_and_nbi(ctx, ptr, ...) _Generic(*(ptr), \
+    unsigned int: shmem_ctx_uint_atomic_fetch_and_nbi, \
+    unsigned long: shmem_ctx_ulong_atomic_fetch_and_nbi, \
+    unsigned long long: shmem_ctx_ulonglong_atomic_fetch_and_nbi, \
+    int32_t: shmem_ctx_int32_atomic_fetch_and_nbi, \
+    int64_t: shmem_ctx_int64_atomic_fetch_and_nbi) \
+    (ctx, ptr, __VA_ARGS__)
+#define shmem_atomic_fetch_and_nbi(...) SHMEMX_PICK_4(__VA_ARGS__, shmemx_ctx_atomic_fetch_and_nbi, shmemx_atomic_fetch_and_nbi, )(__VA_ARGS__)
+
+#define shmemx_atomic_fetch_inc(ptr, ...) _Generic(*(ptr), \
+    int: shmem_int_atomic_fetch_inc, \
+    long: shmem_long_atomic_fetch_inc, \
+    long long: shmem_longlong_atomic_fetch_inc, \
+    unsigned int: shmem_uint_atomic_fetch_inc, \
+    unsigned long: shmem_ulong_atomic_fetch_inc, \
+    unsigned long long: shmem_ulonglong_atomic_fetch_inc) \
+    (ptr, __VA_ARGS__)
+#define shmemx_ctx_atomic_fetch_inc(ctx, ptr, ...) _Generic(*(ptr), \
+    int: shmem_ctx_int_atomic_fetch_inc, \
+    long: shmem_ctx_long_atomic_fetch_inc, \
+    long long: shmem_ctx_longlong_atomic_fetch_inc, \
+    unsigned int: shmem_ctx_uint_atomic_fetch_inc, \
+    unsigned long: shmem_ctx_ulong_atomic_fetch_inc, \
+    unsigned long long: shmem_ctx_ulonglong_atomic_fetch_inc) \
+    (ctx, ptr, __VA_ARGS__)
+#define shmem_atomic_fetch_inc(...) SHMEMX_PICK_2(__VA_ARGS__, shmemx_ctx_atomic_fetch_inc, shmemx_atomic_fetch_inc, )(__VA_ARGS__)
+
+#define shmemx_atomic_fetch_inc_nbi(ptr, ...) _Generic(*(ptr), \
+    int: shmem_int_atomic_fetch_inc_nbi, \
+    long: shmem_long_atomic_fetch_inc_nbi, \
+    long long: shmem_longlong_atomic_fetch_inc_nbi, \
+    unsigned int: shmem_uint_atomic_fetch_inc_nbi, \
+    unsigned long: shmem_ulong_atomic_fetch_inc_nbi, \
+    unsigned long long: shmem_ulonglong_atomic_fetch_inc_nbi) \
+    (ptr, __VA_ARGS__)
+#define shmemx_ctx_atomic_fetch_inc_nbi(ctx, ptr, ...) _Generic(*(ptr), \
+    int: shmem_ctx_int_atomic_fetch_inc_nbi, \
+    long: shmem_ctx_long_atomic_fetch_inc_nbi, \
+    long long: shmem_ctx_longlong_atomic_fetch_inc_nbi, \
+    unsigned int: shmem_ctx_uint_atomic_fetch_inc_nbi, \
+    unsigned long: shmem_ctx_ulong_atomic_fetch_inc_nbi, \
+    unsigned long long: shmem_ctx_ulonglong_atomic_fetch_inc_nbi) \
+    (ctx, ptr, __VA_ARGS__)
+#define shmem_atomic_fetch_inc_nbi(...) SHMEMX_PICK_3(__VA_ARGS__, shmemx_ctx_atomic_fetch_inc_nbi, shmemx_atomic_fetch_inc_nbi, )(__VA_ARGS__)
+
+#define shmemx_atomic_fetch_nbi(ptr, ...) _Generic(*(ptr), \
+    float: shmem_float_atomic_fetch_nbi, \
+    double: shmem_double_atomic_fetch_nbi, \
+    int: shmem_int_atomic_fetch_nbi, \
+    long: shmem_long_atomic_fetch_nbi, \
+    long long: shmem_longlong_atomic_fetch_nbi, \
+    unsigned int: shmem_uint_atomic_fetch_nbi, \
+    unsigned long: shmem_ulong_atomic_fetch_nbi, \
+    unsigned long long: shmem_ulonglong_atomic_fetch_nbi) \
+    (ptr, __VA_ARGS__)
+#define shmemx_ctx_atomic_fetch_nbi(ctx, ptr, ...) _Generic(*(ptr), \
+    float: shmem_ctx_float_atomic_fetch_nbi, \
+    double: shmem_ctx_double_atomic_fetch_nbi, \
+    int: shmem_ctx_int_atomic_fetch_nbi, \
+    long: shmem_ctx_long_atomic_fetch_nbi, \
+    long long: shmem_ctx_longlong_atomic_fetch_nbi, \
+    unsigned int: shmem_ctx_uint_atomic_fetch_nbi, \
+    unsigned long: shmem_ctx_ulong_atomic_fetch_nbi, \
+    unsigned long long: shmem_ctx_ulonglong_atomic_fetch_nbi) \
+    (ctx, ptr, __VA_ARGS__)
+#define shmem_atomic_fetch_nbi(...) SHMEMX_PICK_3(__VA_ARGS__, shmemx_ctx_atomic_fetch_nbi, shmemx_atomic_fetch_nbi, )(__VA_ARGS__)
+
+#define shmemx_atomic_fetch_or(ptr, ...) _Generic(*(ptr), \
+    unsigned int: shmem_uint_atomic_fetch_or, \
+    unsigned long: shmem_ulong_atomic_fetch_or, \
+    unsigned long long: shmem_ulonglong_atomic_fetch_or, \
+    int32_t: shmem_int32_atomic_fetch_or, \
+    int64_t: shmem_int64_atomic_fetch_or) \
+    (ptr, __VA_ARGS__)
+#define shmemx_ctx_atomic_fetch_or(ctx, ptr, ...) _Generic(*(ptr), \
+    unsigned int: shmem_ctx_uint_atomic_fetch_or, \
+    unsigned long: shmem_ctx_ulong_atomic_fetch_or, \
+    unsigned long long: shmem_ctx_ulonglong_atomic_fetch_or, \
+    int32_t: shmem_ctx_int32_atomic_fetch_or, \
+    int64_t: shmem_ctx_int64_atomic_fetch_or) \
+    (ctx, ptr, __VA_ARGS__)
+#define shmem_atomic_fetch_or(...) SHMEMX_PICK_3(__VA_ARGS__, shmemx_ctx_atomic_fetch_or, shmemx_atomic_fetch_or, )(__VA_ARGS__)
+
+#define shmemx_atomic_fetch_or_nbi(ptr, ...) _Generic(*(ptr), \
+    unsigned int: shmem_uint_atomic_fetch_or_nbi, \
+    unsigned long: shmem_ulong_atomic_fetch_or_nbi, \
+    unsigned long long: shmem_ulonglong_atomic_fetch_or_nbi, \
+    int32_t: shmem_int32_atomic_fetch_or_nbi, \
+    int64_t: shmem_int64_atomic_fetch_or_nbi) \
+    (ptr, __VA_ARGS__)
+#define shmemx_ctx_atomic_fetch_or_nbi(ctx, ptr, ...) _Generic(*(ptr), \
+    unsigned int: shmem_ctx_uint_atomic_fetch_or_nbi, \
+    unsigned long: shmem_ctx_ulong_atomic_fetch_or_nbi, \
+    unsigned long long: shmem_ctx_ulonglong_atomic_fetch_or_nbi, \
+    int32_t: shmem_ctx_int32_atomic_fetch_or_nbi, \
+    int64_t: shmem_ctx_int64_atomic_fetch_or_nbi) \
+    (ctx, ptr, __VA_ARGS__)
+#define shmem_atomic_fetch_or_nbi(...) SHMEMX_PICK_4(__VA_ARGS__, shmemx_ctx_atomic_fetch_or_nbi, shmemx_atomic_fetch_or_nbi, )(__VA_ARGS__)
+
+#define shmemx_atomic_fetch_xor(ptr, ...) _Generic(*(ptr), \
+    unsigned int: shmem_uint_atomic_fetch_xor, \
+    unsigned long: shmem_ulong_atomic_fetch_xor, \
+    unsigned long long: shmem_ulonglong_atomic_fetch_xor, \
+    int32_t: shmem_int32_atomic_fetch_xor, \
+    int64_t: shmem_int64_atomic_fetch_xor) \
+    (ptr, __VA_ARGS__)
+#define shmemx_ctx_atomic_fetch_xor(ctx, ptr, ...) _Generic(*(ptr), \
+    unsigned int: shmem_ctx_uint_atomic_fetch_xor, \
+    unsigned long: shmem_ctx_ulong_atomic_fetch_xor, \
+    unsigned long long: shmem_ctx_ulonglong_atomic_fetch_xor, \
+    int32_t: shmem_ctx_int32_atomic_fetch_xor, \
+    int64_t: shmem_ctx_int64_atomic_fetch_xor) \
+    (ctx, ptr, __VA_ARGS__)
+#define shmem_atomic_fetch_xor(...) SHMEMX_PICK_3(__VA_ARGS__, shmemx_ctx_atomic_fetch_xor, shmemx_atomic_fetch_xor, )(__VA_ARGS__)
+
+#define shmemx_atomic_fetch_xor_nbi(ptr, ...) _Generic(*(ptr), \
+    unsigned int: shmem_uint_atomic_fetch_xor_nbi, \
+    unsigned long: shmem_ulong_atomic_fetch_xor_nbi, \
+    unsigned long long: shmem_ulonglong_atomic_fetch_xor_nbi, \
+    int32_t: shmem_int32_atomic_fetch_xor_nbi, \
+    int64_t: shmem_int64_atomic_fetch_xor_nbi) \
+    (ptr, __VA_ARGS__)
+#define shmemx_ctx_atomic_fetch_xor_nbi(ctx, ptr, ...) _Generic(*(ptr), \
+    unsigned int: shmem_ctx_uint_atomic_fetch_xor_nbi, \
+    unsigned long: shmem_ctx_ulong_atomic_fetch_xor_nbi, \
+    unsigned long long: shmem_ctx_ulonglong_atomic_fetch_xor_nbi, \
+    int32_t: shmem_ctx_int32_atomic_fetch_xor_nbi, \
+    int64_t: shmem_ctx_int64_atomic_fetch_xor_nbi) \
+    (ctx, ptr, __VA_ARGS__)
+#define shmem_atomic_fetch_xor_nbi(...) SHMEMX_PICK_4(__VA_ARGS__, shmemx_ctx_atomic_fetch_xor_nbi, shmemx_atomic_fetch_xor_nbi, )(__VA_ARGS__)
+
+#define shmemx_atomic_inc(ptr, ...) _Generic(*(ptr), \
+    int: shmem_int_atomic_inc, \
+    long: shmem_long_atomic_inc, \
+    long long: shmem_longlong_atomic_inc, \
+    unsigned int: shmem_uint_atomic_inc, \
+    unsigned long: shmem_ulong_atomic_inc, \
+    unsigned long long: shmem_ulonglong_atomic_inc) \
+    (ptr, __VA_ARGS__)
+#define shmemx_ctx_atomic_inc(ctx, ptr, ...) _Generic(*(ptr), \
+    int: shmem_ctx_int_atomic_inc, \
+    long: shmem_ctx_long_atomic_inc, \
+    long long: shmem_ctx_longlong_atomic_inc, \
+    unsigned int: shmem_ctx_uint_atomic_inc, \
+    unsigned long: shmem_ctx_ulong_atomic_inc, \
+    unsigned long long: shmem_ctx_ulonglong_atomic_inc) \
+    (ctx, ptr, __VA_ARGS__)
+#define shmem_atomic_inc(...) SHMEMX_PICK_2(__VA_ARGS__, shmemx_ctx_atomic_inc, shmemx_atomic_inc, )(__VA_ARGS__)
+
+#define shmemx_atomic_or(ptr, ...) _Generic(*(ptr), \
+    unsigned int: shmem_uint_atomic_or, \
+    unsigned long: shmem_ulong_atomic_or, \
+    unsigned long long: shmem_ulonglong_atomic_or, \
+    int32_t: shmem_int32_atomic_or, \
+    int64_t: shmem_int64_atomic_or) \
+    (ptr, __VA_ARGS__)
+#define shmemx_ctx_atomic_or(ctx, ptr, ...) _Generic(*(ptr), \
+    unsigned int: shmem_ctx_uint_atomic_or, \
+    unsigned long: shmem_ctx_ulong_atomic_or, \
+    unsigned long long: shmem_ctx_ulonglong_atomic_or, \
+    int32_t: shmem_ctx_int32_atomic_or, \
+    int64_t: shmem_ctx_int64_atomic_or) \
+    (ctx, ptr, __VA_ARGS__)
+#define shmem_atomic_or(...) SHMEMX_PICK_3(__VA_ARGS__, shmemx_ctx_atomic_or, shmemx_atomic_or, )(__VA_ARGS__)
+
+#define shmemx_atomic_set(ptr, ...) _Generic(*(ptr), \
+    float: shmem_float_atomic_set, \
+    double: shmem_double_atomic_set, \
+    int: shmem_int_atomic_set, \
+    long: shmem_long_atomic_set, \
+    long long: shmem_longlong_atomic_set, \
+    unsigned int: shmem_uint_atomic_set, \
+    unsigned long: shmem_ulong_atomic_set, \
+    unsigned long long: shmem_ulonglong_atomic_set) \
+    (ptr, __VA_ARGS__)
+#define shmemx_ctx_atomic_set(ctx, ptr, ...) _Generic(*(ptr), \
+    float: shmem_ctx_float_atomic_set, \
+    double: shmem_ctx_double_atomic_set, \
+    int: shmem_ctx_int_atomic_set, \
+    long: shmem_ctx_long_atomic_set, \
+    long long: shmem_ctx_longlong_atomic_set, \
+    unsigned int: shmem_ctx_uint_atomic_set, \
+    unsigned long: shmem_ctx_ulong_atomic_set, \
+    unsigned long long: shmem_ctx_ulonglong_atomic_set) \
+    (ctx, ptr, __VA_ARGS__)
+#define shmem_atomic_set(...) SHMEMX_PICK_3(__VA_ARGS__, shmemx_ctx_atomic_set, shmemx_atomic_set, )(__VA_ARGS__)
+
+#define shmemx_atomic_swap(ptr, ...) _Generic(*(ptr), \
+    float: shmem_float_atomic_swap, \
+    double: shmem_double_atomic_swap, \
+    int: shmem_int_atomic_swap, \
+    long: shmem_long_atomic_swap, \
+    long long: shmem_longlong_atomic_swap, \
+    unsigned int: shmem_uint_atomic_swap, \
+    unsigned long: shmem_ulong_atomic_swap, \
+    unsigned long long: shmem_ulonglong_atomic_swap) \
+    (ptr, __VA_ARGS__)
+#define shmemx_ctx_atomic_swap(ctx, ptr, ...) _Generic(*(ptr), \
+    float: shmem_ctx_float_atomic_swap, \
+    double: shmem_ctx_double_atomic_swap, \
+    int: shmem_ctx_int_atomic_swap, \
+    long: shmem_ctx_long_atomic_swap, \
+    long long: shmem_ctx_longlong_atomic_swap, \
+    unsigned int: shmem_ctx_uint_atomic_swap, \
+    unsigned long: shmem_ctx_ulong_atomic_swap, \
+    unsigned long long: shmem_ctx_ulonglong_atomic_swap) \
+    (ctx, ptr, __VA_ARGS__)
+#define shmem_atomic_swap(...) SHMEMX_PICK_3(__VA_ARGS__, shmemx_ctx_atomic_swap, shmemx_atomic_swap, )(__VA_ARGS__)
+
+#define shmemx_atomic_swap_nbi(ptr, ...) _Generic(*(ptr), \
+    float: shmem_float_atomic_swap_nbi, \
+    double: shmem_double_atomic_swap_nbi, \
+    int: shmem_int_atomic_swap_nbi, \
+    long: shmem_long_atomic_swap_nbi, \
+    long long: shmem_longlong_atomic_swap_nbi, \
+    unsigned int: shmem_uint_atomic_swap_nbi, \
+    unsigned long: shmem_ulong_atomic_swap_nbi, \
+    unsigned long long: shmem_ulonglong_atomic_swap_nbi) \
+    (ptr, __VA_ARGS__)
+#define shmemx_ctx_atomic_swap_nbi(ctx, ptr, ...) _Generic(*(ptr), \
+    float: shmem_ctx_float_atomic_swap_nbi, \
+    double: shmem_ctx_double_atomic_swap_nbi, \
+    int: shmem_ctx_int_atomic_swap_nbi, \
+    long: shmem_ctx_long_atomic_swap_nbi, \
+    long long: shmem_ctx_longlong_atomic_swap_nbi, \
+    unsigned int: shmem_ctx_uint_atomic_swap_nbi, \
+    unsigned long: shmem_ctx_ulong_atomic_swap_nbi, \
+    unsigned long long: shmem_ctx_ulonglong_atomic_swap_nbi) \
+    (ctx, ptr, __VA_ARGS__)
+#define shmem_atomic_swap_nbi(...) SHMEMX_PICK_4(__VA_ARGS__, shmemx_ctx_atomic_swap_nbi, shmemx_atomic_swap_nbi, )(__VA_ARGS__)
+
+#define shmemx_atomic_xor(ptr, ...) _Generic(*(ptr), \
+    unsigned int: shmem_uint_atomic_xor, \
+    unsigned long: shmem_ulong_atomic_xor, \
+    unsigned long long: shmem_ulonglong_atomic_xor, \
+    int32_t: shmem_int32_atomic_xor, \
+    int64_t: shmem_int64_atomic_xor) \
+    (ptr, __VA_ARGS__)
+#define shmemx_ctx_atomic_xor(ctx, ptr, ...) _Generic(*(ptr), \
+    unsigned int: shmem_ctx_uint_atomic_xor, \
+    unsigned long: shmem_ctx_ulong_atomic_xor, \
+    unsigned long long: shmem_ctx_ulonglong_atomic_xor, \
+    int32_t: shmem_ctx_int32_atomic_xor, \
+    int64_t: shmem_ctx_int64_atomic_xor) \
+    (ctx, ptr, __VA_ARGS__)
+#define shmem_atomic_xor(...) SHMEMX_PICK_3(__VA_ARGS__, shmemx_ctx_atomic_xor, shmemx_atomic_xor, )(__VA_ARGS__)
+
+#define shmem_cswap(ptr, ...) _Generic(*(ptr), \
+    int: shmem_int_cswap, \
+    long: shmem_long_cswap, \
+    long long: shmem_longlong_cswap) \
+    (ptr, __VA_ARGS__)
+
+#define shmem_fadd(ptr, ...) _Generic(*(ptr), \
+    int: shmem_int_fadd, \
+    long: shmem_long_fadd, \
+    long long: shmem_longlong_fadd) \
+    (ptr, __VA_ARGS__)
+
+#define shmem_fetch(ptr, ...) _Generic(*(ptr), \
+    float: shmem_float_fetch, \
+    double: shmem_double_fetch, \
+    int: shmem_int_fetch, \
+    long: shmem_long_fetch, \
+    long long: shmem_longlong_fetch) \
+    (ptr, __VA_ARGS__)
+
+#define shmem_finc(ptr, ...) _Generic(*(ptr), \
+    int: shmem_int_finc, \
+    long: shmem_long_finc, \
+    long long: shmem_longlong_finc) \
+    (ptr, __VA_ARGS__)
+
+#define shmemx_g(ptr, ...) _Generic(*(ptr), \
+    float: shmem_float_g, \
+    double: shmem_double_g, \
+    char: shmem_char_g, \
+    signed char: shmem_schar_g, \
+    short: shmem_short_g, \
+    int: shmem_int_g, \
+    long: shmem_long_g, \
+    long long: shmem_longlong_g, \
+    unsigned char: shmem_uchar_g, \
+    unsigned short: shmem_ushort_g, \
+    unsigned int: shmem_uint_g, \
+    unsigned long: shmem_ulong_g, \
+    unsigned long long: shmem_ulonglong_g, \
+    long double: shmem_longdouble_g) \
+    (ptr, __VA_ARGS__)
+#define shmemx_ctx_g(ctx, ptr, ...) _Generic(*(ptr), \
+    float: shmem_ctx_float_g, \
+    double: shmem_ctx_double_g, \
+    char: shmem_ctx_char_g, \
+    signed char: shmem_ctx_schar_g, \
+    short: shmem_ctx_short_g, \
+    int: shmem_ctx_int_g, \
+    long: shmem_ctx_long_g, \
+    long long: shmem_ctx_longlong_g, \
+    unsigned char: shmem_ctx_uchar_g, \
+    unsigned short: shmem_ctx_ushort_g, \
+    unsigned int: shmem_ctx_uint_g, \
+    unsigned long: shmem_ctx_ulong_g, \
+    unsigned long long: shmem_ctx_ulonglong_g, \
+    long double: shmem_ctx_longdouble_g) \
+    (ctx, ptr, __VA_ARGS__)
+#define shmem_g(...) SHMEMX_PICK_2(__VA_ARGS__, shmemx_ctx_g, shmemx_g, )(__VA_ARGS__)
+
+#define shmemx_get(ptr, ...) _Generic(*(ptr), \
+    float: shmem_float_get, \
+    double: shmem_double_get, \
+    long double: shmem_longdouble_get, \
+    char: shmem_char_get, \
+    signed char: shmem_schar_get, \
+    short: shmem_short_get, \
+    int: shmem_int_get, \
+    long: shmem_long_get, \
+    long long: shmem_longlong_get, \
+    unsigned char: shmem_uchar_get, \
+    unsigned short: shmem_ushort_get, \
+    unsigned int: shmem_uint_get, \
+    unsigned long: shmem_ulong_get, \
+    unsigned long long: shmem_ulonglong_get) \
+    (ptr, __VA_ARGS__)
+#define shmemx_ctx_get(ctx, ptr, ...) _Generic(*(ptr), \
+    float: shmem_ctx_float_get, \
+    double: shmem_ctx_double_get, \
+    long double: shmem_ctx_longdouble_get, \
+    char: shmem_ctx_char_get, \
+    signed char: shmem_ctx_schar_get, \
+    short: shmem_ctx_short_get, \
+    int: shmem_ctx_int_get, \
+    long: shmem_ctx_long_get, \
+    long long: shmem_ctx_longlong_get, \
+    unsigned char: shmem_ctx_uchar_get, \
+    unsigned short: shmem_ctx_ushort_get, \
+    unsigned int: shmem_ctx_uint_get, \
+    unsigned long: shmem_ctx_ulong_get, \
+    unsigned long long: shmem_ctx_ulonglong_get) \
+    (ctx, ptr, __VA_ARGS__)
+#define shmem_get(...) SHMEMX_PICK_4(__VA_ARGS__, shmemx_ctx_get, shmemx_get, )(__VA_ARGS__)
+
+#define shmemx_get_nbi(ptr, ...) _Generic(*(ptr), \
+    float: shmem_float_get_nbi, \
+    double: shmem_double_get_nbi, \
+    long double: shmem_longdouble_get_nbi, \
+    char: shmem_char_get_nbi, \
+    signed char: shmem_schar_get_nbi, \
+    short: shmem_short_get_nbi, \
+    int: shmem_int_get_nbi, \
+    long: shmem_long_get_nbi, \
+    long long: shmem_longlong_get_nbi, \
+    unsigned char: shmem_uchar_get_nbi, \
+    unsigned short: shmem_ushort_get_nbi, \
+    unsigned int: shmem_uint_get_nbi, \
+    unsigned long: shmem_ulong_get_nbi, \
+    unsigned long long: shmem_ulonglong_get_nbi) \
+    (ptr, __VA_ARGS__)
+#define shmemx_ctx_get_nbi(ctx, ptr, ...) _Generic(*(ptr), \
+    float: shmem_ctx_float_get_nbi, \
+    double: shmem_ctx_double_get_nbi, \
+    long double: shmem_ctx_longdouble_get_nbi, \
+    char: shmem_ctx_char_get_nbi, \
+    signed char: shmem_ctx_schar_get_nbi, \
+    short: shmem_ctx_short_get_nbi, \
+    int: shmem_ctx_int_get_nbi, \
+    long: shmem_ctx_long_get_nbi, \
+    long long: shmem_ctx_longlong_get_nbi, \
+    unsigned char: shmem_ctx_uchar_get_nbi, \
+    unsigned short: shmem_ctx_ushort_get_nbi, \
+    unsigned int: shmem_ctx_uint_get_nbi, \
+    unsigned long: shmem_ctx_ulong_get_nbi, \
+    unsigned long long: shmem_ctx_ulonglong_get_nbi) \
+    (ctx, ptr, __VA_ARGS__)
+#define shmem_get_nbi(...) SHMEMX_PICK_4(__VA_ARGS__, shmemx_ctx_get_nbi, shmemx_get_nbi, )(__VA_ARGS__)
+
+#define shmemx_ibget(ptr, ...) _Generic(*(ptr), \
+    float: shmem_float_ibget, \
+    double: shmem_double_ibget, \
+    long double: shmem_longdouble_ibget, \
+    char: shmem_char_ibget, \
+    signed char: shmem_schar_ibget, \
+    short: shmem_short_ibget, \
+    int: shmem_int_ibget, \
+    long: shmem_long_ibget, \
+    long long: shmem_longlong_ibget, \
+    unsigned char: shmem_uchar_ibget, \
+    unsigned short: shmem_ushort_ibget, \
+    unsigned int: shmem_uint_ibget, \
+    unsigned long: shmem_ulong_ibget, \
+    unsigned long long: shmem_ulonglong_ibget) \
+    (ptr, __VA_ARGS__)
+#define shmemx_ctx_ibget(ctx, ptr, ...) _Generic(*(ptr), \
+    float: shmem_ctx_float_ibget, \
+    double: shmem_ctx_double_ibget, \
+    long double: shmem_ctx_longdouble_ibget, \
+    char: shmem_ctx_char_ibget, \
+    signed char: shmem_ctx_schar_ibget, \
+    short: shmem_ctx_short_ibget, \
+    int: shmem_ctx_int_ibget, \
+    long: shmem_ctx_long_ibget, \
+    long long: shmem_ctx_longlong_ibget, \
+    unsigned char: shmem_ctx_uchar_ibget, \
+    unsigned short: shmem_ctx_ushort_ibget, \
+    unsigned int: shmem_ctx_uint_ibget, \
+    unsigned long: shmem_ctx_ulong_ibget, \
+    unsigned long long: shmem_ctx_ulonglong_ibget) \
+    (ctx, ptr, __VA_ARGS__)
+#define shmem_ibget(...) SHMEMX_PICK_7(__VA_ARGS__, shmemx_ctx_ibget, shmemx_ibget, )(__VA_ARGS__)
+
+#define shmemx_ibput(ptr, ...) _Generic(*(ptr), \
+    float: shmem_float_ibput, \
+    double: shmem_double_ibput, \
+    long double: shmem_longdouble_ibput, \
+    char: shmem_char_ibput, \
+    signed char: shmem_schar_ibput, \
+    short: shmem_short_ibput, \
+    int: shmem_int_ibput, \
+    long: shmem_long_ibput, \
+    long long: shmem_longlong_ibput, \
+    unsigned char: shmem_uchar_ibput, \
+    unsigned short: shmem_ushort_ibput, \
+    unsigned int: shmem_uint_ibput, \
+    unsigned long: shmem_ulong_ibput, \
+    unsigned long long: shmem_ulonglong_ibput) \
+    (ptr, __VA_ARGS__)
+#define shmemx_ctx_ibput(ctx, ptr, ...) _Generic(*(ptr), \
+    float: shmem_ctx_float_ibput, \
+    double: shmem_ctx_double_ibput, \
+    long double: shmem_ctx_longdouble_ibput, \
+    char: shmem_ctx_char_ibput, \
+    signed char: shmem_ctx_schar_ibput, \
+    short: shmem_ctx_short_ibput, \
+    int: shmem_ctx_int_ibput, \
+    long: shmem_ctx_long_ibput, \
+    long long: shmem_ctx_longlong_ibput, \
+    unsigned char: shmem_ctx_uchar_ibput, \
+    unsigned short: shmem_ctx_ushort_ibput, \
+    unsigned int: shmem_ctx_uint_ibput, \
+    unsigned long: shmem_ctx_ulong_ibput, \
+    unsigned long long: shmem_ctx_ulonglong_ibput) \
+    (ctx, ptr, __VA_ARGS__)
+#define shmem_ibput(...) SHMEMX_PICK_7(__VA_ARGS__, shmemx_ctx_ibput, shmemx_ibput, )(__VA_ARGS__)
+
+#define shmemx_iget(ptr, ...) _Generic(*(ptr), \
+    float: shmem_float_iget, \
+    double: shmem_double_iget, \
+    long double: shmem_longdouble_iget, \
+    char: shmem_char_iget, \
+    signed char: shmem_schar_iget, \
+    short: shmem_short_iget, \
+    int: shmem_int_iget, \
+    long: shmem_long_iget, \
+    long long: shmem_longlong_iget, \
+    unsigned char: shmem_uchar_iget, \
+    unsigned short: shmem_ushort_iget, \
+    unsigned int: shmem_uint_iget, \
+    unsigned long: shmem_ulong_iget, \
+    unsigned long long: shmem_ulonglong_iget) \
+    (ptr, __VA_ARGS__)
+#define shmemx_ctx_iget(ctx, ptr, ...) _Generic(*(ptr), \
+    float: shmem_ctx_float_iget, \
+    double: shmem_ctx_double_iget, \
+    long double: shmem_ctx_longdouble_iget, \
+    char: shmem_ctx_char_iget, \
+    signed char: shmem_ctx_schar_iget, \
+    short: shmem_ctx_short_iget, \
+    int: shmem_ctx_int_iget, \
+    long: shmem_ctx_long_iget, \
+    long long: shmem_ctx_longlong_iget, \
+    unsigned char: shmem_ctx_uchar_iget, \
+    unsigned short: shmem_ctx_ushort_iget, \
+    unsigned int: shmem_ctx_uint_iget, \
+    unsigned long: shmem_ctx_ulong_iget, \
+    unsigned long long: shmem_ctx_ulonglong_iget) \
+    (ctx, ptr, __VA_ARGS__)
+#define shmem_iget(...) SHMEMX_PICK_6(__VA_ARGS__, shmemx_ctx_iget, shmemx_iget, )(__VA_ARGS__)
+
+#define shmem_inc(ptr, ...) _Generic(*(ptr), \
+    int: shmem_int_inc, \
+    long: shmem_long_inc, \
+    long long: shmem_longlong_inc) \
+    (ptr, __VA_ARGS__)
+
+#define shmemx_iput(ptr, ...) _Generic(*(ptr), \
+    float: shmem_float_iput, \
+    double: shmem_double_iput, \
+    long double: shmem_longdouble_iput, \
+    char: shmem_char_iput, \
+    signed char: shmem_schar_iput, \
+    short: shmem_short_iput, \
+    int: shmem_int_iput, \
+    long: shmem_long_iput, \
+    long long: shmem_longlong_iput, \
+    unsigned char: shmem_uchar_iput, \
+    unsigned short: shmem_ushort_iput, \
+    unsigned int: shmem_uint_iput, \
+    unsigned long: shmem_ulong_iput, \
+    unsigned long long: shmem_ulonglong_iput) \
+    (ptr, __VA_ARGS__)
+#define shmemx_ctx_iput(ctx, ptr, ...) _Generic(*(ptr), \
+    float: shmem_ctx_float_iput, \
+    double: shmem_ctx_double_iput, \
+    long double: shmem_ctx_longdouble_iput, \
+    char: shmem_ctx_char_iput, \
+    signed char: shmem_ctx_schar_iput, \
+    short: shmem_ctx_short_iput, \
+    int: shmem_ctx_int_iput, \
+    long: shmem_ctx_long_iput, \
+    long long: shmem_ctx_longlong_iput, \
+    unsigned char: shmem_ctx_uchar_iput, \
+    unsigned short: shmem_ctx_ushort_iput, \
+    unsigned int: shmem_ctx_uint_iput, \
+    unsigned long: shmem_ctx_ulong_iput, \
+    unsigned long long: shmem_ctx_ulonglong_iput) \
+    (ctx, ptr, __VA_ARGS__)
+#define shmem_iput(...) SHMEMX_PICK_6(__VA_ARGS__, shmemx_ctx_iput, shmemx_iput, )(__VA_ARGS__)
+
+#define shmemx_p(ptr, ...) _Generic(*(ptr), \
+    float: shmem_float_p, \
+    double: shmem_double_p, \
+    char: shmem_char_p, \
+    signed char: shmem_schar_p, \
+    short: shmem_short_p, \
+    int: shmem_int_p, \
+    long: shmem_long_p, \
+    long long: shmem_longlong_p, \
+    unsigned char: shmem_uchar_p, \
+    unsigned short: shmem_ushort_p, \
+    unsigned int: shmem_uint_p, \
+    unsigned long: shmem_ulong_p, \
+    unsigned long long: shmem_ulonglong_p, \
+    long double: shmem_longdouble_p) \
+    (ptr, __VA_ARGS__)
+#define shmemx_ctx_p(ctx, ptr, ...) _Generic(*(ptr), \
+    float: shmem_ctx_float_p, \
+    double: shmem_ctx_double_p, \
+    char: shmem_ctx_char_p, \
+    signed char: shmem_ctx_schar_p, \
+    short: shmem_ctx_short_p, \
+    int: shmem_ctx_int_p, \
+    long: shmem_ctx_long_p, \
+    long long: shmem_ctx_longlong_p, \
+    unsigned char: shmem_ctx_uchar_p, \
+    unsigned short: shmem_ctx_ushort_p, \
+    unsigned int: shmem_ctx_uint_p, \
+    unsigned long: shmem_ctx_ulong_p, \
+    unsigned long long: shmem_ctx_ulonglong_p, \
+    long double: shmem_ctx_longdouble_p) \
+    (ctx, ptr, __VA_ARGS__)
+#define shmem_p(...) SHMEMX_PICK_3(__VA_ARGS__, shmemx_ctx_p, shmemx_p, )(__VA_ARGS__)
+
+#define shmemx_put(ptr, ...) _Generic(*(ptr), \
+    float: shmem_float_put, \
+    double: shmem_double_put, \
+    long double: shmem_longdouble_put, \
+    char: shmem_char_put, \
+    signed char: shmem_schar_put, \
+    short: shmem_short_put, \
+    int: shmem_int_put, \
+    long: shmem_long_put, \
+    long long: shmem_longlong_put, \
+    unsigned char: shmem_uchar_put, \
+    unsigned short: shmem_ushort_put, \
+    unsigned int: shmem_uint_put, \
+    unsigned long: shmem_ulong_put, \
+    unsigned long long: shmem_ulonglong_put) \
+    (ptr, __VA_ARGS__)
+#define shmemx_ctx_put(ctx, ptr, ...) _Generic(*(ptr), \
+    float: shmem_ctx_float_put, \
+    double: shmem_ctx_double_put, \
+    long double: shmem_ctx_longdouble_put, \
+    char: shmem_ctx_char_put, \
+    signed char: shmem_ctx_schar_put, \
+    short: shmem_ctx_short_put, \
+    int: shmem_ctx_int_put, \
+    long: shmem_ctx_long_put, \
+    long long: shmem_ctx_longlong_put, \
+    unsigned char: shmem_ctx_uchar_put, \
+    unsigned short: shmem_ctx_ushort_put, \
+    unsigned int: shmem_ctx_uint_put, \
+    unsigned long: shmem_ctx_ulong_put, \
+    unsigned long long: shmem_ctx_ulonglong_put) \
+    (ctx, ptr, __VA_ARGS__)
+#define shmem_put(...) SHMEMX_PICK_4(__VA_ARGS__, shmemx_ctx_put, shmemx_put, )(__VA_ARGS__)
+
+#define shmemx_put_nbi(ptr, ...) _Generic(*(ptr), \
+    float: shmem_float_put_nbi, \
+    double: shmem_double_put_nbi, \
+    long double: shmem_longdouble_put_nbi, \
+    char: shmem_char_put_nbi, \
+    signed char: shmem_schar_put_nbi, \
+    short: shmem_short_put_nbi, \
+    int: shmem_int_put_nbi, \
+    long: shmem_long_put_nbi, \
+    long long: shmem_longlong_put_nbi, \
+    unsigned char: shmem_uchar_put_nbi, \
+    unsigned short: shmem_ushort_put_nbi, \
+    unsigned int: shmem_uint_put_nbi, \
+    unsigned long: shmem_ulong_put_nbi, \
+    unsigned long long: shmem_ulonglong_put_nbi) \
+    (ptr, __VA_ARGS__)
+#define shmemx_ctx_put_nbi(ctx, ptr, ...) _Generic(*(ptr), \
+    float: shmem_ctx_float_put_nbi, \
+    double: shmem_ctx_double_put_nbi, \
+    long double: shmem_ctx_longdouble_put_nbi, \
+    char: shmem_ctx_char_put_nbi, \
+    signed char: shmem_ctx_schar_put_nbi, \
+    short: shmem_ctx_short_put_nbi, \
+    int: shmem_ctx_int_put_nbi, \
+    long: shmem_ctx_long_put_nbi, \
+    long long: shmem_ctx_longlong_put_nbi, \
+    unsigned char: shmem_ctx_uchar_put_nbi, \
+    unsigned short: shmem_ctx_ushort_put_nbi, \
+    unsigned int: shmem_ctx_uint_put_nbi, \
+    unsigned long: shmem_ctx_ulong_put_nbi, \
+    unsigned long long: shmem_ctx_ulonglong_put_nbi) \
+    (ctx, ptr, __VA_ARGS__)
+#define shmem_put_nbi(...) SHMEMX_PICK_4(__VA_ARGS__, shmemx_ctx_put_nbi, shmemx_put_nbi, )(__VA_ARGS__)
+
+#define shmemx_put_signal(ptr, ...) _Generic(*(ptr), \
+    float: shmem_float_put_signal, \
+    double: shmem_double_put_signal, \
+    long double: shmem_longdouble_put_signal, \
+    char: shmem_char_put_signal, \
+    signed char: shmem_schar_put_signal, \
+    short: shmem_short_put_signal, \
+    int: shmem_int_put_signal, \
+    long: shmem_long_put_signal, \
+    long long: shmem_longlong_put_signal, \
+    unsigned char: shmem_uchar_put_signal, \
+    unsigned short: shmem_ushort_put_signal, \
+    unsigned int: shmem_uint_put_signal, \
+    unsigned long: shmem_ulong_put_signal, \
+    unsigned long long: shmem_ulonglong_put_signal) \
+    (ptr, __VA_ARGS__)
+#define shmemx_ctx_put_signal(ctx, ptr, ...) _Generic(*(ptr), \
+    float: shmem_ctx_float_put_signal, \
+    double: shmem_ctx_double_put_signal, \
+    long double: shmem_ctx_longdouble_put_signal, \
+    char: shmem_ctx_char_put_signal, \
+    signed char: shmem_ctx_schar_put_signal, \
+    short: shmem_ctx_short_put_signal, \
+    int: shmem_ctx_int_put_signal, \
+    long: shmem_ctx_long_put_signal, \
+    long long: shmem_ctx_longlong_put_signal, \
+    unsigned char: shmem_ctx_uchar_put_signal, \
+    unsigned short: shmem_ctx_ushort_put_signal, \
+    unsigned int: shmem_ctx_uint_put_signal, \
+    unsigned long: shmem_ctx_ulong_put_signal, \
+    unsigned long long: shmem_ctx_ulonglong_put_signal) \
+    (ctx, ptr, __VA_ARGS__)
+#define shmem_put_signal(...) SHMEMX_PICK_7(__VA_ARGS__, shmemx_ctx_put_signal, shmemx_put_signal, )(__VA_ARGS__)
+
+#define shmemx_put_signal_nbi(ptr, ...) _Generic(*(ptr), \
+    float: shmem_float_put_signal_nbi, \
+    double: shmem_double_put_signal_nbi, \
+    long double: shmem_longdouble_put_signal_nbi, \
+    char: shmem_char_put_signal_nbi, \
+    signed char: shmem_schar_put_signal_nbi, \
+    short: shmem_short_put_signal_nbi, \
+    int: shmem_int_put_signal_nbi, \
+    long: shmem_long_put_signal_nbi, \
+    long long: shmem_longlong_put_signal_nbi, \
+    unsigned char: shmem_uchar_put_signal_nbi, \
+    unsigned short: shmem_ushort_put_signal_nbi, \
+    unsigned int: shmem_uint_put_signal_nbi, \
+    unsigned long: shmem_ulong_put_signal_nbi, \
+    unsigned long long: shmem_ulonglong_put_signal_nbi) \
+    (ptr, __VA_ARGS__)
+#define shmemx_ctx_put_signal_nbi(ctx, ptr, ...) _Generic(*(ptr), \
+    float: shmem_ctx_float_put_signal_nbi, \
+    double: shmem_ctx_double_put_signal_nbi, \
+    long double: shmem_ctx_longdouble_put_signal_nbi, \
+    char: shmem_ctx_char_put_signal_nbi, \
+    signed char: shmem_ctx_schar_put_signal_nbi, \
+    short: shmem_ctx_short_put_signal_nbi, \
+    int: shmem_ctx_int_put_signal_nbi, \
+    long: shmem_ctx_long_put_signal_nbi, \
+    long long: shmem_ctx_longlong_put_signal_nbi, \
+    unsigned char: shmem_ctx_uchar_put_signal_nbi, \
+    unsigned short: shmem_ctx_ushort_put_signal_nbi, \
+    unsigned int: shmem_ctx_uint_put_signal_nbi, \
+    unsigned long: shmem_ctx_ulong_put_signal_nbi, \
+    unsigned long long: shmem_ctx_ulonglong_put_signal_nbi) \
+    (ctx, ptr, __VA_ARGS__)
+#define shmem_put_signal_nbi(...) SHMEMX_PICK_7(__VA_ARGS__, shmemx_ctx_put_signal_nbi, shmemx_put_signal_nbi, )(__VA_ARGS__)
+
+#define shmem_set(ptr, ...) _Generic(*(ptr), \
+    float: shmem_float_set, \
+    double: shmem_double_set, \
+    int: shmem_int_set, \
+    long: shmem_long_set, \
+    long long: shmem_longlong_set) \
+    (ptr, __VA_ARGS__)
+
+#define shmem_swap(ptr, ...) _Generic(*(ptr), \
+    float: shmem_float_swap, \
+    double: shmem_double_swap, \
+    int: shmem_int_swap, \
+    long: shmem_long_swap, \
+    long long: shmem_longlong_swap) \
+    (ptr, __VA_ARGS__)
+
+#define shmem_test(ptr, ...) _Generic(*(ptr), \
+    short: shmem_short_test, \
+    unsigned short: shmem_ushort_test, \
+    int: shmem_int_test, \
+    long: shmem_long_test, \
+    long long: shmem_longlong_test, \
+    unsigned int: shmem_uint_test, \
+    unsigned long: shmem_ulong_test, \
+    unsigned long long: shmem_ulonglong_test) \
+    (ptr, __VA_ARGS__)
+
+#define shmem_test_all(ptr, ...) _Generic(*(ptr), \
+    int: shmem_int_test_all, \
+    long: shmem_long_test_all, \
+    long long: shmem_longlong_test_all, \
+    unsigned int: shmem_uint_test_all, \
+    unsigned long: shmem_ulong_test_all, \
+    unsigned long long: shmem_ulonglong_test_all) \
+    (ptr, __VA_ARGS__)
+
+#define shmem_test_all_vector(ptr, ...) _Generic(*(ptr), \
+    int: shmem_int_test_all_vector, \
+    long: shmem_long_test_all_vector, \
+    long long: shmem_longlong_test_all_vector, \
+    unsigned int: shmem_uint_test_all_vector, \
+    unsigned long: shmem_ulong_test_all_vector, \
+    unsigned long long: shmem_ulonglong_test_all_vector) \
+    (ptr, __VA_ARGS__)
+
+#define shmem_test_any(ptr, ...) _Generic(*(ptr), \
+    int: shmem_int_test_any, \
+    long: shmem_long_test_any, \
+    long long: shmem_longlong_test_any, \
+    unsigned int: shmem_uint_test_any, \
+    unsigned long: shmem_ulong_test_any, \
+    unsigned long long: shmem_ulonglong_test_any) \
+    (ptr, __VA_ARGS__)
+
+#define shmem_test_any_vector(ptr, ...) _Generic(*(ptr), \
+    int: shmem_int_test_any_vector, \
+    long: shmem_long_test_any_vector, \
+    long long: shmem_longlong_test_any_vector, \
+    unsigned int: shmem_uint_test_any_vector, \
+    unsigned long: shmem_ulong_test_any_vector, \
+    unsigned long long: shmem_ulonglong_test_any_vector) \
+    (ptr, __VA_ARGS__)
+
+#define shmem_test_some(ptr, ...) _Generic(*(ptr), \
+    int: shmem_int_test_some, \
+    long: shmem_long_test_some, \
+    long long: shmem_longlong_test_some, \
+    unsigned int: shmem_uint_test_some, \
+    unsigned long: shmem_ulong_test_some, \
+    unsigned long long: shmem_ulonglong_test_some) \
+    (ptr, __VA_ARGS__)
+
+#define shmem_test_some_vector(ptr, ...) _Generic(*(ptr), \
+    int: shmem_int_test_some_vector, \
+    long: shmem_long_test_some_vector, \
+    long long: shmem_longlong_test_some_vector, \
+    unsigned int: shmem_uint_test_some_vector, \
+    unsigned long: shmem_ulong_test_some_vector, \
+    unsigned long long: shmem_ulonglong_test_some_vector) \
+    (ptr, __VA_ARGS__)
+
+#define shmem_wait_until(ptr, ...) _Generic(*(ptr), \
+    short: shmem_short_wait_until, \
+    unsigned short: shmem_ushort_wait_until, \
+    int: shmem_int_wait_until, \
+    long: shmem_long_wait_until, \
+    long long: shmem_longlong_wait_until, \
+    unsigned int: shmem_uint_wait_until, \
+    unsigned long: shmem_ulong_wait_until, \
+    unsigned long long: shmem_ulonglong_wait_until) \
+    (ptr, __VA_ARGS__)
+
+#define shmem_wait_until_all(ptr, ...) _Generic(*(ptr), \
+    int: shmem_int_wait_until_all, \
+    long: shmem_long_wait_until_all, \
+    long long: shmem_longlong_wait_until_all, \
+    unsigned int: shmem_uint_wait_until_all, \
+    unsigned long: shmem_ulong_wait_until_all, \
+    unsigned long long: shmem_ulonglong_wait_until_all) \
+    (ptr, __VA_ARGS__)
+
+#define shmem_wait_until_all_vector(ptr, ...) _Generic(*(ptr), \
+    int: shmem_int_wait_until_all_vector, \
+    long: shmem_long_wait_until_all_vector, \
+    long long: shmem_longlong_wait_until_all_vector, \
+    unsigned int: shmem_uint_wait_until_all_vector, \
+    unsigned long: shmem_ulong_wait_until_all_vector, \
+    unsigned long long: shmem_ulonglong_wait_until_all_vector) \
+    (ptr, __VA_ARGS__)
+
+#define shmem_wait_until_any(ptr, ...) _Generic(*(ptr), \
+    int: shmem_int_wait_until_any, \
+    long: shmem_long_wait_until_any, \
+    long long: shmem_longlong_wait_until_any, \
+    unsigned int: shmem_uint_wait_until_any, \
+    unsigned long: shmem_ulong_wait_until_any, \
+    unsigned long long: shmem_ulonglong_wait_until_any) \
+    (ptr, __VA_ARGS__)
+
+#define shmem_wait_until_any_vector(ptr, ...) _Generic(*(ptr), \
+    int: shmem_int_wait_until_any_vector, \
+    long: shmem_long_wait_until_any_vector, \
+    long long: shmem_longlong_wait_until_any_vector, \
+    unsigned int: shmem_uint_wait_until_any_vector, \
+    unsigned long: shmem_ulong_wait_until_any_vector, \
+    unsigned long long: shmem_ulonglong_wait_until_any_vector) \
+    (ptr, __VA_ARGS__)
+
+#define shmem_wait_until_some(ptr, ...) _Generic(*(ptr), \
+    int: shmem_int_wait_until_some, \
+    long: shmem_long_wait_until_some, \
+    long long: shmem_longlong_wait_until_some, \
+    unsigned int: shmem_uint_wait_until_some, \
+    unsigned long: shmem_ulong_wait_until_some, \
+    unsigned long long: shmem_ulonglong_wait_until_some) \
+    (ptr, __VA_ARGS__)
+
+#define shmem_wait_until_some_vector(ptr, ...) _Generic(*(ptr), \
+    int: shmem_int_wait_until_some_vector, \
+    long: shmem_long_wait_until_some_vector, \
+    long long: shmem_longlong_wait_until_some_vector, \
+    unsigned int: shmem_uint_wait_until_some_vector, \
+    unsigned long: shmem_ulong_wait_until_some_vector, \
+    unsigned long long: shmem_ulonglong_wait_until_some_vector) \
+    (ptr, __VA_ARGS__)
+
+#elif defined(__cplusplus)
+
+static inline void shmem_add(int *dest, int value, int pe)
+{ shmem_int_add(dest, value, pe); }
+static inline void shmem_add(long *dest, long value, int pe)
+{ shmem_long_add(dest, value, pe); }
+static inline void shmem_add(long long *dest, long long value, int pe)
+{ shmem_longlong_add(dest, value, pe); }
+
+static inline void shmem_atomic_add(int *dest, int value, int pe)
+{ shmem_int_atomic_add(dest, value, pe); }
+static inline void shmem_atomic_add(shmem_ctx_t ctx, int *dest, int value, int pe)
+{ shmem_ctx_int_atomic_add(ctx, dest, value, pe); }
+static inline void shmem_atomic_add(long *dest, long value, int pe)
+{ shmem_long_atomic_add(dest, value, pe); }
+static inline void shmem_atomic_add(shmem_ctx_t ctx, long *dest, long value, int pe)
+{ shmem_ctx_long_atomic_add(ctx, dest, value, pe); }
+static inline void shmem_atomic_add(long long *dest, long long value, int pe)
+{ shmem_longlong_atomic_add(dest, value, pe); }
+static inline void shmem_atomic_add(shmem_ctx_t ctx, long long *dest, long long value, int pe)
+{ shmem_ctx_longlong_atomic_add(ctx, dest, value, pe); }
+static inline void shmem_atomic_add(unsigned int *dest, unsigned int value, int pe)
+{ shmem_uint_atomic_add(dest, value, pe); }
+static inline void shmem_atomic_add(shmem_ctx_t ctx, unsigned int *dest, unsigned int value, int pe)
+{ shmem_ctx_uint_atomic_add(ctx, dest, value, pe); }
+static inline void shmem_atomic_add(unsigned long *dest, unsigned long value, int pe)
+{ shmem_ulong_atomic_add(dest, value, pe); }
+static inline void shmem_atomic_add(shmem_ctx_t ctx, unsigned long *dest, unsigned long value, int pe)
+{ shmem_ctx_ulong_atomic_add(ctx, dest, value, pe); }
+static inline void shmem_atomic_add(unsigned long long *dest, unsigned long long value, int pe)
+{ shmem_ulonglong_atomic_add(dest, value, pe); }
+static inline void shmem_atomic_add(shmem_ctx_t ctx, unsigned long long *dest, unsigned long long value, int pe)
+{ shmem_ctx_ulonglong_atomic_add(ctx, dest, value, pe); }
+
+static inline void shmem_atomic_and(unsigned int *dest, unsigned int value, int pe)
+{ shmem_uint_atomic_and(dest, value, pe); }
+static inline void shmem_atomic_and(shmem_ctx_t ctx, unsigned int *dest, unsigned int value, int pe)
+{ shmem_ctx_uint_atomic_and(ctx, dest, value, pe); }
+static inline void shmem_atomic_and(unsigned long *dest, unsigned long value, int pe)
+{ shmem_ulong_atomic_and(dest, value, pe); }
+static inline void shmem_atomic_and(shmem_ctx_t ctx, unsigned long *dest, unsigned long value, int pe)
+{ shmem_ctx_ulong_atomic_and(ctx, dest, value, pe); }
+static inline void shmem_atomic_and(unsigned long long *dest, unsigned long long value, int pe)
+{ shmem_ulonglong_atomic_and(dest, value, pe); }
+static inline void shmem_atomic_and(shmem_ctx_t ctx, unsigned long long *dest, unsigned long long value, int pe)
+{ shmem_ctx_ulonglong_atomic_and(ctx, dest, value, pe); }
+static inline void shmem_atomic_and(int32_t *dest, int32_t value, int pe)
+{ shmem_int32_atomic_and(dest, value, pe); }
+static inline void shmem_atomic_and(shmem_ctx_t ctx, int32_t *dest, int32_t value, int pe)
+{ shmem_ctx_int32_atomic_and(ctx, dest, value, pe); }
+static inline void shmem_atomic_and(int64_t *dest, int64_t value, int pe)
+{ shmem_int64_atomic_and(dest, value, pe); }
+static inline void shmem_atomic_and(shmem_ctx_t ctx, int64_t *dest, int64_t value, int pe)
+{ shmem_ctx_int64_atomic_and(ctx, dest, value, pe); }
+
+static inline int shmem_atomic_compare_swap(int *dest, int cond, int value, int pe)
+{ return shmem_int_atomic_compare_swap(dest, cond, value, pe); }
+static inline int shmem_atomic_compare_swap(shmem_ctx_t ctx, int *dest, int cond, int value, int pe)
+{ return shmem_ctx_int_atomic_compare_swap(ctx, dest, cond, value, pe); }
+static inline long shmem_atomic_compare_swap(long *dest, long cond, long value, int pe)
+{ return shmem_long_atomic_compare_swap(dest, cond, value, pe); }
+static inline long shmem_atomic_compare_swap(shmem_ctx_t ctx, long *dest, long cond, long value, int pe)
+{ return shmem_ctx_long_atomic_compare_swap(ctx, dest, cond, value, pe); }
+static inline long long shmem_atomic_compare_swap(long long *dest, long long cond, long long value, int pe)
+{ return shmem_longlong_atomic_compare_swap(dest, cond, value, pe); }
+static inline long long shmem_atomic_compare_swap(shmem_ctx_t ctx, long long *dest, long long cond, long long value, int pe)
+{ return shmem_ctx_longlong_atomic_compare_swap(ctx, dest, cond, value, pe); }
+static inline unsigned int shmem_atomic_compare_swap(unsigned int *dest, unsigned int cond, unsigned int value, int pe)
+{ return shmem_uint_atomic_compare_swap(dest, cond, value, pe); }
+static inline unsigned int shmem_atomic_compare_swap(shmem_ctx_t ctx, unsigned int *dest, unsigned int cond, unsigned int value, int pe)
+{ return shmem_ctx_uint_atomic_compare_swap(ctx, dest, cond, value, pe); }
+static inline unsigned long shmem_atomic_compare_swap(unsigned long *dest, unsigned long cond, unsigned long value, int pe)
+{ return shmem_ulong_atomic_compare_swap(dest, cond, value, pe); }
+static inline unsigned long shmem_atomic_compare_swap(shmem_ctx_t ctx, unsigned long *dest, unsigned long cond, unsigned long value, int pe)
+{ return shmem_ctx_ulong_atomic_compare_swap(ctx, dest, cond, value, pe); }
+static inline unsigned long long shmem_atomic_compare_swap(unsigned long long *dest, unsigned long long cond, unsigned long long value, int pe)
+{ return shmem_ulonglong_atomic_compare_swap(dest, cond, value, pe); }
+static inline unsigned long long shmem_atomic_compare_swap(shmem_ctx_t ctx, unsigned long long *dest, unsigned long long cond, unsigned long long value, int pe)
+{ return shmem_ctx_ulonglong_atomic_compare_swap(ctx, dest, cond, value, pe); }
+
+static inline void shmem_atomic_compare_swap_nbi(int *fetch, int *dest, int cond, int value, int pe)
+{ shmem_int_atomic_compare_swap_nbi(fetch, dest, cond, value, pe); }
+static inline void shmem_atomic_compare_swap_nbi(shmem_ctx_t ctx, int *fetch, int *dest, int cond, int value, int pe)
+{ shmem_ctx_int_atomic_compare_swap_nbi(ctx, fetch, dest, cond, value, pe); }
+static inline void shmem_atomic_compare_swap_nbi(long *fetch, long *dest, long cond, long value, int pe)
+{ shmem_long_atomic_compare_swap_nbi(fetch, dest, cond, value, pe); }
+static inline void shmem_atomic_compare_swap_nbi(shmem_ctx_t ctx, long *fetch, long *dest, long cond, long value, int pe)
+{ shmem_ctx_long_atomic_compare_swap_nbi(ctx, fetch, dest, cond, value, pe); }
+static inline void shmem_atomic_compare_swap_nbi(long long *fetch, long long *dest, long long cond, long long value, int pe)
+{ shmem_longlong_atomic_compare_swap_nbi(fetch, dest, cond, value, pe); }
+static inline void shmem_atomic_compare_swap_nbi(shmem_ctx_t ctx, long long *fetch, long long *dest, long long cond, long long value, int pe)
+{ shmem_ctx_longlong_atomic_compare_swap_nbi(ctx, fetch, dest, cond, value, pe); }
+static inline void shmem_atomic_compare_swap_nbi(unsigned int *fetch, unsigned int *dest, unsigned int cond, unsigned int value, int pe)
+{ shmem_uint_atomic_compare_swap_nbi(fetch, dest, cond, value, pe); }
+static inline void shmem_atomic_compare_swap_nbi(shmem_ctx_t ctx, unsigned int *fetch, unsigned int *dest, unsigned int cond, unsigned int value, int pe)
+{ shmem_ctx_uint_atomic_compare_swap_nbi(ctx, fetch, dest, cond, value, pe); }
+static inline void shmem_atomic_compare_swap_nbi(unsigned long *fetch, unsigned long *dest, unsigned long cond, unsigned long value, int pe)
+{ shmem_ulong_atomic_compare_swap_nbi(fetch, dest, cond, value, pe); }
+static inline void shmem_atomic_compare_swap_nbi(shmem_ctx_t ctx, unsigned long *fetch, unsigned long *dest, unsigned long cond, unsigned long value, int pe)
+{ shmem_ctx_ulong_atomic_compare_swap_nbi(ctx, fetch, dest, cond, value, pe); }
+static inline void shmem_atomic_compare_swap_nbi(unsigned long long *fetch, unsigned long long *dest, unsigned long long cond, unsigned long long value, int pe)
+{ shmem_ulonglong_atomic_compare_swap_nbi(fetch, dest, cond, value, pe); }
+static inline void shmem_atomic_compare_swap_nbi(shmem_ctx_t ctx, unsigned long long *fetch, unsigned long long *dest, unsigned long long cond, unsigned long long value, int pe)
+{ shmem_ctx_ulonglong_atomic_compare_swap_nbi(ctx, fetch, dest, cond, value, pe); }
+
+static inline float shmem_atomic_fetch(const float *source, int pe)
+{ return shmem_float_atomic_fetch(source, pe); }
+static inline float shmem_atomic_fetch(shmem_ctx_t ctx, const float *source, int pe)
+{ return shmem_ctx_float_atomic_fetch(ctx, source, pe); }
+static inline double shmem_atomic_fetch(const double *source, int pe)
+{ return shmem_double_atomic_fetch(source, pe); }
+static inline double shmem_atomic_fetch(shmem_ctx_t ctx, const double *source, int pe)
+{ return shmem_ctx_double_atomic_fetch(ctx, source, pe); }
+static inline int shmem_atomic_fetch(const int *source, int pe)
+{ return shmem_int_atomic_fetch(source, pe); }
+static inline int shmem_atomic_fetch(shmem_ctx_t ctx, const int *source, int pe)
+{ return shmem_ctx_int_atomic_fetch(ctx, source, pe); }
+static inline long shmem_atomic_fetch(const long *source, int pe)
+{ return shmem_long_atomic_fetch(source, pe); }
+static inline long shmem_atomic_fetch(shmem_ctx_t ctx, const long *source, int pe)
+{ return shmem_ctx_long_atomic_fetch(ctx, source, pe); }
+static inline long long shmem_atomic_fetch(const long long *source, int pe)
+{ return shmem_longlong_atomic_fetch(source, pe); }
+static inline long long shmem_atomic_fetch(shmem_ctx_t ctx, const long long *source, int pe)
+{ return shmem_ctx_longlong_atomic_fetch(ctx, source, pe); }
+static inline unsigned int shmem_atomic_fetch(const unsigned int *source, int pe)
+{ return shmem_uint_atomic_fetch(source, pe); }
+static inline unsigned int shmem_atomic_fetch(shmem_ctx_t ctx, const unsigned int *source, int pe)
+{ return shmem_ctx_uint_atomic_fetch(ctx, source, pe); }
+static inline unsigned long shmem_atomic_fetch(const unsigned long *source, int pe)
+{ return shmem_ulong_atomic_fetch(source, pe); }
+static inline unsigned long shmem_atomic_fetch(shmem_ctx_t ctx, const unsigned long *source, int pe)
+{ return shmem_ctx_ulong_atomic_fetch(ctx, source, pe); }
+static inline unsigned long long shmem_atomic_fetch(const unsigned long long *source, int pe)
+{ return shmem_ulonglong_atomic_fetch(source, pe); }
+static inline unsigned long long shmem_atomic_fetch(shmem_ctx_t ctx, const unsigned long long *source, int pe)
+{ return shmem_ctx_ulonglong_atomic_fetch(ctx, source, pe); }
+
+static inline int shmem_atomic_fetch_add(int *dest, int value, int pe)
+{ return shmem_int_atomic_fetch_add(dest, value, pe); }
+static inline int shmem_atomic_fetch_add(shmem_ctx_t ctx, int *dest, int value, int pe)
+{ return shmem_ctx_int_atomic_fetch_add(ctx, dest, value, pe); }
+static inline long shmem_atomic_fetch_add(long *dest, long value, int pe)
+{ return shmem_long_atomic_fetch_add(dest, value, pe); }
+static inline long shmem_atomic_fetch_add(shmem_ctx_t ctx, long *dest, long value, int pe)
+{ return shmem_ctx_long_atomic_fetch_add(ctx, dest, value, pe); }
+static inline long long shmem_atomic_fetch_add(long long *dest, long long value, int pe)
+{ return shmem_longlong_atomic_fetch_add(dest, value, pe); }
+static inline long long shmem_atomic_fetch_add(shmem_ctx_t ctx, long long *dest, long long value, int pe)
+{ return shmem_ctx_longlong_atomic_fetch_add(ctx, dest, value, pe); }
+static inline unsigned int shmem_atomic_fetch_add(unsigned int *dest, unsigned int value, int pe)
+{ return shmem_uint_atomic_fetch_add(dest, value, pe); }
+static inline unsigned int shmem_atomic_fetch_add(shmem_ctx_t ctx, unsigned int *dest, unsigned int value, int pe)
+{ return shmem_ctx_uint_atomic_fetch_add(ctx, dest, value, pe); }
+static inline unsigned long shmem_atomic_fetch_add(unsigned long *dest, unsigned long value, int pe)
+{ return shmem_ulong_atomic_fetch_add(dest, value, pe); }
+static inline unsigned long shmem_atomic_fetch_add(shmem_ctx_t ctx, unsigned long *dest, unsigned long value, int pe)
+{ return shmem_ctx_ulong_atomic_fetch_add(ctx, dest, value, pe); }
+static inline unsigned long long shmem_atomic_fetch_add(unsigned long long *dest, unsigned long long value, int pe)
+{ return shmem_ulonglong_atomic_fetch_add(dest, value, pe); }
+static inline unsigned long long shmem_atomic_fetch_add(shmem_ctx_t ctx, unsigned long long *dest, unsigned long long value, int pe)
+{ return shmem_ctx_ulonglong_atomic_fetch_add(ctx, dest, value, pe); }
+
+static inline void shmem_atomic_fetch_add_nbi(int *fetch, int *dest, int value, int pe)
+{ shmem_int_atomic_fetch_add_nbi(fetch, dest, value, pe); }
+static inline void shmem_atomic_fetch_add_nbi(shmem_ctx_t ctx, int *fetch, int *dest, int value, int pe)
+{ shmem_ctx_int_atomic_fetch_add_nbi(ctx, fetch, dest, value, pe); }
+static inline void shmem_atomic_fetch_add_nbi(long *fetch, long *dest, long value, int pe)
+{ shmem_long_atomic_fetch_add_nbi(fetch, dest, value, pe); }
+static inline void shmem_atomic_fetch_add_nbi(shmem_ctx_t ctx, long *fetch, long *dest, long value, int pe)
+{ shmem_ctx_long_atomic_fetch_add_nbi(ctx, fetch, dest, value, pe); }
+static inline void shmem_atomic_fetch_add_nbi(long long *fetch, long long *dest, long long value, int pe)
+{ shmem_longlong_atomic_fetch_add_nbi(fetch, dest, value, pe); }
+static inline void shmem_atomic_fetch_add_nbi(shmem_ctx_t ctx, long long *fetch, long long *dest, long long value, int pe)
+{ shmem_ctx_longlong_atomic_fetch_add_nbi(ctx, fetch, dest, value, pe); }
+static inline void shmem_atomic_fetch_add_nbi(unsigned int *fetch, unsigned int *dest, unsigned int value, int pe)
+{ shmem_uint_atomic_fetch_add_nbi(fetch, dest, value, pe); }
+static inline void shmem_atomic_fetch_add_nbi(shmem_ctx_t ctx, unsigned int *fetch, unsigned int *dest, unsigned int value, int pe)
+{ shmem_ctx_uint_atomic_fetch_add_nbi(ctx, fetch, dest, value, pe); }
+static inline void shmem_atomic_fetch_add_nbi(unsigned long *fetch, unsigned long *dest, unsigned long value, int pe)
+{ shmem_ulong_atomic_fetch_add_nbi(fetch, dest, value, pe); }
+static inline void shmem_atomic_fetch_add_nbi(shmem_ctx_t ctx, unsigned long *fetch, unsigned long *dest, unsigned long value, int pe)
+{ shmem_ctx_ulong_atomic_fetch_add_nbi(ctx, fetch, dest, value, pe); }
+static inline void shmem_atomic_fetch_add_nbi(unsigned long long *fetch, unsigned long long *dest, unsigned long long value, int pe)
+{ shmem_ulonglong_atomic_fetch_add_nbi(fetch, dest, value, pe); }
+static inline void shmem_atomic_fetch_add_nbi(shmem_ctx_t ctx, unsigned long long *fetch, unsigned long long *dest, unsigned long long value, int pe)
+{ shmem_ctx_ulonglong_atomic_fetch_add_nbi(ctx, fetch, dest, value, pe); }
+
+static inline unsigned int shmem_atomic_fetch_and(unsigned int *dest, unsigned int value, int pe)
+{ return shmem_uint_atomic_fetch_and(dest, value, pe); }
+static inline unsigned int shmem_atomic_fetch_and(shmem_ctx_t ctx, unsigned int *dest, unsigned int value, int pe)
+{ return shmem_ctx_uint_atomic_fetch_and(ctx, dest, value, pe); }
+static inline unsigned long shmem_atomic_fetch_and(unsigned long *dest, unsigned long value, int pe)
+{ return shmem_ulong_atomic_fetch_and(dest, value, pe); }
+static inline unsigned long shmem_atomic_fetch_and(shmem_ctx_t ctx, unsigned long *dest, unsigned long value, int pe)
+{ return shmem_ctx_ulong_atomic_fetch_and(ctx, dest, value, pe); }
+static inline unsigned long long shmem_atomic_fetch_and(unsigned long long *dest, unsigned long long value, int pe)
+{ return shmem_ulonglong_atomic_fetch_and(dest, value, pe); }
+static inline unsigned long long shmem_atomic_fetch_and(shmem_ctx_t ctx, unsigned long long *dest, unsigned long long value, int pe)
+{ return shmem_ctx_ulonglong_atomic_fetch_and(ctx, dest, value, pe); }
+static inline int32_t shmem_atomic_fetch_and(int32_t *dest, int32_t value, int pe)
+{ return shmem_int32_atomic_fetch_and(dest, value, pe); }
+static inline int32_t shmem_atomic_fetch_and(shmem_ctx_t ctx, int32_t *dest, int32_t value, int pe)
+{ return shmem_ctx_int32_atomic_fetch_and(ctx, dest, value, pe); }
+static inline int64_t shmem_atomic_fetch_and(int64_t *dest, int64_t value, int pe)
+{ return shmem_int64_atomic_fetch_and(dest, value, pe); }
+static inline int64_t shmem_atomic_fetch_and(shmem_ctx_t ctx, int64_t *dest, int64_t value, int pe)
+{ return shmem_ctx_int64_atomic_fetch_and(ctx, dest, value, pe); }
+
+static inline void shmem_atomic_fetch_and_nbi(unsigned int *fetch, unsigned int *dest, unsigned int value, int pe)
+{ shmem_uint_atomic_fetch_and_nbi(fetch, dest, value, pe); }
+static inline void shmem_atomic_fetch_and_nbi(shmem_ctx_t ctx, unsigned int *fetch, unsigned int *dest, unsigned int value, int pe)
+{ shmem_ctx_uint_atomic_fetch_and_nbi(ctx, fetch, dest, value, pe); }
+static inline void shmem_atomic_fetch_and_nbi(unsigned long *fetch, unsigned long *dest, unsigned long value, int pe)
+{ shmem_ulong_atomic_fetch_and_nbi(fetch, dest, value, pe); }
+static inline void shmem_atomic_fetch_and_nbi(shmem_ctx_t ctx, unsigned long *fetch, unsigned long *dest, unsigned long value, int pe)
+{ shmem_ctx_ulong_atomic_fetch_and_nbi(ctx, fetch, dest, value, pe); }
+static inline void shmem_atomic_fetch_and_nbi(unsigned long long *fetch, unsigned long long *dest, unsigned long long value, int pe)
+{ shmem_ulonglong_atomic_fetch_and_nbi(fetch, dest, value, pe); }
+static inline void shmem_atomic_fetch_and_nbi(shmem_ctx_t ctx, unsigned long long *fetch, unsigned long long *dest, unsigned long long value, int pe)
+{ shmem_ctx_ulonglong_atomic_fetch_and_nbi(ctx, fetch, dest, value, pe); }
+static inline void shmem_atomic_fetch_and_nbi(int32_t *fetch, int32_t *dest, int32_t value, int pe)
+{ shmem_int32_atomic_fetch_and_nbi(fetch, dest, value, pe); }
+static inline void shmem_atomic_fetch_and_nbi(shmem_ctx_t ctx, int32_t *fetch, int32_t *dest, int32_t value, int pe)
+{ shmem_ctx_int32_atomic_fetch_and_nbi(ctx, fetch, dest, value, pe); }
+static inline void shmem_atomic_fetch_and_nbi(int64_t *fetch, int64_t *dest, int64_t value, int pe)
+{ shmem_int64_atomic_fetch_and_nbi(fetch, dest, value, pe); }
+static inline void shmem_atomic_fetch_and_nbi(shmem_ctx_t ctx, int64_t *fetch, int64_t *dest, int64_t value, int pe)
+{ shmem_ctx_int64_atomic_fetch_and_nbi(ctx, fetch, dest, value, pe); }
+
+static inline int shmem_atomic_fetch_inc(int *dest, int pe)
+{ return shmem_int_atomic_fetch_inc(dest, pe); }
+static inline int shmem_atomic_fetch_inc(shmem_ctx_t ctx, int *dest, int pe)
+{ return shmem_ctx_int_atomic_fetch_inc(ctx, dest, pe); }
+static inline long shmem_atomic_fetch_inc(long *dest, int pe)
+{ return shmem_long_atomic_fetch_inc(dest, pe); }
+static inline long shmem_atomic_fetch_inc(shmem_ctx_t ctx, long *dest, int pe)
+{ return shmem_ctx_long_atomic_fetch_inc(ctx, dest, pe); }
+static inline long long shmem_atomic_fetch_inc(long long *dest, int pe)
+{ return shmem_longlong_atomic_fetch_inc(dest, pe); }
+static inline long long shmem_atomic_fetch_inc(shmem_ctx_t ctx, long long *dest, int pe)
+{ return shmem_ctx_longlong_atomic_fetch_inc(ctx, dest, pe); }
+static inline unsigned int shmem_atomic_fetch_inc(unsigned int *dest, int pe)
+{ return shmem_uint_atomic_fetch_inc(dest, pe); }
+static inline unsigned int shmem_atomic_fetch_inc(shmem_ctx_t ctx, unsigned int *dest, int pe)
+{ return shmem_ctx_uint_atomic_fetch_inc(ctx, dest, pe); }
+static inline unsigned long shmem_atomic_fetch_inc(unsigned long *dest, int pe)
+{ return shmem_ulong_atomic_fetch_inc(dest, pe); }
+static inline unsigned long shmem_atomic_fetch_inc(shmem_ctx_t ctx, unsigned long *dest, int pe)
+{ return shmem_ctx_ulong_atomic_fetch_inc(ctx, dest, pe); }
+static inline unsigned long long shmem_atomic_fetch_inc(unsigned long long *dest, int pe)
+{ return shmem_ulonglong_atomic_fetch_inc(dest, pe); }
+static inline unsigned long long shmem_atomic_fetch_inc(shmem_ctx_t ctx, unsigned long long *dest, int pe)
+{ return shmem_ctx_ulonglong_atomic_fetch_inc(ctx, dest, pe); }
+
+static inline void shmem_atomic_fetch_inc_nbi(int *fetch, int *dest, int pe)
+{ shmem_int_atomic_fetch_inc_nbi(fetch, dest, pe); }
+static inline void shmem_atomic_fetch_inc_nbi(shmem_ctx_t ctx, int *fetch, int *dest, int pe)
+{ shmem_ctx_int_atomic_fetch_inc_nbi(ctx, fetch, dest, pe); }
+static inline void shmem_atomic_fetch_inc_nbi(long *fetch, long *dest, int pe)
+{ shmem_long_atomic_fetch_inc_nbi(fetch, dest, pe); }
+static inline void shmem_atomic_fetch_inc_nbi(shmem_ctx_t ctx, long *fetch, long *dest, int pe)
+{ shmem_ctx_long_atomic_fetch_inc_nbi(ctx, fetch, dest, pe); }
+static inline void shmem_atomic_fetch_inc_nbi(long long *fetch, long long *dest, int pe)
+{ shmem_longlong_atomic_fetch_inc_nbi(fetch, dest, pe); }
+static inline void shmem_atomic_fetch_inc_nbi(shmem_ctx_t ctx, long long *fetch, long long *dest, int pe)
+{ shmem_ctx_longlong_atomic_fetch_inc_nbi(ctx, fetch, dest, pe); }
+static inline void shmem_atomic_fetch_inc_nbi(unsigned int *fetch, unsigned int *dest, int pe)
+{ shmem_uint_atomic_fetch_inc_nbi(fetch, dest, pe); }
+static inline void shmem_atomic_fetch_inc_nbi(shmem_ctx_t ctx, unsigned int *fetch, unsigned int *dest, int pe)
+{ shmem_ctx_uint_atomic_fetch_inc_nbi(ctx, fetch, dest, pe); }
+static inline void shmem_atomic_fetch_inc_nbi(unsigned long *fetch, unsigned long *dest, int pe)
+{ shmem_ulong_atomic_fetch_inc_nbi(fetch, dest, pe); }
+static inline void shmem_atomic_fetch_inc_nbi(shmem_ctx_t ctx, unsigned long *fetch, unsigned long *dest, int pe)
+{ shmem_ctx_ulong_atomic_fetch_inc_nbi(ctx, fetch, dest, pe); }
+static inline void shmem_atomic_fetch_inc_nbi(unsigned long long *fetch, unsigned long long *dest, int pe)
+{ shmem_ulonglong_atomic_fetch_inc_nbi(fetch, dest, pe); }
+static inline void shmem_atomic_fetch_inc_nbi(shmem_ctx_t ctx, unsigned long long *fetch, unsigned long long *dest, int pe)
+{ shmem_ctx_ulonglong_atomic_fetch_inc_nbi(ctx, fetch, dest, pe); }
+
+static inline void shmem_atomic_fetch_nbi(float *fetch, const float *source, int pe)
+{ shmem_float_atomic_fetch_nbi(fetch, source, pe); }
+static inline void shmem_atomic_fetch_nbi(shmem_ctx_t ctx, float *fetch, const float *source, int pe)
+{ shmem_ctx_float_atomic_fetch_nbi(ctx, fetch, source, pe); }
+static inline void shmem_atomic_fetch_nbi(double *fetch, const double *source, int pe)
+{ shmem_double_atomic_fetch_nbi(fetch, source, pe); }
+static inline void shmem_atomic_fetch_nbi(shmem_ctx_t ctx, double *fetch, const double *source, int pe)
+{ shmem_ctx_double_atomic_fetch_nbi(ctx, fetch, source, pe); }
+static inline void shmem_atomic_fetch_nbi(int *fetch, const int *source, int pe)
+{ shmem_int_atomic_fetch_nbi(fetch, source, pe); }
+static inline void shmem_atomic_fetch_nbi(shmem_ctx_t ctx, int *fetch, const int *source, int pe)
+{ shmem_ctx_int_atomic_fetch_nbi(ctx, fetch, source, pe); }
+static inline void shmem_atomic_fetch_nbi(long *fetch, const long *source, int pe)
+{ shmem_long_atomic_fetch_nbi(fetch, source, pe); }
+static inline void shmem_atomic_fetch_nbi(shmem_ctx_t ctx, long *fetch, const long *source, int pe)
+{ shmem_ctx_long_atomic_fetch_nbi(ctx, fetch, source, pe); }
+static inline void shmem_atomic_fetch_nbi(long long *fetch, const long long *source, int pe)
+{ shmem_longlong_atomic_fetch_nbi(fetch, source, pe); }
+static inline void shmem_atomic_fetch_nbi(shmem_ctx_t ctx, long long *fetch, const long long *source, int pe)
+{ shmem_ctx_longlong_atomic_fetch_nbi(ctx, fetch, source, pe); }
+static inline void shmem_atomic_fetch_nbi(unsigned int *fetch, const unsigned int *source, int pe)
+{ shmem_uint_atomic_fetch_nbi(fetch, source, pe); }
+static inline void shmem_atomic_fetch_nbi(shmem_ctx_t ctx, unsigned int *fetch, const unsigned int *source, int pe)
+{ shmem_ctx_uint_atomic_fetch_nbi(ctx, fetch, source, pe); }
+static inline void shmem_atomic_fetch_nbi(unsigned long *fetch, const unsigned long *source, int pe)
+{ shmem_ulong_atomic_fetch_nbi(fetch, source, pe); }
+static inline void shmem_atomic_fetch_nbi(shmem_ctx_t ctx, unsigned long *fetch, const unsigned long *source, int pe)
+{ shmem_ctx_ulong_atomic_fetch_nbi(ctx, fetch, source, pe); }
+static inline void shmem_atomic_fetch_nbi(unsigned long long *fetch, const unsigned long long *source, int pe)
+{ shmem_ulonglong_atomic_fetch_nbi(fetch, source, pe); }
+static inline void shmem_atomic_fetch_nbi(shmem_ctx_t ctx, unsigned long long *fetch, const unsigned long long *source, int pe)
+{ shmem_ctx_ulonglong_atomic_fetch_nbi(ctx, fetch, source, pe); }
+
+static inline unsigned int shmem_atomic_fetch_or(unsigned int *dest, unsigned int value, int pe)
+{ return shmem_uint_atomic_fetch_or(dest, value, pe); }
+static inline unsigned int shmem_atomic_fetch_or(shmem_ctx_t ctx, unsigned int *dest, unsigned int value, int pe)
+{ return shmem_ctx_uint_atomic_fetch_or(ctx, dest, value, pe); }
+static inline unsigned long shmem_atomic_fetch_or(unsigned long *dest, unsigned long value, int pe)
+{ return shmem_ulong_atomic_fetch_or(dest, value, pe); }
+static inline unsigned long shmem_atomic_fetch_or(shmem_ctx_t ctx, unsigned long *dest, unsigned long value, int pe)
+{ return shmem_ctx_ulong_atomic_fetch_or(ctx, dest, value, pe); }
+static inline unsigned long long shmem_atomic_fetch_or(unsigned long long *dest, unsigned long long value, int pe)
+{ return shmem_ulonglong_atomic_fetch_or(dest, value, pe); }
+static inline unsigned long long shmem_atomic_fetch_or(shmem_ctx_t ctx, unsigned long long *dest, unsigned long long value, int pe)
+{ return shmem_ctx_ulonglong_atomic_fetch_or(ctx, dest, value, pe); }
+static inline int32_t shmem_atomic_fetch_or(int32_t *dest, int32_t value, int pe)
+{ return shmem_int32_atomic_fetch_or(dest, value, pe); }
+static inline int32_t shmem_atomic_fetch_or(shmem_ctx_t ctx, int32_t *dest, int32_t value, int pe)
+{ return shmem_ctx_int32_atomic_fetch_or(ctx, dest, value, pe); }
+static inline int64_t shmem_atomic_fetch_or(int64_t *dest, int64_t value, int pe)
+{ return shmem_int64_atomic_fetch_or(dest, value, pe); }
+static inline int64_t shmem_atomic_fetch_or(shmem_ctx_t ctx, int64_t *dest, int64_t value, int pe)
+{ return shmem_ctx_int64_atomic_fetch_or(ctx, dest, value, pe); }
+
+static inline void shmem_atomic_fetch_or_nbi(unsigned int *fetch, unsigned int *dest, unsigned int value, int pe)
+{ shmem_uint_atomic_fetch_or_nbi(fetch, dest, value, pe); }
+static inline void shmem_atomic_fetch_or_nbi(shmem_ctx_t ctx, unsigned int *fetch, unsigned int *dest, unsigned int value, int pe)
+{ shmem_ctx_uint_atomic_fetch_or_nbi(ctx, fetch, dest, value, pe); }
+static inline void shmem_atomic_fetch_or_nbi(unsigned long *fetch, unsigned long *dest, unsigned long value, int pe)
+{ shmem_ulong_atomic_fetch_or_nbi(fetch, dest, value, pe); }
+static inline void shmem_atomic_fetch_or_nbi(shmem_ctx_t ctx, unsigned long *fetch, unsigned long *dest, unsigned long value, int pe)
+{ shmem_ctx_ulong_atomic_fetch_or_nbi(ctx, fetch, dest, value, pe); }
+static inline void shmem_atomic_fetch_or_nbi(unsigned long long *fetch, unsigned long long *dest, unsigned long long value, int pe)
+{ shmem_ulonglong_atomic_fetch_or_nbi(fetch, dest, value, pe); }
+static inline void shmem_atomic_fetch_or_nbi(shmem_ctx_t ctx, unsigned long long *fetch, unsigned long long *dest, unsigned long long value, int pe)
+{ shmem_ctx_ulonglong_atomic_fetch_or_nbi(ctx, fetch, dest, value, pe); }
+static inline void shmem_atomic_fetch_or_nbi(int32_t *fetch, int32_t *dest, int32_t value, int pe)
+{ shmem_int32_atomic_fetch_or_nbi(fetch, dest, value, pe); }
+static inline void shmem_atomic_fetch_or_nbi(shmem_ctx_t ctx, int32_t *fetch, int32_t *dest, int32_t value, int pe)
+{ shmem_ctx_int32_atomic_fetch_or_nbi(ctx, fetch, dest, value, pe); }
+static inline void shmem_atomic_fetch_or_nbi(int64_t *fetch, int64_t *dest, int64_t value, int pe)
+{ shmem_int64_atomic_fetch_or_nbi(fetch, dest, value, pe); }
+static inline void shmem_atomic_fetch_or_nbi(shmem_ctx_t ctx, int64_t *fetch, int64_t *dest, int64_t value, int pe)
+{ shmem_ctx_int64_atomic_fetch_or_nbi(ctx, fetch, dest, value, pe); }
+
+static inline unsigned int shmem_atomic_fetch_xor(unsigned int *dest, unsigned int value, int pe)
+{ return shmem_uint_atomic_fetch_xor(dest, value, pe); }
+static inline unsigned int shmem_atomic_fetch_xor(shmem_ctx_t ctx, unsigned int *dest, unsigned int value, int pe)
+{ return shmem_ctx_uint_atomic_fetch_xor(ctx, dest, value, pe); }
+static inline unsigned long shmem_atomic_fetch_xor(unsigned long *dest, unsigned long value, int pe)
+{ return shmem_ulong_atomic_fetch_xor(dest, value, pe); }
+static inline unsigned long shmem_atomic_fetch_xor(shmem_ctx_t ctx, unsigned long *dest, unsigned long value, int pe)
+{ return shmem_ctx_ulong_atomic_fetch_xor(ctx, dest, value, pe); }
+static inline unsigned long long shmem_atomic_fetch_xor(unsigned long long *dest, unsigned long long value, int pe)
+{ return shmem_ulonglong_atomic_fetch_xor(dest, value, pe); }
+static inline unsigned long long shmem_atomic_fetch_xor(shmem_ctx_t ctx, unsigned long long *dest, unsigned long long value, int pe)
+{ return shmem_ctx_ulonglong_atomic_fetch_xor(ctx, dest, value, pe); }
+static inline int32_t shmem_atomic_fetch_xor(int32_t *dest, int32_t value, int pe)
+{ return shmem_int32_atomic_fetch_xor(dest, value, pe); }
+static inline int32_t shmem_atomic_fetch_xor(shmem_ctx_t ctx, int32_t *dest, int32_t value, int pe)
+{ return shmem_ctx_int32_atomic_fetch_xor(ctx, dest, value, pe); }
+static inline int64_t shmem_atomic_fetch_xor(int64_t *dest, int64_t value, int pe)
+{ return shmem_int64_atomic_fetch_xor(dest, value, pe); }
+static inline int64_t shmem_atomic_fetch_xor(shmem_ctx_t ctx, int64_t *dest, int64_t value, int pe)
+{ return shmem_ctx_int64_atomic_fetch_xor(ctx, dest, value, pe); }
+
+static inline void shmem_atomic_fetch_xor_nbi(unsigned int *fetch, unsigned int *dest, unsigned int value, int pe)
+{ shmem_uint_atomic_fetch_xor_nbi(fetch, dest, value, pe); }
+static inline void shmem_atomic_fetch_xor_nbi(shmem_ctx_t ctx, unsigned int *fetch, unsigned int *dest, unsigned int value, int pe)
+{ shmem_ctx_uint_atomic_fetch_xor_nbi(ctx, fetch, dest, value, pe); }
+static inline void shmem_atomic_fetch_xor_nbi(unsigned long *fetch, unsigned long *dest, unsigned long value, int pe)
+{ shmem_ulong_atomic_fetch_xor_nbi(fetch, dest, value, pe); }
+static inline void shmem_atomic_fetch_xor_nbi(shmem_ctx_t ctx, unsigned long *fetch, unsigned long *dest, unsigned long value, int pe)
+{ shmem_ctx_ulong_atomic_fetch_xor_nbi(ctx, fetch, dest, value, pe); }
+static inline void shmem_atomic_fetch_xor_nbi(unsigned long long *fetch, unsigned long long *dest, unsigned long long value, int pe)
+{ shmem_ulonglong_atomic_fetch_xor_nbi(fetch, dest, value, pe); }
+static inline void shmem_atomic_fetch_xor_nbi(shmem_ctx_t ctx, unsigned long long *fetch, unsigned long long *dest, unsigned long long value, int pe)
+{ shmem_ctx_ulonglong_atomic_fetch_xor_nbi(ctx, fetch, dest, value, pe); }
+static inline void shmem_atomic_fetch_xor_nbi(int32_t *fetch, int32_t *dest, int32_t value, int pe)
+{ shmem_int32_atomic_fetch_xor_nbi(fetch, dest, value, pe); }
+static inline void shmem_atomic_fetch_xor_nbi(shmem_ctx_t ctx, int32_t *fetch, int32_t *dest, int32_t value, int pe)
+{ shmem_ctx_int32_atomic_fetch_xor_nbi(ctx, fetch, dest, value, pe); }
+static inline void shmem_atomic_fetch_xor_nbi(int64_t *fetch, int64_t *dest, int64_t value, int pe)
+{ shmem_int64_atomic_fetch_xor_nbi(fetch, dest, value, pe); }
+static inline void shmem_atomic_fetch_xor_nbi(shmem_ctx_t ctx, int64_t *fetch, int64_t *dest, int64_t value, int pe)
+{ shmem_ctx_int64_atomic_fetch_xor_nbi(ctx, fetch, dest, value, pe); }
+
+static inline void shmem_atomic_inc(int *dest, int pe)
+{ shmem_int_atomic_inc(dest, pe); }
+static inline void shmem_atomic_inc(shmem_ctx_t ctx, int *dest, int pe)
+{ shmem_ctx_int_atomic_inc(ctx, dest, pe); }
+static inline void shmem_atomic_inc(long *dest, int pe)
+{ shmem_long_atomic_inc(dest, pe); }
+static inline void shmem_atomic_inc(shmem_ctx_t ctx, long *dest, int pe)
+{ shmem_ctx_long_atomic_inc(ctx, dest, pe); }
+static inline void shmem_atomic_inc(long long *dest, int pe)
+{ shmem_longlong_atomic_inc(dest, pe); }
+static inline void shmem_atomic_inc(shmem_ctx_t ctx, long long *dest, int pe)
+{ shmem_ctx_longlong_atomic_inc(ctx, dest, pe); }
+static inline void shmem_atomic_inc(unsigned int *dest, int pe)
+{ shmem_uint_atomic_inc(dest, pe); }
+static inline void shmem_atomic_inc(shmem_ctx_t ctx, unsigned int *dest, int pe)
+{ shmem_ctx_uint_atomic_inc(ctx, dest, pe); }
+static inline void shmem_atomic_inc(unsigned long *dest, int pe)
+{ shmem_ulong_atomic_inc(dest, pe); }
+static inline void shmem_atomic_inc(shmem_ctx_t ctx, unsigned long *dest, int pe)
+{ shmem_ctx_ulong_atomic_inc(ctx, dest, pe); }
+static inline void shmem_atomic_inc(unsigned long long *dest, int pe)
+{ shmem_ulonglong_atomic_inc(dest, pe); }
+static inline void shmem_atomic_inc(shmem_ctx_t ctx, unsigned long long *dest, int pe)
+{ shmem_ctx_ulonglong_atomic_inc(ctx, dest, pe); }
+
+static inline void shmem_atomic_or(unsigned int *dest, unsigned int value, int pe)
+{ shmem_uint_atomic_or(dest, value, pe); }
+static inline void shmem_atomic_or(shmem_ctx_t ctx, unsigned int *dest, unsigned int value, int pe)
+{ shmem_ctx_uint_atomic_or(ctx, dest, value, pe); }
+static inline void shmem_atomic_or(unsigned long *dest, unsigned long value, int pe)
+{ shmem_ulong_atomic_or(dest, value, pe); }
+static inline void shmem_atomic_or(shmem_ctx_t ctx, unsigned long *dest, unsigned long value, int pe)
+{ shmem_ctx_ulong_atomic_or(ctx, dest, value, pe); }
+static inline void shmem_atomic_or(unsigned long long *dest, unsigned long long value, int pe)
+{ shmem_ulonglong_atomic_or(dest, value, pe); }
+static inline void shmem_atomic_or(shmem_ctx_t ctx, unsigned long long *dest, unsigned long long value, int pe)
+{ shmem_ctx_ulonglong_atomic_or(ctx, dest, value, pe); }
+static inline void shmem_atomic_or(int32_t *dest, int32_t value, int pe)
+{ shmem_int32_atomic_or(dest, value, pe); }
+static inline void shmem_atomic_or(shmem_ctx_t ctx, int32_t *dest, int32_t value, int pe)
+{ shmem_ctx_int32_atomic_or(ctx, dest, value, pe); }
+static inline void shmem_atomic_or(int64_t *dest, int64_t value, int pe)
+{ shmem_int64_atomic_or(dest, value, pe); }
+static inline void shmem_atomic_or(shmem_ctx_t ctx, int64_t *dest, int64_t value, int pe)
+{ shmem_ctx_int64_atomic_or(ctx, dest, value, pe); }
+
+static inline void shmem_atomic_set(float *dest, float value, int pe)
+{ shmem_float_atomic_set(dest, value, pe); }
+static inline void shmem_atomic_set(shmem_ctx_t ctx, float *dest, float value, int pe)
+{ shmem_ctx_float_atomic_set(ctx, dest, value, pe); }
+static inline void shmem_atomic_set(double *dest, double value, int pe)
+{ shmem_double_atomic_set(dest, value, pe); }
+static inline void shmem_atomic_set(shmem_ctx_t ctx, double *dest, double value, int pe)
+{ shmem_ctx_double_atomic_set(ctx, dest, value, pe); }
+static inline void shmem_atomic_set(int *dest, int value, int pe)
+{ shmem_int_atomic_set(dest, value, pe); }
+static inline void shmem_atomic_set(shmem_ctx_t ctx, int *dest, int value, int pe)
+{ shmem_ctx_int_atomic_set(ctx, dest, value, pe); }
+static inline void shmem_atomic_set(long *dest, long value, int pe)
+{ shmem_long_atomic_set(dest, value, pe); }
+static inline void shmem_atomic_set(shmem_ctx_t ctx, long *dest, long value, int pe)
+{ shmem_ctx_long_atomic_set(ctx, dest, value, pe); }
+static inline void shmem_atomic_set(long long *dest, long long value, int pe)
+{ shmem_longlong_atomic_set(dest, value, pe); }
+static inline void shmem_atomic_set(shmem_ctx_t ctx, long long *dest, long long value, int pe)
+{ shmem_ctx_longlong_atomic_set(ctx, dest, value, pe); }
+static inline void shmem_atomic_set(unsigned int *dest, unsigned int value, int pe)
+{ shmem_uint_atomic_set(dest, value, pe); }
+static inline void shmem_atomic_set(shmem_ctx_t ctx, unsigned int *dest, unsigned int value, int pe)
+{ shmem_ctx_uint_atomic_set(ctx, dest, value, pe); }
+static inline void shmem_atomic_set(unsigned long *dest, unsigned long value, int pe)
+{ shmem_ulong_atomic_set(dest, value, pe); }
+static inline void shmem_atomic_set(shmem_ctx_t ctx, unsigned long *dest, unsigned long value, int pe)
+{ shmem_ctx_ulong_atomic_set(ctx, dest, value, pe); }
+static inline void shmem_atomic_set(unsigned long long *dest, unsigned long long value, int pe)
+{ shmem_ulonglong_atomic_set(dest, value, pe); }
+static inline void shmem_atomic_set(shmem_ctx_t ctx, unsigned long long *dest, unsigned long long value, int pe)
+{ shmem_ctx_ulonglong_atomic_set(ctx, dest, value, pe); }
+
+static inline float shmem_atomic_swap(float *dest, float value, int pe)
+{ return shmem_float_atomic_swap(dest, value, pe); }
+static inline float shmem_atomic_swap(shmem_ctx_t ctx, float *dest, float value, int pe)
+{ return shmem_ctx_float_atomic_swap(ctx, dest, value, pe); }
+static inline double shmem_atomic_swap(double *dest, double value, int pe)
+{ return shmem_double_atomic_swap(dest, value, pe); }
+static inline double shmem_atomic_swap(shmem_ctx_t ctx, double *dest, double value, int pe)
+{ return shmem_ctx_double_atomic_swap(ctx, dest, value, pe); }
+static inline int shmem_atomic_swap(int *dest, int value, int pe)
+{ return shmem_int_atomic_swap(dest, value, pe); }
+static inline int shmem_atomic_swap(shmem_ctx_t ctx, int *dest, int value, int pe)
+{ return shmem_ctx_int_atomic_swap(ctx, dest, value, pe); }
+static inline long shmem_atomic_swap(long *dest, long value, int pe)
+{ return shmem_long_atomic_swap(dest, value, pe); }
+static inline long shmem_atomic_swap(shmem_ctx_t ctx, long *dest, long value, int pe)
+{ return shmem_ctx_long_atomic_swap(ctx, dest, value, pe); }
+static inline long long shmem_atomic_swap(long long *dest, long long value, int pe)
+{ return shmem_longlong_atomic_swap(dest, value, pe); }
+static inline long long shmem_atomic_swap(shmem_ctx_t ctx, long long *dest, long long value, int pe)
+{ return shmem_ctx_longlong_atomic_swap(ctx, dest, value, pe); }
+static inline unsigned int shmem_atomic_swap(unsigned int *dest, unsigned int value, int pe)
+{ return shmem_uint_atomic_swap(dest, value, pe); }
+static inline unsigned int shmem_atomic_swap(shmem_ctx_t ctx, unsigned int *dest, unsigned int value, int pe)
+{ return shmem_ctx_uint_atomic_swap(ctx, dest, value, pe); }
+static inline unsigned long shmem_atomic_swap(unsigned long *dest, unsigned long value, int pe)
+{ return shmem_ulong_atomic_swap(dest, value, pe); }
+static inline unsigned long shmem_atomic_swap(shmem_ctx_t ctx, unsigned long *dest, unsigned long value, int pe)
+{ return shmem_ctx_ulong_atomic_swap(ctx, dest, value, pe); }
+static inline unsigned long long shmem_atomic_swap(unsigned long long *dest, unsigned long long value, int pe)
+{ return shmem_ulonglong_atomic_swap(dest, value, pe); }
+static inline unsigned long long shmem_atomic_swap(shmem_ctx_t ctx, unsigned long long *dest, unsigned long long value, int pe)
+{ return shmem_ctx_ulonglong_atomic_swap(ctx, dest, value, pe); }
+
+static inline void shmem_atomic_swap_nbi(float *fetch, float *dest, float value, int pe)
+{ shmem_float_atomic_swap_nbi(fetch, dest, value, pe); }
+static inline void shmem_atomic_swap_nbi(shmem_ctx_t ctx, float *fetch, float *dest, float value, int pe)
+{ shmem_ctx_float_atomic_swap_nbi(ctx, fetch, dest, value, pe); }
+static inline void shmem_atomic_swap_nbi(double *fetch, double *dest, double value, int pe)
+{ shmem_double_atomic_swap_nbi(fetch, dest, value, pe); }
+static inline void shmem_atomic_swap_nbi(shmem_ctx_t ctx, double *fetch, double *dest, double value, int pe)
+{ shmem_ctx_double_atomic_swap_nbi(ctx, fetch, dest, value, pe); }
+static inline void shmem_atomic_swap_nbi(int *fetch, int *dest, int value, int pe)
+{ shmem_int_atomic_swap_nbi(fetch, dest, value, pe); }
+static inline void shmem_atomic_swap_nbi(shmem_ctx_t ctx, int *fetch, int *dest, int value, int pe)
+{ shmem_ctx_int_atomic_swap_nbi(ctx, fetch, dest, value, pe); }
+static inline void shmem_atomic_swap_nbi(long *fetch, long *dest, long value, int pe)
+{ shmem_long_atomic_swap_nbi(fetch, dest, value, pe); }
+static inline void shmem_atomic_swap_nbi(shmem_ctx_t ctx, long *fetch, long *dest, long value, int pe)
+{ shmem_ctx_long_atomic_swap_nbi(ctx, fetch, dest, value, pe); }
+static inline void shmem_atomic_swap_nbi(long long *fetch, long long *dest, long long value, int pe)
+{ shmem_longlong_atomic_swap_nbi(fetch, dest, value, pe); }
+static inline void shmem_atomic_swap_nbi(shmem_ctx_t ctx, long long *fetch, long long *dest, long long value, int pe)
+{ shmem_ctx_longlong_atomic_swap_nbi(ctx, fetch, dest, value, pe); }
+static inline void shmem_atomic_swap_nbi(unsigned int *fetch, unsigned int *dest, unsigned int value, int pe)
+{ shmem_uint_atomic_swap_nbi(fetch, dest, value, pe); }
+static inline void shmem_atomic_swap_nbi(shmem_ctx_t ctx, unsigned int *fetch, unsigned int *dest, unsigned int value, int pe)
+{ shmem_ctx_uint_atomic_swap_nbi(ctx, fetch, dest, value, pe); }
+static inline void shmem_atomic_swap_nbi(unsigned long *fetch, unsigned long *dest, unsigned long value, int pe)
+{ shmem_ulong_atomic_swap_nbi(fetch, dest, value, pe); }
+static inline void shmem_atomic_swap_nbi(shmem_ctx_t ctx, unsigned long *fetch, unsigned long *dest, unsigned long value, int pe)
+{ shmem_ctx_ulong_atomic_swap_nbi(ctx, fetch, dest, value, pe); }
+static inline void shmem_atomic_swap_nbi(unsigned long long *fetch, unsigned long long *dest, unsigned long long value, int pe)
+{ shmem_ulonglong_atomic_swap_nbi(fetch, dest, value, pe); }
+static inline void shmem_atomic_swap_nbi(shmem_ctx_t ctx, unsigned long long *fetch, unsigned long long *dest, unsigned long long value, int pe)
+{ shmem_ctx_ulonglong_atomic_swap_nbi(ctx, fetch, dest, value, pe); }
+
+static inline void shmem_atomic_xor(unsigned int *dest, unsigned int value, int pe)
+{ shmem_uint_atomic_xor(dest, value, pe); }
+static inline void shmem_atomic_xor(shmem_ctx_t ctx, unsigned int *dest, unsigned int value, int pe)
+{ shmem_ctx_uint_atomic_xor(ctx, dest, value, pe); }
+static inline void shmem_atomic_xor(unsigned long *dest, unsigned long value, int pe)
+{ shmem_ulong_atomic_xor(dest, value, pe); }
+static inline void shmem_atomic_xor(shmem_ctx_t ctx, unsigned long *dest, unsigned long value, int pe)
+{ shmem_ctx_ulong_atomic_xor(ctx, dest, value, pe); }
+static inline void shmem_atomic_xor(unsigned long long *dest, unsigned long long value, int pe)
+{ shmem_ulonglong_atomic_xor(dest, value, pe); }
+static inline void shmem_atomic_xor(shmem_ctx_t ctx, unsigned long long *dest, unsigned long long value, int pe)
+{ shmem_ctx_ulonglong_atomic_xor(ctx, dest, value, pe); }
+static inline void shmem_atomic_xor(int32_t *dest, int32_t value, int pe)
+{ shmem_int32_atomic_xor(dest, value, pe); }
+static inline void shmem_atomic_xor(shmem_ctx_t ctx, int32_t *dest, int32_t value, int pe)
+{ shmem_ctx_int32_atomic_xor(ctx, dest, value, pe); }
+static inline void shmem_atomic_xor(int64_t *dest, int64_t value, int pe)
+{ shmem_int64_atomic_xor(dest, value, pe); }
+static inline void shmem_atomic_xor(shmem_ctx_t ctx, int64_t *dest, int64_t value, int pe)
+{ shmem_ctx_int64_atomic_xor(ctx, dest, value, pe); }
+
+static inline int shmem_cswap(int *dest, int cond, int value, int pe)
+{ return shmem_int_cswap(dest, cond, value, pe); }
+static inline long shmem_cswap(long *dest, long cond, long value, int pe)
+{ return shmem_long_cswap(dest, cond, value, pe); }
+static inline long long shmem_cswap(long long *dest, long long cond, long long value, int pe)
+{ return shmem_longlong_cswap(dest, cond, value, pe); }
+
+static inline int shmem_fadd(int *dest, int value, int pe)
+{ return shmem_int_fadd(dest, value, pe); }
+static inline long shmem_fadd(long *dest, long value, int pe)
+{ return shmem_long_fadd(dest, value, pe); }
+static inline long long shmem_fadd(long long *dest, long long value, int pe)
+{ return shmem_longlong_fadd(dest, value, pe); }
+
+static inline float shmem_fetch(const float *source, int pe)
+{ return shmem_float_fetch(source, pe); }
+static inline double shmem_fetch(const double *source, int pe)
+{ return shmem_double_fetch(source, pe); }
+static inline int shmem_fetch(const int *source, int pe)
+{ return shmem_int_fetch(source, pe); }
+static inline long shmem_fetch(const long *source, int pe)
+{ return shmem_long_fetch(source, pe); }
+static inline long long shmem_fetch(const long long *source, int pe)
+{ return shmem_longlong_fetch(source, pe); }
+
+static inline int shmem_finc(int *dest, int pe)
+{ return shmem_int_finc(dest, pe); }
+static inline long shmem_finc(long *dest, int pe)
+{ return shmem_long_finc(dest, pe); }
+static inline long long shmem_finc(long long *dest, int pe)
+{ return shmem_longlong_finc(dest, pe); }
+
+static inline float shmem_g(const float *source, int pe)
+{ return shmem_float_g(source, pe); }
+static inline float shmem_g(shmem_ctx_t ctx, const float *source, int pe)
+{ return shmem_ctx_float_g(ctx, source, pe); }
+static inline double shmem_g(const double *source, int pe)
+{ return shmem_double_g(source, pe); }
+static inline double shmem_g(shmem_ctx_t ctx, const double *source, int pe)
+{ return shmem_ctx_double_g(ctx, source, pe); }
+static inline char shmem_g(const char *source, int pe)
+{ return shmem_char_g(source, pe); }
+static inline char shmem_g(shmem_ctx_t ctx, const char *source, int pe)
+{ return shmem_ctx_char_g(ctx, source, pe); }
+static inline signed char shmem_g(const signed char *source, int pe)
+{ return shmem_schar_g(source, pe); }
+static inline signed char shmem_g(shmem_ctx_t ctx, const signed char *source, int pe)
+{ return shmem_ctx_schar_g(ctx, source, pe); }
+static inline short shmem_g(const short *source, int pe)
+{ return shmem_short_g(source, pe); }
+static inline short shmem_g(shmem_ctx_t ctx, const short *source, int pe)
+{ return shmem_ctx_short_g(ctx, source, pe); }
+static inline int shmem_g(const int *source, int pe)
+{ return shmem_int_g(source, pe); }
+static inline int shmem_g(shmem_ctx_t ctx, const int *source, int pe)
+{ return shmem_ctx_int_g(ctx, source, pe); }
+static inline long shmem_g(const long *source, int pe)
+{ return shmem_long_g(source, pe); }
+static inline long shmem_g(shmem_ctx_t ctx, const long *source, int pe)
+{ return shmem_ctx_long_g(ctx, source, pe); }
+static inline long long shmem_g(const long long *source, int pe)
+{ return shmem_longlong_g(source, pe); }
+static inline long long shmem_g(shmem_ctx_t ctx, const long long *source, int pe)
+{ return shmem_ctx_longlong_g(ctx, source, pe); }
+static inline unsigned char shmem_g(const unsigned char *source, int pe)
+{ return shmem_uchar_g(source, pe); }
+static inline unsigned char shmem_g(shmem_ctx_t ctx, const unsigned char *source, int pe)
+{ return shmem_ctx_uchar_g(ctx, source, pe); }
+static inline unsigned short shmem_g(const unsigned short *source, int pe)
+{ return shmem_ushort_g(source, pe); }
+static inline unsigned short shmem_g(shmem_ctx_t ctx, const unsigned short *source, int pe)
+{ return shmem_ctx_ushort_g(ctx, source, pe); }
+static inline unsigned int shmem_g(const unsigned int *source, int pe)
+{ return shmem_uint_g(source, pe); }
+static inline unsigned int shmem_g(shmem_ctx_t ctx, const unsigned int *source, int pe)
+{ return shmem_ctx_uint_g(ctx, source, pe); }
+static inline unsigned long shmem_g(const unsigned long *source, int pe)
+{ return shmem_ulong_g(source, pe); }
+static inline unsigned long shmem_g(shmem_ctx_t ctx, const unsigned long *source, int pe)
+{ return shmem_ctx_ulong_g(ctx, source, pe); }
+static inline unsigned long long shmem_g(const unsigned long long *source, int pe)
+{ return shmem_ulonglong_g(source, pe); }
+static inline unsigned long long shmem_g(shmem_ctx_t ctx, const unsigned long long *source, int pe)
+{ return shmem_ctx_ulonglong_g(ctx, source, pe); }
+static inline long double shmem_g(const long double *source, int pe)
+{ return shmem_longdouble_g(source, pe); }
+static inline long double shmem_g(shmem_ctx_t ctx, const long double *source, int pe)
+{ return shmem_ctx_longdouble_g(ctx, source, pe); }
+
+static inline void shmem_get(float *dest, const float *source, size_t nelems, int pe)
+{ shmem_float_get(dest, source, nelems, pe); }
+static inline void shmem_get(shmem_ctx_t ctx, float *dest, const float *source, size_t nelems, int pe)
+{ shmem_ctx_float_get(ctx, dest, source, nelems, pe); }
+static inline void shmem_get(double *dest, const double *source, size_t nelems, int pe)
+{ shmem_double_get(dest, source, nelems, pe); }
+static inline void shmem_get(shmem_ctx_t ctx, double *dest, const double *source, size_t nelems, int pe)
+{ shmem_ctx_double_get(ctx, dest, source, nelems, pe); }
+static inline void shmem_get(long double *dest, const long double *source, size_t nelems, int pe)
+{ shmem_longdouble_get(dest, source, nelems, pe); }
+static inline void shmem_get(shmem_ctx_t ctx, long double *dest, const long double *source, size_t nelems, int pe)
+{ shmem_ctx_longdouble_get(ctx, dest, source, nelems, pe); }
+static inline void shmem_get(char *dest, const char *source, size_t nelems, int pe)
+{ shmem_char_get(dest, source, nelems, pe); }
+static inline void shmem_get(shmem_ctx_t ctx, char *dest, const char *source, size_t nelems, int pe)
+{ shmem_ctx_char_get(ctx, dest, source, nelems, pe); }
+static inline void shmem_get(signed char *dest, const signed char *source, size_t nelems, int pe)
+{ shmem_schar_get(dest, source, nelems, pe); }
+static inline void shmem_get(shmem_ctx_t ctx, signed char *dest, const signed char *source, size_t nelems, int pe)
+{ shmem_ctx_schar_get(ctx, dest, source, nelems, pe); }
+static inline void shmem_get(short *dest, const short *source, size_t nelems, int pe)
+{ shmem_short_get(dest, source, nelems, pe); }
+static inline void shmem_get(shmem_ctx_t ctx, short *dest, const short *source, size_t nelems, int pe)
+{ shmem_ctx_short_get(ctx, dest, source, nelems, pe); }
+static inline void shmem_get(int *dest, const int *source, size_t nelems, int pe)
+{ shmem_int_get(dest, source, nelems, pe); }
+static inline void shmem_get(shmem_ctx_t ctx, int *dest, const int *source, size_t nelems, int pe)
+{ shmem_ctx_int_get(ctx, dest, source, nelems, pe); }
+static inline void shmem_get(long *dest, const long *source, size_t nelems, int pe)
+{ shmem_long_get(dest, source, nelems, pe); }
+static inline void shmem_get(shmem_ctx_t ctx, long *dest, const long *source, size_t nelems, int pe)
+{ shmem_ctx_long_get(ctx, dest, source, nelems, pe); }
+static inline void shmem_get(long long *dest, const long long *source, size_t nelems, int pe)
+{ shmem_longlong_get(dest, source, nelems, pe); }
+static inline void shmem_get(shmem_ctx_t ctx, long long *dest, const long long *source, size_t nelems, int pe)
+{ shmem_ctx_longlong_get(ctx, dest, source, nelems, pe); }
+static inline void shmem_get(unsigned char *dest, const unsigned char *source, size_t nelems, int pe)
+{ shmem_uchar_get(dest, source, nelems, pe); }
+static inline void shmem_get(shmem_ctx_t ctx, unsigned char *dest, const unsigned char *source, size_t nelems, int pe)
+{ shmem_ctx_uchar_get(ctx, dest, source, nelems, pe); }
+static inline void shmem_get(unsigned short *dest, const unsigned short *source, size_t nelems, int pe)
+{ shmem_ushort_get(dest, source, nelems, pe); }
+static inline void shmem_get(shmem_ctx_t ctx, unsigned short *dest, const unsigned short *source, size_t nelems, int pe)
+{ shmem_ctx_ushort_get(ctx, dest, source, nelems, pe); }
+static inline void shmem_get(unsigned int *dest, const unsigned int *source, size_t nelems, int pe)
+{ shmem_uint_get(dest, source, nelems, pe); }
+static inline void shmem_get(shmem_ctx_t ctx, unsigned int *dest, const unsigned int *source, size_t nelems, int pe)
+{ shmem_ctx_uint_get(ctx, dest, source, nelems, pe); }
+static inline void shmem_get(unsigned long *dest, const unsigned long *source, size_t nelems, int pe)
+{ shmem_ulong_get(dest, source, nelems, pe); }
+static inline void shmem_get(shmem_ctx_t ctx, unsigned long *dest, const unsigned long *source, size_t nelems, int pe)
+{ shmem_ctx_ulong_get(ctx, dest, source, nelems, pe); }
+static inline void shmem_get(unsigned long long *dest, const unsigned long long *source, size_t nelems, int pe)
+{ shmem_ulonglong_get(dest, source, nelems, pe); }
+static inline void shmem_get(shmem_ctx_t ctx, unsigned long long *dest, const unsigned long long *source, size_t nelems, int pe)
+{ shmem_ctx_ulonglong_get(ctx, dest, source, nelems, pe); }
+
+static inline void shmem_get_nbi(float *dest, const float *source, size_t nelems, int pe)
+{ shmem_float_get_nbi(dest, source, nelems, pe); }
+static inline void shmem_get_nbi(shmem_ctx_t ctx, float *dest, const float *source, size_t nelems, int pe)
+{ shmem_ctx_float_get_nbi(ctx, dest, source, nelems, pe); }
+static inline void shmem_get_nbi(double *dest, const double *source, size_t nelems, int pe)
+{ shmem_double_get_nbi(dest, source, nelems, pe); }
+static inline void shmem_get_nbi(shmem_ctx_t ctx, double *dest, const double *source, size_t nelems, int pe)
+{ shmem_ctx_double_get_nbi(ctx, dest, source, nelems, pe); }
+static inline void shmem_get_nbi(long double *dest, const long double *source, size_t nelems, int pe)
+{ shmem_longdouble_get_nbi(dest, source, nelems, pe); }
+static inline void shmem_get_nbi(shmem_ctx_t ctx, long double *dest, const long double *source, size_t nelems, int pe)
+{ shmem_ctx_longdouble_get_nbi(ctx, dest, source, nelems, pe); }
+static inline void shmem_get_nbi(char *dest, const char *source, size_t nelems, int pe)
+{ shmem_char_get_nbi(dest, source, nelems, pe); }
+static inline void shmem_get_nbi(shmem_ctx_t ctx, char *dest, const char *source, size_t nelems, int pe)
+{ shmem_ctx_char_get_nbi(ctx, dest, source, nelems, pe); }
+static inline void shmem_get_nbi(signed char *dest, const signed char *source, size_t nelems, int pe)
+{ shmem_schar_get_nbi(dest, source, nelems, pe); }
+static inline void shmem_get_nbi(shmem_ctx_t ctx, signed char *dest, const signed char *source, size_t nelems, int pe)
+{ shmem_ctx_schar_get_nbi(ctx, dest, source, nelems, pe); }
+static inline void shmem_get_nbi(short *dest, const short *source, size_t nelems, int pe)
+{ shmem_short_get_nbi(dest, source, nelems, pe); }
+static inline void shmem_get_nbi(shmem_ctx_t ctx, short *dest, const short *source, size_t nelems, int pe)
+{ shmem_ctx_short_get_nbi(ctx, dest, source, nelems, pe); }
+static inline void shmem_get_nbi(int *dest, const int *source, size_t nelems, int pe)
+{ shmem_int_get_nbi(dest, source, nelems, pe); }
+static inline void shmem_get_nbi(shmem_ctx_t ctx, int *dest, const int *source, size_t nelems, int pe)
+{ shmem_ctx_int_get_nbi(ctx, dest, source, nelems, pe); }
+static inline void shmem_get_nbi(long *dest, const long *source, size_t nelems, int pe)
+{ shmem_long_get_nbi(dest, source, nelems, pe); }
+static inline void shmem_get_nbi(shmem_ctx_t ctx, long *dest, const long *source, size_t nelems, int pe)
+{ shmem_ctx_long_get_nbi(ctx, dest, source, nelems, pe); }
+static inline void shmem_get_nbi(long long *dest, const long long *source, size_t nelems, int pe)
+{ shmem_longlong_get_nbi(dest, source, nelems, pe); }
+static inline void shmem_get_nbi(shmem_ctx_t ctx, long long *dest, const long long *source, size_t nelems, int pe)
+{ shmem_ctx_longlong_get_nbi(ctx, dest, source, nelems, pe); }
+static inline void shmem_get_nbi(unsigned char *dest, const unsigned char *source, size_t nelems, int pe)
+{ shmem_uchar_get_nbi(dest, source, nelems, pe); }
+static inline void shmem_get_nbi(shmem_ctx_t ctx, unsigned char *dest, const unsigned char *source, size_t nelems, int pe)
+{ shmem_ctx_uchar_get_nbi(ctx, dest, source, nelems, pe); }
+static inline void shmem_get_nbi(unsigned short *dest, const unsigned short *source, size_t nelems, int pe)
+{ shmem_ushort_get_nbi(dest, source, nelems, pe); }
+static inline void shmem_get_nbi(shmem_ctx_t ctx, unsigned short *dest, const unsigned short *source, size_t nelems, int pe)
+{ shmem_ctx_ushort_get_nbi(ctx, dest, source, nelems, pe); }
+static inline void shmem_get_nbi(unsigned int *dest, const unsigned int *source, size_t nelems, int pe)
+{ shmem_uint_get_nbi(dest, source, nelems, pe); }
+static inline void shmem_get_nbi(shmem_ctx_t ctx, unsigned int *dest, const unsigned int *source, size_t nelems, int pe)
+{ shmem_ctx_uint_get_nbi(ctx, dest, source, nelems, pe); }
+static inline void shmem_get_nbi(unsigned long *dest, const unsigned long *source, size_t nelems, int pe)
+{ shmem_ulong_get_nbi(dest, source, nelems, pe); }
+static inline void shmem_get_nbi(shmem_ctx_t ctx, unsigned long *dest, const unsigned long *source, size_t nelems, int pe)
+{ shmem_ctx_ulong_get_nbi(ctx, dest, source, nelems, pe); }
+static inline void shmem_get_nbi(unsigned long long *dest, const unsigned long long *source, size_t nelems, int pe)
+{ shmem_ulonglong_get_nbi(dest, source, nelems, pe); }
+static inline void shmem_get_nbi(shmem_ctx_t ctx, unsigned long long *dest, const unsigned long long *source, size_t nelems, int pe)
+{ shmem_ctx_ulonglong_get_nbi(ctx, dest, source, nelems, pe); }
+
+static inline void shmem_ibget(float *dest, const float *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)
+{ shmem_float_ibget(dest, source, dst, sst, bsize, nblocks, pe); }
+static inline void shmem_ibget(shmem_ctx_t ctx, float *dest, const float *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)
+{ shmem_ctx_float_ibget(ctx, dest, source, dst, sst, bsize, nblocks, pe); }
+static inline void shmem_ibget(double *dest, const double *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)
+{ shmem_double_ibget(dest, source, dst, sst, bsize, nblocks, pe); }
+static inline void shmem_ibget(shmem_ctx_t ctx, double *dest, const double *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)
+{ shmem_ctx_double_ibget(ctx, dest, source, dst, sst, bsize, nblocks, pe); }
+static inline void shmem_ibget(long double *dest, const long double *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)
+{ shmem_longdouble_ibget(dest, source, dst, sst, bsize, nblocks, pe); }
+static inline void shmem_ibget(shmem_ctx_t ctx, long double *dest, const long double *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)
+{ shmem_ctx_longdouble_ibget(ctx, dest, source, dst, sst, bsize, nblocks, pe); }
+static inline void shmem_ibget(char *dest, const char *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)
+{ shmem_char_ibget(dest, source, dst, sst, bsize, nblocks, pe); }
+static inline void shmem_ibget(shmem_ctx_t ctx, char *dest, const char *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)
+{ shmem_ctx_char_ibget(ctx, dest, source, dst, sst, bsize, nblocks, pe); }
+static inline void shmem_ibget(signed char *dest, const signed char *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)
+{ shmem_schar_ibget(dest, source, dst, sst, bsize, nblocks, pe); }
+static inline void shmem_ibget(shmem_ctx_t ctx, signed char *dest, const signed char *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)
+{ shmem_ctx_schar_ibget(ctx, dest, source, dst, sst, bsize, nblocks, pe); }
+static inline void shmem_ibget(short *dest, const short *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)
+{ shmem_short_ibget(dest, source, dst, sst, bsize, nblocks, pe); }
+static inline void shmem_ibget(shmem_ctx_t ctx, short *dest, const short *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)
+{ shmem_ctx_short_ibget(ctx, dest, source, dst, sst, bsize, nblocks, pe); }
+static inline void shmem_ibget(int *dest, const int *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)
+{ shmem_int_ibget(dest, source, dst, sst, bsize, nblocks, pe); }
+static inline void shmem_ibget(shmem_ctx_t ctx, int *dest, const int *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)
+{ shmem_ctx_int_ibget(ctx, dest, source, dst, sst, bsize, nblocks, pe); }
+static inline void shmem_ibget(long *dest, const long *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)
+{ shmem_long_ibget(dest, source, dst, sst, bsize, nblocks, pe); }
+static inline void shmem_ibget(shmem_ctx_t ctx, long *dest, const long *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)
+{ shmem_ctx_long_ibget(ctx, dest, source, dst, sst, bsize, nblocks, pe); }
+static inline void shmem_ibget(long long *dest, const long long *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)
+{ shmem_longlong_ibget(dest, source, dst, sst, bsize, nblocks, pe); }
+static inline void shmem_ibget(shmem_ctx_t ctx, long long *dest, const long long *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)
+{ shmem_ctx_longlong_ibget(ctx, dest, source, dst, sst, bsize, nblocks, pe); }
+static inline void shmem_ibget(unsigned char *dest, const unsigned char *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)
+{ shmem_uchar_ibget(dest, source, dst, sst, bsize, nblocks, pe); }
+static inline void shmem_ibget(shmem_ctx_t ctx, unsigned char *dest, const unsigned char *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)
+{ shmem_ctx_uchar_ibget(ctx, dest, source, dst, sst, bsize, nblocks, pe); }
+static inline void shmem_ibget(unsigned short *dest, const unsigned short *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)
+{ shmem_ushort_ibget(dest, source, dst, sst, bsize, nblocks, pe); }
+static inline void shmem_ibget(shmem_ctx_t ctx, unsigned short *dest, const unsigned short *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)
+{ shmem_ctx_ushort_ibget(ctx, dest, source, dst, sst, bsize, nblocks, pe); }
+static inline void shmem_ibget(unsigned int *dest, const unsigned int *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)
+{ shmem_uint_ibget(dest, source, dst, sst, bsize, nblocks, pe); }
+static inline void shmem_ibget(shmem_ctx_t ctx, unsigned int *dest, const unsigned int *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)
+{ shmem_ctx_uint_ibget(ctx, dest, source, dst, sst, bsize, nblocks, pe); }
+static inline void shmem_ibget(unsigned long *dest, const unsigned long *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)
+{ shmem_ulong_ibget(dest, source, dst, sst, bsize, nblocks, pe); }
+static inline void shmem_ibget(shmem_ctx_t ctx, unsigned long *dest, const unsigned long *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)
+{ shmem_ctx_ulong_ibget(ctx, dest, source, dst, sst, bsize, nblocks, pe); }
+static inline void shmem_ibget(unsigned long long *dest, const unsigned long long *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)
+{ shmem_ulonglong_ibget(dest, source, dst, sst, bsize, nblocks, pe); }
+static inline void shmem_ibget(shmem_ctx_t ctx, unsigned long long *dest, const unsigned long long *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)
+{ shmem_ctx_ulonglong_ibget(ctx, dest, source, dst, sst, bsize, nblocks, pe); }
+
+static inline void shmem_ibput(float *dest, const float *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)
+{ shmem_float_ibput(dest, source, dst, sst, bsize, nblocks, pe); }
+static inline void shmem_ibput(shmem_ctx_t ctx, float *dest, const float *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)
+{ shmem_ctx_float_ibput(ctx, dest, source, dst, sst, bsize, nblocks, pe); }
+static inline void shmem_ibput(double *dest, const double *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)
+{ shmem_double_ibput(dest, source, dst, sst, bsize, nblocks, pe); }
+static inline void shmem_ibput(shmem_ctx_t ctx, double *dest, const double *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)
+{ shmem_ctx_double_ibput(ctx, dest, source, dst, sst, bsize, nblocks, pe); }
+static inline void shmem_ibput(long double *dest, const long double *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)
+{ shmem_longdouble_ibput(dest, source, dst, sst, bsize, nblocks, pe); }
+static inline void shmem_ibput(shmem_ctx_t ctx, long double *dest, const long double *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)
+{ shmem_ctx_longdouble_ibput(ctx, dest, source, dst, sst, bsize, nblocks, pe); }
+static inline void shmem_ibput(char *dest, const char *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)
+{ shmem_char_ibput(dest, source, dst, sst, bsize, nblocks, pe); }
+static inline void shmem_ibput(shmem_ctx_t ctx, char *dest, const char *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)
+{ shmem_ctx_char_ibput(ctx, dest, source, dst, sst, bsize, nblocks, pe); }
+static inline void shmem_ibput(signed char *dest, const signed char *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)
+{ shmem_schar_ibput(dest, source, dst, sst, bsize, nblocks, pe); }
+static inline void shmem_ibput(shmem_ctx_t ctx, signed char *dest, const signed char *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)
+{ shmem_ctx_schar_ibput(ctx, dest, source, dst, sst, bsize, nblocks, pe); }
+static inline void shmem_ibput(short *dest, const short *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)
+{ shmem_short_ibput(dest, source, dst, sst, bsize, nblocks, pe); }
+static inline void shmem_ibput(shmem_ctx_t ctx, short *dest, const short *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)
+{ shmem_ctx_short_ibput(ctx, dest, source, dst, sst, bsize, nblocks, pe); }
+static inline void shmem_ibput(int *dest, const int *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)
+{ shmem_int_ibput(dest, source, dst, sst, bsize, nblocks, pe); }
+static inline void shmem_ibput(shmem_ctx_t ctx, int *dest, const int *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)
+{ shmem_ctx_int_ibput(ctx, dest, source, dst, sst, bsize, nblocks, pe); }
+static inline void shmem_ibput(long *dest, const long *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)
+{ shmem_long_ibput(dest, source, dst, sst, bsize, nblocks, pe); }
+static inline void shmem_ibput(shmem_ctx_t ctx, long *dest, const long *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)
+{ shmem_ctx_long_ibput(ctx, dest, source, dst, sst, bsize, nblocks, pe); }
+static inline void shmem_ibput(long long *dest, const long long *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)
+{ shmem_longlong_ibput(dest, source, dst, sst, bsize, nblocks, pe); }
+static inline void shmem_ibput(shmem_ctx_t ctx, long long *dest, const long long *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)
+{ shmem_ctx_longlong_ibput(ctx, dest, source, dst, sst, bsize, nblocks, pe); }
+static inline void shmem_ibput(unsigned char *dest, const unsigned char *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)
+{ shmem_uchar_ibput(dest, source, dst, sst, bsize, nblocks, pe); }
+static inline void shmem_ibput(shmem_ctx_t ctx, unsigned char *dest, const unsigned char *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)
+{ shmem_ctx_uchar_ibput(ctx, dest, source, dst, sst, bsize, nblocks, pe); }
+static inline void shmem_ibput(unsigned short *dest, const unsigned short *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)
+{ shmem_ushort_ibput(dest, source, dst, sst, bsize, nblocks, pe); }
+static inline void shmem_ibput(shmem_ctx_t ctx, unsigned short *dest, const unsigned short *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)
+{ shmem_ctx_ushort_ibput(ctx, dest, source, dst, sst, bsize, nblocks, pe); }
+static inline void shmem_ibput(unsigned int *dest, const unsigned int *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)
+{ shmem_uint_ibput(dest, source, dst, sst, bsize, nblocks, pe); }
+static inline void shmem_ibput(shmem_ctx_t ctx, unsigned int *dest, const unsigned int *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)
+{ shmem_ctx_uint_ibput(ctx, dest, source, dst, sst, bsize, nblocks, pe); }
+static inline void shmem_ibput(unsigned long *dest, const unsigned long *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)
+{ shmem_ulong_ibput(dest, source, dst, sst, bsize, nblocks, pe); }
+static inline void shmem_ibput(shmem_ctx_t ctx, unsigned long *dest, const unsigned long *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)
+{ shmem_ctx_ulong_ibput(ctx, dest, source, dst, sst, bsize, nblocks, pe); }
+static inline void shmem_ibput(unsigned long long *dest, const unsigned long long *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)
+{ shmem_ulonglong_ibput(dest, source, dst, sst, bsize, nblocks, pe); }
+static inline void shmem_ibput(shmem_ctx_t ctx, unsigned long long *dest, const unsigned long long *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)
+{ shmem_ctx_ulonglong_ibput(ctx, dest, source, dst, sst, bsize, nblocks, pe); }
+
+static inline void shmem_iget(float *dest, const float *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)
+{ shmem_float_iget(dest, source, dst, sst, nelems, pe); }
+static inline void shmem_iget(shmem_ctx_t ctx, float *dest, const float *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)
+{ shmem_ctx_float_iget(ctx, dest, source, dst, sst, nelems, pe); }
+static inline void shmem_iget(double *dest, const double *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)
+{ shmem_double_iget(dest, source, dst, sst, nelems, pe); }
+static inline void shmem_iget(shmem_ctx_t ctx, double *dest, const double *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)
+{ shmem_ctx_double_iget(ctx, dest, source, dst, sst, nelems, pe); }
+static inline void shmem_iget(long double *dest, const long double *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)
+{ shmem_longdouble_iget(dest, source, dst, sst, nelems, pe); }
+static inline void shmem_iget(shmem_ctx_t ctx, long double *dest, const long double *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)
+{ shmem_ctx_longdouble_iget(ctx, dest, source, dst, sst, nelems, pe); }
+static inline void shmem_iget(char *dest, const char *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)
+{ shmem_char_iget(dest, source, dst, sst, nelems, pe); }
+static inline void shmem_iget(shmem_ctx_t ctx, char *dest, const char *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)
+{ shmem_ctx_char_iget(ctx, dest, source, dst, sst, nelems, pe); }
+static inline void shmem_iget(signed char *dest, const signed char *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)
+{ shmem_schar_iget(dest, source, dst, sst, nelems, pe); }
+static inline void shmem_iget(shmem_ctx_t ctx, signed char *dest, const signed char *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)
+{ shmem_ctx_schar_iget(ctx, dest, source, dst, sst, nelems, pe); }
+static inline void shmem_iget(short *dest, const short *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)
+{ shmem_short_iget(dest, source, dst, sst, nelems, pe); }
+static inline void shmem_iget(shmem_ctx_t ctx, short *dest, const short *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)
+{ shmem_ctx_short_iget(ctx, dest, source, dst, sst, nelems, pe); }
+static inline void shmem_iget(int *dest, const int *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)
+{ shmem_int_iget(dest, source, dst, sst, nelems, pe); }
+static inline void shmem_iget(shmem_ctx_t ctx, int *dest, const int *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)
+{ shmem_ctx_int_iget(ctx, dest, source, dst, sst, nelems, pe); }
+static inline void shmem_iget(long *dest, const long *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)
+{ shmem_long_iget(dest, source, dst, sst, nelems, pe); }
+static inline void shmem_iget(shmem_ctx_t ctx, long *dest, const long *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)
+{ shmem_ctx_long_iget(ctx, dest, source, dst, sst, nelems, pe); }
+static inline void shmem_iget(long long *dest, const long long *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)
+{ shmem_longlong_iget(dest, source, dst, sst, nelems, pe); }
+static inline void shmem_iget(shmem_ctx_t ctx, long long *dest, const long long *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)
+{ shmem_ctx_longlong_iget(ctx, dest, source, dst, sst, nelems, pe); }
+static inline void shmem_iget(unsigned char *dest, const unsigned char *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)
+{ shmem_uchar_iget(dest, source, dst, sst, nelems, pe); }
+static inline void shmem_iget(shmem_ctx_t ctx, unsigned char *dest, const unsigned char *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)
+{ shmem_ctx_uchar_iget(ctx, dest, source, dst, sst, nelems, pe); }
+static inline void shmem_iget(unsigned short *dest, const unsigned short *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)
+{ shmem_ushort_iget(dest, source, dst, sst, nelems, pe); }
+static inline void shmem_iget(shmem_ctx_t ctx, unsigned short *dest, const unsigned short *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)
+{ shmem_ctx_ushort_iget(ctx, dest, source, dst, sst, nelems, pe); }
+static inline void shmem_iget(unsigned int *dest, const unsigned int *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)
+{ shmem_uint_iget(dest, source, dst, sst, nelems, pe); }
+static inline void shmem_iget(shmem_ctx_t ctx, unsigned int *dest, const unsigned int *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)
+{ shmem_ctx_uint_iget(ctx, dest, source, dst, sst, nelems, pe); }
+static inline void shmem_iget(unsigned long *dest, const unsigned long *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)
+{ shmem_ulong_iget(dest, source, dst, sst, nelems, pe); }
+static inline void shmem_iget(shmem_ctx_t ctx, unsigned long *dest, const unsigned long *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)
+{ shmem_ctx_ulong_iget(ctx, dest, source, dst, sst, nelems, pe); }
+static inline void shmem_iget(unsigned long long *dest, const unsigned long long *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)
+{ shmem_ulonglong_iget(dest, source, dst, sst, nelems, pe); }
+static inline void shmem_iget(shmem_ctx_t ctx, unsigned long long *dest, const unsigned long long *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)
+{ shmem_ctx_ulonglong_iget(ctx, dest, source, dst, sst, nelems, pe); }
+
+static inline void shmem_inc(int *dest, int pe)
+{ shmem_int_inc(dest, pe); }
+static inline void shmem_inc(long *dest, int pe)
+{ shmem_long_inc(dest, pe); }
+static inline void shmem_inc(long long *dest, int pe)
+{ shmem_longlong_inc(dest, pe); }
+
+static inline void shmem_iput(float *dest, const float *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)
+{ shmem_float_iput(dest, source, dst, sst, nelems, pe); }
+static inline void shmem_iput(shmem_ctx_t ctx, float *dest, const float *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)
+{ shmem_ctx_float_iput(ctx, dest, source, dst, sst, nelems, pe); }
+static inline void shmem_iput(double *dest, const double *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)
+{ shmem_double_iput(dest, source, dst, sst, nelems, pe); }
+static inline void shmem_iput(shmem_ctx_t ctx, double *dest, const double *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)
+{ shmem_ctx_double_iput(ctx, dest, source, dst, sst, nelems, pe); }
+static inline void shmem_iput(long double *dest, const long double *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)
+{ shmem_longdouble_iput(dest, source, dst, sst, nelems, pe); }
+static inline void shmem_iput(shmem_ctx_t ctx, long double *dest, const long double *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)
+{ shmem_ctx_longdouble_iput(ctx, dest, source, dst, sst, nelems, pe); }
+static inline void shmem_iput(char *dest, const char *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)
+{ shmem_char_iput(dest, source, dst, sst, nelems, pe); }
+static inline void shmem_iput(shmem_ctx_t ctx, char *dest, const char *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)
+{ shmem_ctx_char_iput(ctx, dest, source, dst, sst, nelems, pe); }
+static inline void shmem_iput(signed char *dest, const signed char *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)
+{ shmem_schar_iput(dest, source, dst, sst, nelems, pe); }
+static inline void shmem_iput(shmem_ctx_t ctx, signed char *dest, const signed char *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)
+{ shmem_ctx_schar_iput(ctx, dest, source, dst, sst, nelems, pe); }
+static inline void shmem_iput(short *dest, const short *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)
+{ shmem_short_iput(dest, source, dst, sst, nelems, pe); }
+static inline void shmem_iput(shmem_ctx_t ctx, short *dest, const short *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)
+{ shmem_ctx_short_iput(ctx, dest, source, dst, sst, nelems, pe); }
+static inline void shmem_iput(int *dest, const int *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)
+{ shmem_int_iput(dest, source, dst, sst, nelems, pe); }
+static inline void shmem_iput(shmem_ctx_t ctx, int *dest, const int *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)
+{ shmem_ctx_int_iput(ctx, dest, source, dst, sst, nelems, pe); }
+static inline void shmem_iput(long *dest, const long *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)
+{ shmem_long_iput(dest, source, dst, sst, nelems, pe); }
+static inline void shmem_iput(shmem_ctx_t ctx, long *dest, const long *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)
+{ shmem_ctx_long_iput(ctx, dest, source, dst, sst, nelems, pe); }
+static inline void shmem_iput(long long *dest, const long long *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)
+{ shmem_longlong_iput(dest, source, dst, sst, nelems, pe); }
+static inline void shmem_iput(shmem_ctx_t ctx, long long *dest, const long long *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)
+{ shmem_ctx_longlong_iput(ctx, dest, source, dst, sst, nelems, pe); }
+static inline void shmem_iput(unsigned char *dest, const unsigned char *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)
+{ shmem_uchar_iput(dest, source, dst, sst, nelems, pe); }
+static inline void shmem_iput(shmem_ctx_t ctx, unsigned char *dest, const unsigned char *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)
+{ shmem_ctx_uchar_iput(ctx, dest, source, dst, sst, nelems, pe); }
+static inline void shmem_iput(unsigned short *dest, const unsigned short *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)
+{ shmem_ushort_iput(dest, source, dst, sst, nelems, pe); }
+static inline void shmem_iput(shmem_ctx_t ctx, unsigned short *dest, const unsigned short *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)
+{ shmem_ctx_ushort_iput(ctx, dest, source, dst, sst, nelems, pe); }
+static inline void shmem_iput(unsigned int *dest, const unsigned int *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)
+{ shmem_uint_iput(dest, source, dst, sst, nelems, pe); }
+static inline void shmem_iput(shmem_ctx_t ctx, unsigned int *dest, const unsigned int *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)
+{ shmem_ctx_uint_iput(ctx, dest, source, dst, sst, nelems, pe); }
+static inline void shmem_iput(unsigned long *dest, const unsigned long *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)
+{ shmem_ulong_iput(dest, source, dst, sst, nelems, pe); }
+static inline void shmem_iput(shmem_ctx_t ctx, unsigned long *dest, const unsigned long *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)
+{ shmem_ctx_ulong_iput(ctx, dest, source, dst, sst, nelems, pe); }
+static inline void shmem_iput(unsigned long long *dest, const unsigned long long *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)
+{ shmem_ulonglong_iput(dest, source, dst, sst, nelems, pe); }
+static inline void shmem_iput(shmem_ctx_t ctx, unsigned long long *dest, const unsigned long long *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)
+{ shmem_ctx_ulonglong_iput(ctx, dest, source, dst, sst, nelems, pe); }
+
+static inline void shmem_p(float *dest, float value, int pe)
+{ shmem_float_p(dest, value, pe); }
+static inline void shmem_p(shmem_ctx_t ctx, float *dest, float value, int pe)
+{ shmem_ctx_float_p(ctx, dest, value, pe); }
+static inline void shmem_p(double *dest, double value, int pe)
+{ shmem_double_p(dest, value, pe); }
+static inline void shmem_p(shmem_ctx_t ctx, double *dest, double value, int pe)
+{ shmem_ctx_double_p(ctx, dest, value, pe); }
+static inline void shmem_p(char *dest, char value, int pe)
+{ shmem_char_p(dest, value, pe); }
+static inline void shmem_p(shmem_ctx_t ctx, char *dest, char value, int pe)
+{ shmem_ctx_char_p(ctx, dest, value, pe); }
+static inline void shmem_p(signed char *dest, signed char value, int pe)
+{ shmem_schar_p(dest, value, pe); }
+static inline void shmem_p(shmem_ctx_t ctx, signed char *dest, signed char value, int pe)
+{ shmem_ctx_schar_p(ctx, dest, value, pe); }
+static inline void shmem_p(short *dest, short value, int pe)
+{ shmem_short_p(dest, value, pe); }
+static inline void shmem_p(shmem_ctx_t ctx, short *dest, short value, int pe)
+{ shmem_ctx_short_p(ctx, dest, value, pe); }
+static inline void shmem_p(int *dest, int value, int pe)
+{ shmem_int_p(dest, value, pe); }
+static inline void shmem_p(shmem_ctx_t ctx, int *dest, int value, int pe)
+{ shmem_ctx_int_p(ctx, dest, value, pe); }
+static inline void shmem_p(long *dest, long value, int pe)
+{ shmem_long_p(dest, value, pe); }
+static inline void shmem_p(shmem_ctx_t ctx, long *dest, long value, int pe)
+{ shmem_ctx_long_p(ctx, dest, value, pe); }
+static inline void shmem_p(long long *dest, long long value, int pe)
+{ shmem_longlong_p(dest, value, pe); }
+static inline void shmem_p(shmem_ctx_t ctx, long long *dest, long long value, int pe)
+{ shmem_ctx_longlong_p(ctx, dest, value, pe); }
+static inline void shmem_p(unsigned char *dest, unsigned char value, int pe)
+{ shmem_uchar_p(dest, value, pe); }
+static inline void shmem_p(shmem_ctx_t ctx, unsigned char *dest, unsigned char value, int pe)
+{ shmem_ctx_uchar_p(ctx, dest, value, pe); }
+static inline void shmem_p(unsigned short *dest, unsigned short value, int pe)
+{ shmem_ushort_p(dest, value, pe); }
+static inline void shmem_p(shmem_ctx_t ctx, unsigned short *dest, unsigned short value, int pe)
+{ shmem_ctx_ushort_p(ctx, dest, value, pe); }
+static inline void shmem_p(unsigned int *dest, unsigned int value, int pe)
+{ shmem_uint_p(dest, value, pe); }
+static inline void shmem_p(shmem_ctx_t ctx, unsigned int *dest, unsigned int value, int pe)
+{ shmem_ctx_uint_p(ctx, dest, value, pe); }
+static inline void shmem_p(unsigned long *dest, unsigned long value, int pe)
+{ shmem_ulong_p(dest, value, pe); }
+static inline void shmem_p(shmem_ctx_t ctx, unsigned long *dest, unsigned long value, int pe)
+{ shmem_ctx_ulong_p(ctx, dest, value, pe); }
+static inline void shmem_p(unsigned long long *dest, unsigned long long value, int pe)
+{ shmem_ulonglong_p(dest, value, pe); }
+static inline void shmem_p(shmem_ctx_t ctx, unsigned long long *dest, unsigned long long value, int pe)
+{ shmem_ctx_ulonglong_p(ctx, dest, value, pe); }
+static inline void shmem_p(long double *dest, long double value, int pe)
+{ shmem_longdouble_p(dest, value, pe); }
+static inline void shmem_p(shmem_ctx_t ctx, long double *dest, long double value, int pe)
+{ shmem_ctx_longdouble_p(ctx, dest, value, pe); }
+
+static inline void shmem_put(float *dest, const float *source, size_t nelems, int pe)
+{ shmem_float_put(dest, source, nelems, pe); }
+static inline void shmem_put(shmem_ctx_t ctx, float *dest, const float *source, size_t nelems, int pe)
+{ shmem_ctx_float_put(ctx, dest, source, nelems, pe); }
+static inline void shmem_put(double *dest, const double *source, size_t nelems, int pe)
+{ shmem_double_put(dest, source, nelems, pe); }
+static inline void shmem_put(shmem_ctx_t ctx, double *dest, const double *source, size_t nelems, int pe)
+{ shmem_ctx_double_put(ctx, dest, source, nelems, pe); }
+static inline void shmem_put(long double *dest, const long double *source, size_t nelems, int pe)
+{ shmem_longdouble_put(dest, source, nelems, pe); }
+static inline void shmem_put(shmem_ctx_t ctx, long double *dest, const long double *source, size_t nelems, int pe)
+{ shmem_ctx_longdouble_put(ctx, dest, source, nelems, pe); }
+static inline void shmem_put(char *dest, const char *source, size_t nelems, int pe)
+{ shmem_char_put(dest, source, nelems, pe); }
+static inline void shmem_put(shmem_ctx_t ctx, char *dest, const char *source, size_t nelems, int pe)
+{ shmem_ctx_char_put(ctx, dest, source, nelems, pe); }
+static inline void shmem_put(signed char *dest, const signed char *source, size_t nelems, int pe)
+{ shmem_schar_put(dest, source, nelems, pe); }
+static inline void shmem_put(shmem_ctx_t ctx, signed char *dest, const signed char *source, size_t nelems, int pe)
+{ shmem_ctx_schar_put(ctx, dest, source, nelems, pe); }
+static inline void shmem_put(short *dest, const short *source, size_t nelems, int pe)
+{ shmem_short_put(dest, source, nelems, pe); }
+static inline void shmem_put(shmem_ctx_t ctx, short *dest, const short *source, size_t nelems, int pe)
+{ shmem_ctx_short_put(ctx, dest, source, nelems, pe); }
+static inline void shmem_put(int *dest, const int *source, size_t nelems, int pe)
+{ shmem_int_put(dest, source, nelems, pe); }
+static inline void shmem_put(shmem_ctx_t ctx, int *dest, const int *source, size_t nelems, int pe)
+{ shmem_ctx_int_put(ctx, dest, source, nelems, pe); }
+static inline void shmem_put(long *dest, const long *source, size_t nelems, int pe)
+{ shmem_long_put(dest, source, nelems, pe); }
+static inline void shmem_put(shmem_ctx_t ctx, long *dest, const long *source, size_t nelems, int pe)
+{ shmem_ctx_long_put(ctx, dest, source, nelems, pe); }
+static inline void shmem_put(long long *dest, const long long *source, size_t nelems, int pe)
+{ shmem_longlong_put(dest, source, nelems, pe); }
+static inline void shmem_put(shmem_ctx_t ctx, long long *dest, const long long *source, size_t nelems, int pe)
+{ shmem_ctx_longlong_put(ctx, dest, source, nelems, pe); }
+static inline void shmem_put(unsigned char *dest, const unsigned char *source, size_t nelems, int pe)
+{ shmem_uchar_put(dest, source, nelems, pe); }
+static inline void shmem_put(shmem_ctx_t ctx, unsigned char *dest, const unsigned char *source, size_t nelems, int pe)
+{ shmem_ctx_uchar_put(ctx, dest, source, nelems, pe); }
+static inline void shmem_put(unsigned short *dest, const unsigned short *source, size_t nelems, int pe)
+{ shmem_ushort_put(dest, source, nelems, pe); }
+static inline void shmem_put(shmem_ctx_t ctx, unsigned short *dest, const unsigned short *source, size_t nelems, int pe)
+{ shmem_ctx_ushort_put(ctx, dest, source, nelems, pe); }
+static inline void shmem_put(unsigned int *dest, const unsigned int *source, size_t nelems, int pe)
+{ shmem_uint_put(dest, source, nelems, pe); }
+static inline void shmem_put(shmem_ctx_t ctx, unsigned int *dest, const unsigned int *source, size_t nelems, int pe)
+{ shmem_ctx_uint_put(ctx, dest, source, nelems, pe); }
+static inline void shmem_put(unsigned long *dest, const unsigned long *source, size_t nelems, int pe)
+{ shmem_ulong_put(dest, source, nelems, pe); }
+static inline void shmem_put(shmem_ctx_t ctx, unsigned long *dest, const unsigned long *source, size_t nelems, int pe)
+{ shmem_ctx_ulong_put(ctx, dest, source, nelems, pe); }
+static inline void shmem_put(unsigned long long *dest, const unsigned long long *source, size_t nelems, int pe)
+{ shmem_ulonglong_put(dest, source, nelems, pe); }
+static inline void shmem_put(shmem_ctx_t ctx, unsigned long long *dest, const unsigned long long *source, size_t nelems, int pe)
+{ shmem_ctx_ulonglong_put(ctx, dest, source, nelems, pe); }
+
+static inline void shmem_put_nbi(float *dest, const float *source, size_t nelems, int pe)
+{ shmem_float_put_nbi(dest, source, nelems, pe); }
+static inline void shmem_put_nbi(shmem_ctx_t ctx, float *dest, const float *source, size_t nelems, int pe)
+{ shmem_ctx_float_put_nbi(ctx, dest, source, nelems, pe); }
+static inline void shmem_put_nbi(double *dest, const double *source, size_t nelems, int pe)
+{ shmem_double_put_nbi(dest, source, nelems, pe); }
+static inline void shmem_put_nbi(shmem_ctx_t ctx, double *dest, const double *source, size_t nelems, int pe)
+{ shmem_ctx_double_put_nbi(ctx, dest, source, nelems, pe); }
+static inline void shmem_put_nbi(long double *dest, const long double *source, size_t nelems, int pe)
+{ shmem_longdouble_put_nbi(dest, source, nelems, pe); }
+static inline void shmem_put_nbi(shmem_ctx_t ctx, long double *dest, const long double *source, size_t nelems, int pe)
+{ shmem_ctx_longdouble_put_nbi(ctx, dest, source, nelems, pe); }
+static inline void shmem_put_nbi(char *dest, const char *source, size_t nelems, int pe)
+{ shmem_char_put_nbi(dest, source, nelems, pe); }
+static inline void shmem_put_nbi(shmem_ctx_t ctx, char *dest, const char *source, size_t nelems, int pe)
+{ shmem_ctx_char_put_nbi(ctx, dest, source, nelems, pe); }
+static inline void shmem_put_nbi(signed char *dest, const signed char *source, size_t nelems, int pe)
+{ shmem_schar_put_nbi(dest, source, nelems, pe); }
+static inline void shmem_put_nbi(shmem_ctx_t ctx, signed char *dest, const signed char *source, size_t nelems, int pe)
+{ shmem_ctx_schar_put_nbi(ctx, dest, source, nelems, pe); }
+static inline void shmem_put_nbi(short *dest, const short *source, size_t nelems, int pe)
+{ shmem_short_put_nbi(dest, source, nelems, pe); }
+static inline void shmem_put_nbi(shmem_ctx_t ctx, short *dest, const short *source, size_t nelems, int pe)
+{ shmem_ctx_short_put_nbi(ctx, dest, source, nelems, pe); }
+static inline void shmem_put_nbi(int *dest, const int *source, size_t nelems, int pe)
+{ shmem_int_put_nbi(dest, source, nelems, pe); }
+static inline void shmem_put_nbi(shmem_ctx_t ctx, int *dest, const int *source, size_t nelems, int pe)
+{ shmem_ctx_int_put_nbi(ctx, dest, source, nelems, pe); }
+static inline void shmem_put_nbi(long *dest, const long *source, size_t nelems, int pe)
+{ shmem_long_put_nbi(dest, source, nelems, pe); }
+static inline void shmem_put_nbi(shmem_ctx_t ctx, long *dest, const long *source, size_t nelems, int pe)
+{ shmem_ctx_long_put_nbi(ctx, dest, source, nelems, pe); }
+static inline void shmem_put_nbi(long long *dest, const long long *source, size_t nelems, int pe)
+{ shmem_longlong_put_nbi(dest, source, nelems, pe); }
+static inline void shmem_put_nbi(shmem_ctx_t ctx, long long *dest, const long long *source, size_t nelems, int pe)
+{ shmem_ctx_longlong_put_nbi(ctx, dest, source, nelems, pe); }
+static inline void shmem_put_nbi(unsigned char *dest, const unsigned char *source, size_t nelems, int pe)
+{ shmem_uchar_put_nbi(dest, source, nelems, pe); }
+static inline void shmem_put_nbi(shmem_ctx_t ctx, unsigned char *dest, const unsigned char *source, size_t nelems, int pe)
+{ shmem_ctx_uchar_put_nbi(ctx, dest, source, nelems, pe); }
+static inline void shmem_put_nbi(unsigned short *dest, const unsigned short *source, size_t nelems, int pe)
+{ shmem_ushort_put_nbi(dest, source, nelems, pe); }
+static inline void shmem_put_nbi(shmem_ctx_t ctx, unsigned short *dest, const unsigned short *source, size_t nelems, int pe)
+{ shmem_ctx_ushort_put_nbi(ctx, dest, source, nelems, pe); }
+static inline void shmem_put_nbi(unsigned int *dest, const unsigned int *source, size_t nelems, int pe)
+{ shmem_uint_put_nbi(dest, source, nelems, pe); }
+static inline void shmem_put_nbi(shmem_ctx_t ctx, unsigned int *dest, const unsigned int *source, size_t nelems, int pe)
+{ shmem_ctx_uint_put_nbi(ctx, dest, source, nelems, pe); }
+static inline void shmem_put_nbi(unsigned long *dest, const unsigned long *source, size_t nelems, int pe)
+{ shmem_ulong_put_nbi(dest, source, nelems, pe); }
+static inline void shmem_put_nbi(shmem_ctx_t ctx, unsigned long *dest, const unsigned long *source, size_t nelems, int pe)
+{ shmem_ctx_ulong_put_nbi(ctx, dest, source, nelems, pe); }
+static inline void shmem_put_nbi(unsigned long long *dest, const unsigned long long *source, size_t nelems, int pe)
+{ shmem_ulonglong_put_nbi(dest, source, nelems, pe); }
+static inline void shmem_put_nbi(shmem_ctx_t ctx, unsigned long long *dest, const unsigned long long *source, size_t nelems, int pe)
+{ shmem_ctx_ulonglong_put_nbi(ctx, dest, source, nelems, pe); }
+
+static inline void shmem_put_signal(float *dest, const float *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
+{ shmem_float_put_signal(dest, source, nelems, sig_addr, signal, sig_op, pe); }
+static inline void shmem_put_signal(shmem_ctx_t ctx, float *dest, const float *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
+{ shmem_ctx_float_put_signal(ctx, dest, source, nelems, sig_addr, signal, sig_op, pe); }
+static inline void shmem_put_signal(double *dest, const double *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
+{ shmem_double_put_signal(dest, source, nelems, sig_addr, signal, sig_op, pe); }
+static inline void shmem_put_signal(shmem_ctx_t ctx, double *dest, const double *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
+{ shmem_ctx_double_put_signal(ctx, dest, source, nelems, sig_addr, signal, sig_op, pe); }
+static inline void shmem_put_signal(long double *dest, const long double *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
+{ shmem_longdouble_put_signal(dest, source, nelems, sig_addr, signal, sig_op, pe); }
+static inline void shmem_put_signal(shmem_ctx_t ctx, long double *dest, const long double *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
+{ shmem_ctx_longdouble_put_signal(ctx, dest, source, nelems, sig_addr, signal, sig_op, pe); }
+static inline void shmem_put_signal(char *dest, const char *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
+{ shmem_char_put_signal(dest, source, nelems, sig_addr, signal, sig_op, pe); }
+static inline void shmem_put_signal(shmem_ctx_t ctx, char *dest, const char *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
+{ shmem_ctx_char_put_signal(ctx, dest, source, nelems, sig_addr, signal, sig_op, pe); }
+static inline void shmem_put_signal(signed char *dest, const signed char *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
+{ shmem_schar_put_signal(dest, source, nelems, sig_addr, signal, sig_op, pe); }
+static inline void shmem_put_signal(shmem_ctx_t ctx, signed char *dest, const signed char *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
+{ shmem_ctx_schar_put_signal(ctx, dest, source, nelems, sig_addr, signal, sig_op, pe); }
+static inline void shmem_put_signal(short *dest, const short *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
+{ shmem_short_put_signal(dest, source, nelems, sig_addr, signal, sig_op, pe); }
+static inline void shmem_put_signal(shmem_ctx_t ctx, short *dest, const short *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
+{ shmem_ctx_short_put_signal(ctx, dest, source, nelems, sig_addr, signal, sig_op, pe); }
+static inline void shmem_put_signal(int *dest, const int *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
+{ shmem_int_put_signal(dest, source, nelems, sig_addr, signal, sig_op, pe); }
+static inline void shmem_put_signal(shmem_ctx_t ctx, int *dest, const int *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
+{ shmem_ctx_int_put_signal(ctx, dest, source, nelems, sig_addr, signal, sig_op, pe); }
+static inline void shmem_put_signal(long *dest, const long *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
+{ shmem_long_put_signal(dest, source, nelems, sig_addr, signal, sig_op, pe); }
+static inline void shmem_put_signal(shmem_ctx_t ctx, long *dest, const long *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
+{ shmem_ctx_long_put_signal(ctx, dest, source, nelems, sig_addr, signal, sig_op, pe); }
+static inline void shmem_put_signal(long long *dest, const long long *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
+{ shmem_longlong_put_signal(dest, source, nelems, sig_addr, signal, sig_op, pe); }
+static inline void shmem_put_signal(shmem_ctx_t ctx, long long *dest, const long long *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
+{ shmem_ctx_longlong_put_signal(ctx, dest, source, nelems, sig_addr, signal, sig_op, pe); }
+static inline void shmem_put_signal(unsigned char *dest, const unsigned char *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
+{ shmem_uchar_put_signal(dest, source, nelems, sig_addr, signal, sig_op, pe); }
+static inline void shmem_put_signal(shmem_ctx_t ctx, unsigned char *dest, const unsigned char *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
+{ shmem_ctx_uchar_put_signal(ctx, dest, source, nelems, sig_addr, signal, sig_op, pe); }
+static inline void shmem_put_signal(unsigned short *dest, const unsigned short *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
+{ shmem_ushort_put_signal(dest, source, nelems, sig_addr, signal, sig_op, pe); }
+static inline void shmem_put_signal(shmem_ctx_t ctx, unsigned short *dest, const unsigned short *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
+{ shmem_ctx_ushort_put_signal(ctx, dest, source, nelems, sig_addr, signal, sig_op, pe); }
+static inline void shmem_put_signal(unsigned int *dest, const unsigned int *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
+{ shmem_uint_put_signal(dest, source, nelems, sig_addr, signal, sig_op, pe); }
+static inline void shmem_put_signal(shmem_ctx_t ctx, unsigned int *dest, const unsigned int *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
+{ shmem_ctx_uint_put_signal(ctx, dest, source, nelems, sig_addr, signal, sig_op, pe); }
+static inline void shmem_put_signal(unsigned long *dest, const unsigned long *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
+{ shmem_ulong_put_signal(dest, source, nelems, sig_addr, signal, sig_op, pe); }
+static inline void shmem_put_signal(shmem_ctx_t ctx, unsigned long *dest, const unsigned long *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
+{ shmem_ctx_ulong_put_signal(ctx, dest, source, nelems, sig_addr, signal, sig_op, pe); }
+static inline void shmem_put_signal(unsigned long long *dest, const unsigned long long *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
+{ shmem_ulonglong_put_signal(dest, source, nelems, sig_addr, signal, sig_op, pe); }
+static inline void shmem_put_signal(shmem_ctx_t ctx, unsigned long long *dest, const unsigned long long *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
+{ shmem_ctx_ulonglong_put_signal(ctx, dest, source, nelems, sig_addr, signal, sig_op, pe); }
+
+static inline void shmem_put_signal_nbi(float *dest, const float *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
+{ shmem_float_put_signal_nbi(dest, source, nelems, sig_addr, signal, sig_op, pe); }
+static inline void shmem_put_signal_nbi(shmem_ctx_t ctx, float *dest, const float *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
+{ shmem_ctx_float_put_signal_nbi(ctx, dest, source, nelems, sig_addr, signal, sig_op, pe); }
+static inline void shmem_put_signal_nbi(double *dest, const double *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
+{ shmem_double_put_signal_nbi(dest, source, nelems, sig_addr, signal, sig_op, pe); }
+static inline void shmem_put_signal_nbi(shmem_ctx_t ctx, double *dest, const double *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
+{ shmem_ctx_double_put_signal_nbi(ctx, dest, source, nelems, sig_addr, signal, sig_op, pe); }
+static inline void shmem_put_signal_nbi(long double *dest, const long double *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
+{ shmem_longdouble_put_signal_nbi(dest, source, nelems, sig_addr, signal, sig_op, pe); }
+static inline void shmem_put_signal_nbi(shmem_ctx_t ctx, long double *dest, const long double *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
+{ shmem_ctx_longdouble_put_signal_nbi(ctx, dest, source, nelems, sig_addr, signal, sig_op, pe); }
+static inline void shmem_put_signal_nbi(char *dest, const char *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
+{ shmem_char_put_signal_nbi(dest, source, nelems, sig_addr, signal, sig_op, pe); }
+static inline void shmem_put_signal_nbi(shmem_ctx_t ctx, char *dest, const char *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
+{ shmem_ctx_char_put_signal_nbi(ctx, dest, source, nelems, sig_addr, signal, sig_op, pe); }
+static inline void shmem_put_signal_nbi(signed char *dest, const signed char *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
+{ shmem_schar_put_signal_nbi(dest, source, nelems, sig_addr, signal, sig_op, pe); }
+static inline void shmem_put_signal_nbi(shmem_ctx_t ctx, signed char *dest, const signed char *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
+{ shmem_ctx_schar_put_signal_nbi(ctx, dest, source, nelems, sig_addr, signal, sig_op, pe); }
+static inline void shmem_put_signal_nbi(short *dest, const short *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
+{ shmem_short_put_signal_nbi(dest, source, nelems, sig_addr, signal, sig_op, pe); }
+static inline void shmem_put_signal_nbi(shmem_ctx_t ctx, short *dest, const short *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
+{ shmem_ctx_short_put_signal_nbi(ctx, dest, source, nelems, sig_addr, signal, sig_op, pe); }
+static inline void shmem_put_signal_nbi(int *dest, const int *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
+{ shmem_int_put_signal_nbi(dest, source, nelems, sig_addr, signal, sig_op, pe); }
+static inline void shmem_put_signal_nbi(shmem_ctx_t ctx, int *dest, const int *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
+{ shmem_ctx_int_put_signal_nbi(ctx, dest, source, nelems, sig_addr, signal, sig_op, pe); }
+static inline void shmem_put_signal_nbi(long *dest, const long *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
+{ shmem_long_put_signal_nbi(dest, source, nelems, sig_addr, signal, sig_op, pe); }
+static inline void shmem_put_signal_nbi(shmem_ctx_t ctx, long *dest, const long *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
+{ shmem_ctx_long_put_signal_nbi(ctx, dest, source, nelems, sig_addr, signal, sig_op, pe); }
+static inline void shmem_put_signal_nbi(long long *dest, const long long *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
+{ shmem_longlong_put_signal_nbi(dest, source, nelems, sig_addr, signal, sig_op, pe); }
+static inline void shmem_put_signal_nbi(shmem_ctx_t ctx, long long *dest, const long long *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
+{ shmem_ctx_longlong_put_signal_nbi(ctx, dest, source, nelems, sig_addr, signal, sig_op, pe); }
+static inline void shmem_put_signal_nbi(unsigned char *dest, const unsigned char *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
+{ shmem_uchar_put_signal_nbi(dest, source, nelems, sig_addr, signal, sig_op, pe); }
+static inline void shmem_put_signal_nbi(shmem_ctx_t ctx, unsigned char *dest, const unsigned char *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
+{ shmem_ctx_uchar_put_signal_nbi(ctx, dest, source, nelems, sig_addr, signal, sig_op, pe); }
+static inline void shmem_put_signal_nbi(unsigned short *dest, const unsigned short *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
+{ shmem_ushort_put_signal_nbi(dest, source, nelems, sig_addr, signal, sig_op, pe); }
+static inline void shmem_put_signal_nbi(shmem_ctx_t ctx, unsigned short *dest, const unsigned short *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
+{ shmem_ctx_ushort_put_signal_nbi(ctx, dest, source, nelems, sig_addr, signal, sig_op, pe); }
+static inline void shmem_put_signal_nbi(unsigned int *dest, const unsigned int *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
+{ shmem_uint_put_signal_nbi(dest, source, nelems, sig_addr, signal, sig_op, pe); }
+static inline void shmem_put_signal_nbi(shmem_ctx_t ctx, unsigned int *dest, const unsigned int *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
+{ shmem_ctx_uint_put_signal_nbi(ctx, dest, source, nelems, sig_addr, signal, sig_op, pe); }
+static inline void shmem_put_signal_nbi(unsigned long *dest, const unsigned long *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
+{ shmem_ulong_put_signal_nbi(dest, source, nelems, sig_addr, signal, sig_op, pe); }
+static inline void shmem_put_signal_nbi(shmem_ctx_t ctx, unsigned long *dest, const unsigned long *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
+{ shmem_ctx_ulong_put_signal_nbi(ctx, dest, source, nelems, sig_addr, signal, sig_op, pe); }
+static inline void shmem_put_signal_nbi(unsigned long long *dest, const unsigned long long *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
+{ shmem_ulonglong_put_signal_nbi(dest, source, nelems, sig_addr, signal, sig_op, pe); }
+static inline void shmem_put_signal_nbi(shmem_ctx_t ctx, unsigned long long *dest, const unsigned long long *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe)
+{ shmem_ctx_ulonglong_put_signal_nbi(ctx, dest, source, nelems, sig_addr, signal, sig_op, pe); }
+
+static inline void shmem_set(float *dest, float value, int pe)
+{ shmem_float_set(dest, value, pe); }
+static inline void shmem_set(double *dest, double value, int pe)
+{ shmem_double_set(dest, value, pe); }
+static inline void shmem_set(int *dest, int value, int pe)
+{ shmem_int_set(dest, value, pe); }
+static inline void shmem_set(long *dest, long value, int pe)
+{ shmem_long_set(dest, value, pe); }
+static inline void shmem_set(long long *dest, long long value, int pe)
+{ shmem_longlong_set(dest, value, pe); }
+
+static inline float shmem_swap(float *dest, float value, int pe)
+{ return shmem_float_swap(dest, value, pe); }
+static inline double shmem_swap(double *dest, double value, int pe)
+{ return shmem_double_swap(dest, value, pe); }
+static inline int shmem_swap(int *dest, int value, int pe)
+{ return shmem_int_swap(dest, value, pe); }
+static inline long shmem_swap(long *dest, long value, int pe)
+{ return shmem_long_swap(dest, value, pe); }
+static inline long long shmem_swap(long long *dest, long long value, int pe)
+{ return shmem_longlong_swap(dest, value, pe); }
+
+static inline int shmem_test(short *ivar, int cmp, short cmp_value)
+{ return shmem_short_test(ivar, cmp, cmp_value); }
+static inline int shmem_test(unsigned short *ivar, int cmp, unsigned short cmp_value)
+{ return shmem_ushort_test(ivar, cmp, cmp_value); }
+static inline int shmem_test(int *ivar, int cmp, int cmp_value)
+{ return shmem_int_test(ivar, cmp, cmp_value); }
+static inline int shmem_test(long *ivar, int cmp, long cmp_value)
+{ return shmem_long_test(ivar, cmp, cmp_value); }
+static inline int shmem_test(long long *ivar, int cmp, long long cmp_value)
+{ return shmem_longlong_test(ivar, cmp, cmp_value); }
+static inline int shmem_test(unsigned int *ivar, int cmp, unsigned int cmp_value)
+{ return shmem_uint_test(ivar, cmp, cmp_value); }
+static inline int shmem_test(unsigned long *ivar, int cmp, unsigned long cmp_value)
+{ return shmem_ulong_test(ivar, cmp, cmp_value); }
+static inline int shmem_test(unsigned long long *ivar, int cmp, unsigned long long cmp_value)
+{ return shmem_ulonglong_test(ivar, cmp, cmp_value); }
+
+static inline int shmem_test_all(int *ivars, size_t nelems, const int *status, int cmp, int cmp_value)
+{ return shmem_int_test_all(ivars, nelems, status, cmp, cmp_value); }
+static inline int shmem_test_all(long *ivars, size_t nelems, const int *status, int cmp, long cmp_value)
+{ return shmem_long_test_all(ivars, nelems, status, cmp, cmp_value); }
+static inline int shmem_test_all(long long *ivars, size_t nelems, const int *status, int cmp, long long cmp_value)
+{ return shmem_longlong_test_all(ivars, nelems, status, cmp, cmp_value); }
+static inline int shmem_test_all(unsigned int *ivars, size_t nelems, const int *status, int cmp, unsigned int cmp_value)
+{ return shmem_uint_test_all(ivars, nelems, status, cmp, cmp_value); }
+static inline int shmem_test_all(unsigned long *ivars, size_t nelems, const int *status, int cmp, unsigned long cmp_value)
+{ return shmem_ulong_test_all(ivars, nelems, status, cmp, cmp_value); }
+static inline int shmem_test_all(unsigned long long *ivars, size_t nelems, const int *status, int cmp, unsigned long long cmp_value)
+{ return shmem_ulonglong_test_all(ivars, nelems, status, cmp, cmp_value); }
+
+static inline int shmem_test_all_vector(int *ivars, size_t nelems, const int *status, int cmp, const int *cmp_values)
+{ return shmem_int_test_all_vector(ivars, nelems, status, cmp, cmp_values); }
+static inline int shmem_test_all_vector(long *ivars, size_t nelems, const int *status, int cmp, const long *cmp_values)
+{ return shmem_long_test_all_vector(ivars, nelems, status, cmp, cmp_values); }
+static inline int shmem_test_all_vector(long long *ivars, size_t nelems, const int *status, int cmp, const long long *cmp_values)
+{ return shmem_longlong_test_all_vector(ivars, nelems, status, cmp, cmp_values); }
+static inline int shmem_test_all_vector(unsigned int *ivars, size_t nelems, const int *status, int cmp, const unsigned int *cmp_values)
+{ return shmem_uint_test_all_vector(ivars, nelems, status, cmp, cmp_values); }
+static inline int shmem_test_all_vector(unsigned long *ivars, size_t nelems, const int *status, int cmp, const unsigned long *cmp_values)
+{ return shmem_ulong_test_all_vector(ivars, nelems, status, cmp, cmp_values); }
+static inline int shmem_test_all_vector(unsigned long long *ivars, size_t nelems, const int *status, int cmp, const unsigned long long *cmp_values)
+{ return shmem_ulonglong_test_all_vector(ivars, nelems, status, cmp, cmp_values); }
+
+static inline size_t shmem_test_any(int *ivars, size_t nelems, const int *status, int cmp, int cmp_value)
+{ return shmem_int_test_any(ivars, nelems, status, cmp, cmp_value); }
+static inline size_t shmem_test_any(long *ivars, size_t nelems, const int *status, int cmp, long cmp_value)
+{ return shmem_long_test_any(ivars, nelems, status, cmp, cmp_value); }
+static inline size_t shmem_test_any(long long *ivars, size_t nelems, const int *status, int cmp, long long cmp_value)
+{ return shmem_longlong_test_any(ivars, nelems, status, cmp, cmp_value); }
+static inline size_t shmem_test_any(unsigned int *ivars, size_t nelems, const int *status, int cmp, unsigned int cmp_value)
+{ return shmem_uint_test_any(ivars, nelems, status, cmp, cmp_value); }
+static inline size_t shmem_test_any(unsigned long *ivars, size_t nelems, const int *status, int cmp, unsigned long cmp_value)
+{ return shmem_ulong_test_any(ivars, nelems, status, cmp, cmp_value); }
+static inline size_t shmem_test_any(unsigned long long *ivars, size_t nelems, const int *status, int cmp, unsigned long long cmp_value)
+{ return shmem_ulonglong_test_any(ivars, nelems, status, cmp, cmp_value); }
+
+static inline size_t shmem_test_any_vector(int *ivars, size_t nelems, const int *status, int cmp, const int *cmp_values)
+{ return shmem_int_test_any_vector(ivars, nelems, status, cmp, cmp_values); }
+static inline size_t shmem_test_any_vector(long *ivars, size_t nelems, const int *status, int cmp, const long *cmp_values)
+{ return shmem_long_test_any_vector(ivars, nelems, status, cmp, cmp_values); }
+static inline size_t shmem_test_any_vector(long long *ivars, size_t nelems, const int *status, int cmp, const long long *cmp_values)
+{ return shmem_longlong_test_any_vector(ivars, nelems, status, cmp, cmp_values); }
+static inline size_t shmem_test_any_vector(unsigned int *ivars, size_t nelems, const int *status, int cmp, const unsigned int *cmp_values)
+{ return shmem_uint_test_any_vector(ivars, nelems, status, cmp, cmp_values); }
+static inline size_t shmem_test_any_vector(unsigned long *ivars, size_t nelems, const int *status, int cmp, const unsigned long *cmp_values)
+{ return shmem_ulong_test_any_vector(ivars, nelems, status, cmp, cmp_values); }
+static inline size_t shmem_test_any_vector(unsigned long long *ivars, size_t nelems, const int *status, int cmp, const unsigned long long *cmp_values)
+{ return shmem_ulonglong_test_any_vector(ivars, nelems, status, cmp, cmp_values); }
+
+static inline size_t shmem_test_some(int *ivars, size_t nelems, size_t *indices, const int *status, int cmp, int cmp_value)
+{ return shmem_int_test_some(ivars, nelems, indices, status, cmp, cmp_value); }
+static inline size_t shmem_test_some(long *ivars, size_t nelems, size_t *indices, const int *status, int cmp, long cmp_value)
+{ return shmem_long_test_some(ivars, nelems, indices, status, cmp, cmp_value); }
+static inline size_t shmem_test_some(long long *ivars, size_t nelems, size_t *indices, const int *status, int cmp, long long cmp_value)
+{ return shmem_longlong_test_some(ivars, nelems, indices, status, cmp, cmp_value); }
+static inline size_t shmem_test_some(unsigned int *ivars, size_t nelems, size_t *indices, const int *status, int cmp, unsigned int cmp_value)
+{ return shmem_uint_test_some(ivars, nelems, indices, status, cmp, cmp_value); }
+static inline size_t shmem_test_some(unsigned long *ivars, size_t nelems, size_t *indices, const int *status, int cmp, unsigned long cmp_value)
+{ return shmem_ulong_test_some(ivars, nelems, indices, status, cmp, cmp_value); }
+static inline size_t shmem_test_some(unsigned long long *ivars, size_t nelems, size_t *indices, const int *status, int cmp, unsigned long long cmp_value)
+{ return shmem_ulonglong_test_some(ivars, nelems, indices, status, cmp, cmp_value); }
+
+static inline size_t shmem_test_some_vector(int *ivars, size_t nelems, size_t *indices, const int *status, int cmp, const int *cmp_values)
+{ return shmem_int_test_some_vector(ivars, nelems, indices, status, cmp, cmp_values); }
+static inline size_t shmem_test_some_vector(long *ivars, size_t nelems, size_t *indices, const int *status, int cmp, const long *cmp_values)
+{ return shmem_long_test_some_vector(ivars, nelems, indices, status, cmp, cmp_values); }
+static inline size_t shmem_test_some_vector(long long *ivars, size_t nelems, size_t *indices, const int *status, int cmp, const long long *cmp_values)
+{ return shmem_longlong_test_some_vector(ivars, nelems, indices, status, cmp, cmp_values); }
+static inline size_t shmem_test_some_vector(unsigned int *ivars, size_t nelems, size_t *indices, const int *status, int cmp, const unsigned int *cmp_values)
+{ return shmem_uint_test_some_vector(ivars, nelems, indices, status, cmp, cmp_values); }
+static inline size_t shmem_test_some_vector(unsigned long *ivars, size_t nelems, size_t *indices, const int *status, int cmp, const unsigned long *cmp_values)
+{ return shmem_ulong_test_some_vector(ivars, nelems, indices, status, cmp, cmp_values); }
+static inline size_t shmem_test_some_vector(unsigned long long *ivars, size_t nelems, size_t *indices, const int *status, int cmp, const unsigned long long *cmp_values)
+{ return shmem_ulonglong_test_some_vector(ivars, nelems, indices, status, cmp, cmp_values); }
+
+static inline void shmem_wait_until(short *ivar, int cmp, short cmp_value)
+{ shmem_short_wait_until(ivar, cmp, cmp_value); }
+static inline void shmem_wait_until(unsigned short *ivar, int cmp, unsigned short cmp_value)
+{ shmem_ushort_wait_until(ivar, cmp, cmp_value); }
+static inline void shmem_wait_until(int *ivar, int cmp, int cmp_value)
+{ shmem_int_wait_until(ivar, cmp, cmp_value); }
+static inline void shmem_wait_until(long long *ivar, int cmp, long long cmp_value)
+{ shmem_longlong_wait_until(ivar, cmp, cmp_value); }
+static inline void shmem_wait_until(unsigned int *ivar, int cmp, unsigned int cmp_value)
+{ shmem_uint_wait_until(ivar, cmp, cmp_value); }
+static inline void shmem_wait_until(unsigned long *ivar, int cmp, unsigned long cmp_value)
+{ shmem_ulong_wait_until(ivar, cmp, cmp_value); }
+static inline void shmem_wait_until(unsigned long long *ivar, int cmp, unsigned long long cmp_value)
+{ shmem_ulonglong_wait_until(ivar, cmp, cmp_value); }
+
+static inline void shmem_wait_until_all(int *ivars, size_t nelems, const int *status, int cmp, int cmp_value)
+{ shmem_int_wait_until_all(ivars, nelems, status, cmp, cmp_value); }
+static inline void shmem_wait_until_all(long *ivars, size_t nelems, const int *status, int cmp, long cmp_value)
+{ shmem_long_wait_until_all(ivars, nelems, status, cmp, cmp_value); }
+static inline void shmem_wait_until_all(long long *ivars, size_t nelems, const int *status, int cmp, long long cmp_value)
+{ shmem_longlong_wait_until_all(ivars, nelems, status, cmp, cmp_value); }
+static inline void shmem_wait_until_all(unsigned int *ivars, size_t nelems, const int *status, int cmp, unsigned int cmp_value)
+{ shmem_uint_wait_until_all(ivars, nelems, status, cmp, cmp_value); }
+static inline void shmem_wait_until_all(unsigned long *ivars, size_t nelems, const int *status, int cmp, unsigned long cmp_value)
+{ shmem_ulong_wait_until_all(ivars, nelems, status, cmp, cmp_value); }
+static inline void shmem_wait_until_all(unsigned long long *ivars, size_t nelems, const int *status, int cmp, unsigned long long cmp_value)
+{ shmem_ulonglong_wait_until_all(ivars, nelems, status, cmp, cmp_value); }
+
+static inline void shmem_wait_until_all_vector(int *ivars, size_t nelems, const int *status, int cmp, const int *cmp_values)
+{ shmem_int_wait_until_all_vector(ivars, nelems, status, cmp, cmp_values); }
+static inline void shmem_wait_until_all_vector(long *ivars, size_t nelems, const int *status, int cmp, const long *cmp_values)
+{ shmem_long_wait_until_all_vector(ivars, nelems, status, cmp, cmp_values); }
+static inline void shmem_wait_until_all_vector(long long *ivars, size_t nelems, const int *status, int cmp, const long long *cmp_values)
+{ shmem_longlong_wait_until_all_vector(ivars, nelems, status, cmp, cmp_values); }
+static inline void shmem_wait_until_all_vector(unsigned int *ivars, size_t nelems, const int *status, int cmp, const unsigned int *cmp_values)
+{ shmem_uint_wait_until_all_vector(ivars, nelems, status, cmp, cmp_values); }
+static inline void shmem_wait_until_all_vector(unsigned long *ivars, size_t nelems, const int *status, int cmp, const unsigned long *cmp_values)
+{ shmem_ulong_wait_until_all_vector(ivars, nelems, status, cmp, cmp_values); }
+static inline void shmem_wait_until_all_vector(unsigned long long *ivars, size_t nelems, const int *status, int cmp, const unsigned long long *cmp_values)
+{ shmem_ulonglong_wait_until_all_vector(ivars, nelems, status, cmp, cmp_values); }
+
+static inline size_t shmem_wait_until_any(int *ivars, size_t nelems, const int *status, int cmp, int cmp_value)
+{ return shmem_int_wait_until_any(ivars, nelems, status, cmp, cmp_value); }
+static inline size_t shmem_wait_until_any(long *ivars, size_t nelems, const int *status, int cmp, long cmp_value)
+{ return shmem_long_wait_until_any(ivars, nelems, status, cmp, cmp_value); }
+static inline size_t shmem_wait_until_any(long long *ivars, size_t nelems, const int *status, int cmp, long long cmp_value)
+{ return shmem_longlong_wait_until_any(ivars, nelems, status, cmp, cmp_value); }
+static inline size_t shmem_wait_until_any(unsigned int *ivars, size_t nelems, const int *status, int cmp, unsigned int cmp_value)
+{ return shmem_uint_wait_until_any(ivars, nelems, status, cmp, cmp_value); }
+static inline size_t shmem_wait_until_any(unsigned long *ivars, size_t nelems, const int *status, int cmp, unsigned long cmp_value)
+{ return shmem_ulong_wait_until_any(ivars, nelems, status, cmp, cmp_value); }
+static inline size_t shmem_wait_until_any(unsigned long long *ivars, size_t nelems, const int *status, int cmp, unsigned long long cmp_value)
+{ return shmem_ulonglong_wait_until_any(ivars, nelems, status, cmp, cmp_value); }
+
+static inline size_t shmem_wait_until_any_vector(int *ivars, size_t nelems, const int *status, int cmp, const int *cmp_values)
+{ return shmem_int_wait_until_any_vector(ivars, nelems, status, cmp, cmp_values); }
+static inline size_t shmem_wait_until_any_vector(long *ivars, size_t nelems, const int *status, int cmp, const long *cmp_values)
+{ return shmem_long_wait_until_any_vector(ivars, nelems, status, cmp, cmp_values); }
+static inline size_t shmem_wait_until_any_vector(long long *ivars, size_t nelems, const int *status, int cmp, const long long *cmp_values)
+{ return shmem_longlong_wait_until_any_vector(ivars, nelems, status, cmp, cmp_values); }
+static inline size_t shmem_wait_until_any_vector(unsigned int *ivars, size_t nelems, const int *status, int cmp, const unsigned int *cmp_values)
+{ return shmem_uint_wait_until_any_vector(ivars, nelems, status, cmp, cmp_values); }
+static inline size_t shmem_wait_until_any_vector(unsigned long *ivars, size_t nelems, const int *status, int cmp, const unsigned long *cmp_values)
+{ return shmem_ulong_wait_until_any_vector(ivars, nelems, status, cmp, cmp_values); }
+static inline size_t shmem_wait_until_any_vector(unsigned long long *ivars, size_t nelems, const int *status, int cmp, const unsigned long long *cmp_values)
+{ return shmem_ulonglong_wait_until_any_vector(ivars, nelems, status, cmp, cmp_values); }
+
+static inline size_t shmem_wait_until_some(int *ivars, size_t nelems, size_t *indices, const int *status, int cmp, int cmp_value)
+{ return shmem_int_wait_until_some(ivars, nelems, indices, status, cmp, cmp_value); }
+static inline size_t shmem_wait_until_some(long *ivars, size_t nelems, size_t *indices, const int *status, int cmp, long cmp_value)
+{ return shmem_long_wait_until_some(ivars, nelems, indices, status, cmp, cmp_value); }
+static inline size_t shmem_wait_until_some(long long *ivars, size_t nelems, size_t *indices, const int *status, int cmp, long long cmp_value)
+{ return shmem_longlong_wait_until_some(ivars, nelems, indices, status, cmp, cmp_value); }
+static inline size_t shmem_wait_until_some(unsigned int *ivars, size_t nelems, size_t *indices, const int *status, int cmp, unsigned int cmp_value)
+{ return shmem_uint_wait_until_some(ivars, nelems, indices, status, cmp, cmp_value); }
+static inline size_t shmem_wait_until_some(unsigned long *ivars, size_t nelems, size_t *indices, const int *status, int cmp, unsigned long cmp_value)
+{ return shmem_ulong_wait_until_some(ivars, nelems, indices, status, cmp, cmp_value); }
+static inline size_t shmem_wait_until_some(unsigned long long *ivars, size_t nelems, size_t *indices, const int *status, int cmp, unsigned long long cmp_value)
+{ return shmem_ulonglong_wait_until_some(ivars, nelems, indices, status, cmp, cmp_value); }
+
+static inline size_t shmem_wait_until_some_vector(int *ivars, size_t nelems, size_t *indices, const int *status, int cmp, const int *cmp_values)
+{ return shmem_int_wait_until_some_vector(ivars, nelems, indices, status, cmp, cmp_values); }
+static inline size_t shmem_wait_until_some_vector(long *ivars, size_t nelems, size_t *indices, const int *status, int cmp, const long *cmp_values)
+{ return shmem_long_wait_until_some_vector(ivars, nelems, indices, status, cmp, cmp_values); }
+static inline size_t shmem_wait_until_some_vector(long long *ivars, size_t nelems, size_t *indices, const int *status, int cmp, const long long *cmp_values)
+{ return shmem_longlong_wait_until_some_vector(ivars, nelems, indices, status, cmp, cmp_values); }
+static inline size_t shmem_wait_until_some_vector(unsigned int *ivars, size_t nelems, size_t *indices, const int *status, int cmp, const unsigned int *cmp_values)
+{ return shmem_uint_wait_until_some_vector(ivars, nelems, indices, status, cmp, cmp_values); }
+static inline size_t shmem_wait_until_some_vector(unsigned long *ivars, size_t nelems, size_t *indices, const int *status, int cmp, const unsigned long *cmp_values)
+{ return shmem_ulong_wait_until_some_vector(ivars, nelems, indices, status, cmp, cmp_values); }
+static inline size_t shmem_wait_until_some_vector(unsigned long long *ivars, size_t nelems, size_t *indices, const int *status, int cmp, const unsigned long long *cmp_values)
+{ return shmem_ulonglong_wait_until_some_vector(ivars, nelems, indices, status, cmp, cmp_values); }
+
+#endif
+
+#endif

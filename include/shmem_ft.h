@@ -1,0 +1,63 @@
+/* raidshmem: checkpoints and restarts. Printed from the tables in src/capi; do not edit. */
+#ifndef SHMEM_FT_H
+#define SHMEM_FT_H
+
+#include "shmem.h"
+
+/*
+ * A program survives the death of its PEs when its loop begins with
+ *
+ *     if (shmem_checkpoint_all() != SHMEM_FT_SUCCESS) {
+ *         shmem_query_fault(&pes, &status, &n);
+ *         shmem_restart_pes(pes, n);
+ *         shmem_barrier_all();
+ *         free(pes), free(status);
+ *         continue;
+ *     }
+ *
+ * shmem_checkpoint_all  collective: all symmetric data, statics too, as they are now; or FAILURE
+ * shmem_query_fault     who died since, and how: two malloc()ed lists of the same length
+ * shmem_restart_pes     collective: substitutes take the places of the dead, and the symmetric data
+ *                       of all PEs is as at the last checkpoint
+ * shmem_ft_algo_init    1 in a PE that was there from the start, 0 in a substitute
+ *
+ * Between a death and the restart blocking calls return, puts and atomic updates are dropped, gets
+ * give zeroes, and tests say that what they wait for is there, so that no loop waits for ever.
+ */
+
+/* what the calls return */
+#define SHMEM_FT_SUCCESS 0
+#define SHMEM_FT_FAILURE 1
+
+/* how a PE died */
+#define SHMEM_FT_PE_FAILED 1
+#define SHMEM_FT_NODE_FAILED 2
+
+/*
+ * shmemx_ft_register    add memory of this PE to its checkpoints
+ * shmemx_ft_exclude     leave memory out of them
+ * shmemx_ft_last_error  one line, or NULL; good until the thread asks again
+ */
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Fault tolerance: the calls of the thesis */
+int shmem_checkpoint_all(void);
+void shmem_query_fault(int **pes, int **pes_status, size_t *numpes);
+void shmem_restart_pes(int *pes, size_t numpes);
+int shmem_ft_algo_init(void);
+
+/* Fault tolerance: extensions */
+int shmemx_ft_register(void *addr, size_t len);
+int shmemx_ft_exclude(void *addr, size_t len);
+const char *shmemx_ft_last_error(void);
+uint64_t shmemx_ft_checkpoint_number(void);
+int shmemx_ft_faulted(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

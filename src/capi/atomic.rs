@@ -1,0 +1,163 @@
+//! Atomic operations, blocking and not, over the four type tables.
+//!
+//! Every PE's segment is mapped, so an operation is one instruction of the processor on the word
+//! itself, and the non-blocking forms are done when they return. Floating-point words are moved as
+//! bits. Between a death and the restart updates are dropped and what is fetched is zero.
+
+use std::ffi::c_int;
+
+use super::memory_ops::{Bits, Out, Sym, SymIn, Update, Word};
+
+/// The value of a word.
+#[inline]
+pub(super) fn fetch<T: Bits>(call: &'static str, source: SymIn<T>, pe: c_int) -> T {
+    let word = Word::new(call, "source", source.as_sym(), pe);
+    T::of(if word.world().faulted() { 0 } else { word.load() })
+}
+
+/// Stores a value.
+#[inline]
+pub(super) fn set<T: Bits>(call: &'static str, dest: Sym<T>, value: T, pe: c_int) {
+    Word::new(call, "dest", dest, pe).store(value.bits());
+}
+
+/// Updates a word; what was there before.
+#[inline]
+pub(super) fn update<T: Bits>(
+    call: &'static str,
+    how: Update,
+    dest: Sym<T>,
+    value: T,
+    pe: c_int,
+) -> T {
+    T::of(Word::new(call, "dest", dest, pe).update(how, value.bits()))
+}
+
+/// Stores `value` where `cond` is; what was there before.
+#[inline]
+pub(super) fn compare_swap<T: Bits>(
+    call: &'static str,
+    dest: Sym<T>,
+    cond: T,
+    value: T,
+    pe: c_int,
+) -> T {
+    T::of(Word::new(call, "dest", dest, pe).compare_swap(cond.bits(), value.bits()))
+}
+
+family! { BLOCKING: "Atomics, blocking";
+    EXT "shmem_" "_atomic_fetch" ctx("shmem_ctx_") [generic "shmem_atomic_fetch"]
+    (source: SymIn<T>, pe: c_int) -> T {
+        ctx.check(NAME);
+        fetch(NAME, source, pe)
+    }
+    EXT "shmem_" "_atomic_set" ctx("shmem_ctx_") [generic "shmem_atomic_set"]
+    (dest: Sym<T>, value: T, pe: c_int) {
+        ctx.check(NAME);
+        set(NAME, dest, value, pe)
+    }
+    AMO "shmem_" "_atomic_compare_swap" ctx("shmem_ctx_") [generic "shmem_atomic_compare_swap"]
+    (dest: Sym<T>, cond: T, value: T, pe: c_int) -> T {
+        ctx.check(NAME);
+        compare_swap(NAME, dest, cond, value, pe)
+    }
+    EXT "shmem_" "_atomic_swap" ctx("shmem_ctx_") [generic "shmem_atomic_swap"]
+    (dest: Sym<T>, value: T, pe: c_int) -> T {
+        ctx.check(NAME);
+        update(NAME, Update::Swap, dest, value, pe)
+    }
+    AMO "shmem_" "_atomic_fetch_inc" ctx("shmem_ctx_") [generic "shmem_atomic_fetch_inc"]
+    (dest: Sym<T>, pe: c_int) -> T {
+        ctx.check(NAME);
+        update(NAME, Update::Add, dest, 1 as T, pe)
+    }
+    AMO "shmem_" "_atomic_inc" ctx("shmem_ctx_") [generic "shmem_atomic_inc"]
+    (dest: Sym<T>, pe: c_int) {
+        ctx.check(NAME);
+        update(NAME, Update::Add, dest, 1 as T, pe);
+    }
+    AMO "shmem_" "_atomic_fetch_add" ctx("shmem_ctx_") [generic "shmem_atomic_fetch_add"]
+    (dest: Sym<T>, value: T, pe: c_int) -> T {
+        ctx.check(NAME);
+        update(NAME, Update::Add, dest, value, pe)
+    }
+    AMO "shmem_" "_atomic_add" ctx("shmem_ctx_") [generic "shmem_atomic_add"]
+    (dest: Sym<T>, value: T, pe: c_int) {
+        ctx.check(NAME);
+        update(NAME, Update::Add, dest, value, pe);
+    }
+    BIT "shmem_" "_atomic_fetch_and" ctx("shmem_ctx_") [generic "shmem_atomic_fetch_and"]
+    (dest: Sym<T>, value: T, pe: c_int) -> T {
+        ctx.check(NAME);
+        update(NAME, Update::And, dest, value, pe)
+    }
+    BIT "shmem_" "_atomic_and" ctx("shmem_ctx_") [generic "shmem_atomic_and"]
+    (dest: Sym<T>, value: T, pe: c_int) {
+        ctx.check(NAME);
+        update(NAME, Update::And, dest, value, pe);
+    }
+    BIT "shmem_" "_atomic_fetch_or" ctx("shmem_ctx_") [generic "shmem_atomic_fetch_or"]
+    (dest: Sym<T>, value: T, pe: c_int) -> T {
+        ctx.check(NAME);
+        update(NAME, Update::Or, dest, value, pe)
+    }
+    BIT "shmem_" "_atomic_or" ctx("shmem_ctx_") [generic "shmem_atomic_or"]
+    (dest: Sym<T>, value: T, pe: c_int) {
+        ctx.check(NAME);
+        update(NAME, Update::Or, dest, value, pe);
+    }
+    BIT "shmem_" "_atomic_fetch_xor" ctx("shmem_ctx_") [generic "shmem_atomic_fetch_xor"]
+    (dest: Sym<T>, value: T, pe: c_int) -> T {
+        ctx.check(NAME);
+        update(NAME, Update::Xor, dest, value, pe)
+    }
+    BIT "shmem_" "_atomic_xor" ctx("shmem_ctx_") [generic "shmem_atomic_xor"]
+    (dest: Sym<T>, value: T, pe: c_int) {
+        ctx.check(NAME);
+        update(NAME, Update::Xor, dest, value, pe);
+    }
+}
+
+family! { NONBLOCKING: "Atomics, nonblocking";
+    EXT "shmem_" "_atomic_fetch_nbi" ctx("shmem_ctx_") [generic "shmem_atomic_fetch_nbi"]
+    (fetch: Out<T>, source: SymIn<T>, pe: c_int) {
+        ctx.check(NAME);
+        fetch.write(self::fetch(NAME, source, pe))
+    }
+    AMO "shmem_" "_atomic_compare_swap_nbi" ctx("shmem_ctx_")
+    [generic "shmem_atomic_compare_swap_nbi"]
+    (fetch: Out<T>, dest: Sym<T>, cond: T, value: T, pe: c_int) {
+        ctx.check(NAME);
+        fetch.write(compare_swap(NAME, dest, cond, value, pe))
+    }
+    EXT "shmem_" "_atomic_swap_nbi" ctx("shmem_ctx_") [generic "shmem_atomic_swap_nbi"]
+    (fetch: Out<T>, dest: Sym<T>, value: T, pe: c_int) {
+        ctx.check(NAME);
+        fetch.write(update(NAME, Update::Swap, dest, value, pe))
+    }
+    AMO "shmem_" "_atomic_fetch_inc_nbi" ctx("shmem_ctx_") [generic "shmem_atomic_fetch_inc_nbi"]
+    (fetch: Out<T>, dest: Sym<T>, pe: c_int) {
+        ctx.check(NAME);
+        fetch.write(update(NAME, Update::Add, dest, 1 as T, pe))
+    }
+    AMO "shmem_" "_atomic_fetch_add_nbi" ctx("shmem_ctx_") [generic "shmem_atomic_fetch_add_nbi"]
+    (fetch: Out<T>, dest: Sym<T>, value: T, pe: c_int) {
+        ctx.check(NAME);
+        fetch.write(update(NAME, Update::Add, dest, value, pe))
+    }
+    BIT "shmem_" "_atomic_fetch_and_nbi" ctx("shmem_ctx_") [generic "shmem_atomic_fetch_and_nbi"]
+    (fetch: Out<T>, dest: Sym<T>, value: T, pe: c_int) {
+        ctx.check(NAME);
+        fetch.write(update(NAME, Update::And, dest, value, pe))
+    }
+    BIT "shmem_" "_atomic_fetch_or_nbi" ctx("shmem_ctx_") [generic "shmem_atomic_fetch_or_nbi"]
+    (fetch: Out<T>, dest: Sym<T>, value: T, pe: c_int) {
+        ctx.check(NAME);
+        fetch.write(update(NAME, Update::Or, dest, value, pe))
+    }
+    BIT "shmem_" "_atomic_fetch_xor_nbi" ctx("shmem_ctx_") [generic "shmem_atomic_fetch_xor_nbi"]
+    (fetch: Out<T>, dest: Sym<T>, value: T, pe: c_int) {
+        ctx.check(NAME);
+        fetch.write(update(NAME, Update::Xor, dest, value, pe))
+    }
+}

@@ -1,0 +1,255 @@
+//! Prints the headers of `include/` from the families and the tables.
+//!
+//! The headers are committed; `tests/abi.rs` compares them with what this file prints and rewrites
+//! them on request, so they cannot go stale. A Rust type in a signature becomes its C spelling by
+//! `c_type`, which refuses a type it does not know.
+//!
+//! Not here: the type-generic names (`emit_generic.rs`).
+
+use std::fmt::Write;
+
+use super::FAMILIES;
+use super::constants::{CONSTANTS, UNDERSCORED, VENDOR_STRING};
+use super::emit_generic;
+use super::family::Family;
+use super::types;
+
+/// The headers: path below `include/` and text.
+pub fn headers() -> Vec<(&'static str, String)> {
+    vec![
+        ("shmem.h", shmem_h()),
+        ("shmem_ft.h", shmem_ft_h()),
+        ("pshmem.h", pshmem_h()),
+        ("shmemx.h", forward("extensions", "SHMEMX_H", &["shmem.h", "shmem_ft.h"])),
+        ("mpp/shmem.h", forward("the old place of shmem.h", "MPP_SHMEM_H", &["../shmem.h"])),
+        ("mpp/shmemx.h", forward("the old place of shmemx.h", "MPP_SHMEMX_H", &["../shmemx.h"])),
+    ]
+}
+
+/// Every symbol of the headers, without the `p` twins.
+pub fn symbols() -> Vec<String> {
+    FAMILIES.iter().flat_map(|list| list.iter()).flat_map(symbols_of).collect()
+}
+
+fn symbols_of(family: &Family) -> Vec<String> {
+    let names = types::set(family.set);
+    [family.pre, family.ctx]
+        .iter()
+        .filter(|pre| !pre.is_empty())
+        .flat_map(|pre| names.iter().map(move |name| format!("{pre}{name}{}", family.post)))
+        .collect()
+}
+
+/// The C spelling of a parameter type, up to and with the `*`; `element` stands for `T`.
+fn c_type(rust: &str, element: &str) -> String {
+    let rust: String = rust.split_whitespace().collect::<Vec<_>>().join(" ");
+    if let Some(inner) = rust.strip_suffix('>') {
+        let (claim, inner) = inner.split_once('<').expect("a claim has an opening bracket");
+        let inner = if inner == "u8" { "void".into() } else { c_type(inner, element) };
+        let star = if inner.ends_with('*') { "" } else { " " };
+        return match claim {
+            "In" | "SymIn" => format!("const {inner}{star}*"),
+            "Out" | "Sym" => format!("{inner}{star}*"),
+            _ => panic!("no C spelling for the claim {claim}"),
+        };
+    }
+    match rust.as_str() {
+        "T" => element,
+        "" | "c_void" => "void",
+        "c_int" => "int",
+        "c_long" => "long",
+        "c_char" => "char",
+        "usize" => "size_t",
+        "isize" => "ptrdiff_t",
+        "u64" => "uint64_t",
+        "Ctx" => "shmem_ctx_t",
+        "* mut u8" | "*mut u8" => "void *",
+        "* mut c_int" | "*mut c_int" => "int *",
+        "* const c_char" | "*const c_char" => "const char *",
+        _ => panic!("no C spelling for {rust}"),
+    }
+    .into()
+}
+
+/// `type name`, the star beside the name.
+fn declare(c_type: &str, name: &str) -> String {
+    if c_type.ends_with('*') { format!("{c_type}{name}") } else { format!("{c_type} {name}") }
+}
+
+/// The parameters of one function of a family.
+pub(super) fn parameters(family: &Family, name: &str, ctx: bool) -> String {
+    let element = types::row(name).c;
+    let ctx = ctx.then(|| "shmem_ctx_t ctx".to_owned());
+    let own = family.args.iter().map(|(arg, ty)| declare(&c_type(ty, element), arg));
+    let mut all: Vec<String> = ctx.into_iter().chain(own).collect();
+    if family.note("variadic").is_some() {
+        all.push("...".into());
+    }
+    if all.is_empty() { "void".into() } else { all.join(", ") }
+}
+
+/// The type one function of a family returns.
+pub(super) fn returns(family: &Family, name: &str) -> String {
+    c_type(family.ret, types::row(name).c)
+}
+
+/// All prototypes of a family; `p` is the prefix of the profiling twins or empty.
+fn prototypes(text: &mut String, family: &Family, p: &str) {
+    if let Some(condition) = family.note("only") {
+        let _ = writeln!(text, "#ifdef {condition}");
+    }
+    for (pre, ctx) in [(family.pre, false), (family.ctx, true)] {
+        if pre.is_empty() {
+            continue;
+        }
+        for name in types::set(family.set) {
+            let noreturn = family.note("noreturn").map_or("", |_| "SHMEMX_NORETURN ");
+            let symbol = format!("{p}{pre}{name}{}", family.post);
+            let head = declare(&returns(family, name), &symbol);
+            let _ = writeln!(text, "{noreturn}{head}({});", parameters(family, name, ctx));
+        }
+    }
+    if family.note("only").is_some() {
+        text.push_str("#endif\n");
+    }
+}
+
+/// The prototypes of one header by sections; `ft` says which header.
+fn sections(text: &mut String, ft: bool, p: &str) {
+    let mut section = "";
+    for family in FAMILIES.iter().flat_map(|list| list.iter()) {
+        if family.note("header").is_some() != ft {
+            continue;
+        }
+        let deprecated = family.note("deprecated").map(|since| format!("deprecated since {since}"));
+        if family.section != section {
+            section = family.section;
+            let _ = writeln!(text, "\n/* {section} */");
+        }
+        if let Some(deprecated) = deprecated {
+            let _ = writeln!(text, "/* {deprecated} */");
+        }
+        prototypes(text, family, p);
+    }
+}
+
+fn opening(what: &str, guard: &str) -> String {
+    format!(
+        "/* raidshmem: {what}. Printed from the tables in src/capi; do not edit. */\n\
+         #ifndef {guard}\n#define {guard}\n"
+    )
+}
+
+fn forward(what: &str, guard: &str, files: &[&str]) -> String {
+    let mut text = opening(what, guard);
+    for file in files {
+        let _ = writeln!(text, "#include \"{file}\"");
+    }
+    text + "#endif\n"
+}
+
+const BEGIN_C: &str = "\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n";
+const END_C: &str = "\n#ifdef __cplusplus\n}\n#endif\n";
+
+/// Types, handles and what a C compiler needs before the prototypes.
+const TYPES: &str = r#"
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__cplusplus) && __cplusplus >= 201103L
+#define SHMEMX_NORETURN [[noreturn]]
+#elif defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
+#define SHMEMX_NORETURN _Noreturn
+#else
+#define SHMEMX_NORETURN
+#endif
+
+/* Handles are numbers in the shape of pointers, so that they cannot be mixed up. */
+typedef struct shmemx_ctx *shmem_ctx_t;
+typedef struct shmemx_team *shmem_team_t;
+typedef struct { int num_contexts; } shmem_team_config_t;
+typedef struct { size_t total_ops; } shmem_ctx_session_config_t;
+
+#define SHMEM_CTX_INVALID ((shmem_ctx_t) 0)
+#define SHMEM_CTX_DEFAULT ((shmem_ctx_t) 1)
+#define SHMEM_TEAM_INVALID ((shmem_team_t) 0)
+#define SHMEM_TEAM_WORLD ((shmem_team_t) 1)
+#define SHMEM_TEAM_SHARED ((shmem_team_t) 2)
+
+"#;
+
+fn shmem_h() -> String {
+    let mut text = opening("OpenSHMEM 1.6", "SHMEM_H");
+    text.push_str(TYPES);
+    for constant in CONSTANTS {
+        let _ = writeln!(text, "#define SHMEM_{} {}", constant.name, constant.value);
+    }
+    let _ = writeln!(text, "#define SHMEM_VENDOR_STRING \"{VENDOR_STRING}\"\n");
+    for name in UNDERSCORED {
+        let _ = writeln!(text, "#define _SHMEM_{name} SHMEM_{name}");
+    }
+    text.push_str(BEGIN_C);
+    sections(&mut text, false, "");
+    text.push_str(END_C);
+    text.push_str(&emit_generic::generic_names());
+    text + "\n#endif\n"
+}
+
+/// What the calls of `shmem_ft.h` promise, in a few lines.
+const FT_NOTES: &str = r#"
+#include "shmem.h"
+
+/*
+ * A program survives the death of its PEs when its loop begins with
+ *
+ *     if (shmem_checkpoint_all() != SHMEM_FT_SUCCESS) {
+ *         shmem_query_fault(&pes, &status, &n);
+ *         shmem_restart_pes(pes, n);
+ *         shmem_barrier_all();
+ *         free(pes), free(status);
+ *         continue;
+ *     }
+ *
+ * shmem_checkpoint_all  collective: all symmetric data, statics too, as they are now; or FAILURE
+ * shmem_query_fault     who died since, and how: two malloc()ed lists of the same length
+ * shmem_restart_pes     collective: substitutes take the places of the dead, and the symmetric data
+ *                       of all PEs is as at the last checkpoint
+ * shmem_ft_algo_init    1 in a PE that was there from the start, 0 in a substitute
+ *
+ * Between a death and the restart blocking calls return, puts and atomic updates are dropped, gets
+ * give zeroes, and tests say that what they wait for is there, so that no loop waits for ever.
+ */
+
+/* what the calls return */
+#define SHMEM_FT_SUCCESS 0
+#define SHMEM_FT_FAILURE 1
+
+/* how a PE died */
+#define SHMEM_FT_PE_FAILED 1
+#define SHMEM_FT_NODE_FAILED 2
+
+/*
+ * shmemx_ft_register    add memory of this PE to its checkpoints
+ * shmemx_ft_exclude     leave memory out of them
+ * shmemx_ft_last_error  one line, or NULL; good until the thread asks again
+ */
+"#;
+
+fn shmem_ft_h() -> String {
+    let mut text = opening("checkpoints and restarts", "SHMEM_FT_H");
+    text.push_str(FT_NOTES);
+    text.push_str(BEGIN_C);
+    sections(&mut text, true, "");
+    text.push_str(END_C);
+    text + "\n#endif\n"
+}
+
+fn pshmem_h() -> String {
+    let mut text = opening("the profiling twins of all functions", "PSHMEM_H");
+    text.push_str("#include \"shmem.h\"\n#include \"shmem_ft.h\"\n");
+    text.push_str(BEGIN_C);
+    sections(&mut text, false, "p");
+    sections(&mut text, true, "p");
+    text.push_str(END_C);
+    text + "\n#endif\n"
+}

@@ -1,0 +1,123 @@
+//! Prints the type-generic names: `_Generic` macros for C11, overloads for C++.
+//!
+//! A macro counts its arguments to tell the form with a context from the form without, and then
+//! chooses by the type of the first pointer, read through (`*ptr`), so that `const` and arrays fit.
+//! A compound literal with commas among the arguments has to be put in parentheses there.
+//! A C type may stand in a `_Generic` once only: of several names for it the first row is taken.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use super::FAMILIES;
+use super::emit;
+use super::family::Family;
+use super::types;
+
+/// One C type of a generic name: the family it is from and the name in the type tables.
+struct Entry {
+    family: &'static Family,
+    name: &'static str,
+}
+
+/// Generic names with their entries, a C type once each.
+fn generics() -> BTreeMap<&'static str, Vec<Entry>> {
+    let mut all: BTreeMap<&str, Vec<Entry>> = BTreeMap::new();
+    for family in FAMILIES.iter().flat_map(|list| list.iter()) {
+        let Some(generic) = family.note("generic") else { continue };
+        let entries = all.entry(generic).or_default();
+        for name in types::set(family.set) {
+            let base = types::row(name).base;
+            if entries.iter().all(|entry| types::row(entry.name).base != base) {
+                entries.push(Entry { family, name });
+            }
+        }
+    }
+    all
+}
+
+/// The text below the prototypes.
+pub fn generic_names() -> String {
+    let mut text = String::from(
+        "\n#if !defined(__cplusplus) && defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L\n",
+    );
+    c11(&mut text);
+    text.push_str("\n#elif defined(__cplusplus)\n");
+    cxx(&mut text);
+    text + "\n#endif\n"
+}
+
+/// `SHMEMX_PICK_n(arguments, with context, without)`: n arguments are those of the plain form.
+fn pick(text: &mut String, plain: usize) {
+    let skipped: Vec<String> = (0..=plain).map(|i| format!("a{i}")).collect();
+    let _ = writeln!(text, "#define SHMEMX_PICK_{plain}({}, pick, ...) pick", skipped.join(", "));
+}
+
+/// The choice by type among the functions with or without a context.
+fn selection(text: &mut String, macro_name: &str, entries: &[Entry], ctx: bool) {
+    let first = if ctx { "ctx, " } else { "" };
+    let _ = writeln!(text, "#define {macro_name}({first}ptr, ...) _Generic(*(ptr), \\");
+    for (index, entry) in entries.iter().enumerate() {
+        let pre = if ctx { entry.family.ctx } else { entry.family.pre };
+        let symbol = format!("{pre}{}{}", entry.name, entry.family.post);
+        let end = if index + 1 == entries.len() { ")" } else { "," };
+        let _ = writeln!(text, "    {}: {symbol}{end} \\", types::row(entry.name).c);
+    }
+    let _ = writeln!(text, "    ({first}ptr, __VA_ARGS__)");
+}
+
+fn c11(text: &mut String) {
+    let all = generics();
+    let mut plains: Vec<usize> = all.values().map(|entries| entries[0].family.args.len()).collect();
+    plains.sort_unstable();
+    plains.dedup();
+    plains.into_iter().for_each(|plain| pick(text, plain));
+    for (generic, entries) in &all {
+        let family = entries[0].family;
+        let first = family.args[0].1;
+        assert!(
+            ["Sym<T>", "SymIn<T>", "Out<T>"].contains(&first),
+            "{generic} is chosen by {first}"
+        );
+        text.push('\n');
+        if family.ctx.is_empty() {
+            selection(text, generic, entries, false);
+            continue;
+        }
+        let (short, plain) = (&generic["shmem_".len()..], family.args.len());
+        selection(text, &format!("shmemx_{short}"), entries, false);
+        selection(text, &format!("shmemx_ctx_{short}"), entries, true);
+        let _ = writeln!(
+            text,
+            "#define {generic}(...) SHMEMX_PICK_{plain}(__VA_ARGS__, shmemx_ctx_{short}, \
+             shmemx_{short}, )(__VA_ARGS__)"
+        );
+    }
+}
+
+fn cxx(text: &mut String) {
+    let functions = emit::symbols();
+    for (generic, entries) in &generics() {
+        text.push('\n');
+        for entry in entries {
+            for (pre, ctx) in [(entry.family.pre, false), (entry.family.ctx, true)] {
+                // `shmem_wait_until(long *, ..)` is a C function: no second one beside it.
+                let is_c = functions.iter().any(|symbol| symbol == generic);
+                if pre.is_empty() || (!ctx && is_c && entry.name == "long") {
+                    continue;
+                }
+                let returns = emit::returns(entry.family, entry.name);
+                let parameters = emit::parameters(entry.family, entry.name, ctx);
+                let args = ctx
+                    .then_some("ctx")
+                    .into_iter()
+                    .chain(entry.family.args.iter().map(|(arg, _)| *arg))
+                    .collect::<Vec<_>>()
+                    .join(", ");
+                let symbol = format!("{pre}{}{}", entry.name, entry.family.post);
+                let back = if returns == "void" { "" } else { "return " };
+                let _ = writeln!(text, "static inline {returns} {generic}({parameters})");
+                let _ = writeln!(text, "{{ {back}{symbol}({args}); }}");
+            }
+        }
+    }
+}

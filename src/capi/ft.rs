@@ -1,0 +1,110 @@
+//! The fault-tolerance calls of `shmem_ft.h`: the four of the thesis and ours beside them.
+//!
+//! They hand over to `pgas::ft`, where checkpoints and recovery are; here are only the C shapes.
+//! Lists are given to the caller as `malloc`ed arrays, which it frees.
+
+use std::cell::RefCell;
+use std::ffi::{CString, c_char, c_int};
+
+use super::guard::{self, misuse};
+use super::memory_ops::{In, Out, Sym};
+use crate::pgas::{self, ft};
+
+thread_local! {
+    /// The text `shmemx_ft_last_error` pointed to last; it stays until the thread asks again.
+    static TEXT: RefCell<CString> = RefCell::default();
+}
+
+/// A `malloc`ed copy; null when there is nothing to copy or no memory.
+fn for_caller(values: &[c_int]) -> *mut c_int {
+    if values.is_empty() {
+        return std::ptr::null_mut();
+    }
+    // SAFETY: a size that is not zero.
+    let copy = unsafe { libc::malloc(size_of_val(values)) }.cast::<c_int>();
+    if !copy.is_null() {
+        // SAFETY: fresh memory of the size of `values`, aligned for any C type.
+        unsafe { values.as_ptr().copy_to_nonoverlapping(copy, values.len()) };
+    }
+    copy
+}
+
+fn query(call: &'static str, pes: Out<*mut c_int>, status: Out<*mut c_int>, numpes: Out<usize>) {
+    pgas::world();
+    let (numbers, reasons): (Vec<c_int>, Vec<c_int>) =
+        ft::query_fault().into_iter().map(|(pe, status)| (pe as c_int, status)).unzip();
+    for (list, values) in [(pes, &numbers), (status, &reasons)] {
+        if list.addr() != 0 {
+            let copy = for_caller(values);
+            if copy.is_null() && !values.is_empty() {
+                misuse(call, "no memory left for the list of PEs");
+            }
+            list.write(copy);
+        }
+    }
+    numpes.write(numbers.len());
+}
+
+/// The list is the one the query gave, and all PEs agree on it anyway: it is only checked.
+fn restart(call: &'static str, pes: In<c_int>, numpes: usize) {
+    let world = pgas::world();
+    if pes.addr() != 0 {
+        for index in 0..numpes {
+            guard::pe(call, world, pes.read_at(index));
+        }
+    }
+    ft::restart_pes();
+}
+
+/// The last error as C text, null when there was none.
+fn last_error() -> *const c_char {
+    let Some(text) = ft::last_error() else {
+        return std::ptr::null();
+    };
+    let text = CString::new(text.replace('\0', " ")).unwrap_or_default();
+    TEXT.with_borrow_mut(|kept| {
+        *kept = text;
+        kept.as_ptr()
+    })
+}
+
+family! { CHECKPOINT: "Fault tolerance: the calls of the thesis";
+    ONE "shmem_checkpoint_all" "" [header "ft"] () -> c_int {
+        pgas::world();
+        ft::checkpoint_all()
+    }
+    ONE "shmem_query_fault" "" [header "ft"]
+    (pes: Out<*mut c_int>, pes_status: Out<*mut c_int>, numpes: Out<usize>) {
+        query(NAME, pes, pes_status, numpes)
+    }
+    ONE "shmem_restart_pes" "" [header "ft"] (pes: Out<c_int>, numpes: usize) {
+        restart(NAME, pes.as_in(), numpes)
+    }
+    ONE "shmem_ft_algo_init" "" [header "ft"] () -> c_int {
+        pgas::world();
+        c_int::from(ft::algo_init())
+    }
+}
+
+family! { EXTENSION: "Fault tolerance: extensions";
+    ONE "shmemx_ft_register" "" [header "ft"] (addr: Out<u8>, len: usize) -> c_int {
+        pgas::world();
+        // SAFETY: the C caller's promise, made in the header: the memory stays until the job ends.
+        unsafe { ft::register(addr.addr() as *mut u8, len) }
+    }
+    ONE "shmemx_ft_exclude" "" [header "ft"] (addr: Sym<u8>, len: usize) -> c_int {
+        pgas::world();
+        ft::exclude(addr.pointer(), len)
+    }
+    ONE "shmemx_ft_last_error" "" [header "ft"] () -> *const c_char {
+        last_error()
+    }
+    ONE "shmemx_ft_checkpoint_number" "" [header "ft"] () -> u64 {
+        pgas::world();
+        ft::checkpoint_number()
+    }
+    ONE "shmemx_ft_faulted" "" [header "ft"] () -> c_int {
+        pgas::world();
+        c_int::from(ft::faulted())
+    }
+}

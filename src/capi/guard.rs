@@ -1,0 +1,127 @@
+//! What every call checks before it touches anything, and how it ends the job when a check fails.
+//!
+//! A misuse is one line on standard error, `raidshmem: PE 1: shmem_putmem: ...`, that names what is
+//! allowed, and the end of the whole job with status 2. Checks without which an access could go
+//! astray (PE in range, symmetric range, alignment, sizes that overflow) are always made, they cost
+//! a few compares; the others are made when `World::checks` says so.
+//!
+//! Not here: pointers become accesses in `memory_ops.rs` only.
+
+use std::ffi::c_int;
+use std::fmt::Display;
+
+use crate::pgas::{self, World};
+
+/// The status with which a job ends after a misuse.
+const STATUS_MISUSE: i32 = 2;
+
+/// Ends the job: `call` was misused.
+#[cold]
+#[inline(never)]
+pub fn misuse(call: &str, what: impl Display) -> ! {
+    match pgas::try_world() {
+        Some(world) => eprintln!("raidshmem: PE {}: {call}: {what}", world.me()),
+        None => eprintln!("raidshmem: {call}: {what}"),
+    }
+    pgas::global_exit(STATUS_MISUSE)
+}
+
+/// A context handle as C holds it.
+///
+/// On shared memory a copy is complete when the call returns, so contexts do not differ in what
+/// they wait for: a handle only has to be a valid one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Ctx(pub usize);
+
+impl Ctx {
+    /// `SHMEM_CTX_INVALID`.
+    pub const INVALID: Ctx = Ctx(0);
+    /// `SHMEM_CTX_DEFAULT`.
+    pub const DEFAULT: Ctx = Ctx(1);
+
+    /// Refuses a handle that was never given out.
+    #[inline]
+    pub fn check(self, call: &'static str) {
+        if self == Ctx::DEFAULT {
+            return;
+        }
+        if self == Ctx::INVALID {
+            misuse(call, "the context is SHMEM_CTX_INVALID");
+        }
+        misuse(call, format_args!("unknown context {:#x}: allowed is SHMEM_CTX_DEFAULT", self.0))
+    }
+}
+
+/// A PE number from C, checked.
+#[inline]
+pub fn pe(call: &'static str, world: &World, pe: c_int) -> usize {
+    match usize::try_from(pe) {
+        Ok(number) if number < world.n_pes() => number,
+        _ => misuse(call, format_args!("pe {pe}: allowed are 0..{}", world.n_pes() - 1)),
+    }
+}
+
+/// `count` elements in bytes; a count that no memory holds is a misuse.
+#[inline]
+pub fn bytes_of(call: &'static str, count: usize, element_bytes: usize) -> usize {
+    match count.checked_mul(element_bytes) {
+        Some(bytes) if isize::try_from(bytes).is_ok() => bytes,
+        _ => misuse(call, format_args!("nelems {count}: more than any memory holds")),
+    }
+}
+
+/// A strided transfer: `blocks` blocks of `block` bytes, their starts this many bytes apart.
+#[derive(Clone, Copy)]
+pub struct Strides {
+    /// How many blocks.
+    pub blocks: usize,
+    /// Bytes in each.
+    pub block_bytes: usize,
+    /// From start to start where it is written.
+    pub dest_bytes: usize,
+    /// From start to start where it is read.
+    pub source_bytes: usize,
+}
+
+/// What a C call says about a strided transfer, in elements.
+#[derive(Clone, Copy)]
+pub struct Shape {
+    /// Stride of `dest`.
+    pub dst: isize,
+    /// Stride of `source`.
+    pub sst: isize,
+    /// Elements in a block.
+    pub bsize: usize,
+    /// Blocks.
+    pub nblocks: usize,
+    /// Bytes in an element.
+    pub element_bytes: usize,
+}
+
+impl Shape {
+    /// In bytes, checked; `None` when nothing is to be moved.
+    pub fn strides(self, call: &'static str) -> Option<Strides> {
+        if self.nblocks == 0 || self.bsize == 0 {
+            return None;
+        }
+        let block_bytes = bytes_of(call, self.bsize, self.element_bytes);
+        let stride = |name: &str, stride: isize| match usize::try_from(stride) {
+            Ok(elements) if elements >= self.bsize => bytes_of(call, elements, self.element_bytes),
+            _ => misuse(call, format_args!("{name} {stride}: allowed are {} and more", self.bsize)),
+        };
+        let (dest_bytes, source_bytes) = (stride("dst", self.dst), stride("sst", self.sst));
+        Some(Strides { blocks: self.nblocks, block_bytes, dest_bytes, source_bytes })
+    }
+}
+
+impl Strides {
+    /// First byte to last byte when the blocks start `stride_bytes` apart.
+    pub fn extent(&self, call: &'static str, stride_bytes: usize) -> usize {
+        let gaps = bytes_of(call, self.blocks - 1, stride_bytes);
+        match gaps.checked_add(self.block_bytes) {
+            Some(bytes) if isize::try_from(bytes).is_ok() => bytes,
+            _ => misuse(call, "the strided range is larger than any memory"),
+        }
+    }
+}

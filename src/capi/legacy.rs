@@ -1,0 +1,58 @@
+//! Names that the specification deprecates but keeps: atomics without `atomic`, and the old waits.
+//!
+//! The names from before 1.2 stand with the calls they are other names for (`setup.rs`,
+//! `memory.rs`). Left out: the active-set collectives, which come with the collectives.
+
+use std::ffi::{c_int, c_long};
+
+use super::atomic::{compare_swap, fetch, set, update};
+use super::memory_ops::{Sym, SymIn, Update};
+use super::wait::{Cmp, until};
+
+family! { ATOMICS: "Atomics, blocking";
+    OLDEXT "shmem_" "_fetch" [generic "shmem_fetch"] [deprecated "1.4"]
+    (source: SymIn<T>, pe: c_int) -> T {
+        fetch(NAME, source, pe)
+    }
+    OLDEXT "shmem_" "_set" [generic "shmem_set"] [deprecated "1.4"]
+    (dest: Sym<T>, value: T, pe: c_int) {
+        set(NAME, dest, value, pe)
+    }
+    OLDAMO "shmem_" "_cswap" [generic "shmem_cswap"] [deprecated "1.4"]
+    (dest: Sym<T>, cond: T, value: T, pe: c_int) -> T {
+        compare_swap(NAME, dest, cond, value, pe)
+    }
+    OLDEXT "shmem_" "_swap" [generic "shmem_swap"] [deprecated "1.4"]
+    (dest: Sym<T>, value: T, pe: c_int) -> T {
+        update(NAME, Update::Swap, dest, value, pe)
+    }
+    OLDAMO "shmem_" "_finc" [generic "shmem_finc"] [deprecated "1.4"]
+    (dest: Sym<T>, pe: c_int) -> T {
+        update(NAME, Update::Add, dest, 1 as T, pe)
+    }
+    OLDAMO "shmem_" "_inc" [generic "shmem_inc"] [deprecated "1.4"]
+    (dest: Sym<T>, pe: c_int) {
+        update(NAME, Update::Add, dest, 1 as T, pe);
+    }
+    OLDAMO "shmem_" "_fadd" [generic "shmem_fadd"] [deprecated "1.4"]
+    (dest: Sym<T>, value: T, pe: c_int) -> T {
+        update(NAME, Update::Add, dest, value, pe)
+    }
+    OLDAMO "shmem_" "_add" [generic "shmem_add"] [deprecated "1.4"]
+    (dest: Sym<T>, value: T, pe: c_int) {
+        update(NAME, Update::Add, dest, value, pe);
+    }
+}
+
+family! { WAIT: "Point-to-point synchronisation";
+    OLDWAIT "shmem_" "_wait" [deprecated "1.4"] (ivar: Sym<T>, cmp_value: T) {
+        until(NAME, ivar, Cmp::NE, cmp_value);
+    }
+    ONE "shmem_wait" "" [deprecated "1.4"] (ivar: Sym<c_long>, cmp_value: c_long) {
+        until(NAME, ivar, Cmp::NE, cmp_value);
+    }
+    ONE "shmem_wait_until" "" [deprecated "1.4"]
+    (ivar: Sym<c_long>, cmp: c_int, cmp_value: c_long) {
+        until(NAME, ivar, Cmp::new(NAME, cmp), cmp_value);
+    }
+}

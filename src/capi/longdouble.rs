@@ -1,0 +1,92 @@
+//! The four entries that pass a `long double` by value.
+//!
+//! Rust has no such type, so the entries are naked functions that turn the value into a pointer to
+//! it and go on in Rust. On x86-64 an argument of this type lies on the stack (16 bytes above the
+//! return address) and takes no integer register; a result is returned on the x87 stack.
+//!
+//! Left out: other processors. There these eight symbols are missing, and the header says so.
+
+use std::ffi::c_int;
+
+use super::guard::Ctx;
+use super::memory_ops::{self, In, Out, Sym, SymIn};
+use super::types::LongDouble;
+
+describe! { BY_VALUE: "RMA, blocking";
+    LONGDOUBLE "shmem_" "_p" ctx("shmem_ctx_") [generic "shmem_p"] [only "__x86_64__"]
+        (dest: Sym<T>, value: T, pe: c_int);
+    LONGDOUBLE "shmem_" "_g" ctx("shmem_ctx_") [generic "shmem_g"] [only "__x86_64__"]
+        (source: SymIn<T>, pe: c_int) -> T;
+}
+
+extern "C" fn put(dest: Sym<LongDouble>, pe: c_int, value: In<LongDouble>) {
+    let bytes = size_of::<LongDouble>();
+    memory_ops::put("shmem_longdouble_p", dest.erase(), value.erase(), bytes, pe);
+}
+
+extern "C" fn ctx_put(ctx: Ctx, dest: Sym<LongDouble>, pe: c_int, value: In<LongDouble>) {
+    ctx.check("shmem_ctx_longdouble_p");
+    put(dest, pe, value);
+}
+
+extern "C" fn get(source: SymIn<LongDouble>, pe: c_int, value: Out<LongDouble>) {
+    let bytes = size_of::<LongDouble>();
+    memory_ops::get("shmem_longdouble_g", value.erase(), source.erase(), bytes, pe);
+}
+
+extern "C" fn ctx_get(ctx: Ctx, source: SymIn<LongDouble>, pe: c_int, value: Out<LongDouble>) {
+    ctx.check("shmem_ctx_longdouble_g");
+    get(source, pe, value);
+}
+
+/// An entry with a `long double` argument: `$register` is the first integer register it leaves free.
+#[cfg(target_arch = "x86_64")]
+macro_rules! takes_value {
+    ($($symbol:literal $register:literal $inner:path;)*) => {
+        $(const _: () = {
+            #[unsafe(export_name = $symbol)]
+            #[unsafe(naked)]
+            extern "C" fn entry() {
+                std::arch::naked_asm!(
+                    concat!("lea ", $register, ", [rsp + 8]"),
+                    "jmp {inner}",
+                    inner = sym $inner,
+                )
+            }
+        };)*
+    };
+}
+
+/// An entry that returns a `long double`: room for it on the stack, filled, loaded, returned.
+#[cfg(target_arch = "x86_64")]
+macro_rules! returns_value {
+    ($($symbol:literal $register:literal $inner:path;)*) => {
+        $(const _: () = {
+            #[unsafe(export_name = $symbol)]
+            #[unsafe(naked)]
+            extern "C" fn entry() {
+                std::arch::naked_asm!(
+                    "sub rsp, 24",
+                    concat!("mov ", $register, ", rsp"),
+                    "call {inner}",
+                    "fld tbyte ptr [rsp]",
+                    "add rsp, 24",
+                    "ret",
+                    inner = sym $inner,
+                )
+            }
+        };)*
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+takes_value! {
+    "shmem_longdouble_p" "rdx" put; "pshmem_longdouble_p" "rdx" put;
+    "shmem_ctx_longdouble_p" "rcx" ctx_put; "pshmem_ctx_longdouble_p" "rcx" ctx_put;
+}
+
+#[cfg(target_arch = "x86_64")]
+returns_value! {
+    "shmem_longdouble_g" "rdx" get; "pshmem_longdouble_g" "rdx" get;
+    "shmem_ctx_longdouble_g" "rcx" ctx_get; "pshmem_ctx_longdouble_g" "rcx" ctx_get;
+}

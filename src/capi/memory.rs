@@ -1,0 +1,122 @@
+//! The symmetric heap as C sees it: the collective calls around the allocator.
+//!
+//! Allocation meets the other PEs when it is done, so that no put can arrive before the block is
+//! there; release meets them first, so that no put can arrive after it is gone. Between a death and
+//! the restart nobody is met: the block is taken or given back by this PE alone, and the restart puts
+//! the allocator back to the checkpoint with everything else.
+//!
+//! A size of zero, and `NULL` to release, do nothing and meet nobody. Hints are allowed to be
+//! ignored, and are: all memory here takes remote atomics and signals.
+
+use std::ffi::c_long;
+use std::ptr;
+
+use super::guard::misuse;
+use super::memory_ops::{self, Sym};
+use super::order;
+use crate::pgas;
+
+/// What every block is aligned to: enough for any C type and for a cache line's worth of words.
+const ALIGNMENT: usize = 16;
+
+fn allocate(size: usize, alignment: usize) -> *mut u8 {
+    let world = pgas::world();
+    if size == 0 {
+        return ptr::null_mut();
+    }
+    let block = world.heap_alloc(size, alignment);
+    order::meet(world);
+    block
+}
+
+fn allocate_aligned(call: &'static str, alignment: usize, size: usize) -> *mut u8 {
+    if alignment.is_power_of_two() && alignment.is_multiple_of(size_of::<usize>()) {
+        return allocate(size, alignment.max(ALIGNMENT));
+    }
+    if pgas::world().checks() {
+        let least = size_of::<usize>();
+        misuse(call, format_args!("alignment {alignment}: allowed are powers of two from {least}"));
+    }
+    ptr::null_mut()
+}
+
+fn allocate_zeroed(call: &'static str, count: usize, size: usize) -> *mut u8 {
+    let world = pgas::world();
+    let Some(bytes) = count.checked_mul(size) else {
+        return ptr::null_mut();
+    };
+    if bytes == 0 {
+        return ptr::null_mut();
+    }
+    let block = world.heap_alloc(bytes, ALIGNMENT);
+    if !block.is_null() {
+        memory_ops::zero(call, block, bytes);
+    }
+    order::meet(world);
+    block
+}
+
+fn release(call: &'static str, block: Sym<u8>) {
+    let world = pgas::world();
+    let block = block.pointer();
+    if block.is_null() {
+        return;
+    }
+    order::meet(world);
+    if let Err(reason) = world.heap_free(block) {
+        misuse(call, format_args!("ptr {:#x}: {reason}", block.addr()));
+    }
+}
+
+fn resize(call: &'static str, block: Sym<u8>, size: usize) -> *mut u8 {
+    let world = pgas::world();
+    if block.pointer().is_null() {
+        return allocate(size, ALIGNMENT);
+    }
+    if size == 0 {
+        release(call, block);
+        return ptr::null_mut();
+    }
+    if world.heap_size_of(block.pointer()).is_none() {
+        let addr = block.addr();
+        misuse(call, format_args!("ptr {addr:#x}: allowed are blocks from shmem_malloc and NULL"));
+    }
+    order::meet(world);
+    let moved = world.heap_resize(block.pointer(), size);
+    order::meet(world);
+    moved
+}
+
+family! { MEMORY: "Symmetric memory";
+    ONE "shmem_malloc" "" (size: usize) -> *mut u8 {
+        allocate(size, ALIGNMENT)
+    }
+    ONE "shmem_free" "" (ptr: Sym<u8>) {
+        release(NAME, ptr)
+    }
+    ONE "shmem_realloc" "" (ptr: Sym<u8>, size: usize) -> *mut u8 {
+        resize(NAME, ptr, size)
+    }
+    ONE "shmem_align" "" (alignment: usize, size: usize) -> *mut u8 {
+        allocate_aligned(NAME, alignment, size)
+    }
+    ONE "shmem_malloc_with_hints" "" (size: usize, hints: c_long) -> *mut u8 {
+        let _ = hints;
+        allocate(size, ALIGNMENT)
+    }
+    ONE "shmem_calloc" "" (count: usize, size: usize) -> *mut u8 {
+        allocate_zeroed(NAME, count, size)
+    }
+    ONE "shmalloc" "" [deprecated "1.2"] (size: usize) -> *mut u8 {
+        allocate(size, ALIGNMENT)
+    }
+    ONE "shfree" "" [deprecated "1.2"] (ptr: Sym<u8>) {
+        release(NAME, ptr)
+    }
+    ONE "shrealloc" "" [deprecated "1.2"] (ptr: Sym<u8>, size: usize) -> *mut u8 {
+        resize(NAME, ptr, size)
+    }
+    ONE "shmemalign" "" [deprecated "1.2"] (alignment: usize, size: usize) -> *mut u8 {
+        allocate_aligned(NAME, alignment, size)
+    }
+}

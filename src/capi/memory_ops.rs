@@ -1,0 +1,469 @@
+//! The unsafe core of the C layer: the only file in which an address becomes an access.
+//!
+//! A pointer crosses the boundary as a *claim*: [`In`] and [`Out`] for a buffer of the caller,
+//! [`Sym`] and [`SymIn`] for an object that every PE has. A claim is made by a C call and by nothing
+//! else (no constructor, private fields), so to hold one is to be inside a call whose caller owes
+//! what the specification asks of the argument. What the library can check itself it checks: a
+//! symmetric claim becomes a [`Place`], that is a PE that exists and a range inside its segment,
+//! before anything is read or written there.
+//!
+//! Invariants: a `Place` lies inside the segment of `pe`; a `Word` is a `Place` of 2, 4 or 8 bytes
+//! on its natural boundary. Peers may write the same bytes at the same time: words are therefore
+//! accessed as atomics; longer ranges are copied as the caller's own code would copy them, and the
+//! specification makes it the caller's duty not to race on them.
+//!
+//! Between a death and the restart (`World::faulted`) writes are dropped and reads give zeroes.
+
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+
+use super::guard::{self, Strides, misuse};
+use crate::pgas::{self, World};
+
+macro_rules! claims {
+    ($($(#[$doc:meta])* $name:ident($pointer:ty);)*) => {
+        $($(#[$doc])*
+        #[repr(transparent)]
+        pub struct $name<T>($pointer);
+
+        impl<T> Clone for $name<T> {
+            fn clone(&self) -> Self {
+                *self
+            }
+        }
+
+        impl<T> Copy for $name<T> {}
+
+        impl<T> $name<T> {
+            /// The same claim, in bytes.
+            #[inline]
+            pub fn erase(self) -> $name<u8> {
+                $name(self.0.cast())
+            }
+
+            /// The address, for checks and messages.
+            #[inline]
+            pub fn addr(self) -> usize {
+                self.0.addr()
+            }
+        })*
+    };
+}
+
+claims! {
+    /// A buffer of the caller that may be read.
+    In(*const T);
+    /// A buffer of the caller that may be written.
+    Out(*mut T);
+    /// A symmetric object: the caller's own address of it.
+    Sym(*mut T);
+    /// A symmetric object that is only read.
+    SymIn(*const T);
+}
+
+impl<T> Out<T> {
+    /// Writes one value; a null pointer is left alone.
+    #[inline]
+    pub fn write(self, value: T) {
+        if !self.0.is_null() {
+            // SAFETY: not null, and the caller of the C function owes a writable object here.
+            unsafe { self.0.write_unaligned(value) };
+        }
+    }
+
+    /// Writes `values` one after another; a null pointer is left alone.
+    pub fn write_slice(self, values: &[T])
+    where
+        T: Copy,
+    {
+        if !self.0.is_null() {
+            // SAFETY: not null, and the caller owes room for what the call says it writes.
+            unsafe { values.as_ptr().copy_to(self.0, values.len()) };
+        }
+    }
+
+    /// The same buffer, read.
+    pub fn as_in(self) -> In<T> {
+        In(self.0)
+    }
+
+    /// Writes element `index`, which the call promised to be in range.
+    pub fn write_at(self, index: usize, value: T) {
+        // SAFETY: the caller owes room for all elements of the call, of which `index` is one.
+        unsafe { self.0.add(index).write_unaligned(value) };
+    }
+}
+
+impl<T: Copy> In<T> {
+    /// Reads element `index`, which the call promised to be in range.
+    #[inline]
+    pub fn read_at(self, index: usize) -> T {
+        // SAFETY: the caller owes all elements of the call, of which `index` is one.
+        unsafe { self.0.add(index).read_unaligned() }
+    }
+}
+
+impl<T> Sym<T> {
+    /// Element `index` of an array; checked, as every claim, when it becomes a `Place`.
+    pub fn element(self, index: usize) -> Sym<T> {
+        Sym(self.0.wrapping_add(index))
+    }
+
+    /// The pointer itself, for the allocator, which looks it up before it uses it.
+    pub fn pointer(self) -> *mut u8 {
+        self.0.cast()
+    }
+}
+
+impl<T> SymIn<T> {
+    /// The same object for calls that share their code with writing ones.
+    #[inline]
+    pub fn as_sym(self) -> Sym<T> {
+        Sym(self.0.cast_mut())
+    }
+}
+
+/// A range inside the segment of a PE that exists. The value is the proof.
+#[derive(Clone, Copy)]
+pub struct Place {
+    world: &'static World,
+    pe: usize,
+    at: *mut u8,
+}
+
+impl Place {
+    /// Checks a symmetric argument (`name`) of `call`.
+    #[inline]
+    pub fn new<T>(call: &'static str, name: &str, on: Sym<T>, bytes: usize, pe: c_int) -> Place {
+        let world = pgas::world();
+        let pe = guard::pe(call, world, pe);
+        match world.offset_of(on.addr(), bytes) {
+            Some(offset) => Place { world, pe, at: world.remote(pe, offset) },
+            None => not_symmetric(call, name, on.addr(), bytes),
+        }
+    }
+
+    /// The address in this process, for `shmem_ptr`.
+    pub fn pointer(&self) -> *mut u8 {
+        self.at
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn not_symmetric(call: &str, name: &str, addr: usize, bytes: usize) -> ! {
+    misuse(
+        call,
+        format_args!(
+            "{name} {addr:#x} ({bytes} bytes) is not symmetric (allowed are shmem_malloc memory \
+             and global or static variables of the program)"
+        ),
+    )
+}
+
+/// A caller's buffer is null although bytes are to be moved.
+#[inline]
+fn check_buffer(call: &'static str, name: &str, addr: usize, world: &World) {
+    if addr == 0 && world.checks() {
+        misuse(call, format_args!("{name} is NULL"));
+    }
+}
+
+/// Copies `bytes` to `to`; both ends may overlap.
+///
+/// Words on their boundary are stored whole, because a peer may be polling them.
+///
+/// # Safety
+///
+/// - `from` is readable and `to` writable for `bytes` bytes;
+/// - nothing in this process holds a reference to either range.
+#[inline]
+unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
+    macro_rules! word {
+        ($atomic:ty) => {{
+            // SAFETY: readable by the contract, aligned by the match; a word is only ever
+            // accessed as an atomic while it is shared.
+            let value = unsafe { <$atomic>::from_ptr(from.cast_mut().cast()) };
+            let value = value.load(Ordering::Relaxed);
+            // SAFETY: writable by the contract, aligned by the match.
+            let target = unsafe { <$atomic>::from_ptr(to.cast()) };
+            // Relaxed: puts are ordered by fence and quiet (`order.rs`), not by themselves.
+            target.store(value, Ordering::Relaxed)
+        }};
+    }
+    let aligned = |to_bytes: usize| (from.addr() | to.addr()) & (to_bytes - 1) == 0;
+    match bytes {
+        1 => word!(AtomicU8),
+        2 if aligned(2) => word!(AtomicU16),
+        4 if aligned(4) => word!(AtomicU32),
+        8 if aligned(8) => word!(AtomicU64),
+        // SAFETY: by the contract; `copy_to` allows overlap.
+        _ => unsafe { from.copy_to(to, bytes) },
+    }
+}
+
+/// Copies a caller's buffer to a PE.
+#[inline]
+pub fn put(call: &'static str, dest: Sym<u8>, source: In<u8>, bytes: usize, pe: c_int) {
+    let place = Place::new(call, "dest", dest, bytes, pe);
+    if bytes == 0 || place.world.faulted() {
+        return;
+    }
+    check_buffer(call, "source", source.addr(), place.world);
+    // SAFETY: `place` holds `bytes` bytes of a mapped segment; the caller owes as many at `source`.
+    unsafe { copy(source.0, place.at, bytes) };
+    place.world.ring(place.pe);
+}
+
+/// Copies from a PE to a caller's buffer.
+#[inline]
+pub fn get(call: &'static str, dest: Out<u8>, source: SymIn<u8>, bytes: usize, pe: c_int) {
+    let place = Place::new(call, "source", source.as_sym(), bytes, pe);
+    if bytes == 0 {
+        return;
+    }
+    check_buffer(call, "dest", dest.addr(), place.world);
+    if place.world.faulted() {
+        // SAFETY: the caller owes `bytes` writable bytes at `dest`.
+        unsafe { dest.0.write_bytes(0, bytes) };
+        return;
+    }
+    // SAFETY: `place` holds `bytes` bytes of a mapped segment; the caller owes as many at `dest`.
+    unsafe { copy(place.at, dest.0, bytes) };
+}
+
+/// Stores one value on a PE.
+#[inline]
+pub fn put_value<T: Copy>(call: &'static str, dest: Sym<T>, value: T, pe: c_int) {
+    put(call, dest.erase(), In(&raw const value).erase(), size_of::<T>(), pe);
+}
+
+/// Reads one value from a PE.
+#[inline]
+pub fn get_value<T: Copy + Zero>(call: &'static str, source: SymIn<T>, pe: c_int) -> T {
+    let mut value = T::ZERO;
+    get(call, Out(&raw mut value).erase(), source.erase(), size_of::<T>(), pe);
+    value
+}
+
+/// Copies blocks of a caller's buffer to a PE.
+pub fn put_blocks(call: &'static str, dest: Sym<u8>, source: In<u8>, by: Strides, pe: c_int) {
+    let place = Place::new(call, "dest", dest, by.extent(call, by.dest_bytes), pe);
+    by.extent(call, by.source_bytes);
+    if place.world.faulted() {
+        return;
+    }
+    check_buffer(call, "source", source.addr(), place.world);
+    for block in 0..by.blocks {
+        // SAFETY: the caller owes every block of the shape, and its extent does not overflow.
+        let from = unsafe { source.0.add(block * by.source_bytes) };
+        // SAFETY: inside the extent that `place` was checked for.
+        let to = unsafe { place.at.add(block * by.dest_bytes) };
+        // SAFETY: as above; one block lies within each extent.
+        unsafe { copy(from, to, by.block_bytes) };
+    }
+    place.world.ring(place.pe);
+}
+
+/// Copies blocks from a PE to a caller's buffer.
+pub fn get_blocks(call: &'static str, dest: Out<u8>, source: SymIn<u8>, by: Strides, pe: c_int) {
+    let extent = by.extent(call, by.source_bytes);
+    let place = Place::new(call, "source", source.as_sym(), extent, pe);
+    by.extent(call, by.dest_bytes);
+    check_buffer(call, "dest", dest.addr(), place.world);
+    let faulted = place.world.faulted();
+    for block in 0..by.blocks {
+        // SAFETY: inside the extent that `place` was checked for.
+        let from = unsafe { place.at.add(block * by.source_bytes) };
+        // SAFETY: the caller owes every block of the shape, and its extent does not overflow.
+        let to = unsafe { dest.0.add(block * by.dest_bytes) };
+        if faulted {
+            // SAFETY: one block at `to` is the caller's to be written.
+            unsafe { to.write_bytes(0, by.block_bytes) };
+        } else {
+            // SAFETY: as above; one block lies within each extent.
+            unsafe { copy(from, to, by.block_bytes) };
+        }
+    }
+}
+
+/// Fills symmetric memory of this PE with zeroes.
+pub fn zero(call: &'static str, own: *mut u8, bytes: usize) {
+    let place = Place::new(call, "block", Sym(own), bytes, pgas::world().me() as c_int);
+    // SAFETY: the place is `bytes` bytes of this PE's own segment, just allocated by this call.
+    unsafe { place.at.write_bytes(0, bytes) };
+}
+
+/// A symmetric word of 2, 4 or 8 bytes on its natural boundary. The value is the proof.
+#[derive(Clone, Copy)]
+pub struct Word {
+    place: Place,
+    bytes: usize,
+}
+
+/// What an atomic operation does with a word; all return what was there before.
+#[derive(Clone, Copy)]
+pub enum Update {
+    /// Stores the operand.
+    Swap,
+    /// Adds it, wrapping.
+    Add,
+    /// Bitwise and.
+    And,
+    /// Bitwise or.
+    Or,
+    /// Bitwise exclusive or.
+    Xor,
+}
+
+macro_rules! on_word {
+    ($word:expr, |$atomic:ident, $bits:ident| $body:expr) => {{
+        let at = $word.place.at;
+        match $word.bytes {
+            2 => on_word!(AtomicU16, u16, at, $atomic, $bits, $body),
+            4 => on_word!(AtomicU32, u32, at, $atomic, $bits, $body),
+            _ => on_word!(AtomicU64, u64, at, $atomic, $bits, $body),
+        }
+    }};
+    ($type:ty, $int:ty, $at:expr, $atomic:ident, $bits:ident, $body:expr) => {{
+        type $bits = $int;
+        // SAFETY: a `Word` lies in a mapped segment on its natural boundary; segments stay mapped
+        // until the process ends, and shared words are accessed as atomics only.
+        let $atomic = unsafe { <$type>::from_ptr($at.cast()) };
+        u64::from($body)
+    }};
+}
+
+impl Word {
+    /// Checks a symmetric argument (`name`) of `call` that is accessed atomically.
+    #[inline]
+    pub fn new<T: Bits>(call: &'static str, name: &str, on: Sym<T>, pe: c_int) -> Word {
+        let bytes = size_of::<T>();
+        if on.addr() & (bytes - 1) != 0 {
+            let addr = on.addr();
+            misuse(call, format_args!("{name} {addr:#x} is not on a boundary of {bytes} bytes"));
+        }
+        Word { place: Place::new(call, name, on, bytes, pe), bytes }
+    }
+
+    /// The word of this PE.
+    #[inline]
+    pub fn own<T: Bits>(call: &'static str, name: &str, on: Sym<T>) -> Word {
+        Word::new(call, name, on, pgas::world().me() as c_int)
+    }
+
+    /// The word `bytes` further on, narrower: for words that are made of fields.
+    pub fn field(self, offset_bytes: usize, bytes: usize) -> Word {
+        debug_assert!(offset_bytes.is_multiple_of(bytes) && offset_bytes + bytes <= self.bytes);
+        let at = self.place.at.wrapping_add(offset_bytes);
+        Word { place: Place { at, ..self.place }, bytes }
+    }
+
+    /// The world it lies in.
+    pub fn world(&self) -> &'static World {
+        self.place.world
+    }
+
+    /// Reads. Pairs with the releases below: what the writer did before is seen.
+    #[inline]
+    pub fn load(self) -> u64 {
+        on_word!(self, |word, Int| word.load(Ordering::Acquire) as Int)
+    }
+
+    /// Overwrites and wakes the PE. Pairs with `load` and with the updates.
+    #[inline]
+    pub fn store(self, value: u64) {
+        if !self.place.world.faulted() {
+            on_word!(self, |word, Int| {
+                word.store(value as Int, Ordering::Release);
+                0u8
+            });
+            self.place.world.ring(self.place.pe);
+        }
+    }
+
+    /// Updates in one step and wakes the PE; zero in the faulted state.
+    #[inline]
+    pub fn update(self, how: Update, value: u64) -> u64 {
+        if self.place.world.faulted() {
+            return 0;
+        }
+        // Acquire and release: pairs with `load`, `store` and other updates on any PE.
+        let before = on_word!(self, |word, Int| match how {
+            Update::Swap => word.swap(value as Int, Ordering::AcqRel),
+            Update::Add => word.fetch_add(value as Int, Ordering::AcqRel),
+            Update::And => word.fetch_and(value as Int, Ordering::AcqRel),
+            Update::Or => word.fetch_or(value as Int, Ordering::AcqRel),
+            Update::Xor => word.fetch_xor(value as Int, Ordering::AcqRel),
+        });
+        self.place.world.ring(self.place.pe);
+        before
+    }
+
+    /// Stores `value` if the word holds `cond`; what was there before, zero in the faulted state.
+    #[inline]
+    pub fn compare_swap(self, cond: u64, value: u64) -> u64 {
+        if self.place.world.faulted() {
+            return 0;
+        }
+        // Acquire and release: pairs with `load`, `store` and other updates on any PE.
+        let before = on_word!(self, |word, Int| {
+            let (cond, value) = (cond as Int, value as Int);
+            match word.compare_exchange(cond, value, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(before) | Err(before) => before,
+            }
+        });
+        self.place.world.ring(self.place.pe);
+        before
+    }
+}
+
+/// A value that is read as zero in the faulted state.
+pub trait Zero {
+    /// Zero.
+    const ZERO: Self;
+}
+
+/// A type of the atomic tables: its bits as a word.
+pub trait Bits: Copy + PartialOrd {
+    /// To bits.
+    fn bits(self) -> u64;
+    /// And back; only the low bytes count.
+    fn of(bits: u64) -> Self;
+}
+
+macro_rules! bits {
+    ($($int:ty)*) => { $(
+        impl Zero for $int {
+            const ZERO: $int = 0;
+        }
+        impl Bits for $int {
+            #[inline]
+            fn bits(self) -> u64 {
+                self as u64
+            }
+            #[inline]
+            fn of(bits: u64) -> $int {
+                bits as $int
+            }
+        }
+    )* };
+    ($($float:ty as $int:ty;)*) => { $(
+        impl Zero for $float {
+            const ZERO: $float = 0.0;
+        }
+        impl Bits for $float {
+            #[inline]
+            fn bits(self) -> u64 {
+                u64::from(self.to_bits())
+            }
+            #[inline]
+            fn of(bits: u64) -> $float {
+                <$float>::from_bits(bits as $int)
+            }
+        }
+    )* };
+}
+
+bits! { i8 u8 i16 u16 i32 u32 i64 u64 isize usize }
+bits! { f32 as u32; f64 as u64; }

@@ -1,0 +1,62 @@
+//! The C interface: every function of `shmem.h` and `shmem_ft.h`, exported from this crate.
+//!
+//! Rules of the boundary: no panic leaves a call (an `extern "C"` function ends the process
+//! instead); arguments are claims, not pointers (`memory_ops.rs`); what a caller got wrong is one
+//! line and the end of the job (`guard.rs`), what the machine did wrong is returned or kept for the
+//! asking (`ft.rs`); and no call waits for a dead PE: between a death and the restart blocking calls
+//! return, writes are dropped and reads give zeroes.
+//!
+//! A family of functions is written once (`family.rs`) over a type table (`types.rs`); the headers
+//! in `include/` are printed from the same words (`emit.rs`), and `tests/abi.rs` compares them.
+//!
+//! Left out so far, rather than there but untrue: teams, contexts other than the default one,
+//! sessions and the collectives beyond barrier and sync.
+#![deny(clippy::undocumented_unsafe_blocks)]
+
+#[macro_use]
+mod types;
+#[macro_use]
+mod family;
+
+mod atomic;
+mod constants;
+pub mod emit;
+mod emit_generic;
+mod ft;
+mod guard;
+mod legacy;
+mod lock;
+mod longdouble;
+mod memory;
+mod memory_ops;
+mod order;
+mod rma;
+mod setup;
+mod signal;
+mod strided;
+mod wait;
+mod wait_many;
+
+/// Every family, in the order of the headers.
+const FAMILIES: &[&[family::Family]] = &[
+    setup::SETUP,
+    setup::THREADS,
+    setup::PROFILING,
+    memory::MEMORY,
+    order::ORDER,
+    order::SYNC,
+    rma::BLOCKING,
+    longdouble::BY_VALUE,
+    strided::STRIDED,
+    rma::NONBLOCKING,
+    atomic::BLOCKING,
+    atomic::NONBLOCKING,
+    signal::SIGNAL,
+    wait::WAIT,
+    wait_many::WAIT_MANY,
+    lock::LOCKS,
+    legacy::ATOMICS,
+    legacy::WAIT,
+    ft::CHECKPOINT,
+    ft::EXTENSION,
+];

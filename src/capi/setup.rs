@@ -1,0 +1,143 @@
+//! Starting, ending and asking: init, finalize, numbers, version, accessibility, exit, pcontrol.
+//!
+//! `shmem_init` and `shmem_finalize` are counted, as version 1.6 wants: the first starts the
+//! library, the last one ends it. A program that began with `start_pes` has no last call, so the
+//! library ends at its exit.
+//!
+//! `shmem_pcontrol` is variadic in C; its further arguments are for tools and are not looked at.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+
+use super::constants::{MAJOR_VERSION, MINOR_VERSION, THREAD_MULTIPLE, THREAD_SINGLE};
+use super::constants::{MAX_NAME_LEN, VENDOR_STRING};
+use super::guard::misuse;
+use super::memory_ops::{Out, Place, SymIn};
+use crate::pgas;
+
+/// How many times the library was started and not yet ended.
+static STARTS: AtomicUsize = AtomicUsize::new(0);
+/// What the first start provided.
+static PROVIDED: AtomicI32 = AtomicI32::new(THREAD_SINGLE);
+
+const _: () = assert!(VENDOR_STRING.len() < MAX_NAME_LEN);
+
+/// Starts the library unless it is started; the thread level provided.
+pub(super) fn start(call: &'static str, requested: c_int) -> c_int {
+    if !(THREAD_SINGLE..=THREAD_MULTIPLE).contains(&requested) {
+        misuse(call, format_args!("thread level {requested}: allowed are 0..{THREAD_MULTIPLE}"));
+    }
+    // Relaxed: starting and ending is for one thread, says the specification.
+    if STARTS.fetch_add(1, Ordering::Relaxed) == 0 {
+        PROVIDED.store(pgas::init(requested), Ordering::Relaxed);
+    }
+    PROVIDED.load(Ordering::Relaxed)
+}
+
+/// Undoes one start.
+fn end() {
+    let left = STARTS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1));
+    if left == Ok(1) {
+        pgas::finalize();
+    }
+}
+
+/// Ends the library at exit, for programs that started it with `start_pes`.
+extern "C" fn end_at_exit() {
+    if pgas::initialized() {
+        STARTS.store(1, Ordering::Relaxed);
+        end();
+    }
+}
+
+/// `start_pes`: a start that ends by itself.
+fn start_until_exit(call: &'static str) {
+    let first = !pgas::initialized();
+    start(call, THREAD_SINGLE);
+    if first {
+        // SAFETY: `end_at_exit` needs no argument, does not unwind and lives as long as the library.
+        let refused = unsafe { libc::atexit(end_at_exit) };
+        debug_assert_eq!(refused, 0);
+    }
+}
+
+/// The address in this process of `dest` on `pe`, null when there is none.
+fn pointer_on(call: &'static str, dest: SymIn<c_void>, pe: c_int) -> *mut u8 {
+    let world = pgas::world();
+    let known = usize::try_from(pe).is_ok_and(|pe| pe < world.n_pes());
+    if !known || world.offset_of(dest.addr(), 1).is_none() {
+        return std::ptr::null_mut();
+    }
+    if pe as usize == world.me() {
+        return dest.as_sym().pointer();
+    }
+    Place::new(call, "dest", dest.as_sym(), 1, pe).pointer()
+}
+
+family! { SETUP: "Setup, exit, query";
+    ONE "shmem_init" "" () {
+        start(NAME, THREAD_SINGLE);
+    }
+    ONE "shmem_finalize" "" () {
+        pgas::world();
+        end();
+    }
+    ONE "shmem_query_initialized" "" (initialized: Out<c_int>) {
+        initialized.write(c_int::from(pgas::initialized()));
+    }
+    ONE "shmem_my_pe" "" () -> c_int {
+        pgas::world().me() as c_int
+    }
+    ONE "shmem_n_pes" "" () -> c_int {
+        pgas::world().n_pes() as c_int
+    }
+    ONE "shmem_global_exit" "" [noreturn "1"] (status: c_int) {
+        pgas::world();
+        pgas::global_exit(status)
+    }
+    ONE "shmem_pe_accessible" "" (pe: c_int) -> c_int {
+        let n_pes = pgas::world().n_pes();
+        c_int::from(usize::try_from(pe).is_ok_and(|pe| pe < n_pes))
+    }
+    ONE "shmem_addr_accessible" "" (addr: SymIn<c_void>, pe: c_int) -> c_int {
+        c_int::from(!pointer_on(NAME, addr, pe).is_null())
+    }
+    ONE "shmem_ptr" "" (dest: SymIn<c_void>, pe: c_int) -> *mut u8 {
+        pointer_on(NAME, dest, pe)
+    }
+    ONE "shmem_info_get_version" "" (major: Out<c_int>, minor: Out<c_int>) {
+        major.write(MAJOR_VERSION);
+        minor.write(MINOR_VERSION);
+    }
+    ONE "shmem_info_get_name" "" (name: Out<c_char>) {
+        let text = VENDOR_STRING.bytes().chain([0]).map(|byte| byte as c_char);
+        name.write_slice(&text.collect::<Vec<_>>());
+    }
+    ONE "start_pes" "" [deprecated "1.2"] (npes: c_int) {
+        let _ = npes;
+        start_until_exit(NAME);
+    }
+    ONE "_my_pe" "" [deprecated "1.2"] () -> c_int {
+        pgas::world().me() as c_int
+    }
+    ONE "_num_pes" "" [deprecated "1.2"] () -> c_int {
+        pgas::world().n_pes() as c_int
+    }
+}
+
+family! { THREADS: "Threads";
+    ONE "shmem_init_thread" "" (requested: c_int, provided: Out<c_int>) -> c_int {
+        provided.write(start(NAME, requested));
+        0
+    }
+    ONE "shmem_query_thread" "" (provided: Out<c_int>) {
+        pgas::world();
+        provided.write(PROVIDED.load(Ordering::Relaxed));
+    }
+}
+
+family! { PROFILING: "Profiling";
+    ONE "shmem_pcontrol" "" [variadic "1"] (level: c_int) {
+        let _ = level;
+    }
+}

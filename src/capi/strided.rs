@@ -1,0 +1,76 @@
+//! Strided transfers: iput and iget are ibput and ibget with blocks of one element.
+//!
+//! A stride counts elements from the start of one block to the start of the next and may not be
+//! smaller than a block: blocks that overlap have no defined result.
+
+use std::ffi::c_int;
+
+use super::guard::Shape;
+use super::memory_ops::{self, In, Out, Sym, SymIn};
+
+fn put(call: &'static str, dest: Sym<u8>, source: In<u8>, shape: Shape, pe: c_int) {
+    match shape.strides(call) {
+        Some(strides) => memory_ops::put_blocks(call, dest, source, strides, pe),
+        None => memory_ops::put(call, dest, source, 0, pe),
+    }
+}
+
+fn get(call: &'static str, dest: Out<u8>, source: SymIn<u8>, shape: Shape, pe: c_int) {
+    match shape.strides(call) {
+        Some(strides) => memory_ops::get_blocks(call, dest, source, strides, pe),
+        None => memory_ops::get(call, dest, source, 0, pe),
+    }
+}
+
+family! { STRIDED: "RMA, blocking";
+    RMA "shmem_" "_iput" ctx("shmem_ctx_") [generic "shmem_iput"]
+    (dest: Sym<T>, source: In<T>, dst: isize, sst: isize, nelems: usize, pe: c_int) {
+        ctx.check(NAME);
+        let shape = Shape { dst, sst, bsize: 1, nblocks: nelems, element_bytes: size_of::<T>() };
+        put(NAME, dest.erase(), source.erase(), shape, pe)
+    }
+    SIZES "shmem_iput" "" ctx("shmem_ctx_iput")
+    (dest: Sym<T>, source: In<T>, dst: isize, sst: isize, nelems: usize, pe: c_int) {
+        ctx.check(NAME);
+        let shape = Shape { dst, sst, bsize: 1, nblocks: nelems, element_bytes: size_of::<T>() };
+        put(NAME, dest.erase(), source.erase(), shape, pe)
+    }
+    RMA "shmem_" "_ibput" ctx("shmem_ctx_") [generic "shmem_ibput"]
+    (dest: Sym<T>, source: In<T>, dst: isize, sst: isize, bsize: usize, nblocks: usize, pe: c_int) {
+        ctx.check(NAME);
+        let shape = Shape { dst, sst, bsize, nblocks, element_bytes: size_of::<T>() };
+        put(NAME, dest.erase(), source.erase(), shape, pe)
+    }
+    SIZES "shmem_ibput" "" ctx("shmem_ctx_ibput")
+    (dest: Sym<T>, source: In<T>, dst: isize, sst: isize, bsize: usize, nblocks: usize, pe: c_int) {
+        ctx.check(NAME);
+        let shape = Shape { dst, sst, bsize, nblocks, element_bytes: size_of::<T>() };
+        put(NAME, dest.erase(), source.erase(), shape, pe)
+    }
+    RMA "shmem_" "_iget" ctx("shmem_ctx_") [generic "shmem_iget"]
+    (dest: Out<T>, source: SymIn<T>, dst: isize, sst: isize, nelems: usize, pe: c_int) {
+        ctx.check(NAME);
+        let shape = Shape { dst, sst, bsize: 1, nblocks: nelems, element_bytes: size_of::<T>() };
+        get(NAME, dest.erase(), source.erase(), shape, pe)
+    }
+    SIZES "shmem_iget" "" ctx("shmem_ctx_iget")
+    (dest: Out<T>, source: SymIn<T>, dst: isize, sst: isize, nelems: usize, pe: c_int) {
+        ctx.check(NAME);
+        let shape = Shape { dst, sst, bsize: 1, nblocks: nelems, element_bytes: size_of::<T>() };
+        get(NAME, dest.erase(), source.erase(), shape, pe)
+    }
+    RMA "shmem_" "_ibget" ctx("shmem_ctx_") [generic "shmem_ibget"]
+    (dest: Out<T>, source: SymIn<T>, dst: isize, sst: isize, bsize: usize, nblocks: usize,
+     pe: c_int) {
+        ctx.check(NAME);
+        let shape = Shape { dst, sst, bsize, nblocks, element_bytes: size_of::<T>() };
+        get(NAME, dest.erase(), source.erase(), shape, pe)
+    }
+    SIZES "shmem_ibget" "" ctx("shmem_ctx_ibget")
+    (dest: Out<T>, source: SymIn<T>, dst: isize, sst: isize, bsize: usize, nblocks: usize,
+     pe: c_int) {
+        ctx.check(NAME);
+        let shape = Shape { dst, sst, bsize, nblocks, element_bytes: size_of::<T>() };
+        get(NAME, dest.erase(), source.erase(), shape, pe)
+    }
+}

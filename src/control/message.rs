@@ -1,0 +1,128 @@
+//! The messages of the control connections. Pure data; `sys::socket` carries them.
+//!
+//! Two conversations: launcher with agent, agent with PE. An agent passes on what a PE says about
+//! itself as `Up::Said`, so the launcher sees one stream a node.
+
+#![forbid(unsafe_code)]
+#![allow(missing_docs)] // the sentence of each variant speaks of its fields
+
+use serde::{Deserialize, Serialize};
+
+use super::view::View;
+use crate::sys::process::Ended;
+
+/// Number of a process in the job; never reused.
+pub type ProcId = u32;
+
+/// What every process of a job must know and agree on.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Job {
+    /// Random name of the job; bytes of another job are refused.
+    pub id: u64,
+    /// Number of PEs.
+    pub n_pes: u32,
+    /// Bytes of the symmetric heap of each PE.
+    pub heap_len: u64,
+    /// Node of each PE at the start: groups are made from it and never change.
+    pub node_of: Vec<u32>,
+}
+
+/// What makes a waiting process a PE.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Welcome {
+    /// Its number.
+    pub pe: u32,
+    /// How many processes carried it before.
+    pub incarnation: u32,
+    /// Number of its memory.
+    pub memory: u32,
+    /// Injection rules that have been carried out.
+    pub fired: Vec<u32>,
+    /// PEs lost since the job last resumed, this one among them if it is a substitute.
+    pub lost: Vec<u32>,
+}
+
+/// Launcher to agent.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum Down {
+    /// First message: the job, this node's number, the program and its arguments.
+    Configure { job: Job, node: u32, program: Vec<Vec<u8>> },
+    /// Make the memory `memory` of `pe`.
+    MakeMemory { pe: u32, memory: u32 },
+    /// Start a process; it says `Hello` and then waits to be given a number.
+    Start { proc: ProcId },
+    /// Give the waiting process `proc` the number `pe`.
+    Assign { proc: ProcId, welcome: Welcome },
+    /// The memory `memory` of `pe`, as a descriptor: hand it to every PE of the node.
+    Memory { pe: u32, memory: u32 },
+    /// Show this view to the PEs.
+    Show(View),
+    /// Kill that process.
+    Kill { proc: ProcId },
+    /// Every PE has entered `shmem_finalize`: let them leave.
+    Finish,
+    /// Kill everything and exit.
+    Shutdown,
+}
+
+/// Agent to launcher.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum Up {
+    /// The memory asked for, as a descriptor.
+    Memory { pe: u32, memory: u32 },
+    /// A process was started; its pidfd comes along.
+    Started { proc: ProcId, pid: u32 },
+    /// A process said something.
+    Said { proc: ProcId, what: Said },
+    /// A process ended.
+    Ended { proc: ProcId, how: Ended },
+    /// The PEs see that view now.
+    Shown { number: u64 },
+    /// What was asked for cannot be done here.
+    Failed { what: String },
+}
+
+/// Agent to PE.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum ToPe {
+    /// You are `pe`; the page of views comes along.
+    Welcome { job: Job, welcome: Welcome },
+    /// The memory `memory` of `pe`, as a descriptor.
+    Memory { pe: u32, memory: u32 },
+}
+
+/// What a PE says.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum Said {
+    /// First message; `pid` may differ from the child's when the program is wrapped in a script.
+    Hello { pid: u32 },
+    /// It stands at a point of injection rule `rule` and waits to be killed.
+    AtPoint { rule: u32 },
+    /// Something worth a line.
+    Report(Report),
+    /// The job cannot go on; every PE comes to the same words.
+    Verdict { status: i32, words: String },
+    /// It entered `shmem_finalize`, being a member of view `joined`.
+    Finalizing { joined: u64 },
+    /// It left `shmem_finalize`; its end is no death any more.
+    Finalized,
+    /// `shmem_global_exit`.
+    GlobalExit { status: i32 },
+}
+
+/// Progress worth a line for people, and for tests.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Report {
+    /// A checkpoint was agreed (said by PE 0). Bytes are one PE's.
+    Checkpoint { number: u64, bytes: u64, parity_bytes: u64, micros: u64 },
+    /// The memory of a dead process was taken over as it was.
+    Adopted { pe: u32, number: u64, bytes: u64, micros: u64 },
+    /// Lost data was rebuilt from the survivors.
+    Rebuilt { pe: u32, number: u64, bytes: u64, from: Vec<u32>, micros: u64 },
+    /// All PEs are back at checkpoint `number` (said by PE 0).
+    Resumed { number: u64, micros: u64 },
+    /// Proportional share of memory of one PE at `shmem_finalize`.
+    Memory { pe: u32, bytes: u64 },
+    /// A free-form line.
+    Note(String),
+}

@@ -1,0 +1,91 @@
+//! The control page: one page a node on which its agent shows the current view to its PEs.
+//!
+//! Written by the agent alone; PEs map it read-only. Every blocking call of the library looks at
+//! `number`, one word. A reader that wants the whole view copies the members between two looks at
+//! `number` and `begun`, and tries again if they differ: the writer raises `begun` first and
+//! `number` last.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use memmap2::{MmapOptions, MmapRaw};
+
+use super::view::{Member, View};
+use crate::sys::memory::{self, page_up};
+
+/// Most PEs of a job.
+pub const PES_MAX: usize = 1 << 14;
+
+const HEADER: usize = 64;
+
+fn bytes(n_pes: usize) -> usize {
+    page_up(HEADER + n_pes * 8)
+}
+
+/// A mapping of the page. The agent's is writable, a PE's is not.
+#[derive(Debug)]
+pub struct Page {
+    map: MmapRaw,
+    n_pes: usize,
+}
+
+impl Page {
+    /// Makes the page for `n_pes` PEs: the agent's side and the file for the PEs.
+    pub fn create(n_pes: usize) -> std::io::Result<(Page, OwnedFd)> {
+        let fd = memory::create("raidshmem-view", bytes(n_pes))?;
+        let map = MmapOptions::new().len(bytes(n_pes)).map_raw(&fd)?;
+        Ok((Page { map, n_pes }, fd))
+    }
+
+    /// Maps the page read-only.
+    pub fn attach(fd: &OwnedFd, n_pes: usize) -> std::io::Result<Page> {
+        let map = MmapOptions::new().len(bytes(n_pes)).map_raw_read_only(&fd.as_fd())?;
+        Ok(Page { map, n_pes })
+    }
+
+    fn word(&self, index: usize) -> &AtomicU64 {
+        assert!(index * 8 + 8 <= self.map.len());
+        // SAFETY: the word lies inside the mapping (asserted), is 8-aligned since mappings are
+        // page-aligned, and every process touches it through atomics only. PEs never store to it.
+        unsafe { &*self.map.as_ptr().cast::<AtomicU64>().add(index) }
+    }
+
+    /// Number of the current view; 0 before the first.
+    pub fn number(&self) -> &AtomicU64 {
+        self.word(1)
+    }
+
+    /// 1 once every PE has entered `shmem_finalize`.
+    pub fn finished(&self) -> &AtomicU64 {
+        self.word(2)
+    }
+
+    /// Shows `view`.
+    pub fn publish(&self, view: &View) {
+        self.word(0).store(view.number, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        for (pe, member) in view.pes.iter().enumerate().take(self.n_pes) {
+            self.word(HEADER / 8 + pe).store(member.pack(), Ordering::Relaxed);
+        }
+        self.number().store(view.number, Ordering::SeqCst); // pairs with every load of `number`
+    }
+
+    /// One PE of the current view.
+    pub fn member(&self, pe: usize) -> Member {
+        Member::unpack(self.word(HEADER / 8 + pe).load(Ordering::Acquire))
+    }
+
+    /// The current view, whole.
+    pub fn read(&self) -> View {
+        loop {
+            let number = self.number().load(Ordering::SeqCst);
+            let load = |pe| Member::unpack(self.word(HEADER / 8 + pe).load(Ordering::Relaxed));
+            let pes = (0..self.n_pes).map(load).collect();
+            fence(Ordering::SeqCst);
+            if self.word(0).load(Ordering::Relaxed) == number {
+                return View { number, pes };
+            }
+            std::hint::spin_loop();
+        }
+    }
+}

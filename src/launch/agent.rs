@@ -1,0 +1,273 @@
+//! The agent of a node: starts PEs, holds their memory, watches them, shows them the view.
+//!
+//! A thin shell: it decides nothing. What it is told it does, what happens it reports, in the order
+//! in which it happened; a process's last words are passed on before its end.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::process::{Command, Stdio};
+use std::sync::atomic::Ordering;
+
+use rustix::event::{PollFd, PollFlags, poll};
+
+use crate::control::message::{Down, Job, ProcId, Said, ToPe, Up, Welcome};
+use crate::control::page::Page;
+use crate::control::view::View;
+use crate::segment::layout::Layout;
+use crate::segment::words::Words;
+use crate::sys::futex;
+use crate::sys::memory::{self, Mapping, PAGE};
+use crate::sys::process::Process;
+use crate::sys::socket::{Channel, ChannelError};
+
+/// Environment name under which a PE finds the descriptor of its control connection.
+pub const CONTROL_FD: &str = "RAIDSHMEM_CONTROL_FD";
+
+struct Local {
+    process: Process,
+    /// The process that said Hello, when it is not the one that was started (a script's child).
+    inner: Option<Process>,
+    channel: Option<Channel>,
+    pe: Option<u32>,
+    control: Option<Mapping>,
+}
+
+struct Agent {
+    up: Channel,
+    job: Job,
+    node: u32,
+    program: Vec<OsString>,
+    page: Page,
+    page_fd: OwnedFd,
+    memories: BTreeMap<u32, (u32, OwnedFd)>,
+    procs: BTreeMap<ProcId, Local>,
+}
+
+/// Runs a node's agent on its connection to the launcher. Returns when told to, or when the
+/// launcher is gone; every process it started is dead then.
+pub fn run(up: Channel) -> Result<(), ChannelError> {
+    let (first, _) = up.receive::<Down>()?;
+    let Down::Configure { job, node, program } = first else {
+        return Err(ChannelError::Malformed(0));
+    };
+    let (page, page_fd) = match Page::create(job.n_pes as usize) {
+        Ok(page) => page,
+        Err(error) => {
+            let what = format!("node {node}: memory for the control page: {error}");
+            return up.send(&Up::Failed { what }, &[]);
+        }
+    };
+    let program = program.into_iter().map(OsString::from_vec).collect();
+    let (memories, procs) = (BTreeMap::new(), BTreeMap::new());
+    let mut agent = Agent { up, job, node, program, page, page_fd, memories, procs };
+    let result = agent.serve();
+    agent.kill_all();
+    match result {
+        Err(ChannelError::Closed) => Ok(()),
+        other => other,
+    }
+}
+
+enum Source {
+    Launcher,
+    Channel(ProcId),
+    End(ProcId),
+}
+
+impl Agent {
+    fn serve(&mut self) -> Result<(), ChannelError> {
+        loop {
+            for source in self.wait() {
+                match source {
+                    Source::Launcher => {
+                        while let Some((message, fds)) = self.up.try_receive::<Down>()? {
+                            if matches!(message, Down::Shutdown) {
+                                return Ok(());
+                            }
+                            self.obey(message, fds)?;
+                        }
+                    }
+                    Source::Channel(proc) => self.listen(proc)?,
+                    Source::End(proc) => self.ended(proc)?,
+                }
+            }
+        }
+    }
+
+    fn wait(&self) -> Vec<Source> {
+        let mut fds = vec![PollFd::new(&self.up, PollFlags::IN)];
+        let mut sources = vec![Source::Launcher];
+        for (&proc, local) in &self.procs {
+            if let Some(channel) = &local.channel {
+                fds.push(PollFd::new(channel, PollFlags::IN));
+                sources.push(Source::Channel(proc));
+            }
+            fds.push(PollFd::new(&local.process, PollFlags::IN));
+            sources.push(Source::End(proc));
+            if let Some(inner) = &local.inner {
+                fds.push(PollFd::new(inner, PollFlags::IN));
+                sources.push(Source::End(proc));
+            }
+        }
+        let _ = poll(&mut fds, None);
+        let ready = fds.iter().map(|fd| !fd.revents().is_empty()).collect::<Vec<_>>();
+        sources.into_iter().zip(ready).filter_map(|(s, ready)| ready.then_some(s)).collect()
+    }
+
+    fn obey(&mut self, message: Down, mut fds: Vec<OwnedFd>) -> Result<(), ChannelError> {
+        match message {
+            Down::Configure { .. } | Down::Shutdown => Ok(()),
+            Down::MakeMemory { pe, memory } => self.make_memory(pe, memory),
+            Down::Start { proc } => self.start(proc),
+            Down::Assign { proc, welcome } => self.assign(proc, welcome),
+            Down::Memory { pe, memory } => {
+                let Some(fd) = fds.pop() else { return Err(ChannelError::Malformed(0)) };
+                for local in self.procs.values().filter(|local| local.pe.is_some()) {
+                    if let Some(channel) = &local.channel {
+                        let _ = channel.send(&ToPe::Memory { pe, memory }, &[fd.as_fd()]);
+                    }
+                }
+                self.memories.insert(pe, (memory, fd));
+                Ok(())
+            }
+            Down::Show(view) => self.show(&view),
+            Down::Finish => {
+                self.page.finished().store(1, Ordering::SeqCst);
+                self.ring_all();
+                Ok(())
+            }
+            Down::Kill { proc } => {
+                if let Some(local) = self.procs.get(&proc) {
+                    kill(local);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn fail(&self, what: String) -> Result<(), ChannelError> {
+        self.up.send(&Up::Failed { what: format!("node {}: {what}", self.node) }, &[])
+    }
+
+    fn make_memory(&mut self, pe: u32, memory: u32) -> Result<(), ChannelError> {
+        let len = Layout::new(self.job.heap_len as usize).total;
+        match memory::create("raidshmem-pe", len) {
+            Ok(fd) => self.up.send(&Up::Memory { pe, memory }, &[fd.as_fd()]),
+            Err(error) => self.fail(format!("memory for PE {pe}: {error}")),
+        }
+    }
+
+    fn start(&mut self, proc: ProcId) -> Result<(), ChannelError> {
+        let (mine, theirs) = Channel::pair()?;
+        let mut command = Command::new(&self.program[0]);
+        command.args(&self.program[1..]).stdin(Stdio::null());
+        command.env(CONTROL_FD, theirs.as_fd().as_raw_fd().to_string());
+        match Process::start(&mut command, theirs.as_fd(), true) {
+            Ok(process) => {
+                let started = Up::Started { proc, pid: process.pid };
+                self.up.send(&started, &[process.as_fd()])?;
+                let (channel, inner) = (Some(mine), None);
+                let local = Local { process, inner, channel, pe: None, control: None };
+                self.procs.insert(proc, local);
+                Ok(())
+            }
+            Err(error) => {
+                self.fail(format!("{}: cannot start: {error}", self.program[0].to_string_lossy()))
+            }
+        }
+    }
+
+    fn assign(&mut self, proc: ProcId, welcome: Welcome) -> Result<(), ChannelError> {
+        let pe = welcome.pe;
+        let Some((_, fd)) = self.memories.get(&pe) else {
+            return self.fail(format!("no memory for PE {pe}"));
+        };
+        let control = Mapping::new(fd.as_fd(), PAGE, None).ok();
+        let Some(local) = self.procs.get_mut(&proc) else { return Ok(()) };
+        (local.pe, local.control) = (Some(pe), control);
+        let Some(channel) = &local.channel else { return Ok(()) };
+        let job = self.job.clone();
+        let welcome = ToPe::Welcome { job, welcome };
+        // A PE that died meanwhile is reported by its pidfd; what cannot be sent to it is no error.
+        let mut sent = channel.send(&welcome, &[self.page_fd.as_fd()]);
+        for (&pe, (memory, fd)) in &self.memories {
+            if sent.is_ok() {
+                let memory = ToPe::Memory { pe, memory: *memory };
+                sent = channel.send(&memory, &[fd.as_fd()]);
+            }
+        }
+        Ok(())
+    }
+
+    fn show(&mut self, view: &View) -> Result<(), ChannelError> {
+        self.page.publish(view);
+        self.ring_all();
+        self.up.send(&Up::Shown { number: view.number }, &[])
+    }
+
+    fn ring_all(&self) {
+        for control in self.procs.values().filter_map(|local| local.control.as_ref()) {
+            // SAFETY: the mapping is a whole page and begins with the segment's control words,
+            // which every process touches through atomics only.
+            let words = unsafe { &*control.base().cast::<Words>() };
+            words.bell.doorbell.fetch_add(1, Ordering::SeqCst);
+            futex::wake_all(&words.bell.doorbell);
+        }
+    }
+
+    fn listen(&mut self, proc: ProcId) -> Result<(), ChannelError> {
+        loop {
+            let Some(local) = self.procs.get_mut(&proc) else { return Ok(()) };
+            let Some(channel) = &local.channel else { return Ok(()) };
+            match channel.try_receive::<Said>() {
+                Ok(Some((what, _))) => {
+                    if let Said::Hello { pid } = what
+                        && pid != local.process.pid
+                    {
+                        local.inner = Process::open(pid).ok();
+                    }
+                    self.up.send(&Up::Said { proc, what }, &[])?;
+                }
+                Ok(None) => return Ok(()),
+                Err(_) => {
+                    local.channel = None; // its end, if it ended, comes through the pidfd
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    fn ended(&mut self, proc: ProcId) -> Result<(), ChannelError> {
+        self.listen(proc)?;
+        let Some(local) = self.procs.get_mut(&proc) else { return Ok(()) };
+        if local.inner.as_ref().is_some_and(|inner| inner.wait_end(0)) {
+            // The PE inside a script is gone: what is left of the script goes too, and tells how.
+            local.inner = None;
+            if !local.process.wait_end(500) {
+                kill(local);
+                local.process.wait_end(5_000);
+            }
+        }
+        let Some(how) = local.process.reap() else { return Ok(()) };
+        local.process.kill_group(); // whatever the program started does not outlive it
+        self.procs.remove(&proc);
+        self.up.send(&Up::Ended { proc, how }, &[])
+    }
+
+    fn kill_all(&mut self) {
+        self.procs.values().for_each(kill);
+        for local in self.procs.values() {
+            local.process.wait_end(5_000);
+            local.process.reap();
+        }
+    }
+}
+
+fn kill(local: &Local) {
+    if let Some(inner) = &local.inner {
+        inner.kill();
+    }
+    local.process.kill_group();
+}

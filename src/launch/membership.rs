@@ -1,0 +1,612 @@
+//! Who carries which PE number: the launcher's decisions as a pure machine.
+//!
+//! Events in, actions out; no clock, no socket, no process. `launcher` carries the actions out and
+//! feeds back what happened.
+//!
+//! ```text
+//! PE:   starting -> running -> finalizing -> finalized
+//!                     |  ^
+//!               death |  | a substitute said Hello and its memory is made
+//!                     v  |
+//!                    dead -> (view shown on every living node) -> replacing
+//! ```
+//!
+//! Invariants:
+//! - memory of a lost PE is wiped, and a substitute chosen, only after every living node has shown
+//!   the view in which the PE is dead: a survivor that read wiped bytes sees that view afterwards;
+//! - a PE number is given away again only after its process is known to have ended;
+//! - `view.number`, and each PE's `incarnation` and `memory`, only grow.
+
+#![forbid(unsafe_code)]
+#![allow(missing_docs)] // the sentence of each event and action speaks of its fields
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::control::message::{Down, ProcId, Report, Said, Welcome};
+use crate::control::view::{Member, State, View};
+use crate::inject::{Rule, Target};
+use crate::settings::{BackupMode, Settings, Substitute};
+use crate::sys::process::Ended;
+
+/// Exit status of a job that fault tolerance could not carry on.
+pub const UNRECOVERABLE: i32 = 3;
+
+/// What happened.
+#[derive(Debug, Clone)]
+pub enum Event {
+    /// The memory asked for was made and handed to every node.
+    MemoryMade { pe: u32, memory: u32 },
+    /// A process said something.
+    Said { proc: ProcId, what: Said },
+    /// A process ended.
+    Ended { proc: ProcId, how: Ended },
+    /// A node is gone and its processes are known to be dead.
+    NodeLost { node: u32 },
+    /// A node shows that view.
+    Shown { node: u32, number: u64 },
+}
+
+/// What the launcher must do, in this order.
+#[derive(Debug, Clone)]
+pub enum Action {
+    /// Send a message to a node's agent.
+    Send { node: u32, message: Down },
+    /// Take the bytes of a lost memory away.
+    Wipe { pe: u32, memory: u32 },
+    /// Kill a node: its agent and every process on it.
+    KillNode { node: u32 },
+    /// A line for people.
+    Say(String),
+    /// A progress report for people and tests.
+    Tell(Report),
+    /// The job is over.
+    End { status: i32, words: Option<String> },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Pe(u32),
+    /// Meant for a PE number, not carrying it yet.
+    Substitute(u32),
+    Spare,
+}
+
+#[derive(Debug)]
+struct Proc {
+    node: u32,
+    role: Role,
+    hello: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    Starting,
+    Running,
+    Finalizing,
+    Finalized,
+    Condemned,
+}
+
+#[derive(Debug)]
+struct Pe {
+    proc: Option<ProcId>,
+    stage: Stage,
+    memory_made: bool,
+    deaths_at: u64,
+    deaths: u32,
+    status: Option<i32>,
+}
+
+/// What a job is made of.
+#[derive(Debug, Clone)]
+pub struct Shape {
+    /// Node of each PE.
+    pub node_of: Vec<u32>,
+    /// Nodes in all, those of spares included.
+    pub nodes: u32,
+    /// Node of each sleeping spare.
+    pub spares: Vec<u32>,
+}
+
+/// The machine.
+#[derive(Debug)]
+pub struct Membership {
+    mode: BackupMode,
+    substitute: Substitute,
+    adopt: bool,
+    max_restarts: u32,
+    rules: Vec<Rule>,
+    fired: BTreeSet<u32>,
+    /// The PEs' group of each PE, so that a substitute does not join a node its group is on.
+    group_of: Vec<usize>,
+    view: View,
+    pes: Vec<Pe>,
+    procs: BTreeMap<ProcId, Proc>,
+    next_proc: ProcId,
+    /// Living nodes and the newest view each shows.
+    shown: BTreeMap<u32, u64>,
+    checkpoint: u64,
+    /// The view in which the latest loss was shown; who joined an older one has not seen it.
+    fault_view: u64,
+    /// PEs lost since the job last resumed.
+    lost: BTreeSet<u32>,
+    started: bool,
+    verdict: Option<(i32, String)>,
+    ended: bool,
+    out: Vec<Action>,
+}
+
+impl Membership {
+    /// A job that is about to start, and the actions that start it.
+    pub fn new(shape: &Shape, settings: &Settings, group_of: Vec<usize>) -> (Self, Vec<Action>) {
+        let member = |&node: &u32| Member { state: State::Alive, incarnation: 0, memory: 0, node };
+        let pe = |_: &u32| Pe {
+            proc: None,
+            stage: Stage::Starting,
+            memory_made: false,
+            deaths_at: 0,
+            deaths: 0,
+            status: None,
+        };
+        let mut machine = Membership {
+            mode: settings.backup_mode,
+            substitute: settings.substitute,
+            adopt: settings.adopt,
+            max_restarts: settings.max_restarts,
+            rules: settings.inject.clone(),
+            fired: BTreeSet::new(),
+            group_of,
+            view: View { number: 0, pes: shape.node_of.iter().map(member).collect() },
+            pes: shape.node_of.iter().map(pe).collect(),
+            procs: BTreeMap::new(),
+            next_proc: 0,
+            shown: (0..shape.nodes).map(|node| (node, 0)).collect(),
+            checkpoint: 0,
+            fault_view: 0,
+            lost: BTreeSet::new(),
+            started: false,
+            verdict: None,
+            ended: false,
+            out: Vec::new(),
+        };
+        for (pe, &node) in shape.node_of.iter().enumerate() {
+            machine.send(node, Down::MakeMemory { pe: pe as u32, memory: 0 });
+            let proc = machine.start(node, Role::Pe(pe as u32));
+            machine.pes[pe].proc = Some(proc);
+        }
+        for &node in &shape.spares {
+            machine.start(node, Role::Spare);
+        }
+        let out = std::mem::take(&mut machine.out);
+        (machine, out)
+    }
+
+    /// Takes one event and says what to do.
+    pub fn handle(&mut self, event: Event) -> Vec<Action> {
+        if !self.ended {
+            match event {
+                Event::MemoryMade { pe, memory } => self.memory_made(pe, memory),
+                Event::Said { proc, what } => self.said(proc, what),
+                Event::Ended { proc, how } => self.proc_ended(proc, how),
+                Event::NodeLost { node } => self.node_lost(node),
+                Event::Shown { node, number } => {
+                    if let Some(shown) = self.shown.get_mut(&node) {
+                        *shown = number;
+                    }
+                    self.repair();
+                }
+            }
+        }
+        std::mem::take(&mut self.out)
+    }
+
+    /// True once a PE said that the job cannot go on: the others are given a moment to say so too.
+    pub fn condemned(&self) -> bool {
+        self.verdict.is_some()
+    }
+
+    /// Ends the job with the verdict already heard, though not every PE has spoken.
+    pub fn cut_short(&mut self) -> Vec<Action> {
+        let (status, words) = self.verdict.clone().unwrap_or((1, "the job was cut short".into()));
+        self.end(status, Some(words));
+        std::mem::take(&mut self.out)
+    }
+
+    fn send(&mut self, node: u32, message: Down) {
+        self.out.push(Action::Send { node, message });
+    }
+
+    fn end(&mut self, status: i32, words: Option<String>) {
+        if !self.ended {
+            self.ended = true;
+            self.out.push(Action::End { status, words });
+        }
+    }
+
+    fn start(&mut self, node: u32, role: Role) -> ProcId {
+        let proc = self.next_proc;
+        self.next_proc += 1;
+        self.procs.insert(proc, Proc { node, role, hello: false });
+        self.send(node, Down::Start { proc });
+        proc
+    }
+
+    fn show(&mut self) {
+        self.view.number += 1;
+        let nodes: Vec<u32> = self.shown.keys().copied().collect();
+        for node in nodes {
+            self.send(node, Down::Show(self.view.clone()));
+        }
+    }
+
+    fn memory_made(&mut self, pe: u32, memory: u32) {
+        if self.view.pes[pe as usize].memory == memory {
+            self.pes[pe as usize].memory_made = true;
+        }
+        self.advance();
+    }
+
+    fn said(&mut self, proc: ProcId, what: Said) {
+        let Some(entry) = self.procs.get_mut(&proc) else { return };
+        let pe = match entry.role {
+            Role::Pe(pe) => Some(pe as usize),
+            _ => None,
+        };
+        match (what, pe) {
+            (Said::Hello { .. }, _) => {
+                entry.hello = true;
+                self.advance();
+            }
+            (Said::AtPoint { rule }, _) => self.at_point(proc, rule),
+            (Said::Report(report), _) => {
+                match report {
+                    Report::Checkpoint { number, .. } => self.checkpoint = number,
+                    Report::Resumed { .. } => self.lost.clear(),
+                    _ => {}
+                }
+                self.out.push(Action::Tell(report));
+            }
+            (Said::GlobalExit { status }, _) => self.end(status, None),
+            (Said::Finalizing { joined }, Some(pe)) => self.finalizing(pe, joined),
+            (Said::Finalized, Some(pe)) => self.pes[pe].stage = Stage::Finalized,
+            (Said::Verdict { status, words }, Some(pe)) => {
+                self.pes[pe].stage = Stage::Condemned;
+                self.verdict.get_or_insert((status, words));
+                self.end_if_all_condemned();
+            }
+            (Said::Finalizing { .. } | Said::Finalized | Said::Verdict { .. }, None) => {}
+        }
+    }
+
+    fn end_if_all_condemned(&mut self) {
+        let Some((status, words)) = self.verdict.clone() else { return };
+        let alive = self.view.pes.iter().zip(&self.pes).filter(|(m, _)| m.state == State::Alive);
+        if alive.into_iter().all(|(_, pe)| pe.stage == Stage::Condemned) {
+            self.end(status, Some(words));
+        }
+    }
+
+    fn at_point(&mut self, proc: ProcId, rule: u32) {
+        let Some(target) = self.rules.get(rule as usize).map(|rule| rule.target) else { return };
+        if !self.fired.insert(rule) {
+            return;
+        }
+        match target {
+            Target::Pe(_) => {
+                let node = self.procs[&proc].node;
+                self.send(node, Down::Kill { proc });
+            }
+            Target::Node(node) => self.out.push(Action::KillNode { node: node as u32 }),
+        }
+    }
+
+    fn finalizing(&mut self, pe: usize, joined: u64) {
+        if joined < self.fault_view {
+            let lost: Vec<usize> = self.lost.iter().map(|&pe| pe as usize).collect();
+            let words = format!(
+                "unrecoverable: PE {pe} entered shmem_finalize without having gone back to the \
+                 checkpoint, though PEs {} were lost; checkpoint before it to be safe to the end",
+                list(&lost)
+            );
+            return self.end(UNRECOVERABLE, Some(words));
+        }
+        self.pes[pe].stage = Stage::Finalizing;
+        self.finish_if_all_in();
+    }
+
+    fn finish_if_all_in(&mut self) {
+        if self.pes.iter().all(|pe| pe.stage >= Stage::Finalizing) {
+            let nodes: Vec<u32> = self.shown.keys().copied().collect();
+            for node in nodes {
+                self.send(node, Down::Finish);
+            }
+            self.end_if_all_over();
+        }
+    }
+
+    fn end_if_all_over(&mut self) {
+        if self.pes.iter().all(|pe| pe.status.is_some()) {
+            let status = self.pes.iter().filter_map(|pe| pe.status).find(|&s| s != 0).unwrap_or(0);
+            self.end(status, None);
+        }
+    }
+
+    fn proc_ended(&mut self, proc: ProcId, how: Ended) {
+        let Some(entry) = self.procs.remove(&proc) else { return };
+        match entry.role {
+            Role::Spare => {}
+            Role::Substitute(pe) => self.substitute_died(pe as usize, how),
+            Role::Pe(pe) => self.pe_died(pe as usize, entry.hello, how),
+        }
+    }
+
+    fn substitute_died(&mut self, pe: usize, how: Ended) {
+        self.pes[pe].proc = None;
+        if self.count_death(pe, how) {
+            self.repair();
+        }
+    }
+
+    fn pe_died(&mut self, pe: usize, hello: bool, how: Ended) {
+        self.pes[pe].proc = None;
+        match self.pes[pe].stage {
+            Stage::Starting => return self.ended_at_start(pe, hello, how),
+            Stage::Condemned => return self.end_if_all_condemned(),
+            Stage::Finalized => {
+                self.pes[pe].status = Some(how.status());
+                return self.end_if_all_over();
+            }
+            Stage::Running | Stage::Finalizing => {}
+        }
+        self.out.push(Action::Say(format!("PE {pe} {how}")));
+        if self.lose(&[pe], State::ProcessDead, how) && self.count_death(pe, how) {
+            self.show();
+        }
+    }
+
+    /// A process ended before the job was whole: a program that never calls `shmem_init` may.
+    fn ended_at_start(&mut self, pe: usize, hello: bool, how: Ended) {
+        if how != Ended::Exited(0) || hello {
+            let words = format!("PE {pe} {how} before shmem_init was complete");
+            return self.end(if how.status() == 0 { 1 } else { how.status() }, Some(words));
+        }
+        self.pes[pe].status = Some(0);
+        if self.pes.iter().any(|pe| pe.status.is_none())
+            && self.procs.values().any(|proc| proc.hello && proc.role != Role::Spare)
+        {
+            let words = format!("PE {pe} exited without shmem_init, which other PEs called");
+            return self.end(1, Some(words));
+        }
+        self.end_if_all_over();
+    }
+
+    /// Marks PEs as dead. False when the job is over by that.
+    fn lose(&mut self, lost: &[usize], state: State, how: Ended) -> bool {
+        for &pe in lost {
+            self.view.pes[pe].state = state;
+        }
+        let one = lost[0];
+        if self.pes.iter().all(|pe| pe.stage >= Stage::Finalizing) {
+            for &pe in lost {
+                self.pes[pe].stage = Stage::Finalized;
+                self.pes[pe].status = Some(how.status());
+            }
+            self.end_if_all_over();
+            return false;
+        }
+        let inside = (0..self.pes.len()).find(|&pe| {
+            self.view.pes[pe].state == State::Alive && self.pes[pe].stage == Stage::Finalizing
+        });
+        if !self.mode.protects() {
+            let words = format!(
+                "PE {one} {how}; SHMEM_FT_BACKUP_MODE=none keeps no checkpoint, so the job ends"
+            );
+            self.end(if how.status() == 0 { 1 } else { how.status() }, Some(words));
+        } else if let Some(other) = inside {
+            let words = format!(
+                "unrecoverable: PE {one} was lost when PE {other} had already entered \
+                 shmem_finalize; checkpoint before it to be safe to the end"
+            );
+            self.end(UNRECOVERABLE, Some(words));
+        } else if self.view.pes.iter().all(|pe| pe.state != State::Alive) {
+            let words = "unrecoverable: every PE was lost".to_string();
+            self.end(UNRECOVERABLE, Some(words));
+        }
+        for &pe in lost {
+            self.pes[pe].stage = Stage::Running;
+            self.lost.insert(pe as u32);
+        }
+        self.fault_view = self.view.number + 1;
+        !self.ended
+    }
+
+    /// Counts a death of `pe` against the limit. False when the job is over by that.
+    fn count_death(&mut self, pe: usize, how: Ended) -> bool {
+        let (checkpoint, limit) = (self.checkpoint, self.max_restarts);
+        let entry = &mut self.pes[pe];
+        if entry.deaths_at != checkpoint {
+            entry.deaths_at = checkpoint;
+            entry.deaths = 0;
+        }
+        entry.deaths += 1;
+        if entry.deaths > limit {
+            let words = format!(
+                "unrecoverable: PE {pe} {how}, {} times since checkpoint {checkpoint}: more than \
+                 SHMEM_FT_MAX_RESTARTS={limit}",
+                entry.deaths
+            );
+            self.end(UNRECOVERABLE, Some(words));
+        }
+        !self.ended
+    }
+
+    fn node_lost(&mut self, node: u32) {
+        if self.shown.remove(&node).is_none() {
+            return;
+        }
+        let gone: Vec<ProcId> =
+            self.procs.iter().filter(|(_, p)| p.node == node).map(|(&id, _)| id).collect();
+        let mut lost = Vec::new();
+        for id in gone {
+            match self.procs.remove(&id).map(|proc| proc.role) {
+                Some(Role::Pe(pe)) => lost.push(pe as usize),
+                Some(Role::Substitute(pe)) => self.pes[pe as usize].proc = None,
+                Some(Role::Spare) | None => {}
+            }
+        }
+        lost.extend((0..self.pes.len()).filter(|&pe| {
+            // Its process died before, but its memory was still there: not any more.
+            self.view.pes[pe].node == node && self.view.pes[pe].state == State::ProcessDead
+        }));
+        lost.sort_unstable();
+        for &pe in &lost {
+            self.pes[pe].proc = None;
+        }
+        self.out.push(Action::Say(match lost.as_slice() {
+            [] => format!("node {node} was lost; it carried no PE"),
+            pes => format!("node {node} was lost with PE {}", list(pes)),
+        }));
+        let how = Ended::Killed(9);
+        if !self.started {
+            return self.end(1, Some(format!("node {node} was lost before the job was whole")));
+        }
+        lost.retain(|&pe| self.pes[pe].stage != Stage::Finalized);
+        if lost.is_empty() {
+            return self.repair();
+        }
+        if self.lose(&lost, State::NodeDead, how) {
+            self.show();
+        }
+    }
+
+    /// Finds substitutes for the dead once every living node shows that they are dead.
+    fn repair(&mut self) {
+        let current = self.view.number;
+        if !self.started || self.ended || self.shown.values().any(|&shown| shown < current) {
+            return;
+        }
+        for pe in 0..self.pes.len() {
+            if self.view.pes[pe].state != State::Alive && self.pes[pe].proc.is_none() {
+                self.replace(pe);
+                if self.ended {
+                    return;
+                }
+            }
+        }
+        self.advance();
+    }
+
+    fn replace(&mut self, pe: usize) {
+        let member = self.view.pes[pe];
+        let home = member.state == State::ProcessDead && self.shown.contains_key(&member.node);
+        let spare_here = self.spare(|node| node == member.node);
+        let spawn = self.substitute == Substitute::Spawn;
+        let (proc, node) = match (home, spare_here, spawn) {
+            (true, Some(proc), _) => (Some(proc), member.node),
+            (true, None, true) => (None, member.node),
+            _ => match (self.spare(|_| true), spawn) {
+                (Some(proc), _) => (Some(proc), self.procs[&proc].node),
+                (None, true) => (None, self.best_node(pe)),
+                (None, false) => {
+                    let words = format!(
+                        "unrecoverable: no substitute left for PE {pe}: \
+                         SHMEM_FT_SUBSTITUTE=spare and every spare is used"
+                    );
+                    return self.end(UNRECOVERABLE, Some(words));
+                }
+            },
+        };
+        if !(home && node == member.node && self.adopt) {
+            self.out.push(Action::Wipe { pe: pe as u32, memory: member.memory });
+            let member = &mut self.view.pes[pe];
+            member.memory += 1;
+            member.state = State::NodeDead;
+            let memory = member.memory;
+            self.pes[pe].memory_made = false;
+            self.send(node, Down::MakeMemory { pe: pe as u32, memory });
+        }
+        let role = Role::Substitute(pe as u32);
+        let proc = match proc {
+            Some(proc) => {
+                self.procs.get_mut(&proc).expect("a spare is a process").role = role;
+                proc
+            }
+            None => self.start(node, role),
+        };
+        self.view.pes[pe].node = node;
+        self.pes[pe].proc = Some(proc);
+    }
+
+    fn spare(&self, on: impl Fn(u32) -> bool) -> Option<ProcId> {
+        let found = self.procs.iter().find(|(_, p)| p.role == Role::Spare && p.hello && on(p.node));
+        found.map(|(&id, _)| id)
+    }
+
+    /// The living node with the fewest PEs of the same group, then the fewest PEs at all.
+    fn best_node(&self, pe: usize) -> u32 {
+        let load = |node: u32| {
+            let on = |&other: &usize| other != pe && self.view.pes[other].node == node;
+            let here: Vec<usize> = (0..self.pes.len()).filter(on).collect();
+            let group = here.iter().filter(|&&o| self.group_of[o] == self.group_of[pe]).count();
+            (group, here.len(), node)
+        };
+        self.shown.keys().copied().min_by_key(|&node| load(node)).unwrap_or(0)
+    }
+
+    /// Gives numbers to processes that are ready for them.
+    fn advance(&mut self) {
+        if self.ended {
+            return;
+        }
+        let ready = |m: &Self, pe: usize| {
+            m.pes[pe].memory_made
+                && m.pes[pe].proc.is_some_and(|id| m.procs.get(&id).is_some_and(|p| p.hello))
+        };
+        if !self.started {
+            if (0..self.pes.len()).all(|pe| ready(self, pe)) {
+                self.started = true;
+                for pe in 0..self.pes.len() {
+                    self.assign(pe);
+                }
+                self.show();
+            }
+            return;
+        }
+        let waiting: Vec<usize> = (0..self.pes.len())
+            .filter(|&pe| self.view.pes[pe].state != State::Alive && ready(self, pe))
+            .collect();
+        for &pe in &waiting {
+            self.view.pes[pe].incarnation += 1;
+            self.view.pes[pe].state = State::Alive;
+            self.assign(pe);
+        }
+        if !waiting.is_empty() {
+            self.show();
+        }
+    }
+
+    fn assign(&mut self, pe: usize) {
+        let Some(proc) = self.pes[pe].proc else { return };
+        let member = self.view.pes[pe];
+        self.pes[pe].stage = Stage::Running;
+        if let Some(entry) = self.procs.get_mut(&proc) {
+            entry.role = Role::Pe(pe as u32);
+        }
+        let welcome = Welcome {
+            pe: pe as u32,
+            incarnation: member.incarnation,
+            memory: member.memory,
+            fired: self.fired.iter().copied().collect(),
+            lost: self.lost.iter().copied().collect(),
+        };
+        self.send(member.node, Down::Assign { proc, welcome });
+    }
+}
+
+fn list(pes: &[usize]) -> String {
+    pes.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+#[path = "membership_tests.rs"]
+mod tests;

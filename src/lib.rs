@@ -1,0 +1,36 @@
+//! An OpenSHMEM library whose programs survive the death of processes and of nodes.
+//!
+//! Symmetric memory is striped over the PEs with rotating XOR or Reed-Solomon parity at every
+//! checkpoint, appended after the data so that no symmetric address moves. When a PE is lost a
+//! substitute takes its number, its memory is adopted or rebuilt from the survivors, all roll back
+//! to the last agreed checkpoint, and the program goes on.
+//!
+//! Layers, each importing only from those above it:
+//!
+//! ```text
+//! settings  inject  sys                      words, environment, system calls
+//! heap                                       symmetric allocator (pure)
+//! control                                    messages, views, the page that shows them
+//! segment                                    memory of a PE, offsets to bytes
+//! store                                      what a checkpoint is, how it is agreed
+//! pgas                                       the world of a process: waiting, barrier, memory
+//! recovery                                   from a death back to the program
+//! launch                                     launcher, agents, membership (beside)
+//! capi  shmem                                the C API and the safe Rust API, on top
+//! ```
+//!
+//! The codec (stripe layout, XOR, Reed-Solomon, checksums) is the crate `raidshmem-codec`.
+
+pub mod capi;
+pub mod control;
+pub mod heap;
+pub mod inject;
+pub mod launch;
+pub mod pgas;
+pub mod recovery;
+pub mod segment;
+pub mod settings;
+pub mod shmem;
+pub mod store;
+pub mod sys;
+pub mod wrapper;

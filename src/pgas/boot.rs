@@ -1,0 +1,271 @@
+//! From `shmem_init` to a [`World`]: settings, the agent's welcome, memory, statics.
+//!
+//! A process started by `oshrun` finds its control connection in the environment, says Hello and
+//! sleeps until it is given a PE number: at once for an original, when somebody dies for a spare.
+//! A process started without `oshrun` is a job of one PE.
+
+use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
+
+use rustix::event::{PollFd, PollFlags, poll};
+
+use super::world::{Peer, World};
+use crate::control::message::{Job, Said, ToPe, Welcome};
+use crate::control::page::Page;
+use crate::control::view::{Member, State, View};
+use crate::heap::Heap;
+use crate::launch::agent::CONTROL_FD;
+use crate::segment::Segment;
+use crate::segment::layout::{self, Layout, STATICS_MAX};
+use crate::segment::statics::{self, Statics};
+use crate::settings::{SettingError, Settings};
+use crate::store::protection::{Protection, ProtectionError};
+use crate::sys::socket::{Channel, ChannelError};
+use crate::sys::{futex, memory};
+
+/// Why the library could not be initialised.
+#[derive(Debug, thiserror::Error)]
+pub enum BootError {
+    /// A setting is wrong.
+    #[error("{0}")]
+    Setting(#[from] SettingError),
+    /// The control connection failed.
+    #[error("{0}; was the program started by this oshrun?")]
+    Channel(#[from] ChannelError),
+    /// Memory could not be mapped.
+    #[error("symmetric memory: {0}")]
+    Memory(#[from] std::io::Error),
+    /// The executable's statics cannot be made symmetric.
+    #[error("statics of the executable: {0}")]
+    Statics(#[from] statics::StaticsError),
+    /// The executable's statics are too large.
+    #[error("statics of the executable: {0} bytes, and {STATICS_MAX} are the most allowed")]
+    StaticsTooLarge(usize),
+    /// The job cannot be protected as asked.
+    #[error("{0}")]
+    Protection(#[from] ProtectionError),
+}
+
+impl BootError {
+    /// Exit status of the process.
+    pub fn status(&self) -> i32 {
+        match self {
+            BootError::Channel(_) | BootError::Memory(_) => 1,
+            _ => 2,
+        }
+    }
+}
+
+/// What a process is told about its place in the job.
+struct Seat {
+    job: Job,
+    welcome: Welcome,
+    page: Page,
+    channel: Option<Channel>,
+    /// Memory number and file of each PE.
+    memories: Vec<(u32, OwnedFd)>,
+}
+
+/// Default symmetric heap of `n_pes` PEs on a machine, in bytes.
+pub fn default_heap(n_pes: usize) -> u64 {
+    let total = memory::total().unwrap_or(1 << 32);
+    let share = total / (2 * n_pes as u64);
+    (share.min(1 << 30) >> 20 << 20).max(1 << 20)
+}
+
+/// Builds the world of this process.
+pub fn boot(thread_level: i32) -> Result<World, BootError> {
+    let environment = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let settings = Settings::from_env(environment)?;
+    futex::register_barrier();
+    let seat = match std::env::var(CONTROL_FD).ok().and_then(|fd| fd.parse::<i32>().ok()) {
+        Some(fd) => take_seat(fd)?,
+        None => alone(&settings)?,
+    };
+    build(thread_level, settings, seat)
+}
+
+fn take_seat(fd: i32) -> Result<Seat, BootError> {
+    // SAFETY: the agent left this descriptor open for this process and says so in the environment;
+    // nobody else in the process knows of it.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    rustix::io::fcntl_setfd(&fd, rustix::io::FdFlags::CLOEXEC).map_err(std::io::Error::from)?;
+    // SAFETY: initialisation is the first thing a program does, before it starts threads (its
+    // children must not take the connection for theirs).
+    unsafe { std::env::remove_var(CONTROL_FD) };
+    watch(fd.as_fd())?;
+    let channel = Channel::inherited(fd);
+    channel.send(&Said::Hello { pid: std::process::id() }, &[])?;
+    let (message, mut fds) = channel.receive::<ToPe>()?;
+    let (ToPe::Welcome { job, welcome }, Some(page)) = (message, fds.pop()) else {
+        return Err(ChannelError::Malformed(0).into());
+    };
+    let page = Page::attach(&page, job.n_pes as usize)?;
+    let mut memories: Vec<Option<(u32, OwnedFd)>> = (0..job.n_pes).map(|_| None).collect();
+    while memories.iter().any(Option::is_none) {
+        if let (ToPe::Memory { pe, memory }, mut fds) = channel.receive::<ToPe>()?
+            && let (Some(place), Some(fd)) = (memories.get_mut(pe as usize), fds.pop())
+        {
+            *place = Some((memory, fd));
+        }
+    }
+    let memories = memories.into_iter().flatten().collect();
+    Ok(Seat { job, welcome, page, channel: Some(channel), memories })
+}
+
+/// A job of one PE, its own agent.
+fn alone(settings: &Settings) -> Result<Seat, BootError> {
+    let heap_len = settings.symmetric_size.unwrap_or_else(|| default_heap(1));
+    let job = Job { id: 1, n_pes: 1, heap_len, node_of: vec![0] };
+    let (page, _) = Page::create(1)?;
+    let member = Member { state: State::Alive, incarnation: 0, memory: 0, node: 0 };
+    page.publish(&View { number: 1, pes: vec![member] });
+    let memory = memory::create("raidshmem-pe", Layout::new(heap_len as usize).total)
+        .map_err(std::io::Error::from)?;
+    let (fired, lost) = (Vec::new(), Vec::new());
+    let welcome = Welcome { pe: 0, incarnation: 0, memory: 0, fired, lost };
+    Ok(Seat { job, welcome, page, channel: None, memories: vec![(0, memory)] })
+}
+
+/// A thread that ends this process when its agent is gone: the kernel does so for the child the
+/// agent started, but not for what a script started in turn.
+fn watch(fd: std::os::fd::BorrowedFd) -> Result<(), BootError> {
+    let fd = fd.try_clone_to_owned()?;
+    let body = move || {
+        loop {
+            let mut fds = [PollFd::new(&fd, PollFlags::empty())];
+            if poll(&mut fds, None).is_ok() && fds[0].revents().contains(PollFlags::HUP) {
+                let _ = rustix::process::kill_process(
+                    rustix::process::getpid(),
+                    rustix::process::Signal::KILL,
+                );
+            }
+        }
+    };
+    std::thread::Builder::new().name("shmem-watch".into()).stack_size(64 * 1024).spawn(body)?;
+    Ok(())
+}
+
+fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, BootError> {
+    let Seat { job, welcome, page, channel, memories } = seat;
+    let me = welcome.pe as usize;
+    let layout = Layout::new(job.heap_len as usize);
+    let own = attach_own(&memories[me].1, layout)?.leak();
+    let mut peers = Vec::with_capacity(memories.len());
+    for (pe, (memory, fd)) in memories.iter().enumerate() {
+        let segment = if pe == me {
+            own
+        } else {
+            let segment = Segment::attach(fd.as_fd(), layout, None).map_err(std::io::Error::from)?;
+            segment.unlock_store(false);
+            segment.leak()
+        };
+        let segment = AtomicPtr::new(std::ptr::from_ref(segment).cast_mut());
+        peers.push(Peer { segment, memory: AtomicU32::new(*memory) });
+    }
+    let statics = map_statics(&memories[me].1, layout, own)?;
+    let header = own.header();
+    if !header.is_of(job.id, me) {
+        header.forget();
+        header.create(job.id, me);
+    }
+    header.phase.store(0, std::sync::atomic::Ordering::SeqCst);
+    header.decision.store(0, std::sync::atomic::Ordering::SeqCst);
+    let nodes: Vec<usize> = job.node_of.iter().map(|&node| node as usize).collect();
+    let protection = match channel {
+        Some(_) => Protection::new(&settings, &nodes)?,
+        None => None, // alone: nobody to protect
+    };
+    let original = welcome.incarnation == 0;
+    if original {
+        let agreed = crate::store::phase::Phase::Agreed(0).pack();
+        header.phase.store(agreed, std::sync::atomic::Ordering::SeqCst);
+    }
+    own.unlock_store(false);
+    let rules = settings.inject.iter().copied().enumerate().map(|(i, rule)| (i as u32, rule));
+    let rules = rules.filter(|(i, _)| !welcome.fired.contains(i)).collect();
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let bases = memories.iter().enumerate().map(|(pe, _)| {
+        let segment = peers[pe].segment.load(std::sync::atomic::Ordering::Relaxed);
+        // SAFETY: just leaked above.
+        AtomicPtr::new(unsafe { &*segment }.base())
+    });
+    let bases = bases.collect();
+    let world = World {
+        me,
+        incarnation: welcome.incarnation,
+        crowded: memories.len() > processors,
+        heap: Mutex::new(Heap::new(layout.heap_len)),
+        regions: Mutex::default(),
+        job,
+        settings,
+        layout,
+        own,
+        peers: peers.into(),
+        bases,
+        statics,
+        page,
+        channel,
+        protection,
+        thread_level,
+        rules,
+        lost_before: welcome.lost,
+        joined: AtomicU64::new(0),
+        joined_view: Mutex::new(None),
+        epoch: AtomicU64::new(0),
+        agreed: AtomicU64::new(0),
+        covered: Mutex::new(None),
+        used: (AtomicUsize::new(0), AtomicUsize::new(0)),
+        last_error: Mutex::new(None),
+        collective: Mutex::new(()),
+    };
+    let first = || world.view_number() >= 1;
+    world.wait_raw(first);
+    if original {
+        world.join(&first_view(&world));
+    }
+    Ok(world)
+}
+
+/// The view every original joins: number 1, all alive. A death shown meanwhile is a fault then.
+fn first_view(world: &World) -> View {
+    let member = |&node: &u32| Member { state: State::Alive, incarnation: 0, memory: 0, node };
+    View { number: 1, pes: world.job.node_of.iter().map(member).collect() }
+}
+
+fn attach_own(fd: &OwnedFd, layout: Layout) -> Result<Segment, BootError> {
+    match Segment::attach(fd.as_fd(), layout, Some(layout::BASE)) {
+        Ok(segment) => Ok(segment),
+        Err(_) => {
+            super::complain(
+                "symmetric memory is not at its usual address: pointers stored in it are not \
+                 valid in a substitute",
+            );
+            Ok(Segment::attach(fd.as_fd(), layout, None).map_err(std::io::Error::from)?)
+        }
+    }
+}
+
+/// Copies the executable's statics into the segment and maps that in their place.
+fn map_statics(
+    fd: &OwnedFd,
+    layout: Layout,
+    own: &Segment,
+) -> Result<Option<Statics>, BootError> {
+    let Some(statics) = statics::find()? else { return Ok(None) };
+    if statics.len > STATICS_MAX {
+        return Err(BootError::StaticsTooLarge(statics.len));
+    }
+    // SAFETY: the range is the executable's own writable data (statics::find), mapped and readable;
+    // no other thread runs yet.
+    let live = unsafe { std::slice::from_raw_parts(statics.start as *const u8, statics.len) };
+    own.bytes_mut(layout.statics, statics.len).copy_from_slice(live);
+    // SAFETY: whole pages of the executable's data, replaced by the same bytes; only the watching
+    // thread runs besides, and it lives in the library's code and its own stack.
+    unsafe { memory::replace(fd.as_fd(), layout.statics, statics.len, statics.start) }
+        .map_err(std::io::Error::from)?;
+    Ok(Some(statics))
+}
+

@@ -1,0 +1,147 @@
+//! The thesis' four fault-tolerance calls, and what a program may ask beyond them.
+//!
+//! `checkpoint_all` saves or reports a fault; `query_fault` says who was lost; `restart_pes` brings
+//! everybody back to the last agreed checkpoint; `algo_init` tells an original from a substitute.
+//! Source: thesis, section 4.3.3.
+
+use super::world::lock;
+use super::{Fault, World, complain, world};
+use crate::control::view::State;
+use crate::recovery;
+use crate::store::checkpoint::{self, Refusal};
+use crate::store::protection::Protection;
+
+/// Return value: done, or nothing to report.
+pub const SUCCESS: i32 = 0;
+/// Return value: a PE was lost, or the checkpoint could not be made (see `last_error`).
+pub const FAILURE: i32 = 1;
+/// Status of a lost PE: its process died.
+pub const PE_FAILED: i32 = 1;
+/// Status of a lost PE: its node is gone, and its memory with it.
+pub const NODE_FAILED: i32 = 2;
+
+/// Saves the symmetric data of all PEs as the next checkpoint, or reports a fault. Collective.
+///
+/// Returns [`SUCCESS`] when the checkpoint is agreed by all PEs; [`FAILURE`] when a PE was lost
+/// since the last call (then `query_fault` names it and `restart_pes` must follow), or when the
+/// checkpoint was refused on every PE (then no PE is lost and `last_error` says why; the last
+/// checkpoint stays good).
+pub fn checkpoint_all() -> i32 {
+    let world = world();
+    let _one = lock(&world.collective);
+    let number = world.agreed() + 1;
+    world.point(crate::inject::Point::Before, number);
+    let Some(protection) = world.protection() else {
+        world.quiet();
+        return match world.barrier() {
+            Ok(()) => {
+                world.set_agreed(number);
+                world.point(crate::inject::Point::After, number);
+                SUCCESS
+            }
+            Err(Fault) => FAILURE,
+        };
+    };
+    *lock(&world.last_error) = None;
+    world.segment().unlock_store(true);
+    let result = save(world, protection, number);
+    world.segment().unlock_store(false);
+    result
+}
+
+fn save(world: &World, protection: &Protection, number: u64) -> i32 {
+    let result = match world.healthy() {
+        Ok(()) => checkpoint::write(world, protection, number),
+        Err(fault) => Err(fault.into()),
+    };
+    match result {
+        Ok(()) => {
+            world.set_agreed(number);
+            SUCCESS
+        }
+        Err(Refusal::Fault(_)) => {
+            recovery::settle(world, protection);
+            FAILURE
+        }
+        Err(Refusal::Refused(words)) => {
+            if world.me() == 0 {
+                complain(&words);
+            }
+            *lock(&world.last_error) = Some(words);
+            FAILURE
+        }
+    }
+}
+
+/// The PEs lost since this PE last saw the job whole, each with its status.
+pub fn query_fault() -> Vec<(usize, i32)> {
+    let status = |state| if state == State::NodeDead { NODE_FAILED } else { PE_FAILED };
+    world().lost().into_iter().map(|(pe, state)| (pe, status(state))).collect()
+}
+
+/// Brings every PE, the substitutes among them, back to the last agreed checkpoint. Collective.
+///
+/// Without a fault it does nothing, unless the last checkpoint was refused: a program that only
+/// knows the thesis' loop would try that again for ever, so the job ends with the reason.
+pub fn restart_pes() {
+    let world = world();
+    let _one = lock(&world.collective);
+    if world.faulted() {
+        match world.protection() {
+            Some(protection) => {
+                world.segment().unlock_store(true);
+                recovery::restart(world, protection);
+                world.segment().unlock_store(false);
+            }
+            // In mode none the launcher ends the job.
+            None => world.wait_raw(|| false),
+        }
+    } else if let Some(words) = world.last_error() {
+        world.condemn(&words);
+    }
+}
+
+/// True in an original PE, false in a substitute: guards initialisation that the checkpoint holds.
+pub fn algo_init() -> bool {
+    world().incarnation() == 0
+}
+
+/// True between a death and the restart.
+pub fn faulted() -> bool {
+    world().faulted()
+}
+
+/// Number of the last agreed checkpoint, 0 before the first.
+pub fn checkpoint_number() -> u64 {
+    world().agreed()
+}
+
+/// Why the last `checkpoint_all` failed, when it was not a death.
+pub fn last_error() -> Option<String> {
+    world().last_error()
+}
+
+/// Adds `[addr, addr + len)` of this process's private memory to every later checkpoint, and to
+/// what a restart brings back. A substitute registers the same regions, in the same order, before
+/// its `restart_pes`.
+///
+/// # Safety
+/// The memory must stay readable and writable until the job ends.
+pub unsafe fn register(addr: *mut u8, len: usize) -> i32 {
+    // SAFETY: the caller's promise.
+    world().change_regions(|regions| unsafe { regions.register(addr as usize, len) });
+    SUCCESS
+}
+
+/// Takes symmetric memory out of every later checkpoint: a restart leaves it as it is. Collective
+/// in effect: every PE must exclude the same. [`FAILURE`] if it is not symmetric.
+pub fn exclude(addr: *mut u8, len: usize) -> i32 {
+    let world = world();
+    match world.offset_of(addr as usize, len) {
+        Some(offset) => {
+            world.change_regions(|regions| regions.excluded.push(offset..offset + len));
+            SUCCESS
+        }
+        None => FAILURE,
+    }
+}

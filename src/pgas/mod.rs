@@ -1,0 +1,100 @@
+//! The OpenSHMEM model over segments: one [`World`] per process, bytes, words and sets of PEs.
+//!
+//! [`boot`] builds the world from the agent's welcome (or alone, without `oshrun`), [`world`] is the
+//! table everything goes through, [`wait`] the one way to block, [`ft`] the fault-tolerance calls.
+//!
+//! Invariants: no call waits for ever for a dead PE: every blocking call looks at the view number.
+//! Between a death and the restart (`World::faulted`) puts are dropped and blocking calls return.
+//!
+//! Left out: types, contexts and teams; those are the business of the APIs on top.
+
+pub mod boot;
+pub mod ft;
+mod regions;
+mod wait;
+pub mod world;
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+pub use wait::Fault;
+pub use world::World;
+
+static WORLD: OnceLock<World> = OnceLock::new();
+/// 0 before, 1 between init and finalize, 2 after.
+static STAGE: AtomicU8 = AtomicU8::new(0);
+
+/// One line on standard error, with the PE's number where it is known.
+pub fn complain(words: &str) {
+    match WORLD.get() {
+        Some(world) => eprintln!("raidshmem: PE {}: {words}", world.me()),
+        None => eprintln!("raidshmem: {words}"),
+    }
+}
+
+/// Initialises the library; a second call does nothing. Returns the thread level provided, which
+/// is the one requested. Bad settings are one line and exit status 2.
+pub fn init(requested: i32) -> i32 {
+    if WORLD.get().is_some() {
+        return requested;
+    }
+    match boot::boot(requested) {
+        Ok(world) => {
+            let world = WORLD.get_or_init(|| world);
+            STAGE.store(1, Ordering::Release);
+            // A fault seen here is reported by the first checkpoint.
+            let _ = world.barrier();
+            world.greet();
+        }
+        Err(error) => {
+            eprintln!("raidshmem: {error}");
+            std::process::exit(error.status());
+        }
+    }
+    requested
+}
+
+/// True between `init` and `finalize`.
+pub fn initialized() -> bool {
+    STAGE.load(Ordering::Acquire) == 1
+}
+
+/// The world, if the library is initialised.
+pub fn try_world() -> Option<&'static World> {
+    if initialized() { WORLD.get() } else { None }
+}
+
+/// The world; without one, a line that says why and exit status 2.
+#[inline]
+pub fn world() -> &'static World {
+    match try_world() {
+        Some(world) => world,
+        None => no_world(),
+    }
+}
+
+#[cold]
+fn no_world() -> ! {
+    let when = match STAGE.load(Ordering::Acquire) {
+        0 => "before shmem_init",
+        _ => "after shmem_finalize",
+    };
+    complain(&format!("an OpenSHMEM routine was called {when}"));
+    std::process::exit(2)
+}
+
+/// Leaves the job in good order: waits until every PE has come here. A second call does nothing.
+pub fn finalize() {
+    if let Some(world) = try_world() {
+        world.leave();
+        STAGE.store(2, Ordering::Release);
+    }
+}
+
+/// Ends the whole job with `status`.
+pub fn global_exit(status: i32) -> ! {
+    if let Some(world) = try_world() {
+        world.end_job(status);
+    }
+    std::process::exit(status)
+}

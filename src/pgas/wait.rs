@@ -1,0 +1,111 @@
+//! Waiting without burning the processor: spin a little, yield a little, then sleep.
+//!
+//! A PE sleeps on the doorbell of its own control page. Whoever stores something it may wait for
+//! rings: a load of `sleepers`, and only if somebody sleeps an increment and a wake-up. That the
+//! ringer sees the sleeper, or the sleeper sees the store, is a matter of fences:
+//!
+//! - stores by atomic read-modify-write (barriers, steps) are full fences themselves;
+//! - plain puts are not, so a sleeper that waits for one issues a process-wide barrier
+//!   (`membarrier`) between announcing itself and its last look.
+//!
+//! A PE killed between its store and its ring leaves a sleeper to the limit below or to the change
+//! of view that follows its death, whichever comes first.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::World;
+use crate::sys::futex;
+
+/// A PE was lost: the view is not the one this PE has joined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a PE was lost")]
+pub struct Fault;
+
+/// Longest sleep without a look.
+const LIMIT: Duration = Duration::from_millis(100);
+/// The same where the kernel has no `membarrier`.
+const LIMIT_UNFENCED: Duration = Duration::from_millis(1);
+/// Looks before yielding when every PE has a processor of its own.
+const SPINS: u32 = 4_000;
+/// Looks before yielding when there are more PEs than processors.
+const SPINS_CROWDED: u32 = 60;
+/// Times the processor is offered to others before sleeping.
+const YIELDS: u32 = 2;
+
+impl World {
+    /// Wakes PE `pe` if it sleeps. Called after every store that it may be waiting for.
+    #[inline]
+    pub fn ring(&self, pe: usize) {
+        let bell = &self.peer(pe).words().bell;
+        if bell.sleepers.load(Ordering::Relaxed) != 0 {
+            bell.doorbell.fetch_add(1, Ordering::SeqCst);
+            futex::wake_all(&bell.doorbell);
+        }
+    }
+
+    /// Blocks until `ready`, or until a PE is lost.
+    pub fn wait_until(&self, mut ready: impl FnMut() -> bool) -> Result<(), Fault> {
+        let mut done = false;
+        self.wait(true, || {
+            done = ready();
+            done || self.faulted()
+        });
+        if done { Ok(()) } else { Err(Fault) }
+    }
+
+    /// Blocks until `ready`, whatever happens. What it looks at is stored with full fences.
+    pub fn wait_raw(&self, ready: impl FnMut() -> bool) {
+        self.wait(false, ready);
+    }
+
+    fn wait(&self, plain_stores: bool, mut ready: impl FnMut() -> bool) {
+        for _ in 0..if self.crowded() { SPINS_CROWDED } else { SPINS } {
+            if ready() {
+                return;
+            }
+            std::hint::spin_loop();
+        }
+        for _ in 0..YIELDS {
+            std::thread::yield_now();
+            if ready() {
+                return;
+            }
+        }
+        let bell = &self.segment().words().bell;
+        loop {
+            let seen = bell.doorbell.load(Ordering::SeqCst);
+            bell.sleepers.fetch_add(1, Ordering::SeqCst); // pairs with the load in `ring`
+            let fenced = !plain_stores || futex::expedited_barrier();
+            if !ready() {
+                let limit = if fenced { LIMIT } else { LIMIT_UNFENCED };
+                futex::sleep_while(&bell.doorbell, seen, limit);
+            }
+            bell.sleepers.fetch_sub(1, Ordering::SeqCst);
+            if ready() {
+                return;
+            }
+        }
+    }
+
+    /// Waits for all PEs. A counter on PE 0: the last to arrive releases the others.
+    pub fn barrier(&self) -> Result<(), Fault> {
+        if self.faulted() {
+            return Err(Fault);
+        }
+        let gate = &self.peer(0).words().gate;
+        let epoch = self.next_epoch();
+        let n = self.n_pes() as u64;
+        if gate.arrived.fetch_add(1, Ordering::SeqCst) + 1 == epoch * n {
+            gate.released.store(epoch, Ordering::SeqCst); // pairs with the loads below
+            (0..self.n_pes()).filter(|&pe| pe != self.me()).for_each(|pe| self.ring(pe));
+            return Ok(());
+        }
+        let mut done = false;
+        self.wait(false, || {
+            done = gate.released.load(Ordering::SeqCst) >= epoch;
+            done || self.faulted()
+        });
+        if done { Ok(()) } else { Err(Fault) }
+    }
+}

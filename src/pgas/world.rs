@@ -1,0 +1,484 @@
+//! The world of a process: its PE number, its segment, its peers' segments, the view it has joined.
+//!
+//! Invariants: `joined <= view number`, equal exactly when the PE is not faulted. `heap` is the
+//! allocator's state as of now; `covered` is that of the checkpoint being made or last restored.
+
+use std::ops::Range;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::regions::Regions;
+use super::wait::Fault;
+use crate::control::message::{Job, Report, Said, ToPe};
+use crate::control::page::Page;
+use crate::control::view::{State, View};
+use crate::heap::Heap;
+use crate::inject::{Point, Rule};
+use crate::launch::membership::UNRECOVERABLE;
+use crate::segment::Segment;
+use crate::segment::layout::Layout;
+use crate::segment::statics::Statics;
+use crate::settings::Settings;
+use crate::store::coverage::{Coverage, ManifestError};
+use crate::store::format::Stamp;
+use crate::store::phase::Phase;
+use crate::store::protection::Protection;
+use crate::sys::memory;
+use crate::sys::socket::Channel;
+
+/// A PE's segment as mapped here; replaced when its memory is a new one.
+#[derive(Debug)]
+pub(super) struct Peer {
+    pub segment: AtomicPtr<Segment>,
+    pub memory: AtomicU32,
+}
+
+/// Everything a process knows about its job.
+#[derive(Debug)]
+pub struct World {
+    pub(super) me: usize,
+    pub(super) incarnation: u32,
+    pub(super) job: Job,
+    pub(super) settings: Settings,
+    pub(super) layout: Layout,
+    pub(super) own: &'static Segment,
+    pub(super) peers: Box<[Peer]>,
+    pub(super) bases: Box<[AtomicPtr<u8>]>,
+    pub(super) statics: Option<Statics>,
+    pub(super) page: Page,
+    pub(super) channel: Option<Channel>,
+    pub(super) protection: Option<Protection>,
+    pub(super) crowded: bool,
+    pub(super) thread_level: i32,
+    pub(super) rules: Vec<(u32, Rule)>,
+    /// PEs that were lost before this substitute was made one, its own number among them.
+    pub(super) lost_before: Vec<u32>,
+    pub(super) joined: AtomicU64,
+    pub(super) joined_view: Mutex<Option<View>>,
+    pub(super) epoch: AtomicU64,
+    pub(super) agreed: AtomicU64,
+    pub(super) heap: Mutex<Heap>,
+    pub(super) regions: Mutex<Regions>,
+    pub(super) covered: Mutex<Option<Coverage>>,
+    pub(super) used: (AtomicUsize, AtomicUsize),
+    pub(super) last_error: Mutex<Option<String>>,
+    pub(super) collective: Mutex<()>,
+}
+
+/// A lock whose data stays meaningful whatever a panicking holder did.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl World {
+    /// This PE's number.
+    #[inline]
+    pub fn me(&self) -> usize {
+        self.me
+    }
+
+    /// Number of PEs.
+    #[inline]
+    pub fn n_pes(&self) -> usize {
+        self.peers.len()
+    }
+
+    /// How many processes carried this number before.
+    pub fn incarnation(&self) -> u32 {
+        self.incarnation
+    }
+
+    /// The job's random number.
+    pub fn job(&self) -> u64 {
+        self.job.id
+    }
+
+    /// Thread level asked for at initialisation.
+    pub fn thread_level(&self) -> i32 {
+        self.thread_level
+    }
+
+    /// The settings in force.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Argument checks are on (`SHMEM_CHECK`).
+    #[inline]
+    pub fn checks(&self) -> bool {
+        self.settings.check
+    }
+
+    /// How this job is protected; None in mode `none`.
+    pub fn protection(&self) -> Option<&Protection> {
+        self.protection.as_ref()
+    }
+
+    /// Where the parts of a segment are.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The own segment.
+    pub fn segment(&self) -> &Segment {
+        self.own
+    }
+
+    /// PE `pe`'s segment.
+    #[inline]
+    pub fn peer(&self, pe: usize) -> &Segment {
+        // SAFETY: set in `boot` and `refresh` to leaked segments, never null, never freed.
+        unsafe { &*self.peers[pe].segment.load(Ordering::Acquire) }
+    }
+
+    /// Offset in the segment of the symmetric bytes `[addr, addr + len)`; None if they are not
+    /// symmetric: neither in the heap nor in the executable's statics.
+    #[inline]
+    pub fn offset_of(&self, addr: usize, len: usize) -> Option<usize> {
+        let heap = addr.wrapping_sub(self.own.base() as usize + self.layout.heap);
+        if heap < self.layout.heap_len && len <= self.layout.heap_len - heap {
+            return Some(self.layout.heap + heap);
+        }
+        let statics = self.statics.as_ref()?;
+        let at = addr.wrapping_sub(statics.start);
+        (at < statics.len && len <= statics.len - at).then(|| self.layout.statics + at)
+    }
+
+    /// Where this process sees byte `offset` of PE `pe`'s segment.
+    #[inline]
+    pub fn remote(&self, pe: usize, offset: usize) -> *mut u8 {
+        self.bases[pe].load(Ordering::Relaxed).wrapping_add(offset)
+    }
+
+    pub(super) fn crowded(&self) -> bool {
+        self.crowded
+    }
+
+    pub(super) fn next_epoch(&self) -> u64 {
+        self.epoch.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Completes outstanding transfers. Copies are synchronous, so a full fence is all of it.
+    pub fn quiet(&self) {
+        fence(Ordering::SeqCst);
+    }
+
+    // ---- views -------------------------------------------------------------------------------
+
+    /// Number of the view the agent shows now.
+    #[inline]
+    pub fn view_number(&self) -> u64 {
+        self.page.number().load(Ordering::Acquire)
+    }
+
+    /// The view the agent shows now.
+    pub fn view(&self) -> View {
+        self.page.read()
+    }
+
+    /// True between a death and the restart.
+    #[inline]
+    pub fn faulted(&self) -> bool {
+        self.view_number() != self.joined.load(Ordering::Relaxed)
+    }
+
+    /// True in a substitute that has not taken part in a recovery yet.
+    pub fn is_new(&self) -> bool {
+        self.incarnation > 0 && self.joined.load(Ordering::Relaxed) == 0
+    }
+
+    /// The fault is over: this PE is a member of `view`.
+    pub(crate) fn join(&self, view: &View) {
+        *lock(&self.joined_view) = Some(view.clone());
+        self.joined.store(view.number, Ordering::Release);
+    }
+
+    /// PEs lost since this PE last joined a view, and whether their memory was lost with them.
+    pub fn lost(&self) -> Vec<(usize, State)> {
+        let view = self.view();
+        let joined = lock(&self.joined_view);
+        let state = |pe: usize| {
+            let now = view.pes[pe];
+            let before = joined.as_ref().map(|view| view.pes[pe]);
+            let changed = match before {
+                Some(before) => before.incarnation != now.incarnation,
+                None => self.lost_before.contains(&(pe as u32)),
+            };
+            let new_memory = before.is_some_and(|before| before.memory != now.memory);
+            match now.state {
+                State::Alive if !changed => None,
+                State::Alive if new_memory => Some((pe, State::NodeDead)),
+                State::Alive => Some((pe, State::ProcessDead)),
+                dead => Some((pe, dead)),
+            }
+        };
+        (0..self.n_pes()).filter_map(state).collect()
+    }
+
+    /// The lost PEs as a list for people.
+    pub(crate) fn replaced_in(&self, view: &View) -> String {
+        let lost = (0..self.n_pes()).filter(|&pe| view.pes[pe].incarnation > 0);
+        lost.map(|pe| pe.to_string()).collect::<Vec<_>>().join(",")
+    }
+
+    /// Maps the memory of every PE that is alive in `view` and has a new one. Their descriptors
+    /// were sent before the view was shown, so this waits for nothing that is not on its way.
+    pub(crate) fn refresh(&self, view: &View) {
+        let Some(channel) = &self.channel else { return };
+        let stale = |pe: usize| {
+            view.pes[pe].state == State::Alive
+                && self.peers[pe].memory.load(Ordering::Relaxed) < view.pes[pe].memory
+        };
+        while (0..self.n_pes()).any(stale) {
+            match channel.receive::<ToPe>() {
+                Ok((ToPe::Memory { pe, memory }, fds)) if (pe as usize) < self.n_pes() => {
+                    if let Some(fd) = fds.first() {
+                        self.remap(pe as usize, memory, fd);
+                    }
+                }
+                Ok(_) => {}
+                Err(error) => self.condemn(&format!("the agent is gone: {error}")),
+            }
+        }
+    }
+
+    fn remap(&self, pe: usize, memory: u32, fd: &std::os::fd::OwnedFd) {
+        if pe == self.me || memory <= self.peers[pe].memory.load(Ordering::Relaxed) {
+            return;
+        }
+        let segment = match Segment::attach(fd.as_fd(), self.layout, None) {
+            Ok(segment) => segment.leak(),
+            Err(error) => self.condemn(&format!("memory of PE {pe} cannot be mapped: {error}")),
+        };
+        segment.unlock_store(false);
+        self.peers[pe].segment.store(std::ptr::from_ref(segment).cast_mut(), Ordering::Release);
+        self.bases[pe].store(segment.base(), Ordering::Release);
+        self.peers[pe].memory.store(memory, Ordering::Release);
+    }
+
+    // ---- checkpoint state ---------------------------------------------------------------------
+
+    /// The seal of tiles PE `pe` writes for checkpoint `number`.
+    pub(crate) fn stamp(&self, pe: usize, number: u64) -> Stamp {
+        let incarnation =
+            if pe == self.me { self.incarnation } else { self.page.member(pe).incarnation };
+        Stamp { number, job: self.job.id, pe: pe as u32, incarnation }
+    }
+
+    /// Number of the last agreed checkpoint, 0 before the first.
+    pub fn agreed(&self) -> u64 {
+        self.agreed.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_agreed(&self, number: u64) {
+        self.agreed.store(number, Ordering::Release);
+    }
+
+    pub(crate) fn set_phase(&self, phase: Phase) {
+        self.own.header().phase.store(phase.pack(), Ordering::SeqCst);
+    }
+
+    /// Works out what a checkpoint of the present data covers, and writes its manifest.
+    pub(crate) fn cover(&self) -> Result<Coverage, ManifestError> {
+        let heap = lock(&self.heap);
+        let regions = lock(&self.regions);
+        let private = regions.gather();
+        let statics = self.static_ranges();
+        let (coverage, manifest) =
+            Coverage::build(&self.layout, &statics, &heap, &regions.excluded, &private)?;
+        self.own.bytes_mut(self.layout.manifest, manifest.len()).copy_from_slice(&manifest);
+        *lock(&self.covered) = Some(coverage.clone());
+        Ok(coverage)
+    }
+
+    /// The coverage of the checkpoint being made.
+    pub(crate) fn covered(&self) -> Coverage {
+        lock(&self.covered).clone().expect("a checkpoint was begun")
+    }
+
+    /// The statics without what belongs to other libraries, as offsets in the segment.
+    fn static_ranges(&self) -> Vec<Range<usize>> {
+        let Some(statics) = &self.statics else { return Vec::new() };
+        let offset = |addr: usize| addr - statics.start + self.layout.statics;
+        let (mut ranges, mut from) = (Vec::new(), statics.start);
+        for hole in &statics.excluded {
+            ranges.push(offset(from)..offset(hole.start));
+            from = hole.end;
+        }
+        ranges.push(offset(from)..offset(statics.start + statics.len));
+        ranges
+    }
+
+    /// Takes over what a snapshot says of allocator, coverage and registered private memory.
+    pub(crate) fn adopt(&self, heap: Heap, coverage: Coverage, private: &[u8]) {
+        *lock(&self.heap) = heap;
+        *lock(&self.covered) = Some(coverage);
+        lock(&self.regions).scatter(private);
+    }
+
+    /// Changes what a checkpoint covers besides statics and heap.
+    pub(super) fn change_regions(&self, change: impl FnOnce(&mut Regions)) {
+        change(&mut lock(&self.regions));
+    }
+
+    /// Bytes of (snapshot, slots) this PE's store already occupies.
+    pub(crate) fn store_used(&self) -> (usize, usize) {
+        (self.used.0.load(Ordering::Relaxed), self.used.1.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn note_store_used(&self, snapshot: usize, slots: usize) {
+        self.used.0.fetch_max(snapshot, Ordering::Relaxed);
+        self.used.1.fetch_max(slots, Ordering::Relaxed);
+    }
+
+    /// Puts barrier words back to their beginning; part of every recovery.
+    pub(crate) fn reset_control(&self) {
+        let gate = &self.own.words().gate;
+        gate.arrived.store(0, Ordering::SeqCst);
+        gate.released.store(0, Ordering::SeqCst);
+        self.epoch.store(0, Ordering::SeqCst);
+    }
+
+    // ---- the agent's ear ----------------------------------------------------------------------
+
+    pub(super) fn say(&self, what: &Said) {
+        if let Some(channel) = &self.channel {
+            // An agent that is gone takes this process with it; nobody is left to tell.
+            let _ = channel.send(what, &[]);
+        }
+    }
+
+    pub(crate) fn report(&self, report: Report) {
+        self.say(&Said::Report(report));
+    }
+
+    /// A named step of the protocol: if a fault is to be injected here, waits to be killed.
+    #[inline]
+    pub(crate) fn point(&self, point: Point, checkpoint: u64) {
+        if !self.rules.is_empty() {
+            self.stand_at(point, checkpoint);
+        }
+    }
+
+    #[cold]
+    fn stand_at(&self, point: Point, checkpoint: u64) {
+        let node = self.page.member(self.me).node as usize;
+        for &(rule, what) in &self.rules {
+            if what.matches(self.me, node, checkpoint, point) {
+                self.say(&Said::AtPoint { rule });
+                loop {
+                    std::thread::park();
+                }
+            }
+        }
+    }
+
+    /// Says that the job cannot go on, as every PE does, and ends this process.
+    pub(crate) fn condemn(&self, words: &str) -> ! {
+        super::complain(words);
+        self.say(&Said::Verdict { status: UNRECOVERABLE, words: words.to_string() });
+        // SAFETY: ends the process at once; exit handlers of the program must not run on memory
+        // that is in the middle of a recovery.
+        unsafe { libc::_exit(UNRECOVERABLE) }
+    }
+
+    pub(super) fn end_job(&self, status: i32) -> ! {
+        use std::io::Write;
+        let _ = std::io::stdout().flush();
+        // SAFETY: flushes every C stream; touches no Rust object.
+        unsafe { libc::fflush(std::ptr::null_mut()) };
+        self.say(&Said::GlobalExit { status });
+        if self.channel.is_none() {
+            std::process::exit(status);
+        }
+        loop {
+            std::thread::park(); // the launcher ends every PE
+        }
+    }
+
+    pub(super) fn leave(&self) {
+        self.quiet();
+        if self.settings.report && self.barrier().is_ok() {
+            let bytes = memory::proportional_share().unwrap_or(0);
+            self.report(Report::Memory { pe: self.me as u32, bytes });
+            let _ = self.barrier();
+        }
+        if self.channel.is_some() {
+            self.say(&Said::Finalizing { joined: self.joined.load(Ordering::Relaxed) });
+            self.wait_raw(|| self.page.finished().load(Ordering::SeqCst) == 1);
+            self.say(&Said::Finalized);
+        }
+    }
+
+    // ---- symmetric memory ---------------------------------------------------------------------
+
+    /// Allocates `size` bytes of the symmetric heap; null if there is no room. Symmetric only if
+    /// every PE makes the same calls in the same order.
+    pub fn heap_alloc(&self, size: usize, align: usize) -> *mut u8 {
+        match lock(&self.heap).alloc(size, align) {
+            Some(offset) => self.remote(self.me, self.layout.heap + offset),
+            None => std::ptr::null_mut(),
+        }
+    }
+
+    fn heap_offset(&self, ptr: *mut u8) -> Option<usize> {
+        let offset = (ptr as usize).wrapping_sub(self.own.base() as usize + self.layout.heap);
+        (offset < self.layout.heap_len).then_some(offset)
+    }
+
+    /// Frees what `heap_alloc` gave.
+    pub fn heap_free(&self, ptr: *mut u8) -> Result<(), String> {
+        let offset = self.heap_offset(ptr).ok_or("not in the symmetric heap")?;
+        lock(&self.heap).free(offset).map(|_| ()).map_err(|error| error.to_string())
+    }
+
+    /// Size of an allocation.
+    pub fn heap_size_of(&self, ptr: *mut u8) -> Option<usize> {
+        lock(&self.heap).size_of(self.heap_offset(ptr)?)
+    }
+
+    /// Grows or shrinks an allocation, moving it if it must; null if there is no room, and then the
+    /// old one stays.
+    pub fn heap_resize(&self, ptr: *mut u8, size: usize) -> *mut u8 {
+        let Some(offset) = self.heap_offset(ptr) else { return std::ptr::null_mut() };
+        let mut heap = lock(&self.heap);
+        let Some(old) = heap.size_of(offset) else { return std::ptr::null_mut() };
+        if heap.resize(offset, size) == Ok(true) {
+            return ptr;
+        }
+        let Some(new) = heap.alloc(size, 64) else { return std::ptr::null_mut() };
+        let at = self.layout.heap;
+        let bytes = self.own.bytes(at + offset, old.min(size));
+        self.own.bytes_mut(at + new, old.min(size)).copy_from_slice(bytes);
+        let _ = heap.free(offset);
+        self.remote(self.me, at + new)
+    }
+
+    /// Bytes of the symmetric heap, and of it in use.
+    pub fn heap_usage(&self) -> (usize, usize) {
+        (self.layout.heap_len, lock(&self.heap).used())
+    }
+
+    pub(super) fn greet(&self) {
+        if self.me != 0 || self.incarnation != 0 {
+            return;
+        }
+        if self.settings.version {
+            println!("raidshmem {} (OpenSHMEM 1.6)", env!("CARGO_PKG_VERSION"));
+        }
+        if self.settings.info {
+            print!("{}", crate::settings::markdown());
+        }
+    }
+
+    /// The error of the last fault-tolerance call that failed without a fault.
+    pub fn last_error(&self) -> Option<String> {
+        lock(&self.last_error).clone()
+    }
+
+    /// True if this PE has seen no fault; the error otherwise.
+    pub fn healthy(&self) -> Result<(), Fault> {
+        if self.faulted() { Err(Fault) } else { Ok(()) }
+    }
+}

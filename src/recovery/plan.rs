@@ -1,0 +1,151 @@
+//! From what the survivors found in their stores to what must be rebuilt, or that it cannot be.
+//!
+//! Pure: a function of the stripe layout and each member's findings. Every PE computes it from the
+//! same words, so every PE comes to the same plan or the same verdict.
+
+#![forbid(unsafe_code)]
+
+use raidshmem_codec::stripe::{Layout, Stripe};
+
+/// What one member found in its own store for the checkpoint decided on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Finding {
+    /// Bit per chunk of its snapshot: 1 is unusable.
+    pub snapshot: u64,
+    /// Bit per parity chunk it holds: 1 is unusable.
+    pub parity: u64,
+}
+
+impl Finding {
+    /// A member of which nothing is left.
+    pub fn lost(layout: &Layout, place: usize) -> Finding {
+        let parity = bits(layout.parities_of(place).len());
+        Finding { snapshot: bits(layout.chunks()), parity }
+    }
+}
+
+/// The lowest `count` bits.
+pub fn bits(count: usize) -> u64 {
+    if count >= 64 { u64::MAX } else { (1 << count) - 1 }
+}
+
+/// Which shards of a stripe are unusable, in code order.
+pub fn lost_shards(stripe: &Stripe, findings: &[Finding]) -> Vec<bool> {
+    let data = stripe.data.iter().map(|d| findings[d.member].snapshot >> d.chunk & 1 == 1);
+    let parity = stripe.parity.iter().map(|p| findings[p.member].parity >> p.slot & 1 == 1);
+    data.chain(parity).collect()
+}
+
+/// More was lost than the parity covers.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unrecoverable: group {group} lost PEs {}, parity {parity}", list(.pes))]
+pub struct Unrecoverable {
+    /// The group.
+    pub group: usize,
+    /// The PEs whose loss it cannot bear.
+    pub pes: Vec<usize>,
+    /// Its parity.
+    pub parity: usize,
+}
+
+fn list(pes: &[usize]) -> String {
+    pes.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// Checks that every stripe of a group can be decoded. `members` are the PEs by place;
+/// `keeps_snapshot` is false in mode `single`, where a missing snapshot is no loss.
+pub fn check(
+    group: usize,
+    layout: &Layout,
+    members: &[usize],
+    findings: &[Finding],
+    keeps_snapshot: bool,
+) -> Result<(), Unrecoverable> {
+    let over = |stripe: &&Stripe| {
+        let lost = lost_shards(stripe, findings).iter().filter(|&&lost| lost).count();
+        lost > stripe.parity.len()
+    };
+    if !layout.stripes().iter().any(|stripe| over(&stripe)) {
+        return Ok(());
+    }
+    let whole = |place: usize| Finding::lost(layout, place);
+    let gone = |place: &usize| {
+        let (found, all) = (findings[*place], whole(*place));
+        let snapshot = !keeps_snapshot || found.snapshot == all.snapshot;
+        snapshot && found.parity == all.parity && (keeps_snapshot || all.parity != 0)
+    };
+    let mut places: Vec<usize> = (0..members.len()).filter(gone).collect();
+    if places.len() <= layout.parity() && keeps_snapshot {
+        places = (0..members.len()).filter(|&place| findings[place] != Finding::default()).collect();
+    }
+    let mut pes: Vec<usize> = places.into_iter().map(|place| members[place]).collect();
+    pes.sort_unstable();
+    Err(Unrecoverable { group, pes, parity: layout.parity() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use raidshmem_codec::stripe::Scheme;
+
+    fn findings(layout: &Layout, lost: &[usize]) -> Vec<Finding> {
+        let of = |place: usize| match lost.contains(&place) {
+            true => Finding::lost(layout, place),
+            false => Finding::default(),
+        };
+        (0..layout.members()).map(of).collect()
+    }
+
+    /// Exactly m losses are borne and m + 1 are not, whichever they are.
+    #[test]
+    fn the_parity_is_the_boundary_for_every_pattern() {
+        for members in 2..=9 {
+            for parity in 1..members.min(4) {
+                let layout = Layout::new(Scheme::Rs { parity }, members).unwrap();
+                let pes: Vec<usize> = (10..10 + members).collect();
+                for pattern in 0u32..1 << members {
+                    let lost: Vec<usize> = (0..members).filter(|i| pattern >> i & 1 == 1).collect();
+                    let got = check(7, &layout, &pes, &findings(&layout, &lost), true);
+                    if lost.len() <= parity {
+                        assert_eq!(got, Ok(()), "{members} {parity} {lost:?}");
+                    } else {
+                        let pes = lost.iter().map(|place| place + 10).collect();
+                        assert_eq!(got, Err(Unrecoverable { group: 7, pes, parity }));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_verdict_names_group_pes_and_parity() {
+        let layout = Layout::new(Scheme::Raid5, 4).unwrap();
+        let error = check(0, &layout, &[0, 1, 2, 3], &findings(&layout, &[2, 1]), true).unwrap_err();
+        assert_eq!(error.to_string(), "unrecoverable: group 0 lost PEs 1,2, parity 1");
+    }
+
+    #[test]
+    fn single_bears_no_lost_copy_and_double_bears_one() {
+        let layout = Layout::new(Scheme::Mirror, 4).unwrap();
+        let none = Finding { snapshot: 1, parity: 0 };
+        let intact = vec![none; 4];
+        assert_eq!(check(0, &layout, &[0, 1, 2, 3], &intact, false), Ok(()));
+        let mut one = intact.clone();
+        one[2].parity = 1;
+        let error = check(0, &layout, &[0, 1, 2, 3], &one, false).unwrap_err();
+        assert_eq!(error.pes, [2]);
+        assert_eq!(check(0, &layout, &[0, 1, 2, 3], &findings(&layout, &[2]), true), Ok(()));
+    }
+
+    #[test]
+    fn damage_of_single_chunks_counts_by_stripe() {
+        let layout = Layout::new(Scheme::Raid5, 4).unwrap();
+        let mut found = findings(&layout, &[]);
+        found[0].snapshot = 1; // chunk 0 of place 0 is in stripe 1
+        assert_eq!(check(0, &layout, &[0, 1, 2, 3], &found, true), Ok(()));
+        found[2].parity = 1; // the parity of stripe 2: another stripe
+        assert_eq!(check(0, &layout, &[0, 1, 2, 3], &found, true), Ok(()));
+        found[1].parity = 1; // the parity of stripe 1
+        assert!(check(0, &layout, &[0, 1, 2, 3], &found, true).is_err());
+    }
+}

@@ -1,0 +1,117 @@
+//! Where everything lies in a PE's segment. Pure arithmetic, equal on every PE of a job.
+//!
+//! ```text
+//! 0          control page     words other PEs read and write (segment::words)
+//! statics    image of the executable's .data and .bss, mapped over the originals
+//! manifest   what a checkpoint covers and the allocator's state, written at each checkpoint
+//! heap       the symmetric heap
+//! ---------- visible to peers above, library only below ----------------------------------
+//! header     store header: numbers, phases, decision (store::format)
+//! snapshot   local copy, then its tile stamps
+//! slot 0     parity, then its tile stamps
+//! slot 1     parity, then its tile stamps
+//! ```
+//!
+//! Every part is reserved at its largest; the memory file is sparse, so what is not written costs
+//! nothing. Nothing moves when the live data grows.
+
+#![forbid(unsafe_code)]
+
+use crate::sys::memory::{PAGE, page_up};
+
+/// Bytes under one checksum and stamp.
+pub const TILE: usize = 64 * 1024;
+/// Bytes of one tile stamp in the tables behind snapshot and slots.
+pub const STAMP: usize = 32;
+/// Address of the own segment in every PE; chosen far from what the loader and sanitizers use.
+pub const BASE: usize = 0x3000_0000_0000;
+/// Largest statics of an executable.
+pub const STATICS_MAX: usize = 1 << 30;
+
+/// Offsets of the parts, in bytes from the start of the segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layout {
+    /// Image of the executable's statics.
+    pub statics: usize,
+    /// Manifest of the checkpoint.
+    pub manifest: usize,
+    /// Bytes reserved for the manifest.
+    pub manifest_len: usize,
+    /// Symmetric heap.
+    pub heap: usize,
+    /// Its length.
+    pub heap_len: usize,
+    /// Store header; everything from here on is the library's.
+    pub store: usize,
+    /// Local copy of the live data.
+    pub snapshot: usize,
+    /// The two parity slots.
+    pub slots: [usize; 2],
+    /// Most bytes a snapshot or a slot can hold.
+    pub region_len: usize,
+    /// End of the segment.
+    pub total: usize,
+}
+
+impl Layout {
+    /// The layout for a symmetric heap of `heap_len` bytes.
+    pub fn new(heap_len: usize) -> Layout {
+        let heap_len = page_up(heap_len.max(PAGE));
+        let statics = PAGE;
+        let manifest = statics + STATICS_MAX;
+        let manifest_len = page_up(heap_len / 32 + (1 << 20));
+        let heap = manifest + manifest_len;
+        let store = heap + heap_len;
+        let live_max = store - statics;
+        // A snapshot is cut into at most 64 chunks, each rounded up to whole tiles.
+        let region_len = (live_max.div_ceil(TILE) + 64) * TILE;
+        let with_stamps = region_len + page_up(region_len / TILE * STAMP);
+        let snapshot = store + PAGE;
+        let slots = [snapshot + with_stamps, snapshot + 2 * with_stamps];
+        let total = snapshot + 3 * with_stamps;
+        Layout {
+            statics,
+            manifest,
+            manifest_len,
+            heap,
+            heap_len,
+            store,
+            snapshot,
+            slots,
+            region_len,
+            total,
+        }
+    }
+
+    /// Where the tile stamps of the region at `region` (snapshot or slot) begin.
+    pub fn stamps(&self, region: usize) -> usize {
+        region + self.region_len
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_follow_each_other_without_overlap_on_page_bounds() {
+        for heap in [1, 4096, 65_537, 1 << 20, 3 << 30] {
+            let l = Layout::new(heap);
+            let ends = [
+                (l.statics, STATICS_MAX),
+                (l.manifest, l.manifest_len),
+                (l.heap, l.heap_len),
+                (l.store, PAGE),
+                (l.snapshot, l.region_len),
+                (l.slots[0], l.region_len),
+                (l.slots[1], l.region_len),
+            ];
+            for pair in ends.windows(2) {
+                assert!(pair[0].0 + pair[0].1 <= pair[1].0, "{heap}: {pair:?}");
+            }
+            assert!(ends.iter().all(|(at, _)| at % PAGE == 0));
+            assert!(l.stamps(l.slots[1]) + l.region_len / TILE * STAMP <= l.total);
+            assert!(l.heap_len >= heap && l.region_len >= STATICS_MAX + l.heap_len);
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! The executable's statics (`.data` and `.bss`) as symmetric memory.
+//!
+//! OpenSHMEM 1.5, section 3 (memory model) makes global and static variables symmetric objects.
+//! They lie in the writable part of the executable, among words that belong to somebody else:
+//!
+//! ```text
+//!  writable PT_LOAD(s) of the executable
+//! | .dynamic .got ... (RELRO) | .got.plt | .data           | .bss               |
+//!                             ^ start      ^ user's          ^ user's   ^ stdout ^ start + len
+//!                               excluded: written by the loader         excluded: libc's
+//! ```
+//!
+//! [`find`] gives whole pages, from the end of the part that the loader makes read-only (RELRO) to
+//! the end of `.bss`, and the ranges inside that must be neither saved nor restored: targets of
+//! copy relocations, which are the one instance of a *library's* variable (`stdout`, `environ`,
+//! `std::cout`), and every word that the loader itself fills in (GOT, lazily bound or not, and
+//! `.dynamic`). With them rolled back, libc would lose what it holds in the substitute.
+//!
+//! Only an executable that itself names `libraidshmem.so*` in `DT_NEEDED` has statics in this
+//! sense; for all others [`find`] returns `None`. In a Python interpreter that loads the library
+//! the writable part is the interpreter's own, and in a Rust program that has it linked in
+//! statically it is full of this library's and the standard library's state: the lock, the sockets
+//! and the threads of *this* process. To roll that back would be fatal, and no user asked for it.
+//!
+//! Invariants: `start` and `len` are multiples of the page size; every page is inside writable
+//! segments of the executable and outside RELRO; `excluded` is sorted, disjoint, not empty
+//! ranges, all inside. What cannot be had so is an error, not a guess.
+//!
+//! Left out: statics of shared libraries, thread-local variables (not symmetric), and pointers
+//! into libraries that the program keeps in its own variables: they are saved as the data they
+//! are, and are right in a substitute because it has the same addresses.
+//!
+//! Unsafe code: reading the loader's list of objects, and the tables of the running executable
+//! at addresses checked against its segments. What is done with them is safe code, in `elf`.
+
+use std::ffi::{c_int, c_void};
+use std::ops::Range;
+
+use thiserror::Error;
+
+mod elf;
+#[cfg(test)]
+mod tests;
+
+use elf::{Dynamic, Executable, Header, Machine, Memory};
+
+/// The library that an executable must name to have its statics taken as symmetric.
+const LIBRARY: &str = "libraidshmem.so";
+
+/// Where the executable's statics are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Statics {
+    /// Address of the first byte, a multiple of the page size.
+    pub start: usize,
+    /// Length in bytes, a multiple of the page size, not 0.
+    pub len: usize,
+    /// Addresses inside that are not the program's, sorted and disjoint.
+    pub excluded: Vec<Range<usize>>,
+}
+
+/// Why the statics cannot be taken as one symmetric range.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum StaticsError {
+    /// The loader lists no executable.
+    #[error("the loader lists no executable")]
+    NoExecutable,
+    /// A table of the executable is not where its own headers say.
+    #[error("the executable's {table} ({len} bytes at {address:#x}) is outside its segments")]
+    Outside {
+        /// What was looked for.
+        table: &'static str,
+        /// Its address.
+        address: usize,
+        /// Its length in bytes.
+        len: usize,
+    },
+    /// A table of the executable is announced without its address or with an unknown entry size.
+    #[error("the executable's {table} is incomplete or of an unknown format")]
+    Format {
+        /// Which table.
+        table: &'static str,
+    },
+    /// There are other pages between the writable ones.
+    #[error(
+        "the executable's variables are not in one piece: {:#x}..{:#x} and {:#x}..{:#x}; \
+         link it with the default linker script",
+        first.start, first.end, second.start, second.end
+    )]
+    Apart {
+        /// Addresses of the first piece.
+        first: Range<usize>,
+        /// Addresses of the second piece.
+        second: Range<usize>,
+    },
+}
+
+/// Looks for the running executable's statics; `None` if it has none, or is not an executable
+/// whose statics are meant (see the module doc).
+///
+/// # Errors
+/// The executable's own headers contradict each other, or its variables are not in one piece.
+pub fn find() -> Result<Option<Statics>, StaticsError> {
+    let own = Own::listed().ok_or(StaticsError::NoExecutable)?;
+    find_in(&own.headers, own.bias, &own, Machine::HERE, page_size())
+}
+
+/// [`find`] for any executable: its program headers, by how much it is displaced, its memory.
+fn find_in(
+    headers: &[Header],
+    bias: usize,
+    memory: &impl Memory,
+    machine: Machine,
+    page: usize,
+) -> Result<Option<Statics>, StaticsError> {
+    let Some(dynamic) = Dynamic::read(headers, bias, memory)? else { return Ok(None) };
+    if !dynamic.needed()?.iter().any(|name| is_library(name)) {
+        return Ok(None);
+    }
+    let foreign = dynamic.foreign(machine)?;
+    select(&Executable::new(headers, foreign), page)
+}
+
+/// True for `libraidshmem.so` and `libraidshmem.so.<version>`, with or without a directory.
+fn is_library(needed: &str) -> bool {
+    let file = needed.rsplit('/').next().unwrap_or(needed);
+    file.strip_prefix(LIBRARY).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+/// Chooses the pages, and clips what is foreign to them.
+fn select(executable: &Executable, page: usize) -> Result<Option<Statics>, StaticsError> {
+    let down = |address: usize| address - address % page;
+    let up = |address: usize| down(address.saturating_add(page - 1));
+    let relro = executable.relro.clone().unwrap_or(0..0);
+    // The loader protects whole pages only, and rounds the end down. What is left of RELRO then
+    // stays writable, but is not the program's.
+    let protected = down(relro.start)..down(relro.end);
+    let mut pieces = Vec::new();
+    for load in &executable.writable {
+        let pages = down(load.start)..up(load.end);
+        pieces.push(pages.start..pages.end.min(protected.start.max(pages.start)));
+        pieces.push(pages.start.max(protected.end)..pages.end);
+    }
+    let pieces = merge(pieces);
+    match pieces.as_slice() {
+        [] => Ok(None),
+        [all] => {
+            let clip = |r: &Range<usize>| r.start.max(all.start)..r.end.min(all.end);
+            let excluded = executable.foreign.iter().chain([&relro]).map(clip).collect();
+            Ok(Some(Statics { start: all.start, len: all.len(), excluded: merge(excluded) }))
+        }
+        [first, second, ..] => {
+            Err(StaticsError::Apart { first: first.clone(), second: second.clone() })
+        }
+    }
+}
+
+/// The union of ranges: sorted, disjoint, none empty, none touching.
+fn merge(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    ranges.retain(|r| !r.is_empty());
+    ranges.sort_by_key(|r| (r.start, r.end));
+    let mut merged: Vec<Range<usize>> = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        match merged.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => merged.push(range),
+        }
+    }
+    merged
+}
+
+/// The running executable as the loader lists it.
+struct Own {
+    /// Program headers, with addresses as they are in memory.
+    headers: Vec<Header>,
+    /// Displacement of addresses in memory against those in the file.
+    bias: usize,
+}
+
+impl Own {
+    /// Asks the loader; its list begins with the executable (dl_iterate_phdr(3)), also where the
+    /// program was started as an argument of the loader, for which `AT_PHDR` may be the loader's.
+    fn listed() -> Option<Own> {
+        let mut own: Option<Own> = None;
+        // SAFETY: `first_object` has the signature asked for and does not unwind; the pointer it
+        // is called with is that of `own`, which outlives the call and is not used otherwise.
+        unsafe { libc::dl_iterate_phdr(Some(first_object), (&raw mut own).cast()) };
+        own
+    }
+}
+
+/// Copies the first object of the loader's list to the `Option<Own>` at `data`, and stops.
+///
+/// # Safety
+/// To be called by `dl_iterate_phdr` only, with `data` pointing to an `Option<Own>` that nobody
+/// else uses in the meantime.
+unsafe extern "C" fn first_object(
+    info: *mut libc::dl_phdr_info,
+    _size: libc::size_t,
+    data: *mut c_void,
+) -> c_int {
+    // SAFETY: dl_iterate_phdr passes a valid description, which nobody writes during the call.
+    let info = unsafe { &*info };
+    let headers = if info.dlpi_phdr.is_null() {
+        &[]
+    } else {
+        // SAFETY: the description says that this many headers lie there; they are mapped with
+        // the object, aligned by the ELF format and not written.
+        unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) }
+    };
+    let bias = info.dlpi_addr as usize;
+    let headers = headers
+        .iter()
+        .map(|h| Header {
+            kind: h.p_type,
+            flags: h.p_flags,
+            address: bias.wrapping_add(h.p_vaddr as usize),
+            len: h.p_memsz as usize,
+        })
+        .collect();
+    // SAFETY: by this function's contract, `data` is an exclusive pointer to an `Option<Own>`.
+    let own = unsafe { &mut *data.cast::<Option<Own>>() };
+    *own = Some(Own { headers, bias });
+    1
+}
+
+impl Memory for Own {
+    fn read(&self, address: usize, len: usize) -> Option<Vec<u8>> {
+        let end = address.checked_add(len)?;
+        let inside = |h: &Header| h.is_readable() && h.range().contains_range(&(address..end));
+        if !self.headers.iter().any(inside) {
+            return None;
+        }
+        let mut bytes = vec![0u8; len];
+        // SAFETY: the source lies inside one readable segment of the executable, which the loader
+        // mapped and never unmaps, and the target in a new vector of that length. The tables that
+        // are read (dynamic section, strings, symbols, relocations) are not written after
+        // start-up, so the copy races with nobody.
+        unsafe {
+            std::ptr::copy_nonoverlapping(
+                std::ptr::with_exposed_provenance::<u8>(address),
+                bytes.as_mut_ptr(),
+                len,
+            )
+        };
+        Some(bytes)
+    }
+}
+
+/// Whether one range lies inside another.
+trait ContainsRange {
+    fn contains_range(&self, inner: &Range<usize>) -> bool;
+}
+
+impl ContainsRange for Range<usize> {
+    fn contains_range(&self, inner: &Range<usize>) -> bool {
+        self.start <= inner.start && inner.end <= self.end
+    }
+}
+
+/// Bytes of a page; 4096 should the system not know.
+fn page_size() -> usize {
+    // SAFETY: sysconf reads a constant of the system and has no preconditions.
+    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(size).ok().filter(|s| s.is_power_of_two()).unwrap_or(4096)
+}

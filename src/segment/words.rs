@@ -1,0 +1,85 @@
+//! The control page at the start of every segment: words that peers read and write.
+//!
+//! ```text
+//! line 0   doorbell, sleepers                     written by everyone who wakes the owner
+//! line 1   arrived, released                      barrier of all PEs; used on PE 0
+//! line 2   step                                   the owner's progress in a recovery
+//! line 3   checkpoint intent: digest, length, memory needed and available
+//! line 4   what the owner found bad: snapshot chunks, parity chunks
+//! ```
+//!
+//! Invariants: `step` only grows while a job runs (view number first, then step), so it needs no
+//! reset and a late reader can never mistake an old recovery for the present one. The page holds
+//! nothing that a recovery relies on after its owner's death; that lies in the store header.
+
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+/// One cache line of words.
+#[repr(C, align(64))]
+pub struct Line<T>(pub T);
+
+impl<T> std::ops::Deref for Line<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+/// Waking the owner.
+#[repr(C)]
+pub struct Bell {
+    /// Futex word; counts rings.
+    pub doorbell: AtomicU32,
+    /// How many threads of the owner sleep or are about to.
+    pub sleepers: AtomicU32,
+}
+
+/// The barrier of all PEs.
+#[repr(C)]
+pub struct Gate {
+    /// Arrivals since the last reset.
+    pub arrived: AtomicU64,
+    /// Barriers completed since the last reset.
+    pub released: AtomicU64,
+}
+
+/// What the owner brings to the checkpoint it is entering; read by all after the first barrier.
+#[repr(C)]
+pub struct Intent {
+    /// Digest of the ranges the checkpoint covers.
+    pub digest: AtomicU64,
+    /// Bytes the checkpoint covers.
+    pub len: AtomicU64,
+    /// Bytes the store must still allocate.
+    pub need: AtomicU64,
+    /// Bytes the machine could still give when the owner looked.
+    pub available: AtomicU64,
+}
+
+/// What the owner's check of its own store found; read by all before the plan is made.
+#[repr(C)]
+pub struct Findings {
+    /// Bit per chunk of the own snapshot: 1 is unusable.
+    pub snapshot: AtomicU64,
+    /// Bit per parity chunk held: 1 is unusable.
+    pub parity: AtomicU64,
+    /// Bytes of the snapshot the findings speak of, 0 if the owner knows of none.
+    pub len: AtomicU64,
+}
+
+/// The control page.
+#[repr(C)]
+pub struct Words {
+    /// Waking the owner.
+    pub bell: Line<Bell>,
+    /// Barrier.
+    pub gate: Line<Gate>,
+    /// Progress in a recovery: view number << 8 | step.
+    pub step: Line<AtomicU64>,
+    /// Checkpoint intent.
+    pub intent: Line<Intent>,
+    /// Findings of the owner's check.
+    pub findings: Line<Findings>,
+}
+
+const _: () = assert!(std::mem::size_of::<Words>() <= crate::sys::memory::PAGE);

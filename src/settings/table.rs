@@ -1,0 +1,391 @@
+//! The rows of the settings table, and the kinds of value that parse and bound them.
+//!
+//! Invariants: names are unique and grouped, `SHMEM_FT_*` first; [`Kind::allowed`] is the text of
+//! both the error message and the documentation, so the two cannot differ.
+//!
+//! Left out: what a setting does; that is the business of the module that reads the field.
+
+use super::{BackupMode, Draft, Placement, SettingError, Settings, Substitute, inject};
+use crate::inject::{Point, Rule};
+
+const KIB: u64 = 1 << 10;
+const TIB: u64 = 1 << 40;
+
+/// What a setting's value may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// One of these words, in lower case.
+    Choice(&'static [&'static str]),
+    /// A whole number.
+    Count {
+        /// Smallest allowed.
+        min: u64,
+        /// Largest allowed.
+        max: u64,
+    },
+    /// Bytes, whole or decimal, with an optional suffix K, M, G or T (powers of 1024), rounded
+    /// up; characters after the suffix are ignored (OpenSHMEM 1.5, section 8).
+    Size {
+        /// Smallest allowed, in bytes.
+        min: u64,
+        /// Largest allowed, in bytes.
+        max: u64,
+    },
+    /// `1` for on or `0` for off.
+    Switch,
+    /// On if set at all, whatever the value (OpenSHMEM 1.5, section 8).
+    Flag,
+    /// Fault injection rules, see [`crate::inject`].
+    Rules,
+}
+
+/// A parsed value; which variant it is follows from the [`Kind`].
+enum Value {
+    Choice(usize),
+    Number(u64),
+    On(bool),
+    Rules(Vec<Rule>),
+}
+
+impl Kind {
+    /// The word for the kind in documentation.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Kind::Choice(_) => "word",
+            Kind::Count { .. } => "number",
+            Kind::Size { .. } => "size",
+            Kind::Switch => "switch",
+            Kind::Flag => "flag",
+            Kind::Rules => "rules",
+        }
+    }
+
+    /// What is allowed, as documentation and error messages print it.
+    pub fn allowed(&self) -> String {
+        match self {
+            Kind::Choice(words) => words.join(", "),
+            Kind::Count { min, max } => format!("{min} to {max}"),
+            Kind::Size { min, max } => format!(
+                "{} to {} bytes, as a number with an optional suffix K, M, G or T",
+                show_size(*min),
+                show_size(*max)
+            ),
+            Kind::Switch => "1 (on), 0 (off)".to_owned(),
+            Kind::Flag => "any value (on)".to_owned(),
+            Kind::Rules => {
+                "rules PE@CHECKPOINT[:point] or node:K@CHECKPOINT[:point], \
+                            separated by commas; points are "
+                    .to_owned()
+                    + &Point::ALL.map(Point::name).join(", ")
+            }
+        }
+    }
+
+    fn parse(&self, text: &str) -> Option<Value> {
+        match *self {
+            Kind::Choice(words) => words.iter().position(|w| *w == text).map(Value::Choice),
+            Kind::Count { min, max } => bounded(parse_count(text)?, min, max),
+            Kind::Size { min, max } => bounded(parse_size(text)?, min, max),
+            Kind::Switch if text == "1" => Some(Value::On(true)),
+            Kind::Switch if text == "0" => Some(Value::On(false)),
+            Kind::Switch => None,
+            Kind::Flag => Some(Value::On(true)),
+            Kind::Rules => inject::parse(text).ok().map(Value::Rules),
+        }
+    }
+}
+
+/// One setting: a row of [`table`].
+pub struct Entry {
+    /// The environment variable.
+    pub name: &'static str,
+    /// What its value may be.
+    pub kind: Kind,
+    /// The default as documentation prints it; in words where it is not a value.
+    pub default: &'static str,
+    /// One sentence on what it does.
+    pub doc: &'static str,
+    store: fn(&mut Draft, Value),
+    show: fn(&Settings) -> Option<String>,
+}
+
+impl Entry {
+    /// What is allowed, as documentation and error messages print it.
+    pub fn allowed(&self) -> String {
+        self.kind.allowed()
+    }
+
+    /// The value in force as the environment would spell it; `None` where it is unset.
+    pub fn show(&self, settings: &Settings) -> Option<String> {
+        (self.show)(settings)
+    }
+
+    pub(super) fn parse_into(&self, draft: &mut Draft, text: &str) -> Result<(), SettingError> {
+        let name = self.name;
+        match self.kind.parse(text.trim()) {
+            Some(value) => {
+                (self.store)(draft, value);
+                Ok(())
+            }
+            None => Err(match inject::parse(text) {
+                Err(source) if self.kind == Kind::Rules => SettingError::Rule { name, source },
+                _ => SettingError::Value {
+                    name,
+                    value: text.escape_debug().to_string(),
+                    allowed: self.allowed(),
+                },
+            }),
+        }
+    }
+}
+
+/// Every setting, in the order of the documentation.
+pub fn table() -> &'static [Entry] {
+    &TABLE
+}
+
+/// The settings as a Markdown table, one row each.
+pub fn markdown() -> String {
+    let mut text = String::from("| setting | allowed | default | what it does |\n");
+    text.push_str("| --- | --- | --- | --- |\n");
+    for e in table() {
+        let row = format!("| `{}` | {} | {} | {} |\n", e.name, e.allowed(), e.default, e.doc);
+        text.push_str(&row);
+    }
+    text
+}
+
+/// The allowed `SHMEM_FT_*` names, separated by commas.
+pub(super) fn ft_names() -> String {
+    ft_entries().map(|e| e.name).collect::<Vec<_>>().join(", ")
+}
+
+/// The allowed `SHMEM_FT_*` name with the fewest letters to change; the first of equals.
+pub(super) fn nearest(name: &str) -> &'static str {
+    ft_entries().map(|e| e.name).min_by_key(|known| distance(name, known)).unwrap_or_default()
+}
+
+fn ft_entries() -> impl Iterator<Item = &'static Entry> {
+    table().iter().filter(|e| e.name.starts_with("SHMEM_FT_"))
+}
+
+/// Letters to insert, remove or replace to turn `a` into `b` (Levenshtein).
+fn distance(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.bytes().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.bytes().enumerate() {
+            let replaced = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+fn bounded(number: u64, min: u64, max: u64) -> Option<Value> {
+    (min..=max).contains(&number).then_some(Value::Number(number))
+}
+
+fn parse_count(text: &str) -> Option<u64> {
+    if text.bytes().all(|b| b.is_ascii_digit()) { text.parse().ok() } else { None }
+}
+
+/// `20m`, `3.1M`, `.5g`, `65536`: bytes, rounded up. More than 26 digits are refused, so that the
+/// arithmetic is exact in 128 bits.
+fn parse_size(text: &str) -> Option<u64> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, suffix) = text.split_at(end);
+    let scale = match suffix.bytes().next().map(|b| b.to_ascii_uppercase()) {
+        None => 1,
+        Some(b'K') => KIB,
+        Some(b'M') => KIB << 10,
+        Some(b'G') => KIB << 20,
+        Some(b'T') => TIB,
+        Some(_) => return None,
+    };
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let digits = format!("{whole}{fraction}");
+    if digits.len() > 26 {
+        return None;
+    }
+    let scaled = digits.parse::<u128>().ok()? * u128::from(scale);
+    u64::try_from(scaled.div_ceil(10u128.pow(u32::try_from(fraction.len()).ok()?))).ok()
+}
+
+/// Bytes with the largest suffix that leaves a whole number.
+fn show_size(bytes: u64) -> String {
+    for (shift, suffix) in [(40, "T"), (30, "G"), (20, "M"), (10, "K")] {
+        if bytes != 0 && bytes.is_multiple_of(1 << shift) {
+            return format!("{}{suffix}", bytes >> shift);
+        }
+    }
+    bytes.to_string()
+}
+
+fn show_switch(on: bool) -> Option<String> {
+    Some(if on { "1" } else { "0" }.to_owned())
+}
+
+/// A flag counts as soon as it is set, so one that is off must not be shown at all.
+fn show_flag(on: bool) -> Option<String> {
+    on.then(|| "1".to_owned())
+}
+
+/// The store function of a number, which narrows to the field's type. The bounds of the row are
+/// inside every target type, so the narrowing cannot fail; tests store both bounds of each row.
+macro_rules! number {
+    ($draft:ident, $n:ident, $set:expr) => {
+        |$draft, value| {
+            if let Value::Number($n) = value {
+                $set
+            }
+        }
+    };
+}
+
+macro_rules! switch {
+    ($field:ident) => {
+        |draft, value| {
+            if let Value::On(on) = value {
+                draft.settings.$field = on
+            }
+        }
+    };
+}
+
+static TABLE: [Entry; 14] = [
+    Entry {
+        name: "SHMEM_FT_BACKUP_MODE",
+        kind: Kind::Choice(&BackupMode::NAMES),
+        default: "none",
+        doc: "How checkpoints are protected.",
+        store: |draft, value| {
+            if let Value::Choice(at) = value {
+                draft.settings.backup_mode = BackupMode::ALL[at]
+            }
+        },
+        show: |s| Some(s.backup_mode.name().to_owned()),
+    },
+    Entry {
+        name: "SHMEM_FT_GROUP_SIZE",
+        kind: Kind::Count { min: 2, max: 64 },
+        default: "chosen from the number of PEs",
+        doc: "PEs in a group that protect each other.",
+        store: number!(draft, n, draft.settings.group_size = Some(n as usize)),
+        show: |s| s.group_size.map(|n| n.to_string()),
+    },
+    Entry {
+        name: "SHMEM_FT_PARITY",
+        kind: Kind::Count { min: 1, max: 16 },
+        default: "1, with rs 2",
+        doc: "Parities of a group, which is how many losses it survives; only rs may have \
+              other than 1.",
+        store: number!(draft, n, draft.parity = Some(n as usize)),
+        show: |s| Some(s.parity.to_string()),
+    },
+    Entry {
+        name: "SHMEM_FT_SUBSTITUTE",
+        kind: Kind::Choice(&Substitute::NAMES),
+        default: "spawn",
+        doc: "Who takes the place of a dead PE: spawn takes a sleeping spare where there is one, \
+              else a new process; spare takes only spares.",
+        store: |draft, value| {
+            if let Value::Choice(at) = value {
+                draft.settings.substitute = [Substitute::Spawn, Substitute::Spare][at]
+            }
+        },
+        show: |s| Some(s.substitute.name().to_owned()),
+    },
+    Entry {
+        name: "SHMEM_FT_PLACEMENT",
+        kind: Kind::Choice(&Placement::NAMES),
+        default: "spread",
+        doc: "Groups are spread over nodes as well as can be, or (strict) the job is refused if \
+              they would not survive the loss of a node.",
+        store: |draft, value| {
+            if let Value::Choice(at) = value {
+                draft.settings.placement = [Placement::Spread, Placement::Strict][at]
+            }
+        },
+        show: |s| Some(s.placement.name().to_owned()),
+    },
+    Entry {
+        name: "SHMEM_FT_ADOPT",
+        kind: Kind::Switch,
+        default: "1",
+        doc: "A substitute takes over the memory that a dead process left behind where its \
+              checksums hold; 0 always rebuilds it.",
+        store: switch!(adopt),
+        show: |s| show_switch(s.adopt),
+    },
+    Entry {
+        name: "SHMEM_FT_MAX_RESTARTS",
+        kind: Kind::Count { min: 0, max: 1_000_000 },
+        default: "3",
+        doc: "Deaths of one PE between the same two checkpoints before the job ends.",
+        store: number!(draft, n, draft.settings.max_restarts = n as u32),
+        show: |s| Some(s.max_restarts.to_string()),
+    },
+    Entry {
+        name: "SHMEM_FT_INJECT",
+        kind: Kind::Rules,
+        default: "none",
+        doc: "Faults to inject: which PE or node dies at which step of which checkpoint.",
+        store: |draft, value| {
+            if let Value::Rules(rules) = value {
+                draft.settings.inject = rules
+            }
+        },
+        show: |s| (!s.inject.is_empty()).then(|| inject::list(&s.inject)),
+    },
+    Entry {
+        name: "SHMEM_FT_REPORT",
+        kind: Kind::Switch,
+        default: "0",
+        doc: "Progress lines on standard error: what was lost and how it was recovered.",
+        store: switch!(report),
+        show: |s| show_switch(s.report),
+    },
+    Entry {
+        name: "SHMEM_SYMMETRIC_SIZE",
+        kind: Kind::Size { min: 64 * KIB, max: 64 * TIB },
+        default: "chosen by the library",
+        doc: "Size of the symmetric heap of each PE.",
+        store: number!(draft, n, draft.settings.symmetric_size = Some(n)),
+        show: |s| s.symmetric_size.map(show_size),
+    },
+    Entry {
+        name: "SHMEM_INFO",
+        kind: Kind::Flag,
+        default: "off",
+        doc: "Print the settings at start-up.",
+        store: switch!(info),
+        show: |s| show_flag(s.info),
+    },
+    Entry {
+        name: "SHMEM_VERSION",
+        kind: Kind::Flag,
+        default: "off",
+        doc: "Print the library's version at start-up.",
+        store: switch!(version),
+        show: |s| show_flag(s.version),
+    },
+    Entry {
+        name: "SHMEM_DEBUG",
+        kind: Kind::Flag,
+        default: "off",
+        doc: "Print debugging messages.",
+        store: switch!(debug),
+        show: |s| show_flag(s.debug),
+    },
+    Entry {
+        name: "SHMEM_CHECK",
+        kind: Kind::Switch,
+        default: "1",
+        doc: "Check the arguments of every call, and say what is wrong with them.",
+        store: switch!(check),
+        show: |s| show_switch(s.check),
+    },
+];

@@ -1,0 +1,206 @@
+//! Driving a checkpoint: quiesce, encode, barrier A, copy, barrier B.
+//!
+//! A thin driver: what to encode comes from the stripe layout, what to cover from `coverage`, what
+//! holds after a death from `phase`. It runs on one thread of the PE at a time (`World::collective`).
+
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use super::coverage::Coverage;
+use super::phase::Phase;
+use super::protection::Protection;
+use super::tiles;
+use crate::control::message::Report;
+use crate::inject::Point;
+use crate::pgas::{Fault, World};
+use crate::segment::layout::TILE;
+
+/// Why a checkpoint was not made.
+#[derive(Debug, thiserror::Error)]
+pub enum Refusal {
+    /// A death was seen.
+    #[error("a PE was lost")]
+    Fault(#[from] Fault),
+    /// Not possible now; every PE comes to the same words; the last checkpoint stays good.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// Makes checkpoint `number` of the program's data as it is now.
+pub fn write(world: &World, protection: &Protection, number: u64) -> Result<(), Refusal> {
+    let begun = Instant::now();
+    world.quiet();
+    world.point(Point::Quiesce, number);
+    let coverage = intend(world, protection)?;
+    world.set_phase(Phase::Entering(number));
+    world.barrier()?;
+    agree(world, protection)?;
+    encode(world, protection, &coverage, number, &|_| true, true);
+    if world.faulted() {
+        return Err(Fault.into()); // what was pulled since the death may be a lost node's zeroes
+    }
+    let slots = &world.segment().header().slots;
+    slots[protection.slot_of(number)].seal(world.job(), number, coverage.len());
+    world.set_phase(Phase::Encoded(number));
+    world.point(Point::Encoded, number);
+    world.barrier()?;
+    copy(world, protection, &coverage, number, true);
+    world.point(Point::Copied, number);
+    world.barrier()?;
+    account(world, protection, coverage.len());
+    if world.me() == 0 {
+        let (shape, place) = protection.place(0);
+        let parity = shape.layout.slot_len(place, shape.chunk_len(coverage.len()));
+        world.report(Report::Checkpoint {
+            number,
+            bytes: coverage.len() as u64,
+            parity_bytes: parity as u64,
+            micros: begun.elapsed().as_micros() as u64,
+        });
+    }
+    world.point(Point::After, number);
+    Ok(())
+}
+
+/// Writes the manifest and says what this PE is about to save and needs for it.
+fn intend(world: &World, protection: &Protection) -> Result<Coverage, Refusal> {
+    let coverage = world.cover().map_err(|error| Refusal::Refused(error.to_string()))?;
+    let intent = &world.segment().words().intent;
+    let (snapshot, slots) = room(world, protection, coverage.len());
+    let used = world.store_used();
+    let need = snapshot.saturating_sub(used.0) + slots.saturating_sub(used.1);
+    let available = crate::sys::memory::available().unwrap_or(u64::MAX);
+    intent.digest.store(coverage.digest(), Ordering::Release);
+    intent.len.store(coverage.len() as u64, Ordering::Release);
+    intent.need.store(need as u64, Ordering::Release);
+    intent.available.store(available, Ordering::Release);
+    Ok(coverage)
+}
+
+/// Bytes of snapshot and of all slots together for snapshots of `len` bytes.
+fn room(world: &World, protection: &Protection, len: usize) -> (usize, usize) {
+    let (shape, place) = protection.place(world.me());
+    let snapshot = if protection.mode.keeps_snapshot() { tiles::tiles(len) * TILE } else { 0 };
+    let slot = shape.layout.slot_len(place, shape.chunk_len(len));
+    (snapshot, slot * protection.mode.slots())
+}
+
+/// Notes how much of the store is occupied once a checkpoint of `len` bytes is in it.
+pub fn account(world: &World, protection: &Protection, len: usize) {
+    let (snapshot, slots) = room(world, protection, len);
+    world.note_store_used(snapshot, slots);
+}
+
+/// Compares what all PEs brought: equal coverage, and memory for all of it. Every PE reads the same
+/// words, so every PE comes to the same answer.
+fn agree(world: &World, protection: &Protection) -> Result<(), Refusal> {
+    let intents = || (0..world.n_pes()).map(|pe| &world.peer(pe).words().intent);
+    let own = &world.peer(0).words().intent;
+    let (digest, len) = (own.digest.load(Ordering::Acquire), own.len.load(Ordering::Acquire));
+    let odd = intents().position(|intent| {
+        intent.digest.load(Ordering::Acquire) != digest || intent.len.load(Ordering::Acquire) != len
+    });
+    let need: u64 = intents().map(|intent| intent.need.load(Ordering::Acquire)).sum();
+    let available = intents().map(|i| i.available.load(Ordering::Acquire)).min().unwrap_or(0);
+    let room = world.layout().region_len;
+    let words = if let Some(pe) = odd {
+        format!(
+            "checkpoint refused: PEs 0 and {pe} have not allocated the same symmetric memory \
+             ({len} and {} bytes live)",
+            world.peer(pe).words().intent.len.load(Ordering::Acquire)
+        )
+    } else if need > available {
+        format!(
+            "checkpoint refused: it needs {} MiB more memory for {}, and the machine has {} MiB free",
+            need >> 20,
+            protection.mode.name(),
+            available >> 20
+        )
+    } else if len as usize > room {
+        format!("checkpoint refused: {len} bytes live, and the store holds {room} at most")
+    } else {
+        return Ok(());
+    };
+    let agreed = world.agreed();
+    world.set_phase(Phase::Agreed(agreed));
+    world.barrier()?; // nobody changes its intent before all have read it
+    Err(Refusal::Refused(words))
+}
+
+/// Pulls the chunks this PE protects from its peers' live memory into the slot of `number`; of the
+/// parity chunks it holds only those that `wanted` names.
+pub fn encode(
+    world: &World,
+    protection: &Protection,
+    coverage: &Coverage,
+    number: u64,
+    wanted: &dyn Fn(usize) -> bool,
+    points: bool,
+) {
+    let (shape, place) = protection.place(world.me());
+    let slot = protection.slot_of(number);
+    let region = world.layout().slots[slot];
+    let record = &world.segment().header().slots[slot];
+    if record.holds(world.job(), number).is_none() {
+        record.void();
+    }
+    let chunk = shape.chunk_len(coverage.len());
+    let per_chunk = chunk / TILE;
+    let parities = shape.layout.parities_of(place);
+    let all = parities.len() * per_chunk;
+    let mut scratch = vec![vec![0; TILE]; shape.members.len()];
+    for (index, parity) in parities.iter().enumerate().filter(|(index, _)| wanted(*index)) {
+        let stripe = &shape.layout.stripes()[parity.stripe];
+        for step in 0..per_chunk {
+            let done = index * per_chunk + step;
+            if points && done == all / 2 {
+                world.point(Point::Encode, number);
+            }
+            let sources: Vec<&[u8]> = stripe
+                .data
+                .iter()
+                .zip(&mut scratch)
+                .map(|(data, scratch)| {
+                    let pe = shape.members[data.member];
+                    tiles::live(world, pe, coverage, data.chunk * per_chunk + step, scratch)
+                })
+                .collect();
+            let tile = tiles::own_tile(world, region, done);
+            let code = &shape.codes[parity.stripe];
+            code.encode_row(parity.row, &sources, tile).expect("tiles are of one length");
+            tiles::seal(world, region, done, number);
+        }
+    }
+    if points && all == 0 {
+        world.point(Point::Encode, number);
+    }
+}
+
+/// Copies live memory into the snapshot, which becomes that of `number`.
+pub fn copy(
+    world: &World,
+    protection: &Protection,
+    coverage: &Coverage,
+    number: u64,
+    points: bool,
+) {
+    world.set_phase(Phase::Copying(number));
+    let snapshot = &world.segment().header().snapshot;
+    snapshot.void();
+    let count = if protection.mode.keeps_snapshot() { tiles::tiles(coverage.len()) } else { 0 };
+    let mut scratch = vec![0; TILE];
+    for tile in 0..count {
+        if points && tile == count / 2 {
+            world.point(Point::Copy, number);
+        }
+        let region = world.layout().snapshot;
+        let bytes = tiles::live(world, world.me(), coverage, tile, &mut scratch);
+        tiles::own_tile(world, region, tile).copy_from_slice(bytes);
+        tiles::seal(world, region, tile, number);
+    }
+    if points && count == 0 {
+        world.point(Point::Copy, number);
+    }
+    snapshot.seal(world.job(), number, coverage.len());
+    world.set_phase(Phase::Agreed(number));
+}

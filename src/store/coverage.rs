@@ -1,0 +1,249 @@
+//! Which bytes of a PE a checkpoint covers, as one line of bytes, and the manifest that says so.
+//!
+//! The snapshot of a PE is the concatenation of its extents. The first extent is the manifest: the
+//! list of the extents and the allocator's state, written into the segment at every checkpoint, so
+//! a snapshot explains itself and `shmem_malloc` between checkpoints is undone by a rollback.
+//! Private memory that the program registered is copied into the manifest and travels with it.
+//!
+//! ```text
+//! manifest   magic | bytes | extents | bytes of heap state | bytes of private memory
+//!            (offset, length) ... | heap state | private memory
+//! ```
+//!
+//! Invariant: the coverage is equal on every PE (symmetric allocation, same executable); PEs compare
+//! digests before anything is written.
+
+#![forbid(unsafe_code)]
+
+use std::ops::Range;
+
+use raidshmem_codec::crc::Hasher;
+
+use crate::heap::Heap;
+use crate::segment::layout::Layout;
+
+const MAGIC: u64 = 0x4d41_4e49_4645_5354;
+const FIXED: usize = 40;
+
+/// Why bytes are no manifest, or a manifest cannot be made.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum ManifestError {
+    /// Too many ranges for the room reserved.
+    #[error("the allocator's state needs {need} bytes, the manifest has room for {room}")]
+    TooLong {
+        /// Bytes needed.
+        need: usize,
+        /// Bytes reserved.
+        room: usize,
+    },
+    /// Not a manifest.
+    #[error("not a manifest: {0}")]
+    Malformed(&'static str),
+}
+
+/// The covered bytes as one line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Coverage {
+    /// (start in the line, offset in the segment, length), in order, without gaps in the line.
+    extents: Vec<(usize, usize, usize)>,
+    len: usize,
+}
+
+impl Coverage {
+    fn new(ranges: impl Iterator<Item = Range<usize>>) -> Coverage {
+        let (mut extents, mut len) = (Vec::new(), 0);
+        for range in ranges.filter(|range| !range.is_empty()) {
+            extents.push((len, range.start, range.len()));
+            len += range.len();
+        }
+        Coverage { extents, len }
+    }
+
+    /// The coverage of `ranges` (offsets in the segment) and of what is allocated in `heap`, less
+    /// `excluded`, with its manifest's bytes, `private` among them.
+    pub fn build(
+        layout: &Layout,
+        ranges: &[Range<usize>],
+        heap: &Heap,
+        excluded: &[Range<usize>],
+        private: &[u8],
+    ) -> Result<(Coverage, Vec<u8>), ManifestError> {
+        let state = heap.encode();
+        let at = |range: Range<usize>| layout.heap + range.start..layout.heap + range.end;
+        let mut all: Vec<Range<usize>> = ranges.to_vec();
+        all.extend(heap.live().into_iter().map(at));
+        for hole in excluded {
+            all = all.into_iter().flat_map(|range| without(range, hole)).collect();
+        }
+        let count = all.len() + 1;
+        let need = (FIXED + count * 16 + state.len() + private.len()).next_multiple_of(64);
+        if need > layout.manifest_len {
+            return Err(ManifestError::TooLong { need, room: layout.manifest_len });
+        }
+        let own = std::iter::once(layout.manifest..layout.manifest + need);
+        let coverage = Coverage::new(own.chain(all));
+        let mut bytes = Vec::with_capacity(need);
+        let lengths = [need, coverage.extents.len(), state.len(), private.len()];
+        bytes.extend_from_slice(&MAGIC.to_le_bytes());
+        for length in lengths {
+            bytes.extend_from_slice(&(length as u64).to_le_bytes());
+        }
+        for &(_, at, len) in &coverage.extents {
+            bytes.extend_from_slice(&(at as u64).to_le_bytes());
+            bytes.extend_from_slice(&(len as u64).to_le_bytes());
+        }
+        bytes.extend_from_slice(&state);
+        bytes.extend_from_slice(private);
+        bytes.resize(need, 0);
+        Ok((coverage, bytes))
+    }
+
+    /// Reads a manifest from the start of a snapshot: coverage, allocator, private memory.
+    pub fn parse<'a>(
+        layout: &Layout,
+        bytes: &'a [u8],
+    ) -> Result<(Coverage, Heap, &'a [u8]), ManifestError> {
+        let bad = |what| ManifestError::Malformed(what);
+        let word = |index: usize| -> Result<usize, ManifestError> {
+            let at = bytes.get(index * 8..index * 8 + 8).ok_or(bad("cut short"))?;
+            let word = u64::from_le_bytes(at.try_into().expect("eight bytes"));
+            usize::try_from(word).map_err(|_| bad("a number too large"))
+        };
+        if word(0)? as u64 != MAGIC {
+            return Err(bad("it does not begin as one"));
+        }
+        let (need, count, state_len, private_len) = (word(1)?, word(2)?, word(3)?, word(4)?);
+        let state_at = count
+            .checked_mul(16)
+            .and_then(|len| len.checked_add(FIXED))
+            .ok_or(bad("too many extents"))?;
+        let state_end = state_at.checked_add(state_len).ok_or(bad("too long a heap state"))?;
+        let end = state_end.checked_add(private_len).ok_or(bad("too much private memory"))?;
+        if end > need || need > layout.manifest_len || need > bytes.len() {
+            return Err(bad("lengths that do not fit"));
+        }
+        let mut ranges = Vec::with_capacity(count);
+        for index in 0..count {
+            let (at, len) = (word(5 + index * 2)?, word(6 + index * 2)?);
+            let end = at.checked_add(len).filter(|&end| at >= layout.statics && end <= layout.store);
+            ranges.push(at..end.ok_or(bad("an extent outside the visible segment"))?);
+        }
+        let heap = Heap::decode(&bytes[state_at..state_end]).map_err(|_| bad("heap state"))?;
+        if ranges.first() != Some(&(layout.manifest..layout.manifest + need)) {
+            return Err(bad("its first extent is not itself"));
+        }
+        Ok((Coverage::new(ranges.into_iter()), heap, &bytes[state_end..end]))
+    }
+
+    /// Bytes covered.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// True if nothing is covered.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Digest of the extents; equal coverages have equal digests.
+    pub fn digest(&self) -> u64 {
+        let mut hasher = Hasher::new();
+        for &(_, at, len) in &self.extents {
+            hasher.update(&(at as u64).to_le_bytes());
+            hasher.update(&(len as u64).to_le_bytes());
+        }
+        u64::from(hasher.finish()) << 32 | self.len as u64 & 0xffff_ffff
+    }
+
+    /// The pieces of the segment that make up `range` of the line, as (offset, length). What lies
+    /// beyond the end of the line is left out.
+    pub fn pieces(&self, range: Range<usize>) -> impl Iterator<Item = (usize, usize)> + '_ {
+        let first = self.extents.partition_point(|&(start, _, len)| start + len <= range.start);
+        self.extents[first..].iter().map_while(move |&(start, at, len)| {
+            let (from, to) = (range.start.max(start), range.end.min(start + len));
+            (from < to).then(|| (at + from - start, to - from))
+        })
+    }
+}
+
+/// `range` without `hole`: none, one or two pieces.
+fn without(range: Range<usize>, hole: &Range<usize>) -> impl Iterator<Item = Range<usize>> {
+    let before = range.start..range.end.min(hole.start).max(range.start);
+    let after = range.start.max(hole.end).min(range.end)..range.end;
+    [before, after].into_iter().filter(|piece| !piece.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> (Layout, Coverage, Vec<u8>, Heap) {
+        let layout = Layout::new(1 << 20);
+        let mut heap = Heap::new(layout.heap_len);
+        heap.alloc(100, 64).unwrap();
+        let gap = heap.alloc(64 * 1024, 64).unwrap();
+        heap.alloc(5000, 4096).unwrap();
+        heap.free(gap).unwrap();
+        let ranges = [layout.statics..layout.statics + 40, layout.statics + 100..layout.statics + 160];
+        let (coverage, bytes) = Coverage::build(&layout, &ranges, &heap, &[], b"private").unwrap();
+        (layout, coverage, bytes, heap)
+    }
+
+    #[test]
+    fn a_manifest_reads_back_and_begins_its_own_line() {
+        let (layout, coverage, bytes, heap) = sample();
+        let (again, same, private) = Coverage::parse(&layout, &bytes).unwrap();
+        assert_eq!((&again, same.digest()), (&coverage, heap.digest()));
+        assert_eq!(private, b"private");
+        assert_eq!(coverage.pieces(0..8).collect::<Vec<_>>(), [(layout.manifest, 8)]);
+        assert_eq!(coverage.extents.len(), 5, "{:?}", coverage.extents);
+    }
+
+    #[test]
+    fn pieces_of_every_range_are_the_bytes_one_by_one() {
+        let (_, coverage, ..) = sample();
+        let all: Vec<usize> =
+            coverage.pieces(0..coverage.len()).flat_map(|(at, len)| at..at + len).collect();
+        assert_eq!(all.len(), coverage.len());
+        for from in (0..coverage.len() + 10).step_by(7) {
+            for len in [0, 1, 63, 64, 500, 100_000] {
+                let got: Vec<usize> =
+                    coverage.pieces(from..from + len).flat_map(|(at, len)| at..at + len).collect();
+                let end = (from + len).min(all.len());
+                assert_eq!(got, all[from.min(end)..end]);
+            }
+        }
+    }
+
+    #[test]
+    fn an_excluded_range_is_cut_out() {
+        let layout = Layout::new(1 << 20);
+        let mut heap = Heap::new(layout.heap_len);
+        heap.alloc(4096, 64).unwrap();
+        let hole = layout.heap + 100..layout.heap + 300;
+        let (coverage, _) = Coverage::build(&layout, &[], &heap, &[hole], &[]).unwrap();
+        let pieces: Vec<_> = coverage.pieces(0..coverage.len()).skip(1).collect();
+        assert_eq!(pieces, [(layout.heap, 100), (layout.heap + 300, 3796)]);
+        let all = layout.heap..layout.heap + 4096;
+        let (coverage, _) = Coverage::build(&layout, &[], &heap, &[all], &[]).unwrap();
+        assert_eq!(coverage.extents.len(), 1);
+    }
+
+    #[test]
+    fn garbage_is_refused_and_never_panics() {
+        let (layout, _, bytes, _) = sample();
+        for cut in 0..bytes.len() {
+            let _ = Coverage::parse(&layout, &bytes[..cut]);
+        }
+        for bit in 0..FIXED * 8 {
+            let mut bytes = bytes.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert!(Coverage::parse(&layout, &bytes).is_err(), "bit {bit}");
+        }
+        for bit in FIXED * 8..bytes.len() * 8 {
+            let mut bytes = bytes.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            let _ = Coverage::parse(&layout, &bytes);
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! The checkpoint store: what a checkpoint is, how it is written and agreed.
+//!
+//! ```text
+//! quiesce     outstanding transfers done; barrier Q
+//! encode      each parity owner pulls the chunks it covers from its peers' LIVE memory into the
+//!             free parity slot, a checksum and stamp per tile
+//! barrier A   entering it means: my parity of n+1 is complete
+//! copy        live -> snapshot; the slot of n+1 becomes the agreed one
+//! barrier B   leaving it means: all snapshots are n+1
+//! ```
+//!
+//! [`coverage`] says which bytes, [`group`] who protects whom, `raidshmem_codec::stripe` which chunk
+//! is where, [`format`] how they are sealed, [`phase`] what stands after a death at any moment, and
+//! [`checkpoint`] drives it. All but the last are pure.
+//!
+//! Invariant: at every moment a complete checkpoint exists that every survivor can name from the
+//! phases alone: slot and snapshot of `n` are untouched until every PE's parity of `n + 1` is
+//! complete. The modes with one slot (`single`, `double`) give that up while they write, as the
+//! thesis' do; a loss in that window that needs the slot is an agreed error.
+
+pub mod checkpoint;
+pub mod coverage;
+pub mod format;
+pub mod group;
+pub mod phase;
+pub mod protection;
+pub mod tiles;

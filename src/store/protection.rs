@@ -1,0 +1,101 @@
+//! Who protects whom in this job: mode, groups, stripe layouts and codes, worked out once.
+
+#![forbid(unsafe_code)]
+
+use raidshmem_codec::code::Code;
+use raidshmem_codec::stripe::{Layout, Scheme};
+
+use super::group::{self, Plan};
+use crate::segment::layout::TILE;
+use crate::settings::{BackupMode, Settings};
+
+/// Why a job cannot be protected as asked.
+#[derive(Debug, thiserror::Error)]
+pub enum ProtectionError {
+    /// The groups cannot be made.
+    #[error("{0}")]
+    Group(#[from] group::GroupError),
+    /// The codec refuses the shape.
+    #[error("group of {members} PEs: {error}")]
+    Shape {
+        /// Members of the group.
+        members: usize,
+        /// What the codec said.
+        error: raidshmem_codec::Error,
+    },
+    /// `SHMEM_FT_PLACEMENT=strict` and a node loss is not survived.
+    #[error("SHMEM_FT_PLACEMENT=strict: {0}")]
+    Placement(String),
+}
+
+/// One group's layout and the code of each of its stripes.
+#[derive(Debug)]
+pub struct Shape {
+    /// PEs by place.
+    pub members: Vec<usize>,
+    /// Which chunk is where.
+    pub layout: Layout,
+    /// Code of each stripe.
+    pub codes: Vec<Code>,
+}
+
+impl Shape {
+    fn new(scheme: Scheme, members: Vec<usize>) -> Result<Shape, ProtectionError> {
+        let fault = |error| ProtectionError::Shape { members: members.len(), error };
+        let layout = Layout::new(scheme, members.len()).map_err(fault)?;
+        let code = |s: &raidshmem_codec::stripe::Stripe| Code::new(s.data.len(), s.parity.len());
+        let codes = layout.stripes().iter().map(code).collect::<Result<_, _>>().map_err(fault)?;
+        Ok(Shape { members, layout, codes })
+    }
+
+    /// Bytes of a chunk of a snapshot of `len` bytes; whole tiles.
+    pub fn chunk_len(&self, len: usize) -> usize {
+        self.layout.chunk_len(len, TILE)
+    }
+}
+
+/// The protection of a job.
+#[derive(Debug)]
+pub struct Protection {
+    /// How copies or parity are kept.
+    pub mode: BackupMode,
+    /// The groups.
+    pub shapes: Vec<Shape>,
+    /// What is survived.
+    pub plan: Plan,
+}
+
+impl Protection {
+    /// The protection of PEs on the nodes `node_of`; None in mode `none`.
+    pub fn new(settings: &Settings, node_of: &[usize]) -> Result<Option<Self>, ProtectionError> {
+        let scheme = match settings.backup_mode {
+            BackupMode::None => return Ok(None),
+            BackupMode::Single | BackupMode::Double => Scheme::Mirror,
+            BackupMode::Raid4 => Scheme::Raid4,
+            BackupMode::Raid5 => Scheme::Raid5,
+            BackupMode::Rs => Scheme::Rs { parity: settings.parity },
+        };
+        let plan = group::plan(node_of, settings.group_size, settings.parity)?;
+        let strict = settings.placement == crate::settings::Placement::Strict;
+        if strict && !plan.survives_node {
+            return Err(ProtectionError::Placement(plan.to_string()));
+        }
+        let shapes = plan
+            .groups
+            .iter()
+            .map(|group| Shape::new(scheme, group.members.clone()))
+            .collect::<Result<_, _>>()?;
+        Ok(Some(Protection { mode: settings.backup_mode, shapes, plan }))
+    }
+
+    /// Group and place of a PE.
+    pub fn place(&self, pe: usize) -> (&Shape, usize) {
+        let (group, place) = self.plan.of[pe];
+        (&self.shapes[group], place)
+    }
+
+    /// The slot that checkpoint `number` is, or will be, in.
+    pub fn slot_of(&self, number: u64) -> usize {
+        number as usize % self.mode.slots().max(1)
+    }
+}

@@ -1,0 +1,87 @@
+//! Reading and writing sealed tiles of snapshots and parity slots, and gathering live tiles.
+//!
+//! A region (snapshot or slot) is an array of tiles of [`TILE`] bytes with a table of stamps behind
+//! it. Invariant: a tile is believed only after `verify` of its owner, or `fetch` here, has checked
+//! its stamp.
+
+use crate::pgas::World;
+use crate::segment::Segment;
+use crate::segment::layout::{STAMP, TILE};
+use crate::store::coverage::Coverage;
+use crate::store::format::Stamp;
+
+/// A tile of zeroes: what lies beyond the end of a snapshot.
+pub static ZEROES: [u8; TILE] = [0; TILE];
+
+/// Number of tiles that `len` bytes occupy.
+pub fn tiles(len: usize) -> usize {
+    len.div_ceil(TILE)
+}
+
+fn stamp_at(world: &World, region: usize, tile: usize) -> usize {
+    world.layout().stamps(region) + tile * STAMP
+}
+
+/// Tile `tile` of the own region at `region`, to be written and then sealed.
+pub fn own_tile(world: &World, region: usize, tile: usize) -> &mut [u8] {
+    world.segment().bytes_mut(region + tile * TILE, TILE)
+}
+
+/// Seals a tile of the own store just written, as of checkpoint `number`.
+pub fn seal(world: &World, region: usize, tile: usize, number: u64) {
+    let own = world.segment();
+    let bytes = world.stamp(world.me(), number).seal(own.bytes(region + tile * TILE, TILE));
+    own.bytes_mut(stamp_at(world, region, tile), STAMP).copy_from_slice(&bytes);
+}
+
+/// True if the own tile holds what its stamp says, as of checkpoint `number`.
+pub fn holds(world: &World, region: usize, tile: usize, number: u64) -> bool {
+    sealed(world.segment(), world, region, tile, &world.stamp(world.me(), number))
+}
+
+fn sealed(segment: &Segment, world: &World, region: usize, tile: usize, stamp: &Stamp) -> bool {
+    let bytes = segment.bytes(region + tile * TILE, TILE);
+    stamp.holds(segment.bytes(stamp_at(world, region, tile), STAMP), bytes)
+}
+
+/// A tile of PE `pe`'s store, checked as it is fetched. None if it does not hold.
+pub fn fetch(world: &World, pe: usize, region: usize, tile: usize, number: u64) -> Option<&[u8]> {
+    let segment = world.peer(pe);
+    let whole = sealed(segment, world, region, tile, &world.stamp(pe, number));
+    whole.then(|| segment.bytes(region + tile * TILE, TILE))
+}
+
+/// Bytes `[tile * TILE, ..)` of PE `pe`'s live data, in place where they are contiguous, else
+/// gathered into `scratch`; zeroes beyond the end.
+pub fn live<'a>(
+    world: &'a World,
+    pe: usize,
+    coverage: &Coverage,
+    tile: usize,
+    scratch: &'a mut [u8],
+) -> &'a [u8] {
+    let segment = world.peer(pe);
+    let mut pieces = coverage.pieces(tile * TILE..(tile + 1) * TILE);
+    match pieces.next() {
+        None => &ZEROES,
+        Some((at, TILE)) => segment.bytes(at, TILE),
+        Some(first) => {
+            let mut filled = 0;
+            for (at, len) in std::iter::once(first).chain(pieces) {
+                scratch[filled..filled + len].copy_from_slice(segment.bytes(at, len));
+                filled += len;
+            }
+            scratch[filled..].fill(0);
+            scratch
+        }
+    }
+}
+
+/// Writes one tile of a snapshot's line back into the own live memory.
+pub fn restore(world: &World, coverage: &Coverage, tile: usize, bytes: &[u8]) {
+    let mut taken = 0;
+    for (at, len) in coverage.pieces(tile * TILE..(tile + 1) * TILE) {
+        world.segment().bytes_mut(at, len).copy_from_slice(&bytes[taken..taken + len]);
+        taken += len;
+    }
+}

@@ -1,0 +1,143 @@
+//! Anonymous shared memory (memfd), mapping it, protecting it, and giving its pages back.
+//!
+//! Invariant: memory made here has no name in any file system, so nothing is left of it when the
+//! last process that holds it is gone, however that process ends.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+
+use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, fstat, ftruncate, memfd_create};
+use rustix::io::Result;
+use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap, mprotect, munmap};
+
+/// Bytes of a page; the unit of mappings and protections.
+pub const PAGE: usize = 4096;
+
+/// `len` rounded up to whole pages.
+pub const fn page_up(len: usize) -> usize {
+    len.div_ceil(PAGE) * PAGE
+}
+
+/// Makes a sparse memory file of `len` bytes; pages are allocated when first written.
+pub fn create(name: &str, len: usize) -> Result<OwnedFd> {
+    let fd = memfd_create(name, MemfdFlags::CLOEXEC)?;
+    ftruncate(&fd, len as u64)?;
+    Ok(fd)
+}
+
+/// Gives every page of the file back to the kernel: all bytes read as zero afterwards, in every
+/// process that maps it. This is how the loss of a node's memory is made real on one machine.
+pub fn wipe(fd: impl AsFd) -> Result<()> {
+    let len = fstat(&fd)?.st_size as u64;
+    fallocate(fd, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, 0, len)
+}
+
+/// Bytes that the file really occupies.
+pub fn allocated(fd: impl AsFd) -> Result<u64> {
+    Ok(fstat(fd)?.st_blocks as u64 * 512)
+}
+
+/// A shared mapping of a whole memory file, unmapped on drop.
+#[derive(Debug)]
+pub struct Mapping {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: a mapping is an address range; who may touch which byte when is the business of the
+// code that hands out addresses, not of the range.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps `len` bytes of `fd` readable and writable, at `at` if that range is free (and fails
+    /// otherwise), or where the kernel likes.
+    pub fn new(fd: BorrowedFd, len: usize, at: Option<usize>) -> Result<Mapping> {
+        let mut flags = MapFlags::SHARED | MapFlags::NORESERVE;
+        if at.is_some() {
+            flags |= MapFlags::FIXED_NOREPLACE;
+        }
+        let hint = at.unwrap_or(0) as *mut core::ffi::c_void;
+        // SAFETY: without FIXED the kernel chooses free addresses, with FIXED_NOREPLACE it refuses
+        // a range in use; no existing mapping is touched either way.
+        let base = unsafe { mmap(hint, len, ProtFlags::READ | ProtFlags::WRITE, flags, fd, 0)? };
+        let base = NonNull::new(base.cast::<u8>()).ok_or(rustix::io::Errno::NOMEM)?;
+        if at.is_some_and(|at| at != base.as_ptr() as usize) {
+            // SAFETY: the range was just mapped here and nobody knows of it.
+            unsafe { munmap(base.as_ptr().cast(), len)? };
+            return Err(rustix::io::Errno::EXIST);
+        }
+        Ok(Mapping { base, len })
+    }
+
+    /// First byte.
+    pub fn base(&self) -> *mut u8 {
+        self.base.as_ptr()
+    }
+
+    /// Length in bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// True for a mapping of no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Makes `[from, from + len)` of the mapping writable or read-only. Whole pages.
+    pub fn protect(&self, from: usize, len: usize, writable: bool) -> Result<()> {
+        assert!(from.checked_add(len).is_some_and(|end| end <= self.len), "outside the mapping");
+        let flags = if writable {
+            MprotectFlags::READ | MprotectFlags::WRITE
+        } else {
+            MprotectFlags::READ
+        };
+        // SAFETY: the range lies in this mapping (asserted), which stays mapped while self lives.
+        unsafe { mprotect(self.base.as_ptr().add(from).cast(), len, flags) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the range was mapped by `new` and is unmapped once.
+        let _ = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
+    }
+}
+
+/// Puts `len` bytes at `offset` of `fd` in place of what is mapped at `at`.
+///
+/// # Safety
+/// `[at, at + len)` must be mapped, be the caller's to replace, and hold the same bytes as the
+/// file range does, because code of this process goes on using the objects that lie there.
+pub unsafe fn replace(fd: BorrowedFd, offset: usize, len: usize, at: usize) -> Result<()> {
+    let (prot, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::FIXED);
+    // SAFETY: the caller's promise above.
+    unsafe { mmap(at as *mut core::ffi::c_void, len, prot, flags, fd, offset as u64)? };
+    Ok(())
+}
+
+/// Memory the kernel could still hand out without swapping, in bytes (`MemAvailable`).
+pub fn available() -> Option<u64> {
+    meminfo("MemAvailable:")
+}
+
+/// Memory of the machine in bytes (`MemTotal`).
+pub fn total() -> Option<u64> {
+    meminfo("MemTotal:")
+}
+
+fn meminfo(field: &str) -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(field))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
+}
+
+/// This process's proportional share of the memory it maps, in bytes: pages mapped by several
+/// processes count by their share, so the sum over processes is the memory really used.
+pub fn proportional_share() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/smaps_rollup").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
+}

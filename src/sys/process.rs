@@ -1,0 +1,141 @@
+//! Starting processes that cannot outlive their parent, and watching them through pidfds.
+//!
+//! Invariant: a child started here is killed by the kernel when the thread that started it dies,
+//! is the leader of its own process group, and (where asked) runs without address randomisation,
+//! so that symmetric addresses are the same in every PE.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, getppid, kill_process_group, pidfd_open,
+    pidfd_send_signal, set_parent_process_death_signal, waitid,
+};
+
+/// A running process, held by a descriptor that cannot come to mean another one.
+#[derive(Debug)]
+pub struct Process {
+    /// Its process id.
+    pub pid: u32,
+    pidfd: OwnedFd,
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub enum Ended {
+    /// It exited with this status.
+    Exited(i32),
+    /// This signal killed it.
+    Killed(i32),
+}
+
+impl Ended {
+    /// The status a shell would show.
+    pub fn status(self) -> i32 {
+        match self {
+            Ended::Exited(status) => status,
+            Ended::Killed(signal) => 128 + signal,
+        }
+    }
+}
+
+impl std::fmt::Display for Ended {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Ended::Exited(status) => write!(f, "exited with status {status}"),
+            Ended::Killed(signal) => write!(f, "was killed by signal {signal}"),
+        }
+    }
+}
+
+impl Process {
+    /// Starts `command` with `kept` left open for it. With `fixed_addresses` the kernel's address
+    /// randomisation is off for the process and its children.
+    pub fn start(
+        command: &mut Command,
+        kept: BorrowedFd,
+        fixed_addresses: bool,
+    ) -> io::Result<Process> {
+        let fd = kept.as_raw_fd();
+        let parent = rustix::process::getpid();
+        // SAFETY: between fork and exec only system calls are made, no lock is taken and nothing
+        // is allocated.
+        unsafe {
+            command.process_group(0).pre_exec(move || prepare(fd, parent, fixed_addresses));
+        }
+        let child = command.spawn()?;
+        Process::open(child.id())
+    }
+
+    /// Opens a running process by its id.
+    pub fn open(pid: u32) -> io::Result<Process> {
+        let id = Pid::from_raw(pid as i32).ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(Process { pid, pidfd: pidfd_open(id, PidfdFlags::empty())? })
+    }
+
+    /// A process whose pidfd came over a control connection.
+    pub fn received(pid: u32, pidfd: OwnedFd) -> Process {
+        Process { pid, pidfd }
+    }
+
+    /// SIGKILL, if it still runs.
+    pub fn kill(&self) {
+        let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
+    }
+
+    /// SIGKILL to it and to all of its process group.
+    pub fn kill_group(&self) {
+        if let Some(pid) = Pid::from_raw(self.pid as i32) {
+            let _ = kill_process_group(pid, Signal::KILL);
+        }
+        self.kill();
+    }
+
+    /// Collects a child that has ended; None while it runs, or if it is no child of this process.
+    pub fn reap(&self) -> Option<Ended> {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+        let status = waitid(WaitId::PidFd(self.pidfd.as_fd()), options).ok()??;
+        match (status.exit_status(), status.terminating_signal()) {
+            (Some(code), _) => Some(Ended::Exited(code)),
+            (None, Some(signal)) => Some(Ended::Killed(signal)),
+            (None, None) => None,
+        }
+    }
+
+    /// Waits until it has ended (its descriptor becomes readable), at most `limit_ms`.
+    pub fn wait_end(&self, limit_ms: i32) -> bool {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let limit = Timespec {
+            tv_sec: i64::from(limit_ms / 1000),
+            tv_nsec: i64::from(limit_ms % 1000) * 1_000_000,
+        };
+        let mut fds = [PollFd::new(&self.pidfd, PollFlags::IN)];
+        matches!(poll(&mut fds, Some(&limit)), Ok(1))
+    }
+}
+
+impl AsFd for Process {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.pidfd.as_fd()
+    }
+}
+
+fn prepare(fd: i32, parent: Pid, fixed_addresses: bool) -> io::Result<()> {
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    if getppid() != Some(parent) {
+        return Err(io::ErrorKind::NotConnected.into()); // the parent died before we could ask
+    }
+    // SAFETY: the descriptor is open in the parent and was inherited by fork; F_SETFD and
+    // personality take integers.
+    unsafe {
+        if libc::fcntl(fd, libc::F_SETFD, 0) < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        if fixed_addresses && libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong) < 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,194 @@
+//! `oshcc` and `oshcxx` (`oshc++`): the user's compiler with our header, library and link options added.
+//!
+//! The wrapper finds its files from where it stands itself: beside `include/` and `lib/` in an
+//! installed tree, or in a cargo target folder, where the library lies in the same folder and the
+//! headers are in the repository it was built from. `-z now` makes the loader resolve everything
+//! before the program runs, so that no later write of the loader ends up in a checkpoint.
+//!
+//! ```text
+//! -show, --showme                the whole command line; then nothing is run
+//! --showme:compile, :link, :incdirs, :libdirs, :libs
+//! ```
+//!
+//! Cargo cannot build a program called `oshc++`, so it is called `oshcxx`, and an installation links
+//! the other name to it.
+//!
+//! Not here: what the compiler itself accepts; every other argument is passed on as it is.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+/// What was wrong with the use of the wrapper or with its installation.
+const STATUS_MISUSE: u8 = 2;
+
+/// One of the two wrappers.
+pub struct Wrapper {
+    /// `oshcc`
+    pub name: &'static str,
+    /// The variable that names another compiler.
+    pub variable: &'static str,
+    /// The compiler otherwise.
+    pub compiler: &'static str,
+}
+
+/// The C compiler's.
+pub const OSHCC: Wrapper = Wrapper { name: "oshcc", variable: "OSHCC_CC", compiler: "cc" };
+/// The C++ compiler's.
+pub const OSHCXX: Wrapper = Wrapper { name: "oshcxx", variable: "OSHCC_CXX", compiler: "c++" };
+
+/// Where our headers and the library are.
+struct Places {
+    include: PathBuf,
+    lib: PathBuf,
+}
+
+const LIBRARY: &str = "libraidshmem.so";
+
+/// Looks beside the wrapper itself, then in the repository it was built from.
+fn places(own: &Path, repository: &Path) -> Result<Places, String> {
+    let folder = own.parent().unwrap_or(Path::new("/"));
+    let prefix = folder.parent().unwrap_or(folder);
+    let libs = [prefix.join("lib"), prefix.join("lib64"), folder.to_owned()];
+    let includes = [prefix.join("include"), repository.join("include")];
+    let shown = |paths: &[PathBuf]| {
+        paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+    };
+    let lib = libs.iter().find(|path| path.join(LIBRARY).is_file());
+    let lib = lib.ok_or_else(|| format!("{LIBRARY} is in none of {}", shown(&libs)))?;
+    let include = includes.iter().find(|path| path.join("shmem.h").is_file());
+    let include = include.ok_or_else(|| format!("shmem.h is in none of {}", shown(&includes)))?;
+    Ok(Places { include: include.clone(), lib: lib.clone() })
+}
+
+impl Places {
+    fn compile_options(&self) -> Vec<OsString> {
+        vec![joined("-I", &self.include)]
+    }
+
+    fn link_options(&self) -> Vec<OsString> {
+        let rpath = joined("-Wl,-rpath,", &self.lib);
+        vec![joined("-L", &self.lib), rpath, "-lraidshmem".into(), "-Wl,-z,now".into()]
+    }
+}
+
+fn joined(option: &str, path: &Path) -> OsString {
+    let mut text = OsString::from(option);
+    text.push(path);
+    text
+}
+
+/// Whether the compiler will call the linker with these arguments.
+fn links(args: &[OsString]) -> bool {
+    let stops = ["-c", "-S", "-E", "-M", "-MM", "-fsyntax-only", "-print-search-dirs"];
+    let asks = ["--version", "--help", "-dumpversion", "-dumpmachine", "-v", "-###"];
+    let stops = |arg: &OsString| stops.iter().any(|stop| arg == stop);
+    let asks = |arg: &OsString| asks.iter().any(|ask| arg == ask) || starts(arg, "-print-");
+    let files = args.iter().any(|arg| !starts(arg, "-") || arg == "-");
+    !args.iter().any(stops) && (files || !args.iter().any(asks))
+}
+
+fn starts(arg: &OsStr, with: &str) -> bool {
+    arg.to_str().is_some_and(|arg| arg.starts_with(with))
+}
+
+/// The compiler's words, with ours around the user's: our headers last, so that the user's come
+/// first, and the library after the objects that need it.
+fn command_line(compiler: &OsStr, args: &[OsString], places: &Places) -> Vec<OsString> {
+    // The variable may hold options too, as in `OSHCC_CC="ccache gcc"`.
+    let compiler = compiler.to_str().map_or_else(
+        || vec![compiler.to_owned()],
+        |text| text.split_whitespace().map(OsString::from).collect(),
+    );
+    let link = if links(args) { places.link_options() } else { Vec::new() };
+    [compiler, args.to_vec(), places.compile_options(), link].concat()
+}
+
+/// What a question prints; `None` when it is not one of ours.
+fn answer(question: &str, line: &[OsString], places: &Places) -> Option<Vec<OsString>> {
+    Some(match question {
+        "-show" | "--showme" | "-showme" => line.to_vec(),
+        "--showme:compile" | "-showme:compile" => places.compile_options(),
+        "--showme:link" | "-showme:link" => places.link_options(),
+        "--showme:incdirs" | "-showme:incdirs" => vec![places.include.clone().into()],
+        "--showme:libdirs" | "-showme:libdirs" => vec![places.lib.clone().into()],
+        "--showme:libs" | "-showme:libs" => vec!["raidshmem".into()],
+        _ => return None,
+    })
+}
+
+impl Wrapper {
+    fn complain(&self, what: &str) -> ExitCode {
+        eprintln!("{}: {what}", self.name);
+        ExitCode::from(STATUS_MISUSE)
+    }
+
+    /// Runs the wrapper with the arguments of this process.
+    pub fn main(&self) -> ExitCode {
+        let own = match env::current_exe() {
+            Ok(path) => path,
+            Err(error) => return self.complain(&format!("cannot find itself: {error}")),
+        };
+        let places = match places(&own, Path::new(env!("CARGO_MANIFEST_DIR"))) {
+            Ok(places) => places,
+            Err(what) => return self.complain(&what),
+        };
+        let is_question = |arg: &OsString| starts(arg, "-show") || starts(arg, "--showme");
+        let (questions, args): (Vec<_>, Vec<_>) = env::args_os().skip(1).partition(is_question);
+        let compiler = env::var_os(self.variable).filter(|name| !name.is_empty());
+        let compiler = compiler.unwrap_or_else(|| self.compiler.into());
+        let line = command_line(&compiler, &args, &places);
+
+        if let Some(question) = questions.first() {
+            let question = question.to_string_lossy();
+            let Some(words) = answer(&question, &line, &places) else {
+                return self.complain(&format!(
+                    "{question}: allowed are -show and --showme[:compile|:link|:incdirs|:libdirs\
+                     |:libs]"
+                ));
+            };
+            let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+            println!("{}", words.join(" "));
+            return ExitCode::SUCCESS;
+        }
+        if args.is_empty() {
+            return self.complain("no input files");
+        }
+        let Some((program, rest)) = line.split_first() else {
+            return self.complain(&format!("{} is empty", self.variable));
+        };
+        let error = Command::new(program).args(rest).exec();
+        let program = program.to_string_lossy();
+        self.complain(&format!("cannot run {program}: {error} (set {})", self.variable))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<OsString> {
+        text.split_whitespace().map(OsString::from).collect()
+    }
+
+    #[test]
+    fn link_options_are_there_only_when_the_compiler_links() {
+        for line in ["a.c", "-o a a.c", "-O3 -v a.o", ""] {
+            assert!(links(&words(line)), "{line}");
+        }
+        for line in
+            ["-c a.c", "-E a.c", "-S a.c", "-MM a.c", "--version", "-v", "-print-file-name=x"]
+        {
+            assert!(!links(&words(line)), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_missing_library_is_named_with_the_places_looked_at() {
+        let error = places(Path::new("/nowhere/bin/oshcc"), Path::new("/nowhere")).err();
+        let error = error.expect("nothing is there");
+        assert!(error.contains("libraidshmem.so") && error.contains("/nowhere/lib"), "{error}");
+    }
+}

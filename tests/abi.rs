@@ -1,0 +1,185 @@
+//! The C interface as a C programmer meets it: headers, symbols, and what is still missing.
+//!
+//! - the committed headers are what the tables print (`RAIDSHMEM_WRITE_HEADERS=1` rewrites them);
+//! - every function they declare is exported by the library, and so is its `p` twin;
+//! - they compile as C11, C17 and C++17 without a warning, the type-generic names included;
+//! - of the symbols of the specification (`tests/spec/openshmem-1.6-symbols.txt`) those that are
+//!   missing are exactly those that `tests/spec/missing.txt` names by family.
+//!
+//! Left out: what the functions do.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use raidshmem::capi::emit;
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+const SPECIFICATION: &str = include_str!("spec/openshmem-1.6-symbols.txt");
+const MISSING: &str = include_str!("spec/missing.txt");
+
+/// The shared library that was built with this test: beside it, or one folder up.
+fn library() -> PathBuf {
+    let test = std::env::current_exe().expect("the test has a path");
+    let candidates = test.ancestors().skip(1).take(2).map(|folder| folder.join("libraidshmem.so"));
+    candidates
+        .filter(|path| path.exists())
+        .max_by_key(|path| path.metadata().and_then(|meta| meta.modified()).ok())
+        .expect("libraidshmem.so is built with the tests")
+}
+
+fn exported() -> BTreeSet<String> {
+    let output = Command::new("nm").args(["-D", "--defined-only"]).arg(library()).output();
+    let output = output.expect("nm is installed");
+    assert!(output.status.success(), "nm failed: {}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).expect("symbols are ASCII");
+    text.lines().filter_map(|line| line.split_whitespace().nth(2)).map(str::to_owned).collect()
+}
+
+#[test]
+fn headers_are_what_the_tables_print() {
+    let rewrite = std::env::var_os("RAIDSHMEM_WRITE_HEADERS").is_some();
+    for (name, text) in emit::headers() {
+        let path = Path::new(ROOT).join("include").join(name);
+        if rewrite {
+            std::fs::create_dir_all(path.parent().expect("include/")).expect("include/ is made");
+            std::fs::write(&path, &text).expect("the header is written");
+        }
+        let committed = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(
+            committed == text,
+            "include/{name} is stale: run `RAIDSHMEM_WRITE_HEADERS=1 cargo test --test abi`"
+        );
+    }
+}
+
+#[test]
+fn every_declared_function_is_exported_with_its_twin() {
+    let exported = exported();
+    let absent: Vec<String> = emit::symbols()
+        .into_iter()
+        .flat_map(|name| [format!("p{name}"), name])
+        .filter(|name| !exported.contains(name))
+        .collect();
+    assert!(absent.is_empty(), "declared but not exported: {absent:?}");
+}
+
+#[test]
+fn nothing_is_exported_that_is_not_declared() {
+    let declared: BTreeSet<String> =
+        emit::symbols().into_iter().flat_map(|name| [format!("p{name}"), name]).collect();
+    let prefixes = ["shmem", "pshmem", "_my_pe", "_num_pes", "start_pes", "shmalloc"];
+    let ours = |name: &&String| prefixes.iter().any(|prefix| name.starts_with(prefix));
+    let exported = exported();
+    let secret: Vec<&String> =
+        exported.iter().filter(ours).filter(|name| !declared.contains(*name)).collect();
+    assert!(secret.is_empty(), "exported but not declared: {secret:?}");
+}
+
+/// A line of `missing.txt` is `shmem_*_sum_reduce  reason`; `*` stands for one type name or size.
+fn matches(pattern: &str, symbol: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == symbol,
+        Some((before, after)) => {
+            let between = symbol.strip_prefix(before).and_then(|rest| rest.strip_suffix(after));
+            between.is_some_and(|name| !name.is_empty() && !name.contains('_'))
+        }
+    }
+}
+
+#[test]
+fn what_the_specification_has_and_we_do_not_is_written_down() {
+    let there: BTreeSet<String> = emit::symbols().into_iter().collect();
+    let wanted: Vec<&str> = SPECIFICATION.lines().filter(|line| !line.is_empty()).collect();
+    let patterns: Vec<&str> = MISSING
+        .lines()
+        .filter(|line| !line.trim().is_empty() && !line.starts_with('#'))
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    let missing: Vec<&str> =
+        wanted.iter().copied().filter(|symbol| !there.contains(*symbol)).collect();
+    println!("OpenSHMEM 1.6: {} of {} symbols", wanted.len() - missing.len(), wanted.len());
+
+    let named = |symbol: &str| patterns.iter().any(|pattern| matches(pattern, symbol));
+    let silent: Vec<&str> = missing.iter().copied().filter(|symbol| !named(symbol)).collect();
+    assert!(silent.is_empty(), "missing, and not in missing.txt: {silent:?}");
+    let stale = |pattern: &&str| !missing.iter().any(|symbol| matches(pattern, symbol));
+    let stale: Vec<&str> = patterns.iter().copied().filter(stale).collect();
+    assert!(stale.is_empty(), "in missing.txt, but not missing: {stale:?}");
+}
+
+/// Compiles `text` and fails on any warning.
+fn compile(compiler: &str, options: &[&str], text: &str, suffix: &str) {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let name: String = options.concat().chars().filter(char::is_ascii_alphanumeric).collect();
+    let source = folder.join(format!("abi-{name}.{suffix}"));
+    std::fs::write(&source, text).expect("the source is written");
+    let output = Command::new(compiler)
+        .args(options)
+        .args(["-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-I"])
+        .arg(Path::new(ROOT).join("include"))
+        .arg(&source)
+        .output()
+        .unwrap_or_else(|error| panic!("{compiler}: {error}"));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{compiler} {options:?}: {errors}");
+}
+
+/// One call of each shape of a generic name, with `const`, arrays and contexts.
+const GENERIC: &str = r#"
+#include <mpp/shmemx.h>
+#include <pshmem.h>
+long word, words[4];
+int number;
+float real;
+long double wide;
+unsigned bits;
+uint64_t signal_word;
+short narrow;
+char text[8];
+void use(const long *constant, shmem_ctx_t ctx);
+void use(const long *constant, shmem_ctx_t ctx) {
+    long own[4] = {0};
+    size_t at[4];
+    shmem_put(words, constant, 4, 0);
+    shmem_put(ctx, words, own, 4, 0);
+    shmem_put(SHMEM_CTX_DEFAULT, text, "hello", 5, 0);
+    shmem_get(own, constant, 4, 0);
+    shmem_get_nbi(ctx, own, words, 4, 0);
+    shmem_p(&narrow, 1, 0);
+    shmem_p(&wide, 1.5L, 0);
+    wide += shmem_g(&wide, 0);
+    own[0] += shmem_g(ctx, constant, 0);
+    shmem_iput(words, own, 1, 1, 4, 0);
+    shmem_ibget(ctx, own, words, 2, 2, 2, 2, 0);
+    shmem_put_signal(words, own, 4, &signal_word, 1, SHMEM_SIGNAL_ADD, 0);
+    shmem_put_signal_nbi(ctx, words, own, 4, &signal_word, 1, SHMEM_SIGNAL_SET, 0);
+    shmem_signal_add(&signal_word, 1, 0);
+    shmem_ctx_signal_set(ctx, &signal_word, 1, 0);
+    shmem_atomic_set(&real, 1.0f, 0);
+    number = shmem_atomic_fetch_add(&number, 1, 0);
+    number = shmem_atomic_compare_swap(ctx, &number, 1, 2, 0);
+    shmem_atomic_inc(&word, 0);
+    shmem_atomic_xor(&bits, 1u, 0);
+    shmem_atomic_fetch_nbi(&own[0], constant, 0);
+    shmem_wait_until(&word, SHMEM_CMP_NE, 0);
+    shmem_wait_until(&number, SHMEM_CMP_NE, 0);
+    shmem_wait_until_all(words, 4, NULL, SHMEM_CMP_GE, 0L);
+    at[0] = shmem_wait_until_some_vector(words, 4, at, NULL, SHMEM_CMP_GE, own);
+    number = shmem_test(&narrow, SHMEM_CMP_EQ, 1) + shmem_test_any(words, 4, NULL, 0, 0L) == at[0];
+    number = shmem_finc(&number, 0);
+    pshmem_putmem(words, own, 8, 0);
+    if (shmem_checkpoint_all() != SHMEM_FT_SUCCESS) shmem_restart_pes(NULL, 0);
+}
+"#;
+
+#[test]
+fn headers_compile_as_c_and_cxx() {
+    for standard in ["-std=c11", "-std=c17"] {
+        compile("cc", &[standard, "-pedantic"], GENERIC, "c");
+    }
+    compile("cc", &["-std=c99"], "#include <shmem.h>\nint main(void) { return 0; }\n", "c");
+    for standard in ["-std=c++11", "-std=c++17"] {
+        compile("c++", &[standard], GENERIC, "cc");
+    }
+}
