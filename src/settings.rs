@@ -170,7 +170,7 @@ impl Default for Settings {
             version: false,
             debug: false,
             check: true,
-            report: true,
+            report: false,
         }
     }
 }

@@ -21,7 +21,8 @@ fn main() {
             std::process::exit(2);
         }
     };
-    if let Some(survives) = ready.survives.as_ref().filter(|_| ready.fragile || ready.settings.report)
+    if let Some(survives) =
+        ready.survives.as_ref().filter(|_| ready.fragile || ready.settings.report)
     {
         eprintln!("oshrun: {}: {survives}", ready.settings.backup_mode.name());
     }

@@ -85,7 +85,9 @@ mod tests {
     #[test]
     fn a_member_survives_packing() {
         for state in [State::Alive, State::ProcessDead, State::NodeDead] {
-            for (incarnation, memory, node) in [(0, 0, 0), (1, 2, 3), (0xff_ffff, 0xff_ffff, 0x3fff)] {
+            for (incarnation, memory, node) in
+                [(0, 0, 0), (1, 2, 3), (0xff_ffff, 0xff_ffff, 0x3fff)]
+            {
                 let member = Member { state, incarnation, memory, node };
                 assert_eq!(Member::unpack(member.pack()), member);
             }

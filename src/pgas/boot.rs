@@ -158,7 +158,8 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
         let segment = if pe == me {
             own
         } else {
-            let segment = Segment::attach(fd.as_fd(), layout, None).map_err(std::io::Error::from)?;
+            let segment =
+                Segment::attach(fd.as_fd(), layout, None).map_err(std::io::Error::from)?;
             segment.unlock_store(false);
             segment.leak()
         };
@@ -249,11 +250,7 @@ fn attach_own(fd: &OwnedFd, layout: Layout) -> Result<Segment, BootError> {
 }
 
 /// Copies the executable's statics into the segment and maps that in their place.
-fn map_statics(
-    fd: &OwnedFd,
-    layout: Layout,
-    own: &Segment,
-) -> Result<Option<Statics>, BootError> {
+fn map_statics(fd: &OwnedFd, layout: Layout, own: &Segment) -> Result<Option<Statics>, BootError> {
     let Some(statics) = statics::find()? else { return Ok(None) };
     if statics.len > STATICS_MAX {
         return Err(BootError::StaticsTooLarge(statics.len));
@@ -268,4 +265,3 @@ fn map_statics(
         .map_err(std::io::Error::from)?;
     Ok(Some(statics))
 }
-

@@ -44,7 +44,8 @@ impl Regions {
             let Some((data, rest)) = rest.split_at_checked(stored) else { return };
             if stored == len {
                 // SAFETY: the promise made to `register`; lengths are equal.
-                unsafe { std::slice::from_raw_parts_mut(addr as *mut u8, len) }.copy_from_slice(data);
+                unsafe { std::slice::from_raw_parts_mut(addr as *mut u8, len) }
+                    .copy_from_slice(data);
             }
             bytes = rest;
         }

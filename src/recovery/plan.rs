@@ -76,7 +76,8 @@ pub fn check(
     };
     let mut places: Vec<usize> = (0..members.len()).filter(gone).collect();
     if places.len() <= layout.parity() && keeps_snapshot {
-        places = (0..members.len()).filter(|&place| findings[place] != Finding::default()).collect();
+        places =
+            (0..members.len()).filter(|&place| findings[place] != Finding::default()).collect();
     }
     let mut pes: Vec<usize> = places.into_iter().map(|place| members[place]).collect();
     pes.sort_unstable();
@@ -120,7 +121,8 @@ mod tests {
     #[test]
     fn the_verdict_names_group_pes_and_parity() {
         let layout = Layout::new(Scheme::Raid5, 4).unwrap();
-        let error = check(0, &layout, &[0, 1, 2, 3], &findings(&layout, &[2, 1]), true).unwrap_err();
+        let error =
+            check(0, &layout, &[0, 1, 2, 3], &findings(&layout, &[2, 1]), true).unwrap_err();
         assert_eq!(error.to_string(), "unrecoverable: group 0 lost PEs 1,2, parity 1");
     }
 

@@ -202,7 +202,10 @@ mod tests {
         let record = Record { number: zero(), len: zero(), seal: zero() };
         assert_eq!(record.holds(1, 0), None);
         record.seal(1, 4, 100);
-        assert_eq!((record.holds(1, 4), record.holds(1, 3), record.holds(2, 4)), (Some(100), None, None));
+        assert_eq!(
+            (record.holds(1, 4), record.holds(1, 3), record.holds(2, 4)),
+            (Some(100), None, None)
+        );
         record.len.store(101, Ordering::SeqCst);
         assert_eq!(record.holds(1, 4), None, "a changed length breaks the seal");
         record.seal(1, 4, 100);

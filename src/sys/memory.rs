@@ -89,11 +89,8 @@ impl Mapping {
     /// Makes `[from, from + len)` of the mapping writable or read-only. Whole pages.
     pub fn protect(&self, from: usize, len: usize, writable: bool) -> Result<()> {
         assert!(from.checked_add(len).is_some_and(|end| end <= self.len), "outside the mapping");
-        let flags = if writable {
-            MprotectFlags::READ | MprotectFlags::WRITE
-        } else {
-            MprotectFlags::READ
-        };
+        let flags =
+            if writable { MprotectFlags::READ | MprotectFlags::WRITE } else { MprotectFlags::READ };
         // SAFETY: the range lies in this mapping (asserted), which stays mapped while self lives.
         unsafe { mprotect(self.base.as_ptr().add(from).cast(), len, flags) }
     }

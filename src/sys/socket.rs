@@ -57,8 +57,7 @@ impl Channel {
     /// Sends one message, waiting for room.
     pub fn send<M: Serialize>(&self, message: &M, fds: &[BorrowedFd]) -> Result<(), ChannelError> {
         let bytes = postcard::to_allocvec(message).map_err(|_| ChannelError::Malformed(0))?;
-        let mut space =
-            [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
             return Err(ChannelError::Malformed(bytes.len()));
@@ -95,8 +94,7 @@ impl Channel {
         flags: RecvFlags,
     ) -> Result<(M, Vec<OwnedFd>), ChannelError> {
         let mut bytes = vec![0; MESSAGE_MAX];
-        let mut space =
-            [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let got = loop {
             let mut part = [IoSliceMut::new(&mut bytes)];

@@ -1,0 +1,267 @@
+//! A cluster that does what it is told, and the machine's promises checked on it.
+
+use super::*;
+
+fn settings(mode: BackupMode) -> Settings {
+    Settings { backup_mode: mode, ..Settings::default() }
+}
+
+/// Carries out the actions as a healthy cluster would, until nothing is left to do.
+struct Cluster {
+    machine: Membership,
+    sent: Vec<(u32, Down)>,
+    end: Option<(i32, Option<String>)>,
+    /// What happened to memory and views, in order.
+    log: Vec<String>,
+    hold_shown: bool,
+    held: Vec<Event>,
+}
+
+impl Cluster {
+    fn new(shape: &Shape, settings: &Settings, groups: Vec<usize>) -> Cluster {
+        let (machine, first) = Membership::new(shape, settings, groups);
+        let (sent, log, held) = (Vec::new(), Vec::new(), Vec::new());
+        let mut cluster = Cluster { machine, sent, end: None, log, hold_shown: false, held };
+        cluster.act(first);
+        cluster
+    }
+
+    fn four(settings: &Settings, spares: usize) -> Cluster {
+        let nodes = if spares > 0 { 5 } else { 4 };
+        let shape = Shape { node_of: vec![0, 1, 2, 3], nodes, spares: vec![4; spares] };
+        Cluster::new(&shape, settings, vec![0; 4])
+    }
+
+    fn act(&mut self, actions: Vec<Action>) {
+        let mut events = Vec::new();
+        for action in actions {
+            match action {
+                Action::Send { node, message } => {
+                    match &message {
+                        Down::MakeMemory { pe, memory } => {
+                            self.log.push(format!("make {pe}.{memory}"));
+                            events.push(Event::MemoryMade { pe: *pe, memory: *memory });
+                        }
+                        Down::Start { proc } => {
+                            let what = Said::Hello { pid: 1 };
+                            events.push(Event::Said { proc: *proc, what });
+                        }
+                        Down::Show(view) => {
+                            events.push(Event::Shown { node, number: view.number });
+                        }
+                        _ => {}
+                    }
+                    self.sent.push((node, message));
+                }
+                Action::Wipe { pe, memory } => self.log.push(format!("wipe {pe}.{memory}")),
+                Action::End { status, words } => self.end = Some((status, words)),
+                Action::KillNode { .. } | Action::Say(_) | Action::Tell(_) => {}
+            }
+        }
+        for event in events {
+            if self.hold_shown && matches!(event, Event::Shown { .. }) {
+                self.held.push(event);
+            } else {
+                self.event(event);
+            }
+        }
+    }
+
+    fn event(&mut self, event: Event) {
+        if let Event::Shown { node, number } = &event {
+            self.log.push(format!("shown {number} by {node}"));
+        }
+        let actions = self.machine.handle(event);
+        self.act(actions);
+    }
+
+    fn proc_of(&self, pe: u32) -> ProcId {
+        self.machine.pes[pe as usize].proc.expect("carried by a process")
+    }
+
+    fn die(&mut self, pe: u32) {
+        let proc = self.proc_of(pe);
+        self.event(Event::Ended { proc, how: Ended::Killed(9) });
+    }
+
+    fn says(&mut self, pe: u32, what: Said) {
+        let proc = self.proc_of(pe);
+        self.event(Event::Said { proc, what });
+    }
+
+    fn member(&self, pe: usize) -> Member {
+        self.machine.view.pes[pe]
+    }
+
+    fn wiped(&self) -> Vec<&str> {
+        self.log.iter().map(String::as_str).filter(|line| line.starts_with("wipe")).collect()
+    }
+
+    fn ended(&self) -> (i32, &str) {
+        let (status, words) = self.end.as_ref().expect("the job is over");
+        (*status, words.as_deref().unwrap_or(""))
+    }
+}
+
+#[test]
+fn a_job_starts_whole_at_view_1() {
+    let cluster = Cluster::four(&settings(BackupMode::Raid5), 1);
+    assert_eq!(cluster.machine.view.number, 1);
+    assert!(cluster.machine.view.whole());
+    let assigned = cluster.sent.iter().filter(|(_, m)| matches!(m, Down::Assign { .. })).count();
+    assert_eq!(assigned, 4, "the spare is not given a number");
+}
+
+#[test]
+fn a_dead_process_is_replaced_on_its_node_and_its_memory_kept() {
+    let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
+    cluster.die(2);
+    let member = cluster.member(2);
+    assert_eq!((member.state, member.incarnation), (State::Alive, 1));
+    assert_eq!((member.memory, member.node), (0, 2));
+    assert!(cluster.wiped().is_empty());
+}
+
+#[test]
+fn without_adoption_the_memory_is_wiped_and_made_anew() {
+    let settings = Settings { adopt: false, ..settings(BackupMode::Raid5) };
+    let mut cluster = Cluster::four(&settings, 0);
+    cluster.die(2);
+    assert_eq!((cluster.wiped(), cluster.member(2).memory), (vec!["wipe 2.0"], 1));
+}
+
+#[test]
+fn a_lost_node_is_wiped_and_replaced_only_after_every_node_shows_the_death() {
+    let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 1);
+    cluster.hold_shown = true;
+    cluster.event(Event::NodeLost { node: 1 });
+    assert_eq!(cluster.member(1).state, State::NodeDead);
+    let held = std::mem::take(&mut cluster.held);
+    assert_eq!(held.len(), 4, "living nodes, the spare's among them");
+    for event in held {
+        assert!(cluster.wiped().is_empty(), "not before the view is shown everywhere");
+        cluster.event(event);
+    }
+    let member = cluster.member(1);
+    assert_eq!((member.state, member.node, member.memory), (State::Alive, 4, 1));
+    let at = |what: &str| cluster.log.iter().position(|line| line == what).unwrap();
+    assert!(at("shown 2 by 4") < at("wipe 1.0") && at("wipe 1.0") < at("make 1.1"));
+}
+
+#[test]
+fn two_nodes_lost_at_once_are_both_replaced() {
+    let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 2);
+    cluster.hold_shown = true;
+    cluster.event(Event::NodeLost { node: 1 });
+    cluster.event(Event::NodeLost { node: 3 });
+    cluster.hold_shown = false;
+    for event in std::mem::take(&mut cluster.held) {
+        cluster.event(event);
+    }
+    assert!(cluster.machine.view.whole());
+    assert_eq!(cluster.wiped(), ["wipe 1.0", "wipe 3.0"]);
+}
+
+#[test]
+fn no_substitute_left_is_an_error_not_a_hang() {
+    let settings = Settings { substitute: Substitute::Spare, ..settings(BackupMode::Raid5) };
+    let mut cluster = Cluster::four(&settings, 1);
+    cluster.event(Event::NodeLost { node: 1 });
+    assert!(cluster.machine.view.whole());
+    cluster.event(Event::NodeLost { node: 2 });
+    let (status, words) = cluster.ended();
+    assert_eq!(status, UNRECOVERABLE);
+    assert!(words.contains("no substitute left for PE 2"), "{words}");
+}
+
+#[test]
+fn a_spawned_substitute_keeps_away_from_its_group() {
+    let shape = Shape { node_of: vec![0, 0, 1, 1, 2, 2], nodes: 3, spares: Vec::new() };
+    let groups = vec![0, 1, 0, 1, 1, 1];
+    let mut cluster = Cluster::new(&shape, &settings(BackupMode::Raid5), groups);
+    cluster.event(Event::NodeLost { node: 1 });
+    assert_eq!(cluster.member(2).node, 2, "group 0 has a PE on node 0 and none on node 2");
+}
+
+#[test]
+fn a_pe_that_dies_again_and_again_ends_the_job_with_its_name() {
+    let settings = Settings { max_restarts: 2, ..settings(BackupMode::Raid5) };
+    let mut cluster = Cluster::four(&settings, 0);
+    cluster.die(1);
+    cluster.die(1);
+    let report = Report::Checkpoint { number: 4, bytes: 1, parity_bytes: 1, micros: 1 };
+    cluster.says(0, Said::Report(report));
+    cluster.die(1);
+    cluster.die(1);
+    assert!(cluster.end.is_none(), "a checkpoint in between counts anew");
+    cluster.die(1);
+    let (status, words) = cluster.ended();
+    assert_eq!(status, UNRECOVERABLE);
+    assert!(words.contains("PE 1") && words.contains("SHMEM_FT_MAX_RESTARTS=2"), "{words}");
+}
+
+#[test]
+fn mode_none_ends_with_the_status_of_the_dead() {
+    let mut cluster = Cluster::four(&settings(BackupMode::None), 0);
+    cluster.die(3);
+    assert_eq!(cluster.ended().0, 137);
+}
+
+#[test]
+fn a_job_ends_when_all_have_finalized_with_the_first_status_that_is_not_zero() {
+    let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
+    for pe in 0..4 {
+        cluster.says(pe, Said::Finalizing { joined: 1 });
+    }
+    assert_eq!(cluster.sent.iter().filter(|(_, m)| matches!(m, Down::Finish)).count(), 4);
+    for pe in 0..4 {
+        let proc = cluster.proc_of(pe);
+        cluster.says(pe, Said::Finalized);
+        let how = Ended::Exited(if pe == 2 { 7 } else { 0 });
+        cluster.event(Event::Ended { proc, how });
+    }
+    assert_eq!(cluster.ended(), (7, ""));
+}
+
+#[test]
+fn a_loss_that_finalize_cannot_bear_is_named_whichever_comes_first() {
+    let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
+    cluster.says(0, Said::Finalizing { joined: 1 });
+    cluster.die(2);
+    let (status, words) = cluster.ended();
+    assert_eq!(status, UNRECOVERABLE);
+    assert!(words.contains("PE 2") && words.contains("shmem_finalize"), "{words}");
+    let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
+    cluster.die(2);
+    cluster.says(0, Said::Finalizing { joined: 1 });
+    assert_eq!(cluster.ended().0, UNRECOVERABLE);
+}
+
+#[test]
+fn a_verdict_ends_the_job_when_every_living_pe_has_said_it() {
+    let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
+    let words = "unrecoverable: group 0 lost PEs 1,2, parity 1";
+    for pe in 0..4 {
+        assert!(cluster.end.is_none());
+        cluster.says(pe, Said::Verdict { status: 3, words: words.to_string() });
+    }
+    assert_eq!(cluster.ended(), (3, words));
+}
+
+#[test]
+fn a_program_that_never_initialises_ends_with_its_own_status() {
+    let shape = Shape { node_of: vec![0, 0], nodes: 1, spares: Vec::new() };
+    for (how, status) in [(Ended::Exited(0), 0), (Ended::Exited(5), 5)] {
+        let (mut machine, _) = Membership::new(&shape, &settings(BackupMode::None), vec![0; 2]);
+        let mut actions = machine.handle(Event::Ended { proc: 0, how });
+        actions.extend(machine.handle(Event::Ended { proc: 1, how }));
+        let ends: Vec<i32> = actions
+            .iter()
+            .filter_map(|action| match action {
+                Action::End { status, .. } => Some(*status),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(ends, [status]);
+    }
+}
