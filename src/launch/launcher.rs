@@ -5,7 +5,7 @@
 //! is dead for certain. Both are gone with it.
 
 use std::collections::BTreeMap;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::Command;
@@ -316,7 +316,8 @@ impl Launcher {
 }
 
 fn say(line: &str) {
-    eprintln!("oshrun: {line}");
+    // One write, so that it does not mix with the lines of PEs.
+    let _ = std::io::stderr().write_all(format!("oshrun: {line}\n").as_bytes());
 }
 
 fn tell(report: &Report) -> String {

@@ -14,6 +14,7 @@ mod regions;
 mod wait;
 pub mod world;
 
+use std::io::Write;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -26,10 +27,12 @@ static STAGE: AtomicU8 = AtomicU8::new(0);
 
 /// One line on standard error, with the PE's number where it is known.
 pub fn complain(words: &str) {
-    match WORLD.get() {
-        Some(world) => eprintln!("raidshmem: PE {}: {words}", world.me()),
-        None => eprintln!("raidshmem: {words}"),
-    }
+    let line = match WORLD.get() {
+        Some(world) => format!("raidshmem: PE {}: {words}\n", world.me()),
+        None => format!("raidshmem: {words}\n"),
+    };
+    // One write, so that the lines of several PEs do not mix. Nothing can be done if it fails.
+    let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
 /// Initialises the library; a second call does nothing. Returns the thread level provided, which

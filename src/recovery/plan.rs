@@ -37,19 +37,40 @@ pub fn lost_shards(stripe: &Stripe, findings: &[Finding]) -> Vec<bool> {
 }
 
 /// More was lost than the parity covers.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unrecoverable: group {group} lost PEs {}, parity {parity}", list(.pes))]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unrecoverable {
     /// The group.
     pub group: usize,
-    /// The PEs whose loss it cannot bear.
+    /// The PEs of which nothing is left.
     pub pes: Vec<usize>,
-    /// Its parity.
-    pub parity: usize,
+    /// The PEs that miss something that would have been needed: damaged, or, in a mode with one
+    /// slot, overwritten by the next checkpoint.
+    pub damaged: Vec<usize>,
+    /// The group's parity; None in mode `single`, which has no second copy.
+    pub parity: Option<usize>,
 }
 
+impl std::fmt::Display for Unrecoverable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "unrecoverable: group {} lost PEs {}", self.group, list(&self.pes))?;
+        match self.parity {
+            Some(parity) => write!(f, ", parity {parity}")?,
+            None => write!(f, ", mode single keeps one copy")?,
+        }
+        if !self.damaged.is_empty() {
+            write!(f, "; not usable on PEs {}", list(&self.damaged))?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Unrecoverable {}
+
 fn list(pes: &[usize]) -> String {
-    pes.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
+    match pes {
+        [] => "none".to_string(),
+        pes => pes.iter().map(usize::to_string).collect::<Vec<_>>().join(","),
+    }
 }
 
 /// Checks that every stripe of a group can be decoded. `members` are the PEs by place;
@@ -68,20 +89,23 @@ pub fn check(
     if !layout.stripes().iter().any(|stripe| over(&stripe)) {
         return Ok(());
     }
-    let whole = |place: usize| Finding::lost(layout, place);
     let gone = |place: &usize| {
-        let (found, all) = (findings[*place], whole(*place));
-        let snapshot = !keeps_snapshot || found.snapshot == all.snapshot;
-        snapshot && found.parity == all.parity && (keeps_snapshot || all.parity != 0)
+        let (found, all) = (findings[*place], Finding::lost(layout, *place));
+        found.parity == all.parity && (found.snapshot == all.snapshot || !keeps_snapshot)
     };
-    let mut places: Vec<usize> = (0..members.len()).filter(gone).collect();
-    if places.len() <= layout.parity() && keeps_snapshot {
-        places =
-            (0..members.len()).filter(|&place| findings[place] != Finding::default()).collect();
-    }
-    let mut pes: Vec<usize> = places.into_iter().map(|place| members[place]).collect();
-    pes.sort_unstable();
-    Err(Unrecoverable { group, pes, parity: layout.parity() })
+    let whole = |place: &usize| {
+        let found = findings[*place];
+        found.parity == 0 && (found.snapshot == 0 || !keeps_snapshot)
+    };
+    let pes = |places: &mut dyn Iterator<Item = usize>| {
+        let mut pes: Vec<usize> = places.map(|place| members[place]).collect();
+        pes.sort_unstable();
+        pes
+    };
+    let all = || 0..members.len();
+    let damaged = pes(&mut all().filter(|place| !gone(place) && !whole(place)));
+    let parity = keeps_snapshot.then(|| layout.parity());
+    Err(Unrecoverable { group, pes: pes(&mut all().filter(gone)), damaged, parity })
 }
 
 #[cfg(test)]
@@ -111,7 +135,8 @@ mod tests {
                         assert_eq!(got, Ok(()), "{members} {parity} {lost:?}");
                     } else {
                         let pes = lost.iter().map(|place| place + 10).collect();
-                        assert_eq!(got, Err(Unrecoverable { group: 7, pes, parity }));
+                        let (damaged, parity) = (Vec::new(), Some(parity));
+                        assert_eq!(got, Err(Unrecoverable { group: 7, pes, damaged, parity }));
                     }
                 }
             }
