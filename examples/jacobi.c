@@ -15,6 +15,8 @@
  *
  * usage: jacobi [--bytes N[K|M|G]] [--sweeps N] [--halo N] [--serial]
  */
+#define _POSIX_C_SOURCE 200809L /* clock_gettime, also with -std=c11 */
+
 #include <shmem.h>
 #include <shmem_ft.h>
 

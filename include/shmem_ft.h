@@ -34,8 +34,9 @@
 #define SHMEM_FT_NODE_FAILED 2
 
 /*
- * shmemx_ft_register    add memory of this PE to its checkpoints
- * shmemx_ft_exclude     leave memory out of them
+ * shmemx_ft_register    add private memory of this PE, which stays until the end of the job, to its
+ *                       checkpoints; a substitute registers the same before shmem_restart_pes
+ * shmemx_ft_exclude     leave symmetric memory out of them, the same on every PE
  * shmemx_ft_last_error  one line, or NULL; good until the thread asks again
  */
 

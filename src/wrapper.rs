@@ -51,7 +51,8 @@ const LIBRARY: &str = "libraidshmem.so";
 fn places(own: &Path, repository: &Path) -> Result<Places, String> {
     let folder = own.parent().unwrap_or(Path::new("/"));
     let prefix = folder.parent().unwrap_or(folder);
-    let libs = [prefix.join("lib"), prefix.join("lib64"), folder.to_owned()];
+    let libs = ["lib", "lib64"].map(|name| prefix.join(name));
+    let libs = [&libs[..], &[folder.to_owned(), folder.join("deps")]].concat();
     let includes = [prefix.join("include"), repository.join("include")];
     let shown = |paths: &[PathBuf]| {
         paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")

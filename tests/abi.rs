@@ -3,6 +3,7 @@
 //! - the committed headers are what the tables print (`RAIDSHMEM_WRITE_HEADERS=1` rewrites them);
 //! - every function they declare is exported by the library, and so is its `p` twin;
 //! - they compile as C11, C17 and C++17 without a warning, the type-generic names included;
+//! - `oshcc` builds the examples, and answers questions about its options;
 //! - of the symbols of the specification (`tests/spec/openshmem-1.6-symbols.txt`) those that are
 //!   missing are exactly those that `tests/spec/missing.txt` names by family.
 //!
@@ -168,6 +169,12 @@ void use(const long *constant, shmem_ctx_t ctx) {
     at[0] = shmem_wait_until_some_vector(words, 4, at, NULL, SHMEM_CMP_GE, own);
     number = shmem_test(&narrow, SHMEM_CMP_EQ, 1) + shmem_test_any(words, 4, NULL, 0, 0L) == at[0];
     number = shmem_finc(&number, 0);
+    shmem_team_t team = SHMEM_TEAM_WORLD;
+    number = shmem_sum_reduce(team, words, constant, 4) + shmem_and_reduce(team, &bits, &bits, 1);
+    number = shmem_max_reduce(team, &wide, &wide, 1) + shmem_sum_exscan(team, &real, &real, 1);
+    number = shmem_broadcast(team, words, constant, 4, 0) + shmem_alltoalls(team, text, text, 1, 1, 1);
+    number = shmem_sync(team);
+    shmem_sync(0, 0, 1, words);
     pshmem_putmem(words, own, 8, 0);
     if (shmem_checkpoint_all() != SHMEM_FT_SUCCESS) shmem_restart_pes(NULL, 0);
 }
@@ -182,4 +189,47 @@ fn headers_compile_as_c_and_cxx() {
     for standard in ["-std=c++11", "-std=c++17"] {
         compile("c++", &[standard], GENERIC, "cc");
     }
+}
+
+/// Runs `oshcc` and hands back what it printed.
+fn oshcc(args: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_oshcc")).args(args).current_dir(ROOT).output();
+    let output = output.expect("oshcc runs");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "oshcc {args:?}: {errors}");
+    String::from_utf8(output.stdout).expect("paths are UTF-8 here")
+}
+
+#[test]
+fn oshcc_builds_the_examples() {
+    for name in ["hello", "jacobi"] {
+        let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let program = program.to_str().expect("paths are UTF-8 here");
+        let source = format!("examples/{name}.c");
+        oshcc(&["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-o", program, &source]);
+    }
+}
+
+#[test]
+fn oshcc_links_only_when_asked_to_and_shows_how() {
+    assert!(oshcc(&["-show", "a.c"]).contains("-lraidshmem -Wl,-z,now"));
+    assert!(!oshcc(&["--showme", "-c", "a.c"]).contains("-l"));
+    assert!(oshcc(&["--showme:compile"]).starts_with("-I"));
+    assert_eq!(oshcc(&["--showme:libs"]), "raidshmem\n");
+}
+
+#[test]
+fn the_stencil_refuses_bad_arguments_in_one_line_and_computes_without_the_library() {
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("jacobi-serial");
+    oshcc(&["-O2", "-o", program.to_str().expect("UTF-8"), "examples/jacobi.c"]);
+    let run = |args: &[&str]| Command::new(&program).args(args).output().expect("jacobi runs");
+    for bad in [&["--bytes", "x"][..], &["--halo", "0"], &["--sweeps"], &["--unknown"]] {
+        let output = run(bad);
+        assert_eq!(output.status.code(), Some(2), "{bad:?}");
+        assert_eq!(output.stderr.iter().filter(|byte| **byte == b'\n').count(), 1, "{bad:?}");
+    }
+    let output = run(&["--serial", "--bytes", "8K", "--sweeps", "50"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    let last = text.lines().last().expect("a last line");
+    assert!(last.starts_with("jacobi checksum=") && last.contains(" seconds="), "{last}");
 }

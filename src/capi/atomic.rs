@@ -6,7 +6,8 @@
 
 use std::ffi::c_int;
 
-use super::memory_ops::{Bits, Out, Sym, SymIn, Update, Word};
+use super::bits::Bits;
+use super::memory_ops::{Out, Sym, SymIn, Update, Word};
 
 /// The value of a word.
 #[inline]
@@ -48,72 +49,72 @@ pub(super) fn compare_swap<T: Bits>(
 family! { BLOCKING: "Atomics, blocking";
     EXT "shmem_" "_atomic_fetch" ctx("shmem_ctx_") [generic "shmem_atomic_fetch"]
     (source: SymIn<T>, pe: c_int) -> T {
-        ctx.check(NAME);
+        let pe = ctx.pe(NAME, pe);
         fetch(NAME, source, pe)
     }
     EXT "shmem_" "_atomic_set" ctx("shmem_ctx_") [generic "shmem_atomic_set"]
     (dest: Sym<T>, value: T, pe: c_int) {
-        ctx.check(NAME);
+        let pe = ctx.pe(NAME, pe);
         set(NAME, dest, value, pe)
     }
     AMO "shmem_" "_atomic_compare_swap" ctx("shmem_ctx_") [generic "shmem_atomic_compare_swap"]
     (dest: Sym<T>, cond: T, value: T, pe: c_int) -> T {
-        ctx.check(NAME);
+        let pe = ctx.pe(NAME, pe);
         compare_swap(NAME, dest, cond, value, pe)
     }
     EXT "shmem_" "_atomic_swap" ctx("shmem_ctx_") [generic "shmem_atomic_swap"]
     (dest: Sym<T>, value: T, pe: c_int) -> T {
-        ctx.check(NAME);
+        let pe = ctx.pe(NAME, pe);
         update(NAME, Update::Swap, dest, value, pe)
     }
     AMO "shmem_" "_atomic_fetch_inc" ctx("shmem_ctx_") [generic "shmem_atomic_fetch_inc"]
     (dest: Sym<T>, pe: c_int) -> T {
-        ctx.check(NAME);
+        let pe = ctx.pe(NAME, pe);
         update(NAME, Update::Add, dest, 1 as T, pe)
     }
     AMO "shmem_" "_atomic_inc" ctx("shmem_ctx_") [generic "shmem_atomic_inc"]
     (dest: Sym<T>, pe: c_int) {
-        ctx.check(NAME);
+        let pe = ctx.pe(NAME, pe);
         update(NAME, Update::Add, dest, 1 as T, pe);
     }
     AMO "shmem_" "_atomic_fetch_add" ctx("shmem_ctx_") [generic "shmem_atomic_fetch_add"]
     (dest: Sym<T>, value: T, pe: c_int) -> T {
-        ctx.check(NAME);
+        let pe = ctx.pe(NAME, pe);
         update(NAME, Update::Add, dest, value, pe)
     }
     AMO "shmem_" "_atomic_add" ctx("shmem_ctx_") [generic "shmem_atomic_add"]
     (dest: Sym<T>, value: T, pe: c_int) {
-        ctx.check(NAME);
+        let pe = ctx.pe(NAME, pe);
         update(NAME, Update::Add, dest, value, pe);
     }
     BIT "shmem_" "_atomic_fetch_and" ctx("shmem_ctx_") [generic "shmem_atomic_fetch_and"]
     (dest: Sym<T>, value: T, pe: c_int) -> T {
-        ctx.check(NAME);
+        let pe = ctx.pe(NAME, pe);
         update(NAME, Update::And, dest, value, pe)
     }
     BIT "shmem_" "_atomic_and" ctx("shmem_ctx_") [generic "shmem_atomic_and"]
     (dest: Sym<T>, value: T, pe: c_int) {
-        ctx.check(NAME);
+        let pe = ctx.pe(NAME, pe);
         update(NAME, Update::And, dest, value, pe);
     }
     BIT "shmem_" "_atomic_fetch_or" ctx("shmem_ctx_") [generic "shmem_atomic_fetch_or"]
     (dest: Sym<T>, value: T, pe: c_int) -> T {
-        ctx.check(NAME);
+        let pe = ctx.pe(NAME, pe);
         update(NAME, Update::Or, dest, value, pe)
     }
     BIT "shmem_" "_atomic_or" ctx("shmem_ctx_") [generic "shmem_atomic_or"]
     (dest: Sym<T>, value: T, pe: c_int) {
-        ctx.check(NAME);
+        let pe = ctx.pe(NAME, pe);
         update(NAME, Update::Or, dest, value, pe);
     }
     BIT "shmem_" "_atomic_fetch_xor" ctx("shmem_ctx_") [generic "shmem_atomic_fetch_xor"]
     (dest: Sym<T>, value: T, pe: c_int) -> T {
-        ctx.check(NAME);
+        let pe = ctx.pe(NAME, pe);
         update(NAME, Update::Xor, dest, value, pe)
     }
     BIT "shmem_" "_atomic_xor" ctx("shmem_ctx_") [generic "shmem_atomic_xor"]
     (dest: Sym<T>, value: T, pe: c_int) {
-        ctx.check(NAME);
+        let pe = ctx.pe(NAME, pe);
         update(NAME, Update::Xor, dest, value, pe);
     }
 }
@@ -121,43 +122,43 @@ family! { BLOCKING: "Atomics, blocking";
 family! { NONBLOCKING: "Atomics, nonblocking";
     EXT "shmem_" "_atomic_fetch_nbi" ctx("shmem_ctx_") [generic "shmem_atomic_fetch_nbi"]
     (fetch: Out<T>, source: SymIn<T>, pe: c_int) {
-        ctx.check(NAME);
+        let pe = ctx.pe(NAME, pe);
         fetch.write(self::fetch(NAME, source, pe))
     }
     AMO "shmem_" "_atomic_compare_swap_nbi" ctx("shmem_ctx_")
     [generic "shmem_atomic_compare_swap_nbi"]
     (fetch: Out<T>, dest: Sym<T>, cond: T, value: T, pe: c_int) {
-        ctx.check(NAME);
+        let pe = ctx.pe(NAME, pe);
         fetch.write(compare_swap(NAME, dest, cond, value, pe))
     }
     EXT "shmem_" "_atomic_swap_nbi" ctx("shmem_ctx_") [generic "shmem_atomic_swap_nbi"]
     (fetch: Out<T>, dest: Sym<T>, value: T, pe: c_int) {
-        ctx.check(NAME);
+        let pe = ctx.pe(NAME, pe);
         fetch.write(update(NAME, Update::Swap, dest, value, pe))
     }
     AMO "shmem_" "_atomic_fetch_inc_nbi" ctx("shmem_ctx_") [generic "shmem_atomic_fetch_inc_nbi"]
     (fetch: Out<T>, dest: Sym<T>, pe: c_int) {
-        ctx.check(NAME);
+        let pe = ctx.pe(NAME, pe);
         fetch.write(update(NAME, Update::Add, dest, 1 as T, pe))
     }
     AMO "shmem_" "_atomic_fetch_add_nbi" ctx("shmem_ctx_") [generic "shmem_atomic_fetch_add_nbi"]
     (fetch: Out<T>, dest: Sym<T>, value: T, pe: c_int) {
-        ctx.check(NAME);
+        let pe = ctx.pe(NAME, pe);
         fetch.write(update(NAME, Update::Add, dest, value, pe))
     }
     BIT "shmem_" "_atomic_fetch_and_nbi" ctx("shmem_ctx_") [generic "shmem_atomic_fetch_and_nbi"]
     (fetch: Out<T>, dest: Sym<T>, value: T, pe: c_int) {
-        ctx.check(NAME);
+        let pe = ctx.pe(NAME, pe);
         fetch.write(update(NAME, Update::And, dest, value, pe))
     }
     BIT "shmem_" "_atomic_fetch_or_nbi" ctx("shmem_ctx_") [generic "shmem_atomic_fetch_or_nbi"]
     (fetch: Out<T>, dest: Sym<T>, value: T, pe: c_int) {
-        ctx.check(NAME);
+        let pe = ctx.pe(NAME, pe);
         fetch.write(update(NAME, Update::Or, dest, value, pe))
     }
     BIT "shmem_" "_atomic_fetch_xor_nbi" ctx("shmem_ctx_") [generic "shmem_atomic_fetch_xor_nbi"]
     (fetch: Out<T>, dest: Sym<T>, value: T, pe: c_int) {
-        ctx.check(NAME);
+        let pe = ctx.pe(NAME, pe);
         fetch.write(update(NAME, Update::Xor, dest, value, pe))
     }
 }

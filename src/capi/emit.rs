@@ -40,9 +40,15 @@ fn symbols_of(family: &Family) -> Vec<String> {
         .collect()
 }
 
+/// A Rust type as one would write it: macros leave blanks between its tokens.
+pub(super) fn plain(rust: &str) -> String {
+    let words: Vec<&str> = rust.split_whitespace().collect();
+    words.join(" ").replace(" <", "<").replace("< ", "<").replace(" >", ">").replace("* ", "*")
+}
+
 /// The C spelling of a parameter type, up to and with the `*`; `element` stands for `T`.
 fn c_type(rust: &str, element: &str) -> String {
-    let rust: String = rust.split_whitespace().collect::<Vec<_>>().join(" ");
+    let rust = plain(rust);
     if let Some(inner) = rust.strip_suffix('>') {
         let (claim, inner) = inner.split_once('<').expect("a claim has an opening bracket");
         let inner = if inner == "u8" { "void".into() } else { c_type(inner, element) };
@@ -63,9 +69,12 @@ fn c_type(rust: &str, element: &str) -> String {
         "isize" => "ptrdiff_t",
         "u64" => "uint64_t",
         "Ctx" => "shmem_ctx_t",
-        "* mut u8" | "*mut u8" => "void *",
-        "* mut c_int" | "*mut c_int" => "int *",
-        "* const c_char" | "*const c_char" => "const char *",
+        "Team" => "shmem_team_t",
+        "TeamConfig" => "shmem_team_config_t",
+        "SessionConfig" => "shmem_ctx_session_config_t",
+        "*mut u8" => "void *",
+        "*mut c_int" => "int *",
+        "*const c_char" => "const char *",
         _ => panic!("no C spelling for {rust}"),
     }
     .into()
@@ -229,8 +238,9 @@ const FT_NOTES: &str = r#"
 #define SHMEM_FT_NODE_FAILED 2
 
 /*
- * shmemx_ft_register    add memory of this PE to its checkpoints
- * shmemx_ft_exclude     leave memory out of them
+ * shmemx_ft_register    add private memory of this PE, which stays until the end of the job, to its
+ *                       checkpoints; a substitute registers the same before shmem_restart_pes
+ * shmemx_ft_exclude     leave symmetric memory out of them, the same on every PE
  * shmemx_ft_last_error  one line, or NULL; good until the thread asks again
  */
 "#;

@@ -41,8 +41,10 @@ pub fn generic_names() -> String {
         "\n#if !defined(__cplusplus) && defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L\n",
     );
     c11(&mut text);
+    text.push_str(C11_SYNC);
     text.push_str("\n#elif defined(__cplusplus)\n");
     cxx(&mut text);
+    text.push_str(CXX_SYNC);
     text + "\n#endif\n"
 }
 
@@ -52,18 +54,29 @@ fn pick(text: &mut String, plain: usize) {
     let _ = writeln!(text, "#define SHMEMX_PICK_{plain}({}, pick, ...) pick", skipped.join(", "));
 }
 
-/// The choice by type among the functions with or without a context.
-fn selection(text: &mut String, macro_name: &str, entries: &[Entry], ctx: bool) {
-    let first = if ctx { "ctx, " } else { "" };
-    let _ = writeln!(text, "#define {macro_name}({first}ptr, ...) _Generic(*(ptr), \\");
+/// The choice by type among functions; `lead` is an argument before the pointer.
+fn selection(text: &mut String, macro_name: &str, entries: &[Entry], lead: &str) {
+    let _ = writeln!(text, "#define {macro_name}({lead}ptr, ...) _Generic(*(ptr), \\");
     for (index, entry) in entries.iter().enumerate() {
-        let pre = if ctx { entry.family.ctx } else { entry.family.pre };
+        let pre = if lead == CTX { entry.family.ctx } else { entry.family.pre };
         let symbol = format!("{pre}{}{}", entry.name, entry.family.post);
         let end = if index + 1 == entries.len() { ")" } else { "," };
         let _ = writeln!(text, "    {}: {symbol}{end} \\", types::row(entry.name).c);
     }
-    let _ = writeln!(text, "    ({first}ptr, __VA_ARGS__)");
+    let _ = writeln!(text, "    ({lead}ptr, __VA_ARGS__)");
 }
+
+/// What stands before the pointer in the form with a context, and in the collectives.
+const CTX: &str = "ctx, ";
+const TEAM: &str = "team, ";
+
+/// `shmem_sync` is a C function over an active set, and generic over a team.
+const C11_SYNC: &str = "
+#define SHMEMX_PICK_SYNC(a0, a1, a2, a3, pick, ...) pick
+#define shmem_sync(...) SHMEMX_PICK_SYNC(__VA_ARGS__, shmem_sync, , , shmem_team_sync, )(__VA_ARGS__)
+";
+const CXX_SYNC: &str =
+    "\nstatic inline int shmem_sync(shmem_team_t team)\n{ return shmem_team_sync(team); }\n";
 
 fn c11(text: &mut String) {
     let all = generics();
@@ -73,19 +86,17 @@ fn c11(text: &mut String) {
     plains.into_iter().for_each(|plain| pick(text, plain));
     for (generic, entries) in &all {
         let family = entries[0].family;
-        let first = family.args[0].1;
-        assert!(
-            ["Sym<T>", "SymIn<T>", "Out<T>"].contains(&first),
-            "{generic} is chosen by {first}"
-        );
+        let lead = if emit::plain(family.args[0].1) == "Team" { TEAM } else { "" };
+        let chosen = emit::plain(family.args[usize::from(!lead.is_empty())].1);
+        assert!(["Sym<T>", "SymIn<T>", "Out<T>"].contains(&chosen.as_str()), "{generic}: {chosen}");
         text.push('\n');
         if family.ctx.is_empty() {
-            selection(text, generic, entries, false);
+            selection(text, generic, entries, lead);
             continue;
         }
         let (short, plain) = (&generic["shmem_".len()..], family.args.len());
-        selection(text, &format!("shmemx_{short}"), entries, false);
-        selection(text, &format!("shmemx_ctx_{short}"), entries, true);
+        selection(text, &format!("shmemx_{short}"), entries, lead);
+        selection(text, &format!("shmemx_ctx_{short}"), entries, CTX);
         let _ = writeln!(
             text,
             "#define {generic}(...) SHMEMX_PICK_{plain}(__VA_ARGS__, shmemx_ctx_{short}, \

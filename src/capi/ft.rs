@@ -89,8 +89,8 @@ family! { CHECKPOINT: "Fault tolerance: the calls of the thesis";
 family! { EXTENSION: "Fault tolerance: extensions";
     ONE "shmemx_ft_register" "" [header "ft"] (addr: Out<u8>, len: usize) -> c_int {
         pgas::world();
-        // SAFETY: the C caller's promise, made in the header: the memory stays until the job ends.
-        unsafe { ft::register(addr.addr() as *mut u8, len) }
+        // SAFETY: the caller owes memory that stays, says the header.
+        unsafe { ft::register(addr.pointer(), len) }
     }
     ONE "shmemx_ft_exclude" "" [header "ft"] (addr: Sym<u8>, len: usize) -> c_int {
         pgas::world();

@@ -10,6 +10,7 @@
 use std::ffi::c_int;
 use std::fmt::Display;
 
+use super::team::{Team, members, to_world};
 use crate::pgas::{self, World};
 
 /// The status with which a job ends after a misuse.
@@ -26,10 +27,7 @@ pub fn misuse(call: &str, what: impl Display) -> ! {
     pgas::global_exit(STATUS_MISUSE)
 }
 
-/// A context handle as C holds it.
-///
-/// On shared memory a copy is complete when the call returns, so contexts do not differ in what
-/// they wait for: a handle only has to be a valid one.
+/// A context handle as C holds it: which team counts its PEs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Ctx(pub usize);
@@ -40,16 +38,42 @@ impl Ctx {
     /// `SHMEM_CTX_DEFAULT`.
     pub const DEFAULT: Ctx = Ctx(1);
 
-    /// Refuses a handle that was never given out.
-    #[inline]
+    /// The contexts of a team.
+    pub fn of_team(team: Team) -> Ctx {
+        Ctx(Ctx::DEFAULT.0 + team.0)
+    }
+
+    /// The team of a context; `None` for a handle that is none.
+    pub fn team(self) -> Option<Team> {
+        match self {
+            Ctx::INVALID => None,
+            Ctx::DEFAULT => Some(Team::WORLD),
+            Ctx(handle) => Some(Team(handle - Ctx::DEFAULT.0)).filter(|t| members(*t).is_some()),
+        }
+    }
+
+    /// Refuses a handle that was never given out, or whose team is gone.
     pub fn check(self, call: &'static str) {
-        if self == Ctx::DEFAULT {
-            return;
+        if self.team().is_none() {
+            misuse(call, "the context is SHMEM_CTX_INVALID, or its team was destroyed");
         }
-        if self == Ctx::INVALID {
-            misuse(call, "the context is SHMEM_CTX_INVALID");
+    }
+
+    /// The PE of the world that `pe` is in this context.
+    #[inline]
+    pub fn pe(self, call: &'static str, pe: c_int) -> c_int {
+        if self == Ctx::DEFAULT { pe } else { self.team_pe(call, pe) }
+    }
+
+    fn team_pe(self, call: &'static str, pe: c_int) -> c_int {
+        self.check(call);
+        let team = self.team().unwrap_or(Team::WORLD);
+        match to_world(team, pe) {
+            Some(world_pe) => world_pe as c_int,
+            None => {
+                misuse(call, format_args!("pe {pe}: allowed are the PEs of the context's team"))
+            }
         }
-        misuse(call, format_args!("unknown context {:#x}: allowed is SHMEM_CTX_DEFAULT", self.0))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Names that the specification deprecates but keeps: atomics without `atomic`, and the old waits.
 //!
 //! The names from before 1.2 stand with the calls they are other names for (`setup.rs`,
-//! `memory.rs`). Left out: the active-set collectives, which come with the collectives.
+//! `memory.rs`), the active-set collectives with the other collectives (`coll.rs`, `reduce.rs`).
 
 use std::ffi::{c_int, c_long};
 

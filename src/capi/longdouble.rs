@@ -25,7 +25,7 @@ extern "C" fn put(dest: Sym<LongDouble>, pe: c_int, value: In<LongDouble>) {
 }
 
 extern "C" fn ctx_put(ctx: Ctx, dest: Sym<LongDouble>, pe: c_int, value: In<LongDouble>) {
-    ctx.check("shmem_ctx_longdouble_p");
+    let pe = ctx.pe("shmem_ctx_longdouble_p", pe);
     put(dest, pe, value);
 }
 
@@ -35,7 +35,7 @@ extern "C" fn get(source: SymIn<LongDouble>, pe: c_int, value: Out<LongDouble>) 
 }
 
 extern "C" fn ctx_get(ctx: Ctx, source: SymIn<LongDouble>, pe: c_int, value: Out<LongDouble>) {
-    ctx.check("shmem_ctx_longdouble_g");
+    let pe = ctx.pe("shmem_ctx_longdouble_g", pe);
     get(source, pe, value);
 }
 

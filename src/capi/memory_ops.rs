@@ -17,6 +17,7 @@
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
+use super::bits::{Bits, Zero};
 use super::guard::{self, Strides, misuse};
 use crate::pgas::{self, World};
 
@@ -82,6 +83,11 @@ impl<T> Out<T> {
         }
     }
 
+    /// The pointer itself, for calls that keep it.
+    pub fn pointer(self) -> *mut u8 {
+        self.0.cast()
+    }
+
     /// The same buffer, read.
     pub fn as_in(self) -> In<T> {
         In(self.0)
@@ -105,8 +111,20 @@ impl<T: Copy> In<T> {
 
 impl<T> Sym<T> {
     /// Element `index` of an array; checked, as every claim, when it becomes a `Place`.
-    pub fn element(self, index: usize) -> Sym<T> {
+    #[inline]
+    pub fn element(self, index: usize) -> Self {
         Sym(self.0.wrapping_add(index))
+    }
+
+    /// A symmetric object of the library; harmless whatever the address, as it is checked like all.
+    pub fn at(addr: usize) -> Sym<T> {
+        Sym(std::ptr::with_exposed_provenance_mut(addr))
+    }
+
+    /// The caller's own copy of it, as a buffer.
+    #[inline]
+    pub fn as_out(self) -> Out<T> {
+        Out(self.0)
     }
 
     /// The pointer itself, for the allocator, which looks it up before it uses it.
@@ -116,6 +134,12 @@ impl<T> Sym<T> {
 }
 
 impl<T> SymIn<T> {
+    /// Element `index` of an array; checked, as every claim, when it becomes a `Place`.
+    #[inline]
+    pub fn element(self, index: usize) -> Self {
+        SymIn(self.0.wrapping_add(index))
+    }
+
     /// The same object for calls that share their code with writing ones.
     #[inline]
     pub fn as_sym(self) -> Sym<T> {
@@ -205,8 +229,12 @@ unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
 /// Copies a caller's buffer to a PE.
 #[inline]
 pub fn put(call: &'static str, dest: Sym<u8>, source: In<u8>, bytes: usize, pe: c_int) {
+    if bytes == 0 {
+        guard::pe(call, pgas::world(), pe);
+        return;
+    }
     let place = Place::new(call, "dest", dest, bytes, pe);
-    if bytes == 0 || place.world.faulted() {
+    if place.world.faulted() {
         return;
     }
     check_buffer(call, "source", source.addr(), place.world);
@@ -218,10 +246,11 @@ pub fn put(call: &'static str, dest: Sym<u8>, source: In<u8>, bytes: usize, pe: 
 /// Copies from a PE to a caller's buffer.
 #[inline]
 pub fn get(call: &'static str, dest: Out<u8>, source: SymIn<u8>, bytes: usize, pe: c_int) {
-    let place = Place::new(call, "source", source.as_sym(), bytes, pe);
     if bytes == 0 {
+        guard::pe(call, pgas::world(), pe);
         return;
     }
+    let place = Place::new(call, "source", source.as_sym(), bytes, pe);
     check_buffer(call, "dest", dest.addr(), place.world);
     if place.world.faulted() {
         // SAFETY: the caller owes `bytes` writable bytes at `dest`.
@@ -244,6 +273,17 @@ pub fn get_value<T: Copy + Zero>(call: &'static str, source: SymIn<T>, pe: c_int
     let mut value = T::ZERO;
     get(call, Out(&raw mut value).erase(), source.erase(), size_of::<T>(), pe);
     value
+}
+
+/// Reads elements of a PE.
+pub fn fetch<T: Copy + Zero>(call: &'static str, into: &mut [T], source: SymIn<T>, pe: c_int) {
+    let bytes = size_of_val(into);
+    get(call, Out(into.as_mut_ptr()).erase(), source.erase(), bytes, pe);
+}
+
+/// Stores elements on a PE.
+pub fn send<T: Copy + Zero>(call: &'static str, dest: Sym<T>, from: &[T], pe: c_int) {
+    put(call, dest.erase(), In(from.as_ptr()).erase(), size_of_val(from), pe);
 }
 
 /// Copies blocks of a caller's buffer to a PE.
@@ -417,53 +457,3 @@ impl Word {
         before
     }
 }
-
-/// A value that is read as zero in the faulted state.
-pub trait Zero {
-    /// Zero.
-    const ZERO: Self;
-}
-
-/// A type of the atomic tables: its bits as a word.
-pub trait Bits: Copy + PartialOrd {
-    /// To bits.
-    fn bits(self) -> u64;
-    /// And back; only the low bytes count.
-    fn of(bits: u64) -> Self;
-}
-
-macro_rules! bits {
-    ($($int:ty)*) => { $(
-        impl Zero for $int {
-            const ZERO: $int = 0;
-        }
-        impl Bits for $int {
-            #[inline]
-            fn bits(self) -> u64 {
-                self as u64
-            }
-            #[inline]
-            fn of(bits: u64) -> $int {
-                bits as $int
-            }
-        }
-    )* };
-    ($($float:ty as $int:ty;)*) => { $(
-        impl Zero for $float {
-            const ZERO: $float = 0.0;
-        }
-        impl Bits for $float {
-            #[inline]
-            fn bits(self) -> u64 {
-                u64::from(self.to_bits())
-            }
-            #[inline]
-            fn of(bits: u64) -> $float {
-                <$float>::from_bits(bits as $int)
-            }
-        }
-    )* };
-}
-
-bits! { i8 u8 i16 u16 i32 u32 i64 u64 isize usize }
-bits! { f32 as u32; f64 as u64; }

@@ -32,10 +32,11 @@ pub(super) fn meet(world: &World) {
     let _ = world.barrier();
 }
 
-fn complete_pes(call: &'static str, targets: In<c_int>, npes: usize) {
+fn complete_pes(call: &'static str, ctx: Ctx, targets: In<c_int>, npes: usize) {
     let world = pgas::world();
+    ctx.check(call);
     for index in 0..npes {
-        guard::pe(call, world, targets.read_at(index));
+        guard::pe(call, world, ctx.pe(call, targets.read_at(index)));
     }
     complete();
 }
@@ -56,8 +57,7 @@ family! { ORDER: "Memory ordering";
         ctx.check(NAME);
     }
     ONE "shmem_pe_quiet" "" ctx("shmem_ctx_pe_quiet") (target_pes: In<c_int>, npes: usize) {
-        ctx.check(NAME);
-        complete_pes(NAME, target_pes, npes);
+        complete_pes(NAME, ctx, target_pes, npes);
     }
 }
 

@@ -13,6 +13,7 @@ use super::constants::{MAJOR_VERSION, MINOR_VERSION, THREAD_MULTIPLE, THREAD_SIN
 use super::constants::{MAX_NAME_LEN, VENDOR_STRING};
 use super::guard::misuse;
 use super::memory_ops::{Out, Place, SymIn};
+use super::team;
 use crate::pgas;
 
 /// How many times the library was started and not yet ended.
@@ -30,6 +31,7 @@ pub(super) fn start(call: &'static str, requested: c_int) -> c_int {
     // Relaxed: starting and ending is for one thread, says the specification.
     if STARTS.fetch_add(1, Ordering::Relaxed) == 0 {
         PROVIDED.store(pgas::init(requested), Ordering::Relaxed);
+        team::register();
     }
     PROVIDED.load(Ordering::Relaxed)
 }
@@ -62,7 +64,7 @@ fn start_until_exit(call: &'static str) {
 }
 
 /// The address in this process of `dest` on `pe`, null when there is none.
-fn pointer_on(call: &'static str, dest: SymIn<c_void>, pe: c_int) -> *mut u8 {
+pub(super) fn pointer_on(call: &'static str, dest: SymIn<c_void>, pe: c_int) -> *mut u8 {
     let world = pgas::world();
     let known = usize::try_from(pe).is_ok_and(|pe| pe < world.n_pes());
     if !known || world.offset_of(dest.addr(), 1).is_none() {

@@ -52,7 +52,7 @@ family! { SIGNAL: "Signaling (put-with-signal)";
     RMA "shmem_" "_put_signal" ctx("shmem_ctx_") [generic "shmem_put_signal"]
     (dest: Sym<T>, source: In<T>, nelems: usize, sig_addr: Sym<u64>, signal: u64, sig_op: c_int,
      pe: c_int) {
-        ctx.check(NAME);
+        let pe = ctx.pe(NAME, pe);
         let bytes = bytes_of(NAME, nelems, size_of::<T>());
         let signal = Signal { word: sig_addr, value: signal, op: sig_op };
         put(NAME, dest.erase(), source.erase(), bytes, signal, pe)
@@ -60,7 +60,7 @@ family! { SIGNAL: "Signaling (put-with-signal)";
     SIZED "shmem_put" "_signal" ctx("shmem_ctx_put")
     (dest: Sym<T>, source: In<T>, nelems: usize, sig_addr: Sym<u64>, signal: u64, sig_op: c_int,
      pe: c_int) {
-        ctx.check(NAME);
+        let pe = ctx.pe(NAME, pe);
         let bytes = bytes_of(NAME, nelems, size_of::<T>());
         let signal = Signal { word: sig_addr, value: signal, op: sig_op };
         put(NAME, dest.erase(), source.erase(), bytes, signal, pe)
@@ -68,7 +68,7 @@ family! { SIGNAL: "Signaling (put-with-signal)";
     RMA "shmem_" "_put_signal_nbi" ctx("shmem_ctx_") [generic "shmem_put_signal_nbi"]
     (dest: Sym<T>, source: In<T>, nelems: usize, sig_addr: Sym<u64>, signal: u64, sig_op: c_int,
      pe: c_int) {
-        ctx.check(NAME);
+        let pe = ctx.pe(NAME, pe);
         let bytes = bytes_of(NAME, nelems, size_of::<T>());
         let signal = Signal { word: sig_addr, value: signal, op: sig_op };
         put(NAME, dest.erase(), source.erase(), bytes, signal, pe)
@@ -76,19 +76,19 @@ family! { SIGNAL: "Signaling (put-with-signal)";
     SIZED "shmem_put" "_signal_nbi" ctx("shmem_ctx_put")
     (dest: Sym<T>, source: In<T>, nelems: usize, sig_addr: Sym<u64>, signal: u64, sig_op: c_int,
      pe: c_int) {
-        ctx.check(NAME);
+        let pe = ctx.pe(NAME, pe);
         let bytes = bytes_of(NAME, nelems, size_of::<T>());
         let signal = Signal { word: sig_addr, value: signal, op: sig_op };
         put(NAME, dest.erase(), source.erase(), bytes, signal, pe)
     }
     ONE "shmem_signal_add" "" ctx("shmem_ctx_signal_add")
     (sig_addr: Sym<u64>, signal: u64, pe: c_int) {
-        ctx.check(NAME);
+        let pe = ctx.pe(NAME, pe);
         send(NAME, sig_addr, signal, SIGNAL_ADD, pe)
     }
     ONE "shmem_signal_set" "" ctx("shmem_ctx_signal_set")
     (sig_addr: Sym<u64>, signal: u64, pe: c_int) {
-        ctx.check(NAME);
+        let pe = ctx.pe(NAME, pe);
         send(NAME, sig_addr, signal, SIGNAL_SET, pe)
     }
     ONE "shmem_signal_fetch" "" (sig_addr: SymIn<u64>) -> u64 {

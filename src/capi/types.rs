@@ -6,8 +6,6 @@
 //!
 //! Invariants: every name in a set has exactly one row in `TYPES`; rows whose `base` is equal are
 //! one C type on this data model (LP64), so only one of them may appear in a `_Generic`.
-//!
-//! Left out: the active-set tables (`to_all`), which come with the collectives.
 #![allow(non_camel_case_types)]
 
 use std::ffi::{c_char, c_int, c_long, c_longlong, c_schar, c_short};
@@ -20,6 +18,16 @@ compile_error!("the type tables are written for 64-bit Linux (LP64)");
 #[derive(Clone, Copy)]
 #[repr(C, align(16))]
 pub struct LongDouble(pub [u8; 16]);
+
+/// `double _Complex` and `float _Complex`, of which only pointers are passed.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Complex<F> {
+    /// The real part.
+    pub re: F,
+    /// The imaginary part.
+    pub im: F,
+}
 
 macro_rules! aliases {
     ($($alias:ident = $rust:ty;)*) => {
@@ -35,6 +43,7 @@ aliases! {
     int8 = i8; int16 = i16; int32 = i32; int64 = i64;
     uint8 = u8; uint16 = u16; uint32 = u32; uint64 = u64; size = usize; ptrdiff = isize;
     b8 = [u8; 1]; b16 = [u8; 2]; b32 = [u8; 4]; b64 = [u8; 8]; b128 = [u8; 16]; void = u8;
+    complexd = Complex<f64>; complexf = Complex<f32>;
 }
 
 /// Calls `$back! { $rest; "name" type, ... }` with the rows of one set.
@@ -112,6 +121,38 @@ macro_rules! over {
             "float" float, "double" double, "int" int, "long" long, "longlong" longlong
         }
     };
+    ($back:ident, $rest:tt, SIZES_SET) => {
+        $back! { $rest; "32" b32, "64" b64 }
+    };
+    ($back:ident, $rest:tt, AND) => {
+        $back! { $rest;
+            "uchar" uchar, "ushort" ushort, "uint" uint, "ulong" ulong, "ulonglong" ulonglong,
+            "int8" int8, "int16" int16, "int32" int32, "int64" int64, "uint8" uint8,
+            "uint16" uint16, "uint32" uint32, "uint64" uint64, "size" size
+        }
+    };
+    ($back:ident, $rest:tt, SUM) => {
+        $back! { $rest;
+            "float" float, "double" double, "longdouble" longdouble, "char" char, "schar" schar,
+            "short" short, "int" int, "long" long, "longlong" longlong, "uchar" uchar,
+            "ushort" ushort, "uint" uint, "ulong" ulong, "ulonglong" ulonglong, "int8" int8,
+            "int16" int16, "int32" int32, "int64" int64, "uint8" uint8, "uint16" uint16,
+            "uint32" uint32, "uint64" uint64, "size" size, "ptrdiff" ptrdiff,
+            "complexd" complexd, "complexf" complexf
+        }
+    };
+    ($back:ident, $rest:tt, OLDMAX) => {
+        $back! { $rest;
+            "short" short, "int" int, "long" long, "longlong" longlong, "float" float,
+            "double" double, "longdouble" longdouble
+        }
+    };
+    ($back:ident, $rest:tt, OLDSUM) => {
+        $back! { $rest;
+            "short" short, "int" int, "long" long, "longlong" longlong, "float" float,
+            "double" double, "longdouble" longdouble, "complexd" complexd, "complexf" complexf
+        }
+    };
     ($back:ident, $rest:tt, OLDAMO) => {
         $back! { $rest;
             "int" int, "long" long, "longlong" longlong
@@ -139,6 +180,11 @@ pub fn set(name: &str) -> &'static [&'static str] {
         "OLDWAIT" => over!(names, (), OLDWAIT),
         "OLDEXT" => over!(names, (), OLDEXT),
         "OLDAMO" => over!(names, (), OLDAMO),
+        "SIZES_SET" => over!(names, (), SIZES_SET),
+        "AND" => over!(names, (), AND),
+        "SUM" => over!(names, (), SUM),
+        "OLDMAX" => over!(names, (), OLDMAX),
+        "OLDSUM" => over!(names, (), OLDSUM),
         _ => unreachable!("no set {name} in the type tables"),
     }
 }
@@ -173,6 +219,7 @@ pub const TYPES: &[TypeRow] = rows! {
     "int64" "int64_t" "long", "uint8" "uint8_t" "uchar", "uint16" "uint16_t" "ushort",
     "uint32" "uint32_t" "uint", "uint64" "uint64_t" "ulong", "size" "size_t" "ulong",
     "ptrdiff" "ptrdiff_t" "long",
+    "complexd" "double _Complex" "complexd", "complexf" "float _Complex" "complexf",
 };
 
 /// The row of a name.
@@ -186,7 +233,7 @@ mod tests {
 
     #[test]
     fn every_name_has_one_row_and_a_base_that_is_its_own_base() {
-        for name in ["RMA", "VALUE", "SIZED", "AMO", "EXT", "BIT", "P2P", "OLDWAIT"] {
+        for name in ["RMA", "VALUE", "SIZED", "AMO", "EXT", "BIT", "P2P", "OLDWAIT", "AND", "SUM"] {
             for entry in set(name) {
                 assert_eq!(TYPES.iter().filter(|row| row.name == *entry).count(), 1, "{entry}");
                 assert_eq!(row(row(entry).base).base, row(entry).base, "{entry}");

@@ -6,9 +6,10 @@
 
 use std::ffi::c_int;
 
+use super::bits::Bits;
 use super::constants::{CMP_EQ, CMP_GE, CMP_GT, CMP_LE, CMP_LT, CMP_NE};
 use super::guard::misuse;
-use super::memory_ops::{Bits, Sym, Word};
+use super::memory_ops::{Sym, Word};
 
 /// A comparison as C names it, checked.
 #[derive(Clone, Copy)]

@@ -8,8 +8,9 @@ use std::cell::Cell;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::bits::Bits;
 use super::guard::bytes_of;
-use super::memory_ops::{Bits, In, Out, Sym, Word};
+use super::memory_ops::{In, Out, Sym, Word};
 use super::wait::Cmp;
 use crate::pgas::{self, World};
 

@@ -184,7 +184,7 @@ impl Agent {
         let Some((_, fd)) = self.memories.get(&pe) else {
             return self.fail(format!("no memory for PE {pe}"));
         };
-        let control = Mapping::new(fd.as_fd(), PAGE, None).ok();
+        let control = Mapping::new(fd.as_fd(), 0, PAGE, None, true).ok();
         let Some(local) = self.procs.get_mut(&proc) else { return Ok(()) };
         (local.pe, local.control) = (Some(pe), control);
         let Some(channel) = &local.channel else { return Ok(()) };

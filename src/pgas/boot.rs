@@ -17,7 +17,7 @@ use crate::control::view::{Member, State, View};
 use crate::heap::Heap;
 use crate::launch::agent::CONTROL_FD;
 use crate::segment::Segment;
-use crate::segment::layout::{self, Layout, STATICS_MAX};
+use crate::segment::layout::{Layout, STATICS_MAX};
 use crate::segment::statics::{self, Statics};
 use crate::settings::{SettingError, Settings};
 use crate::store::protection::{Protection, ProtectionError};
@@ -184,7 +184,6 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
         let agreed = crate::store::phase::Phase::Agreed(0).pack();
         header.phase.store(agreed, std::sync::atomic::Ordering::SeqCst);
     }
-    own.unlock_store(false);
     let rules = settings.inject.iter().copied().enumerate().map(|(i, rule)| (i as u32, rule));
     let rules = rules.filter(|(i, _)| !welcome.fired.contains(i)).collect();
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
@@ -237,16 +236,14 @@ fn first_view(world: &World) -> View {
 }
 
 fn attach_own(fd: &OwnedFd, layout: Layout) -> Result<Segment, BootError> {
-    match Segment::attach(fd.as_fd(), layout, Some(layout::BASE)) {
-        Ok(segment) => Ok(segment),
-        Err(_) => {
-            super::complain(
-                "symmetric memory is not at its usual address: pointers stored in it are not \
-                 valid in a substitute",
-            );
-            Ok(Segment::attach(fd.as_fd(), layout, None).map_err(std::io::Error::from)?)
-        }
+    let (segment, at_base) = Segment::own(fd.as_fd(), layout).map_err(std::io::Error::from)?;
+    if !at_base {
+        super::complain(
+            "symmetric memory is not at its usual address: pointers stored in it are not valid in \
+             a substitute",
+        );
     }
+    Ok(segment)
 }
 
 /// Copies the executable's statics into the segment and maps that in their place.

@@ -43,10 +43,7 @@ pub fn checkpoint_all() -> i32 {
         };
     };
     *lock(&world.last_error) = None;
-    world.segment().unlock_store(true);
-    let result = save(world, protection, number);
-    world.segment().unlock_store(false);
-    result
+    save(world, protection, number)
 }
 
 fn save(world: &World, protection: &Protection, number: u64) -> i32 {
@@ -88,11 +85,7 @@ pub fn restart_pes() {
     let _one = lock(&world.collective);
     if world.faulted() {
         match world.protection() {
-            Some(protection) => {
-                world.segment().unlock_store(true);
-                recovery::restart(world, protection);
-                world.segment().unlock_store(false);
-            }
+            Some(protection) => recovery::restart(world, protection),
             // In mode none the launcher ends the job.
             None => world.wait_raw(|| false),
         }

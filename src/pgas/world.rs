@@ -247,11 +247,10 @@ impl World {
         if pe == self.me || memory <= self.peers[pe].memory.load(Ordering::Relaxed) {
             return;
         }
-        let segment = match Segment::attach(fd.as_fd(), self.layout, None) {
+        let segment = match Segment::peer(fd.as_fd(), self.layout) {
             Ok(segment) => segment.leak(),
             Err(error) => self.condemn(&format!("memory of PE {pe} cannot be mapped: {error}")),
         };
-        segment.unlock_store(false);
         self.peers[pe].segment.store(std::ptr::from_ref(segment).cast_mut(), Ordering::Release);
         self.bases[pe].store(segment.base(), Ordering::Release);
         self.peers[pe].memory.store(memory, Ordering::Release);

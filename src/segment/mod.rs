@@ -16,77 +16,92 @@ pub mod words;
 use std::os::fd::BorrowedFd;
 
 use crate::store::format::Header;
-use crate::sys::memory::Mapping;
+use crate::sys::memory::{self, Mapping, PAGE, page_up};
 use layout::Layout;
 use words::Words;
 
-/// One PE's memory as this process sees it.
+/// One PE's memory as this process sees it: the visible part, and somewhere else in the address
+/// space the store, so that a program that runs past its heap does not run into its backup.
 #[derive(Debug)]
 pub struct Segment {
-    map: Mapping,
+    visible: Mapping,
+    store: Mapping,
     layout: Layout,
 }
 
 impl Segment {
-    /// Maps a PE's memory file, at `at` if given and free.
-    pub fn attach(
-        fd: BorrowedFd,
-        layout: Layout,
-        at: Option<usize>,
-    ) -> rustix::io::Result<Segment> {
-        Ok(Segment { map: Mapping::new(fd, layout.total, at)?, layout })
+    /// Maps the own memory file, at [`layout::BASE`] if that is free: then `at_base` is true.
+    pub fn own(fd: BorrowedFd, layout: Layout) -> rustix::io::Result<(Segment, bool)> {
+        let map = |at| Mapping::new(fd, 0, layout.store, at, true);
+        let (visible, at_base) = match map(Some(layout::BASE)) {
+            Ok(visible) => (visible, true),
+            Err(_) => (map(None)?, false),
+        };
+        let store = Mapping::new(fd, layout.store, layout.total - layout.store, None, true)?;
+        Ok((Segment { visible, store, layout }, at_base))
     }
 
-    /// Address of the first byte here.
+    /// Maps a peer's memory file; its store can only be read.
+    pub fn peer(fd: BorrowedFd, layout: Layout) -> rustix::io::Result<Segment> {
+        let visible = Mapping::new(fd, 0, layout.store, None, true)?;
+        let store = Mapping::new(fd, layout.store, layout.total - layout.store, None, false)?;
+        Ok(Segment { visible, store, layout })
+    }
+
+    /// Address of the first visible byte here.
     pub fn base(&self) -> *mut u8 {
-        self.map.base()
+        self.visible.base()
     }
 
     /// The control words.
     pub fn words(&self) -> &Words {
         // SAFETY: the first page of a segment holds the words, which every process touches through
         // atomics only; the mapping lives as long as self and is page-aligned.
-        unsafe { &*self.map.base().cast() }
+        unsafe { &*self.visible.base().cast() }
     }
 
     /// The store header.
     pub fn header(&self) -> &Header {
-        // SAFETY: the page at `store` holds the header, all of it atomics, page-aligned.
-        unsafe { &*self.map.base().add(self.layout.store).cast() }
+        // SAFETY: the first page of the store holds the header, all of it atomics, page-aligned.
+        // A peer's is only read.
+        unsafe { &*self.store.base().cast() }
     }
 
     /// `len` bytes at `offset`.
     pub fn bytes(&self, offset: usize, len: usize) -> &[u8] {
-        self.check(offset, len);
-        // SAFETY: inside the mapping (checked). Nobody writes these bytes while they are read: live
+        // SAFETY: inside a mapping (`at`). Nobody writes these bytes while they are read: live
         // memory is read between the barriers of a checkpoint or recovery, when no program runs,
         // and store bytes are written by their owner in other phases only (module invariants).
-        unsafe { std::slice::from_raw_parts(self.map.base().add(offset), len) }
+        unsafe { std::slice::from_raw_parts(self.at(offset, len), len) }
     }
 
     /// `len` bytes at `offset`, to be written. Only the owner writes its store; live memory is
     /// written by the library only between the barriers of a recovery.
-    #[allow(clippy::mut_from_ref)] // the memory is shared between processes: `&mut self` would not make it exclusive
+    #[allow(clippy::mut_from_ref)] // shared between processes: `&mut self` would promise too much
     pub fn bytes_mut(&self, offset: usize, len: usize) -> &mut [u8] {
-        self.check(offset, len);
-        // SAFETY: inside the mapping (checked); the phases of the protocol give each byte one
-        // writer and no reader at a time, as in `bytes`, and within this process one thread drives
-        // the protocol (`World::collective`).
-        unsafe { std::slice::from_raw_parts_mut(self.map.base().add(offset), len) }
+        // SAFETY: inside a mapping (`at`); the phases of the protocol give each byte one writer and
+        // no reader at a time, as in `bytes`, and within this process one thread drives the
+        // protocol (`World::collective`).
+        unsafe { std::slice::from_raw_parts_mut(self.at(offset, len), len) }
     }
 
-    fn check(&self, offset: usize, len: usize) {
-        assert!(
-            offset.checked_add(len).is_some_and(|end| end <= self.layout.total),
-            "bytes {offset}+{len} of a segment of {}",
-            self.layout.total
-        );
+    /// Address of `len` bytes at `offset`, which must lie in one of the two parts.
+    fn at(&self, offset: usize, len: usize) -> *mut u8 {
+        let (map, from) = match offset.checked_sub(self.layout.store) {
+            Some(from) => (&self.store, from),
+            None => (&self.visible, offset),
+        };
+        let inside = from.checked_add(len).is_some_and(|end| end <= map.len());
+        assert!(inside, "bytes {offset}+{len} of a segment of {}", self.layout.total);
+        map.base().wrapping_add(from)
     }
 
-    /// Lets this process write the store part, or forbids it.
-    pub fn unlock_store(&self, writable: bool) {
-        let (from, len) = (self.layout.store, self.layout.total - self.layout.store);
-        self.map.protect(from, len, writable).expect("protection of an own mapping");
+    /// Makes the pages of `[offset, offset + len)` present here ahead of their use, in one call
+    /// instead of a fault for each. A failure is no error: the faults come then.
+    pub fn populate(&self, offset: usize, len: usize, write: bool) {
+        let start = self.at(offset, len) as usize / PAGE * PAGE;
+        let end = self.at(offset, len) as usize + len;
+        memory::populate(start, page_up(end - start), write);
     }
 
     /// Keeps the mapping for the rest of the process: pointers into it may still be in use.

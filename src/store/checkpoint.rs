@@ -35,6 +35,7 @@ pub fn write(world: &World, protection: &Protection, number: u64) -> Result<(), 
     world.set_phase(Phase::Entering(number));
     world.barrier()?;
     agree(world, protection)?;
+    prepare(world, protection, coverage.len());
     encode(world, protection, &coverage, number, &|_| true, true);
     if world.faulted() {
         return Err(Fault.into()); // what was pulled since the death may be a lost node's zeroes
@@ -83,6 +84,21 @@ fn room(world: &World, protection: &Protection, len: usize) -> (usize, usize) {
     let snapshot = if protection.mode.keeps_snapshot() { tiles::tiles(len) * TILE } else { 0 };
     let slot = shape.layout.slot_len(place, shape.chunk_len(len));
     (snapshot, slot * protection.mode.slots())
+}
+
+/// Touches what the store has grown by, both slots at once, so that no later checkpoint pays for it.
+fn prepare(world: &World, protection: &Protection, len: usize) {
+    let (snapshot, slots) = room(world, protection, len);
+    let (had_snapshot, had_slots) = world.store_used();
+    if snapshot > had_snapshot {
+        world.segment().populate(world.layout().snapshot, snapshot, true);
+    }
+    if slots > had_slots {
+        let count = protection.mode.slots();
+        for &slot in &world.layout().slots[..count] {
+            world.segment().populate(slot, slots / count, true);
+        }
+    }
 }
 
 /// Notes how much of the store is occupied once a checkpoint of `len` bytes is in it.

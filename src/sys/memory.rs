@@ -1,4 +1,4 @@
-//! Anonymous shared memory (memfd), mapping it, protecting it, and giving its pages back.
+//! Anonymous shared memory (memfd), mapping it, and giving its pages back.
 //!
 //! Invariant: memory made here has no name in any file system, so nothing is left of it when the
 //! last process that holds it is gone, however that process ends.
@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 
 use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, fstat, ftruncate, memfd_create};
 use rustix::io::Result;
-use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap, mprotect, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
 /// Bytes of a page; the unit of mappings and protections.
 pub const PAGE: usize = 4096;
@@ -51,17 +51,24 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps `len` bytes of `fd` readable and writable, at `at` if that range is free (and fails
-    /// otherwise), or where the kernel likes.
-    pub fn new(fd: BorrowedFd, len: usize, at: Option<usize>) -> Result<Mapping> {
+    /// Maps `len` bytes of `fd` from `offset`, readable and perhaps writable, at `at` if that range
+    /// is free (and fails otherwise), or where the kernel likes.
+    pub fn new(
+        fd: BorrowedFd,
+        offset: usize,
+        len: usize,
+        at: Option<usize>,
+        writable: bool,
+    ) -> Result<Mapping> {
         let mut flags = MapFlags::SHARED | MapFlags::NORESERVE;
         if at.is_some() {
             flags |= MapFlags::FIXED_NOREPLACE;
         }
+        let prot = if writable { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
         let hint = at.unwrap_or(0) as *mut core::ffi::c_void;
         // SAFETY: without FIXED the kernel chooses free addresses, with FIXED_NOREPLACE it refuses
         // a range in use; no existing mapping is touched either way.
-        let base = unsafe { mmap(hint, len, ProtFlags::READ | ProtFlags::WRITE, flags, fd, 0)? };
+        let base = unsafe { mmap(hint, len, prot, flags, fd, offset as u64)? };
         let base = NonNull::new(base.cast::<u8>()).ok_or(rustix::io::Errno::NOMEM)?;
         if at.is_some_and(|at| at != base.as_ptr() as usize) {
             // SAFETY: the range was just mapped here and nobody knows of it.
@@ -85,15 +92,6 @@ impl Mapping {
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
-
-    /// Makes `[from, from + len)` of the mapping writable or read-only. Whole pages.
-    pub fn protect(&self, from: usize, len: usize, writable: bool) -> Result<()> {
-        assert!(from.checked_add(len).is_some_and(|end| end <= self.len), "outside the mapping");
-        let flags =
-            if writable { MprotectFlags::READ | MprotectFlags::WRITE } else { MprotectFlags::READ };
-        // SAFETY: the range lies in this mapping (asserted), which stays mapped while self lives.
-        unsafe { mprotect(self.base.as_ptr().add(from).cast(), len, flags) }
-    }
 }
 
 impl Drop for Mapping {
@@ -113,6 +111,14 @@ pub unsafe fn replace(fd: BorrowedFd, offset: usize, len: usize, at: usize) -> R
     // SAFETY: the caller's promise above.
     unsafe { mmap(at as *mut core::ffi::c_void, len, prot, flags, fd, offset as u64)? };
     Ok(())
+}
+
+/// Makes the pages of a mapped range present ahead of their use. Whole pages.
+pub fn populate(start: usize, len: usize, write: bool) {
+    let advice = if write { Advice::LinuxPopulateWrite } else { Advice::LinuxPopulateRead };
+    // SAFETY: populating changes no byte and no mapping; an address that is not mapped is an error
+    // of the call, and a failure means that the pages are faulted in one by one later.
+    let _ = unsafe { madvise(start as *mut core::ffi::c_void, len, advice) };
 }
 
 /// Memory the kernel could still hand out without swapping, in bytes (`MemAvailable`).
