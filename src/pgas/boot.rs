@@ -158,10 +158,7 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
         let segment = if pe == me {
             own
         } else {
-            let segment =
-                Segment::attach(fd.as_fd(), layout, None).map_err(std::io::Error::from)?;
-            segment.unlock_store(false);
-            segment.leak()
+            Segment::peer(fd.as_fd(), layout).map_err(std::io::Error::from)?.leak()
         };
         let segment = AtomicPtr::new(std::ptr::from_ref(segment).cast_mut());
         peers.push(Peer { segment, memory: AtomicU32::new(*memory) });
