@@ -6,12 +6,12 @@
  * The global array is cut over the PEs. Each PE keeps `halo` cells of its neighbours on either side
  * and uses them up over `halo` sweeps, computing some cells twice instead of talking after each
  * sweep. Then the halos are fetched anew and a checkpoint is taken. What one cell holds after n
- * sweeps depends only on its number, so the checksum is the same for any number of PEs, and the same
- * as that of plain loops (--serial).
+ * sweeps depends only on its number, so the checksum is the same for any number of PEs, and the
+ * same as that of plain loops (--serial).
  *
  * All state of the algorithm is in symmetric memory (static variables are), so that a checkpoint
- * holds it. After a death every PE, a substitute too, continues at the top of the loop with the state
- * of the last checkpoint; whatever was half done is thrown away.
+ * holds it. After a death every PE, a substitute too, continues at the top of the loop with the
+ * state of the last checkpoint; whatever was half done is thrown away.
  *
  * usage: jacobi [--bytes N[K|M|G]] [--sweeps N] [--halo N] [--serial]
  */

@@ -3184,7 +3184,8 @@ void shmem_complexf_prod_to_all(float _Complex *dest, const float _Complex *sour
     (team, ptr, __VA_ARGS__)
 
 #define SHMEMX_PICK_SYNC(a0, a1, a2, a3, pick, ...) pick
-#define shmem_sync(...) SHMEMX_PICK_SYNC(__VA_ARGS__, shmem_sync, , , shmem_team_sync, )(__VA_ARGS__)
+#define shmem_sync(...) \
+    SHMEMX_PICK_SYNC(__VA_ARGS__, shmem_sync, , , shmem_team_sync, )(__VA_ARGS__)
 
 #elif defined(__cplusplus)
 

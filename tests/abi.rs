@@ -172,7 +172,8 @@ void use(const long *constant, shmem_ctx_t ctx) {
     shmem_team_t team = SHMEM_TEAM_WORLD;
     number = shmem_sum_reduce(team, words, constant, 4) + shmem_and_reduce(team, &bits, &bits, 1);
     number = shmem_max_reduce(team, &wide, &wide, 1) + shmem_sum_exscan(team, &real, &real, 1);
-    number = shmem_broadcast(team, words, constant, 4, 0) + shmem_alltoalls(team, text, text, 1, 1, 1);
+    number = shmem_broadcast(team, words, constant, 4, 0);
+    number = shmem_alltoalls(team, text, text, 1, 1, 1);
     number = shmem_sync(team);
     shmem_sync(0, 0, 1, words);
     pshmem_putmem(words, own, 8, 0);

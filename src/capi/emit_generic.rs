@@ -71,9 +71,10 @@ const CTX: &str = "ctx, ";
 const TEAM: &str = "team, ";
 
 /// `shmem_sync` is a C function over an active set, and generic over a team.
-const C11_SYNC: &str = "
+const C11_SYNC: &str = r"
 #define SHMEMX_PICK_SYNC(a0, a1, a2, a3, pick, ...) pick
-#define shmem_sync(...) SHMEMX_PICK_SYNC(__VA_ARGS__, shmem_sync, , , shmem_team_sync, )(__VA_ARGS__)
+#define shmem_sync(...) \
+    SHMEMX_PICK_SYNC(__VA_ARGS__, shmem_sync, , , shmem_team_sync, )(__VA_ARGS__)
 ";
 const CXX_SYNC: &str =
     "\nstatic inline int shmem_sync(shmem_team_t team)\n{ return shmem_team_sync(team); }\n";

@@ -7,13 +7,14 @@
 //! ```
 //!
 //! PEs are counted from one; zero is nobody. A PE appends itself to the tail; if somebody was there
-//! it tells that PE who is behind and waits on its *own* state. Releasing hands the lock to the next
-//! one, or empties the tail. The home is chosen by the lock's offset, so that locks are spread.
+//! it tells that PE who is behind and waits on its *own* state. Releasing hands the lock to the
+//! next one, or empties the tail. The home is chosen by the lock's offset, so that locks are
+//! spread.
 //!
-//! Invariants: the tail is zero exactly when nobody holds the lock; a PE is in a queue at most once;
-//! another PE writes my state only while I wait; all words zero is a free lock, so symmetric memory
-//! that was zeroed needs no further preparation.
-//! After a death the waits return and all words go back to the checkpoint.
+//! Invariants: the tail is zero exactly when nobody holds the lock; a PE is in a queue at most
+//! once; another PE writes my state only while I wait; all words zero is a free lock, so symmetric
+//! memory that was zeroed needs no further preparation. After a death the waits return and all
+//! words go back to the checkpoint.
 
 use std::ffi::{c_int, c_long};
 

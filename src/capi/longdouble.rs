@@ -39,7 +39,7 @@ extern "C" fn ctx_get(ctx: Ctx, source: SymIn<LongDouble>, pe: c_int, value: Out
     get(source, pe, value);
 }
 
-/// An entry with a `long double` argument: `$register` is the first integer register it leaves free.
+/// An entry with a `long double` argument: `$register` is the first integer register left free.
 #[cfg(target_arch = "x86_64")]
 macro_rules! takes_value {
     ($($symbol:literal $register:literal $inner:path;)*) => {

@@ -2,8 +2,8 @@
 //!
 //! Allocation meets the other PEs when it is done, so that no put can arrive before the block is
 //! there; release meets them first, so that no put can arrive after it is gone. Between a death and
-//! the restart nobody is met: the block is taken or given back by this PE alone, and the restart puts
-//! the allocator back to the checkpoint with everything else.
+//! the restart nobody is met: the block is taken or given back by this PE alone, and the restart
+//! puts the allocator back to the checkpoint with everything else.
 //!
 //! A size of zero, and `NULL` to release, do nothing and meet nobody. Hints are allowed to be
 //! ignored, and are: all memory here takes remote atomics and signals.

@@ -1,11 +1,11 @@
 //! The unsafe core of the C layer: the only file in which an address becomes an access.
 //!
 //! A pointer crosses the boundary as a *claim*: [`In`] and [`Out`] for a buffer of the caller,
-//! [`Sym`] and [`SymIn`] for an object that every PE has. A claim is made by a C call and by nothing
-//! else (no constructor, private fields), so to hold one is to be inside a call whose caller owes
-//! what the specification asks of the argument. What the library can check itself it checks: a
-//! symmetric claim becomes a [`Place`], that is a PE that exists and a range inside its segment,
-//! before anything is read or written there.
+//! [`Sym`] and [`SymIn`] for an object that every PE has. A claim is made by a C call and by
+//! nothing else (no constructor, private fields), so to hold one is to be inside a call whose
+//! caller owes what the specification asks of the argument. What the library can check itself it
+//! checks: a symmetric claim becomes a [`Place`], that is a PE that exists and a range inside its
+//! segment, before anything is read or written there.
 //!
 //! Invariants: a `Place` lies inside the segment of `pe`; a `Word` is a `Place` of 2, 4 or 8 bytes
 //! on its natural boundary. Peers may write the same bytes at the same time: words are therefore

@@ -3,8 +3,8 @@
 //! Rules of the boundary: no panic leaves a call (an `extern "C"` function ends the process
 //! instead); arguments are claims, not pointers (`memory_ops.rs`); what a caller got wrong is one
 //! line and the end of the job (`guard.rs`), what the machine did wrong is returned or kept for the
-//! asking (`ft.rs`); and no call waits for a dead PE: between a death and the restart blocking calls
-//! return, writes are dropped and reads give zeroes.
+//! asking (`ft.rs`); and no call waits for a dead PE: between a death and the restart blocking
+//! calls return, writes are dropped and reads give zeroes.
 //!
 //! A family of functions is written once (`family.rs`) over a type table (`types.rs`); the headers
 //! in `include/` are printed from the same words (`emit.rs`), and `tests/abi.rs` compares them.

@@ -57,7 +57,7 @@ fn start_until_exit(call: &'static str) {
     let first = !pgas::initialized();
     start(call, THREAD_SINGLE);
     if first {
-        // SAFETY: `end_at_exit` needs no argument, does not unwind and lives as long as the library.
+        // SAFETY: `end_at_exit` takes nothing, does not unwind and lives as long as the library.
         let refused = unsafe { libc::atexit(end_at_exit) };
         debug_assert_eq!(refused, 0);
     }

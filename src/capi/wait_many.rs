@@ -1,8 +1,8 @@
 //! Waiting for and testing sets of words: all, any, some, each against one value or its own.
 //!
 //! `status` takes words out of the set (nonzero); null takes none out. An empty set is satisfied at
-//! once: `all` is true, `any` gives `SIZE_MAX`, `some` gives 0. As in `wait.rs`, between a death and
-//! the restart every word counts as satisfied.
+//! once: `all` is true, `any` gives `SIZE_MAX`, `some` gives 0. As in `wait.rs`, between a death
+//! and the restart every word counts as satisfied.
 
 use std::cell::Cell;
 use std::ffi::c_int;

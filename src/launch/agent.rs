@@ -20,7 +20,7 @@ use crate::segment::words::Words;
 use crate::sys::futex;
 use crate::sys::memory::{self, Mapping, PAGE};
 use crate::sys::process::Process;
-use crate::sys::socket::{Channel, ChannelError};
+use crate::sys::socket::{Channel, ChannelError, Outbox};
 
 /// Environment name under which a PE finds the descriptor of its control connection.
 pub const CONTROL_FD: &str = "RAIDSHMEM_CONTROL_FD";
@@ -29,13 +29,13 @@ struct Local {
     process: Process,
     /// The process that said Hello, when it is not the one that was started (a script's child).
     inner: Option<Process>,
-    channel: Option<Channel>,
+    channel: Option<Outbox>,
     pe: Option<u32>,
     control: Option<Mapping>,
 }
 
 struct Agent {
-    up: Channel,
+    up: Outbox,
     job: Job,
     node: u32,
     program: Vec<OsString>,
@@ -61,6 +61,7 @@ pub fn run(up: Channel) -> Result<(), ChannelError> {
     };
     let program = program.into_iter().map(OsString::from_vec).collect();
     let (memories, procs) = (BTreeMap::new(), BTreeMap::new());
+    let up = Outbox::new(up);
     let mut agent = Agent { up, job, node, program, page, page_fd, memories, procs };
     let result = agent.serve();
     agent.kill_all();
@@ -82,6 +83,7 @@ impl Agent {
             for source in self.wait() {
                 match source {
                     Source::Launcher => {
+                        self.up.flush()?;
                         while let Some((message, fds)) = self.up.try_receive::<Down>()? {
                             if matches!(message, Down::Shutdown) {
                                 return Ok(());
@@ -97,11 +99,11 @@ impl Agent {
     }
 
     fn wait(&self) -> Vec<Source> {
-        let mut fds = vec![PollFd::new(&self.up, PollFlags::IN)];
+        let mut fds = vec![PollFd::new(&self.up, self.up.interest())];
         let mut sources = vec![Source::Launcher];
         for (&proc, local) in &self.procs {
             if let Some(channel) = &local.channel {
-                fds.push(PollFd::new(channel, PollFlags::IN));
+                fds.push(PollFd::new(channel, channel.interest()));
                 sources.push(Source::Channel(proc));
             }
             fds.push(PollFd::new(&local.process, PollFlags::IN));
@@ -124,8 +126,8 @@ impl Agent {
             Down::Assign { proc, welcome } => self.assign(proc, welcome),
             Down::Memory { pe, memory } => {
                 let Some(fd) = fds.pop() else { return Err(ChannelError::Malformed(0)) };
-                for local in self.procs.values().filter(|local| local.pe.is_some()) {
-                    if let Some(channel) = &local.channel {
+                for local in self.procs.values_mut().filter(|local| local.pe.is_some()) {
+                    if let Some(channel) = &mut local.channel {
                         let _ = channel.send(&ToPe::Memory { pe, memory }, &[fd.as_fd()]);
                     }
                 }
@@ -147,7 +149,7 @@ impl Agent {
         }
     }
 
-    fn fail(&self, what: String) -> Result<(), ChannelError> {
+    fn fail(&mut self, what: String) -> Result<(), ChannelError> {
         self.up.send(&Up::Failed { what: format!("node {}: {what}", self.node) }, &[])
     }
 
@@ -168,7 +170,7 @@ impl Agent {
             Ok(process) => {
                 let started = Up::Started { proc, pid: process.pid };
                 self.up.send(&started, &[process.as_fd()])?;
-                let (channel, inner) = (Some(mine), None);
+                let (channel, inner) = (Some(Outbox::new(mine)), None);
                 let local = Local { process, inner, channel, pe: None, control: None };
                 self.procs.insert(proc, local);
                 Ok(())
@@ -187,7 +189,7 @@ impl Agent {
         let control = Mapping::new(fd.as_fd(), 0, PAGE, None, true).ok();
         let Some(local) = self.procs.get_mut(&proc) else { return Ok(()) };
         (local.pe, local.control) = (Some(pe), control);
-        let Some(channel) = &local.channel else { return Ok(()) };
+        let Some(channel) = &mut local.channel else { return Ok(()) };
         let job = self.job.clone();
         let welcome = ToPe::Welcome { job, welcome };
         // A PE that died meanwhile is reported by its pidfd; what cannot be sent to it is no error.
@@ -220,7 +222,8 @@ impl Agent {
     fn listen(&mut self, proc: ProcId) -> Result<(), ChannelError> {
         loop {
             let Some(local) = self.procs.get_mut(&proc) else { return Ok(()) };
-            let Some(channel) = &local.channel else { return Ok(()) };
+            let Some(channel) = &mut local.channel else { return Ok(()) };
+            let _ = channel.flush(); // its end, if it ended, comes through the pidfd
             match channel.try_receive::<Said>() {
                 Ok(Some((what, _))) => {
                     if let Said::Hello { pid } = what

@@ -18,7 +18,7 @@ use crate::control::message::{Down, Job, ProcId, Report, Said, Up};
 use crate::settings::Settings;
 use crate::sys::memory;
 use crate::sys::process::Process;
-use crate::sys::socket::{Channel, ChannelError};
+use crate::sys::socket::{Channel, ChannelError, Outbox};
 
 /// Hidden first argument that makes `oshrun` an agent.
 pub const AGENT_ARGUMENT: &str = "--raidshmem-agent";
@@ -28,7 +28,7 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 
 struct Node {
     process: Process,
-    channel: Channel,
+    channel: Outbox,
 }
 
 struct Launcher {
@@ -82,7 +82,7 @@ pub fn run(
     let program: Vec<Vec<u8>> = program.iter().map(|word| word.as_bytes().to_vec()).collect();
     let mut nodes = BTreeMap::new();
     for node in 0..shape.nodes {
-        let started = start_agent().map_err(system("agent"))?;
+        let mut started = start_agent().map_err(system("agent"))?;
         let configure = Down::Configure { job: job.clone(), node, program: program.clone() };
         started.channel.send(&configure, &[])?;
         nodes.insert(node, started);
@@ -115,7 +115,7 @@ fn start_agent() -> std::io::Result<Node> {
     let mut command = Command::new("/proc/self/exe");
     command.arg(AGENT_ARGUMENT).arg(theirs.as_fd().as_raw_fd().to_string());
     let process = Process::start(&mut command, theirs.as_fd(), false)?;
-    Ok(Node { process, channel: mine })
+    Ok(Node { process, channel: Outbox::new(mine) })
 }
 
 enum Source {
@@ -151,7 +151,7 @@ impl Launcher {
         let mut fds = vec![PollFd::new(&self.signals, PollFlags::IN)];
         let mut sources = vec![Source::Signal];
         for (&node, entry) in &self.nodes {
-            fds.push(PollFd::new(&entry.channel, PollFlags::IN));
+            fds.push(PollFd::new(&entry.channel, entry.channel.interest()));
             sources.push(Source::Channel(node));
             fds.push(PollFd::new(&entry.process, PollFlags::IN));
             sources.push(Source::End(node));
@@ -177,7 +177,8 @@ impl Launcher {
 
     fn listen(&mut self, node: u32) {
         loop {
-            let Some(entry) = self.nodes.get(&node) else { return };
+            let Some(entry) = self.nodes.get_mut(&node) else { return };
+            let _ = entry.channel.flush(); // a node that cannot be told is noticed by its end
             match entry.channel.try_receive::<Up>() {
                 Ok(Some((message, fds))) => self.heard(node, message, fds),
                 Ok(None) => return,
@@ -197,7 +198,7 @@ impl Launcher {
         let event = match message {
             Up::Memory { pe, memory } => {
                 let Some(fd) = fds.pop() else { return };
-                for other in self.nodes.values() {
+                for other in self.nodes.values_mut() {
                     // A node that cannot be told is noticed by its end.
                     let _ = other.channel.send(&Down::Memory { pe, memory }, &[fd.as_fd()]);
                 }
@@ -263,7 +264,7 @@ impl Launcher {
         for action in actions {
             match action {
                 Action::Send { node, message } => {
-                    if let Some(entry) = self.nodes.get(&node) {
+                    if let Some(entry) = self.nodes.get_mut(&node) {
                         let _ = entry.channel.send(&message, &[]);
                     }
                 }
@@ -296,7 +297,7 @@ impl Launcher {
     }
 
     fn shut_down(&mut self) {
-        for node in self.nodes.values() {
+        for node in self.nodes.values_mut() {
             let _ = node.channel.send(&Down::Shutdown, &[]);
         }
         for node in self.nodes.values() {

@@ -4,10 +4,12 @@
 //! Invariant: a packet is a whole message or nothing; a packet that does not decode closes the
 //! conversation with an error and is never half believed.
 
+use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -56,15 +58,22 @@ impl Channel {
 
     /// Sends one message, waiting for room.
     pub fn send<M: Serialize>(&self, message: &M, fds: &[BorrowedFd]) -> Result<(), ChannelError> {
-        let bytes = postcard::to_allocvec(message).map_err(|_| ChannelError::Malformed(0))?;
+        self.send_bytes(&encode(message)?, fds, SendFlags::NOSIGNAL)
+    }
+
+    fn send_bytes(
+        &self,
+        bytes: &[u8],
+        fds: &[BorrowedFd],
+        flags: SendFlags,
+    ) -> Result<(), ChannelError> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
             return Err(ChannelError::Malformed(bytes.len()));
         }
         loop {
-            let part = [IoSlice::new(&bytes)];
-            match sendmsg(&self.fd, &part, &mut control, SendFlags::NOSIGNAL) {
+            match sendmsg(&self.fd, &[IoSlice::new(bytes)], &mut control, flags) {
                 Ok(_) => return Ok(()),
                 Err(Errno::INTR) => {}
                 Err(Errno::PIPE | Errno::CONNRESET) => return Err(ChannelError::Closed),
@@ -120,6 +129,68 @@ impl Channel {
     }
 }
 
+fn encode<M: Serialize>(message: &M) -> Result<Vec<u8>, ChannelError> {
+    postcard::to_allocvec(message).map_err(|_| ChannelError::Malformed(0))
+}
+
+/// A channel whose sender never waits: what does not fit is queued in order. Both sides of a
+/// conversation that send while the other may be sending need this, or both may wait for room.
+#[derive(Debug)]
+pub struct Outbox {
+    channel: Channel,
+    queue: VecDeque<(Vec<u8>, Vec<OwnedFd>)>,
+}
+
+impl Outbox {
+    /// An empty queue before `channel`.
+    pub fn new(channel: Channel) -> Outbox {
+        Outbox { channel, queue: VecDeque::new() }
+    }
+
+    /// Sends one message now or, if there is no room, later.
+    pub fn send<M: Serialize>(
+        &mut self,
+        message: &M,
+        fds: &[BorrowedFd],
+    ) -> Result<(), ChannelError> {
+        let kept = fds.iter().map(|fd| fd.try_clone_to_owned()).collect::<Result<_, _>>();
+        let kept = kept.map_err(|_| ChannelError::Io(Errno::MFILE))?;
+        self.queue.push_back((encode(message)?, kept));
+        self.flush()
+    }
+
+    /// Sends what is queued, as far as there is room.
+    pub fn flush(&mut self) -> Result<(), ChannelError> {
+        while let Some((bytes, fds)) = self.queue.front() {
+            let fds: Vec<BorrowedFd> = fds.iter().map(AsFd::as_fd).collect();
+            match self.channel.send_bytes(bytes, &fds, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+                Ok(()) => drop(self.queue.pop_front()),
+                Err(ChannelError::Io(Errno::AGAIN | Errno::NOBUFS)) => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// What to poll the channel for.
+    pub fn interest(&self) -> PollFlags {
+        if self.queue.is_empty() { PollFlags::IN } else { PollFlags::IN | PollFlags::OUT }
+    }
+
+    /// Receives one message if one is there.
+    pub fn try_receive<M: DeserializeOwned>(
+        &self,
+    ) -> Result<Option<(M, Vec<OwnedFd>)>, ChannelError> {
+        self.channel.try_receive()
+    }
+}
+
+impl AsFd for Outbox {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.channel.as_fd()
+    }
+}
+
 impl AsFd for Channel {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
@@ -138,6 +209,23 @@ mod tests {
         let ((number, word), fds) = b.receive::<(u32, String)>().unwrap();
         assert_eq!((number, word.as_str(), fds.len()), (7, "seven", 1));
         assert!(b.try_receive::<u32>().unwrap().is_none());
+    }
+
+    #[test]
+    fn an_outbox_never_waits_and_keeps_the_order() {
+        let (a, b) = Channel::pair().unwrap();
+        let file = crate::sys::memory::create("test", 4096).unwrap();
+        let mut out = Outbox::new(a);
+        for number in 0..5000u32 {
+            out.send(&(number, vec![0u8; 100]), &[file.as_fd()]).unwrap();
+        }
+        assert!(out.interest().contains(PollFlags::OUT), "far more than a socket holds");
+        for number in 0..5000u32 {
+            out.flush().unwrap();
+            let ((got, _), fds) = b.receive::<(u32, Vec<u8>)>().unwrap();
+            assert_eq!((got, fds.len()), (number, 1));
+        }
+        assert_eq!(out.interest(), PollFlags::IN);
     }
 
     #[test]

@@ -1,0 +1,54 @@
+//! The element types as bits: what is read as zero between a death and the restart, and what an
+//! atomic operation moves.
+//!
+//! Invariant: `of(bits(x))` is `x`, whatever the width of the word between.
+
+/// A value that is read as zero in the faulted state.
+pub trait Zero {
+    /// Zero.
+    const ZERO: Self;
+}
+
+/// A type of the atomic tables: its bits as a word.
+pub trait Bits: Copy + PartialOrd {
+    /// To bits.
+    fn bits(self) -> u64;
+    /// And back; only the low bytes count.
+    fn of(bits: u64) -> Self;
+}
+
+macro_rules! bits {
+    ($($int:ty)*) => { $(
+        impl Zero for $int {
+            const ZERO: $int = 0;
+        }
+        impl Bits for $int {
+            #[inline]
+            fn bits(self) -> u64 {
+                self as u64
+            }
+            #[inline]
+            fn of(bits: u64) -> $int {
+                bits as $int
+            }
+        }
+    )* };
+    ($($float:ty as $int:ty;)*) => { $(
+        impl Zero for $float {
+            const ZERO: $float = 0.0;
+        }
+        impl Bits for $float {
+            #[inline]
+            fn bits(self) -> u64 {
+                u64::from(self.to_bits())
+            }
+            #[inline]
+            fn of(bits: u64) -> $float {
+                <$float>::from_bits(bits as $int)
+            }
+        }
+    )* };
+}
+
+bits! { i8 u8 i16 u16 i32 u32 i64 u64 isize usize }
+bits! { f32 as u32; f64 as u64; }

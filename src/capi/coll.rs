@@ -1,0 +1,204 @@
+//! Collectives that move data: broadcast, collect, fcollect, alltoall, alltoalls; barrier and sync.
+//!
+//! Sources are symmetric and mapped, so everybody reads what it needs straight from where it lies:
+//! meet (all sources are ready), read, meet (all have read). Teams and active sets share the code
+//! (`group.rs`). After a death a team's call returns a nonzero value; an active set's just returns.
+
+use std::ffi::{c_int, c_long};
+
+use super::group::{ActiveSet, COUNT_AT, Group};
+use super::guard::{Shape, bytes_of, misuse};
+use super::memory_ops::{self, Sym, SymIn};
+use super::team::{self, Team};
+use crate::pgas::Fault;
+
+/// What a call returns: zero, or something else after a death.
+pub fn status(of: Result<(), Fault>) -> c_int {
+    c_int::from(of.is_err())
+}
+
+/// Reads `bytes` at `offset` of a PE's source to `to` of the own destination.
+fn read(
+    group: &Group,
+    (dest, to): (Sym<u8>, usize),
+    (source, offset): (SymIn<u8>, usize),
+    bytes: usize,
+    index: usize,
+) {
+    let (dest, source) = (dest.element(to).as_out(), source.element(offset));
+    memory_ops::get(group.call, dest, source, bytes, group.pe(index));
+}
+
+/// From the root to all; `to_root` says whether the root's destination is written too.
+fn broadcast(
+    group: Group,
+    dest: Sym<u8>,
+    source: SymIn<u8>,
+    bytes: usize,
+    (root, to_root): (c_int, bool),
+) -> Result<(), Fault> {
+    let root = match usize::try_from(root) {
+        Ok(root) if root < group.size => root,
+        _ => misuse(group.call, format_args!("PE_root {root}: allowed are 0..{}", group.size - 1)),
+    };
+    group.meet()?;
+    if group.index != root || to_root {
+        read(&group, (dest, 0), (source, 0), bytes, root);
+    }
+    group.meet()
+}
+
+/// The same number of bytes from each, by index.
+fn fcollect(group: Group, dest: Sym<u8>, source: SymIn<u8>, bytes: usize) -> Result<(), Fault> {
+    bytes_of(group.call, group.size, bytes);
+    group.meet()?;
+    for index in group.rotated() {
+        read(&group, (dest, index * bytes), (source, 0), bytes, index);
+    }
+    group.meet()
+}
+
+/// From each as many bytes as it says, one after another by index.
+fn collect(group: Group, dest: Sym<u8>, source: SymIn<u8>, bytes: usize) -> Result<(), Fault> {
+    let lengths = group.tell(COUNT_AT, bytes as u64)?;
+    let mut to = 0;
+    for (index, length) in lengths.into_iter().enumerate() {
+        let length = length as usize;
+        read(&group, (dest, to), (source, 0), length, index);
+        to += length;
+    }
+    group.meet()
+}
+
+/// Block `i` of each goes to PE `i`, there by index.
+fn alltoall(group: Group, dest: Sym<u8>, source: SymIn<u8>, bytes: usize) -> Result<(), Fault> {
+    bytes_of(group.call, group.size, bytes);
+    group.meet()?;
+    for index in group.rotated() {
+        read(&group, (dest, index * bytes), (source, group.index * bytes), bytes, index);
+    }
+    group.meet()
+}
+
+/// The same with elements that are `dst` and `sst` elements apart; `shape` is that of one block.
+fn alltoalls(group: Group, dest: Sym<u8>, source: SymIn<u8>, shape: Shape) -> Result<(), Fault> {
+    let Some(strides) = shape.strides(group.call) else {
+        return group.meet();
+    };
+    let step = |stride_bytes| bytes_of(group.call, strides.blocks, stride_bytes);
+    let (dest_step, source_step) = (step(strides.dest_bytes), step(strides.source_bytes));
+    bytes_of(group.call, group.size, dest_step.max(source_step));
+    group.meet()?;
+    for index in group.rotated() {
+        let to = dest.element(index * dest_step).as_out();
+        let from = source.element(group.index * source_step);
+        memory_ops::get_blocks(group.call, to, from, strides, group.pe(index));
+    }
+    group.meet()
+}
+
+/// The group of an active set, from the four arguments that end every such call.
+pub fn set(call: &'static str, start: c_int, log: c_int, size: c_int, p: Sym<c_long>) -> Group {
+    Group::of_set(call, ActiveSet { start, log_stride: log, size }, p)
+}
+
+family! { SYNC: "Collectives: synchronisation";
+    ONE "shmem_team_sync" "" (team: Team) -> c_int {
+        status(team::group(NAME, team).meet())
+    }
+    ONE "shmem_barrier" "" [deprecated "1.5"]
+    (PE_start: c_int, logPE_stride: c_int, PE_size: c_int, pSync: Sym<c_long>) {
+        let _ = set(NAME, PE_start, logPE_stride, PE_size, pSync).meet();
+    }
+    ONE "shmem_sync" "" [deprecated "1.5"]
+    (PE_start: c_int, logPE_stride: c_int, PE_size: c_int, pSync: Sym<c_long>) {
+        let _ = set(NAME, PE_start, logPE_stride, PE_size, pSync).meet();
+    }
+}
+
+family! { TEAM: "Collectives: data movement";
+    RMA "shmem_" "_alltoall" [generic "shmem_alltoall"]
+    (team: Team, dest: Sym<T>, source: SymIn<T>, nelems: usize) -> c_int {
+        let bytes = bytes_of(NAME, nelems, size_of::<T>());
+        status(alltoall(team::group(NAME, team), dest.erase(), source.erase(), bytes))
+    }
+    ONE "shmem_alltoallmem" ""
+    (team: Team, dest: Sym<T>, source: SymIn<T>, nelems: usize) -> c_int {
+        status(alltoall(team::group(NAME, team), dest, source, nelems))
+    }
+    RMA "shmem_" "_alltoalls" [generic "shmem_alltoalls"]
+    (team: Team, dest: Sym<T>, source: SymIn<T>, dst: isize, sst: isize, nelems: usize) -> c_int {
+        let shape = Shape { dst, sst, bsize: 1, nblocks: nelems, element_bytes: size_of::<T>() };
+        status(alltoalls(team::group(NAME, team), dest.erase(), source.erase(), shape))
+    }
+    ONE "shmem_alltoallsmem" ""
+    (team: Team, dest: Sym<T>, source: SymIn<T>, dst: isize, sst: isize, nelems: usize) -> c_int {
+        let shape = Shape { dst, sst, bsize: 1, nblocks: nelems, element_bytes: 1 };
+        status(alltoalls(team::group(NAME, team), dest, source, shape))
+    }
+    RMA "shmem_" "_broadcast" [generic "shmem_broadcast"]
+    (team: Team, dest: Sym<T>, source: SymIn<T>, nelems: usize, PE_root: c_int) -> c_int {
+        let (group, bytes) = (team::group(NAME, team), bytes_of(NAME, nelems, size_of::<T>()));
+        status(broadcast(group, dest.erase(), source.erase(), bytes, (PE_root, true)))
+    }
+    ONE "shmem_broadcastmem" ""
+    (team: Team, dest: Sym<T>, source: SymIn<T>, nelems: usize, PE_root: c_int) -> c_int {
+        status(broadcast(team::group(NAME, team), dest, source, nelems, (PE_root, true)))
+    }
+    RMA "shmem_" "_collect" [generic "shmem_collect"]
+    (team: Team, dest: Sym<T>, source: SymIn<T>, nelems: usize) -> c_int {
+        let bytes = bytes_of(NAME, nelems, size_of::<T>());
+        status(collect(team::group(NAME, team), dest.erase(), source.erase(), bytes))
+    }
+    ONE "shmem_collectmem" ""
+    (team: Team, dest: Sym<T>, source: SymIn<T>, nelems: usize) -> c_int {
+        status(collect(team::group(NAME, team), dest, source, nelems))
+    }
+    RMA "shmem_" "_fcollect" [generic "shmem_fcollect"]
+    (team: Team, dest: Sym<T>, source: SymIn<T>, nelems: usize) -> c_int {
+        let bytes = bytes_of(NAME, nelems, size_of::<T>());
+        status(fcollect(team::group(NAME, team), dest.erase(), source.erase(), bytes))
+    }
+    ONE "shmem_fcollectmem" ""
+    (team: Team, dest: Sym<T>, source: SymIn<T>, nelems: usize) -> c_int {
+        status(fcollect(team::group(NAME, team), dest, source, nelems))
+    }
+}
+
+family! { SETS: "Collectives: data movement";
+    SIZES_SET "shmem_alltoall" "" [deprecated "1.5"]
+    (dest: Sym<T>, source: SymIn<T>, nelems: usize, PE_start: c_int, logPE_stride: c_int,
+     PE_size: c_int, pSync: Sym<c_long>) {
+        let group = set(NAME, PE_start, logPE_stride, PE_size, pSync);
+        let bytes = bytes_of(NAME, nelems, size_of::<T>());
+        let _ = alltoall(group, dest.erase(), source.erase(), bytes);
+    }
+    SIZES_SET "shmem_alltoalls" "" [deprecated "1.5"]
+    (dest: Sym<T>, source: SymIn<T>, dst: isize, sst: isize, nelems: usize, PE_start: c_int,
+     logPE_stride: c_int, PE_size: c_int, pSync: Sym<c_long>) {
+        let group = set(NAME, PE_start, logPE_stride, PE_size, pSync);
+        let shape = Shape { dst, sst, bsize: 1, nblocks: nelems, element_bytes: size_of::<T>() };
+        let _ = alltoalls(group, dest.erase(), source.erase(), shape);
+    }
+    SIZES_SET "shmem_broadcast" "" [deprecated "1.5"]
+    (dest: Sym<T>, source: SymIn<T>, nelems: usize, PE_root: c_int, PE_start: c_int,
+     logPE_stride: c_int, PE_size: c_int, pSync: Sym<c_long>) {
+        let group = set(NAME, PE_start, logPE_stride, PE_size, pSync);
+        let bytes = bytes_of(NAME, nelems, size_of::<T>());
+        let _ = broadcast(group, dest.erase(), source.erase(), bytes, (PE_root, false));
+    }
+    SIZES_SET "shmem_collect" "" [deprecated "1.5"]
+    (dest: Sym<T>, source: SymIn<T>, nelems: usize, PE_start: c_int, logPE_stride: c_int,
+     PE_size: c_int, pSync: Sym<c_long>) {
+        let group = set(NAME, PE_start, logPE_stride, PE_size, pSync);
+        let bytes = bytes_of(NAME, nelems, size_of::<T>());
+        let _ = collect(group, dest.erase(), source.erase(), bytes);
+    }
+    SIZES_SET "shmem_fcollect" "" [deprecated "1.5"]
+    (dest: Sym<T>, source: SymIn<T>, nelems: usize, PE_start: c_int, logPE_stride: c_int,
+     PE_size: c_int, pSync: Sym<c_long>) {
+        let group = set(NAME, PE_start, logPE_stride, PE_size, pSync);
+        let bytes = bytes_of(NAME, nelems, size_of::<T>());
+        let _ = fcollect(group, dest.erase(), source.erase(), bytes);
+    }
+}

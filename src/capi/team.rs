@@ -1,0 +1,312 @@
+//! Teams: handles, queries, splits.
+//!
+//! A team is an arithmetic progression of PEs, and so is every split of it. A handle is the number
+//! of a slot, counted from one; slot 0 is the world and slot 1 the PEs that share memory with this
+//! one, which are all PEs. The PEs of a split agree on a slot that is free with all of them, and
+//! disjoint teams may have the same one.
+//!
+//! Invariants: a slot with size 0 is free; all members of a team have it in the same slot; a PE is
+//! a member of every team in its slots.
+//!
+//! What a death and a restart do to teams follows from where they are kept: the slots are
+//! registered with the checkpoint, the words that the members meet over are in the symmetric heap.
+//! Those are allocated when a team is first used, which all PEs do together: the first use is one
+//! of the world.
+
+use std::ffi::{c_int, c_long, c_void};
+use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering};
+
+use super::constants::TEAM_NUM_CONTEXTS;
+use super::group::{Group, MASK_AT, WORDS, index_in};
+use super::guard::misuse;
+use super::memory_ops::{self, In, Out, Sym, SymIn};
+use super::order;
+use super::setup::pointer_on;
+use crate::pgas::{self, ft};
+
+/// A team handle as C holds it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Team(pub usize);
+
+/// `shmem_team_config_t`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct TeamConfig {
+    num_contexts: c_int,
+}
+
+impl Team {
+    /// `SHMEM_TEAM_INVALID`.
+    pub const INVALID: Team = Team(0);
+    /// `SHMEM_TEAM_WORLD`.
+    pub const WORLD: Team = Team(1);
+    /// `SHMEM_TEAM_SHARED`.
+    pub const SHARED: Team = Team(2);
+}
+
+/// One bit each in a word.
+const SLOTS: usize = 64;
+/// World and shared: never given out.
+const RESERVED: u64 = 0b11;
+/// What the calls return that tell of a failure.
+const FAILED: c_int = -1;
+
+/// A team, while its size is not zero. Relaxed throughout: a team is handed on by the program.
+struct Slot {
+    start: AtomicIsize,
+    stride: AtomicIsize,
+    size: AtomicUsize,
+    num_contexts: AtomicUsize,
+}
+
+/// All teams of this PE, and where in the symmetric heap their words are (0: nowhere yet).
+struct Slots {
+    words: AtomicUsize,
+    slots: [Slot; SLOTS],
+}
+
+static TEAMS: Slots = Slots {
+    words: AtomicUsize::new(0),
+    slots: [const {
+        Slot {
+            start: AtomicIsize::new(0),
+            stride: AtomicIsize::new(0),
+            size: AtomicUsize::new(0),
+            num_contexts: AtomicUsize::new(0),
+        }
+    }; SLOTS],
+};
+
+/// The PEs of a team.
+type Members = (isize, isize, usize);
+
+/// Makes the slots part of every checkpoint of this PE.
+pub fn register() {
+    let slots = (&raw const TEAMS).cast_mut().cast::<u8>();
+    // SAFETY: a static of atomics, which are written through shared references: it is there and
+    // writable until the process ends, and any bytes of a checkpoint of it are values of it.
+    let refused = unsafe { ft::register(slots, size_of::<Slots>()) };
+    debug_assert_eq!(refused, 0);
+}
+
+/// The PEs of a team; `None` for a handle that is none.
+pub fn members(team: Team) -> Option<Members> {
+    let slot = team.0.checked_sub(1)?;
+    if slot < RESERVED.count_ones() as usize {
+        return Some((0, 1, pgas::world().n_pes()));
+    }
+    let slot = TEAMS.slots.get(slot)?;
+    let size = slot.size.load(Ordering::Relaxed);
+    let (start, stride) = (slot.start.load(Ordering::Relaxed), slot.stride.load(Ordering::Relaxed));
+    (size > 0).then_some((start, stride, size))
+}
+
+/// The words of all teams, allocated by all PEs together.
+fn words(call: &'static str) -> usize {
+    let known = TEAMS.words.load(Ordering::Relaxed);
+    if known != 0 {
+        return known;
+    }
+    let world = pgas::world();
+    let bytes = SLOTS * WORDS * size_of::<c_long>();
+    let block = world.heap_alloc(bytes, size_of::<c_long>());
+    if block.is_null() {
+        misuse(call, format_args!("no symmetric memory left for teams ({bytes} bytes)"));
+    }
+    memory_ops::zero(call, block, bytes);
+    TEAMS.words.store(block.addr(), Ordering::Relaxed);
+    order::meet(world);
+    block.addr()
+}
+
+/// The group of a team; a handle that is none is a misuse.
+pub fn group(call: &'static str, team: Team) -> Group {
+    let Some(members) = members(team) else {
+        misuse(call, "the team is SHMEM_TEAM_INVALID or was destroyed");
+    };
+    let first = (team.0 - 1) * WORDS;
+    Group::of_team(call, members, Sym::at(words(call)).element(first))
+}
+
+/// What a split asks for, in PEs of the parent.
+#[derive(Clone, Copy)]
+struct Part {
+    start: isize,
+    stride: isize,
+    size: usize,
+    num_contexts: usize,
+}
+
+impl Part {
+    /// The part in PEs of the world; `None` when it is not inside the parent.
+    fn within(self, (start, stride, size): Members) -> Option<Members> {
+        let reach = self.stride.checked_mul(self.size.checked_sub(1)?.cast_signed())?;
+        let last = self.start.checked_add(reach)?;
+        let inside = |index: isize| usize::try_from(index).is_ok_and(|index| index < size);
+        let sound = inside(self.start) && inside(last) && (self.stride != 0 || self.size == 1);
+        sound.then_some((start + self.start * stride, self.stride * stride, self.size))
+    }
+}
+
+/// Makes one new team for each part this PE is a member of, in slots that are free with all.
+///
+/// All PEs of the parent call with parts that may differ in which PEs they name, not in number.
+fn split(call: &'static str, parent: Team, parts: &[(Part, Out<Team>)]) -> c_int {
+    parts.iter().for_each(|(_, new)| new.write(Team::INVALID));
+    let Some(parent_members) = members(parent) else { return FAILED };
+    let all: Option<Vec<_>> = parts.iter().map(|(part, _)| part.within(parent_members)).collect();
+    let Some(all) = all else { return FAILED };
+    let is_free = |slot: &usize| TEAMS.slots[*slot].size.load(Ordering::Relaxed) == 0;
+    let mine = (0..SLOTS).filter(is_free).fold(0u64, |mask, slot| mask | 1 << slot) & !RESERVED;
+    let Ok(masks) = group(call, parent).tell(MASK_AT, mine) else { return FAILED };
+    let mut free = masks.into_iter().fold(u64::MAX, |all, mask| all & mask);
+    if (free.count_ones() as usize) < parts.len() || free == 0 {
+        return FAILED;
+    }
+    for ((part, new), (start, stride, size)) in parts.iter().zip(all) {
+        let slot = free.trailing_zeros() as usize;
+        free &= free - 1;
+        if index_in(start, stride, size, pgas::world().me()).is_some() {
+            let room = &TEAMS.slots[slot];
+            room.start.store(start, Ordering::Relaxed);
+            room.stride.store(stride, Ordering::Relaxed);
+            room.size.store(size, Ordering::Relaxed);
+            room.num_contexts.store(part.num_contexts, Ordering::Relaxed);
+            new.write(Team(slot + 1));
+        }
+    }
+    0
+}
+
+fn contexts_of(config: In<TeamConfig>, mask: c_long) -> usize {
+    if config.addr() == 0 || mask & TEAM_NUM_CONTEXTS == 0 {
+        return 0;
+    }
+    usize::try_from(config.read_at(0).num_contexts).unwrap_or(0)
+}
+
+/// The parts of a parent laid out in rows of `xrange`: the row of this PE, and its column.
+fn row_and_column(index: usize, size: usize, xrange: usize) -> [(isize, isize, usize); 2] {
+    let (x, y) = (index % xrange, index / xrange);
+    let row = (y * xrange, 1, xrange.min(size - y * xrange));
+    let column = (x, xrange, (size - x).div_ceil(xrange));
+    [row, column].map(|(start, stride, size)| (start as isize, stride as isize, size))
+}
+
+/// Which PE of the world a team's PE is.
+pub fn to_world(team: Team, pe: c_int) -> Option<usize> {
+    let (start, stride, size) = members(team)?;
+    let index = usize::try_from(pe).ok().filter(|index| *index < size)?;
+    usize::try_from(start + stride * index.cast_signed()).ok()
+}
+
+fn index_of(team: Team, pe: usize) -> c_int {
+    let found = members(team).and_then(|(start, stride, size)| index_in(start, stride, size, pe));
+    found.map_or(-1, |index| index as c_int)
+}
+
+fn destroy(call: &'static str, team: Team) {
+    if team == Team::INVALID {
+        return;
+    }
+    if team == Team::WORLD || team == Team::SHARED || members(team).is_none() {
+        misuse(call, "allowed are teams from a split, once");
+    }
+    TEAMS.slots[team.0 - 1].size.store(0, Ordering::Relaxed);
+}
+
+family! { TEAM: "Teams";
+    ONE "shmem_team_my_pe" "" (team: Team) -> c_int {
+        index_of(team, pgas::world().me())
+    }
+    ONE "shmem_team_n_pes" "" (team: Team) -> c_int {
+        members(team).map_or(-1, |(_, _, size)| size as c_int)
+    }
+    ONE "shmem_team_get_config" ""
+    (team: Team, config_mask: c_long, config: Out<TeamConfig>) -> c_int {
+        if members(team).is_none() || config_mask & !TEAM_NUM_CONTEXTS != 0 {
+            return FAILED;
+        }
+        if config_mask != 0 {
+            let slot = &TEAMS.slots[team.0 - 1];
+            let num_contexts = slot.num_contexts.load(Ordering::Relaxed) as c_int;
+            config.write(TeamConfig { num_contexts });
+        }
+        0
+    }
+    ONE "shmem_team_translate_pe" ""
+    (src_team: Team, src_pe: c_int, dest_team: Team) -> c_int {
+        to_world(src_team, src_pe).map_or(-1, |pe| index_of(dest_team, pe))
+    }
+    ONE "shmem_team_split_strided" ""
+    (parent_team: Team, start: c_int, stride: c_int, size: c_int, config: In<TeamConfig>,
+     config_mask: c_long, new_team: Out<Team>) -> c_int {
+        let part = Part {
+            start: start as isize,
+            stride: stride as isize,
+            size: usize::try_from(size).unwrap_or(0),
+            num_contexts: contexts_of(config, config_mask),
+        };
+        split(NAME, parent_team, &[(part, new_team)])
+    }
+    ONE "shmem_team_split_2d" ""
+    (parent_team: Team, xrange: c_int, xaxis_config: In<TeamConfig>, xaxis_mask: c_long,
+     xaxis_team: Out<Team>, yaxis_config: In<TeamConfig>, yaxis_mask: c_long,
+     yaxis_team: Out<Team>) -> c_int {
+        let index = usize::try_from(index_of(parent_team, pgas::world().me()));
+        let xrange = usize::try_from(xrange).ok().filter(|xrange| *xrange > 0);
+        let (Ok(index), Some(xrange), Some((_, _, size))) = (index, xrange, members(parent_team))
+        else {
+            xaxis_team.write(Team::INVALID);
+            yaxis_team.write(Team::INVALID);
+            return FAILED;
+        };
+        let contexts = [(xaxis_config, xaxis_mask), (yaxis_config, yaxis_mask)];
+        let [x, y] = row_and_column(index, size, xrange.min(size));
+        let part = |(start, stride, size), (config, mask)| Part {
+            start, stride, size, num_contexts: contexts_of(config, mask),
+        };
+        let parts = [(part(x, contexts[0]), xaxis_team), (part(y, contexts[1]), yaxis_team)];
+        split(NAME, parent_team, &parts)
+    }
+    ONE "shmem_team_destroy" "" (team: Team) {
+        destroy(NAME, team)
+    }
+    ONE "shmem_team_ptr" "" (team: Team, dest: SymIn<c_void>, pe: c_int) -> *mut u8 {
+        match to_world(team, pe) {
+            Some(pe) => pointer_on(NAME, dest, pe as c_int),
+            None => std::ptr::null_mut(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_and_columns_cover_each_pe_once() {
+        for size in 1..20 {
+            for xrange in 1..=size {
+                for index in 0..size {
+                    for (start, stride, count) in row_and_column(index, size, xrange) {
+                        assert!(index_in(start, stride, count, index).is_some());
+                        let part = Part { start, stride, size: count, num_contexts: 0 };
+                        assert_eq!(part.within((0, 1, size)), Some((start, stride, count)));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_part_outside_its_parent_is_refused() {
+        let part = |start, stride, size| Part { start, stride, size, num_contexts: 0 };
+        assert_eq!(part(1, 2, 3).within((4, 3, 6)), Some((7, 6, 3)));
+        assert_eq!(part(5, -1, 6).within((0, 1, 6)), Some((5, -1, 6)));
+        for bad in [part(0, 1, 0), part(0, 0, 2), part(0, 1, 7), part(6, 1, 1), part(-1, 1, 2)] {
+            assert_eq!(bad.within((0, 1, 6)), None);
+        }
+    }
+}
