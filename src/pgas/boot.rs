@@ -6,7 +6,7 @@
 
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use rustix::event::{PollFd, PollFlags, poll};
 
@@ -163,14 +163,16 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
         let segment = AtomicPtr::new(std::ptr::from_ref(segment).cast_mut());
         peers.push(Peer { segment, memory: AtomicU32::new(*memory) });
     }
+    own.words().bell.sleepers.store(0, Ordering::SeqCst); // a dead owner may have left some
+    own.words().bell.watchers.store(0, Ordering::SeqCst);
     let statics = map_statics(&memories[me].1, layout, own)?;
     let header = own.header();
     if !header.is_of(job.id, me) {
         header.forget();
         header.create(job.id, me);
     }
-    header.phase.store(0, std::sync::atomic::Ordering::SeqCst);
-    header.decision.store(0, std::sync::atomic::Ordering::SeqCst);
+    header.phase.store(0, Ordering::SeqCst);
+    header.decision.store(0, Ordering::SeqCst);
     let nodes: Vec<usize> = job.node_of.iter().map(|&node| node as usize).collect();
     let protection = match channel {
         Some(_) => Protection::new(&settings, &nodes)?,
@@ -179,13 +181,13 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
     let original = welcome.incarnation == 0;
     if original {
         let agreed = crate::store::phase::Phase::Agreed(0).pack();
-        header.phase.store(agreed, std::sync::atomic::Ordering::SeqCst);
+        header.phase.store(agreed, Ordering::SeqCst);
     }
     let rules = settings.inject.iter().copied().enumerate().map(|(i, rule)| (i as u32, rule));
     let rules = rules.filter(|(i, _)| !welcome.fired.contains(i)).collect();
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let bases = memories.iter().enumerate().map(|(pe, _)| {
-        let segment = peers[pe].segment.load(std::sync::atomic::Ordering::Relaxed);
+        let segment = peers[pe].segment.load(Ordering::Relaxed);
         // SAFETY: just leaked above.
         AtomicPtr::new(unsafe { &*segment }.base())
     });

@@ -1,7 +1,8 @@
 //! Waiting without burning the processor: spin a little, yield a little, then sleep.
 //!
 //! A PE sleeps on the doorbell of its own control page. Whoever stores something it may wait for
-//! rings: a load of `sleepers`, and only if somebody sleeps an increment and a wake-up. That the
+//! rings: a load of a counter, and only if somebody sleeps an increment and a wake-up. Puts look at
+//! `watchers`, so that a PE asleep in a barrier is not woken by every put it receives. That the
 //! ringer sees the sleeper, or the sleeper sees the store, is a matter of fences:
 //!
 //! - stores by atomic read-modify-write (barriers, steps) are full fences themselves;
@@ -15,6 +16,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::World;
+use crate::segment::words::Bell;
 use crate::sys::futex;
 
 /// A PE was lost: the view is not the one this PE has joined.
@@ -34,14 +36,27 @@ const SPINS_CROWDED: u32 = 60;
 const YIELDS: u32 = 2;
 
 impl World {
-    /// Wakes PE `pe` if it sleeps. Called after every store that it may be waiting for.
+    /// Wakes PE `pe` if it sleeps until a put brings what it waits for. Called after every put.
     #[inline]
     pub fn ring(&self, pe: usize) {
         let bell = &self.peer(pe).words().bell;
-        if bell.sleepers.load(Ordering::Relaxed) != 0 {
-            bell.doorbell.fetch_add(1, Ordering::SeqCst);
-            futex::wake_all(&bell.doorbell);
+        if bell.watchers.load(Ordering::Relaxed) != 0 {
+            Self::pull(bell);
         }
+    }
+
+    /// Wakes PE `pe` if it sleeps. Called after a store to a word of the library.
+    pub fn wake(&self, pe: usize) {
+        let bell = &self.peer(pe).words().bell;
+        if bell.sleepers.load(Ordering::Relaxed) != 0 {
+            Self::pull(bell);
+        }
+    }
+
+    #[cold]
+    fn pull(bell: &Bell) {
+        bell.doorbell.fetch_add(1, Ordering::SeqCst);
+        futex::wake_all(&bell.doorbell);
     }
 
     /// Blocks until `ready`, or until a PE is lost.
@@ -73,14 +88,17 @@ impl World {
             }
         }
         let bell = &self.segment().words().bell;
+        let watcher = u32::from(plain_stores);
         loop {
             let seen = bell.doorbell.load(Ordering::SeqCst);
-            bell.sleepers.fetch_add(1, Ordering::SeqCst); // pairs with the load in `ring`
+            bell.sleepers.fetch_add(1, Ordering::SeqCst); // pairs with the load in `wake`
+            bell.watchers.fetch_add(watcher, Ordering::SeqCst); // and with that in `ring`
             let fenced = !plain_stores || futex::expedited_barrier();
             if !ready() {
                 let limit = if fenced { LIMIT } else { LIMIT_UNFENCED };
                 futex::sleep_while(&bell.doorbell, seen, limit);
             }
+            bell.watchers.fetch_sub(watcher, Ordering::SeqCst);
             bell.sleepers.fetch_sub(1, Ordering::SeqCst);
             if ready() {
                 return;
@@ -98,7 +116,7 @@ impl World {
         let n = self.n_pes() as u64;
         if gate.arrived.fetch_add(1, Ordering::SeqCst) + 1 == epoch * n {
             gate.released.store(epoch, Ordering::SeqCst); // pairs with the loads below
-            (0..self.n_pes()).filter(|&pe| pe != self.me()).for_each(|pe| self.ring(pe));
+            (0..self.n_pes()).filter(|&pe| pe != self.me()).for_each(|pe| self.wake(pe));
             return Ok(());
         }
         let mut done = false;

@@ -55,7 +55,7 @@ fn meet(world: &World, view: &View, step: Step) -> Result<(), Changed> {
     own.store(word, Ordering::SeqCst); // pairs with the loads below: what I wrote before is seen
     let living = |pe: &usize| view.pes[*pe].state == State::Alive;
     let others: Vec<usize> = (0..world.n_pes()).filter(living).collect();
-    others.iter().for_each(|&pe| world.ring(pe));
+    others.iter().for_each(|&pe| world.wake(pe));
     let here = |pe: &usize| world.peer(*pe).words().step.load(Ordering::SeqCst) >= word;
     let mut met = false;
     world.wait_raw(|| {

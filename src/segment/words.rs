@@ -1,7 +1,7 @@
 //! The control page at the start of every segment: words that peers read and write.
 //!
 //! ```text
-//! line 0   doorbell, sleepers                     written by everyone who wakes the owner
+//! line 0   doorbell, sleepers, watchers                  written by everyone who wakes the owner
 //! line 1   arrived, released                      barrier of all PEs; used on PE 0
 //! line 2   step                                   the owner's progress in a recovery
 //! line 3   checkpoint intent: digest, length, memory needed and available
@@ -30,8 +30,10 @@ impl<T> std::ops::Deref for Line<T> {
 pub struct Bell {
     /// Futex word; counts rings.
     pub doorbell: AtomicU32,
-    /// How many threads of the owner sleep or are about to.
+    /// How many threads of the owner sleep or are about to, for whatever reason.
     pub sleepers: AtomicU32,
+    /// How many of them wait for something a plain put may bring.
+    pub watchers: AtomicU32,
 }
 
 /// The barrier of all PEs.
