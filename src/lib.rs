@@ -14,7 +14,8 @@
 //! segment                                    memory of a PE, offsets to bytes
 //! store                                      what a checkpoint is, how it is agreed
 //! pgas                                       the world of a process: waiting, barrier, memory
-//! recovery                                   from a death back to the program
+//! recovery                                   what was lost, and making it whole again
+//! protocol                                   the machine that orders both, and its driver
 //! launch                                     launcher, agents, membership (beside)
 //! capi  shmem                                the C API and the safe Rust API, on top
 //! ```
@@ -27,6 +28,7 @@ pub mod heap;
 pub mod inject;
 pub mod launch;
 pub mod pgas;
+pub mod protocol;
 pub mod recovery;
 pub mod segment;
 pub mod settings;

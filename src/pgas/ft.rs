@@ -7,8 +7,8 @@
 use super::world::lock;
 use super::{Fault, World, complain, world};
 use crate::control::view::State;
-use crate::recovery;
-use crate::store::checkpoint::{self, Refusal};
+use crate::protocol::drive::Drive;
+use crate::protocol::{At, Call};
 use crate::store::protection::Protection;
 
 /// Return value: done, or nothing to report.
@@ -47,26 +47,21 @@ pub fn checkpoint_all() -> i32 {
 }
 
 fn save(world: &World, protection: &Protection, number: u64) -> i32 {
-    let result = match world.healthy() {
-        Ok(()) => checkpoint::write(world, protection, number),
-        Err(fault) => Err(fault.into()),
-    };
-    match result {
-        Ok(()) => {
+    let mut drive = Drive::new(world, protection, Call::Checkpoint);
+    match drive.run() {
+        At::Saved => {
             world.set_agreed(number);
             SUCCESS
         }
-        Err(Refusal::Fault(_)) => {
-            recovery::settle(world, protection);
-            FAILURE
-        }
-        Err(Refusal::Refused(words)) => {
+        At::Refused => {
+            let words = drive.refusal().unwrap_or_default();
             if world.me() == 0 {
                 complain(&words);
             }
             *lock(&world.last_error) = Some(words);
             FAILURE
         }
+        _ => FAILURE,
     }
 }
 
@@ -85,7 +80,7 @@ pub fn restart_pes() {
     let _one = lock(&world.collective);
     if world.faulted() {
         match world.protection() {
-            Some(protection) => recovery::restart(world, protection),
+            Some(protection) => drop(Drive::new(world, protection, Call::Restart).run()),
             // In mode none the launcher ends the job.
             None => world.wait_raw(|| false),
         }

@@ -1,7 +1,7 @@
-//! Driving a checkpoint: quiesce, encode, barrier A, copy, barrier B.
+//! The steps of a checkpoint that move bytes: intend, agree, encode, copy.
 //!
-//! A thin driver: what to encode comes from the stripe layout, what to cover from `coverage`, what
-//! holds after a death from `phase`. It runs on one thread of the PE at a time (`World::collective`).
+//! What to encode comes from the stripe layout, what to cover from `coverage`; the order of the
+//! steps, and what follows a death, is the machine in [`crate::protocol`].
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -12,70 +12,28 @@ use super::protection::Protection;
 use super::tiles;
 use crate::control::message::Report;
 use crate::inject::Point;
-use crate::pgas::{Fault, World};
+use crate::pgas::World;
 use crate::segment::layout::TILE;
 
-/// Why a checkpoint was not made.
-#[derive(Debug, thiserror::Error)]
-pub enum Refusal {
-    /// A death was seen.
-    #[error("a PE was lost")]
-    Fault(#[from] Fault),
-    /// Not possible now; every PE comes to the same words; the last checkpoint stays good.
-    #[error("{0}")]
-    Refused(String),
-}
+/// An intent's length that says: this PE cannot describe what it has to save.
+const CANNOT: u64 = u64::MAX;
 
-/// Makes checkpoint `number` of the program's data as it is now.
-pub fn write(world: &World, protection: &Protection, number: u64) -> Result<(), Refusal> {
-    let begun = Instant::now();
-    world.quiet();
-    world.point(Point::Quiesce, number);
-    let coverage = intend(world, protection)?;
-    world.set_phase(Phase::Entering(number));
-    world.barrier()?;
-    agree(world, protection)?;
-    prepare(world, protection, coverage.len());
-    encode(world, protection, &coverage, number, &|_| true, true);
-    if world.faulted() {
-        return Err(Fault.into()); // what was pulled since the death may be a lost node's zeroes
-    }
-    let slots = &world.segment().header().slots;
-    slots[protection.slot_of(number)].seal(world.job(), number, coverage.len());
-    world.set_phase(Phase::Encoded(number));
-    world.point(Point::Encoded, number);
-    world.barrier()?;
-    copy(world, protection, &coverage, number, true);
-    world.point(Point::Copied, number);
-    world.barrier()?;
-    account(world, protection, coverage.len());
-    if world.me() == 0 {
-        let (shape, place) = protection.place(0);
-        let parity = shape.layout.slot_len(place, shape.chunk_len(coverage.len()));
-        world.report(Report::Checkpoint {
-            number,
-            bytes: coverage.len() as u64,
-            parity_bytes: parity as u64,
-            micros: begun.elapsed().as_micros() as u64,
-        });
-    }
-    world.point(Point::After, number);
-    Ok(())
-}
-
-/// Writes the manifest and says what this PE is about to save and needs for it.
-fn intend(world: &World, protection: &Protection) -> Result<Coverage, Refusal> {
-    let coverage = world.cover().map_err(|error| Refusal::Refused(error.to_string()))?;
+/// Writes the manifest and says what this PE is about to save and needs for it. None if that cannot
+/// be written down: then the intent says so, and all refuse.
+pub fn intend(world: &World, protection: &Protection) -> Option<Coverage> {
+    let coverage = world.cover().ok();
     let intent = &world.segment().words().intent;
-    let (snapshot, slots) = room(world, protection, coverage.len());
+    let len = coverage.as_ref().map_or(0, Coverage::len);
+    let (snapshot, slots) = room(world, protection, len);
     let used = world.store_used();
     let need = snapshot.saturating_sub(used.0) + slots.saturating_sub(used.1);
     let available = crate::sys::memory::available().unwrap_or(u64::MAX);
-    intent.digest.store(coverage.digest(), Ordering::Release);
-    intent.len.store(coverage.len() as u64, Ordering::Release);
+    let digest = coverage.as_ref().map_or(0, Coverage::digest);
+    intent.digest.store(digest, Ordering::Release);
+    intent.len.store(coverage.as_ref().map_or(CANNOT, |c| c.len() as u64), Ordering::Release);
     intent.need.store(need as u64, Ordering::Release);
     intent.available.store(available, Ordering::Release);
-    Ok(coverage)
+    coverage
 }
 
 /// Bytes of snapshot and of all slots together for snapshots of `len` bytes.
@@ -87,7 +45,7 @@ fn room(world: &World, protection: &Protection, len: usize) -> (usize, usize) {
 }
 
 /// Touches what the store has grown by, both slots at once, so that no later checkpoint pays for it.
-fn prepare(world: &World, protection: &Protection, len: usize) {
+pub fn prepare(world: &World, protection: &Protection, len: usize) {
     let (snapshot, slots) = room(world, protection, len);
     let (had_snapshot, had_slots) = world.store_used();
     if snapshot > had_snapshot {
@@ -101,6 +59,23 @@ fn prepare(world: &World, protection: &Protection, len: usize) {
     }
 }
 
+/// Every PE has checkpoint `number`: notes what it occupies, and tells people.
+pub fn saved(world: &World, protection: &Protection, number: u64, begun: Instant) {
+    let len = world.covered().len();
+    account(world, protection, len);
+    if world.me() == 0 {
+        let (shape, place) = protection.place(0);
+        let parity = shape.layout.slot_len(place, shape.chunk_len(len));
+        world.report(Report::Checkpoint {
+            number,
+            bytes: len as u64,
+            parity_bytes: parity as u64,
+            micros: begun.elapsed().as_micros() as u64,
+        });
+    }
+    world.point(Point::After, number);
+}
+
 /// Notes how much of the store is occupied once a checkpoint of `len` bytes is in it.
 pub fn account(world: &World, protection: &Protection, len: usize) {
     let (snapshot, slots) = room(world, protection, len);
@@ -109,17 +84,24 @@ pub fn account(world: &World, protection: &Protection, len: usize) {
 
 /// Compares what all PEs brought: equal coverage, and memory for all of it. Every PE reads the same
 /// words, so every PE comes to the same answer.
-fn agree(world: &World, protection: &Protection) -> Result<(), Refusal> {
+pub fn agree(world: &World, protection: &Protection) -> Result<(), String> {
     let intents = || (0..world.n_pes()).map(|pe| &world.peer(pe).words().intent);
     let own = &world.peer(0).words().intent;
     let (digest, len) = (own.digest.load(Ordering::Acquire), own.len.load(Ordering::Acquire));
+    let cannot = intents().position(|intent| intent.len.load(Ordering::Acquire) == CANNOT);
     let odd = intents().position(|intent| {
         intent.digest.load(Ordering::Acquire) != digest || intent.len.load(Ordering::Acquire) != len
     });
     let need: u64 = intents().map(|intent| intent.need.load(Ordering::Acquire)).sum();
     let available = intents().map(|i| i.available.load(Ordering::Acquire)).min().unwrap_or(0);
     let room = world.layout().region_len;
-    let words = if let Some(pe) = odd {
+    let words = if let Some(pe) = cannot {
+        format!(
+            "checkpoint refused: PE {pe} has more allocations or registered private memory than the \
+             manifest holds ({} KiB)",
+            world.layout().manifest_len >> 10
+        )
+    } else if let Some(pe) = odd {
         format!(
             "checkpoint refused: PEs 0 and {pe} have not allocated the same symmetric memory \
              ({len} and {} bytes live)",
@@ -137,10 +119,7 @@ fn agree(world: &World, protection: &Protection) -> Result<(), Refusal> {
     } else {
         return Ok(());
     };
-    let agreed = world.agreed();
-    world.set_phase(Phase::Agreed(agreed));
-    world.barrier()?; // nobody changes its intent before all have read it
-    Err(Refusal::Refused(words))
+    Err(words)
 }
 
 /// Pulls the chunks this PE protects from its peers' live memory into the slot of `number`; of the

@@ -1,0 +1,308 @@
+//! The driver of the protocol: does what a state says, with real memory and real waiting.
+//!
+//! It decides nothing: where to go next is [`super::next`]'s business. Every named step at which a
+//! fault can be injected is passed here or in the functions called from here.
+
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use super::{At, Call, Outcome, meeting, next};
+use crate::control::message::Report;
+use crate::control::view::{State, View};
+use crate::inject::Point;
+use crate::pgas::{Fault, World};
+use crate::recovery::plan::{Finding, Unrecoverable};
+use crate::recovery::steps;
+use crate::store::checkpoint;
+use crate::store::coverage::Coverage;
+use crate::store::phase::{Phase, Vote, decide};
+use crate::store::protection::Protection;
+
+/// One call of a program on its way through the protocol.
+pub struct Drive<'a> {
+    world: &'a World,
+    protection: &'a Protection,
+    call: Call,
+    /// The checkpoint being made, or the one decided on.
+    number: u64,
+    view: View,
+    begun: Instant,
+    verifying: Instant,
+    coverage: Option<Coverage>,
+    refusal: Option<String>,
+    len: usize,
+    findings: Vec<Finding>,
+    verdict: Result<(), Unrecoverable>,
+    line: Option<Vec<u8>>,
+}
+
+impl<'a> Drive<'a> {
+    /// A call that is about to begin.
+    pub fn new(world: &'a World, protection: &'a Protection, call: Call) -> Drive<'a> {
+        Drive {
+            world,
+            protection,
+            call,
+            number: world.agreed() + u64::from(call == Call::Checkpoint),
+            view: world.view(),
+            begun: Instant::now(),
+            verifying: Instant::now(),
+            coverage: None,
+            refusal: None,
+            len: 0,
+            findings: Vec::new(),
+            verdict: Ok(()),
+            line: None,
+        }
+    }
+
+    /// Goes through the protocol to an end. At `Condemned` it does not return.
+    pub fn run(&mut self) -> At {
+        let mut at = match self.call {
+            Call::Checkpoint => At::Enter,
+            Call::Restart => At::Whole,
+        };
+        while !at.is_end() {
+            let outcome = match meeting(at) {
+                Some(step) => self.meet(at, step),
+                None => self.act(at),
+            };
+            at = next(self.call, at, outcome).expect("an outcome of the table");
+        }
+        at
+    }
+
+    /// Why the checkpoint was refused.
+    pub fn refusal(&mut self) -> Option<String> {
+        self.refusal.take()
+    }
+
+    fn act(&mut self, at: At) -> Outcome {
+        match at {
+            At::Enter => self.healthy(),
+            At::Intend => self.intend(),
+            At::BarrierQ | At::BarrierA | At::BarrierB | At::BarrierRefuse => self.barrier(at),
+            At::Agree => self.agree(),
+            At::Encode => self.encode(),
+            At::Publish => self.publish(),
+            At::Copy => self.copy(true),
+            At::Whole => self.whole(),
+            At::Decide => self.decide(),
+            At::Finish => self.finish(),
+            At::Verify => self.verify(),
+            At::Judge => self.judge(),
+            At::Verdict => self.pronounce(),
+            At::Rebuild => self.rebuild(),
+            At::Restore => self.restore(),
+            At::Reencode => self.reencode(),
+            At::Reset => self.reset(),
+            At::Join => self.join(),
+            _ => unreachable!("meetings and ends are not acts"),
+        }
+    }
+
+    // ---- checkpoint ---------------------------------------------------------------------------
+
+    fn healthy(&self) -> Outcome {
+        if self.world.faulted() { Outcome::Changed } else { Outcome::Done }
+    }
+
+    fn intend(&mut self) -> Outcome {
+        self.world.quiet();
+        self.world.point(Point::Quiesce, self.number);
+        self.coverage = checkpoint::intend(self.world, self.protection);
+        self.world.set_phase(Phase::Entering(self.number));
+        Outcome::Done
+    }
+
+    fn barrier(&mut self, at: At) -> Outcome {
+        match (self.world.barrier(), at) {
+            (Err(Fault), _) => return Outcome::Changed,
+            (Ok(()), At::BarrierB) => {
+                checkpoint::saved(self.world, self.protection, self.number, self.begun);
+            }
+            (Ok(()), _) => {}
+        }
+        Outcome::Done
+    }
+
+    fn agree(&mut self) -> Outcome {
+        self.refusal = checkpoint::agree(self.world, self.protection).err();
+        match (&self.refusal, &self.coverage) {
+            (None, Some(coverage)) => {
+                checkpoint::prepare(self.world, self.protection, coverage.len());
+                Outcome::Done
+            }
+            _ => {
+                self.world.set_phase(Phase::Agreed(self.number - 1));
+                Outcome::Refused
+            }
+        }
+    }
+
+    fn covered(&self) -> &Coverage {
+        self.coverage.as_ref().expect("set at Intend or Restore")
+    }
+
+    fn encode(&mut self) -> Outcome {
+        let (world, protection) = (self.world, self.protection);
+        checkpoint::encode(world, protection, self.covered(), self.number, &|_| true, true);
+        // What was pulled since a death may be a lost node's zeroes.
+        self.healthy()
+    }
+
+    fn publish(&mut self) -> Outcome {
+        let slot = self.protection.slot_of(self.number);
+        let record = &self.world.segment().header().slots[slot];
+        record.seal(self.world.job(), self.number, self.covered().len());
+        self.world.set_phase(Phase::Encoded(self.number));
+        self.world.point(Point::Encoded, self.number);
+        Outcome::Done
+    }
+
+    fn copy(&mut self, points: bool) -> Outcome {
+        checkpoint::copy(self.world, self.protection, self.covered(), self.number, points);
+        if points {
+            self.world.point(Point::Copied, self.number);
+        }
+        Outcome::Done
+    }
+
+    // ---- settle -------------------------------------------------------------------------------
+
+    /// Waits until every living PE of the view has come to this meeting.
+    fn meet(&mut self, at: At, step: u64) -> Outcome {
+        let world = self.world;
+        if at == At::MeetSettling {
+            if self.call == Call::Checkpoint {
+                self.view = world.view();
+                world.refresh(&self.view);
+            }
+            world.point(Point::Settle, world.agreed());
+        }
+        let view = &self.view;
+        let word = view.number << 8 | step;
+        // Pairs with the loads below: what was written before is seen by whoever sees the step.
+        world.segment().words().step.store(word, Ordering::SeqCst);
+        let living = |pe: &usize| view.pes[*pe].state == State::Alive;
+        let others: Vec<usize> = (0..world.n_pes()).filter(living).collect();
+        others.iter().for_each(|&pe| world.wake(pe));
+        let here = |pe: &usize| world.peer(*pe).words().step.load(Ordering::SeqCst) >= word;
+        let mut met = false;
+        world.wait_raw(|| {
+            met = others.iter().all(here);
+            met || world.view_number() != view.number
+        });
+        if met { Outcome::Done } else { Outcome::Changed }
+    }
+
+    fn decide(&mut self) -> Outcome {
+        let vote = |pe: usize| {
+            let header = self.world.peer(pe).header();
+            Vote {
+                phase: Phase::unpack(header.phase.load(Ordering::SeqCst)),
+                decided: header.decision.load(Ordering::SeqCst).checked_sub(1),
+            }
+        };
+        let alive = |&pe: &usize| self.view.pes[pe].state == State::Alive;
+        let votes: Vec<Vote> = (0..self.world.n_pes()).filter(alive).map(vote).collect();
+        let Some(target) = decide(&votes) else {
+            self.world.condemn("unrecoverable: no PE that saw a checkpoint is left")
+        };
+        self.number = target;
+        self.world.segment().header().decision.store(target + 1, Ordering::SeqCst);
+        self.world.point(Point::Decided, target);
+        Outcome::Done
+    }
+
+    fn finish(&mut self) -> Outcome {
+        let phase = self.world.segment().header().phase.load(Ordering::SeqCst);
+        match Phase::unpack(phase) {
+            Some(Phase::Encoded(n) | Phase::Copying(n)) if n == self.number => {
+                self.copy(false);
+            }
+            Some(_) => self.world.set_phase(Phase::Agreed(self.number)),
+            None => {} // a substitute: its snapshot is made in the rebuild
+        }
+        self.world.set_agreed(self.number);
+        Outcome::Done
+    }
+
+    // ---- restart ------------------------------------------------------------------------------
+
+    fn whole(&mut self) -> Outcome {
+        let world = self.world;
+        world.wait_raw(|| {
+            self.view = world.view();
+            self.view.whole()
+        });
+        world.refresh(&self.view);
+        Outcome::Done
+    }
+
+    fn verify(&mut self) -> Outcome {
+        if self.number == 0 {
+            self.world.condemn(&format!(
+                "unrecoverable: PEs {} were lost before the first checkpoint",
+                self.world.replaced_in(&self.view)
+            ));
+        }
+        self.world.point(Point::Verify, self.number);
+        self.verifying = Instant::now();
+        steps::verify(self.world, self.protection, self.number);
+        Outcome::Done
+    }
+
+    fn judge(&mut self) -> Outcome {
+        (self.len, self.findings) = steps::findings(self.world, self.protection);
+        self.verdict = steps::check(self.protection, &self.findings);
+        Outcome::Done
+    }
+
+    fn pronounce(&mut self) -> Outcome {
+        match &self.verdict {
+            Ok(()) => Outcome::Done,
+            Err(verdict) => self.world.condemn(&verdict.to_string()),
+        }
+    }
+
+    fn rebuild(&mut self) -> Outcome {
+        self.world.point(Point::Rebuild, self.number);
+        let (world, protection) = (self.world, self.protection);
+        let (number, len, begun) = (self.number, self.len, self.verifying);
+        self.line = steps::rebuild(world, protection, &self.findings, number, len, begun);
+        Outcome::Done
+    }
+
+    fn restore(&mut self) -> Outcome {
+        self.world.point(Point::Restore, self.number);
+        let (line, number) = (self.line.take(), self.number);
+        let coverage = steps::restore(self.world, self.protection, line, number, self.len);
+        self.coverage = Some(coverage);
+        Outcome::Done
+    }
+
+    fn reencode(&mut self) -> Outcome {
+        self.world.point(Point::Reencode, self.number);
+        let (world, protection) = (self.world, self.protection);
+        steps::reencode(world, protection, &self.findings, self.covered(), self.number);
+        Outcome::Done
+    }
+
+    fn reset(&mut self) -> Outcome {
+        self.world.reset_control();
+        self.world.set_phase(Phase::Agreed(self.number));
+        Outcome::Done
+    }
+
+    fn join(&mut self) -> Outcome {
+        self.world.segment().header().decision.store(0, Ordering::SeqCst);
+        self.world.join(&self.view);
+        if self.world.me() == 0 {
+            let micros = self.begun.elapsed().as_micros() as u64;
+            self.world.report(Report::Resumed { number: self.number, micros });
+        }
+        self.world.point(Point::Resume, self.number);
+        Outcome::Done
+    }
+}

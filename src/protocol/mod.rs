@@ -1,0 +1,273 @@
+//! The protocol of checkpoint and recovery as one pure machine: states, outcomes, a table.
+//!
+//! A PE inside `shmem_checkpoint_all` or `shmem_restart_pes` is at one state of [`At`]. The driver
+//! ([`drive`]) does what the state says, with real memory and real waiting, and hands the outcome to
+//! [`next`]; the model checker (`explore`, in the tests) does the same with a model of memory, views
+//! and deaths, over the very same table. [`crate::store::phase::decide`] and
+//! [`crate::recovery::plan::check`] are the two decisions it takes; they are pure too.
+//!
+//! ```text
+//! checkpoint  Enter Intend BarrierQ Agree Encode Publish BarrierA Copy BarrierB -> Saved
+//! settle      MeetSettling Decide MeetDecided Finish MeetSettled                -> Reported
+//! restart     Whole, settle, Verify .. Judge .. Rebuild .. Restore .. Reencode .. Reset .. Join
+//!                                                                               -> Resumed
+//! ```
+//!
+//! At a state named Meet all living PEs of the view wait for each other; a change of view is the
+//! outcome `Changed` and leads back to the meeting that settles, with the new view.
+//!
+//! Invariants: no user code runs between `Publish` and the end of a call; a decision is written
+//! before anybody acts on it; the store of the checkpoint decided on is not overwritten before
+//! redundancy is whole.
+
+#![forbid(unsafe_code)]
+
+pub mod drive;
+#[cfg(test)]
+mod explore;
+
+/// Which call of the program a PE is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Call {
+    /// `shmem_checkpoint_all`.
+    Checkpoint,
+    /// `shmem_restart_pes`.
+    Restart,
+}
+
+/// Where a PE is in the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum At {
+    /// Begin of a checkpoint: is the view the one joined?
+    Enter,
+    /// Quiet; write the manifest, say what is to be saved and what it needs.
+    Intend,
+    /// Barrier Q: no transfer is in flight anywhere, every intent can be read.
+    BarrierQ,
+    /// Compare the intents of all.
+    Agree,
+    /// The intents do not fit: nobody changes its own before all have read them.
+    BarrierRefuse,
+    /// Pull the chunks this PE protects into the free slot.
+    Encode,
+    /// Seal the slot and say so: `Encoded(n + 1)`.
+    Publish,
+    /// Barrier A.
+    BarrierA,
+    /// Live memory into the snapshot: `Copying(n + 1)`, then `Agreed(n + 1)`.
+    Copy,
+    /// Barrier B.
+    BarrierB,
+    /// Take the current view; wait until no PE is dead in it.
+    Whole,
+    /// Meet: every living PE has stopped.
+    MeetSettling,
+    /// Read all phases and decisions, decide, write the decision.
+    Decide,
+    /// Meet: every living PE has written the decision.
+    MeetDecided,
+    /// Forward: complete the snapshot. Back: forget the checkpoint begun.
+    Finish,
+    /// Meet: every living PE has one checkpoint.
+    MeetSettled,
+    /// Check every tile of the own store; show what does not hold.
+    Verify,
+    /// Meet: all findings can be read.
+    MeetVerified,
+    /// Make the plan from the findings of all.
+    Judge,
+    /// Meet: all have read all findings.
+    MeetJudged,
+    /// Go on, or say the verdict.
+    Verdict,
+    /// Decode what the own snapshot misses.
+    Rebuild,
+    /// Meet: all snapshots are whole.
+    MeetRebuilt,
+    /// Snapshot into live memory.
+    Restore,
+    /// Meet: all live memory is that of the checkpoint.
+    MeetRestored,
+    /// Compute the parity that is missing.
+    Reencode,
+    /// Meet: redundancy is whole.
+    MeetEncoded,
+    /// Reset control words.
+    Reset,
+    /// Meet: nobody's words will be reset any more.
+    MeetReset,
+    /// Join the view, forget the decision.
+    Join,
+    /// End: the checkpoint is agreed.
+    Saved,
+    /// End: the checkpoint was refused on every PE.
+    Refused,
+    /// End: a fault is reported; every PE has one checkpoint.
+    Reported,
+    /// End: back at the checkpoint, whole.
+    Resumed,
+    /// End: the job cannot go on; the same words on every PE.
+    Condemned,
+}
+
+/// What came of a state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Outcome {
+    /// It is done; all have met.
+    Done,
+    /// A PE was lost: the view is another one.
+    Changed,
+    /// The intents do not fit.
+    Refused,
+    /// Too much is lost.
+    Lost,
+}
+
+impl At {
+    /// True where a call ends.
+    pub fn is_end(self) -> bool {
+        matches!(self, At::Saved | At::Refused | At::Reported | At::Resumed | At::Condemned)
+    }
+}
+
+/// The transitions that do not depend on the call.
+pub const TABLE: &[(At, Outcome, At)] = {
+    use At::*;
+    use Outcome::{Changed, Done, Lost};
+    &[
+        (Enter, Done, Intend),
+        (Enter, Changed, MeetSettling),
+        (Intend, Done, BarrierQ),
+        (BarrierQ, Done, Agree),
+        (BarrierQ, Changed, MeetSettling),
+        (Agree, Done, Encode),
+        (Agree, Outcome::Refused, BarrierRefuse),
+        (BarrierRefuse, Done, Refused),
+        (BarrierRefuse, Changed, MeetSettling),
+        (Encode, Done, Publish),
+        (Encode, Changed, MeetSettling),
+        (Publish, Done, BarrierA),
+        (BarrierA, Done, Copy),
+        (BarrierA, Changed, MeetSettling),
+        (Copy, Done, BarrierB),
+        (BarrierB, Done, Saved),
+        (BarrierB, Changed, MeetSettling),
+        (Whole, Done, MeetSettling),
+        (MeetSettling, Done, Decide),
+        (Decide, Done, MeetDecided),
+        (Decide, Lost, Condemned),
+        (MeetDecided, Done, Finish),
+        (Finish, Done, MeetSettled),
+        (Verify, Done, MeetVerified),
+        (MeetVerified, Done, Judge),
+        (Judge, Done, MeetJudged),
+        (MeetJudged, Done, Verdict),
+        (Verdict, Done, Rebuild),
+        (Verdict, Lost, Condemned),
+        (Rebuild, Done, MeetRebuilt),
+        (MeetRebuilt, Done, Restore),
+        (Restore, Done, MeetRestored),
+        (MeetRestored, Done, Reencode),
+        (Reencode, Done, MeetEncoded),
+        (MeetEncoded, Done, Reset),
+        (Reset, Done, MeetReset),
+        (MeetReset, Done, Join),
+        (Join, Done, Resumed),
+    ]
+};
+
+/// The state after `outcome` at `at`. None for an outcome the state cannot have.
+pub fn next(call: Call, at: At, outcome: Outcome) -> Option<At> {
+    use At::{MeetSettled, MeetSettling, Reported, Verify, Whole};
+    match (call, at, outcome) {
+        (Call::Checkpoint, MeetSettled, Outcome::Done) => Some(Reported),
+        (Call::Restart, MeetSettled, Outcome::Done) => Some(Verify),
+        (Call::Checkpoint, at, Outcome::Changed) if meets(at) => Some(MeetSettling),
+        (Call::Restart, at, Outcome::Changed) if meets(at) => Some(Whole),
+        _ => {
+            let row = TABLE.iter().find(|&&(from, with, _)| (from, with) == (at, outcome));
+            row.map(|&(.., to)| to)
+        }
+    }
+}
+
+/// The number under which a meeting is shown, growing through a recovery; None if `at` is none.
+pub fn meeting(at: At) -> Option<u64> {
+    use At::*;
+    let order = [
+        MeetSettling,
+        MeetDecided,
+        MeetSettled,
+        MeetVerified,
+        MeetJudged,
+        MeetRebuilt,
+        MeetRestored,
+        MeetEncoded,
+        MeetReset,
+    ];
+    order.iter().position(|&meet| meet == at).map(|index| index as u64 + 1)
+}
+
+fn meets(at: At) -> bool {
+    meeting(at).is_some()
+}
+
+/// The machine as a graph in the dot language.
+pub fn dot() -> String {
+    let mut rows: Vec<String> = Vec::new();
+    for call in [Call::Checkpoint, Call::Restart] {
+        for at in ALL {
+            for outcome in [Outcome::Done, Outcome::Changed, Outcome::Refused, Outcome::Lost] {
+                if let Some(to) = next(call, at, outcome) {
+                    let row = format!("  {at:?} -> {to:?} [label=\"{outcome:?}\"];\n");
+                    if !rows.contains(&row) {
+                        rows.push(row);
+                    }
+                }
+            }
+        }
+    }
+    format!("digraph protocol {{\n{}}}\n", rows.concat())
+}
+
+/// Every state.
+pub const ALL: [At; 35] = {
+    use At::*;
+    [
+        Enter,
+        Intend,
+        BarrierQ,
+        Agree,
+        BarrierRefuse,
+        Encode,
+        Publish,
+        BarrierA,
+        Copy,
+        BarrierB,
+        Whole,
+        MeetSettling,
+        Decide,
+        MeetDecided,
+        Finish,
+        MeetSettled,
+        Verify,
+        MeetVerified,
+        Judge,
+        MeetJudged,
+        Verdict,
+        Rebuild,
+        MeetRebuilt,
+        Restore,
+        MeetRestored,
+        Reencode,
+        MeetEncoded,
+        Reset,
+        MeetReset,
+        Join,
+        Saved,
+        Refused,
+        Reported,
+        Resumed,
+        Condemned,
+    ]
+};
