@@ -187,7 +187,10 @@ impl<'a> Drive<'a> {
         let living = |pe: &usize| view.pes[*pe].state == State::Alive;
         let others: Vec<usize> = (0..world.n_pes()).filter(living).collect();
         others.iter().for_each(|&pe| world.wake(pe));
-        let here = |pe: &usize| world.peer(*pe).words().step.load(Ordering::SeqCst) >= word;
+        let here = |pe: &usize| {
+            let theirs = world.peer(*pe).words().step.load(Ordering::SeqCst);
+            theirs >> 8 == view.number && theirs >= word
+        };
         let mut met = false;
         world.wait_raw(|| {
             met = others.iter().all(here);
@@ -207,7 +210,10 @@ impl<'a> Drive<'a> {
         let alive = |&pe: &usize| self.view.pes[pe].state == State::Alive;
         let votes: Vec<Vote> = (0..self.world.n_pes()).filter(alive).map(vote).collect();
         let Some(target) = decide(&votes) else {
-            self.world.condemn("unrecoverable: no PE that saw a checkpoint is left")
+            if self.call == Call::Restart {
+                self.world.condemn("unrecoverable: no PE that saw a checkpoint is left");
+            }
+            return Outcome::Lost;
         };
         self.number = target;
         self.world.segment().header().decision.store(target + 1, Ordering::SeqCst);
@@ -270,8 +276,19 @@ impl<'a> Drive<'a> {
         self.world.point(Point::Rebuild, self.number);
         let (world, protection) = (self.world, self.protection);
         let (number, len, begun) = (self.number, self.len, self.verifying);
-        self.line = steps::rebuild(world, protection, &self.findings, number, len, begun);
+        match steps::rebuild(world, protection, &self.findings, number, len, begun) {
+            Ok(line) => self.line = line,
+            Err(lost) if !self.in_view() => {
+                drop(lost); // a source was lost while it was read
+                return Outcome::Changed;
+            }
+            Err(lost) => world.condemn(&format!("unrecoverable: {lost}")),
+        }
         Outcome::Done
+    }
+
+    fn in_view(&self) -> bool {
+        self.world.view_number() == self.view.number
     }
 
     fn restore(&mut self) -> Outcome {
@@ -286,6 +303,11 @@ impl<'a> Drive<'a> {
         self.world.point(Point::Reencode, self.number);
         let (world, protection) = (self.world, self.protection);
         steps::reencode(world, protection, &self.findings, self.covered(), self.number);
+        if !self.in_view() {
+            return Outcome::Changed; // what was pulled may be a lost node's zeroes: not sealed
+        }
+        let slot = &world.segment().header().slots[protection.slot_of(self.number)];
+        slot.seal(world.job(), self.number, self.covered().len());
         Outcome::Done
     }
 

@@ -13,7 +13,8 @@
 //!                                                                               -> Resumed
 //! ```
 //!
-//! At a state named Meet all living PEs of the view wait for each other; a change of view is the
+//! At a state named Meet all living PEs of the view wait for each other *in that view*: a PE that has
+//! gone on to a later one does not count, it makes the meeting impossible. A change of view is the
 //! outcome `Changed` and leads back to the meeting that settles, with the new view.
 //!
 //! Invariants: no user code runs between `Publish` and the end of a call; a decision is written
@@ -155,7 +156,6 @@ pub const TABLE: &[(At, Outcome, At)] = {
         (Whole, Done, MeetSettling),
         (MeetSettling, Done, Decide),
         (Decide, Done, MeetDecided),
-        (Decide, Lost, Condemned),
         (MeetDecided, Done, Finish),
         (Finish, Done, MeetSettled),
         (Verify, Done, MeetVerified),
@@ -178,12 +178,15 @@ pub const TABLE: &[(At, Outcome, At)] = {
 
 /// The state after `outcome` at `at`. None for an outcome the state cannot have.
 pub fn next(call: Call, at: At, outcome: Outcome) -> Option<At> {
-    use At::{MeetSettled, MeetSettling, Reported, Verify, Whole};
+    use At::{Condemned, Decide, MeetSettled, MeetSettling, Reported, Verify, Whole};
     match (call, at, outcome) {
         (Call::Checkpoint, MeetSettled, Outcome::Done) => Some(Reported),
         (Call::Restart, MeetSettled, Outcome::Done) => Some(Verify),
+        // Only substitutes are left in this view: the restart, in a whole view, condemns.
+        (Call::Checkpoint, Decide, Outcome::Lost) => Some(Reported),
+        (Call::Restart, Decide, Outcome::Lost) => Some(Condemned),
         (Call::Checkpoint, at, Outcome::Changed) if meets(at) => Some(MeetSettling),
-        (Call::Restart, at, Outcome::Changed) if meets(at) => Some(Whole),
+        (Call::Restart, at, Outcome::Changed) if meets(at) || reads_peers(at) => Some(Whole),
         _ => {
             let row = TABLE.iter().find(|&&(from, with, _)| (from, with) == (at, outcome));
             row.map(|&(.., to)| to)
@@ -210,6 +213,11 @@ pub fn meeting(at: At) -> Option<u64> {
 
 fn meets(at: At) -> bool {
     meeting(at).is_some()
+}
+
+/// Recovery steps that read peers' memory, which a lost node takes away under the reader.
+fn reads_peers(at: At) -> bool {
+    matches!(at, At::Rebuild | At::Reencode)
 }
 
 /// The machine as a graph in the dot language.

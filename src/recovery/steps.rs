@@ -93,7 +93,7 @@ pub fn rebuild(
     target: u64,
     len: usize,
     begun: Instant,
-) -> Option<Vec<u8>> {
+) -> Result<Option<Vec<u8>>, SourceLost> {
     let (shape, place) = protection.place(world.me());
     let own = findings[world.me()].snapshot & bits(shape.layout.chunks());
     let keeps = protection.mode.keeps_snapshot();
@@ -107,7 +107,7 @@ pub fn rebuild(
                 micros: begun.elapsed().as_micros() as u64,
             });
         }
-        return None;
+        return Ok(None);
     }
     let record = &world.segment().header().snapshot;
     if keeps {
@@ -118,7 +118,7 @@ pub fn rebuild(
     for chunk in (0..shape.layout.chunks()).filter(|chunk| own >> chunk & 1 == 1) {
         let found = of_group(shape, findings);
         let job = Decode { world, protection, shape, found: &found, target, len };
-        bytes += job.chunk(place, chunk, &mut from, line.as_deref_mut());
+        bytes += job.chunk(place, chunk, &mut from, line.as_deref_mut())?;
     }
     if keeps {
         record.seal(world.job(), target, len);
@@ -132,8 +132,13 @@ pub fn rebuild(
             micros: begun.elapsed().as_micros() as u64,
         });
     }
-    line
+    Ok(line)
 }
+
+/// A tile that held when its owner verified it does not hold when it is read.
+#[derive(Debug, thiserror::Error)]
+#[error("a tile of PE {0} that held a moment ago does not hold any more")]
+pub struct SourceLost(usize);
 
 struct Decode<'a> {
     world: &'a World,
@@ -152,7 +157,7 @@ impl Decode<'_> {
         chunk: usize,
         from: &mut BTreeSet<u32>,
         mut line: Option<&mut [u8]>,
-    ) -> usize {
+    ) -> Result<usize, SourceLost> {
         let at = self.shape.layout.place_of(place, chunk);
         let stripe = &self.shape.layout.stripes()[at.stripe];
         let lost = lost_shards(stripe, self.found);
@@ -164,8 +169,11 @@ impl Decode<'_> {
         let end = (first + per_chunk).min(tiles::tiles(self.len));
         for tile in first..end {
             let step = tile - first;
-            let sources: Vec<&[u8]> =
-                plan.sources().iter().map(|&shard| self.shard(at.stripe, shard, step)).collect();
+            let sources: Vec<&[u8]> = plan
+                .sources()
+                .iter()
+                .map(|&shard| self.shard(at.stripe, shard, step))
+                .collect::<Result<_, _>>()?;
             match &mut line {
                 Some(line) => {
                     let out = &mut line[tile * TILE..(tile + 1) * TILE];
@@ -179,11 +187,11 @@ impl Decode<'_> {
                 }
             }
         }
-        end.saturating_sub(first) * TILE
+        Ok(end.saturating_sub(first) * TILE)
     }
 
     /// Tile `step` of a surviving shard, checked as it is read.
-    fn shard(&self, stripe: usize, shard: usize, step: usize) -> &[u8] {
+    fn shard(&self, stripe: usize, shard: usize, step: usize) -> Result<&[u8], SourceLost> {
         let per_chunk = self.shape.chunk_len(self.len) / TILE;
         let stripe = &self.shape.layout.stripes()[stripe];
         let layout = self.world.layout();
@@ -196,14 +204,10 @@ impl Decode<'_> {
             }
         };
         if region == layout.snapshot && tile >= tiles::tiles(self.len) {
-            return &ZEROES;
+            return Ok(&ZEROES);
         }
         let pe = self.shape.members[member];
-        tiles::fetch(self.world, pe, region, tile, self.target).unwrap_or_else(|| {
-            self.world.condemn(&format!(
-                "unrecoverable: a tile of PE {pe} that held a moment ago does not hold any more"
-            ))
-        })
+        tiles::fetch(self.world, pe, region, tile, self.target).ok_or(SourceLost(pe))
     }
 }
 
@@ -240,6 +244,7 @@ pub fn restore(
 }
 
 /// Computes the parity this PE misses anew, from the live memory of all, which is at `target` now.
+/// The caller seals the slot once it knows that nobody was lost meanwhile.
 pub fn reencode(
     world: &World,
     protection: &Protection,
@@ -255,6 +260,5 @@ pub fn reencode(
         let wanted = |index: usize| missing >> index & 1 == 1;
         checkpoint::encode(world, protection, coverage, target, &wanted, false);
     }
-    record.seal(world.job(), target, coverage.len());
     checkpoint::account(world, protection, coverage.len());
 }
