@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# A Jacobi run that loses a process and then a node, and ends with the bytes of a run that does not.
+#
+# usage: examples/demo.sh RELEASE_FOLDER
+#
+# Called by `make demo`. BYTES, SWEEPS and HALO change the size of the problem. Ends with status 1
+# when the bytes differ.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+release=$1
+export PATH="$release:$PATH"
+for name in "${!SHMEM_@}"; do unset "$name"; done
+
+bytes=${BYTES:-64M} sweeps=${SWEEPS:-4096} halo=${HALO:-256}
+folder=$release/../demo
+mkdir -p "$folder"
+folder=$(cd "$folder" && pwd)
+size=(--bytes "$bytes" --sweeps "$sweeps" --halo "$halo")
+
+if [ -t 1 ]; then
+    bold=$'\e[1m' red=$'\e[31m' green=$'\e[32m' yellow=$'\e[33m' dim=$'\e[2m' plain=$'\e[0m'
+else
+    bold='' red='' green='' yellow='' dim='' plain=''
+fi
+
+title() { printf '\n%s%s%s\n' "$bold" "$1" "$plain"; }
+command_line() { printf '%s  $ %s%s\n' "$dim" "$1" "$plain"; }
+sum() { sed -n 's/^jacobi checksum=\([0-9a-f]*\) .*/\1/p' "$1"; }
+
+# Shows lines as they come, indented, with what matters in colour.
+show() {
+    local line colour
+    while IFS= read -r line; do
+        case $line in
+        *'was killed'* | *'was lost'* | *unrecoverable*) colour=$red ;;
+        *died* | *substitute*) colour=$yellow ;;
+        *adopted* | *rebuilt* | *resume*) colour=$green ;;
+        *' of memory') continue ;; # the table below says it
+        *) colour='' ;;
+        esac
+        printf '  %s%s%s\n' "$colour" "$line" "${colour:+$plain}"
+    done
+}
+
+oshcc -O3 -march=native -o "$folder/jacobi" examples/jacobi.c
+
+title "1. A Jacobi iteration on $bytes of cells, $sweeps sweeps, 4 PEs; no checkpoints, no fault"
+command_line "oshrun -n 4 jacobi ${size[*]}"
+oshrun -n 4 "$folder/jacobi" "${size[@]}" 2>&1 | tee "$folder/reference" | show
+expected=$(sum "$folder/reference")
+
+title "2. The same on 4 nodes under raid5: process 1 dies after checkpoint 5, node 2 after 10"
+command_line "SHMEM_FT_BACKUP_MODE=raid5 oshrun -v -n 4 --nodes 4 --spares 1 \\"
+command_line "    --kill 1@5 --kill-node 2@10 jacobi ${size[*]}"
+SHMEM_FT_BACKUP_MODE=raid5 oshrun -v -n 4 --nodes 4 --spares 1 --kill 1@5 --kill-node 2@10 \
+    "$folder/jacobi" "${size[@]}" 2>&1 | tee "$folder/faults" | show
+
+got=$(sum "$folder/faults")
+lost=$(grep -cE 'PE 1 was killed|node 2 was lost' "$folder/faults" || true)
+if [ -z "$expected" ] || [ "$got" != "$expected" ] || [ "$lost" != 2 ]; then
+    printf '\n%s  expected %s after two losses, got %s after %s%s\n' \
+        "$red" "${expected:-no checksum}" "${got:-no checksum}" "$lost" "$plain"
+    exit 1
+fi
+printf '\n%s  same bytes as the run without a fault (%s)%s\n' "$green$bold" "$got" "$plain"
+
+title "3. Memory of a PE by mode, measured in the processes: $bytes over 8 PEs on 8 nodes"
+printf '  %-8s %12s %12s\n' mode 'MiB per PE' 'to none'
+for mode in none single double raid5 rs; do
+    SHMEM_FT_BACKUP_MODE=$mode oshrun -v -n 8 --nodes 8 \
+        "$folder/jacobi" --bytes "$bytes" --sweeps 64 --halo 32 > "$folder/out" 2>&1 ||
+        { cat "$folder/out"; exit 1; }
+    mean=$(awk '/MiB of memory$/ { sum += $4; n++ } END { if (n != 8) exit 1; print sum / n }' \
+        "$folder/out")
+    [ "$mode" = none ] && none=$mean
+    awk -v mode="$mode" -v mean="$mean" -v none="$none" \
+        'BEGIN { printf "  %-8s %12.1f %12.2f\n", mode, mean, mean / none }'
+done
+printf '%s  raid5 survives any one PE or node of a group of 8, rs any two; single no node.%s\n' \
+    "$dim" "$plain"
