@@ -44,7 +44,8 @@ fn room(world: &World, protection: &Protection, len: usize) -> (usize, usize) {
     (snapshot, slot * protection.mode.slots())
 }
 
-/// Touches what the store has grown by, both slots at once, so that no later checkpoint pays for it.
+/// Touches what the store has grown by, both slots at once, so that no later checkpoint pays for
+/// it.
 pub fn prepare(world: &World, protection: &Protection, len: usize) {
     let (snapshot, slots) = room(world, protection, len);
     let (had_snapshot, had_slots) = world.store_used();
