@@ -24,10 +24,10 @@ else
 fi
 
 title() { printf '\n%s%s%s\n' "$bold" "$1" "$plain"; }
-command_line() { printf '%s  $ %s%s\n' "$dim" "$1" "$plain"; }
+command_line() { printf '%s%s%s\n' "$dim" "$1" "$plain"; }
 sum() { sed -n 's/^jacobi checksum=\([0-9a-f]*\) .*/\1/p' "$1"; }
 
-# Shows lines as they come, indented, with what matters in colour.
+# Shows lines as they come, with what matters in colour.
 show() {
     local line colour
     while IFS= read -r line; do
@@ -38,19 +38,19 @@ show() {
         *' of memory') continue ;; # the table below says it
         *) colour='' ;;
         esac
-        printf '  %s%s%s\n' "$colour" "$line" "${colour:+$plain}"
+        printf '%s%s%s\n' "$colour" "$line" "${colour:+$plain}"
     done
 }
 
 oshcc -O3 -march=native -o "$folder/jacobi" examples/jacobi.c
 
 title "1. A Jacobi iteration on $bytes of cells, $sweeps sweeps, 4 PEs; no checkpoints, no fault"
-command_line "oshrun -n 4 jacobi ${size[*]}"
+command_line "\$ oshrun -n 4 jacobi ${size[*]}"
 oshrun -n 4 "$folder/jacobi" "${size[@]}" 2>&1 | tee "$folder/reference" | show
 expected=$(sum "$folder/reference")
 
 title "2. The same on 4 nodes under raid5: process 1 dies after checkpoint 5, node 2 after 10"
-command_line "SHMEM_FT_BACKUP_MODE=raid5 oshrun -v -n 4 --nodes 4 --spares 1 \\"
+command_line "\$ SHMEM_FT_BACKUP_MODE=raid5 oshrun -v -n 4 --nodes 4 --spares 1 \\"
 command_line "    --kill 1@5 --kill-node 2@10 jacobi ${size[*]}"
 SHMEM_FT_BACKUP_MODE=raid5 oshrun -v -n 4 --nodes 4 --spares 1 --kill 1@5 --kill-node 2@10 \
     "$folder/jacobi" "${size[@]}" 2>&1 | tee "$folder/faults" | show
@@ -58,14 +58,22 @@ SHMEM_FT_BACKUP_MODE=raid5 oshrun -v -n 4 --nodes 4 --spares 1 --kill 1@5 --kill
 got=$(sum "$folder/faults")
 lost=$(grep -cE 'PE 1 was killed|node 2 was lost' "$folder/faults" || true)
 if [ -z "$expected" ] || [ "$got" != "$expected" ] || [ "$lost" != 2 ]; then
-    printf '\n%s  expected %s after two losses, got %s after %s%s\n' \
+    printf '\n%sexpected %s after two losses, got %s after %s%s\n' \
         "$red" "${expected:-no checksum}" "${got:-no checksum}" "$lost" "$plain"
     exit 1
 fi
-printf '\n%s  same bytes as the run without a fault (%s)%s\n' "$green$bold" "$got" "$plain"
+printf '\n%ssame bytes as the run without a fault (%s)%s\n' "$green$bold" "$got" "$plain"
 
+# What of a group of eight may be lost; the words of README.md.
+declare -A survives=(
+    [none]='nothing'
+    [single]='a process, no node; not while a checkpoint is written'
+    [double]='1 process or node; not while a checkpoint is written'
+    [raid5]='1 process or node, at any moment'
+    [rs]='2 processes or nodes, at any moment'
+)
 title "3. Memory of a PE by mode, measured in the processes: $bytes over 8 PEs on 8 nodes"
-printf '  %-8s %12s %12s\n' mode 'MiB per PE' 'to none'
+printf '%-8s %10s %8s   %s\n' mode 'MiB a PE' 'to none' 'what may be lost'
 for mode in none single double raid5 rs; do
     SHMEM_FT_BACKUP_MODE=$mode oshrun -v -n 8 --nodes 8 \
         "$folder/jacobi" --bytes "$bytes" --sweeps 64 --halo 32 > "$folder/out" 2>&1 ||
@@ -73,8 +81,6 @@ for mode in none single double raid5 rs; do
     mean=$(awk '/MiB of memory$/ { sum += $4; n++ } END { if (n != 8) exit 1; print sum / n }' \
         "$folder/out")
     [ "$mode" = none ] && none=$mean
-    awk -v mode="$mode" -v mean="$mean" -v none="$none" \
-        'BEGIN { printf "  %-8s %12.1f %12.2f\n", mode, mean, mean / none }'
+    ratio=$(awk -v mean="$mean" -v none="$none" 'BEGIN { printf "%.2f", mean / none }')
+    printf '%-8s %10.1f %8s   %s\n' "$mode" "$mean" "$ratio" "${survives[$mode]}"
 done
-printf '%s  raid5 survives any one PE or node of a group of 8, rs any two; single no node.%s\n' \
-    "$dim" "$plain"
