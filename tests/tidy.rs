@@ -45,7 +45,7 @@ const UNSAFE: &[(&str, &str)] = &[
 /// Imports against the direction of the layers that are still there: file, module, what is to move.
 const LAYER_DEBTS: &[(&str, &str, &str)] = &[
     ("src/pgas/boot.rs", "launch", "the name of the control descriptor belongs to control"),
-    ("src/pgas/ft.rs", "recovery", "the four calls belong above recovery"),
+    ("src/pgas/ft.rs", "protocol", "the four calls belong above the protocol"),
     ("src/pgas/world.rs", "launch", "the exit status belongs to control"),
     ("src/segment/mod.rs", "store", "the shape of the store header belongs to segment"),
     ("src/store/checkpoint.rs", "pgas", "the driver of a checkpoint belongs above pgas"),
