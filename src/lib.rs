@@ -5,10 +5,11 @@
 //! substitute takes its number, its memory is adopted or rebuilt from the survivors, all roll back
 //! to the last agreed checkpoint, and the program goes on.
 //!
-//! Layers, each importing only from those above it:
+//! Layers, each importing only from those above it or to the left of it (`tests/tidy.rs` knows the
+//! exceptions that are left):
 //!
 //! ```text
-//! settings  inject  sys                      words, environment, system calls
+//! sys  inject  settings                      words, environment, system calls
 //! heap                                       symmetric allocator (pure)
 //! control                                    messages, views, the page that shows them
 //! segment                                    memory of a PE, offsets to bytes
@@ -18,6 +19,7 @@
 //! protocol                                   the machine that orders both, and its driver
 //! launch                                     launcher, agents, membership (beside)
 //! capi  shmem                                the C API and the safe Rust API, on top
+//! wrapper                                    oshcc and oshc++ (beside)
 //! ```
 //!
 //! The codec (stripe layout, XOR, Reed-Solomon, checksums) is the crate `raidshmem-codec`.

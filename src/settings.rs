@@ -26,8 +26,8 @@ mod tests;
 
 pub use table::{Entry, Kind, markdown, table};
 
-/// How a checkpoint is protected (DESIGN sections 1 and 5; `single`, `double` and `raid4` are
-/// what the thesis describes, for comparison).
+/// How a checkpoint is protected (`single`, `double` and `raid4` are what the thesis describes, for
+/// comparison).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum BackupMode {
     /// Nothing is kept; a death ends the job.

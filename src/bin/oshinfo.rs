@@ -1,54 +1,61 @@
 //! `oshinfo`: version, settings with what is in force here, kernels and addresses chosen.
 
+use std::fmt::Write as _;
+use std::io::Write as _;
+
 use raidshmem::settings::{Settings, table};
 use raidshmem::sys::memory;
 
+const USAGE: &str = "usage: oshinfo [--markdown | --points | --version]";
+
 fn main() {
     let mut words = std::env::args().skip(1);
-    match words.next().as_deref() {
-        None => print_all(),
-        Some("--markdown") => print!("{}", raidshmem::settings::markdown()),
+    let text = match words.next().as_deref() {
+        None => all(),
+        Some("--markdown") => raidshmem::settings::markdown(),
         Some("--points") => points(),
-        Some("--version" | "-V") => println!("oshinfo {}", env!("CARGO_PKG_VERSION")),
-        Some(other) => {
-            let known = ["--help", "-h"].contains(&other);
-            let line = "usage: oshinfo [--markdown | --points | --version]";
-            if known {
-                return println!("{line}");
-            }
-            eprintln!("oshinfo: {other}: {line}");
-            std::process::exit(2);
-        }
-    }
+        Some("--version" | "-V") => format!("oshinfo {}\n", env!("CARGO_PKG_VERSION")),
+        Some("--help" | "-h") => format!("{USAGE}\n"),
+        Some(other) => refuse(&format!("{other}: {USAGE}")),
+    };
+    // Whoever stops reading (`oshinfo | head`) has seen enough.
+    let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
-fn points() {
-    for point in raidshmem::inject::Point::ALL {
-        println!("{:<10} {}", point.name(), point.doc());
-    }
+fn refuse(why: &str) -> ! {
+    eprintln!("oshinfo: {why}");
+    std::process::exit(2)
 }
 
-fn print_all() {
+fn points() -> String {
+    let line = |point: raidshmem::inject::Point| format!("{:<10} {}\n", point.name(), point.doc());
+    raidshmem::inject::Point::ALL.map(line).concat()
+}
+
+fn all() -> String {
     let environment = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    let settings = match Settings::from_env(environment) {
-        Ok(settings) => settings,
-        Err(error) => {
-            eprintln!("oshinfo: {error}");
-            std::process::exit(2);
-        }
-    };
-    println!("raidshmem {} (OpenSHMEM 1.6)", env!("CARGO_PKG_VERSION"));
+    let settings =
+        Settings::from_env(environment).unwrap_or_else(|error| refuse(&error.to_string()));
     let mib = |bytes: Option<u64>| bytes.map_or("unknown".into(), |b| format!("{} MiB", b >> 20));
-    println!("processors        {}", std::thread::available_parallelism().map_or(1, usize::from));
-    println!("memory            {}, {} free", mib(memory::total()), mib(memory::available()));
-    println!("fabrics           shm");
-    println!("parity kernel     {:?}", raidshmem_codec::kernel::Kernel::best());
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let expedited = raidshmem::sys::futex::register_barrier();
-    println!("waiting           futex, membarrier {}", if expedited { "yes" } else { "no" });
-    println!("\nsettings");
+    let mut text = format!("raidshmem {} (OpenSHMEM 1.6)\n", env!("CARGO_PKG_VERSION"));
+    let facts = [
+        ("processors", processors.to_string()),
+        ("memory", format!("{}, {} free", mib(memory::total()), mib(memory::available()))),
+        ("fabrics", "shm".to_string()),
+        ("parity kernel", format!("{:?}", raidshmem_codec::kernel::Kernel::best())),
+        ("waiting", format!("futex, membarrier {}", if expedited { "yes" } else { "no" })),
+    ];
+    for (what, value) in facts {
+        let _ = writeln!(text, "{what:<17} {value}");
+    }
+    text.push_str("\nsettings\n");
     for entry in table() {
         let value = entry.show(&settings).unwrap_or_else(|| "unset".to_string());
-        println!("  {:<24} {:<8} {} [{}]", entry.name, value, entry.doc, entry.allowed());
+        let (name, doc, allowed) = (entry.name, entry.doc, entry.allowed());
+        let _ = writeln!(text, "  {name:<24} {value:<8} {doc} [{allowed}]");
     }
+    text
 }

@@ -15,7 +15,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::membership::{Action, Event, Membership, Shape};
 use crate::control::message::{Down, Job, ProcId, Report, Said, Up};
-use crate::settings::Settings;
+use crate::settings::{BackupMode, Settings};
 use crate::sys::memory;
 use crate::sys::process::Process;
 use crate::sys::socket::{Channel, ChannelError, Outbox};
@@ -37,6 +37,8 @@ struct Launcher {
     memories: BTreeMap<(u32, u32), OwnedFd>,
     procs: BTreeMap<ProcId, (u32, Process)>,
     report: bool,
+    /// What a PE keeps for others in this job's mode.
+    kept: &'static str,
     result: Option<i32>,
     signals: UnixStream,
     last_words: Option<Instant>,
@@ -94,6 +96,10 @@ pub fn run(
         memories: BTreeMap::new(),
         procs: BTreeMap::new(),
         report: settings.report,
+        kept: match settings.backup_mode {
+            BackupMode::Single | BackupMode::Double => "copies",
+            _ => "parity",
+        },
         result: None,
         signals,
         last_words: None,
@@ -282,7 +288,7 @@ impl Launcher {
                     }
                 }
                 Action::Say(line) => say(&line),
-                Action::Tell(report) if self.report => say(&tell(&report)),
+                Action::Tell(report) if self.report => say(&tell(&report, self.kept)),
                 Action::Tell(_) => {}
                 Action::End { status, words } => {
                     if let Some(words) = words
@@ -321,12 +327,12 @@ fn say(line: &str) {
     let _ = std::io::stderr().write_all(format!("oshrun: {line}\n").as_bytes());
 }
 
-fn tell(report: &Report) -> String {
+fn tell(report: &Report, kept: &str) -> String {
     let ms = |micros: &u64| *micros as f64 / 1000.0;
     let mib = |bytes: &u64| *bytes as f64 / f64::from(1 << 20);
     match report {
         Report::Checkpoint { number, bytes, parity_bytes, micros } => format!(
-            "checkpoint {number}: {:.1} MiB a PE protected by {:.1} MiB of parity in {:.1} ms",
+            "checkpoint {number}: {:.1} MiB a PE protected by {:.1} MiB of {kept} in {:.1} ms",
             mib(bytes),
             mib(parity_bytes),
             ms(micros)

@@ -1,9 +1,10 @@
 //! Starting a job, watching it, and leaving nothing behind.
 //!
-//! `oshrun` runs [`launcher`]: one process that orders membership ([`membership`], pure) and owns no
-//! PE. Each node has one [`agent`], a child of the launcher, which starts PEs, holds their memory
-//! and watches them through pidfds. Whoever dies, the kernel kills what it started: agents die with
-//! the launcher, PEs with their agent, and memory files have no name to be left behind under.
+//! `oshrun` runs [`launcher`]: one process that orders membership ([`membership`], pure) and owns
+//! no PE. Each node has one [`agent`], a child of the launcher, which starts PEs, holds their
+//! memory and watches them through pidfds. Whoever dies, the kernel kills what it started: agents
+//! die with the launcher, PEs with their agent, and memory files have no name to be left behind
+//! under.
 
 pub mod agent;
 pub mod args;

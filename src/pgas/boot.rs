@@ -153,16 +153,7 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
     let me = welcome.pe as usize;
     let layout = Layout::new(job.heap_len as usize);
     let own = attach_own(&memories[me].1, layout)?.leak();
-    let mut peers = Vec::with_capacity(memories.len());
-    for (pe, (memory, fd)) in memories.iter().enumerate() {
-        let segment = if pe == me {
-            own
-        } else {
-            Segment::peer(fd.as_fd(), layout).map_err(std::io::Error::from)?.leak()
-        };
-        let segment = AtomicPtr::new(std::ptr::from_ref(segment).cast_mut());
-        peers.push(Peer { segment, memory: AtomicU32::new(*memory) });
-    }
+    let (peers, bases) = map_peers(&memories, me, own, layout)?;
     own.words().bell.sleepers.store(0, Ordering::SeqCst); // a dead owner may have left some
     own.words().bell.watchers.store(0, Ordering::SeqCst);
     let statics = map_statics(&memories[me].1, layout, own)?;
@@ -186,12 +177,6 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
     let rules = settings.inject.iter().copied().enumerate().map(|(i, rule)| (i as u32, rule));
     let rules = rules.filter(|(i, _)| !welcome.fired.contains(i)).collect();
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let bases = memories.iter().enumerate().map(|(pe, _)| {
-        let segment = peers[pe].segment.load(Ordering::Relaxed);
-        // SAFETY: just leaked above.
-        AtomicPtr::new(unsafe { &*segment }.base())
-    });
-    let bases = bases.collect();
     let world = World {
         me,
         incarnation: welcome.incarnation,
@@ -203,7 +188,7 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
         layout,
         own,
         peers: peers.into(),
-        bases,
+        bases: bases.into(),
         statics,
         page,
         channel,
@@ -226,6 +211,27 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
         world.join(&first_view(&world));
     }
     Ok(world)
+}
+
+/// The segments of all PEs, and where each begins here.
+fn map_peers(
+    memories: &[(u32, OwnedFd)],
+    me: usize,
+    own: &'static Segment,
+    layout: Layout,
+) -> Result<(Vec<Peer>, Vec<AtomicPtr<u8>>), BootError> {
+    let (mut peers, mut bases) = (Vec::new(), Vec::new());
+    for (pe, (memory, fd)) in memories.iter().enumerate() {
+        let segment = if pe == me {
+            own
+        } else {
+            Segment::peer(fd.as_fd(), layout).map_err(std::io::Error::from)?.leak()
+        };
+        bases.push(AtomicPtr::new(segment.base()));
+        let segment = AtomicPtr::new(std::ptr::from_ref(segment).cast_mut());
+        peers.push(Peer { segment, memory: AtomicU32::new(*memory) });
+    }
+    Ok((peers, bases))
 }
 
 /// The view every original joins: number 1, all alive. A death shown meanwhile is a fault then.

@@ -1,9 +1,9 @@
 //! Memory the program adds to its checkpoints, or takes out of them.
 //!
-//! Private memory (a loop counter on the stack, a C++ object) can be registered: its bytes travel in
-//! the manifest. It is found again by the order of registration, not by its address, which may be
-//! another one in a substitute; so a substitute must register the same things before it restarts.
-//! Symmetric memory that can be computed again can be excluded.
+//! Private memory (a loop counter on the stack, a C++ object) can be registered: its bytes travel
+//! in the manifest. It is found again by the order of registration, not by its address, which may
+//! be another one in a substitute; so a substitute must register the same things before it
+//! restarts. Symmetric memory that can be computed again can be excluded.
 
 use std::ops::Range;
 

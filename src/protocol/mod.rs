@@ -1,9 +1,9 @@
 //! The protocol of checkpoint and recovery as one pure machine: states, outcomes, a table.
 //!
 //! A PE inside `shmem_checkpoint_all` or `shmem_restart_pes` is at one state of [`At`]. The driver
-//! ([`drive`]) does what the state says, with real memory and real waiting, and hands the outcome to
-//! [`next`]; the model checker (`explore`, in the tests) does the same with a model of memory, views
-//! and deaths, over the very same table. [`crate::store::phase::decide`] and
+//! ([`drive`]) does what the state says, with real memory and real waiting, and hands the outcome
+//! to [`next`]; the model checker (`explore`, in the tests) does the same with a model of memory,
+//! views and deaths, over the very same table. [`crate::store::phase::decide`] and
 //! [`crate::recovery::plan::check`] are the two decisions it takes; they are pure too.
 //!
 //! ```text

@@ -44,7 +44,8 @@ fn room(world: &World, protection: &Protection, len: usize) -> (usize, usize) {
     (snapshot, slot * protection.mode.slots())
 }
 
-/// Touches what the store has grown by, both slots at once, so that no later checkpoint pays for it.
+/// Touches what the store has grown by, both slots at once, so that no later checkpoint pays for
+/// it.
 pub fn prepare(world: &World, protection: &Protection, len: usize) {
     let (snapshot, slots) = room(world, protection, len);
     let (had_snapshot, had_slots) = world.store_used();
@@ -97,8 +98,8 @@ pub fn agree(world: &World, protection: &Protection) -> Result<(), String> {
     let room = world.layout().region_len;
     let words = if let Some(pe) = cannot {
         format!(
-            "checkpoint refused: PE {pe} has more allocations or registered private memory than the \
-             manifest holds ({} KiB)",
+            "checkpoint refused: PE {pe} has more allocations or registered private memory than \
+             the manifest holds ({} KiB)",
             world.layout().manifest_len >> 10
         )
     } else if let Some(pe) = odd {
@@ -109,7 +110,8 @@ pub fn agree(world: &World, protection: &Protection) -> Result<(), String> {
         )
     } else if need > available {
         format!(
-            "checkpoint refused: it needs {} MiB more memory for {}, and the machine has {} MiB free",
+            "checkpoint refused: it needs {} MiB more memory for {}, and the machine has {} MiB \
+             free",
             need >> 20,
             protection.mode.name(),
             available >> 20

@@ -10,8 +10,8 @@
 //!            (offset, length) ... | heap state | private memory
 //! ```
 //!
-//! Invariant: the coverage is equal on every PE (symmetric allocation, same executable); PEs compare
-//! digests before anything is written.
+//! Invariant: the coverage is equal on every PE (symmetric allocation, same executable); PEs
+//! compare digests before anything is written.
 
 #![forbid(unsafe_code)]
 

@@ -17,7 +17,7 @@
 //!   if more than half of the group is, and then as seldom as can be: a copy goes to the next
 //!   place, so it should be on another node.
 //!
-//! Source: DESIGN section 5.
+//! Source: ARCHITECTURE.md and whitepaper/paper.md, section 4.
 //!
 //! Left out: finding out the nodes, the layout of stripes inside a group, and domains above the
 //! node (a rack is passed in as the node of its PEs).

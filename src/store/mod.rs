@@ -9,9 +9,9 @@
 //! barrier B   leaving it means: all snapshots are n+1
 //! ```
 //!
-//! [`coverage`] says which bytes, [`group`] who protects whom, `raidshmem_codec::stripe` which chunk
-//! is where, [`format`] how they are sealed, [`phase`] what stands after a death at any moment, and
-//! [`checkpoint`] drives it. All but the last are pure.
+//! [`coverage`] says which bytes, [`group`] who protects whom, `raidshmem_codec::stripe` which
+//! chunk is where, [`format`] how they are sealed, [`phase`] what stands after a death at any
+//! moment, and [`checkpoint`] drives it. All but the last are pure.
 //!
 //! Invariant: at every moment a complete checkpoint exists that every survivor can name from the
 //! phases alone: slot and snapshot of `n` are untouched until every PE's parity of `n + 1` is

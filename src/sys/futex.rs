@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use rustix::thread::futex::{Flags, Timespec, wait as futex_wait, wake as futex_wake};
 
-/// Sleeps while `word` holds `seen`, at most `limit`. Returns on a wake-up, on a changed value, on a
-/// signal and on the limit alike: the caller looks at its condition again.
+/// Sleeps while `word` holds `seen`, at most `limit`. Returns on a wake-up, on a changed value, on
+/// a signal and on the limit alike: the caller looks at its condition again.
 pub fn sleep_while(word: &AtomicU32, seen: u32, limit: Duration) {
     let limit = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() };
     let _ = futex_wait(word, Flags::empty(), seen, Some(&limit));

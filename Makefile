@@ -1,0 +1,54 @@
+# Everything goes through cargo; this file only names the ways in. CARGO_TARGET_DIR is respected.
+
+CARGO   ?= cargo
+PREFIX  ?= /usr/local
+DESTDIR ?=
+
+# Where rustup puts cargo, for shells that were not told.
+export PATH := $(PATH):$(HOME)/.cargo/bin
+
+TARGET  := $(abspath $(or $(CARGO_TARGET_DIR),target))
+RELEASE := $(TARGET)/release
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
+INTO    := $(DESTDIR)$(PREFIX)
+HEADERS := $(patsubst include/%,%,$(wildcard include/*.h include/*/*.h))
+
+.PHONY: build demo test soak install clean help
+
+build:
+	@.ci/setup build
+	$(CARGO) build --release --workspace --locked
+	@ln -sf oshcxx '$(RELEASE)/oshc++'
+
+demo: build
+	@examples/demo.sh '$(RELEASE)'
+
+test:
+	@.ci/setup test
+	@$(MAKE) --no-print-directory build
+	@.ci/test
+
+soak: build
+	@.ci/soak '$(RELEASE)'
+
+# Installs what `make build` made; builds nothing, so that it can be run by root.
+install:
+	@test -x '$(RELEASE)/oshrun' || { echo 'make install: run make build first' >&2; exit 2; }
+	install -d '$(INTO)/bin' '$(INTO)/lib/pkgconfig' '$(INTO)/include/mpp'
+	install -m 755 '$(RELEASE)/oshrun' '$(RELEASE)/oshcc' '$(RELEASE)/oshinfo' '$(INTO)/bin'
+	install -m 755 '$(RELEASE)/oshcxx' '$(INTO)/bin/oshc++'
+	install -m 755 '$(RELEASE)/libraidshmem.so' '$(INTO)/lib'
+	for header in $(HEADERS); do install -m 644 "include/$$header" "$(INTO)/include/$$header"; done
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' raidshmem.pc.in \
+	    > '$(INTO)/lib/pkgconfig/raidshmem.pc'
+
+clean:
+	$(CARGO) clean
+
+help:
+	@echo 'make build     build the library, oshrun, oshcc, oshc++ and oshinfo (release)'
+	@echo 'make demo      build, then a Jacobi run that loses a PE and a node, in under a minute'
+	@echo 'make test      formatting, lints and every test; the last line counts them'
+	@echo 'make soak      Jacobi with faults at random places, over and over (MINUTES=10 SEED=...)'
+	@echo 'make install   copy what was built to PREFIX=/usr/local (DESTDIR= is put before it)'
+	@echo 'make clean     remove what was built'

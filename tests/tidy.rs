@@ -1,0 +1,516 @@
+//! The style as a test: what CONTRIBUTING.md asks for is held here, or by a lint, or not at all.
+//!
+//! Each rule is a pure function from text to complaints; the tests at the end feed the rules with
+//! snippets that must fail, so that a rule that has gone blind is noticed.
+//!
+//! Exceptions are lists in this file, each entry with its reason. An entry that is no longer needed
+//! is a failure too, so the lists only shrink by themselves and grow only on purpose.
+//!
+//! `RAIDSHMEM_WRITE_DOCS=1 cargo test --test tidy` writes the settings table into the README.
+//!
+//! Left out: what rustfmt and clippy see.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+const COLUMNS_MAX: usize = 100;
+const FILE_LINES_MAX: usize = 500;
+const FUNCTION_LINES_MAX: usize = 70;
+
+/// Files that may contain unsafe code, with the reason; ARCHITECTURE.md shows the same list.
+const UNSAFE: &[(&str, &str)] = &[
+    ("src/bin/oshrun.rs", "sets its environment before any thread; takes an inherited descriptor"),
+    ("src/capi/family.rs", "exports C functions under their names"),
+    ("src/capi/ft.rs", "gives lists to the C caller in memory from malloc"),
+    ("src/capi/longdouble.rs", "a C type that Rust has no name for, passed by value"),
+    ("src/capi/memory_ops.rs", "turns checked claims of the C caller into accesses"),
+    ("src/capi/number.rs", "arithmetic on a C type that Rust has no name for, in machine code"),
+    ("src/capi/setup.rs", "registers an exit handler"),
+    ("src/capi/team.rs", "registers the table of teams, which is static, with the checkpoints"),
+    ("src/control/page.rs", "words of a page shared by processes, as atomics"),
+    ("src/launch/agent.rs", "rings the bell in the control words of a PE"),
+    ("src/pgas/boot.rs", "takes an inherited descriptor; maps the statics in place"),
+    ("src/pgas/ft.rs", "registers private memory that the caller promises to keep"),
+    ("src/pgas/regions.rs", "copies private memory that was registered"),
+    ("src/pgas/world.rs", "references to segments that are never freed; flushes C streams"),
+    ("src/segment/mod.rs", "turns offsets that were checked into memory"),
+    ("src/segment/statics.rs", "reads the loader's list and the running executable's tables"),
+    ("src/sys/futex.rs", "the system calls futex and membarrier"),
+    ("src/sys/memory.rs", "maps, protects and unmaps memory"),
+    ("src/sys/process.rs", "acts between fork and exec"),
+];
+
+/// Imports against the direction of the layers that are still there: file, module, what is to move.
+const LAYER_DEBTS: &[(&str, &str, &str)] = &[
+    ("src/pgas/boot.rs", "launch", "the name of the control descriptor belongs to control"),
+    ("src/pgas/ft.rs", "protocol", "the four calls belong above the protocol"),
+    ("src/pgas/world.rs", "launch", "the exit status belongs to control"),
+    ("src/segment/mod.rs", "store", "the shape of the store header belongs to segment"),
+    ("src/store/checkpoint.rs", "pgas", "the driver of a checkpoint belongs above pgas"),
+    ("src/store/tiles.rs", "pgas", "tiles of a world belong above pgas"),
+];
+
+/// Files longer than the limit that are still there.
+const LENGTH_DEBTS: &[&str] = &["src/launch/membership.rs"];
+
+/// Words that must not be committed, cut in two so that this file does not contain them.
+const BANNED: &[(&str, &str)] = &[
+    (concat!("to", "do!("), "an unfinished branch"),
+    (concat!("unimpl", "emented!("), "an unfinished branch"),
+    (concat!("db", "g!("), "debugging output"),
+    (concat!("FIX", "ME"), "do it or write down what is not done"),
+    (concat!("XX", "X"), "do it or write down what is not done"),
+    (concat!("#[ign", "ore"), "a test that does not run proves nothing"),
+    (concat!("/wo", "rk/"), "a path of one machine"),
+];
+
+// ---- files --------------------------------------------------------------------------------------
+
+struct File {
+    path: String,
+    text: String,
+}
+
+/// Every file below `folder` whose name `wanted` accepts, in order.
+fn files(folder: &str, wanted: fn(&str) -> bool) -> Vec<File> {
+    let mut found = Vec::new();
+    let mut folders = vec![Path::new(ROOT).join(folder)];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).into_iter().flatten() {
+            let path = entry.expect("a folder can be read").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.to_str().is_some_and(wanted) {
+                found.push(read(path));
+            }
+        }
+    }
+    found.sort_by(|a, b| a.path.cmp(&b.path));
+    found
+}
+
+fn read(path: PathBuf) -> File {
+    let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let path = path.strip_prefix(ROOT).expect("inside").to_str().expect("ASCII").to_owned();
+    File { path, text }
+}
+
+fn rust(folders: &[&str]) -> Vec<File> {
+    folders.iter().flat_map(|folder| files(folder, |name| name.ends_with(".rs"))).collect()
+}
+
+/// All Rust sources, ours to read and to write.
+fn sources() -> Vec<File> {
+    rust(&["src", "codec/src", "codec/tests", "codec/benches", "codec/examples", "tests"])
+        .into_iter()
+        .chain(rust(&["examples", "benches"]))
+        .collect()
+}
+
+/// Sources that are not Rust: C, scripts, the makefile and manifests.
+fn others() -> Vec<File> {
+    let c = ["examples", "tests"]
+        .into_iter()
+        .flat_map(|folder| files(folder, |n| [".c", ".cc", ".sh"].iter().any(|e| n.ends_with(e))));
+    let single = ["Makefile", "Cargo.toml", "codec/Cargo.toml", "raidshmem.pc.in"];
+    let single = single.into_iter().map(|name| read(Path::new(ROOT).join(name)));
+    c.chain(files(".ci", |_| true)).chain(single).collect()
+}
+
+fn page(name: &str) -> String {
+    read(Path::new(ROOT).join(name)).text
+}
+
+/// Fails with every complaint at once.
+fn expect_none(complaints: Vec<String>) {
+    assert!(complaints.is_empty(), "\n{}\n", complaints.join("\n"));
+}
+
+// ---- reading Rust -------------------------------------------------------------------------------
+
+/// The text with comments, and the contents of strings and characters, turned into spaces.
+fn code_only(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let mut out = bytes.to_vec();
+    let mut at = 0;
+    while at < bytes.len() {
+        let end = match bytes[at] {
+            b'/' if bytes[at..].starts_with(b"//") => find(bytes, at, b"\n"),
+            b'/' if bytes[at..].starts_with(b"/*") => find(bytes, at, b"*/") + 2,
+            b'r' if raw_hashes(bytes, at).is_some() => raw_end(bytes, at),
+            b'"' => quoted_end(bytes, at, b'"'),
+            b'\'' if is_char(bytes, at) => quoted_end(bytes, at, b'\''),
+            _ => {
+                at += 1;
+                continue;
+            }
+        };
+        let end = end.min(bytes.len());
+        out[at..end].iter_mut().filter(|byte| **byte != b'\n').for_each(|byte| *byte = b' ');
+        at = end;
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+fn find(bytes: &[u8], from: usize, what: &[u8]) -> usize {
+    let hit = bytes[from..].windows(what.len()).position(|window| window == what);
+    hit.map_or(bytes.len(), |hit| from + hit)
+}
+
+/// The number of `#` of a raw string that begins here.
+fn raw_hashes(bytes: &[u8], at: usize) -> Option<usize> {
+    let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    if at > 0 && word(bytes[at - 1]) && bytes[at - 1] != b'b' {
+        return None;
+    }
+    let hashes = bytes[at + 1..].iter().take_while(|&&byte| byte == b'#').count();
+    (bytes.get(at + 1 + hashes) == Some(&b'"')).then_some(hashes)
+}
+
+fn raw_end(bytes: &[u8], at: usize) -> usize {
+    let hashes = raw_hashes(bytes, at).unwrap_or(0);
+    let close = [b"\"".as_slice(), &vec![b'#'; hashes]].concat();
+    find(bytes, at + 2 + hashes, &close) + close.len()
+}
+
+fn quoted_end(bytes: &[u8], at: usize, quote: u8) -> usize {
+    let mut end = at + 1;
+    while end < bytes.len() && bytes[end] != quote {
+        end += if bytes[end] == b'\\' { 2 } else { 1 };
+    }
+    end + 1
+}
+
+/// A character, not a lifetime.
+fn is_char(bytes: &[u8], at: usize) -> bool {
+    bytes.get(at + 1) == Some(&b'\\') || bytes.get(at + 2) == Some(&b'\'')
+}
+
+/// Where `word` stands alone in `code`.
+fn words(code: &str, word: &str) -> Vec<usize> {
+    let part = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
+    let alone = |at: &usize| {
+        !part(code[..*at].chars().next_back()) && !part(code[at + word.len()..].chars().next())
+    };
+    code.match_indices(word).map(|(at, _)| at).filter(alone).collect()
+}
+
+fn line_of(text: &str, at: usize) -> usize {
+    text[..at].matches('\n').count() + 1
+}
+
+// ---- rules --------------------------------------------------------------------------------------
+
+fn long_lines(file: &File) -> Vec<String> {
+    let long = |(_, line): &(usize, &str)| line.chars().count() > COLUMNS_MAX;
+    let say = |(n, _)| format!("{}:{}: more than {COLUMNS_MAX} columns", file.path, n + 1);
+    file.text.lines().enumerate().filter(long).map(say).collect()
+}
+
+fn strange_letters(file: &File) -> Vec<String> {
+    let strange = |(_, line): &(usize, &str)| !line.is_ascii() || line.contains('\t');
+    let tabs_are_syntax = file.path == "Makefile";
+    let say = |(n, _)| format!("{}:{}: a letter that is not ASCII, or a tab", file.path, n + 1);
+    let lines = file.text.lines().enumerate();
+    let strange = lines.filter(strange);
+    strange.filter(|(_, line)| !tabs_are_syntax || !line.is_ascii()).map(say).collect()
+}
+
+fn long_file(file: &File) -> Option<String> {
+    let lines = file.text.lines().count();
+    (lines > FILE_LINES_MAX)
+        .then(|| format!("{}: {lines} lines; allowed are {FILE_LINES_MAX}", file.path))
+}
+
+fn long_functions(file: &File) -> Vec<String> {
+    let code = code_only(&file.text);
+    let length = |at: usize| -> Option<usize> {
+        let body =
+            at + code[at..].find(['{', ';']).filter(|end| !code[at + end..].starts_with(';'))?;
+        let mut depth = 0;
+        for (step, letter) in code[body..].char_indices() {
+            match letter {
+                '{' => depth += 1,
+                '}' => depth -= 1,
+                _ => {}
+            }
+            if depth == 0 {
+                return Some(line_of(&code, body + step) - line_of(&code, at) + 1);
+            }
+        }
+        None
+    };
+    let long = |at: usize| {
+        let lines = length(at).filter(|&lines| lines > FUNCTION_LINES_MAX)?;
+        let place = format!("{}:{}", file.path, line_of(&code, at));
+        Some(format!("{place}: a function of {lines} lines; allowed are {FUNCTION_LINES_MAX}"))
+    };
+    words(&code, "fn").into_iter().filter_map(long).collect()
+}
+
+fn no_opening(file: &File) -> Option<String> {
+    let opens = file.text.starts_with("//! ") || file.text.starts_with("/*!");
+    (!opens).then(|| format!("{}: does not open with a module comment (//!)", file.path))
+}
+
+fn has_unsafe(file: &File) -> bool {
+    !words(&code_only(&file.text), "unsafe").is_empty()
+}
+
+fn banned(file: &File) -> Vec<String> {
+    let hits = |&(word, why): &(&str, &str)| -> Vec<String> {
+        let say = |(at, _)| format!("{}:{}: `{word}`: {why}", file.path, line_of(&file.text, at));
+        file.text.match_indices(word).map(say).collect()
+    };
+    BANNED.iter().flat_map(hits).collect()
+}
+
+/// The modules in the diagram of the crate's documentation, lowest first.
+fn layers(documentation: &str) -> Vec<String> {
+    let diagram = documentation.split("```text").nth(1).and_then(|rest| rest.split("```").next());
+    let modules = |line: &str| -> Vec<String> {
+        let line = line.trim_start_matches("//!").trim();
+        let fields: Vec<&str> = line.split("  ").map(str::trim).filter(|f| !f.is_empty()).collect();
+        fields.iter().take(fields.len().saturating_sub(1)).map(|&f| f.to_owned()).collect()
+    };
+    diagram.unwrap_or_default().lines().flat_map(modules).collect()
+}
+
+/// Modules of the crate that a source names, in `use` or anywhere else in its code.
+fn imports(text: &str) -> BTreeSet<String> {
+    let code = code_only(text);
+    let name = |text: &str| -> String {
+        text.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect()
+    };
+    let mut found = BTreeSet::new();
+    for at in words(&code, "crate") {
+        let Some(rest) = code[at + 5..].strip_prefix("::") else { continue };
+        match rest.strip_prefix('{') {
+            None => drop(found.insert(name(rest))),
+            Some(list) => {
+                let list = list.split('}').next().unwrap_or_default();
+                found.extend(list.split(',').map(|item| name(item.trim())));
+            }
+        }
+    }
+    found.remove("");
+    found
+}
+
+/// The top module that a file of `src/` belongs to.
+fn module_of(path: &str) -> Option<String> {
+    let inside = path.strip_prefix("src/")?;
+    let first = inside.split('/').next()?.trim_end_matches(".rs");
+    (!["lib", "bin"].contains(&first)).then(|| first.to_owned())
+}
+
+/// The modules that a file imports although they are not above its own.
+fn upward(file: &File, layers: &[String]) -> Vec<(String, String)> {
+    let Some(own) = module_of(&file.path) else { return Vec::new() };
+    let height = |module: &str| layers.iter().position(|layer| layer == module);
+    let wrong = |module: &String| match (height(&own), height(module)) {
+        (Some(own), Some(other)) => other > own,
+        (None, _) => true,
+        (_, None) => false, // an item of the crate, no module
+    };
+    let imports = imports(&file.text).into_iter().filter(|module| *module != own);
+    imports.filter(wrong).map(|module| (file.path.clone(), module)).collect()
+}
+
+/// String literals that reach a user: the first in each of these calls and attributes.
+const SPEAKING: &[&str] =
+    &["#[error(", "misuse(", "condemn(", "complain(", "fail(", " say(", "words = format!("];
+
+/// The longest piece without a placeholder of each message in a source.
+fn messages(text: &str) -> Vec<String> {
+    let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    let mut found = Vec::new();
+    for call in SPEAKING {
+        for (at, _) in text.match_indices(call) {
+            let rest = &text[at + call.len()..];
+            let stop = rest.find([';', '}']).unwrap_or(rest.len());
+            let Some(open) = rest.find('"').filter(|&open| open < stop) else { continue };
+            let end = quoted_end(rest.as_bytes(), open, b'"');
+            found.extend(longest_piece(&rest[open + 1..end - 1]));
+        }
+    }
+    found
+}
+
+fn longest_piece(literal: &str) -> Option<String> {
+    let joined: Vec<&str> = literal.split("\\\n").map(str::trim_start).collect();
+    let joined = joined.concat().replace("\\n", "");
+    let pieces = joined.split('{').flat_map(|part| part.rsplit('}').next());
+    let longest = pieces.map(str::trim).max_by_key(|piece| piece.len())?;
+    (longest.len() >= 8 && longest.contains(' ')).then(|| longest.to_owned())
+}
+
+// ---- the repository -----------------------------------------------------------------------------
+
+#[test]
+fn lines_letters_and_words() {
+    let all: Vec<File> = sources().into_iter().chain(others()).collect();
+    let rules = |f: &File| [long_lines(f), strange_letters(f), banned(f)].concat();
+    expect_none(all.iter().flat_map(rules).collect());
+}
+
+#[test]
+fn files_are_short_and_say_what_they_are() {
+    let short = rust(&["src", "codec/src"]);
+    let debt = |file: &&File| LENGTH_DEBTS.contains(&file.path.as_str());
+    let mut complaints: Vec<String> =
+        short.iter().filter(|f| !debt(f)).filter_map(long_file).collect();
+    let paid = short.iter().filter(debt).filter(|file| long_file(file).is_none());
+    complaints.extend(paid.map(|f| format!("LENGTH_DEBTS: {} is short by now", f.path)));
+    complaints.extend(sources().iter().filter_map(no_opening));
+    expect_none(complaints);
+}
+
+#[test]
+fn functions_are_short() {
+    expect_none(sources().iter().flat_map(long_functions).collect());
+}
+
+#[test]
+fn unsafe_code_is_where_it_may_be() {
+    let shipped = rust(&["src", "codec/src"]);
+    let holding: Vec<&str> =
+        shipped.iter().filter(|f| has_unsafe(f)).map(|f| f.path.as_str()).collect();
+    let allowed: Vec<&str> = UNSAFE.iter().map(|(path, _)| *path).collect();
+    let new = holding.iter().filter(|path| !allowed.contains(path));
+    let stale = allowed.iter().filter(|path| !holding.contains(path));
+    let new = new.map(|path| format!("{path}: unsafe code, and not in the list UNSAFE"));
+    expect_none(new.chain(stale.map(|path| format!("UNSAFE: {path} has none"))).collect());
+
+    let architecture = page("ARCHITECTURE.md");
+    let (_, section) = architecture.split_once("## Files with unsafe code").expect("the section");
+    let section = section.split("\n## ").next().unwrap_or_default();
+    let shown: Vec<&str> = section.lines().filter(|line| line.starts_with("| `src/")).collect();
+    let row = |(path, why): &(&str, &str)| format!("| `{path}` | {why} |");
+    let wanted: Vec<String> = UNSAFE.iter().map(row).collect();
+    assert_eq!(shown, wanted, "the list of unsafe files in ARCHITECTURE.md");
+}
+
+#[test]
+fn layers_import_downwards_only() {
+    let documentation = page("src/lib.rs");
+    let layers = layers(&documentation);
+    let declared = documentation.lines().filter_map(|line| line.strip_prefix("pub mod "));
+    let declared = declared.map(|name| name.trim_end_matches(';'));
+    let hidden = declared.filter(|name| !layers.iter().any(|layer| layer == name));
+    let mut complaints: Vec<String> =
+        hidden.map(|name| format!("src/lib.rs: {name} is not in the diagram")).collect();
+
+    let found: Vec<(String, String)> =
+        rust(&["src"]).iter().flat_map(|file| upward(file, &layers)).collect();
+    let is = |debt: &(&str, &str, &str), (path, module): &(String, String)| {
+        debt.0 == path && debt.1 == module
+    };
+    let new = found.iter().filter(|edge| !LAYER_DEBTS.iter().any(|debt| is(debt, edge)));
+    complaints.extend(new.map(|(path, module)| format!("{path}: imports {module}, not above it")));
+    let paid = LAYER_DEBTS.iter().filter(|debt| !found.iter().any(|edge| is(debt, edge)));
+    complaints.extend(paid.map(|debt| format!("LAYER_DEBTS: {} {} is paid", debt.0, debt.1)));
+    expect_none(complaints);
+}
+
+#[test]
+fn the_readme_shows_the_settings_there_are() {
+    const BEGIN: &str = "<!-- settings: printed by oshinfo --markdown -->\n";
+    const END: &str = "<!-- end of settings -->";
+    let readme = page("README.md");
+    let (before, rest) = readme.split_once(BEGIN).expect("README.md has the mark of the settings");
+    let (shown, after) = rest.split_once(END).expect("README.md has the end of the settings");
+    let wanted = raidshmem::settings::markdown();
+    if std::env::var_os("RAIDSHMEM_WRITE_DOCS").is_some() {
+        let text = format!("{before}{BEGIN}{wanted}{END}{after}");
+        return fs::write(Path::new(ROOT).join("README.md"), text).expect("README.md is written");
+    }
+    assert!(
+        shown == wanted,
+        "README.md: the settings are stale: run `RAIDSHMEM_WRITE_DOCS=1 cargo test --test tidy`"
+    );
+}
+
+#[test]
+fn the_readme_shows_the_example_there_is() {
+    let example = page("examples/count.c");
+    let (_, program) = example.split_once("*/\n").expect("it opens with a comment");
+    assert!(page("README.md").contains(program), "README.md: the program is not examples/count.c");
+}
+
+#[test]
+fn every_message_is_explained() {
+    let explained = page("docs/errors.md");
+    let explained: Vec<&str> = explained.split_whitespace().collect();
+    let explained = explained.join(" ").replace("\\|", "|"); // a bar inside a table
+    let silent = |file: &File| -> Vec<String> {
+        let missing = messages(&file.text).into_iter().filter(|text| !explained.contains(text));
+        missing.map(|text| format!("docs/errors.md lacks `{text}` ({})", file.path)).collect()
+    };
+    expect_none(rust(&["src", "codec/src"]).iter().flat_map(silent).collect());
+}
+
+// ---- the rules themselves -----------------------------------------------------------------------
+
+fn snippet(text: &str) -> File {
+    File { path: "src/snippet.rs".into(), text: text.into() }
+}
+
+#[test]
+fn rules_see_what_they_are_for() {
+    assert_eq!(long_lines(&snippet(&"x".repeat(101))).len(), 1);
+    assert!(long_lines(&snippet(&"x".repeat(100))).is_empty());
+    assert_eq!(strange_letters(&snippet("a\n\u{e9}\n\tb")).len(), 2);
+    assert!(long_file(&snippet(&"\n".repeat(501))).is_some());
+    assert!(long_file(&snippet(&"\n".repeat(500))).is_none());
+    assert!(no_opening(&snippet("use std::fmt;\n")).is_some());
+    assert!(no_opening(&snippet("//! What it is.\n")).is_none());
+    for (word, _) in BANNED {
+        assert_eq!(banned(&snippet(&format!("a {word} b"))).len(), 1, "{word}");
+    }
+}
+
+#[test]
+fn long_functions_are_found_whatever_is_in_them() {
+    let body = |lines: usize| format!("fn f() {{\n{}}}\n", "    g();\n".repeat(lines));
+    assert!(long_functions(&snippet(&body(68))).is_empty());
+    assert_eq!(long_functions(&snippet(&body(69))).len(), 1);
+    let strings = format!("fn f(a: &'static str) {{\n'}}'; \"}}\"; r#\"}}\"#; // }}\n{}", body(69));
+    assert_eq!(long_functions(&snippet(&format!("{strings}}}"))).len(), 2);
+    assert!(long_functions(&snippet("trait T { fn f(); }\n")).is_empty());
+}
+
+#[test]
+fn unsafe_is_seen_in_code_and_only_there() {
+    assert!(has_unsafe(&snippet("fn f() { unsafe { g() } }")));
+    assert!(has_unsafe(&snippet("#[unsafe(no_mangle)]")));
+    for text in ["// unsafe", "/* unsafe */", "\"unsafe\"", "#![forbid(unsafe_code)]"] {
+        assert!(!has_unsafe(&snippet(text)), "{text}");
+    }
+}
+
+#[test]
+fn imports_against_the_layers_are_found() {
+    let layers =
+        layers("//! ```text\n//! sys  heap   words, and so on\n//! pgas   world\n//! ```\n");
+    assert_eq!(layers, ["sys", "heap", "pgas"]);
+    let up =
+        |path: &str, text: &str| upward(&File { path: path.into(), text: text.into() }, &layers);
+    assert_eq!(up("src/heap/mod.rs", "use crate::{sys, pgas::World};").len(), 1);
+    assert_eq!(up("src/heap.rs", "fn f() { crate::pgas::init() }").len(), 1);
+    assert!(up("src/pgas/world.rs", "use crate::heap::Heap;").is_empty());
+    assert!(up("src/heap.rs", "//! [`crate::pgas::World`]").is_empty());
+    assert_eq!(up("src/unknown.rs", "use crate::sys;").len(), 1);
+}
+
+#[test]
+fn messages_are_found_in_attributes_and_calls() {
+    let text = "#[error(\n    \"-n {n}: no room \\\n     for that {}\", show(n)\n)]\n
+        world.condemn(&format!(\"PE {pe} is gone for good\"));
+        #[error(\"{0}\")] misuse(call, \"this PE holds the lock\")";
+    let found: BTreeSet<String> = messages(text).into_iter().collect();
+    let wanted = [": no room for that", "is gone for good", "this PE holds the lock"];
+    assert_eq!(found, wanted.map(str::to_owned).into());
+}
