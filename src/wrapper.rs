@@ -1,4 +1,5 @@
-//! `oshcc` and `oshcxx` (`oshc++`): the user's compiler with our header, library and link options added.
+//! `oshcc` and `oshcxx` (`oshc++`): the user's compiler with our header, library and link options
+//! added.
 //!
 //! The wrapper finds its files from where it stands itself: beside `include/` and `lib/` in an
 //! installed tree, or in a cargo target folder, where the library lies in the same folder or its
@@ -11,8 +12,8 @@
 //! --showme:compile, :link, :incdirs, :libdirs, :libs
 //! ```
 //!
-//! Cargo cannot build a program called `oshc++`, so it is called `oshcxx`, and an installation links
-//! the other name to it.
+//! Cargo cannot build a program called `oshc++`, so it is called `oshcxx`, and an installation
+//! links the other name to it.
 //!
 //! Not here: what the compiler itself accepts; every other argument is passed on as it is.
 
