@@ -15,6 +15,7 @@ use crate::recovery::plan::{Finding, Unrecoverable};
 use crate::recovery::steps;
 use crate::store::checkpoint;
 use crate::store::coverage::Coverage;
+use crate::store::format::Record;
 use crate::store::phase::{Phase, Vote, decide};
 use crate::store::protection::Protection;
 
@@ -146,15 +147,21 @@ impl<'a> Drive<'a> {
 
     fn encode(&mut self) -> Outcome {
         let (world, protection) = (self.world, self.protection);
+        // It may hold this very number, of an attempt that was given up: half of that and half of
+        // this would pass every checksum.
+        self.slot().void();
         checkpoint::encode(world, protection, self.covered(), self.number, &|_| true, true);
         // What was pulled since a death may be a lost node's zeroes.
         self.healthy()
     }
 
+    /// What is said of the slot of the checkpoint being made.
+    fn slot(&self) -> &Record {
+        &self.world.segment().header().slots[self.protection.slot_of(self.number)]
+    }
+
     fn publish(&mut self) -> Outcome {
-        let slot = self.protection.slot_of(self.number);
-        let record = &self.world.segment().header().slots[slot];
-        record.seal(self.world.job(), self.number, self.covered().len());
+        self.slot().seal(self.world.job(), self.number, self.covered().len());
         self.world.set_phase(Phase::Encoded(self.number));
         self.world.point(Point::Encoded, self.number);
         Outcome::Done

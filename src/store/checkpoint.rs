@@ -122,8 +122,8 @@ pub fn agree(world: &World, protection: &Protection) -> Result<(), String> {
     Err(words)
 }
 
-/// Pulls the chunks this PE protects from its peers' live memory into the slot of `number`; of the
-/// parity chunks it holds only those that `wanted` names.
+/// Pulls the chunks this PE protects from its peers' live memory into the slot of `number`, whose
+/// record is void meanwhile; of the parity chunks it holds only those that `wanted` names.
 pub fn encode(
     world: &World,
     protection: &Protection,
@@ -135,10 +135,6 @@ pub fn encode(
     let (shape, place) = protection.place(world.me());
     let slot = protection.slot_of(number);
     let region = world.layout().slots[slot];
-    let record = &world.segment().header().slots[slot];
-    if record.holds(world.job(), number).is_none() {
-        record.void();
-    }
     let chunk = shape.chunk_len(coverage.len());
     let per_chunk = chunk / TILE;
     let parities = shape.layout.parities_of(place);
