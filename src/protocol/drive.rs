@@ -12,7 +12,7 @@ use crate::control::view::{State, View};
 use crate::inject::Point;
 use crate::pgas::{Fault, World};
 use crate::recovery::plan::{Finding, Unrecoverable};
-use crate::recovery::steps;
+use crate::recovery::{Changed, steps};
 use crate::store::checkpoint;
 use crate::store::coverage::Coverage;
 use crate::store::format::Record;
@@ -86,7 +86,7 @@ impl<'a> Drive<'a> {
             At::Agree => self.agree(),
             At::Encode => self.encode(),
             At::Publish => self.publish(),
-            At::Copy => self.copy(true),
+            At::Copy => self.copy(),
             At::Whole => self.whole(),
             At::Decide => self.decide(),
             At::Finish => self.finish(),
@@ -150,7 +150,7 @@ impl<'a> Drive<'a> {
         // It may hold this very number, of an attempt that was given up: half of that and half of
         // this would pass every checksum.
         self.slot().void();
-        checkpoint::encode(world, protection, self.covered(), self.number, &|_| true, true);
+        checkpoint::encode(world, protection, self.covered(), self.number, &|_| true, Point::Encode);
         // What was pulled since a death may be a lost node's zeroes.
         self.healthy()
     }
@@ -167,11 +167,10 @@ impl<'a> Drive<'a> {
         Outcome::Done
     }
 
-    fn copy(&mut self, points: bool) -> Outcome {
-        checkpoint::copy(self.world, self.protection, self.covered(), self.number, points);
-        if points {
-            self.world.point(Point::Copied, self.number);
-        }
+    fn copy(&mut self) -> Outcome {
+        let (world, protection, half) = (self.world, self.protection, Some(Point::Copy));
+        checkpoint::copy(world, protection, self.covered(), self.number, half);
+        self.world.point(Point::Copied, self.number);
         Outcome::Done
     }
 
@@ -226,7 +225,8 @@ impl<'a> Drive<'a> {
         let phase = self.world.segment().header().phase.load(Ordering::SeqCst);
         match Phase::unpack(phase) {
             Some(Phase::Encoded(n) | Phase::Copying(n)) if n == self.number => {
-                self.copy(false);
+                let (world, protection) = (self.world, self.protection);
+                checkpoint::copy(world, protection, self.covered(), self.number, None);
             }
             Some(_) => self.world.set_phase(Phase::Agreed(self.number)),
             None => {} // a substitute: its snapshot is made in the rebuild
@@ -274,15 +274,16 @@ impl<'a> Drive<'a> {
     }
 
     fn rebuild(&mut self) -> Outcome {
-        self.world.point(Point::Rebuild, self.number);
-        let (world, protection) = (self.world, self.protection);
+        let (world, protection, view) = (self.world, self.protection, &self.view);
         let (number, len, begun) = (self.number, self.len, self.verifying);
-        self.line = steps::rebuild(world, protection, &self.findings, number, len, begun);
+        match steps::rebuild(world, protection, view, &self.findings, number, len, begun) {
+            Ok(line) => self.line = line,
+            Err(Changed) => return Outcome::Changed,
+        }
         Outcome::Done
     }
 
     fn restore(&mut self) -> Outcome {
-        self.world.point(Point::Restore, self.number);
         let (line, number) = (self.line.take(), self.number);
         let coverage = steps::restore(self.world, self.protection, line, number, self.len);
         self.coverage = Some(coverage);
@@ -290,10 +291,12 @@ impl<'a> Drive<'a> {
     }
 
     fn reencode(&mut self) -> Outcome {
-        self.world.point(Point::Reencode, self.number);
-        let (world, protection) = (self.world, self.protection);
-        steps::reencode(world, protection, &self.findings, self.covered(), self.number);
-        Outcome::Done
+        let (world, protection, view) = (self.world, self.protection, &self.view);
+        let (covered, number) = (self.covered(), self.number);
+        match steps::reencode(world, protection, view, &self.findings, covered, number) {
+            Ok(()) => Outcome::Done,
+            Err(Changed) => Outcome::Changed,
+        }
     }
 
     fn reset(&mut self) -> Outcome {
