@@ -119,10 +119,15 @@ impl Job {
         command.args(&self.words).envs(self.env.iter().cloned()).env(MARKER, &marker);
         command.current_dir(&folder).stdin(Stdio::null());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        // SAFETY: setsid is a system call and nothing else: it may be made after fork.
-        unsafe { command.pre_exec(|| rustix::process::setsid().map(drop).map_err(Into::into)) };
+        let shm = residue::Shm::new(&folder);
+        let enter = shm.entrance();
+        let prepare = move || {
+            enter()?;
+            rustix::process::setsid().map(drop).map_err(Into::into)
+        };
+        // SAFETY: both are system calls and nothing else: they may be made after fork.
+        unsafe { command.pre_exec(prepare) };
         let shown = self.shown();
-        let shm = residue::shm();
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{shown}: {error}"));
         let heard = Arc::new(Heard::default());
         heard.listen(false, child.stdout.take().expect("it is piped"));
@@ -203,7 +208,7 @@ pub struct Running {
     heard: Arc<Heard>,
     begun: Instant,
     orphans: bool,
-    shm: Vec<String>,
+    shm: residue::Shm,
     over: bool,
 }
 
