@@ -55,10 +55,10 @@ pub enum Point {
     Verify,
     /// Half of a lost snapshot is rebuilt.
     Rebuild,
-    /// Half of a lost parity is written again.
-    Reencode,
     /// Half of the live memory is overwritten from the snapshot.
     Restore,
+    /// Half of a lost parity is written again.
+    Reencode,
     /// Memory is whole again, the program is about to go on.
     Resume,
 }
@@ -77,8 +77,8 @@ impl Point {
         Point::Decided,
         Point::Verify,
         Point::Rebuild,
-        Point::Reencode,
         Point::Restore,
+        Point::Reencode,
         Point::Resume,
     ];
 
@@ -98,8 +98,8 @@ impl Point {
             Point::Decided => ("decided", "recovery: the decision is written, not acted on"),
             Point::Verify => ("verify", "recovery: checksums are being checked"),
             Point::Rebuild => ("rebuild", "recovery: half of a lost snapshot is rebuilt"),
-            Point::Reencode => ("reencode", "recovery: half of a lost parity is written again"),
             Point::Restore => ("restore", "recovery: half of the live memory is rolled back"),
+            Point::Reencode => ("reencode", "recovery: half of a lost parity is written again"),
             Point::Resume => ("resume", "recovery: all is whole, the program is about to go on"),
         }
     }

@@ -2,9 +2,10 @@
 //! added.
 //!
 //! The wrapper finds its files from where it stands itself: beside `include/` and `lib/` in an
-//! installed tree, or in a cargo target folder, where the library lies in the same folder and the
-//! headers are in the repository it was built from. `-z now` makes the loader resolve everything
-//! before the program runs, so that no later write of the loader ends up in a checkpoint.
+//! installed tree, or in a cargo target folder, where the library lies in the same folder or its
+//! `deps/` and the headers are in the repository it was built from. `-z now` makes the loader
+//! resolve everything before the program runs, so that no later write of the loader ends up in a
+//! checkpoint.
 //!
 //! ```text
 //! -show, --showme                the whole command line; then nothing is run
@@ -21,6 +22,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::time::SystemTime;
 
 /// What was wrong with the use of the wrapper or with its installation.
 const STATUS_MISUSE: u8 = 2;
@@ -52,8 +54,12 @@ const LIBRARY: &str = "libraidshmem.so";
 fn places(own: &Path, repository: &Path) -> Result<Places, String> {
     let folder = own.parent().unwrap_or(Path::new("/"));
     let prefix = folder.parent().unwrap_or(folder);
-    let libs = ["lib", "lib64"].map(|name| prefix.join(name));
-    let libs = [&libs[..], &[folder.to_owned(), folder.join("deps")]].concat();
+    // `cargo build` leaves the library in both of these, `cargo test` in the second only, beside
+    // what an earlier build left in the first: the newest is the one this wrapper was built with.
+    let mut built = [folder.to_owned(), folder.join("deps")];
+    built.sort_by_key(|path| std::cmp::Reverse(changed(&path.join(LIBRARY))));
+    let [newest, other] = built;
+    let libs = [prefix.join("lib"), prefix.join("lib64"), newest, other];
     let includes = [prefix.join("include"), repository.join("include")];
     let shown = |paths: &[PathBuf]| {
         paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
@@ -63,6 +69,11 @@ fn places(own: &Path, repository: &Path) -> Result<Places, String> {
     let include = includes.iter().find(|path| path.join("shmem.h").is_file());
     let include = include.ok_or_else(|| format!("shmem.h is in none of {}", shown(&includes)))?;
     Ok(Places { include: include.clone(), lib: lib.clone() })
+}
+
+/// When a file was last written; None if it is not there.
+fn changed(path: &Path) -> Option<SystemTime> {
+    path.metadata().and_then(|meta| meta.modified()).ok()
 }
 
 impl Places {
@@ -185,6 +196,28 @@ mod tests {
         {
             assert!(!links(&words(line)), "{line}");
         }
+    }
+
+    #[test]
+    fn of_two_libraries_in_a_target_folder_the_newer_is_taken() {
+        let folder = std::env::temp_dir().join(format!("wrapper-{}", std::process::id()));
+        let deps = folder.join("deps");
+        std::fs::create_dir_all(&deps).expect("a folder");
+        let repository = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let lib = || places(&folder.join("oshcc"), repository).map(|places| places.lib);
+        let write = |path: &Path, age: u64| {
+            let file = std::fs::File::create(path.join(LIBRARY)).expect("a file");
+            let then = SystemTime::now() - std::time::Duration::from_secs(age);
+            file.set_modified(then).expect("its time is set");
+        };
+        write(&deps, 10);
+        assert_eq!(lib(), Ok(deps.clone()));
+        write(&folder, 20);
+        assert_eq!(lib(), Ok(deps.clone()), "the one beside the wrapper is stale");
+        write(&folder, 10);
+        write(&deps, 30);
+        assert_eq!(lib(), Ok(folder.clone()));
+        std::fs::remove_dir_all(&folder).expect("the folder is removed");
     }
 
     #[test]

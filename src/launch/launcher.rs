@@ -2,7 +2,8 @@
 //!
 //! It holds a descriptor of every PE's memory, so that it can take the bytes of a lost node away
 //! before anything is rebuilt, and a pidfd of every process, so that a node that is declared lost
-//! is dead for certain. Both are gone with it.
+//! is dead for certain. Both are gone with it. What loses its parent (the PEs of a killed agent,
+//! what a program started) becomes the launcher's child, and is ended and collected by it.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -17,7 +18,7 @@ use super::membership::{Action, Event, Membership, Shape};
 use crate::control::message::{Down, Job, ProcId, Report, Said, Up};
 use crate::settings::{BackupMode, Settings};
 use crate::sys::memory;
-use crate::sys::process::Process;
+use crate::sys::process::{self, Process};
 use crate::sys::socket::{Channel, ChannelError, Outbox};
 
 /// Hidden first argument that makes `oshrun` an agent.
@@ -70,6 +71,7 @@ pub fn run(
 ) -> Result<i32, LaunchError> {
     use std::os::unix::ffi::OsStrExt;
     let system = |what| move |error| LaunchError::System { what, error };
+    process::adopt_orphans().map_err(system("adopting orphans"))?;
     let (signals, sender) = UnixStream::pair().map_err(system("signal pipe"))?;
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
         let sender = sender.try_clone().map_err(system("signal pipe"))?;
@@ -257,6 +259,7 @@ impl Launcher {
         }
         for (_, process) in self.procs.values().filter(|proc| here(proc)) {
             process.wait_end(10_000);
+            process.reap(); // it is this process's child since its agent ended
         }
         self.procs.retain(|_, proc| !here(proc));
         if let Some(entry) = self.nodes.remove(&node) {
@@ -319,6 +322,7 @@ impl Launcher {
             node.process.wait_end(5_000);
             node.process.reap();
         }
+        process::end_children();
     }
 }
 

@@ -314,8 +314,12 @@ impl Membership {
         self.finish_if_all_in();
     }
 
+    fn all_in_finalize(&self) -> bool {
+        self.pes.iter().all(|pe| pe.stage >= Stage::Finalizing)
+    }
+
     fn finish_if_all_in(&mut self) {
-        if self.pes.iter().all(|pe| pe.stage >= Stage::Finalizing) {
+        if self.all_in_finalize() {
             let nodes: Vec<u32> = self.shown.keys().copied().collect();
             for node in nodes {
                 self.send(node, Down::Finish);
@@ -358,7 +362,9 @@ impl Membership {
             }
             Stage::Running | Stage::Finalizing => {}
         }
-        self.out.push(Action::Say(format!("PE {pe} {how}")));
+        if self.mode.protects() || self.all_in_finalize() {
+            self.out.push(Action::Say(format!("PE {pe} {how}"))); // else it is in the last words
+        }
         if self.lose(&[pe], State::ProcessDead, how) && self.count_death(pe, how) {
             self.show();
         }
@@ -386,7 +392,7 @@ impl Membership {
             self.view.pes[pe].state = state;
         }
         let one = lost[0];
-        if self.pes.iter().all(|pe| pe.stage >= Stage::Finalizing) {
+        if self.all_in_finalize() {
             for &pe in lost {
                 self.pes[pe].stage = Stage::Finalized;
                 self.pes[pe].status = Some(how.status());

@@ -5,8 +5,9 @@
 //! Source: thesis, section 4.3.3.
 
 use super::world::lock;
-use super::{Fault, World, complain, world};
+use super::{World, complain, world};
 use crate::control::view::State;
+use crate::inject::Point;
 use crate::protocol::drive::Drive;
 use crate::protocol::{At, Call};
 use crate::store::protection::Protection;
@@ -30,20 +31,26 @@ pub fn checkpoint_all() -> i32 {
     let world = world();
     let _one = lock(&world.collective);
     let number = world.agreed() + 1;
-    world.point(crate::inject::Point::Before, number);
+    world.point(Point::Before, number);
     let Some(protection) = world.protection() else {
-        world.quiet();
-        return match world.barrier() {
-            Ok(()) => {
-                world.set_agreed(number);
-                world.point(crate::inject::Point::After, number);
-                SUCCESS
-            }
-            Err(Fault) => FAILURE,
-        };
+        return pass(world, number);
     };
     *lock(&world.last_error) = None;
     save(world, protection, number)
+}
+
+/// A checkpoint in mode `none`: the PEs meet and pass every step, but nothing is kept.
+fn pass(world: &World, number: u64) -> i32 {
+    use Point::{After, Copied, Copy, Encode, Encoded, Quiesce};
+    let steps = |points: [Point; 3]| points.map(|point| world.point(point, number));
+    world.quiet();
+    steps([Quiesce, Encode, Encoded]);
+    if world.barrier().is_err() {
+        return FAILURE;
+    }
+    world.set_agreed(number);
+    steps([Copy, Copied, After]);
+    SUCCESS
 }
 
 fn save(world: &World, protection: &Protection, number: u64) -> i32 {

@@ -12,9 +12,10 @@ use crate::control::view::{State, View};
 use crate::inject::Point;
 use crate::pgas::{Fault, World};
 use crate::recovery::plan::{Finding, Unrecoverable};
-use crate::recovery::steps;
+use crate::recovery::{Changed, steps};
 use crate::store::checkpoint;
 use crate::store::coverage::Coverage;
+use crate::store::format::Record;
 use crate::store::phase::{Phase, Vote, decide};
 use crate::store::protection::Protection;
 
@@ -85,7 +86,7 @@ impl<'a> Drive<'a> {
             At::Agree => self.agree(),
             At::Encode => self.encode(),
             At::Publish => self.publish(),
-            At::Copy => self.copy(true),
+            At::Copy => self.copy(),
             At::Whole => self.whole(),
             At::Decide => self.decide(),
             At::Finish => self.finish(),
@@ -146,25 +147,37 @@ impl<'a> Drive<'a> {
 
     fn encode(&mut self) -> Outcome {
         let (world, protection) = (self.world, self.protection);
-        checkpoint::encode(world, protection, self.covered(), self.number, &|_| true, true);
+        // It may hold this very number, of an attempt that was given up: half of that and half of
+        // this would pass every checksum.
+        self.slot().void();
+        checkpoint::encode(
+            world,
+            protection,
+            self.covered(),
+            self.number,
+            &|_| true,
+            Point::Encode,
+        );
         // What was pulled since a death may be a lost node's zeroes.
         self.healthy()
     }
 
+    /// What is said of the slot of the checkpoint being made.
+    fn slot(&self) -> &Record {
+        &self.world.segment().header().slots[self.protection.slot_of(self.number)]
+    }
+
     fn publish(&mut self) -> Outcome {
-        let slot = self.protection.slot_of(self.number);
-        let record = &self.world.segment().header().slots[slot];
-        record.seal(self.world.job(), self.number, self.covered().len());
+        self.slot().seal(self.world.job(), self.number, self.covered().len());
         self.world.set_phase(Phase::Encoded(self.number));
         self.world.point(Point::Encoded, self.number);
         Outcome::Done
     }
 
-    fn copy(&mut self, points: bool) -> Outcome {
-        checkpoint::copy(self.world, self.protection, self.covered(), self.number, points);
-        if points {
-            self.world.point(Point::Copied, self.number);
-        }
+    fn copy(&mut self) -> Outcome {
+        let (world, protection, half) = (self.world, self.protection, Some(Point::Copy));
+        checkpoint::copy(world, protection, self.covered(), self.number, half);
+        self.world.point(Point::Copied, self.number);
         Outcome::Done
     }
 
@@ -225,7 +238,8 @@ impl<'a> Drive<'a> {
         let phase = self.world.segment().header().phase.load(Ordering::SeqCst);
         match Phase::unpack(phase) {
             Some(Phase::Encoded(n) | Phase::Copying(n)) if n == self.number => {
-                self.copy(false);
+                let (world, protection) = (self.world, self.protection);
+                checkpoint::copy(world, protection, self.covered(), self.number, None);
             }
             Some(_) => self.world.set_phase(Phase::Agreed(self.number)),
             None => {} // a substitute: its snapshot is made in the rebuild
@@ -273,26 +287,16 @@ impl<'a> Drive<'a> {
     }
 
     fn rebuild(&mut self) -> Outcome {
-        self.world.point(Point::Rebuild, self.number);
-        let (world, protection) = (self.world, self.protection);
+        let (world, protection, view) = (self.world, self.protection, &self.view);
         let (number, len, begun) = (self.number, self.len, self.verifying);
-        match steps::rebuild(world, protection, &self.findings, number, len, begun) {
+        match steps::rebuild(world, protection, view, &self.findings, number, len, begun) {
             Ok(line) => self.line = line,
-            Err(lost) if !self.in_view() => {
-                drop(lost); // a source was lost while it was read
-                return Outcome::Changed;
-            }
-            Err(lost) => world.condemn(&format!("unrecoverable: {lost}")),
+            Err(Changed) => return Outcome::Changed,
         }
         Outcome::Done
     }
 
-    fn in_view(&self) -> bool {
-        self.world.view_number() == self.view.number
-    }
-
     fn restore(&mut self) -> Outcome {
-        self.world.point(Point::Restore, self.number);
         let (line, number) = (self.line.take(), self.number);
         let coverage = steps::restore(self.world, self.protection, line, number, self.len);
         self.coverage = Some(coverage);
@@ -300,15 +304,12 @@ impl<'a> Drive<'a> {
     }
 
     fn reencode(&mut self) -> Outcome {
-        self.world.point(Point::Reencode, self.number);
-        let (world, protection) = (self.world, self.protection);
-        steps::reencode(world, protection, &self.findings, self.covered(), self.number);
-        if !self.in_view() {
-            return Outcome::Changed; // what was pulled may be a lost node's zeroes: not sealed
+        let (world, protection, view) = (self.world, self.protection, &self.view);
+        let (covered, number) = (self.covered(), self.number);
+        match steps::reencode(world, protection, view, &self.findings, covered, number) {
+            Ok(()) => Outcome::Done,
+            Err(Changed) => Outcome::Changed,
         }
-        let slot = &world.segment().header().slots[protection.slot_of(self.number)];
-        slot.seal(world.job(), self.number, self.covered().len());
-        Outcome::Done
     }
 
     fn reset(&mut self) -> Outcome {

@@ -13,8 +13,21 @@
 //! The order of the steps, and where the PEs meet between them, is the machine in
 //! [`crate::protocol`]. A further death anywhere changes the view, and everyone begins again.
 //!
-//! Invariant: nothing of the store that the decision relies on is overwritten before redundancy is
-//! whole.
+//! Invariants: nothing of the store that the decision relies on is overwritten before redundancy is
+//! whole; nothing is sealed that was made of a peer's memory while the view changed.
 
 pub mod plan;
 pub(crate) mod steps;
+
+use crate::control::view::View;
+use crate::pgas::World;
+
+/// The view changed: begin again with the next.
+pub(crate) struct Changed;
+
+/// To be asked after peers' memory was read and before anything is made of it that counts: memory
+/// of a lost PE is taken away only after the view says so, hence while the view stands, what was
+/// read was there.
+fn unchanged(world: &World, view: &View) -> Result<(), Changed> {
+    if world.view_number() == view.number { Ok(()) } else { Err(Changed) }
+}

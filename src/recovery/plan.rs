@@ -52,10 +52,16 @@ pub struct Unrecoverable {
 
 impl std::fmt::Display for Unrecoverable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "unrecoverable: group {} lost PEs {}", self.group, list(&self.pes))?;
+        let (group, pes) = (self.group, list(&self.pes));
         match self.parity {
-            Some(parity) => write!(f, ", parity {parity}")?,
-            None => write!(f, ", mode single keeps one copy")?,
+            Some(parity) => {
+                write!(f, "unrecoverable: group {group} lost PEs {pes}, parity {parity}")?
+            }
+            // Those PEs may well be alive: the one slot of each is overwritten in a checkpoint.
+            None => write!(
+                f,
+                "unrecoverable: group {group} lost the copies on PEs {pes}, mode single keeps no other"
+            )?,
         }
         if !self.damaged.is_empty() {
             write!(f, "; not usable on PEs {}", list(&self.damaged))?;

@@ -3,11 +3,15 @@
 //! Each PE works on its own store and its own live memory and only reads its peers'.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use super::plan::{self, Finding, Unrecoverable, bits, lost_shards};
+use super::{Changed, unchanged};
 use crate::control::message::Report;
+use crate::control::view::View;
+use crate::inject::Point;
 use crate::pgas::World;
 use crate::segment::layout::TILE;
 use crate::store::checkpoint;
@@ -89,16 +93,18 @@ pub fn check(protection: &Protection, findings: &[Finding]) -> Result<(), Unreco
 pub fn rebuild(
     world: &World,
     protection: &Protection,
+    view: &View,
     findings: &[Finding],
     target: u64,
     len: usize,
     begun: Instant,
-) -> Result<Option<Vec<u8>>, SourceLost> {
+) -> Result<Option<Vec<u8>>, Changed> {
     let (shape, place) = protection.place(world.me());
     let own = findings[world.me()].snapshot & bits(shape.layout.chunks());
     let keeps = protection.mode.keeps_snapshot();
     let mut line = (!keeps).then(|| vec![0; tiles::tiles(len) * TILE]);
     if keeps && own == 0 {
+        world.point(Point::Rebuild, target);
         if world.is_new() {
             world.report(Report::Adopted {
                 pe: world.me() as u32,
@@ -114,12 +120,22 @@ pub fn rebuild(
         record.void();
     }
     let mut from = BTreeSet::new();
-    let mut bytes = 0;
-    for chunk in (0..shape.layout.chunks()).filter(|chunk| own >> chunk & 1 == 1) {
-        let found = of_group(shape, findings);
-        let job = Decode { world, protection, shape, found: &found, target, len };
-        bytes += job.chunk(place, chunk, &mut from, line.as_deref_mut())?;
+    let found = of_group(shape, findings);
+    let job = Decode { world, protection, view, shape, found: &found, target, len };
+    let wanted = || (0..shape.layout.chunks()).filter(|chunk| own >> chunk & 1 == 1);
+    let all: usize = wanted().map(|chunk| job.tiles(chunk).len()).sum();
+    let mut done = 0..all;
+    for chunk in wanted() {
+        job.chunk(place, chunk, &mut from, line.as_deref_mut(), &mut || {
+            if done.next() == Some(all / 2) {
+                world.point(Point::Rebuild, target);
+            }
+        })?;
     }
+    if all == 0 {
+        world.point(Point::Rebuild, target);
+    }
+    unchanged(world, view)?;
     if keeps {
         record.seal(world.job(), target, len);
     }
@@ -127,7 +143,7 @@ pub fn rebuild(
         world.report(Report::Rebuilt {
             pe: world.me() as u32,
             number: target,
-            bytes: bytes as u64,
+            bytes: (all * TILE) as u64,
             from: from.into_iter().collect(),
             micros: begun.elapsed().as_micros() as u64,
         });
@@ -135,14 +151,10 @@ pub fn rebuild(
     Ok(line)
 }
 
-/// A tile that held when its owner verified it does not hold when it is read.
-#[derive(Debug, thiserror::Error)]
-#[error("a tile of PE {0} that held a moment ago does not hold any more")]
-pub struct SourceLost(usize);
-
 struct Decode<'a> {
     world: &'a World,
     protection: &'a Protection,
+    view: &'a View,
     shape: &'a Shape,
     found: &'a [Finding],
     target: u64,
@@ -150,30 +162,34 @@ struct Decode<'a> {
 }
 
 impl Decode<'_> {
-    /// Decodes one chunk of the own snapshot into the store, or into `line`. Returns its bytes.
+    /// The tiles of a chunk of a snapshot; those beyond its end are no tiles.
+    fn tiles(&self, chunk: usize) -> Range<usize> {
+        let (per_chunk, end) = (self.shape.chunk_len(self.len) / TILE, tiles::tiles(self.len));
+        (chunk * per_chunk).min(end)..((chunk + 1) * per_chunk).min(end)
+    }
+
+    /// Decodes one chunk of the own snapshot into the store, or into `line`. Calls `next` before
+    /// each tile.
     fn chunk(
         &self,
         place: usize,
         chunk: usize,
         from: &mut BTreeSet<u32>,
         mut line: Option<&mut [u8]>,
-    ) -> Result<usize, SourceLost> {
+        next: &mut dyn FnMut(),
+    ) -> Result<(), Changed> {
         let at = self.shape.layout.place_of(place, chunk);
         let stripe = &self.shape.layout.stripes()[at.stripe];
         let lost = lost_shards(stripe, self.found);
         let plan = self.shape.codes[at.stripe].plan(&lost, at.index).expect("checked by the plan");
         let holders: Vec<usize> = stripe.holders().collect();
         from.extend(plan.sources().iter().map(|&shard| self.shape.members[holders[shard]] as u32));
-        let per_chunk = self.shape.chunk_len(self.len) / TILE;
-        let first = chunk * per_chunk;
-        let end = (first + per_chunk).min(tiles::tiles(self.len));
-        for tile in first..end {
-            let step = tile - first;
-            let sources: Vec<&[u8]> = plan
-                .sources()
-                .iter()
-                .map(|&shard| self.shard(at.stripe, shard, step))
-                .collect::<Result<_, _>>()?;
+        let own = self.tiles(chunk);
+        for tile in own.clone() {
+            next();
+            let step = tile - own.start;
+            let sources = plan.sources().iter().map(|&shard| self.shard(at.stripe, shard, step));
+            let sources = sources.collect::<Result<Vec<&[u8]>, Changed>>()?;
             match &mut line {
                 Some(line) => {
                     let out = &mut line[tile * TILE..(tile + 1) * TILE];
@@ -187,11 +203,11 @@ impl Decode<'_> {
                 }
             }
         }
-        Ok(end.saturating_sub(first) * TILE)
+        Ok(())
     }
 
     /// Tile `step` of a surviving shard, checked as it is read.
-    fn shard(&self, stripe: usize, shard: usize, step: usize) -> Result<&[u8], SourceLost> {
+    fn shard(&self, stripe: usize, shard: usize, step: usize) -> Result<&[u8], Changed> {
         let per_chunk = self.shape.chunk_len(self.len) / TILE;
         let stripe = &self.shape.layout.stripes()[stripe];
         let layout = self.world.layout();
@@ -207,7 +223,13 @@ impl Decode<'_> {
             return Ok(&ZEROES);
         }
         let pe = self.shape.members[member];
-        tiles::fetch(self.world, pe, region, tile, self.target).ok_or(SourceLost(pe))
+        if let Some(tile) = tiles::fetch(self.world, pe, region, tile, self.target) {
+            return Ok(tile);
+        }
+        unchanged(self.world, self.view)?;
+        self.world.condemn(&format!(
+            "unrecoverable: a tile of PE {pe} that held a moment ago does not hold any more"
+        ))
     }
 }
 
@@ -233,7 +255,11 @@ pub fn restore(
             "unrecoverable: the snapshot of checkpoint {target} does not explain itself: {error}"
         )),
     };
-    for tile in 0..tiles::tiles(len) {
+    let count = tiles::tiles(len);
+    for tile in 0..count {
+        if tile == count / 2 {
+            world.point(Point::Restore, target);
+        }
         tiles::restore(world, &coverage, tile, &bytes[tile * TILE..len.min((tile + 1) * TILE)]);
     }
     world.adopt(heap, coverage.clone(), private);
@@ -244,21 +270,24 @@ pub fn restore(
 }
 
 /// Computes the parity this PE misses anew, from the live memory of all, which is at `target` now.
-/// The caller seals the slot once it knows that nobody was lost meanwhile.
 pub fn reencode(
     world: &World,
     protection: &Protection,
+    view: &View,
     findings: &[Finding],
     coverage: &Coverage,
     target: u64,
-) {
+) -> Result<(), Changed> {
     let missing = findings[world.me()].parity;
     let slot = protection.slot_of(target);
     let record = &world.segment().header().slots[slot];
     if missing != 0 {
         record.void();
-        let wanted = |index: usize| missing >> index & 1 == 1;
-        checkpoint::encode(world, protection, coverage, target, &wanted, false);
     }
+    let wanted = |index: usize| missing >> index & 1 == 1;
+    checkpoint::encode(world, protection, coverage, target, &wanted, Point::Reencode);
+    unchanged(world, view)?;
+    record.seal(world.job(), target, coverage.len());
     checkpoint::account(world, protection, coverage.len());
+    Ok(())
 }

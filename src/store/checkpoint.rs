@@ -124,35 +124,34 @@ pub fn agree(world: &World, protection: &Protection) -> Result<(), String> {
     Err(words)
 }
 
-/// Pulls the chunks this PE protects from its peers' live memory into the slot of `number`; of the
-/// parity chunks it holds only those that `wanted` names.
+/// Pulls the chunks this PE protects from its peers' live memory into the slot of `number`, whose
+/// record is void meanwhile; of the parity chunks it holds only those that `wanted` names. `half` is
+/// passed when half of it is done.
 pub fn encode(
     world: &World,
     protection: &Protection,
     coverage: &Coverage,
     number: u64,
     wanted: &dyn Fn(usize) -> bool,
-    points: bool,
+    half: Point,
 ) {
     let (shape, place) = protection.place(world.me());
     let slot = protection.slot_of(number);
     let region = world.layout().slots[slot];
-    let record = &world.segment().header().slots[slot];
-    if record.holds(world.job(), number).is_none() {
-        record.void();
-    }
     let chunk = shape.chunk_len(coverage.len());
     let per_chunk = chunk / TILE;
     let parities = shape.layout.parities_of(place);
-    let all = parities.len() * per_chunk;
+    let wanted = || parities.iter().enumerate().filter(|(index, _)| wanted(*index));
+    let all = wanted().count() * per_chunk;
+    let mut done = 0;
     let mut scratch = vec![vec![0; TILE]; shape.members.len()];
-    for (index, parity) in parities.iter().enumerate().filter(|(index, _)| wanted(*index)) {
+    for (index, parity) in wanted() {
         let stripe = &shape.layout.stripes()[parity.stripe];
         for step in 0..per_chunk {
-            let done = index * per_chunk + step;
-            if points && done == all / 2 {
-                world.point(Point::Encode, number);
+            if done == all / 2 {
+                world.point(half, number);
             }
+            done += 1;
             let sources: Vec<&[u8]> = stripe
                 .data
                 .iter()
@@ -162,41 +161,44 @@ pub fn encode(
                     tiles::live(world, pe, coverage, data.chunk * per_chunk + step, scratch)
                 })
                 .collect();
-            let tile = tiles::own_tile(world, region, done);
+            let at = index * per_chunk + step;
+            let tile = tiles::own_tile(world, region, at);
             let code = &shape.codes[parity.stripe];
             code.encode_row(parity.row, &sources, tile).expect("tiles are of one length");
-            tiles::seal(world, region, done, number);
+            tiles::seal(world, region, at, number);
         }
     }
-    if points && all == 0 {
-        world.point(Point::Encode, number);
+    if all == 0 {
+        world.point(half, number);
     }
 }
 
-/// Copies live memory into the snapshot, which becomes that of `number`.
+/// Copies live memory into the snapshot, which becomes that of `number`. `half` is passed when half
+/// of it is done.
 pub fn copy(
     world: &World,
     protection: &Protection,
     coverage: &Coverage,
     number: u64,
-    points: bool,
+    half: Option<Point>,
 ) {
     world.set_phase(Phase::Copying(number));
     let snapshot = &world.segment().header().snapshot;
     snapshot.void();
     let count = if protection.mode.keeps_snapshot() { tiles::tiles(coverage.len()) } else { 0 };
     let mut scratch = vec![0; TILE];
+    let pass = || half.into_iter().for_each(|point| world.point(point, number));
     for tile in 0..count {
-        if points && tile == count / 2 {
-            world.point(Point::Copy, number);
+        if tile == count / 2 {
+            pass();
         }
         let region = world.layout().snapshot;
         let bytes = tiles::live(world, world.me(), coverage, tile, &mut scratch);
         tiles::own_tile(world, region, tile).copy_from_slice(bytes);
         tiles::seal(world, region, tile, number);
     }
-    if points && count == 0 {
-        world.point(Point::Copy, number);
+    if count == 0 {
+        pass();
     }
     snapshot.seal(world.job(), number, coverage.len());
     world.set_phase(Phase::Agreed(number));

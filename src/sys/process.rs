@@ -11,7 +11,7 @@ use std::process::Command;
 
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, getppid, kill_process_group, pidfd_open,
-    pidfd_send_signal, set_parent_process_death_signal, waitid,
+    pidfd_send_signal, set_child_subreaper, set_parent_process_death_signal, waitid,
 };
 
 /// A running process, held by a descriptor that cannot come to mean another one.
@@ -114,6 +114,37 @@ impl Process {
         let mut fds = [PollFd::new(&self.pidfd, PollFlags::IN)];
         matches!(poll(&mut fds, Some(&limit)), Ok(1))
     }
+}
+
+/// Makes every descendant that loses its parent a child of this process.
+pub fn adopt_orphans() -> io::Result<()> {
+    set_child_subreaper(Some(rustix::process::getpid())).map_err(Into::into)
+}
+
+/// Kills and collects every child of this process, and whatever becomes its child by that.
+pub fn end_children() {
+    const GENERATIONS: u32 = 64; // something that starts processes faster than this is left alone
+    for _ in 0..GENERATIONS {
+        let children = children();
+        if children.is_empty() {
+            return;
+        }
+        // A child that was not collected keeps its number, so these are the processes meant.
+        let children = children.into_iter().filter_map(|pid| Process::open(pid).ok());
+        let children: Vec<Process> = children.inspect(Process::kill).collect();
+        for child in children {
+            child.wait_end(5_000);
+            child.reap();
+        }
+    }
+}
+
+/// The children of this process's threads, as far as the kernel tells.
+fn children() -> Vec<u32> {
+    let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let lists = threads.filter_map(|t| std::fs::read_to_string(t.path().join("children")).ok());
+    let lists = lists.collect::<Vec<_>>().join(" ");
+    lists.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
 }
 
 impl AsFd for Process {

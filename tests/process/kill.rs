@@ -1,0 +1,262 @@
+//! Several losses: in turn, at once, during a recovery, more than can be borne, without a
+//! substitute. The table of single losses is in `modes.rs`.
+
+use super::support::jacobi::{self, SMALL};
+use super::support::{Job, Outcome};
+
+fn run(mode: &str, words: &str) -> Outcome {
+    run_with(mode, words, &[])
+}
+
+/// Four PEs; `words` go to oshrun.
+fn run_with(mode: &str, words: &str, env: &[(&str, &str)]) -> Outcome {
+    let words: Vec<&str> = words.split_whitespace().collect();
+    let job = Job::new(4).mode(mode).args(&["--verbose"]).args(&words);
+    jacobi::job(env.iter().fold(job, |job, (name, value)| job.env(name, value)), SMALL).run()
+}
+
+/// The right sum after so many losses. Two that follow each other may be seen together, and a rule
+/// that one PE has not come to when another is lost comes true when the step is done again: so there
+/// may be fewer recoveries than losses.
+#[track_caller]
+fn goes_on(outcome: &Outcome, losses: usize) {
+    outcome.right_sum(SMALL);
+    let counted = outcome.count("was killed by signal 9") + outcome.count("was lost with PE");
+    outcome.check(counted == losses, &format!("{losses} losses were expected"));
+    let recoveries = outcome.count("all PEs resume from checkpoint");
+    let right = (1..=losses).contains(&recoveries);
+    outcome.check(right, &format!("1 to {losses} recoveries were expected"));
+}
+
+/// Losses in turn. Nodes: a PE of a lost one starts anew on the node that has fewest of its group,
+/// the first of equals, so PE 1 of node 1 comes to node 0, and PE 2 of node 2 then to node 3.
+const IN_TURN: &[(&str, usize)] = &[
+    ("--kill 1@3 --kill 2@5", 2),
+    ("--kill 1@3 --kill 1@5", 2),
+    ("--kill 1@3:copy --kill 1@4:encode --kill 1@6", 3),
+    ("--kill 0@2:encode --kill 3@5:copied --kill 0@8:before", 3),
+    ("--kill 2@10 --kill 3@11:before", 2),
+    ("--nodes 4 --kill-node 1@3 --kill-node 2@5", 2),
+    ("--nodes 4 --kill-node 1@3:before --kill 1@4:copy --kill-node 2@5", 3),
+    ("--nodes 4 --kill-node 0@3:copy --kill 0@5:copied --kill 0@7:before", 3),
+    ("--nodes 4 --kill 2@2 --kill-node 2@4:copied", 2),
+    ("--nodes 2 --kill 0@4:before --kill 3@4:quiesce", 2),
+];
+
+#[test]
+fn two_and_three_losses_in_turn() {
+    for mode in ["double", "raid4", "raid5", "rs"] {
+        for &(words, losses) in IN_TURN {
+            if mode != "double" || !words.contains(":encode") {
+                goes_on(&run(mode, words), losses); // double: modes.rs says why not in encode
+            }
+        }
+    }
+}
+
+#[test]
+fn losses_in_turn_with_spares_that_are_used_up_or_not() {
+    let only_spares = [("SHMEM_FT_SUBSTITUTE", "spare")];
+    let spawned = [("SHMEM_FT_SUBSTITUTE", "spawn")];
+    for (words, env, losses) in [
+        ("--spares 2 --kill 1@3 --kill 2@5", only_spares, 2),
+        ("--spares 2 --kill 1@3 --kill 1@5:copy", only_spares, 2),
+        ("--spares 1 --kill 1@3 --kill 2@5", spawned, 2),
+        ("--spares 3 --nodes 4 --kill-node 1@3 --kill 2@5 --kill 1@7", only_spares, 3),
+        ("--spares 1 --nodes 4 --kill-node 1@3 --kill-node 2@5:copy", spawned, 2),
+        ("--spares 1 --nodes 4 --kill-node 1@3 --kill-node 4@5:copy", spawned, 2),
+    ] {
+        goes_on(&run_with("raid5", words, &env), losses);
+    }
+}
+
+/// The memory of a dead process is taken over as it was, unless that is switched off or it was
+/// being written; the memory of a dead node is always rebuilt.
+#[test]
+fn memory_is_adopted_from_a_process_and_rebuilt_from_parity_otherwise() {
+    let adopted = "PE 1: memory of the dead process adopted";
+    let rebuilt = "PE 1: 0.6 MiB of checkpoint 3 rebuilt from PEs";
+    for (words, env, expected) in [
+        ("--kill 1@3", "1", adopted),
+        ("--kill 1@3", "0", rebuilt),
+        ("--kill 1@3:copy", "1", rebuilt),
+        ("--kill 1@3:copy", "0", rebuilt),
+        ("--nodes 4 --kill-node 1@3", "1", rebuilt),
+        ("--nodes 4 --spares 1 --kill 1@3", "1", adopted),
+    ] {
+        for mode in ["double", "raid4", "raid5", "rs"] {
+            let outcome = run_with(mode, words, &[("SHMEM_FT_ADOPT", env)]);
+            goes_on(&outcome, 1);
+            let both = outcome.count(adopted) + outcome.count(rebuilt);
+            let right = both == 1 && outcome.count(expected) == 1;
+            outcome.check(right, &format!("`{expected}` was expected, once"));
+        }
+    }
+}
+
+/// A spare on another node cannot adopt: the memory is on the node of the dead.
+#[test]
+fn a_spare_of_another_node_rebuilds() {
+    let env = [("SHMEM_FT_SUBSTITUTE", "spare")];
+    let outcome = run_with("raid5", "--nodes 4 --spares 1 --kill 1@3", &env);
+    goes_on(&outcome, 1);
+    outcome.says("PE 1: 0.6 MiB of checkpoint 3 rebuilt from PEs 0,2,3");
+}
+
+#[test]
+fn as_many_at_once_as_there_are_parities() {
+    for step in ["before", "quiesce", "encode", "encoded", "copy", "copied", "after"] {
+        for (words, losses) in [
+            (format!("--kill 1@3:{step} --kill 2@3:{step}"), 2),
+            (format!("--nodes 4 --kill-node 1@3:{step} --kill-node 3@3:{step}"), 2),
+            (format!("--nodes 2 --kill-node 0@3:{step}"), 1), // with PEs 0 and 1
+        ] {
+            goes_on(&run("rs", &words), losses);
+        }
+    }
+    // Dead processes leave whole snapshots behind, so one parity is enough.
+    goes_on(&run("raid5", "--kill 1@3 --kill 2@3"), 2);
+    goes_on(&run("raid5", "--kill 1@3:before --kill 2@3:before --kill 3@3:before"), 3);
+}
+
+/// Two groups of four on four nodes: a node takes one PE of each, a second one too many.
+#[test]
+fn groups_bear_their_losses_apart() {
+    let job = |words: &[&str]| {
+        let job = Job::new(8).mode("raid5").env("SHMEM_FT_GROUP_SIZE", "4");
+        let job = job.args(&["--verbose", "--nodes", "4"]).args(words);
+        jacobi::job(job, SMALL).run()
+    };
+    goes_on(&job(&["--kill-node", "1@3:copy"]), 1);
+    goes_on(&job(&["--kill-node", "0@3", "--kill", "5@5:copy", "--kill", "2@5:copy"]), 3);
+    let outcome = job(&["--kill-node", "1@3", "--kill-node", "2@3"]);
+    assert_eq!(outcome.same_verdict(8), "unrecoverable: group 0 lost PEs 2,4, parity 1");
+}
+
+/// Other numbers of PEs than four, and group sizes that do not divide them.
+#[test]
+fn odd_numbers_of_pes() {
+    for (pes, mode, words) in [
+        (2, "raid5", "--kill 0@3:copy"),
+        (2, "double", "--nodes 2 --kill-node 1@3"),
+        (3, "rs", "--nodes 3 --kill-node 0@3:encode --kill-node 2@3:encode"),
+        (5, "raid5", "--nodes 5 --kill-node 4@3:encoded"),
+        (7, "raid4", "--nodes 7 --kill-node 6@3:copy --kill 0@5:encode"),
+    ] {
+        let words: Vec<&str> = words.split_whitespace().collect();
+        let job = Job::new(pes).mode(mode).args(&words);
+        jacobi::job(job, SMALL).run().right_sum(SMALL);
+    }
+}
+
+/// Barriers are counted in the memory of PE 0: with its node lost, the others may not hear that they
+/// were through, and go back instead of to the next step. So where node 0 is lost with others, it is
+/// before a barrier.
+#[test]
+fn one_loss_more_than_the_parity_is_an_agreed_error() {
+    for (mode, words, verdict) in [
+        ("raid5", "--kill-node 1@3 --kill-node 2@3", "lost PEs 1,2, parity 1"),
+        ("raid4", "--kill-node 0@3:before --kill-node 3@3:before", "lost PEs 0,3, parity 1"),
+        ("raid5", "--kill-node 1@3:copy --kill-node 2@3:copy", "lost PEs 1,2, parity 1"),
+        ("raid5", "--kill-node 1@3:before --kill-node 2@3:before", "lost PEs 1,2, parity 1"),
+        ("raid5", "--kill-node 1@3 --kill-node 2@3 --kill-node 3@3", "lost PEs 1,2,3, parity 1"),
+        ("rs", "--kill-node 1@3 --kill-node 2@3 --kill-node 3@3", "lost PEs 1,2,3, parity 2"),
+        (
+            "rs",
+            "--kill-node 0@3:before --kill-node 1@3:before --kill-node 3@3:before",
+            "lost PEs 0,1,3, parity 2",
+        ),
+        // PE 1 starts anew on node 0, which then has two of the group.
+        ("raid5", "--kill-node 1@3 --kill-node 0@5", "lost PEs 0,1, parity 1"),
+    ] {
+        let outcome = run(mode, &format!("--nodes 4 {words}"));
+        let verdict = format!("unrecoverable: group 0 {verdict}");
+        outcome.check(outcome.same_verdict(4) == verdict, &format!("`{verdict}` was expected"));
+    }
+}
+
+#[test]
+fn nobody_left_is_said_by_the_launcher() {
+    for words in ["--kill-node 0@3", "--nodes 2 --kill-node 0@3:copy --kill-node 1@3:copy"] {
+        run("rs", words).status(3).says("oshrun: unrecoverable: every PE was lost");
+    }
+    // One by one, and each may have a substitute before the next is dead, which knows of nothing.
+    let outcome = run("rs", "--kill 0@3 --kill 1@3 --kill 2@3 --kill 3@3");
+    let all = outcome.count("oshrun: unrecoverable: every PE was lost");
+    let none = outcome.count("oshrun: unrecoverable: no PE that saw a checkpoint is left");
+    outcome.status(3).check(all + none == 1, "the reason should be named");
+}
+
+#[test]
+fn before_the_first_checkpoint_there_is_nothing_to_go_back_to() {
+    for mode in ["double", "raid4", "raid5", "rs"] {
+        for step in ["before", "quiesce"] {
+            let outcome = run(mode, &format!("--kill 1@1:{step}"));
+            let words = outcome.same_verdict(4);
+            let right = words == "unrecoverable: PEs 1 were lost before the first checkpoint";
+            outcome.check(right, "the loss should be named");
+        }
+        for step in ["copy", "copied", "after"] {
+            goes_on(&run(mode, &format!("--kill 1@1:{step}")), 1);
+        }
+    }
+}
+
+/// The second checkpoint covers what was allocated since the first, so stripes and slots grow.
+#[test]
+fn a_checkpoint_that_grows_is_survived_at_every_step() {
+    for mode in ["raid4", "raid5", "rs"] {
+        for step in ["before", "quiesce", "encode", "encoded", "copy", "copied", "after"] {
+            goes_on(&run(mode, &format!("--nodes 4 --kill-node 2@2:{step}")), 1);
+            goes_on(&run(mode, &format!("--kill 0@2:{step}")), 1);
+        }
+    }
+}
+
+#[test]
+fn without_a_substitute_left_the_job_ends() {
+    let env = [("SHMEM_FT_SUBSTITUTE", "spare")];
+    for (words, pe) in [
+        ("--kill 1@3", 1),
+        ("--spares 1 --kill 1@3 --kill 2@5", 2),
+        ("--spares 2 --kill 1@3 --kill 2@5 --kill 1@7", 1),
+        ("--nodes 4 --spares 1 --kill-node 1@3 --kill-node 3@5", 3),
+        ("--nodes 4 --spares 2 --kill-node 1@3 --kill-node 4@5", 1), // with both spares on it
+    ] {
+        let outcome = run_with("raid5", words, &env);
+        let line = format!(
+            "oshrun: unrecoverable: no substitute left for PE {pe}: SHMEM_FT_SUBSTITUTE=spare and \
+             every spare is used"
+        );
+        outcome.status(3).check(outcome.count(&line) == 1, &format!("one `{line}` was expected"));
+    }
+}
+
+/// A program that dies again and again from the same checkpoint is at fault itself. The launcher
+/// hears of the checkpoint from PE 0, which may be after the first death: that one may not count.
+#[test]
+fn a_pe_that_dies_too_often_ends_the_job() {
+    let rules = "--kill 1@3".to_owned() + &" --kill 1@3:resume".repeat(4);
+    let outcome = run("raid5", &rules);
+    outcome.status(3).says(
+        "oshrun: unrecoverable: PE 1 was killed by signal 9, 4 times since checkpoint 3: more \
+         than SHMEM_FT_MAX_RESTARTS=3",
+    );
+    goes_on(&run_with("raid5", &rules, &[("SHMEM_FT_MAX_RESTARTS", "5")]), 5);
+    // A checkpoint in between starts the count anew.
+    goes_on(&run("raid5", "--kill 1@3 --kill 1@3:resume --kill 1@4 --kill 1@4:resume"), 4);
+    run_with("raid5", "--kill 1@3", &[("SHMEM_FT_MAX_RESTARTS", "0")]).status(3);
+}
+
+/// After the last checkpoint a program leaves its loop, and cannot go back into it from
+/// `shmem_finalize`: a loss there is an error, even though the result may have been written.
+#[test]
+fn a_loss_between_the_last_checkpoint_and_the_end_is_an_error() {
+    let outcome = run("raid5", "--kill 2@11");
+    let line = outcome.lines("oshrun: ").find(|line| line.starts_with("unrecoverable: PE "));
+    let right = line.is_some_and(|line| {
+        line.contains("shmem_finalize")
+            && line.ends_with("checkpoint before it to be safe to the end")
+    });
+    outcome.status(3).check(right, "the reason should be named");
+}

@@ -1,0 +1,13 @@
+//! Real processes and real SIGKILLs: what must go on goes on with the right sum, what cannot ends
+//! with one agreed sentence, and nothing is left of either.
+//!
+//! - [`modes`]: every mode, a process or a node lost at every step of a checkpoint
+//! - [`kill`]: several losses, in turn, at once, more than can be borne, without a substitute
+//! - [`recovery`]: a second loss at every step of a recovery
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod kill;
+mod modes;
+mod recovery;

@@ -1,0 +1,173 @@
+//! One loss at every step of a checkpoint, in every mode: [`TABLE`] says what must come of it.
+//!
+//! Four PEs on four nodes, so that a node loss takes one PE and its memory. Every PE is lost in
+//! turn, at checkpoint 3. A step of a rule is before the barrier that ends it, so all others are
+//! known to be in the same part of the checkpoint: which part of it they have done is not known
+//! before barrier A. Where that matters, both ends are allowed ([`Then::Either`]), and nothing else.
+
+use super::support::jacobi::{self, SMALL};
+use super::support::{Job, Outcome};
+
+const PES: usize = 4;
+
+/// What must come of a loss.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Then {
+    /// The right sum, after going back to checkpoint 2.
+    Back,
+    /// The right sum, after going back to checkpoint 3, the one being made.
+    Forward,
+    /// The right sum from either.
+    Some,
+    /// The agreed error, with status 3.
+    Error,
+    /// The right sum or the agreed error.
+    Either,
+    /// The end of the job with status 137 and a line: nothing is kept.
+    Ends,
+}
+
+use Then::{Back, Either, Ends, Error, Forward, Some};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Loss {
+    Process,
+    Node,
+}
+
+use Loss::{Node, Process};
+
+struct Row {
+    mode: &'static str,
+    loss: Loss,
+    then: [Then; STEPS.len()],
+}
+
+const STEPS: [&str; 7] = ["before", "quiesce", "encode", "encoded", "copy", "copied", "after"];
+
+/// The modes with two parity slots survive one loss at every moment: slot and snapshot of 2 are
+/// untouched until all have the parity of 3 (barrier A), and that suffices from there on.
+///
+/// `double` has one slot. It is overwritten in `encode`: a lost node then has its data there only,
+/// half old and half new, unless the one that holds it was done and all others too. A lost process
+/// leaves its snapshot, so the slot is not needed.
+///
+/// `single` has one slot and no snapshot: every PE needs the copy that its neighbour keeps, and a
+/// lost node takes one with it. A lost process leaves it, but not in `encode`: the lost one's slot
+/// is half old, half new. At `encoded` it is whole, and so are the others' if they were done.
+///
+/// `none` keeps nothing.
+const TABLE: [Row; 12] = [
+    //                                before   quiesce  encode   encoded  copy     copied   after
+    row("none", Process, [Ends, Ends, Ends, Ends, Ends, Ends, Ends]),
+    row("none", Node, [Ends, Ends, Ends, Ends, Ends, Ends, Ends]),
+    row("single", Process, [Back, Back, Error, Either, Forward, Forward, Forward]),
+    row("single", Node, [Error, Error, Error, Error, Error, Error, Error]),
+    row("double", Process, [Back, Back, Some, Some, Forward, Forward, Forward]),
+    row("double", Node, [Back, Back, Either, Either, Forward, Forward, Forward]),
+    row("raid4", Process, [Back, Back, Some, Some, Forward, Forward, Forward]),
+    row("raid4", Node, [Back, Back, Some, Some, Forward, Forward, Forward]),
+    row("raid5", Process, [Back, Back, Some, Some, Forward, Forward, Forward]),
+    row("raid5", Node, [Back, Back, Some, Some, Forward, Forward, Forward]),
+    row("rs", Process, [Back, Back, Some, Some, Forward, Forward, Forward]),
+    row("rs", Node, [Back, Back, Some, Some, Forward, Forward, Forward]),
+];
+
+const fn row(mode: &'static str, loss: Loss, then: [Then; STEPS.len()]) -> Row {
+    Row { mode, loss, then }
+}
+
+/// The steps are the library's, none is left out.
+#[test]
+fn the_table_has_every_step_of_a_checkpoint() {
+    use raidshmem::inject::Point;
+    let points = Point::ALL.into_iter().filter(|point| !point.is_recovery());
+    assert!(points.map(Point::name).eq(STEPS));
+}
+
+#[test]
+fn none_keeps_nothing() {
+    every_step_of("none");
+}
+
+#[test]
+fn single() {
+    every_step_of("single");
+}
+
+#[test]
+fn double() {
+    every_step_of("double");
+}
+
+#[test]
+fn raid4() {
+    every_step_of("raid4");
+}
+
+#[test]
+fn raid5() {
+    every_step_of("raid5");
+}
+
+#[test]
+fn rs() {
+    every_step_of("rs");
+}
+
+fn every_step_of(mode: &str) {
+    for row in TABLE.iter().filter(|row| row.mode == mode) {
+        for (step, then) in STEPS.into_iter().zip(row.then) {
+            for pe in 0..PES {
+                one(row, step, then, pe);
+            }
+        }
+    }
+}
+
+fn one(row: &Row, step: &str, then: Then, pe: usize) {
+    let rule = format!("{pe}@3:{step}");
+    let job = Job::new(PES).mode(row.mode).args(&["--nodes", "4", "--verbose"]);
+    let job = match row.loss {
+        Process => job.kill(&[&rule]),
+        Node => job.kill_node(&[&rule]),
+    };
+    let outcome = jacobi::job(job, SMALL).run();
+    let loss = match row.loss {
+        Process => format!("oshrun: PE {pe} was killed by signal 9"),
+        Node => format!("oshrun: node {pe} was lost with PE {pe}"),
+    };
+    outcome.check(outcome.count(&loss) >= 1, "the loss was expected to be said");
+    match then {
+        Ends => {
+            outcome.status(137);
+            let line = format!(
+                "oshrun: PE {pe} was killed by signal 9; SHMEM_FT_BACKUP_MODE=none keeps no \
+                 checkpoint, so the job ends"
+            );
+            outcome.check(outcome.count(&line) == 1, &format!("one `{line}` was expected"));
+        }
+        Error => error(&outcome, pe),
+        Either if outcome.status == 3 => error(&outcome, pe),
+        Back | Forward | Some | Either => goes_on(&outcome, then, pe),
+    }
+}
+
+fn goes_on(outcome: &Outcome, then: Then, pe: usize) {
+    outcome.right_sum(SMALL);
+    let line = format!("jacobi: a substitute takes over PE {pe}");
+    outcome.check(outcome.count(&line) == 1, &format!("one `{line}` was expected"));
+    let from = |number: u64| outcome.count(&format!("resume from checkpoint {number} ")) == 1;
+    outcome.check(outcome.count("resume from checkpoint") == 1, "one recovery was expected");
+    outcome.check(!matches!(then, Back) || from(2), "it should have gone back to 2");
+    outcome.check(!matches!(then, Forward) || from(3), "it should have gone forward to 3");
+    outcome.check(from(2) || from(3), "it should have gone to 2 or 3");
+}
+
+fn error(outcome: &Outcome, pe: usize) {
+    let words = outcome.same_verdict(PES);
+    // In `single` it is the copy of another PE's data that is missed, and may be on living PEs too.
+    let (_, named) = words.split_once("PEs ").unwrap_or_default();
+    let mut named = named.split(',').map_while(|number| number.parse::<usize>().ok());
+    outcome.check(named.any(|named| named == pe), &format!("PE {pe} should be named"));
+}
