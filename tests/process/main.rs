@@ -3,11 +3,13 @@
 //!
 //! - [`modes`]: every mode, a process or a node lost at every step of a checkpoint
 //! - [`kill`]: several losses, in turn, at once, more than can be borne, without a substitute
+//! - [`memory`]: what a restart brings back, and what it leaves alone
 //! - [`recovery`]: a second loss at every step of a recovery
 
 #[path = "../support/mod.rs"]
 mod support;
 
 mod kill;
+mod memory;
 mod modes;
 mod recovery;
