@@ -4,9 +4,7 @@
 # usage: examples/demo.sh RELEASE_FOLDER
 #
 # Called by `make demo`. BYTES and SWEEPS change the size of the problem; otherwise it is 64M and
-# 4096
-# sweeps, or fewer where that would take more than a minute. Ends with status 1 when the bytes
-# differ.
+# 4096 sweeps, or fewer where that would take more than a minute. Status 1: the bytes differ.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 release=$1

@@ -13,9 +13,9 @@
 //!                                                                               -> Resumed
 //! ```
 //!
-//! At a state named Meet all living PEs of the view wait for each other *in that view*: a PE that has
-//! gone on to a later one does not count, it makes the meeting impossible. A change of view is the
-//! outcome `Changed` and leads back to the meeting that settles, with the new view.
+//! At a state named Meet all living PEs of the view wait for each other *in that view*: a PE that
+//! has gone on to a later one does not count, it makes the meeting impossible. A change of view is
+//! the outcome `Changed` and leads back to the meeting that settles, with the new view.
 //!
 //! Invariants: no user code runs between `Publish` and the end of a call; a decision is written
 //! before anybody acts on it; the store of the checkpoint decided on is not overwritten before

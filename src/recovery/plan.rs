@@ -60,7 +60,8 @@ impl std::fmt::Display for Unrecoverable {
             // Those PEs may well be alive: the one slot of each is overwritten in a checkpoint.
             None => write!(
                 f,
-                "unrecoverable: group {group} lost the copies on PEs {pes}, mode single keeps no other"
+                "unrecoverable: group {group} lost the copies on PEs {pes}, mode single keeps no \
+                 other"
             )?,
         }
         if !self.damaged.is_empty() {

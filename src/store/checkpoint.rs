@@ -125,8 +125,8 @@ pub fn agree(world: &World, protection: &Protection) -> Result<(), String> {
 }
 
 /// Pulls the chunks this PE protects from its peers' live memory into the slot of `number`, whose
-/// record is void meanwhile; of the parity chunks it holds only those that `wanted` names. `half` is
-/// passed when half of it is done.
+/// record is void meanwhile; of the parity chunks it holds only those that `wanted` names. `half`
+/// is passed when half of it is done.
 pub fn encode(
     world: &World,
     protection: &Protection,

@@ -16,8 +16,8 @@ fn run_with(mode: &str, words: &str, env: &[(&str, &str)]) -> Outcome {
 }
 
 /// The right sum after so many losses. Two that follow each other may be seen together, and a rule
-/// that one PE has not come to when another is lost comes true when the step is done again: so there
-/// may be fewer recoveries than losses.
+/// that one PE has not come to when another is lost comes true when the step is done again: so
+/// there may be fewer recoveries than losses.
 #[track_caller]
 fn goes_on(outcome: &Outcome, losses: usize) {
     outcome.right_sum(SMALL);
@@ -149,9 +149,9 @@ fn odd_numbers_of_pes() {
     }
 }
 
-/// Barriers are counted in the memory of PE 0: with its node lost, the others may not hear that they
-/// were through, and go back instead of to the next step. So where node 0 is lost with others, it is
-/// before a barrier.
+/// Barriers are counted in the memory of PE 0: with its node lost, the others may not hear that
+/// they were through, and go back instead of to the next step. So where node 0 is lost with others,
+/// it is before a barrier.
 #[test]
 fn one_loss_more_than_the_parity_is_an_agreed_error() {
     for (mode, words, verdict) in [

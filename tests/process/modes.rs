@@ -3,7 +3,8 @@
 //! Four PEs on four nodes, so that a node loss takes one PE and its memory. Every PE is lost in
 //! turn, at checkpoint 3. A step of a rule is before the barrier that ends it, so all others are
 //! known to be in the same part of the checkpoint: which part of it they have done is not known
-//! before barrier A. Where that matters, both ends are allowed ([`Then::Either`]), and nothing else.
+//! before barrier A. Where that matters, both ends are allowed ([`Then::Either`]), and nothing
+//! else.
 
 use super::support::jacobi::{self, SMALL};
 use super::support::{Job, Outcome};

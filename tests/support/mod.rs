@@ -1,10 +1,10 @@
 //! Jobs of real processes: built with `oshcc`, run under `oshrun`, watched, and looked after.
 //!
-//! A [`Job`] is a command line; [`Job::run`] gives its [`Outcome`]. Three things hold for every run,
-//! whatever the test is about:
+//! A [`Job`] is a command line; [`Job::run`] gives its [`Outcome`]. Three things hold for every
+//! run, whatever the test is about:
 //!
-//! - it ends: after [`LIMIT`] every process of the job is written down (state, where it waits in the
-//!   kernel) and killed, and the test fails with that and with the job's output;
+//! - it ends: after [`LIMIT`] every process of the job is written down (state, where it waits in
+//!   the kernel) and killed, and the test fails with that and with the job's output;
 //! - nothing is left: no process, running or dead and not collected, no open end of its output, no
 //!   entry in `/dev/shm`, no file in its folder (see [`residue`]);
 //! - its environment is the test's own without `SHMEM_*`, and without the `LD_LIBRARY_PATH` that

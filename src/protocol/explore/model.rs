@@ -32,6 +32,17 @@ pub enum Broken {
     DecisionForgotten,
 }
 
+/// How a job of the model may end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// All PEs made the last checkpoint.
+    Finished,
+    /// All living PEs said the verdict, or none is left.
+    Condemned,
+    /// A PE was lost when another had finished: the launcher ends the job by name.
+    TooLate,
+}
+
 /// Bytes, as far as the protocol cares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Bytes {
@@ -183,13 +194,15 @@ impl Model {
         Ok(())
     }
 
-    /// True if the job ended with a verdict, false if it finished; anything else is a hang.
-    pub fn ended(&self, state: &State) -> Result<bool, String> {
+    /// How the job ended; anything else is a hang.
+    pub fn ended(&self, state: &State) -> Result<End, String> {
         let living = || state.pes.iter().filter(|pe| pe.alive);
-        if living().all(|pe| pe.finished) {
-            Ok(false)
-        } else if state.too_late() || living().all(|pe| pe.condemned) {
-            Ok(true)
+        if state.too_late() {
+            Ok(End::TooLate)
+        } else if living().all(|pe| pe.condemned) {
+            Ok(End::Condemned)
+        } else if living().all(|pe| pe.finished) {
+            Ok(End::Finished)
         } else {
             Err(format!("no wait for ever, one verdict: nothing moves here\n{state:#?}"))
         }
