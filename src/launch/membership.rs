@@ -255,6 +255,7 @@ impl Membership {
         match (what, pe) {
             (Said::Hello { .. }, _) => {
                 entry.hello = true;
+                self.refuse_part_of_a_job();
                 self.advance();
             }
             (Said::AtPoint { rule }, _) => self.at_point(proc, rule),
@@ -377,13 +378,18 @@ impl Membership {
             return self.end(if how.status() == 0 { 1 } else { how.status() }, Some(words));
         }
         self.pes[pe].status = Some(0);
-        if self.pes.iter().any(|pe| pe.status.is_none())
-            && self.procs.values().any(|proc| proc.hello && proc.role != Role::Spare)
-        {
-            let words = format!("PE {pe} exited without shmem_init, which other PEs called");
-            return self.end(1, Some(words));
-        }
+        self.refuse_part_of_a_job();
         self.end_if_all_over();
+    }
+
+    /// Some PEs called `shmem_init` and one ended without: the job will never be whole.
+    fn refuse_part_of_a_job(&mut self) {
+        let gone = self.pes.iter().position(|pe| pe.status.is_some());
+        let waits = self.procs.values().any(|proc| proc.hello && proc.role != Role::Spare);
+        if let Some(pe) = gone.filter(|_| !self.started && waits) {
+            let words = format!("PE {pe} exited without shmem_init, which other PEs called");
+            self.end(1, Some(words));
+        }
     }
 
     /// Marks PEs as dead. False when the job is over by that.

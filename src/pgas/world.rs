@@ -20,7 +20,7 @@ use crate::segment::Segment;
 use crate::segment::layout::Layout;
 use crate::segment::statics::Statics;
 use crate::settings::Settings;
-use crate::store::coverage::{Coverage, ManifestError};
+use crate::store::coverage::{Coverage, Manifest, ManifestError};
 use crate::store::format::Stamp;
 use crate::store::phase::Phase;
 use crate::store::protection::Protection;
@@ -310,10 +310,12 @@ impl World {
     }
 
     /// Takes over what a snapshot says of allocator, coverage and registered private memory.
-    pub(crate) fn adopt(&self, heap: Heap, coverage: Coverage, private: &[u8]) {
-        *lock(&self.heap) = heap;
-        *lock(&self.covered) = Some(coverage);
-        lock(&self.regions).scatter(private);
+    pub(crate) fn adopt(&self, manifest: Manifest) {
+        *lock(&self.heap) = manifest.heap;
+        *lock(&self.covered) = Some(manifest.coverage);
+        let mut regions = lock(&self.regions);
+        regions.excluded = manifest.excluded;
+        regions.scatter(manifest.private);
     }
 
     /// Changes what a checkpoint covers besides statics and heap.

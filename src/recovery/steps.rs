@@ -249,7 +249,7 @@ pub fn restore(
             own
         }
     };
-    let (coverage, heap, private) = match Coverage::parse(world.layout(), bytes) {
+    let manifest = match Coverage::parse(world.layout(), bytes) {
         Ok(parsed) => parsed,
         Err(error) => world.condemn(&format!(
             "unrecoverable: the snapshot of checkpoint {target} does not explain itself: {error}"
@@ -260,9 +260,15 @@ pub fn restore(
         if tile == count / 2 {
             world.point(Point::Restore, target);
         }
-        tiles::restore(world, &coverage, tile, &bytes[tile * TILE..len.min((tile + 1) * TILE)]);
+        tiles::restore(
+            world,
+            &manifest.coverage,
+            tile,
+            &bytes[tile * TILE..len.min((tile + 1) * TILE)],
+        );
     }
-    world.adopt(heap, coverage.clone(), private);
+    let coverage = manifest.coverage.clone();
+    world.adopt(manifest);
     if !protection.mode.keeps_snapshot() {
         world.segment().header().snapshot.seal(world.job(), target, len);
     }

@@ -3,11 +3,12 @@
 //! The snapshot of a PE is the concatenation of its extents. The first extent is the manifest: the
 //! list of the extents and the allocator's state, written into the segment at every checkpoint, so
 //! a snapshot explains itself and `shmem_malloc` between checkpoints is undone by a rollback.
-//! Private memory that the program registered is copied into the manifest and travels with it.
+//! Private memory that the program registered is copied into the manifest and travels with it, and
+//! so does the list of what it excluded, which a substitute has never heard of.
 //!
 //! ```text
-//! manifest   magic | bytes | extents | bytes of heap state | bytes of private memory
-//!            (offset, length) ... | heap state | private memory
+//! manifest   magic | bytes | extents | bytes of heap state | bytes of private memory | excluded
+//!            (offset, length) of extents ... | of what is excluded ... | heap state | private memory
 //! ```
 //!
 //! Invariant: the coverage is equal on every PE (symmetric allocation, same executable); PEs
@@ -23,7 +24,7 @@ use crate::heap::Heap;
 use crate::segment::layout::Layout;
 
 const MAGIC: u64 = 0x4d41_4e49_4645_5354;
-const FIXED: usize = 40;
+const FIXED: usize = 48;
 
 /// Why bytes are no manifest, or a manifest cannot be made.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -39,6 +40,19 @@ pub enum ManifestError {
     /// Not a manifest.
     #[error("not a manifest: {0}")]
     Malformed(&'static str),
+}
+
+/// What a manifest says.
+#[derive(Debug)]
+pub struct Manifest<'a> {
+    /// The covered bytes.
+    pub coverage: Coverage,
+    /// The allocator.
+    pub heap: Heap,
+    /// Offsets that the program excluded.
+    pub excluded: Vec<Range<usize>>,
+    /// Private memory that it registered.
+    pub private: &'a [u8],
 }
 
 /// The covered bytes as one line.
@@ -76,21 +90,20 @@ impl Coverage {
             all = all.into_iter().flat_map(|range| without(range, hole)).collect();
         }
         let count = all.len() + 1;
-        let need = (FIXED + count * 16 + state.len() + private.len()).next_multiple_of(64);
+        let pairs = (count + excluded.len()) * 16;
+        let need = (FIXED + pairs + state.len() + private.len()).next_multiple_of(64);
         if need > layout.manifest_len {
             return Err(ManifestError::TooLong { need, room: layout.manifest_len });
         }
         let own = std::iter::once(layout.manifest..layout.manifest + need);
         let coverage = Coverage::new(own.chain(all));
         let mut bytes = Vec::with_capacity(need);
-        let lengths = [need, coverage.extents.len(), state.len(), private.len()];
+        let lengths = [need, count, state.len(), private.len(), excluded.len()];
+        let extents = coverage.extents.iter().map(|&(_, at, len)| [at, len]);
+        let holes = excluded.iter().map(|hole| [hole.start, hole.len()]);
         bytes.extend_from_slice(&MAGIC.to_le_bytes());
-        for length in lengths {
-            bytes.extend_from_slice(&(length as u64).to_le_bytes());
-        }
-        for &(_, at, len) in &coverage.extents {
-            bytes.extend_from_slice(&(at as u64).to_le_bytes());
-            bytes.extend_from_slice(&(len as u64).to_le_bytes());
+        for word in lengths.into_iter().chain(extents.chain(holes).flatten()) {
+            bytes.extend_from_slice(&(word as u64).to_le_bytes());
         }
         bytes.extend_from_slice(&state);
         bytes.extend_from_slice(private);
@@ -98,11 +111,8 @@ impl Coverage {
         Ok((coverage, bytes))
     }
 
-    /// Reads a manifest from the start of a snapshot: coverage, allocator, private memory.
-    pub fn parse<'a>(
-        layout: &Layout,
-        bytes: &'a [u8],
-    ) -> Result<(Coverage, Heap, &'a [u8]), ManifestError> {
+    /// Reads a manifest from the start of a snapshot.
+    pub fn parse<'a>(layout: &Layout, bytes: &'a [u8]) -> Result<Manifest<'a>, ManifestError> {
         let bad = |what| ManifestError::Malformed(what);
         let word = |index: usize| -> Result<usize, ManifestError> {
             let at = bytes.get(index * 8..index * 8 + 8).ok_or(bad("cut short"))?;
@@ -112,8 +122,10 @@ impl Coverage {
         if word(0)? as u64 != MAGIC {
             return Err(bad("it does not begin as one"));
         }
-        let (need, count, state_len, private_len) = (word(1)?, word(2)?, word(3)?, word(4)?);
-        let state_at = count
+        let (need, count, state_len) = (word(1)?, word(2)?, word(3)?);
+        let (private_len, holes) = (word(4)?, word(5)?);
+        let pairs = count.checked_add(holes).ok_or(bad("too many extents"))?;
+        let state_at = pairs
             .checked_mul(16)
             .and_then(|len| len.checked_add(FIXED))
             .ok_or(bad("too many extents"))?;
@@ -122,18 +134,20 @@ impl Coverage {
         if end > need || need > layout.manifest_len || need > bytes.len() {
             return Err(bad("lengths that do not fit"));
         }
-        let mut ranges = Vec::with_capacity(count);
-        for index in 0..count {
-            let (at, len) = (word(5 + index * 2)?, word(6 + index * 2)?);
+        let pair = |index: usize| -> Result<Range<usize>, ManifestError> {
+            let (at, len) = (word(FIXED / 8 + index * 2)?, word(FIXED / 8 + index * 2 + 1)?);
             let end =
                 at.checked_add(len).filter(|&end| at >= layout.statics && end <= layout.store);
-            ranges.push(at..end.ok_or(bad("an extent outside the visible segment"))?);
-        }
+            Ok(at..end.ok_or(bad("an extent outside the visible segment"))?)
+        };
+        let ranges = (0..count).map(pair).collect::<Result<Vec<_>, _>>()?;
+        let excluded = (count..pairs).map(pair).collect::<Result<Vec<_>, _>>()?;
         let heap = Heap::decode(&bytes[state_at..state_end]).map_err(|_| bad("heap state"))?;
         if ranges.first() != Some(&(layout.manifest..layout.manifest + need)) {
             return Err(bad("its first extent is not itself"));
         }
-        Ok((Coverage::new(ranges.into_iter()), heap, &bytes[state_end..end]))
+        let (coverage, private) = (Coverage::new(ranges.into_iter()), &bytes[state_end..end]);
+        Ok(Manifest { coverage, heap, excluded, private })
     }
 
     /// Bytes covered.
@@ -194,9 +208,9 @@ mod tests {
     #[test]
     fn a_manifest_reads_back_and_begins_its_own_line() {
         let (layout, coverage, bytes, heap) = sample();
-        let (again, same, private) = Coverage::parse(&layout, &bytes).unwrap();
-        assert_eq!((&again, same.digest()), (&coverage, heap.digest()));
-        assert_eq!(private, b"private");
+        let again = Coverage::parse(&layout, &bytes).unwrap();
+        assert_eq!((&again.coverage, again.heap.digest()), (&coverage, heap.digest()));
+        assert_eq!((again.private, again.excluded), (&b"private"[..], vec![]));
         assert_eq!(coverage.pieces(0..8).collect::<Vec<_>>(), [(layout.manifest, 8)]);
         assert_eq!(coverage.extents.len(), 5, "{:?}", coverage.extents);
     }
@@ -223,7 +237,9 @@ mod tests {
         let mut heap = Heap::new(layout.heap_len);
         heap.alloc(4096, 64).unwrap();
         let hole = layout.heap + 100..layout.heap + 300;
-        let (coverage, _) = Coverage::build(&layout, &[], &heap, &[hole], &[]).unwrap();
+        let holes = [hole];
+        let (coverage, bytes) = Coverage::build(&layout, &[], &heap, &holes, &[]).unwrap();
+        assert_eq!(Coverage::parse(&layout, &bytes).unwrap().excluded, holes);
         let pieces: Vec<_> = coverage.pieces(0..coverage.len()).skip(1).collect();
         assert_eq!(pieces, [(layout.heap, 100), (layout.heap + 300, 3796)]);
         let all = layout.heap..layout.heap + 4096;
@@ -237,17 +253,14 @@ mod tests {
         for cut in 0..bytes.len() {
             let _ = Coverage::parse(&layout, &bytes[..cut]);
         }
-        // The last length, of private memory, may lie within the padding: the tiles' checksums
-        // hold it, not its shape.
-        for bit in 0..(FIXED - 8) * 8 {
+        // The length of private memory may lie within the padding: the tiles' checksums hold it,
+        // not its shape.
+        let shapeless = 4 * 64..5 * 64;
+        for bit in 0..bytes.len() * 8 {
             let mut bytes = bytes.clone();
             bytes[bit / 8] ^= 1 << (bit % 8);
-            assert!(Coverage::parse(&layout, &bytes).is_err(), "bit {bit}");
-        }
-        for bit in (FIXED - 8) * 8..bytes.len() * 8 {
-            let mut bytes = bytes.clone();
-            bytes[bit / 8] ^= 1 << (bit % 8);
-            let _ = Coverage::parse(&layout, &bytes);
+            let refused = Coverage::parse(&layout, &bytes).is_err();
+            assert!(refused || bit >= FIXED * 8 || shapeless.contains(&bit), "bit {bit}");
         }
     }
 }

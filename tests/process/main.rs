@@ -3,11 +3,15 @@
 //!
 //! - [`modes`]: every mode, a process or a node lost at every step of a checkpoint
 //! - [`kill`]: several losses, in turn, at once, more than can be borne, without a substitute
+//! - [`exits`]: how a job ends when its programs end
+//! - [`memory`]: what a restart brings back, and what it leaves alone
 //! - [`recovery`]: a second loss at every step of a recovery
 
 #[path = "../support/mod.rs"]
 mod support;
 
+mod exits;
 mod kill;
+mod memory;
 mod modes;
 mod recovery;

@@ -9,13 +9,19 @@ static BUILT: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());
 
 /// The program `name`, from `tests/c` or else from `examples`.
 pub fn program(name: &str) -> PathBuf {
+    program_with(name, &[])
+}
+
+/// The same, built with more options for the compiler.
+pub fn program_with(name: &str, options: &[&str]) -> PathBuf {
     // Held while one is built: a second test that wants it waits for it. A build that failed
     // leaves nothing in the map.
     let mut built = BUILT.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    built.entry(name.to_owned()).or_insert_with(|| build(name)).clone()
+    let key = name.to_owned() + &options.concat();
+    built.entry(key.clone()).or_insert_with(|| build(name, options, &key)).clone()
 }
 
-fn build(name: &str) -> PathBuf {
+fn build(name: &str, options: &[&str], target: &str) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let source = ["tests/c", "examples"].map(|folder| root.join(folder).join(name));
     let source = source.iter().map(|path| path.with_extension("c")).find(|path| path.exists());
@@ -25,9 +31,11 @@ fn build(name: &str) -> PathBuf {
     let own = own.file_name().expect("it is a file").to_owned();
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("programs").join(own);
     std::fs::create_dir_all(&folder).expect("a folder for programs");
-    let target = folder.join(name);
+    let target = folder.join(target);
     let output = Command::new(env!("CARGO_BIN_EXE_oshcc"))
-        .args(["-O1", "-g", "-Wall", "-Wextra", "-Werror", "-o"])
+        .args(["-O1", "-g", "-Wall", "-Wextra", "-Werror"])
+        .args(options)
+        .arg("-o")
         .args([&target, &source])
         .output()
         .expect("oshcc runs");

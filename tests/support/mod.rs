@@ -30,7 +30,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once};
 use std::time::{Duration, Instant};
 
-pub use build::program;
+pub use build::{program, program_with};
 
 /// After this a run has hung. Runs take well below a second on an idle machine.
 pub const LIMIT: Duration = Duration::from_secs(60);
@@ -41,6 +41,7 @@ pub const MARKER: &str = "PROCESS_TEST_JOB";
 pub struct Job {
     words: Vec<String>,
     env: Vec<(String, String)>,
+    leaves: Vec<String>,
     orphans: bool,
 }
 
@@ -53,7 +54,7 @@ impl Job {
     /// `oshrun` with these words.
     pub fn of(words: &[&str]) -> Job {
         let words = words.iter().map(|word| (*word).to_owned()).collect();
-        Job { words, env: Vec::new(), orphans: false }
+        Job { words, env: Vec::new(), leaves: Vec::new(), orphans: false }
     }
 
     /// More words.
@@ -96,6 +97,12 @@ impl Job {
         self
     }
 
+    /// The program makes a file or folder of this name in the folder of the run, and leaves it.
+    pub fn leaves(mut self, name: &str) -> Job {
+        self.leaves.push(name.to_owned());
+        self
+    }
+
     /// Starts it, to the end, and sees that nothing is left.
     #[track_caller]
     pub fn run(self) -> Outcome {
@@ -133,8 +140,8 @@ impl Job {
         heard.listen(false, child.stdout.take().expect("it is piped"));
         heard.listen(true, child.stderr.take().expect("it is piped"));
         let begun = Instant::now();
-        let (orphans, over) = (self.orphans, false);
-        Running { child, marker, folder, shown, heard, begun, orphans, shm, over }
+        let (leaves, orphans, over) = (self.leaves, self.orphans, false);
+        Running { child, marker, folder, shown, heard, begun, leaves, orphans, shm, over }
     }
 
     fn shown(&self) -> String {
@@ -207,6 +214,7 @@ pub struct Running {
     shown: String,
     heard: Arc<Heard>,
     begun: Instant,
+    leaves: Vec<String>,
     orphans: bool,
     shm: residue::Shm,
     over: bool,

@@ -14,6 +14,8 @@ use rustix::process::{Pid, Signal, WaitOptions, waitpid};
 use super::Running;
 use super::processes::{self, Found};
 
+/// Folder of a run that is its `/dev/shm`.
+const SHM: &str = "dev-shm";
 /// How long orphans may take to end, and output to close.
 const MOMENT: Duration = Duration::from_secs(5);
 
@@ -26,7 +28,7 @@ pub struct Shm {
 impl Shm {
     /// That of the run in `folder`.
     pub fn new(folder: &Path) -> Shm {
-        let folder = folder.join("dev-shm");
+        let folder = folder.join(SHM);
         std::fs::create_dir_all(&folder).expect("a folder for /dev/shm");
         Shm { folder }
     }
@@ -100,8 +102,9 @@ pub fn look(run: &Running) -> Vec<String> {
     }
     left.extend(run.shm.left());
     let files = std::fs::read_dir(&run.folder).into_iter().flatten().flatten();
-    let files = files.map(|file| file.path()).filter(|path| *path != run.shm.folder);
-    left.extend(files.map(|path| format!("file {}", path.display())));
+    let own = |name: &str| name == SHM || run.leaves.iter().any(|leaves| leaves == name);
+    let names = files.map(|file| file.file_name().to_string_lossy().into_owned());
+    left.extend(names.filter(|name| !own(name)).map(|name| format!("file {name}")));
     left
 }
 

@@ -1,0 +1,54 @@
+/*
+ * exits: ends in the way that its argument names. `CODE` is a second argument, `PE` a third: only
+ * that PE does it, the others end well (all, where it is left out).
+ *
+ * finalize   return CODE after shmem_finalize
+ * silent     return CODE without it
+ * early      exit with CODE before shmem_init
+ * global     shmem_global_exit(CODE)
+ * abort      abort()
+ * segfault   raise(SIGSEGV)
+ * child      start a process that sleeps for long, and end well
+ * daemon     start one in a session of its own
+ */
+#include "test.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void start_sleeper(int own_session) {
+    if (fork() == 0) {
+        if (own_session && setsid() > 0 && fork() != 0)
+            _exit(0);
+        execlp("sleep", "sleep", "1000", (char *)NULL);
+        _exit(127);
+    }
+    if (own_session)
+        wait(NULL);
+}
+
+int main(int argc, char **argv) {
+    const char *how = argc > 1 ? argv[1] : "finalize";
+    int code = argc > 2 ? atoi(argv[2]) : 0, only = argc > 3 ? atoi(argv[3]) : -1;
+    if (!strcmp(how, "early"))
+        exit(code);
+    shmem_init();
+    int mine = only < 0 || only == shmem_my_pe();
+    if (shmem_checkpoint_all() != SHMEM_FT_SUCCESS)
+        recover();
+    if (mine) {
+        if (!strcmp(how, "silent"))
+            return code;
+        if (!strcmp(how, "global"))
+            shmem_global_exit(code);
+        if (!strcmp(how, "abort"))
+            abort();
+        if (!strcmp(how, "segfault"))
+            raise(SIGSEGV);
+        if (!strcmp(how, "child") || !strcmp(how, "daemon"))
+            start_sleeper(!strcmp(how, "daemon"));
+    }
+    shmem_finalize();
+    return !strcmp(how, "finalize") && mine ? code : 0;
+}

@@ -1,0 +1,61 @@
+/*
+ * steps: goes on and on, a checkpoint each step, until there is a file `stop` in its folder.
+ *
+ * PE 0 says `ready` after the third checkpoint, and `stopped` at the end; each PE says its process id
+ * at the start. Every step passes a token round, so that PEs wait for each other in every way:
+ * barrier, wait, get.
+ */
+#include "test.h"
+
+#include <unistd.h>
+
+static long step;
+static long token;
+static int stop;
+
+static void round_trip(void) {
+    int me = shmem_my_pe(), n = shmem_n_pes();
+    if (me == 0) {
+        shmem_long_p(&token, step, 1 % n);
+        if (n > 1)
+            shmem_long_wait_until(&token, SHMEM_CMP_EQ, step);
+    } else {
+        shmem_long_wait_until(&token, SHMEM_CMP_EQ, step);
+        shmem_long_p(&token, step, (me + 1) % n);
+    }
+    shmem_barrier_all();
+    long there = shmem_long_g(&token, (me + 1) % n);
+    if (!shmemx_ft_faulted() && there != step) {
+        shmem_barrier_all(); /* a death seen now is one that the get did not see */
+        CHECK(shmemx_ft_faulted());
+    }
+    shmem_barrier_all();
+}
+
+int main(void) {
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    shmem_init();
+    printf("PE %d is process %ld\n", shmem_my_pe(), (long)getpid());
+    for (;;) {
+        if (shmem_checkpoint_all() != SHMEM_FT_SUCCESS) {
+            recover();
+            continue;
+        }
+        if (stop)
+            break;
+        step++;
+        if (step == 3 && shmem_my_pe() == 0)
+            printf("ready\n");
+        round_trip();
+        int asked = shmem_my_pe() == 0 && access("stop", F_OK) == 0;
+        for (int pe = 0; asked && pe < shmem_n_pes(); pe++)
+            shmem_int_p(&stop, 1, pe);
+        shmem_barrier_all();
+    }
+    if (shmem_my_pe() == 0) {
+        unlink("stop");
+        printf("stopped\n");
+    }
+    shmem_finalize();
+    return 0;
+}

@@ -1,0 +1,40 @@
+/* What the test programs share: the thesis' loop, and an end with a line when something is wrong. */
+#ifndef RAIDSHMEM_TEST_H
+#define RAIDSHMEM_TEST_H
+
+#include <shmem.h>
+#include <shmem_ft.h>
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Status of a job in which memory was not what it should have been. */
+enum { WRONG = 9 };
+
+#define CHECK(what)                                                                                \
+    do {                                                                                           \
+        if (!(what)) {                                                                             \
+            fprintf(stderr, "WRONG: PE %d, %s:%d: %s\n", shmem_my_pe(), __FILE__, __LINE__, #what);  \
+            shmem_global_exit(WRONG);                                                              \
+        }                                                                                          \
+    } while (0)
+
+/* Asks who was lost and brings everybody back. */
+static inline void recover(void) {
+    int *pes = NULL, *status = NULL;
+    size_t n = 0;
+    shmem_query_fault(&pes, &status, &n);
+    shmem_restart_pes(pes, n);
+    shmem_barrier_all();
+    free(pes);
+    free(status);
+}
+
+static inline uint64_t mixed(uint64_t sum, uint64_t value) {
+    sum = (sum ^ value) * 0x9fb21c651e98df25u;
+    return sum ^ sum >> 32;
+}
+
+#endif

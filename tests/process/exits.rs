@@ -1,0 +1,123 @@
+//! How a job ends when its programs end: the status, the line, and nothing left.
+
+use std::path::Path;
+
+use super::support::{Job, Outcome, program};
+
+fn run(mode: &str, args: &[&str]) -> Outcome {
+    Job::new(4).mode(mode).program(&program("exits"), args).run()
+}
+
+/// Lines of the launcher and the library; those that say what is survived are none of an end.
+fn said(outcome: &Outcome) -> Vec<&str> {
+    let ours = |line: &&str| line.starts_with("oshrun: ") || line.starts_with("raidshmem: ");
+    outcome.err.lines().filter(ours).filter(|line| !line.contains(": survives")).collect()
+}
+
+#[track_caller]
+fn one_line(outcome: &Outcome, line: &str) {
+    outcome.check(said(outcome) == [line], &format!("`{line}` was expected, and no other"));
+}
+
+#[test]
+fn the_status_of_a_program_is_that_of_the_job() {
+    for mode in ["none", "raid5"] {
+        let outcome = run(mode, &["finalize", "0"]);
+        outcome.status(0).check(said(&outcome).is_empty(), "no word was expected");
+        let outcome = run(mode, &["finalize", "7"]);
+        outcome.status(7).check(said(&outcome).is_empty(), "no word was expected");
+        run(mode, &["finalize", "7", "2"]).status(7);
+        run(mode, &["global", "5", "1"]).status(5);
+        run(mode, &["global", "0", "3"]).status(0);
+    }
+}
+
+#[test]
+fn an_end_without_finalize_is_a_death() {
+    let line = |how: &str| {
+        format!(
+            "oshrun: PE 2 {how}; SHMEM_FT_BACKUP_MODE=none keeps no checkpoint, so the job ends"
+        )
+    };
+    for (args, status, how) in [
+        (["silent", "0", "2"], 1, "exited with status 0"),
+        (["silent", "6", "2"], 6, "exited with status 6"),
+        (["abort", "0", "2"], 134, "was killed by signal 6"),
+        (["segfault", "0", "2"], 139, "was killed by signal 11"),
+    ] {
+        let outcome = run("none", &args);
+        one_line(outcome.status(status), &line(how));
+        // With checkpoints it is one like any other; that of a PE when others are at the end already
+        // cannot be undone, and one that happens again and again is a bug and no fault.
+        let outcome = run("raid5", &args);
+        let late = "had already entered shmem_finalize; checkpoint before it to be safe to the end";
+        let early = "entered shmem_finalize without having gone back to the checkpoint";
+        let counted = outcome.count(late) + outcome.count(early);
+        outcome.status(3).check(counted == 1, "the reason should be named");
+        let args = [args[0], args[1]];
+        let outcome = run("raid5", &args);
+        let often = outcome.count("since checkpoint 1: more than SHMEM_FT_MAX_RESTARTS=3");
+        let nobody = outcome.count("unrecoverable: every PE was lost");
+        let nobody = nobody + outcome.count("unrecoverable: no PE that saw a checkpoint is left");
+        outcome.status(3).check(often + nobody >= 1, "the reason should be named");
+    }
+}
+
+#[test]
+fn a_program_without_shmem_may_be_run() {
+    for mode in ["none", "raid5"] {
+        let job = |path: &str| Job::new(4).mode(mode).program(Path::new(path), &[]).run();
+        let outcome = job("/bin/true");
+        outcome.status(0).check(said(&outcome).is_empty(), "no word was expected");
+        let outcome = job("/bin/false");
+        outcome.status(1).check(said(&outcome).len() == 1, "one line was expected");
+        outcome.says("exited with status 1 before shmem_init was complete");
+        let outcome = run(mode, &["early", "0"]);
+        outcome.status(0).check(said(&outcome).is_empty(), "no word was expected");
+        run(mode, &["early", "4"]).status(4).says("exited with status 4 before shmem_init");
+    }
+    // By its name alone it is looked for in PATH.
+    Job::new(2).args(&["true"]).run().status(0);
+}
+
+/// One PE ends without `shmem_init`, whether before or after others have called it: nobody waits for
+/// ever. It is the one that makes the folder `first`.
+#[test]
+fn one_pe_without_shmem_init_ends_the_job() {
+    let hello = program("hello");
+    let hello = hello.display();
+    for script in [
+        format!("mkdir first 2>/dev/null || exec {hello}"),
+        format!("mkdir first 2>/dev/null && sleep 0.2 || exec {hello}"),
+        format!("mkdir first 2>/dev/null || {{ sleep 0.2; exec {hello}; }}"),
+    ] {
+        let outcome = Job::new(4).args(&["sh", "-c", &script]).leaves("first").run();
+        outcome.status(1).check(said(&outcome).len() == 1, "one line was expected");
+        outcome.says("exited without shmem_init, which other PEs called");
+    }
+}
+
+/// What a program started does not outlive the job, not even in a session of its own.
+#[test]
+fn children_of_programs_end_with_the_job() {
+    for how in ["child", "daemon"] {
+        for only in ["-1", "1"] {
+            run("raid5", &[how, "0", only]).status(0);
+        }
+    }
+}
+
+/// Between the program and oshrun may be a shell: `oshrun sh -c './program'`.
+#[test]
+fn a_script_around_the_program_changes_nothing() {
+    use super::support::jacobi::SMALL;
+    let jacobi = program("jacobi");
+    let script = format!("{} {}; exit $?", jacobi.display(), SMALL.join(" "));
+    for words in ["--kill 1@3:copy --kill 2@5", "--nodes 4 --kill-node 1@3 --kill 3@4:before"] {
+        let words: Vec<&str> = words.split_whitespace().collect();
+        let job = Job::new(4).mode("raid5").args(&words).args(&["sh", "-c", &script]);
+        job.run().right_sum(SMALL);
+    }
+    let script = format!("{} finalize 7; exit $?", program("exits").display());
+    Job::new(2).args(&["sh", "-c", &script]).run().status(7);
+}

@@ -1,0 +1,86 @@
+//! What a restart brings back, and what it leaves alone: allocator, pointers, statics, registered
+//! private memory; output, environment and excluded memory. The programs check themselves.
+
+use super::support::{Job, Outcome, program};
+
+/// Losses of every kind: memory adopted, rebuilt, in the middle of a checkpoint, twice.
+const LOSSES: &[&str] = &[
+    "--kill 1@4:before",
+    "--kill 0@4:encode",
+    "--kill 2@4:copy",
+    "--kill 3@4",
+    "--kill 1@1",
+    "--kill 2@2:copy",
+    "--nodes 4 --kill-node 1@4:before",
+    "--nodes 4 --kill-node 0@4:copied",
+    "--nodes 4 --kill-node 3@4",
+    "--nodes 4 --spares 1 --kill-node 2@3:copy --kill 2@5:before",
+    "--kill 0@3 --kill 0@5:restore --kill 1@5",
+    "--kill 1@3 --kill 1@3:rebuild",
+];
+
+fn run(name: &str, args: &[&str], mode: &str, words: &str) -> Outcome {
+    let words: Vec<&str> = words.split_whitespace().collect();
+    let job = Job::new(4).mode(mode).env("SHMEM_SYMMETRIC_SIZE", "32M").args(&words);
+    job.program(&program(name), args).run()
+}
+
+#[track_caller]
+fn line<'a>(outcome: &'a Outcome, begins: &str) -> &'a str {
+    outcome.status(0);
+    let mut lines = outcome.out.lines().filter(|line| line.starts_with(begins));
+    let line = lines.next();
+    outcome.check(line.is_some() && lines.next().is_none(), &format!("one `{begins}` expected"));
+    line.unwrap_or_default()
+}
+
+/// The sum covers addresses and bytes of all blocks, so it is the same only if the allocator went
+/// back with them.
+#[test]
+fn allocations_between_checkpoints_are_undone() {
+    let quiet = run("heap", &[], "none", "");
+    let sum = line(&quiet, "heap sum=");
+    for mode in ["raid5", "rs", "double"] {
+        for words in LOSSES {
+            let outcome = run("heap", &[], mode, words);
+            outcome.check(line(&outcome, "heap sum=") == sum, &format!("`{sum}` was expected"));
+        }
+    }
+    for words in LOSSES.iter().filter(|words| !words.contains("node") && !words.contains(":en")) {
+        let outcome = run("heap", &[], "single", words);
+        outcome.check(line(&outcome, "heap sum=") == sum, &format!("`{sum}` was expected"));
+    }
+}
+
+#[test]
+fn statics_go_back_and_what_is_libc_s_does_not() {
+    for flags in [&[][..], &["-no-pie", "-fno-pie"], &["-O0"], &["-O2", "-fcommon"]] {
+        for words in LOSSES {
+            let mode = if words.contains("node") { "raid5" } else { "raid4" };
+            let words: Vec<&str> = words.split_whitespace().collect();
+            let job = Job::new(4).mode(mode).args(&words);
+            let program = super::support::program_with("statics", flags);
+            let outcome = job.program(&program, &["-x", "last"]).run();
+            line(&outcome, "statics ok");
+            for pe in 0..4 {
+                line_of_the_last_step(&outcome, pe);
+            }
+        }
+    }
+}
+
+/// Output works in survivors and substitutes to the end.
+#[track_caller]
+fn line_of_the_last_step(outcome: &Outcome, pe: usize) {
+    let line = format!("PE {pe} at step 5");
+    outcome.check(outcome.out.lines().any(|said| said == line), &format!("`{line}` expected"));
+}
+
+#[test]
+fn registered_memory_goes_back_and_excluded_memory_does_not() {
+    for mode in ["raid5", "rs"] {
+        for words in LOSSES {
+            line(&run("private", &[], mode, words), "private ok");
+        }
+    }
+}
