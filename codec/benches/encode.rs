@@ -22,7 +22,7 @@ fn encode(code: &Code, data: &[&[u8]], parity: &mut [Vec<u8>]) {
 
 /// The parity of `data`, found equal to that of the reference kernel.
 fn checked(code: &Code, data: &[&[u8]]) -> Vec<Vec<u8>> {
-    let naive = Code::with_kernel(code.data(), code.parity(), Kernel::Naive).unwrap();
+    let naive = Code::with_kernel(code.data(), code.parity(), Kernel::NAIVE).unwrap();
     let mut parity = vec![vec![0; LEN]; code.parity()];
     let mut expected = parity.clone();
     encode(code, data, &mut parity);

@@ -16,6 +16,7 @@
 //! Left out: noticing that a shard is wrong. A wrong source gives wrong output silently.
 //! Source for the code: J. S. Plank, *A Tutorial on Reed-Solomon Coding for Fault-Tolerance in
 //! RAID-like Systems* (with its 2003 correction).
+#![forbid(unsafe_code)]
 
 use std::sync::Arc;
 
@@ -25,10 +26,6 @@ use crate::matrix::weights;
 
 /// Shards of the largest stripe: the number of elements of the field.
 pub const MAX_SHARDS: usize = 256;
-
-/// Bytes coded per round over all sources, so that an output block stays in the L1 cache while
-/// the sources are added to it, and the source blocks in L2 while the next row is computed.
-const BLOCK: usize = 8 * 1024;
 
 /// A code of `k` data and `m` parity shards. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -41,19 +38,21 @@ pub struct Code {
 }
 
 impl Code {
-    /// The code of `data` data and `parity` parity shards, on the fastest kernel.
+    /// The code of `data` data and `parity` parity shards, on the kernel that is
+    /// [chosen](Kernel::chosen).
     ///
     /// # Errors
+    /// [`Error::Kernel`] if that one cannot be had,
     /// [`Error::TooFewData`] and [`Error::TooFewParities`] if a count is 0,
     /// [`Error::TooManyShards`] if together they exceed [`MAX_SHARDS`].
     pub fn new(data: usize, parity: usize) -> Result<Code, Error> {
-        Code::with_kernel(data, parity, Kernel::best())
+        Code::with_kernel(data, parity, Kernel::chosen()?)
     }
 
     /// As [`Code::new`], on the kernel given. The kernel does not change any result.
     ///
     /// # Errors
-    /// As [`Code::new`].
+    /// As [`Code::new`], but for the kernel.
     pub fn with_kernel(data: usize, parity: usize, kernel: Kernel) -> Result<Code, Error> {
         if data == 0 {
             return Err(Error::TooFewData { expected: 1, got: data });
@@ -104,7 +103,7 @@ impl Code {
     ) -> Result<(), Error> {
         in_range(row, self.parity)?;
         shapes(sources, self.data, parity.len())?;
-        combine(self.kernel, self.coefficients(row), sources, parity);
+        self.kernel.combine(self.coefficients(row), sources, &mut [parity]);
         Ok(())
     }
 
@@ -119,16 +118,7 @@ impl Code {
         let len = parity[0].len();
         shapes(sources, self.data, len)?;
         parity.iter().try_for_each(|shard| same_length(shard.len(), len))?;
-        if let [parity] = parity {
-            combine(self.kernel, self.coefficients(0), sources, parity);
-            return Ok(());
-        }
-        for at in (0..len).step_by(BLOCK) {
-            for (row, parity) in parity.iter_mut().enumerate() {
-                let block = &mut parity[at..len.min(at + BLOCK)];
-                combine_at(self.kernel, self.coefficients(row), sources, at, block);
-            }
-        }
+        self.kernel.combine(&self.coefficients, sources, parity);
         Ok(())
     }
 
@@ -218,7 +208,7 @@ impl Plan {
     /// is as long as `out`.
     pub fn apply(&self, sources: &[&[u8]], out: &mut [u8]) -> Result<(), Error> {
         shapes(sources, self.sources.len(), out.len())?;
-        combine(self.kernel, &self.coefficients, sources, out);
+        self.kernel.combine(&self.coefficients, sources, &mut [out]);
         Ok(())
     }
 
@@ -234,27 +224,6 @@ impl Plan {
         same_length(source.len(), out.len())?;
         self.kernel.mul_add(out, source, self.coefficients[position]);
         Ok(())
-    }
-}
-
-/// `out = sum of coefficients[i] * sources[i]`. Shapes have been checked.
-fn combine(kernel: Kernel, coefficients: &[u8], sources: &[&[u8]], out: &mut [u8]) {
-    if coefficients.iter().all(|&c| c == 1) {
-        return kernel.xor_of(out, sources);
-    }
-    for (i, block) in out.chunks_mut(BLOCK).enumerate() {
-        combine_at(kernel, coefficients, sources, i * BLOCK, block);
-    }
-}
-
-/// The same for the bytes from offset `at` on, as many as `block` holds.
-fn combine_at(kernel: Kernel, coefficients: &[u8], sources: &[&[u8]], at: usize, block: &mut [u8]) {
-    for (i, (&factor, source)) in coefficients.iter().zip(sources).enumerate() {
-        let source = &source[at..at + block.len()];
-        match i {
-            0 => kernel.mul_into(block, source, factor),
-            _ => kernel.mul_add(block, source, factor),
-        }
     }
 }
 

@@ -82,7 +82,7 @@ fn every_misalignment(kernel: Kernel, len: usize) {
 fn every_length_and_misalignment() {
     for &kernel in Kernel::available() {
         // The reference is slow and has nothing to align: every ninth length will do for it.
-        let step = if kernel == Kernel::Naive { 9 } else { 1 };
+        let step = if kernel == Kernel::NAIVE { 9 } else { 1 };
         (0..MOST + 1).into_par_iter().step_by(step).for_each(|len| every_misalignment(kernel, len));
     }
 }
