@@ -143,6 +143,30 @@ impl Code {
         Ok(())
     }
 
+    /// As [`Code::update`] for all `m` parity shards at once, reading `delta` once.
+    ///
+    /// # Errors
+    /// [`Error::Index`] for a column past the last, [`Error::Shards`] unless there are `m`
+    /// parities, [`Error::Length`] unless `delta` and they are as long as the first parity.
+    pub fn update_all(
+        &self,
+        column: usize,
+        delta: &[u8],
+        parity: &mut [&mut [u8]],
+    ) -> Result<(), Error> {
+        in_range(column, self.data)?;
+        count(parity.len(), self.parity)?;
+        let len = parity[0].len();
+        same_length(delta.len(), len)?;
+        parity.iter().try_for_each(|shard| same_length(shard.len(), len))?;
+        let mut factors = [0; MAX_SHARDS];
+        for (row, factor) in factors[..self.parity].iter_mut().enumerate() {
+            *factor = self.coefficients(row)[column];
+        }
+        self.kernel.combine_add(&factors[..self.parity], &[delta], parity);
+        Ok(())
+    }
+
     /// How to get shard `want` from the shards not flagged in `lost` (one flag per shard, `k + m`
     /// in all). A shard that is not lost is simply read. Otherwise the plan reads `k` shards,
     /// data before parity, lowest numbers first. Takes about `k` squared field products.
@@ -151,6 +175,29 @@ impl Code {
     /// [`Error::Shards`] unless there are `k + m` flags, [`Error::Index`] for a `want` past the
     /// last shard, [`Error::TooManyLost`] if more than `m` shards are lost, whichever is wanted.
     pub fn plan(&self, lost: &[bool], want: usize) -> Result<Plan, Error> {
+        self.check_losses(lost, want)?;
+        if !lost[want] {
+            return Ok(Plan { sources: vec![want], coefficients: vec![1], kernel: self.kernel });
+        }
+        let sources = self.survivors(lost);
+        let coefficients = self.weights(&sources, want);
+        Ok(Plan { sources, coefficients, kernel: self.kernel })
+    }
+
+    /// How to get all the shards `wants` at once from the shards not flagged in `lost`. The plan
+    /// reads `k` shards, data before parity, lowest numbers first, whatever is wanted. For a
+    /// single shard, or one that is not lost, [`Code::plan`] reads no more and maybe less.
+    ///
+    /// # Errors
+    /// As [`Code::plan`].
+    pub fn plan_all(&self, lost: &[bool], wants: &[usize]) -> Result<PlanAll, Error> {
+        wants.iter().try_for_each(|&want| self.check_losses(lost, want))?;
+        let sources = self.survivors(lost);
+        let coefficients = wants.iter().flat_map(|&want| self.weights(&sources, want)).collect();
+        Ok(PlanAll { sources, wants: wants.to_vec(), coefficients, kernel: self.kernel })
+    }
+
+    fn check_losses(&self, lost: &[bool], want: usize) -> Result<(), Error> {
         let shards = self.data + self.parity;
         count(lost.len(), shards)?;
         in_range(want, shards)?;
@@ -158,19 +205,20 @@ impl Code {
         if gone > self.parity {
             return Err(Error::TooManyLost { lost: gone, parity: self.parity });
         }
-        let (sources, coefficients) = if lost[want] {
-            let left: Vec<usize> =
-                (0..shards).filter(|&shard| !lost[shard]).take(self.data).collect();
-            let coefficients = self.weights(&left, want);
-            (left, coefficients)
-        } else {
-            (vec![want], vec![1])
-        };
-        Ok(Plan { sources, coefficients, kernel: self.kernel })
+        Ok(())
     }
 
-    /// What to multiply the `k` shards `from` by to get shard `at`, not one of them. All non-zero.
+    /// The `k` lowest numbers of shards that are left.
+    fn survivors(&self, lost: &[bool]) -> Vec<usize> {
+        (0..lost.len()).filter(|&shard| !lost[shard]).take(self.data).collect()
+    }
+
+    /// What to multiply the `k` shards `from` by to get shard `at`. All non-zero, unless `at` is
+    /// one of them: then all are zero but its own, which is 1.
     fn weights(&self, from: &[usize], at: usize) -> Vec<u8> {
+        if let Ok(index) = from.binary_search(&at) {
+            return (0..from.len()).map(|i| u8::from(i == index)).collect();
+        }
         if self.parity == 1 {
             return vec![1; from.len()];
         }
@@ -223,6 +271,49 @@ impl Plan {
         in_range(position, self.sources.len())?;
         same_length(source.len(), out.len())?;
         self.kernel.mul_add(out, source, self.coefficients[position]);
+        Ok(())
+    }
+}
+
+/// As [`Plan`], for several shards of a stripe at once: the sources are read once for all of them.
+/// Made by [`Code::plan_all`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlanAll {
+    sources: Vec<usize>,
+    wants: Vec<usize>,
+    /// One row per wanted shard.
+    coefficients: Vec<u8>,
+    kernel: Kernel,
+}
+
+impl PlanAll {
+    /// Numbers of the shards to read, ascending, none of them lost.
+    pub fn sources(&self) -> &[usize] {
+        &self.sources
+    }
+
+    /// Numbers of the shards to get, in the order asked for.
+    pub fn wants(&self) -> &[usize] {
+        &self.wants
+    }
+
+    /// The coefficients of each wanted shard, one per source, row after row.
+    pub fn coefficients(&self) -> &[u8] {
+        &self.coefficients
+    }
+
+    /// Overwrites `outs` with the wanted shards (or the same range of each), given the shards
+    /// listed by [`PlanAll::sources`] in that order.
+    ///
+    /// # Errors
+    /// [`Error::Shards`] unless there are as many sources and outputs as listed,
+    /// [`Error::Length`] unless each is as long as the first output.
+    pub fn apply(&self, sources: &[&[u8]], outs: &mut [&mut [u8]]) -> Result<(), Error> {
+        count(outs.len(), self.wants.len())?;
+        let Some(len) = outs.first().map(|out| out.len()) else { return Ok(()) };
+        shapes(sources, self.sources.len(), len)?;
+        outs.iter().try_for_each(|out| same_length(out.len(), len))?;
+        self.kernel.combine(&self.coefficients, sources, outs);
         Ok(())
     }
 }
