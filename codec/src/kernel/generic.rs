@@ -23,6 +23,8 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::needless_range_loop)]
 
+use std::array;
+
 use super::Sum;
 use super::vector::{Product, Vector, Word};
 
@@ -35,10 +37,13 @@ pub(super) fn combine<const N: usize, const M: usize, const U: usize, P: Product
 ) {
     let end = sum.range.end;
     let mut at = sum.range.start;
-    let head = sum.head(outs[0], N);
+    let head = head(sum, outs[0], N);
     if head > 0 {
         edge::<N, M, P>(product, sum, &mut outs, at, head);
         at += head;
+    }
+    if let [source] = sum.sources {
+        at += single::<N, M, P>(product, sum, source, &mut outs, at);
     }
     while end - at >= U * N {
         step::<N, M, U, P>(product, sum, &mut outs, at);
@@ -53,6 +58,14 @@ pub(super) fn combine<const N: usize, const M: usize, const U: usize, P: Product
     }
     if sum.stream {
         product.vector().fence();
+    }
+}
+
+/// Bytes to do before `out` is aligned to `align`, so that it can be streamed.
+fn head(sum: &Sum<'_>, out: &[u8], align: usize) -> usize {
+    match sum.stream {
+        true => out[sum.range.start..].as_ptr().align_offset(align).min(sum.range.len()),
+        false => 0,
     }
 }
 
@@ -85,6 +98,40 @@ fn step<const N: usize, const M: usize, const U: usize, P: Product<N>>(
     for row in 0..M {
         put::<N, U, _>(vector, sum, &sums[row], window_mut(outs[row], at));
     }
+}
+
+/// All whole registers from byte `at` on if there is one source only, as in an update: its factors
+/// stay in registers from beginning to end. Returns the bytes done.
+#[inline(always)]
+fn single<const N: usize, const M: usize, P: Product<N>>(
+    product: P,
+    sum: &Sum<'_>,
+    source: &[u8],
+    outs: &mut [&mut [u8]; M],
+    at: usize,
+) -> usize {
+    let vector = product.vector();
+    let (lanes, _) = source[at..sum.range.end].as_chunks::<N>();
+    let mut factors = [product.factor(0); M];
+    for row in 0..M {
+        factors[row] = product.factor(sum.coefficients[row]);
+    }
+    let rows = outs.each_mut().map(|out| &mut out[at..].as_chunks_mut::<N>().0[..lanes.len()]);
+    for i in 0..lanes.len() {
+        let operand = product.operand(vector.load(&lanes[i]));
+        // All are loaded before one is stored: rows often start on pages, and a load behind a
+        // store to the same place of another page waits for it.
+        let mut sums = [[vector.zero(); 1]; M];
+        for row in 0..M {
+            let share = product.product(factors[row], operand);
+            let before = if sum.add { vector.load(&rows[row][i]) } else { vector.zero() };
+            sums[row][0] = vector.xor(share, before);
+        }
+        for row in 0..M {
+            put(vector, sum, &sums[row], array::from_mut(&mut rows[row][i]));
+        }
+    }
+    lanes.len() * N
 }
 
 /// Adds the shares of the `S` sources from number `first` on, `S` being 1 or 2.
@@ -161,7 +208,7 @@ pub(super) fn xor<const N: usize, const U: usize, V: Vector<N>>(
 ) {
     let end = sum.range.end;
     let mut at = sum.range.start;
-    let head = sum.head(out, N);
+    let head = head(sum, out, N);
     if head > 0 {
         xor_edge::<N, V>(vector, sum, out, at, head);
         at += head;

@@ -16,12 +16,16 @@
 //!
 //! Left out: threads, and prefetching by hand, which was measured to bring nothing.
 
-mod generic;
 mod naive;
 mod select;
-mod tables;
-mod vector;
 mod wide;
+
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod generic;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod tables;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod vector;
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -133,18 +137,9 @@ struct Sum<'a> {
     range: Range<usize>,
     /// Whether the result is added to what the rows hold.
     add: bool,
-    /// Whether to write past the caches; not together with `add`.
+    /// Whether to write past the caches, where that can be done; not together with `add`.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
     stream: bool,
-}
-
-impl Sum<'_> {
-    /// Bytes to do before `out` is aligned to `align`, so that it can be streamed.
-    fn head(&self, out: &[u8], align: usize) -> usize {
-        match self.stream {
-            true => out[self.range.start..].as_ptr().align_offset(align).min(self.range.len()),
-            false => 0,
-        }
-    }
 }
 
 /// A version of the loops.

@@ -36,6 +36,7 @@ pub(super) static NIBBLES: [Halves; 256] = {
 };
 
 /// By factor. Bit `i` of a product is the parity of `x` under byte `7 - i` of the matrix.
+#[cfg(any(test, target_arch = "x86_64"))]
 pub(super) static MATRICES: [u64; 256] = {
     let mut all = [0; 256];
     let mut at = 0;
