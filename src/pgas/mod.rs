@@ -11,6 +11,7 @@
 pub mod boot;
 pub mod ft;
 mod regions;
+pub mod schedule;
 mod wait;
 pub mod world;
 
