@@ -1,0 +1,37 @@
+//! Test programs, built once with the `oshcc` just built.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+
+static BUILT: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());
+
+/// The program `name`, from `tests/c` or else from `examples`.
+pub fn program(name: &str) -> PathBuf {
+    // Held while one is built: a second test that wants it waits for it. A build that failed
+    // leaves nothing in the map.
+    let mut built = BUILT.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    built.entry(name.to_owned()).or_insert_with(|| build(name)).clone()
+}
+
+fn build(name: &str) -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let source = ["tests/c", "examples"].map(|folder| root.join(folder).join(name));
+    let source = source.iter().map(|path| path.with_extension("c")).find(|path| path.exists());
+    let source = source.unwrap_or_else(|| panic!("{name}.c is in neither tests/c nor examples"));
+    // Of this test binary alone, so that two of them do not write one file.
+    let own = std::env::current_exe().expect("the test has a path");
+    let own = own.file_name().expect("it is a file").to_owned();
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("programs").join(own);
+    std::fs::create_dir_all(&folder).expect("a folder for programs");
+    let target = folder.join(name);
+    let output = Command::new(env!("CARGO_BIN_EXE_oshcc"))
+        .args(["-O1", "-g", "-Wall", "-Wextra", "-Werror", "-o"])
+        .args([&target, &source])
+        .output()
+        .expect("oshcc runs");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "oshcc {}: {errors}", source.display());
+    target
+}

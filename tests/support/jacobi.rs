@@ -1,0 +1,67 @@
+//! The example program as a test: whatever dies, its checksum is that of plain loops.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::sync::Mutex;
+
+use super::{Job, Outcome, program};
+
+/// Nine tiles a PE on four PEs: more than one tile a chunk. 11 checkpoints: the first before there
+/// is data, the second with it, the last with the result.
+pub const SMALL: &[&str] = &["--bytes", "1M", "--sweeps", "256", "--halo", "32"];
+/// One tile a PE, 7 checkpoints: for many runs.
+pub const TINY: &[&str] = &["--bytes", "32K", "--sweeps", "32", "--halo", "8"];
+
+/// The sum that plain loops come to.
+pub fn serial(args: &[&str]) -> String {
+    static SUMS: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
+    let mut sums = SUMS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let compute = || {
+        let mut command = Command::new(program("jacobi"));
+        command.arg("--serial").args(args).env_remove("LD_LIBRARY_PATH");
+        let output = command.output().expect("jacobi runs");
+        assert!(output.status.success(), "jacobi --serial {args:?}");
+        sum(&String::from_utf8_lossy(&output.stdout)).expect("it prints a sum").to_owned()
+    };
+    sums.entry(args.join(" ")).or_insert_with(compute).clone()
+}
+
+/// The sum in what a run printed, if it came that far.
+pub fn sum(out: &str) -> Option<&str> {
+    let (_, rest) = out.split_once("jacobi checksum=")?;
+    rest.split_whitespace().next()
+}
+
+/// `job` with the program at its end.
+pub fn job(job: Job, args: &[&str]) -> Job {
+    job.program(&program("jacobi"), args)
+}
+
+impl Outcome {
+    /// Fails the test unless the job ended well, with the right sum, said once.
+    #[track_caller]
+    pub fn right_sum(&self, args: &[&str]) -> &Self {
+        self.status(0);
+        let lines = self.out.lines().filter(|line| sum(line).is_some()).count();
+        self.check(lines == 1, "one line with a sum was expected");
+        let serial = serial(args);
+        self.check(sum(&self.out) == Some(&serial), &format!("the sum {serial} was expected"));
+        self
+    }
+
+    /// Fails the test unless the job ended with status 3 after every PE and the launcher said the
+    /// same words, which are given back.
+    #[track_caller]
+    pub fn same_verdict(&self, pes: usize) -> &str {
+        self.status(3);
+        self.check(sum(&self.out).is_none(), "no sum was expected");
+        let words = self.lines("oshrun: ").find(|line| line.starts_with("unrecoverable: "));
+        let Some(words) = words else { panic!("oshrun gives no verdict\n{self}") };
+        self.check(self.count(words) == pes + 1, "one verdict of each PE was expected");
+        for pe in 0..pes {
+            let line = format!("raidshmem: PE {pe}: {words}");
+            self.check(self.err.lines().any(|said| said == line), &format!("`{line}` expected"));
+        }
+        words
+    }
+}

@@ -1,0 +1,359 @@
+//! Jobs of real processes: built with `oshcc`, run under `oshrun`, watched, and looked after.
+//!
+//! A [`Job`] is a command line; [`Job::run`] gives its [`Outcome`]. Three things hold for every run,
+//! whatever the test is about:
+//!
+//! - it ends: after [`LIMIT`] every process of the job is written down (state, where it waits in the
+//!   kernel) and killed, and the test fails with that and with the job's output;
+//! - nothing is left: no process, running or dead and not collected, no open end of its output, no
+//!   entry in `/dev/shm`, no file in its folder (see [`residue`]);
+//! - its environment is the test's own without `SHMEM_*`, and without the `LD_LIBRARY_PATH` that
+//!   cargo sets: that comes before the path in a program, and names the folder of `cargo build`
+//!   first, in which an old library may lie.
+//!
+//! A process belongs to a job if it is in the job's session or has the job's marker in its
+//! environment. The test is the reaper of orphans, so that a launcher that leaves a child behind is
+//! found out even on a machine whose first process collects nothing.
+
+#![allow(dead_code)] // every test binary uses its own part of this
+
+mod build;
+pub mod jacobi;
+pub mod processes;
+mod residue;
+
+use std::io::{Read, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once};
+use std::time::{Duration, Instant};
+
+pub use build::program;
+
+/// After this a run has hung. Runs take well below a second on an idle machine.
+pub const LIMIT: Duration = Duration::from_secs(60);
+/// Name of the variable that marks the processes of a job.
+pub const MARKER: &str = "PROCESS_TEST_JOB";
+
+/// A command line to be.
+pub struct Job {
+    words: Vec<String>,
+    env: Vec<(String, String)>,
+    orphans: bool,
+}
+
+impl Job {
+    /// `oshrun -n pes`
+    pub fn new(pes: usize) -> Job {
+        Job::of(&["-n", &pes.to_string()]).env("SHMEM_SYMMETRIC_SIZE", "16M")
+    }
+
+    /// `oshrun` with these words.
+    pub fn of(words: &[&str]) -> Job {
+        let words = words.iter().map(|word| (*word).to_owned()).collect();
+        Job { words, env: Vec::new(), orphans: false }
+    }
+
+    /// More words.
+    pub fn args(mut self, words: &[&str]) -> Job {
+        self.words.extend(words.iter().map(|word| (*word).to_owned()));
+        self
+    }
+
+    /// `SHMEM_FT_BACKUP_MODE`
+    pub fn mode(self, mode: &str) -> Job {
+        self.env("SHMEM_FT_BACKUP_MODE", mode)
+    }
+
+    /// A variable of the environment; the last of a name counts.
+    pub fn env(mut self, name: &str, value: &str) -> Job {
+        self.env.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// `--kill rule` for each.
+    pub fn kill(self, rules: &[&str]) -> Job {
+        rules.iter().fold(self, |job, rule| job.args(&["--kill", rule]))
+    }
+
+    /// `--kill-node rule` for each.
+    pub fn kill_node(self, rules: &[&str]) -> Job {
+        rules.iter().fold(self, |job, rule| job.args(&["--kill-node", rule]))
+    }
+
+    /// The program and its arguments: the end of the command line.
+    pub fn program(self, path: &Path, args: &[&str]) -> Job {
+        let path = path.to_str().expect("test programs have plain names");
+        self.args(&[path]).args(args)
+    }
+
+    /// Orphans are to be expected, because somebody kills their parents: they may take a moment to
+    /// end, and are collected by this process.
+    pub fn with_orphans(mut self) -> Job {
+        self.orphans = true;
+        self
+    }
+
+    /// Starts it, to the end, and sees that nothing is left.
+    #[track_caller]
+    pub fn run(self) -> Outcome {
+        self.start().finish()
+    }
+
+    /// Starts it.
+    pub fn start(self) -> Running {
+        become_reaper();
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let marker = format!("{}-{number}", std::process::id());
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("run-{marker}"));
+        std::fs::create_dir_all(&folder).expect("a folder for the run");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_oshrun"));
+        let inherited = std::env::vars_os().map(|(name, _)| name);
+        for name in inherited.filter(|name| name.to_string_lossy().starts_with("SHMEM_")) {
+            command.env_remove(name);
+        }
+        command.env_remove("LD_LIBRARY_PATH");
+        command.args(&self.words).envs(self.env.iter().cloned()).env(MARKER, &marker);
+        command.current_dir(&folder).stdin(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        // SAFETY: setsid is a system call and nothing else: it may be made after fork.
+        unsafe { command.pre_exec(|| rustix::process::setsid().map(drop).map_err(Into::into)) };
+        let shown = self.shown();
+        let shm = residue::shm();
+        let mut child = command.spawn().unwrap_or_else(|error| panic!("{shown}: {error}"));
+        let heard = Arc::new(Heard::default());
+        heard.listen(false, child.stdout.take().expect("it is piped"));
+        heard.listen(true, child.stderr.take().expect("it is piped"));
+        let begun = Instant::now();
+        let (orphans, over) = (self.orphans, false);
+        Running { child, marker, folder, shown, heard, begun, orphans, shm, over }
+    }
+
+    fn shown(&self) -> String {
+        let env = self.env.iter().map(|(name, value)| format!("{name}='{value}'"));
+        let words = self.words.iter().map(|word| match word.contains([' ', ';', '$']) {
+            true => format!("'{word}'"),
+            false => word.clone(),
+        });
+        env.chain(["oshrun".to_owned()]).chain(words).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// What a job has said so far.
+#[derive(Default)]
+struct Heard {
+    said: Mutex<Said>,
+    news: Condvar,
+}
+
+#[derive(Default)]
+struct Said {
+    out: String,
+    err: String,
+    ends: u32,
+}
+
+impl Heard {
+    fn listen(self: &Arc<Self>, is_error: bool, mut from: impl Read + Send + 'static) {
+        let heard = Arc::clone(self);
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            loop {
+                let got = from.read(&mut bytes).unwrap_or(0);
+                let mut said = heard.said();
+                let text = String::from_utf8_lossy(&bytes[..got]);
+                if is_error {
+                    said.err += &text
+                } else {
+                    said.out += &text
+                }
+                said.ends += u32::from(got == 0);
+                heard.news.notify_all();
+                if got == 0 {
+                    return;
+                }
+            }
+        });
+    }
+
+    fn said(&self) -> MutexGuard<'_, Said> {
+        self.said.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Waits until `there` is true of what was said; false if it is not so at `end`.
+    fn wait(&self, end: Instant, there: impl Fn(&Said) -> bool) -> bool {
+        let left = end.saturating_duration_since(Instant::now());
+        let (said, _) = self
+            .news
+            .wait_timeout_while(self.said(), left, |said| !there(said))
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        there(&said)
+    }
+}
+
+/// A job that was started.
+pub struct Running {
+    child: Child,
+    marker: String,
+    folder: PathBuf,
+    shown: String,
+    heard: Arc<Heard>,
+    begun: Instant,
+    orphans: bool,
+    shm: Vec<String>,
+    over: bool,
+}
+
+impl Running {
+    /// The launcher's process id, which is also its session.
+    pub fn launcher(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The folder it runs in.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Every process of the job now.
+    pub fn processes(&self) -> Vec<processes::Found> {
+        processes::of_job(self.launcher(), &self.marker)
+    }
+
+    /// Waits for `text` on either output, and gives the whole line.
+    #[track_caller]
+    pub fn wait_for(&mut self, text: &str) -> String {
+        let line = |said: &Said| {
+            let mut lines = said.out.lines().chain(said.err.lines());
+            lines.find(|line| line.contains(text)).map(str::to_owned)
+        };
+        if !self.heard.wait(self.begun + LIMIT, |said| line(said).is_some() || said.ends == 2) {
+            self.hung(&format!("waited for `{text}`"));
+        }
+        let found = line(&self.heard.said());
+        found.unwrap_or_else(|| panic!("it never said `{text}`: {}", self.report("ended")))
+    }
+
+    /// Sends the launcher a signal.
+    pub fn signal(&self, signal: rustix::process::Signal) {
+        processes::signal(self.launcher(), signal);
+    }
+
+    /// Waits for its end, and sees that nothing is left.
+    #[track_caller]
+    pub fn finish(mut self) -> Outcome {
+        if !processes::ends_before(self.launcher(), self.begun + LIMIT) {
+            self.hung("the launcher did not end");
+        }
+        let status = self.child.wait().expect("its own child can be waited for");
+        let took = self.begun.elapsed();
+        let left = residue::look(&self);
+        let (out, err) = {
+            let said = self.heard.said();
+            (said.out.clone(), said.err.clone())
+        };
+        let code = status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(-1);
+        self.over = left.is_empty();
+        assert!(left.is_empty(), "left behind: {}\n{}", left.join("\n"), self.report("ended"));
+        let _ = std::fs::remove_dir_all(&self.folder);
+        Outcome { status: code, out, err, took, shown: self.shown.clone() }
+    }
+
+    fn report(&self, how: &str) -> String {
+        let said = self.heard.said();
+        format!(
+            "{}\n{how} after {:.1} s\n--- stdout\n{}--- stderr\n{}---",
+            self.shown,
+            self.begun.elapsed().as_secs_f64(),
+            said.out,
+            said.err
+        )
+    }
+
+    #[track_caller]
+    fn hung(&mut self, what: &str) -> ! {
+        let traces: Vec<String> = self.processes().iter().map(processes::Found::trace).collect();
+        let report = self.report("was killed");
+        panic!("HUNG: {what}\n{report}\n{}", traces.join("\n"));
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !self.over {
+            residue::kill_all(self);
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// How a job ended.
+pub struct Outcome {
+    /// Exit status of the launcher, or 128 and the signal that killed it.
+    pub status: i32,
+    /// All that it wrote to standard output.
+    pub out: String,
+    /// All that it wrote to standard error.
+    pub err: String,
+    /// How long it ran.
+    pub took: Duration,
+    shown: String,
+}
+
+impl Outcome {
+    /// Fails the test unless `holds`.
+    #[track_caller]
+    pub fn check(&self, holds: bool, what: &str) {
+        assert!(holds, "{what}\n{self}");
+    }
+
+    /// Fails the test unless the job ended so.
+    #[track_caller]
+    pub fn status(&self, status: i32) -> &Self {
+        self.check(self.status == status, &format!("status {status} was expected"));
+        self
+    }
+
+    /// Fails the test unless some line on standard error contains `text`.
+    #[track_caller]
+    pub fn says(&self, text: &str) -> &Self {
+        self.check(self.count(text) > 0, &format!("`{text}` was expected"));
+        self
+    }
+
+    /// How many lines on standard error contain `text`.
+    pub fn count(&self, text: &str) -> usize {
+        self.err.lines().filter(|line| line.contains(text)).count()
+    }
+
+    /// Lines of standard error that begin with `start`, without it.
+    pub fn lines<'a>(&'a self, start: &'a str) -> impl Iterator<Item = &'a str> {
+        self.err.lines().filter_map(move |line| line.strip_prefix(start))
+    }
+}
+
+impl std::fmt::Display for Outcome {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Outcome { status, out, err, took, shown } = self;
+        let took = took.as_secs_f64();
+        write!(f, "{shown}\nstatus {status} after {took:.2} s\n")?;
+        write!(f, "--- stdout\n{out}--- stderr\n{err}---")
+    }
+}
+
+/// Makes this process the parent of orphans.
+fn become_reaper() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
+            .expect("a process may become a reaper");
+    });
+}
+
+/// One line on the terminal even though the harness captures output: what was not run, and why.
+pub fn note(line: &str) {
+    let _ = std::io::stderr().write_all(format!("note: {line}\n").as_bytes());
+}
