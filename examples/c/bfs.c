@@ -98,25 +98,30 @@ static uint64_t check(void) {
     return wrong;
 }
 
+static uint64_t wrong, checksum;
+static int checked;
+
+static void check_all(void) {
+    uint64_t sum = 0, reached = 0;
+    for (long v = shmem_my_pe(); v < VERTICES; v += shmem_n_pes()) {
+        sum += part((uint64_t)v, (uint64_t)seen[v / shmem_n_pes()]);
+        reached += seen[v / shmem_n_pes()] != UNSEEN;
+    }
+    wrong = sum_of_all(check()) + (sum_of_all(reached) != (uint64_t)total);
+    checksum = sum_of_all(sum);
+    checked = 1;
+}
+
 int main(void) {
     shmem_init();
-    while (saved(), !done) {
+    while (saved(), !checked) {
         if (!queue)
             set_up();
-        for (int i = 0; i < 12 && !done; i++)
-            step();
-    }
-    static uint64_t wrong, checksum;
-    static int checked;
-    while (saved(), !checked) {
-        uint64_t sum = 0, reached = 0;
-        for (long v = shmem_my_pe(); v < VERTICES; v += shmem_n_pes()) {
-            sum += part((uint64_t)v, (uint64_t)seen[v / shmem_n_pes()]);
-            reached += seen[v / shmem_n_pes()] != UNSEEN;
-        }
-        wrong = sum_of_all(check()) + (sum_of_all(reached) != (uint64_t)total);
-        checksum = sum_of_all(sum);
-        checked = 1;
+        else if (done)
+            check_all();
+        else
+            for (int i = 0; i < 12 && !done; i++)
+                step();
     }
     return verdict("bfs", wrong, checksum);
 }

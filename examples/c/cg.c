@@ -111,33 +111,37 @@ static void iterate(void) {
     rounds++;
 }
 
+static double start; /* rho at first */
+static uint64_t wrong, checksum;
+static int checked;
+
+static void check(void) {
+    uint64_t bad = 0, sum = 0, bits;
+    long place = first_of(shmem_my_pe()) * GRID;
+    for (long i = 0; i < rows() * GRID; i++) {
+        double off = x[i] - known((place + i) / GRID, i % GRID);
+        bad += !(off < 1e-6 && off > -1e-6);
+        memcpy(&bits, &x[i], sizeof bits);
+        sum += part((uint64_t)(place + i), bits);
+    }
+    wrong = sum_of_all(bad);
+    checksum = sum_of_all(sum);
+    checked = 1;
+}
+
 int main(void) {
-    static double start;
     shmem_init();
     if (shmem_n_pes() > MAX_PES)
         shmem_global_exit(2);
-    while (saved(), rounds < 10 * GRID && !(x && rho <= start * SMALL_ENOUGH)) {
+    while (saved(), !checked) {
         if (!x) {
             set_up();
             start = rho;
-        }
-        for (int i = 0; i < ROUNDS_A_STEP && rho > start * SMALL_ENOUGH; i++)
-            iterate();
-    }
-    static uint64_t wrong, checksum;
-    static int checked;
-    while (saved(), !checked) {
-        uint64_t bad = 0, sum = 0, bits;
-        long place = first_of(shmem_my_pe()) * GRID;
-        for (long i = 0; i < rows() * GRID; i++) {
-            double off = x[i] - known((place + i) / GRID, i % GRID);
-            bad += !(off < 1e-6 && off > -1e-6);
-            memcpy(&bits, &x[i], sizeof bits);
-            sum += part((uint64_t)(place + i), bits);
-        }
-        wrong = sum_of_all(bad);
-        checksum = sum_of_all(sum);
-        checked = 1;
+        } else if (rounds < 10 * GRID && rho > start * SMALL_ENOUGH)
+            for (int i = 0; i < ROUNDS_A_STEP && rho > start * SMALL_ENOUGH; i++)
+                iterate();
+        else
+            check();
     }
     return verdict("cg", wrong, checksum);
 }

@@ -88,27 +88,31 @@ static uint64_t check(uint64_t *checksum, uint64_t *found) {
     return wrong;
 }
 
+static uint64_t wrong, checksum;
+static int checked;
+
+static void check_all(void) {
+    uint64_t sum = 0, found = 0, bad = check(&sum, &found);
+    uint64_t keys = sum_of_all((uint64_t)filled);
+    bad += keys != (uint64_t)KEYS * ROUNDS * (uint64_t)shmem_n_pes();
+    bad += sum_of_all(found) != sum_of_all(drawn);
+    checksum = sum_of_all(sum);
+    wrong = sum_of_all(bad);
+    checked = 1;
+}
+
 int main(void) {
     shmem_init();
     if (shmem_n_pes() > MAX_PES)
         shmem_global_exit(2);
-    while (saved(), rounds < ROUNDS) {
+    while (saved(), !checked) {
         if (!bucket) {
             bucket = symmetric(ROOM * sizeof *bucket);
             outgoing = symmetric(KEYS * sizeof *outgoing);
-        }
-        step();
-    }
-    static uint64_t wrong, checksum;
-    static int checked;
-    while (saved(), !checked) {
-        uint64_t sum = 0, found = 0, bad = check(&sum, &found);
-        uint64_t keys = sum_of_all((uint64_t)filled);
-        bad += keys != (uint64_t)KEYS * ROUNDS * (uint64_t)shmem_n_pes();
-        bad += sum_of_all(found) != sum_of_all(drawn);
-        checksum = sum_of_all(sum);
-        wrong = sum_of_all(bad);
-        checked = 1;
+        } else if (rounds < ROUNDS)
+            step();
+        else
+            check_all();
     }
     return verdict("isort", wrong, checksum);
 }

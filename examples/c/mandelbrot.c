@@ -58,24 +58,27 @@ static uint64_t check(void) {
     return wrong;
 }
 
+static uint64_t wrong, checksum;
+static int checked;
+
+static void check_all(void) {
+    uint64_t sum = 0;
+    for (size_t i = 0; shmem_my_pe() == 0 && i < WIDTH * HEIGHT; i++)
+        sum += part(i, picture[i]);
+    wrong = sum_of_all(check()) + (sum_of_all((uint64_t)computed) != HEIGHT);
+    checksum = sum_of_all(sum);
+    checked = 1;
+}
+
 int main(void) {
     shmem_init();
-    while (saved(), batches * BATCH * shmem_n_pes() < HEIGHT) {
-        if (!picture) {
-            picture = symmetric(WIDTH * HEIGHT * sizeof *picture);
-            shmem_barrier_all();
-        }
-        step();
-    }
-    static uint64_t wrong, checksum;
-    static int checked;
     while (saved(), !checked) {
-        uint64_t sum = 0;
-        for (size_t i = 0; shmem_my_pe() == 0 && i < WIDTH * HEIGHT; i++)
-            sum += part(i, picture[i]);
-        wrong = sum_of_all(check()) + (sum_of_all((uint64_t)computed) != HEIGHT);
-        checksum = sum_of_all(sum);
-        checked = 1;
+        if (!picture)
+            picture = symmetric(WIDTH * HEIGHT * sizeof *picture);
+        else if (batches * BATCH * shmem_n_pes() < HEIGHT)
+            step();
+        else
+            check_all();
     }
     return verdict("mandelbrot", wrong, checksum);
 }

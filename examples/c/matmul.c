@@ -89,22 +89,27 @@ static uint64_t check(uint64_t vector) {
     return wrong;
 }
 
+static uint64_t wrong, checksum;
+static long checks;
+
+static void check_one(void) {
+    uint64_t sum = 0, place = first_of(shmem_my_pe()) * SIZE;
+    for (size_t i = 0; i < rows_of(shmem_my_pe()) * SIZE; i++)
+        sum += part(place + i, c[i]);
+    wrong += sum_of_all(check((uint64_t)checks));
+    checksum = sum_of_all(sum);
+    checks++;
+}
+
 int main(void) {
     shmem_init();
-    while (saved(), steps < shmem_n_pes()) {
+    while (saved(), checks < VECTORS) {
         if (!a)
             set_up();
-        step();
-    }
-    static uint64_t wrong, checksum;
-    static long checks;
-    while (saved(), checks < VECTORS) {
-        uint64_t sum = 0, place = first_of(shmem_my_pe()) * SIZE;
-        for (size_t i = 0; i < rows_of(shmem_my_pe()) * SIZE; i++)
-            sum += part(place + i, c[i]);
-        wrong += sum_of_all(check((uint64_t)checks));
-        checksum = sum_of_all(sum);
-        checks++;
+        else if (steps < shmem_n_pes())
+            step();
+        else
+            check_one();
     }
     return verdict("matmul", wrong, checksum);
 }

@@ -6,6 +6,9 @@
  *     while (saved(), !done)
  *         step();
  *
+ * There is this one loop in a program: a substitute begins at the top of main, and meets the others
+ * in the saved() that they are in.
+ *
  * saved() returns when a checkpoint of this very state is agreed by all PEs. If a PE died, all are
  * brought back to the last checkpoint first, and step() is done again from there; so everything
  * that step() continues from is in symmetric memory (static variables are). In the time between a

@@ -74,27 +74,32 @@ static uint64_t expected(size_t row, size_t column) {
     return value;
 }
 
+static uint64_t wrong, checksum;
+static int checked;
+
+static void check(void) {
+    uint64_t bad = 0, sum = 0;
+    size_t first = (size_t)shmem_my_pe() * EDGE;
+    for (size_t row = 0; row < EDGE; row++)
+        for (size_t column = 0; column < size(); column++) {
+            uint64_t value = band[current][row * size() + column];
+            bad += value != expected(first + row, column);
+            sum += part((first + row) * size() + column, value);
+        }
+    wrong = sum_of_all(bad);
+    checksum = sum_of_all(sum);
+    checked = 1;
+}
+
 int main(void) {
     shmem_init();
-    while (saved(), rounds < ROUNDS) {
+    while (saved(), !checked) {
         if (!band[0])
             set_up();
-        step();
-    }
-    static uint64_t wrong, checksum;
-    static int checked;
-    while (saved(), !checked) {
-        uint64_t bad = 0, sum = 0;
-        size_t first = (size_t)shmem_my_pe() * EDGE;
-        for (size_t row = 0; row < EDGE; row++)
-            for (size_t column = 0; column < size(); column++) {
-                uint64_t value = band[current][row * size() + column];
-                bad += value != expected(first + row, column);
-                sum += part((first + row) * size() + column, value);
-            }
-        wrong = sum_of_all(bad);
-        checksum = sum_of_all(sum);
-        checked = 1;
+        else if (rounds < ROUNDS)
+            step();
+        else
+            check();
     }
     return verdict("transpose", wrong, checksum);
 }
