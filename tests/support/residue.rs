@@ -10,10 +10,11 @@ use super::processes::{self, Found};
 /// How long orphans may take to end, and output to close.
 const MOMENT: Duration = Duration::from_secs(5);
 
-/// Entries of `/dev/shm`.
+/// Entries of `/dev/shm`, without those of Open MPI jobs that others may run meanwhile.
 pub fn shm() -> Vec<String> {
     let entries = std::fs::read_dir("/dev/shm").into_iter().flatten().flatten();
-    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names.filter(|name| !name.starts_with("vader_segment.")).collect()
 }
 
 /// Everything the job left, a line each. Its launcher has ended.
