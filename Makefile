@@ -11,6 +11,7 @@ TARGET  := $(abspath $(or $(CARGO_TARGET_DIR),target))
 RELEASE := $(TARGET)/release
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 INTO    := $(DESTDIR)$(PREFIX)
+BUILT   ?= $(RELEASE)
 HEADERS := $(patsubst include/%,%,$(wildcard include/*.h include/*/*.h))
 
 .PHONY: build demo test soak install clean help
@@ -33,14 +34,18 @@ soak: build
 
 # Installs what `make build` made; builds nothing, so that it can be run by root.
 install:
-	@test -x '$(RELEASE)/oshrun' || { echo 'make install: run make build first' >&2; exit 2; }
+	@test -x '$(BUILT)/oshrun' || { echo 'make install: run make build first' >&2; exit 2; }
 	install -d '$(INTO)/bin' '$(INTO)/lib/pkgconfig' '$(INTO)/include/mpp'
-	install -m 755 '$(RELEASE)/oshrun' '$(RELEASE)/oshcc' '$(RELEASE)/oshinfo' '$(INTO)/bin'
-	install -m 755 '$(RELEASE)/oshcxx' '$(INTO)/bin/oshc++'
-	install -m 755 '$(RELEASE)/libraidshmem.so' '$(INTO)/lib'
+	install -d '$(INTO)/share/man/man1' '$(INTO)/share/man/man3'
+	install -m 755 '$(BUILT)/oshrun' '$(BUILT)/oshcc' '$(BUILT)/oshinfo' '$(INTO)/bin'
+	install -m 755 '$(BUILT)/oshcxx' '$(INTO)/bin/oshc++'
+	install -m 755 '$(BUILT)/libraidshmem.so' '$(INTO)/lib'
 	for header in $(HEADERS); do install -m 644 "include/$$header" "$(INTO)/include/$$header"; done
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' raidshmem.pc.in \
 	    > '$(INTO)/lib/pkgconfig/raidshmem.pc'
+	install -m 644 man/*.1 '$(INTO)/share/man/man1'
+	install -m 644 man/*.3 '$(INTO)/share/man/man3'
+	ln -sf oshcc.1 '$(INTO)/share/man/man1/oshc++.1'
 
 clean:
 	$(CARGO) clean

@@ -16,6 +16,7 @@
 //! Left out: noticing that a shard is wrong. A wrong source gives wrong output silently.
 //! Source for the code: J. S. Plank, *A Tutorial on Reed-Solomon Coding for Fault-Tolerance in
 //! RAID-like Systems* (with its 2003 correction).
+#![forbid(unsafe_code)]
 
 use std::sync::Arc;
 
@@ -25,10 +26,6 @@ use crate::matrix::weights;
 
 /// Shards of the largest stripe: the number of elements of the field.
 pub const MAX_SHARDS: usize = 256;
-
-/// Bytes coded per round over all sources, so that an output block stays in the L1 cache while
-/// the sources are added to it, and the source blocks in L2 while the next row is computed.
-const BLOCK: usize = 8 * 1024;
 
 /// A code of `k` data and `m` parity shards. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -41,19 +38,21 @@ pub struct Code {
 }
 
 impl Code {
-    /// The code of `data` data and `parity` parity shards, on the fastest kernel.
+    /// The code of `data` data and `parity` parity shards, on the kernel that is
+    /// [chosen](Kernel::chosen).
     ///
     /// # Errors
+    /// [`Error::Kernel`] if that one cannot be had,
     /// [`Error::TooFewData`] and [`Error::TooFewParities`] if a count is 0,
     /// [`Error::TooManyShards`] if together they exceed [`MAX_SHARDS`].
     pub fn new(data: usize, parity: usize) -> Result<Code, Error> {
-        Code::with_kernel(data, parity, Kernel::best())
+        Code::with_kernel(data, parity, Kernel::chosen()?)
     }
 
     /// As [`Code::new`], on the kernel given. The kernel does not change any result.
     ///
     /// # Errors
-    /// As [`Code::new`].
+    /// As [`Code::new`], but for the kernel.
     pub fn with_kernel(data: usize, parity: usize, kernel: Kernel) -> Result<Code, Error> {
         if data == 0 {
             return Err(Error::TooFewData { expected: 1, got: data });
@@ -104,7 +103,7 @@ impl Code {
     ) -> Result<(), Error> {
         in_range(row, self.parity)?;
         shapes(sources, self.data, parity.len())?;
-        combine(self.kernel, self.coefficients(row), sources, parity);
+        self.kernel.combine(self.coefficients(row), sources, &mut [parity]);
         Ok(())
     }
 
@@ -119,16 +118,7 @@ impl Code {
         let len = parity[0].len();
         shapes(sources, self.data, len)?;
         parity.iter().try_for_each(|shard| same_length(shard.len(), len))?;
-        if let [parity] = parity {
-            combine(self.kernel, self.coefficients(0), sources, parity);
-            return Ok(());
-        }
-        for at in (0..len).step_by(BLOCK) {
-            for (row, parity) in parity.iter_mut().enumerate() {
-                let block = &mut parity[at..len.min(at + BLOCK)];
-                combine_at(self.kernel, self.coefficients(row), sources, at, block);
-            }
-        }
+        self.kernel.combine(&self.coefficients, sources, parity);
         Ok(())
     }
 
@@ -153,6 +143,30 @@ impl Code {
         Ok(())
     }
 
+    /// As [`Code::update`] for all `m` parity shards at once, reading `delta` once.
+    ///
+    /// # Errors
+    /// [`Error::Index`] for a column past the last, [`Error::Shards`] unless there are `m`
+    /// parities, [`Error::Length`] unless `delta` and they are as long as the first parity.
+    pub fn update_all(
+        &self,
+        column: usize,
+        delta: &[u8],
+        parity: &mut [&mut [u8]],
+    ) -> Result<(), Error> {
+        in_range(column, self.data)?;
+        count(parity.len(), self.parity)?;
+        let len = parity[0].len();
+        same_length(delta.len(), len)?;
+        parity.iter().try_for_each(|shard| same_length(shard.len(), len))?;
+        let mut factors = [0; MAX_SHARDS];
+        for (row, factor) in factors[..self.parity].iter_mut().enumerate() {
+            *factor = self.coefficients(row)[column];
+        }
+        self.kernel.combine_add(&factors[..self.parity], &[delta], parity);
+        Ok(())
+    }
+
     /// How to get shard `want` from the shards not flagged in `lost` (one flag per shard, `k + m`
     /// in all). A shard that is not lost is simply read. Otherwise the plan reads `k` shards,
     /// data before parity, lowest numbers first. Takes about `k` squared field products.
@@ -161,6 +175,29 @@ impl Code {
     /// [`Error::Shards`] unless there are `k + m` flags, [`Error::Index`] for a `want` past the
     /// last shard, [`Error::TooManyLost`] if more than `m` shards are lost, whichever is wanted.
     pub fn plan(&self, lost: &[bool], want: usize) -> Result<Plan, Error> {
+        self.check_losses(lost, want)?;
+        if !lost[want] {
+            return Ok(Plan { sources: vec![want], coefficients: vec![1], kernel: self.kernel });
+        }
+        let sources = self.survivors(lost);
+        let coefficients = self.weights(&sources, want);
+        Ok(Plan { sources, coefficients, kernel: self.kernel })
+    }
+
+    /// How to get all the shards `wants` at once from the shards not flagged in `lost`. The plan
+    /// reads `k` shards, data before parity, lowest numbers first, whatever is wanted. For a
+    /// single shard, or one that is not lost, [`Code::plan`] reads no more and maybe less.
+    ///
+    /// # Errors
+    /// As [`Code::plan`].
+    pub fn plan_all(&self, lost: &[bool], wants: &[usize]) -> Result<PlanAll, Error> {
+        wants.iter().try_for_each(|&want| self.check_losses(lost, want))?;
+        let sources = self.survivors(lost);
+        let coefficients = wants.iter().flat_map(|&want| self.weights(&sources, want)).collect();
+        Ok(PlanAll { sources, wants: wants.to_vec(), coefficients, kernel: self.kernel })
+    }
+
+    fn check_losses(&self, lost: &[bool], want: usize) -> Result<(), Error> {
         let shards = self.data + self.parity;
         count(lost.len(), shards)?;
         in_range(want, shards)?;
@@ -168,19 +205,20 @@ impl Code {
         if gone > self.parity {
             return Err(Error::TooManyLost { lost: gone, parity: self.parity });
         }
-        let (sources, coefficients) = if lost[want] {
-            let left: Vec<usize> =
-                (0..shards).filter(|&shard| !lost[shard]).take(self.data).collect();
-            let coefficients = self.weights(&left, want);
-            (left, coefficients)
-        } else {
-            (vec![want], vec![1])
-        };
-        Ok(Plan { sources, coefficients, kernel: self.kernel })
+        Ok(())
     }
 
-    /// What to multiply the `k` shards `from` by to get shard `at`, not one of them. All non-zero.
+    /// The `k` lowest numbers of shards that are left.
+    fn survivors(&self, lost: &[bool]) -> Vec<usize> {
+        (0..lost.len()).filter(|&shard| !lost[shard]).take(self.data).collect()
+    }
+
+    /// What to multiply the `k` shards `from` by to get shard `at`. All non-zero, unless `at` is
+    /// one of them: then all are zero but its own, which is 1.
     fn weights(&self, from: &[usize], at: usize) -> Vec<u8> {
+        if let Ok(index) = from.binary_search(&at) {
+            return (0..from.len()).map(|i| u8::from(i == index)).collect();
+        }
         if self.parity == 1 {
             return vec![1; from.len()];
         }
@@ -218,7 +256,7 @@ impl Plan {
     /// is as long as `out`.
     pub fn apply(&self, sources: &[&[u8]], out: &mut [u8]) -> Result<(), Error> {
         shapes(sources, self.sources.len(), out.len())?;
-        combine(self.kernel, &self.coefficients, sources, out);
+        self.kernel.combine(&self.coefficients, sources, &mut [out]);
         Ok(())
     }
 
@@ -237,24 +275,46 @@ impl Plan {
     }
 }
 
-/// `out = sum of coefficients[i] * sources[i]`. Shapes have been checked.
-fn combine(kernel: Kernel, coefficients: &[u8], sources: &[&[u8]], out: &mut [u8]) {
-    if coefficients.iter().all(|&c| c == 1) {
-        return kernel.xor_of(out, sources);
-    }
-    for (i, block) in out.chunks_mut(BLOCK).enumerate() {
-        combine_at(kernel, coefficients, sources, i * BLOCK, block);
-    }
+/// As [`Plan`], for several shards of a stripe at once: the sources are read once for all of them.
+/// Made by [`Code::plan_all`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlanAll {
+    sources: Vec<usize>,
+    wants: Vec<usize>,
+    /// One row per wanted shard.
+    coefficients: Vec<u8>,
+    kernel: Kernel,
 }
 
-/// The same for the bytes from offset `at` on, as many as `block` holds.
-fn combine_at(kernel: Kernel, coefficients: &[u8], sources: &[&[u8]], at: usize, block: &mut [u8]) {
-    for (i, (&factor, source)) in coefficients.iter().zip(sources).enumerate() {
-        let source = &source[at..at + block.len()];
-        match i {
-            0 => kernel.mul_into(block, source, factor),
-            _ => kernel.mul_add(block, source, factor),
-        }
+impl PlanAll {
+    /// Numbers of the shards to read, ascending, none of them lost.
+    pub fn sources(&self) -> &[usize] {
+        &self.sources
+    }
+
+    /// Numbers of the shards to get, in the order asked for.
+    pub fn wants(&self) -> &[usize] {
+        &self.wants
+    }
+
+    /// The coefficients of each wanted shard, one per source, row after row.
+    pub fn coefficients(&self) -> &[u8] {
+        &self.coefficients
+    }
+
+    /// Overwrites `outs` with the wanted shards (or the same range of each), given the shards
+    /// listed by [`PlanAll::sources`] in that order.
+    ///
+    /// # Errors
+    /// [`Error::Shards`] unless there are as many sources and outputs as listed,
+    /// [`Error::Length`] unless each is as long as the first output.
+    pub fn apply(&self, sources: &[&[u8]], outs: &mut [&mut [u8]]) -> Result<(), Error> {
+        count(outs.len(), self.wants.len())?;
+        let Some(len) = outs.first().map(|out| out.len()) else { return Ok(()) };
+        shapes(sources, self.sources.len(), len)?;
+        outs.iter().try_for_each(|out| same_length(out.len(), len))?;
+        self.kernel.combine(&self.coefficients, sources, outs);
+        Ok(())
     }
 }
 

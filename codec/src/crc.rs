@@ -12,6 +12,7 @@
 //! Left out: correction. A mismatch says that a shard must be treated as lost, not how to mend it.
 //! Source for the distance: P. Koopman, *32-Bit Cyclic Redundancy Codes for Internet
 //! Applications*, DSN 2002; a test here recomputes it for 4096 bytes.
+#![forbid(unsafe_code)]
 
 /// Checksum of `bytes`, of any length; that of the empty slice is 0.
 pub fn crc32(bytes: &[u8]) -> u32 {

@@ -6,6 +6,7 @@
 //!
 //! Left out: damaged content. A shard with wrong bytes in it is a valid input here; see
 //! [`crate::crc`] for noticing it.
+#![forbid(unsafe_code)]
 
 /// Why a layout, code or plan was refused. No output byte has been written when one is returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -89,5 +90,13 @@ pub enum Error {
         lost: usize,
         /// Parity shards of the code: the most losses it survives.
         parity: usize,
+    },
+    /// The kernel asked for by `RAIDSHMEM_KERNEL` is not one this machine can run.
+    #[error("RAIDSHMEM_KERNEL is {got}: the kernels of this machine are {expected}")]
+    Kernel {
+        /// The names of those that can be asked for.
+        expected: &'static str,
+        /// The name given.
+        got: &'static str,
     },
 }

@@ -4,6 +4,7 @@
 //! `x^8 + x^4 + x^3 + x^2 + 1` (0x11d), the field `reed-solomon-erasure` uses too.
 //!
 //! Left out: speed. Nothing here runs per byte of a snapshot except in the naive kernel.
+#![forbid(unsafe_code)]
 
 /// The field polynomial without its `x^8` term.
 const REDUCTION: u8 = 0x1d;

@@ -13,6 +13,7 @@
 //! Left out: the single-parity code, whose coefficients are all 1 and not of this family.
 //! Source: Lagrange interpolation; MacWilliams and Sloane, *The Theory of Error-Correcting
 //! Codes*, ch. 10.
+#![forbid(unsafe_code)]
 
 use crate::gf::{inv, mul};
 

@@ -57,6 +57,7 @@
 //! what it survives whichever members are lost.)
 //!
 //! Left out: bytes, and which process or machine a member is. Members are numbers `0..g`.
+#![forbid(unsafe_code)]
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,11 +1,18 @@
 //! Every kernel against the definition of its operation: every length from 0 to four lanes, every
-//! misalignment of destination and source within a lane, bytes around the destination untouched.
+//! misalignment of destination and source within a lane, bytes around the destination untouched;
+//! then sums of several rows, everything ending at memory that must not be touched, up to lengths
+//! of several steps. Kernels this machine cannot run are named.
 //!
-//! Left out: lengths of several blocks (`laws.rs`).
+//! Left out: lengths of several blocks, and results written past the caches (`laws.rs`).
 
 mod common;
+#[path = "common/fence.rs"]
+mod fence;
+
+use std::io::Write;
 
 use common::{combination, noise, product, xor};
+use fence::Fenced;
 use raidshmem_codec::kernel::Kernel;
 use rayon::prelude::*;
 
@@ -82,9 +89,73 @@ fn every_misalignment(kernel: Kernel, len: usize) {
 fn every_length_and_misalignment() {
     for &kernel in Kernel::available() {
         // The reference is slow and has nothing to align: every ninth length will do for it.
-        let step = if kernel == Kernel::Naive { 9 } else { 1 };
+        let step = if kernel == Kernel::NAIVE { 9 } else { 1 };
         (0..MOST + 1).into_par_iter().step_by(step).for_each(|len| every_misalignment(kernel, len));
     }
+}
+
+/// Coefficients in which 0 and 1 occur, alone and beside others.
+fn matrix(rows: usize, k: usize) -> Vec<u8> {
+    (0..rows * k).map(|at| (at * 73 % 255) as u8 + u8::from(at % 5 == 1)).collect()
+}
+
+/// All sums of up to `SOURCES + 3` sources and up to 6 rows, which no kernel does in one pass.
+fn every_sum(len: usize) {
+    let data: Vec<Vec<u8>> = (0..SOURCES as u64 + 3).map(|i| noise(i + 9, len)).collect();
+    let fenced: Vec<Fenced> = data
+        .iter()
+        .map(|bytes| {
+            let mut fenced = Fenced::new(len);
+            fenced.last_mut(len).copy_from_slice(bytes);
+            fenced
+        })
+        .collect();
+    let sources: Vec<&[u8]> = fenced.iter().map(|fenced| fenced.last(len)).collect();
+    let mut results: Vec<Fenced> = (0..6).map(|_| Fenced::new(len + LANE)).collect();
+    for (k, rows) in (0..=sources.len()).flat_map(|k| (1..=6).map(move |rows| (k, rows))) {
+        let (matrix, sources) = (matrix(rows, k), &sources[..k]);
+        let sums: Vec<Vec<u8>> =
+            (0..rows).map(|r| combination(&matrix[r * k..][..k], sources, len)).collect();
+        for &kernel in Kernel::available() {
+            let results = &mut results[..rows];
+            results.iter_mut().for_each(|result| result.last_mut(len + LANE).fill(GUARD));
+            let mut run = |add: bool| {
+                let mut outs: Vec<&mut [u8]> =
+                    results.iter_mut().map(|r| r.last_mut(len)).collect();
+                match add {
+                    false => kernel.combine(&matrix, sources, &mut outs),
+                    true => kernel.combine_add(&matrix, sources, &mut outs),
+                }
+            };
+            run(false);
+            run(true);
+            run(true);
+            for (result, sum) in results.iter().zip(&sums) {
+                assert!(result.last(len) == sum, "{kernel} {k} sources, {rows} rows, {len} bytes");
+                assert!(result.last(len + LANE)[..LANE] == [GUARD; LANE]);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_sum_up_to_a_fence() {
+    let steps = (1..=4).flat_map(|n| [512 * n - 1, 512 * n, 512 * n + 1, 512 * n + 333]);
+    let lengths: Vec<usize> = (0..MOST + 1).chain(steps).collect();
+    lengths.into_par_iter().for_each(every_sum);
+}
+
+#[test]
+fn kernels_not_run_are_named() {
+    for name in Kernel::NAMES {
+        let run = Kernel::available().iter().any(|kernel| kernel.name() == name);
+        assert_eq!(run, Kernel::named(name).is_some());
+        // Not `eprintln`, which the test harness keeps to itself.
+        let line = format!("kernel {name}: {}\n", if run { "RUN" } else { "NOT RUN" });
+        std::io::stderr().write_all(line.as_bytes()).unwrap();
+    }
+    assert!(Kernel::named("naive").is_some() && Kernel::named("wide").is_some());
+    assert!(Kernel::named("abacus").is_none());
 }
 
 #[test]
@@ -111,4 +182,16 @@ fn the_best_kernel_is_available() {
 #[should_panic(expected = "different lengths")]
 fn different_lengths_panic() {
     Kernel::best().xor_of(&mut [0; 3], &[&[1; 3], &[2; 4]]);
+}
+
+#[test]
+#[should_panic(expected = "different lengths")]
+fn rows_of_different_lengths_panic() {
+    Kernel::best().combine(&[], &[], &mut [&mut [0; 3], &mut [0; 4]]);
+}
+
+#[test]
+#[should_panic(expected = "no shape")]
+fn a_coefficient_too_few_panics() {
+    Kernel::best().combine(&[1, 2, 3], &[&[1], &[2]], &mut [&mut [0], &mut [0]]);
 }

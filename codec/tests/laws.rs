@@ -49,10 +49,14 @@ proptest! {
         let new = noise(!seed, len);
         let delta = xor(&data[column], &new);
         data[column] = new;
+        let mut at_once = parity.clone();
+        let mut outs: Vec<&mut [u8]> = at_once.iter_mut().map(Vec::as_mut_slice).collect();
+        code.update_all(column, &delta, &mut outs).unwrap();
         for (row, parity) in parity.iter_mut().enumerate() {
             code.update(row, column, &delta, parity).unwrap();
         }
-        prop_assert_eq!(parity, parity_of(&code, &slices(&data)));
+        prop_assert_eq!(&parity, &parity_of(&code, &slices(&data)));
+        prop_assert_eq!(parity, at_once);
     }
 
     #[test]
@@ -121,7 +125,7 @@ proptest! {
 
 #[test]
 fn shards_of_many_blocks_agree_across_kernels() {
-    for (k, m) in [(3, 1), (4, 2), (7, 3), (1, 2)] {
+    for (k, m) in [(3, 1), (4, 2), (7, 3), (1, 2), (5, 9)] {
         for len in [8191, 8192, 8193, 3 * 8192 + 5] {
             let data = shards(len as u64, k, len);
             let parities: Vec<Vec<Vec<u8>>> = Kernel::available()
@@ -135,6 +139,27 @@ fn shards_of_many_blocks_agree_across_kernels() {
                 code.encode_row(row, &slices(&data), &mut out).unwrap();
                 assert!(&out == expected, "{k}+{m}, {len} bytes, row {row}");
             }
+        }
+    }
+}
+
+/// Large enough to be written past the caches, and on no boundary.
+#[test]
+fn large_results_agree_across_kernels() {
+    const LEN: usize = (6 << 20) + 77;
+    for (k, m) in [(3, 1), (2, 2)] {
+        let data = shards(5, k, LEN);
+        let parity = |kernel: Kernel| {
+            let mut rooms = vec![vec![0x77; LEN + 6]; m];
+            let mut outs: Vec<&mut [u8]> =
+                rooms.iter_mut().enumerate().map(|(i, room)| &mut room[i + 1..][..LEN]).collect();
+            let code = Code::with_kernel(k, m, kernel).unwrap();
+            code.encode(&slices(&data), &mut outs).unwrap();
+            rooms
+        };
+        let expected = parity(Kernel::WIDE);
+        for &kernel in Kernel::available().iter().filter(|&&kernel| kernel != Kernel::NAIVE) {
+            assert!(parity(kernel) == expected, "{k}+{m} {kernel}");
         }
     }
 }

@@ -52,7 +52,7 @@ fn broadcast(
 fn fcollect(group: Group, dest: Sym<u8>, source: SymIn<u8>, bytes: usize) -> Result<(), Fault> {
     bytes_of(group.call, group.size, bytes);
     group.meet()?;
-    for index in group.rotated() {
+    for index in group.partners() {
         read(&group, (dest, index * bytes), (source, 0), bytes, index);
     }
     group.meet()
@@ -74,7 +74,7 @@ fn collect(group: Group, dest: Sym<u8>, source: SymIn<u8>, bytes: usize) -> Resu
 fn alltoall(group: Group, dest: Sym<u8>, source: SymIn<u8>, bytes: usize) -> Result<(), Fault> {
     bytes_of(group.call, group.size, bytes);
     group.meet()?;
-    for index in group.rotated() {
+    for index in group.partners() {
         read(&group, (dest, index * bytes), (source, group.index * bytes), bytes, index);
     }
     group.meet()
@@ -89,7 +89,7 @@ fn alltoalls(group: Group, dest: Sym<u8>, source: SymIn<u8>, shape: Shape) -> Re
     let (dest_step, source_step) = (step(strides.dest_bytes), step(strides.source_bytes));
     bytes_of(group.call, group.size, dest_step.max(source_step));
     group.meet()?;
-    for index in group.rotated() {
+    for index in group.partners() {
         let to = dest.element(index * dest_step).as_out();
         let from = source.element(group.index * source_step);
         memory_ops::get_blocks(group.call, to, from, strides, group.pe(index));

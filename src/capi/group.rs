@@ -1,8 +1,8 @@
 //! PEs that act together: the one shape under teams and active sets, and how they meet.
 //!
 //! A group is `start, start + stride, ..` (`size` PEs) and an array of symmetric words (a team's
-//! own, or the `pSync` of the caller). To meet, PE `i` signals `i + 1, i + 2, i + 4, ..` in turn
-//! and waits for the signals of `i - 1, i - 2, i - 4, ..`, each round on a word of its own:
+//! own, or the `pSync` of the caller). They meet by dissemination (`pgas::schedule`), each round on
+//! a word of its own:
 //!
 //! ```text
 //! words  | round 0 | round 1 | ... | round 31 | ... | MASK | COUNT |
@@ -20,7 +20,7 @@ use super::constants::SYNC_SIZE;
 use super::guard::misuse;
 use super::memory_ops::{Sym, Update, Word};
 use super::order;
-use crate::pgas::{self, Fault};
+use crate::pgas::{self, Fault, schedule};
 
 /// Words of a group's array.
 pub const WORDS: usize = SYNC_SIZE;
@@ -114,10 +114,9 @@ impl Group {
         (self.start + self.stride * index.cast_signed()) as c_int
     }
 
-    /// Indices of all PEs, this one first, so that not all begin with the same.
-    pub fn rotated(&self) -> impl Iterator<Item = usize> {
-        let (index, size) = (self.index, self.size);
-        (0..size).map(move |further| (index + further) % size)
+    /// Indices of all PEs in the order in which this one deals with them.
+    pub fn partners(&self) -> impl Iterator<Item = usize> {
+        schedule::partners(self.index, self.size)
     }
 
     /// A word of the group on one of its PEs.
@@ -128,16 +127,11 @@ impl Group {
     /// Completes what this PE did and waits for the others to come here.
     pub fn meet(&self) -> Result<(), Fault> {
         order::complete();
-        let mut distance = 1;
-        for round in 0..ROUNDS {
-            if distance >= self.size {
-                break;
-            }
-            self.word(round, (self.index + distance) % self.size).update(Update::Add, 1);
+        for (round, peers) in schedule::rounds(self.index, self.size).enumerate() {
+            self.word(round, peers.to).update(Update::Add, 1);
             let own = self.word(round, self.index);
             own.world().wait_until(|| own.load().cast_signed() > 0)?;
             own.update(Update::Add, u64::MAX);
-            distance *= 2;
         }
         order::complete();
         Ok(())

@@ -14,20 +14,13 @@ use super::guard::{bytes_of, misuse};
 use super::memory_ops::{self, Place, Sym, SymIn};
 use super::number::{Bitwise, Number, Ordered};
 use super::team::{self, Team};
-use crate::pgas::Fault;
+use crate::pgas::{Fault, schedule};
 
 /// Elements reduced at a time: the accumulator and one piece of a source stay in the cache.
 const PIECE: usize = 1024;
 
 /// Two operands to one.
 type Operation<T> = fn(T, T) -> T;
-
-/// The slice of `count` elements that is for PE `index`.
-fn slice_of(count: usize, index: usize, size: usize) -> std::ops::Range<usize> {
-    let (share, rest) = (count / size, count % size);
-    let first = index * share + index.min(rest);
-    first..first + share + usize::from(index < rest)
-}
 
 /// `into := into op the source of PE index`, for the elements from `first` on.
 fn fold<T: Copy + Zero>(
@@ -57,7 +50,7 @@ fn reduce<T: Copy + Zero>(
 ) -> Result<(), Fault> {
     bytes_of(group.call, count, size_of::<T>());
     group.meet()?;
-    let slice = slice_of(count, group.index, group.size);
+    let slice = schedule::share(count, group.index, group.size);
     let mut room = [T::ZERO; PIECE];
     for first in slice.clone().step_by(PIECE) {
         let result = &mut room[..PIECE.min(slice.end - first)];
@@ -65,7 +58,7 @@ fn reduce<T: Copy + Zero>(
         for index in 1..group.size {
             fold(&group, result, source, (first, index), op);
         }
-        for index in group.rotated() {
+        for index in group.partners() {
             memory_ops::send(group.call, dest.element(first), result, group.pe(index));
         }
     }
@@ -155,25 +148,5 @@ family! { SCAN: "Collectives: scan";
     SUM "shmem_" "_sum_exscan" [generic "shmem_sum_exscan"]
     (team: Team, dest: Sym<T>, source: SymIn<T>, nelems: usize) -> c_int {
         status(scan(team::group(NAME, team), dest, source, nelems, false))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::slice_of;
-
-    #[test]
-    fn slices_follow_each_other_and_cover_all() {
-        for count in 0..40 {
-            for size in 1..9 {
-                let mut next = 0;
-                for index in 0..size {
-                    let slice = slice_of(count, index, size);
-                    assert_eq!(slice.start, next);
-                    next = slice.end;
-                }
-                assert_eq!(next, count);
-            }
-        }
     }
 }

@@ -156,7 +156,7 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
     let (peers, bases) = map_peers(&memories, me, own, layout)?;
     own.words().bell.sleepers.store(0, Ordering::SeqCst); // a dead owner may have left some
     own.words().bell.watchers.store(0, Ordering::SeqCst);
-    let statics = map_statics(&memories[me].1, layout, own)?;
+    let statics = map_statics(&memories[me].1, layout)?;
     let header = own.header();
     if !header.is_of(job.id, me) {
         header.forget();
@@ -252,7 +252,7 @@ fn attach_own(fd: &OwnedFd, layout: Layout) -> Result<Segment, BootError> {
 }
 
 /// Copies the executable's statics into the segment and maps that in their place.
-fn map_statics(fd: &OwnedFd, layout: Layout, own: &Segment) -> Result<Option<Statics>, BootError> {
+fn map_statics(fd: &OwnedFd, layout: Layout) -> Result<Option<Statics>, BootError> {
     let Some(statics) = statics::find()? else { return Ok(None) };
     if statics.len > STATICS_MAX {
         return Err(BootError::StaticsTooLarge(statics.len));
@@ -260,7 +260,8 @@ fn map_statics(fd: &OwnedFd, layout: Layout, own: &Segment) -> Result<Option<Sta
     // SAFETY: the range is the executable's own writable data (statics::find), mapped and readable;
     // no other thread runs yet.
     let live = unsafe { std::slice::from_raw_parts(statics.start as *const u8, statics.len) };
-    own.bytes_mut(layout.statics, statics.len).copy_from_slice(live);
+    // By the kernel: AddressSanitizer takes a copy over the gaps between variables for a mistake.
+    memory::write_at(fd, layout.statics, live).map_err(std::io::Error::from)?;
     // SAFETY: whole pages of the executable's data, replaced by the same bytes; only the watching
     // thread runs besides, and it lives in the library's code and its own stack.
     unsafe { memory::replace(fd.as_fd(), layout.statics, statics.len, statics.start) }

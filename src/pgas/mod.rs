@@ -12,6 +12,7 @@
 pub mod boot;
 pub mod ft;
 mod regions;
+pub mod schedule;
 mod wait;
 pub mod world;
 

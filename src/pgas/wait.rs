@@ -31,9 +31,9 @@ const LIMIT_UNFENCED: Duration = Duration::from_millis(1);
 /// Looks before yielding when every PE has a processor of its own.
 const SPINS: u32 = 4_000;
 /// Looks before yielding when there are more PEs than processors.
-const SPINS_CROWDED: u32 = 60;
+const SPINS_CROWDED: u32 = 10;
 /// Times the processor is offered to others before sleeping.
-const YIELDS: u32 = 2;
+const YIELDS: u32 = 6;
 
 impl World {
     /// Wakes PE `pe` if it sleeps until a put brings what it waits for. Called after every put.

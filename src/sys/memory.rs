@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 
 use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, fstat, ftruncate, memfd_create};
-use rustix::io::Result;
+use rustix::io::{Errno, Result};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
 /// Bytes of a page; the unit of mappings and protections.
@@ -30,6 +30,20 @@ pub fn create(name: &str, len: usize) -> Result<OwnedFd> {
 pub fn wipe(fd: impl AsFd) -> Result<()> {
     let len = fstat(&fd)?.st_size as u64;
     fallocate(fd, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, 0, len)
+}
+
+/// Writes all of `bytes` to a memory file.
+pub fn write_at(fd: impl AsFd, at: usize, bytes: &[u8]) -> Result<()> {
+    let mut done = 0;
+    while done < bytes.len() {
+        match rustix::io::pwrite(&fd, &bytes[done..], (at + done) as u64) {
+            Ok(0) => return Err(Errno::NOSPC),
+            Ok(written) => done += written,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// Bytes that the file really occupies.

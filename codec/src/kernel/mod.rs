@@ -1,50 +1,59 @@
-//! The inner loops: XOR and GF(2^8) multiply over byte slices, in interchangeable versions.
+//! The inner loops: sums of byte slices times constants in GF(2^8), in interchangeable versions.
+//!
+//! Everything the codec does to bytes is one operation: rows of coefficients times sources, each
+//! source read once and each row written once ([`Kernel::combine`]). The rest are special cases.
+//! `naive` is the definition, `wide` the portable version; the others are the loops of `generic`
+//! compiled for one instruction set each, over the few operations that `vector` asks for.
 //!
 //! Invariants: all kernels give the same bytes for the same input, accept every length
-//! (including 0) and every alignment, and never read a destination they are said to overwrite.
+//! (including 0) and every alignment, touch no byte outside the slices, and never read a
+//! destination they are said to overwrite. A [`Kernel`] exists only if this CPU can run it.
 //! Slices of one call have one length; a kernel panics otherwise (callers in this crate check
 //! first and return [`crate::Error::Length`]).
 //!
-//! [`Kernel`] is chosen at run time, so that a version needing some CPU feature can be added as
-//! one more variant, offered by [`Kernel::available`] only where it can run.
+//! Large results are written past the caches (where the instruction set can): they would push the
+//! sources out of the cache, and a store that goes through it first reads what it overwrites.
 //!
-//! Left out: threads, prefetching and non-temporal stores.
+//! Left out: threads, and prefetching by hand, which was measured to bring nothing.
 
 mod naive;
+mod select;
 mod wide;
 
-/// A version of the inner loops. Copying it is free; it holds no state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Kernel {
-    /// One byte at a time, field products bit by bit: the reference the others are tested by.
-    Naive,
-    /// XOR in blocks the compiler turns into vector code, field products by
-    /// `reed-solomon-erasure`.
-    Wide,
-}
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod generic;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod tables;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod vector;
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+#[cfg(target_arch = "x86_64")]
+mod gfni;
+#[cfg(target_arch = "aarch64")]
+mod neon;
+#[cfg(target_arch = "x86_64")]
+mod ssse3;
+
+use std::ops::Range;
+
+use select::Version;
+
+/// A version of the inner loops. Copying it is free; it holds no state. Which ones there are and
+/// which one is used: [`Kernel::available`], [`Kernel::chosen`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Kernel(Version);
 
 impl Kernel {
-    /// The kernels that can run on this machine, slowest first; never empty.
-    pub fn available() -> &'static [Kernel] {
-        &[Kernel::Naive, Kernel::Wide]
-    }
-
-    /// The fastest kernel that can run on this machine.
-    pub fn best() -> Kernel {
-        Kernel::Wide
-    }
-
     /// `dst ^= src`, byte by byte.
     ///
     /// # Panics
     /// If the lengths differ.
     pub fn xor_into(self, dst: &mut [u8], src: &[u8]) {
-        check(dst, src);
-        match self {
-            Kernel::Naive => naive::xor_into(dst, src),
-            Kernel::Wide => wide::xor_into(dst, src),
-        }
+        self.run(&[1], &[src], &mut [dst], true);
     }
 
     /// `dst = XOR of all sources`; zeros if there is none, a copy if there is one. Writes `dst`
@@ -54,10 +63,7 @@ impl Kernel {
     /// If the lengths differ.
     pub fn xor_of(self, dst: &mut [u8], sources: &[&[u8]]) {
         sources.iter().for_each(|src| check(dst, src));
-        match self {
-            Kernel::Naive => naive::xor_of(dst, sources),
-            Kernel::Wide => wide::xor_of(dst, sources),
-        }
+        self.xor(sources, dst, false);
     }
 
     /// `dst = factor * src` in GF(2^8), byte by byte.
@@ -65,11 +71,7 @@ impl Kernel {
     /// # Panics
     /// If the lengths differ.
     pub fn mul_into(self, dst: &mut [u8], src: &[u8], factor: u8) {
-        check(dst, src);
-        match self {
-            Kernel::Naive => naive::mul_into(dst, src, factor),
-            Kernel::Wide => wide::mul_into(dst, src, factor),
-        }
+        self.run(&[factor], &[src], &mut [dst], false);
     }
 
     /// `dst ^= factor * src` in GF(2^8), byte by byte.
@@ -77,12 +79,95 @@ impl Kernel {
     /// # Panics
     /// If the lengths differ.
     pub fn mul_add(self, dst: &mut [u8], src: &[u8], factor: u8) {
-        check(dst, src);
-        match self {
-            Kernel::Naive => naive::mul_add(dst, src, factor),
-            Kernel::Wide => wide::mul_add(dst, src, factor),
+        self.run(&[factor], &[src], &mut [dst], true);
+    }
+
+    /// `outs[r] = sum of coefficients[r * k + i] * sources[i]` over the `k` sources, for every row
+    /// `r`. Reads the sources from memory once, whatever the number of rows.
+    ///
+    /// # Panics
+    /// If the lengths differ, or there are not `k` coefficients to each row.
+    pub fn combine(self, coefficients: &[u8], sources: &[&[u8]], outs: &mut [&mut [u8]]) {
+        self.run(coefficients, sources, outs, false);
+    }
+
+    /// As [`Kernel::combine`], added to what `outs` hold.
+    ///
+    /// # Panics
+    /// As [`Kernel::combine`].
+    pub fn combine_add(self, coefficients: &[u8], sources: &[&[u8]], outs: &mut [&mut [u8]]) {
+        self.run(coefficients, sources, outs, true);
+    }
+
+    fn run(self, coefficients: &[u8], sources: &[&[u8]], outs: &mut [&mut [u8]], add: bool) {
+        let k = sources.len();
+        assert_eq!(coefficients.len(), outs.len() * k, "kernel called with a matrix of no shape");
+        outs.iter().for_each(|dst| sources.iter().for_each(|src| check(dst, src)));
+        let Some(len) = outs.first().map(|out| out.len()) else { return };
+        outs.iter().for_each(|out| check(out, outs[0]));
+        if let [out] = outs
+            && coefficients.iter().all(|&c| c == 1)
+        {
+            return self.xor(sources, out, add);
+        }
+        let stream = !add && streams(k + outs.len(), len);
+        let block = if outs.len() <= ROWS { len.max(1) } else { (BLOCK / k.max(1)).max(STEP) };
+        for at in (0..len).step_by(block) {
+            for (group, outs) in outs.chunks_mut(ROWS).enumerate() {
+                let coefficients = &coefficients[group * ROWS * k..][..outs.len() * k];
+                let range = at..len.min(at + block);
+                self.0.combine(&Sum { coefficients, sources, range, add, stream }, outs);
+            }
         }
     }
+
+    fn xor(self, sources: &[&[u8]], out: &mut [u8], add: bool) {
+        let stream = !add && streams(sources.len() + 1, out.len());
+        let range = 0..out.len();
+        self.0.xor(&Sum { coefficients: &[], sources, range, add, stream }, out);
+    }
+}
+
+/// One pass over memory. All slices reach to the end of the range at least.
+struct Sum<'a> {
+    /// Row after row, one per source. Not looked at by a plain XOR.
+    coefficients: &'a [u8],
+    sources: &'a [&'a [u8]],
+    /// The bytes to do, the same of each source and row.
+    range: Range<usize>,
+    /// Whether the result is added to what the rows hold.
+    add: bool,
+    /// Whether to write past the caches, where that can be done; not together with `add`.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+    stream: bool,
+}
+
+/// A version of the loops.
+trait Loops: Copy {
+    /// Overwrites `out` with, or adds to it, the XOR of the sources.
+    fn xor(self, sum: &Sum<'_>, out: &mut [u8]);
+
+    /// Overwrites `outs`, [`ROWS`] at most, with their rows of the sum, or adds them.
+    fn combine(self, sum: &Sum<'_>, outs: &mut [&mut [u8]]);
+}
+
+/// Most rows in one pass over the sources: what the registers have room for.
+const ROWS: usize = 4;
+
+/// Bytes of all sources together that are gone through once for every [`ROWS`] rows: they and the
+/// rows stay in the L1 cache meanwhile.
+const BLOCK: usize = 16 * 1024;
+
+/// A block is not shorter than this: no vector kernel does more bytes of a source in one step.
+const STEP: usize = 512;
+
+/// Bytes of sources and results together from which on results are streamed.
+const STREAM: usize = 16 << 20;
+
+/// Whether results are streamed in a call with this many slices, sources and results, of `len`
+/// bytes.
+fn streams(slices: usize, len: usize) -> bool {
+    slices.saturating_mul(len) >= STREAM
 }
 
 /// The one shape rule of all kernels.

@@ -1,32 +1,36 @@
 //! The reference kernel: one byte at a time, nothing clever.
 //!
-//! Invariant: every loop is the definition of its operation written down. Lengths are equal
-//! (checked by the caller).
+//! Invariant: every loop is the definition of its operation written down. Slices reach to the end
+//! of the range (checked by the caller).
 //!
 //! Left out: speed.
 
+#![forbid(unsafe_code)]
+
+use super::{Loops, Sum};
 use crate::gf::mul;
 
-pub(super) fn xor_into(dst: &mut [u8], src: &[u8]) {
-    for (d, s) in dst.iter_mut().zip(src) {
-        *d ^= s;
-    }
-}
+/// The reference kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Naive;
 
-pub(super) fn xor_of(dst: &mut [u8], sources: &[&[u8]]) {
-    for (i, d) in dst.iter_mut().enumerate() {
-        *d = sources.iter().fold(0, |sum, src| sum ^ src[i]);
+impl Loops for Naive {
+    fn xor(self, sum: &Sum<'_>, out: &mut [u8]) {
+        for at in sum.range.clone() {
+            let before = if sum.add { out[at] } else { 0 };
+            out[at] = sum.sources.iter().fold(before, |sum, source| sum ^ source[at]);
+        }
     }
-}
 
-pub(super) fn mul_into(dst: &mut [u8], src: &[u8], factor: u8) {
-    for (d, s) in dst.iter_mut().zip(src) {
-        *d = mul(factor, *s);
-    }
-}
-
-pub(super) fn mul_add(dst: &mut [u8], src: &[u8], factor: u8) {
-    for (d, s) in dst.iter_mut().zip(src) {
-        *d ^= mul(factor, *s);
+    fn combine(self, sum: &Sum<'_>, outs: &mut [&mut [u8]]) {
+        let k = sum.sources.len();
+        for (row, out) in outs.iter_mut().enumerate() {
+            let coefficients = &sum.coefficients[row * k..][..k];
+            for at in sum.range.clone() {
+                let before = if sum.add { out[at] } else { 0 };
+                let terms = coefficients.iter().zip(sum.sources);
+                out[at] = terms.fold(before, |sum, (&c, source)| sum ^ mul(c, source[at]));
+            }
+        }
     }
 }

@@ -3,26 +3,66 @@
 //! XOR works on lanes of 64 bytes held in a fixed-size array, a shape the compiler turns into
 //! vector code of whatever width the target has; the bytes after the last whole lane are done
 //! singly. [`xor_of`] reads all sources lane by lane and so writes `dst` once; two, three and
-//! four sources get a loop with the count known at compile time.
+//! four sources get a loop with the count known at compile time. Field products are added up a
+//! block at a time, which stays in the L1 cache meanwhile.
 //!
 //! Field products go through `reed-solomon-erasure`, whose vector path wants at least one byte:
 //! the empty slice is answered here. So are the factors 0 and 1, which need no products. On
 //! x86-64 that path is built for AVX2 machines and does not look before it leaps: this file does,
 //! and falls back to the naive products.
 //!
-//! Invariant: lengths are equal (checked by the caller). Left out: explicit vector
+//! Invariant: slices reach to the end of the range (checked by the caller). Left out: explicit vector
 //! instructions, and thereby a choice of vector width at run time for XOR.
 
-use reed_solomon_erasure::galois_8::{mul_slice, mul_slice_xor};
+#![forbid(unsafe_code)]
 
-use super::naive;
+use reed_solomon_erasure::galois_8::mul_slice_xor;
+
+use super::{Loops, Sum};
+use crate::gf::mul;
+
+/// The portable kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Wide;
+
+impl Loops for Wide {
+    fn xor(self, sum: &Sum<'_>, out: &mut [u8]) {
+        let out = &mut out[sum.range.clone()];
+        if sum.add {
+            sum.sources.iter().for_each(|source| xor_into(out, &source[sum.range.clone()]));
+        } else {
+            let sources: Vec<&[u8]> = sum.sources.iter().map(|s| &s[sum.range.clone()]).collect();
+            xor_of(out, &sources);
+        }
+    }
+
+    fn combine(self, sum: &Sum<'_>, outs: &mut [&mut [u8]]) {
+        let k = sum.sources.len();
+        for at in sum.range.clone().step_by(BLOCK) {
+            let range = at..sum.range.end.min(at + BLOCK);
+            for (row, out) in outs.iter_mut().enumerate() {
+                let out = &mut out[range.clone()];
+                if !sum.add {
+                    out.fill(0);
+                }
+                let coefficients = &sum.coefficients[row * k..][..k];
+                for (&factor, source) in coefficients.iter().zip(sum.sources) {
+                    mul_add(out, &source[range.clone()], factor);
+                }
+            }
+        }
+    }
+}
+
+/// Bytes of a row summed up before the next row is.
+const BLOCK: usize = 8 * 1024;
 
 /// Bytes combined per step: a cache line on the machines of today.
 const LANE: usize = 64;
 
 type Lane = [u8; LANE];
 
-pub(super) fn xor_into(dst: &mut [u8], src: &[u8]) {
+fn xor_into(dst: &mut [u8], src: &[u8]) {
     let (lanes, tail) = dst.as_chunks_mut::<LANE>();
     let (src_lanes, src_tail) = src.as_chunks::<LANE>();
     for (lane, src) in lanes.iter_mut().zip(src_lanes) {
@@ -33,7 +73,7 @@ pub(super) fn xor_into(dst: &mut [u8], src: &[u8]) {
     }
 }
 
-pub(super) fn xor_of(dst: &mut [u8], sources: &[&[u8]]) {
+fn xor_of(dst: &mut [u8], sources: &[&[u8]]) {
     match *sources {
         [] => dst.fill(0),
         [a] => dst.copy_from_slice(a),
@@ -44,22 +84,14 @@ pub(super) fn xor_of(dst: &mut [u8], sources: &[&[u8]]) {
     }
 }
 
-pub(super) fn mul_into(dst: &mut [u8], src: &[u8], factor: u8) {
-    match factor {
-        _ if dst.is_empty() => {}
-        0 => dst.fill(0),
-        1 => dst.copy_from_slice(src),
-        _ if !products_run_here() => naive::mul_into(dst, src, factor),
-        _ => mul_slice(factor, src, dst),
-    }
-}
-
-pub(super) fn mul_add(dst: &mut [u8], src: &[u8], factor: u8) {
+fn mul_add(dst: &mut [u8], src: &[u8], factor: u8) {
     match factor {
         _ if dst.is_empty() => {}
         0 => {}
         1 => xor_into(dst, src),
-        _ if !products_run_here() => naive::mul_add(dst, src, factor),
+        _ if !products_run_here() => {
+            dst.iter_mut().zip(src).for_each(|(d, s)| *d ^= mul(factor, *s))
+        }
         _ => mul_slice_xor(factor, src, dst),
     }
 }

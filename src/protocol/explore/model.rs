@@ -3,8 +3,8 @@
 use raidshmem_codec::stripe::{Layout, Scheme};
 
 use crate::protocol::{At, Call, Outcome, meeting, next};
-use crate::recovery::plan::{self, Finding};
-use crate::store::phase::{Phase, Vote, decide};
+
+use crate::store::phase::Phase;
 
 /// Most PEs of a model.
 const MOST: usize = 4;
@@ -26,10 +26,6 @@ pub enum Broken {
     WipedTooEarly,
     /// The program hears of a fault before the checkpoint is settled.
     NoSettleBeforeReport,
-    /// A PE that has gone on to a later view counts as having met in an earlier one.
-    LaterViewsCount,
-    /// A written decision is not looked at.
-    DecisionForgotten,
 }
 
 /// How a job of the model may end.
@@ -45,68 +41,68 @@ pub enum End {
 
 /// Bytes, as far as the protocol cares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Bytes {
+pub enum Bytes {
     Void,
     /// Sealed as this checkpoint; good if they really are.
     Sealed(u8, bool),
 }
 
 impl Bytes {
-    fn is(self, number: u8) -> bool {
+    pub fn is(self, number: u8) -> bool {
         matches!(self, Bytes::Sealed(n, _) if n == number)
     }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Pe {
-    alive: bool,
-    node_lost: bool,
-    finished: bool,
-    condemned: bool,
+pub struct Pe {
+    pub alive: bool,
+    pub node_lost: bool,
+    pub finished: bool,
+    pub condemned: bool,
     // the process
-    call: Call,
-    at: Option<At>,
-    middle: bool,
-    number: u8,
-    agreed: u8,
-    view: u8,
-    joined: u8,
-    shown: u8,
-    epoch: u8,
-    good: bool,
-    lost: bool,
+    pub call: Call,
+    pub at: Option<At>,
+    pub middle: bool,
+    pub number: u8,
+    pub agreed: u8,
+    pub view: u8,
+    pub joined: u8,
+    pub shown: u8,
+    pub epoch: u8,
+    pub good: bool,
+    pub lost: bool,
     // its memory
-    live: Option<u8>,
-    phase: Option<(u8, u8)>,
-    decided: Option<u8>,
-    step: (u8, u8),
-    snapshot: Bytes,
-    slots: [Bytes; 2],
-    findings: (bool, bool),
+    pub live: Option<u8>,
+    pub phase: Option<(u8, u8)>,
+    pub decided: Option<u8>,
+    pub step: (u8, u8),
+    pub snapshot: Bytes,
+    pub slots: [Bytes; 2],
+    pub findings: (bool, bool),
 }
 
 /// One state of the whole job.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct State {
-    pes: Vec<Pe>,
+    pub pes: Vec<Pe>,
     /// Bit per PE alive, by view number; view 0 is not used.
-    views: Vec<u8>,
-    gate: (u8, u8),
-    deaths: u8,
+    pub views: Vec<u8>,
+    pub gate: (u8, u8),
+    pub deaths: u8,
     /// PEs lost since redundancy was whole.
-    since_whole: u8,
+    pub since_whole: u8,
 }
 
 /// A job's size, how much may die, and what is broken.
 #[derive(Debug)]
 pub struct Model {
-    pes: usize,
-    parity: usize,
-    deaths: u8,
+    pub pes: usize,
+    pub parity: usize,
+    pub deaths: u8,
     /// The checkpoint after which a PE is finished.
-    last: u8,
-    broken: Broken,
-    layout: Layout,
+    pub last: u8,
+    pub broken: Broken,
+    pub layout: Layout,
 }
 
 impl std::fmt::Display for Model {
@@ -116,16 +112,14 @@ impl std::fmt::Display for Model {
     }
 }
 
-fn phase_of((kind, number): (u8, u8)) -> Phase {
+pub fn phase_of((kind, number): (u8, u8)) -> Phase {
     let n = u64::from(number);
     [Phase::Agreed(n), Phase::Entering(n), Phase::Encoded(n), Phase::Copying(n)][kind as usize]
 }
-const AGREED: u8 = 0;
-const ENTERING: u8 = 1;
-const ENCODED: u8 = 2;
-const COPYING: u8 = 3;
-
-type Step = Result<Option<Outcome>, String>;
+pub const AGREED: u8 = 0;
+pub const ENTERING: u8 = 1;
+pub const ENCODED: u8 = 2;
+pub const COPYING: u8 = 3;
 
 impl Model {
     pub fn new(pes: usize, parity: usize, deaths: u8, last: u8, broken: Broken) -> Model {
@@ -134,7 +128,7 @@ impl Model {
         Model { pes, parity, deaths, last, broken, layout }
     }
 
-    fn slot(&self, number: u8) -> usize {
+    pub fn slot(&self, number: u8) -> usize {
         if self.broken == Broken::SlotReused { 0 } else { usize::from(number) % 2 }
     }
 
@@ -327,11 +321,9 @@ impl Model {
         }
         let word = (pe.view, step);
         let living = state.views[usize::from(word.0)];
-        let met = |step: (u8, u8)| step >= word && step.0 == word.0;
-        let passed = |step: (u8, u8)| step >= word && self.broken == Broken::LaterViewsCount;
         let here = |q: usize| {
             let step = state.pes[q].step;
-            living >> q & 1 == 0 || met(step) || passed(step)
+            living >> q & 1 == 0 || (step.0 == word.0 && step >= word)
         };
         if (0..self.pes).all(here) {
             Some(Outcome::Done)
@@ -340,171 +332,6 @@ impl Model {
         } else {
             None
         }
-    }
-
-    fn act(&self, state: &mut State, p: usize, at: At) -> Step {
-        let faulted = state.pes[p].shown != state.pes[p].joined;
-        let healthy = if faulted { Outcome::Changed } else { Outcome::Done };
-        let number = state.pes[p].number;
-        let slot = self.slot(number);
-        match at {
-            At::Enter => return Ok(Some(healthy)),
-            At::Intend => {
-                let pe = &mut state.pes[p];
-                pe.number = pe.agreed + 1;
-                pe.phase = Some((ENTERING, pe.number));
-            }
-            At::BarrierQ | At::BarrierA | At::BarrierB => return Ok(self.barrier(state, p)),
-            At::Encode => {
-                if state.begins(p, |pe| pe.slots[slot] = Bytes::Void) {
-                    return Ok(None);
-                }
-                state.pes[p].good = state.all_live(number);
-                let unchecked = self.broken == Broken::ViewNotChecked;
-                return Ok(Some(if unchecked { Outcome::Done } else { healthy }));
-            }
-            At::Publish => {
-                let pe = &mut state.pes[p];
-                pe.slots[slot] = Bytes::Sealed(number, pe.good);
-                pe.phase = Some((ENCODED, number));
-            }
-            At::Copy => return Ok(state.copy(p, number)),
-            At::Whole => {
-                let shown = state.pes[p].shown;
-                if state.views[usize::from(shown)].count_ones() as usize != self.pes {
-                    return Ok(None);
-                }
-                state.pes[p].view = shown;
-            }
-            At::Decide => return Ok(Some(self.decide(state, p))),
-            At::Finish => {
-                let pe = &mut state.pes[p];
-                if pe.middle || matches!(pe.phase, Some((ENCODED | COPYING, n)) if n == number) {
-                    let copied = state.copy(p, number);
-                    state.pes[p].agreed = number;
-                    return Ok(copied);
-                }
-                pe.phase = pe.phase.map(|_| (AGREED, number));
-                pe.agreed = number;
-            }
-            At::Verify => {
-                let pe = &mut state.pes[p];
-                pe.findings = (!pe.snapshot.is(number), !pe.slots[slot].is(number));
-            }
-            At::Judge => state.pes[p].lost = self.judge(state),
-            At::Verdict if state.pes[p].lost => return Ok(Some(Outcome::Lost)),
-            At::Rebuild if state.pes[p].findings.0 => {
-                if state.begins(p, |pe| pe.snapshot = Bytes::Void) {
-                    return Ok(None);
-                }
-                match self.sources(state, p, number, slot) {
-                    Some(good) => state.pes[p].snapshot = Bytes::Sealed(number, good),
-                    None if state.pes[p].shown != state.pes[p].view => {
-                        return Ok(Some(Outcome::Changed));
-                    }
-                    None => return Err(format!("no mix: what PE {p} reads is not there")),
-                }
-            }
-            At::Restore => {
-                let pe = &mut state.pes[p];
-                pe.live = (pe.snapshot == Bytes::Sealed(number, true)).then_some(number);
-            }
-            At::Reencode if state.pes[p].findings.1 => {
-                if state.begins(p, |pe| pe.slots[slot] = Bytes::Void) {
-                    return Ok(None);
-                }
-                let good = state.all_live(number);
-                if state.pes[p].shown != state.pes[p].view && self.broken != Broken::ViewNotChecked
-                {
-                    return Ok(Some(Outcome::Changed));
-                }
-                state.pes[p].slots[slot] = Bytes::Sealed(number, good);
-            }
-            At::Reset => {
-                state.pes[p].phase = Some((AGREED, number));
-                state.pes[p].epoch = 0;
-                if p == 0 {
-                    state.gate = (0, 0);
-                }
-            }
-            At::Join => {
-                let pe = &mut state.pes[p];
-                (pe.decided, pe.joined) = (None, pe.view);
-            }
-            _ => {}
-        }
-        Ok(Some(Outcome::Done))
-    }
-
-    fn barrier(&self, state: &mut State, p: usize) -> Option<Outcome> {
-        let pe = &mut state.pes[p];
-        let faulted = pe.shown != pe.joined;
-        if pe.middle {
-            let released = state.gate.1 >= pe.epoch;
-            return released.then_some(Outcome::Done).or(faulted.then_some(Outcome::Changed));
-        }
-        if faulted {
-            return Some(Outcome::Changed);
-        }
-        pe.epoch += 1;
-        pe.middle = true;
-        state.gate.0 += 1;
-        if state.gate.0 == pe.epoch * self.pes as u8 {
-            state.gate.1 = pe.epoch;
-            return Some(Outcome::Done);
-        }
-        None
-    }
-
-    fn decide(&self, state: &mut State, p: usize) -> Outcome {
-        let living = state.views[usize::from(state.pes[p].view)];
-        let vote = |pe: &Pe| Vote {
-            phase: pe.phase.map(phase_of),
-            decided: pe.decided.map(u64::from).filter(|_| self.broken != Broken::DecisionForgotten),
-        };
-        let alive = (0..self.pes).filter(|q| living >> q & 1 == 1);
-        let votes: Vec<Vote> = alive.map(|q| vote(&state.pes[q])).collect();
-        let Some(mut target) = decide(&votes) else { return Outcome::Lost };
-        if self.broken == Broken::ForwardTooEarly {
-            let encoded = votes.iter().filter_map(|vote| match vote.phase {
-                Some(Phase::Encoded(n)) => Some(n),
-                _ => None,
-            });
-            target = encoded.fold(target, u64::max);
-        }
-        state.pes[p].number = target as u8;
-        state.pes[p].decided = Some(target as u8);
-        Outcome::Done
-    }
-
-    /// Each PE's findings as the real plan takes them, and the real plan's verdict.
-    fn judge(&self, state: &State) -> bool {
-        let finding = |(place, pe): (usize, &Pe)| {
-            let all = Finding::lost(&self.layout, place);
-            Finding {
-                snapshot: if pe.findings.0 { all.snapshot } else { 0 },
-                parity: if pe.findings.1 { all.parity } else { 0 },
-            }
-        };
-        let findings: Vec<Finding> = state.pes.iter().enumerate().map(finding).collect();
-        let members: Vec<usize> = (0..self.pes).collect();
-        plan::check(0, &self.layout, &members, &findings, true).is_err()
-    }
-
-    /// What a rebuild reads is what verification passed on the other PEs. None if it is not there
-    /// any more: every tile is checked as it is read.
-    fn sources(&self, state: &State, p: usize, number: u8, slot: usize) -> Option<bool> {
-        let others = state.pes.iter().enumerate().filter(|&(q, _)| q != p);
-        let used = others
-            .flat_map(|(_, pe)| [(pe.findings.0, pe.snapshot), (pe.findings.1, pe.slots[slot])]);
-        let mut good = true;
-        for (_, bytes) in used.filter(|(bad, _)| !bad) {
-            match bytes {
-                Bytes::Sealed(n, is_good) if n == number => good &= is_good,
-                _ => return None,
-            }
-        }
-        Some(good)
     }
 }
 
@@ -527,7 +354,7 @@ impl Pe {
 }
 
 impl State {
-    fn current(&self) -> u8 {
+    pub fn current(&self) -> u8 {
         self.views.len() as u8 - 1
     }
 
@@ -552,12 +379,12 @@ impl State {
         pe.live = pe.live.filter(|_| !disturbed).map(|live| live + 1);
     }
 
-    fn all_live(&self, number: u8) -> bool {
+    pub fn all_live(&self, number: u8) -> bool {
         self.pes.iter().all(|pe| pe.live == Some(number))
     }
 
     /// The first half of a long step, if it has not been taken.
-    fn begins(&mut self, p: usize, first_half: impl Fn(&mut Pe)) -> bool {
+    pub fn begins(&mut self, p: usize, first_half: impl Fn(&mut Pe)) -> bool {
         let begins = !self.pes[p].middle;
         if begins {
             first_half(&mut self.pes[p]);
@@ -566,7 +393,7 @@ impl State {
         begins
     }
 
-    fn copy(&mut self, p: usize, number: u8) -> Option<Outcome> {
+    pub fn copy(&mut self, p: usize, number: u8) -> Option<Outcome> {
         let first_half = |pe: &mut Pe| {
             pe.phase = Some((COPYING, number));
             pe.snapshot = Bytes::Void;

@@ -1,0 +1,137 @@
+/*
+ * Small latencies and large transfers, in calls that every OpenSHMEM library of version 1.4 has.
+ *
+ * usage: osh_latency [quick]         prints `figure value`: ns for times, MB/s for bandwidths
+ *
+ * With 2 PEs: transfers, atomics, ping-pong and barrier; with any other number the barrier only.
+ * PE 0 measures; each value is the best of several batches, because a batch that something else
+ * interrupted says nothing of the library. Results are checked, so that nothing is left out.
+ */
+#include <shmem.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define BATCHES 9
+#define LARGE (1 << 20)
+
+static long word, flag, sum;
+static int divisor = 1;
+
+static double now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1e9 + t.tv_nsec;
+}
+
+static void expect(int good, const char *what) {
+    if (good)
+        return;
+    fprintf(stderr, "osh_latency: wrong result: %s\n", what);
+    shmem_global_exit(1);
+}
+
+/* Nanoseconds of one call of `step`, which gets the number of the call. */
+static double best(void (*step)(long), long calls) {
+    double best_ns = 1e30;
+    long number = 0;
+    calls /= divisor;
+    for (int batch = 0; batch < BATCHES; batch++) {
+        double begun = now_ns();
+        for (long i = 0; i < calls; i++)
+            step(++number);
+        double each = (now_ns() - begun) / calls;
+        best_ns = each < best_ns ? each : best_ns;
+    }
+    return best_ns;
+}
+
+static void put_quiet(long number) {
+    shmem_long_put(&word, &number, 1, 1);
+    shmem_quiet();
+}
+
+static void get(long number) {
+    long value;
+    (void)number;
+    shmem_long_get(&value, &word, 1, 1);
+    __asm__ volatile("" : : "r"(value));
+}
+
+static void fetch_add(long number) {
+    expect(shmem_long_atomic_fetch_add(&sum, 1, 1) == number - 1, "fetch-add");
+}
+
+/* Both PEs; a call is there and back. */
+static void ping_pong(long number) {
+    int me = shmem_my_pe();
+    if (me == 0)
+        shmem_long_p(&flag, number, 1);
+    shmem_long_wait_until(&flag, SHMEM_CMP_EQ, number);
+    if (me == 1)
+        shmem_long_p(&flag, number, 0);
+}
+
+static void barrier(long number) {
+    (void)number;
+    shmem_barrier_all();
+}
+
+static char *large, *buffer;
+
+static void put_large(long number) {
+    buffer[LARGE - 1] = (char)number;
+    shmem_putmem(large, buffer, LARGE, 1);
+    shmem_quiet();
+}
+
+static void get_large(long number) {
+    (void)number;
+    shmem_getmem(buffer, large, LARGE, 1);
+}
+
+static void print(const char *figure, double value) {
+    if (shmem_my_pe() == 0)
+        printf("%s %.2f\n", figure, value);
+}
+
+/* What PE 0 does alone, while PE 1 waits in a barrier. */
+static void alone(void) {
+    print("put_8_ns", best(put_quiet, 20000));
+    long value = 0;
+    shmem_long_get(&value, &word, 1, 1);
+    expect(value == BATCHES * (20000L / divisor), "put");
+    print("get_8_ns", best(get, 20000));
+    print("fetch_add_ns", best(fetch_add, 20000));
+    print("put_1M_mb_s", LARGE * 1e3 / best(put_large, 200));
+    buffer[LARGE - 1] = 0;
+    print("get_1M_mb_s", LARGE * 1e3 / best(get_large, 200));
+    expect(buffer[LARGE - 1] == (char)(BATCHES * (200L / divisor)), "1 MiB");
+}
+
+int main(int argc, char **argv) {
+    divisor = argc > 1 && strcmp(argv[1], "quick") == 0 ? 20 : 1;
+    shmem_init();
+    char figure[32];
+    snprintf(figure, sizeof figure, "barrier_%d_ns", shmem_n_pes());
+    large = shmem_malloc(LARGE);
+    buffer = malloc(LARGE);
+    expect(large != NULL && buffer != NULL, "memory");
+    memset(large, 1, LARGE);
+    memset(buffer, 2, LARGE);
+    shmem_barrier_all();
+    print(figure, best(barrier, 5000));
+    if (shmem_n_pes() == 2) {
+        shmem_barrier_all();
+        print("ping_pong_half_ns", best(ping_pong, 20000) / 2);
+        shmem_barrier_all();
+        if (shmem_my_pe() == 0)
+            alone();
+    }
+    shmem_barrier_all();
+    shmem_free(large);
+    free(buffer);
+    shmem_finalize();
+    return 0;
+}

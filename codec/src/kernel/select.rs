@@ -1,0 +1,149 @@
+//! Which kernels there are, which of them this machine can run, and which one is used.
+//!
+//! A version with instructions of its own carries the proof that the CPU has them, given by the
+//! version's constructor only; so a [`Kernel`] by its existence may be run.
+//!
+//! Invariant: [`Kernel::NAMES`] lists every version of every architecture, slowest first;
+//! [`Kernel::available`] is a subsequence of it. The choice is made once and does not change.
+//!
+//! Left out: a choice by measurement.
+#![forbid(unsafe_code)]
+
+use std::fmt;
+use std::sync::OnceLock;
+
+use super::naive::Naive;
+use super::wide::Wide;
+use super::{Kernel, Loops, Sum};
+#[cfg(target_arch = "x86_64")]
+use super::{
+    avx2::Avx2,
+    avx512::Avx512,
+    gfni::{Gfni256, Gfni512},
+    ssse3::Ssse3,
+};
+use crate::error::Error;
+
+/// The environment variable that names the kernel to use. Empty counts as not set.
+pub const KNOB: &str = "RAIDSHMEM_KERNEL";
+
+/// Makes [`Version`] and what goes through all versions.
+macro_rules! versions {
+    ($($(#[$cfg:meta])? $version:ident = $name:literal, $new:expr;)*) => {
+        #[derive(Clone, Copy, PartialEq, Eq, Hash)]
+        pub(super) enum Version {
+            $($(#[$cfg])? $version($version),)*
+        }
+
+        impl Version {
+            /// The version of this name, if this machine can run it.
+            fn named(name: &str) -> Option<Version> {
+                match name {
+                    $($(#[$cfg])? $name => $new.map(Version::$version),)*
+                    _ => None,
+                }
+            }
+
+            fn name(self) -> &'static str {
+                match self {
+                    $($(#[$cfg])? Version::$version(_) => $name,)*
+                }
+            }
+
+            pub(super) fn xor(self, sum: &Sum<'_>, out: &mut [u8]) {
+                match self {
+                    $($(#[$cfg])? Version::$version(loops) => loops.xor(sum, out),)*
+                }
+            }
+
+            pub(super) fn combine(self, sum: &Sum<'_>, outs: &mut [&mut [u8]]) {
+                match self {
+                    $($(#[$cfg])? Version::$version(loops) => loops.combine(sum, outs),)*
+                }
+            }
+        }
+    };
+}
+
+#[cfg(target_arch = "aarch64")]
+use super::neon::Neon;
+
+versions! {
+    Naive = "naive", Some(Naive);
+    Wide = "wide", Some(Wide);
+    #[cfg(target_arch = "aarch64")] Neon = "neon", Neon::new();
+    #[cfg(target_arch = "x86_64")] Ssse3 = "ssse3", Ssse3::new();
+    #[cfg(target_arch = "x86_64")] Avx2 = "avx2", Avx2::new();
+    #[cfg(target_arch = "x86_64")] Gfni256 = "gfni256", Gfni256::new();
+    #[cfg(target_arch = "x86_64")] Avx512 = "avx512", Avx512::new();
+    #[cfg(target_arch = "x86_64")] Gfni512 = "gfni512", Gfni512::new();
+}
+
+impl Kernel {
+    /// The reference the others are tested by: one byte at a time, field products bit by bit.
+    pub const NAIVE: Kernel = Kernel(Version::Naive(Naive));
+
+    /// The portable version: XOR in blocks the compiler turns into vector code, field products by
+    /// `reed-solomon-erasure`.
+    pub const WIDE: Kernel = Kernel(Version::Wide(Wide));
+
+    /// The names of all versions of all architectures, slowest first.
+    pub const NAMES: [&str; 8] =
+        ["naive", "wide", "neon", "ssse3", "avx2", "avx512", "gfni256", "gfni512"];
+
+    /// The kernel of this name, or `None` if there is none or this machine cannot run it.
+    pub fn named(name: &str) -> Option<Kernel> {
+        Version::named(name).map(Kernel)
+    }
+
+    /// The name of this kernel, one of [`Kernel::NAMES`].
+    pub fn name(self) -> &'static str {
+        self.0.name()
+    }
+
+    /// The kernels that can run on this machine, slowest first; never empty. Looks at the CPU
+    /// once.
+    pub fn available() -> &'static [Kernel] {
+        static AVAILABLE: OnceLock<Vec<Kernel>> = OnceLock::new();
+        AVAILABLE.get_or_init(|| Kernel::NAMES.into_iter().filter_map(Kernel::named).collect())
+    }
+
+    /// The fastest kernel that can run on this machine.
+    pub fn best() -> Kernel {
+        *Kernel::available().last().expect("two kernels run anywhere")
+    }
+
+    /// The kernel codes use unless told otherwise: the one the environment variable
+    /// `RAIDSHMEM_KERNEL` names, or else [`Kernel::best`]. Looks at the variable once.
+    ///
+    /// # Errors
+    /// [`Error::Kernel`] if it names none of [`Kernel::available`].
+    pub fn chosen() -> Result<Kernel, Error> {
+        static CHOSEN: OnceLock<Result<Kernel, Error>> = OnceLock::new();
+        *CHOSEN.get_or_init(|| {
+            let asked = std::env::var_os(KNOB).unwrap_or_default();
+            match asked.to_string_lossy() {
+                name if name.is_empty() => Ok(Kernel::best()),
+                name => Kernel::named(&name).ok_or_else(|| refusal(&name)),
+            }
+        })
+    }
+}
+
+/// Made once per process at most, which is why the strings may stay for good.
+fn refusal(asked: &str) -> Error {
+    let names: Vec<&str> = Kernel::available().iter().map(|kernel| kernel.name()).collect();
+    Error::Kernel { expected: names.join(", ").leak(), got: asked.to_owned().leak() }
+}
+
+impl fmt::Debug for Kernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Display for Kernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}

@@ -1,0 +1,138 @@
+//! What an instruction set must offer for the loops of [`super::generic`] to be compiled for it.
+//!
+//! A type implementing [`Vector`] or [`Product`] is a *proof*: its only constructor looks at the
+//! CPU and answers `None` where the instructions are missing. Holding a value of it is therefore
+//! the permission to execute them, which makes all methods safe to call and the loops safe code.
+//!
+//! The methods are `inline(always)` and become instructions only inside a function compiled for
+//! the feature; [`loops`] makes those functions, and they are the only callers.
+//!
+//! Left out: masked loads. The end of a slice is copied to a whole vector instead.
+
+use super::tables::NIBBLES;
+
+/// Registers of `N` bytes.
+pub(super) trait Vector<const N: usize>: Copy {
+    /// A register.
+    type Word: Copy;
+
+    /// Whether [`Vector::xor3`] is one instruction.
+    const TERNARY: bool = false;
+
+    fn zero(self) -> Self::Word;
+    fn load(self, from: &[u8; N]) -> Self::Word;
+    fn store(self, word: Self::Word, to: &mut [u8; N]);
+
+    /// As [`Vector::store`], past the caches if `to` is aligned to `N`. Whoever calls it calls
+    /// [`Vector::fence`] before anything else may look at `to`.
+    fn stream(self, word: Self::Word, to: &mut [u8; N]) {
+        self.store(word, to);
+    }
+
+    /// Orders streamed stores before whatever follows.
+    fn fence(self) {}
+
+    fn xor(self, a: Self::Word, b: Self::Word) -> Self::Word;
+
+    fn xor3(self, a: Self::Word, b: Self::Word, c: Self::Word) -> Self::Word {
+        self.xor(self.xor(a, b), c)
+    }
+
+    /// The table in each 16 bytes of a register.
+    fn spread(self, table: &[u8; 16]) -> Self::Word;
+
+    /// Each byte of `indices`, all below 16, replaced by that byte of the table.
+    fn shuffle(self, table: Self::Word, indices: Self::Word) -> Self::Word;
+
+    /// The low and the high half of each byte, as numbers below 16.
+    fn halves(self, word: Self::Word) -> (Self::Word, Self::Word);
+}
+
+/// A way to multiply registers of `N` bytes by a constant.
+pub(super) trait Product<const N: usize>: Copy {
+    /// The registers.
+    type Vector: Vector<N>;
+    /// A constant factor, ready for use.
+    type Factor: Copy;
+    /// A register prepared for any number of products.
+    type Operand: Copy;
+
+    fn vector(self) -> Self::Vector;
+    fn factor(self, factor: u8) -> Self::Factor;
+    fn operand(self, word: Word<N, Self>) -> Self::Operand;
+    fn product(self, factor: Self::Factor, operand: Self::Operand) -> Word<N, Self>;
+}
+
+/// The register of a [`Product`].
+pub(super) type Word<const N: usize, P> = <<P as Product<N>>::Vector as Vector<N>>::Word;
+
+/// Multiplication by two table lookups, one for each half of a byte.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Nibbles<V>(pub(super) V);
+
+impl<const N: usize, V: Vector<N>> Product<N> for Nibbles<V> {
+    type Vector = V;
+    type Factor = (V::Word, V::Word);
+    type Operand = (V::Word, V::Word);
+
+    #[inline(always)]
+    fn vector(self) -> V {
+        self.0
+    }
+
+    #[inline(always)]
+    fn factor(self, factor: u8) -> Self::Factor {
+        let halves = &NIBBLES[factor as usize];
+        (self.0.spread(&halves.low), self.0.spread(&halves.high))
+    }
+
+    #[inline(always)]
+    fn operand(self, word: V::Word) -> Self::Operand {
+        self.0.halves(word)
+    }
+
+    #[inline(always)]
+    fn product(self, factor: Self::Factor, operand: Self::Operand) -> V::Word {
+        let low = self.0.shuffle(factor.0, operand.0);
+        self.0.xor(low, self.0.shuffle(factor.1, operand.1))
+    }
+}
+
+/// Makes [`super::Loops`] for a proof type: the generic loops compiled for `$features`, with
+/// registers of `$width` bytes, products of `$product`, and as many registers per source and step
+/// as listed: for the XOR, then for one, two, three and four rows. The lists keep sums and
+/// factors within the registers there are.
+macro_rules! loops {
+    ($kernel:ident, $features:literal, $width:literal, |$self:ident| $product:expr,
+     [$xor:literal, $one:literal, $two:literal, $three:literal, $four:literal]) => {
+        impl super::Loops for $kernel {
+            fn xor(self, sum: &super::Sum<'_>, out: &mut [u8]) {
+                #[target_feature(enable = $features)]
+                fn run($self: $kernel, sum: &super::Sum<'_>, out: &mut [u8]) {
+                    let vector = super::vector::Product::<$width>::vector($product);
+                    super::generic::xor::<$width, $xor, _>(vector, sum, out);
+                }
+                // SAFETY: there is a value of this type, so this CPU has the features.
+                unsafe { run(self, sum, out) }
+            }
+
+            fn combine(self, sum: &super::Sum<'_>, outs: &mut [&mut [u8]]) {
+                #[target_feature(enable = $features)]
+                fn run($self: $kernel, sum: &super::Sum<'_>, outs: &mut [&mut [u8]]) {
+                    use super::generic::combine;
+                    match outs {
+                        [] => {}
+                        [a] => combine::<$width, 1, $one, _>($product, sum, [a]),
+                        [a, b] => combine::<$width, 2, $two, _>($product, sum, [a, b]),
+                        [a, b, c] => combine::<$width, 3, $three, _>($product, sum, [a, b, c]),
+                        [a, b, c, d] => combine::<$width, 4, $four, _>($product, sum, [a, b, c, d]),
+                        _ => unreachable!("more than {} rows in one pass", super::ROWS),
+                    }
+                }
+                // SAFETY: there is a value of this type, so this CPU has the features.
+                unsafe { run(self, sum, outs) }
+            }
+        }
+    };
+}
+pub(super) use loops;

@@ -1,0 +1,204 @@
+//! `make install`, and what a user finds afterwards: compilers, pkg-config, headers, man pages.
+//!
+//! - what is installed compiles and runs programs by itself, with the wrappers and with pkg-config,
+//!   and nothing of the build folder is needed;
+//! - `DESTDIR` is put before every path and appears in no file;
+//! - the wrappers answer `-show` and `--showme` questions with the installed places;
+//! - the man pages have no errors, and name every option and every setting there is.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::SystemTime;
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+const PAGES: &[&str] = &[
+    "man1/oshrun.1",
+    "man1/oshcc.1",
+    "man1/oshc++.1",
+    "man1/oshinfo.1",
+    "man3/shmem_checkpoint_all.3",
+    "man3/shmem_query_fault.3",
+    "man3/shmem_restart_pes.3",
+    "man3/shmem_ft_algo_init.3",
+];
+
+/// An empty folder for one test.
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("install").join(name);
+    let _ = fs::remove_dir_all(&folder); // there may be none
+    fs::create_dir_all(&folder).expect("a folder below the target folder");
+    folder
+}
+
+/// Runs a command to its end, without what would find the build folder; what it printed.
+#[track_caller]
+fn run(command: &mut Command) -> String {
+    command.env_remove("LD_LIBRARY_PATH").stdin(Stdio::null());
+    let inherited = std::env::vars_os().map(|(name, _)| name);
+    for name in inherited.filter(|name| name.to_string_lossy().starts_with("SHMEM_")) {
+        command.env_remove(name);
+    }
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    let (printed, errors) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{command:?}: {}\n{printed}{errors}", output.status);
+    printed
+}
+
+/// The library that was built with this test: beside it, or one folder up; the newer.
+fn library() -> PathBuf {
+    let test = std::env::current_exe().expect("the test has a path");
+    let candidates = test.ancestors().skip(1).take(2).map(|folder| folder.join("libraidshmem.so"));
+    let age = |path: &PathBuf| path.metadata().and_then(|meta| meta.modified());
+    let found = candidates.filter(|path| path.exists());
+    found.max_by_key(|path| age(path).unwrap_or(SystemTime::UNIX_EPOCH)).expect("it was built")
+}
+
+/// `make install` of the programs built with this test.
+fn install(into: &Path, prefix: &Path, destdir: &str) {
+    let built = into.join("built");
+    fs::create_dir_all(&built).expect("a folder below the target folder");
+    let programs = [
+        ("oshrun", env!("CARGO_BIN_EXE_oshrun")),
+        ("oshcc", env!("CARGO_BIN_EXE_oshcc")),
+        ("oshcxx", env!("CARGO_BIN_EXE_oshcxx")),
+        ("oshinfo", env!("CARGO_BIN_EXE_oshinfo")),
+    ];
+    for (name, path) in programs {
+        fs::copy(path, built.join(name)).expect("it was built");
+    }
+    fs::copy(library(), built.join("libraidshmem.so")).expect("it was built");
+    let set = |name: &str, value: &str| format!("{name}={value}");
+    run(Command::new("make")
+        .args(["--no-print-directory", "-C", ROOT, "install"])
+        .arg(set("BUILT", &built.display().to_string()))
+        .arg(set("PREFIX", &prefix.display().to_string()))
+        .arg(set("DESTDIR", destdir)));
+    // Nothing installed may need it.
+    fs::remove_dir_all(built).expect("it was just made");
+}
+
+/// `examples/count.c` under the installed launcher.
+#[track_caller]
+fn count(prefix: &Path, program: &Path) {
+    let mut oshrun = Command::new(prefix.join("bin/oshrun"));
+    oshrun.args(["-n", "4", "--kill", "1@3"]).arg(program).env("SHMEM_FT_BACKUP_MODE", "raid5");
+    let printed = run(&mut oshrun);
+    assert!(printed.lines().any(|line| line == "sum 760"), "{printed}");
+    let needed = run(Command::new("ldd").arg(program));
+    let library = prefix.join("lib/libraidshmem.so").display().to_string();
+    assert!(needed.contains(&library), "{needed}");
+}
+
+#[test]
+fn what_is_installed_compiles_and_runs_programs() {
+    let prefix = folder("prefix");
+    install(&prefix, &prefix, "");
+    let source = Path::new(ROOT).join("examples/count.c");
+    let (by_wrapper, by_pkg_config) = (prefix.join("by-wrapper"), prefix.join("by-pkg-config"));
+    let strict = ["-O2", "-Wall", "-Wextra", "-Werror", "-o"];
+
+    run(Command::new(prefix.join("bin/oshcc")).args(strict).args([&by_wrapper, &source]));
+    count(&prefix, &by_wrapper);
+
+    let pkg_config = |question: &str| {
+        let mut command = Command::new("pkg-config");
+        command.env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig"));
+        let words = run(command.args([question, "raidshmem"]));
+        words.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(pkg_config("--modversion"), [env!("CARGO_PKG_VERSION")]);
+    run(Command::new("cc")
+        .args(strict)
+        .args([&by_pkg_config, &source])
+        .args(pkg_config("--cflags"))
+        .args(pkg_config("--libs")));
+    count(&prefix, &by_pkg_config);
+
+    let program = "#include <shmem.h>\n#include <mpp/shmem.h>\n#include <cstdio>\n\
+                   int main() { shmem_init(); std::printf(\"PEs %d\\n\", shmem_n_pes()); \
+                   shmem_finalize(); }\n";
+    let (source, target) = (prefix.join("hello.cc"), prefix.join("hello"));
+    fs::write(&source, program).expect("a file below the target folder");
+    run(Command::new(prefix.join("bin/oshc++")).args(strict).args([&target, &source]));
+    let printed = run(Command::new(prefix.join("bin/oshrun")).args(["-n", "2"]).arg(&target));
+    assert_eq!(printed, "PEs 2\nPEs 2\n");
+    let version = run(Command::new(prefix.join("bin/oshinfo")).arg("--version"));
+    assert_eq!(version, format!("oshinfo {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn wrappers_answer_with_the_installed_places() {
+    let prefix = folder("questions");
+    install(&prefix, &prefix, "");
+    let shown = prefix.display().to_string();
+    let compile = format!("-I{shown}/include");
+    let link = format!("-L{shown}/lib -Wl,-rpath,{shown}/lib -lraidshmem -Wl,-z,now");
+    for (wrapper, compiler) in [("oshcc", "cc"), ("oshc++", "c++")] {
+        let ask = |words: &[&str]| {
+            let mut command = Command::new(prefix.join("bin").join(wrapper));
+            command.env_remove("OSHCC_CC").env_remove("OSHCC_CXX");
+            run(command.args(words)).trim_end().to_owned()
+        };
+        assert_eq!(ask(&["--showme:compile"]), compile);
+        assert_eq!(ask(&["--showme:link"]), link);
+        assert_eq!(ask(&["--showme:incdirs"]), format!("{shown}/include"));
+        assert_eq!(ask(&["--showme:libdirs"]), format!("{shown}/lib"));
+        assert_eq!(ask(&["--showme:libs"]), "raidshmem");
+        for question in ["-show", "--showme"] {
+            let whole = format!("{compiler} -c a.c {compile}");
+            assert_eq!(ask(&[question, "-c", "a.c"]), whole);
+            let whole = format!("{compiler} a.o -o a {compile} {link}");
+            assert_eq!(ask(&["a.o", "-o", "a", question]), whole);
+        }
+    }
+}
+
+#[test]
+fn destdir_is_before_every_path_and_in_no_file() {
+    let staging = folder("staging");
+    let destdir = staging.display().to_string();
+    install(&staging, Path::new("/opt/raidshmem"), &destdir);
+    let prefix = staging.join("opt/raidshmem");
+    let pc = fs::read_to_string(prefix.join("lib/pkgconfig/raidshmem.pc")).expect("installed");
+    assert!(pc.starts_with("prefix=/opt/raidshmem\n") && !pc.contains(&destdir), "{pc}");
+    for header in ["shmem.h", "pshmem.h", "shmemx.h", "shmem_ft.h", "mpp/shmem.h"] {
+        assert!(prefix.join("include").join(header).is_file(), "{header} is not installed");
+    }
+    for page in PAGES {
+        assert!(prefix.join("share/man").join(page).is_file(), "{page} is not installed");
+    }
+    let others = fs::read_dir(&staging).expect("just made").count();
+    assert_eq!(others, 1, "files were installed outside of the prefix");
+}
+
+#[test]
+fn the_man_pages_are_sound_and_complete() {
+    let man = |name: &str| Path::new(ROOT).join("man").join(name);
+    let pages = PAGES.iter().filter_map(|page| page.split_once('/')).map(|(_, name)| man(name));
+    let pages: Vec<_> = pages.filter(|path| !path.ends_with("oshc++.1")).collect();
+    run(Command::new("mandoc").args(["-Tlint", "-Wwarning"]).args(&pages));
+    let of = |name: &str| fs::read_to_string(man(name)).expect("a page").replace('\\', "");
+    let (oshrun, oshinfo, oshcc) = (of("oshrun.1"), of("oshinfo.1"), of("oshcc.1"));
+    for entry in raidshmem::settings::table() {
+        assert!(oshrun.contains(entry.name), "oshrun.1 lacks {}", entry.name);
+    }
+    let help = run(Command::new(env!("CARGO_BIN_EXE_oshrun")).arg("--help"));
+    let usage = run(Command::new(env!("CARGO_BIN_EXE_oshinfo")).arg("--help"));
+    let is_option = |word: &&str| word.starts_with("--") && word.len() > 2;
+    let options = |text: &str| {
+        let words = text.split([' ', '\n', '[', ']', ',']).filter(is_option).map(str::to_owned);
+        words.collect::<Vec<_>>()
+    };
+    assert!(!options(&help).is_empty() && !options(&usage).is_empty());
+    for option in options(&help) {
+        assert!(oshrun.contains(&option), "oshrun.1 lacks {option}");
+    }
+    for option in options(&usage) {
+        assert!(oshinfo.contains(&option), "oshinfo.1 lacks {option}");
+    }
+    for question in ["-show", "--showme:compile", ":link", ":incdirs", ":libdirs", ":libs"] {
+        assert!(oshcc.contains(question), "oshcc.1 lacks {question}");
+    }
+}

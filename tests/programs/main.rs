@@ -1,0 +1,134 @@
+//! The programs in `examples/c` and `examples/cxx`: each is right alone and with others, and the
+//! applications come to the same checksum when PEs or a node are killed on the way.
+//!
+//! A program checks its own result and ends with `name: ok`, an application with
+//! `name: ok checksum=...`, which is compared between runs.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod build;
+
+use build::{C, CXX, build};
+use support::{Job, Outcome};
+
+/// One for each family of calls.
+const FAMILIES: &[&str] = &[
+    "rma",
+    "blocks",
+    "atomics",
+    "signals",
+    "waits",
+    "collectives",
+    "teams",
+    "contexts",
+    "locks",
+    "memory",
+    "active_sets",
+    "threads",
+];
+
+/// Applications, each with a checkpoint by which it is well under way on four PEs.
+const APPLICATIONS: &[(&str, u32)] =
+    &[("isort", 4), ("matmul", 4), ("transpose", 5), ("mandelbrot", 4), ("cg", 6), ("bfs", 5)];
+
+/// The rest of the program's last line after `name: ok`.
+#[track_caller]
+fn ok<'a>(outcome: &'a Outcome, name: &str) -> &'a str {
+    outcome.status(0);
+    let begin = format!("{name}: ok");
+    let mut lines = outcome.out.lines().filter_map(|line| line.strip_prefix(&begin));
+    let (line, more) = (lines.next(), lines.next());
+    outcome.check(line.is_some() && more.is_none(), &format!("one line `{begin}` was expected"));
+    line.unwrap_or_default()
+}
+
+#[test]
+fn every_family_of_calls_on_one_to_five_pes() {
+    for name in FAMILIES {
+        let program = build(C, name);
+        let sizes: &[usize] = match *name {
+            "collectives" | "teams" | "active_sets" => &[1, 2, 3, 4, 5],
+            _ => &[1, 2, 4],
+        };
+        for &pes in sizes {
+            ok(&Job::new(pes).program(&program, &[]).run(), name);
+        }
+    }
+}
+
+#[test]
+fn programs_in_cxx() {
+    for name in ["overloads", "raii"] {
+        let program = build(CXX, name);
+        for pes in [1, 2, 4] {
+            ok(&Job::new(pes).program(&program, &[]).run(), name);
+        }
+    }
+    for kill in ["1@3:encode", "0@6:copied", "2@8"] {
+        let job = Job::new(4).mode("raid5").args(&["--verbose"]).kill(&[kill]);
+        recovered_once(&job.program(&build(CXX, "raii"), &[]).run(), "raii");
+    }
+}
+
+/// Started without `oshrun` a program is one PE.
+#[test]
+fn without_the_launcher_a_program_is_one_pe() {
+    for name in ["collectives", "isort"] {
+        let output = std::process::Command::new(build(C, name))
+            .env_remove("LD_LIBRARY_PATH")
+            .output()
+            .expect("it was built");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && text.starts_with(&format!("{name}: ok")), "{text}");
+    }
+}
+
+#[track_caller]
+fn recovered_once<'a>(outcome: &'a Outcome, name: &str) -> &'a str {
+    let sum = ok(outcome, name);
+    let recoveries = outcome.count("all PEs resume from checkpoint");
+    outcome.check(recoveries == 1, "one recovery was expected");
+    sum
+}
+
+#[test]
+fn applications_on_one_to_five_pes() {
+    for &(name, _) in APPLICATIONS {
+        let program = build(C, name);
+        let sums: Vec<String> = (1..=5)
+            .map(|pes| ok(&Job::new(pes).program(&program, &[]).run(), name).to_owned())
+            .collect();
+        // These compute the same, however many compute it.
+        if ["matmul", "mandelbrot", "bfs"].contains(&name) {
+            assert!(sums.iter().all(|sum| *sum == sums[0]), "{name}: {sums:?}");
+        }
+    }
+}
+
+#[test]
+fn applications_come_to_the_same_sum_whatever_is_killed() {
+    for &(name, checkpoint) in APPLICATIONS {
+        let program = build(C, name);
+        let job = || Job::new(4).mode("raid5").args(&["--verbose"]);
+        let undisturbed = job().program(&program, &[]).run();
+        let right = ok(&undisturbed, name);
+        let at = |pe: u32, step: &str| format!("{pe}@{checkpoint}:{step}");
+        let nodes = ["--nodes", "4", "--spares", "1"];
+        for killed in [
+            job().kill(&[&at(1, "encode")]),
+            job().kill(&[&at(3, "copied")]),
+            job().kill(&[&at(0, "after")]),
+            job().kill(&["2@2:before"]),
+            job().args(&nodes).kill_node(&[&at(2, "after")]).with_orphans(),
+            job().args(&nodes).kill_node(&[&at(0, "copied")]).with_orphans(),
+        ] {
+            let outcome = killed.program(&program, &[]).run();
+            let sum = recovered_once(&outcome, name);
+            outcome.check(sum == right, &format!("the sum of the undisturbed run: {right}"));
+        }
+        let twice = job().kill(&[&at(1, "after"), &format!("2@{}", checkpoint + 1)]);
+        let outcome = twice.program(&program, &[]).run();
+        outcome.check(ok(&outcome, name) == right, "the same sum after two deaths");
+    }
+}
