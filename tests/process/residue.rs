@@ -129,6 +129,30 @@ fn spares_that_are_killed_are_missed_only_when_they_are_needed() {
     run.finish().status(3).says("no substitute left for PE 1");
 }
 
+/// A spare is a process like any other, and may come to `shmem_init` late, even after the death
+/// for which it is the only substitute.
+#[test]
+fn a_spare_that_is_late_is_waited_for() {
+    let script = format!("sleep 0.5; exec {}", program("steps").display());
+    let words = ["--nodes", "2", "--spares", "1", "--kill", "1@2", "--verbose", "sh", "-c"];
+    let job = Job::new(4).mode("raid5").env("SHMEM_FT_SUBSTITUTE", "spare").args(&words);
+    let mut run = job.args(&[&script]).start();
+    let spare = loop {
+        let agents = agents(&run);
+        let of = |found: &Found| agents.len() == 3 && found.parent == agents[2].pid;
+        match run.processes().into_iter().find(|found| of(found) && found.name == "sh") {
+            Some(spare) => break spare.pid,
+            None => assert!(run.is_alive(), "the job should wait for its PEs"),
+        }
+    };
+    processes::signal(spare, Signal::STOP);
+    run.wait_for("PE 1 was killed");
+    processes::signal(spare, Signal::CONT);
+    run.wait_for("all PEs resume from checkpoint");
+    stop(&run);
+    run.finish().status(0);
+}
+
 /// Death at no particular moment, by somebody else's hand, and by the program's own.
 #[test]
 fn a_pe_that_is_killed_from_outside_is_replaced() {
