@@ -41,7 +41,7 @@ struct Launcher {
     /// What a PE keeps for others in this job's mode.
     kept: &'static str,
     result: Option<i32>,
-    signals: UnixStream,
+    signals: Vec<(i32, UnixStream)>,
     last_words: Option<Instant>,
 }
 
@@ -72,10 +72,11 @@ pub fn run(
     use std::os::unix::ffi::OsStrExt;
     let system = |what| move |error| LaunchError::System { what, error };
     process::adopt_orphans().map_err(system("adopting orphans"))?;
-    let (signals, sender) = UnixStream::pair().map_err(system("signal pipe"))?;
+    let mut signals = Vec::new();
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-        let sender = sender.try_clone().map_err(system("signal pipe"))?;
+        let (receiver, sender) = UnixStream::pair().map_err(system("signal pipe"))?;
         signal_hook::low_level::pipe::register(signal, sender).map_err(system("signals"))?;
+        signals.push((signal, receiver));
     }
     let job = Job {
         id: job_id().map_err(system("random number of the job"))?,
@@ -127,7 +128,7 @@ fn start_agent() -> std::io::Result<Node> {
 }
 
 enum Source {
-    Signal,
+    Signal(i32),
     Channel(u32),
     End(u32),
 }
@@ -140,7 +141,7 @@ impl Launcher {
             }
             for source in self.wait() {
                 match source {
-                    Source::Signal => return self.signalled(),
+                    Source::Signal(signal) => return signalled(signal),
                     Source::Channel(node) => self.listen(node),
                     Source::End(node) => self.node_gone(node),
                 }
@@ -156,8 +157,11 @@ impl Launcher {
     }
 
     fn wait(&self) -> Vec<Source> {
-        let mut fds = vec![PollFd::new(&self.signals, PollFlags::IN)];
-        let mut sources = vec![Source::Signal];
+        let (mut fds, mut sources) = (Vec::new(), Vec::new());
+        for (signal, receiver) in &self.signals {
+            fds.push(PollFd::new(receiver, PollFlags::IN));
+            sources.push(Source::Signal(*signal));
+        }
         for (&node, entry) in &self.nodes {
             fds.push(PollFd::new(&entry.channel, entry.channel.interest()));
             sources.push(Source::Channel(node));
@@ -174,13 +178,6 @@ impl Launcher {
         let _ = poll(&mut fds, limit.as_ref());
         let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
         sources.into_iter().zip(ready).filter_map(|(s, ready)| ready.then_some(s)).collect()
-    }
-
-    fn signalled(&mut self) -> i32 {
-        let mut byte = [0];
-        let _ = self.signals.read(&mut byte);
-        say("stopped by a signal; every PE is killed");
-        130
     }
 
     fn listen(&mut self, node: u32) {
@@ -324,6 +321,12 @@ impl Launcher {
         }
         process::end_children();
     }
+}
+
+/// The status of a job that was stopped by `signal`, as a shell would show it.
+fn signalled(signal: i32) -> i32 {
+    say(&format!("stopped by signal {signal}; every PE is killed"));
+    128 + signal
 }
 
 fn say(line: &str) {

@@ -258,6 +258,7 @@ impl Membership {
                 entry.hello = true;
                 self.refuse_part_of_a_job();
                 self.advance();
+                self.repair(); // a spare may be waited for
             }
             (Said::AtPoint { rule }, _) => self.at_point(proc, rule),
             (Said::Report(report), _) => {
@@ -340,7 +341,7 @@ impl Membership {
     fn proc_ended(&mut self, proc: ProcId, how: Ended) {
         let Some(entry) = self.procs.remove(&proc) else { return };
         match entry.role {
-            Role::Spare => {}
+            Role::Spare => self.repair(), // it may have been waited for
             Role::Substitute(pe) => self.substitute_died(pe as usize, how),
             Role::Pe(pe) => self.pe_died(pe as usize, entry.hello, how),
         }

@@ -8,7 +8,7 @@
 //!
 //! ```text
 //! manifest   magic | bytes | extents | bytes of heap state | bytes of private memory | excluded
-//!            (offset, length) of extents ... | of what is excluded ... | heap state | private memory
+//!            (offset, length) of extents ... | of excluded ... | heap state | private memory
 //! ```
 //!
 //! Invariant: the coverage is equal on every PE (symmetric allocation, same executable); PEs

@@ -2,8 +2,8 @@
  * statics: variables of every kind go back with a checkpoint; what belongs to libc does not.
  *
  * At checkpoint n every variable holds a value made of n; then all are overwritten with other
- * values, which a death must undo in survivors and in the substitute. Output, errno, environment and
- * the program's arguments go on working in both.
+ * values, which a death must undo in survivors and in the substitute. Output, errno, environment
+ * and the program's arguments go on working in both.
  */
 #include "test.h"
 

@@ -1,8 +1,8 @@
 /*
  * steps: goes on and on, a checkpoint each step, until there is a file `stop` in its folder.
  *
- * PE 0 says `ready` after the third checkpoint, and `stopped` at the end; each PE says its process id
- * at the start. Every step passes a token round, so that PEs wait for each other in every way:
+ * PE 0 says `ready` after the third checkpoint, and `stopped` at the end; each PE says its process
+ * id at the start. Every step passes a token round, so that PEs wait for each other in every way:
  * barrier, wait, get.
  */
 #include "test.h"

@@ -1,4 +1,4 @@
-/* What the test programs share: the thesis' loop, and an end with a line when something is wrong. */
+/* What the test programs share: the thesis' loop, and an end with a line when memory is wrong. */
 #ifndef RAIDSHMEM_TEST_H
 #define RAIDSHMEM_TEST_H
 
@@ -13,12 +13,12 @@
 /* Status of a job in which memory was not what it should have been. */
 enum { WRONG = 9 };
 
-#define CHECK(what)                                                                                \
-    do {                                                                                           \
-        if (!(what)) {                                                                             \
-            fprintf(stderr, "WRONG: PE %d, %s:%d: %s\n", shmem_my_pe(), __FILE__, __LINE__, #what);  \
-            shmem_global_exit(WRONG);                                                              \
-        }                                                                                          \
+#define CHECK(what) \
+    do { \
+        if (!(what)) { \
+            fprintf(stderr, "WRONG: PE %d, %s:%d: %s\n", shmem_my_pe(), __FILE__, __LINE__, #what); \
+            shmem_global_exit(WRONG); \
+        } \
     } while (0)
 
 /* Asks who was lost and brings everybody back. */

@@ -47,8 +47,8 @@ fn an_end_without_finalize_is_a_death() {
     ] {
         let outcome = run("none", &args);
         one_line(outcome.status(status), &line(how));
-        // With checkpoints it is one like any other; that of a PE when others are at the end already
-        // cannot be undone, and one that happens again and again is a bug and no fault.
+        // With checkpoints it is one like any other; that of a PE when others are at the end
+        // already cannot be undone, and one that happens again and again is a bug and no fault.
         let outcome = run("raid5", &args);
         let late = "had already entered shmem_finalize; checkpoint before it to be safe to the end";
         let early = "entered shmem_finalize without having gone back to the checkpoint";
@@ -80,8 +80,8 @@ fn a_program_without_shmem_may_be_run() {
     Job::new(2).args(&["true"]).run().status(0);
 }
 
-/// One PE ends without `shmem_init`, whether before or after others have called it: nobody waits for
-/// ever. It is the one that makes the folder `first`.
+/// One PE ends without `shmem_init`, whether before or after others have called it: nobody waits
+/// for ever. It is the one that makes the folder `first`.
 #[test]
 fn one_pe_without_shmem_init_ends_the_job() {
     let hello = program("hello");

@@ -6,6 +6,7 @@
 //! - [`exits`]: how a job ends when its programs end
 //! - [`memory`]: what a restart brings back, and what it leaves alone
 //! - [`recovery`]: a second loss at every step of a recovery
+//! - [`residue`]: whatever is killed from outside, nothing is left; stopped is not dead
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -15,3 +16,4 @@ mod kill;
 mod memory;
 mod modes;
 mod recovery;
+mod residue;

@@ -231,6 +231,11 @@ impl Running {
         &self.folder
     }
 
+    /// True while the launcher runs.
+    pub fn is_alive(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
     /// Every process of the job now.
     pub fn processes(&self) -> Vec<processes::Found> {
         processes::of_job(self.launcher(), &self.marker)

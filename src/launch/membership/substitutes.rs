@@ -40,6 +40,9 @@ impl Membership {
             _ => match (self.spare(|_| true), spawn) {
                 (Some(proc), _) => (Some(proc), self.procs[&proc].node),
                 (None, true) => (None, self.best_node(pe)),
+                (None, false) if self.procs.values().any(|proc| proc.role == Role::Spare) => {
+                    return; // it is on its way to shmem_init
+                }
                 (None, false) => {
                     let words = format!(
                         "unrecoverable: no substitute left for PE {pe}: \

@@ -1,0 +1,221 @@
+//! Whatever is killed from outside, at whatever moment: no orphan, no hang, nothing left; and a PE
+//! that is merely stopped is not dead.
+//!
+//! The program says `ready` in its third step and goes on until there is a file `stop`.
+
+use std::time::Instant;
+
+use rustix::process::Signal;
+
+use super::support::jacobi::{self, TINY};
+use super::support::processes::{self, Found};
+use super::support::{Job, LIMIT, Running, program};
+
+fn steps(mode: &str, words: &str) -> Job {
+    let words: Vec<&str> = words.split_whitespace().collect();
+    Job::new(4).mode(mode).args(&["--verbose"]).args(&words).program(&program("steps"), &[])
+}
+
+fn stop(run: &Running) {
+    std::fs::write(run.folder().join("stop"), "").expect("the file is written");
+}
+
+fn agents(run: &Running) -> Vec<Found> {
+    let launcher = run.launcher();
+    let mut agents = run.processes();
+    agents.retain(|process| process.parent == launcher && !process.is_zombie());
+    agents.sort_by_key(|agent| agent.pid); // they are started in the order of the nodes
+    agents
+}
+
+/// The process that carries a PE number first.
+fn pid_of(run: &mut Running, pe: usize) -> u32 {
+    let line = run.wait_for(&format!("PE {pe} is process "));
+    line.rsplit(' ').next().and_then(|pid| pid.parse().ok()).expect("a process id")
+}
+
+#[test]
+fn a_launcher_that_is_killed_takes_everything_with_it() {
+    for words in ["", "--nodes 4", "--nodes 4 --spares 2"] {
+        for moment in ["is process", "ready"] {
+            let mut run = steps("raid5", words).with_orphans().start();
+            run.wait_for(moment);
+            run.signal(Signal::KILL);
+            run.finish().status(137);
+        }
+    }
+    // At once: most of it is being started.
+    for _ in 0..5 {
+        let run = steps("raid5", "--nodes 4").with_orphans().start();
+        run.signal(Signal::KILL);
+        run.finish().status(137);
+    }
+    // In the middle of a recovery.
+    let mut run = steps("raid5", "--nodes 4 --kill-node 1@3").with_orphans().start();
+    run.wait_for("node 1 was lost");
+    run.signal(Signal::KILL);
+    run.finish().status(137);
+}
+
+/// Between launcher and program may be a shell, whose child is no child of an agent.
+#[test]
+fn a_launcher_that_is_killed_takes_a_script_s_program_with_it() {
+    let script = format!("{}; exit $?", program("steps").display());
+    let job = Job::new(4).mode("raid5").args(&["sh", "-c", &script]);
+    let mut run = job.with_orphans().start();
+    run.wait_for("ready");
+    run.signal(Signal::KILL);
+    run.finish().status(137);
+}
+
+#[test]
+fn a_signal_to_the_launcher_ends_the_job_with_a_line() {
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        for moment in ["is process", "ready"] {
+            let mut run = steps("raid5", "--nodes 2 --spares 1").start();
+            run.wait_for(moment);
+            run.signal(signal);
+            let outcome = run.finish();
+            let number = signal.as_raw();
+            let line = format!("oshrun: stopped by signal {number}; every PE is killed");
+            let counted = outcome.count(&line);
+            outcome.status(128 + number).check(counted == 1, "one line was expected");
+        }
+    }
+}
+
+/// An agent is its node: the job goes on without it.
+#[test]
+fn an_agent_that_is_killed_is_a_lost_node() {
+    for node in [0, 1, 3] {
+        let mut run = steps("raid5", "--nodes 4").start();
+        run.wait_for("ready");
+        processes::signal(agents(&run)[node].pid, Signal::KILL);
+        run.wait_for("all PEs resume from checkpoint");
+        stop(&run);
+        let outcome = run.finish();
+        outcome.status(0).says(&format!("oshrun: node {node} was lost with PE {node}"));
+        outcome.check(outcome.out.contains("stopped"), "the end was expected");
+    }
+    let mut run = steps("raid5", "").start();
+    run.wait_for("ready");
+    processes::signal(agents(&run)[0].pid, Signal::KILL);
+    run.finish().status(3).says("oshrun: unrecoverable: every PE was lost");
+
+    let mut run = steps("none", "--nodes 2").start();
+    run.wait_for("ready");
+    processes::signal(agents(&run)[1].pid, Signal::KILL);
+    run.finish().status(137).says("SHMEM_FT_BACKUP_MODE=none keeps no checkpoint");
+}
+
+/// The node of the spares can be lost too: then there are none, and the job goes on.
+#[test]
+fn spares_that_are_killed_are_missed_only_when_they_are_needed() {
+    let mut run = steps("raid5", "--nodes 2 --spares 2").start();
+    run.wait_for("ready");
+    processes::signal(agents(&run)[2].pid, Signal::KILL);
+    run.wait_for("node 2 was lost; it carried no PE");
+    stop(&run);
+    run.finish().status(0);
+
+    let job = steps("raid5", "--nodes 2 --spares 1").env("SHMEM_FT_SUBSTITUTE", "spare");
+    let mut run = job.start();
+    run.wait_for("ready");
+    let agent = agents(&run)[2].pid;
+    let spare = run.processes().into_iter().find(|found| found.parent == agent);
+    processes::signal(spare.expect("a spare sleeps there").pid, Signal::KILL);
+    let pe = pid_of(&mut run, 1);
+    processes::signal(pe, Signal::KILL);
+    run.finish().status(3).says("no substitute left for PE 1");
+}
+
+/// A spare is a process like any other, and may come to `shmem_init` late, even after the death
+/// for which it is the only substitute.
+#[test]
+fn a_spare_that_is_late_is_waited_for() {
+    let script = format!("sleep 0.5; exec {}", program("steps").display());
+    let words = ["--nodes", "2", "--spares", "1", "--kill", "1@2", "--verbose", "sh", "-c"];
+    let job = Job::new(4).mode("raid5").env("SHMEM_FT_SUBSTITUTE", "spare").args(&words);
+    let mut run = job.args(&[&script]).start();
+    let spare = loop {
+        let agents = agents(&run);
+        let of = |found: &Found| agents.len() == 3 && found.parent == agents[2].pid;
+        match run.processes().into_iter().find(|found| of(found) && found.name == "sh") {
+            Some(spare) => break spare.pid,
+            None => assert!(run.is_alive(), "the job should wait for its PEs"),
+        }
+    };
+    processes::signal(spare, Signal::STOP);
+    run.wait_for("PE 1 was killed");
+    processes::signal(spare, Signal::CONT);
+    run.wait_for("all PEs resume from checkpoint");
+    stop(&run);
+    run.finish().status(0);
+}
+
+/// Death at no particular moment, by somebody else's hand, and by the program's own.
+#[test]
+fn a_pe_that_is_killed_from_outside_is_replaced() {
+    for (mode, signal) in [
+        ("raid5", Signal::KILL),
+        ("rs", Signal::TERM),
+        ("raid4", Signal::SEGV),
+        ("double", Signal::ABORT),
+        ("single", Signal::KILL),
+    ] {
+        let mut run = steps(mode, "--nodes 2").start();
+        run.wait_for("ready");
+        let pe = pid_of(&mut run, 2);
+        processes::signal(pe, signal);
+        if mode == "single" || mode == "double" {
+            // In their write windows these may not recover.
+            run.wait_for("oshrun: PE 2 was killed by signal");
+            stop(&run);
+            let outcome = run.finish();
+            outcome.check([0, 3].contains(&outcome.status), "0 or 3 was expected");
+            continue;
+        }
+        run.wait_for("all PEs resume from checkpoint");
+        stop(&run);
+        let outcome = run.finish();
+        outcome.status(0).says(&format!("PE 2 was killed by signal {}", signal.as_raw()));
+    }
+}
+
+/// Until every process of the job is as it should be. Nobody tells when a process stops that is no
+/// child, so this looks again and again.
+fn wait_until(run: &Running, is: impl Fn(&Found) -> bool) {
+    let begun = Instant::now();
+    while !run.processes().iter().all(&is) {
+        assert!(begun.elapsed() < LIMIT, "{:?}", run.processes());
+    }
+}
+
+/// Slow is not dead: a stopped PE is waited for, however long, and nobody is told that it died.
+#[test]
+fn a_pe_that_is_stopped_is_waited_for() {
+    let mut run = steps("raid5", "--nodes 2").start();
+    run.wait_for("ready");
+    let pe = pid_of(&mut run, 1);
+    processes::signal(pe, Signal::STOP);
+    wait_until(&run, |found| found.pid != pe || found.state == 'T');
+    // The others come to the next barrier, and sleep there.
+    wait_until(&run, |found| found.name != "steps" || found.state != 'R');
+    stop(&run);
+    processes::signal(pe, Signal::CONT);
+    let outcome = run.finish();
+    outcome.status(0).check(outcome.count("was killed") == 0, "no death was expected");
+    outcome.check(outcome.count("lost") == 0, "no loss was expected");
+}
+
+/// What is left after one run may be too little to see; after a hundred it is not.
+#[test]
+fn a_hundred_runs_leave_nothing() {
+    for number in 0..100 {
+        let (pe, step) = (number % 4, ["before", "encode", "copy", "after"][number / 4 % 4]);
+        let rule = format!("{pe}@{}:{step}", 2 + number % 3);
+        let job = Job::new(4).mode("raid5").args(&["--nodes", "4"]);
+        let job = if number % 2 == 0 { job.kill(&[&rule]) } else { job.kill_node(&[&rule]) };
+        jacobi::job(job, TINY).run().right_sum(TINY);
+    }
+}
