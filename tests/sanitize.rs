@@ -44,7 +44,7 @@ int main(int argc, char **argv) {
     memset(heap, argc, 64);
     switch (argv[1][0]) {
     case 'h': heap[past] = 1; break;                               /* heap */
-    case 's': { char *volatile at = after; at[past] = before[0]; break; } /* static, after shmem_init */
+    case 's': { char *volatile at = after; at[past] = before[0]; break; } /* static */
     case 'p': shmem_putmem(target, heap, 64 + 8, 0); break;        /* read by the library */
     case 'g': shmem_getmem(heap, target, 64 + 8, 0); break;        /* written by the library */
     case 'u': past += 0x7fffffff; break;                           /* signed overflow */
