@@ -129,8 +129,7 @@ mod tests {
     #[test]
     fn in_every_step_all_deal_with_different_ones_and_in_the_end_with_all() {
         for size in 1..=LARGEST {
-            let steps: Vec<Vec<usize>> =
-                (0..size).map(|pe| partners(pe, size).collect()).collect();
+            let steps: Vec<Vec<usize>> = (0..size).map(|pe| partners(pe, size).collect()).collect();
             let permutation = |mut of: Vec<usize>| {
                 of.sort_unstable();
                 of.into_iter().eq(0..size)
