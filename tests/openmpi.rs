@@ -12,17 +12,8 @@ use std::process::Command;
 
 /// Programs that keep to OpenSHMEM 1.4, and for which that implementation is good enough: its locks
 /// do not come to an end under contention, and its bitwise atomics cannot be linked.
-const PROGRAMS: &[&str] = &[
-    "isort",
-    "matmul",
-    "transpose",
-    "mandelbrot",
-    "cg",
-    "bfs",
-    "rma",
-    "active_sets",
-    "threads",
-];
+const PROGRAMS: &[&str] =
+    &["isort", "matmul", "transpose", "mandelbrot", "cg", "bfs", "rma", "active_sets", "threads"];
 const PES: usize = 2;
 
 /// The wrapper, if the `oshcc` of the path is Open MPI's.
