@@ -14,7 +14,7 @@ INTO    := $(DESTDIR)$(PREFIX)
 BUILT   ?= $(RELEASE)
 HEADERS := $(patsubst include/%,%,$(wildcard include/*.h include/*/*.h))
 
-.PHONY: build demo test soak install clean help
+.PHONY: build demo test sanitize peers soak install clean help
 
 build:
 	@.ci/setup build
@@ -28,6 +28,16 @@ test:
 	@.ci/setup test
 	@$(MAKE) --no-print-directory build
 	@.ci/test
+
+# The C programs under AddressSanitizer and UndefinedBehaviorSanitizer; part of `make test` too.
+sanitize:
+	@.ci/setup test
+	$(CARGO) test --locked --test sanitize
+
+# Figures beside Open MPI's OpenSHMEM, appended to benches/record.
+peers: build
+	@.ci/setup peers
+	@benches/peers/run '$(RELEASE)'
 
 soak: build
 	@.ci/soak '$(RELEASE)'
@@ -55,5 +65,7 @@ help:
 	@echo 'make demo      build, then a Jacobi run that loses a PE and a node, in under a minute'
 	@echo 'make test      formatting, lints and every test; the last line counts them'
 	@echo 'make soak      Jacobi with faults at random places, over and over (MINUTES=10 SEED=...)'
+	@echo 'make sanitize  the C programs under AddressSanitizer and UndefinedBehaviorSanitizer'
+	@echo 'make peers     latencies and bandwidths beside Open MPI, appended to benches/record'
 	@echo 'make install   copy what was built to PREFIX=/usr/local (DESTDIR= is put before it)'
 	@echo 'make clean     remove what was built'

@@ -89,6 +89,8 @@ macro_rules! export {
 }
 
 /// One symbol with its twin, or the four of a family with contexts.
+///
+/// The twin does not call the symbol: a profiler may have put its own in that place.
 macro_rules! export_one {
     ($pre:literal $name:literal $post:literal $rust:ident ()
      ($($arg:ident: $ty:ty),*) ($($ret:ty)?) $body:block) => {
@@ -97,10 +99,12 @@ macro_rules! export_one {
             type T = $crate::capi::types::$rust;
             #[allow(dead_code, reason = "not every body has something to complain about")]
             const NAME: &str = concat!($pre, $name, $post);
+            #[inline(always)]
+            fn body($($arg: $ty),*) $(-> $ret)? $body
             #[unsafe(export_name = concat!($pre, $name, $post))]
-            extern "C" fn entry($($arg: $ty),*) $(-> $ret)? $body
+            extern "C" fn entry($($arg: $ty),*) $(-> $ret)? { body($($arg),*) }
             #[unsafe(export_name = concat!("p", $pre, $name, $post))]
-            extern "C" fn twin($($arg: $ty),*) $(-> $ret)? { entry($($arg),*) }
+            extern "C" fn twin($($arg: $ty),*) $(-> $ret)? { body($($arg),*) }
         };
     };
     ($pre:literal $name:literal $post:literal $rust:ident ($ctx:ident($cpre:literal))

@@ -20,10 +20,7 @@ const STATUS_MISUSE: i32 = 2;
 #[cold]
 #[inline(never)]
 pub fn misuse(call: &str, what: impl Display) -> ! {
-    match pgas::try_world() {
-        Some(world) => eprintln!("raidshmem: PE {}: {call}: {what}", world.me()),
-        None => eprintln!("raidshmem: {call}: {what}"),
-    }
+    pgas::complain(&format!("{call}: {what}"));
     pgas::global_exit(STATUS_MISUSE)
 }
 

@@ -166,8 +166,8 @@ impl Args {
         let mut program = self.program;
         program[0] = resolve(Path::new(&program[0]))?.into_os_string();
         Ok(Ready {
-            survives: protection.as_ref().map(|protection| protection.plan.to_string()),
-            fragile: protection.as_ref().is_some_and(|p| !p.plan.survives_node),
+            survives: protection.as_ref().map(Protection::to_string),
+            fragile: protection.as_ref().is_some_and(|p| !p.survives_node()),
             shape,
             settings,
             group_of,

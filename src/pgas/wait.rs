@@ -28,12 +28,12 @@ pub struct Fault;
 const LIMIT: Duration = Duration::from_millis(100);
 /// The same where the kernel has no `membarrier`.
 const LIMIT_UNFENCED: Duration = Duration::from_millis(1);
-/// Looks before yielding when every PE has a processor of its own.
-const SPINS: u32 = 4_000;
-/// Looks before yielding when there are more PEs than processors.
-const SPINS_CROWDED: u32 = 10;
-/// Times the processor is offered to others before sleeping.
-const YIELDS: u32 = 6;
+/// Looks before the processor is offered to others, and how often it is before sleeping, when every
+/// PE has a processor of its own. Many offers, because another program may have put two PEs on one
+/// processor: then only an offer lets the other PE on.
+const PATIENCE: (u32, u32) = (100, 40);
+/// The same when there are more PEs than processors.
+const PATIENCE_CROWDED: (u32, u32) = (10, 6);
 
 impl World {
     /// Wakes PE `pe` if it sleeps until a put brings what it waits for. Called after every put.
@@ -75,17 +75,15 @@ impl World {
     }
 
     fn wait(&self, plain_stores: bool, mut ready: impl FnMut() -> bool) {
-        for _ in 0..if self.crowded() { SPINS_CROWDED } else { SPINS } {
-            if ready() {
-                return;
+        let (looks, offers) = if self.crowded() { PATIENCE_CROWDED } else { PATIENCE };
+        for _ in 0..offers {
+            for _ in 0..looks {
+                if ready() {
+                    return;
+                }
+                std::hint::spin_loop();
             }
-            std::hint::spin_loop();
-        }
-        for _ in 0..YIELDS {
             std::thread::yield_now();
-            if ready() {
-                return;
-            }
         }
         let bell = &self.segment().words().bell;
         let watcher = u32::from(plain_stores);

@@ -66,6 +66,9 @@ pub struct World {
     pub(super) collective: Mutex<()>,
 }
 
+/// Addresses of the segments of lost nodes, which stay mapped.
+static REPLACED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+
 /// A lock whose data stays meaningful whatever a panicking holder did.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -242,7 +245,10 @@ impl World {
             Ok(segment) => segment.leak(),
             Err(error) => self.condemn(&format!("memory of PE {pe} cannot be mapped: {error}")),
         };
-        self.peers[pe].segment.store(std::ptr::from_ref(segment).cast_mut(), Ordering::Release);
+        let before =
+            self.peers[pe].segment.swap(std::ptr::from_ref(segment).cast_mut(), Ordering::AcqRel);
+        // Never freed, as another thread may be using it; kept, so that it is no leak either.
+        lock(&REPLACED).push(before.expose_provenance());
         self.bases[pe].store(segment.base(), Ordering::Release);
         self.peers[pe].memory.store(memory, Ordering::Release);
     }

@@ -54,6 +54,24 @@ impl Shape {
     }
 }
 
+impl std::fmt::Display for Protection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.mode {
+            BackupMode::Single => write!(
+                f,
+                "one copy on another PE: survives the death of processes between checkpoints, not \
+                 the loss of a node, and nothing while a checkpoint is written"
+            ),
+            BackupMode::Double => write!(
+                f,
+                "{}; while a checkpoint is written the one copy on another PE is not complete",
+                self.plan
+            ),
+            _ => write!(f, "{}", self.plan),
+        }
+    }
+}
+
 /// The protection of a job.
 #[derive(Debug)]
 pub struct Protection {
@@ -77,15 +95,22 @@ impl Protection {
         };
         let plan = group::plan(node_of, settings.group_size, settings.parity)?;
         let strict = settings.placement == crate::settings::Placement::Strict;
-        if strict && !plan.survives_node {
-            return Err(ProtectionError::Placement(plan.to_string()));
-        }
         let shapes = plan
             .groups
             .iter()
             .map(|group| Shape::new(scheme, group.members.clone()))
             .collect::<Result<_, _>>()?;
-        Ok(Some(Protection { mode: settings.backup_mode, shapes, plan }))
+        let protection = Protection { mode: settings.backup_mode, shapes, plan };
+        if strict && !protection.survives_node() {
+            return Err(ProtectionError::Placement(protection.to_string()));
+        }
+        Ok(Some(protection))
+    }
+
+    /// True if the loss of any one node is survived. Mode `single` never does: with a copy on
+    /// another PE and no local one, who loses its copy cannot go back (thesis, section 5.1.1).
+    pub fn survives_node(&self) -> bool {
+        self.plan.survives_node && self.mode != BackupMode::Single
     }
 
     /// Group and place of a PE.

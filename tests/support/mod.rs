@@ -30,7 +30,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once};
 use std::time::{Duration, Instant};
 
-pub use build::{program, program_with};
+pub use build::*;
 
 /// After this a run has hung. Runs take well below a second on an idle machine.
 pub const LIMIT: Duration = Duration::from_secs(60);

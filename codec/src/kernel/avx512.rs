@@ -21,7 +21,7 @@ impl Avx512 {
     }
 }
 
-loops!(Avx512, "avx512f,avx512bw", 64, |kernel| Nibbles(kernel), [8, 4, 4, 2, 2]);
+loops!(Avx512, "avx512f,avx512bw", 64, |kernel| Nibbles(kernel), [4, 4, 4, 2, 2]);
 
 impl Vector<64> for Avx512 {
     type Word = __m512i;

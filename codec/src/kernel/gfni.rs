@@ -64,7 +64,7 @@ impl Gfni512 {
     }
 }
 
-loops!(Gfni512, "gfni,avx512f,avx512bw", 64, |kernel| kernel, [8, 8, 8, 4, 4]);
+loops!(Gfni512, "gfni,avx512f,avx512bw", 64, |kernel| kernel, [4, 8, 8, 4, 4]);
 
 impl Product<64> for Gfni512 {
     type Vector = Avx512;

@@ -1,0 +1,140 @@
+//! Substitutes: which process takes the number of a lost PE, where, and with which memory.
+//!
+//! Part of the machine in [`super`]. A spare on the same node is best, for there the
+//! memory of a dead process can be adopted; then a new process there; then a spare elsewhere; then a
+//! new process on the node that has the fewest PEs of the same group.
+
+#![forbid(unsafe_code)]
+
+use super::{Action, Membership, Role, Stage, UNRECOVERABLE};
+use crate::control::message::{Down, ProcId, Welcome};
+use crate::control::view::State;
+use crate::settings::Substitute;
+
+impl Membership {
+    /// Finds substitutes for the dead once every living node shows that they are dead.
+    pub(super) fn repair(&mut self) {
+        let current = self.view.number;
+        if !self.started || self.ended || self.shown.values().any(|&shown| shown < current) {
+            return;
+        }
+        for pe in 0..self.pes.len() {
+            if self.view.pes[pe].state != State::Alive && self.pes[pe].proc.is_none() {
+                self.replace(pe);
+                if self.ended {
+                    return;
+                }
+            }
+        }
+        self.advance();
+    }
+
+    fn replace(&mut self, pe: usize) {
+        let member = self.view.pes[pe];
+        let home = member.state == State::ProcessDead && self.shown.contains_key(&member.node);
+        let spare_here = self.spare(|node| node == member.node);
+        let spawn = self.substitute == Substitute::Spawn;
+        let (proc, node) = match (home, spare_here, spawn) {
+            (true, Some(proc), _) => (Some(proc), member.node),
+            (true, None, true) => (None, member.node),
+            _ => match (self.spare(|_| true), spawn) {
+                (Some(proc), _) => (Some(proc), self.procs[&proc].node),
+                (None, true) => (None, self.best_node(pe)),
+                (None, false) if self.procs.values().any(|proc| proc.role == Role::Spare) => {
+                    return; // it is on its way to shmem_init
+                }
+                (None, false) => {
+                    let words = format!(
+                        "unrecoverable: no substitute left for PE {pe}: \
+                         SHMEM_FT_SUBSTITUTE=spare and every spare is used"
+                    );
+                    return self.end(UNRECOVERABLE, Some(words));
+                }
+            },
+        };
+        if !(home && node == member.node && self.adopt) {
+            self.out.push(Action::Wipe { pe: pe as u32, memory: member.memory });
+            let member = &mut self.view.pes[pe];
+            member.memory += 1;
+            member.state = State::NodeDead;
+            let memory = member.memory;
+            self.pes[pe].memory_made = false;
+            self.send(node, Down::MakeMemory { pe: pe as u32, memory });
+        }
+        let role = Role::Substitute(pe as u32);
+        let proc = match proc {
+            Some(proc) => {
+                self.procs.get_mut(&proc).expect("a spare is a process").role = role;
+                proc
+            }
+            None => self.start(node, role),
+        };
+        self.view.pes[pe].node = node;
+        self.pes[pe].proc = Some(proc);
+    }
+
+    fn spare(&self, on: impl Fn(u32) -> bool) -> Option<ProcId> {
+        let found = self.procs.iter().find(|(_, p)| p.role == Role::Spare && p.hello && on(p.node));
+        found.map(|(&id, _)| id)
+    }
+
+    /// The living node with the fewest PEs of the same group, then the fewest PEs at all.
+    fn best_node(&self, pe: usize) -> u32 {
+        let load = |node: u32| {
+            let on = |&other: &usize| other != pe && self.view.pes[other].node == node;
+            let here: Vec<usize> = (0..self.pes.len()).filter(on).collect();
+            let group = here.iter().filter(|&&o| self.group_of[o] == self.group_of[pe]).count();
+            (group, here.len(), node)
+        };
+        self.shown.keys().copied().min_by_key(|&node| load(node)).unwrap_or(0)
+    }
+
+    /// Gives numbers to processes that are ready for them.
+    pub(super) fn advance(&mut self) {
+        if self.ended {
+            return;
+        }
+        let ready = |m: &Self, pe: usize| {
+            m.pes[pe].memory_made
+                && m.pes[pe].proc.is_some_and(|id| m.procs.get(&id).is_some_and(|p| p.hello))
+        };
+        if !self.started {
+            if (0..self.pes.len()).all(|pe| ready(self, pe)) {
+                self.started = true;
+                for pe in 0..self.pes.len() {
+                    self.assign(pe);
+                }
+                self.show();
+            }
+            return;
+        }
+        let waiting: Vec<usize> = (0..self.pes.len())
+            .filter(|&pe| self.view.pes[pe].state != State::Alive && ready(self, pe))
+            .collect();
+        for &pe in &waiting {
+            self.view.pes[pe].incarnation += 1;
+            self.view.pes[pe].state = State::Alive;
+            self.assign(pe);
+        }
+        if !waiting.is_empty() {
+            self.show();
+        }
+    }
+
+    fn assign(&mut self, pe: usize) {
+        let Some(proc) = self.pes[pe].proc else { return };
+        let member = self.view.pes[pe];
+        self.pes[pe].stage = Stage::Running;
+        if let Some(entry) = self.procs.get_mut(&proc) {
+            entry.role = Role::Pe(pe as u32);
+        }
+        let welcome = Welcome {
+            pe: pe as u32,
+            incarnation: member.incarnation,
+            memory: member.memory,
+            fired: self.fired.iter().copied().collect(),
+            lost: self.lost.iter().copied().collect(),
+        };
+        self.send(member.node, Down::Assign { proc, welcome });
+    }
+}
