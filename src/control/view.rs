@@ -23,12 +23,14 @@ pub enum State {
 pub struct Member {
     /// Alive or how it died.
     pub state: State,
-    /// How many processes carried this number before; at most 2^24 - 1.
+    /// How many processes carried this number before; at most 2^23 - 1.
     pub incarnation: u32,
     /// Number of the memory file: grows when the PE's memory is a new one.
     pub memory: u32,
     /// The node it is on.
     pub node: u32,
+    /// Whether the last process to be lost was lost with its node; stands when another carries on.
+    pub with_node: bool,
 }
 
 /// The agreed list of PEs.
@@ -48,7 +50,12 @@ impl View {
 }
 
 impl Member {
-    /// One word: state 2 bits, incarnation 24, memory 24, node 14.
+    /// A PE at the start of a job.
+    pub fn first(node: u32) -> Member {
+        Member { state: State::Alive, incarnation: 0, memory: 0, node, with_node: false }
+    }
+
+    /// One word: state 2 bits, lost with its node 1, incarnation 23, memory 24, node 14.
     pub fn pack(self) -> u64 {
         let state = match self.state {
             State::Alive => 0u64,
@@ -57,7 +64,8 @@ impl Member {
         };
         let clip = |value: u32, bits: u32| u64::from(value) & ((1 << bits) - 1);
         state << 62
-            | clip(self.incarnation, 24) << 38
+            | u64::from(self.with_node) << 61
+            | clip(self.incarnation, 23) << 38
             | clip(self.memory, 24) << 14
             | clip(self.node, 14)
     }
@@ -71,9 +79,10 @@ impl Member {
         };
         Member {
             state,
-            incarnation: (word >> 38 & 0xff_ffff) as u32,
+            incarnation: (word >> 38 & 0x7f_ffff) as u32,
             memory: (word >> 14 & 0xff_ffff) as u32,
             node: (word & 0x3fff) as u32,
+            with_node: word >> 61 & 1 == 1,
         }
     }
 }
@@ -86,10 +95,12 @@ mod tests {
     fn a_member_survives_packing() {
         for state in [State::Alive, State::ProcessDead, State::NodeDead] {
             for (incarnation, memory, node) in
-                [(0, 0, 0), (1, 2, 3), (0xff_ffff, 0xff_ffff, 0x3fff)]
+                [(0, 0, 0), (1, 2, 3), (0x7f_ffff, 0xff_ffff, 0x3fff)]
             {
-                let member = Member { state, incarnation, memory, node };
-                assert_eq!(Member::unpack(member.pack()), member);
+                for with_node in [false, true] {
+                    let member = Member { state, incarnation, memory, node, with_node };
+                    assert_eq!(Member::unpack(member.pack()), member);
+                }
             }
         }
     }

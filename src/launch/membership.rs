@@ -140,7 +140,6 @@ pub struct Membership {
 impl Membership {
     /// A job that is about to start, and the actions that start it.
     pub fn new(shape: &Shape, settings: &Settings, group_of: Vec<usize>) -> (Self, Vec<Action>) {
-        let member = |&node: &u32| Member { state: State::Alive, incarnation: 0, memory: 0, node };
         let pe = |_: &u32| Pe {
             proc: None,
             stage: Stage::Starting,
@@ -157,7 +156,10 @@ impl Membership {
             rules: settings.inject.clone(),
             fired: BTreeSet::new(),
             group_of,
-            view: View { number: 0, pes: shape.node_of.iter().map(member).collect() },
+            view: View {
+                number: 0,
+                pes: shape.node_of.iter().copied().map(Member::first).collect(),
+            },
             pes: shape.node_of.iter().map(pe).collect(),
             procs: BTreeMap::new(),
             next_proc: 0,
@@ -398,6 +400,7 @@ impl Membership {
     fn lose(&mut self, lost: &[usize], state: State, how: Ended) -> bool {
         for &pe in lost {
             self.view.pes[pe].state = state;
+            self.view.pes[pe].with_node = state == State::NodeDead;
         }
         let one = lost[0];
         if self.all_in_finalize() {

@@ -13,7 +13,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use super::world::{Peer, World};
 use crate::control::message::{Job, Said, ToPe, Welcome};
 use crate::control::page::Page;
-use crate::control::view::{Member, State, View};
+use crate::control::view::{Member, View};
 use crate::heap::Heap;
 use crate::launch::agent::CONTROL_FD;
 use crate::segment::Segment;
@@ -120,8 +120,7 @@ fn alone(settings: &Settings) -> Result<Seat, BootError> {
     let heap_len = settings.symmetric_size.unwrap_or_else(|| default_heap(1));
     let job = Job { id: 1, n_pes: 1, heap_len, node_of: vec![0] };
     let (page, _) = Page::create(1)?;
-    let member = Member { state: State::Alive, incarnation: 0, memory: 0, node: 0 };
-    page.publish(&View { number: 1, pes: vec![member] });
+    page.publish(&View { number: 1, pes: vec![Member::first(0)] });
     let memory = memory::create("raidshmem-pe", Layout::new(heap_len as usize).total)
         .map_err(std::io::Error::from)?;
     let (fired, lost) = (Vec::new(), Vec::new());
@@ -236,8 +235,7 @@ fn map_peers(
 
 /// The view every original joins: number 1, all alive. A death shown meanwhile is a fault then.
 fn first_view(world: &World) -> View {
-    let member = |&node: &u32| Member { state: State::Alive, incarnation: 0, memory: 0, node };
-    View { number: 1, pes: world.job.node_of.iter().map(member).collect() }
+    View { number: 1, pes: world.job.node_of.iter().copied().map(Member::first).collect() }
 }
 
 fn attach_own(fd: &OwnedFd, layout: Layout) -> Result<Segment, BootError> {

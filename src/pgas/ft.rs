@@ -6,7 +6,6 @@
 
 use super::world::lock;
 use super::{World, complain, world};
-use crate::control::view::State;
 use crate::inject::Point;
 use crate::protocol::drive::Drive;
 use crate::protocol::{At, Call};
@@ -74,8 +73,8 @@ fn save(world: &World, protection: &Protection, number: u64) -> i32 {
 
 /// The PEs lost since this PE last saw the job whole, each with its status.
 pub fn query_fault() -> Vec<(usize, i32)> {
-    let status = |state| if state == State::NodeDead { NODE_FAILED } else { PE_FAILED };
-    world().lost().into_iter().map(|(pe, state)| (pe, status(state))).collect()
+    let status = |with_node| if with_node { NODE_FAILED } else { PE_FAILED };
+    world().lost().into_iter().map(|(pe, with_node)| (pe, status(with_node))).collect()
 }
 
 /// Brings every PE, the substitutes among them, back to the last agreed checkpoint. Collective.

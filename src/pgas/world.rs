@@ -197,26 +197,17 @@ impl World {
         self.joined.store(view.number, Ordering::Release);
     }
 
-    /// PEs lost since this PE last joined a view, and whether their memory was lost with them.
-    pub fn lost(&self) -> Vec<(usize, State)> {
+    /// PEs lost since this PE last joined a view, and whether their node was lost with them. The
+    /// same on every PE, survivor or substitute, that asks in the same view.
+    pub fn lost(&self) -> Vec<(usize, bool)> {
         let view = self.view();
         let joined = lock(&self.joined_view);
-        let state = |pe: usize| {
-            let now = view.pes[pe];
-            let before = joined.as_ref().map(|view| view.pes[pe]);
-            let changed = match before {
-                Some(before) => before.incarnation != now.incarnation,
-                None => self.lost_before.contains(&(pe as u32)),
-            };
-            let new_memory = before.is_some_and(|before| before.memory != now.memory);
-            match now.state {
-                State::Alive if !changed => None,
-                State::Alive if new_memory => Some((pe, State::NodeDead)),
-                State::Alive => Some((pe, State::ProcessDead)),
-                dead => Some((pe, dead)),
-            }
+        let lost = |&pe: &usize| match joined.as_ref() {
+            _ if view.pes[pe].state != State::Alive => true,
+            Some(joined) => joined.pes[pe].incarnation != view.pes[pe].incarnation,
+            None => self.lost_before.contains(&(pe as u32)),
         };
-        (0..self.n_pes()).filter_map(state).collect()
+        (0..self.n_pes()).filter(lost).map(|pe| (pe, view.pes[pe].with_node)).collect()
     }
 
     /// The lost PEs as a list for people.

@@ -2,7 +2,7 @@
 //! substitute. The table of single losses is in `modes.rs`.
 
 use super::support::jacobi::{self, SMALL};
-use super::support::{Job, Outcome};
+use super::support::{Job, Outcome, program};
 
 fn run(mode: &str, words: &str) -> Outcome {
     run_with(mode, words, &[])
@@ -90,6 +90,36 @@ fn memory_is_adopted_from_a_process_and_rebuilt_from_parity_otherwise() {
             let both = outcome.count(adopted) + outcome.count(rebuilt);
             let right = both == 1 && outcome.count(expected) == 1;
             outcome.check(right, &format!("`{expected}` was expected, once"));
+        }
+    }
+}
+
+/// Survivors and substitutes, early and late, are told the same: who, and whether with its node.
+#[test]
+fn every_pe_is_told_the_same_of_a_loss() {
+    for (words, adopt, told) in [
+        ("--kill 1@3", "1", "1 by its self"),
+        ("--kill 0@3:copy", "1", "0 by its self"),
+        ("--kill 1@3", "0", "1 by its self"),
+        ("--nodes 4 --spares 1 --kill 2@3", "1", "2 by its self"),
+        ("--nodes 4 --kill-node 1@3", "1", "1 by its node"),
+        ("--nodes 4 --spares 1 --kill-node 3@3:copy", "1", "3 by its node"),
+        ("--nodes 2 --kill-node 1@3", "1", "2 by its node 3 by its node"),
+    ] {
+        let words: Vec<&str> = words.split_whitespace().collect();
+        let job = Job::new(4).mode("rs").env("SHMEM_FT_ADOPT", adopt).args(&words);
+        let outcome = job.program(&program("faults"), &[]).run();
+        outcome.status(0);
+        for pe in 0..4 {
+            let said = |what: &str| {
+                let said = |line: &&str| {
+                    line.starts_with(&format!("PE {pe} of life ")) && line.ends_with(what)
+                };
+                outcome.out.lines().filter(said).count()
+            };
+            let line = format!("is told: {told}");
+            outcome.check(said(&line) == 1, &format!("PE {pe}: `{line}` was expected, once"));
+            outcome.check(said("goes on from 2") == 1, &format!("PE {pe} should go on from 2"));
         }
     }
 }

@@ -163,7 +163,7 @@ fn a_pe_that_is_killed_from_outside_is_replaced() {
         ("double", Signal::ABORT),
         ("single", Signal::KILL),
     ] {
-        let mut run = steps(mode, "--nodes 2").start();
+        let mut run = steps(mode, "--nodes 2").leaves("stop").start();
         run.wait_for("ready");
         let pe = pid_of(&mut run, 2);
         processes::signal(pe, signal);
