@@ -162,7 +162,7 @@ mod tests {
         let mut word = 10u64;
         let at = (&raw mut word).cast::<u8>();
         // SAFETY: an aligned local.
-        let mut apply = |bytes, how, operand| unsafe { update(at, bytes, how, operand) };
+        let apply = |bytes, how, operand| unsafe { update(at, bytes, how, operand) };
         assert_eq!(apply(8, Update::Add, u64::MAX), 10);
         assert_eq!(apply(8, Update::CompareSwap(8), 1), 9);
         assert_eq!(apply(8, Update::CompareSwap(9), 0x1_0000_000c), 9);
