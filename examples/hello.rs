@@ -1,4 +1,5 @@
-//! The smallest program: `cargo build --example hello`, then `oshrun -n 4 target/debug/examples/hello`.
+//! The smallest program: `cargo build --example hello`, then
+//! `oshrun -n 4 target/debug/examples/hello`.
 
 fn main() {
     let shmem = raidshmem::Shmem::init();

@@ -4,12 +4,21 @@
 mod support;
 
 use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Once;
 
 use support::Job;
 use support::jacobi::SMALL;
 
-/// The example as `cargo test` built it, beside the binaries.
+/// The example, beside the binaries. `cargo test` builds it only when asked for all targets.
 fn example() -> PathBuf {
+    static BUILT: Once = Once::new();
+    BUILT.call_once(|| {
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["build", "--quiet", "--locked", "--example", "jacobi", "--manifest-path"]);
+        let built = cargo.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")).status();
+        assert!(built.is_ok_and(|status| status.success()), "cargo build --example jacobi");
+    });
     let oshrun = PathBuf::from(env!("CARGO_BIN_EXE_oshrun"));
     oshrun.parent().expect("a folder").join("examples").join("jacobi")
 }

@@ -6,8 +6,8 @@
 //! that were written; [`kernel`] is the inner loop all of the coding goes through.
 //!
 //! Invariants: nothing here performs I/O, starts threads or knows what a process is; the only
-//! global state is the choice of a kernel, made once. Wrong shapes are answered with a variant of [`Error`] before any output byte is
-//! written.
+//! global state is the choice of a kernel, made once. Wrong shapes are answered with a variant of
+//! [`Error`] before any output byte is written.
 //!
 //! Left out: deciding *which* shards are lost (the codec is told), storing anything, and
 //! finding a shard that is present but wrong (that is what the checksums are for).

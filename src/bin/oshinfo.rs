@@ -27,6 +27,13 @@ fn refuse(why: &str) -> ! {
     std::process::exit(2)
 }
 
+fn kernel() -> String {
+    match raidshmem_codec::kernel::Kernel::chosen() {
+        Ok(kernel) => format!("{kernel:?}"),
+        Err(error) => error.to_string(),
+    }
+}
+
 fn points() -> String {
     let line = |point: raidshmem::inject::Point| format!("{:<10} {}\n", point.name(), point.doc());
     raidshmem::inject::Point::ALL.map(line).concat()
@@ -45,7 +52,7 @@ fn all() -> String {
         ("processors", processors.to_string()),
         ("memory", format!("{}, {} free", mib(memory::total()), mib(memory::available()))),
         ("fabrics", "shm".to_string()),
-        ("parity kernel", format!("{:?}", raidshmem_codec::kernel::Kernel::best())),
+        ("parity kernel", kernel()),
         ("waiting", format!("futex, membarrier {}", if expedited { "yes" } else { "no" })),
     ];
     for (what, value) in facts {

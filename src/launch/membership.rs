@@ -19,9 +19,12 @@
 #![forbid(unsafe_code)]
 #![allow(missing_docs)] // the sentence of each event and action speaks of its fields
 
+mod event;
 mod substitutes;
 
 use std::collections::{BTreeMap, BTreeSet};
+
+pub use event::{Action, Event};
 
 use crate::control::message::{Down, ProcId, Report, Said};
 use crate::control::view::{Member, State, View};
@@ -31,38 +34,6 @@ use crate::sys::process::Ended;
 
 /// Exit status of a job that fault tolerance could not carry on.
 pub const UNRECOVERABLE: i32 = 3;
-
-/// What happened.
-#[derive(Debug, Clone)]
-pub enum Event {
-    /// The memory asked for was made and handed to every node.
-    MemoryMade { pe: u32, memory: u32 },
-    /// A process said something.
-    Said { proc: ProcId, what: Said },
-    /// A process ended.
-    Ended { proc: ProcId, how: Ended },
-    /// A node is gone and its processes are known to be dead.
-    NodeLost { node: u32 },
-    /// A node shows that view.
-    Shown { node: u32, number: u64 },
-}
-
-/// What the launcher must do, in this order.
-#[derive(Debug, Clone)]
-pub enum Action {
-    /// Send a message to a node's agent.
-    Send { node: u32, message: Down },
-    /// Take the bytes of a lost memory away.
-    Wipe { pe: u32, memory: u32 },
-    /// Kill a node: its agent and every process on it.
-    KillNode { node: u32 },
-    /// A line for people.
-    Say(String),
-    /// A progress report for people and tests.
-    Tell(Report),
-    /// The job is over.
-    End { status: i32, words: Option<String> },
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {

@@ -1,14 +1,14 @@
 //! Bytes and words that other processes may access at the same time.
 //!
-//! Inside an exchange nothing keeps two PEs from writing the same element, in safe code. Such a race
-//! must give unexpected *values*, not undefined behaviour. So every access here is atomic: words on
-//! their boundary as words, longer ranges byte by byte. For those the portable loop is of relaxed
-//! atomic words; on x86-64 it is one `rep movsb`, which the compiler sees as the same thing (bytes
-//! moved by somebody it knows nothing of) and the processor does at the speed of `memcpy`.
+//! Inside an exchange nothing keeps two PEs from writing the same element, in safe code. Such a
+//! race must give unexpected *values*, not undefined behaviour. So every access here is atomic:
+//! words on their boundary as words, longer ranges byte by byte. For those the portable loop is of
+//! relaxed atomic words; on x86-64 it is one `rep movsb`, which the compiler sees as the same thing
+//! (bytes moved by somebody it knows nothing of) and the processor does at the speed of `memcpy`.
 //!
-//! What remains outside Rust's rules: one PE using an element as a word while another one uses it as
-//! bytes or as another word (mixed sizes). The language has no word for it; all processors that we
-//! build for give one of the bytes stored.
+//! What remains outside Rust's rules: one PE using an element as a word while another one uses it
+//! as bytes or as another word (mixed sizes). The language has no word for it; all processors that
+//! we build for give one of the bytes stored.
 //!
 //! Unsafe code: accesses through pointers into mapped segments.
 

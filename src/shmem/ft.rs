@@ -62,10 +62,10 @@ pub fn checkpoint_number(_shmem: &Shmem) -> u64 {
 /// Runs a program as steps between checkpoints, over every loss that the parity covers.
 ///
 /// `begin` makes the state of the program: plain data that names everything else by handles. `step`
-/// takes it from one checkpoint to the next and breaks when the work is done. After a loss every PE,
-/// a substitute too, continues with the state of the last checkpoint, so both may be called again
-/// for the same work; an [`Error::Fault`] they return leads there. A last checkpoint confirms the
-/// end: the state returned is one that every PE has reached.
+/// takes it from one checkpoint to the next and breaks when the work is done. After a loss every
+/// PE, a substitute too, continues with the state of the last checkpoint, so both may be called
+/// again for the same work; an [`Error::Fault`] they return leads there. A last checkpoint confirms
+/// the end: the state returned is one that every PE has reached.
 ///
 /// # Errors
 /// What `begin` or `step` fail with, but for faults; [`Error::Refused`] of a checkpoint.

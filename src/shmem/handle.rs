@@ -1,9 +1,10 @@
 //! Names of symmetric memory: what may be kept there, and handles that say where.
 //!
-//! A handle is an offset in the symmetric heap and a number of elements. It is plain old data, so it
-//! may itself be kept in symmetric memory, and it means the same in every PE and in a substitute.
-//! It owns nothing: like an index into an arena it gives access only together with the arena, which
-//! is [`Shmem`](super::Shmem) for a PE's own memory and [`Peers`](super::Peers) for that of others.
+//! A handle is an offset in the symmetric heap and a number of elements. It is plain old data, so
+//! it may itself be kept in symmetric memory, and it means the same in every PE and in a
+//! substitute. It owns nothing: like an index into an arena it gives access only together with the
+//! arena, which is [`Shmem`](super::Shmem) for a PE's own memory and [`Peers`](super::Peers) for
+//! that of others.
 //!
 //! Invariant: a handle is never trusted. Any bytes are a handle (somebody may have put them there),
 //! so each use checks that the range is in the heap, behind the library's own block, and aligned.

@@ -3,8 +3,8 @@
 //! Other processes write symmetric memory whenever they like; Rust references promise that nobody
 //! does. Here the two never meet. [`Shmem`] is the one token of initialisation. It lends references
 //! to a PE's own memory ([`Shmem::local`], [`Shmem::local_mut`]), and it lends the other PEs
-//! ([`Shmem::exchange`], which borrows it mutably), so a reference cannot live into an exchange; and
-//! an exchange begins and ends with all PEs passing a gate together, so no PE transfers while
+//! ([`Shmem::exchange`], which borrows it mutably), so a reference cannot live into an exchange;
+//! and an exchange begins and ends with all PEs passing a gate together, so no PE transfers while
 //! another holds a reference. A checkpoint or restart borrows the token mutably too.
 //!
 //! All state of a program that is to survive lies in symmetric memory and is reached by handles
@@ -234,7 +234,8 @@ impl Shmem {
         pgas::global_exit(status)
     }
 
-    /// Leaves the job in good order, as dropping the token does: waits until every PE has come here.
+    /// Leaves the job in good order, as dropping the token does: waits until every PE has come
+    /// here.
     pub fn finalize(self) {}
 }
 

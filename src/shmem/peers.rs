@@ -1,7 +1,7 @@
 //! Reaching other PEs: one-sided transfers, atomic updates and waiting, all inside an exchange.
 //!
-//! [`Peers`] exists only while [`Shmem::exchange`] runs its closure, and while it exists no PE holds
-//! a reference to its symmetric memory; see the parent module for why that matters.
+//! [`Peers`] exists only while [`Shmem::exchange`] runs its closure, and while it exists no PE
+//! holds a reference to its symmetric memory; see the parent module for why that matters.
 //!
 //! Between a death and the restart writes are dropped, reads give zeroes, waiting ends with
 //! [`Fault`], and the exchange itself ends with it. Nothing waits for a dead PE.

@@ -11,8 +11,8 @@
 //! x86-64 that path is built for AVX2 machines and does not look before it leaps: this file does,
 //! and falls back to the naive products.
 //!
-//! Invariant: slices reach to the end of the range (checked by the caller). Left out: explicit vector
-//! instructions, and thereby a choice of vector width at run time for XOR.
+//! Invariant: slices reach to the end of the range (checked by the caller). Left out: explicit
+//! vector instructions, and thereby a choice of vector width at run time for XOR.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,8 @@
 //! Substitutes: which process takes the number of a lost PE, where, and with which memory.
 //!
 //! Part of the machine in [`super`]. A spare on the same node is best, for there the
-//! memory of a dead process can be adopted; then a new process there; then a spare elsewhere; then a
-//! new process on the node that has the fewest PEs of the same group.
+//! memory of a dead process can be adopted; then a new process there; then a spare elsewhere; then
+//! a new process on the node that has the fewest PEs of the same group.
 
 #![forbid(unsafe_code)]
 
