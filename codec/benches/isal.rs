@@ -4,7 +4,8 @@
 //! timed), in turns: a round is a sample of ours and a sample of theirs, and the figure is the
 //! median over the rounds of the ratio within a round; what is timed is the processor time of the
 //! thread. So what else the machine does meets both alike or neither. "cache" is a stripe of half a
-//! MiB, which stays in a core's L2; "memory" one of 256 MiB. Rates are bytes of sources per second (for an update: of the delta).
+//! MiB, which stays in a core's L2; "memory" one of 256 MiB. Rates are bytes of sources per second
+//! (for an update: of the delta).
 //!
 //! `cargo bench -p raidshmem-codec --features isal --bench isal [-- FILTER]`, or
 //! `benches/peers/isal.sh`; `ROUNDS=n` rounds instead of 9. Prints
