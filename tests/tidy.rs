@@ -37,6 +37,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/pgas/world.rs", "references to segments that are never freed; flushes C streams"),
     ("src/segment/mod.rs", "turns offsets that were checked into memory"),
     ("src/segment/statics.rs", "reads the loader's list and the running executable's tables"),
+    ("src/sys/caller.rs", "asks the C library and the loader who called"),
     ("src/sys/futex.rs", "the system calls futex and membarrier"),
     ("src/sys/memory.rs", "maps, protects and unmaps memory"),
     ("src/sys/process.rs", "acts between fork and exec"),
