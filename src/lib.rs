@@ -38,3 +38,6 @@ pub mod shmem;
 pub mod store;
 pub mod sys;
 pub mod wrapper;
+
+pub use bytemuck;
+pub use shmem::{Error, Fault, Integer, Peers, Shmem, SymRef, SymSlice, Symmetric, Word, ft};

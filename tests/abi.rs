@@ -54,6 +54,20 @@ fn headers_are_what_the_tables_print() {
     }
 }
 
+/// A profiler replaces a function and calls its twin: neither the twin nor any other code of the
+/// library may come back to the replacement.
+#[test]
+fn the_library_does_not_go_through_its_own_names() {
+    let output = Command::new("readelf").arg("-rW").arg(library()).output();
+    let output = output.expect("readelf is installed");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("Relocation section"), "{text}");
+    let ours: BTreeSet<String> =
+        emit::symbols().into_iter().flat_map(|name| [format!("p{name}"), name]).collect();
+    let own: Vec<&str> = text.split_whitespace().filter(|word| ours.contains(&**word)).collect();
+    assert!(own.is_empty(), "called by name: {own:?}");
+}
+
 #[test]
 fn every_declared_function_is_exported_with_its_twin() {
     let exported = exported();

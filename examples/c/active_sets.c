@@ -1,4 +1,4 @@
-/* active_sets: the collectives of OpenSHMEM before teams, over all PEs and over every second one. */
+/* active_sets: the collectives before there were teams, over all PEs and over every second one. */
 #include "check.h"
 
 enum { N = 4, MAX_PES = 64 };

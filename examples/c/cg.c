@@ -6,7 +6,8 @@
  * fence and a flag). Dot products are sums of the PEs' parts in the order of the PEs, so a run ends
  * with the same bits whatever died on the way.
  *
- * Checked: b was made from a known x; the x found (numbers up to 1000) differs from it by less than 1e-6.
+ * Checked: b was made from a known x (numbers up to 1000); the x found differs from it by less than
+ * 1e-6.
  */
 #include "survive.h"
 

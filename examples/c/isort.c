@@ -30,7 +30,7 @@ static int bucket_of(uint32_t key) {
     return (int)(((uint64_t)key * (uint64_t)shmem_n_pes()) >> 32);
 }
 
-/* Draws this round's keys and lays them out by bucket: bucket b is from first[b] to first[b + 1]. */
+/* Draws keys and lays them out by bucket: bucket b is from first[b] to first[b + 1]. */
 static void draw(size_t *first) {
     static uint32_t keys[KEYS];
     int n_pes = shmem_n_pes();

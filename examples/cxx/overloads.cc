@@ -69,7 +69,8 @@ void atomics() {
     shmem_barrier_all();
     shmem_atomic_set(word, static_cast<T>(7), next_pe());
     shmem_wait_until(word, SHMEM_CMP_EQ, static_cast<T>(7));
-    CHECK(shmem_atomic_compare_swap(word, static_cast<T>(7), static_cast<T>(8), shmem_my_pe()) == 7);
+    T seven = static_cast<T>(7), eight = static_cast<T>(8);
+    CHECK(shmem_atomic_compare_swap(word, seven, eight, shmem_my_pe()) == 7);
     CHECK(shmem_atomic_swap(word, static_cast<T>(9), shmem_my_pe()) == 8);
     shmem_barrier_all();
     shmem_free(word);

@@ -219,6 +219,9 @@ const FT_NOTES: &str = r#"
  *         continue;
  *     }
  *
+ * There is one such call in a program: a substitute begins at the top of main, and the others wait
+ * for it in this call, so it must come to the same one.
+ *
  * shmem_checkpoint_all  collective: all symmetric data, statics too, as they are now; or FAILURE
  * shmem_query_fault     who died since, and how: two malloc()ed lists of the same length
  * shmem_restart_pes     collective: substitutes take the places of the dead, and the symmetric data

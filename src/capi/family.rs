@@ -100,6 +100,7 @@ macro_rules! export_one {
             #[allow(dead_code, reason = "not every body has something to complain about")]
             const NAME: &str = concat!($pre, $name, $post);
             #[inline(always)]
+            #[allow(clippy::too_many_arguments, reason = "the specification's")]
             fn body($($arg: $ty),*) $(-> $ret)? $body
             #[unsafe(export_name = concat!($pre, $name, $post))]
             extern "C" fn entry($($arg: $ty),*) $(-> $ret)? { body($($arg),*) }

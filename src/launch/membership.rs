@@ -13,8 +13,8 @@
 //! Invariants:
 //! - memory of a lost PE is wiped, and a substitute chosen, only after every living node has shown
 //!   the view in which the PE is dead: a survivor that read wiped bytes sees that view afterwards;
-//! - a PE number is given away again only after its process is known to have ended;
-//! - `view.number`, and each PE's `incarnation` and `memory`, only grow.
+//! - a PE number is given away only after its process is known to have ended; `view.number`, and
+//!   each PE's `incarnation` and `memory`, only grow.
 
 #![forbid(unsafe_code)]
 #![allow(missing_docs)] // the sentence of each event and action speaks of its fields
@@ -203,7 +203,7 @@ impl Membership {
         std::mem::take(&mut self.out)
     }
 
-    /// True once a PE said that the job cannot go on: the others are given a moment to say so too.
+    /// True once a PE said that the job cannot go on: the others may say so too.
     pub fn condemned(&self) -> bool {
         self.verdict.is_some()
     }

@@ -1,4 +1,4 @@
-//! Who deals with whom, and in which order, when PEs act together: pure functions of index and size.
+//! Who deals with whom, and in which order, when PEs act together: functions of index and size.
 //!
 //! ```text
 //! rounds   meeting by dissemination       0 1 2 3 4     round 0: i signals i + 1
@@ -14,8 +14,9 @@
 //! which is the allgather.
 //!
 //! Left out, because a PE reads any other's memory in place and so nothing is gained by passing
-//! data on: broadcast trees (each level would copy what its readers can read at the root), recursive
-//! doubling and Bruck's exchange (fewer messages for more bytes: here a message is a load).
+//! data on: broadcast trees (each level would copy what its readers can read at the root),
+//! recursive doubling and Bruck's exchange (fewer messages for more bytes: here a message is a
+//! load).
 #![forbid(unsafe_code)]
 
 use std::ops::Range;

@@ -170,3 +170,18 @@ fn prepare(fd: i32, parent: Pid, fixed_addresses: bool) -> io::Result<()> {
     }
     Ok(())
 }
+
+/// Moves this thread to the `nth` of the processors it may use, and leaves it free to be moved on:
+/// a hint that spreads the PEs of a job, and keeps out of the way of other jobs.
+pub fn start_on(nth: usize) {
+    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+    let Ok(allowed) = sched_getaffinity(None) else { return };
+    let usable = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu));
+    let Some(cpu) = usable.cycle().take(CpuSet::MAX_CPU).nth(nth) else { return };
+    let mut one = CpuSet::new();
+    one.set(cpu);
+    // Where it cannot be moved it runs where it is, and nothing is lost but time.
+    if sched_setaffinity(None, &one).is_ok() {
+        let _ = sched_setaffinity(None, &allowed);
+    }
+}

@@ -1,9 +1,9 @@
 //! Conformance: every function of the interface is called, in every type, on one to five PEs, and
 //! does what the same steps come to when they are computed in turn.
 //!
-//! The programs are in `c/`; [`generate`] writes what is the same for each type: lists of types taken
-//! from the specification's symbols, and trampolines that note which functions were called. At the
-//! end none may be left out.
+//! The programs are in `c/`; [`generate`] writes what is the same for each type: lists of types
+//! taken from the specification's symbols, and trampolines that note which functions were called.
+//! At the end none may be left out.
 #![cfg(target_arch = "x86_64")] // the trampolines are machine code
 
 #[path = "../support/mod.rs"]

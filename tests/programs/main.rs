@@ -8,6 +8,7 @@
 mod support;
 
 mod build;
+mod locks;
 
 use build::{C, CXX, build};
 use support::{Job, Outcome};

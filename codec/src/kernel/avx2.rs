@@ -19,7 +19,7 @@ impl Avx2 {
     }
 }
 
-loops!(Avx2, "avx2", 32, |kernel| Nibbles(kernel), [8, 4, 2, 1, 1]);
+loops!(Avx2, "avx2", 32, |kernel| Nibbles(kernel), [8, 8, 4, 4, 4]);
 
 impl Vector<32> for Avx2 {
     type Word = __m256i;

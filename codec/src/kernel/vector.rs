@@ -100,8 +100,8 @@ impl<const N: usize, V: Vector<N>> Product<N> for Nibbles<V> {
 
 /// Makes [`super::Loops`] for a proof type: the generic loops compiled for `$features`, with
 /// registers of `$width` bytes, products of `$product`, and as many registers per source and step
-/// as listed: for the XOR, then for one, two, three and four rows. The lists keep sums and
-/// factors within the registers there are.
+/// as listed: for the XOR, then for one, two, three and four rows. The lists are measured
+/// ones; factors that find no register come from the L1 cache.
 macro_rules! loops {
     ($kernel:ident, $features:literal, $width:literal, |$self:ident| $product:expr,
      [$xor:literal, $one:literal, $two:literal, $three:literal, $four:literal]) => {

@@ -29,10 +29,11 @@ enum { MAX_PES = 8 };
 static int me, n_pes, next, prev;
 static long failures;
 
-#define EXPECT(...)                                                                                \
-    do {                                                                                           \
-        if (!(__VA_ARGS__) && failures++ < 10)                                                     \
-            fprintf(stderr, "PE %d: %s:%d: %s: %s\n", me, __FILE__, __LINE__, WHAT, #__VA_ARGS__);  \
+#define EXPECT(...)                                                                              \
+    do {                                                                                         \
+        if (!(__VA_ARGS__) && failures++ < 10)                                                   \
+            fprintf(stderr, "PE %d: %s:%d: %s: %s\n", me, __FILE__, __LINE__, WHAT,              \
+                    #__VA_ARGS__);                                                               \
     } while (0)
 
 /* A small number for an element of a PE, in the type at hand; a sum of products of it is exact. */

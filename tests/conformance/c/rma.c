@@ -1,4 +1,4 @@
-/* rma: every form of put, get and put-with-signal in every type and size, plain and in a context. */
+/* rma: every form of put, get and put-with-signal in every type and size, also in a context. */
 #include "common.h"
 
 enum { N = 12 };

@@ -1,1 +1,0 @@
-//! The safe Rust API (first part).

@@ -1,0 +1,134 @@
+//! Fault tolerance: the thesis' four calls as safe Rust, and the loop that hides them.
+//!
+//! Source: thesis, section 4.3.3 and its listing 4.1.
+
+use std::ops::ControlFlow;
+
+use super::root::{self, Progress};
+use super::{Error, Fault, Shmem, SymSlice, Symmetric};
+use crate::pgas::ft;
+
+/// Saves the symmetric heap of all PEs as the next checkpoint. Collective.
+///
+/// # Errors
+/// [`Error::Fault`] if a PE was lost since the last call: [`restart_pes`] must follow.
+/// [`Error::Refused`] if it could not be made on any PE; the last checkpoint stays good.
+///
+/// ```
+/// let mut shmem = raidshmem::Shmem::init();
+/// raidshmem::ft::checkpoint_all(&mut shmem)?;
+/// # Ok::<(), raidshmem::Error>(())
+/// ```
+pub fn checkpoint_all(shmem: &mut Shmem) -> Result<(), Error> {
+    let _alone = shmem;
+    match ft::checkpoint_all() {
+        ft::SUCCESS => Ok(()),
+        _ => Err(ft::last_error().map_or(Error::Fault(Fault::new()), Error::Refused)),
+    }
+}
+
+/// How a PE was lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Loss {
+    /// Its process died; the memory may have been adopted.
+    Process,
+    /// Its node is gone, and its memory with it.
+    Node,
+}
+
+/// The PEs lost since this PE last saw the job whole.
+pub fn query_fault(_shmem: &Shmem) -> Vec<(usize, Loss)> {
+    let loss = |status| if status == ft::NODE_FAILED { Loss::Node } else { Loss::Process };
+    ft::query_fault().into_iter().map(|(pe, status)| (pe, loss(status))).collect()
+}
+
+/// Brings every PE, substitutes among them, back to the last checkpoint. Collective. Does nothing
+/// without a fault; does not return if the loss is more than the parity covers.
+pub fn restart_pes(shmem: &mut Shmem) {
+    let _alone = shmem;
+    ft::restart_pes();
+}
+
+/// True in an original PE, false in a substitute.
+pub fn algo_init(_shmem: &Shmem) -> bool {
+    ft::algo_init()
+}
+
+/// Number of the last agreed checkpoint, 0 before the first.
+pub fn checkpoint_number(_shmem: &Shmem) -> u64 {
+    ft::checkpoint_number()
+}
+
+/// Runs a program as steps between checkpoints, over every loss that the parity covers.
+///
+/// `begin` makes the state of the program: plain data that names everything else by handles. `step`
+/// takes it from one checkpoint to the next and breaks when the work is done. After a loss every PE,
+/// a substitute too, continues with the state of the last checkpoint, so both may be called again
+/// for the same work; an [`Error::Fault`] they return leads there. A last checkpoint confirms the
+/// end: the state returned is one that every PE has reached.
+///
+/// # Errors
+/// What `begin` or `step` fail with, but for faults; [`Error::Refused`] of a checkpoint.
+///
+/// ```
+/// use std::ops::ControlFlow::{Break, Continue};
+///
+/// let mut shmem = raidshmem::Shmem::init();
+/// let sum = raidshmem::ft::run(
+///     &mut shmem,
+///     |_| Ok([0u64, 0]),
+///     |_, [step, sum]| {
+///         (*step, *sum) = (*step + 1, *sum + *step);
+///         Ok(if *step == 10 { Break(()) } else { Continue(()) })
+///     },
+/// )?;
+/// assert_eq!(sum, [10, 45]);
+/// # Ok::<(), raidshmem::Error>(())
+/// ```
+pub fn run<S: Symmetric>(
+    shmem: &mut Shmem,
+    mut begin: impl FnMut(&mut Shmem) -> Result<S, Error>,
+    mut step: impl FnMut(&mut Shmem, &mut S) -> Result<ControlFlow<()>, Error>,
+) -> Result<S, Error> {
+    loop {
+        match checkpoint_all(shmem) {
+            Ok(()) => {}
+            Err(Error::Fault(_)) => {
+                restart_pes(shmem);
+                continue;
+            }
+            Err(error) => return Err(error),
+        }
+        let object = SymSlice::<S>::of_words(root::object(shmem.world));
+        let done = match root::progress(shmem.world) {
+            Progress::Fresh => begin(shmem).and_then(|state| keep(shmem, state)),
+            Progress::Stepping => advance(shmem, object, &mut step),
+            Progress::Done => return Ok(shmem.read(object.at(0))),
+        };
+        match done {
+            Ok(()) | Err(Error::Fault(_)) => {} // the next checkpoint reports it
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn keep<S: Symmetric>(shmem: &mut Shmem, state: S) -> Result<(), Error> {
+    let object = shmem.alloc_from(&[state])?;
+    root::set_object(shmem.world, object.words());
+    root::set_progress(shmem.world, Progress::Stepping);
+    Ok(())
+}
+
+fn advance<S: Symmetric>(
+    shmem: &mut Shmem,
+    object: SymSlice<S>,
+    step: &mut impl FnMut(&mut Shmem, &mut S) -> Result<ControlFlow<()>, Error>,
+) -> Result<(), Error> {
+    let mut state = shmem.read(object.at(0));
+    let flow = step(shmem, &mut state)?;
+    shmem.write(object.at(0), state);
+    if flow.is_break() {
+        root::set_progress(shmem.world, Progress::Done);
+    }
+    Ok(())
+}
