@@ -138,6 +138,8 @@ pub struct Settings {
     pub adopt: bool,
     /// `SHMEM_FT_MAX_RESTARTS`: deaths of one PE between two checkpoints before the job ends.
     pub max_restarts: u32,
+    /// `SHMEM_FT_MEMORY_LIMIT`: most bytes of all checkpoints on a machine; `None`: what is free.
+    pub memory_limit: Option<u64>,
     /// `SHMEM_FT_INJECT`: faults to inject; empty for none.
     pub inject: Vec<Rule>,
     /// `SHMEM_SYMMETRIC_SIZE`: bytes of symmetric heap per PE; `None`: the library chooses.
@@ -164,6 +166,7 @@ impl Default for Settings {
             placement: Placement::Spread,
             adopt: true,
             max_restarts: 3,
+            memory_limit: None,
             inject: Vec::new(),
             symmetric_size: None,
             info: false,

@@ -20,6 +20,8 @@ use std::io::Write;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use crate::sys::caller;
+
 pub use wait::Fault;
 pub use world::World;
 
@@ -90,7 +92,11 @@ fn no_world() -> ! {
         0 => "before shmem_init",
         _ => "after shmem_finalize",
     };
-    complain(&format!("an OpenSHMEM routine was called {when}"));
+    const OURS: &[&str] = &["shmem", "pshmem", "_my_pe", "_num_pes", "p_my_pe", "p_num_pes", "shf"];
+    let routine = caller::exported(OURS).unwrap_or("an OpenSHMEM routine".to_owned());
+    complain(&format!(
+        "{routine} was called {when}: allowed only between shmem_init and shmem_finalize"
+    ));
     std::process::exit(2)
 }
 

@@ -4,7 +4,7 @@
 //! line 0   doorbell, sleepers, watchers                  written by everyone who wakes the owner
 //! line 1   arrived, released                      barrier of all PEs; used on PE 0
 //! line 2   step                                   the owner's progress in a recovery
-//! line 3   checkpoint intent: digest, length, memory needed and available
+//! line 3   checkpoint intent: digest, length, memory held, needed and available
 //! line 4   what the owner found bad: snapshot chunks, parity chunks
 //! ```
 //!
@@ -52,7 +52,9 @@ pub struct Intent {
     pub digest: AtomicU64,
     /// Bytes the checkpoint covers.
     pub len: AtomicU64,
-    /// Bytes the store must still allocate.
+    /// Bytes the store will hold with this checkpoint.
+    pub hold: AtomicU64,
+    /// Bytes of them it must still allocate.
     pub need: AtomicU64,
     /// Bytes the machine could still give when the owner looked.
     pub available: AtomicU64,

@@ -255,7 +255,7 @@ macro_rules! switch {
     };
 }
 
-static TABLE: [Entry; 14] = [
+static TABLE: [Entry; 15] = [
     Entry {
         name: "SHMEM_FT_BACKUP_MODE",
         kind: Kind::Choice(&BackupMode::NAMES),
@@ -327,6 +327,15 @@ static TABLE: [Entry; 14] = [
         doc: "Deaths of one PE between the same two checkpoints before the job ends.",
         store: number!(draft, n, draft.settings.max_restarts = n as u32),
         show: |s| Some(s.max_restarts.to_string()),
+    },
+    Entry {
+        name: "SHMEM_FT_MEMORY_LIMIT",
+        kind: Kind::Size { min: 64 * KIB, max: 64 * TIB },
+        default: "what the machine has free",
+        doc: "Most bytes that the checkpoints of all PEs on a machine may take, parity and copies \
+              together; one that needs more is refused.",
+        store: number!(draft, n, draft.settings.memory_limit = Some(n)),
+        show: |s| s.memory_limit.map(show_size),
     },
     Entry {
         name: "SHMEM_FT_INJECT",

@@ -31,6 +31,7 @@ pub fn intend(world: &World, protection: &Protection) -> Option<Coverage> {
     let digest = coverage.as_ref().map_or(0, Coverage::digest);
     intent.digest.store(digest, Ordering::Release);
     intent.len.store(coverage.as_ref().map_or(CANNOT, |c| c.len() as u64), Ordering::Release);
+    intent.hold.store((snapshot + slots) as u64, Ordering::Release);
     intent.need.store(need as u64, Ordering::Release);
     intent.available.store(available, Ordering::Release);
     coverage
@@ -93,6 +94,7 @@ pub fn agree(world: &World, protection: &Protection) -> Result<(), String> {
     let odd = intents().position(|intent| {
         intent.digest.load(Ordering::Acquire) != digest || intent.len.load(Ordering::Acquire) != len
     });
+    let hold: u64 = intents().map(|intent| intent.hold.load(Ordering::Acquire)).sum();
     let need: u64 = intents().map(|intent| intent.need.load(Ordering::Acquire)).sum();
     let available = intents().map(|i| i.available.load(Ordering::Acquire)).min().unwrap_or(0);
     let room = world.layout().region_len;
@@ -116,12 +118,24 @@ pub fn agree(world: &World, protection: &Protection) -> Result<(), String> {
             protection.mode.name(),
             available >> 20
         )
+    } else if let Some(limit) = world.settings().memory_limit.filter(|&limit| hold > limit) {
+        format!(
+            "checkpoint refused: it takes {:.1} MiB for {}, and SHMEM_FT_MEMORY_LIMIT allows {:.1} \
+             MiB",
+            mib(hold),
+            protection.mode.name(),
+            mib(limit)
+        )
     } else if len as usize > room {
         format!("checkpoint refused: {len} bytes live, and the store holds {room} at most")
     } else {
         return Ok(());
     };
     Err(words)
+}
+
+fn mib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
 }
 
 /// Pulls the chunks this PE protects from its peers' live memory into the slot of `number`, whose

@@ -5,6 +5,7 @@
 //!
 //! Left out: anything a well-kept crate already offers as safe code is called where it is needed.
 
+pub mod caller;
 pub mod futex;
 pub mod memory;
 pub mod process;

@@ -7,6 +7,7 @@
 //! - [`memory`]: what a restart brings back, and what it leaves alone
 //! - [`recovery`]: a second loss at every step of a recovery
 //! - [`residue`]: whatever is killed from outside, nothing is left; stopped is not dead
+//! - [`starve`]: checkpoints for which there is no memory
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -17,3 +18,4 @@ mod memory;
 mod modes;
 mod recovery;
 mod residue;
+mod starve;

@@ -1,0 +1,42 @@
+//! The name of the routine that a program called, for a message about a call that came too early.
+//!
+//! Exported functions know their names; what they share does not, and should not be told at every
+//! put. So the few calls that end in a complaint look at the stack instead: the loader knows the
+//! exported function that each return address lies in.
+//!
+//! Left out: programs that this library is linked into statically. They have no exported functions,
+//! and are told of "an OpenSHMEM routine".
+//!
+//! Unsafe code: the C library's `backtrace` and `dladdr`.
+
+use std::ffi::{CStr, c_int, c_void};
+
+/// Return addresses that are looked at.
+const DEPTH: usize = 32;
+
+/// The exported function on the stack whose name begins with one of `prefixes`, the innermost.
+#[inline(never)]
+pub fn exported(prefixes: &[&str]) -> Option<String> {
+    let mut frames = [std::ptr::null_mut::<c_void>(); DEPTH];
+    // SAFETY: an array of that many pointers, to be written.
+    let found = unsafe { libc::backtrace(frames.as_mut_ptr(), DEPTH as c_int) };
+    let frames = frames.iter().take(usize::try_from(found).unwrap_or(0));
+    let names = frames.filter_map(|&frame| symbol(frame));
+    names.into_iter().find(|name| prefixes.iter().any(|prefix| name.starts_with(prefix)))
+}
+
+/// The exported function that a return address is in.
+fn symbol(frame: *mut c_void) -> Option<String> {
+    let mut info = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
+    // The return address of a call that does not return may lie behind the end of the caller.
+    let inside = frame.wrapping_byte_sub(1);
+    // SAFETY: dladdr accepts any address, and writes a description; the rest stays zero.
+    let known = unsafe { libc::dladdr(inside, info.as_mut_ptr()) };
+    // SAFETY: all of it is integers and pointers, for which zero is a value.
+    let info = unsafe { info.assume_init() };
+    if known == 0 || info.dli_sname.is_null() {
+        return None;
+    }
+    // SAFETY: dladdr gives a C text in the string table of a loaded object.
+    Some(unsafe { CStr::from_ptr(info.dli_sname) }.to_str().ok()?.to_owned())
+}
