@@ -47,6 +47,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("codec/src/kernel/neon.rs", "the instructions of NEON"),
     ("codec/src/kernel/ssse3.rs", "the instructions of SSSE3"),
     ("codec/src/kernel/vector.rs", "calls what a kernel's value proves to be there"),
+    ("src/sys/caller.rs", "asks the C library and the loader who called"),
     ("src/sys/futex.rs", "the system calls futex and membarrier"),
     ("src/sys/memory.rs", "maps, protects and unmaps memory"),
     ("src/sys/process.rs", "acts between fork and exec"),

@@ -94,7 +94,8 @@ fn a_checkpoint_larger_than_the_machine_is_refused() {
     goes_on(&run("raid5", "die", mib, &heap, None));
 }
 
-/// One PE alone cannot say what it has to save: all refuse, or nobody would come to the next barrier.
+/// One PE alone cannot say what it has to save: all refuse, or nobody would come to the next
+/// barrier.
 #[test]
 fn a_manifest_that_is_full_on_one_pe_is_refused_on_all() {
     let outcome = Job::new(4).mode("raid5").program(&program("manifest"), &[]).run();
