@@ -279,3 +279,34 @@ pub const ALL: [At; 35] = {
         Condemned,
     ]
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A changed protocol shows as a changed picture. `RAIDSHMEM_WRITE_DOCS=1` writes it anew.
+    #[test]
+    fn the_drawing_is_that_of_the_table() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/protocol.dot");
+        if std::env::var_os("RAIDSHMEM_WRITE_DOCS").is_some() {
+            std::fs::write(path, dot()).unwrap();
+        }
+        assert_eq!(std::fs::read_to_string(path).unwrap(), dot(), "docs/protocol.dot is stale");
+    }
+
+    #[test]
+    fn every_state_is_reached_and_every_end_is_one() {
+        for at in ALL {
+            let into = |from| {
+                [Call::Checkpoint, Call::Restart].into_iter().any(|call| {
+                    [Outcome::Done, Outcome::Changed, Outcome::Refused, Outcome::Lost]
+                        .into_iter()
+                        .any(|outcome| next(call, from, outcome) == Some(at))
+                })
+            };
+            assert!(matches!(at, At::Enter | At::Whole) || ALL.into_iter().any(into), "{at:?}");
+            let goes_on = next(Call::Restart, at, Outcome::Done).is_some();
+            assert_eq!(goes_on, !at.is_end(), "{at:?}");
+        }
+    }
+}
