@@ -215,14 +215,14 @@ fn check_rules(settings: &Settings, pes: usize, nodes: usize) -> Result<(), Refu
 
 fn resolve(program: &Path) -> Result<PathBuf, Refused> {
     let path = program.to_path_buf();
-    let found = if program.components().count() > 1 {
+    let slash = program.as_os_str().as_encoded_bytes().contains(&b'/');
+    let found = if slash {
         std::path::absolute(program).ok().filter(|path| path.exists())
     } else {
         let dirs = std::env::var_os("PATH").unwrap_or_default();
         let inside = |dir: PathBuf| Some(dir.join(program)).filter(|path| executable(path));
         std::env::split_paths(&dirs).find_map(inside)
     };
-    let slash = program.components().count() > 1 || program.has_root();
     let hint = if slash { "" } else { " in PATH (for one here, write ./ before its name)" };
     let found = found.ok_or(Refused::NoProgram { path, hint })?;
     if executable(&found) { Ok(found) } else { Err(Refused::NotExecutable { path: found }) }

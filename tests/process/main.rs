@@ -4,6 +4,7 @@
 //! - [`modes`]: every mode, a process or a node lost at every step of a checkpoint
 //! - [`kill`]: several losses, in turn, at once, more than can be borne, without a substitute
 //! - [`exits`]: how a job ends when its programs end
+//! - [`input`]: bad input
 //! - [`memory`]: what a restart brings back, and what it leaves alone
 //! - [`recovery`]: a second loss at every step of a recovery
 //! - [`residue`]: whatever is killed from outside, nothing is left; stopped is not dead
@@ -13,6 +14,7 @@
 mod support;
 
 mod exits;
+mod input;
 mod kill;
 mod memory;
 mod modes;

@@ -1,0 +1,106 @@
+//! Bad input: one line that names the culprit and what is allowed, a status, and nothing left.
+
+use super::support::{Job, Outcome, program};
+
+/// Lines of the launcher and the library, without that at the start on what is survived.
+fn said(outcome: &Outcome) -> Vec<&str> {
+    let ours = |line: &&str| line.starts_with("oshrun: ") || line.starts_with("raidshmem: ");
+    let start = |line: &&str| !line.starts_with("oshrun: raid5: ");
+    outcome.err.lines().filter(ours).filter(start).collect()
+}
+
+/// Ends with status 2 and one line that contains all of `parts`.
+#[track_caller]
+fn refused(job: Job, parts: &[&str]) {
+    let outcome = job.run();
+    outcome.status(2);
+    let lines = said(&outcome);
+    outcome.check(lines.len() == 1, "one line was expected");
+    for part in parts {
+        outcome.check(lines[0].contains(part), &format!("`{part}` was expected"));
+    }
+}
+
+#[test]
+fn the_command_line_is_checked_before_anything_starts() {
+    let table: &[(&[&str], &[&str])] = &[
+        (&["-n", "0", "true"], &["-n 0", "1..="]),
+        (&["-n", "-3", "true"], &["-n -3", "1..="]),
+        (&["-n", "many", "true"], &["-n many", "1..="]),
+        (&["-n", "2", "./no-such-program"], &["./no-such-program", "no such program"]),
+        (&["-n", "2", "no-such-program"], &["no-such-program", "PATH"]),
+        (&["-n", "2", "/"], &["/", "not an executable file"]),
+        (&["-n", "2", "/etc/passwd"], &["/etc/passwd", "not an executable file"]),
+        (&["-n", "2", "--nodes", "0", "true"], &["--nodes 0", "1..=2"]),
+        (&["-n", "2", "--nodes", "3", "true"], &["--nodes 3", "1..=2"]),
+        (&["-n", "2", "--kill", "5@1", "true"], &["5@1", "PEs 0..=1"]),
+        (&["-n", "2", "--kill-node", "1@1", "true"], &["node:1@1", "nodes 0..=0"]),
+        (&["-n", "2", "--kill", "1@1:nowhere", "true"], &["nowhere", "encoded"]),
+        (&["-n", "2", "--kill", "one", "true"], &["one", "PE@CHECKPOINT"]),
+    ];
+    for (words, parts) in table {
+        refused(Job::of(words), parts);
+    }
+}
+
+#[test]
+fn settings_are_checked_before_anything_starts() {
+    let table: &[(&str, &str, &[&str])] = &[
+        ("SHMEM_FT_BACKUP_MODE", "raid6", &["raid6", "none, single, double, raid4, raid5, rs"]),
+        ("SHMEM_FT_PARITY", "0", &["SHMEM_FT_PARITY=0", "1"]),
+        ("SHMEM_FT_GROUP_SIZE", "1", &["SHMEM_FT_GROUP_SIZE=1", "2 to 64"]),
+        ("SHMEM_FT_BACKUP_MOD", "raid5", &["SHMEM_FT_BACKUP_MOD", "SHMEM_FT_BACKUP_MODE"]),
+        ("SHMEM_FT_SUBSTITUTE", "maybe", &["maybe", "spawn, spare"]),
+        ("SHMEM_FT_ADOPT", "yes", &["SHMEM_FT_ADOPT=yes", "1", "0"]),
+        ("SHMEM_SYMMETRIC_SIZE", "lots", &["SHMEM_SYMMETRIC_SIZE=lots"]),
+        ("SHMEM_SYMMETRIC_SIZE", "1", &["SHMEM_SYMMETRIC_SIZE=1", "64K"]),
+    ];
+    for (name, value, parts) in table {
+        refused(Job::new(4).env(name, value).args(&["true"]), parts);
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_said_with_numbers() {
+    let size = "SHMEM_SYMMETRIC_SIZE";
+    refused(Job::new(1000).env(size, "1G").args(&["true"]), &["-n 1000", "1024 MiB", "fewer PEs"]);
+    refused(Job::new(1).mode("raid5").args(&["true"]), &["a group of 1 PE", "at least 2"]);
+    let rs = Job::new(3).mode("rs").env("SHMEM_FT_PARITY", "3");
+    refused(rs.args(&["true"]), &["a group of 3 PEs", "3 parities", "at least 4"]);
+    let strict = Job::new(4).mode("raid5").env("SHMEM_FT_PLACEMENT", "strict");
+    refused(strict.args(&["true"]), &["SHMEM_FT_PLACEMENT=strict", "not of a whole node"]);
+}
+
+/// One PE makes a mistake: it says one line that names call and argument, and the job ends.
+#[test]
+fn misuse_of_a_call_names_the_call_and_ends_the_job() {
+    let table: &[(&str, &[&str])] = &[
+        ("pe-high", &["PE 1", "shmem_long_p", "pe 2", "0..1"]),
+        ("pe-low", &["PE 1", "shmem_long_p", "pe -1"]),
+        ("local", &["PE 1", "shmem_long_p", "is not symmetric"]),
+        ("malloc", &["PE 1", "shmem_putmem", "is not symmetric"]),
+        ("null", &["PE 1", "shmem_long_get"]),
+        ("past-end", &["PE 1", "shmem_putmem"]),
+        ("overflow", &["PE 1", "shmem_long_put"]),
+        ("misaligned", &["PE 1", "shmem_long_atomic_add"]),
+        ("cmp", &["PE 1", "shmem_long_wait_until", "99"]),
+        ("restart-list", &["PE 1", "shmem_restart_pes", "pe 99"]),
+    ];
+    for (how, parts) in table {
+        refused(Job::new(2).mode("raid5").program(&program("misuse"), &[how]), parts);
+    }
+    for how in ["free-twice", "free-inside"] {
+        let outcome = Job::new(2).program(&program("misuse"), &[how]).run();
+        outcome.status(2).says("shmem_free");
+    }
+}
+
+#[test]
+fn a_call_before_init_or_after_finalize_is_named() {
+    for how in ["checkpoint-before", "put-before", "pe-before", "restart-before"] {
+        let outcome = Job::new(1).program(&program("misuse"), &[how]).run();
+        outcome.status(2).says("before shmem_init");
+    }
+    let outcome = Job::new(2).program(&program("misuse"), &["put-after"]).run();
+    outcome.status(2).says("after shmem_finalize");
+}
