@@ -5,8 +5,7 @@
 //! substitute takes its number, its memory is adopted or rebuilt from the survivors, all roll back
 //! to the last agreed checkpoint, and the program goes on.
 //!
-//! Layers, each importing only from those above it or to the left of it (`tests/tidy.rs` knows the
-//! exceptions that are left):
+//! Layers, each importing only from those above it or to the left of it (`tests/tidy.rs` holds it):
 //!
 //! ```text
 //! sys  inject  settings                      words, environment, system calls
@@ -15,8 +14,10 @@
 //! segment                                    memory of a PE, offsets to bytes
 //! store                                      what a checkpoint is, how it is agreed
 //! pgas                                       the world of a process: waiting, barrier, memory
+//! checkpoint                                 sealing live memory and its parity
 //! recovery                                   what was lost, and making it whole again
 //! protocol                                   the machine that orders both, and its driver
+//! faults                                     the fault-tolerance calls
 //! launch                                     launcher, agents, membership (beside)
 //! capi  shmem                                the C API and the safe Rust API, on top
 //! wrapper                                    oshcc and oshc++ (beside)
@@ -25,7 +26,9 @@
 //! The codec (stripe layout, XOR, Reed-Solomon, checksums) is the crate `raidshmem-codec`.
 
 pub mod capi;
+pub mod checkpoint;
 pub mod control;
+pub mod faults;
 pub mod heap;
 pub mod inject;
 pub mod launch;

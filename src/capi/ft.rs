@@ -1,6 +1,6 @@
 //! The fault-tolerance calls of `shmem_ft.h`: the four of the thesis and ours beside them.
 //!
-//! They hand over to `pgas::ft`, where checkpoints and recovery are; here are only the C shapes.
+//! They hand over to `ft`, where checkpoints and recovery are; here are only the C shapes.
 //! Lists are given to the caller as `malloc`ed arrays, which it frees.
 
 use std::cell::RefCell;
@@ -8,7 +8,8 @@ use std::ffi::{CString, c_char, c_int};
 
 use super::guard::{self, misuse};
 use super::memory_ops::{In, Out, Sym};
-use crate::pgas::{self, ft};
+use crate::faults;
+use crate::pgas;
 
 thread_local! {
     /// The text `shmemx_ft_last_error` pointed to last; it stays until the thread asks again.
@@ -32,7 +33,7 @@ fn for_caller(values: &[c_int]) -> *mut c_int {
 fn query(call: &'static str, pes: Out<*mut c_int>, status: Out<*mut c_int>, numpes: Out<usize>) {
     pgas::world();
     let (numbers, reasons): (Vec<c_int>, Vec<c_int>) =
-        ft::query_fault().into_iter().map(|(pe, status)| (pe as c_int, status)).unzip();
+        faults::query_fault().into_iter().map(|(pe, status)| (pe as c_int, status)).unzip();
     for (list, values) in [(pes, &numbers), (status, &reasons)] {
         if list.addr() != 0 {
             let copy = for_caller(values);
@@ -53,12 +54,12 @@ fn restart(call: &'static str, pes: In<c_int>, numpes: usize) {
             guard::pe(call, world, pes.read_at(index));
         }
     }
-    ft::restart_pes();
+    faults::restart_pes();
 }
 
 /// The last error as C text, null when there was none.
 fn last_error() -> *const c_char {
-    let Some(text) = ft::last_error() else {
+    let Some(text) = faults::last_error() else {
         return std::ptr::null();
     };
     let text = CString::new(text.replace('\0', " ")).unwrap_or_default();
@@ -71,7 +72,7 @@ fn last_error() -> *const c_char {
 family! { CHECKPOINT: "Fault tolerance: the calls of the thesis";
     ONE "shmem_checkpoint_all" "" [header "ft"] () -> c_int {
         pgas::world();
-        ft::checkpoint_all()
+        faults::checkpoint_all()
     }
     ONE "shmem_query_fault" "" [header "ft"]
     (pes: Out<*mut c_int>, pes_status: Out<*mut c_int>, numpes: Out<usize>) {
@@ -82,7 +83,7 @@ family! { CHECKPOINT: "Fault tolerance: the calls of the thesis";
     }
     ONE "shmem_ft_algo_init" "" [header "ft"] () -> c_int {
         pgas::world();
-        c_int::from(ft::algo_init())
+        c_int::from(faults::algo_init())
     }
 }
 
@@ -90,21 +91,21 @@ family! { EXTENSION: "Fault tolerance: extensions";
     ONE "shmemx_ft_register" "" [header "ft"] (addr: Out<u8>, len: usize) -> c_int {
         pgas::world();
         // SAFETY: the caller owes memory that stays, says the header.
-        unsafe { ft::register(addr.pointer(), len) }
+        unsafe { faults::register(addr.pointer(), len) }
     }
     ONE "shmemx_ft_exclude" "" [header "ft"] (addr: Sym<u8>, len: usize) -> c_int {
         pgas::world();
-        ft::exclude(addr.pointer(), len)
+        faults::exclude(addr.pointer(), len)
     }
     ONE "shmemx_ft_last_error" "" [header "ft"] () -> *const c_char {
         last_error()
     }
     ONE "shmemx_ft_checkpoint_number" "" [header "ft"] () -> u64 {
         pgas::world();
-        ft::checkpoint_number()
+        faults::checkpoint_number()
     }
     ONE "shmemx_ft_faulted" "" [header "ft"] () -> c_int {
         pgas::world();
-        c_int::from(ft::faulted())
+        c_int::from(faults::faulted())
     }
 }

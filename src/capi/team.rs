@@ -22,7 +22,8 @@ use super::guard::misuse;
 use super::memory_ops::{self, In, Out, Sym, SymIn};
 use super::order;
 use super::setup::pointer_on;
-use crate::pgas::{self, ft};
+use crate::faults;
+use crate::pgas;
 
 /// A team handle as C holds it.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -86,7 +87,7 @@ pub fn register() {
     let slots = (&raw const TEAMS).cast_mut().cast::<u8>();
     // SAFETY: a static of atomics, which are written through shared references: it is there and
     // writable until the process ends, and any bytes of a checkpoint of it are values of it.
-    let refused = unsafe { ft::register(slots, size_of::<Slots>()) };
+    let refused = unsafe { faults::register(slots, size_of::<Slots>()) };
     debug_assert_eq!(refused, 0);
 }
 

@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering;
 
 use rustix::event::{PollFd, PollFlags, poll};
 
+use crate::control::CONTROL_FD;
 use crate::control::message::{Down, Job, ProcId, Said, ToPe, Up, Welcome};
 use crate::control::page::Page;
 use crate::control::view::View;
@@ -21,9 +22,6 @@ use crate::sys::futex;
 use crate::sys::memory::{self, Mapping, PAGE};
 use crate::sys::process::Process;
 use crate::sys::socket::{Channel, ChannelError, Outbox};
-
-/// Environment name under which a PE finds the descriptor of its control connection.
-pub const CONTROL_FD: &str = "RAIDSHMEM_CONTROL_FD";
 
 struct Local {
     process: Process,

@@ -26,14 +26,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub use event::{Action, Event};
 
+use crate::control::UNRECOVERABLE;
 use crate::control::message::{Down, ProcId, Report, Said};
 use crate::control::view::{Member, State, View};
 use crate::inject::{Rule, Target};
 use crate::settings::{BackupMode, Settings, Substitute};
 use crate::sys::process::Ended;
-
-/// Exit status of a job that fault tolerance could not carry on.
-pub const UNRECOVERABLE: i32 = 3;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {

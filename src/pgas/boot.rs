@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::world::{Peer, World};
+use crate::control::CONTROL_FD;
 use crate::control::message::{Job, Said, ToPe, Welcome};
 use crate::control::page::Page;
 use crate::control::view::{Member, View};
 use crate::heap::Heap;
-use crate::launch::agent::CONTROL_FD;
 use crate::segment::Segment;
 use crate::segment::layout::{Layout, STATICS_MAX};
 use crate::segment::statics::{self, Statics};

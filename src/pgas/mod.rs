@@ -1,8 +1,7 @@
 //! The OpenSHMEM model over segments: one [`World`] per process, bytes, words and sets of PEs.
 //!
 //! [`boot`] builds the world from the agent's welcome (or alone, without `oshrun`), [`world`] is
-//! the table everything goes through, [`wait`] the one way to block, [`ft`] the fault-tolerance
-//! calls.
+//! the table everything goes through, [`wait`] the one way to block.
 //!
 //! Invariants: no call waits for ever for a dead PE: every blocking call looks at the view number.
 //! Between a death and the restart (`World::faulted`) puts are dropped and blocking calls return.
@@ -10,7 +9,6 @@
 //! Left out: types, contexts and teams; those are the business of the APIs on top.
 
 pub mod boot;
-pub mod ft;
 mod regions;
 pub mod schedule;
 mod wait;

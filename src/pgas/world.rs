@@ -10,20 +10,20 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::regions::Regions;
 use super::wait::Fault;
+use crate::control::UNRECOVERABLE;
 use crate::control::message::{Job, Report, Said, ToPe};
 use crate::control::page::Page;
 use crate::control::view::{State, View};
 use crate::heap::Heap;
 use crate::inject::{Point, Rule};
-use crate::launch::membership::UNRECOVERABLE;
 use crate::segment::Segment;
 use crate::segment::layout::Layout;
 use crate::segment::statics::Statics;
 use crate::settings::Settings;
 use crate::store::coverage::{Coverage, Manifest, ManifestError};
-use crate::store::format::Stamp;
 use crate::store::phase::Phase;
 use crate::store::protection::Protection;
+use crate::store::stamp::Stamp;
 use crate::sys::memory;
 use crate::sys::socket::Channel;
 
@@ -59,18 +59,18 @@ pub struct World {
     pub(super) epoch: AtomicU64,
     pub(super) agreed: AtomicU64,
     pub(super) heap: Mutex<Heap>,
-    pub(super) regions: Mutex<Regions>,
+    pub(crate) regions: Mutex<Regions>,
     pub(super) covered: Mutex<Option<Coverage>>,
     pub(super) used: (AtomicUsize, AtomicUsize),
-    pub(super) last_error: Mutex<Option<String>>,
-    pub(super) collective: Mutex<()>,
+    pub(crate) last_error: Mutex<Option<String>>,
+    pub(crate) collective: Mutex<()>,
 }
 
 /// Addresses of the segments of lost nodes, which stay mapped.
 static REPLACED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
 /// A lock whose data stays meaningful whatever a panicking holder did.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -316,7 +316,7 @@ impl World {
     }
 
     /// Changes what a checkpoint covers besides statics and heap.
-    pub(super) fn change_regions(&self, change: impl FnOnce(&mut Regions)) {
+    pub(crate) fn change_regions(&self, change: impl FnOnce(&mut Regions)) {
         change(&mut lock(&self.regions));
     }
 

@@ -7,15 +7,15 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use super::{At, Call, Outcome, meeting, next};
+use crate::checkpoint;
 use crate::control::message::Report;
 use crate::control::view::{State, View};
 use crate::inject::Point;
 use crate::pgas::{Fault, World};
 use crate::recovery::plan::{Finding, Unrecoverable};
 use crate::recovery::{Changed, steps};
-use crate::store::checkpoint;
+use crate::segment::header::Record;
 use crate::store::coverage::Coverage;
-use crate::store::format::Record;
 use crate::store::phase::{Phase, Vote, decide};
 use crate::store::protection::Protection;
 

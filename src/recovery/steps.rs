@@ -9,15 +9,15 @@ use std::time::Instant;
 
 use super::plan::{self, Finding, Unrecoverable, bits, lost_shards};
 use super::{Changed, unchanged};
+use crate::checkpoint;
+use crate::checkpoint::tiles::{self, ZEROES};
 use crate::control::message::Report;
 use crate::control::view::View;
 use crate::inject::Point;
 use crate::pgas::World;
 use crate::segment::layout::TILE;
-use crate::store::checkpoint;
 use crate::store::coverage::Coverage;
 use crate::store::protection::{Protection, Shape};
-use crate::store::tiles::{self, ZEROES};
 
 /// Checks every tile of the own store as of checkpoint `target` and shows what does not hold.
 pub fn verify(world: &World, protection: &Protection, target: u64) {

@@ -6,7 +6,7 @@
 //! manifest   what a checkpoint covers and the allocator's state, written at each checkpoint
 //! heap       the symmetric heap
 //! ---------- visible to peers above, library only below ----------------------------------
-//! header     store header: numbers, phases, decision (store::format)
+//! header     store header: numbers, phases, decision (store::stamp)
 //! snapshot   local copy, then its tile stamps
 //! slot 0     parity, then its tile stamps
 //! slot 1     parity, then its tile stamps

@@ -9,14 +9,15 @@
 //! Bulk bytes of a peer may change under a reader only where the protocol is broken; what is read
 //! from a store is checksummed before it is believed.
 
+pub mod header;
 pub mod layout;
 pub mod statics;
 pub mod words;
 
 use std::os::fd::BorrowedFd;
 
-use crate::store::format::Header;
 use crate::sys::memory::{self, Mapping, PAGE, page_up};
+use header::Header;
 use layout::Layout;
 use words::Words;
 

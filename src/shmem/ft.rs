@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 
 use super::root::{self, Progress};
 use super::{Error, Fault, Shmem, SymSlice, Symmetric};
-use crate::pgas::ft;
+use crate::faults;
 
 /// Saves the symmetric heap of all PEs as the next checkpoint. Collective.
 ///
@@ -21,9 +21,9 @@ use crate::pgas::ft;
 /// ```
 pub fn checkpoint_all(shmem: &mut Shmem) -> Result<(), Error> {
     let _alone = shmem;
-    match ft::checkpoint_all() {
-        ft::SUCCESS => Ok(()),
-        _ => Err(ft::last_error().map_or(Error::Fault(Fault::new()), Error::Refused)),
+    match faults::checkpoint_all() {
+        faults::SUCCESS => Ok(()),
+        _ => Err(faults::last_error().map_or(Error::Fault(Fault::new()), Error::Refused)),
     }
 }
 
@@ -38,25 +38,25 @@ pub enum Loss {
 
 /// The PEs lost since this PE last saw the job whole.
 pub fn query_fault(_shmem: &Shmem) -> Vec<(usize, Loss)> {
-    let loss = |status| if status == ft::NODE_FAILED { Loss::Node } else { Loss::Process };
-    ft::query_fault().into_iter().map(|(pe, status)| (pe, loss(status))).collect()
+    let loss = |status| if status == faults::NODE_FAILED { Loss::Node } else { Loss::Process };
+    faults::query_fault().into_iter().map(|(pe, status)| (pe, loss(status))).collect()
 }
 
 /// Brings every PE, substitutes among them, back to the last checkpoint. Collective. Does nothing
 /// without a fault; does not return if the loss is more than the parity covers.
 pub fn restart_pes(shmem: &mut Shmem) {
     let _alone = shmem;
-    ft::restart_pes();
+    faults::restart_pes();
 }
 
 /// True in an original PE, false in a substitute.
 pub fn algo_init(_shmem: &Shmem) -> bool {
-    ft::algo_init()
+    faults::algo_init()
 }
 
 /// Number of the last agreed checkpoint, 0 before the first.
 pub fn checkpoint_number(_shmem: &Shmem) -> u64 {
-    ft::checkpoint_number()
+    faults::checkpoint_number()
 }
 
 /// Runs a program as steps between checkpoints, over every loss that the parity covers.

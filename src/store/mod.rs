@@ -10,18 +10,16 @@
 //! ```
 //!
 //! [`coverage`] says which bytes, [`group`] who protects whom, `raidshmem_codec::stripe` which
-//! chunk is where, [`format`] how they are sealed, [`phase`] what stands after a death at any
-//! moment, and [`checkpoint`] drives it. All but the last are pure.
+//! chunk is where, [`stamp`] how they are sealed, [`phase`] what stands after a death at any
+//! moment. All of it is pure; `crate::checkpoint` does it.
 //!
 //! Invariant: at every moment a complete checkpoint exists that every survivor can name from the
 //! phases alone: slot and snapshot of `n` are untouched until every PE's parity of `n + 1` is
 //! complete. The modes with one slot (`single`, `double`) give that up while they write, as the
 //! thesis' do; a loss in that window that needs the slot is an agreed error.
 
-pub mod checkpoint;
 pub mod coverage;
-pub mod format;
 pub mod group;
 pub mod phase;
 pub mod protection;
-pub mod tiles;
+pub mod stamp;

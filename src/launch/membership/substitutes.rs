@@ -6,7 +6,8 @@
 
 #![forbid(unsafe_code)]
 
-use super::{Action, Membership, Role, Stage, UNRECOVERABLE};
+use super::{Action, Membership, Role, Stage};
+use crate::control::UNRECOVERABLE;
 use crate::control::message::{Down, ProcId, Welcome};
 use crate::control::view::State;
 use crate::settings::Substitute;

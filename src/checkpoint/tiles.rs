@@ -8,7 +8,7 @@ use crate::pgas::World;
 use crate::segment::Segment;
 use crate::segment::layout::{STAMP, TILE};
 use crate::store::coverage::Coverage;
-use crate::store::format::Stamp;
+use crate::store::stamp::Stamp;
 
 /// A tile of zeroes: what lies beyond the end of a snapshot.
 pub static ZEROES: [u8; TILE] = [0; TILE];

@@ -4,9 +4,9 @@
 //! everybody back to the last agreed checkpoint; `algo_init` tells an original from a substitute.
 //! Source: thesis, section 4.3.3.
 
-use super::world::lock;
-use super::{World, complain, world};
 use crate::inject::Point;
+use crate::pgas::world::lock;
+use crate::pgas::{World, complain, world};
 use crate::protocol::drive::Drive;
 use crate::protocol::{At, Call};
 use crate::store::protection::Protection;

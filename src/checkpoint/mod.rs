@@ -3,17 +3,18 @@
 //! What to encode comes from the stripe layout, what to cover from `coverage`; the order of the
 //! steps, and what follows a death, is the machine in [`crate::protocol`].
 
+pub mod tiles;
+
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use super::coverage::Coverage;
-use super::phase::Phase;
-use super::protection::Protection;
-use super::tiles;
 use crate::control::message::Report;
 use crate::inject::Point;
 use crate::pgas::World;
 use crate::segment::layout::TILE;
+use crate::store::coverage::Coverage;
+use crate::store::phase::Phase;
+use crate::store::protection::Protection;
 
 /// An intent's length that says: this PE cannot describe what it has to save.
 const CANNOT: u64 = u64::MAX;

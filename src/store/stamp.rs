@@ -1,0 +1,111 @@
+//! The tile stamp: whose bytes of which checkpoint a tile holds, sealed.
+//!
+//! ```text
+//! stamp      number u64 | job u64 | pe u32 | incarnation u32 | length u32 | crc u32
+//! ```
+//!
+//! A stamp's CRC-32 covers the tile's bytes and the stamp's other fields, so a tile of another job,
+//! PE or checkpoint is refused exactly as a damaged one is.
+//!
+//! Left out: protection against somebody who computes matching checksums on purpose.
+
+#![forbid(unsafe_code)]
+
+use raidshmem_codec::crc::Hasher;
+
+use crate::segment::layout::STAMP;
+
+/// Whose bytes of which checkpoint a tile holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamp {
+    /// Checkpoint number.
+    pub number: u64,
+    /// Job.
+    pub job: u64,
+    /// PE that holds the tile.
+    pub pe: u32,
+    /// Its incarnation when it wrote the tile.
+    pub incarnation: u32,
+}
+
+impl Stamp {
+    fn fields(&self, len: usize) -> [u8; STAMP - 4] {
+        let mut bytes = [0; STAMP - 4];
+        bytes[0..8].copy_from_slice(&self.number.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.job.to_le_bytes());
+        bytes[16..20].copy_from_slice(&self.pe.to_le_bytes());
+        bytes[20..24].copy_from_slice(&self.incarnation.to_le_bytes());
+        bytes[24..28].copy_from_slice(&(len as u32).to_le_bytes());
+        bytes
+    }
+
+    fn crc(fields: &[u8], tile: &[u8]) -> u32 {
+        let mut hasher = Hasher::new();
+        hasher.update(tile);
+        hasher.update(fields);
+        hasher.finish()
+    }
+
+    /// The stamp's bytes for `tile`.
+    pub fn seal(&self, tile: &[u8]) -> [u8; STAMP] {
+        let fields = self.fields(tile.len());
+        let mut bytes = [0; STAMP];
+        bytes[..STAMP - 4].copy_from_slice(&fields);
+        bytes[STAMP - 4..].copy_from_slice(&Self::crc(&fields, tile).to_le_bytes());
+        bytes
+    }
+
+    /// True if `bytes` is a stamp of `tile` with this number, job and PE, and of this incarnation
+    /// or an earlier one.
+    pub fn holds(&self, bytes: &[u8], tile: &[u8]) -> bool {
+        let Ok(bytes) = <&[u8; STAMP]>::try_from(bytes) else { return false };
+        let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|i| bytes[at + i]));
+        let incarnation = word(20);
+        let fields = Stamp { incarnation, ..*self }.fields(tile.len());
+        incarnation <= self.incarnation
+            && bytes[..STAMP - 4] == fields
+            && word(STAMP - 4) == Self::crc(&fields, tile)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stamp() -> Stamp {
+        Stamp { number: 7, job: 9, pe: 3, incarnation: 2 }
+    }
+
+    #[test]
+    fn a_stamp_refuses_every_flipped_bit_of_itself_and_of_the_tile() {
+        let mut tile = vec![0x5a; 333];
+        let mut sealed = stamp().seal(&tile);
+        assert!(stamp().holds(&sealed, &tile));
+        for bit in 0..STAMP * 8 {
+            sealed[bit / 8] ^= 1 << (bit % 8);
+            assert!(!stamp().holds(&sealed, &tile), "bit {bit} of the stamp");
+            sealed[bit / 8] ^= 1 << (bit % 8);
+        }
+        for bit in 0..tile.len() * 8 {
+            tile[bit / 8] ^= 1 << (bit % 8);
+            assert!(!stamp().holds(&sealed, &tile), "bit {bit} of the tile");
+            tile[bit / 8] ^= 1 << (bit % 8);
+        }
+    }
+
+    #[test]
+    fn a_stamp_of_another_checkpoint_job_or_pe_or_a_later_life_is_refused() {
+        let tile = [1, 2, 3];
+        let sealed = stamp().seal(&tile);
+        assert!(Stamp { incarnation: 5, ..stamp() }.holds(&sealed, &tile));
+        for other in [
+            Stamp { number: 8, ..stamp() },
+            Stamp { job: 8, ..stamp() },
+            Stamp { pe: 2, ..stamp() },
+            Stamp { incarnation: 1, ..stamp() },
+        ] {
+            assert!(!other.holds(&sealed, &tile), "{other:?}");
+        }
+        assert!(!stamp().holds(&[0; STAMP], &[0; 3]), "zeroed memory is not sealed");
+    }
+}
