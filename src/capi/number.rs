@@ -1,9 +1,10 @@
 //! Arithmetic of the reductions on every element type, C's `long double` and complex ones included.
 //!
 //! Integers wrap: C leaves overflow of signed ones open, so any result is allowed, and wrapping is
+//! Integers wrap: C leaves overflow of signed ones open, so any result is allowed, and wrapping is
 //! the one that cannot end the process. `min` and `max` keep the left operand when the operands
-//! cannot be compared (NaN). `long double` is the machine's: 80 bits on the x87 stack, or IEEE binary128 by the routines
-//! of the compiler's library.
+//! cannot be compared (NaN). `long double` is the machine's: 80 bits on the x87 stack, or IEEE
+//! binary128 by the routines of the compiler's library.
 
 use super::bits::Zero;
 use super::types::{Complex, LongDouble};
