@@ -4,13 +4,16 @@ use std::os::fd::{FromRawFd, OwnedFd};
 
 use clap::Parser;
 use raidshmem::launch::args::Args;
-use raidshmem::launch::{agent, launcher};
+use raidshmem::launch::{agent, join, launcher, starter};
 use raidshmem::sys::socket::Channel;
 
 fn main() {
     let mut words = std::env::args().skip(1);
     if words.next().as_deref() == Some(launcher::AGENT_ARGUMENT) {
         std::process::exit(run_agent(words.next()));
+    }
+    if std::env::args().nth(1).as_deref() == Some(starter::KEEPER_ARGUMENT) {
+        std::process::exit(run_keeper(&words.collect::<Vec<_>>()));
     }
     let environment = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
@@ -30,12 +33,11 @@ fn main() {
         // SAFETY: this process has one thread; its children must see the settings in force.
         unsafe { std::env::set_var(name, value) };
     }
-    let (shape, settings) = (&ready.shape, &ready.settings);
-    match launcher::run(shape, settings, ready.group_of, ready.heap_len, &ready.program) {
+    match launcher::run(&ready) {
         Ok(status) => std::process::exit(status),
         Err(error) => {
             eprintln!("oshrun: {error}");
-            std::process::exit(1);
+            std::process::exit(error.status());
         }
     }
 }
@@ -53,6 +55,16 @@ fn run_agent(fd: Option<String>) -> i32 {
         Err(error) => {
             eprintln!("oshrun: agent: {error}");
             1
+        }
+    }
+}
+
+fn run_keeper(words: &[String]) -> i32 {
+    match join::keep(words) {
+        Ok(()) => join::ALL_DEAD,
+        Err(error) => {
+            eprintln!("oshrun: {error}");
+            2
         }
     }
 }
