@@ -8,6 +8,7 @@ use clap::Parser;
 
 use super::membership::Shape;
 use crate::control::page::PES_MAX;
+use crate::inject::{Rule, RuleError};
 use crate::pgas::boot::default_heap;
 use crate::settings::{SettingError, Settings};
 use crate::store::protection::{Protection, ProtectionError};
@@ -22,11 +23,11 @@ pub struct Args {
     pub pes: String,
     /// Sleeping processes that take the number of a lost PE; with several nodes they sit on a node
     /// of their own.
-    #[arg(long, value_name = "K", default_value_t = 0)]
-    pub spares: u32,
+    #[arg(long, value_name = "K", default_value = "0", allow_hyphen_values = true)]
+    pub spares: String,
     /// Agents on this machine, each a node with its own memory that can be lost.
-    #[arg(long, value_name = "M", default_value_t = 1)]
-    pub nodes: u32,
+    #[arg(long, value_name = "M", default_value = "1", allow_hyphen_values = true)]
+    pub nodes: String,
     /// Kill a PE by SIGKILL: PE@CHECKPOINT[:point]. May be repeated.
     #[arg(long, value_name = "RULE")]
     pub kill: Vec<String>,
@@ -54,7 +55,7 @@ pub enum Refused {
     #[error("--nodes {got}: allowed are 1..={most} (at most one a PE)")]
     Nodes {
         /// What was given.
-        got: u32,
+        got: String,
         /// Number of PEs.
         most: usize,
     },
@@ -62,7 +63,15 @@ pub enum Refused {
     #[error("--spares {got}: allowed are 0..={PES_MAX}")]
     Spares {
         /// What was given.
-        got: u32,
+        got: String,
+    },
+    /// An option for a rule with something that is none.
+    #[error("{option}: {source}")]
+    Rule {
+        /// `--kill` or `--kill-node`.
+        option: &'static str,
+        /// What is wrong with it.
+        source: RuleError,
     },
     /// No such program.
     #[error("{}: no such program{hint}", .path.display())]
@@ -137,20 +146,20 @@ impl Args {
         let in_range = |n: &usize| (1..=PES_MAX).contains(n);
         let bad_pes = || Refused::Pes { got: self.pes.clone() };
         let pes = self.pes.parse::<usize>().ok().filter(in_range).ok_or_else(bad_pes)?;
-        if self.nodes == 0 || self.nodes as usize > pes {
-            return Err(Refused::Nodes { got: self.nodes, most: pes });
-        }
-        if self.spares as usize > PES_MAX {
-            return Err(Refused::Spares { got: self.spares });
-        }
-        let settings = Settings::from_env(self.with_rules(environment).into_iter())?;
-        let spare_node = self.spares > 0 && self.nodes > 1;
-        let nodes = self.nodes + u32::from(spare_node);
-        let node_of: Vec<u32> =
-            (0..pes).map(|pe| (pe * self.nodes as usize / pes) as u32).collect();
-        let spares = vec![if spare_node { self.nodes } else { 0 }; self.spares as usize];
-        let shape = Shape { node_of, nodes, spares };
-        check_rules(&settings, pes, nodes as usize)?;
+        let most = pes;
+        let bad_nodes = || Refused::Nodes { got: self.nodes.clone(), most };
+        let in_range = |n: &usize| (1..=pes).contains(n);
+        let homes = self.nodes.parse::<usize>().ok().filter(in_range).ok_or_else(bad_nodes)?;
+        let bad_spares = || Refused::Spares { got: self.spares.clone() };
+        let in_range = |n: &usize| *n <= PES_MAX;
+        let spares = self.spares.parse::<usize>().ok().filter(in_range).ok_or_else(bad_spares)?;
+        let settings = Settings::from_env(self.with_rules(environment)?.into_iter())?;
+        let spare_node = spares > 0 && homes > 1;
+        let nodes = homes + usize::from(spare_node);
+        let node_of: Vec<u32> = (0..pes).map(|pe| (pe * homes / pes) as u32).collect();
+        let spares = vec![if spare_node { homes as u32 } else { 0 }; spares];
+        let shape = Shape { node_of, nodes: nodes as u32, spares };
+        check_rules(&settings, pes, nodes)?;
         let places: Vec<usize> = shape.node_of.iter().map(|&node| node as usize).collect();
         let protection = Protection::new(&settings, &places)?;
         let group_of = match &protection {
@@ -180,10 +189,15 @@ impl Args {
     fn with_rules(
         &self,
         environment: impl Iterator<Item = (String, String)>,
-    ) -> Vec<(String, String)> {
+    ) -> Result<Vec<(String, String)>, Refused> {
         const INJECT: &str = "SHMEM_FT_INJECT";
-        let mut rules: Vec<String> = self.kill.clone();
-        rules.extend(self.kill_node.iter().map(|rule| format!("node:{rule}")));
+        let kill = self.kill.iter().map(|rule| ("--kill", rule.clone()));
+        let kill_node = self.kill_node.iter().map(|rule| ("--kill-node", format!("node:{rule}")));
+        let read = |(option, rule): (_, String)| match rule.parse::<Rule>() {
+            Ok(rule) => Ok(rule.to_string()),
+            Err(source) => Err(Refused::Rule { option, source }),
+        };
+        let rules = kill.chain(kill_node).map(read).collect::<Result<Vec<String>, Refused>>()?;
         let mut environment: Vec<(String, String)> = environment.collect();
         if !rules.is_empty() {
             let before = environment.iter().position(|(name, _)| name == INJECT);
@@ -195,7 +209,7 @@ impl Args {
             environment.retain(|(name, _)| name != "SHMEM_FT_REPORT");
             environment.push(("SHMEM_FT_REPORT".to_string(), "1".to_string()));
         }
-        environment
+        Ok(environment)
     }
 }
 
