@@ -5,19 +5,19 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use clap::Parser;
 use raidshmem::launch::args::Args;
 use raidshmem::launch::{agent, join, launcher, starter};
+use raidshmem::sys::environment;
 use raidshmem::sys::socket::Channel;
 
 fn main() {
-    let mut words = std::env::args().skip(1);
-    if words.next().as_deref() == Some(launcher::AGENT_ARGUMENT) {
-        std::process::exit(run_agent(words.next()));
+    let mut words = std::env::args_os().skip(1);
+    if words.next().is_some_and(|word| word == launcher::AGENT_ARGUMENT) {
+        std::process::exit(run_agent(words.next().and_then(|word| word.into_string().ok())));
     }
-    if std::env::args().nth(1).as_deref() == Some(starter::KEEPER_ARGUMENT) {
-        std::process::exit(run_keeper(&words.collect::<Vec<_>>()));
+    if std::env::args_os().nth(1).is_some_and(|word| word == starter::KEEPER_ARGUMENT) {
+        let words: Vec<String> = words.filter_map(|word| word.into_string().ok()).collect();
+        std::process::exit(run_keeper(&words));
     }
-    let environment = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    let ready = match Args::parse().prepare(environment) {
+    let ready = match Args::parse().prepare(environment()) {
         Ok(ready) => ready,
         Err(error) => {
             eprintln!("oshrun: {error}");
@@ -43,7 +43,8 @@ fn main() {
 }
 
 fn run_agent(fd: Option<String>) -> i32 {
-    let Some(fd) = fd.and_then(|fd| fd.parse().ok()) else {
+    let open = |fd: &i32| std::fs::symlink_metadata(format!("/proc/self/fd/{fd}")).is_ok();
+    let Some(fd) = fd.and_then(|fd| fd.parse().ok()).filter(open) else {
         eprintln!("oshrun: an agent is started by oshrun itself");
         return 2;
     };

@@ -70,7 +70,9 @@ impl Link {
     }
 
     /// Receives a message if a whole one is there.
-    pub fn try_receive<M: DeserializeOwned>(&mut self) -> Result<Option<Received<M>>, ChannelError> {
+    pub fn try_receive<M: DeserializeOwned>(
+        &mut self,
+    ) -> Result<Option<Received<M>>, ChannelError> {
         match self {
             Link::Pair(outbox) => outbox.try_receive(),
             Link::Net(net) => Ok(net.try_receive()?.map(|message| (message, Vec::new()))),

@@ -64,7 +64,8 @@ impl Door {
 
     /// What to poll.
     pub fn fds(&self) -> impl Iterator<Item = PollFd<'_>> {
-        let knocks = self.knocks.iter().map(|knock| PollFd::new(&knock.link, knock.link.interest()));
+        let knocks =
+            self.knocks.iter().map(|knock| PollFd::new(&knock.link, knock.link.interest()));
         let full = self.knocks.len() >= KNOCKS_MAX;
         let interest = if full { PollFlags::empty() } else { PollFlags::IN };
         knocks.chain([PollFd::from_borrowed_fd(self.listener.as_fd(), interest)])

@@ -87,7 +87,8 @@ pub fn of_slurm(
     variable("SLURM_JOB_ID")?;
     let (nodes, tasks) = ("SLURM_JOB_NODELIST", "SLURM_TASKS_PER_NODE");
     let list = variable(nodes)?;
-    let bad = |name, value: &str| HostsError::Slurm { name, value: value.escape_debug().to_string() };
+    let bad =
+        |name, value: &str| HostsError::Slurm { name, value: value.escape_debug().to_string() };
     let Some(names) = expand(&list) else { return Some(Err(bad(nodes, &list))) };
     let counts = variable(tasks);
     let pes: Vec<Option<usize>> = match &counts {
