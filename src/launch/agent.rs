@@ -105,23 +105,30 @@ enum Source {
 
 impl Agent {
     fn serve(&mut self) -> Result<(), ChannelError> {
-        loop {
+        // Orders that came together with the first are here already: no poll tells of them.
+        let mut over = self.hear_orders()?;
+        while !over {
             for source in self.wait() {
                 match source {
-                    Source::Launcher => {
-                        self.up.flush()?;
-                        while let Some((message, fds)) = self.up.try_receive::<Down>()? {
-                            if matches!(message, Down::Shutdown) {
-                                return Ok(());
-                            }
-                            self.obey(message, fds)?;
-                        }
-                    }
+                    Source::Launcher => over = over || self.hear_orders()?,
                     Source::Channel(proc) => self.listen(proc)?,
                     Source::End(proc) => self.ended(proc)?,
                 }
             }
         }
+        Ok(())
+    }
+
+    /// True when told to end.
+    fn hear_orders(&mut self) -> Result<bool, ChannelError> {
+        self.up.flush()?;
+        while let Some((message, fds)) = self.up.try_receive::<Down>()? {
+            if matches!(message, Down::Shutdown) {
+                return Ok(true);
+            }
+            self.obey(message, fds)?;
+        }
+        Ok(false)
     }
 
     fn wait(&self) -> Vec<Source> {
