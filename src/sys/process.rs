@@ -63,7 +63,8 @@ impl Process {
         // SAFETY: between fork and exec only system calls are made, no lock is taken and nothing
         // is allocated.
         unsafe {
-            command.process_group(0).pre_exec(move || prepare(fd, parent, fixed_addresses));
+            let act = move || prepare(fd, parent, fixed_addresses);
+            command.process_group(0).pre_exec(act);
         }
         let child = command.spawn()?;
         Process::open(child.id())
