@@ -58,6 +58,8 @@ pub struct World {
     pub(super) joined_view: Mutex<Option<View>>,
     pub(super) epoch: AtomicU64,
     pub(super) agreed: AtomicU64,
+    /// What this PE would vote for: its phase and its pending decision, as words of the header.
+    pub(super) vote: (AtomicU64, AtomicU64),
     pub(super) heap: Mutex<Heap>,
     pub(crate) regions: Mutex<Regions>,
     pub(super) covered: Mutex<Option<Coverage>>,
@@ -272,7 +274,27 @@ impl World {
     }
 
     pub(crate) fn set_phase(&self, phase: Phase) {
+        self.vote.0.store(phase.pack(), Ordering::SeqCst);
         self.own.header().phase.store(phase.pack(), Ordering::SeqCst);
+    }
+
+    /// How far this PE has come; None in a substitute that has not recovered yet.
+    pub(crate) fn phase(&self) -> Option<Phase> {
+        Phase::unpack(self.vote.0.load(Ordering::SeqCst))
+    }
+
+    /// Writes down what was decided, or that it is over.
+    pub(crate) fn set_decision(&self, target: Option<u64>) {
+        let word = target.map_or(0, |target| target + 1);
+        self.vote.1.store(word, Ordering::SeqCst);
+        self.own.header().decision.store(word, Ordering::SeqCst);
+    }
+
+    /// Shows phase and decision anew: what lies in shared memory may have been damaged since.
+    pub(crate) fn show_vote(&self) {
+        let header = self.own.header();
+        header.phase.store(self.vote.0.load(Ordering::SeqCst), Ordering::SeqCst);
+        header.decision.store(self.vote.1.load(Ordering::SeqCst), Ordering::SeqCst);
     }
 
     /// Works out what a checkpoint of the present data covers, and writes its manifest.
