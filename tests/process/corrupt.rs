@@ -74,7 +74,7 @@ impl Rules {
     /// borne.
     fn verdict(&self, damage: &[(usize, Spot)], lost: &[usize]) -> Option<String> {
         let shape = &self.protection.shapes[0];
-        let mut findings = vec![Finding::default(); PES];
+        let mut findings = [Finding::default(); PES];
         for &(pe, spot) in damage {
             match spot {
                 Spot::Snapshot(tile, _) => findings[pe].snapshot |= 1 << (tile / self.per_chunk()),
@@ -255,7 +255,7 @@ fn damage_in_the_free_slot_costs_nothing() {
         for image in images {
             let free = image.layout.slots[0];
             let other = image.layout.slots[1];
-            let slot = if NUMBER % 2 == 0 { other } else { free };
+            let slot = if NUMBER.is_multiple_of(2) { other } else { free };
             (0..STAMP + TILE).step_by(977).for_each(|at| image.flip(image.place(slot, 0, at), 3));
         }
     });
