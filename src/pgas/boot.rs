@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use rustix::event::{PollFd, PollFlags, poll};
 
+use super::vote::Ballot;
 use super::world::{Peer, World};
 use crate::control::CONTROL_FD;
 use crate::control::message::{Job, Said, ToPe, Welcome};
@@ -194,7 +195,7 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
         joined_view: Mutex::new(None),
         epoch: AtomicU64::new(0),
         agreed: AtomicU64::new(0),
-        vote: (AtomicU64::new(if original { Phase::Agreed(0).pack() } else { 0 }), 0.into()),
+        vote: Ballot::new(original.then_some(Phase::Agreed(0))),
         covered: Mutex::new(None),
         used: (AtomicUsize::new(0), AtomicUsize::new(0)),
         last_error: Mutex::new(None),

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::regions::Regions;
+use super::vote::Ballot;
 use super::wait::Fault;
 use crate::control::UNRECOVERABLE;
 use crate::control::message::{Job, Report, Said, ToPe};
@@ -21,7 +22,6 @@ use crate::segment::layout::Layout;
 use crate::segment::statics::Statics;
 use crate::settings::Settings;
 use crate::store::coverage::{Coverage, Manifest, ManifestError};
-use crate::store::phase::Phase;
 use crate::store::protection::Protection;
 use crate::store::stamp::Stamp;
 use crate::sys::memory;
@@ -58,8 +58,7 @@ pub struct World {
     pub(super) joined_view: Mutex<Option<View>>,
     pub(super) epoch: AtomicU64,
     pub(super) agreed: AtomicU64,
-    /// What this PE would vote for: its phase and its pending decision, as words of the header.
-    pub(super) vote: (AtomicU64, AtomicU64),
+    pub(super) vote: Ballot,
     pub(super) heap: Mutex<Heap>,
     pub(crate) regions: Mutex<Regions>,
     pub(super) covered: Mutex<Option<Coverage>>,
@@ -271,30 +270,6 @@ impl World {
 
     pub(crate) fn set_agreed(&self, number: u64) {
         self.agreed.store(number, Ordering::Release);
-    }
-
-    pub(crate) fn set_phase(&self, phase: Phase) {
-        self.vote.0.store(phase.pack(), Ordering::SeqCst);
-        self.own.header().phase.store(phase.pack(), Ordering::SeqCst);
-    }
-
-    /// How far this PE has come; None in a substitute that has not recovered yet.
-    pub(crate) fn phase(&self) -> Option<Phase> {
-        Phase::unpack(self.vote.0.load(Ordering::SeqCst))
-    }
-
-    /// Writes down what was decided, or that it is over.
-    pub(crate) fn set_decision(&self, target: Option<u64>) {
-        let word = target.map_or(0, |target| target + 1);
-        self.vote.1.store(word, Ordering::SeqCst);
-        self.own.header().decision.store(word, Ordering::SeqCst);
-    }
-
-    /// Shows phase and decision anew: what lies in shared memory may have been damaged since.
-    pub(crate) fn show_vote(&self) {
-        let header = self.own.header();
-        header.phase.store(self.vote.0.load(Ordering::SeqCst), Ordering::SeqCst);
-        header.decision.store(self.vote.1.load(Ordering::SeqCst), Ordering::SeqCst);
     }
 
     /// Works out what a checkpoint of the present data covers, and writes its manifest.
