@@ -51,8 +51,8 @@ impl std::fmt::Display for Ended {
 }
 
 impl Process {
-    /// Starts `command` with `kept`, if any, left open for it. With `fixed_addresses` the kernel's address
-    /// randomisation is off for the process and its children.
+    /// Starts `command` with `kept`, if any, left open for it. With `fixed_addresses` the kernel's
+    /// address randomisation is off for the process and its children.
     pub fn start(
         command: &mut Command,
         kept: Option<BorrowedFd>,
