@@ -190,7 +190,7 @@ impl Net {
         use std::io::ErrorKind::{Interrupted, WouldBlock};
         let mut bytes = [0; 1 << 16];
         loop {
-            if let Some(message) = self.session.next() {
+            if let Some(message) = self.session.take() {
                 let decoded = postcard::from_bytes(&message);
                 return decoded.map(Some).map_err(|_| ChannelError::Malformed(message.len()));
             }

@@ -172,7 +172,7 @@ impl Session {
     }
 
     /// The next message, whole.
-    pub fn next(&mut self) -> Option<Vec<u8>> {
+    pub fn take(&mut self) -> Option<Vec<u8>> {
         self.ready.pop_front()
     }
 
@@ -289,13 +289,13 @@ mod tests {
         carry(&mut agent, &mut launcher).1.unwrap();
         launcher.say(b"early".to_vec()).unwrap();
         carry(&mut launcher, &mut agent).1.unwrap();
-        assert_eq!(launcher.next(), None, "a greeting alone may be a recorded one");
+        assert_eq!(launcher.take(), None, "a greeting alone may be a recorded one");
         carry(&mut agent, &mut launcher).1.unwrap();
         for len in lengths {
-            assert_eq!(launcher.next(), Some(vec![len as u8; len]));
+            assert_eq!(launcher.take(), Some(vec![len as u8; len]));
         }
-        assert_eq!(launcher.next(), None);
-        assert_eq!(agent.next().as_deref(), Some(&b"early"[..]));
+        assert_eq!(launcher.take(), None);
+        assert_eq!(agent.take().as_deref(), Some(&b"early"[..]));
         assert!(agent.say(vec![0; SEALED_MAX + 1]).is_err());
     }
 
@@ -309,7 +309,7 @@ mod tests {
             }
             carry(&mut launcher, &mut agent).1.unwrap();
         }
-        assert_eq!(launcher.next().as_deref(), Some(&b"hello"[..]));
+        assert_eq!(launcher.take().as_deref(), Some(&b"hello"[..]));
     }
 
     #[test]
@@ -318,7 +318,7 @@ mod tests {
         let mut stranger = Session::new(Side::Agent, &Secret([8; SECRET_LEN]));
         assert_eq!(carry(&mut stranger, &mut launcher).1, Err(Foreign));
         assert_eq!(launcher.hear(&[]), Err(Foreign), "it is over for good");
-        assert_eq!(launcher.next(), None);
+        assert_eq!(launcher.take(), None);
         assert!(launcher.say(vec![1]).is_err());
         for garbage in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0, 0, 0], &[255; 100], &[0, 47, 1]] {
             let (_, mut launcher) = pair();
@@ -333,12 +333,12 @@ mod tests {
         let (hello, _) = carry(&mut agent, &mut launcher);
         carry(&mut launcher, &mut agent).1.unwrap();
         let (said, _) = carry(&mut agent, &mut launcher);
-        assert_eq!(launcher.next().as_deref(), Some(&b"node 1"[..]));
+        assert_eq!(launcher.take().as_deref(), Some(&b"node 1"[..]));
         assert_eq!(launcher.hear(&said), Err(Foreign), "twice in one conversation");
         let (_, mut again) = pair();
         again.hear(&hello).unwrap();
         assert_eq!(again.hear(&said), Err(Foreign), "in a conversation of its own");
-        assert_eq!(again.next(), None);
+        assert_eq!(again.take(), None);
     }
 
     #[test]
