@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use rustix::event::{PollFd, PollFlags, poll};
 
+use super::turn::Turns;
+use super::vote::Ballot;
 use super::world::{Peer, World};
 use crate::control::CONTROL_FD;
 use crate::control::message::{Job, Said, ToPe, Welcome};
@@ -20,9 +22,10 @@ use crate::segment::Segment;
 use crate::segment::layout::{Layout, STATICS_MAX};
 use crate::segment::statics::{self, Statics};
 use crate::settings::{SettingError, Settings};
+use crate::store::phase::Phase;
 use crate::store::protection::{Protection, ProtectionError};
 use crate::sys::socket::{Channel, ChannelError};
-use crate::sys::{futex, memory};
+use crate::sys::{self, futex, memory, process};
 
 /// Why the library could not be initialised.
 #[derive(Debug, thiserror::Error)]
@@ -76,9 +79,7 @@ pub fn default_heap(n_pes: usize) -> u64 {
 
 /// Builds the world of this process.
 pub fn boot(thread_level: i32) -> Result<World, BootError> {
-    let environment = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    let settings = Settings::from_env(environment)?;
+    let settings = Settings::from_env(sys::environment())?;
     futex::register_barrier();
     let seat = match std::env::var(CONTROL_FD).ok().and_then(|fd| fd.parse::<i32>().ok()) {
         Some(fd) => take_seat(fd)?,
@@ -143,8 +144,7 @@ fn watch(fd: std::os::fd::BorrowedFd) -> Result<(), BootError> {
             }
         }
     };
-    std::thread::Builder::new().name("shmem-watch".into()).stack_size(64 * 1024).spawn(body)?;
-    Ok(())
+    Ok(process::helper("shmem-watch", 64 * 1024, body)?)
 }
 
 fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, BootError> {
@@ -156,23 +156,18 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
     own.words().bell.sleepers.store(0, Ordering::SeqCst); // a dead owner may have left some
     own.words().bell.watchers.store(0, Ordering::SeqCst);
     let statics = map_statics(&memories[me].1, layout)?;
+    let file = memories[me].1.try_clone()?;
     let header = own.header();
     if !header.is_of(job.id, me) {
         header.forget();
         header.create(job.id, me);
     }
-    header.phase.store(0, Ordering::SeqCst);
-    header.decision.store(0, Ordering::SeqCst);
     let nodes: Vec<usize> = job.node_of.iter().map(|&node| node as usize).collect();
     let protection = match channel {
         Some(_) => Protection::new(&settings, &nodes)?,
         None => None, // alone: nobody to protect
     };
     let original = welcome.incarnation == 0;
-    if original {
-        let agreed = crate::store::phase::Phase::Agreed(0).pack();
-        header.phase.store(agreed, Ordering::SeqCst);
-    }
     let rules = settings.inject.iter().copied().enumerate().map(|(i, rule)| (i as u32, rule));
     let rules = rules.filter(|(i, _)| !welcome.fired.contains(i)).collect();
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
@@ -199,11 +194,15 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
         joined_view: Mutex::new(None),
         epoch: AtomicU64::new(0),
         agreed: AtomicU64::new(0),
+        vote: Ballot::new(original.then_some(Phase::Agreed(0))),
         covered: Mutex::new(None),
         used: (AtomicUsize::new(0), AtomicUsize::new(0)),
         last_error: Mutex::new(None),
-        collective: Mutex::new(()),
+        turns: Turns::default(),
+        file,
+        scrubbed: Mutex::default(),
     };
+    world.show_vote();
     let first = || world.view_number() >= 1;
     world.wait_raw(first);
     if original {

@@ -4,14 +4,16 @@
 //! allocator's state as of now; `covered` is that of the checkpoint being made or last restored.
 
 use std::ops::Range;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::regions::Regions;
+use super::turn::Turns;
+use super::vote::Ballot;
 use super::wait::Fault;
 use crate::control::UNRECOVERABLE;
-use crate::control::message::{Job, Report, Said, ToPe};
+use crate::control::message::{Job, Report, Said, Scrubbed, ToPe};
 use crate::control::page::Page;
 use crate::control::view::{State, View};
 use crate::heap::Heap;
@@ -21,7 +23,6 @@ use crate::segment::layout::Layout;
 use crate::segment::statics::Statics;
 use crate::settings::Settings;
 use crate::store::coverage::{Coverage, Manifest, ManifestError};
-use crate::store::phase::Phase;
 use crate::store::protection::Protection;
 use crate::store::stamp::Stamp;
 use crate::sys::memory;
@@ -58,12 +59,17 @@ pub struct World {
     pub(super) joined_view: Mutex<Option<View>>,
     pub(super) epoch: AtomicU64,
     pub(super) agreed: AtomicU64,
+    pub(super) vote: Ballot,
     pub(super) heap: Mutex<Heap>,
     pub(crate) regions: Mutex<Regions>,
     pub(super) covered: Mutex<Option<Coverage>>,
     pub(super) used: (AtomicUsize, AtomicUsize),
     pub(crate) last_error: Mutex<Option<String>>,
-    pub(crate) collective: Mutex<()>,
+    pub(super) turns: Turns,
+    /// The own memory file.
+    pub(super) file: OwnedFd,
+    /// What the scrub of the store has seen.
+    pub(crate) scrubbed: Mutex<Scrubbed>,
 }
 
 /// Addresses of the segments of lost nodes, which stay mapped.
@@ -271,10 +277,6 @@ impl World {
         self.agreed.store(number, Ordering::Release);
     }
 
-    pub(crate) fn set_phase(&self, phase: Phase) {
-        self.own.header().phase.store(phase.pack(), Ordering::SeqCst);
-    }
-
     /// Works out what a checkpoint of the present data covers, and writes its manifest.
     pub(crate) fn cover(&self) -> Result<Coverage, ManifestError> {
         let heap = lock(&self.heap);
@@ -400,6 +402,10 @@ impl World {
         if self.settings.report && self.barrier().is_ok() {
             let bytes = memory::proportional_share().unwrap_or(0);
             self.report(Report::Memory { pe: self.me as u32, bytes });
+            if self.protection.is_some() && self.settings.scrub != 0 {
+                let counts = *lock(&self.scrubbed);
+                self.report(Report::Scrubbed { pe: self.me as u32, counts });
+            }
             let _ = self.barrier();
         }
         if self.channel.is_some() {

@@ -3,16 +3,19 @@
 //!
 //! - [`modes`]: every mode, a process or a node lost at every step of a checkpoint
 //! - [`kill`]: several losses, in turn, at once, more than can be borne, without a substitute
+//! - [`corrupt`]: memory of the store that changes by itself
 //! - [`exits`]: how a job ends when its programs end
 //! - [`input`]: bad input
 //! - [`memory`]: what a restart brings back, and what it leaves alone
 //! - [`recovery`]: a second loss at every step of a recovery
 //! - [`residue`]: whatever is killed from outside, nothing is left; stopped is not dead
+//! - [`scrub`]: damage found and repaired in idle time
 //! - [`starve`]: checkpoints for which there is no memory
 
 #[path = "../support/mod.rs"]
 mod support;
 
+mod corrupt;
 mod exits;
 mod input;
 mod kill;
@@ -20,4 +23,5 @@ mod memory;
 mod modes;
 mod recovery;
 mod residue;
+mod scrub;
 mod starve;
