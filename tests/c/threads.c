@@ -1,5 +1,5 @@
 /*
- * threads: four threads in each PE, in different calls at once, while a PE is killed by one of them.
+ * threads: four threads in each PE, in different calls at once, while one of them kills its PE.
  *
  * A round: threads are started, each does its part TURNS times, all are joined; then the thread
  * that began takes a checkpoint, or brings everybody back. The parts:
