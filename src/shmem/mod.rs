@@ -29,6 +29,7 @@ pub use atomic::{Integer, Word};
 pub use handle::{SymRef, SymSlice, Symmetric};
 pub use peers::Peers;
 
+use crate::checkpoint::ahead;
 use crate::pgas::{self, World};
 use crate::sys::memory::PAGE;
 use root::Meeting;
@@ -120,7 +121,9 @@ impl Shmem {
         if at.is_null() {
             return Err(Error::NoRoom { bytes });
         }
-        let slice = SymSlice::new(at as usize - heap as usize, len);
+        let offset = at as usize - heap as usize;
+        ahead::touch(self.world, offset, bytes);
+        let slice = SymSlice::new(offset, len);
         self.local_mut(slice).fill(T::zeroed());
         Ok(slice)
     }
