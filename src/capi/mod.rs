@@ -9,8 +9,8 @@
 //! A family of functions is written once (`family.rs`) over a type table (`types.rs`); the headers
 //! in `include/` are printed from the same words (`emit.rs`), and `tests/abi.rs` compares them.
 //!
-//! All of OpenSHMEM 1.6 is here; `tests/abi.rs` counts. Limits: 64-bit Linux, and by-value
-//! `long double` on x86-64 only.
+//! All of OpenSHMEM 1.6 is here; `tests/abi.rs` counts. Limits: 64-bit Linux on x86-64
+//! and aarch64.
 #![deny(clippy::undocumented_unsafe_blocks)]
 #![allow(non_snake_case, reason = "parameters have the specification's names")]
 
@@ -19,29 +19,29 @@ mod types;
 #[macro_use]
 mod family;
 
-mod atomic;
-mod bits;
-mod coll;
+pub(crate) mod atomic;
+pub(crate) mod bits;
+pub(crate) mod coll;
 mod constants;
 mod context;
 pub mod emit;
 mod emit_generic;
 mod ft;
-mod group;
-mod guard;
+pub(crate) mod group;
+pub(crate) mod guard;
 mod legacy;
-mod lock;
+pub(crate) mod lock;
 mod longdouble;
 mod memory;
-mod memory_ops;
-mod number;
-mod order;
-mod reduce;
+pub(crate) mod memory_ops;
+pub(crate) mod number;
+pub(crate) mod order;
+pub(crate) mod reduce;
 mod rma;
 mod setup;
 mod signal;
 mod strided;
-mod team;
+pub(crate) mod team;
 mod wait;
 mod wait_many;
 
