@@ -5,8 +5,8 @@
 //! it or not; the part of the own store that awaits it; and the peers' pages that this PE will read
 //! for its parity. Only in a job that keeps checkpoints.
 //!
-//! Invariant: nothing here decides whether a checkpoint can be made, and a failure is no error: what
-//! is not touched here is faulted in later. Memory that would not be given to a checkpoint
+//! Invariant: nothing here decides whether a checkpoint can be made, and a failure is no error:
+//! what is not touched here is faulted in later. Memory that would not be given to a checkpoint
 //! (`SHMEM_FT_MEMORY_LIMIT`), or of which the machine is short, is left alone.
 
 #![forbid(unsafe_code)]
