@@ -14,7 +14,8 @@ INTO    := $(DESTDIR)$(PREFIX)
 BUILT   ?= $(RELEASE)
 HEADERS := $(patsubst include/%,%,$(wildcard include/*.h include/*/*.h))
 
-.PHONY: build demo test test-nodes sanitize scorecard scorecard-quick scaling soak install clean help
+.PHONY: build demo test test-nodes sanitize soak scorecard scorecard-quick scaling
+.PHONY: install clean help
 
 build:
 	@.ci/setup build
