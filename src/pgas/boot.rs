@@ -12,6 +12,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use super::far::{Far, Watch};
 use super::nodes::Nodes;
+use super::vote::Ballot;
 use super::world::{Peer, World};
 use crate::control::CONTROL_FD;
 use crate::control::message::{Job, Said, ToPe, Welcome};
@@ -172,7 +173,7 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
     let (peers, bases) = map_peers(&memories, me, own, layout)?;
     let statics = map_statics(file, layout)?;
     let original = welcome.incarnation == 0;
-    take_over(own, job.id, me, original);
+    take_over(own, job.id, me);
     let nodes: Vec<usize> = job.node_of.iter().map(|&node| node as usize).collect();
     let protection = match channel {
         Some(_) => Protection::new(&settings, &nodes)?,
@@ -209,11 +210,13 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
         joined_view: Mutex::new(None),
         epoch: AtomicU64::new(0),
         agreed: AtomicU64::new(0),
+        vote: Ballot::new(original.then_some(Phase::Agreed(0))),
         covered: Mutex::new(None),
         used: (AtomicUsize::new(0), AtomicUsize::new(0)),
         last_error: Mutex::new(None),
         collective: Mutex::new(()),
     };
+    world.show_vote();
     world.wait_raw(|| world.shown());
     if world.far.is_some() {
         world.refresh(&if original { first_view(&world) } else { world.view() });
@@ -225,7 +228,7 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
 }
 
 /// Makes the words of a segment those of a process that begins, whoever had it before.
-fn take_over(own: &Segment, job: u64, me: usize, original: bool) {
+fn take_over(own: &Segment, job: u64, me: usize) {
     own.words().bell.sleepers.store(0, Ordering::SeqCst); // a dead owner may have left some
     own.words().bell.watchers.store(0, Ordering::SeqCst);
     let header = own.header();
@@ -233,9 +236,6 @@ fn take_over(own: &Segment, job: u64, me: usize, original: bool) {
         header.forget();
         header.create(job, me);
     }
-    let phase = if original { Phase::Agreed(0).pack() } else { 0 };
-    header.phase.store(phase, Ordering::SeqCst);
-    header.decision.store(0, Ordering::SeqCst);
 }
 
 /// Opens the engine between nodes, if the job has one, and says where it is reached.
