@@ -12,6 +12,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use super::far::{Far, Watch};
 use super::nodes::Nodes;
+use super::turn::Turns;
 use super::vote::Ballot;
 use super::world::{Peer, World};
 use crate::control::CONTROL_FD;
@@ -27,7 +28,7 @@ use crate::settings::{Fabric, SettingError, Settings};
 use crate::store::phase::Phase;
 use crate::store::protection::{Protection, ProtectionError};
 use crate::sys::socket::{Channel, ChannelError};
-use crate::sys::{futex, memory};
+use crate::sys::{futex, memory, process};
 
 /// Why the library could not be initialised.
 #[derive(Debug, thiserror::Error)]
@@ -159,8 +160,7 @@ fn watch(fd: std::os::fd::BorrowedFd) -> Result<(), BootError> {
             }
         }
     };
-    std::thread::Builder::new().name("shmem-watch".into()).stack_size(64 * 1024).spawn(body)?;
-    Ok(())
+    Ok(process::helper("shmem-watch", 64 * 1024, body)?)
 }
 
 fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, BootError> {
@@ -172,6 +172,7 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
     let own = attach_own(file, layout)?.leak();
     let (peers, bases) = map_peers(&memories, me, own, layout)?;
     let statics = map_statics(file, layout)?;
+    let file = file.try_clone()?;
     let original = welcome.incarnation == 0;
     take_over(own, job.id, me);
     let nodes: Vec<usize> = job.node_of.iter().map(|&node| node as usize).collect();
@@ -214,7 +215,9 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
         covered: Mutex::new(None),
         used: (AtomicUsize::new(0), AtomicUsize::new(0)),
         last_error: Mutex::new(None),
-        collective: Mutex::new(()),
+        turns: Turns::default(),
+        file,
+        scrubbed: Mutex::default(),
     };
     world.show_vote();
     world.wait_raw(|| world.shown());

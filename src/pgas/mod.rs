@@ -15,6 +15,7 @@ mod memory;
 mod nodes;
 mod regions;
 pub mod schedule;
+mod turn;
 mod vote;
 mod wait;
 pub mod world;
