@@ -369,7 +369,6 @@ pub fn get_blocks(call: &'static str, dest: Out<u8>, source: SymIn<u8>, by: Stri
         return get_blocks_far(place, dest, by);
     }
     for block in 0..by.blocks {
-        // Inside the extent that `place` was checked for, if it is mapped.
         let from = place.at().wrapping_add(block * by.source_bytes);
         // SAFETY: the caller owes every block of the shape, and its extent does not overflow.
         let to = unsafe { dest.0.add(block * by.dest_bytes) };
@@ -492,11 +491,7 @@ impl Word {
     fn apply(self, how: Update, value: u64) -> u64 {
         let Place { world, pe, offset, .. } = self.place;
         if self.place.is_far() {
-            return if world.faulted() {
-                0
-            } else {
-                world.far_update(pe, offset, self.bytes, how, value)
-            };
+            return world.far_update(pe, offset, self.bytes, how, value);
         }
         // SAFETY: a `Word` lies in a mapped segment on its natural boundary; segments stay mapped
         // until the process ends, and shared words are accessed as atomics only.
