@@ -98,8 +98,13 @@ fn no_world() -> ! {
     };
     const OURS: &[&str] = &["sh", "psh", "_my_pe", "_num_pes", "p_my_pe", "p_num_pes"];
     let routine = caller::exported(OURS).unwrap_or("an OpenSHMEM routine".to_owned());
-    // A name and its twin may be one piece of code: it is called by the name without the `p`.
-    let routine = routine.strip_prefix('p').unwrap_or(&routine);
+    // Names for one thing may be one piece of code, and the linker chooses which the loader finds:
+    // the twin goes by the name without the `p`, an old name by that of today.
+    let routine = match routine.strip_prefix('p').unwrap_or(&routine) {
+        "_my_pe" => "shmem_my_pe",
+        "_num_pes" => "shmem_n_pes",
+        name => name,
+    };
     complain(&format!(
         "{routine} was called {when}: allowed only between shmem_init and shmem_finalize"
     ));
