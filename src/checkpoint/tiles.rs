@@ -4,6 +4,8 @@
 //! it. Invariant: a tile is believed only after `verify` of its owner, or `fetch` here, has checked
 //! its stamp.
 
+use std::ops::Range;
+
 use raidshmem_codec::kernel::Kernel;
 
 use crate::pgas::World;
@@ -90,8 +92,21 @@ pub fn live<'a>(
     }
 }
 
+/// Maps the pages of tiles of PE `pe`'s store ahead of their being read, or, of the own, written.
+pub fn map_store(world: &World, pe: usize, region: usize, tiles: Range<usize>, write: bool) {
+    let (at, len) = (region + tiles.start * TILE, tiles.len() * TILE);
+    world.peer(pe).populate(at, len, write && pe == world.me());
+}
+
+/// Makes the pages of the own live data present ahead of their being written.
+pub fn map_live(world: &World, coverage: &Coverage) {
+    for (at, len) in coverage.pieces(0..coverage.len()) {
+        world.segment().populate(at, len, true);
+    }
+}
+
 /// Maps the pages of PE `pe`'s live tiles ahead of their being read.
-pub fn map(world: &World, pe: usize, coverage: &Coverage, tiles: std::ops::Range<usize>) {
+pub fn map(world: &World, pe: usize, coverage: &Coverage, tiles: Range<usize>) {
     let segment = world.peer(pe);
     for (at, len) in coverage.pieces(tiles.start * TILE..tiles.end * TILE) {
         segment.populate(at, len, false);
