@@ -121,6 +121,27 @@ impl Placement {
     }
 }
 
+/// Whether a checkpoint looks for what changed since the last one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Delta {
+    /// If little changed with the last one.
+    #[default]
+    Auto,
+    /// Always.
+    On,
+    /// Never: all is copied.
+    Off,
+}
+
+impl Delta {
+    const NAMES: [&'static str; 3] = ["auto", "on", "off"];
+
+    /// The name as `SHMEM_FT_DELTA` spells it.
+    pub const fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
+}
+
 /// All settings of one run, parsed and within bounds. `default()` is the empty environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -134,6 +155,8 @@ pub struct Settings {
     pub substitute: Substitute,
     /// `SHMEM_FT_PLACEMENT`.
     pub placement: Placement,
+    /// `SHMEM_FT_DELTA`: a checkpoint may look for what changed.
+    pub delta: Delta,
     /// `SHMEM_FT_ADOPT`: a substitute may take over the memory that a dead process left behind.
     pub adopt: bool,
     /// `SHMEM_FT_MAX_RESTARTS`: deaths of one PE between two checkpoints before the job ends.
@@ -166,6 +189,7 @@ impl Default for Settings {
             parity: 1,
             substitute: Substitute::Spawn,
             placement: Placement::Spread,
+            delta: Delta::Auto,
             adopt: true,
             max_restarts: 3,
             memory_limit: None,

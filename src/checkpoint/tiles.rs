@@ -12,6 +12,7 @@ use crate::pgas::World;
 use crate::segment::Segment;
 use crate::segment::layout::{STAMP, TILE};
 use crate::store::coverage::Coverage;
+use crate::store::delta::TileSet;
 use crate::store::stamp::{Seal, Stamp};
 
 /// A tile of zeroes: what lies beyond the end of a snapshot.
@@ -38,7 +39,7 @@ pub fn write(
     let own = world.segment();
     let mut seal = world.stamp(world.me(), number).begin();
     fill(own.bytes_mut(region + tile * TILE, TILE), &mut seal);
-    own.bytes_mut(stamp_at(world, region, tile), STAMP).copy_from_slice(&seal.finish());
+    stamp_of(world, region, tile).copy_from_slice(&seal.finish());
 }
 
 /// Overwrites a tile of the own store with `bytes`, which are read once, and seals it.
@@ -47,6 +48,47 @@ pub fn put(world: &World, region: usize, tile: usize, number: u64, bytes: &[u8])
     write(world, region, tile, number, |out, seal| {
         kernel.copy(out, bytes, |piece| seal.update(piece));
     });
+}
+
+/// Gives an own tile that is as it was the stamp of checkpoint `number` in place of that of
+/// `old`. False if it has not that.
+pub fn renew(world: &World, region: usize, tile: usize, old: u64, number: u64) -> bool {
+    let stamp = renewed(world, region, tile, old, number);
+    stamp.inspect(|stamp| stamp_of(world, region, tile).copy_from_slice(stamp)).is_some()
+}
+
+/// The stamp of an own tile as [`renew`] would write it.
+pub fn renewed(
+    world: &World,
+    region: usize,
+    tile: usize,
+    old: u64,
+    number: u64,
+) -> Option<[u8; STAMP]> {
+    let (old, new) = (world.stamp(world.me(), old), world.stamp(world.me(), number));
+    old.renew(stamp_of(world, region, tile), TILE, &new)
+}
+
+/// The stamp of an own tile as it is.
+pub fn stamp_of(world: &World, region: usize, tile: usize) -> &mut [u8] {
+    world.segment().bytes_mut(stamp_at(world, region, tile), STAMP)
+}
+
+/// Bytes of an own tile of the snapshot, unchecked.
+pub fn snapshot(world: &World, tile: usize) -> &[u8] {
+    world.segment().bytes(world.layout().snapshot + tile * TILE, TILE)
+}
+
+/// Shows the peers which own tiles changed.
+pub fn show_changes(world: &World, changed: &TileSet) {
+    let bytes = changed.bytes();
+    world.segment().bytes_mut(world.layout().changes, bytes.len()).copy_from_slice(bytes);
+}
+
+/// Which of the first `count` tiles of PE `pe` changed, as it showed them.
+pub fn changes(world: &World, pe: usize, count: usize) -> TileSet {
+    let none = TileSet::none(count);
+    TileSet::from_bytes(world.peer(pe).bytes(world.layout().changes, none.bytes().len()))
 }
 
 /// True if the own tile holds what its stamp says, as of checkpoint `number`.

@@ -346,7 +346,7 @@ pub fn reencode(
         checkpoint::ahead::look(world, protection, coverage);
     }
     let wanted = |index: usize| missing >> index & 1 == 1;
-    checkpoint::encode(world, protection, coverage, target, &wanted, Point::Reencode);
+    checkpoint::encode(world, protection, coverage, target, &wanted, None, Point::Reencode);
     unchanged(world, view)?;
     record.seal(world.job(), target, coverage.len());
     checkpoint::account(world, protection, coverage.len());

@@ -5,7 +5,7 @@
 //!
 //! Left out: what a setting does; that is the business of the module that reads the field.
 
-use super::{BackupMode, Draft, Placement, SettingError, Settings, Substitute, inject};
+use super::{BackupMode, Delta, Draft, Placement, SettingError, Settings, Substitute, inject};
 use crate::inject::{Point, Rule};
 
 const KIB: u64 = 1 << 10;
@@ -267,7 +267,7 @@ macro_rules! switch {
     };
 }
 
-static TABLE: [Entry; 16] = [
+static TABLE: [Entry; 17] = [
     Entry {
         name: "SHMEM_FT_BACKUP_MODE",
         kind: Kind::Choice(&BackupMode::NAMES),
@@ -322,6 +322,19 @@ static TABLE: [Entry; 16] = [
             }
         },
         show: |s| Some(s.placement.name().to_owned()),
+    },
+    Entry {
+        name: "SHMEM_FT_DELTA",
+        kind: Kind::Choice(&Delta::NAMES),
+        default: "auto",
+        doc: "Whether a checkpoint looks for what changed since the last and leaves the rest as it \
+              is; auto does so while less than a quarter of the blocks (64 KiB) change.",
+        store: |draft, value| {
+            if let Value::Choice(at) = value {
+                draft.settings.delta = [Delta::Auto, Delta::On, Delta::Off][at]
+            }
+        },
+        show: |s| Some(s.delta.name().to_owned()),
     },
     Entry {
         name: "SHMEM_FT_ADOPT",
