@@ -9,6 +9,7 @@
 //! Left out: types, contexts and teams; those are the business of the APIs on top.
 
 pub mod boot;
+mod greet;
 mod regions;
 pub mod schedule;
 mod turn;
