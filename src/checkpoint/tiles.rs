@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use raidshmem_codec::kernel::Kernel;
 
+use crate::fabric::Read;
 use crate::pgas::World;
 use crate::segment::Segment;
 use crate::segment::layout::{STAMP, TILE};
@@ -85,10 +86,16 @@ pub fn show_changes(world: &World, changed: &TileSet) {
     world.segment().bytes_mut(world.layout().changes, bytes.len()).copy_from_slice(bytes);
 }
 
-/// Which of the first `count` tiles of PE `pe` changed, as it showed them.
+/// Which of the first `count` tiles of PE `pe` changed, as it showed them. If it is lost meanwhile
+/// the view has changed when the call returns, and the answer must not be believed.
 pub fn changes(world: &World, pe: usize, count: usize) -> TileSet {
-    let none = TileSet::none(count);
-    TileSet::from_bytes(world.peer(pe).bytes(world.layout().changes, none.bytes().len()))
+    let mut bytes = TileSet::none(count).bytes().to_vec();
+    let (offset, len) = (world.layout().changes, bytes.len());
+    match world.near(pe) {
+        Some(segment) => bytes.copy_from_slice(segment.bytes(offset, len)),
+        None => world.pull(&mut [Read { pe, offset, into: &mut bytes }]),
+    }
+    TileSet::from_bytes(&bytes)
 }
 
 /// True if the own tile holds what its stamp says, as of checkpoint `number`.
@@ -101,15 +108,61 @@ fn sealed(segment: &Segment, world: &World, region: usize, tile: usize, stamp: &
     stamp.holds(segment.bytes(stamp_at(world, region, tile), STAMP), bytes)
 }
 
-/// A tile of PE `pe`'s store, checked as it is fetched. None if it does not hold.
-pub fn fetch(world: &World, pe: usize, region: usize, tile: usize, number: u64) -> Option<&[u8]> {
-    let segment = world.peer(pe);
-    let whole = sealed(segment, world, region, tile, &world.stamp(pe, number));
-    whole.then(|| segment.bytes(region + tile * TILE, TILE))
+/// A tile of the own store, if it holds as of checkpoint `number`.
+pub fn own(world: &World, region: usize, tile: usize, number: u64) -> Option<&[u8]> {
+    let whole = holds(world, region, tile, number);
+    whole.then(|| world.segment().bytes(region + tile * TILE, TILE))
+}
+
+/// A tile of PE `pe`'s store, checked as it is fetched; in place where it is mapped, else in
+/// `scratch`. None if it does not hold.
+pub fn fetch<'a>(
+    world: &'a World,
+    pe: usize,
+    region: usize,
+    tile: usize,
+    number: u64,
+    scratch: &'a mut [u8],
+) -> Option<&'a [u8]> {
+    let stamp = world.stamp(pe, number);
+    if let Some(segment) = world.near(pe) {
+        let whole = sealed(segment, world, region, tile, &stamp);
+        return whole.then(|| segment.bytes(region + tile * TILE, TILE));
+    }
+    let mut seal = [0; STAMP];
+    let at = stamp_at(world, region, tile);
+    world.pull(&mut [
+        Read { pe, offset: region + tile * TILE, into: &mut *scratch },
+        Read { pe, offset: at, into: &mut seal },
+    ]);
+    stamp.holds(&seal, scratch).then_some(scratch)
+}
+
+/// Pulls tiles of the live data of far PEs into their scratches, all of them on their way at a
+/// time; those of mapped PEs are left out. If a PE is lost meanwhile the view has changed when the
+/// call returns, and what the scratches hold must not be believed.
+pub fn pull<'a>(
+    world: &World,
+    coverage: &Coverage,
+    wanted: impl Iterator<Item = ((usize, usize), &'a mut Vec<u8>)>,
+) {
+    let mut reads = Vec::new();
+    for ((pe, tile), scratch) in wanted.filter(|((pe, _), _)| world.is_far(*pe)) {
+        let mut rest = scratch.as_mut_slice();
+        for (offset, len) in coverage.pieces(tile * TILE..(tile + 1) * TILE) {
+            let (into, after) = std::mem::take(&mut rest).split_at_mut(len);
+            reads.push(Read { pe, offset, into });
+            rest = after;
+        }
+        rest.fill(0);
+    }
+    if !reads.is_empty() {
+        world.pull(&mut reads);
+    }
 }
 
 /// Bytes `[tile * TILE, ..)` of PE `pe`'s live data, in place where they are contiguous, else
-/// gathered into `scratch`; zeroes beyond the end.
+/// gathered into `scratch`, where `pull` has put those of a far PE; zeroes beyond the end.
 pub fn live<'a>(
     world: &'a World,
     pe: usize,
@@ -117,7 +170,7 @@ pub fn live<'a>(
     tile: usize,
     scratch: &'a mut [u8],
 ) -> &'a [u8] {
-    let segment = world.peer(pe);
+    let Some(segment) = world.near(pe) else { return scratch };
     let mut pieces = coverage.pieces(tile * TILE..(tile + 1) * TILE);
     match pieces.next() {
         None => &ZEROES,
@@ -136,8 +189,9 @@ pub fn live<'a>(
 
 /// Maps the pages of tiles of PE `pe`'s store ahead of their being read, or, of the own, written.
 pub fn map_store(world: &World, pe: usize, region: usize, tiles: Range<usize>, write: bool) {
+    let Some(segment) = world.near(pe) else { return };
     let (at, len) = (region + tiles.start * TILE, tiles.len() * TILE);
-    world.peer(pe).populate(at, len, write && pe == world.me());
+    segment.populate(at, len, write && pe == world.me());
 }
 
 /// Makes the pages of the own live data present ahead of their being written.
@@ -147,9 +201,9 @@ pub fn map_live(world: &World, coverage: &Coverage) {
     }
 }
 
-/// Maps the pages of PE `pe`'s live tiles ahead of their being read.
+/// Maps the pages of PE `pe`'s live tiles ahead of their being read, if they are to be had.
 pub fn map(world: &World, pe: usize, coverage: &Coverage, tiles: Range<usize>) {
-    let segment = world.peer(pe);
+    let Some(segment) = world.near(pe) else { return };
     for (at, len) in coverage.pieces(tiles.start * TILE..tiles.end * TILE) {
         segment.populate(at, len, false);
     }
