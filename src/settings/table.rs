@@ -5,6 +5,8 @@
 //!
 //! Left out: what a setting does; that is the business of the module that reads the field.
 
+use std::time::Duration;
+
 use super::{BackupMode, Draft, Placement, SettingError, Settings, Substitute, inject};
 use crate::inject::{Point, Rule};
 
@@ -31,6 +33,13 @@ pub enum Kind {
         /// Largest allowed, in bytes.
         max: u64,
     },
+    /// Seconds, whole or decimal, to the millisecond.
+    Seconds {
+        /// Smallest allowed, in milliseconds.
+        min: u64,
+        /// Largest allowed, in milliseconds.
+        max: u64,
+    },
     /// `1` for on or `0` for off.
     Switch,
     /// On if set at all, whatever the value (OpenSHMEM 1.5, section 8).
@@ -54,6 +63,7 @@ impl Kind {
             Kind::Choice(_) => "word",
             Kind::Count { .. } => "number",
             Kind::Size { .. } => "size",
+            Kind::Seconds { .. } => "seconds",
             Kind::Switch => "switch",
             Kind::Flag => "flag",
             Kind::Rules => "rules",
@@ -70,6 +80,9 @@ impl Kind {
                 show_size(*min),
                 show_size(*max)
             ),
+            Kind::Seconds { min, max } => {
+                format!("{} to {} seconds", show_seconds(*min), show_seconds(*max))
+            }
             Kind::Switch => "1 (on), 0 (off)".to_owned(),
             Kind::Flag => "any value (on)".to_owned(),
             Kind::Rules => {
@@ -86,6 +99,7 @@ impl Kind {
             Kind::Choice(words) => words.iter().position(|w| *w == text).map(Value::Choice),
             Kind::Count { min, max } => bounded(parse_count(text)?, min, max),
             Kind::Size { min, max } => bounded(parse_size(text)?, min, max),
+            Kind::Seconds { min, max } => bounded(parse_seconds(text)?, min, max),
             Kind::Switch if text == "1" => Some(Value::On(true)),
             Kind::Switch if text == "0" => Some(Value::On(false)),
             Kind::Switch => None,
@@ -214,6 +228,27 @@ fn parse_size(text: &str) -> Option<u64> {
     u64::try_from(scaled.div_ceil(10u128.pow(u32::try_from(fraction.len()).ok()?))).ok()
 }
 
+/// `10`, `0.5`: milliseconds. More than three decimals are refused.
+fn parse_seconds(text: &str) -> Option<u64> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    if fraction.is_empty() || fraction.len() > 3 {
+        return None;
+    }
+    let scale = 10u64.pow(3 - fraction.len() as u32);
+    let (whole, fraction) = (parse_count(whole)?, parse_count(fraction)?);
+    whole.checked_mul(1000)?.checked_add(fraction * scale)
+}
+
+/// Milliseconds as seconds, with as few decimals as it takes.
+fn show_seconds(millis: u64) -> String {
+    let text = format!("{}.{:03}", millis / 1000, millis % 1000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+fn show_time(time: Duration) -> String {
+    show_seconds(time.as_millis() as u64)
+}
+
 /// Bytes with the largest suffix that leaves a whole number.
 fn show_size(bytes: u64) -> String {
     for (shift, suffix) in [(40, "T"), (30, "G"), (20, "M"), (10, "K")] {
@@ -255,7 +290,7 @@ macro_rules! switch {
     };
 }
 
-static TABLE: [Entry; 15] = [
+static TABLE: [Entry; 18] = [
     Entry {
         name: "SHMEM_FT_BACKUP_MODE",
         kind: Kind::Choice(&BackupMode::NAMES),
@@ -336,6 +371,31 @@ static TABLE: [Entry; 15] = [
               together; one that needs more is refused.",
         store: number!(draft, n, draft.settings.memory_limit = Some(n)),
         show: |s| s.memory_limit.map(show_size),
+    },
+    Entry {
+        name: "SHMEM_FT_HEARTBEAT",
+        kind: Kind::Seconds { min: 10, max: 60_000 },
+        default: "a tenth of SHMEM_FT_NODE_TIMEOUT",
+        doc: "Time between two heartbeats of a node; at most a quarter of SHMEM_FT_NODE_TIMEOUT.",
+        store: number!(draft, n, draft.settings.heartbeat = Some(Duration::from_millis(n))),
+        show: |s| s.heartbeat.map(show_time),
+    },
+    Entry {
+        name: "SHMEM_FT_NODE_TIMEOUT",
+        kind: Kind::Seconds { min: 100, max: 3_600_000 },
+        default: "10",
+        doc: "A node that has not heard the launcher for this time ends itself; it is declared lost \
+              within 1.5 times this.",
+        store: number!(draft, n, draft.settings.node_timeout = Duration::from_millis(n)),
+        show: |s| Some(show_time(s.node_timeout)),
+    },
+    Entry {
+        name: "SHMEM_FT_PE_TIMEOUT",
+        kind: Kind::Seconds { min: 100, max: 86_400_000 },
+        default: "none",
+        doc: "A PE that is stopped (by SIGSTOP, for example) for longer than this is killed.",
+        store: number!(draft, n, draft.settings.pe_timeout = Some(Duration::from_millis(n))),
+        show: |s| s.pe_timeout.map(show_time),
     },
     Entry {
         name: "SHMEM_FT_INJECT",
