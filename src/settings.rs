@@ -148,6 +148,8 @@ pub struct Settings {
     pub node_timeout: Duration,
     /// `SHMEM_FT_PE_TIMEOUT`: a stopped PE is killed after this; `None`: never.
     pub pe_timeout: Option<Duration>,
+    /// `SHMEM_FT_SCRUB`: bytes a second in which a PE looks over its checkpoint; 0 is off.
+    pub scrub: u64,
     /// `SHMEM_FT_INJECT`: faults to inject; empty for none.
     pub inject: Vec<Rule>,
     /// `SHMEM_SYMMETRIC_SIZE`: bytes of symmetric heap per PE; `None`: the library chooses.
@@ -178,6 +180,7 @@ impl Default for Settings {
             heartbeat: None,
             node_timeout: Duration::from_secs(10),
             pe_timeout: None,
+            scrub: 16 << 20,
             inject: Vec::new(),
             symmetric_size: None,
             info: false,

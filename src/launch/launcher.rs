@@ -473,7 +473,9 @@ impl Launcher {
                     }
                 }
                 Action::Say(line) => say(&line),
-                Action::Tell(report) if self.report => say(&tell(&report, self.kept)),
+                Action::Tell(report) if self.report || report.is_alarm() => {
+                    say(&tell(&report, self.kept))
+                }
                 Action::Tell(_) => {}
                 Action::End { status, words } => {
                     if let Some(words) = words

@@ -40,6 +40,11 @@ pub enum Kind {
         /// Largest allowed, in milliseconds.
         max: u64,
     },
+    /// A [`Kind::Size`] of at least one tile a second, or `off`, which is 0.
+    Rate {
+        /// Largest allowed, in bytes a second.
+        max: u64,
+    },
     /// `1` for on or `0` for off.
     Switch,
     /// On if set at all, whatever the value (OpenSHMEM 1.5, section 8).
@@ -64,6 +69,7 @@ impl Kind {
             Kind::Count { .. } => "number",
             Kind::Size { .. } => "size",
             Kind::Seconds { .. } => "seconds",
+            Kind::Rate { .. } => "rate",
             Kind::Switch => "switch",
             Kind::Flag => "flag",
             Kind::Rules => "rules",
@@ -83,6 +89,10 @@ impl Kind {
             Kind::Seconds { min, max } => {
                 format!("{} to {} seconds", show_seconds(*min), show_seconds(*max))
             }
+            Kind::Rate { max } => format!(
+                "off, 64K to {} bytes a second, as a number with an optional suffix K, M, G or T",
+                show_size(*max)
+            ),
             Kind::Switch => "1 (on), 0 (off)".to_owned(),
             Kind::Flag => "any value (on)".to_owned(),
             Kind::Rules => {
@@ -100,6 +110,8 @@ impl Kind {
             Kind::Count { min, max } => bounded(parse_count(text)?, min, max),
             Kind::Size { min, max } => bounded(parse_size(text)?, min, max),
             Kind::Seconds { min, max } => bounded(parse_seconds(text)?, min, max),
+            Kind::Rate { .. } if text == "off" => Some(Value::Number(0)),
+            Kind::Rate { max } => bounded(parse_size(text)?, 64 * KIB, max),
             Kind::Switch if text == "1" => Some(Value::On(true)),
             Kind::Switch if text == "0" => Some(Value::On(false)),
             Kind::Switch => None,
@@ -290,7 +302,7 @@ macro_rules! switch {
     };
 }
 
-static TABLE: [Entry; 18] = [
+static TABLE: [Entry; 19] = [
     Entry {
         name: "SHMEM_FT_BACKUP_MODE",
         kind: Kind::Choice(&BackupMode::NAMES),
@@ -396,6 +408,15 @@ static TABLE: [Entry; 18] = [
         doc: "A PE that is stopped (by SIGSTOP, for example) for longer than this is killed.",
         store: number!(draft, n, draft.settings.pe_timeout = Some(Duration::from_millis(n))),
         show: |s| s.pe_timeout.map(show_time),
+    },
+    Entry {
+        name: "SHMEM_FT_SCRUB",
+        kind: Kind::Rate { max: TIB },
+        default: "16M",
+        doc: "How fast each PE looks over its part of the last checkpoint while the program runs; \
+              damage is told and repaired.",
+        store: number!(draft, n, draft.settings.scrub = n),
+        show: |s| Some(if s.scrub == 0 { "off".to_owned() } else { show_size(s.scrub) }),
     },
     Entry {
         name: "SHMEM_FT_INJECT",

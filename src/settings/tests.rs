@@ -200,6 +200,7 @@ fn environment_round_trips() {
         ("SHMEM_FT_HEARTBEAT", "0.25"),
         ("SHMEM_FT_NODE_TIMEOUT", "2.5"),
         ("SHMEM_FT_PE_TIMEOUT", "60"),
+        ("SHMEM_FT_SCRUB", "off"),
         ("SHMEM_FT_INJECT", "1@2:encode,node:0@4"),
         ("SHMEM_FT_REPORT", "0"),
         ("SHMEM_SYMMETRIC_SIZE", "100001"),
