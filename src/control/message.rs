@@ -54,6 +54,8 @@ pub enum Beat {
     Ping(Duration),
     /// Yes, I heard what you asked at that time.
     Pong(Duration),
+    /// My lease is over, and every process of my node has ended.
+    Gone,
 }
 
 /// Who sends heartbeats, and who gets them.

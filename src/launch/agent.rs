@@ -102,7 +102,10 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
     let mut agent =
         Agent { up, job, node, program, page, page_fd, memories, procs, place, carriers, heart };
     let result = agent.serve();
-    agent.kill_all();
+    let ended = agent.kill_all();
+    if ended && matches!(result, Ok(false)) {
+        agent.say_gone();
+    }
     agent.carriers.finish(LAST_LINES);
     match result {
         Ok(true) => Ok(()),
@@ -350,12 +353,16 @@ impl Agent {
         self.up.send(&Up::Ended { proc, how }, &[])
     }
 
-    fn kill_all(&mut self) {
+    /// True if every process is known to have ended.
+    fn kill_all(&mut self) -> bool {
         self.procs.values().for_each(kill);
+        let mut ended = true;
         for local in self.procs.values() {
-            local.process.wait_end(5_000);
+            ended &= local.process.wait_end(5_000);
+            ended &= local.inner.as_ref().is_none_or(|inner| inner.wait_end(5_000));
             local.process.reap();
         }
+        ended
     }
 }
 

@@ -335,7 +335,9 @@ impl Launcher {
         self.procs.retain(|_, proc| !here(proc));
         if let Some(mut entry) = self.nodes.remove(&node) {
             entry.process.reap();
-            entry.finish_output(LAST_LINES / 10);
+            if heard {
+                entry.finish_output(LAST_LINES / 10);
+            }
         }
         let actions = self.machine.handle(Event::NodeLost { node });
         self.act(actions);

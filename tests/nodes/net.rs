@@ -32,10 +32,14 @@ impl Net {
         let hub = net.hub();
         ip(&["netns", "add", &hub]);
         ip(&["-n", &hub, "link", "set", "lo", "up"]);
+        // Or it would answer through br1 for its address on br0.
+        let strict = "echo 1 | tee /proc/sys/net/ipv4/conf/*/arp_ignore \
+            /proc/sys/net/ipv4/conf/*/rp_filter";
         for bridge in ["br0", "br1"] {
             ip(&["-n", &hub, "link", "add", bridge, "type", "bridge"]);
             ip(&["-n", &hub, "link", "set", bridge, "up"]);
         }
+        ip(&["netns", "exec", &hub, "sh", "-c", strict]);
         ip(&["-n", &hub, "addr", "add", &format!("{HUB}/24"), "dev", "br0"]);
         for host in 0..hosts {
             let (name, port) = (net.host(host), format!("v{host}"));

@@ -42,6 +42,13 @@ fn an_agent_that_stands_still_for_too_long_is_a_lost_node() {
     std::thread::sleep(LIMIT / 4);
     processes::signal(agent, Signal::CONT);
     run.wait_until("the agent should go on", |found| !is_stopped(found, agent));
+    stop(&run);
+    let outcome = run.finish();
+    outcome.status(0).check(outcome.count("lost") == 0, "no loss was expected");
+
+    let mut run = steps().with_orphans().start();
+    run.wait_for("ready");
+    let agent = agents(&run)[1].pid;
     let begun = Instant::now();
     processes::signal(agent, Signal::STOP);
     run.wait_for("all PEs resume from checkpoint");

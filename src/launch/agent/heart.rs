@@ -114,6 +114,11 @@ impl Agent {
         Ok(())
     }
 
+    /// Tells the launcher that nothing runs here any more, in case it still hears.
+    pub(super) fn say_gone(&mut self) {
+        let _ = self.beat(Party::Launcher, Beat::Gone);
+    }
+
     fn news(&mut self, news: News) -> Result<(), ChannelError> {
         let end = self.heart.watch.lease().end();
         let acts = self.heart.watch.handle(now(), news);

@@ -109,6 +109,7 @@ impl Court {
                 }
                 vec![Sentence::Beat { node, beat: Beat::Pong(stamp) }]
             }
+            Evidence::Beat { beat: Beat::Gone } | Evidence::Dead => self.declare(node, None),
             Evidence::Beat { .. } => Vec::new(),
             Evidence::Accused { by } => {
                 entry.accused_by = Some(by);
@@ -130,7 +131,6 @@ impl Court {
                 entry.cut_off = true;
                 Vec::new()
             }
-            Evidence::Dead => self.declare(node, None),
         }
     }
 

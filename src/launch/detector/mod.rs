@@ -5,7 +5,7 @@
 //! ```text
 //! every period   agent --ping--> launcher --pong--> agent      renews the agent's lease
 //!                agent --ping--> its successor in the ring --pong--> agent
-//! lease over     the agent ends its PEs and itself (fencing, by its own hand)
+//! lease over     the agent ends its PEs, says so where that still arrives, and ends itself
 //! launcher hears nothing for
 //!   limit / 2    asks another node for a second opinion
 //!   1.25 limits  that node hears nothing either, or nobody can be asked: declared lost

@@ -427,3 +427,12 @@ fn one_accusation_is_not_enough() {
     let mut two = Court::new(0..2, true, TIMING, now);
     assert!(two.handle(now, 1, Evidence::Accused { by: 0 }).is_empty(), "nobody to ask");
 }
+
+/// Where only the launcher's answers are lost it hears how the node ends itself: nobody waits then.
+#[test]
+fn a_node_that_says_it_is_gone_is_believed() {
+    let mut court = Court::new(0..3, true, TIMING, START);
+    let said = court.handle(START, 1, Evidence::Beat { beat: Beat::Gone });
+    assert_eq!(said[0], Sentence::Declare { node: 1, silent: None, witness: None });
+    assert_eq!(said[1], Sentence::Ring { nodes: vec![0, 2] });
+}

@@ -88,6 +88,7 @@ impl Watch {
                 Vec::new()
             }
             News::Beat { from: Party::Node(node), beat: Beat::Pong(_) } => self.heard(now, node),
+            News::Beat { beat: Beat::Gone, .. } => Vec::new(), // the launcher's business
             News::Ring { nodes } => {
                 self.enter(now, &nodes);
                 Vec::new()
