@@ -7,11 +7,11 @@
 
 use std::time::Duration;
 
-use super::{BackupMode, Draft, Placement, SettingError, Settings, Substitute, inject};
+use super::units::{
+    KIB, TIB, parse_count, parse_seconds, parse_size, show_seconds, show_size, show_time,
+};
+use super::{BackupMode, Draft, Fabric, Placement, SettingError, Settings, Substitute, inject};
 use crate::inject::{Point, Rule};
-
-const KIB: u64 = 1 << 10;
-const TIB: u64 = 1 << 40;
 
 /// What a setting's value may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -214,63 +214,6 @@ fn bounded(number: u64, min: u64, max: u64) -> Option<Value> {
     (min..=max).contains(&number).then_some(Value::Number(number))
 }
 
-fn parse_count(text: &str) -> Option<u64> {
-    if text.bytes().all(|b| b.is_ascii_digit()) { text.parse().ok() } else { None }
-}
-
-/// `20m`, `3.1M`, `.5g`, `65536`: bytes, rounded up. More than 26 digits are refused, so that the
-/// arithmetic is exact in 128 bits.
-fn parse_size(text: &str) -> Option<u64> {
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, suffix) = text.split_at(end);
-    let scale = match suffix.bytes().next().map(|b| b.to_ascii_uppercase()) {
-        None => 1,
-        Some(b'K') => KIB,
-        Some(b'M') => KIB << 10,
-        Some(b'G') => KIB << 20,
-        Some(b'T') => TIB,
-        Some(_) => return None,
-    };
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    let digits = format!("{whole}{fraction}");
-    if digits.len() > 26 {
-        return None;
-    }
-    let scaled = digits.parse::<u128>().ok()? * u128::from(scale);
-    u64::try_from(scaled.div_ceil(10u128.pow(u32::try_from(fraction.len()).ok()?))).ok()
-}
-
-/// `10`, `0.5`: milliseconds. More than three decimals are refused.
-fn parse_seconds(text: &str) -> Option<u64> {
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
-    if fraction.is_empty() || fraction.len() > 3 {
-        return None;
-    }
-    let scale = 10u64.pow(3 - fraction.len() as u32);
-    let (whole, fraction) = (parse_count(whole)?, parse_count(fraction)?);
-    whole.checked_mul(1000)?.checked_add(fraction * scale)
-}
-
-/// Milliseconds as seconds, with as few decimals as it takes.
-fn show_seconds(millis: u64) -> String {
-    let text = format!("{}.{:03}", millis / 1000, millis % 1000);
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
-}
-
-fn show_time(time: Duration) -> String {
-    show_seconds(time.as_millis() as u64)
-}
-
-/// Bytes with the largest suffix that leaves a whole number.
-fn show_size(bytes: u64) -> String {
-    for (shift, suffix) in [(40, "T"), (30, "G"), (20, "M"), (10, "K")] {
-        if bytes != 0 && bytes.is_multiple_of(1 << shift) {
-            return format!("{}{suffix}", bytes >> shift);
-        }
-    }
-    bytes.to_string()
-}
-
 fn show_switch(on: bool) -> Option<String> {
     Some(if on { "1" } else { "0" }.to_owned())
 }
@@ -302,7 +245,7 @@ macro_rules! switch {
     };
 }
 
-static TABLE: [Entry; 19] = [
+static TABLE: [Entry; 20] = [
     Entry {
         name: "SHMEM_FT_BACKUP_MODE",
         kind: Kind::Choice(&BackupMode::NAMES),
@@ -359,6 +302,19 @@ static TABLE: [Entry; 19] = [
         show: |s| Some(s.placement.name().to_owned()),
     },
     Entry {
+        name: "SHMEM_FT_FABRIC",
+        kind: Kind::Choice(&Fabric::NAMES),
+        default: "auto",
+        doc: "What carries data between PEs on different nodes; auto is shm where all nodes are \
+              on one machine. oshinfo says which are built in.",
+        store: |draft, value| {
+            if let Value::Choice(at) = value {
+                draft.settings.fabric = Fabric::ALL[at]
+            }
+        },
+        show: |s| Some(s.fabric.name().to_owned()),
+    },
+    Entry {
         name: "SHMEM_FT_ADOPT",
         kind: Kind::Switch,
         default: "1",
@@ -396,8 +352,8 @@ static TABLE: [Entry; 19] = [
         name: "SHMEM_FT_NODE_TIMEOUT",
         kind: Kind::Seconds { min: 100, max: 3_600_000 },
         default: "10",
-        doc: "A node that has not heard the launcher for this time ends itself; it is declared lost \
-              within 1.5 times this.",
+        doc: "A node that has not heard the launcher for this time ends itself; it is declared \
+              lost within 1.5 times this.",
         store: number!(draft, n, draft.settings.node_timeout = Duration::from_millis(n)),
         show: |s| Some(show_time(s.node_timeout)),
     },

@@ -32,7 +32,8 @@ fn end(run: Running) -> Outcome {
 fn declared(run: &mut Running, node: usize, begun: Instant, what: &str) {
     run.wait_for(&format!("node {node} was lost"));
     let took = begun.elapsed();
-    note(&format!("{what}: declared after {:.2} limits", took.as_secs_f64() / LIMIT.as_secs_f64()));
+    let limits = took.as_secs_f64() / LIMIT.as_secs_f64();
+    note(&format!("{what}: declared after {limits:.2} limits"));
     assert!(took >= LIMIT / 2, "declared lost before its lease was over: {took:?}");
     assert!(took <= LIMIT * 3 / 2 + BUSY, "declared lost only after {took:?}");
 }
@@ -51,8 +52,8 @@ fn detached() -> String {
     let script: PathBuf = folder.join("detached");
     // Written under another name first: tests that run at once share it.
     let draft = folder.join(format!("draft-{:?}", std::thread::current().id()));
-    let text = "#!/bin/sh\nhost=$1\nshift\nread -r secret\n(echo \"$secret\"; exec sleep 1000) | ip \
-        netns exec \"$host\" \"$@\" &\nexec sleep 1000\n";
+    let text = "#!/bin/sh\nhost=$1\nshift\nread -r secret\n(echo \"$secret\"; exec sleep 1000) | \
+        ip netns exec \"$host\" \"$@\" &\nexec sleep 1000\n";
     std::fs::write(&draft, text).expect("a script");
     std::fs::set_permissions(&draft, PermissionsExt::from_mode(0o755)).expect("it may be run");
     std::fs::rename(&draft, &script).expect("it is put in place");

@@ -156,8 +156,8 @@ fn in_a_slurm_allocation_agents_are_started_by_srun() {
     std::fs::create_dir_all(&folder).expect("a folder");
     let srun = folder.join("srun");
     let script = "#!/bin/sh\nfor word; do shift; case $word in\n--nodelist=*) \
-        host=${word#*=} ;; --*-of) set -- \"$@\" \"$word\" ;; --*) ;;\n*) set -- \"$@\" \"$word\" ;;\
-        esac; done\nexec ip netns exec \"$host\" \"$@\"\n";
+        host=${word#*=} ;; --*-of) set -- \"$@\" \"$word\" ;; --*) ;;\n\
+        *) set -- \"$@\" \"$word\" ;; esac; done\nexec ip netns exec \"$host\" \"$@\"\n";
     std::fs::write(&srun, script).expect("a script");
     std::fs::set_permissions(&srun, PermissionsExt::from_mode(0o755)).expect("it may be run");
     let path = format!("{}:{}", folder.display(), std::env::var("PATH").expect("a PATH"));

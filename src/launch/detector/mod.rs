@@ -23,8 +23,8 @@
 //!   others' time, never its own lease;
 //! - who was declared lost is never answered again.
 //!
-//! Left out: deaths that are known (a pidfd, a keeper's exit status): they are told as such and need
-//! no time.
+//! Left out: deaths that are known (a pidfd, a keeper's exit status): they are told as such and
+//! need no time.
 
 #![forbid(unsafe_code)]
 #![allow(missing_docs)] // the sentence of each event and action speaks of its fields

@@ -40,7 +40,7 @@ enum Message {
 enum Fault {
     /// The node ends at once, and nobody knows.
     Dies(u32),
-    /// From now on these cannot reach the others, nor be reached; a bit each, the launcher the last.
+    /// From now on these cannot reach the others, nor be reached; a bit each.
     Part(u64),
     Heal,
     /// Does nothing until then.
