@@ -1,14 +1,19 @@
 //! The messages of the control connections. Pure data; `sys::socket` carries them.
 //!
 //! Two conversations: launcher with agent, agent with PE. An agent passes on what a PE says about
-//! itself as `Up::Said`, so the launcher sees one stream a node.
+//! itself as `Up::Said`, so the launcher sees one stream a node. On another host a keeper starts
+//! the agent and tells it, as a launcher would, whom to join; the agent then says `Hello` first.
 
 #![forbid(unsafe_code)]
 #![allow(missing_docs)] // the sentence of each variant speaks of its fields
 
+use std::net::SocketAddr;
+
 use serde::{Deserialize, Serialize};
 
+use super::noise::Secret;
 use super::view::View;
+use crate::settings::Fabric;
 use crate::sys::process::Ended;
 
 /// Number of a process in the job; never reused.
@@ -25,6 +30,8 @@ pub struct Job {
     pub heap_len: u64,
     /// Node of each PE at the start: groups are made from it and never change.
     pub node_of: Vec<u32>,
+    /// What carries data between nodes; never `Auto`.
+    pub fabric: Fabric,
 }
 
 /// What makes a waiting process a PE.
@@ -40,13 +47,41 @@ pub struct Welcome {
     pub fired: Vec<u32>,
     /// PEs lost since the job last resumed, this one among them if it is a substitute.
     pub lost: Vec<u32>,
+    /// Incarnation of each PE when this was written: one that is higher later was lost since.
+    pub incarnations: Vec<u32>,
+}
+
+/// Where programs run on another host: what a child of the launcher would have inherited.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// Folder to run in.
+    pub folder: Vec<u8>,
+    /// Variables, over those that the host has.
+    pub env: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+/// First message of an agent on another host. Its shape never changes, so that two builds can tell
+/// each other that they differ.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// Version and checksum of its program.
+    pub build: String,
+    /// The node it was started as.
+    pub node: u32,
+    /// UDP port on which it hears heartbeats.
+    pub beats: u16,
 }
 
 /// Launcher to agent.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Down {
-    /// First message: the job, this node's number, the program and its arguments.
-    Configure { job: Job, node: u32, program: Vec<Vec<u8>> },
+    /// First message of a keeper: connect to the launcher, and take the orders from there.
+    Join { launcher: SocketAddr, node: u32, secret: Secret },
+    /// First message: the job, this node's number, the program and its arguments; `place` on
+    /// another host.
+    Configure { job: Job, node: u32, program: Vec<Vec<u8>>, place: Option<Place> },
+    /// The launcher does not take this agent, and why.
+    Refused { why: String },
     /// Make the memory `memory` of `pe`.
     MakeMemory { pe: u32, memory: u32 },
     /// Start a process; it says `Hello` and then waits to be given a number.
@@ -55,6 +90,8 @@ pub enum Down {
     Assign { proc: ProcId, welcome: Welcome },
     /// The memory `memory` of `pe`, as a descriptor: hand it to every PE of the node.
     Memory { pe: u32, memory: u32 },
+    /// Where that incarnation of `pe` is reached, for the engine between nodes: tell every PE.
+    Address { pe: u32, incarnation: u32, address: Vec<u8> },
     /// Show this view to the PEs.
     Show(View),
     /// Kill that process.
@@ -68,7 +105,7 @@ pub enum Down {
 /// Agent to launcher.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Up {
-    /// The memory asked for, as a descriptor.
+    /// The memory asked for, as a descriptor where other nodes may map it.
     Memory { pe: u32, memory: u32 },
     /// A process was started; its pidfd comes along.
     Started { proc: ProcId, pid: u32 },
@@ -89,6 +126,8 @@ pub enum ToPe {
     Welcome { job: Job, welcome: Welcome },
     /// The memory `memory` of `pe`, as a descriptor.
     Memory { pe: u32, memory: u32 },
+    /// Where that incarnation of `pe` is reached, if its memory cannot be mapped.
+    Address { pe: u32, incarnation: u32, address: Vec<u8> },
 }
 
 /// What a PE says.
@@ -96,6 +135,10 @@ pub enum ToPe {
 pub enum Said {
     /// First message; `pid` may differ from the child's when the program is wrapped in a script.
     Hello { pid: u32 },
+    /// Where its engine is reached; it waits to be shown as alive.
+    Address { address: Vec<u8> },
+    /// Its connection to that incarnation of `pe` broke.
+    Suspect { pe: u32, incarnation: u32 },
     /// It stands at a point of injection rule `rule` and waits to be killed.
     AtPoint { rule: u32 },
     /// Something worth a line.

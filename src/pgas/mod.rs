@@ -1,7 +1,8 @@
 //! The OpenSHMEM model over segments: one [`World`] per process, bytes, words and sets of PEs.
 //!
 //! [`boot`] builds the world from the agent's welcome (or alone, without `oshrun`), [`world`] is
-//! the table everything goes through, [`wait`] the one way to block.
+//! the table everything goes through, [`wait`] the one way to block, [`far`] how PEs are reached
+//! whose memory is not mapped.
 //!
 //! Invariants: no call waits for ever for a dead PE: every blocking call looks at the view number.
 //! Between a death and the restart (`World::faulted`) puts are dropped and blocking calls return.
@@ -9,6 +10,9 @@
 //! Left out: types, contexts and teams; those are the business of the APIs on top.
 
 pub mod boot;
+mod far;
+mod memory;
+mod nodes;
 mod regions;
 pub mod schedule;
 mod turn;
@@ -92,8 +96,10 @@ fn no_world() -> ! {
         0 => "before shmem_init",
         _ => "after shmem_finalize",
     };
-    const OURS: &[&str] = &["shmem", "pshmem", "_my_pe", "_num_pes", "p_my_pe", "p_num_pes", "shf"];
+    const OURS: &[&str] = &["sh", "psh", "_my_pe", "_num_pes", "p_my_pe", "p_num_pes"];
     let routine = caller::exported(OURS).unwrap_or("an OpenSHMEM routine".to_owned());
+    // A name and its twin may be one piece of code: it is called by the name without the `p`.
+    let routine = routine.strip_prefix('p').unwrap_or(&routine);
     complain(&format!(
         "{routine} was called {when}: allowed only between shmem_init and shmem_finalize"
     ));
