@@ -11,6 +11,7 @@ use std::rc::Rc;
 use raidshmem::control::message::{Down, ProcId, Said, Welcome};
 use raidshmem::control::view::{State, View};
 use raidshmem::launch::membership::{Action, Event, Membership, Shape};
+use raidshmem::settings::Fabric;
 use raidshmem::sys::process::Ended;
 
 use super::memory::Memory;
@@ -116,8 +117,12 @@ pub struct Job {
 
 impl Job {
     pub fn new(plan: Plan, traced: bool) -> Job {
-        let shape =
-            Shape { node_of: plan.node_of.clone(), nodes: plan.nodes, spares: plan.spares.clone() };
+        let shape = Shape {
+            node_of: plan.node_of.clone(),
+            nodes: plan.nodes,
+            spares: plan.spares.clone(),
+            fabric: Fabric::Shm,
+        };
         let group_of = plan.protection.plan.of.iter().map(|&(group, _)| group).collect();
         let (machine, first) = Membership::new(&shape, &plan.settings, group_of);
         let pes = plan.node_of.len();
