@@ -62,7 +62,7 @@ fn strangers_and_members_of_other_jobs_are_refused_and_the_job_goes_on() {
         for line in
             std::fs::read_to_string("/proc/thread-self/net/udp").expect("a list").lines().skip(1)
         {
-            let port = line.split([':', ' ']).filter(|word| word.len() == 4).next();
+            let port = line.split([':', ' ']).find(|word| word.len() == 4);
             let port = port.and_then(|port| u16::from_str_radix(port, 16).ok());
             for length in [0, 1, 12, 60, 1400] {
                 let to = ("10.9.0.2", port.expect("a port"));
