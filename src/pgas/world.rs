@@ -25,6 +25,7 @@ use crate::segment::layout::Layout;
 use crate::segment::statics::Statics;
 use crate::settings::Settings;
 use crate::store::coverage::{Coverage, Manifest, ManifestError};
+use crate::store::delta::History;
 use crate::store::protection::Protection;
 use crate::store::stamp::Stamp;
 use crate::sys::memory;
@@ -57,6 +58,9 @@ pub struct World {
     pub(super) nodes: Mutex<Arc<Nodes>>,
     pub(super) protection: Option<Protection>,
     pub(super) crowded: bool,
+    /// Each PE has a processor of its own, and one thread that waits.
+    pub(super) spreads: bool,
+    pub(super) offers: AtomicU32,
     pub(super) thread_level: i32,
     pub(super) rules: Vec<(u32, Rule)>,
     /// PEs that were lost before this substitute was made one, its own number among them.
@@ -71,6 +75,8 @@ pub struct World {
     pub(super) heap: Mutex<Heap>,
     pub(crate) regions: Mutex<Regions>,
     pub(super) covered: Mutex<Option<Coverage>>,
+    /// What the next checkpoint may build on; forgotten in every recovery.
+    pub(crate) history: Mutex<Option<History>>,
     pub(super) used: (AtomicUsize, AtomicUsize),
     pub(crate) last_error: Mutex<Option<String>>,
     pub(super) turns: Turns,
@@ -457,18 +463,6 @@ impl World {
     }
 
     // ---- the program --------------------------------------------------------------------------
-
-    pub(super) fn greet(&self) {
-        if self.me != 0 || self.incarnation != 0 {
-            return;
-        }
-        if self.settings.version {
-            println!("raidshmem {} (OpenSHMEM 1.6)", env!("CARGO_PKG_VERSION"));
-        }
-        if self.settings.info {
-            print!("{}", crate::settings::markdown());
-        }
-    }
 
     /// The error of the last fault-tolerance call that failed without a fault.
     pub fn last_error(&self) -> Option<String> {
