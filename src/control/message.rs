@@ -8,8 +8,12 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::page::PES_MAX;
 use super::view::View;
 use crate::sys::process::Ended;
+
+/// Largest symmetric heap of a PE in bytes, as the settings bound it.
+pub const HEAP_MAX: u64 = 64 << 40;
 
 /// Number of a process in the job; never reused.
 pub type ProcId = u32;
@@ -25,6 +29,15 @@ pub struct Job {
     pub heap_len: u64,
     /// Node of each PE at the start: groups are made from it and never change.
     pub node_of: Vec<u32>,
+}
+
+impl Job {
+    /// True if its parts fit each other and the bounds: there are no other jobs.
+    pub fn is_sound(&self) -> bool {
+        (1..=PES_MAX).contains(&(self.n_pes as usize))
+            && self.node_of.len() == self.n_pes as usize
+            && self.heap_len <= HEAP_MAX
+    }
 }
 
 /// What makes a waiting process a PE.

@@ -50,6 +50,9 @@ pub fn run(up: Channel) -> Result<(), ChannelError> {
     let Down::Configure { job, node, program } = first else {
         return Err(ChannelError::Malformed(0));
     };
+    if !job.is_sound() || program.is_empty() {
+        return Err(ChannelError::Malformed(0));
+    }
     let (page, page_fd) = match Page::create(job.n_pes as usize) {
         Ok(page) => page,
         Err(error) => {

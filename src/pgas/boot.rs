@@ -105,6 +105,9 @@ fn take_seat(fd: i32) -> Result<Seat, BootError> {
     let (ToPe::Welcome { job, welcome }, Some(page)) = (message, fds.pop()) else {
         return Err(ChannelError::Malformed(0).into());
     };
+    if !job.is_sound() || welcome.pe >= job.n_pes {
+        return Err(ChannelError::Malformed(0).into());
+    }
     let page = Page::attach(&page, job.n_pes as usize)?;
     let mut memories: Vec<Option<(u32, OwnedFd)>> = (0..job.n_pes).map(|_| None).collect();
     while memories.iter().any(Option::is_none) {

@@ -38,7 +38,7 @@ use std::ops::Range;
 
 use thiserror::Error;
 
-mod elf;
+pub mod elf;
 #[cfg(test)]
 mod tests;
 

@@ -123,9 +123,15 @@ impl Channel {
         if got.bytes == 0 {
             return Err(ChannelError::Closed);
         }
-        let message = postcard::from_bytes(&bytes[..got.bytes])
-            .map_err(|_| ChannelError::Malformed(got.bytes))?;
-        Ok((message, fds))
+        Ok((decode(&bytes[..got.bytes])?, fds))
+    }
+}
+
+/// The message that a packet is; all of it, and nothing behind it.
+pub fn decode<M: DeserializeOwned>(packet: &[u8]) -> Result<M, ChannelError> {
+    match postcard::take_from_bytes(packet) {
+        Ok((message, [])) => Ok(message),
+        _ => Err(ChannelError::Malformed(packet.len())),
     }
 }
 
