@@ -81,7 +81,8 @@ fn drive(name: &str, target: entries::Target) -> u64 {
     let mut count = 0;
     while count < 1000 || Instant::now() < end {
         let mut bytes = random.one(&inputs).clone();
-        mutate(&mut bytes, random.one(&inputs), &mut random);
+        let other: &Vec<u8> = random.one(&inputs);
+        mutate(&mut bytes, other, &mut random);
         run(&bytes);
         count += 1;
     }

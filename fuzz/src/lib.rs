@@ -18,6 +18,7 @@ use raidshmem::settings::Settings;
 use raidshmem::store::coverage::Coverage;
 use raidshmem::store::phase::Phase;
 use raidshmem::store::stamp::Stamp;
+use raidshmem::sys::process::Ended;
 use raidshmem::sys::socket::decode;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -65,7 +66,7 @@ fn message<M: Serialize + DeserializeOwned>(bytes: &[u8]) {
 
 /// What agents say, in the order in which they say it, to the machine that decides.
 pub fn membership(bytes: &[u8]) {
-    let Ok(said) = decode::<Vec<(u32, Up)>>(bytes) else { return };
+    let said = decode::<Vec<(u32, Up)>>(bytes).unwrap_or_else(|_| plausible(bytes));
     let pairs = [("SHMEM_FT_BACKUP_MODE", "raid5"), ("SHMEM_FT_INJECT", "1@3,node:1@2:copy")];
     let pairs = pairs.map(|(name, value)| (name.to_owned(), value.to_owned()));
     let settings = Settings::from_env(pairs.into_iter()).expect("right settings");
@@ -94,6 +95,28 @@ pub fn membership(bytes: &[u8]) {
     }
 }
 
+/// Three bytes an event, numbers small: what a job may live to see, in any order.
+fn plausible(bytes: &[u8]) -> Vec<(u32, Up)> {
+    let one = |&[kind, a, b]: &[u8; 3]| {
+        let (a, b) = (u32::from(a % 16), u32::from(b % 8));
+        let said = |what| Up::Said { proc: a, what };
+        let up = match kind % 12 {
+            0 => Up::Memory { pe: a, memory: b },
+            1 => Up::Ended { proc: a, how: Ended::Killed(9) },
+            2 => Up::Ended { proc: a, how: Ended::Exited(b as i32) },
+            3 | 4 => Up::Shown { number: b.into() },
+            5 | 6 => said(Said::Hello { pid: 1 }),
+            7 => said(Said::AtPoint { rule: b }),
+            8 => said(Said::Finalizing { joined: b.into() }),
+            9 => said(Said::Finalized),
+            10 => said(Said::Verdict { status: 3, words: String::new() }),
+            _ => Up::Failed { what: String::new() },
+        };
+        (a % 4, up)
+    };
+    bytes.as_chunks::<3>().0.iter().map(one).collect()
+}
+
 /// Lines `NAME=VALUE` of an environment.
 pub fn settings(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
@@ -101,7 +124,8 @@ pub fn settings(bytes: &[u8]) {
     let pairs = pairs.map(|(name, value)| (name.to_owned(), value.to_owned()));
     match Settings::from_env(pairs) {
         Ok(settings) => {
-            let again = Settings::from_env(settings.to_env().into_iter());
+            let again =
+                Settings::from_env(settings.to_env().into_iter().map(|(n, v)| (n.to_owned(), v)));
             assert_eq!(again, Ok(settings));
         }
         Err(error) => one_line(&error.to_string()),
@@ -147,7 +171,8 @@ pub fn manifest(bytes: &[u8]) {
         Ok(manifest) => {
             let coverage = &manifest.coverage;
             let pieces = coverage.pieces(0..coverage.len().min(1 << 20));
-            let visible = |(at, len): (usize, usize)| at >= layout.statics && at + len <= layout.store;
+            let visible =
+                |(at, len): (usize, usize)| at >= layout.statics && at + len <= layout.store;
             assert!(pieces.into_iter().all(visible), "a piece outside the segment");
             coverage.digest();
         }
@@ -247,7 +272,7 @@ pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
     let memory = |pe| (pe / 2, Up::Memory { pe, memory: 0 });
     let begin: Vec<(u32, Up)> = (0..4).map(memory).chain((0..5).map(hello)).collect();
     let shown = (0..3).map(|node| (node, Up::Shown { number: 1 }));
-    let killed = raidshmem::sys::process::Ended::Killed(9);
+    let killed = Ended::Killed(9);
     let mut death: Vec<(u32, Up)> = begin.iter().cloned().chain(shown).collect();
     death.push((0, Up::Ended { proc: 1, how: killed }));
     death.extend((0..3).map(|node| (node, Up::Shown { number: 2 })));
@@ -266,19 +291,26 @@ pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
         (
             "control",
             vec![
-                pack(&|| postcard::to_allocvec(&ToPe::Welcome { job: job.clone(), welcome: welcome.clone() })),
+                pack(&|| {
+                    postcard::to_allocvec(&ToPe::Welcome {
+                        job: job.clone(),
+                        welcome: welcome.clone(),
+                    })
+                }),
                 pack(&|| postcard::to_allocvec(&Said::AtPoint { rule: 3 })),
-                pack(&|| postcard::to_allocvec(&Up::Said { proc: 1, what: Said::Finalizing { joined: 9 } })),
+                pack(&|| {
+                    postcard::to_allocvec(&Up::Said {
+                        proc: 1,
+                        what: Said::Finalizing { joined: 9 },
+                    })
+                }),
             ],
         ),
         ("heap", vec![allocator.encode()]),
         ("manifest", vec![built.expect("it fits").1]),
         (
             "membership",
-            vec![
-                pack(&|| postcard::to_allocvec(&begin)),
-                pack(&|| postcard::to_allocvec(&death)),
-            ],
+            vec![pack(&|| postcard::to_allocvec(&begin)), pack(&|| postcard::to_allocvec(&death))],
         ),
         ("rules", text(&["2@5", "node:1@3:copy, 0@0:resume"])),
         ("settings", text(&["SHMEM_FT_BACKUP_MODE=rs\nSHMEM_FT_PARITY=3\nSHMEM_FT_SCRUB=off\n"])),
@@ -298,8 +330,10 @@ fn executable() -> Vec<u8> {
     let mut bytes = segment.concat();
     let entries: [(u64, u64); 6] =
         [(5, 0x1100), (10, 64), (6, 0x1140), (7, 0x1180), (8, 48), (0, 0)];
-    let mut memory: Vec<u8> =
-        entries.iter().flat_map(|&(tag, value)| [tag.to_le_bytes(), value.to_le_bytes()].concat()).collect();
+    let mut memory: Vec<u8> = entries
+        .iter()
+        .flat_map(|&(tag, value)| [tag.to_le_bytes(), value.to_le_bytes()].concat())
+        .collect();
     memory.resize(0x2000, 0);
     memory[0x180..0x188].copy_from_slice(&0x1800u64.to_le_bytes());
     memory[0x188..0x190].copy_from_slice(&(1u64 << 32 | 5).to_le_bytes());

@@ -65,7 +65,7 @@ pub enum Refused {
         got: u32,
     },
     /// No such program.
-    #[error("{}: no such program{hint}", .path.display())]
+    #[error("{}: no such program{hint}", .path.display().to_string().escape_debug())]
     NoProgram {
         /// As given.
         path: PathBuf,
@@ -73,7 +73,7 @@ pub enum Refused {
         hint: &'static str,
     },
     /// Not executable.
-    #[error("{}: not an executable file", .path.display())]
+    #[error("{}: not an executable file", .path.display().to_string().escape_debug())]
     NotExecutable {
         /// As found.
         path: PathBuf,
@@ -135,7 +135,7 @@ impl Args {
         environment: impl Iterator<Item = (String, String)>,
     ) -> Result<Ready, Refused> {
         let in_range = |n: &usize| (1..=PES_MAX).contains(n);
-        let bad_pes = || Refused::Pes { got: self.pes.clone() };
+        let bad_pes = || Refused::Pes { got: self.pes.escape_debug().to_string() };
         let pes = self.pes.parse::<usize>().ok().filter(in_range).ok_or_else(bad_pes)?;
         if self.nodes == 0 || self.nodes as usize > pes {
             return Err(Refused::Nodes { got: self.nodes, most: pes });
