@@ -282,7 +282,9 @@ pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
     allocator.free(first).expect("it was allocated");
     let layout = Layout::new(1 << 20);
     let hole = layout.heap..layout.heap + 64;
-    let built = Coverage::build(&layout, &[4096..8192], &allocator, &[hole], &[1, 2, 3]);
+    let (first, hole) = (4096..8192, std::slice::from_ref(&hole));
+    let first = std::slice::from_ref(&first);
+    let built = Coverage::build(&layout, first, &allocator, hole, &[1, 2, 3]);
     let tile = vec![3; 100];
     let sealed = Stamp { number: 7, job: 9, pe: 3, incarnation: 1 }.seal(&tile);
     let text = |all: &[&str]| all.iter().map(|text| text.as_bytes().to_vec()).collect::<Vec<_>>();
