@@ -46,7 +46,7 @@ scorecard scorecard-quick: build
 	    $(if $(RECORD),--record)
 
 soak: build
-	@.ci/soak '$(RELEASE)'
+	@.ci/soak
 
 # Installs what `make build` made; builds nothing, so that it can be run by root.
 install:
