@@ -8,9 +8,11 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use raidshmem::control::message::{Down, Report, Said, ToPe, Up};
+use raidshmem::control::noise::{Secret, Session, Side};
 use raidshmem::control::view::{Member, View};
 use raidshmem::heap::Heap;
 use raidshmem::launch::args::Args;
+use raidshmem::launch::hosts;
 use raidshmem::launch::membership::{Action, Event, Membership, Shape};
 use raidshmem::segment::layout::{Layout, STAMP, TILE};
 use raidshmem::segment::statics::{elf, select};
@@ -32,8 +34,10 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("control", control),
     ("elf", statics),
     ("heap", heap),
+    ("hosts", hosts),
     ("manifest", manifest),
     ("membership", membership),
+    ("noise", noise),
     ("rules", rules),
     ("settings", settings),
     ("stamp", stamp),
@@ -162,6 +166,56 @@ pub fn args(bytes: &[u8]) {
         }
         Err(error) => one_line(&error.to_string()),
     }
+}
+
+/// A list of hosts, as `--hosts` takes it and as Slurm writes it, with its counts after a space.
+pub fn hosts(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    match hosts::parse(&text) {
+        Ok(hosts) => assert!(!hosts.is_empty()),
+        Err(error) => one_line(&error.to_string()),
+    }
+    let (list, counts) = text.split_once(' ').unwrap_or((&text, "2"));
+    let variable = |name: &'static str| match name {
+        "SLURM_JOB_NODELIST" => Some(list.to_owned()),
+        "SLURM_TASKS_PER_NODE" => Some(counts.to_owned()),
+        _ => Some("1".to_owned()),
+    };
+    if let Some(Err(error)) = hosts::of_slurm(variable) {
+        one_line(&error.to_string());
+    }
+}
+
+/// What arrives on a sealed connection: at one that just began, and, changed on its way (three
+/// bytes a change: where, and what), at one that is open. A message is taken as it was said, or not
+/// at all.
+pub fn noise(bytes: &[u8]) {
+    let secret = Secret([7; 32]);
+    let pass = |from: &mut Session, to: &mut Session| {
+        let bytes: Vec<u8> = from.output().drain(..).collect();
+        to.hear(&bytes)
+    };
+    for side in [Side::Agent, Side::Launcher] {
+        let mut session = Session::new(side, &secret);
+        let _ = session.hear(bytes);
+        assert_eq!(session.take(), None, "a message of nobody");
+    }
+    let mut agent = Session::new(Side::Agent, &secret);
+    let mut launcher = Session::new(Side::Launcher, &secret);
+    pass(&mut agent, &mut launcher).expect("both know the secret");
+    pass(&mut launcher, &mut agent).expect("both know the secret");
+    let said: Vec<Vec<u8>> = bytes.chunks(100).map(<[u8]>::to_vec).collect();
+    said.iter().for_each(|message| agent.say(message.clone()).expect("it is open"));
+    let mut sealed: Vec<u8> = agent.output().drain(..).collect();
+    for &[low, high, change] in bytes.as_chunks::<3>().0 {
+        let at = usize::from(u16::from_le_bytes([low, high]));
+        if let Some(byte) = sealed.get_mut(at) {
+            *byte ^= change;
+        }
+    }
+    let _ = launcher.hear(&sealed);
+    let taken: Vec<Vec<u8>> = std::iter::from_fn(|| launcher.take()).collect();
+    assert!(said.starts_with(&taken), "a message that was not said so");
 }
 
 /// The start of a snapshot: its manifest.
@@ -314,6 +368,8 @@ pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
             "membership",
             vec![pack(&|| postcard::to_allocvec(&begin)), pack(&|| postcard::to_allocvec(&death))],
         ),
+        ("hosts", text(&["a,b:2,c.d", "n[01-03,7],login 2(x3),1", "n[1-4]m[2,3] 4(x8)"])),
+        ("noise", vec![vec![0; 300], (0..200).collect()]),
         ("rules", text(&["2@5", "node:1@3:copy, 0@0:resume"])),
         ("settings", text(&["SHMEM_FT_BACKUP_MODE=rs\nSHMEM_FT_PARITY=3\nSHMEM_FT_SCRUB=off\n"])),
         ("stamp", vec![[sealed.as_slice(), &tile].concat()]),
