@@ -6,8 +6,6 @@
 //! `tests/seeds`. `make soak` sets `SOAK_MINUTES`: all pairs, then random schedules until the time
 //! is over. A schedule that fails is written to `tests/seeds`, to stay there.
 
-#[path = "../support/random.rs"]
-mod random;
 mod schedule;
 #[path = "../support/mod.rs"]
 mod support;
@@ -18,9 +16,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use random::Random;
 use schedule::{Allowed, PES, Schedule};
 use support::jacobi::{self, SMALL};
+use support::random::Random;
 use support::{Job, Outcome};
 
 /// Pairs and random schedules of a run without `SOAK_MINUTES`.

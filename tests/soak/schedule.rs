@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 use raidshmem::inject::{Point, Rule, Target};
 
-use super::random::Random;
+use super::support::random::Random;
 
 /// PEs of every job here.
 pub const PES: usize = 4;
