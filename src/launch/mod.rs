@@ -19,5 +19,5 @@ pub mod join;
 pub mod launcher;
 pub mod membership;
 mod output;
-mod say;
+pub mod say;
 pub mod starter;

@@ -465,14 +465,16 @@ impl World {
     }
 
     pub(super) fn greet(&self) {
+        use std::io::Write;
         if self.me != 0 || self.incarnation != 0 {
             return;
         }
+        let mut out = std::io::stdout().lock(); // a disk that is full is no reason to stop
         if self.settings.version {
-            println!("raidshmem {} (OpenSHMEM 1.6)", env!("CARGO_PKG_VERSION"));
+            let _ = writeln!(out, "raidshmem {} (OpenSHMEM 1.6)", env!("CARGO_PKG_VERSION"));
         }
         if self.settings.info {
-            print!("{}", crate::settings::markdown());
+            let _ = write!(out, "{}", crate::settings::markdown());
         }
     }
 
