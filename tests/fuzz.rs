@@ -102,7 +102,7 @@ fn right_inputs_are_taken() {
     use raidshmem::sys::socket::decode;
     let examples = entries::examples();
     let one = |name: &str| examples[name][0].clone();
-    let layout = raidshmem::segment::layout::Layout::new(1 << 20);
+    let layout = raidshmem::segment::layout::Layout::new(1 << 20, 4);
     assert!(decode::<raidshmem::control::message::ToPe>(&one("control")).is_ok());
     assert!(decode::<Vec<(u32, raidshmem::control::message::Up)>>(&one("membership")).is_ok());
     assert!(raidshmem::store::coverage::Coverage::parse(&layout, &one("manifest")).is_ok());

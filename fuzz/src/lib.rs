@@ -16,7 +16,7 @@ use raidshmem::launch::hosts;
 use raidshmem::launch::membership::{Action, Event, Membership, Shape};
 use raidshmem::segment::layout::{Layout, STAMP, TILE};
 use raidshmem::segment::statics::{elf, select};
-use raidshmem::settings::Settings;
+use raidshmem::settings::{Fabric, Settings};
 use raidshmem::store::coverage::Coverage;
 use raidshmem::store::phase::Phase;
 use raidshmem::store::stamp::Stamp;
@@ -54,9 +54,9 @@ pub fn control(bytes: &[u8]) {
     message::<View>(bytes);
     if let Ok(ToPe::Welcome { job, welcome }) = decode::<ToPe>(bytes)
         && job.is_sound()
-        && welcome.pe < job.n_pes
+        && welcome.is_sound(&job)
     {
-        let layout = Layout::new(job.heap_len as usize);
+        let layout = Layout::new(job.heap_len as usize, job.n_pes as usize);
         assert!(layout.total > layout.store && layout.heap_len >= job.heap_len as usize);
     }
 }
@@ -74,7 +74,7 @@ pub fn membership(bytes: &[u8]) {
     let pairs = [("SHMEM_FT_BACKUP_MODE", "raid5"), ("SHMEM_FT_INJECT", "1@3,node:1@2:copy")];
     let pairs = pairs.map(|(name, value)| (name.to_owned(), value.to_owned()));
     let settings = Settings::from_env(pairs.into_iter()).expect("right settings");
-    let shape = Shape { node_of: vec![0, 0, 1, 1], nodes: 3, spares: vec![2] };
+    let shape = Shape { node_of: vec![0, 0, 1, 1], nodes: 3, spares: vec![2], fabric: Fabric::Shm };
     let (mut machine, _) = Membership::new(&shape, &settings, vec![0; 4]);
     let (mut view, mut over) = (0, false);
     for (node, up) in said {
@@ -160,7 +160,7 @@ pub fn args(bytes: &[u8]) {
     let Ok(args) = Args::try_parse_from(words.chain(["/proc/self/exe".to_owned()])) else { return };
     match args.prepare(std::iter::empty()) {
         Ok(ready) => {
-            let Shape { node_of, nodes, spares } = &ready.shape;
+            let Shape { node_of, nodes, spares, .. } = &ready.shape;
             assert!(node_of.iter().chain(spares).all(|node| node < nodes));
             assert_eq!(ready.group_of.len(), node_of.len());
         }
@@ -220,7 +220,7 @@ pub fn noise(bytes: &[u8]) {
 
 /// The start of a snapshot: its manifest.
 pub fn manifest(bytes: &[u8]) {
-    let layout = Layout::new(1 << 20);
+    let layout = Layout::new(1 << 20, 4);
     match Coverage::parse(&layout, bytes) {
         Ok(manifest) => {
             let coverage = &manifest.coverage;
@@ -320,8 +320,10 @@ pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
     use raidshmem::control::message::{Job, Welcome};
     let pack = |said: &dyn Fn() -> postcard::Result<Vec<u8>>| said().expect("it can be written");
     let (fired, lost) = (vec![0], vec![1]);
-    let welcome = Welcome { pe: 1, incarnation: 2, memory: 3, fired, lost };
-    let job = Job { id: 5, n_pes: 4, heap_len: 1 << 20, node_of: vec![0, 0, 1, 1] };
+    let welcome =
+        Welcome { pe: 1, incarnation: 2, memory: 3, fired, lost, incarnations: vec![0; 4] };
+    let job =
+        Job { id: 5, n_pes: 4, heap_len: 1 << 20, node_of: vec![0, 0, 1, 1], fabric: Fabric::Shm };
     let hello = |proc| (proc / 2, Up::Said { proc, what: Said::Hello { pid: 77 } });
     let memory = |pe| (pe / 2, Up::Memory { pe, memory: 0 });
     let begin: Vec<(u32, Up)> = (0..4).map(memory).chain((0..5).map(hello)).collect();
@@ -334,7 +336,7 @@ pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
     let first = allocator.alloc(5000, 64).expect("room");
     allocator.alloc(100, 4096).expect("room");
     allocator.free(first).expect("it was allocated");
-    let layout = Layout::new(1 << 20);
+    let layout = Layout::new(1 << 20, 4);
     let hole = layout.heap..layout.heap + 64;
     let (first, hole) = (4096..8192, std::slice::from_ref(&hole));
     let first = std::slice::from_ref(&first);

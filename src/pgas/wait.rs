@@ -16,8 +16,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::World;
-use crate::segment::words::Bell;
-use crate::sys::futex;
+use crate::sys::{futex, process};
 
 /// A PE was lost: the view is not the one this PE has joined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -34,29 +33,27 @@ const LIMIT_UNFENCED: Duration = Duration::from_millis(1);
 const PATIENCE: (u32, u32) = (100, 40);
 /// The same when there are more PEs than processors.
 const PATIENCE_CROWDED: (u32, u32) = (10, 6);
+/// Offers between two moves to the own processor: a move costs as much as a few of them.
+const SPREAD: u32 = 256;
 
 impl World {
-    /// Wakes PE `pe` if it sleeps until a put brings what it waits for. Called after every put.
+    /// Wakes PE `pe` if it is mapped here and sleeps until a put brings what it waits for. Called
+    /// after every put to a mapped PE.
     #[inline]
     pub fn ring(&self, pe: usize) {
-        let bell = &self.peer(pe).words().bell;
+        let Some(peer) = self.near(pe) else { return };
+        let bell = &peer.words().bell;
         if bell.watchers.load(Ordering::Relaxed) != 0 {
-            Self::pull(bell);
+            bell.pull();
         }
     }
 
-    /// Wakes PE `pe` if it sleeps. Called after a store to a word of the library.
+    /// Wakes PE `pe` if it is mapped here and sleeps. Called after a store to a word of the
+    /// library.
     pub fn wake(&self, pe: usize) {
-        let bell = &self.peer(pe).words().bell;
-        if bell.sleepers.load(Ordering::Relaxed) != 0 {
-            Self::pull(bell);
+        if let Some(peer) = self.near(pe) {
+            peer.words().bell.wake();
         }
-    }
-
-    #[cold]
-    fn pull(bell: &Bell) {
-        bell.doorbell.fetch_add(1, Ordering::SeqCst);
-        futex::wake_all(&bell.doorbell);
     }
 
     /// Blocks until `ready`, or until a PE is lost.
@@ -83,7 +80,9 @@ impl World {
                 }
                 std::hint::spin_loop();
             }
+            self.progress();
             std::thread::yield_now();
+            self.spread();
         }
         let bell = &self.segment().words().bell;
         let watcher = u32::from(plain_stores);
@@ -104,12 +103,26 @@ impl World {
         }
     }
 
-    /// Waits for all PEs. A counter on PE 0: the last to arrive releases the others.
+    /// Goes back to a processor of its own now and then. When other programs run, the system puts
+    /// two PEs on one processor, and leaves them there: each gives way to the other as soon as it
+    /// waits, so neither looks as if it wanted a whole one.
+    fn spread(&self) {
+        // Relaxed: the number only says when.
+        if self.spreads && self.offers.fetch_add(1, Ordering::Relaxed) % SPREAD == SPREAD - 1 {
+            process::start_on(self.me());
+        }
+    }
+
+    /// Waits for all PEs. Where all are mapped a counter on PE 0: the last to arrive releases the
+    /// others.
     pub fn barrier(&self) -> Result<(), Fault> {
         if self.faulted() {
             return Err(Fault);
         }
-        let gate = &self.peer(0).words().gate;
+        let gate = match (&self.far, self.near(0)) {
+            (None, Some(first)) => &first.words().gate,
+            _ => return self.barrier_of_nodes(),
+        };
         let epoch = self.next_epoch();
         let n = self.n_pes() as u64;
         if gate.arrived.fetch_add(1, Ordering::SeqCst) + 1 == epoch * n {
