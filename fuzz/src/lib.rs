@@ -84,6 +84,7 @@ pub fn membership(bytes: &[u8]) {
             Up::Ended { proc, how } => Event::Ended { proc, how },
             Up::Shown { number } => Event::Shown { node, number },
             Up::Started { .. } | Up::Failed { .. } => Event::NodeLost { node },
+            _ => continue, // heartbeats and news, which this machine never sees
         };
         for action in machine.handle(event) {
             assert!(!over, "an action after the end: {action:?}");

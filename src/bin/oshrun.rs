@@ -55,7 +55,7 @@ fn run_agent(fd: Option<String>) -> i32 {
     match agent::run(channel) {
         Ok(()) => 0,
         Err(error) => {
-            say(&format!("agent: {error}"));
+            say(&error.to_string());
             1
         }
     }
@@ -66,7 +66,7 @@ fn run_keeper(words: &[String]) -> i32 {
         Ok(()) => join::ALL_DEAD,
         Err(error) => {
             say(&error.to_string());
-            2
+            if matches!(error, join::JoinError::Stopped { .. }) { join::ALL_DEAD } else { 2 }
         }
     }
 }
