@@ -413,18 +413,23 @@ impl Job {
         }
         entry.alive = false;
         let node = entry.node;
+        let last = self.plan.last;
+        let killed = matches!(how, Ended::Killed(_));
+        self.ending.late |= killed && self.procs.iter().any(|proc| proc.number >= last);
         if self.nodes[node as usize].alive {
             self.up(node, Event::Ended { proc, how });
         }
     }
 
-    /// The agent is killed; its processes follow within a moment; then the launcher hears of it.
+    /// The agent is killed, or cut off from the launcher: its processes follow within a moment, or
+    /// go on in the last view they saw until its lease is over; then the launcher declares it.
     pub fn node_dies(&mut self, node: u32) {
         self.nodes[node as usize].alive = false;
+        let lease = if self.plan.chance.one_in(3) { 100 } else { 1 };
         let mut last = self.now;
         for proc in 0..self.procs.len() {
             if self.procs[proc].alive && self.procs[proc].node == node {
-                let time = self.now + self.plan.chance.below(self.plan.step) as u64;
+                let time = self.now + self.plan.chance.below(lease * self.plan.step) as u64;
                 last = last.max(time);
                 self.at(time, What::ProcessDies(proc as ProcId, Ended::Killed(9)));
             }
