@@ -23,7 +23,7 @@ use super::pulse::Heartbeats;
 use super::say::{say, signalled, tell};
 use crate::control::link::timespec;
 use crate::control::message::{Down, Job, Party, Place, ProcId, Pulse, Said, Up};
-use crate::settings::BackupMode;
+use crate::settings::{BackupMode, Fabric};
 use crate::sys::memory;
 use crate::sys::process::{self, Ended, Process};
 use crate::sys::socket::ChannelError;
@@ -58,6 +58,8 @@ struct Launcher {
     signals: Signals,
     last_words: Option<Instant>,
     guard: Guard,
+    /// PEs are on several hosts, and nothing carries data between them.
+    islands: bool,
 }
 
 /// Runs a job to its end and returns its exit status.
@@ -100,6 +102,7 @@ pub fn run(ready: &Ready) -> Result<i32, LaunchError> {
     let remotes = nodes.iter().filter_map(|(&node, n)| Some((node, n.remote.as_ref()?.beats)));
     let guard = Guard::new(nodes.keys().copied(), heartbeats, remotes.collect(), timing);
     let (machine, first) = Membership::new(shape, settings, ready.group_of.clone());
+    let several = shape.node_of.iter().any(|node| *node != shape.node_of[0]);
     let mut launcher = Launcher {
         machine,
         nodes,
@@ -115,6 +118,7 @@ pub fn run(ready: &Ready) -> Result<i32, LaunchError> {
         signals,
         last_words: None,
         guard,
+        islands: ready.cluster.is_some() && shape.fabric == Fabric::Shm && several,
     };
     launcher.form_ring();
     launcher.act(first);
@@ -256,6 +260,13 @@ impl Launcher {
                 if let Some(fd) = fds.pop() {
                     self.procs.insert(proc, (node, Process::received(pid, fd)));
                 }
+                return;
+            }
+            Up::Said { what: Said::Hello { .. }, .. } if self.islands => {
+                let words = "--fabric shm: PEs on different hosts do not reach each other so; allowed \
+                             is a fabric between hosts";
+                say(words);
+                self.result = Some(2);
                 return;
             }
             Up::Said { proc, what } => {
