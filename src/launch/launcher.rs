@@ -263,8 +263,8 @@ impl Launcher {
                 return;
             }
             Up::Said { what: Said::Hello { .. }, .. } if self.islands => {
-                let words = "--fabric shm: PEs on different hosts do not reach each other so; allowed \
-                             is a fabric between hosts";
+                let words = "--fabric shm: PEs on different hosts do not reach each other so; \
+                             allowed is a fabric between hosts";
                 say(words);
                 self.result = Some(2);
                 return;
