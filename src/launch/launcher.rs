@@ -33,6 +33,8 @@ pub const AGENT_ARGUMENT: &str = "--raidshmem-agent";
 
 /// How long the last order to a node may wait for room.
 const LAST_ORDER: Duration = Duration::from_secs(1);
+/// How long agents may take to end when they are told to, and when they are killed.
+const ENDING: Duration = Duration::from_secs(5);
 /// How long the last lines of a node's programs may take.
 const LAST_LINES: Duration = Duration::from_secs(2);
 /// How long PEs have to say the verdict one of them said.
@@ -397,25 +399,34 @@ impl Launcher {
         }
     }
 
+    /// The same time for all: hosts that do not answer do not add up.
     fn shut_down(&mut self) {
         self.door = None;
+        let end = Instant::now() + LAST_ORDER;
         for link in self.nodes.values_mut().filter_map(|node| node.link.as_mut()) {
             let _ = link.send(&Down::Shutdown, &[]);
-            link.drain(LAST_ORDER);
+            link.drain(end.saturating_duration_since(Instant::now()));
         }
+        let ends = |process: &Process, end: Instant| {
+            let left = end.saturating_duration_since(Instant::now());
+            process.wait_end(left.as_millis() as i32)
+        };
+        let end = Instant::now() + ENDING;
         for node in self.nodes.values() {
-            if !node.process.wait_end(5_000) {
+            if !ends(&node.process, end) {
                 node.process.kill();
             }
         }
+        let end = Instant::now() + ENDING;
         for (_, process) in self.procs.values() {
             process.kill();
-            process.wait_end(5_000);
+            ends(process, end);
         }
+        let lines = Instant::now() + LAST_LINES;
         for node in self.nodes.values_mut() {
-            node.process.wait_end(5_000);
+            ends(&node.process, end);
             node.process.reap();
-            node.finish_output(LAST_LINES);
+            node.finish_output(lines.saturating_duration_since(Instant::now()));
         }
         process::end_children();
     }

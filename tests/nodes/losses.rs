@@ -54,7 +54,7 @@ pub fn detached() -> String {
     // Written under another name first: tests that run at once share it.
     let draft = folder.join(format!("draft-{:?}", std::thread::current().id()));
     let text = "#!/bin/sh\nhost=$1\nshift\nread -r secret\n(echo \"$secret\"; exec sleep 1000) | \
-        ip netns exec \"$host\" \"$@\" &\nexec sleep 1000\n";
+        ip netns exec \"$host\" \"$@\" &\nwait $!\nexit 1\n";
     std::fs::write(&draft, text).expect("a script");
     std::fs::set_permissions(&draft, PermissionsExt::from_mode(0o755)).expect("it may be run");
     std::fs::rename(&draft, &script).expect("it is put in place");
