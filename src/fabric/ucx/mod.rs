@@ -18,6 +18,7 @@
 //! Left out: a refusal of RMA by incarnation. TCP has no keys to revoke: the fence round a dead
 //! process is the closed connection, and its being killed before its number is given away.
 
+mod links;
 mod message;
 mod raw;
 
@@ -30,8 +31,9 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use self::links::{Link, State, tend};
 use self::message::{ANSWER, Address, Answer, Part, REQUEST, Request, decode, encode};
-use self::raw::{Endpoint, Failure, Hearer, Key, Operation, Status, Worker};
+use self::raw::{Endpoint, Failure, Hearer, Operation, Status, Worker};
 use super::{Engine, FabricError, Local, Lost, Read};
 use crate::segment::update::Update;
 use crate::settings::Fabric;
@@ -128,77 +130,6 @@ impl Hearer for Shared {
                     lock(&self.answers).entry(ticket).and_modify(|at| *at = Some(answer.before));
                 }
             }
-        }
-    }
-}
-
-/// A connection to one incarnation of a peer.
-#[derive(Debug)]
-struct Link {
-    incarnation: u32,
-    /// None once it was closed by force.
-    endpoint: Option<Endpoint>,
-    keys: [Key; 2],
-    parts: [Part; 2],
-    failure: Box<Failure>,
-    /// The ear was told.
-    told: bool,
-    /// Something was put since the last flush.
-    dirty: bool,
-}
-
-impl Link {
-    fn works(&self) -> Option<Endpoint> {
-        self.endpoint.filter(|_| !self.failure.broken.load(Ordering::SeqCst))
-    }
-
-    /// Address and key of `len` bytes at `offset`.
-    fn place(&self, offset: usize, len: usize) -> (u64, Key) {
-        let at = usize::from(offset as u64 >= self.parts[1].offset);
-        let (part, from) = (&self.parts[at], offset as u64 - self.parts[at].offset);
-        assert!(from + len as u64 <= part.len, "bytes {offset}+{len} of a peer's segment");
-        (part.base + from, self.keys[at])
-    }
-}
-
-#[derive(Debug)]
-struct State {
-    worker: Worker,
-    links: Vec<Option<Link>>,
-    /// Endpoints that are being closed, with what their failure handlers touch.
-    closing: Vec<(Operation, Box<Failure>)>,
-}
-
-impl State {
-    /// The link to `pe`, if it works.
-    fn link(&mut self, pe: usize) -> Result<(Endpoint, &mut Link), Lost> {
-        match self.links.get_mut(pe).and_then(Option::as_mut) {
-            Some(link) => match link.works() {
-                Some(endpoint) => Ok((endpoint, link)),
-                None => Err(Lost { pe, incarnation: link.incarnation }),
-            },
-            None => Err(Lost { pe, incarnation: u32::MAX }),
-        }
-    }
-
-    fn lost(&self) -> Option<Lost> {
-        let link = |(pe, link): (usize, &Option<Link>)| {
-            let broken = link.as_ref().filter(|link| link.works().is_none())?;
-            Some(Lost { pe, incarnation: broken.incarnation })
-        };
-        self.links.iter().enumerate().find_map(link)
-    }
-
-    /// Ends everything on the link to `pe`; it stays, broken.
-    fn cut(&mut self, pe: usize, shared: &Shared) {
-        let Some(link) = &mut self.links[pe] else { return };
-        let open = shared.unanswered[pe].swap(0, Ordering::SeqCst);
-        shared.unanswered_all.fetch_sub(open, Ordering::SeqCst);
-        if let Some(endpoint) = link.endpoint.take() {
-            let any = link.failure.any;
-            let spent = Box::new(Failure { broken: AtomicBool::new(true), any });
-            let failure = std::mem::replace(&mut link.failure, spent);
-            self.closing.push((endpoint.close(&link.keys), failure));
         }
     }
 }
@@ -323,28 +254,6 @@ impl Ucx {
         endpoint.send(REQUEST, encode(&request), true).map_err(|_| lost)?;
         Ok(lost)
     }
-}
-
-/// Looks after links: those that the view ends are cut, and those that broke are given back, to be
-/// told of. `all`: every link is asked for, not only after a failure.
-fn tend(state: &mut State, shared: &Shared, all: bool) -> Vec<(usize, u32)> {
-    let mut suspects = Vec::new();
-    if !shared.any_broken.swap(false, Ordering::SeqCst) && !all {
-        return suspects;
-    }
-    for pe in 0..state.links.len() {
-        let Some(link) = &mut state.links[pe] else { continue };
-        let gone = shared.local.ear.gone(pe, link.incarnation);
-        if link.works().is_none() && !link.told && !gone {
-            suspects.push((pe, link.incarnation));
-            link.told = true;
-        }
-        if link.endpoint.is_some() && (gone || link.works().is_none()) {
-            state.cut(pe, shared);
-        }
-    }
-    state.closing.retain_mut(|(operation, _)| operation.result().is_none());
-    suspects
 }
 
 fn report(shared: &Shared, suspects: Vec<(usize, u32)>) {
