@@ -25,9 +25,9 @@
 //! - *Others are not disturbed.* `quiet` and `fence` complete everything to all other peers before
 //!   they give `Lost`; a get of many ranges gives `Lost` when all the others of it are over.
 //! - *Incarnations are kept apart.* After `connect(pe, n)` nothing is carried out for a process
-//!   with an incarnation of `pe` below `n`, and after `disconnect(pe)` nothing for that one or older
-//!   ones. What a dead peer had sent and nobody has looked at yet is dropped. A newer incarnation
-//!   may come before this process has connected to it.
+//!   with an incarnation of `pe` below `n`, and after `disconnect(pe)` nothing for that one or for
+//!   older ones. What a dead peer had sent and nobody has looked at yet is dropped. A newer one may
+//!   come before this process has connected to it.
 //! - *One-sided.* A peer that computes and makes no call is reached all the same.
 //! - *Order.* Operations between the same two PEs are not ordered, except: `post` after `post`, and
 //!   all that precedes a `fence` before all that follows it, as the target's processor sees it.
