@@ -38,7 +38,10 @@ fn kernel() -> String {
 /// Those built in, and which one a job on this machine and one on several would have.
 fn fabrics(settings: &Settings) -> String {
     let chosen = |one_machine| match fabric::choose(settings.fabric, one_machine) {
-        Ok((fabric, why)) => format!("{} ({why})", fabric.name()),
+        Ok((fabric, why)) => {
+            let there = fabric::built_in().contains(&fabric);
+            format!("{}{} ({why})", fabric.name(), if there { "" } else { ", not built in" })
+        }
         Err(error) => error.to_string(),
     };
     let (here, apart) = (chosen(true), chosen(false));

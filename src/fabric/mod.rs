@@ -218,14 +218,16 @@ pub fn names(fabrics: &[Fabric]) -> String {
     fabrics.iter().map(|fabric| fabric.name()).collect::<Vec<_>>().join(", ")
 }
 
-/// The fabric of a job, and why it is this one. `one_machine`: its nodes can map each other.
+/// The fabric of a job, and why it is this one. `one_machine`: its nodes can map each other. What
+/// nobody asked for is not refused here but by [`open`]: a job that is no OpenSHMEM program needs
+/// none.
 ///
 /// # Errors
 /// [`FabricError::NotBuilt`].
 pub fn choose(asked: Fabric, one_machine: bool) -> Result<(Fabric, &'static str), FabricError> {
     let (fabric, why) = match asked {
         Fabric::Auto if one_machine => (Fabric::Shm, "all nodes are on one machine"),
-        Fabric::Auto => (Fabric::Ucx, "nodes are on several machines"),
+        Fabric::Auto => return Ok((Fabric::Ucx, "nodes are on several machines")),
         other => (other, "asked for by SHMEM_FT_FABRIC"),
     };
     if built_in().contains(&fabric) {
@@ -268,6 +270,7 @@ mod tests {
     #[test]
     fn on_one_machine_memory_is_shared_and_what_is_not_built_in_is_refused() {
         assert_eq!(choose(Fabric::Auto, true).unwrap().0, Fabric::Shm);
+        assert_eq!(choose(Fabric::Auto, false).unwrap().0, Fabric::Ucx);
         for asked in [Fabric::Ucx, Fabric::Verbs] {
             match choose(asked, true) {
                 Ok((chosen, _)) => assert!(chosen == asked && built_in().contains(&asked)),
