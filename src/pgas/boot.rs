@@ -217,6 +217,7 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
         agreed: AtomicU64::new(0),
         vote: Ballot::new(original.then_some(Phase::Agreed(0))),
         covered: Mutex::new(None),
+        history: Mutex::default(),
         used: (AtomicUsize::new(0), AtomicUsize::new(0)),
         last_error: Mutex::new(None),
         turns: Turns::default(),

@@ -1,5 +1,6 @@
-/* Transfers between PEs of different nodes, and what fence, quiet, signals and atomics promise. Each
-   PE does it with its partner, the PE half the job away, and with PE 0. One PE is its own partner. */
+/* Transfers between PEs of different nodes, and what fence, quiet, signals and atomics promise.
+   Each PE does it with its partner, the PE half the job away, and with PE 0. One PE is its own
+   partner. */
 #include "test.h"
 
 #include <sched.h>
