@@ -110,7 +110,7 @@ fn rust(folders: &[&str]) -> Vec<File> {
 fn sources() -> Vec<File> {
     rust(&["src", "codec/src", "codec/tests", "codec/benches", "codec/examples", "tests"])
         .into_iter()
-        .chain(rust(&["examples", "benches"]))
+        .chain(rust(&["examples", "benches", "fuzz/src", "fuzz/fuzz_targets"]))
         .collect()
 }
 
