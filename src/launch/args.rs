@@ -210,7 +210,9 @@ impl Args {
         };
         let pes = shape.node_of.len();
         let settings = Settings::from_env(self.with_rules(environment.into_iter())?.into_iter())?;
-        shape.fabric = fabric::choose(settings.fabric, cluster.is_none())?.0;
+        let together = shape.node_of.windows(2).all(|pair| pair[0] == pair[1]);
+        let one_machine = cluster.is_none() || together;
+        shape.fabric = fabric::choose(settings.fabric, one_machine)?.0;
         check_rules(&settings, pes, shape.nodes as usize)?;
         let places: Vec<usize> = shape.node_of.iter().map(|&node| node as usize).collect();
         let protection = Protection::new(&settings, &places)?;

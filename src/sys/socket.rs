@@ -112,11 +112,14 @@ impl Channel {
         let mut bytes = vec![0; MESSAGE_MAX];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
+        let mut reset = false;
         let got = loop {
             let mut part = [IoSliceMut::new(&mut bytes)];
             match recvmsg(&self.fd, &mut part, &mut control, flags) {
                 Ok(got) => break got,
                 Err(Errno::INTR) => {}
+                // Told once, of an end that closed with something unread; what it sent is there.
+                Err(Errno::CONNRESET) if !reset => reset = true,
                 Err(Errno::CONNRESET) => return Err(ChannelError::Closed),
                 Err(error) => return Err(error.into()),
             }
@@ -243,6 +246,16 @@ mod tests {
             assert_eq!((got, fds.len()), (number, 1));
         }
         assert_eq!(out.interest(), PollFlags::IN);
+    }
+
+    #[test]
+    fn last_words_are_heard_of_an_end_that_left_something_unread() {
+        let (a, b) = Channel::pair().unwrap();
+        a.send(&1u32, &[]).unwrap();
+        b.send(&2u32, &[]).unwrap();
+        drop(b);
+        assert_eq!(a.receive::<u32>().unwrap().0, 2);
+        assert!(matches!(a.receive::<u32>(), Err(ChannelError::Closed)));
     }
 
     #[test]
