@@ -459,6 +459,7 @@ impl World {
             self.say(&Said::Finalizing { joined: self.joined.load(Ordering::Relaxed) });
             self.wait_raw(|| self.page.finished().load(Ordering::SeqCst) == 1);
             self.say(&Said::Finalized);
+            self.close();
         }
     }
 
