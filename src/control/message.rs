@@ -9,6 +9,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::view::View;
+use crate::settings::Fabric;
 use crate::sys::process::Ended;
 
 /// Number of a process in the job; never reused.
@@ -25,6 +26,8 @@ pub struct Job {
     pub heap_len: u64,
     /// Node of each PE at the start: groups are made from it and never change.
     pub node_of: Vec<u32>,
+    /// What carries data between nodes; never `Auto`.
+    pub fabric: Fabric,
 }
 
 /// What makes a waiting process a PE.
@@ -40,6 +43,8 @@ pub struct Welcome {
     pub fired: Vec<u32>,
     /// PEs lost since the job last resumed, this one among them if it is a substitute.
     pub lost: Vec<u32>,
+    /// Incarnation of each PE when this was written: one that is higher later was lost since.
+    pub incarnations: Vec<u32>,
 }
 
 /// Launcher to agent.
@@ -55,6 +60,8 @@ pub enum Down {
     Assign { proc: ProcId, welcome: Welcome },
     /// The memory `memory` of `pe`, as a descriptor: hand it to every PE of the node.
     Memory { pe: u32, memory: u32 },
+    /// Where that incarnation of `pe` is reached, for the engine between nodes: tell every PE.
+    Address { pe: u32, incarnation: u32, address: Vec<u8> },
     /// Show this view to the PEs.
     Show(View),
     /// Kill that process.
@@ -68,7 +75,7 @@ pub enum Down {
 /// Agent to launcher.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Up {
-    /// The memory asked for, as a descriptor.
+    /// The memory asked for, as a descriptor where other nodes may map it.
     Memory { pe: u32, memory: u32 },
     /// A process was started; its pidfd comes along.
     Started { proc: ProcId, pid: u32 },
@@ -89,6 +96,8 @@ pub enum ToPe {
     Welcome { job: Job, welcome: Welcome },
     /// The memory `memory` of `pe`, as a descriptor.
     Memory { pe: u32, memory: u32 },
+    /// Where that incarnation of `pe` is reached, if its memory cannot be mapped.
+    Address { pe: u32, incarnation: u32, address: Vec<u8> },
 }
 
 /// What a PE says.
@@ -96,6 +105,10 @@ pub enum ToPe {
 pub enum Said {
     /// First message; `pid` may differ from the child's when the program is wrapped in a script.
     Hello { pid: u32 },
+    /// Where its engine is reached; it waits to be shown as alive.
+    Address { address: Vec<u8> },
+    /// Its connection to that incarnation of `pe` broke.
+    Suspect { pe: u32, incarnation: u32 },
     /// It stands at a point of injection rule `rule` and waits to be killed.
     AtPoint { rule: u32 },
     /// Something worth a line.

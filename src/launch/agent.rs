@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
@@ -16,8 +16,10 @@ use crate::control::CONTROL_FD;
 use crate::control::message::{Down, Job, ProcId, Said, ToPe, Up, Welcome};
 use crate::control::page::Page;
 use crate::control::view::View;
+use crate::fabric;
 use crate::segment::layout::Layout;
 use crate::segment::words::Words;
+use crate::settings::Fabric;
 use crate::sys::futex;
 use crate::sys::memory::{self, Mapping, PAGE};
 use crate::sys::process::Process;
@@ -40,6 +42,8 @@ struct Agent {
     page: Page,
     page_fd: OwnedFd,
     memories: BTreeMap<u32, (u32, OwnedFd)>,
+    /// Incarnation and address of PEs that are reached through an engine.
+    addresses: BTreeMap<u32, (u32, Vec<u8>)>,
     procs: BTreeMap<ProcId, Local>,
 }
 
@@ -58,9 +62,9 @@ pub fn run(up: Channel) -> Result<(), ChannelError> {
         }
     };
     let program = program.into_iter().map(OsString::from_vec).collect();
-    let (memories, procs) = (BTreeMap::new(), BTreeMap::new());
+    let (memories, addresses, procs) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
     let up = Outbox::new(up);
-    let mut agent = Agent { up, job, node, program, page, page_fd, memories, procs };
+    let mut agent = Agent { up, job, node, program, page, page_fd, memories, addresses, procs };
     let result = agent.serve();
     agent.kill_all();
     match result {
@@ -124,12 +128,13 @@ impl Agent {
             Down::Assign { proc, welcome } => self.assign(proc, welcome),
             Down::Memory { pe, memory } => {
                 let Some(fd) = fds.pop() else { return Err(ChannelError::Malformed(0)) };
-                for local in self.procs.values_mut().filter(|local| local.pe.is_some()) {
-                    if let Some(channel) = &mut local.channel {
-                        let _ = channel.send(&ToPe::Memory { pe, memory }, &[fd.as_fd()]);
-                    }
-                }
-                self.memories.insert(pe, (memory, fd));
+                self.hand_out(pe, memory, fd);
+                Ok(())
+            }
+            Down::Address { pe, incarnation, address } => {
+                let told = ToPe::Address { pe, incarnation, address: address.clone() };
+                self.tell_all(&told, &[]);
+                self.addresses.insert(pe, (incarnation, address));
                 Ok(())
             }
             Down::Show(view) => self.show(&view),
@@ -152,10 +157,28 @@ impl Agent {
     }
 
     fn make_memory(&mut self, pe: u32, memory: u32) -> Result<(), ChannelError> {
-        let len = Layout::new(self.job.heap_len as usize).total;
+        let len = Layout::new(self.job.heap_len as usize, self.job.n_pes as usize).total;
         match memory::create("raidshmem-pe", len) {
+            Ok(fd) if self.job.fabric != Fabric::Shm => {
+                self.hand_out(pe, memory, fd); // nobody outside the node has it
+                self.up.send(&Up::Memory { pe, memory }, &[])
+            }
             Ok(fd) => self.up.send(&Up::Memory { pe, memory }, &[fd.as_fd()]),
             Err(error) => self.fail(format!("memory for PE {pe}: {error}")),
+        }
+    }
+
+    /// Gives the memory of `pe` to every PE here.
+    fn hand_out(&mut self, pe: u32, memory: u32, fd: OwnedFd) {
+        self.tell_all(&ToPe::Memory { pe, memory }, &[fd.as_fd()]);
+        self.memories.insert(pe, (memory, fd));
+    }
+
+    fn tell_all(&mut self, message: &ToPe, fds: &[BorrowedFd]) {
+        for local in self.procs.values_mut().filter(|local| local.pe.is_some()) {
+            if let Some(channel) = &mut local.channel {
+                let _ = channel.send(message, fds); // its end comes through the pidfd
+            }
         }
     }
 
@@ -164,6 +187,8 @@ impl Agent {
         let mut command = Command::new(&self.program[0]);
         command.args(&self.program[1..]).stdin(Stdio::null());
         command.env(CONTROL_FD, theirs.as_fd().as_raw_fd().to_string());
+        let set = |(name, _): &&(&str, &str)| std::env::var_os(name).is_none();
+        command.envs(fabric::environment(self.job.fabric).iter().filter(set).copied());
         match Process::start(&mut command, theirs.as_fd(), true) {
             Ok(process) => {
                 let started = Up::Started { proc, pid: process.pid };
@@ -198,10 +223,21 @@ impl Agent {
                 sent = channel.send(&memory, &[fd.as_fd()]);
             }
         }
+        for (&pe, (incarnation, address)) in &self.addresses {
+            if sent.is_ok() {
+                let (incarnation, address) = (*incarnation, address.clone());
+                sent = channel.send(&ToPe::Address { pe, incarnation, address }, &[]);
+            }
+        }
         Ok(())
     }
 
     fn show(&mut self, view: &View) -> Result<(), ChannelError> {
+        if self.job.fabric != Fabric::Shm {
+            // A PE that went to another node left memory that nobody needs any more.
+            let here = |pe: &u32| view.pes[*pe as usize].node == self.node;
+            self.memories.retain(|pe, _| here(pe));
+        }
         self.page.publish(view);
         self.ring_all();
         self.up.send(&Up::Shown { number: view.number }, &[])

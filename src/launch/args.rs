@@ -8,6 +8,7 @@ use clap::Parser;
 
 use super::membership::Shape;
 use crate::control::page::PES_MAX;
+use crate::fabric::{self, FabricError};
 use crate::pgas::boot::default_heap;
 use crate::settings::{SettingError, Settings};
 use crate::store::protection::{Protection, ProtectionError};
@@ -27,6 +28,9 @@ pub struct Args {
     /// Agents on this machine, each a node with its own memory that can be lost.
     #[arg(long, value_name = "M", default_value_t = 1)]
     pub nodes: u32,
+    /// What carries data between nodes: auto, shm, ucx or verbs (sets SHMEM_FT_FABRIC).
+    #[arg(long, value_name = "NAME")]
+    pub fabric: Option<String>,
     /// Kill a PE by SIGKILL: PE@CHECKPOINT[:point]. May be repeated.
     #[arg(long, value_name = "RULE")]
     pub kill: Vec<String>,
@@ -104,6 +108,9 @@ pub enum Refused {
     /// A setting is wrong.
     #[error("{0}")]
     Setting(#[from] SettingError),
+    /// The fabric cannot be had.
+    #[error("{0}")]
+    Fabric(#[from] FabricError),
     /// The job cannot be protected as asked.
     #[error("{0}")]
     Protection(#[from] ProtectionError),
@@ -149,7 +156,8 @@ impl Args {
         let node_of: Vec<u32> =
             (0..pes).map(|pe| (pe * self.nodes as usize / pes) as u32).collect();
         let spares = vec![if spare_node { self.nodes } else { 0 }; self.spares as usize];
-        let shape = Shape { node_of, nodes, spares };
+        let (fabric, _) = fabric::choose(settings.fabric, true)?;
+        let shape = Shape { node_of, nodes, spares, fabric };
         check_rules(&settings, pes, nodes as usize)?;
         let places: Vec<usize> = shape.node_of.iter().map(|&node| node as usize).collect();
         let protection = Protection::new(&settings, &places)?;
@@ -190,6 +198,10 @@ impl Args {
             let before = before.map(|at| environment.remove(at).1).filter(|text| !text.is_empty());
             let all: Vec<String> = before.into_iter().chain(rules).collect();
             environment.push((INJECT.to_string(), all.join(",")));
+        }
+        if let Some(fabric) = &self.fabric {
+            environment.retain(|(name, _)| name != "SHMEM_FT_FABRIC");
+            environment.push(("SHMEM_FT_FABRIC".to_string(), fabric.clone()));
         }
         if self.verbose {
             environment.retain(|(name, _)| name != "SHMEM_FT_REPORT");

@@ -1,9 +1,10 @@
 //! The launcher: carries out what [`super::membership`] decides, and prints what people should see.
 //!
-//! It holds a descriptor of every PE's memory, so that it can take the bytes of a lost node away
-//! before anything is rebuilt, and a pidfd of every process, so that a node that is declared lost
-//! is dead for certain. Both are gone with it. What loses its parent (the PEs of a killed agent,
-//! what a program started) becomes the launcher's child, and is ended and collected by it.
+//! Where nodes map each other it holds a descriptor of every PE's memory, so that it can take the
+//! bytes of a lost node away before anything is rebuilt, and a pidfd of every process, so that a
+//! node that is declared lost is dead for certain. Both are gone with it. What loses its parent
+//! (the PEs of a killed agent, what a program started) becomes the launcher's child, and is ended
+//! and collected by it.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -83,6 +84,7 @@ pub fn run(
         n_pes: shape.node_of.len() as u32,
         heap_len,
         node_of: shape.node_of.clone(),
+        fabric: shape.fabric,
     };
     let program: Vec<Vec<u8>> = program.iter().map(|word| word.as_bytes().to_vec()).collect();
     let mut nodes = BTreeMap::new();
@@ -202,12 +204,13 @@ impl Launcher {
     fn heard(&mut self, node: u32, message: Up, mut fds: Vec<OwnedFd>) {
         let event = match message {
             Up::Memory { pe, memory } => {
-                let Some(fd) = fds.pop() else { return };
-                for other in self.nodes.values_mut() {
-                    // A node that cannot be told is noticed by its end.
-                    let _ = other.channel.send(&Down::Memory { pe, memory }, &[fd.as_fd()]);
+                if let Some(fd) = fds.pop() {
+                    for other in self.nodes.values_mut() {
+                        // A node that cannot be told is noticed by its end.
+                        let _ = other.channel.send(&Down::Memory { pe, memory }, &[fd.as_fd()]);
+                    }
+                    self.memories.insert((pe, memory), fd);
                 }
-                self.memories.insert((pe, memory), fd);
                 Event::MemoryMade { pe, memory }
             }
             Up::Started { proc, pid } => {

@@ -5,7 +5,7 @@
 //!
 //! Left out: what a setting does; that is the business of the module that reads the field.
 
-use super::{BackupMode, Draft, Placement, SettingError, Settings, Substitute, inject};
+use super::{BackupMode, Draft, Fabric, Placement, SettingError, Settings, Substitute, inject};
 use crate::inject::{Point, Rule};
 
 const KIB: u64 = 1 << 10;
@@ -255,7 +255,7 @@ macro_rules! switch {
     };
 }
 
-static TABLE: [Entry; 15] = [
+static TABLE: [Entry; 16] = [
     Entry {
         name: "SHMEM_FT_BACKUP_MODE",
         kind: Kind::Choice(&BackupMode::NAMES),
@@ -310,6 +310,19 @@ static TABLE: [Entry; 15] = [
             }
         },
         show: |s| Some(s.placement.name().to_owned()),
+    },
+    Entry {
+        name: "SHMEM_FT_FABRIC",
+        kind: Kind::Choice(&Fabric::NAMES),
+        default: "auto",
+        doc: "What carries data between PEs on different nodes; auto is shm where all nodes are \
+              on one machine. oshinfo says which are built in.",
+        store: |draft, value| {
+            if let Value::Choice(at) = value {
+                draft.settings.fabric = Fabric::ALL[at]
+            }
+        },
+        show: |s| Some(s.fabric.name().to_owned()),
     },
     Entry {
         name: "SHMEM_FT_ADOPT",

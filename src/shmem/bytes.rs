@@ -81,62 +81,6 @@ unsafe fn copy_range(from: *const u8, to: *mut u8, bytes: usize) {
     }
 }
 
-/// What an atomic operation does with a word.
-#[derive(Clone, Copy)]
-pub(super) enum Update {
-    Load,
-    Store,
-    Swap,
-    Add,
-    And,
-    Or,
-    Xor,
-    /// Stores the operand if the word holds this.
-    CompareSwap(u64),
-}
-
-/// Applies `how` with `operand` to the word of `bytes` (4 or 8) bytes at `at`; what was there.
-///
-/// Loads acquire, stores release, updates do both: they pair with each other on any PE, and what
-/// was put before a release is seen after the acquire.
-///
-/// # Safety
-/// `at` lies in a mapped segment, on a boundary of `bytes` bytes.
-#[inline]
-pub(super) unsafe fn update(at: *mut u8, bytes: usize, how: Update, operand: u64) -> u64 {
-    macro_rules! apply {
-        ($atomic:ty, $int:ty) => {{
-            // SAFETY: mapped and aligned by the contract; inside an exchange, the only place where
-            // this is called from, shared memory is accessed by atomics only.
-            let word = unsafe { <$atomic>::from_ptr(at.cast()) };
-            let operand = operand as $int;
-            let before = match how {
-                Update::Load => word.load(Ordering::Acquire),
-                Update::Store => {
-                    word.store(operand, Ordering::Release);
-                    0
-                }
-                Update::Swap => word.swap(operand, Ordering::AcqRel),
-                Update::Add => word.fetch_add(operand, Ordering::AcqRel),
-                Update::And => word.fetch_and(operand, Ordering::AcqRel),
-                Update::Or => word.fetch_or(operand, Ordering::AcqRel),
-                Update::Xor => word.fetch_xor(operand, Ordering::AcqRel),
-                Update::CompareSwap(expected) => {
-                    let (ok, failed) = (Ordering::AcqRel, Ordering::Acquire);
-                    match word.compare_exchange(expected as $int, operand, ok, failed) {
-                        Ok(before) | Err(before) => before,
-                    }
-                }
-            };
-            u64::from(before)
-        }};
-    }
-    match bytes {
-        4 => apply!(AtomicU32, u32),
-        _ => apply!(AtomicU64, u64),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -155,22 +99,5 @@ mod tests {
                 }
             }
         }
-    }
-
-    #[test]
-    fn updates_give_what_was_there() {
-        let mut word = 10u64;
-        let at = (&raw mut word).cast::<u8>();
-        // SAFETY: an aligned local.
-        let apply = |bytes, how, operand| unsafe { update(at, bytes, how, operand) };
-        assert_eq!(apply(8, Update::Add, u64::MAX), 10);
-        assert_eq!(apply(8, Update::CompareSwap(8), 1), 9);
-        assert_eq!(apply(8, Update::CompareSwap(9), 0x1_0000_000c), 9);
-        assert_eq!(apply(4, Update::And, 4), 0xc);
-        assert_eq!(apply(4, Update::Or, 3), 4);
-        assert_eq!(apply(4, Update::Xor, 1), 7);
-        assert_eq!(apply(4, Update::Swap, 2), 6);
-        apply(4, Update::Store, 5);
-        assert_eq!(apply(8, Update::Load, 0), 0x1_0000_0005);
     }
 }

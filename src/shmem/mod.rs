@@ -86,7 +86,7 @@ impl Shmem {
         pgas::init(0);
         let world = pgas::world();
         let block = world.heap_alloc(root::ROOT_BYTES, PAGE);
-        assert_eq!(block, world.remote(world.me(), world.layout().heap), "the first allocation");
+        assert_eq!(block, world.at(world.layout().heap), "the first allocation");
         Shmem { world, not_shared: PhantomData }
     }
 
@@ -116,7 +116,7 @@ impl Shmem {
     pub fn alloc<T: Symmetric>(&mut self, len: usize) -> Result<SymSlice<T>, Error> {
         let bytes = len.saturating_mul(size_of::<T>());
         let at = self.world.heap_alloc(bytes.max(1), align_of::<T>().max(64));
-        let heap = self.world.remote(self.world.me(), self.world.layout().heap);
+        let heap = self.world.at(self.world.layout().heap);
         if at.is_null() {
             return Err(Error::NoRoom { bytes });
         }
@@ -149,7 +149,7 @@ impl Shmem {
     /// # Panics
     /// If it is not the whole of an allocation.
     pub fn free<T: Symmetric>(&mut self, slice: SymSlice<T>) {
-        let at = self.world.remote(self.my_pe(), slice.checked(self.world));
+        let at = self.world.at(slice.checked(self.world));
         if let Err(error) = self.world.heap_free(at) {
             panic!("{slice:?} cannot be freed: {error}");
         }

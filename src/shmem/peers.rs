@@ -8,13 +8,12 @@
 //!
 //! Unsafe code: the calls of `bytes.rs` on checked ranges.
 
-use std::sync::atomic::{Ordering, fence};
-
 use super::atomic::{Integer, Word};
-use super::bytes::{self, Update};
+use super::bytes;
 use super::root::{self, Meeting};
 use super::{Fault, SymRef, SymSlice, Symmetric};
 use crate::pgas::World;
+use crate::segment::update::{self, Update};
 
 /// All PEs, this one among them, during an exchange. It may be used by several threads.
 ///
@@ -51,15 +50,16 @@ impl<'a> Peers<'a> {
         self.world.faulted()
     }
 
-    /// Where the elements of `slice` on `pe` are in this process.
+    /// Where the elements of `slice` begin in the segment of `pe`, and here if it is mapped.
     ///
     /// # Panics
     /// If there is no such PE, or the handle names no symmetric memory.
     #[inline]
-    fn place<T: Symmetric>(&self, pe: usize, slice: SymSlice<T>) -> *mut u8 {
+    fn place<T: Symmetric>(&self, pe: usize, slice: SymSlice<T>) -> (usize, *mut u8) {
         let n_pes = self.world.n_pes();
         assert!(pe < n_pes, "PE {pe}: allowed are 0..={}", n_pes - 1);
-        self.world.remote(pe, slice.checked(self.world))
+        let offset = slice.checked(self.world);
+        (offset, self.world.base(pe).wrapping_add(offset))
     }
 
     /// Copies elements of `pe` to this PE's private memory. Zeroes between a death and the restart.
@@ -77,11 +77,14 @@ impl<'a> Peers<'a> {
     /// ```
     #[inline]
     pub fn get<T: Symmetric>(&self, pe: usize, from: SymSlice<T>, to: &mut [T]) {
-        let place = self.place(pe, from);
+        let (offset, place) = self.place(pe, from);
         assert!(from.len() == to.len(), "get of {} elements to {}", from.len(), to.len());
         if self.faulted() {
             to.fill(T::zeroed());
             return;
+        }
+        if self.world.is_far(pe) {
+            return self.world.far_get(pe, offset, bytemuck::cast_slice_mut(to));
         }
         // SAFETY: `place` is checked for the length of `from`, which is that of `to`; `to` is
         // private, because a reference into symmetric memory would borrow `Shmem`, which the
@@ -106,10 +109,13 @@ impl<'a> Peers<'a> {
     /// ```
     #[inline]
     pub fn put<T: Symmetric>(&self, pe: usize, to: SymSlice<T>, from: &[T]) {
-        let place = self.place(pe, to);
+        let (offset, place) = self.place(pe, to);
         assert!(from.len() == to.len(), "put of {} elements to {}", from.len(), to.len());
         if self.faulted() {
             return;
+        }
+        if self.world.is_far(pe) {
+            return self.world.far_put(pe, offset, bytemuck::cast_slice(from));
         }
         // SAFETY: as in `get`, the other way round; a `T` has no padding, so all of it is bytes.
         unsafe { bytes::copy(from.as_ptr().cast(), place, to.bytes()) };
@@ -160,12 +166,25 @@ impl<'a> Peers<'a> {
     }
 
     fn transfer<T: Symmetric>(&self, from: (usize, SymSlice<T>), to: (usize, SymSlice<T>)) {
-        let (source, target) = (self.place(from.0, from.1), self.place(to.0, to.1));
+        let ((at, source), (there, target)) = (self.place(from.0, from.1), self.place(to.0, to.1));
         let (read, written) = (from.1.len(), to.1.len());
         assert!(read == written, "transfer of {read} elements to {written}");
         assert!(from.0 != to.0 || !from.1.overlaps(to.1), "transfer between ranges that overlap");
         if self.faulted() {
             return;
+        }
+        if self.world.is_far(from.0) {
+            let mut bytes = vec![0; from.1.bytes()];
+            self.world.far_get(from.0, at, &mut bytes);
+            // SAFETY: `target` is checked for as many bytes, and is this PE's.
+            unsafe { bytes::copy(bytes.as_ptr(), target, bytes.len()) };
+            return;
+        }
+        if self.world.is_far(to.0) {
+            let mut bytes = vec![0; from.1.bytes()];
+            // SAFETY: `source` is checked for as many bytes, and is this PE's.
+            unsafe { bytes::copy(source, bytes.as_mut_ptr(), bytes.len()) };
+            return self.world.far_put(to.0, there, &bytes);
         }
         // SAFETY: both places are checked for the one length, and do not overlap: they are on
         // different PEs, or were compared. No PE holds references during an exchange.
@@ -189,7 +208,7 @@ impl<'a> Peers<'a> {
     /// # Ok::<(), raidshmem::Error>(())
     /// ```
     pub fn fence(&self) {
-        fence(Ordering::Release); // pairs with the acquire loads of `bytes::update`
+        self.world.fence();
     }
 
     /// Completes: what this PE has put is where it was put to when the call returns.
@@ -255,12 +274,17 @@ impl<'a> Peers<'a> {
     /// One atomic operation; zero, and nothing done, between a death and the restart.
     #[inline]
     fn update<T: Word>(&self, pe: usize, on: SymRef<T>, how: Update, operand: T) -> T {
-        let place = self.place(pe, on.as_slice());
+        let (offset, place) = self.place(pe, on.as_slice());
         if self.faulted() {
             return T::zeroed();
         }
-        // SAFETY: a checked element of 4 or 8 bytes, aligned for `T`, which is as long as aligned.
-        let before = unsafe { bytes::update(place, size_of::<T>(), how, operand.to_bits()) };
+        let (bytes, operand) = (size_of::<T>(), operand.to_bits());
+        if self.world.is_far(pe) {
+            return T::from_bits(self.world.far_update(pe, offset, bytes, how, operand));
+        }
+        // SAFETY: a checked element of 4 or 8 bytes, aligned for `T`, which is as long as aligned;
+        // inside an exchange shared memory is accessed by atomics only.
+        let before = unsafe { update::apply(place, bytes, how, operand) };
         if !matches!(how, Update::Load) {
             self.world.ring(pe);
         }

@@ -20,7 +20,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Fault;
-use crate::pgas::World;
+use crate::pgas::{World, schedule};
+use crate::segment::update::Update;
+use crate::segment::words::ROUNDS;
 
 /// Bytes of the block.
 pub(super) const ROOT_BYTES: usize = size_of::<Root>();
@@ -38,12 +40,14 @@ pub(super) enum Meeting {
     Close,
 }
 
-/// A gate: two words on PE 0, and one on every PE that says how often it has come.
+/// A gate: two words on PE 0, and one on every PE that says how often it has come. Where PEs do not
+/// map each other they meet by dissemination instead, through the words that are `heard`.
 #[repr(C, align(64))]
 struct Gate {
     arrived: AtomicU64,
     released: AtomicU64,
     came: AtomicU64,
+    heard: [AtomicU64; ROUNDS],
 }
 
 /// How far the loop of `ft::run` is; 0 is the beginning.
@@ -66,9 +70,11 @@ pub(super) struct Root {
     progress: AtomicU64,
 }
 
-/// The block of PE `pe`.
+/// The block of PE `pe`, which is mapped here.
 fn root(world: &World, pe: usize) -> &Root {
-    let at = world.remote(pe, world.layout().heap).cast::<Root>();
+    let base = world.base(pe);
+    assert!(!base.is_null(), "the block of PE {pe} is out of reach");
+    let at = base.wrapping_add(world.layout().heap).cast::<Root>();
     // SAFETY: the heap begins with this block (`Shmem::init` allocated it first), page-aligned; it
     // is made of atomics, for which any bytes are a value, and segments stay mapped until the
     // process ends. Other processes access it through this type only, and the library's plain
@@ -86,6 +92,9 @@ pub(super) fn pass(world: &World, meeting: Meeting) -> Result<(), Fault> {
     // between the store and the look for sleepers.
     let own = &root(world, world.me()).gates[meeting as usize];
     let turn = own.came.fetch_add(1, Ordering::SeqCst) + 1;
+    if world.has_engine() {
+        return pass_by_rounds(world, meeting, turn);
+    }
     let gate = &root(world, 0).gates[meeting as usize];
     let all = turn * world.n_pes() as u64;
     if gate.arrived.fetch_add(1, Ordering::SeqCst) + 1 == all {
@@ -99,6 +108,31 @@ pub(super) fn pass(world: &World, meeting: Meeting) -> Result<(), Fault> {
         met || world.faulted()
     });
     if met { Ok(()) } else { Err(Fault::new()) }
+}
+
+/// Passes gate number `turn` of a meeting by telling one PE and hearing of another in each round.
+fn pass_by_rounds(world: &World, meeting: Meeting, turn: u64) -> Result<(), Fault> {
+    let gate = world.layout().heap + meeting as usize * size_of::<Gate>();
+    let heard = gate + std::mem::offset_of!(Gate, heard);
+    let own = &root(world, world.me()).gates[meeting as usize].heard;
+    for (number, round) in schedule::rounds(world.me(), world.n_pes()).enumerate().take(ROUNDS) {
+        if world.is_far(round.to) {
+            world.far_post(round.to, heard + number * 8, 8, Update::Store, turn);
+        } else {
+            let there = &root(world, round.to).gates[meeting as usize].heard[number];
+            there.store(turn, Ordering::SeqCst); // pairs with the loads below
+            world.wake(round.to);
+        }
+        let mut met = false;
+        world.wait_raw(|| {
+            met = own[number].load(Ordering::SeqCst) >= turn;
+            met || world.faulted()
+        });
+        if !met {
+            return Err(Fault::new());
+        }
+    }
+    Ok(())
 }
 
 /// The words of the root object's handle.
