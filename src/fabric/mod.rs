@@ -41,7 +41,8 @@
 //!
 //! Left out: peers that are mapped (`pgas` goes there directly), and who is dead (`launch`).
 
-#![forbid(unsafe_code)]
+#[cfg(feature = "verbs")]
+mod verbs;
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -205,6 +206,8 @@ pub fn built_in() -> &'static [Fabric] {
         Fabric::Shm,
         #[cfg(feature = "ucx")]
         Fabric::Ucx,
+        #[cfg(feature = "verbs")]
+        Fabric::Verbs,
     ]
 }
 
@@ -248,6 +251,8 @@ const UCX_ENVIRONMENT: &[(&str, &str)] = &[];
 pub fn open(fabric: Fabric, local: Local) -> Result<Option<Box<dyn Engine>>, FabricError> {
     match fabric {
         Fabric::Auto | Fabric::Shm => Ok(None),
+        #[cfg(feature = "verbs")]
+        Fabric::Verbs => Ok(Some(Box::new(verbs::Verbs::open(local, None)?))),
         asked => {
             drop(local);
             Err(FabricError::NotBuilt { asked })
