@@ -28,13 +28,17 @@ fn right_sum(outcome: &machine::Outcome, args: &[&str]) {
 }
 
 #[test]
-fn a_guest_runs_a_job_by_shared_memory() {
+fn a_process_and_a_node_are_lost_in_one_guest() {
     let (payload, program) = payload();
     let switch = Switch::new();
     let mut guest = Plan::new(1).with(&payload).boot(&switch);
     guest.ready();
-    let command = oshrun("-n 4 --nodes 4 --kill-node 1@3", &program, jacobi::TINY);
-    let mut running = guest.start(&format!("SHMEM_FT_BACKUP_MODE=raid5 {command}"));
-    running.wait_for("node 1 was lost");
-    right_sum(&running.outcome(), jacobi::TINY);
+    let args = jacobi::TINY;
+    for faults in ["", "--kill 2@3", "--kill-node 1@3"] {
+        let words = format!("-n 4 --nodes 4 --fabric verbs {faults}");
+        let command = oshrun(&words, &program, args);
+        let outcome = guest.run(&format!("SHMEM_FT_BACKUP_MODE=raid5 {command}"));
+        println!("{faults}: {outcome}");
+        right_sum(&outcome, args);
+    }
 }

@@ -109,23 +109,29 @@ mod tests {
     #[test]
     fn every_order_loss_and_doubling_of_greetings_is_safe() {
         let mut seen = BTreeSet::new();
-        let mut open = vec![(pair(), 3)];
-        while let Some((now, greetings)) = open.pop() {
-            if !seen.insert(format!("{now:?} {greetings}")) {
+        let mut open = vec![(pair(), 4, 2)];
+        while let Some((now, greetings, doubles)) = open.pop() {
+            if !seen.insert(format!("{now:?} {greetings} {doubles}")) {
                 continue;
             }
             for end in 0..2 {
                 if greetings > 0 && !now.ends[end].is_open() {
                     let mut next = now.clone();
                     next.way[1 - end].push(now.ends[end].greeting());
-                    open.push((next, greetings - 1));
+                    open.push((next, greetings - 1, doubles));
                 }
                 for at in 0..now.way[end].len() {
                     let mut delivered = now.clone();
                     delivered.deliver(end, at);
                     let mut lost = now.clone();
                     lost.way[end].remove(at);
-                    open.extend([(delivered, greetings), (lost, greetings)]);
+                    open.extend([(delivered, greetings, doubles), (lost, greetings, doubles)]);
+                    if doubles > 0 {
+                        let mut doubled = now.clone();
+                        let again = doubled.way[end][at];
+                        doubled.way[end].push(again);
+                        open.push((doubled, greetings, doubles - 1));
+                    }
                 }
             }
         }

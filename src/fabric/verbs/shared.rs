@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 use std::io::Write;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use super::conn::{Conn, Ticket, lock};
@@ -41,6 +41,8 @@ pub struct Shared {
     pub(super) desk: Mutex<Vec<Completion>>,
     /// Connections with posts that their peers were not told of yet.
     pub(super) served: Mutex<Vec<Arc<Conn>>>,
+    /// Something waits for a completion to make room for it.
+    pub(super) due: AtomicBool,
     peers: Box<[RwLock<Option<Arc<Conn>>>]>,
     incarnations: Box<[AtomicU32]>,
     pub(super) all: RwLock<Vec<Arc<Conn>>>,
@@ -81,6 +83,7 @@ impl Shared {
         let own = Shared {
             desk: Mutex::default(),
             served: Mutex::default(),
+            due: AtomicBool::new(false),
             peers: (0..n).map(|_| RwLock::new(None)).collect(),
             incarnations: (0..n).map(|_| AtomicU32::new(0)).collect(),
             all: RwLock::default(),

@@ -105,6 +105,9 @@ impl Shared {
                 sender.wake = (number, false);
             }
         }
+        if !sender.deferred.is_empty() && !conn.is_broken() {
+            self.due.store(true, Ordering::Release);
+        }
     }
 
     /// Threads of the peer that sleep look again, after what was put before has arrived. While one
@@ -117,6 +120,9 @@ impl Shared {
         let mut sender = lock(&conn.sender);
         if conn.completed() < sender.wake.0 {
             sender.wake.1 = true;
+            self.due.store(true, Ordering::Release);
+            drop(sender);
+            self.serve(&mut lock(&self.desk)); // this thread may look no more for long
         } else if !sender.deferred.contains(&Message::Wake) {
             self.tell(&conn, &mut sender, Message::Wake);
         }
@@ -200,10 +206,27 @@ impl Shared {
         }
     }
 
+    /// Looks until there are none. While something waits for its turn, the completion that makes
+    /// room for it wakes the engine's thread: it is asked for before the last look.
     fn serve(&self, desk: &mut Vec<Completion>) -> usize {
-        self.queue.poll(desk, BUDGET);
+        let mut total = 0;
+        loop {
+            if self.due.swap(false, Ordering::AcqRel) {
+                self.queue.arm(false);
+            }
+            self.queue.poll(desk, BUDGET);
+            total += desk.len();
+            self.digest(desk);
+            let due = self.due.load(Ordering::Acquire);
+            if !due && (desk.is_empty() || total >= BUDGET) {
+                return total;
+            }
+        }
+    }
+
+    fn digest(&self, desk: &[Completion]) {
         let mut arrived = false;
-        for done in desk.iter() {
+        for done in desk {
             let ticket = Ticket::unpack(done.id);
             match ticket {
                 Ticket::Sent(conn, low) => self.settle(conn, low, done.ok),
@@ -233,7 +256,6 @@ impl Shared {
         if arrived {
             self.local.ear.arrived();
         }
-        desk.len()
     }
 
     /// A work request of connection `index` is over.
