@@ -17,6 +17,7 @@
 //! pgas                                       the world of a process: waiting, barrier, memory
 //! checkpoint                                 sealing live memory and its parity
 //! recovery                                   what was lost, and making it whole again
+//! scrub                                      looking over the store in idle time
 //! protocol                                   the machine that orders both, and its driver
 //! faults                                     the fault-tolerance calls
 //! launch                                     launcher, agents, membership (beside)
@@ -37,6 +38,7 @@ pub mod launch;
 pub mod pgas;
 pub mod protocol;
 pub mod recovery;
+pub mod scrub;
 pub mod segment;
 pub mod settings;
 pub mod shmem;
@@ -45,4 +47,7 @@ pub mod sys;
 pub mod wrapper;
 
 pub use bytemuck;
-pub use shmem::{Error, Fault, Integer, Peers, Shmem, SymRef, SymSlice, Symmetric, Word, ft};
+pub use shmem::{Batch, Context, Guard, Lock, NoStore, Peers, Private, Serialized, Signal, Team};
+pub use shmem::{
+    Bits, Error, Fault, Integer, Number, Shmem, SymRef, SymSlice, Symmetric, Word, ft,
+};

@@ -14,7 +14,7 @@
 //!
 //! Between a death and the restart (`World::faulted`) writes are dropped and reads give zeroes.
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use super::bits::{Bits, Zero};
@@ -140,6 +140,17 @@ impl<T> Sym<T> {
 }
 
 impl<T> SymIn<T> {
+    /// A symmetric object of the library; harmless whatever the address, as it is checked like all.
+    pub fn at(addr: usize) -> SymIn<T> {
+        SymIn(std::ptr::with_exposed_provenance(addr))
+    }
+
+    /// The caller's own copy of it, as a buffer.
+    #[inline]
+    pub fn as_in(self) -> In<T> {
+        In(self.0)
+    }
+
     /// Element `index` of an array; checked, as every claim, when it becomes a `Place`.
     #[inline]
     pub fn element(self, index: usize) -> Self {
@@ -213,6 +224,9 @@ fn check_buffer(call: &'static str, name: &str, addr: usize, world: &World) {
     }
 }
 
+/// The C library's routine, which moves bytes whatever others do to them meanwhile.
+const MOVE: unsafe extern "C" fn(*mut c_void, *const c_void, usize) -> *mut c_void = libc::memmove;
+
 /// Copies `bytes` to `to`; both ends may overlap.
 ///
 /// Words on their boundary are stored whole, because a peer may be polling them.
@@ -241,8 +255,11 @@ unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
         2 if aligned(2) => word!(AtomicU16),
         4 if aligned(4) => word!(AtomicU32),
         8 if aligned(8) => word!(AtomicU64),
-        // SAFETY: by the contract; `copy_to` allows overlap.
-        _ => unsafe { from.copy_to(to, bytes) },
+        // SAFETY: by the contract; this allows overlap. The compiler must not see what is called:
+        // it would believe that nobody else writes there, and with the safe API peers may.
+        _ => unsafe {
+            std::hint::black_box(MOVE)(to.cast(), from.cast(), bytes);
+        },
     }
 }
 
@@ -300,7 +317,7 @@ pub fn put_value<T: Copy>(call: &'static str, dest: Sym<T>, value: T, pe: c_int)
 /// Reads one value from a PE.
 #[inline]
 pub fn get_value<T: Copy + Zero>(call: &'static str, source: SymIn<T>, pe: c_int) -> T {
-    let mut value = T::ZERO;
+    let mut value = T::zero();
     get(call, Out(&raw mut value).erase(), source.erase(), size_of::<T>(), pe);
     value
 }
@@ -352,7 +369,6 @@ pub fn get_blocks(call: &'static str, dest: Out<u8>, source: SymIn<u8>, by: Stri
         return get_blocks_far(place, dest, by);
     }
     for block in 0..by.blocks {
-        // Inside the extent that `place` was checked for, if it is mapped.
         let from = place.at().wrapping_add(block * by.source_bytes);
         // SAFETY: the caller owes every block of the shape, and its extent does not overflow.
         let to = unsafe { dest.0.add(block * by.dest_bytes) };
@@ -475,11 +491,7 @@ impl Word {
     fn apply(self, how: Update, value: u64) -> u64 {
         let Place { world, pe, offset, .. } = self.place;
         if self.place.is_far() {
-            return if world.faulted() {
-                0
-            } else {
-                world.far_update(pe, offset, self.bytes, how, value)
-            };
+            return world.far_update(pe, offset, self.bytes, how, value);
         }
         // SAFETY: a `Word` lies in a mapped segment on its natural boundary; segments stay mapped
         // until the process ends, and shared words are accessed as atomics only.

@@ -10,7 +10,7 @@ use super::memory_ops::In;
 use crate::pgas::{self, World};
 
 /// Orders earlier puts before later ones. Pairs with the acquire loads of `memory_ops::Word`.
-fn order() {
+pub fn order() {
     pgas::world().fence();
 }
 
@@ -18,13 +18,13 @@ fn order() {
 ///
 /// Sequentially consistent: a PE may next read what another one wrote before *its* quiet (each
 /// writes its own flag and reads the other's), which release and acquire alone would not order.
-pub(super) fn complete() {
+pub fn complete() {
     pgas::world().quiet();
 }
 
 /// Quiet and barrier over all PEs. Returns at once between a death and the restart: what the others
 /// did is then undone anyway, so there is nothing to tell the caller here.
-pub(super) fn meet(world: &World) {
+pub fn meet(world: &World) {
     complete();
     let _ = world.barrier();
 }

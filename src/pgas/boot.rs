@@ -12,6 +12,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use super::far::{Far, Watch};
 use super::nodes::Nodes;
+use super::turn::Turns;
 use super::vote::Ballot;
 use super::world::{Peer, World};
 use crate::control::CONTROL_FD;
@@ -27,7 +28,7 @@ use crate::settings::{Fabric, SettingError, Settings};
 use crate::store::phase::Phase;
 use crate::store::protection::{Protection, ProtectionError};
 use crate::sys::socket::{Channel, ChannelError};
-use crate::sys::{futex, memory};
+use crate::sys::{self, futex, memory, process};
 
 /// Why the library could not be initialised.
 #[derive(Debug, thiserror::Error)]
@@ -84,9 +85,7 @@ pub fn default_heap(n_pes: usize) -> u64 {
 
 /// Builds the world of this process.
 pub fn boot(thread_level: i32) -> Result<World, BootError> {
-    let environment = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    let settings = Settings::from_env(environment)?;
+    let settings = Settings::from_env(sys::environment())?;
     futex::register_barrier();
     let seat = match std::env::var(CONTROL_FD).ok().and_then(|fd| fd.parse::<i32>().ok()) {
         Some(fd) => take_seat(fd)?,
@@ -159,8 +158,7 @@ fn watch(fd: std::os::fd::BorrowedFd) -> Result<(), BootError> {
             }
         }
     };
-    std::thread::Builder::new().name("shmem-watch".into()).stack_size(64 * 1024).spawn(body)?;
-    Ok(())
+    Ok(process::helper("shmem-watch", 64 * 1024, body)?)
 }
 
 fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, BootError> {
@@ -172,6 +170,7 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
     let own = attach_own(file, layout)?.leak();
     let (peers, bases) = map_peers(&memories, me, own, layout)?;
     let statics = map_statics(file, layout)?;
+    let file = file.try_clone()?;
     let original = welcome.incarnation == 0;
     take_over(own, job.id, me);
     let nodes: Vec<usize> = job.node_of.iter().map(|&node| node as usize).collect();
@@ -214,7 +213,9 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
         covered: Mutex::new(None),
         used: (AtomicUsize::new(0), AtomicUsize::new(0)),
         last_error: Mutex::new(None),
-        collective: Mutex::new(()),
+        turns: Turns::default(),
+        file,
+        scrubbed: Mutex::default(),
     };
     world.show_vote();
     world.wait_raw(|| world.shown());

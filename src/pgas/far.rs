@@ -135,7 +135,8 @@ impl World {
         }
     }
 
-    /// Updates a word of PE `pe`, which is far; what was there, zero if it is lost meanwhile.
+    /// Updates a word of PE `pe`, which is far; what was there, zero if it is lost meanwhile
+    /// and in the faulted state.
     pub fn far_update(
         &self,
         pe: usize,
@@ -144,12 +145,17 @@ impl World {
         how: Update,
         operand: u64,
     ) -> u64 {
+        if self.faulted() {
+            return 0;
+        }
         self.or(self.far().engine.update(pe, offset, bytes, how, operand), 0)
     }
 
     /// As `far_update`, without waiting for it.
     pub fn far_post(&self, pe: usize, offset: usize, bytes: usize, how: Update, operand: u64) {
-        self.or(self.far().engine.post(pe, offset, bytes, how, operand), ());
+        if !self.faulted() {
+            self.or(self.far().engine.post(pe, offset, bytes, how, operand), ());
+        }
     }
 
     /// Orders transfers before those that follow.

@@ -194,9 +194,10 @@ impl Decode<'_> {
                 }
                 None => {
                     let region = self.world.layout().snapshot;
-                    let out = tiles::own_tile(self.world, region, tile);
-                    plan.apply(&sources, out).expect("tiles are of one length");
-                    tiles::seal(self.world, region, tile, self.target);
+                    tiles::write(self.world, region, tile, self.target, |out, seal| {
+                        plan.apply_shown(&sources, out, |piece| seal.update(piece))
+                            .expect("tiles are of one length");
+                    });
                 }
             }
         }
@@ -207,26 +208,13 @@ impl Decode<'_> {
     fn shard<'a>(
         &'a self,
         stripe: usize,
-        shard: usize,
+        number: usize,
         step: usize,
         scratch: &'a mut [u8],
     ) -> Result<&'a [u8], Changed> {
-        let per_chunk = self.shape.chunk_len(self.len) / TILE;
-        let stripe = &self.shape.layout.stripes()[stripe];
-        let layout = self.world.layout();
-        let (member, region, tile) = match stripe.data.get(shard) {
-            Some(data) => (data.member, layout.snapshot, data.chunk * per_chunk + step),
-            None => {
-                let parity = stripe.parity[shard - stripe.data.len()];
-                let slot = layout.slots[self.protection.slot_of(self.target)];
-                (parity.member, slot, parity.slot * per_chunk + step)
-            }
-        };
-        if region == layout.snapshot && tile >= tiles::tiles(self.len) {
-            return Ok(&ZEROES);
-        }
-        let pe = self.shape.members[member];
-        if let Some(tile) = tiles::fetch(self.world, pe, region, tile, self.target, scratch) {
+        let (at, target) = ((stripe, number, step), (self.target, self.len));
+        let (pe, tile) = shard(self.world, self.protection, self.shape, at, target, scratch);
+        if let Some(tile) = tile {
             return Ok(tile);
         }
         unchanged(self.world, self.view)?;
@@ -234,6 +222,35 @@ impl Decode<'_> {
             "unrecoverable: a tile of PE {pe} that held a moment ago does not hold any more"
         ))
     }
+}
+
+/// Tile `step` of a shard of a stripe as of checkpoint `number`, whose snapshots have `len` bytes,
+/// and the PE that holds it; in `scratch` if that PE is far. None in place of the tile if that does
+/// not hold.
+pub fn shard<'a>(
+    world: &'a World,
+    protection: &Protection,
+    shape: &Shape,
+    (stripe, shard, step): (usize, usize, usize),
+    (number, len): (u64, usize),
+    scratch: &'a mut [u8],
+) -> (usize, Option<&'a [u8]>) {
+    let per_chunk = shape.chunk_len(len) / TILE;
+    let stripe = &shape.layout.stripes()[stripe];
+    let layout = world.layout();
+    let (member, region, tile) = match stripe.data.get(shard) {
+        Some(data) => (data.member, layout.snapshot, data.chunk * per_chunk + step),
+        None => {
+            let parity = stripe.parity[shard - stripe.data.len()];
+            let slot = layout.slots[protection.slot_of(number)];
+            (parity.member, slot, parity.slot * per_chunk + step)
+        }
+    };
+    let pe = shape.members[member];
+    if region == layout.snapshot && tile >= tiles::tiles(len) {
+        return (pe, Some(&ZEROES));
+    }
+    (pe, tiles::fetch(world, pe, region, tile, number, scratch))
 }
 
 /// Puts live memory and the allocator back to checkpoint `target`.

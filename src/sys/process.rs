@@ -5,6 +5,7 @@
 //! so that symmetric addresses are the same in every PE.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -51,19 +52,20 @@ impl std::fmt::Display for Ended {
 }
 
 impl Process {
-    /// Starts `command` with `kept` left open for it. With `fixed_addresses` the kernel's address
-    /// randomisation is off for the process and its children.
+    /// Starts `command` with `kept`, if any, left open for it. With `fixed_addresses` the kernel's
+    /// address randomisation is off for the process and its children.
     pub fn start(
         command: &mut Command,
-        kept: BorrowedFd,
+        kept: Option<BorrowedFd>,
         fixed_addresses: bool,
     ) -> io::Result<Process> {
-        let fd = kept.as_raw_fd();
+        let fd = kept.map(|fd| fd.as_raw_fd());
         let parent = rustix::process::getpid();
         // SAFETY: between fork and exec only system calls are made, no lock is taken and nothing
         // is allocated.
         unsafe {
-            command.process_group(0).pre_exec(move || prepare(fd, parent, fixed_addresses));
+            let act = move || prepare(fd, parent, fixed_addresses);
+            command.process_group(0).pre_exec(act);
         }
         let child = command.spawn()?;
         Process::open(child.id())
@@ -153,7 +155,7 @@ impl AsFd for Process {
     }
 }
 
-fn prepare(fd: i32, parent: Pid, fixed_addresses: bool) -> io::Result<()> {
+fn prepare(fd: Option<i32>, parent: Pid, fixed_addresses: bool) -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     if getppid() != Some(parent) {
         return Err(io::ErrorKind::NotConnected.into()); // the parent died before we could ask
@@ -161,7 +163,7 @@ fn prepare(fd: i32, parent: Pid, fixed_addresses: bool) -> io::Result<()> {
     // SAFETY: the descriptor is open in the parent and was inherited by fork; F_SETFD and
     // personality take integers.
     unsafe {
-        if libc::fcntl(fd, libc::F_SETFD, 0) < 0 {
+        if fd.is_some_and(|fd| libc::fcntl(fd, libc::F_SETFD, 0) < 0) {
             return Err(io::Error::last_os_error());
         }
         if fixed_addresses && libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong) < 0 {
@@ -169,6 +171,29 @@ fn prepare(fd: i32, parent: Pid, fixed_addresses: bool) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Starts a thread of the library's own in the program's process. The program's signals are never
+/// handled on it: it may wait for them with all its threads, and its handlers need a larger stack.
+pub fn helper(name: &str, stack: usize, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let mut all = MaybeUninit::<libc::sigset_t>::uninit();
+    let mut before = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: the first call fills `all`, which the second reads; it fills `before`.
+    unsafe {
+        libc::sigfillset(all.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
+    }
+    // A thread begins with the signals of the one that starts it.
+    let started = std::thread::Builder::new().name(name.into()).stack_size(stack).spawn(body);
+    // SAFETY: `before` was filled above.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut()) };
+    started.map(drop)
+}
+
+/// Lets this thread run only when nothing else wants its processor, or nearly so.
+pub fn least_priority() {
+    // Who cannot be made less important is a little in the way, and nothing else.
+    let _ = rustix::process::setpriority_process(None, 19);
 }
 
 /// Moves this thread to the `nth` of the processors it may use, and leaves it free to be moved on:

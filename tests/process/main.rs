@@ -9,6 +9,7 @@
 //! - [`memory`]: what a restart brings back, and what it leaves alone
 //! - [`recovery`]: a second loss at every step of a recovery
 //! - [`residue`]: whatever is killed from outside, nothing is left; stopped is not dead
+//! - [`scrub`]: damage found and repaired in idle time
 //! - [`starve`]: checkpoints for which there is no memory
 
 #[path = "../support/mod.rs"]
@@ -22,4 +23,5 @@ mod memory;
 mod modes;
 mod recovery;
 mod residue;
+mod scrub;
 mod starve;
