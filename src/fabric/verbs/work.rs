@@ -168,12 +168,12 @@ impl Shared {
         }
     }
 
-    /// Sleeps until the next completion, or for a moment.
+    /// Sleeps until the next completion, or for a moment. The event is left for the engine's thread,
+    /// which asks for the next one: were it taken here, that thread might sleep for ever.
     fn nap(&self) {
         self.queue.arm(false);
         if self.turn() == 0 {
             let _ = poll(&mut [PollFd::new(&self.queue.fd(), PollFlags::IN)], Some(&NAP));
-            self.queue.take_events();
         }
     }
 
