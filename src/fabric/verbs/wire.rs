@@ -6,7 +6,8 @@
 //! Message   on a connection: what the target's processor must do, and its answers
 //! ```
 //!
-//! Fixed sizes, little-endian. What does not decode is dropped: it comes from no peer of this build.
+//! Fixed sizes, little-endian. What does not decode is dropped: it comes from no peer of this
+//! build.
 
 #![forbid(unsafe_code)]
 

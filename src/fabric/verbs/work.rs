@@ -156,11 +156,10 @@ impl Shared {
             } else {
                 std::hint::spin_loop();
             }
-            if idle.is_multiple_of(PATIENCE) || sleep {
-                if self.local.ear.gone(conn.pe, conn.incarnation) {
-                    self.broke(conn, false);
-                    return Err(conn.lost());
-                }
+            let asks = idle.is_multiple_of(PATIENCE) || sleep;
+            if asks && self.local.ear.gone(conn.pe, conn.incarnation) {
+                self.broke(conn, false);
+                return Err(conn.lost());
             }
             if sleep {
                 self.nap();
@@ -168,8 +167,8 @@ impl Shared {
         }
     }
 
-    /// Sleeps until the next completion, or for a moment. The event is left for the engine's thread,
-    /// which asks for the next one: were it taken here, that thread might sleep for ever.
+    /// Sleeps until the next completion, or for a moment. The event is left for the engine's
+    /// thread, which asks for the next one: were it taken here, that thread might sleep for ever.
     fn nap(&self) {
         self.queue.arm(false);
         if self.turn() == 0 {
