@@ -125,6 +125,27 @@ impl Placement {
     }
 }
 
+/// Whether a checkpoint looks for what changed since the last one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Delta {
+    /// If little changed with the last one.
+    #[default]
+    Auto,
+    /// Always.
+    On,
+    /// Never: all is copied.
+    Off,
+}
+
+impl Delta {
+    const NAMES: [&'static str; 3] = ["auto", "on", "off"];
+
+    /// The name as `SHMEM_FT_DELTA` spells it.
+    pub const fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
+}
+
 /// What carries data between PEs that are on different nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Fabric {
@@ -163,6 +184,8 @@ pub struct Settings {
     pub substitute: Substitute,
     /// `SHMEM_FT_PLACEMENT`.
     pub placement: Placement,
+    /// `SHMEM_FT_DELTA`: a checkpoint may look for what changed.
+    pub delta: Delta,
     /// `SHMEM_FT_FABRIC`.
     pub fabric: Fabric,
     /// `SHMEM_FT_ADOPT`: a substitute may take over the memory that a dead process left behind.
@@ -203,6 +226,7 @@ impl Default for Settings {
             parity: 1,
             substitute: Substitute::Spawn,
             placement: Placement::Spread,
+            delta: Delta::Auto,
             fabric: Fabric::Auto,
             adopt: true,
             max_restarts: 3,

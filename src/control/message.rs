@@ -13,9 +13,13 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::noise::Secret;
+use super::page::PES_MAX;
 use super::view::View;
 use crate::settings::Fabric;
 use crate::sys::process::Ended;
+
+/// Largest symmetric heap of a PE in bytes, as the settings bound it.
+pub const HEAP_MAX: u64 = 64 << 40;
 
 /// Number of a process in the job; never reused.
 pub type ProcId = u32;
@@ -35,6 +39,15 @@ pub struct Job {
     pub fabric: Fabric,
 }
 
+impl Job {
+    /// True if its parts fit each other and the bounds: there are no other jobs.
+    pub fn is_sound(&self) -> bool {
+        (1..=PES_MAX).contains(&(self.n_pes as usize))
+            && self.node_of.len() == self.n_pes as usize
+            && self.heap_len <= HEAP_MAX
+    }
+}
+
 /// What makes a waiting process a PE.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Welcome {
@@ -50,6 +63,13 @@ pub struct Welcome {
     pub lost: Vec<u32>,
     /// Incarnation of each PE when this was written: one that is higher later was lost since.
     pub incarnations: Vec<u32>,
+}
+
+impl Welcome {
+    /// True if it names a PE of `job`, and speaks of all of them.
+    pub fn is_sound(&self, job: &Job) -> bool {
+        self.pe < job.n_pes && self.incarnations.len() == job.n_pes as usize
+    }
 }
 
 /// A heartbeat, with the time of the clock of who asked.

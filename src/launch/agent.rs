@@ -88,6 +88,9 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
         Some(_) => return Err(ChannelError::Malformed(0).into()),
         None => return Err(JoinError::NoOrders),
     };
+    if !job.is_sound() || program.is_empty() {
+        return Err(ChannelError::Malformed(0).into());
+    }
     let ties = joined.zip(pulse.net.as_ref());
     let ties = ties.map(|((keeper, socket, mut launcher), (key, port))| {
         launcher.set_port(*port);

@@ -21,5 +21,5 @@ pub mod launcher;
 pub mod membership;
 mod output;
 mod pulse;
-mod say;
+pub mod say;
 pub mod starter;

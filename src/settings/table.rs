@@ -10,7 +10,9 @@ use std::time::Duration;
 use super::units::{
     KIB, TIB, parse_count, parse_seconds, parse_size, show_seconds, show_size, show_time,
 };
-use super::{BackupMode, Draft, Fabric, Placement, SettingError, Settings, Substitute, inject};
+use super::{
+    BackupMode, Delta, Draft, Fabric, Placement, SettingError, Settings, Substitute, inject,
+};
 use crate::inject::{Point, Rule};
 
 /// What a setting's value may be.
@@ -245,7 +247,7 @@ macro_rules! switch {
     };
 }
 
-static TABLE: [Entry; 20] = [
+static TABLE: [Entry; 21] = [
     Entry {
         name: "SHMEM_FT_BACKUP_MODE",
         kind: Kind::Choice(&BackupMode::NAMES),
@@ -300,6 +302,19 @@ static TABLE: [Entry; 20] = [
             }
         },
         show: |s| Some(s.placement.name().to_owned()),
+    },
+    Entry {
+        name: "SHMEM_FT_DELTA",
+        kind: Kind::Choice(&Delta::NAMES),
+        default: "auto",
+        doc: "Whether a checkpoint looks for what changed since the last and leaves the rest as it \
+              is; auto does so while less than a quarter of the blocks (64 KiB) change.",
+        store: |draft, value| {
+            if let Value::Choice(at) = value {
+                draft.settings.delta = [Delta::Auto, Delta::On, Delta::Off][at]
+            }
+        },
+        show: |s| Some(s.delta.name().to_owned()),
     },
     Entry {
         name: "SHMEM_FT_FABRIC",

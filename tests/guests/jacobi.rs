@@ -67,3 +67,22 @@ fn what_is_missing_is_said_in_one_line() {
     let line = "fabric verbs: device: none was found";
     assert!(without.status == 1 && without.text.contains(line), "{without}");
 }
+
+#[test]
+fn a_machine_of_three_is_lost() {
+    let (payload, program) = payload();
+    let switch = Switch::new();
+    let mut guests = [1, 2, 3].map(|number| Plan::new(number).with(&payload).boot(&switch));
+    guests.iter_mut().for_each(|guest| guest.ready());
+    let [first, _, last] = &mut guests;
+    let hosts = [1, 2, 3].map(machine::address).join(",");
+    let words = format!("-v -n 3 --hosts {hosts} --launch-agent 'on {{host}}' --fabric verbs");
+    let args = jacobi::SMALL;
+    let command = oshrun(&words, &program, args);
+    let mode = "SHMEM_FT_BACKUP_MODE=raid5 SHMEM_SYMMETRIC_SIZE=8M";
+    let mut running = first.start(&format!("{mode} {command}"));
+    running.wait_for("checkpoint 3");
+    last.kill();
+    running.wait_for("was lost");
+    right_sum(&running.outcome(), args);
+}
