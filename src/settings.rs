@@ -12,7 +12,7 @@
 //! `SHMEM_CHECK`; names with it are this library's.
 //!
 //! Left out: reading the environment (the caller passes it in), and whether a group size fits the
-//! number of PEs, which [`crate::store::group::plan`] decides when that number is known.
+//! number of PEs, which [`crate::placement::groups::plan`] decides when that number is known.
 
 #![forbid(unsafe_code)]
 
@@ -102,10 +102,10 @@ impl Substitute {
     }
 }
 
-/// What happens when groups cannot be placed so that they survive the loss of a node.
+/// What happens when groups cannot be placed so that they survive the loss of any one domain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Placement {
-    /// Spread over nodes as well as can be, and say what is not survived.
+    /// Spread over domains as well as can be, and say what is not survived.
     #[default]
     Spread,
     /// Refuse to start.
@@ -134,6 +134,8 @@ pub struct Settings {
     pub substitute: Substitute,
     /// `SHMEM_FT_PLACEMENT`.
     pub placement: Placement,
+    /// `SHMEM_FT_DOMAINS`: path of a file of failure domains.
+    pub domains: Option<String>,
     /// `SHMEM_FT_ADOPT`: a substitute may take over the memory that a dead process left behind.
     pub adopt: bool,
     /// `SHMEM_FT_MAX_RESTARTS`: deaths of one PE between two checkpoints before the job ends.
@@ -164,6 +166,7 @@ impl Default for Settings {
             parity: 1,
             substitute: Substitute::Spawn,
             placement: Placement::Spread,
+            domains: None,
             adopt: true,
             max_restarts: 3,
             memory_limit: None,

@@ -31,7 +31,7 @@ fn main() {
         unsafe { std::env::set_var(name, value) };
     }
     let (shape, settings) = (&ready.shape, &ready.settings);
-    match launcher::run(shape, settings, ready.group_of, ready.heap_len, &ready.program) {
+    match launcher::run(shape, settings, ready.site, ready.heap_len, &ready.program) {
         Ok(status) => std::process::exit(status),
         Err(error) => {
             eprintln!("oshrun: {error}");

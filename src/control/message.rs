@@ -9,6 +9,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::view::View;
+use crate::placement::Domains;
 use crate::sys::process::Ended;
 
 /// Number of a process in the job; never reused.
@@ -25,6 +26,8 @@ pub struct Job {
     pub heap_len: u64,
     /// Node of each PE at the start: groups are made from it and never change.
     pub node_of: Vec<u32>,
+    /// What the nodes are called, and what fails together with them.
+    pub domains: Domains,
 }
 
 /// What makes a waiting process a PE.

@@ -9,6 +9,8 @@ use clap::Parser;
 use super::membership::Shape;
 use crate::control::page::PES_MAX;
 use crate::pgas::boot::default_heap;
+use crate::placement::substitute::Site;
+use crate::placement::{Domains, file};
 use crate::settings::{SettingError, Settings};
 use crate::store::protection::{Protection, ProtectionError};
 use crate::sys::memory;
@@ -107,6 +109,17 @@ pub enum Refused {
     /// The job cannot be protected as asked.
     #[error("{0}")]
     Protection(#[from] ProtectionError),
+    /// The file of failure domains cannot be read.
+    #[error("SHMEM_FT_DOMAINS={path}: {error}: allowed is a file that can be read")]
+    NoFile {
+        /// The file.
+        path: String,
+        /// What the kernel said.
+        error: std::io::Error,
+    },
+    /// The file of failure domains is wrong.
+    #[error("SHMEM_FT_DOMAINS: {0}")]
+    Domains(#[from] file::FileError),
 }
 
 /// A job ready to start.
@@ -116,11 +129,11 @@ pub struct Ready {
     pub shape: Shape,
     /// Settings in force.
     pub settings: Settings,
-    /// Group of each PE.
-    pub group_of: Vec<usize>,
+    /// Groups, and what the nodes are called and fail together with.
+    pub site: Site,
     /// What is survived, in words; None in mode `none`.
     pub survives: Option<String>,
-    /// True if a node loss is not survived though losses are to be.
+    /// True if the loss of some failure domain is not survived though losses are to be.
     pub fragile: bool,
     /// Bytes of each symmetric heap.
     pub heap_len: u64,
@@ -152,7 +165,8 @@ impl Args {
         let shape = Shape { node_of, nodes, spares };
         check_rules(&settings, pes, nodes as usize)?;
         let places: Vec<usize> = shape.node_of.iter().map(|&node| node as usize).collect();
-        let protection = Protection::new(&settings, &places)?;
+        let domains = read_domains(&settings, nodes)?;
+        let protection = Protection::new(&settings, &places, &domains)?;
         let group_of = match &protection {
             Some(protection) => protection.plan.of.iter().map(|&(group, _)| group).collect(),
             None => vec![0; pes],
@@ -167,10 +181,10 @@ impl Args {
         program[0] = resolve(Path::new(&program[0]))?.into_os_string();
         Ok(Ready {
             survives: protection.as_ref().map(Protection::to_string),
-            fragile: protection.as_ref().is_some_and(|p| !p.survives_node()),
+            fragile: protection.as_ref().is_some_and(|p| !p.survives_domains()),
             shape,
+            site: Site { group_of, domains, parity: settings.parity },
             settings,
-            group_of,
             heap_len,
             program,
         })
@@ -197,6 +211,15 @@ impl Args {
         }
         environment
     }
+}
+
+/// The failure domains of nodes `node0`, `node1` and so on.
+fn read_domains(settings: &Settings, nodes: u32) -> Result<Domains, Refused> {
+    let hosts = (0..nodes).map(|node| format!("node{node}")).collect();
+    let Some(path) = &settings.domains else { return Ok(Domains::of_hosts(hosts)) };
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Refused::NoFile { path: path.clone(), error })?;
+    Ok(file::parse(path, &text, hosts)?)
 }
 
 fn check_rules(settings: &Settings, pes: usize, nodes: usize) -> Result<(), Refused> {

@@ -16,6 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::membership::{Action, Event, Membership, Shape};
 use crate::control::message::{Down, Job, ProcId, Report, Said, Up};
+use crate::placement::substitute::Site;
 use crate::settings::{BackupMode, Settings};
 use crate::sys::memory;
 use crate::sys::process::{self, Process};
@@ -65,7 +66,7 @@ pub enum LaunchError {
 pub fn run(
     shape: &Shape,
     settings: &Settings,
-    group_of: Vec<usize>,
+    site: Site,
     heap_len: u64,
     program: &[std::ffi::OsString],
 ) -> Result<i32, LaunchError> {
@@ -83,6 +84,7 @@ pub fn run(
         n_pes: shape.node_of.len() as u32,
         heap_len,
         node_of: shape.node_of.clone(),
+        domains: site.domains.clone(),
     };
     let program: Vec<Vec<u8>> = program.iter().map(|word| word.as_bytes().to_vec()).collect();
     let mut nodes = BTreeMap::new();
@@ -92,7 +94,7 @@ pub fn run(
         started.channel.send(&configure, &[])?;
         nodes.insert(node, started);
     }
-    let (machine, first) = Membership::new(shape, settings, group_of);
+    let (machine, first) = Membership::new(shape, settings, site);
     let mut launcher = Launcher {
         machine,
         nodes,

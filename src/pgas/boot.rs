@@ -16,6 +16,7 @@ use crate::control::message::{Job, Said, ToPe, Welcome};
 use crate::control::page::Page;
 use crate::control::view::{Member, View};
 use crate::heap::Heap;
+use crate::placement::Domains;
 use crate::segment::Segment;
 use crate::segment::layout::{Layout, STATICS_MAX};
 use crate::segment::statics::{self, Statics};
@@ -118,7 +119,7 @@ fn take_seat(fd: i32) -> Result<Seat, BootError> {
 /// A job of one PE, its own agent.
 fn alone(settings: &Settings) -> Result<Seat, BootError> {
     let heap_len = settings.symmetric_size.unwrap_or_else(|| default_heap(1));
-    let job = Job { id: 1, n_pes: 1, heap_len, node_of: vec![0] };
+    let job = Job { id: 1, n_pes: 1, heap_len, node_of: vec![0], domains: Domains::default() };
     let (page, _) = Page::create(1)?;
     page.publish(&View { number: 1, pes: vec![Member::first(0)] });
     let memory = memory::create("raidshmem-pe", Layout::new(heap_len as usize).total)
@@ -165,7 +166,7 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
     header.decision.store(0, Ordering::SeqCst);
     let nodes: Vec<usize> = job.node_of.iter().map(|&node| node as usize).collect();
     let protection = match channel {
-        Some(_) => Protection::new(&settings, &nodes)?,
+        Some(_) => Protection::new(&settings, &nodes, &job.domains)?,
         None => None, // alone: nobody to protect
     };
     let original = welcome.incarnation == 0;

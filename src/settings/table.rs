@@ -37,6 +37,8 @@ pub enum Kind {
     Flag,
     /// Fault injection rules, see [`crate::inject`].
     Rules,
+    /// A path of a file.
+    File,
 }
 
 /// A parsed value; which variant it is follows from the [`Kind`].
@@ -45,6 +47,7 @@ enum Value {
     Number(u64),
     On(bool),
     Rules(Vec<Rule>),
+    File(String),
 }
 
 impl Kind {
@@ -57,6 +60,7 @@ impl Kind {
             Kind::Switch => "switch",
             Kind::Flag => "flag",
             Kind::Rules => "rules",
+            Kind::File => "file",
         }
     }
 
@@ -72,6 +76,7 @@ impl Kind {
             ),
             Kind::Switch => "1 (on), 0 (off)".to_owned(),
             Kind::Flag => "any value (on)".to_owned(),
+            Kind::File => "the path of a file".to_owned(),
             Kind::Rules => {
                 "rules PE@CHECKPOINT[:point] or node:K@CHECKPOINT[:point], \
                             separated by commas; points are "
@@ -91,6 +96,7 @@ impl Kind {
             Kind::Switch => None,
             Kind::Flag => Some(Value::On(true)),
             Kind::Rules => inject::parse(text).ok().map(Value::Rules),
+            Kind::File => (!text.is_empty()).then(|| Value::File(text.to_owned())),
         }
     }
 }
@@ -255,7 +261,7 @@ macro_rules! switch {
     };
 }
 
-static TABLE: [Entry; 15] = [
+static TABLE: [Entry; 16] = [
     Entry {
         name: "SHMEM_FT_BACKUP_MODE",
         kind: Kind::Choice(&BackupMode::NAMES),
@@ -302,14 +308,26 @@ static TABLE: [Entry; 15] = [
         name: "SHMEM_FT_PLACEMENT",
         kind: Kind::Choice(&Placement::NAMES),
         default: "spread",
-        doc: "Groups are spread over nodes as well as can be, or (strict) the job is refused if \
-              they would not survive the loss of a node.",
+        doc: "Groups are spread over nodes and other failure domains as well as can be, or \
+              (strict) the job is refused if they would not survive the loss of any one.",
         store: |draft, value| {
             if let Value::Choice(at) = value {
                 draft.settings.placement = [Placement::Spread, Placement::Strict][at]
             }
         },
         show: |s| Some(s.placement.name().to_owned()),
+    },
+    Entry {
+        name: "SHMEM_FT_DOMAINS",
+        kind: Kind::File,
+        default: "none",
+        doc: "Failure domains above the nodes: which hosts share a rack, a switch or a power feed.",
+        store: |draft, value| {
+            if let Value::File(path) = value {
+                draft.settings.domains = Some(path)
+            }
+        },
+        show: |s| s.domains.clone(),
     },
     Entry {
         name: "SHMEM_FT_ADOPT",

@@ -9,7 +9,7 @@
 //! barrier B   leaving it means: all snapshots are n+1
 //! ```
 //!
-//! [`coverage`] says which bytes, [`group`] who protects whom, `raidshmem_codec::stripe` which
+//! [`coverage`] says which bytes, [`protection`] who protects whom, `raidshmem_codec::stripe` which
 //! chunk is where, [`stamp`] how they are sealed, [`phase`] what stands after a death at any
 //! moment. All of it is pure; `crate::checkpoint` does it.
 //!
@@ -19,7 +19,6 @@
 //! thesis' do; a loss in that window that needs the slot is an agreed error.
 
 pub mod coverage;
-pub mod group;
 pub mod phase;
 pub mod protection;
 pub mod stamp;

@@ -6,6 +6,7 @@
 //! - [`exits`]: how a job ends when its programs end
 //! - [`input`]: bad input
 //! - [`memory`]: what a restart brings back, and what it leaves alone
+//! - [`placement`]: failure domains above the node
 //! - [`recovery`]: a second loss at every step of a recovery
 //! - [`residue`]: whatever is killed from outside, nothing is left; stopped is not dead
 //! - [`starve`]: checkpoints for which there is no memory
@@ -18,6 +19,7 @@ mod input;
 mod kill;
 mod memory;
 mod modes;
+mod placement;
 mod recovery;
 mod residue;
 mod starve;
