@@ -14,7 +14,7 @@ INTO    := $(DESTDIR)$(PREFIX)
 BUILT   ?= $(RELEASE)
 HEADERS := $(patsubst include/%,%,$(wildcard include/*.h include/*/*.h))
 
-.PHONY: build demo test sanitize peers soak install clean help
+.PHONY: build demo test sanitize scorecard scorecard-quick soak install clean help
 
 build:
 	@.ci/setup build
@@ -34,10 +34,11 @@ sanitize:
 	@.ci/setup test
 	$(CARGO) test --locked --test sanitize
 
-# Figures beside Open MPI's OpenSHMEM, appended to benches/record.
-peers: build
+# Every figure beside the real peers: target/scorecard.json. RECORD=1 keeps it in benches/record.
+scorecard scorecard-quick: build
 	@.ci/setup peers
-	@benches/peers/run '$(RELEASE)'
+	$(CARGO) bench --locked --bench scorecard -- $(if $(findstring quick,$@),--quick) \
+	    $(if $(RECORD),--record)
 
 soak: build
 	@.ci/soak '$(RELEASE)'
@@ -66,6 +67,7 @@ help:
 	@echo 'make test      formatting, lints and every test; the last line counts them'
 	@echo 'make soak      Jacobi with faults at random places, over and over (MINUTES=10 SEED=...)'
 	@echo 'make sanitize  the C programs under AddressSanitizer and UndefinedBehaviorSanitizer'
-	@echo 'make peers     latencies and bandwidths beside Open MPI, appended to benches/record'
+	@echo 'make scorecard every figure beside ISA-L, memcpy and Open MPI (10 minutes;'
+	@echo '               scorecard-quick: 2); RECORD=1 keeps the result in benches/record'
 	@echo 'make install   copy what was built to PREFIX=/usr/local (DESTDIR= is put before it)'
 	@echo 'make clean     remove what was built'

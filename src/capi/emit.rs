@@ -104,9 +104,6 @@ pub(super) fn returns(family: &Family, name: &str) -> String {
 
 /// All prototypes of a family; `p` is the prefix of the profiling twins or empty.
 fn prototypes(text: &mut String, family: &Family, p: &str) {
-    if let Some(condition) = family.note("only") {
-        let _ = writeln!(text, "#ifdef {condition}");
-    }
     for (pre, ctx) in [(family.pre, false), (family.ctx, true)] {
         if pre.is_empty() {
             continue;
@@ -117,9 +114,6 @@ fn prototypes(text: &mut String, family: &Family, p: &str) {
             let head = declare(&returns(family, name), &symbol);
             let _ = writeln!(text, "{noreturn}{head}({});", parameters(family, name, ctx));
         }
-    }
-    if family.note("only").is_some() {
-        text.push_str("#endif\n");
     }
 }
 

@@ -1,10 +1,13 @@
 //! The four entries that pass a `long double` by value.
 //!
 //! Rust has no such type, so the entries are naked functions that turn the value into a pointer to
-//! it and go on in Rust. On x86-64 an argument of this type lies on the stack (16 bytes above the
-//! return address) and takes no integer register; a result is returned on the x87 stack.
+//! it and go on in Rust. The value takes no integer register on either machine:
 //!
-//! Left out: other processors. There these eight symbols are missing, and the header says so.
+//! - x86-64: an argument lies on the stack (above the return address); a result is returned on the
+//!   x87 stack;
+//! - aarch64: argument and result are in `q0`.
+//!
+//! Left out: other processors (`types.rs` refuses them).
 
 use std::ffi::c_int;
 
@@ -13,9 +16,9 @@ use super::memory_ops::{self, In, Out, Sym, SymIn};
 use super::types::LongDouble;
 
 describe! { BY_VALUE: "RMA, blocking";
-    LONGDOUBLE "shmem_" "_p" ctx("shmem_ctx_") [generic "shmem_p"] [only "__x86_64__"]
+    LONGDOUBLE "shmem_" "_p" ctx("shmem_ctx_") [generic "shmem_p"]
         (dest: Sym<T>, value: T, pe: c_int);
-    LONGDOUBLE "shmem_" "_g" ctx("shmem_ctx_") [generic "shmem_g"] [only "__x86_64__"]
+    LONGDOUBLE "shmem_" "_g" ctx("shmem_ctx_") [generic "shmem_g"]
         (source: SymIn<T>, pe: c_int) -> T;
 }
 
@@ -89,4 +92,60 @@ takes_value! {
 returns_value! {
     "shmem_longdouble_g" "rdx" get; "pshmem_longdouble_g" "rdx" get;
     "shmem_ctx_longdouble_g" "rcx" ctx_get; "pshmem_ctx_longdouble_g" "rcx" ctx_get;
+}
+
+/// An entry with a `long double` argument: `$register` is the first integer register left free.
+#[cfg(target_arch = "aarch64")]
+macro_rules! takes_value {
+    ($($symbol:literal $register:literal $inner:path;)*) => {
+        $(const _: () = {
+            #[unsafe(export_name = $symbol)]
+            #[unsafe(naked)]
+            extern "C" fn entry() {
+                std::arch::naked_asm!(
+                    "stp x29, x30, [sp, #-32]!",
+                    "str q0, [sp, #16]",
+                    concat!("add ", $register, ", sp, #16"),
+                    "bl {inner}",
+                    "ldp x29, x30, [sp], #32",
+                    "ret",
+                    inner = sym $inner,
+                )
+            }
+        };)*
+    };
+}
+
+/// An entry that returns a `long double`: room for it on the stack, filled, loaded, returned.
+#[cfg(target_arch = "aarch64")]
+macro_rules! returns_value {
+    ($($symbol:literal $register:literal $inner:path;)*) => {
+        $(const _: () = {
+            #[unsafe(export_name = $symbol)]
+            #[unsafe(naked)]
+            extern "C" fn entry() {
+                std::arch::naked_asm!(
+                    "stp x29, x30, [sp, #-32]!",
+                    concat!("add ", $register, ", sp, #16"),
+                    "bl {inner}",
+                    "ldr q0, [sp, #16]",
+                    "ldp x29, x30, [sp], #32",
+                    "ret",
+                    inner = sym $inner,
+                )
+            }
+        };)*
+    };
+}
+
+#[cfg(target_arch = "aarch64")]
+takes_value! {
+    "shmem_longdouble_p" "x2" put; "pshmem_longdouble_p" "x2" put;
+    "shmem_ctx_longdouble_p" "x3" ctx_put; "pshmem_ctx_longdouble_p" "x3" ctx_put;
+}
+
+#[cfg(target_arch = "aarch64")]
+returns_value! {
+    "shmem_longdouble_g" "x2" get; "pshmem_longdouble_g" "x2" get;
+    "shmem_ctx_longdouble_g" "x3" ctx_get; "pshmem_ctx_longdouble_g" "x3" ctx_get;
 }

@@ -9,8 +9,8 @@
 //! A family of functions is written once (`family.rs`) over a type table (`types.rs`); the headers
 //! in `include/` are printed from the same words (`emit.rs`), and `tests/abi.rs` compares them.
 //!
-//! All of OpenSHMEM 1.6 is here; `tests/abi.rs` counts. Limits: 64-bit Linux, and by-value
-//! `long double` on x86-64 only.
+//! All of OpenSHMEM 1.6 is here; `tests/abi.rs` counts. Limits: 64-bit Linux on x86-64
+//! and aarch64.
 #![deny(clippy::undocumented_unsafe_blocks)]
 #![allow(non_snake_case, reason = "parameters have the specification's names")]
 

@@ -13,6 +13,8 @@ use std::ffi::{c_uchar, c_uint, c_ulong, c_ulonglong, c_ushort};
 
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
 compile_error!("the type tables are written for 64-bit Linux (LP64)");
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+compile_error!("`long double` (number.rs, longdouble.rs) is written for x86-64 and aarch64");
 
 /// `long double`, which Rust cannot pass by value: 16 bytes that are only ever moved.
 #[derive(Clone, Copy)]

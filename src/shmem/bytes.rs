@@ -74,7 +74,7 @@ unsafe fn copy_range(from: *const u8, to: *mut u8, bytes: usize) {
     let mut done = 0;
     while done < bytes {
         let (from, to) = (from.wrapping_add(done), to.wrapping_add(done));
-        let step = if from.addr() % 8 == 0 && words - done >= 8 { 8 } else { 1 };
+        let step = if from.addr() % 8 == 0 && words.saturating_sub(done) >= 8 { 8 } else { 1 };
         // SAFETY: a byte, or a word on its boundary, inside the ranges of the contract.
         unsafe { copy(from, to, step) };
         done += step;

@@ -1,0 +1,110 @@
+//! One line of the table, and the arithmetic behind it. Pure.
+
+#![forbid(unsafe_code)]
+
+use std::fmt;
+
+use serde::Serialize;
+
+/// Which values are good.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    /// The smaller the better: at most the goal.
+    Min,
+    /// The larger the better: at least the goal.
+    Max,
+}
+
+/// One line of the scorecard.
+#[derive(Debug, Clone, Serialize)]
+pub struct Figure {
+    pub figure: String,
+    pub measured: f64,
+    pub goal: f64,
+    pub direction: Direction,
+    met: bool,
+    /// Best that the machine could do, in the unit of `measured`, where it is known.
+    pub limit: Option<f64>,
+    /// What it was measured against.
+    pub peer: String,
+    /// Rounds behind the median.
+    pub runs: usize,
+}
+
+impl Figure {
+    /// At most `goal` is good.
+    pub fn at_most(figure: &str, goal: f64, rounds: &[f64], peer: &str) -> Figure {
+        Figure::new(figure, goal, Direction::Min, rounds, peer)
+    }
+
+    /// At least `goal` is good.
+    pub fn at_least(figure: &str, goal: f64, rounds: &[f64], peer: &str) -> Figure {
+        Figure::new(figure, goal, Direction::Max, rounds, peer)
+    }
+
+    fn new(name: &str, goal: f64, direction: Direction, rounds: &[f64], peer: &str) -> Figure {
+        let measured = median(rounds);
+        let met = match direction {
+            Direction::Min => measured <= goal,
+            Direction::Max => measured >= goal,
+        };
+        let (figure, peer, runs) = (name.to_owned(), peer.to_owned(), rounds.len());
+        Figure { figure, measured, goal, direction, met, limit: None, peer, runs }
+    }
+
+    /// The same with what the machine could do at best.
+    pub fn with_limit(self, limit: f64) -> Figure {
+        Figure { limit: Some(limit), ..self }
+    }
+
+    /// Whether the goal was reached.
+    pub fn met(&self) -> bool {
+        self.met
+    }
+}
+
+/// The heading of the table.
+pub fn heading() -> String {
+    format!("{:<52} | {:>8} | {:>9} | {:>7} | peer", "figure", "measured", "goal", "limit")
+}
+
+impl fmt::Display for Figure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = match self.direction {
+            Direction::Min => "<=",
+            Direction::Max => ">=",
+        };
+        let limit = self.limit.map_or(String::from("-"), |limit| format!("{limit:.2}"));
+        let (goal, missed) = (self.goal, if self.met { "" } else { " MISSED" });
+        write!(f, "{:<52} | {:>8.3} | {sign} {goal:>6} ", self.figure, self.measured)?;
+        write!(f, "| {limit:>7} | {} ({} runs){missed}", self.peer, self.runs)
+    }
+}
+
+/// The middle value; the mean of the two middle ones of an even number. NaN of none.
+pub fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    match sorted.len() {
+        0 => f64::NAN,
+        n if n % 2 == 1 => sorted[n / 2],
+        n => (sorted[n / 2 - 1] + sorted[n / 2]) / 2.0,
+    }
+}
+
+/// Quotients round by round.
+pub fn ratios(above: &[f64], below: &[f64]) -> Vec<f64> {
+    assert_eq!(above.len(), below.len(), "rounds are pairs");
+    above.iter().zip(below).map(|(a, b)| a / b).collect()
+}
+
+/// What `cargo test` asks of this module.
+pub fn check() {
+    assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
+    assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
+    assert_eq!(ratios(&[2.0, 9.0], &[1.0, 3.0]), [2.0, 3.0]);
+    assert!(Figure::at_most("f", 1.0, &[0.5, 1.0, 1.5], "p").met());
+    assert!(!Figure::at_least("f", 1.1, &[0.5, 1.0, 1.5], "p").met());
+    assert!(!Figure::at_most("f", 1.0, &[], "p").met(), "no runs are no result");
+}

@@ -1,0 +1,95 @@
+//! The scorecard: every figure this library promises, beside the real peers, in one run.
+//!
+//! `make scorecard`, or `make scorecard-quick` for fewer rounds of smaller runs. Prints a table
+//! `figure | measured | goal | limit | peer` and writes `target/scorecard.json`: a list of
+//! `{figure, measured, goal, direction, met, peer, runs}`, where `direction` says whether the
+//! smallest (`min`) or the largest (`max`) value is the best.
+//!
+//! Every figure is a ratio, or a time that a person waits for; ratios are formed within a round, in
+//! which ours and the other side take turns, and the median over the rounds is given. A figure that
+//! misses its goal is printed as missed; `benches/README.md` has the reasons.
+//!
+//! Left out: verdicts. The exit status is 0 when every figure could be measured, met or not.
+
+mod codec;
+mod figure;
+mod jacobi;
+mod programs;
+mod record;
+mod small;
+
+use std::process::ExitCode;
+
+use figure::Figure;
+use programs::{Bench, Trouble};
+
+const USAGE: &str = "usage: scorecard [--quick] [--record] [--only SECTION] [--out FILE]\
+    \n       SECTION is codec, small or jacobi";
+
+struct Options {
+    quick: bool,
+    record: bool,
+    only: Option<String>,
+    out: Option<std::path::PathBuf>,
+}
+
+fn options(words: impl Iterator<Item = String>) -> Result<Options, String> {
+    let mut words = words.filter(|word| word != "--bench"); // cargo's own
+    let mut options = Options { quick: false, record: false, only: None, out: None };
+    while let Some(word) = words.next() {
+        let mut value = || words.next().ok_or(format!("{word} needs a value; {USAGE}"));
+        match word.as_str() {
+            "--quick" => options.quick = true,
+            "--record" => options.record = true,
+            "--only" => options.only = Some(value()?),
+            "--out" => options.out = Some(value()?.into()),
+            _ => return Err(format!("{word}: {USAGE}")),
+        }
+    }
+    Ok(options)
+}
+
+type Section = fn(&Bench) -> Result<Vec<Figure>, Trouble>;
+const SECTIONS: [(&str, Section); 3] =
+    [("codec", codec::figures), ("small", small::figures), ("jacobi", jacobi::figures)];
+
+fn run(options: &Options) -> Result<(), Trouble> {
+    let (bench, load) = (Bench::new(options.quick)?, record::load());
+    let chosen = |name: &str| options.only.as_deref().is_none_or(|only| only == name);
+    let mut figures = Vec::new();
+    println!("{}", figure::heading());
+    for (name, section) in SECTIONS.iter().filter(|(name, _)| chosen(name)) {
+        eprintln!("scorecard: {name}");
+        for figure in section(&bench)? {
+            println!("{figure}");
+            figures.push(figure);
+        }
+    }
+    if figures.is_empty() {
+        return Err(Trouble::new(USAGE));
+    }
+    let missed = figures.iter().filter(|figure| !figure.met()).count();
+    println!("{} figures, {missed} missed", figures.len());
+    if options.record {
+        record::write(&bench, record::Context::new(options.quick, load), &figures)?;
+    }
+    let out = options.out.clone().unwrap_or(bench.target().join("scorecard.json"));
+    let text = serde_json::to_string_pretty(&figures).map_err(Trouble::new)? + "\n";
+    std::fs::write(&out, text).map_err(|error| Trouble::new(format!("{}: {error}", out.display())))
+}
+
+fn main() -> ExitCode {
+    // `cargo test --all-targets` runs benches too, without `--bench`: then only what is pure.
+    if !std::env::args().any(|word| word == "--bench") {
+        figure::check();
+        codec::check();
+        return ExitCode::SUCCESS;
+    }
+    match options(std::env::args().skip(1)).map_err(Trouble::new).and_then(|o| run(&o)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(trouble) => {
+            eprintln!("scorecard: {trouble}");
+            ExitCode::from(2)
+        }
+    }
+}

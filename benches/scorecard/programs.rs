@@ -1,0 +1,119 @@
+//! Building and running the programs that are measured.
+
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Why the scorecard could not be completed: one line for people.
+#[derive(Debug)]
+pub struct Trouble(String);
+
+impl Trouble {
+    pub fn new(what: impl Display) -> Trouble {
+        Trouble(what.to_string())
+    }
+}
+
+impl Display for Trouble {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Where everything is, and how long to measure.
+pub struct Bench {
+    pub quick: bool,
+    root: PathBuf,
+    target: PathBuf,
+    folder: PathBuf,
+}
+
+/// Settings of the measured programs come from the command lines here, not from who runs it.
+fn clean(command: &mut Command) -> &mut Command {
+    for (name, _) in std::env::vars_os().filter(|(n, _)| n.to_string_lossy().starts_with("SHMEM_"))
+    {
+        command.env_remove(name);
+    }
+    command
+}
+
+impl Bench {
+    /// Finds the release build next to which this bench was built.
+    pub fn new(quick: bool) -> Result<Bench, Trouble> {
+        let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+        let target =
+            std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
+        let folder = target.join("scorecard");
+        std::fs::create_dir_all(&folder).map_err(|e| Trouble(format!("{folder:?}: {e}")))?;
+        let bench = Bench { quick, root, target, folder };
+        match bench.tool("oshrun").exists() {
+            true => Ok(bench),
+            false => Err(Trouble(format!("{:?} is missing: make build", bench.tool("oshrun")))),
+        }
+    }
+
+    pub fn target(&self) -> &Path {
+        &self.target
+    }
+
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    fn tool(&self, name: &str) -> PathBuf {
+        self.target.join("release").join(name)
+    }
+
+    /// Rounds of a measurement: an odd number, at least 7 in the full run.
+    pub fn rounds(&self) -> usize {
+        if self.quick { 3 } else { 7 }
+    }
+
+    /// Compiles the C program at `source` with our wrapper.
+    pub fn compile(&self, source: &str) -> Result<PathBuf, Trouble> {
+        let name = Path::new(source).file_stem().expect("a source file");
+        self.compile_with(&self.tool("oshcc"), source, &name.to_string_lossy())
+    }
+
+    /// Compiles the C program at `source` with a peer's wrapper.
+    pub fn compile_with(&self, cc: &Path, source: &str, name: &str) -> Result<PathBuf, Trouble> {
+        let out = self.folder.join(name);
+        let mut command = Command::new(cc);
+        command.args(["-O3", "-march=native", "-o"]).arg(&out).arg(self.root.join(source));
+        output(&mut command).map(|_| out)
+    }
+
+    /// What `program` prints as a job of `pes` PEs under our launcher.
+    pub fn job(
+        &self,
+        pes: usize,
+        settings: &[(&str, &str)],
+        launch: &[&str],
+        program: &Path,
+        words: &[&str],
+    ) -> Result<String, Trouble> {
+        let mut command = Command::new(self.tool("oshrun"));
+        clean(&mut command).envs(settings.iter().copied());
+        command.args(["-n", &pes.to_string()]).args(launch).arg(program).args(words);
+        output(&mut command)
+    }
+}
+
+/// Runs `command` and returns what it printed; a status that is not 0 is trouble.
+pub fn output(command: &mut Command) -> Result<String, Trouble> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let out = command.output().map_err(|error| Trouble(format!("{name}: {error}")))?;
+    if out.status.success() {
+        return Ok(String::from_utf8_lossy(&out.stdout).into_owned());
+    }
+    let said = String::from_utf8_lossy(&out.stderr);
+    let last = said.lines().last().unwrap_or_default();
+    Err(Trouble(format!("{command:?}: {}: {last}", out.status)))
+}
+
+/// The value printed on the line `name value`.
+pub fn value(text: &str, name: &str) -> Result<f64, Trouble> {
+    let found = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    let parsed = found.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
+    parsed.ok_or_else(|| Trouble(format!("no line `{name} value` in {text:?}")))
+}

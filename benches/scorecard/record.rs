@@ -1,0 +1,95 @@
+//! Where and when the figures were measured, kept beside them under `benches/record`.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde::Serialize;
+
+use super::figure::Figure;
+use super::programs::{Bench, Trouble, output};
+
+/// What a reader must know to believe a figure.
+#[derive(Serialize)]
+pub struct Context {
+    date: String,
+    commit: String,
+    quick: bool,
+    processor: String,
+    processors: usize,
+    memory_mib: u64,
+    system: String,
+    compilers: Vec<String>,
+    peers: Vec<String>,
+    load_before: String,
+    load_after: String,
+}
+
+#[derive(Serialize)]
+struct Record<'a> {
+    context: Context,
+    figures: &'a [Figure],
+}
+
+fn first_line(program: &str, words: &[&str]) -> String {
+    let text = output(Command::new(program).args(words)).unwrap_or_default();
+    text.lines().next().unwrap_or("unknown").trim().to_owned()
+}
+
+fn field(path: &str, name: &str) -> Option<String> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    Some(line.trim_start_matches([' ', '\t', ':', '=']).trim_matches('"').to_owned())
+}
+
+/// The load of the machine over the last minute.
+pub fn load() -> String {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split_whitespace().next().unwrap_or("unknown").to_owned()
+}
+
+impl Context {
+    /// Looks around. `load_before` is the load when the measurements began.
+    pub fn new(quick: bool, load_before: String) -> Context {
+        let memory = field("/proc/meminfo", "MemTotal:");
+        let kib = memory.and_then(|m| m.split_whitespace().next()?.parse::<u64>().ok());
+        let release = field("/etc/os-release", "PRETTY_NAME").unwrap_or_default();
+        let dirty = output(Command::new("git").args(["status", "--porcelain", "src", "codec"]));
+        let mark = if dirty.is_ok_and(|text| text.is_empty()) { "" } else { "+" };
+        Context {
+            date: first_line("date", &["-u", "+%Y-%m-%d %H:%M UTC"]),
+            commit: first_line("git", &["rev-parse", "--short", "HEAD"]) + mark,
+            quick,
+            processor: field("/proc/cpuinfo", "model name").unwrap_or("unknown".into()),
+            processors: std::thread::available_parallelism().map_or(1, usize::from),
+            memory_mib: kib.unwrap_or(0) / 1024,
+            system: format!("{}, {release}", first_line("uname", &["-sr"])),
+            compilers: vec![first_line("cc", &["--version"]), first_line("rustc", &["--version"])],
+            peers: vec![
+                first_line("/usr/bin/oshrun", &["--version"]),
+                "ISA-L ".to_owned()
+                    + &first_line("dpkg-query", &["-W", "-f", "${Version}", "libisal2"]),
+            ],
+            load_before,
+            load_after: load(),
+        }
+    }
+}
+
+/// Writes `figures` with their context to `benches/record/<processor>/<date>.json`.
+pub fn write(bench: &Bench, context: Context, figures: &[Figure]) -> Result<(), Trouble> {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    let processor: String = context.processor.chars().map(plain).collect();
+    let folder = bench.root().join("benches/record").join(processor.trim_matches('-'));
+    let name: String = context.date.replace(" UTC", "").chars().map(plain).collect();
+    let text = serde_json::to_string_pretty(&Record { context, figures }).map_err(Trouble::new)?;
+    save(&folder, &format!("{name}.json"), &(text + "\n"))
+}
+
+fn save(folder: &Path, name: &str, text: &str) -> Result<(), Trouble> {
+    let path = folder.join(name);
+    std::fs::create_dir_all(folder)
+        .and_then(|()| std::fs::write(&path, text))
+        .map_err(|error| Trouble::new(format!("{}: {error}", path.display())))?;
+    println!("recorded in {}", path.display());
+    Ok(())
+}

@@ -1,0 +1,106 @@
+//! Small operations, barriers and large transfers beside Open MPI's OpenSHMEM: the same source
+//! built by both wrappers, in turns.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::figure::{Figure, ratios};
+use super::programs::{Bench, Trouble, output, value};
+
+const SOURCE: &str = "benches/peers/osh_latency.c";
+const PEER: &str = "Open MPI OSHMEM";
+
+struct Sides {
+    ours: PathBuf,
+    theirs: PathBuf,
+    launcher: PathBuf,
+}
+
+impl Sides {
+    fn new(bench: &Bench) -> Result<Sides, Trouble> {
+        let place = |variable: &str, path: &str| {
+            let path = std::env::var_os(variable).map_or(PathBuf::from(path), PathBuf::from);
+            let missing = "no Open MPI to compare with (openmpi-bin, libopenmpi-dev)";
+            if path.exists() { Ok(path) } else { Err(Trouble::new(missing)) }
+        };
+        let wrapper = place("PEER_OSHCC", "/usr/bin/oshcc")?;
+        let launcher = place("PEER_OSHRUN", "/usr/bin/oshrun")?;
+        let theirs = bench.compile_with(&wrapper, SOURCE, "osh_latency_peer")?;
+        Ok(Sides { ours: bench.compile(SOURCE)?, theirs, launcher })
+    }
+
+    fn theirs(&self, pes: usize, words: &[&str]) -> Result<String, Trouble> {
+        let mut command = Command::new(&self.launcher);
+        // As root, as in a container, it starts nothing unless told to twice; with `osc rdma`
+        // every program of Open MPI 4.1 ends in a segmentation fault in shmem_finalize.
+        command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+        command.args(["--oversubscribe", "--mca", "osc", "^rdma", "-n", &pes.to_string()]);
+        output(command.arg(&self.theirs).args(words))
+    }
+}
+
+/// What both printed, round by round.
+struct Rounds(Vec<(String, String)>);
+
+impl Rounds {
+    fn measure(bench: &Bench, sides: &Sides, pes: usize) -> Result<Rounds, Trouble> {
+        let words: &[&str] = if bench.quick { &["quick"] } else { &[] };
+        let round = |_| {
+            let ours = bench.job(pes, &[], &[], &sides.ours, words)?;
+            Ok((ours, sides.theirs(pes, words)?))
+        };
+        (0..bench.rounds()).map(round).collect::<Result<_, _>>().map(Rounds)
+    }
+
+    /// Ours over theirs, of the line `name`.
+    fn ratio(&self, name: &str) -> Result<Vec<f64>, Trouble> {
+        let ours = self.0.iter().map(|(ours, _)| value(ours, name));
+        let theirs = self.0.iter().map(|(_, theirs)| value(theirs, name));
+        Ok(ratios(&ours.collect::<Result<Vec<_>, _>>()?, &theirs.collect::<Result<Vec<_>, _>>()?))
+    }
+
+    /// Ours over another line of ours.
+    fn own_ratio(&self, name: &str, of: &str) -> Result<Vec<f64>, Trouble> {
+        let pair = |(ours, _): &(String, String)| Ok(value(ours, name)? / value(ours, of)?);
+        self.0.iter().map(pair).collect()
+    }
+}
+
+pub fn figures(bench: &Bench) -> Result<Vec<Figure>, Trouble> {
+    let sides = Sides::new(bench)?;
+    let two = Rounds::measure(bench, &sides, 2)?;
+    let time = |name: &str, line: &str, goal: f64| {
+        let name = format!("{name}, time / Open MPI");
+        Ok(Figure::at_most(&name, goal, &two.ratio(line)?, PEER))
+    };
+    let mut figures = vec![
+        time("8-byte put and quiet", "put_8_ns", 0.4)?,
+        time("8-byte get", "get_8_ns", 0.4)?,
+        time("8-byte fetch-add", "fetch_add_ns", 0.8)?,
+    ];
+    let limit = ratios_of_raw(bench, &two)?;
+    figures.push(time("put ping-pong, half", "ping_pong_half_ns", 0.8)?.with_limit(limit));
+    figures.push(time("barrier_all, 2 PEs", "barrier_2_ns", 0.8)?);
+    for pes in [4, 8] {
+        let rounds = Rounds::measure(bench, &sides, pes)?.ratio(&format!("barrier_{pes}_ns"))?;
+        let name = format!("barrier_all, {pes} PEs, time / Open MPI");
+        figures.push(Figure::at_most(&name, 0.8, &rounds, PEER));
+    }
+    for (name, line) in [("1 MiB put", "put_1M_mb_s"), ("1 MiB get", "get_1M_mb_s")] {
+        let of_peer = format!("{name}, bandwidth / Open MPI");
+        figures.push(Figure::at_least(&of_peer, 1.0, &two.ratio(line)?, PEER));
+        let of_copy = format!("{name}, bandwidth / memcpy");
+        let rounds = two.own_ratio(line, "memcpy_1M_mb_s")?;
+        figures.push(Figure::at_least(&of_copy, 0.95, &rounds, "memcpy in the same process"));
+    }
+    Ok(figures)
+}
+
+/// What the bare machine takes for half a round trip of one word, over what the peer takes.
+fn ratios_of_raw(bench: &Bench, two: &Rounds) -> Result<f64, Trouble> {
+    let program = bench.compile_with(Path::new("cc"), "benches/peers/raw_ping_pong.c", "raw")?;
+    let raw = value(&output(&mut Command::new(program))?, "raw_half_ns")?;
+    let theirs = two.0.iter().map(|(_, theirs)| value(theirs, "ping_pong_half_ns"));
+    let theirs = theirs.collect::<Result<Vec<_>, _>>()?;
+    Ok(raw / super::figure::median(&theirs))
+}

@@ -1,0 +1,80 @@
+//! The library on aarch64: it compiles; where an emulator is there, its own tests and a C program
+//! pass, with the `long double` of that machine (IEEE binary128, in vector registers).
+//!
+//! What is not installed is skipped, and said: Rust's library for the target, Debian's cross
+//! compiler (gcc-aarch64-linux-gnu) and its emulator (qemu-user). Left out: jobs of several PEs,
+//! as the emulator does not start programs for us.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const TARGET: &str = "aarch64-unknown-linux-gnu";
+const COMPILER: &str = "aarch64-linux-gnu-gcc";
+const EMULATOR: &str = "qemu-aarch64";
+/// The C library of that machine.
+const ROOT: &str = "/usr/aarch64-linux-gnu";
+
+/// Runs a command to its end and hands back what it printed.
+#[track_caller]
+fn run(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {}\n{printed}{errors}", output.status);
+    printed
+}
+
+fn runs(program: &str) -> bool {
+    Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
+}
+
+fn has_target() -> bool {
+    let mut rustc = Command::new("rustc");
+    let answer = rustc.args(["--print", "target-libdir", "--target", TARGET]).output();
+    let answer = answer.expect("rustc runs");
+    Path::new(String::from_utf8_lossy(&answer.stdout).trim()).exists()
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("aarch64")
+}
+
+fn cargo(command: &str) -> Command {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args([command, "--quiet", "--locked", "--lib", "--target", TARGET]);
+    cargo.args(["--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")]);
+    cargo.env("CARGO_TARGET_DIR", folder()).env_remove("RUSTFLAGS");
+    cargo.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", COMPILER);
+    let runner = format!("{EMULATOR} -L {ROOT}");
+    cargo.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER", runner);
+    cargo
+}
+
+#[test]
+fn the_library_compiles_and_its_pure_parts_and_long_double_work() {
+    if !has_target() {
+        println!("SKIPPED: Rust's library for {TARGET} is not installed (rustup target add)");
+        return;
+    }
+    if !runs(COMPILER) || !runs(EMULATOR) || !Path::new(ROOT).exists() {
+        println!("SKIPPED but for compiling: no gcc-aarch64-linux-gnu or no qemu-user");
+        run(&mut cargo("check"));
+        return;
+    }
+    // What is decided without the system: arithmetic, layouts, plans, machines.
+    let pure = ["capi::", "heap::", "segment::layout", "store::", "recovery::", "shmem::"];
+    let tests = run(cargo("test").arg("--").args(pure));
+    assert!(tests.contains("test result: ok"), "{tests}");
+
+    run(&mut cargo("build"));
+    let built = folder().join(TARGET).join("debug");
+    let program = folder().join("longdouble");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/c/longdouble.c");
+    let include = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/include");
+    let mut compiler = Command::new(COMPILER);
+    compiler.args(["-Wall", "-Werror", include, source, "-lraidshmem", "-Wl,-z,now", "-o"]);
+    compiler.arg(&program).arg(format!("-L{}", built.display()));
+    run(compiler.arg(format!("-Wl,-rpath,{}", built.display())));
+    let printed = run(Command::new(EMULATOR).args(["-L", ROOT]).arg(&program));
+    assert_eq!(printed, "longdouble: ok\n");
+}
