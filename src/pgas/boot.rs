@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use rustix::event::{PollFd, PollFlags, poll};
 
+use super::vote::Ballot;
 use super::world::{Peer, World};
 use crate::control::CONTROL_FD;
 use crate::control::message::{Job, Said, ToPe, Welcome};
@@ -21,6 +22,7 @@ use crate::segment::Segment;
 use crate::segment::layout::{Layout, STATICS_MAX};
 use crate::segment::statics::{self, Statics};
 use crate::settings::{SettingError, Settings};
+use crate::store::phase::Phase;
 use crate::store::protection::{Protection, ProtectionError};
 use crate::sys::socket::{Channel, ChannelError};
 use crate::sys::{futex, memory};
@@ -162,18 +164,12 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
         header.forget();
         header.create(job.id, me);
     }
-    header.phase.store(0, Ordering::SeqCst);
-    header.decision.store(0, Ordering::SeqCst);
     let nodes: Vec<usize> = job.node_of.iter().map(|&node| node as usize).collect();
     let protection = match channel {
         Some(_) => Protection::new(&settings, &nodes, &job.domains)?,
         None => None, // alone: nobody to protect
     };
     let original = welcome.incarnation == 0;
-    if original {
-        let agreed = crate::store::phase::Phase::Agreed(0).pack();
-        header.phase.store(agreed, Ordering::SeqCst);
-    }
     let rules = settings.inject.iter().copied().enumerate().map(|(i, rule)| (i as u32, rule));
     let rules = rules.filter(|(i, _)| !welcome.fired.contains(i)).collect();
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
@@ -200,11 +196,13 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
         joined_view: Mutex::new(None),
         epoch: AtomicU64::new(0),
         agreed: AtomicU64::new(0),
+        vote: Ballot::new(original.then_some(Phase::Agreed(0))),
         covered: Mutex::new(None),
         used: (AtomicUsize::new(0), AtomicUsize::new(0)),
         last_error: Mutex::new(None),
         collective: Mutex::new(()),
     };
+    world.show_vote();
     let first = || world.view_number() >= 1;
     world.wait_raw(first);
     if original {

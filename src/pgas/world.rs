@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::regions::Regions;
+use super::vote::Ballot;
 use super::wait::Fault;
 use crate::control::UNRECOVERABLE;
 use crate::control::message::{Job, Report, Said, ToPe};
@@ -21,7 +22,6 @@ use crate::segment::layout::Layout;
 use crate::segment::statics::Statics;
 use crate::settings::Settings;
 use crate::store::coverage::{Coverage, Manifest, ManifestError};
-use crate::store::phase::Phase;
 use crate::store::protection::Protection;
 use crate::store::stamp::Stamp;
 use crate::sys::memory;
@@ -58,6 +58,7 @@ pub struct World {
     pub(super) joined_view: Mutex<Option<View>>,
     pub(super) epoch: AtomicU64,
     pub(super) agreed: AtomicU64,
+    pub(super) vote: Ballot,
     pub(super) heap: Mutex<Heap>,
     pub(crate) regions: Mutex<Regions>,
     pub(super) covered: Mutex<Option<Coverage>>,
@@ -269,10 +270,6 @@ impl World {
 
     pub(crate) fn set_agreed(&self, number: u64) {
         self.agreed.store(number, Ordering::Release);
-    }
-
-    pub(crate) fn set_phase(&self, phase: Phase) {
-        self.own.header().phase.store(phase.pack(), Ordering::SeqCst);
     }
 
     /// Works out what a checkpoint of the present data covers, and writes its manifest.

@@ -192,6 +192,7 @@ impl<'a> Drive<'a> {
                 world.refresh(&self.view);
             }
             world.point(Point::Settle, world.agreed());
+            world.show_vote();
         }
         let view = &self.view;
         let word = view.number << 8 | step;
@@ -229,14 +230,13 @@ impl<'a> Drive<'a> {
             return Outcome::Lost;
         };
         self.number = target;
-        self.world.segment().header().decision.store(target + 1, Ordering::SeqCst);
+        self.world.set_decision(Some(target));
         self.world.point(Point::Decided, target);
         Outcome::Done
     }
 
     fn finish(&mut self) -> Outcome {
-        let phase = self.world.segment().header().phase.load(Ordering::SeqCst);
-        match Phase::unpack(phase) {
+        match self.world.phase() {
             Some(Phase::Encoded(n) | Phase::Copying(n)) if n == self.number => {
                 let (world, protection) = (self.world, self.protection);
                 checkpoint::copy(world, protection, self.covered(), self.number, None);
@@ -319,7 +319,7 @@ impl<'a> Drive<'a> {
     }
 
     fn join(&mut self) -> Outcome {
-        self.world.segment().header().decision.store(0, Ordering::SeqCst);
+        self.world.set_decision(None);
         self.world.join(&self.view);
         if self.world.me() == 0 {
             let micros = self.begun.elapsed().as_micros() as u64;

@@ -2,11 +2,13 @@
 //!
 //! ```text
 //! header     magic | job | pe | phase | decision | record x 3
-//! record     number | snapshot length | seal            (snapshot, slot 0, slot 1)
+//! record     entry | entry                              (of snapshot, slot 0, slot 1)
+//! entry      number | snapshot length | seal
 //! ```
 //!
-//! A record is void (number 0) while what it speaks of is being written, and its seal must fit its
-//! fields.
+//! A record is void (all of it 0) while what it speaks of is being written. It is written twice,
+//! and each entry's seal must fit its fields: a bit that flips in it costs no checkpoint. Phase and
+//! decision count only while their owner lives, and it shows them anew before every vote.
 //!
 //! Left out: protection against somebody who computes matching seals on purpose.
 
@@ -19,10 +21,9 @@ use raidshmem_codec::crc::Hasher;
 /// First word of a store header: "RAIDSHM" and the version of the format.
 pub const MAGIC: u64 = 0x5241_4944_5348_4d01;
 
-/// What one region of the store holds.
 #[repr(C)]
 #[derive(Debug)]
-pub struct Record {
+struct Entry {
     number: AtomicU64,
     len: AtomicU64,
     seal: AtomicU64,
@@ -34,25 +35,47 @@ fn mix(words: [u64; 3]) -> u64 {
     u64::from(hasher.finish()) | 1 << 32 // never zero, so that zeroed memory is not sealed
 }
 
-impl Record {
-    /// The region is about to change: it holds nothing that counts.
-    pub fn void(&self) {
+impl Entry {
+    fn void(&self) {
         self.number.store(0, Ordering::SeqCst);
+        self.seal.store(0, Ordering::SeqCst);
     }
 
-    /// The region holds checkpoint `number` of snapshots of `len` bytes.
-    pub fn seal(&self, job: u64, number: u64, len: usize) {
+    fn seal(&self, job: u64, number: u64, len: usize) {
         self.len.store(len as u64, Ordering::SeqCst);
         self.seal.store(mix([job, number, len as u64]), Ordering::SeqCst);
         self.number.store(number, Ordering::SeqCst); // last: void until all of it stands
     }
 
-    /// Snapshot length in bytes if the region holds checkpoint `number` of job `job`.
-    pub fn holds(&self, job: u64, number: u64) -> Option<usize> {
+    fn holds(&self, job: u64, number: u64) -> Option<usize> {
         let len = self.len.load(Ordering::SeqCst);
         let sealed = self.seal.load(Ordering::SeqCst) == mix([job, number, len]);
         let named = number != 0 && self.number.load(Ordering::SeqCst) == number;
         (named && sealed).then_some(len as usize)
+    }
+}
+
+/// What one region of the store holds.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Record {
+    entries: [Entry; 2],
+}
+
+impl Record {
+    /// The region is about to change: it holds nothing that counts.
+    pub fn void(&self) {
+        self.entries.iter().for_each(Entry::void);
+    }
+
+    /// The region holds checkpoint `number` of snapshots of `len` bytes.
+    pub fn seal(&self, job: u64, number: u64, len: usize) {
+        self.entries.iter().for_each(|entry| entry.seal(job, number, len));
+    }
+
+    /// Snapshot length in bytes if the region holds checkpoint `number` of job `job`.
+    pub fn holds(&self, job: u64, number: u64) -> Option<usize> {
+        self.entries.iter().find_map(|entry| entry.holds(job, number))
     }
 }
 
@@ -104,18 +127,41 @@ mod tests {
 
     #[test]
     fn a_record_is_void_until_sealed_and_after_void() {
-        let zero = || AtomicU64::new(0);
-        let record = Record { number: zero(), len: zero(), seal: zero() };
+        let record = record();
         assert_eq!(record.holds(1, 0), None);
         record.seal(1, 4, 100);
-        assert_eq!(
-            (record.holds(1, 4), record.holds(1, 3), record.holds(2, 4)),
-            (Some(100), None, None)
-        );
-        record.len.store(101, Ordering::SeqCst);
-        assert_eq!(record.holds(1, 4), None, "a changed length breaks the seal");
-        record.seal(1, 4, 100);
+        let held = [record.holds(1, 4), record.holds(1, 3), record.holds(2, 4)];
+        assert_eq!(held, [Some(100), None, None]);
         record.void();
         assert_eq!(record.holds(1, 4), None);
+        record.entries[0].number.store(4, Ordering::SeqCst);
+        assert_eq!(record.holds(1, 4), None, "a number alone does not bring it back");
+    }
+
+    #[test]
+    fn one_flipped_bit_costs_nothing_and_one_in_each_entry_costs_the_record() {
+        fn words(record: &Record) -> [&AtomicU64; 6] {
+            let [a, b] = &record.entries;
+            [&a.number, &a.len, &a.seal, &b.number, &b.len, &b.seal]
+        }
+        let record = record();
+        record.seal(1, 4, 100);
+        let flip = |index: usize, bit: u32| {
+            words(&record)[index].fetch_xor(1 << bit, Ordering::SeqCst);
+        };
+        for (one, other) in (0..6 * 64).zip((0..6 * 64).rev()) {
+            flip(one / 64, one as u32 % 64);
+            assert_eq!(record.holds(1, 4), Some(100), "bit {one}");
+            flip(other / 64, other as u32 % 64);
+            assert_eq!(record.holds(1, 4), None, "bits {one} and {other}");
+            flip(one / 64, one as u32 % 64);
+            flip(other / 64, other as u32 % 64);
+        }
+    }
+
+    fn record() -> Record {
+        let zero = || AtomicU64::new(0);
+        let entry = || Entry { number: zero(), len: zero(), seal: zero() };
+        Record { entries: [entry(), entry()] }
     }
 }

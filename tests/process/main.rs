@@ -3,6 +3,7 @@
 //!
 //! - [`modes`]: every mode, a process or a node lost at every step of a checkpoint
 //! - [`kill`]: several losses, in turn, at once, more than can be borne, without a substitute
+//! - [`corrupt`]: memory of the store that changes by itself
 //! - [`exits`]: how a job ends when its programs end
 //! - [`input`]: bad input
 //! - [`memory`]: what a restart brings back, and what it leaves alone
@@ -14,6 +15,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod corrupt;
 mod exits;
 mod input;
 mod kill;

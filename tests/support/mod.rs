@@ -3,8 +3,9 @@
 //! A [`Job`] is a command line; [`Job::run`] gives its [`Outcome`]. Three things hold for every
 //! run, whatever the test is about:
 //!
-//! - it ends: after [`LIMIT`] every process of the job is written down (state, where it waits in
-//!   the kernel) and killed, and the test fails with that and with the job's output;
+//! - it ends: after [`LIMIT`] every PE (how far it has come in the protocol) and every process of
+//!   the job (state, where it waits in the kernel) is written down and killed, and the test fails
+//!   with that and with the job's output;
 //! - nothing is left: no process, running or dead and not collected, no open end of its output, no
 //!   entry in `/dev/shm`, no file in its folder (see [`residue`]);
 //! - its environment is the test's own without `SHMEM_*`, and without the `LD_LIBRARY_PATH` that
@@ -18,8 +19,10 @@
 #![allow(dead_code)] // every test binary uses its own part of this
 
 mod build;
+pub mod image;
 pub mod jacobi;
 pub mod processes;
+pub mod random;
 mod residue;
 
 use std::io::{Read, Write};
@@ -293,7 +296,9 @@ impl Running {
 
     #[track_caller]
     fn hung(&mut self, what: &str) -> ! {
-        let traces: Vec<String> = self.processes().iter().map(processes::Found::trace).collect();
+        let images = image::all(self.launcher());
+        let mut traces: Vec<String> = images.iter().map(image::Image::describe).collect();
+        traces.extend(self.processes().iter().map(processes::Found::trace));
         let report = self.report("was killed");
         panic!("HUNG: {what}\n{report}\n{}", traces.join("\n"));
     }

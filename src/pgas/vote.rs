@@ -1,0 +1,48 @@
+//! What this PE brings to a decision: how far it has come, and what was decided before.
+//!
+//! The owner keeps it in its own memory and shows it in its store header. Invariant: it is shown
+//! anew before every vote, because what lies in shared memory may have been damaged since.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::World;
+use crate::store::phase::Phase;
+
+/// Phase and pending decision, as the words of the header; 0 is none.
+#[derive(Debug)]
+pub(super) struct Ballot {
+    phase: AtomicU64,
+    decision: AtomicU64,
+}
+
+impl Ballot {
+    /// That of a PE at `phase`; None in a substitute, which has no say before its first recovery.
+    pub fn new(phase: Option<Phase>) -> Ballot {
+        Ballot { phase: phase.map_or(0, Phase::pack).into(), decision: 0.into() }
+    }
+}
+
+impl World {
+    /// How far this PE has come; None in a substitute that has not recovered yet.
+    pub(crate) fn phase(&self) -> Option<Phase> {
+        Phase::unpack(self.vote.phase.load(Ordering::SeqCst))
+    }
+
+    pub(crate) fn set_phase(&self, phase: Phase) {
+        self.vote.phase.store(phase.pack(), Ordering::SeqCst);
+        self.show_vote();
+    }
+
+    /// Writes down what was decided, or that it is over.
+    pub(crate) fn set_decision(&self, target: Option<u64>) {
+        self.vote.decision.store(target.map_or(0, |target| target + 1), Ordering::SeqCst);
+        self.show_vote();
+    }
+
+    /// Shows both in the store header.
+    pub(crate) fn show_vote(&self) {
+        let (header, vote) = (self.segment().header(), &self.vote);
+        header.phase.store(vote.phase.load(Ordering::SeqCst), Ordering::SeqCst);
+        header.decision.store(vote.decision.load(Ordering::SeqCst), Ordering::SeqCst);
+    }
+}

@@ -1,0 +1,325 @@
+//! Damaged memory: bits flipped in the store of a running job by somebody else, as a failing
+//! machine would, while all PEs wait between checkpoints 3 and 4; then a loss that needs it.
+//!
+//! What must come of it is worked out here from where the damage is, by the stripe layout: the
+//! right bytes, or word for word the same error on every PE.
+
+use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::mem::size_of;
+
+use raidshmem::recovery::plan::{self, Finding};
+use raidshmem::segment::header::Header;
+use raidshmem::segment::layout::{STAMP, TILE};
+use raidshmem::settings::Settings;
+use raidshmem::store::protection::Protection;
+
+use super::support::image::{self, Image};
+use super::support::random::Random;
+use super::support::{Job, Outcome, program};
+
+const PES: usize = 4;
+/// The checkpoint that is agreed while the job waits, and to which it goes back.
+const NUMBER: u64 = 3;
+
+/// Where a bit is flipped in what belongs to checkpoint 3.
+#[derive(Clone, Copy, Debug)]
+enum Spot {
+    /// Byte of a tile of the snapshot; from [`TILE`] on, of its stamp.
+    Snapshot(usize, usize),
+    /// The same of the parity.
+    Parity(usize, usize),
+}
+
+/// What the library says of the job, by its own rules.
+struct Rules {
+    protection: Protection,
+    len: usize,
+}
+
+impl Rules {
+    fn new(mode: &str, images: &[Image]) -> Rules {
+        let pairs = [("SHMEM_FT_BACKUP_MODE", mode)];
+        let pairs = pairs.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let settings = Settings::from_env(pairs.into_iter()).expect("a mode");
+        let nodes: Vec<usize> = (0..PES).collect();
+        let protection = Protection::new(&settings, &nodes).expect("four PEs suffice");
+        let protection = protection.expect("a mode that protects");
+        Rules { protection, len: images[0].snapshot_len() }
+    }
+
+    fn per_chunk(&self) -> usize {
+        self.protection.shapes[0].chunk_len(self.len) / TILE
+    }
+
+    fn snapshot_tiles(&self) -> usize {
+        self.len.div_ceil(TILE)
+    }
+
+    fn parity_tiles(&self, pe: usize) -> usize {
+        let (shape, place) = self.protection.place(pe);
+        shape.layout.parities_of(place).len() * self.per_chunk()
+    }
+
+    /// Where in the memory file a spot is.
+    fn at(&self, image: &Image, spot: Spot) -> usize {
+        let slot = image.layout.slots[self.protection.slot_of(NUMBER)];
+        match spot {
+            Spot::Snapshot(tile, at) => image.place(image.layout.snapshot, tile, at),
+            Spot::Parity(tile, at) => image.place(slot, tile, at),
+        }
+    }
+
+    /// The verdict over so much damage and the loss of `lost` with their memory; None if it can be
+    /// borne.
+    fn verdict(&self, damage: &[(usize, Spot)], lost: &[usize]) -> Option<String> {
+        let shape = &self.protection.shapes[0];
+        let mut findings = [Finding::default(); PES];
+        for &(pe, spot) in damage {
+            match spot {
+                Spot::Snapshot(tile, _) => findings[pe].snapshot |= 1 << (tile / self.per_chunk()),
+                Spot::Parity(tile, _) => findings[pe].parity |= 1 << (tile / self.per_chunk()),
+            }
+        }
+        for &pe in lost {
+            findings[pe] = Finding::lost(&shape.layout, self.protection.place(pe).1);
+        }
+        let findings: Vec<Finding> = shape.members.iter().map(|&pe| findings[pe]).collect();
+        let checked = plan::check(0, &shape.layout, &shape.members, &findings, true);
+        checked.err().map(|error| error.to_string())
+    }
+}
+
+/// Runs a job with a loss in checkpoint 4, and does `damage` before.
+fn run(mode: &str, words: &str, env: &[(&str, &str)], damage: impl FnOnce(&[Image])) -> Outcome {
+    let words: Vec<&str> = words.split_whitespace().collect();
+    let job = Job::new(PES).mode(mode);
+    let job = env.iter().fold(job, |job, (name, value)| job.env(name, value));
+    let job = job.args(&["--verbose", "--nodes", "4"]).args(&words);
+    let mut job = job.program(&program("pause"), &[]).start();
+    job.wait_for("ready");
+    let images = image::all(job.launcher());
+    assert_eq!(images.len(), PES, "the launcher holds the memory of every PE");
+    damage(&images);
+    // Opened by the waiting PE 0, which reads to the end: this close.
+    drop(OpenOptions::new().write(true).open(job.folder().join("go")).expect("its fifo"));
+    job.finish()
+}
+
+#[track_caller]
+fn goes_on(outcome: &Outcome) {
+    outcome.status(0);
+    let done = outcome.out.lines().filter(|line| line.ends_with(" is done")).count();
+    outcome.check(done == PES, "every PE should come to the end");
+    outcome.says("all PEs resume from checkpoint 3 ");
+}
+
+/// Ends as the rules say.
+#[track_caller]
+fn ends(outcome: &Outcome, verdict: Option<&str>) {
+    match verdict {
+        None => goes_on(outcome),
+        Some(words) => {
+            let said = outcome.same_verdict(PES);
+            outcome.check(said == words, &format!("`{words}` was expected"));
+        }
+    }
+}
+
+/// Flips one bit at each of `spots`, loses PE 1 with its node or alone, and sees that it ends as it
+/// must.
+#[track_caller]
+fn flip_and_lose(mode: &str, with_node: bool, spots: &[(usize, Spot)], random: &mut Random) {
+    let words = if with_node { "--kill-node 1@4:before" } else { "--kill 1@4:before" };
+    let mut verdict = None;
+    let outcome = run(mode, words, &[], |images| {
+        let rules = Rules::new(mode, images);
+        for &(pe, spot) in spots {
+            images[pe].flip(rules.at(&images[pe], spot), random.below(8) as u32);
+        }
+        let lost: &[usize] = if with_node { &[1] } else { &[] };
+        verdict = rules.verdict(spots, lost);
+    });
+    outcome.check(outcome.count("lost with PE 1") == usize::from(with_node), "the loss of PE 1");
+    println!("{mode} {spots:?}: {verdict:?}");
+    ends(&outcome, verdict.as_deref());
+}
+
+/// Every word of the header, of a PE that lives and of one whose memory is adopted or lost: one
+/// flipped bit costs nothing, not even where there is no parity to spare.
+#[test]
+fn a_flipped_bit_in_any_word_of_a_header_costs_nothing() {
+    let mut random = Random::new(1);
+    for word in 0..size_of::<Header>() / 8 {
+        for (pe, words) in [(0, "--kill-node 1@4:before"), (1, "--kill 1@4:before")] {
+            let bit = random.below(64);
+            println!("word {word} of PE {pe}, bit {bit}");
+            let outcome = run("raid5", words, &[], |images| {
+                images[pe].flip(images[pe].layout.store + word * 8 + bit / 8, bit as u32 % 8);
+            });
+            goes_on(&outcome);
+        }
+    }
+}
+
+/// All words of the header of a survivor at once: then nothing in its store is believed.
+#[test]
+fn a_header_that_is_destroyed_is_a_lost_store() {
+    for (mode, verdict) in
+        [("rs", None), ("raid5", Some("unrecoverable: group 0 lost PEs 0,1, parity 1"))]
+    {
+        let outcome = run(mode, "--kill-node 1@4:before", &[], |images| {
+            let header = images[0].layout.store;
+            images[0].write(header, &[0xff; size_of::<Header>()]);
+        });
+        ends(&outcome, verdict);
+    }
+}
+
+#[test]
+fn one_damaged_tile_or_stamp_of_each_kind_is_found_before_it_is_used() {
+    let mut random = Random::new(2);
+    for mode in ["double", "raid4", "raid5", "rs"] {
+        for with_node in [false, true] {
+            for (pe, at) in [(0, 17), (1, TILE - 1), (2, TILE), (3, TILE + STAMP - 1)] {
+                let parity = mode != "raid4" || pe == PES - 1; // the one that holds parity
+                let spots: &[Spot] = match parity {
+                    true => &[Spot::Snapshot(2, at), Spot::Parity(0, at)],
+                    false => &[Spot::Snapshot(2, at)],
+                };
+                for &spot in spots.iter().filter(|_| mode != "raid4" || pe != PES - 1) {
+                    flip_and_lose(mode, with_node, &[(pe, spot)], &mut random);
+                }
+            }
+        }
+    }
+}
+
+/// What is damaged and what is lost is made up for together, up to the parity; the next tile is the
+/// error. Both parities, a snapshot and a parity, two snapshots, the same stripe and others.
+#[test]
+fn damage_counts_against_the_parity_like_a_loss() {
+    let mut random = Random::new(3);
+    use Spot::{Parity, Snapshot};
+    for spots in [
+        [(0, Snapshot(0, 0)), (2, Snapshot(0, 0))],
+        [(0, Snapshot(0, 0)), (3, Snapshot(9, 9))],
+        [(2, Parity(0, 0)), (3, Parity(0, 0))],
+        [(0, Parity(1, 0)), (2, Snapshot(4, 0))],
+        [(0, Parity(0, 0)), (0, Snapshot(0, 0))],
+    ] {
+        for mode in ["raid5", "rs"] {
+            for with_node in [false, true] {
+                flip_and_lose(mode, with_node, &spots, &mut random);
+            }
+        }
+    }
+}
+
+/// Bits anywhere in the store that is in use, few and many, with and without the loss of memory.
+#[test]
+fn random_damage_is_made_up_for_or_named() {
+    for seed in 0..40 {
+        let mut random = Random::new(1000 + seed);
+        let mode = ["raid5", "rs"][random.below(2)];
+        let with_node = random.below(2) == 0;
+        let words = if with_node { "--kill-node 1@4:before" } else { "--kill 1@4:before" };
+        let mut verdict = None;
+        let outcome = run(mode, words, &[], |images| {
+            let rules = Rules::new(mode, images);
+            let spots: Vec<(usize, Spot)> = (0..1 + random.below(5))
+                .map(|_| {
+                    let (pe, at) = (random.below(PES), random.below(TILE + STAMP));
+                    match random.below(3) {
+                        0 => (pe, Spot::Parity(random.below(rules.parity_tiles(pe)), at)),
+                        _ => (pe, Spot::Snapshot(random.below(rules.snapshot_tiles()), at)),
+                    }
+                })
+                .collect();
+            let mut flips = BTreeMap::new();
+            for &(pe, spot) in &spots {
+                flips.insert((pe, rules.at(&images[pe], spot)), random.below(8) as u32);
+            }
+            flips.iter().for_each(|(&(pe, at), &bit)| images[pe].flip(at, bit));
+            verdict = rules.verdict(&spots, if with_node { &[1] } else { &[] });
+            println!("seed {seed}: {mode} {words} {spots:?}: {verdict:?}");
+        });
+        ends(&outcome, verdict.as_deref());
+    }
+}
+
+/// The slot of the checkpoint before is no part of this one: it may be damaged as it likes.
+#[test]
+fn damage_in_the_free_slot_costs_nothing() {
+    let outcome = run("raid5", "--kill-node 1@4:before", &[], |images| {
+        for image in images {
+            let free = image.layout.slots[0];
+            let other = image.layout.slots[1];
+            let slot = if NUMBER.is_multiple_of(2) { other } else { free };
+            (0..STAMP + TILE).step_by(977).for_each(|at| image.flip(image.place(slot, 0, at), 3));
+        }
+    });
+    goes_on(&outcome);
+}
+
+/// Whole tiles with their stamps, intact, but of another checkpoint, another PE, another job: they
+/// are refused as damaged ones are.
+#[test]
+fn tiles_of_another_checkpoint_pe_or_job_are_refused() {
+    let copy = |to: &Image, to_region: usize, from: &Image, from_region: usize| {
+        for (offset, len) in [(0, 20 * TILE), (to.layout.region_len, 20 * STAMP)] {
+            to.write(to_region + offset, &from.read(from_region + offset, len));
+        }
+    };
+    for (what, mode) in
+        [("checkpoint", "rs"), ("checkpoint", "raid5"), ("pe", "rs"), ("pe", "raid5")]
+    {
+        let mut verdict = None;
+        let outcome = run(mode, "--kill-node 1@4:before", &[], |images| {
+            let rules = Rules::new(mode, images);
+            let slot = rules.protection.slot_of(NUMBER);
+            let slots = images[0].layout.slots;
+            let spots: Vec<(usize, Spot)> = match what {
+                "checkpoint" => {
+                    copy(&images[0], slots[slot], &images[0], slots[1 - slot]);
+                    (0..rules.parity_tiles(0)).map(|tile| (0, Spot::Parity(tile, 0))).collect()
+                }
+                _ => {
+                    let snapshot = images[0].layout.snapshot;
+                    copy(&images[0], snapshot, &images[2], snapshot);
+                    (0..rules.snapshot_tiles()).map(|tile| (0, Spot::Snapshot(tile, 0))).collect()
+                }
+            };
+            verdict = rules.verdict(&spots, &[1]);
+        });
+        outcome.check((mode == "rs") == verdict.is_none(), "m = 2 bears it, m = 1 does not");
+        ends(&outcome, verdict.as_deref());
+    }
+    another_job();
+}
+
+/// The stores of one job are put into another, headers and all.
+fn another_job() {
+    let other = Job::new(PES).mode("raid5").args(&["--nodes", "4"]);
+    let mut other = other.program(&program("pause"), &[]).start();
+    other.wait_for("ready");
+    let theirs = image::all(other.launcher());
+    for (of, verdict) in [(vec![2], None), (vec![0, 2], Some(()))] {
+        let outcome = run("rs", "--kill-node 1@4:before", &[], |images| {
+            for &pe in &of {
+                let (ours, theirs) = (&images[pe], &theirs[pe]);
+                let parts = [(ours.layout.store, 4096)].into_iter();
+                let regions = [ours.layout.snapshot, ours.layout.slots[0], ours.layout.slots[1]];
+                let tiles =
+                    regions.map(|at| [(at, 20 * TILE), (ours.layout.stamps(at), 20 * STAMP)]);
+                parts.chain(tiles.into_iter().flatten()).for_each(|(at, len)| {
+                    ours.write(at, &theirs.read(at, len));
+                });
+            }
+        });
+        let verdict = verdict.map(|()| "unrecoverable: group 0 lost PEs 0,1,2, parity 2");
+        ends(&outcome, verdict);
+    }
+    drop(OpenOptions::new().write(true).open(other.folder().join("go")).expect("its fifo"));
+    other.finish().status(0);
+}

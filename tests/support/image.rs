@@ -1,0 +1,121 @@
+//! The memory of a job's PEs as it lies in the launcher's hands: to look at, and to damage.
+//!
+//! The launcher holds a descriptor of every PE's memory file, so `/proc` gives it to whoever may
+//! trace the launcher, as the test may. What is read here is what the processes see.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::mem::offset_of;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+
+use raidshmem::protocol::{ALL, meeting};
+use raidshmem::segment::header::Header;
+use raidshmem::segment::layout::{Layout, STAMP, TILE};
+use raidshmem::segment::words::Words;
+use raidshmem::store::phase::Phase;
+use raidshmem::sys::memory::PAGE;
+
+/// The memory of one PE.
+pub struct Image {
+    pub pe: usize,
+    pub layout: Layout,
+    file: File,
+}
+
+/// The memory of every PE of the job of `launcher` that has begun, by PE.
+pub fn all(launcher: u32) -> Vec<Image> {
+    let mut found = BTreeMap::new();
+    let links = fs::read_dir(format!("/proc/{launcher}/fd")).into_iter().flatten().flatten();
+    for path in links.map(|link| link.path()) {
+        let named =
+            fs::read_link(&path).is_ok_and(|to| to.ends_with("memfd:raidshmem-pe (deleted)"));
+        if let Some(image) = named.then(|| Image::open(&path)).flatten() {
+            found.insert(image.pe, image);
+        }
+    }
+    found.into_values().collect()
+}
+
+/// The layout whose segments have `total` bytes: the longer the heap, the longer the segment.
+fn layout_of(total: usize) -> Layout {
+    let (mut low, mut high) = (0, total / PAGE);
+    while low < high {
+        let middle = low.midpoint(high);
+        match Layout::new(middle * PAGE).total < total {
+            true => low = middle + 1,
+            false => high = middle,
+        }
+    }
+    Layout::new(low * PAGE)
+}
+
+impl Image {
+    fn open(path: &Path) -> Option<Image> {
+        let file = OpenOptions::new().read(true).write(true).open(path).ok()?;
+        let layout = layout_of(file.metadata().ok()?.size() as usize);
+        let right = layout.total as u64 == file.metadata().ok()?.size();
+        let mut image = Image { pe: 0, layout, file };
+        let begun = right && image.word(layout.store) == raidshmem::segment::header::MAGIC;
+        image.pe = image.word(layout.store + 16) as usize;
+        begun.then_some(image)
+    }
+
+    /// `len` bytes at `at`.
+    pub fn read(&self, at: usize, len: usize) -> Vec<u8> {
+        let mut bytes = vec![0; len];
+        self.file.read_exact_at(&mut bytes, at as u64).expect("inside the file");
+        bytes
+    }
+
+    /// Puts `bytes` at `at`.
+    pub fn write(&self, at: usize, bytes: &[u8]) {
+        self.file.write_all_at(bytes, at as u64).expect("inside the file");
+    }
+
+    /// The word at `at`.
+    pub fn word(&self, at: usize) -> u64 {
+        u64::from_le_bytes(self.read(at, 8).try_into().expect("eight bytes"))
+    }
+
+    /// Flips one bit of the byte at `at`.
+    pub fn flip(&self, at: usize, bit: u32) {
+        let byte = self.read(at, 1)[0];
+        self.write(at, &[byte ^ 1 << (bit % 8)]);
+    }
+
+    /// Bytes of the snapshot, as its record says.
+    pub fn snapshot_len(&self) -> usize {
+        self.word(self.layout.store + offset_of!(Header, snapshot) + 8) as usize
+    }
+
+    /// Where byte `at` of tile `tile` of a region is; from `TILE` on, of its stamp.
+    pub fn place(&self, region: usize, tile: usize, at: usize) -> usize {
+        assert!(at < TILE + STAMP);
+        match at.checked_sub(TILE) {
+            None => region + tile * TILE + at,
+            Some(at) => self.layout.stamps(region) + tile * STAMP + at,
+        }
+    }
+
+    /// How far the PE has come, a line: for a run that hangs.
+    pub fn describe(&self) -> String {
+        let header = |at| self.word(self.layout.store + at);
+        let step = self.word(offset_of!(Words, step));
+        let at = ALL.into_iter().find(|&at| meeting(at) == Some(step & 0xff));
+        let phase = Phase::unpack(header(offset_of!(Header, phase)));
+        let decided = header(offset_of!(Header, decision)).checked_sub(1);
+        let gate = |at| self.word(offset_of!(Words, gate) + at);
+        let holds = [offset_of!(Header, snapshot), offset_of!(Header, slots)].map(header);
+        format!(
+            "PE {}: last meeting {at:?} of view {}, phase {phase:?}, decided {decided:?}, snapshot \
+             of {}, slot 0 of {}, barriers arrived {} released {}",
+            self.pe,
+            step >> 8,
+            holds[0],
+            holds[1],
+            gate(0),
+            gate(8)
+        )
+    }
+}
