@@ -33,7 +33,7 @@ pub struct FileError {
     /// The line, counted from 1.
     pub line: usize,
     /// What is wrong there.
-    pub what: Wrong,
+    pub what: Box<Wrong>,
 }
 
 /// What is wrong with a line.
@@ -121,7 +121,7 @@ impl Reader<'_> {
     fn error(&self, span: Range<usize>, what: Wrong) -> FileError {
         let before = self.text.as_bytes().iter().take(span.start);
         let line = 1 + before.filter(|&&byte| byte == b'\n').count();
-        FileError { file: self.file.to_owned(), line, what }
+        FileError { file: self.file.to_owned(), line, what: Box::new(what) }
     }
 
     fn shape(&self, name: &str, value: &Spanned<DeValue>) -> FileError {
