@@ -14,7 +14,7 @@ INTO    := $(DESTDIR)$(PREFIX)
 BUILT   ?= $(RELEASE)
 HEADERS := $(patsubst include/%,%,$(wildcard include/*.h include/*/*.h))
 
-.PHONY: build demo test sanitize scorecard scorecard-quick soak install clean help
+.PHONY: build demo test test-nodes sanitize scorecard scorecard-quick soak install clean help
 
 build:
 	@.ci/setup build
@@ -28,6 +28,11 @@ test:
 	@.ci/setup test
 	@$(MAKE) --no-print-directory build
 	@.ci/test
+
+# Nodes that are machines in software, with soft-RoCE; CI runs it after `make test`.
+test-nodes:
+	@.ci/setup nodes
+	@.ci/test nodes
 
 # The C programs under AddressSanitizer and UndefinedBehaviorSanitizer; part of `make test` too.
 sanitize:
@@ -65,6 +70,7 @@ help:
 	@echo 'make build     build the library, oshrun, oshcc, oshc++ and oshinfo (release)'
 	@echo 'make demo      build, then a Jacobi run that loses a PE and a node, in under a minute'
 	@echo 'make test      formatting, lints and every test; the last line counts them'
+	@echo 'make test-nodes  nodes that are machines in software, with soft-RoCE (QEMU)'
 	@echo 'make soak      Jacobi with faults at random places, over and over (MINUTES=10 SEED=...)'
 	@echo 'make sanitize  the C programs under AddressSanitizer and UndefinedBehaviorSanitizer'
 	@echo 'make scorecard every figure beside ISA-L, memcpy and Open MPI (10 minutes;'

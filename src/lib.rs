@@ -45,4 +45,7 @@ pub mod sys;
 pub mod wrapper;
 
 pub use bytemuck;
-pub use shmem::{Error, Fault, Integer, Peers, Shmem, SymRef, SymSlice, Symmetric, Word, ft};
+pub use shmem::{Batch, Context, Guard, Lock, NoStore, Peers, Private, Serialized, Signal, Team};
+pub use shmem::{
+    Bits, Error, Fault, Integer, Number, Shmem, SymRef, SymSlice, Symmetric, Word, ft,
+};

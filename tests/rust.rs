@@ -1,4 +1,5 @@
-//! Jacobi in safe Rust: the same bytes as plain loops and as the one in C, whatever dies.
+//! Programs in safe Rust, whatever dies. Jacobi: the same bytes as plain loops and as the one in C.
+//! Teams: rows, columns, rings, locks and teams of one step, each checked by every PE.
 
 #[path = "support/mod.rs"]
 mod support;
@@ -7,20 +8,21 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Once;
 
-use support::Job;
 use support::jacobi::SMALL;
+use support::{Job, Outcome};
 
-/// The example, beside the binaries. `cargo test` builds it only when asked for all targets.
-fn example() -> PathBuf {
+/// An example, beside the binaries. `cargo test` builds them only when asked for all targets.
+fn example(name: &str) -> PathBuf {
     static BUILT: Once = Once::new();
     BUILT.call_once(|| {
         let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--quiet", "--locked", "--example", "jacobi", "--manifest-path"]);
-        let built = cargo.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")).status();
-        assert!(built.is_ok_and(|status| status.success()), "cargo build --example jacobi");
+        cargo.args(["build", "--quiet", "--locked", "--example", "jacobi", "--example", "teams"]);
+        cargo.args(["--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")]);
+        let built = cargo.status();
+        assert!(built.is_ok_and(|status| status.success()), "cargo build --example");
     });
     let oshrun = PathBuf::from(env!("CARGO_BIN_EXE_oshrun"));
-    oshrun.parent().expect("a folder").join("examples").join("jacobi")
+    oshrun.parent().expect("a folder").join("examples").join(name)
 }
 
 fn job(pes: usize) -> Job {
@@ -30,7 +32,7 @@ fn job(pes: usize) -> Job {
 #[test]
 fn any_number_of_pes_gives_the_bytes_of_plain_loops() {
     for pes in [1, 2, 3, 5] {
-        Job::new(pes).program(&example(), SMALL).run().right_sum(SMALL);
+        Job::new(pes).program(&example("jacobi"), SMALL).run().right_sum(SMALL);
     }
 }
 
@@ -39,13 +41,46 @@ fn a_process_lost_at_every_step_of_a_checkpoint() {
     for point in ["before", "quiesce", "encode", "encoded", "copy", "copied", "after"] {
         let rules = [format!("1@3:{point}"), format!("0@6:{point}")];
         let rules: Vec<&str> = rules.iter().map(String::as_str).collect();
-        job(4).kill(&rules).program(&example(), SMALL).run().right_sum(SMALL);
+        job(4).kill(&rules).program(&example("jacobi"), SMALL).run().right_sum(SMALL);
     }
 }
 
 #[test]
 fn a_node_lost_under_way_and_a_process_in_the_last_step() {
     let nodes = job(4).args(&["--nodes", "4", "--spares", "1"]);
-    nodes.kill_node(&["2@4"]).program(&example(), SMALL).run().right_sum(SMALL);
-    job(4).kill(&["3@10:after"]).program(&example(), SMALL).run().right_sum(SMALL);
+    nodes.kill_node(&["2@4"]).program(&example("jacobi"), SMALL).run().right_sum(SMALL);
+    job(4).kill(&["3@10:after"]).program(&example("jacobi"), SMALL).run().right_sum(SMALL);
+}
+
+/// What `teams` prints when all PEs found what they expected.
+#[track_caller]
+fn digest(outcome: &Outcome) -> String {
+    outcome.status(0);
+    let line = outcome.out.strip_prefix("teams: ok digest=");
+    outcome.check(line.is_some(), "a digest was expected");
+    line.unwrap_or_default().to_owned()
+}
+
+#[test]
+fn teams_of_any_number_of_pes() {
+    for pes in [1, 2, 3, 4, 5] {
+        digest(&Job::new(pes).program(&example("teams"), &[]).run());
+    }
+}
+
+#[test]
+fn teams_are_there_again_after_a_loss() {
+    let undisturbed = digest(&job(4).program(&example("teams"), &[]).run());
+    let nodes = ["--nodes", "4", "--spares", "1"];
+    for lost in [
+        job(4).kill(&["1@3:encode"]),
+        job(4).kill(&["0@5:copied"]),
+        job(4).kill(&["3@2:after"]),
+        job(4).kill(&["2@1:after", "2@7:before"]),
+        job(4).args(&nodes).kill_node(&["2@6:after"]).with_orphans(),
+    ] {
+        let outcome = lost.args(&["--verbose"]).program(&example("teams"), &[]).run();
+        outcome.check(digest(&outcome) == undisturbed, "the digest of the undisturbed run");
+        outcome.says("all PEs resume from checkpoint");
+    }
 }

@@ -11,38 +11,26 @@ use super::memory_ops::{Out, Sym, SymIn, Update, Word};
 
 /// The value of a word.
 #[inline]
-pub(super) fn fetch<T: Bits>(call: &'static str, source: SymIn<T>, pe: c_int) -> T {
+pub fn fetch<T: Bits>(call: &'static str, source: SymIn<T>, pe: c_int) -> T {
     let word = Word::new(call, "source", source.as_sym(), pe);
     T::of(if word.world().faulted() { 0 } else { word.load() })
 }
 
 /// Stores a value.
 #[inline]
-pub(super) fn set<T: Bits>(call: &'static str, dest: Sym<T>, value: T, pe: c_int) {
+pub fn set<T: Bits>(call: &'static str, dest: Sym<T>, value: T, pe: c_int) {
     Word::new(call, "dest", dest, pe).store(value.bits());
 }
 
 /// Updates a word; what was there before.
 #[inline]
-pub(super) fn update<T: Bits>(
-    call: &'static str,
-    how: Update,
-    dest: Sym<T>,
-    value: T,
-    pe: c_int,
-) -> T {
+pub fn update<T: Bits>(call: &'static str, how: Update, dest: Sym<T>, value: T, pe: c_int) -> T {
     T::of(Word::new(call, "dest", dest, pe).update(how, value.bits()))
 }
 
 /// Stores `value` where `cond` is; what was there before.
 #[inline]
-pub(super) fn compare_swap<T: Bits>(
-    call: &'static str,
-    dest: Sym<T>,
-    cond: T,
-    value: T,
-    pe: c_int,
-) -> T {
+pub fn compare_swap<T: Bits>(call: &'static str, dest: Sym<T>, cond: T, value: T, pe: c_int) -> T {
     T::of(Word::new(call, "dest", dest, pe).compare_swap(cond.bits(), value.bits()))
 }
 

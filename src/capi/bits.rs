@@ -6,7 +6,7 @@
 /// A value that is read as zero in the faulted state.
 pub trait Zero {
     /// Zero.
-    const ZERO: Self;
+    fn zero() -> Self;
 }
 
 /// A type of the atomic tables: its bits as a word.
@@ -20,7 +20,10 @@ pub trait Bits: Copy + PartialOrd {
 macro_rules! bits {
     ($($int:ty)*) => { $(
         impl Zero for $int {
-            const ZERO: $int = 0;
+            #[inline]
+            fn zero() -> $int {
+                0
+            }
         }
         impl Bits for $int {
             #[inline]
@@ -35,7 +38,10 @@ macro_rules! bits {
     )* };
     ($($float:ty as $int:ty;)*) => { $(
         impl Zero for $float {
-            const ZERO: $float = 0.0;
+            #[inline]
+            fn zero() -> $float {
+                0.0
+            }
         }
         impl Bits for $float {
             #[inline]

@@ -30,7 +30,7 @@ fn read(
 }
 
 /// From the root to all; `to_root` says whether the root's destination is written too.
-fn broadcast(
+pub fn broadcast(
     group: Group,
     dest: Sym<u8>,
     source: SymIn<u8>,
@@ -49,7 +49,7 @@ fn broadcast(
 }
 
 /// The same number of bytes from each, by index.
-fn fcollect(group: Group, dest: Sym<u8>, source: SymIn<u8>, bytes: usize) -> Result<(), Fault> {
+pub fn fcollect(group: Group, dest: Sym<u8>, source: SymIn<u8>, bytes: usize) -> Result<(), Fault> {
     bytes_of(group.call, group.size, bytes);
     group.meet()?;
     for index in group.partners() {
@@ -58,20 +58,40 @@ fn fcollect(group: Group, dest: Sym<u8>, source: SymIn<u8>, bytes: usize) -> Res
     group.meet()
 }
 
-/// From each as many bytes as it says, one after another by index.
-fn collect(group: Group, dest: Sym<u8>, source: SymIn<u8>, bytes: usize) -> Result<(), Fault> {
+/// From each as many bytes as it says, one after another by index; hands back how many in all.
+///
+/// `room` is how many bytes `dest` has, where that is known.
+pub fn collect(
+    group: Group,
+    (dest, room): (Sym<u8>, usize),
+    source: SymIn<u8>,
+    bytes: usize,
+) -> Result<usize, Fault> {
     let lengths = group.tell(COUNT_AT, bytes as u64)?;
+    let all = lengths.iter().fold(0usize, |all, length| all.saturating_add(*length as usize));
+    if all > room {
+        misuse(
+            group.call,
+            format_args!("{all} bytes are collected: allowed are {room}, all of dest"),
+        );
+    }
     let mut to = 0;
     for (index, length) in lengths.into_iter().enumerate() {
         let length = length as usize;
         read(&group, (dest, to), (source, 0), length, index);
         to += length;
     }
-    group.meet()
+    group.meet()?;
+    Ok(all)
+}
+
+/// `collect` for C, which does not say how large the destination is.
+fn collect_all(group: Group, dest: Sym<u8>, source: SymIn<u8>, bytes: usize) -> Result<(), Fault> {
+    collect(group, (dest, usize::MAX), source, bytes).map(drop)
 }
 
 /// Block `i` of each goes to PE `i`, there by index.
-fn alltoall(group: Group, dest: Sym<u8>, source: SymIn<u8>, bytes: usize) -> Result<(), Fault> {
+pub fn alltoall(group: Group, dest: Sym<u8>, source: SymIn<u8>, bytes: usize) -> Result<(), Fault> {
     bytes_of(group.call, group.size, bytes);
     group.meet()?;
     for index in group.partners() {
@@ -81,7 +101,12 @@ fn alltoall(group: Group, dest: Sym<u8>, source: SymIn<u8>, bytes: usize) -> Res
 }
 
 /// The same with elements that are `dst` and `sst` elements apart; `shape` is that of one block.
-fn alltoalls(group: Group, dest: Sym<u8>, source: SymIn<u8>, shape: Shape) -> Result<(), Fault> {
+pub fn alltoalls(
+    group: Group,
+    dest: Sym<u8>,
+    source: SymIn<u8>,
+    shape: Shape,
+) -> Result<(), Fault> {
     let Some(strides) = shape.strides(group.call) else {
         return group.meet();
     };
@@ -148,11 +173,11 @@ family! { TEAM: "Collectives: data movement";
     RMA "shmem_" "_collect" [generic "shmem_collect"]
     (team: Team, dest: Sym<T>, source: SymIn<T>, nelems: usize) -> c_int {
         let bytes = bytes_of(NAME, nelems, size_of::<T>());
-        status(collect(team::group(NAME, team), dest.erase(), source.erase(), bytes))
+        status(collect_all(team::group(NAME, team), dest.erase(), source.erase(), bytes))
     }
     ONE "shmem_collectmem" ""
     (team: Team, dest: Sym<T>, source: SymIn<T>, nelems: usize) -> c_int {
-        status(collect(team::group(NAME, team), dest, source, nelems))
+        status(collect_all(team::group(NAME, team), dest, source, nelems))
     }
     RMA "shmem_" "_fcollect" [generic "shmem_fcollect"]
     (team: Team, dest: Sym<T>, source: SymIn<T>, nelems: usize) -> c_int {
@@ -192,7 +217,7 @@ family! { SETS: "Collectives: data movement";
      PE_size: c_int, pSync: Sym<c_long>) {
         let group = set(NAME, PE_start, logPE_stride, PE_size, pSync);
         let bytes = bytes_of(NAME, nelems, size_of::<T>());
-        let _ = collect(group, dest.erase(), source.erase(), bytes);
+        let _ = collect_all(group, dest.erase(), source.erase(), bytes);
     }
     SIZES_SET "shmem_fcollect" "" [deprecated "1.5"]
     (dest: Sym<T>, source: SymIn<T>, nelems: usize, PE_start: c_int, logPE_stride: c_int,

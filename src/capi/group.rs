@@ -8,6 +8,10 @@
 //! words  | round 0 | round 1 | ... | round 31 | ... | MASK | COUNT |
 //! ```
 //!
+//! A team has words for more *gates* behind these, with as many rounds as its job needs. PEs that
+//! come to different gates wait for each other for ever instead of taking one meeting for another:
+//! the safe API rests on it (`shmem/mod.rs`).
+//!
 //! A signal adds one and its receiver takes one away, so a PE that is already in the next meeting
 //! does no harm. Invariant: a word of a PE is zero again when the call returns there, except for a
 //! signal of the next meeting; so a `pSync` is left as it was found, and the next call may use it.
@@ -33,6 +37,36 @@ const ROUNDS: usize = 32;
 
 const _: () = assert!(ROUNDS <= MASK_AT);
 
+/// What PEs of a team come together for. The C API has one meeting for everything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gate {
+    /// A collective: between the words of all.
+    Collective = 0,
+    /// The safe API, all outside of exchanges: a barrier.
+    Barrier,
+    /// An exchange begins.
+    Open,
+    /// An exchange ends.
+    Close,
+    /// A team is split.
+    Split,
+    /// A team ends.
+    Destroy,
+}
+
+/// Gates that lie behind the first words.
+const MORE_GATES: usize = Gate::Destroy as usize;
+
+/// Rounds of a meeting of all PEs.
+fn rounds_of_all() -> usize {
+    schedule::rounds(0, pgas::world().n_pes()).count()
+}
+
+/// Words of a team.
+pub fn team_words() -> usize {
+    WORDS + MORE_GATES * rounds_of_all()
+}
+
 /// PEs that act together, seen from one of them.
 #[derive(Clone, Copy)]
 pub struct Group {
@@ -47,6 +81,8 @@ pub struct Group {
     /// Which of them this PE is.
     pub index: usize,
     words: Sym<c_long>,
+    /// The first word of the gate that it meets at.
+    first: usize,
 }
 
 /// An active set as C says it.
@@ -78,7 +114,7 @@ impl Group {
         words: Sym<c_long>,
     ) -> Group {
         match index_in(start, stride, size, pgas::world().me()) {
-            Some(index) => Group { call, start, stride, size, index, words },
+            Some(index) => Group { call, start, stride, size, index, words, first: 0 },
             None => misuse(call, "this PE is not in the team"),
         }
     }
@@ -104,7 +140,7 @@ impl Group {
         };
         Word::own(call, "pSync", p_sync.element(WORDS - 1));
         match index_in(start, stride, size, pgas::world().me()) {
-            Some(index) => Group { call, start, stride, size, index, words: p_sync },
+            Some(index) => Group { call, start, stride, size, index, words: p_sync, first: 0 },
             None => misuse(call, "this PE is not in the active set"),
         }
     }
@@ -112,6 +148,15 @@ impl Group {
     /// The PE with an index.
     pub fn pe(&self, index: usize) -> c_int {
         (self.start + self.stride * index.cast_signed()) as c_int
+    }
+
+    /// The same PEs, meeting at another gate. For teams only.
+    pub fn through(self, gate: Gate) -> Group {
+        let first = match gate as usize {
+            0 => 0,
+            more => WORDS + (more - 1) * rounds_of_all(),
+        };
+        Group { first, ..self }
     }
 
     /// Indices of all PEs in the order in which this one deals with them.
@@ -128,8 +173,8 @@ impl Group {
     pub fn meet(&self) -> Result<(), Fault> {
         order::complete();
         for (round, peers) in schedule::rounds(self.index, self.size).enumerate() {
-            self.word(round, peers.to).update(Update::Add, 1);
-            let own = self.word(round, self.index);
+            self.word(self.first + round, peers.to).update(Update::Add, 1);
+            let own = self.word(self.first + round, self.index);
             own.world().wait_until(|| own.load().cast_signed() > 0)?;
             own.update(Update::Add, u64::MAX);
         }

@@ -24,7 +24,7 @@ use super::order;
 use crate::pgas;
 
 /// The words of a lock as this PE needs them.
-struct Lock {
+pub struct Lock {
     call: &'static str,
     on: Sym<c_long>,
     tail: Word,
@@ -44,7 +44,7 @@ const WAITING: u64 = 1;
 const HOLDING: u64 = 2;
 
 impl Lock {
-    fn new(call: &'static str, on: Sym<c_long>) -> Lock {
+    pub fn new(call: &'static str, on: Sym<c_long>) -> Lock {
         let world = pgas::world();
         if world.n_pes() >= usize::from(u16::MAX) {
             let most = u16::MAX - 1;
@@ -73,7 +73,7 @@ impl Lock {
         self.state.world().faulted()
     }
 
-    fn set(&self) {
+    pub fn set(&self) {
         if self.state.load() != IDLE && !self.faulted() {
             misuse(self.call, "this PE holds the lock already");
         }
@@ -89,7 +89,7 @@ impl Lock {
     }
 
     /// Zero when the lock was free and is now held.
-    fn try_set(&self) -> c_int {
+    pub fn try_set(&self) -> c_int {
         if self.state.load() != IDLE && !self.faulted() {
             return 1;
         }
@@ -101,7 +101,7 @@ impl Lock {
         c_int::from(before != 0)
     }
 
-    fn clear(&self) {
+    pub fn clear(&self) {
         order::complete();
         match self.state.load() {
             _ if self.faulted() => return,

@@ -14,7 +14,7 @@
 //!
 //! Between a death and the restart (`World::faulted`) writes are dropped and reads give zeroes.
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use super::bits::{Bits, Zero};
@@ -134,6 +134,17 @@ impl<T> Sym<T> {
 }
 
 impl<T> SymIn<T> {
+    /// A symmetric object of the library; harmless whatever the address, as it is checked like all.
+    pub fn at(addr: usize) -> SymIn<T> {
+        SymIn(std::ptr::with_exposed_provenance(addr))
+    }
+
+    /// The caller's own copy of it, as a buffer.
+    #[inline]
+    pub fn as_in(self) -> In<T> {
+        In(self.0)
+    }
+
     /// Element `index` of an array; checked, as every claim, when it becomes a `Place`.
     #[inline]
     pub fn element(self, index: usize) -> Self {
@@ -193,6 +204,9 @@ fn check_buffer(call: &'static str, name: &str, addr: usize, world: &World) {
     }
 }
 
+/// The C library's routine, which moves bytes whatever others do to them meanwhile.
+const MOVE: unsafe extern "C" fn(*mut c_void, *const c_void, usize) -> *mut c_void = libc::memmove;
+
 /// Copies `bytes` to `to`; both ends may overlap.
 ///
 /// Words on their boundary are stored whole, because a peer may be polling them.
@@ -221,8 +235,11 @@ unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
         2 if aligned(2) => word!(AtomicU16),
         4 if aligned(4) => word!(AtomicU32),
         8 if aligned(8) => word!(AtomicU64),
-        // SAFETY: by the contract; `copy_to` allows overlap.
-        _ => unsafe { from.copy_to(to, bytes) },
+        // SAFETY: by the contract; this allows overlap. The compiler must not see what is called:
+        // it would believe that nobody else writes there, and with the safe API peers may.
+        _ => unsafe {
+            std::hint::black_box(MOVE)(to.cast(), from.cast(), bytes);
+        },
     }
 }
 
@@ -270,7 +287,7 @@ pub fn put_value<T: Copy>(call: &'static str, dest: Sym<T>, value: T, pe: c_int)
 /// Reads one value from a PE.
 #[inline]
 pub fn get_value<T: Copy + Zero>(call: &'static str, source: SymIn<T>, pe: c_int) -> T {
-    let mut value = T::ZERO;
+    let mut value = T::zero();
     get(call, Out(&raw mut value).erase(), source.erase(), size_of::<T>(), pe);
     value
 }

@@ -1,7 +1,6 @@
 //! Arithmetic of the reductions on every element type, C's `long double` and complex ones included.
 //!
 //! Integers wrap: C leaves overflow of signed ones open, so any result is allowed, and wrapping is
-//! Integers wrap: C leaves overflow of signed ones open, so any result is allowed, and wrapping is
 //! the one that cannot end the process. `min` and `max` keep the left operand when the operands
 //! cannot be compared (NaN). `long double` is the machine's: 80 bits on the x87 stack, or IEEE
 //! binary128 by the routines of the compiler's library.
@@ -102,7 +101,9 @@ macro_rules! floats {
             }
         }
         impl Zero for Complex<$type> {
-            const ZERO: Self = Complex { re: 0.0, im: 0.0 };
+            fn zero() -> Self {
+                Complex { re: 0.0, im: 0.0 }
+            }
         }
     )* };
 }
@@ -112,7 +113,9 @@ ordered! { i8 u8 i16 u16 i32 u32 i64 u64 isize usize f32 f64 }
 floats! { f32 f64 }
 
 impl Zero for LongDouble {
-    const ZERO: Self = LongDouble([0; 16]);
+    fn zero() -> Self {
+        LongDouble([0; 16])
+    }
 }
 
 /// `long double` on x86-64: 80 bits, on the x87 stack.

@@ -11,7 +11,7 @@ use super::memory_ops::In;
 use crate::pgas::{self, World};
 
 /// Orders earlier puts before later ones. Pairs with the acquire loads of `memory_ops::Word`.
-fn order() {
+pub fn order() {
     pgas::world();
     fence(Ordering::Release);
 }
@@ -20,14 +20,14 @@ fn order() {
 ///
 /// Sequentially consistent: a PE may next read what another one wrote before *its* quiet (each
 /// writes its own flag and reads the other's), which release and acquire alone would not order.
-pub(super) fn complete() {
+pub fn complete() {
     pgas::world();
     fence(Ordering::SeqCst);
 }
 
 /// Quiet and barrier over all PEs. Returns at once between a death and the restart: what the others
 /// did is then undone anyway, so there is nothing to tell the caller here.
-pub(super) fn meet(world: &World) {
+pub fn meet(world: &World) {
     complete();
     let _ = world.barrier();
 }

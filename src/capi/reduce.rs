@@ -19,18 +19,15 @@ use crate::pgas::{Fault, schedule};
 /// Elements reduced at a time: the accumulator and one piece of a source stay in the cache.
 const PIECE: usize = 1024;
 
-/// Two operands to one.
-type Operation<T> = fn(T, T) -> T;
-
 /// `into := into op the source of PE index`, for the elements from `first` on.
 fn fold<T: Copy + Zero>(
     group: &Group,
     into: &mut [T],
     source: SymIn<T>,
     (first, index): (usize, usize),
-    op: Operation<T>,
+    op: impl Fn(T, T) -> T,
 ) {
-    let mut piece = [T::ZERO; PIECE];
+    let mut piece = [T::zero(); PIECE];
     for (step, part) in into.chunks_mut(PIECE).enumerate() {
         let theirs = &mut piece[..part.len()];
         let from = source.element(first + step * PIECE);
@@ -41,22 +38,23 @@ fn fold<T: Copy + Zero>(
     }
 }
 
-fn reduce<T: Copy + Zero>(
+/// Of everybody's elements one by one, in the order of the PEs; all get the result.
+pub fn reduce<T: Copy + Zero>(
     group: Group,
     dest: Sym<T>,
     source: SymIn<T>,
     count: usize,
-    op: Operation<T>,
+    op: impl Fn(T, T) -> T,
 ) -> Result<(), Fault> {
     bytes_of(group.call, count, size_of::<T>());
     group.meet()?;
     let slice = schedule::share(count, group.index, group.size);
-    let mut room = [T::ZERO; PIECE];
+    let mut room = [T::zero(); PIECE];
     for first in slice.clone().step_by(PIECE) {
         let result = &mut room[..PIECE.min(slice.end - first)];
         memory_ops::fetch(group.call, result, source.element(first), group.pe(0));
         for index in 1..group.size {
-            fold(&group, result, source, (first, index), op);
+            fold(&group, result, source, (first, index), &op);
         }
         for index in group.partners() {
             memory_ops::send(group.call, dest.element(first), result, group.pe(index));
@@ -65,21 +63,25 @@ fn reduce<T: Copy + Zero>(
     group.meet()
 }
 
-/// Sum over the PEs up to this one, itself included if `inclusive`.
-fn scan<T: Number>(
+/// The same over the PEs up to this one, itself included if `inclusive`; zero before the first.
+pub fn scan<T: Copy + Zero>(
     group: Group,
     dest: Sym<T>,
     source: SymIn<T>,
     count: usize,
-    inclusive: bool,
+    (inclusive, op): (bool, impl Fn(T, T) -> T),
 ) -> Result<(), Fault> {
     let bytes = bytes_of(group.call, count, size_of::<T>());
     // A claim on the destination first: the room for the sums is then no larger than what is there.
     Place::new(group.call, "dest", dest, bytes, group.pe(group.index));
     group.meet()?;
-    let mut sums = vec![T::ZERO; count];
-    for index in 0..group.index + usize::from(inclusive) {
-        fold(&group, &mut sums, source, (0, index), T::sum);
+    let mut sums = vec![T::zero(); count];
+    let end = group.index + usize::from(inclusive);
+    if end > 0 {
+        memory_ops::fetch(group.call, &mut sums, source, group.pe(0));
+    }
+    for index in 1..end {
+        fold(&group, &mut sums, source, (0, index), &op);
     }
     group.meet()?;
     memory_ops::send(group.call, dest, &sums, group.pe(group.index));
@@ -143,10 +145,10 @@ reductions_to_all! { SETS:
 family! { SCAN: "Collectives: scan";
     SUM "shmem_" "_sum_inscan" [generic "shmem_sum_inscan"]
     (team: Team, dest: Sym<T>, source: SymIn<T>, nelems: usize) -> c_int {
-        status(scan(team::group(NAME, team), dest, source, nelems, true))
+        status(scan(team::group(NAME, team), dest, source, nelems, (true, T::sum)))
     }
     SUM "shmem_" "_sum_exscan" [generic "shmem_sum_exscan"]
     (team: Team, dest: Sym<T>, source: SymIn<T>, nelems: usize) -> c_int {
-        status(scan(team::group(NAME, team), dest, source, nelems, false))
+        status(scan(team::group(NAME, team), dest, source, nelems, (false, T::sum)))
     }
 }

@@ -17,7 +17,7 @@ use std::ffi::{c_int, c_long, c_void};
 use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering};
 
 use super::constants::TEAM_NUM_CONTEXTS;
-use super::group::{Group, MASK_AT, WORDS, index_in};
+use super::group::{Gate, Group, MASK_AT, index_in, team_words};
 use super::guard::misuse;
 use super::memory_ops::{self, In, Out, Sym, SymIn};
 use super::order;
@@ -104,18 +104,21 @@ pub fn members(team: Team) -> Option<Members> {
 }
 
 /// The words of all teams, allocated by all PEs together.
-fn words(call: &'static str) -> usize {
+pub fn words(call: &'static str) -> usize {
     let known = TEAMS.words.load(Ordering::Relaxed);
     if known != 0 {
         return known;
     }
     let world = pgas::world();
-    let bytes = SLOTS * WORDS * size_of::<c_long>();
+    let bytes = SLOTS * team_words() * size_of::<c_long>();
     let block = world.heap_alloc(bytes, size_of::<c_long>());
     if block.is_null() {
         misuse(call, format_args!("no symmetric memory left for teams ({bytes} bytes)"));
     }
-    memory_ops::zero(call, block, bytes);
+    // The memory of a substitute is restored, and others may still be writing there.
+    if !world.is_new() {
+        memory_ops::zero(call, block, bytes);
+    }
     TEAMS.words.store(block.addr(), Ordering::Relaxed);
     order::meet(world);
     block.addr()
@@ -126,17 +129,21 @@ pub fn group(call: &'static str, team: Team) -> Group {
     let Some(members) = members(team) else {
         misuse(call, "the team is SHMEM_TEAM_INVALID or was destroyed");
     };
-    let first = (team.0 - 1) * WORDS;
+    let first = (team.0 - 1) * team_words();
     Group::of_team(call, members, Sym::at(words(call)).element(first))
 }
 
 /// What a split asks for, in PEs of the parent.
 #[derive(Clone, Copy)]
-struct Part {
-    start: isize,
-    stride: isize,
-    size: usize,
-    num_contexts: usize,
+pub struct Part {
+    /// The first PE.
+    pub start: isize,
+    /// From one PE to the next.
+    pub stride: isize,
+    /// How many.
+    pub size: usize,
+    /// Contexts that the program says it will use.
+    pub num_contexts: usize,
 }
 
 impl Part {
@@ -150,22 +157,40 @@ impl Part {
     }
 }
 
-/// Makes one new team for each part this PE is a member of, in slots that are free with all.
+/// Why a team was not split.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unsplit {
+    /// The parent is none, or a part is empty or not inside it.
+    Outside,
+    /// Some PE is in as many teams as there can be.
+    Full,
+    /// A PE was lost.
+    Fault,
+}
+
+/// Makes one new team for each part this PE is a member of, in slots that are free with all;
+/// `INVALID` for a part that it is not in. They meet at `gate`.
 ///
 /// All PEs of the parent call with parts that may differ in which PEs they name, not in number.
-fn split(call: &'static str, parent: Team, parts: &[(Part, Out<Team>)]) -> c_int {
-    parts.iter().for_each(|(_, new)| new.write(Team::INVALID));
-    let Some(parent_members) = members(parent) else { return FAILED };
-    let all: Option<Vec<_>> = parts.iter().map(|(part, _)| part.within(parent_members)).collect();
-    let Some(all) = all else { return FAILED };
+pub fn split<const N: usize>(
+    call: &'static str,
+    (parent, gate): (Team, Gate),
+    parts: [Part; N],
+) -> Result<[Team; N], Unsplit> {
+    let parent_members = members(parent).ok_or(Unsplit::Outside)?;
+    let within = |part: &Part| part.within(parent_members);
+    let all: Option<Vec<_>> = parts.iter().map(within).collect();
+    let all = all.ok_or(Unsplit::Outside)?;
     let is_free = |slot: &usize| TEAMS.slots[*slot].size.load(Ordering::Relaxed) == 0;
     let mine = (0..SLOTS).filter(is_free).fold(0u64, |mask, slot| mask | 1 << slot) & !RESERVED;
-    let Ok(masks) = group(call, parent).tell(MASK_AT, mine) else { return FAILED };
+    let masks = group(call, parent).through(gate).tell(MASK_AT, mine);
+    let masks = masks.map_err(|_| Unsplit::Fault)?;
     let mut free = masks.into_iter().fold(u64::MAX, |all, mask| all & mask);
-    if (free.count_ones() as usize) < parts.len() || free == 0 {
-        return FAILED;
+    if (free.count_ones() as usize) < N {
+        return Err(Unsplit::Full);
     }
-    for ((part, new), (start, stride, size)) in parts.iter().zip(all) {
+    let mut teams = [Team::INVALID; N];
+    for ((part, new), (start, stride, size)) in parts.iter().zip(&mut teams).zip(all) {
         let slot = free.trailing_zeros() as usize;
         free &= free - 1;
         if index_in(start, stride, size, pgas::world().me()).is_some() {
@@ -174,10 +199,22 @@ fn split(call: &'static str, parent: Team, parts: &[(Part, Out<Team>)]) -> c_int
             room.stride.store(stride, Ordering::Relaxed);
             room.size.store(size, Ordering::Relaxed);
             room.num_contexts.store(part.num_contexts, Ordering::Relaxed);
-            new.write(Team(slot + 1));
+            *new = Team(slot + 1);
         }
     }
-    0
+    Ok(teams)
+}
+
+/// `split` for C: what was made, or nothing.
+fn split_for<const N: usize>(
+    call: &'static str,
+    parent: Team,
+    parts: [(Part, Out<Team>); N],
+) -> c_int {
+    let made = split(call, (parent, Gate::Collective), parts.map(|(part, _)| part));
+    let teams = made.unwrap_or([Team::INVALID; N]);
+    parts.iter().zip(teams).for_each(|((_, new), team)| new.write(team));
+    if made.is_ok() { 0 } else { FAILED }
 }
 
 fn contexts_of(config: In<TeamConfig>, mask: c_long) -> usize {
@@ -188,26 +225,33 @@ fn contexts_of(config: In<TeamConfig>, mask: c_long) -> usize {
 }
 
 /// The parts of a parent laid out in rows of `xrange`: the row of this PE, and its column.
-fn row_and_column(index: usize, size: usize, xrange: usize) -> [(isize, isize, usize); 2] {
+pub fn row_and_column(index: usize, size: usize, xrange: usize) -> [(isize, isize, usize); 2] {
     let (x, y) = (index % xrange, index / xrange);
     let row = (y * xrange, 1, xrange.min(size - y * xrange));
     let column = (x, xrange, (size - x).div_ceil(xrange));
     [row, column].map(|(start, stride, size)| (start as isize, stride as isize, size))
 }
 
-/// Which PE of the world a team's PE is.
+/// The PE of the world that a team's PE is.
 pub fn to_world(team: Team, pe: c_int) -> Option<usize> {
     let (start, stride, size) = members(team)?;
     let index = usize::try_from(pe).ok().filter(|index| *index < size)?;
     usize::try_from(start + stride * index.cast_signed()).ok()
 }
 
-fn index_of(team: Team, pe: usize) -> c_int {
+pub fn index_of(team: Team, pe: usize) -> c_int {
     let found = members(team).and_then(|(start, stride, size)| index_in(start, stride, size, pe));
     found.map_or(-1, |index| index as c_int)
 }
 
-fn destroy(call: &'static str, team: Team) {
+/// Contexts that the program said it will use with a team.
+pub fn contexts(team: Team) -> usize {
+    TEAMS.slots[team.0 - 1].num_contexts.load(Ordering::Relaxed)
+}
+
+/// Frees the slot of a team that came from a split. Harmless for the members that still have it
+/// only if none of them uses it any more.
+pub fn destroy(call: &'static str, team: Team) {
     if team == Team::INVALID {
         return;
     }
@@ -230,9 +274,7 @@ family! { TEAM: "Teams";
             return FAILED;
         }
         if config_mask != 0 {
-            let slot = &TEAMS.slots[team.0 - 1];
-            let num_contexts = slot.num_contexts.load(Ordering::Relaxed) as c_int;
-            config.write(TeamConfig { num_contexts });
+            config.write(TeamConfig { num_contexts: contexts(team) as c_int });
         }
         0
     }
@@ -249,7 +291,7 @@ family! { TEAM: "Teams";
             size: usize::try_from(size).unwrap_or(0),
             num_contexts: contexts_of(config, config_mask),
         };
-        split(NAME, parent_team, &[(part, new_team)])
+        split_for(NAME, parent_team, [(part, new_team)])
     }
     ONE "shmem_team_split_2d" ""
     (parent_team: Team, xrange: c_int, xaxis_config: In<TeamConfig>, xaxis_mask: c_long,
@@ -269,7 +311,7 @@ family! { TEAM: "Teams";
             start, stride, size, num_contexts: contexts_of(config, mask),
         };
         let parts = [(part(x, contexts[0]), xaxis_team), (part(y, contexts[1]), yaxis_team)];
-        split(NAME, parent_team, &parts)
+        split_for(NAME, parent_team, parts)
     }
     ONE "shmem_team_destroy" "" (team: Team) {
         destroy(NAME, team)

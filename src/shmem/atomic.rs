@@ -1,47 +1,44 @@
 //! Types that take atomic updates: the tables of the OpenSHMEM specification, without type names.
 
 use super::Symmetric;
+use crate::capi::{bits, number};
 
 mod sealed {
-    pub trait Sealed {}
+    pub trait Word: super::bits::Bits {}
+    pub trait Number: super::number::Number + super::number::Ordered {}
+    pub trait Integer: super::number::Bitwise {}
 }
 
 /// A type of 4 or 8 bytes that is read, written and swapped atomically: `i32`, `u32`, `i64`, `u64`,
 /// `isize`, `usize`, `f32`, `f64`. The set is closed.
-pub trait Word: Symmetric + sealed::Sealed {
-    #[doc(hidden)]
-    fn to_bits(self) -> u64;
-    #[doc(hidden)]
-    fn from_bits(bits: u64) -> Self;
-}
+pub trait Word: Symmetric + sealed::Word {}
 
 /// An integer [`Word`]: also added to, compared and combined bit by bit.
 pub trait Integer: Word {}
 
-macro_rules! words {
-    ($($type:ident: |$value:ident| $to:expr, |$bits:ident| $from:expr;)*) => { $(
-        const _: () = assert!(size_of::<$type>() == align_of::<$type>());
-        impl sealed::Sealed for $type {}
-        impl Word for $type {
-            #[inline]
-            fn to_bits(self) -> u64 {
-                let $value = self;
-                $to
-            }
-            #[inline]
-            fn from_bits($bits: u64) -> $type {
-                $from
-            }
-        }
-    )* };
-    (integers $($type:ident)*) => {
-        words! { $($type: |value| value as u64, |bits| bits as $type;)* }
-        $(impl Integer for $type {})*
+/// A number that collectives add, multiply and compare: every integer up to 64 bits, `f32`, `f64`.
+/// Integers wrap. The set is closed.
+pub trait Number: Symmetric + sealed::Number {}
+
+/// An integer of any size up to 64 bits, which collectives combine bit by bit. The set is closed.
+pub trait Bits: Number + sealed::Integer {}
+
+macro_rules! types {
+    ($trait:ident: $($type:ident)*) => {
+        $(impl $trait for $type {})*
     };
 }
 
-words! { integers i32 u32 i64 u64 isize usize }
-words! {
-    f32: |value| u64::from(f32::to_bits(value)), |bits| f32::from_bits(bits as u32);
-    f64: |value| f64::to_bits(value), |bits| f64::from_bits(bits);
+macro_rules! sealed {
+    ($trait:ident: $($type:ident)*) => {
+        $(impl sealed::$trait for $type {})*
+    };
 }
+
+sealed! { Word: i32 u32 i64 u64 isize usize f32 f64 }
+sealed! { Number: i8 u8 i16 u16 i32 u32 i64 u64 isize usize f32 f64 }
+sealed! { Integer: i8 u8 i16 u16 i32 u32 i64 u64 isize usize }
+types! { Word: i32 u32 i64 u64 isize usize f32 f64 }
+types! { Integer: i32 u32 i64 u64 isize usize }
+types! { Number: i8 u8 i16 u16 i32 u32 i64 u64 isize usize f32 f64 }
+types! { Bits: i8 u8 i16 u16 i32 u32 i64 u64 isize usize }

@@ -4,34 +4,64 @@
 //! does. Here the two never meet. [`Shmem`] is the one token of initialisation. It lends references
 //! to a PE's own memory ([`Shmem::local`], [`Shmem::local_mut`]), and it lends the other PEs
 //! ([`Shmem::exchange`], which borrows it mutably), so a reference cannot live into an exchange;
-//! and an exchange begins and ends with all PEs passing a gate together, so no PE transfers while
-//! another holds a reference. A checkpoint or restart borrows the token mutably too.
+//! and an exchange begins and ends with all its PEs passing a gate together, so no PE transfers
+//! while another holds a reference. A checkpoint or restart borrows the token mutably too.
+//!
+//! ```text
+//! Shmem      the token                        own memory by reference, teams, exchanges
+//! Team       some PEs, plain data             Shmem::split_strided, split_2d
+//! Peers      a team inside an exchange        put, get, atomics, waits, collectives, locks
+//! Context    a stream of transfers            Peers::context: fence and quiet of its own
+//! Batch      transfers under way              Peers::nonblocking: buffers borrowed until the end
+//! ```
+//!
+//! An exchange may be one of a team ([`Shmem::exchange_in`]): then only its members come together,
+//! and only their memory is reached. Meetings of different kinds have gates of their own, so PEs
+//! that disagree about what comes next wait for ever, as OpenSHMEM programs do, instead of taking
+//! one meeting for another; passing a gate is what proves that no member holds a reference.
 //!
 //! All state of a program that is to survive lies in symmetric memory and is reached by handles
 //! ([`SymSlice`], [`SymRef`]), which are plain data themselves: [`ft::run`] keeps the handle of the
 //! program's state where a substitute finds it. Statics of a Rust program are not symmetric.
 //!
-//! What an expert should know: soundness rests on every PE of the job running a program written to
-//! this API; a C program in the same job can write at any time, as can `unsafe` code here.
+//! What an expert should know:
 //!
-//! Left out: teams and contexts; the C API has them.
+//! - soundness rests on every PE of the job running a program written to this API; a C program in
+//!   the same job can write at any time, as can `unsafe` code here;
+//! - inside an exchange two PEs may write the same element, in safe code. They get unexpected
+//!   values, not undefined behaviour: words are atomics, and longer ranges are moved by a routine
+//!   of the C library that the compiler does not see into (`capi/memory_ops.rs`);
+//! - a PE that learns of a loss waits until the living have left their exchanges before it gives
+//!   out references again. Nodes learn of it one after another: in between a transfer from another
+//!   node may still arrive, in memory that the restart overwrites.
+//!
+//! Left out: active sets and the other names that OpenSHMEM deprecates; the C API has them.
 
 mod atomic;
-mod bytes;
+mod collective;
+mod context;
 pub mod ft;
 mod handle;
+mod lock;
 mod peers;
 mod root;
+mod signal;
+mod team;
 
 use std::marker::PhantomData;
 
-pub use atomic::{Integer, Word};
+pub use atomic::{Bits, Integer, Number, Word};
+pub use context::{Batch, Context, NoStore, Private, Serialized};
 pub use handle::{SymRef, SymSlice, Symmetric};
+pub use lock::{Guard, Lock};
 pub use peers::Peers;
+pub use signal::Signal;
+pub use team::Team;
 
+use crate::capi::group::Gate;
+use crate::capi::team as table;
 use crate::pgas::{self, World};
 use crate::sys::memory::PAGE;
-use root::Meeting;
 
 /// A PE was lost: what was done since the last checkpoint will be undone by the restart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -41,6 +71,10 @@ pub struct Fault(());
 impl Fault {
     fn new() -> Fault {
         Fault(())
+    }
+
+    fn of(_: pgas::Fault) -> Fault {
+        Fault::new()
     }
 }
 
@@ -56,6 +90,9 @@ pub enum Error {
         /// Bytes asked for.
         bytes: usize,
     },
+    /// No team could be made; the same on every PE that asked.
+    #[error("no team: {0}")]
+    NoTeam(&'static str),
     /// The checkpoint was refused on every PE; the last one stays good.
     #[error("{0}")]
     Refused(String),
@@ -86,7 +123,13 @@ impl Shmem {
         pgas::init(0);
         let world = pgas::world();
         let block = world.heap_alloc(root::ROOT_BYTES, PAGE);
-        assert_eq!(block, world.remote(world.me(), world.layout().heap), "the first allocation");
+        let heap = world.segment().base().wrapping_add(world.layout().heap);
+        assert_eq!(block, heap, "the first allocation");
+        table::register();
+        table::words("Shmem::init");
+        if world.is_new() {
+            root::settle(world); // nobody is in the middle of a transfer to its predecessor
+        }
         Shmem { world, not_shared: PhantomData }
     }
 
@@ -116,7 +159,7 @@ impl Shmem {
     pub fn alloc<T: Symmetric>(&mut self, len: usize) -> Result<SymSlice<T>, Error> {
         let bytes = len.saturating_mul(size_of::<T>());
         let at = self.world.heap_alloc(bytes.max(1), align_of::<T>().max(64));
-        let heap = self.world.remote(self.world.me(), self.world.layout().heap);
+        let heap = self.world.segment().base().wrapping_add(self.world.layout().heap);
         if at.is_null() {
             return Err(Error::NoRoom { bytes });
         }
@@ -149,7 +192,7 @@ impl Shmem {
     /// # Panics
     /// If it is not the whole of an allocation.
     pub fn free<T: Symmetric>(&mut self, slice: SymSlice<T>) {
-        let at = self.world.remote(self.my_pe(), slice.checked(self.world));
+        let at = self.world.segment().base().wrapping_add(slice.checked(self.world));
         if let Err(error) = self.world.heap_free(at) {
             panic!("{slice:?} cannot be freed: {error}");
         }
@@ -213,11 +256,57 @@ impl Shmem {
     ///
     /// # Errors
     /// [`Fault`] if a PE was lost.
+    ///
+    /// A panic of `body` ends this PE, because others may be writing its memory.
+    ///
+    /// ```
+    /// let mut shmem = raidshmem::Shmem::init();
+    /// let (mine, sum) = (shmem.alloc_from(&[1.5, 2.5])?, shmem.alloc::<f64>(2)?);
+    /// shmem.exchange(|peers| peers.sum(sum, mine))??;
+    /// assert_eq!(shmem.local(sum), [1.5, 2.5]); // of one PE
+    /// # Ok::<(), raidshmem::Error>(())
+    /// ```
     pub fn exchange<R>(&mut self, body: impl FnOnce(&Peers) -> R) -> Result<R, Fault> {
-        root::pass(self.world, Meeting::Open)?;
-        let result = body(&Peers::new(self.world));
-        self.world.quiet();
-        root::pass(self.world, Meeting::Close)?;
+        self.exchange_in(Team::WORLD, body)
+    }
+
+    /// Reaches the other PEs of a team, which are counted in the order of the team. Collective over
+    /// the team; PEs that are not members go on with what they do.
+    ///
+    /// # Errors
+    /// [`Fault`] if a PE was lost.
+    ///
+    /// # Panics
+    /// If this PE is not a member. A panic of `body` ends this PE.
+    ///
+    /// ```
+    /// let mut shmem = raidshmem::Shmem::init();
+    /// let [row, _] = shmem.split_2d(shmem.team_world(), 2)?;
+    /// let first = shmem.alloc_one(shmem.my_pe())?;
+    /// let leader = shmem.exchange_in(row, |peers| peers.read(0, first))?;
+    /// assert_eq!(leader, shmem.my_pe() / 2 * 2);
+    /// # Ok::<(), raidshmem::Error>(())
+    /// ```
+    pub fn exchange_in<R>(
+        &mut self,
+        team: Team,
+        body: impl FnOnce(&Peers) -> R,
+    ) -> Result<R, Fault> {
+        let group = team.group("exchange");
+        let pass = |gate| group.through(gate).meet().map_err(Fault::of);
+        let lost = |fault| {
+            root::settle(self.world);
+            fault
+        };
+        if !root::enter(self.world) {
+            return Err(lost(Fault::new()));
+        }
+        pass(Gate::Open).map_err(lost)?;
+        let bomb = EndOnPanic;
+        let result = body(&Peers::new(self.world, team));
+        std::mem::forget(bomb);
+        pass(Gate::Close).map_err(lost)?;
+        root::leave(self.world);
         Ok(result)
     }
 
@@ -225,8 +314,20 @@ impl Shmem {
     ///
     /// # Errors
     /// [`Fault`] if a PE was lost.
+    ///
+    /// ```
+    /// let mut shmem = raidshmem::Shmem::init();
+    /// shmem.barrier_all()?;
+    /// # Ok::<(), raidshmem::Error>(())
+    /// ```
     pub fn barrier_all(&mut self) -> Result<(), Fault> {
-        root::pass(self.world, Meeting::Barrier)
+        self.healthy()?;
+        Team::WORLD.group("barrier_all").through(Gate::Barrier).meet().map_err(Fault::of)
+    }
+
+    /// An error between a death and the restart.
+    fn healthy(&self) -> Result<(), Fault> {
+        self.world.healthy().map_err(Fault::of)
     }
 
     /// Ends the whole job with `status`.
@@ -245,5 +346,14 @@ impl Drop for Shmem {
             return; // this PE is about to die; nobody must wait for it
         }
         pgas::finalize();
+    }
+}
+
+/// Ends this process when it is dropped: with the status of a panic, which has said its line.
+struct EndOnPanic;
+
+impl Drop for EndOnPanic {
+    fn drop(&mut self) {
+        std::process::exit(101);
     }
 }

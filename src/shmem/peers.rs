@@ -1,22 +1,27 @@
 //! Reaching other PEs: one-sided transfers, atomic updates and waiting, all inside an exchange.
 //!
-//! [`Peers`] exists only while [`Shmem::exchange`] runs its closure, and while it exists no PE
-//! holds a reference to its symmetric memory; see the parent module for why that matters.
+//! [`Peers`] exists only while [`Shmem::exchange`] runs its closure, and while it exists no PE of
+//! its team holds a reference to its symmetric memory; see the parent module for why that matters.
+//! The functions under the C API do the work (`capi/memory_ops.rs`, `capi/atomic.rs`): here handles
+//! become checked addresses, and PEs of a team become PEs of the world.
 //!
 //! Between a death and the restart writes are dropped, reads give zeroes, waiting ends with
 //! [`Fault`], and the exchange itself ends with it. Nothing waits for a dead PE.
 //!
-//! Unsafe code: the calls of `bytes.rs` on checked ranges.
+//! [`Shmem::exchange`]: super::Shmem::exchange
 
-use std::sync::atomic::{Ordering, fence};
+use std::ffi::c_int;
 
 use super::atomic::{Integer, Word};
-use super::bytes::{self, Update};
-use super::root::{self, Meeting};
+use super::team::Team;
 use super::{Fault, SymRef, SymSlice, Symmetric};
+use crate::capi::group::{Group, index_in};
+use crate::capi::memory_ops::{self, Sym, SymIn, Update};
+use crate::capi::{atomic, order};
 use crate::pgas::World;
 
-/// All PEs, this one among them, during an exchange. It may be used by several threads.
+/// The PEs of a team, this one among them, during an exchange. They are counted from 0 in the order
+/// of the team. It may be used by several threads; collectives by one at a time.
 ///
 /// ```
 /// let mut shmem = raidshmem::Shmem::init();
@@ -29,21 +34,37 @@ use crate::pgas::World;
 #[derive(Debug)]
 pub struct Peers<'a> {
     world: &'a World,
+    team: Team,
 }
 
 impl<'a> Peers<'a> {
-    pub(super) fn new(world: &'a World) -> Peers<'a> {
-        Peers { world }
+    /// The PEs of a team of which this PE is a member.
+    pub(super) fn new(world: &'a World, team: Team) -> Peers<'a> {
+        Peers { world, team }
     }
 
-    /// Number of this PE, from 0.
+    pub(super) fn world(&self) -> &'a World {
+        self.world
+    }
+
+    /// The team for a collective.
+    pub(super) fn group(&self, call: &'static str) -> Group {
+        self.team.group(call)
+    }
+
+    /// The team.
+    pub fn team(&self) -> Team {
+        self.team
+    }
+
+    /// Number of this PE in the team, from 0.
     pub fn my_pe(&self) -> usize {
-        self.world.me()
+        self.group("Peers::my_pe").index
     }
 
-    /// Number of PEs.
+    /// Number of PEs in the team.
     pub fn n_pes(&self) -> usize {
-        self.world.n_pes()
+        self.team.members().2
     }
 
     /// True between a death and the restart: what is done now will be undone.
@@ -51,15 +72,53 @@ impl<'a> Peers<'a> {
         self.world.faulted()
     }
 
-    /// Where the elements of `slice` on `pe` are in this process.
+    /// The PEs of another team inside the same exchange.
     ///
     /// # Panics
-    /// If there is no such PE, or the handle names no symmetric memory.
+    /// If this PE is not a member of `team`, or `team` has PEs that are not in this one.
+    ///
+    /// ```
+    /// let mut shmem = raidshmem::Shmem::init();
+    /// let row = shmem.split_strided(shmem.team_world(), 0, 1, 1)?.expect("PE 0 is in it");
+    /// let sum = shmem.exchange(|peers| peers.of(row).reduce(2, |a, b| a + b))??;
+    /// assert_eq!(sum, 2);
+    /// # Ok::<(), raidshmem::Error>(())
+    /// ```
+    pub fn of(&self, team: Team) -> Peers<'_> {
+        let ((start, stride, size), mine) = (team.members(), self.team.members());
+        let inside = |index: usize| {
+            let pe = usize::try_from(start + stride * index.cast_signed());
+            pe.is_ok_and(|pe| index_in(mine.0, mine.1, mine.2, pe).is_some())
+        };
+        assert!((0..size).all(inside), "{team:?} has PEs that are not in this exchange");
+        team.group("Peers::of"); // panics for a PE that is not a member
+        Peers { world: self.world, team }
+    }
+
+    /// The PE of the world that PE `pe` of the team is.
+    ///
+    /// # Panics
+    /// If there is no such PE.
     #[inline]
-    fn place<T: Symmetric>(&self, pe: usize, slice: SymSlice<T>) -> *mut u8 {
-        let n_pes = self.world.n_pes();
-        assert!(pe < n_pes, "PE {pe}: allowed are 0..={}", n_pes - 1);
-        self.world.remote(pe, slice.checked(self.world))
+    pub(super) fn pe(&self, pe: usize) -> c_int {
+        let (start, stride, size) = self.team.members();
+        assert!(pe < size, "PE {pe}: allowed are 0..={}", size - 1);
+        (start + stride * pe.cast_signed()) as c_int
+    }
+
+    /// Symmetric memory as the functions under the C API take it.
+    ///
+    /// # Panics
+    /// If the handle names no symmetric memory.
+    #[inline]
+    pub(super) fn at<T: Symmetric>(&self, slice: SymSlice<T>) -> Sym<u8> {
+        Sym::at(self.world.segment().base() as usize + slice.checked(self.world))
+    }
+
+    /// The same, to be read.
+    #[inline]
+    pub(super) fn from<T: Symmetric>(&self, slice: SymSlice<T>) -> SymIn<u8> {
+        SymIn::at(self.world.segment().base() as usize + slice.checked(self.world))
     }
 
     /// Copies elements of `pe` to this PE's private memory. Zeroes between a death and the restart.
@@ -77,16 +136,9 @@ impl<'a> Peers<'a> {
     /// ```
     #[inline]
     pub fn get<T: Symmetric>(&self, pe: usize, from: SymSlice<T>, to: &mut [T]) {
-        let place = self.place(pe, from);
+        let (pe, source) = (self.pe(pe), self.from(from));
         assert!(from.len() == to.len(), "get of {} elements to {}", from.len(), to.len());
-        if self.faulted() {
-            to.fill(T::zeroed());
-            return;
-        }
-        // SAFETY: `place` is checked for the length of `from`, which is that of `to`; `to` is
-        // private, because a reference into symmetric memory would borrow `Shmem`, which the
-        // exchange holds; and any bytes are a `T`.
-        unsafe { bytes::copy(place, to.as_mut_ptr().cast(), from.bytes()) }
+        memory_ops::fetch("Peers::get", bytemuck::cast_slice_mut::<T, u8>(to), source, pe);
     }
 
     /// Copies private memory of this PE to elements of `pe`.
@@ -106,14 +158,9 @@ impl<'a> Peers<'a> {
     /// ```
     #[inline]
     pub fn put<T: Symmetric>(&self, pe: usize, to: SymSlice<T>, from: &[T]) {
-        let place = self.place(pe, to);
+        let (pe, dest) = (self.pe(pe), self.at(to));
         assert!(from.len() == to.len(), "put of {} elements to {}", from.len(), to.len());
-        if self.faulted() {
-            return;
-        }
-        // SAFETY: as in `get`, the other way round; a `T` has no padding, so all of it is bytes.
-        unsafe { bytes::copy(from.as_ptr().cast(), place, to.bytes()) };
-        self.world.ring(pe);
+        memory_ops::send("Peers::put", dest, bytemuck::cast_slice::<T, u8>(from), pe);
     }
 
     /// Reads one element of `pe`; zero between a death and the restart.
@@ -141,7 +188,7 @@ impl<'a> Peers<'a> {
     /// restart.
     ///
     /// # Panics
-    /// If the lengths differ, there is no such PE, or it is this one and the ranges overlap.
+    /// If the lengths differ or there is no such PE.
     ///
     /// ```
     /// let mut shmem = raidshmem::Shmem::init();
@@ -151,26 +198,24 @@ impl<'a> Peers<'a> {
     /// # Ok::<(), raidshmem::Error>(())
     /// ```
     pub fn pull<T: Symmetric>(&self, pe: usize, from: SymSlice<T>, to: SymSlice<T>) {
-        self.transfer((pe, from), (self.my_pe(), to));
+        let (pe, source, dest) = (self.pe(pe), self.from(from), self.at(to));
+        check(from, to);
+        memory_ops::get("Peers::pull", dest.as_out(), source, to.bytes(), pe);
     }
 
     /// Copies symmetric memory of this PE to elements of `pe`; otherwise as [`Peers::pull`].
+    ///
+    /// ```
+    /// let mut shmem = raidshmem::Shmem::init();
+    /// let cells = shmem.alloc_from(&[1i32, 2, 0, 0])?;
+    /// shmem.exchange(|peers| peers.push(0, cells.range(2..), cells.range(..2)))?;
+    /// assert_eq!(shmem.local(cells), [1, 2, 1, 2]);
+    /// # Ok::<(), raidshmem::Error>(())
+    /// ```
     pub fn push<T: Symmetric>(&self, pe: usize, to: SymSlice<T>, from: SymSlice<T>) {
-        self.transfer((self.my_pe(), from), (pe, to));
-    }
-
-    fn transfer<T: Symmetric>(&self, from: (usize, SymSlice<T>), to: (usize, SymSlice<T>)) {
-        let (source, target) = (self.place(from.0, from.1), self.place(to.0, to.1));
-        let (read, written) = (from.1.len(), to.1.len());
-        assert!(read == written, "transfer of {read} elements to {written}");
-        assert!(from.0 != to.0 || !from.1.overlaps(to.1), "transfer between ranges that overlap");
-        if self.faulted() {
-            return;
-        }
-        // SAFETY: both places are checked for the one length, and do not overlap: they are on
-        // different PEs, or were compared. No PE holds references during an exchange.
-        unsafe { bytes::copy(source, target, from.1.bytes()) };
-        self.world.ring(to.0);
+        let (pe, source, dest) = (self.pe(pe), self.from(from), self.at(to));
+        check(from, to);
+        memory_ops::put("Peers::push", dest, source.as_in(), to.bytes(), pe);
     }
 
     /// Orders: puts before are seen before puts and atomic updates after, by any PE.
@@ -189,7 +234,7 @@ impl<'a> Peers<'a> {
     /// # Ok::<(), raidshmem::Error>(())
     /// ```
     pub fn fence(&self) {
-        fence(Ordering::Release); // pairs with the acquire loads of `bytes::update`
+        order::order();
     }
 
     /// Completes: what this PE has put is where it was put to when the call returns.
@@ -205,10 +250,10 @@ impl<'a> Peers<'a> {
     /// # Ok::<(), raidshmem::Error>(())
     /// ```
     pub fn quiet(&self) {
-        self.world.quiet();
+        order::complete();
     }
 
-    /// Waits for all PEs inside the exchange, with `quiet` before. Collective.
+    /// Waits for all PEs of the team inside the exchange, with `quiet` before. Collective.
     ///
     /// # Errors
     /// [`Fault`] if a PE was lost.
@@ -226,45 +271,18 @@ impl<'a> Peers<'a> {
     /// # Ok::<(), raidshmem::Error>(())
     /// ```
     pub fn barrier(&self) -> Result<(), Fault> {
-        self.world.quiet();
-        root::pass(self.world, Meeting::Inside)
+        self.group("Peers::barrier").meet().map_err(Fault::of)
     }
 
-    /// Blocks until `ready` accepts the value of this PE's own element, and gives that value.
-    ///
-    /// # Errors
-    /// [`Fault`] if a PE is lost meanwhile.
-    ///
-    /// See [`Peers::fence`] for an example.
-    pub fn wait_until<T: Word>(
-        &self,
-        own: SymRef<T>,
-        mut ready: impl FnMut(T) -> bool,
-    ) -> Result<T, Fault> {
-        let mut value = self.fetch(self.my_pe(), own);
-        if !ready(value) {
-            let look = || {
-                value = self.fetch(self.my_pe(), own);
-                ready(value)
-            };
-            self.world.wait_until(look).map_err(|_| Fault::new())?;
-        }
-        Ok(value)
-    }
-
-    /// One atomic operation; zero, and nothing done, between a death and the restart.
     #[inline]
     fn update<T: Word>(&self, pe: usize, on: SymRef<T>, how: Update, operand: T) -> T {
-        let place = self.place(pe, on.as_slice());
-        if self.faulted() {
-            return T::zeroed();
-        }
-        // SAFETY: a checked element of 4 or 8 bytes, aligned for `T`, which is as long as aligned.
-        let before = unsafe { bytes::update(place, size_of::<T>(), how, operand.to_bits()) };
-        if !matches!(how, Update::Load) {
-            self.world.ring(pe);
-        }
-        T::from_bits(before)
+        atomic::update("Peers::update", how, self.word(on), operand, self.pe(pe))
+    }
+
+    /// A word as the functions under the C API take it.
+    #[inline]
+    pub(super) fn word<T: Symmetric>(&self, on: SymRef<T>) -> Sym<T> {
+        Sym::at(self.at(on.as_slice()).addr())
     }
 
     /// Reads an element atomically; what its writer put before a fence is seen afterwards.
@@ -277,13 +295,13 @@ impl<'a> Peers<'a> {
     /// ```
     #[inline]
     pub fn fetch<T: Word>(&self, pe: usize, on: SymRef<T>) -> T {
-        self.update(pe, on, Update::Load, T::zeroed())
+        atomic::fetch("Peers::fetch", SymIn::at(self.word(on).addr()), self.pe(pe))
     }
 
     /// Writes an element atomically.
     #[inline]
     pub fn set<T: Word>(&self, pe: usize, on: SymRef<T>, value: T) {
-        self.update(pe, on, Update::Store, value);
+        atomic::set("Peers::set", self.word(on), value, self.pe(pe));
     }
 
     /// Writes an element and gives what was there.
@@ -312,7 +330,8 @@ impl<'a> Peers<'a> {
     /// ```
     #[inline]
     pub fn compare_swap<T: Integer>(&self, pe: usize, on: SymRef<T>, expected: T, value: T) -> T {
-        self.update(pe, on, Update::CompareSwap(expected.to_bits()), value)
+        let (word, pe) = (self.word(on), self.pe(pe));
+        atomic::compare_swap("Peers::compare_swap", word, expected, value, pe)
     }
 
     /// Adds, wrapping, and gives what was there.
@@ -358,4 +377,10 @@ impl<'a> Peers<'a> {
     pub fn fetch_xor<T: Integer>(&self, pe: usize, on: SymRef<T>, value: T) -> T {
         self.update(pe, on, Update::Xor, value)
     }
+}
+
+/// Both ends of a transfer have the same number of elements.
+fn check<T: Symmetric>(from: SymSlice<T>, to: SymSlice<T>) {
+    let (read, written) = (from.len(), to.len());
+    assert!(read == written, "transfer of {read} elements to {written}");
 }

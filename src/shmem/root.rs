@@ -1,50 +1,29 @@
-//! The block at the start of every symmetric heap: gates, and where the program's state is.
+//! The block at the start of every symmetric heap: where the program's state is, and whether this
+//! PE is inside an exchange.
 //!
 //! It is the first allocation of every process, so it is at heap offset 0 in originals and
 //! substitutes alike; no handle reaches it (`handle.rs`). Being symmetric data it is saved and
-//! restored with everything else: after a rollback the gates count on from the checkpoint, and a
-//! substitute reads here where the state of the program lies.
+//! restored with everything else: a substitute reads here where the state of the program lies.
 //!
-//! A gate is a counter on PE 0 through which all PEs pass together. There is one for each kind of
-//! meeting, and none is shared with a checkpoint: PEs that disagree about what comes next then wait
-//! for ever, as OpenSHMEM programs do, instead of taking one meeting for another. That matters more
-//! here than in C: passing [`Meeting::Open`] is what proves that no PE holds a reference to its
-//! memory any more.
+//! `inside` is what a PE looks at whose exchange ended with a loss. Others that are still inside
+//! theirs may be in the middle of a transfer to its memory, so it waits until all of them have left
+//! ([`settle`]) before it gives out references again; a substitute does the same when it begins.
 //!
-//! Invariants: everything in the block is an atomic; `released <= came <= released + 1` on every
-//! PE, and `arrived <= n_pes * (released + 1)`. A substitute does not touch the block before its
-//! restart, because others may still do so. Fresh memory is zero, which is the beginning.
+//! Invariants: everything in the block is an atomic; a PE that is not inside an exchange transfers
+//! nothing, and one that sees a loss after it has said that it is inside does not begin. Fresh
+//! memory is zero, which is the beginning.
 //!
-//! Unsafe code: the step from an address in a mapped segment to the block.
+//! Unsafe code: the step from an address in the own segment to the block.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::mem::offset_of;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use super::Fault;
+use crate::capi::memory_ops::{Sym, Word};
+use crate::control::view::State;
 use crate::pgas::World;
 
 /// Bytes of the block.
 pub(super) const ROOT_BYTES: usize = size_of::<Root>();
-
-/// What PEs come together for.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Meeting {
-    /// `barrier_all`: nothing changes.
-    Barrier,
-    /// An exchange begins: all have given up their references.
-    Open,
-    /// A barrier inside an exchange.
-    Inside,
-    /// An exchange ends: nobody transfers any more.
-    Close,
-}
-
-/// A gate: two words on PE 0, and one on every PE that says how often it has come.
-#[repr(C, align(64))]
-struct Gate {
-    arrived: AtomicU64,
-    released: AtomicU64,
-    came: AtomicU64,
-}
 
 /// How far the loop of `ft::run` is; 0 is the beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,64 +39,76 @@ pub(super) enum Progress {
 /// The block.
 #[repr(C, align(64))]
 pub(super) struct Root {
-    gates: [Gate; 4],
+    /// 1 during an exchange.
+    inside: AtomicU64,
     /// Handle of the program's root object; zeroes while there is none.
     object: [AtomicU64; 2],
     progress: AtomicU64,
 }
 
-/// The block of PE `pe`.
-fn root(world: &World, pe: usize) -> &Root {
-    let at = world.remote(pe, world.layout().heap).cast::<Root>();
-    // SAFETY: the heap begins with this block (`Shmem::init` allocated it first), page-aligned; it
-    // is made of atomics, for which any bytes are a value, and segments stay mapped until the
-    // process ends. Other processes access it through this type only, and the library's plain
-    // copies (checkpoint, restore) are made while no PE runs its program.
-    unsafe { &*at }
+/// Address of the own block.
+fn block(world: &World) -> usize {
+    world.segment().base() as usize + world.layout().heap
 }
 
-/// Passes a gate together with all other PEs, or learns that a PE was lost. What any PE did before
-/// is seen by every PE that passes.
-pub(super) fn pass(world: &World, meeting: Meeting) -> Result<(), Fault> {
-    if world.faulted() {
-        return Err(Fault::new());
-    }
-    // SeqCst as in `World::barrier`: an arrival is also the full fence that `World::wake` needs
-    // between the store and the look for sleepers.
-    let own = &root(world, world.me()).gates[meeting as usize];
-    let turn = own.came.fetch_add(1, Ordering::SeqCst) + 1;
-    let gate = &root(world, 0).gates[meeting as usize];
-    let all = turn * world.n_pes() as u64;
-    if gate.arrived.fetch_add(1, Ordering::SeqCst) + 1 == all {
-        gate.released.store(turn, Ordering::SeqCst); // pairs with the loads below
-        (0..world.n_pes()).filter(|&pe| pe != world.me()).for_each(|pe| world.wake(pe));
-        return Ok(());
-    }
-    let mut met = false;
+/// The own block.
+fn root(world: &World) -> &Root {
+    // SAFETY: the heap begins with this block (`Shmem::init` allocated it first), page-aligned; it
+    // is made of atomics, for which any bytes are a value, and the segment stays mapped until the
+    // process ends. Other processes access it as atomic words only, and the library's plain copies
+    // (checkpoint, restore) are made while no PE runs its program.
+    unsafe { &*std::ptr::with_exposed_provenance::<Root>(block(world)) }
+}
+
+/// This PE is about to transfer. False after a loss: then it must not.
+pub(super) fn enter(world: &World) -> bool {
+    root(world).inside.store(1, Ordering::SeqCst);
+    // Either this PE sees the loss now, or whoever has seen it sees the word above.
+    fence(Ordering::SeqCst);
+    !world.faulted()
+}
+
+/// This PE transfers nothing any more.
+pub(super) fn leave(world: &World) {
+    root(world).inside.store(0, Ordering::SeqCst);
+}
+
+/// Leaves after a loss, and waits until nobody transfers any more.
+pub(super) fn settle(world: &World) {
+    leave(world);
+    let word = Sym::<u64>::at(block(world) + offset_of!(Root, inside));
+    let mut view = world.view();
+    let alive = |view: &crate::control::view::View| -> Vec<usize> {
+        (0..world.n_pes()).filter(|&pe| view.pes[pe].state == State::Alive).collect()
+    };
+    world.refresh(&view);
+    alive(&view).iter().for_each(|&pe| world.wake(pe));
     world.wait_raw(|| {
-        met = gate.released.load(Ordering::SeqCst) >= turn;
-        met || world.faulted()
+        if world.view_number() != view.number {
+            view = world.view();
+            world.refresh(&view);
+        }
+        let inside = |pe: usize| Word::new("exchange", "state", word, pe as i32).load() != 0;
+        !alive(&view).into_iter().any(inside)
     });
-    if met { Ok(()) } else { Err(Fault::new()) }
 }
 
 /// The words of the root object's handle.
 pub(super) fn object(world: &World) -> [u64; 2] {
-    let words = &root(world, world.me()).object;
     // Relaxed: only this PE touches its own.
-    words.each_ref().map(|word| word.load(Ordering::Relaxed))
+    root(world).object.each_ref().map(|word| word.load(Ordering::Relaxed))
 }
 
 /// Sets them.
 pub(super) fn set_object(world: &World, words: [u64; 2]) {
-    for (kept, word) in root(world, world.me()).object.iter().zip(words) {
+    for (kept, word) in root(world).object.iter().zip(words) {
         kept.store(word, Ordering::Relaxed); // as above
     }
 }
 
 /// How far the loop is.
 pub(super) fn progress(world: &World) -> Progress {
-    match root(world, world.me()).progress.load(Ordering::Relaxed) {
+    match root(world).progress.load(Ordering::Relaxed) {
         0 => Progress::Fresh,
         1 => Progress::Stepping,
         _ => Progress::Done,
@@ -126,5 +117,5 @@ pub(super) fn progress(world: &World) -> Progress {
 
 /// Notes how far the loop is.
 pub(super) fn set_progress(world: &World, progress: Progress) {
-    root(world, world.me()).progress.store(progress as u64, Ordering::Relaxed);
+    root(world).progress.store(progress as u64, Ordering::Relaxed);
 }

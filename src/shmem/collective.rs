@@ -1,0 +1,358 @@
+//! Collectives over the team of an exchange: the schedules of the C API on checked handles.
+//!
+//! Every PE of the team calls the same, with equal lengths unless it says otherwise, from one
+//! thread at a time. Sources are read where they lie, so they must be complete: what a PE has put
+//! into a peer's source in the same exchange needs a [`Peers::barrier`] before.
+//!
+//! Errors, of all: [`Fault`] if a PE was lost; the destination then holds anything. Panics, of all:
+//! if a handle names no symmetric memory, or lengths do not fit.
+
+use super::atomic::{Bits, Number, Word};
+use super::{Fault, Peers, SymSlice, Symmetric};
+use crate::capi::bits::Zero;
+use crate::capi::group::COUNT_AT;
+use crate::capi::guard::Shape;
+use crate::capi::memory_ops::{Sym, SymIn};
+use crate::capi::number::{Bitwise, Number as Arithmetic, Ordered};
+use crate::capi::{coll, reduce};
+
+/// An element of any plain type, for the functions under the C API.
+#[repr(transparent)]
+struct Plain<T>(T);
+
+impl<T: Copy> Clone for Plain<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T: Copy> Copy for Plain<T> {}
+
+impl<T: Symmetric> Zero for Plain<T> {
+    fn zero() -> Self {
+        Plain(T::zeroed())
+    }
+}
+
+/// Reductions of slices by their names.
+macro_rules! reductions {
+    ($($(#[$doc:meta])* $name:ident $bound:ident $trait:ident $op:ident;)*) => {
+        $($(#[$doc])*
+        ///
+        /// # Errors
+        /// [`Fault`] if a PE was lost.
+        ///
+        /// # Panics
+        /// If the lengths differ.
+        pub fn $name<T: $bound>(&self, to: SymSlice<T>, from: SymSlice<T>) -> Result<(), Fault> {
+            self.reduce_into(to, from, <T as $trait>::$op)
+        })*
+    };
+}
+
+impl Peers<'_> {
+    /// Gives every PE the values of all, in the order of the team.
+    ///
+    /// # Errors
+    /// [`Fault`] if a PE was lost.
+    ///
+    /// ```
+    /// let mut shmem = raidshmem::Shmem::init();
+    /// let me = shmem.my_pe() as u64;
+    /// let all = shmem.exchange(|peers| peers.gather(me))??;
+    /// assert!(all.into_iter().eq(0..shmem.n_pes() as u64));
+    /// # Ok::<(), raidshmem::Error>(())
+    /// ```
+    pub fn gather<T: Word>(&self, value: T) -> Result<Vec<T>, Fault> {
+        let all = self.group("Peers::gather").tell(COUNT_AT, value.bits()).map_err(Fault::of)?;
+        Ok(all.into_iter().map(T::of).collect())
+    }
+
+    /// Combines the values of all PEs, in the order of the team; every PE gets the same.
+    ///
+    /// # Errors
+    /// [`Fault`] if a PE was lost.
+    ///
+    /// ```
+    /// let mut shmem = raidshmem::Shmem::init();
+    /// let error = 0.25 * (shmem.my_pe() + 1) as f64;
+    /// let worst = shmem.exchange(|peers| peers.reduce(error, f64::max))??;
+    /// assert_eq!(worst, 0.25 * shmem.n_pes() as f64);
+    /// # Ok::<(), raidshmem::Error>(())
+    /// ```
+    pub fn reduce<T: Word>(&self, value: T, op: impl Fn(T, T) -> T) -> Result<T, Fault> {
+        let all = self.gather(value)?;
+        Ok(all.into_iter().reduce(op).expect("a team has a PE"))
+    }
+
+    /// Copies `from` of PE `root` to `to` of every PE, `root` among them.
+    ///
+    /// # Errors
+    /// [`Fault`] if a PE was lost.
+    ///
+    /// # Panics
+    /// If the lengths differ or there is no such PE.
+    ///
+    /// ```
+    /// let mut shmem = raidshmem::Shmem::init();
+    /// let (mine, theirs) = (shmem.alloc_from(&[shmem.my_pe(); 3])?, shmem.alloc::<usize>(3)?);
+    /// shmem.exchange(|peers| peers.broadcast(0, theirs, mine))??;
+    /// assert_eq!(shmem.local(theirs), [0; 3]);
+    /// # Ok::<(), raidshmem::Error>(())
+    /// ```
+    pub fn broadcast<T: Symmetric>(
+        &self,
+        root: usize,
+        to: SymSlice<T>,
+        from: SymSlice<T>,
+    ) -> Result<(), Fault> {
+        self.pe(root);
+        assert!(to.len() == from.len(), "broadcast of {} elements to {}", from.len(), to.len());
+        let group = self.group("Peers::broadcast");
+        let root = (root as i32, true);
+        coll::broadcast(group, self.at(to), self.from(from), to.bytes(), root).map_err(Fault::of)
+    }
+
+    /// Puts the `from` of all PEs one after another into `to` of every PE. Lengths may differ from
+    /// PE to PE. Hands back how many elements there are.
+    ///
+    /// # Errors
+    /// [`Fault`] if a PE was lost.
+    ///
+    /// # Panics
+    /// If there are more than `to` has room for, the job ends with a line that says so.
+    ///
+    /// ```
+    /// let mut shmem = raidshmem::Shmem::init();
+    /// let n = shmem.n_pes();
+    /// let (mine, all) = (shmem.alloc_from(&[7u8; 5])?, shmem.alloc::<u8>(5 * n)?);
+    /// let count = shmem.my_pe() + 1; // PE p gives p + 1
+    /// let there = shmem.exchange(|peers| peers.collect(all, mine.range(..count)))??;
+    /// assert_eq!(there, n * (n + 1) / 2);
+    /// # Ok::<(), raidshmem::Error>(())
+    /// ```
+    pub fn collect<T: Symmetric>(
+        &self,
+        to: SymSlice<T>,
+        from: SymSlice<T>,
+    ) -> Result<usize, Fault> {
+        let group = self.group("Peers::collect");
+        let dest = (self.at(to), to.bytes());
+        let bytes = coll::collect(group, dest, self.from(from), from.bytes());
+        Ok(bytes.map_err(Fault::of)? / size_of::<T>())
+    }
+
+    /// Puts the `from` of all PEs, all of one length, one after another into `to` of every PE.
+    ///
+    /// # Errors
+    /// [`Fault`] if a PE was lost.
+    ///
+    /// # Panics
+    /// If `to` is not as long as all of them.
+    ///
+    /// ```
+    /// let mut shmem = raidshmem::Shmem::init();
+    /// let n = shmem.n_pes();
+    /// let (mine, all) = (shmem.alloc_one(shmem.my_pe())?, shmem.alloc::<usize>(n)?);
+    /// shmem.exchange(|peers| peers.fcollect(all, mine.as_slice()))??;
+    /// assert!(shmem.local(all).iter().copied().eq(0..n));
+    /// # Ok::<(), raidshmem::Error>(())
+    /// ```
+    pub fn fcollect<T: Symmetric>(&self, to: SymSlice<T>, from: SymSlice<T>) -> Result<(), Fault> {
+        let (n, each) = (self.n_pes(), from.len());
+        assert!(Some(to.len()) == each.checked_mul(n), "{n} times {each} elements to {}", to.len());
+        let group = self.group("Peers::fcollect");
+        coll::fcollect(group, self.at(to), self.from(from), from.bytes()).map_err(Fault::of)
+    }
+
+    /// Cuts `from` into one block for each PE, and puts the blocks of all for this PE one after
+    /// another into `to`.
+    ///
+    /// # Errors
+    /// [`Fault`] if a PE was lost.
+    ///
+    /// # Panics
+    /// If the lengths differ or are no multiple of the number of PEs.
+    ///
+    /// ```
+    /// let mut shmem = raidshmem::Shmem::init();
+    /// let (me, n) = (shmem.my_pe(), shmem.n_pes());
+    /// let row: Vec<usize> = (0..n).map(|column| me * n + column).collect();
+    /// let (row, column) = (shmem.alloc_from(&row)?, shmem.alloc::<usize>(n)?);
+    /// shmem.exchange(|peers| peers.alltoall(column, row))??;
+    /// assert!(shmem.local(column).iter().copied().eq((0..n).map(|row| row * n + me)));
+    /// # Ok::<(), raidshmem::Error>(())
+    /// ```
+    pub fn alltoall<T: Symmetric>(&self, to: SymSlice<T>, from: SymSlice<T>) -> Result<(), Fault> {
+        let (n, len) = (self.n_pes(), from.len());
+        assert!(to.len() == len && len.is_multiple_of(n), "{len} to {} of {n} PEs", to.len());
+        let group = self.group("Peers::alltoall");
+        let bytes = from.bytes() / n;
+        coll::alltoall(group, self.at(to), self.from(from), bytes).map_err(Fault::of)
+    }
+
+    /// The same with blocks of `count` elements that do not lie together: from one to the next it
+    /// is `step` elements, in `to` and in `from`.
+    ///
+    /// # Errors
+    /// [`Fault`] if a PE was lost.
+    ///
+    /// # Panics
+    /// If a step is 0, or a slice does not reach to its last element.
+    ///
+    /// ```
+    /// let mut shmem = raidshmem::Shmem::init();
+    /// let (me, n) = (shmem.my_pe(), shmem.n_pes());
+    /// let (from, to) = (shmem.alloc_from(&vec![me; n])?, shmem.alloc::<usize>(2 * n)?);
+    /// shmem.exchange(|peers| peers.alltoalls((to, 2), (from, 1), 1))??;
+    /// assert!(shmem.local(to).iter().step_by(2).copied().eq(0..n));
+    /// # Ok::<(), raidshmem::Error>(())
+    /// ```
+    pub fn alltoalls<T: Symmetric>(
+        &self,
+        (to, to_step): (SymSlice<T>, usize),
+        (from, from_step): (SymSlice<T>, usize),
+        count: usize,
+    ) -> Result<(), Fault> {
+        let elements = self.n_pes().checked_mul(count);
+        for (slice, step) in [(to, to_step), (from, from_step)] {
+            let reach = elements.map(|elements| elements.saturating_sub(1).saturating_mul(step));
+            let fits = reach.is_some_and(|reach| count == 0 || reach < slice.len());
+            assert!(step > 0 && fits, "{count} for each PE, steps of {step}, in {}", slice.len());
+        }
+        let shape = Shape {
+            dst: to_step.cast_signed(),
+            sst: from_step.cast_signed(),
+            bsize: 1,
+            nblocks: count,
+            element_bytes: size_of::<T>(),
+        };
+        let group = self.group("Peers::alltoalls");
+        coll::alltoalls(group, self.at(to), self.from(from), shape).map_err(Fault::of)
+    }
+
+    /// Combines the elements of all PEs' `from` one by one, in the order of the team, into `to` of
+    /// every PE; all get the same bytes. `to` may be `from`.
+    ///
+    /// # Errors
+    /// [`Fault`] if a PE was lost.
+    ///
+    /// # Panics
+    /// If the lengths differ.
+    ///
+    /// ```
+    /// let mut shmem = raidshmem::Shmem::init();
+    /// let boxes = shmem.alloc_from(&[[0.0f32, 1.0], [2.0, 3.0]])?; // [low, high] of each
+    /// shmem.exchange(|peers| {
+    ///     peers.reduce_into(boxes, boxes, |a, b| [a[0].min(b[0]), a[1].max(b[1])])
+    /// })??;
+    /// assert_eq!(shmem.local(boxes), [[0.0, 1.0], [2.0, 3.0]]);
+    /// # Ok::<(), raidshmem::Error>(())
+    /// ```
+    pub fn reduce_into<T: Symmetric>(
+        &self,
+        to: SymSlice<T>,
+        from: SymSlice<T>,
+        op: impl Fn(T, T) -> T,
+    ) -> Result<(), Fault> {
+        let (dest, source) = self.both(to, from);
+        let op = |Plain(a), Plain(b)| Plain(op(a, b));
+        let group = self.group("Peers::reduce_into");
+        reduce::reduce(group, dest, source, from.len(), op).map_err(Fault::of)
+    }
+
+    reductions! {
+        /// Sums, element by element: [`Peers::reduce_into`] with `+`, integers wrapping.
+        ///
+        /// ```
+        /// let mut shmem = raidshmem::Shmem::init();
+        /// let (ones, sum) = (shmem.alloc_from(&[1i32; 4])?, shmem.alloc::<i32>(4)?);
+        /// shmem.exchange(|peers| peers.sum(sum, ones))??;
+        /// assert_eq!(shmem.local(sum), [shmem.n_pes() as i32; 4]);
+        /// # Ok::<(), raidshmem::Error>(())
+        /// ```
+        sum Number Arithmetic sum;
+        /// Products, element by element, integers wrapping. See [`Peers::sum`].
+        prod Number Arithmetic prod;
+        /// The smallest, element by element. See [`Peers::sum`].
+        min Number Ordered min;
+        /// The largest, element by element. See [`Peers::sum`].
+        max Number Ordered max;
+        /// Bitwise and, element by element. See [`Peers::sum`].
+        and Bits Bitwise and;
+        /// Bitwise or, element by element. See [`Peers::sum`].
+        or Bits Bitwise or;
+        /// Bitwise exclusive or, element by element. See [`Peers::sum`].
+        xor Bits Bitwise xor;
+    }
+
+    /// Combines, element by element, the `from` of the PEs up to this one, itself included.
+    ///
+    /// # Errors
+    /// [`Fault`] if a PE was lost.
+    ///
+    /// # Panics
+    /// If the lengths differ.
+    ///
+    /// ```
+    /// let mut shmem = raidshmem::Shmem::init();
+    /// let (one, upto) = (shmem.alloc_one(1u64)?, shmem.alloc::<u64>(1)?);
+    /// shmem.exchange(|peers| peers.inscan(upto, one.as_slice(), |a, b| a + b))??;
+    /// assert_eq!(shmem.local(upto), [shmem.my_pe() as u64 + 1]);
+    /// # Ok::<(), raidshmem::Error>(())
+    /// ```
+    pub fn inscan<T: Symmetric>(
+        &self,
+        to: SymSlice<T>,
+        from: SymSlice<T>,
+        op: impl Fn(T, T) -> T,
+    ) -> Result<(), Fault> {
+        self.scan(to, from, (true, op))
+    }
+
+    /// Combines, element by element, the `from` of the PEs before this one; zeroes for the first.
+    ///
+    /// # Errors
+    /// [`Fault`] if a PE was lost.
+    ///
+    /// # Panics
+    /// If the lengths differ.
+    ///
+    /// ```
+    /// let mut shmem = raidshmem::Shmem::init();
+    /// let (count, first) = (shmem.alloc_one(10u64)?, shmem.alloc::<u64>(1)?);
+    /// shmem.exchange(|peers| peers.exscan(first, count.as_slice(), |a, b| a + b))??;
+    /// assert_eq!(shmem.local(first), [10 * shmem.my_pe() as u64]); // where this PE's ten begin
+    /// # Ok::<(), raidshmem::Error>(())
+    /// ```
+    pub fn exscan<T: Symmetric>(
+        &self,
+        to: SymSlice<T>,
+        from: SymSlice<T>,
+        op: impl Fn(T, T) -> T,
+    ) -> Result<(), Fault> {
+        self.scan(to, from, (false, op))
+    }
+
+    fn scan<T: Symmetric>(
+        &self,
+        to: SymSlice<T>,
+        from: SymSlice<T>,
+        (inclusive, op): (bool, impl Fn(T, T) -> T),
+    ) -> Result<(), Fault> {
+        let (dest, source) = self.both(to, from);
+        let op = |Plain(a), Plain(b)| Plain(op(a, b));
+        let group = self.group("Peers::scan");
+        reduce::scan(group, dest, source, from.len(), (inclusive, op)).map_err(Fault::of)
+    }
+
+    /// Both ends of a reduction, which have the same length.
+    fn both<T: Symmetric>(
+        &self,
+        to: SymSlice<T>,
+        from: SymSlice<T>,
+    ) -> (Sym<Plain<T>>, SymIn<Plain<T>>) {
+        assert!(to.len() == from.len(), "{} elements to {}", from.len(), to.len());
+        (Sym::at(self.at(to).addr()), SymIn::at(self.from(from).addr()))
+    }
+}

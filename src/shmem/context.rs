@@ -1,0 +1,247 @@
+//! Contexts, which order and complete transfers by themselves, and transfers under way.
+//!
+//! OpenSHMEM's options of a context are types here, so that a promise broken does not compile:
+//!
+//! ```text
+//! Context<Serialized>   one thread at a time: it may be sent to another one, not shared
+//! Context<Private>      the thread that made it
+//! Context<NoStore>      reads only: nothing that a fence or quiet would have to wait for
+//! ```
+//!
+//! Between mapped memories a transfer is complete when its call returns; then a context costs
+//! nothing, and has nothing to wait for.
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::ops::Deref;
+
+use super::atomic::{Integer, Word};
+use super::{Peers, SymRef, SymSlice, Symmetric};
+
+/// One thread at a time uses the context.
+#[derive(Debug)]
+pub struct Serialized(PhantomData<Cell<()>>);
+
+/// Only the thread that made the context uses it.
+#[derive(Debug)]
+pub struct Private(PhantomData<*mut ()>);
+
+/// Nothing is written through the context; one thread at a time uses it.
+#[derive(Debug)]
+pub struct NoStore(PhantomData<Cell<()>>);
+
+/// A stream of transfers to the PEs of a team, with `fence` and `quiet` of its own.
+///
+/// All of [`Peers`] may be done through it, but for [`NoStore`].
+///
+/// ```
+/// let mut shmem = raidshmem::Shmem::init();
+/// let cells = shmem.alloc::<u32>(2)?;
+/// shmem.exchange(|peers| {
+///     std::thread::scope(|threads| {
+///         for index in 0..2 {
+///             let context = peers.context();
+///             threads.spawn(move || {
+///                 context.write(0, cells.at(index), 7);
+///                 context.quiet(); // of this context
+///             });
+///         }
+///     });
+/// })?;
+/// assert_eq!(shmem.local(cells), [7, 7]);
+/// # Ok::<(), raidshmem::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Context<'a, Kind> {
+    peers: Peers<'a>,
+    kind: PhantomData<Kind>,
+}
+
+impl Peers<'_> {
+    fn of_kind<Kind>(&self) -> Context<'_, Kind> {
+        Context { peers: Peers::new(self.world(), self.team()), kind: PhantomData }
+    }
+
+    /// A context that one thread at a time uses. See [`Context`] for an example.
+    pub fn context(&self) -> Context<'_, Serialized> {
+        self.of_kind()
+    }
+
+    /// A context of this thread.
+    ///
+    /// ```
+    /// let mut shmem = raidshmem::Shmem::init();
+    /// let cell = shmem.alloc_one(0u8)?;
+    /// shmem.exchange(|peers| peers.context_private().write(0, cell, 1))?;
+    /// # Ok::<(), raidshmem::Error>(())
+    /// ```
+    ///
+    /// It cannot be sent to another one:
+    ///
+    /// ```compile_fail,E0277
+    /// # let mut shmem = raidshmem::Shmem::init();
+    /// shmem.exchange(|peers| {
+    ///     let context = peers.context_private();
+    ///     std::thread::scope(|threads| {
+    ///         threads.spawn(move || context.quiet());
+    ///     });
+    /// });
+    /// ```
+    pub fn context_private(&self) -> Context<'_, Private> {
+        self.of_kind()
+    }
+
+    /// A context that only reads.
+    ///
+    /// ```
+    /// let mut shmem = raidshmem::Shmem::init();
+    /// let cell = shmem.alloc_one(5u32)?;
+    /// let (plain, atomic) = shmem.exchange(|peers| {
+    ///     let context = peers.context_nostore();
+    ///     (context.read(0, cell), context.fetch(0, cell))
+    /// })?;
+    /// assert_eq!((plain, atomic), (5, 5));
+    /// # Ok::<(), raidshmem::Error>(())
+    /// ```
+    pub fn context_nostore(&self) -> Context<'_, NoStore> {
+        self.of_kind()
+    }
+
+    /// Starts transfers that need not be complete before all of `body` is done: their buffers are
+    /// borrowed until then, and when this returns all are complete.
+    ///
+    /// ```
+    /// let mut shmem = raidshmem::Shmem::init();
+    /// let cells = shmem.alloc_from(&[1i64, 2])?;
+    /// let (mut first, mut before) = ([0], 0);
+    /// shmem.exchange(|peers| {
+    ///     peers.nonblocking(|batch| {
+    ///         batch.get(0, cells.range(..1), &mut first);
+    ///         batch.fetch_add(0, cells.at(1), 5, &mut before);
+    ///     });
+    ///     assert_eq!((first, before), ([1], 2));
+    /// })?;
+    /// assert_eq!(shmem.local(cells), [1, 7]);
+    /// # Ok::<(), raidshmem::Error>(())
+    /// ```
+    ///
+    /// A buffer cannot be looked at before:
+    ///
+    /// ```compile_fail,E0505
+    /// # let mut shmem = raidshmem::Shmem::init();
+    /// # let cells = shmem.alloc_from(&[1i64, 2])?;
+    /// let mut first = vec![0];
+    /// shmem.exchange(|peers| {
+    ///     peers.nonblocking(|batch| {
+    ///         batch.get(0, cells.range(..1), &mut first);
+    ///         drop(first);
+    ///     });
+    /// })?;
+    /// # Ok::<(), raidshmem::Error>(())
+    /// ```
+    pub fn nonblocking<'b, R>(&self, body: impl FnOnce(&Batch<'_, 'b>) -> R) -> R {
+        let batch = Batch { peers: Peers::new(self.world(), self.team()), buffers: PhantomData };
+        let result = body(&batch);
+        self.quiet();
+        result
+    }
+}
+
+impl<'a> Deref for Context<'a, Serialized> {
+    type Target = Peers<'a>;
+
+    fn deref(&self) -> &Peers<'a> {
+        &self.peers
+    }
+}
+
+impl<'a> Deref for Context<'a, Private> {
+    type Target = Peers<'a>;
+
+    fn deref(&self) -> &Peers<'a> {
+        &self.peers
+    }
+}
+
+impl Context<'_, NoStore> {
+    /// As [`Peers::get`].
+    pub fn get<T: Symmetric>(&self, pe: usize, from: SymSlice<T>, to: &mut [T]) {
+        self.peers.get(pe, from, to);
+    }
+
+    /// As [`Peers::read`].
+    pub fn read<T: Symmetric>(&self, pe: usize, from: SymRef<T>) -> T {
+        self.peers.read(pe, from)
+    }
+
+    /// As [`Peers::fetch`].
+    pub fn fetch<T: Word>(&self, pe: usize, on: SymRef<T>) -> T {
+        self.peers.fetch(pe, on)
+    }
+}
+
+/// Transfers under way: what [`Peers::nonblocking`] gives its closure. Their buffers live for `'b`.
+#[derive(Debug)]
+pub struct Batch<'a, 'b> {
+    peers: Peers<'a>,
+    /// Neither longer nor shorter than `'b`.
+    buffers: PhantomData<Cell<&'b mut ()>>,
+}
+
+impl<'b> Batch<'_, 'b> {
+    /// Starts [`Peers::get`].
+    pub fn get<T: Symmetric>(&self, pe: usize, from: SymSlice<T>, to: &'b mut [T]) {
+        self.peers.get(pe, from, to);
+    }
+
+    /// Starts [`Peers::put`].
+    pub fn put<T: Symmetric>(&self, pe: usize, to: SymSlice<T>, from: &'b [T]) {
+        self.peers.put(pe, to, from);
+    }
+
+    /// Starts [`Peers::fetch`].
+    pub fn fetch<T: Word>(&self, pe: usize, on: SymRef<T>, before: &'b mut T) {
+        *before = self.peers.fetch(pe, on);
+    }
+
+    /// Starts [`Peers::swap`].
+    pub fn swap<T: Word>(&self, pe: usize, on: SymRef<T>, value: T, before: &'b mut T) {
+        *before = self.peers.swap(pe, on, value);
+    }
+
+    /// Starts [`Peers::compare_swap`]; `values` are what is expected and what is written then.
+    pub fn compare_swap<T: Integer>(
+        &self,
+        pe: usize,
+        on: SymRef<T>,
+        values: (T, T),
+        before: &'b mut T,
+    ) {
+        *before = self.peers.compare_swap(pe, on, values.0, values.1);
+    }
+
+    /// Starts [`Peers::fetch_add`].
+    pub fn fetch_add<T: Integer>(&self, pe: usize, on: SymRef<T>, value: T, before: &'b mut T) {
+        *before = self.peers.fetch_add(pe, on, value);
+    }
+
+    /// Starts [`Peers::fetch_and`].
+    pub fn fetch_and<T: Integer>(&self, pe: usize, on: SymRef<T>, value: T, before: &'b mut T) {
+        *before = self.peers.fetch_and(pe, on, value);
+    }
+
+    /// Starts [`Peers::fetch_or`].
+    pub fn fetch_or<T: Integer>(&self, pe: usize, on: SymRef<T>, value: T, before: &'b mut T) {
+        *before = self.peers.fetch_or(pe, on, value);
+    }
+
+    /// Starts [`Peers::fetch_xor`].
+    pub fn fetch_xor<T: Integer>(&self, pe: usize, on: SymRef<T>, value: T, before: &'b mut T) {
+        *before = self.peers.fetch_xor(pe, on, value);
+    }
+
+    /// Waits until all transfers started so far are complete. Buffers stay borrowed.
+    pub fn quiet(&self) {
+        self.peers.quiet();
+    }
+}

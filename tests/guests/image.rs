@@ -1,0 +1,43 @@
+//! What guests boot from, made by `image.sh`: once, and kept in the target folder.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// Folder of what was made.
+fn folder() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guests");
+        script(&["base".as_ref(), &folder]);
+        folder
+    })
+}
+
+fn script(words: &[&Path]) {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/guests/image.sh");
+    let status = Command::new(script).args(words).status().expect("image.sh runs");
+    assert!(status.success(), "image.sh {words:?}");
+}
+
+/// The kernel.
+pub fn kernel() -> PathBuf {
+    folder().join("vmlinuz")
+}
+
+/// An archive of `files` with the libraries that they need, each at the path it has here.
+pub fn add(name: &str, files: &[&Path]) -> PathBuf {
+    let out = folder().join(name).with_extension("cpio");
+    script(&[&["add".as_ref(), folder(), &out], files].concat());
+    out
+}
+
+/// The memory disk of one guest: what all have, and `more`.
+pub fn join(to: &Path, more: Option<&Path>) {
+    let mut disk = File::create(to).expect("a file in the folder of the guests");
+    for part in std::iter::once(folder().join("base.cpio")).chain(more.map(Path::to_owned)) {
+        let mut part = File::open(&part).unwrap_or_else(|e| panic!("{}: {e}", part.display()));
+        std::io::copy(&mut part, &mut disk).expect("room for a memory disk");
+    }
+}

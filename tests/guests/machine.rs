@@ -1,0 +1,263 @@
+//! A machine in software: boots, does what it is told, can be killed.
+//!
+//! A guest has no disk and no privileges on the host. Its network card is a port of a [`Switch`];
+//! its second serial port carries commands in and what they say out (see `init`).
+
+use std::fmt;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Signal, set_parent_process_death_signal};
+
+use crate::image;
+use crate::switch::Switch;
+
+/// A guest that says nothing for so long has hung.
+const SILENCE_MAX: Duration = Duration::from_secs(120);
+
+/// What a guest is to be.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// 1 to 250: its port of the switch, and the end of its address.
+    pub number: u8,
+    /// Its processors.
+    pub cpus: u8,
+    /// Its memory in MiB.
+    pub memory: u32,
+    /// Archive of [`image::add`].
+    pub payload: Option<PathBuf>,
+    /// More words for QEMU.
+    pub words: Vec<String>,
+}
+
+impl Plan {
+    /// A guest of one processor.
+    pub fn new(number: u8) -> Plan {
+        Plan { number, cpus: 1, memory: 512, payload: None, words: Vec::new() }
+    }
+
+    /// With the files of an archive.
+    pub fn with(mut self, payload: &Path) -> Plan {
+        self.payload = Some(payload.to_owned());
+        self
+    }
+
+    /// Starts it; [`Guest::ready`] waits for it.
+    pub fn boot(self, switch: &Switch) -> Guest {
+        let Plan { number, cpus, memory, .. } = self;
+        let folder = switch.folder();
+        let initrd = folder.join(format!("initrd{number}"));
+        image::join(&initrd, self.payload.as_deref());
+        let console = folder.join(format!("console{number}"));
+        let port = switch.port(number);
+        let network = format!(
+            "dgram,id=n,local.type=unix,local.path={},remote.type=unix,remote.path={}",
+            port.display(),
+            switch.path().display()
+        );
+        let kernel = format!(
+            "console=ttyS0 quiet panic=-1 guest.address={}/24 guest.name=guest{number}",
+            address(number)
+        );
+        let mut qemu = Command::new("qemu-system-x86_64");
+        qemu.args(["-accel", "tcg", "-cpu", "max", "-nodefaults", "-no-user-config"])
+            .args(["-display", "none", "-no-reboot"])
+            .args(["-smp", &cpus.to_string(), "-m", &memory.to_string()])
+            .arg("-kernel")
+            .arg(image::kernel())
+            .arg("-initrd")
+            .arg(&initrd)
+            .args(["-append", &kernel])
+            .args(["-serial", &format!("file:{}", console.display())])
+            .args(["-chardev", "stdio,id=c,signal=off", "-serial", "chardev:c"])
+            .args(["-netdev", &network])
+            .args([
+                "-device",
+                &format!("virtio-net-pci,netdev=n,host_mtu=9000,mac={}", mac(number)),
+            ])
+            .args(&self.words)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        // No guest outlives the test that booted it, however that ends.
+        let bound = || set_parent_process_death_signal(Some(Signal::KILL)).map_err(Into::into);
+        // SAFETY: one system call, which may be made after fork.
+        unsafe { qemu.pre_exec(bound) };
+        let mut child = qemu.spawn().unwrap_or_else(|error| {
+            panic!("qemu-system-x86_64: {error}; `.ci/setup nodes` installs it")
+        });
+        let input = child.stdin.take().expect("it is piped");
+        let output = BufReader::new(child.stdout.take().expect("it is piped"));
+        Guest { number, child, input, lines: listen(output), console }
+    }
+}
+
+/// The address of guest `number`.
+pub fn address(number: u8) -> String {
+    format!("10.77.0.{number}")
+}
+
+fn mac(number: u8) -> String {
+    format!("52:54:00:00:00:{number:02x}")
+}
+
+/// A line of a command, or its end.
+enum Heard {
+    Line(String),
+    End(String),
+}
+
+fn listen(output: impl BufRead + Send + 'static) -> Receiver<Heard> {
+    let (said, lines) = channel();
+    std::thread::spawn(move || {
+        for line in output.split(b'\n').map_while(Result::ok) {
+            let line = String::from_utf8_lossy(&line).into_owned();
+            let heard = match line.strip_prefix('\u{1}') {
+                Some(end) => Heard::End(end.to_owned()),
+                None => Heard::Line(line),
+            };
+            if said.send(heard).is_err() {
+                return;
+            }
+        }
+    });
+    lines
+}
+
+/// How a command in a guest ended.
+#[derive(Debug)]
+pub struct Outcome {
+    pub status: i32,
+    pub text: String,
+    pub took: Duration,
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "status {} after {:.1?}\n{}", self.status, self.took, self.text)
+    }
+}
+
+/// A running guest; dropping it kills it.
+#[derive(Debug)]
+pub struct Guest {
+    number: u8,
+    child: Child,
+    input: ChildStdin,
+    lines: Receiver<Heard>,
+    console: PathBuf,
+}
+
+impl Guest {
+    /// Waits until it takes commands.
+    #[track_caller]
+    pub fn ready(&mut self) {
+        while !matches!(self.hear(), Heard::End(word) if word == "ready") {}
+    }
+
+    /// Runs a line of shell to its end.
+    #[track_caller]
+    pub fn run(&mut self, command: &str) -> Outcome {
+        let mut running = self.start(command);
+        while running.next_line().is_some() {}
+        running.outcome()
+    }
+
+    /// The same; the test fails unless it ends with status 0.
+    #[track_caller]
+    pub fn must(&mut self, command: &str) -> String {
+        let outcome = self.run(command);
+        assert!(outcome.status == 0, "guest {}: `{command}`: {outcome}", self.number);
+        outcome.text
+    }
+
+    /// Runs a line of shell, to be listened to.
+    pub fn start(&mut self, command: &str) -> Running<'_> {
+        assert!(!command.contains('\n'), "commands are lines: {command}");
+        let written = writeln!(self.input, "{command}").and_then(|()| self.input.flush());
+        written.unwrap_or_else(|error| panic!("guest {}: {error}", self.number));
+        let begun = Instant::now();
+        Running { guest: self, begun, text: String::new(), status: None }
+    }
+
+    /// Kills the machine: what a node's loss of power is.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    #[track_caller]
+    fn hear(&mut self) -> Heard {
+        match self.lines.recv_timeout(SILENCE_MAX) {
+            Ok(heard) => heard,
+            Err(error) => {
+                let how = match error {
+                    RecvTimeoutError::Timeout => "is silent",
+                    RecvTimeoutError::Disconnected => "has ended",
+                };
+                let console = std::fs::read(&self.console).unwrap_or_default();
+                let console = String::from_utf8_lossy(&console);
+                panic!("guest {} {how}; its console says:\n{console}", self.number)
+            }
+        }
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// A command in a guest.
+#[derive(Debug)]
+pub struct Running<'a> {
+    guest: &'a mut Guest,
+    begun: Instant,
+    text: String,
+    status: Option<i32>,
+}
+
+impl Running<'_> {
+    /// The next line that it says; None at its end.
+    #[track_caller]
+    pub fn next_line(&mut self) -> Option<String> {
+        if self.status.is_some() {
+            return None;
+        }
+        match self.guest.hear() {
+            Heard::Line(line) => {
+                self.text += &line;
+                self.text.push('\n');
+                Some(line)
+            }
+            Heard::End(status) => {
+                self.status = Some(status.parse().unwrap_or(-1));
+                None
+            }
+        }
+    }
+
+    /// Waits for a line with `text` in it.
+    #[track_caller]
+    pub fn wait_for(&mut self, text: &str) -> String {
+        loop {
+            match self.next_line() {
+                Some(line) if line.contains(text) => return line,
+                Some(_) => {}
+                None => panic!("it never said `{text}`:\n{}", self.text),
+            }
+        }
+    }
+
+    /// Its end.
+    #[track_caller]
+    pub fn outcome(mut self) -> Outcome {
+        while self.next_line().is_some() {}
+        let status = self.status.unwrap_or(-1);
+        Outcome { status, text: std::mem::take(&mut self.text), took: self.begun.elapsed() }
+    }
+}

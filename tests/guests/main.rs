@@ -1,0 +1,16 @@
+//! Nodes that are machines: guests in software, with soft-RoCE, so that RDMA is real and the loss
+//! of a node is the loss of a machine (`make test-nodes`).
+//!
+//! A guest is Debian's kernel with a memory disk under QEMU's emulation, so neither a network card
+//! nor `/dev/kvm` is needed. Scenarios take their turns: a guest is work for a whole processor.
+//!
+//! Left out: the figures. What an emulated processor measures is not what a real one would.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod image;
+mod jacobi;
+mod machine;
+mod switch;
+mod tools;
