@@ -9,6 +9,7 @@ use crate::pgas::world::lock;
 use crate::pgas::{World, complain, world};
 use crate::protocol::drive::Drive;
 use crate::protocol::{At, Call};
+use crate::scrub;
 use crate::store::protection::Protection;
 
 /// Return value: done, or nothing to report.
@@ -28,7 +29,7 @@ pub const NODE_FAILED: i32 = 2;
 /// checkpoint stays good).
 pub fn checkpoint_all() -> i32 {
     let world = world();
-    let _one = lock(&world.collective);
+    let _turn = world.turn();
     let number = world.agreed() + 1;
     world.point(Point::Before, number);
     let Some(protection) = world.protection() else {
@@ -52,11 +53,12 @@ fn pass(world: &World, number: u64) -> i32 {
     SUCCESS
 }
 
-fn save(world: &World, protection: &Protection, number: u64) -> i32 {
+fn save(world: &'static World, protection: &'static Protection, number: u64) -> i32 {
     let mut drive = Drive::new(world, protection, Call::Checkpoint);
     match drive.run() {
         At::Saved => {
             world.set_agreed(number);
+            scrub::start(world, protection);
             SUCCESS
         }
         At::Refused => {
@@ -83,7 +85,7 @@ pub fn query_fault() -> Vec<(usize, i32)> {
 /// knows the thesis' loop would try that again for ever, so the job ends with the reason.
 pub fn restart_pes() {
     let world = world();
-    let _one = lock(&world.collective);
+    let _turn = world.turn();
     if world.faulted() {
         match world.protection() {
             Some(protection) => drop(Drive::new(world, protection, Call::Restart).run()),

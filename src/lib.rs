@@ -17,6 +17,7 @@
 //! pgas                                       the world of a process: waiting, barrier, memory
 //! checkpoint                                 sealing live memory and its parity
 //! recovery                                   what was lost, and making it whole again
+//! scrub                                      looking over the store in idle time
 //! protocol                                   the machine that orders both, and its driver
 //! faults                                     the fault-tolerance calls
 //! launch                                     launcher, agents, membership (beside)
@@ -37,6 +38,7 @@ pub mod pgas;
 pub mod placement;
 pub mod protocol;
 pub mod recovery;
+pub mod scrub;
 pub mod segment;
 pub mod settings;
 pub mod shmem;

@@ -142,6 +142,8 @@ pub struct Settings {
     pub max_restarts: u32,
     /// `SHMEM_FT_MEMORY_LIMIT`: most bytes of all checkpoints on a machine; `None`: what is free.
     pub memory_limit: Option<u64>,
+    /// `SHMEM_FT_SCRUB`: bytes a second in which a PE looks over its checkpoint; 0 is off.
+    pub scrub: u64,
     /// `SHMEM_FT_INJECT`: faults to inject; empty for none.
     pub inject: Vec<Rule>,
     /// `SHMEM_SYMMETRIC_SIZE`: bytes of symmetric heap per PE; `None`: the library chooses.
@@ -170,6 +172,7 @@ impl Default for Settings {
             adopt: true,
             max_restarts: 3,
             memory_limit: None,
+            scrub: 16 << 20,
             inject: Vec::new(),
             symmetric_size: None,
             info: false,

@@ -113,6 +113,17 @@ pub enum Said {
     GlobalExit { status: i32 },
 }
 
+/// What the scrub of a PE's store has seen so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Scrubbed {
+    /// Bytes that were looked at and held.
+    pub bytes: u64,
+    /// Tiles and headers that did not.
+    pub damaged: u64,
+    /// Those of them that were made whole again.
+    pub repaired: u64,
+}
+
 /// Progress worth a line for people, and for tests.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Report {
@@ -124,8 +135,20 @@ pub enum Report {
     Rebuilt { pe: u32, number: u64, bytes: u64, from: Vec<u32>, micros: u64 },
     /// All PEs are back at checkpoint `number` (said by PE 0).
     Resumed { number: u64, micros: u64 },
+    /// The scrub found a damaged `part` of the store: made whole again from the tiles of PEs `from`
+    /// (none for a record), or not.
+    Damaged { pe: u32, number: u64, part: String, from: Option<Vec<u32>> },
+    /// What the scrub of one PE has seen by `shmem_finalize`.
+    Scrubbed { pe: u32, counts: Scrubbed },
     /// Proportional share of memory of one PE at `shmem_finalize`.
     Memory { pe: u32, bytes: u64 },
     /// A free-form line.
     Note(String),
+}
+
+impl Report {
+    /// True if people must hear of it though they did not ask for reports.
+    pub fn is_alarm(&self) -> bool {
+        matches!(self, Report::Damaged { .. })
+    }
 }

@@ -290,7 +290,9 @@ impl Launcher {
                     }
                 }
                 Action::Say(line) => say(&line),
-                Action::Tell(report) if self.report => say(&tell(&report, self.kept)),
+                Action::Tell(report) if self.report || report.is_alarm() => {
+                    say(&tell(&report, self.kept))
+                }
                 Action::Tell(_) => {}
                 Action::End { status, words } => {
                     if let Some(words) = words
@@ -338,6 +340,7 @@ fn say(line: &str) {
 
 fn tell(report: &Report, kept: &str) -> String {
     let ms = |micros: &u64| *micros as f64 / 1000.0;
+    let pes = |pes: &[u32]| pes.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
     let mib = |bytes: &u64| *bytes as f64 / f64::from(1 << 20);
     match report {
         Report::Checkpoint { number, bytes, parity_bytes, micros } => format!(
@@ -352,19 +355,33 @@ fn tell(report: &Report, kept: &str) -> String {
             mib(bytes),
             ms(micros)
         ),
-        Report::Rebuilt { pe, number, bytes, from, micros } => {
-            let from: Vec<String> = from.iter().map(u32::to_string).collect();
-            format!(
-                "PE {pe}: {:.1} MiB of checkpoint {number} rebuilt from PEs {} in {:.1} ms",
-                mib(bytes),
-                from.join(","),
-                ms(micros)
-            )
-        }
+        Report::Rebuilt { pe, number, bytes, from, micros } => format!(
+            "PE {pe}: {:.1} MiB of checkpoint {number} rebuilt from PEs {} in {:.1} ms",
+            mib(bytes),
+            pes(from),
+            ms(micros)
+        ),
         Report::Resumed { number, micros } => {
             format!("all PEs resume from checkpoint {number} after {:.1} ms", ms(micros))
         }
         Report::Memory { pe, bytes } => format!("PE {pe}: {:.1} MiB of memory", mib(bytes)),
+        Report::Damaged { pe, number, part, from } => {
+            let found = format!("PE {pe}: damage in its {part} of checkpoint {number}");
+            match from.as_deref() {
+                Some([]) => format!("{found}, repaired"),
+                Some(from) => format!("{found}, repaired from PEs {}", pes(from)),
+                None => format!(
+                    "{found}, not repaired: it counts as lost until checkpoint {}",
+                    number + 1
+                ),
+            }
+        }
+        Report::Scrubbed { pe, counts } => format!(
+            "PE {pe}: {:.1} MiB of its checkpoints looked over, {} damaged, {} repaired",
+            mib(&counts.bytes),
+            counts.damaged,
+            counts.repaired
+        ),
         Report::Note(line) => line.clone(),
     }
 }

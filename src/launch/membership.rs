@@ -42,7 +42,7 @@ enum Role {
     Spare,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Proc {
     node: u32,
     role: Role,
@@ -58,7 +58,7 @@ enum Stage {
     Condemned,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Pe {
     proc: Option<ProcId>,
     stage: Stage,
@@ -80,7 +80,7 @@ pub struct Shape {
 }
 
 /// The machine.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Membership {
     mode: BackupMode,
     substitute: Substitute,
@@ -471,5 +471,7 @@ fn list(pes: &[usize]) -> String {
     pes.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
 }
 
+#[cfg(test)]
+mod drawing;
 #[cfg(test)]
 mod tests;

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use rustix::event::{PollFd, PollFlags, poll};
 
+use super::turn::Turns;
 use super::vote::Ballot;
 use super::world::{Peer, World};
 use crate::control::CONTROL_FD;
@@ -25,7 +26,7 @@ use crate::settings::{SettingError, Settings};
 use crate::store::phase::Phase;
 use crate::store::protection::{Protection, ProtectionError};
 use crate::sys::socket::{Channel, ChannelError};
-use crate::sys::{futex, memory};
+use crate::sys::{futex, memory, process};
 
 /// Why the library could not be initialised.
 #[derive(Debug, thiserror::Error)]
@@ -146,8 +147,7 @@ fn watch(fd: std::os::fd::BorrowedFd) -> Result<(), BootError> {
             }
         }
     };
-    std::thread::Builder::new().name("shmem-watch".into()).stack_size(64 * 1024).spawn(body)?;
-    Ok(())
+    Ok(process::helper("shmem-watch", 64 * 1024, body)?)
 }
 
 fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, BootError> {
@@ -159,6 +159,7 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
     own.words().bell.sleepers.store(0, Ordering::SeqCst); // a dead owner may have left some
     own.words().bell.watchers.store(0, Ordering::SeqCst);
     let statics = map_statics(&memories[me].1, layout)?;
+    let file = memories[me].1.try_clone()?;
     let header = own.header();
     if !header.is_of(job.id, me) {
         header.forget();
@@ -200,7 +201,9 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
         covered: Mutex::new(None),
         used: (AtomicUsize::new(0), AtomicUsize::new(0)),
         last_error: Mutex::new(None),
-        collective: Mutex::new(()),
+        turns: Turns::default(),
+        file,
+        scrubbed: Mutex::default(),
     };
     world.show_vote();
     let first = || world.view_number() >= 1;

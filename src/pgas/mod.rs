@@ -11,6 +11,7 @@
 pub mod boot;
 mod regions;
 pub mod schedule;
+mod turn;
 mod vote;
 mod wait;
 pub mod world;

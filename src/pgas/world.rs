@@ -4,15 +4,16 @@
 //! allocator's state as of now; `covered` is that of the checkpoint being made or last restored.
 
 use std::ops::Range;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::regions::Regions;
+use super::turn::Turns;
 use super::vote::Ballot;
 use super::wait::Fault;
 use crate::control::UNRECOVERABLE;
-use crate::control::message::{Job, Report, Said, ToPe};
+use crate::control::message::{Job, Report, Said, Scrubbed, ToPe};
 use crate::control::page::Page;
 use crate::control::view::{State, View};
 use crate::heap::Heap;
@@ -64,7 +65,11 @@ pub struct World {
     pub(super) covered: Mutex<Option<Coverage>>,
     pub(super) used: (AtomicUsize, AtomicUsize),
     pub(crate) last_error: Mutex<Option<String>>,
-    pub(crate) collective: Mutex<()>,
+    pub(super) turns: Turns,
+    /// The own memory file.
+    pub(super) file: OwnedFd,
+    /// What the scrub of the store has seen.
+    pub(crate) scrubbed: Mutex<Scrubbed>,
 }
 
 /// Addresses of the segments of lost nodes, which stay mapped.
@@ -397,6 +402,10 @@ impl World {
         if self.settings.report && self.barrier().is_ok() {
             let bytes = memory::proportional_share().unwrap_or(0);
             self.report(Report::Memory { pe: self.me as u32, bytes });
+            if self.protection.is_some() && self.settings.scrub != 0 {
+                let counts = *lock(&self.scrubbed);
+                self.report(Report::Scrubbed { pe: self.me as u32, counts });
+            }
             let _ = self.barrier();
         }
         if self.channel.is_some() {

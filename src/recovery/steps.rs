@@ -207,23 +207,10 @@ impl Decode<'_> {
     }
 
     /// Tile `step` of a surviving shard, checked as it is read.
-    fn shard(&self, stripe: usize, shard: usize, step: usize) -> Result<&[u8], Changed> {
-        let per_chunk = self.shape.chunk_len(self.len) / TILE;
-        let stripe = &self.shape.layout.stripes()[stripe];
-        let layout = self.world.layout();
-        let (member, region, tile) = match stripe.data.get(shard) {
-            Some(data) => (data.member, layout.snapshot, data.chunk * per_chunk + step),
-            None => {
-                let parity = stripe.parity[shard - stripe.data.len()];
-                let slot = layout.slots[self.protection.slot_of(self.target)];
-                (parity.member, slot, parity.slot * per_chunk + step)
-            }
-        };
-        if region == layout.snapshot && tile >= tiles::tiles(self.len) {
-            return Ok(&ZEROES);
-        }
-        let pe = self.shape.members[member];
-        if let Some(tile) = tiles::fetch(self.world, pe, region, tile, self.target) {
+    fn shard(&self, stripe: usize, number: usize, step: usize) -> Result<&[u8], Changed> {
+        let (at, target) = ((stripe, number, step), (self.target, self.len));
+        let (pe, tile) = shard(self.world, self.protection, self.shape, at, target);
+        if let Some(tile) = tile {
             return Ok(tile);
         }
         unchanged(self.world, self.view)?;
@@ -231,6 +218,33 @@ impl Decode<'_> {
             "unrecoverable: a tile of PE {pe} that held a moment ago does not hold any more"
         ))
     }
+}
+
+/// Tile `step` of a shard of a stripe as of checkpoint `number`, whose snapshots have `len` bytes,
+/// and the PE that holds it. None in place of the tile if that does not hold.
+pub fn shard<'a>(
+    world: &'a World,
+    protection: &Protection,
+    shape: &Shape,
+    (stripe, shard, step): (usize, usize, usize),
+    (number, len): (u64, usize),
+) -> (usize, Option<&'a [u8]>) {
+    let per_chunk = shape.chunk_len(len) / TILE;
+    let stripe = &shape.layout.stripes()[stripe];
+    let layout = world.layout();
+    let (member, region, tile) = match stripe.data.get(shard) {
+        Some(data) => (data.member, layout.snapshot, data.chunk * per_chunk + step),
+        None => {
+            let parity = stripe.parity[shard - stripe.data.len()];
+            let slot = layout.slots[protection.slot_of(number)];
+            (parity.member, slot, parity.slot * per_chunk + step)
+        }
+    };
+    let pe = shape.members[member];
+    if region == layout.snapshot && tile >= tiles::tiles(len) {
+        return (pe, Some(&ZEROES));
+    }
+    (pe, tiles::fetch(world, pe, region, tile, number))
 }
 
 /// Puts live memory and the allocator back to checkpoint `target`.

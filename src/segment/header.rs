@@ -73,6 +73,12 @@ impl Record {
         self.entries.iter().for_each(|entry| entry.seal(job, number, len));
     }
 
+    /// True if nothing of the record is damaged and it is that of checkpoint `number`.
+    pub fn is_whole(&self, job: u64, number: u64) -> bool {
+        let [one, other] = self.entries.each_ref().map(|entry| entry.holds(job, number));
+        one.is_some() && one == other
+    }
+
     /// Snapshot length in bytes if the region holds checkpoint `number` of job `job`.
     pub fn holds(&self, job: u64, number: u64) -> Option<usize> {
         self.entries.iter().find_map(|entry| entry.holds(job, number))

@@ -82,7 +82,7 @@ impl Segment {
     pub fn bytes_mut(&self, offset: usize, len: usize) -> &mut [u8] {
         // SAFETY: inside a mapping (`at`); the phases of the protocol give each byte one writer and
         // no reader at a time, as in `bytes`, and within this process one thread drives the
-        // protocol (`World::collective`).
+        // protocol (`World::turn`).
         unsafe { std::slice::from_raw_parts_mut(self.at(offset, len), len) }
     }
 

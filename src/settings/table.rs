@@ -31,6 +31,11 @@ pub enum Kind {
         /// Largest allowed, in bytes.
         max: u64,
     },
+    /// A [`Kind::Size`] of at least one tile a second, or `off`, which is 0.
+    Rate {
+        /// Largest allowed, in bytes a second.
+        max: u64,
+    },
     /// `1` for on or `0` for off.
     Switch,
     /// On if set at all, whatever the value (OpenSHMEM 1.5, section 8).
@@ -57,6 +62,7 @@ impl Kind {
             Kind::Choice(_) => "word",
             Kind::Count { .. } => "number",
             Kind::Size { .. } => "size",
+            Kind::Rate { .. } => "rate",
             Kind::Switch => "switch",
             Kind::Flag => "flag",
             Kind::Rules => "rules",
@@ -72,6 +78,10 @@ impl Kind {
             Kind::Size { min, max } => format!(
                 "{} to {} bytes, as a number with an optional suffix K, M, G or T",
                 show_size(*min),
+                show_size(*max)
+            ),
+            Kind::Rate { max } => format!(
+                "off, 64K to {} bytes a second, as a number with an optional suffix K, M, G or T",
                 show_size(*max)
             ),
             Kind::Switch => "1 (on), 0 (off)".to_owned(),
@@ -91,6 +101,8 @@ impl Kind {
             Kind::Choice(words) => words.iter().position(|w| *w == text).map(Value::Choice),
             Kind::Count { min, max } => bounded(parse_count(text)?, min, max),
             Kind::Size { min, max } => bounded(parse_size(text)?, min, max),
+            Kind::Rate { .. } if text == "off" => Some(Value::Number(0)),
+            Kind::Rate { max } => bounded(parse_size(text)?, 64 * KIB, max),
             Kind::Switch if text == "1" => Some(Value::On(true)),
             Kind::Switch if text == "0" => Some(Value::On(false)),
             Kind::Switch => None,
@@ -354,6 +366,15 @@ static TABLE: [Entry; 16] = [
               together; one that needs more is refused.",
         store: number!(draft, n, draft.settings.memory_limit = Some(n)),
         show: |s| s.memory_limit.map(show_size),
+    },
+    Entry {
+        name: "SHMEM_FT_SCRUB",
+        kind: Kind::Rate { max: TIB },
+        default: "16M",
+        doc: "How fast each PE looks over its part of the last checkpoint while the program runs; \
+              damage is told and repaired.",
+        store: number!(draft, n, draft.settings.scrub = n),
+        show: |s| Some(if s.scrub == 0 { "off".to_owned() } else { show_size(s.scrub) }),
     },
     Entry {
         name: "SHMEM_FT_INJECT",

@@ -181,6 +181,7 @@ fn environment_round_trips() {
         ("SHMEM_FT_ADOPT", "0"),
         ("SHMEM_FT_MAX_RESTARTS", "0"),
         ("SHMEM_FT_MEMORY_LIMIT", "1.5G"),
+        ("SHMEM_FT_SCRUB", "off"),
         ("SHMEM_FT_INJECT", "1@2:encode,node:0@4"),
         ("SHMEM_FT_REPORT", "0"),
         ("SHMEM_SYMMETRIC_SIZE", "100001"),

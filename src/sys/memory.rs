@@ -46,6 +46,20 @@ pub fn write_at(fd: impl AsFd, at: usize, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
+/// Fills `bytes` from a memory file.
+pub fn read_at(fd: impl AsFd, at: usize, bytes: &mut [u8]) -> Result<()> {
+    let mut done = 0;
+    while done < bytes.len() {
+        match rustix::io::pread(&fd, &mut bytes[done..], (at + done) as u64) {
+            Ok(0) => return Err(Errno::NXIO),
+            Ok(read) => done += read,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
 /// Bytes that the file really occupies.
 pub fn allocated(fd: impl AsFd) -> Result<u64> {
     Ok(fstat(fd)?.st_blocks as u64 * 512)

@@ -5,6 +5,7 @@
 //! so that symmetric addresses are the same in every PE.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -169,6 +170,29 @@ fn prepare(fd: i32, parent: Pid, fixed_addresses: bool) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Starts a thread of the library's own in the program's process. The program's signals are never
+/// handled on it: it may wait for them with all its threads, and its handlers need a larger stack.
+pub fn helper(name: &str, stack: usize, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let mut all = MaybeUninit::<libc::sigset_t>::uninit();
+    let mut before = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: the first call fills `all`, which the second reads; it fills `before`.
+    unsafe {
+        libc::sigfillset(all.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
+    }
+    // A thread begins with the signals of the one that starts it.
+    let started = std::thread::Builder::new().name(name.into()).stack_size(stack).spawn(body);
+    // SAFETY: `before` was filled above.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut()) };
+    started.map(drop)
+}
+
+/// Lets this thread run only when nothing else wants its processor, or nearly so.
+pub fn least_priority() {
+    // Who cannot be made less important is a little in the way, and nothing else.
+    let _ = rustix::process::setpriority_process(None, 19);
 }
 
 /// Moves this thread to the `nth` of the processors it may use, and leaves it free to be moved on:

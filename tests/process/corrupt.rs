@@ -95,7 +95,7 @@ impl Rules {
 /// Runs a job with a loss in checkpoint 4, and does `damage` before.
 fn run(mode: &str, words: &str, env: &[(&str, &str)], damage: impl FnOnce(&[Image])) -> Outcome {
     let words: Vec<&str> = words.split_whitespace().collect();
-    let job = Job::new(PES).mode(mode);
+    let job = Job::new(PES).mode(mode).env("SHMEM_FT_SCRUB", "off");
     let job = env.iter().fold(job, |job, (name, value)| job.env(name, value));
     let job = job.args(&["--verbose", "--nodes", "4"]).args(&words);
     let mut job = job.program(&program("pause"), &[]).start();

@@ -10,6 +10,7 @@
 //! - [`placement`]: failure domains above the node
 //! - [`recovery`]: a second loss at every step of a recovery
 //! - [`residue`]: whatever is killed from outside, nothing is left; stopped is not dead
+//! - [`scrub`]: damage found and repaired in idle time
 //! - [`starve`]: checkpoints for which there is no memory
 
 #[path = "../support/mod.rs"]
@@ -24,4 +25,5 @@ mod modes;
 mod placement;
 mod recovery;
 mod residue;
+mod scrub;
 mod starve;

@@ -21,7 +21,8 @@ impl Membership {
             return;
         }
         for pe in 0..self.pes.len() {
-            if self.view.pes[pe].state != State::Alive && self.pes[pe].proc.is_none() {
+            let over = self.pes[pe].stage == Stage::Finalized;
+            if self.view.pes[pe].state != State::Alive && self.pes[pe].proc.is_none() && !over {
                 self.replace(pe);
                 if self.ended {
                     return;

@@ -224,6 +224,21 @@ fn a_job_ends_when_all_have_finalized_with_the_first_status_that_is_not_zero() {
 }
 
 #[test]
+fn nodes_lost_when_all_have_entered_finalize_are_not_replaced() {
+    let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
+    for pe in 0..4 {
+        cluster.says(pe, Said::Finalizing { joined: 1 });
+    }
+    let started = |cluster: &Cluster| {
+        cluster.sent.iter().filter(|(_, m)| matches!(m, Down::Start { .. })).count()
+    };
+    cluster.says(1, Said::Finalized);
+    cluster.event(Event::NodeLost { node: 2 });
+    cluster.event(Event::NodeLost { node: 1 });
+    assert_eq!(started(&cluster), 4, "the four of the beginning");
+}
+
+#[test]
 fn a_loss_that_finalize_cannot_bear_is_named_whichever_comes_first() {
     let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
     cluster.says(0, Said::Finalizing { joined: 1 });

@@ -1,8 +1,8 @@
 //! What the states of the protocol do to the model's memory: the driver's acts, made small.
 
-use super::model::{AGREED, Broken, Bytes, COPYING, ENCODED, ENTERING, Model, Pe, State, phase_of};
+use super::model::{Broken, Bytes, Model, NOBODY};
+use super::state::{Pe, State};
 use crate::protocol::{At, Outcome};
-use crate::recovery::plan::{self, Finding};
 use crate::store::phase::{Phase, Vote, decide};
 
 /// An outcome, or None in the middle of a long step; the error says which promise is broken.
@@ -31,21 +31,22 @@ impl Model {
             At::Intend => {
                 let pe = &mut state.pes[p];
                 pe.number = pe.agreed + 1;
-                pe.phase = Some((ENTERING, pe.number));
+                pe.phase = Some(Phase::Entering(u64::from(pe.number)));
             }
             At::BarrierQ | At::BarrierA | At::BarrierB => return Ok(self.barrier(state, p)),
             At::Encode => {
                 if state.begins(p, |pe| pe.slots[slot] = Bytes::Void) {
                     return Ok(None);
                 }
-                state.pes[p].good = state.all_live(number);
+                state.pes[p].good = self.all_live(state, number);
                 let unchecked = self.broken == Broken::ViewNotChecked;
                 return Ok(Some(if unchecked { Outcome::Done } else { healthy }));
             }
             At::Publish => {
                 let pe = &mut state.pes[p];
                 pe.slots[slot] = Bytes::Sealed(number, pe.good);
-                pe.phase = Some((ENCODED, number));
+                pe.phase = Some(Phase::Encoded(u64::from(number)));
+                pe.good = false;
             }
             At::Copy => return Ok(state.copy(p, number)),
             _ => {}
@@ -58,7 +59,7 @@ impl Model {
         match at {
             At::Whole => {
                 let shown = state.pes[p].shown;
-                if state.views[usize::from(shown)].count_ones() as usize != self.pes {
+                if state.living_in(shown).count_ones() as usize != self.pes {
                     return Ok(None);
                 }
                 state.pes[p].view = shown;
@@ -66,12 +67,16 @@ impl Model {
             At::Decide => return Ok(Some(self.decide(state, p))),
             At::Finish => {
                 let pe = &mut state.pes[p];
-                if pe.middle || matches!(pe.phase, Some((ENCODED | COPYING, n)) if n == number) {
+                let copies = match pe.phase {
+                    Some(Phase::Encoded(n) | Phase::Copying(n)) => n == u64::from(number),
+                    _ => false,
+                };
+                if pe.middle || copies {
                     let copied = state.copy(p, number);
                     state.pes[p].agreed = number;
                     return Ok(copied);
                 }
-                pe.phase = pe.phase.map(|_| (AGREED, number));
+                pe.phase = pe.phase.map(|_| Phase::Agreed(u64::from(number)));
                 pe.agreed = number;
             }
             _ => {}
@@ -84,11 +89,14 @@ impl Model {
         let slot = self.slot(number);
         match at {
             At::Verify => {
+                let unseen = self.broken == Broken::AdoptedUnseen;
                 let pe = &mut state.pes[p];
-                pe.findings = (!pe.snapshot.is(number), !pe.slots[slot].is(number));
+                let unseen = unseen && pe.phase.is_none();
+                let bad = |bytes: Bytes| !unseen && !bytes.is(number);
+                pe.findings = (bad(pe.snapshot), bad(pe.slots[slot]));
             }
-            At::Judge => state.pes[p].lost = self.judge(state),
-            At::Verdict if state.pes[p].lost => return Ok(Some(Outcome::Lost)),
+            At::Judge => state.pes[p].words = self.judge(state),
+            At::Verdict if state.pes[p].words != 0 => return Ok(Some(Outcome::Lost)),
             At::Rebuild if state.pes[p].findings.0 => {
                 if state.begins(p, |pe| pe.snapshot = Bytes::Void) {
                     return Ok(None);
@@ -105,11 +113,12 @@ impl Model {
                 let pe = &mut state.pes[p];
                 pe.live = (pe.snapshot == Bytes::Sealed(number, true)).then_some(number);
             }
+            At::Reencode if self.broken == Broken::ParityNotMadeAnew => {}
             At::Reencode if state.pes[p].findings.1 => {
                 if state.begins(p, |pe| pe.slots[slot] = Bytes::Void) {
                     return Ok(None);
                 }
-                let good = state.all_live(number);
+                let good = self.all_live(state, number);
                 if state.pes[p].shown != state.pes[p].view && self.broken != Broken::ViewNotChecked
                 {
                     return Ok(Some(Outcome::Changed));
@@ -117,7 +126,7 @@ impl Model {
                 state.pes[p].slots[slot] = Bytes::Sealed(number, good);
             }
             At::Reset => {
-                state.pes[p].phase = Some((AGREED, number));
+                state.pes[p].phase = Some(Phase::Agreed(u64::from(number)));
                 state.pes[p].epoch = 0;
                 if p == 0 {
                     state.gate = (0, 0);
@@ -153,12 +162,14 @@ impl Model {
     }
 
     fn decide(&self, state: &mut State, p: usize) -> Outcome {
-        let living = state.views[usize::from(state.pes[p].view)];
-        let vote =
-            |pe: &Pe| Vote { phase: pe.phase.map(phase_of), decided: pe.decided.map(u64::from) };
+        let living = state.living_in(state.pes[p].view);
+        let vote = |pe: &Pe| Vote { phase: pe.phase, decided: pe.decided.map(u64::from) };
         let alive = (0..self.pes).filter(|q| living >> q & 1 == 1);
         let votes: Vec<Vote> = alive.map(|q| vote(&state.pes[q])).collect();
-        let Some(mut target) = decide(&votes) else { return Outcome::Lost };
+        let Some(mut target) = decide(&votes) else {
+            state.pes[p].words = NOBODY;
+            return Outcome::Lost;
+        };
         if self.broken == Broken::ForwardTooEarly {
             let encoded = votes.iter().filter_map(|vote| match vote.phase {
                 Some(Phase::Encoded(n)) => Some(n),
@@ -171,24 +182,22 @@ impl Model {
         Outcome::Done
     }
 
-    /// Each PE's findings as the real plan takes them, and the real plan's verdict.
-    fn judge(&self, state: &State) -> bool {
-        let finding = |(place, pe): (usize, &Pe)| {
-            let all = Finding::lost(&self.layout, place);
-            Finding {
-                snapshot: if pe.findings.0 { all.snapshot } else { 0 },
-                parity: if pe.findings.1 { all.parity } else { 0 },
-            }
+    /// The real plan's verdict on the findings of all.
+    fn judge(&self, state: &State) -> u8 {
+        let mask = |found: fn(&Pe) -> bool| {
+            let pes = self.pes(state).iter().enumerate();
+            pes.fold(0, |mask, (p, pe)| mask | usize::from(found(pe)) << p)
         };
-        let findings: Vec<Finding> = state.pes.iter().enumerate().map(finding).collect();
-        let members: Vec<usize> = (0..self.pes).collect();
-        plan::check(0, &self.layout, &members, &findings, true).is_err()
+        let (snapshots, parities) = (mask(|pe| pe.findings.0), mask(|pe| pe.findings.1));
+        let words = self.verdicts[parities << 4 | snapshots];
+        let lost = (snapshots & parities).count_ones() as usize;
+        if self.broken == Broken::PlanTooHopeful && lost <= self.parity + 1 { 0 } else { words }
     }
 
     /// What a rebuild reads is what verification passed on the other PEs. None if it is not there
     /// any more: every tile is checked as it is read.
     fn sources(&self, state: &State, p: usize, number: u8, slot: usize) -> Option<bool> {
-        let others = state.pes.iter().enumerate().filter(|&(q, _)| q != p);
+        let others = self.pes(state).iter().enumerate().filter(|&(q, _)| q != p);
         let used = others
             .flat_map(|(_, pe)| [(pe.findings.0, pe.snapshot), (pe.findings.1, pe.slots[slot])]);
         let mut good = true;
@@ -199,5 +208,35 @@ impl Model {
             }
         }
         Some(good)
+    }
+
+    fn all_live(&self, state: &State, number: u8) -> bool {
+        self.pes(state).iter().all(|pe| pe.live == Some(number))
+    }
+}
+
+impl State {
+    /// The first half of a long step, if it has not been taken.
+    fn begins(&mut self, p: usize, first_half: impl Fn(&mut Pe)) -> bool {
+        let begins = !self.pes[p].middle;
+        if begins {
+            first_half(&mut self.pes[p]);
+            self.pes[p].middle = true;
+        }
+        begins
+    }
+
+    fn copy(&mut self, p: usize, number: u8) -> Option<Outcome> {
+        let first_half = |pe: &mut Pe| {
+            pe.phase = Some(Phase::Copying(u64::from(number)));
+            pe.snapshot = Bytes::Void;
+        };
+        if self.begins(p, first_half) {
+            return None;
+        }
+        let pe = &mut self.pes[p];
+        pe.snapshot = Bytes::Sealed(number, pe.live == Some(number));
+        pe.phase = Some(Phase::Agreed(u64::from(number)));
+        Some(Outcome::Done)
     }
 }

@@ -1,0 +1,221 @@
+//! One state of the model, small enough for hundreds of millions of them.
+//!
+//! A state is packed into one word a PE and one that is shared; what cannot be read any more is
+//! left out, so that states that differ in nothing else are one. Of all ways to number the
+//! interchangeable PEs the smallest packing stands for all. The set of seen states keeps 64 bits of
+//! each (hash compaction): of `n` states the odds that any two share them, and that a state is
+//! passed over by that, are below `n^2 / 2^65`: one in 3,600 for a hundred million.
+
+use std::collections::HashSet;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use super::model::{Bytes, MOST};
+use crate::protocol::{ALL, At, Call};
+use crate::store::phase::Phase;
+
+/// Most views of a job, the first included; view 0 is none.
+const VIEWS: usize = 8;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pe {
+    pub alive: bool,
+    pub node_lost: bool,
+    pub finished: bool,
+    pub condemned: bool,
+    // the process
+    pub call: Call,
+    pub at: Option<At>,
+    pub middle: bool,
+    pub number: u8,
+    pub agreed: u8,
+    pub view: u8,
+    pub joined: u8,
+    pub shown: u8,
+    pub epoch: u8,
+    pub good: bool,
+    /// The verdict: low half the PEs lost, high half those not usable; 0 is none.
+    pub words: u8,
+    // its memory
+    pub live: Option<u8>,
+    pub phase: Option<Phase>,
+    pub decided: Option<u8>,
+    pub step: (u8, u8),
+    pub snapshot: Bytes,
+    pub slots: [Bytes; 2],
+    pub findings: (bool, bool),
+}
+
+impl Pe {
+    /// Its process is gone, its memory is left.
+    pub fn die(&mut self) {
+        (self.alive, self.finished, self.condemned) = (false, false, false);
+        (self.call, self.at, self.middle) = (Call::Checkpoint, None, false);
+        (self.number, self.agreed, self.view, self.joined) = (0, 0, 0, 0);
+        (self.shown, self.epoch, self.good, self.words) = (0, 0, false, 0);
+    }
+
+    /// The bytes are gone. Who still reads its findings finds it lost.
+    pub fn wipe(&mut self) {
+        self.live = None;
+        (self.phase, self.decided, self.step) = (None, None, (0, 0));
+        (self.snapshot, self.slots) = (Bytes::Void, [Bytes::Void; 2]);
+        self.findings = (true, true);
+    }
+
+    /// A new process carries the number; its page may still show the view in which it is dead.
+    pub fn begin(&mut self, shown: u8) {
+        (self.alive, self.node_lost, self.shown) = (true, false, shown);
+        (self.live, self.phase, self.decided) = (None, None, None);
+    }
+
+    fn pack(&self, columns: u128) -> u128 {
+        let at = self.at.map_or(ALL.len(), |at| at as usize);
+        let (kind, of) = match self.phase {
+            None => (0, 0),
+            Some(phase) => ((phase.pack() & 7) as u8, (phase.pack() >> 3) as u8),
+        };
+        let bytes = |bytes: Bytes| match bytes {
+            Bytes::Void => 0,
+            Bytes::Sealed(number, good) => number << 1 | u8::from(good),
+        };
+        let flags = [
+            self.alive,
+            self.node_lost,
+            self.finished,
+            self.condemned,
+            self.call == Call::Restart,
+            self.middle,
+            self.good,
+            self.findings.0,
+            self.findings.1,
+        ];
+        let small = [
+            (self.number, 3),
+            (self.agreed, 3),
+            (self.view, 3),
+            (self.joined, 3),
+            (self.shown, 3),
+            (self.epoch, 5),
+            (self.words, 8),
+            (self.live.unwrap_or(0), 3),
+            (kind, 3),
+            (of, 3),
+            (self.decided.unwrap_or(0), 3),
+            (self.step.0, 3),
+            (self.step.1, 4),
+            (bytes(self.snapshot), 4),
+            (bytes(self.slots[0]), 4),
+            (bytes(self.slots[1]), 4),
+            (at as u8, 6),
+        ];
+        let flags = flags.into_iter().fold(columns, |word, flag| word << 1 | u128::from(flag));
+        small.into_iter().fold(flags, |word, (value, bits)| {
+            assert!(u32::from(value) >> bits == 0, "{value} does not fit in {bits} bits");
+            word << bits | u128::from(value)
+        })
+    }
+}
+
+/// One state of the whole job. Only the first PEs are there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct State {
+    pub pes: [Pe; MOST],
+    /// Bit per PE alive, by view number.
+    pub views: [u8; VIEWS],
+    /// Number of the newest view.
+    pub current: u8,
+    pub gate: (u8, u8),
+    pub deaths: u8,
+    /// PEs lost since redundancy was whole.
+    pub since_whole: u8,
+}
+
+impl State {
+    /// The launcher orders the next view.
+    pub fn order(&mut self, living: u8) {
+        self.current += 1;
+        self.views[usize::from(self.current)] = living;
+    }
+
+    pub fn living_in(&self, view: u8) -> u8 {
+        self.views[usize::from(view)]
+    }
+
+    /// 64 bits of the state's packing; `symmetries` are the orders in which PEs may be numbered.
+    pub fn fingerprint(&self, pes: usize, symmetries: &[[u8; MOST]]) -> u64 {
+        let words = self.words(pes);
+        let in_order = |order: &[u8; MOST]| order.map(|p| words[usize::from(p)]);
+        let smallest = symmetries.iter().map(in_order).min().unwrap_or(words);
+        let shared = [self.current, self.gate.0, self.gate.1, self.deaths];
+        let shared = shared.into_iter().fold(0, |word, value| word << 8 | u64::from(value));
+        let halves = smallest.into_iter().flat_map(|word| [word as u64, (word >> 64) as u64]);
+        halves.fold(mix(SEED, shared), mix)
+    }
+
+    fn words(&self, pes: usize) -> [u128; MOST] {
+        let alive = || self.pes[..pes].iter().filter(|pe| pe.alive);
+        let oldest = alive().map(|pe| pe.shown).min().unwrap_or(self.current);
+        let read =
+            |view: u8| (oldest..=self.current).contains(&view) || alive().any(|pe| pe.view == view);
+        let mut words = [0; MOST];
+        for (p, word) in words[..pes].iter_mut().enumerate() {
+            let view = |column: u128, view: u8| {
+                let living = read(view) && self.living_in(view) >> p & 1 == 1;
+                column << 1 | u128::from(living)
+            };
+            let column = (1..=self.current).fold(u128::from(self.since_whole >> p & 1), view);
+            *word = self.pes[p].pack(column);
+        }
+        words
+    }
+
+    /// What happened between this state and `next`, for people.
+    pub fn step_to(&self, next: &State, pes: usize) -> String {
+        let step = |p: usize| {
+            let (was, is) = (&self.pes[p], &next.pes[p]);
+            match (was.alive, is.alive) {
+                (true, false) if is.node_lost => return Some(format!("PE {p} lost with its node")),
+                (true, false) => return Some(format!("PE {p} dies")),
+                (false, true) => return Some(format!("a substitute carries PE {p}")),
+                _ if was == is => return None,
+                _ if was.shown != is.shown => return Some(format!("PE {p} is shown {}", is.shown)),
+                _ => {}
+            }
+            let at = |pe: &Pe| pe.at.map_or("program".to_string(), |at| format!("{at:?}"));
+            let half = if is.middle { " (in it)" } else { "" };
+            Some(format!("PE {p} {} -> {}{half}", at(was), at(is)))
+        };
+        (0..pes).filter_map(step).collect::<Vec<_>>().join(", ")
+    }
+}
+
+const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Both halves of a full product, folded: every bit of the result depends on every bit given.
+fn mix(hash: u64, word: u64) -> u64 {
+    let fold = |a: u64, b: u64| {
+        let product = u128::from(a) * u128::from(b);
+        product as u64 ^ (product >> 64) as u64
+    };
+    let first = fold(hash ^ word ^ 0xa076_1d64_78bd_642f, 0xe703_7ed1_a0b4_28db);
+    fold(first ^ word.rotate_left(32), 0x8ebc_6af0_9c88_c6e3) ^ first
+}
+
+/// Takes a fingerprint as the hash that it is.
+#[derive(Default)]
+pub struct AsIs(u64);
+
+impl Hasher for AsIs {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("only fingerprints are hashed")
+    }
+    fn write_u64(&mut self, fingerprint: u64) {
+        self.0 = fingerprint;
+    }
+}
+
+/// Fingerprints of the states that were seen.
+pub type Seen = HashSet<u64, BuildHasherDefault<AsIs>>;

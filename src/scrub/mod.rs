@@ -1,0 +1,147 @@
+//! Looking over the store in idle time, so that damage is found before it is needed.
+//!
+//! A thread of the lowest priority in every PE reads the agreed snapshot and parity of its own
+//! store within `SHMEM_FT_SCRUB` bytes a second. [`patrol`] says what is next and when to rest;
+//! [`repair`] makes a damaged tile whole from the group.
+//!
+//! Invariants:
+//! - the thread takes nothing that the program waits for: it reads through the memory's file, and
+//!   believes what it read only if no call changed the store meanwhile (`World::turns`);
+//! - it writes only a tile that does not hold, only in its own store, and only while it has the
+//!   turn: the own PE is in no checkpoint and no recovery then, hence no other is past the first
+//!   meeting of one, and nobody else writes a store or relies on this one;
+//! - what it writes has the very bytes that the tile's old checksum speaks of.
+//!
+//! Left out: live memory (the program's own), and the slot of the checkpoint before, which nothing
+//! needs any more.
+
+pub mod patrol;
+mod repair;
+
+use std::sync::Once;
+use std::time::Instant;
+
+use crate::checkpoint::tiles;
+use crate::control::message::{Report, Scrubbed};
+use crate::pgas::World;
+use crate::pgas::world::lock;
+use crate::segment::layout::{STAMP, TILE};
+use crate::store::protection::Protection;
+use crate::sys::process;
+use patrol::{Extent, Patrol, Spot, batch, rest};
+
+/// Starts the thread, once, unless the settings say `off`. Called when there is a checkpoint.
+pub fn start(world: &'static World, protection: &'static Protection) {
+    static STARTED: Once = Once::new();
+    let rate = world.settings().scrub;
+    if rate == 0 {
+        return;
+    }
+    STARTED.call_once(|| {
+        let scrub = Scrub { world, protection, patrol: Patrol::default(), bytes: vec![0; TILE] };
+        // Without a thread nothing is lost but the early word about damage.
+        let _ = process::helper("shmem-scrub", 256 * 1024, move || scrub.run(rate));
+    });
+}
+
+struct Scrub {
+    world: &'static World,
+    protection: &'static Protection,
+    patrol: Patrol,
+    bytes: Vec<u8>,
+}
+
+/// What a look at a spot shows.
+enum Seen {
+    Whole,
+    Damaged,
+    /// A call changed the store meanwhile, or may have: nothing is known.
+    Nothing,
+}
+
+impl Scrub {
+    fn run(mut self, rate: u64) {
+        process::least_priority();
+        loop {
+            let begun = Instant::now();
+            let count = batch(rate, TILE);
+            (0..count).for_each(|_| self.step());
+            std::thread::sleep(rest(rate, count * TILE, begun.elapsed()));
+        }
+    }
+
+    fn step(&mut self) {
+        let turns = self.world.turns();
+        let extent = self.extent();
+        let Some(spot) = self.patrol.next(extent) else { return };
+        match self.look(spot, extent.number, turns) {
+            Seen::Whole if spot == Spot::Header => {}
+            Seen::Whole => self.count(|counts| counts.bytes += TILE as u64),
+            Seen::Damaged if self.patrol.is_news(spot) => self.damaged(spot, extent.number),
+            Seen::Damaged | Seen::Nothing => {}
+        }
+    }
+
+    /// What there is of the agreed checkpoint.
+    fn extent(&self) -> Extent {
+        let (world, number) = (self.world, self.world.agreed());
+        let Some(len) = repair::length(world, self.protection, number) else {
+            return Extent::default();
+        };
+        let (shape, place) = self.protection.place(world.me());
+        let held = shape.layout.parities_of(place).len();
+        let keeps = self.protection.mode.keeps_snapshot();
+        Extent {
+            number,
+            snapshot: if keeps { tiles::tiles(len) } else { 0 },
+            parity: held * shape.chunk_len(len) / TILE,
+        }
+    }
+
+    fn look(&mut self, spot: Spot, number: u64, turns: u64) -> Seen {
+        let world = self.world;
+        let mut stamp = [0; STAMP];
+        let whole = match repair::region(world, self.protection, spot, number) {
+            None => repair::records(world, self.protection, number)
+                .iter()
+                .all(|r| r.is_whole(world.job(), number)),
+            Some((region, tile)) => {
+                let at = world.layout().stamps(region) + tile * STAMP;
+                let read = world.read_own(region + tile * TILE, &mut self.bytes)
+                    && world.read_own(at, &mut stamp);
+                if !read {
+                    return Seen::Nothing;
+                }
+                world.stamp(world.me(), number).holds(&stamp, &self.bytes)
+            }
+        };
+        match whole {
+            _ if turns % 2 == 1 || world.turns() != turns || world.faulted() => Seen::Nothing,
+            true => Seen::Whole,
+            false => Seen::Damaged,
+        }
+    }
+
+    /// Repairs what is news, and tells people.
+    fn damaged(&mut self, spot: Spot, number: u64) {
+        let Some(from) = repair::repair(self.world, self.protection, spot, number) else {
+            self.patrol.repaired(spot); // not now: a call is under way
+            return;
+        };
+        self.count(|counts| {
+            counts.damaged += 1;
+            counts.repaired += u64::from(from.is_some());
+        });
+        if from.is_some() {
+            self.patrol.repaired(spot);
+        }
+        if self.patrol.may_tell() {
+            let (pe, part) = (self.world.me() as u32, spot.name().to_owned());
+            self.world.report(Report::Damaged { pe, number, part, from });
+        }
+    }
+
+    fn count(&self, add: impl FnOnce(&mut Scrubbed)) {
+        add(&mut lock(&self.world.scrubbed));
+    }
+}

@@ -1,0 +1,152 @@
+//! What to look at next, how long to rest, and what is worth a line. Pure.
+//!
+//! A round goes over the header, the snapshot and the parity of the agreed checkpoint, tile by
+//! tile; the next begins where the last ended, or anew when another checkpoint is agreed. Damage is
+//! news once: what could not be repaired is told again only after the next checkpoint.
+
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// Most tiles between two rests.
+const BATCH: usize = 16;
+/// How often a second there is a rest, unless the tiles are too large for it.
+const RESTS: u64 = 16;
+/// Most lines about damage in one checkpoint.
+const LINES: usize = 8;
+
+/// One thing to look at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Spot {
+    /// The records of the store header.
+    Header,
+    /// A tile of the snapshot and its stamp.
+    Snapshot(usize),
+    /// A tile of the parity and its stamp.
+    Parity(usize),
+}
+
+impl Spot {
+    /// What people call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Spot::Header => "header",
+            Spot::Snapshot(_) => "snapshot",
+            Spot::Parity(_) => "parity",
+        }
+    }
+}
+
+/// What there is to look at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Extent {
+    /// The checkpoint; 0 for none.
+    pub number: u64,
+    /// Tiles of the snapshot.
+    pub snapshot: usize,
+    /// Tiles of the parity held.
+    pub parity: usize,
+}
+
+impl Extent {
+    fn spot(&self, index: usize) -> Spot {
+        match index.checked_sub(1) {
+            None => Spot::Header,
+            Some(tile) if tile < self.snapshot => Spot::Snapshot(tile),
+            Some(tile) => Spot::Parity(tile - self.snapshot),
+        }
+    }
+
+    fn len(&self) -> usize {
+        1 + self.snapshot + self.parity
+    }
+}
+
+/// Where the round is, and what is known to be damaged.
+#[derive(Debug, Default)]
+pub struct Patrol {
+    extent: Extent,
+    next: usize,
+    known: BTreeSet<Spot>,
+    told: usize,
+}
+
+impl Patrol {
+    /// The next thing to look at in `now`; None while there is no checkpoint.
+    pub fn next(&mut self, now: Extent) -> Option<Spot> {
+        if now != self.extent {
+            *self = Patrol { extent: now, ..Patrol::default() };
+        }
+        let spot = now.spot(self.next % now.len());
+        self.next = (self.next + 1) % now.len();
+        (now.number != 0).then_some(spot)
+    }
+
+    /// A spot was found damaged. True if that is not known yet.
+    pub fn is_news(&mut self, spot: Spot) -> bool {
+        self.known.insert(spot)
+    }
+
+    /// It is whole again: if it is damaged once more, that is news.
+    pub fn repaired(&mut self, spot: Spot) {
+        self.known.remove(&spot);
+    }
+
+    /// True if there may be one more line about this checkpoint.
+    pub fn may_tell(&mut self) -> bool {
+        self.told += 1;
+        self.told <= LINES
+    }
+}
+
+/// How many tiles of `tile` bytes to look at between two rests, for `rate` bytes a second.
+pub fn batch(rate: u64, tile: usize) -> usize {
+    ((rate / RESTS) as usize / tile).clamp(1, BATCH)
+}
+
+/// How long to rest after `bytes` bytes that took `took`, for `rate` bytes a second.
+pub fn rest(rate: u64, bytes: usize, took: Duration) -> Duration {
+    Duration::from_secs_f64(bytes as f64 / rate.max(1) as f64).saturating_sub(took)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EXTENT: Extent = Extent { number: 3, snapshot: 2, parity: 1 };
+
+    #[test]
+    fn a_round_sees_everything_once_and_begins_again() {
+        let mut patrol = Patrol::default();
+        let round = [Spot::Header, Spot::Snapshot(0), Spot::Snapshot(1), Spot::Parity(0)];
+        for _ in 0..3 {
+            assert_eq!([(); 4].map(|()| patrol.next(EXTENT)), round.map(Some));
+        }
+        assert_eq!(Patrol::default().next(Extent::default()), None);
+    }
+
+    #[test]
+    fn another_checkpoint_is_begun_at_its_beginning_with_nothing_known() {
+        let mut patrol = Patrol::default();
+        patrol.next(EXTENT);
+        patrol.next(EXTENT);
+        assert!(patrol.is_news(Spot::Snapshot(1)) && !patrol.is_news(Spot::Snapshot(1)));
+        (0..LINES).for_each(|_| assert!(patrol.may_tell()));
+        assert!(!patrol.may_tell());
+        let other = Extent { number: 4, ..EXTENT };
+        assert_eq!(patrol.next(other), Some(Spot::Header));
+        assert!(patrol.is_news(Spot::Snapshot(1)) && patrol.may_tell());
+        patrol.repaired(Spot::Snapshot(1));
+        assert!(patrol.is_news(Spot::Snapshot(1)));
+    }
+
+    #[test]
+    fn rests_keep_the_rate_whatever_the_work_takes() {
+        let tile = 1 << 16;
+        assert_eq!([1, 1 << 20, 1 << 24, 1 << 40].map(|rate| batch(rate, tile)), [1, 1, 16, 16]);
+        let took = Duration::from_millis(10);
+        assert_eq!(rest(1 << 20, 1 << 20, took), Duration::from_millis(990));
+        assert_eq!(rest(1 << 30, 1 << 20, took), Duration::ZERO);
+    }
+}

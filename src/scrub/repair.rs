@@ -1,0 +1,120 @@
+//! Making a damaged spot of the own store whole: a tile from the group's tiles, a record from what
+//! is left of it.
+
+use crate::checkpoint::tiles;
+use crate::pgas::World;
+use crate::recovery::steps;
+use crate::segment::header::Record;
+use crate::segment::layout::{STAMP, TILE};
+use crate::store::protection::{Protection, Shape};
+
+use super::patrol::Spot;
+
+/// The records of the agreed checkpoint: of the snapshot and of its parity slot.
+pub fn records<'a>(world: &'a World, protection: &Protection, number: u64) -> [&'a Record; 2] {
+    let header = world.segment().header();
+    [&header.snapshot, &header.slots[protection.slot_of(number)]]
+}
+
+/// Bytes of the snapshot of checkpoint `number`, if any record of it holds.
+pub fn length(world: &World, protection: &Protection, number: u64) -> Option<usize> {
+    records(world, protection, number).iter().find_map(|r| r.holds(world.job(), number))
+}
+
+/// The region that a spot lies in, and its tile; None for the header.
+pub fn region(
+    world: &World,
+    protection: &Protection,
+    spot: Spot,
+    number: u64,
+) -> Option<(usize, usize)> {
+    match spot {
+        Spot::Header => None,
+        Spot::Snapshot(tile) => Some((world.layout().snapshot, tile)),
+        Spot::Parity(tile) => Some((world.layout().slots[protection.slot_of(number)], tile)),
+    }
+}
+
+/// Repairs `spot` of checkpoint `number`. None if a call of the program has the turn or the job is
+/// faulted; else the PEs it was repaired from, or None if too much else is damaged as well.
+pub fn repair(
+    world: &World,
+    protection: &Protection,
+    spot: Spot,
+    number: u64,
+) -> Option<Option<Vec<u32>>> {
+    let _turn = world.try_turn()?;
+    if world.faulted() || world.agreed() != number {
+        return None;
+    }
+    let Some(len) = length(world, protection, number) else { return Some(None) };
+    let Some((region, tile)) = region(world, protection, spot, number) else {
+        records(world, protection, number).iter().for_each(|r| r.seal(world.job(), number, len));
+        return Some(Some(Vec::new()));
+    };
+    let mut bytes = vec![0; TILE];
+    let from = decode(world, protection, spot, (number, len), &mut bytes);
+    Some(from.filter(|_| proven(world, region, tile, number, &bytes)).inspect(|_| {
+        tiles::own_tile(world, region, tile).copy_from_slice(&bytes);
+        tiles::seal(world, region, tile, number);
+    }))
+}
+
+/// True if `bytes` are what the tile held: its stamp says so, or the tile, and the stamp is what
+/// was damaged. With both gone it is left to the next checkpoint, or to a recovery.
+fn proven(world: &World, region: usize, tile: usize, number: u64, bytes: &[u8]) -> bool {
+    let stamp = world.segment().bytes(world.layout().stamps(region) + tile * STAMP, STAMP);
+    let there = world.segment().bytes(region + tile * TILE, TILE);
+    world.stamp(world.me(), number).holds(stamp, bytes) || there == bytes
+}
+
+/// Decodes the tile at `spot` from the others of its stripe. A source that does not hold is taken
+/// for lost too. The PEs whose tiles were used; None if there are not enough.
+fn decode(
+    world: &World,
+    protection: &Protection,
+    spot: Spot,
+    (number, len): (u64, usize),
+    out: &mut [u8],
+) -> Option<Vec<u32>> {
+    let (shape, place) = protection.place(world.me());
+    let (stripe, own, step) = shard_of(shape, place, spot, len)?;
+    let holders: Vec<usize> = shape.layout.stripes()[stripe].holders().collect();
+    let mut lost = vec![false; holders.len()];
+    lost[own] = true;
+    loop {
+        let plan = shape.codes[stripe].plan(&lost, own).ok()?;
+        let read = |&shard: &usize| {
+            let tile =
+                steps::shard(world, protection, shape, (stripe, shard, step), (number, len)).1;
+            tile.ok_or(shard)
+        };
+        match plan.sources().iter().map(read).collect::<Result<Vec<&[u8]>, usize>>() {
+            Ok(sources) => {
+                plan.apply(&sources, out).expect("tiles are of one length");
+                let pe = |&shard: &usize| shape.members[holders[shard]] as u32;
+                let mut from: Vec<u32> = plan.sources().iter().map(pe).collect();
+                from.sort_unstable();
+                return Some(from);
+            }
+            Err(bad) => lost[bad] = true,
+        }
+    }
+}
+
+/// Stripe, shard of it, and tile of that, where `spot` lies in the store of the member at `place`.
+fn shard_of(shape: &Shape, place: usize, spot: Spot, len: usize) -> Option<(usize, usize, usize)> {
+    let per_chunk = shape.chunk_len(len) / TILE;
+    match spot {
+        Spot::Header => None,
+        Spot::Snapshot(tile) => {
+            let at = shape.layout.place_of(place, tile / per_chunk);
+            Some((at.stripe, at.index, tile % per_chunk))
+        }
+        Spot::Parity(tile) => {
+            let parity = shape.layout.parities_of(place).get(tile / per_chunk)?;
+            let data = shape.layout.stripes()[parity.stripe].data.len();
+            Some((parity.stripe, data + parity.row, tile % per_chunk))
+        }
+    }
+}

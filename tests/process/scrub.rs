@@ -1,0 +1,131 @@
+//! The scrub: damage in an idle job is told and repaired before it is needed.
+//!
+//! The job waits between checkpoints 3 and 4 (see `pause.c`) while bits are flipped in the store of
+//! its PEs. The test hears of the repair from `oshrun`, looks at the bytes, and then takes away a
+//! PE whose loss needs them: without the repair the job could not go on.
+
+use std::fs::OpenOptions;
+use std::mem::offset_of;
+
+use raidshmem::segment::header::Header;
+use raidshmem::segment::layout::{STAMP, TILE};
+
+use super::support::image::{self, Image};
+use super::support::jacobi::{self, SMALL};
+use super::support::{Job, Outcome, Running, program};
+
+const PES: usize = 4;
+
+fn start(mode: &str, words: &str) -> Running {
+    let words: Vec<&str> = words.split_whitespace().collect();
+    let job = Job::new(PES).mode(mode).env("SHMEM_FT_SCRUB", "64M").args(&["--nodes", "4"]);
+    let mut job = job.args(&words).program(&program("pause"), &[]).start();
+    job.wait_for("ready");
+    job
+}
+
+fn go(job: Running) -> Outcome {
+    drop(OpenOptions::new().write(true).open(job.folder().join("go")).expect("its fifo"));
+    let outcome = job.finish();
+    outcome.status(0);
+    let done = outcome.out.lines().filter(|line| line.ends_with(" is done")).count();
+    outcome.check(done == PES, "every PE should come to the end");
+    outcome
+}
+
+/// Where a byte of the agreed snapshot and of its parity lies.
+fn snapshot(image: &Image, at: usize) -> usize {
+    image.place(image.layout.snapshot, 5, at)
+}
+
+fn parity(image: &Image, at: usize) -> usize {
+    image.place(image.layout.slots[1], 1, at) // checkpoint 3 is in slot 1
+}
+
+fn record(image: &Image, word: usize) -> usize {
+    image.layout.store + offset_of!(Header, snapshot) + word * 8
+}
+
+#[test]
+fn damage_is_repaired_before_the_loss_that_needs_it() {
+    type Spot = (&'static str, fn(&Image) -> usize);
+    let spots: [Spot; 6] = [
+        ("snapshot", |image| snapshot(image, 1234)),
+        ("snapshot", |image| snapshot(image, TILE + STAMP - 1)),
+        ("parity", |image| parity(image, 0)),
+        ("parity", |image| parity(image, TILE)),
+        ("header", |image| record(image, 0)),
+        ("header", |image| record(image, 4)),
+    ];
+    for mode in ["raid5", "rs"] {
+        for (pe, (part, spot)) in spots.into_iter().enumerate().map(|(i, s)| ([0, 2, 3][i % 3], s))
+        {
+            let mut job = start(mode, "--verbose --kill-node 1@4:before");
+            let images = image::all(job.launcher());
+            let at = spot(&images[pe]);
+            let before = images[pe].read(at, 1);
+            images[pe].flip(at, 3);
+            let line = job.wait_for(&format!("PE {pe}: damage in its {part} of checkpoint 3"));
+            assert!(line.contains(", repaired"), "{line}");
+            assert_eq!(images[pe].read(at, 1), before, "{mode}, {part} of PE {pe}: {line}");
+            let outcome = go(job);
+            outcome.check(outcome.count("damage in") == 1, "one line about it");
+            outcome.says(&format!("PE {pe}: ")).says(" looked over, 1 damaged, 1 repaired");
+            outcome.says("all PEs resume from checkpoint 3 ");
+        }
+    }
+}
+
+/// Two damaged tiles of a stripe and one parity: nothing to repair either from. The next checkpoint
+/// writes both anew, and a loss after it is borne.
+#[test]
+fn what_cannot_be_repaired_is_said_and_made_good_by_the_next_checkpoint() {
+    let mut job = start("raid5", "--kill-node 1@5:before");
+    let images = image::all(job.launcher());
+    for pe in [0, 2] {
+        let at = images[pe].place(images[pe].layout.snapshot, 0, 99);
+        images[pe].flip(at, 1);
+        let other = images[pe].place(images[pe].layout.slots[1], 0, 99);
+        images[pe].flip(other, 1);
+    }
+    let words = "of checkpoint 3, not repaired: it counts as lost until checkpoint 4";
+    job.wait_for(words);
+    go(job).says("node 1 was lost with PE 1");
+}
+
+/// The tile as it was, and its stamp, both gone: nothing proves what is decoded, so it is left.
+#[test]
+fn nothing_is_put_back_that_no_old_checksum_proves() {
+    let mut job = start("rs", "");
+    let images = image::all(job.launcher());
+    let (tile, stamp) = (snapshot(&images[2], 7), snapshot(&images[2], TILE + 2));
+    images[2].write(tile, &[!images[2].read(tile, 1)[0]]);
+    images[2].write(stamp, &[!images[2].read(stamp, 1)[0]]);
+    let line = job.wait_for("PE 2: damage in its snapshot of checkpoint 3");
+    assert!(line.contains("not repaired"), "{line}");
+    go(job);
+}
+
+/// As fast as it can, among checkpoints, deaths and recoveries: it finds nothing where there is
+/// nothing, and is in nobody's way.
+#[test]
+fn an_undamaged_store_is_never_called_damaged() {
+    for mode in ["single", "double", "raid4", "raid5", "rs"] {
+        for words in ["", "--kill 1@3:copy --kill 2@6", "--kill 0@4:quiesce --kill 0@7"] {
+            let words: Vec<&str> = words.split_whitespace().collect();
+            let job = Job::new(PES).mode(mode).env("SHMEM_FT_SCRUB", "1T").args(&["--verbose"]);
+            let outcome = jacobi::job(job.args(&words), SMALL).run();
+            outcome.right_sum(SMALL);
+            outcome.check(outcome.count("damage in") == 0, "nothing is damaged");
+            let looked = outcome.count(" looked over, 0 damaged, 0 repaired");
+            outcome.check(looked == PES, "every PE should have looked");
+        }
+    }
+}
+
+#[test]
+fn switched_off_it_does_not_look() {
+    let job = Job::new(PES).mode("raid5").env("SHMEM_FT_SCRUB", "off").args(&["--verbose"]);
+    let outcome = jacobi::job(job, SMALL).run();
+    outcome.right_sum(SMALL).check(outcome.count("looked over") == 0, "nobody should look");
+}
