@@ -159,7 +159,7 @@ impl Entry {
 
 /// Every setting, in the order of the documentation.
 pub fn table() -> &'static [Entry] {
-    &TABLE
+    TABLE
 }
 
 /// The settings as a Markdown table, one row each.
@@ -273,7 +273,7 @@ macro_rules! switch {
     };
 }
 
-static TABLE: [Entry; 16] = [
+static TABLE: &[Entry] = &[
     Entry {
         name: "SHMEM_FT_BACKUP_MODE",
         kind: Kind::Choice(&BackupMode::NAMES),
