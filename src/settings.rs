@@ -121,6 +121,27 @@ impl Placement {
     }
 }
 
+/// What PEs are bound to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Bind {
+    /// Each to its share of the cores, if there are enough threads for all.
+    #[default]
+    Auto,
+    /// Each to one core, or one thread of it, however many there are.
+    Core,
+    /// Nothing.
+    None,
+}
+
+impl Bind {
+    const NAMES: [&'static str; 3] = ["auto", "core", "none"];
+
+    /// The name as `SHMEM_FT_BIND` spells it.
+    pub const fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
+}
+
 /// All settings of one run, parsed and within bounds. `default()` is the empty environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -136,6 +157,8 @@ pub struct Settings {
     pub placement: Placement,
     /// `SHMEM_FT_DOMAINS`: path of a file of failure domains.
     pub domains: Option<String>,
+    /// `SHMEM_FT_BIND`.
+    pub bind: Bind,
     /// `SHMEM_FT_ADOPT`: a substitute may take over the memory that a dead process left behind.
     pub adopt: bool,
     /// `SHMEM_FT_MAX_RESTARTS`: deaths of one PE between two checkpoints before the job ends.
@@ -169,6 +192,7 @@ impl Default for Settings {
             substitute: Substitute::Spawn,
             placement: Placement::Spread,
             domains: None,
+            bind: Bind::Auto,
             adopt: true,
             max_restarts: 3,
             memory_limit: None,

@@ -26,6 +26,8 @@ pub struct Job {
     pub heap_len: u64,
     /// Node of each PE at the start: groups are made from it and never change.
     pub node_of: Vec<u32>,
+    /// Machine of each node: those of one machine share its processors.
+    pub machine_of: Vec<u32>,
     /// What the nodes are called, and what fails together with them.
     pub domains: Domains,
 }
@@ -45,6 +47,14 @@ pub struct Welcome {
     pub lost: Vec<u32>,
 }
 
+/// Where a PE runs: its processors (none: it is not bound), and where its memory is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seated {
+    pub pe: u32,
+    pub cpus: Vec<u32>,
+    pub numa: Option<u32>,
+}
+
 /// Launcher to agent.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Down {
@@ -52,8 +62,9 @@ pub enum Down {
     Configure { job: Job, node: u32, program: Vec<Vec<u8>> },
     /// Make the memory `memory` of `pe`.
     MakeMemory { pe: u32, memory: u32 },
-    /// Start a process; it says `Hello` and then waits to be given a number.
-    Start { proc: ProcId },
+    /// Start a process, meant for the number `pe` if for any; it says `Hello` and then waits to be
+    /// given one.
+    Start { proc: ProcId, pe: Option<u32> },
     /// Give the waiting process `proc` the number `pe`.
     Assign { proc: ProcId, welcome: Welcome },
     /// The memory `memory` of `pe`, as a descriptor: hand it to every PE of the node.
@@ -73,6 +84,8 @@ pub enum Down {
 pub enum Up {
     /// The memory asked for, as a descriptor.
     Memory { pe: u32, memory: u32 },
+    /// First message: where this node's PEs will run.
+    Seated(Vec<Seated>),
     /// A process was started; its pidfd comes along.
     Started { proc: ProcId, pid: u32 },
     /// A process said something.
@@ -88,8 +101,9 @@ pub enum Up {
 /// Agent to PE.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum ToPe {
-    /// You are `pe`; the page of views comes along.
-    Welcome { job: Job, welcome: Welcome },
+    /// You are `pe`; the page of views comes along. With `crowded` the PEs of the machine have to
+    /// take turns on its processors.
+    Welcome { job: Job, welcome: Welcome, crowded: bool },
     /// The memory `memory` of `pe`, as a descriptor.
     Memory { pe: u32, memory: u32 },
 }

@@ -8,5 +8,6 @@
 
 pub mod agent;
 pub mod args;
+mod binder;
 pub mod launcher;
 pub mod membership;

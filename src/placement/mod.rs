@@ -2,7 +2,8 @@
 //!
 //! A *failure domain* is what dies together: a process, a node, and what the user names above the
 //! node (a rack, a switch, a power feed). [`domains`] holds them, [`file`] reads the user's,
-//! [`groups`] decides who protects whom, [`substitute`] where a lost PE goes on.
+//! [`groups`] decides who protects whom, [`substitute`] where a lost PE goes on, [`seats`] on which
+//! processors each runs.
 //!
 //! All of it is pure, and a function of words that every process of a job is given, so all come to
 //! the same answer.
@@ -17,6 +18,7 @@ mod crossing;
 pub mod domains;
 pub mod file;
 pub mod groups;
+pub mod seats;
 pub mod substitute;
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,7 @@
 //!
 //! Left out: what a setting does; that is the business of the module that reads the field.
 
-use super::{BackupMode, Draft, Placement, SettingError, Settings, Substitute, inject};
+use super::{BackupMode, Bind, Draft, Placement, SettingError, Settings, Substitute, inject};
 use crate::inject::{Point, Rule};
 
 const KIB: u64 = 1 << 10;
@@ -340,6 +340,19 @@ static TABLE: &[Entry] = &[
             }
         },
         show: |s| s.domains.clone(),
+    },
+    Entry {
+        name: "SHMEM_FT_BIND",
+        kind: Kind::Choice(&Bind::NAMES),
+        default: "auto",
+        doc: "What PEs are bound to: auto gives each its share of the cores and the memory near \
+              them, if there are enough threads for all; core gives each one core, or one thread.",
+        store: |draft, value| {
+            if let Value::Choice(at) = value {
+                draft.settings.bind = [Bind::Auto, Bind::Core, Bind::None][at]
+            }
+        },
+        show: |s| Some(s.bind.name().to_owned()),
     },
     Entry {
         name: "SHMEM_FT_ADOPT",

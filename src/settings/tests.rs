@@ -178,6 +178,7 @@ fn environment_round_trips() {
         ("SHMEM_FT_SUBSTITUTE", "spare"),
         ("SHMEM_FT_PLACEMENT", "strict"),
         ("SHMEM_FT_DOMAINS", "site/rack.toml"),
+        ("SHMEM_FT_BIND", "core"),
         ("SHMEM_FT_ADOPT", "0"),
         ("SHMEM_FT_MAX_RESTARTS", "0"),
         ("SHMEM_FT_MEMORY_LIMIT", "1.5G"),
