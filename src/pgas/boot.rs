@@ -26,7 +26,7 @@ use crate::settings::{SettingError, Settings};
 use crate::store::phase::Phase;
 use crate::store::protection::{Protection, ProtectionError};
 use crate::sys::socket::{Channel, ChannelError};
-use crate::sys::{futex, memory, process};
+use crate::sys::{self, futex, memory, process};
 
 /// Why the library could not be initialised.
 #[derive(Debug, thiserror::Error)]
@@ -80,9 +80,7 @@ pub fn default_heap(n_pes: usize) -> u64 {
 
 /// Builds the world of this process.
 pub fn boot(thread_level: i32) -> Result<World, BootError> {
-    let environment = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    let settings = Settings::from_env(environment)?;
+    let settings = Settings::from_env(sys::environment())?;
     futex::register_barrier();
     let seat = match std::env::var(CONTROL_FD).ok().and_then(|fd| fd.parse::<i32>().ok()) {
         Some(fd) => take_seat(fd)?,
