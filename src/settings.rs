@@ -122,7 +122,9 @@ impl Placement {
 }
 
 /// What PEs are bound to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub enum Bind {
     /// Each to its share of the cores, if there are enough threads for all.
     #[default]

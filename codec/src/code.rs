@@ -107,6 +107,24 @@ impl Code {
         Ok(())
     }
 
+    /// As [`Code::encode_row`], piece by piece; `look` is shown each piece of the parity in turn
+    /// while it is in the nearest cache, as for a checksum.
+    ///
+    /// # Errors
+    /// As [`Code::encode_row`].
+    pub fn encode_row_shown(
+        &self,
+        row: usize,
+        sources: &[&[u8]],
+        parity: &mut [u8],
+        look: impl FnMut(&[u8]),
+    ) -> Result<(), Error> {
+        in_range(row, self.parity)?;
+        shapes(sources, self.data, parity.len())?;
+        self.kernel.combine_shown(self.coefficients(row), sources, parity, look);
+        Ok(())
+    }
+
     /// Overwrites all `m` parity shards with the parity of the `k` data shards `sources`, reading
     /// the sources from memory once.
     ///
@@ -257,6 +275,22 @@ impl Plan {
     pub fn apply(&self, sources: &[&[u8]], out: &mut [u8]) -> Result<(), Error> {
         shapes(sources, self.sources.len(), out.len())?;
         self.kernel.combine(&self.coefficients, sources, &mut [out]);
+        Ok(())
+    }
+
+    /// As [`Plan::apply`], piece by piece; `look` is shown each piece of the shard in turn while it
+    /// is in the nearest cache, as for a checksum.
+    ///
+    /// # Errors
+    /// As [`Plan::apply`].
+    pub fn apply_shown(
+        &self,
+        sources: &[&[u8]],
+        out: &mut [u8],
+        look: impl FnMut(&[u8]),
+    ) -> Result<(), Error> {
+        shapes(sources, self.sources.len(), out.len())?;
+        self.kernel.combine_shown(&self.coefficients, sources, out, look);
         Ok(())
     }
 

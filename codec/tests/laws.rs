@@ -163,3 +163,40 @@ fn large_results_agree_across_kernels() {
         }
     }
 }
+
+/// Lengths around a piece, shifted so that streamed stores have a head.
+#[test]
+fn what_is_shown_on_the_way_is_what_is_written() {
+    for (k, m) in [(1, 1), (1, 2), (3, 1), (4, 2)] {
+        for len in [0, 1, 4095, 4096, 4097, 3 * 4096 + 17] {
+            let data = shards(len as u64, k, len);
+            let sources = slices(&data);
+            for kernel in Kernel::available() {
+                let code = Code::with_kernel(k, m, *kernel).unwrap();
+                for row in 0..m {
+                    let (mut whole, mut room, mut seen) =
+                        (vec![0; len], vec![0xa5; len + 9], vec![]);
+                    code.encode_row(row, &sources, &mut whole).unwrap();
+                    let out = &mut room[5..len + 5];
+                    code.encode_row_shown(row, &sources, out, |piece: &[u8]| {
+                        seen.extend_from_slice(piece)
+                    })
+                    .unwrap();
+                    assert!(*out == whole && seen == whole, "{kernel} {k}+{m} row {row}, {len}");
+                    assert!(room[..5].iter().chain(&room[len + 5..]).all(|&guard| guard == 0xa5));
+                }
+                let mut lost = vec![false; k + m];
+                lost[0] = true;
+                let plan = code.plan(&lost, 0).unwrap();
+                let parity = parity_of(&code, &sources);
+                let shard =
+                    |&at: &usize| data.get(at).unwrap_or_else(|| &parity[at - k]).as_slice();
+                let from: Vec<&[u8]> = plan.sources().iter().map(shard).collect();
+                let (mut out, mut seen) = (vec![1; len], Vec::new());
+                plan.apply_shown(&from, &mut out, |piece: &[u8]| seen.extend_from_slice(piece))
+                    .unwrap();
+                assert!(out == data[0] && seen == data[0], "{kernel} {k}+{m} back, {len}");
+            }
+        }
+    }
+}

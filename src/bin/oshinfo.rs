@@ -40,10 +40,8 @@ fn points() -> String {
 }
 
 fn all() -> String {
-    let environment = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    let settings =
-        Settings::from_env(environment).unwrap_or_else(|error| refuse(&error.to_string()));
+    let settings = Settings::from_env(raidshmem::sys::environment())
+        .unwrap_or_else(|error| refuse(&error.to_string()));
     let mib = |bytes: Option<u64>| bytes.map_or("unknown".into(), |b| format!("{} MiB", b >> 20));
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let expedited = raidshmem::sys::futex::register_barrier();

@@ -4,17 +4,20 @@ use std::os::fd::{FromRawFd, OwnedFd};
 
 use clap::Parser;
 use raidshmem::launch::args::Args;
-use raidshmem::launch::{agent, launcher};
+use raidshmem::launch::{agent, join, launcher, starter};
+use raidshmem::sys::environment;
 use raidshmem::sys::socket::Channel;
 
 fn main() {
-    let mut words = std::env::args().skip(1);
-    if words.next().as_deref() == Some(launcher::AGENT_ARGUMENT) {
-        std::process::exit(run_agent(words.next()));
+    let mut words = std::env::args_os().skip(1);
+    if words.next().is_some_and(|word| word == launcher::AGENT_ARGUMENT) {
+        std::process::exit(run_agent(words.next().and_then(|word| word.into_string().ok())));
     }
-    let environment = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    let ready = match Args::parse().prepare(environment) {
+    if std::env::args_os().nth(1).is_some_and(|word| word == starter::KEEPER_ARGUMENT) {
+        let words: Vec<String> = words.filter_map(|word| word.into_string().ok()).collect();
+        std::process::exit(run_keeper(&words));
+    }
+    let ready = match Args::parse().prepare(environment()) {
         Ok(ready) => ready,
         Err(error) => {
             eprintln!("oshrun: {error}");
@@ -30,18 +33,18 @@ fn main() {
         // SAFETY: this process has one thread; its children must see the settings in force.
         unsafe { std::env::set_var(name, value) };
     }
-    let (shape, settings) = (&ready.shape, &ready.settings);
-    match launcher::run(shape, settings, ready.site, ready.heap_len, &ready.program) {
+    match launcher::run(&ready) {
         Ok(status) => std::process::exit(status),
         Err(error) => {
             eprintln!("oshrun: {error}");
-            std::process::exit(1);
+            std::process::exit(error.status());
         }
     }
 }
 
 fn run_agent(fd: Option<String>) -> i32 {
-    let Some(fd) = fd.and_then(|fd| fd.parse().ok()) else {
+    let open = |fd: &i32| std::fs::symlink_metadata(format!("/proc/self/fd/{fd}")).is_ok();
+    let Some(fd) = fd.and_then(|fd| fd.parse().ok()).filter(open) else {
         eprintln!("oshrun: an agent is started by oshrun itself");
         return 2;
     };
@@ -53,6 +56,16 @@ fn run_agent(fd: Option<String>) -> i32 {
         Err(error) => {
             eprintln!("oshrun: agent: {error}");
             1
+        }
+    }
+}
+
+fn run_keeper(words: &[String]) -> i32 {
+    match join::keep(words) {
+        Ok(()) => join::ALL_DEAD,
+        Err(error) => {
+            eprintln!("oshrun: {error}");
+            2
         }
     }
 }

@@ -224,6 +224,12 @@ const FT_NOTES: &str = r#"
  *
  * Between a death and the restart blocking calls return, puts and atomic updates are dropped, gets
  * give zeroes, and tests say that what they wait for is there, so that no loop waits for ever.
+ *
+ * Threads (SHMEM_THREAD_MULTIPLE): a death may come while any number of threads are in calls. All
+ * these calls return; a thread need not know of the death. Checkpoint and restart are for one
+ * thread of each PE, while no other thread of it is in a call or touches symmetric memory: join the
+ * others first, or hold them at a barrier of their own. It may be any thread. A restart brings back
+ * memory, not threads: a substitute starts its own.
  */
 
 /* what the calls return */

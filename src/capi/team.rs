@@ -61,7 +61,7 @@ struct Slot {
     num_contexts: AtomicUsize,
 }
 
-/// All teams of this PE, and where in the symmetric heap their words are (0: nowhere yet).
+/// All teams of this PE, and where in its segment their words are (0: nowhere yet).
 struct Slots {
     words: AtomicUsize,
     slots: [Slot; SLOTS],
@@ -105,11 +105,13 @@ pub fn members(team: Team) -> Option<Members> {
 
 /// The words of all teams, allocated by all PEs together.
 pub fn words(call: &'static str) -> usize {
+    let world = pgas::world();
+    let base = world.segment().base().addr();
+    // Kept as an offset: a substitute may have its memory at another address.
     let known = TEAMS.words.load(Ordering::Relaxed);
     if known != 0 {
-        return known;
+        return base + known;
     }
-    let world = pgas::world();
     let bytes = SLOTS * team_words() * size_of::<c_long>();
     let block = world.heap_alloc(bytes, size_of::<c_long>());
     if block.is_null() {
@@ -119,7 +121,7 @@ pub fn words(call: &'static str) -> usize {
     if !world.is_new() {
         memory_ops::zero(call, block, bytes);
     }
-    TEAMS.words.store(block.addr(), Ordering::Relaxed);
+    TEAMS.words.store(block.addr() - base, Ordering::Relaxed);
     order::meet(world);
     block.addr()
 }

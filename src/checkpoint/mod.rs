@@ -3,6 +3,7 @@
 //! What to encode comes from the stripe layout, what to cover from `coverage`; the order of the
 //! steps, and what follows a death, is the machine in [`crate::protocol`].
 
+pub mod ahead;
 pub mod tiles;
 
 use std::sync::atomic::Ordering;
@@ -160,13 +161,15 @@ pub fn encode(
     let all = wanted().count() * per_chunk;
     let mut done = 0;
     let mut scratch = vec![vec![0; TILE]; shape.members.len()];
-    for (index, parity) in wanted() {
-        let stripe = &shape.layout.stripes()[parity.stripe];
-        for step in 0..per_chunk {
+    // All rows of a step before the next step: another PE, at about the same step, has just read
+    // the same bytes for its row of the same stripe, so that they are in the cache the PEs share.
+    for step in 0..per_chunk {
+        for (index, parity) in wanted() {
             if done == all / 2 {
                 world.point(half, number);
             }
             done += 1;
+            let stripe = &shape.layout.stripes()[parity.stripe];
             let sources: Vec<&[u8]> = stripe
                 .data
                 .iter()
@@ -176,11 +179,11 @@ pub fn encode(
                     tiles::live(world, pe, coverage, data.chunk * per_chunk + step, scratch)
                 })
                 .collect();
-            let at = index * per_chunk + step;
-            let tile = tiles::own_tile(world, region, at);
             let code = &shape.codes[parity.stripe];
-            code.encode_row(parity.row, &sources, tile).expect("tiles are of one length");
-            tiles::seal(world, region, at, number);
+            tiles::write(world, region, index * per_chunk + step, number, |out, seal| {
+                code.encode_row_shown(parity.row, &sources, out, |piece| seal.update(piece))
+                    .expect("tiles are of one length");
+            });
         }
     }
     if all == 0 {
@@ -209,8 +212,7 @@ pub fn copy(
         }
         let region = world.layout().snapshot;
         let bytes = tiles::live(world, world.me(), coverage, tile, &mut scratch);
-        tiles::own_tile(world, region, tile).copy_from_slice(bytes);
-        tiles::seal(world, region, tile, number);
+        tiles::put(world, region, tile, number, bytes);
     }
     if count == 0 {
         pass();

@@ -4,11 +4,13 @@
 //! it. Invariant: a tile is believed only after `verify` of its owner, or `fetch` here, has checked
 //! its stamp.
 
+use raidshmem_codec::kernel::Kernel;
+
 use crate::pgas::World;
 use crate::segment::Segment;
 use crate::segment::layout::{STAMP, TILE};
 use crate::store::coverage::Coverage;
-use crate::store::stamp::Stamp;
+use crate::store::stamp::{Seal, Stamp};
 
 /// A tile of zeroes: what lies beyond the end of a snapshot.
 pub static ZEROES: [u8; TILE] = [0; TILE];
@@ -22,16 +24,27 @@ fn stamp_at(world: &World, region: usize, tile: usize) -> usize {
     world.layout().stamps(region) + tile * STAMP
 }
 
-/// Tile `tile` of the own region at `region`, to be written and then sealed.
-pub fn own_tile(world: &World, region: usize, tile: usize) -> &mut [u8] {
-    world.segment().bytes_mut(region + tile * TILE, TILE)
+/// Overwrites a tile of the own store with what `fill` writes and shows to the seal, and seals it
+/// as of checkpoint `number`.
+pub fn write(
+    world: &World,
+    region: usize,
+    tile: usize,
+    number: u64,
+    fill: impl FnOnce(&mut [u8], &mut Seal),
+) {
+    let own = world.segment();
+    let mut seal = world.stamp(world.me(), number).begin();
+    fill(own.bytes_mut(region + tile * TILE, TILE), &mut seal);
+    own.bytes_mut(stamp_at(world, region, tile), STAMP).copy_from_slice(&seal.finish());
 }
 
-/// Seals a tile of the own store just written, as of checkpoint `number`.
-pub fn seal(world: &World, region: usize, tile: usize, number: u64) {
-    let own = world.segment();
-    let bytes = world.stamp(world.me(), number).seal(own.bytes(region + tile * TILE, TILE));
-    own.bytes_mut(stamp_at(world, region, tile), STAMP).copy_from_slice(&bytes);
+/// Overwrites a tile of the own store with `bytes`, which are read once, and seals it.
+pub fn put(world: &World, region: usize, tile: usize, number: u64, bytes: &[u8]) {
+    let kernel = Kernel::chosen().expect("codes were made with it");
+    write(world, region, tile, number, |out, seal| {
+        kernel.copy(out, bytes, |piece| seal.update(piece));
+    });
 }
 
 /// True if the own tile holds what its stamp says, as of checkpoint `number`.
@@ -74,6 +87,14 @@ pub fn live<'a>(
             scratch[filled..].fill(0);
             scratch
         }
+    }
+}
+
+/// Maps the pages of PE `pe`'s live tiles ahead of their being read.
+pub fn map(world: &World, pe: usize, coverage: &Coverage, tiles: std::ops::Range<usize>) {
+    let segment = world.peer(pe);
+    for (at, len) in coverage.pieces(tiles.start * TILE..tiles.end * TILE) {
+        segment.populate(at, len, false);
     }
 }
 

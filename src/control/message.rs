@@ -1,15 +1,20 @@
 //! The messages of the control connections. Pure data; `sys::socket` carries them.
 //!
 //! Two conversations: launcher with agent, agent with PE. An agent passes on what a PE says about
-//! itself as `Up::Said`, so the launcher sees one stream a node.
+//! itself as `Up::Said`, so the launcher sees one stream a node. On another host a keeper starts
+//! the agent and tells it, as a launcher would, whom to join; the agent then says `Hello` first.
 
 #![forbid(unsafe_code)]
 #![allow(missing_docs)] // the sentence of each variant speaks of its fields
 
+use std::net::SocketAddr;
+
 use serde::{Deserialize, Serialize};
 
+use super::noise::Secret;
 use super::view::View;
 use crate::placement::Domains;
+use crate::settings::Bind;
 use crate::sys::process::Ended;
 
 /// Number of a process in the job; never reused.
@@ -28,6 +33,8 @@ pub struct Job {
     pub node_of: Vec<u32>,
     /// Machine of each node: those of one machine share its processors.
     pub machine_of: Vec<u32>,
+    /// What PEs are bound to.
+    pub bind: Bind,
     /// What the nodes are called, and what fails together with them.
     pub domains: Domains,
 }
@@ -55,11 +62,37 @@ pub struct Seated {
     pub numa: Option<u32>,
 }
 
+/// Where programs run on another host: what a child of the launcher would have inherited.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// Folder to run in.
+    pub folder: Vec<u8>,
+    /// Variables, over those that the host has.
+    pub env: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+/// First message of an agent on another host. Its shape never changes, so that two builds can tell
+/// each other that they differ.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// Version and checksum of its program.
+    pub build: String,
+    /// The node it was started as.
+    pub node: u32,
+    /// UDP port on which it hears heartbeats.
+    pub beats: u16,
+}
+
 /// Launcher to agent.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Down {
-    /// First message: the job, this node's number, the program and its arguments.
-    Configure { job: Job, node: u32, program: Vec<Vec<u8>> },
+    /// First message of a keeper: connect to the launcher, and take the orders from there.
+    Join { launcher: SocketAddr, node: u32, secret: Secret },
+    /// First message: the job, this node's number, the program and its arguments; `place` on
+    /// another host.
+    Configure { job: Job, node: u32, program: Vec<Vec<u8>>, place: Option<Place> },
+    /// The launcher does not take this agent, and why.
+    Refused { why: String },
     /// Make the memory `memory` of `pe`.
     MakeMemory { pe: u32, memory: u32 },
     /// Start a process, meant for the number `pe` if for any; it says `Hello` and then waits to be

@@ -1,6 +1,8 @@
 //! What launcher, agents and PEs say to each other, and the page on which an agent shows the view.
 
+pub mod link;
 pub mod message;
+pub mod noise;
 pub mod page;
 pub mod view;
 

@@ -2,18 +2,27 @@
 //!
 //! A thin shell: it decides nothing. What it is told it does, what happens it reports, in the order
 //! in which it happened; a process's last words are passed on before its end.
+//!
+//! On another host its first orders come from its keeper: whom to join. What its PEs print it
+//! carries on in whole lines, and descriptors stay with it.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 
+use super::binder::Binder;
+use super::join::{self, JoinError};
+use super::output::Carriers;
 use crate::control::CONTROL_FD;
-use crate::control::message::{Down, Job, ProcId, Said, ToPe, Up, Welcome};
+use crate::control::link::Link;
+use crate::control::message::{Down, Job, Place, ProcId, Said, ToPe, Up, Welcome};
 use crate::control::page::Page;
 use crate::control::view::View;
 use crate::segment::layout::Layout;
@@ -33,39 +42,62 @@ struct Local {
 }
 
 struct Agent {
-    up: Outbox,
+    up: Link,
     job: Job,
     node: u32,
     program: Vec<OsString>,
     page: Page,
     page_fd: OwnedFd,
+    binder: Binder,
     memories: BTreeMap<u32, (u32, OwnedFd)>,
     procs: BTreeMap<ProcId, Local>,
+    /// Where programs run, and what they print: on another host.
+    place: Option<Place>,
+    carriers: Carriers,
 }
+
+/// How long the first orders may take; the others have to be started too.
+const ORDERS: Duration = Duration::from_secs(120);
+/// How long the last lines of programs may take.
+const LAST_LINES: Duration = Duration::from_secs(2);
 
 /// Runs a node's agent on its connection to the launcher. Returns when told to, or when the
 /// launcher is gone; every process it started is dead then.
-pub fn run(up: Channel) -> Result<(), ChannelError> {
-    let (first, _) = up.receive::<Down>()?;
-    let Down::Configure { job, node, program } = first else {
-        return Err(ChannelError::Malformed(0));
+pub fn run(channel: Channel) -> Result<(), JoinError> {
+    let mut up = Link::pair(channel);
+    let mut first = up.receive::<Down>(ORDERS)?;
+    let mut keeper = None;
+    if let Some((Down::Join { launcher, node, secret }, _)) = first {
+        let mut link = join::join(launcher, node, &secret)?;
+        first = link.receive::<Down>(ORDERS)?;
+        keeper = Some(std::mem::replace(&mut up, link));
+    }
+    let (job, node, program, place) = match first {
+        Some((Down::Configure { job, node, program, place }, _)) => (job, node, program, place),
+        Some((Down::Refused { why }, _)) => return Err(JoinError::Refused(why)),
+        Some(_) => return Err(ChannelError::Malformed(0).into()),
+        None => return Err(JoinError::NoOrders),
     };
     let (page, page_fd) = match Page::create(job.n_pes as usize) {
         Ok(page) => page,
         Err(error) => {
             let what = format!("node {node}: memory for the control page: {error}");
-            return up.send(&Up::Failed { what }, &[]);
+            return Ok(up.send(&Up::Failed { what }, &[])?);
         }
     };
     let program = program.into_iter().map(OsString::from_vec).collect();
-    let (memories, procs) = (BTreeMap::new(), BTreeMap::new());
-    let up = Outbox::new(up);
-    let mut agent = Agent { up, job, node, program, page, page_fd, memories, procs };
+    let (memories, procs, carriers) = Default::default();
+    let binder = Binder::new(&job, node);
+    up.send(&Up::Seated(binder.seated()), &[])?;
+    let mut agent =
+        Agent { up, job, node, program, page, page_fd, binder, memories, procs, place, carriers };
     let result = agent.serve();
     agent.kill_all();
+    agent.carriers.finish(LAST_LINES);
+    drop(keeper);
     match result {
         Err(ChannelError::Closed) => Ok(()),
-        other => other,
+        other => Ok(other?),
     }
 }
 
@@ -77,23 +109,30 @@ enum Source {
 
 impl Agent {
     fn serve(&mut self) -> Result<(), ChannelError> {
-        loop {
+        // Orders that came together with the first are here already: no poll tells of them.
+        let mut over = self.hear_orders()?;
+        while !over {
             for source in self.wait() {
                 match source {
-                    Source::Launcher => {
-                        self.up.flush()?;
-                        while let Some((message, fds)) = self.up.try_receive::<Down>()? {
-                            if matches!(message, Down::Shutdown) {
-                                return Ok(());
-                            }
-                            self.obey(message, fds)?;
-                        }
-                    }
+                    Source::Launcher => over = over || self.hear_orders()?,
                     Source::Channel(proc) => self.listen(proc)?,
                     Source::End(proc) => self.ended(proc)?,
                 }
             }
         }
+        Ok(())
+    }
+
+    /// True when told to end.
+    fn hear_orders(&mut self) -> Result<bool, ChannelError> {
+        self.up.flush()?;
+        while let Some((message, fds)) = self.up.try_receive::<Down>()? {
+            if matches!(message, Down::Shutdown) {
+                return Ok(true);
+            }
+            self.obey(message, fds)?;
+        }
+        Ok(false)
     }
 
     fn wait(&self) -> Vec<Source> {
@@ -118,18 +157,15 @@ impl Agent {
 
     fn obey(&mut self, message: Down, mut fds: Vec<OwnedFd>) -> Result<(), ChannelError> {
         match message {
-            Down::Configure { .. } | Down::Shutdown => Ok(()),
+            Down::Join { .. } | Down::Configure { .. } | Down::Refused { .. } | Down::Shutdown => {
+                Ok(())
+            }
             Down::MakeMemory { pe, memory } => self.make_memory(pe, memory),
-            Down::Start { proc } => self.start(proc),
+            Down::Start { proc, pe } => self.start(proc, pe),
             Down::Assign { proc, welcome } => self.assign(proc, welcome),
             Down::Memory { pe, memory } => {
                 let Some(fd) = fds.pop() else { return Err(ChannelError::Malformed(0)) };
-                for local in self.procs.values_mut().filter(|local| local.pe.is_some()) {
-                    if let Some(channel) = &mut local.channel {
-                        let _ = channel.send(&ToPe::Memory { pe, memory }, &[fd.as_fd()]);
-                    }
-                }
-                self.memories.insert(pe, (memory, fd));
+                self.keep(pe, memory, fd);
                 Ok(())
             }
             Down::Show(view) => self.show(&view),
@@ -153,21 +189,54 @@ impl Agent {
 
     fn make_memory(&mut self, pe: u32, memory: u32) -> Result<(), ChannelError> {
         let len = Layout::new(self.job.heap_len as usize).total;
-        match memory::create("raidshmem-pe", len) {
-            Ok(fd) => self.up.send(&Up::Memory { pe, memory }, &[fd.as_fd()]),
+        let made =
+            memory::create("raidshmem-pe", len).inspect(|fd| self.binder.place_memory(pe, fd, len));
+        match made {
+            Ok(fd) if self.up.carries_descriptors() => {
+                self.up.send(&Up::Memory { pe, memory }, &[fd.as_fd()])
+            }
+            Ok(fd) => {
+                self.keep(pe, memory, fd);
+                self.up.send(&Up::Memory { pe, memory }, &[])
+            }
             Err(error) => self.fail(format!("memory for PE {pe}: {error}")),
         }
     }
 
-    fn start(&mut self, proc: ProcId) -> Result<(), ChannelError> {
+    /// Hands a memory to every PE of the node.
+    fn keep(&mut self, pe: u32, memory: u32, fd: OwnedFd) {
+        for local in self.procs.values_mut().filter(|local| local.pe.is_some()) {
+            if let Some(channel) = &mut local.channel {
+                let _ = channel.send(&ToPe::Memory { pe, memory }, &[fd.as_fd()]);
+            }
+        }
+        self.memories.insert(pe, (memory, fd));
+    }
+
+    fn start(&mut self, proc: ProcId, pe: Option<u32>) -> Result<(), ChannelError> {
         let (mine, theirs) = Channel::pair()?;
         let mut command = Command::new(&self.program[0]);
         command.args(&self.program[1..]).stdin(Stdio::null());
+        if let Some(place) = &self.place {
+            let folder = Path::new(OsStr::from_bytes(&place.folder));
+            if !folder.is_dir() {
+                return self.fail(format!("{}: no such folder here", folder.display()));
+            }
+            let env = place.env.iter();
+            command.envs(env.map(|(n, v)| (OsStr::from_bytes(n), OsStr::from_bytes(v))));
+            command.current_dir(folder);
+            if let Err(error) = self.carriers.take_output(&mut command) {
+                return self.fail(format!("pipes for the output of a PE: {error}"));
+            }
+        }
         command.env(CONTROL_FD, theirs.as_fd().as_raw_fd().to_string());
-        match Process::start(&mut command, theirs.as_fd(), true) {
+        let start = || Process::start(&mut command, Some(theirs.as_fd()), true);
+        match self.binder.start(pe, start) {
             Ok(process) => {
                 let started = Up::Started { proc, pid: process.pid };
-                self.up.send(&started, &[process.as_fd()])?;
+                let fds = [process.as_fd()];
+                let fds = if self.up.carries_descriptors() { &fds[..] } else { &[] };
+                self.up.send(&started, fds)?;
                 let (channel, inner) = (Some(Outbox::new(mine)), None);
                 let local = Local { process, inner, channel, pe: None, control: None };
                 self.procs.insert(proc, local);
@@ -187,9 +256,10 @@ impl Agent {
         let control = Mapping::new(fd.as_fd(), 0, PAGE, None, true).ok();
         let Some(local) = self.procs.get_mut(&proc) else { return Ok(()) };
         (local.pe, local.control) = (Some(pe), control);
+        self.binder.bind(pe, local.inner.as_ref().unwrap_or(&local.process).pid);
         let Some(channel) = &mut local.channel else { return Ok(()) };
-        let job = self.job.clone();
-        let welcome = ToPe::Welcome { job, welcome };
+        let (job, crowded) = (self.job.clone(), self.binder.crowded());
+        let welcome = ToPe::Welcome { job, welcome, crowded };
         // A PE that died meanwhile is reported by its pidfd; what cannot be sent to it is no error.
         let mut sent = channel.send(&welcome, &[self.page_fd.as_fd()]);
         for (&pe, (memory, fd)) in &self.memories {

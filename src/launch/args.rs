@@ -1,13 +1,18 @@
 //! The command line of `oshrun`, and its checks before anything is started.
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
 
+use super::gather::Cluster;
+use super::hosts::{self, HostsError};
 use super::membership::Shape;
+use super::starter::Means;
 use crate::control::page::PES_MAX;
+use crate::inject::{Rule, RuleError};
 use crate::pgas::boot::default_heap;
 use crate::placement::substitute::Site;
 use crate::placement::{Domains, file};
@@ -19,22 +24,44 @@ use crate::sys::memory;
 #[derive(Debug, Parser)]
 #[command(name = "oshrun", version, about, max_term_width = 100)]
 pub struct Args {
-    /// Number of PEs.
-    #[arg(short = 'n', long = "np", value_name = "N")]
-    pub pes: String,
+    /// Number of PEs. May be left out where the hosts say how many.
+    #[arg(short = 'n', long = "np", value_name = "N", allow_hyphen_values = true)]
+    pub pes: Option<String>,
+    /// Number of PEs of each host.
+    #[arg(short = 'N', long, value_name = "PES", allow_hyphen_values = true)]
+    pub per_host: Option<String>,
+    /// Hosts to run on, as NAME or NAME:PES, separated by commas; those without PEs are spare.
+    #[arg(long, value_name = "LIST")]
+    pub hosts: Option<String>,
+    /// Command that starts an agent on {host}, instead of ssh; the words of the agent follow, or
+    /// take the place of {agent}.
+    #[arg(long, value_name = "COMMAND")]
+    pub launch_agent: Option<String>,
+    /// Path of oshrun on the hosts; without it, that of this one.
+    #[arg(long, value_name = "PATH")]
+    pub oshrun: Option<PathBuf>,
+    /// Address, or address and port, at which the agents of other hosts reach this one.
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen: Option<String>,
     /// Sleeping processes that take the number of a lost PE; with several nodes they sit on a node
     /// of their own.
-    #[arg(long, value_name = "K", default_value_t = 0)]
-    pub spares: u32,
+    #[arg(long, value_name = "K", default_value = "0", allow_hyphen_values = true)]
+    pub spares: String,
     /// Agents on this machine, each a node with its own memory that can be lost.
-    #[arg(long, value_name = "M", default_value_t = 1)]
-    pub nodes: u32,
+    #[arg(long, value_name = "M", allow_hyphen_values = true)]
+    pub nodes: Option<String>,
     /// Kill a PE by SIGKILL: PE@CHECKPOINT[:point]. May be repeated.
     #[arg(long, value_name = "RULE")]
     pub kill: Vec<String>,
     /// Kill a node, its agent and its PEs: NODE@CHECKPOINT[:point]. May be repeated.
     #[arg(long, value_name = "RULE")]
     pub kill_node: Vec<String>,
+    /// What PEs are bound to: auto, core or none; as SHMEM_FT_BIND.
+    #[arg(long, value_name = "WHAT")]
+    pub bind: Option<String>,
+    /// Print where each PE runs: node, failure domains, group, processors and NUMA node.
+    #[arg(long)]
+    pub report_placement: bool,
     /// A line for every checkpoint, recovery and memory figure.
     #[arg(short, long)]
     pub verbose: bool,
@@ -56,15 +83,50 @@ pub enum Refused {
     #[error("--nodes {got}: allowed are 1..={most} (at most one a PE)")]
     Nodes {
         /// What was given.
-        got: u32,
+        got: String,
         /// Number of PEs.
         most: usize,
     },
+    /// `-N` out of range.
+    #[error("-N {got}: allowed are 1..={PES_MAX}, with --hosts or in a Slurm allocation")]
+    PerHost {
+        /// What was given.
+        got: String,
+    },
+    /// Two options that contradict each other.
+    #[error("{one} and {other}: allowed is one of the two")]
+    Contradiction {
+        /// An option.
+        one: &'static str,
+        /// Another.
+        other: &'static str,
+    },
+    /// `--launch-agent` without a place for the host, or `--listen` that is no address.
+    #[error("{option} `{got}`: {allowed}")]
+    Option {
+        /// The option.
+        option: &'static str,
+        /// What was given.
+        got: String,
+        /// What is allowed.
+        allowed: &'static str,
+    },
+    /// Hosts that cannot be had.
+    #[error("{0}")]
+    Hosts(#[from] HostsError),
     /// Too many spares.
     #[error("--spares {got}: allowed are 0..={PES_MAX}")]
     Spares {
         /// What was given.
-        got: u32,
+        got: String,
+    },
+    /// An option for a rule with something that is none.
+    #[error("{option}: {source}")]
+    Rule {
+        /// `--kill` or `--kill-node`.
+        option: &'static str,
+        /// What is wrong with it.
+        source: RuleError,
     },
     /// No such program.
     #[error("{}: no such program{hint}", .path.display())]
@@ -127,6 +189,8 @@ pub enum Refused {
 pub struct Ready {
     /// Nodes, PEs and spares.
     pub shape: Shape,
+    /// Other hosts; None for nodes on this machine.
+    pub cluster: Option<Cluster>,
     /// Settings in force.
     pub settings: Settings,
     /// Groups, and what the nodes are called and fail together with.
@@ -137,6 +201,8 @@ pub struct Ready {
     pub fragile: bool,
     /// Bytes of each symmetric heap.
     pub heap_len: u64,
+    /// Whether the placement is to be printed.
+    pub report_placement: bool,
     /// Program with its path resolved, and arguments.
     pub program: Vec<OsString>,
 }
@@ -147,33 +213,34 @@ impl Args {
         self,
         environment: impl Iterator<Item = (String, String)>,
     ) -> Result<Ready, Refused> {
-        let in_range = |n: &usize| (1..=PES_MAX).contains(n);
-        let bad_pes = || Refused::Pes { got: self.pes.clone() };
-        let pes = self.pes.parse::<usize>().ok().filter(in_range).ok_or_else(bad_pes)?;
-        if self.nodes == 0 || self.nodes as usize > pes {
-            return Err(Refused::Nodes { got: self.nodes, most: pes });
-        }
-        if self.spares as usize > PES_MAX {
-            return Err(Refused::Spares { got: self.spares });
-        }
-        let settings = Settings::from_env(self.with_rules(environment).into_iter())?;
-        let spare_node = self.spares > 0 && self.nodes > 1;
-        let nodes = self.nodes + u32::from(spare_node);
-        let node_of: Vec<u32> =
-            (0..pes).map(|pe| (pe * self.nodes as usize / pes) as u32).collect();
-        let spares = vec![if spare_node { self.nodes } else { 0 }; self.spares as usize];
-        let shape = Shape { node_of, nodes, spares };
-        check_rules(&settings, pes, nodes as usize)?;
+        let environment: Vec<(String, String)> = environment.collect();
+        let cluster = self.cluster(&environment)?;
+        let shape = match &cluster {
+            Some((_, counts)) => self.shape_of_hosts(counts)?,
+            None => self.shape_of_one_machine()?,
+        };
+        let pes = shape.node_of.len();
+        let settings = Settings::from_env(self.with_rules(environment.into_iter())?.into_iter())?;
+        check_rules(&settings, pes, shape.nodes as usize)?;
         let places: Vec<usize> = shape.node_of.iter().map(|&node| node as usize).collect();
-        let domains = read_domains(&settings, nodes)?;
+        let domains = read_domains(
+            &settings,
+            match &cluster {
+                Some((cluster, _)) => cluster.names.clone(),
+                None => (0..shape.nodes).map(|node| format!("node{node}")).collect(),
+            },
+        )?;
         let protection = Protection::new(&settings, &places, &domains)?;
         let group_of = match &protection {
             Some(protection) => protection.plan.of.iter().map(|&(group, _)| group).collect(),
             None => vec![0; pes],
         };
-        let heap_len = settings.symmetric_size.unwrap_or_else(|| default_heap(pes));
+        let on = |node: u32| shape.node_of.iter().filter(|&&other| other == node).count();
+        let most = (0..shape.nodes).map(on).max().unwrap_or(pes);
+        let together = if cluster.is_some() { most } else { pes }; // on one machine
+        let heap_len = settings.symmetric_size.unwrap_or_else(|| default_heap(together));
         let total = memory::total().unwrap_or(u64::MAX);
-        if heap_len.saturating_mul(pes as u64) > total {
+        if cluster.is_none() && heap_len.saturating_mul(pes as u64) > total {
             let (heap_mib, total_mib) = (heap_len >> 20, total >> 20);
             return Err(Refused::Memory { pes, heap_mib, total_mib });
         }
@@ -182,22 +249,121 @@ impl Args {
         Ok(Ready {
             survives: protection.as_ref().map(Protection::to_string),
             fragile: protection.as_ref().is_some_and(|p| !p.survives_domains()),
+            cluster: cluster.map(|(cluster, _)| cluster),
             shape,
             site: Site { group_of, domains, parity: settings.parity },
             settings,
             heap_len,
+            report_placement: self.report_placement,
             program,
         })
+    }
+
+    fn count(&self) -> Result<Option<usize>, Refused> {
+        let in_range = |n: &usize| (1..=PES_MAX).contains(n);
+        let bad = || Refused::Pes { got: self.pes.clone().unwrap_or_default() };
+        let parse = |text: &String| text.parse::<usize>().ok().filter(in_range).ok_or_else(bad);
+        self.pes.as_ref().map(parse).transpose()
+    }
+
+    fn spare_count(&self) -> Result<usize, Refused> {
+        let bad = || Refused::Spares { got: self.spares.clone() };
+        self.spares.parse::<usize>().ok().filter(|n| *n <= PES_MAX).ok_or_else(bad)
+    }
+
+    fn shape_of_one_machine(&self) -> Result<Shape, Refused> {
+        if let Some(got) = self.per_host.clone() {
+            return Err(Refused::PerHost { got });
+        }
+        let pes = self.count()?.ok_or(HostsError::NoCount)?;
+        let nodes = self.nodes.clone().unwrap_or_else(|| "1".into());
+        let bad = || Refused::Nodes { got: nodes.clone(), most: pes };
+        let in_range = |n: &usize| (1..=pes).contains(n);
+        let homes = nodes.parse::<usize>().ok().filter(in_range).ok_or_else(bad)?;
+        let spares = self.spare_count()?;
+        let spare_node = spares > 0 && homes > 1;
+        let nodes = homes + usize::from(spare_node);
+        let node_of: Vec<u32> = (0..pes).map(|pe| (pe * homes / pes) as u32).collect();
+        let spares = vec![if spare_node { homes as u32 } else { 0 }; spares];
+        Ok(Shape { node_of, nodes: nodes as u32, spares })
+    }
+
+    /// Spares sit on the hosts without PEs in turn, or on all if each has some.
+    fn shape_of_hosts(&self, counts: &[usize]) -> Result<Shape, Refused> {
+        let numbered = || (0u32..).zip(counts.iter().copied());
+        let node_of: Vec<u32> =
+            numbered().flat_map(|(node, count)| std::iter::repeat_n(node, count)).collect();
+        if node_of.len() > PES_MAX {
+            return Err(Refused::Pes { got: node_of.len().to_string() });
+        }
+        let mut homes: Vec<u32> =
+            numbered().filter(|(_, count)| *count == 0).map(|(node, _)| node).collect();
+        if homes.is_empty() {
+            homes = (0..counts.len() as u32).collect();
+        }
+        let spares = homes.iter().copied().cycle().take(self.spare_count()?).collect();
+        Ok(Shape { node_of, nodes: counts.len() as u32, spares })
+    }
+
+    /// The hosts of the command line or of a Slurm allocation, and the PEs of each.
+    fn cluster(
+        &self,
+        environment: &[(String, String)],
+    ) -> Result<Option<(Cluster, Vec<usize>)>, Refused> {
+        let variable = |name: &'static str| {
+            let found = environment.iter().find(|(other, _)| other == name);
+            found.map(|(_, value)| value.clone())
+        };
+        let slurm = hosts::of_slurm(variable).filter(|_| self.nodes.is_none());
+        let (hosts, means) = match (&self.hosts, slurm) {
+            (Some(_), _) if self.nodes.is_some() => {
+                return Err(Refused::Contradiction { one: "--hosts", other: "--nodes" });
+            }
+            (Some(text), None) => (hosts::parse(text)?, Means::Ssh),
+            (Some(text), Some(_)) => (hosts::parse(text)?, Means::Slurm),
+            (None, Some(hosts)) => (hosts?, Means::Slurm),
+            (None, None) => return Ok(None),
+        };
+        let in_range = |n: &usize| (1..=PES_MAX).contains(n);
+        let bad = |got: &String| Refused::PerHost { got: got.clone() };
+        let each = self.per_host.as_ref();
+        let each = each.map(|t| t.parse().ok().filter(in_range).ok_or_else(|| bad(t)));
+        let mut named = hosts;
+        if each.is_some() && self.hosts.is_none() {
+            named.iter_mut().for_each(|host| host.pes = None); // -N over what Slurm says
+        }
+        let counts = hosts::place(&named, self.count()?, each.transpose()?)?;
+        let means = match &self.launch_agent {
+            Some(text) if text.contains("{host}") => Means::Command(text.clone()),
+            Some(got) => {
+                let allowed = "allowed is a command with {host} in it";
+                return Err(Refused::Option {
+                    option: "--launch-agent",
+                    got: got.clone(),
+                    allowed,
+                });
+            }
+            None => means,
+        };
+        let listen = self.listen.as_ref().map(|text| listen_address(text)).transpose()?;
+        let names = named.into_iter().map(|host| host.name).collect();
+        let cluster = Cluster { names, means, oshrun: self.oshrun.clone(), listen };
+        Ok(Some((cluster, counts)))
     }
 
     /// The environment with the command line's rules added to the injection setting.
     fn with_rules(
         &self,
         environment: impl Iterator<Item = (String, String)>,
-    ) -> Vec<(String, String)> {
+    ) -> Result<Vec<(String, String)>, Refused> {
         const INJECT: &str = "SHMEM_FT_INJECT";
-        let mut rules: Vec<String> = self.kill.clone();
-        rules.extend(self.kill_node.iter().map(|rule| format!("node:{rule}")));
+        let kill = self.kill.iter().map(|rule| ("--kill", rule.clone()));
+        let kill_node = self.kill_node.iter().map(|rule| ("--kill-node", format!("node:{rule}")));
+        let read = |(option, rule): (_, String)| match rule.parse::<Rule>() {
+            Ok(rule) => Ok(rule.to_string()),
+            Err(source) => Err(Refused::Rule { option, source }),
+        };
+        let rules = kill.chain(kill_node).map(read).collect::<Result<Vec<String>, Refused>>()?;
         let mut environment: Vec<(String, String)> = environment.collect();
         if !rules.is_empty() {
             let before = environment.iter().position(|(name, _)| name == INJECT);
@@ -205,21 +371,30 @@ impl Args {
             let all: Vec<String> = before.into_iter().chain(rules).collect();
             environment.push((INJECT.to_string(), all.join(",")));
         }
+        if let Some(bind) = &self.bind {
+            environment.retain(|(name, _)| name != "SHMEM_FT_BIND");
+            environment.push(("SHMEM_FT_BIND".to_string(), bind.clone()));
+        }
         if self.verbose {
             environment.retain(|(name, _)| name != "SHMEM_FT_REPORT");
             environment.push(("SHMEM_FT_REPORT".to_string(), "1".to_string()));
         }
-        environment
+        Ok(environment)
     }
 }
 
-/// The failure domains of nodes `node0`, `node1` and so on.
-fn read_domains(settings: &Settings, nodes: u32) -> Result<Domains, Refused> {
-    let hosts = (0..nodes).map(|node| format!("node{node}")).collect();
-    let Some(path) = &settings.domains else { return Ok(Domains::of_hosts(hosts)) };
+/// The failure domains of nodes with these names.
+fn read_domains(settings: &Settings, names: Vec<String>) -> Result<Domains, Refused> {
+    let Some(path) = &settings.domains else { return Ok(Domains::of_hosts(names)) };
     let text = std::fs::read_to_string(path)
         .map_err(|error| Refused::NoFile { path: path.clone(), error })?;
-    Ok(file::parse(path, &text, hosts)?)
+    Ok(file::parse(path, &text, names)?)
+}
+
+fn listen_address(text: &str) -> Result<SocketAddr, Refused> {
+    let address = text.parse().ok().or_else(|| Some(SocketAddr::new(text.parse().ok()?, 0)));
+    let allowed = "allowed is an address of this machine, or ADDRESS:PORT";
+    address.ok_or(Refused::Option { option: "--listen", got: text.to_owned(), allowed })
 }
 
 fn check_rules(settings: &Settings, pes: usize, nodes: usize) -> Result<(), Refused> {

@@ -12,7 +12,7 @@ use std::os::fd::AsFd;
 
 use crate::control::message::{Job, Seated};
 use crate::placement::seats::{self, Seat};
-use crate::settings::{Bind, Settings};
+use crate::settings::Bind;
 use crate::sys::machine::Machine;
 use crate::sys::{memory, process};
 
@@ -24,21 +24,19 @@ pub struct Binder {
 }
 
 impl Binder {
-    /// The seats of the machine that `node` is on, as the settings of this process want them.
+    /// The seats of the machine that `node` is on.
     pub fn new(job: &Job, node: u32) -> Binder {
-        let machine = Machine::discover();
-        let environment = std::env::vars_os().filter_map(|(name, value)| {
-            Some((name.into_string().ok()?, value.into_string().ok()?))
-        });
-        // The launcher has looked at them; an agent whose own are bad leaves its PEs alone.
-        let bind = Settings::from_env(environment).map_or(Bind::None, |settings| settings.bind);
+        let machine = match job.bind {
+            Bind::None => Machine::unknown(), // how many there are is enough
+            _ => Machine::discover(),
+        };
         let on = |node: u32| job.machine_of.get(node as usize).copied().unwrap_or(node);
         let pes = |wanted: &dyn Fn(u32) -> bool| -> Vec<u32> {
             let nodes = (0u32..).zip(&job.node_of);
             nodes.filter(|&(_, &at)| wanted(at)).map(|(pe, _)| pe).collect()
         };
         let here = pes(&|at| on(at) == on(node));
-        let seats = seats::seats(&machine, here.len(), bind);
+        let seats = seats::seats(&machine, here.len(), job.bind);
         Binder {
             crowded: seats::crowded(&machine, here.len()),
             seats: here.into_iter().zip(seats).collect(),

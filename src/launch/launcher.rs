@@ -6,44 +6,53 @@
 //! what a program started) becomes the launcher's child, and is ended and collected by it.
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::io::Read;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::UnixStream;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 
-use super::membership::{Action, Event, Membership, Shape};
-use crate::control::message::{Down, Job, ProcId, Report, Said, Up};
-use crate::placement::substitute::Site;
-use crate::settings::{BackupMode, Settings};
+use super::args::Ready;
+use super::door::Door;
+use super::gather::{self, Node};
+use super::membership::{Action, Event, Membership};
+use super::placing::Placing;
+use super::say::{say, signalled, tell};
+use crate::control::link::timespec;
+use crate::control::message::{Down, Job, Place, ProcId, Said, Up};
+use crate::settings::BackupMode;
 use crate::sys::memory;
 use crate::sys::process::{self, Process};
-use crate::sys::socket::{Channel, ChannelError, Outbox};
+use crate::sys::socket::ChannelError;
 
 /// Hidden first argument that makes `oshrun` an agent.
 pub const AGENT_ARGUMENT: &str = "--raidshmem-agent";
 
+/// How long the last order to a node may wait for room.
+const LAST_ORDER: Duration = Duration::from_secs(1);
+/// How long the last lines of a node's programs may take.
+const LAST_LINES: Duration = Duration::from_secs(2);
 /// How long PEs have to say the verdict one of them said.
 const LAST_WORDS: Duration = Duration::from_secs(5);
-
-struct Node {
-    process: Process,
-    channel: Outbox,
-}
 
 struct Launcher {
     machine: Membership,
     nodes: BTreeMap<u32, Node>,
+    /// Where other hosts' agents came in, and nobody else does.
+    door: Option<Door>,
     memories: BTreeMap<(u32, u32), OwnedFd>,
     procs: BTreeMap<ProcId, (u32, Process)>,
     report: bool,
     /// What a PE keeps for others in this job's mode.
     kept: &'static str,
     result: Option<i32>,
-    signals: Vec<(i32, UnixStream)>,
+    signals: Signals,
     last_words: Option<Instant>,
+    /// The placement, as far as the nodes have said where their PEs run; None once it is shown.
+    placing: Option<Placing>,
 }
 
 /// Why a job could not be started.
@@ -60,44 +69,135 @@ pub enum LaunchError {
     /// The control connection failed.
     #[error("{0}")]
     Channel(#[from] ChannelError),
+    /// No route tells under which address the hosts reach this machine.
+    #[error("no host has an address that can be looked up; give --listen ADDRESS")]
+    NoAddress,
+    /// It cannot listen there.
+    #[error("--listen {address}: {error}")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// What the kernel said.
+        error: std::io::Error,
+    },
+    /// The command that starts an agent is not there.
+    #[error("{host}: {means} cannot be started: {error}")]
+    Starter {
+        /// The host.
+        host: String,
+        /// The command.
+        means: String,
+        /// What the kernel said.
+        error: std::io::Error,
+    },
+    /// No agent came up there.
+    #[error("{name}: no agent: {why}")]
+    NoAgent {
+        /// The node and its host.
+        name: String,
+        /// What the command that starts it said.
+        why: String,
+    },
+    /// No agent came in time.
+    #[error("{name}: no agent after {limit} s; does its host reach this one?")]
+    Late {
+        /// The node and its host.
+        name: String,
+        /// The limit in seconds.
+        limit: u64,
+    },
+    /// Another build.
+    #[error("{name}: its oshrun is build {theirs}, this one is {ours}; install one on all hosts")]
+    Build {
+        /// The node and its host.
+        name: String,
+        /// Its build.
+        theirs: String,
+        /// The build of this program.
+        ours: String,
+    },
+    /// A signal came before the job was started.
+    #[error("stopped by signal {0} before the job was started")]
+    Signal(i32),
+}
+
+impl LaunchError {
+    /// Exit status of the launcher.
+    pub fn status(&self) -> i32 {
+        match self {
+            LaunchError::Build { .. } | LaunchError::NoAddress => 2,
+            LaunchError::Signal(signal) => 128 + signal,
+            _ => 1,
+        }
+    }
+}
+
+/// The signals that end a job, each with the socket that its handler writes to.
+pub struct Signals(Vec<(i32, UnixStream)>);
+
+impl Signals {
+    fn catch() -> std::io::Result<Signals> {
+        let catch = |signal| {
+            let (receiver, sender) = UnixStream::pair()?;
+            receiver.set_nonblocking(true)?;
+            signal_hook::low_level::pipe::register(signal, sender)?;
+            Ok((signal, receiver))
+        };
+        let all = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
+        Ok(Signals(all.into_iter().map(catch).collect::<std::io::Result<_>>()?))
+    }
+
+    /// What to poll.
+    pub fn fds(&self) -> impl Iterator<Item = PollFd<'_>> {
+        self.0.iter().map(|(_, receiver)| PollFd::new(receiver, PollFlags::IN))
+    }
+
+    /// The first that has arrived.
+    pub fn arrived(&self) -> Option<i32> {
+        let there = |(_, receiver): &&(i32, UnixStream)| {
+            let mut receiver = receiver;
+            matches!(receiver.read(&mut [0; 8]), Ok(1..))
+        };
+        self.0.iter().find(there).map(|(signal, _)| *signal)
+    }
 }
 
 /// Runs a job to its end and returns its exit status.
-pub fn run(
-    shape: &Shape,
-    settings: &Settings,
-    site: Site,
-    heap_len: u64,
-    program: &[std::ffi::OsString],
-) -> Result<i32, LaunchError> {
-    use std::os::unix::ffi::OsStrExt;
+pub fn run(ready: &Ready) -> Result<i32, LaunchError> {
+    let (shape, settings) = (&ready.shape, &ready.settings);
     let system = |what| move |error| LaunchError::System { what, error };
     process::adopt_orphans().map_err(system("adopting orphans"))?;
-    let mut signals = Vec::new();
-    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-        let (receiver, sender) = UnixStream::pair().map_err(system("signal pipe"))?;
-        signal_hook::low_level::pipe::register(signal, sender).map_err(system("signals"))?;
-        signals.push((signal, receiver));
-    }
+    let signals = Signals::catch().map_err(system("signals"))?;
     let job = Job {
         id: job_id().map_err(system("random number of the job"))?,
         n_pes: shape.node_of.len() as u32,
-        heap_len,
+        heap_len: ready.heap_len,
         node_of: shape.node_of.clone(),
-        domains: site.domains.clone(),
+        machine_of: match &ready.cluster {
+            Some(_) => (0..shape.nodes).collect(),
+            None => vec![0; shape.nodes as usize],
+        },
+        bind: settings.bind,
+        domains: ready.site.domains.clone(),
     };
-    let program: Vec<Vec<u8>> = program.iter().map(|word| word.as_bytes().to_vec()).collect();
-    let mut nodes = BTreeMap::new();
-    for node in 0..shape.nodes {
-        let mut started = start_agent().map_err(system("agent"))?;
-        let configure = Down::Configure { job: job.clone(), node, program: program.clone() };
-        started.channel.send(&configure, &[])?;
-        nodes.insert(node, started);
+    let (mut nodes, door) = match &ready.cluster {
+        None => gather::local(shape.nodes).map_err(system("agent"))?,
+        Some(cluster) => gather::cluster(cluster, &signals)?,
+    };
+    let program: Vec<Vec<u8>> = ready.program.iter().map(|word| word.as_bytes().to_vec()).collect();
+    for (&node, entry) in &mut nodes {
+        let place = entry.remote.as_ref().map(|_| place());
+        let (job, program) = (job.clone(), program.clone());
+        if let Some(link) = &mut entry.link {
+            // A node that cannot be told is noticed by its end.
+            let _ = link.send(&Down::Configure { job, node, program, place }, &[]);
+        }
     }
-    let (machine, first) = Membership::new(shape, settings, site);
+    let (machine, first) = Membership::new(shape, settings, ready.site.clone());
     let mut launcher = Launcher {
         machine,
         nodes,
+        door,
         memories: BTreeMap::new(),
         procs: BTreeMap::new(),
         report: settings.report,
@@ -108,6 +208,7 @@ pub fn run(
         result: None,
         signals,
         last_words: None,
+        placing: ready.report_placement.then(|| Placing::new(ready)),
     };
     launcher.act(first);
     let status = launcher.serve();
@@ -121,18 +222,23 @@ fn job_id() -> std::io::Result<u64> {
     Ok(u64::from_ne_bytes(bytes) | 1)
 }
 
-fn start_agent() -> std::io::Result<Node> {
-    let (mine, theirs) = Channel::pair().map_err(std::io::Error::other)?;
-    let mut command = Command::new("/proc/self/exe");
-    command.arg(AGENT_ARGUMENT).arg(theirs.as_fd().as_raw_fd().to_string());
-    let process = Process::start(&mut command, theirs.as_fd(), false)?;
-    Ok(Node { process, channel: Outbox::new(mine) })
+/// What programs on other hosts would inherit from this process, without what is about this host.
+fn place() -> Place {
+    const OWN: &[&str] = &["HOST", "HOSTNAME", "DISPLAY", "XAUTHORITY", "TMPDIR", "LS_COLORS", "_"];
+    const OWN_PREFIXES: &[&str] = &["SSH_", "SLURM_", "XDG_", "DBUS_"];
+    let own = |name: &str| {
+        OWN.contains(&name) || OWN_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+    };
+    let all = std::env::vars_os().filter(|(name, _)| !own(&name.to_string_lossy()));
+    let env = all.map(|(name, value)| (name.into_vec(), value.into_vec())).collect();
+    let folder = std::env::current_dir().unwrap_or_else(|_| "/".into());
+    Place { folder: folder.into_os_string().into_vec(), env }
 }
 
 enum Source {
-    Signal(i32),
     Channel(u32),
     End(u32),
+    Other,
 }
 
 impl Launcher {
@@ -143,11 +249,15 @@ impl Launcher {
             }
             for source in self.wait() {
                 match source {
-                    Source::Signal(signal) => return signalled(signal),
                     Source::Channel(node) => self.listen(node),
                     Source::End(node) => self.node_gone(node),
+                    Source::Other => {}
                 }
             }
+            if let Some(signal) = self.signals.arrived() {
+                return signalled(signal);
+            }
+            self.answer_the_door();
             if self.machine.condemned() && self.result.is_none() {
                 let end = *self.last_words.get_or_insert_with(|| Instant::now() + LAST_WORDS);
                 if Instant::now() >= end {
@@ -160,38 +270,52 @@ impl Launcher {
 
     fn wait(&self) -> Vec<Source> {
         let (mut fds, mut sources) = (Vec::new(), Vec::new());
-        for (signal, receiver) in &self.signals {
-            fds.push(PollFd::new(receiver, PollFlags::IN));
-            sources.push(Source::Signal(*signal));
-        }
         for (&node, entry) in &self.nodes {
-            fds.push(PollFd::new(&entry.channel, entry.channel.interest()));
-            sources.push(Source::Channel(node));
+            if let Some(link) = &entry.link {
+                fds.push(PollFd::new(link, link.interest()));
+                sources.push(Source::Channel(node));
+            }
             fds.push(PollFd::new(&entry.process, PollFlags::IN));
             sources.push(Source::End(node));
         }
-        let left = self.last_words.map(|end| end.saturating_duration_since(Instant::now()));
-        let limit = left.map(|left| Timespec {
-            tv_sec: left.as_secs() as i64,
-            tv_nsec: i64::from(left.subsec_nanos()) + 1,
-        });
-        let first_verdict = Timespec { tv_sec: 0, tv_nsec: 1 };
-        let limit = limit.or(self.machine.condemned().then_some(first_verdict));
-        let _ = poll(&mut fds, limit.as_ref());
+        fds.extend(self.signals.fds());
+        fds.extend(self.door.iter().flat_map(Door::fds));
+        sources.resize_with(fds.len(), || Source::Other);
+        let now = Instant::now();
+        let verdict = self.machine.condemned().then(|| self.last_words.unwrap_or(now));
+        let door = self.door.as_ref().and_then(Door::deadline);
+        let limit = [verdict, door].into_iter().flatten().min();
+        // A nanosecond later, so that what is waited for is over then.
+        let left = |end: Instant| end.saturating_duration_since(now) + Duration::from_nanos(1);
+        let _ = poll(&mut fds, limit.map(|end| timespec(left(end))).as_ref());
         let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
         sources.into_iter().zip(ready).filter_map(|(s, ready)| ready.then_some(s)).collect()
+    }
+
+    /// All nodes are in: whoever comes now is not taken.
+    fn answer_the_door(&mut self) {
+        let Some(door) = &mut self.door else { return };
+        for arrival in door.serve() {
+            let node = arrival.hello.node;
+            let why = match self.nodes.contains_key(&node) {
+                true => format!("node {node} is there already"),
+                false => format!("node {node} was declared lost, and is not taken back"),
+            };
+            door.turn_away(arrival, &why);
+        }
     }
 
     fn listen(&mut self, node: u32) {
         loop {
             let Some(entry) = self.nodes.get_mut(&node) else { return };
-            let _ = entry.channel.flush(); // a node that cannot be told is noticed by its end
-            match entry.channel.try_receive::<Up>() {
+            let Some(link) = &mut entry.link else { return };
+            let _ = link.flush(); // a node that cannot be told is noticed by its end
+            match link.try_receive::<Up>() {
                 Ok(Some((message, fds))) => self.heard(node, message, fds),
                 Ok(None) => return,
                 Err(ChannelError::Closed) => return self.node_gone(node),
                 Err(error) => {
-                    say(&format!("node {node}: {error}"));
+                    say(&format!("{}: {error}", entry.name));
                     return self.node_gone(node);
                 }
             }
@@ -204,13 +328,19 @@ impl Launcher {
     fn heard(&mut self, node: u32, message: Up, mut fds: Vec<OwnedFd>) {
         let event = match message {
             Up::Memory { pe, memory } => {
-                let Some(fd) = fds.pop() else { return };
-                for other in self.nodes.values_mut() {
-                    // A node that cannot be told is noticed by its end.
-                    let _ = other.channel.send(&Down::Memory { pe, memory }, &[fd.as_fd()]);
+                if let Some(fd) = fds.pop() {
+                    let links = self.nodes.values_mut().filter_map(|node| node.link.as_mut());
+                    for link in links.filter(|link| link.carries_descriptors()) {
+                        // A node that cannot be told is noticed by its end.
+                        let _ = link.send(&Down::Memory { pe, memory }, &[fd.as_fd()]);
+                    }
+                    self.memories.insert((pe, memory), fd);
                 }
-                self.memories.insert((pe, memory), fd);
                 Event::MemoryMade { pe, memory }
+            }
+            Up::Seated(seated) => {
+                self.placing = self.placing.take().and_then(|placing| placing.hear(seated));
+                return;
             }
             Up::Started { proc, pid } => {
                 if let Some(fd) = fds.pop() {
@@ -246,8 +376,8 @@ impl Launcher {
         let Some(entry) = self.nodes.get(&node) else { return };
         entry.process.kill();
         entry.process.wait_end(10_000);
-        while let Some(entry) = self.nodes.get(&node) {
-            match entry.channel.try_receive::<Up>() {
+        while let Some(link) = self.nodes.get_mut(&node).and_then(|entry| entry.link.as_mut()) {
+            match link.try_receive::<Up>() {
                 Ok(Some((message, fds))) => self.heard(node, message, fds),
                 _ => break, // what it said before its death is heard
             }
@@ -272,8 +402,8 @@ impl Launcher {
         for action in actions {
             match action {
                 Action::Send { node, message } => {
-                    if let Some(entry) = self.nodes.get_mut(&node) {
-                        let _ = entry.channel.send(&message, &[]);
+                    if let Some(link) = self.nodes.get_mut(&node).and_then(|n| n.link.as_mut()) {
+                        let _ = link.send(&message, &[]);
                     }
                 }
                 Action::Wipe { pe, memory } => {
@@ -307,8 +437,10 @@ impl Launcher {
     }
 
     fn shut_down(&mut self) {
-        for node in self.nodes.values_mut() {
-            let _ = node.channel.send(&Down::Shutdown, &[]);
+        self.door = None;
+        for link in self.nodes.values_mut().filter_map(|node| node.link.as_mut()) {
+            let _ = link.send(&Down::Shutdown, &[]);
+            link.drain(LAST_ORDER);
         }
         for node in self.nodes.values() {
             if !node.process.wait_end(5_000) {
@@ -319,69 +451,11 @@ impl Launcher {
             process.kill();
             process.wait_end(5_000);
         }
-        for node in self.nodes.values() {
+        for node in self.nodes.values_mut() {
             node.process.wait_end(5_000);
             node.process.reap();
+            node.finish_output(LAST_LINES);
         }
         process::end_children();
-    }
-}
-
-/// The status of a job that was stopped by `signal`, as a shell would show it.
-fn signalled(signal: i32) -> i32 {
-    say(&format!("stopped by signal {signal}; every PE is killed"));
-    128 + signal
-}
-
-fn say(line: &str) {
-    // One write, so that it does not mix with the lines of PEs.
-    let _ = std::io::stderr().write_all(format!("oshrun: {line}\n").as_bytes());
-}
-
-fn tell(report: &Report, kept: &str) -> String {
-    let ms = |micros: &u64| *micros as f64 / 1000.0;
-    let pes = |pes: &[u32]| pes.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
-    let mib = |bytes: &u64| *bytes as f64 / f64::from(1 << 20);
-    match report {
-        Report::Checkpoint { number, bytes, parity_bytes, micros } => format!(
-            "checkpoint {number}: {:.1} MiB a PE protected by {:.1} MiB of {kept} in {:.1} ms",
-            mib(bytes),
-            mib(parity_bytes),
-            ms(micros)
-        ),
-        Report::Adopted { pe, number, bytes, micros } => format!(
-            "PE {pe}: memory of the dead process adopted, {:.1} MiB of checkpoint {number} \
-             verified in {:.1} ms",
-            mib(bytes),
-            ms(micros)
-        ),
-        Report::Rebuilt { pe, number, bytes, from, micros } => format!(
-            "PE {pe}: {:.1} MiB of checkpoint {number} rebuilt from PEs {} in {:.1} ms",
-            mib(bytes),
-            pes(from),
-            ms(micros)
-        ),
-        Report::Resumed { number, micros } => {
-            format!("all PEs resume from checkpoint {number} after {:.1} ms", ms(micros))
-        }
-        Report::Memory { pe, bytes } => format!("PE {pe}: {:.1} MiB of memory", mib(bytes)),
-        Report::Damaged { pe, number, part, from } => {
-            let found = format!("PE {pe}: damage in its {part} of checkpoint {number}");
-            match from.as_deref() {
-                Some([]) => format!("{found}, repaired"),
-                Some(from) => format!("{found}, repaired from PEs {}", pes(from)),
-                None => format!(
-                    "{found}, not repaired: it counts as lost until checkpoint {}",
-                    number + 1
-                ),
-            }
-        }
-        Report::Scrubbed { pe, counts } => format!(
-            "PE {pe}: {:.1} MiB of its checkpoints looked over, {} damaged, {} repaired",
-            mib(&counts.bytes),
-            counts.damaged,
-            counts.repaired
-        ),
-        Report::Note(line) => line.clone(),
     }
 }

@@ -200,7 +200,11 @@ impl Membership {
         let proc = self.next_proc;
         self.next_proc += 1;
         self.procs.insert(proc, Proc { node, role, hello: false });
-        self.send(node, Down::Start { proc });
+        let pe = match role {
+            Role::Pe(pe) | Role::Substitute(pe) => Some(pe),
+            Role::Spare => None,
+        };
+        self.send(node, Down::Start { proc, pe });
         proc
     }
 

@@ -22,11 +22,11 @@ use crate::placement::Domains;
 use crate::segment::Segment;
 use crate::segment::layout::{Layout, STATICS_MAX};
 use crate::segment::statics::{self, Statics};
-use crate::settings::{SettingError, Settings};
+use crate::settings::{Bind, SettingError, Settings};
 use crate::store::phase::Phase;
 use crate::store::protection::{Protection, ProtectionError};
 use crate::sys::socket::{Channel, ChannelError};
-use crate::sys::{futex, memory, process};
+use crate::sys::{self, futex, memory, process};
 
 /// Why the library could not be initialised.
 #[derive(Debug, thiserror::Error)]
@@ -65,6 +65,8 @@ impl BootError {
 struct Seat {
     job: Job,
     welcome: Welcome,
+    /// The PEs of this machine have to take turns.
+    crowded: bool,
     page: Page,
     channel: Option<Channel>,
     /// Memory number and file of each PE.
@@ -80,9 +82,7 @@ pub fn default_heap(n_pes: usize) -> u64 {
 
 /// Builds the world of this process.
 pub fn boot(thread_level: i32) -> Result<World, BootError> {
-    let environment = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    let settings = Settings::from_env(environment)?;
+    let settings = Settings::from_env(sys::environment())?;
     futex::register_barrier();
     let seat = match std::env::var(CONTROL_FD).ok().and_then(|fd| fd.parse::<i32>().ok()) {
         Some(fd) => take_seat(fd)?,
@@ -103,7 +103,7 @@ fn take_seat(fd: i32) -> Result<Seat, BootError> {
     let channel = Channel::inherited(fd);
     channel.send(&Said::Hello { pid: std::process::id() }, &[])?;
     let (message, mut fds) = channel.receive::<ToPe>()?;
-    let (ToPe::Welcome { job, welcome }, Some(page)) = (message, fds.pop()) else {
+    let (ToPe::Welcome { job, welcome, crowded }, Some(page)) = (message, fds.pop()) else {
         return Err(ChannelError::Malformed(0).into());
     };
     let page = Page::attach(&page, job.n_pes as usize)?;
@@ -116,20 +116,28 @@ fn take_seat(fd: i32) -> Result<Seat, BootError> {
         }
     }
     let memories = memories.into_iter().flatten().collect();
-    Ok(Seat { job, welcome, page, channel: Some(channel), memories })
+    Ok(Seat { job, welcome, crowded, page, channel: Some(channel), memories })
 }
 
 /// A job of one PE, its own agent.
 fn alone(settings: &Settings) -> Result<Seat, BootError> {
     let heap_len = settings.symmetric_size.unwrap_or_else(|| default_heap(1));
-    let job = Job { id: 1, n_pes: 1, heap_len, node_of: vec![0], domains: Domains::default() };
+    let job = Job {
+        id: 1,
+        n_pes: 1,
+        heap_len,
+        node_of: vec![0],
+        machine_of: vec![0],
+        bind: Bind::None,
+        domains: Domains::default(),
+    };
     let (page, _) = Page::create(1)?;
     page.publish(&View { number: 1, pes: vec![Member::first(0)] });
     let memory = memory::create("raidshmem-pe", Layout::new(heap_len as usize).total)
         .map_err(std::io::Error::from)?;
     let (fired, lost) = (Vec::new(), Vec::new());
     let welcome = Welcome { pe: 0, incarnation: 0, memory: 0, fired, lost };
-    Ok(Seat { job, welcome, page, channel: None, memories: vec![(0, memory)] })
+    Ok(Seat { job, welcome, crowded: false, page, channel: None, memories: vec![(0, memory)] })
 }
 
 /// A thread that ends this process when its agent is gone: the kernel does so for the child the
@@ -151,7 +159,7 @@ fn watch(fd: std::os::fd::BorrowedFd) -> Result<(), BootError> {
 }
 
 fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, BootError> {
-    let Seat { job, welcome, page, channel, memories } = seat;
+    let Seat { job, welcome, crowded, page, channel, memories } = seat;
     let me = welcome.pe as usize;
     let layout = Layout::new(job.heap_len as usize);
     let own = attach_own(&memories[me].1, layout)?.leak();
@@ -173,11 +181,10 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
     let original = welcome.incarnation == 0;
     let rules = settings.inject.iter().copied().enumerate().map(|(i, rule)| (i as u32, rule));
     let rules = rules.filter(|(i, _)| !welcome.fired.contains(i)).collect();
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let world = World {
         me,
         incarnation: welcome.incarnation,
-        crowded: memories.len() > processors,
+        crowded,
         heap: Mutex::new(Heap::new(layout.heap_len)),
         regions: Mutex::default(),
         job,

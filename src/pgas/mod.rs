@@ -86,8 +86,10 @@ fn no_world() -> ! {
         0 => "before shmem_init",
         _ => "after shmem_finalize",
     };
-    const OURS: &[&str] = &["shmem", "pshmem", "_my_pe", "_num_pes", "p_my_pe", "p_num_pes", "shf"];
+    const OURS: &[&str] = &["sh", "psh", "_my_pe", "_num_pes", "p_my_pe", "p_num_pes"];
     let routine = caller::exported(OURS).unwrap_or("an OpenSHMEM routine".to_owned());
+    // A name and its twin may be one piece of code: it is called by the name without the `p`.
+    let routine = routine.strip_prefix('p').unwrap_or(&routine);
     complain(&format!(
         "{routine} was called {when}: allowed only between shmem_init and shmem_finalize"
     ));

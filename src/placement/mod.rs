@@ -20,6 +20,7 @@ pub mod file;
 pub mod groups;
 pub mod seats;
 pub mod substitute;
+pub mod table;
 #[cfg(test)]
 mod tests;
 

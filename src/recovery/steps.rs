@@ -197,9 +197,10 @@ impl Decode<'_> {
                 }
                 None => {
                     let region = self.world.layout().snapshot;
-                    let out = tiles::own_tile(self.world, region, tile);
-                    plan.apply(&sources, out).expect("tiles are of one length");
-                    tiles::seal(self.world, region, tile, self.target);
+                    tiles::write(self.world, region, tile, self.target, |out, seal| {
+                        plan.apply_shown(&sources, out, |piece| seal.update(piece))
+                            .expect("tiles are of one length");
+                    });
                 }
             }
         }

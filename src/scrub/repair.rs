@@ -55,8 +55,7 @@ pub fn repair(
     let mut bytes = vec![0; TILE];
     let from = decode(world, protection, spot, (number, len), &mut bytes);
     Some(from.filter(|_| proven(world, region, tile, number, &bytes)).inspect(|_| {
-        tiles::own_tile(world, region, tile).copy_from_slice(&bytes);
-        tiles::seal(world, region, tile, number);
+        tiles::put(world, region, tile, number, &bytes);
     }))
 }
 

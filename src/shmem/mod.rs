@@ -60,6 +60,7 @@ pub use team::Team;
 
 use crate::capi::group::Gate;
 use crate::capi::team as table;
+use crate::checkpoint::ahead;
 use crate::pgas::{self, World};
 use crate::sys::memory::PAGE;
 
@@ -163,7 +164,9 @@ impl Shmem {
         if at.is_null() {
             return Err(Error::NoRoom { bytes });
         }
-        let slice = SymSlice::new(at as usize - heap as usize, len);
+        let offset = at as usize - heap as usize;
+        ahead::touch(self.world, offset, bytes);
+        let slice = SymSlice::new(offset, len);
         self.local_mut(slice).fill(T::zeroed());
         Ok(slice)
     }

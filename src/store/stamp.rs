@@ -39,20 +39,21 @@ impl Stamp {
         bytes
     }
 
-    fn crc(fields: &[u8], tile: &[u8]) -> u32 {
-        let mut hasher = Hasher::new();
-        hasher.update(tile);
+    /// Begins to seal a tile whose bytes come in pieces.
+    pub fn begin(self) -> Seal {
+        Seal { stamp: self, len: 0, hasher: Hasher::new() }
+    }
+
+    fn crc(fields: &[u8], mut hasher: Hasher) -> u32 {
         hasher.update(fields);
         hasher.finish()
     }
 
     /// The stamp's bytes for `tile`.
     pub fn seal(&self, tile: &[u8]) -> [u8; STAMP] {
-        let fields = self.fields(tile.len());
-        let mut bytes = [0; STAMP];
-        bytes[..STAMP - 4].copy_from_slice(&fields);
-        bytes[STAMP - 4..].copy_from_slice(&Self::crc(&fields, tile).to_le_bytes());
-        bytes
+        let mut seal = self.begin();
+        seal.update(tile);
+        seal.finish()
     }
 
     /// True if `bytes` is a stamp of `tile` with this number, job and PE, and of this incarnation
@@ -64,7 +65,38 @@ impl Stamp {
         let fields = Stamp { incarnation, ..*self }.fields(tile.len());
         incarnation <= self.incarnation
             && bytes[..STAMP - 4] == fields
-            && word(STAMP - 4) == Self::crc(&fields, tile)
+            && word(STAMP - 4) == Self::crc(&fields, hasher(tile))
+    }
+}
+
+fn hasher(tile: &[u8]) -> Hasher {
+    let mut hasher = Hasher::new();
+    hasher.update(tile);
+    hasher
+}
+
+/// A tile being sealed while it is written.
+#[derive(Debug)]
+pub struct Seal {
+    stamp: Stamp,
+    len: usize,
+    hasher: Hasher,
+}
+
+impl Seal {
+    /// The tile's next bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.len += bytes.len();
+        self.hasher.update(bytes);
+    }
+
+    /// The stamp's bytes for the tile.
+    pub fn finish(self) -> [u8; STAMP] {
+        let fields = self.stamp.fields(self.len);
+        let mut bytes = [0; STAMP];
+        bytes[..STAMP - 4].copy_from_slice(&fields);
+        bytes[STAMP - 4..].copy_from_slice(&Stamp::crc(&fields, self.hasher).to_le_bytes());
+        bytes
     }
 }
 
@@ -90,6 +122,17 @@ mod tests {
             tile[bit / 8] ^= 1 << (bit % 8);
             assert!(!stamp().holds(&sealed, &tile), "bit {bit} of the tile");
             tile[bit / 8] ^= 1 << (bit % 8);
+        }
+    }
+
+    #[test]
+    fn pieces_do_not_matter() {
+        let tile: Vec<u8> = (0..255).collect();
+        for cut in 0..=tile.len() {
+            let mut seal = stamp().begin();
+            seal.update(&tile[..cut]);
+            seal.update(&tile[cut..]);
+            assert_eq!(seal.finish(), stamp().seal(&tile));
         }
     }
 

@@ -29,15 +29,21 @@ pub const SOURCE: &str = if cfg!(feature = "hwloc") { "hwloc" } else { "/sys" };
 impl Machine {
     /// What this process may use now.
     pub fn discover() -> Machine {
+        let found = Machine::of(found());
+        if found.processors.is_empty() { Machine::unknown() } else { found }
+    }
+
+    /// The same, if nothing is known but the mask: each processor is a core.
+    pub fn unknown() -> Machine {
+        let alone = |cpu| Processor { cpu, core: cpu, numa: 0 };
+        Machine::of((0..CpuSet::MAX_CPU).map(alone).collect())
+    }
+
+    /// Those of `processors` that this process may use.
+    fn of(mut processors: Vec<Processor>) -> Machine {
         let Ok(allowed) = sched_getaffinity(None) else { return Machine::default() };
-        let usable = |cpu: usize| cpu < CpuSet::MAX_CPU && allowed.is_set(cpu);
-        let mut found = found();
-        if found.is_empty() {
-            let alone = |cpu| Processor { cpu, core: cpu, numa: 0 };
-            found = (0..CpuSet::MAX_CPU).map(alone).collect(); // nothing is known of them
-        }
-        found.retain(|processor| usable(processor.cpu));
-        Machine::new(found)
+        processors.retain(|p| p.cpu < CpuSet::MAX_CPU && allowed.is_set(p.cpu));
+        Machine::new(processors)
     }
 
     /// A machine of these processors; `core` may be any number that tells cores apart.
@@ -167,9 +173,10 @@ mod tests {
         let processor = |cpu, core, numa| Processor { cpu, core, numa };
         let mixed = vec![processor(0, 0, 0), processor(1, 7, 1), processor(2, 0, 0)];
         let machine = Machine::new(mixed);
-        assert_eq!(machine.processors, [(0, 0, 0), (2, 0, 0), (1, 1, 1)].map(|(a, b, c)| {
-            processor(a, b, c)
-        }));
+        assert_eq!(
+            machine.processors,
+            [(0, 0, 0), (2, 0, 0), (1, 1, 1)].map(|(a, b, c)| { processor(a, b, c) })
+        );
         assert_eq!((machine.cores(), machine.numa_nodes()), (2, 2));
     }
 }

@@ -11,3 +11,10 @@ pub mod machine;
 pub mod memory;
 pub mod process;
 pub mod socket;
+
+/// The environment as text. A byte that is none becomes a mark, so that a setting with one in it is
+/// refused for its value, not skipped.
+pub fn environment() -> impl Iterator<Item = (String, String)> {
+    let text = |word: std::ffi::OsString| word.to_string_lossy().into_owned();
+    std::env::vars_os().map(move |(name, value)| (text(name), text(value)))
+}

@@ -54,19 +54,20 @@ impl std::fmt::Display for Ended {
 }
 
 impl Process {
-    /// Starts `command` with `kept` left open for it. With `fixed_addresses` the kernel's address
-    /// randomisation is off for the process and its children.
+    /// Starts `command` with `kept`, if any, left open for it. With `fixed_addresses` the kernel's
+    /// address randomisation is off for the process and its children.
     pub fn start(
         command: &mut Command,
-        kept: BorrowedFd,
+        kept: Option<BorrowedFd>,
         fixed_addresses: bool,
     ) -> io::Result<Process> {
-        let fd = kept.as_raw_fd();
+        let fd = kept.map(|fd| fd.as_raw_fd());
         let parent = rustix::process::getpid();
         // SAFETY: between fork and exec only system calls are made, no lock is taken and nothing
         // is allocated.
         unsafe {
-            command.process_group(0).pre_exec(move || prepare(fd, parent, fixed_addresses));
+            let act = move || prepare(fd, parent, fixed_addresses);
+            command.process_group(0).pre_exec(act);
         }
         let child = command.spawn()?;
         Process::open(child.id())
@@ -156,7 +157,7 @@ impl AsFd for Process {
     }
 }
 
-fn prepare(fd: i32, parent: Pid, fixed_addresses: bool) -> io::Result<()> {
+fn prepare(fd: Option<i32>, parent: Pid, fixed_addresses: bool) -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     if getppid() != Some(parent) {
         return Err(io::ErrorKind::NotConnected.into()); // the parent died before we could ask
@@ -164,7 +165,7 @@ fn prepare(fd: i32, parent: Pid, fixed_addresses: bool) -> io::Result<()> {
     // SAFETY: the descriptor is open in the parent and was inherited by fork; F_SETFD and
     // personality take integers.
     unsafe {
-        if libc::fcntl(fd, libc::F_SETFD, 0) < 0 {
+        if fd.is_some_and(|fd| libc::fcntl(fd, libc::F_SETFD, 0) < 0) {
             return Err(io::Error::last_os_error());
         }
         if fixed_addresses && libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong) < 0 {

@@ -35,6 +35,9 @@ pub enum ChannelError {
     /// The packet is not a message of this protocol.
     #[error("control connection: a packet of {0} bytes is not a message")]
     Malformed(usize),
+    /// The bytes are not those of a member of the job.
+    #[error("control connection: what arrived was not written by a member of this job")]
+    Foreign,
 }
 
 /// One end of a control connection.

@@ -1,5 +1,7 @@
 //! Bad input: one line that names the culprit and what is allowed, a status, and nothing left.
 
+use std::os::unix::ffi::OsStringExt;
+
 use super::support::{Job, Outcome, program};
 
 /// Lines of the launcher and the library, without that at the start on what is survived.
@@ -27,12 +29,25 @@ fn the_command_line_is_checked_before_anything_starts() {
         (&["-n", "0", "true"], &["-n 0", "1..="]),
         (&["-n", "-3", "true"], &["-n -3", "1..="]),
         (&["-n", "many", "true"], &["-n many", "1..="]),
+        (&["-n", "1.5", "true"], &["-n 1.5", "1..="]),
+        (&["-n", "99999", "true"], &["-n 99999", "1..="]),
+        (&["-n", "", "true"], &["-n ", "1..="]),
+        (&["-n", "2", ""], &["no such program"]),
         (&["-n", "2", "./no-such-program"], &["./no-such-program", "no such program"]),
         (&["-n", "2", "no-such-program"], &["no-such-program", "PATH"]),
         (&["-n", "2", "/"], &["/", "not an executable file"]),
         (&["-n", "2", "/etc/passwd"], &["/etc/passwd", "not an executable file"]),
         (&["-n", "2", "--nodes", "0", "true"], &["--nodes 0", "1..=2"]),
         (&["-n", "2", "--nodes", "3", "true"], &["--nodes 3", "1..=2"]),
+        (&["-n", "2", "--nodes", "-1", "true"], &["--nodes -1", "1..=2"]),
+        (&["-n", "2", "--nodes", "two", "true"], &["--nodes two", "1..=2"]),
+        (&["-n", "2", "--spares", "-1", "true"], &["--spares -1", "0..="]),
+        (&["-n", "2", "--spares", "99999", "true"], &["--spares 99999", "0..="]),
+        (&["-n", "2", "--kill", "", "true"], &["--kill: rule ``", "PE@CHECKPOINT"]),
+        (&["-n", "2", "--kill", "1@", "true"], &["--kill: rule `1@`", "0, 1, 2 and so on"]),
+        (&["-n", "2", "--kill", "@1", "true"], &["--kill: rule `@1`", "a PE number or node:K"]),
+        (&["-n", "2", "--kill", "1@1,0@2", "true"], &["--kill: rule `1@1,0@2`"]),
+        (&["-n", "2", "--kill-node", "x@1", "true"], &["--kill-node: rule `node:x@1`"]),
         (&["-n", "2", "--kill", "5@1", "true"], &["5@1", "PEs 0..=1"]),
         (&["-n", "2", "--kill-node", "1@1", "true"], &["node:1@1", "nodes 0..=0"]),
         (&["-n", "2", "--kill", "1@1:nowhere", "true"], &["nowhere", "encoded"]),
@@ -52,6 +67,11 @@ fn settings_are_checked_before_anything_starts() {
         ("SHMEM_FT_BACKUP_MOD", "raid5", &["SHMEM_FT_BACKUP_MOD", "SHMEM_FT_BACKUP_MODE"]),
         ("SHMEM_FT_SUBSTITUTE", "maybe", &["maybe", "spawn, spare"]),
         ("SHMEM_FT_ADOPT", "yes", &["SHMEM_FT_ADOPT=yes", "1", "0"]),
+        ("SHMEM_FT_PLACEMENT", "", &["SHMEM_FT_PLACEMENT=", "spread, strict"]),
+        ("SHMEM_FT_MAX_RESTARTS", "-1", &["SHMEM_FT_MAX_RESTARTS=-1", "0 to 1000000"]),
+        ("SHMEM_FT_MEMORY_LIMIT", "1", &["SHMEM_FT_MEMORY_LIMIT=1", "64K to 64T"]),
+        ("SHMEM_FT_INJECT", "0@1,garbage", &["SHMEM_FT_INJECT", "`garbage`", "PE@CHECKPOINT"]),
+        ("SHMEM_CHECK", "2", &["SHMEM_CHECK=2", "1 (on), 0 (off)"]),
         ("SHMEM_SYMMETRIC_SIZE", "lots", &["SHMEM_SYMMETRIC_SIZE=lots"]),
         ("SHMEM_SYMMETRIC_SIZE", "1", &["SHMEM_SYMMETRIC_SIZE=1", "64K"]),
     ];
@@ -97,10 +117,28 @@ fn misuse_of_a_call_names_the_call_and_ends_the_job() {
 
 #[test]
 fn a_call_before_init_or_after_finalize_is_named() {
-    for how in ["checkpoint-before", "put-before", "pe-before", "restart-before"] {
-        let outcome = Job::new(1).program(&program("misuse"), &[how]).run();
-        outcome.status(2).says("before shmem_init");
+    for (how, pes, routine, when) in [
+        ("checkpoint-before", 1, "shmem_checkpoint_all", "before shmem_init"),
+        ("put-before", 1, "shmem_long_p", "before shmem_init"),
+        ("pe-before", 1, "shmem_my_pe", "before shmem_init"),
+        ("restart-before", 1, "shmem_restart_pes", "before shmem_init"),
+        ("put-after", 2, "shmem_long_p", "after shmem_finalize"),
+    ] {
+        let outcome = Job::new(pes).program(&program("misuse"), &[how]).run();
+        let line = format!(
+            "{routine} was called {when}: allowed only between shmem_init and shmem_finalize"
+        );
+        outcome.status(2).says(&line);
     }
-    let outcome = Job::new(2).program(&program("misuse"), &["put-after"]).run();
-    outcome.status(2).says("after shmem_finalize");
+}
+
+/// A hidden option, and settings that are no text: nothing ends in a panic.
+#[test]
+fn what_nobody_would_write_is_refused_too() {
+    refused(Job::of(&["--raidshmem-agent"]), &["an agent is started by oshrun itself"]);
+    refused(Job::of(&["--raidshmem-agent", "77"]), &["an agent is started by oshrun itself"]);
+    refused(Job::of(&["--raidshmem-agent", "x"]), &["an agent is started by oshrun itself"]);
+    let mark = std::ffi::OsString::from_vec(b"ra\xffid5".to_vec());
+    let job = Job::new(2).env_os("SHMEM_FT_BACKUP_MODE", &mark).args(&["true"]);
+    refused(job, &["SHMEM_FT_BACKUP_MODE=", "none, single, double"]);
 }

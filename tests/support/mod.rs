@@ -25,6 +25,7 @@ pub mod processes;
 pub mod random;
 mod residue;
 
+use std::ffi::{OsStr, OsString};
 use std::io::{Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -43,7 +44,7 @@ pub const MARKER: &str = "PROCESS_TEST_JOB";
 /// A command line to be.
 pub struct Job {
     words: Vec<String>,
-    env: Vec<(String, String)>,
+    env: Vec<(String, OsString)>,
     leaves: Vec<String>,
     orphans: bool,
 }
@@ -72,7 +73,12 @@ impl Job {
     }
 
     /// A variable of the environment; the last of a name counts.
-    pub fn env(mut self, name: &str, value: &str) -> Job {
+    pub fn env(self, name: &str, value: &str) -> Job {
+        self.env_os(name, OsStr::new(value))
+    }
+
+    /// One that may be no text.
+    pub fn env_os(mut self, name: &str, value: &OsStr) -> Job {
         self.env.push((name.to_owned(), value.to_owned()));
         self
     }
@@ -148,7 +154,7 @@ impl Job {
     }
 
     fn shown(&self) -> String {
-        let env = self.env.iter().map(|(name, value)| format!("{name}='{value}'"));
+        let env = self.env.iter().map(|(name, value)| format!("{name}='{}'", value.display()));
         let words = self.words.iter().map(|word| match word.contains([' ', ';', '$']) {
             true => format!("'{word}'"),
             false => word.clone(),

@@ -16,7 +16,8 @@
 //! time, and what is left after the last whole register in a padded copy.
 //!
 //! Invariants: nothing outside `sum.range` of any slice is read or written (not even read and
-//! written back); a row is read only if `sum.add`. Streamed stores are fenced before returning.
+//! written back); a row is read only if `sum.add`. Streamed stores are fenced before returning,
+//! unless there is more to come.
 //!
 //! Left out: closures and iterator adaptors in the inner parts, which the compiler may leave
 //! outside the function that has the instruction set; hence the loops over indices.
@@ -56,7 +57,7 @@ pub(super) fn combine<const N: usize, const M: usize, const U: usize, P: Product
     if end > at {
         edge::<N, M, P>(product, sum, &mut outs, at, end - at);
     }
-    if sum.stream {
+    if sum.stream && !sum.more {
         product.vector().fence();
     }
 }
@@ -224,7 +225,7 @@ pub(super) fn xor<const N: usize, const U: usize, V: Vector<N>>(
     if end > at {
         xor_edge::<N, V>(vector, sum, out, at, end - at);
     }
-    if sum.stream {
+    if sum.stream && !sum.more {
         vector.fence();
     }
 }

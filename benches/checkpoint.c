@@ -1,0 +1,213 @@
+/*
+ * What a checkpoint costs beside a plain copy of the same bytes, by the same PEs, at the same time.
+ *
+ * usage: checkpoint save MIB ROUNDS       prints `figure value`: medians in ms, memory in MiB
+ *        checkpoint lose MIB process      PE 1 kills itself after the second checkpoint
+ *        checkpoint lose MIB node         loses whatever --kill-node says (1@2)
+ *
+ * `save`: copies and checkpoints take turns, so that whatever else the machine does meets both.
+ * Every byte changes between two checkpoints (`checkpoint_ms`); then one block of 64 KiB in twenty,
+ * other ones on every PE and each time (`dirty_ms`, with `dirty_copy_ms` beside it); the first one
+ * is `first_ms`. A time is from a barrier before to a barrier after. `live_mib` and `pss_mib` are
+ * the sums over all PEs of what is saved and of their memory as the kernel accounts for it.
+ *
+ * `lose`: `copy_ms` is one process copying the bytes of one PE; `gone_ms` is from the death to the
+ * end of the first sweep over all data after it, `sweep_ms` that sweep in the same process later.
+ */
+#include <shmem.h>
+#include <shmem_ft.h>
+
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define BLOCK (64 << 10)
+#define MOST 101
+
+static int me, pes;
+static size_t bytes;
+static unsigned char *data, *copy;
+static uint64_t seed = 88172645463325252u;
+static long pss_kib, pss_sum, work[SHMEM_REDUCE_MIN_WRKDATA_SIZE];
+static long sync_words[SHMEM_REDUCE_SYNC_SIZE];
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1e3 + t.tv_nsec * 1e-6;
+}
+
+static uint64_t any(void) {
+    seed ^= seed << 13, seed ^= seed >> 7, seed ^= seed << 17;
+    return seed;
+}
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void say(const char *figure, double *runs, int count) {
+    qsort(runs, count, sizeof *runs, by_value);
+    if (me == 0)
+        printf("%s %.3f\n", figure, runs[count / 2]);
+}
+
+static void fail(const char *what) {
+    fprintf(stderr, "checkpoint: PE %d: %s\n", me, what);
+    shmem_global_exit(1);
+}
+
+static double copied(void) {
+    shmem_barrier_all();
+    double begun = now();
+    memcpy(copy, data, bytes);
+    __asm__ volatile("" : : "r"(copy) : "memory");
+    shmem_barrier_all();
+    return now() - begun;
+}
+
+static double saved(void) {
+    shmem_barrier_all();
+    double begun = now();
+    if (shmem_checkpoint_all() != SHMEM_FT_SUCCESS)
+        fail("the checkpoint failed");
+    shmem_barrier_all();
+    return now() - begun;
+}
+
+/* Changes every word; what it adds differs by PE, so that parity is not trivial. */
+static double sweep(void) {
+    double begun = now();
+    uint64_t *words = (uint64_t *)data;
+    for (size_t i = 0; i < bytes / 8; i++)
+        words[i] = words[i] * 5 + i + me;
+    return now() - begun;
+}
+
+/* Changes one word in each of a twentieth of the blocks. */
+static void touch(void) {
+    size_t blocks = bytes / BLOCK;
+    for (size_t i = 0; i < blocks / 20; i++)
+        data[any() % blocks * BLOCK + any() % BLOCK]++;
+}
+
+/* Proportional share of the memory of this process, as the kernel counts it. */
+static long share(void) {
+    FILE *file = fopen("/proc/self/smaps_rollup", "r");
+    char line[256];
+    long kib = 0;
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "Pss: %ld kB", &kib) == 1)
+            break;
+    if (file)
+        fclose(file);
+    return kib;
+}
+
+static void memory(void) {
+    shmem_barrier_all();
+    pss_kib = share();
+    shmem_barrier_all();
+    shmem_long_sum_to_all(&pss_sum, &pss_kib, 1, 0, 0, pes, work, sync_words);
+    if (me == 0)
+        printf("live_mib %.3f\npss_mib %.3f\n", pes * (bytes / 1048576.0), pss_sum / 1024.0);
+}
+
+static void save(int rounds) {
+    double copies[MOST], saves[MOST], first = 0;
+    sweep();
+    memory(); /* with data, copy and, where the mode keeps one, the store that awaits them */
+    copied();
+    first = saved();
+    say("first_ms", &first, 1);
+    for (int i = 0; i < rounds; i++) {
+        sweep();
+        copies[i] = copied();
+        saves[i] = saved();
+    }
+    say("copy_ms", copies, rounds);
+    say("checkpoint_ms", saves, rounds);
+    memory();
+    for (int i = -3; i < rounds; i++) { /* the first three are for the library to notice */
+        touch();
+        copies[i < 0 ? 0 : i] = copied();
+        saves[i < 0 ? 0 : i] = saved();
+    }
+    say("dirty_copy_ms", copies, rounds);
+    say("dirty_ms", saves, rounds);
+}
+
+static void recover(void) {
+    int *lost = NULL, *status = NULL;
+    size_t n = 0;
+    shmem_query_fault(&lost, &status, &n);
+    shmem_restart_pes(lost, n);
+    shmem_barrier_all();
+    free(lost), free(status);
+}
+
+/* The time of the death comes from the dying PE, by standard output; that of the node, which the
+ * launcher kills when its PEs stand at a step, from PE 0 as it comes to that step. */
+static void lose(int kills) {
+    double runs[MOST], begun;
+    int recovered = 0;
+    if (shmem_ft_algo_init()) {
+        sweep();
+        for (int i = 0; i < 7; i++) {
+            shmem_barrier_all();
+            begun = now();
+            if (me == 0)
+                memcpy(copy, data, bytes);
+            runs[i] = now() - begun;
+        }
+        say("copy_ms", runs, 7);
+    }
+    for (int step = 0; step < 4;) {
+        if (shmem_checkpoint_all() != SHMEM_FT_SUCCESS) {
+            recover();
+            step = (int)shmemx_ft_checkpoint_number();
+            recovered = 1;
+            sweep();
+            if (me == 0)
+                printf("swept_at_ms %.3f\n", now());
+            continue;
+        }
+        step++;
+        double took = sweep();
+        if (me == 0 && recovered)
+            say("sweep_ms", &took, 1);
+        if (step == 2 && me == 1 && kills && shmem_ft_algo_init()) {
+            printf("died_at_ms %.3f\n", now());
+            fflush(stdout);
+            raise(SIGKILL);
+        }
+    }
+}
+
+int main(int argc, char **argv) {
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    shmem_init();
+    me = shmem_my_pe(), pes = shmem_n_pes();
+    seed += me;
+    if (argc != 4)
+        fail("usage: checkpoint save MIB ROUNDS | checkpoint lose MIB process|node");
+    bytes = strtoul(argv[2], NULL, 10) << 20;
+    data = shmem_malloc(bytes);
+    copy = malloc(bytes);
+    if (!data || !copy)
+        fail("not enough memory");
+    memset(copy, 1, bytes);
+    for (int i = 0; i < SHMEM_REDUCE_SYNC_SIZE; i++)
+        sync_words[i] = SHMEM_SYNC_VALUE;
+    shmem_barrier_all();
+    if (strcmp(argv[1], "save") == 0)
+        save(atoi(argv[3]) < MOST ? atoi(argv[3]) : MOST);
+    else
+        lose(strcmp(argv[3], "process") == 0);
+    shmem_finalize();
+    return 0;
+}

@@ -1,0 +1,365 @@
+//! Messages between nodes, sealed: bytes in, messages out, no socket (Noise protocol framework,
+//! revision 34, pattern `NNpsk0`, with Curve25519, ChaCha20-Poly1305 and BLAKE2s).
+//!
+//! ```text
+//! frame    length (2 bytes, big endian), that many bytes: one Noise message
+//! first    agent to launcher, launcher to agent: the handshake, exactly HELLO_LEN bytes each
+//! later    one byte (1: more of this message follows, 0: its last piece), a piece of a message
+//! ```
+//!
+//! Invariants: both sides know the job's secret, or nothing is ever taken for a message; what was
+//! recorded and is played again does not open, since both sides add a fresh key; no length that a
+//! stranger writes makes this side keep more than one frame, and no length at all more than
+//! [`SEALED_MAX`]. After the first error a session gives no message any more.
+//!
+//! Left out: who may be which node; that is in the first message inside.
+
+#![forbid(unsafe_code)]
+
+use std::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
+use snow::{Builder, HandshakeState, TransportState};
+
+/// Bytes of a job's secret.
+pub const SECRET_LEN: usize = 32;
+/// Longest sealed message in bytes: the environment of a user fits well.
+pub const SEALED_MAX: usize = 16 << 20;
+
+const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
+const PROLOGUE: &[u8] = b"raidshmem control connection 1";
+/// A public key and the tag of an empty payload.
+const HELLO_LEN: usize = 32 + 16;
+const TAG_LEN: usize = 16;
+const FRAME_MAX: usize = u16::MAX as usize;
+const PIECE_MAX: usize = FRAME_MAX - TAG_LEN - 1;
+
+/// The secret of a job: who knows it belongs to the job. It does not print.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Secret(pub [u8; SECRET_LEN]);
+
+impl Secret {
+    /// As one word of hexadecimal digits.
+    pub fn to_hex(&self) -> String {
+        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// The inverse of `to_hex`.
+    pub fn from_hex(text: &str) -> Option<Secret> {
+        let digits = text.as_bytes();
+        let mut secret = [0; SECRET_LEN];
+        if digits.len() != 2 * SECRET_LEN {
+            return None;
+        }
+        for (byte, pair) in secret.iter_mut().zip(digits.chunks(2)) {
+            let digit = |at: usize| char::from(pair[at]).to_digit(16);
+            *byte = (digit(0)? * 16 + digit(1)?) as u8;
+        }
+        Some(Secret(secret))
+    }
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret")
+    }
+}
+
+/// Which end of the conversation this is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// Speaks first.
+    Agent,
+    /// Answers.
+    Launcher,
+}
+
+/// What arrived was not written by a member of this job, or is no frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("what arrived was not written by a member of this job")]
+pub struct Foreign;
+
+enum State {
+    Hello(Box<HandshakeState>),
+    Open(Box<TransportState>),
+    Over,
+}
+
+/// One end of a sealed conversation.
+pub struct Session {
+    state: State,
+    side: Side,
+    input: Vec<u8>,
+    message: Vec<u8>,
+    ready: VecDeque<Vec<u8>>,
+    /// What was to be said before the handshake was over.
+    early: VecDeque<Vec<u8>>,
+    output: VecDeque<u8>,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session").field("side", &self.side).finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    /// A conversation that begins.
+    pub fn new(side: Side, secret: &Secret) -> Session {
+        let mut session = Session {
+            state: State::Over,
+            side,
+            input: Vec::new(),
+            message: Vec::new(),
+            ready: VecDeque::new(),
+            early: VecDeque::new(),
+            output: VecDeque::new(),
+        };
+        let built = PATTERN.parse().and_then(|pattern| {
+            let builder = Builder::new(pattern).psk(0, &secret.0)?.prologue(PROLOGUE)?;
+            match side {
+                Side::Agent => builder.build_initiator(),
+                Side::Launcher => builder.build_responder(),
+            }
+        });
+        if let Ok(state) = built {
+            session.state = State::Hello(Box::new(state));
+            if side == Side::Agent {
+                let _ = session.say_hello(); // an error leaves the session over, which is seen
+            }
+        }
+        session
+    }
+
+    /// True if there are bytes to be written.
+    pub fn has_output(&self) -> bool {
+        !self.output.is_empty()
+    }
+
+    /// Bytes to be written to the other side.
+    pub fn output(&mut self) -> &mut VecDeque<u8> {
+        &mut self.output
+    }
+
+    /// Seals a message, to be written once the handshake is over.
+    ///
+    /// # Errors
+    /// The session is over, or the message is longer than [`SEALED_MAX`].
+    pub fn say(&mut self, message: Vec<u8>) -> Result<(), Foreign> {
+        if message.len() > SEALED_MAX {
+            return Err(Foreign);
+        }
+        match self.state {
+            State::Hello(_) => self.early.push_back(message),
+            State::Open(_) => self.seal(&message)?,
+            State::Over => return Err(Foreign),
+        }
+        Ok(())
+    }
+
+    /// Takes bytes that arrived, in any portions.
+    ///
+    /// # Errors
+    /// They were not written by a member of this job. The session is over then.
+    pub fn hear(&mut self, bytes: &[u8]) -> Result<(), Foreign> {
+        self.input.extend_from_slice(bytes);
+        let result = self.open_frames();
+        if result.is_err() {
+            self.state = State::Over;
+            self.ready.clear();
+        }
+        result
+    }
+
+    /// The next message, whole.
+    pub fn take(&mut self) -> Option<Vec<u8>> {
+        self.ready.pop_front()
+    }
+
+    fn open_frames(&mut self) -> Result<(), Foreign> {
+        let mut at = 0;
+        while let Some(length) = self.input.get(at..at + 2) {
+            let length = usize::from(u16::from_be_bytes([length[0], length[1]]));
+            match &self.state {
+                State::Hello(_) if length != HELLO_LEN => return Err(Foreign),
+                State::Over => return Err(Foreign),
+                _ => {}
+            }
+            let Some(frame) = self.input.get(at + 2..at + 2 + length) else { break };
+            let frame = frame.to_vec();
+            self.open_frame(&frame)?;
+            at += 2 + length;
+        }
+        self.input.drain(..at);
+        Ok(())
+    }
+
+    fn open_frame(&mut self, frame: &[u8]) -> Result<(), Foreign> {
+        let mut piece = vec![0; frame.len()];
+        match &mut self.state {
+            State::Hello(state) => {
+                state.read_message(frame, &mut piece).map_err(|_| Foreign)?;
+                if self.side == Side::Launcher {
+                    self.say_hello()?;
+                }
+                self.finish_hello()
+            }
+            State::Open(state) => {
+                let len = state.read_message(frame, &mut piece).map_err(|_| Foreign)?;
+                let (more, piece) = piece[..len].split_first().ok_or(Foreign)?;
+                if self.message.len() + piece.len() > SEALED_MAX {
+                    return Err(Foreign);
+                }
+                self.message.extend_from_slice(piece);
+                if *more == 0 {
+                    self.ready.push_back(std::mem::take(&mut self.message));
+                }
+                Ok(())
+            }
+            State::Over => Err(Foreign),
+        }
+    }
+
+    fn say_hello(&mut self) -> Result<(), Foreign> {
+        let State::Hello(state) = &mut self.state else { return Err(Foreign) };
+        let mut frame = [0; HELLO_LEN];
+        let len = state.write_message(&[], &mut frame).map_err(|_| Foreign)?;
+        self.frame(&frame[..len]);
+        Ok(())
+    }
+
+    fn finish_hello(&mut self) -> Result<(), Foreign> {
+        let State::Hello(state) = std::mem::replace(&mut self.state, State::Over) else {
+            return Err(Foreign);
+        };
+        let state = state.into_transport_mode().map_err(|_| Foreign)?;
+        self.state = State::Open(Box::new(state));
+        for message in std::mem::take(&mut self.early) {
+            self.seal(&message)?;
+        }
+        Ok(())
+    }
+
+    fn seal(&mut self, message: &[u8]) -> Result<(), Foreign> {
+        let mut rest = message;
+        loop {
+            let (piece, after) = rest.split_at(rest.len().min(PIECE_MAX));
+            let mut plain = vec![u8::from(!after.is_empty())];
+            plain.extend_from_slice(piece);
+            let mut frame = vec![0; plain.len() + TAG_LEN];
+            let State::Open(state) = &mut self.state else { return Err(Foreign) };
+            let len = state.write_message(&plain, &mut frame).map_err(|_| Foreign)?;
+            self.frame(&frame[..len]);
+            rest = after;
+            if rest.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn frame(&mut self, bytes: &[u8]) {
+        self.output.extend((bytes.len() as u16).to_be_bytes());
+        self.output.extend(bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair() -> (Session, Session) {
+        let secret = Secret([7; SECRET_LEN]);
+        (Session::new(Side::Agent, &secret), Session::new(Side::Launcher, &secret))
+    }
+
+    /// Moves what `from` wants to write to `to`; gives the bytes.
+    fn carry(from: &mut Session, to: &mut Session) -> (Vec<u8>, Result<(), Foreign>) {
+        let bytes: Vec<u8> = from.output().drain(..).collect();
+        let heard = to.hear(&bytes);
+        (bytes, heard)
+    }
+
+    #[test]
+    fn messages_of_every_length_arrive_whole_and_in_order() {
+        let (mut agent, mut launcher) = pair();
+        let lengths = [0, 1, PIECE_MAX - 1, PIECE_MAX, PIECE_MAX + 1, 300_000];
+        for len in lengths {
+            agent.say(vec![len as u8; len]).unwrap();
+        }
+        carry(&mut agent, &mut launcher).1.unwrap();
+        launcher.say(b"early".to_vec()).unwrap();
+        carry(&mut launcher, &mut agent).1.unwrap();
+        assert_eq!(launcher.take(), None, "a greeting alone may be a recorded one");
+        carry(&mut agent, &mut launcher).1.unwrap();
+        for len in lengths {
+            assert_eq!(launcher.take(), Some(vec![len as u8; len]));
+        }
+        assert_eq!(launcher.take(), None);
+        assert_eq!(agent.take().as_deref(), Some(&b"early"[..]));
+        assert!(agent.say(vec![0; SEALED_MAX + 1]).is_err());
+    }
+
+    #[test]
+    fn bytes_may_come_one_by_one() {
+        let (mut agent, mut launcher) = pair();
+        agent.say(b"hello".to_vec()).unwrap();
+        for _ in 0..2 {
+            for byte in agent.output().drain(..) {
+                launcher.hear(&[byte]).unwrap();
+            }
+            carry(&mut launcher, &mut agent).1.unwrap();
+        }
+        assert_eq!(launcher.take().as_deref(), Some(&b"hello"[..]));
+    }
+
+    #[test]
+    fn another_secret_and_garbage_are_refused_without_keeping_them() {
+        let (_, mut launcher) = pair();
+        let mut stranger = Session::new(Side::Agent, &Secret([8; SECRET_LEN]));
+        assert_eq!(carry(&mut stranger, &mut launcher).1, Err(Foreign));
+        assert_eq!(launcher.hear(&[]), Err(Foreign), "it is over for good");
+        assert_eq!(launcher.take(), None);
+        assert!(launcher.say(vec![1]).is_err());
+        for garbage in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0, 0, 0], &[255; 100], &[0, 47, 1]] {
+            let (_, mut launcher) = pair();
+            assert_eq!(launcher.hear(garbage), Err(Foreign), "{garbage:?}");
+        }
+    }
+
+    #[test]
+    fn a_recording_played_again_says_nothing() {
+        let (mut agent, mut launcher) = pair();
+        agent.say(b"node 1".to_vec()).unwrap();
+        let (hello, _) = carry(&mut agent, &mut launcher);
+        carry(&mut launcher, &mut agent).1.unwrap();
+        let (said, _) = carry(&mut agent, &mut launcher);
+        assert_eq!(launcher.take().as_deref(), Some(&b"node 1"[..]));
+        assert_eq!(launcher.hear(&said), Err(Foreign), "twice in one conversation");
+        let (_, mut again) = pair();
+        again.hear(&hello).unwrap();
+        assert_eq!(again.hear(&said), Err(Foreign), "in a conversation of its own");
+        assert_eq!(again.take(), None);
+    }
+
+    #[test]
+    fn every_flipped_bit_is_seen() {
+        let (mut agent, mut launcher) = pair();
+        carry(&mut agent, &mut launcher).1.unwrap();
+        carry(&mut launcher, &mut agent).1.unwrap();
+        agent.say(b"stop".to_vec()).unwrap();
+        let bytes: Vec<u8> = agent.output().drain(..).collect();
+        let bit = bytes.len() * 8 - 1;
+        let mut wrong = bytes.clone();
+        wrong[bit / 8] ^= 1;
+        assert_eq!(launcher.hear(&wrong), Err(Foreign));
+    }
+
+    #[test]
+    fn a_secret_survives_its_spelling_and_does_not_print() {
+        let secret = Secret(std::array::from_fn(|i| i as u8 * 7));
+        assert_eq!(Secret::from_hex(&secret.to_hex()), Some(secret.clone()));
+        assert_eq!(Secret::from_hex("00"), None);
+        assert_eq!(Secret::from_hex(&"g".repeat(64)), None);
+        assert_eq!(format!("{secret:?}"), "Secret");
+    }
+}

@@ -1,0 +1,265 @@
+//! Starting the agents of a job, on this machine or on others, until all of them are there.
+//!
+//! Invariant: either every node's agent is connected, or an error names the host that is missing
+//! and nothing that was started is left.
+
+use std::collections::BTreeMap;
+use std::io::{PipeWriter, Read, Write};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, poll};
+
+use super::door::{Arrival, Door, own_address};
+use super::join::{ALL_DEAD, build_id};
+use super::launcher::{AGENT_ARGUMENT, LaunchError, Signals};
+use super::output::{Carriers, Gate, Stream};
+use super::starter::{Means, agent_words};
+use crate::control::link::{Link, timespec};
+use crate::control::noise::{SECRET_LEN, Secret};
+use crate::sys::process::{self, Ended, Process};
+use crate::sys::socket::Channel;
+
+/// How long the agents of all hosts may take to come.
+const START: Duration = Duration::from_secs(60);
+/// How long the last words of what was started may take.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How long agents may take to end.
+const END: Duration = Duration::from_secs(10);
+
+/// Other hosts, and how agents are started there.
+#[derive(Debug, Clone)]
+pub struct Cluster {
+    /// Name of each node's host.
+    pub names: Vec<String>,
+    /// What starts an agent.
+    pub means: Means,
+    /// Path of `oshrun` on the hosts; None for that of this one.
+    pub oshrun: Option<PathBuf>,
+    /// Where to listen; None for what the routes to the hosts say.
+    pub listen: Option<SocketAddr>,
+}
+
+/// A node's agent.
+pub struct Node {
+    /// As messages name it: `node 2`, or `node 2 (host)`.
+    pub name: String,
+    /// The agent, or what started it on another host.
+    pub process: Process,
+    /// The connection, until it is over.
+    pub link: Option<Link>,
+    /// What belongs to one on another host.
+    pub remote: Option<Remote>,
+}
+
+/// What the launcher holds of an agent on another host.
+pub struct Remote {
+    /// Standard input of what started it: its end tells the keeper that the launcher is gone.
+    _stdin: PipeWriter,
+    carriers: Carriers,
+    gate: Gate,
+}
+
+impl Node {
+    /// Waits for the rest of its programs' output.
+    pub fn finish_output(&mut self, limit: Duration) {
+        if let Some(remote) = &mut self.remote {
+            remote.carriers.finish(limit);
+        }
+    }
+}
+
+/// Everybody, and the door if there is one.
+pub type Gathered = (BTreeMap<u32, Node>, Option<Door>);
+
+/// Starts `count` agents on this machine.
+pub fn local(count: u32) -> std::io::Result<Gathered> {
+    let start = |node| {
+        let (mine, theirs) = Channel::pair().map_err(std::io::Error::other)?;
+        let mut command = Command::new("/proc/self/exe");
+        command.arg(AGENT_ARGUMENT).arg(theirs.as_fd().as_raw_fd().to_string());
+        let process = Process::start(&mut command, Some(theirs.as_fd()), false)?;
+        let (name, link) = (format!("node {node}"), Some(Link::pair(mine)));
+        Ok((node, Node { name, process, link, remote: None }))
+    };
+    Ok(((0..count).map(start).collect::<std::io::Result<_>>()?, None))
+}
+
+/// Starts an agent on every host of `cluster`. The status of a signal that came meanwhile is an
+/// error too.
+pub fn cluster(cluster: &Cluster, signals: &Signals) -> Result<Gathered, LaunchError> {
+    let mut gathering = Gathering::start(cluster)?;
+    match gathering.wait(signals) {
+        Ok(()) => {
+            for remote in gathering.nodes.values().filter_map(|node| node.remote.as_ref()) {
+                remote.gate.open();
+            }
+            Ok((std::mem::take(&mut gathering.nodes), gathering.door.take()))
+        }
+        Err(error) => {
+            gathering.end();
+            Err(error)
+        }
+    }
+}
+
+/// Ends agents that are not wanted any more, and everything they started.
+pub fn end(nodes: &mut BTreeMap<u32, Node>) {
+    for node in nodes.values_mut() {
+        node.link = None;
+        if let Some(remote) = node.remote.take() {
+            drop(remote); // the end of its input ends the keeper, and with it the node
+        }
+    }
+    let end = Instant::now() + END;
+    for node in nodes.values() {
+        let left = end.saturating_duration_since(Instant::now());
+        if !node.process.wait_end(left.as_millis() as i32) {
+            node.process.kill();
+            node.process.wait_end(1_000);
+        }
+        node.process.reap();
+    }
+    process::end_children();
+}
+
+struct Gathering {
+    nodes: BTreeMap<u32, Node>,
+    door: Option<Door>,
+    build: String,
+    means: String,
+}
+
+impl Gathering {
+    fn start(cluster: &Cluster) -> Result<Gathering, LaunchError> {
+        let system = |what| move |error| LaunchError::System { what, error };
+        let secret = secret().map_err(system("random secret of the job"))?;
+        let address = match cluster.listen {
+            Some(address) => address,
+            None => {
+                let names = cluster.names.iter().map(String::as_str);
+                let ip: IpAddr = own_address(names).ok_or(LaunchError::NoAddress)?;
+                SocketAddr::new(ip, 0)
+            }
+        };
+        let listen = |error| LaunchError::Listen { address, error };
+        let door = Door::open(address, secret.clone()).map_err(listen)?;
+        let address = door.address().map_err(listen)?;
+        let own = std::env::current_exe().map_err(system("path of oshrun"))?;
+        let oshrun = cluster.oshrun.as_ref().unwrap_or(&own).to_string_lossy().into_owned();
+        let means = cluster.means.name().to_owned();
+        let (nodes, build) = (BTreeMap::new(), build_id());
+        let mut gathering = Gathering { nodes, door: Some(door), build, means };
+        for (node, host) in (0..).zip(&cluster.names) {
+            let words = cluster.means.words(host, &agent_words(&oshrun, address, node));
+            match start_one(format!("node {node} ({host})"), &words, &secret) {
+                Ok(started) => drop(gathering.nodes.insert(node, started)),
+                Err(error) => {
+                    gathering.end();
+                    let (host, means) = (host.clone(), words[0].clone());
+                    return Err(LaunchError::Starter { host, means, error });
+                }
+            }
+        }
+        Ok(gathering)
+    }
+
+    fn end(&mut self) {
+        self.door = None;
+        end(&mut self.nodes);
+    }
+
+    fn wait(&mut self, signals: &Signals) -> Result<(), LaunchError> {
+        let limit = Instant::now() + START;
+        while let Some(missing) = self.nodes.values().find(|node| node.link.is_none()) {
+            let now = Instant::now();
+            if now >= limit {
+                let (name, limit) = (missing.name.clone(), START.as_secs());
+                return Err(LaunchError::Late { name, limit });
+            }
+            let Some(door) = &self.door else { return Ok(()) };
+            let until = door.deadline().map_or(limit, |deadline| deadline.min(limit));
+            let mut fds: Vec<PollFd> = door.fds().collect();
+            fds.extend(signals.fds());
+            let starters = self.nodes.values().map(|node| &node.process);
+            fds.extend(starters.map(|process| PollFd::new(process, PollFlags::IN)));
+            let _ = poll(&mut fds, Some(&timespec(until.saturating_duration_since(now))));
+            drop(fds);
+            if let Some(signal) = signals.arrived() {
+                return Err(LaunchError::Signal(signal));
+            }
+            let arrivals = self.door.as_mut().map(Door::serve).unwrap_or_default();
+            for arrival in arrivals {
+                self.arrived(arrival)?;
+            }
+            self.look_at_starters()?;
+        }
+        Ok(())
+    }
+
+    fn arrived(&mut self, arrival: Arrival) -> Result<(), LaunchError> {
+        let Some(door) = &mut self.door else { return Ok(()) };
+        let node = arrival.hello.node;
+        match self.nodes.get_mut(&node) {
+            Some(entry) if arrival.hello.build != self.build => {
+                let (name, theirs, ours) =
+                    (entry.name.clone(), arrival.hello.build.clone(), self.build.clone());
+                let error = LaunchError::Build { name, theirs, ours };
+                let mut link = arrival.link;
+                let refused = crate::control::message::Down::Refused { why: error.to_string() };
+                let _ = link.send(&refused, &[]);
+                link.drain(Duration::from_millis(100));
+                return Err(error);
+            }
+            Some(entry) if entry.link.is_none() => entry.link = Some(arrival.link),
+            Some(_) => door.turn_away(arrival, &format!("node {node} is there already")),
+            None => door.turn_away(arrival, &format!("the job has no node {node}")),
+        }
+        Ok(())
+    }
+
+    fn look_at_starters(&mut self) -> Result<(), LaunchError> {
+        let mut ended = self.nodes.values_mut().filter_map(|n| Some((n.process.reap()?, n)));
+        let Some((how, node)) = ended.next() else { return Ok(()) };
+        let last = node.remote.as_mut().and_then(|remote| {
+            remote.carriers.finish(LAST_WORDS);
+            remote.gate.last_line()
+        });
+        let how = match (how, &last) {
+            (Ended::Exited(ALL_DEAD), Some(_)) => String::new(), // its own line says it all
+            (how, Some(_)) => format!("{} {how}: ", self.means),
+            (how, None) => format!("{} {how}", self.means),
+        };
+        let why = format!("{how}{}", last.unwrap_or_default());
+        Err(LaunchError::NoAgent { name: node.name.clone(), why })
+    }
+}
+
+fn start_one(name: String, words: &[String], secret: &Secret) -> std::io::Result<Node> {
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]);
+    let (from, to) = std::io::pipe()?;
+    command.stdout(to);
+    let mut carriers = Carriers::default();
+    carriers.carry(from, Stream::Out)?;
+    let (from, to) = std::io::pipe()?;
+    command.stderr(to);
+    let gate = Gate::default();
+    carriers.carry_through(from, gate.clone())?;
+    let (from, mut stdin) = std::io::pipe()?;
+    command.stdin(from);
+    let process = Process::start(&mut command, None, false)?;
+    // One that has ended already is seen by its end. The line fits into the pipe: nothing waits.
+    let _ = stdin.write_all(format!("{}\n", secret.to_hex()).as_bytes());
+    let remote = Some(Remote { _stdin: stdin, carriers, gate });
+    Ok(Node { name, process, link: None, remote })
+}
+
+fn secret() -> std::io::Result<Secret> {
+    let mut bytes = [0; SECRET_LEN];
+    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(Secret(bytes))
+}

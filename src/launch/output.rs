@@ -1,0 +1,186 @@
+//! What programs on other hosts print: carried on in whole lines, so that lines are not mixed.
+//!
+//! A thread a stream: who waits for room on a terminal or a pipe is that thread, never the one that
+//! watches processes.
+//!
+//! Left out: order between two streams; there is none on one machine either.
+
+#![forbid(unsafe_code)]
+
+use std::io::{Read, Write};
+use std::process::Command;
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Bytes of one line that are kept before it is cut.
+const LINE_MAX: usize = 1 << 20;
+
+/// Which stream of this process the lines go to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stream {
+    /// Standard output.
+    Out,
+    /// Standard error.
+    Err,
+}
+
+impl Stream {
+    fn write(self, bytes: &[u8]) {
+        // Nobody may be reading any more; the programs are not to suffer for it.
+        let _ = match self {
+            Stream::Out => {
+                let mut out = std::io::stdout().lock();
+                out.write_all(bytes).and_then(|()| out.flush())
+            }
+            Stream::Err => std::io::stderr().lock().write_all(bytes),
+        };
+    }
+}
+
+/// A place where lines wait until it is known whether they are a program's or a failure's.
+#[derive(Debug, Clone, Default)]
+pub struct Gate(Arc<Mutex<Held>>);
+
+#[derive(Debug, Default)]
+struct Held {
+    open: bool,
+    bytes: Vec<u8>,
+}
+
+impl Gate {
+    fn pass(&self, stream: Stream, bytes: &[u8]) {
+        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match held.open {
+            true => stream.write(bytes),
+            false if held.bytes.len() < LINE_MAX => held.bytes.extend_from_slice(bytes),
+            false => {}
+        }
+    }
+
+    /// Lets what waits, and what follows, through to standard error.
+    pub fn open(&self) {
+        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        held.open = true;
+        let bytes = std::mem::take(&mut held.bytes);
+        if !bytes.is_empty() {
+            Stream::Err.write(&bytes);
+        }
+    }
+
+    /// The last line that waits.
+    pub fn last_line(&self) -> Option<String> {
+        let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = String::from_utf8_lossy(&held.bytes).into_owned();
+        text.lines().map(str::trim).rfind(|line| !line.is_empty()).map(str::to_owned)
+    }
+}
+
+/// The streams that are being carried on.
+#[derive(Debug, Default)]
+pub struct Carriers {
+    ends: Vec<Receiver<()>>,
+}
+
+impl Carriers {
+    /// Carries `from` on to `to` until its end.
+    pub fn carry(&mut self, from: impl Read + Send + 'static, to: Stream) -> std::io::Result<()> {
+        self.spawn(from, move |bytes| to.write(bytes))
+    }
+
+    /// The same, to standard error once `gate` is open.
+    pub fn carry_through(
+        &mut self,
+        from: impl Read + Send + 'static,
+        gate: Gate,
+    ) -> std::io::Result<()> {
+        self.spawn(from, move |bytes| gate.pass(Stream::Err, bytes))
+    }
+
+    /// Gives `command` pipes for its output, and carries on what comes through them.
+    pub fn take_output(&mut self, command: &mut Command) -> std::io::Result<()> {
+        let (from, to) = std::io::pipe()?;
+        command.stdout(to);
+        self.carry(from, Stream::Out)?;
+        let (from, to) = std::io::pipe()?;
+        command.stderr(to);
+        self.carry(from, Stream::Err)
+    }
+
+    fn spawn(
+        &mut self,
+        from: impl Read + Send + 'static,
+        to: impl FnMut(&[u8]) + Send + 'static,
+    ) -> std::io::Result<()> {
+        let (end, ended) = channel();
+        let body = move || {
+            lines(from, to);
+            drop(end);
+        };
+        std::thread::Builder::new().name("output".into()).spawn(body)?;
+        self.ends.retain(|end| end.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty));
+        self.ends.push(ended);
+        Ok(())
+    }
+
+    /// Waits until every stream has come to its end, at most `limit`.
+    pub fn finish(&mut self, limit: Duration) {
+        let end = Instant::now() + limit;
+        for ended in self.ends.drain(..) {
+            let _ = ended.recv_timeout(end.saturating_duration_since(Instant::now()));
+        }
+    }
+}
+
+/// Hands whole lines to `to`, and at the end what is left.
+fn lines(mut from: impl Read, mut to: impl FnMut(&[u8])) {
+    let (mut held, mut bytes) = (Vec::new(), [0; 1 << 14]);
+    loop {
+        match from.read(&mut bytes) {
+            Ok(0) => break,
+            Ok(got) => held.extend_from_slice(&bytes[..got]),
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(_) => break,
+        }
+        let whole = held.iter().rposition(|&byte| byte == b'\n').map(|at| at + 1);
+        let whole = whole.or((held.len() > LINE_MAX).then_some(held.len()));
+        if let Some(end) = whole {
+            to(&held[..end]);
+            held.drain(..end);
+        }
+    }
+    if !held.is_empty() {
+        to(&held);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Portions(Vec<&'static [u8]>);
+
+    impl Read for Portions {
+        fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+            let portion = if self.0.is_empty() { &[][..] } else { self.0.remove(0) };
+            into[..portion.len()].copy_from_slice(portion);
+            Ok(portion.len())
+        }
+    }
+
+    #[test]
+    fn only_whole_lines_are_handed_on_and_the_rest_at_the_end() {
+        let mut got = Vec::new();
+        let from = Portions(vec![b"on", b"e\ntw", b"o\nthree\nfo", b"ur"]);
+        lines(from, |bytes| got.push(String::from_utf8_lossy(bytes).into_owned()));
+        assert_eq!(got, ["one\n", "two\nthree\n", "four"]);
+    }
+
+    #[test]
+    fn what_waits_is_told_by_its_last_line() {
+        let gate = Gate::default();
+        gate.pass(Stream::Err, b"Warning: new key\nPermission denied (publickey).\r\n\n");
+        assert_eq!(gate.last_line().as_deref(), Some("Permission denied (publickey)."));
+        assert_eq!(Gate::default().last_line(), None);
+    }
+}

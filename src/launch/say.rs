@@ -1,0 +1,67 @@
+//! The lines that the launcher prints for people.
+
+#![forbid(unsafe_code)]
+
+use std::io::Write;
+
+use crate::control::message::Report;
+
+/// One line on standard error, in one write, so that it does not mix with the lines of PEs.
+pub fn say(line: &str) {
+    let _ = std::io::stderr().write_all(format!("oshrun: {line}\n").as_bytes());
+}
+
+/// The status of a job that was stopped by `signal`, as a shell would show it.
+pub fn signalled(signal: i32) -> i32 {
+    say(&format!("stopped by signal {signal}; every PE is killed"));
+    128 + signal
+}
+
+/// A report as a line. `kept` is what a PE keeps for others in this job's mode.
+pub fn tell(report: &Report, kept: &str) -> String {
+    let ms = |micros: &u64| *micros as f64 / 1000.0;
+    let pes = |pes: &[u32]| pes.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+    let mib = |bytes: &u64| *bytes as f64 / f64::from(1 << 20);
+    match report {
+        Report::Checkpoint { number, bytes, parity_bytes, micros } => format!(
+            "checkpoint {number}: {:.1} MiB a PE protected by {:.1} MiB of {kept} in {:.1} ms",
+            mib(bytes),
+            mib(parity_bytes),
+            ms(micros)
+        ),
+        Report::Adopted { pe, number, bytes, micros } => format!(
+            "PE {pe}: memory of the dead process adopted, {:.1} MiB of checkpoint {number} \
+             verified in {:.1} ms",
+            mib(bytes),
+            ms(micros)
+        ),
+        Report::Rebuilt { pe, number, bytes, from, micros } => format!(
+            "PE {pe}: {:.1} MiB of checkpoint {number} rebuilt from PEs {} in {:.1} ms",
+            mib(bytes),
+            pes(from),
+            ms(micros)
+        ),
+        Report::Resumed { number, micros } => {
+            format!("all PEs resume from checkpoint {number} after {:.1} ms", ms(micros))
+        }
+        Report::Memory { pe, bytes } => format!("PE {pe}: {:.1} MiB of memory", mib(bytes)),
+        Report::Damaged { pe, number, part, from } => {
+            let found = format!("PE {pe}: damage in its {part} of checkpoint {number}");
+            match from.as_deref() {
+                Some([]) => format!("{found}, repaired"),
+                Some(from) => format!("{found}, repaired from PEs {}", pes(from)),
+                None => format!(
+                    "{found}, not repaired: it counts as lost until checkpoint {}",
+                    number + 1
+                ),
+            }
+        }
+        Report::Scrubbed { pe, counts } => format!(
+            "PE {pe}: {:.1} MiB of its checkpoints looked over, {} damaged, {} repaired",
+            mib(&counts.bytes),
+            counts.damaged,
+            counts.repaired
+        ),
+        Report::Note(line) => line.clone(),
+    }
+}
