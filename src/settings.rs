@@ -16,6 +16,7 @@
 
 #![forbid(unsafe_code)]
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::inject::{self, Rule, RuleError};
@@ -121,6 +122,31 @@ impl Placement {
     }
 }
 
+/// What carries data between PEs that are on different nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Fabric {
+    /// The library chooses.
+    #[default]
+    Auto,
+    /// Memory that every PE maps: one machine only.
+    Shm,
+    /// UCX: TCP, and the other networks it drives.
+    Ucx,
+    /// RDMA by ibverbs.
+    Verbs,
+}
+
+impl Fabric {
+    /// Every fabric, in the order of the documentation.
+    pub const ALL: [Fabric; 4] = [Fabric::Auto, Fabric::Shm, Fabric::Ucx, Fabric::Verbs];
+    const NAMES: [&'static str; 4] = ["auto", "shm", "ucx", "verbs"];
+
+    /// The name as `SHMEM_FT_FABRIC` spells it.
+    pub const fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
+}
+
 /// All settings of one run, parsed and within bounds. `default()` is the empty environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -136,6 +162,8 @@ pub struct Settings {
     pub placement: Placement,
     /// `SHMEM_FT_DOMAINS`: path of a file of failure domains.
     pub domains: Option<String>,
+    /// `SHMEM_FT_FABRIC`.
+    pub fabric: Fabric,
     /// `SHMEM_FT_ADOPT`: a substitute may take over the memory that a dead process left behind.
     pub adopt: bool,
     /// `SHMEM_FT_MAX_RESTARTS`: deaths of one PE between two checkpoints before the job ends.
@@ -169,6 +197,7 @@ impl Default for Settings {
             substitute: Substitute::Spawn,
             placement: Placement::Spread,
             domains: None,
+            fabric: Fabric::Auto,
             adopt: true,
             max_restarts: 3,
             memory_limit: None,

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::noise::Secret;
 use super::view::View;
 use crate::placement::Domains;
+use crate::settings::Fabric;
 use crate::sys::process::Ended;
 
 /// Number of a process in the job; never reused.
@@ -32,6 +33,8 @@ pub struct Job {
     pub node_of: Vec<u32>,
     /// What the nodes are called, and what fails together with them.
     pub domains: Domains,
+    /// What carries data between nodes; never `Auto`.
+    pub fabric: Fabric,
 }
 
 /// What makes a waiting process a PE.
@@ -47,6 +50,8 @@ pub struct Welcome {
     pub fired: Vec<u32>,
     /// PEs lost since the job last resumed, this one among them if it is a substitute.
     pub lost: Vec<u32>,
+    /// Incarnation of each PE when this was written: one that is higher later was lost since.
+    pub incarnations: Vec<u32>,
 }
 
 /// Where programs run on another host: what a child of the launcher would have inherited.
@@ -88,6 +93,8 @@ pub enum Down {
     Assign { proc: ProcId, welcome: Welcome },
     /// The memory `memory` of `pe`, as a descriptor: hand it to every PE of the node.
     Memory { pe: u32, memory: u32 },
+    /// Where that incarnation of `pe` is reached, for the engine between nodes: tell every PE.
+    Address { pe: u32, incarnation: u32, address: Vec<u8> },
     /// Show this view to the PEs.
     Show(View),
     /// Kill that process.
@@ -101,7 +108,7 @@ pub enum Down {
 /// Agent to launcher.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Up {
-    /// The memory asked for, as a descriptor.
+    /// The memory asked for, as a descriptor where other nodes may map it.
     Memory { pe: u32, memory: u32 },
     /// A process was started; its pidfd comes along.
     Started { proc: ProcId, pid: u32 },
@@ -122,6 +129,8 @@ pub enum ToPe {
     Welcome { job: Job, welcome: Welcome },
     /// The memory `memory` of `pe`, as a descriptor.
     Memory { pe: u32, memory: u32 },
+    /// Where that incarnation of `pe` is reached, if its memory cannot be mapped.
+    Address { pe: u32, incarnation: u32, address: Vec<u8> },
 }
 
 /// What a PE says.
@@ -129,6 +138,10 @@ pub enum ToPe {
 pub enum Said {
     /// First message; `pid` may differ from the child's when the program is wrapped in a script.
     Hello { pid: u32 },
+    /// Where its engine is reached; it waits to be shown as alive.
+    Address { address: Vec<u8> },
+    /// Its connection to that incarnation of `pe` broke.
+    Suspect { pe: u32, incarnation: u32 },
     /// It stands at a point of injection rule `rule` and waits to be killed.
     AtPoint { rule: u32 },
     /// Something worth a line.

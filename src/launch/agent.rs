@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -24,8 +24,10 @@ use crate::control::link::Link;
 use crate::control::message::{Down, Job, Place, ProcId, Said, ToPe, Up, Welcome};
 use crate::control::page::Page;
 use crate::control::view::View;
+use crate::fabric;
 use crate::segment::layout::Layout;
 use crate::segment::words::Words;
+use crate::settings::Fabric;
 use crate::sys::futex;
 use crate::sys::memory::{self, Mapping, PAGE};
 use crate::sys::process::Process;
@@ -48,6 +50,8 @@ struct Agent {
     page: Page,
     page_fd: OwnedFd,
     memories: BTreeMap<u32, (u32, OwnedFd)>,
+    /// Incarnation and address of PEs that are reached through an engine.
+    addresses: BTreeMap<u32, (u32, Vec<u8>)>,
     procs: BTreeMap<ProcId, Local>,
     /// Where programs run, and what they print: on another host.
     place: Option<Place>,
@@ -84,9 +88,20 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
         }
     };
     let program = program.into_iter().map(OsString::from_vec).collect();
-    let (memories, procs, carriers) = Default::default();
-    let mut agent =
-        Agent { up, job, node, program, page, page_fd, memories, procs, place, carriers };
+    let (memories, addresses, procs, carriers) = Default::default();
+    let mut agent = Agent {
+        up,
+        job,
+        node,
+        program,
+        page,
+        page_fd,
+        memories,
+        addresses,
+        procs,
+        place,
+        carriers,
+    };
     let result = agent.serve();
     agent.kill_all();
     agent.carriers.finish(LAST_LINES);
@@ -164,6 +179,12 @@ impl Agent {
                 self.keep(pe, memory, fd);
                 Ok(())
             }
+            Down::Address { pe, incarnation, address } => {
+                let told = ToPe::Address { pe, incarnation, address: address.clone() };
+                self.tell_all(&told, &[]);
+                self.addresses.insert(pe, (incarnation, address));
+                Ok(())
+            }
             Down::Show(view) => self.show(&view),
             Down::Finish => {
                 self.page.finished().store(1, Ordering::SeqCst);
@@ -184,27 +205,31 @@ impl Agent {
     }
 
     fn make_memory(&mut self, pe: u32, memory: u32) -> Result<(), ChannelError> {
-        let len = Layout::new(self.job.heap_len as usize).total;
+        let len = Layout::new(self.job.heap_len as usize, self.job.n_pes as usize).total;
         match memory::create("raidshmem-pe", len) {
-            Ok(fd) if self.up.carries_descriptors() => {
+            Ok(fd) if self.up.carries_descriptors() && self.job.fabric == Fabric::Shm => {
                 self.up.send(&Up::Memory { pe, memory }, &[fd.as_fd()])
             }
             Ok(fd) => {
-                self.keep(pe, memory, fd);
+                self.keep(pe, memory, fd); // nobody outside the node has it
                 self.up.send(&Up::Memory { pe, memory }, &[])
             }
             Err(error) => self.fail(format!("memory for PE {pe}: {error}")),
         }
     }
 
-    /// Hands a memory to every PE of the node.
+    /// Gives the memory of `pe` to every PE here.
     fn keep(&mut self, pe: u32, memory: u32, fd: OwnedFd) {
+        self.tell_all(&ToPe::Memory { pe, memory }, &[fd.as_fd()]);
+        self.memories.insert(pe, (memory, fd));
+    }
+
+    fn tell_all(&mut self, message: &ToPe, fds: &[BorrowedFd]) {
         for local in self.procs.values_mut().filter(|local| local.pe.is_some()) {
             if let Some(channel) = &mut local.channel {
-                let _ = channel.send(&ToPe::Memory { pe, memory }, &[fd.as_fd()]);
+                let _ = channel.send(message, fds); // its end comes through the pidfd
             }
         }
-        self.memories.insert(pe, (memory, fd));
     }
 
     fn start(&mut self, proc: ProcId) -> Result<(), ChannelError> {
@@ -224,6 +249,8 @@ impl Agent {
             }
         }
         command.env(CONTROL_FD, theirs.as_fd().as_raw_fd().to_string());
+        let set = |(name, _): &&(&str, &str)| std::env::var_os(name).is_none();
+        command.envs(fabric::environment(self.job.fabric).iter().filter(set).copied());
         match Process::start(&mut command, Some(theirs.as_fd()), true) {
             Ok(process) => {
                 let started = Up::Started { proc, pid: process.pid };
@@ -260,10 +287,21 @@ impl Agent {
                 sent = channel.send(&memory, &[fd.as_fd()]);
             }
         }
+        for (&pe, (incarnation, address)) in &self.addresses {
+            if sent.is_ok() {
+                let (incarnation, address) = (*incarnation, address.clone());
+                sent = channel.send(&ToPe::Address { pe, incarnation, address }, &[]);
+            }
+        }
         Ok(())
     }
 
     fn show(&mut self, view: &View) -> Result<(), ChannelError> {
+        if self.job.fabric != Fabric::Shm {
+            // A PE that went to another node left memory that nobody needs any more.
+            let here = |pe: &u32| view.pes[*pe as usize].node == self.node;
+            self.memories.retain(|pe, _| here(pe));
+        }
         self.page.publish(view);
         self.ring_all();
         self.up.send(&Up::Shown { number: view.number }, &[])
