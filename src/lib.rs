@@ -13,6 +13,7 @@
 //! placement                                  failure domains, groups, substitutes (pure)
 //! control                                    messages, views, the page that shows them
 //! segment                                    memory of a PE, offsets to bytes
+//! fabric                                     reaching memory that is not mapped
 //! store                                      what a checkpoint is, how it is agreed
 //! pgas                                       the world of a process: waiting, barrier, memory
 //! checkpoint                                 sealing live memory and its parity
@@ -30,6 +31,7 @@
 pub mod capi;
 pub mod checkpoint;
 pub mod control;
+pub mod fabric;
 pub mod faults;
 pub mod heap;
 pub mod inject;

@@ -16,6 +16,7 @@
 
 #![forbid(unsafe_code)]
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::inject::{self, Rule, RuleError};
@@ -122,9 +123,7 @@ impl Placement {
 }
 
 /// What PEs are bound to.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Bind {
     /// Each to its share of the cores, if there are enough threads for all.
     #[default]
@@ -139,6 +138,31 @@ impl Bind {
     const NAMES: [&'static str; 3] = ["auto", "core", "none"];
 
     /// The name as `SHMEM_FT_BIND` spells it.
+    pub const fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
+}
+
+/// What carries data between PEs that are on different nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Fabric {
+    /// The library chooses.
+    #[default]
+    Auto,
+    /// Memory that every PE maps: one machine only.
+    Shm,
+    /// UCX: TCP, and the other networks it drives.
+    Ucx,
+    /// RDMA by ibverbs.
+    Verbs,
+}
+
+impl Fabric {
+    /// Every fabric, in the order of the documentation.
+    pub const ALL: [Fabric; 4] = [Fabric::Auto, Fabric::Shm, Fabric::Ucx, Fabric::Verbs];
+    const NAMES: [&'static str; 4] = ["auto", "shm", "ucx", "verbs"];
+
+    /// The name as `SHMEM_FT_FABRIC` spells it.
     pub const fn name(self) -> &'static str {
         Self::NAMES[self as usize]
     }
@@ -161,6 +185,8 @@ pub struct Settings {
     pub domains: Option<String>,
     /// `SHMEM_FT_BIND`.
     pub bind: Bind,
+    /// `SHMEM_FT_FABRIC`.
+    pub fabric: Fabric,
     /// `SHMEM_FT_ADOPT`: a substitute may take over the memory that a dead process left behind.
     pub adopt: bool,
     /// `SHMEM_FT_MAX_RESTARTS`: deaths of one PE between two checkpoints before the job ends.
@@ -195,6 +221,7 @@ impl Default for Settings {
             placement: Placement::Spread,
             domains: None,
             bind: Bind::Auto,
+            fabric: Fabric::Auto,
             adopt: true,
             max_restarts: 3,
             memory_limit: None,

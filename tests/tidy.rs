@@ -37,6 +37,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/pgas/world.rs", "references to segments that are never freed; flushes C streams"),
     ("src/segment/mod.rs", "turns offsets that were checked into memory"),
     ("src/segment/statics.rs", "reads the loader's list and the running executable's tables"),
+    ("src/segment/update.rs", "updates a word of a mapped segment in one step"),
     ("src/shmem/handle.rs", "says that handles are plain data"),
     ("src/shmem/root.rs", "the block at the start of the heap, as atomics"),
     ("codec/src/kernel/avx2.rs", "the instructions of AVX2"),

@@ -34,7 +34,7 @@ fn allocate(size: usize, alignment: usize) -> *mut u8 {
 /// Lets the checkpoints know of a new block.
 fn touch(world: &World, block: *mut u8, size: usize) {
     if !block.is_null() {
-        let heap = world.remote(world.me(), world.layout().heap);
+        let heap = world.at(world.layout().heap);
         ahead::touch(world, block.addr() - heap.addr(), size);
     }
 }

@@ -19,7 +19,13 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use super::bits::{Bits, Zero};
 use super::guard::{self, Strides, misuse};
+use crate::fabric::Read;
 use crate::pgas::{self, World};
+use crate::segment::update;
+pub use crate::segment::update::Update;
+
+/// Blocks of a strided get that are on their way at a time.
+const READS: usize = 64;
 
 macro_rules! claims {
     ($($(#[$doc:meta])* $name:ident($pointer:ty);)*) => {
@@ -163,7 +169,9 @@ impl<T> SymIn<T> {
 pub struct Place {
     world: &'static World,
     pe: usize,
-    at: *mut u8,
+    /// Where the segment begins here; null if it is not mapped.
+    base: *mut u8,
+    offset: usize,
 }
 
 impl Place {
@@ -173,14 +181,26 @@ impl Place {
         let world = pgas::world();
         let pe = guard::pe(call, world, pe);
         match world.offset_of(on.addr(), bytes) {
-            Some(offset) => Place { world, pe, at: world.remote(pe, offset) },
+            Some(offset) => Place { world, pe, base: world.base(pe), offset },
             None => not_symmetric(call, name, on.addr(), bytes),
         }
     }
 
-    /// The address in this process, for `shmem_ptr`.
+    /// The address in this process, for `shmem_ptr`; null if there is none.
     pub fn pointer(&self) -> *mut u8 {
-        self.at
+        if self.is_far() { self.base } else { self.at() }
+    }
+
+    /// It is not mapped: an engine reaches it.
+    #[inline]
+    fn is_far(&self) -> bool {
+        self.base.is_null()
+    }
+
+    /// The address of a place that is not far.
+    #[inline]
+    fn at(&self) -> *mut u8 {
+        self.base.wrapping_add(self.offset)
     }
 }
 
@@ -255,8 +275,13 @@ pub fn put(call: &'static str, dest: Sym<u8>, source: In<u8>, bytes: usize, pe: 
         return;
     }
     check_buffer(call, "source", source.addr(), place.world);
+    if place.is_far() {
+        // SAFETY: the caller owes `bytes` readable bytes at `source` that do not change meanwhile.
+        let from = unsafe { std::slice::from_raw_parts(source.0, bytes) };
+        return place.world.far_put(place.pe, place.offset, from);
+    }
     // SAFETY: `place` holds `bytes` bytes of a mapped segment; the caller owes as many at `source`.
-    unsafe { copy(source.0, place.at, bytes) };
+    unsafe { copy(source.0, place.at(), bytes) };
     place.world.ring(place.pe);
 }
 
@@ -274,8 +299,13 @@ pub fn get(call: &'static str, dest: Out<u8>, source: SymIn<u8>, bytes: usize, p
         unsafe { dest.0.write_bytes(0, bytes) };
         return;
     }
+    if place.is_far() {
+        // SAFETY: the caller owes `bytes` writable bytes at `dest` that nobody uses meanwhile.
+        let into = unsafe { std::slice::from_raw_parts_mut(dest.0, bytes) };
+        return place.world.far_get(place.pe, place.offset, into);
+    }
     // SAFETY: `place` holds `bytes` bytes of a mapped segment; the caller owes as many at `dest`.
-    unsafe { copy(place.at, dest.0, bytes) };
+    unsafe { copy(place.at(), dest.0, bytes) };
 }
 
 /// Stores one value on a PE.
@@ -314,8 +344,14 @@ pub fn put_blocks(call: &'static str, dest: Sym<u8>, source: In<u8>, by: Strides
     for block in 0..by.blocks {
         // SAFETY: the caller owes every block of the shape, and its extent does not overflow.
         let from = unsafe { source.0.add(block * by.source_bytes) };
+        if place.is_far() {
+            // SAFETY: one block of the caller's.
+            let from = unsafe { std::slice::from_raw_parts(from, by.block_bytes) };
+            place.world.far_put(place.pe, place.offset + block * by.dest_bytes, from);
+            continue;
+        }
         // SAFETY: inside the extent that `place` was checked for.
-        let to = unsafe { place.at.add(block * by.dest_bytes) };
+        let to = unsafe { place.at().add(block * by.dest_bytes) };
         // SAFETY: as above; one block lies within each extent.
         unsafe { copy(from, to, by.block_bytes) };
     }
@@ -329,9 +365,11 @@ pub fn get_blocks(call: &'static str, dest: Out<u8>, source: SymIn<u8>, by: Stri
     by.extent(call, by.dest_bytes);
     check_buffer(call, "dest", dest.addr(), place.world);
     let faulted = place.world.faulted();
+    if place.is_far() && !faulted {
+        return get_blocks_far(place, dest, by);
+    }
     for block in 0..by.blocks {
-        // SAFETY: inside the extent that `place` was checked for.
-        let from = unsafe { place.at.add(block * by.source_bytes) };
+        let from = place.at().wrapping_add(block * by.source_bytes);
         // SAFETY: the caller owes every block of the shape, and its extent does not overflow.
         let to = unsafe { dest.0.add(block * by.dest_bytes) };
         if faulted {
@@ -344,11 +382,26 @@ pub fn get_blocks(call: &'static str, dest: Out<u8>, source: SymIn<u8>, by: Stri
     }
 }
 
+/// Copies blocks from a PE that is not mapped, many at a time.
+fn get_blocks_far(place: Place, dest: Out<u8>, by: Strides) {
+    for first in (0..by.blocks).step_by(READS) {
+        let read = |block: usize| {
+            // SAFETY: the caller owes every block of the shape, and its extent does not overflow.
+            let to = unsafe { dest.0.add(block * by.dest_bytes) };
+            // SAFETY: one writable block; blocks do not overlap, since strides are no shorter.
+            let into = unsafe { std::slice::from_raw_parts_mut(to, by.block_bytes) };
+            Read { pe: place.pe, offset: place.offset + block * by.source_bytes, into }
+        };
+        let mut reads: Vec<Read> = (first..by.blocks.min(first + READS)).map(read).collect();
+        place.world.pull(&mut reads);
+    }
+}
+
 /// Fills symmetric memory of this PE with zeroes.
 pub fn zero(call: &'static str, own: *mut u8, bytes: usize) {
     let place = Place::new(call, "block", Sym(own), bytes, pgas::world().me() as c_int);
     // SAFETY: the place is `bytes` bytes of this PE's own segment, just allocated by this call.
-    unsafe { place.at.write_bytes(0, bytes) };
+    unsafe { place.at().write_bytes(0, bytes) };
 }
 
 /// A symmetric word of 2, 4 or 8 bytes on its natural boundary. The value is the proof.
@@ -356,39 +409,6 @@ pub fn zero(call: &'static str, own: *mut u8, bytes: usize) {
 pub struct Word {
     place: Place,
     bytes: usize,
-}
-
-/// What an atomic operation does with a word; all return what was there before.
-#[derive(Clone, Copy)]
-pub enum Update {
-    /// Stores the operand.
-    Swap,
-    /// Adds it, wrapping.
-    Add,
-    /// Bitwise and.
-    And,
-    /// Bitwise or.
-    Or,
-    /// Bitwise exclusive or.
-    Xor,
-}
-
-macro_rules! on_word {
-    ($word:expr, |$atomic:ident, $bits:ident| $body:expr) => {{
-        let at = $word.place.at;
-        match $word.bytes {
-            2 => on_word!(AtomicU16, u16, at, $atomic, $bits, $body),
-            4 => on_word!(AtomicU32, u32, at, $atomic, $bits, $body),
-            _ => on_word!(AtomicU64, u64, at, $atomic, $bits, $body),
-        }
-    }};
-    ($type:ty, $int:ty, $at:expr, $atomic:ident, $bits:ident, $body:expr) => {{
-        type $bits = $int;
-        // SAFETY: a `Word` lies in a mapped segment on its natural boundary; segments stay mapped
-        // until the process ends, and shared words are accessed as atomics only.
-        let $atomic = unsafe { <$type>::from_ptr($at.cast()) };
-        u64::from($body)
-    }};
 }
 
 impl Word {
@@ -412,8 +432,8 @@ impl Word {
     /// The word `bytes` further on, narrower: for words that are made of fields.
     pub fn field(self, offset_bytes: usize, bytes: usize) -> Word {
         debug_assert!(offset_bytes.is_multiple_of(bytes) && offset_bytes + bytes <= self.bytes);
-        let at = self.place.at.wrapping_add(offset_bytes);
-        Word { place: Place { at, ..self.place }, bytes }
+        let offset = self.place.offset + offset_bytes;
+        Word { place: Place { offset, ..self.place }, bytes }
     }
 
     /// The world it lies in.
@@ -424,35 +444,30 @@ impl Word {
     /// Reads. Pairs with the releases below: what the writer did before is seen.
     #[inline]
     pub fn load(self) -> u64 {
-        on_word!(self, |word, Int| word.load(Ordering::Acquire) as Int)
+        self.apply(Update::Load, 0)
     }
 
     /// Overwrites and wakes the PE. Pairs with `load` and with the updates.
     #[inline]
     pub fn store(self, value: u64) {
-        if !self.place.world.faulted() {
-            on_word!(self, |word, Int| {
-                word.store(value as Int, Ordering::Release);
-                0u8
-            });
-            self.place.world.ring(self.place.pe);
+        let Place { world, pe, offset, .. } = self.place;
+        if world.faulted() {
+            return;
         }
+        if self.place.is_far() {
+            return world.far_post(pe, offset, self.bytes, Update::Store, value);
+        }
+        self.apply(Update::Store, value);
+        world.ring(pe);
     }
 
-    /// Updates in one step and wakes the PE; zero in the faulted state.
+    /// Updates in one step and wakes the PE; what was there before, zero in the faulted state.
     #[inline]
     pub fn update(self, how: Update, value: u64) -> u64 {
         if self.place.world.faulted() {
             return 0;
         }
-        // Acquire and release: pairs with `load`, `store` and other updates on any PE.
-        let before = on_word!(self, |word, Int| match how {
-            Update::Swap => word.swap(value as Int, Ordering::AcqRel),
-            Update::Add => word.fetch_add(value as Int, Ordering::AcqRel),
-            Update::And => word.fetch_and(value as Int, Ordering::AcqRel),
-            Update::Or => word.fetch_or(value as Int, Ordering::AcqRel),
-            Update::Xor => word.fetch_xor(value as Int, Ordering::AcqRel),
-        });
+        let before = self.apply(how, value);
         self.place.world.ring(self.place.pe);
         before
     }
@@ -460,17 +475,26 @@ impl Word {
     /// Stores `value` if the word holds `cond`; what was there before, zero in the faulted state.
     #[inline]
     pub fn compare_swap(self, cond: u64, value: u64) -> u64 {
-        if self.place.world.faulted() {
-            return 0;
+        self.update(Update::CompareSwap(cond), value)
+    }
+
+    /// Lets what was put to this PE before be seen by whoever sees the next change of the word.
+    #[inline]
+    pub fn after_puts(self) -> Word {
+        if self.place.is_far() {
+            self.place.world.fence(); // changes of a mapped word are releases
         }
-        // Acquire and release: pairs with `load`, `store` and other updates on any PE.
-        let before = on_word!(self, |word, Int| {
-            let (cond, value) = (cond as Int, value as Int);
-            match word.compare_exchange(cond, value, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(before) | Err(before) => before,
-            }
-        });
-        self.place.world.ring(self.place.pe);
-        before
+        self
+    }
+
+    #[inline]
+    fn apply(self, how: Update, value: u64) -> u64 {
+        let Place { world, pe, offset, .. } = self.place;
+        if self.place.is_far() {
+            return world.far_update(pe, offset, self.bytes, how, value);
+        }
+        // SAFETY: a `Word` lies in a mapped segment on its natural boundary; segments stay mapped
+        // until the process ends, and shared words are accessed as atomics only.
+        unsafe { update::apply(self.place.at(), self.bytes, how, value) }
     }
 }

@@ -1,10 +1,9 @@
 //! Order and meeting: fence, quiet, and the barriers over all PEs.
 //!
-//! Copies between mapped segments are complete when the call returns, so quiet has nothing to wait
-//! for: it and fence only keep the processor's stores in order.
+//! Copies between mapped segments are complete when the call returns: there fence and quiet only
+//! keep the processor's stores in order. The engine between nodes has things to wait for.
 
 use std::ffi::c_int;
-use std::sync::atomic::{Ordering, fence};
 
 use super::guard::{self, Ctx};
 use super::memory_ops::In;
@@ -12,8 +11,7 @@ use crate::pgas::{self, World};
 
 /// Orders earlier puts before later ones. Pairs with the acquire loads of `memory_ops::Word`.
 pub fn order() {
-    pgas::world();
-    fence(Ordering::Release);
+    pgas::world().fence();
 }
 
 /// Completes all earlier operations.
@@ -21,8 +19,7 @@ pub fn order() {
 /// Sequentially consistent: a PE may next read what another one wrote before *its* quiet (each
 /// writes its own flag and reads the other's), which release and acquire alone would not order.
 pub fn complete() {
-    pgas::world();
-    fence(Ordering::SeqCst);
+    pgas::world().quiet();
 }
 
 /// Quiet and barrier over all PEs. Returns at once between a death and the restart: what the others

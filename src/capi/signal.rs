@@ -40,7 +40,7 @@ impl Signal {
 fn put(call: &'static str, dest: Sym<u8>, source: In<u8>, bytes: usize, signal: Signal, pe: c_int) {
     let word = signal.prepare(call, pe);
     memory_ops::put(call, dest, source, bytes, pe);
-    signal.send(word);
+    signal.send(word.after_puts());
 }
 
 fn send(call: &'static str, word: Sym<u64>, value: u64, op: c_int, pe: c_int) {

@@ -9,9 +9,12 @@ pub mod tiles;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use raidshmem_codec::stripe::Data;
+
 use crate::control::message::Report;
 use crate::inject::Point;
 use crate::pgas::World;
+use crate::segment::board::Told;
 use crate::segment::layout::TILE;
 use crate::store::coverage::Coverage;
 use crate::store::phase::Phase;
@@ -89,16 +92,13 @@ pub fn account(world: &World, protection: &Protection, len: usize) {
 /// Compares what all PEs brought: equal coverage, and memory for all of it. Every PE reads the same
 /// words, so every PE comes to the same answer.
 pub fn agree(world: &World, protection: &Protection) -> Result<(), String> {
-    let intents = || (0..world.n_pes()).map(|pe| &world.peer(pe).words().intent);
-    let own = &world.peer(0).words().intent;
-    let (digest, len) = (own.digest.load(Ordering::Acquire), own.len.load(Ordering::Acquire));
-    let cannot = intents().position(|intent| intent.len.load(Ordering::Acquire) == CANNOT);
-    let odd = intents().position(|intent| {
-        intent.digest.load(Ordering::Acquire) != digest || intent.len.load(Ordering::Acquire) != len
-    });
-    let hold: u64 = intents().map(|intent| intent.hold.load(Ordering::Acquire)).sum();
-    let need: u64 = intents().map(|intent| intent.need.load(Ordering::Acquire)).sum();
-    let available = intents().map(|i| i.available.load(Ordering::Acquire)).min().unwrap_or(0);
+    let intents: Vec<Told> = (0..world.n_pes()).map(|pe| world.told(pe)).collect();
+    let (digest, len) = (intents[0].digest, intents[0].len);
+    let cannot = intents.iter().position(|intent| intent.len == CANNOT);
+    let odd = intents.iter().position(|intent| (intent.digest, intent.len) != (digest, len));
+    let hold: u64 = intents.iter().map(|intent| intent.hold).sum();
+    let need: u64 = intents.iter().map(|intent| intent.need).sum();
+    let available = intents.iter().map(|intent| intent.available).min().unwrap_or(0);
     let room = world.layout().region_len;
     let words = if let Some(pe) = cannot {
         format!(
@@ -110,7 +110,7 @@ pub fn agree(world: &World, protection: &Protection) -> Result<(), String> {
         format!(
             "checkpoint refused: PEs 0 and {pe} have not allocated the same symmetric memory \
              ({len} and {} bytes live)",
-            world.peer(pe).words().intent.len.load(Ordering::Acquire)
+            intents[pe].len
         )
     } else if need > available {
         format!(
@@ -170,14 +170,14 @@ pub fn encode(
             }
             done += 1;
             let stripe = &shape.layout.stripes()[parity.stripe];
+            let tile = |data: &Data| (shape.members[data.member], data.chunk * per_chunk + step);
+            tiles::pull(world, coverage, stripe.data.iter().map(tile).zip(&mut scratch));
             let sources: Vec<&[u8]> = stripe
                 .data
                 .iter()
+                .map(tile)
                 .zip(&mut scratch)
-                .map(|(data, scratch)| {
-                    let pe = shape.members[data.member];
-                    tiles::live(world, pe, coverage, data.chunk * per_chunk + step, scratch)
-                })
+                .map(|((pe, tile), scratch)| tiles::live(world, pe, coverage, tile, scratch))
                 .collect();
             let code = &shape.codes[parity.stripe];
             tiles::write(world, region, index * per_chunk + step, number, |out, seal| {

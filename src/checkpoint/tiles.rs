@@ -6,6 +6,7 @@
 
 use raidshmem_codec::kernel::Kernel;
 
+use crate::fabric::Read;
 use crate::pgas::World;
 use crate::segment::Segment;
 use crate::segment::layout::{STAMP, TILE};
@@ -57,15 +58,55 @@ fn sealed(segment: &Segment, world: &World, region: usize, tile: usize, stamp: &
     stamp.holds(segment.bytes(stamp_at(world, region, tile), STAMP), bytes)
 }
 
-/// A tile of PE `pe`'s store, checked as it is fetched. None if it does not hold.
-pub fn fetch(world: &World, pe: usize, region: usize, tile: usize, number: u64) -> Option<&[u8]> {
-    let segment = world.peer(pe);
-    let whole = sealed(segment, world, region, tile, &world.stamp(pe, number));
-    whole.then(|| segment.bytes(region + tile * TILE, TILE))
+/// A tile of PE `pe`'s store, checked as it is fetched; in place where it is mapped, else in
+/// `scratch`. None if it does not hold.
+pub fn fetch<'a>(
+    world: &'a World,
+    pe: usize,
+    region: usize,
+    tile: usize,
+    number: u64,
+    scratch: &'a mut [u8],
+) -> Option<&'a [u8]> {
+    let stamp = world.stamp(pe, number);
+    if let Some(segment) = world.near(pe) {
+        let whole = sealed(segment, world, region, tile, &stamp);
+        return whole.then(|| segment.bytes(region + tile * TILE, TILE));
+    }
+    let mut seal = [0; STAMP];
+    let at = stamp_at(world, region, tile);
+    world.pull(&mut [
+        Read { pe, offset: region + tile * TILE, into: &mut *scratch },
+        Read { pe, offset: at, into: &mut seal },
+    ]);
+    stamp.holds(&seal, scratch).then_some(scratch)
+}
+
+/// Pulls tiles of the live data of far PEs into their scratches, all of them on their way at a
+/// time; those of mapped PEs are left out. If a PE is lost meanwhile the view has changed when the
+/// call returns, and what the scratches hold must not be believed.
+pub fn pull<'a>(
+    world: &World,
+    coverage: &Coverage,
+    wanted: impl Iterator<Item = ((usize, usize), &'a mut Vec<u8>)>,
+) {
+    let mut reads = Vec::new();
+    for ((pe, tile), scratch) in wanted.filter(|((pe, _), _)| world.is_far(*pe)) {
+        let mut rest = scratch.as_mut_slice();
+        for (offset, len) in coverage.pieces(tile * TILE..(tile + 1) * TILE) {
+            let (into, after) = std::mem::take(&mut rest).split_at_mut(len);
+            reads.push(Read { pe, offset, into });
+            rest = after;
+        }
+        rest.fill(0);
+    }
+    if !reads.is_empty() {
+        world.pull(&mut reads);
+    }
 }
 
 /// Bytes `[tile * TILE, ..)` of PE `pe`'s live data, in place where they are contiguous, else
-/// gathered into `scratch`; zeroes beyond the end.
+/// gathered into `scratch`, where `pull` has put those of a far PE; zeroes beyond the end.
 pub fn live<'a>(
     world: &'a World,
     pe: usize,
@@ -73,7 +114,7 @@ pub fn live<'a>(
     tile: usize,
     scratch: &'a mut [u8],
 ) -> &'a [u8] {
-    let segment = world.peer(pe);
+    let Some(segment) = world.near(pe) else { return scratch };
     let mut pieces = coverage.pieces(tile * TILE..(tile + 1) * TILE);
     match pieces.next() {
         None => &ZEROES,
@@ -90,9 +131,9 @@ pub fn live<'a>(
     }
 }
 
-/// Maps the pages of PE `pe`'s live tiles ahead of their being read.
+/// Maps the pages of PE `pe`'s live tiles ahead of their being read, if they are to be had.
 pub fn map(world: &World, pe: usize, coverage: &Coverage, tiles: std::ops::Range<usize>) {
-    let segment = world.peer(pe);
+    let Some(segment) = world.near(pe) else { return };
     for (at, len) in coverage.pieces(tiles.start * TILE..tiles.end * TILE) {
         segment.populate(at, len, false);
     }

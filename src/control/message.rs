@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::noise::Secret;
 use super::view::View;
 use crate::placement::Domains;
-use crate::settings::Bind;
+use crate::settings::{Bind, Fabric};
 use crate::sys::process::Ended;
 
 /// Number of a process in the job; never reused.
@@ -37,6 +37,8 @@ pub struct Job {
     pub bind: Bind,
     /// What the nodes are called, and what fails together with them.
     pub domains: Domains,
+    /// What carries data between nodes; never `Auto`.
+    pub fabric: Fabric,
 }
 
 /// What makes a waiting process a PE.
@@ -52,6 +54,8 @@ pub struct Welcome {
     pub fired: Vec<u32>,
     /// PEs lost since the job last resumed, this one among them if it is a substitute.
     pub lost: Vec<u32>,
+    /// Incarnation of each PE when this was written: one that is higher later was lost since.
+    pub incarnations: Vec<u32>,
 }
 
 /// Where a PE runs: its processors (none: it is not bound), and where its memory is.
@@ -102,6 +106,8 @@ pub enum Down {
     Assign { proc: ProcId, welcome: Welcome },
     /// The memory `memory` of `pe`, as a descriptor: hand it to every PE of the node.
     Memory { pe: u32, memory: u32 },
+    /// Where that incarnation of `pe` is reached, for the engine between nodes: tell every PE.
+    Address { pe: u32, incarnation: u32, address: Vec<u8> },
     /// Show this view to the PEs.
     Show(View),
     /// Kill that process.
@@ -115,7 +121,7 @@ pub enum Down {
 /// Agent to launcher.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Up {
-    /// The memory asked for, as a descriptor.
+    /// The memory asked for, as a descriptor where other nodes may map it.
     Memory { pe: u32, memory: u32 },
     /// First message: where this node's PEs will run.
     Seated(Vec<Seated>),
@@ -139,6 +145,8 @@ pub enum ToPe {
     Welcome { job: Job, welcome: Welcome, crowded: bool },
     /// The memory `memory` of `pe`, as a descriptor.
     Memory { pe: u32, memory: u32 },
+    /// Where that incarnation of `pe` is reached, if its memory cannot be mapped.
+    Address { pe: u32, incarnation: u32, address: Vec<u8> },
 }
 
 /// What a PE says.
@@ -146,6 +154,10 @@ pub enum ToPe {
 pub enum Said {
     /// First message; `pid` may differ from the child's when the program is wrapped in a script.
     Hello { pid: u32 },
+    /// Where its engine is reached; it waits to be shown as alive.
+    Address { address: Vec<u8> },
+    /// Its connection to that incarnation of `pe` broke.
+    Suspect { pe: u32, incarnation: u32 },
     /// It stands at a point of injection rule `rule` and waits to be killed.
     AtPoint { rule: u32 },
     /// Something worth a line.

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -25,8 +25,10 @@ use crate::control::link::Link;
 use crate::control::message::{Down, Job, Place, ProcId, Said, ToPe, Up, Welcome};
 use crate::control::page::Page;
 use crate::control::view::View;
+use crate::fabric;
 use crate::segment::layout::Layout;
 use crate::segment::words::Words;
+use crate::settings::Fabric;
 use crate::sys::futex;
 use crate::sys::memory::{self, Mapping, PAGE};
 use crate::sys::process::Process;
@@ -37,6 +39,8 @@ struct Local {
     /// The process that said Hello, when it is not the one that was started (a script's child).
     inner: Option<Process>,
     channel: Option<Outbox>,
+    /// It was started for its number, and bound with it; what it did since is its own business.
+    meant: bool,
     pe: Option<u32>,
     control: Option<Mapping>,
 }
@@ -50,6 +54,8 @@ struct Agent {
     page_fd: OwnedFd,
     binder: Binder,
     memories: BTreeMap<u32, (u32, OwnedFd)>,
+    /// Incarnation and address of PEs that are reached through an engine.
+    addresses: BTreeMap<u32, (u32, Vec<u8>)>,
     procs: BTreeMap<ProcId, Local>,
     /// Where programs run, and what they print: on another host.
     place: Option<Place>,
@@ -86,11 +92,23 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
         }
     };
     let program = program.into_iter().map(OsString::from_vec).collect();
-    let (memories, procs, carriers) = Default::default();
+    let (memories, addresses, procs, carriers) = Default::default();
     let binder = Binder::new(&job, node);
     up.send(&Up::Seated(binder.seated()), &[])?;
-    let mut agent =
-        Agent { up, job, node, program, page, page_fd, binder, memories, procs, place, carriers };
+    let mut agent = Agent {
+        up,
+        job,
+        node,
+        program,
+        page,
+        page_fd,
+        binder,
+        memories,
+        addresses,
+        procs,
+        place,
+        carriers,
+    };
     let result = agent.serve();
     agent.kill_all();
     agent.carriers.finish(LAST_LINES);
@@ -168,6 +186,12 @@ impl Agent {
                 self.keep(pe, memory, fd);
                 Ok(())
             }
+            Down::Address { pe, incarnation, address } => {
+                let told = ToPe::Address { pe, incarnation, address: address.clone() };
+                self.tell_all(&told, &[]);
+                self.addresses.insert(pe, (incarnation, address));
+                Ok(())
+            }
             Down::Show(view) => self.show(&view),
             Down::Finish => {
                 self.page.finished().store(1, Ordering::SeqCst);
@@ -188,29 +212,33 @@ impl Agent {
     }
 
     fn make_memory(&mut self, pe: u32, memory: u32) -> Result<(), ChannelError> {
-        let len = Layout::new(self.job.heap_len as usize).total;
+        let len = Layout::new(self.job.heap_len as usize, self.job.n_pes as usize).total;
         let made =
             memory::create("raidshmem-pe", len).inspect(|fd| self.binder.place_memory(pe, fd, len));
         match made {
-            Ok(fd) if self.up.carries_descriptors() => {
+            Ok(fd) if self.up.carries_descriptors() && self.job.fabric == Fabric::Shm => {
                 self.up.send(&Up::Memory { pe, memory }, &[fd.as_fd()])
             }
             Ok(fd) => {
-                self.keep(pe, memory, fd);
+                self.keep(pe, memory, fd); // nobody outside the node has it
                 self.up.send(&Up::Memory { pe, memory }, &[])
             }
             Err(error) => self.fail(format!("memory for PE {pe}: {error}")),
         }
     }
 
-    /// Hands a memory to every PE of the node.
+    /// Gives the memory of `pe` to every PE here.
     fn keep(&mut self, pe: u32, memory: u32, fd: OwnedFd) {
+        self.tell_all(&ToPe::Memory { pe, memory }, &[fd.as_fd()]);
+        self.memories.insert(pe, (memory, fd));
+    }
+
+    fn tell_all(&mut self, message: &ToPe, fds: &[BorrowedFd]) {
         for local in self.procs.values_mut().filter(|local| local.pe.is_some()) {
             if let Some(channel) = &mut local.channel {
-                let _ = channel.send(&ToPe::Memory { pe, memory }, &[fd.as_fd()]);
+                let _ = channel.send(message, fds); // its end comes through the pidfd
             }
         }
-        self.memories.insert(pe, (memory, fd));
     }
 
     fn start(&mut self, proc: ProcId, pe: Option<u32>) -> Result<(), ChannelError> {
@@ -230,6 +258,8 @@ impl Agent {
             }
         }
         command.env(CONTROL_FD, theirs.as_fd().as_raw_fd().to_string());
+        let set = |(name, _): &&(&str, &str)| std::env::var_os(name).is_none();
+        command.envs(fabric::environment(self.job.fabric).iter().filter(set).copied());
         let start = || Process::start(&mut command, Some(theirs.as_fd()), true);
         match self.binder.start(pe, start) {
             Ok(process) => {
@@ -237,8 +267,8 @@ impl Agent {
                 let fds = [process.as_fd()];
                 let fds = if self.up.carries_descriptors() { &fds[..] } else { &[] };
                 self.up.send(&started, fds)?;
-                let (channel, inner) = (Some(Outbox::new(mine)), None);
-                let local = Local { process, inner, channel, pe: None, control: None };
+                let (channel, inner, meant) = (Some(Outbox::new(mine)), None, pe.is_some());
+                let local = Local { process, inner, channel, meant, pe: None, control: None };
                 self.procs.insert(proc, local);
                 Ok(())
             }
@@ -256,7 +286,9 @@ impl Agent {
         let control = Mapping::new(fd.as_fd(), 0, PAGE, None, true).ok();
         let Some(local) = self.procs.get_mut(&proc) else { return Ok(()) };
         (local.pe, local.control) = (Some(pe), control);
-        self.binder.bind(pe, local.inner.as_ref().unwrap_or(&local.process).pid);
+        if !local.meant {
+            self.binder.bind(pe, local.inner.as_ref().unwrap_or(&local.process).pid);
+        }
         let Some(channel) = &mut local.channel else { return Ok(()) };
         let (job, crowded) = (self.job.clone(), self.binder.crowded());
         let welcome = ToPe::Welcome { job, welcome, crowded };
@@ -268,10 +300,21 @@ impl Agent {
                 sent = channel.send(&memory, &[fd.as_fd()]);
             }
         }
+        for (&pe, (incarnation, address)) in &self.addresses {
+            if sent.is_ok() {
+                let (incarnation, address) = (*incarnation, address.clone());
+                sent = channel.send(&ToPe::Address { pe, incarnation, address }, &[]);
+            }
+        }
         Ok(())
     }
 
     fn show(&mut self, view: &View) -> Result<(), ChannelError> {
+        if self.job.fabric != Fabric::Shm {
+            // A PE that went to another node left memory that nobody needs any more.
+            let here = |pe: &u32| view.pes[*pe as usize].node == self.node;
+            self.memories.retain(|pe, _| here(pe));
+        }
         self.page.publish(view);
         self.ring_all();
         self.up.send(&Up::Shown { number: view.number }, &[])

@@ -12,11 +12,12 @@ use super::hosts::{self, HostsError};
 use super::membership::Shape;
 use super::starter::Means;
 use crate::control::page::PES_MAX;
+use crate::fabric::{self, FabricError};
 use crate::inject::{Rule, RuleError};
 use crate::pgas::boot::default_heap;
 use crate::placement::substitute::Site;
 use crate::placement::{Domains, file};
-use crate::settings::{SettingError, Settings};
+use crate::settings::{Fabric, SettingError, Settings};
 use crate::store::protection::{Protection, ProtectionError};
 use crate::sys::memory;
 
@@ -50,6 +51,9 @@ pub struct Args {
     /// Agents on this machine, each a node with its own memory that can be lost.
     #[arg(long, value_name = "M", allow_hyphen_values = true)]
     pub nodes: Option<String>,
+    /// What carries data between nodes: auto, shm, ucx or verbs (sets SHMEM_FT_FABRIC).
+    #[arg(long, value_name = "NAME")]
+    pub fabric: Option<String>,
     /// Kill a PE by SIGKILL: PE@CHECKPOINT[:point]. May be repeated.
     #[arg(long, value_name = "RULE")]
     pub kill: Vec<String>,
@@ -168,6 +172,9 @@ pub enum Refused {
     /// A setting is wrong.
     #[error("{0}")]
     Setting(#[from] SettingError),
+    /// The fabric cannot be had.
+    #[error("{0}")]
+    Fabric(#[from] FabricError),
     /// The job cannot be protected as asked.
     #[error("{0}")]
     Protection(#[from] ProtectionError),
@@ -215,12 +222,13 @@ impl Args {
     ) -> Result<Ready, Refused> {
         let environment: Vec<(String, String)> = environment.collect();
         let cluster = self.cluster(&environment)?;
-        let shape = match &cluster {
+        let mut shape = match &cluster {
             Some((_, counts)) => self.shape_of_hosts(counts)?,
             None => self.shape_of_one_machine()?,
         };
         let pes = shape.node_of.len();
         let settings = Settings::from_env(self.with_rules(environment.into_iter())?.into_iter())?;
+        shape.fabric = fabric::choose(settings.fabric, cluster.is_none())?.0;
         check_rules(&settings, pes, shape.nodes as usize)?;
         let places: Vec<usize> = shape.node_of.iter().map(|&node| node as usize).collect();
         let domains = read_domains(
@@ -285,7 +293,7 @@ impl Args {
         let nodes = homes + usize::from(spare_node);
         let node_of: Vec<u32> = (0..pes).map(|pe| (pe * homes / pes) as u32).collect();
         let spares = vec![if spare_node { homes as u32 } else { 0 }; spares];
-        Ok(Shape { node_of, nodes: nodes as u32, spares })
+        Ok(Shape { node_of, nodes: nodes as u32, spares, fabric: Fabric::Auto })
     }
 
     /// Spares sit on the hosts without PEs in turn, or on all if each has some.
@@ -302,7 +310,7 @@ impl Args {
             homes = (0..counts.len() as u32).collect();
         }
         let spares = homes.iter().copied().cycle().take(self.spare_count()?).collect();
-        Ok(Shape { node_of, nodes: counts.len() as u32, spares })
+        Ok(Shape { node_of, nodes: counts.len() as u32, spares, fabric: Fabric::Auto })
     }
 
     /// The hosts of the command line or of a Slurm allocation, and the PEs of each.
@@ -374,6 +382,10 @@ impl Args {
         if let Some(bind) = &self.bind {
             environment.retain(|(name, _)| name != "SHMEM_FT_BIND");
             environment.push(("SHMEM_FT_BIND".to_string(), bind.clone()));
+        }
+        if let Some(fabric) = &self.fabric {
+            environment.retain(|(name, _)| name != "SHMEM_FT_FABRIC");
+            environment.push(("SHMEM_FT_FABRIC".to_string(), fabric.clone()));
         }
         if self.verbose {
             environment.retain(|(name, _)| name != "SHMEM_FT_REPORT");

@@ -1,9 +1,10 @@
 //! The launcher: carries out what [`super::membership`] decides, and prints what people should see.
 //!
-//! It holds a descriptor of every PE's memory, so that it can take the bytes of a lost node away
-//! before anything is rebuilt, and a pidfd of every process, so that a node that is declared lost
-//! is dead for certain. Both are gone with it. What loses its parent (the PEs of a killed agent,
-//! what a program started) becomes the launcher's child, and is ended and collected by it.
+//! Where nodes map each other it holds a descriptor of every PE's memory, so that it can take the
+//! bytes of a lost node away before anything is rebuilt, and a pidfd of every process, so that a
+//! node that is declared lost is dead for certain. Both are gone with it. What loses its parent
+//! (the PEs of a killed agent, what a program started) becomes the launcher's child, and is ended
+//! and collected by it.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -179,6 +180,7 @@ pub fn run(ready: &Ready) -> Result<i32, LaunchError> {
         },
         bind: settings.bind,
         domains: ready.site.domains.clone(),
+        fabric: shape.fabric,
     };
     let (mut nodes, door) = match &ready.cluster {
         None => gather::local(shape.nodes).map_err(system("agent"))?,

@@ -31,7 +31,7 @@ use crate::control::message::{Down, ProcId, Report, Said};
 use crate::control::view::{Member, State, View};
 use crate::inject::{Rule, Target};
 use crate::placement::substitute::Site;
-use crate::settings::{BackupMode, Settings, Substitute};
+use crate::settings::{BackupMode, Fabric, Settings, Substitute};
 use crate::sys::process::Ended;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,6 +63,9 @@ struct Pe {
     proc: Option<ProcId>,
     stage: Stage,
     memory_made: bool,
+    /// Its process was told its number, and may have said where its engine is reached.
+    assigned: bool,
+    reached: bool,
     deaths_at: u64,
     deaths: u32,
     status: Option<i32>,
@@ -77,6 +80,8 @@ pub struct Shape {
     pub nodes: u32,
     /// Node of each sleeping spare.
     pub spares: Vec<u32>,
+    /// What carries data between the nodes; never `Auto`.
+    pub fabric: Fabric,
 }
 
 /// The machine.
@@ -86,6 +91,8 @@ pub struct Membership {
     substitute: Substitute,
     adopt: bool,
     max_restarts: u32,
+    /// PEs of other nodes are reached through an engine, by addresses.
+    engine: bool,
     rules: Vec<Rule>,
     fired: BTreeSet<u32>,
     /// Groups and failure domains: a substitute keeps away from its group.
@@ -114,6 +121,8 @@ impl Membership {
             proc: None,
             stage: Stage::Starting,
             memory_made: false,
+            assigned: false,
+            reached: false,
             deaths_at: 0,
             deaths: 0,
             status: None,
@@ -123,6 +132,7 @@ impl Membership {
             substitute: settings.substitute,
             adopt: settings.adopt,
             max_restarts: settings.max_restarts,
+            engine: shape.fabric != Fabric::Shm,
             rules: settings.inject.clone(),
             fired: BTreeSet::new(),
             site: site.into(),
@@ -245,6 +255,8 @@ impl Membership {
                 }
                 self.out.push(Action::Tell(report));
             }
+            (Said::Address { address }, _) => self.addressed(proc, address),
+            (Said::Suspect { pe, incarnation }, _) => self.suspected(pe, incarnation),
             (Said::GlobalExit { status }, _) => self.end(status, None),
             (Said::Finalizing { joined }, Some(pe)) => self.finalizing(pe, joined),
             (Said::Finalized, Some(pe)) => self.pes[pe].stage = Stage::Finalized,

@@ -5,11 +5,13 @@
 //! A process started without `oshrun` is a job of one PE.
 
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use rustix::event::{PollFd, PollFlags, poll};
 
+use super::far::{Far, Watch};
+use super::nodes::Nodes;
 use super::turn::Turns;
 use super::vote::Ballot;
 use super::world::{Peer, World};
@@ -17,12 +19,13 @@ use crate::control::CONTROL_FD;
 use crate::control::message::{Job, Said, ToPe, Welcome};
 use crate::control::page::Page;
 use crate::control::view::{Member, View};
+use crate::fabric::{self, Ear, FabricError, Local};
 use crate::heap::Heap;
 use crate::placement::Domains;
 use crate::segment::Segment;
 use crate::segment::layout::{Layout, STATICS_MAX};
 use crate::segment::statics::{self, Statics};
-use crate::settings::{Bind, SettingError, Settings};
+use crate::settings::{Bind, Fabric, SettingError, Settings};
 use crate::store::phase::Phase;
 use crate::store::protection::{Protection, ProtectionError};
 use crate::sys::socket::{Channel, ChannelError};
@@ -49,13 +52,16 @@ pub enum BootError {
     /// The job cannot be protected as asked.
     #[error("{0}")]
     Protection(#[from] ProtectionError),
+    /// The engine between nodes could not be opened.
+    #[error("{0}")]
+    Fabric(#[from] FabricError),
 }
 
 impl BootError {
     /// Exit status of the process.
     pub fn status(&self) -> i32 {
         match self {
-            BootError::Channel(_) | BootError::Memory(_) => 1,
+            BootError::Channel(_) | BootError::Memory(_) | BootError::Fabric(_) => 1,
             _ => 2,
         }
     }
@@ -67,10 +73,10 @@ struct Seat {
     welcome: Welcome,
     /// The PEs of this machine have to take turns.
     crowded: bool,
-    page: Page,
-    channel: Option<Channel>,
-    /// Memory number and file of each PE.
-    memories: Vec<(u32, OwnedFd)>,
+    page: Arc<Page>,
+    channel: Option<Arc<Channel>>,
+    /// Memory number and file of each PE that is mapped from the start: all of them, or this one.
+    memories: Vec<Option<(u32, OwnedFd)>>,
 }
 
 /// Default symmetric heap of `n_pes` PEs on a machine, in bytes.
@@ -106,16 +112,23 @@ fn take_seat(fd: i32) -> Result<Seat, BootError> {
     let (ToPe::Welcome { job, welcome, crowded }, Some(page)) = (message, fds.pop()) else {
         return Err(ChannelError::Malformed(0).into());
     };
-    let page = Page::attach(&page, job.n_pes as usize)?;
+    let page = Arc::new(Page::attach(&page, job.n_pes as usize)?);
     let mut memories: Vec<Option<(u32, OwnedFd)>> = (0..job.n_pes).map(|_| None).collect();
-    while memories.iter().any(Option::is_none) {
+    // Where there is an engine, which of the others are mapped is for the first view to say.
+    let own = welcome.pe as usize;
+    let all = job.fabric == Fabric::Shm;
+    let early = |memories: &[Option<_>]| match all {
+        true => memories.iter().any(Option::is_none),
+        false => memories[own].is_none(),
+    };
+    while early(&memories) {
         if let (ToPe::Memory { pe, memory }, mut fds) = channel.receive::<ToPe>()?
             && let (Some(place), Some(fd)) = (memories.get_mut(pe as usize), fds.pop())
         {
             *place = Some((memory, fd));
         }
     }
-    let memories = memories.into_iter().flatten().collect();
+    let channel = Arc::new(channel);
     Ok(Seat { job, welcome, crowded, page, channel: Some(channel), memories })
 }
 
@@ -129,15 +142,17 @@ fn alone(settings: &Settings) -> Result<Seat, BootError> {
         node_of: vec![0],
         machine_of: vec![0],
         bind: Bind::None,
+        fabric: Fabric::Shm,
         domains: Domains::default(),
     };
     let (page, _) = Page::create(1)?;
     page.publish(&View { number: 1, pes: vec![Member::first(0)] });
-    let memory = memory::create("raidshmem-pe", Layout::new(heap_len as usize).total)
+    let memory = memory::create("raidshmem-pe", Layout::new(heap_len as usize, 1).total)
         .map_err(std::io::Error::from)?;
-    let (fired, lost) = (Vec::new(), Vec::new());
-    let welcome = Welcome { pe: 0, incarnation: 0, memory: 0, fired, lost };
-    Ok(Seat { job, welcome, crowded: false, page, channel: None, memories: vec![(0, memory)] })
+    let (fired, lost, incarnations) = (Vec::new(), Vec::new(), vec![0]);
+    let welcome = Welcome { pe: 0, incarnation: 0, memory: 0, fired, lost, incarnations };
+    let memories = vec![Some((0, memory))];
+    Ok(Seat { job, welcome, crowded: false, page: Arc::new(page), channel: None, memories })
 }
 
 /// A thread that ends this process when its agent is gone: the kernel does so for the child the
@@ -161,26 +176,23 @@ fn watch(fd: std::os::fd::BorrowedFd) -> Result<(), BootError> {
 fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, BootError> {
     let Seat { job, welcome, crowded, page, channel, memories } = seat;
     let me = welcome.pe as usize;
-    let layout = Layout::new(job.heap_len as usize);
-    let own = attach_own(&memories[me].1, layout)?.leak();
+    let n_pes = job.n_pes as usize;
+    let layout = Layout::new(job.heap_len as usize, n_pes);
+    let Some((_, file)) = &memories[me] else { return Err(ChannelError::Malformed(0).into()) };
+    let own = attach_own(file, layout)?.leak();
     let (peers, bases) = map_peers(&memories, me, own, layout)?;
-    own.words().bell.sleepers.store(0, Ordering::SeqCst); // a dead owner may have left some
-    own.words().bell.watchers.store(0, Ordering::SeqCst);
-    let statics = map_statics(&memories[me].1, layout)?;
-    let file = memories[me].1.try_clone()?;
-    let header = own.header();
-    if !header.is_of(job.id, me) {
-        header.forget();
-        header.create(job.id, me);
-    }
+    let statics = map_statics(file, layout)?;
+    let file = file.try_clone()?;
+    let original = welcome.incarnation == 0;
+    take_over(own, job.id, me);
     let nodes: Vec<usize> = job.node_of.iter().map(|&node| node as usize).collect();
     let protection = match channel {
         Some(_) => Protection::new(&settings, &nodes, &job.domains)?,
         None => None, // alone: nobody to protect
     };
-    let original = welcome.incarnation == 0;
     let rules = settings.inject.iter().copied().enumerate().map(|(i, rule)| (i as u32, rule));
     let rules = rules.filter(|(i, _)| !welcome.fired.contains(i)).collect();
+    let far = open_fabric(&job, &welcome, own, crowded, (&page, channel.as_ref()))?;
     let world = World {
         me,
         incarnation: welcome.incarnation,
@@ -196,10 +208,13 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
         statics,
         page,
         channel,
+        far,
+        nodes: Mutex::new(Arc::new(Nodes::default())),
         protection,
         thread_level,
         rules,
         lost_before: welcome.lost,
+        incarnations: welcome.incarnations,
         joined: AtomicU64::new(0),
         joined_view: Mutex::new(None),
         epoch: AtomicU64::new(0),
@@ -213,31 +228,70 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
         scrubbed: Mutex::default(),
     };
     world.show_vote();
-    let first = || world.view_number() >= 1;
-    world.wait_raw(first);
+    world.wait_raw(|| world.shown());
+    if world.far.is_some() {
+        world.refresh(&if original { first_view(&world) } else { world.view() });
+    }
     if original {
         world.join(&first_view(&world));
     }
     Ok(world)
 }
 
-/// The segments of all PEs, and where each begins here.
+/// Makes the words of a segment those of a process that begins, whoever had it before.
+fn take_over(own: &Segment, job: u64, me: usize) {
+    own.words().bell.sleepers.store(0, Ordering::SeqCst); // a dead owner may have left some
+    own.words().bell.watchers.store(0, Ordering::SeqCst);
+    let header = own.header();
+    if !header.is_of(job, me) {
+        header.forget();
+        header.create(job, me);
+    }
+}
+
+/// Opens the engine between nodes, if the job has one, and says where it is reached.
+fn open_fabric(
+    job: &Job,
+    welcome: &Welcome,
+    segment: &'static Segment,
+    crowded: bool,
+    (page, channel): (&Arc<Page>, Option<&Arc<Channel>>),
+) -> Result<Option<Far>, BootError> {
+    let (page, channel) = (Arc::clone(page), channel.cloned());
+    let watch = Watch { page, channel: channel.clone(), own: segment };
+    let ear: Arc<dyn Ear> = Arc::new(watch);
+    let (me, n_pes) = (welcome.pe as usize, job.n_pes as usize);
+    let (incarnation, job_id) = (welcome.incarnation, job.id);
+    let local =
+        Local { me, incarnation, n_pes, job: job_id, segment, crowded, ear: Arc::clone(&ear) };
+    let Some(engine) = fabric::open(job.fabric, local)? else { return Ok(None) };
+    if let Some(channel) = channel {
+        channel.send(&Said::Address { address: engine.address() }, &[])?;
+    }
+    let links = Mutex::new(vec![Default::default(); n_pes]);
+    Ok(Some(Far { engine, ear, links }))
+}
+
+/// The segments of PEs, and where each begins here; null for those that are not mapped (yet).
 fn map_peers(
-    memories: &[(u32, OwnedFd)],
+    memories: &[Option<(u32, OwnedFd)>],
     me: usize,
     own: &'static Segment,
     layout: Layout,
 ) -> Result<(Vec<Peer>, Vec<AtomicPtr<u8>>), BootError> {
     let (mut peers, mut bases) = (Vec::new(), Vec::new());
-    for (pe, (memory, fd)) in memories.iter().enumerate() {
-        let segment = if pe == me {
-            own
-        } else {
-            Segment::peer(fd.as_fd(), layout).map_err(std::io::Error::from)?.leak()
+    for (pe, file) in memories.iter().enumerate() {
+        let segment = match file {
+            Some(_) if pe == me => Some(own),
+            Some((_, fd)) => {
+                Some(Segment::peer(fd.as_fd(), layout).map_err(std::io::Error::from)?.leak())
+            }
+            None => None,
         };
-        bases.push(AtomicPtr::new(segment.base()));
-        let segment = AtomicPtr::new(std::ptr::from_ref(segment).cast_mut());
-        peers.push(Peer { segment, memory: AtomicU32::new(*memory) });
+        bases.push(AtomicPtr::new(segment.map_or(std::ptr::null_mut(), Segment::base)));
+        let segment = segment.map_or(std::ptr::null(), std::ptr::from_ref).cast_mut();
+        let memory = file.as_ref().map_or(0, |(memory, _)| *memory);
+        peers.push(Peer { segment: AtomicPtr::new(segment), memory: AtomicU32::new(memory) });
     }
     Ok((peers, bases))
 }

@@ -1,7 +1,8 @@
 //! The OpenSHMEM model over segments: one [`World`] per process, bytes, words and sets of PEs.
 //!
 //! [`boot`] builds the world from the agent's welcome (or alone, without `oshrun`), [`world`] is
-//! the table everything goes through, [`wait`] the one way to block.
+//! the table everything goes through, [`wait`] the one way to block, [`far`] how PEs are reached
+//! whose memory is not mapped.
 //!
 //! Invariants: no call waits for ever for a dead PE: every blocking call looks at the view number.
 //! Between a death and the restart (`World::faulted`) puts are dropped and blocking calls return.
@@ -9,6 +10,9 @@
 //! Left out: types, contexts and teams; those are the business of the APIs on top.
 
 pub mod boot;
+mod far;
+mod memory;
+mod nodes;
 mod regions;
 pub mod schedule;
 mod turn;

@@ -16,7 +16,6 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::World;
-use crate::segment::words::Bell;
 use crate::sys::futex;
 
 /// A PE was lost: the view is not the one this PE has joined.
@@ -36,27 +35,23 @@ const PATIENCE: (u32, u32) = (100, 40);
 const PATIENCE_CROWDED: (u32, u32) = (10, 6);
 
 impl World {
-    /// Wakes PE `pe` if it sleeps until a put brings what it waits for. Called after every put.
+    /// Wakes PE `pe` if it is mapped here and sleeps until a put brings what it waits for. Called
+    /// after every put to a mapped PE.
     #[inline]
     pub fn ring(&self, pe: usize) {
-        let bell = &self.peer(pe).words().bell;
+        let Some(peer) = self.near(pe) else { return };
+        let bell = &peer.words().bell;
         if bell.watchers.load(Ordering::Relaxed) != 0 {
-            Self::pull(bell);
+            bell.pull();
         }
     }
 
-    /// Wakes PE `pe` if it sleeps. Called after a store to a word of the library.
+    /// Wakes PE `pe` if it is mapped here and sleeps. Called after a store to a word of the
+    /// library.
     pub fn wake(&self, pe: usize) {
-        let bell = &self.peer(pe).words().bell;
-        if bell.sleepers.load(Ordering::Relaxed) != 0 {
-            Self::pull(bell);
+        if let Some(peer) = self.near(pe) {
+            peer.words().bell.wake();
         }
-    }
-
-    #[cold]
-    fn pull(bell: &Bell) {
-        bell.doorbell.fetch_add(1, Ordering::SeqCst);
-        futex::wake_all(&bell.doorbell);
     }
 
     /// Blocks until `ready`, or until a PE is lost.
@@ -83,6 +78,7 @@ impl World {
                 }
                 std::hint::spin_loop();
             }
+            self.progress();
             std::thread::yield_now();
         }
         let bell = &self.segment().words().bell;
@@ -104,12 +100,16 @@ impl World {
         }
     }
 
-    /// Waits for all PEs. A counter on PE 0: the last to arrive releases the others.
+    /// Waits for all PEs. Where all are mapped a counter on PE 0: the last to arrive releases the
+    /// others.
     pub fn barrier(&self) -> Result<(), Fault> {
         if self.faulted() {
             return Err(Fault);
         }
-        let gate = &self.peer(0).words().gate;
+        let gate = match (&self.far, self.near(0)) {
+            (None, Some(first)) => &first.words().gate,
+            _ => return self.barrier_of_nodes(),
+        };
         let epoch = self.next_epoch();
         let n = self.n_pes() as u64;
         if gate.arrived.fetch_add(1, Ordering::SeqCst) + 1 == epoch * n {

@@ -5,9 +5,11 @@
 
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::far::Far;
+use super::nodes::Nodes;
 use super::regions::Regions;
 use super::turn::Turns;
 use super::vote::Ballot;
@@ -28,7 +30,7 @@ use crate::store::stamp::Stamp;
 use crate::sys::memory;
 use crate::sys::socket::Channel;
 
-/// A PE's segment as mapped here; replaced when its memory is a new one.
+/// A PE's segment as mapped here, null if it is not; replaced when its memory is a new one.
 #[derive(Debug)]
 pub(super) struct Peer {
     pub segment: AtomicPtr<Segment>,
@@ -47,14 +49,20 @@ pub struct World {
     pub(super) peers: Box<[Peer]>,
     pub(super) bases: Box<[AtomicPtr<u8>]>,
     pub(super) statics: Option<Statics>,
-    pub(super) page: Page,
-    pub(super) channel: Option<Channel>,
+    pub(super) page: Arc<Page>,
+    pub(super) channel: Option<Arc<Channel>>,
+    /// The engine between nodes; None where every PE is mapped.
+    pub(super) far: Option<Far>,
+    /// Who meets whom in a barrier, in the view joined.
+    pub(super) nodes: Mutex<Arc<Nodes>>,
     pub(super) protection: Option<Protection>,
     pub(super) crowded: bool,
     pub(super) thread_level: i32,
     pub(super) rules: Vec<(u32, Rule)>,
     /// PEs that were lost before this substitute was made one, its own number among them.
     pub(super) lost_before: Vec<u32>,
+    /// Incarnations when that was so.
+    pub(super) incarnations: Vec<u32>,
     pub(super) joined: AtomicU64,
     pub(super) joined_view: Mutex<Option<View>>,
     pub(super) epoch: AtomicU64,
@@ -134,11 +142,17 @@ impl World {
         self.own
     }
 
-    /// PE `pe`'s segment.
+    /// PE `pe`'s segment, if it is mapped here.
     #[inline]
-    pub fn peer(&self, pe: usize) -> &Segment {
-        // SAFETY: set in `boot` and `refresh` to leaked segments, never null, never freed.
-        unsafe { &*self.peers[pe].segment.load(Ordering::Acquire) }
+    pub fn near(&self, pe: usize) -> Option<&Segment> {
+        // SAFETY: null, or set in `boot` and `refresh` to leaked segments, which are never freed.
+        unsafe { self.peers[pe].segment.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// Where PE `pe`'s segment begins here; null if it is not mapped.
+    #[inline]
+    pub fn base(&self, pe: usize) -> *mut u8 {
+        self.bases[pe].load(Ordering::Relaxed)
     }
 
     /// Offset in the segment of the symmetric bytes `[addr, addr + len)`; None if they are not
@@ -154,10 +168,10 @@ impl World {
         (at < statics.len && len <= statics.len - at).then(|| self.layout.statics + at)
     }
 
-    /// Where this process sees byte `offset` of PE `pe`'s segment.
+    /// Where this process sees byte `offset` of its own segment.
     #[inline]
-    pub fn remote(&self, pe: usize, offset: usize) -> *mut u8 {
-        self.bases[pe].load(Ordering::Relaxed).wrapping_add(offset)
+    pub fn at(&self, offset: usize) -> *mut u8 {
+        self.own.base().wrapping_add(offset)
     }
 
     pub(super) fn crowded(&self) -> bool {
@@ -166,11 +180,6 @@ impl World {
 
     pub(super) fn next_epoch(&self) -> u64 {
         self.epoch.fetch_add(1, Ordering::Relaxed) + 1
-    }
-
-    /// Completes outstanding transfers. Copies are synchronous, so a full fence is all of it.
-    pub fn quiet(&self) {
-        fence(Ordering::SeqCst);
     }
 
     // ---- views -------------------------------------------------------------------------------
@@ -197,9 +206,18 @@ impl World {
         self.incarnation > 0 && self.joined.load(Ordering::Relaxed) == 0
     }
 
+    /// True once the page shows a view, and with an engine one in which this process is alive:
+    /// addresses are sent before the view that needs them.
+    pub(super) fn shown(&self) -> bool {
+        let own = || self.page.member(self.me);
+        let alive = || own().state == State::Alive && own().incarnation == self.incarnation;
+        self.view_number() >= 1 && (self.far.is_none() || alive())
+    }
+
     /// The fault is over: this PE is a member of `view`.
     pub(crate) fn join(&self, view: &View) {
         *lock(&self.joined_view) = Some(view.clone());
+        *lock(&self.nodes) = Arc::new(Nodes::of(view, self.me, self.far.is_some()));
         self.joined.store(view.number, Ordering::Release);
     }
 
@@ -211,7 +229,10 @@ impl World {
         let lost = |&pe: &usize| match joined.as_ref() {
             _ if view.pes[pe].state != State::Alive => true,
             Some(joined) => joined.pes[pe].incarnation != view.pes[pe].incarnation,
-            None => self.lost_before.contains(&(pe as u32)),
+            None => {
+                self.lost_before.contains(&(pe as u32))
+                    || self.incarnations[pe] != view.pes[pe].incarnation
+            }
         };
         (0..self.n_pes()).filter(lost).map(|pe| (pe, view.pes[pe].with_node)).collect()
     }
@@ -222,13 +243,18 @@ impl World {
         lost.map(|pe| pe.to_string()).collect::<Vec<_>>().join(",")
     }
 
-    /// Maps the memory of every PE that is alive in `view` and has a new one. Their descriptors
-    /// were sent before the view was shown, so this waits for nothing that is not on its way.
+    /// Maps the memory of every PE that is alive in `view` and has a new one, connects to those
+    /// that cannot be mapped, and shuts out the dead. Descriptors and addresses were sent before
+    /// the view was shown, so this waits for nothing that is not on its way.
     pub(crate) fn refresh(&self, view: &View) {
         let Some(channel) = &self.channel else { return };
+        self.fence_off(view);
         let stale = |pe: usize| {
-            view.pes[pe].state == State::Alive
-                && self.peers[pe].memory.load(Ordering::Relaxed) < view.pes[pe].memory
+            let (peer, member) = (&self.peers[pe], view.pes[pe]);
+            let unmapped = peer.segment.load(Ordering::Relaxed).is_null()
+                || peer.memory.load(Ordering::Relaxed) < member.memory;
+            member.state == State::Alive
+                && (self.mappable(view, pe) && unmapped || self.awaits_address(view, pe))
         };
         while (0..self.n_pes()).any(stale) {
             match channel.receive::<ToPe>() {
@@ -237,14 +263,26 @@ impl World {
                         self.remap(pe as usize, memory, fd);
                     }
                 }
-                Ok(_) => {}
+                Ok((other, _)) => self.heed(other),
                 Err(error) => self.condemn(&format!("the agent is gone: {error}")),
             }
+        }
+        self.connect(view);
+    }
+
+    /// PE `pe` is on another node now: what is mapped of it is the memory of a dead process.
+    pub(super) fn put_out_of_reach(&self, pe: usize) {
+        self.bases[pe].store(std::ptr::null_mut(), Ordering::Release);
+        let before = self.peers[pe].segment.swap(std::ptr::null_mut(), Ordering::AcqRel);
+        if !before.is_null() {
+            lock(&REPLACED).push(before.expose_provenance());
         }
     }
 
     fn remap(&self, pe: usize, memory: u32, fd: &std::os::fd::OwnedFd) {
-        if pe == self.me || memory <= self.peers[pe].memory.load(Ordering::Relaxed) {
+        let peer = &self.peers[pe];
+        let mapped = !peer.segment.load(Ordering::Relaxed).is_null();
+        if pe == self.me || mapped && memory <= peer.memory.load(Ordering::Relaxed) {
             return;
         }
         let segment = match Segment::peer(fd.as_fd(), self.layout) {
@@ -253,8 +291,10 @@ impl World {
         };
         let before =
             self.peers[pe].segment.swap(std::ptr::from_ref(segment).cast_mut(), Ordering::AcqRel);
-        // Never freed, as another thread may be using it; kept, so that it is no leak either.
-        lock(&REPLACED).push(before.expose_provenance());
+        if !before.is_null() {
+            // Never freed, as another thread may be using it; kept, so that it is no leak either.
+            lock(&REPLACED).push(before.expose_provenance());
+        }
         self.bases[pe].store(segment.base(), Ordering::Release);
         self.peers[pe].memory.store(memory, Ordering::Release);
     }
@@ -337,6 +377,7 @@ impl World {
         let gate = &self.own.words().gate;
         gate.arrived.store(0, Ordering::SeqCst);
         gate.released.store(0, Ordering::SeqCst);
+        self.own.words().heard.iter().for_each(|word| word.store(0, Ordering::SeqCst));
         self.epoch.store(0, Ordering::SeqCst);
     }
 
@@ -415,54 +456,7 @@ impl World {
         }
     }
 
-    // ---- symmetric memory ---------------------------------------------------------------------
-
-    /// Allocates `size` bytes of the symmetric heap; null if there is no room. Symmetric only if
-    /// every PE makes the same calls in the same order.
-    pub fn heap_alloc(&self, size: usize, align: usize) -> *mut u8 {
-        match lock(&self.heap).alloc(size, align) {
-            Some(offset) => self.remote(self.me, self.layout.heap + offset),
-            None => std::ptr::null_mut(),
-        }
-    }
-
-    fn heap_offset(&self, ptr: *mut u8) -> Option<usize> {
-        let offset = (ptr as usize).wrapping_sub(self.own.base() as usize + self.layout.heap);
-        (offset < self.layout.heap_len).then_some(offset)
-    }
-
-    /// Frees what `heap_alloc` gave.
-    pub fn heap_free(&self, ptr: *mut u8) -> Result<(), String> {
-        let offset = self.heap_offset(ptr).ok_or("not in the symmetric heap")?;
-        lock(&self.heap).free(offset).map(|_| ()).map_err(|error| error.to_string())
-    }
-
-    /// Size of an allocation.
-    pub fn heap_size_of(&self, ptr: *mut u8) -> Option<usize> {
-        lock(&self.heap).size_of(self.heap_offset(ptr)?)
-    }
-
-    /// Grows or shrinks an allocation, moving it if it must; null if there is no room, and then the
-    /// old one stays.
-    pub fn heap_resize(&self, ptr: *mut u8, size: usize) -> *mut u8 {
-        let Some(offset) = self.heap_offset(ptr) else { return std::ptr::null_mut() };
-        let mut heap = lock(&self.heap);
-        let Some(old) = heap.size_of(offset) else { return std::ptr::null_mut() };
-        if heap.resize(offset, size) == Ok(true) {
-            return ptr;
-        }
-        let Some(new) = heap.alloc(size, 64) else { return std::ptr::null_mut() };
-        let at = self.layout.heap;
-        let bytes = self.own.bytes(at + offset, old.min(size));
-        self.own.bytes_mut(at + new, old.min(size)).copy_from_slice(bytes);
-        let _ = heap.free(offset);
-        self.remote(self.me, at + new)
-    }
-
-    /// Bytes of the symmetric heap, and of it in use.
-    pub fn heap_usage(&self) -> (usize, usize) {
-        (self.layout.heap_len, lock(&self.heap).used())
-    }
+    // ---- the program --------------------------------------------------------------------------
 
     pub(super) fn greet(&self) {
         if self.me != 0 || self.incarnation != 0 {

@@ -113,6 +113,7 @@ impl<'a> Drive<'a> {
         self.world.point(Point::Quiesce, self.number);
         self.coverage = checkpoint::intend(self.world, self.protection);
         self.world.set_phase(Phase::Entering(self.number));
+        self.world.publish(&self.view);
         Outcome::Done
     }
 
@@ -201,8 +202,9 @@ impl<'a> Drive<'a> {
         let living = |pe: &usize| view.pes[*pe].state == State::Alive;
         let others: Vec<usize> = (0..world.n_pes()).filter(living).collect();
         others.iter().for_each(|&pe| world.wake(pe));
+        world.publish(view);
         let here = |pe: &usize| {
-            let theirs = world.peer(*pe).words().step.load(Ordering::SeqCst);
+            let theirs = world.step_of(*pe);
             theirs >> 8 == view.number && theirs >= word
         };
         let mut met = false;
@@ -215,11 +217,8 @@ impl<'a> Drive<'a> {
 
     fn decide(&mut self) -> Outcome {
         let vote = |pe: usize| {
-            let header = self.world.peer(pe).header();
-            Vote {
-                phase: Phase::unpack(header.phase.load(Ordering::SeqCst)),
-                decided: header.decision.load(Ordering::SeqCst).checked_sub(1),
-            }
+            let told = self.world.told(pe);
+            Vote { phase: Phase::unpack(told.phase), decided: told.decision.checked_sub(1) }
         };
         let alive = |&pe: &usize| self.view.pes[pe].state == State::Alive;
         let votes: Vec<Vote> = (0..self.world.n_pes()).filter(alive).map(vote).collect();

@@ -15,6 +15,7 @@ use crate::control::message::Report;
 use crate::control::view::View;
 use crate::inject::Point;
 use crate::pgas::World;
+use crate::segment::board::Told;
 use crate::segment::layout::TILE;
 use crate::store::coverage::Coverage;
 use crate::store::protection::{Protection, Shape};
@@ -58,20 +59,14 @@ fn mask(bad: impl Iterator<Item = usize>) -> u64 {
 
 /// What all PEs found, by PE, and the snapshot length they speak of.
 pub fn findings(world: &World, protection: &Protection) -> (usize, Vec<Finding>) {
-    let words = |pe: usize| &world.peer(pe).words().findings;
-    let len = (0..world.n_pes())
-        .map(|pe| words(pe).len.load(Ordering::SeqCst))
-        .find(|&len| len != 0)
-        .unwrap_or(0);
+    let told: Vec<Told> = (0..world.n_pes()).map(|pe| world.told(pe)).collect();
+    let len = told.iter().map(|told| told.found_len).find(|&len| len != 0).unwrap_or(0);
     let finding = |pe: usize| {
         let (shape, place) = protection.place(pe);
-        if words(pe).len.load(Ordering::SeqCst) != len {
+        if told[pe].found_len != len {
             return Finding::lost(&shape.layout, place);
         }
-        Finding {
-            snapshot: words(pe).snapshot.load(Ordering::SeqCst),
-            parity: words(pe).parity.load(Ordering::SeqCst),
-        }
+        Finding { snapshot: told[pe].bad_snapshot, parity: told[pe].bad_parity }
     };
     (len as usize, (0..world.n_pes()).map(finding).collect())
 }
@@ -185,10 +180,12 @@ impl Decode<'_> {
         let holders: Vec<usize> = stripe.holders().collect();
         from.extend(plan.sources().iter().map(|&shard| self.shape.members[holders[shard]] as u32));
         let own = self.tiles(chunk);
+        let mut scratch = vec![vec![0; TILE]; plan.sources().len()];
         for tile in own.clone() {
             next();
             let step = tile - own.start;
-            let sources = plan.sources().iter().map(|&shard| self.shard(at.stripe, shard, step));
+            let shards = plan.sources().iter().zip(&mut scratch);
+            let sources = shards.map(|(&shard, room)| self.shard(at.stripe, shard, step, room));
             let sources = sources.collect::<Result<Vec<&[u8]>, Changed>>()?;
             match &mut line {
                 Some(line) => {
@@ -208,9 +205,15 @@ impl Decode<'_> {
     }
 
     /// Tile `step` of a surviving shard, checked as it is read.
-    fn shard(&self, stripe: usize, number: usize, step: usize) -> Result<&[u8], Changed> {
+    fn shard<'a>(
+        &'a self,
+        stripe: usize,
+        number: usize,
+        step: usize,
+        scratch: &'a mut [u8],
+    ) -> Result<&'a [u8], Changed> {
         let (at, target) = ((stripe, number, step), (self.target, self.len));
-        let (pe, tile) = shard(self.world, self.protection, self.shape, at, target);
+        let (pe, tile) = shard(self.world, self.protection, self.shape, at, target, scratch);
         if let Some(tile) = tile {
             return Ok(tile);
         }
@@ -222,13 +225,15 @@ impl Decode<'_> {
 }
 
 /// Tile `step` of a shard of a stripe as of checkpoint `number`, whose snapshots have `len` bytes,
-/// and the PE that holds it. None in place of the tile if that does not hold.
+/// and the PE that holds it; in `scratch` if that PE is far. None in place of the tile if that does
+/// not hold.
 pub fn shard<'a>(
     world: &'a World,
     protection: &Protection,
     shape: &Shape,
     (stripe, shard, step): (usize, usize, usize),
     (number, len): (u64, usize),
+    scratch: &'a mut [u8],
 ) -> (usize, Option<&'a [u8]>) {
     let per_chunk = shape.chunk_len(len) / TILE;
     let stripe = &shape.layout.stripes()[stripe];
@@ -245,7 +250,7 @@ pub fn shard<'a>(
     if region == layout.snapshot && tile >= tiles::tiles(len) {
         return (pe, Some(&ZEROES));
     }
-    (pe, tiles::fetch(world, pe, region, tile, number))
+    (pe, tiles::fetch(world, pe, region, tile, number, scratch))
 }
 
 /// Puts live memory and the allocator back to checkpoint `target`.

@@ -83,12 +83,12 @@ fn decode(
     lost[own] = true;
     loop {
         let plan = shape.codes[stripe].plan(&lost, own).ok()?;
-        let read = |&shard: &usize| {
-            let tile =
-                steps::shard(world, protection, shape, (stripe, shard, step), (number, len)).1;
-            tile.ok_or(shard)
-        };
-        match plan.sources().iter().map(read).collect::<Result<Vec<&[u8]>, usize>>() {
+        let mut scratch = vec![vec![0; TILE]; plan.sources().len()];
+        let read = plan.sources().iter().zip(&mut scratch).map(|(&shard, room)| {
+            let (at, target) = ((stripe, shard, step), (number, len));
+            steps::shard(world, protection, shape, at, target, room).1.ok_or(shard)
+        });
+        match read.collect::<Result<Vec<&[u8]>, usize>>() {
             Ok(sources) => {
                 plan.apply(&sources, out).expect("tiles are of one length");
                 let pe = |&shard: &usize| shape.members[holders[shard]] as u32;

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! 0          control page     words other PEs read and write (segment::words)
+//! board      what PEs that do not map this memory tell its owner (segment::board)
 //! statics    image of the executable's .data and .bss, mapped over the originals
 //! manifest   what a checkpoint covers and the allocator's state, written at each checkpoint
 //! heap       the symmetric heap
@@ -17,6 +18,7 @@
 
 #![forbid(unsafe_code)]
 
+use super::board::ENTRY;
 use crate::sys::memory::{PAGE, page_up};
 
 /// Bytes under one checksum and stamp.
@@ -31,6 +33,8 @@ pub const STATICS_MAX: usize = 1 << 30;
 /// Offsets of the parts, in bytes from the start of the segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
+    /// The board: an entry for each PE.
+    pub board: usize,
     /// Image of the executable's statics.
     pub statics: usize,
     /// Manifest of the checkpoint.
@@ -54,10 +58,11 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The layout for a symmetric heap of `heap_len` bytes.
-    pub fn new(heap_len: usize) -> Layout {
+    /// The layout for symmetric heaps of `heap_len` bytes in a job of `n_pes` PEs.
+    pub fn new(heap_len: usize, n_pes: usize) -> Layout {
         let heap_len = page_up(heap_len.max(PAGE));
-        let statics = PAGE;
+        let board = PAGE;
+        let statics = board + page_up(n_pes * ENTRY);
         let manifest = statics + STATICS_MAX;
         let manifest_len = page_up(heap_len / 32 + (1 << 20));
         let heap = manifest + manifest_len;
@@ -70,6 +75,7 @@ impl Layout {
         let slots = [snapshot + with_stamps, snapshot + 2 * with_stamps];
         let total = snapshot + 3 * with_stamps;
         Layout {
+            board,
             statics,
             manifest,
             manifest_len,
@@ -96,8 +102,10 @@ mod tests {
     #[test]
     fn parts_follow_each_other_without_overlap_on_page_bounds() {
         for heap in [1, 4096, 65_537, 1 << 20, 3 << 30] {
-            let l = Layout::new(heap);
+            let l = Layout::new(heap, 33);
             let ends = [
+                (0, PAGE),
+                (l.board, 33 * ENTRY),
                 (l.statics, STATICS_MAX),
                 (l.manifest, l.manifest_len),
                 (l.heap, l.heap_len),

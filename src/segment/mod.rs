@@ -9,16 +9,21 @@
 //! Bulk bytes of a peer may change under a reader only where the protocol is broken; what is read
 //! from a store is checksummed before it is believed.
 
+pub mod board;
 pub mod header;
 pub mod layout;
 pub mod statics;
+pub mod update;
 pub mod words;
 
 use std::os::fd::BorrowedFd;
+use std::sync::atomic::Ordering;
 
 use crate::sys::memory::{self, Mapping, PAGE, page_up};
+use board::{ENTRY, Entry, Told};
 use header::Header;
 use layout::Layout;
+use update::Update;
 use words::Words;
 
 /// One PE's memory as this process sees it: the visible part, and somewhere else in the address
@@ -66,6 +71,57 @@ impl Segment {
         // SAFETY: the first page of the store holds the header, all of it atomics, page-aligned.
         // A peer's is only read.
         unsafe { &*self.store.base().cast() }
+    }
+
+    /// Entry of PE `pe` of the board.
+    pub fn board(&self, pe: usize) -> &Entry {
+        let at = self.at(self.layout.board + pe * ENTRY, ENTRY);
+        assert!(self.layout.board + (pe + 1) * ENTRY <= self.layout.statics, "an entry of PE {pe}");
+        // SAFETY: inside the board (asserted), on a boundary of an entry's size since the board
+        // begins at a page; all of it atomics.
+        unsafe { &*at.cast() }
+    }
+
+    /// What the owner tells all others, read where its words are.
+    pub fn told(&self) -> Told {
+        let (words, header) = (self.words(), self.header());
+        let (intent, findings) = (&words.intent, &words.findings);
+        let load = |word: &std::sync::atomic::AtomicU64| word.load(Ordering::SeqCst);
+        Told {
+            step: load(&words.step),
+            digest: load(&intent.digest),
+            len: load(&intent.len),
+            hold: load(&intent.hold),
+            need: load(&intent.need),
+            available: load(&intent.available),
+            bad_snapshot: load(&findings.snapshot),
+            bad_parity: load(&findings.parity),
+            found_len: load(&findings.len),
+            phase: load(&header.phase),
+            decision: load(&header.decision),
+        }
+    }
+
+    /// Applies an update to the word of `bytes` bytes at `offset`, for a peer that asked for it;
+    /// what was there. None if there is no such word in the visible part.
+    pub fn update(&self, offset: usize, bytes: usize, how: Update, operand: u64) -> Option<u64> {
+        let word = matches!(bytes, 2 | 4 | 8) && offset.is_multiple_of(bytes);
+        let inside = offset.checked_add(bytes).is_some_and(|end| end <= self.layout.store);
+        // SAFETY: a word of the visible part on its boundary (checked); peers that map it and the
+        // program itself access words that are updated atomically as atomics only.
+        let apply = || unsafe { update::apply(self.at(offset, bytes), bytes, how, operand) };
+        (word && inside).then(apply)
+    }
+
+    /// Where the parts of the segment are.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The two mappings as (offset, address, length): the visible part, then the store.
+    pub fn parts(&self) -> [(usize, *mut u8, usize); 2] {
+        let part = |offset, map: &Mapping| (offset, map.base(), map.len());
+        [part(0, &self.visible), part(self.layout.store, &self.store)]
     }
 
     /// `len` bytes at `offset`.

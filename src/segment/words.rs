@@ -2,17 +2,23 @@
 //!
 //! ```text
 //! line 0   doorbell, sleepers, watchers                  written by everyone who wakes the owner
-//! line 1   arrived, released                      barrier of all PEs; used on PE 0
+//! line 1   arrived, released     barrier of the PEs that map each other; used on the lowest
 //! line 2   step                                   the owner's progress in a recovery
 //! line 3   checkpoint intent: digest, length, memory held, needed and available
 //! line 4   what the owner found bad: snapshot chunks, parity chunks
+//! line 5.. heard                 barrier of nodes: a word a round; used on the lowest PE of each
 //! ```
 //!
 //! Invariants: `step` only grows while a job runs (view number first, then step), so it needs no
 //! reset and a late reader can never mistake an old recovery for the present one. The page holds
 //! nothing that a recovery relies on after its owner's death; that lies in the store header.
 
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use crate::sys::futex;
+
+/// Most rounds of a meeting of nodes: enough for 2^16 of them.
+pub const ROUNDS: usize = 16;
 
 /// One cache line of words.
 #[repr(C, align(64))]
@@ -36,7 +42,24 @@ pub struct Bell {
     pub watchers: AtomicU32,
 }
 
-/// The barrier of all PEs.
+impl Bell {
+    /// Wakes the owner's threads that sleep. Called after a store with a full fence.
+    #[inline]
+    pub fn wake(&self) {
+        if self.sleepers.load(Ordering::Relaxed) != 0 {
+            self.pull();
+        }
+    }
+
+    /// Wakes all, without a look for sleepers.
+    #[cold]
+    pub fn pull(&self) {
+        self.doorbell.fetch_add(1, Ordering::SeqCst);
+        futex::wake_all(&self.doorbell);
+    }
+}
+
+/// The barrier of the PEs that map each other.
 #[repr(C)]
 pub struct Gate {
     /// Arrivals since the last reset.
@@ -84,6 +107,8 @@ pub struct Words {
     pub intent: Line<Intent>,
     /// Findings of the owner's check.
     pub findings: Line<Findings>,
+    /// Barriers that the partner of each round of a meeting of nodes has come to.
+    pub heard: Line<[AtomicU64; ROUNDS]>,
 }
 
 const _: () = assert!(std::mem::size_of::<Words>() <= crate::sys::memory::PAGE);

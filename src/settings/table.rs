@@ -5,7 +5,9 @@
 //!
 //! Left out: what a setting does; that is the business of the module that reads the field.
 
-use super::{BackupMode, Bind, Draft, Placement, SettingError, Settings, Substitute, inject};
+use super::{
+    BackupMode, Bind, Draft, Fabric, Placement, SettingError, Settings, Substitute, inject,
+};
 use crate::inject::{Point, Rule};
 
 const KIB: u64 = 1 << 10;
@@ -353,6 +355,19 @@ static TABLE: &[Entry] = &[
             }
         },
         show: |s| Some(s.bind.name().to_owned()),
+    },
+    Entry {
+        name: "SHMEM_FT_FABRIC",
+        kind: Kind::Choice(&Fabric::NAMES),
+        default: "auto",
+        doc: "What carries data between PEs on different nodes; auto is shm where all nodes are \
+              on one machine. oshinfo says which are built in.",
+        store: |draft, value| {
+            if let Value::Choice(at) = value {
+                draft.settings.fabric = Fabric::ALL[at]
+            }
+        },
+        show: |s| Some(s.fabric.name().to_owned()),
     },
     Entry {
         name: "SHMEM_FT_ADOPT",

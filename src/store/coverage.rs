@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     fn sample() -> (Layout, Coverage, Vec<u8>, Heap) {
-        let layout = Layout::new(1 << 20);
+        let layout = Layout::new(1 << 20, 4);
         let mut heap = Heap::new(layout.heap_len);
         heap.alloc(100, 64).unwrap();
         let gap = heap.alloc(64 * 1024, 64).unwrap();
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn an_excluded_range_is_cut_out() {
-        let layout = Layout::new(1 << 20);
+        let layout = Layout::new(1 << 20, 4);
         let mut heap = Heap::new(layout.heap_len);
         heap.alloc(4096, 64).unwrap();
         let hole = layout.heap + 100..layout.heap + 300;

@@ -1,6 +1,7 @@
 //! Real processes and real SIGKILLs: what must go on goes on with the right sum, what cannot ends
 //! with one agreed sentence, and nothing is left of either.
 //!
+//! - [`binding`]: processors and NUMA nodes of PEs
 //! - [`modes`]: every mode, a process or a node lost at every step of a checkpoint
 //! - [`kill`]: several losses, in turn, at once, more than can be borne, without a substitute
 //! - [`corrupt`]: memory of the store that changes by itself
@@ -16,6 +17,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod binding;
 mod corrupt;
 mod exits;
 mod input;

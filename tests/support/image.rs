@@ -37,17 +37,20 @@ pub fn all(launcher: u32) -> Vec<Image> {
     found.into_values().collect()
 }
 
+/// A number of PEs: the board of up to 32 fills one page, so their layouts are the same.
+const SMALL: usize = 32;
+
 /// The layout whose segments have `total` bytes: the longer the heap, the longer the segment.
 fn layout_of(total: usize) -> Layout {
     let (mut low, mut high) = (0, total / PAGE);
     while low < high {
         let middle = low.midpoint(high);
-        match Layout::new(middle * PAGE).total < total {
+        match Layout::new(middle * PAGE, SMALL).total < total {
             true => low = middle + 1,
             false => high = middle,
         }
     }
-    Layout::new(low * PAGE)
+    Layout::new(low * PAGE, SMALL)
 }
 
 impl Image {

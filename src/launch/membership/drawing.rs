@@ -20,7 +20,8 @@ struct Job {
 
 impl Job {
     fn new() -> Job {
-        let shape = Shape { node_of: vec![0, 1], nodes: 2, spares: Vec::new() };
+        let (node_of, spares) = (vec![0, 1], Vec::new());
+        let shape = Shape { node_of, nodes: 2, spares, fabric: Fabric::Shm };
         let settings = Settings { backup_mode: BackupMode::Raid5, ..Settings::default() };
         let (machine, first) = Membership::new(&shape, &settings, vec![0; 2]);
         let mut job = Job { machine, pending: Vec::new(), running: Vec::new(), losses: 2 };

@@ -73,6 +73,7 @@ impl Membership {
         };
         self.view.pes[pe].node = node;
         self.pes[pe].proc = Some(proc);
+        (self.pes[pe].assigned, self.pes[pe].reached) = (false, false);
     }
 
     fn spare(&self, on: impl Fn(u32) -> bool) -> Option<ProcId> {
@@ -103,40 +104,85 @@ impl Membership {
         };
         if !self.started {
             if (0..self.pes.len()).all(|pe| ready(self, pe)) {
-                self.started = true;
-                for pe in 0..self.pes.len() {
-                    self.assign(pe);
-                }
-                self.show();
+                self.introduce((0..self.pes.len()).collect());
             }
             return;
         }
-        let waiting: Vec<usize> = (0..self.pes.len())
-            .filter(|&pe| self.view.pes[pe].state != State::Alive && ready(self, pe))
-            .collect();
-        for &pe in &waiting {
-            self.view.pes[pe].incarnation += 1;
-            self.view.pes[pe].state = State::Alive;
-            self.assign(pe);
+        let waiting = |&pe: &usize| self.view.pes[pe].state != State::Alive && ready(self, pe);
+        self.introduce((0..self.pes.len()).filter(waiting).collect());
+    }
+
+    /// Tells processes their numbers, and shows those whom all others can reach. The originals are
+    /// shown together.
+    fn introduce(&mut self, ready: Vec<usize>) {
+        for &pe in &ready {
+            if !self.pes[pe].assigned {
+                self.assign(pe);
+            }
         }
-        if !waiting.is_empty() {
-            self.show();
+        let reached = |pe: &&usize| self.pes[**pe].reached;
+        let shown: Vec<usize> = ready.iter().filter(reached).copied().collect();
+        if shown.is_empty() || !self.started && shown.len() < ready.len() {
+            return;
+        }
+        for &pe in &shown {
+            let member = &mut self.view.pes[pe];
+            member.incarnation += u32::from(self.started);
+            member.state = State::Alive;
+            self.pes[pe].stage = Stage::Running;
+            let proc = self.pes[pe].proc.and_then(|proc| self.procs.get_mut(&proc));
+            if let Some(proc) = proc {
+                proc.role = Role::Pe(pe as u32);
+            }
+        }
+        self.started = true;
+        self.show();
+    }
+
+    /// A process that was told its number said where it is reached: all others learn it before the
+    /// view that shows it.
+    pub(super) fn addressed(&mut self, proc: ProcId, address: Vec<u8>) {
+        let carries = |pe: &usize| self.pes[*pe].proc == Some(proc) && self.pes[*pe].assigned;
+        let Some(pe) = (0..self.pes.len()).find(carries).filter(|&pe| !self.pes[pe].reached) else {
+            return;
+        };
+        let incarnation = self.view.pes[pe].incarnation + u32::from(self.started);
+        let nodes: Vec<u32> = self.shown.keys().copied().collect();
+        for node in nodes {
+            let address = address.clone();
+            self.send(node, Down::Address { pe: pe as u32, incarnation, address });
+        }
+        self.pes[pe].reached = true;
+        self.advance();
+    }
+
+    /// A connection to a PE broke. What was under way on it is lost, and only a rollback mends
+    /// that: the process is ended, and what follows is that of any death.
+    pub(super) fn suspected(&mut self, pe: u32, incarnation: u32) {
+        let Some(member) = self.view.pes.get(pe as usize).copied() else { return };
+        let entry = &self.pes[pe as usize];
+        let running = self.started && entry.stage == Stage::Running;
+        if running
+            && member.state == State::Alive
+            && member.incarnation == incarnation
+            && let Some(proc) = entry.proc
+        {
+            self.send(member.node, Down::Kill { proc });
         }
     }
 
     fn assign(&mut self, pe: usize) {
         let Some(proc) = self.pes[pe].proc else { return };
         let member = self.view.pes[pe];
-        self.pes[pe].stage = Stage::Running;
-        if let Some(entry) = self.procs.get_mut(&proc) {
-            entry.role = Role::Pe(pe as u32);
-        }
+        self.pes[pe].assigned = true;
+        self.pes[pe].reached = !self.engine;
         let welcome = Welcome {
             pe: pe as u32,
-            incarnation: member.incarnation,
+            incarnation: member.incarnation + u32::from(self.started),
             memory: member.memory,
             fired: self.fired.iter().copied().collect(),
             lost: self.lost.iter().copied().collect(),
+            incarnations: self.view.pes.iter().map(|member| member.incarnation).collect(),
         };
         self.send(member.node, Down::Assign { proc, welcome });
     }

@@ -14,6 +14,8 @@ struct Cluster {
     /// What happened to memory and views, in order.
     log: Vec<String>,
     hold_shown: bool,
+    /// PEs say where they are reached as soon as they know their number.
+    reached: bool,
     held: Vec<Event>,
 }
 
@@ -21,14 +23,17 @@ impl Cluster {
     fn new(shape: &Shape, settings: &Settings, groups: Vec<usize>) -> Cluster {
         let (machine, first) = Membership::new(shape, settings, groups);
         let (sent, log, held) = (Vec::new(), Vec::new(), Vec::new());
-        let mut cluster = Cluster { machine, sent, end: None, log, hold_shown: false, held };
+        let reached = shape.fabric != Fabric::Shm;
+        let mut cluster =
+            Cluster { machine, sent, end: None, log, hold_shown: false, reached, held };
         cluster.act(first);
         cluster
     }
 
     fn four(settings: &Settings, spares: usize) -> Cluster {
         let nodes = if spares > 0 { 5 } else { 4 };
-        let shape = Shape { node_of: vec![0, 1, 2, 3], nodes, spares: vec![4; spares] };
+        let (node_of, spares) = (vec![0, 1, 2, 3], vec![4; spares]);
+        let shape = Shape { node_of, nodes, spares, fabric: Fabric::Shm };
         Cluster::new(&shape, settings, vec![0; 4])
     }
 
@@ -45,6 +50,13 @@ impl Cluster {
                         Down::Start { proc, .. } => {
                             let what = Said::Hello { pid: 1 };
                             events.push(Event::Said { proc: *proc, what });
+                        }
+                        Down::Assign { proc, .. } if self.reached => {
+                            let what = Said::Address { address: vec![7] };
+                            events.push(Event::Said { proc: *proc, what });
+                        }
+                        Down::Address { pe, incarnation, .. } => {
+                            self.log.push(format!("tell {node} of {pe}.{incarnation}"));
                         }
                         Down::Show(view) => {
                             events.push(Event::Shown { node, number: view.number });
@@ -176,7 +188,8 @@ fn no_substitute_left_is_an_error_not_a_hang() {
 
 #[test]
 fn a_spawned_substitute_keeps_away_from_its_group() {
-    let shape = Shape { node_of: vec![0, 0, 1, 1, 2, 2], nodes: 3, spares: Vec::new() };
+    let (node_of, spares) = (vec![0, 0, 1, 1, 2, 2], Vec::new());
+    let shape = Shape { node_of, nodes: 3, spares, fabric: Fabric::Shm };
     let groups = vec![0, 1, 0, 1, 1, 1];
     let mut cluster = Cluster::new(&shape, &settings(BackupMode::Raid5), groups);
     cluster.event(Event::NodeLost { node: 1 });
@@ -265,7 +278,8 @@ fn a_verdict_ends_the_job_when_every_living_pe_has_said_it() {
 
 #[test]
 fn a_program_that_never_initialises_ends_with_its_own_status() {
-    let shape = Shape { node_of: vec![0, 0], nodes: 1, spares: Vec::new() };
+    let (node_of, spares) = (vec![0, 0], Vec::new());
+    let shape = Shape { node_of, nodes: 1, spares, fabric: Fabric::Shm };
     for (how, status) in [(Ended::Exited(0), 0), (Ended::Exited(5), 5)] {
         let (mut machine, _) = Membership::new(&shape, &settings(BackupMode::None), vec![0; 2]);
         let mut actions = machine.handle(Event::Ended { proc: 0, how });
@@ -279,4 +293,64 @@ fn a_program_that_never_initialises_ends_with_its_own_status() {
             .collect();
         assert_eq!(ends, [status]);
     }
+}
+
+/// Two nodes of two PEs that reach each other through an engine.
+fn two_by_two() -> Cluster {
+    let (node_of, spares) = (vec![0, 0, 1, 1], Vec::new());
+    let shape = Shape { node_of, nodes: 2, spares, fabric: Fabric::Ucx };
+    Cluster::new(&shape, &settings(BackupMode::Raid5), vec![0; 4])
+}
+
+#[test]
+fn with_an_engine_every_node_knows_an_address_before_the_view_that_needs_it() {
+    let mut cluster = two_by_two();
+    assert!(cluster.machine.view.whole());
+    let told = |log: &[String], what: &str| log.iter().position(|line| line == what);
+    let shown = told(&cluster.log, "shown 1 by 0").expect("view 1 is shown");
+    for pe in 0..4 {
+        for node in 0..2 {
+            let line = format!("tell {node} of {pe}.0");
+            assert!(told(&cluster.log, &line).is_some_and(|at| at < shown), "{line}");
+        }
+    }
+    cluster.reached = false;
+    cluster.die(2);
+    assert_eq!(cluster.member(2).state, State::ProcessDead, "its substitute cannot be reached");
+    let proc = cluster.proc_of(2);
+    assert!(told(&cluster.log, "tell 0 of 2.1").is_none());
+    cluster.event(Event::Said { proc, what: Said::Address { address: vec![8] } });
+    let member = cluster.member(2);
+    assert_eq!((member.state, member.incarnation), (State::Alive, 1));
+    assert!(told(&cluster.log, "tell 0 of 2.1") < told(&cluster.log, "shown 3 by 0"));
+    cluster.event(Event::Said { proc, what: Said::Address { address: vec![9] } });
+    assert_eq!(cluster.machine.view.number, 3, "said twice, it changes nothing");
+}
+
+#[test]
+fn a_substitute_that_dies_before_it_is_reached_is_replaced_by_another() {
+    let mut cluster = two_by_two();
+    cluster.reached = false;
+    cluster.die(2);
+    let first = cluster.proc_of(2);
+    cluster.reached = true;
+    cluster.event(Event::Ended { proc: first, how: Ended::Killed(9) });
+    assert_ne!(cluster.proc_of(2), first);
+    let member = cluster.member(2);
+    assert_eq!((member.state, member.incarnation), (State::Alive, 1));
+}
+
+#[test]
+fn a_suspected_process_is_ended_unless_it_is_another_by_now() {
+    let mut cluster = two_by_two();
+    let kills = |cluster: &Cluster| {
+        cluster.sent.iter().filter(|(_, message)| matches!(message, Down::Kill { .. })).count()
+    };
+    cluster.says(0, Said::Suspect { pe: 3, incarnation: 1 });
+    assert_eq!(kills(&cluster), 0, "there is no such incarnation");
+    cluster.says(0, Said::Suspect { pe: 3, incarnation: 0 });
+    assert_eq!(kills(&cluster), 1);
+    cluster.die(3);
+    cluster.says(1, Said::Suspect { pe: 3, incarnation: 0 });
+    assert_eq!(kills(&cluster), 1, "the one that was meant is dead");
 }

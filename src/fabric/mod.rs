@@ -1,0 +1,276 @@
+//! Fabrics: how a PE reaches the memory of PEs that it cannot map.
+//!
+//! Peers whose memory is mapped here are reached by loads and stores, and no engine is asked; every
+//! other peer is reached through the one [`Engine`] of the job. Each engine has a file or folder
+//! here; which one is used is [`choose`]'s business.
+//!
+//! ```text
+//! put, get          bytes of the peer's segment, by offset; the store can only be read
+//! update, post      a word of 2, 4 or 8 bytes, changed in one step, with and without an answer
+//! fence, quiet      order, completion
+//! wake              the peer's sleeping threads look again
+//! connect           to one incarnation of a peer, by the address that it gave
+//! disconnect        the fence round a dead incarnation: nothing of it goes or comes any more
+//! ```
+//!
+//! What an engine promises, and what the rest of the library stands on:
+//!
+//! - *No operation stays open.* Every call returns: with its result, or with [`Lost`] when the
+//!   connection to that incarnation broke, when [`Engine::disconnect`] was called by another
+//!   thread, or soon (some 10 ms) after [`Ear::gone`] says that it is no more. Nothing else ends a
+//!   call: a peer that is slow or stopped is waited for.
+//! - *A broken connection stays broken.* Puts may have been lost with it, so every later call that
+//!   needs the peer, [`Engine::quiet`] among them, gives [`Lost`] until `disconnect`. The engine
+//!   tells [`Ear::suspect`] once, and decides nothing: views decide.
+//! - *Others are not disturbed.* `quiet` and `fence` complete everything to all other peers before
+//!   they give `Lost`; a get of many ranges gives `Lost` when all the others of it are over.
+//! - *Incarnations are kept apart.* After `connect(pe, n)` nothing is carried out for a process
+//!   with an incarnation of `pe` below `n`, and after `disconnect(pe)` nothing for any until the
+//!   next `connect`. What a dead peer had sent and nobody has looked at yet is dropped.
+//! - *One-sided.* A peer that computes and makes no call is reached all the same.
+//! - *Order.* Operations between the same two PEs are not ordered, except: `post` after `post`, and
+//!   all that precedes a `fence` before all that follows it, as the target's processor sees it.
+//! - *Atomics are those of the target's processor*: atomic with the updates that PEs on the
+//!   target's node make directly. They wake sleepers of the target like [`Ear::arrived`].
+//! - `put` may return before the bytes are there; then the caller may change the source. `get` and
+//!   `update` return when they are over. `quiet` returns when all puts and posts are.
+//! - Every call may be made by several threads at a time, and while `disconnect` runs.
+//!
+//! Invariants of the callers: offsets and lengths lie inside the segment's layout; a peer is
+//! connected before it is used; `connect` and `disconnect` are called by one thread at a time.
+//!
+//! Left out: peers that are mapped (`pgas` goes there directly), and who is dead (`launch`).
+
+#![forbid(unsafe_code)]
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use crate::segment::Segment;
+use crate::segment::update::Update;
+use crate::settings::Fabric;
+
+/// The connection to this incarnation is broken, or the view says that it is dead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("PE {pe} (incarnation {incarnation}) is lost")]
+pub struct Lost {
+    /// The PE.
+    pub pe: usize,
+    /// Its incarnation.
+    pub incarnation: u32,
+}
+
+/// Why a fabric cannot be used.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum FabricError {
+    /// It was left out when the library was built.
+    #[error("fabric {}: not built in; there are {}", .asked.name(), names(built_in()))]
+    NotBuilt {
+        /// What was asked for.
+        asked: Fabric,
+    },
+    /// The network library or the network refused.
+    #[error("fabric {}: {what}: {why}", .fabric.name())]
+    Refused {
+        /// The fabric.
+        fabric: Fabric,
+        /// What was being done.
+        what: &'static str,
+        /// What the library or kernel said.
+        why: String,
+    },
+}
+
+/// One range of a get.
+#[derive(Debug)]
+pub struct Read<'a> {
+    /// The PE to read from.
+    pub pe: usize,
+    /// Where in its segment.
+    pub offset: usize,
+    /// Where to.
+    pub into: &'a mut [u8],
+}
+
+/// What an engine asks and tells about its peers and its own process.
+pub trait Ear: Send + Sync {
+    /// True once the view says that this incarnation of `pe` is no more.
+    fn gone(&self, pe: usize, incarnation: u32) -> bool;
+    /// The connection to it broke. Called once for each, from any thread; must not wait.
+    fn suspect(&self, pe: usize, incarnation: u32);
+    /// Something arrived in the own segment: threads of this process that sleep look again. Called
+    /// by engines in which the target's processor takes part, after every batch.
+    fn arrived(&self);
+}
+
+/// A process that opens an engine.
+pub struct Local {
+    /// Its PE number.
+    pub me: usize,
+    /// Its incarnation.
+    pub incarnation: u32,
+    /// Number of PEs.
+    pub n_pes: usize,
+    /// The job's random number; what comes from another job is refused.
+    pub job: u64,
+    /// What it shows: peers write the visible part and read all of it.
+    pub segment: &'static Segment,
+    /// More threads than processors: waiting should not spin.
+    pub crowded: bool,
+    /// Whom to ask and to tell.
+    pub ear: Arc<dyn Ear>,
+}
+
+impl Debug for Local {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        write!(f, "Local {{ me: {}, incarnation: {} }}", self.me, self.incarnation)
+    }
+}
+
+/// A way to reach peers that are not mapped. The module says what it promises.
+pub trait Engine: Send + Sync + Debug {
+    /// What a peer needs to connect to this process; at most a few KiB.
+    fn address(&self) -> Vec<u8>;
+
+    /// Connects to `incarnation` of `pe`, which gave `address`. Does not wait for the peer.
+    ///
+    /// # Errors
+    /// [`FabricError::Refused`] if the address is none, or resources are short.
+    fn connect(&self, pe: usize, incarnation: u32, address: &[u8]) -> Result<(), FabricError>;
+
+    /// Ends every operation to `pe` at once, and refuses what still comes from it.
+    fn disconnect(&self, pe: usize);
+
+    /// Copies `from` to `offset` of the peer's visible part.
+    ///
+    /// # Errors
+    /// [`Lost`].
+    fn put(&self, pe: usize, offset: usize, from: &[u8]) -> Result<(), Lost>;
+
+    /// Reads all of `reads`, which are in flight together as far as the engine can.
+    ///
+    /// # Errors
+    /// [`Lost`] if one of them could not be read; what was to be read is then undefined.
+    fn get(&self, reads: &mut [Read]) -> Result<(), Lost>;
+
+    /// Updates the word of `bytes` (2, 4, 8) at `offset` in one step; what was there.
+    ///
+    /// # Errors
+    /// [`Lost`]: it may have been carried out or not.
+    fn update(
+        &self,
+        pe: usize,
+        offset: usize,
+        bytes: usize,
+        how: Update,
+        operand: u64,
+    ) -> Result<u64, Lost>;
+
+    /// As `update`, without waiting and without an answer.
+    ///
+    /// # Errors
+    /// [`Lost`].
+    fn post(
+        &self,
+        pe: usize,
+        offset: usize,
+        bytes: usize,
+        how: Update,
+        operand: u64,
+    ) -> Result<(), Lost>;
+
+    /// What was put and posted so far arrives before what follows, at each peer.
+    ///
+    /// # Errors
+    /// [`Lost`] if a connection is broken; for all other peers it holds.
+    fn fence(&self) -> Result<(), Lost>;
+
+    /// Waits until all that was put and posted has arrived.
+    ///
+    /// # Errors
+    /// [`Lost`] if a connection is broken; for all other peers it holds.
+    fn quiet(&self) -> Result<(), Lost>;
+
+    /// Threads of `pe` that sleep look again, after what was put before has arrived. Called after
+    /// every put that a program may wait for; an engine that wakes by itself does nothing here.
+    fn wake(&self, pe: usize);
+
+    /// Called by threads that wait, to let the engine do what it has to.
+    fn progress(&self) {}
+}
+
+/// The fabrics that this build has, shared memory first.
+pub fn built_in() -> &'static [Fabric] {
+    &[
+        Fabric::Shm,
+        #[cfg(feature = "ucx")]
+        Fabric::Ucx,
+    ]
+}
+
+/// Names in one line.
+pub fn names(fabrics: &[Fabric]) -> String {
+    fabrics.iter().map(|fabric| fabric.name()).collect::<Vec<_>>().join(", ")
+}
+
+/// The fabric of a job, and why it is this one. `one_machine`: its nodes can map each other.
+///
+/// # Errors
+/// [`FabricError::NotBuilt`].
+pub fn choose(asked: Fabric, one_machine: bool) -> Result<(Fabric, &'static str), FabricError> {
+    let (fabric, why) = match asked {
+        Fabric::Auto if one_machine => (Fabric::Shm, "all nodes are on one machine"),
+        Fabric::Auto => (Fabric::Ucx, "nodes are on several machines"),
+        other => (other, "asked for by SHMEM_FT_FABRIC"),
+    };
+    if built_in().contains(&fabric) {
+        Ok((fabric, why))
+    } else {
+        Err(FabricError::NotBuilt { asked: fabric })
+    }
+}
+
+/// What a PE's environment must hold before it starts, for `fabric` to work as promised: read by
+/// the network library before `main`. Names that are set already are the user's to set.
+pub fn environment(fabric: Fabric) -> &'static [(&'static str, &'static str)] {
+    match fabric {
+        Fabric::Ucx => UCX_ENVIRONMENT,
+        _ => &[],
+    }
+}
+
+const UCX_ENVIRONMENT: &[(&str, &str)] = &[];
+
+/// Opens the engine of `fabric` for this process; None for `shm`, which needs none.
+///
+/// # Errors
+/// [`FabricError`].
+pub fn open(fabric: Fabric, local: Local) -> Result<Option<Box<dyn Engine>>, FabricError> {
+    match fabric {
+        Fabric::Auto | Fabric::Shm => Ok(None),
+        asked => {
+            drop(local);
+            Err(FabricError::NotBuilt { asked })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn on_one_machine_memory_is_shared_and_what_is_not_built_in_is_refused() {
+        assert_eq!(choose(Fabric::Auto, true).unwrap().0, Fabric::Shm);
+        for asked in [Fabric::Ucx, Fabric::Verbs] {
+            match choose(asked, true) {
+                Ok((chosen, _)) => assert!(chosen == asked && built_in().contains(&asked)),
+                Err(error) => {
+                    let there = names(built_in());
+                    let line = format!("fabric {}: not built in; there are {there}", asked.name());
+                    assert_eq!(error.to_string(), line);
+                }
+            }
+        }
+    }
+}

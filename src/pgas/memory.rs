@@ -1,0 +1,54 @@
+//! Symmetric memory of this PE: the allocator's answers as addresses.
+
+#![forbid(unsafe_code)]
+
+use super::world::{World, lock};
+
+impl World {
+    /// Allocates `size` bytes of the symmetric heap; null if there is no room. Symmetric only if
+    /// every PE makes the same calls in the same order.
+    pub fn heap_alloc(&self, size: usize, align: usize) -> *mut u8 {
+        match lock(&self.heap).alloc(size, align) {
+            Some(offset) => self.at(self.layout.heap + offset),
+            None => std::ptr::null_mut(),
+        }
+    }
+
+    fn heap_offset(&self, ptr: *mut u8) -> Option<usize> {
+        let offset = (ptr as usize).wrapping_sub(self.own.base() as usize + self.layout.heap);
+        (offset < self.layout.heap_len).then_some(offset)
+    }
+
+    /// Frees what `heap_alloc` gave.
+    pub fn heap_free(&self, ptr: *mut u8) -> Result<(), String> {
+        let offset = self.heap_offset(ptr).ok_or("not in the symmetric heap")?;
+        lock(&self.heap).free(offset).map(|_| ()).map_err(|error| error.to_string())
+    }
+
+    /// Size of an allocation.
+    pub fn heap_size_of(&self, ptr: *mut u8) -> Option<usize> {
+        lock(&self.heap).size_of(self.heap_offset(ptr)?)
+    }
+
+    /// Grows or shrinks an allocation, moving it if it must; null if there is no room, and then the
+    /// old one stays.
+    pub fn heap_resize(&self, ptr: *mut u8, size: usize) -> *mut u8 {
+        let Some(offset) = self.heap_offset(ptr) else { return std::ptr::null_mut() };
+        let mut heap = lock(&self.heap);
+        let Some(old) = heap.size_of(offset) else { return std::ptr::null_mut() };
+        if heap.resize(offset, size) == Ok(true) {
+            return ptr;
+        }
+        let Some(new) = heap.alloc(size, 64) else { return std::ptr::null_mut() };
+        let at = self.layout.heap;
+        let bytes = self.own.bytes(at + offset, old.min(size));
+        self.own.bytes_mut(at + new, old.min(size)).copy_from_slice(bytes);
+        let _ = heap.free(offset);
+        self.at(at + new)
+    }
+
+    /// Bytes of the symmetric heap, and of it in use.
+    pub fn heap_usage(&self) -> (usize, usize) {
+        (self.layout.heap_len, lock(&self.heap).used())
+    }
+}

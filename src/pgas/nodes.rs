@@ -1,0 +1,113 @@
+//! The barrier of a job whose nodes do not map each other: nodes, then their lowest PEs.
+//!
+//! ```text
+//! arrive    every PE of a node adds one to the gate of the node's lowest PE, its leader
+//! meet      leaders meet by dissemination (`schedule::rounds`): each tells its partner of a round
+//!           the number of the barrier, and waits for it from the other
+//! release   each leader opens its gate and wakes its node
+//! ```
+//!
+//! Nothing is polled over the network: a leader waits for words of its own segment.
+//!
+//! Invariant: numbers of barriers only grow between two resets, and a reset is made between two
+//! meetings of all PEs, each after everything sent before has arrived.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::schedule;
+use super::wait::Fault;
+use super::world::{World, lock};
+use crate::control::view::View;
+use crate::segment::update::Update;
+use crate::segment::words::{ROUNDS, Words};
+
+/// A view as the barrier sees it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Nodes {
+    /// The lowest PE of each node.
+    leaders: Vec<usize>,
+    /// Index of the own node among them.
+    index: usize,
+    /// PEs of the own node.
+    here: Vec<usize>,
+}
+
+impl Nodes {
+    /// Nodes of `view` as PE `me` sees them; one node if there is no engine between them.
+    pub fn of(view: &View, me: usize, engine: bool) -> Nodes {
+        let node = |pe: usize| if engine { view.pes[pe].node } else { 0 };
+        let all = 0..view.pes.len();
+        let mut seen = BTreeSet::new();
+        let leaders: Vec<usize> = all.clone().filter(|&pe| seen.insert(node(pe))).collect();
+        let index = leaders.iter().position(|&pe| node(pe) == node(me)).unwrap_or(0);
+        Nodes { leaders, index, here: all.filter(|&pe| node(pe) == node(me)).collect() }
+    }
+}
+
+impl World {
+    pub(super) fn barrier_of_nodes(&self) -> Result<(), Fault> {
+        let nodes = Arc::clone(&lock(&self.nodes));
+        let leader = nodes.leaders[nodes.index];
+        let Some(gate) = self.near(leader).map(|leader| &leader.words().gate) else {
+            return Err(Fault); // moved away: the view is another one by now
+        };
+        let epoch = self.next_epoch();
+        let all = epoch * nodes.here.len() as u64;
+        let arrived = gate.arrived.fetch_add(1, Ordering::SeqCst) + 1;
+        if self.me() != leader {
+            if arrived == all {
+                self.wake(leader);
+            }
+            return self.until(&gate.released, epoch);
+        }
+        self.until(&gate.arrived, all)?;
+        self.meet_leaders(&nodes, epoch)?;
+        gate.released.store(epoch, Ordering::SeqCst);
+        nodes.here.iter().filter(|&&pe| pe != leader).for_each(|&pe| self.wake(pe));
+        Ok(())
+    }
+
+    fn meet_leaders(&self, nodes: &Nodes, epoch: u64) -> Result<(), Fault> {
+        let at = std::mem::offset_of!(Words, heard);
+        let rounds = schedule::rounds(nodes.index, nodes.leaders.len());
+        for (number, round) in rounds.enumerate().take(ROUNDS) {
+            let partner = nodes.leaders[round.to];
+            self.far_post(partner, at + number * 8, 8, Update::Store, epoch);
+            self.until(&self.segment().words().heard[number], epoch)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until `word` is at least `value`.
+    fn until(&self, word: &AtomicU64, value: u64) -> Result<(), Fault> {
+        let mut done = false;
+        self.wait_raw(|| {
+            done = word.load(Ordering::SeqCst) >= value;
+            done || self.faulted()
+        });
+        if done { Ok(()) } else { Err(Fault) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::view::Member;
+
+    #[test]
+    fn every_pe_has_one_leader_and_all_agree_on_the_leaders() {
+        let on = [2, 0, 2, 1, 0, 2];
+        let view = View { number: 1, pes: on.iter().map(|&node| Member::first(node)).collect() };
+        for (me, node) in on.iter().enumerate() {
+            let nodes = Nodes::of(&view, me, true);
+            assert_eq!(nodes.leaders, [0, 1, 3]);
+            assert_eq!(on[nodes.leaders[nodes.index]], *node);
+            assert!(nodes.here.contains(&me) && nodes.here.contains(&nodes.leaders[nodes.index]));
+            assert!(nodes.here.iter().all(|&pe| on[pe] == *node));
+            let one = Nodes::of(&view, me, false);
+            assert_eq!((one.leaders.as_slice(), one.here.len()), ([0].as_slice(), on.len()));
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Atomic updates of a word of 2, 4 or 8 bytes.
+//!
+//! By PEs that have the word mapped, and by the processor of its owner for those that have not:
+//! only so are all of them atomic with each other.
+
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
+
+use serde::{Deserialize, Serialize};
+
+/// What an atomic update does with a word; all but `Store` give what was there before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Update {
+    /// Leaves it.
+    Load,
+    /// Stores the operand, and gives zero.
+    Store,
+    /// Stores the operand.
+    Swap,
+    /// Adds it, wrapping.
+    Add,
+    /// Bitwise and.
+    And,
+    /// Bitwise or.
+    Or,
+    /// Bitwise exclusive or.
+    Xor,
+    /// Stores the operand if the word holds this.
+    CompareSwap(u64),
+}
+
+/// Applies `how` with `operand` to the word of `bytes` (2, 4 or 8) bytes at `at`; what was there.
+///
+/// # Safety
+/// `at` lies in a mapped segment, on a boundary of `bytes` bytes, and is accessed as an atomic by
+/// everybody else who accesses it now.
+#[inline]
+pub unsafe fn apply(at: *mut u8, bytes: usize, how: Update, operand: u64) -> u64 {
+    macro_rules! apply {
+        ($atomic:ty, $int:ty) => {{
+            // SAFETY: the contract of this function.
+            let word = unsafe { <$atomic>::from_ptr(at.cast()) };
+            let operand = operand as $int;
+            // Pairs with each other, on any PE: what was written before a release is seen after
+            // the acquire.
+            let before = match how {
+                Update::Load => word.load(Ordering::Acquire),
+                Update::Store => {
+                    word.store(operand, Ordering::Release);
+                    0
+                }
+                Update::Swap => word.swap(operand, Ordering::AcqRel),
+                Update::Add => word.fetch_add(operand, Ordering::AcqRel),
+                Update::And => word.fetch_and(operand, Ordering::AcqRel),
+                Update::Or => word.fetch_or(operand, Ordering::AcqRel),
+                Update::Xor => word.fetch_xor(operand, Ordering::AcqRel),
+                Update::CompareSwap(expected) => {
+                    let (ok, failed) = (Ordering::AcqRel, Ordering::Acquire);
+                    match word.compare_exchange(expected as $int, operand, ok, failed) {
+                        Ok(before) | Err(before) => before,
+                    }
+                }
+            };
+            u64::from(before)
+        }};
+    }
+    match bytes {
+        2 => apply!(AtomicU16, u16),
+        4 => apply!(AtomicU32, u32),
+        _ => apply!(AtomicU64, u64),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn updates_of_every_width_give_what_was_there() {
+        for bytes in [2usize, 4, 8] {
+            let mut word = 10u64;
+            let at = (&raw mut word).cast::<u8>();
+            // SAFETY: an aligned local.
+            let apply = |how, operand| unsafe { apply(at, bytes, how, operand) };
+            assert_eq!(apply(Update::Add, u64::MAX), 10);
+            assert_eq!(apply(Update::CompareSwap(8), 1), 9);
+            assert_eq!(apply(Update::CompareSwap(9), 12), 9);
+            assert_eq!(apply(Update::And, 4), 12);
+            assert_eq!(apply(Update::Or, 3), 4);
+            assert_eq!(apply(Update::Xor, 1), 7);
+            assert_eq!(apply(Update::Swap, 2), 6);
+            apply(Update::Store, 5);
+            assert_eq!(apply(Update::Load, 0), 5);
+        }
+    }
+}
