@@ -123,7 +123,8 @@ impl Job {
             spares: plan.spares.clone(),
             fabric: Fabric::Shm,
         };
-        let group_of = plan.protection.plan.of.iter().map(|&(group, _)| group).collect();
+        let group_of: Vec<usize> =
+            plan.protection.plan.of.iter().map(|&(group, _)| group).collect();
         let (machine, first) = Membership::new(&shape, &plan.settings, group_of);
         let pes = plan.node_of.len();
         let first_view = Ordered::new(View { number: 0, pes: Vec::new() }, vec![0; pes]);
