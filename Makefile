@@ -14,7 +14,8 @@ INTO    := $(DESTDIR)$(PREFIX)
 BUILT   ?= $(RELEASE)
 HEADERS := $(patsubst include/%,%,$(wildcard include/*.h include/*/*.h))
 
-.PHONY: build demo test test-nodes sanitize scorecard scorecard-quick soak install clean help
+.PHONY: build demo test test-nodes sanitize soak scorecard scorecard-quick scaling
+.PHONY: install clean help
 
 build:
 	@.ci/setup build
@@ -48,6 +49,11 @@ scorecard scorecard-quick: build
 soak: build
 	@.ci/soak '$(RELEASE)'
 
+# Cost of checkpoint and rebuild against bytes, PEs, group size and parity: target/scaling*.
+scaling: build
+	@.ci/setup build
+	$(CARGO) bench --locked --bench scaling -- $(if $(QUICK),--quick)
+
 # Installs what `make build` made; builds nothing, so that it can be run by root.
 install:
 	@test -x '$(BUILT)/oshrun' || { echo 'make install: run make build first' >&2; exit 2; }
@@ -75,5 +81,6 @@ help:
 	@echo 'make sanitize  the C programs under AddressSanitizer and UndefinedBehaviorSanitizer'
 	@echo 'make scorecard every figure beside ISA-L, memcpy and Open MPI (10 minutes;'
 	@echo '               scorecard-quick: 2); RECORD=1 keeps the result in benches/record'
+	@echo 'make scaling   cost against bytes, PEs, group size, parity: CSV, plots, model (QUICK=1)'
 	@echo 'make install   copy what was built to PREFIX=/usr/local (DESTDIR= is put before it)'
 	@echo 'make clean     remove what was built'

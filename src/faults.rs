@@ -31,12 +31,18 @@ pub fn checkpoint_all() -> i32 {
     let world = world();
     let _turn = world.turn();
     let number = world.agreed() + 1;
+    world.debug(|| format!("checkpoint {number} begins"));
     world.point(Point::Before, number);
-    let Some(protection) = world.protection() else {
-        return pass(world, number);
+    let result = match world.protection() {
+        None => pass(world, number),
+        Some(protection) => {
+            *lock(&world.last_error) = None;
+            save(world, protection, number)
+        }
     };
-    *lock(&world.last_error) = None;
-    save(world, protection, number)
+    let how = if result == SUCCESS { "is agreed" } else { "failed" };
+    world.debug(|| format!("checkpoint {number} {how}"));
+    result
 }
 
 /// A checkpoint in mode `none`: the PEs meet and pass every step, but nothing is kept.
@@ -87,11 +93,13 @@ pub fn restart_pes() {
     let world = world();
     let _turn = world.turn();
     if world.faulted() {
+        world.debug(|| format!("restart, lost are {:?}", world.lost()));
         match world.protection() {
             Some(protection) => drop(Drive::new(world, protection, Call::Restart).run()),
             // In mode none the launcher ends the job.
             None => world.wait_raw(|| false),
         }
+        world.debug(|| format!("restarted from checkpoint {}", world.agreed()));
     } else if let Some(words) = world.last_error() {
         world.condemn(&words);
     }

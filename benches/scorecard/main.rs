@@ -17,6 +17,7 @@ mod jacobi;
 mod programs;
 mod record;
 mod small;
+mod store;
 
 use std::process::ExitCode;
 
@@ -24,7 +25,7 @@ use figure::Figure;
 use programs::{Bench, Trouble};
 
 const USAGE: &str = "usage: scorecard [--quick] [--record] [--only SECTION] [--out FILE]\
-    \n       SECTION is codec, small or jacobi";
+    \n       SECTION is codec, small, store or jacobi";
 
 struct Options {
     quick: bool,
@@ -50,8 +51,12 @@ fn options(words: impl Iterator<Item = String>) -> Result<Options, String> {
 }
 
 type Section = fn(&Bench) -> Result<Vec<Figure>, Trouble>;
-const SECTIONS: [(&str, Section); 3] =
-    [("codec", codec::figures), ("small", small::figures), ("jacobi", jacobi::figures)];
+const SECTIONS: [(&str, Section); 4] = [
+    ("codec", codec::figures),
+    ("small", small::figures),
+    ("store", store::figures),
+    ("jacobi", jacobi::figures),
+];
 
 fn run(options: &Options) -> Result<(), Trouble> {
     let (bench, load) = (Bench::new(options.quick)?, record::load());

@@ -92,21 +92,51 @@ impl Bench {
         program: &Path,
         words: &[&str],
     ) -> Result<String, Trouble> {
+        output(&mut self.command(pes, settings, launch, program, words))
+    }
+
+    /// The same, with what the launcher reports after it.
+    pub fn job_with_reports(
+        &self,
+        pes: usize,
+        settings: &[(&str, &str)],
+        launch: &[&str],
+        program: &Path,
+        words: &[&str],
+    ) -> Result<String, Trouble> {
+        outputs(&mut self.command(pes, settings, launch, program, words))
+            .map(|(out, err)| out + &err)
+    }
+
+    fn command(
+        &self,
+        pes: usize,
+        settings: &[(&str, &str)],
+        launch: &[&str],
+        program: &Path,
+        words: &[&str],
+    ) -> Command {
         let mut command = Command::new(self.tool("oshrun"));
         clean(&mut command).envs(settings.iter().copied());
         command.args(["-n", &pes.to_string()]).args(launch).arg(program).args(words);
-        output(&mut command)
+        command
     }
 }
 
 /// Runs `command` and returns what it printed; a status that is not 0 is trouble.
 pub fn output(command: &mut Command) -> Result<String, Trouble> {
+    outputs(command).map(|(out, _)| out)
+}
+
+/// Standard output and standard error of `command`.
+fn outputs(command: &mut Command) -> Result<(String, String), Trouble> {
     let name = command.get_program().to_string_lossy().into_owned();
     let out = command.output().map_err(|error| Trouble(format!("{name}: {error}")))?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     if out.status.success() {
-        return Ok(String::from_utf8_lossy(&out.stdout).into_owned());
+        return Ok((text(&out.stdout), text(&out.stderr)));
     }
-    let said = String::from_utf8_lossy(&out.stderr);
+    let said = text(&out.stderr);
     let last = said.lines().last().unwrap_or_default();
     Err(Trouble(format!("{command:?}: {}: {last}", out.status)))
 }
@@ -116,4 +146,10 @@ pub fn value(text: &str, name: &str) -> Result<f64, Trouble> {
     let found = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     let parsed = found.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
     parsed.ok_or_else(|| Trouble(format!("no line `{name} value` in {text:?}")))
+}
+
+/// From the launcher's line about a rebuilt PE.
+pub fn millis_of_rebuild(line: &str) -> Option<f64> {
+    let (_, rest) = line.split_once(" rebuilt from PEs ")?;
+    rest.strip_suffix(" ms")?.rsplit(' ').next()?.parse().ok()
 }

@@ -31,6 +31,9 @@ use crate::store::protection::{Protection, ProtectionError};
 use crate::sys::socket::{Channel, ChannelError};
 use crate::sys::{self, futex, memory, process};
 
+/// `SHMEM_THREAD_MULTIPLE`.
+const THREAD_MULTIPLE: i32 = 3;
+
 /// Why the library could not be initialised.
 #[derive(Debug, thiserror::Error)]
 pub enum BootError {
@@ -197,6 +200,8 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
         me,
         incarnation: welcome.incarnation,
         crowded,
+        spreads: !crowded && thread_level < THREAD_MULTIPLE,
+        offers: AtomicU32::new(0),
         heap: Mutex::new(Heap::new(layout.heap_len)),
         regions: Mutex::default(),
         job,

@@ -11,6 +11,7 @@
 
 pub mod boot;
 mod far;
+mod greet;
 mod memory;
 mod nodes;
 mod regions;

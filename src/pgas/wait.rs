@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::World;
-use crate::sys::futex;
+use crate::sys::{futex, process};
 
 /// A PE was lost: the view is not the one this PE has joined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -33,6 +33,8 @@ const LIMIT_UNFENCED: Duration = Duration::from_millis(1);
 const PATIENCE: (u32, u32) = (100, 40);
 /// The same when there are more PEs than processors.
 const PATIENCE_CROWDED: (u32, u32) = (10, 6);
+/// Offers between two moves to the own processor: a move costs as much as a few of them.
+const SPREAD: u32 = 256;
 
 impl World {
     /// Wakes PE `pe` if it is mapped here and sleeps until a put brings what it waits for. Called
@@ -80,6 +82,7 @@ impl World {
             }
             self.progress();
             std::thread::yield_now();
+            self.spread();
         }
         let bell = &self.segment().words().bell;
         let watcher = u32::from(plain_stores);
@@ -97,6 +100,16 @@ impl World {
             if ready() {
                 return;
             }
+        }
+    }
+
+    /// Goes back to a processor of its own now and then. When other programs run, the system puts
+    /// two PEs on one processor, and leaves them there: each gives way to the other as soon as it
+    /// waits, so neither looks as if it wanted a whole one.
+    fn spread(&self) {
+        // Relaxed: the number only says when.
+        if self.spreads && self.offers.fetch_add(1, Ordering::Relaxed) % SPREAD == SPREAD - 1 {
+            process::start_on(self.me());
         }
     }
 

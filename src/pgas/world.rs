@@ -57,6 +57,9 @@ pub struct World {
     pub(super) nodes: Mutex<Arc<Nodes>>,
     pub(super) protection: Option<Protection>,
     pub(super) crowded: bool,
+    /// Each PE has a processor of its own, and one thread that waits.
+    pub(super) spreads: bool,
+    pub(super) offers: AtomicU32,
     pub(super) thread_level: i32,
     pub(super) rules: Vec<(u32, Rule)>,
     /// PEs that were lost before this substitute was made one, its own number among them.
@@ -457,18 +460,6 @@ impl World {
     }
 
     // ---- the program --------------------------------------------------------------------------
-
-    pub(super) fn greet(&self) {
-        if self.me != 0 || self.incarnation != 0 {
-            return;
-        }
-        if self.settings.version {
-            println!("raidshmem {} (OpenSHMEM 1.6)", env!("CARGO_PKG_VERSION"));
-        }
-        if self.settings.info {
-            print!("{}", crate::settings::markdown());
-        }
-    }
 
     /// The error of the last fault-tolerance call that failed without a fault.
     pub fn last_error(&self) -> Option<String> {

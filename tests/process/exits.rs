@@ -121,3 +121,23 @@ fn a_script_around_the_program_changes_nothing() {
     let script = format!("{} finalize 7; exit $?", program("exits").display());
     Job::new(2).args(&["sh", "-c", &script]).run().status(7);
 }
+
+/// `SHMEM_DEBUG`: every PE says what it is and how far it is.
+#[test]
+fn debugging_messages_are_there_when_asked_for() {
+    let count = program("count");
+    let quiet = Job::new(2).mode("raid5").program(&count, &[]).run();
+    quiet.status(0).check(!quiet.err.contains("debug:"), "nobody asked");
+    let job = Job::new(2).mode("raid5").env("SHMEM_DEBUG", "1").kill(&["1@2"]);
+    let outcome = job.program(&count, &[]).run();
+    outcome.status(0);
+    for words in [
+        "PE 0: debug: one of 2 PEs, incarnation 0",
+        "PE 1: debug: one of 2 PEs, incarnation 1",
+        "PE 1: debug: checkpoint 1 is agreed",
+        "PE 0: debug: restart, lost are [(1, false)]",
+        "PE 0: debug: restarted from checkpoint ",
+    ] {
+        outcome.says(words);
+    }
+}

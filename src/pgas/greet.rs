@@ -1,0 +1,38 @@
+//! What a PE says at its start and on the way when the environment asks: `SHMEM_VERSION` and
+//! `SHMEM_INFO` (once in a job, on standard output), `SHMEM_DEBUG` (each PE, on standard error).
+
+use super::World;
+
+impl World {
+    /// The lines of a start.
+    pub(super) fn greet(&self) {
+        self.debug(|| {
+            let (heap, at) = (self.layout.heap_len, self.own.base().wrapping_add(self.layout.heap));
+            let (n, process) = (self.n_pes(), std::process::id());
+            let mode = self.settings.backup_mode;
+            let crowded = if self.crowded { "more" } else { "not more" };
+            let (incarnation, level) = (self.incarnation, self.thread_level);
+            format!(
+                "one of {n} PEs, incarnation {incarnation}, process {process}, thread level \
+                 {level}, heap of {heap} bytes at {at:p}, {crowded} PEs than processors, mode \
+                 {mode:?}"
+            )
+        });
+        if self.me != 0 || self.incarnation != 0 {
+            return;
+        }
+        if self.settings.version {
+            println!("raidshmem {} (OpenSHMEM 1.6)", env!("CARGO_PKG_VERSION"));
+        }
+        if self.settings.info {
+            print!("{}", crate::settings::markdown());
+        }
+    }
+
+    /// A line on standard error, if `SHMEM_DEBUG` asks for such.
+    pub fn debug(&self, words: impl FnOnce() -> String) {
+        if self.settings.debug {
+            super::complain(&format!("debug: {}", words()));
+        }
+    }
+}
