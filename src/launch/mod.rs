@@ -12,6 +12,7 @@
 
 pub mod agent;
 pub mod args;
+pub mod detector;
 mod door;
 pub mod gather;
 pub mod hosts;
@@ -19,5 +20,6 @@ pub mod join;
 pub mod launcher;
 pub mod membership;
 mod output;
+mod pulse;
 mod say;
 pub mod starter;
