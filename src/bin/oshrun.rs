@@ -54,7 +54,7 @@ fn run_agent(fd: Option<String>) -> i32 {
     match agent::run(channel) {
         Ok(()) => 0,
         Err(error) => {
-            eprintln!("oshrun: agent: {error}");
+            eprintln!("oshrun: {error}");
             1
         }
     }
@@ -65,7 +65,7 @@ fn run_keeper(words: &[String]) -> i32 {
         Ok(()) => join::ALL_DEAD,
         Err(error) => {
             eprintln!("oshrun: {error}");
-            2
+            if matches!(error, join::JoinError::Stopped { .. }) { join::ALL_DEAD } else { 2 }
         }
     }
 }

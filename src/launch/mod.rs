@@ -13,6 +13,7 @@
 pub mod agent;
 pub mod args;
 mod binder;
+pub mod detector;
 mod door;
 pub mod gather;
 pub mod hosts;
@@ -21,5 +22,6 @@ pub mod launcher;
 pub mod membership;
 mod output;
 mod placing;
+mod pulse;
 mod say;
 pub mod starter;

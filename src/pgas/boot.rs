@@ -200,7 +200,7 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
         me,
         incarnation: welcome.incarnation,
         crowded,
-        spreads: !crowded && thread_level < THREAD_MULTIPLE,
+        spreads: job.bind == Bind::None && !crowded && thread_level < THREAD_MULTIPLE,
         offers: AtomicU32::new(0),
         heap: Mutex::new(Heap::new(layout.heap_len)),
         regions: Mutex::default(),

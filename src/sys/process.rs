@@ -10,6 +10,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::time::Duration;
 
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, getppid, kill_process_group, pidfd_open,
@@ -118,6 +119,21 @@ impl Process {
         let mut fds = [PollFd::new(&self.pidfd, PollFlags::IN)];
         matches!(poll(&mut fds, Some(&limit)), Ok(1))
     }
+}
+
+/// Time of a clock that never goes back and does not stop when the machine sleeps. The same for
+/// every process of a machine.
+pub fn now() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// True if that process is stopped by a signal or a debugger.
+pub fn is_stopped(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The state follows the name, which may hold anything.
+    let state = stat.rsplit_once(')').and_then(|(_, after)| after.trim_start().chars().next());
+    matches!(state, Some('T' | 't'))
 }
 
 /// Makes every descendant that loses its parent a child of this process.
@@ -233,4 +249,16 @@ fn set_of(cpus: &[usize]) -> CpuSet {
     let mut set = CpuSet::new();
     cpus.iter().filter(|&&cpu| cpu < CpuSet::MAX_CPU).for_each(|&cpu| set.set(cpu));
     set
+}
+
+/// Moves this thread to the `nth` of the processors it may use, and leaves it free to be moved on:
+/// a hint that spreads PEs that are not bound, and keeps out of the way of other jobs.
+pub fn start_on(nth: usize) {
+    let Ok(allowed) = sched_getaffinity(None) else { return };
+    let usable = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu));
+    let Some(cpu) = usable.cycle().take(CpuSet::MAX_CPU).nth(nth) else { return };
+    // Where it cannot be moved it runs where it is, and nothing is lost but time.
+    if sched_setaffinity(None, &set_of(&[cpu])).is_ok() {
+        let _ = sched_setaffinity(None, &allowed);
+    }
 }

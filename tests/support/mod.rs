@@ -27,6 +27,7 @@ mod residue;
 
 use std::ffi::{OsStr, OsString};
 use std::io::{Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -47,6 +48,7 @@ pub struct Job {
     env: Vec<(String, OsString)>,
     leaves: Vec<String>,
     orphans: bool,
+    network: Option<PathBuf>,
 }
 
 impl Job {
@@ -58,7 +60,7 @@ impl Job {
     /// `oshrun` with these words.
     pub fn of(words: &[&str]) -> Job {
         let words = words.iter().map(|word| (*word).to_owned()).collect();
-        Job { words, env: Vec::new(), leaves: Vec::new(), orphans: false }
+        Job { words, env: Vec::new(), leaves: Vec::new(), orphans: false, network: None }
     }
 
     /// More words.
@@ -106,6 +108,12 @@ impl Job {
         self
     }
 
+    /// It runs in that network namespace.
+    pub fn inside(mut self, network: &Path) -> Job {
+        self.network = Some(network.to_owned());
+        self
+    }
+
     /// The program makes a file or folder of this name in the folder of the run, and leaves it.
     pub fn leaves(mut self, name: &str) -> Job {
         self.leaves.push(name.to_owned());
@@ -137,11 +145,17 @@ impl Job {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let shm = residue::Shm::new(&folder);
         let enter = shm.entrance();
+        let network = self.network.as_ref().map(std::fs::File::open);
+        let network = network.transpose().expect("its network namespace is there");
         let prepare = move || {
+            use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+            if let Some(network) = &network {
+                move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network))?;
+            }
             enter()?;
             rustix::process::setsid().map(drop).map_err(Into::into)
         };
-        // SAFETY: both are system calls and nothing else: they may be made after fork.
+        // SAFETY: all are system calls and nothing else: they may be made after fork.
         unsafe { command.pre_exec(prepare) };
         let shown = self.shown();
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{shown}: {error}"));
@@ -262,6 +276,17 @@ impl Running {
         }
         let found = line(&self.heard.said());
         found.unwrap_or_else(|| panic!("it never said `{text}`: {}", self.report("ended")))
+    }
+
+    /// Waits until what was found among the processes of the job is so.
+    #[track_caller]
+    pub fn wait_until(&mut self, what: &str, so: impl Fn(&[processes::Found]) -> bool) {
+        while !so(&self.processes()) {
+            if self.begun.elapsed() > LIMIT {
+                self.hung(what);
+            }
+            std::thread::yield_now();
+        }
     }
 
     /// Sends the launcher a signal.
