@@ -131,7 +131,7 @@ mod tests {
     fn a_large_job_is_short() {
         let by_node = text(50, 20, 5);
         assert_eq!(by_node.lines().count(), 51);
-        assert!(by_node.contains("\n20-39    node1   r0    20-39    0-19  0\n"), "{by_node}");
+        assert!(by_node.contains("\n20-39    node1   r0    20-39        0-19  0\n"), "{by_node}");
         let by_rack = text(250, 4, 5);
         assert_eq!(by_rack.lines().count(), 6);
         assert!(by_rack.contains("\n200-399  50 nodes  r1"), "{by_rack}");
