@@ -146,6 +146,27 @@ impl Bind {
     }
 }
 
+/// Whether a checkpoint looks for what changed since the last one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Delta {
+    /// If little changed with the last one.
+    #[default]
+    Auto,
+    /// Always.
+    On,
+    /// Never: all is copied.
+    Off,
+}
+
+impl Delta {
+    const NAMES: [&'static str; 3] = ["auto", "on", "off"];
+
+    /// The name as `SHMEM_FT_DELTA` spells it.
+    pub const fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
+}
+
 /// What carries data between PEs that are on different nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Fabric {
@@ -188,6 +209,8 @@ pub struct Settings {
     pub domains: Option<String>,
     /// `SHMEM_FT_BIND`.
     pub bind: Bind,
+    /// `SHMEM_FT_DELTA`: a checkpoint may look for what changed.
+    pub delta: Delta,
     /// `SHMEM_FT_FABRIC`.
     pub fabric: Fabric,
     /// `SHMEM_FT_ADOPT`: a substitute may take over the memory that a dead process left behind.
@@ -230,6 +253,7 @@ impl Default for Settings {
             placement: Placement::Spread,
             domains: None,
             bind: Bind::Auto,
+            delta: Delta::Auto,
             fabric: Fabric::Auto,
             adopt: true,
             max_restarts: 3,

@@ -13,10 +13,14 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::noise::Secret;
+use super::page::PES_MAX;
 use super::view::View;
 use crate::placement::Domains;
 use crate::settings::{Bind, Fabric};
 use crate::sys::process::Ended;
+
+/// Largest symmetric heap of a PE in bytes, as the settings bound it.
+pub const HEAP_MAX: u64 = 64 << 40;
 
 /// Number of a process in the job; never reused.
 pub type ProcId = u32;
@@ -42,6 +46,16 @@ pub struct Job {
     pub fabric: Fabric,
 }
 
+impl Job {
+    /// True if its parts fit each other and the bounds: there are no other jobs.
+    pub fn is_sound(&self) -> bool {
+        (1..=PES_MAX).contains(&(self.n_pes as usize))
+            && self.node_of.len() == self.n_pes as usize
+            && self.node_of.iter().all(|&node| self.domains.hold(node as usize))
+            && self.heap_len <= HEAP_MAX
+    }
+}
+
 /// What makes a waiting process a PE.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Welcome {
@@ -65,6 +79,13 @@ pub struct Seated {
     pub pe: u32,
     pub cpus: Vec<u32>,
     pub numa: Option<u32>,
+}
+
+impl Welcome {
+    /// True if it names a PE of `job`, and speaks of all of them.
+    pub fn is_sound(&self, job: &Job) -> bool {
+        self.pe < job.n_pes && self.incarnations.len() == job.n_pes as usize
+    }
 }
 
 /// A heartbeat, with the time of the clock of who asked.
@@ -128,7 +149,13 @@ pub enum Down {
     Join { launcher: SocketAddr, node: u32, secret: Secret },
     /// First message: the job, this node's number, the program and its arguments; `place` on
     /// another host.
-    Configure { job: Job, node: u32, program: Vec<Vec<u8>>, place: Option<Place>, pulse: Pulse },
+    Configure {
+        job: Box<Job>,
+        node: u32,
+        program: Vec<Vec<u8>>,
+        place: Option<Place>,
+        pulse: Pulse,
+    },
     /// A heartbeat of the launcher.
     Beat(Beat),
     /// The nodes that watch each other, and where they hear heartbeats.

@@ -86,12 +86,15 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
     }
     let (job, node, program, place, pulse) = match first {
         Some((Down::Configure { job, node, program, place, pulse }, _)) => {
-            (job, node, program, place, pulse)
+            (*job, node, program, place, pulse)
         }
         Some((Down::Refused { why }, _)) => return Err(JoinError::Refused(why)),
         Some(_) => return Err(ChannelError::Malformed(0).into()),
         None => return Err(JoinError::NoOrders),
     };
+    if !job.is_sound() || program.is_empty() {
+        return Err(ChannelError::Malformed(0).into());
+    }
     let ties = joined.zip(pulse.net.as_ref());
     let ties = ties.map(|((keeper, socket, mut launcher), (key, port))| {
         launcher.set_port(*port);

@@ -24,7 +24,7 @@ use super::pulse::Heartbeats;
 use super::say::{say, signalled, tell};
 use crate::control::link::timespec;
 use crate::control::message::{Down, Job, Party, Place, ProcId, Pulse, Said, Up};
-use crate::settings::BackupMode;
+use crate::settings::{BackupMode, Fabric};
 use crate::sys::memory;
 use crate::sys::process::{self, Ended, Process};
 use crate::sys::socket::ChannelError;
@@ -34,6 +34,8 @@ pub const AGENT_ARGUMENT: &str = "--raidshmem-agent";
 
 /// How long the last order to a node may wait for room.
 const LAST_ORDER: Duration = Duration::from_secs(1);
+/// How long agents may take to end when they are told to, and when they are killed.
+const ENDING: Duration = Duration::from_secs(5);
 /// How long the last lines of a node's programs may take.
 const LAST_LINES: Duration = Duration::from_secs(2);
 /// How long PEs have to say the verdict one of them said.
@@ -61,6 +63,8 @@ struct Launcher {
     /// The placement, as far as the nodes have said where their PEs run; None once it is shown.
     placing: Option<Placing>,
     guard: Guard,
+    /// PEs are on several hosts, and nothing carries data between them.
+    islands: bool,
 }
 
 /// Runs a job to its end and returns its exit status.
@@ -69,19 +73,7 @@ pub fn run(ready: &Ready) -> Result<i32, LaunchError> {
     let system = |what| move |error| LaunchError::System { what, error };
     process::adopt_orphans().map_err(system("adopting orphans"))?;
     let signals = Signals::catch().map_err(system("signals"))?;
-    let job = Job {
-        id: job_id().map_err(system("random number of the job"))?,
-        n_pes: shape.node_of.len() as u32,
-        heap_len: ready.heap_len,
-        node_of: shape.node_of.clone(),
-        machine_of: match &ready.cluster {
-            Some(_) => (0..shape.nodes).collect(),
-            None => vec![0; shape.nodes as usize],
-        },
-        bind: settings.bind,
-        domains: ready.site.domains.clone(),
-        fabric: shape.fabric,
-    };
+    let job = job_of(ready, job_id().map_err(system("random number of the job"))?);
     let (mut nodes, door) = match &ready.cluster {
         None => gather::local(shape.nodes).map_err(system("agent"))?,
         Some(cluster) => gather::cluster(cluster, &signals)?,
@@ -103,12 +95,14 @@ pub fn run(ready: &Ready) -> Result<i32, LaunchError> {
         let (job, program, pulse) = (job.clone(), program.clone(), pulse.clone());
         if let Some(link) = &mut entry.link {
             // A node that cannot be told is noticed by its end.
-            let _ = link.send(&Down::Configure { job, node, program, place, pulse }, &[]);
+            let _ = link
+                .send(&Down::Configure { job: Box::new(job), node, program, place, pulse }, &[]);
         }
     }
     let remotes = nodes.iter().filter_map(|(&node, n)| Some((node, n.remote.as_ref()?.beats)));
     let guard = Guard::new(nodes.keys().copied(), heartbeats, remotes.collect(), timing);
     let (machine, first) = Membership::new(shape, settings, ready.site.clone());
+    let several = shape.node_of.iter().any(|node| *node != shape.node_of[0]);
     let mut launcher = Launcher {
         machine,
         nodes,
@@ -125,12 +119,31 @@ pub fn run(ready: &Ready) -> Result<i32, LaunchError> {
         last_words: None,
         placing: ready.report_placement.then(|| Placing::new(ready)),
         guard,
+        islands: ready.cluster.is_some() && shape.fabric == Fabric::Shm && several,
     };
     launcher.form_ring();
     launcher.act(first);
     let status = launcher.serve();
     launcher.shut_down();
     Ok(status)
+}
+
+/// What the processes of the job have to know.
+fn job_of(ready: &Ready, id: u64) -> Job {
+    let shape = &ready.shape;
+    Job {
+        id,
+        n_pes: shape.node_of.len() as u32,
+        heap_len: ready.heap_len,
+        node_of: shape.node_of.clone(),
+        machine_of: match &ready.cluster {
+            Some(_) => (0..shape.nodes).collect(),
+            None => vec![0; shape.nodes as usize],
+        },
+        bind: ready.settings.bind,
+        domains: ready.site.domains.clone(),
+        fabric: shape.fabric,
+    }
 }
 
 fn job_id() -> std::io::Result<u64> {
@@ -272,6 +285,13 @@ impl Launcher {
                 }
                 return;
             }
+            Up::Said { what: Said::Hello { .. }, .. } if self.islands => {
+                let words = "--fabric shm: PEs on different hosts do not reach each other so; \
+                             allowed is a fabric between hosts";
+                say(words);
+                self.result = Some(2);
+                return;
+            }
             Up::Said { proc, what } => {
                 if let Said::Verdict { words, .. } = &what
                     && !self.machine.condemned()
@@ -400,25 +420,34 @@ impl Launcher {
         }
     }
 
+    /// The same time for all: hosts that do not answer do not add up.
     fn shut_down(&mut self) {
         self.door = None;
+        let end = Instant::now() + LAST_ORDER;
         for link in self.nodes.values_mut().filter_map(|node| node.link.as_mut()) {
             let _ = link.send(&Down::Shutdown, &[]);
-            link.drain(LAST_ORDER);
+            link.drain(end.saturating_duration_since(Instant::now()));
         }
+        let ends = |process: &Process, end: Instant| {
+            let left = end.saturating_duration_since(Instant::now());
+            process.wait_end(left.as_millis() as i32)
+        };
+        let end = Instant::now() + ENDING;
         for node in self.nodes.values() {
-            if !node.process.wait_end(5_000) {
+            if !ends(&node.process, end) {
                 node.process.kill();
             }
         }
+        let end = Instant::now() + ENDING;
         for (_, process) in self.procs.values() {
             process.kill();
-            process.wait_end(5_000);
+            ends(process, end);
         }
+        let lines = Instant::now() + LAST_LINES;
         for node in self.nodes.values_mut() {
-            node.process.wait_end(5_000);
+            ends(&node.process, end);
             node.process.reap();
-            node.finish_output(LAST_LINES);
+            node.finish_output(lines.saturating_duration_since(Instant::now()));
         }
         process::end_children();
     }

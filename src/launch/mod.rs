@@ -23,5 +23,5 @@ pub mod membership;
 mod output;
 mod placing;
 mod pulse;
-mod say;
+pub mod say;
 pub mod starter;

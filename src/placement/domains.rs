@@ -40,6 +40,12 @@ impl Domains {
         0..=self.kinds.len()
     }
 
+    /// True if the node is in a domain of every kind.
+    pub fn hold(&self, node: usize) -> bool {
+        let inside = |kind: &Kind| kind.of.get(node).is_some_and(|at| *at < kind.domains.len());
+        self.kinds.iter().all(inside)
+    }
+
     /// The word for a kind.
     pub fn kind_name(&self, kind: usize) -> &str {
         match kind.checked_sub(1) {

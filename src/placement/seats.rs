@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(numa(3, Bind::Auto), [Some(0), Some(0), Some(1)]);
     }
 
-    /// Every machine of up to 3 nodes, 5 cores a node and 3 threads a core, and every number of PEs.
+    /// Every machine of up to 3 nodes of 5 cores of 3 threads, and every number of PEs.
     #[test]
     fn what_holds_of_every_machine() {
         for (nodes, cores, threads) in

@@ -11,7 +11,7 @@ use super::units::{
     KIB, TIB, parse_count, parse_seconds, parse_size, show_seconds, show_size, show_time,
 };
 use super::{
-    BackupMode, Bind, Draft, Fabric, Placement, SettingError, Settings, Substitute, inject,
+    BackupMode, Bind, Delta, Draft, Fabric, Placement, SettingError, Settings, Substitute, inject,
 };
 use crate::inject::{Point, Rule};
 
@@ -333,6 +333,19 @@ static TABLE: &[Entry] = &[
             }
         },
         show: |s| Some(s.bind.name().to_owned()),
+    },
+    Entry {
+        name: "SHMEM_FT_DELTA",
+        kind: Kind::Choice(&Delta::NAMES),
+        default: "auto",
+        doc: "Whether a checkpoint looks for what changed since the last and leaves the rest as it \
+              is; auto does so while less than a quarter of the blocks (64 KiB) change.",
+        store: |draft, value| {
+            if let Value::Choice(at) = value {
+                draft.settings.delta = [Delta::Auto, Delta::On, Delta::Off][at]
+            }
+        },
+        show: |s| Some(s.delta.name().to_owned()),
     },
     Entry {
         name: "SHMEM_FT_FABRIC",

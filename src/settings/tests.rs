@@ -64,6 +64,9 @@ fn words() {
     assert_eq!(one("SHMEM_FT_SUBSTITUTE", "spawn").substitute, Substitute::Spawn);
     assert_eq!(one("SHMEM_FT_SUBSTITUTE", "spare").substitute, Substitute::Spare);
     assert_eq!(one("SHMEM_FT_PLACEMENT", "spread").placement, Placement::Spread);
+    for (text, delta) in [("auto", Delta::Auto), ("on", Delta::On), ("off", Delta::Off)] {
+        assert_eq!(one("SHMEM_FT_DELTA", text).delta, delta);
+    }
     assert_eq!(one("SHMEM_FT_PLACEMENT", "strict").placement, Placement::Strict);
     assert_eq!(
         refusal("SHMEM_FT_PLACEMENT", ""),

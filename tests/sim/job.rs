@@ -326,7 +326,7 @@ impl Job {
     fn obey(&mut self, node: u32, message: Down) {
         match message {
             Down::MakeMemory { pe, memory } => self.up(node, Event::MemoryMade { pe, memory }),
-            Down::Start { proc } => {
+            Down::Start { proc, .. } => {
                 while self.procs.len() <= proc as usize {
                     let id = self.procs.len() as ProcId;
                     self.procs.push(Proc::new(id));

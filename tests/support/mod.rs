@@ -48,6 +48,7 @@ pub struct Job {
     env: Vec<(String, OsString)>,
     leaves: Vec<String>,
     orphans: bool,
+    after: Option<String>,
     network: Option<PathBuf>,
 }
 
@@ -60,12 +61,19 @@ impl Job {
     /// `oshrun` with these words.
     pub fn of(words: &[&str]) -> Job {
         let words = words.iter().map(|word| (*word).to_owned()).collect();
-        Job { words, env: Vec::new(), leaves: Vec::new(), orphans: false, network: None }
+        let (env, leaves) = (Vec::new(), Vec::new());
+        Job { words, env, leaves, orphans: false, after: None, network: None }
     }
 
     /// More words.
     pub fn args(mut self, words: &[&str]) -> Job {
         self.words.extend(words.iter().map(|word| (*word).to_owned()));
+        self
+    }
+
+    /// `oshrun` starts after these commands of a shell, and with what they leave it: limits, say.
+    pub fn after(mut self, commands: &str) -> Job {
+        self.after = Some(format!("{commands}; exec \"$@\""));
         self
     }
 
@@ -134,7 +142,14 @@ impl Job {
         let marker = format!("{}-{number}", std::process::id());
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("run-{marker}"));
         std::fs::create_dir_all(&folder).expect("a folder for the run");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_oshrun"));
+        let mut command = match &self.after {
+            None => Command::new(env!("CARGO_BIN_EXE_oshrun")),
+            Some(script) => {
+                let mut shell = Command::new("/bin/sh");
+                shell.args(["-c", script, "sh", env!("CARGO_BIN_EXE_oshrun")]);
+                shell
+            }
+        };
         let inherited = std::env::vars_os().map(|(name, _)| name);
         for name in inherited.filter(|name| name.to_string_lossy().starts_with("SHMEM_")) {
             command.env_remove(name);
@@ -173,7 +188,8 @@ impl Job {
             true => format!("'{word}'"),
             false => word.clone(),
         });
-        env.chain(["oshrun".to_owned()]).chain(words).collect::<Vec<_>>().join(" ")
+        let after = self.after.clone().into_iter();
+        env.chain(after).chain(["oshrun".to_owned()]).chain(words).collect::<Vec<_>>().join(" ")
     }
 }
 

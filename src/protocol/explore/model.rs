@@ -119,6 +119,7 @@ impl Model {
             shown: 1,
             epoch: 0,
             good: false,
+            shows: 0,
             words: 0,
             live: Some(FIRST),
             phase: Some(Phase::Agreed(u64::from(FIRST))),
