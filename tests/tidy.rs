@@ -421,6 +421,28 @@ fn layers_import_downwards_only() {
     expect_none(complaints);
 }
 
+/// In the first table of the guarantees: what stands in the last column is a path, or a test.
+#[test]
+fn every_promise_names_what_holds_it() {
+    let text = page("docs/guarantees.md");
+    let rows = text.lines().skip_while(|line| !line.starts_with("| ---")).skip(1);
+    let tests: String = sources().into_iter().map(|file| file.text).collect();
+    let mut wrong = Vec::new();
+    for row in rows.take_while(|line| line.starts_with('|')) {
+        let held = row.trim_end_matches(" |").rsplit(" | ").next().unwrap_or_default();
+        let names: Vec<&str> = held.split('`').skip(1).step_by(2).collect();
+        let there = |name: &&str| match name.contains('/') {
+            true => Path::new(ROOT).join(name).exists(),
+            false => name.contains(' ') || tests.contains(&format!("fn {name}()")),
+        };
+        wrong.extend(names.iter().filter(|name| !there(name)).map(|name| name.to_string()));
+        if names.is_empty() {
+            wrong.push(format!("nothing holds: {row}"));
+        }
+    }
+    expect_none(wrong);
+}
+
 #[test]
 fn the_readme_shows_the_settings_there_are() {
     const BEGIN: &str = "<!-- settings: printed by oshinfo --markdown -->\n";

@@ -339,7 +339,8 @@ pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
     allocator.free(first).expect("it was allocated");
     let layout = Layout::new(1 << 20, 4);
     let hole = layout.heap..layout.heap + 64;
-    let (first, hole) = (4096..8192, std::slice::from_ref(&hole));
+    let first = layout.statics..layout.statics + 4096;
+    let hole = std::slice::from_ref(&hole);
     let first = std::slice::from_ref(&first);
     let built = Coverage::build(&layout, first, &allocator, hole, &[1, 2, 3]);
     let tile = vec![3; 100];

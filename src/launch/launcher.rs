@@ -23,7 +23,7 @@ use super::pulse::Heartbeats;
 use super::say::{say, signalled, tell};
 use crate::control::link::timespec;
 use crate::control::message::{Down, Job, Party, Place, ProcId, Pulse, Said, Up};
-use crate::settings::BackupMode;
+use crate::settings::{BackupMode, Fabric};
 use crate::sys::memory;
 use crate::sys::process::{self, Ended, Process};
 use crate::sys::socket::ChannelError;
@@ -33,6 +33,8 @@ pub const AGENT_ARGUMENT: &str = "--raidshmem-agent";
 
 /// How long the last order to a node may wait for room.
 const LAST_ORDER: Duration = Duration::from_secs(1);
+/// How long agents may take to end when they are told to, and when they are killed.
+const ENDING: Duration = Duration::from_secs(5);
 /// How long the last lines of a node's programs may take.
 const LAST_LINES: Duration = Duration::from_secs(2);
 /// How long PEs have to say the verdict one of them said.
@@ -58,6 +60,8 @@ struct Launcher {
     signals: Signals,
     last_words: Option<Instant>,
     guard: Guard,
+    /// PEs are on several hosts, and nothing carries data between them.
+    islands: bool,
 }
 
 /// Runs a job to its end and returns its exit status.
@@ -100,6 +104,7 @@ pub fn run(ready: &Ready) -> Result<i32, LaunchError> {
     let remotes = nodes.iter().filter_map(|(&node, n)| Some((node, n.remote.as_ref()?.beats)));
     let guard = Guard::new(nodes.keys().copied(), heartbeats, remotes.collect(), timing);
     let (machine, first) = Membership::new(shape, settings, ready.group_of.clone());
+    let several = shape.node_of.iter().any(|node| *node != shape.node_of[0]);
     let mut launcher = Launcher {
         machine,
         nodes,
@@ -115,6 +120,7 @@ pub fn run(ready: &Ready) -> Result<i32, LaunchError> {
         signals,
         last_words: None,
         guard,
+        islands: ready.cluster.is_some() && shape.fabric == Fabric::Shm && several,
     };
     launcher.form_ring();
     launcher.act(first);
@@ -258,6 +264,13 @@ impl Launcher {
                 }
                 return;
             }
+            Up::Said { what: Said::Hello { .. }, .. } if self.islands => {
+                let words = "--fabric shm: PEs on different hosts do not reach each other so; \
+                             allowed is a fabric between hosts";
+                say(words);
+                self.result = Some(2);
+                return;
+            }
             Up::Said { proc, what } => {
                 if let Said::Verdict { words, .. } = &what
                     && !self.machine.condemned()
@@ -386,25 +399,34 @@ impl Launcher {
         }
     }
 
+    /// The same time for all: hosts that do not answer do not add up.
     fn shut_down(&mut self) {
         self.door = None;
+        let end = Instant::now() + LAST_ORDER;
         for link in self.nodes.values_mut().filter_map(|node| node.link.as_mut()) {
             let _ = link.send(&Down::Shutdown, &[]);
-            link.drain(LAST_ORDER);
+            link.drain(end.saturating_duration_since(Instant::now()));
         }
+        let ends = |process: &Process, end: Instant| {
+            let left = end.saturating_duration_since(Instant::now());
+            process.wait_end(left.as_millis() as i32)
+        };
+        let end = Instant::now() + ENDING;
         for node in self.nodes.values() {
-            if !node.process.wait_end(5_000) {
+            if !ends(&node.process, end) {
                 node.process.kill();
             }
         }
+        let end = Instant::now() + ENDING;
         for (_, process) in self.procs.values() {
             process.kill();
-            process.wait_end(5_000);
+            ends(process, end);
         }
+        let lines = Instant::now() + LAST_LINES;
         for node in self.nodes.values_mut() {
-            node.process.wait_end(5_000);
+            ends(&node.process, end);
             node.process.reap();
-            node.finish_output(LAST_LINES);
+            node.finish_output(lines.saturating_duration_since(Instant::now()));
         }
         process::end_children();
     }

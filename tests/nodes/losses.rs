@@ -14,9 +14,10 @@ use super::support::{Job, Outcome, Running, note, processes, program};
 /// `SHMEM_FT_NODE_TIMEOUT` of these jobs.
 const LIMIT: Duration = Duration::from_secs(2);
 /// What a busy machine may add to a figure.
-const BUSY: Duration = Duration::from_secs(2);
+pub const BUSY: Duration = Duration::from_secs(2);
 
 fn steps(job: Job) -> Job {
+    let job = job.args(&["--fabric", "shm"]);
     job.program(&program("steps"), &[]).with_orphans()
 }
 
@@ -29,7 +30,7 @@ fn end(run: Running) -> Outcome {
 
 /// Waits until `node` is declared lost by its silence since `begun`, and says how long it took.
 #[track_caller]
-fn declared(run: &mut Running, node: usize, begun: Instant, what: &str) {
+pub fn declared(run: &mut Running, node: usize, begun: Instant, what: &str) {
     run.wait_for(&format!("node {node} was lost"));
     let took = begun.elapsed();
     let limits = took.as_secs_f64() / LIMIT.as_secs_f64();
@@ -46,14 +47,14 @@ fn line_of(outcome: &Outcome, text: &str) -> usize {
 }
 
 /// A command whose agent outlives it: what a host that cannot be reached is.
-fn detached() -> String {
+pub fn detached() -> String {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("detached");
     std::fs::create_dir_all(&folder).expect("a folder");
     let script: PathBuf = folder.join("detached");
     // Written under another name first: tests that run at once share it.
     let draft = folder.join(format!("draft-{:?}", std::thread::current().id()));
     let text = "#!/bin/sh\nhost=$1\nshift\nread -r secret\n(echo \"$secret\"; exec sleep 1000) | \
-        ip netns exec \"$host\" \"$@\" &\nexec sleep 1000\n";
+        ip netns exec \"$host\" \"$@\" &\nwait $!\nexit 1\n";
     std::fs::write(&draft, text).expect("a script");
     std::fs::set_permissions(&draft, PermissionsExt::from_mode(0o755)).expect("it may be run");
     std::fs::rename(&draft, &script).expect("it is put in place");

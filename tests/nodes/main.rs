@@ -4,6 +4,7 @@
 //! - [`start`]: how a job starts on hosts, and how it does not
 //! - [`strangers`]: who is not of the job
 //! - [`losses`]: a link down, a partition, a killed agent, a node that comes back
+//! - [`data`]: the same under a program whose PEs reach each other through the network
 //! - [`stops`]: a stopped agent, launcher or PE on one machine; how long a death takes to be seen
 //!
 //! Every network is made by its test ([`net`]), inside namespaces of its own, and removed with it.
@@ -11,6 +12,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod data;
 mod losses;
 mod net;
 mod start;

@@ -9,7 +9,7 @@ use rustix::process::Signal;
 
 /// The end of the command line: a shell that runs this.
 fn sh(job: Job, script: &str) -> Job {
-    job.args(&["sh", "-c", script])
+    job.args(&["--fabric", "shm", "sh", "-c", script])
 }
 
 #[test]
@@ -43,7 +43,8 @@ fn status_signal_input_and_folder_are_those_of_one_machine() {
     let folders = outcome.out.lines().filter(|line| line.contains("/run-")).count();
     outcome.status(0).check(folders == 2, "the folder of the job was expected");
     outcome.check(outcome.out.matches("2\n").count() >= 2, "the settings were expected");
-    let outcome = net.job(&[0, 1]).program(&program("exits"), &["finalize", "5"]).run();
+    let outcome = net.job(&[0, 1]).args(&["--fabric", "shm"]);
+    let outcome = outcome.program(&program("exits"), &["finalize", "5"]).run();
     outcome.status(5);
     for signal in [Signal::INT, Signal::TERM] {
         let mut run = sh(net.job(&[1, 1]), "echo ready; exec sleep 1000").start();
@@ -136,7 +137,7 @@ fn bad_options_are_named_before_anything_starts() {
             &["--launch-agent `rsh`", "{host}"],
         ),
         (&["--hosts", "a", "-n", "2", "--listen", "here"], &["--listen `here`", "ADDRESS:PORT"]),
-        (&["--hosts", "no-such-host.invalid", "-n", "2"], &["--listen ADDRESS"]),
+        (&["--hosts", "no-such-host.invalid", "-n", "2", "--fabric", "shm"], &["--listen ADDRESS"]),
     ] {
         refused(&Job::of(words).args(&["true"]).run(), 2, parts);
     }
@@ -146,6 +147,14 @@ fn bad_options_are_named_before_anything_starts() {
     };
     refused(&slurm("n[1-"), 2, &["SLURM_JOB_NODELIST=n[1-"]);
     refused(&slurm("n[1-3]"), 2, &["SLURM_TASKS_PER_NODE=2(x2)"]);
+}
+
+/// Programs that do not initialise the library may run so; those that do would wait for ever.
+#[test]
+fn pes_of_different_hosts_without_a_fabric_between_them_are_refused() {
+    let net = Net::new(2);
+    let job = net.job(&[1, 1]).args(&["--fabric", "shm"]).program(&program("steps"), &[]);
+    refused(&job.run(), 2, &["--fabric shm", "different hosts"]);
 }
 
 /// A stand-in for `srun` that starts its one task in the namespace of the node it is told.

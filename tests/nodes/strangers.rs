@@ -15,7 +15,7 @@ use super::net::{HUB, Net, address};
 use super::support::{Job, Running, program};
 
 fn steps(job: Job) -> Job {
-    job.program(&program("steps"), &[])
+    job.args(&["--fabric", "shm"]).program(&program("steps"), &[])
 }
 
 fn ends_well(run: Running) -> super::support::Outcome {

@@ -126,7 +126,7 @@ impl Job {
                 self.own(p).set_phase(Phase::Agreed(number));
             }
             At::Join => {
-                self.own(p).decision = 0;
+                self.own(p).told.decision = 0;
                 p.joined = p.view.number;
                 if p.me() == 0 && self.nodes[p.node as usize].alive {
                     let report = Report::Resumed { number: p.number, micros: 0 };
@@ -176,21 +176,17 @@ impl Job {
         let len = if snapshot.0 == target { snapshot.1 } else { parity.1 };
         let len = if snapshot.0 == target || parity.0 == target { len } else { 0 };
         let memory = self.own(p);
-        (memory.findings, memory.found_len) = (found, len);
+        (memory.told.findings, memory.told.found_len) = (found, len);
         Then::Out(Outcome::Done)
     }
 
     fn judge(&mut self, p: &mut Proc) {
-        let lens = (0..self.pes()).map(|pe| self.memory(p, pe).found_len);
+        let lens = (0..self.pes()).map(|pe| self.told(p, pe).found_len);
         let len = lens.into_iter().find(|&len| len != 0).unwrap_or(0);
         let finding = |pe: usize| {
             let (shape, place) = self.plan.protection.place(pe);
-            let memory = self.memory(p, pe);
-            if memory.found_len == len {
-                memory.findings
-            } else {
-                Finding::lost(&shape.layout, place)
-            }
+            let told = self.told(p, pe);
+            if told.found_len == len { told.findings } else { Finding::lost(&shape.layout, place) }
         };
         (p.len, p.findings) = (len, (0..self.pes()).map(finding).collect());
         let shapes = self.plan.protection.shapes.iter().enumerate();

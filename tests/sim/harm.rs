@@ -9,7 +9,7 @@ impl Job {
     /// A fault's time has come. It waits for its next occasion when it would cost more than the
     /// mode allows.
     pub fn strike(&mut self, index: usize) {
-        let Fault { harm, pe, fired, when } = self.plan.faults[index];
+        let Fault { harm, pe, fired, when, .. } = self.plan.faults[index];
         let struck = !fired
             && match self.plan.mode {
                 Mode::Beyond => self.strike_beyond(pe),
@@ -18,8 +18,8 @@ impl Job {
         self.plan.faults[index].fired |= struck;
         if let (false, false, When::Time(_)) = (struck, fired, when) {
             let later = self.now + self.delay(10 * self.plan.message);
-            let over = self.procs.iter().any(|proc| proc.agreed >= self.plan.last);
-            if !over {
+            self.plan.faults[index].tries += 1;
+            if self.plan.faults[index].tries < 50 {
                 self.at(later, What::Fault(index));
             }
         }
@@ -119,7 +119,9 @@ impl Job {
             lost += usize::from(nodes.contains(&node) && lost <= self.plan.settings.parity);
         }
         let pes: Vec<usize> = nodes.iter().flat_map(|&node| self.carried_on(node)).collect();
-        if self.procs.iter().any(|proc| proc.number >= self.plan.last) {
+        let over = self.procs.iter().any(|proc| proc.number >= self.plan.last);
+        let whole = self.views.len() > 1;
+        if over || !whole || lost <= self.plan.settings.parity {
             return false;
         }
         self.lose(&pes);

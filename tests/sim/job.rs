@@ -14,6 +14,7 @@ use raidshmem::launch::membership::{Action, Event, Membership, Shape};
 use raidshmem::settings::Fabric;
 use raidshmem::sys::process::Ended;
 
+use super::board::Transfer;
 use super::memory::Memory;
 use super::pe::Proc;
 use super::plan::{Broken, Plan, When};
@@ -30,6 +31,8 @@ pub enum What {
     Down(u32, Down),
     /// A message reaches the launcher.
     Up(Event),
+    /// Words arrive in a board.
+    Board(Transfer),
     /// A view appears on a node's page.
     Show(u32, u64),
     /// A process takes a step.
@@ -121,7 +124,7 @@ impl Job {
             node_of: plan.node_of.clone(),
             nodes: plan.nodes,
             spares: plan.spares.clone(),
-            fabric: Fabric::Shm,
+            fabric: if plan.far { Fabric::Ucx } else { Fabric::Shm },
         };
         let group_of = plan.protection.plan.of.iter().map(|&(group, _)| group).collect();
         let (machine, first) = Membership::new(&shape, &plan.settings, group_of);
@@ -240,6 +243,7 @@ impl Job {
             }
             What::Up(event) => self.tell(event),
             What::Show(node, number) => self.show(node, number),
+            What::Board(transfer) => self.land(transfer),
             What::Step(proc) => self.step(proc),
             What::ProcessDies(proc, how) => self.process_dies(proc, how),
             What::NodeGone(node) => {
@@ -358,6 +362,9 @@ impl Job {
         if self.procs[proc as usize].alive {
             self.carrier[welcome.pe as usize] = Some(proc);
             self.procs[proc as usize].take(welcome, mapped);
+            let node = self.procs[proc as usize].node;
+            let what = Said::Address { address: Vec::new() };
+            self.up(node, Event::Said { proc, what });
             self.wake(proc);
         }
     }
@@ -406,18 +413,23 @@ impl Job {
         }
         entry.alive = false;
         let node = entry.node;
+        let last = self.plan.last;
+        let killed = matches!(how, Ended::Killed(_));
+        self.ending.late |= killed && self.procs.iter().any(|proc| proc.number >= last);
         if self.nodes[node as usize].alive {
             self.up(node, Event::Ended { proc, how });
         }
     }
 
-    /// The agent is killed; its processes follow within a moment; then the launcher hears of it.
+    /// The agent is killed, or cut off from the launcher: its processes follow within a moment, or
+    /// go on in the last view they saw until its lease is over; then the launcher declares it.
     pub fn node_dies(&mut self, node: u32) {
         self.nodes[node as usize].alive = false;
+        let lease = if self.plan.chance.one_in(3) { 100 } else { 1 };
         let mut last = self.now;
         for proc in 0..self.procs.len() {
             if self.procs[proc].alive && self.procs[proc].node == node {
-                let time = self.now + self.plan.chance.below(self.plan.step) as u64;
+                let time = self.now + self.plan.chance.below(lease * self.plan.step) as u64;
                 last = last.max(time);
                 self.at(time, What::ProcessDies(proc as ProcId, Ended::Killed(9)));
             }

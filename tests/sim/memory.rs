@@ -61,21 +61,29 @@ impl Region {
     }
 }
 
-/// One memory file of a PE.
-#[derive(Debug, Clone, Default)]
-pub struct Memory {
+/// What a PE tells all others in the course of the protocol.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Told {
+    /// View and meeting.
+    pub step: u64,
     /// [`Phase`], packed; 0 is none.
     pub phase: u64,
     /// Checkpoint decided on, plus one.
     pub decision: u64,
-    /// View and meeting.
-    pub step: u64,
     pub findings: Finding,
     pub found_len: usize,
-    /// Arrived, released.
-    pub gate: (u64, u64),
     /// This PE cannot take part in the checkpoint being made.
     pub cannot: bool,
+}
+
+/// One memory file of a PE.
+#[derive(Debug, Clone, Default)]
+pub struct Memory {
+    pub told: Told,
+    /// What PEs that are out of reach told, by PE.
+    pub board: Vec<Told>,
+    /// Arrived, released.
+    pub gate: (u64, u64),
     pub live: Vec<u8>,
     pub snapshot: Region,
     pub slots: [Region; 2],
@@ -83,7 +91,7 @@ pub struct Memory {
 
 impl Memory {
     pub fn set_phase(&mut self, phase: Phase) {
-        self.phase = phase.pack();
+        self.told.phase = phase.pack();
     }
 
     /// A tile of live data; zeroes beyond its end.

@@ -26,6 +26,8 @@ pub enum Then {
     Out(Outcome),
     /// It has more to do there.
     Again,
+    /// It is busy until then.
+    Until(u64),
     /// It sleeps until something changes.
     Sleep,
     /// It ended, saying so.
@@ -56,6 +58,8 @@ pub struct Proc {
     pub findings: Vec<Finding>,
     pub verdict: Result<(), Unrecoverable>,
     finishing: bool,
+    /// When all that it told so far is seen by all.
+    pub told_at: u64,
 }
 
 impl std::fmt::Display for Proc {
@@ -92,6 +96,7 @@ impl Proc {
             findings: Vec::new(),
             verdict: Ok(()),
             finishing: false,
+            told_at: 0,
         }
     }
 
@@ -128,6 +133,7 @@ impl Job {
                 let delay = self.delay(self.plan.step);
                 self.at(self.now + delay, What::Step(id));
             }
+            Then::Until(time) => self.at(time.max(self.now + 1), What::Step(id)),
             Then::Sleep | Then::End => {}
         }
     }
@@ -243,13 +249,14 @@ impl Job {
         };
         self.own(p).live = computed;
         p.number = p.agreed + 1;
+        p.view = self.shown(p).clone();
         self.enter(p, At::Enter)
     }
 
     fn boot(&mut self, p: &mut Proc) -> Then {
         let original = p.incarnation == 0;
         let memory = self.own(p);
-        (memory.phase, memory.decision) = (0, 0);
+        (memory.told.phase, memory.told.decision) = (0, 0);
         if original {
             memory.set_phase(Phase::Agreed(0));
             p.joined = 1;
@@ -278,19 +285,22 @@ impl Job {
         let healthy = if self.faulted(p) { Changed } else { Done };
         match at {
             At::Enter => return Then::Out(healthy),
-            At::Intend => {
+            At::Intend if !p.middle => {
                 let me = p.me();
                 let cannot = !self.refused && self.plan.refusal == Some((me, p.number));
                 let memory = self.own(p);
-                memory.cannot = cannot;
+                memory.told.cannot = cannot;
                 memory.set_phase(Phase::Entering(p.number));
                 p.len = memory.live.len();
+                p.middle = true;
+                return Then::Until(self.publish(p));
             }
+            At::Intend => {}
             At::BarrierQ | At::BarrierA | At::BarrierB | At::BarrierRefuse => {
                 return self.barrier(p, at);
             }
             At::Agree => {
-                if (0..self.pes()).any(|pe| self.memory(p, pe).cannot) {
+                if (0..self.pes()).any(|pe| self.told(p, pe).cannot) {
                     self.own(p).set_phase(Phase::Agreed(p.number - 1));
                     return Then::Out(Refused);
                 }
@@ -374,11 +384,14 @@ impl Job {
             }
             p.middle = true;
             self.arrive(p, step);
+            if self.plan.far {
+                return Then::Until(self.publish(p));
+            }
         }
         let word = p.view.number << 8 | step;
         let living = |pe: &usize| p.view.pes[*pe].state == State::Alive;
         let here = |pe: usize| {
-            let theirs = self.memory(p, pe).step;
+            let theirs = self.told(p, pe).step;
             theirs >> 8 == p.view.number && theirs >= word
         };
         if (0..self.pes()).filter(living).all(here) {
@@ -393,7 +406,7 @@ impl Job {
     /// Shows that this PE has come to a meeting, and wakes the others if it was the last.
     fn arrive(&mut self, p: &Proc, step: u64) {
         let number = p.view.number;
-        let before = std::mem::replace(&mut self.own(p).step, number << 8 | step);
+        let before = std::mem::replace(&mut self.own(p).told.step, number << 8 | step);
         let ordered = &mut self.views[number as usize];
         let from = if before >> 8 == number { (before & 15) as usize } else { 0 };
         ordered.arrived[from] = ordered.arrived[from].saturating_sub(1);
@@ -422,7 +435,7 @@ impl Job {
             }
             At::Decide => return self.decide(p),
             At::Finish => {
-                let phase = Phase::unpack(self.own(p).phase);
+                let phase = Phase::unpack(self.own(p).told.phase);
                 let copies = matches!(
                     phase,
                     Some(Phase::Encoded(n) | Phase::Copying(n)) if n == p.number
@@ -446,9 +459,8 @@ impl Job {
 
     fn decide(&mut self, p: &mut Proc) -> Then {
         let vote = |pe: usize| {
-            let memory = self.memory(p, pe);
-            let decided = memory.decision.checked_sub(1);
-            Vote { phase: Phase::unpack(memory.phase), decided }
+            let told = self.told(p, pe);
+            Vote { phase: Phase::unpack(told.phase), decided: told.decision.checked_sub(1) }
         };
         let alive = (0..self.pes()).filter(|&pe| p.view.pes[pe].state == State::Alive);
         let votes: Vec<Vote> = alive.map(vote).collect();
@@ -461,7 +473,7 @@ impl Job {
             target = encoded.fold(target, u64::max);
         }
         p.number = target;
-        self.own(p).decision = target + 1;
+        self.own(p).told.decision = target + 1;
         Then::Out(Outcome::Done)
     }
 }

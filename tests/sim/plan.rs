@@ -31,6 +31,10 @@ pub enum Broken {
     ChecksumsIgnored,
     /// Lost parity is not made anew.
     ParityNotMadeAnew,
+    /// Far PEs see that a PE has come to a meeting before they see what it says there.
+    StepBeforeWords,
+    /// What a dead process had under way arrives when its substitute has spoken already.
+    DeadNotFenced,
 }
 
 /// What happens to the chosen.
@@ -56,6 +60,7 @@ pub struct Fault {
     pub harm: Harm,
     pub pe: usize,
     pub fired: bool,
+    pub tries: u32,
 }
 
 /// All that a seed decides before the job begins.
@@ -68,6 +73,8 @@ pub struct Plan {
     pub nodes: u32,
     pub spares: Vec<u32>,
     pub protection: Protection,
+    /// PEs of different nodes cannot look into each other's memory.
+    pub far: bool,
     /// The program ends after this checkpoint.
     pub last: u64,
     /// Most time a message takes, a step takes, and a stall.
@@ -150,6 +157,7 @@ impl Plan {
             nodes,
             spares,
             protection: protection.expect("a mode that protects"),
+            far: pes <= 64 && chance.one_in(3),
             last: 3 + chance.below(4) as u64,
             message,
             step,
@@ -185,7 +193,7 @@ impl Plan {
             };
             let harm = chance.pick(&[Harm::Process, Harm::Process, Harm::Node, Harm::Flip]);
             let pe = chance.below(pes);
-            self.faults.push(Fault { when, harm, pe, fired: false });
+            self.faults.push(Fault { when, harm, pe, fired: false, tries: 0 });
         }
     }
 
@@ -211,10 +219,11 @@ impl std::fmt::Display for Plan {
         let (parity, adopt) = (self.settings.parity, self.settings.adopt);
         writeln!(
             f,
-            "seed {} {:?}: {pes} PEs in {groups} groups, parity {parity}, {} nodes, {} spares, \
+            "seed {} {:?}: {pes} {}PEs in {groups} groups, parity {parity}, {} nodes, {} spares, \
              adopt {adopt}, to checkpoint {}",
             self.seed,
             self.mode,
+            if self.far { "far " } else { "" },
             self.nodes,
             self.spares.len(),
             self.last

@@ -41,7 +41,7 @@ impl Model {
                 if state.begins(p, |pe| pe.slots[slot] = Bytes::Void) {
                     return Ok(None);
                 }
-                let shown = state.pes.iter().all(|pe| pe.shows == number);
+                let shown = state.pes[..self.pes].iter().all(|pe| pe.shows == number);
                 state.pes[p].good = shown && self.all_live(state, number);
                 let unchecked = self.broken == Broken::ViewNotChecked;
                 return Ok(Some(if unchecked { Outcome::Done } else { healthy }));
