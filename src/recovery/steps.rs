@@ -196,7 +196,7 @@ impl Decode<'_> {
         for tile in own.clone() {
             next();
             let step = tile - own.start;
-            if step % AHEAD == 0 {
+            if step.is_multiple_of(AHEAD) {
                 self.pull(plan.sources(), at.stripe, step..own.len(), &mut rooms);
             }
             let shards = plan.sources().iter().zip(&mut rooms[step % AHEAD]);
