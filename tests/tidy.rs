@@ -29,6 +29,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/capi/number.rs", "arithmetic on a C type that Rust has no name for, in machine code"),
     ("src/capi/setup.rs", "registers an exit handler"),
     ("src/capi/team.rs", "registers the table of teams, which is static, with the checkpoints"),
+    ("src/capi/word.rs", "words that PEs change at the same time, as atomics"),
     ("src/control/page.rs", "words of a page shared by processes, as atomics"),
     ("src/faults.rs", "registers private memory that the caller promises to keep"),
     ("src/launch/agent.rs", "rings the bell in the control words of a PE"),

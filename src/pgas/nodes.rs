@@ -22,6 +22,7 @@ use super::world::{World, lock};
 use crate::control::view::View;
 use crate::segment::update::Update;
 use crate::segment::words::{ROUNDS, Words};
+use crate::settings::Collectives;
 
 /// A view as the barrier sees it.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -47,6 +48,19 @@ impl Nodes {
 }
 
 impl World {
+    /// The node of each of `pes`, if they are to act together by nodes: where there is an engine
+    /// between nodes, or by the setting. The same answer for all who ask in the same view.
+    pub fn nodes_of(&self, pes: impl Iterator<Item = usize>) -> Option<Vec<u32>> {
+        let by_nodes = match self.settings.collectives {
+            Collectives::Auto => self.far.is_some(),
+            Collectives::Direct => false,
+            Collectives::Nodes => true,
+        };
+        let view = by_nodes.then(|| lock(&self.joined_view));
+        let view = view.as_ref().and_then(|view| view.as_ref())?;
+        Some(pes.map(|pe| view.pes[pe].node).collect())
+    }
+
     pub(super) fn barrier_of_nodes(&self) -> Result<(), Fault> {
         let nodes = Arc::clone(&lock(&self.nodes));
         let leader = nodes.leaders[nodes.index];

@@ -5,7 +5,9 @@
 //!
 //! Left out: what a setting does; that is the business of the module that reads the field.
 
-use super::{BackupMode, Draft, Fabric, Placement, SettingError, Settings, Substitute, inject};
+use super::{
+    BackupMode, Collectives, Draft, Fabric, Placement, SettingError, Settings, Substitute, inject,
+};
 use crate::inject::{Point, Rule};
 
 const KIB: u64 = 1 << 10;
@@ -267,7 +269,7 @@ macro_rules! switch {
     };
 }
 
-static TABLE: [Entry; 17] = [
+static TABLE: [Entry; 18] = [
     Entry {
         name: "SHMEM_FT_BACKUP_MODE",
         kind: Kind::Choice(&BackupMode::NAMES),
@@ -335,6 +337,19 @@ static TABLE: [Entry; 17] = [
             }
         },
         show: |s| Some(s.fabric.name().to_owned()),
+    },
+    Entry {
+        name: "SHMEM_FT_COLLECTIVES",
+        kind: Kind::Choice(&Collectives::NAMES),
+        default: "auto",
+        doc: "How PEs act together: each reads from all (direct), or the leaders of nodes pass on \
+              what is for all (nodes); auto is nodes where nodes do not share memory.",
+        store: |draft, value| {
+            if let Value::Choice(at) = value {
+                draft.settings.collectives = Collectives::ALL[at]
+            }
+        },
+        show: |s| Some(s.collectives.name().to_owned()),
     },
     Entry {
         name: "SHMEM_FT_ADOPT",
