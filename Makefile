@@ -47,7 +47,7 @@ scorecard scorecard-quick: build
 	    $(if $(RECORD),--record)
 
 soak: build
-	@.ci/soak '$(RELEASE)'
+	@.ci/soak
 
 # Cost of checkpoint and rebuild against bytes, PEs, group size and parity: target/scaling*.
 scaling: build

@@ -16,6 +16,8 @@
 
 #![forbid(unsafe_code)]
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -24,6 +26,7 @@ use crate::inject::{self, Rule, RuleError};
 mod table;
 #[cfg(test)]
 mod tests;
+mod units;
 
 pub use table::{Entry, Kind, markdown, table};
 
@@ -122,6 +125,27 @@ impl Placement {
     }
 }
 
+/// Whether a checkpoint looks for what changed since the last one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Delta {
+    /// If little changed with the last one.
+    #[default]
+    Auto,
+    /// Always.
+    On,
+    /// Never: all is copied.
+    Off,
+}
+
+impl Delta {
+    const NAMES: [&'static str; 3] = ["auto", "on", "off"];
+
+    /// The name as `SHMEM_FT_DELTA` spells it.
+    pub const fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
+}
+
 /// What carries data between PEs that are on different nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Fabric {
@@ -183,6 +207,8 @@ pub struct Settings {
     pub substitute: Substitute,
     /// `SHMEM_FT_PLACEMENT`.
     pub placement: Placement,
+    /// `SHMEM_FT_DELTA`: a checkpoint may look for what changed.
+    pub delta: Delta,
     /// `SHMEM_FT_FABRIC`.
     pub fabric: Fabric,
     /// `SHMEM_FT_COLLECTIVES`.
@@ -193,6 +219,12 @@ pub struct Settings {
     pub max_restarts: u32,
     /// `SHMEM_FT_MEMORY_LIMIT`: most bytes of all checkpoints on a machine; `None`: what is free.
     pub memory_limit: Option<u64>,
+    /// `SHMEM_FT_HEARTBEAT`; `None`: a tenth of the timeout of a node.
+    pub heartbeat: Option<Duration>,
+    /// `SHMEM_FT_NODE_TIMEOUT`: a node without the launcher for this time ends itself.
+    pub node_timeout: Duration,
+    /// `SHMEM_FT_PE_TIMEOUT`: a stopped PE is killed after this; `None`: never.
+    pub pe_timeout: Option<Duration>,
     /// `SHMEM_FT_SCRUB`: bytes a second in which a PE looks over its checkpoint; 0 is off.
     pub scrub: u64,
     /// `SHMEM_FT_INJECT`: faults to inject; empty for none.
@@ -219,11 +251,15 @@ impl Default for Settings {
             parity: 1,
             substitute: Substitute::Spawn,
             placement: Placement::Spread,
+            delta: Delta::Auto,
             fabric: Fabric::Auto,
             collectives: Collectives::Auto,
             adopt: true,
             max_restarts: 3,
             memory_limit: None,
+            heartbeat: None,
+            node_timeout: Duration::from_secs(10),
+            pe_timeout: None,
             scrub: 16 << 20,
             inject: Vec::new(),
             symmetric_size: None,
@@ -265,6 +301,18 @@ pub enum SettingError {
         /// What is wrong with which rule.
         source: RuleError,
     },
+    /// Heartbeats too rare for the timeout.
+    #[error(
+        "SHMEM_FT_HEARTBEAT={}: allowed is at most a quarter of SHMEM_FT_NODE_TIMEOUT={}",
+        .heartbeat.as_secs_f64(),
+        .timeout.as_secs_f64()
+    )]
+    Heartbeat {
+        /// Between two.
+        heartbeat: Duration,
+        /// The timeout of a node.
+        timeout: Duration,
+    },
     /// More than one parity in a mode that keeps exactly one.
     #[error(
         "SHMEM_FT_PARITY={parity}: allowed is 1 with SHMEM_FT_BACKUP_MODE={}; \
@@ -303,6 +351,11 @@ impl Settings {
         draft.finish()
     }
 
+    /// Time between two heartbeats.
+    pub fn period(&self) -> Duration {
+        self.heartbeat.unwrap_or(self.node_timeout / 10)
+    }
+
     /// The settings that are in force, as name and value, in the order of the table; those that
     /// are unset are left out. [`Settings::from_env`] of it gives the same settings again.
     pub fn to_env(&self) -> Vec<(&'static str, String)> {
@@ -325,6 +378,10 @@ impl Draft {
             (_, None | Some(1)) => 1,
             (_, Some(parity)) => return Err(SettingError::Parity { parity, mode }),
         };
+        let (heartbeat, timeout) = (settings.period(), settings.node_timeout);
+        if heartbeat > timeout / 4 {
+            return Err(SettingError::Heartbeat { heartbeat, timeout });
+        }
         Ok(settings)
     }
 }

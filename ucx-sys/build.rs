@@ -48,7 +48,7 @@ fn main() {
     let mut builder = bindgen::Builder::default()
         .header("wrapper.h")
         .clang_args(includes)
-        .allowlist_type("ucp_(op|ep|am|worker|mem_map|err|feature|params|cb)_?.*")
+        .allowlist_type("ucp_(op|ep|am|worker|mem_map|err|feature|params|cb|send_am)_?.*")
         .allowlist_type("ucs_status_t")
         .allowlist_var("UCP_.*")
         .default_enum_style(bindgen::EnumVariation::Consts)

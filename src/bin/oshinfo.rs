@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 
+use raidshmem::fabric;
 use raidshmem::settings::{Settings, table};
 use raidshmem::sys::memory;
 
@@ -34,6 +35,20 @@ fn kernel() -> String {
     }
 }
 
+/// Those built in, and which one a job on this machine and one on several would have.
+fn fabrics(settings: &Settings) -> String {
+    let chosen = |one_machine| match fabric::choose(settings.fabric, one_machine) {
+        Ok((fabric, why)) => {
+            let there = fabric::built_in().contains(&fabric);
+            format!("{}{} ({why})", fabric.name(), if there { "" } else { ", not built in" })
+        }
+        Err(error) => error.to_string(),
+    };
+    let (here, apart) = (chosen(true), chosen(false));
+    let there = fabric::names(fabric::built_in());
+    if here == apart { format!("{there}; {here}") } else { format!("{there}; {here}; {apart}") }
+}
+
 fn points() -> String {
     let line = |point: raidshmem::inject::Point| format!("{:<10} {}\n", point.name(), point.doc());
     raidshmem::inject::Point::ALL.map(line).concat()
@@ -49,7 +64,7 @@ fn all() -> String {
     let facts = [
         ("processors", processors.to_string()),
         ("memory", format!("{}, {} free", mib(memory::total()), mib(memory::available()))),
-        ("fabrics", "shm".to_string()),
+        ("fabrics", fabrics(&settings)),
         ("parity kernel", kernel()),
         ("waiting", format!("futex, membarrier {}", if expedited { "yes" } else { "no" })),
     ];

@@ -4,6 +4,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 
 use clap::Parser;
 use raidshmem::launch::args::Args;
+use raidshmem::launch::say::say;
 use raidshmem::launch::{agent, join, launcher, starter};
 use raidshmem::sys::environment;
 use raidshmem::sys::socket::Channel;
@@ -20,14 +21,14 @@ fn main() {
     let ready = match Args::parse().prepare(environment()) {
         Ok(ready) => ready,
         Err(error) => {
-            eprintln!("oshrun: {error}");
+            say(&error.to_string());
             std::process::exit(2);
         }
     };
     if let Some(survives) =
         ready.survives.as_ref().filter(|_| ready.fragile || ready.settings.report)
     {
-        eprintln!("oshrun: {}: {survives}", ready.settings.backup_mode.name());
+        say(&format!("{}: {survives}", ready.settings.backup_mode.name()));
     }
     for (name, value) in ready.settings.to_env() {
         // SAFETY: this process has one thread; its children must see the settings in force.
@@ -36,7 +37,7 @@ fn main() {
     match launcher::run(&ready) {
         Ok(status) => std::process::exit(status),
         Err(error) => {
-            eprintln!("oshrun: {error}");
+            say(&error.to_string());
             std::process::exit(error.status());
         }
     }
@@ -45,7 +46,7 @@ fn main() {
 fn run_agent(fd: Option<String>) -> i32 {
     let open = |fd: &i32| std::fs::symlink_metadata(format!("/proc/self/fd/{fd}")).is_ok();
     let Some(fd) = fd.and_then(|fd| fd.parse().ok()).filter(open) else {
-        eprintln!("oshrun: an agent is started by oshrun itself");
+        say("an agent is started by oshrun itself");
         return 2;
     };
     // SAFETY: the launcher left this descriptor open for this process and named it in the first
@@ -54,7 +55,7 @@ fn run_agent(fd: Option<String>) -> i32 {
     match agent::run(channel) {
         Ok(()) => 0,
         Err(error) => {
-            eprintln!("oshrun: agent: {error}");
+            say(&error.to_string());
             1
         }
     }
@@ -64,8 +65,8 @@ fn run_keeper(words: &[String]) -> i32 {
     match join::keep(words) {
         Ok(()) => join::ALL_DEAD,
         Err(error) => {
-            eprintln!("oshrun: {error}");
-            2
+            say(&error.to_string());
+            if matches!(error, join::JoinError::Stopped { .. }) { join::ALL_DEAD } else { 2 }
         }
     }
 }

@@ -49,7 +49,7 @@ fn affordable(world: &World, protection: &Protection, len: usize, block: usize) 
 }
 
 /// Maps the peers' pages that this PE protects.
-fn look(world: &World, protection: &Protection, coverage: &Coverage) {
+pub fn look(world: &World, protection: &Protection, coverage: &Coverage) {
     let (shape, place) = protection.place(world.me());
     let chunk = shape.chunk_len(coverage.len());
     for parity in shape.layout.parities_of(place) {

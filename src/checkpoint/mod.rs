@@ -1,9 +1,10 @@
-//! The steps of a checkpoint that move bytes: intend, agree, encode, copy.
+//! The steps of a checkpoint that move bytes: intend, agree, compare, encode, copy.
 //!
 //! What to encode comes from the stripe layout, what to cover from `coverage`; the order of the
 //! steps, and what follows a death, is the machine in [`crate::protocol`].
 
 pub mod ahead;
+pub mod delta;
 pub mod tiles;
 
 use std::sync::atomic::Ordering;
@@ -11,12 +12,14 @@ use std::time::Instant;
 
 use raidshmem_codec::stripe::Data;
 
+use self::delta::Changes;
 use crate::control::message::Report;
 use crate::inject::Point;
 use crate::pgas::World;
 use crate::segment::board::Told;
 use crate::segment::layout::TILE;
 use crate::store::coverage::Coverage;
+use crate::store::delta::{Next, TileSet};
 use crate::store::phase::Phase;
 use crate::store::protection::Protection;
 
@@ -149,6 +152,7 @@ pub fn encode(
     coverage: &Coverage,
     number: u64,
     wanted: &dyn Fn(usize) -> bool,
+    mut changes: Option<&mut Changes>,
     half: Point,
 ) {
     let (shape, place) = protection.place(world.me());
@@ -158,6 +162,11 @@ pub fn encode(
     let per_chunk = chunk / TILE;
     let parities = shape.layout.parities_of(place);
     let wanted = || parities.iter().enumerate().filter(|(index, _)| wanted(*index));
+    let shown = |&pe: &usize| tiles::changes(world, pe, tiles::tiles(coverage.len()));
+    let shown: Vec<TileSet> = match changes {
+        Some(_) => shape.members.iter().map(shown).collect(),
+        None => Vec::new(),
+    };
     let all = wanted().count() * per_chunk;
     let mut done = 0;
     let mut scratch = vec![vec![0; TILE]; shape.members.len()];
@@ -170,6 +179,16 @@ pub fn encode(
             }
             done += 1;
             let stripe = &shape.layout.stripes()[parity.stripe];
+            let at = index * per_chunk + step;
+            if let Some(changes) = changes.as_deref_mut() {
+                let own = |data: &Data| (data.member, data.chunk * per_chunk + step);
+                let changed =
+                    stripe.data.iter().map(own).any(|(at, tile)| shown[at].contains(tile));
+                if spared(world, protection, changes.next(at, changed), at, number) {
+                    continue;
+                }
+                changes.made.insert(at);
+            }
             let tile = |data: &Data| (shape.members[data.member], data.chunk * per_chunk + step);
             tiles::pull(world, coverage, stripe.data.iter().map(tile).zip(&mut scratch));
             let sources: Vec<&[u8]> = stripe
@@ -180,7 +199,7 @@ pub fn encode(
                 .map(|((pe, tile), scratch)| tiles::live(world, pe, coverage, tile, scratch))
                 .collect();
             let code = &shape.codes[parity.stripe];
-            tiles::write(world, region, index * per_chunk + step, number, |out, seal| {
+            tiles::write(world, region, at, number, |out, seal| {
                 code.encode_row_shown(parity.row, &sources, out, |piece| seal.update(piece))
                     .expect("tiles are of one length");
             });
@@ -191,6 +210,21 @@ pub fn encode(
     }
 }
 
+/// Makes tile `at` of the own parity that of checkpoint `number` without its sources, if it can be
+/// had so.
+fn spared(world: &World, protection: &Protection, next: Next, at: usize, number: u64) -> bool {
+    let slots = protection.mode.slots();
+    let slot = |number: u64| world.layout().slots[protection.slot_of(number)];
+    match next {
+        Next::Keep => tiles::renew(world, slot(number), at, number - slots as u64, number),
+        Next::Carry => {
+            let other = tiles::own(world, slot(number - 1), at, number - 1);
+            other.inspect(|bytes| tiles::put(world, slot(number), at, number, bytes)).is_some()
+        }
+        Next::Make => false,
+    }
+}
+
 /// Copies live memory into the snapshot, which becomes that of `number`. `half` is passed when half
 /// of it is done.
 pub fn copy(
@@ -198,6 +232,7 @@ pub fn copy(
     protection: &Protection,
     coverage: &Coverage,
     number: u64,
+    mut changes: Option<&mut Changes>,
     half: Option<Point>,
 ) {
     world.set_phase(Phase::Copying(number));
@@ -211,8 +246,20 @@ pub fn copy(
             pass();
         }
         let region = world.layout().snapshot;
+        let old = number - 1;
+        if changes.as_deref().is_some_and(|changes| !changes.own.contains(tile))
+            && tiles::renew(world, region, tile, old, number)
+        {
+            continue;
+        }
+        let was = changes.as_deref().and(tiles::renewed(world, region, tile, old, number));
         let bytes = tiles::live(world, world.me(), coverage, tile, &mut scratch);
         tiles::put(world, region, tile, number, bytes);
+        if let Some(changes) = changes.as_deref_mut() {
+            // Equal checksums: not a proof, but all that the choice for the next one needs.
+            let same = was.is_some_and(|was| *tiles::stamp_of(world, region, tile) == was);
+            changes.seen += usize::from(!same);
+        }
     }
     if count == 0 {
         pass();

@@ -4,6 +4,8 @@
 //! it. Invariant: a tile is believed only after `verify` of its owner, or `fetch` here, has checked
 //! its stamp.
 
+use std::ops::Range;
+
 use raidshmem_codec::kernel::Kernel;
 
 use crate::fabric::Read;
@@ -11,6 +13,7 @@ use crate::pgas::World;
 use crate::segment::Segment;
 use crate::segment::layout::{STAMP, TILE};
 use crate::store::coverage::Coverage;
+use crate::store::delta::TileSet;
 use crate::store::stamp::{Seal, Stamp};
 
 /// A tile of zeroes: what lies beyond the end of a snapshot.
@@ -37,7 +40,7 @@ pub fn write(
     let own = world.segment();
     let mut seal = world.stamp(world.me(), number).begin();
     fill(own.bytes_mut(region + tile * TILE, TILE), &mut seal);
-    own.bytes_mut(stamp_at(world, region, tile), STAMP).copy_from_slice(&seal.finish());
+    stamp_of(world, region, tile).copy_from_slice(&seal.finish());
 }
 
 /// Overwrites a tile of the own store with `bytes`, which are read once, and seals it.
@@ -48,6 +51,53 @@ pub fn put(world: &World, region: usize, tile: usize, number: u64, bytes: &[u8])
     });
 }
 
+/// Gives an own tile that is as it was the stamp of checkpoint `number` in place of that of
+/// `old`. False if it has not that.
+pub fn renew(world: &World, region: usize, tile: usize, old: u64, number: u64) -> bool {
+    let stamp = renewed(world, region, tile, old, number);
+    stamp.inspect(|stamp| stamp_of(world, region, tile).copy_from_slice(stamp)).is_some()
+}
+
+/// The stamp of an own tile as [`renew`] would write it.
+pub fn renewed(
+    world: &World,
+    region: usize,
+    tile: usize,
+    old: u64,
+    number: u64,
+) -> Option<[u8; STAMP]> {
+    let (old, new) = (world.stamp(world.me(), old), world.stamp(world.me(), number));
+    old.renew(stamp_of(world, region, tile), TILE, &new)
+}
+
+/// The stamp of an own tile as it is.
+pub fn stamp_of(world: &World, region: usize, tile: usize) -> &mut [u8] {
+    world.segment().bytes_mut(stamp_at(world, region, tile), STAMP)
+}
+
+/// Bytes of an own tile of the snapshot, unchecked.
+pub fn snapshot(world: &World, tile: usize) -> &[u8] {
+    world.segment().bytes(world.layout().snapshot + tile * TILE, TILE)
+}
+
+/// Shows the peers which own tiles changed.
+pub fn show_changes(world: &World, changed: &TileSet) {
+    let bytes = changed.bytes();
+    world.segment().bytes_mut(world.layout().changes, bytes.len()).copy_from_slice(bytes);
+}
+
+/// Which of the first `count` tiles of PE `pe` changed, as it showed them. If it is lost meanwhile
+/// the view has changed when the call returns, and the answer must not be believed.
+pub fn changes(world: &World, pe: usize, count: usize) -> TileSet {
+    let mut bytes = TileSet::none(count).bytes().to_vec();
+    let (offset, len) = (world.layout().changes, bytes.len());
+    match world.near(pe) {
+        Some(segment) => bytes.copy_from_slice(segment.bytes(offset, len)),
+        None => world.pull(&mut [Read { pe, offset, into: &mut bytes }]),
+    }
+    TileSet::from_bytes(&bytes)
+}
+
 /// True if the own tile holds what its stamp says, as of checkpoint `number`.
 pub fn holds(world: &World, region: usize, tile: usize, number: u64) -> bool {
     sealed(world.segment(), world, region, tile, &world.stamp(world.me(), number))
@@ -56,6 +106,12 @@ pub fn holds(world: &World, region: usize, tile: usize, number: u64) -> bool {
 fn sealed(segment: &Segment, world: &World, region: usize, tile: usize, stamp: &Stamp) -> bool {
     let bytes = segment.bytes(region + tile * TILE, TILE);
     stamp.holds(segment.bytes(stamp_at(world, region, tile), STAMP), bytes)
+}
+
+/// A tile of the own store, if it holds as of checkpoint `number`.
+pub fn own(world: &World, region: usize, tile: usize, number: u64) -> Option<&[u8]> {
+    let whole = holds(world, region, tile, number);
+    whole.then(|| world.segment().bytes(region + tile * TILE, TILE))
 }
 
 /// A tile of PE `pe`'s store, checked as it is fetched; in place where it is mapped, else in
@@ -131,8 +187,22 @@ pub fn live<'a>(
     }
 }
 
+/// Maps the pages of tiles of PE `pe`'s store ahead of their being read, or, of the own, written.
+pub fn map_store(world: &World, pe: usize, region: usize, tiles: Range<usize>, write: bool) {
+    let Some(segment) = world.near(pe) else { return };
+    let (at, len) = (region + tiles.start * TILE, tiles.len() * TILE);
+    segment.populate(at, len, write && pe == world.me());
+}
+
+/// Makes the pages of the own live data present ahead of their being written.
+pub fn map_live(world: &World, coverage: &Coverage) {
+    for (at, len) in coverage.pieces(0..coverage.len()) {
+        world.segment().populate(at, len, true);
+    }
+}
+
 /// Maps the pages of PE `pe`'s live tiles ahead of their being read, if they are to be had.
-pub fn map(world: &World, pe: usize, coverage: &Coverage, tiles: std::ops::Range<usize>) {
+pub fn map(world: &World, pe: usize, coverage: &Coverage, tiles: Range<usize>) {
     let Some(segment) = world.near(pe) else { return };
     for (at, len) in coverage.pieces(tiles.start * TILE..tiles.end * TILE) {
         segment.populate(at, len, false);

@@ -8,13 +8,18 @@
 #![allow(missing_docs)] // the sentence of each variant speaks of its fields
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::noise::Secret;
+use super::page::PES_MAX;
 use super::view::View;
 use crate::settings::Fabric;
 use crate::sys::process::Ended;
+
+/// Largest symmetric heap of a PE in bytes, as the settings bound it.
+pub const HEAP_MAX: u64 = 64 << 40;
 
 /// Number of a process in the job; never reused.
 pub type ProcId = u32;
@@ -34,6 +39,15 @@ pub struct Job {
     pub fabric: Fabric,
 }
 
+impl Job {
+    /// True if its parts fit each other and the bounds: there are no other jobs.
+    pub fn is_sound(&self) -> bool {
+        (1..=PES_MAX).contains(&(self.n_pes as usize))
+            && self.node_of.len() == self.n_pes as usize
+            && self.heap_len <= HEAP_MAX
+    }
+}
+
 /// What makes a waiting process a PE.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Welcome {
@@ -49,6 +63,46 @@ pub struct Welcome {
     pub lost: Vec<u32>,
     /// Incarnation of each PE when this was written: one that is higher later was lost since.
     pub incarnations: Vec<u32>,
+}
+
+impl Welcome {
+    /// True if it names a PE of `job`, and speaks of all of them.
+    pub fn is_sound(&self, job: &Job) -> bool {
+        self.pe < job.n_pes && self.incarnations.len() == job.n_pes as usize
+    }
+}
+
+/// A heartbeat, with the time of the clock of who asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Beat {
+    /// Do you hear me?
+    Ping(Duration),
+    /// Yes, I heard what you asked at that time.
+    Pong(Duration),
+    /// My lease is over, and every process of my node has ended.
+    Gone,
+}
+
+/// Who sends heartbeats, and who gets them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Party {
+    /// The agent of a node.
+    Node(u32),
+    /// The launcher.
+    Launcher,
+}
+
+/// What an agent needs to know about heartbeats.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Pulse {
+    /// Between two heartbeats.
+    pub period: Duration,
+    /// A node that has not heard the launcher for this time ends itself.
+    pub limit: Duration,
+    /// A PE that is stopped for longer is killed; never if there is none.
+    pub pe_limit: Option<Duration>,
+    /// Between hosts: the key of heartbeats, and the launcher's UDP port.
+    pub net: Option<(Secret, u16)>,
 }
 
 /// Where programs run on another host: what a child of the launcher would have inherited.
@@ -79,7 +133,15 @@ pub enum Down {
     Join { launcher: SocketAddr, node: u32, secret: Secret },
     /// First message: the job, this node's number, the program and its arguments; `place` on
     /// another host.
-    Configure { job: Job, node: u32, program: Vec<Vec<u8>>, place: Option<Place> },
+    Configure { job: Job, node: u32, program: Vec<Vec<u8>>, place: Option<Place>, pulse: Pulse },
+    /// A heartbeat of the launcher.
+    Beat(Beat),
+    /// The nodes that watch each other, and where they hear heartbeats.
+    Ring { nodes: Vec<(u32, SocketAddr)> },
+    /// Do you hear that node?
+    Ask { node: u32 },
+    /// End at once, by SIGKILL: a fault that was asked for.
+    Die,
     /// The launcher does not take this agent, and why.
     Refused { why: String },
     /// Make the memory `memory` of `pe`.
@@ -115,6 +177,16 @@ pub enum Up {
     Ended { proc: ProcId, how: Ended },
     /// The PEs see that view now.
     Shown { number: u64 },
+    /// A heartbeat of the agent.
+    Beat(Beat),
+    /// The agent's successor is silent; or not any more.
+    Accuse { node: u32, silent: bool },
+    /// Whether the node that was asked about answers.
+    Opinion { node: u32, alive: bool },
+    /// News for people.
+    Note { line: String },
+    /// To a keeper: the node may live until this time of the machine's clock.
+    Lease { until: Duration },
     /// What was asked for cannot be done here.
     Failed { what: String },
 }

@@ -25,8 +25,9 @@
 //! - *Others are not disturbed.* `quiet` and `fence` complete everything to all other peers before
 //!   they give `Lost`; a get of many ranges gives `Lost` when all the others of it are over.
 //! - *Incarnations are kept apart.* After `connect(pe, n)` nothing is carried out for a process
-//!   with an incarnation of `pe` below `n`, and after `disconnect(pe)` nothing for any until the
-//!   next `connect`. What a dead peer had sent and nobody has looked at yet is dropped.
+//!   with an incarnation of `pe` below `n`, and after `disconnect(pe)` nothing for that one or for
+//!   older ones. What a dead peer had sent and nobody has looked at yet is dropped. A newer one may
+//!   come before this process has connected to it.
 //! - *One-sided.* A peer that computes and makes no call is reached all the same.
 //! - *Order.* Operations between the same two PEs are not ordered, except: `post` after `post`, and
 //!   all that precedes a `fence` before all that follows it, as the target's processor sees it.
@@ -41,7 +42,10 @@
 //!
 //! Left out: peers that are mapped (`pgas` goes there directly), and who is dead (`launch`).
 
-#![forbid(unsafe_code)]
+#[cfg(feature = "ucx")]
+pub mod ucx;
+#[cfg(feature = "verbs")]
+pub mod verbs;
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -195,6 +199,9 @@ pub trait Engine: Send + Sync + Debug {
     /// every put that a program may wait for; an engine that wakes by itself does nothing here.
     fn wake(&self, pe: usize);
 
+    /// Nothing more is asked of this process: the engine's threads end. No call follows.
+    fn close(&self) {}
+
     /// Called by threads that wait, to let the engine do what it has to.
     fn progress(&self) {}
 }
@@ -205,6 +212,8 @@ pub fn built_in() -> &'static [Fabric] {
         Fabric::Shm,
         #[cfg(feature = "ucx")]
         Fabric::Ucx,
+        #[cfg(feature = "verbs")]
+        Fabric::Verbs,
     ]
 }
 
@@ -213,14 +222,16 @@ pub fn names(fabrics: &[Fabric]) -> String {
     fabrics.iter().map(|fabric| fabric.name()).collect::<Vec<_>>().join(", ")
 }
 
-/// The fabric of a job, and why it is this one. `one_machine`: its nodes can map each other.
+/// The fabric of a job, and why it is this one. `one_machine`: its nodes can map each other. What
+/// nobody asked for is not refused here but by [`open`]: a job that is no OpenSHMEM program needs
+/// none.
 ///
 /// # Errors
 /// [`FabricError::NotBuilt`].
 pub fn choose(asked: Fabric, one_machine: bool) -> Result<(Fabric, &'static str), FabricError> {
     let (fabric, why) = match asked {
         Fabric::Auto if one_machine => (Fabric::Shm, "all nodes are on one machine"),
-        Fabric::Auto => (Fabric::Ucx, "nodes are on several machines"),
+        Fabric::Auto => return Ok((Fabric::Ucx, "nodes are on several machines")),
         other => (other, "asked for by SHMEM_FT_FABRIC"),
     };
     if built_in().contains(&fabric) {
@@ -234,12 +245,11 @@ pub fn choose(asked: Fabric, one_machine: bool) -> Result<(Fabric, &'static str)
 /// the network library before `main`. Names that are set already are the user's to set.
 pub fn environment(fabric: Fabric) -> &'static [(&'static str, &'static str)] {
     match fabric {
-        Fabric::Ucx => UCX_ENVIRONMENT,
+        #[cfg(feature = "ucx")]
+        Fabric::Ucx => ucx::ENVIRONMENT,
         _ => &[],
     }
 }
-
-const UCX_ENVIRONMENT: &[(&str, &str)] = &[];
 
 /// Opens the engine of `fabric` for this process; None for `shm`, which needs none.
 ///
@@ -248,6 +258,11 @@ const UCX_ENVIRONMENT: &[(&str, &str)] = &[];
 pub fn open(fabric: Fabric, local: Local) -> Result<Option<Box<dyn Engine>>, FabricError> {
     match fabric {
         Fabric::Auto | Fabric::Shm => Ok(None),
+        #[cfg(feature = "ucx")]
+        Fabric::Ucx => Ok(Some(Box::new(ucx::Ucx::open(local)?))),
+        #[cfg(feature = "verbs")]
+        Fabric::Verbs => Ok(Some(Box::new(verbs::Verbs::open(local, None)?))),
+        #[allow(unreachable_patterns)] // where all are built in
         asked => {
             drop(local);
             Err(FabricError::NotBuilt { asked })
@@ -262,6 +277,7 @@ mod tests {
     #[test]
     fn on_one_machine_memory_is_shared_and_what_is_not_built_in_is_refused() {
         assert_eq!(choose(Fabric::Auto, true).unwrap().0, Fabric::Shm);
+        assert_eq!(choose(Fabric::Auto, false).unwrap().0, Fabric::Ucx);
         for asked in [Fabric::Ucx, Fabric::Verbs] {
             match choose(asked, true) {
                 Ok((chosen, _)) => assert!(chosen == asked && built_in().contains(&asked)),

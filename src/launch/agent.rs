@@ -19,9 +19,10 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use super::join::{self, JoinError};
 use super::output::Carriers;
+use super::pulse::Heartbeats;
 use crate::control::CONTROL_FD;
-use crate::control::link::Link;
-use crate::control::message::{Down, Job, Place, ProcId, Said, ToPe, Up, Welcome};
+use crate::control::link::{Link, timespec};
+use crate::control::message::{Down, Job, Party, Place, ProcId, Said, ToPe, Up, Welcome};
 use crate::control::page::Page;
 use crate::control::view::View;
 use crate::fabric;
@@ -32,6 +33,10 @@ use crate::sys::futex;
 use crate::sys::memory::{self, Mapping, PAGE};
 use crate::sys::process::Process;
 use crate::sys::socket::{Channel, ChannelError, Outbox};
+
+mod heart;
+
+use heart::{Heart, Ties};
 
 struct Local {
     process: Process,
@@ -56,6 +61,7 @@ struct Agent {
     /// Where programs run, and what they print: on another host.
     place: Option<Place>,
     carriers: Carriers,
+    heart: Heart,
 }
 
 /// How long the first orders may take; the others have to be started too.
@@ -68,18 +74,29 @@ const LAST_LINES: Duration = Duration::from_secs(2);
 pub fn run(channel: Channel) -> Result<(), JoinError> {
     let mut up = Link::pair(channel);
     let mut first = up.receive::<Down>(ORDERS)?;
-    let mut keeper = None;
+    let mut joined = None;
     if let Some((Down::Join { launcher, node, secret }, _)) = first {
-        let mut link = join::join(launcher, node, &secret)?;
+        let (mut link, socket) = join::join(launcher, node, &secret)?;
         first = link.receive::<Down>(ORDERS)?;
-        keeper = Some(std::mem::replace(&mut up, link));
+        joined = Some((std::mem::replace(&mut up, link), socket, launcher));
     }
-    let (job, node, program, place) = match first {
-        Some((Down::Configure { job, node, program, place }, _)) => (job, node, program, place),
+    let (job, node, program, place, pulse) = match first {
+        Some((Down::Configure { job, node, program, place, pulse }, _)) => {
+            (job, node, program, place, pulse)
+        }
         Some((Down::Refused { why }, _)) => return Err(JoinError::Refused(why)),
         Some(_) => return Err(ChannelError::Malformed(0).into()),
         None => return Err(JoinError::NoOrders),
     };
+    if !job.is_sound() || program.is_empty() {
+        return Err(ChannelError::Malformed(0).into());
+    }
+    let ties = joined.zip(pulse.net.as_ref());
+    let ties = ties.map(|((keeper, socket, mut launcher), (key, port))| {
+        launcher.set_port(*port);
+        Ties { net: Heartbeats::new(socket, Party::Node(node), key), launcher, keeper }
+    });
+    let heart = Heart::new(node, &pulse, ties);
     let (page, page_fd) = match Page::create(job.n_pes as usize) {
         Ok(page) => page,
         Err(error) => {
@@ -101,47 +118,60 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
         procs,
         place,
         carriers,
+        heart,
     };
     let result = agent.serve();
-    agent.kill_all();
+    let ended = agent.kill_all();
+    if ended && matches!(result, Ok(false)) {
+        agent.say_gone();
+    }
     agent.carriers.finish(LAST_LINES);
-    drop(keeper);
     match result {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(JoinError::Fenced { node, limit: pulse.limit.as_secs_f64() }),
         Err(ChannelError::Closed) => Ok(()),
-        other => Ok(other?),
+        Err(error) => Err(error.into()),
     }
 }
 
 enum Source {
     Launcher,
+    Datagram,
     Channel(ProcId),
     End(ProcId),
 }
 
 impl Agent {
-    fn serve(&mut self) -> Result<(), ChannelError> {
+    /// True when told to end, false when the lease is over.
+    fn serve(&mut self) -> Result<bool, ChannelError> {
         // Orders that came together with the first are here already: no poll tells of them.
         let mut over = self.hear_orders()?;
         while !over {
-            for source in self.wait() {
+            let ready = self.wait();
+            if !self.look_at_clock()? {
+                return Ok(false);
+            }
+            for source in ready {
                 match source {
                     Source::Launcher => over = over || self.hear_orders()?,
+                    Source::Datagram => self.hear_datagrams()?,
                     Source::Channel(proc) => self.listen(proc)?,
                     Source::End(proc) => self.ended(proc)?,
                 }
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// True when told to end.
     fn hear_orders(&mut self) -> Result<bool, ChannelError> {
         self.up.flush()?;
         while let Some((message, fds)) = self.up.try_receive::<Down>()? {
-            if matches!(message, Down::Shutdown) {
+            let Some(order) = self.take_news(message)? else { continue };
+            if matches!(order, Down::Shutdown) {
                 return Ok(true);
             }
-            self.obey(message, fds)?;
+            self.obey(order, fds)?;
         }
         Ok(false)
     }
@@ -149,6 +179,10 @@ impl Agent {
     fn wait(&self) -> Vec<Source> {
         let mut fds = vec![PollFd::new(&self.up, self.up.interest())];
         let mut sources = vec![Source::Launcher];
+        if let Some(net) = &self.heart.net {
+            fds.push(PollFd::new(net, PollFlags::IN));
+            sources.push(Source::Datagram);
+        }
         for (&proc, local) in &self.procs {
             if let Some(channel) = &local.channel {
                 fds.push(PollFd::new(channel, channel.interest()));
@@ -161,16 +195,20 @@ impl Agent {
                 sources.push(Source::End(proc));
             }
         }
-        let _ = poll(&mut fds, None);
+        let _ = poll(&mut fds, Some(&timespec(self.heart.left())));
         let ready = fds.iter().map(|fd| !fd.revents().is_empty()).collect::<Vec<_>>();
         sources.into_iter().zip(ready).filter_map(|(s, ready)| ready.then_some(s)).collect()
     }
 
     fn obey(&mut self, message: Down, mut fds: Vec<OwnedFd>) -> Result<(), ChannelError> {
         match message {
-            Down::Join { .. } | Down::Configure { .. } | Down::Refused { .. } | Down::Shutdown => {
+            Down::Die => {
+                use rustix::process::{Signal, getpid, kill_process};
+                let _ = kill_process(getpid(), Signal::KILL);
                 Ok(())
             }
+            Down::Join { .. } | Down::Configure { .. } | Down::Refused { .. } => Ok(()),
+            Down::Beat(_) | Down::Ask { .. } | Down::Ring { .. } | Down::Shutdown => Ok(()),
             Down::MakeMemory { pe, memory } => self.make_memory(pe, memory),
             Down::Start { proc } => self.start(proc),
             Down::Assign { proc, welcome } => self.assign(proc, welcome),
@@ -357,12 +395,16 @@ impl Agent {
         self.up.send(&Up::Ended { proc, how }, &[])
     }
 
-    fn kill_all(&mut self) {
+    /// True if every process is known to have ended.
+    fn kill_all(&mut self) -> bool {
         self.procs.values().for_each(kill);
+        let mut ended = true;
         for local in self.procs.values() {
-            local.process.wait_end(5_000);
+            ended &= local.process.wait_end(5_000);
+            ended &= local.inner.as_ref().is_none_or(|inner| inner.wait_end(5_000));
             local.process.reap();
         }
+        ended
     }
 }
 

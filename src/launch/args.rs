@@ -70,13 +70,13 @@ pub struct Args {
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
     /// `-n` out of range.
-    #[error("-n {got}: allowed are 1..={PES_MAX}")]
+    #[error("-n {}: allowed are 1..={PES_MAX}", .got.escape_debug())]
     Pes {
         /// What was given.
         got: String,
     },
     /// `--nodes` out of range.
-    #[error("--nodes {got}: allowed are 1..={most} (at most one a PE)")]
+    #[error("--nodes {}: allowed are 1..={most} (at most one a PE)", .got.escape_debug())]
     Nodes {
         /// What was given.
         got: String,
@@ -84,7 +84,10 @@ pub enum Refused {
         most: usize,
     },
     /// `-N` out of range.
-    #[error("-N {got}: allowed are 1..={PES_MAX}, with --hosts or in a Slurm allocation")]
+    #[error(
+        "-N {}: allowed are 1..={PES_MAX}, with --hosts or in a Slurm allocation",
+        .got.escape_debug()
+    )]
     PerHost {
         /// What was given.
         got: String,
@@ -98,7 +101,7 @@ pub enum Refused {
         other: &'static str,
     },
     /// `--launch-agent` without a place for the host, or `--listen` that is no address.
-    #[error("{option} `{got}`: {allowed}")]
+    #[error("{option} `{}`: {allowed}", .got.escape_debug())]
     Option {
         /// The option.
         option: &'static str,
@@ -111,7 +114,7 @@ pub enum Refused {
     #[error("{0}")]
     Hosts(#[from] HostsError),
     /// Too many spares.
-    #[error("--spares {got}: allowed are 0..={PES_MAX}")]
+    #[error("--spares {}: allowed are 0..={PES_MAX}", .got.escape_debug())]
     Spares {
         /// What was given.
         got: String,
@@ -125,7 +128,7 @@ pub enum Refused {
         source: RuleError,
     },
     /// No such program.
-    #[error("{}: no such program{hint}", .path.display())]
+    #[error("{}: no such program{hint}", .path.display().to_string().escape_debug())]
     NoProgram {
         /// As given.
         path: PathBuf,
@@ -133,7 +136,7 @@ pub enum Refused {
         hint: &'static str,
     },
     /// Not executable.
-    #[error("{}: not an executable file", .path.display())]
+    #[error("{}: not an executable file", .path.display().to_string().escape_debug())]
     NotExecutable {
         /// As found.
         path: PathBuf,
@@ -207,7 +210,9 @@ impl Args {
         };
         let pes = shape.node_of.len();
         let settings = Settings::from_env(self.with_rules(environment.into_iter())?.into_iter())?;
-        shape.fabric = fabric::choose(settings.fabric, cluster.is_none())?.0;
+        let together = shape.node_of.windows(2).all(|pair| pair[0] == pair[1]);
+        let one_machine = cluster.is_none() || together;
+        shape.fabric = fabric::choose(settings.fabric, one_machine)?.0;
         check_rules(&settings, pes, shape.nodes as usize)?;
         let places: Vec<usize> = shape.node_of.iter().map(|&node| node as usize).collect();
         let protection = Protection::new(&settings, &places)?;

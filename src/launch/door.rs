@@ -6,7 +6,7 @@
 
 #![forbid(unsafe_code)]
 
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
@@ -60,6 +60,13 @@ impl Door {
     /// Where agents find it.
     pub fn address(&self) -> std::io::Result<SocketAddr> {
         self.listener.local_addr()
+    }
+
+    /// A socket for datagrams at the same address.
+    pub fn datagrams(&self) -> std::io::Result<UdpSocket> {
+        let socket = UdpSocket::bind((self.address()?.ip(), 0))?;
+        socket.set_nonblocking(true)?;
+        Ok(socket)
     }
 
     /// What to poll.
@@ -127,7 +134,7 @@ impl Door {
 /// The address of this machine from which `hosts` are reached: the first that is no loopback, as
 /// the routing table has it.
 pub fn own_address<'a>(hosts: impl Iterator<Item = &'a str>) -> Option<IpAddr> {
-    use std::net::{ToSocketAddrs, UdpSocket};
+    use std::net::ToSocketAddrs;
     let mut found = None;
     for host in hosts {
         let name = host.rsplit('@').next().unwrap_or(host);

@@ -53,6 +53,8 @@ pub struct Node {
     pub link: Option<Link>,
     /// What belongs to one on another host.
     pub remote: Option<Remote>,
+    /// The process has ended.
+    pub started_over: bool,
 }
 
 /// What the launcher holds of an agent on another host.
@@ -61,6 +63,8 @@ pub struct Remote {
     _stdin: PipeWriter,
     carriers: Carriers,
     gate: Gate,
+    /// Where its agent hears heartbeats.
+    pub beats: SocketAddr,
 }
 
 impl Node {
@@ -83,7 +87,7 @@ pub fn local(count: u32) -> std::io::Result<Gathered> {
         command.arg(AGENT_ARGUMENT).arg(theirs.as_fd().as_raw_fd().to_string());
         let process = Process::start(&mut command, Some(theirs.as_fd()), false)?;
         let (name, link) = (format!("node {node}"), Some(Link::pair(mine)));
-        Ok((node, Node { name, process, link, remote: None }))
+        Ok((node, Node { name, process, link, remote: None, started_over: false }))
     };
     Ok(((0..count).map(start).collect::<std::io::Result<_>>()?, None))
 }
@@ -214,7 +218,12 @@ impl Gathering {
                 link.drain(Duration::from_millis(100));
                 return Err(error);
             }
-            Some(entry) if entry.link.is_none() => entry.link = Some(arrival.link),
+            Some(entry) if entry.link.is_none() => {
+                if let Some(remote) = &mut entry.remote {
+                    remote.beats = SocketAddr::new(arrival.from.ip(), arrival.hello.beats);
+                }
+                entry.link = Some(arrival.link);
+            }
             Some(_) => door.turn_away(arrival, &format!("node {node} is there already")),
             None => door.turn_away(arrival, &format!("the job has no node {node}")),
         }
@@ -254,11 +263,13 @@ fn start_one(name: String, words: &[String], secret: &Secret) -> std::io::Result
     let process = Process::start(&mut command, None, false)?;
     // One that has ended already is seen by its end. The line fits into the pipe: nothing waits.
     let _ = stdin.write_all(format!("{}\n", secret.to_hex()).as_bytes());
-    let remote = Some(Remote { _stdin: stdin, carriers, gate });
-    Ok(Node { name, process, link: None, remote })
+    let nowhere = SocketAddr::from(([0; 4], 0));
+    let remote = Some(Remote { _stdin: stdin, carriers, gate, beats: nowhere });
+    Ok(Node { name, process, link: None, remote, started_over: false })
 }
 
-fn secret() -> std::io::Result<Secret> {
+/// Random bytes.
+pub fn secret() -> std::io::Result<Secret> {
     let mut bytes = [0; SECRET_LEN];
     std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     Ok(Secret(bytes))

@@ -8,12 +8,13 @@
 //! The keeper reads the job's secret from its standard input, starts the agent and waits. When the
 //! agent has ended it ends whatever is left of the node's processes, and only then itself, with
 //! [`ALL_DEAD`]: who started it knows by that status that nothing of the node runs any more. When
-//! its standard input ends, the launcher is gone, and so is the node.
+//! its standard input ends, the launcher is gone, and so is the node. It knows until when the lease
+//! of the node lasts, and ends it if the agent, which may be stopped, does not.
 
 #![forbid(unsafe_code)]
 
 use std::io::Read;
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd};
 use std::process::Command;
 use std::time::Duration;
@@ -22,7 +23,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use super::launcher::AGENT_ARGUMENT;
 use crate::control::link::{Link, Net, timespec};
-use crate::control::message::{Down, Hello};
+use crate::control::message::{Down, Hello, Up};
 use crate::control::noise::{SECRET_LEN, Secret, Side};
 use crate::sys::process::{self, Process};
 use crate::sys::socket::{Channel, ChannelError};
@@ -52,6 +53,23 @@ pub enum JoinError {
     /// The launcher says nothing.
     #[error("no orders from the launcher")]
     NoOrders,
+    /// The lease is over.
+    #[error(
+        "node {node}: no contact with the launcher for {limit} s (SHMEM_FT_NODE_TIMEOUT): the node \
+         and its PEs are ended"
+    )]
+    Fenced {
+        /// The node.
+        node: u32,
+        /// The limit in seconds.
+        limit: f64,
+    },
+    /// The lease is over, and the agent did nothing about it.
+    #[error("node {node}: its agent stands still: the node and its PEs are ended")]
+    Stopped {
+        /// The node.
+        node: u32,
+    },
     /// The keeper was called wrongly.
     #[error("an agent is started by oshrun itself")]
     ByHand,
@@ -69,14 +87,22 @@ pub fn build_id() -> String {
     format!("{}-{:08x}", env!("CARGO_PKG_VERSION"), crc32fast::hash(&program))
 }
 
-/// Connects to the launcher and says who this is.
-pub fn join(launcher: SocketAddr, node: u32, secret: &Secret) -> Result<Link, JoinError> {
+/// Connects to the launcher and says who this is. The socket is for heartbeats.
+pub fn join(
+    launcher: SocketAddr,
+    node: u32,
+    secret: &Secret,
+) -> Result<(Link, UdpSocket), JoinError> {
     let connect = |error| JoinError::Connect { launcher, error };
     let stream = TcpStream::connect_timeout(&launcher, CONNECT).map_err(connect)?;
+    let own = stream.local_addr().map_err(connect)?.ip();
+    let socket = UdpSocket::bind((own, 0)).map_err(connect)?;
+    socket.set_nonblocking(true).map_err(connect)?;
+    let beats = socket.local_addr().map_err(connect)?.port();
     let net = Net::new(stream, Side::Agent, secret).map_err(connect)?;
     let mut link = Link::Net(Box::new(net));
-    link.send(&Hello { build: build_id(), node, beats: 0 }, &[])?;
-    Ok(link)
+    link.send(&Hello { build: build_id(), node, beats }, &[])?;
+    Ok((link, socket))
 }
 
 /// Runs the keeper of node `words[1]` of the launcher at `words[0]`.
@@ -96,25 +122,40 @@ pub fn keep(words: &[String]) -> Result<(), JoinError> {
     let agent = Process::start(&mut command, Some(theirs.as_fd()), false)?;
     drop(theirs);
     mine.send(&Down::Join { launcher, node, secret }, &[])?;
-    watch(&agent);
+    let held = watch(&agent, &mine);
     agent.kill();
     agent.wait_end(10_000);
     process::end_children();
-    Ok(())
+    if held { Ok(()) } else { Err(JoinError::Stopped { node }) }
 }
 
-/// Returns when the agent has ended or the launcher is gone.
-fn watch(agent: &Process) {
+/// Returns when the agent has ended or the launcher is gone; false if the lease of the node is over
+/// and its agent has not ended by itself.
+fn watch(agent: &Process, channel: &Channel) -> bool {
     let stdin = std::io::stdin();
+    let mut until = None;
     loop {
-        let mut fds = [PollFd::new(agent, PollFlags::IN), PollFd::new(&stdin, PollFlags::IN)];
-        if poll(&mut fds, None).is_err() {
+        let mut fds = [
+            PollFd::new(agent, PollFlags::IN),
+            PollFd::new(&stdin, PollFlags::IN),
+            PollFd::new(channel, PollFlags::IN),
+        ];
+        let left = until.map(|until: Duration| timespec(until.saturating_sub(process::now())));
+        if poll(&mut fds, left.as_ref()).is_err() {
             continue;
         }
         let (ended, heard) = (!fds[0].revents().is_empty(), !fds[1].revents().is_empty());
         let mut rest = [0; 64];
         if ended || heard && matches!(rustix::io::read(stdin.as_fd(), &mut rest), Ok(0) | Err(_)) {
-            return;
+            return true;
+        }
+        while let Ok(Some((message, _))) = channel.try_receive::<Up>() {
+            if let Up::Lease { until: end } = message {
+                until = Some(end);
+            }
+        }
+        if until.is_some_and(|until| process::now() >= until) {
+            return false;
         }
     }
 }

@@ -7,25 +7,25 @@
 //! and collected by it.
 
 use std::collections::BTreeMap;
-use std::io::Read;
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::args::Ready;
+use super::detector::{Evidence, Timing};
 use super::door::Door;
 use super::gather::{self, Node};
+use super::join::ALL_DEAD;
 use super::membership::{Action, Event, Membership};
+use super::pulse::Heartbeats;
 use super::say::{say, signalled, tell};
 use crate::control::link::timespec;
-use crate::control::message::{Down, Job, Place, ProcId, Said, Up};
-use crate::settings::BackupMode;
+use crate::control::message::{Down, Job, Party, Place, ProcId, Pulse, Said, Up};
+use crate::settings::{BackupMode, Fabric};
 use crate::sys::memory;
-use crate::sys::process::{self, Process};
+use crate::sys::process::{self, Ended, Process};
 use crate::sys::socket::ChannelError;
 
 /// Hidden first argument that makes `oshrun` an agent.
@@ -33,10 +33,18 @@ pub const AGENT_ARGUMENT: &str = "--raidshmem-agent";
 
 /// How long the last order to a node may wait for room.
 const LAST_ORDER: Duration = Duration::from_secs(1);
+/// How long agents may take to end when they are told to, and when they are killed.
+const ENDING: Duration = Duration::from_secs(5);
 /// How long the last lines of a node's programs may take.
 const LAST_LINES: Duration = Duration::from_secs(2);
 /// How long PEs have to say the verdict one of them said.
 const LAST_WORDS: Duration = Duration::from_secs(5);
+
+mod error;
+mod guard;
+
+pub use error::{LaunchError, Signals};
+use guard::Guard;
 
 struct Launcher {
     machine: Membership,
@@ -51,113 +59,9 @@ struct Launcher {
     result: Option<i32>,
     signals: Signals,
     last_words: Option<Instant>,
-}
-
-/// Why a job could not be started.
-#[derive(Debug, thiserror::Error)]
-pub enum LaunchError {
-    /// A system call failed.
-    #[error("{what}: {error}")]
-    System {
-        /// What was being done.
-        what: &'static str,
-        /// What the kernel said.
-        error: std::io::Error,
-    },
-    /// The control connection failed.
-    #[error("{0}")]
-    Channel(#[from] ChannelError),
-    /// No route tells under which address the hosts reach this machine.
-    #[error("no host has an address that can be looked up; give --listen ADDRESS")]
-    NoAddress,
-    /// It cannot listen there.
-    #[error("--listen {address}: {error}")]
-    Listen {
-        /// Where.
-        address: SocketAddr,
-        /// What the kernel said.
-        error: std::io::Error,
-    },
-    /// The command that starts an agent is not there.
-    #[error("{host}: {means} cannot be started: {error}")]
-    Starter {
-        /// The host.
-        host: String,
-        /// The command.
-        means: String,
-        /// What the kernel said.
-        error: std::io::Error,
-    },
-    /// No agent came up there.
-    #[error("{name}: no agent: {why}")]
-    NoAgent {
-        /// The node and its host.
-        name: String,
-        /// What the command that starts it said.
-        why: String,
-    },
-    /// No agent came in time.
-    #[error("{name}: no agent after {limit} s; does its host reach this one?")]
-    Late {
-        /// The node and its host.
-        name: String,
-        /// The limit in seconds.
-        limit: u64,
-    },
-    /// Another build.
-    #[error("{name}: its oshrun is build {theirs}, this one is {ours}; install one on all hosts")]
-    Build {
-        /// The node and its host.
-        name: String,
-        /// Its build.
-        theirs: String,
-        /// The build of this program.
-        ours: String,
-    },
-    /// A signal came before the job was started.
-    #[error("stopped by signal {0} before the job was started")]
-    Signal(i32),
-}
-
-impl LaunchError {
-    /// Exit status of the launcher.
-    pub fn status(&self) -> i32 {
-        match self {
-            LaunchError::Build { .. } | LaunchError::NoAddress => 2,
-            LaunchError::Signal(signal) => 128 + signal,
-            _ => 1,
-        }
-    }
-}
-
-/// The signals that end a job, each with the socket that its handler writes to.
-pub struct Signals(Vec<(i32, UnixStream)>);
-
-impl Signals {
-    fn catch() -> std::io::Result<Signals> {
-        let catch = |signal| {
-            let (receiver, sender) = UnixStream::pair()?;
-            receiver.set_nonblocking(true)?;
-            signal_hook::low_level::pipe::register(signal, sender)?;
-            Ok((signal, receiver))
-        };
-        let all = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
-        Ok(Signals(all.into_iter().map(catch).collect::<std::io::Result<_>>()?))
-    }
-
-    /// What to poll.
-    pub fn fds(&self) -> impl Iterator<Item = PollFd<'_>> {
-        self.0.iter().map(|(_, receiver)| PollFd::new(receiver, PollFlags::IN))
-    }
-
-    /// The first that has arrived.
-    pub fn arrived(&self) -> Option<i32> {
-        let there = |(_, receiver): &&(i32, UnixStream)| {
-            let mut receiver = receiver;
-            matches!(receiver.read(&mut [0; 8]), Ok(1..))
-        };
-        self.0.iter().find(there).map(|(signal, _)| *signal)
-    }
+    guard: Guard,
+    /// PEs are on several hosts, and nothing carries data between them.
+    islands: bool,
 }
 
 /// Runs a job to its end and returns its exit status.
@@ -177,16 +81,30 @@ pub fn run(ready: &Ready) -> Result<i32, LaunchError> {
         None => gather::local(shape.nodes).map_err(system("agent"))?,
         Some(cluster) => gather::cluster(cluster, &signals)?,
     };
+    let timing = Timing { period: settings.period(), limit: settings.node_timeout };
+    let (mut net, mut heartbeats) = (None, None);
+    if let Some(door) = &door {
+        let key = gather::secret().map_err(system("random secret of the job"))?;
+        let socket = door.datagrams().map_err(system("socket for heartbeats"))?;
+        let port = socket.local_addr().map_err(system("socket for heartbeats"))?.port();
+        heartbeats = Some(Heartbeats::new(socket, Party::Launcher, &key));
+        net = Some((key, port));
+    }
+    let pulse =
+        Pulse { period: timing.period, limit: timing.limit, pe_limit: settings.pe_timeout, net };
     let program: Vec<Vec<u8>> = ready.program.iter().map(|word| word.as_bytes().to_vec()).collect();
     for (&node, entry) in &mut nodes {
         let place = entry.remote.as_ref().map(|_| place());
-        let (job, program) = (job.clone(), program.clone());
+        let (job, program, pulse) = (job.clone(), program.clone(), pulse.clone());
         if let Some(link) = &mut entry.link {
             // A node that cannot be told is noticed by its end.
-            let _ = link.send(&Down::Configure { job, node, program, place }, &[]);
+            let _ = link.send(&Down::Configure { job, node, program, place, pulse }, &[]);
         }
     }
+    let remotes = nodes.iter().filter_map(|(&node, n)| Some((node, n.remote.as_ref()?.beats)));
+    let guard = Guard::new(nodes.keys().copied(), heartbeats, remotes.collect(), timing);
     let (machine, first) = Membership::new(shape, settings, ready.group_of.clone());
+    let several = shape.node_of.iter().any(|node| *node != shape.node_of[0]);
     let mut launcher = Launcher {
         machine,
         nodes,
@@ -201,7 +119,10 @@ pub fn run(ready: &Ready) -> Result<i32, LaunchError> {
         result: None,
         signals,
         last_words: None,
+        guard,
+        islands: ready.cluster.is_some() && shape.fabric == Fabric::Shm && several,
     };
+    launcher.form_ring();
     launcher.act(first);
     let status = launcher.serve();
     launcher.shut_down();
@@ -209,6 +130,7 @@ pub fn run(ready: &Ready) -> Result<i32, LaunchError> {
 }
 
 fn job_id() -> std::io::Result<u64> {
+    use std::io::Read;
     let mut bytes = [0; 8];
     std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     Ok(u64::from_ne_bytes(bytes) | 1)
@@ -242,7 +164,7 @@ impl Launcher {
             for source in self.wait() {
                 match source {
                     Source::Channel(node) => self.listen(node),
-                    Source::End(node) => self.node_gone(node),
+                    Source::End(node) => self.starter_ended(node),
                     Source::Other => {}
                 }
             }
@@ -250,6 +172,8 @@ impl Launcher {
                 return signalled(signal);
             }
             self.answer_the_door();
+            self.hear_datagrams();
+            self.look_at_clock();
             if self.machine.condemned() && self.result.is_none() {
                 let end = *self.last_words.get_or_insert_with(|| Instant::now() + LAST_WORDS);
                 if Instant::now() >= end {
@@ -267,19 +191,23 @@ impl Launcher {
                 fds.push(PollFd::new(link, link.interest()));
                 sources.push(Source::Channel(node));
             }
-            fds.push(PollFd::new(&entry.process, PollFlags::IN));
-            sources.push(Source::End(node));
+            if !entry.started_over {
+                fds.push(PollFd::new(&entry.process, PollFlags::IN));
+                sources.push(Source::End(node));
+            }
         }
         fds.extend(self.signals.fds());
+        fds.extend(self.guard.net.iter().map(|net| PollFd::new(net, PollFlags::IN)));
         fds.extend(self.door.iter().flat_map(Door::fds));
         sources.resize_with(fds.len(), || Source::Other);
         let now = Instant::now();
         let verdict = self.machine.condemned().then(|| self.last_words.unwrap_or(now));
         let door = self.door.as_ref().and_then(Door::deadline);
-        let limit = [verdict, door].into_iter().flatten().min();
+        let left = |end: Instant| end.saturating_duration_since(now);
+        let limits = [verdict.map(left), door.map(left), self.guard.left()];
         // A nanosecond later, so that what is waited for is over then.
-        let left = |end: Instant| end.saturating_duration_since(now) + Duration::from_nanos(1);
-        let _ = poll(&mut fds, limit.map(|end| timespec(left(end))).as_ref());
+        let limit = limits.into_iter().flatten().min().map(|left| left + Duration::from_nanos(1));
+        let _ = poll(&mut fds, limit.map(timespec).as_ref());
         let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
         sources.into_iter().zip(ready).filter_map(|(s, ready)| ready.then_some(s)).collect()
     }
@@ -305,10 +233,10 @@ impl Launcher {
             match link.try_receive::<Up>() {
                 Ok(Some((message, fds))) => self.heard(node, message, fds),
                 Ok(None) => return,
-                Err(ChannelError::Closed) => return self.node_gone(node),
+                Err(ChannelError::Closed) => return self.disconnected(node),
                 Err(error) => {
                     say(&format!("{}: {error}", entry.name));
-                    return self.node_gone(node);
+                    return self.disconnected(node);
                 }
             }
             if self.result.is_some() {
@@ -336,6 +264,13 @@ impl Launcher {
                 }
                 return;
             }
+            Up::Said { what: Said::Hello { .. }, .. } if self.islands => {
+                let words = "--fabric shm: PEs on different hosts do not reach each other so; \
+                             allowed is a fabric between hosts";
+                say(words);
+                self.result = Some(2);
+                return;
+            }
             Up::Said { proc, what } => {
                 if let Said::Verdict { words, .. } = &what
                     && !self.machine.condemned()
@@ -348,6 +283,18 @@ impl Launcher {
                 self.procs.remove(&proc);
                 Event::Ended { proc, how }
             }
+            Up::Beat(beat) => return self.heartbeat(node, beat),
+            Up::Accuse { node: about, silent: true } => {
+                return self.evidence(about, Evidence::Accused { by: node });
+            }
+            Up::Accuse { node: about, silent: false } => {
+                return self.evidence(about, Evidence::Withdrawn { by: node });
+            }
+            Up::Opinion { node: about, alive } => {
+                return self.evidence(about, Evidence::Opinion { by: node, alive });
+            }
+            Up::Note { line } => return say(&line),
+            Up::Lease { .. } => return, // for keepers
             Up::Shown { number } => Event::Shown { node, number },
             Up::Failed { what } => {
                 say(&what);
@@ -359,15 +306,37 @@ impl Launcher {
         self.act(actions);
     }
 
-    /// Everything on the node is made certain to be dead before the machine hears of it.
-    fn node_gone(&mut self, node: u32) {
+    /// Without its connection a node on this machine is ended, and one elsewhere ends itself.
+    fn disconnected(&mut self, node: u32) {
+        let Some(entry) = self.nodes.get_mut(&node) else { return };
+        entry.link = None;
+        match entry.remote {
+            Some(_) => self.evidence(node, Evidence::Disconnected),
+            None => self.evidence(node, Evidence::Dead),
+        }
+    }
+
+    /// An agent of this machine has ended, or what started one elsewhere: only its keeper's own
+    /// status says that nothing runs there any more.
+    fn starter_ended(&mut self, node: u32) {
+        let Some(entry) = self.nodes.get_mut(&node) else { return };
+        entry.started_over = true;
+        if entry.remote.is_none() || entry.process.reap() == Some(Ended::Exited(ALL_DEAD)) {
+            return self.evidence(node, Evidence::Dead);
+        }
+        self.evidence(node, Evidence::Disconnected);
+    }
+
+    /// Everything on the node is made certain to be dead before the machine hears of it; on another
+    /// host it is so already. With `heard`, what it said before its death counts.
+    fn node_gone(&mut self, node: u32, heard: bool) {
         let Some(entry) = self.nodes.get(&node) else { return };
         entry.process.kill();
         entry.process.wait_end(10_000);
         while let Some(link) = self.nodes.get_mut(&node).and_then(|entry| entry.link.as_mut()) {
             match link.try_receive::<Up>() {
-                Ok(Some((message, fds))) => self.heard(node, message, fds),
-                _ => break, // what it said before its death is heard
+                Ok(Some((message, fds))) if heard => self.heard(node, message, fds),
+                _ => break,
             }
         }
         let here = |(at, _): &(u32, Process)| *at == node;
@@ -379,8 +348,11 @@ impl Launcher {
             process.reap(); // it is this process's child since its agent ended
         }
         self.procs.retain(|_, proc| !here(proc));
-        if let Some(entry) = self.nodes.remove(&node) {
+        if let Some(mut entry) = self.nodes.remove(&node) {
             entry.process.reap();
+            if heard {
+                entry.finish_output(LAST_LINES / 10);
+            }
         }
         let actions = self.machine.handle(Event::NodeLost { node });
         self.act(actions);
@@ -403,8 +375,11 @@ impl Launcher {
                     }
                 }
                 Action::KillNode { node } => {
-                    if let Some(entry) = self.nodes.get(&node) {
-                        entry.process.kill();
+                    if let Some(entry) = self.nodes.get_mut(&node) {
+                        match (&entry.remote, &mut entry.link) {
+                            (Some(_), Some(link)) => drop(link.send(&Down::Die, &[])),
+                            _ => entry.process.kill(),
+                        }
                     }
                 }
                 Action::Say(line) => say(&line),
@@ -424,25 +399,34 @@ impl Launcher {
         }
     }
 
+    /// The same time for all: hosts that do not answer do not add up.
     fn shut_down(&mut self) {
         self.door = None;
+        let end = Instant::now() + LAST_ORDER;
         for link in self.nodes.values_mut().filter_map(|node| node.link.as_mut()) {
             let _ = link.send(&Down::Shutdown, &[]);
-            link.drain(LAST_ORDER);
+            link.drain(end.saturating_duration_since(Instant::now()));
         }
+        let ends = |process: &Process, end: Instant| {
+            let left = end.saturating_duration_since(Instant::now());
+            process.wait_end(left.as_millis() as i32)
+        };
+        let end = Instant::now() + ENDING;
         for node in self.nodes.values() {
-            if !node.process.wait_end(5_000) {
+            if !ends(&node.process, end) {
                 node.process.kill();
             }
         }
+        let end = Instant::now() + ENDING;
         for (_, process) in self.procs.values() {
             process.kill();
-            process.wait_end(5_000);
+            ends(process, end);
         }
+        let lines = Instant::now() + LAST_LINES;
         for node in self.nodes.values_mut() {
-            node.process.wait_end(5_000);
+            ends(&node.process, end);
             node.process.reap();
-            node.finish_output(LAST_LINES);
+            node.finish_output(lines.saturating_duration_since(Instant::now()));
         }
         process::end_children();
     }

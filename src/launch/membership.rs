@@ -222,7 +222,8 @@ impl Membership {
     }
 
     fn memory_made(&mut self, pe: u32, memory: u32) {
-        if self.view.pes[pe as usize].memory == memory {
+        let newest = self.view.pes.get(pe as usize).map(|member| member.memory);
+        if newest == Some(memory) {
             self.pes[pe as usize].memory_made = true;
         }
         self.advance();

@@ -12,6 +12,7 @@
 
 pub mod agent;
 pub mod args;
+pub mod detector;
 mod door;
 pub mod gather;
 pub mod hosts;
@@ -19,5 +20,6 @@ pub mod join;
 pub mod launcher;
 pub mod membership;
 mod output;
-mod say;
+mod pulse;
+pub mod say;
 pub mod starter;

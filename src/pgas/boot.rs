@@ -63,6 +63,7 @@ impl BootError {
     /// Exit status of the process.
     pub fn status(&self) -> i32 {
         match self {
+            BootError::Fabric(FabricError::NotBuilt { .. }) => 2,
             BootError::Channel(_) | BootError::Memory(_) | BootError::Fabric(_) => 1,
             _ => 2,
         }
@@ -112,6 +113,9 @@ fn take_seat(fd: i32) -> Result<Seat, BootError> {
     let (ToPe::Welcome { job, welcome }, Some(page)) = (message, fds.pop()) else {
         return Err(ChannelError::Malformed(0).into());
     };
+    if !job.is_sound() || !welcome.is_sound(&job) {
+        return Err(ChannelError::Malformed(0).into());
+    }
     let page = Arc::new(Page::attach(&page, job.n_pes as usize)?);
     let mut memories: Vec<Option<(u32, OwnedFd)>> = (0..job.n_pes).map(|_| None).collect();
     // Where there is an engine, which of the others are mapped is for the first view to say.
@@ -216,6 +220,7 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
         agreed: AtomicU64::new(0),
         vote: Ballot::new(original.then_some(Phase::Agreed(0))),
         covered: Mutex::new(None),
+        history: Mutex::default(),
         used: (AtomicUsize::new(0), AtomicUsize::new(0)),
         last_error: Mutex::new(None),
         turns: Turns::default(),

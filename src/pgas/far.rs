@@ -99,6 +99,13 @@ impl World {
         }
     }
 
+    /// Nobody needs this process any more.
+    pub(super) fn close(&self) {
+        if let Some(engine) = self.engine() {
+            engine.close();
+        }
+    }
+
     /// Waits for the view that says what became of the peer.
     #[cold]
     fn wait_for_verdict(&self, lost: Lost) {

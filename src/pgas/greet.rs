@@ -1,6 +1,8 @@
 //! What a PE says at its start and on the way when the environment asks: `SHMEM_VERSION` and
 //! `SHMEM_INFO` (once in a job, on standard output), `SHMEM_DEBUG` (each PE, on standard error).
 
+use std::io::Write;
+
 use super::World;
 
 impl World {
@@ -21,11 +23,12 @@ impl World {
         if self.me != 0 || self.incarnation != 0 {
             return;
         }
+        let mut out = std::io::stdout().lock(); // a full disk is no reason to stop
         if self.settings.version {
-            println!("raidshmem {} (OpenSHMEM 1.6)", env!("CARGO_PKG_VERSION"));
+            let _ = writeln!(out, "raidshmem {} (OpenSHMEM 1.6)", env!("CARGO_PKG_VERSION"));
         }
         if self.settings.info {
-            print!("{}", crate::settings::markdown());
+            let _ = write!(out, "{}", crate::settings::markdown());
         }
     }
 

@@ -65,7 +65,7 @@ pub fn init(requested: i32) -> i32 {
             world.greet();
         }
         Err(error) => {
-            eprintln!("raidshmem: {error}");
+            complain(&error.to_string());
             std::process::exit(error.status());
         }
     }

@@ -25,6 +25,7 @@ use crate::segment::layout::Layout;
 use crate::segment::statics::Statics;
 use crate::settings::Settings;
 use crate::store::coverage::{Coverage, Manifest, ManifestError};
+use crate::store::delta::History;
 use crate::store::protection::Protection;
 use crate::store::stamp::Stamp;
 use crate::sys::memory;
@@ -74,6 +75,8 @@ pub struct World {
     pub(super) heap: Mutex<Heap>,
     pub(crate) regions: Mutex<Regions>,
     pub(super) covered: Mutex<Option<Coverage>>,
+    /// What the next checkpoint may build on; forgotten in every recovery.
+    pub(crate) history: Mutex<Option<History>>,
     pub(super) used: (AtomicUsize, AtomicUsize),
     pub(crate) last_error: Mutex<Option<String>>,
     pub(super) turns: Turns,
@@ -456,6 +459,7 @@ impl World {
             self.say(&Said::Finalizing { joined: self.joined.load(Ordering::Relaxed) });
             self.wait_raw(|| self.page.finished().load(Ordering::SeqCst) == 1);
             self.say(&Said::Finalized);
+            self.close();
         }
     }
 

@@ -8,9 +8,11 @@ use std::time::Instant;
 
 use super::{At, Call, Outcome, meeting, next};
 use crate::checkpoint;
+use crate::checkpoint::delta::{self, Changes};
 use crate::control::message::Report;
 use crate::control::view::{State, View};
 use crate::inject::Point;
+use crate::pgas::world::lock;
 use crate::pgas::{Fault, World};
 use crate::recovery::plan::{Finding, Unrecoverable};
 use crate::recovery::{Changed, steps};
@@ -30,6 +32,7 @@ pub struct Drive<'a> {
     begun: Instant,
     verifying: Instant,
     coverage: Option<Coverage>,
+    changes: Option<Changes>,
     refusal: Option<String>,
     len: usize,
     findings: Vec<Finding>,
@@ -49,6 +52,7 @@ impl<'a> Drive<'a> {
             begun: Instant::now(),
             verifying: Instant::now(),
             coverage: None,
+            changes: None,
             refusal: None,
             len: 0,
             findings: Vec::new(),
@@ -82,7 +86,10 @@ impl<'a> Drive<'a> {
         match at {
             At::Enter => self.healthy(),
             At::Intend => self.intend(),
-            At::BarrierQ | At::BarrierA | At::BarrierB | At::BarrierRefuse => self.barrier(at),
+            At::BarrierQ | At::BarrierC | At::BarrierA | At::BarrierB | At::BarrierRefuse => {
+                self.barrier(at)
+            }
+            At::Compare => self.compare(),
             At::Agree => self.agree(),
             At::Encode => self.encode(),
             At::Publish => self.publish(),
@@ -121,6 +128,9 @@ impl<'a> Drive<'a> {
         match (self.world.barrier(), at) {
             (Err(Fault), _) => return Outcome::Changed,
             (Ok(()), At::BarrierB) => {
+                if let Some(changes) = self.changes.take() {
+                    changes.keep(self.world, self.number, self.covered().len());
+                }
                 checkpoint::saved(self.world, self.protection, self.number, self.begun);
             }
             (Ok(()), _) => {}
@@ -146,8 +156,15 @@ impl<'a> Drive<'a> {
         self.coverage.as_ref().expect("set at Intend or Restore")
     }
 
+    fn compare(&mut self) -> Outcome {
+        let (world, protection) = (self.world, self.protection);
+        self.changes = Some(delta::compare(world, protection, self.covered(), self.number));
+        Outcome::Done
+    }
+
     fn encode(&mut self) -> Outcome {
         let (world, protection) = (self.world, self.protection);
+        let mut changes = self.changes.take();
         // It may hold this very number, of an attempt that was given up: half of that and half of
         // this would pass every checksum.
         self.slot().void();
@@ -157,8 +174,10 @@ impl<'a> Drive<'a> {
             self.covered(),
             self.number,
             &|_| true,
+            changes.as_mut(),
             Point::Encode,
         );
+        self.changes = changes;
         // What was pulled since a death may be a lost node's zeroes.
         self.healthy()
     }
@@ -177,7 +196,9 @@ impl<'a> Drive<'a> {
 
     fn copy(&mut self) -> Outcome {
         let (world, protection, half) = (self.world, self.protection, Some(Point::Copy));
-        checkpoint::copy(world, protection, self.covered(), self.number, half);
+        let mut changes = self.changes.take();
+        checkpoint::copy(world, protection, self.covered(), self.number, changes.as_mut(), half);
+        self.changes = changes;
         self.world.point(Point::Copied, self.number);
         Outcome::Done
     }
@@ -238,7 +259,7 @@ impl<'a> Drive<'a> {
         match self.world.phase() {
             Some(Phase::Encoded(n) | Phase::Copying(n)) if n == self.number => {
                 let (world, protection) = (self.world, self.protection);
-                checkpoint::copy(world, protection, self.covered(), self.number, None);
+                checkpoint::copy(world, protection, self.covered(), self.number, None, None);
             }
             Some(_) => self.world.set_phase(Phase::Agreed(self.number)),
             None => {} // a substitute: its snapshot is made in the rebuild
@@ -251,6 +272,7 @@ impl<'a> Drive<'a> {
 
     fn whole(&mut self) -> Outcome {
         let world = self.world;
+        *lock(&world.history) = None;
         world.wait_raw(|| {
             self.view = world.view();
             self.view.whole()

@@ -7,7 +7,8 @@
 //! [`crate::recovery::plan::check`] are the two decisions it takes; they are pure too.
 //!
 //! ```text
-//! checkpoint  Enter Intend BarrierQ Agree Encode Publish BarrierA Copy BarrierB -> Saved
+//! checkpoint  Enter Intend BarrierQ Agree Compare BarrierC Encode Publish BarrierA
+//!             Copy BarrierB                                                     -> Saved
 //! settle      MeetSettling Decide MeetDecided Finish MeetSettled                -> Reported
 //! restart     Whole, settle, Verify .. Judge .. Rebuild .. Restore .. Reencode .. Reset .. Join
 //!                                                                               -> Resumed
@@ -49,6 +50,10 @@ pub enum At {
     Agree,
     /// The intents do not fit: nobody changes its own before all have read them.
     BarrierRefuse,
+    /// Find what changed since the last checkpoint, and show it.
+    Compare,
+    /// Barrier C: what changed can be read of all.
+    BarrierC,
     /// Pull the chunks this PE protects into the free slot.
     Encode,
     /// Seal the slot and say so: `Encoded(n + 1)`.
@@ -141,10 +146,13 @@ pub const TABLE: &[(At, Outcome, At)] = {
         (Intend, Done, BarrierQ),
         (BarrierQ, Done, Agree),
         (BarrierQ, Changed, MeetSettling),
-        (Agree, Done, Encode),
+        (Agree, Done, Compare),
         (Agree, Outcome::Refused, BarrierRefuse),
         (BarrierRefuse, Done, Refused),
         (BarrierRefuse, Changed, MeetSettling),
+        (Compare, Done, BarrierC),
+        (BarrierC, Done, Encode),
+        (BarrierC, Changed, MeetSettling),
         (Encode, Done, Publish),
         (Encode, Changed, MeetSettling),
         (Publish, Done, BarrierA),
@@ -239,7 +247,7 @@ pub fn dot() -> String {
 }
 
 /// Every state.
-pub const ALL: [At; 35] = {
+pub const ALL: [At; 37] = {
     use At::*;
     [
         Enter,
@@ -247,6 +255,8 @@ pub const ALL: [At; 35] = {
         BarrierQ,
         Agree,
         BarrierRefuse,
+        Compare,
+        BarrierC,
         Encode,
         Publish,
         BarrierA,

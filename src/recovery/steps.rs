@@ -31,6 +31,10 @@ pub fn verify(world: &World, protection: &Protection, target: u64) {
     let parity = header.slots[slot].holds(world.job(), target);
     if let Some(len) = snapshot.filter(|_| protection.mode.keeps_snapshot()) {
         let per_chunk = shape.chunk_len(len) / TILE;
+        if world.is_new() {
+            let all = 0..tiles::tiles(len);
+            tiles::map_store(world, world.me(), world.layout().snapshot, all, true);
+        }
         let bad = |chunk: &usize| {
             let end = ((chunk + 1) * per_chunk).min(tiles::tiles(len));
             let region = world.layout().snapshot;
@@ -40,8 +44,12 @@ pub fn verify(world: &World, protection: &Protection, target: u64) {
     }
     if let Some(len) = parity {
         let per_chunk = shape.chunk_len(len) / TILE;
+        let region = world.layout().slots[slot];
+        if world.is_new() {
+            let all = 0..shape.layout.parities_of(place).len() * per_chunk;
+            tiles::map_store(world, world.me(), region, all, true);
+        }
         let bad = |chunk: &usize| {
-            let region = world.layout().slots[slot];
             let mut own = chunk * per_chunk..(chunk + 1) * per_chunk;
             !own.all(|tile| tiles::holds(world, region, tile, target))
         };
@@ -180,6 +188,7 @@ impl Decode<'_> {
         let holders: Vec<usize> = stripe.holders().collect();
         from.extend(plan.sources().iter().map(|&shard| self.shape.members[holders[shard]] as u32));
         let own = self.tiles(chunk);
+        self.map(plan.sources(), at.stripe, own.clone());
         let mut scratch = vec![vec![0; TILE]; plan.sources().len()];
         for tile in own.clone() {
             next();
@@ -202,6 +211,22 @@ impl Decode<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Maps the pages of a chunk to be decoded, and of what it is decoded from.
+    fn map(&self, sources: &[usize], stripe: usize, own: Range<usize>) {
+        let per_chunk = self.shape.chunk_len(self.len) / TILE;
+        for &shard in sources {
+            let at = (stripe, shard);
+            let (pe, region, chunk) =
+                place_of(self.world, self.protection, self.shape, at, self.target);
+            let from = chunk * per_chunk;
+            tiles::map_store(self.world, pe, region, from..from + own.len(), false);
+        }
+        if self.protection.mode.keeps_snapshot() {
+            let region = self.world.layout().snapshot;
+            tiles::map_store(self.world, self.world.me(), region, own, true);
+        }
     }
 
     /// Tile `step` of a surviving shard, checked as it is read.
@@ -236,21 +261,31 @@ pub fn shard<'a>(
     scratch: &'a mut [u8],
 ) -> (usize, Option<&'a [u8]>) {
     let per_chunk = shape.chunk_len(len) / TILE;
-    let stripe = &shape.layout.stripes()[stripe];
-    let layout = world.layout();
-    let (member, region, tile) = match stripe.data.get(shard) {
-        Some(data) => (data.member, layout.snapshot, data.chunk * per_chunk + step),
-        None => {
-            let parity = stripe.parity[shard - stripe.data.len()];
-            let slot = layout.slots[protection.slot_of(number)];
-            (parity.member, slot, parity.slot * per_chunk + step)
-        }
-    };
-    let pe = shape.members[member];
-    if region == layout.snapshot && tile >= tiles::tiles(len) {
+    let (pe, region, chunk) = place_of(world, protection, shape, (stripe, shard), number);
+    let tile = chunk * per_chunk + step;
+    if region == world.layout().snapshot && tile >= tiles::tiles(len) {
         return (pe, Some(&ZEROES));
     }
     (pe, tiles::fetch(world, pe, region, tile, number, scratch))
+}
+
+/// Where a shard of a stripe is kept as of checkpoint `number`: PE, region, chunk of the region.
+fn place_of(
+    world: &World,
+    protection: &Protection,
+    shape: &Shape,
+    (stripe, shard): (usize, usize),
+    number: u64,
+) -> (usize, usize, usize) {
+    let (stripe, layout) = (&shape.layout.stripes()[stripe], world.layout());
+    let (member, region, chunk) = match stripe.data.get(shard) {
+        Some(data) => (data.member, layout.snapshot, data.chunk),
+        None => {
+            let parity = stripe.parity[shard - stripe.data.len()];
+            (parity.member, layout.slots[protection.slot_of(number)], parity.slot)
+        }
+    };
+    (shape.members[member], region, chunk)
 }
 
 /// Puts live memory and the allocator back to checkpoint `target`.
@@ -275,6 +310,9 @@ pub fn restore(
             "unrecoverable: the snapshot of checkpoint {target} does not explain itself: {error}"
         )),
     };
+    if world.is_new() {
+        tiles::map_live(world, &manifest.coverage);
+    }
     let count = tiles::tiles(len);
     for tile in 0..count {
         if tile == count / 2 {
@@ -309,9 +347,11 @@ pub fn reencode(
     let record = &world.segment().header().slots[slot];
     if missing != 0 {
         record.void();
+        checkpoint::prepare(world, protection, coverage.len());
+        checkpoint::ahead::look(world, protection, coverage);
     }
     let wanted = |index: usize| missing >> index & 1 == 1;
-    checkpoint::encode(world, protection, coverage, target, &wanted, Point::Reencode);
+    checkpoint::encode(world, protection, coverage, target, &wanted, None, Point::Reencode);
     unchanged(world, view)?;
     record.seal(world.job(), target, coverage.len());
     checkpoint::account(world, protection, coverage.len());

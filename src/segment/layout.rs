@@ -8,6 +8,7 @@
 //! heap       the symmetric heap
 //! ---------- visible to peers above, library only below ----------------------------------
 //! header     store header: numbers, phases, decision (store::stamp)
+//! changes    a bit per tile of the snapshot, set if it is not that of the last checkpoint
 //! snapshot   local copy, then its tile stamps
 //! slot 0     parity, then its tile stamps
 //! slot 1     parity, then its tile stamps
@@ -47,6 +48,8 @@ pub struct Layout {
     pub heap_len: usize,
     /// Store header; everything from here on is the library's.
     pub store: usize,
+    /// Which tiles changed since the last checkpoint.
+    pub changes: usize,
     /// Local copy of the live data.
     pub snapshot: usize,
     /// The two parity slots.
@@ -71,7 +74,8 @@ impl Layout {
         // A snapshot is cut into at most 64 chunks, each rounded up to whole tiles.
         let region_len = (live_max.div_ceil(TILE) + 64) * TILE;
         let with_stamps = region_len + page_up(region_len / TILE * STAMP);
-        let snapshot = store + PAGE;
+        let changes = store + PAGE;
+        let snapshot = changes + page_up(region_len / TILE / 8 + 1);
         let slots = [snapshot + with_stamps, snapshot + 2 * with_stamps];
         let total = snapshot + 3 * with_stamps;
         Layout {
@@ -82,6 +86,7 @@ impl Layout {
             heap,
             heap_len,
             store,
+            changes,
             snapshot,
             slots,
             region_len,
@@ -110,6 +115,7 @@ mod tests {
                 (l.manifest, l.manifest_len),
                 (l.heap, l.heap_len),
                 (l.store, PAGE),
+                (l.changes, l.region_len / TILE / 8 + 1),
                 (l.snapshot, l.region_len),
                 (l.slots[0], l.region_len),
                 (l.slots[1], l.region_len),

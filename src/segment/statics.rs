@@ -38,7 +38,7 @@ use std::ops::Range;
 
 use thiserror::Error;
 
-mod elf;
+pub mod elf;
 #[cfg(test)]
 mod tests;
 
@@ -127,7 +127,7 @@ fn is_library(needed: &str) -> bool {
 }
 
 /// Chooses the pages, and clips what is foreign to them.
-fn select(executable: &Executable, page: usize) -> Result<Option<Statics>, StaticsError> {
+pub fn select(executable: &Executable, page: usize) -> Result<Option<Statics>, StaticsError> {
     let down = |address: usize| address - address % page;
     let up = |address: usize| down(address.saturating_add(page - 1));
     let relro = executable.relro.clone().unwrap_or(0..0);

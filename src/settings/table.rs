@@ -5,13 +5,16 @@
 //!
 //! Left out: what a setting does; that is the business of the module that reads the field.
 
+use std::time::Duration;
+
+use super::units::{
+    KIB, TIB, parse_count, parse_seconds, parse_size, show_seconds, show_size, show_time,
+};
 use super::{
-    BackupMode, Collectives, Draft, Fabric, Placement, SettingError, Settings, Substitute, inject,
+    BackupMode, Collectives, Delta, Draft, Fabric, Placement, SettingError, Settings, Substitute,
+    inject,
 };
 use crate::inject::{Point, Rule};
-
-const KIB: u64 = 1 << 10;
-const TIB: u64 = 1 << 40;
 
 /// What a setting's value may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +34,13 @@ pub enum Kind {
         /// Smallest allowed, in bytes.
         min: u64,
         /// Largest allowed, in bytes.
+        max: u64,
+    },
+    /// Seconds, whole or decimal, to the millisecond.
+    Seconds {
+        /// Smallest allowed, in milliseconds.
+        min: u64,
+        /// Largest allowed, in milliseconds.
         max: u64,
     },
     /// A [`Kind::Size`] of at least one tile a second, or `off`, which is 0.
@@ -61,6 +71,7 @@ impl Kind {
             Kind::Choice(_) => "word",
             Kind::Count { .. } => "number",
             Kind::Size { .. } => "size",
+            Kind::Seconds { .. } => "seconds",
             Kind::Rate { .. } => "rate",
             Kind::Switch => "switch",
             Kind::Flag => "flag",
@@ -78,6 +89,9 @@ impl Kind {
                 show_size(*min),
                 show_size(*max)
             ),
+            Kind::Seconds { min, max } => {
+                format!("{} to {} seconds", show_seconds(*min), show_seconds(*max))
+            }
             Kind::Rate { max } => format!(
                 "off, 64K to {} bytes a second, as a number with an optional suffix K, M, G or T",
                 show_size(*max)
@@ -98,6 +112,7 @@ impl Kind {
             Kind::Choice(words) => words.iter().position(|w| *w == text).map(Value::Choice),
             Kind::Count { min, max } => bounded(parse_count(text)?, min, max),
             Kind::Size { min, max } => bounded(parse_size(text)?, min, max),
+            Kind::Seconds { min, max } => bounded(parse_seconds(text)?, min, max),
             Kind::Rate { .. } if text == "off" => Some(Value::Number(0)),
             Kind::Rate { max } => bounded(parse_size(text)?, 64 * KIB, max),
             Kind::Switch if text == "1" => Some(Value::On(true)),
@@ -202,42 +217,6 @@ fn bounded(number: u64, min: u64, max: u64) -> Option<Value> {
     (min..=max).contains(&number).then_some(Value::Number(number))
 }
 
-fn parse_count(text: &str) -> Option<u64> {
-    if text.bytes().all(|b| b.is_ascii_digit()) { text.parse().ok() } else { None }
-}
-
-/// `20m`, `3.1M`, `.5g`, `65536`: bytes, rounded up. More than 26 digits are refused, so that the
-/// arithmetic is exact in 128 bits.
-fn parse_size(text: &str) -> Option<u64> {
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, suffix) = text.split_at(end);
-    let scale = match suffix.bytes().next().map(|b| b.to_ascii_uppercase()) {
-        None => 1,
-        Some(b'K') => KIB,
-        Some(b'M') => KIB << 10,
-        Some(b'G') => KIB << 20,
-        Some(b'T') => TIB,
-        Some(_) => return None,
-    };
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    let digits = format!("{whole}{fraction}");
-    if digits.len() > 26 {
-        return None;
-    }
-    let scaled = digits.parse::<u128>().ok()? * u128::from(scale);
-    u64::try_from(scaled.div_ceil(10u128.pow(u32::try_from(fraction.len()).ok()?))).ok()
-}
-
-/// Bytes with the largest suffix that leaves a whole number.
-fn show_size(bytes: u64) -> String {
-    for (shift, suffix) in [(40, "T"), (30, "G"), (20, "M"), (10, "K")] {
-        if bytes != 0 && bytes.is_multiple_of(1 << shift) {
-            return format!("{}{suffix}", bytes >> shift);
-        }
-    }
-    bytes.to_string()
-}
-
 fn show_switch(on: bool) -> Option<String> {
     Some(if on { "1" } else { "0" }.to_owned())
 }
@@ -269,7 +248,7 @@ macro_rules! switch {
     };
 }
 
-static TABLE: [Entry; 18] = [
+static TABLE: [Entry; 22] = [
     Entry {
         name: "SHMEM_FT_BACKUP_MODE",
         kind: Kind::Choice(&BackupMode::NAMES),
@@ -326,6 +305,19 @@ static TABLE: [Entry; 18] = [
         show: |s| Some(s.placement.name().to_owned()),
     },
     Entry {
+        name: "SHMEM_FT_DELTA",
+        kind: Kind::Choice(&Delta::NAMES),
+        default: "auto",
+        doc: "Whether a checkpoint looks for what changed since the last and leaves the rest as it \
+              is; auto does so while less than a quarter of the blocks (64 KiB) change.",
+        store: |draft, value| {
+            if let Value::Choice(at) = value {
+                draft.settings.delta = [Delta::Auto, Delta::On, Delta::Off][at]
+            }
+        },
+        show: |s| Some(s.delta.name().to_owned()),
+    },
+    Entry {
         name: "SHMEM_FT_FABRIC",
         kind: Kind::Choice(&Fabric::NAMES),
         default: "auto",
@@ -376,6 +368,31 @@ static TABLE: [Entry; 18] = [
               together; one that needs more is refused.",
         store: number!(draft, n, draft.settings.memory_limit = Some(n)),
         show: |s| s.memory_limit.map(show_size),
+    },
+    Entry {
+        name: "SHMEM_FT_HEARTBEAT",
+        kind: Kind::Seconds { min: 10, max: 60_000 },
+        default: "a tenth of SHMEM_FT_NODE_TIMEOUT",
+        doc: "Time between two heartbeats of a node; at most a quarter of SHMEM_FT_NODE_TIMEOUT.",
+        store: number!(draft, n, draft.settings.heartbeat = Some(Duration::from_millis(n))),
+        show: |s| s.heartbeat.map(show_time),
+    },
+    Entry {
+        name: "SHMEM_FT_NODE_TIMEOUT",
+        kind: Kind::Seconds { min: 100, max: 3_600_000 },
+        default: "10",
+        doc: "A node that has not heard the launcher for this time ends itself; it is declared \
+              lost within 1.5 times this.",
+        store: number!(draft, n, draft.settings.node_timeout = Duration::from_millis(n)),
+        show: |s| Some(show_time(s.node_timeout)),
+    },
+    Entry {
+        name: "SHMEM_FT_PE_TIMEOUT",
+        kind: Kind::Seconds { min: 100, max: 86_400_000 },
+        default: "none",
+        doc: "A PE that is stopped (by SIGSTOP, for example) for longer than this is killed.",
+        store: number!(draft, n, draft.settings.pe_timeout = Some(Duration::from_millis(n))),
+        show: |s| s.pe_timeout.map(show_time),
     },
     Entry {
         name: "SHMEM_FT_SCRUB",

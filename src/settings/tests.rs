@@ -64,6 +64,9 @@ fn words() {
     assert_eq!(one("SHMEM_FT_SUBSTITUTE", "spawn").substitute, Substitute::Spawn);
     assert_eq!(one("SHMEM_FT_SUBSTITUTE", "spare").substitute, Substitute::Spare);
     assert_eq!(one("SHMEM_FT_PLACEMENT", "spread").placement, Placement::Spread);
+    for (text, delta) in [("auto", Delta::Auto), ("on", Delta::On), ("off", Delta::Off)] {
+        assert_eq!(one("SHMEM_FT_DELTA", text).delta, delta);
+    }
     assert_eq!(one("SHMEM_FT_PLACEMENT", "strict").placement, Placement::Strict);
     assert_eq!(
         refusal("SHMEM_FT_PLACEMENT", ""),
@@ -133,6 +136,27 @@ fn sizes_follow_the_specification() {
 }
 
 #[test]
+fn seconds_are_exact_and_heartbeats_frequent_enough() {
+    let timeout = |text: &str| env(&[("SHMEM_FT_NODE_TIMEOUT", text)]);
+    for (text, millis) in [("0.1", 100), ("2", 2000), ("1.05", 1050), ("3600", 3_600_000)] {
+        let settings = timeout(text).unwrap();
+        assert_eq!(settings.node_timeout, Duration::from_millis(millis));
+        assert_eq!(settings.period(), Duration::from_millis(millis) / 10);
+        let again = settings.to_env().into_iter().map(|(n, v)| (n.to_owned(), v));
+        assert_eq!(Settings::from_env(again), Ok(settings));
+    }
+    for bad in ["", "0", "0.099", "3601", ".5", "1.", "1.0001", "-1", "1s", "99999999999999999999"]
+    {
+        assert!(timeout(bad).is_err(), "{bad}");
+    }
+    let both = [("SHMEM_FT_HEARTBEAT", "0.6"), ("SHMEM_FT_NODE_TIMEOUT", "2")];
+    assert_eq!(
+        env(&both).unwrap_err().to_string(),
+        "SHMEM_FT_HEARTBEAT=0.6: allowed is at most a quarter of SHMEM_FT_NODE_TIMEOUT=2"
+    );
+}
+
+#[test]
 fn switches_and_flags() {
     assert!(!one("SHMEM_FT_ADOPT", "0").adopt && one("SHMEM_FT_ADOPT", "1").adopt);
     assert!(!one("SHMEM_FT_REPORT", "0").report && !one("SHMEM_CHECK", "0").check);
@@ -176,6 +200,9 @@ fn environment_round_trips() {
         ("SHMEM_FT_ADOPT", "0"),
         ("SHMEM_FT_MAX_RESTARTS", "0"),
         ("SHMEM_FT_MEMORY_LIMIT", "1.5G"),
+        ("SHMEM_FT_HEARTBEAT", "0.25"),
+        ("SHMEM_FT_NODE_TIMEOUT", "2.5"),
+        ("SHMEM_FT_PE_TIMEOUT", "60"),
         ("SHMEM_FT_SCRUB", "off"),
         ("SHMEM_FT_INJECT", "1@2:encode,node:0@4"),
         ("SHMEM_FT_REPORT", "0"),

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! quiesce     outstanding transfers done; barrier Q
+//! compare     what changed since n, shown to all; barrier C
 //! encode      each parity owner pulls the chunks it covers from its peers' LIVE memory into the
 //!             free parity slot, a checksum and stamp per tile
 //! barrier A   entering it means: my parity of n+1 is complete
@@ -9,7 +10,8 @@
 //! barrier B   leaving it means: all snapshots are n+1
 //! ```
 //!
-//! [`coverage`] says which bytes, [`group`] who protects whom, `raidshmem_codec::stripe` which
+//! [`coverage`] says which bytes, [`delta`] which of them need no second trip, [`group`] who
+//! protects whom, `raidshmem_codec::stripe` which
 //! chunk is where, [`stamp`] how they are sealed, [`phase`] what stands after a death at any
 //! moment. All of it is pure; `crate::checkpoint` does it.
 //!
@@ -19,6 +21,7 @@
 //! thesis' do; a loss in that window that needs the slot is an agreed error.
 
 pub mod coverage;
+pub mod delta;
 pub mod group;
 pub mod phase;
 pub mod protection;

@@ -69,6 +69,27 @@ impl Stamp {
     }
 }
 
+impl Stamp {
+    /// The stamp `bytes`, which this one would hold of some tile of `len` bytes, as `to` would have
+    /// it of the same tile. The tile is not looked at: if it was damaged, the new stamp is as wrong
+    /// as the old one, because a checksum is linear and the fields are all that changes. None if
+    /// `bytes` is not a stamp with these fields, of this incarnation or an earlier one.
+    pub fn renew(&self, bytes: &[u8], len: usize, to: &Stamp) -> Option<[u8; STAMP]> {
+        let bytes = <&[u8; STAMP]>::try_from(bytes).ok()?;
+        let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|i| bytes[at + i]));
+        let incarnation = word(20);
+        let (old, new) = (Stamp { incarnation, ..*self }.fields(len), to.fields(len));
+        if incarnation > self.incarnation || bytes[..STAMP - 4] != old {
+            return None;
+        }
+        let crc = word(STAMP - 4) ^ Self::crc(&old, Hasher::new()) ^ Self::crc(&new, Hasher::new());
+        let mut renewed = [0; STAMP];
+        renewed[..STAMP - 4].copy_from_slice(&new);
+        renewed[STAMP - 4..].copy_from_slice(&crc.to_le_bytes());
+        Some(renewed)
+    }
+}
+
 fn hasher(tile: &[u8]) -> Hasher {
     let mut hasher = Hasher::new();
     hasher.update(tile);
@@ -123,6 +144,30 @@ mod tests {
             assert!(!stamp().holds(&sealed, &tile), "bit {bit} of the tile");
             tile[bit / 8] ^= 1 << (bit % 8);
         }
+    }
+
+    #[test]
+    fn a_renewed_stamp_is_the_stamp_and_damage_stays_damage() {
+        let (old, new) = (stamp(), Stamp { number: 9, incarnation: 4, ..stamp() });
+        let mut tile: Vec<u8> = (0..200).collect();
+        let sealed = old.seal(&tile);
+        assert_eq!(old.renew(&sealed, tile.len(), &new), Some(new.seal(&tile)));
+        let renewed = old.renew(&sealed, tile.len(), &new).unwrap();
+        for bit in 0..tile.len() * 8 {
+            tile[bit / 8] ^= 1 << (bit % 8);
+            assert!(!new.holds(&renewed, &tile), "bit {bit} of the tile");
+            tile[bit / 8] ^= 1 << (bit % 8);
+        }
+        for bit in 0..STAMP * 8 {
+            let mut damaged = sealed;
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            let renewed = old.renew(&damaged, tile.len(), &new);
+            assert!(renewed.is_none_or(|renewed| !new.holds(&renewed, &tile)), "bit {bit}");
+        }
+        for other in [Stamp { number: 6, ..old }, Stamp { pe: 1, ..old }, Stamp { job: 1, ..old }] {
+            assert_eq!(other.renew(&sealed, tile.len(), &new), None);
+        }
+        assert_eq!(old.renew(&[0; STAMP], tile.len(), &new), None);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::ptr::NonNull;
 use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, fstat, ftruncate, memfd_create};
 use rustix::io::{Errno, Result};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
+use rustix::process::{Resource, getrlimit};
 
 /// Bytes of a page; the unit of mappings and protections.
 pub const PAGE: usize = 4096;
@@ -20,6 +21,10 @@ pub const fn page_up(len: usize) -> usize {
 
 /// Makes a sparse memory file of `len` bytes; pages are allocated when first written.
 pub fn create(name: &str, len: usize) -> Result<OwnedFd> {
+    // The kernel would end this process by a signal.
+    if getrlimit(Resource::Fsize).current.is_some_and(|most| most < len as u64) {
+        return Err(Errno::FBIG);
+    }
     let fd = memfd_create(name, MemfdFlags::CLOEXEC)?;
     ftruncate(&fd, len as u64)?;
     Ok(fd)

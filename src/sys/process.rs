@@ -9,6 +9,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::time::Duration;
 
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, getppid, kill_process_group, pidfd_open,
@@ -116,6 +117,21 @@ impl Process {
         let mut fds = [PollFd::new(&self.pidfd, PollFlags::IN)];
         matches!(poll(&mut fds, Some(&limit)), Ok(1))
     }
+}
+
+/// Time of a clock that never goes back and does not stop when the machine sleeps. The same for
+/// every process of a machine.
+pub fn now() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// True if that process is stopped by a signal or a debugger.
+pub fn is_stopped(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The state follows the name, which may hold anything.
+    let state = stat.rsplit_once(')').and_then(|(_, after)| after.trim_start().chars().next());
+    matches!(state, Some('T' | 't'))
 }
 
 /// Makes every descendant that loses its parent a child of this process.

@@ -12,8 +12,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg,
+    sendmsg, socketpair,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -32,6 +33,9 @@ pub enum ChannelError {
     /// The kernel refused.
     #[error("control connection: {0}")]
     Io(#[from] Errno),
+    /// A descriptor arrived, and this process may have no more.
+    #[error("control connection: too many open files (see ulimit -n)")]
+    Descriptors,
     /// The packet is not a message of this protocol.
     #[error("control connection: a packet of {0} bytes is not a message")]
     Malformed(usize),
@@ -108,11 +112,14 @@ impl Channel {
         let mut bytes = vec![0; MESSAGE_MAX];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
+        let mut reset = false;
         let got = loop {
             let mut part = [IoSliceMut::new(&mut bytes)];
             match recvmsg(&self.fd, &mut part, &mut control, flags) {
                 Ok(got) => break got,
                 Err(Errno::INTR) => {}
+                // Told once, of an end that closed with something unread; what it sent is there.
+                Err(Errno::CONNRESET) if !reset => reset = true,
                 Err(Errno::CONNRESET) => return Err(ChannelError::Closed),
                 Err(error) => return Err(error.into()),
             }
@@ -126,9 +133,19 @@ impl Channel {
         if got.bytes == 0 {
             return Err(ChannelError::Closed);
         }
-        let message = postcard::from_bytes(&bytes[..got.bytes])
-            .map_err(|_| ChannelError::Malformed(got.bytes))?;
-        Ok((message, fds))
+        // The kernel leaves out the descriptors for which this process has no number left.
+        if got.flags.contains(ReturnFlags::CTRUNC) {
+            return Err(ChannelError::Descriptors);
+        }
+        Ok((decode(&bytes[..got.bytes])?, fds))
+    }
+}
+
+/// The message that a packet is; all of it, and nothing behind it.
+pub fn decode<M: DeserializeOwned>(packet: &[u8]) -> Result<M, ChannelError> {
+    match postcard::take_from_bytes(packet) {
+        Ok((message, [])) => Ok(message),
+        _ => Err(ChannelError::Malformed(packet.len())),
     }
 }
 
@@ -229,6 +246,16 @@ mod tests {
             assert_eq!((got, fds.len()), (number, 1));
         }
         assert_eq!(out.interest(), PollFlags::IN);
+    }
+
+    #[test]
+    fn last_words_are_heard_of_an_end_that_left_something_unread() {
+        let (a, b) = Channel::pair().unwrap();
+        a.send(&1u32, &[]).unwrap();
+        b.send(&2u32, &[]).unwrap();
+        drop(b);
+        assert_eq!(a.receive::<u32>().unwrap().0, 2);
+        assert!(matches!(a.receive::<u32>(), Err(ChannelError::Closed)));
     }
 
     #[test]

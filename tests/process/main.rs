@@ -4,6 +4,7 @@
 //! - [`modes`]: every mode, a process or a node lost at every step of a checkpoint
 //! - [`kill`]: several losses, in turn, at once, more than can be borne, without a substitute
 //! - [`corrupt`]: memory of the store that changes by itself
+//! - [`delta`]: checkpoints that save what changed only
 //! - [`exits`]: how a job ends when its programs end
 //! - [`input`]: bad input
 //! - [`memory`]: what a restart brings back, and what it leaves alone
@@ -16,6 +17,7 @@
 mod support;
 
 mod corrupt;
+mod delta;
 mod exits;
 mod input;
 mod kill;

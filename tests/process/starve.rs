@@ -1,6 +1,12 @@
-//! Checkpoints for which there is no memory: refused on every PE, with the same words, and the last
-//! one is as good as before.
+//! Too little of something: memory, descriptors, address space, room in `/dev/shm`, on a disk.
+//!
+//! A checkpoint for which there is no memory is refused on every PE, with the same words, and the
+//! last one is as good as before. A job that cannot be started ends with a line that says what was
+//! too little. What the library does not use may be missing altogether.
 
+use std::path::Path;
+
+use super::support::jacobi::{self, TINY};
 use super::support::{Job, Outcome, program};
 
 fn run(mode: &str, how: &str, mib: u64, heap: &str, limit: Option<&str>) -> Outcome {
@@ -102,4 +108,104 @@ fn a_manifest_that_is_full_on_one_pe_is_refused_on_all() {
     outcome.status(0);
     let words = refused(&outcome, 1);
     outcome.check(words.contains("PE 2 has more allocations or registered"), "PE 2 is the one");
+}
+
+/// The right sum, or an end with a status of `oshrun` and a line of it that says what is missing.
+/// True if it was the sum.
+#[track_caller]
+fn right_or_named(outcome: &Outcome, missing: &[&str]) -> bool {
+    if outcome.status == 0 {
+        outcome.right_sum(TINY);
+        return true;
+    }
+    outcome.check([1, 2, 3].contains(&outcome.status), "a status of oshrun");
+    let named = missing.iter().any(|missing| outcome.count(missing) > 0);
+    outcome.check(named, &format!("one of {missing:?} should be named"));
+    false
+}
+
+/// From too few to begin with, over too few for a recovery, to enough: in the launcher and in the
+/// agent, which get the same limit.
+#[test]
+fn without_descriptors_the_job_ends_with_a_line() {
+    for kill in ["", "1@3"] {
+        let mut right = 0;
+        for most in 6..=40 {
+            let job = Job::new(4).mode("raid5").after(&format!("ulimit -n {most}"));
+            let job = if kill.is_empty() { job } else { job.kill(&[kill]) };
+            let outcome = jacobi::job(job, TINY).run();
+            right += usize::from(right_or_named(&outcome, &["oo many open files"]));
+        }
+        assert!((5..35).contains(&right), "{right} limits of 35 were enough");
+    }
+}
+
+/// `jacobi` in a shell that runs `limit` first.
+fn limited(limit: &str, kill: &str) -> Outcome {
+    let jacobi = program("jacobi");
+    let script = format!("{limit}; exec \"$0\" \"$@\"");
+    let mut args = vec!["-c", &script, jacobi.to_str().expect("a plain name")];
+    args.extend_from_slice(TINY);
+    let job = Job::new(4).mode("raid5");
+    let job = if kill.is_empty() { job } else { job.kill(&[kill]) };
+    job.program(Path::new("/bin/sh"), &args).run()
+}
+
+#[test]
+fn a_pe_without_descriptors_says_so() {
+    let mut right = 0;
+    for most in 4..=24 {
+        for kill in ["", "1@3"] {
+            let outcome = limited(&format!("ulimit -n {most}"), kill);
+            right += usize::from(right_or_named(&outcome, &["oo many open files"]));
+        }
+    }
+    assert!((4..40).contains(&right), "{right} limits of 42 were enough");
+}
+
+/// The segments of all PEs are mapped at their largest: what matters is address space.
+#[test]
+fn a_pe_without_address_space_says_so() {
+    let gib = |gib: u64| format!("ulimit -v {}", gib << 20);
+    for most in [1, 3, 6, 10] {
+        let outcome = limited(&gib(most), "");
+        outcome.check([1, 3].contains(&outcome.status), "one or all PEs cannot begin");
+        outcome.says("raidshmem: symmetric memory: ");
+    }
+    limited(&gib(200), "1@3").right_sum(TINY);
+}
+
+/// Nothing is locked in memory.
+#[test]
+fn no_memory_need_be_lockable() {
+    limited("ulimit -l 0", "1@3").right_sum(TINY);
+}
+
+/// A limit on the size of files holds for memory files too, and the kernel enforces it by a signal.
+#[test]
+fn a_limit_on_the_size_of_files_is_named() {
+    let job = Job::new(4).mode("raid5").after("ulimit -f 1024");
+    jacobi::job(job, TINY).run().status(1).says("memory for PE 0: ");
+}
+
+/// Memory files have no name, and do not count there.
+#[test]
+fn a_full_dev_shm_is_of_no_consequence() {
+    let fill = "mount -t tmpfs -o size=4k none /dev/shm && echo full > /dev/shm/full && \
+                ! echo more > /dev/shm/more || exit 9";
+    let job = Job::new(4).mode("raid5").kill(&["1@3"]);
+    let outcome = jacobi::job(job, TINY).after(&format!("({fill}) 2> /dev/null")).run();
+    if outcome.status == 9 {
+        return super::support::note("no mounts of one's own here: a full /dev/shm is not tried");
+    }
+    outcome.right_sum(TINY);
+}
+
+/// Standard output and error are all that is ever written to: when that fails the job goes on.
+#[test]
+fn a_full_disk_under_the_output_is_of_no_consequence() {
+    let job = || Job::new(4).mode("raid5").args(&["--verbose"]).kill(&["1@3"]);
+    jacobi::job(job(), TINY).after("exec 2> /dev/full").run().right_sum(TINY);
+    let outcome = jacobi::job(job(), TINY).after("exec > /dev/full").run();
+    outcome.says("all PEs resume from checkpoint 3 ");
 }

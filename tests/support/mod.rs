@@ -27,6 +27,7 @@ mod residue;
 
 use std::ffi::{OsStr, OsString};
 use std::io::{Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -47,6 +48,8 @@ pub struct Job {
     env: Vec<(String, OsString)>,
     leaves: Vec<String>,
     orphans: bool,
+    after: Option<String>,
+    network: Option<PathBuf>,
 }
 
 impl Job {
@@ -58,12 +61,19 @@ impl Job {
     /// `oshrun` with these words.
     pub fn of(words: &[&str]) -> Job {
         let words = words.iter().map(|word| (*word).to_owned()).collect();
-        Job { words, env: Vec::new(), leaves: Vec::new(), orphans: false }
+        let (env, leaves) = (Vec::new(), Vec::new());
+        Job { words, env, leaves, orphans: false, after: None, network: None }
     }
 
     /// More words.
     pub fn args(mut self, words: &[&str]) -> Job {
         self.words.extend(words.iter().map(|word| (*word).to_owned()));
+        self
+    }
+
+    /// `oshrun` starts after these commands of a shell, and with what they leave it: limits, say.
+    pub fn after(mut self, commands: &str) -> Job {
+        self.after = Some(format!("{commands}; exec \"$@\""));
         self
     }
 
@@ -106,6 +116,12 @@ impl Job {
         self
     }
 
+    /// It runs in that network namespace.
+    pub fn inside(mut self, network: &Path) -> Job {
+        self.network = Some(network.to_owned());
+        self
+    }
+
     /// The program makes a file or folder of this name in the folder of the run, and leaves it.
     pub fn leaves(mut self, name: &str) -> Job {
         self.leaves.push(name.to_owned());
@@ -126,7 +142,14 @@ impl Job {
         let marker = format!("{}-{number}", std::process::id());
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("run-{marker}"));
         std::fs::create_dir_all(&folder).expect("a folder for the run");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_oshrun"));
+        let mut command = match &self.after {
+            None => Command::new(env!("CARGO_BIN_EXE_oshrun")),
+            Some(script) => {
+                let mut shell = Command::new("/bin/sh");
+                shell.args(["-c", script, "sh", env!("CARGO_BIN_EXE_oshrun")]);
+                shell
+            }
+        };
         let inherited = std::env::vars_os().map(|(name, _)| name);
         for name in inherited.filter(|name| name.to_string_lossy().starts_with("SHMEM_")) {
             command.env_remove(name);
@@ -137,11 +160,17 @@ impl Job {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let shm = residue::Shm::new(&folder);
         let enter = shm.entrance();
+        let network = self.network.as_ref().map(std::fs::File::open);
+        let network = network.transpose().expect("its network namespace is there");
         let prepare = move || {
+            use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+            if let Some(network) = &network {
+                move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network))?;
+            }
             enter()?;
             rustix::process::setsid().map(drop).map_err(Into::into)
         };
-        // SAFETY: both are system calls and nothing else: they may be made after fork.
+        // SAFETY: all are system calls and nothing else: they may be made after fork.
         unsafe { command.pre_exec(prepare) };
         let shown = self.shown();
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{shown}: {error}"));
@@ -159,7 +188,8 @@ impl Job {
             true => format!("'{word}'"),
             false => word.clone(),
         });
-        env.chain(["oshrun".to_owned()]).chain(words).collect::<Vec<_>>().join(" ")
+        let after = self.after.clone().into_iter();
+        env.chain(after).chain(["oshrun".to_owned()]).chain(words).collect::<Vec<_>>().join(" ")
     }
 }
 
@@ -262,6 +292,17 @@ impl Running {
         }
         let found = line(&self.heard.said());
         found.unwrap_or_else(|| panic!("it never said `{text}`: {}", self.report("ended")))
+    }
+
+    /// Waits until what was found among the processes of the job is so.
+    #[track_caller]
+    pub fn wait_until(&mut self, what: &str, so: impl Fn(&[processes::Found]) -> bool) {
+        while !so(&self.processes()) {
+            if self.begun.elapsed() > LIMIT {
+                self.hung(what);
+            }
+            std::thread::yield_now();
+        }
     }
 
     /// Sends the launcher a signal.

@@ -33,12 +33,16 @@ impl Model {
                 pe.number = pe.agreed + 1;
                 pe.phase = Some(Phase::Entering(u64::from(pe.number)));
             }
-            At::BarrierQ | At::BarrierA | At::BarrierB => return Ok(self.barrier(state, p)),
+            At::BarrierQ | At::BarrierC | At::BarrierA | At::BarrierB => {
+                return Ok(self.barrier(state, p));
+            }
+            At::Compare => state.pes[p].shows = number,
             At::Encode => {
                 if state.begins(p, |pe| pe.slots[slot] = Bytes::Void) {
                     return Ok(None);
                 }
-                state.pes[p].good = self.all_live(state, number);
+                let shown = state.pes[..self.pes].iter().all(|pe| pe.shows == number);
+                state.pes[p].good = shown && self.all_live(state, number);
                 let unchecked = self.broken == Broken::ViewNotChecked;
                 return Ok(Some(if unchecked { Outcome::Done } else { healthy }));
             }

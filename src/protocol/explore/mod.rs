@@ -39,10 +39,11 @@ enum Search {
 }
 
 /// What a search found.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Found {
     states: usize,
     condemned: usize,
+    cut_short: usize,
     too_late: usize,
     finished: usize,
     /// The states in which nothing moves any more.
@@ -60,8 +61,7 @@ fn search(model: &Model, how: Search) -> Result<Found, String> {
     let mut seen = Seen::default();
     seen.insert(print(&first, how));
     let (mut stack, mut path, mut next) = (vec![(first, 0)], Vec::new(), Vec::new());
-    let (condemned, too_late, finished) = (0, 0, 0);
-    let mut found = Found { states: 0, condemned, too_late, finished, ends: BTreeSet::new() };
+    let mut found = Found::default();
     while let Some((state, depth)) = stack.pop() {
         found.states += 1;
         path.truncate(depth);
@@ -70,6 +70,7 @@ fn search(model: &Model, how: Search) -> Result<Found, String> {
         if next.is_empty() {
             match model.ended(&state).map_err(|error| way(model, &path, &error))? {
                 End::Condemned => found.condemned += 1,
+                End::CutShort => found.cut_short += 1,
                 End::Finished => found.finished += 1,
                 // Cut off where it is: the other PEs are anywhere, so these are not compared.
                 End::TooLate => {
@@ -109,13 +110,14 @@ fn model(pes: usize, parity: usize, deaths: u8, last: u8) -> Model {
 fn holds(model: &Model) -> Found {
     let begun = Instant::now();
     let found = search(model, Search::Reduced).unwrap_or_else(|error| panic!("{error}"));
-    let Found { states, condemned, too_late, finished, .. } = &found;
+    let Found { states, condemned, cut_short, too_late, finished, .. } = &found;
     println!(
         "{model}: {states} states searched in {:.1} s; ends: {finished} finished, {condemned} \
-         condemned, {too_late} too late",
+         condemned, {cut_short} cut short, {too_late} too late",
         begun.elapsed().as_secs_f64()
     );
     assert!(*states > 1000 && *finished > 0);
+    assert!(*cut_short == 0 || model.deaths > 2, "all PEs say it where no third is lost");
     found
 }
 

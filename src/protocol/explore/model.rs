@@ -44,6 +44,9 @@ pub enum End {
     Finished,
     /// All living PEs said the verdict, or none is left.
     Condemned,
+    /// A PE said the verdict and another waits for PEs to come: the launcher, which gives the
+    /// others a few seconds to say it too, ends the job with those words.
+    CutShort,
     /// A PE was lost when another had finished: the launcher ends the job by name.
     TooLate,
 }
@@ -116,6 +119,7 @@ impl Model {
             shown: 1,
             epoch: 0,
             good: false,
+            shows: 0,
             words: 0,
             live: Some(FIRST),
             phase: Some(Phase::Agreed(u64::from(FIRST))),
@@ -166,6 +170,13 @@ impl Model {
             }
         } else if living().all(|pe| pe.finished) {
             Ok(End::Finished)
+        } else if living().any(|pe| pe.condemned) {
+            let mut condemned = living().filter(|pe| pe.condemned);
+            let words = condemned.next().map_or(0, |pe| pe.words);
+            match condemned.all(|pe| pe.words == words) {
+                true => Ok(End::CutShort),
+                false => Err("verdict: not the same words everywhere".to_string()),
+            }
         } else {
             Err("no wait for ever, one verdict: nothing moves here".to_string())
         }

@@ -55,7 +55,9 @@ impl Model {
         match pe.at {
             None => pe.call == Call::Restart || faulted,
             Some(At::Enter) => faulted,
-            Some(At::BarrierQ | At::BarrierA | At::BarrierB) => faulted && !pe.middle,
+            Some(At::BarrierQ | At::BarrierC | At::BarrierA | At::BarrierB) => {
+                faulted && !pe.middle
+            }
             Some(At::Intend | At::Agree | At::Verify | At::Restore | At::Reset) => true,
             Some(At::Finish) => !pe.middle && !copies,
             Some(At::Verdict) => pe.words == 0,
@@ -134,7 +136,10 @@ impl Model {
 
 /// On the way through a checkpoint, or in the program before it.
 fn checkpoints(pe: &Pe) -> bool {
-    use At::{Agree, BarrierA, BarrierB, BarrierQ, Copy, Encode, Enter, Intend, Publish};
-    let steps = [Enter, Intend, BarrierQ, Agree, Encode, Publish, BarrierA, Copy, BarrierB];
+    use At::*;
+    let steps = [
+        Enter, Intend, BarrierQ, Agree, Compare, BarrierC, Encode, Publish, BarrierA, Copy,
+        BarrierB,
+    ];
     pe.call == Call::Checkpoint && pe.at.is_none_or(|at| steps.contains(&at))
 }

@@ -33,6 +33,8 @@ pub struct Pe {
     pub shown: u8,
     pub epoch: u8,
     pub good: bool,
+    /// The checkpoint whose changes it shows.
+    pub shows: u8,
     /// The verdict: low half the PEs lost, high half those not usable; 0 is none.
     pub words: u8,
     // its memory
@@ -60,6 +62,7 @@ impl Pe {
         (self.phase, self.decided, self.step) = (None, None, (0, 0));
         (self.snapshot, self.slots) = (Bytes::Void, [Bytes::Void; 2]);
         self.findings = (true, true);
+        self.shows = 0;
     }
 
     /// A new process carries the number; its page may still show the view in which it is dead.

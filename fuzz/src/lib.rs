@@ -1,0 +1,404 @@
+//! One function for each parser: takes any bytes and returns, or has found a bug.
+//!
+//! Beside not panicking, each states a law of what it accepted: what is written of it is read
+//! back as the same. `fuzz_targets/` hands these functions to libFuzzer, `tests/fuzz.rs` to a
+//! mutator of its own.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use raidshmem::control::message::{Down, Report, Said, ToPe, Up};
+use raidshmem::control::noise::{Secret, Session, Side};
+use raidshmem::control::view::{Member, View};
+use raidshmem::heap::Heap;
+use raidshmem::launch::args::Args;
+use raidshmem::launch::hosts;
+use raidshmem::launch::membership::{Action, Event, Membership, Shape};
+use raidshmem::segment::layout::{Layout, STAMP, TILE};
+use raidshmem::segment::statics::{elf, select};
+use raidshmem::settings::{Fabric, Settings};
+use raidshmem::store::coverage::Coverage;
+use raidshmem::store::phase::Phase;
+use raidshmem::store::stamp::Stamp;
+use raidshmem::sys::process::Ended;
+use raidshmem::sys::socket::decode;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// A parser under test.
+pub type Target = fn(&[u8]);
+
+/// Every target, by the name of its corpus.
+pub const TARGETS: &[(&str, Target)] = &[
+    ("args", args),
+    ("control", control),
+    ("elf", statics),
+    ("heap", heap),
+    ("hosts", hosts),
+    ("manifest", manifest),
+    ("membership", membership),
+    ("noise", noise),
+    ("rules", rules),
+    ("settings", settings),
+    ("stamp", stamp),
+    ("words", words),
+];
+
+/// A packet of a control connection, as each of the messages it may be.
+pub fn control(bytes: &[u8]) {
+    message::<Said>(bytes);
+    message::<Up>(bytes);
+    message::<Down>(bytes);
+    message::<ToPe>(bytes);
+    message::<Report>(bytes);
+    message::<View>(bytes);
+    if let Ok(ToPe::Welcome { job, welcome }) = decode::<ToPe>(bytes)
+        && job.is_sound()
+        && welcome.is_sound(&job)
+    {
+        let layout = Layout::new(job.heap_len as usize, job.n_pes as usize);
+        assert!(layout.total > layout.store && layout.heap_len >= job.heap_len as usize);
+    }
+}
+
+fn message<M: Serialize + DeserializeOwned>(bytes: &[u8]) {
+    let Ok(message) = decode::<M>(bytes) else { return };
+    let written = postcard::to_allocvec(&message).expect("what was read can be written");
+    let again: M = decode(&written).expect("what was written can be read");
+    assert_eq!(postcard::to_allocvec(&again).ok(), Some(written));
+}
+
+/// What agents say, in the order in which they say it, to the machine that decides.
+pub fn membership(bytes: &[u8]) {
+    let said = decode::<Vec<(u32, Up)>>(bytes).unwrap_or_else(|_| plausible(bytes));
+    let pairs = [("SHMEM_FT_BACKUP_MODE", "raid5"), ("SHMEM_FT_INJECT", "1@3,node:1@2:copy")];
+    let pairs = pairs.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let settings = Settings::from_env(pairs.into_iter()).expect("right settings");
+    let shape = Shape { node_of: vec![0, 0, 1, 1], nodes: 3, spares: vec![2], fabric: Fabric::Shm };
+    let (mut machine, _) = Membership::new(&shape, &settings, vec![0; 4]);
+    let (mut view, mut over) = (0, false);
+    for (node, up) in said {
+        let event = match up {
+            Up::Memory { pe, memory } => Event::MemoryMade { pe, memory },
+            Up::Said { proc, what } => Event::Said { proc, what },
+            Up::Ended { proc, how } => Event::Ended { proc, how },
+            Up::Shown { number } => Event::Shown { node, number },
+            Up::Started { .. } | Up::Failed { .. } => Event::NodeLost { node },
+            _ => continue, // heartbeats and news, which this machine never sees
+        };
+        for action in machine.handle(event) {
+            assert!(!over, "an action after the end: {action:?}");
+            match action {
+                Action::Send { message: Down::Show(shown), .. } => {
+                    assert!(shown.number >= view && shown.pes.len() == 4, "views only grow");
+                    view = shown.number;
+                }
+                Action::End { .. } => over = true,
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Three bytes an event, numbers small: what a job may live to see, in any order.
+fn plausible(bytes: &[u8]) -> Vec<(u32, Up)> {
+    let one = |&[kind, a, b]: &[u8; 3]| {
+        let (a, b) = (u32::from(a % 16), u32::from(b % 8));
+        let said = |what| Up::Said { proc: a, what };
+        let up = match kind % 12 {
+            0 => Up::Memory { pe: a, memory: b },
+            1 => Up::Ended { proc: a, how: Ended::Killed(9) },
+            2 => Up::Ended { proc: a, how: Ended::Exited(b as i32) },
+            3 | 4 => Up::Shown { number: b.into() },
+            5 | 6 => said(Said::Hello { pid: 1 }),
+            7 => said(Said::AtPoint { rule: b }),
+            8 => said(Said::Finalizing { joined: b.into() }),
+            9 => said(Said::Finalized),
+            10 => said(Said::Verdict { status: 3, words: String::new() }),
+            _ => Up::Failed { what: String::new() },
+        };
+        (a % 4, up)
+    };
+    bytes.as_chunks::<3>().0.iter().map(one).collect()
+}
+
+/// Lines `NAME=VALUE` of an environment.
+pub fn settings(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let pairs = text.lines().filter_map(|line| line.split_once('='));
+    let pairs = pairs.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    match Settings::from_env(pairs) {
+        Ok(settings) => {
+            let again =
+                Settings::from_env(settings.to_env().into_iter().map(|(n, v)| (n.to_owned(), v)));
+            assert_eq!(again, Ok(settings));
+        }
+        Err(error) => one_line(&error.to_string()),
+    }
+}
+
+fn one_line(error: &str) {
+    assert!(!error.is_empty() && !error.contains('\n'), "not one line: {error:?}");
+}
+
+/// A value of `SHMEM_FT_INJECT`.
+pub fn rules(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    match raidshmem::inject::parse(&text) {
+        Ok(rules) => {
+            let written = raidshmem::inject::list(&rules);
+            assert_eq!(raidshmem::inject::parse(&written), Ok(rules));
+        }
+        Err(error) => one_line(&error.to_string()),
+    }
+}
+
+/// The words of a command line, a zero byte between them; the program is this one.
+pub fn args(bytes: &[u8]) {
+    use clap::Parser;
+    let text = String::from_utf8_lossy(bytes);
+    let words = std::iter::once("oshrun").chain(text.split('\0')).map(str::to_owned);
+    let Ok(args) = Args::try_parse_from(words.chain(["/proc/self/exe".to_owned()])) else { return };
+    match args.prepare(std::iter::empty()) {
+        Ok(ready) => {
+            let Shape { node_of, nodes, spares, .. } = &ready.shape;
+            assert!(node_of.iter().chain(spares).all(|node| node < nodes));
+            assert_eq!(ready.group_of.len(), node_of.len());
+        }
+        Err(error) => one_line(&error.to_string()),
+    }
+}
+
+/// A list of hosts, as `--hosts` takes it and as Slurm writes it, with its counts after a space.
+pub fn hosts(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    match hosts::parse(&text) {
+        Ok(hosts) => assert!(!hosts.is_empty()),
+        Err(error) => one_line(&error.to_string()),
+    }
+    let (list, counts) = text.split_once(' ').unwrap_or((&text, "2"));
+    let variable = |name: &'static str| match name {
+        "SLURM_JOB_NODELIST" => Some(list.to_owned()),
+        "SLURM_TASKS_PER_NODE" => Some(counts.to_owned()),
+        _ => Some("1".to_owned()),
+    };
+    if let Some(Err(error)) = hosts::of_slurm(variable) {
+        one_line(&error.to_string());
+    }
+}
+
+/// What arrives on a sealed connection: at one that just began, and, changed on its way (three
+/// bytes a change: where, and what), at one that is open. A message is taken as it was said, or not
+/// at all.
+pub fn noise(bytes: &[u8]) {
+    let secret = Secret([7; 32]);
+    let pass = |from: &mut Session, to: &mut Session| {
+        let bytes: Vec<u8> = from.output().drain(..).collect();
+        to.hear(&bytes)
+    };
+    for side in [Side::Agent, Side::Launcher] {
+        let mut session = Session::new(side, &secret);
+        let _ = session.hear(bytes);
+        assert_eq!(session.take(), None, "a message of nobody");
+    }
+    let mut agent = Session::new(Side::Agent, &secret);
+    let mut launcher = Session::new(Side::Launcher, &secret);
+    pass(&mut agent, &mut launcher).expect("both know the secret");
+    pass(&mut launcher, &mut agent).expect("both know the secret");
+    let said: Vec<Vec<u8>> = bytes.chunks(100).map(<[u8]>::to_vec).collect();
+    said.iter().for_each(|message| agent.say(message.clone()).expect("it is open"));
+    let mut sealed: Vec<u8> = agent.output().drain(..).collect();
+    for &[low, high, change] in bytes.as_chunks::<3>().0 {
+        let at = usize::from(u16::from_le_bytes([low, high]));
+        if let Some(byte) = sealed.get_mut(at) {
+            *byte ^= change;
+        }
+    }
+    let _ = launcher.hear(&sealed);
+    let taken: Vec<Vec<u8>> = std::iter::from_fn(|| launcher.take()).collect();
+    assert!(said.starts_with(&taken), "a message that was not said so");
+}
+
+/// The start of a snapshot: its manifest.
+pub fn manifest(bytes: &[u8]) {
+    let layout = Layout::new(1 << 20, 4);
+    match Coverage::parse(&layout, bytes) {
+        Ok(manifest) => {
+            let coverage = &manifest.coverage;
+            let pieces = coverage.pieces(0..coverage.len().min(1 << 20));
+            let visible =
+                |(at, len): (usize, usize)| at >= layout.statics && at + len <= layout.store;
+            assert!(pieces.into_iter().all(visible), "a piece outside the segment");
+            coverage.digest();
+        }
+        Err(error) => one_line(&error.to_string()),
+    }
+}
+
+/// The state of an allocator.
+pub fn heap(bytes: &[u8]) {
+    let Ok(mut heap) = Heap::decode(bytes) else { return };
+    let again = Heap::decode(&heap.encode()).expect("what was written can be read");
+    assert_eq!((again.digest(), again.used()), (heap.digest(), heap.used()));
+    if let Some(offset) = heap.alloc(100, 64) {
+        assert!(offset + 100 <= heap.capacity());
+        heap.free(offset).expect("it was allocated");
+    }
+    let live = heap.live();
+    assert!(live.windows(2).all(|pair| pair[0].end <= pair[1].start), "live ranges overlap");
+}
+
+/// A tile with its stamp before it: bytes that nobody sealed are not taken.
+pub fn stamp(bytes: &[u8]) {
+    let Some((stamp, tile)) = bytes.split_at_checked(STAMP) else { return };
+    let tile = &tile[..tile.len().min(TILE)];
+    let expected = Stamp { number: 7, job: 9, pe: 3, incarnation: 2 };
+    if expected.holds(stamp, tile) {
+        let sealed = (0..=2).map(|incarnation| Stamp { incarnation, ..expected }.seal(tile));
+        assert!(sealed.into_iter().any(|sealed| sealed == stamp), "a stamp that nobody made");
+    }
+    for other in [Stamp { number: 6, ..expected }, Stamp { job: 8, ..expected }] {
+        assert!(!(expected.holds(stamp, tile) && other.holds(stamp, tile)));
+    }
+}
+
+/// Words of the control page and of the store header.
+pub fn words(bytes: &[u8]) {
+    for word in bytes.chunks_exact(8).map(|w| u64::from_le_bytes(w.try_into().expect("eight"))) {
+        if let Some(phase) = Phase::unpack(word) {
+            assert_eq!(phase.pack(), word);
+        }
+        let member = Member::unpack(word);
+        assert_eq!(Member::unpack(member.pack()), member);
+    }
+}
+
+struct Image<'a>(&'a [u8]);
+
+impl elf::Memory for Image<'_> {
+    fn read(&self, address: usize, len: usize) -> Option<Vec<u8>> {
+        let from = address.checked_sub(BASE)?;
+        Some(self.0.get(from..from.checked_add(len)?)?.to_vec())
+    }
+}
+
+/// Where the image of a fuzzed executable begins.
+const BASE: usize = 0x1000;
+
+/// Program headers (8 bytes each: kind, flags, address, length) up to a kind of 0, then the memory
+/// of an executable.
+pub fn statics(bytes: &[u8]) {
+    const KINDS: [u32; 4] = [1, 2, 0x6474_e552, 7];
+    let mut headers = Vec::new();
+    let mut rest = bytes;
+    while let Some((&[kind, flags, a, b, c, l, m, n], tail)) = rest.split_first_chunk::<8>() {
+        rest = tail;
+        if kind == 0 {
+            break;
+        }
+        let number = |low, mid, high| u32::from_le_bytes([low, mid, high, 0]) as usize;
+        let (address, len) = (number(a, b, c), number(l, m, n));
+        let kind = KINDS[kind as usize % KINDS.len()];
+        headers.push(elf::Header { kind, flags: flags.into(), address, len });
+    }
+    let image = Image(rest);
+    let mut foreign: Vec<Range<usize>> = Vec::new();
+    if let Ok(Some(dynamic)) = elf::Dynamic::read(&headers, 0, &image) {
+        let _ = dynamic.needed();
+        for machine in [elf::Machine::X86_64, elf::Machine::Aarch64] {
+            foreign.extend(dynamic.foreign(machine).unwrap_or_default());
+        }
+    }
+    if let Ok(Some(found)) = select(&elf::Executable::new(&headers, foreign), 4096) {
+        assert!(found.start % 4096 == 0 && found.len % 4096 == 0 && found.len > 0);
+        let inside = found.start..found.start + found.len;
+        assert!(found.excluded.iter().all(|e| inside.start <= e.start && e.end <= inside.end));
+    }
+}
+
+/// Right inputs, for each target a few: what a mutator begins with beside the files of the corpus.
+pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
+    use raidshmem::control::message::{Job, Welcome};
+    let pack = |said: &dyn Fn() -> postcard::Result<Vec<u8>>| said().expect("it can be written");
+    let (fired, lost) = (vec![0], vec![1]);
+    let welcome =
+        Welcome { pe: 1, incarnation: 2, memory: 3, fired, lost, incarnations: vec![0; 4] };
+    let job =
+        Job { id: 5, n_pes: 4, heap_len: 1 << 20, node_of: vec![0, 0, 1, 1], fabric: Fabric::Shm };
+    let hello = |proc| (proc / 2, Up::Said { proc, what: Said::Hello { pid: 77 } });
+    let memory = |pe| (pe / 2, Up::Memory { pe, memory: 0 });
+    let begin: Vec<(u32, Up)> = (0..4).map(memory).chain((0..5).map(hello)).collect();
+    let shown = (0..3).map(|node| (node, Up::Shown { number: 1 }));
+    let killed = Ended::Killed(9);
+    let mut death: Vec<(u32, Up)> = begin.iter().cloned().chain(shown).collect();
+    death.push((0, Up::Ended { proc: 1, how: killed }));
+    death.extend((0..3).map(|node| (node, Up::Shown { number: 2 })));
+    let mut allocator = Heap::new(1 << 20);
+    let first = allocator.alloc(5000, 64).expect("room");
+    allocator.alloc(100, 4096).expect("room");
+    allocator.free(first).expect("it was allocated");
+    let layout = Layout::new(1 << 20, 4);
+    let hole = layout.heap..layout.heap + 64;
+    let first = layout.statics..layout.statics + 4096;
+    let hole = std::slice::from_ref(&hole);
+    let first = std::slice::from_ref(&first);
+    let built = Coverage::build(&layout, first, &allocator, hole, &[1, 2, 3]);
+    let tile = vec![3; 100];
+    let sealed = Stamp { number: 7, job: 9, pe: 3, incarnation: 1 }.seal(&tile);
+    let text = |all: &[&str]| all.iter().map(|text| text.as_bytes().to_vec()).collect::<Vec<_>>();
+    BTreeMap::from([
+        ("args", text(&["-n\x004", "-n\x008\0--nodes\x004\0--spares\x001\0--kill\x001@3:copy"])),
+        (
+            "control",
+            vec![
+                pack(&|| {
+                    postcard::to_allocvec(&ToPe::Welcome {
+                        job: job.clone(),
+                        welcome: welcome.clone(),
+                    })
+                }),
+                pack(&|| postcard::to_allocvec(&Said::AtPoint { rule: 3 })),
+                pack(&|| {
+                    postcard::to_allocvec(&Up::Said {
+                        proc: 1,
+                        what: Said::Finalizing { joined: 9 },
+                    })
+                }),
+            ],
+        ),
+        ("heap", vec![allocator.encode()]),
+        ("manifest", vec![built.expect("it fits").1]),
+        (
+            "membership",
+            vec![pack(&|| postcard::to_allocvec(&begin)), pack(&|| postcard::to_allocvec(&death))],
+        ),
+        ("hosts", text(&["a,b:2,c.d", "n[01-03,7],login 2(x3),1", "n[1-4]m[2,3] 4(x8)"])),
+        ("noise", vec![vec![0; 300], (0..200).collect()]),
+        ("rules", text(&["2@5", "node:1@3:copy, 0@0:resume"])),
+        ("settings", text(&["SHMEM_FT_BACKUP_MODE=rs\nSHMEM_FT_PARITY=3\nSHMEM_FT_SCRUB=off\n"])),
+        ("stamp", vec![[sealed.as_slice(), &tile].concat()]),
+        ("words", vec![Phase::Encoded(5).pack().to_le_bytes().to_vec()]),
+        ("elf", vec![executable()]),
+    ])
+}
+
+/// A small executable: one writable segment with a dynamic section of relocations.
+fn executable() -> Vec<u8> {
+    let segment: [&[u8]; 3] = [
+        &[4, 6, 0, 0x10, 0, 0, 0x20, 0], // kind 4 % 4 is the first: a loaded segment
+        &[1, 6, 0, 0x10, 0, 0, 0x01, 0],
+        &[0; 8],
+    ];
+    let mut bytes = segment.concat();
+    let entries: [(u64, u64); 6] =
+        [(5, 0x1100), (10, 64), (6, 0x1140), (7, 0x1180), (8, 48), (0, 0)];
+    let mut memory: Vec<u8> = entries
+        .iter()
+        .flat_map(|&(tag, value)| [tag.to_le_bytes(), value.to_le_bytes()].concat())
+        .collect();
+    memory.resize(0x2000, 0);
+    memory[0x180..0x188].copy_from_slice(&0x1800u64.to_le_bytes());
+    memory[0x188..0x190].copy_from_slice(&(1u64 << 32 | 5).to_le_bytes());
+    bytes.extend(memory);
+    bytes
+}

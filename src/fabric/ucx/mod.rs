@@ -1,0 +1,463 @@
+//! The engine over UCX: TCP, and the other networks that UCX drives.
+//!
+//! ```text
+//! put, get       UCP's, flushed per endpoint
+//! updates        messages, carried out by the target's processor and answered: UCP's own atomics
+//!                are not atomic with the processor's, and fail in newer versions where peers may
+//! progress       a thread that sleeps until the worker has something to do; threads that wait for
+//!                an operation of theirs help
+//! loss           endpoints fail by themselves (UCP_ERR_HANDLING_MODE_PEER) or are closed by force
+//!                when the view says so; either ends what is open on them
+//! ```
+//!
+//! Invariants: UCP is called with the lock held. A link that has failed stays in the table until
+//! `disconnect`, so that `quiet` goes on saying so. Whatever came in, threads that wait look again.
+//!
+//! Settings of UCX are its environment ([`ENVIRONMENT`]), read before `main` by its libraries.
+//!
+//! Left out: a refusal of RMA by incarnation. TCP has no keys to revoke: the fence round a dead
+//! process is the closed connection, and its being killed before its number is given away.
+
+mod links;
+mod message;
+mod raw;
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use self::links::{Link, State, tend};
+use self::message::{ANSWER, Address, Answer, Part, REQUEST, Request, decode, encode};
+use self::raw::{Endpoint, Failure, Hearer, Operation, Status, Worker};
+use super::{Engine, FabricError, Local, Lost, Read};
+use crate::segment::update::Update;
+use crate::settings::Fabric;
+use crate::sys::futex;
+
+/// Variables that UCX's libraries read, and why they are not left at their defaults.
+pub const ENVIRONMENT: &[(&str, &str)] = &[
+    ("UCX_TLS", "tcp"),             // its shared memory is not safe round a death
+    ("UCX_TCP_CONN_NB", "y"),       // else connecting to a lost node blocks for a minute
+    ("UCX_TCP_TX_SEG_SIZE", "64k"), // several times faster from 64 KiB on
+    ("UCX_TCP_RX_SEG_SIZE", "64k"),
+    ("UCX_KEEPALIVE_INTERVAL", "1s"),
+    ("UCX_HANDLE_ERRORS", "none"), // no signal handlers in the program's process
+    ("UCX_MEM_MMAP_HOOK_MODE", "none"), // and no hooks in its allocator
+    ("UCX_MEM_EVENTS", "n"),
+    ("UCX_VFS_ENABLE", "n"),           // and no files
+    ("UCX_LOG_LEVEL", "fatal"),        // losses are told by the launcher
+    ("UCX_WARN_UNUSED_ENV_VARS", "n"), // of another version
+];
+
+/// Longest sleep without a look at the view.
+const LIMIT: Duration = Duration::from_millis(10);
+/// Looks before sleeping, with a processor for each PE and without.
+const LOOKS: (u32, u32) = (2000, 20);
+/// Gets that are on their way at a time.
+const WINDOW: usize = 64;
+/// Posts to all peers that may be unanswered.
+const UNANSWERED: u64 = 1024;
+
+/// What callbacks inside UCP touch.
+#[derive(Debug)]
+struct Shared {
+    local: Local,
+    /// The least incarnation of each PE whose requests are carried out.
+    oldest: Box<[AtomicU32]>,
+    /// Posts to each PE that were not answered yet, and all of them.
+    unanswered: Box<[AtomicU64]>,
+    unanswered_all: AtomicU64,
+    /// Updates whose answer is waited for.
+    answers: Mutex<HashMap<u64, Option<u64>>>,
+    any_broken: AtomicBool,
+    /// Grows whenever something happened; threads that wait sleep on it.
+    ticks: AtomicU32,
+    sleepers: AtomicU32,
+    stop: AtomicBool,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    /// Something happened: whoever waits looks again.
+    fn tick(&self) {
+        self.ticks.fetch_add(1, Ordering::SeqCst);
+        if self.sleepers.load(Ordering::SeqCst) != 0 {
+            futex::wake_all(&self.ticks);
+        }
+        self.local.ear.arrived();
+    }
+
+    fn answered(&self, pe: usize) {
+        let one_less = |count: u64| count.checked_sub(1);
+        let counted = &self.unanswered[pe];
+        if counted.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less).is_ok() {
+            self.unanswered_all.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    fn carry_out(&self, request: &Request) -> Option<Answer> {
+        let known = self.oldest.get(request.pe as usize)?.load(Ordering::SeqCst);
+        if request.job != self.local.job || request.incarnation < known {
+            return None;
+        }
+        let (offset, bytes) = (request.offset as usize, usize::from(request.bytes));
+        let before = self.local.segment.update(offset, bytes, request.how, request.operand)?;
+        let (pe, incarnation) = (self.local.me as u32, self.local.incarnation);
+        Some(Answer { pe, incarnation, ticket: request.ticket, before })
+    }
+}
+
+impl Hearer for Shared {
+    fn heard(&self, id: u32, message: &[u8], reply: Option<Endpoint>) {
+        if id == REQUEST {
+            let answer = decode::<Request>(message).and_then(|request| self.carry_out(&request));
+            if let (Some(answer), Some(reply)) = (answer, reply) {
+                // If it cannot be sent, the connection is broken and the other side knows.
+                let _ = reply.send(ANSWER, encode(&answer), false);
+            }
+        } else if let Some(answer) = decode::<Answer>(message) {
+            match answer.ticket {
+                0 if (answer.pe as usize) < self.local.n_pes => self.answered(answer.pe as usize),
+                ticket => {
+                    lock(&self.answers).entry(ticket).and_modify(|at| *at = Some(answer.before));
+                }
+            }
+        }
+    }
+}
+
+/// The engine.
+#[derive(Debug)]
+pub struct Ucx {
+    state: &'static Mutex<State>,
+    shared: &'static Shared,
+    address: Vec<u8>,
+    tickets: AtomicU64,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+fn refused(what: &'static str) -> impl Fn(Status) -> FabricError {
+    move |why| FabricError::Refused { fabric: Fabric::Ucx, what, why: why.to_string() }
+}
+
+impl Ucx {
+    /// Opens UCX for this process.
+    ///
+    /// # Errors
+    /// [`FabricError::Refused`] with what UCX says.
+    pub fn open(local: Local) -> Result<Ucx, FabricError> {
+        let worker = Worker::open(local.n_pes).map_err(refused("opening UCX"))?;
+        let mut parts = Vec::new();
+        for (offset, base, len) in local.segment.parts() {
+            let key = worker.expose(base, len).map_err(refused("exposing memory"))?;
+            parts.push(Part { offset: offset as u64, len: len as u64, base: base as u64, key });
+        }
+        let parts: [Part; 2] = parts.try_into().expect("a segment has two parts");
+        let own = worker.address().map_err(refused("the address of this process"))?;
+        let address = encode(&Address { job: local.job, worker: own, parts });
+        let descriptor = worker.descriptor().map_err(refused("a descriptor to wait on"))?;
+        let pes = 0..local.n_pes;
+        let shared: &'static Shared = Box::leak(Box::new(Shared {
+            oldest: pes.clone().map(|_| AtomicU32::new(0)).collect(),
+            unanswered: pes.clone().map(|_| AtomicU64::new(0)).collect(),
+            unanswered_all: AtomicU64::new(0),
+            answers: Mutex::default(),
+            any_broken: AtomicBool::new(false),
+            ticks: AtomicU32::new(0),
+            sleepers: AtomicU32::new(0),
+            stop: AtomicBool::new(false),
+            local,
+        }));
+        worker.hear::<_, REQUEST>(shared).map_err(refused("hearing requests"))?;
+        worker.hear::<_, ANSWER>(shared).map_err(refused("hearing answers"))?;
+        let links = pes.map(|_| None).collect();
+        let state = State { worker, links, closing: Vec::new() };
+        let state: &'static Mutex<State> = Box::leak(Box::new(Mutex::new(state)));
+        let body = move || attend(state, shared, &descriptor);
+        let thread = std::thread::Builder::new().name("shmem-ucx".into()).spawn(body);
+        let thread = thread.map_err(|error| FabricError::Refused {
+            fabric: Fabric::Ucx,
+            what: "a thread for progress",
+            why: error.to_string(),
+        })?;
+        let (tickets, thread) = (AtomicU64::new(1), Mutex::new(Some(thread)));
+        Ok(Ucx { state, shared, address, tickets, thread })
+    }
+
+    /// Waits until `over` has an answer, helping the progress.
+    fn complete<T>(&self, mut over: impl FnMut(&mut State) -> Option<T>) -> T {
+        let looks = if self.shared.local.crowded { LOOKS.1 } else { LOOKS.0 };
+        let mut look = 0u32;
+        loop {
+            let seen = self.shared.ticks.load(Ordering::SeqCst);
+            let mut state = lock(self.state);
+            let worked = state.worker.progress();
+            let suspects = tend(&mut state, self.shared, look >= looks);
+            let result = over(&mut state);
+            drop(state);
+            report(self.shared, suspects);
+            if worked {
+                self.shared.tick();
+            }
+            if let Some(result) = result {
+                return result;
+            }
+            look = look.saturating_add(1);
+            if look < looks {
+                std::hint::spin_loop();
+            } else if !worked {
+                self.shared.sleepers.fetch_add(1, Ordering::SeqCst);
+                futex::sleep_while(&self.shared.ticks, seen, LIMIT);
+                self.shared.sleepers.fetch_sub(1, Ordering::SeqCst);
+            }
+        }
+    }
+
+    /// Waits for one operation to `lost`, which is lost if it fails.
+    fn finish(&self, mut operation: Operation, lost: Lost) -> Result<(), Lost> {
+        let result = match operation {
+            Operation::Over(result) => result,
+            Operation::Open(_) => self.complete(|_| operation.result()),
+        };
+        result.map_err(|_| lost)
+    }
+
+    fn ask(
+        &self,
+        state: &mut State,
+        pe: usize,
+        ticket: u64,
+        (offset, bytes): (usize, usize),
+        (how, operand): (Update, u64),
+    ) -> Result<Lost, Lost> {
+        let local = &self.shared.local;
+        let (endpoint, link) = state.link(pe)?;
+        let lost = Lost { pe, incarnation: link.incarnation };
+        let request = Request {
+            job: local.job,
+            pe: local.me as u32,
+            incarnation: local.incarnation,
+            ticket,
+            offset: offset as u64,
+            bytes: bytes as u8,
+            how,
+            operand,
+        };
+        endpoint.send(REQUEST, encode(&request), true).map_err(|_| lost)?;
+        Ok(lost)
+    }
+}
+
+fn report(shared: &Shared, suspects: Vec<(usize, u32)>) {
+    for (pe, incarnation) in suspects {
+        shared.local.ear.suspect(pe, incarnation);
+    }
+}
+
+/// The thread that makes progress while the program computes.
+fn attend(state: &Mutex<State>, shared: &Shared, descriptor: &OwnedFd) {
+    let limit = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+    while !shared.stop.load(Ordering::SeqCst) {
+        let mut guard = lock(state);
+        let worked = guard.worker.progress();
+        let suspects = tend(&mut guard, shared, false);
+        let quiet = guard.worker.arm();
+        drop(guard);
+        report(shared, suspects);
+        if worked {
+            shared.tick();
+        }
+        if quiet {
+            let _ = poll(&mut [PollFd::new(descriptor, PollFlags::IN)], Some(&limit));
+        }
+    }
+}
+
+impl Engine for Ucx {
+    fn address(&self) -> Vec<u8> {
+        self.address.clone()
+    }
+
+    fn connect(&self, pe: usize, incarnation: u32, address: &[u8]) -> Result<(), FabricError> {
+        let no_address = |why: &str| FabricError::Refused {
+            fabric: Fabric::Ucx,
+            what: "the address of a peer",
+            why: why.to_owned(),
+        };
+        let address: Address = decode(address).ok_or_else(|| no_address("it is none"))?;
+        if address.job != self.shared.local.job {
+            return Err(no_address("it is of another job"));
+        }
+        self.disconnect(pe);
+        let mut state = lock(self.state);
+        let any = &self.shared.any_broken;
+        let failure = Box::new(Failure { broken: AtomicBool::new(false), any });
+        // SAFETY: the link keeps it, and `closing` until the endpoint is closed.
+        let endpoint = unsafe { state.worker.connect(&address.worker, &failure) }
+            .map_err(refused("connecting"))?;
+        let key = |part: &Part| endpoint.key(&part.key).map_err(refused("the key of a peer"));
+        let keys = [key(&address.parts[0])?, key(&address.parts[1])?];
+        let parts = address.parts;
+        let (endpoint, told, dirty) = (Some(endpoint), false, false);
+        self.shared.oldest[pe].store(incarnation, Ordering::SeqCst);
+        state.links[pe] = Some(Link { incarnation, endpoint, keys, parts, failure, told, dirty });
+        Ok(())
+    }
+
+    fn disconnect(&self, pe: usize) {
+        let mut state = lock(self.state);
+        state.cut(pe, self.shared);
+        if let Some(link) = state.links[pe].take() {
+            self.shared.oldest[pe].store(link.incarnation + 1, Ordering::SeqCst);
+        }
+        drop(state);
+        self.complete(|state| {
+            state.closing.retain_mut(|(operation, _)| operation.result().is_none());
+            state.closing.is_empty().then_some(())
+        });
+    }
+
+    fn put(&self, pe: usize, offset: usize, from: &[u8]) -> Result<(), Lost> {
+        let mut state = lock(self.state);
+        let (endpoint, link) = state.link(pe)?;
+        let (to, key) = link.place(offset, from.len());
+        link.dirty = true;
+        let lost = Lost { pe, incarnation: link.incarnation };
+        // SAFETY: `finish` returns when the operation is over, and `from` is borrowed until then.
+        let operation = unsafe { endpoint.put(from.as_ptr(), from.len(), to, key) };
+        drop(state);
+        self.finish(operation, lost)
+    }
+
+    fn get(&self, reads: &mut [Read]) -> Result<(), Lost> {
+        for some in reads.chunks_mut(WINDOW) {
+            let mut under_way = Vec::new();
+            let mut state = lock(self.state);
+            let mut begun = Ok(());
+            for read in some {
+                let (endpoint, link) = match state.link(read.pe) {
+                    Ok(found) => found,
+                    Err(lost) => {
+                        begun = Err(lost);
+                        break;
+                    }
+                };
+                let (from, key) = link.place(read.offset, read.into.len());
+                let lost = Lost { pe: read.pe, incarnation: link.incarnation };
+                let (at, len) = (read.into.as_mut_ptr(), read.into.len());
+                // SAFETY: all are waited for below, whatever happens; borrowed until then.
+                under_way.push((unsafe { endpoint.get(at, len, from, key) }, lost));
+            }
+            drop(state);
+            for (operation, lost) in under_way {
+                begun = self.finish(operation, lost).and(begun);
+            }
+            begun?;
+        }
+        Ok(())
+    }
+
+    fn update(
+        &self,
+        pe: usize,
+        offset: usize,
+        bytes: usize,
+        how: Update,
+        operand: u64,
+    ) -> Result<u64, Lost> {
+        let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
+        lock(&self.shared.answers).insert(ticket, None);
+        let mut state = lock(self.state);
+        let asked = self.ask(&mut state, pe, ticket, (offset, bytes), (how, operand));
+        drop(state);
+        let result = asked.and_then(|lost| {
+            self.complete(|state| {
+                let answer = lock(&self.shared.answers).get(&ticket).copied().flatten();
+                let here = state.link(pe).is_ok_and(|(_, l)| l.incarnation == lost.incarnation);
+                answer.map(Ok).or((!here).then_some(Err(lost)))
+            })
+        });
+        lock(&self.shared.answers).remove(&ticket);
+        result
+    }
+
+    fn post(
+        &self,
+        pe: usize,
+        offset: usize,
+        bytes: usize,
+        how: Update,
+        operand: u64,
+    ) -> Result<(), Lost> {
+        let shared = self.shared;
+        if shared.unanswered_all.load(Ordering::SeqCst) >= UNANSWERED {
+            let room = || shared.unanswered_all.load(Ordering::SeqCst) < UNANSWERED;
+            self.complete(|_| room().then_some(()));
+        }
+        let mut state = lock(self.state);
+        state.link(pe)?;
+        shared.unanswered[pe].fetch_add(1, Ordering::SeqCst);
+        shared.unanswered_all.fetch_add(1, Ordering::SeqCst);
+        let asked = self.ask(&mut state, pe, 0, (offset, bytes), (how, operand));
+        if asked.is_err() {
+            shared.answered(pe);
+        }
+        asked.map(drop)
+    }
+
+    fn fence(&self) -> Result<(), Lost> {
+        self.quiet()
+    }
+
+    fn quiet(&self) -> Result<(), Lost> {
+        let mut flushes = Vec::new();
+        let mut state = lock(self.state);
+        for (pe, link) in state.links.iter_mut().enumerate() {
+            let Some(link) = link.as_mut().filter(|link| link.dirty) else { continue };
+            if let Some(endpoint) = link.works() {
+                link.dirty = false;
+                flushes.push((endpoint.flush(), Lost { pe, incarnation: link.incarnation }));
+            }
+        }
+        drop(state);
+        let mut result = Ok(());
+        for (operation, lost) in flushes {
+            result = self.finish(operation, lost).and(result);
+        }
+        let unanswered = || self.shared.unanswered_all.load(Ordering::SeqCst);
+        if unanswered() != 0 {
+            self.complete(|_| (unanswered() == 0).then_some(()));
+        }
+        match lock(self.state).lost() {
+            Some(lost) => Err(lost),
+            None => result,
+        }
+    }
+
+    fn wake(&self, _: usize) {} // the target's own thread wakes it when bytes come
+
+    fn progress(&self) {
+        let Ok(state) = self.state.try_lock() else { return };
+        let worked = state.worker.progress();
+        drop(state);
+        if worked {
+            self.shared.tick();
+        }
+    }
+
+    fn close(&self) {
+        self.shared.stop.store(true, Ordering::SeqCst);
+        lock(self.state).worker.signal();
+        if let Some(thread) = lock(&self.thread).take() {
+            let _ = thread.join();
+        }
+    }
+}

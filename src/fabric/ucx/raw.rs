@@ -1,0 +1,362 @@
+//! UCP's objects as Rust values: a worker, its endpoints, and operations under way.
+//!
+//! The only file of the engine that calls UCP. Every value here belongs to one worker, and the
+//! engine keeps worker, endpoints and operations behind one lock, so that no two threads are inside
+//! UCP at a time: that is all the thread safety UCP is asked for.
+//!
+//! Left out: everything that the engine does not need, UCP's own atomics among it.
+
+use std::ffi::{CStr, c_uint, c_void};
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::ptr::{null, null_mut};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use ucx_sys::*;
+
+/// Why UCP refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Status(ucs_status_t);
+
+impl std::fmt::Display for Status {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        // SAFETY: gives a string that lives as long as the library, for any status.
+        let text = unsafe { CStr::from_ptr(ucs_status_string(self.0)) };
+        f.write_str(&text.to_string_lossy())
+    }
+}
+
+fn check(status: ucs_status_t) -> Result<(), Status> {
+    if status == UCS_OK { Ok(()) } else { Err(Status(status)) }
+}
+
+/// Whom messages are for.
+pub trait Hearer: Sync {
+    /// A message of kind `id` came; runs inside `Worker::progress`. `reply` answers the sender.
+    fn heard(&self, id: u32, message: &[u8], reply: Option<Endpoint>);
+}
+
+/// Set when an endpoint fails.
+#[derive(Debug)]
+pub struct Failure {
+    /// This endpoint has failed.
+    pub broken: AtomicBool,
+    /// One of all endpoints has failed since this was last cleared.
+    pub any: &'static AtomicBool,
+}
+
+unsafe extern "C" fn failed(failure: *mut c_void, _: ucp_ep_h, _: ucs_status_t) {
+    // SAFETY: `Worker::connect` gave it, and its caller keeps it until the endpoint is closed.
+    let failure = unsafe { &*failure.cast::<Failure>() };
+    failure.broken.store(true, Ordering::SeqCst);
+    failure.any.store(true, Ordering::SeqCst);
+}
+
+unsafe extern "C" fn heard<H: Hearer, const ID: u32>(
+    hearer: *mut c_void,
+    header: *const c_void,
+    len: usize,
+    _: *mut c_void,
+    _: usize,
+    param: *const ucp_am_recv_param_t,
+) -> ucs_status_t {
+    // SAFETY: `Worker::hear` gave it, and it lives for ever.
+    let hearer = unsafe { &*hearer.cast::<H>() };
+    // SAFETY: UCP lends so many bytes for this call.
+    let message = unsafe { std::slice::from_raw_parts(header.cast::<u8>(), len) };
+    // SAFETY: UCP lends it for this call.
+    let param = unsafe { &*param };
+    let answered = param.recv_attr & u64::from(UCP_AM_RECV_ATTR_FIELD_REPLY_EP) != 0;
+    hearer.heard(ID, message, answered.then_some(Endpoint(param.reply_ep)));
+    UCS_OK
+}
+
+/// A context and its one worker. Never freed: the process ends with them.
+#[derive(Debug)]
+pub struct Worker {
+    context: ucp_context_h,
+    worker: ucp_worker_h,
+}
+
+// SAFETY: UCP may be called from any thread that nobody else is inside of at the time
+// (UCS_THREAD_MODE_SERIALIZED); the engine holds its lock for every call.
+unsafe impl Send for Worker {}
+
+impl Worker {
+    /// Opens UCP for about `peers` endpoints.
+    pub fn open(peers: usize) -> Result<Worker, Status> {
+        let params = ucp_params {
+            field_mask: u64::from(UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS),
+            features: u64::from(UCP_FEATURE_RMA | UCP_FEATURE_AM | UCP_FEATURE_WAKEUP),
+            estimated_num_eps: peers,
+            ..Default::default()
+        };
+        let (mut config, mut context, mut worker) = (null_mut(), null_mut(), null_mut());
+        // SAFETY: reads the environment into a new object; no prefix and no file are asked for.
+        check(unsafe { ucp_config_read(null(), null(), &mut config) })?;
+        let (major, minor) = (UCP_API_MAJOR, UCP_API_MINOR);
+        // SAFETY: both objects live during the call, and the version is that of the bindings.
+        let opened = unsafe { ucp_init_version(major, minor, &params, config, &mut context) };
+        // SAFETY: made above, and not used any more.
+        unsafe { ucp_config_release(config) };
+        check(opened)?;
+        let params = ucp_worker_params {
+            field_mask: u64::from(UCP_WORKER_PARAM_FIELD_THREAD_MODE),
+            thread_mode: UCS_THREAD_MODE_SERIALIZED,
+            ..Default::default()
+        };
+        // SAFETY: a context just made.
+        check(unsafe { ucp_worker_create(context, &params, &mut worker) })?;
+        Ok(Worker { context, worker })
+    }
+
+    /// Lets peers read and write `len` bytes at `at`, which stay mapped; the key they need.
+    pub fn expose(&self, at: *mut u8, len: usize) -> Result<Vec<u8>, Status> {
+        let params = ucp_mem_map_params {
+            field_mask: u64::from(
+                UCP_MEM_MAP_PARAM_FIELD_ADDRESS
+                    | UCP_MEM_MAP_PARAM_FIELD_LENGTH
+                    | UCP_MEM_MAP_PARAM_FIELD_FLAGS,
+            ),
+            address: at.cast(),
+            length: len,
+            flags: UCP_MEM_MAP_NONBLOCK, // the memory is sparse: it must not be filled by this
+            ..Default::default()
+        };
+        let (mut memory, mut key, mut bytes) = (null_mut(), null_mut(), 0);
+        // SAFETY: a mapping of the own segment, which is never unmapped.
+        check(unsafe { ucp_mem_map(self.context, &params, &mut memory) })?;
+        // SAFETY: memory of this context.
+        check(unsafe { ucp_rkey_pack(self.context, memory, &mut key, &mut bytes) })?;
+        // SAFETY: UCP gave so many bytes there.
+        let packed = unsafe { std::slice::from_raw_parts(key.cast::<u8>(), bytes) }.to_vec();
+        // SAFETY: given by `ucp_rkey_pack`, and copied.
+        unsafe { ucp_rkey_buffer_release(key) };
+        Ok(packed)
+    }
+
+    /// Where peers reach this worker.
+    pub fn address(&self) -> Result<Vec<u8>, Status> {
+        let (mut address, mut bytes) = (null_mut(), 0);
+        // SAFETY: a living worker.
+        check(unsafe { ucp_worker_get_address(self.worker, &mut address, &mut bytes) })?;
+        // SAFETY: UCP gave so many bytes there.
+        let copy = unsafe { std::slice::from_raw_parts(address.cast::<u8>(), bytes) }.to_vec();
+        // SAFETY: given by the call above, and copied.
+        unsafe { ucp_worker_release_address(self.worker, address) };
+        Ok(copy)
+    }
+
+    /// The descriptor that is readable when an armed worker has something to do.
+    pub fn descriptor(&self) -> Result<OwnedFd, Status> {
+        let mut fd = -1;
+        // SAFETY: a living worker with the wakeup feature.
+        check(unsafe { ucp_worker_get_efd(self.worker, &mut fd) })?;
+        // SAFETY: open as long as the worker; a duplicate is made of it here.
+        let fd = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned();
+        fd.map_err(|_| Status(UCS_ERR_IO_ERROR))
+    }
+
+    /// Messages of kind `ID` go to `hearer`.
+    pub fn hear<H: Hearer, const ID: u32>(&self, hearer: &'static H) -> Result<(), Status> {
+        let params = ucp_am_handler_param {
+            field_mask: u64::from(
+                UCP_AM_HANDLER_PARAM_FIELD_ID
+                    | UCP_AM_HANDLER_PARAM_FIELD_FLAGS
+                    | UCP_AM_HANDLER_PARAM_FIELD_CB
+                    | UCP_AM_HANDLER_PARAM_FIELD_ARG,
+            ),
+            id: ID,
+            flags: UCP_AM_FLAG_WHOLE_MSG,
+            cb: Some(heard::<H, ID>),
+            arg: std::ptr::from_ref(hearer).cast_mut().cast(),
+        };
+        // SAFETY: the function takes the argument for what it is, and it lives for ever.
+        check(unsafe { ucp_worker_set_am_recv_handler(self.worker, &params) })
+    }
+
+    /// Does what is to do; true if there was something.
+    pub fn progress(&self) -> bool {
+        let mut worked = false;
+        // SAFETY: a living worker; callbacks are this engine's, made for being called here.
+        while unsafe { ucp_worker_progress(self.worker) } != 0 {
+            worked = true;
+        }
+        worked
+    }
+
+    /// Makes the descriptor readable for what comes from now on; false if something came already.
+    pub fn arm(&self) -> bool {
+        // SAFETY: a living worker.
+        unsafe { ucp_worker_arm(self.worker) == UCS_OK }
+    }
+
+    /// Wakes whoever polls the descriptor.
+    pub fn signal(&self) {
+        // SAFETY: a living worker.
+        let _ = unsafe { ucp_worker_signal(self.worker) };
+    }
+
+    /// An endpoint to the worker at `address`. `failure` is set when it breaks.
+    ///
+    /// # Safety
+    /// `failure` lives until the endpoint is closed, and that is over.
+    pub unsafe fn connect(&self, address: &[u8], failure: &Failure) -> Result<Endpoint, Status> {
+        let params = ucp_ep_params {
+            field_mask: u64::from(
+                UCP_EP_PARAM_FIELD_REMOTE_ADDRESS
+                    | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE
+                    | UCP_EP_PARAM_FIELD_ERR_HANDLER,
+            ),
+            address: address.as_ptr().cast(),
+            err_mode: UCP_ERR_HANDLING_MODE_PEER,
+            err_handler: ucp_err_handler {
+                cb: Some(failed),
+                arg: std::ptr::from_ref(failure).cast_mut().cast(),
+            },
+            ..Default::default()
+        };
+        let mut endpoint = null_mut();
+        // SAFETY: address and handler live as the callers promise; UCP copies the address.
+        check(unsafe { ucp_ep_create(self.worker, &params, &mut endpoint) })?;
+        Ok(Endpoint(endpoint))
+    }
+}
+
+/// An endpoint: a connection to one worker, from this side.
+#[derive(Debug, Clone, Copy)]
+pub struct Endpoint(ucp_ep_h);
+
+// SAFETY: as for `Worker`.
+unsafe impl Send for Endpoint {}
+
+/// A key to a peer's memory, valid with its endpoint.
+#[derive(Debug, Clone, Copy)]
+pub struct Key(ucp_rkey_h);
+
+// SAFETY: as for `Worker`.
+unsafe impl Send for Key {}
+
+fn plain() -> ucp_request_param_t {
+    ucp_request_param_t::default()
+}
+
+impl Endpoint {
+    /// Unpacks a key that the peer packed.
+    pub fn key(&self, packed: &[u8]) -> Result<Key, Status> {
+        let mut key = null_mut();
+        // SAFETY: a living endpoint; the bytes are what the peer's `ucp_rkey_pack` gave.
+        check(unsafe { ucp_ep_rkey_unpack(self.0, packed.as_ptr().cast(), &mut key) })?;
+        Ok(Key(key))
+    }
+
+    /// Starts a put.
+    ///
+    /// # Safety
+    /// `from` stays readable and unchanged until the operation is over.
+    pub unsafe fn put(&self, from: *const u8, bytes: usize, to: u64, key: Key) -> Operation {
+        let param = plain();
+        // SAFETY: a living endpoint and its key; the caller's promise for the bytes.
+        Operation::of(unsafe { ucp_put_nbx(self.0, from.cast(), bytes, to, key.0, &param) })
+    }
+
+    /// Starts a get.
+    ///
+    /// # Safety
+    /// `into` stays writable and unused until the operation is over.
+    pub unsafe fn get(&self, into: *mut u8, bytes: usize, from: u64, key: Key) -> Operation {
+        let param = plain();
+        // SAFETY: as for `put`.
+        Operation::of(unsafe { ucp_get_nbx(self.0, into.cast(), bytes, from, key.0, &param) })
+    }
+
+    /// Starts a flush: it is over when all puts before have arrived.
+    pub fn flush(&self) -> Operation {
+        let param = plain();
+        // SAFETY: a living endpoint.
+        Operation::of(unsafe { ucp_ep_flush_nbx(self.0, &param) })
+    }
+
+    /// Ends all operations of the endpoint with an error, and frees it.
+    pub fn close(self, keys: &[Key]) -> Operation {
+        for key in keys {
+            // SAFETY: keys of this endpoint, used by nobody any more.
+            unsafe { ucp_rkey_destroy(key.0) };
+        }
+        let mut param = plain();
+        (param.op_attr_mask, param.flags) = (UCP_OP_ATTR_FIELD_FLAGS, UCP_EP_CLOSE_FLAG_FORCE);
+        // SAFETY: a living endpoint, used by nobody any more.
+        Operation::of(unsafe { ucp_ep_close_nbx(self.0, &param) })
+    }
+
+    /// Sends a message of kind `id`. `answered`: the peer gets an endpoint to answer on.
+    pub fn send(&self, id: u32, message: Vec<u8>, answered: bool) -> Result<(), Status> {
+        let kept = Box::into_raw(Box::new(message));
+        // SAFETY: just made; it is freed in `sent`, or below where that is not called.
+        let (at, len) = unsafe { ((*kept).as_ptr(), (&*kept).len()) };
+        let mut param = plain();
+        param.op_attr_mask =
+            UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
+        param.flags = if answered { UCP_AM_SEND_FLAG_REPLY } else { 0 };
+        param.cb.send = Some(sent);
+        param.user_data = kept.cast();
+        // SAFETY: a living endpoint; the message lives until it is sent.
+        let under_way =
+            unsafe { ucp_am_send_nbx(self.0, id as c_uint, at.cast(), len, null(), 0, &param) };
+        match Operation::of(under_way) {
+            Operation::Open(_) => Ok(()), // `sent` frees it
+            Operation::Over(result) => {
+                // SAFETY: over at once, so `sent` is not called.
+                drop(unsafe { Box::from_raw(kept) });
+                result
+            }
+        }
+    }
+}
+
+unsafe extern "C" fn sent(request: *mut c_void, _: ucs_status_t, kept: *mut c_void) {
+    // SAFETY: made by `Endpoint::send` for this one call.
+    drop(unsafe { Box::from_raw(kept.cast::<Vec<u8>>()) });
+    // SAFETY: the request is over, and nobody else knows of it.
+    unsafe { ucp_request_free(request) };
+}
+
+// SAFETY: as for `Worker`: a request is looked at with the engine's lock.
+unsafe impl Send for Operation {}
+
+/// An operation that may be under way.
+#[derive(Debug)]
+pub enum Operation {
+    /// Over, well or not.
+    Over(Result<(), Status>),
+    /// UCP's request.
+    Open(*mut c_void),
+}
+
+impl Operation {
+    fn of(pointer: ucs_status_ptr_t) -> Operation {
+        // As UCP's macros have it: null is done, the last addresses are errors.
+        match pointer as isize {
+            0 => Operation::Over(Ok(())),
+            status @ -100..0 => Operation::Over(Err(Status(status as ucs_status_t))),
+            _ => Operation::Open(pointer),
+        }
+    }
+
+    /// The result if it is over. Called with the lock, as everything here.
+    pub fn result(&mut self) -> Option<Result<(), Status>> {
+        if let Operation::Open(request) = *self {
+            // SAFETY: a request of this operation that was not freed.
+            let status = unsafe { ucp_request_check_status(request) };
+            if status == UCS_INPROGRESS {
+                return None;
+            }
+            // SAFETY: over, and forgotten below.
+            unsafe { ucp_request_free(request) };
+            *self = Operation::Over(check(status));
+        }
+        match self {
+            Operation::Over(result) => Some(*result),
+            Operation::Open(_) => None,
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! The agent's shell of [`detector::Watch`]: sends and hears heartbeats, and looks after PEs that
+//! are stopped.
+//!
+//! [`detector::Watch`]: crate::launch::detector::Watch
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::Agent;
+use crate::control::link::Link;
+use crate::control::message::{Beat, Down, Party, ProcId, Pulse, Up};
+use crate::launch::detector::{Act, News, Time, Timing, Watch};
+use crate::launch::pulse::{Datagram, Heartbeats};
+use crate::sys::process::{is_stopped, now};
+use crate::sys::socket::ChannelError;
+
+/// The watch and its ways to others.
+pub struct Heart {
+    watch: Watch,
+    /// Between hosts.
+    pub net: Option<Heartbeats>,
+    /// Where others hear heartbeats.
+    addresses: BTreeMap<Party, SocketAddr>,
+    /// Who ends this node when this agent cannot.
+    keeper: Option<Link>,
+    limit: Duration,
+    pe_limit: Option<Duration>,
+    /// PEs that are stopped, and since when.
+    stopped: BTreeMap<ProcId, Time>,
+}
+
+/// What ties an agent on another host to the job.
+pub struct Ties {
+    pub net: Heartbeats,
+    pub launcher: SocketAddr,
+    pub keeper: Link,
+}
+
+impl Heart {
+    /// Of node `node`.
+    pub fn new(node: u32, pulse: &Pulse, ties: Option<Ties>) -> Heart {
+        let timing = Timing { period: pulse.period, limit: pulse.limit };
+        let (mut addresses, mut net, mut keeper) = (BTreeMap::new(), None, None);
+        if let Some(ties) = ties {
+            addresses.insert(Party::Launcher, ties.launcher);
+            (net, keeper) = (Some(ties.net), Some(ties.keeper));
+        }
+        let watch = Watch::new(node, timing, now());
+        let (limit, pe_limit, stopped) = (pulse.limit, pulse.pe_limit, BTreeMap::new());
+        let mut heart = Heart { watch, net, addresses, keeper, limit, pe_limit, stopped };
+        heart.tell_keeper();
+        heart
+    }
+
+    /// How long until the clock must be looked at.
+    pub fn left(&self) -> Duration {
+        self.watch.deadline().saturating_sub(now())
+    }
+
+    /// A keeper waits a little longer, so that an agent that can end itself does.
+    fn tell_keeper(&mut self) {
+        let until = self.watch.lease().end() + self.limit / 10;
+        if let Some(keeper) = &mut self.keeper {
+            let _ = keeper.send(&Up::Lease { until }, &[]);
+        }
+    }
+}
+
+impl Agent {
+    /// Looks at the clock, before anything that has arrived is looked at. False when the lease is
+    /// over.
+    pub(super) fn look_at_clock(&mut self) -> Result<bool, ChannelError> {
+        let time = now();
+        let acts = self.heart.watch.tick(time);
+        if acts.contains(&Act::Die) {
+            return Ok(false);
+        }
+        self.act(acts)?;
+        self.look_for_stopped(time)?;
+        Ok(true)
+    }
+
+    /// Orders that are about heartbeats; gives back any other.
+    pub(super) fn take_news(&mut self, order: Down) -> Result<Option<Down>, ChannelError> {
+        let news = match order {
+            Down::Beat(beat) => News::Beat { from: Party::Launcher, beat },
+            Down::Ask { node } => News::Ask { node },
+            Down::Ring { nodes } => {
+                let known = nodes.iter().map(|&(node, at)| (Party::Node(node), at));
+                self.heart.addresses.extend(known);
+                News::Ring { nodes: nodes.into_iter().map(|(node, _)| node).collect() }
+            }
+            other => return Ok(Some(other)),
+        };
+        self.news(news)?;
+        Ok(None)
+    }
+
+    /// Heartbeats that came as datagrams.
+    pub(super) fn hear_datagrams(&mut self) -> Result<(), ChannelError> {
+        while let Some(datagram) = self.heart.net.as_mut().and_then(Heartbeats::receive) {
+            match datagram {
+                Datagram::Beat(from, beat) => self.news(News::Beat { from, beat })?,
+                Datagram::Foreign(from) => {
+                    let line = format!(
+                        "node {}: a heartbeat from {from} was refused: not of this job",
+                        self.node
+                    );
+                    self.up.send(&Up::Note { line }, &[])?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells the launcher that nothing runs here any more, in case it still hears.
+    pub(super) fn say_gone(&mut self) {
+        let _ = self.beat(Party::Launcher, Beat::Gone);
+    }
+
+    fn news(&mut self, news: News) -> Result<(), ChannelError> {
+        let end = self.heart.watch.lease().end();
+        let acts = self.heart.watch.handle(now(), news);
+        if self.heart.watch.lease().end() > end {
+            self.heart.tell_keeper();
+        }
+        self.act(acts)
+    }
+
+    fn act(&mut self, acts: Vec<Act>) -> Result<(), ChannelError> {
+        for act in acts {
+            match act {
+                Act::Beat { to, beat } => self.beat(to, beat)?,
+                Act::Accuse { node } => self.up.send(&Up::Accuse { node, silent: true }, &[])?,
+                Act::Withdraw { node } => self.up.send(&Up::Accuse { node, silent: false }, &[])?,
+                Act::Opinion { node, alive } => {
+                    self.up.send(&Up::Opinion { node, alive }, &[])?;
+                }
+                Act::Die => {} // seen before it comes here
+            }
+        }
+        Ok(())
+    }
+
+    /// To the launcher both ways: a datagram overtakes what a connection is still repeating, and
+    /// the connection goes where datagrams may not.
+    fn beat(&mut self, to: Party, beat: Beat) -> Result<(), ChannelError> {
+        if let (Some(net), Some(at)) = (&mut self.heart.net, self.heart.addresses.get(&to)) {
+            net.send(to, *at, beat);
+        }
+        match to {
+            Party::Launcher => self.up.send(&Up::Beat(beat), &[]),
+            Party::Node(_) => Ok(()),
+        }
+    }
+
+    /// Kills PEs that have been stopped for too long, if there is a limit.
+    fn look_for_stopped(&mut self, time: Time) -> Result<(), ChannelError> {
+        let Some(limit) = self.heart.pe_limit else { return Ok(()) };
+        let stopped: Vec<ProcId> = self
+            .procs
+            .iter()
+            .filter(|(_, local)| is_stopped(local.inner.as_ref().unwrap_or(&local.process).pid))
+            .map(|(&proc, _)| proc)
+            .collect();
+        self.heart.stopped.retain(|proc, _| stopped.contains(proc));
+        for proc in stopped {
+            let since = *self.heart.stopped.entry(proc).or_insert(time);
+            let (true, Some(local)) = (time - since >= limit, self.procs.get(&proc)) else {
+                continue;
+            };
+            super::kill(local);
+            let who = local.pe.map_or("a process".to_owned(), |pe| format!("PE {pe}"));
+            let line = format!(
+                "{who} was stopped for longer than SHMEM_FT_PE_TIMEOUT={}: it is killed",
+                limit.as_secs_f64()
+            );
+            self.up.send(&Up::Note { line }, &[])?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,183 @@
+//! Heartbeats between hosts: sealed datagrams.
+//!
+//! ```text
+//! who sent it (4 bytes), its number (8 bytes), sealed by ChaCha20-Poly1305: whom to, the heartbeat
+//! ```
+//!
+//! Invariants: sender and number are the nonce, and no sender uses a number twice; a datagram whose
+//! number is not higher than all before it of that sender is dropped, so one that was recorded says
+//! nothing; nothing in a datagram is believed before its seal held.
+//!
+//! Left out: anything that must arrive; heartbeats are sent again.
+
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use chacha20poly1305::aead::{Aead, KeyInit};
+use chacha20poly1305::{ChaCha20Poly1305, Key, Nonce};
+
+use crate::control::message::{Beat, Party};
+use crate::control::noise::Secret;
+
+const NONCE_LEN: usize = 12;
+const DATAGRAM_MAX: usize = 128;
+
+/// The socket of one party.
+pub struct Heartbeats {
+    socket: UdpSocket,
+    sealed: Sealed,
+    refused: bool,
+}
+
+/// What can be said of datagrams without a socket.
+struct Sealed {
+    cipher: ChaCha20Poly1305,
+    me: Party,
+    number: u64,
+    newest: BTreeMap<Party, u64>,
+}
+
+/// What arrived.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Datagram {
+    /// A heartbeat of a member of the job.
+    Beat(Party, Beat),
+    /// Something else, the first of its kind: worth a line.
+    Foreign(SocketAddr),
+}
+
+impl Heartbeats {
+    /// Those of `me`, through `socket`, which must not wait.
+    pub fn new(socket: UdpSocket, me: Party, key: &Secret) -> Heartbeats {
+        Heartbeats { socket, sealed: Sealed::new(me, key), refused: false }
+    }
+
+    /// Sends one; whether it arrives is seen by the answer.
+    pub fn send(&mut self, to: Party, at: SocketAddr, beat: Beat) {
+        if let Some(datagram) = self.sealed.seal(to, beat) {
+            let _ = self.socket.send_to(&datagram, at);
+        }
+    }
+
+    /// The next that has arrived and is worth anything.
+    pub fn receive(&mut self) -> Option<Datagram> {
+        let mut bytes = [0; DATAGRAM_MAX];
+        loop {
+            let (len, from) = match self.socket.recv_from(&mut bytes) {
+                Ok(got) => got,
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return None,
+                // A port that nobody listens at any more, as an earlier datagram found out.
+                Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => continue,
+                Err(_) => return None,
+            };
+            match self.sealed.open(&bytes[..len]) {
+                Ok(Some((from, beat))) => return Some(Datagram::Beat(from, beat)),
+                Ok(None) => {}
+                Err(()) if self.refused => {}
+                Err(()) => {
+                    self.refused = true;
+                    return Some(Datagram::Foreign(from));
+                }
+            }
+        }
+    }
+}
+
+impl AsFd for Heartbeats {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Sealed {
+    fn new(me: Party, key: &Secret) -> Sealed {
+        let cipher = ChaCha20Poly1305::new(Key::from_slice(&key.0));
+        Sealed { cipher, me, number: 0, newest: BTreeMap::new() }
+    }
+
+    fn seal(&mut self, to: Party, beat: Beat) -> Option<Vec<u8>> {
+        self.number += 1;
+        let nonce = nonce(self.me, self.number);
+        let plain = postcard::to_allocvec(&(to, beat)).ok()?;
+        let sealed = self.cipher.encrypt(Nonce::from_slice(&nonce), plain.as_slice()).ok()?;
+        Some([&nonce[..], &sealed].concat())
+    }
+
+    /// None for one that is old, or meant for another; an error for one that no member sealed.
+    fn open(&mut self, datagram: &[u8]) -> Result<Option<(Party, Beat)>, ()> {
+        let (nonce, sealed) = datagram.split_at_checked(NONCE_LEN).ok_or(())?;
+        let plain = self.cipher.decrypt(Nonce::from_slice(nonce), sealed).map_err(drop)?;
+        let (to, beat) = postcard::from_bytes::<(Party, Beat)>(&plain).map_err(drop)?;
+        let (from, number) = read_nonce(nonce).ok_or(())?;
+        let newest = self.newest.entry(from).or_default();
+        if to != self.me || number <= *newest {
+            return Ok(None);
+        }
+        *newest = number;
+        Ok(Some((from, beat)))
+    }
+}
+
+fn nonce(from: Party, number: u64) -> [u8; NONCE_LEN] {
+    let from = match from {
+        Party::Node(node) => node,
+        Party::Launcher => u32::MAX,
+    };
+    let mut nonce = [0; NONCE_LEN];
+    nonce[..4].copy_from_slice(&from.to_le_bytes());
+    nonce[4..].copy_from_slice(&number.to_le_bytes());
+    nonce
+}
+
+fn read_nonce(nonce: &[u8]) -> Option<(Party, u64)> {
+    let from = u32::from_le_bytes(nonce.get(..4)?.try_into().ok()?);
+    let number = u64::from_le_bytes(nonce.get(4..)?.try_into().ok()?);
+    let from = if from == u32::MAX { Party::Launcher } else { Party::Node(from) };
+    Some((from, number))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::control::noise::SECRET_LEN;
+
+    fn sealed(me: Party, key: u8) -> Sealed {
+        Sealed::new(me, &Secret([key; SECRET_LEN]))
+    }
+
+    #[test]
+    fn a_heartbeat_is_believed_once_by_whom_it_is_for() {
+        let (mut one, mut two) = (sealed(Party::Node(1), 7), sealed(Party::Launcher, 7));
+        let beat = Beat::Ping(Duration::from_millis(5));
+        let first = one.seal(Party::Launcher, beat).unwrap();
+        let second = one.seal(Party::Launcher, beat).unwrap();
+        assert!(first.len() <= DATAGRAM_MAX);
+        assert_eq!(two.open(&second), Ok(Some((Party::Node(1), beat))));
+        assert_eq!(two.open(&second), Ok(None), "played again");
+        assert_eq!(two.open(&first), Ok(None), "late");
+        let other = one.seal(Party::Node(3), beat).unwrap();
+        assert_eq!(two.open(&other), Ok(None), "for somebody else");
+    }
+
+    #[test]
+    fn what_no_member_sealed_is_refused() {
+        let (mut one, mut two) = (sealed(Party::Node(1), 7), sealed(Party::Launcher, 8));
+        let datagram = one.seal(Party::Launcher, Beat::Pong(Duration::ZERO)).unwrap();
+        assert_eq!(two.open(&datagram), Err(()), "another job");
+        let mut same = sealed(Party::Launcher, 7);
+        for bit in 0..datagram.len() * 8 {
+            let mut wrong = datagram.clone();
+            wrong[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(same.open(&wrong), Err(()), "bit {bit}");
+        }
+        for garbage in [&[][..], &[0; 11], &[0; 12], &[255; 100]] {
+            assert_eq!(same.open(garbage), Err(()));
+        }
+        assert!(same.open(&datagram).unwrap().is_some());
+    }
+}

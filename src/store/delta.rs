@@ -1,0 +1,165 @@
+//! What changed between two checkpoints, tile by tile, and what that spares the next one.
+//!
+//! A tile of a snapshot that did not change is not copied again; a tile of parity none of whose
+//! sources changed is not computed again. Either gets a new stamp only ([`Stamp::renew`]), so that
+//! everything that is believed still bears the number of the checkpoint it belongs to.
+//!
+//! A parity slot holds the checkpoint before the last one, or the last one where there is but one
+//! slot: [`next`] says what follows from that. What a process knows of earlier checkpoints is in
+//! its own memory ([`History`]): it is gone with the process, and forgotten in every recovery, and
+//! then the next checkpoint is a full one.
+//!
+//! Invariant: a choice made here by one PE binds no other. A PE that has nothing to compare with
+//! says that all of its tiles changed.
+//!
+//! [`Stamp::renew`]: super::stamp::Stamp::renew
+
+#![forbid(unsafe_code)]
+
+use crate::settings::Delta;
+
+/// A set of tiles.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TileSet {
+    bits: Vec<u8>,
+}
+
+impl TileSet {
+    /// No tile, with room for `count`.
+    pub fn none(count: usize) -> TileSet {
+        TileSet { bits: vec![0; count.div_ceil(8)] }
+    }
+
+    /// The first `count` tiles.
+    pub fn all(count: usize) -> TileSet {
+        let mut all = TileSet { bits: vec![u8::MAX; count.div_ceil(8)] };
+        if let Some(last) = all.bits.last_mut().filter(|_| !count.is_multiple_of(8)) {
+            *last = (1 << (count % 8)) - 1;
+        }
+        all
+    }
+
+    /// The set that [`TileSet::bytes`] shows.
+    pub fn from_bytes(bytes: &[u8]) -> TileSet {
+        TileSet { bits: bytes.to_vec() }
+    }
+
+    /// One bit per tile, the lowest first.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bits
+    }
+
+    /// Adds a tile there is room for.
+    pub fn insert(&mut self, tile: usize) {
+        self.bits[tile / 8] |= 1 << (tile % 8);
+    }
+
+    /// True if `tile` is one of them; what there is no room for is not.
+    pub fn contains(&self, tile: usize) -> bool {
+        self.bits.get(tile / 8).is_some_and(|bits| bits >> (tile % 8) & 1 == 1)
+    }
+
+    /// How many they are.
+    pub fn count(&self) -> usize {
+        self.bits.iter().map(|bits| bits.count_ones() as usize).sum()
+    }
+}
+
+/// What a process remembers of the last checkpoint, which it saw agreed.
+#[derive(Debug)]
+pub struct History {
+    /// Its number.
+    pub number: u64,
+    /// Bytes of its snapshot.
+    pub len: usize,
+    /// Digests of the tiles of the own live data at that time; empty if none were taken.
+    pub digests: Vec<u128>,
+    /// Tiles of the own parity that differ from those of the checkpoint before.
+    pub parity: TileSet,
+    /// Tiles of the own snapshot that changed with it, as far as was seen.
+    pub changed: usize,
+}
+
+/// What is done with a tile of parity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// It is right as it is, with a new stamp.
+    Keep,
+    /// The other slot has it.
+    Carry,
+    /// It is computed anew.
+    Make,
+}
+
+/// What to do with a tile of parity in a mode with `slots` slots: `changed` if one of its sources
+/// did, `before` if the last checkpoint changed it; None if that is not known.
+pub fn next(slots: usize, changed: bool, before: Option<bool>) -> Next {
+    match (changed, slots, before) {
+        (false, 1, Some(_)) | (false, _, Some(false)) => Next::Keep,
+        (false, _, Some(true)) => Next::Carry,
+        _ => Next::Make,
+    }
+}
+
+/// True if it pays to look for what changed: as asked for, or if less than a quarter of `tiles`
+/// had with the checkpoint before.
+pub fn pays(delta: Delta, changed: usize, tiles: usize) -> bool {
+    match delta {
+        Delta::On => true,
+        Delta::Off => false,
+        Delta::Auto => changed < tiles / 4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_holds_what_was_put_into_it() {
+        for count in [0, 1, 7, 8, 9, 64, 100] {
+            let (mut set, all) = (TileSet::none(count), TileSet::all(count));
+            assert_eq!((set.count(), all.count()), (0, count));
+            for tile in (0..count).step_by(3) {
+                set.insert(tile);
+            }
+            for tile in 0..count + 20 {
+                assert_eq!(set.contains(tile), tile < count && tile % 3 == 0);
+                assert_eq!(all.contains(tile), tile < count);
+            }
+            assert_eq!(TileSet::from_bytes(set.bytes()), set);
+        }
+    }
+
+    /// Slots hold tiles of checkpoints: whatever changes when, what is kept or carried is right.
+    #[test]
+    fn a_slot_never_keeps_what_is_not_so_any_more() {
+        for slots in [1, 2] {
+            for pattern in 0u32..1 << 12 {
+                // The content of a tile is the number of the checkpoint that changed it.
+                let (mut held, mut content, mut before) = (vec![0u64; slots], 0, None);
+                for number in 1..=6u64 {
+                    let bits = pattern >> ((number - 1) * 2);
+                    let (changed, forgotten) = (bits & 1 == 1, bits & 2 == 2);
+                    let known = before.filter(|_| !forgotten);
+                    content = if changed { number } else { content };
+                    let (slot, other) = (number as usize % slots, (number as usize - 1) % slots);
+                    let next = next(slots, changed || known.is_none(), known);
+                    held[slot] = match next {
+                        Next::Keep => held[slot],
+                        Next::Carry => held[other],
+                        Next::Make => content,
+                    };
+                    assert_eq!(held[slot], content, "{slots} {pattern:b} {number}");
+                    before = Some(next == Next::Make);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn looking_pays_where_little_changes_or_where_it_is_asked_for() {
+        assert!(pays(Delta::On, 100, 100) && !pays(Delta::Off, 0, 100));
+        assert!(pays(Delta::Auto, 24, 100) && !pays(Delta::Auto, 25, 100));
+    }
+}

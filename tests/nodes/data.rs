@@ -1,0 +1,96 @@
+//! Jacobi over hosts whose PEs reach each other through an engine only: whatever is lost, the sum
+//! is that of plain loops, or the job ends with a name for it.
+//!
+//! Without an engine in this build there is nothing to carry data between hosts: said, not hidden.
+
+use std::time::Instant;
+
+use raidshmem::fabric::built_in;
+use raidshmem::settings::Fabric;
+use rustix::process::Signal;
+
+use super::losses::{BUSY, declared, detached};
+use super::net::{Net, agent};
+use super::support::jacobi;
+use super::support::{Job, Running, note, processes};
+
+/// Some seconds, and a checkpoint every few of its steps.
+const LONG: &[&str] = &["--bytes", "1M", "--sweeps", "2048", "--halo", "32"];
+
+fn has_engine() -> bool {
+    let there = built_in().contains(&Fabric::Ucx);
+    if !there {
+        note("built without ucx: no data between hosts is tested (cargo test --features ucx)");
+    }
+    there
+}
+
+fn start(job: Job, mode: &str) -> Running {
+    let job = job.args(&["--verbose", "--fabric", "ucx"]).mode(mode).with_orphans();
+    let mut run = jacobi::job(job, LONG).start();
+    run.wait_for("checkpoint 3: ");
+    run
+}
+
+#[test]
+fn an_agent_killed_with_its_pes_is_rebuilt_from_the_other_hosts() {
+    for mode in ["raid5", "rs"] {
+        if !has_engine() {
+            return;
+        }
+        let net = Net::new(4);
+        let run = start(net.job(&[1, 1, 1, 1]), mode);
+        processes::signal(agent(&run, 2).pid, Signal::KILL);
+        let outcome = run.finish();
+        outcome.right_sum(LONG).says("node 2 was lost with PE 2");
+        outcome.says("rebuilt from PEs");
+    }
+}
+
+#[test]
+fn a_spare_host_takes_the_place_of_one_whose_link_went_down() {
+    for mode in ["raid5", "rs"] {
+        if !has_engine() {
+            return;
+        }
+        let net = Net::new(5);
+        let mut run = start(net.job_by(&detached(), &[1, 1, 1, 1, 0]), mode);
+        let begun = Instant::now();
+        net.link(1, false);
+        declared(&mut run, 1, begun, &format!("Jacobi, {mode}, link down"));
+        let outcome = run.finish();
+        outcome.right_sum(LONG).says("node 1 was lost with PE 1").says("rebuilt from PEs");
+        outcome.says("node 1: no contact with the launcher for 2 s");
+        outcome.check(outcome.count("was lost with") == 1, "one loss was expected");
+    }
+}
+
+#[test]
+fn of_a_partition_two_from_two_the_launcher_s_side_gives_the_right_sum() {
+    if !has_engine() {
+        return;
+    }
+    let net = Net::new(4);
+    let mut run = start(net.job_by(&detached(), &[1, 1, 1, 1]), "rs");
+    let others: Vec<u32> = [2, 3].map(|node| agent(&run, node).pid).into();
+    let begun = Instant::now();
+    net.part(&[2, 3]);
+    declared(&mut run, 2, begun, "Jacobi, rs, partition");
+    for pid in others {
+        assert!(processes::ends_before(pid, Instant::now() + BUSY), "the other side goes on");
+    }
+    let outcome = run.finish();
+    outcome.right_sum(LONG);
+    for node in [2, 3] {
+        outcome.says(&format!("node {node}: no contact with the launcher for 2 s"));
+        outcome.says(&format!("node {node} was lost with PE {node}"));
+    }
+
+    // One parity does not bear two losses: the launcher's side says so, and nobody goes on.
+    let net = Net::new(4);
+    let run = start(net.job_by(&detached(), &[1, 1, 1, 1]), "raid5");
+    net.part(&[2, 3]);
+    let outcome = run.finish();
+    outcome.status(3).says("oshrun: unrecoverable: group 0 lost PEs");
+    outcome.check(jacobi::sum(&outcome.out).is_none(), "no sum was expected");
+}

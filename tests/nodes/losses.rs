@@ -1,0 +1,171 @@
+//! Nodes that are lost: killed, cut off, stopped; and one that comes back.
+//!
+//! One PE on host 0; the other hosts carry none, and are watched all the same.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use super::net::{Net, agent, keeper};
+use super::support::{Job, Outcome, Running, note, processes, program};
+
+/// `SHMEM_FT_NODE_TIMEOUT` of these jobs.
+const LIMIT: Duration = Duration::from_secs(2);
+/// What a busy machine may add to a figure.
+pub const BUSY: Duration = Duration::from_secs(2);
+
+fn steps(job: Job) -> Job {
+    let job = job.args(&["--fabric", "shm"]);
+    job.program(&program("steps"), &[]).with_orphans()
+}
+
+fn end(run: Running) -> Outcome {
+    std::fs::write(run.folder().join("stop"), "").expect("the file is written");
+    let outcome = run.finish();
+    outcome.status(0).check(outcome.out.contains("stopped"), "the end was expected");
+    outcome
+}
+
+/// Waits until `node` is declared lost by its silence since `begun`, and says how long it took.
+#[track_caller]
+pub fn declared(run: &mut Running, node: usize, begun: Instant, what: &str) {
+    run.wait_for(&format!("node {node} was lost"));
+    let took = begun.elapsed();
+    let limits = took.as_secs_f64() / LIMIT.as_secs_f64();
+    note(&format!("{what}: declared after {limits:.2} limits"));
+    assert!(took >= LIMIT / 2, "declared lost before its lease was over: {took:?}");
+    assert!(took <= LIMIT * 3 / 2 + BUSY, "declared lost only after {took:?}");
+}
+
+/// Where in standard error a line with this is.
+#[track_caller]
+fn line_of(outcome: &Outcome, text: &str) -> usize {
+    let at = outcome.err.lines().position(|line| line.contains(text));
+    at.unwrap_or_else(|| panic!("`{text}` was expected\n{outcome}"))
+}
+
+/// A command whose agent outlives it: what a host that cannot be reached is.
+pub fn detached() -> String {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("detached");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let script: PathBuf = folder.join("detached");
+    // Written under another name first: tests that run at once share it.
+    let draft = folder.join(format!("draft-{:?}", std::thread::current().id()));
+    let text = "#!/bin/sh\nhost=$1\nshift\nread -r secret\n(echo \"$secret\"; exec sleep 1000) | \
+        ip netns exec \"$host\" \"$@\" &\nwait $!\nexit 1\n";
+    std::fs::write(&draft, text).expect("a script");
+    std::fs::set_permissions(&draft, PermissionsExt::from_mode(0o755)).expect("it may be run");
+    std::fs::rename(&draft, &script).expect("it is put in place");
+    format!("{} {{host}}", script.display())
+}
+
+#[test]
+fn a_killed_agent_is_known_at_once() {
+    let net = Net::new(3);
+    let mut run = steps(net.job(&[1, 0, 0])).start();
+    run.wait_for("ready");
+    let begun = Instant::now();
+    processes::signal(agent(&run, 1).pid, Signal::KILL);
+    run.wait_for("node 1 was lost; it carried no PE");
+    let took = begun.elapsed();
+    note(&format!(
+        "a killed agent of another host: known after {:.1} ms",
+        1e3 * took.as_secs_f64()
+    ));
+    assert!(took < LIMIT, "its keeper knows: no limit has to pass");
+    end(run);
+    // With the one PE on it there is nobody left.
+    let mut run = steps(net.job(&[0, 1])).start();
+    run.wait_for("ready");
+    processes::signal(agent(&run, 1).pid, Signal::KILL);
+    run.finish().status(137).says("node 1 was lost with PE 0").says("keeps no checkpoint");
+}
+
+#[test]
+fn a_link_that_goes_down_is_a_lost_node_and_a_short_break_is_none() {
+    let net = Net::new(3);
+    let mut run = steps(net.job_by(&detached(), &[1, 0, 0])).start();
+    run.wait_for("ready");
+    net.link(1, false);
+    std::thread::sleep(LIMIT / 4); // the fault itself: a break of this length
+    net.link(1, true);
+    net.link(2, false);
+    declared(&mut run, 2, Instant::now(), "link down");
+    let outcome = end(run);
+    outcome.says("no sign of life for").says("(SHMEM_FT_NODE_TIMEOUT=2)");
+    outcome.check(outcome.count("node 1 was") == 0, "node 1 was away for a moment only");
+    let over = line_of(&outcome, "node 2: no contact with the launcher for 2 s");
+    assert!(over < line_of(&outcome, "declared lost"), "it ends itself first\n{outcome}");
+}
+
+/// Nobody helps the other side to end: what started its agents is all that the launcher can kill.
+#[test]
+fn after_a_partition_exactly_the_launcher_s_side_goes_on() {
+    let net = Net::new(4);
+    let mut run = steps(net.job_by(&detached(), &[1, 0, 0, 0])).start();
+    run.wait_for("ready");
+    let others: Vec<u32> = [2, 3].map(|node| agent(&run, node).pid).into();
+    let begun = Instant::now();
+    net.part(&[2, 3]);
+    declared(&mut run, 2, begun, "partition two from two, node 2");
+    declared(&mut run, 3, begun, "partition two from two, node 3");
+    for pid in others {
+        let end = Instant::now() + BUSY;
+        assert!(processes::ends_before(pid, end), "an agent of the other side goes on");
+    }
+    net.part(&[]);
+    let outcome = end(run);
+    for node in [2, 3] {
+        let line = format!("node {node}: no contact with the launcher for 2 s");
+        outcome.check(outcome.count(&line) == 1, &format!("`{line}` was expected"));
+        outcome.check(outcome.count(&format!("node {node} was lost")) == 1, "once");
+    }
+    outcome.check(outcome.count("node 0 was") + outcome.count("node 1 was") == 0, "they are here");
+}
+
+/// With the one PE on the other side the job is over, and the PE is too.
+#[test]
+fn the_side_without_the_launcher_stops_though_it_has_the_pes() {
+    let net = Net::new(2);
+    let mut run = steps(net.job_by(&detached(), &[0, 1])).start();
+    let line = run.wait_for("PE 0 is process ");
+    let pe = line.rsplit(' ').next().and_then(|pid| pid.parse().ok()).expect("a process id");
+    run.wait_for("ready");
+    let begun = Instant::now();
+    net.part(&[1]);
+    assert!(processes::ends_before(pe, begun + LIMIT + BUSY), "the PE goes on");
+    assert!(begun.elapsed() >= LIMIT / 2, "it had its lease until then");
+    let outcome = run.finish();
+    outcome.status(137).says("node 1: no contact with the launcher for 2 s");
+    outcome.says("declared lost").says("node 1 was lost with PE 0");
+}
+
+/// Agent and PEs stand still; the keeper does not. Then the keeper too: a whole host.
+#[test]
+fn a_node_that_stood_still_is_ended_and_does_not_come_back() {
+    let net = Net::new(3);
+    let mut run = steps(net.job_by(&detached(), &[1, 0, 0])).start();
+    run.wait_for("ready");
+    let (first, second, third) = (agent(&run, 1).pid, agent(&run, 2).pid, keeper(&run, 2).pid);
+    let begun = Instant::now();
+    processes::signal(first, Signal::STOP);
+    declared(&mut run, 1, begun, "stopped agent");
+    assert!(processes::ends_before(first, Instant::now() + BUSY), "its keeper ends it");
+    let begun = Instant::now();
+    for pid in [third, second] {
+        processes::signal(pid, Signal::STOP);
+    }
+    declared(&mut run, 2, begun, "stopped host");
+    for pid in [second, third] {
+        processes::signal(pid, Signal::CONT);
+    }
+    for pid in [second, third] {
+        assert!(processes::ends_before(pid, Instant::now() + BUSY), "it comes back");
+    }
+    let outcome = end(run);
+    outcome.says("node 1: its agent stands still");
+    let counted = outcome.count("node 2: no contact") + outcome.count("node 2: its agent stands");
+    outcome.check(counted >= 1, "what continues says why it ends");
+}

@@ -1,0 +1,20 @@
+//! Nodes that are hosts: agents in network namespaces, started by a command, reached by TCP; and
+//! nodes that stand still.
+//!
+//! - [`start`]: how a job starts on hosts, and how it does not
+//! - [`strangers`]: who is not of the job
+//! - [`losses`]: a link down, a partition, a killed agent, a node that comes back
+//! - [`data`]: the same under a program whose PEs reach each other through the network
+//! - [`stops`]: a stopped agent, launcher or PE on one machine; how long a death takes to be seen
+//!
+//! Every network is made by its test ([`net`]), inside namespaces of its own, and removed with it.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod data;
+mod losses;
+mod net;
+mod start;
+mod stops;
+mod strangers;

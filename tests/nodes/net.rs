@@ -1,0 +1,182 @@
+//! Hosts of a test: network namespaces joined by a bridge, which is in a namespace too.
+//!
+//! ```text
+//! hub: br0 10.9.0.254, where the launcher runs; br1 without an address, for the other side
+//!      v0 -- eth0 10.9.0.1 in host 0      v1 -- eth0 10.9.0.2 in host 1      ...
+//! ```
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use super::support::processes::Found;
+use super::support::{Job, Running};
+
+/// Where the launcher listens.
+pub const HUB: &str = "10.9.0.254";
+
+/// A network that is there as long as this.
+pub struct Net {
+    name: String,
+    hosts: usize,
+}
+
+impl Net {
+    /// So many hosts. Fails the test with a clear line where namespaces cannot be made.
+    pub fn new(hosts: usize) -> Net {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let net = Net { name: format!("rshm{}-{number}", std::process::id()), hosts };
+        let hub = net.hub();
+        ip(&["netns", "add", &hub]);
+        ip(&["-n", &hub, "link", "set", "lo", "up"]);
+        // Or it would answer through br1 for its address on br0.
+        let strict = "echo 1 | tee /proc/sys/net/ipv4/conf/*/arp_ignore \
+            /proc/sys/net/ipv4/conf/*/rp_filter";
+        for bridge in ["br0", "br1"] {
+            ip(&["-n", &hub, "link", "add", bridge, "type", "bridge"]);
+            ip(&["-n", &hub, "link", "set", bridge, "up"]);
+        }
+        ip(&["netns", "exec", &hub, "sh", "-c", strict]);
+        ip(&["-n", &hub, "addr", "add", &format!("{HUB}/24"), "dev", "br0"]);
+        for host in 0..hosts {
+            let (name, port) = (net.host(host), format!("v{host}"));
+            ip(&["netns", "add", &name]);
+            let pair = ["type", "veth", "peer", "name", "eth0", "netns"];
+            ip(&[&["-n", &hub, "link", "add", &port], &pair[..], &[&name]].concat());
+            ip(&["-n", &hub, "link", "set", &port, "master", "br0", "up"]);
+            let address = format!("10.9.0.{}/24", host + 1);
+            ip(&["-n", &name, "addr", "add", &address, "dev", "eth0"]);
+            ip(&["-n", &name, "link", "set", "lo", "up"]);
+            ip(&["-n", &name, "link", "set", "eth0", "up"]);
+        }
+        net
+    }
+
+    fn hub(&self) -> String {
+        format!("{}-hub", self.name)
+    }
+
+    /// The network of the launcher.
+    pub fn hub_path(&self) -> PathBuf {
+        path(&self.hub())
+    }
+
+    /// Name of a host, which is that of its namespace.
+    pub fn host(&self, host: usize) -> String {
+        format!("{}-h{host}", self.name)
+    }
+
+    /// For `--hosts`: `counts[k]` PEs on host k.
+    pub fn list(&self, counts: &[usize]) -> String {
+        let word = |(host, count): (usize, &usize)| format!("{}:{count}", self.host(host));
+        counts.iter().enumerate().map(word).collect::<Vec<_>>().join(",")
+    }
+
+    /// `oshrun` in the hub, with these many PEs on the hosts.
+    pub fn job(&self, counts: &[usize]) -> Job {
+        self.job_by("ip netns exec {host}", counts)
+    }
+
+    /// The same with another command to start agents.
+    pub fn job_by(&self, command: &str, counts: &[usize]) -> Job {
+        let list = self.list(counts);
+        let words = ["--hosts", &list, "--listen", HUB, "--launch-agent", command];
+        let job = Job::of(&words).inside(&path(&self.hub()));
+        job.env("SHMEM_SYMMETRIC_SIZE", "16M").env("SHMEM_FT_NODE_TIMEOUT", "2")
+    }
+
+    /// Takes the link of a host down, or up again.
+    pub fn link(&self, host: usize, up: bool) {
+        let state = if up { "up" } else { "down" };
+        ip(&["-n", &self.hub(), "link", "set", &format!("v{host}"), state]);
+    }
+
+    /// Hosts that reach each other from now on, but not the others, nor the launcher.
+    pub fn part(&self, hosts: &[usize]) {
+        for host in 0..self.hosts {
+            let bridge = if hosts.contains(&host) { "br1" } else { "br0" };
+            ip(&["-n", &self.hub(), "link", "set", &format!("v{host}"), "master", bridge]);
+        }
+    }
+
+    /// Does something in the network of a host.
+    pub fn on<T: Send + 'static>(
+        &self,
+        host: usize,
+        act: impl FnOnce() -> T + Send + 'static,
+    ) -> T {
+        inside(&path(&self.host(host)), act)
+    }
+
+    /// Does something in the network of the launcher, in a thread that goes on.
+    pub fn in_hub(&self, act: impl FnOnce() + Send + 'static) {
+        let path = path(&self.hub());
+        std::thread::spawn(move || inside(&path, act));
+    }
+}
+
+impl Drop for Net {
+    fn drop(&mut self) {
+        // Links and bridges go with their namespaces.
+        for name in (0..self.hosts).map(|host| self.host(host)).chain([self.hub()]) {
+            let _ = Command::new("ip").args(["netns", "del", &name]).output();
+        }
+    }
+}
+
+fn path(name: &str) -> PathBuf {
+    Path::new("/run/netns").join(name)
+}
+
+/// A thread of its own moves there, so that the test's other threads stay where they are.
+fn inside<T: Send + 'static>(network: &Path, act: impl FnOnce() -> T + Send + 'static) -> T {
+    use std::os::fd::AsFd;
+    let network = std::fs::File::open(network).expect("the namespace is there");
+    let body = move || {
+        move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network))
+            .expect("a thread of root may move into a namespace");
+        act()
+    };
+    std::thread::spawn(body).join().expect("what is done there does not panic")
+}
+
+#[track_caller]
+fn ip(words: &[&str]) {
+    let output = Command::new("ip").args(words).output();
+    let output = output.unwrap_or_else(|error| {
+        panic!("these tests need `ip` (iproute2): it cannot be started: {error}")
+    });
+    assert!(
+        output.status.success(),
+        "these tests need root and network namespaces: `ip {}`: {}",
+        words.join(" "),
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+/// The keeper of a node.
+pub fn keeper(run: &Running, node: usize) -> Found {
+    let end = format!(" {node}");
+    let is = |found: &Found| {
+        let words = found.words.trim_end();
+        words.contains(" --raidshmem-agent-of ") && words.ends_with(&end) && found.name == "oshrun"
+    };
+    run.processes().into_iter().find(is).expect("the node has a keeper")
+}
+
+/// The agent of a node.
+pub fn agent(run: &Running, node: usize) -> Found {
+    let keeper = keeper(run, node).pid;
+    let is = |found: &Found| found.parent == keeper && !found.is_zombie();
+    run.processes().into_iter().find(is).expect("the keeper has an agent")
+}
+
+/// Where the launcher listens.
+pub fn address(run: &Running) -> std::net::SocketAddr {
+    let words = keeper(run, 0).words;
+    let mut words = words.split_whitespace().rev().skip(1);
+    words.next().and_then(|word| word.parse().ok()).expect("the keeper is told an address")
+}

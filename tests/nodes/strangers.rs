@@ -1,0 +1,143 @@
+//! Who is not of the job: refused with one line, while the job goes on.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use raidshmem::control::link::{Link, Net as Sealed};
+use raidshmem::control::message::{Down, Hello};
+use raidshmem::control::noise::{SECRET_LEN, Secret, Side};
+
+use super::net::{HUB, Net, address};
+use super::support::{Job, Running, program};
+
+fn steps(job: Job) -> Job {
+    job.args(&["--fabric", "shm"]).program(&program("steps"), &[])
+}
+
+fn ends_well(run: Running) -> super::support::Outcome {
+    std::fs::write(run.folder().join("stop"), "").expect("the file is written");
+    let outcome = run.finish();
+    outcome.status(0).check(outcome.out.contains("stopped"), "the end was expected");
+    outcome
+}
+
+/// Sends bytes and waits for the end of the connection.
+fn knock(at: SocketAddr, bytes: &[u8]) {
+    let mut stream = TcpStream::connect(at).expect("the launcher listens");
+    let _ = stream.write_all(bytes); // it may be refused half way
+    let _ = stream.read_to_end(&mut Vec::new());
+}
+
+#[test]
+fn strangers_and_members_of_other_jobs_are_refused_and_the_job_goes_on() {
+    let net = Net::new(2);
+    let mut run = steps(net.job(&[1, 0])).start();
+    run.wait_for("ready");
+    let at = address(&run);
+    for garbage in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0; 64], &[255; 70_000]] {
+        let garbage = garbage.to_vec();
+        net.on(1, move || knock(at, &garbage));
+        run.wait_for("a connection from 10.9.0.2");
+    }
+    // Somebody who speaks the protocol, with a secret of another job, as any node.
+    for node in [0, 1, 7] {
+        net.on(1, move || {
+            let stream = TcpStream::connect(at).expect("the launcher listens");
+            let secret = Secret([7; SECRET_LEN]);
+            let sealed = Sealed::new(stream, Side::Agent, &secret).expect("a socket");
+            let mut link = Link::Net(Box::new(sealed));
+            let hello = Hello { build: "0".into(), node, beats: 1 };
+            link.send(&hello, &[]).expect("it is sent");
+            let answer = link.receive::<Down>(Duration::from_secs(20));
+            assert!(answer.is_err(), "no answer was expected");
+        });
+    }
+    // Datagrams, to every port at which somebody hears heartbeats.
+    net.on(1, || {
+        let socket = UdpSocket::bind("10.9.0.2:0").expect("a socket");
+        for line in
+            std::fs::read_to_string("/proc/thread-self/net/udp").expect("a list").lines().skip(1)
+        {
+            let port = line.split([':', ' ']).find(|word| word.len() == 4);
+            let port = port.and_then(|port| u16::from_str_radix(port, 16).ok());
+            for length in [0, 1, 12, 60, 1400] {
+                let to = ("10.9.0.2", port.expect("a port"));
+                socket.send_to(&vec![9; length], to).expect("it is sent");
+            }
+        }
+    });
+    run.wait_for("a heartbeat from 10.9.0.2");
+    let outcome = ends_well(run);
+    let refused = outcome.count("was refused: not of this job");
+    outcome.check(refused == 7, "six connections and one datagram should be refused");
+    outcome.check(outcome.count("lost") == 0, "nobody should be lost");
+}
+
+/// A command that sends its agent through a relay, which keeps what the agent says.
+#[test]
+fn what_was_recorded_and_is_played_again_is_refused() {
+    let net = Net::new(1);
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("relay");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let script = folder.join("relay");
+    let text = format!("#!/bin/sh\nexec ip netns exec \"$1\" \"$2\" \"$3\" {HUB}:7001 \"$5\"\n");
+    std::fs::write(&script, text).expect("a script");
+    std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).expect("it may be run");
+    let recorded = Arc::new(Mutex::new(Vec::new()));
+    let kept = Arc::clone(&recorded);
+    let (ready, is_ready) = std::sync::mpsc::channel();
+    net.in_hub(move || {
+        let listener = TcpListener::bind((HUB, 7001)).expect("the relay listens");
+        ready.send(()).expect("the test waits");
+        let (mut agent, _) = listener.accept().expect("the agent comes");
+        let mut launcher = TcpStream::connect((HUB, 7000)).expect("the launcher listens");
+        let mut back = (launcher.try_clone().expect("a copy"), agent.try_clone().expect("a copy"));
+        std::thread::spawn(move || std::io::copy(&mut back.0, &mut back.1));
+        let mut bytes = [0; 4096];
+        while let Ok(got @ 1..) = agent.read(&mut bytes) {
+            kept.lock().expect("nobody panics").extend_from_slice(&bytes[..got]);
+            if launcher.write_all(&bytes[..got]).is_err() {
+                break;
+            }
+        }
+        let _ = launcher.shutdown(std::net::Shutdown::Both);
+    });
+    is_ready.recv().expect("the relay is ready");
+    let command = format!("{} {{host}}", script.display());
+    let words = ["--hosts", &net.list(&[1]), "--listen", &format!("{HUB}:7000")];
+    let job = Job::of(&words).args(&["--launch-agent", &command]).inside(&net.hub_path());
+    let mut run = steps(job).start();
+    run.wait_for("ready");
+    let bytes = recorded.lock().expect("nobody panics").clone();
+    assert!(bytes.len() > 200, "the relay kept what the agent said");
+    net.on(0, move || knock(SocketAddr::new(HUB.parse().expect("an address"), 7000), &bytes));
+    run.wait_for("was refused: not of this job");
+    let outcome = ends_well(run);
+    outcome.check(outcome.count("was refused") == 1, "one line was expected");
+}
+
+/// A word that could be the secret: 64 hexadecimal digits.
+fn holds_a_secret(bytes: &[u8]) -> bool {
+    bytes.split(|byte| !byte.is_ascii_hexdigit()).any(|word| word.len() >= 2 * SECRET_LEN)
+}
+
+#[test]
+fn the_secret_is_on_no_command_line_and_in_no_environment() {
+    let net = Net::new(2);
+    let mut run = steps(net.job(&[1, 0])).start();
+    run.wait_for("ready");
+    let found = run.processes();
+    assert!(found.len() >= 6, "launcher, two keepers, two agents, a PE");
+    for process in found {
+        for file in ["cmdline", "environ"] {
+            let bytes = std::fs::read(format!("/proc/{}/{file}", process.pid)).unwrap_or_default();
+            assert!(!holds_a_secret(&bytes), "{file} of {}", process.line());
+        }
+    }
+    assert!(holds_a_secret(format!("a={}", Secret([9; SECRET_LEN]).to_hex()).as_bytes()));
+    ends_well(run);
+}

@@ -1,0 +1,64 @@
+//! Checkpoints that save what changed only: a loss at every step of one, in every mode, and a
+//! second loss later, so that what is rebuilt comes from parity that was kept, carried and updated
+//! over several checkpoints. The program compares all of its memory after each restart.
+
+use super::support::{Job, Outcome, program};
+
+const STEPS: [&str; 7] = ["before", "quiesce", "encode", "encoded", "copy", "copied", "after"];
+
+fn run(mode: &str, delta: &str, adopt: &str, words: &str) -> Outcome {
+    let words: Vec<&str> = words.split_whitespace().collect();
+    let job = Job::new(4).mode(mode).env("SHMEM_SYMMETRIC_SIZE", "16M");
+    let job = job.env("SHMEM_FT_DELTA", delta).env("SHMEM_FT_ADOPT", adopt).args(&words);
+    job.program(&program("sparse"), &[]).run()
+}
+
+#[track_caller]
+fn right(outcome: &Outcome) {
+    outcome.status(0);
+    let right = outcome.out.lines().filter(|line| line.ends_with(" is right")).count();
+    outcome.check(right == 4, "every PE should find its memory right");
+}
+
+/// With `SHMEM_FT_ADOPT=0` a dead process is rebuilt from the parity.
+#[test]
+fn a_loss_at_every_step_and_one_later() {
+    for mode in ["raid4", "raid5", "rs"] {
+        for (index, step) in STEPS.into_iter().enumerate() {
+            let [pe, later, last] = [0, 1, 2].map(|more| (index + more) % 4);
+            for words in [
+                format!("--kill {pe}@9:{step} --kill {later}@13"),
+                format!("--kill {later}@4 --kill {pe}@8:{step} --kill {last}@12:copy"),
+            ] {
+                right(&run(mode, "on", "0", &words));
+            }
+        }
+    }
+}
+
+#[test]
+fn memory_that_is_adopted_and_nodes() {
+    for mode in ["double", "raid4", "raid5", "rs"] {
+        for (index, step) in STEPS.into_iter().enumerate() {
+            let (pe, later) = (index % 4, (index + 1) % 4);
+            let words = format!("--kill {pe}@9:{step} --kill {later}@12:copy");
+            right(&run(mode, "on", "1", &words));
+            if mode != "double" {
+                let words = format!("--nodes 4 --kill-node {pe}@9:{step}");
+                right(&run(mode, "on", "1", &words));
+            }
+        }
+    }
+    right(&run("single", "on", "1", "--kill 1@9 --kill 2@12:copy"));
+    right(&run("double", "on", "1", "--nodes 4 --kill-node 1@13"));
+}
+
+#[test]
+fn each_of_the_choices_is_right() {
+    for delta in ["auto", "on", "off"] {
+        for mode in ["double", "raid5", "rs"] {
+            right(&run(mode, delta, "0", "--kill 3@11"));
+            right(&run(mode, delta, "0", "--kill 2@5:copied --kill 0@14"));
+        }
+    }
+}

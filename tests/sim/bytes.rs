@@ -1,0 +1,343 @@
+//! The steps that move bytes: encode, copy, verify, rebuild, restore, re-encode; and what is
+//! checked of them. Real stripes, real codes, real stamps, a few tiles at a time.
+
+use raidshmem::control::message::{Report, Said};
+use raidshmem::launch::membership::Event;
+use raidshmem::protocol::{At, Outcome};
+use raidshmem::recovery::plan::{self, Finding, bits, lost_shards};
+use raidshmem::store::phase::Phase;
+use raidshmem::store::stamp::Stamp;
+
+use super::job::Job;
+use super::memory::{TILE, tiles};
+use super::pe::{Proc, Then};
+use super::plan::Broken;
+
+const JOB: u64 = 77;
+
+impl Job {
+    fn stamp(&self, p: &Proc, pe: usize, number: u64) -> Stamp {
+        let others = || self.shown(p).pes[pe].incarnation;
+        let incarnation = if pe == p.me() { p.incarnation } else { others() };
+        Stamp { number, job: JOB, pe: pe as u32, incarnation }
+    }
+
+    fn holds(&self, p: &Proc, pe: usize, parity: bool, tile: usize) -> bool {
+        let memory = self.memory(p, pe);
+        let slot = self.plan.slot_of(p.number);
+        let region = if parity { &memory.slots[slot] } else { &memory.snapshot };
+        self.plan.broken == Broken::ChecksumsIgnored
+            || region.holds(tile, &self.stamp(p, pe, p.number))
+    }
+
+    fn per_chunk(&self, p: &Proc) -> usize {
+        let (shape, _) = self.plan.protection.place(p.me());
+        shape.layout.chunk_len(p.len, TILE) / TILE
+    }
+
+    /// All parity chunks a PE holds, as a mask.
+    pub fn parities(&self, p: &Proc) -> u64 {
+        let (shape, place) = self.plan.protection.place(p.me());
+        bits(shape.layout.parities_of(place).len())
+    }
+
+    /// How many tiles one step moves.
+    fn portion(&mut self, all: usize) -> usize {
+        1 + self.plan.chance.below(all.max(1))
+    }
+
+    /// Writes a portion of the parity chunks in `wanted`. True when all is written.
+    pub fn encode(&mut self, p: &mut Proc, wanted: u64) -> bool {
+        let slot = self.plan.slot_of(p.number);
+        if !p.middle {
+            p.middle = true;
+            if wanted != 0 {
+                self.own(p).slots[slot].record = (0, 0);
+            }
+        }
+        let per_chunk = self.per_chunk(p);
+        let indices: Vec<usize> = (0..64).filter(|index| wanted >> index & 1 == 1).collect();
+        let all = indices.len() * per_chunk;
+        let end = all.min(p.progress + self.portion(all));
+        while p.progress < end {
+            let (index, step) = (indices[p.progress / per_chunk], p.progress % per_chunk);
+            let out = self.parity_tile(p, index, step, per_chunk);
+            let stamp = self.stamp(p, p.me(), p.number);
+            self.own(p).slots[slot].write(index * per_chunk + step, &out, &stamp);
+            p.progress += 1;
+        }
+        p.progress == all
+    }
+
+    fn parity_tile(&self, p: &Proc, index: usize, step: usize, per_chunk: usize) -> [u8; TILE] {
+        let (shape, place) = self.plan.protection.place(p.me());
+        let parity = shape.layout.parities_of(place)[index];
+        let stripe = &shape.layout.stripes()[parity.stripe];
+        let live = stripe.data.iter().map(|data| {
+            let memory = self.memory(p, shape.members[data.member]);
+            memory.live_tile(data.chunk * per_chunk + step)
+        });
+        let live: Vec<[u8; TILE]> = live.collect();
+        let sources: Vec<&[u8]> = live.iter().map(|tile| &tile[..]).collect();
+        let mut out = [0; TILE];
+        let code = &shape.codes[parity.stripe];
+        code.encode_row(parity.row, &sources, &mut out).expect("tiles are of one length");
+        out
+    }
+
+    /// Copies a portion of live memory into the snapshot. True when all is copied.
+    pub fn copy(&mut self, p: &mut Proc) -> bool {
+        let number = p.number;
+        let all = tiles(self.own(p).live.len());
+        let stamp = self.stamp(p, p.me(), number);
+        let portion = self.portion(all);
+        let memory = self.own(p);
+        if !p.middle {
+            p.middle = true;
+            memory.set_phase(Phase::Copying(number));
+            memory.snapshot.record = (0, 0);
+        }
+        let end = all.min(p.progress + portion);
+        for tile in p.progress..end {
+            let bytes = memory.live_tile(tile);
+            memory.snapshot.write(tile, &bytes, &stamp);
+        }
+        p.progress = end;
+        if end == all {
+            memory.snapshot.record = (number, memory.live.len());
+            memory.set_phase(Phase::Agreed(number));
+        }
+        end == all
+    }
+
+    // ---- restart --------------------------------------------------------------------------------
+
+    pub fn restart(&mut self, p: &mut Proc, at: At) -> Then {
+        match at {
+            At::Verify => return self.verify(p),
+            At::Judge => self.judge(p),
+            At::Verdict if p.verdict.is_err() => return Then::Out(Outcome::Lost),
+            At::Rebuild => return self.rebuild(p),
+            At::Restore => self.restore(p),
+            At::Reencode => return self.reencode(p),
+            At::Reset => {
+                (self.own(p).gate, p.epoch) = ((0, 0), 0);
+                let number = p.number;
+                self.own(p).set_phase(Phase::Agreed(number));
+            }
+            At::Join => {
+                self.own(p).told.decision = 0;
+                p.joined = p.view.number;
+                if p.me() == 0 && self.nodes[p.node as usize].alive {
+                    let report = Report::Resumed { number: p.number, micros: 0 };
+                    let what = Said::Report(report);
+                    self.up(p.node, Event::Said { proc: p.id, what });
+                }
+            }
+            _ => {}
+        }
+        Then::Out(Outcome::Done)
+    }
+
+    fn verify(&mut self, p: &mut Proc) -> Then {
+        let (me, target) = (p.me(), p.number);
+        if target == 0 {
+            let lost = (0..self.pes()).filter(|&pe| p.view.pes[pe].incarnation > 0);
+            let lost: Vec<String> = lost.map(|pe| pe.to_string()).collect();
+            let words = format!(
+                "unrecoverable: PEs {} were lost before the first checkpoint",
+                lost.join(",")
+            );
+            return self.condemn(p, Some(words));
+        }
+        let (shape, place) = self.plan.protection.place(me);
+        let mut found = Finding::lost(&shape.layout, place);
+        let slot = self.plan.slot_of(target);
+        let memory = self.memory(p, me);
+        let (snapshot, parity) = (memory.snapshot.record, memory.slots[slot].record);
+        let mask = |bad: &dyn Fn(usize) -> bool, count: usize| {
+            (0..count).filter(|&chunk| bad(chunk)).fold(0, |mask, chunk| mask | 1u64 << chunk)
+        };
+        let per_chunk = |len: usize| shape.layout.chunk_len(len, TILE) / TILE;
+        if snapshot.0 == target {
+            let (each, all) = (per_chunk(snapshot.1), tiles(snapshot.1));
+            let bad = |chunk: usize| {
+                !(chunk * each..((chunk + 1) * each).min(all)).all(|t| self.holds(p, me, false, t))
+            };
+            found.snapshot = mask(&bad, shape.layout.chunks());
+        }
+        if parity.0 == target {
+            let each = per_chunk(parity.1);
+            let bad = |chunk: usize| {
+                !(chunk * each..(chunk + 1) * each).all(|tile| self.holds(p, me, true, tile))
+            };
+            found.parity = mask(&bad, shape.layout.parities_of(place).len());
+        }
+        let len = if snapshot.0 == target { snapshot.1 } else { parity.1 };
+        let len = if snapshot.0 == target || parity.0 == target { len } else { 0 };
+        let memory = self.own(p);
+        (memory.told.findings, memory.told.found_len) = (found, len);
+        Then::Out(Outcome::Done)
+    }
+
+    fn judge(&mut self, p: &mut Proc) {
+        let lens = (0..self.pes()).map(|pe| self.told(p, pe).found_len);
+        let len = lens.into_iter().find(|&len| len != 0).unwrap_or(0);
+        let finding = |pe: usize| {
+            let (shape, place) = self.plan.protection.place(pe);
+            let told = self.told(p, pe);
+            if told.found_len == len { told.findings } else { Finding::lost(&shape.layout, place) }
+        };
+        (p.len, p.findings) = (len, (0..self.pes()).map(finding).collect());
+        let shapes = self.plan.protection.shapes.iter().enumerate();
+        p.verdict = shapes.into_iter().try_for_each(|(group, shape)| {
+            let found: Vec<Finding> = shape.members.iter().map(|&pe| p.findings[pe]).collect();
+            plan::check(group, &shape.layout, &shape.members, &found, true)
+        });
+    }
+
+    /// The tiles of the own snapshot that must be decoded.
+    fn missing(&self, p: &Proc) -> Vec<usize> {
+        let (shape, _) = self.plan.protection.place(p.me());
+        let (each, all) = (self.per_chunk(p), tiles(p.len));
+        let bad = (0..shape.layout.chunks()).filter(|c| p.findings[p.me()].snapshot >> c & 1 == 1);
+        bad.flat_map(|chunk| (chunk * each).min(all)..((chunk + 1) * each).min(all)).collect()
+    }
+
+    fn rebuild(&mut self, p: &mut Proc) -> Then {
+        let missing = self.missing(p);
+        let whole = p.findings[p.me()].snapshot == 0;
+        if whole {
+            return Then::Out(Outcome::Done);
+        }
+        if !p.middle {
+            p.middle = true;
+            self.own(p).snapshot.record = (0, 0);
+        }
+        let end = missing.len().min(p.progress + self.portion(missing.len()));
+        while p.progress < end {
+            let tile = missing[p.progress];
+            let bytes = match self.decode(p, tile) {
+                Ok(bytes) => bytes,
+                Err(_) if self.changed(p) => return Then::Out(Outcome::Changed),
+                Err(pe) => {
+                    let words = format!(
+                        "unrecoverable: a tile of PE {pe} that held a moment ago does not hold any \
+                         more"
+                    );
+                    return self.condemn(p, Some(words));
+                }
+            };
+            let stamp = self.stamp(p, p.me(), p.number);
+            self.own(p).snapshot.write(tile, &bytes, &stamp);
+            p.progress += 1;
+        }
+        if p.progress < missing.len() {
+            return Then::Again;
+        }
+        if self.changed(p) {
+            return Then::Out(Outcome::Changed);
+        }
+        let record = (p.number, p.len);
+        self.own(p).snapshot.record = record;
+        Then::Out(Outcome::Done)
+    }
+
+    /// Decodes a tile of the own snapshot. The error is the PE whose tile does not hold.
+    fn decode(&self, p: &Proc, tile: usize) -> Result<[u8; TILE], usize> {
+        let (shape, place) = self.plan.protection.place(p.me());
+        let (each, all) = (self.per_chunk(p), tiles(p.len));
+        let at = shape.layout.place_of(place, tile / each);
+        let stripe = &shape.layout.stripes()[at.stripe];
+        let found: Vec<Finding> = shape.members.iter().map(|&pe| p.findings[pe]).collect();
+        let lost = lost_shards(stripe, &found);
+        let plan = shape.codes[at.stripe].plan(&lost, at.index).expect("checked by the plan");
+        let slot = self.plan.slot_of(p.number);
+        let shard = |&shard: &usize| -> Result<&[u8], usize> {
+            let data = stripe.data.get(shard);
+            let (member, tile, parity) = match data {
+                Some(data) => (data.member, data.chunk * each + tile % each, false),
+                None => {
+                    let parity = stripe.parity[shard - stripe.data.len()];
+                    (parity.member, parity.slot * each + tile % each, true)
+                }
+            };
+            if !parity && tile >= all {
+                return Ok(&[0; TILE]);
+            }
+            let pe = shape.members[member];
+            let memory = self.memory(p, pe);
+            match self.holds(p, pe, parity, tile) {
+                true if parity => Ok(memory.slots[slot].tile(tile)),
+                true => Ok(memory.snapshot.tile(tile)),
+                false => Err(pe),
+            }
+        };
+        let sources = plan.sources().iter().map(shard).collect::<Result<Vec<&[u8]>, usize>>()?;
+        let mut out = [0; TILE];
+        plan.apply(&sources, &mut out).expect("tiles are of one length");
+        Ok(out)
+    }
+
+    fn restore(&mut self, p: &mut Proc) {
+        let len = p.len;
+        let memory = self.own(p);
+        let line = (0..tiles(len)).flat_map(|tile| memory.snapshot.tile(tile).to_vec());
+        memory.live = line.take(len).collect();
+    }
+
+    fn reencode(&mut self, p: &mut Proc) -> Then {
+        let wanted = match self.plan.broken {
+            Broken::ParityNotMadeAnew => 0,
+            _ => p.findings[p.me()].parity,
+        };
+        if !self.encode(p, wanted) {
+            return Then::Again;
+        }
+        if self.changed(p) {
+            return Then::Out(Outcome::Changed);
+        }
+        if self.plan.broken != Broken::ParityNotMadeAnew {
+            let (slot, record) = (self.plan.slot_of(p.number), (p.number, p.len));
+            self.own(p).slots[slot].record = record;
+        }
+        Then::Out(Outcome::Done)
+    }
+
+    // ---- what is promised -----------------------------------------------------------------------
+
+    /// A PE goes on: with the right bytes, from the same checkpoint as all others of its view, and
+    /// from none before one that a PE was told is saved.
+    pub fn check_resumed(&mut self, p: &Proc) {
+        let (me, number, view) = (p.me(), p.number, p.view.number);
+        let right = self.memory(p, me).live == self.plan.content(me, number);
+        self.ending.compared += self.memory(p, me).live.len() as u64;
+        let saved = self.saved;
+        let same = *self.resumed.entry(view).or_insert(number);
+        if !right {
+            self.broken_promise =
+                Some(format!("no mix: PE {me} resumes {number} with other bytes"));
+        } else if number < saved {
+            self.broken_promise =
+                Some(format!("durability: PE {me} resumes {number}, {saved} was saved"));
+        } else if same != number {
+            self.broken_promise =
+                Some(format!("agreement: PE {me} resumes {number}, others {same}"));
+        }
+        let newest = self.views.len() as u64 - 1;
+        let ordered = &mut self.views[view as usize];
+        ordered.resumed += 1;
+        if ordered.resumed == ordered.living && view == newest {
+            // Who died since has not been made whole.
+            let lives = |pe: usize| {
+                let other = &self.procs[self.carrier[pe].unwrap_or(p.id) as usize];
+                let (alive, node) =
+                    if pe == me { (true, p.node) } else { (other.alive, other.node) };
+                alive && self.nodes[node as usize].alive
+            };
+            let dead = self.lost.iter().copied().filter(|&pe| !lives(pe)).collect();
+            self.lost = dead;
+            self.ending.recoveries += 1;
+        }
+    }
+}

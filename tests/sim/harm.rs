@@ -1,0 +1,134 @@
+//! Deaths of processes and nodes, and flipped bits, as the plan says and as many as it may.
+
+use raidshmem::sys::process::Ended;
+
+use super::job::{Job, What};
+use super::plan::{Fault, Harm, Mode, When};
+
+impl Job {
+    /// A fault's time has come. It waits for its next occasion when it would cost more than the
+    /// mode allows.
+    pub fn strike(&mut self, index: usize) {
+        let Fault { harm, pe, fired, when, .. } = self.plan.faults[index];
+        let struck = !fired
+            && match self.plan.mode {
+                Mode::Beyond => self.strike_beyond(pe),
+                Mode::Within => self.strike_within(harm, pe),
+            };
+        self.plan.faults[index].fired |= struck;
+        if let (false, false, When::Time(_)) = (struck, fired, when) {
+            let later = self.now + self.delay(10 * self.plan.message);
+            self.plan.faults[index].tries += 1;
+            if self.plan.faults[index].tries < 50 {
+                self.at(later, What::Fault(index));
+            }
+        }
+    }
+
+    fn strike_within(&mut self, harm: Harm, pe: usize) -> bool {
+        let Some(proc) = self.carrier[pe].filter(|&proc| self.procs[proc as usize].alive) else {
+            return false;
+        };
+        let node = self.procs[proc as usize].node;
+        match harm {
+            Harm::Process if self.may_lose(&[pe]) => {
+                self.lose(&[pe]);
+                self.note(|| format!("-- PE {pe} dies"));
+                self.process_dies(proc, Ended::Killed(9));
+                true
+            }
+            Harm::Node => {
+                let here = self.carried_on(node);
+                let others = self.nodes.iter().filter(|node| node.alive).count() > 2;
+                let may = others && self.nodes[node as usize].alive && self.may_lose(&here);
+                if may {
+                    self.lose(&here);
+                    self.note(|| format!("-- node {node} dies with PEs {here:?}"));
+                    self.node_dies(node);
+                }
+                may
+            }
+            Harm::Flip if self.may_lose(&[pe]) => self.flip(pe),
+            _ => false,
+        }
+    }
+
+    /// PEs whose memory is on a node.
+    fn carried_on(&self, node: u32) -> Vec<usize> {
+        let here = |&pe: &usize| {
+            self.carrier[pe].is_some_and(|proc| self.procs[proc as usize].node == node)
+        };
+        (0..self.pes()).filter(here).collect()
+    }
+
+    /// Whether no group loses more than its parity, with what was lost since it was whole.
+    fn may_lose(&self, pes: &[usize]) -> bool {
+        let of = &self.plan.protection.plan.of;
+        let mut lost = self.lost.clone();
+        lost.extend(pes);
+        let of_group = |group: usize| lost.iter().filter(|&&pe| of[pe].0 == group).count();
+        self.saved > 0 && pes.iter().all(|&pe| of_group(of[pe].0) <= self.plan.settings.parity)
+    }
+
+    fn lose(&mut self, pes: &[usize]) {
+        self.lost.extend(pes);
+        self.ending.losses += pes.len() as u32;
+        let last = self.plan.last;
+        self.ending.late |= self.procs.iter().any(|proc| proc.alive && proc.number >= last);
+    }
+
+    /// Flips bits of the store of a PE, at once with a death that makes somebody look: what is
+    /// damaged while a recovery reads it is an error by name, not a repair.
+    fn flip(&mut self, pe: usize) -> bool {
+        let recovering = !self.lost.is_empty();
+        let others: Vec<usize> = (0..self.pes()).filter(|&other| other != pe).collect();
+        let other = self.plan.chance.pick(&others);
+        let dies = self.carrier[other].filter(|&proc| self.procs[proc as usize].alive);
+        let (Some(carrier), Some(dies)) = (self.carrier[pe], dies) else { return false };
+        if recovering || !self.may_lose(&[pe, other]) {
+            return false;
+        }
+        self.lose(&[pe, other]);
+        let number = self.procs[carrier as usize].memory as usize;
+        for _ in 0..1 + self.plan.chance.below(3) {
+            let (random, which) = (self.plan.chance.next(), self.plan.chance.below(3));
+            let memory = &mut self.memories[pe][number];
+            let flipped = match which {
+                0 => memory.snapshot.flip(random),
+                which => memory.slots[which - 1].flip(random),
+            };
+            self.ending.flips += u32::from(flipped);
+        }
+        self.note(|| format!("-- bits flip in the store of PE {pe}, and PE {other} dies"));
+        self.process_dies(dies, Ended::Killed(9));
+        true
+    }
+
+    /// One node more than the parity of PE `pe`'s group covers, all at one moment.
+    fn strike_beyond(&mut self, pe: usize) -> bool {
+        let (shape, _) = self.plan.protection.place(pe);
+        let members = shape.members.clone();
+        let mut nodes: Vec<u32> = Vec::new();
+        let mut lost = 0;
+        for member in members {
+            let Some(proc) = self.carrier[member] else { continue };
+            let node = self.procs[proc as usize].node;
+            if lost <= self.plan.settings.parity && !nodes.contains(&node) {
+                nodes.push(node);
+            }
+            lost += usize::from(nodes.contains(&node) && lost <= self.plan.settings.parity);
+        }
+        let pes: Vec<usize> = nodes.iter().flat_map(|&node| self.carried_on(node)).collect();
+        let over = self.procs.iter().any(|proc| proc.number >= self.plan.last);
+        let whole = self.views.len() > 1;
+        if over || !whole || lost <= self.plan.settings.parity {
+            return false;
+        }
+        self.lose(&pes);
+        for node in nodes {
+            self.note(|| format!("-- node {node} dies"));
+            self.node_dies(node);
+        }
+        true
+    }
+}

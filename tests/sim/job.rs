@@ -1,0 +1,440 @@
+//! Time, messages, launcher and agents of a simulated job.
+//!
+//! The launcher is the library's own machine ([`Membership`]); agents do as the real ones: make
+//! memory, start processes, show views, report ends. Their connections are streams: a message may
+//! take any time but overtakes none on the same connection; connections overtake each other.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap};
+use std::rc::Rc;
+
+use raidshmem::control::message::{Down, ProcId, Said, Welcome};
+use raidshmem::control::view::{State, View};
+use raidshmem::launch::membership::{Action, Event, Membership, Shape};
+use raidshmem::settings::Fabric;
+use raidshmem::sys::process::Ended;
+
+use super::board::Transfer;
+use super::memory::Memory;
+use super::pe::Proc;
+use super::plan::{Broken, Plan, When};
+
+/// Events after which a job that goes on is taken to go on for ever.
+const EVENTS_MAX: u64 = 20_000_000;
+/// How long the launcher waits for the verdicts of all, in units of the slowest message.
+const LAST_WORDS: u64 = 10_000;
+
+/// Something that will happen.
+#[derive(Debug)]
+pub enum What {
+    /// A message reaches an agent.
+    Down(u32, Down),
+    /// A message reaches the launcher.
+    Up(Event),
+    /// Words arrive in a board.
+    Board(Transfer),
+    /// A view appears on a node's page.
+    Show(u32, u64),
+    /// A process takes a step.
+    Step(ProcId),
+    ProcessDies(ProcId, Ended),
+    NodeGone(u32),
+    Fault(usize),
+    CutShort,
+}
+
+/// An agent and its two connections.
+pub struct Node {
+    pub alive: bool,
+    pub finished: bool,
+    pub shown: Rc<View>,
+    down_at: u64,
+    up_at: u64,
+}
+
+/// A view that was ordered.
+pub struct Ordered {
+    pub view: Rc<View>,
+    /// Which memory of each PE is mapped by who enters it.
+    pub mapped: Rc<Vec<u32>>,
+    pub living: usize,
+    /// How many PEs have come to each meeting, and to none after it.
+    pub arrived: [usize; 16],
+    pub resumed: usize,
+}
+
+impl Ordered {
+    fn new(view: View, mapped: Vec<u32>) -> Ordered {
+        let living = view.pes.iter().filter(|pe| pe.state == State::Alive).count();
+        let (view, mapped) = (Rc::new(view), Rc::new(mapped));
+        Ordered { view, mapped, living, arrived: [0; 16], resumed: 0 }
+    }
+}
+
+/// What came of a job.
+#[derive(Debug, Default)]
+pub struct Ending {
+    pub status: i32,
+    pub words: Option<String>,
+    pub recoveries: u32,
+    pub losses: u32,
+    pub flips: u32,
+    /// Faults that struck when some PE was on its last checkpoint.
+    pub late: bool,
+    pub events: u64,
+    pub compared: u64,
+}
+
+/// The whole job.
+pub struct Job {
+    pub plan: Plan,
+    pub now: u64,
+    queue: BinaryHeap<Reverse<(u64, u64, usize)>>,
+    waiting: Vec<Option<What>>,
+    free: Vec<usize>,
+    sequence: u64,
+    pub machine: Membership,
+    pub nodes: Vec<Node>,
+    pub procs: Vec<Proc>,
+    /// By PE, by number of the memory.
+    pub memories: Vec<Vec<Memory>>,
+    /// By view number.
+    pub views: Vec<Ordered>,
+    /// The process that carries each PE.
+    pub carrier: Vec<Option<ProcId>>,
+    /// PEs lost since redundancy was whole.
+    pub lost: BTreeSet<usize>,
+    pub verdicts: BTreeSet<String>,
+    /// Highest checkpoint that any PE was told is saved.
+    pub saved: u64,
+    /// Checkpoint resumed from, by view.
+    pub resumed: std::collections::BTreeMap<u64, u64>,
+    pub ending: Ending,
+    over: bool,
+    cut: bool,
+    trace: Option<Vec<String>>,
+    pub broken_promise: Option<String>,
+    /// The refusal that the plan names has been made.
+    pub refused: bool,
+}
+
+impl Job {
+    pub fn new(plan: Plan, traced: bool) -> Job {
+        let shape = Shape {
+            node_of: plan.node_of.clone(),
+            nodes: plan.nodes,
+            spares: plan.spares.clone(),
+            fabric: if plan.far { Fabric::Ucx } else { Fabric::Shm },
+        };
+        let group_of = plan.protection.plan.of.iter().map(|&(group, _)| group).collect();
+        let (machine, first) = Membership::new(&shape, &plan.settings, group_of);
+        let pes = plan.node_of.len();
+        let first_view = Ordered::new(View { number: 0, pes: Vec::new() }, vec![0; pes]);
+        let none = first_view.view.clone();
+        let node =
+            |_| Node { alive: true, finished: false, shown: none.clone(), down_at: 0, up_at: 0 };
+        let mut job = Job {
+            now: 0,
+            queue: BinaryHeap::new(),
+            waiting: Vec::new(),
+            free: Vec::new(),
+            sequence: 0,
+            machine,
+            nodes: (0..plan.nodes).map(node).collect(),
+            procs: Vec::new(),
+            memories: vec![Vec::new(); pes],
+            views: vec![first_view],
+            carrier: vec![None; pes],
+            lost: BTreeSet::new(),
+            verdicts: BTreeSet::new(),
+            saved: 0,
+            resumed: Default::default(),
+            ending: Ending::default(),
+            over: false,
+            cut: false,
+            trace: traced.then(Vec::new),
+            broken_promise: None,
+            refused: false,
+            plan,
+        };
+        job.act(first);
+        for index in 0..job.plan.faults.len() {
+            if let When::Time(time) = job.plan.faults[index].when {
+                job.at(time, What::Fault(index));
+            }
+        }
+        job
+    }
+
+    /// Runs to the end. The error is the promise that was broken.
+    pub fn run(&mut self) -> Result<(), String> {
+        let mut looked_again = false;
+        while !self.over {
+            let Some(Reverse((time, _, slot))) = self.queue.pop() else {
+                if looked_again {
+                    return Err(format!("no wait for ever: nothing moves\n{}", self.stand()));
+                }
+                looked_again = true; // as a sleeper does after its limit
+                (0..self.procs.len()).for_each(|proc| self.wake(proc as ProcId));
+                continue;
+            };
+            self.now = time;
+            self.ending.events += 1;
+            let what = self.waiting[slot].take().expect("queued once");
+            self.free.push(slot);
+            looked_again &= matches!(what, What::Step(_));
+            self.happen(what);
+            if let Some(promise) = self.broken_promise.take() {
+                return Err(promise);
+            }
+            if self.ending.events > EVENTS_MAX {
+                return Err(format!("no wait for ever: it goes on and on\n{}", self.stand()));
+            }
+        }
+        Ok(())
+    }
+
+    fn stand(&self) -> String {
+        let place = |pe: usize| match self.carrier[pe] {
+            None => format!("PE {pe}: nobody"),
+            Some(proc) => format!("PE {pe}: {}", self.procs[proc as usize]),
+        };
+        (0..self.carrier.len()).map(place).collect::<Vec<_>>().join("\n")
+    }
+
+    // ---- time ---------------------------------------------------------------------------------
+
+    pub fn at(&mut self, time: u64, what: What) {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.waiting.push(None);
+            self.waiting.len() - 1
+        });
+        self.waiting[slot] = Some(what);
+        self.sequence += 1;
+        self.queue.push(Reverse((time, self.sequence, slot)));
+    }
+
+    /// A delay of at most `most`; now and then a stall.
+    pub fn delay(&mut self, most: usize) -> u64 {
+        let (chance, stall) = (&mut self.plan.chance, self.plan.stall);
+        let most = if chance.one_in(300) { stall } else { most };
+        1 + chance.below(most) as u64
+    }
+
+    pub fn note(&mut self, line: impl FnOnce() -> String) {
+        if let Some(trace) = &mut self.trace {
+            trace.push(format!("{:>8} {}", self.now, line()));
+        }
+    }
+
+    /// The last lines of what happened, 250 or `TRACE` of them.
+    pub fn trace(&self) -> String {
+        let lines = self.trace.as_deref().unwrap_or_default();
+        let shown = std::env::var("TRACE").ok().and_then(|count| count.parse().ok());
+        lines[lines.len().saturating_sub(shown.unwrap_or(250))..].join("\n")
+    }
+
+    fn happen(&mut self, what: What) {
+        match what {
+            What::Down(node, message) => {
+                if self.nodes[node as usize].alive {
+                    self.obey(node, message);
+                }
+            }
+            What::Up(event) => self.tell(event),
+            What::Show(node, number) => self.show(node, number),
+            What::Board(transfer) => self.land(transfer),
+            What::Step(proc) => self.step(proc),
+            What::ProcessDies(proc, how) => self.process_dies(proc, how),
+            What::NodeGone(node) => {
+                self.note(|| format!("launcher: node {node} is lost"));
+                self.tell(Event::NodeLost { node });
+            }
+            What::Fault(index) => self.strike(index),
+            What::CutShort => {
+                let actions = self.machine.cut_short();
+                self.act(actions);
+            }
+        }
+    }
+
+    // ---- launcher -----------------------------------------------------------------------------
+
+    fn tell(&mut self, event: Event) {
+        if let Event::Said { what: Said::Verdict { words, .. }, .. } = &event {
+            self.verdicts.insert(words.clone());
+        }
+        if let Event::MemoryMade { pe, memory } = &event {
+            let (of_pe, memory) = (&mut self.memories[*pe as usize], *memory as usize);
+            if of_pe.len() <= memory {
+                of_pe.resize(memory + 1, Memory::default());
+            }
+        }
+        let actions = self.machine.handle(event);
+        self.act(actions);
+        if self.machine.condemned() && !self.cut {
+            self.cut = true;
+            self.at(self.now + LAST_WORDS * self.plan.message as u64, What::CutShort);
+        }
+    }
+
+    fn act(&mut self, actions: Vec<Action>) {
+        for action in actions {
+            match action {
+                Action::Send { node, message } => {
+                    if let Down::Show(view) = &message {
+                        self.order(view);
+                    }
+                    let delay = self.delay(self.plan.message);
+                    let link = &mut self.nodes[node as usize];
+                    link.down_at = (self.now + delay).max(link.down_at);
+                    let time = link.down_at;
+                    self.at(time, What::Down(node, message));
+                }
+                Action::Wipe { pe, memory } => {
+                    self.note(|| format!("launcher: memory {memory} of PE {pe} is wiped"));
+                    if let Some(old) = self.memories[pe as usize].get_mut(memory as usize) {
+                        *old = Memory::default();
+                    }
+                }
+                Action::End { status, words } => {
+                    self.note(|| format!("launcher: the job ends, {status} {words:?}"));
+                    (self.ending.status, self.ending.words) = (status, words);
+                    self.over = true;
+                }
+                Action::KillNode { .. } | Action::Say(_) | Action::Tell(_) => {}
+            }
+        }
+    }
+
+    /// Notes a new view, and which memories a PE maps that enters it.
+    fn order(&mut self, view: &View) {
+        if view.number < self.views.len() as u64 {
+            return;
+        }
+        let mut mapped = self.views[self.views.len() - 1].mapped.to_vec();
+        for (pe, member) in view.pes.iter().enumerate() {
+            if member.state == State::Alive {
+                mapped[pe] = member.memory;
+            }
+        }
+        let dead: Vec<usize> =
+            (0..mapped.len()).filter(|&pe| view.pes[pe].state != State::Alive).collect();
+        self.note(|| format!("launcher: view {}, dead {dead:?}", view.number));
+        self.views.push(Ordered::new(view.clone(), mapped));
+    }
+
+    // ---- agents -------------------------------------------------------------------------------
+
+    fn obey(&mut self, node: u32, message: Down) {
+        match message {
+            Down::MakeMemory { pe, memory } => self.up(node, Event::MemoryMade { pe, memory }),
+            Down::Start { proc } => {
+                while self.procs.len() <= proc as usize {
+                    let id = self.procs.len() as ProcId;
+                    self.procs.push(Proc::new(id));
+                }
+                self.procs[proc as usize].start(node);
+                self.up(node, Event::Said { proc, what: Said::Hello { pid: 1 } });
+            }
+            Down::Assign { proc, welcome } => self.assign(proc, &welcome),
+            Down::Show(view) => {
+                let number = view.number;
+                if self.plan.broken == Broken::ShownTooEarly {
+                    let later = self.now + 20 * self.delay(self.plan.message);
+                    self.at(later, What::Show(node, number));
+                } else {
+                    self.show(node, number);
+                }
+                self.up(node, Event::Shown { node, number });
+            }
+            Down::Finish => {
+                self.nodes[node as usize].finished = true;
+                self.wake_node(node);
+            }
+            _ => {}
+        }
+    }
+
+    /// A process that waits is given a number, unless it died meanwhile.
+    fn assign(&mut self, proc: ProcId, welcome: &Welcome) {
+        let mapped = self.views[self.views.len() - 1].mapped.clone();
+        if self.procs[proc as usize].alive {
+            self.carrier[welcome.pe as usize] = Some(proc);
+            self.procs[proc as usize].take(welcome, mapped);
+            let node = self.procs[proc as usize].node;
+            let what = Said::Address { address: Vec::new() };
+            self.up(node, Event::Said { proc, what });
+            self.wake(proc);
+        }
+    }
+
+    fn show(&mut self, node: u32, number: u64) {
+        if number <= self.nodes[node as usize].shown.number {
+            return;
+        }
+        self.note(|| format!("node {node} shows view {number}"));
+        self.nodes[node as usize].shown = self.views[number as usize].view.clone();
+        self.wake_node(node);
+    }
+
+    fn wake_node(&mut self, node: u32) {
+        for proc in 0..self.procs.len() {
+            if self.procs[proc].node == node {
+                self.wake(proc as ProcId);
+            }
+        }
+    }
+
+    /// An agent tells the launcher something.
+    pub fn up(&mut self, node: u32, event: Event) {
+        let delay = self.delay(self.plan.message);
+        let link = &mut self.nodes[node as usize];
+        link.up_at = (self.now + delay).max(link.up_at);
+        let time = link.up_at;
+        self.at(time, What::Up(event));
+    }
+
+    pub fn wake(&mut self, proc: ProcId) {
+        let entry = &mut self.procs[proc as usize];
+        if entry.alive && entry.asleep {
+            entry.asleep = false;
+            let delay = self.delay(self.plan.step);
+            self.at(self.now + delay, What::Step(proc));
+        }
+    }
+
+    // ---- ends ---------------------------------------------------------------------------------
+
+    pub fn process_dies(&mut self, proc: ProcId, how: Ended) {
+        let entry = &mut self.procs[proc as usize];
+        if !entry.alive {
+            return;
+        }
+        entry.alive = false;
+        let node = entry.node;
+        let last = self.plan.last;
+        let killed = matches!(how, Ended::Killed(_));
+        self.ending.late |= killed && self.procs.iter().any(|proc| proc.number >= last);
+        if self.nodes[node as usize].alive {
+            self.up(node, Event::Ended { proc, how });
+        }
+    }
+
+    /// The agent is killed, or cut off from the launcher: its processes follow within a moment, or
+    /// go on in the last view they saw until its lease is over; then the launcher declares it.
+    pub fn node_dies(&mut self, node: u32) {
+        self.nodes[node as usize].alive = false;
+        let lease = if self.plan.chance.one_in(3) { 100 } else { 1 };
+        let mut last = self.now;
+        for proc in 0..self.procs.len() {
+            if self.procs[proc].alive && self.procs[proc].node == node {
+                let time = self.now + self.plan.chance.below(lease * self.plan.step) as u64;
+                last = last.max(time);
+                self.at(time, What::ProcessDies(proc as ProcId, Ended::Killed(9)));
+            }
+        }
+        let heard = last.max(self.nodes[node as usize].up_at) + self.delay(self.plan.message);
+        self.at(heard, What::NodeGone(node));
+    }
+}

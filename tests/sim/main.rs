@@ -1,0 +1,158 @@
+//! Deterministic simulation: hundreds of PEs, one seed, no clock, no thread, no process.
+//!
+//! The seed drives time, the delay of every message and step, stalls, deaths of PEs and nodes at
+//! any time or at any step, and flipped bits, over the library's own pure machines: membership, the
+//! table of the protocol, the decision, the plan, groups and stripes, the codec and the stamps, on
+//! snapshots of a few tiles. A job within the parity must come to its end, with every restored byte
+//! compared; one beyond it must end with the same words on every PE that speaks.
+//!
+//! A failing seed prints what happened; `SEED=n` runs that seed alone. `RAIDSHMEM_SOAK=1` runs new
+//! seeds for `SECONDS_OF_SIM`.
+//!
+//! Left out: the program's own communication, and what two PEs do to one word at one moment: a step
+//! of a PE is one moment here, as it is in the model checker, which tries all orders of small jobs.
+
+mod board;
+mod bytes;
+mod harm;
+mod job;
+mod memory;
+mod pe;
+mod plan;
+
+use std::time::{Duration, Instant};
+
+use job::{Ending, Job};
+use plan::{Broken, Mode, Plan};
+
+/// Runs a seed. The error is the promise that was broken, and how it came to that.
+fn run(seed: u64, mode: Mode, broken: Broken) -> Result<Ending, String> {
+    let attempt = |traced: bool| {
+        let mut job = Job::new(Plan::new(seed, mode, broken), traced);
+        let promise = job.run().and_then(|()| promised(&job));
+        (promise, job)
+    };
+    match attempt(false) {
+        (Ok(()), job) => Ok(job.ending),
+        (Err(promise), _) => {
+            let (again, job) = attempt(true);
+            assert_eq!(again.as_ref().err(), Some(&promise), "a seed must replay exactly");
+            let plan = &job.plan;
+            Err(format!("{promise}\n{plan}\n{}\n{promise}\n{plan}", job.trace()))
+        }
+    }
+}
+
+/// How a job that has ended had to end.
+fn promised(job: &Job) -> Result<(), String> {
+    let Ending { status, words, losses, late, .. } = &job.ending;
+    let said = words.as_deref().unwrap_or("");
+    // Lost with everybody in shmem_finalize, or with some: named, or the status of the dead.
+    let in_finalize = *late && (said.contains("shmem_finalize") || (*status, said) == (137, ""));
+    if job.verdicts.len() > 1 {
+        return Err(format!("verdict: not the same words: {:?}", job.verdicts));
+    }
+    match job.plan.mode {
+        Mode::Within if *status == 0 || in_finalize => Ok(()),
+        Mode::Within => Err(format!("durability: the job ended with {status}: {said}")),
+        Mode::Beyond if *losses == 0 && *status == 0 => Ok(()),
+        Mode::Beyond if *status == 3 && said.starts_with("unrecoverable") => Ok(()),
+        Mode::Beyond => Err(format!("verdict: the job ended with {status}: {said}")),
+    }
+}
+
+/// What many seeds came to.
+#[derive(Debug, Default)]
+struct Sum {
+    jobs: u32,
+    losses: u32,
+    recoveries: u32,
+    flips: u32,
+    condemned: u32,
+    events: u64,
+    compared: u64,
+}
+
+impl Sum {
+    fn add(&mut self, ending: &Ending) {
+        self.jobs += 1;
+        self.losses += ending.losses;
+        self.recoveries += ending.recoveries;
+        self.flips += ending.flips;
+        self.condemned += u32::from(ending.status != 0);
+        self.events += ending.events;
+        self.compared += ending.compared;
+    }
+}
+
+fn many(seeds: std::ops::Range<u64>, mode: Mode, limit: Duration) -> Sum {
+    let begun = Instant::now();
+    let mut sum = Sum::default();
+    for seed in seeds {
+        match run(seed, mode, Broken::Nothing) {
+            Ok(ending) => sum.add(&ending),
+            Err(error) => panic!("{error}\nagain: SEED={seed} cargo test --test sim"),
+        }
+        if begun.elapsed() > limit {
+            break;
+        }
+    }
+    let rate = f64::from(sum.jobs) / begun.elapsed().as_secs_f64() * 60.0;
+    println!("{mode:?}: {sum:?}, {rate:.0} seeds a minute");
+    sum
+}
+
+fn from_environment(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+/// The seeds of every day, or the one asked for.
+fn seeds(count: u64) -> std::ops::Range<u64> {
+    from_environment("SEED").map_or(0..count, |seed| seed..seed + 1)
+}
+
+#[test]
+fn at_most_the_parity_is_lost_and_the_job_goes_on_with_the_right_bytes() {
+    let sum = many(seeds(4000), Mode::Within, Duration::MAX);
+    assert!(sum.jobs == 1 || sum.recoveries > 3000 && sum.flips > 1000, "{sum:?}");
+}
+
+#[test]
+fn one_more_is_lost_and_every_pe_says_so() {
+    let sum = many(seeds(2000), Mode::Beyond, Duration::MAX);
+    assert!(sum.jobs == 1 || sum.condemned > 1000, "{sum:?}");
+}
+
+#[test]
+fn broken_rules_are_caught() {
+    use Broken::*;
+    for broken in [
+        SlotReused,
+        ForwardTooEarly,
+        ViewNotChecked,
+        ShownTooEarly,
+        ChecksumsIgnored,
+        ParityNotMadeAnew,
+        StepBeforeWords,
+        DeadNotFenced,
+    ] {
+        let caught =
+            (0..3000).find_map(|seed| Some((seed, run(seed, Mode::Within, broken).err()?)));
+        let (seed, error) = caught.unwrap_or_else(|| panic!("{broken:?} must be caught"));
+        println!("{broken:?}: seed {seed}: {}", error.lines().next().unwrap_or(""));
+    }
+}
+
+/// Until the time is over, from `SEED` on: another job every time.
+#[test]
+fn endless_when_soaking() {
+    if std::env::var_os("RAIDSHMEM_SOAK").is_none() {
+        println!("NOT RUN: set RAIDSHMEM_SOAK=1");
+        return;
+    }
+    let seconds = from_environment("SECONDS_OF_SIM").unwrap_or(60);
+    let first = from_environment("SEED").unwrap_or(0) << 32;
+    let limit = Duration::from_secs(seconds.div_ceil(2));
+    many(first..u64::MAX, Mode::Within, limit);
+    many(first..u64::MAX, Mode::Beyond, limit);
+}

@@ -1,0 +1,136 @@
+//! The memory of a PE, made small: control words, live data, snapshot, two parity slots.
+//!
+//! A tile is 16 bytes and carries the library's real stamp; everything else that the protocol reads
+//! or writes in a PE's memory is a plain word here.
+
+use raidshmem::recovery::plan::Finding;
+use raidshmem::segment::layout::STAMP;
+use raidshmem::store::phase::Phase;
+use raidshmem::store::stamp::Stamp;
+
+/// Bytes under one stamp.
+pub const TILE: usize = 16;
+
+/// Tiles that `len` bytes occupy.
+pub fn tiles(len: usize) -> usize {
+    len.div_ceil(TILE)
+}
+
+/// Snapshot or parity slot: sealed tiles and the record of what they are.
+#[derive(Debug, Clone, Default)]
+pub struct Region {
+    /// Checkpoint held, 0 while it is being written; length of the snapshots it speaks of.
+    pub record: (u64, usize),
+    bytes: Vec<u8>,
+    stamps: Vec<[u8; STAMP]>,
+}
+
+impl Region {
+    pub fn tile(&self, tile: usize) -> &[u8] {
+        self.bytes.get(tile * TILE..(tile + 1) * TILE).unwrap_or(&[0; TILE])
+    }
+
+    /// Writes a tile and seals it.
+    pub fn write(&mut self, tile: usize, bytes: &[u8], stamp: &Stamp) {
+        if self.stamps.len() <= tile {
+            self.stamps.resize(tile + 1, [0; STAMP]);
+            self.bytes.resize((tile + 1) * TILE, 0);
+        }
+        self.bytes[tile * TILE..(tile + 1) * TILE].copy_from_slice(bytes);
+        self.stamps[tile] = stamp.seal(bytes);
+    }
+
+    pub fn holds(&self, tile: usize, stamp: &Stamp) -> bool {
+        self.stamps.get(tile).is_some_and(|seal| stamp.holds(seal, self.tile(tile)))
+    }
+
+    /// Flips a bit of the tiles or of their stamps. False if there are none.
+    pub fn flip(&mut self, random: u64) -> bool {
+        let bits = self.bytes.len() * 8;
+        if bits == 0 {
+            return false;
+        }
+        let (bit, stamps) = ((random >> 1) as usize, random & 1 == 1);
+        if stamps {
+            let stamp = bit / (STAMP * 8) % self.stamps.len();
+            self.stamps[stamp][bit / 8 % STAMP] ^= 1 << (bit % 8);
+        } else {
+            self.bytes[bit % bits / 8] ^= 1 << (bit % 8);
+        }
+        true
+    }
+}
+
+/// What a PE tells all others in the course of the protocol.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Told {
+    /// View and meeting.
+    pub step: u64,
+    /// [`Phase`], packed; 0 is none.
+    pub phase: u64,
+    /// Checkpoint decided on, plus one.
+    pub decision: u64,
+    pub findings: Finding,
+    pub found_len: usize,
+    /// This PE cannot take part in the checkpoint being made.
+    pub cannot: bool,
+}
+
+/// One memory file of a PE.
+#[derive(Debug, Clone, Default)]
+pub struct Memory {
+    pub told: Told,
+    /// What PEs that are out of reach told, by PE.
+    pub board: Vec<Told>,
+    /// Arrived, released.
+    pub gate: (u64, u64),
+    pub live: Vec<u8>,
+    pub snapshot: Region,
+    pub slots: [Region; 2],
+}
+
+impl Memory {
+    pub fn set_phase(&mut self, phase: Phase) {
+        self.told.phase = phase.pack();
+    }
+
+    /// A tile of live data; zeroes beyond its end.
+    pub fn live_tile(&self, tile: usize) -> [u8; TILE] {
+        let mut bytes = [0; TILE];
+        let from = (tile * TILE).min(self.live.len());
+        let piece = &self.live[from..self.live.len().min(from + TILE)];
+        bytes[..piece.len()].copy_from_slice(piece);
+        bytes
+    }
+}
+
+/// A small generator (SplitMix64): the same numbers from the same seed, on every machine.
+#[derive(Debug, Clone)]
+pub struct Chance(u64);
+
+impl Chance {
+    pub fn new(seed: u64) -> Chance {
+        Chance(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5851_f42d_4c95_7f2d)
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut word = self.0;
+        word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        word ^ word >> 31
+    }
+
+    /// A number below `end`, which is not 0.
+    pub fn below(&mut self, end: usize) -> usize {
+        (self.next() % end as u64) as usize
+    }
+
+    pub fn one_in(&mut self, times: usize) -> bool {
+        self.below(times) == 0
+    }
+
+    pub fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len())]
+    }
+}

@@ -1,0 +1,237 @@
+//! What one seed means: the job's size, how slow everything is, what is lost when.
+
+use raidshmem::protocol::At;
+use raidshmem::settings::{BackupMode, Settings, Substitute};
+use raidshmem::store::protection::Protection;
+
+use super::memory::{Chance, TILE};
+
+/// How much is lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// At most as many PEs of a group at once as it has parities: the job must come to its end.
+    Within,
+    /// One more, at one moment: every PE must say so.
+    Beyond,
+}
+
+/// A rule broken on purpose, to test the simulator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Broken {
+    Nothing,
+    /// The new parity overwrites the agreed one.
+    SlotReused,
+    /// Forward as soon as one survivor has encoded.
+    ForwardTooEarly,
+    /// What was read is believed without a look at the view.
+    ViewNotChecked,
+    /// An agent says that it shows a view before it does.
+    ShownTooEarly,
+    /// Whatever is in the store is taken for what it says it is.
+    ChecksumsIgnored,
+    /// Lost parity is not made anew.
+    ParityNotMadeAnew,
+    /// Far PEs see that a PE has come to a meeting before they see what it says there.
+    StepBeforeWords,
+    /// What a dead process had under way arrives when its substitute has spoken already.
+    DeadNotFenced,
+}
+
+/// What happens to the chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Harm {
+    Process,
+    Node,
+    /// Bits of the store flip, in the memory of a PE that lives on.
+    Flip,
+}
+
+/// When.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum When {
+    Time(u64),
+    /// When the PE comes to that step, after the checkpoint.
+    Step(usize, At, u64),
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct Fault {
+    pub when: When,
+    pub harm: Harm,
+    pub pe: usize,
+    pub fired: bool,
+    pub tries: u32,
+}
+
+/// All that a seed decides before the job begins.
+pub struct Plan {
+    pub seed: u64,
+    pub mode: Mode,
+    pub broken: Broken,
+    pub settings: Settings,
+    pub node_of: Vec<u32>,
+    pub nodes: u32,
+    pub spares: Vec<u32>,
+    pub protection: Protection,
+    /// PEs of different nodes cannot look into each other's memory.
+    pub far: bool,
+    /// The program ends after this checkpoint.
+    pub last: u64,
+    /// Most time a message takes, a step takes, and a stall.
+    pub message: usize,
+    pub step: usize,
+    pub stall: usize,
+    /// Bytes of the smallest snapshot.
+    pub len: usize,
+    /// A PE that cannot take part in a checkpoint, once.
+    pub refusal: Option<(usize, u64)>,
+    pub faults: Vec<Fault>,
+    pub chance: Chance,
+}
+
+const STEPS: [At; 22] = {
+    use At::*;
+    [
+        Intend,
+        BarrierQ,
+        Encode,
+        Publish,
+        BarrierA,
+        Copy,
+        BarrierB,
+        MeetSettling,
+        Decide,
+        MeetDecided,
+        Finish,
+        MeetSettled,
+        Whole,
+        Verify,
+        Judge,
+        MeetJudged,
+        Rebuild,
+        Restore,
+        Reencode,
+        MeetEncoded,
+        Reset,
+        Join,
+    ]
+};
+
+impl Plan {
+    pub fn new(seed: u64, mode: Mode, broken: Broken) -> Plan {
+        let mut chance = Chance::new(seed);
+        let parity = chance.pick(&[1, 1, 2, 2, 3]);
+        let pes = match chance.below(16) {
+            0 => 130 + chance.below(170),
+            1..=3 => 24 + chance.below(80),
+            _ => parity + 2 + chance.below(16),
+        };
+        let per_node = 1 + chance.below((pes / (parity + 3)).clamp(1, 8));
+        let node_of: Vec<u32> = (0..pes).map(|pe| (pe / per_node) as u32).collect();
+        let on_nodes = node_of[pes - 1] + 1;
+        let size = parity + 2 + chance.below(5);
+        let spare = mode == Mode::Within && chance.one_in(4);
+        let spares: Vec<u32> = match spare {
+            true => (0..64).map(|spare| on_nodes + spare / 8).collect(),
+            false => Vec::new(),
+        };
+        let settings = Settings {
+            backup_mode: BackupMode::Rs,
+            group_size: Some(size),
+            parity,
+            substitute: if spare { Substitute::Spare } else { Substitute::Spawn },
+            adopt: !chance.one_in(4),
+            max_restarts: 1000,
+            ..Settings::default()
+        };
+        let places: Vec<usize> = node_of.iter().map(|&node| node as usize).collect();
+        let protection = Protection::new(&settings, &places).expect("a legal shape");
+        let nodes = on_nodes + if spare { 8 } else { 2 };
+        let (message, step) = (chance.pick(&[3, 30, 300]), chance.pick(&[2, 10, 100]));
+        let mut plan = Plan {
+            seed,
+            mode,
+            broken,
+            settings,
+            node_of,
+            nodes,
+            spares,
+            protection: protection.expect("a mode that protects"),
+            far: pes <= 64 && chance.one_in(3),
+            last: 3 + chance.below(4) as u64,
+            message,
+            step,
+            stall: chance.pick(&[100, 3000]),
+            len: 1 + chance.below(6 * TILE),
+            refusal: None,
+            faults: Vec::new(),
+            chance,
+        };
+        if plan.chance.one_in(3) {
+            plan.refusal = Some((plan.chance.below(pes), 1 + plan.chance.below(2) as u64));
+        }
+        plan.choose_faults();
+        plan
+    }
+
+    fn choose_faults(&mut self) {
+        let count = match self.mode {
+            Mode::Within => 1 + self.chance.below(6),
+            Mode::Beyond => 1,
+        };
+        for index in 0..count {
+            let chance = &mut self.chance;
+            let pes = self.node_of.len();
+            let when = match chance.below(4) {
+                0 => When::Time(chance.below(30 * (self.message + 10 * self.step)) as u64),
+                _ => {
+                    let checkpoint = 1 + chance.below(self.last as usize - 1) as u64;
+                    // Nothing is recovered before something was lost.
+                    let steps = if index == 0 { &STEPS[..7] } else { &STEPS[..] };
+                    When::Step(chance.below(pes), chance.pick(steps), checkpoint)
+                }
+            };
+            let harm = chance.pick(&[Harm::Process, Harm::Process, Harm::Node, Harm::Flip]);
+            let pe = chance.below(pes);
+            self.faults.push(Fault { when, harm, pe, fired: false, tries: 0 });
+        }
+    }
+
+    /// Bytes of PE `pe` at checkpoint `number`; their count is the same on every PE.
+    pub fn content(&self, pe: usize, number: u64) -> Vec<u8> {
+        let mut chance = Chance::new(self.seed ^ (pe as u64) << 40 ^ number << 20);
+        let len = self.len + (number as usize * 7) % (2 * TILE);
+        let words = (0..len.div_ceil(8)).flat_map(|_| chance.next().to_le_bytes());
+        words.take(len).collect()
+    }
+
+    pub fn slot_of(&self, number: u64) -> usize {
+        match self.broken {
+            Broken::SlotReused => 0,
+            _ => self.protection.slot_of(number),
+        }
+    }
+}
+
+impl std::fmt::Display for Plan {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (pes, groups) = (self.node_of.len(), self.protection.shapes.len());
+        let (parity, adopt) = (self.settings.parity, self.settings.adopt);
+        writeln!(
+            f,
+            "seed {} {:?}: {pes} {}PEs in {groups} groups, parity {parity}, {} nodes, {} spares, \
+             adopt {adopt}, to checkpoint {}",
+            self.seed,
+            self.mode,
+            if self.far { "far " } else { "" },
+            self.nodes,
+            self.spares.len(),
+            self.last
+        )?;
+        write!(f, "delays: message {} step {} stall {}; ", self.message, self.step, self.stall)?;
+        for Fault { when, harm, pe, .. } in &self.faults {
+            write!(f, "{harm:?} of PE {pe} at {when:?}; ")?;
+        }
+        Ok(())
+    }
+}

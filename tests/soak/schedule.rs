@@ -1,0 +1,157 @@
+//! Which PE or node dies when: one line of text, where it comes from, and what must come of it.
+//!
+//! ```text
+//! rs adopt=0 nodes=4 spares=0 1@3:copy node:2@3:rebuild
+//! ```
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+
+use raidshmem::inject::{Point, Rule, Target};
+
+use super::support::random::Random;
+
+/// PEs of every job here.
+pub const PES: usize = 4;
+/// The checkpoint in which the first loss of a pair is.
+const FIRST: u64 = 3;
+
+/// A job and its losses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Schedule {
+    pub mode: String,
+    /// A dead process's memory may be adopted.
+    pub adopt: bool,
+    pub nodes: usize,
+    pub spares: usize,
+    pub rules: Vec<Rule>,
+}
+
+/// What may come of a schedule beside the right bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Allowed {
+    /// Nothing: the losses must be borne.
+    Nothing,
+    /// The error that every PE gives alike.
+    Verdict,
+    /// That, or another line of the launcher that names why.
+    AnyReason,
+}
+
+impl fmt::Display for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Schedule { mode, adopt, nodes, spares, rules } = self;
+        write!(f, "{mode} adopt={} nodes={nodes} spares={spares}", u8::from(*adopt))?;
+        rules.iter().try_for_each(|rule| write!(f, " {rule}"))
+    }
+}
+
+impl FromStr for Schedule {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Schedule, String> {
+        let mut words = text.split_whitespace();
+        let mut next = || words.next().ok_or(format!("cut short: {text}"));
+        let mode = next()?.to_owned();
+        let mut number = |name: &str| -> Result<usize, String> {
+            let value = next()?.strip_prefix(name).and_then(|value| value.parse().ok());
+            value.ok_or(format!("{name} is missing: {text}"))
+        };
+        let (adopt, nodes, spares) =
+            (number("adopt=")? != 0, number("nodes=")?, number("spares=")?);
+        let rules = words.map(|word| word.parse().map_err(|error| format!("{error}")));
+        let rules = rules.collect::<Result<_, String>>()?;
+        Ok(Schedule { mode, adopt, nodes, spares, rules })
+    }
+}
+
+impl Schedule {
+    fn parity(&self) -> usize {
+        if self.mode == "rs" { 2 } else { 1 }
+    }
+
+    /// PEs that a rule takes away, as they are placed at the start.
+    fn taken(&self, rule: &Rule) -> BTreeSet<usize> {
+        match rule.target {
+            Target::Pe(pe) => BTreeSet::from([pe]),
+            Target::Node(node) => (0..PES).filter(|pe| pe * self.nodes / PES == node).collect(),
+        }
+    }
+
+    /// By how the losses of a pair fall together. With as many PEs concerned as there are parities
+    /// the losses must be borne (a PE that has moved to a node that is lost is concerned already).
+    /// A process lost at `resume` finds everything whole. A process that leaves its memory behind
+    /// costs nothing, if what it leaves is whole: it is not when the other PEs had still to copy
+    /// what was decided, that is, after a loss in `encode` or `encoded`.
+    pub fn allowed(&self) -> Allowed {
+        let with_node = |rule: &Rule| matches!(rule.target, Target::Node(_));
+        let concerned: BTreeSet<usize> = self.rules.iter().flat_map(|r| self.taken(r)).collect();
+        let (first, others) = self.rules.split_first().expect("one loss at least");
+        let pair = others.iter().all(|rule| rule.point.is_recovery()) && others.len() <= 2;
+        let first_is_borne = self.taken(first).len() <= self.parity();
+        let later = others.iter().all(|rule| rule.point == Point::Resume && !with_node(rule));
+        let leaves = self.adopt
+            && !self.rules.iter().any(with_node)
+            && !matches!(first.point, Point::Encode | Point::Encoded);
+        match pair {
+            _ if concerned.len() <= self.parity() => Allowed::Nothing,
+            true if first_is_borne && (later || leaves) => Allowed::Nothing,
+            true => Allowed::Verdict,
+            false => Allowed::AnyReason,
+        }
+    }
+
+    /// One loss at each step, then each pair: a second loss at each step of the recovery from the
+    /// first, of each PE or node.
+    pub fn all() -> Vec<Schedule> {
+        let kinds = [(true, false), (false, false), (true, true)];
+        let mut all = Vec::new();
+        for mode in ["raid5", "rs"] {
+            for (adopt, with_node) in kinds {
+                let target = |at: usize| if with_node { Target::Node(at) } else { Target::Pe(at) };
+                for (point, at) in steps(|point| !point.is_recovery()) {
+                    let first = Rule { target: target(at), checkpoint: FIRST, point };
+                    let nodes = if with_node { PES } else { 1 };
+                    let mode = mode.to_owned();
+                    let one = Schedule { mode, adopt, nodes, spares: 0, rules: vec![first] };
+                    let second = |(point, at)| {
+                        // The recovery may go back to the checkpoint before: one of the two fires.
+                        let rule = |checkpoint| Rule { target: target(at), checkpoint, point };
+                        let rules = vec![first, rule(FIRST - 1), rule(FIRST)];
+                        Schedule { rules, ..one.clone() }
+                    };
+                    let pairs: Vec<Schedule> = steps(Point::is_recovery).map(second).collect();
+                    all.push(one);
+                    all.extend(pairs);
+                }
+            }
+        }
+        all
+    }
+
+    /// Anything: one to five losses anywhere.
+    pub fn random(random: &mut Random) -> Schedule {
+        let nodes = *random.one(&[1, 2, PES]);
+        let spares = random.below(3);
+        let count = 1 + random.below(5);
+        let rules = (0..count).map(|_| {
+            let node = nodes > 1 && random.below(3) == 0;
+            let target = match node {
+                true => Target::Node(random.below(nodes)),
+                false => Target::Pe(random.below(PES)),
+            };
+            let point = *random.one(&Point::ALL);
+            Rule { target, checkpoint: 2 + random.below(7) as u64, point }
+        });
+        let rules = rules.collect();
+        let mode = (*random.one(&["raid4", "raid5", "rs"])).to_owned();
+        Schedule { mode, adopt: random.below(2) == 0, nodes, spares, rules }
+    }
+}
+
+/// Each PE at each of the steps.
+fn steps(wanted: impl Fn(Point) -> bool) -> impl Iterator<Item = (Point, usize)> {
+    let points: Vec<Point> = Point::ALL.into_iter().filter(|&point| wanted(point)).collect();
+    points.into_iter().flat_map(|point| (0..PES).map(move |at| (point, at)))
+}
