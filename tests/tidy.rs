@@ -26,6 +26,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/capi/ft.rs", "gives lists to the C caller in memory from malloc"),
     ("src/capi/longdouble.rs", "a C type that Rust has no name for, passed by value"),
     ("src/capi/memory_ops.rs", "turns checked claims of the C caller into accesses"),
+    ("src/capi/memory_ops/elements.rs", "the same for single words, without a look twice"),
     ("src/capi/number.rs", "arithmetic on a C type that Rust has no name for, in machine code"),
     ("src/capi/setup.rs", "registers an exit handler"),
     ("src/capi/team.rs", "registers the table of teams, which is static, with the checkpoints"),

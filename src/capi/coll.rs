@@ -10,7 +10,7 @@ use std::ffi::{c_int, c_long};
 
 use super::group::{ActiveSet, COUNT_AT, Group};
 use super::guard::{Shape, bytes_of, misuse};
-use super::memory_ops::{self, Sym, SymIn};
+use super::memory_ops::{self, Place, Sym, SymIn};
 use super::relay::{Relay, joined};
 use super::team::{self, Team};
 use crate::pgas::Fault;
@@ -32,6 +32,13 @@ fn read(
     memory_ops::get(group.call, dest, source, bytes, group.pe(index));
 }
 
+/// Refuses a destination that is not symmetric, before any PE waits for this one.
+fn check(group: &Group, dest: Sym<u8>, bytes: usize) {
+    if bytes > 0 {
+        Place::new(group.call, "dest", dest, bytes, group.pe(group.index));
+    }
+}
+
 /// From the root to all; `to_root` says whether the root's destination is written too.
 pub fn broadcast(
     group: Group,
@@ -44,6 +51,7 @@ pub fn broadcast(
         Ok(root) if root < group.size => root,
         _ => misuse(group.call, format_args!("PE_root {root}: allowed are 0..{}", group.size - 1)),
     };
+    check(&group, dest, bytes);
     if let Some(nodes) = &group.nodes(Some(root)) {
         group.meet_by(Some(nodes))?;
         return Relay { group: &group, nodes, dest }.broadcast(source, bytes, (root, to_root));
@@ -58,6 +66,7 @@ pub fn broadcast(
 /// The same number of bytes from each, by index.
 pub fn fcollect(group: Group, dest: Sym<u8>, source: SymIn<u8>, bytes: usize) -> Result<(), Fault> {
     let all = bytes_of(group.call, group.size, bytes);
+    check(&group, dest, all);
     group.meet()?;
     if let Some(nodes) = &group.nodes(None) {
         let relay = Relay { group: &group, nodes, dest };
@@ -88,6 +97,7 @@ pub fn collect(
             format_args!("{all} bytes are collected: allowed are {room}, all of dest"),
         );
     }
+    check(&group, dest, all);
     let mut end = 0;
     let block = |length: &u64| {
         let start = end;
@@ -115,7 +125,7 @@ fn collect_all(group: Group, dest: Sym<u8>, source: SymIn<u8>, bytes: usize) -> 
 
 /// Block `i` of each goes to PE `i`, there by index.
 pub fn alltoall(group: Group, dest: Sym<u8>, source: SymIn<u8>, bytes: usize) -> Result<(), Fault> {
-    bytes_of(group.call, group.size, bytes);
+    check(&group, dest, bytes_of(group.call, group.size, bytes));
     let by_nodes = group.nodes(None).is_some();
     group.meet()?;
     for index in group.partners() {
@@ -143,6 +153,8 @@ pub fn alltoalls(
     let step = |stride_bytes| bytes_of(group.call, strides.blocks, stride_bytes);
     let (dest_step, source_step) = (step(strides.dest_bytes), step(strides.source_bytes));
     bytes_of(group.call, group.size, dest_step.max(source_step));
+    let rest = strides.extent(group.call, strides.dest_bytes);
+    check(&group, dest, dest_step * (group.size - 1) + rest);
     let by_nodes = group.nodes(None).is_some();
     group.meet()?;
     for index in group.partners() {

@@ -13,6 +13,8 @@
 //!
 //! Between a death and the restart (`World::faulted`) writes are dropped and reads give zeroes.
 
+mod elements;
+
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
@@ -22,6 +24,7 @@ pub use super::word::Word;
 use crate::fabric::Read;
 use crate::pgas::{self, World};
 pub use crate::segment::update::Update;
+pub use elements::{get_elements, put_elements};
 
 /// Blocks of a strided get that are on their way at a time.
 const READS: usize = 64;
@@ -272,61 +275,6 @@ unsafe fn copy_word(from: *const u8, to: *mut u8, bytes: usize) -> bool {
         8 if aligned(8) => word!(AtomicU64),
         _ => false,
     }
-}
-
-/// Where a range of PE `pe` is here, if nothing stands against reading or writing it at once. What
-/// it is otherwise, the way for all cases finds out.
-#[inline(always)]
-fn at_once(addr: usize, bytes: usize, pe: c_int) -> Option<(&'static World, usize, *mut u8)> {
-    let world = pgas::try_world()?;
-    let pe = usize::try_from(pe).ok().filter(|pe| *pe < world.n_pes())?;
-    let base = world.base(pe);
-    let at = base.wrapping_add(world.offset_of(addr, bytes)?);
-    (!base.is_null() && !world.faulted()).then_some((world, pe, at))
-}
-
-/// Copies elements of a caller's buffer to a PE; one word without a call.
-#[inline(always)]
-pub fn put_elements<T>(call: &'static str, dest: Sym<T>, source: In<T>, nelems: usize, pe: c_int) {
-    if nelems == 1
-        && source.addr() != 0
-        && let Some((world, pe, to)) = at_once(dest.addr(), size_of::<T>(), pe)
-        // SAFETY: `to` is a place in a mapped segment; the caller owes one element at `source`.
-        && unsafe { copy_word(source.0.cast(), to, size_of::<T>()) }
-    {
-        return world.ring(pe);
-    }
-    put_any(call, dest.erase(), source.erase(), (nelems, size_of::<T>()), pe)
-}
-
-/// Copies elements of a PE to a caller's buffer; one word without a call.
-#[inline(always)]
-pub fn get_elements<T>(
-    call: &'static str,
-    dest: Out<T>,
-    source: SymIn<T>,
-    nelems: usize,
-    pe: c_int,
-) {
-    if nelems == 1
-        && dest.addr() != 0
-        && let Some((_, _, from)) = at_once(source.addr(), size_of::<T>(), pe)
-        // SAFETY: `from` is a place in a mapped segment; the caller owes one element at `dest`.
-        && unsafe { copy_word(from, dest.0.cast(), size_of::<T>()) }
-    {
-        return;
-    }
-    get_any(call, dest.erase(), source.erase(), (nelems, size_of::<T>()), pe)
-}
-
-#[inline(never)]
-fn put_any(call: &'static str, dest: Sym<u8>, source: In<u8>, of: (usize, usize), pe: c_int) {
-    put(call, dest, source, guard::bytes_of(call, of.0, of.1), pe);
-}
-
-#[inline(never)]
-fn get_any(call: &'static str, dest: Out<u8>, source: SymIn<u8>, of: (usize, usize), pe: c_int) {
-    get(call, dest, source, guard::bytes_of(call, of.0, of.1), pe);
 }
 
 /// Copies a caller's buffer to a PE.
