@@ -3,7 +3,8 @@
 //! Where sources are mapped everybody reads what it needs straight from where it lies: meet (all
 //! sources are ready), read, meet (all have read). Between nodes that do not share memory the
 //! leaders of nodes pass on what is for all (`relay.rs`), and what is for one is put there (the
-//! pairwise exchange). Teams and active sets share the code (`group.rs`). After a death a team's call returns a nonzero value; an active set's just returns.
+//! pairwise exchange). Teams and active sets share the code (`group.rs`). After a death a team's
+//! call returns a nonzero value; an active set's just returns.
 
 use std::ffi::{c_int, c_long};
 

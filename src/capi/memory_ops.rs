@@ -177,7 +177,7 @@ impl Place {
     /// Checks a symmetric argument (`name`) of `call`.
     #[inline]
     pub fn new<T>(call: &'static str, name: &str, on: Sym<T>, bytes: usize, pe: c_int) -> Place {
-        let world = pgas::world();
+        let world = pgas::world_for(call);
         let pe = guard::pe(call, world, pe);
         match world.offset_of(on.addr(), bytes) {
             Some(offset) => Place { world, pe, base: world.base(pe), offset },
@@ -236,6 +236,21 @@ const MOVE: unsafe extern "C" fn(*mut c_void, *const c_void, usize) -> *mut c_vo
 /// - nothing in this process holds a reference to either range.
 #[inline]
 unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
+    // SAFETY: the same contract.
+    if !unsafe { copy_word(from, to, bytes) } {
+        // SAFETY: by the contract; this allows overlap. The compiler must not see what is called:
+        // it would believe that nobody else writes there, and with the safe API peers may.
+        unsafe { std::hint::black_box(MOVE)(to.cast(), from.cast(), bytes) };
+    }
+}
+
+/// Copies a word of 1, 2, 4 or 8 bytes whole; false if it is none, or not on its boundary.
+///
+/// # Safety
+///
+/// That of [`copy`].
+#[inline(always)]
+unsafe fn copy_word(from: *const u8, to: *mut u8, bytes: usize) -> bool {
     macro_rules! word {
         ($atomic:ty) => {{
             // SAFETY: readable by the contract, aligned by the match; a word is only ever
@@ -245,7 +260,8 @@ unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
             // SAFETY: writable by the contract, aligned by the match.
             let target = unsafe { <$atomic>::from_ptr(to.cast()) };
             // Relaxed: puts are ordered by fence and quiet (`order.rs`), not by themselves.
-            target.store(value, Ordering::Relaxed)
+            target.store(value, Ordering::Relaxed);
+            true
         }};
     }
     let aligned = |to_bytes: usize| (from.addr() | to.addr()) & (to_bytes - 1) == 0;
@@ -254,19 +270,70 @@ unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
         2 if aligned(2) => word!(AtomicU16),
         4 if aligned(4) => word!(AtomicU32),
         8 if aligned(8) => word!(AtomicU64),
-        // SAFETY: by the contract; this allows overlap. The compiler must not see what is called:
-        // it would believe that nobody else writes there, and with the safe API peers may.
-        _ => unsafe {
-            std::hint::black_box(MOVE)(to.cast(), from.cast(), bytes);
-        },
+        _ => false,
     }
+}
+
+/// Where a range of PE `pe` is here, if nothing stands against reading or writing it at once. What
+/// it is otherwise, the way for all cases finds out.
+#[inline(always)]
+fn at_once(addr: usize, bytes: usize, pe: c_int) -> Option<(&'static World, usize, *mut u8)> {
+    let world = pgas::try_world()?;
+    let pe = usize::try_from(pe).ok().filter(|pe| *pe < world.n_pes())?;
+    let base = world.base(pe);
+    let at = base.wrapping_add(world.offset_of(addr, bytes)?);
+    (!base.is_null() && !world.faulted()).then_some((world, pe, at))
+}
+
+/// Copies elements of a caller's buffer to a PE; one word without a call.
+#[inline(always)]
+pub fn put_elements<T>(call: &'static str, dest: Sym<T>, source: In<T>, nelems: usize, pe: c_int) {
+    if nelems == 1
+        && source.addr() != 0
+        && let Some((world, pe, to)) = at_once(dest.addr(), size_of::<T>(), pe)
+        // SAFETY: `to` is a place in a mapped segment; the caller owes one element at `source`.
+        && unsafe { copy_word(source.0.cast(), to, size_of::<T>()) }
+    {
+        return world.ring(pe);
+    }
+    put_any(call, dest.erase(), source.erase(), (nelems, size_of::<T>()), pe)
+}
+
+/// Copies elements of a PE to a caller's buffer; one word without a call.
+#[inline(always)]
+pub fn get_elements<T>(
+    call: &'static str,
+    dest: Out<T>,
+    source: SymIn<T>,
+    nelems: usize,
+    pe: c_int,
+) {
+    if nelems == 1
+        && dest.addr() != 0
+        && let Some((_, _, from)) = at_once(source.addr(), size_of::<T>(), pe)
+        // SAFETY: `from` is a place in a mapped segment; the caller owes one element at `dest`.
+        && unsafe { copy_word(from, dest.0.cast(), size_of::<T>()) }
+    {
+        return;
+    }
+    get_any(call, dest.erase(), source.erase(), (nelems, size_of::<T>()), pe)
+}
+
+#[inline(never)]
+fn put_any(call: &'static str, dest: Sym<u8>, source: In<u8>, of: (usize, usize), pe: c_int) {
+    put(call, dest, source, guard::bytes_of(call, of.0, of.1), pe);
+}
+
+#[inline(never)]
+fn get_any(call: &'static str, dest: Out<u8>, source: SymIn<u8>, of: (usize, usize), pe: c_int) {
+    get(call, dest, source, guard::bytes_of(call, of.0, of.1), pe);
 }
 
 /// Copies a caller's buffer to a PE.
 #[inline]
 pub fn put(call: &'static str, dest: Sym<u8>, source: In<u8>, bytes: usize, pe: c_int) {
     if bytes == 0 {
-        guard::pe(call, pgas::world(), pe);
+        guard::pe(call, pgas::world_for(call), pe);
         return;
     }
     let place = Place::new(call, "dest", dest, bytes, pe);
@@ -288,7 +355,7 @@ pub fn put(call: &'static str, dest: Sym<u8>, source: In<u8>, bytes: usize, pe: 
 #[inline]
 pub fn get(call: &'static str, dest: Out<u8>, source: SymIn<u8>, bytes: usize, pe: c_int) {
     if bytes == 0 {
-        guard::pe(call, pgas::world(), pe);
+        guard::pe(call, pgas::world_for(call), pe);
         return;
     }
     let place = Place::new(call, "source", source.as_sym(), bytes, pe);
@@ -310,14 +377,14 @@ pub fn get(call: &'static str, dest: Out<u8>, source: SymIn<u8>, bytes: usize, p
 /// Stores one value on a PE.
 #[inline]
 pub fn put_value<T: Copy>(call: &'static str, dest: Sym<T>, value: T, pe: c_int) {
-    put(call, dest.erase(), In(&raw const value).erase(), size_of::<T>(), pe);
+    put_elements(call, dest, In(&raw const value), 1, pe);
 }
 
 /// Reads one value from a PE.
 #[inline]
 pub fn get_value<T: Copy + Zero>(call: &'static str, source: SymIn<T>, pe: c_int) -> T {
     let mut value = T::zero();
-    get(call, Out(&raw mut value).erase(), source.erase(), size_of::<T>(), pe);
+    get_elements(call, Out(&raw mut value), source, 1, pe);
     value
 }
 
