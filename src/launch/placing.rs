@@ -26,7 +26,10 @@ impl Placing {
             seats: vec![None; node_of.len()],
             node_of,
             domains: ready.site.domains.clone(),
-            group_of: ready.site.group_of.clone(),
+            group_of: match &ready.survives {
+                Some(_) => ready.site.group_of.clone(),
+                None => Vec::new(), // nobody protects anybody
+            },
             survives: match &ready.survives {
                 Some(survives) => format!("{mode}: {survives}"),
                 None => format!("{mode}: nothing is survived"),

@@ -20,7 +20,7 @@ pub struct Placement<'a> {
     pub node_of: &'a [usize],
     /// What is above them.
     pub domains: &'a Domains,
-    /// Parity groups.
+    /// Parity groups; empty where there are none.
     pub group_of: &'a [usize],
     /// Processors.
     pub seats: &'a [Seat],
@@ -72,7 +72,9 @@ impl Placement<'_> {
                 many => format!("{} {}s", many.len(), self.domains.kind_name(kind)),
             });
         }
-        row.push(numbers(pes.iter().map(|&pe| self.group_of[pe]), "groups"));
+        let groups = pes.iter().filter_map(|&pe| self.group_of.get(pe).copied());
+        let groups = numbers(groups, "groups");
+        row.push(if groups.is_empty() { "none".to_owned() } else { groups });
         let seats = || pes.iter().filter_map(|&pe| self.seats.get(pe));
         let cpus = numbers(seats().flat_map(|seat| seat.cpus.iter().copied()), "cpus");
         let numa = numbers(seats().filter_map(|seat| seat.numa), "nodes");
