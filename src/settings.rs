@@ -12,7 +12,7 @@
 //! `SHMEM_CHECK`; names with it are this library's.
 //!
 //! Left out: reading the environment (the caller passes it in), and whether a group size fits the
-//! number of PEs, which [`crate::store::group::plan`] decides when that number is known.
+//! number of PEs, which [`crate::placement::groups::plan`] decides when that number is known.
 
 #![forbid(unsafe_code)]
 
@@ -106,10 +106,10 @@ impl Substitute {
     }
 }
 
-/// What happens when groups cannot be placed so that they survive the loss of a node.
+/// What happens when groups cannot be placed so that they survive the loss of any one domain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Placement {
-    /// Spread over nodes as well as can be, and say what is not survived.
+    /// Spread over domains as well as can be, and say what is not survived.
     #[default]
     Spread,
     /// Refuse to start.
@@ -120,6 +120,27 @@ impl Placement {
     const NAMES: [&'static str; 2] = ["spread", "strict"];
 
     /// The name as `SHMEM_FT_PLACEMENT` spells it.
+    pub const fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
+}
+
+/// What PEs are bound to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Bind {
+    /// Each to its share of the cores, if there are enough threads for all.
+    #[default]
+    Auto,
+    /// Each to one core, or one thread of it, however many there are.
+    Core,
+    /// Nothing.
+    None,
+}
+
+impl Bind {
+    const NAMES: [&'static str; 3] = ["auto", "core", "none"];
+
+    /// The name as `SHMEM_FT_BIND` spells it.
     pub const fn name(self) -> &'static str {
         Self::NAMES[self as usize]
     }
@@ -207,6 +228,10 @@ pub struct Settings {
     pub substitute: Substitute,
     /// `SHMEM_FT_PLACEMENT`.
     pub placement: Placement,
+    /// `SHMEM_FT_DOMAINS`: path of a file of failure domains.
+    pub domains: Option<String>,
+    /// `SHMEM_FT_BIND`.
+    pub bind: Bind,
     /// `SHMEM_FT_DELTA`: a checkpoint may look for what changed.
     pub delta: Delta,
     /// `SHMEM_FT_FABRIC`.
@@ -251,6 +276,8 @@ impl Default for Settings {
             parity: 1,
             substitute: Substitute::Spawn,
             placement: Placement::Spread,
+            domains: None,
+            bind: Bind::Auto,
             delta: Delta::Auto,
             fabric: Fabric::Auto,
             collectives: Collectives::Auto,

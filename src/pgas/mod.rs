@@ -30,8 +30,6 @@ use crate::sys::caller;
 pub use wait::Fault;
 pub use world::World;
 
-use crate::sys::process;
-
 static WORLD: OnceLock<World> = OnceLock::new();
 /// 0 before, 1 between init and finalize, 2 after.
 static STAGE: AtomicU8 = AtomicU8::new(0);
@@ -58,10 +56,6 @@ pub fn init(requested: i32) -> i32 {
             STAGE.store(1, Ordering::Release);
             // A fault seen here is reported by the first checkpoint.
             let _ = world.barrier();
-            // The system may have put several PEs on one processor, and leave them there.
-            if world.n_pes() > 1 {
-                process::start_on(world.me());
-            }
             world.greet();
         }
         Err(error) => {
