@@ -95,10 +95,10 @@ family! { SETUP: "Setup, exit, query";
         initialized.write(c_int::from(pgas::initialized()));
     }
     ONE "shmem_my_pe" "" () -> c_int {
-        pgas::world().me() as c_int
+        pgas::world_for(NAME).me() as c_int
     }
     ONE "shmem_n_pes" "" () -> c_int {
-        pgas::world().n_pes() as c_int
+        pgas::world_for(NAME).n_pes() as c_int
     }
     ONE "shmem_global_exit" "" [noreturn "1"] (status: c_int) {
         pgas::world();
@@ -126,10 +126,10 @@ family! { SETUP: "Setup, exit, query";
         start_until_exit(NAME);
     }
     ONE "_my_pe" "" [deprecated "1.2"] () -> c_int {
-        pgas::world().me() as c_int
+        pgas::world_for(NAME).me() as c_int
     }
     ONE "_num_pes" "" [deprecated "1.2"] () -> c_int {
-        pgas::world().n_pes() as c_int
+        pgas::world_for(NAME).n_pes() as c_int
     }
 }
 
