@@ -192,6 +192,29 @@ impl Fabric {
     }
 }
 
+/// How PEs act together in a collective.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Collectives {
+    /// By nodes where nodes do not map each other, else directly.
+    #[default]
+    Auto,
+    /// Each PE reads what it needs where it lies.
+    Direct,
+    /// Within the node, then between the leaders of nodes, then within the node.
+    Nodes,
+}
+
+impl Collectives {
+    /// Every way, in the order of the documentation.
+    pub const ALL: [Collectives; 3] = [Collectives::Auto, Collectives::Direct, Collectives::Nodes];
+    const NAMES: [&'static str; 3] = ["auto", "direct", "nodes"];
+
+    /// The name as `SHMEM_FT_COLLECTIVES` spells it.
+    pub const fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
+}
+
 /// All settings of one run, parsed and within bounds. `default()` is the empty environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -213,6 +236,8 @@ pub struct Settings {
     pub delta: Delta,
     /// `SHMEM_FT_FABRIC`.
     pub fabric: Fabric,
+    /// `SHMEM_FT_COLLECTIVES`.
+    pub collectives: Collectives,
     /// `SHMEM_FT_ADOPT`: a substitute may take over the memory that a dead process left behind.
     pub adopt: bool,
     /// `SHMEM_FT_MAX_RESTARTS`: deaths of one PE between two checkpoints before the job ends.
@@ -255,6 +280,7 @@ impl Default for Settings {
             bind: Bind::Auto,
             delta: Delta::Auto,
             fabric: Fabric::Auto,
+            collectives: Collectives::Auto,
             adopt: true,
             max_restarts: 3,
             memory_limit: None,

@@ -67,11 +67,18 @@ pub fn init(requested: i32) -> i32 {
 }
 
 /// True between `init` and `finalize`.
+#[inline]
 pub fn initialized() -> bool {
     STAGE.load(Ordering::Acquire) == 1
 }
 
+/// True after `finalize`.
+pub fn ended() -> bool {
+    STAGE.load(Ordering::Acquire) == 2
+}
+
 /// The world, if the library is initialised.
+#[inline]
 pub fn try_world() -> Option<&'static World> {
     if initialized() { WORLD.get() } else { None }
 }
@@ -85,16 +92,29 @@ pub fn world() -> &'static World {
     }
 }
 
+/// The same for a call that knows its name.
+#[inline]
+pub fn world_for(routine: &str) -> &'static World {
+    match try_world() {
+        Some(world) => world,
+        None => untimely(routine),
+    }
+}
+
 #[cold]
 fn no_world() -> ! {
+    const OURS: &[&str] = &["sh", "psh", "_my_pe", "_num_pes", "p_my_pe", "p_num_pes"];
+    let routine = caller::exported(OURS).unwrap_or("an OpenSHMEM routine".to_owned());
+    // A name and its twin may be one piece of code: it is called by the name without the `p`.
+    untimely(routine.strip_prefix('p').unwrap_or(&routine))
+}
+
+#[cold]
+fn untimely(routine: &str) -> ! {
     let when = match STAGE.load(Ordering::Acquire) {
         0 => "before shmem_init",
         _ => "after shmem_finalize",
     };
-    const OURS: &[&str] = &["sh", "psh", "_my_pe", "_num_pes", "p_my_pe", "p_num_pes"];
-    let routine = caller::exported(OURS).unwrap_or("an OpenSHMEM routine".to_owned());
-    // A name and its twin may be one piece of code: it is called by the name without the `p`.
-    let routine = routine.strip_prefix('p').unwrap_or(&routine);
     complain(&format!(
         "{routine} was called {when}: allowed only between shmem_init and shmem_finalize"
     ));

@@ -11,7 +11,8 @@ use super::units::{
     KIB, TIB, parse_count, parse_seconds, parse_size, show_seconds, show_size, show_time,
 };
 use super::{
-    BackupMode, Bind, Delta, Draft, Fabric, Placement, SettingError, Settings, Substitute, inject,
+    BackupMode, Bind, Collectives, Delta, Draft, Fabric, Placement, SettingError, Settings,
+    Substitute, inject,
 };
 use crate::inject::{Point, Rule};
 
@@ -359,6 +360,19 @@ static TABLE: &[Entry] = &[
             }
         },
         show: |s| Some(s.fabric.name().to_owned()),
+    },
+    Entry {
+        name: "SHMEM_FT_COLLECTIVES",
+        kind: Kind::Choice(&Collectives::NAMES),
+        default: "auto",
+        doc: "How PEs act together: each reads from all (direct), or the leaders of nodes pass on \
+              what is for all (nodes); auto is nodes where nodes do not share memory.",
+        store: |draft, value| {
+            if let Value::Choice(at) = value {
+                draft.settings.collectives = Collectives::ALL[at]
+            }
+        },
+        show: |s| Some(s.collectives.name().to_owned()),
     },
     Entry {
         name: "SHMEM_FT_ADOPT",
