@@ -72,7 +72,8 @@ pub fn fcollect(group: Group, dest: Sym<u8>, source: SymIn<u8>, bytes: usize) ->
         let relay = Relay { group: &group, nodes, dest };
         let block = |index: usize| index * bytes..(index + 1) * bytes;
         relay.give(source, block(group.index));
-        return relay.complete(all, |node| joined(nodes.members[node].iter().map(|i| block(*i))));
+        let of = |node: usize| joined(nodes.members[node].iter().map(|i| block(*i)));
+        return relay.complete(all, &of);
     }
     for index in group.partners() {
         read(&group, (dest, index * bytes), (source, 0), bytes, index);
@@ -109,7 +110,7 @@ pub fn collect(
         let relay = Relay { group: &group, nodes, dest };
         relay.give(source, blocks[group.index].clone());
         let of = |node: usize| joined(nodes.members[node].iter().map(|i| blocks[*i].clone()));
-        return relay.complete(all, of).map(|()| all);
+        return relay.complete(all, &of).map(|()| all);
     }
     for (index, block) in blocks.into_iter().enumerate() {
         read(&group, (dest, block.start), (source, 0), block.len(), index);

@@ -69,7 +69,7 @@ pub fn reduce<T: Copy + Zero>(
     count: usize,
     op: impl Fn(T, T) -> T,
 ) -> Result<(), Fault> {
-    let bytes = bytes_of(group.call, count, size_of::<T>());
+    bytes_of(group.call, count, size_of::<T>());
     let nodes = group.nodes(None);
     group.meet_by(nodes.as_ref())?;
     let result = std::cell::RefCell::new(Vec::new());
@@ -88,12 +88,17 @@ pub fn reduce<T: Copy + Zero>(
     let Some(nodes) = &nodes else {
         return group.meet();
     };
+    spread(&Relay { group: &group, nodes, dest: dest.erase() }, count, size_of::<T>())
+}
+
+/// Leaders spread the shares of `count` elements of so many bytes.
+fn spread(relay: &Relay, count: usize, element_bytes: usize) -> Result<(), Fault> {
     let share = |index: &usize| {
-        let share = schedule::share(count, *index, group.size);
-        share.start * size_of::<T>()..share.end * size_of::<T>()
+        let share = schedule::share(count, *index, relay.group.size);
+        share.start * element_bytes..share.end * element_bytes
     };
-    let relay = Relay { group: &group, nodes, dest: dest.erase() };
-    relay.complete(bytes, |node| joined(nodes.members[node].iter().map(share)))
+    let of = |node: usize| joined(relay.nodes.members[node].iter().map(share));
+    relay.complete(count * element_bytes, &of)
 }
 
 /// The same over the PEs up to this one, itself included if `inclusive`; zero before the first.

@@ -59,7 +59,7 @@ impl Relay<'_> {
     pub fn complete(
         &self,
         bytes: usize,
-        of: impl Fn(usize) -> Vec<Range<usize>>,
+        of: &dyn Fn(usize) -> Vec<Range<usize>>,
     ) -> Result<(), Fault> {
         let (group, nodes) = (self.group, self.nodes);
         group.arrive(nodes, DONE_AT)?;
@@ -87,7 +87,7 @@ impl Relay<'_> {
             let word = |step| TREE_AT + step;
             if long {
                 self.pass(schedule::scatter(nodes.own, at, size), word, (from, None), &block)?;
-                self.spread(bytes, (from, Some(at)), block)?;
+                self.spread(bytes, (from, Some(at)), &block)?;
             } else {
                 self.pass(schedule::tree(nodes.own, at, size), word, (from, None), &block)?;
             }
@@ -105,14 +105,14 @@ impl Relay<'_> {
         &self,
         bytes: usize,
         from: (SymIn<u8>, Option<usize>),
-        of: impl Fn(usize) -> Vec<Range<usize>>,
+        of: &dyn Fn(usize) -> Vec<Range<usize>>,
     ) -> Result<(), Fault> {
         let (own, size) = (self.nodes.own, self.nodes.leaders.len());
         if schedule::is_long(bytes, size) {
             // One sender for all rounds: its signals are in order, and one word counts them.
-            return self.pass(schedule::ring(own, size), |_| SPREAD_AT, from, &of);
+            return self.pass(schedule::ring(own, size), |_| SPREAD_AT, from, of);
         }
-        self.pass(schedule::spread(own, size), |step| SPREAD_AT + step, from, &of)
+        self.pass(schedule::spread(own, size), |step| SPREAD_AT + step, from, of)
     }
 
     /// Does the steps of a leader; each has its word.
@@ -121,7 +121,7 @@ impl Relay<'_> {
         steps: impl Iterator<Item = Step>,
         word: impl Fn(usize) -> usize,
         (from, spared): (SymIn<u8>, Option<usize>),
-        of: &impl Fn(usize) -> Vec<Range<usize>>,
+        of: &dyn Fn(usize) -> Vec<Range<usize>>,
     ) -> Result<(), Fault> {
         let (group, leaders) = (self.group, &self.nodes.leaders);
         for (number, step) in steps.enumerate() {
