@@ -203,8 +203,8 @@ impl Model {
     }
 
     /// What a rebuild reads is what verification passed on the other PEs. None if it is not there
-    /// any more: every tile is checked as it is read. What is decoded of less than a stripe needs is
-    /// not what was saved; that there is enough, the true plan has seen to.
+    /// any more: every tile is checked as it is read. What is decoded of less than a stripe needs
+    /// is not what was saved; that there is enough, the true plan has seen to.
     fn sources(&self, state: &State, p: usize, number: u8, slot: usize) -> Option<bool> {
         let others = self.pes(state).iter().enumerate().filter(|&(q, _)| q != p);
         let used = others
