@@ -77,7 +77,7 @@ help:
 	@echo 'make demo      build, then a Jacobi run that loses a PE and a node, in under a minute'
 	@echo 'make test      formatting, lints and every test; the last line counts them'
 	@echo 'make test-nodes  nodes that are machines in software, with soft-RoCE (QEMU)'
-	@echo 'make soak      Jacobi with faults at random places, over and over (MINUTES=10 SEED=...)'
+	@echo 'make soak      the simulator, then Jacobi with faults, over and over (MINUTES=10 SEED=..)'
 	@echo 'make sanitize  the C programs under AddressSanitizer and UndefinedBehaviorSanitizer'
 	@echo 'make scorecard every figure beside ISA-L, memcpy and Open MPI (10 minutes;'
 	@echo '               scorecard-quick: 2); RECORD=1 keeps the result in benches/record'

@@ -10,6 +10,7 @@
 //! ```text
 //! sys  inject  settings                      words, environment, system calls
 //! heap                                       symmetric allocator (pure)
+//! placement                                  failure domains, groups, substitutes (pure)
 //! control                                    messages, views, the page that shows them
 //! segment                                    memory of a PE, offsets to bytes
 //! fabric                                     reaching memory that is not mapped
@@ -36,6 +37,7 @@ pub mod heap;
 pub mod inject;
 pub mod launch;
 pub mod pgas;
+pub mod placement;
 pub mod protocol;
 pub mod recovery;
 pub mod scrub;

@@ -12,7 +12,7 @@
 //! `SHMEM_CHECK`; names with it are this library's.
 //!
 //! Left out: reading the environment (the caller passes it in), and whether a group size fits the
-//! number of PEs, which [`crate::store::group::plan`] decides when that number is known.
+//! number of PEs, which [`crate::placement::groups::plan`] decides when that number is known.
 
 #![forbid(unsafe_code)]
 
@@ -106,10 +106,10 @@ impl Substitute {
     }
 }
 
-/// What happens when groups cannot be placed so that they survive the loss of a node.
+/// What happens when groups cannot be placed so that they survive the loss of any one domain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Placement {
-    /// Spread over nodes as well as can be, and say what is not survived.
+    /// Spread over domains as well as can be, and say what is not survived.
     #[default]
     Spread,
     /// Refuse to start.
@@ -120,6 +120,27 @@ impl Placement {
     const NAMES: [&'static str; 2] = ["spread", "strict"];
 
     /// The name as `SHMEM_FT_PLACEMENT` spells it.
+    pub const fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
+}
+
+/// What PEs are bound to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Bind {
+    /// Each to its share of the cores, if there are enough threads for all.
+    #[default]
+    Auto,
+    /// Each to one core, or one thread of it, however many there are.
+    Core,
+    /// Nothing.
+    None,
+}
+
+impl Bind {
+    const NAMES: [&'static str; 3] = ["auto", "core", "none"];
+
+    /// The name as `SHMEM_FT_BIND` spells it.
     pub const fn name(self) -> &'static str {
         Self::NAMES[self as usize]
     }
@@ -171,6 +192,29 @@ impl Fabric {
     }
 }
 
+/// How PEs act together in a collective.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Collectives {
+    /// By nodes where nodes do not map each other, else directly.
+    #[default]
+    Auto,
+    /// Each PE reads what it needs where it lies.
+    Direct,
+    /// Within the node, then between the leaders of nodes, then within the node.
+    Nodes,
+}
+
+impl Collectives {
+    /// Every way, in the order of the documentation.
+    pub const ALL: [Collectives; 3] = [Collectives::Auto, Collectives::Direct, Collectives::Nodes];
+    const NAMES: [&'static str; 3] = ["auto", "direct", "nodes"];
+
+    /// The name as `SHMEM_FT_COLLECTIVES` spells it.
+    pub const fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
+}
+
 /// All settings of one run, parsed and within bounds. `default()` is the empty environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -184,10 +228,16 @@ pub struct Settings {
     pub substitute: Substitute,
     /// `SHMEM_FT_PLACEMENT`.
     pub placement: Placement,
+    /// `SHMEM_FT_DOMAINS`: path of a file of failure domains.
+    pub domains: Option<String>,
+    /// `SHMEM_FT_BIND`.
+    pub bind: Bind,
     /// `SHMEM_FT_DELTA`: a checkpoint may look for what changed.
     pub delta: Delta,
     /// `SHMEM_FT_FABRIC`.
     pub fabric: Fabric,
+    /// `SHMEM_FT_COLLECTIVES`.
+    pub collectives: Collectives,
     /// `SHMEM_FT_ADOPT`: a substitute may take over the memory that a dead process left behind.
     pub adopt: bool,
     /// `SHMEM_FT_MAX_RESTARTS`: deaths of one PE between two checkpoints before the job ends.
@@ -226,8 +276,11 @@ impl Default for Settings {
             parity: 1,
             substitute: Substitute::Spawn,
             placement: Placement::Spread,
+            domains: None,
+            bind: Bind::Auto,
             delta: Delta::Auto,
             fabric: Fabric::Auto,
+            collectives: Collectives::Auto,
             adopt: true,
             max_restarts: 3,
             memory_limit: None,

@@ -7,16 +7,17 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use raidshmem::control::message::{Down, Report, Said, ToPe, Up};
+use raidshmem::control::message::{Down, Job, Report, Said, ToPe, Up};
 use raidshmem::control::noise::{Secret, Session, Side};
 use raidshmem::control::view::{Member, View};
 use raidshmem::heap::Heap;
 use raidshmem::launch::args::Args;
 use raidshmem::launch::hosts;
 use raidshmem::launch::membership::{Action, Event, Membership, Shape};
+use raidshmem::placement::Domains;
 use raidshmem::segment::layout::{Layout, STAMP, TILE};
 use raidshmem::segment::statics::{elf, select};
-use raidshmem::settings::{Fabric, Settings};
+use raidshmem::settings::{Bind, Fabric, Settings};
 use raidshmem::store::coverage::Coverage;
 use raidshmem::store::phase::Phase;
 use raidshmem::store::stamp::Stamp;
@@ -52,7 +53,7 @@ pub fn control(bytes: &[u8]) {
     message::<ToPe>(bytes);
     message::<Report>(bytes);
     message::<View>(bytes);
-    if let Ok(ToPe::Welcome { job, welcome }) = decode::<ToPe>(bytes)
+    if let Ok(ToPe::Welcome { job, welcome, .. }) = decode::<ToPe>(bytes)
         && job.is_sound()
         && welcome.is_sound(&job)
     {
@@ -163,7 +164,7 @@ pub fn args(bytes: &[u8]) {
         Ok(ready) => {
             let Shape { node_of, nodes, spares, .. } = &ready.shape;
             assert!(node_of.iter().chain(spares).all(|node| node < nodes));
-            assert_eq!(ready.group_of.len(), node_of.len());
+            assert_eq!(ready.site.group_of.len(), node_of.len());
         }
         Err(error) => one_line(&error.to_string()),
     }
@@ -316,15 +317,28 @@ pub fn statics(bytes: &[u8]) {
     }
 }
 
+/// Four PEs on two nodes of one machine.
+fn job_of_four() -> Job {
+    Job {
+        id: 5,
+        n_pes: 4,
+        heap_len: 1 << 20,
+        node_of: vec![0, 0, 1, 1],
+        machine_of: vec![0, 0],
+        bind: Bind::Auto,
+        fabric: Fabric::Shm,
+        domains: Domains::of_hosts(vec!["left".to_owned(), "right".to_owned()]),
+    }
+}
+
 /// Right inputs, for each target a few: what a mutator begins with beside the files of the corpus.
 pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
-    use raidshmem::control::message::{Job, Welcome};
+    use raidshmem::control::message::Welcome;
     let pack = |said: &dyn Fn() -> postcard::Result<Vec<u8>>| said().expect("it can be written");
     let (fired, lost) = (vec![0], vec![1]);
     let welcome =
         Welcome { pe: 1, incarnation: 2, memory: 3, fired, lost, incarnations: vec![0; 4] };
-    let job =
-        Job { id: 5, n_pes: 4, heap_len: 1 << 20, node_of: vec![0, 0, 1, 1], fabric: Fabric::Shm };
+    let job = job_of_four();
     let hello = |proc| (proc / 2, Up::Said { proc, what: Said::Hello { pid: 77 } });
     let memory = |pe| (pe / 2, Up::Memory { pe, memory: 0 });
     let begin: Vec<(u32, Up)> = (0..4).map(memory).chain((0..5).map(hello)).collect();
@@ -355,6 +369,7 @@ pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
                     postcard::to_allocvec(&ToPe::Welcome {
                         job: job.clone(),
                         welcome: welcome.clone(),
+                        crowded: false,
                     })
                 }),
                 pack(&|| postcard::to_allocvec(&Said::AtPoint { rule: 3 })),

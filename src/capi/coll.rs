@@ -1,14 +1,17 @@
 //! Collectives that move data: broadcast, collect, fcollect, alltoall, alltoalls; barrier and sync.
 //!
-//! Sources are symmetric and mapped, so everybody reads what it needs straight from where it lies:
-//! meet (all sources are ready), read, meet (all have read). Teams and active sets share the code
-//! (`group.rs`). After a death a team's call returns a nonzero value; an active set's just returns.
+//! Where sources are mapped everybody reads what it needs straight from where it lies: meet (all
+//! sources are ready), read, meet (all have read). Between nodes that do not share memory the
+//! leaders of nodes pass on what is for all (`relay.rs`), and what is for one is put there (the
+//! pairwise exchange). Teams and active sets share the code (`group.rs`). After a death a team's
+//! call returns a nonzero value; an active set's just returns.
 
 use std::ffi::{c_int, c_long};
 
 use super::group::{ActiveSet, COUNT_AT, Group};
 use super::guard::{Shape, bytes_of, misuse};
-use super::memory_ops::{self, Sym, SymIn};
+use super::memory_ops::{self, Place, Sym, SymIn};
+use super::relay::{Relay, joined};
 use super::team::{self, Team};
 use crate::pgas::Fault;
 
@@ -29,6 +32,13 @@ fn read(
     memory_ops::get(group.call, dest, source, bytes, group.pe(index));
 }
 
+/// Refuses a destination that is not symmetric, before any PE waits for this one.
+fn check(group: &Group, dest: Sym<u8>, bytes: usize) {
+    if bytes > 0 {
+        Place::new(group.call, "dest", dest, bytes, group.pe(group.index));
+    }
+}
+
 /// From the root to all; `to_root` says whether the root's destination is written too.
 pub fn broadcast(
     group: Group,
@@ -41,6 +51,11 @@ pub fn broadcast(
         Ok(root) if root < group.size => root,
         _ => misuse(group.call, format_args!("PE_root {root}: allowed are 0..{}", group.size - 1)),
     };
+    check(&group, dest, bytes);
+    if let Some(nodes) = &group.nodes(Some(root)) {
+        group.meet_by(Some(nodes))?;
+        return Relay { group: &group, nodes, dest }.broadcast(source, bytes, (root, to_root));
+    }
     group.meet()?;
     if group.index != root || to_root {
         read(&group, (dest, 0), (source, 0), bytes, root);
@@ -50,8 +65,16 @@ pub fn broadcast(
 
 /// The same number of bytes from each, by index.
 pub fn fcollect(group: Group, dest: Sym<u8>, source: SymIn<u8>, bytes: usize) -> Result<(), Fault> {
-    bytes_of(group.call, group.size, bytes);
+    let all = bytes_of(group.call, group.size, bytes);
+    check(&group, dest, all);
     group.meet()?;
+    if let Some(nodes) = &group.nodes(None) {
+        let relay = Relay { group: &group, nodes, dest };
+        let block = |index: usize| index * bytes..(index + 1) * bytes;
+        relay.give(source, block(group.index));
+        let of = |node: usize| joined(nodes.members[node].iter().map(|i| block(*i)));
+        return relay.complete(all, &of);
+    }
     for index in group.partners() {
         read(&group, (dest, index * bytes), (source, 0), bytes, index);
     }
@@ -75,11 +98,22 @@ pub fn collect(
             format_args!("{all} bytes are collected: allowed are {room}, all of dest"),
         );
     }
-    let mut to = 0;
-    for (index, length) in lengths.into_iter().enumerate() {
-        let length = length as usize;
-        read(&group, (dest, to), (source, 0), length, index);
-        to += length;
+    check(&group, dest, all);
+    let mut end = 0;
+    let block = |length: &u64| {
+        let start = end;
+        end += *length as usize;
+        start..end
+    };
+    let blocks: Vec<_> = lengths.iter().map(block).collect();
+    if let Some(nodes) = &group.nodes(None) {
+        let relay = Relay { group: &group, nodes, dest };
+        relay.give(source, blocks[group.index].clone());
+        let of = |node: usize| joined(nodes.members[node].iter().map(|i| blocks[*i].clone()));
+        return relay.complete(all, &of).map(|()| all);
+    }
+    for (index, block) in blocks.into_iter().enumerate() {
+        read(&group, (dest, block.start), (source, 0), block.len(), index);
     }
     group.meet()?;
     Ok(all)
@@ -92,10 +126,17 @@ fn collect_all(group: Group, dest: Sym<u8>, source: SymIn<u8>, bytes: usize) -> 
 
 /// Block `i` of each goes to PE `i`, there by index.
 pub fn alltoall(group: Group, dest: Sym<u8>, source: SymIn<u8>, bytes: usize) -> Result<(), Fault> {
-    bytes_of(group.call, group.size, bytes);
+    check(&group, dest, bytes_of(group.call, group.size, bytes));
+    let by_nodes = group.nodes(None).is_some();
     group.meet()?;
     for index in group.partners() {
-        read(&group, (dest, index * bytes), (source, group.index * bytes), bytes, index);
+        if by_nodes {
+            // Puts to all are under way at a time; the meeting completes them.
+            let (to, from) = (dest.element(group.index * bytes), source.element(index * bytes));
+            memory_ops::put(group.call, to, from.as_in(), bytes, group.pe(index));
+        } else {
+            read(&group, (dest, index * bytes), (source, group.index * bytes), bytes, index);
+        }
     }
     group.meet()
 }
@@ -113,8 +154,17 @@ pub fn alltoalls(
     let step = |stride_bytes| bytes_of(group.call, strides.blocks, stride_bytes);
     let (dest_step, source_step) = (step(strides.dest_bytes), step(strides.source_bytes));
     bytes_of(group.call, group.size, dest_step.max(source_step));
+    let rest = strides.extent(group.call, strides.dest_bytes);
+    check(&group, dest, dest_step * (group.size - 1) + rest);
+    let by_nodes = group.nodes(None).is_some();
     group.meet()?;
     for index in group.partners() {
+        if by_nodes {
+            let to = dest.element(group.index * dest_step);
+            let from = source.element(index * source_step).as_in();
+            memory_ops::put_blocks(group.call, to, from, strides, group.pe(index));
+            continue;
+        }
         let to = dest.element(index * dest_step).as_out();
         let from = source.element(group.index * source_step);
         memory_ops::get_blocks(group.call, to, from, strides, group.pe(index));

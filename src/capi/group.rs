@@ -2,10 +2,11 @@
 //!
 //! A group is `start, start + stride, ..` (`size` PEs) and an array of symmetric words (a team's
 //! own, or the `pSync` of the caller). They meet by dissemination (`pgas::schedule`), each round on
-//! a word of its own:
+//! a word of its own. Where nodes do not share memory, the leaders of nodes do so, between the
+//! arrivals of their PEs and their release:
 //!
 //! ```text
-//! words  | round 0 | round 1 | ... | round 31 | ... | MASK | COUNT |
+//! words  | round 0 | .. | arrived | released | .. | DONE READY | TREE | SPREAD | .. | MASK COUNT |
 //! ```
 //!
 //! A team has words for more *gates* behind these, with as many rounds as its job needs. PEs that
@@ -22,9 +23,10 @@ use std::ffi::{c_int, c_long};
 
 use super::constants::SYNC_SIZE;
 use super::guard::misuse;
-use super::memory_ops::{Sym, Update, Word};
+use super::memory_ops::{self, Sym, SymIn, Word};
 use super::order;
-use crate::pgas::{self, Fault, schedule};
+use crate::pgas::schedule::{self, Nodes};
+use crate::pgas::{self, Fault};
 
 /// Words of a group's array.
 pub const WORDS: usize = SYNC_SIZE;
@@ -32,10 +34,22 @@ pub const WORDS: usize = SYNC_SIZE;
 pub const MASK_AT: usize = WORDS - 2;
 /// The word for a PE's number of elements.
 pub const COUNT_AT: usize = WORDS - 1;
-/// Rounds of a meeting: PE numbers are C ints.
-const ROUNDS: usize = 32;
+/// The word for PEs of a node that are done with a part of a collective, on their leader.
+pub const DONE_AT: usize = 30;
+/// The word for the leader's word that a part is ready for the PEs of its node.
+pub const READY_AT: usize = 31;
+/// The words for the steps down a tree of leaders.
+pub const TREE_AT: usize = 32;
+/// The words for the steps in which leaders spread what each of them has.
+pub const SPREAD_AT: usize = TREE_AT + STEPS;
+/// Steps of leaders: a view has at most 2^14 nodes.
+const STEPS: usize = 14;
+/// Words of a gate besides those of the rounds: arrived, released.
+const GATE_WORDS: usize = 2;
+/// Rounds of a meeting at most.
+const ROUNDS: usize = DONE_AT - GATE_WORDS;
 
-const _: () = assert!(ROUNDS <= MASK_AT);
+const _: () = assert!(SPREAD_AT + STEPS <= MASK_AT);
 
 /// What PEs of a team come together for. The C API has one meeting for everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,12 +73,12 @@ const MORE_GATES: usize = Gate::Destroy as usize;
 
 /// Rounds of a meeting of all PEs.
 fn rounds_of_all() -> usize {
-    schedule::rounds(0, pgas::world().n_pes()).count()
+    schedule::rounds(0, pgas::world().n_pes()).take(ROUNDS).count()
 }
 
 /// Words of a team.
 pub fn team_words() -> usize {
-    WORDS + MORE_GATES * rounds_of_all()
+    WORDS + MORE_GATES * (rounds_of_all() + GATE_WORDS)
 }
 
 /// PEs that act together, seen from one of them.
@@ -154,7 +168,7 @@ impl Group {
     pub fn through(self, gate: Gate) -> Group {
         let first = match gate as usize {
             0 => 0,
-            more => WORDS + (more - 1) * rounds_of_all(),
+            more => WORDS + (more - 1) * (rounds_of_all() + GATE_WORDS),
         };
         Group { first, ..self }
     }
@@ -169,16 +183,67 @@ impl Group {
         Word::new(self.call, "pSync", self.words.element(at), self.pe(index))
     }
 
+    /// The nodes of the group, if its PEs are to act node by node; `first` leads its own.
+    pub fn nodes(&self, first: Option<usize>) -> Option<Nodes> {
+        let on = pgas::world().nodes_of((0..self.size).map(|index| self.pe(index) as usize))?;
+        Some(schedule::nodes(&on, self.index, first)).filter(|nodes| nodes.leaders.len() > 1)
+    }
+
     /// Completes what this PE did and waits for the others to come here.
     pub fn meet(&self) -> Result<(), Fault> {
+        self.meet_by(self.nodes(None).as_ref())
+    }
+
+    /// The same where the nodes are known.
+    pub fn meet_by(&self, nodes: Option<&Nodes>) -> Result<(), Fault> {
         order::complete();
-        for (round, peers) in schedule::rounds(self.index, self.size).enumerate() {
-            self.word(self.first + round, peers.to).update(Update::Add, 1);
-            let own = self.word(self.first + round, self.index);
-            own.world().wait_until(|| own.load().cast_signed() > 0)?;
-            own.update(Update::Add, u64::MAX);
+        let released = self.first + rounds_of_all();
+        match nodes {
+            None => self.meet_rounds(self.index, self.size, |index| index)?,
+            Some(nodes) => {
+                let arrived = released + 1;
+                self.arrive(nodes, arrived)?;
+                if nodes.leads(self.index) {
+                    let leader = |node: usize| nodes.leaders[node];
+                    self.meet_rounds(nodes.own, nodes.leaders.len(), leader)?;
+                }
+                self.release(nodes, released)?;
+            }
         }
         order::complete();
+        Ok(())
+    }
+
+    /// Number `own` of `size` PEs meets the others.
+    fn meet_rounds(
+        &self,
+        own: usize,
+        size: usize,
+        index: impl Fn(usize) -> usize,
+    ) -> Result<(), Fault> {
+        for (round, peers) in schedule::rounds(own, size).enumerate() {
+            self.word(self.first + round, index(peers.to)).signal();
+            self.word(self.first + round, self.index).heed(1)?;
+        }
+        Ok(())
+    }
+
+    /// Tells the leader of the node, who waits for all of it.
+    pub fn arrive(&self, nodes: &Nodes, at: usize) -> Result<(), Fault> {
+        if nodes.leads(self.index) {
+            return self.word(at, self.index).heed(nodes.members[nodes.own].len() as u64 - 1);
+        }
+        self.word(at, nodes.leaders[nodes.own]).signal();
+        Ok(())
+    }
+
+    /// The leader tells all of its node, who wait for it.
+    pub fn release(&self, nodes: &Nodes, at: usize) -> Result<(), Fault> {
+        if !nodes.leads(self.index) {
+            return self.word(at, self.index).heed(1);
+        }
+        let others = nodes.members[nodes.own].iter().filter(|index| **index != self.index);
+        others.for_each(|&index| self.word(at, index).signal());
         Ok(())
     }
 
@@ -187,7 +252,10 @@ impl Group {
         let own = self.word(at, self.index);
         own.store(number);
         self.meet()?;
-        let numbers = (0..self.size).map(|index| self.word(at, index).load()).collect();
+        let pes: Vec<c_int> = (0..self.size).map(|index| self.pe(index)).collect();
+        let mut numbers = vec![0u64; self.size];
+        let words = SymIn::at(self.words.element(at).addr());
+        memory_ops::fetch_from_each(self.call, &mut numbers, words, &pes);
         self.meet()?;
         own.store(0);
         Ok(numbers)

@@ -1,4 +1,4 @@
-//! The unsafe core of the C layer: the only file in which an address becomes an access.
+//! The unsafe core of the C layer: here, and for words in `word.rs`, an address becomes an access.
 //!
 //! A pointer crosses the boundary as a *claim*: [`In`] and [`Out`] for a buffer of the caller,
 //! [`Sym`] and [`SymIn`] for an object that every PE has. A claim is made by a C call and by
@@ -7,22 +7,24 @@
 //! checks: a symmetric claim becomes a [`Place`], that is a PE that exists and a range inside its
 //! segment, before anything is read or written there.
 //!
-//! Invariants: a `Place` lies inside the segment of `pe`; a `Word` is a `Place` of 2, 4 or 8 bytes
-//! on its natural boundary. Peers may write the same bytes at the same time: words are therefore
-//! accessed as atomics; longer ranges are copied as the caller's own code would copy them, and the
-//! specification makes it the caller's duty not to race on them.
+//! Invariants: a `Place` lies inside the segment of `pe`. Peers may write the same bytes at the
+//! same time: words are therefore accessed as atomics; longer ranges are copied as the caller's own
+//! code would copy them, and the specification makes it the caller's duty not to race on them.
 //!
 //! Between a death and the restart (`World::faulted`) writes are dropped and reads give zeroes.
+
+mod elements;
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
-use super::bits::{Bits, Zero};
+use super::bits::Zero;
 use super::guard::{self, Strides, misuse};
+pub use super::word::Word;
 use crate::fabric::Read;
 use crate::pgas::{self, World};
-use crate::segment::update;
 pub use crate::segment::update::Update;
+pub use elements::{get_elements, put_elements};
 
 /// Blocks of a strided get that are on their way at a time.
 const READS: usize = 64;
@@ -167,18 +169,18 @@ impl<T> SymIn<T> {
 /// A range inside the segment of a PE that exists. The value is the proof.
 #[derive(Clone, Copy)]
 pub struct Place {
-    world: &'static World,
-    pe: usize,
+    pub(super) world: &'static World,
+    pub(super) pe: usize,
     /// Where the segment begins here; null if it is not mapped.
-    base: *mut u8,
-    offset: usize,
+    pub(super) base: *mut u8,
+    pub(super) offset: usize,
 }
 
 impl Place {
     /// Checks a symmetric argument (`name`) of `call`.
     #[inline]
     pub fn new<T>(call: &'static str, name: &str, on: Sym<T>, bytes: usize, pe: c_int) -> Place {
-        let world = pgas::world();
+        let world = pgas::world_for(call);
         let pe = guard::pe(call, world, pe);
         match world.offset_of(on.addr(), bytes) {
             Some(offset) => Place { world, pe, base: world.base(pe), offset },
@@ -193,13 +195,13 @@ impl Place {
 
     /// It is not mapped: an engine reaches it.
     #[inline]
-    fn is_far(&self) -> bool {
+    pub(super) fn is_far(&self) -> bool {
         self.base.is_null()
     }
 
     /// The address of a place that is not far.
     #[inline]
-    fn at(&self) -> *mut u8 {
+    pub(super) fn at(&self) -> *mut u8 {
         self.base.wrapping_add(self.offset)
     }
 }
@@ -237,6 +239,21 @@ const MOVE: unsafe extern "C" fn(*mut c_void, *const c_void, usize) -> *mut c_vo
 /// - nothing in this process holds a reference to either range.
 #[inline]
 unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
+    // SAFETY: the same contract.
+    if !unsafe { copy_word(from, to, bytes) } {
+        // SAFETY: by the contract; this allows overlap. The compiler must not see what is called:
+        // it would believe that nobody else writes there, and with the safe API peers may.
+        unsafe { std::hint::black_box(MOVE)(to.cast(), from.cast(), bytes) };
+    }
+}
+
+/// Copies a word of 1, 2, 4 or 8 bytes whole; false if it is none, or not on its boundary.
+///
+/// # Safety
+///
+/// That of [`copy`].
+#[inline(always)]
+unsafe fn copy_word(from: *const u8, to: *mut u8, bytes: usize) -> bool {
     macro_rules! word {
         ($atomic:ty) => {{
             // SAFETY: readable by the contract, aligned by the match; a word is only ever
@@ -246,7 +263,8 @@ unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
             // SAFETY: writable by the contract, aligned by the match.
             let target = unsafe { <$atomic>::from_ptr(to.cast()) };
             // Relaxed: puts are ordered by fence and quiet (`order.rs`), not by themselves.
-            target.store(value, Ordering::Relaxed)
+            target.store(value, Ordering::Relaxed);
+            true
         }};
     }
     let aligned = |to_bytes: usize| (from.addr() | to.addr()) & (to_bytes - 1) == 0;
@@ -255,11 +273,7 @@ unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
         2 if aligned(2) => word!(AtomicU16),
         4 if aligned(4) => word!(AtomicU32),
         8 if aligned(8) => word!(AtomicU64),
-        // SAFETY: by the contract; this allows overlap. The compiler must not see what is called:
-        // it would believe that nobody else writes there, and with the safe API peers may.
-        _ => unsafe {
-            std::hint::black_box(MOVE)(to.cast(), from.cast(), bytes);
-        },
+        _ => false,
     }
 }
 
@@ -267,7 +281,7 @@ unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
 #[inline]
 pub fn put(call: &'static str, dest: Sym<u8>, source: In<u8>, bytes: usize, pe: c_int) {
     if bytes == 0 {
-        guard::pe(call, pgas::world(), pe);
+        guard::pe(call, pgas::world_for(call), pe);
         return;
     }
     let place = Place::new(call, "dest", dest, bytes, pe);
@@ -289,7 +303,7 @@ pub fn put(call: &'static str, dest: Sym<u8>, source: In<u8>, bytes: usize, pe: 
 #[inline]
 pub fn get(call: &'static str, dest: Out<u8>, source: SymIn<u8>, bytes: usize, pe: c_int) {
     if bytes == 0 {
-        guard::pe(call, pgas::world(), pe);
+        guard::pe(call, pgas::world_for(call), pe);
         return;
     }
     let place = Place::new(call, "source", source.as_sym(), bytes, pe);
@@ -311,14 +325,14 @@ pub fn get(call: &'static str, dest: Out<u8>, source: SymIn<u8>, bytes: usize, p
 /// Stores one value on a PE.
 #[inline]
 pub fn put_value<T: Copy>(call: &'static str, dest: Sym<T>, value: T, pe: c_int) {
-    put(call, dest.erase(), In(&raw const value).erase(), size_of::<T>(), pe);
+    put_elements(call, dest, In(&raw const value), 1, pe);
 }
 
 /// Reads one value from a PE.
 #[inline]
 pub fn get_value<T: Copy + Zero>(call: &'static str, source: SymIn<T>, pe: c_int) -> T {
     let mut value = T::zero();
-    get(call, Out(&raw mut value).erase(), source.erase(), size_of::<T>(), pe);
+    get_elements(call, Out(&raw mut value), source, 1, pe);
     value
 }
 
@@ -326,6 +340,34 @@ pub fn get_value<T: Copy + Zero>(call: &'static str, source: SymIn<T>, pe: c_int
 pub fn fetch<T: Copy + Zero>(call: &'static str, into: &mut [T], source: SymIn<T>, pe: c_int) {
     let bytes = size_of_val(into);
     get(call, Out(into.as_mut_ptr()).erase(), source.erase(), bytes, pe);
+}
+
+/// Reads the elements of several PEs, `into.len() / pes.len()` of each; those that are not mapped
+/// at a time.
+pub fn fetch_from_each<T: Copy + Zero>(
+    call: &'static str,
+    into: &mut [T],
+    source: SymIn<T>,
+    pes: &[c_int],
+) {
+    let each = into.len() / pes.len();
+    let bytes = each * size_of::<T>();
+    let mut reads = Vec::new();
+    for (part, &pe) in into.chunks_exact_mut(each.max(1)).zip(pes) {
+        let place = Place::new(call, "source", source.as_sym().erase(), bytes, pe);
+        if !place.is_far() || place.world.faulted() {
+            fetch(call, part, source, pe);
+            continue;
+        }
+        let at = part.as_mut_ptr().cast();
+        // SAFETY: the bytes of `part`, which is borrowed as long; an element may have any bytes
+        // that an equal element of a peer has.
+        let into = unsafe { std::slice::from_raw_parts_mut(at, bytes) };
+        reads.push(Read { pe: place.pe, offset: place.offset, into });
+    }
+    if !reads.is_empty() {
+        pgas::world().pull(&mut reads);
+    }
 }
 
 /// Stores elements on a PE.
@@ -402,99 +444,4 @@ pub fn zero(call: &'static str, own: *mut u8, bytes: usize) {
     let place = Place::new(call, "block", Sym(own), bytes, pgas::world().me() as c_int);
     // SAFETY: the place is `bytes` bytes of this PE's own segment, just allocated by this call.
     unsafe { place.at().write_bytes(0, bytes) };
-}
-
-/// A symmetric word of 2, 4 or 8 bytes on its natural boundary. The value is the proof.
-#[derive(Clone, Copy)]
-pub struct Word {
-    place: Place,
-    bytes: usize,
-}
-
-impl Word {
-    /// Checks a symmetric argument (`name`) of `call` that is accessed atomically.
-    #[inline]
-    pub fn new<T: Bits>(call: &'static str, name: &str, on: Sym<T>, pe: c_int) -> Word {
-        let bytes = size_of::<T>();
-        if on.addr() & (bytes - 1) != 0 {
-            let addr = on.addr();
-            misuse(call, format_args!("{name} {addr:#x} is not on a boundary of {bytes} bytes"));
-        }
-        Word { place: Place::new(call, name, on, bytes, pe), bytes }
-    }
-
-    /// The word of this PE.
-    #[inline]
-    pub fn own<T: Bits>(call: &'static str, name: &str, on: Sym<T>) -> Word {
-        Word::new(call, name, on, pgas::world().me() as c_int)
-    }
-
-    /// The word `bytes` further on, narrower: for words that are made of fields.
-    pub fn field(self, offset_bytes: usize, bytes: usize) -> Word {
-        debug_assert!(offset_bytes.is_multiple_of(bytes) && offset_bytes + bytes <= self.bytes);
-        let offset = self.place.offset + offset_bytes;
-        Word { place: Place { offset, ..self.place }, bytes }
-    }
-
-    /// The world it lies in.
-    pub fn world(&self) -> &'static World {
-        self.place.world
-    }
-
-    /// Reads. Pairs with the releases below: what the writer did before is seen.
-    #[inline]
-    pub fn load(self) -> u64 {
-        self.apply(Update::Load, 0)
-    }
-
-    /// Overwrites and wakes the PE. Pairs with `load` and with the updates.
-    #[inline]
-    pub fn store(self, value: u64) {
-        let Place { world, pe, offset, .. } = self.place;
-        if world.faulted() {
-            return;
-        }
-        if self.place.is_far() {
-            return world.far_post(pe, offset, self.bytes, Update::Store, value);
-        }
-        self.apply(Update::Store, value);
-        world.ring(pe);
-    }
-
-    /// Updates in one step and wakes the PE; what was there before, zero in the faulted state.
-    #[inline]
-    pub fn update(self, how: Update, value: u64) -> u64 {
-        if self.place.world.faulted() {
-            return 0;
-        }
-        let before = self.apply(how, value);
-        self.place.world.ring(self.place.pe);
-        before
-    }
-
-    /// Stores `value` if the word holds `cond`; what was there before, zero in the faulted state.
-    #[inline]
-    pub fn compare_swap(self, cond: u64, value: u64) -> u64 {
-        self.update(Update::CompareSwap(cond), value)
-    }
-
-    /// Lets what was put to this PE before be seen by whoever sees the next change of the word.
-    #[inline]
-    pub fn after_puts(self) -> Word {
-        if self.place.is_far() {
-            self.place.world.fence(); // changes of a mapped word are releases
-        }
-        self
-    }
-
-    #[inline]
-    fn apply(self, how: Update, value: u64) -> u64 {
-        let Place { world, pe, offset, .. } = self.place;
-        if self.place.is_far() {
-            return world.far_update(pe, offset, self.bytes, how, value);
-        }
-        // SAFETY: a `Word` lies in a mapped segment on its natural boundary; segments stay mapped
-        // until the process ends, and shared words are accessed as atomics only.
-        unsafe { update::apply(self.place.at(), self.bytes, how, value) }
-    }
 }

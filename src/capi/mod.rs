@@ -37,6 +37,7 @@ pub(crate) mod memory_ops;
 pub(crate) mod number;
 pub(crate) mod order;
 pub(crate) mod reduce;
+mod relay;
 mod rma;
 mod setup;
 mod signal;
@@ -44,6 +45,7 @@ mod strided;
 pub(crate) mod team;
 mod wait;
 mod wait_many;
+mod word;
 
 /// Every family, in the order of the headers.
 const FAMILIES: &[&[family::Family]] = &[

@@ -1,9 +1,11 @@
 //! Reductions and scans.
 //!
-//! Each PE reduces one slice of the elements, from everybody's source, in the order of the PEs, and
-//! stores it into everybody's destination; so the work is spread, all get the same bits, and the
-//! source may be the destination. A scan differs from PE to PE: each reads what comes before it and
-//! writes only when all have read.
+//! Each PE has a share of the elements: it reads them from everybody's source, in the order of the
+//! PEs, and stores what comes out into everybody's destination (a reduce-scatter, and the
+//! allgather that goes with it). So the work is spread, the bits depend on the order of the PEs
+//! alone, and the source may be the destination: nobody else reads or writes the elements of a
+//! share. What a scan stores differs from PE to PE. Between nodes that do not share memory the
+//! leaders spread the shares (`relay.rs`).
 
 use std::ffi::{c_int, c_long};
 
@@ -11,31 +13,52 @@ use super::bits::Zero;
 use super::coll::{set, status};
 use super::group::Group;
 use super::guard::{bytes_of, misuse};
-use super::memory_ops::{self, Place, Sym, SymIn};
+use super::memory_ops::{self, Sym, SymIn};
 use super::number::{Bitwise, Number, Ordered};
+use super::relay::{Relay, joined};
 use super::team::{self, Team};
 use crate::pgas::{Fault, schedule};
 
-/// Elements reduced at a time: the accumulator and one piece of a source stay in the cache.
+/// Elements reduced at a time: the accumulator and a piece of a source stay in the cache.
 const PIECE: usize = 1024;
 
-/// `into := into op the source of PE index`, for the elements from `first` on.
-fn fold<T: Copy + Zero>(
+/// Most elements of several PEs that are read at a time.
+const ROOM: usize = 8 * PIECE;
+
+/// Goes through the share of this PE piece by piece. `each` is given the first element of a piece,
+/// the number of a PE and its piece, in the order of the PEs; `after` the first element.
+fn over_share<T: Copy + Zero>(
     group: &Group,
-    into: &mut [T],
     source: SymIn<T>,
-    (first, index): (usize, usize),
-    op: impl Fn(T, T) -> T,
+    count: usize,
+    mut each: impl FnMut(usize, usize, &[T]),
+    mut after: impl FnMut(usize),
 ) {
-    let mut piece = [T::zero(); PIECE];
-    for (step, part) in into.chunks_mut(PIECE).enumerate() {
-        let theirs = &mut piece[..part.len()];
-        let from = source.element(first + step * PIECE);
-        memory_ops::fetch(group.call, theirs, from, group.pe(index));
-        for (a, b) in part.iter_mut().zip(theirs) {
-            *a = op(*a, *b);
+    let share = schedule::share(count, group.index, group.size);
+    let at_a_time = group.size.min(ROOM / PIECE);
+    let mut room = vec![T::zero(); at_a_time * PIECE.min(share.len())];
+    for first in share.clone().step_by(PIECE) {
+        let piece = PIECE.min(share.end - first);
+        for index in (0..group.size).step_by(at_a_time) {
+            let pes: Vec<c_int> =
+                (index..group.size.min(index + at_a_time)).map(|index| group.pe(index)).collect();
+            let theirs = &mut room[..pes.len() * piece];
+            memory_ops::fetch_from_each(group.call, theirs, source.element(first), &pes);
+            for (more, theirs) in theirs.chunks_exact(piece).enumerate() {
+                each(first, index + more, theirs);
+            }
         }
+        after(first);
     }
+}
+
+/// `into := into op theirs`; the first one's are taken as they are.
+fn fold<T: Copy>(into: &mut Vec<T>, (index, theirs): (usize, &[T]), op: impl Fn(T, T) -> T) {
+    if index == 0 {
+        into.clear();
+        return into.extend_from_slice(theirs);
+    }
+    into.iter_mut().zip(theirs).for_each(|(a, b)| *a = op(*a, *b));
 }
 
 /// Of everybody's elements one by one, in the order of the PEs; all get the result.
@@ -47,20 +70,35 @@ pub fn reduce<T: Copy + Zero>(
     op: impl Fn(T, T) -> T,
 ) -> Result<(), Fault> {
     bytes_of(group.call, count, size_of::<T>());
-    group.meet()?;
-    let slice = schedule::share(count, group.index, group.size);
-    let mut room = [T::zero(); PIECE];
-    for first in slice.clone().step_by(PIECE) {
-        let result = &mut room[..PIECE.min(slice.end - first)];
-        memory_ops::fetch(group.call, result, source.element(first), group.pe(0));
-        for index in 1..group.size {
-            fold(&group, result, source, (first, index), &op);
+    let nodes = group.nodes(None);
+    group.meet_by(nodes.as_ref())?;
+    let result = std::cell::RefCell::new(Vec::new());
+    let to: Vec<usize> = match &nodes {
+        Some(nodes) => vec![nodes.leaders[nodes.own]],
+        None => group.partners().collect(),
+    };
+    let send = |first| {
+        for &index in &to {
+            let (dest, result) = (dest.element(first), result.borrow());
+            memory_ops::send(group.call, dest, &result, group.pe(index));
         }
-        for index in group.partners() {
-            memory_ops::send(group.call, dest.element(first), result, group.pe(index));
-        }
-    }
-    group.meet()
+    };
+    let add = |_, index, theirs: &[T]| fold(&mut result.borrow_mut(), (index, theirs), &op);
+    over_share(&group, source, count, add, send);
+    let Some(nodes) = &nodes else {
+        return group.meet();
+    };
+    spread(&Relay { group: &group, nodes, dest: dest.erase() }, count, size_of::<T>())
+}
+
+/// Leaders spread the shares of `count` elements of so many bytes.
+fn spread(relay: &Relay, count: usize, element_bytes: usize) -> Result<(), Fault> {
+    let share = |index: &usize| {
+        let share = schedule::share(count, *index, relay.group.size);
+        share.start * element_bytes..share.end * element_bytes
+    };
+    let of = |node: usize| joined(relay.nodes.members[node].iter().map(share));
+    relay.complete(count * element_bytes, &of)
 }
 
 /// The same over the PEs up to this one, itself included if `inclusive`; zero before the first.
@@ -71,20 +109,24 @@ pub fn scan<T: Copy + Zero>(
     count: usize,
     (inclusive, op): (bool, impl Fn(T, T) -> T),
 ) -> Result<(), Fault> {
-    let bytes = bytes_of(group.call, count, size_of::<T>());
-    // A claim on the destination first: the room for the sums is then no larger than what is there.
-    Place::new(group.call, "dest", dest, bytes, group.pe(group.index));
+    bytes_of(group.call, count, size_of::<T>());
     group.meet()?;
-    let mut sums = vec![T::zero(); count];
-    let end = group.index + usize::from(inclusive);
-    if end > 0 {
-        memory_ops::fetch(group.call, &mut sums, source, group.pe(0));
-    }
-    for index in 1..end {
-        fold(&group, &mut sums, source, (0, index), &op);
-    }
-    group.meet()?;
-    memory_ops::send(group.call, dest, &sums, group.pe(group.index));
+    let mut sums = Vec::new();
+    let add = |first: usize, index: usize, theirs: &[T]| {
+        let send = |sums: &[T]| {
+            memory_ops::send(group.call, dest.element(first), sums, group.pe(index));
+        };
+        if !inclusive && index == 0 {
+            send(&vec![T::zero(); theirs.len()]);
+        } else if !inclusive {
+            send(&sums);
+        }
+        fold(&mut sums, (index, theirs), &op);
+        if inclusive {
+            send(&sums);
+        }
+    };
+    over_share(&group, source, count, add, |_| ());
     group.meet()
 }
 

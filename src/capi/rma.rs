@@ -5,21 +5,18 @@
 
 use std::ffi::c_int;
 
-use super::guard::bytes_of;
 use super::memory_ops::{self, In, Out, Sym, SymIn};
 
 family! { BLOCKING: "RMA, blocking";
     RMA "shmem_" "_put" ctx("shmem_ctx_") [generic "shmem_put"]
     (dest: Sym<T>, source: In<T>, nelems: usize, pe: c_int) {
         let pe = ctx.pe(NAME, pe);
-        let bytes = bytes_of(NAME, nelems, size_of::<T>());
-        memory_ops::put(NAME, dest.erase(), source.erase(), bytes, pe)
+        memory_ops::put_elements(NAME, dest, source, nelems, pe)
     }
     SIZED "shmem_put" "" ctx("shmem_ctx_put")
     (dest: Sym<T>, source: In<T>, nelems: usize, pe: c_int) {
         let pe = ctx.pe(NAME, pe);
-        let bytes = bytes_of(NAME, nelems, size_of::<T>());
-        memory_ops::put(NAME, dest.erase(), source.erase(), bytes, pe)
+        memory_ops::put_elements(NAME, dest, source, nelems, pe)
     }
     VALUE "shmem_" "_p" ctx("shmem_ctx_") [generic "shmem_p"]
     (dest: Sym<T>, value: T, pe: c_int) {
@@ -29,14 +26,12 @@ family! { BLOCKING: "RMA, blocking";
     RMA "shmem_" "_get" ctx("shmem_ctx_") [generic "shmem_get"]
     (dest: Out<T>, source: SymIn<T>, nelems: usize, pe: c_int) {
         let pe = ctx.pe(NAME, pe);
-        let bytes = bytes_of(NAME, nelems, size_of::<T>());
-        memory_ops::get(NAME, dest.erase(), source.erase(), bytes, pe)
+        memory_ops::get_elements(NAME, dest, source, nelems, pe)
     }
     SIZED "shmem_get" "" ctx("shmem_ctx_get")
     (dest: Out<T>, source: SymIn<T>, nelems: usize, pe: c_int) {
         let pe = ctx.pe(NAME, pe);
-        let bytes = bytes_of(NAME, nelems, size_of::<T>());
-        memory_ops::get(NAME, dest.erase(), source.erase(), bytes, pe)
+        memory_ops::get_elements(NAME, dest, source, nelems, pe)
     }
     VALUE "shmem_" "_g" ctx("shmem_ctx_") [generic "shmem_g"]
     (source: SymIn<T>, pe: c_int) -> T {
@@ -49,25 +44,21 @@ family! { NONBLOCKING: "RMA, nonblocking";
     RMA "shmem_" "_put_nbi" ctx("shmem_ctx_") [generic "shmem_put_nbi"]
     (dest: Sym<T>, source: In<T>, nelems: usize, pe: c_int) {
         let pe = ctx.pe(NAME, pe);
-        let bytes = bytes_of(NAME, nelems, size_of::<T>());
-        memory_ops::put(NAME, dest.erase(), source.erase(), bytes, pe)
+        memory_ops::put_elements(NAME, dest, source, nelems, pe)
     }
     SIZED "shmem_put" "_nbi" ctx("shmem_ctx_put")
     (dest: Sym<T>, source: In<T>, nelems: usize, pe: c_int) {
         let pe = ctx.pe(NAME, pe);
-        let bytes = bytes_of(NAME, nelems, size_of::<T>());
-        memory_ops::put(NAME, dest.erase(), source.erase(), bytes, pe)
+        memory_ops::put_elements(NAME, dest, source, nelems, pe)
     }
     RMA "shmem_" "_get_nbi" ctx("shmem_ctx_") [generic "shmem_get_nbi"]
     (dest: Out<T>, source: SymIn<T>, nelems: usize, pe: c_int) {
         let pe = ctx.pe(NAME, pe);
-        let bytes = bytes_of(NAME, nelems, size_of::<T>());
-        memory_ops::get(NAME, dest.erase(), source.erase(), bytes, pe)
+        memory_ops::get_elements(NAME, dest, source, nelems, pe)
     }
     SIZED "shmem_get" "_nbi" ctx("shmem_ctx_get")
     (dest: Out<T>, source: SymIn<T>, nelems: usize, pe: c_int) {
         let pe = ctx.pe(NAME, pe);
-        let bytes = bytes_of(NAME, nelems, size_of::<T>());
-        memory_ops::get(NAME, dest.erase(), source.erase(), bytes, pe)
+        memory_ops::get_elements(NAME, dest, source, nelems, pe)
     }
 }

@@ -30,6 +30,9 @@ pub(super) fn start(call: &'static str, requested: c_int) -> c_int {
     }
     // Relaxed: starting and ending is for one thread, says the specification.
     if STARTS.fetch_add(1, Ordering::Relaxed) == 0 {
+        if pgas::ended() {
+            misuse(call, "the library has ended: allowed is one start after another, not again");
+        }
         PROVIDED.store(pgas::init(requested), Ordering::Relaxed);
         team::register();
     }
@@ -63,11 +66,15 @@ fn start_until_exit(call: &'static str) {
     }
 }
 
+fn is_pe(pe: c_int) -> bool {
+    let n_pes = pgas::world().n_pes();
+    usize::try_from(pe).is_ok_and(|pe| pe < n_pes)
+}
+
 /// The address in this process of `dest` on `pe`, null when there is none.
 pub(super) fn pointer_on(call: &'static str, dest: SymIn<c_void>, pe: c_int) -> *mut u8 {
     let world = pgas::world();
-    let known = usize::try_from(pe).is_ok_and(|pe| pe < world.n_pes());
-    if !known || world.offset_of(dest.addr(), 1).is_none() {
+    if !is_pe(pe) || world.offset_of(dest.addr(), 1).is_none() {
         return std::ptr::null_mut();
     }
     if pe as usize == world.me() {
@@ -88,21 +95,20 @@ family! { SETUP: "Setup, exit, query";
         initialized.write(c_int::from(pgas::initialized()));
     }
     ONE "shmem_my_pe" "" () -> c_int {
-        pgas::world().me() as c_int
+        pgas::world_for(NAME).me() as c_int
     }
     ONE "shmem_n_pes" "" () -> c_int {
-        pgas::world().n_pes() as c_int
+        pgas::world_for(NAME).n_pes() as c_int
     }
     ONE "shmem_global_exit" "" [noreturn "1"] (status: c_int) {
         pgas::world();
         pgas::global_exit(status)
     }
     ONE "shmem_pe_accessible" "" (pe: c_int) -> c_int {
-        let n_pes = pgas::world().n_pes();
-        c_int::from(usize::try_from(pe).is_ok_and(|pe| pe < n_pes))
+        c_int::from(is_pe(pe))
     }
     ONE "shmem_addr_accessible" "" (addr: SymIn<c_void>, pe: c_int) -> c_int {
-        c_int::from(!pointer_on(NAME, addr, pe).is_null())
+        c_int::from(is_pe(pe) && pgas::world().offset_of(addr.addr(), 1).is_some())
     }
     ONE "shmem_ptr" "" (dest: SymIn<c_void>, pe: c_int) -> *mut u8 {
         pointer_on(NAME, dest, pe)
@@ -120,10 +126,10 @@ family! { SETUP: "Setup, exit, query";
         start_until_exit(NAME);
     }
     ONE "_my_pe" "" [deprecated "1.2"] () -> c_int {
-        pgas::world().me() as c_int
+        pgas::world_for(NAME).me() as c_int
     }
     ONE "_num_pes" "" [deprecated "1.2"] () -> c_int {
-        pgas::world().n_pes() as c_int
+        pgas::world_for(NAME).n_pes() as c_int
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! A team is an arithmetic progression of PEs, and so is every split of it. A handle is the number
 //! of a slot, counted from one; slot 0 is the world and slot 1 the PEs that share memory with this
-//! one, which are all PEs. The PEs of a split agree on a slot that is free with all of them, and
-//! disjoint teams may have the same one.
+//! one: all, or those of the node in this view. The PEs of a split agree on a slot that is free
+//! with all of them, and disjoint teams may have the same one.
 //!
 //! Invariants: a slot with size 0 is free; all members of a team have it in the same slot; a PE is
 //! a member of every team in its slots.
@@ -94,8 +94,10 @@ pub fn register() {
 /// The PEs of a team; `None` for a handle that is none.
 pub fn members(team: Team) -> Option<Members> {
     let slot = team.0.checked_sub(1)?;
-    if slot < RESERVED.count_ones() as usize {
-        return Some((0, 1, pgas::world().n_pes()));
+    match slot {
+        0 => return Some((0, 1, pgas::world().n_pes())),
+        1 => return Some(pgas::world().sharing()),
+        _ => {}
     }
     let slot = TEAMS.slots.get(slot)?;
     let size = slot.size.load(Ordering::Relaxed);

@@ -114,28 +114,57 @@ pub fn own(world: &World, region: usize, tile: usize, number: u64) -> Option<&[u
     whole.then(|| world.segment().bytes(region + tile * TILE, TILE))
 }
 
+/// Room for a tile of a far PE's store, and which one is in it: PE, region, tile.
+#[derive(Debug, Clone)]
+pub struct Room {
+    holds: Option<(usize, usize, usize)>,
+    bytes: Vec<u8>,
+    seal: [u8; STAMP],
+}
+
+impl Room {
+    /// Room without a tile.
+    pub fn empty() -> Room {
+        Room { holds: None, bytes: vec![0; TILE], seal: [0; STAMP] }
+    }
+}
+
+/// Pulls tiles of the stores of far PEs (PE, region, tile) into their rooms, all of them on their
+/// way at a time; those of mapped PEs are left out. Nothing is checked yet: that is for `fetch`.
+pub fn pull_store<'a>(
+    world: &World,
+    wanted: impl Iterator<Item = ((usize, usize, usize), &'a mut Room)>,
+) {
+    let mut reads = Vec::new();
+    for ((pe, region, tile), room) in wanted.filter(|((pe, ..), _)| world.is_far(*pe)) {
+        room.holds = Some((pe, region, tile));
+        reads.push(Read { pe, offset: region + tile * TILE, into: &mut room.bytes });
+        reads.push(Read { pe, offset: stamp_at(world, region, tile), into: &mut room.seal });
+    }
+    if !reads.is_empty() {
+        world.pull(&mut reads);
+    }
+}
+
 /// A tile of PE `pe`'s store, checked as it is fetched; in place where it is mapped, else in
-/// `scratch`. None if it does not hold.
+/// `room`, if `pull_store` has not put it there before. None if it does not hold.
 pub fn fetch<'a>(
     world: &'a World,
     pe: usize,
     region: usize,
     tile: usize,
     number: u64,
-    scratch: &'a mut [u8],
+    room: &'a mut Room,
 ) -> Option<&'a [u8]> {
     let stamp = world.stamp(pe, number);
     if let Some(segment) = world.near(pe) {
         let whole = sealed(segment, world, region, tile, &stamp);
         return whole.then(|| segment.bytes(region + tile * TILE, TILE));
     }
-    let mut seal = [0; STAMP];
-    let at = stamp_at(world, region, tile);
-    world.pull(&mut [
-        Read { pe, offset: region + tile * TILE, into: &mut *scratch },
-        Read { pe, offset: at, into: &mut seal },
-    ]);
-    stamp.holds(&seal, scratch).then_some(scratch)
+    if room.holds != Some((pe, region, tile)) {
+        pull_store(world, std::iter::once(((pe, region, tile), &mut *room)));
+    }
+    stamp.holds(&room.seal, &room.bytes).then_some(&room.bytes)
 }
 
 /// Pulls tiles of the live data of far PEs into their scratches, all of them on their way at a

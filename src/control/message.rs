@@ -15,7 +15,8 @@ use serde::{Deserialize, Serialize};
 use super::noise::Secret;
 use super::page::PES_MAX;
 use super::view::View;
-use crate::settings::Fabric;
+use crate::placement::Domains;
+use crate::settings::{Bind, Fabric};
 use crate::sys::process::Ended;
 
 /// Largest symmetric heap of a PE in bytes, as the settings bound it.
@@ -35,6 +36,12 @@ pub struct Job {
     pub heap_len: u64,
     /// Node of each PE at the start: groups are made from it and never change.
     pub node_of: Vec<u32>,
+    /// Machine of each node: those of one machine share its processors.
+    pub machine_of: Vec<u32>,
+    /// What PEs are bound to.
+    pub bind: Bind,
+    /// What the nodes are called, and what fails together with them.
+    pub domains: Domains,
     /// What carries data between nodes; never `Auto`.
     pub fabric: Fabric,
 }
@@ -44,6 +51,7 @@ impl Job {
     pub fn is_sound(&self) -> bool {
         (1..=PES_MAX).contains(&(self.n_pes as usize))
             && self.node_of.len() == self.n_pes as usize
+            && self.node_of.iter().all(|&node| self.domains.hold(node as usize))
             && self.heap_len <= HEAP_MAX
     }
 }
@@ -63,6 +71,14 @@ pub struct Welcome {
     pub lost: Vec<u32>,
     /// Incarnation of each PE when this was written: one that is higher later was lost since.
     pub incarnations: Vec<u32>,
+}
+
+/// Where a PE runs: its processors (none: it is not bound), and where its memory is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seated {
+    pub pe: u32,
+    pub cpus: Vec<u32>,
+    pub numa: Option<u32>,
 }
 
 impl Welcome {
@@ -133,7 +149,13 @@ pub enum Down {
     Join { launcher: SocketAddr, node: u32, secret: Secret },
     /// First message: the job, this node's number, the program and its arguments; `place` on
     /// another host.
-    Configure { job: Job, node: u32, program: Vec<Vec<u8>>, place: Option<Place>, pulse: Pulse },
+    Configure {
+        job: Box<Job>,
+        node: u32,
+        program: Vec<Vec<u8>>,
+        place: Option<Place>,
+        pulse: Pulse,
+    },
     /// A heartbeat of the launcher.
     Beat(Beat),
     /// The nodes that watch each other, and where they hear heartbeats.
@@ -146,8 +168,9 @@ pub enum Down {
     Refused { why: String },
     /// Make the memory `memory` of `pe`.
     MakeMemory { pe: u32, memory: u32 },
-    /// Start a process; it says `Hello` and then waits to be given a number.
-    Start { proc: ProcId },
+    /// Start a process, meant for the number `pe` if for any; it says `Hello` and then waits to be
+    /// given one.
+    Start { proc: ProcId, pe: Option<u32> },
     /// Give the waiting process `proc` the number `pe`.
     Assign { proc: ProcId, welcome: Welcome },
     /// The memory `memory` of `pe`, as a descriptor: hand it to every PE of the node.
@@ -169,6 +192,8 @@ pub enum Down {
 pub enum Up {
     /// The memory asked for, as a descriptor where other nodes may map it.
     Memory { pe: u32, memory: u32 },
+    /// First message: where this node's PEs will run.
+    Seated(Vec<Seated>),
     /// A process was started; its pidfd comes along.
     Started { proc: ProcId, pid: u32 },
     /// A process said something.
@@ -194,8 +219,9 @@ pub enum Up {
 /// Agent to PE.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum ToPe {
-    /// You are `pe`; the page of views comes along.
-    Welcome { job: Job, welcome: Welcome },
+    /// You are `pe`; the page of views comes along. With `crowded` the PEs of the machine have to
+    /// take turns on its processors.
+    Welcome { job: Job, welcome: Welcome, crowded: bool },
     /// The memory `memory` of `pe`, as a descriptor.
     Memory { pe: u32, memory: u32 },
     /// Where that incarnation of `pe` is reached, if its memory cannot be mapped.

@@ -162,6 +162,9 @@ impl Session {
     /// # Errors
     /// They were not written by a member of this job. The session is over then.
     pub fn hear(&mut self, bytes: &[u8]) -> Result<(), Foreign> {
+        if matches!(self.state, State::Over) {
+            return Err(Foreign);
+        }
         self.input.extend_from_slice(bytes);
         let result = self.open_frames();
         if result.is_err() {
@@ -352,6 +355,35 @@ mod tests {
         let mut wrong = bytes.clone();
         wrong[bit / 8] ^= 1;
         assert_eq!(launcher.hear(&wrong), Err(Foreign));
+    }
+
+    /// Bytes of any kind, in any portions, before and after the handshake: an error or nothing.
+    #[test]
+    fn no_bytes_make_it_panic_or_keep_more_than_a_frame() {
+        let mut state = 1u64;
+        let mut random = move || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state
+        };
+        for round in 0..2000 {
+            let (mut agent, mut launcher) = pair();
+            if round % 2 == 1 {
+                carry(&mut agent, &mut launcher).1.unwrap();
+                carry(&mut launcher, &mut agent).1.unwrap();
+            }
+            for _ in 0..8 {
+                let mut bytes: Vec<u8> = (0..random() % 400).map(|_| random() as u8).collect();
+                if random() % 2 == 0 && bytes.len() > 2 {
+                    let length = (random() % 64) as u16; // one that may be whole
+                    bytes[..2].copy_from_slice(&length.to_be_bytes());
+                }
+                let _ = launcher.hear(&bytes);
+                assert_eq!(launcher.take(), None);
+                assert!(launcher.input.len() <= FRAME_MAX + 2);
+            }
+        }
     }
 
     #[test]

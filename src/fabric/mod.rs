@@ -44,6 +44,8 @@
 
 #[cfg(feature = "ucx")]
 pub mod ucx;
+#[cfg(feature = "verbs")]
+pub mod verbs;
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -210,6 +212,8 @@ pub fn built_in() -> &'static [Fabric] {
         Fabric::Shm,
         #[cfg(feature = "ucx")]
         Fabric::Ucx,
+        #[cfg(feature = "verbs")]
+        Fabric::Verbs,
     ]
 }
 
@@ -256,6 +260,9 @@ pub fn open(fabric: Fabric, local: Local) -> Result<Option<Box<dyn Engine>>, Fab
         Fabric::Auto | Fabric::Shm => Ok(None),
         #[cfg(feature = "ucx")]
         Fabric::Ucx => Ok(Some(Box::new(ucx::Ucx::open(local)?))),
+        #[cfg(feature = "verbs")]
+        Fabric::Verbs => Ok(Some(Box::new(verbs::Verbs::open(local, None)?))),
+        #[allow(unreachable_patterns)] // where all are built in
         asked => {
             drop(local);
             Err(FabricError::NotBuilt { asked })

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 
+use super::binder::Binder;
 use super::join::{self, JoinError};
 use super::output::Carriers;
 use super::pulse::Heartbeats;
@@ -43,6 +44,8 @@ struct Local {
     /// The process that said Hello, when it is not the one that was started (a script's child).
     inner: Option<Process>,
     channel: Option<Outbox>,
+    /// It was started for its number, and bound with it; what it did since is its own business.
+    meant: bool,
     pe: Option<u32>,
     control: Option<Mapping>,
 }
@@ -54,6 +57,7 @@ struct Agent {
     program: Vec<OsString>,
     page: Page,
     page_fd: OwnedFd,
+    binder: Binder,
     memories: BTreeMap<u32, (u32, OwnedFd)>,
     /// Incarnation and address of PEs that are reached through an engine.
     addresses: BTreeMap<u32, (u32, Vec<u8>)>,
@@ -82,7 +86,7 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
     }
     let (job, node, program, place, pulse) = match first {
         Some((Down::Configure { job, node, program, place, pulse }, _)) => {
-            (job, node, program, place, pulse)
+            (*job, node, program, place, pulse)
         }
         Some((Down::Refused { why }, _)) => return Err(JoinError::Refused(why)),
         Some(_) => return Err(ChannelError::Malformed(0).into()),
@@ -106,6 +110,8 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
     };
     let program = program.into_iter().map(OsString::from_vec).collect();
     let (memories, addresses, procs, carriers) = Default::default();
+    let binder = Binder::new(&job, node);
+    up.send(&Up::Seated(binder.seated()), &[])?;
     let mut agent = Agent {
         up,
         job,
@@ -113,6 +119,7 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
         program,
         page,
         page_fd,
+        binder,
         memories,
         addresses,
         procs,
@@ -210,7 +217,7 @@ impl Agent {
             Down::Join { .. } | Down::Configure { .. } | Down::Refused { .. } => Ok(()),
             Down::Beat(_) | Down::Ask { .. } | Down::Ring { .. } | Down::Shutdown => Ok(()),
             Down::MakeMemory { pe, memory } => self.make_memory(pe, memory),
-            Down::Start { proc } => self.start(proc),
+            Down::Start { proc, pe } => self.start(proc, pe),
             Down::Assign { proc, welcome } => self.assign(proc, welcome),
             Down::Memory { pe, memory } => {
                 let Some(fd) = fds.pop() else { return Err(ChannelError::Malformed(0)) };
@@ -244,7 +251,9 @@ impl Agent {
 
     fn make_memory(&mut self, pe: u32, memory: u32) -> Result<(), ChannelError> {
         let len = Layout::new(self.job.heap_len as usize, self.job.n_pes as usize).total;
-        match memory::create("raidshmem-pe", len) {
+        let made =
+            memory::create("raidshmem-pe", len).inspect(|fd| self.binder.place_memory(pe, fd, len));
+        match made {
             Ok(fd) if self.up.carries_descriptors() && self.job.fabric == Fabric::Shm => {
                 self.up.send(&Up::Memory { pe, memory }, &[fd.as_fd()])
             }
@@ -270,7 +279,7 @@ impl Agent {
         }
     }
 
-    fn start(&mut self, proc: ProcId) -> Result<(), ChannelError> {
+    fn start(&mut self, proc: ProcId, pe: Option<u32>) -> Result<(), ChannelError> {
         let (mine, theirs) = Channel::pair()?;
         let mut command = Command::new(&self.program[0]);
         command.args(&self.program[1..]).stdin(Stdio::null());
@@ -289,14 +298,15 @@ impl Agent {
         command.env(CONTROL_FD, theirs.as_fd().as_raw_fd().to_string());
         let set = |(name, _): &&(&str, &str)| std::env::var_os(name).is_none();
         command.envs(fabric::environment(self.job.fabric).iter().filter(set).copied());
-        match Process::start(&mut command, Some(theirs.as_fd()), true) {
+        let start = || Process::start(&mut command, Some(theirs.as_fd()), true);
+        match self.binder.start(pe, start) {
             Ok(process) => {
                 let started = Up::Started { proc, pid: process.pid };
                 let fds = [process.as_fd()];
                 let fds = if self.up.carries_descriptors() { &fds[..] } else { &[] };
                 self.up.send(&started, fds)?;
-                let (channel, inner) = (Some(Outbox::new(mine)), None);
-                let local = Local { process, inner, channel, pe: None, control: None };
+                let (channel, inner, meant) = (Some(Outbox::new(mine)), None, pe.is_some());
+                let local = Local { process, inner, channel, meant, pe: None, control: None };
                 self.procs.insert(proc, local);
                 Ok(())
             }
@@ -314,9 +324,12 @@ impl Agent {
         let control = Mapping::new(fd.as_fd(), 0, PAGE, None, true).ok();
         let Some(local) = self.procs.get_mut(&proc) else { return Ok(()) };
         (local.pe, local.control) = (Some(pe), control);
+        if !local.meant {
+            self.binder.bind(pe, local.inner.as_ref().unwrap_or(&local.process).pid);
+        }
         let Some(channel) = &mut local.channel else { return Ok(()) };
-        let job = self.job.clone();
-        let welcome = ToPe::Welcome { job, welcome };
+        let (job, crowded) = (self.job.clone(), self.binder.crowded());
+        let welcome = ToPe::Welcome { job, welcome, crowded };
         // A PE that died meanwhile is reported by its pidfd; what cannot be sent to it is no error.
         let mut sent = channel.send(&welcome, &[self.page_fd.as_fd()]);
         for (&pe, (memory, fd)) in &self.memories {

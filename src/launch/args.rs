@@ -15,6 +15,8 @@ use crate::control::page::PES_MAX;
 use crate::fabric::{self, FabricError};
 use crate::inject::{Rule, RuleError};
 use crate::pgas::boot::default_heap;
+use crate::placement::substitute::Site;
+use crate::placement::{Domains, file};
 use crate::settings::{Fabric, SettingError, Settings};
 use crate::store::protection::{Protection, ProtectionError};
 use crate::sys::memory;
@@ -58,6 +60,12 @@ pub struct Args {
     /// Kill a node, its agent and its PEs: NODE@CHECKPOINT[:point]. May be repeated.
     #[arg(long, value_name = "RULE")]
     pub kill_node: Vec<String>,
+    /// What PEs are bound to: auto, core or none; as SHMEM_FT_BIND.
+    #[arg(long, value_name = "WHAT")]
+    pub bind: Option<String>,
+    /// Print where each PE runs: node, failure domains, group, processors and NUMA node.
+    #[arg(long)]
+    pub report_placement: bool,
     /// A line for every checkpoint, recovery and memory figure.
     #[arg(short, long)]
     pub verbose: bool,
@@ -173,6 +181,17 @@ pub enum Refused {
     /// The job cannot be protected as asked.
     #[error("{0}")]
     Protection(#[from] ProtectionError),
+    /// The file of failure domains cannot be read.
+    #[error("SHMEM_FT_DOMAINS={path}: {error}: allowed is a file that can be read")]
+    NoFile {
+        /// The file.
+        path: String,
+        /// What the kernel said.
+        error: std::io::Error,
+    },
+    /// The file of failure domains is wrong.
+    #[error("SHMEM_FT_DOMAINS: {0}")]
+    Domains(#[from] file::FileError),
 }
 
 /// A job ready to start.
@@ -184,14 +203,16 @@ pub struct Ready {
     pub cluster: Option<Cluster>,
     /// Settings in force.
     pub settings: Settings,
-    /// Group of each PE.
-    pub group_of: Vec<usize>,
+    /// Groups, and what the nodes are called and fail together with.
+    pub site: Site,
     /// What is survived, in words; None in mode `none`.
     pub survives: Option<String>,
-    /// True if a node loss is not survived though losses are to be.
+    /// True if the loss of some failure domain is not survived though losses are to be.
     pub fragile: bool,
     /// Bytes of each symmetric heap.
     pub heap_len: u64,
+    /// Whether the placement is to be printed.
+    pub report_placement: bool,
     /// Program with its path resolved, and arguments.
     pub program: Vec<OsString>,
 }
@@ -215,7 +236,14 @@ impl Args {
         shape.fabric = fabric::choose(settings.fabric, one_machine)?.0;
         check_rules(&settings, pes, shape.nodes as usize)?;
         let places: Vec<usize> = shape.node_of.iter().map(|&node| node as usize).collect();
-        let protection = Protection::new(&settings, &places)?;
+        let domains = read_domains(
+            &settings,
+            match &cluster {
+                Some((cluster, _)) => cluster.names.clone(),
+                None => (0..shape.nodes).map(|node| format!("node{node}")).collect(),
+            },
+        )?;
+        let protection = Protection::new(&settings, &places, &domains)?;
         let group_of = match &protection {
             Some(protection) => protection.plan.of.iter().map(|&(group, _)| group).collect(),
             None => vec![0; pes],
@@ -233,12 +261,13 @@ impl Args {
         program[0] = resolve(Path::new(&program[0]))?.into_os_string();
         Ok(Ready {
             survives: protection.as_ref().map(Protection::to_string),
-            fragile: protection.as_ref().is_some_and(|p| !p.survives_node()),
+            fragile: protection.as_ref().is_some_and(|p| !p.survives_domains()),
             cluster: cluster.map(|(cluster, _)| cluster),
             shape,
+            site: Site { group_of, domains, parity: settings.parity },
             settings,
-            group_of,
             heap_len,
+            report_placement: self.report_placement,
             program,
         })
     }
@@ -355,6 +384,10 @@ impl Args {
             let all: Vec<String> = before.into_iter().chain(rules).collect();
             environment.push((INJECT.to_string(), all.join(",")));
         }
+        if let Some(bind) = &self.bind {
+            environment.retain(|(name, _)| name != "SHMEM_FT_BIND");
+            environment.push(("SHMEM_FT_BIND".to_string(), bind.clone()));
+        }
         if let Some(fabric) = &self.fabric {
             environment.retain(|(name, _)| name != "SHMEM_FT_FABRIC");
             environment.push(("SHMEM_FT_FABRIC".to_string(), fabric.clone()));
@@ -365,6 +398,14 @@ impl Args {
         }
         Ok(environment)
     }
+}
+
+/// The failure domains of nodes with these names.
+fn read_domains(settings: &Settings, names: Vec<String>) -> Result<Domains, Refused> {
+    let Some(path) = &settings.domains else { return Ok(Domains::of_hosts(names)) };
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Refused::NoFile { path: path.clone(), error })?;
+    Ok(file::parse(path, &text, names)?)
 }
 
 fn listen_address(text: &str) -> Result<SocketAddr, Refused> {

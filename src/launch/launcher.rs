@@ -19,6 +19,7 @@ use super::door::Door;
 use super::gather::{self, Node};
 use super::join::ALL_DEAD;
 use super::membership::{Action, Event, Membership};
+use super::placing::Placing;
 use super::pulse::Heartbeats;
 use super::say::{say, signalled, tell};
 use crate::control::link::timespec;
@@ -59,6 +60,8 @@ struct Launcher {
     result: Option<i32>,
     signals: Signals,
     last_words: Option<Instant>,
+    /// The placement, as far as the nodes have said where their PEs run; None once it is shown.
+    placing: Option<Placing>,
     guard: Guard,
     /// PEs are on several hosts, and nothing carries data between them.
     islands: bool,
@@ -70,13 +73,7 @@ pub fn run(ready: &Ready) -> Result<i32, LaunchError> {
     let system = |what| move |error| LaunchError::System { what, error };
     process::adopt_orphans().map_err(system("adopting orphans"))?;
     let signals = Signals::catch().map_err(system("signals"))?;
-    let job = Job {
-        id: job_id().map_err(system("random number of the job"))?,
-        n_pes: shape.node_of.len() as u32,
-        heap_len: ready.heap_len,
-        node_of: shape.node_of.clone(),
-        fabric: shape.fabric,
-    };
+    let job = job_of(ready, job_id().map_err(system("random number of the job"))?);
     let (mut nodes, door) = match &ready.cluster {
         None => gather::local(shape.nodes).map_err(system("agent"))?,
         Some(cluster) => gather::cluster(cluster, &signals)?,
@@ -98,12 +95,13 @@ pub fn run(ready: &Ready) -> Result<i32, LaunchError> {
         let (job, program, pulse) = (job.clone(), program.clone(), pulse.clone());
         if let Some(link) = &mut entry.link {
             // A node that cannot be told is noticed by its end.
-            let _ = link.send(&Down::Configure { job, node, program, place, pulse }, &[]);
+            let _ = link
+                .send(&Down::Configure { job: Box::new(job), node, program, place, pulse }, &[]);
         }
     }
     let remotes = nodes.iter().filter_map(|(&node, n)| Some((node, n.remote.as_ref()?.beats)));
     let guard = Guard::new(nodes.keys().copied(), heartbeats, remotes.collect(), timing);
-    let (machine, first) = Membership::new(shape, settings, ready.group_of.clone());
+    let (machine, first) = Membership::new(shape, settings, ready.site.clone());
     let several = shape.node_of.iter().any(|node| *node != shape.node_of[0]);
     let mut launcher = Launcher {
         machine,
@@ -119,6 +117,7 @@ pub fn run(ready: &Ready) -> Result<i32, LaunchError> {
         result: None,
         signals,
         last_words: None,
+        placing: ready.report_placement.then(|| Placing::new(ready)),
         guard,
         islands: ready.cluster.is_some() && shape.fabric == Fabric::Shm && several,
     };
@@ -127,6 +126,24 @@ pub fn run(ready: &Ready) -> Result<i32, LaunchError> {
     let status = launcher.serve();
     launcher.shut_down();
     Ok(status)
+}
+
+/// What the processes of the job have to know.
+fn job_of(ready: &Ready, id: u64) -> Job {
+    let shape = &ready.shape;
+    Job {
+        id,
+        n_pes: shape.node_of.len() as u32,
+        heap_len: ready.heap_len,
+        node_of: shape.node_of.clone(),
+        machine_of: match &ready.cluster {
+            Some(_) => (0..shape.nodes).collect(),
+            None => vec![0; shape.nodes as usize],
+        },
+        bind: ready.settings.bind,
+        domains: ready.site.domains.clone(),
+        fabric: shape.fabric,
+    }
 }
 
 fn job_id() -> std::io::Result<u64> {
@@ -257,6 +274,10 @@ impl Launcher {
                     self.memories.insert((pe, memory), fd);
                 }
                 Event::MemoryMade { pe, memory }
+            }
+            Up::Seated(seated) => {
+                self.placing = self.placing.take().and_then(|placing| placing.hear(seated));
+                return;
             }
             Up::Started { proc, pid } => {
                 if let Some(fd) = fds.pop() {

@@ -30,6 +30,7 @@ use crate::control::UNRECOVERABLE;
 use crate::control::message::{Down, ProcId, Report, Said};
 use crate::control::view::{Member, State, View};
 use crate::inject::{Rule, Target};
+use crate::placement::substitute::Site;
 use crate::settings::{BackupMode, Fabric, Settings, Substitute};
 use crate::sys::process::Ended;
 
@@ -94,8 +95,8 @@ pub struct Membership {
     engine: bool,
     rules: Vec<Rule>,
     fired: BTreeSet<u32>,
-    /// Group of each PE: a substitute does not join a node its group is on.
-    group_of: Vec<usize>,
+    /// Groups and failure domains: a substitute keeps away from its group.
+    site: Site,
     view: View,
     pes: Vec<Pe>,
     procs: BTreeMap<ProcId, Proc>,
@@ -115,7 +116,7 @@ pub struct Membership {
 
 impl Membership {
     /// A job that is about to start, and the actions that start it.
-    pub fn new(shape: &Shape, settings: &Settings, group_of: Vec<usize>) -> (Self, Vec<Action>) {
+    pub fn new(shape: &Shape, settings: &Settings, site: impl Into<Site>) -> (Self, Vec<Action>) {
         let pe = |_: &u32| Pe {
             proc: None,
             stage: Stage::Starting,
@@ -134,7 +135,7 @@ impl Membership {
             engine: shape.fabric != Fabric::Shm,
             rules: settings.inject.clone(),
             fired: BTreeSet::new(),
-            group_of,
+            site: site.into(),
             view: View {
                 number: 0,
                 pes: shape.node_of.iter().copied().map(Member::first).collect(),
@@ -209,7 +210,11 @@ impl Membership {
         let proc = self.next_proc;
         self.next_proc += 1;
         self.procs.insert(proc, Proc { node, role, hello: false });
-        self.send(node, Down::Start { proc });
+        let pe = match role {
+            Role::Pe(pe) | Role::Substitute(pe) => Some(pe),
+            Role::Spare => None,
+        };
+        self.send(node, Down::Start { proc, pe });
         proc
     }
 

@@ -12,6 +12,7 @@
 
 pub mod agent;
 pub mod args;
+mod binder;
 pub mod detector;
 mod door;
 pub mod gather;
@@ -20,6 +21,7 @@ pub mod join;
 pub mod launcher;
 pub mod membership;
 mod output;
+mod placing;
 mod pulse;
 pub mod say;
 pub mod starter;

@@ -21,10 +21,11 @@ use crate::control::page::Page;
 use crate::control::view::{Member, View};
 use crate::fabric::{self, Ear, FabricError, Local};
 use crate::heap::Heap;
+use crate::placement::Domains;
 use crate::segment::Segment;
 use crate::segment::layout::{Layout, STATICS_MAX};
 use crate::segment::statics::{self, Statics};
-use crate::settings::{Fabric, SettingError, Settings};
+use crate::settings::{Bind, Fabric, SettingError, Settings};
 use crate::store::phase::Phase;
 use crate::store::protection::{Protection, ProtectionError};
 use crate::sys::socket::{Channel, ChannelError};
@@ -74,6 +75,8 @@ impl BootError {
 struct Seat {
     job: Job,
     welcome: Welcome,
+    /// The PEs of this machine have to take turns.
+    crowded: bool,
     page: Arc<Page>,
     channel: Option<Arc<Channel>>,
     /// Memory number and file of each PE that is mapped from the start: all of them, or this one.
@@ -110,7 +113,7 @@ fn take_seat(fd: i32) -> Result<Seat, BootError> {
     let channel = Channel::inherited(fd);
     channel.send(&Said::Hello { pid: std::process::id() }, &[])?;
     let (message, mut fds) = channel.receive::<ToPe>()?;
-    let (ToPe::Welcome { job, welcome }, Some(page)) = (message, fds.pop()) else {
+    let (ToPe::Welcome { job, welcome, crowded }, Some(page)) = (message, fds.pop()) else {
         return Err(ChannelError::Malformed(0).into());
     };
     if !job.is_sound() || !welcome.is_sound(&job) {
@@ -133,13 +136,22 @@ fn take_seat(fd: i32) -> Result<Seat, BootError> {
         }
     }
     let channel = Arc::new(channel);
-    Ok(Seat { job, welcome, page, channel: Some(channel), memories })
+    Ok(Seat { job, welcome, crowded, page, channel: Some(channel), memories })
 }
 
 /// A job of one PE, its own agent.
 fn alone(settings: &Settings) -> Result<Seat, BootError> {
     let heap_len = settings.symmetric_size.unwrap_or_else(|| default_heap(1));
-    let job = Job { id: 1, n_pes: 1, heap_len, node_of: vec![0], fabric: Fabric::Shm };
+    let job = Job {
+        id: 1,
+        n_pes: 1,
+        heap_len,
+        node_of: vec![0],
+        machine_of: vec![0],
+        bind: Bind::None,
+        fabric: Fabric::Shm,
+        domains: Domains::default(),
+    };
     let (page, _) = Page::create(1)?;
     page.publish(&View { number: 1, pes: vec![Member::first(0)] });
     let memory = memory::create("raidshmem-pe", Layout::new(heap_len as usize, 1).total)
@@ -147,7 +159,7 @@ fn alone(settings: &Settings) -> Result<Seat, BootError> {
     let (fired, lost, incarnations) = (Vec::new(), Vec::new(), vec![0]);
     let welcome = Welcome { pe: 0, incarnation: 0, memory: 0, fired, lost, incarnations };
     let memories = vec![Some((0, memory))];
-    Ok(Seat { job, welcome, page: Arc::new(page), channel: None, memories })
+    Ok(Seat { job, welcome, crowded: false, page: Arc::new(page), channel: None, memories })
 }
 
 /// A thread that ends this process when its agent is gone: the kernel does so for the child the
@@ -169,7 +181,7 @@ fn watch(fd: std::os::fd::BorrowedFd) -> Result<(), BootError> {
 }
 
 fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, BootError> {
-    let Seat { job, welcome, page, channel, memories } = seat;
+    let Seat { job, welcome, crowded, page, channel, memories } = seat;
     let me = welcome.pe as usize;
     let n_pes = job.n_pes as usize;
     let layout = Layout::new(job.heap_len as usize, n_pes);
@@ -182,19 +194,17 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
     take_over(own, job.id, me);
     let nodes: Vec<usize> = job.node_of.iter().map(|&node| node as usize).collect();
     let protection = match channel {
-        Some(_) => Protection::new(&settings, &nodes)?,
+        Some(_) => Protection::new(&settings, &nodes, &job.domains)?,
         None => None, // alone: nobody to protect
     };
     let rules = settings.inject.iter().copied().enumerate().map(|(i, rule)| (i as u32, rule));
     let rules = rules.filter(|(i, _)| !welcome.fired.contains(i)).collect();
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let crowded = n_pes > processors;
     let far = open_fabric(&job, &welcome, own, crowded, (&page, channel.as_ref()))?;
     let world = World {
         me,
         incarnation: welcome.incarnation,
         crowded,
-        spreads: !crowded && thread_level < THREAD_MULTIPLE,
+        spreads: job.bind == Bind::None && !crowded && thread_level < THREAD_MULTIPLE,
         offers: AtomicU32::new(0),
         heap: Mutex::new(Heap::new(layout.heap_len)),
         regions: Mutex::default(),

@@ -30,8 +30,6 @@ use crate::sys::caller;
 pub use wait::Fault;
 pub use world::World;
 
-use crate::sys::process;
-
 static WORLD: OnceLock<World> = OnceLock::new();
 /// 0 before, 1 between init and finalize, 2 after.
 static STAGE: AtomicU8 = AtomicU8::new(0);
@@ -58,10 +56,6 @@ pub fn init(requested: i32) -> i32 {
             STAGE.store(1, Ordering::Release);
             // A fault seen here is reported by the first checkpoint.
             let _ = world.barrier();
-            // The system may have put several PEs on one processor, and leave them there.
-            if world.n_pes() > 1 {
-                process::start_on(world.me());
-            }
             world.greet();
         }
         Err(error) => {
@@ -73,11 +67,18 @@ pub fn init(requested: i32) -> i32 {
 }
 
 /// True between `init` and `finalize`.
+#[inline]
 pub fn initialized() -> bool {
     STAGE.load(Ordering::Acquire) == 1
 }
 
+/// True after `finalize`.
+pub fn ended() -> bool {
+    STAGE.load(Ordering::Acquire) == 2
+}
+
 /// The world, if the library is initialised.
+#[inline]
 pub fn try_world() -> Option<&'static World> {
     if initialized() { WORLD.get() } else { None }
 }
@@ -91,20 +92,28 @@ pub fn world() -> &'static World {
     }
 }
 
+/// The same for a call that knows its name.
+#[inline]
+pub fn world_for(routine: &str) -> &'static World {
+    match try_world() {
+        Some(world) => world,
+        None => untimely(routine),
+    }
+}
+
 #[cold]
 fn no_world() -> ! {
+    const OURS: &[&str] = &["sh", "psh", "_my_pe", "_num_pes", "p_my_pe", "p_num_pes"];
+    let routine = caller::exported(OURS).unwrap_or("an OpenSHMEM routine".to_owned());
+    // A name and its twin may be one piece of code: it is called by the name without the `p`.
+    untimely(routine.strip_prefix('p').unwrap_or(&routine))
+}
+
+#[cold]
+fn untimely(routine: &str) -> ! {
     let when = match STAGE.load(Ordering::Acquire) {
         0 => "before shmem_init",
         _ => "after shmem_finalize",
-    };
-    const OURS: &[&str] = &["sh", "psh", "_my_pe", "_num_pes", "p_my_pe", "p_num_pes"];
-    let routine = caller::exported(OURS).unwrap_or("an OpenSHMEM routine".to_owned());
-    // Names for one thing may be one piece of code, and the linker chooses which the loader finds:
-    // the twin goes by the name without the `p`, an old name by that of today.
-    let routine = match routine.strip_prefix('p').unwrap_or(&routine) {
-        "_my_pe" => "shmem_my_pe",
-        "_num_pes" => "shmem_n_pes",
-        name => name,
     };
     complain(&format!(
         "{routine} was called {when}: allowed only between shmem_init and shmem_finalize"

@@ -22,6 +22,7 @@ use super::world::{World, lock};
 use crate::control::view::View;
 use crate::segment::update::Update;
 use crate::segment::words::{ROUNDS, Words};
+use crate::settings::Collectives;
 
 /// A view as the barrier sees it.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -46,7 +47,38 @@ impl Nodes {
     }
 }
 
+/// PEs as (first, stride, number), if they are a progression.
+fn progression(pes: &[usize]) -> Option<(isize, isize, usize)> {
+    let (&first, last) = (pes.first()?, *pes.last()?);
+    let stride = ((last - first) / (pes.len() - 1).max(1)).max(1);
+    let fits = pes.iter().enumerate().all(|(index, pe)| *pe == first + index * stride);
+    fits.then_some((first.cast_signed(), stride.cast_signed(), pes.len()))
+}
+
 impl World {
+    /// The node of each of `pes`, if they are to act together by nodes: where there is an engine
+    /// between nodes, or by the setting. The same answer for all who ask in the same view.
+    pub fn nodes_of(&self, pes: impl Iterator<Item = usize>) -> Option<Vec<u32>> {
+        let by_nodes = match self.settings.collectives {
+            Collectives::Auto => self.far.is_some(),
+            Collectives::Direct => false,
+            Collectives::Nodes => true,
+        };
+        let view = by_nodes.then(|| lock(&self.joined_view));
+        let view = view.as_ref().and_then(|view| view.as_ref())?;
+        Some(pes.map(|pe| view.pes[pe].node).collect())
+    }
+
+    /// The PEs that map each other's memory, this one among them, as (first, stride, number): all,
+    /// or those of the node; this one alone if those are no progression.
+    pub fn sharing(&self) -> (isize, isize, usize) {
+        if self.far.is_none() {
+            return (0, 1, self.n_pes());
+        }
+        let alone = (self.me().cast_signed(), 1, 1);
+        progression(&lock(&self.nodes).here).unwrap_or(alone)
+    }
+
     pub(super) fn barrier_of_nodes(&self) -> Result<(), Fault> {
         let nodes = Arc::clone(&lock(&self.nodes));
         let leader = nodes.leaders[nodes.index];
@@ -95,6 +127,16 @@ impl World {
 mod tests {
     use super::*;
     use crate::control::view::Member;
+
+    #[test]
+    fn pes_that_are_a_progression_are_seen_as_one() {
+        assert_eq!(progression(&[4]), Some((4, 1, 1)));
+        assert_eq!(progression(&[2, 3, 4]), Some((2, 1, 3)));
+        assert_eq!(progression(&[1, 4, 7, 10]), Some((1, 3, 4)));
+        for none in [&[][..], &[0, 1, 3], &[0, 2, 3, 6]] {
+            assert_eq!(progression(none), None);
+        }
+    }
 
     #[test]
     fn every_pe_has_one_leader_and_all_agree_on_the_leaders() {

@@ -13,10 +13,26 @@
 //! exchange). Shares are those of a reduce-scatter; the PE that reduced a share writes it to all,
 //! which is the allgather.
 //!
-//! Left out, because a PE reads any other's memory in place and so nothing is gained by passing
-//! data on: broadcast trees (each level would copy what its readers can read at the root),
-//! recursive doubling and Bruck's exchange (fewer messages for more bytes: here a message is a
-//! load).
+//! Between PEs that map each other that is all: each reads another's memory in place, and nothing
+//! is gained by passing data on. Between nodes each step costs a message, and fewer or larger ones
+//! are cheaper. There the *leaders* of nodes ([`nodes`]) act for their PEs and pass on blocks, each
+//! leader in [`Step`]s:
+//!
+//! ```text
+//! tree     binomial: from the root to all             ceil(log2 size) rounds, all blocks
+//! scatter  the same tree: each gets its own block     as many rounds, half the blocks in each
+//! spread   each block to all, by dissemination        as many rounds, twice the blocks in each
+//! ring     each block to all, to the next one         size - 1 rounds, one block in each
+//! ```
+//!
+//! A long broadcast is a scatter and a spread; a reduction is a reduce-scatter (by shares) and a
+//! spread. Which of spread and ring, and when a broadcast is long, [`is_long`] says.
+//!
+//! Left out: recursive doubling and halving of reductions, which combine partial results. Here each
+//! element is combined by one PE, in the order of the PEs: so the bits of a floating-point result
+//! depend neither on time, nor on how many nodes there are, nor on which node a lost PE came back.
+//! Bruck's exchange, which passes on blocks that are for others: it needs symmetric room for them,
+//! and one-sided puts to all are under way at a time as it is.
 #![forbid(unsafe_code)]
 
 use std::ops::Range;
@@ -51,113 +67,139 @@ pub fn share(count: usize, index: usize, size: usize) -> Range<usize> {
     first..first + each + usize::from(index < rest)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Blocks `first, first + 1, ..` (`count` of them, modulo the number of all).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Blocks {
+    /// The first of them.
+    pub first: usize,
+    /// How many.
+    pub count: usize,
+}
 
-    const LARGEST: usize = 64;
-
-    /// What each PE has heard of: a bit for each.
-    fn heard_after_all_rounds(size: usize) -> Vec<u64> {
-        let schedule: Vec<Vec<Round>> = (0..size).map(|pe| rounds(pe, size).collect()).collect();
-        let mut heard: Vec<u64> = (0..size).map(|pe| 1 << pe).collect();
-        for round in 0..schedule[0].len() {
-            let before = heard.clone();
-            for pe in 0..size {
-                heard[pe] |= before[schedule[pe][round].from];
-            }
-        }
-        heard
-    }
-
-    #[test]
-    fn after_the_last_round_everybody_has_heard_of_everybody() {
-        for size in 1..=LARGEST {
-            let all = u64::MAX >> (64 - size);
-            assert!(heard_after_all_rounds(size).into_iter().all(|heard| heard == all), "{size}");
-        }
-    }
-
-    #[test]
-    fn every_signal_is_waited_for_in_its_round_and_there_are_no_more_than_needed() {
-        for size in 1..=LARGEST {
-            let needed = size.next_power_of_two().trailing_zeros() as usize;
-            for pe in 0..size {
-                assert_eq!(rounds(pe, size).count(), needed);
-                for (number, round) in rounds(pe, size).enumerate() {
-                    let theirs = rounds(round.to, size).nth(number);
-                    assert_eq!(theirs.map(|theirs| theirs.from), Some(pe), "{pe} of {size}");
-                    assert_ne!(round.to, pe);
-                }
-            }
-        }
-    }
-
-    /// PEs at any speed: whoever can go on does, in an order that a fixed generator picks. Nobody
-    /// leaves before the last has come, and all leave in the end.
-    #[test]
-    fn nobody_leaves_a_meeting_before_all_have_come() {
-        for size in 1..=LARGEST {
-            let mut random = 0x9e37_79b9_7f4a_7c15u64 ^ size as u64;
-            let mut inbox = vec![vec![0u32; 8]; size];
-            let mut round = vec![None; size];
-            let mut left = 0;
-            while left < size {
-                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                let pe = (random >> 33) as usize % size;
-                let schedule: Vec<Round> = rounds(pe, size).collect();
-                let at = match round[pe] {
-                    None => 0,
-                    Some(at) if at < schedule.len() && inbox[pe][at] > 0 => {
-                        inbox[pe][at] -= 1;
-                        at + 1
-                    }
-                    Some(_) => continue,
-                };
-                if at < schedule.len() {
-                    inbox[schedule[at].to][at] += 1;
-                } else {
-                    left += 1;
-                    let waiting = round.iter().enumerate().any(|(i, r)| i != pe && r.is_none());
-                    assert!(!waiting, "{pe} of {size} left too early");
-                }
-                round[pe] = Some(at);
-            }
-            assert!(inbox.iter().flatten().all(|signals| *signals == 0), "{size}");
-        }
-    }
-
-    #[test]
-    fn in_every_step_all_deal_with_different_ones_and_in_the_end_with_all() {
-        for size in 1..=LARGEST {
-            let steps: Vec<Vec<usize>> = (0..size).map(|pe| partners(pe, size).collect()).collect();
-            let permutation = |mut of: Vec<usize>| {
-                of.sort_unstable();
-                of.into_iter().eq(0..size)
-            };
-            for (pe, mine) in steps.iter().enumerate() {
-                assert_eq!(mine[0], pe);
-                assert!(permutation(mine.clone()));
-            }
-            for step in 0..size {
-                assert!(permutation(steps.iter().map(|mine| mine[step]).collect()));
-            }
-        }
-    }
-
-    #[test]
-    fn shares_follow_each_other_cover_all_and_differ_by_one_at_most() {
-        for size in 1..=LARGEST {
-            for count in (0..200).chain([1 << 20, usize::MAX / 64]) {
-                let mut next = 0;
-                for index in 0..size {
-                    let share = share(count, index, size);
-                    assert_eq!(share.start, next);
-                    assert!(share.len().abs_diff(count / size) <= 1);
-                    next = share.end;
-                }
-                assert_eq!(next, count);
-            }
-        }
+impl Blocks {
+    /// Their numbers, in order.
+    pub fn numbers(self, size: usize) -> impl Iterator<Item = usize> {
+        (0..self.count).map(move |more| (self.first + more) % size)
     }
 }
+
+/// One round of passing blocks on, as one of the PEs sees it. It sends what it has before the
+/// round, then waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Step {
+    /// To whom it sends which blocks.
+    pub send: Option<(usize, Blocks)>,
+    /// From whom it gets which blocks.
+    pub receive: Option<(usize, Blocks)>,
+}
+
+/// Distances of a binomial tree over `size`, from the root on.
+fn distances_down(size: usize) -> impl Iterator<Item = usize> {
+    let rounds = size.next_power_of_two().trailing_zeros();
+    (0..rounds).rev().map(|round| 1 << round)
+}
+
+/// Steps of the binomial tree from `root`; `blocks` says which ones go to the PE that is so far
+/// behind the root, over the distance of the round.
+fn down(
+    (index, root, size): (usize, usize, usize),
+    blocks: impl Fn(usize, usize) -> Blocks,
+) -> impl Iterator<Item = Step> {
+    let behind = (index + size - root) % size;
+    let at = move |behind: usize| (root + behind) % size;
+    distances_down(size).map(move |distance| {
+        let child = behind.is_multiple_of(2 * distance) && behind + distance < size;
+        let parent = behind % (2 * distance) == distance;
+        Step {
+            send: child.then(|| (at(behind + distance), blocks(behind + distance, distance))),
+            receive: parent.then(|| (at(behind - distance), blocks(behind, distance))),
+        }
+    })
+}
+
+/// All blocks from `root` to PE `index` of `size` and to all others (binomial tree).
+pub fn tree(index: usize, root: usize, size: usize) -> impl Iterator<Item = Step> {
+    down((index, root, size), move |_, _| Blocks { first: 0, count: size })
+}
+
+/// Block `i` from `root` to PE `i`, for all (binomial tree).
+pub fn scatter(index: usize, root: usize, size: usize) -> impl Iterator<Item = Step> {
+    let subtree = move |behind: usize, distance: usize| Blocks {
+        first: (root + behind) % size,
+        count: distance.min(size - behind),
+    };
+    down((index, root, size), subtree)
+}
+
+/// Block `i` from PE `i` to all, for all, the blocks doubling from round to round (dissemination).
+pub fn spread(index: usize, size: usize) -> impl Iterator<Item = Step> {
+    rounds(index, size).enumerate().map(move |(round, peers)| {
+        let distance = 1usize << round;
+        let blocks = |first| Blocks { first, count: distance.min(size - distance) };
+        // Towards lower ones, so that what a PE has are the blocks from its own on.
+        Step {
+            send: Some((peers.from, blocks(index))),
+            receive: Some((peers.to, blocks(peers.to))),
+        }
+    })
+}
+
+/// Block `i` from PE `i` to all, for all, one block in a round, from neighbour to neighbour.
+pub fn ring(index: usize, size: usize) -> impl Iterator<Item = Step> {
+    (0..size - 1).map(move |round| {
+        let block = |pe: usize| Blocks { first: (pe + size - round) % size, count: 1 };
+        let before = (index + size - 1) % size;
+        Step {
+            send: Some(((index + 1) % size, block(index))),
+            receive: Some((before, block(before))),
+        }
+    })
+}
+
+/// Bytes from which on it is their number that costs, and not that of the messages.
+const LONG_BYTES: usize = 64 << 10;
+
+/// Whether `bytes` in all, between `size` PEs, are better passed on by bandwidth than by latency.
+pub fn is_long(bytes: usize, size: usize) -> bool {
+    size > 2 && bytes >= LONG_BYTES
+}
+
+/// PEs that act together, by the nodes that they are on, as one of them sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Nodes {
+    /// Who acts for each node.
+    pub leaders: Vec<usize>,
+    /// The PEs of each node, the lowest first.
+    pub members: Vec<Vec<usize>>,
+    /// Which of the nodes is the own.
+    pub own: usize,
+}
+
+impl Nodes {
+    /// True if PE `index`, which is on the own node, leads it.
+    pub fn leads(&self, index: usize) -> bool {
+        self.leaders[self.own] == index
+    }
+}
+
+/// The nodes of PE `index` and of all others, of which `on` tells the node; in the order of their
+/// lowest PEs, which lead them, but for `first`, which leads its own.
+pub fn nodes(on: &[u32], index: usize, first: Option<usize>) -> Nodes {
+    let mut number = std::collections::HashMap::new();
+    let mut members: Vec<Vec<usize>> = Vec::new();
+    for (pe, node) in on.iter().enumerate() {
+        let at = *number.entry(node).or_insert(members.len());
+        if at == members.len() {
+            members.push(Vec::new());
+        }
+        members[at].push(pe);
+    }
+    let mut leaders: Vec<usize> = members.iter().map(|pes| pes[0]).collect();
+    if let Some(first) = first {
+        leaders[number[&on[first]]] = first;
+    }
+    Nodes { leaders, members, own: number[&on[index]] }
+}
+
+#[cfg(test)]
+mod tests;

@@ -10,7 +10,7 @@ use std::time::Instant;
 use super::plan::{self, Finding, Unrecoverable, bits, lost_shards};
 use super::{Changed, unchanged};
 use crate::checkpoint;
-use crate::checkpoint::tiles::{self, ZEROES};
+use crate::checkpoint::tiles::{self, Room, ZEROES};
 use crate::control::message::Report;
 use crate::control::view::View;
 use crate::inject::Point;
@@ -19,6 +19,9 @@ use crate::segment::board::Told;
 use crate::segment::layout::TILE;
 use crate::store::coverage::Coverage;
 use crate::store::protection::{Protection, Shape};
+
+/// Tiles of each source that are pulled ahead, where it is far.
+const AHEAD: usize = 8;
 
 /// Checks every tile of the own store as of checkpoint `target` and shows what does not hold.
 pub fn verify(world: &World, protection: &Protection, target: u64) {
@@ -189,11 +192,14 @@ impl Decode<'_> {
         from.extend(plan.sources().iter().map(|&shard| self.shape.members[holders[shard]] as u32));
         let own = self.tiles(chunk);
         self.map(plan.sources(), at.stripe, own.clone());
-        let mut scratch = vec![vec![0; TILE]; plan.sources().len()];
+        let mut rooms = vec![vec![Room::empty(); plan.sources().len()]; AHEAD.min(own.len())];
         for tile in own.clone() {
             next();
             let step = tile - own.start;
-            let shards = plan.sources().iter().zip(&mut scratch);
+            if step.is_multiple_of(AHEAD) {
+                self.pull(plan.sources(), at.stripe, step..own.len(), &mut rooms);
+            }
+            let shards = plan.sources().iter().zip(&mut rooms[step % AHEAD]);
             let sources = shards.map(|(&shard, room)| self.shard(at.stripe, shard, step, room));
             let sources = sources.collect::<Result<Vec<&[u8]>, Changed>>()?;
             match &mut line {
@@ -211,6 +217,22 @@ impl Decode<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Pulls the next tiles of shards that far PEs hold, as many steps as there are rooms for.
+    fn pull(&self, sources: &[usize], stripe: usize, steps: Range<usize>, rooms: &mut [Vec<Room>]) {
+        let per_chunk = self.shape.chunk_len(self.len) / TILE;
+        let spot = |&shard: &usize| {
+            let at = (stripe, shard);
+            place_of(self.world, self.protection, self.shape, at, self.target)
+        };
+        let spots: Vec<(usize, usize, usize)> = sources.iter().map(spot).collect();
+        let mut wanted = Vec::new();
+        for (step, rooms) in steps.zip(rooms) {
+            let tile = |&(pe, region, chunk): &_| (pe, region, chunk * per_chunk + step);
+            wanted.extend(spots.iter().map(tile).zip(rooms));
+        }
+        tiles::pull_store(self.world, wanted.into_iter());
     }
 
     /// Maps the pages of a chunk to be decoded, and of what it is decoded from.
@@ -235,10 +257,10 @@ impl Decode<'_> {
         stripe: usize,
         number: usize,
         step: usize,
-        scratch: &'a mut [u8],
+        room: &'a mut Room,
     ) -> Result<&'a [u8], Changed> {
         let (at, target) = ((stripe, number, step), (self.target, self.len));
-        let (pe, tile) = shard(self.world, self.protection, self.shape, at, target, scratch);
+        let (pe, tile) = shard(self.world, self.protection, self.shape, at, target, room);
         if let Some(tile) = tile {
             return Ok(tile);
         }
@@ -250,7 +272,7 @@ impl Decode<'_> {
 }
 
 /// Tile `step` of a shard of a stripe as of checkpoint `number`, whose snapshots have `len` bytes,
-/// and the PE that holds it; in `scratch` if that PE is far. None in place of the tile if that does
+/// and the PE that holds it; in `room` if that PE is far. None in place of the tile if that does
 /// not hold.
 pub fn shard<'a>(
     world: &'a World,
@@ -258,7 +280,7 @@ pub fn shard<'a>(
     shape: &Shape,
     (stripe, shard, step): (usize, usize, usize),
     (number, len): (u64, usize),
-    scratch: &'a mut [u8],
+    room: &'a mut Room,
 ) -> (usize, Option<&'a [u8]>) {
     let per_chunk = shape.chunk_len(len) / TILE;
     let (pe, region, chunk) = place_of(world, protection, shape, (stripe, shard), number);
@@ -266,7 +288,7 @@ pub fn shard<'a>(
     if region == world.layout().snapshot && tile >= tiles::tiles(len) {
         return (pe, Some(&ZEROES));
     }
-    (pe, tiles::fetch(world, pe, region, tile, number, scratch))
+    (pe, tiles::fetch(world, pe, region, tile, number, room))
 }
 
 /// Where a shard of a stripe is kept as of checkpoint `number`: PE, region, chunk of the region.

@@ -1,7 +1,7 @@
 //! Making a damaged spot of the own store whole: a tile from the group's tiles, a record from what
 //! is left of it.
 
-use crate::checkpoint::tiles;
+use crate::checkpoint::tiles::{self, Room};
 use crate::pgas::World;
 use crate::recovery::steps;
 use crate::segment::header::Record;
@@ -83,7 +83,7 @@ fn decode(
     lost[own] = true;
     loop {
         let plan = shape.codes[stripe].plan(&lost, own).ok()?;
-        let mut scratch = vec![vec![0; TILE]; plan.sources().len()];
+        let mut scratch = vec![Room::empty(); plan.sources().len()];
         let read = plan.sources().iter().zip(&mut scratch).map(|(&shard, room)| {
             let (at, target) = ((stripe, shard, step), (number, len));
             steps::shard(world, protection, shape, at, target, room).1.ok_or(shard)

@@ -11,7 +11,8 @@ use super::units::{
     KIB, TIB, parse_count, parse_seconds, parse_size, show_seconds, show_size, show_time,
 };
 use super::{
-    BackupMode, Delta, Draft, Fabric, Placement, SettingError, Settings, Substitute, inject,
+    BackupMode, Bind, Collectives, Delta, Draft, Fabric, Placement, SettingError, Settings,
+    Substitute, inject,
 };
 use crate::inject::{Point, Rule};
 
@@ -53,6 +54,8 @@ pub enum Kind {
     Flag,
     /// Fault injection rules, see [`crate::inject`].
     Rules,
+    /// A path of a file.
+    File,
 }
 
 /// A parsed value; which variant it is follows from the [`Kind`].
@@ -61,6 +64,7 @@ enum Value {
     Number(u64),
     On(bool),
     Rules(Vec<Rule>),
+    File(String),
 }
 
 impl Kind {
@@ -75,6 +79,7 @@ impl Kind {
             Kind::Switch => "switch",
             Kind::Flag => "flag",
             Kind::Rules => "rules",
+            Kind::File => "file",
         }
     }
 
@@ -97,6 +102,7 @@ impl Kind {
             ),
             Kind::Switch => "1 (on), 0 (off)".to_owned(),
             Kind::Flag => "any value (on)".to_owned(),
+            Kind::File => "the path of a file".to_owned(),
             Kind::Rules => {
                 "rules PE@CHECKPOINT[:point] or node:K@CHECKPOINT[:point], \
                             separated by commas; points are "
@@ -119,6 +125,7 @@ impl Kind {
             Kind::Switch => None,
             Kind::Flag => Some(Value::On(true)),
             Kind::Rules => inject::parse(text).ok().map(Value::Rules),
+            Kind::File => (!text.is_empty()).then(|| Value::File(text.to_owned())),
         }
     }
 }
@@ -169,7 +176,7 @@ impl Entry {
 
 /// Every setting, in the order of the documentation.
 pub fn table() -> &'static [Entry] {
-    &TABLE
+    TABLE
 }
 
 /// The settings as a Markdown table, one row each.
@@ -247,7 +254,7 @@ macro_rules! switch {
     };
 }
 
-static TABLE: [Entry; 21] = [
+static TABLE: &[Entry] = &[
     Entry {
         name: "SHMEM_FT_BACKUP_MODE",
         kind: Kind::Choice(&BackupMode::NAMES),
@@ -294,14 +301,39 @@ static TABLE: [Entry; 21] = [
         name: "SHMEM_FT_PLACEMENT",
         kind: Kind::Choice(&Placement::NAMES),
         default: "spread",
-        doc: "Groups are spread over nodes as well as can be, or (strict) the job is refused if \
-              they would not survive the loss of a node.",
+        doc: "Groups are spread over nodes and other failure domains as well as can be, or \
+              (strict) the job is refused if they would not survive the loss of any one.",
         store: |draft, value| {
             if let Value::Choice(at) = value {
                 draft.settings.placement = [Placement::Spread, Placement::Strict][at]
             }
         },
         show: |s| Some(s.placement.name().to_owned()),
+    },
+    Entry {
+        name: "SHMEM_FT_DOMAINS",
+        kind: Kind::File,
+        default: "none",
+        doc: "Failure domains above the nodes: which hosts share a rack, a switch or a power feed.",
+        store: |draft, value| {
+            if let Value::File(path) = value {
+                draft.settings.domains = Some(path)
+            }
+        },
+        show: |s| s.domains.clone(),
+    },
+    Entry {
+        name: "SHMEM_FT_BIND",
+        kind: Kind::Choice(&Bind::NAMES),
+        default: "auto",
+        doc: "What PEs are bound to: auto gives each its share of the cores and the memory near \
+              them, if there are enough threads for all; core gives each one core, or one thread.",
+        store: |draft, value| {
+            if let Value::Choice(at) = value {
+                draft.settings.bind = [Bind::Auto, Bind::Core, Bind::None][at]
+            }
+        },
+        show: |s| Some(s.bind.name().to_owned()),
     },
     Entry {
         name: "SHMEM_FT_DELTA",
@@ -328,6 +360,19 @@ static TABLE: [Entry; 21] = [
             }
         },
         show: |s| Some(s.fabric.name().to_owned()),
+    },
+    Entry {
+        name: "SHMEM_FT_COLLECTIVES",
+        kind: Kind::Choice(&Collectives::NAMES),
+        default: "auto",
+        doc: "How PEs act together: each reads from all (direct), or the leaders of nodes pass on \
+              what is for all (nodes); auto is nodes where nodes do not share memory.",
+        store: |draft, value| {
+            if let Value::Choice(at) = value {
+                draft.settings.collectives = Collectives::ALL[at]
+            }
+        },
+        show: |s| Some(s.collectives.name().to_owned()),
     },
     Entry {
         name: "SHMEM_FT_ADOPT",

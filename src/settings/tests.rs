@@ -72,6 +72,10 @@ fn words() {
         refusal("SHMEM_FT_PLACEMENT", ""),
         "SHMEM_FT_PLACEMENT=: allowed are spread, strict"
     );
+    assert_eq!(
+        refusal("SHMEM_FT_DOMAINS", " "),
+        "SHMEM_FT_DOMAINS= : allowed are the path of a file"
+    );
 }
 
 #[test]
@@ -197,6 +201,8 @@ fn environment_round_trips() {
         ("SHMEM_FT_PARITY", "3"),
         ("SHMEM_FT_SUBSTITUTE", "spare"),
         ("SHMEM_FT_PLACEMENT", "strict"),
+        ("SHMEM_FT_DOMAINS", "site/rack.toml"),
+        ("SHMEM_FT_BIND", "core"),
         ("SHMEM_FT_ADOPT", "0"),
         ("SHMEM_FT_MAX_RESTARTS", "0"),
         ("SHMEM_FT_MEMORY_LIMIT", "1.5G"),

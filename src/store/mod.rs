@@ -10,7 +10,7 @@
 //! barrier B   leaving it means: all snapshots are n+1
 //! ```
 //!
-//! [`coverage`] says which bytes, [`delta`] which of them need no second trip, [`group`] who
+//! [`coverage`] says which bytes, [`delta`] which of them need no second trip, [`protection`] who
 //! protects whom, `raidshmem_codec::stripe` which
 //! chunk is where, [`stamp`] how they are sealed, [`phase`] what stands after a death at any
 //! moment. All of it is pure; `crate::checkpoint` does it.
@@ -22,7 +22,6 @@
 
 pub mod coverage;
 pub mod delta;
-pub mod group;
 pub mod phase;
 pub mod protection;
 pub mod stamp;

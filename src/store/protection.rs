@@ -5,7 +5,8 @@
 use raidshmem_codec::code::Code;
 use raidshmem_codec::stripe::{Layout, Scheme};
 
-use super::group::{self, Plan};
+use crate::placement::Domains;
+use crate::placement::groups::{self, Plan};
 use crate::segment::layout::TILE;
 use crate::settings::{BackupMode, Settings};
 
@@ -14,7 +15,7 @@ use crate::settings::{BackupMode, Settings};
 pub enum ProtectionError {
     /// The groups cannot be made.
     #[error("{0}")]
-    Group(#[from] group::GroupError),
+    Group(#[from] groups::GroupError),
     /// The codec refuses the shape.
     #[error("group of {members} PEs: {error}")]
     Shape {
@@ -23,7 +24,7 @@ pub enum ProtectionError {
         /// What the codec said.
         error: raidshmem_codec::Error,
     },
-    /// `SHMEM_FT_PLACEMENT=strict` and a node loss is not survived.
+    /// `SHMEM_FT_PLACEMENT=strict` and the loss of a failure domain is not survived.
     #[error("SHMEM_FT_PLACEMENT=strict: {0}")]
     Placement(String),
 }
@@ -85,7 +86,11 @@ pub struct Protection {
 
 impl Protection {
     /// The protection of PEs on the nodes `node_of`; None in mode `none`.
-    pub fn new(settings: &Settings, node_of: &[usize]) -> Result<Option<Self>, ProtectionError> {
+    pub fn new(
+        settings: &Settings,
+        node_of: &[usize],
+        domains: &Domains,
+    ) -> Result<Option<Self>, ProtectionError> {
         let scheme = match settings.backup_mode {
             BackupMode::None => return Ok(None),
             BackupMode::Single | BackupMode::Double => Scheme::Mirror,
@@ -93,7 +98,7 @@ impl Protection {
             BackupMode::Raid5 => Scheme::Raid5,
             BackupMode::Rs => Scheme::Rs { parity: settings.parity },
         };
-        let plan = group::plan(node_of, settings.group_size, settings.parity)?;
+        let plan = groups::plan(node_of, domains, settings.group_size, settings.parity)?;
         let strict = settings.placement == crate::settings::Placement::Strict;
         let shapes = plan
             .groups
@@ -101,16 +106,17 @@ impl Protection {
             .map(|group| Shape::new(scheme, group.members.clone()))
             .collect::<Result<_, _>>()?;
         let protection = Protection { mode: settings.backup_mode, shapes, plan };
-        if strict && !protection.survives_node() {
+        if strict && !protection.survives_domains() {
             return Err(ProtectionError::Placement(protection.to_string()));
         }
         Ok(Some(protection))
     }
 
-    /// True if the loss of any one node is survived. Mode `single` never does: with a copy on
-    /// another PE and no local one, who loses its copy cannot go back (thesis, section 5.1.1).
-    pub fn survives_node(&self) -> bool {
-        self.plan.survives_node && self.mode != BackupMode::Single
+    /// True if the loss of any one failure domain of each kind is survived. Mode `single` never
+    /// does: with a copy on another PE and no local one, who loses its copy cannot go back (thesis,
+    /// section 5.1.1).
+    pub fn survives_domains(&self) -> bool {
+        self.plan.survives_all() && self.mode != BackupMode::Single
     }
 
     /// Group and place of a PE.

@@ -30,6 +30,25 @@ pub fn create(name: &str, len: usize) -> Result<OwnedFd> {
     Ok(fd)
 }
 
+/// Has the pages of the first `len` bytes of a memory file come from a NUMA node when they are
+/// first touched, whoever touches them, as long as it has room.
+pub fn prefer_node(fd: impl AsFd, len: usize, node: usize) -> Result<()> {
+    const WORD: usize = libc::c_ulong::BITS as usize;
+    let file = Mapping::new(fd.as_fd(), 0, len, None, true)?; // the policy is the file's, and stays
+    let mut mask = vec![0; node / WORD + 1];
+    mask[node / WORD] = (1 as libc::c_ulong) << (node % WORD);
+    let (base, bits) = (file.base(), mask.len() * WORD + 1);
+    // SAFETY: the range was mapped above, the mask has as many bits as are named (the kernel does
+    // not look at the last), and a policy changes no byte.
+    let done = unsafe {
+        libc::syscall(libc::SYS_mbind, base, len, libc::MPOL_PREFERRED, mask.as_ptr(), bits, 0)
+    };
+    match done {
+        0 => Ok(()),
+        _ => Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::INVAL)),
+    }
+}
+
 /// Gives every page of the file back to the kernel: all bytes read as zero afterwards, in every
 /// process that maps it. This is how the loss of a node's memory is made real on one machine.
 pub fn wipe(fd: impl AsFd) -> Result<()> {

@@ -4,6 +4,7 @@
 //! is the leader of its own process group, and (where asked) runs without address randomisation,
 //! so that symmetric addresses are the same in every PE.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -15,6 +16,7 @@ use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, getppid, kill_process_group, pidfd_open,
     pidfd_send_signal, set_child_subreaper, set_parent_process_death_signal, waitid,
 };
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// A running process, held by a descriptor that cannot come to mean another one.
 #[derive(Debug)]
@@ -212,17 +214,51 @@ pub fn least_priority() {
     let _ = rustix::process::setpriority_process(None, 19);
 }
 
+/// Does `work` with this thread on these processors only: what it starts meanwhile stays on them.
+pub fn on_processors<T>(cpus: &[usize], work: impl FnOnce() -> T) -> T {
+    let before = sched_getaffinity(None);
+    let moved = sched_setaffinity(None, &set_of(cpus)).is_ok();
+    let result = work();
+    if let (true, Ok(before)) = (moved, before) {
+        let _ = sched_setaffinity(None, &before);
+    }
+    result
+}
+
+/// Binds every thread that a process has; those that it starts later are bound like the thread
+/// that starts them. What has ended meanwhile needs no processor.
+pub fn bind(pid: u32, cpus: &[usize]) {
+    let set = set_of(cpus);
+    let mut bound = BTreeSet::new();
+    loop {
+        let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten();
+        let names = threads.flatten().filter_map(|thread| thread.file_name().into_string().ok());
+        let ids = names.filter_map(|name| name.parse().ok());
+        let new: Vec<i32> = ids.filter(|id| !bound.contains(id)).collect();
+        if new.is_empty() {
+            return;
+        }
+        for id in new {
+            bound.insert(id);
+            let _ = Pid::from_raw(id).map(|id| sched_setaffinity(Some(id), &set));
+        }
+    }
+}
+
+fn set_of(cpus: &[usize]) -> CpuSet {
+    let mut set = CpuSet::new();
+    cpus.iter().filter(|&&cpu| cpu < CpuSet::MAX_CPU).for_each(|&cpu| set.set(cpu));
+    set
+}
+
 /// Moves this thread to the `nth` of the processors it may use, and leaves it free to be moved on:
-/// a hint that spreads the PEs of a job, and keeps out of the way of other jobs.
+/// a hint that spreads PEs that are not bound, and keeps out of the way of other jobs.
 pub fn start_on(nth: usize) {
-    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
     let Ok(allowed) = sched_getaffinity(None) else { return };
     let usable = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu));
     let Some(cpu) = usable.cycle().take(CpuSet::MAX_CPU).nth(nth) else { return };
-    let mut one = CpuSet::new();
-    one.set(cpu);
     // Where it cannot be moved it runs where it is, and nothing is lost but time.
-    if sched_setaffinity(None, &one).is_ok() {
+    if sched_setaffinity(None, &set_of(&[cpu])).is_ok() {
         let _ = sched_setaffinity(None, &allowed);
     }
 }

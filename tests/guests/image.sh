@@ -71,7 +71,8 @@ base() {
     cp "$root/bin/busybox" "$tree/bin/busybox"
     cp "$here/init" "$tree/init"
     chmod 755 "$tree/init"
-    echo 'root:x:0:0:root:/root:/bin/sh' > "$tree/etc/passwd"
+    printf '%s\n' root:x:0:0:root:/root:/bin/sh nobody:x:65534:65534::/:/bin/sh \
+        > "$tree/etc/passwd"
     # Any other name makes libibverbs look for a provider that is not in the guest.
     echo 'driver rxe' > "$tree/etc/libibverbs.d/rxe.driver"
     modules > "$tree/lib/order"

@@ -1,4 +1,5 @@
-//! The example program in guests: the same bytes as plain loops, whatever dies.
+//! Jobs in guests over RDMA: the promises of a fabric hold, and the example program comes to the
+//! same bytes as plain loops, whatever dies.
 
 use std::path::{Path, PathBuf};
 
@@ -7,11 +8,11 @@ use crate::support::{jacobi, program};
 use crate::switch::Switch;
 use crate::{image, machine};
 
-/// The archive with `oshrun`, and `jacobi`.
-fn payload() -> (PathBuf, PathBuf) {
-    let program = program("jacobi");
+/// An archive with `oshrun` and the program `name`, and that program.
+fn payload(name: &str) -> (PathBuf, PathBuf) {
+    let program = program(name);
     let oshrun = Path::new(env!("CARGO_BIN_EXE_oshrun"));
-    (image::add("jacobi", &[oshrun, &program]), program)
+    (image::add(name, &[oshrun, &program]), program)
 }
 
 /// A command line in a guest.
@@ -28,13 +29,73 @@ fn right_sum(outcome: &machine::Outcome, args: &[&str]) {
 }
 
 #[test]
-fn a_guest_runs_a_job_by_shared_memory() {
-    let (payload, program) = payload();
+fn a_process_and_a_node_are_lost_in_one_guest() {
+    let (payload, program) = payload("jacobi");
     let switch = Switch::new();
     let mut guest = Plan::new(1).with(&payload).boot(&switch);
     guest.ready();
-    let command = oshrun("-n 4 --nodes 4 --kill-node 1@3", &program, jacobi::TINY);
-    let mut running = guest.start(&format!("SHMEM_FT_BACKUP_MODE=raid5 {command}"));
-    running.wait_for("node 1 was lost");
-    right_sum(&running.outcome(), jacobi::TINY);
+    let args = jacobi::TINY;
+    for (faults, says) in [
+        ("", None),
+        ("--kill 2@3", Some("PE 2 was killed")),
+        ("--kill-node 1@3", Some("node 1 was lost")),
+        ("--kill 0@2:encode --kill-node 3@4:copy", Some("node 3 was lost")),
+    ] {
+        let words = format!("-n 4 --nodes 4 --fabric verbs {faults}");
+        let command = oshrun(&words, &program, args);
+        let mode = "SHMEM_FT_BACKUP_MODE=raid5 SHMEM_SYMMETRIC_SIZE=4M";
+        let mut running = guest.start(&format!("{mode} {command}"));
+        if let Some(says) = says {
+            running.wait_for(says);
+        }
+        right_sum(&running.outcome(), args);
+    }
+}
+
+#[test]
+fn transfers_order_and_atomics_are_as_promised() {
+    let (payload, program) = payload("litmus");
+    let switch = Switch::new();
+    let mut guest = Plan::new(1).with(&payload).boot(&switch);
+    guest.ready();
+    // Half a minute on an emulated processor; more PEs are more of the same.
+    let command = oshrun("-n 2 --nodes 2 --fabric verbs", &program, &["apart"]);
+    let said = guest.must(&format!("SHMEM_SYMMETRIC_SIZE=16M {command}"));
+    assert!(said.contains("all as promised"), "{said}");
+}
+
+#[test]
+fn what_is_missing_is_said_in_one_line() {
+    let (payload, program) = payload("jacobi");
+    let switch = Switch::new();
+    let mut guest = Plan::new(1).with(&payload).boot(&switch);
+    guest.ready();
+    let job = oshrun("-n 2 --nodes 2 --fabric verbs", &program, jacobi::TINY);
+    let job = format!("SHMEM_SYMMETRIC_SIZE=4M {job}");
+    let limited = guest.run(&format!("ulimit -l 64; su -s /bin/sh nobody -c '{job}'"));
+    let line = "fabric verbs: locked memory: the limit is 64 KiB, and ";
+    assert!(limited.status == 1 && limited.text.contains(line), "{limited}");
+    guest.must("rdma link delete rxe0");
+    let without = guest.run(&job);
+    let line = "fabric verbs: device: none was found";
+    assert!(without.status == 1 && without.text.contains(line), "{without}");
+}
+
+#[test]
+fn a_machine_of_three_is_lost() {
+    let (payload, program) = payload("jacobi");
+    let switch = Switch::new();
+    let mut guests = [1, 2, 3].map(|number| Plan::new(number).with(&payload).boot(&switch));
+    guests.iter_mut().for_each(|guest| guest.ready());
+    let [first, _, last] = &mut guests;
+    let hosts = [1, 2, 3].map(machine::address).join(",");
+    let words = format!("-v -n 3 --hosts {hosts} --launch-agent 'on {{host}}' --fabric verbs");
+    let args = jacobi::SMALL;
+    let command = oshrun(&words, &program, args);
+    let mode = "SHMEM_FT_BACKUP_MODE=raid5 SHMEM_SYMMETRIC_SIZE=8M";
+    let mut running = first.start(&format!("{mode} {command}"));
+    running.wait_for("checkpoint 3");
+    last.kill();
+    running.wait_for("was lost");
+    right_sum(&running.outcome(), args);
 }

@@ -17,7 +17,7 @@ use crate::image;
 use crate::switch::Switch;
 
 /// A guest that says nothing for so long has hung.
-const SILENCE_MAX: Duration = Duration::from_secs(120);
+const SILENCE_MAX: Duration = Duration::from_secs(240);
 
 /// What a guest is to be.
 #[derive(Clone, Debug)]

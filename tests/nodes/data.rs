@@ -14,8 +14,8 @@ use super::net::{Net, agent};
 use super::support::jacobi;
 use super::support::{Job, Running, note, processes};
 
-/// Some seconds, and a checkpoint every few of its steps.
-const LONG: &[&str] = &["--bytes", "1M", "--sweeps", "2048", "--halo", "32"];
+/// Long enough that a fault comes before its end; a checkpoint every few of its steps.
+const LONG: &[&str] = &["--bytes", "1M", "--sweeps", "6144", "--halo", "32"];
 
 fn has_engine() -> bool {
     let there = built_in().contains(&Fabric::Ucx);

@@ -3,6 +3,7 @@
 //!
 //! - [`start`]: how a job starts on hosts, and how it does not
 //! - [`strangers`]: who is not of the job
+//! - [`fabric`]: PEs of different hosts, over UCX
 //! - [`losses`]: a link down, a partition, a killed agent, a node that comes back
 //! - [`data`]: the same under a program whose PEs reach each other through the network
 //! - [`stops`]: a stopped agent, launcher or PE on one machine; how long a death takes to be seen
@@ -13,6 +14,8 @@
 mod support;
 
 mod data;
+#[cfg(feature = "ucx")]
+mod fabric;
 mod losses;
 mod net;
 mod start;

@@ -35,8 +35,10 @@ impl Net {
         // Or it would answer through br1 for its address on br0.
         let strict = "echo 1 | tee /proc/sys/net/ipv4/conf/*/arp_ignore \
             /proc/sys/net/ipv4/conf/*/rp_filter";
-        for bridge in ["br0", "br1"] {
-            ip(&["-n", &hub, "link", "add", bridge, "type", "bridge"]);
+        // A bridge without an address of its own takes the lowest of its ports, and changes it when
+        // they come and go.
+        for (bridge, address) in [("br0", "02:00:00:00:00:01"), ("br1", "02:00:00:00:00:02")] {
+            ip(&["-n", &hub, "link", "add", bridge, "address", address, "type", "bridge"]);
             ip(&["-n", &hub, "link", "set", bridge, "up"]);
         }
         ip(&["netns", "exec", &hub, "sh", "-c", strict]);

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::mem::size_of;
 
+use raidshmem::placement::Domains;
 use raidshmem::recovery::plan::{self, Finding};
 use raidshmem::segment::header::Header;
 use raidshmem::segment::layout::{STAMP, TILE};
@@ -43,7 +44,8 @@ impl Rules {
         let pairs = pairs.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let settings = Settings::from_env(pairs.into_iter()).expect("a mode");
         let nodes: Vec<usize> = (0..PES).collect();
-        let protection = Protection::new(&settings, &nodes).expect("four PEs suffice");
+        let protection =
+            Protection::new(&settings, &nodes, &Domains::default()).expect("four PEs suffice");
         let protection = protection.expect("a mode that protects");
         Rules { protection, len: images[0].snapshot_len() }
     }

@@ -105,6 +105,17 @@ fn misuse_of_a_call_names_the_call_and_ends_the_job() {
         ("misaligned", &["PE 1", "shmem_long_atomic_add"]),
         ("cmp", &["PE 1", "shmem_long_wait_until", "99"]),
         ("restart-list", &["PE 1", "shmem_restart_pes", "pe 99"]),
+        ("put-count", &["PE 1", "shmem_long_put", "more than any memory holds"]),
+        ("get-word", &["PE 1", "shmem_long_get", "source", "is not symmetric"]),
+        ("p-high", &["PE 1", "shmem_char_p", "pe 17", "0..1"]),
+        ("broadcast-local", &["PE 1", "shmem_broadcastmem", "dest", "is not symmetric"]),
+        ("root", &["PE 1", "shmem_broadcastmem", "PE_root 2", "0..1"]),
+        ("team-invalid", &["PE 1", "shmem_team_sync", "SHMEM_TEAM_INVALID"]),
+        ("ctx-invalid", &["PE 1", "shmem_ctx_long_p", "SHMEM_CTX_INVALID"]),
+        ("set-negative", &["PE 1", "shmem_sync", "PE_size -1"]),
+        ("reduce-negative", &["PE 1", "shmem_long_sum_to_all", "nreduce -1"]),
+        ("lock-local", &["PE 1", "shmem_set_lock", "is not symmetric"]),
+        ("lock-free", &["PE 1", "shmem_clear_lock", "does not hold the lock"]),
     ];
     for (how, parts) in table {
         refused(Job::new(2).mode("raid5").program(&program("misuse"), &[how]), parts);
@@ -113,6 +124,10 @@ fn misuse_of_a_call_names_the_call_and_ends_the_job() {
         let outcome = Job::new(2).program(&program("misuse"), &[how]).run();
         outcome.status(2).says("shmem_free");
     }
+    let outcome = Job::new(2).program(&program("misuse"), &["team-twice"]).run();
+    outcome.status(2).says("shmem_team_sync: the team is SHMEM_TEAM_INVALID or was destroyed");
+    let outcome = Job::new(1).program(&program("misuse"), &["init-after"]).run();
+    outcome.status(2).says("shmem_init: the library has ended");
 }
 
 #[test]

@@ -207,7 +207,7 @@ fn one_loss_more_than_the_parity_is_an_agreed_error() {
 
 #[test]
 fn nobody_left_is_said_by_the_launcher() {
-    for words in ["--kill-node 0@3", "--nodes 2 --kill-node 0@3:copy --kill-node 1@3:copy"] {
+    for words in ["--kill-node 0@3", "--nodes 2 --kill-node 0@3:copy --kill-node 1@2:settle"] {
         run("rs", words).status(3).says("oshrun: unrecoverable: every PE was lost");
     }
     // One by one, and each may have a substitute before the next is dead, which knows of nothing.

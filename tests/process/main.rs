@@ -1,6 +1,7 @@
 //! Real processes and real SIGKILLs: what must go on goes on with the right sum, what cannot ends
 //! with one agreed sentence, and nothing is left of either.
 //!
+//! - [`binding`]: processors and NUMA nodes of PEs
 //! - [`modes`]: every mode, a process or a node lost at every step of a checkpoint
 //! - [`kill`]: several losses, in turn, at once, more than can be borne, without a substitute
 //! - [`corrupt`]: memory of the store that changes by itself
@@ -8,6 +9,7 @@
 //! - [`exits`]: how a job ends when its programs end
 //! - [`input`]: bad input
 //! - [`memory`]: what a restart brings back, and what it leaves alone
+//! - [`placement`]: failure domains above the node
 //! - [`recovery`]: a second loss at every step of a recovery
 //! - [`residue`]: whatever is killed from outside, nothing is left; stopped is not dead
 //! - [`scrub`]: damage found and repaired in idle time
@@ -16,6 +18,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod binding;
 mod corrupt;
 mod delta;
 mod exits;
@@ -23,6 +26,7 @@ mod input;
 mod kill;
 mod memory;
 mod modes;
+mod placement;
 mod recovery;
 mod residue;
 mod scrub;

@@ -126,7 +126,8 @@ impl Job {
             spares: plan.spares.clone(),
             fabric: if plan.far { Fabric::Ucx } else { Fabric::Shm },
         };
-        let group_of = plan.protection.plan.of.iter().map(|&(group, _)| group).collect();
+        let group_of: Vec<usize> =
+            plan.protection.plan.of.iter().map(|&(group, _)| group).collect();
         let (machine, first) = Membership::new(&shape, &plan.settings, group_of);
         let pes = plan.node_of.len();
         let first_view = Ordered::new(View { number: 0, pes: Vec::new() }, vec![0; pes]);
@@ -329,7 +330,7 @@ impl Job {
     fn obey(&mut self, node: u32, message: Down) {
         match message {
             Down::MakeMemory { pe, memory } => self.up(node, Event::MemoryMade { pe, memory }),
-            Down::Start { proc } => {
+            Down::Start { proc, .. } => {
                 while self.procs.len() <= proc as usize {
                     let id = self.procs.len() as ProcId;
                     self.procs.push(Proc::new(id));

@@ -1,5 +1,6 @@
 //! What one seed means: the job's size, how slow everything is, what is lost when.
 
+use raidshmem::placement::Domains;
 use raidshmem::protocol::At;
 use raidshmem::settings::{BackupMode, Settings, Substitute};
 use raidshmem::store::protection::Protection;
@@ -145,7 +146,8 @@ impl Plan {
             ..Settings::default()
         };
         let places: Vec<usize> = node_of.iter().map(|&node| node as usize).collect();
-        let protection = Protection::new(&settings, &places).expect("a legal shape");
+        let protection =
+            Protection::new(&settings, &places, &Domains::default()).expect("a legal shape");
         let nodes = on_nodes + if spare { 8 } else { 2 };
         let (message, step) = (chance.pick(&[3, 30, 300]), chance.pick(&[2, 10, 100]));
         let mut plan = Plan {

@@ -36,7 +36,7 @@ impl Job {
                 Down::MakeMemory { pe, memory } => {
                     self.pending.push(Event::MemoryMade { pe, memory });
                 }
-                Down::Start { proc } => {
+                Down::Start { proc, .. } => {
                     self.running.push((proc, node));
                     self.pending.push(Event::Said { proc, what: Said::Hello { pid: 1 } });
                 }

@@ -1,8 +1,8 @@
 //! Substitutes: which process takes the number of a lost PE, where, and with which memory.
 //!
 //! Part of the machine in [`super`]. A spare on the same node is best, for there the
-//! memory of a dead process can be adopted; then a new process there; then a spare elsewhere; then
-//! a new process on the node that has the fewest PEs of the same group.
+//! memory of a dead process can be adopted; then a new process there; then the place that
+//! [`crate::placement::substitute`] finds.
 
 #![forbid(unsafe_code)]
 
@@ -10,6 +10,7 @@ use super::{Action, Membership, Role, Stage};
 use crate::control::UNRECOVERABLE;
 use crate::control::message::{Down, ProcId, Welcome};
 use crate::control::view::State;
+use crate::placement::substitute::Place;
 use crate::settings::Substitute;
 
 impl Membership {
@@ -39,13 +40,12 @@ impl Membership {
         let (proc, node) = match (home, spare_here, spawn) {
             (true, Some(proc), _) => (Some(proc), member.node),
             (true, None, true) => (None, member.node),
-            _ => match (self.spare(|_| true), spawn) {
-                (Some(proc), _) => (Some(proc), self.procs[&proc].node),
-                (None, true) => (None, self.best_node(pe)),
-                (None, false) if self.procs.values().any(|proc| proc.role == Role::Spare) => {
+            _ => match self.elsewhere(pe, spawn) {
+                Some(place) => place,
+                None if self.procs.values().any(|proc| proc.role == Role::Spare) => {
                     return; // it is on its way to shmem_init
                 }
-                (None, false) => {
+                None => {
                     let words = format!(
                         "unrecoverable: no substitute left for PE {pe}: \
                          SHMEM_FT_SUBSTITUTE=spare and every spare is used"
@@ -81,15 +81,16 @@ impl Membership {
         found.map(|(&id, _)| id)
     }
 
-    /// The living node with the fewest PEs of the same group, then the fewest PEs at all.
-    fn best_node(&self, pe: usize) -> u32 {
-        let load = |node: u32| {
-            let on = |&other: &usize| other != pe && self.view.pes[other].node == node;
-            let here: Vec<usize> = (0..self.pes.len()).filter(on).collect();
-            let group = here.iter().filter(|&&o| self.group_of[o] == self.group_of[pe]).count();
-            (group, here.len(), node)
+    /// The best living node for PE `lost`, and the spare that sleeps there if one does.
+    fn elsewhere(&self, lost: usize, spawn: bool) -> Option<(Option<ProcId>, u32)> {
+        let node_of: Vec<usize> = self.view.pes.iter().map(|pe| pe.node as usize).collect();
+        let place = |&node: &u32| Place {
+            node: node as usize,
+            spare: self.spare(|at| at == node).is_some(),
         };
-        self.shown.keys().copied().min_by_key(|&node| load(node)).unwrap_or(0)
+        let places = self.shown.keys().map(place).filter(|place| spawn || place.spare);
+        let node = self.site.best(lost, &node_of, places)?.node as u32;
+        Some((self.spare(|at| at == node), node))
     }
 
     /// Gives numbers to processes that are ready for them.

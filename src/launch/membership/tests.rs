@@ -47,7 +47,7 @@ impl Cluster {
                             self.log.push(format!("make {pe}.{memory}"));
                             events.push(Event::MemoryMade { pe: *pe, memory: *memory });
                         }
-                        Down::Start { proc } => {
+                        Down::Start { proc, .. } => {
                             let what = Said::Hello { pid: 1 };
                             events.push(Event::Said { proc: *proc, what });
                         }

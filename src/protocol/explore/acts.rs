@@ -186,25 +186,30 @@ impl Model {
         Outcome::Done
     }
 
-    /// The real plan's verdict on the findings of all.
-    fn judge(&self, state: &State) -> u8 {
+    /// The real plan's verdict on the findings of all, and how many PEs have lost everything.
+    fn verdict(&self, state: &State) -> (u8, usize) {
         let mask = |found: fn(&Pe) -> bool| {
             let pes = self.pes(state).iter().enumerate();
             pes.fold(0, |mask, (p, pe)| mask | usize::from(found(pe)) << p)
         };
         let (snapshots, parities) = (mask(|pe| pe.findings.0), mask(|pe| pe.findings.1));
-        let words = self.verdicts[parities << 4 | snapshots];
         let lost = (snapshots & parities).count_ones() as usize;
+        (self.verdicts[parities << 4 | snapshots], lost)
+    }
+
+    fn judge(&self, state: &State) -> u8 {
+        let (words, lost) = self.verdict(state);
         if self.broken == Broken::PlanTooHopeful && lost <= self.parity + 1 { 0 } else { words }
     }
 
     /// What a rebuild reads is what verification passed on the other PEs. None if it is not there
-    /// any more: every tile is checked as it is read.
+    /// any more: every tile is checked as it is read. What is decoded of less than a stripe needs
+    /// is not what was saved; that there is enough, the true plan has seen to.
     fn sources(&self, state: &State, p: usize, number: u8, slot: usize) -> Option<bool> {
         let others = self.pes(state).iter().enumerate().filter(|&(q, _)| q != p);
         let used = others
             .flat_map(|(_, pe)| [(pe.findings.0, pe.snapshot), (pe.findings.1, pe.slots[slot])]);
-        let mut good = true;
+        let mut good = self.broken != Broken::PlanTooHopeful || self.verdict(state).0 == 0;
         for (_, bytes) in used.filter(|(bad, _)| !bad) {
             match bytes {
                 Bytes::Sealed(n, is_good) if n == number => good &= is_good,

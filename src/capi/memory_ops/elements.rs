@@ -1,0 +1,92 @@
+//! Puts and gets of elements: a single word of a mapped PE goes straight there.
+//!
+//! There is one short way for each size of word, not for each type, and the exported functions jump
+//! to it. What stands against it (no such PE, not symmetric, not mapped, not on its boundary, a
+//! death, a call too early) the way for all cases finds out and deals with.
+
+use std::ffi::c_int;
+
+use super::super::guard;
+use super::{In, Out, Sym, SymIn, copy_word, get, put};
+use crate::pgas::{self, World};
+
+/// Where a range of PE `pe` is here, if nothing stands against reading or writing it at once. What
+/// it is otherwise, the way for all cases finds out.
+#[inline(always)]
+fn at_once(addr: usize, bytes: usize, pe: c_int) -> Option<(&'static World, usize, *mut u8)> {
+    let world = pgas::try_world()?;
+    let pe = usize::try_from(pe).ok().filter(|pe| *pe < world.n_pes())?;
+    let base = world.base(pe);
+    let at = base.wrapping_add(world.offset_of(addr, bytes)?);
+    (!base.is_null() && !world.faulted()).then_some((world, pe, at))
+}
+
+macro_rules! by_size {
+    ($bytes:expr, $nelems:ident, $word:ident $args:tt, $any:expr) => {
+        match $bytes {
+            1 if $nelems == 1 => $word::<1> $args,
+            2 if $nelems == 1 => $word::<2> $args,
+            4 if $nelems == 1 => $word::<4> $args,
+            8 if $nelems == 1 => $word::<8> $args,
+            _ => $any,
+        }
+    };
+}
+
+/// Copies elements of a caller's buffer to a PE; one word goes the short way of its size.
+#[inline(always)]
+pub fn put_elements<T>(call: &'static str, dest: Sym<T>, source: In<T>, n: usize, pe: c_int) {
+    let (dest, source, bytes) = (dest.erase(), source.erase(), size_of::<T>());
+    by_size!(
+        bytes,
+        n,
+        put_word(call, dest, source, pe),
+        put_any(call, dest, source, (n, bytes), pe)
+    )
+}
+
+/// Copies elements of a PE to a caller's buffer; one word goes the short way of its size.
+#[inline(always)]
+pub fn get_elements<T>(call: &'static str, dest: Out<T>, source: SymIn<T>, n: usize, pe: c_int) {
+    let (dest, source, bytes) = (dest.erase(), source.erase(), size_of::<T>());
+    by_size!(
+        bytes,
+        n,
+        get_word(call, dest, source, pe),
+        get_any(call, dest, source, (n, bytes), pe)
+    )
+}
+
+#[inline(never)]
+fn put_word<const BYTES: usize>(call: &'static str, dest: Sym<u8>, source: In<u8>, pe: c_int) {
+    if source.addr() != 0
+        && let Some((world, pe, to)) = at_once(dest.addr(), BYTES, pe)
+        // SAFETY: `to` is a place in a mapped segment; the caller owes one element at `source`.
+        && unsafe { copy_word(source.0, to, BYTES) }
+    {
+        return world.ring(pe);
+    }
+    put_any(call, dest, source, (1, BYTES), pe)
+}
+
+#[inline(never)]
+fn get_word<const BYTES: usize>(call: &'static str, dest: Out<u8>, source: SymIn<u8>, pe: c_int) {
+    if dest.addr() != 0
+        && let Some((_, _, from)) = at_once(source.addr(), BYTES, pe)
+        // SAFETY: `from` is a place in a mapped segment; the caller owes one element at `dest`.
+        && unsafe { copy_word(from, dest.0, BYTES) }
+    {
+        return;
+    }
+    get_any(call, dest, source, (1, BYTES), pe)
+}
+
+#[inline(never)]
+fn put_any(call: &'static str, dest: Sym<u8>, source: In<u8>, of: (usize, usize), pe: c_int) {
+    put(call, dest, source, guard::bytes_of(call, of.0, of.1), pe);
+}
+
+#[inline(never)]
+fn get_any(call: &'static str, dest: Out<u8>, source: SymIn<u8>, of: (usize, usize), pe: c_int) {
+    get(call, dest, source, guard::bytes_of(call, of.0, of.1), pe);
+}

@@ -1,0 +1,131 @@
+//! Words of symmetric memory that PEs poll and change at the same time.
+//!
+//! Invariant: a [`Word`] is a `Place` of 2, 4 or 8 bytes on its natural boundary, and every access
+//! to it is atomic, by whoever makes it.
+//!
+//! Between a death and the restart (`World::faulted`) changes are dropped and give zero.
+
+use std::ffi::c_int;
+
+use super::bits::Bits;
+use super::guard::misuse;
+use super::memory_ops::{Place, Sym, Update};
+use crate::pgas::{self, Fault, World};
+use crate::segment::update;
+
+/// A symmetric word of 2, 4 or 8 bytes on its natural boundary. The value is the proof.
+#[derive(Clone, Copy)]
+pub struct Word {
+    place: Place,
+    bytes: usize,
+}
+
+impl Word {
+    /// Checks a symmetric argument (`name`) of `call` that is accessed atomically.
+    #[inline]
+    pub fn new<T: Bits>(call: &'static str, name: &str, on: Sym<T>, pe: c_int) -> Word {
+        let bytes = size_of::<T>();
+        if on.addr() & (bytes - 1) != 0 {
+            let addr = on.addr();
+            misuse(call, format_args!("{name} {addr:#x} is not on a boundary of {bytes} bytes"));
+        }
+        Word { place: Place::new(call, name, on, bytes, pe), bytes }
+    }
+
+    /// The word of this PE.
+    #[inline]
+    pub fn own<T: Bits>(call: &'static str, name: &str, on: Sym<T>) -> Word {
+        Word::new(call, name, on, pgas::world().me() as c_int)
+    }
+
+    /// The word `bytes` further on, narrower: for words that are made of fields.
+    pub fn field(self, offset_bytes: usize, bytes: usize) -> Word {
+        debug_assert!(offset_bytes.is_multiple_of(bytes) && offset_bytes + bytes <= self.bytes);
+        let offset = self.place.offset + offset_bytes;
+        Word { place: Place { offset, ..self.place }, bytes }
+    }
+
+    /// The world it lies in.
+    pub fn world(&self) -> &'static World {
+        self.place.world
+    }
+
+    /// Reads. Pairs with the releases below: what the writer did before is seen.
+    #[inline]
+    pub fn load(self) -> u64 {
+        self.apply(Update::Load, 0)
+    }
+
+    /// Overwrites and wakes the PE. Pairs with `load` and with the updates.
+    #[inline]
+    pub fn store(self, value: u64) {
+        let Place { world, pe, offset, .. } = self.place;
+        if world.faulted() {
+            return;
+        }
+        if self.place.is_far() {
+            return world.far_post(pe, offset, self.bytes, Update::Store, value);
+        }
+        self.apply(Update::Store, value);
+        world.ring(pe);
+    }
+
+    /// Updates in one step and wakes the PE; what was there before, zero in the faulted state.
+    #[inline]
+    pub fn update(self, how: Update, value: u64) -> u64 {
+        if self.place.world.faulted() {
+            return 0;
+        }
+        let before = self.apply(how, value);
+        self.place.world.ring(self.place.pe);
+        before
+    }
+
+    /// Stores `value` if the word holds `cond`; what was there before, zero in the faulted state.
+    #[inline]
+    pub fn compare_swap(self, cond: u64, value: u64) -> u64 {
+        self.update(Update::CompareSwap(cond), value)
+    }
+
+    /// Adds one without waiting for it: tells the PE that what was put to it before is there.
+    pub fn signal(self) {
+        let Place { world, pe, offset, .. } = self.place;
+        if world.faulted() {
+            return;
+        }
+        if self.place.is_far() {
+            world.fence();
+            return world.far_post(pe, offset, self.bytes, Update::Add, 1);
+        }
+        self.apply(Update::Add, 1);
+        world.ring(pe);
+    }
+
+    /// Waits for a signal to this word, which is the own, and takes `count` of them away.
+    pub fn heed(self, count: u64) -> Result<(), Fault> {
+        let enough = || self.load().cast_signed() >= count.cast_signed();
+        self.world().wait_until(enough)?;
+        self.update(Update::Add, count.wrapping_neg());
+        Ok(())
+    }
+
+    /// Lets what was put to this PE before be seen by whoever sees the next change of the word.
+    #[inline]
+    pub fn after_puts(self) -> Word {
+        if self.place.is_far() {
+            self.place.world.fence(); // changes of a mapped word are releases
+        }
+        self
+    }
+
+    #[inline]
+    fn apply(self, how: Update, value: u64) -> u64 {
+        let Place { world, pe, offset, .. } = self.place;
+        if self.place.is_far() {
+            return world.far_update(pe, offset, self.bytes, how, value);
+        }
+        // SAFETY: a `Word` lies in a mapped segment on its natural boundary; segments stay mapped
+        // until the process ends, and shared words are accessed as atomics only.
+        unsafe { update::apply(self.place.at(), self.bytes, how, value) }
+    }
+}

@@ -1,0 +1,308 @@
+//! A connection to one incarnation of a peer: what is posted, what is done, who waits for answers.
+//!
+//! Work requests of a connection are numbered from 1 and complete in order, so one number says what
+//! is done. The last of every batch asks for a completion; those before it are done with it.
+//!
+//! Invariants: `completed <= posted <= completed + depth`. A block belongs to a work request until
+//! that has completed. Threads of the program leave [`RESERVE`] places free, so that answers, which
+//! must not wait, mostly find one; those that do not are deferred until one is free.
+
+#![forbid(unsafe_code)]
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use super::link::Link;
+use super::pair::{Pair, Route};
+use super::wire::{Address, Message};
+use crate::fabric::Lost;
+
+/// Places in the send queue that answers have for themselves.
+pub const RESERVE: usize = 8;
+/// Threads that can wait for an answer of one peer at a time.
+const SLOTS: usize = 32;
+
+/// A lock whose data stays meaningful whatever a panicking holder did.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What travels in a work request's number, and comes back with its completion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ticket {
+    /// Buffer for messages.
+    Message(u32),
+    /// Buffer for greetings.
+    Hello(u32),
+    /// A greeting sent.
+    Greeted,
+    /// A work request of a connection: the connection, and the low half of its number.
+    Sent(u32, u32),
+}
+
+impl Ticket {
+    /// As a number.
+    pub fn pack(self) -> u64 {
+        match self {
+            Ticket::Message(buffer) => 1 << 62 | u64::from(buffer),
+            Ticket::Hello(buffer) => 2 << 62 | u64::from(buffer),
+            Ticket::Greeted => 3 << 62,
+            Ticket::Sent(conn, number) => u64::from(conn) << 32 | u64::from(number),
+        }
+    }
+
+    /// The inverse, for connections below `1 << 30`.
+    pub fn unpack(id: u64) -> Ticket {
+        match id >> 62 {
+            1 => Ticket::Message(id as u32),
+            2 => Ticket::Hello(id as u32),
+            3 => Ticket::Greeted,
+            _ => Ticket::Sent((id >> 32) as u32, id as u32),
+        }
+    }
+}
+
+/// The work request after `completed` whose number ends in `low`.
+fn widen(completed: u64, low: u32) -> u64 {
+    completed + u64::from(low.wrapping_sub(completed as u32))
+}
+
+/// How many work requests may be posted now, of `depth`.
+fn room(posted: u64, completed: u64, depth: usize, reserve: usize) -> usize {
+    (depth - reserve).saturating_sub((posted - completed) as usize)
+}
+
+/// The sending end.
+#[derive(Debug, Default)]
+pub struct Sender {
+    /// Work requests posted so far.
+    pub posted: u64,
+    /// Blocks in use, each with the work request that it belongs to.
+    pub blocks: Vec<(u64, u32)>,
+    /// Answers for which there was no place.
+    pub deferred: VecDeque<Message>,
+    /// The last call to wake up, and that another is due when it has arrived.
+    pub wake: (u64, bool),
+}
+
+/// A thread that waits for an answer.
+#[derive(Debug, Default)]
+pub struct Slot {
+    /// 0 free, 1 waiting, 2 answered.
+    state: AtomicU32,
+    value: AtomicU64,
+    key: AtomicU32,
+}
+
+/// Both ends as far as they know each other.
+#[derive(Debug, Default)]
+pub struct Ends {
+    /// None until the first greeting.
+    pub link: Option<Link>,
+}
+
+/// A connection.
+#[derive(Debug)]
+pub struct Conn {
+    /// Its place among all that there ever were.
+    pub index: u32,
+    /// The peer.
+    pub pe: usize,
+    /// Its incarnation.
+    pub incarnation: u32,
+    /// Where it is reached.
+    pub address: Address,
+    /// How it is being made.
+    pub ends: Mutex<Ends>,
+    /// The queue pair, made on demand.
+    pub pair: OnceLock<Pair>,
+    /// The way of greetings.
+    pub route: OnceLock<Route>,
+    /// Address and key of the peer's windows that are known.
+    pub keys: Box<[OnceLock<(u64, u32)>]>,
+    /// The sending end.
+    pub sender: Mutex<Sender>,
+    /// The other end listens.
+    pub open: AtomicBool,
+    /// Nothing comes or goes any more.
+    pub broken: AtomicBool,
+    /// Posts sent to the peer, and those that it has carried out.
+    pub posts: (AtomicU64, AtomicU64),
+    /// Posts of the peer that were carried out here, and those that it was told of.
+    pub served: (AtomicU64, AtomicU64),
+    completed: AtomicU64,
+    failed: AtomicU64,
+    depth: usize,
+    slots: [Slot; SLOTS],
+}
+
+impl Conn {
+    /// A connection that nobody has asked for yet, for `depth` work requests at a time.
+    pub fn new(
+        index: u32,
+        (pe, incarnation): (usize, u32),
+        address: Address,
+        windows: usize,
+        depth: usize,
+    ) -> Conn {
+        Conn {
+            index,
+            pe,
+            incarnation,
+            address,
+            ends: Mutex::default(),
+            pair: OnceLock::new(),
+            route: OnceLock::new(),
+            keys: (0..windows).map(|_| OnceLock::new()).collect(),
+            sender: Mutex::default(),
+            open: AtomicBool::new(false),
+            broken: AtomicBool::new(false),
+            posts: Default::default(),
+            served: Default::default(),
+            completed: AtomicU64::new(0),
+            failed: AtomicU64::new(u64::MAX),
+            depth,
+            slots: Default::default(),
+        }
+    }
+
+    /// The error that says so.
+    pub fn lost(&self) -> Lost {
+        Lost { pe: self.pe, incarnation: self.incarnation }
+    }
+
+    /// Nothing comes or goes any more.
+    pub fn is_broken(&self) -> bool {
+        self.broken.load(Ordering::Acquire)
+    }
+
+    /// Work requests that are over.
+    pub fn completed(&self) -> u64 {
+        self.completed.load(Ordering::Acquire)
+    }
+
+    /// Whether work request `number` is over, and then whether it did what it was to do.
+    pub fn done(&self, number: u64) -> Option<bool> {
+        let over = self.completed() >= number;
+        over.then(|| number < self.failed.load(Ordering::Acquire))
+    }
+
+    /// How many may be posted now; by answers if `answer`.
+    pub fn room(&self, sender: &Sender, answer: bool) -> usize {
+        room(sender.posted, self.completed(), self.depth, if answer { 0 } else { RESERVE })
+    }
+
+    /// Everything posted and everything asked for is done, and was done well.
+    pub fn is_quiet(&self, posted: u64, posts: u64) -> bool {
+        self.completed() >= posted && self.posts.1.load(Ordering::Acquire) >= posts
+    }
+
+    /// A completion came. Gives the blocks that are free now.
+    pub fn settle(&self, low: u32, ok: bool) -> Vec<u32> {
+        let number = widen(self.completed(), low);
+        if !ok {
+            self.failed.fetch_min(number, Ordering::AcqRel);
+        }
+        self.completed.store(number, Ordering::Release);
+        let mut free = Vec::new();
+        lock(&self.sender).blocks.retain(|&(user, block)| {
+            if user <= number {
+                free.push(block);
+            }
+            user > number
+        });
+        free
+    }
+
+    /// A place for an answer; None if all are taken.
+    pub fn ask(&self) -> Option<u32> {
+        let take = |slot: &Slot| {
+            slot.state.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        };
+        self.slots.iter().position(take).map(|at| at as u32)
+    }
+
+    /// An answer came.
+    pub fn answer(&self, tag: u32, value: u64, key: u32) {
+        let Some(slot) = self.slots.get(tag as usize) else { return };
+        slot.value.store(value, Ordering::Relaxed);
+        slot.key.store(key, Ordering::Relaxed);
+        let _ = slot.state.compare_exchange(1, 2, Ordering::Release, Ordering::Relaxed);
+    }
+
+    /// The answer, if it came.
+    pub fn answered(&self, tag: u32) -> Option<(u64, u32)> {
+        let slot = &self.slots[tag as usize];
+        let there = slot.state.load(Ordering::Acquire) == 2;
+        there.then(|| (slot.value.load(Ordering::Relaxed), slot.key.load(Ordering::Relaxed)))
+    }
+
+    /// Nobody waits for it any more.
+    pub fn close(&self, tag: u32) {
+        self.slots[tag as usize].state.store(0, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn conn() -> Conn {
+        let address = Address { gid: [0; 16], lid: 0, mtu: 1, reads: 1, qpn: 1 };
+        Conn::new(7, (3, 1), address, 4, 32)
+    }
+
+    #[test]
+    fn tickets_survive() {
+        let all = [Ticket::Message(5), Ticket::Hello(6), Ticket::Greeted];
+        for ticket in all.into_iter().chain([Ticket::Sent(0, 1), Ticket::Sent(1 << 29, u32::MAX)]) {
+            assert_eq!(Ticket::unpack(ticket.pack()), ticket);
+        }
+    }
+
+    #[test]
+    fn numbers_are_found_again_across_the_end_of_their_low_half() {
+        let end = 1 << 32;
+        assert_eq!(widen(0, 1), 1);
+        assert_eq!(widen(end - 2, 3), end + 3);
+        assert_eq!(widen(end + 3, 3), end + 3);
+    }
+
+    #[test]
+    fn there_is_room_for_answers_when_there_is_none_for_others() {
+        assert_eq!(room(0, 0, 32, RESERVE), 32 - RESERVE);
+        assert_eq!((room(30, 3, 32, RESERVE), room(30, 3, 32, 0)), (0, 5));
+        assert_eq!(room(35, 3, 32, 0), 0);
+    }
+
+    #[test]
+    fn blocks_are_free_when_their_work_request_is_over() {
+        let conn = conn();
+        lock(&conn.sender).blocks = vec![(1, 10), (2, 11), (4, 12)];
+        assert_eq!(conn.done(1), None);
+        assert_eq!(conn.settle(2, true), [10, 11]);
+        assert_eq!(conn.settle(3, false), Vec::<u32>::new());
+        assert_eq!(conn.settle(4, false), [12]);
+        assert_eq!(
+            [2, 3, 4, 5].map(|n| conn.done(n)),
+            [Some(true), Some(false), Some(false), None]
+        );
+    }
+
+    #[test]
+    fn answers_find_who_asked() {
+        let conn = conn();
+        let (a, b) = (conn.ask().unwrap(), conn.ask().unwrap());
+        conn.answer(b, 5, 6);
+        conn.answer(99, 1, 1); // of no slot
+        assert_eq!((conn.answered(a), conn.answered(b)), (None, Some((5, 6))));
+        conn.close(b);
+        conn.answer(b, 7, 8); // nobody waits
+        let again = conn.ask().unwrap();
+        assert_eq!((again, conn.answered(again)), (b, None));
+        while conn.ask().is_some() {}
+        conn.close(a);
+        assert_eq!(conn.ask(), Some(a));
+    }
+}

@@ -1,0 +1,164 @@
+//! How two queue pairs become a connection, by greetings that may be lost, doubled or late.
+//!
+//! ```text
+//! A needs B     A -- have none, want --> B      B connects its queue pair to A's
+//!               A <-- have A's, want --- B      A connects, and may send: B listens
+//!               A -- have B's ---------> B      B may send
+//! ```
+//!
+//! Who needs the connection repeats its greeting until it may send. Both may begin at once. An end
+//! sends only after the other said that it is connected, so no packet is lost to a queue pair that
+//! does not listen yet.
+//!
+//! Left out: that greetings come from the right incarnation, which the caller has checked.
+
+#![forbid(unsafe_code)]
+
+/// One end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Link {
+    mine: u32,
+    theirs: u32,
+    open: bool,
+}
+
+/// What a greeting carries of the link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Greeting {
+    /// The sender's queue pair.
+    pub qpn: u32,
+    /// The receiver's that it is connected to, or 0.
+    pub have: u32,
+    /// An answer is wanted.
+    pub want: bool,
+}
+
+/// What to do after a greeting, in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Then {
+    /// Connect the own queue pair to this one.
+    pub connect: Option<u32>,
+    /// Say this.
+    pub answer: Option<Greeting>,
+}
+
+impl Link {
+    /// An end with queue pair `mine`, which is not 0.
+    pub fn new(mine: u32) -> Link {
+        Link { mine, theirs: 0, open: false }
+    }
+
+    /// The other end listens.
+    pub fn is_open(&self) -> bool {
+        self.open
+    }
+
+    /// What to say as long as the connection is wanted and not open.
+    pub fn greeting(&self) -> Greeting {
+        Greeting { qpn: self.mine, have: self.theirs, want: !self.open }
+    }
+
+    /// The other end said something.
+    pub fn hear(&mut self, said: Greeting) -> Then {
+        let connect = (self.theirs == 0).then_some(said.qpn);
+        if self.theirs == 0 {
+            self.theirs = said.qpn;
+        }
+        if self.theirs != said.qpn {
+            return Then::default(); // a queue pair of another time
+        }
+        self.open |= said.have == self.mine;
+        Then { connect, answer: said.want.then(|| self.greeting()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// Two ends, and what is under way to each.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    struct Pair {
+        ends: [Link; 2],
+        connected: [u32; 2],
+        way: [Vec<Greeting>; 2],
+    }
+
+    impl Pair {
+        fn deliver(&mut self, to: usize, at: usize) {
+            let said = self.way[to].remove(at);
+            let then = self.ends[to].hear(said);
+            if let Some(qpn) = then.connect {
+                assert_eq!((self.connected[to], qpn), (0, 20 - 10 * to as u32));
+                self.connected[to] = qpn;
+            }
+            self.way[1 - to].extend(then.answer);
+            // Whoever may send has an other end that listens.
+            for end in 0..2 {
+                assert!(!self.ends[end].is_open() || self.connected[1 - end] != 0, "{self:?}");
+            }
+        }
+    }
+
+    fn pair() -> Pair {
+        let ends = [Link::new(10), Link::new(20)];
+        Pair { ends, connected: [0; 2], way: [Vec::new(), Vec::new()] }
+    }
+
+    #[test]
+    fn every_order_loss_and_doubling_of_greetings_is_safe() {
+        let mut seen = BTreeSet::new();
+        let mut open = vec![(pair(), 4, 2)];
+        while let Some((now, greetings, doubles)) = open.pop() {
+            if !seen.insert(format!("{now:?} {greetings} {doubles}")) {
+                continue;
+            }
+            for end in 0..2 {
+                if greetings > 0 && !now.ends[end].is_open() {
+                    let mut next = now.clone();
+                    next.way[1 - end].push(now.ends[end].greeting());
+                    open.push((next, greetings - 1, doubles));
+                }
+                for at in 0..now.way[end].len() {
+                    let mut delivered = now.clone();
+                    delivered.deliver(end, at);
+                    let mut lost = now.clone();
+                    lost.way[end].remove(at);
+                    open.extend([(delivered, greetings, doubles), (lost, greetings, doubles)]);
+                    if doubles > 0 {
+                        let mut doubled = now.clone();
+                        let again = doubled.way[end][at];
+                        doubled.way[end].push(again);
+                        open.push((doubled, greetings, doubles - 1));
+                    }
+                }
+            }
+        }
+        assert!(seen.len() > 1000, "only {} states", seen.len());
+    }
+
+    #[test]
+    fn one_end_that_repeats_itself_opens_both_whatever_was_lost() {
+        let mut pair = pair();
+        for round in 0..3 {
+            pair.way[1].push(pair.ends[0].greeting());
+            if round == 0 {
+                pair.way[1].clear(); // lost
+                continue;
+            }
+            while let Some(to) = (0..2).find(|&to| !pair.way[to].is_empty()) {
+                pair.deliver(to, 0);
+            }
+        }
+        assert!(pair.ends.iter().all(Link::is_open), "{pair:?}");
+    }
+
+    #[test]
+    fn a_queue_pair_of_another_time_is_not_believed() {
+        let mut link = Link::new(10);
+        link.hear(Greeting { qpn: 20, have: 0, want: false });
+        let then = link.hear(Greeting { qpn: 21, have: 10, want: true });
+        assert_eq!((then, link.is_open()), (Then::default(), false));
+    }
+}

@@ -1,0 +1,149 @@
+//! RDMA between nodes: reliable connections through libibverbs.
+//!
+//! ```text
+//! wire      what travels: addresses, greetings, messages (pure)
+//! link      how two queue pairs become a connection (pure)
+//! windows   what of a segment is registered, how transfers are cut (pure)
+//! conn      one connection: numbers of work requests, answers
+//! device    which device, port and identifier; limits
+//! objects   memory, queues                         pair   queue pairs
+//! shared    the state of an engine: connections made, broken and ended
+//! work      posting, waiting, completions, what peers ask of this processor
+//! transfer  puts, gets, updates, on top of those
+//! ```
+//!
+//! Puts are RDMA writes and gets are RDMA reads: the target's processor does nothing, but register
+//! a window of its segment when somebody first needs it. So parity is encoded, and a lost PE is
+//! rebuilt, without the processors of the others. Up to [`pair::INLINE`] bytes travel in the work
+//! request itself; more goes through registered blocks, several to a doorbell.
+//!
+//! Updates are messages that the target's processor carries out, by whichever of its threads looks
+//! at the completion queue first: one that waits, or the engine's own, which sleeps until a message
+//! comes that asks to be heard. Devices promise atomicity among their own atomics only
+//! (`IBV_ATOMIC_HCA`), and ours must be atomic with those of the target's processor.
+//!
+//! A queue pair that fails is a broken connection. One that is fenced goes into the error state:
+//! its peer reaches nothing any more, whatever keys it knows, as a key is good only on a queue pair
+//! of the same process. It is kept until the engine ends, so that numbers are not used twice.
+//!
+//! Left out: the device's own atomics, shared receive by several ports, zero-copy sends.
+
+mod conn;
+mod device;
+mod link;
+mod objects;
+mod pair;
+mod shared;
+mod transfer;
+mod windows;
+mod wire;
+mod work;
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use rustix::event::{EventfdFlags, eventfd};
+
+use super::{Engine, FabricError, Local, Lost, Read};
+use crate::segment::update::Update;
+use crate::settings::Fabric;
+use shared::Shared;
+
+/// The engine.
+#[derive(Debug)]
+pub struct Verbs {
+    shared: Arc<Shared>,
+    stop: Arc<OwnedFd>,
+    thread: Option<JoinHandle<()>>,
+}
+
+fn refused(what: &'static str, why: String) -> FabricError {
+    FabricError::Refused { fabric: Fabric::Verbs, what, why }
+}
+
+impl Verbs {
+    /// Opens the device called `device`, or the first with an active port.
+    ///
+    /// # Errors
+    /// [`FabricError::Refused`]: no device, or too little memory may be pinned.
+    pub fn open(local: Local, device: Option<&str>) -> Result<Verbs, FabricError> {
+        let shared = Arc::new(Shared::open(local, device)?);
+        let failed = |error: std::io::Error| refused("progress thread", error.to_string());
+        let stop = eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| failed(error.into()))?;
+        let stop = Arc::new(stop);
+        let (engine, end) = (Arc::clone(&shared), Arc::clone(&stop));
+        let builder = std::thread::Builder::new().name("shmem-verbs".into());
+        let thread = builder.spawn(move || engine.serve_until(&end)).map_err(failed)?;
+        Ok(Verbs { shared, stop, thread: Some(thread) })
+    }
+}
+
+impl Drop for Verbs {
+    fn drop(&mut self) {
+        let _ = rustix::io::write(&*self.stop, &1u64.to_ne_bytes());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Engine for Verbs {
+    fn address(&self) -> Vec<u8> {
+        self.shared.address().encode()
+    }
+
+    fn connect(&self, pe: usize, incarnation: u32, address: &[u8]) -> Result<(), FabricError> {
+        self.shared.connect(pe, incarnation, address)
+    }
+
+    fn disconnect(&self, pe: usize) {
+        self.shared.disconnect(pe);
+    }
+
+    fn put(&self, pe: usize, offset: usize, from: &[u8]) -> Result<(), Lost> {
+        self.shared.put(pe, offset, from)
+    }
+
+    fn get(&self, reads: &mut [Read]) -> Result<(), Lost> {
+        self.shared.get(reads)
+    }
+
+    fn update(
+        &self,
+        pe: usize,
+        offset: usize,
+        bytes: usize,
+        how: Update,
+        operand: u64,
+    ) -> Result<u64, Lost> {
+        self.shared.update(pe, offset, bytes, how, operand)
+    }
+
+    fn post(
+        &self,
+        pe: usize,
+        offset: usize,
+        bytes: usize,
+        how: Update,
+        operand: u64,
+    ) -> Result<(), Lost> {
+        self.shared.post(pe, offset, bytes, how, operand)
+    }
+
+    fn fence(&self) -> Result<(), Lost> {
+        self.shared.settle_all(false)
+    }
+
+    fn quiet(&self) -> Result<(), Lost> {
+        self.shared.settle_all(true)
+    }
+
+    fn wake(&self, pe: usize) {
+        self.shared.wake(pe);
+    }
+
+    fn progress(&self) {
+        self.shared.turn();
+    }
+}

@@ -1,0 +1,139 @@
+//! Windows: the pieces of a segment that are registered with the device, each when it is first
+//! needed.
+//!
+//! Registering pins pages, and most of a segment is never touched: the room for statics is a
+//! thousand times what programs use, and the store grows with the live data. So each part of a
+//! segment is cut into windows that double in size, the smallest at its start: what is pinned is at
+//! most about twice what is used from a part's start, and a part of any size has few windows.
+//!
+//! Also here: how a transfer is cut at the bounds of windows and blocks.
+
+#![forbid(unsafe_code)]
+
+use std::ops::Range;
+
+use crate::segment::layout::Layout;
+
+/// Bytes of the first window of a part.
+const FIRST: usize = 1 << 20;
+
+/// The windows of every segment of a job: they are equal on all PEs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Windows {
+    starts: Vec<usize>,
+    end: usize,
+    store: usize,
+}
+
+impl Windows {
+    /// Those of segments of this layout.
+    pub fn new(layout: &Layout) -> Windows {
+        let l = layout;
+        let parts = [
+            0, l.statics, l.manifest, l.heap, l.store, l.snapshot, l.slots[0], l.slots[1], l.total,
+        ];
+        let mut starts = Vec::new();
+        for bounds in parts.windows(2) {
+            let (mut at, mut len) = (bounds[0], FIRST);
+            while at < bounds[1] {
+                starts.push(at);
+                (at, len) = (at + len, 2 * len);
+            }
+        }
+        Windows { starts, end: l.total, store: l.store }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.starts.len()
+    }
+
+    /// The bytes of window `at`.
+    pub fn range(&self, at: usize) -> Range<usize> {
+        let end = self.starts.get(at + 1).copied().unwrap_or(self.end);
+        self.starts[at]..end
+    }
+
+    /// It can be written by peers; the store can only be read.
+    pub fn is_visible(&self, at: usize) -> bool {
+        self.starts[at] < self.store
+    }
+
+    /// The pieces of `[offset, offset + len)`, each in one window and of `most` bytes at most.
+    pub fn pieces(&self, offset: usize, len: usize, most: usize) -> impl Iterator<Item = Piece> {
+        let (end, mut from) = (offset + len, offset);
+        std::iter::from_fn(move || {
+            if from >= end {
+                return None;
+            }
+            let window = self.starts.partition_point(|&start| start <= from) - 1;
+            let to = end.min(from.saturating_add(most)).min(self.range(window).end);
+            let piece = Piece { window, offset: from, at: from - offset, len: to - from };
+            from = to;
+            Some(piece)
+        })
+    }
+}
+
+/// A part of a transfer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Piece {
+    /// The window that it lies in.
+    pub window: usize,
+    /// Where in the segment.
+    pub offset: usize,
+    /// Where in the transfer.
+    pub at: usize,
+    /// Its bytes.
+    pub len: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_follow_each_other_and_keep_to_one_part() {
+        for heap in [1, 16 << 20, 3 << 30] {
+            let layout = Layout::new(heap, 9);
+            let windows = Windows::new(&layout);
+            assert!(windows.count() < 100);
+            let mut end = 0;
+            for at in 0..windows.count() {
+                let range = windows.range(at);
+                assert_eq!((range.start, range.is_empty()), (end, false));
+                assert_eq!(windows.is_visible(at), range.end <= layout.store);
+                end = range.end;
+            }
+            assert_eq!(end, layout.total);
+        }
+    }
+
+    #[test]
+    fn what_is_pinned_is_little_more_than_what_is_used() {
+        let layout = Layout::new(1 << 30, 4);
+        let windows = Windows::new(&layout);
+        for used in [1, FIRST, 5 * FIRST, 300 << 20] {
+            let touched = windows.pieces(layout.heap, used, usize::MAX).last().unwrap().window;
+            let pinned = windows.range(touched).end - layout.heap;
+            assert!(pinned <= 2 * used + FIRST, "{pinned} for {used}");
+        }
+    }
+
+    #[test]
+    fn pieces_cover_the_transfer_and_fit() {
+        let layout = Layout::new(16 << 20, 4);
+        let windows = Windows::new(&layout);
+        for (offset, len) in [(0, 0), (4000, 1), (layout.heap - 10, 5 << 20), (0, layout.total)] {
+            let mut done = 0;
+            for piece in windows.pieces(offset, len, 64 << 10) {
+                assert_eq!((piece.at, piece.offset), (done, offset + done));
+                assert!(piece.len > 0 && piece.len <= 64 << 10);
+                let window = windows.range(piece.window);
+                assert!(window.start <= piece.offset && piece.offset + piece.len <= window.end);
+                done += piece.len;
+            }
+            assert_eq!(done, len);
+        }
+    }
+}

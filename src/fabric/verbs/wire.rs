@@ -1,0 +1,324 @@
+//! What travels between two engines besides the bytes of programs: addresses, greetings, messages.
+//!
+//! ```text
+//! Address   where a process is reached; through the launcher, once
+//! Hello     unreliable datagrams that make a connection, see `link`
+//! Message   on a connection: what the target's processor must do, and its answers
+//! ```
+//!
+//! Fixed sizes, little-endian. What does not decode is dropped: it comes from no peer of this
+//! build.
+
+#![forbid(unsafe_code)]
+
+use crate::segment::update::Update;
+
+/// Changes with the meaning of any of these bytes.
+const VERSION: u8 = 1;
+
+/// Where a process is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Address {
+    /// Global identifier of its port; that of RoCE version 2 holds an IP address.
+    pub gid: [u8; 16],
+    /// Local identifier of its port, 0 on Ethernet.
+    pub lid: u16,
+    /// Largest packet as the code of the verbs interface (1: 256 bytes .. 5: 4096).
+    pub mtu: u8,
+    /// Reads of one peer that it serves at a time.
+    pub reads: u8,
+    /// Number of the queue pair for greetings.
+    pub qpn: u32,
+}
+
+impl Address {
+    /// Bytes of an address.
+    pub const LEN: usize = 28;
+
+    /// As bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = vec![VERSION, self.mtu, self.reads, 0];
+        out.extend(self.gid);
+        out.extend(u32::from(self.lid).to_le_bytes());
+        out.extend(self.qpn.to_le_bytes());
+        out
+    }
+
+    /// The inverse; None if these bytes are none.
+    pub fn decode(bytes: &[u8]) -> Option<Address> {
+        let bytes: &[u8; Address::LEN] = bytes.try_into().ok()?;
+        let [VERSION, mtu @ 1..=5, reads @ 1..=255, 0] = bytes[..4] else { return None };
+        Some(Address {
+            gid: bytes[4..20].try_into().ok()?,
+            lid: u16::try_from(word(bytes, 20)).ok()?,
+            mtu,
+            reads,
+            qpn: word(bytes, 24),
+        })
+    }
+}
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+}
+
+fn long(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+}
+
+/// A greeting: the sender's end of the connection, and what it knows of the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hello {
+    /// The job's random number.
+    pub job: u64,
+    /// PE and incarnation of the sender.
+    pub from: (u32, u32),
+    /// PE and incarnation of whom it means.
+    pub to: (u32, u32),
+    /// The sender's queue pair for this connection, and its first packet's number.
+    pub qpn: u32,
+    /// Number of its first packet.
+    pub psn: u32,
+    /// The receiver's queue pair that the sender's is connected to; 0 if it is not yet.
+    pub have: u32,
+    /// An answer is wanted.
+    pub want: bool,
+}
+
+impl Hello {
+    /// Bytes of a greeting.
+    pub const LEN: usize = 48;
+
+    /// As bytes.
+    pub fn encode(&self) -> [u8; Hello::LEN] {
+        let mut out = [0; Hello::LEN];
+        out[..8].copy_from_slice(&self.job.to_le_bytes());
+        let words = [
+            self.from.0,
+            self.from.1,
+            self.to.0,
+            self.to.1,
+            self.qpn,
+            self.psn,
+            self.have,
+            u32::from(self.want),
+            u32::from(VERSION),
+        ];
+        for (at, word) in words.into_iter().enumerate() {
+            out[8 + 4 * at..12 + 4 * at].copy_from_slice(&word.to_le_bytes());
+        }
+        out
+    }
+
+    /// The inverse; None if these bytes are none.
+    pub fn decode(bytes: &[u8]) -> Option<Hello> {
+        let bytes: &[u8; Hello::LEN] = bytes.try_into().ok()?;
+        let at = |at: usize| word(bytes, 8 + 4 * at);
+        (at(7) <= 1 && at(8) == u32::from(VERSION)).then(|| Hello {
+            job: long(bytes, 0),
+            from: (at(0), at(1)),
+            to: (at(2), at(3)),
+            qpn: at(4),
+            psn: at(5),
+            have: at(6),
+            want: at(7) == 1,
+        })
+    }
+}
+
+/// What is said on a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Message {
+    /// Update the word of `bytes` bytes at `offset`; the answer carries `tag`.
+    Update {
+        /// Slot of the waiting thread.
+        tag: u32,
+        /// Where.
+        offset: u64,
+        /// Bytes of the word.
+        bytes: u8,
+        /// What with it.
+        how: Update,
+        /// With what.
+        operand: u64,
+    },
+    /// As `Update`, without an answer.
+    Post {
+        /// Where.
+        offset: u64,
+        /// Bytes of the word.
+        bytes: u8,
+        /// What with it.
+        how: Update,
+        /// With what.
+        operand: u64,
+    },
+    /// So many posts were carried out since the connection was made.
+    Posted(u64),
+    /// Threads that sleep look again.
+    Wake,
+    /// Where window `window` is, for reads and writes.
+    Key {
+        /// Slot of the waiting thread.
+        tag: u32,
+        /// The window.
+        window: u32,
+    },
+    /// What was before an update; or address and key of a window.
+    Answer {
+        /// That of the question.
+        tag: u32,
+        /// The word, or the address.
+        value: u64,
+        /// The key.
+        key: u32,
+    },
+}
+
+impl Message {
+    /// Bytes of a message.
+    pub const LEN: usize = 40;
+
+    /// As bytes: kind, bytes, how, 0, tag, offset, operand, expected, key.
+    pub fn encode(&self) -> [u8; Message::LEN] {
+        let mut out = [0; Message::LEN];
+        let (mut long, mut word) = ([0; 4], 0);
+        match *self {
+            Message::Update { tag, offset, bytes, how, operand } => {
+                let (code, expected) = code(how);
+                (out[0], out[1], out[2], word) = (1, bytes, code, tag);
+                long = [offset, operand, expected, 0];
+            }
+            Message::Post { offset, bytes, how, operand } => {
+                let (code, expected) = code(how);
+                (out[0], out[1], out[2]) = (2, bytes, code);
+                long = [offset, operand, expected, 0];
+            }
+            Message::Posted(count) => {
+                out[0] = 3;
+                long[0] = count;
+            }
+            Message::Wake => out[0] = 4,
+            Message::Key { tag, window } => {
+                (out[0], word) = (5, tag);
+                long[0] = window.into();
+            }
+            Message::Answer { tag, value, key } => {
+                (out[0], word) = (6, tag);
+                long = [value, 0, 0, key.into()];
+            }
+        }
+        out[4..8].copy_from_slice(&word.to_le_bytes());
+        for (at, long) in long.into_iter().enumerate() {
+            out[8 + 8 * at..16 + 8 * at].copy_from_slice(&long.to_le_bytes());
+        }
+        out
+    }
+
+    /// The inverse; None if these bytes are none.
+    pub fn decode(from: &[u8]) -> Option<Message> {
+        let from: &[u8; Message::LEN] = from.try_into().ok()?;
+        let (bytes, tag) = (from[1], word(from, 4));
+        let [offset, operand, expected, key] = [8, 16, 24, 32].map(|at| long(from, at));
+        let how = || update(from[2], expected);
+        Some(match from[0] {
+            1 => Message::Update { tag, offset, bytes, how: how()?, operand },
+            2 => Message::Post { offset, bytes, how: how()?, operand },
+            3 => Message::Posted(offset),
+            4 => Message::Wake,
+            5 => Message::Key { tag, window: u32::try_from(offset).ok()? },
+            6 => Message::Answer { tag, value: offset, key: u32::try_from(key).ok()? },
+            _ => return None,
+        })
+    }
+}
+
+fn code(how: Update) -> (u8, u64) {
+    match how {
+        Update::Load => (0, 0),
+        Update::Store => (1, 0),
+        Update::Swap => (2, 0),
+        Update::Add => (3, 0),
+        Update::And => (4, 0),
+        Update::Or => (5, 0),
+        Update::Xor => (6, 0),
+        Update::CompareSwap(expected) => (7, expected),
+    }
+}
+
+fn update(code: u8, expected: u64) -> Option<Update> {
+    const PLAIN: [Update; 7] = [
+        Update::Load,
+        Update::Store,
+        Update::Swap,
+        Update::Add,
+        Update::And,
+        Update::Or,
+        Update::Xor,
+    ];
+    match code {
+        7 => Some(Update::CompareSwap(expected)),
+        code => PLAIN.get(usize::from(code)).copied(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_survive_and_others_are_refused() {
+        let gid = std::array::from_fn(|at| at as u8);
+        let address = Address { gid, lid: 0xfffe, mtu: 3, reads: 16, qpn: 0xff_ffff };
+        let bytes = address.encode();
+        assert_eq!(bytes.len(), Address::LEN);
+        assert_eq!(Address::decode(&bytes), Some(address));
+        for (at, wrong) in [(0, 9), (1, 0), (1, 6), (2, 0), (3, 1), (22, 1)] {
+            let mut other = bytes.clone();
+            other[at] = wrong;
+            assert_eq!(Address::decode(&other), None, "byte {at} = {wrong}");
+        }
+        assert_eq!(Address::decode(&bytes[1..]), None);
+        assert_eq!(Address::decode(&[]), None);
+    }
+
+    #[test]
+    fn greetings_survive() {
+        let hello = Hello {
+            job: u64::MAX - 1,
+            from: (1, 2),
+            to: (3, 4),
+            qpn: 5,
+            psn: 6,
+            have: 7,
+            want: true,
+        };
+        assert_eq!(Hello::decode(&hello.encode()), Some(hello));
+        let mut other = hello.encode();
+        other[40] = 9;
+        assert_eq!(Hello::decode(&other), None);
+        assert_eq!(Hello::decode(&[0; 47]), None);
+    }
+
+    #[test]
+    fn messages_survive() {
+        let hows = (0..8).map(|code| update(code, 77).expect("a code"));
+        let updates = hows.flat_map(|how| {
+            let update = Message::Update { tag: 9, offset: 1 << 40, bytes: 4, how, operand: 3 };
+            [update, Message::Post { offset: 8, bytes: 8, how, operand: u64::MAX }]
+        });
+        let others = [
+            Message::Posted(1 << 50),
+            Message::Wake,
+            Message::Key { tag: 1, window: 2 },
+            Message::Answer { tag: 3, value: 1 << 60, key: u32::MAX },
+        ];
+        for message in updates.chain(others) {
+            assert_eq!(Message::decode(&message.encode()), Some(message));
+        }
+        for wrong in [[0u8; Message::LEN], [7; Message::LEN], [1; Message::LEN].map(|_| 200)] {
+            assert_eq!(Message::decode(&wrong), None);
+        }
+        assert_eq!(update(8, 0), None);
+    }
+}

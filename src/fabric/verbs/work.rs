@@ -1,0 +1,322 @@
+//! Posting and waiting: work requests go out in batches, completions come back, and what peers ask
+//! of this processor is done by whoever looks.
+//!
+//! Completions are looked at by one thread at a time, [`BUDGET`] of them, and nothing that is done
+//! meanwhile waits. A thread that waits looks for itself, then gives its processor away, then
+//! sleeps until the next completion; it asks now and then whether its peer is gone.
+
+#![forbid(unsafe_code)]
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::conn::{Conn, Sender, Ticket, lock};
+use super::objects::{Completion, LINKED};
+use super::pair::{Local as Bytes, What, Work};
+use super::shared::Shared;
+use super::wire::Message;
+use crate::fabric::Lost;
+
+/// Completions looked at before anything else is done.
+const BUDGET: usize = 4 * LINKED;
+/// Idle looks between two questions whether the peer is gone.
+const PATIENCE: u32 = 64;
+/// After this a waiting thread sleeps, for at most as long as a peer may be gone unnoticed.
+const SPIN: Duration = Duration::from_millis(2);
+const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
+
+impl Shared {
+    // ---- posting -----------------------------------------------------------------------------
+
+    /// Posts at most [`LINKED`] work requests together, and gives the number of the last. Each
+    /// block belongs to its work request from then on. Numbers are filled in here.
+    pub(super) fn submit(
+        &self,
+        conn: &Conn,
+        works: &mut [Work],
+        blocks: &[u32],
+    ) -> Result<u64, Lost> {
+        loop {
+            let before = conn.completed();
+            let mut sender = lock(&conn.sender);
+            if conn.is_broken() {
+                drop(sender);
+                self.give_back(blocks);
+                return Err(conn.lost());
+            }
+            if conn.room(&sender, false) >= works.len() {
+                let number = self.post_all(conn, &mut sender, works);
+                let first = number - works.len() as u64 + 1;
+                sender.blocks.extend((first..).zip(blocks.iter().copied()));
+                return Ok(number);
+            }
+            drop(sender);
+            let moved = || (conn.completed() != before).then_some(());
+            if let Err(lost) = self.until(conn, moved) {
+                self.give_back(blocks);
+                return Err(lost);
+            }
+        }
+    }
+
+    fn post_all(&self, conn: &Conn, sender: &mut Sender, works: &mut [Work]) -> u64 {
+        let last = works.len() - 1;
+        for (at, work) in works.iter_mut().enumerate() {
+            sender.posted += 1;
+            work.id = Ticket::Sent(conn.index, sender.posted as u32).pack();
+            work.signal = at == last;
+        }
+        if !conn.pair.get().is_some_and(|pair| pair.post(works)) {
+            self.broke(conn, true);
+        }
+        sender.posted
+    }
+
+    /// Sends a message as a program's thread.
+    pub(super) fn ask(&self, conn: &Conn, message: Message) -> Result<u64, Lost> {
+        let bytes = message.encode();
+        let local = Bytes::Inline(&bytes);
+        let work = Work { id: 0, what: What::Send(true), local, signal: true };
+        self.submit(conn, &mut [work], &[])
+    }
+
+    /// Sends a message without waiting: now, or when there is room.
+    fn tell(&self, conn: &Conn, sender: &mut Sender, message: Message) {
+        sender.deferred.push_back(message);
+        self.flush(conn, sender);
+    }
+
+    /// Sends what was deferred, as far as there is room.
+    fn flush(&self, conn: &Conn, sender: &mut Sender) {
+        while !conn.is_broken()
+            && conn.room(sender, true) > 0
+            && let Some(message) = sender.deferred.pop_front()
+        {
+            let bytes = message.encode();
+            let wake = matches!(message, Message::Wake);
+            let (what, local) = (What::Send(wake), Bytes::Inline(&bytes));
+            let mut work = [Work { id: 0, what, local, signal: true }];
+            let number = self.post_all(conn, sender, &mut work);
+            if wake {
+                sender.wake = (number, false);
+            }
+        }
+        if !sender.deferred.is_empty() && !conn.is_broken() {
+            self.due.store(true, Ordering::Release);
+        }
+    }
+
+    /// Threads of the peer that sleep look again, after what was put before has arrived. While one
+    /// such call is under way, any number of others become one.
+    pub fn wake(&self, pe: usize) {
+        let Ok(conn) = self.conn(pe) else { return };
+        if !conn.open.load(Ordering::Acquire) || conn.is_broken() {
+            return;
+        }
+        let mut sender = lock(&conn.sender);
+        if conn.completed() < sender.wake.0 {
+            sender.wake.1 = true;
+            self.due.store(true, Ordering::Release);
+            drop(sender);
+            self.serve(&mut lock(&self.desk)); // this thread may look no more for long
+        } else if !sender.deferred.contains(&Message::Wake) {
+            self.tell(&conn, &mut sender, Message::Wake);
+        }
+    }
+
+    // ---- waiting -----------------------------------------------------------------------------
+
+    /// Waits until `ready` gives something, or the connection is broken, or its peer is gone.
+    pub(super) fn until<T>(
+        &self,
+        conn: &Conn,
+        mut ready: impl FnMut() -> Option<T>,
+    ) -> Result<T, Lost> {
+        let (mut idle, mut since) = (0u32, None);
+        loop {
+            if let Some(value) = ready() {
+                return Ok(value);
+            }
+            if conn.is_broken() {
+                return Err(conn.lost());
+            }
+            if self.turn() > 0 {
+                (idle, since) = (0, None);
+                continue;
+            }
+            idle += 1;
+            let mut sleep = false;
+            if self.local.crowded || idle.is_multiple_of(PATIENCE) {
+                sleep = since.get_or_insert_with(Instant::now).elapsed() > SPIN;
+                std::thread::yield_now();
+            } else {
+                std::hint::spin_loop();
+            }
+            let asks = idle.is_multiple_of(PATIENCE) || sleep;
+            if asks && self.local.ear.gone(conn.pe, conn.incarnation) {
+                self.broke(conn, false);
+                return Err(conn.lost());
+            }
+            if sleep {
+                self.nap();
+            }
+        }
+    }
+
+    /// Sleeps until the next completion, or for a moment. The event is left for the engine's
+    /// thread, which asks for the next one: were it taken here, that thread might sleep for ever.
+    fn nap(&self) {
+        self.queue.arm(false);
+        if self.turn() == 0 {
+            let _ = poll(&mut [PollFd::new(&self.queue.fd(), PollFlags::IN)], Some(&NAP));
+        }
+    }
+
+    /// The engine's own thread: does what peers ask, until `stop` is readable.
+    pub fn serve_until(&self, stop: &OwnedFd) {
+        loop {
+            self.queue.arm(true);
+            while self.serve(&mut lock(&self.desk)) > 0 {}
+            let queue = self.queue.fd();
+            let mut fds = [
+                PollFd::new(&queue, PollFlags::IN),
+                PollFd::from_borrowed_fd(stop.as_fd(), PollFlags::IN),
+            ];
+            let _ = poll(&mut fds, None);
+            if !fds[1].revents().is_empty() {
+                return;
+            }
+            self.queue.take_events();
+        }
+    }
+
+    // ---- completions -------------------------------------------------------------------------
+
+    /// Looks at completions, unless somebody else does; how many there were.
+    pub fn turn(&self) -> usize {
+        match self.desk.try_lock() {
+            Ok(mut desk) => self.serve(&mut desk),
+            Err(TryLockError::Poisoned(desk)) => self.serve(&mut desk.into_inner()),
+            Err(TryLockError::WouldBlock) => 0,
+        }
+    }
+
+    /// Looks until there are none. While something waits for its turn, the completion that makes
+    /// room for it wakes the engine's thread: it is asked for before the last look.
+    fn serve(&self, desk: &mut Vec<Completion>) -> usize {
+        let mut total = 0;
+        loop {
+            if self.due.swap(false, Ordering::AcqRel) {
+                self.queue.arm(false);
+            }
+            self.queue.poll(desk, BUDGET);
+            total += desk.len();
+            self.digest(desk);
+            let due = self.due.load(Ordering::Acquire);
+            if !due && (desk.is_empty() || total >= BUDGET) {
+                return total;
+            }
+        }
+    }
+
+    fn digest(&self, desk: &[Completion]) {
+        let mut arrived = false;
+        for done in desk {
+            let ticket = Ticket::unpack(done.id);
+            match ticket {
+                Ticket::Sent(conn, low) => self.settle(conn, low, done.ok),
+                Ticket::Greeted => {}
+                Ticket::Hello(_) => {
+                    let hello = self.hello(ticket, done.bytes);
+                    self.offer(ticket);
+                    if let Some(hello) = hello {
+                        self.greeted(&hello);
+                    }
+                }
+                Ticket::Message(_) => {
+                    let message = self.message(ticket, done.bytes);
+                    self.offer(ticket);
+                    if let (Some(message), Some(conn)) = (message, self.listening(done.qpn)) {
+                        arrived |= self.heard(&conn, message);
+                    }
+                }
+            }
+        }
+        for conn in lock(&self.served).drain(..) {
+            let count = conn.served.0.load(Ordering::Relaxed);
+            if conn.served.1.swap(count, Ordering::Relaxed) != count {
+                self.tell(&conn, &mut lock(&conn.sender), Message::Posted(count));
+            }
+        }
+        if arrived {
+            self.local.ear.arrived();
+        }
+    }
+
+    /// A work request of connection `index` is over.
+    fn settle(&self, index: u32, low: u32, ok: bool) {
+        let all = self.all.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(conn) = all.get(index as usize).cloned() else { return };
+        drop(all);
+        self.give_back(&conn.settle(low, ok));
+        if !ok {
+            self.broke(&conn, true);
+        }
+        let mut sender = lock(&conn.sender);
+        if sender.wake.1 && conn.completed() >= sender.wake.0 {
+            sender.wake.1 = false;
+            sender.deferred.push_back(Message::Wake);
+        }
+        self.flush(&conn, &mut sender);
+    }
+
+    /// A peer said something; true if its segment was changed or sleepers are to look.
+    fn heard(&self, conn: &Arc<Conn>, message: Message) -> bool {
+        let update = |offset: u64, bytes: u8, how, operand| {
+            let offset = usize::try_from(offset).unwrap_or(usize::MAX);
+            self.local.segment.update(offset, bytes.into(), how, operand)
+        };
+        match message {
+            Message::Update { tag, offset, bytes, how, operand } => {
+                let value = update(offset, bytes, how, operand).unwrap_or(0);
+                let answer = Message::Answer { tag, value, key: 0 };
+                self.tell(conn, &mut lock(&conn.sender), answer);
+                true
+            }
+            Message::Post { offset, bytes, how, operand } => {
+                update(offset, bytes, how, operand);
+                conn.served.0.fetch_add(1, Ordering::Relaxed);
+                lock(&self.served).push(Arc::clone(conn));
+                true
+            }
+            Message::Wake => true,
+            Message::Key { tag, window } => {
+                if (window as usize) < self.windows.count() {
+                    let (value, key) = self.window(window as usize);
+                    let answer = Message::Answer { tag, value, key };
+                    self.tell(conn, &mut lock(&conn.sender), answer);
+                }
+                false
+            }
+            Message::Answer { tag, value, key } => {
+                conn.answer(tag, value, key);
+                false
+            }
+            Message::Posted(count) => {
+                conn.posts.1.fetch_max(count, Ordering::AcqRel);
+                false
+            }
+        }
+    }
+
+    /// Blocks that nobody uses any more.
+    pub(super) fn give_back(&self, blocks: &[u32]) {
+        if !blocks.is_empty() {
+            lock(&self.free).extend(blocks);
+        }
+    }
+}

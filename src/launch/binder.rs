@@ -1,0 +1,87 @@
+//! Binds the PEs of a node to processors, and their memory to the NUMA node that is near.
+//!
+//! Agents that share a machine share its processors: the PEs of all of them are seated together,
+//! in the order of their numbers, so that every agent comes to the same seats. A PE that comes from
+//! another machine, as a substitute, is not bound: its seat is there.
+//!
+//! Invariant: processors outside the mask that the agent was started with are never used. What the
+//! kernel refuses is left as it is, and nothing is lost but time.
+
+use std::collections::BTreeMap;
+use std::os::fd::AsFd;
+
+use crate::control::message::{Job, Seated};
+use crate::placement::seats::{self, Seat};
+use crate::settings::Bind;
+use crate::sys::machine::Machine;
+use crate::sys::{memory, process};
+
+/// The seats of a machine.
+pub struct Binder {
+    seats: BTreeMap<u32, Seat>,
+    crowded: bool,
+    own: Vec<u32>,
+}
+
+impl Binder {
+    /// The seats of the machine that `node` is on.
+    pub fn new(job: &Job, node: u32) -> Binder {
+        let machine = match job.bind {
+            Bind::None => Machine::unknown(), // how many there are is enough
+            _ => Machine::discover(),
+        };
+        let on = |node: u32| job.machine_of.get(node as usize).copied().unwrap_or(node);
+        let pes = |wanted: &dyn Fn(u32) -> bool| -> Vec<u32> {
+            let nodes = (0u32..).zip(&job.node_of);
+            nodes.filter(|&(_, &at)| wanted(at)).map(|(pe, _)| pe).collect()
+        };
+        let here = pes(&|at| on(at) == on(node));
+        let seats = seats::seats(&machine, here.len(), job.bind);
+        Binder {
+            crowded: seats::crowded(&machine, here.len()),
+            seats: here.into_iter().zip(seats).collect(),
+            own: pes(&|at| at == node),
+        }
+    }
+
+    /// True if the PEs of the machine have to take turns.
+    pub fn crowded(&self) -> bool {
+        self.crowded
+    }
+
+    /// Where the PEs of this node run, for people.
+    pub fn seated(&self) -> Vec<Seated> {
+        let seated = |&pe: &u32| {
+            let seat = self.seats.get(&pe)?;
+            let cpus = seat.cpus.iter().map(|&cpu| cpu as u32).collect();
+            Some(Seated { pe, cpus, numa: seat.numa.map(|node| node as u32) })
+        };
+        self.own.iter().filter_map(seated).collect()
+    }
+
+    /// Puts the memory of `pe` near its processors, before it is touched.
+    pub fn place_memory(&self, pe: u32, memory: impl AsFd, len: usize) {
+        if let Some(node) = self.seats.get(&pe).and_then(|seat| seat.numa) {
+            let _ = memory::prefer_node(memory, len, node);
+        }
+    }
+
+    /// Starts what is to become `pe`, so that it is bound from its first instruction on.
+    pub fn start<T>(&self, pe: Option<u32>, start: impl FnOnce() -> T) -> T {
+        match pe.and_then(|pe| self.cpus(pe)) {
+            Some(cpus) => process::on_processors(cpus, start),
+            None => start(),
+        }
+    }
+
+    /// Binds a process that became `pe`.
+    pub fn bind(&self, pe: u32, pid: u32) {
+        if let Some(cpus) = self.cpus(pe) {
+            process::bind(pid, cpus);
+        }
+    }
+
+    fn cpus(&self, pe: u32) -> Option<&[usize]> {
+        self.seats.get(&pe).map(|seat| seat.cpus.as_slice()).filter(|cpus| !cpus.is_empty())
+    }
+}

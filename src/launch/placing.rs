@@ -1,0 +1,62 @@
+//! What `--report-placement` prints, once every node has said where its PEs run.
+
+use std::io::Write;
+
+use super::args::Ready;
+use crate::control::message::Seated;
+use crate::placement::Domains;
+use crate::placement::seats::Seat;
+use crate::placement::table::Placement;
+
+/// A table that is not complete yet.
+pub struct Placing {
+    node_of: Vec<usize>,
+    domains: Domains,
+    group_of: Vec<usize>,
+    survives: String,
+    seats: Vec<Option<Seat>>,
+}
+
+impl Placing {
+    /// The table of a job of which no node has said anything.
+    pub fn new(ready: &Ready) -> Placing {
+        let node_of: Vec<usize> = ready.shape.node_of.iter().map(|&node| node as usize).collect();
+        let mode = ready.settings.backup_mode.name();
+        Placing {
+            seats: vec![None; node_of.len()],
+            node_of,
+            domains: ready.site.domains.clone(),
+            group_of: match &ready.survives {
+                Some(_) => ready.site.group_of.clone(),
+                None => Vec::new(), // nobody protects anybody
+            },
+            survives: match &ready.survives {
+                Some(survives) => format!("{mode}: {survives}"),
+                None => format!("{mode}: nothing is survived"),
+            },
+        }
+    }
+
+    /// Takes what a node says, and prints the table when that was the last; the table else.
+    pub fn hear(mut self, seated: Vec<Seated>) -> Option<Placing> {
+        for Seated { pe, cpus, numa } in seated {
+            if let Some(seat) = self.seats.get_mut(pe as usize) {
+                let cpus = cpus.into_iter().map(|cpu| cpu as usize).collect();
+                *seat = Some(Seat { cpus, numa: numa.map(|node| node as usize) });
+            }
+        }
+        if self.seats.iter().any(Option::is_none) {
+            return Some(self);
+        }
+        let seats: Vec<Seat> = self.seats.into_iter().flatten().collect();
+        let table = Placement {
+            node_of: &self.node_of,
+            domains: &self.domains,
+            group_of: &self.group_of,
+            seats: &seats,
+        };
+        let text = format!("{table}{}\n", self.survives);
+        let _ = std::io::stderr().write_all(text.as_bytes());
+        None
+    }
+}

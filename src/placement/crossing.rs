@@ -1,0 +1,133 @@
+//! Groups where the kinds of failure domain cross each other: exchanges until nothing is gained.
+//!
+//! Dealing is the best there is for nested domains, and [`super::coloring`] for two kinds that
+//! cross. With more kinds than that two PEs of different groups change places as long as that
+//! lowers, first, the number of members beyond the parity, summed over all domains and groups, and
+//! then the unevenness.
+//!
+//! Invariants: sizes of groups do not change; the sum never grows; the work is bounded.
+
+/// Exchanges that are looked at before it is left as it is.
+const LOOKS_MAX: usize = 2_000_000;
+
+/// Members of each group in each domain.
+struct Tally<'a> {
+    /// For each kind the domain of each PE, numbered from 0 without gaps.
+    of_kind: &'a [Vec<usize>],
+    parity: usize,
+    groups: usize,
+    group_of: Vec<usize>,
+    /// For each kind, members by domain and group.
+    members: Vec<Vec<usize>>,
+}
+
+/// Members beyond `parity`, summed over kinds, domains and groups.
+pub(super) fn excess(of_kind: &[Vec<usize>], group_of: &[usize], parity: usize) -> usize {
+    Tally::new(of_kind, group_of.to_vec(), parity).excess()
+}
+
+/// The least that [`excess`] can be for one kind after the other, whatever the groups.
+pub(super) fn bound(of_kind: &[Vec<usize>], groups: usize, parity: usize) -> usize {
+    let over = |kind: &Vec<usize>| -> usize {
+        let mut pes = vec![0; kind.iter().max().map_or(0, |most| most + 1)];
+        kind.iter().for_each(|&domain| pes[domain] += 1);
+        pes.into_iter().map(|pes: usize| pes.saturating_sub(groups * parity)).sum()
+    };
+    of_kind.iter().map(over).sum()
+}
+
+/// Better groups of the same sizes, where exchanges lead to any.
+pub(super) fn improve(
+    of_kind: &[Vec<usize>],
+    group_of: Vec<usize>,
+    parity: usize,
+    bound: usize,
+) -> Vec<usize> {
+    let mut tally = Tally::new(of_kind, group_of, parity);
+    let mut looks = 0;
+    let mut left = tally.excess();
+    let mut gained = true;
+    while gained && left > bound && looks < LOOKS_MAX {
+        gained = false;
+        for pe in 0..tally.group_of.len() {
+            if !tally.crowded(pe) {
+                continue;
+            }
+            let better = |&other: &usize| tally.gain(pe, other) < (0, 0);
+            looks += tally.group_of.len();
+            if let Some(other) = (0..tally.group_of.len()).find(better) {
+                tally.exchange(pe, other);
+                gained = true;
+            }
+        }
+        left = tally.excess();
+    }
+    tally.group_of
+}
+
+impl<'a> Tally<'a> {
+    fn new(of_kind: &'a [Vec<usize>], group_of: Vec<usize>, parity: usize) -> Tally<'a> {
+        let groups = group_of.iter().max().map_or(0, |last| last + 1);
+        let count = |kind: &Vec<usize>| {
+            let mut members = vec![0; kind.iter().max().map_or(0, |most| most + 1) * groups];
+            let cells = kind.iter().zip(&group_of).map(|(domain, group)| domain * groups + group);
+            cells.for_each(|cell| members[cell] += 1);
+            members
+        };
+        let members = of_kind.iter().map(count).collect();
+        Tally { of_kind, parity, groups, group_of, members }
+    }
+
+    fn excess(&self) -> usize {
+        let over = |&members: &usize| members.saturating_sub(self.parity);
+        self.members.iter().flatten().map(over).sum()
+    }
+
+    fn cell(&self, kind: usize, pe: usize, group: usize) -> usize {
+        self.of_kind[kind][pe] * self.groups + group
+    }
+
+    /// True if this PE is in a domain that has too many of its group.
+    fn crowded(&self, pe: usize) -> bool {
+        let members = |kind: usize| self.members[kind][self.cell(kind, pe, self.group_of[pe])];
+        (0..self.of_kind.len()).any(|kind| members(kind) > self.parity)
+    }
+
+    /// What changes when two PEs take each other's place: the excess, and the sum of the squares
+    /// of all counts.
+    fn gain(&self, a: usize, b: usize) -> (isize, isize) {
+        let (from, to) = (self.group_of[a], self.group_of[b]);
+        let mut sums = (0, 0);
+        if from == to {
+            return sums;
+        }
+        for kind in 0..self.of_kind.len() {
+            if self.of_kind[kind][a] == self.of_kind[kind][b] {
+                continue;
+            }
+            let less = [self.cell(kind, a, from), self.cell(kind, b, to)];
+            let more = [self.cell(kind, a, to), self.cell(kind, b, from)];
+            for members in less.map(|cell| self.members[kind][cell]) {
+                sums.0 -= isize::from(members > self.parity);
+                sums.1 += 1 - 2 * members as isize;
+            }
+            for members in more.map(|cell| self.members[kind][cell]) {
+                sums.0 += isize::from(members >= self.parity);
+                sums.1 += 1 + 2 * members as isize;
+            }
+        }
+        sums
+    }
+
+    fn exchange(&mut self, a: usize, b: usize) {
+        let (from, to) = (self.group_of[a], self.group_of[b]);
+        for kind in 0..self.of_kind.len() {
+            for (pe, old, new) in [(a, from, to), (b, to, from)] {
+                let (old, new) = (self.cell(kind, pe, old), self.cell(kind, pe, new));
+                self.members[kind][old] -= 1;
+                self.members[kind][new] += 1;
+            }
+        }
+        (self.group_of[a], self.group_of[b]) = (to, from);
+    }
+}

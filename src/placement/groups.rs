@@ -1,0 +1,437 @@
+//! Parity groups: which PEs protect each other, and which losses that survives.
+//!
+//! A pure function of where the PEs run, so every PE computes the same plan:
+//!
+//! ```text
+//! PEs, sorted by domain  0 1 2 3 | 4 5 6 7        two nodes of four PEs
+//! dealt over 2 groups    0 1 0 1 | 0 1 0 1        group 0 = {0 2 4 6}, group 1 = {1 3 5 7}
+//! places in the group    0 4 2 6 and 1 5 3 7      neighbours on different nodes
+//! ```
+//!
+//! Sorted by rack, then by node, what a rack has and what a node has both lie together, so that
+//! one deal spreads both. Where kinds cross each other [`super::coloring`] is exact for two of
+//! them, and [`super::crossing`] goes on from there.
+//!
+//! Invariants:
+//! - every PE is in exactly one group, and `of[groups[g].members[p]] == (g, p)`;
+//! - the sizes of two groups differ by at most 1;
+//! - where the kinds are nested, of a domain with `c` PEs no group of `k` has more than
+//!   `ceil(c / k)`, which is the best there is; `worst[kind]` is the largest such number, and a
+//!   loss of any one domain of that kind is survived if it is at most the parity;
+//! - two neighbours (the last place and the first are neighbours too) are in the same domain of
+//!   the widest kind only if more than half of the group is, and then as seldom as can be: a copy
+//!   goes to the next place, so it should be elsewhere.
+//!
+//! Source: ARCHITECTURE.md and whitepaper/paper.md, section 4.
+//!
+//! Left out: finding out the nodes, and the layout of stripes inside a group.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::fmt;
+
+use thiserror::Error;
+
+use super::domains::Domains;
+use super::{coloring, crossing};
+
+/// Members that a group has when no size is asked for, about.
+pub const SIZE_CHOSEN: usize = 8;
+
+/// PEs that protect each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// PE numbers, in the order of their place in the layout.
+    pub members: Vec<usize>,
+}
+
+/// The largest share that one domain of a kind has of one group, the first of equals.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// The word for the kind.
+    pub kind: String,
+    /// Index of the group.
+    pub group: usize,
+    /// The domain.
+    pub domain: usize,
+    /// Its name.
+    pub name: String,
+    /// Members of the group in that domain.
+    pub members: usize,
+}
+
+/// All groups of a job. `Display` says in one line what they survive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The groups; none is empty.
+    pub groups: Vec<Group>,
+    /// Group and place of each PE.
+    pub of: Vec<(usize, usize)>,
+    /// Losses that each group survives, as asked for.
+    pub parity: usize,
+    /// For each kind of domain, from the node on, what the loss of one can cost.
+    pub worst: Vec<Share>,
+}
+
+/// Why there is no plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum GroupError {
+    /// There is nothing to group.
+    #[error("a job without PEs has no groups")]
+    NoPes,
+    /// The smallest group has no member left for data.
+    #[error(
+        "a group of {} cannot hold {}: needs at least {}",
+        count(*size, "PE", "PEs"),
+        count(*parity, "parity", "parities"),
+        count(parity.saturating_add(1), "PE", "PEs")
+    )]
+    TooSmall {
+        /// PEs in the smallest group.
+        size: usize,
+        /// Parities asked for.
+        parity: usize,
+    },
+}
+
+/// Plans the groups of a job; `node_of[pe]` is the node of a PE, `domains` what is above.
+///
+/// With a `size` there are `max(1, n / size)` groups, so none is smaller than `size` unless the
+/// job is; without one, groups of about [`SIZE_CHOSEN`], or larger where `parity` would be more
+/// than half of that, or smaller where only smaller ones survive the loss of a domain.
+///
+/// # Errors
+/// `NoPes`; `TooSmall` if a group would have no more members than `parity`.
+pub fn plan(
+    node_of: &[usize],
+    domains: &Domains,
+    size: Option<usize>,
+    parity: usize,
+) -> Result<Plan, GroupError> {
+    let pes = node_of.len();
+    if pes == 0 {
+        return Err(GroupError::NoPes);
+    }
+    let of_kind: Vec<Vec<usize>> = domains
+        .kinds()
+        .map(|kind| node_of.iter().map(|&node| domains.of(kind, node)).collect())
+        .collect();
+    let number = match size {
+        Some(size) => (pes / size.max(1)).max(1),
+        None => number_chosen(&of_kind, parity),
+    };
+    let smallest = pes / number;
+    if smallest <= parity {
+        return Err(GroupError::TooSmall { size: smallest, parity });
+    }
+    let mut dealt = vec![Vec::new(); number];
+    for (pe, group) in spread(&of_kind, number, parity).into_iter().enumerate() {
+        dealt[group].push(pe);
+    }
+    let widest = *widest_first(&of_kind).first().unwrap_or(&0);
+    let groups: Vec<Group> = dealt
+        .into_iter()
+        .map(|members| Group { members: arrange(members, &of_kind[widest], node_of) })
+        .collect();
+    let mut of = vec![(0, 0); pes];
+    for (g, group) in groups.iter().enumerate() {
+        for (place, &pe) in group.members.iter().enumerate() {
+            of[pe] = (g, place);
+        }
+    }
+    let worst = domains.kinds().map(|kind| largest_share(&groups, domains, kind, &of_kind[kind]));
+    let worst = worst.collect();
+    Ok(Plan { groups, of, parity, worst })
+}
+
+impl Plan {
+    /// The group that a PE is in; `None` for a PE that the plan does not know.
+    pub fn group_of(&self, pe: usize) -> Option<&Group> {
+        self.of.get(pe).and_then(|&(group, _)| self.groups.get(group))
+    }
+
+    /// Members of the smallest and of the largest group.
+    pub fn sizes(&self) -> (usize, usize) {
+        let sizes = || self.groups.iter().map(|g| g.members.len());
+        (sizes().min().unwrap_or(0), sizes().max().unwrap_or(0))
+    }
+
+    /// True if the loss of any one domain of this kind costs no group more than its parity.
+    pub fn survives(&self, kind: usize) -> bool {
+        self.worst[kind].members <= self.parity
+    }
+
+    /// True if that is so of every kind.
+    pub fn survives_all(&self) -> bool {
+        (0..self.worst.len()).all(|kind| self.survives(kind))
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (min, max) = self.sizes();
+        write!(f, "{} of {min}", count(self.groups.len(), "group", "groups"))?;
+        if min != max {
+            write!(f, " to {max}")?;
+        }
+        let lost = count(self.parity, "PE", "PEs");
+        write!(f, ", parity {}: survives the loss of any {lost} per group", self.parity)?;
+        let (borne, not): (Vec<&Share>, Vec<&Share>) =
+            self.worst.iter().partition(|share| share.members <= self.parity);
+        for (at, share) in borne.iter().enumerate() {
+            let before = if at == 0 { ", and of any one " } else { " or " };
+            write!(f, "{before}{}", share.kind)?;
+        }
+        for (at, Share { kind, group, name, members, .. }) in not.into_iter().enumerate() {
+            let before = if at == 0 { ", not of a whole " } else { ", nor of a whole " };
+            let members = count(*members, "member", "members");
+            write!(f, "{before}{kind}: group {group} has {members} in {name}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Groups when no size is asked for: as few as are of the usual size, or more where that takes the
+/// loss of a domain from what is not survived to what is, and leaves more than the parity in each.
+fn number_chosen(of_kind: &[Vec<usize>], parity: usize) -> usize {
+    let pes = of_kind[0].len();
+    let usual = (pes / SIZE_CHOSEN.max(parity.saturating_mul(2))).max(1);
+    let needed = |kind: &Vec<usize>| {
+        let most = shares(0..pes, kind).into_values().max().unwrap_or(0);
+        most.div_ceil(parity.max(1))
+    };
+    let enough = |number: &usize| pes / number > parity;
+    of_kind.iter().map(needed).filter(enough).fold(usual, usize::max)
+}
+
+/// The group of each PE: dealt in the order of the domains, so that what one has is spread as
+/// evenly as can be, and so are the sizes.
+fn spread(of_kind: &[Vec<usize>], number: usize, parity: usize) -> Vec<usize> {
+    let order = widest_first(of_kind);
+    let best = deal(of_kind, &order, number);
+    if order.len() <= 2 {
+        return best; // one kind above the node: nested
+    }
+    let dense: Vec<Vec<usize>> = of_kind.iter().map(|kind| without_gaps(kind)).collect();
+    let bound = crossing::bound(&dense, number, parity);
+    let firsts = (0..order.len() - 1).map(|first| {
+        let mut order = order.clone();
+        order[..=first].rotate_right(1);
+        deal(of_kind, &order, number)
+    });
+    let above = 1..of_kind.len();
+    let pairs = above.clone().flat_map(|a| (a + 1..above.end).map(move |b| (a, b)));
+    let colored = pairs.map(|(a, b)| coloring::groups(&dense[a], &dense[b], number));
+    let ways = firsts.chain(colored);
+    let least = ways.min_by_key(|groups| crossing::excess(&dense, groups, parity));
+    crossing::improve(&dense, least.unwrap_or(best), parity, bound)
+}
+
+/// The kinds, that with the fewest domains first.
+fn widest_first(of_kind: &[Vec<usize>]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..of_kind.len()).collect();
+    order
+        .sort_by_key(|&kind| (shares(0..of_kind[kind].len(), &of_kind[kind]).len(), Reverse(kind)));
+    order
+}
+
+/// Deals the PEs, sorted by the domains of the kinds in `order`, round robin over the groups.
+fn deal(of_kind: &[Vec<usize>], order: &[usize], number: usize) -> Vec<usize> {
+    let path = |pe: usize| order.iter().map(move |&kind| of_kind[kind][pe]);
+    let mut pes: Vec<usize> = (0..of_kind[0].len()).collect();
+    pes.sort_by(|&a, &b| path(a).cmp(path(b)).then(a.cmp(&b)));
+    let mut group_of = vec![0; pes.len()];
+    for (turn, pe) in pes.into_iter().enumerate() {
+        group_of[pe] = turn % number;
+    }
+    group_of
+}
+
+/// The same domains, numbered from 0 without gaps.
+fn without_gaps(kind: &[usize]) -> Vec<usize> {
+    let used = shares(0..kind.len(), kind);
+    let number: BTreeMap<usize, usize> = used.into_keys().zip(0..).collect();
+    kind.iter().map(|domain| number[domain]).collect()
+}
+
+/// Orders the members so that neighbours are in different domains where that can be: domain by
+/// domain, the one with most members first, on to the even places and then on to the odd ones.
+fn arrange(members: Vec<usize>, domain_of: &[usize], node_of: &[usize]) -> Vec<usize> {
+    let domains = shares(members.iter().copied(), domain_of);
+    let nodes = shares(members.iter().copied(), node_of);
+    let mut queue = members;
+    queue.sort_by_key(|&pe| {
+        let (domain, node) = (domain_of[pe], node_of[pe]);
+        (Reverse(domains[&domain]), domain, Reverse(nodes[&node]), node, pe)
+    });
+    let even = (0..queue.len()).step_by(2);
+    let odd = (1..queue.len()).step_by(2);
+    let mut placed = vec![0; queue.len()];
+    for (place, &pe) in even.chain(odd).zip(&queue) {
+        placed[place] = pe;
+    }
+    placed
+}
+
+/// Members in each domain.
+fn shares(members: impl Iterator<Item = usize>, domain_of: &[usize]) -> BTreeMap<usize, usize> {
+    let mut shares = BTreeMap::new();
+    for pe in members {
+        *shares.entry(domain_of[pe]).or_insert(0) += 1;
+    }
+    shares
+}
+
+fn largest_share(groups: &[Group], domains: &Domains, kind: usize, domain_of: &[usize]) -> Share {
+    let (mut group, mut domain, mut members) = (0, 0, 0);
+    for (at, g) in groups.iter().enumerate() {
+        for (here, count) in shares(g.members.iter().copied(), domain_of) {
+            if count > members {
+                (group, domain, members) = (at, here, count);
+            }
+        }
+    }
+    let (kind_name, name) = (domains.kind_name(kind).to_owned(), domains.name(kind, domain));
+    let name = if kind == 0 { name } else { format!("{kind_name} {name}") };
+    Share { kind: kind_name, group, domain, name, members }
+}
+
+/// A number with its noun.
+fn count(n: usize, one: &str, many: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { many })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nodes(node_of: &[usize], size: Option<usize>, parity: usize) -> Result<Plan, GroupError> {
+        plan(node_of, &Domains::default(), size, parity)
+    }
+
+    fn text(node_of: &[usize], size: Option<usize>, parity: usize) -> String {
+        nodes(node_of, size, parity).unwrap().to_string()
+    }
+
+    /// Neighbours on the same node, counted round the circle.
+    fn clashes(group: &Group, node_of: &[usize]) -> usize {
+        let m = &group.members;
+        (0..m.len()).filter(|&i| node_of[m[i]] == node_of[m[(i + 1) % m.len()]]).count()
+    }
+
+    /// Every invariant of the module doc.
+    fn check(node_of: &[usize], size: Option<usize>, parity: usize) {
+        let p = nodes(node_of, size, parity).unwrap();
+        let n = node_of.len();
+        let k = p.groups.len();
+        assert_eq!(p, nodes(node_of, size, parity).unwrap());
+        assert_eq!(p.of.len(), n);
+        assert_eq!(p.groups.iter().map(|g| g.members.len()).sum::<usize>(), n);
+        for (pe, &(g, place)) in p.of.iter().enumerate() {
+            assert_eq!(p.groups[g].members[place], pe);
+        }
+        let (min, max) = p.sizes();
+        assert!(max - min <= 1 && min > parity);
+        let optimum = shares(0..n, node_of).values().map(|c| c.div_ceil(k)).max().unwrap();
+        let at = &p.worst[0];
+        assert_eq!(at.members, optimum, "{node_of:?} {size:?}");
+        assert_eq!((p.survives(0), p.survives_all()), (optimum <= parity, optimum <= parity));
+        let members = p.groups[at.group].members.iter().copied();
+        assert_eq!(shares(members, node_of)[&at.domain], optimum);
+        for group in &p.groups {
+            let len = group.members.len();
+            let most = shares(group.members.iter().copied(), node_of).into_values().max().unwrap();
+            let unavoidable = if len == 1 { 1 } else { (2 * most).saturating_sub(len) };
+            assert_eq!(clashes(group, node_of), unavoidable, "{group:?} {node_of:?}");
+        }
+    }
+
+    #[test]
+    fn every_shape_of_small_jobs() {
+        for n in 1..=7usize {
+            for code in 0..4usize.pow(n as u32) {
+                let node_of: Vec<usize> = (0..n).map(|i| code >> (2 * i) & 3).collect();
+                for size in [None, Some(1), Some(2), Some(3)] {
+                    let smallest = n / (n / size.unwrap_or(8)).max(1);
+                    for parity in 0..smallest {
+                        check(&node_of, size, parity);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn many_large_shapes() {
+        let mut x = 1usize;
+        let mut random = move |n: usize| {
+            x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (x >> 33) % n
+        };
+        for _ in 0..500 {
+            let (n, nodes) = (8 + random(300), 1 + random(40));
+            let node_of: Vec<usize> = (0..n).map(|_| random(nodes) * 1000).collect();
+            check(&node_of, None, 1 + random(4));
+            check(&node_of, Some(5 + random(60)), 1 + random(4));
+        }
+    }
+
+    #[test]
+    fn number_of_groups() {
+        let groups = |n: usize, size| nodes(&vec![0; n], size, 1).unwrap().groups.len();
+        let chosen = [2, 8, 9, 15, 16, 17, 64, 100].map(|n| groups(n, None));
+        assert_eq!(chosen, [1, 1, 1, 1, 2, 2, 8, 12]);
+        let asked =
+            [(3, 4), (4, 4), (7, 4), (8, 4), (11, 4), (9, 2)].map(|(n, s)| groups(n, Some(s)));
+        assert_eq!(asked, [1, 1, 1, 2, 2, 4]);
+        assert_eq!(nodes(&[0; 6], Some(0), 0).unwrap().groups.len(), 6, "0 is taken as 1");
+        let many = |parity| nodes(&[0; 64], None, parity).unwrap().groups.len();
+        assert_eq!([1, 4, 5, 16].map(many), [8, 8, 6, 2], "a chosen size holds the parities");
+    }
+
+    #[test]
+    fn says_what_is_survived() {
+        let four_nodes = [0, 0, 1, 1, 2, 2, 3, 3];
+        assert_eq!(
+            text(&four_nodes, Some(4), 1),
+            "2 groups of 4, parity 1: survives the loss of any 1 PE per group, and of any one node"
+        );
+        assert_eq!(
+            text(&[0, 0, 0, 1, 1, 1, 1, 1], Some(4), 2),
+            "2 groups of 4, parity 2: survives the loss of any 2 PEs per group, not of a whole \
+             node: group 1 has 3 members in node1"
+        );
+        assert_eq!(
+            text(&[7; 5], Some(2), 1),
+            "2 groups of 2 to 3, parity 1: survives the loss of any 1 PE per group, not of a \
+             whole node: group 0 has 3 members in node7"
+        );
+        assert!(text(&[0, 1, 2], None, 1).starts_with("1 group of 3, parity 1: "));
+    }
+
+    #[test]
+    fn refusals_have_numbers() {
+        assert_eq!(nodes(&[], None, 1), Err(GroupError::NoPes));
+        let refused = |n: usize, size, parity| {
+            nodes(&(0..n).collect::<Vec<_>>(), size, parity).unwrap_err().to_string()
+        };
+        assert_eq!(
+            refused(2, None, 2),
+            "a group of 2 PEs cannot hold 2 parities: needs at least 3 PEs"
+        );
+        assert_eq!(
+            refused(1, None, 1),
+            "a group of 1 PE cannot hold 1 parity: needs at least 2 PEs"
+        );
+        assert!(refused(9, Some(3), 3).starts_with("a group of 3 PEs cannot hold 3 parities"));
+        assert!(nodes(&[0; 9], Some(4), 3).is_ok(), "n / 4 groups of 4 to 5");
+        assert!(refused(4, None, usize::MAX).contains("cannot hold"));
+    }
+
+    #[test]
+    fn lookup() {
+        let p = nodes(&[0, 0, 1, 1], Some(2), 1).unwrap();
+        assert_eq!(p.group_of(3).unwrap().members, [1, 3]);
+        assert_eq!(p.group_of(4), None);
+    }
+}

@@ -1,0 +1,80 @@
+//! Where a lost PE goes on: as near as can be to where it was, but away from its group.
+//!
+//! Of two places the better one is that which, in this order:
+//! 1. puts fewer members of the group than its parity bears into one failure domain, whatever the
+//!    kind: what was survived before is survived again;
+//! 2. has fewer other members of the group in its domains;
+//! 3. has a sleeping spare;
+//! 4. is nearer: the same node, then in the same domain of more kinds;
+//! 5. carries fewer PEs;
+//! 6. is nearer in the order of the nodes, which is that of their names in a list of hosts.
+//!
+//! Invariant: a place whose domains hold no other member of the group is taken if there is one.
+
+use std::cmp::Reverse;
+
+use super::domains::Domains;
+
+/// What the choice of a place needs to know of a job; from groups alone, nodes fail one by one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Site {
+    /// Parity group of each PE.
+    pub group_of: Vec<usize>,
+    /// Failure domains of the nodes.
+    pub domains: Domains,
+    /// Members that a group may lose.
+    pub parity: usize,
+}
+
+impl From<Vec<usize>> for Site {
+    fn from(group_of: Vec<usize>) -> Site {
+        Site { group_of, domains: Domains::default(), parity: 1 }
+    }
+}
+
+/// A node that could take a PE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The node.
+    pub node: usize,
+    /// Whether a spare sleeps there.
+    pub spare: bool,
+}
+
+impl Site {
+    /// The best of `places` for PE `lost`, when `node_of` is where each PE is, or was when it died.
+    pub fn best(
+        &self,
+        lost: usize,
+        node_of: &[usize],
+        places: impl Iterator<Item = Place>,
+    ) -> Option<Place> {
+        let member = |&pe: &usize| pe != lost && self.group_of[pe] == self.group_of[lost];
+        let group: Vec<usize> = (0..node_of.len()).filter(member).map(|pe| node_of[pe]).collect();
+        let mut load = std::collections::BTreeMap::new();
+        for (_, &node) in node_of.iter().enumerate().filter(|&(pe, _)| pe != lost) {
+            *load.entry(node).or_insert(0usize) += 1;
+        }
+        let home = node_of[lost];
+        places.min_by_key(|place| {
+            let (over, others) = self.company(place.node, &group);
+            let near = self.domains.separation(home, place.node);
+            let load = load.get(&place.node).copied().unwrap_or(0);
+            let step = home.abs_diff(place.node);
+            (over, others, Reverse(place.spare), near, load, step, place.node)
+        })
+    }
+
+    /// Members beyond the parity that the domains of `node` would hold with one more, and members
+    /// that they hold: both summed over the kinds.
+    fn company(&self, node: usize, group: &[usize]) -> (usize, usize) {
+        let mut sums = (0, 0);
+        for kind in self.domains.kinds() {
+            let here = self.domains.of(kind, node);
+            let others = group.iter().filter(|&&at| self.domains.of(kind, at) == here).count();
+            sums.0 += (others + 1).saturating_sub(self.parity);
+            sums.1 += others;
+        }
+        sums
+    }
+}
