@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use raidshmem::control::link::{Link, Net as Sealed};
 use raidshmem::control::message::{Down, Hello};
@@ -56,17 +56,27 @@ fn strangers_and_members_of_other_jobs_are_refused_and_the_job_goes_on() {
             assert!(answer.is_err(), "no answer was expected");
         });
     }
-    // Datagrams, to every port at which somebody hears heartbeats.
+    // Datagrams, to every port at which somebody hears heartbeats, once somebody does.
     net.on(1, || {
         let socket = UdpSocket::bind("10.9.0.2:0").expect("a socket");
-        for line in
-            std::fs::read_to_string("/proc/thread-self/net/udp").expect("a list").lines().skip(1)
-        {
-            let port = line.split([':', ' ']).find(|word| word.len() == 4);
-            let port = port.and_then(|port| u16::from_str_radix(port, 16).ok());
+        let own = socket.local_addr().expect("an address").port();
+        let until = Instant::now() + Duration::from_secs(20);
+        let ports = loop {
+            let list = std::fs::read_to_string("/proc/thread-self/net/udp").expect("a list");
+            let port = |line: &str| {
+                let word = line.split([':', ' ']).find(|word| word.len() == 4)?;
+                u16::from_str_radix(word, 16).ok().filter(|&port| port != own)
+            };
+            let ports: Vec<u16> = list.lines().skip(1).filter_map(port).collect();
+            if !ports.is_empty() {
+                break ports;
+            }
+            assert!(Instant::now() < until, "nobody hears heartbeats: {list}");
+            std::thread::yield_now();
+        };
+        for port in ports {
             for length in [0, 1, 12, 60, 1400] {
-                let to = ("10.9.0.2", port.expect("a port"));
-                socket.send_to(&vec![9; length], to).expect("it is sent");
+                socket.send_to(&vec![9; length], ("10.9.0.2", port)).expect("it is sent");
             }
         }
     });
