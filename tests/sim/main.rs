@@ -137,7 +137,7 @@ fn broken_rules_are_caught() {
         DeadNotFenced,
     ] {
         let caught =
-            (0..3000).find_map(|seed| Some((seed, run(seed, Mode::Within, broken).err()?)));
+            (0..20_000).find_map(|seed| Some((seed, run(seed, Mode::Within, broken).err()?)));
         let (seed, error) = caught.unwrap_or_else(|| panic!("{broken:?} must be caught"));
         println!("{broken:?}: seed {seed}: {}", error.lines().next().unwrap_or(""));
     }
