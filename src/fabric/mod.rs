@@ -231,7 +231,11 @@ pub fn names(fabrics: &[Fabric]) -> String {
 pub fn choose(asked: Fabric, one_machine: bool) -> Result<(Fabric, &'static str), FabricError> {
     let (fabric, why) = match asked {
         Fabric::Auto if one_machine => (Fabric::Shm, "all nodes are on one machine"),
-        Fabric::Auto => return Ok((Fabric::Ucx, "nodes are on several machines")),
+        Fabric::Auto => {
+            let there = |fabric: &Fabric| built_in().contains(fabric);
+            let network = [Fabric::Ucx, Fabric::Verbs].into_iter().find(there);
+            return Ok((network.unwrap_or(Fabric::Ucx), "nodes are on several machines"));
+        }
         other => (other, "asked for by SHMEM_FT_FABRIC"),
     };
     if built_in().contains(&fabric) {
@@ -277,7 +281,9 @@ mod tests {
     #[test]
     fn on_one_machine_memory_is_shared_and_what_is_not_built_in_is_refused() {
         assert_eq!(choose(Fabric::Auto, true).unwrap().0, Fabric::Shm);
-        assert_eq!(choose(Fabric::Auto, false).unwrap().0, Fabric::Ucx);
+        let network = choose(Fabric::Auto, false).unwrap().0;
+        let only_verbs = !cfg!(feature = "ucx") && cfg!(feature = "verbs");
+        assert_eq!(network, if only_verbs { Fabric::Verbs } else { Fabric::Ucx });
         for asked in [Fabric::Ucx, Fabric::Verbs] {
             match choose(asked, true) {
                 Ok((chosen, _)) => assert!(chosen == asked && built_in().contains(&asked)),
