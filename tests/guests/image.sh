@@ -96,6 +96,8 @@ add() {
     place "$tree" "$@"
     mapfile -t files < <(needed "$@")
     place "$tree" "${files[@]}"
+    # A guest's disk is half of its memory; what is for debuggers alone would fill it.
+    find "$tree" -type f -exec strip --strip-debug {} + 2> /dev/null || true
     archive "$tree" "$out"
     rm -rf "$tree"
 }
