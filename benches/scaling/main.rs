@@ -66,7 +66,7 @@ impl Study {
         ];
         let mib = point.mib.to_string();
         let words = [what[0], &mib, what[1]];
-        self.bench.job_with_reports(point.pes, &settings, launch, &self.program, &words)
+        self.bench.job(point.pes, &settings, launch, &self.program, &words)
     }
 
     /// Milliseconds of a checkpoint of changed data, and of the rebuild of one lost PE.

@@ -83,7 +83,7 @@ impl Bench {
         output(&mut command).map(|_| out)
     }
 
-    /// What `program` prints as a job of `pes` PEs under our launcher.
+    /// What `program` prints as a job of `pes` PEs under our launcher, then what that reports.
     pub fn job(
         &self,
         pes: usize,
@@ -92,34 +92,10 @@ impl Bench {
         program: &Path,
         words: &[&str],
     ) -> Result<String, Trouble> {
-        output(&mut self.command(pes, settings, launch, program, words))
-    }
-
-    /// The same, with what the launcher reports after it.
-    pub fn job_with_reports(
-        &self,
-        pes: usize,
-        settings: &[(&str, &str)],
-        launch: &[&str],
-        program: &Path,
-        words: &[&str],
-    ) -> Result<String, Trouble> {
-        outputs(&mut self.command(pes, settings, launch, program, words))
-            .map(|(out, err)| out + &err)
-    }
-
-    fn command(
-        &self,
-        pes: usize,
-        settings: &[(&str, &str)],
-        launch: &[&str],
-        program: &Path,
-        words: &[&str],
-    ) -> Command {
         let mut command = Command::new(self.tool("oshrun"));
         clean(&mut command).envs(settings.iter().copied());
         command.args(["-n", &pes.to_string()]).args(launch).arg(program).args(words);
-        command
+        outputs(&mut command).map(|(out, err)| out + &err)
     }
 }
 

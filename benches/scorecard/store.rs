@@ -1,6 +1,6 @@
 //! Checkpoints, rebuilds and their memory, beside plain copies by the same PEs at the same time.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::figure::{Figure, median, ratios};
 use super::programs::{Bench, Trouble, millis_of_rebuild, value};
@@ -125,5 +125,5 @@ fn losses(program: &Program) -> Result<Vec<Figure>, Trouble> {
 fn lose(program: &Program, what: &str, launch: &[&str]) -> Result<String, Trouble> {
     let words = ["lose", &program.mib, what];
     let settings = program.settings(RAID5);
-    program.bench.job_with_reports(4, &settings, launch, Path::new(&program.path), &words)
+    program.bench.job(4, &settings, launch, &program.path, &words)
 }
