@@ -133,10 +133,16 @@ fn pairs_and_random_schedules() {
     let (sample, rest) = if minutes.is_some() { (pairs.len(), 0) } else { SAMPLE };
     let mut pairs = pairs.into_iter().take(sample);
     let mut left = rest;
+    let mut all = false;
     let sums = drive(|| match (minutes, pairs.next()) {
         (Some(_), _) if Instant::now() >= end => None,
         (_, Some(pair)) => Some(pair),
-        (Some(_), None) => Some(Schedule::random(&mut random)),
+        (Some(_), None) => {
+            if !std::mem::replace(&mut all, true) {
+                support::note(&format!("soak: all {sample} pairs are taken, now random ones"));
+            }
+            Some(Schedule::random(&mut random))
+        }
         (None, None) => {
             left = left.checked_sub(1)?;
             Some(Schedule::random(&mut random))
