@@ -65,6 +65,8 @@ pub struct Welcome {
     pub incarnation: u32,
     /// Number of its memory.
     pub memory: u32,
+    /// The node it runs on, which the view on the page may not say yet.
+    pub node: u32,
     /// Injection rules that have been carried out.
     pub fired: Vec<u32>,
     /// PEs lost since the job last resumed, this one among them if it is a substitute.

@@ -43,6 +43,8 @@ pub(super) struct Peer {
 pub struct World {
     pub(super) me: usize,
     pub(super) incarnation: u32,
+    /// The node it runs on; a view on the page may be older than this process.
+    pub(super) node: usize,
     pub(super) job: Job,
     pub(super) settings: Settings,
     pub(super) layout: Layout,
@@ -410,9 +412,8 @@ impl World {
 
     #[cold]
     fn stand_at(&self, point: Point, checkpoint: u64) {
-        let node = self.page.member(self.me).node as usize;
         for &(rule, what) in &self.rules {
-            if what.matches(self.me, node, checkpoint, point) {
+            if what.matches(self.me, self.node, checkpoint, point) {
                 self.say(&Said::AtPoint { rule });
                 loop {
                     std::thread::park();

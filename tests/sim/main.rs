@@ -123,6 +123,16 @@ fn one_more_is_lost_and_every_pe_says_so() {
     assert!(sum.jobs == 1 || sum.condemned > 1000, "{sum:?}");
 }
 
+/// The tags of the words do without the fence.
+#[test]
+fn words_of_the_dead_are_refused_by_their_tag() {
+    for seed in seeds(2000) {
+        if let Err(error) = run(seed, Mode::Within, Broken::DeadNotFenced) {
+            panic!("{error}");
+        }
+    }
+}
+
 #[test]
 fn broken_rules_are_caught() {
     use Broken::*;
@@ -134,7 +144,7 @@ fn broken_rules_are_caught() {
         ChecksumsIgnored,
         ParityNotMadeAnew,
         StepBeforeWords,
-        DeadNotFenced,
+        WordsNotTagged,
     ] {
         let caught =
             (0..20_000).find_map(|seed| Some((seed, run(seed, Mode::Within, broken).err()?)));

@@ -8,6 +8,8 @@ use raidshmem::segment::layout::STAMP;
 use raidshmem::store::phase::Phase;
 use raidshmem::store::stamp::Stamp;
 
+use super::board::Half;
+
 /// Bytes under one stamp.
 pub const TILE: usize = 16;
 
@@ -81,7 +83,7 @@ pub struct Told {
 pub struct Memory {
     pub told: Told,
     /// What PEs that are out of reach told, by PE.
-    pub board: Vec<Told>,
+    pub board: Vec<[Half; 2]>,
     /// Arrived, released.
     pub gate: (u64, u64),
     pub live: Vec<u8>,

@@ -34,8 +34,11 @@ pub enum Broken {
     ParityNotMadeAnew,
     /// Far PEs see that a PE has come to a meeting before they see what it says there.
     StepBeforeWords,
-    /// What a dead process had under way arrives when its substitute has spoken already.
+    /// Nobody disconnects from the dead: what they had under way arrives whenever it does. Tags on
+    /// the words must do.
     DeadNotFenced,
+    /// Nor do the words say whose they are.
+    WordsNotTagged,
 }
 
 /// What happens to the chosen.

@@ -206,6 +206,7 @@ fn what_must_be_borne_is_not_excused() {
         ("rs adopt=1 nodes=1 spares=0 1@3 2@3 3@3", Allowed::AnyReason),
         ("raid5 adopt=1 nodes=2 spares=0 node:1@3", Allowed::Verdict),
         ("rs adopt=1 nodes=2 spares=0 node:1@3", Allowed::Nothing),
+        ("raid4 adopt=1 nodes=2 spares=0 node:0@6 node:1@5:verify", Allowed::AnyReason),
     ] {
         assert_eq!(line.parse::<Schedule>().map(|s| s.allowed()), Ok(allowed), "{line}");
     }

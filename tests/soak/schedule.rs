@@ -88,6 +88,8 @@ impl Schedule {
         let with_node = |rule: &Rule| matches!(rule.target, Target::Node(_));
         let concerned: BTreeSet<usize> = self.rules.iter().flat_map(|r| self.taken(r)).collect();
         let (first, others) = self.rules.split_first().expect("one loss at least");
+        let nodes = self.rules.iter().filter(|rule| with_node(rule)).map(|rule| rule.target);
+        let every_node = nodes.collect::<BTreeSet<_>>().len() == self.nodes;
         let pair = others.iter().all(|rule| rule.point.is_recovery()) && others.len() <= 2;
         let first_is_borne = self.taken(first).len() <= self.parity();
         let later = others.iter().all(|rule| rule.point == Point::Resume && !with_node(rule));
@@ -96,6 +98,8 @@ impl Schedule {
             && !matches!(first.point, Point::Encode | Point::Encoded);
         match pair {
             _ if concerned.len() <= self.parity() => Allowed::Nothing,
+            // Nobody may be left to say the verdict.
+            _ if every_node => Allowed::AnyReason,
             true if first_is_borne && (later || leaves) => Allowed::Nothing,
             true => Allowed::Verdict,
             false => Allowed::AnyReason,

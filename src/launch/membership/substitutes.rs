@@ -180,6 +180,7 @@ impl Membership {
             pe: pe as u32,
             incarnation: member.incarnation + u32::from(self.started),
             memory: member.memory,
+            node: member.node,
             fired: self.fired.iter().copied().collect(),
             lost: self.lost.iter().copied().collect(),
             incarnations: self.view.pes.iter().map(|member| member.incarnation).collect(),
