@@ -239,6 +239,9 @@ pub enum Said {
     Address { address: Vec<u8> },
     /// Its connection to that incarnation of `pe` broke.
     Suspect { pe: u32, incarnation: u32 },
+    /// A tile of PE `pe` does not hold any more, though it did when it was checked in the recovery
+    /// of view `view`.
+    Spoiled { view: u64, pe: u32 },
     /// It stands at a point of injection rule `rule` and waits to be killed.
     AtPoint { rule: u32 },
     /// Something worth a line.

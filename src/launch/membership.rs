@@ -108,6 +108,8 @@ pub struct Membership {
     fault_view: u64,
     /// PEs lost since the job last resumed.
     lost: BTreeSet<u32>,
+    /// How often its recovery was begun again since a tile went bad in it.
+    spoiled: u32,
     started: bool,
     verdict: Option<(i32, String)>,
     ended: bool,
@@ -147,6 +149,7 @@ impl Membership {
             checkpoint: 0,
             fault_view: 0,
             lost: BTreeSet::new(),
+            spoiled: 0,
             started: false,
             verdict: None,
             ended: false,
@@ -251,13 +254,14 @@ impl Membership {
             (Said::Report(report), _) => {
                 match report {
                     Report::Checkpoint { number, .. } => self.checkpoint = number,
-                    Report::Resumed { .. } => self.lost.clear(),
+                    Report::Resumed { .. } => (self.lost, self.spoiled) = (BTreeSet::new(), 0),
                     _ => {}
                 }
                 self.out.push(Action::Tell(report));
             }
             (Said::Address { address }, _) => self.addressed(proc, address),
             (Said::Suspect { pe, incarnation }, _) => self.suspected(pe, incarnation),
+            (Said::Spoiled { view, pe }, _) => self.tile_spoiled(view, pe),
             (Said::GlobalExit { status }, _) => self.end(status, None),
             (Said::Finalizing { joined }, Some(pe)) => self.finalizing(pe, joined),
             (Said::Finalized, Some(pe)) => self.pes[pe].stage = Stage::Finalized,
@@ -284,6 +288,7 @@ impl Membership {
             return;
         }
         match target {
+            Target::Stop(_) => {}
             Target::Pe(_) => {
                 let node = self.procs[&proc].node;
                 self.send(node, Down::Kill { proc });

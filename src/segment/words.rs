@@ -10,11 +10,12 @@
 //! ```
 //!
 //! Invariants: the view in `step` never falls, so it needs no reset and a late reader can never
-//! mistake an old recovery for the present one. Within a view the step grows through a call; it
-//! falls once, from the last meeting of the checkpoint call that settles to the first of the
-//! restart. Who still waits in the restart for a PE that has not begun it takes the old step for
-//! having come: that PE has settled the same decision in the same view. The page holds nothing that
-//! a recovery relies on after its owner's death; that lies in the store header.
+//! mistake an old recovery for the present one. Within a view the step grows through a call; the
+//! restart begins again with the first meeting, in the view in which the checkpoint call has
+//! settled if that is whole (the model checker holds both). Who waits in the restart for a PE that
+//! has not begun it takes the old step for having come: that PE has settled the same decision in
+//! the same view. The page holds nothing that a recovery relies on after its owner's death; that
+//! lies in the store header.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 

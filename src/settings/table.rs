@@ -104,7 +104,7 @@ impl Kind {
             Kind::Flag => "any value (on)".to_owned(),
             Kind::File => "the path of a file".to_owned(),
             Kind::Rules => {
-                "rules PE@CHECKPOINT[:point] or node:K@CHECKPOINT[:point], \
+                "rules PE@CHECKPOINT[:point], node:K@.. or stop:PE@.., \
                             separated by commas; points are "
                     .to_owned()
                     + &Point::ALL.map(Point::name).join(", ")
@@ -438,7 +438,8 @@ static TABLE: &[Entry] = &[
         name: "SHMEM_FT_INJECT",
         kind: Kind::Rules,
         default: "none",
-        doc: "Faults to inject: which PE or node dies at which step of which checkpoint.",
+        doc: "Faults to inject: which PE or node dies, or which PE stops, at which step of \
+              which checkpoint.",
         store: |draft, value| {
             if let Value::Rules(rules) = value {
                 draft.settings.inject = rules

@@ -3,8 +3,9 @@
 //!
 //! The words travel first, in two parts, each to its reader in its own time; when all have arrived
 //! the step follows, in its own time again. What is under way when its writer dies may be lost, or
-//! arrive, or be held back for long; what arrives when the reader has entered a view with another incarnation is refused. An
-//! incarnation and its successor write in different halves, and what is read bears its tag.
+//! arrive, or be held back for long; what arrives when the reader has entered a view with another
+//! incarnation is refused. An incarnation and its successor write in different halves, and what is
+//! read bears its tag.
 
 use raidshmem::control::view::State;
 
@@ -62,15 +63,16 @@ impl Job {
         let entry = self.memory(p, p.me()).board.get(pe);
         let Half { tag, told } =
             entry.map_or_else(Half::default, |halves| halves[self.half(wanted)]);
-        let own = tag == wanted + 1 || self.plan.broken == Broken::WordsNotTagged;
+        let own = tag == wanted + 1 || self.untagged();
         if own { told } else { Told::default() }
     }
 
     fn half(&self, incarnation: u32) -> usize {
-        match self.plan.broken {
-            Broken::WordsNotTagged => 0,
-            _ => (incarnation & 1) as usize,
-        }
+        if self.untagged() { 0 } else { (incarnation & 1) as usize }
+    }
+
+    fn untagged(&self) -> bool {
+        self.plan.broken == Broken::WordsNotTagged
     }
 
     /// Sends what this PE tells to those it cannot be read by. Returns when the words are there.
@@ -114,9 +116,9 @@ impl Job {
         let newest = entered.and_then(|view| view.pes.get(from)).map_or(0, |pe| pe.incarnation);
         // Who enters a view disconnects from the incarnations that are dead in it.
         let incarnation = self.procs[writer as usize].incarnation;
-        let unfenced = matches!(self.plan.broken, Broken::DeadNotFenced | Broken::WordsNotTagged);
+        let fenced = incarnation < newest && !self.untagged();
         let lost = dead && !held && self.plan.chance.one_in(2);
-        if lost || incarnation < newest && !unfenced {
+        if lost || fenced {
             return;
         }
         let (pes, half) = (self.pes(), self.half(incarnation));

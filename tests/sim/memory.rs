@@ -46,6 +46,12 @@ impl Region {
         self.stamps.get(tile).is_some_and(|seal| stamp.holds(seal, self.tile(tile)))
     }
 
+    /// Flips the same bit of every tile.
+    pub fn flip_all(&mut self, random: u64) {
+        let bit = (random % (TILE * 8) as u64) as usize;
+        self.bytes.chunks_mut(TILE).for_each(|tile| tile[bit / 8] ^= 1 << (bit % 8));
+    }
+
     /// Flips a bit of the tiles or of their stamps. False if there are none.
     pub fn flip(&mut self, random: u64) -> bool {
         let bits = self.bytes.len() * 8;

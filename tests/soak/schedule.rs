@@ -4,7 +4,7 @@
 //! rs adopt=0 nodes=4 spares=0 1@3:copy node:2@3:rebuild
 //! ```
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 use std::str::FromStr;
 
@@ -75,6 +75,7 @@ impl Schedule {
     fn taken(&self, rule: &Rule) -> BTreeSet<usize> {
         match rule.target {
             Target::Pe(pe) => BTreeSet::from([pe]),
+            Target::Stop(_) => BTreeSet::new(),
             Target::Node(node) => (0..PES).filter(|pe| pe * self.nodes / PES == node).collect(),
         }
     }
@@ -89,7 +90,7 @@ impl Schedule {
         let concerned: BTreeSet<usize> = self.rules.iter().flat_map(|r| self.taken(r)).collect();
         let (first, others) = self.rules.split_first().expect("one loss at least");
         let nodes = self.rules.iter().filter(|rule| with_node(rule)).map(|rule| rule.target);
-        let every_node = nodes.collect::<BTreeSet<_>>().len() == self.nodes;
+        let every_node = nodes.collect::<HashSet<_>>().len() == self.nodes;
         let pair = others.iter().all(|rule| rule.point.is_recovery()) && others.len() <= 2;
         let first_is_borne = self.taken(first).len() <= self.parity();
         let later = others.iter().all(|rule| rule.point == Point::Resume && !with_node(rule));

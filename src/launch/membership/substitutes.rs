@@ -13,6 +13,9 @@ use crate::control::view::State;
 use crate::placement::substitute::Place;
 use crate::settings::Substitute;
 
+/// How often a recovery may begin again because a tile went bad in it.
+const SPOILED_MAX: u32 = 8;
+
 impl Membership {
     /// Finds substitutes for the dead once every living node shows that they are dead.
     pub(super) fn repair(&mut self) {
@@ -169,6 +172,25 @@ impl Membership {
         {
             self.send(member.node, Down::Kill { proc });
         }
+    }
+
+    /// A tile of PE `of` went bad in the recovery of a view: all begin it again in a new one, and
+    /// what they then find they find alike. Who says so of an older view is on the way already.
+    pub(super) fn tile_spoiled(&mut self, view: u64, of: u32) {
+        if view != self.view.number || !self.started {
+            return;
+        }
+        self.spoiled += 1;
+        if self.spoiled > SPOILED_MAX {
+            let words = format!(
+                "unrecoverable: tiles of PE {of} and others went bad in {SPOILED_MAX} recoveries \
+                 in a row, each time between check and use"
+            );
+            return self.end(UNRECOVERABLE, Some(words));
+        }
+        let line = format!("a tile of PE {of} went bad in the recovery, which begins again");
+        self.out.push(Action::Say(line));
+        self.show();
     }
 
     fn assign(&mut self, pe: usize) {

@@ -367,8 +367,9 @@ impl Model {
                 pe.view = pe.shown;
             }
             let (before, now) = (pe.step, (pe.view, step));
-            let last = meeting(At::MeetSettled).map(|last| (pe.view, last as u8));
-            if now <= before && !(at == At::MeetSettling && last == Some(before)) {
+            let begins = at == At::MeetSettling && pe.call == Call::Restart;
+            let settled = meeting(At::MeetSettled).is_some_and(|last| before.1 <= last as u8);
+            if now <= before && !(begins && now.0 == before.0 && settled) {
                 return Err(format!("steps grow, but PE {p} goes from {before:?} to {now:?}"));
             }
             (pe.step, pe.middle) = (now, true);

@@ -22,8 +22,8 @@
 //! ([`Model::take_local_steps`]) and the state before it is not kept:
 //! - a step that reads what nobody else changes (the PE's own fields and store) and writes what
 //!   nobody reads before this PE has come to a later meeting: findings are read after
-//!   `MeetVerified`, live memory after `BarrierQ` or `MeetRestored`, phase and decision at `Decide`,
-//!   behind `MeetSettling` of the same view, `Entering(n + 1)` counts in a decision like
+//!   `MeetVerified`, live memory after `BarrierQ` or `MeetRestored`, phase and decision at
+//!   `Decide`, behind `MeetSettling` of the same view, where `Entering(n + 1)` counts like
 //!   `Agreed(n)`;
 //! - coming to a meeting or barrier: nobody is held up by it, and who came may turn back, and come
 //!   again in a newer view. Hence the first whole view is as good as a later one, too;
