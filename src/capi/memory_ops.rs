@@ -21,7 +21,8 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use super::bits::Zero;
 use super::guard::{self, Strides, misuse};
 pub use super::word::Word;
-use crate::fabric::Read;
+use crate::fabric::{Ask, Read};
+use crate::pgas::stream::{Id, Target};
 use crate::pgas::{self, World};
 pub use crate::segment::update::Update;
 pub use elements::{get_elements, put_elements};
@@ -71,6 +72,12 @@ claims! {
 }
 
 impl<T> Out<T> {
+    /// A place of the safe API, which keeps it borrowed until the operation is over.
+    #[inline]
+    pub fn at(place: &mut T) -> Out<T> {
+        Out(place)
+    }
+
     /// Writes one value; a null pointer is left alone.
     #[inline]
     pub fn write(self, value: T) {
@@ -174,16 +181,27 @@ pub struct Place {
     /// Where the segment begins here; null if it is not mapped.
     pub(super) base: *mut u8,
     pub(super) offset: usize,
+    /// What completes operations on it.
+    pub(super) stream: Id,
+    /// They need not be over when their call returns.
+    pub(super) later: bool,
 }
 
 impl Place {
     /// Checks a symmetric argument (`name`) of `call`.
     #[inline]
-    pub fn new<T>(call: &'static str, name: &str, on: Sym<T>, bytes: usize, pe: c_int) -> Place {
+    pub fn new<T>(
+        call: &'static str,
+        name: &str,
+        on: Sym<T>,
+        bytes: usize,
+        pe: impl Into<Target>,
+    ) -> Place {
         let world = pgas::world_for(call);
+        let Target { pe, stream, later } = pe.into();
         let pe = guard::pe(call, world, pe);
         match world.offset_of(on.addr(), bytes) {
-            Some(offset) => Place { world, pe, base: world.base(pe), offset },
+            Some(offset) => Place { world, pe, base: world.base(pe), offset, stream, later },
             None => not_symmetric(call, name, on.addr(), bytes),
         }
     }
@@ -197,6 +215,44 @@ impl Place {
     #[inline]
     pub(super) fn is_far(&self) -> bool {
         self.base.is_null()
+    }
+
+    /// Copies the caller's bytes to `offset` of a PE that is far.
+    ///
+    /// # Safety
+    /// `[from, from + bytes)` is readable, and does not change: until this returns, or, where it
+    /// need not be over then, until the stream's next quiet.
+    unsafe fn put_far(&self, offset: usize, from: *const u8, bytes: usize) {
+        if self.later {
+            // SAFETY: the same contract.
+            return unsafe { self.world.later_put(self.stream, self.pe, offset, from, bytes) };
+        }
+        // SAFETY: the caller's promise.
+        let from = unsafe { std::slice::from_raw_parts(from, bytes) };
+        self.world.far_put(self.stream, self.pe, offset, from);
+    }
+
+    /// An update of the word of `bytes` bytes that is here.
+    pub(super) fn ask(&self, bytes: usize, how: Update, operand: u64) -> Ask {
+        Ask { pe: self.pe, offset: self.offset, bytes, how, operand }
+    }
+
+    /// Begins an update that nobody waits for, on a PE that is far.
+    pub(super) fn post_far(&self, bytes: usize, how: Update, operand: u64) {
+        self.world.far_post(self.stream, self.ask(bytes, how, operand));
+    }
+
+    /// Begins an update, on a PE that is far; what was there goes to `before`, which the caller of
+    /// the C function leaves alone until the stream's next quiet.
+    pub(super) fn ask_later(&self, bytes: usize, (how, operand): (Update, u64), before: Out<u8>) {
+        let ask = self.ask(bytes, how, operand);
+        // SAFETY: the caller owes room for the word until then; a null pointer is left alone.
+        unsafe { self.world.later_update(self.stream, ask, before.0) };
+    }
+
+    /// Orders what its stream put on its PE, which is far, before what follows.
+    pub(super) fn fence_far(&self) {
+        self.world.fence_at(self.stream, self.pe);
     }
 
     /// The address of a place that is not far.
@@ -279,9 +335,10 @@ unsafe fn copy_word(from: *const u8, to: *mut u8, bytes: usize) -> bool {
 
 /// Copies a caller's buffer to a PE.
 #[inline]
-pub fn put(call: &'static str, dest: Sym<u8>, source: In<u8>, bytes: usize, pe: c_int) {
+pub fn put(call: &'static str, dest: Sym<u8>, source: In<u8>, bytes: usize, pe: impl Into<Target>) {
+    let pe = pe.into();
     if bytes == 0 {
-        guard::pe(call, pgas::world_for(call), pe);
+        guard::pe(call, pgas::world_for(call), pe.pe);
         return;
     }
     let place = Place::new(call, "dest", dest, bytes, pe);
@@ -291,8 +348,7 @@ pub fn put(call: &'static str, dest: Sym<u8>, source: In<u8>, bytes: usize, pe: 
     check_buffer(call, "source", source.addr(), place.world);
     if place.is_far() {
         // SAFETY: the caller owes `bytes` readable bytes at `source` that do not change meanwhile.
-        let from = unsafe { std::slice::from_raw_parts(source.0, bytes) };
-        return place.world.far_put(place.pe, place.offset, from);
+        return unsafe { place.put_far(place.offset, source.0, bytes) };
     }
     // SAFETY: `place` holds `bytes` bytes of a mapped segment; the caller owes as many at `source`.
     unsafe { copy(source.0, place.at(), bytes) };
@@ -301,9 +357,16 @@ pub fn put(call: &'static str, dest: Sym<u8>, source: In<u8>, bytes: usize, pe: 
 
 /// Copies from a PE to a caller's buffer.
 #[inline]
-pub fn get(call: &'static str, dest: Out<u8>, source: SymIn<u8>, bytes: usize, pe: c_int) {
+pub fn get(
+    call: &'static str,
+    dest: Out<u8>,
+    source: SymIn<u8>,
+    bytes: usize,
+    pe: impl Into<Target>,
+) {
+    let pe = pe.into();
     if bytes == 0 {
-        guard::pe(call, pgas::world_for(call), pe);
+        guard::pe(call, pgas::world_for(call), pe.pe);
         return;
     }
     let place = Place::new(call, "source", source.as_sym(), bytes, pe);
@@ -312,6 +375,11 @@ pub fn get(call: &'static str, dest: Out<u8>, source: SymIn<u8>, bytes: usize, p
         // SAFETY: the caller owes `bytes` writable bytes at `dest`.
         unsafe { dest.0.write_bytes(0, bytes) };
         return;
+    }
+    if place.is_far() && place.later {
+        let (id, pe, offset) = (place.stream, place.pe, place.offset);
+        // SAFETY: the caller owes `bytes` writable bytes that nobody uses before the next quiet.
+        return unsafe { place.world.later_get(id, pe, offset, dest.0, bytes) };
     }
     if place.is_far() {
         // SAFETY: the caller owes `bytes` writable bytes at `dest` that nobody uses meanwhile.
@@ -324,20 +392,25 @@ pub fn get(call: &'static str, dest: Out<u8>, source: SymIn<u8>, bytes: usize, p
 
 /// Stores one value on a PE.
 #[inline]
-pub fn put_value<T: Copy>(call: &'static str, dest: Sym<T>, value: T, pe: c_int) {
+pub fn put_value<T: Copy>(call: &'static str, dest: Sym<T>, value: T, pe: impl Into<Target>) {
     put_elements(call, dest, In(&raw const value), 1, pe);
 }
 
 /// Reads one value from a PE.
 #[inline]
-pub fn get_value<T: Copy + Zero>(call: &'static str, source: SymIn<T>, pe: c_int) -> T {
+pub fn get_value<T: Copy + Zero>(call: &'static str, source: SymIn<T>, pe: impl Into<Target>) -> T {
     let mut value = T::zero();
     get_elements(call, Out(&raw mut value), source, 1, pe);
     value
 }
 
-/// Reads elements of a PE.
-pub fn fetch<T: Copy + Zero>(call: &'static str, into: &mut [T], source: SymIn<T>, pe: c_int) {
+/// Reads elements of a PE. For later: the caller keeps `into` from everybody until then.
+pub fn fetch<T: Copy + Zero>(
+    call: &'static str,
+    into: &mut [T],
+    source: SymIn<T>,
+    pe: impl Into<Target>,
+) {
     let bytes = size_of_val(into);
     get(call, Out(into.as_mut_ptr()).erase(), source.erase(), bytes, pe);
 }
@@ -370,13 +443,19 @@ pub fn fetch_from_each<T: Copy + Zero>(
     }
 }
 
-/// Stores elements on a PE.
-pub fn send<T: Copy + Zero>(call: &'static str, dest: Sym<T>, from: &[T], pe: c_int) {
+/// Stores elements on a PE. For later: the caller keeps `from` as it is until then.
+pub fn send<T: Copy + Zero>(call: &'static str, dest: Sym<T>, from: &[T], pe: impl Into<Target>) {
     put(call, dest.erase(), In(from.as_ptr()).erase(), size_of_val(from), pe);
 }
 
 /// Copies blocks of a caller's buffer to a PE.
-pub fn put_blocks(call: &'static str, dest: Sym<u8>, source: In<u8>, by: Strides, pe: c_int) {
+pub fn put_blocks(
+    call: &'static str,
+    dest: Sym<u8>,
+    source: In<u8>,
+    by: Strides,
+    pe: impl Into<Target>,
+) {
     let place = Place::new(call, "dest", dest, by.extent(call, by.dest_bytes), pe);
     by.extent(call, by.source_bytes);
     if place.world.faulted() {
@@ -387,9 +466,9 @@ pub fn put_blocks(call: &'static str, dest: Sym<u8>, source: In<u8>, by: Strides
         // SAFETY: the caller owes every block of the shape, and its extent does not overflow.
         let from = unsafe { source.0.add(block * by.source_bytes) };
         if place.is_far() {
+            let offset = place.offset + block * by.dest_bytes;
             // SAFETY: one block of the caller's.
-            let from = unsafe { std::slice::from_raw_parts(from, by.block_bytes) };
-            place.world.far_put(place.pe, place.offset + block * by.dest_bytes, from);
+            unsafe { place.put_far(offset, from, by.block_bytes) };
             continue;
         }
         // SAFETY: inside the extent that `place` was checked for.
@@ -401,7 +480,13 @@ pub fn put_blocks(call: &'static str, dest: Sym<u8>, source: In<u8>, by: Strides
 }
 
 /// Copies blocks from a PE to a caller's buffer.
-pub fn get_blocks(call: &'static str, dest: Out<u8>, source: SymIn<u8>, by: Strides, pe: c_int) {
+pub fn get_blocks(
+    call: &'static str,
+    dest: Out<u8>,
+    source: SymIn<u8>,
+    by: Strides,
+    pe: impl Into<Target>,
+) {
     let extent = by.extent(call, by.source_bytes);
     let place = Place::new(call, "source", source.as_sym(), extent, pe);
     by.extent(call, by.dest_bytes);
