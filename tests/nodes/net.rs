@@ -57,7 +57,8 @@ impl Net {
         net
     }
 
-    fn hub(&self) -> String {
+    /// Name of the namespace of the launcher.
+    pub fn hub(&self) -> String {
         format!("{}-hub", self.name)
     }
 
