@@ -205,8 +205,8 @@ impl Drop for Slurm {
     }
 }
 
-/// Three hosts with a PE each and two spare ones. Two are lost: first what the job has on a host, by
-/// SIGKILL, then a host with all that is on it, which Slurm gives up as well.
+/// Three hosts with a PE each and two spare ones. Two are lost: first what the job has on a host,
+/// by SIGKILL, then a host with all that is on it, which Slurm gives up as well.
 #[test]
 fn a_job_of_sbatch_goes_on_without_its_lost_hosts_on_the_spare_ones() {
     const LONG: &[&str] = &["--bytes", "1M", "--sweeps", "6144", "--halo", "32"];
