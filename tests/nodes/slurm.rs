@@ -6,10 +6,8 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
-
-use rustix::process::Signal;
 
 use super::net::{HUB, Net};
 use super::support::processes::{self, Found};
@@ -100,17 +98,10 @@ impl Slurm {
             Some((_, number)) if number != "ub" => format!("n{number}"),
             _ => "hub".to_owned(),
         };
-        let script = format!(
-            "hostname {host} && mount --bind '{}' /etc/hosts && exec \"$@\"",
-            self.path("hosts")
-        );
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", namespace, "unshare", "--uts", "sh", "-c", &script, "sh"]);
-        command.args(words).env("SLURM_CONF", self.path("slurm.conf"));
-        let path = std::env::var("PATH").expect("a PATH");
-        command.env("PATH", format!("{path}:/usr/sbin:/sbin")); // daemons, and not only for root
-        command.env_remove("LD_LIBRARY_PATH").env(MARKER, self.marker());
-        command.current_dir(&self.folder).stdin(Stdio::null());
+        let first = format!("hostname {host} && mount --bind '{}' /etc/hosts", self.path("hosts"));
+        let mut command = self.net.command(namespace, &first, words);
+        command.env("SLURM_CONF", self.path("slurm.conf")).env(MARKER, self.marker());
+        command.current_dir(&self.folder);
         command
     }
 
@@ -162,12 +153,6 @@ impl Slurm {
         processes::of_job(u32::MAX, &self.marker()) // of no session
     }
 
-    fn on(&self, namespace: &str) -> Vec<u32> {
-        let output = Command::new("ip").args(["netns", "pids", namespace]).output();
-        let output = output.expect("ip runs").stdout;
-        String::from_utf8_lossy(&output).lines().filter_map(|line| line.parse().ok()).collect()
-    }
-
     /// Submits `script`, whose output goes to the file `job.out`, and says its number.
     fn submit(&self, options: &[&str], script: &str) -> String {
         fs::write(self.path("job.sh"), format!("#!/bin/sh\n{script}\n")).expect("a script");
@@ -189,15 +174,7 @@ impl Slurm {
 
 impl Drop for Slurm {
     fn drop(&mut self) {
-        let namespaces = (0..self.hosts).map(|host| self.net.host(host)).chain([self.net.hub()]);
-        let all: Vec<u32> = namespaces.flat_map(|namespace| self.on(&namespace)).collect();
-        let end = Instant::now() + START;
-        for &pid in &all {
-            processes::signal(pid, Signal::KILL);
-        }
-        for &pid in &all {
-            processes::ends_before(pid, end);
-        }
+        self.net.kill_all();
         for daemon in &mut self.daemons {
             let _ = daemon.wait();
         }
@@ -221,19 +198,14 @@ fn a_job_of_sbatch_goes_on_without_its_lost_hosts_on_the_spare_ones() {
     let job = slurm.submit(&["--no-kill", "--nodes=5", "--ntasks-per-node=1"], &script);
     slurm.wait_for_line("checkpoint 3: ");
     let of_job: Vec<u32> = slurm.of_jobs().iter().map(|found| found.pid).collect();
-    let daemon = slurm.daemons[1].id();
-    let there = slurm.on(&slurm.net.host(1));
+    let there = slurm.net.processes(&slurm.net.host(1));
     assert!(there.iter().filter(|pid| of_job.contains(pid)).count() >= 3, "keeper, agent, PE");
-    for pid in there.into_iter().filter(|&pid| pid != daemon) {
-        processes::signal(pid, Signal::KILL);
-    }
+    slurm.net.kill(1, Some(slurm.daemons[1].id()));
     slurm.wait_for_line("node 1 was lost with PE 1");
     slurm.wait_for_line("all PEs resume from checkpoint");
 
     slurm.net.link(2, false);
-    for pid in slurm.on(&slurm.net.host(2)) {
-        processes::signal(pid, Signal::KILL);
-    }
+    slurm.net.kill(2, None);
     slurm.ask(&["scontrol", "update", "NodeName=n2", "State=DOWN", "Reason=killed"]);
     assert!(slurm.ask(&["sinfo", "-h", "-n", "n2", "-o", "%T"]).starts_with("down"));
     slurm.wait_for_line("node 2 was lost with PE 2");
