@@ -93,7 +93,7 @@ impl Net {
         job.env("SHMEM_SYMMETRIC_SIZE", "16M").env("SHMEM_FT_NODE_TIMEOUT", "2")
     }
 
-    /// A command in a namespace, with mounts and a host name of its own, after `first` was done there.
+    /// A command in a namespace, with mounts and a host name of its own, after `first` there.
     pub fn command(&self, namespace: &str, first: &str, words: &[&str]) -> Command {
         let mut command = Command::new("ip");
         let script = format!("{first} && exec \"$@\"");
