@@ -25,6 +25,7 @@ use crate::fabric::{Ask, Read};
 use crate::pgas::stream::{Id, Target};
 use crate::pgas::{self, World};
 pub use crate::segment::update::Update;
+use crate::segment::update::{Change, WordAt};
 pub use elements::{get_elements, put_elements};
 
 /// Blocks of a strided get that are on their way at a time.
@@ -234,7 +235,8 @@ impl Place {
 
     /// An update of the word of `bytes` bytes that is here.
     pub(super) fn ask(&self, bytes: usize, how: Update, operand: u64) -> Ask {
-        Ask { pe: self.pe, offset: self.offset, bytes, how, operand }
+        let word = WordAt { offset: self.offset, bytes };
+        Ask { pe: self.pe, word, change: Change { how, operand } }
     }
 
     /// Begins an update that nobody waits for, on a PE that is far.

@@ -10,7 +10,7 @@ use super::guard::misuse;
 use super::memory_ops::{Out, Place, Sym, Update};
 use crate::pgas::stream::Target;
 use crate::pgas::{self, Fault, World};
-use crate::segment::update;
+use crate::segment::update::{self, Change};
 
 /// A symmetric word of 2, 4 or 8 bytes on its natural boundary. The value is the proof.
 #[derive(Clone, Copy)]
@@ -131,6 +131,6 @@ impl Word {
         }
         // SAFETY: a `Word` lies in a mapped segment on its natural boundary; segments stay mapped
         // until the process ends, and shared words are accessed as atomics only.
-        unsafe { update::apply(self.place.at(), self.bytes, how, value) }
+        unsafe { update::apply(self.place.at(), self.bytes, Change { how, operand: value }) }
     }
 }

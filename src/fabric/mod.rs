@@ -57,7 +57,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use crate::segment::Segment;
-use crate::segment::update::Update;
+use crate::segment::update::{Change, WordAt};
 use crate::settings::Fabric;
 
 /// The connection to this incarnation is broken, or the view says that it is dead.
@@ -118,14 +118,10 @@ pub struct Write<'a> {
 pub struct Ask {
     /// The PE that has it.
     pub pe: usize,
-    /// Where in its segment.
-    pub offset: usize,
-    /// Its size: 2, 4 or 8 bytes.
-    pub bytes: usize,
+    /// Which word of its segment.
+    pub word: WordAt,
     /// What is done with it.
-    pub how: Update,
-    /// With which operand.
-    pub operand: u64,
+    pub change: Change,
 }
 
 /// What an engine asks and tells about its peers and its own process.

@@ -17,7 +17,7 @@ use crate::control::view::{State, View};
 use crate::fabric::{Ask, Ear, Engine, Lost, Read, Write};
 use crate::segment::Segment;
 use crate::segment::board::{ENTRY, Told, WORDS};
-use crate::segment::update::Update;
+use crate::segment::update::{Change, Update, WordAt};
 use crate::sys::socket::Channel;
 
 /// The engine between nodes and what it needs to know of the peers.
@@ -180,7 +180,8 @@ impl World {
 
     /// Stores a word of the library's on PE `pe`, which is far; no quiet waits for it.
     pub(super) fn far_tell(&self, pe: usize, offset: usize, operand: u64) {
-        let ask = Ask { pe, offset, bytes: 8, how: Update::Store, operand };
+        let (word, how) = (WordAt { offset, bytes: 8 }, Update::Store);
+        let ask = Ask { pe, word, change: Change { how, operand } };
         if !self.faulted() {
             self.or(self.far().engine.post(ask), ());
         }
@@ -202,7 +203,8 @@ impl World {
     /// restart only words that no checkpoint brings back mean anything then.
     pub(crate) fn look(&self, pe: usize, offset: usize) -> Option<u64> {
         if let Some(segment) = self.near(pe) {
-            return segment.update(offset, 8, Update::Load, 0);
+            let change = Change { how: Update::Load, operand: 0 };
+            return segment.update(WordAt { offset, bytes: 8 }, change);
         }
         let mut word = [0; 8];
         let read = Read { pe, offset, into: &mut word };
@@ -217,7 +219,8 @@ impl World {
         }
         // An update that changes nothing: it makes the target look with every engine.
         let offset = self.layout().board + self.me() * ENTRY;
-        let _ = self.far().engine.post(Ask { pe, offset, bytes: 8, how: Update::Or, operand: 0 });
+        let (word, how) = (WordAt { offset, bytes: 8 }, Update::Or);
+        let _ = self.far().engine.post(Ask { pe, word, change: Change { how, operand: 0 } });
     }
 
     // ---- the board ----------------------------------------------------------------------------
@@ -253,9 +256,10 @@ impl World {
         let write = |&pe: &usize| Write { pe, offset: at + 8, from: &bytes[8..] };
         let _ = engine.put(&far.iter().map(write).collect::<Vec<_>>());
         let _ = engine.quiet(&far);
-        let (how, operand) = (Update::Store, words[0]);
+        let word = WordAt { offset: at, bytes: 8 };
+        let change = Change { how: Update::Store, operand: words[0] };
         for &pe in &far {
-            let _ = engine.post(Ask { pe, offset: at, bytes: 8, how, operand });
+            let _ = engine.post(Ask { pe, word, change });
             engine.wake(pe);
         }
     }

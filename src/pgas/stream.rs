@@ -320,10 +320,10 @@ impl World {
         let (asks, places): (Vec<Ask>, Vec<*mut u8>) = asks.into_iter().unzip();
         for ((ask, place), value) in asks.iter().zip(places).zip(self.far_update_all(&asks)) {
             let bytes = value.to_ne_bytes();
-            let from = if cfg!(target_endian = "big") { 8 - ask.bytes } else { 0 };
+            let from = if cfg!(target_endian = "big") { 8 - ask.word.bytes } else { 0 };
             if !place.is_null() {
                 // SAFETY: a word that nobody else uses until now (`later_update`).
-                unsafe { place.copy_from(bytes[from..].as_ptr(), ask.bytes) };
+                unsafe { place.copy_from(bytes[from..].as_ptr(), ask.word.bytes) };
             }
         }
     }

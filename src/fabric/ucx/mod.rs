@@ -107,8 +107,7 @@ impl Shared {
         if request.job != self.local.job || request.incarnation < known {
             return None;
         }
-        let (offset, bytes) = (request.offset as usize, usize::from(request.bytes));
-        let before = self.local.segment.update(offset, bytes, request.how, request.operand)?;
+        let before = self.local.segment.update(request.word, request.change)?;
         let (pe, incarnation) = (self.local.me as u32, self.local.incarnation);
         Some(Answer { pe, incarnation, ticket: request.ticket, before })
     }
@@ -238,10 +237,8 @@ impl Ucx {
             pe: local.me as u32,
             incarnation: local.incarnation,
             ticket,
-            offset: ask.offset as u64,
-            bytes: ask.bytes as u8,
-            how: ask.how,
-            operand: ask.operand,
+            word: ask.word,
+            change: ask.change,
         };
         endpoint.send(REQUEST, encode(&request), true).map_err(|_| lost)?;
         Ok(lost)

@@ -299,9 +299,8 @@ impl Shared {
                 None => break self.until(&conn, || conn.ask())?,
             }
         };
-        let &Ask { how, operand, .. } = ask;
-        let (offset, bytes) = (ask.offset as u64, ask.bytes as u8);
-        if let Err(lost) = self.ask(&conn, Message::Update { tag, offset, bytes, how, operand }) {
+        let &Ask { word, change, .. } = ask;
+        if let Err(lost) = self.ask(&conn, Message::Update { tag, word, change }) {
             conn.close(tag);
             return Err(lost);
         }
@@ -318,10 +317,9 @@ impl Shared {
     /// Updates a word without waiting.
     pub fn post(&self, ask: Ask) -> Result<(), Lost> {
         let conn = self.ready(ask.pe)?;
-        let Ask { how, operand, .. } = ask;
-        let (offset, bytes) = (ask.offset as u64, ask.bytes as u8);
         conn.posts.0.fetch_add(1, Ordering::AcqRel);
-        self.ask(&conn, Message::Post { offset, bytes, how, operand }).map(drop)
+        let Ask { word, change, .. } = ask;
+        self.ask(&conn, Message::Post { word, change }).map(drop)
     }
 
     /// Waits until posts to `peers` are carried out, and, if `puts`, until puts have arrived. A
