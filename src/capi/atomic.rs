@@ -1,8 +1,8 @@
 //! Atomic operations, blocking and not, over the four type tables.
 //!
-//! On a mapped PE an operation is one instruction of the processor on the word itself, and done when
-//! the call returns. Elsewhere one that fetches waits for the answer, one that fetches nothing is
-//! complete with the next quiet, and the non-blocking ones go out together (`pgas/stream.rs`).
+//! On a mapped PE an operation is one instruction of the processor on the word itself, and done
+//! when the call returns. Elsewhere one that fetches waits for the answer, one that fetches nothing
+//! is complete with the next quiet, and the non-blocking ones go out together (`pgas/stream.rs`).
 //! Floating-point words are moved as bits. Between a death and the restart updates are dropped and
 //! what is fetched is zero.
 

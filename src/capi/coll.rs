@@ -33,14 +33,14 @@ fn read(
 }
 
 /// Refuses a destination that is not symmetric, before any PE waits for this one.
-fn check(group: &Group, dest: Sym<u8>, bytes: usize) {
+pub fn check(group: &Group, dest: Sym<u8>, bytes: usize) {
     if bytes > 0 {
         Place::new(group.call, "dest", dest, bytes, group.pe(group.index));
     }
 }
 
 /// The same for a source, also of a PE that nobody reads from: all PEs pass the same object.
-fn check_source(group: &Group, source: SymIn<u8>, bytes: usize) {
+pub fn check_source(group: &Group, source: SymIn<u8>, bytes: usize) {
     if bytes > 0 {
         Place::new(group.call, "source", source.as_sym(), bytes, group.pe(group.index));
     }

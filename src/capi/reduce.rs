@@ -10,7 +10,7 @@
 use std::ffi::{c_int, c_long};
 
 use super::bits::Zero;
-use super::coll::{set, status};
+use super::coll::{check, check_source, set, status};
 use super::group::Group;
 use super::guard::{bytes_of, misuse};
 use super::memory_ops::{self, Sym, SymIn};
@@ -24,6 +24,13 @@ const PIECE: usize = 1024;
 
 /// Most elements of several PEs that are read at a time.
 const ROOM: usize = 8 * PIECE;
+
+/// Refuses what is not symmetric, before any PE waits for this one.
+fn check_both<T>(group: &Group, dest: Sym<T>, source: SymIn<T>, count: usize) {
+    let bytes = bytes_of(group.call, count, size_of::<T>());
+    check(group, dest.erase(), bytes);
+    check_source(group, source.erase(), bytes);
+}
 
 /// Goes through the share of this PE piece by piece. `each` is given the first element of a piece,
 /// the number of a PE and its piece, in the order of the PEs; `after` the first element.
@@ -69,7 +76,7 @@ pub fn reduce<T: Copy + Zero>(
     count: usize,
     op: impl Fn(T, T) -> T,
 ) -> Result<(), Fault> {
-    bytes_of(group.call, count, size_of::<T>());
+    check_both(&group, dest, source, count);
     let nodes = group.nodes(None);
     group.meet_by(nodes.as_ref())?;
     let result = std::cell::RefCell::new(Vec::new());
@@ -109,7 +116,7 @@ pub fn scan<T: Copy + Zero>(
     count: usize,
     (inclusive, op): (bool, impl Fn(T, T) -> T),
 ) -> Result<(), Fault> {
-    bytes_of(group.call, count, size_of::<T>());
+    check_both(&group, dest, source, count);
     group.meet()?;
     let mut sums = Vec::new();
     let add = |first: usize, index: usize, theirs: &[T]| {

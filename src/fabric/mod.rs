@@ -23,8 +23,8 @@
 //!   needs the peer, [`Engine::quiet`] among them, gives [`Lost`] until `disconnect`. The engine
 //!   tells [`Ear::suspect`] once, and decides nothing: views decide.
 //! - *Others are not disturbed.* `quiet` and `fence` do their work at all other peers that were
-//!   named before they give `Lost`; a call for many ranges or words gives `Lost` when all the others
-//!   of it are over.
+//!   named before they give `Lost`; a call for many ranges or words gives `Lost` when all the
+//!   others of it are over.
 //! - *Peers are told apart, callers are not.* `quiet` of a peer completes whatever any thread has
 //!   begun there. Streams of the program (`pgas/stream.rs`) name the peers that they have used, so
 //!   one of them may wait for the operations of another, to the same peer, but never for less than

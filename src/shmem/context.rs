@@ -9,8 +9,8 @@
 //! ```
 //!
 //! A context has a stream of its own (`pgas/stream.rs`): its fence and quiet are for what was done
-//! through it. A batch has one too, on which reads and updates go out together. When all streams
-//! are taken, a context shares the default one, and what a batch starts is complete at once. Between
+//! through it. A batch has one too, on which its transfers go out together. When all streams are
+//! taken, a context shares the default one, and what a batch starts is complete at once. Between
 //! mapped memories a transfer is complete when its call returns; then there is nothing to wait for.
 //!
 //! Invariant: a stream is closed, or what it has gathered is forgotten, before a buffer that it was

@@ -1,8 +1,8 @@
 //! Puts, gets and updates.
 //!
 //! A transfer is cut into pieces of a block each; pieces for one peer go out together, those of
-//! several puts to it too, and all that there are blocks for are in flight at a time. A put has left
-//! when its bytes are in blocks or in work requests; a get is over when all its pieces are.
+//! several puts to it too, and all that there are blocks for are in flight at a time. A put has
+//! left when its bytes are in blocks or in work requests; a get is over when all its pieces are.
 
 #![forbid(unsafe_code)]
 
