@@ -153,7 +153,7 @@ static void inside(const char *how) {
     families(how);
     if (!strncmp(how, "ctx-", 4) || !strncmp(how, "session-", 8))
         contexts(how);
-    if (!strncmp(how, "team-", 5) && strcmp(how, "team-invalid"))
+    if (!strncmp(how, "team-", 5))
         teams(how);
     long local = 0;
     long *heap = malloc(sizeof *heap);
@@ -196,7 +196,7 @@ static void inside(const char *how) {
         shmem_broadcastmem(SHMEM_TEAM_WORLD, heap, words, sizeof *heap, 0);
     if (!strcmp(how, "root"))
         shmem_broadcastmem(SHMEM_TEAM_WORLD, &word, words, sizeof word, 2);
-    if (!strcmp(how, "team-invalid"))
+    if (!strcmp(how, "invalid-team"))
         shmem_team_sync(SHMEM_TEAM_INVALID);
     if (!strcmp(how, "set-negative"))
         shmem_sync(0, 0, -1, words);

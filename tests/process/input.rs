@@ -126,7 +126,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("reduce-dest", &["PE 1", "shmem_long_sum_reduce", "dest", "is not symmetric"]),
     ("scan-source", &["PE 1", "shmem_long_sum_inscan", "source", "is not symmetric"]),
     ("set-root", &["PE 1", "shmem_broadcast64", "PE_root 5", "0..1"]),
-    ("team-invalid", &["PE 1", "shmem_team_sync", "SHMEM_TEAM_INVALID"]),
+    ("invalid-team", &["PE 1", "shmem_team_sync", "SHMEM_TEAM_INVALID"]),
     ("ctx-invalid", &["PE 1", "shmem_ctx_long_p", "SHMEM_CTX_INVALID"]),
     ("ctx-made-up", &["PE 1", "shmem_ctx_quiet", "or none at all"]),
     ("ctx-options", &["PE 1", "shmem_ctx_create", "options 0x40", "SHMEM_CTX_SERIALIZED"]),
