@@ -161,11 +161,12 @@ impl World {
     /// The same for several words, in no order.
     pub(super) fn far_update_all(&self, asks: &[Ask]) -> Vec<u64> {
         let mut before = vec![0; asks.len()];
-        if !asks.is_empty() && !self.faulted() {
-            if let Err(lost) = self.far().engine.update(asks, &mut before) {
-                self.wait_for_verdict(lost);
-                before.fill(0);
-            }
+        if !asks.is_empty()
+            && !self.faulted()
+            && let Err(lost) = self.far().engine.update(asks, &mut before)
+        {
+            self.wait_for_verdict(lost);
+            before.fill(0);
         }
         before
     }

@@ -102,8 +102,11 @@ impl Shared {
 
     /// Copies bytes to peers; to the others even if one is lost.
     pub fn put(&self, writes: &[Write]) -> Result<(), Lost> {
-        let to_one = writes.chunk_by(|a, b| a.pe == b.pe);
-        to_one.fold(Ok(()), |first, writes| first.and(self.put_to_one(writes)))
+        let mut first = Ok(());
+        for to_one in writes.chunk_by(|a, b| a.pe == b.pe) {
+            first = first.and(self.put_to_one(to_one));
+        }
+        first
     }
 
     /// The same to one peer, which the first of `writes` names.
@@ -278,7 +281,10 @@ impl Shared {
                 Err(lost) => first = first.and(Err(lost)),
             }
         }
-        open.into_iter().fold(first, |first, answer| first.and(self.take(answer, before)))
+        for answer in open {
+            first = first.and(self.take(answer, before));
+        }
+        first
     }
 
     /// Asks for an update. Takes earlier answers while no place for another is free: nobody waits
