@@ -101,7 +101,7 @@ pub fn given(ctx: Ctx) -> Option<Given> {
     let word = SLOTS.0.get(slot)?.load(Ordering::Relaxed);
     let team = Team((word & 0xff) as usize);
     let same = word / TURN == (ctx.0 as u64) / TURN && team != Team::INVALID;
-    same.then_some(Given { slot, options: (word >> 8 & 0xff) as c_long, team })
+    same.then_some(Given { slot, options: ((word >> 8) & 0xff) as c_long, team })
 }
 
 /// A call that uses a context, until it is dropped.
@@ -154,7 +154,7 @@ pub fn give(world: &World, team: Team, options: c_long) -> Option<Ctx> {
     let owner = if options & CTX_PRIVATE != 0 { this_thread() } else { 0 };
     USERS[slot].owner.store(owner, Ordering::Relaxed);
     USERS[slot].busy.store(false, Ordering::Relaxed);
-    let word = turn * TURN | (options as u64) << 8 | team.0 as u64;
+    let word = turn * TURN + ((options as u64) << 8) + team.0 as u64;
     SLOTS.0[slot].store(word, Ordering::Relaxed);
     Some(Ctx((turn * TURN) as usize + slot + FIRST))
 }
