@@ -11,7 +11,7 @@ use super::bits::Bits;
 use super::guard::misuse;
 use super::memory_ops::{Place, Sym, Update};
 use crate::pgas::{self, Fault, World};
-use crate::segment::update;
+use crate::segment::update::{self, Change, WordAt};
 
 /// A symmetric word of 2, 4 or 8 bytes on its natural boundary. The value is the proof.
 #[derive(Clone, Copy)]
@@ -53,20 +53,21 @@ impl Word {
     /// Reads. Pairs with the releases below: what the writer did before is seen.
     #[inline]
     pub fn load(self) -> u64 {
-        self.apply(Update::Load, 0)
+        self.apply(Change { how: Update::Load, operand: 0 })
     }
 
     /// Overwrites and wakes the PE. Pairs with `load` and with the updates.
     #[inline]
     pub fn store(self, value: u64) {
-        let Place { world, pe, offset, .. } = self.place;
+        let Place { world, pe, .. } = self.place;
         if world.faulted() {
             return;
         }
+        let change = Change { how: Update::Store, operand: value };
         if self.place.is_far() {
-            return world.far_post(pe, offset, self.bytes, Update::Store, value);
+            return world.far_post(pe, self.at(), change);
         }
-        self.apply(Update::Store, value);
+        self.apply(change);
         world.ring(pe);
     }
 
@@ -76,7 +77,7 @@ impl Word {
         if self.place.world.faulted() {
             return 0;
         }
-        let before = self.apply(how, value);
+        let before = self.apply(Change { how, operand: value });
         self.place.world.ring(self.place.pe);
         before
     }
@@ -89,15 +90,16 @@ impl Word {
 
     /// Adds one without waiting for it: tells the PE that what was put to it before is there.
     pub fn signal(self) {
-        let Place { world, pe, offset, .. } = self.place;
+        let Place { world, pe, .. } = self.place;
         if world.faulted() {
             return;
         }
+        let change = Change { how: Update::Add, operand: 1 };
         if self.place.is_far() {
             world.fence();
-            return world.far_post(pe, offset, self.bytes, Update::Add, 1);
+            return world.far_post(pe, self.at(), change);
         }
-        self.apply(Update::Add, 1);
+        self.apply(change);
         world.ring(pe);
     }
 
@@ -119,13 +121,18 @@ impl Word {
     }
 
     #[inline]
-    fn apply(self, how: Update, value: u64) -> u64 {
-        let Place { world, pe, offset, .. } = self.place;
+    fn at(self) -> WordAt {
+        WordAt { offset: self.place.offset, bytes: self.bytes }
+    }
+
+    #[inline]
+    fn apply(self, change: Change) -> u64 {
+        let Place { world, pe, .. } = self.place;
         if self.place.is_far() {
-            return world.far_update(pe, offset, self.bytes, how, value);
+            return world.far_update(pe, self.at(), change);
         }
         // SAFETY: a `Word` lies in a mapped segment on its natural boundary; segments stay mapped
         // until the process ends, and shared words are accessed as atomics only.
-        unsafe { update::apply(self.place.at(), self.bytes, how, value) }
+        unsafe { update::apply(self.place.at(), self.bytes, change) }
     }
 }

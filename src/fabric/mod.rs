@@ -51,7 +51,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use crate::segment::Segment;
-use crate::segment::update::Update;
+use crate::segment::update::{Change, WordAt};
 use crate::settings::Fabric;
 
 /// The connection to this incarnation is broken, or the view says that it is dead.
@@ -157,31 +157,17 @@ pub trait Engine: Send + Sync + Debug {
     /// [`Lost`] if one of them could not be read; what was to be read is then undefined.
     fn get(&self, reads: &mut [Read]) -> Result<(), Lost>;
 
-    /// Updates the word of `bytes` (2, 4, 8) at `offset` in one step; what was there.
+    /// Changes a word of the peer in one step; what was there.
     ///
     /// # Errors
     /// [`Lost`]: it may have been carried out or not.
-    fn update(
-        &self,
-        pe: usize,
-        offset: usize,
-        bytes: usize,
-        how: Update,
-        operand: u64,
-    ) -> Result<u64, Lost>;
+    fn update(&self, pe: usize, word: WordAt, change: Change) -> Result<u64, Lost>;
 
     /// As `update`, without waiting and without an answer.
     ///
     /// # Errors
     /// [`Lost`].
-    fn post(
-        &self,
-        pe: usize,
-        offset: usize,
-        bytes: usize,
-        how: Update,
-        operand: u64,
-    ) -> Result<(), Lost>;
+    fn post(&self, pe: usize, word: WordAt, change: Change) -> Result<(), Lost>;
 
     /// What was put and posted so far arrives before what follows, at each peer.
     ///

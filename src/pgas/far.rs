@@ -16,7 +16,7 @@ use crate::control::view::{State, View};
 use crate::fabric::{Ear, Engine, Lost, Read};
 use crate::segment::Segment;
 use crate::segment::board::{ENTRY, Told, WORDS};
-use crate::segment::update::Update;
+use crate::segment::update::{Change, Update, WordAt};
 use crate::sys::socket::Channel;
 
 /// The engine between nodes and what it needs to know of the peers.
@@ -144,24 +144,17 @@ impl World {
 
     /// Updates a word of PE `pe`, which is far; what was there, zero if it is lost meanwhile
     /// and in the faulted state.
-    pub fn far_update(
-        &self,
-        pe: usize,
-        offset: usize,
-        bytes: usize,
-        how: Update,
-        operand: u64,
-    ) -> u64 {
+    pub fn far_update(&self, pe: usize, word: WordAt, change: Change) -> u64 {
         if self.faulted() {
             return 0;
         }
-        self.or(self.far().engine.update(pe, offset, bytes, how, operand), 0)
+        self.or(self.far().engine.update(pe, word, change), 0)
     }
 
     /// As `far_update`, without waiting for it.
-    pub fn far_post(&self, pe: usize, offset: usize, bytes: usize, how: Update, operand: u64) {
+    pub fn far_post(&self, pe: usize, word: WordAt, change: Change) {
         if !self.faulted() {
-            self.or(self.far().engine.post(pe, offset, bytes, how, operand), ());
+            self.or(self.far().engine.post(pe, word, change), ());
         }
     }
 
@@ -218,8 +211,9 @@ impl World {
             let _ = engine.put(pe, at + 8, &bytes[8..]);
         }
         let _ = engine.quiet();
+        let word = WordAt { offset: at, bytes: 8 };
         for &pe in &far {
-            let _ = engine.post(pe, at, 8, Update::Store, words[0]);
+            let _ = engine.post(pe, word, Change { how: Update::Store, operand: words[0] });
             engine.wake(pe);
         }
     }

@@ -35,7 +35,7 @@ use self::links::{Link, State, tend};
 use self::message::{ANSWER, Address, Answer, Part, REQUEST, Request, decode, encode};
 use self::raw::{Endpoint, Failure, Hearer, Operation, Status, Worker};
 use super::{Engine, FabricError, Local, Lost, Read};
-use crate::segment::update::Update;
+use crate::segment::update::{Change, WordAt};
 use crate::settings::Fabric;
 use crate::sys::futex;
 
@@ -108,8 +108,7 @@ impl Shared {
         if request.job != self.local.job || request.incarnation < known {
             return None;
         }
-        let (offset, bytes) = (request.offset as usize, usize::from(request.bytes));
-        let before = self.local.segment.update(offset, bytes, request.how, request.operand)?;
+        let before = self.local.segment.update(request.word, request.change)?;
         let (pe, incarnation) = (self.local.me as u32, self.local.incarnation);
         Some(Answer { pe, incarnation, ticket: request.ticket, before })
     }
@@ -235,8 +234,8 @@ impl Ucx {
         state: &mut State,
         pe: usize,
         ticket: u64,
-        (offset, bytes): (usize, usize),
-        (how, operand): (Update, u64),
+        word: WordAt,
+        change: Change,
     ) -> Result<Lost, Lost> {
         let local = &self.shared.local;
         let (endpoint, link) = state.link(pe)?;
@@ -246,10 +245,8 @@ impl Ucx {
             pe: local.me as u32,
             incarnation: local.incarnation,
             ticket,
-            offset: offset as u64,
-            bytes: bytes as u8,
-            how,
-            operand,
+            word,
+            change,
         };
         endpoint.send(REQUEST, encode(&request), true).map_err(|_| lost)?;
         Ok(lost)
@@ -365,18 +362,11 @@ impl Engine for Ucx {
         Ok(())
     }
 
-    fn update(
-        &self,
-        pe: usize,
-        offset: usize,
-        bytes: usize,
-        how: Update,
-        operand: u64,
-    ) -> Result<u64, Lost> {
+    fn update(&self, pe: usize, word: WordAt, change: Change) -> Result<u64, Lost> {
         let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
         lock(&self.shared.answers).insert(ticket, None);
         let mut state = lock(self.state);
-        let asked = self.ask(&mut state, pe, ticket, (offset, bytes), (how, operand));
+        let asked = self.ask(&mut state, pe, ticket, word, change);
         drop(state);
         let result = asked.and_then(|lost| {
             self.complete(|state| {
@@ -389,14 +379,7 @@ impl Engine for Ucx {
         result
     }
 
-    fn post(
-        &self,
-        pe: usize,
-        offset: usize,
-        bytes: usize,
-        how: Update,
-        operand: u64,
-    ) -> Result<(), Lost> {
+    fn post(&self, pe: usize, word: WordAt, change: Change) -> Result<(), Lost> {
         let shared = self.shared;
         if shared.unanswered_all.load(Ordering::SeqCst) >= UNANSWERED {
             let room = || shared.unanswered_all.load(Ordering::SeqCst) < UNANSWERED;
@@ -406,7 +389,7 @@ impl Engine for Ucx {
         state.link(pe)?;
         shared.unanswered[pe].fetch_add(1, Ordering::SeqCst);
         shared.unanswered_all.fetch_add(1, Ordering::SeqCst);
-        let asked = self.ask(&mut state, pe, 0, (offset, bytes), (how, operand));
+        let asked = self.ask(&mut state, pe, 0, word, change);
         if asked.is_err() {
             shared.answered(pe);
         }

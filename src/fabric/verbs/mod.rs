@@ -46,7 +46,7 @@ use std::thread::JoinHandle;
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::{Engine, FabricError, Local, Lost, Read};
-use crate::segment::update::Update;
+use crate::segment::update::{Change, WordAt};
 use crate::settings::Fabric;
 use shared::Shared;
 
@@ -109,26 +109,12 @@ impl Engine for Verbs {
         self.shared.get(reads)
     }
 
-    fn update(
-        &self,
-        pe: usize,
-        offset: usize,
-        bytes: usize,
-        how: Update,
-        operand: u64,
-    ) -> Result<u64, Lost> {
-        self.shared.update(pe, offset, bytes, how, operand)
+    fn update(&self, pe: usize, word: WordAt, change: Change) -> Result<u64, Lost> {
+        self.shared.update(pe, word, change)
     }
 
-    fn post(
-        &self,
-        pe: usize,
-        offset: usize,
-        bytes: usize,
-        how: Update,
-        operand: u64,
-    ) -> Result<(), Lost> {
-        self.shared.post(pe, offset, bytes, how, operand)
+    fn post(&self, pe: usize, word: WordAt, change: Change) -> Result<(), Lost> {
+        self.shared.post(pe, word, change)
     }
 
     fn fence(&self) -> Result<(), Lost> {

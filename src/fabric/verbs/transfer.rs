@@ -17,7 +17,7 @@ use super::pair::{INLINE, Local as Bytes, What, Work};
 use super::shared::{BLOCK, Shared};
 use super::wire::Message;
 use crate::fabric::{Lost, Read};
-use crate::segment::update::Update;
+use crate::segment::update::{Change, WordAt};
 
 /// A greeting is repeated after this, and then after twice as long each time, up to the second.
 const AGAIN: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(500));
@@ -245,33 +245,16 @@ impl Shared {
     // ---- updates and order -------------------------------------------------------------------
 
     /// Updates a word; what was there.
-    pub fn update(
-        &self,
-        pe: usize,
-        offset: usize,
-        bytes: usize,
-        how: Update,
-        operand: u64,
-    ) -> Result<u64, Lost> {
+    pub fn update(&self, pe: usize, word: WordAt, change: Change) -> Result<u64, Lost> {
         let conn = self.ready(pe)?;
-        let (offset, bytes) = (offset as u64, bytes as u8);
-        let question = |tag| Message::Update { tag, offset, bytes, how, operand };
-        self.answer(&conn, question).map(|(value, _)| value)
+        self.answer(&conn, |tag| Message::Update { tag, word, change }).map(|(value, _)| value)
     }
 
     /// Updates a word without waiting.
-    pub fn post(
-        &self,
-        pe: usize,
-        offset: usize,
-        bytes: usize,
-        how: Update,
-        operand: u64,
-    ) -> Result<(), Lost> {
+    pub fn post(&self, pe: usize, word: WordAt, change: Change) -> Result<(), Lost> {
         let conn = self.ready(pe)?;
-        let (offset, bytes) = (offset as u64, bytes as u8);
         conn.posts.0.fetch_add(1, Ordering::AcqRel);
-        self.ask(&conn, Message::Post { offset, bytes, how, operand }).map(drop)
+        self.ask(&conn, Message::Post { word, change }).map(drop)
     }
 
     /// Waits until posts are carried out, and, if `puts`, until puts have arrived. A fence need not
