@@ -41,9 +41,10 @@ sanitize:
 	$(CARGO) test --locked --test sanitize
 
 # Every figure beside the real peers: target/scorecard.json. RECORD=1 keeps it in benches/record.
-scorecard scorecard-quick: build
+scorecard scorecard-quick:
 	@.ci/setup peers
-	$(CARGO) bench --locked --bench scorecard -- $(if $(findstring quick,$@),--quick) \
+	$(CARGO) build --release --workspace --locked --features ucx
+	$(CARGO) bench --locked --features ucx --bench scorecard -- $(if $(findstring quick,$@),--quick) \
 	    $(if $(RECORD),--record)
 
 soak: build

@@ -19,6 +19,7 @@
 #![forbid(unsafe_code)]
 #![allow(missing_docs)] // the sentence of each event and action speaks of its fields
 
+mod doubts;
 mod event;
 mod substitutes;
 
@@ -29,7 +30,7 @@ pub use event::{Action, Event};
 use crate::control::UNRECOVERABLE;
 use crate::control::message::{Down, ProcId, Report, Said};
 use crate::control::view::{Member, State, View};
-use crate::inject::{Rule, Target};
+use crate::inject::Rule;
 use crate::placement::substitute::Site;
 use crate::settings::{BackupMode, Fabric, Settings, Substitute};
 use crate::sys::process::Ended;
@@ -110,6 +111,7 @@ pub struct Membership {
     lost: BTreeSet<u32>,
     /// How often its recovery was begun again since a tile went bad in it.
     spoiled: u32,
+    doubts: doubts::Doubts,
     started: bool,
     verdict: Option<(i32, String)>,
     ended: bool,
@@ -150,6 +152,7 @@ impl Membership {
             fault_view: 0,
             lost: BTreeSet::new(),
             spoiled: 0,
+            doubts: doubts::Doubts::default(),
             started: false,
             verdict: None,
             ended: false,
@@ -181,7 +184,10 @@ impl Membership {
                     }
                     self.repair();
                 }
+                Event::Looked { proc } => self.looked(proc),
+                Event::Opinion { by, about, alive } => self.opinion(by, about, alive),
             }
+            self.settle();
         }
         std::mem::take(&mut self.out)
     }
@@ -260,8 +266,8 @@ impl Membership {
                 self.out.push(Action::Tell(report));
             }
             (Said::Address { address }, _) => self.addressed(proc, address),
-            (Said::Suspect { pe, incarnation }, _) => self.suspected(pe, incarnation),
             (Said::Spoiled { view, pe }, _) => self.tile_spoiled(view, pe),
+            (Said::Suspect { pe, incarnation }, Some(by)) => self.suspected(by, pe, incarnation),
             (Said::GlobalExit { status }, _) => self.end(status, None),
             (Said::Finalizing { joined }, Some(pe)) => self.finalizing(pe, joined),
             (Said::Finalized, Some(pe)) => self.pes[pe].stage = Stage::Finalized,
@@ -270,7 +276,7 @@ impl Membership {
                 self.verdict.get_or_insert((status, words));
                 self.end_if_all_condemned();
             }
-            (Said::Finalizing { .. } | Said::Finalized | Said::Verdict { .. }, None) => {}
+            (_, None) => {} // for PEs only
         }
     }
 
@@ -279,21 +285,6 @@ impl Membership {
         let alive = self.view.pes.iter().zip(&self.pes).filter(|(m, _)| m.state == State::Alive);
         if alive.into_iter().all(|(_, pe)| pe.stage == Stage::Condemned) {
             self.end(status, Some(words));
-        }
-    }
-
-    fn at_point(&mut self, proc: ProcId, rule: u32) {
-        let Some(target) = self.rules.get(rule as usize).map(|rule| rule.target) else { return };
-        if !self.fired.insert(rule) {
-            return;
-        }
-        match target {
-            Target::Stop(_) => {}
-            Target::Pe(_) => {
-                let node = self.procs[&proc].node;
-                self.send(node, Down::Kill { proc });
-            }
-            Target::Node(node) => self.out.push(Action::KillNode { node: node as u32 }),
         }
     }
 

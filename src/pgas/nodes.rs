@@ -20,7 +20,6 @@ use super::schedule;
 use super::wait::Fault;
 use super::world::{World, lock};
 use crate::control::view::View;
-use crate::segment::update::Update;
 use crate::segment::words::{ROUNDS, Words};
 use crate::settings::Collectives;
 
@@ -63,6 +62,10 @@ impl World {
             Collectives::Auto => self.far.is_some(),
             Collectives::Direct => false,
             Collectives::Nodes => true,
+            // Every PE acts for itself.
+            Collectives::Doubling | Collectives::Halving => {
+                return Some(pes.map(|pe| pe as u32).collect());
+            }
         };
         let view = by_nodes.then(|| lock(&self.joined_view));
         let view = view.as_ref().and_then(|view| view.as_ref())?;
@@ -106,7 +109,7 @@ impl World {
         let rounds = schedule::rounds(nodes.index, nodes.leaders.len());
         for (number, round) in rounds.enumerate().take(ROUNDS) {
             let partner = nodes.leaders[round.to];
-            self.far_post(partner, at + number * 8, 8, Update::Store, epoch);
+            self.far_tell(partner, at + number * 8, epoch);
             self.until(&self.segment().words().heard[number], epoch)?;
         }
         Ok(())

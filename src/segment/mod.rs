@@ -23,7 +23,7 @@ use crate::sys::memory::{self, Mapping, PAGE, page_up};
 use board::{ENTRY, Entry, Told};
 use header::Header;
 use layout::Layout;
-use update::Update;
+use update::{Change, WordAt};
 use words::Words;
 
 /// One PE's memory as this process sees it: the visible part, and somewhere else in the address
@@ -76,7 +76,7 @@ impl Segment {
     /// Entry of PE `pe` of the board.
     pub fn board(&self, pe: usize) -> &Entry {
         let at = self.at(self.layout.board + pe * ENTRY, ENTRY);
-        assert!(self.layout.board + (pe + 1) * ENTRY <= self.layout.statics, "an entry of PE {pe}");
+        assert!(self.layout.board + (pe + 1) * ENTRY <= self.layout.work, "an entry of PE {pe}");
         // SAFETY: inside the board (asserted), on a boundary of an entry's size since the board
         // begins at a page; all of it atomics.
         unsafe { &*at.cast() }
@@ -102,14 +102,15 @@ impl Segment {
         }
     }
 
-    /// Applies an update to the word of `bytes` bytes at `offset`, for a peer that asked for it;
-    /// what was there. None if there is no such word in the visible part.
-    pub fn update(&self, offset: usize, bytes: usize, how: Update, operand: u64) -> Option<u64> {
+    /// Changes a word for a peer that asked for it; what was there. None if there is no such word
+    /// in the visible part.
+    pub fn update(&self, word: WordAt, change: Change) -> Option<u64> {
+        let WordAt { offset, bytes } = word;
         let word = matches!(bytes, 2 | 4 | 8) && offset.is_multiple_of(bytes);
         let inside = offset.checked_add(bytes).is_some_and(|end| end <= self.layout.store);
         // SAFETY: a word of the visible part on its boundary (checked); peers that map it and the
         // program itself access words that are updated atomically as atomics only.
-        let apply = || unsafe { update::apply(self.at(offset, bytes), bytes, how, operand) };
+        let apply = || unsafe { update::apply(self.at(offset, bytes), bytes, change) };
         (word && inside).then(apply)
     }
 

@@ -28,13 +28,32 @@ pub enum Update {
     CompareSwap(u64),
 }
 
-/// Applies `how` with `operand` to the word of `bytes` (2, 4 or 8) bytes at `at`; what was there.
+/// A word of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WordAt {
+    /// Where, a multiple of its bytes.
+    pub offset: usize,
+    /// Its bytes: 2, 4 or 8.
+    pub bytes: usize,
+}
+
+/// What is done with a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// What.
+    pub how: Update,
+    /// With what.
+    pub operand: u64,
+}
+
+/// Applies `change` to the word of `bytes` (2, 4 or 8) bytes at `at`; what was there.
 ///
 /// # Safety
 /// `at` lies in a mapped segment, on a boundary of `bytes` bytes, and is accessed as an atomic by
 /// everybody else who accesses it now.
 #[inline]
-pub unsafe fn apply(at: *mut u8, bytes: usize, how: Update, operand: u64) -> u64 {
+pub unsafe fn apply(at: *mut u8, bytes: usize, change: Change) -> u64 {
+    let Change { how, operand } = change;
     macro_rules! apply {
         ($atomic:ty, $int:ty) => {{
             // SAFETY: the contract of this function.
@@ -80,7 +99,7 @@ mod tests {
             let mut word = 10u64;
             let at = (&raw mut word).cast::<u8>();
             // SAFETY: an aligned local.
-            let apply = |how, operand| unsafe { apply(at, bytes, how, operand) };
+            let apply = |how, operand| unsafe { apply(at, bytes, Change { how, operand }) };
             assert_eq!(apply(Update::Add, u64::MAX), 10);
             assert_eq!(apply(Update::CompareSwap(8), 1), 9);
             assert_eq!(apply(Update::CompareSwap(9), 12), 9);

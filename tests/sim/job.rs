@@ -366,6 +366,7 @@ impl Job {
                 }
                 self.up(node, Event::Shown { node, number });
             }
+            Down::Look { proc } => self.up(node, Event::Looked { proc }),
             Down::Kill { proc } => self.process_dies(proc, Ended::Killed(9)),
             Down::Finish => {
                 self.nodes[node as usize].finished = true;

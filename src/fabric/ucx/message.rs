@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::segment::update::Update;
+use crate::segment::update::{Change, WordAt};
 
 /// Kind of message: an update to be carried out.
 pub const REQUEST: u32 = 1;
@@ -48,14 +48,10 @@ pub struct Request {
     pub incarnation: u32,
     /// Number of the request; 0 if only its being over is waited for.
     pub ticket: u64,
-    /// Where, and how many bytes.
-    pub offset: u64,
-    /// Bytes of the word.
-    pub bytes: u8,
-    /// What to do.
-    pub how: Update,
-    /// With what.
-    pub operand: u64,
+    /// Which word.
+    pub word: WordAt,
+    /// What to do with it.
+    pub change: Change,
 }
 
 /// It was carried out.
@@ -84,6 +80,7 @@ pub fn decode<'a, M: Deserialize<'a>>(bytes: &'a [u8]) -> Option<M> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::segment::update::Update;
 
     #[test]
     fn what_is_cut_short_is_not_believed() {
@@ -93,10 +90,8 @@ mod tests {
             pe: 3,
             incarnation: 2,
             ticket: 9,
-            offset: 4096,
-            bytes: 8,
-            how,
-            operand: 1,
+            word: WordAt { offset: 4096, bytes: 8 },
+            change: Change { how, operand: 1 },
         };
         let bytes = encode(&request);
         assert_eq!(decode::<Request>(&bytes), Some(request));

@@ -11,7 +11,7 @@
 
 #![forbid(unsafe_code)]
 
-use crate::segment::update::Update;
+use crate::segment::update::{Change, Update, WordAt};
 
 /// Changes with the meaning of any of these bytes.
 const VERSION: u8 = 1;
@@ -129,29 +129,21 @@ impl Hello {
 /// What is said on a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Message {
-    /// Update the word of `bytes` bytes at `offset`; the answer carries `tag`.
+    /// Change a word; the answer carries `tag`.
     Update {
         /// Slot of the waiting thread.
         tag: u32,
-        /// Where.
-        offset: u64,
-        /// Bytes of the word.
-        bytes: u8,
+        /// Which word.
+        word: WordAt,
         /// What with it.
-        how: Update,
-        /// With what.
-        operand: u64,
+        change: Change,
     },
     /// As `Update`, without an answer.
     Post {
-        /// Where.
-        offset: u64,
-        /// Bytes of the word.
-        bytes: u8,
+        /// Which word.
+        word: WordAt,
         /// What with it.
-        how: Update,
-        /// With what.
-        operand: u64,
+        change: Change,
     },
     /// So many posts were carried out since the connection was made.
     Posted(u64),
@@ -182,33 +174,32 @@ impl Message {
     /// As bytes: kind, bytes, how, 0, tag, offset, operand, expected, key.
     pub fn encode(&self) -> [u8; Message::LEN] {
         let mut out = [0; Message::LEN];
-        let (mut long, mut word) = ([0; 4], 0);
+        let (mut long, mut tag) = ([0; 4], 0);
         match *self {
-            Message::Update { tag, offset, bytes, how, operand } => {
-                let (code, expected) = code(how);
-                (out[0], out[1], out[2], word) = (1, bytes, code, tag);
-                long = [offset, operand, expected, 0];
+            Message::Update { tag: slot, word, change } => {
+                tag = slot;
+                (out[0], out[1]) = (1, word.bytes as u8);
+                (out[2], long) = order(word, change);
             }
-            Message::Post { offset, bytes, how, operand } => {
-                let (code, expected) = code(how);
-                (out[0], out[1], out[2]) = (2, bytes, code);
-                long = [offset, operand, expected, 0];
+            Message::Post { word, change } => {
+                (out[0], out[1]) = (2, word.bytes as u8);
+                (out[2], long) = order(word, change);
             }
             Message::Posted(count) => {
                 out[0] = 3;
                 long[0] = count;
             }
             Message::Wake => out[0] = 4,
-            Message::Key { tag, window } => {
-                (out[0], word) = (5, tag);
+            Message::Key { tag: slot, window } => {
+                (out[0], tag) = (5, slot);
                 long[0] = window.into();
             }
-            Message::Answer { tag, value, key } => {
-                (out[0], word) = (6, tag);
+            Message::Answer { tag: slot, value, key } => {
+                (out[0], tag) = (6, slot);
                 long = [value, 0, 0, key.into()];
             }
         }
-        out[4..8].copy_from_slice(&word.to_le_bytes());
+        out[4..8].copy_from_slice(&tag.to_le_bytes());
         for (at, long) in long.into_iter().enumerate() {
             out[8 + 8 * at..16 + 8 * at].copy_from_slice(&long.to_le_bytes());
         }
@@ -218,12 +209,16 @@ impl Message {
     /// The inverse; None if these bytes are none.
     pub fn decode(from: &[u8]) -> Option<Message> {
         let from: &[u8; Message::LEN] = from.try_into().ok()?;
-        let (bytes, tag) = (from[1], word(from, 4));
+        let tag = word(from, 4);
         let [offset, operand, expected, key] = [8, 16, 24, 32].map(|at| long(from, at));
-        let how = || update(from[2], expected);
+        let place = || {
+            let offset = usize::try_from(offset).ok()?;
+            Some(WordAt { offset, bytes: from[1].into() })
+        };
+        let change = || Some(Change { how: update(from[2], expected)?, operand });
         Some(match from[0] {
-            1 => Message::Update { tag, offset, bytes, how: how()?, operand },
-            2 => Message::Post { offset, bytes, how: how()?, operand },
+            1 => Message::Update { tag, word: place()?, change: change()? },
+            2 => Message::Post { word: place()?, change: change()? },
             3 => Message::Posted(offset),
             4 => Message::Wake,
             5 => Message::Key { tag, window: u32::try_from(offset).ok()? },
@@ -231,6 +226,12 @@ impl Message {
             _ => return None,
         })
     }
+}
+
+/// Code of the update; offset, operand, expected.
+fn order(word: WordAt, change: Change) -> (u8, [u64; 4]) {
+    let (code, expected) = code(change.how);
+    (code, [word.offset as u64, change.operand, expected, 0])
 }
 
 fn code(how: Update) -> (u8, u64) {
@@ -304,8 +305,10 @@ mod tests {
     fn messages_survive() {
         let hows = (0..8).map(|code| update(code, 77).expect("a code"));
         let updates = hows.flat_map(|how| {
-            let update = Message::Update { tag: 9, offset: 1 << 40, bytes: 4, how, operand: 3 };
-            [update, Message::Post { offset: 8, bytes: 8, how, operand: u64::MAX }]
+            let far = WordAt { offset: 1 << 40, bytes: 4 };
+            let update = Message::Update { tag: 9, word: far, change: Change { how, operand: 3 } };
+            let word = WordAt { offset: 8, bytes: 8 };
+            [update, Message::Post { word, change: Change { how, operand: u64::MAX } }]
         });
         let others = [
             Message::Posted(1 << 50),

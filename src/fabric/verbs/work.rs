@@ -276,19 +276,15 @@ impl Shared {
 
     /// A peer said something; true if its segment was changed or sleepers are to look.
     fn heard(&self, conn: &Arc<Conn>, message: Message) -> bool {
-        let update = |offset: u64, bytes: u8, how, operand| {
-            let offset = usize::try_from(offset).unwrap_or(usize::MAX);
-            self.local.segment.update(offset, bytes.into(), how, operand)
-        };
         match message {
-            Message::Update { tag, offset, bytes, how, operand } => {
-                let value = update(offset, bytes, how, operand).unwrap_or(0);
+            Message::Update { tag, word, change } => {
+                let value = self.local.segment.update(word, change).unwrap_or(0);
                 let answer = Message::Answer { tag, value, key: 0 };
                 self.tell(conn, &mut lock(&conn.sender), answer);
                 true
             }
-            Message::Post { offset, bytes, how, operand } => {
-                update(offset, bytes, how, operand);
+            Message::Post { word, change } => {
+                self.local.segment.update(word, change);
                 conn.served.0.fetch_add(1, Ordering::Relaxed);
                 lock(&self.served).push(Arc::clone(conn));
                 true

@@ -10,6 +10,7 @@ use super::{Action, Membership, Role, Stage};
 use crate::control::UNRECOVERABLE;
 use crate::control::message::{Down, ProcId, Welcome};
 use crate::control::view::State;
+use crate::inject::Target;
 use crate::placement::substitute::Place;
 use crate::settings::Substitute;
 
@@ -159,21 +160,6 @@ impl Membership {
         self.advance();
     }
 
-    /// A connection to a PE broke. What was under way on it is lost, and only a rollback mends
-    /// that: the process is ended, and what follows is that of any death.
-    pub(super) fn suspected(&mut self, pe: u32, incarnation: u32) {
-        let Some(member) = self.view.pes.get(pe as usize).copied() else { return };
-        let entry = &self.pes[pe as usize];
-        let running = self.started && entry.stage == Stage::Running;
-        if running
-            && member.state == State::Alive
-            && member.incarnation == incarnation
-            && let Some(proc) = entry.proc
-        {
-            self.send(member.node, Down::Kill { proc });
-        }
-    }
-
     /// A tile of PE `of` went bad in the recovery of a view: all begin it again in a new one, and
     /// what they then find they find alike. Who says so of an older view is on the way already.
     pub(super) fn tile_spoiled(&mut self, view: u64, of: u32) {
@@ -191,6 +177,22 @@ impl Membership {
         let line = format!("a tile of PE {of} went bad in the recovery, which begins again");
         self.out.push(Action::Say(line));
         self.show();
+    }
+
+    /// A process stands where a rule says: what the rule names is killed, once.
+    pub(super) fn at_point(&mut self, proc: ProcId, rule: u32) {
+        let Some(target) = self.rules.get(rule as usize).map(|rule| rule.target) else { return };
+        if !self.fired.insert(rule) {
+            return;
+        }
+        match target {
+            Target::Stop(_) => {}
+            Target::Pe(_) => {
+                let node = self.procs[&proc].node;
+                self.send(node, Down::Kill { proc });
+            }
+            Target::Node(node) => self.out.push(Action::KillNode { node: node as u32 }),
+        }
     }
 
     fn assign(&mut self, pe: usize) {
