@@ -72,11 +72,20 @@ impl Job {
             return false;
         };
         self.lose(&[pe]);
+        self.suspects.insert(pe);
         self.ending.suspected += 1;
         self.note(|| format!("-- the connection to PE {pe} breaks"));
         let what = Said::Suspect { pe: pe as u32, incarnation };
         self.up(by.1, Event::Said { proc: by.0, what });
         true
+    }
+
+    /// The launcher has a process killed that was suspected.
+    pub fn end_suspect(&mut self, proc: u32) {
+        let pe = self.procs[proc as usize].me();
+        self.suspects.remove(&pe);
+        self.lost.insert(pe);
+        self.process_dies(proc, Ended::Killed(9));
     }
 
     /// PEs whose memory is on a node.
@@ -92,6 +101,7 @@ impl Job {
         let of = &self.plan.protection.plan.of;
         let mut lost = self.lost.clone();
         lost.extend(pes);
+        lost.extend(&self.suspects);
         let of_group = |group: usize| lost.iter().filter(|&&pe| of[pe].0 == group).count();
         self.saved > 0 && pes.iter().all(|&pe| of_group(of[pe].0) <= self.plan.settings.parity)
     }

@@ -115,6 +115,8 @@ pub struct Job {
     pub carrier: Vec<Option<ProcId>>,
     /// PEs lost since redundancy was whole.
     pub lost: BTreeSet<usize>,
+    /// PEs that will be lost when the launcher has heard what is said of them.
+    pub suspects: BTreeSet<usize>,
     pub verdicts: BTreeSet<String>,
     /// Highest checkpoint that any PE was told is saved.
     pub saved: u64,
@@ -159,6 +161,7 @@ impl Job {
             views: vec![first_view],
             carrier: vec![None; pes],
             lost: BTreeSet::new(),
+            suspects: BTreeSet::new(),
             verdicts: BTreeSet::new(),
             saved: 0,
             resumed: Default::default(),
@@ -367,7 +370,7 @@ impl Job {
                 self.up(node, Event::Shown { node, number });
             }
             Down::Look { proc } => self.up(node, Event::Looked { proc }),
-            Down::Kill { proc } => self.process_dies(proc, Ended::Killed(9)),
+            Down::Kill { proc } => self.end_suspect(proc),
             Down::Finish => {
                 self.nodes[node as usize].finished = true;
                 self.wake_node(node);
