@@ -1,5 +1,6 @@
 //! The thesis' kernel: 64 MB, 4096 sweeps, halo 256, a checkpoint every 256 sweeps. A quick run
-//! does 1024 of them, of which the start, when the store's pages are fresh, is four times the share.
+//! does 1024 of them, of which the start, when the store's pages are fresh, is four times the
+//! share.
 
 use std::path::Path;
 
