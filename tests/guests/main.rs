@@ -12,5 +12,6 @@ mod support;
 mod image;
 mod jacobi;
 mod machine;
+mod numa;
 mod switch;
 mod tools;
