@@ -17,9 +17,12 @@ HEADERS := $(patsubst include/%,%,$(wildcard include/*.h include/*/*.h))
 .PHONY: build demo test test-nodes sanitize soak scorecard scorecard-quick scaling
 .PHONY: install clean help
 
+# With the fabric for RDMA: it needs its headers and, to be measured, guests.
+FEATURES := $(if $(VERBS),--features verbs)
+
 build:
-	@.ci/setup build
-	$(CARGO) build --release --workspace --locked
+	@.ci/setup $(if $(VERBS),nodes,build)
+	$(CARGO) build --release --workspace --locked $(FEATURES)
 	@ln -sf oshcxx '$(RELEASE)/oshc++'
 
 demo: build
@@ -40,10 +43,11 @@ sanitize:
 	@.ci/setup test
 	$(CARGO) test --locked --test sanitize
 
-# Every figure beside the real peers: target/scorecard.json. RECORD=1 keeps it in benches/record.
+# Every figure beside the real peers: target/scorecard.json. RECORD=1 keeps it in benches/record;
+# VERBS=1 adds those of RDMA between guests.
 scorecard scorecard-quick: build
 	@.ci/setup peers
-	$(CARGO) bench --locked --bench scorecard -- $(if $(findstring quick,$@),--quick) \
+	$(CARGO) bench --locked --bench scorecard $(FEATURES) -- $(if $(findstring quick,$@),--quick) \
 	    $(if $(RECORD),--record)
 
 soak: build
@@ -80,7 +84,8 @@ help:
 	@echo 'make soak      the simulator, then Jacobi with faults, over and over (MINUTES=10 SEED=..)'
 	@echo 'make sanitize  the C programs under AddressSanitizer and UndefinedBehaviorSanitizer'
 	@echo 'make scorecard every figure beside ISA-L, memcpy and Open MPI (10 minutes;'
-	@echo '               scorecard-quick: 2); RECORD=1 keeps the result in benches/record'
+	@echo '               scorecard-quick: 2); RECORD=1 keeps the result in benches/record,'
+	@echo '               VERBS=1 adds RDMA between machines in software (QEMU; 10 more)'
 	@echo 'make scaling   cost against bytes, PEs, group size, parity: CSV, plots, model (QUICK=1)'
 	@echo 'make install   copy what was built to PREFIX=/usr/local (DESTDIR= is put before it)'
 	@echo 'make clean     remove what was built'

@@ -150,6 +150,7 @@ fn alone(settings: &Settings) -> Result<Seat, BootError> {
         machine_of: vec![0],
         bind: Bind::None,
         fabric: Fabric::Shm,
+        device: None,
         domains: Domains::default(),
     };
     let (page, _) = Page::create(1)?;
@@ -274,7 +275,9 @@ fn open_fabric(
     let (incarnation, job_id) = (welcome.incarnation, job.id);
     let local =
         Local { me, incarnation, n_pes, job: job_id, segment, crowded, ear: Arc::clone(&ear) };
-    let Some(engine) = fabric::open(job.fabric, local)? else { return Ok(None) };
+    let Some(engine) = fabric::open(job.fabric, job.device.as_ref(), local)? else {
+        return Ok(None);
+    };
     if let Some(channel) = channel {
         channel.send(&Said::Address { address: engine.address() }, &[])?;
     }

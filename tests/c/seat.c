@@ -106,6 +106,7 @@ static void store(char *heap, int node, size_t *mapped, size_t *there) {
 }
 
 int main(void) {
+    setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
     shmem_init();
     int me = shmem_my_pe(), next = (me + 1) % shmem_n_pes();
     char *heap = shmem_align(PAGE, (size_t)PAGES * PAGE), list[256];
@@ -127,8 +128,8 @@ int main(void) {
         node = -1;
     int saved = shmem_checkpoint_all() == SHMEM_FT_SUCCESS;
     store(heap, node, &stored, &stored_there);
-    printf("seat %d cpus %s near %d pages %d there %zu store %zu there %zu\n", me, list, node, PAGES,
-           there, stored, stored_there);
+    printf("seat %d cpus %s near %d pages %d there %zu", me, list, node, PAGES, there);
+    printf(" store %zu there %zu\n", stored, stored_there);
     fflush(stdout);
     shmem_barrier_all();
     shmem_finalize();

@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::Agent;
 use crate::control::link::Link;
 use crate::control::message::{Beat, Down, Party, ProcId, Pulse, Up};
+use crate::fabric::Signs;
 use crate::launch::detector::{Act, News, Time, Timing, Watch};
 use crate::launch::pulse::{Datagram, Heartbeats};
 use crate::sys::process::{is_stopped, now};
@@ -20,6 +21,8 @@ pub struct Heart {
     watch: Watch,
     /// Between hosts.
     pub net: Option<Heartbeats>,
+    /// What is seen of the successor without its help.
+    signs: Option<Box<dyn Signs>>,
     /// Where others hear heartbeats.
     addresses: BTreeMap<Party, SocketAddr>,
     /// Who ends this node when this agent cannot.
@@ -39,7 +42,12 @@ pub struct Ties {
 
 impl Heart {
     /// Of node `node`.
-    pub fn new(node: u32, pulse: &Pulse, ties: Option<Ties>) -> Heart {
+    pub fn new(
+        node: u32,
+        pulse: &Pulse,
+        ties: Option<Ties>,
+        signs: Option<Box<dyn Signs>>,
+    ) -> Heart {
         let timing = Timing { period: pulse.period, limit: pulse.limit };
         let (mut addresses, mut net, mut keeper) = (BTreeMap::new(), None, None);
         if let Some(ties) = ties {
@@ -48,7 +56,7 @@ impl Heart {
         }
         let watch = Watch::new(node, timing, now());
         let (limit, pe_limit, stopped) = (pulse.limit, pulse.pe_limit, BTreeMap::new());
-        let mut heart = Heart { watch, net, addresses, keeper, limit, pe_limit, stopped };
+        let mut heart = Heart { watch, net, signs, addresses, keeper, limit, pe_limit, stopped };
         heart.tell_keeper();
         heart
     }
@@ -77,6 +85,7 @@ impl Agent {
             return Ok(false);
         }
         self.act(acts)?;
+        self.look_for_signs(time)?;
         self.look_for_stopped(time)?;
         Ok(true)
     }
@@ -101,6 +110,12 @@ impl Agent {
     pub(super) fn hear_datagrams(&mut self) -> Result<(), ChannelError> {
         while let Some(datagram) = self.heart.net.as_mut().and_then(Heartbeats::receive) {
             match datagram {
+                Datagram::Beat(Party::Node(node), beat @ (Beat::Reader(_) | Beat::Counter(_))) => {
+                    let signs = self.heart.signs.as_mut();
+                    if let Some(answer) = signs.and_then(|signs| signs.hear(node, beat)) {
+                        self.beat(Party::Node(node), answer)?;
+                    }
+                }
                 Datagram::Beat(from, beat) => self.news(News::Beat { from, beat })?,
                 Datagram::Foreign(from) => {
                     let line = format!(
@@ -153,6 +168,21 @@ impl Agent {
             Party::Launcher => self.up.send(&Up::Beat(beat), &[]),
             Party::Node(_) => Ok(()),
         }
+    }
+
+    /// A sign of the successor is as good as its answer to a ping.
+    fn look_for_signs(&mut self, time: Time) -> Result<(), ChannelError> {
+        let successor = self.heart.watch.successor();
+        let Some(signs) = &mut self.heart.signs else { return Ok(()) };
+        let (beat, seen) = signs.look(successor, time);
+        let Some(from) = successor.map(Party::Node) else { return Ok(()) };
+        if let Some(beat) = beat {
+            self.beat(from, beat)?;
+        }
+        if seen {
+            self.news(News::Beat { from, beat: Beat::Pong(time) })?;
+        }
+        Ok(())
     }
 
     /// Kills PEs that have been stopped for too long, if there is a limit.
