@@ -46,7 +46,7 @@ impl Means {
             }
             Means::Slurm => {
                 let mut words = own(&["srun", "--nodes=1", "--ntasks=1", "--overlap"]);
-                words.extend(own(&["--unbuffered", "--cpu-bind=none", "--mem=0"]));
+                words.extend(own(&["--quiet", "--unbuffered", "--cpu-bind=none", "--mem=0"]));
                 words.push(format!("--nodelist={host}"));
                 words.extend(agent.iter().cloned());
                 words

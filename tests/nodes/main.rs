@@ -6,6 +6,8 @@
 //! - [`fabric`]: PEs of different hosts, over UCX
 //! - [`losses`]: a link down, a partition, a killed agent, a node that comes back
 //! - [`data`]: the same under a program whose PEs reach each other through the network
+//! - [`slurm`]: the same in an allocation of a real Slurm
+//! - [`ssh`]: agents behind a real sshd
 //! - [`stops`]: a stopped agent, launcher or PE on one machine; how long a death takes to be seen
 //!
 //! Every network is made by its test ([`net`]), inside namespaces of its own, and removed with it.
@@ -18,6 +20,10 @@ mod data;
 mod fabric;
 mod losses;
 mod net;
+#[cfg(feature = "ucx")]
+mod slurm;
+#[cfg(feature = "ucx")]
+mod ssh;
 mod start;
 mod stops;
 mod strangers;

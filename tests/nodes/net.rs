@@ -6,13 +6,15 @@
 //! ```
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
 
+use rustix::process::Signal;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use super::support::processes::Found;
-use super::support::{Job, Running};
+use super::support::processes::{Found, ends_before, signal};
+use super::support::{Job, LIMIT, Running};
 
 /// Where the launcher listens.
 pub const HUB: &str = "10.9.0.254";
@@ -57,7 +59,8 @@ impl Net {
         net
     }
 
-    fn hub(&self) -> String {
+    /// Name of the namespace of the launcher.
+    pub fn hub(&self) -> String {
         format!("{}-hub", self.name)
     }
 
@@ -88,6 +91,40 @@ impl Net {
         let words = ["--hosts", &list, "--listen", HUB, "--launch-agent", command];
         let job = Job::of(&words).inside(&path(&self.hub()));
         job.env("SHMEM_SYMMETRIC_SIZE", "16M").env("SHMEM_FT_NODE_TIMEOUT", "2")
+    }
+
+    /// A command in a namespace, with mounts and a host name of its own, after `first` there.
+    pub fn command(&self, namespace: &str, first: &str, words: &[&str]) -> Command {
+        let mut command = Command::new("ip");
+        let script = format!("{first} && exec \"$@\"");
+        command.args(["netns", "exec", namespace, "unshare", "--uts", "sh", "-c", &script, "sh"]);
+        let path = std::env::var("PATH").expect("a PATH");
+        command.env("PATH", format!("{path}:/usr/sbin:/sbin")); // daemons, and not only for root
+        command.args(words).env_remove("LD_LIBRARY_PATH").stdin(Stdio::null());
+        command
+    }
+
+    /// Every process in a namespace.
+    pub fn processes(&self, namespace: &str) -> Vec<u32> {
+        let output = Command::new("ip").args(["netns", "pids", namespace]).output();
+        let output = output.expect("ip runs").stdout;
+        String::from_utf8_lossy(&output).lines().filter_map(|line| line.parse().ok()).collect()
+    }
+
+    /// Kills a host but for that process.
+    pub fn kill(&self, host: usize, but: Option<u32>) {
+        let all = self.processes(&self.host(host)).into_iter();
+        all.filter(|&pid| Some(pid) != but).for_each(|pid| signal(pid, Signal::KILL));
+    }
+
+    /// Kills everything everywhere.
+    pub fn kill_all(&self) {
+        let namespaces = (0..self.hosts).map(|host| self.host(host)).chain([self.hub()]);
+        let all: Vec<u32> = namespaces.flat_map(|namespace| self.processes(&namespace)).collect();
+        all.iter().for_each(|&pid| signal(pid, Signal::KILL));
+        let end = Instant::now() + LIMIT;
+        let ended = all.iter().all(|&pid| ends_before(pid, end));
+        assert!(ended || std::thread::panicking(), "what is killed ends");
     }
 
     /// Takes the link of a host down, or up again.

@@ -1,0 +1,224 @@
+//! A real Slurm: `munged`, `slurmctld` and a `slurmd` for each host of a test's network, with keys,
+//! configuration and state in a folder of their own; nothing of the machine's is read or changed.
+//!
+//! Each daemon has a host name of its own. All of them, and the folder, are gone with the test.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use super::net::{HUB, Net};
+use super::support::processes::{self, Found};
+use super::support::{LIMIT, MARKER, jacobi, program};
+
+/// How long the daemons may take to come.
+const START: Duration = Duration::from_secs(30);
+
+struct Slurm {
+    net: Net,
+    hosts: usize,
+    folder: PathBuf,
+    /// Those of the hosts, then the others.
+    daemons: Vec<Child>,
+}
+
+impl Slurm {
+    fn start(hosts: usize) -> Slurm {
+        let net = Net::new(hosts);
+        let name = format!("slurm-{}", std::process::id());
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        fs::create_dir_all(&folder).expect("a folder");
+        let mut slurm = Slurm { net, hosts, folder, daemons: Vec::new() };
+        slurm.configure();
+        for host in 0..hosts {
+            let words = ["slurmd", "-D", "-f", &slurm.path("slurm.conf")];
+            let daemon = slurm.spawn(&slurm.net.host(host), &words);
+            slurm.daemons.push(daemon);
+        }
+        let key = format!("--key-file={}", slurm.path("munge.key"));
+        let file = |option: &str| format!("--{option}-file={}", slurm.path(option));
+        let socket = format!("--socket={}", slurm.path("munge.sock"));
+        let [pid, log, seed] = ["pid", "log", "seed"].map(file);
+        let munged = ["munged", "--foreground", "--force", &socket, &key, &pid, &log, &seed];
+        let controller = ["slurmctld", "-D", "-f", &slurm.path("slurm.conf")];
+        for words in [&munged[..], &controller[..]] {
+            let daemon = slurm.spawn(&slurm.net.hub(), words);
+            slurm.daemons.push(daemon);
+        }
+        slurm.wait_for("every host idle", START, |slurm| {
+            slurm.ask(&["sinfo", "-h", "-o", "%T %D"]) == format!("idle {hosts}\n")
+        });
+        slurm
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.folder.join(name).into_os_string().into_string().expect("a plain name")
+    }
+
+    fn configure(&self) {
+        let write = |name: &str, text: &str| fs::write(self.path(name), text).expect("a file");
+        let hosts: Vec<String> = (0..self.hosts).map(|host| format!("n{host}")).collect();
+        let address = |host: usize| format!("10.9.0.{}", host + 1);
+        let nodes: String = (0..self.hosts)
+            .map(|host| format!("NodeName=n{host} NodeAddr={} CPUs=2\n", address(host)))
+            .collect();
+        let folder = self.folder.display();
+        write(
+            "slurm.conf",
+            &format!(
+                "ClusterName=test\nSlurmctldHost=hub({HUB})\nSlurmUser=root\nMailProg=/bin/true\n\
+                 AuthType=auth/munge\nAuthInfo=socket={folder}/munge.sock\n\
+                 SlurmctldPidFile={folder}/slurmctld.pid\nSlurmdPidFile={folder}/%n.pid\n\
+                 SlurmctldLogFile={folder}/slurmctld.log\nSlurmdLogFile={folder}/%n.log\n\
+                 StateSaveLocation={folder}/state\nSlurmdSpoolDir={folder}/%n\n\
+                 ProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\n\
+                 SelectType=select/cons_tres\nSlurmdParameters=config_overrides\n\
+                 JobAcctGatherType=jobacct_gather/none\nKillWait=1\n\
+                 {nodes}PartitionName=all Nodes={} Default=YES State=UP\n",
+                hosts.join(",")
+            ),
+        );
+        write("cgroup.conf", "CgroupPlugin=cgroup/v1\n"); // named, so that none is looked for
+        let lines = (0..self.hosts).map(|host| format!("{} n{host}\n", address(host)));
+        write("hosts", &format!("127.0.0.1 localhost\n{}", lines.collect::<String>()));
+        let mut key = [0; 64];
+        let random = fs::File::open("/dev/urandom").expect("random bytes");
+        std::io::Read::read_exact(&mut &random, &mut key).expect("random bytes");
+        fs::write(self.path("munge.key"), key).expect("a key");
+        let own = fs::Permissions::from_mode(0o600);
+        fs::set_permissions(self.path("munge.key"), own).expect("it is made secret");
+        hosts.iter().for_each(|host| fs::create_dir_all(self.path(host)).expect("a folder"));
+    }
+
+    /// A command in a namespace, where the host has its name and knows those of the others.
+    fn command(&self, namespace: &str, words: &[&str]) -> Command {
+        let host = match namespace.rsplit_once("-h") {
+            Some((_, number)) if number != "ub" => format!("n{number}"),
+            _ => "hub".to_owned(),
+        };
+        let first = format!("hostname {host} && mount --bind '{}' /etc/hosts", self.path("hosts"));
+        let mut command = self.net.command(namespace, &first, words);
+        command.env("SLURM_CONF", self.path("slurm.conf")).env(MARKER, self.marker());
+        command.current_dir(&self.folder);
+        command
+    }
+
+    fn marker(&self) -> String {
+        self.net.hub()
+    }
+
+    fn spawn(&self, namespace: &str, words: &[&str]) -> Child {
+        let file = |end: &str| {
+            let name = format!("{namespace}-{}.{end}", words[0]);
+            fs::File::create(self.folder.join(name)).expect("a file")
+        };
+        let mut command = self.command(namespace, words);
+        command.env_remove(MARKER).stdout(file("out")).stderr(file("err"));
+        let daemon = command.spawn();
+        daemon.unwrap_or_else(|error| panic!("{}: {error} (see .ci/setup)", words[0]))
+    }
+
+    /// What a command of Slurm prints; nothing while the controller does not answer.
+    fn ask(&self, words: &[&str]) -> String {
+        let output = self.command(&self.net.hub(), words).output().expect("ip runs");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    #[track_caller]
+    fn wait_for(&mut self, what: &str, limit: Duration, so: impl Fn(&Slurm) -> bool) {
+        let end = Instant::now() + limit;
+        while !so(self) {
+            let over = self.daemons.iter_mut().find_map(|child| child.try_wait().ok().flatten());
+            if Instant::now() > end || over.is_some() && self.daemons.len() < self.hosts {
+                panic!("Slurm: no {what}\n{}", self.report());
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    /// Everything that was written.
+    fn report(&self) -> String {
+        let files = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let text = files.filter_map(|file| {
+            let text = fs::read_to_string(file.path()).ok()?;
+            Some(format!("--- {}\n{text}", file.file_name().display()))
+        });
+        text.collect()
+    }
+
+    /// Every process of jobs.
+    fn of_jobs(&self) -> Vec<Found> {
+        processes::of_job(u32::MAX, &self.marker()) // of no session
+    }
+
+    /// Submits `script`, whose output goes to the file `job.out`, and says its number.
+    fn submit(&self, options: &[&str], script: &str) -> String {
+        fs::write(self.path("job.sh"), format!("#!/bin/sh\n{script}\n")).expect("a script");
+        let words = ["sbatch", "--parsable", "--output=job.out"];
+        let number = self.ask(&[&words[..], options, &["job.sh"]].concat());
+        assert!(number.trim().parse::<u32>().is_ok(), "sbatch: {number}\n{}", self.report());
+        number.trim().to_owned()
+    }
+
+    fn output(&self) -> String {
+        fs::read_to_string(self.path("job.out")).unwrap_or_default()
+    }
+
+    #[track_caller]
+    fn wait_for_line(&mut self, text: &str) {
+        self.wait_for(&format!("line `{text}`"), LIMIT, |slurm| slurm.output().contains(text));
+    }
+}
+
+impl Drop for Slurm {
+    fn drop(&mut self) {
+        self.net.kill_all();
+        for daemon in &mut self.daemons {
+            let _ = daemon.wait();
+        }
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Three hosts with a PE each and two spare ones. Two are lost: first what the job has on a host,
+/// by SIGKILL, then a host with all that is on it, which Slurm gives up as well.
+#[test]
+fn a_job_of_sbatch_goes_on_without_its_lost_hosts_on_the_spare_ones() {
+    const LONG: &[&str] = &["--bytes", "1M", "--sweeps", "6144", "--halo", "32"];
+    let mut slurm = Slurm::start(5);
+    let script = format!(
+        "export SHMEM_FT_BACKUP_MODE=raid5 SHMEM_SYMMETRIC_SIZE=16M SHMEM_FT_NODE_TIMEOUT=2\n\
+         {} -n 3 --verbose {} {}\necho status $?",
+        env!("CARGO_BIN_EXE_oshrun"),
+        program("jacobi").display(),
+        LONG.join(" ")
+    );
+    let job = slurm.submit(&["--no-kill", "--nodes=5", "--ntasks-per-node=1"], &script);
+    slurm.wait_for_line("checkpoint 3: ");
+    let of_job: Vec<u32> = slurm.of_jobs().iter().map(|found| found.pid).collect();
+    let there = slurm.net.processes(&slurm.net.host(1));
+    assert!(there.iter().filter(|pid| of_job.contains(pid)).count() >= 3, "keeper, agent, PE");
+    slurm.net.kill(1, Some(slurm.daemons[1].id()));
+    slurm.wait_for_line("node 1 was lost with PE 1");
+    slurm.wait_for_line("all PEs resume from checkpoint");
+
+    slurm.net.link(2, false);
+    slurm.net.kill(2, None);
+    slurm.ask(&["scontrol", "update", "NodeName=n2", "State=DOWN", "Reason=killed"]);
+    assert!(slurm.ask(&["sinfo", "-h", "-n", "n2", "-o", "%T"]).starts_with("down"));
+    slurm.wait_for_line("node 2 was lost with PE 2");
+    slurm.wait_for_line("status ");
+    slurm.wait_for("end of the job", LIMIT, |slurm| {
+        slurm.ask(&["scontrol", "show", "job", &job]).contains("JobState=COMPLETED")
+    });
+    let output = slurm.output();
+    assert!(output.contains("status 0\n"), "{output}");
+    assert_eq!(jacobi::sum(&output), Some(jacobi::serial(LONG).as_str()), "{output}");
+    assert_eq!(output.matches("was lost with").count(), 2, "{output}");
+    let end = Instant::now() + START;
+    for found in slurm.of_jobs() {
+        assert!(processes::ends_before(found.pid, end), "left behind: {}", found.line());
+    }
+}

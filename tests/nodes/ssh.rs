@@ -1,0 +1,213 @@
+//! Agents behind a real sshd, one on each host, with keys and configuration that the test made:
+//! nothing of the machine's, or of its users, is read or changed.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use super::losses::{BUSY, declared};
+use super::net::{HUB, Net};
+use super::support::{Job, LIMIT, Outcome, jacobi, processes, program};
+
+/// Long enough that a fault comes before its end.
+const LONG: &[&str] = &["--bytes", "1M", "--sweeps", "6144", "--halo", "32"];
+
+struct Ssh {
+    net: Net,
+    folder: PathBuf,
+    daemons: Vec<Child>,
+}
+
+impl Ssh {
+    /// Hosts `h0` and so on, with `sshd` on all of them.
+    fn start(hosts: usize) -> Ssh {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let net = Net::new(hosts);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let folder = folder.join(format!("ssh-{}-{number}", std::process::id()));
+        fs::create_dir_all(&folder).expect("a folder");
+        let mut ssh = Ssh { net, folder, daemons: Vec::new() };
+        ssh.configure(hosts);
+        // In its own mounts: what sshd wants to find, and a root who may log in by a key.
+        let first = format!(
+            "mount -t tmpfs none /run && mkdir -m 755 /run/sshd && mount --bind '{}' /etc/shadow",
+            ssh.path("shadow")
+        );
+        for host in 0..hosts {
+            // By its whole path, as it wants it.
+            let words = ["sh", "-c", "exec $(command -v sshd) -D -e -f \"$0\"", &ssh.path("sshd")];
+            let log = fs::File::create(ssh.folder.join(format!("log-{host}"))).expect("a file");
+            let daemon = ssh.net.command(&ssh.net.host(host), &first, &words).stderr(log).spawn();
+            ssh.daemons.push(daemon.expect("ip runs"));
+        }
+        let end = Instant::now() + LIMIT;
+        for host in 0..hosts {
+            let log = || fs::read_to_string(ssh.path(&format!("log-{host}"))).unwrap_or_default();
+            while !log().contains("Server listening") {
+                assert!(Instant::now() < end, "no sshd (see .ci/setup): {}", log());
+                std::thread::yield_now();
+            }
+        }
+        ssh
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.folder.join(name).into_os_string().into_string().expect("a plain name")
+    }
+
+    fn configure(&self, hosts: usize) {
+        let write = |name: &str, text: &str, mode: u32| {
+            fs::write(self.path(name), text).expect("a file");
+            let mode = PermissionsExt::from_mode(mode);
+            fs::set_permissions(self.path(name), mode).expect("its mode is set");
+        };
+        for name in ["key", "host-key"] {
+            let mut command = Command::new("ssh-keygen");
+            command.args(["-q", "-t", "ed25519", "-N", "", "-f", &self.path(name)]);
+            assert!(command.status().expect("ssh-keygen runs").success());
+        }
+        let folder = self.folder.display();
+        let sshd = format!(
+            "HostKey {folder}/host-key\nAuthorizedKeysFile {folder}/key.pub\nPidFile none\n\
+             PermitRootLogin yes\nStrictModes no\nUsePAM no\nPasswordAuthentication yes\n"
+        );
+        write("sshd", &sshd, 0o600);
+        write("shadow", "root:*:19000:0:99999:7:::\n", 0o600);
+        let names: String = (0..hosts)
+            .map(|host| format!("Host h{host}\nHostName 10.9.0.{}\n", host + 1))
+            .collect();
+        let config = |known: &str, key: &str| {
+            format!(
+                "{names}Host *\nUser root\nIdentityFile {folder}/{key}\nIdentitiesOnly yes\n\
+                 UserKnownHostsFile {folder}/{known}\nGlobalKnownHostsFile none\n\
+                 StrictHostKeyChecking yes\n"
+            )
+        };
+        write("config", &config("known", "key"), 0o600);
+        write("config-without-key", &config("known", "nothing"), 0o600);
+        write("config-without-hosts", &config("nothing", "key"), 0o600);
+        let key = fs::read_to_string(self.path("host-key.pub")).expect("a key");
+        write("known", &format!("10.9.0.* {key}"), 0o600);
+        // Plain `ssh`, as a user has it who has written this into the configuration.
+        write("ssh", &format!("#!/bin/sh\nexec /usr/bin/ssh -F {folder}/config \"$@\"\n"), 0o755);
+    }
+
+    /// A job by plain `ssh`, which is found first in this folder.
+    fn job(&self, hosts: &str) -> Job {
+        let path = std::env::var("PATH").expect("a PATH");
+        let job = Job::of(&["--hosts", hosts, "--listen", HUB]).inside(&self.net.hub_path());
+        let job = job.env("SHMEM_SYMMETRIC_SIZE", "16M").env("SHMEM_FT_NODE_TIMEOUT", "2");
+        job.env("PATH", &format!("{}:{path}", self.folder.display()))
+    }
+
+    /// One by ssh with a configuration of its own.
+    fn job_with(&self, config: &str, hosts: &str) -> Job {
+        let command = format!("ssh -o BatchMode=yes -F {} {{host}}", self.path(config));
+        let job = Job::of(&["--hosts", hosts, "--listen", HUB]).inside(&self.net.hub_path());
+        let job = job.env("SHMEM_SYMMETRIC_SIZE", "16M").env("SHMEM_FT_NODE_TIMEOUT", "2");
+        job.args(&["--launch-agent", &command])
+    }
+
+    /// Programs of this library that run on the hosts.
+    fn left(&self) -> Vec<String> {
+        let hosts = 0..self.daemons.len();
+        let all = hosts.flat_map(|host| self.net.processes(&self.net.host(host)));
+        let name = |pid| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        let ours = |name: &String| ["oshrun", "jacobi", "steps"].contains(&name.trim());
+        all.map(name).filter(ours).collect()
+    }
+
+    /// Waits a moment until nothing of the job is on the hosts any more.
+    #[track_caller]
+    fn is_clean(&self) {
+        let end = Instant::now() + Duration::from_secs(5);
+        while !self.left().is_empty() {
+            assert!(Instant::now() < end, "left on the hosts: {:?}", self.left());
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl Drop for Ssh {
+    fn drop(&mut self) {
+        self.net.kill_all();
+        for daemon in &mut self.daemons {
+            let _ = daemon.wait();
+        }
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+#[test]
+fn a_host_behind_ssh_that_is_killed_is_rebuilt_on_the_spare_one() {
+    let ssh = Ssh::start(4);
+    let job = ssh.job("h0:1,h1:1,h2:1,h3:0").args(&["--verbose"]).mode("raid5").with_orphans();
+    let mut run = jacobi::job(job, LONG).start();
+    run.wait_for("checkpoint 3: ");
+    ssh.net.kill(1, Some(ssh.daemons[1].id()));
+    let outcome = run.finish();
+    outcome.right_sum(LONG).says("node 1 was lost with PE 1").says("rebuilt from PEs");
+    ssh.is_clean();
+}
+
+/// One PE on host 0. The agent of the first host is killed, the second one's link goes down.
+#[test]
+fn a_killed_agent_behind_ssh_is_known_at_once_and_a_lost_link_after_its_limit() {
+    let ssh = Ssh::start(3);
+    let job = ssh.job_with("config", "h0:1,h1:0,h2:0").args(&["--fabric", "shm"]);
+    let mut run = job.program(&program("steps"), &[]).with_orphans().start();
+    run.wait_for("ready");
+    let of = |host: usize| {
+        let all = ssh.net.processes(&ssh.net.host(host)).into_iter();
+        let words = |pid: &u32| fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let is_agent = |pid: &u32| {
+            let words = String::from_utf8_lossy(&words(pid)).into_owned();
+            words.contains("--raidshmem-agent\0")
+        };
+        all.filter(is_agent).collect::<Vec<u32>>()
+    };
+    let begun = Instant::now();
+    let [agent] = of(1)[..] else { panic!("one agent was expected") };
+    processes::signal(agent, rustix::process::Signal::KILL);
+    run.wait_for("node 1 was lost; it carried no PE");
+    assert!(begun.elapsed() < BUSY, "its keeper's word comes through ssh");
+    let [agent] = of(2)[..] else { panic!("one agent was expected") };
+    let begun = Instant::now();
+    ssh.net.link(2, false);
+    declared(&mut run, 2, begun, "link down behind ssh");
+    assert!(processes::ends_before(agent, Instant::now() + BUSY), "it ends by its lease");
+    fs::write(run.folder().join("stop"), "").expect("the file is written");
+    run.finish().status(0);
+    ssh.is_clean();
+}
+
+/// One line that names the host, and nothing is left.
+#[track_caller]
+fn refused(ssh: &Ssh, outcome: &Outcome, words: &str) {
+    outcome.status(1);
+    let lines: Vec<&str> = outcome.lines("oshrun: ").collect();
+    outcome.check(lines.len() == 1, "one line was expected");
+    outcome.check(lines[0].contains(words), &format!("`{words}` was expected"));
+    ssh.is_clean();
+}
+
+#[test]
+fn whom_ssh_does_not_let_in_or_does_not_know_is_told_in_one_line() {
+    let ssh = Ssh::start(2);
+    let end = |job: Job| job.args(&["--fabric", "shm", "sh", "-c", "exit 0"]).run();
+    end(ssh.job("h0:1,h1:1")).status(0);
+    let outcome = end(ssh.job_with("config-without-key", "h0:1,h1:1"));
+    refused(&ssh, &outcome, "Permission denied (publickey,password");
+    let outcome = end(ssh.job_with("config-without-hosts", "h0:1"));
+    refused(&ssh, &outcome, "node 0 (h0): no agent: ssh exited with status 255: Host key verif");
+    let outcome = end(ssh.job("h0:1,nobody.invalid:1"));
+    let words = "node 1 (nobody.invalid): no agent: ssh exited with status 255: ssh: Could not res";
+    refused(&ssh, &outcome, words);
+    ssh.net.kill(1, None);
+    let outcome = end(ssh.job("h0:1,h1:1"));
+    refused(&ssh, &outcome, "node 1 (h1): no agent: ssh exited with status 255: ssh: connect to");
+}
