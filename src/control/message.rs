@@ -248,7 +248,7 @@ pub enum Up {
 pub enum ToPe {
     /// You are `pe`; the page of views comes along. With `crowded` the PEs of the machine have to
     /// take turns on its processors.
-    Welcome { job: Job, welcome: Welcome, crowded: bool },
+    Welcome { job: Box<Job>, welcome: Welcome, crowded: bool },
     /// The memory `memory` of `pe`, as a descriptor.
     Memory { pe: u32, memory: u32 },
     /// Where that incarnation of `pe` is reached, if its memory cannot be mapped.

@@ -330,7 +330,7 @@ impl Agent {
             self.binder.bind(pe, local.inner.as_ref().unwrap_or(&local.process).pid);
         }
         let Some(channel) = &mut local.channel else { return Ok(()) };
-        let (job, crowded) = (self.job.clone(), self.binder.crowded());
+        let (job, crowded) = (Box::new(self.job.clone()), self.binder.crowded());
         let welcome = ToPe::Welcome { job, welcome, crowded };
         // A PE that died meanwhile is reported by its pidfd; what cannot be sent to it is no error.
         let mut sent = channel.send(&welcome, &[self.page_fd.as_fd()]);

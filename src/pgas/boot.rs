@@ -136,7 +136,7 @@ fn take_seat(fd: i32) -> Result<Seat, BootError> {
         }
     }
     let channel = Arc::new(channel);
-    Ok(Seat { job, welcome, crowded, page, channel: Some(channel), memories })
+    Ok(Seat { job: *job, welcome, crowded, page, channel: Some(channel), memories })
 }
 
 /// A job of one PE, its own agent.
