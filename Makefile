@@ -17,12 +17,9 @@ HEADERS := $(patsubst include/%,%,$(wildcard include/*.h include/*/*.h))
 .PHONY: build demo test test-nodes sanitize soak scorecard scorecard-quick scaling
 .PHONY: install clean help
 
-# With the fabric for RDMA: it needs its headers and, to be measured, guests.
-FEATURES := $(if $(VERBS),--features verbs)
-
 build:
-	@.ci/setup $(if $(VERBS),nodes,build)
-	$(CARGO) build --release --workspace --locked $(FEATURES)
+	@.ci/setup build
+	$(CARGO) build --release --workspace --locked
 	@ln -sf oshcxx '$(RELEASE)/oshc++'
 
 demo: build
@@ -45,9 +42,13 @@ sanitize:
 
 # Every figure beside the real peers: target/scorecard.json. RECORD=1 keeps it in benches/record;
 # VERBS=1 adds those of RDMA between guests.
-scorecard scorecard-quick: build
+scorecard scorecard-quick: ENGINES = 'ucx$(if $(VERBS), verbs)'
+scorecard scorecard-quick:
 	@.ci/setup peers
-	$(CARGO) bench --locked --bench scorecard $(FEATURES) -- $(if $(findstring quick,$@),--quick) \
+	@$(if $(VERBS),.ci/setup nodes)
+	$(CARGO) build --release --workspace --locked --features $(ENGINES)
+	$(CARGO) bench --locked --features $(ENGINES) --bench scorecard -- \
+	    $(if $(findstring quick,$@),--quick) \
 	    $(if $(RECORD),--record)
 
 soak: build

@@ -56,7 +56,10 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/sys/caller.rs", "asks the C library and the loader who called"),
     ("src/sys/futex.rs", "the system calls futex and membarrier"),
     ("src/sys/memory.rs", "maps, protects and unmaps memory"),
-    ("src/sys/process.rs", "acts between fork and exec"),
+    (
+        "src/sys/process.rs",
+        "acts between fork and exec; a timer of the kernel that ends the process",
+    ),
 ];
 
 /// Imports against the direction of the layers that are still there: file, module, what is to move.

@@ -18,6 +18,8 @@ use super::switch::Switch;
 
 /// Options of every tool: the device, the identifier with an IPv4 address, any clock.
 const TOOL: &str = "-d rxe0 -x 1 -F";
+/// The tools count in MiB.
+const MIB: f64 = 1.048576;
 /// MiB of a PE that is saved, lost and rebuilt.
 const LIVE_MIB: u32 = 8;
 
@@ -40,7 +42,7 @@ struct Guests {
     servers: u16,
     _switch: Switch,
     oshrun: PathBuf,
-    fabric: PathBuf,
+    network: PathBuf,
     checkpoint: PathBuf,
 }
 
@@ -48,13 +50,13 @@ impl Guests {
     fn boot(bench: &Bench) -> Result<Guests, Trouble> {
         let oshrun = bench.tool("oshrun");
         let portable = |source| bench.compile_portable(source);
-        let (fabric, checkpoint) =
-            (portable("benches/fabric.c")?, portable("benches/checkpoint.c")?);
-        let payload = image::add("scorecard", &[&oshrun, &fabric, &checkpoint]);
+        let (network, checkpoint) =
+            (portable("benches/network.c")?, portable("benches/checkpoint.c")?);
+        let payload = image::add("scorecard", &[&oshrun, &network, &checkpoint]);
         let switch = Switch::new();
         let mut guests = [1, 2, 3].map(|number| Plan::new(number).with(&payload).boot(&switch));
         guests.iter_mut().for_each(Guest::ready);
-        Ok(Guests { guests, servers: 0, _switch: switch, oshrun, fabric, checkpoint })
+        Ok(Guests { guests, servers: 0, _switch: switch, oshrun, network, checkpoint })
     }
 
     /// A number of a tool's table: row of this size, that column. The client is the last guest.
@@ -131,12 +133,12 @@ fn transfers(bench: &Bench, guests: &mut Guests) -> Result<Vec<Figure>, Trouble>
     let (few, many, large) = ("-n 20", "-n 200", 1 << 20);
     for _ in 0..bench.rounds() {
         let settings = "SHMEM_SYMMETRIC_SIZE=8M SHMEM_FT_BACKUP_MODE=none";
-        let program = guests.fabric.display().to_string();
+        let program = format!("{} 200", guests.network.display());
         let text = guests.job(settings, &hosts(&[1, 3]), &program)?;
-        put.push(value(&text, "put_half_us")?, guests.tool("ib_write_lat", many, 8, 4)?);
-        get.push(value(&text, "get_us")?, guests.tool("ib_read_lat", many, 8, 4)?);
-        puts.push(value(&text, "put_mib_s")?, guests.tool("ib_write_bw", few, large, 3)?);
-        gets.push(value(&text, "get_mib_s")?, guests.tool("ib_read_bw", few, large, 3)?);
+        put.push(value(&text, "put_half_ns")? / 1e3, guests.tool("ib_write_lat", many, 8, 4)?);
+        get.push(value(&text, "get_ns")? / 1e3, guests.tool("ib_read_lat", many, 8, 4)?);
+        puts.push(value(&text, "put_mb_s")? / MIB, guests.tool("ib_write_bw", few, large, 3)?);
+        gets.push(value(&text, "get_mb_s")? / MIB, guests.tool("ib_read_bw", few, large, 3)?);
     }
     let line = |name: &str| format!("verbs, {name}");
     Ok(vec![

@@ -15,6 +15,7 @@ mod codec;
 mod figure;
 mod guests;
 mod jacobi;
+mod network;
 mod programs;
 mod record;
 mod small;
@@ -35,7 +36,7 @@ use figure::Figure;
 use programs::{Bench, Trouble};
 
 const USAGE: &str = "usage: scorecard [--quick] [--record] [--only SECTION] [--out FILE]\
-    \n       SECTION is codec, small, store, jacobi or guests";
+    \n       SECTION is codec, small, store, jacobi, network or guests";
 
 struct Options {
     quick: bool,
@@ -61,11 +62,12 @@ fn options(words: impl Iterator<Item = String>) -> Result<Options, String> {
 }
 
 type Section = fn(&Bench) -> Result<Vec<Figure>, Trouble>;
-const SECTIONS: [(&str, Section); 5] = [
+const SECTIONS: [(&str, Section); 6] = [
     ("codec", codec::figures),
     ("small", small::figures),
     ("store", store::figures),
     ("jacobi", jacobi::figures),
+    ("network", network::figures),
     ("guests", guests::figures),
 ];
 

@@ -63,10 +63,11 @@ fn run_agent(fd: Option<String>) -> i32 {
 
 fn run_keeper(words: &[String]) -> i32 {
     match join::keep(words) {
-        Ok(()) => join::ALL_DEAD,
+        Ok(true) => 0,
+        Ok(false) => join::ALL_DEAD,
         Err(error) => {
             say(&error.to_string());
-            if matches!(error, join::JoinError::Stopped { .. }) { join::ALL_DEAD } else { 2 }
+            2
         }
     }
 }

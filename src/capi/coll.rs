@@ -3,23 +3,21 @@
 //! Where sources are mapped everybody reads what it needs straight from where it lies: meet (all
 //! sources are ready), read, meet (all have read). Between nodes that do not share memory the
 //! leaders of nodes pass on what is for all (`relay.rs`), and what is for one is put there (the
-//! pairwise exchange) or, in small blocks, passed on (`exchange.rs`). Teams and active sets share
-//! the code (`group.rs`). After a death a team's call returns a nonzero value; an active set's just
-//! returns.
+//! pairwise exchange). Teams and active sets share the code (`group.rs`). After a death a team's
+//! call returns a nonzero value; an active set's just returns.
 
 use std::ffi::{c_int, c_long};
 
-use super::exchange;
 use super::group::{ActiveSet, COUNT_AT, Group};
 use super::guard::{Shape, bytes_of, misuse};
 use super::memory_ops::{self, Place, Sym, SymIn};
 use super::relay::{Relay, joined};
 use super::team::{self, Team};
-use crate::pgas::{self, Fault};
+use crate::pgas::Fault;
 
-/// What a call returns: zero, or something else after a death, though all were heard of.
+/// What a call returns: zero, or something else after a death.
 pub fn status(of: Result<(), Fault>) -> c_int {
-    c_int::from(of.is_err() || pgas::world().faulted())
+    c_int::from(of.is_err())
 }
 
 /// Reads `bytes` at `offset` of a PE's source to `to` of the own destination.
@@ -130,10 +128,6 @@ fn collect_all(group: Group, dest: Sym<u8>, source: SymIn<u8>, bytes: usize) -> 
 pub fn alltoall(group: Group, dest: Sym<u8>, source: SymIn<u8>, bytes: usize) -> Result<(), Fault> {
     check(&group, dest, bytes_of(group.call, group.size, bytes));
     let by_nodes = group.nodes(None).is_some();
-    let long = group.is_long(bytes_of(group.call, group.size, bytes), group.size);
-    if by_nodes && !long && exchange::fit_slots(&group, bytes) {
-        return exchange::blocks(&group, (dest, source), bytes);
-    }
     group.meet()?;
     for index in group.partners() {
         if by_nodes {

@@ -14,7 +14,6 @@
 //! Between a death and the restart (`World::faulted`) writes are dropped and reads give zeroes.
 
 mod elements;
-mod slots;
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
@@ -26,7 +25,6 @@ use crate::fabric::Read;
 use crate::pgas::{self, World};
 pub use crate::segment::update::Update;
 pub use elements::{get_elements, put_elements};
-pub use slots::{Slot, leave, pick};
 
 /// Blocks of a strided get that are on their way at a time.
 const READS: usize = 64;
@@ -287,16 +285,10 @@ pub fn put(call: &'static str, dest: Sym<u8>, source: In<u8>, bytes: usize, pe: 
         return;
     }
     let place = Place::new(call, "dest", dest, bytes, pe);
-    check_buffer(call, "source", source.addr(), place.world);
-    put_to(place, source, bytes);
-}
-
-/// Copies a buffer of `bytes`, which the place holds too.
-#[inline]
-fn put_to(place: Place, source: In<u8>, bytes: usize) {
     if place.world.faulted() {
         return;
     }
+    check_buffer(call, "source", source.addr(), place.world);
     if place.is_far() {
         // SAFETY: the caller owes `bytes` readable bytes at `source` that do not change meanwhile.
         let from = unsafe { std::slice::from_raw_parts(source.0, bytes) };
@@ -316,12 +308,6 @@ pub fn get(call: &'static str, dest: Out<u8>, source: SymIn<u8>, bytes: usize, p
     }
     let place = Place::new(call, "source", source.as_sym(), bytes, pe);
     check_buffer(call, "dest", dest.addr(), place.world);
-    get_from(place, dest, bytes);
-}
-
-/// Copies to a buffer of `bytes`, which the place holds too.
-#[inline]
-fn get_from(place: Place, dest: Out<u8>, bytes: usize) {
     if place.world.faulted() {
         // SAFETY: the caller owes `bytes` writable bytes at `dest`.
         unsafe { dest.0.write_bytes(0, bytes) };

@@ -26,7 +26,6 @@ mod constants;
 mod context;
 pub mod emit;
 mod emit_generic;
-mod exchange;
 mod ft;
 pub(crate) mod group;
 pub(crate) mod guard;

@@ -24,7 +24,6 @@ use super::order;
 use super::setup::pointer_on;
 use crate::faults;
 use crate::pgas;
-use crate::segment::layout::WORK_TEAMS;
 
 /// A team handle as C holds it.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -48,8 +47,7 @@ impl Team {
 }
 
 /// One bit each in a word.
-const SLOTS: usize = WORK_TEAMS;
-const _: () = assert!(SLOTS == u64::BITS as usize);
+const SLOTS: usize = 64;
 /// World and shared: never given out.
 const RESERVED: u64 = 0b11;
 /// What the calls return that tell of a failure.
@@ -136,7 +134,7 @@ pub fn group(call: &'static str, team: Team) -> Group {
         misuse(call, "the team is SHMEM_TEAM_INVALID or was destroyed");
     };
     let first = (team.0 - 1) * team_words();
-    Group::of_team(call, members, (team.0 - 1, Sym::at(words(call)).element(first)))
+    Group::of_team(call, members, Sym::at(words(call)).element(first))
 }
 
 /// What a split asks for, in PEs of the parent.

@@ -63,10 +63,6 @@ impl World {
             Collectives::Auto => self.far.is_some(),
             Collectives::Direct => false,
             Collectives::Nodes => true,
-            // Every PE acts for itself.
-            Collectives::Doubling | Collectives::Halving => {
-                return Some(pes.map(|pe| pe as u32).collect());
-            }
         };
         let view = by_nodes.then(|| lock(&self.joined_view));
         let view = view.as_ref().and_then(|view| view.as_ref())?;
