@@ -233,12 +233,22 @@ pub enum Collectives {
     Direct,
     /// Within the node, then between the leaders of nodes, then within the node.
     Nodes,
+    /// Among all PEs, in the fewest messages.
+    Doubling,
+    /// Among all PEs, in the fewest bytes.
+    Halving,
 }
 
 impl Collectives {
     /// Every way, in the order of the documentation.
-    pub const ALL: [Collectives; 3] = [Collectives::Auto, Collectives::Direct, Collectives::Nodes];
-    const NAMES: [&'static str; 3] = ["auto", "direct", "nodes"];
+    pub const ALL: [Collectives; 5] = [
+        Collectives::Auto,
+        Collectives::Direct,
+        Collectives::Nodes,
+        Collectives::Doubling,
+        Collectives::Halving,
+    ];
+    const NAMES: [&'static str; 5] = ["auto", "direct", "nodes", "doubling", "halving"];
 
     /// The name as `SHMEM_FT_COLLECTIVES` spells it.
     pub const fn name(self) -> &'static str {

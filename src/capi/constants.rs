@@ -74,19 +74,19 @@ constants! {
     /// What a `pSync` holds before its first use.
     SYNC_VALUE: c_long = 0;
     /// Length of a `pSync`, any collective.
-    SYNC_SIZE: usize = 64;
+    SYNC_SIZE: usize = 96;
     /// Length of a `pSync` for a barrier.
-    BARRIER_SYNC_SIZE: usize = 64;
+    BARRIER_SYNC_SIZE: usize = 96;
     /// Length of a `pSync` for a broadcast.
-    BCAST_SYNC_SIZE: usize = 64;
+    BCAST_SYNC_SIZE: usize = 96;
     /// Length of a `pSync` for a reduction.
-    REDUCE_SYNC_SIZE: usize = 64;
+    REDUCE_SYNC_SIZE: usize = 96;
     /// Length of a `pSync` for a collection.
-    COLLECT_SYNC_SIZE: usize = 64;
+    COLLECT_SYNC_SIZE: usize = 96;
     /// Length of a `pSync` for an exchange.
-    ALLTOALL_SYNC_SIZE: usize = 64;
+    ALLTOALL_SYNC_SIZE: usize = 96;
     /// Length of a `pSync` for a strided exchange.
-    ALLTOALLS_SYNC_SIZE: usize = 64;
+    ALLTOALLS_SYNC_SIZE: usize = 96;
     /// Least length of a `pWrk`.
     REDUCE_MIN_WRKDATA_SIZE: usize = 16;
 }

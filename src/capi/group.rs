@@ -7,9 +7,13 @@
 //!
 //! ```text
 //! words  | round 0 | .. | arrived | released | .. | DONE READY | TREE | SPREAD | .. | MASK COUNT |
+//!        | OFFER | RESULT |                                    of a halving (`exchange.rs`)
 //! ```
 //!
-//! A team has words for more *gates* behind these, with as many rounds as its job needs. PEs that
+//! A team has words for more *gates* behind these, with as many rounds as its job needs, and then
+//! the words of its slots in the work area, two sets that are used in turns, and who counts turns.
+//! An active set has none of that: what would need slots goes the way that needs none.
+//! PEs that
 //! come to different gates wait for each other for ever instead of taking one meeting for another:
 //! the safe API rests on it (`shmem/mod.rs`).
 //!
@@ -23,17 +27,20 @@ use std::ffi::{c_int, c_long};
 
 use super::constants::SYNC_SIZE;
 use super::guard::misuse;
-use super::memory_ops::{self, Sym, SymIn, Word};
+use super::memory_ops::{self, Slot, Sym, SymIn, Word};
 use super::order;
+use crate::control::page::PES_MAX;
 use crate::pgas::schedule::{self, Nodes};
 use crate::pgas::{self, Fault};
+use crate::segment::layout::WORK_ROUNDS;
+use crate::settings::Collectives;
 
 /// Words of a group's array.
 pub const WORDS: usize = SYNC_SIZE;
 /// The word for free team slots.
-pub const MASK_AT: usize = WORDS - 2;
+pub const MASK_AT: usize = 62;
 /// The word for a PE's number of elements.
-pub const COUNT_AT: usize = WORDS - 1;
+pub const COUNT_AT: usize = 63;
 /// The word for PEs of a node that are done with a part of a collective, on their leader.
 pub const DONE_AT: usize = 30;
 /// The word for the leader's word that a part is ready for the PEs of its node.
@@ -42,6 +49,10 @@ pub const READY_AT: usize = 31;
 pub const TREE_AT: usize = 32;
 /// The words for the steps in which leaders spread what each of them has.
 pub const SPREAD_AT: usize = TREE_AT + STEPS;
+/// The words for what may be read in a round of a halving.
+pub const OFFER_AT: usize = 64;
+/// The words for what was written of its result.
+pub const RESULT_AT: usize = OFFER_AT + WORK_ROUNDS;
 /// Steps of leaders: a view has at most 2^14 nodes.
 const STEPS: usize = 14;
 /// Words of a gate besides those of the rounds: arrived, released.
@@ -49,7 +60,8 @@ const GATE_WORDS: usize = 2;
 /// Rounds of a meeting at most.
 const ROUNDS: usize = DONE_AT - GATE_WORDS;
 
-const _: () = assert!(SPREAD_AT + STEPS <= MASK_AT);
+const _: () = assert!(SPREAD_AT + STEPS <= MASK_AT && RESULT_AT + WORK_ROUNDS <= WORDS);
+const _: () = assert!(schedule::reduction::rounds(PES_MAX) <= WORK_ROUNDS);
 
 /// What PEs of a team come together for. The C API has one meeting for everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,9 +88,19 @@ fn rounds_of_all() -> usize {
     schedule::rounds(0, pgas::world().n_pes()).take(ROUNDS).count()
 }
 
+/// The words of a team's slots: the turn, then two sets.
+fn slot_words() -> usize {
+    WORDS + MORE_GATES * (rounds_of_all() + GATE_WORDS)
+}
+
+/// Slots in each of them.
+fn slots() -> usize {
+    schedule::reduction::rounds(pgas::world().n_pes())
+}
+
 /// Words of a team.
 pub fn team_words() -> usize {
-    WORDS + MORE_GATES * (rounds_of_all() + GATE_WORDS)
+    slot_words() + 1 + 2 * slots()
 }
 
 /// PEs that act together, seen from one of them.
@@ -97,6 +119,8 @@ pub struct Group {
     words: Sym<c_long>,
     /// The first word of the gate that it meets at.
     first: usize,
+    /// Which team it is; `None` for an active set.
+    team: Option<usize>,
 }
 
 /// An active set as C says it.
@@ -125,10 +149,11 @@ impl Group {
     pub fn of_team(
         call: &'static str,
         (start, stride, size): (isize, isize, usize),
-        words: Sym<c_long>,
+        (team, words): (usize, Sym<c_long>),
     ) -> Group {
+        let team = Some(team);
         match index_in(start, stride, size, pgas::world().me()) {
-            Some(index) => Group { call, start, stride, size, index, words, first: 0 },
+            Some(index) => Group { call, start, stride, size, index, words, first: 0, team },
             None => misuse(call, "this PE is not in the team"),
         }
     }
@@ -154,7 +179,9 @@ impl Group {
         };
         Word::own(call, "pSync", p_sync.element(WORDS - 1));
         match index_in(start, stride, size, pgas::world().me()) {
-            Some(index) => Group { call, start, stride, size, index, words: p_sync, first: 0 },
+            Some(index) => {
+                Group { call, start, stride, size, index, words: p_sync, first: 0, team: None }
+            }
             None => misuse(call, "this PE is not in the active set"),
         }
     }
@@ -183,10 +210,39 @@ impl Group {
         Word::new(self.call, "pSync", self.words.element(at), self.pe(index))
     }
 
+    /// True if it has slots in the work area.
+    pub fn has_slots(&self) -> bool {
+        self.team.is_some()
+    }
+
+    /// The set of slots for the next collective that uses them. All PEs of the group call it.
+    pub fn turn(&self) -> usize {
+        let word = self.word(slot_words(), self.index);
+        let turn = word.load();
+        word.store(turn.wrapping_add(1));
+        (turn & 1) as usize
+    }
+
+    /// A slot, and its word on one of the PEs.
+    pub fn slot(&self, (set, round): (usize, usize), index: usize) -> (Slot, Word) {
+        let team = self.team.expect("an active set has no slots, and goes no way that needs them");
+        let word = self.word(slot_words() + 1 + set * slots() + round, index);
+        (Slot { team, set, round }, word)
+    }
+
     /// The nodes of the group, if its PEs are to act node by node; `first` leads its own.
     pub fn nodes(&self, first: Option<usize>) -> Option<Nodes> {
         let on = pgas::world().nodes_of((0..self.size).map(|index| self.pe(index) as usize))?;
         Some(schedule::nodes(&on, self.index, first)).filter(|nodes| nodes.leaders.len() > 1)
+    }
+
+    /// Whether so many bytes, between so many actors, are passed on by bandwidth.
+    pub fn is_long(&self, bytes: usize, actors: usize) -> bool {
+        match pgas::world().settings().collectives {
+            Collectives::Doubling => false,
+            Collectives::Halving => true,
+            _ => schedule::is_long(bytes, actors),
+        }
     }
 
     /// Completes what this PE did and waits for the others to come here.
@@ -226,6 +282,13 @@ impl Group {
             self.word(self.first + round, self.index).heed(1)?;
         }
         Ok(())
+    }
+
+    /// Waits for the other PEs of the node.
+    pub fn meet_node(&self, nodes: &Nodes) -> Result<(), Fault> {
+        let released = self.first + rounds_of_all();
+        self.arrive(nodes, released + 1)?;
+        self.release(nodes, released)
     }
 
     /// Tells the leader of the node, who waits for all of it.

@@ -1,67 +1,140 @@
 //! Reductions and scans.
 //!
-//! Each PE has a share of the elements: it reads them from everybody's source, in the order of the
-//! PEs, and stores what comes out into everybody's destination (a reduce-scatter, and the
-//! allgather that goes with it). So the work is spread, the bits depend on the order of the PEs
-//! alone, and the source may be the destination: nobody else reads or writes the elements of a
-//! share. What a scan stores differs from PE to PE. Between nodes that do not share memory the
-//! leaders spread the shares (`relay.rs`).
+//! All PEs combine in one tree (`pgas::schedule::reduction`), whichever way they go:
+//!
+//! - *directly*, between PEs that map each other: each PE has a share of the elements. It reads
+//!   them from everybody's source, in the order of the PEs, and stores what comes out into
+//!   everybody's destination. So the work is spread, and the source may be the destination: nobody
+//!   else reads or writes the elements of a share.
+//! - *by passing on* partial results, between PEs that do not (`exchange.rs`). Where the tree fits,
+//!   the PEs of a node reduce directly into the destination of their leader first, and copy the
+//!   result from there; on other nodes every PE acts for itself.
+//!
+//! So the bits of a result depend on the number of PEs alone. Scans combine in the order of the
+//! PEs, and always go directly: what a scan stores differs from PE to PE.
 
 use std::ffi::{c_int, c_long};
 
 use super::bits::Zero;
-use super::coll::{set, status};
+use super::coll::{check, check_source, set, status};
+use super::exchange::{Actors, with_room};
 use super::group::Group;
 use super::guard::{bytes_of, misuse};
 use super::memory_ops::{self, Sym, SymIn};
 use super::number::{Bitwise, Number, Ordered};
-use super::relay::{Relay, joined};
+use super::relay::Relay;
 use super::team::{self, Team};
+use crate::pgas::schedule::{Nodes, reduction};
 use crate::pgas::{Fault, schedule};
+use crate::segment::layout::WORK_SLOT;
 
 /// Elements reduced at a time: the accumulator and a piece of a source stay in the cache.
 const PIECE: usize = 1024;
 
-/// Most elements of several PEs that are read at a time.
-const ROOM: usize = 8 * PIECE;
+/// PEs of which elements are read at a time.
+const READS: usize = 8;
 
-/// Goes through the share of this PE piece by piece. `each` is given the first element of a piece,
-/// the number of a PE and its piece, in the order of the PEs; `after` the first element.
-fn over_share<T: Copy + Zero>(
-    group: &Group,
-    source: SymIn<T>,
-    count: usize,
-    mut each: impl FnMut(usize, usize, &[T]),
-    mut after: impl FnMut(usize),
-) {
-    let share = schedule::share(count, group.index, group.size);
-    let at_a_time = group.size.min(ROOM / PIECE);
-    let mut room = vec![T::zero(); at_a_time * PIECE.min(share.len())];
-    for first in share.clone().step_by(PIECE) {
-        let piece = PIECE.min(share.end - first);
-        for index in (0..group.size).step_by(at_a_time) {
-            let pes: Vec<c_int> =
-                (index..group.size.min(index + at_a_time)).map(|index| group.pe(index)).collect();
-            let theirs = &mut room[..pes.len() * piece];
-            memory_ops::fetch_from_each(group.call, theirs, source.element(first), &pes);
-            for (more, theirs) in theirs.chunks_exact(piece).enumerate() {
-                each(first, index + more, theirs);
+/// PEs that share the elements between them: this one is number `own` of `size`, and `pe` says
+/// which PE the others are.
+struct Sharers<F> {
+    call: &'static str,
+    own: usize,
+    size: usize,
+    pe: F,
+}
+
+impl<F: Fn(usize) -> c_int> Sharers<F> {
+    /// Goes through the share of this PE piece by piece. `each` is given the first element of a
+    /// piece, the number of a PE and its piece, in the order of the PEs; `after` the first element.
+    fn over_share<T: Copy + Zero>(
+        &self,
+        source: SymIn<T>,
+        count: usize,
+        mut each: impl FnMut(usize, usize, &[T]),
+        mut after: impl FnMut(usize, usize),
+    ) {
+        let share = schedule::share(count, self.own, self.size);
+        let at_a_time = self.size.min(READS);
+        with_room(at_a_time * PIECE.min(share.len()), |room| {
+            for first in share.clone().step_by(PIECE) {
+                let piece = PIECE.min(share.end - first);
+                for index in (0..self.size).step_by(at_a_time) {
+                    let n = at_a_time.min(self.size - index);
+                    let pes: [c_int; READS] =
+                        std::array::from_fn(|more| (self.pe)(index + more.min(n - 1)));
+                    let theirs = &mut room[..n * piece];
+                    let from = source.element(first);
+                    memory_ops::fetch_from_each(self.call, theirs, from, &pes[..n]);
+                    for (more, theirs) in theirs.chunks_exact(piece).enumerate() {
+                        each(first, index + more, theirs);
+                    }
+                }
+                after(first, piece);
             }
+        });
+    }
+
+    /// Reduces the share of this PE in the tree; `give` gets the first element of a piece, and it.
+    fn reduce<T: Copy + Zero>(
+        &self,
+        source: SymIn<T>,
+        count: usize,
+        op: &impl Fn(T, T) -> T,
+        give: impl Fn(usize, &[T]),
+    ) {
+        let longest = PIECE.min(schedule::share(count, self.own, self.size).len());
+        with_room(reduction::depth(self.size) * longest, |stack| {
+            let stack = std::cell::RefCell::new(Stack { room: stack, top: 0 });
+            let push = |_, index, theirs: &[T]| {
+                stack.borrow_mut().push(theirs, reduction::merges(index, self.size), op);
+            };
+            let take = |first, piece| give(first, stack.borrow_mut().pop(piece));
+            self.over_share(source, count, push, take);
+        });
+    }
+}
+
+/// Partial results of equal length, one on another.
+struct Stack<'a, T> {
+    room: &'a mut [T],
+    top: usize,
+}
+
+impl<T: Copy> Stack<'_, T> {
+    /// Puts another one on it, then combines the two topmost so often.
+    fn push(&mut self, theirs: &[T], merges: usize, op: &impl Fn(T, T) -> T) {
+        let mut upper = theirs;
+        let (below, rest) = self.room.split_at_mut(self.top);
+        if merges == 0 {
+            rest[..upper.len()].copy_from_slice(upper);
+            self.top += upper.len();
+            return;
         }
-        after(first);
+        let mut below = below;
+        for _ in 0..merges {
+            let end = below.len() - theirs.len();
+            let (under, lower) = below.split_at_mut(end);
+            lower.iter_mut().zip(upper).for_each(|(a, b)| *a = op(*a, *b));
+            (below, upper) = (under, lower);
+        }
+        self.top = below.len() + theirs.len();
+    }
+
+    /// Takes the last one, of so many elements, off.
+    fn pop(&mut self, len: usize) -> &[T] {
+        self.top -= len;
+        &self.room[self.top..self.top + len]
     }
 }
 
-/// `into := into op theirs`; the first one's are taken as they are.
-fn fold<T: Copy>(into: &mut Vec<T>, (index, theirs): (usize, &[T]), op: impl Fn(T, T) -> T) {
-    if index == 0 {
-        into.clear();
-        return into.extend_from_slice(theirs);
-    }
-    into.iter_mut().zip(theirs).for_each(|(a, b)| *a = op(*a, *b));
+/// Refuses what is not symmetric, before any PE waits for this one.
+fn check_both<T>(group: &Group, dest: Sym<T>, source: SymIn<T>, count: usize) {
+    let bytes = bytes_of(group.call, count, size_of::<T>());
+    check(group, dest.erase(), bytes);
+    check_source(group, source.erase(), bytes);
 }
 
-/// Of everybody's elements one by one, in the order of the PEs; all get the result.
+/// Of everybody's elements one by one; all get the result.
 pub fn reduce<T: Copy + Zero>(
     group: Group,
     dest: Sym<T>,
@@ -69,36 +142,49 @@ pub fn reduce<T: Copy + Zero>(
     count: usize,
     op: impl Fn(T, T) -> T,
 ) -> Result<(), Fault> {
-    bytes_of(group.call, count, size_of::<T>());
-    let nodes = group.nodes(None);
-    group.meet_by(nodes.as_ref())?;
-    let result = std::cell::RefCell::new(Vec::new());
-    let to: Vec<usize> = match &nodes {
-        Some(nodes) => vec![nodes.leaders[nodes.own]],
-        None => group.partners().collect(),
-    };
-    let send = |first| {
-        for &index in &to {
-            let (dest, result) = (dest.element(first), result.borrow());
-            memory_ops::send(group.call, dest, &result, group.pe(index));
+    check_both(&group, dest, source, count);
+    if let Some(nodes) = &group.nodes(None) {
+        return reduce_by_passing((&group, nodes), (dest, source), count, &op);
+    }
+    group.meet()?;
+    let (call, own, size) = (group.call, group.index, group.size);
+    let sharers = Sharers { call, own, size, pe: |index| group.pe(index) };
+    sharers.reduce(source, count, &op, |first, result| {
+        for index in group.partners() {
+            memory_ops::send(group.call, dest.element(first), result, group.pe(index));
         }
-    };
-    let add = |_, index, theirs: &[T]| fold(&mut result.borrow_mut(), (index, theirs), &op);
-    over_share(&group, source, count, add, send);
-    let Some(nodes) = &nodes else {
-        return group.meet();
-    };
-    spread(&Relay { group: &group, nodes, dest: dest.erase() }, count, size_of::<T>())
+    });
+    group.meet()
 }
 
-/// Leaders spread the shares of `count` elements of so many bytes.
-fn spread(relay: &Relay, count: usize, element_bytes: usize) -> Result<(), Fault> {
-    let share = |index: &usize| {
-        let share = schedule::share(count, *index, relay.group.size);
-        share.start * element_bytes..share.end * element_bytes
+/// The same where not all PEs map each other.
+fn reduce_by_passing<T: Copy + Zero>(
+    (group, nodes): (&Group, &Nodes),
+    (dest, source): (Sym<T>, SymIn<T>),
+    count: usize,
+    op: &impl Fn(T, T) -> T,
+) -> Result<(), Fault> {
+    let bytes = count * size_of::<T>();
+    let doubles = group.has_slots() && bytes <= WORK_SLOT && !group.is_long(bytes, group.size);
+    let set = if doubles { group.turn() } else { 0 };
+    let pass = |actors: Actors, source| match doubles {
+        true => actors.double((dest, source), count, set, op),
+        false => actors.halve((dest, source), count, op),
     };
-    let of = |node: usize| joined(relay.nodes.members[node].iter().map(share));
-    relay.complete(count * element_bytes, &of)
+    let here = &nodes.members[nodes.own];
+    if !reduction::fits(&nodes.members) || here.len() == 1 {
+        return pass(Actors::all(group), source);
+    }
+    group.meet_node(nodes)?;
+    let leader = group.pe(nodes.leaders[nodes.own]);
+    let own = group.index - here[0];
+    let pe = |index: usize| group.pe(here[index]);
+    let sharers = Sharers { call: group.call, own, size: here.len(), pe };
+    sharers.reduce(source, count, op, |first, result| {
+        memory_ops::send(group.call, dest.element(first), result, leader);
+    });
+    let relay = Relay { group, nodes, dest: dest.erase() };
+    relay.through_leader(bytes, || pass(Actors::leaders(group, nodes), SymIn::at(dest.addr())))
 }
 
 /// The same over the PEs up to this one, itself included if `inclusive`; zero before the first.
@@ -109,7 +195,7 @@ pub fn scan<T: Copy + Zero>(
     count: usize,
     (inclusive, op): (bool, impl Fn(T, T) -> T),
 ) -> Result<(), Fault> {
-    bytes_of(group.call, count, size_of::<T>());
+    check_both(&group, dest, source, count);
     group.meet()?;
     let mut sums = Vec::new();
     let add = |first: usize, index: usize, theirs: &[T]| {
@@ -126,8 +212,19 @@ pub fn scan<T: Copy + Zero>(
             send(&sums);
         }
     };
-    over_share(&group, source, count, add, |_| ());
+    let (call, own, size) = (group.call, group.index, group.size);
+    let sharers = Sharers { call, own, size, pe: |index| group.pe(index) };
+    sharers.over_share(source, count, add, |_, _| ());
     group.meet()
+}
+
+/// `into := into op theirs`; the first one's are taken as they are.
+fn fold<T: Copy>(into: &mut Vec<T>, (index, theirs): (usize, &[T]), op: impl Fn(T, T) -> T) {
+    if index == 0 {
+        into.clear();
+        return into.extend_from_slice(theirs);
+    }
+    into.iter_mut().zip(theirs).for_each(|(a, b)| *a = op(*a, *b));
 }
 
 /// The number of elements of the old reductions, an `int`.

@@ -61,10 +61,19 @@ impl Relay<'_> {
         bytes: usize,
         of: &dyn Fn(usize) -> Vec<Range<usize>>,
     ) -> Result<(), Fault> {
-        let (group, nodes) = (self.group, self.nodes);
-        group.arrive(nodes, DONE_AT)?;
-        if nodes.leads(group.index) {
-            self.spread(bytes, (self.dest_in(), None), of)?;
+        self.through_leader(bytes, || self.spread(bytes, (self.dest_in(), None), of))
+    }
+
+    /// Once the PEs of the node are done, the leader does something that makes its destination
+    /// complete; then every PE has all `bytes` of it.
+    pub fn through_leader(
+        &self,
+        bytes: usize,
+        act: impl FnOnce() -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        self.group.arrive(self.nodes, DONE_AT)?;
+        if self.nodes.leads(self.group.index) {
+            act()?;
         }
         self.hand_out(self.dest_in(), bytes)
     }
@@ -82,7 +91,7 @@ impl Relay<'_> {
         let at = nodes.leaders.iter().position(|leader| *leader == root).unwrap_or(0);
         let from = if group.index == root { source } else { self.dest_in() };
         if nodes.leads(group.index) {
-            let long = schedule::is_long(bytes, size);
+            let long = group.is_long(bytes, size);
             let block = |node: usize| vec![schedule::share(bytes, node, size)];
             let word = |step| TREE_AT + step;
             if long {
@@ -108,7 +117,7 @@ impl Relay<'_> {
         of: &dyn Fn(usize) -> Vec<Range<usize>>,
     ) -> Result<(), Fault> {
         let (own, size) = (self.nodes.own, self.nodes.leaders.len());
-        if schedule::is_long(bytes, size) {
+        if self.group.is_long(bytes, size) {
             // One sender for all rounds: its signals are in order, and one word counts them.
             return self.pass(schedule::ring(own, size), |_| SPREAD_AT, from, of);
         }

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
 use super::constants::{MAJOR_VERSION, MINOR_VERSION, THREAD_MULTIPLE, THREAD_SINGLE};
 use super::constants::{MAX_NAME_LEN, VENDOR_STRING};
+use super::context;
 use super::guard::misuse;
 use super::memory_ops::{Out, Place, SymIn};
 use super::team;
@@ -35,6 +36,7 @@ pub(super) fn start(call: &'static str, requested: c_int) -> c_int {
         }
         PROVIDED.store(pgas::init(requested), Ordering::Relaxed);
         team::register();
+        context::register();
     }
     PROVIDED.load(Ordering::Relaxed)
 }

@@ -20,7 +20,6 @@ use super::schedule;
 use super::wait::Fault;
 use super::world::{World, lock};
 use crate::control::view::View;
-use crate::segment::update::{Change, Update, WordAt};
 use crate::segment::words::{ROUNDS, Words};
 use crate::settings::Collectives;
 
@@ -63,6 +62,10 @@ impl World {
             Collectives::Auto => self.far.is_some(),
             Collectives::Direct => false,
             Collectives::Nodes => true,
+            // Every PE acts for itself.
+            Collectives::Doubling | Collectives::Halving => {
+                return Some(pes.map(|pe| pe as u32).collect());
+            }
         };
         let view = by_nodes.then(|| lock(&self.joined_view));
         let view = view.as_ref().and_then(|view| view.as_ref())?;
@@ -106,8 +109,7 @@ impl World {
         let rounds = schedule::rounds(nodes.index, nodes.leaders.len());
         for (number, round) in rounds.enumerate().take(ROUNDS) {
             let partner = nodes.leaders[round.to];
-            let word = WordAt { offset: at + number * 8, bytes: 8 };
-            self.far_post(partner, word, Change { how: Update::Store, operand: epoch });
+            self.far_tell(partner, at + number * 8, epoch);
             self.until(&self.segment().words().heard[number], epoch)?;
         }
         Ok(())

@@ -25,15 +25,13 @@
 //! ring     each block to all, to the next one         size - 1 rounds, one block in each
 //! ```
 //!
-//! A long broadcast is a scatter and a spread; a reduction is a reduce-scatter (by shares) and a
-//! spread. Which of spread and ring, and when a broadcast is long, [`is_long`] says.
-//!
-//! Left out: recursive doubling and halving of reductions, which combine partial results. Here each
-//! element is combined by one PE, in the order of the PEs: so the bits of a floating-point result
-//! depend neither on time, nor on how many nodes there are, nor on which node a lost PE came back.
-//! Bruck's exchange, which passes on blocks that are for others: it needs symmetric room for them,
-//! and one-sided puts to all are under way at a time as it is.
+//! A long broadcast is a scatter and a spread. Which of spread and ring, and when a broadcast is
+//! long, [`is_long`] says. Reductions, which combine what they pass on, are in [`reduction`]; the
+//! exchange of blocks between all in [`bruck`].
 #![forbid(unsafe_code)]
+
+pub mod bruck;
+pub mod reduction;
 
 use std::ops::Range;
 

@@ -3,6 +3,7 @@
 //! ```text
 //! 0          control page     words other PEs read and write (segment::words)
 //! board      what PEs that do not map this memory tell its owner (segment::board)
+//! work       slots for what PEs leave each other in a collective: of no use after it
 //! statics    image of the executable's .data and .bss, mapped over the originals
 //! manifest   what a checkpoint covers and the allocator's state, written at each checkpoint
 //! heap       the symmetric heap
@@ -28,6 +29,14 @@ pub const TILE: usize = 64 * 1024;
 pub const STAMP: usize = 32;
 /// Address of the own segment in every PE; chosen far from what the loader and sanitizers use.
 pub const BASE: usize = 0x3000_0000_0000;
+/// Teams that have slots in the work area.
+pub const WORK_TEAMS: usize = 64;
+/// Slots of a team that are in use at a time; it has twice as many.
+pub const WORK_ROUNDS: usize = 16;
+/// Bytes of a slot.
+pub const WORK_SLOT: usize = 4096;
+/// Bytes of the work area: a program touches what it uses of it.
+const WORK: usize = WORK_TEAMS * 2 * WORK_ROUNDS * WORK_SLOT;
 /// Largest statics of an executable.
 pub const STATICS_MAX: usize = 1 << 30;
 
@@ -36,6 +45,8 @@ pub const STATICS_MAX: usize = 1 << 30;
 pub struct Layout {
     /// The board: an entry for each PE.
     pub board: usize,
+    /// The work area of collectives.
+    pub work: usize,
     /// Image of the executable's statics.
     pub statics: usize,
     /// Manifest of the checkpoint.
@@ -65,7 +76,8 @@ impl Layout {
     pub fn new(heap_len: usize, n_pes: usize) -> Layout {
         let heap_len = page_up(heap_len.max(PAGE));
         let board = PAGE;
-        let statics = board + page_up(n_pes * ENTRY);
+        let work = board + page_up(n_pes * ENTRY);
+        let statics = work + WORK;
         let manifest = statics + STATICS_MAX;
         let manifest_len = page_up(heap_len / 32 + (1 << 20));
         let heap = manifest + manifest_len;
@@ -80,6 +92,7 @@ impl Layout {
         let total = snapshot + 3 * with_stamps;
         Layout {
             board,
+            work,
             statics,
             manifest,
             manifest_len,
@@ -92,6 +105,12 @@ impl Layout {
             region_len,
             total,
         }
+    }
+
+    /// Slot `round` of a team; the two sets are used in turns.
+    pub fn slot(&self, team: usize, set: usize, round: usize) -> usize {
+        assert!(team < WORK_TEAMS && set < 2 && round < WORK_ROUNDS, "{team}, {set}, {round}");
+        self.work + ((2 * team + set) * WORK_ROUNDS + round) * WORK_SLOT
     }
 
     /// Where the tile stamps of the region at `region` (snapshot or slot) begin.
@@ -111,6 +130,7 @@ mod tests {
             let ends = [
                 (0, PAGE),
                 (l.board, 33 * ENTRY),
+                (l.work, WORK),
                 (l.statics, STATICS_MAX),
                 (l.manifest, l.manifest_len),
                 (l.heap, l.heap_len),
@@ -123,6 +143,8 @@ mod tests {
             for pair in ends.windows(2) {
                 assert!(pair[0].0 + pair[0].1 <= pair[1].0, "{heap}: {pair:?}");
             }
+            let last = l.slot(WORK_TEAMS - 1, 1, WORK_ROUNDS - 1);
+            assert_eq!((l.slot(0, 0, 0), last + WORK_SLOT), (l.work, l.statics));
             assert!(ends.iter().all(|(at, _)| at % PAGE == 0));
             assert!(l.stamps(l.slots[1]) + l.region_len / TILE * STAMP <= l.total);
             assert!(l.heap_len >= heap && l.region_len >= STATICS_MAX + l.heap_len);

@@ -256,8 +256,9 @@ static TABLE: &[Entry] = &[
         name: "SHMEM_FT_COLLECTIVES",
         kind: Kind::Choice(&Collectives::NAMES),
         default: "auto",
-        doc: "How PEs act together: each reads from all (direct), or the leaders of nodes pass on \
-              what is for all (nodes); auto is nodes where nodes do not share memory.",
+        doc: "How PEs act together: each reads from all (direct), the leaders of nodes pass on \
+              what is for all (nodes), or all PEs do, in the fewest messages (doubling) or bytes \
+              (halving); auto chooses by size, and is direct where PEs share memory.",
         store: |draft, value| {
             if let Value::Choice(at) = value {
                 draft.settings.collectives = Collectives::ALL[at]

@@ -231,8 +231,9 @@ impl Peers<'_> {
         coll::alltoalls(group, self.at(to), self.from(from), shape).map_err(Fault::of)
     }
 
-    /// Combines the elements of all PEs' `from` one by one, in the order of the team, into `to` of
-    /// every PE; all get the same bytes. `to` may be `from`.
+    /// Combines the elements of all PEs' `from` one by one into `to` of every PE; all get the same
+    /// bytes. Operands stay in the order of the team, and how they are grouped depends on its size
+    /// alone (`pgas::schedule::reduction`). `to` may be `from`.
     ///
     /// # Errors
     /// [`Fault`] if a PE was lost.

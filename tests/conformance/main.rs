@@ -57,21 +57,28 @@ fn every_function_is_called_and_right() {
         }
     }
     job(2, &folder().join("rest"), &["7"]).status(7);
-    // The same by nodes: one PE on each, more on some, one node in all.
-    let by_nodes = |pes: usize, args: &[&str]| {
-        let job = Job::new(pes).args(args).env("SHMEM_FT_COLLECTIVES", "nodes");
+    // The same by nodes: one PE on each, more on some, one node in all. And the other ways.
+    let by = |way: &str, pes: usize, args: &[&str]| {
+        let job = Job::new(pes).args(args).env("SHMEM_FT_COLLECTIVES", way);
         let job = job.env("CONFORMANCE_CALLED", notes.to_str().expect("plain names"));
         let outcome = job.program(&folder().join("coll"), &[]).run();
         outcome.status(0);
-        outcome.check(outcome.out == "coll: ok\n", "it is right by nodes too");
+        outcome.check(outcome.out == "coll: ok\n", "it is right this way too");
     };
     for (pes, nodes) in [(2, "2"), (4, "4"), (5, "3"), (5, "2"), (3, "1"), (7, "5")] {
-        by_nodes(pes, &["--nodes", nodes]);
+        by("nodes", pes, &["--nodes", nodes]);
+    }
+    for way in ["doubling", "halving"] {
+        for pes in [2, 5] {
+            by(way, pes, &[]);
+        }
     }
     // And between nodes that do not share memory.
     #[cfg(feature = "ucx")]
-    for (pes, nodes) in [(4, "4"), (5, "3")] {
-        by_nodes(pes, &["--nodes", nodes, "--fabric", "ucx"]);
+    for way in ["auto", "nodes", "doubling", "halving"] {
+        for (pes, nodes) in [(4, "4"), (5, "3")] {
+            by(way, pes, &["--nodes", nodes, "--fabric", "ucx"]);
+        }
     }
 
     let called = std::fs::read(&notes).expect("the notes");

@@ -6,6 +6,7 @@
 //! - [`fabric`]: PEs of different hosts, over UCX
 //! - [`losses`]: a link down, a partition, a killed agent, a node that comes back
 //! - [`data`]: the same under a program whose PEs reach each other through the network
+//! - [`together`]: collectives, whichever way they go, and losses amid them
 //! - [`slurm`]: the same in an allocation of a real Slurm
 //! - [`ssh`]: agents behind a real sshd
 //! - [`stops`]: a stopped agent, launcher or PE on one machine; how long a death takes to be seen
@@ -27,3 +28,4 @@ mod ssh;
 mod start;
 mod stops;
 mod strangers;
+mod together;

@@ -30,7 +30,8 @@ impl Windows {
     pub fn new(layout: &Layout) -> Windows {
         let l = layout;
         let parts = [
-            0, l.statics, l.manifest, l.heap, l.store, l.snapshot, l.slots[0], l.slots[1], l.total,
+            0, l.work, l.statics, l.manifest, l.heap, l.store, l.snapshot, l.slots[0], l.slots[1],
+            l.total,
         ];
         let mut starts = Vec::new();
         for bounds in parts.windows(2) {

@@ -1,0 +1,216 @@
+//! What PEs that act together leave each other: reductions by doubling and halving, blocks for all.
+//!
+//! The steps are those of `pgas::schedule::reduction` and `bruck`; here they are done. Slots are in
+//! the work area of the segments, [`WORK_SLOT`] bytes each, out of the symmetric heap and of every
+//! checkpoint; their words are the team's. A halving needs none: it reads destinations in place, in
+//! pieces of [`READ_BYTES`].
+//!
+//! Left out: meetings before and after. See the schedules for why nobody is too early.
+
+use super::bits::Zero;
+use super::group::{Group, OFFER_AT, RESULT_AT};
+use super::memory_ops::{self, Slot, Sym, SymIn};
+use crate::pgas::Fault;
+use crate::pgas::schedule::reduction::{At, Op, Side};
+use crate::pgas::schedule::{self, Nodes, bruck, reduction};
+use crate::segment::layout::WORK_SLOT;
+
+/// Bytes that a halving reads at a time.
+const READ_BYTES: usize = 256 << 10;
+/// Elements that it combines at a time.
+const PIECE: usize = 1024;
+/// Elements for which there is room on the stack.
+const FEW: usize = 128;
+
+/// Room for `len` elements while `run` runs: on the stack for a few.
+pub fn with_room<T: Copy + Zero, R>(len: usize, run: impl FnOnce(&mut [T]) -> R) -> R {
+    if len <= FEW { run(&mut [T::zero(); FEW][..len]) } else { run(&mut vec![T::zero(); len]) }
+}
+
+/// `own := own op other`, or the other way round.
+fn combine<T: Copy>(own: &mut [T], other: &[T], side: Side, op: &impl Fn(T, T) -> T) {
+    let pairs = own.iter_mut().zip(other);
+    match side {
+        Side::Lower => pairs.for_each(|(own, other)| *own = op(*other, *own)),
+        Side::Upper => pairs.for_each(|(own, other)| *own = op(*own, *other)),
+    }
+}
+
+/// PEs that act: the leaders of nodes, or all of a group.
+#[derive(Clone, Copy)]
+pub struct Actors<'a> {
+    group: &'a Group,
+    leaders: Option<&'a Nodes>,
+}
+
+impl<'a> Actors<'a> {
+    /// All PEs of a group.
+    pub fn all(group: &'a Group) -> Actors<'a> {
+        Actors { group, leaders: None }
+    }
+
+    /// The leaders of its nodes.
+    pub fn leaders(group: &'a Group, nodes: &'a Nodes) -> Actors<'a> {
+        Actors { group, leaders: Some(nodes) }
+    }
+
+    /// Which of them this PE is, and how many they are.
+    fn own(&self) -> (usize, usize) {
+        self.leaders.map_or((self.group.index, self.group.size), |n| (n.own, n.leaders.len()))
+    }
+
+    /// Index in the group.
+    fn index(&self, actor: usize) -> usize {
+        self.leaders.map_or(actor, |nodes| nodes.leaders[actor])
+    }
+
+    fn leave<T: Copy + Zero>(&self, to: usize, slot: (usize, usize), from: &[T]) {
+        let to = self.index(to);
+        let (slot, word) = self.group.slot(slot, to);
+        memory_ops::leave(self.group.call, slot, from, self.group.pe(to));
+        word.signal();
+    }
+
+    fn pick<T: Copy + Zero>(&self, slot: (usize, usize), into: &mut [T]) -> Result<(), Fault> {
+        let (slot, word): (Slot, _) = self.group.slot(slot, self.group.index);
+        word.heed(1)?;
+        memory_ops::pick(self.group.call, slot, into);
+        Ok(())
+    }
+
+    fn heed(&self, word: usize) -> Result<(), Fault> {
+        self.group.word(word, self.group.index).heed(1)
+    }
+
+    /// Elements that fit a slot, from `source` and reduced into `dest`, by recursive doubling with
+    /// the slots of `set`.
+    pub fn double<T: Copy + Zero>(
+        &self,
+        (dest, source): (Sym<T>, SymIn<T>),
+        count: usize,
+        set: usize,
+        op: &impl Fn(T, T) -> T,
+    ) -> Result<(), Fault> {
+        let (call, me) = (self.group.call, self.group.pe(self.group.index));
+        let (own, size) = self.own();
+        with_room(2 * count, |room| {
+            let (mine, theirs) = room.split_at_mut(count);
+            memory_ops::fetch(call, mine, source, me);
+            for step in reduction::doubling(own, size) {
+                match step {
+                    Op::Leave { to, round } => self.leave(to, (set, round), mine),
+                    Op::Combine { round, side } => {
+                        self.pick((set, round), theirs)?;
+                        combine(mine, theirs, side, op);
+                    }
+                    Op::Adopt { round } => self.pick((set, round), mine)?,
+                    other => unreachable!("{other:?} in a doubling"),
+                }
+            }
+            memory_ops::send(call, dest, mine, me);
+            Ok(())
+        })
+    }
+
+    /// Elements of `source` reduced into `dest`, by recursive halving and doubling.
+    pub fn halve<T: Copy + Zero>(
+        &self,
+        (dest, source): (Sym<T>, SymIn<T>),
+        count: usize,
+        op: &impl Fn(T, T) -> T,
+    ) -> Result<(), Fault> {
+        let (own, size) = self.own();
+        let at_a_time = (READ_BYTES / size_of::<T>().max(1)).clamp(1, count.max(1));
+        with_room(at_a_time + PIECE.min(at_a_time), |room| {
+            for step in reduction::halving(own, size, count) {
+                self.halve_step((dest, source), step, (&mut *room, at_a_time), op)?;
+            }
+            Ok(())
+        })
+    }
+
+    fn halve_step<T: Copy + Zero>(
+        &self,
+        (dest, source): (Sym<T>, SymIn<T>),
+        step: Op,
+        (room, at_a_time): (&mut [T], usize),
+        op: &impl Fn(T, T) -> T,
+    ) -> Result<(), Fault> {
+        let (group, call) = (self.group, self.group.call);
+        let me = group.pe(group.index);
+        let at = |place| match place {
+            At::Source => source,
+            At::Dest => SymIn::at(dest.addr()),
+        };
+        match step {
+            Op::Offer { to, round } => group.word(OFFER_AT + round, self.index(to)).signal(),
+            Op::Read { from, round, range, side, theirs, mine } => {
+                self.heed(OFFER_AT + round)?;
+                let from = group.pe(self.index(from));
+                let (read, own) = room.split_at_mut(at_a_time);
+                for first in range.clone().step_by(at_a_time) {
+                    let read = &mut read[..at_a_time.min(range.end - first)];
+                    memory_ops::fetch(call, read, at(theirs).element(first), from);
+                    for (nth, read) in read.chunks(PIECE).enumerate() {
+                        let (own, first) = (&mut own[..read.len()], first + nth * PIECE);
+                        memory_ops::fetch(call, own, at(mine).element(first), me);
+                        combine(own, read, side, op);
+                        memory_ops::send(call, dest.element(first), own, me);
+                    }
+                }
+            }
+            Op::Give { to, round, range } => {
+                let (to, part) = (self.index(to), dest.element(range.start));
+                let bytes = range.len() * size_of::<T>();
+                let from = part.erase().as_out().as_in();
+                memory_ops::put(call, part.erase(), from, bytes, group.pe(to));
+                group.word(RESULT_AT + round, to).signal();
+            }
+            Op::Get { round } => self.heed(RESULT_AT + round)?,
+            other => unreachable!("{other:?} in a halving"),
+        }
+        Ok(())
+    }
+}
+
+/// True if blocks of so many bytes fit the slots of an exchange between all.
+pub fn fit_slots(group: &Group, bytes: usize) -> bool {
+    let most = bruck::most(group.size);
+    group.has_slots() && bytes.checked_mul(most).is_some_and(|bytes| bytes <= WORK_SLOT)
+}
+
+/// Block `i` of each goes to PE `i`, there by index; blocks that fit the slots.
+pub fn blocks(
+    group: &Group,
+    (dest, source): (Sym<u8>, SymIn<u8>),
+    bytes: usize,
+) -> Result<(), Fault> {
+    let (actors, size, set) = (Actors::all(group), group.size, group.turn());
+    let me = group.pe(group.index);
+    let mut room = [0u8; 3 * WORK_SLOT]; // all blocks, at most twice what a message has of them
+    let (row, message) = room.split_at_mut(2 * WORK_SLOT);
+    for distance in 0..size {
+        let block = &mut row[distance * bytes..][..bytes];
+        let from = bruck::ahead(group.index, distance, size);
+        memory_ops::fetch(group.call, block, source.element(from * bytes), me);
+    }
+    for (round, peers) in schedule::rounds(group.index, size).enumerate() {
+        let sent = bruck::sent(round, size);
+        let mut len = 0;
+        for distance in sent.clone() {
+            message[len..len + bytes].copy_from_slice(&row[distance * bytes..][..bytes]);
+            len += bytes;
+        }
+        actors.leave(peers.to, (set, round), &message[..len]);
+        actors.pick((set, round), &mut message[..len])?;
+        for (nth, distance) in sent.enumerate() {
+            row[distance * bytes..][..bytes].copy_from_slice(&message[nth * bytes..][..bytes]);
+        }
+    }
+    for distance in 0..size {
+        let to = bruck::behind(group.index, distance, size);
+        let block = &row[distance * bytes..][..bytes];
+        memory_ops::send(group.call, dest.element(to * bytes), block, me);
+    }
+    Ok(())
+}

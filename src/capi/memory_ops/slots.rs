@@ -1,0 +1,46 @@
+//! The work area of collectives: what PEs leave for each other, out of the program's sight.
+//!
+//! A slot is a `Place` by its number instead of an address of the program's. Who may write a slot
+//! and when, the schedules say (`pgas::schedule::reduction`).
+
+use std::ffi::c_int;
+
+use super::super::bits::Zero;
+use super::super::guard;
+use super::{In, Out, Place, get_from, put_to};
+use crate::pgas;
+use crate::segment::layout::WORK_SLOT;
+
+/// One of the slots that every PE has.
+#[derive(Clone, Copy, Debug)]
+pub struct Slot {
+    /// Number of the team.
+    pub team: usize,
+    /// Which of its two sets.
+    pub set: usize,
+    /// Round of the collective.
+    pub round: usize,
+}
+
+impl Slot {
+    /// It on a PE, for so many bytes.
+    fn on(self, call: &'static str, bytes: usize, pe: c_int) -> Place {
+        let world = pgas::world_for(call);
+        let pe = guard::pe(call, world, pe);
+        assert!(bytes <= WORK_SLOT, "{bytes} bytes in a slot");
+        let offset = world.layout().slot(self.team, self.set, self.round);
+        Place { world, pe, base: world.base(pe), offset, stream: 0, later: false }
+    }
+}
+
+/// Copies elements into a slot of a PE.
+pub fn leave<T: Copy + Zero>(call: &'static str, slot: Slot, from: &[T], pe: c_int) {
+    let bytes = size_of_val(from);
+    put_to(slot.on(call, bytes, pe), In(from.as_ptr()).erase(), bytes);
+}
+
+/// Copies elements out of a slot of this PE.
+pub fn pick<T: Copy + Zero>(call: &'static str, slot: Slot, into: &mut [T]) {
+    let (bytes, me) = (size_of_val(into), pgas::world_for(call).me() as c_int);
+    get_from(slot.on(call, bytes, me), Out(into.as_mut_ptr()).erase(), bytes);
+}

@@ -1,0 +1,92 @@
+//! Collectives, whichever way they go: the bits of a sum are those of one tree, and a loss in the
+//! midst of them costs nothing.
+
+use std::path::PathBuf;
+
+use raidshmem::fabric::built_in;
+use raidshmem::settings::{Collectives, Fabric};
+use rustix::process::Signal;
+
+use super::net::{Net, agent};
+use super::support::{Job, Running, note, processes, program};
+
+fn together() -> PathBuf {
+    program("together")
+}
+
+fn by(job: Job, way: &str) -> Job {
+    job.env("SHMEM_FT_COLLECTIVES", way)
+}
+
+/// The bits of all sums of one step.
+fn bits(job: Job) -> String {
+    let outcome = job.program(&together(), &["1"]).run();
+    outcome.status(0);
+    let line = outcome.out.lines().find(|line| line.starts_with("bits "));
+    line.unwrap_or_else(|| panic!("the bits were expected\n{outcome}")).to_owned()
+}
+
+#[test]
+fn sums_have_the_same_bits_whichever_way_and_wherever_the_pes_are() {
+    for pes in [4usize, 7] {
+        let one_node = || Job::new(pes).env("SHMEM_SYMMETRIC_SIZE", "16M");
+        let expected = bits(by(one_node(), "direct"));
+        let check = |job: Job, what: &str| assert_eq!(bits(job), expected, "{pes} PEs, {what}");
+        for way in Collectives::ALL.map(Collectives::name) {
+            check(by(one_node(), way), &format!("one node, {way}"));
+            check(by(one_node().args(&["--nodes", "2"]), way), &format!("two nodes, {way}"));
+        }
+        if !has_engine() {
+            continue;
+        }
+        let places: &[&[usize]] =
+            if pes == 4 { &[&[1, 1, 1, 1], &[2, 2], &[1, 3]] } else { &[&[2, 2, 2, 1], &[6, 1]] };
+        let net = Net::new(4);
+        for counts in places {
+            for way in Collectives::ALL.map(Collectives::name) {
+                let job = net.job(counts).args(&["--fabric", "ucx"]);
+                check(by(job, way), &format!("{counts:?}, {way}"));
+            }
+        }
+    }
+}
+
+fn has_engine() -> bool {
+    let there = built_in().contains(&Fabric::Ucx);
+    if !there {
+        note("built without ucx: no collectives between hosts (cargo test --features ucx)");
+    }
+    there
+}
+
+fn start(net: &Net, way: &str) -> Running {
+    let job = by(net.job(&[1, 1, 1, 1]), way).args(&["--verbose", "--fabric", "ucx"]);
+    let mut run = job.mode("raid5").with_orphans().program(&together(), &[]).start();
+    run.wait_for("ready");
+    run
+}
+
+fn end(mut run: Running, lost: &str) {
+    run.wait_for("back");
+    std::fs::write(run.folder().join("stop"), "").expect("the file is written");
+    let outcome = run.finish();
+    outcome.status(0).says(lost).check(outcome.out.contains("stopped"), "the end was expected");
+}
+
+#[test]
+fn a_process_and_a_host_lost_amid_collectives_cost_no_bit() {
+    if !has_engine() {
+        return;
+    }
+    for way in ["nodes", "doubling", "halving", "auto"] {
+        let net = Net::new(4);
+        let run = start(&net, way);
+        let agent = agent(&run, 1).pid;
+        let pe = run.processes().into_iter().find(|found| found.parent == agent).expect("PE 1");
+        processes::signal(pe.pid, Signal::KILL);
+        end(run, "PE 1");
+        let run = start(&net, way);
+        processes::signal(self::agent(&run, 2).pid, Signal::KILL);
+        end(run, "node 2 was lost with PE 2");
+    }
+}
