@@ -101,10 +101,8 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
         launcher.set_port(*port);
         Ties { net: Heartbeats::new(socket, Party::Node(node), key), launcher }
     });
-    let signs = || fabric::signs(job.fabric, job.device.as_ref(), pulse.period);
-    let signs = ties.as_ref().and_then(|_| signs());
     up.give_up_after(pulse.limit * 5 / 4);
-    let heart = Heart::new(node, &pulse, ties, signs);
+    let heart = Heart::new(node, &job, &pulse, ties);
     let (page, page_fd) = match Page::create(job.n_pes as usize) {
         Ok(page) => page,
         Err(error) => {

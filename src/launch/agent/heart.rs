@@ -8,8 +8,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::Agent;
-use crate::control::message::{Beat, Down, Party, ProcId, Pulse, Up};
-use crate::fabric::Signs;
+use crate::control::message::{Beat, Down, Job, Party, ProcId, Pulse, Up};
+use crate::fabric::{self, Signs};
 use crate::launch::detector::{Act, News, Time, Timing, Watch};
 use crate::launch::pulse::{Datagram, Heartbeats};
 use crate::sys::process::{Deadline, is_stopped, now};
@@ -40,17 +40,13 @@ pub struct Ties {
 
 impl Heart {
     /// Of node `node`.
-    pub fn new(
-        node: u32,
-        pulse: &Pulse,
-        ties: Option<Ties>,
-        signs: Option<Box<dyn Signs>>,
-    ) -> Heart {
+    pub fn new(node: u32, job: &Job, pulse: &Pulse, ties: Option<Ties>) -> Heart {
         let timing = Timing { period: pulse.period, limit: pulse.limit };
-        let (mut addresses, mut net) = (BTreeMap::new(), None);
+        let (mut addresses, mut net, mut signs) = (BTreeMap::new(), None, None);
         if let Some(ties) = ties {
             addresses.insert(Party::Launcher, ties.launcher);
             net = Some(ties.net);
+            signs = fabric::signs(job.fabric, job.device.as_ref(), pulse.period);
         }
         let deadline = Deadline::new().ok(); // without one it still looks at its clock
         let watch = Watch::new(node, timing, now());
