@@ -293,6 +293,8 @@ pub struct Settings {
     pub node_timeout: Duration,
     /// `SHMEM_FT_PE_TIMEOUT`: a stopped PE is killed after this; `None`: never.
     pub pe_timeout: Option<Duration>,
+    /// `SHMEM_FT_CHECKSUM`: blocks of a checkpoint carry checksums.
+    pub checksum: bool,
     /// `SHMEM_FT_SCRUB`: bytes a second in which a PE looks over its checkpoint; 0 is off.
     pub scrub: u64,
     /// `SHMEM_FT_INJECT`: faults to inject; empty for none.
@@ -331,6 +333,7 @@ impl Default for Settings {
             heartbeat: None,
             node_timeout: Duration::from_secs(10),
             pe_timeout: None,
+            checksum: true,
             scrub: 16 << 20,
             inject: Vec::new(),
             symmetric_size: None,

@@ -318,6 +318,15 @@ static TABLE: &[Entry] = &[
         show: |s| s.pe_timeout.map(show_time),
     },
     Entry {
+        name: "SHMEM_FT_CHECKSUM",
+        kind: Kind::Switch,
+        default: "1",
+        doc: "Every block of a checkpoint carries a checksum and is used only if it holds; 0 is \
+              to measure what that costs: damage then goes unnoticed and comes back as data.",
+        store: switch!(checksum),
+        show: |s| show_switch(s.checksum),
+    },
+    Entry {
         name: "SHMEM_FT_SCRUB",
         kind: Kind::Rate { max: TIB },
         default: "16M",
