@@ -89,7 +89,7 @@ impl Job {
     }
 
     /// PEs whose memory is on a node.
-    fn carried_on(&self, node: u32) -> Vec<usize> {
+    pub fn carried_on(&self, node: u32) -> Vec<usize> {
         let here = |&pe: &usize| {
             self.carrier[pe].is_some_and(|proc| self.procs[proc as usize].node == node)
         };

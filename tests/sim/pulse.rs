@@ -88,11 +88,12 @@ impl Job {
 
     /// Something happens to a node that the detector has to find out: it is cut off, or dead.
     pub fn befalls(&mut self, node: u32, parted: bool) {
-        let now = self.now;
+        let (now, here) = (self.now, self.carried_on(node));
         let Some(detector) = &mut self.detector else { return };
         detector.since.entry(node).or_insert(now);
         if parted {
             detector.parted.insert(node);
+            self.suspects.extend(here); // they go on, for a while
         } else if self.plan.chance.one_in(2) {
             // Its keeper sees that all its processes have ended.
             let seen = now + self.plan.step as u64 + self.delay(self.plan.message);
@@ -238,6 +239,10 @@ impl Job {
         self.ending.declared += 1;
         self.ending.late |=
             self.procs.iter().any(|proc| proc.alive && proc.number >= self.plan.last);
+        for pe in self.carried_on(node) {
+            self.suspects.remove(&pe);
+            self.lost.insert(pe);
+        }
         self.note(|| format!("launcher: node {node} is declared lost"));
         self.tell(Event::NodeLost { node });
     }
