@@ -9,6 +9,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod engines;
 mod image;
 mod jacobi;
 mod machine;
