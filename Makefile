@@ -53,7 +53,7 @@ soak: build
 # Cost of checkpoint and rebuild against bytes, PEs, group size and parity: target/scaling*.
 scaling: build
 	@.ci/setup build
-	$(CARGO) bench --locked --bench scaling -- $(if $(QUICK),--quick)
+	$(CARGO) bench --locked --bench scaling -- $(if $(QUICK),--quick) $(if $(RECORD),--record)
 
 # Installs what `make build` made; builds nothing, so that it can be run by root.
 install:

@@ -15,6 +15,7 @@ use super::context;
 use super::guard::misuse;
 use super::memory_ops::{Out, Place, SymIn};
 use super::team;
+use crate::checkpoint::ahead;
 use crate::pgas;
 
 /// How many times the library was started and not yet ended.
@@ -35,6 +36,7 @@ pub(super) fn start(call: &'static str, requested: c_int) -> c_int {
             misuse(call, "the library has ended: allowed is one start after another, not again");
         }
         PROVIDED.store(pgas::init(requested), Ordering::Relaxed);
+        ahead::begin(pgas::world());
         team::register();
         context::register();
     }

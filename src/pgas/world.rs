@@ -314,7 +314,8 @@ impl World {
     pub(crate) fn stamp(&self, pe: usize, number: u64) -> Stamp {
         let incarnation =
             if pe == self.me { self.incarnation } else { self.page.member(pe).incarnation };
-        Stamp { number, job: self.job.id, pe: pe as u32, incarnation }
+        let whole = self.settings.checksum;
+        Stamp { number, job: self.job.id, pe: pe as u32, incarnation, whole }
     }
 
     /// Number of the last agreed checkpoint, 0 before the first.
@@ -452,7 +453,7 @@ impl World {
         if self.settings.report && self.barrier().is_ok() {
             let bytes = memory::proportional_share().unwrap_or(0);
             self.report(Report::Memory { pe: self.me as u32, bytes });
-            if self.protection.is_some() && self.settings.scrub != 0 {
+            if self.protection.is_some() && self.settings.scrub != 0 && self.settings.checksum {
                 let counts = *lock(&self.scrubbed);
                 self.report(Report::Scrubbed { pe: self.me as u32, counts });
             }

@@ -124,6 +124,7 @@ impl Shmem {
         assert!(!pgas::initialized(), "Shmem::init is called once in a process");
         pgas::init(0);
         let world = pgas::world();
+        ahead::begin(world);
         let block = world.heap_alloc(root::ROOT_BYTES, PAGE);
         let heap = world.segment().base().wrapping_add(world.layout().heap);
         assert_eq!(block, heap, "the first allocation");
