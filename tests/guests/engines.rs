@@ -6,8 +6,6 @@ mod bench;
 mod mapped;
 #[path = "../engines/node.rs"]
 mod node;
-#[path = "../support/random.rs"]
-mod random;
 #[path = "../engines/roles.rs"]
 mod roles;
 #[path = "../engines/run.rs"]
@@ -19,6 +17,7 @@ mod suite;
 
 use crate::image;
 use crate::machine::Plan;
+use crate::support::random;
 use crate::switch::Switch;
 
 /// Rounds of a litmus test on an emulated processor.
