@@ -10,8 +10,10 @@
 mod support;
 
 mod engines;
+mod heartbeats;
 mod image;
 mod jacobi;
 mod machine;
+mod numa;
 mod switch;
 mod tools;
