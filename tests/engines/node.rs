@@ -106,7 +106,7 @@ impl Node {
             "self" | "shm" => Box::new(Mapped::new(path)),
             name => {
                 let fabric = Fabric::ALL.into_iter().find(|fabric| fabric.name() == name);
-                let opened = fabric::open(fabric.expect("an engine"), local);
+                let opened = fabric::open(fabric.expect("an engine"), None, local);
                 opened.expect("it opens").expect("it has an engine")
             }
         };
