@@ -161,7 +161,7 @@ impl Job {
         self.note(|| format!("node {node}: its lease is over"));
         let now = self.now;
         let detector = self.detector.as_mut().expect("it has a lease");
-        if detector.since.get(&node).is_none() {
+        if !detector.since.contains_key(&node) {
             let promise = format!("detector: node {node} ends itself though it is heard");
             self.broken_promise.get_or_insert(promise);
         }
