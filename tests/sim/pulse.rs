@@ -1,9 +1,9 @@
 //! Heartbeats: the library's own machines of the failure detector decide which node is lost.
 //!
 //! Every agent has a [`Watch`], the launcher the [`Court`]. Heartbeats take their time and get
-//! lost, a few in a row; a node dies with or without somebody who sees it, or is cut off from launcher
-//! and agents while its PEs still reach the memory of others: they go on in the last view that they
-//! were shown until the lease of their agent is over.
+//! lost, a few in a row; a node dies with or without somebody who sees it, or is cut off from
+//! launcher and agents while its PEs still reach the memory of others: they go on in the last view
+//! that they were shown until the lease of their agent is over.
 //!
 //! Checked at every declaration: something had happened to the node, not longer ago than 1.5
 //! limits, and none of its processes lives.
