@@ -23,12 +23,14 @@ use thiserror::Error;
 
 use crate::inject::{self, Rule, RuleError};
 
+mod kind;
 mod table;
 #[cfg(test)]
 mod tests;
 mod units;
 
-pub use table::{Entry, Kind, markdown, table};
+pub use kind::Kind;
+pub use table::{Entry, markdown, table};
 
 /// How a checkpoint is protected (`single`, `double` and `raid4` are what the thesis describes, for
 /// comparison).
@@ -192,6 +194,35 @@ impl Fabric {
     }
 }
 
+/// A device for RDMA, and one of its ports.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Device {
+    /// Its name, as `ibv_devices` lists it.
+    pub name: String,
+    /// From 1; `None`: the first that is active.
+    pub port: Option<u8>,
+}
+
+impl Device {
+    /// From `NAME` or `NAME:PORT`; None if it is neither.
+    pub fn parse(text: &str) -> Option<Device> {
+        let (name, port) = match text.split_once(':') {
+            Some((name, port)) => (name, Some(port.parse().ok().filter(|&port| port > 0)?)),
+            None => (text, None),
+        };
+        let plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+        let named = !name.is_empty() && name.chars().all(plain);
+        named.then(|| Device { name: name.to_owned(), port })
+    }
+}
+
+impl std::fmt::Display for Device {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        f.write_str(&self.name)?;
+        self.port.map_or(Ok(()), |port| write!(f, ":{port}"))
+    }
+}
+
 /// How PEs act together in a collective.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Collectives {
@@ -246,6 +277,8 @@ pub struct Settings {
     pub delta: Delta,
     /// `SHMEM_FT_FABRIC`.
     pub fabric: Fabric,
+    /// `SHMEM_FT_DEVICE`: the device for RDMA; `None`: the first with an active port.
+    pub device: Option<Device>,
     /// `SHMEM_FT_COLLECTIVES`.
     pub collectives: Collectives,
     /// `SHMEM_FT_ADOPT`: a substitute may take over the memory that a dead process left behind.
@@ -260,6 +293,8 @@ pub struct Settings {
     pub node_timeout: Duration,
     /// `SHMEM_FT_PE_TIMEOUT`: a stopped PE is killed after this; `None`: never.
     pub pe_timeout: Option<Duration>,
+    /// `SHMEM_FT_CHECKSUM`: blocks of a checkpoint carry checksums.
+    pub checksum: bool,
     /// `SHMEM_FT_SCRUB`: bytes a second in which a PE looks over its checkpoint; 0 is off.
     pub scrub: u64,
     /// `SHMEM_FT_INJECT`: faults to inject; empty for none.
@@ -290,6 +325,7 @@ impl Default for Settings {
             bind: Bind::Auto,
             delta: Delta::Auto,
             fabric: Fabric::Auto,
+            device: None,
             collectives: Collectives::Auto,
             adopt: true,
             max_restarts: 3,
@@ -297,6 +333,7 @@ impl Default for Settings {
             heartbeat: None,
             node_timeout: Duration::from_secs(10),
             pe_timeout: None,
+            checksum: true,
             scrub: 16 << 20,
             inject: Vec::new(),
             symmetric_size: None,

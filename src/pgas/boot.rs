@@ -12,6 +12,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use super::far::{Far, Watch};
 use super::nodes::Nodes;
+use super::stream::Streams;
 use super::turn::Turns;
 use super::vote::Ballot;
 use super::world::{Peer, World};
@@ -136,7 +137,7 @@ fn take_seat(fd: i32) -> Result<Seat, BootError> {
         }
     }
     let channel = Arc::new(channel);
-    Ok(Seat { job, welcome, crowded, page, channel: Some(channel), memories })
+    Ok(Seat { job: *job, welcome, crowded, page, channel: Some(channel), memories })
 }
 
 /// A job of one PE, its own agent.
@@ -150,6 +151,7 @@ fn alone(settings: &Settings) -> Result<Seat, BootError> {
         machine_of: vec![0],
         bind: Bind::None,
         fabric: Fabric::Shm,
+        device: None,
         domains: Domains::default(),
     };
     let (page, _) = Page::create(1)?;
@@ -217,6 +219,7 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
         statics,
         page,
         channel,
+        streams: Streams::new(n_pes),
         far,
         nodes: Mutex::new(Arc::new(Nodes::default())),
         protection,
@@ -274,7 +277,9 @@ fn open_fabric(
     let (incarnation, job_id) = (welcome.incarnation, job.id);
     let local =
         Local { me, incarnation, n_pes, job: job_id, segment, crowded, ear: Arc::clone(&ear) };
-    let Some(engine) = fabric::open(job.fabric, local)? else { return Ok(None) };
+    let Some(engine) = fabric::open(job.fabric, job.device.as_ref(), local)? else {
+        return Ok(None);
+    };
     if let Some(channel) = channel {
         channel.send(&Said::Address { address: engine.address() }, &[])?;
     }

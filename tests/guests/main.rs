@@ -9,8 +9,10 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod heartbeats;
 mod image;
 mod jacobi;
 mod machine;
+mod numa;
 mod switch;
 mod tools;

@@ -10,6 +10,7 @@
 //! shared    the state of an engine: connections made, broken and ended
 //! work      posting, waiting, completions, what peers ask of this processor
 //! transfer  puts, gets, updates, on top of those
+//! beat      signs of life between agents, beside all that
 //! ```
 //!
 //! Puts are RDMA writes and gets are RDMA reads: the target's processor does nothing, but register
@@ -28,6 +29,7 @@
 //!
 //! Left out: the device's own atomics, shared receive by several ports, zero-copy sends.
 
+mod beat;
 mod conn;
 mod device;
 mod link;
@@ -45,10 +47,11 @@ use std::thread::JoinHandle;
 
 use rustix::event::{EventfdFlags, eventfd};
 
-use super::{Engine, FabricError, Local, Lost, Read};
-use crate::segment::update::{Change, WordAt};
-use crate::settings::Fabric;
+use super::{Ask, Engine, FabricError, Local, Lost, Read, Write};
+use crate::settings::{self, Fabric};
 use shared::Shared;
+
+pub use beat::Beats;
 
 /// The engine.
 #[derive(Debug)]
@@ -63,11 +66,11 @@ fn refused(what: &'static str, why: String) -> FabricError {
 }
 
 impl Verbs {
-    /// Opens the device called `device`, or the first with an active port.
+    /// Opens `device`, or the first with an active port.
     ///
     /// # Errors
     /// [`FabricError::Refused`]: no device, or too little memory may be pinned.
-    pub fn open(local: Local, device: Option<&str>) -> Result<Verbs, FabricError> {
+    pub fn open(local: Local, device: Option<&settings::Device>) -> Result<Verbs, FabricError> {
         let shared = Arc::new(Shared::open(local, device)?);
         let failed = |error: std::io::Error| refused("progress thread", error.to_string());
         let stop = eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| failed(error.into()))?;
@@ -101,28 +104,28 @@ impl Engine for Verbs {
         self.shared.disconnect(pe);
     }
 
-    fn put(&self, pe: usize, offset: usize, from: &[u8]) -> Result<(), Lost> {
-        self.shared.put(pe, offset, from)
+    fn put(&self, writes: &[Write]) -> Result<(), Lost> {
+        self.shared.put(writes)
     }
 
     fn get(&self, reads: &mut [Read]) -> Result<(), Lost> {
         self.shared.get(reads)
     }
 
-    fn update(&self, pe: usize, word: WordAt, change: Change) -> Result<u64, Lost> {
-        self.shared.update(pe, word, change)
+    fn update(&self, asks: &[Ask], before: &mut [u64]) -> Result<(), Lost> {
+        self.shared.update(asks, before)
     }
 
-    fn post(&self, pe: usize, word: WordAt, change: Change) -> Result<(), Lost> {
-        self.shared.post(pe, word, change)
+    fn post(&self, ask: Ask) -> Result<(), Lost> {
+        self.shared.post(ask)
     }
 
-    fn fence(&self) -> Result<(), Lost> {
-        self.shared.settle_all(false)
+    fn fence(&self, peers: &[usize]) -> Result<(), Lost> {
+        self.shared.settle_at(peers, false)
     }
 
-    fn quiet(&self) -> Result<(), Lost> {
-        self.shared.settle_all(true)
+    fn quiet(&self, peers: &[usize]) -> Result<(), Lost> {
+        self.shared.settle_at(peers, true)
     }
 
     fn wake(&self, pe: usize) {
