@@ -9,6 +9,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod engines;
 mod heartbeats;
 mod image;
 mod jacobi;
