@@ -24,15 +24,12 @@ mod message;
 mod raw;
 
 use std::collections::HashMap;
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-
-use self::links::{Link, State, tend};
+use self::links::{Link, State, attend, report, tend};
 use self::message::{ANSWER, Address, Answer, Part, REQUEST, Request, decode, encode};
 use self::raw::{Endpoint, Failure, Hearer, Operation, Status, Worker};
 use super::{Ask, Engine, FabricError, Local, Lost, Read, Write};
@@ -56,8 +53,6 @@ pub const ENVIRONMENT: &[(&str, &str)] = &[
 
 /// Longest sleep without a look at the view.
 const LIMIT: Duration = Duration::from_millis(10);
-/// How long the thread for progress stays away from those that help.
-const NAP: Duration = Duration::from_micros(200);
 /// Looks before sleeping, with a processor for each PE and without.
 const LOOKS: (u32, u32) = (2000, 20);
 /// Gets that are on their way at a time.
@@ -285,40 +280,6 @@ impl Ucx {
         });
         lock(&self.shared.answers).remove(&ticket);
         result
-    }
-}
-
-fn report(shared: &Shared, suspects: Vec<(usize, u32)>) {
-    for (pe, incarnation) in suspects {
-        shared.local.ear.suspect(pe, incarnation);
-    }
-}
-
-/// The thread that makes progress while the program computes.
-fn attend(state: &Mutex<State>, shared: &Shared, descriptor: &OwnedFd) {
-    let limit = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-    let (mut seen, mut heard) = (0, 0);
-    while !shared.stop.load(Ordering::SeqCst) {
-        let alarm = shared.alarm.load(Ordering::SeqCst);
-        let handed_over = std::mem::replace(&mut heard, alarm) != alarm;
-        let mut guard = lock(state);
-        let worked = guard.worker.progress();
-        let suspects = tend(&mut guard, shared, false);
-        let helps = shared.helps.load(Ordering::Relaxed);
-        let helped = std::mem::replace(&mut seen, helps) != helps && !handed_over;
-        let quiet = !helped && guard.worker.arm();
-        drop(guard);
-        report(shared, suspects);
-        if worked {
-            shared.tick();
-        }
-        if helped {
-            shared.napping.store(true, Ordering::SeqCst);
-            futex::sleep_while(&shared.alarm, alarm, NAP);
-            shared.napping.store(false, Ordering::SeqCst);
-        } else if quiet {
-            let _ = poll(&mut [PollFd::new(descriptor, PollFlags::IN)], Some(&limit));
-        }
     }
 }
 
