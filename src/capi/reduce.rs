@@ -136,7 +136,7 @@ pub fn reduce<T: Copy + Zero>(
     op: impl Fn(T, T) -> T,
 ) -> Result<(), Fault> {
     bytes_of(group.call, count, size_of::<T>());
-    if let Some(nodes) = &group.nodes(None) {
+    if let Some(nodes) = group.nodes(None).as_deref() {
         return reduce_by_passing((&group, nodes), (dest, source), count, &op);
     }
     group.meet()?;

@@ -154,12 +154,19 @@ pub fn ring(index: usize, size: usize) -> impl Iterator<Item = Step> {
     })
 }
 
-/// Bytes from which on it is their number that costs, and not that of the messages.
-const LONG_BYTES: usize = 64 << 10;
+/// Bytes that cost as much as the more messages in which they go once.
+const LONG_BYTES: usize = 4 << 20;
 
 /// Whether `bytes` in all, between `size` PEs, are better passed on by bandwidth than by latency.
+///
+/// A tree passes all on in `r = ceil(log2 size)` rounds, one after another; a scatter and a ring
+/// pass on twice as much as there is, whatever the size. So `r - 2` times the bytes are what is
+/// gained, on links that are the bottleneck. Where processors are (network namespaces of one
+/// machine with 2 of them, 8 nodes) nothing is gained up to 4 MiB: the tree takes 0.25 to 0.7 of
+/// the time, and 0.2 to 0.9 of it between 4 nodes; see `benches/README.md`.
 pub fn is_long(bytes: usize, size: usize) -> bool {
-    size > 2 && bytes >= LONG_BYTES
+    let rounds = size.next_power_of_two().trailing_zeros() as usize;
+    bytes.saturating_mul(rounds.saturating_sub(2)) >= LONG_BYTES
 }
 
 /// PEs that act together, by the nodes that they are on, as one of them sees it.
