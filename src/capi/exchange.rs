@@ -21,7 +21,7 @@ const READ_BYTES: usize = 256 << 10;
 const PIECE: usize = 1024;
 /// Elements for which there is room on the stack. It is filled with zeroes, so there are two sizes.
 const FEW: usize = 64;
-const MANY: usize = 1024;
+const MANY: usize = 512;
 
 /// Room for `len` elements while `run` runs: on the stack if they are few, else allocated.
 pub fn with_room<T: Copy + Zero, R>(len: usize, run: impl FnOnce(&mut [T]) -> R) -> R {

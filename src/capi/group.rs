@@ -254,8 +254,12 @@ impl Group {
                 return nodes.clone();
             }
             let on = world.nodes_of((0..self.size).map(|index| self.pe(index) as usize));
-            let nodes = on.map(|on| Rc::new(schedule::nodes(&on, self.index, first)));
-            let nodes = nodes.filter(|nodes| nodes.leaders.len() > 1);
+            let nodes = on.map(|on| schedule::nodes(&on, self.index, first));
+            let nodes = nodes.filter(|nodes| nodes.leaders.len() > 1).map(|nodes| {
+                let auto = world.settings().collectives == Collectives::Auto;
+                let flat = auto && !schedule::pays(&nodes);
+                Rc::new(if flat { schedule::each_alone(self.size, self.index) } else { nodes })
+            });
             if known.len() == KNOWN_MOST {
                 known.clear();
             }
