@@ -41,9 +41,10 @@ sanitize:
 	$(CARGO) test --locked --test sanitize
 
 # Every figure beside the real peers: target/scorecard.json. RECORD=1 keeps it in benches/record.
-scorecard scorecard-quick: build
+scorecard scorecard-quick:
 	@.ci/setup peers
-	$(CARGO) bench --locked --bench scorecard -- $(if $(findstring quick,$@),--quick) \
+	$(CARGO) build --release --workspace --locked --features ucx
+	$(CARGO) bench --locked --features ucx --bench scorecard -- $(if $(findstring quick,$@),--quick) \
 	    $(if $(RECORD),--record)
 
 soak: build
@@ -52,7 +53,7 @@ soak: build
 # Cost of checkpoint and rebuild against bytes, PEs, group size and parity: target/scaling*.
 scaling: build
 	@.ci/setup build
-	$(CARGO) bench --locked --bench scaling -- $(if $(QUICK),--quick)
+	$(CARGO) bench --locked --bench scaling -- $(if $(QUICK),--quick) $(if $(RECORD),--record)
 
 # Installs what `make build` made; builds nothing, so that it can be run by root.
 install:

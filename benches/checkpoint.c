@@ -1,18 +1,19 @@
 /*
  * What a checkpoint costs beside a plain copy of the same bytes, by the same PEs, at the same time.
  *
- * usage: checkpoint save MIB ROUNDS       prints `figure value`: medians in ms, memory in MiB
+ * usage: checkpoint save MIB ROUNDS[+N]   prints `figure value`: medians in ms, memory in MiB
  *        checkpoint lose MIB process      PE 1 kills itself after the second checkpoint
  *        checkpoint lose MIB node         loses whatever --kill-node says (1@2)
  *
  * `save`: copies and checkpoints take turns, so that whatever else the machine does meets both.
- * Every byte changes between two checkpoints (`checkpoint_ms`); then one block of 64 KiB in twenty,
- * other ones on every PE and each time (`dirty_ms`, with `dirty_copy_ms` beside it); the first one
- * is `first_ms`. A time is from a barrier before to a barrier after. `live_mib` and `pss_mib` are
+ * Every byte changes between two checkpoints (`checkpoint_ms`); then, N times, one block of 64 KiB
+ * in twenty, other ones on every PE and each time (`dirty_ms`, with `dirty_copy_ms` beside it); the
+ * first one is `first_ms`. A time is from a barrier before to a barrier after. `live_mib` and `pss_mib` are
  * the sums over all PEs of what is saved and of their memory as the kernel accounts for it.
  *
- * `lose`: `copy_ms` is one process copying the bytes of one PE; `gone_ms` is from the death to the
- * end of the first sweep over all data after it, `sweep_ms` that sweep in the same process later.
+ * `lose`: `copy_ms` is one process copying the bytes of one PE; `died_at_ms` and `swept_at_ms` are
+ * the death and the end of the first sweep over all data after it, by one clock; `sweep_ms` is that
+ * sweep in the same process later.
  */
 #include <shmem.h>
 #include <shmem_ft.h>
@@ -117,7 +118,7 @@ static void memory(void) {
         printf("live_mib %.3f\npss_mib %.3f\n", pes * (bytes / 1048576.0), pss_sum / 1024.0);
 }
 
-static void save(int rounds) {
+static void save(int rounds, int dirty) {
     double copies[MOST], saves[MOST], first = 0;
     sweep();
     memory(); /* with data, copy and, where the mode keeps one, the store that awaits them */
@@ -132,13 +133,15 @@ static void save(int rounds) {
     say("copy_ms", copies, rounds);
     say("checkpoint_ms", saves, rounds);
     memory();
-    for (int i = -3; i < rounds; i++) { /* the first three are for the library to notice */
+    if (dirty == 0)
+        return;
+    for (int i = -3; i < dirty; i++) { /* the first three are for the library to notice */
         touch();
         copies[i < 0 ? 0 : i] = copied();
         saves[i < 0 ? 0 : i] = saved();
     }
-    say("dirty_copy_ms", copies, rounds);
-    say("dirty_ms", saves, rounds);
+    say("dirty_copy_ms", copies, dirty);
+    say("dirty_ms", saves, dirty);
 }
 
 static void recover(void) {
@@ -194,18 +197,26 @@ int main(int argc, char **argv) {
     me = shmem_my_pe(), pes = shmem_n_pes();
     seed += me;
     if (argc != 4)
-        fail("usage: checkpoint save MIB ROUNDS | checkpoint lose MIB process|node");
+        fail("usage: checkpoint save MIB ROUNDS[+N] | checkpoint lose MIB process|node");
     bytes = strtoul(argv[2], NULL, 10) << 20;
+    int saves = strcmp(argv[1], "save") == 0;
     data = shmem_malloc(bytes);
-    copy = malloc(bytes);
-    if (!data || !copy)
+    /* In a recovery nobody copies: the substitute has no need of memory to copy to. */
+    if (saves || (me == 0 && shmem_ft_algo_init()))
+        copy = malloc(bytes);
+    if (!data || (saves && !copy))
         fail("not enough memory");
-    memset(copy, 1, bytes);
+    if (copy)
+        memset(copy, 1, bytes);
     for (int i = 0; i < SHMEM_REDUCE_SYNC_SIZE; i++)
         sync_words[i] = SHMEM_SYNC_VALUE;
     shmem_barrier_all();
-    if (strcmp(argv[1], "save") == 0)
-        save(atoi(argv[3]) < MOST ? atoi(argv[3]) : MOST);
+    const char *plus = strchr(argv[3], '+');
+    int rounds = atoi(argv[3]), dirty = plus ? atoi(plus) : 0;
+    if (rounds > MOST || dirty > MOST)
+        fail("at most 101 rounds");
+    if (saves)
+        save(rounds, dirty);
     else
         lose(strcmp(argv[3], "process") == 0);
     shmem_finalize();

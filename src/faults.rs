@@ -49,7 +49,7 @@ pub fn checkpoint_all() -> i32 {
 fn pass(world: &World, number: u64) -> i32 {
     use Point::{After, Copied, Copy, Encode, Encoded, Quiesce};
     let steps = |points: [Point; 3]| points.map(|point| world.point(point, number));
-    world.quiet();
+    world.quiet_all();
     steps([Quiesce, Encode, Encoded]);
     if world.barrier().is_err() {
         return FAILURE;
@@ -93,6 +93,7 @@ pub fn restart_pes() {
     let world = world();
     let _turn = world.turn();
     if world.faulted() {
+        world.forget_all();
         world.debug(|| format!("restart, lost are {:?}", world.lost()));
         match world.protection() {
             Some(protection) => drop(Drive::new(world, protection, Call::Restart).run()),

@@ -23,12 +23,14 @@ use thiserror::Error;
 
 use crate::inject::{self, Rule, RuleError};
 
+mod kind;
 mod table;
 #[cfg(test)]
 mod tests;
 mod units;
 
-pub use table::{Entry, Kind, markdown, table};
+pub use kind::Kind;
+pub use table::{Entry, markdown, table};
 
 /// How a checkpoint is protected (`single`, `double` and `raid4` are what the thesis describes, for
 /// comparison).
@@ -260,6 +262,8 @@ pub struct Settings {
     pub node_timeout: Duration,
     /// `SHMEM_FT_PE_TIMEOUT`: a stopped PE is killed after this; `None`: never.
     pub pe_timeout: Option<Duration>,
+    /// `SHMEM_FT_CHECKSUM`: blocks of a checkpoint carry checksums.
+    pub checksum: bool,
     /// `SHMEM_FT_SCRUB`: bytes a second in which a PE looks over its checkpoint; 0 is off.
     pub scrub: u64,
     /// `SHMEM_FT_INJECT`: faults to inject; empty for none.
@@ -297,6 +301,7 @@ impl Default for Settings {
             heartbeat: None,
             node_timeout: Duration::from_secs(10),
             pe_timeout: None,
+            checksum: true,
             scrub: 16 << 20,
             inject: Vec::new(),
             symmetric_size: None,

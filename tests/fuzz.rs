@@ -107,7 +107,8 @@ fn right_inputs_are_taken() {
     assert!(decode::<Vec<(u32, raidshmem::control::message::Up)>>(&one("membership")).is_ok());
     assert!(raidshmem::store::coverage::Coverage::parse(&layout, &one("manifest")).is_ok());
     assert!(raidshmem::heap::Heap::decode(&one("heap")).is_ok());
-    let stamp = raidshmem::store::stamp::Stamp { number: 7, job: 9, pe: 3, incarnation: 2 };
+    let stamp =
+        raidshmem::store::stamp::Stamp { number: 7, job: 9, pe: 3, incarnation: 2, whole: true };
     assert!(stamp.holds(&one("stamp")[..32], &one("stamp")[32..]));
 }
 

@@ -22,11 +22,16 @@ const FUNCTION_LINES_MAX: usize = 70;
 /// Files that may contain unsafe code, with the reason; ARCHITECTURE.md shows the same list.
 const UNSAFE: &[(&str, &str)] = &[
     ("src/bin/oshrun.rs", "sets its environment before any thread; takes an inherited descriptor"),
+    (
+        "src/capi/context.rs",
+        "registers the table of contexts, which is static, with the checkpoints",
+    ),
     ("src/capi/family.rs", "exports C functions under their names"),
     ("src/capi/ft.rs", "gives lists to the C caller in memory from malloc"),
     ("src/capi/longdouble.rs", "a C type that Rust has no name for, passed by value"),
     ("src/capi/memory_ops.rs", "turns checked claims of the C caller into accesses"),
     ("src/capi/memory_ops/elements.rs", "the same for single words, without a look twice"),
+    ("src/capi/memory_ops/place.rs", "hands buffers of the C caller to streams"),
     ("src/capi/number.rs", "arithmetic on a C type that Rust has no name for, in machine code"),
     ("src/capi/setup.rs", "registers an exit handler"),
     ("src/capi/team.rs", "registers the table of teams, which is static, with the checkpoints"),
@@ -41,6 +46,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/launch/agent.rs", "rings the bell in the control words of a PE"),
     ("src/pgas/boot.rs", "takes an inherited descriptor; maps the statics in place"),
     ("src/pgas/regions.rs", "copies private memory that was registered"),
+    ("src/pgas/stream.rs", "buffers of calls that have returned, until their operation is over"),
     ("src/pgas/world.rs", "references to segments that are never freed; flushes C streams"),
     ("src/segment/mod.rs", "turns offsets that were checked into memory"),
     ("src/segment/statics.rs", "reads the loader's list and the running executable's tables"),
@@ -56,7 +62,10 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/sys/caller.rs", "asks the C library and the loader who called"),
     ("src/sys/futex.rs", "the system calls futex and membarrier"),
     ("src/sys/memory.rs", "maps, protects and unmaps memory"),
-    ("src/sys/process.rs", "acts between fork and exec"),
+    (
+        "src/sys/process.rs",
+        "acts between fork and exec; a timer of the kernel that ends the process",
+    ),
 ];
 
 /// Imports against the direction of the layers that are still there: file, module, what is to move.

@@ -3,7 +3,8 @@
 //! `make scaling` runs `benches/checkpoint.c` over the grids below, writes every point to
 //! `target/scaling.csv`, fits the model of [`model`] to them, and draws both as SVG beside it. The
 //! last lines are the model's coefficients, its error on the measured points, and what it expects
-//! of 100,000 PEs. `make scaling RECORD=1` keeps all of it under `benches/record`.
+//! of 100,000 PEs. `make scaling RECORD=1` keeps all of it under `benches/record`, with the machine
+//! and the time in a file beside it.
 //!
 //! One parameter varies at a time, round a middle: 64 MiB a PE, 4 PEs, one group, one parity.
 //! `--quick` leaves out the large ends. Points that the machine has no memory for are left out, and
@@ -17,6 +18,9 @@ mod plot;
 #[path = "../scorecard/programs.rs"]
 #[allow(dead_code)]
 mod programs;
+#[path = "../scorecard/record.rs"]
+#[allow(dead_code)]
+mod record;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -87,8 +91,8 @@ fn fits(point: &Point) -> bool {
     4.5 * point.mib * (point.pes as f64) < 0.8 * available
 }
 
-fn run(quick: bool) -> Result<(), Trouble> {
-    let bench = Bench::new(quick)?;
+fn run(quick: bool, keep: bool) -> Result<(), Trouble> {
+    let (bench, load) = (Bench::new(quick)?, record::load());
     let program = bench.compile("benches/checkpoint.c")?;
     let study = Study { rounds: bench.rounds(), bench, program };
     let mut measured = Vec::new();
@@ -117,7 +121,20 @@ fn run(quick: bool) -> Result<(), Trouble> {
         plot::draw(&path, varied, &points, &fit).map_err(Trouble::new)?;
         println!("{}", path.display());
     }
-    Ok(())
+    if keep { record(&study.bench, record::Context::new(quick, load)) } else { Ok(()) }
+}
+
+/// Keeps what was written to the target folder under `benches/record`.
+fn record(bench: &Bench, context: record::Context) -> Result<(), Trouble> {
+    let (folder, date) = record::place(bench, &context);
+    let folder = folder.join(format!("scaling-{date}"));
+    let plots = ["bytes", "pes", "group", "parity"].map(|varied| format!("scaling-{varied}.svg"));
+    for name in ["scaling.csv", "scaling.txt"].into_iter().chain(plots.iter().map(String::as_str)) {
+        let text = std::fs::read_to_string(bench.target().join(name)).map_err(Trouble::new)?;
+        record::save(&folder, name, &text)?;
+    }
+    let text = serde_json::to_string_pretty(&context).map_err(Trouble::new)?;
+    record::save(&folder, "context.json", &(text + "\n"))
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Trouble> {
@@ -131,7 +148,8 @@ fn main() -> ExitCode {
         model::check();
         return ExitCode::SUCCESS;
     }
-    match run(words.iter().any(|word| word == "--quick")) {
+    let asked = |word: &str| words.iter().any(|other| other == word);
+    match run(asked("--quick"), asked("--record")) {
         Ok(()) => ExitCode::SUCCESS,
         Err(trouble) => {
             eprintln!("scaling: {trouble}");

@@ -27,12 +27,23 @@ fn label(varied: &str) -> &'static str {
     }
 }
 
+/// Round numbers between two, for an axis: 1, 2 and 5 times the powers of ten.
+fn round_numbers(from: f64, to: f64) -> Vec<f64> {
+    let tens = (-3..7).map(|power| 10f64.powi(power));
+    let all = tens.flat_map(|ten| [1.0, 2.0, 5.0].map(|digit| digit * ten));
+    all.filter(|number| (from..to).contains(number)).collect()
+}
+
 /// Draws times against what was varied, both axes logarithmic.
 pub fn draw(path: &Path, varied: &str, points: &[Point], fit: &Fit) -> Result<(), Box<dyn Error>> {
     let along = |point: &Point| varied_value(varied, point);
     let times = points.iter().flat_map(|p| [p.save, p.rebuild, fit.at(p).0, fit.at(p).1]);
     let (least, most) = times.fold((f64::MAX, 0f64), |(a, b), t| (a.min(t), b.max(t)));
     let ends = points.iter().map(along).fold((f64::MAX, 0f64), |(a, b), x| (a.min(x), b.max(x)));
+    let values: Vec<f64> = points.iter().map(along).collect();
+    // Above the highest point there is room for the legend.
+    let bottom = least.max(0.01) * 0.7;
+    let top = most * (most / bottom).powf(0.4).max(2.5);
     let root = SVGBackend::new(path, (640, 420)).into_drawing_area();
     root.fill(&WHITE)?;
     let mut chart = ChartBuilder::on(&root)
@@ -40,10 +51,16 @@ pub fn draw(path: &Path, varied: &str, points: &[Point], fit: &Fit) -> Result<()
         .x_label_area_size(44)
         .y_label_area_size(64)
         .build_cartesian_2d(
-            (ends.0 * 0.9..ends.1 * 1.1).log_scale(),
-            (least.max(0.01) * 0.7..most * 1.4).log_scale(),
+            (ends.0 * 0.9..ends.1 * 1.1).log_scale().with_key_points(values),
+            (bottom..top).log_scale().with_key_points(round_numbers(bottom, top)),
         )?;
-    chart.configure_mesh().x_desc(label(varied)).y_desc("milliseconds").draw()?;
+    chart
+        .configure_mesh()
+        .x_desc(label(varied))
+        .y_desc("milliseconds")
+        .x_label_formatter(&|value| value.to_string())
+        .y_label_formatter(&|value| value.to_string())
+        .draw()?;
     let series =
         [("checkpoint", RGBColor(0, 90, 160)), ("rebuild of one PE", RGBColor(190, 80, 0))];
     for (index, (name, colour)) in series.into_iter().enumerate() {

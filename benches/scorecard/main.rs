@@ -14,6 +14,7 @@
 mod codec;
 mod figure;
 mod jacobi;
+mod network;
 mod programs;
 mod record;
 mod small;
@@ -25,7 +26,7 @@ use figure::Figure;
 use programs::{Bench, Trouble};
 
 const USAGE: &str = "usage: scorecard [--quick] [--record] [--only SECTION] [--out FILE]\
-    \n       SECTION is codec, small, store or jacobi";
+    \n       SECTION is codec, small, store, jacobi or network";
 
 struct Options {
     quick: bool,
@@ -51,11 +52,12 @@ fn options(words: impl Iterator<Item = String>) -> Result<Options, String> {
 }
 
 type Section = fn(&Bench) -> Result<Vec<Figure>, Trouble>;
-const SECTIONS: [(&str, Section); 4] = [
+const SECTIONS: [(&str, Section); 5] = [
     ("codec", codec::figures),
     ("small", small::figures),
     ("store", store::figures),
     ("jacobi", jacobi::figures),
+    ("network", network::figures),
 ];
 
 fn run(options: &Options) -> Result<(), Trouble> {

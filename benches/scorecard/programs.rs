@@ -29,7 +29,7 @@ pub struct Bench {
 }
 
 /// Settings of the measured programs come from the command lines here, not from who runs it.
-fn clean(command: &mut Command) -> &mut Command {
+pub fn clean(command: &mut Command) -> &mut Command {
     for (name, _) in std::env::vars_os().filter(|(n, _)| n.to_string_lossy().starts_with("SHMEM_"))
     {
         command.env_remove(name);
@@ -60,7 +60,7 @@ impl Bench {
         &self.root
     }
 
-    fn tool(&self, name: &str) -> PathBuf {
+    pub fn tool(&self, name: &str) -> PathBuf {
         self.target.join("release").join(name)
     }
 
@@ -102,6 +102,11 @@ impl Bench {
 /// Runs `command` and returns what it printed; a status that is not 0 is trouble.
 pub fn output(command: &mut Command) -> Result<String, Trouble> {
     outputs(command).map(|(out, _)| out)
+}
+
+/// The same of standard error.
+pub fn errors(command: &mut Command) -> Result<String, Trouble> {
+    outputs(command).map(|(_, err)| err)
 }
 
 /// Standard output and standard error of `command`.

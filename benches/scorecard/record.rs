@@ -1,6 +1,6 @@
 //! Where and when the figures were measured, kept beside them under `benches/record`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde::Serialize;
@@ -77,15 +77,21 @@ impl Context {
 
 /// Writes `figures` with their context to `benches/record/<processor>/<date>.json`.
 pub fn write(bench: &Bench, context: Context, figures: &[Figure]) -> Result<(), Trouble> {
-    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
-    let processor: String = context.processor.chars().map(plain).collect();
-    let folder = bench.root().join("benches/record").join(processor.trim_matches('-'));
-    let name: String = context.date.replace(" UTC", "").chars().map(plain).collect();
+    let (folder, name) = place(bench, &context);
     let text = serde_json::to_string_pretty(&Record { context, figures }).map_err(Trouble::new)?;
     save(&folder, &format!("{name}.json"), &(text + "\n"))
 }
 
-fn save(folder: &Path, name: &str, text: &str) -> Result<(), Trouble> {
+/// The folder for records of this processor, and the name of one of this time.
+pub fn place(bench: &Bench, context: &Context) -> (PathBuf, String) {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    let processor: String = context.processor.chars().map(plain).collect();
+    let folder = bench.root().join("benches/record").join(processor.trim_matches('-'));
+    (folder, context.date.replace(" UTC", "").chars().map(plain).collect())
+}
+
+/// Writes a file of a record.
+pub fn save(folder: &Path, name: &str, text: &str) -> Result<(), Trouble> {
     let path = folder.join(name);
     std::fs::create_dir_all(folder)
         .and_then(|()| std::fs::write(&path, text))

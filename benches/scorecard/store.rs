@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::figure::{Figure, median, ratios};
+use super::figure::{Figure, median};
 use super::programs::{Bench, Trouble, millis_of_rebuild, value};
 
 const MEMCPY: &str = "memcpy by the same PEs";
@@ -13,86 +13,87 @@ struct Program<'a> {
     mib: String,
 }
 
+type Mode<'a> = &'a [(&'a str, &'a str)];
+
+const NONE: Mode = &[("SHMEM_FT_BACKUP_MODE", "none")];
+const RAID5: Mode = &[("SHMEM_FT_BACKUP_MODE", "raid5")];
+const BARE: Mode = &[("SHMEM_FT_BACKUP_MODE", "raid5"), ("SHMEM_FT_CHECKSUM", "0")];
+const DOUBLE: Mode = &[("SHMEM_FT_BACKUP_MODE", "double")];
+const RS2: Mode = &[("SHMEM_FT_BACKUP_MODE", "rs"), ("SHMEM_FT_PARITY", "2")];
+
 impl Program<'_> {
-    /// Saves in turns with copies; what the program printed.
-    fn save(&self, pes: usize, mode: &[(&str, &str)], rounds: usize) -> Result<String, Trouble> {
-        let words = ["save", &self.mib, &rounds.to_string()];
+    /// Saves in turns with copies, in rounds as the program's usage has them; what it printed.
+    fn save(&self, pes: usize, mode: Mode, rounds: &str) -> Result<String, Trouble> {
+        let words = ["save", &self.mib, rounds];
         self.bench.job(pes, &self.settings(mode), &[], &self.path, &words)
     }
 
-    fn settings<'a>(&'a self, mode: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
+    fn settings<'a>(&'a self, mode: Mode<'a>) -> Vec<(&'a str, &'a str)> {
         [mode, &[("SHMEM_SYMMETRIC_SIZE", "1G"), ("SHMEM_FT_REPORT", "1")]].concat()
-    }
-
-    /// The quotient of two lines, each round in a job of its own.
-    fn quotient(
-        &self,
-        pes: usize,
-        above: &[(&str, &str)],
-        below: &[(&str, &str)],
-    ) -> Result<Vec<f64>, Trouble> {
-        let (mut over, mut under) = (Vec::new(), Vec::new());
-        for _ in 0..self.bench.rounds() {
-            over.push(value(&self.save(pes, above, 3)?, "checkpoint_ms")?);
-            under.push(value(&self.save(pes, below, 3)?, "checkpoint_ms")?);
-        }
-        Ok(ratios(&over, &under))
     }
 }
 
-const NONE: &[(&str, &str)] = &[("SHMEM_FT_BACKUP_MODE", "none")];
-const RAID5: &[(&str, &str)] = &[("SHMEM_FT_BACKUP_MODE", "raid5")];
-const DOUBLE: &[(&str, &str)] = &[("SHMEM_FT_BACKUP_MODE", "double")];
-const RS2: &[(&str, &str)] = &[("SHMEM_FT_BACKUP_MODE", "rs"), ("SHMEM_FT_PARITY", "2")];
+/// Checkpoints over the copies they took turns with: whatever slows a job slows both.
+fn over_copy(text: &str) -> Result<f64, Trouble> {
+    Ok(value(text, "checkpoint_ms")? / value(text, "copy_ms")?)
+}
 
 pub fn figures(bench: &Bench) -> Result<Vec<Figure>, Trouble> {
     let path = bench.compile("benches/checkpoint.c")?;
     let mib = if bench.quick { "64" } else { "256" }.to_owned();
     let program = Program { bench, path, mib };
-    let mut figures = one_mode(&program)?;
-    let doubles = program.quotient(4, RAID5, DOUBLE)?;
-    figures.push(Figure::at_most("checkpoint, raid5 / double, 4 PEs", 0.75, &doubles, "double"));
-    let rs = program.quotient(6, RS2, RAID5)?;
+    let mut figures = four(&program)?;
+    let mut rs = Vec::new();
+    for _ in 0..bench.rounds() {
+        let one = over_copy(&program.save(6, RAID5, "3")?)?;
+        rs.push(over_copy(&program.save(6, RS2, "3")?)? / one);
+    }
     figures.push(Figure::at_most("checkpoint, rs m=2 / raid5, 6 PEs", 1.5, &rs, "raid5"));
+    figures.extend(memory(&program)?);
     figures.extend(losses(&program)?);
     Ok(figures)
 }
 
-/// raid5 on 4 PEs beside memcpy, and what it costs in memory with groups of 4 and 8.
-fn one_mode(program: &Program) -> Result<Vec<Figure>, Trouble> {
+/// raid5 on 4 PEs beside memcpy; in the same rounds without checksums, and as full copies.
+fn four(program: &Program) -> Result<Vec<Figure>, Trouble> {
     let (mut full, mut first, mut dirty) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut double, mut summed) = (Vec::new(), Vec::new());
     for _ in 0..program.bench.rounds() {
-        let text = program.save(4, RAID5, 7)?;
+        let text = program.save(4, RAID5, "5+5")?;
         let of = |name: &str| value(&text, name);
-        full.push(of("checkpoint_ms")? / of("copy_ms")?);
+        let one = over_copy(&text)?;
+        full.push(one);
         first.push(of("first_ms")? / of("checkpoint_ms")?);
-        dirty.push(of("dirty_ms")? / of("checkpoint_ms")?);
+        dirty.push(of("dirty_ms")? / of("dirty_copy_ms")? / one);
+        double.push(one / over_copy(&program.save(4, DOUBLE, "5")?)?);
+        summed.push(one / over_copy(&program.save(4, BARE, "5")?)?);
     }
     let name = format!("checkpoint, raid5 / memcpy, 4 PEs x {} MiB", program.mib);
-    let rounds = 0..program.bench.rounds();
-    let four = rounds.map(|_| extra(program, 4)).collect::<Result<Vec<_>, _>>()?;
-    let eight = extra(program, 8)?;
     Ok(vec![
         Figure::at_most(&name, 1.3, &full, MEMCPY),
         Figure::at_most("first checkpoint / later ones", 1.2, &first, "raid5"),
         Figure::at_most("checkpoint, 5 % of blocks changed / all", 0.15, &dirty, "raid5"),
-        Figure::at_most("extra bytes / live bytes, raid5, groups of 4", 1.70, &four, "the kernel")
-            .with_limit(1.0 + 2.0 / 3.0),
-        Figure::at_most(
-            "extra bytes / live bytes, raid5, groups of 8",
-            1.32,
-            &[eight],
-            "the kernel",
-        )
-        .with_limit(1.0 + 2.0 / 7.0),
+        Figure::at_most("checkpoint, raid5 / double, 4 PEs", 0.75, &double, "double"),
+        Figure::at_most("checkpoint, checksums on / off", 1.1, &summed, "raid5 without them"),
     ])
+}
+
+/// What is held in memory with groups of 4 and 8.
+fn memory(program: &Program) -> Result<Vec<Figure>, Trouble> {
+    let figure = |pes: usize, goal: f64| {
+        let name = format!("extra bytes / live bytes, raid5, groups of {pes}");
+        let limit = 1.0 + 2.0 / (pes as f64 - 1.0);
+        let extra = extra(program, pes)?;
+        Ok(Figure::at_most(&name, goal, &[extra], "the kernel").with_limit(limit))
+    };
+    Ok(vec![figure(4, 1.70)?, figure(8, 1.32)?])
 }
 
 /// What the PEs hold beyond those of a job without protection, over what is saved. The store is
 /// touched as the heap grows, so a job cannot be compared with itself.
 fn extra(program: &Program, pes: usize) -> Result<f64, Trouble> {
-    let protected = program.save(pes, RAID5, 1)?;
-    let plain = program.save(pes, NONE, 1)?;
+    let protected = program.save(pes, RAID5, "1")?;
+    let plain = program.save(pes, NONE, "1")?;
     Ok((last_share(&protected)? - last_share(&plain)?) / value(&protected, "live_mib")?)
 }
 

@@ -253,7 +253,7 @@ pub fn heap(bytes: &[u8]) {
 pub fn stamp(bytes: &[u8]) {
     let Some((stamp, tile)) = bytes.split_at_checked(STAMP) else { return };
     let tile = &tile[..tile.len().min(TILE)];
-    let expected = Stamp { number: 7, job: 9, pe: 3, incarnation: 2 };
+    let expected = Stamp { number: 7, job: 9, pe: 3, incarnation: 2, whole: true };
     if expected.holds(stamp, tile) {
         let sealed = (0..=2).map(|incarnation| Stamp { incarnation, ..expected }.seal(tile));
         assert!(sealed.into_iter().any(|sealed| sealed == stamp), "a stamp that nobody made");
@@ -358,7 +358,7 @@ pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
     let first = std::slice::from_ref(&first);
     let built = Coverage::build(&layout, first, &allocator, hole, &[1, 2, 3]);
     let tile = vec![3; 100];
-    let sealed = Stamp { number: 7, job: 9, pe: 3, incarnation: 1 }.seal(&tile);
+    let sealed = Stamp { number: 7, job: 9, pe: 3, incarnation: 1, whole: true }.seal(&tile);
     let text = |all: &[&str]| all.iter().map(|text| text.as_bytes().to_vec()).collect::<Vec<_>>();
     BTreeMap::from([
         ("args", text(&["-n\x004", "-n\x008\0--nodes\x004\0--spares\x001\0--kill\x001@3:copy"])),

@@ -30,6 +30,9 @@ fn main() {
     {
         say(&format!("{}: {survives}", ready.settings.backup_mode.name()));
     }
+    if ready.survives.is_some() && !ready.settings.checksum {
+        say("SHMEM_FT_CHECKSUM=0: damage in a checkpoint is not noticed and comes back as data");
+    }
     for (name, value) in ready.settings.to_env() {
         // SAFETY: this process has one thread; its children must see the settings in force.
         unsafe { std::env::set_var(name, value) };
@@ -63,10 +66,11 @@ fn run_agent(fd: Option<String>) -> i32 {
 
 fn run_keeper(words: &[String]) -> i32 {
     match join::keep(words) {
-        Ok(()) => join::ALL_DEAD,
+        Ok(true) => 0,
+        Ok(false) => join::ALL_DEAD,
         Err(error) => {
             say(&error.to_string());
-            if matches!(error, join::JoinError::Stopped { .. }) { join::ALL_DEAD } else { 2 }
+            2
         }
     }
 }

@@ -35,9 +35,16 @@ fn read(
 }
 
 /// Refuses a destination that is not symmetric, before any PE waits for this one.
-fn check(group: &Group, dest: Sym<u8>, bytes: usize) {
+pub fn check(group: &Group, dest: Sym<u8>, bytes: usize) {
     if bytes > 0 {
         Place::new(group.call, "dest", dest, bytes, group.pe(group.index));
+    }
+}
+
+/// The same for a source, also of a PE that nobody reads from: all PEs pass the same object.
+pub fn check_source(group: &Group, source: SymIn<u8>, bytes: usize) {
+    if bytes > 0 {
+        Place::new(group.call, "source", source.as_sym(), bytes, group.pe(group.index));
     }
 }
 
@@ -54,6 +61,7 @@ pub fn broadcast(
         _ => misuse(group.call, format_args!("PE_root {root}: allowed are 0..{}", group.size - 1)),
     };
     check(&group, dest, bytes);
+    check_source(&group, source, bytes);
     if let Some(nodes) = group.nodes(Some(root)).as_deref() {
         group.meet_by(Some(nodes))?;
         return Relay { group: &group, nodes, dest }.broadcast(source, bytes, (root, to_root));
@@ -69,6 +77,7 @@ pub fn broadcast(
 pub fn fcollect(group: Group, dest: Sym<u8>, source: SymIn<u8>, bytes: usize) -> Result<(), Fault> {
     let all = bytes_of(group.call, group.size, bytes);
     check(&group, dest, all);
+    check_source(&group, source, bytes);
     group.meet()?;
     if let Some(nodes) = group.nodes(None).as_deref() {
         let relay = Relay { group: &group, nodes, dest };
@@ -92,6 +101,7 @@ pub fn collect(
     source: SymIn<u8>,
     bytes: usize,
 ) -> Result<usize, Fault> {
+    check_source(&group, source, bytes);
     let lengths = exchange::gather(&group, bytes as u64)?;
     let all = lengths.iter().fold(0usize, |all, length| all.saturating_add(*length as usize));
     if all > room {
@@ -128,7 +138,9 @@ fn collect_all(group: Group, dest: Sym<u8>, source: SymIn<u8>, bytes: usize) -> 
 
 /// Block `i` of each goes to PE `i`, there by index.
 pub fn alltoall(group: Group, dest: Sym<u8>, source: SymIn<u8>, bytes: usize) -> Result<(), Fault> {
-    check(&group, dest, bytes_of(group.call, group.size, bytes));
+    let all = bytes_of(group.call, group.size, bytes);
+    check(&group, dest, all);
+    check_source(&group, source, all);
     let by_nodes = group.nodes(None).is_some();
     let long = group.is_long(bytes_of(group.call, group.size, bytes), group.size);
     if by_nodes && !long && exchange::fit_slots(&group, bytes) {
@@ -162,6 +174,8 @@ pub fn alltoalls(
     bytes_of(group.call, group.size, dest_step.max(source_step));
     let rest = strides.extent(group.call, strides.dest_bytes);
     check(&group, dest, dest_step * (group.size - 1) + rest);
+    let rest = strides.extent(group.call, strides.source_bytes);
+    check_source(&group, source, source_step * (group.size - 1) + rest);
     let by_nodes = group.nodes(None).is_some();
     group.meet()?;
     for index in group.partners() {

@@ -115,6 +115,9 @@ macro_rules! export_one {
             $body
         } }
         export_one! { $cpre $name $post $rust ()
-            ($ctx: $crate::capi::guard::Ctx, $($arg: $ty),*) $ret $body }
+            ($ctx: $crate::capi::guard::Ctx, $($arg: $ty),*) $ret {
+            let _using = $ctx.begin(NAME);
+            $body
+        } }
     };
 }

@@ -10,7 +10,9 @@
 use std::ffi::c_int;
 use std::fmt::Display;
 
-use super::team::{Team, members, to_world};
+use super::context::{self, Given, Using};
+use super::team::{Team, to_world};
+use crate::pgas::stream::{Id, Target};
 use crate::pgas::{self, World};
 
 /// The status with which a job ends after a misuse.
@@ -24,7 +26,7 @@ pub fn misuse(call: &str, what: impl Display) -> ! {
     pgas::global_exit(STATUS_MISUSE)
 }
 
-/// A context handle as C holds it: which team counts its PEs.
+/// A context handle as C holds it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Ctx(pub usize);
@@ -35,38 +37,47 @@ impl Ctx {
     /// `SHMEM_CTX_DEFAULT`.
     pub const DEFAULT: Ctx = Ctx(1);
 
-    /// The contexts of a team.
-    pub fn of_team(team: Team) -> Ctx {
-        Ctx(Ctx::DEFAULT.0 + team.0)
-    }
-
-    /// The team of a context; `None` for a handle that is none.
-    pub fn team(self) -> Option<Team> {
-        match self {
-            Ctx::INVALID => None,
-            Ctx::DEFAULT => Some(Team::WORLD),
-            Ctx(handle) => Some(Team(handle - Ctx::DEFAULT.0)).filter(|t| members(*t).is_some()),
-        }
-    }
-
-    /// Refuses a handle that was never given out, or whose team is gone.
-    pub fn check(self, call: &'static str) {
-        if self.team().is_none() {
-            misuse(call, "the context is SHMEM_CTX_INVALID, or its team was destroyed");
-        }
-    }
-
-    /// The PE of the world that `pe` is in this context.
+    /// The context in its slot; a handle that was never given out or is destroyed is a misuse.
     #[inline]
-    pub fn pe(self, call: &'static str, pe: c_int) -> c_int {
-        if self == Ctx::DEFAULT { pe } else { self.team_pe(call, pe) }
+    fn given(self, call: &str) -> Given {
+        match context::given(self) {
+            Some(given) => given,
+            None => misuse(call, "the context is SHMEM_CTX_INVALID, destroyed, or none at all"),
+        }
     }
 
-    fn team_pe(self, call: &'static str, pe: c_int) -> c_int {
-        self.check(call);
-        let team = self.team().unwrap_or(Team::WORLD);
-        match to_world(team, pe) {
-            Some(world_pe) => world_pe as c_int,
+    /// Begins a call that uses the context: refuses what is none, and, with checks, who promised
+    /// not to use it.
+    #[inline]
+    pub fn begin(self, call: &'static str) -> Using {
+        let world = pgas::world_for(call);
+        if self == Ctx::DEFAULT {
+            return Using::nothing();
+        }
+        let given = self.given(call);
+        if world.checks() { context::begin(call, given) } else { Using::nothing() }
+    }
+
+    /// The team that counts its PEs.
+    pub fn team(self) -> Team {
+        context::given(self).map_or(Team::WORLD, |given| given.team)
+    }
+
+    /// The stream of its operations.
+    pub fn stream(self) -> Id {
+        context::given(self).map_or(0, Given::stream)
+    }
+
+    /// The PE of the world that `pe` is in this context, and the stream of its operations.
+    #[inline]
+    pub fn pe(self, call: &'static str, pe: c_int) -> Target {
+        if self == Ctx::DEFAULT { pe.into() } else { self.team_pe(call, pe) }
+    }
+
+    fn team_pe(self, call: &'static str, pe: c_int) -> Target {
+        let given = self.given(call);
+        match to_world(given.team, pe) {
+            Some(pe) => Target { pe: pe as c_int, stream: given.stream(), later: false },
             None => {
                 misuse(call, format_args!("pe {pe}: allowed are the PEs of the context's team"))
             }

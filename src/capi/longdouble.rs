@@ -14,6 +14,7 @@ use std::ffi::c_int;
 use super::guard::Ctx;
 use super::memory_ops::{self, In, Out, Sym, SymIn};
 use super::types::LongDouble;
+use crate::pgas::stream::Target;
 
 describe! { BY_VALUE: "RMA, blocking";
     LONGDOUBLE "shmem_" "_p" ctx("shmem_ctx_") [generic "shmem_p"]
@@ -22,24 +23,32 @@ describe! { BY_VALUE: "RMA, blocking";
         (source: SymIn<T>, pe: c_int) -> T;
 }
 
+fn put_to(call: &'static str, dest: Sym<LongDouble>, value: In<LongDouble>, pe: Target) {
+    memory_ops::put(call, dest.erase(), value.erase(), size_of::<LongDouble>(), pe);
+}
+
+fn get_from(call: &'static str, source: SymIn<LongDouble>, value: Out<LongDouble>, pe: Target) {
+    memory_ops::get(call, value.erase(), source.erase(), size_of::<LongDouble>(), pe);
+}
+
 extern "C" fn put(dest: Sym<LongDouble>, pe: c_int, value: In<LongDouble>) {
-    let bytes = size_of::<LongDouble>();
-    memory_ops::put("shmem_longdouble_p", dest.erase(), value.erase(), bytes, pe);
+    put_to("shmem_longdouble_p", dest, value, pe.into());
 }
 
 extern "C" fn ctx_put(ctx: Ctx, dest: Sym<LongDouble>, pe: c_int, value: In<LongDouble>) {
-    let pe = ctx.pe("shmem_ctx_longdouble_p", pe);
-    put(dest, pe, value);
+    let name = "shmem_ctx_longdouble_p";
+    let _using = ctx.begin(name);
+    put_to(name, dest, value, ctx.pe(name, pe));
 }
 
 extern "C" fn get(source: SymIn<LongDouble>, pe: c_int, value: Out<LongDouble>) {
-    let bytes = size_of::<LongDouble>();
-    memory_ops::get("shmem_longdouble_g", value.erase(), source.erase(), bytes, pe);
+    get_from("shmem_longdouble_g", source, value, pe.into());
 }
 
 extern "C" fn ctx_get(ctx: Ctx, source: SymIn<LongDouble>, pe: c_int, value: Out<LongDouble>) {
-    let pe = ctx.pe("shmem_ctx_longdouble_g", pe);
-    get(source, pe, value);
+    let name = "shmem_ctx_longdouble_g";
+    let _using = ctx.begin(name);
+    get_from(name, source, value, ctx.pe(name, pe));
 }
 
 /// An entry with a `long double` argument: `$register` is the first integer register left free.

@@ -14,6 +14,7 @@
 //! Between a death and the restart (`World::faulted`) writes are dropped and reads give zeroes.
 
 mod elements;
+mod place;
 mod slots;
 
 use std::ffi::{c_int, c_void};
@@ -23,9 +24,11 @@ use super::bits::Zero;
 use super::guard::{self, Strides, misuse};
 pub use super::word::Word;
 use crate::fabric::Read;
+use crate::pgas::stream::Target;
 use crate::pgas::{self, World};
 pub use crate::segment::update::Update;
 pub use elements::{get_elements, put_elements};
+pub use place::Place;
 pub use slots::{Slot, leave, pick};
 
 /// Blocks of a strided get that are on their way at a time.
@@ -73,6 +76,12 @@ claims! {
 }
 
 impl<T> Out<T> {
+    /// A place of the safe API, which keeps it borrowed until the operation is over.
+    #[inline]
+    pub fn at(place: &mut T) -> Out<T> {
+        Out(place)
+    }
+
     /// Writes one value; a null pointer is left alone.
     #[inline]
     pub fn write(self, value: T) {
@@ -168,58 +177,6 @@ impl<T> SymIn<T> {
     }
 }
 
-/// A range inside the segment of a PE that exists. The value is the proof.
-#[derive(Clone, Copy)]
-pub struct Place {
-    pub(super) world: &'static World,
-    pub(super) pe: usize,
-    /// Where the segment begins here; null if it is not mapped.
-    pub(super) base: *mut u8,
-    pub(super) offset: usize,
-}
-
-impl Place {
-    /// Checks a symmetric argument (`name`) of `call`.
-    #[inline]
-    pub fn new<T>(call: &'static str, name: &str, on: Sym<T>, bytes: usize, pe: c_int) -> Place {
-        let world = pgas::world_for(call);
-        let pe = guard::pe(call, world, pe);
-        match world.offset_of(on.addr(), bytes) {
-            Some(offset) => Place { world, pe, base: world.base(pe), offset },
-            None => not_symmetric(call, name, on.addr(), bytes),
-        }
-    }
-
-    /// The address in this process, for `shmem_ptr`; null if there is none.
-    pub fn pointer(&self) -> *mut u8 {
-        if self.is_far() { self.base } else { self.at() }
-    }
-
-    /// It is not mapped: an engine reaches it.
-    #[inline]
-    pub(super) fn is_far(&self) -> bool {
-        self.base.is_null()
-    }
-
-    /// The address of a place that is not far.
-    #[inline]
-    pub(super) fn at(&self) -> *mut u8 {
-        self.base.wrapping_add(self.offset)
-    }
-}
-
-#[cold]
-#[inline(never)]
-fn not_symmetric(call: &str, name: &str, addr: usize, bytes: usize) -> ! {
-    misuse(
-        call,
-        format_args!(
-            "{name} {addr:#x} ({bytes} bytes) is not symmetric (allowed are shmem_malloc memory \
-             and global or static variables of the program)"
-        ),
-    )
-}
-
 /// A caller's buffer is null although bytes are to be moved.
 #[inline]
 fn check_buffer(call: &'static str, name: &str, addr: usize, world: &World) {
@@ -281,9 +238,10 @@ unsafe fn copy_word(from: *const u8, to: *mut u8, bytes: usize) -> bool {
 
 /// Copies a caller's buffer to a PE.
 #[inline]
-pub fn put(call: &'static str, dest: Sym<u8>, source: In<u8>, bytes: usize, pe: c_int) {
+pub fn put(call: &'static str, dest: Sym<u8>, source: In<u8>, bytes: usize, pe: impl Into<Target>) {
+    let pe = pe.into();
     if bytes == 0 {
-        guard::pe(call, pgas::world_for(call), pe);
+        guard::pe(call, pgas::world_for(call), pe.pe);
         return;
     }
     let place = Place::new(call, "dest", dest, bytes, pe);
@@ -299,8 +257,7 @@ fn put_to(place: Place, source: In<u8>, bytes: usize) {
     }
     if place.is_far() {
         // SAFETY: the caller owes `bytes` readable bytes at `source` that do not change meanwhile.
-        let from = unsafe { std::slice::from_raw_parts(source.0, bytes) };
-        return place.world.far_put(place.pe, place.offset, from);
+        return unsafe { place.put_far(place.offset, source.0, bytes) };
     }
     // SAFETY: `place` holds `bytes` bytes of a mapped segment; the caller owes as many at `source`.
     unsafe { copy(source.0, place.at(), bytes) };
@@ -309,9 +266,16 @@ fn put_to(place: Place, source: In<u8>, bytes: usize) {
 
 /// Copies from a PE to a caller's buffer.
 #[inline]
-pub fn get(call: &'static str, dest: Out<u8>, source: SymIn<u8>, bytes: usize, pe: c_int) {
+pub fn get(
+    call: &'static str,
+    dest: Out<u8>,
+    source: SymIn<u8>,
+    bytes: usize,
+    pe: impl Into<Target>,
+) {
+    let pe = pe.into();
     if bytes == 0 {
-        guard::pe(call, pgas::world_for(call), pe);
+        guard::pe(call, pgas::world_for(call), pe.pe);
         return;
     }
     let place = Place::new(call, "source", source.as_sym(), bytes, pe);
@@ -327,6 +291,11 @@ fn get_from(place: Place, dest: Out<u8>, bytes: usize) {
         unsafe { dest.0.write_bytes(0, bytes) };
         return;
     }
+    if place.is_far() && place.later {
+        let (id, pe, offset) = (place.stream, place.pe, place.offset);
+        // SAFETY: the caller owes `bytes` writable bytes that nobody uses before the next quiet.
+        return unsafe { place.world.later_get(id, pe, offset, dest.0, bytes) };
+    }
     if place.is_far() {
         // SAFETY: the caller owes `bytes` writable bytes at `dest` that nobody uses meanwhile.
         let into = unsafe { std::slice::from_raw_parts_mut(dest.0, bytes) };
@@ -338,20 +307,25 @@ fn get_from(place: Place, dest: Out<u8>, bytes: usize) {
 
 /// Stores one value on a PE.
 #[inline]
-pub fn put_value<T: Copy>(call: &'static str, dest: Sym<T>, value: T, pe: c_int) {
+pub fn put_value<T: Copy>(call: &'static str, dest: Sym<T>, value: T, pe: impl Into<Target>) {
     put_elements(call, dest, In(&raw const value), 1, pe);
 }
 
 /// Reads one value from a PE.
 #[inline]
-pub fn get_value<T: Copy + Zero>(call: &'static str, source: SymIn<T>, pe: c_int) -> T {
+pub fn get_value<T: Copy + Zero>(call: &'static str, source: SymIn<T>, pe: impl Into<Target>) -> T {
     let mut value = T::zero();
     get_elements(call, Out(&raw mut value), source, 1, pe);
     value
 }
 
-/// Reads elements of a PE.
-pub fn fetch<T: Copy + Zero>(call: &'static str, into: &mut [T], source: SymIn<T>, pe: c_int) {
+/// Reads elements of a PE. For later: the caller keeps `into` from everybody until then.
+pub fn fetch<T: Copy + Zero>(
+    call: &'static str,
+    into: &mut [T],
+    source: SymIn<T>,
+    pe: impl Into<Target>,
+) {
     let bytes = size_of_val(into);
     get(call, Out(into.as_mut_ptr()).erase(), source.erase(), bytes, pe);
 }
@@ -384,13 +358,19 @@ pub fn fetch_from_each<T: Copy + Zero>(
     }
 }
 
-/// Stores elements on a PE.
-pub fn send<T: Copy + Zero>(call: &'static str, dest: Sym<T>, from: &[T], pe: c_int) {
+/// Stores elements on a PE. For later: the caller keeps `from` as it is until then.
+pub fn send<T: Copy + Zero>(call: &'static str, dest: Sym<T>, from: &[T], pe: impl Into<Target>) {
     put(call, dest.erase(), In(from.as_ptr()).erase(), size_of_val(from), pe);
 }
 
 /// Copies blocks of a caller's buffer to a PE.
-pub fn put_blocks(call: &'static str, dest: Sym<u8>, source: In<u8>, by: Strides, pe: c_int) {
+pub fn put_blocks(
+    call: &'static str,
+    dest: Sym<u8>,
+    source: In<u8>,
+    by: Strides,
+    pe: impl Into<Target>,
+) {
     let place = Place::new(call, "dest", dest, by.extent(call, by.dest_bytes), pe);
     by.extent(call, by.source_bytes);
     if place.world.faulted() {
@@ -401,9 +381,9 @@ pub fn put_blocks(call: &'static str, dest: Sym<u8>, source: In<u8>, by: Strides
         // SAFETY: the caller owes every block of the shape, and its extent does not overflow.
         let from = unsafe { source.0.add(block * by.source_bytes) };
         if place.is_far() {
+            let offset = place.offset + block * by.dest_bytes;
             // SAFETY: one block of the caller's.
-            let from = unsafe { std::slice::from_raw_parts(from, by.block_bytes) };
-            place.world.far_put(place.pe, place.offset + block * by.dest_bytes, from);
+            unsafe { place.put_far(offset, from, by.block_bytes) };
             continue;
         }
         // SAFETY: inside the extent that `place` was checked for.
@@ -415,7 +395,13 @@ pub fn put_blocks(call: &'static str, dest: Sym<u8>, source: In<u8>, by: Strides
 }
 
 /// Copies blocks from a PE to a caller's buffer.
-pub fn get_blocks(call: &'static str, dest: Out<u8>, source: SymIn<u8>, by: Strides, pe: c_int) {
+pub fn get_blocks(
+    call: &'static str,
+    dest: Out<u8>,
+    source: SymIn<u8>,
+    by: Strides,
+    pe: impl Into<Target>,
+) {
     let extent = by.extent(call, by.source_bytes);
     let place = Place::new(call, "source", source.as_sym(), extent, pe);
     by.extent(call, by.dest_bytes);

@@ -1,20 +1,23 @@
 //! Order and meeting: fence, quiet, and the barriers over all PEs.
 //!
 //! Copies between mapped segments are complete when the call returns: there fence and quiet only
-//! keep the processor's stores in order. The engine between nodes has things to wait for.
+//! keep the processor's stores in order. Between nodes each context waits for its own operations;
+//! the barriers are of the default one.
 
 use std::ffi::c_int;
 
 use super::guard::{self, Ctx};
 use super::memory_ops::In;
+use crate::pgas::stream::Id;
 use crate::pgas::{self, World};
 
-/// Orders earlier puts before later ones. Pairs with the acquire loads of `memory_ops::Word`.
-pub fn order() {
-    pgas::world().fence();
+/// Orders earlier puts of a stream before later ones. Pairs with the acquire loads of
+/// `memory_ops::Word`.
+pub fn order(stream: Id) {
+    pgas::world().fence_of(stream);
 }
 
-/// Completes all earlier operations.
+/// Completes all earlier operations of the default context.
 ///
 /// Sequentially consistent: a PE may next read what another one wrote before *its* quiet (each
 /// writes its own flag and reads the other's), which release and acquire alone would not order.
@@ -31,27 +34,25 @@ pub fn meet(world: &World) {
 
 fn complete_pes(call: &'static str, ctx: Ctx, targets: In<c_int>, npes: usize) {
     let world = pgas::world();
-    ctx.check(call);
-    for index in 0..npes {
-        guard::pe(call, world, ctx.pe(call, targets.read_at(index)));
-    }
-    complete();
+    let pe = |index| guard::pe(call, world, ctx.pe(call, targets.read_at(index)).pe);
+    let pes: Vec<usize> = (0..npes).map(pe).collect();
+    world.quiet_at(ctx.stream(), &pes);
 }
 
 family! { ORDER: "Memory ordering";
     ONE "shmem_fence" "" () {
-        order();
+        order(0);
     }
     ONE "shmem_ctx_fence" "" (ctx: Ctx) {
-        order();
-        ctx.check(NAME);
+        let _using = ctx.begin(NAME);
+        order(ctx.stream());
     }
     ONE "shmem_quiet" "" () {
         complete();
     }
     ONE "shmem_ctx_quiet" "" (ctx: Ctx) {
-        complete();
-        ctx.check(NAME);
+        let _using = ctx.begin(NAME);
+        pgas::world().quiet_of(ctx.stream());
     }
     ONE "shmem_pe_quiet" "" ctx("shmem_ctx_pe_quiet") (target_pes: In<c_int>, npes: usize) {
         complete_pes(NAME, ctx, target_pes, npes);

@@ -17,7 +17,7 @@ use std::ffi::{c_int, c_long};
 use std::ops::Range;
 
 use super::bits::Zero;
-use super::coll::{set, status};
+use super::coll::{check, check_source, set, status};
 use super::exchange::{Actors, with_room};
 use super::group::Group;
 use super::guard::{bytes_of, misuse};
@@ -125,6 +125,13 @@ fn merge<T: Copy>(
     stack.len() + len
 }
 
+/// Refuses what is not symmetric, before any PE waits for this one.
+fn check_both<T>(group: &Group, dest: Sym<T>, source: SymIn<T>, count: usize) {
+    let bytes = bytes_of(group.call, count, size_of::<T>());
+    check(group, dest.erase(), bytes);
+    check_source(group, source.erase(), bytes);
+}
+
 /// Of everybody's elements one by one; all get the result.
 pub fn reduce<T: Copy + Zero>(
     group: Group,
@@ -133,7 +140,7 @@ pub fn reduce<T: Copy + Zero>(
     count: usize,
     op: impl Fn(T, T) -> T,
 ) -> Result<(), Fault> {
-    bytes_of(group.call, count, size_of::<T>());
+    check_both(&group, dest, source, count);
     if let Some(nodes) = group.nodes(None).as_deref() {
         return reduce_by_passing((&group, nodes), (dest, source), count, &op);
     }
@@ -186,7 +193,7 @@ pub fn scan<T: Copy + Zero>(
     count: usize,
     (inclusive, op): (bool, impl Fn(T, T) -> T),
 ) -> Result<(), Fault> {
-    bytes_of(group.call, count, size_of::<T>());
+    check_both(&group, dest, source, count);
     group.meet()?;
     let mut sums = Vec::new();
     let add = |first: usize, index: usize, theirs: &[T]| {

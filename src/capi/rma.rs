@@ -1,7 +1,7 @@
 //! Contiguous transfers: put, get, p, g, and their non-blocking forms.
 //!
-//! Non-blocking forms are allowed to complete early and on mapped memory do so at once. By-value
-//! forms of `long double` are in `longdouble.rs`.
+//! Non-blocking forms are allowed to complete early and on mapped memory do so at once; elsewhere
+//! they are for later (`pgas/stream.rs`). By-value forms of `long double` are in `longdouble.rs`.
 
 use std::ffi::c_int;
 
@@ -43,22 +43,22 @@ family! { BLOCKING: "RMA, blocking";
 family! { NONBLOCKING: "RMA, nonblocking";
     RMA "shmem_" "_put_nbi" ctx("shmem_ctx_") [generic "shmem_put_nbi"]
     (dest: Sym<T>, source: In<T>, nelems: usize, pe: c_int) {
-        let pe = ctx.pe(NAME, pe);
+        let pe = ctx.pe(NAME, pe).later();
         memory_ops::put_elements(NAME, dest, source, nelems, pe)
     }
     SIZED "shmem_put" "_nbi" ctx("shmem_ctx_put")
     (dest: Sym<T>, source: In<T>, nelems: usize, pe: c_int) {
-        let pe = ctx.pe(NAME, pe);
+        let pe = ctx.pe(NAME, pe).later();
         memory_ops::put_elements(NAME, dest, source, nelems, pe)
     }
     RMA "shmem_" "_get_nbi" ctx("shmem_ctx_") [generic "shmem_get_nbi"]
     (dest: Out<T>, source: SymIn<T>, nelems: usize, pe: c_int) {
-        let pe = ctx.pe(NAME, pe);
+        let pe = ctx.pe(NAME, pe).later();
         memory_ops::get_elements(NAME, dest, source, nelems, pe)
     }
     SIZED "shmem_get" "_nbi" ctx("shmem_ctx_get")
     (dest: Out<T>, source: SymIn<T>, nelems: usize, pe: c_int) {
-        let pe = ctx.pe(NAME, pe);
+        let pe = ctx.pe(NAME, pe).later();
         memory_ops::get_elements(NAME, dest, source, nelems, pe)
     }
 }

@@ -11,9 +11,11 @@ use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
 use super::constants::{MAJOR_VERSION, MINOR_VERSION, THREAD_MULTIPLE, THREAD_SINGLE};
 use super::constants::{MAX_NAME_LEN, VENDOR_STRING};
+use super::context;
 use super::guard::misuse;
 use super::memory_ops::{Out, Place, SymIn};
 use super::team;
+use crate::checkpoint::ahead;
 use crate::pgas;
 
 /// How many times the library was started and not yet ended.
@@ -34,7 +36,9 @@ pub(super) fn start(call: &'static str, requested: c_int) -> c_int {
             misuse(call, "the library has ended: allowed is one start after another, not again");
         }
         PROVIDED.store(pgas::init(requested), Ordering::Relaxed);
+        ahead::begin(pgas::world());
         team::register();
+        context::register();
     }
     PROVIDED.load(Ordering::Relaxed)
 }

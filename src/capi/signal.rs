@@ -9,6 +9,7 @@ use std::ffi::c_int;
 use super::constants::{SIGNAL_ADD, SIGNAL_SET};
 use super::guard::{bytes_of, misuse};
 use super::memory_ops::{self, In, Sym, SymIn, Update, Word};
+use crate::pgas::stream::Target;
 
 /// What a put-with-signal does when its data is there.
 #[derive(Clone, Copy)]
@@ -20,7 +21,7 @@ struct Signal {
 
 impl Signal {
     /// Checks all of it before the data moves.
-    fn prepare(self, call: &'static str, pe: c_int) -> Word {
+    fn prepare(self, call: &'static str, pe: Target) -> Word {
         if self.op != SIGNAL_SET && self.op != SIGNAL_ADD {
             let op = self.op;
             misuse(call, format_args!("sig_op {op}: allowed are SHMEM_SIGNAL_SET and _ADD"));
@@ -29,21 +30,25 @@ impl Signal {
     }
 
     fn send(self, word: Word) {
-        if self.op == SIGNAL_SET {
-            word.store(self.value);
-        } else {
-            word.update(Update::Add, self.value);
-        }
+        let how = if self.op == SIGNAL_SET { Update::Store } else { Update::Add };
+        word.change(how, self.value);
     }
 }
 
-fn put(call: &'static str, dest: Sym<u8>, source: In<u8>, bytes: usize, signal: Signal, pe: c_int) {
+fn put(
+    call: &'static str,
+    dest: Sym<u8>,
+    source: In<u8>,
+    bytes: usize,
+    signal: Signal,
+    pe: Target,
+) {
     let word = signal.prepare(call, pe);
     memory_ops::put(call, dest, source, bytes, pe);
     signal.send(word.after_puts());
 }
 
-fn send(call: &'static str, word: Sym<u64>, value: u64, op: c_int, pe: c_int) {
+fn send(call: &'static str, word: Sym<u64>, value: u64, op: c_int, pe: Target) {
     let signal = Signal { word, value, op };
     signal.send(signal.prepare(call, pe));
 }

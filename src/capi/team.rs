@@ -17,6 +17,7 @@ use std::ffi::{c_int, c_long, c_void};
 use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering};
 
 use super::constants::TEAM_NUM_CONTEXTS;
+use super::context;
 use super::group::{Gate, Group, MASK_AT, index_in, team_words};
 use super::guard::misuse;
 use super::memory_ops::{self, In, Out, Sym, SymIn};
@@ -27,7 +28,7 @@ use crate::pgas;
 use crate::segment::layout::WORK_TEAMS;
 
 /// A team handle as C holds it.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Team(pub usize);
 
@@ -205,6 +206,7 @@ pub fn split<const N: usize>(
             room.stride.store(stride, Ordering::Relaxed);
             room.size.store(size, Ordering::Relaxed);
             room.num_contexts.store(part.num_contexts, Ordering::Relaxed);
+            context::prepare(pgas::world(), part.num_contexts);
             *new = Team(slot + 1);
         }
     }
@@ -223,11 +225,22 @@ fn split_for<const N: usize>(
     if made.is_ok() { 0 } else { FAILED }
 }
 
-fn contexts_of(config: In<TeamConfig>, mask: c_long) -> usize {
-    if config.addr() == 0 || mask & TEAM_NUM_CONTEXTS == 0 {
+/// What a config says of contexts; `name` is that of its mask.
+fn contexts_of(call: &'static str, name: &str, config: In<TeamConfig>, mask: c_long) -> usize {
+    if mask & !TEAM_NUM_CONTEXTS != 0 {
+        misuse(call, format_args!("{name} {mask:#x}: allowed is SHMEM_TEAM_NUM_CONTEXTS"));
+    }
+    if mask == 0 {
         return 0;
     }
-    usize::try_from(config.read_at(0).num_contexts).unwrap_or(0)
+    if config.addr() == 0 {
+        misuse(call, format_args!("the config is NULL, and {name} {mask:#x}"));
+    }
+    let asked = config.read_at(0).num_contexts;
+    match usize::try_from(asked) {
+        Ok(contexts) => contexts,
+        Err(_) => misuse(call, format_args!("num_contexts {asked}: allowed are 0 and more")),
+    }
 }
 
 /// The parts of a parent laid out in rows of `xrange`: the row of this PE, and its column.
@@ -264,6 +277,7 @@ pub fn destroy(call: &'static str, team: Team) {
     if team == Team::WORLD || team == Team::SHARED || members(team).is_none() {
         misuse(call, "allowed are teams from a split, once");
     }
+    context::take_all_of(call, pgas::world(), team);
     TEAMS.slots[team.0 - 1].size.store(0, Ordering::Relaxed);
 }
 
@@ -276,7 +290,11 @@ family! { TEAM: "Teams";
     }
     ONE "shmem_team_get_config" ""
     (team: Team, config_mask: c_long, config: Out<TeamConfig>) -> c_int {
-        if members(team).is_none() || config_mask & !TEAM_NUM_CONTEXTS != 0 {
+        if config_mask & !TEAM_NUM_CONTEXTS != 0 {
+            let allowed = "allowed is SHMEM_TEAM_NUM_CONTEXTS";
+            misuse(NAME, format_args!("config_mask {config_mask:#x}: {allowed}"));
+        }
+        if members(team).is_none() {
             return FAILED;
         }
         if config_mask != 0 {
@@ -295,7 +313,7 @@ family! { TEAM: "Teams";
             start: start as isize,
             stride: stride as isize,
             size: usize::try_from(size).unwrap_or(0),
-            num_contexts: contexts_of(config, config_mask),
+            num_contexts: contexts_of(NAME, "config_mask", config, config_mask),
         };
         split_for(NAME, parent_team, [(part, new_team)])
     }
@@ -303,6 +321,10 @@ family! { TEAM: "Teams";
     (parent_team: Team, xrange: c_int, xaxis_config: In<TeamConfig>, xaxis_mask: c_long,
      xaxis_team: Out<Team>, yaxis_config: In<TeamConfig>, yaxis_mask: c_long,
      yaxis_team: Out<Team>) -> c_int {
+        let contexts = [
+            contexts_of(NAME, "xaxis_mask", xaxis_config, xaxis_mask),
+            contexts_of(NAME, "yaxis_mask", yaxis_config, yaxis_mask),
+        ];
         let index = usize::try_from(index_of(parent_team, pgas::world().me()));
         let xrange = usize::try_from(xrange).ok().filter(|xrange| *xrange > 0);
         let (Ok(index), Some(xrange), Some((_, _, size))) = (index, xrange, members(parent_team))
@@ -311,11 +333,8 @@ family! { TEAM: "Teams";
             yaxis_team.write(Team::INVALID);
             return FAILED;
         };
-        let contexts = [(xaxis_config, xaxis_mask), (yaxis_config, yaxis_mask)];
         let [x, y] = row_and_column(index, size, xrange.min(size));
-        let part = |(start, stride, size), (config, mask)| Part {
-            start, stride, size, num_contexts: contexts_of(config, mask),
-        };
+        let part = |(start, stride, size), num_contexts| Part { start, stride, size, num_contexts };
         let parts = [(part(x, contexts[0]), xaxis_team), (part(y, contexts[1]), yaxis_team)];
         split_for(NAME, parent_team, parts)
     }

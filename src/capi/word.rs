@@ -5,13 +5,12 @@
 //!
 //! Between a death and the restart (`World::faulted`) changes are dropped and give zero.
 
-use std::ffi::c_int;
-
 use super::bits::Bits;
 use super::guard::misuse;
-use super::memory_ops::{Place, Sym, Update};
+use super::memory_ops::{Out, Place, Sym, Update};
+use crate::pgas::stream::Target;
 use crate::pgas::{self, Fault, World};
-use crate::segment::update::{self, Change, WordAt};
+use crate::segment::update::{self, Change};
 
 /// A symmetric word of 2, 4 or 8 bytes on its natural boundary. The value is the proof.
 #[derive(Clone, Copy)]
@@ -23,7 +22,7 @@ pub struct Word {
 impl Word {
     /// Checks a symmetric argument (`name`) of `call` that is accessed atomically.
     #[inline]
-    pub fn new<T: Bits>(call: &'static str, name: &str, on: Sym<T>, pe: c_int) -> Word {
+    pub fn new<T: Bits>(call: &'static str, name: &str, on: Sym<T>, pe: impl Into<Target>) -> Word {
         let bytes = size_of::<T>();
         if on.addr() & (bytes - 1) != 0 {
             let addr = on.addr();
@@ -35,7 +34,7 @@ impl Word {
     /// The word of this PE.
     #[inline]
     pub fn own<T: Bits>(call: &'static str, name: &str, on: Sym<T>) -> Word {
-        Word::new(call, name, on, pgas::world().me() as c_int)
+        Word::new(call, name, on, pgas::world().me() as i32)
     }
 
     /// The word `bytes` further on, narrower: for words that are made of fields.
@@ -53,22 +52,37 @@ impl Word {
     /// Reads. Pairs with the releases below: what the writer did before is seen.
     #[inline]
     pub fn load(self) -> u64 {
-        self.apply(Change { how: Update::Load, operand: 0 })
+        self.apply(Update::Load, 0)
     }
 
     /// Overwrites and wakes the PE. Pairs with `load` and with the updates.
     #[inline]
     pub fn store(self, value: u64) {
+        self.change(Update::Store, value);
+    }
+
+    /// Updates in one step and wakes the PE, without waiting for it.
+    #[inline]
+    pub fn change(self, how: Update, value: u64) {
         let Place { world, pe, .. } = self.place;
         if world.faulted() {
             return;
         }
-        let change = Change { how: Update::Store, operand: value };
         if self.place.is_far() {
-            return world.far_post(pe, self.at(), change);
+            return self.place.post_far(self.bytes, how, value);
         }
-        self.apply(change);
+        self.apply(how, value);
         world.ring(pe);
+    }
+
+    /// As [`Word::update`]; what was there may be written to `before` as late as the stream's next
+    /// quiet.
+    #[inline]
+    pub fn update_later<T: Bits>(self, how: Update, value: u64, before: Out<T>) {
+        match self.place.is_far() && !self.place.world.faulted() {
+            true => self.place.ask_later(self.bytes, (how, value), before.erase()),
+            false => before.write(T::of(self.update(how, value))),
+        }
     }
 
     /// Updates in one step and wakes the PE; what was there before, zero in the faulted state.
@@ -77,7 +91,7 @@ impl Word {
         if self.place.world.faulted() {
             return 0;
         }
-        let before = self.apply(Change { how, operand: value });
+        let before = self.apply(how, value);
         self.place.world.ring(self.place.pe);
         before
     }
@@ -90,17 +104,7 @@ impl Word {
 
     /// Adds one without waiting for it: tells the PE that what was put to it before is there.
     pub fn signal(self) {
-        let Place { world, pe, .. } = self.place;
-        if world.faulted() {
-            return;
-        }
-        let change = Change { how: Update::Add, operand: 1 };
-        if self.place.is_far() {
-            world.fence();
-            return world.far_post(pe, self.at(), change);
-        }
-        self.apply(change);
-        world.ring(pe);
+        self.after_puts().change(Update::Add, 1);
     }
 
     /// Waits for a signal to this word, which is the own, and takes `count` of them away.
@@ -115,24 +119,18 @@ impl Word {
     #[inline]
     pub fn after_puts(self) -> Word {
         if self.place.is_far() {
-            self.place.world.fence(); // changes of a mapped word are releases
+            self.place.fence_far(); // changes of a mapped word are releases
         }
         self
     }
 
     #[inline]
-    fn at(self) -> WordAt {
-        WordAt { offset: self.place.offset, bytes: self.bytes }
-    }
-
-    #[inline]
-    fn apply(self, change: Change) -> u64 {
-        let Place { world, pe, .. } = self.place;
+    fn apply(self, how: Update, value: u64) -> u64 {
         if self.place.is_far() {
-            return world.far_update(pe, self.at(), change);
+            return self.place.world.far_update(self.place.ask(self.bytes, how, value));
         }
         // SAFETY: a `Word` lies in a mapped segment on its natural boundary; segments stay mapped
         // until the process ends, and shared words are accessed as atomics only.
-        unsafe { update::apply(self.place.at(), self.bytes, change) }
+        unsafe { update::apply(self.place.at(), self.bytes, Change { how, operand: value }) }
     }
 }

@@ -3,7 +3,9 @@
 //!
 //! What is touched: the new block itself, which a checkpoint reads whether the program has written
 //! it or not; the part of the own store that awaits it; and the peers' pages that this PE will read
-//! for its parity. Only in a job that keeps checkpoints.
+//! for its parity. Only in a job that keeps checkpoints. A substitute with fresh memory has it
+//! touched as soon as it begins, beside the program and on processors that wait: fresh pages take
+//! longer than what is put into them.
 //!
 //! Invariant: nothing here decides whether a checkpoint can be made, and a failure is no error:
 //! what is not touched here is faulted in later. Memory that would not be given to a checkpoint
@@ -11,14 +13,22 @@
 
 #![forbid(unsafe_code)]
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use super::{prepare, room, tiles};
 use crate::pgas::World;
 use crate::segment::layout::TILE;
 use crate::store::coverage::Coverage;
 use crate::store::protection::Protection;
+use crate::sys::process;
 
 /// Growth of the heap that is not worth a look, in bytes.
 const LITTLE: usize = 1 << 20;
+/// Bytes that a thread touches at a time: what needs the address space meanwhile waits so long.
+const PIECE: usize = 256 << 10;
+/// Most threads at it.
+const MOST: usize = 4;
 
 /// To be called when the block of `len` bytes at `offset` of the heap is new.
 pub fn touch(world: &World, offset: usize, len: usize) {
@@ -32,7 +42,7 @@ pub fn touch(world: &World, offset: usize, len: usize) {
     if !affordable(world, protection, coverage.len(), len) {
         return;
     }
-    world.segment().populate(world.layout().heap + offset, len, true);
+    world.segment().populate(world.layout().heap + offset, len);
     prepare(world, protection, coverage.len());
     super::account(world, protection, coverage.len());
     look(world, protection, &coverage);
@@ -46,6 +56,45 @@ fn affordable(world: &World, protection: &Protection, len: usize, block: usize) 
     let available = crate::sys::memory::available().unwrap_or(0);
     let limit = world.settings().memory_limit.unwrap_or(u64::MAX);
     hold.saturating_mul(pes) <= limit && (hold + block as u64).saturating_mul(pes) <= available / 2
+}
+
+/// To be called in a process that begins. In a substitute that adopts nothing: what the peers'
+/// snapshots occupy its own will, and as much of the heap is taken to be in use.
+pub fn begin(world: &'static World) {
+    let Some(protection) = world.protection().filter(|_| world.is_new()) else { return };
+    if world.segment().header().snapshot.len_hint() != 0 {
+        return; // the pages are there, and are mapped faster than others could be out of the way
+    }
+    let hint = |pe: usize| world.near(pe).map(|segment| segment.header().snapshot.len_hint());
+    let len = (0..world.n_pes()).filter_map(hint).max().unwrap_or(0);
+    let layout = world.layout();
+    if len == 0 || len > layout.region_len || !affordable(world, protection, len, len) {
+        return;
+    }
+    let (snapshot, slots) = room(world, protection, len);
+    let count = protection.mode.slots();
+    let mut extents = vec![(layout.snapshot, snapshot), (layout.heap, len.min(layout.heap_len))];
+    extents.extend(layout.slots[..count].iter().map(|&slot| (slot, slots / count)));
+    let cut = |(at, len): (usize, usize)| {
+        (0..len).step_by(PIECE).map(move |from| (at + from, PIECE.min(len - from)))
+    };
+    let pieces: Arc<[(usize, usize)]> = extents.into_iter().flat_map(cut).collect();
+    let next = Arc::new(AtomicUsize::new(0));
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    for _ in 0..(processors - 1).min(MOST) {
+        let (pieces, next) = (Arc::clone(&pieces), Arc::clone(&next));
+        // Without a thread the pages come when they are needed. Relaxed: a number for each.
+        let _ = process::helper("shmem-ahead", 64 * 1024, move || {
+            loop {
+                let nth = next.fetch_add(1, Ordering::Relaxed);
+                let Some(&(at, len)) = pieces.get(nth) else { break };
+                if nth >= snapshot.div_ceil(PIECE) {
+                    process::least_priority(); // the rebuild of the snapshot comes first
+                }
+                world.segment().populate(at, len);
+            }
+        });
+    }
 }
 
 /// Maps the peers' pages that this PE protects.

@@ -59,12 +59,12 @@ pub fn prepare(world: &World, protection: &Protection, len: usize) {
     let (snapshot, slots) = room(world, protection, len);
     let (had_snapshot, had_slots) = world.store_used();
     if snapshot > had_snapshot {
-        world.segment().populate(world.layout().snapshot, snapshot, true);
+        world.segment().populate(world.layout().snapshot, snapshot);
     }
     if slots > had_slots {
         let count = protection.mode.slots();
         for &slot in &world.layout().slots[..count] {
-            world.segment().populate(slot, slots / count, true);
+            world.segment().populate(slot, slots / count);
         }
     }
 }
@@ -257,7 +257,8 @@ pub fn copy(
         tiles::put(world, region, tile, number, bytes);
         if let Some(changes) = changes.as_deref_mut() {
             // Equal checksums: not a proof, but all that the choice for the next one needs.
-            let same = was.is_some_and(|was| *tiles::stamp_of(world, region, tile) == was);
+            let same = world.settings().checksum
+                && was.is_some_and(|was| *tiles::stamp_of(world, region, tile) == was);
             changes.seen += usize::from(!same);
         }
     }

@@ -123,9 +123,9 @@ pub struct Room {
 }
 
 impl Room {
-    /// Room without a tile.
+    /// Room without a tile. It takes memory when a tile comes into it.
     pub fn empty() -> Room {
-        Room { holds: None, bytes: vec![0; TILE], seal: [0; STAMP] }
+        Room { holds: None, bytes: Vec::new(), seal: [0; STAMP] }
     }
 }
 
@@ -138,6 +138,7 @@ pub fn pull_store<'a>(
     let mut reads = Vec::new();
     for ((pe, region, tile), room) in wanted.filter(|((pe, ..), _)| world.is_far(*pe)) {
         room.holds = Some((pe, region, tile));
+        room.bytes.resize(TILE, 0);
         reads.push(Read { pe, offset: region + tile * TILE, into: &mut room.bytes });
         reads.push(Read { pe, offset: stamp_at(world, region, tile), into: &mut room.seal });
     }
@@ -216,17 +217,16 @@ pub fn live<'a>(
     }
 }
 
-/// Maps the pages of tiles of PE `pe`'s store ahead of their being read, or, of the own, written.
-pub fn map_store(world: &World, pe: usize, region: usize, tiles: Range<usize>, write: bool) {
+/// Maps the pages of tiles of PE `pe`'s store ahead of their use.
+pub fn map_store(world: &World, pe: usize, region: usize, tiles: Range<usize>) {
     let Some(segment) = world.near(pe) else { return };
-    let (at, len) = (region + tiles.start * TILE, tiles.len() * TILE);
-    segment.populate(at, len, write && pe == world.me());
+    segment.populate(region + tiles.start * TILE, tiles.len() * TILE);
 }
 
 /// Makes the pages of the own live data present ahead of their being written.
 pub fn map_live(world: &World, coverage: &Coverage) {
     for (at, len) in coverage.pieces(0..coverage.len()) {
-        world.segment().populate(at, len, true);
+        world.segment().populate(at, len);
     }
 }
 
@@ -234,7 +234,7 @@ pub fn map_live(world: &World, coverage: &Coverage) {
 pub fn map(world: &World, pe: usize, coverage: &Coverage, tiles: Range<usize>) {
     let Some(segment) = world.near(pe) else { return };
     for (at, len) in coverage.pieces(tiles.start * TILE..tiles.end * TILE) {
-        segment.populate(at, len, false);
+        segment.populate(at, len);
     }
 }
 

@@ -12,6 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::sockopt;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -39,6 +40,16 @@ impl Link {
     /// True if descriptors may go with a message.
     pub fn carries_descriptors(&self) -> bool {
         matches!(self, Link::Pair(_))
+    }
+
+    /// The connection is over when what was sent is not acknowledged for `limit`: a host that is
+    /// gone says nothing, and the kernel would wait for minutes.
+    pub fn give_up_after(&self, limit: Duration) {
+        if let Link::Net(net) = self {
+            let millis = u32::try_from(limit.as_millis()).unwrap_or(u32::MAX);
+            // Without it heartbeats still say what there is to say, later.
+            let _ = sockopt::set_tcp_user_timeout(&net.stream, millis);
+        }
     }
 
     /// Sends a message now or, if there is no room, later.

@@ -162,6 +162,8 @@ pub enum Down {
     Ring { nodes: Vec<(u32, SocketAddr)> },
     /// Do you hear that node?
     Ask { node: u32 },
+    /// Look after that process: if it ended, that is said first.
+    Look { proc: ProcId },
     /// End at once, by SIGKILL: a fault that was asked for.
     Die,
     /// The launcher does not take this agent, and why.
@@ -208,10 +210,10 @@ pub enum Up {
     Accuse { node: u32, silent: bool },
     /// Whether the node that was asked about answers.
     Opinion { node: u32, alive: bool },
+    /// The process that it was asked to look after has not ended.
+    Looked { proc: ProcId },
     /// News for people.
     Note { line: String },
-    /// To a keeper: the node may live until this time of the machine's clock.
-    Lease { until: Duration },
     /// What was asked for cannot be done here.
     Failed { what: String },
 }

@@ -5,9 +5,9 @@
 //! here; which one is used is [`choose`]'s business.
 //!
 //! ```text
-//! put, get          bytes of the peer's segment, by offset; the store can only be read
-//! update, post      a word of 2, 4 or 8 bytes, changed in one step, with and without an answer
-//! fence, quiet      order, completion
+//! put, get          bytes of peers' segments, by offset; the store can only be read
+//! update, post      words of 2, 4 or 8 bytes, changed in one step, with and without an answer
+//! fence, quiet      order, completion, at the peers that are named
 //! wake              the peer's sleeping threads look again
 //! connect           to one incarnation of a peer, by the address that it gave
 //! disconnect        the fence round a dead incarnation: nothing of it goes or comes any more
@@ -22,8 +22,13 @@
 //! - *A broken connection stays broken.* Puts may have been lost with it, so every later call that
 //!   needs the peer, [`Engine::quiet`] among them, gives [`Lost`] until `disconnect`. The engine
 //!   tells [`Ear::suspect`] once, and decides nothing: views decide.
-//! - *Others are not disturbed.* `quiet` and `fence` complete everything to all other peers before
-//!   they give `Lost`; a get of many ranges gives `Lost` when all the others of it are over.
+//! - *Others are not disturbed.* `quiet` and `fence` do their work at all other peers that were
+//!   named before they give `Lost`; a call for many ranges or words gives `Lost` when all the
+//!   others of it are over.
+//! - *Peers are told apart, callers are not.* `quiet` of a peer completes whatever any thread has
+//!   begun there. Streams of the program (`pgas/stream.rs`) name the peers that they have used, so
+//!   one of them may wait for the operations of another, to the same peer, but never for less than
+//!   its own.
 //! - *Incarnations are kept apart.* After `connect(pe, n)` nothing is carried out for a process
 //!   with an incarnation of `pe` below `n`, and after `disconnect(pe)` nothing for that one or for
 //!   older ones. What a dead peer had sent and nobody has looked at yet is dropped. A newer one may
@@ -34,7 +39,8 @@
 //! - *Atomics are those of the target's processor*: atomic with the updates that PEs on the
 //!   target's node make directly. They wake sleepers of the target like [`Ear::arrived`].
 //! - `put` may return before the bytes are there; then the caller may change the source. `get` and
-//!   `update` return when they are over. `quiet` returns when all puts and posts are.
+//!   `update` return when they are over, and what one call asks for is in flight together. `quiet`
+//!   returns when all puts and posts are.
 //! - Every call may be made by several threads at a time, and while `disconnect` runs.
 //!
 //! Invariants of the callers: offsets and lengths lie inside the segment's layout; a peer is
@@ -96,6 +102,28 @@ pub struct Read<'a> {
     pub into: &'a mut [u8],
 }
 
+/// One range of a put.
+#[derive(Debug, Clone, Copy)]
+pub struct Write<'a> {
+    /// The PE to write to.
+    pub pe: usize,
+    /// Where in its segment.
+    pub offset: usize,
+    /// What.
+    pub from: &'a [u8],
+}
+
+/// A word of a peer that is to be updated in one step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ask {
+    /// The PE that has it.
+    pub pe: usize,
+    /// Which word of its segment.
+    pub word: WordAt,
+    /// What is done with it.
+    pub change: Change,
+}
+
 /// What an engine asks and tells about its peers and its own process.
 pub trait Ear: Send + Sync {
     /// True once the view says that this incarnation of `pe` is no more.
@@ -145,11 +173,11 @@ pub trait Engine: Send + Sync + Debug {
     /// Ends every operation to `pe` at once, and refuses what still comes from it.
     fn disconnect(&self, pe: usize);
 
-    /// Copies `from` to `offset` of the peer's visible part.
+    /// Copies all of `writes` to the visible parts of their peers.
     ///
     /// # Errors
-    /// [`Lost`].
-    fn put(&self, pe: usize, offset: usize, from: &[u8]) -> Result<(), Lost>;
+    /// [`Lost`] if one of them could not be written; the others are.
+    fn put(&self, writes: &[Write]) -> Result<(), Lost>;
 
     /// Reads all of `reads`, which are in flight together as far as the engine can.
     ///
@@ -157,29 +185,32 @@ pub trait Engine: Send + Sync + Debug {
     /// [`Lost`] if one of them could not be read; what was to be read is then undefined.
     fn get(&self, reads: &mut [Read]) -> Result<(), Lost>;
 
-    /// Changes a word of the peer in one step; what was there.
+    /// Updates each word in one step, in no order; `before[i]` is what `asks[i]` found.
     ///
     /// # Errors
-    /// [`Lost`]: it may have been carried out or not.
-    fn update(&self, pe: usize, word: WordAt, change: Change) -> Result<u64, Lost>;
+    /// [`Lost`]: those to that peer may have been carried out or not, and what they found is
+    /// undefined.
+    fn update(&self, asks: &[Ask], before: &mut [u64]) -> Result<(), Lost>;
 
-    /// As `update`, without waiting and without an answer.
+    /// As `update` of one, without waiting and without an answer.
     ///
     /// # Errors
     /// [`Lost`].
-    fn post(&self, pe: usize, word: WordAt, change: Change) -> Result<(), Lost>;
+    fn post(&self, ask: Ask) -> Result<(), Lost>;
 
-    /// What was put and posted so far arrives before what follows, at each peer.
+    /// What was put and posted to each of `peers` so far arrives there before what follows. Peers
+    /// that are not connected are passed over.
     ///
     /// # Errors
-    /// [`Lost`] if a connection is broken; for all other peers it holds.
-    fn fence(&self) -> Result<(), Lost>;
+    /// [`Lost`] if the connection to one of them is broken; for the others it holds.
+    fn fence(&self, peers: &[usize]) -> Result<(), Lost>;
 
-    /// Waits until all that was put and posted has arrived.
+    /// Waits until all that was put and posted to `peers` has arrived. Peers that are not connected
+    /// are passed over.
     ///
     /// # Errors
-    /// [`Lost`] if a connection is broken; for all other peers it holds.
-    fn quiet(&self) -> Result<(), Lost>;
+    /// [`Lost`] if the connection to one of them is broken; for the others it holds.
+    fn quiet(&self, peers: &[usize]) -> Result<(), Lost>;
 
     /// Threads of `pe` that sleep look again, after what was put before has arrived. Called after
     /// every put that a program may wait for; an engine that wakes by itself does nothing here.

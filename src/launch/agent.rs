@@ -82,7 +82,8 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
     if let Some((Down::Join { launcher, node, secret }, _)) = first {
         let (mut link, socket) = join::join(launcher, node, &secret)?;
         first = link.receive::<Down>(ORDERS)?;
-        joined = Some((std::mem::replace(&mut up, link), socket, launcher));
+        up = link; // the keeper has said all it had to say
+        joined = Some((socket, launcher));
     }
     let (job, node, program, place, pulse) = match first {
         Some((Down::Configure { job, node, program, place, pulse }, _)) => {
@@ -96,10 +97,11 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
         return Err(ChannelError::Malformed(0).into());
     }
     let ties = joined.zip(pulse.net.as_ref());
-    let ties = ties.map(|((keeper, socket, mut launcher), (key, port))| {
+    let ties = ties.map(|((socket, mut launcher), (key, port))| {
         launcher.set_port(*port);
-        Ties { net: Heartbeats::new(socket, Party::Node(node), key), launcher, keeper }
+        Ties { net: Heartbeats::new(socket, Party::Node(node), key), launcher }
     });
+    up.give_up_after(pulse.limit * 5 / 4);
     let heart = Heart::new(node, &pulse, ties);
     let (page, page_fd) = match Page::create(job.n_pes as usize) {
         Ok(page) => page,
@@ -129,6 +131,9 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
     };
     let result = agent.serve();
     let ended = agent.kill_all();
+    if ended {
+        agent.heart.rest();
+    }
     if ended && matches!(result, Ok(false)) {
         agent.say_gone();
     }
@@ -235,6 +240,10 @@ impl Agent {
                 self.page.finished().store(1, Ordering::SeqCst);
                 self.ring_all();
                 Ok(())
+            }
+            Down::Look { proc } => {
+                self.ended(proc)?;
+                self.up.send(&Up::Looked { proc }, &[])
             }
             Down::Kill { proc } => {
                 if let Some(local) = self.procs.get(&proc) {

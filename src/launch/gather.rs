@@ -4,7 +4,7 @@
 //! and nothing that was started is left.
 
 use std::collections::BTreeMap;
-use std::io::{PipeWriter, Read, Write};
+use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::door::{Arrival, Door, own_address};
-use super::join::{ALL_DEAD, build_id};
+use super::join::{ALL_DEAD, build_id, last_word};
 use super::launcher::{AGENT_ARGUMENT, LaunchError, Signals};
 use super::output::{Carriers, Gate, Stream};
 use super::starter::{Means, agent_words};
@@ -62,7 +62,10 @@ pub struct Remote {
     /// Standard input of what started it: its end tells the keeper that the launcher is gone.
     _stdin: PipeWriter,
     carriers: Carriers,
-    gate: Gate,
+    /// Hears the last word of its keeper.
+    pub gate: Gate,
+    /// At its end once that was heard, or cannot be any more.
+    pub word: Option<PipeReader>,
     /// Where its agent hears heartbeats.
     pub beats: SocketAddr,
 }
@@ -159,7 +162,7 @@ impl Gathering {
         let mut gathering = Gathering { nodes, door: Some(door), build, means };
         for (node, host) in (0..).zip(&cluster.names) {
             let words = cluster.means.words(host, &agent_words(&oshrun, address, node));
-            match start_one(format!("node {node} ({host})"), &words, &secret) {
+            match start_one(node, host, &words, &secret) {
                 Ok(started) => drop(gathering.nodes.insert(node, started)),
                 Err(error) => {
                     gathering.end();
@@ -247,7 +250,7 @@ impl Gathering {
     }
 }
 
-fn start_one(name: String, words: &[String], secret: &Secret) -> std::io::Result<Node> {
+fn start_one(node: u32, host: &str, words: &[String], secret: &Secret) -> std::io::Result<Node> {
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]);
     let (from, to) = std::io::pipe()?;
@@ -256,7 +259,7 @@ fn start_one(name: String, words: &[String], secret: &Secret) -> std::io::Result
     carriers.carry(from, Stream::Out)?;
     let (from, to) = std::io::pipe()?;
     command.stderr(to);
-    let gate = Gate::default();
+    let (gate, word) = Gate::new(last_word(secret, node))?;
     carriers.carry_through(from, gate.clone())?;
     let (from, mut stdin) = std::io::pipe()?;
     command.stdin(from);
@@ -264,7 +267,9 @@ fn start_one(name: String, words: &[String], secret: &Secret) -> std::io::Result
     // One that has ended already is seen by its end. The line fits into the pipe: nothing waits.
     let _ = stdin.write_all(format!("{}\n", secret.to_hex()).as_bytes());
     let nowhere = SocketAddr::from(([0; 4], 0));
-    let remote = Some(Remote { _stdin: stdin, carriers, gate, beats: nowhere });
+    let word = Some(word);
+    let remote = Some(Remote { _stdin: stdin, carriers, gate, word, beats: nowhere });
+    let name = format!("node {node} ({host})");
     Ok(Node { name, process, link: None, remote, started_over: false })
 }
 

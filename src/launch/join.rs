@@ -6,10 +6,14 @@
 //! ```
 //!
 //! The keeper reads the job's secret from its standard input, starts the agent and waits. When the
-//! agent has ended it ends whatever is left of the node's processes, and only then itself, with
-//! [`ALL_DEAD`]: who started it knows by that status that nothing of the node runs any more. When
-//! its standard input ends, the launcher is gone, and so is the node. It knows until when the lease
-//! of the node lasts, and ends it if the agent, which may be stopped, does not.
+//! agent has ended it ends whatever is left of the node's processes, and only then says its last
+//! word ([`last_word`]) on standard error, and ends with [`ALL_DEAD`] unless the agent was told to
+//! end: by either the launcher knows that nothing of the node runs any more. Not every command that
+//! starts a keeper passes its status on; and nobody else can say its word. When its standard input
+//! ends, the launcher is gone, and so is the node.
+//!
+//! A node whose lease is over is ended by its agent, or by the kernel if the agent cannot
+//! ([`process::Deadline`]): then the keeper finds the agent killed, and its PEs died with it.
 
 #![forbid(unsafe_code)]
 
@@ -19,16 +23,19 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::process::Command;
 use std::time::Duration;
 
+use chacha20poly1305::aead::{Aead, KeyInit};
+use chacha20poly1305::{ChaCha20Poly1305, Key, Nonce};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::launcher::AGENT_ARGUMENT;
+use super::say::say;
 use crate::control::link::{Link, Net, timespec};
-use crate::control::message::{Down, Hello, Up};
+use crate::control::message::{Down, Hello};
 use crate::control::noise::{SECRET_LEN, Secret, Side};
-use crate::sys::process::{self, Process};
+use crate::sys::process::{self, Ended, Process};
 use crate::sys::socket::{Channel, ChannelError};
 
-/// Exit status of a keeper whose node has no process any more.
+/// Exit status of a keeper whose node has no process any more, though nobody told it to end.
 pub const ALL_DEAD: i32 = 87;
 
 /// How long connecting may take.
@@ -64,11 +71,13 @@ pub enum JoinError {
         /// The limit in seconds.
         limit: f64,
     },
-    /// The lease is over, and the agent did nothing about it.
-    #[error("node {node}: its agent stands still: the node and its PEs are ended")]
-    Stopped {
+    /// Somebody killed the agent, or the kernel did when it stood still beyond its lease.
+    #[error("node {node}: its agent {how}: the node and its PEs are ended")]
+    Killed {
         /// The node.
         node: u32,
+        /// How it ended.
+        how: Ended,
     },
     /// The keeper was called wrongly.
     #[error("an agent is started by oshrun itself")]
@@ -79,6 +88,17 @@ pub enum JoinError {
     /// The connection failed.
     #[error("{0}")]
     Channel(#[from] ChannelError),
+}
+
+/// What the keeper of `node` says when none of its processes runs any more. Only who knows the
+/// secret of the job can say it.
+pub fn last_word(secret: &Secret, node: u32) -> String {
+    let cipher = ChaCha20Poly1305::new(Key::from_slice(&secret.0));
+    let mut nonce = [0; 12];
+    nonce[..4].copy_from_slice(&node.to_le_bytes());
+    let sealed = cipher.encrypt(Nonce::from_slice(&nonce), &b"all ended"[..]).unwrap_or_default();
+    let digits: String = sealed.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("raidshmem-node-{node}-ended-{digits}")
 }
 
 /// Version and checksum of this program; equal only for the same build.
@@ -105,8 +125,9 @@ pub fn join(
     Ok((link, socket))
 }
 
-/// Runs the keeper of node `words[1]` of the launcher at `words[0]`.
-pub fn keep(words: &[String]) -> Result<(), JoinError> {
+/// Runs the keeper of node `words[1]` of the launcher at `words[0]`. True if its agent was told to
+/// end.
+pub fn keep(words: &[String]) -> Result<bool, JoinError> {
     let (Some(launcher), Some(node)) = (
         words.first().and_then(|word| word.parse::<SocketAddr>().ok()),
         words.get(1).and_then(|word| word.parse::<u32>().ok()),
@@ -121,41 +142,32 @@ pub fn keep(words: &[String]) -> Result<(), JoinError> {
     command.stdin(std::process::Stdio::null());
     let agent = Process::start(&mut command, Some(theirs.as_fd()), false)?;
     drop(theirs);
+    let word = last_word(&secret, node);
     mine.send(&Down::Join { launcher, node, secret }, &[])?;
-    let held = watch(&agent, &mine);
+    let ended = watch(&agent);
     agent.kill();
     agent.wait_end(10_000);
+    let how = agent.reap();
     process::end_children();
-    if held { Ok(()) } else { Err(JoinError::Stopped { node }) }
+    if let Some(how @ Ended::Killed(_)) = how.filter(|_| ended) {
+        say(&JoinError::Killed { node, how }.to_string());
+    }
+    eprintln!("{word}");
+    Ok(how == Some(Ended::Exited(0)))
 }
 
-/// Returns when the agent has ended or the launcher is gone; false if the lease of the node is over
-/// and its agent has not ended by itself.
-fn watch(agent: &Process, channel: &Channel) -> bool {
+/// Returns when the agent has ended, or with false when the launcher is gone.
+fn watch(agent: &Process) -> bool {
     let stdin = std::io::stdin();
-    let mut until = None;
     loop {
-        let mut fds = [
-            PollFd::new(agent, PollFlags::IN),
-            PollFd::new(&stdin, PollFlags::IN),
-            PollFd::new(channel, PollFlags::IN),
-        ];
-        let left = until.map(|until: Duration| timespec(until.saturating_sub(process::now())));
-        if poll(&mut fds, left.as_ref()).is_err() {
+        let mut fds = [PollFd::new(agent, PollFlags::IN), PollFd::new(&stdin, PollFlags::IN)];
+        if poll(&mut fds, None).is_err() {
             continue;
         }
         let (ended, heard) = (!fds[0].revents().is_empty(), !fds[1].revents().is_empty());
         let mut rest = [0; 64];
         if ended || heard && matches!(rustix::io::read(stdin.as_fd(), &mut rest), Ok(0) | Err(_)) {
-            return true;
-        }
-        while let Ok(Some((message, _))) = channel.try_receive::<Up>() {
-            if let Up::Lease { until: end } = message {
-                until = Some(end);
-            }
-        }
-        if until.is_some_and(|until| process::now() >= until) {
-            return false;
+            return ended;
         }
     }
 }

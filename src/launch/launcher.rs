@@ -94,6 +94,7 @@ pub fn run(ready: &Ready) -> Result<i32, LaunchError> {
         let place = entry.remote.as_ref().map(|_| place());
         let (job, program, pulse) = (job.clone(), program.clone(), pulse.clone());
         if let Some(link) = &mut entry.link {
+            link.give_up_after(timing.limit * 5 / 4);
             // A node that cannot be told is noticed by its end.
             let _ = link
                 .send(&Down::Configure { job: Box::new(job), node, program, place, pulse }, &[]);
@@ -101,7 +102,10 @@ pub fn run(ready: &Ready) -> Result<i32, LaunchError> {
     }
     let remotes = nodes.iter().filter_map(|(&node, n)| Some((node, n.remote.as_ref()?.beats)));
     let guard = Guard::new(nodes.keys().copied(), heartbeats, remotes.collect(), timing);
-    let (machine, first) = Membership::new(shape, settings, ready.site.clone());
+    let (mut machine, first) = Membership::new(shape, settings, ready.site.clone());
+    if ready.cluster.is_some() {
+        machine.let_nodes_be_asked();
+    }
     let several = shape.node_of.iter().any(|node| *node != shape.node_of[0]);
     let mut launcher = Launcher {
         machine,
@@ -169,6 +173,7 @@ fn place() -> Place {
 enum Source {
     Channel(u32),
     End(u32),
+    Word(u32),
     Other,
 }
 
@@ -182,6 +187,7 @@ impl Launcher {
                 match source {
                     Source::Channel(node) => self.listen(node),
                     Source::End(node) => self.starter_ended(node),
+                    Source::Word(node) => self.keeper_spoke(node),
                     Source::Other => {}
                 }
             }
@@ -211,6 +217,10 @@ impl Launcher {
             if !entry.started_over {
                 fds.push(PollFd::new(&entry.process, PollFlags::IN));
                 sources.push(Source::End(node));
+            }
+            if let Some(word) = entry.remote.as_ref().and_then(|remote| remote.word.as_ref()) {
+                fds.push(PollFd::new(word, PollFlags::IN));
+                sources.push(Source::Word(node));
             }
         }
         fds.extend(self.signals.fds());
@@ -314,10 +324,11 @@ impl Launcher {
                 return self.evidence(about, Evidence::Withdrawn { by: node });
             }
             Up::Opinion { node: about, alive } => {
-                return self.evidence(about, Evidence::Opinion { by: node, alive });
+                self.evidence(about, Evidence::Opinion { by: node, alive });
+                Event::Opinion { by: node, about, alive }
             }
+            Up::Looked { proc } => Event::Looked { proc },
             Up::Note { line } => return say(&line),
-            Up::Lease { .. } => return, // for keepers
             Up::Shown { number } => Event::Shown { node, number },
             Up::Failed { what } => {
                 say(&what);
@@ -339,8 +350,19 @@ impl Launcher {
         }
     }
 
-    /// An agent of this machine has ended, or what started one elsewhere: only its keeper's own
-    /// status says that nothing runs there any more.
+    /// The keeper of a node said its last word, by which nothing runs there any more; or it can say
+    /// nothing more.
+    fn keeper_spoke(&mut self, node: u32) {
+        let remote = self.nodes.get_mut(&node).and_then(|entry| entry.remote.as_mut());
+        let Some(remote) = remote else { return };
+        remote.word = None;
+        if remote.gate.has_heard() {
+            self.evidence(node, Evidence::Dead);
+        }
+    }
+
+    /// An agent of this machine has ended, or what started one elsewhere; its status may be that of
+    /// the keeper, or of anything.
     fn starter_ended(&mut self, node: u32) {
         let Some(entry) = self.nodes.get_mut(&node) else { return };
         entry.started_over = true;

@@ -19,6 +19,7 @@
 #![forbid(unsafe_code)]
 #![allow(missing_docs)] // the sentence of each event and action speaks of its fields
 
+mod doubts;
 mod event;
 mod substitutes;
 
@@ -108,6 +109,7 @@ pub struct Membership {
     fault_view: u64,
     /// PEs lost since the job last resumed.
     lost: BTreeSet<u32>,
+    doubts: doubts::Doubts,
     started: bool,
     verdict: Option<(i32, String)>,
     ended: bool,
@@ -147,6 +149,7 @@ impl Membership {
             checkpoint: 0,
             fault_view: 0,
             lost: BTreeSet::new(),
+            doubts: doubts::Doubts::default(),
             started: false,
             verdict: None,
             ended: false,
@@ -178,7 +181,10 @@ impl Membership {
                     }
                     self.repair();
                 }
+                Event::Looked { proc } => self.looked(proc),
+                Event::Opinion { by, about, alive } => self.opinion(by, about, alive),
             }
+            self.settle();
         }
         std::mem::take(&mut self.out)
     }
@@ -257,7 +263,7 @@ impl Membership {
                 self.out.push(Action::Tell(report));
             }
             (Said::Address { address }, _) => self.addressed(proc, address),
-            (Said::Suspect { pe, incarnation }, _) => self.suspected(pe, incarnation),
+            (Said::Suspect { pe, incarnation }, Some(by)) => self.suspected(by, pe, incarnation),
             (Said::GlobalExit { status }, _) => self.end(status, None),
             (Said::Finalizing { joined }, Some(pe)) => self.finalizing(pe, joined),
             (Said::Finalized, Some(pe)) => self.pes[pe].stage = Stage::Finalized,
@@ -266,7 +272,7 @@ impl Membership {
                 self.verdict.get_or_insert((status, words));
                 self.end_if_all_condemned();
             }
-            (Said::Finalizing { .. } | Said::Finalized | Said::Verdict { .. }, None) => {}
+            (_, None) => {} // for PEs only
         }
     }
 

@@ -7,7 +7,7 @@
 
 #![forbid(unsafe_code)]
 
-use std::io::{Read, Write};
+use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::process::Command;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -38,19 +38,38 @@ impl Stream {
     }
 }
 
-/// A place where lines wait until it is known whether they are a program's or a failure's.
-#[derive(Debug, Clone, Default)]
+/// A place where lines wait until it is known whether they are a program's or a failure's. A line
+/// that ends with a certain word stays here.
+#[derive(Debug, Clone)]
 pub struct Gate(Arc<Mutex<Held>>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Held {
     open: bool,
     bytes: Vec<u8>,
+    word: String,
+    heard: bool,
+    /// Closed when the word was heard, or with the gate.
+    bell: Option<PipeWriter>,
 }
 
 impl Gate {
+    /// A closed one, and what is at its end once `word` was heard, or never will be.
+    pub fn new(word: String) -> std::io::Result<(Gate, PipeReader)> {
+        let (ring, bell) = std::io::pipe()?;
+        let held = Held { open: false, bytes: Vec::new(), word, heard: false, bell: Some(bell) };
+        Ok((Gate(Arc::new(Mutex::new(held))), ring))
+    }
+
+    /// True once a line ended with the word.
+    pub fn has_heard(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).heard
+    }
+
     fn pass(&self, stream: Stream, bytes: &[u8]) {
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let rest = held.without_word(bytes);
+        let bytes = rest.as_deref().unwrap_or(bytes);
         match held.open {
             true => stream.write(bytes),
             false if held.bytes.len() < LINE_MAX => held.bytes.extend_from_slice(bytes),
@@ -73,6 +92,22 @@ impl Gate {
         let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let text = String::from_utf8_lossy(&held.bytes).into_owned();
         text.lines().map(str::trim).rfind(|line| !line.is_empty()).map(str::to_owned)
+    }
+}
+
+impl Held {
+    /// Listens for the word; what is left of `bytes` if a line ends with it.
+    fn without_word(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
+        let word = self.word.as_bytes();
+        let is_word = |line: &&[u8]| line.trim_ascii_end().ends_with(word);
+        let mut lines = bytes.split_inclusive(|&byte| byte == b'\n');
+        if self.heard || !lines.any(|line| is_word(&line)) {
+            return None;
+        }
+        let rest = bytes.split_inclusive(|&byte| byte == b'\n').filter(|line| !is_word(line));
+        let rest = rest.collect::<Vec<_>>().concat();
+        (self.heard, self.bell) = (true, None);
+        Some(rest)
     }
 }
 
@@ -178,9 +213,22 @@ mod tests {
 
     #[test]
     fn what_waits_is_told_by_its_last_line() {
-        let gate = Gate::default();
+        let (gate, _) = Gate::new("word".into()).unwrap();
+        assert_eq!(gate.last_line(), None);
         gate.pass(Stream::Err, b"Warning: new key\nPermission denied (publickey).\r\n\n");
         assert_eq!(gate.last_line().as_deref(), Some("Permission denied (publickey)."));
-        assert_eq!(Gate::default().last_line(), None);
+    }
+
+    #[test]
+    fn the_word_is_heard_and_not_carried_on() {
+        let (gate, mut ring) = Gate::new("last word".into()).unwrap();
+        gate.pass(Stream::Err, b"a last word of it\nlast\nword\n");
+        assert!(!gate.has_heard());
+        gate.pass(Stream::Err, b"one\ncut off in last word\r\nConnection closed.\n");
+        assert!(gate.has_heard());
+        assert_eq!(ring.read(&mut [0]).unwrap(), 0, "the bell rang");
+        assert_eq!(gate.last_line().as_deref(), Some("Connection closed."));
+        let text = String::from_utf8(gate.0.lock().unwrap().bytes.clone()).unwrap();
+        assert_eq!(text, "a last word of it\nlast\nword\none\nConnection closed.\n");
     }
 }

@@ -12,6 +12,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use super::far::{Far, Watch};
 use super::nodes::Nodes;
+use super::stream::Streams;
 use super::turn::Turns;
 use super::vote::Ballot;
 use super::world::{Peer, World};
@@ -217,6 +218,7 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
         statics,
         page,
         channel,
+        streams: Streams::new(n_pes),
         far,
         nodes: Mutex::new(Arc::new(Nodes::default())),
         protection,

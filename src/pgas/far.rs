@@ -9,11 +9,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
+use super::stream::Id;
 use super::world::{World, lock};
 use crate::control::message::{Said, ToPe};
 use crate::control::page::Page;
 use crate::control::view::{State, View};
-use crate::fabric::{Ear, Engine, Lost, Read};
+use crate::fabric::{Ask, Ear, Engine, Lost, Read, Write};
 use crate::segment::Segment;
 use crate::segment::board::{ENTRY, Told, WORDS};
 use crate::segment::update::{Change, Update, WordAt};
@@ -121,11 +122,20 @@ impl World {
         })
     }
 
-    /// Copies bytes to PE `pe`, which is far.
-    pub fn far_put(&self, pe: usize, offset: usize, from: &[u8]) {
+    /// Copies bytes to PE `pe`, which is far; stream `id` completes it.
+    pub fn far_put(&self, id: Id, pe: usize, offset: usize, from: &[u8]) {
+        self.far_put_all(&[Write { pe, offset, from }]);
+        self.note(id, pe);
+    }
+
+    /// Copies bytes to far PEs; drops them in the faulted state. The caller notes it.
+    pub(super) fn far_put_all(&self, writes: &[Write]) {
+        if writes.is_empty() || self.faulted() {
+            return;
+        }
         let engine = &self.far().engine;
-        self.or(engine.put(pe, offset, from), ());
-        engine.wake(pe);
+        self.or(engine.put(writes), ());
+        writes.chunk_by(|a, b| a.pe == b.pe).for_each(|to| engine.wake(to[0].pe));
     }
 
     /// Copies bytes from PE `pe`, which is far; zeroes if it is lost meanwhile.
@@ -142,39 +152,76 @@ impl World {
         }
     }
 
-    /// Updates a word of PE `pe`, which is far; what was there, zero if it is lost meanwhile
-    /// and in the faulted state.
-    pub fn far_update(&self, pe: usize, word: WordAt, change: Change) -> u64 {
-        if self.faulted() {
-            return 0;
-        }
-        self.or(self.far().engine.update(pe, word, change), 0)
+    /// Updates a word of a far PE; what was there, zero if it is lost meanwhile and in the faulted
+    /// state.
+    pub fn far_update(&self, ask: Ask) -> u64 {
+        self.far_update_all(&[ask])[0]
     }
 
-    /// As `far_update`, without waiting for it.
-    pub fn far_post(&self, pe: usize, word: WordAt, change: Change) {
+    /// The same for several words, in no order.
+    pub(super) fn far_update_all(&self, asks: &[Ask]) -> Vec<u64> {
+        let mut before = vec![0; asks.len()];
+        if !asks.is_empty()
+            && !self.faulted()
+            && let Err(lost) = self.far().engine.update(asks, &mut before)
+        {
+            self.wait_for_verdict(lost);
+            before.fill(0);
+        }
+        before
+    }
+
+    /// As `far_update`, without waiting for it; stream `id` completes it.
+    pub fn far_post(&self, id: Id, ask: Ask) {
         if !self.faulted() {
-            self.or(self.far().engine.post(pe, word, change), ());
+            self.or(self.far().engine.post(ask), ());
+            self.note(id, ask.pe);
         }
     }
 
-    /// Orders transfers before those that follow.
-    #[inline]
-    pub fn fence(&self) {
-        fence(Ordering::Release);
-        if let Some(engine) = self.engine() {
-            self.or(engine.fence(), ());
+    /// Stores a word of the library's on PE `pe`, which is far; no quiet waits for it.
+    pub(super) fn far_tell(&self, pe: usize, offset: usize, operand: u64) {
+        let (word, how) = (WordAt { offset, bytes: 8 }, Update::Store);
+        let ask = Ask { pe, word, change: Change { how, operand } };
+        if !self.faulted() {
+            self.or(self.far().engine.post(ask), ());
         }
     }
 
-    /// Completes outstanding transfers. Copies to mapped peers are synchronous, so a full fence is
-    /// all of it for those.
-    #[inline]
-    pub fn quiet(&self) {
-        fence(Ordering::SeqCst);
-        if let Some(engine) = self.engine() {
-            self.or(engine.quiet(), ());
+    /// What was begun at `peers` comes before what follows there.
+    pub(super) fn far_fence(&self, peers: &[usize]) {
+        if !peers.is_empty() {
+            self.or(self.far().engine.fence(peers), ());
         }
+    }
+
+    /// Waits until what was begun at `peers` has arrived; false if one of them was lost.
+    pub(super) fn far_quiet(&self, peers: &[usize]) -> bool {
+        self.or(self.far().engine.quiet(peers).map(|()| true), false)
+    }
+
+    /// A word of PE `pe` as it is now, faulted or not; None if it cannot be reached. Without a
+    /// restart only words that no checkpoint brings back mean anything then.
+    pub(crate) fn look(&self, pe: usize, offset: usize) -> Option<u64> {
+        if let Some(segment) = self.near(pe) {
+            let change = Change { how: Update::Load, operand: 0 };
+            return segment.update(WordAt { offset, bytes: 8 }, change);
+        }
+        let mut word = [0; 8];
+        let read = Read { pe, offset, into: &mut word };
+        self.far().engine.get(&mut [read]).ok().map(|()| u64::from_ne_bytes(word))
+    }
+
+    /// Threads of PE `pe` that sleep look again, wherever it is, once what this PE did there before
+    /// has arrived.
+    pub(crate) fn nudge(&self, pe: usize) {
+        if !self.is_far(pe) {
+            return self.wake(pe);
+        }
+        // An update that changes nothing: it makes the target look with every engine.
+        let offset = self.layout().board + self.me() * ENTRY;
+        let (word, how) = (WordAt { offset, bytes: 8 }, Update::Or);
+        let _ = self.far().engine.post(Ask { pe, word, change: Change { how, operand: 0 } });
     }
 
     // ---- the board ----------------------------------------------------------------------------
@@ -207,13 +254,13 @@ impl World {
         let at = self.layout().board + self.me() * ENTRY;
         let alive = |pe: &usize| view.pes[*pe].state == State::Alive && self.is_far(*pe);
         let far: Vec<usize> = (0..self.n_pes()).filter(alive).collect();
-        for &pe in &far {
-            let _ = engine.put(pe, at + 8, &bytes[8..]);
-        }
-        let _ = engine.quiet();
+        let write = |&pe: &usize| Write { pe, offset: at + 8, from: &bytes[8..] };
+        let _ = engine.put(&far.iter().map(write).collect::<Vec<_>>());
+        let _ = engine.quiet(&far);
         let word = WordAt { offset: at, bytes: 8 };
+        let change = Change { how: Update::Store, operand: words[0] };
         for &pe in &far {
-            let _ = engine.post(pe, word, Change { how: Update::Store, operand: words[0] });
+            let _ = engine.post(Ask { pe, word, change });
             engine.wake(pe);
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! [`boot`] builds the world from the agent's welcome (or alone, without `oshrun`), [`world`] is
 //! the table everything goes through, [`wait`] the one way to block, [`far`] how PEs are reached
-//! whose memory is not mapped.
+//! whose memory is not mapped, [`stream`] what is under way there.
 //!
 //! Invariants: no call waits for ever for a dead PE: every blocking call looks at the view number.
 //! Between a death and the restart (`World::faulted`) puts are dropped and blocking calls return.
@@ -16,6 +16,7 @@ mod memory;
 mod nodes;
 mod regions;
 pub mod schedule;
+pub mod stream;
 mod turn;
 mod vote;
 mod wait;

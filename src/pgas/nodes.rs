@@ -20,7 +20,6 @@ use super::schedule;
 use super::wait::Fault;
 use super::world::{World, lock};
 use crate::control::view::View;
-use crate::segment::update::{Change, Update, WordAt};
 use crate::segment::words::{ROUNDS, Words};
 use crate::settings::Collectives;
 
@@ -114,8 +113,7 @@ impl World {
         let rounds = schedule::rounds(nodes.index, nodes.leaders.len());
         for (number, round) in rounds.enumerate().take(ROUNDS) {
             let partner = nodes.leaders[round.to];
-            let word = WordAt { offset: at + number * 8, bytes: 8 };
-            self.far_post(partner, word, Change { how: Update::Store, operand: epoch });
+            self.far_tell(partner, at + number * 8, epoch);
             self.until(&self.segment().words().heard[number], epoch)?;
         }
         Ok(())

@@ -84,6 +84,7 @@ impl World {
             std::thread::yield_now();
             self.spread();
         }
+        self.land_before_sleep();
         let bell = &self.segment().words().bell;
         let watcher = u32::from(plain_stores);
         loop {

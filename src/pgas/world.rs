@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::far::Far;
 use super::nodes::Nodes;
 use super::regions::Regions;
+use super::stream::Streams;
 use super::turn::Turns;
 use super::vote::Ballot;
 use super::wait::Fault;
@@ -54,6 +55,8 @@ pub struct World {
     pub(super) channel: Option<Arc<Channel>>,
     /// The engine between nodes; None where every PE is mapped.
     pub(super) far: Option<Far>,
+    /// What is under way to PEs that are not mapped.
+    pub(super) streams: Streams,
     /// Who meets whom in a barrier, in the view joined.
     pub(super) nodes: Mutex<Arc<Nodes>>,
     pub(super) protection: Option<Protection>,
@@ -317,7 +320,8 @@ impl World {
     pub(crate) fn stamp(&self, pe: usize, number: u64) -> Stamp {
         let incarnation =
             if pe == self.me { self.incarnation } else { self.page.member(pe).incarnation };
-        Stamp { number, job: self.job.id, pe: pe as u32, incarnation }
+        let whole = self.settings.checksum;
+        Stamp { number, job: self.job.id, pe: pe as u32, incarnation, whole }
     }
 
     /// Number of the last agreed checkpoint, 0 before the first.
@@ -451,11 +455,11 @@ impl World {
     }
 
     pub(super) fn leave(&self) {
-        self.quiet();
+        self.quiet_all();
         if self.settings.report && self.barrier().is_ok() {
             let bytes = memory::proportional_share().unwrap_or(0);
             self.report(Report::Memory { pe: self.me as u32, bytes });
-            if self.protection.is_some() && self.settings.scrub != 0 {
+            if self.protection.is_some() && self.settings.scrub != 0 && self.settings.checksum {
                 let counts = *lock(&self.scrubbed);
                 self.report(Report::Scrubbed { pe: self.me as u32, counts });
             }

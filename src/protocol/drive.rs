@@ -116,7 +116,7 @@ impl<'a> Drive<'a> {
     }
 
     fn intend(&mut self) -> Outcome {
-        self.world.quiet();
+        self.world.quiet_all();
         self.world.point(Point::Quiesce, self.number);
         self.coverage = checkpoint::intend(self.world, self.protection);
         self.world.set_phase(Phase::Entering(self.number));

@@ -20,7 +20,7 @@ use crate::segment::layout::TILE;
 use crate::store::coverage::Coverage;
 use crate::store::protection::{Protection, Shape};
 
-/// Tiles of each source that are pulled ahead, where it is far.
+/// Tiles of each source that are pulled ahead, where it is far, or whose pages are mapped.
 const AHEAD: usize = 8;
 
 /// Checks every tile of the own store as of checkpoint `target` and shows what does not hold.
@@ -36,7 +36,7 @@ pub fn verify(world: &World, protection: &Protection, target: u64) {
         let per_chunk = shape.chunk_len(len) / TILE;
         if world.is_new() {
             let all = 0..tiles::tiles(len);
-            tiles::map_store(world, world.me(), world.layout().snapshot, all, true);
+            tiles::map_store(world, world.me(), world.layout().snapshot, all);
         }
         let bad = |chunk: &usize| {
             let end = ((chunk + 1) * per_chunk).min(tiles::tiles(len));
@@ -50,7 +50,7 @@ pub fn verify(world: &World, protection: &Protection, target: u64) {
         let region = world.layout().slots[slot];
         if world.is_new() {
             let all = 0..shape.layout.parities_of(place).len() * per_chunk;
-            tiles::map_store(world, world.me(), region, all, true);
+            tiles::map_store(world, world.me(), region, all);
         }
         let bad = |chunk: &usize| {
             let mut own = chunk * per_chunk..(chunk + 1) * per_chunk;
@@ -191,13 +191,14 @@ impl Decode<'_> {
         let holders: Vec<usize> = stripe.holders().collect();
         from.extend(plan.sources().iter().map(|&shard| self.shape.members[holders[shard]] as u32));
         let own = self.tiles(chunk);
-        self.map(plan.sources(), at.stripe, own.clone());
         let mut rooms = vec![vec![Room::empty(); plan.sources().len()]; AHEAD.min(own.len())];
         for tile in own.clone() {
             next();
             let step = tile - own.start;
             if step.is_multiple_of(AHEAD) {
-                self.pull(plan.sources(), at.stripe, step..own.len(), &mut rooms);
+                let steps = step..own.len().min(step + AHEAD);
+                self.map(plan.sources(), at.stripe, steps.clone(), own.start);
+                self.pull(plan.sources(), at.stripe, steps, &mut rooms);
             }
             let shards = plan.sources().iter().zip(&mut rooms[step % AHEAD]);
             let sources = shards.map(|(&shard, room)| self.shard(at.stripe, shard, step, room));
@@ -235,19 +236,25 @@ impl Decode<'_> {
         tiles::pull_store(self.world, wanted.into_iter());
     }
 
-    /// Maps the pages of a chunk to be decoded, and of what it is decoded from.
-    fn map(&self, sources: &[usize], stripe: usize, own: Range<usize>) {
+    /// Maps the pages of tiles to be decoded, the own counted from `own`, and of what they are
+    /// decoded from. A few at a time, behind the thread that touches fresh pages.
+    fn map(&self, sources: &[usize], stripe: usize, steps: Range<usize>, own: usize) {
         let per_chunk = self.shape.chunk_len(self.len) / TILE;
         for &shard in sources {
             let at = (stripe, shard);
             let (pe, region, chunk) =
                 place_of(self.world, self.protection, self.shape, at, self.target);
             let from = chunk * per_chunk;
-            tiles::map_store(self.world, pe, region, from..from + own.len(), false);
+            tiles::map_store(self.world, pe, region, from + steps.start..from + steps.end);
         }
         if self.protection.mode.keeps_snapshot() {
             let region = self.world.layout().snapshot;
-            tiles::map_store(self.world, self.world.me(), region, own, true);
+            tiles::map_store(
+                self.world,
+                self.world.me(),
+                region,
+                own + steps.start..own + steps.end,
+            );
         }
     }
 

@@ -30,11 +30,12 @@ use crate::store::protection::Protection;
 use crate::sys::process;
 use patrol::{Extent, Patrol, Spot, batch, rest};
 
-/// Starts the thread, once, unless the settings say `off`. Called when there is a checkpoint.
+/// Starts the thread, once, unless the settings say `off` or leave nothing to look at. Called when
+/// there is a checkpoint.
 pub fn start(world: &'static World, protection: &'static Protection) {
     static STARTED: Once = Once::new();
     let rate = world.settings().scrub;
-    if rate == 0 {
+    if rate == 0 || !world.settings().checksum {
         return;
     }
     STARTED.call_once(|| {

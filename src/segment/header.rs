@@ -79,6 +79,13 @@ impl Record {
         one.is_some() && one == other
     }
 
+    /// Snapshot length in bytes as somebody noted it, of whatever checkpoint, believed or not: a
+    /// hint at what will be needed.
+    pub fn len_hint(&self) -> usize {
+        let [one, other] = self.entries.each_ref().map(|entry| entry.len.load(Ordering::Relaxed));
+        one.max(other) as usize
+    }
+
     /// Snapshot length in bytes if the region holds checkpoint `number` of job `job`.
     pub fn holds(&self, job: u64, number: u64) -> Option<usize> {
         self.entries.iter().find_map(|entry| entry.holds(job, number))

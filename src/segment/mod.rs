@@ -156,10 +156,10 @@ impl Segment {
 
     /// Makes the pages of `[offset, offset + len)` present here ahead of their use, in one call
     /// instead of a fault for each. A failure is no error: the faults come then.
-    pub fn populate(&self, offset: usize, len: usize, write: bool) {
+    pub fn populate(&self, offset: usize, len: usize) {
         let start = self.at(offset, len) as usize / PAGE * PAGE;
         let end = self.at(offset, len) as usize + len;
-        memory::populate(start, page_up(end - start), write);
+        memory::populate(start, page_up(end - start));
     }
 
     /// Keeps the mapping for the rest of the process: pointers into it may still be in use.

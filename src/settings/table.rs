@@ -1,134 +1,17 @@
-//! The rows of the settings table, and the kinds of value that parse and bound them.
+//! The rows of the settings table.
 //!
-//! Invariants: names are unique and grouped, `SHMEM_FT_*` first; [`Kind::allowed`] is the text of
-//! both the error message and the documentation, so the two cannot differ.
+//! Invariant: names are unique and grouped, `SHMEM_FT_*` first.
 //!
 //! Left out: what a setting does; that is the business of the module that reads the field.
 
 use std::time::Duration;
 
-use super::units::{
-    KIB, TIB, parse_count, parse_seconds, parse_size, show_seconds, show_size, show_time,
-};
+use super::kind::{Kind, Value};
+use super::units::{KIB, TIB, show_size, show_time};
 use super::{
     BackupMode, Bind, Collectives, Delta, Draft, Fabric, Placement, SettingError, Settings,
     Substitute, inject,
 };
-use crate::inject::{Point, Rule};
-
-/// What a setting's value may be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// One of these words, in lower case.
-    Choice(&'static [&'static str]),
-    /// A whole number.
-    Count {
-        /// Smallest allowed.
-        min: u64,
-        /// Largest allowed.
-        max: u64,
-    },
-    /// Bytes, whole or decimal, with an optional suffix K, M, G or T (powers of 1024), rounded
-    /// up; characters after the suffix are ignored (OpenSHMEM 1.5, section 8).
-    Size {
-        /// Smallest allowed, in bytes.
-        min: u64,
-        /// Largest allowed, in bytes.
-        max: u64,
-    },
-    /// Seconds, whole or decimal, to the millisecond.
-    Seconds {
-        /// Smallest allowed, in milliseconds.
-        min: u64,
-        /// Largest allowed, in milliseconds.
-        max: u64,
-    },
-    /// A [`Kind::Size`] of at least one tile a second, or `off`, which is 0.
-    Rate {
-        /// Largest allowed, in bytes a second.
-        max: u64,
-    },
-    /// `1` for on or `0` for off.
-    Switch,
-    /// On if set at all, whatever the value (OpenSHMEM 1.5, section 8).
-    Flag,
-    /// Fault injection rules, see [`crate::inject`].
-    Rules,
-    /// A path of a file.
-    File,
-}
-
-/// A parsed value; which variant it is follows from the [`Kind`].
-enum Value {
-    Choice(usize),
-    Number(u64),
-    On(bool),
-    Rules(Vec<Rule>),
-    File(String),
-}
-
-impl Kind {
-    /// The word for the kind in documentation.
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Kind::Choice(_) => "word",
-            Kind::Count { .. } => "number",
-            Kind::Size { .. } => "size",
-            Kind::Seconds { .. } => "seconds",
-            Kind::Rate { .. } => "rate",
-            Kind::Switch => "switch",
-            Kind::Flag => "flag",
-            Kind::Rules => "rules",
-            Kind::File => "file",
-        }
-    }
-
-    /// What is allowed, as documentation and error messages print it.
-    pub fn allowed(&self) -> String {
-        match self {
-            Kind::Choice(words) => words.join(", "),
-            Kind::Count { min, max } => format!("{min} to {max}"),
-            Kind::Size { min, max } => format!(
-                "{} to {} bytes, as a number with an optional suffix K, M, G or T",
-                show_size(*min),
-                show_size(*max)
-            ),
-            Kind::Seconds { min, max } => {
-                format!("{} to {} seconds", show_seconds(*min), show_seconds(*max))
-            }
-            Kind::Rate { max } => format!(
-                "off, 64K to {} bytes a second, as a number with an optional suffix K, M, G or T",
-                show_size(*max)
-            ),
-            Kind::Switch => "1 (on), 0 (off)".to_owned(),
-            Kind::Flag => "any value (on)".to_owned(),
-            Kind::File => "the path of a file".to_owned(),
-            Kind::Rules => {
-                "rules PE@CHECKPOINT[:point] or node:K@CHECKPOINT[:point], \
-                            separated by commas; points are "
-                    .to_owned()
-                    + &Point::ALL.map(Point::name).join(", ")
-            }
-        }
-    }
-
-    fn parse(&self, text: &str) -> Option<Value> {
-        match *self {
-            Kind::Choice(words) => words.iter().position(|w| *w == text).map(Value::Choice),
-            Kind::Count { min, max } => bounded(parse_count(text)?, min, max),
-            Kind::Size { min, max } => bounded(parse_size(text)?, min, max),
-            Kind::Seconds { min, max } => bounded(parse_seconds(text)?, min, max),
-            Kind::Rate { .. } if text == "off" => Some(Value::Number(0)),
-            Kind::Rate { max } => bounded(parse_size(text)?, 64 * KIB, max),
-            Kind::Switch if text == "1" => Some(Value::On(true)),
-            Kind::Switch if text == "0" => Some(Value::On(false)),
-            Kind::Switch => None,
-            Kind::Flag => Some(Value::On(true)),
-            Kind::Rules => inject::parse(text).ok().map(Value::Rules),
-            Kind::File => (!text.is_empty()).then(|| Value::File(text.to_owned())),
-        }
-    }
-}
 
 /// One setting: a row of [`table`].
 pub struct Entry {
@@ -217,10 +100,6 @@ fn distance(a: &str, b: &str) -> usize {
         }
     }
     row[b.len()]
-}
-
-fn bounded(number: u64, min: u64, max: u64) -> Option<Value> {
-    (min..=max).contains(&number).then_some(Value::Number(number))
 }
 
 fn show_switch(on: bool) -> Option<String> {
@@ -425,6 +304,15 @@ static TABLE: &[Entry] = &[
         doc: "A PE that is stopped (by SIGSTOP, for example) for longer than this is killed.",
         store: number!(draft, n, draft.settings.pe_timeout = Some(Duration::from_millis(n))),
         show: |s| s.pe_timeout.map(show_time),
+    },
+    Entry {
+        name: "SHMEM_FT_CHECKSUM",
+        kind: Kind::Switch,
+        default: "1",
+        doc: "Every block of a checkpoint carries a checksum and is used only if it holds; 0 is \
+              to measure what that costs: damage then goes unnoticed and comes back as data.",
+        store: switch!(checksum),
+        show: |s| show_switch(s.checksum),
     },
     Entry {
         name: "SHMEM_FT_SCRUB",

@@ -8,15 +8,28 @@
 //! Context<NoStore>      reads only: nothing that a fence or quiet would have to wait for
 //! ```
 //!
-//! Between mapped memories a transfer is complete when its call returns; then a context costs
-//! nothing, and has nothing to wait for.
+//! A context has a stream of its own (`pgas/stream.rs`): its fence and quiet are for what was done
+//! through it. A batch has one too, on which its transfers go out together. When all streams are
+//! taken, a context shares the default one, and what a batch starts is complete at once. Between
+//! mapped memories a transfer is complete when its call returns; then there is nothing to wait for.
+//!
+//! Invariant: a stream is closed, or what it has gathered is forgotten, before a buffer that it was
+//! lent is used: by `Drop` of a [`Lease`], which no program can keep from running for a [`Batch`],
+//! as that is only ever lent. A context gathers nothing.
 
 use std::cell::Cell;
+use std::ffi::c_long;
 use std::marker::PhantomData;
 use std::ops::Deref;
 
 use super::atomic::{Integer, Word};
 use super::{Peers, SymRef, SymSlice, Symmetric};
+use crate::capi;
+use crate::capi::constants::CTX_NOSTORE;
+use crate::capi::context::{self, Given};
+use crate::capi::memory_ops::Update;
+use crate::pgas::World;
+use crate::pgas::stream::Id;
 
 /// One thread at a time uses the context.
 #[derive(Debug)]
@@ -54,17 +67,48 @@ pub struct NoStore(PhantomData<Cell<()>>);
 #[derive(Debug)]
 pub struct Context<'a, Kind> {
     peers: Peers<'a>,
+    _lease: Lease<'a>,
     kind: PhantomData<Kind>,
 }
 
+/// A stream that was taken, until it is dropped: then it is complete.
+#[derive(Debug)]
+struct Lease<'a> {
+    world: &'a World,
+    given: Option<Given>,
+}
+
+impl<'a> Lease<'a> {
+    fn new(world: &'a World, options: c_long) -> Lease<'a> {
+        let ctx = context::give(world, capi::team::Team::WORLD, options);
+        Lease { world, given: ctx.and_then(context::given) }
+    }
+
+    fn stream(&self) -> Id {
+        self.given.map_or(0, Given::stream)
+    }
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        let Some(given) = self.given else { return };
+        if std::thread::panicking() {
+            self.world.forget(given.stream()); // the exchange will end this PE
+        }
+        context::take(self.world, given);
+    }
+}
+
 impl Peers<'_> {
-    fn of_kind<Kind>(&self) -> Context<'_, Kind> {
-        Context { peers: Peers::new(self.world(), self.team()), kind: PhantomData }
+    fn of_kind<Kind>(&self, options: c_long) -> Context<'_, Kind> {
+        let lease = Lease::new(self.world(), options);
+        let peers = self.through(lease.stream(), false);
+        Context { peers, _lease: lease, kind: PhantomData }
     }
 
     /// A context that one thread at a time uses. See [`Context`] for an example.
     pub fn context(&self) -> Context<'_, Serialized> {
-        self.of_kind()
+        self.of_kind(0)
     }
 
     /// A context of this thread.
@@ -88,7 +132,7 @@ impl Peers<'_> {
     /// });
     /// ```
     pub fn context_private(&self) -> Context<'_, Private> {
-        self.of_kind()
+        self.of_kind(0)
     }
 
     /// A context that only reads.
@@ -104,7 +148,7 @@ impl Peers<'_> {
     /// # Ok::<(), raidshmem::Error>(())
     /// ```
     pub fn context_nostore(&self) -> Context<'_, NoStore> {
-        self.of_kind()
+        self.of_kind(CTX_NOSTORE)
     }
 
     /// Starts transfers that need not be complete before all of `body` is done: their buffers are
@@ -140,9 +184,14 @@ impl Peers<'_> {
     /// # Ok::<(), raidshmem::Error>(())
     /// ```
     pub fn nonblocking<'b, R>(&self, body: impl FnOnce(&Batch<'_, 'b>) -> R) -> R {
-        let batch = Batch { peers: Peers::new(self.world(), self.team()), buffers: PhantomData };
+        let lease = Lease::new(self.world(), 0);
+        let later = lease.given.is_some();
+        let batch = Batch { peers: self.through(lease.stream(), later), buffers: PhantomData };
+        if later {
+            self.world().batch(lease.stream(), true, 0);
+        }
         let result = body(&batch);
-        self.quiet();
+        batch.quiet();
         result
     }
 }
@@ -201,12 +250,12 @@ impl<'b> Batch<'_, 'b> {
 
     /// Starts [`Peers::fetch`].
     pub fn fetch<T: Word>(&self, pe: usize, on: SymRef<T>, before: &'b mut T) {
-        *before = self.peers.fetch(pe, on);
+        self.peers.update_later(pe, on, (Update::Load, T::of(0)), before);
     }
 
     /// Starts [`Peers::swap`].
     pub fn swap<T: Word>(&self, pe: usize, on: SymRef<T>, value: T, before: &'b mut T) {
-        *before = self.peers.swap(pe, on, value);
+        self.peers.update_later(pe, on, (Update::Swap, value), before);
     }
 
     /// Starts [`Peers::compare_swap`]; `values` are what is expected and what is written then.
@@ -217,27 +266,28 @@ impl<'b> Batch<'_, 'b> {
         values: (T, T),
         before: &'b mut T,
     ) {
-        *before = self.peers.compare_swap(pe, on, values.0, values.1);
+        let how = Update::CompareSwap(values.0.bits());
+        self.peers.update_later(pe, on, (how, values.1), before);
     }
 
     /// Starts [`Peers::fetch_add`].
     pub fn fetch_add<T: Integer>(&self, pe: usize, on: SymRef<T>, value: T, before: &'b mut T) {
-        *before = self.peers.fetch_add(pe, on, value);
+        self.peers.update_later(pe, on, (Update::Add, value), before);
     }
 
     /// Starts [`Peers::fetch_and`].
     pub fn fetch_and<T: Integer>(&self, pe: usize, on: SymRef<T>, value: T, before: &'b mut T) {
-        *before = self.peers.fetch_and(pe, on, value);
+        self.peers.update_later(pe, on, (Update::And, value), before);
     }
 
     /// Starts [`Peers::fetch_or`].
     pub fn fetch_or<T: Integer>(&self, pe: usize, on: SymRef<T>, value: T, before: &'b mut T) {
-        *before = self.peers.fetch_or(pe, on, value);
+        self.peers.update_later(pe, on, (Update::Or, value), before);
     }
 
     /// Starts [`Peers::fetch_xor`].
     pub fn fetch_xor<T: Integer>(&self, pe: usize, on: SymRef<T>, value: T, before: &'b mut T) {
-        *before = self.peers.fetch_xor(pe, on, value);
+        self.peers.update_later(pe, on, (Update::Xor, value), before);
     }
 
     /// Waits until all transfers started so far are complete. Buffers stay borrowed.

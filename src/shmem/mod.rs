@@ -58,6 +58,7 @@ pub use peers::Peers;
 pub use signal::Signal;
 pub use team::Team;
 
+use crate::capi::context as context_table;
 use crate::capi::group::Gate;
 use crate::capi::team as table;
 use crate::checkpoint::ahead;
@@ -123,10 +124,12 @@ impl Shmem {
         assert!(!pgas::initialized(), "Shmem::init is called once in a process");
         pgas::init(0);
         let world = pgas::world();
+        ahead::begin(world);
         let block = world.heap_alloc(root::ROOT_BYTES, PAGE);
         let heap = world.segment().base().wrapping_add(world.layout().heap);
         assert_eq!(block, heap, "the first allocation");
         table::register();
+        context_table::register();
         table::words("Shmem::init");
         if world.is_new() {
             root::settle(world); // nobody is in the middle of a transfer to its predecessor
@@ -298,6 +301,7 @@ impl Shmem {
         let group = team.group("exchange");
         let pass = |gate| group.through(gate).meet().map_err(Fault::of);
         let lost = |fault| {
+            self.world.quiet_all(); // nothing of this PE is under way any more
             root::settle(self.world);
             fault
         };
@@ -308,6 +312,7 @@ impl Shmem {
         let bomb = EndOnPanic;
         let result = body(&Peers::new(self.world, team));
         std::mem::forget(bomb);
+        self.world.quiet_all(); // of contexts too
         pass(Gate::Close).map_err(lost)?;
         root::leave(self.world);
         Ok(result)

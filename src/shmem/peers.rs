@@ -10,15 +10,14 @@
 //!
 //! [`Shmem::exchange`]: super::Shmem::exchange
 
-use std::ffi::c_int;
-
 use super::atomic::{Integer, Word};
 use super::team::Team;
 use super::{Fault, SymRef, SymSlice, Symmetric};
 use crate::capi::group::{Group, index_in};
-use crate::capi::memory_ops::{self, Sym, SymIn, Update};
+use crate::capi::memory_ops::{self, Out, Sym, SymIn, Update};
 use crate::capi::{atomic, order};
 use crate::pgas::World;
+use crate::pgas::stream::{Id, Target};
 
 /// The PEs of a team, this one among them, during an exchange. They are counted from 0 in the order
 /// of the team. It may be used by several threads; collectives by one at a time.
@@ -35,12 +34,21 @@ use crate::pgas::World;
 pub struct Peers<'a> {
     world: &'a World,
     team: Team,
+    /// What completes its transfers.
+    stream: Id,
+    /// They need not be over when their call returns: their buffers are kept until then.
+    later: bool,
 }
 
 impl<'a> Peers<'a> {
     /// The PEs of a team of which this PE is a member.
     pub(super) fn new(world: &'a World, team: Team) -> Peers<'a> {
-        Peers { world, team }
+        Peers { world, team, stream: 0, later: false }
+    }
+
+    /// The same PEs, reached by a stream of their own.
+    pub(super) fn through(&self, stream: Id, later: bool) -> Peers<'a> {
+        Peers { world: self.world, team: self.team, stream, later }
     }
 
     pub(super) fn world(&self) -> &'a World {
@@ -92,18 +100,19 @@ impl<'a> Peers<'a> {
         };
         assert!((0..size).all(inside), "{team:?} has PEs that are not in this exchange");
         team.group("Peers::of"); // panics for a PE that is not a member
-        Peers { world: self.world, team }
+        Peers { team, ..self.through(self.stream, false) }
     }
 
-    /// The PE of the world that PE `pe` of the team is.
+    /// The PE of the world that PE `pe` of the team is, and the stream of what is done there.
     ///
     /// # Panics
     /// If there is no such PE.
     #[inline]
-    pub(super) fn pe(&self, pe: usize) -> c_int {
+    pub(super) fn pe(&self, pe: usize) -> Target {
         let (start, stride, size) = self.team.members();
         assert!(pe < size, "PE {pe}: allowed are 0..={}", size - 1);
-        (start + stride * pe.cast_signed()) as c_int
+        let pe = (start + stride * pe.cast_signed()) as i32;
+        Target { pe, stream: self.stream, later: self.later }
     }
 
     /// Symmetric memory as the functions under the C API take it.
@@ -234,7 +243,7 @@ impl<'a> Peers<'a> {
     /// # Ok::<(), raidshmem::Error>(())
     /// ```
     pub fn fence(&self) {
-        order::order();
+        order::order(self.stream);
     }
 
     /// Completes: what this PE has put is where it was put to when the call returns.
@@ -250,7 +259,7 @@ impl<'a> Peers<'a> {
     /// # Ok::<(), raidshmem::Error>(())
     /// ```
     pub fn quiet(&self) {
-        order::complete();
+        self.world.quiet_of(self.stream);
     }
 
     /// Waits for all PEs of the team inside the exchange, with `quiet` before. Collective.
@@ -272,6 +281,20 @@ impl<'a> Peers<'a> {
     /// ```
     pub fn barrier(&self) -> Result<(), Fault> {
         self.group("Peers::barrier").meet().map_err(Fault::of)
+    }
+
+    /// Begins an update; what was there is in `before` after the next quiet.
+    ///
+    /// The caller keeps `before` from everybody until then.
+    pub(super) fn update_later<T: Word>(
+        &self,
+        pe: usize,
+        on: SymRef<T>,
+        (how, operand): (Update, T),
+        before: &mut T,
+    ) {
+        let before = Out::at(before);
+        atomic::update_later("Batch::update", how, (self.word(on), operand), before, self.pe(pe));
     }
 
     #[inline]

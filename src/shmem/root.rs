@@ -18,7 +18,6 @@
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use crate::capi::memory_ops::{Sym, Word};
 use crate::control::view::State;
 use crate::pgas::World;
 
@@ -76,19 +75,20 @@ pub(super) fn leave(world: &World) {
 /// Leaves after a loss, and waits until nobody transfers any more.
 pub(super) fn settle(world: &World) {
     leave(world);
-    let word = Sym::<u64>::at(block(world) + offset_of!(Root, inside));
+    let word = world.layout().heap + offset_of!(Root, inside);
     let mut view = world.view();
     let alive = |view: &crate::control::view::View| -> Vec<usize> {
         (0..world.n_pes()).filter(|&pe| view.pes[pe].state == State::Alive).collect()
     };
     world.refresh(&view);
-    alive(&view).iter().for_each(|&pe| world.wake(pe));
+    alive(&view).iter().for_each(|&pe| world.nudge(pe));
     world.wait_raw(|| {
         if world.view_number() != view.number {
             view = world.view();
             world.refresh(&view);
         }
-        let inside = |pe: usize| Word::new("exchange", "state", word, pe as i32).load() != 0;
+        // One that cannot be reached is no way out of here: the view says what became of it.
+        let inside = |pe: usize| world.look(pe, word) != Some(0);
         !alive(&view).into_iter().any(inside)
     });
 }

@@ -5,7 +5,8 @@
 //! ```
 //!
 //! A stamp's CRC-32 covers the tile's bytes and the stamp's other fields, so a tile of another job,
-//! PE or checkpoint is refused exactly as a damaged one is.
+//! PE or checkpoint is refused exactly as a damaged one is. Without checksums
+//! (`SHMEM_FT_CHECKSUM=0`) it covers the fields alone, and damage of the bytes is not seen.
 //!
 //! Left out: protection against somebody who computes matching checksums on purpose.
 
@@ -26,6 +27,8 @@ pub struct Stamp {
     pub pe: u32,
     /// Its incarnation when it wrote the tile.
     pub incarnation: u32,
+    /// The checksum covers the tile's bytes.
+    pub whole: bool,
 }
 
 impl Stamp {
@@ -42,6 +45,15 @@ impl Stamp {
     /// Begins to seal a tile whose bytes come in pieces.
     pub fn begin(self) -> Seal {
         Seal { stamp: self, len: 0, hasher: Hasher::new() }
+    }
+
+    /// The checksum as far as `tile` is covered.
+    fn hasher(&self, tile: &[u8]) -> Hasher {
+        let mut hasher = Hasher::new();
+        if self.whole {
+            hasher.update(tile);
+        }
+        hasher
     }
 
     fn crc(fields: &[u8], mut hasher: Hasher) -> u32 {
@@ -65,7 +77,7 @@ impl Stamp {
         let fields = Stamp { incarnation, ..*self }.fields(tile.len());
         incarnation <= self.incarnation
             && bytes[..STAMP - 4] == fields
-            && word(STAMP - 4) == Self::crc(&fields, hasher(tile))
+            && word(STAMP - 4) == Self::crc(&fields, self.hasher(tile))
     }
 }
 
@@ -90,12 +102,6 @@ impl Stamp {
     }
 }
 
-fn hasher(tile: &[u8]) -> Hasher {
-    let mut hasher = Hasher::new();
-    hasher.update(tile);
-    hasher
-}
-
 /// A tile being sealed while it is written.
 #[derive(Debug)]
 pub struct Seal {
@@ -108,7 +114,9 @@ impl Seal {
     /// The tile's next bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         self.len += bytes.len();
-        self.hasher.update(bytes);
+        if self.stamp.whole {
+            self.hasher.update(bytes);
+        }
     }
 
     /// The stamp's bytes for the tile.
@@ -126,7 +134,7 @@ mod tests {
     use super::*;
 
     fn stamp() -> Stamp {
-        Stamp { number: 7, job: 9, pe: 3, incarnation: 2 }
+        Stamp { number: 7, job: 9, pe: 3, incarnation: 2, whole: true }
     }
 
     #[test]
@@ -143,6 +151,24 @@ mod tests {
             tile[bit / 8] ^= 1 << (bit % 8);
             assert!(!stamp().holds(&sealed, &tile), "bit {bit} of the tile");
             tile[bit / 8] ^= 1 << (bit % 8);
+        }
+    }
+
+    /// Fields are looked at nevertheless; and who wants checksums takes nothing sealed without.
+    #[test]
+    fn without_checksums_only_the_fields_are_covered() {
+        let bare = Stamp { whole: false, ..stamp() };
+        let (tile, other) = (vec![1; 100], vec![2; 100]);
+        let mut sealed = bare.seal(&tile);
+        assert!(bare.holds(&sealed, &tile) && bare.holds(&sealed, &other));
+        assert!(!stamp().holds(&sealed, &tile) && !bare.holds(&stamp().seal(&tile), &tile));
+        let next = Stamp { number: 8, ..bare };
+        assert!(!next.holds(&sealed, &tile));
+        assert_eq!(bare.renew(&sealed, tile.len(), &next), Some(next.seal(&tile)));
+        for bit in 0..STAMP * 8 {
+            sealed[bit / 8] ^= 1 << (bit % 8);
+            assert!(!bare.holds(&sealed, &tile), "bit {bit} of the stamp");
+            sealed[bit / 8] ^= 1 << (bit % 8);
         }
     }
 

@@ -128,6 +128,39 @@ pub fn now() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
+/// A time at which the kernel kills this process, stopped or not, unless it is moved on.
+#[derive(Debug)]
+pub struct Deadline(libc::timer_t);
+
+impl Deadline {
+    /// None yet.
+    pub fn new() -> io::Result<Deadline> {
+        // SAFETY: plain data, for which all zero is a value.
+        let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
+        (event.sigev_notify, event.sigev_signo) = (libc::SIGEV_SIGNAL, libc::SIGKILL);
+        let mut timer = std::ptr::null_mut();
+        // SAFETY: both live during the call.
+        match unsafe { libc::timer_create(libc::CLOCK_BOOTTIME, &mut event, &mut timer) } {
+            0 => Ok(Deadline(timer)),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// It is at `at` of the clock of [`now`]; never, if None.
+    pub fn set(&self, at: Option<Duration>) {
+        let at = at.map_or(Duration::ZERO, |at| at.max(Duration::from_nanos(1)));
+        let zero = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        let value = libc::timespec {
+            tv_sec: at.as_secs() as libc::time_t,
+            tv_nsec: at.subsec_nanos() as libc::c_long,
+        };
+        let time = libc::itimerspec { it_interval: zero, it_value: value };
+        // SAFETY: a timer of this process, and a time that lives during the call; the old one is
+        // not asked for. What is in range is not refused.
+        unsafe { libc::timer_settime(self.0, libc::TIMER_ABSTIME, &time, std::ptr::null_mut()) };
+    }
+}
+
 /// True if that process is stopped by a signal or a debugger.
 pub fn is_stopped(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();

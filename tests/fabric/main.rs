@@ -23,14 +23,14 @@ fn engines() -> impl Iterator<Item = &'static str> {
 }
 
 #[track_caller]
-fn litmus(job: Job, words: &[&str]) {
-    let outcome = job.program(&program("litmus"), words).run();
-    outcome.status(0).check(outcome.out.contains("all as promised"), "`all as promised` expected");
+fn litmus(job: Job, says: &str) {
+    let outcome = job.run();
+    outcome.status(0).check(outcome.out.contains(says), &format!("`{says}` expected"));
 }
 
 #[test]
 fn a_pe_alone_reaches_itself() {
-    litmus(Job::new(1), &[]);
+    litmus(Job::new(1).program(&program("litmus"), &[]), "litmus: all as promised");
 }
 
 #[test]
@@ -39,8 +39,18 @@ fn transfers_order_and_atomics_are_as_promised_over_every_fabric() {
         let apart = if *fabric == Fabric::Shm { "together" } else { "apart" };
         for (pes, nodes) in [(2, "2"), (4, "2")] {
             let job = Job::new(pes).args(&["--nodes", nodes, "--fabric", fabric.name()]);
-            litmus(job, &[apart]);
+            let job = job.program(&program("litmus"), &[apart]);
+            litmus(job, "litmus: all as promised");
         }
+    }
+}
+
+#[test]
+fn contexts_complete_their_own_operations_over_every_fabric() {
+    for fabric in built_in() {
+        let apart = if *fabric == Fabric::Shm { "together" } else { "apart" };
+        let job = Job::new(3).args(&["--nodes", "3", "--fabric", fabric.name()]);
+        litmus(job.program(&program("streams"), &[apart]), "streams: all as promised");
     }
 }
 

@@ -197,6 +197,21 @@ fn one_damaged_tile_or_stamp_of_each_kind_is_found_before_it_is_used() {
     }
 }
 
+/// Without checksums nothing finds the same damage: the program gets it back as data, as `oshrun`
+/// said at the start. Without damage all is well.
+#[test]
+fn without_checksums_damage_is_data() {
+    let bare = [("SHMEM_FT_CHECKSUM", "0")];
+    for words in ["--kill 1@4:before", "--kill-node 1@4:before"] {
+        goes_on(run("raid5", words, &bare, |_| ()).says("SHMEM_FT_CHECKSUM=0: damage in a "));
+        let outcome = run("raid5", words, &bare, |images| {
+            let rules = Rules::new("raid5", images);
+            images[2].flip(rules.at(&images[2], Spot::Snapshot(4, 20_000)), 3);
+        });
+        outcome.says("WRONG: PE ");
+    }
+}
+
 /// What is damaged and what is lost is made up for together, up to the parity; the next tile is the
 /// error. Both parities, a snapshot and a parity, two snapshots, the same stripe and others.
 #[test]

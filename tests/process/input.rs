@@ -91,41 +91,88 @@ fn what_does_not_fit_is_said_with_numbers() {
     refused(strict.args(&["true"]), &["SHMEM_FT_PLACEMENT=strict", "not of a whole node"]);
 }
 
+/// What PE 1 does wrong, and what its line says.
+const TABLE: &[(&str, &[&str])] = &[
+    ("pe-high", &["PE 1", "shmem_long_p", "pe 2", "0..1"]),
+    ("pe-low", &["PE 1", "shmem_long_p", "pe -1"]),
+    ("local", &["PE 1", "shmem_long_p", "is not symmetric"]),
+    ("malloc", &["PE 1", "shmem_putmem", "is not symmetric"]),
+    ("null", &["PE 1", "shmem_long_get"]),
+    ("past-end", &["PE 1", "shmem_putmem"]),
+    ("overflow", &["PE 1", "shmem_long_put"]),
+    ("misaligned", &["PE 1", "shmem_long_atomic_add"]),
+    ("cmp", &["PE 1", "shmem_long_wait_until", "99"]),
+    ("restart-list", &["PE 1", "shmem_restart_pes", "pe 99"]),
+    ("put-count", &["PE 1", "shmem_long_put", "more than any memory holds"]),
+    ("get-word", &["PE 1", "shmem_long_get", "source", "is not symmetric"]),
+    ("p-high", &["PE 1", "shmem_char_p", "pe 17", "0..1"]),
+    ("broadcast-local", &["PE 1", "shmem_broadcastmem", "dest", "is not symmetric"]),
+    ("root", &["PE 1", "shmem_broadcastmem", "PE_root 2", "0..1"]),
+    ("stride", &["PE 1", "shmem_long_iput", "dst 0", "allowed are 1 and more"]),
+    ("stride-end", &["PE 1", "shmem_long_iget", "source", "is not symmetric"]),
+    ("block", &["PE 1", "shmem_long_ibput", "dst 1", "allowed are 2 and more"]),
+    ("sig-op", &["PE 1", "shmem_long_put_signal", "sig_op 7", "SHMEM_SIGNAL_SET and _ADD"]),
+    ("sig-addr", &["PE 1", "shmem_long_put_signal", "sig_addr", "is not symmetric"]),
+    ("fetch-local", &["PE 1", "shmem_long_atomic_fetch", "source", "is not symmetric"]),
+    ("swap-pe", &["PE 1", "shmem_long_atomic_swap", "pe 99", "0..1"]),
+    ("wait-local", &["PE 1", "shmem_long_wait_until", "ivar", "is not symmetric"]),
+    ("test-any-local", &["PE 1", "shmem_long_test_any", "ivars", "is not symmetric"]),
+    ("pe-quiet", &["PE 1", "shmem_pe_quiet", "pe -1", "0..1"]),
+    ("broadcast-source", &["PE 1", "shmem_broadcastmem", "source", "is not symmetric"]),
+    ("collect-source", &["PE 1", "shmem_collectmem", "source", "is not symmetric"]),
+    ("fcollect-source", &["PE 1", "shmem_fcollectmem", "source", "is not symmetric"]),
+    ("alltoall-source", &["PE 1", "shmem_alltoallmem", "source", "is not symmetric"]),
+    ("reduce-source", &["PE 1", "shmem_long_sum_reduce", "source", "is not symmetric"]),
+    ("reduce-dest", &["PE 1", "shmem_long_sum_reduce", "dest", "is not symmetric"]),
+    ("scan-source", &["PE 1", "shmem_long_sum_inscan", "source", "is not symmetric"]),
+    ("set-root", &["PE 1", "shmem_broadcast64", "PE_root 5", "0..1"]),
+    ("invalid-team", &["PE 1", "shmem_team_sync", "SHMEM_TEAM_INVALID"]),
+    ("ctx-invalid", &["PE 1", "shmem_ctx_long_p", "SHMEM_CTX_INVALID"]),
+    ("ctx-made-up", &["PE 1", "shmem_ctx_quiet", "or none at all"]),
+    ("ctx-options", &["PE 1", "shmem_ctx_create", "options 0x40", "SHMEM_CTX_SERIALIZED"]),
+    ("ctx-pe", &["PE 1", "shmem_ctx_long_p", "pe 2", "the context's team"]),
+    ("ctx-private", &["PE 1", "shmem_ctx_getmem", "SHMEM_CTX_PRIVATE", "the thread that made"]),
+    ("ctx-serialized", &["PE 1", "SHMEM_CTX_SERIALIZED", "one thread at a time"]),
+    ("ctx-default", &["PE 1", "shmem_ctx_destroy", "the default context"]),
+    ("ctx-destroyed", &["PE 1", "shmem_ctx_long_atomic_inc", "destroyed"]),
+    ("ctx-destroyed-fence", &["PE 1", "shmem_ctx_fence", "destroyed"]),
+    ("ctx-destroyed-session", &["PE 1", "shmem_ctx_session_stop", "destroyed"]),
+    ("ctx-destroyed-team", &["PE 1", "shmem_ctx_get_team", "destroyed"]),
+    ("ctx-twice", &["PE 1", "shmem_ctx_destroy", "destroyed"]),
+    ("session-options", &["PE 1", "shmem_ctx_session_start", "options 0x6", "SESSION_BATCH"]),
+    ("session-mask", &["PE 1", "shmem_ctx_session_start", "config_mask 0x4", "TOTAL_OPS"]),
+    ("session-null", &["PE 1", "shmem_ctx_session_start", "config is NULL"]),
+    ("set-negative", &["PE 1", "shmem_sync", "PE_size -1"]),
+    ("reduce-negative", &["PE 1", "shmem_long_sum_to_all", "nreduce -1"]),
+    ("lock-local", &["PE 1", "shmem_set_lock", "is not symmetric"]),
+    ("lock-free", &["PE 1", "shmem_clear_lock", "does not hold the lock"]),
+];
+
 /// One PE makes a mistake: it says one line that names call and argument, and the job ends.
 #[test]
 fn misuse_of_a_call_names_the_call_and_ends_the_job() {
-    let table: &[(&str, &[&str])] = &[
-        ("pe-high", &["PE 1", "shmem_long_p", "pe 2", "0..1"]),
-        ("pe-low", &["PE 1", "shmem_long_p", "pe -1"]),
-        ("local", &["PE 1", "shmem_long_p", "is not symmetric"]),
-        ("malloc", &["PE 1", "shmem_putmem", "is not symmetric"]),
-        ("null", &["PE 1", "shmem_long_get"]),
-        ("past-end", &["PE 1", "shmem_putmem"]),
-        ("overflow", &["PE 1", "shmem_long_put"]),
-        ("misaligned", &["PE 1", "shmem_long_atomic_add"]),
-        ("cmp", &["PE 1", "shmem_long_wait_until", "99"]),
-        ("restart-list", &["PE 1", "shmem_restart_pes", "pe 99"]),
-        ("put-count", &["PE 1", "shmem_long_put", "more than any memory holds"]),
-        ("get-word", &["PE 1", "shmem_long_get", "source", "is not symmetric"]),
-        ("p-high", &["PE 1", "shmem_char_p", "pe 17", "0..1"]),
-        ("broadcast-local", &["PE 1", "shmem_broadcastmem", "dest", "is not symmetric"]),
-        ("root", &["PE 1", "shmem_broadcastmem", "PE_root 2", "0..1"]),
-        ("team-invalid", &["PE 1", "shmem_team_sync", "SHMEM_TEAM_INVALID"]),
-        ("ctx-invalid", &["PE 1", "shmem_ctx_long_p", "SHMEM_CTX_INVALID"]),
-        ("set-negative", &["PE 1", "shmem_sync", "PE_size -1"]),
-        ("reduce-negative", &["PE 1", "shmem_long_sum_to_all", "nreduce -1"]),
-        ("lock-local", &["PE 1", "shmem_set_lock", "is not symmetric"]),
-        ("lock-free", &["PE 1", "shmem_clear_lock", "does not hold the lock"]),
-    ];
-    for (how, parts) in table {
+    for (how, parts) in TABLE {
         refused(Job::new(2).mode("raid5").program(&program("misuse"), &[how]), parts);
     }
     for how in ["free-twice", "free-inside"] {
         let outcome = Job::new(2).program(&program("misuse"), &[how]).run();
         outcome.status(2).says("shmem_free");
     }
-    let outcome = Job::new(2).program(&program("misuse"), &["team-twice"]).run();
-    outcome.status(2).says("shmem_team_sync: the team is SHMEM_TEAM_INVALID or was destroyed");
+    // All PEs together, so each may say it.
+    for (how, says) in [
+        ("team-twice", "shmem_team_sync: the team is SHMEM_TEAM_INVALID or was destroyed"),
+        ("team-mask", "shmem_team_split_strided: config_mask 0x9: allowed is SHMEM_TEAM_NUM_"),
+        ("team-null", "shmem_team_split_strided: the config is NULL, and config_mask 0x1"),
+        ("team-negative", "shmem_team_split_strided: num_contexts -1: allowed are 0 and more"),
+        ("team-2d-mask", "shmem_team_split_2d: yaxis_mask 0x8: allowed is SHMEM_TEAM_NUM_CONTEXTS"),
+        ("team-get-mask", "shmem_team_get_config: config_mask 0x2: allowed is SHMEM_TEAM_NUM_"),
+        ("level", "shmem_init_thread: thread level 17: allowed are 0..3"),
+        ("team-world", "shmem_team_destroy: allowed are teams from a split, once"),
+        ("team-private", "shmem_team_destroy: a SHMEM_CTX_PRIVATE context of the team was not"),
+        ("team-ctx", "shmem_ctx_quiet: the context is SHMEM_CTX_INVALID, destroyed"),
+    ] {
+        Job::new(2).program(&program("misuse"), &[how]).run().status(2).says(says);
+    }
     let outcome = Job::new(1).program(&program("misuse"), &["init-after"]).run();
     outcome.status(2).says("shmem_init: the library has ended");
 }

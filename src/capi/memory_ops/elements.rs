@@ -4,18 +4,17 @@
 //! to it. What stands against it (no such PE, not symmetric, not mapped, not on its boundary, a
 //! death, a call too early) the way for all cases finds out and deals with.
 
-use std::ffi::c_int;
-
 use super::super::guard;
 use super::{In, Out, Sym, SymIn, copy_word, get, put};
+use crate::pgas::stream::Target;
 use crate::pgas::{self, World};
 
 /// Where a range of PE `pe` is here, if nothing stands against reading or writing it at once. What
 /// it is otherwise, the way for all cases finds out.
 #[inline(always)]
-fn at_once(addr: usize, bytes: usize, pe: c_int) -> Option<(&'static World, usize, *mut u8)> {
+fn at_once(addr: usize, bytes: usize, pe: Target) -> Option<(&'static World, usize, *mut u8)> {
     let world = pgas::try_world()?;
-    let pe = usize::try_from(pe).ok().filter(|pe| *pe < world.n_pes())?;
+    let pe = usize::try_from(pe.pe).ok().filter(|pe| *pe < world.n_pes())?;
     let base = world.base(pe);
     let at = base.wrapping_add(world.offset_of(addr, bytes)?);
     (!base.is_null() && !world.faulted()).then_some((world, pe, at))
@@ -35,8 +34,15 @@ macro_rules! by_size {
 
 /// Copies elements of a caller's buffer to a PE; one word goes the short way of its size.
 #[inline(always)]
-pub fn put_elements<T>(call: &'static str, dest: Sym<T>, source: In<T>, n: usize, pe: c_int) {
+pub fn put_elements<T>(
+    call: &'static str,
+    dest: Sym<T>,
+    source: In<T>,
+    n: usize,
+    pe: impl Into<Target>,
+) {
     let (dest, source, bytes) = (dest.erase(), source.erase(), size_of::<T>());
+    let pe = pe.into();
     by_size!(
         bytes,
         n,
@@ -47,8 +53,15 @@ pub fn put_elements<T>(call: &'static str, dest: Sym<T>, source: In<T>, n: usize
 
 /// Copies elements of a PE to a caller's buffer; one word goes the short way of its size.
 #[inline(always)]
-pub fn get_elements<T>(call: &'static str, dest: Out<T>, source: SymIn<T>, n: usize, pe: c_int) {
+pub fn get_elements<T>(
+    call: &'static str,
+    dest: Out<T>,
+    source: SymIn<T>,
+    n: usize,
+    pe: impl Into<Target>,
+) {
     let (dest, source, bytes) = (dest.erase(), source.erase(), size_of::<T>());
+    let pe = pe.into();
     by_size!(
         bytes,
         n,
@@ -58,7 +71,7 @@ pub fn get_elements<T>(call: &'static str, dest: Out<T>, source: SymIn<T>, n: us
 }
 
 #[inline(never)]
-fn put_word<const BYTES: usize>(call: &'static str, dest: Sym<u8>, source: In<u8>, pe: c_int) {
+fn put_word<const BYTES: usize>(call: &'static str, dest: Sym<u8>, source: In<u8>, pe: Target) {
     if source.addr() != 0
         && let Some((world, pe, to)) = at_once(dest.addr(), BYTES, pe)
         // SAFETY: `to` is a place in a mapped segment; the caller owes one element at `source`.
@@ -70,7 +83,7 @@ fn put_word<const BYTES: usize>(call: &'static str, dest: Sym<u8>, source: In<u8
 }
 
 #[inline(never)]
-fn get_word<const BYTES: usize>(call: &'static str, dest: Out<u8>, source: SymIn<u8>, pe: c_int) {
+fn get_word<const BYTES: usize>(call: &'static str, dest: Out<u8>, source: SymIn<u8>, pe: Target) {
     if dest.addr() != 0
         && let Some((_, _, from)) = at_once(source.addr(), BYTES, pe)
         // SAFETY: `from` is a place in a mapped segment; the caller owes one element at `dest`.
@@ -82,11 +95,11 @@ fn get_word<const BYTES: usize>(call: &'static str, dest: Out<u8>, source: SymIn
 }
 
 #[inline(never)]
-fn put_any(call: &'static str, dest: Sym<u8>, source: In<u8>, of: (usize, usize), pe: c_int) {
+fn put_any(call: &'static str, dest: Sym<u8>, source: In<u8>, of: (usize, usize), pe: Target) {
     put(call, dest, source, guard::bytes_of(call, of.0, of.1), pe);
 }
 
 #[inline(never)]
-fn get_any(call: &'static str, dest: Out<u8>, source: SymIn<u8>, of: (usize, usize), pe: c_int) {
+fn get_any(call: &'static str, dest: Out<u8>, source: SymIn<u8>, of: (usize, usize), pe: Target) {
     get(call, dest, source, guard::bytes_of(call, of.0, of.1), pe);
 }

@@ -23,8 +23,6 @@ pub(super) struct Link {
     pub failure: Box<Failure>,
     /// The ear was told.
     pub told: bool,
-    /// Something was put since the last flush.
-    pub dirty: bool,
 }
 
 impl Link {
@@ -62,12 +60,13 @@ impl State {
         }
     }
 
-    pub fn lost(&self) -> Option<Lost> {
-        let link = |(pe, link): (usize, &Option<Link>)| {
-            let broken = link.as_ref().filter(|link| link.works().is_none())?;
-            Some(Lost { pe, incarnation: broken.incarnation })
+    /// One of `peers` whose link is broken.
+    pub fn lost(&self, peers: &[usize]) -> Option<Lost> {
+        let broken = |&pe: &usize| {
+            let link = self.links.get(pe)?.as_ref().filter(|link| link.works().is_none())?;
+            Some(Lost { pe, incarnation: link.incarnation })
         };
-        self.links.iter().enumerate().find_map(link)
+        peers.iter().find_map(broken)
     }
 
     /// Ends everything on the link to `pe`; it stays, broken.

@@ -34,8 +34,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use self::links::{Link, State, tend};
 use self::message::{ANSWER, Address, Answer, Part, REQUEST, Request, decode, encode};
 use self::raw::{Endpoint, Failure, Hearer, Operation, Status, Worker};
-use super::{Engine, FabricError, Local, Lost, Read};
-use crate::segment::update::{Change, WordAt};
+use super::{Ask, Engine, FabricError, Local, Lost, Read, Write};
 use crate::settings::Fabric;
 use crate::sys::futex;
 
@@ -229,27 +228,42 @@ impl Ucx {
         result.map_err(|_| lost)
     }
 
-    fn ask(
-        &self,
-        state: &mut State,
-        pe: usize,
-        ticket: u64,
-        word: WordAt,
-        change: Change,
-    ) -> Result<Lost, Lost> {
+    fn ask(&self, state: &mut State, ticket: u64, ask: &Ask) -> Result<Lost, Lost> {
         let local = &self.shared.local;
-        let (endpoint, link) = state.link(pe)?;
-        let lost = Lost { pe, incarnation: link.incarnation };
+        let (endpoint, link) = state.link(ask.pe)?;
+        let lost = Lost { pe: ask.pe, incarnation: link.incarnation };
         let request = Request {
             job: local.job,
             pe: local.me as u32,
             incarnation: local.incarnation,
             ticket,
-            word,
-            change,
+            word: ask.word,
+            change: ask.change,
         };
         endpoint.send(REQUEST, encode(&request), true).map_err(|_| lost)?;
         Ok(lost)
+    }
+
+    /// Asks for one update, to be answered.
+    fn begin(&self, state: &mut State, ask: &Ask) -> Result<(u64, Lost), Lost> {
+        let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
+        lock(&self.shared.answers).insert(ticket, None);
+        let asked = self.ask(state, ticket, ask);
+        if asked.is_err() {
+            lock(&self.shared.answers).remove(&ticket);
+        }
+        asked.map(|lost| (ticket, lost))
+    }
+
+    /// Waits for the answer.
+    fn answer(&self, ticket: u64, lost: Lost) -> Result<u64, Lost> {
+        let result = self.complete(|state| {
+            let answer = lock(&self.shared.answers).get(&ticket).copied().flatten();
+            let here = state.link(lost.pe).is_ok_and(|(_, l)| l.incarnation == lost.incarnation);
+            answer.map(Ok).or((!here).then_some(Err(lost)))
+        });
+        lock(&self.shared.answers).remove(&ticket);
+        result
     }
 }
 
@@ -303,9 +317,9 @@ impl Engine for Ucx {
         let key = |part: &Part| endpoint.key(&part.key).map_err(refused("the key of a peer"));
         let keys = [key(&address.parts[0])?, key(&address.parts[1])?];
         let parts = address.parts;
-        let (endpoint, told, dirty) = (Some(endpoint), false, false);
+        let (endpoint, told) = (Some(endpoint), false);
         self.shared.oldest[pe].store(incarnation, Ordering::SeqCst);
-        state.links[pe] = Some(Link { incarnation, endpoint, keys, parts, failure, told, dirty });
+        state.links[pe] = Some(Link { incarnation, endpoint, keys, parts, failure, told });
         Ok(())
     }
 
@@ -322,16 +336,31 @@ impl Engine for Ucx {
         });
     }
 
-    fn put(&self, pe: usize, offset: usize, from: &[u8]) -> Result<(), Lost> {
-        let mut state = lock(self.state);
-        let (endpoint, link) = state.link(pe)?;
-        let (to, key) = link.place(offset, from.len());
-        link.dirty = true;
-        let lost = Lost { pe, incarnation: link.incarnation };
-        // SAFETY: `finish` returns when the operation is over, and `from` is borrowed until then.
-        let operation = unsafe { endpoint.put(from.as_ptr(), from.len(), to, key) };
-        drop(state);
-        self.finish(operation, lost)
+    fn put(&self, writes: &[Write]) -> Result<(), Lost> {
+        let mut first = Ok(());
+        for some in writes.chunks(WINDOW) {
+            let mut under_way = Vec::new();
+            let mut state = lock(self.state);
+            for write in some {
+                let (endpoint, link) = match state.link(write.pe) {
+                    Ok(found) => found,
+                    Err(lost) => {
+                        first = first.and(Err(lost));
+                        continue;
+                    }
+                };
+                let (to, key) = link.place(write.offset, write.from.len());
+                let lost = Lost { pe: write.pe, incarnation: link.incarnation };
+                let (at, len) = (write.from.as_ptr(), write.from.len());
+                // SAFETY: all are waited for below, whatever happens; borrowed until then.
+                under_way.push((unsafe { endpoint.put(at, len, to, key) }, lost));
+            }
+            drop(state);
+            for (operation, lost) in under_way {
+                first = self.finish(operation, lost).and(first);
+            }
+        }
+        first
     }
 
     fn get(&self, reads: &mut [Read]) -> Result<(), Lost> {
@@ -362,51 +391,47 @@ impl Engine for Ucx {
         Ok(())
     }
 
-    fn update(&self, pe: usize, word: WordAt, change: Change) -> Result<u64, Lost> {
-        let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
-        lock(&self.shared.answers).insert(ticket, None);
-        let mut state = lock(self.state);
-        let asked = self.ask(&mut state, pe, ticket, word, change);
-        drop(state);
-        let result = asked.and_then(|lost| {
-            self.complete(|state| {
-                let answer = lock(&self.shared.answers).get(&ticket).copied().flatten();
-                let here = state.link(pe).is_ok_and(|(_, l)| l.incarnation == lost.incarnation);
-                answer.map(Ok).or((!here).then_some(Err(lost)))
-            })
-        });
-        lock(&self.shared.answers).remove(&ticket);
-        result
+    fn update(&self, asks: &[Ask], before: &mut [u64]) -> Result<(), Lost> {
+        let mut first = Ok(());
+        for (asks, before) in asks.chunks(WINDOW).zip(before.chunks_mut(WINDOW)) {
+            let mut state = lock(self.state);
+            let asked: Vec<_> = asks.iter().map(|ask| self.begin(&mut state, ask)).collect();
+            drop(state);
+            for (asked, before) in asked.into_iter().zip(before) {
+                let found = asked.and_then(|(ticket, lost)| self.answer(ticket, lost));
+                first = first.and(found.map(|value| *before = value));
+            }
+        }
+        first
     }
 
-    fn post(&self, pe: usize, word: WordAt, change: Change) -> Result<(), Lost> {
+    fn post(&self, ask: Ask) -> Result<(), Lost> {
         let shared = self.shared;
         if shared.unanswered_all.load(Ordering::SeqCst) >= UNANSWERED {
             let room = || shared.unanswered_all.load(Ordering::SeqCst) < UNANSWERED;
             self.complete(|_| room().then_some(()));
         }
         let mut state = lock(self.state);
-        state.link(pe)?;
-        shared.unanswered[pe].fetch_add(1, Ordering::SeqCst);
+        state.link(ask.pe)?;
+        shared.unanswered[ask.pe].fetch_add(1, Ordering::SeqCst);
         shared.unanswered_all.fetch_add(1, Ordering::SeqCst);
-        let asked = self.ask(&mut state, pe, 0, word, change);
+        let asked = self.ask(&mut state, 0, &ask);
         if asked.is_err() {
-            shared.answered(pe);
+            shared.answered(ask.pe);
         }
         asked.map(drop)
     }
 
-    fn fence(&self) -> Result<(), Lost> {
-        self.quiet()
+    fn fence(&self, peers: &[usize]) -> Result<(), Lost> {
+        self.quiet(peers)
     }
 
-    fn quiet(&self) -> Result<(), Lost> {
+    fn quiet(&self, peers: &[usize]) -> Result<(), Lost> {
         let mut flushes = Vec::new();
-        let mut state = lock(self.state);
-        for (pe, link) in state.links.iter_mut().enumerate() {
-            let Some(link) = link.as_mut().filter(|link| link.dirty) else { continue };
+        let state = lock(self.state);
+        for &pe in peers {
+            let Some(link) = state.links.get(pe).and_then(Option::as_ref) else { continue };
             if let Some(endpoint) = link.works() {
-                link.dirty = false;
                 flushes.push((endpoint.flush(), Lost { pe, incarnation: link.incarnation }));
             }
         }
@@ -415,11 +440,11 @@ impl Engine for Ucx {
         for (operation, lost) in flushes {
             result = self.finish(operation, lost).and(result);
         }
-        let unanswered = || self.shared.unanswered_all.load(Ordering::SeqCst);
-        if unanswered() != 0 {
-            self.complete(|_| (unanswered() == 0).then_some(()));
+        let unanswered = |pe: &usize| self.shared.unanswered[*pe].load(Ordering::SeqCst) != 0;
+        if peers.iter().any(unanswered) {
+            self.complete(|_| (!peers.iter().any(unanswered)).then_some(()));
         }
-        match lock(self.state).lost() {
+        match lock(self.state).lost(peers) {
             Some(lost) => Err(lost),
             None => result,
         }

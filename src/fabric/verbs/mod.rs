@@ -45,8 +45,7 @@ use std::thread::JoinHandle;
 
 use rustix::event::{EventfdFlags, eventfd};
 
-use super::{Engine, FabricError, Local, Lost, Read};
-use crate::segment::update::{Change, WordAt};
+use super::{Ask, Engine, FabricError, Local, Lost, Read, Write};
 use crate::settings::Fabric;
 use shared::Shared;
 
@@ -101,28 +100,28 @@ impl Engine for Verbs {
         self.shared.disconnect(pe);
     }
 
-    fn put(&self, pe: usize, offset: usize, from: &[u8]) -> Result<(), Lost> {
-        self.shared.put(pe, offset, from)
+    fn put(&self, writes: &[Write]) -> Result<(), Lost> {
+        self.shared.put(writes)
     }
 
     fn get(&self, reads: &mut [Read]) -> Result<(), Lost> {
         self.shared.get(reads)
     }
 
-    fn update(&self, pe: usize, word: WordAt, change: Change) -> Result<u64, Lost> {
-        self.shared.update(pe, word, change)
+    fn update(&self, asks: &[Ask], before: &mut [u64]) -> Result<(), Lost> {
+        self.shared.update(asks, before)
     }
 
-    fn post(&self, pe: usize, word: WordAt, change: Change) -> Result<(), Lost> {
-        self.shared.post(pe, word, change)
+    fn post(&self, ask: Ask) -> Result<(), Lost> {
+        self.shared.post(ask)
     }
 
-    fn fence(&self) -> Result<(), Lost> {
-        self.shared.settle_all(false)
+    fn fence(&self, peers: &[usize]) -> Result<(), Lost> {
+        self.shared.settle_at(peers, false)
     }
 
-    fn quiet(&self) -> Result<(), Lost> {
-        self.shared.settle_all(true)
+    fn quiet(&self, peers: &[usize]) -> Result<(), Lost> {
+        self.shared.settle_at(peers, true)
     }
 
     fn wake(&self, pe: usize) {

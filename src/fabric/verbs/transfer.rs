@@ -1,8 +1,8 @@
 //! Puts, gets and updates.
 //!
-//! A transfer is cut into pieces of a block each; pieces for one peer go out together, and all that
-//! there are blocks for are in flight at a time. A put has left when its bytes are in blocks; a get
-//! is over when all its pieces are.
+//! A transfer is cut into pieces of a block each; pieces for one peer go out together, those of
+//! several puts to it too, and all that there are blocks for are in flight at a time. A put has
+//! left when its bytes are in blocks or in work requests; a get is over when all its pieces are.
 
 #![forbid(unsafe_code)]
 
@@ -16,8 +16,7 @@ use super::objects::LINKED;
 use super::pair::{INLINE, Local as Bytes, What, Work};
 use super::shared::{BLOCK, Shared};
 use super::wire::Message;
-use crate::fabric::{Lost, Read};
-use crate::segment::update::{Change, WordAt};
+use crate::fabric::{Ask, Lost, Read, Write};
 
 /// A greeting is repeated after this, and then after twice as long each time, up to the second.
 const AGAIN: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(500));
@@ -32,6 +31,9 @@ struct Flight {
     at: usize,
     len: usize,
 }
+
+/// An update under way: its connection, its place for the answer, and which of the call it is.
+type Open = (Arc<Conn>, u32, usize);
 
 /// Pieces that go out together.
 #[derive(Default)]
@@ -85,50 +87,75 @@ impl Shared {
         lock(&self.free).pop()
     }
 
-    /// Posts what has been gathered.
-    fn send(&self, conn: &Conn, batch: &mut Batch) -> Result<u64, Lost> {
+    /// Posts what has been gathered, if anything.
+    fn send(&self, conn: &Conn, batch: &mut Batch) -> Result<(), Lost> {
+        if batch.works.is_empty() {
+            return Ok(());
+        }
         let number = self.submit(conn, &mut batch.works, &batch.blocks);
         batch.works.clear();
         batch.blocks.clear();
-        number
+        number.map(drop)
     }
 
     // ---- put ---------------------------------------------------------------------------------
 
-    /// Copies `from` to `offset` of the segment of `pe`.
-    pub fn put(&self, pe: usize, offset: usize, from: &[u8]) -> Result<(), Lost> {
-        let conn = self.ready(pe)?;
-        let in_line = from.len() <= INLINE;
+    /// Copies bytes to peers; to the others even if one is lost.
+    pub fn put(&self, writes: &[Write]) -> Result<(), Lost> {
+        let mut first = Ok(());
+        for to_one in writes.chunk_by(|a, b| a.pe == b.pe) {
+            first = first.and(self.put_to_one(to_one));
+        }
+        first
+    }
+
+    /// The same to one peer, which the first of `writes` names.
+    fn put_to_one(&self, writes: &[Write]) -> Result<(), Lost> {
+        let conn = self.ready(writes[0].pe)?;
         let mut batch = Batch::default();
-        for piece in self.windows.pieces(offset, from.len(), BLOCK) {
-            let (base, key) = self.key(&conn, piece.window)?;
-            let remote = base + (piece.offset - self.windows.range(piece.window).start) as u64;
-            let bytes = &from[piece.at..piece.at + piece.len];
-            let local = if in_line {
-                Bytes::Inline(bytes)
-            } else {
-                let block = match self.free_block() {
-                    Some(block) => block,
+        for write in writes {
+            for piece in self.windows.pieces(write.offset, write.from.len(), BLOCK) {
+                let bytes = &write.from[piece.at..piece.at + piece.len];
+                let (base, key) = match conn.keys[piece.window].get() {
+                    Some(&key) => key,
                     None => {
-                        if !batch.works.is_empty() {
-                            self.send(&conn, &mut batch)?;
-                        }
-                        self.until(&conn, || self.free_block())?
+                        self.send(&conn, &mut batch)?; // blocks are not kept while it asks
+                        self.key(&conn, piece.window)?
                     }
                 };
-                self.blocks.write(block as usize * BLOCK, bytes);
-                batch.blocks.push(block);
-                Bytes::Span(self.blocks.span(block as usize * BLOCK, piece.len))
-            };
-            batch.works.push(Work { id: 0, what: What::Write(remote, key), local, signal: false });
-            if batch.works.len() == LINKED {
-                self.send(&conn, &mut batch)?;
+                let remote = base + (piece.offset - self.windows.range(piece.window).start) as u64;
+                let local = match bytes.len() <= INLINE {
+                    true => Bytes::Inline(bytes),
+                    false => self.fill_block(&conn, &mut batch, bytes)?,
+                };
+                let what = What::Write(remote, key);
+                batch.works.push(Work { id: 0, what, local, signal: false });
+                if batch.works.len() == LINKED {
+                    self.send(&conn, &mut batch)?;
+                }
             }
         }
-        if !batch.works.is_empty() {
-            self.send(&conn, &mut batch)?;
-        }
-        Ok(())
+        self.send(&conn, &mut batch)
+    }
+
+    /// Copies bytes to a block, which is that of the next work request; sends the earlier ones if
+    /// blocks are short.
+    fn fill_block<'a>(
+        &self,
+        conn: &Conn,
+        batch: &mut Batch<'a>,
+        bytes: &[u8],
+    ) -> Result<Bytes<'a>, Lost> {
+        let block = match self.free_block() {
+            Some(block) => block,
+            None => {
+                self.send(conn, batch)?;
+                self.until(conn, || self.free_block())?
+            }
+        };
+        self.blocks.write(block as usize * BLOCK, bytes);
+        batch.blocks.push(block);
+        Ok(Bytes::Span(self.blocks.span(block as usize * BLOCK, bytes.len())))
     }
 
     // ---- get ---------------------------------------------------------------------------------
@@ -244,25 +271,70 @@ impl Shared {
 
     // ---- updates and order -------------------------------------------------------------------
 
-    /// Updates a word; what was there.
-    pub fn update(&self, pe: usize, word: WordAt, change: Change) -> Result<u64, Lost> {
-        let conn = self.ready(pe)?;
-        self.answer(&conn, |tag| Message::Update { tag, word, change }).map(|(value, _)| value)
+    /// Updates words; those of other peers even if one is lost.
+    pub fn update(&self, asks: &[Ask], before: &mut [u64]) -> Result<(), Lost> {
+        let (mut open, mut first) = (VecDeque::new(), Ok(()));
+        for (at, ask) in asks.iter().enumerate() {
+            let taken = |answer| first = first.and(self.take(answer, before));
+            match self.question(ask, &mut open, taken) {
+                Ok((conn, tag)) => open.push_back((conn, tag, at)),
+                Err(lost) => first = first.and(Err(lost)),
+            }
+        }
+        for answer in open {
+            first = first.and(self.take(answer, before));
+        }
+        first
+    }
+
+    /// Asks for an update. Takes earlier answers while no place for another is free: nobody waits
+    /// for one while it holds one.
+    fn question(
+        &self,
+        ask: &Ask,
+        open: &mut VecDeque<Open>,
+        mut take: impl FnMut(Open),
+    ) -> Result<(Arc<Conn>, u32), Lost> {
+        let conn = self.ready(ask.pe)?;
+        let tag = loop {
+            if let Some(tag) = conn.ask() {
+                break tag;
+            }
+            match open.pop_front() {
+                Some(earlier) => take(earlier),
+                None => break self.until(&conn, || conn.ask())?,
+            }
+        };
+        let &Ask { word, change, .. } = ask;
+        if let Err(lost) = self.ask(&conn, Message::Update { tag, word, change }) {
+            conn.close(tag);
+            return Err(lost);
+        }
+        Ok((conn, tag))
+    }
+
+    /// Waits for an answer.
+    fn take(&self, (conn, tag, at): Open, before: &mut [u64]) -> Result<(), Lost> {
+        let answer = self.until(&conn, || conn.answered(tag));
+        conn.close(tag);
+        answer.map(|(value, _)| before[at] = value)
     }
 
     /// Updates a word without waiting.
-    pub fn post(&self, pe: usize, word: WordAt, change: Change) -> Result<(), Lost> {
-        let conn = self.ready(pe)?;
+    pub fn post(&self, ask: Ask) -> Result<(), Lost> {
+        let conn = self.ready(ask.pe)?;
         conn.posts.0.fetch_add(1, Ordering::AcqRel);
+        let Ask { word, change, .. } = ask;
         self.ask(&conn, Message::Post { word, change }).map(drop)
     }
 
-    /// Waits until posts are carried out, and, if `puts`, until puts have arrived. A fence need not
-    /// wait for puts: the device keeps the order of what it writes and sends on a connection; but
-    /// posts are carried out by a processor, and what follows must not overtake them.
-    pub fn settle_all(&self, puts: bool) -> Result<(), Lost> {
+    /// Waits until posts to `peers` are carried out, and, if `puts`, until puts have arrived. A
+    /// fence need not wait for puts: the device keeps the order of what it writes and sends on a
+    /// connection; but posts are carried out by a processor, and what follows must not overtake
+    /// them.
+    pub fn settle_at(&self, peers: &[usize], puts: bool) -> Result<(), Lost> {
         let mut first = Ok(());
-        for pe in 0..self.local.n_pes {
+        for &pe in peers {
             let Ok(conn) = self.conn(pe) else { continue };
             let posted = if puts { lock(&conn.sender).posted } else { 0 };
             let posts = conn.posts.0.load(Ordering::Acquire);

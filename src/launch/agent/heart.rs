@@ -8,11 +8,10 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::Agent;
-use crate::control::link::Link;
 use crate::control::message::{Beat, Down, Party, ProcId, Pulse, Up};
 use crate::launch::detector::{Act, News, Time, Timing, Watch};
 use crate::launch::pulse::{Datagram, Heartbeats};
-use crate::sys::process::{is_stopped, now};
+use crate::sys::process::{Deadline, is_stopped, now};
 use crate::sys::socket::ChannelError;
 
 /// The watch and its ways to others.
@@ -22,8 +21,8 @@ pub struct Heart {
     pub net: Option<Heartbeats>,
     /// Where others hear heartbeats.
     addresses: BTreeMap<Party, SocketAddr>,
-    /// Who ends this node when this agent cannot.
-    keeper: Option<Link>,
+    /// Ends this agent, and with it its PEs, when it cannot itself: it may be stopped.
+    deadline: Option<Deadline>,
     limit: Duration,
     pe_limit: Option<Duration>,
     /// PEs that are stopped, and since when.
@@ -34,22 +33,22 @@ pub struct Heart {
 pub struct Ties {
     pub net: Heartbeats,
     pub launcher: SocketAddr,
-    pub keeper: Link,
 }
 
 impl Heart {
     /// Of node `node`.
     pub fn new(node: u32, pulse: &Pulse, ties: Option<Ties>) -> Heart {
         let timing = Timing { period: pulse.period, limit: pulse.limit };
-        let (mut addresses, mut net, mut keeper) = (BTreeMap::new(), None, None);
+        let (mut addresses, mut net) = (BTreeMap::new(), None);
         if let Some(ties) = ties {
             addresses.insert(Party::Launcher, ties.launcher);
-            (net, keeper) = (Some(ties.net), Some(ties.keeper));
+            net = Some(ties.net);
         }
+        let deadline = Deadline::new().ok(); // without one it still looks at its clock
         let watch = Watch::new(node, timing, now());
         let (limit, pe_limit, stopped) = (pulse.limit, pulse.pe_limit, BTreeMap::new());
-        let mut heart = Heart { watch, net, addresses, keeper, limit, pe_limit, stopped };
-        heart.tell_keeper();
+        let heart = Heart { watch, net, addresses, deadline, limit, pe_limit, stopped };
+        heart.move_deadline();
         heart
     }
 
@@ -58,11 +57,17 @@ impl Heart {
         self.watch.deadline().saturating_sub(now())
     }
 
-    /// A keeper waits a little longer, so that an agent that can end itself does.
-    fn tell_keeper(&mut self) {
-        let until = self.watch.lease().end() + self.limit / 10;
-        if let Some(keeper) = &mut self.keeper {
-            let _ = keeper.send(&Up::Lease { until }, &[]);
+    /// A little after the end of the lease, so that an agent that can end itself does.
+    fn move_deadline(&self) {
+        if let Some(deadline) = &self.deadline {
+            deadline.set(Some(self.watch.lease().end() + self.limit / 5));
+        }
+    }
+
+    /// Every PE has ended: what is left to do may take its time.
+    pub fn rest(&self) {
+        if let Some(deadline) = &self.deadline {
+            deadline.set(None);
         }
     }
 }
@@ -123,7 +128,7 @@ impl Agent {
         let end = self.heart.watch.lease().end();
         let acts = self.heart.watch.handle(now(), news);
         if self.heart.watch.lease().end() > end {
-            self.heart.tell_keeper();
+            self.heart.move_deadline();
         }
         self.act(acts)
     }

@@ -109,7 +109,11 @@ impl Court {
                 }
                 vec![Sentence::Beat { node, beat: Beat::Pong(stamp) }]
             }
-            Evidence::Beat { beat: Beat::Gone } | Evidence::Dead => self.declare(node, None),
+            Evidence::Beat { beat: Beat::Gone } | Evidence::Dead => {
+                // One that was silent beyond its lease died of that.
+                let silence = now.saturating_sub(entry.contact);
+                self.declare(node, Some(silence).filter(|silence| *silence >= self.timing.limit))
+            }
             Evidence::Beat { .. } => Vec::new(),
             Evidence::Accused { by } => {
                 entry.accused_by = Some(by);

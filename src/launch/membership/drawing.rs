@@ -129,6 +129,7 @@ fn name(event: &Event) -> &'static str {
         Event::Said { what: Said::Finalizing { .. }, .. } => "finalizing",
         Event::Said { what: Said::Finalized, .. } => "finalized",
         Event::Said { .. } => "verdict",
+        Event::Looked { .. } | Event::Opinion { .. } => "suspected",
     }
 }
 

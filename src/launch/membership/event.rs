@@ -16,6 +16,10 @@ pub enum Event {
     Ended { proc: ProcId, how: Ended },
     /// A node is gone and its processes are known to be dead.
     NodeLost { node: u32 },
+    /// The agent of `proc` was asked to look after it, and answered.
+    Looked { proc: ProcId },
+    /// Node `by` was asked whether it hears node `about`.
+    Opinion { by: u32, about: u32, alive: bool },
     /// A node shows that view.
     Shown { node: u32, number: u64 },
 }

@@ -156,21 +156,6 @@ impl Membership {
         self.advance();
     }
 
-    /// A connection to a PE broke. What was under way on it is lost, and only a rollback mends
-    /// that: the process is ended, and what follows is that of any death.
-    pub(super) fn suspected(&mut self, pe: u32, incarnation: u32) {
-        let Some(member) = self.view.pes.get(pe as usize).copied() else { return };
-        let entry = &self.pes[pe as usize];
-        let running = self.started && entry.stage == Stage::Running;
-        if running
-            && member.state == State::Alive
-            && member.incarnation == incarnation
-            && let Some(proc) = entry.proc
-        {
-            self.send(member.node, Down::Kill { proc });
-        }
-    }
-
     fn assign(&mut self, pe: usize) {
         let Some(proc) = self.pes[pe].proc else { return };
         let member = self.view.pes[pe];

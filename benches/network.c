@@ -1,0 +1,102 @@
+/*
+ * What PE 0 needs to reach PE 1, in the terms of ucx_perftest.
+ *
+ * usage: network ROUNDS       prints `figure value`: medians in ns, bandwidths in MB/s
+ *
+ * `put_half_ns`: half of a put there, which the peer waits for, and one back; `get_ns`: a get of 8
+ * bytes. `put_mb_s` and `get_mb_s`: 1 MiB each time, ROUNDS / 20 times. Results are checked.
+ */
+#include <shmem.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define LARGE (1 << 20)
+
+static long *word;
+static char *large, *buffer;
+
+static double now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1e9 + t.tv_nsec;
+}
+
+static void expect(int good, const char *what) {
+    if (good)
+        return;
+    fprintf(stderr, "network: wrong result: %s\n", what);
+    shmem_global_exit(1);
+}
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *times, long count) {
+    qsort(times, count, sizeof *times, by_value);
+    return times[count / 2];
+}
+
+static void ping_pong(long rounds, double *times) {
+    int me = shmem_my_pe();
+    for (long round = 1; round <= rounds; round++) {
+        double begun = now_ns();
+        if (me == 0)
+            shmem_long_p(word, round, 1);
+        shmem_long_wait_until(word, SHMEM_CMP_EQ, round);
+        if (me == 1)
+            shmem_long_p(word, round, 0);
+        times[round - 1] = now_ns() - begun;
+    }
+}
+
+static void alone(long rounds, double *times) {
+    long value = 0;
+    for (long round = 0; round < rounds; round++) {
+        double begun = now_ns();
+        value = shmem_long_g(word, 1);
+        times[round] = now_ns() - begun;
+        expect(value == rounds, "get");
+    }
+    printf("get_ns %.0f\n", median(times, rounds));
+    long many = rounds / 20;
+    double begun = now_ns();
+    for (long round = 0; round < many; round++)
+        shmem_putmem(large, buffer, LARGE, 1);
+    shmem_quiet();
+    printf("put_mb_s %.1f\n", many * (LARGE * 1e3) / (now_ns() - begun));
+    memset(buffer, 0, LARGE);
+    begun = now_ns();
+    for (long round = 0; round < many; round++)
+        shmem_getmem(buffer, large, LARGE, 1);
+    printf("get_mb_s %.1f\n", many * (LARGE * 1e3) / (now_ns() - begun));
+    expect(buffer[0] == 2 && memcmp(buffer, buffer + 1, LARGE - 1) == 0, "1 MiB");
+}
+
+int main(int argc, char **argv) {
+    long rounds = argc > 1 ? atol(argv[1]) : 0;
+    if (rounds < 20) {
+        fprintf(stderr, "usage: network ROUNDS (at least 20)\n");
+        return 2;
+    }
+    shmem_init();
+    word = shmem_calloc(1, sizeof *word);
+    large = shmem_malloc(LARGE);
+    buffer = malloc(LARGE);
+    double *times = malloc(rounds * sizeof *times);
+    expect(word && large && buffer && times && shmem_n_pes() == 2, "two PEs, and memory");
+    memset(buffer, 2, LARGE);
+    memset(large, 1, LARGE);
+    shmem_barrier_all();
+    ping_pong(rounds, times);
+    if (shmem_my_pe() == 0) {
+        printf("put_half_ns %.0f\n", median(times, rounds) / 2);
+        alone(rounds, times);
+    }
+    shmem_barrier_all();
+    shmem_finalize();
+    return 0;
+}

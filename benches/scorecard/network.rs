@@ -1,0 +1,254 @@
+//! Between hosts: network namespaces joined by a bridge, and the engine over UCX beside UCX's own
+//! tool on the same path, in turns.
+//!
+//! ```text
+//! hub: br0 10.9.0.254 (the launcher) -- v0 -- eth0 10.9.0.1 (host 0), v1 -- ... and so on
+//! ```
+//!
+//! The link is what `ucx_perftest` carries there: processors copy for it, so a checkpoint, in which
+//! all hosts send at once, shares them. Bytes of a rebuild are those that the substitute has to
+//! read: one chunk of every other member of the group for each of its own.
+//!
+//! Where namespaces may not be made (not root), or UCX is not built in, a line says so.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use raidshmem::fabric;
+use raidshmem::settings::Fabric;
+
+use super::figure::{Figure, ratios};
+use super::programs::{Bench, Trouble, millis_of_rebuild, output, value};
+
+const PEER: &str = "ucx_perftest";
+const HUB: &str = "10.9.0.254";
+const HOSTS: usize = 5;
+/// `SHMEM_FT_NODE_TIMEOUT`, in seconds.
+const LIMIT: f64 = 2.0;
+/// Starts an agent that outlives the command: what a host is that cannot be reached.
+const DETACHED: &str = "sh -c 'read -r secret; (echo \"$secret\"; exec sleep 8) 2> /dev/null | \
+    ip netns exec {host} \"$@\" 2> /dev/null & wait $!; exit 1' sh";
+/// How long a program of the measurement may take.
+const PATIENCE: &str = "120";
+
+/// The namespaces; gone with it.
+struct Hosts {
+    name: String,
+}
+
+impl Hosts {
+    fn new() -> Result<Hosts, Trouble> {
+        let hosts = Hosts { name: format!("rshm-bench-{}", std::process::id()) };
+        let hub = hosts.hub();
+        ip(&["netns", "add", &hub])?;
+        ip(&["-n", &hub, "link", "set", "lo", "up"])?;
+        ip(&["-n", &hub, "link", "add", "br0", "type", "bridge"])?;
+        ip(&["-n", &hub, "link", "set", "br0", "up"])?;
+        ip(&["-n", &hub, "addr", "add", &format!("{HUB}/24"), "dev", "br0"])?;
+        for host in 0..HOSTS {
+            let (name, port) = (hosts.host(host), format!("v{host}"));
+            ip(&["netns", "add", &name])?;
+            let pair = ["type", "veth", "peer", "name", "eth0", "netns", &name];
+            ip(&[&["-n", &hub, "link", "add", &port], &pair[..]].concat())?;
+            ip(&["-n", &hub, "link", "set", &port, "master", "br0", "up"])?;
+            let address = format!("{}/24", address(host));
+            ip(&["-n", &name, "addr", "add", &address, "dev", "eth0"])?;
+            ip(&["-n", &name, "link", "set", "lo", "up"])?;
+            ip(&["-n", &name, "link", "set", "eth0", "up"])?;
+        }
+        Ok(hosts)
+    }
+
+    fn hub(&self) -> String {
+        format!("{}-hub", self.name)
+    }
+
+    fn host(&self, host: usize) -> String {
+        format!("{}-{host}", self.name)
+    }
+
+    /// A command in a namespace, which is ended if it takes too long.
+    fn command(&self, namespace: &str, words: &[&str]) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", namespace, "timeout", PATIENCE]).args(words);
+        command
+    }
+
+    /// One figure of UCX's tool between hosts 0 and 1, in the column `column`.
+    fn raw(&self, words: &[&str], column: usize) -> Result<f64, Trouble> {
+        let mut server = self.command(&self.host(1), &[PEER, "-f"]);
+        let server = server.envs(fabric::environment(Fabric::Ucx).iter().copied());
+        let mut server = server.stdout(Stdio::null()).spawn().map_err(Trouble::new)?;
+        let listens = || ip_output(&["netns", "exec", &self.host(1), "ss", "-Hltn"]);
+        while !listens()?.contains(":13337") && server.try_wait().is_ok_and(|over| over.is_none()) {
+            std::thread::yield_now();
+        }
+        let mut client = self.command(&self.host(0), &[PEER, &address(1), "-f"]);
+        let client = client.envs(fabric::environment(Fabric::Ucx).iter().copied()).args(words);
+        let said = output(client);
+        server.wait().map_err(Trouble::new)?;
+        let said = said?;
+        let last = said.lines().rfind(|line| !line.trim().is_empty() && !line.contains('+'));
+        let number = last.and_then(|line| line.split_whitespace().nth(column)?.parse().ok());
+        number.ok_or_else(|| Trouble::new(format!("{PEER} {words:?}: no figure in {said:?}")))
+    }
+
+    /// A job with one PE on each of the first hosts, and a spare host.
+    fn job(&self, bench: &Bench, pes: usize, settings: &[(&str, &str)]) -> Command {
+        self.job_by("ip netns exec {host}", bench, pes, settings)
+    }
+
+    fn job_by(&self, start: &str, bench: &Bench, pes: usize, settings: &[(&str, &str)]) -> Command {
+        let list: Vec<String> = (0..=pes)
+            .map(|host| format!("{}:{}", self.host(host), i32::from(host < pes)))
+            .collect();
+        let oshrun = bench.tool("oshrun").to_string_lossy().into_owned();
+        let hosts = ["--hosts", &list.join(","), "--listen", HUB, "--fabric", "ucx"];
+        let words = [&[oshrun.as_str()], &hosts[..], &["--launch-agent", start]].concat();
+        let mut command = self.command(&self.hub(), &words);
+        super::programs::clean(&mut command).envs(settings.iter().copied());
+        command.env("SHMEM_FT_NODE_TIMEOUT", LIMIT.to_string()).stdin(Stdio::null());
+        command
+    }
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        let namespaces = (0..HOSTS).map(|host| self.host(host)).chain([self.hub()]);
+        namespaces.for_each(|name| drop(ip(&["netns", "del", &name])));
+    }
+}
+
+fn address(host: usize) -> String {
+    format!("10.9.0.{}", host + 1)
+}
+
+fn ip(words: &[&str]) -> Result<(), Trouble> {
+    ip_output(words).map(drop)
+}
+
+fn ip_output(words: &[&str]) -> Result<String, Trouble> {
+    output(Command::new("ip").args(words))
+}
+
+pub fn figures(bench: &Bench) -> Result<Vec<Figure>, Trouble> {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("scorecard: network: NOT MEASURED: only root may make network namespaces");
+        return Ok(Vec::new());
+    }
+    if !fabric::built_in().contains(&Fabric::Ucx) {
+        eprintln!("scorecard: network: NOT MEASURED: built without the feature ucx");
+        return Ok(Vec::new());
+    }
+    let hosts = Hosts::new()?;
+    let mut figures = transfers(bench, &hosts)?;
+    figures.extend(protection(bench, &hosts)?);
+    figures.extend(detection(bench, &hosts)?);
+    Ok(figures)
+}
+
+/// Latency and bandwidth of two PEs beside the tool.
+fn transfers(bench: &Bench, hosts: &Hosts) -> Result<Vec<Figure>, Trouble> {
+    let program = bench.compile("benches/network.c")?;
+    let rounds = if bench.quick { "1000" } else { "5000" };
+    let few = if bench.quick { "50" } else { "250" };
+    let names = ["put_half_ns", "get_ns", "put_mb_s", "get_mb_s"];
+    let (mut ours, mut raw) = ([const { Vec::new() }; 4], [const { Vec::new() }; 4]);
+    for _ in 0..bench.rounds() {
+        let mut job = hosts.job(bench, 2, &[]);
+        let said = output(job.arg(&program).arg(rounds))?;
+        for (into, name) in ours.iter_mut().zip(names) {
+            into.push(value(&said, name)?);
+        }
+        // Columns of the tool: its runs, half of them took less (us), mean, overall; MB/s twice.
+        let latency = |test| hosts.raw(&["-t", test, "-s", "8", "-n", rounds, "-w", "100"], 1);
+        raw[0].push(latency("ucp_put_lat")? * 1e3);
+        raw[1].push(latency("ucp_get")? * 1e3);
+        let large = |test| hosts.raw(&["-t", test, "-s", "1048576", "-n", few, "-w", "5"], 5);
+        raw[2].push(large("ucp_put_bw")? * 1.048576); // it counts in MiB
+        raw[3].push(large("ucp_get")? * 1.048576);
+    }
+    let of = |at: usize| ratios(&ours[at], &raw[at]);
+    Ok(vec![
+        Figure::at_most("8-byte put between hosts, time / ucx_perftest", 1.2, &of(0), PEER),
+        Figure::at_most("8-byte get between hosts, time / ucx_perftest", 1.2, &of(1), PEER),
+        Figure::at_least("1 MiB put between hosts, bandwidth / raw", 0.9, &of(2), PEER),
+        Figure::at_least("1 MiB get between hosts, bandwidth / raw", 0.9, &of(3), PEER),
+    ])
+}
+
+/// A checkpoint of four hosts and the rebuild of one PE, beside the link.
+fn protection(bench: &Bench, hosts: &Hosts) -> Result<Vec<Figure>, Trouble> {
+    let program = bench.compile("benches/checkpoint.c")?;
+    let mib = if bench.quick { 32.0 } else { 128.0 };
+    let settings = [
+        ("SHMEM_FT_BACKUP_MODE", "raid5"),
+        ("SHMEM_SYMMETRIC_SIZE", "1G"),
+        ("SHMEM_FT_REPORT", "1"),
+    ];
+    let (mut saved, mut rebuilt) = (Vec::new(), Vec::new());
+    for _ in 0..bench.rounds() {
+        let few = if bench.quick { "50" } else { "250" };
+        let link = hosts.raw(&["-t", "ucp_get", "-s", "1048576", "-n", few, "-w", "5"], 5)?;
+        let words = ["save", &mib.to_string(), "3"].map(str::to_owned);
+        let said = output(hosts.job(bench, 4, &settings).arg(&program).args(&words))?;
+        // Each of the four reads as many bytes as it has.
+        saved.push(4.0 * mib / (value(&said, "checkpoint_ms")? / 1e3) / link);
+        let words = ["lose", &mib.to_string(), "node"].map(str::to_owned);
+        let mut job = hosts.job(bench, 4, &settings);
+        job.args(["--kill-node", "1@2"]).arg(&program).args(&words);
+        let said = super::programs::errors(&mut job)?;
+        let took = said.lines().find_map(millis_of_rebuild);
+        let took = took.ok_or_else(|| Trouble::new(format!("no PE was rebuilt: {said}")))?;
+        rebuilt.push(3.0 * mib / (took / 1e3) / link);
+    }
+    Ok(vec![
+        Figure::at_least("checkpoint of 4 hosts, bytes read / link", 0.8, &saved, PEER),
+        Figure::at_least("rebuild of a PE, bytes read / link", 0.8, &rebuilt, PEER),
+    ])
+}
+
+/// How long until all know of a death.
+fn detection(bench: &Bench, hosts: &Hosts) -> Result<Vec<Figure>, Trouble> {
+    let (seen, steps) = (bench.compile("tests/c/seen.c")?, bench.compile("tests/c/steps.c")?);
+    let (mut process, mut node) = (Vec::new(), Vec::new());
+    for _ in 0..bench.rounds() {
+        let raid5 = [("SHMEM_FT_BACKUP_MODE", "raid5")];
+        let said = bench.job(4, &raid5, &["--nodes", "2"], &seen, &[])?;
+        let line = said.lines().find_map(|line| line.strip_prefix("seen after "));
+        let millis = line.and_then(|line| line.strip_suffix(" ms")?.parse().ok());
+        process.push(millis.ok_or_else(|| Trouble::new(format!("no time in {said:?}")))?);
+        node.push(silent(bench, hosts, &steps)? / LIMIT);
+    }
+    let name = "a host's link down until it is declared lost / limit";
+    Ok(vec![
+        Figure::at_most("death of a process until another PE acts, ms", 5.0, &process, "-"),
+        Figure::at_most(name, 1.5, &node, "SHMEM_FT_NODE_TIMEOUT"),
+    ])
+}
+
+/// Seconds from a link that goes down to the line that says so.
+fn silent(bench: &Bench, hosts: &Hosts, program: &Path) -> Result<f64, Trouble> {
+    let folder: PathBuf = bench.target().join("scorecard").join("silent");
+    std::fs::create_dir_all(&folder).map_err(Trouble::new)?;
+    let _ = std::fs::remove_file(folder.join("stop"));
+    let mut job = hosts.job_by(DETACHED, bench, 1, &[("SHMEM_FT_BACKUP_MODE", "none")]);
+    job.arg(program).current_dir(&folder).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut job = job.spawn().map_err(Trouble::new)?;
+    let mut out = BufReader::new(job.stdout.take().expect("it is piped"));
+    let mut err = BufReader::new(job.stderr.take().expect("it is piped")).lines();
+    let mut ready = String::new();
+    out.read_line(&mut ready).map_err(Trouble::new)?;
+    let begun = Instant::now();
+    ip(&["-n", &hosts.hub(), "link", "set", "v1", "down"])?;
+    let told = err.by_ref().map_while(Result::ok).find(|line| line.contains("node 1 was lost"));
+    let took = begun.elapsed().as_secs_f64();
+    ip(&["-n", &hosts.hub(), "link", "set", "v1", "up"])?;
+    std::fs::write(folder.join("stop"), "").map_err(Trouble::new)?;
+    err.for_each(drop);
+    let _ = out.read_to_end(&mut Vec::new());
+    job.wait().map_err(Trouble::new)?;
+    told.map(|_| took).ok_or_else(|| Trouble::new("the host without a link was not declared lost"))
+}

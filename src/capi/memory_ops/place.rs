@@ -1,0 +1,117 @@
+//! Places: where a symmetric argument is on a PE, and how one that is not mapped is reached there.
+//!
+//! Invariant: a place lies inside the segment of its PE, which exists.
+
+use super::super::guard::{self, misuse};
+use super::{Out, Sym, Update};
+use crate::fabric::Ask;
+use crate::pgas::stream::{Id, Target};
+use crate::pgas::{self, World};
+use crate::segment::update::{Change, WordAt};
+
+/// A range inside the segment of a PE that exists. The value is the proof.
+#[derive(Clone, Copy)]
+pub struct Place {
+    pub(in crate::capi) world: &'static World,
+    pub(in crate::capi) pe: usize,
+    /// Where the segment begins here; null if it is not mapped.
+    pub(in crate::capi) base: *mut u8,
+    pub(in crate::capi) offset: usize,
+    /// What completes operations on it.
+    pub(in crate::capi) stream: Id,
+    /// They need not be over when their call returns.
+    pub(in crate::capi) later: bool,
+}
+
+impl Place {
+    /// Checks a symmetric argument (`name`) of `call`.
+    #[inline]
+    pub fn new<T>(
+        call: &'static str,
+        name: &str,
+        on: Sym<T>,
+        bytes: usize,
+        pe: impl Into<Target>,
+    ) -> Place {
+        let world = pgas::world_for(call);
+        let Target { pe, stream, later } = pe.into();
+        let pe = guard::pe(call, world, pe);
+        match world.offset_of(on.addr(), bytes) {
+            Some(offset) => Place { world, pe, base: world.base(pe), offset, stream, later },
+            None => not_symmetric(call, name, on.addr(), bytes),
+        }
+    }
+
+    /// The address in this process, for `shmem_ptr`; null if there is none.
+    pub fn pointer(&self) -> *mut u8 {
+        if self.is_far() { self.base } else { self.at() }
+    }
+
+    /// It is not mapped: an engine reaches it.
+    #[inline]
+    pub(in crate::capi) fn is_far(&self) -> bool {
+        self.base.is_null()
+    }
+
+    /// Copies the caller's bytes to `offset` of a PE that is far.
+    ///
+    /// # Safety
+    /// `[from, from + bytes)` is readable, and does not change: until this returns, or, where it
+    /// need not be over then, until the stream's next quiet.
+    pub(super) unsafe fn put_far(&self, offset: usize, from: *const u8, bytes: usize) {
+        if self.later {
+            // SAFETY: the same contract.
+            return unsafe { self.world.later_put(self.stream, self.pe, offset, from, bytes) };
+        }
+        // SAFETY: the caller's promise.
+        let from = unsafe { std::slice::from_raw_parts(from, bytes) };
+        self.world.far_put(self.stream, self.pe, offset, from);
+    }
+
+    /// An update of the word of `bytes` bytes that is here.
+    pub(in crate::capi) fn ask(&self, bytes: usize, how: Update, operand: u64) -> Ask {
+        let word = WordAt { offset: self.offset, bytes };
+        Ask { pe: self.pe, word, change: Change { how, operand } }
+    }
+
+    /// Begins an update that nobody waits for, on a PE that is far.
+    pub(in crate::capi) fn post_far(&self, bytes: usize, how: Update, operand: u64) {
+        self.world.far_post(self.stream, self.ask(bytes, how, operand));
+    }
+
+    /// Begins an update, on a PE that is far; what was there goes to `before`, which the caller of
+    /// the C function leaves alone until the stream's next quiet.
+    pub(in crate::capi) fn ask_later(
+        &self,
+        bytes: usize,
+        (how, operand): (Update, u64),
+        before: Out<u8>,
+    ) {
+        let ask = self.ask(bytes, how, operand);
+        // SAFETY: the caller owes room for the word until then; a null pointer is left alone.
+        unsafe { self.world.later_update(self.stream, ask, before.0) };
+    }
+
+    /// Orders what its stream put on its PE, which is far, before what follows.
+    pub(in crate::capi) fn fence_far(&self) {
+        self.world.fence_at(self.stream, self.pe);
+    }
+
+    /// The address of a place that is not far.
+    #[inline]
+    pub(in crate::capi) fn at(&self) -> *mut u8 {
+        self.base.wrapping_add(self.offset)
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn not_symmetric(call: &str, name: &str, addr: usize, bytes: usize) -> ! {
+    misuse(
+        call,
+        format_args!(
+            "{name} {addr:#x} ({bytes} bytes) is not symmetric (allowed are shmem_malloc memory \
+             and global or static variables of the program)"
+        ),
+    )
+}

@@ -1,0 +1,406 @@
+//! Streams: operations to PEs that are not mapped, each stream with a fence and quiet of its own.
+//!
+//! The contexts of OpenSHMEM and of the Rust API are streams; stream 0 is the default context's.
+//! What goes to mapped PEs is over when its call returns and is no stream's business.
+//!
+//! ```text
+//! put, post          begin at once; the stream notes the peer, and its quiet asks the engine to
+//!                    complete that peer. Two streams that use one peer wait for each other there.
+//! get, fetch, later  are gathered, and go out together: when WINDOW of them are there, at the next
+//!                    fence or quiet of the stream, or when the program blocks in some other call
+//! put, later         the same in a session for batches; otherwise as a put
+//! ```
+//!
+//! So a call that need not be over costs a part of a round trip instead of a whole one; it does not
+//! run beside the program's own work. A stream without stores (`SHMEM_CTX_NOSTORE`) completes what
+//! is gathered and waits for no put.
+//!
+//! Between a death and the restart nothing goes out: what was to be read is zero.
+//!
+//! Invariants: what is gathered is carried out or dropped once, with its lock held. A note is made
+//! after its put, so that whoever takes the note finds the put begun.
+//!
+//! Unsafe code: buffers of calls that have returned, which the callers of `later_*` promise.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::{Mutex, MutexGuard, OnceLock, TryLockError};
+
+use super::world::{World, lock};
+use crate::fabric::{Ask, Read, Write};
+
+/// Number of a stream; 0 is the default one.
+pub type Id = u16;
+/// Streams besides the default one.
+pub const STREAMS: usize = 256;
+/// Operations that are gathered before they go out.
+const WINDOW: usize = 64;
+
+/// Whom an operation is for, and what completes it.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// The PE, as the caller named it: unchecked.
+    pub pe: i32,
+    /// The stream that completes it.
+    pub stream: Id,
+    /// It need not be over when the call returns.
+    pub later: bool,
+}
+
+impl From<i32> for Target {
+    fn from(pe: i32) -> Target {
+        Target { pe, stream: 0, later: false }
+    }
+}
+
+impl Target {
+    /// The same for an operation that need not be over when the call returns.
+    pub fn later(self) -> Target {
+        Target { later: true, ..self }
+    }
+}
+
+/// Where a peer's bytes are, and where in this process.
+#[derive(Debug)]
+struct Bytes<P> {
+    pe: usize,
+    offset: usize,
+    at: P,
+    len: usize,
+}
+
+/// Operations that were not begun yet.
+#[derive(Debug, Default)]
+struct Gathered {
+    writes: Vec<Bytes<*const u8>>,
+    reads: Vec<Bytes<*mut u8>>,
+    asks: Vec<(Ask, *mut u8)>,
+}
+
+// SAFETY: pointers to buffers that their owners leave alone until the operation is over, so any
+// thread may use them (`World::later_get` and its like).
+unsafe impl Send for Gathered {}
+
+impl Gathered {
+    fn len(&self) -> usize {
+        self.writes.len() + self.reads.len() + self.asks.len()
+    }
+}
+
+/// What was begun at a peer, and how much of it is complete.
+#[derive(Debug, Default)]
+struct Note {
+    begun: AtomicU64,
+    over: AtomicU64,
+}
+
+/// One stream.
+#[derive(Debug)]
+struct Stream {
+    notes: Box<[Note]>,
+    gathered: Mutex<Gathered>,
+    /// How many are gathered, to be looked at without the lock.
+    waiting: AtomicUsize,
+    /// Puts are gathered too.
+    batch: AtomicBool,
+    /// Its fence and quiet are not for puts.
+    no_store: AtomicBool,
+}
+
+impl Stream {
+    fn new(n_pes: usize) -> Stream {
+        Stream {
+            notes: (0..n_pes).map(|_| Note::default()).collect(),
+            gathered: Mutex::default(),
+            waiting: AtomicUsize::new(0),
+            batch: AtomicBool::new(false),
+            no_store: AtomicBool::new(false),
+        }
+    }
+
+    fn note(&self, pe: usize) {
+        self.notes[pe].begun.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// The peers where something may not be complete, and up to what it was begun.
+    fn open(&self) -> (Vec<usize>, Vec<u64>) {
+        let begun = |note: &Note| {
+            let begun = note.begun.load(Ordering::SeqCst);
+            (begun > note.over.load(Ordering::SeqCst)).then_some(begun)
+        };
+        let open = |(pe, note)| Some((pe, begun(note)?));
+        self.notes.iter().enumerate().filter_map(open).unzip()
+    }
+}
+
+/// All streams of a process.
+#[derive(Debug)]
+pub(super) struct Streams {
+    table: Box<[OnceLock<Stream>]>,
+    n_pes: usize,
+    /// Streams with something gathered.
+    waiting: AtomicUsize,
+}
+
+impl Streams {
+    pub fn new(n_pes: usize) -> Streams {
+        let table = (0..=STREAMS).map(|_| OnceLock::new()).collect();
+        Streams { table, n_pes, waiting: AtomicUsize::new(0) }
+    }
+
+    fn of(&self, id: Id) -> &Stream {
+        self.table[usize::from(id)].get_or_init(|| Stream::new(self.n_pes))
+    }
+
+    fn made(&self) -> impl Iterator<Item = &Stream> {
+        self.table.iter().filter_map(OnceLock::get)
+    }
+
+    /// Changes what is gathered.
+    fn change<R>(
+        &self,
+        stream: &Stream,
+        mut gathered: MutexGuard<Gathered>,
+        with: impl FnOnce(&mut Gathered) -> R,
+    ) -> R {
+        let before = gathered.len();
+        let result = with(&mut gathered);
+        let after = gathered.len();
+        stream.waiting.store(after, Ordering::SeqCst);
+        match (before, after) {
+            (0, 1..) => drop(self.waiting.fetch_add(1, Ordering::SeqCst)),
+            (1.., 0) => drop(self.waiting.fetch_sub(1, Ordering::SeqCst)),
+            _ => {}
+        }
+        result
+    }
+}
+
+impl World {
+    // ---- what a stream is ---------------------------------------------------------------------
+
+    /// Makes the rooms of streams ahead of their use.
+    pub fn prepare_streams(&self, ids: impl Iterator<Item = Id>) {
+        if self.has_engine() {
+            ids.for_each(|id| _ = self.streams.of(id));
+        }
+    }
+
+    /// Sets what stream `id` is for: whether its fence and quiet pass over puts.
+    pub fn open_stream(&self, id: Id, no_store: bool) {
+        if self.has_engine() {
+            self.streams.of(id).no_store.store(no_store, Ordering::Relaxed);
+        }
+    }
+
+    /// Begins or ends gathering the puts of stream `id`, which has about `expected` before it.
+    pub fn batch(&self, id: Id, on: bool, expected: usize) {
+        if !self.has_engine() {
+            return;
+        }
+        let stream = self.streams.of(id);
+        stream.batch.store(on, Ordering::Relaxed);
+        if on {
+            lock(&stream.gathered).writes.reserve(expected.min(WINDOW));
+        } else {
+            self.land(stream);
+        }
+    }
+
+    /// Completes everything of stream `id` that was begun, and makes it as new.
+    pub fn close_stream(&self, id: Id) {
+        if let Some(stream) = self.streams.table[usize::from(id)].get() {
+            self.complete(stream);
+            stream.batch.store(false, Ordering::Relaxed);
+            stream.no_store.store(false, Ordering::Relaxed);
+        }
+    }
+
+    // ---- operations that are over later -------------------------------------------------------
+
+    /// Reads from PE `pe`, which is far.
+    ///
+    /// # Safety
+    /// `[into, into + len)` is writable, and left alone until the stream's next quiet is over or
+    /// [`World::forget`] was called.
+    pub unsafe fn later_get(&self, id: Id, pe: usize, offset: usize, into: *mut u8, len: usize) {
+        let read = Bytes { pe, offset, at: into, len };
+        self.gather(id, |gathered| gathered.reads.push(read));
+    }
+
+    /// Writes to PE `pe`, which is far: gathered in a session for batches only.
+    ///
+    /// # Safety
+    /// `[from, from + len)` is readable and does not change until the stream's next quiet is over
+    /// or [`World::forget`] was called.
+    pub unsafe fn later_put(&self, id: Id, pe: usize, offset: usize, from: *const u8, len: usize) {
+        if self.streams.of(id).batch.load(Ordering::Relaxed) {
+            let write = Bytes { pe, offset, at: from, len };
+            return self.gather(id, |gathered| gathered.writes.push(write));
+        }
+        // SAFETY: the caller's promise.
+        let from = unsafe { std::slice::from_raw_parts(from, len) };
+        self.far_put(id, pe, offset, from);
+    }
+
+    /// Updates a word of a PE that is far; what was there goes to `into`, which may be null.
+    ///
+    /// # Safety
+    /// As for `later_get`, for as many bytes as the word has.
+    pub unsafe fn later_update(&self, id: Id, ask: Ask, into: *mut u8) {
+        self.gather(id, |gathered| gathered.asks.push((ask, into)));
+    }
+
+    fn gather(&self, id: Id, push: impl FnOnce(&mut Gathered)) {
+        let (streams, stream) = (&self.streams, self.streams.of(id));
+        streams.change(stream, lock(&stream.gathered), push);
+        if stream.waiting.load(Ordering::Relaxed) >= WINDOW {
+            self.land(stream);
+        }
+    }
+
+    /// Drops what stream `id` has gathered: nobody waits for it any more.
+    pub fn forget(&self, id: Id) {
+        if let Some(stream) = self.streams.table[usize::from(id)].get() {
+            self.streams.change(stream, lock(&stream.gathered), std::mem::take);
+        }
+    }
+
+    /// Drops what all streams have gathered: the program goes back to where it was before.
+    pub(crate) fn forget_all(&self) {
+        (0..=STREAMS as Id).for_each(|id| self.forget(id));
+    }
+
+    fn land(&self, stream: &Stream) {
+        if stream.waiting.load(Ordering::SeqCst) != 0 {
+            let gathered = lock(&stream.gathered);
+            self.streams.change(stream, gathered, |gathered| {
+                self.carry_out(stream, std::mem::take(gathered));
+            });
+        }
+    }
+
+    /// Carries out what is gathered, unless somebody does: for threads that are about to sleep.
+    pub(super) fn land_before_sleep(&self) {
+        if self.streams.waiting.load(Ordering::SeqCst) == 0 {
+            return;
+        }
+        for stream in self.streams.made() {
+            let gathered = match stream.gathered.try_lock() {
+                Ok(gathered) => gathered,
+                Err(TryLockError::Poisoned(gathered)) => gathered.into_inner(),
+                Err(TryLockError::WouldBlock) => continue, // perhaps this thread, further up
+            };
+            self.streams.change(stream, gathered, |gathered| {
+                self.carry_out(stream, std::mem::take(gathered));
+            });
+        }
+    }
+
+    /// Does what was gathered. Between a death and the restart puts are dropped and the rest is
+    /// zero.
+    fn carry_out(&self, stream: &Stream, gathered: Gathered) {
+        let Gathered { writes, reads, asks } = gathered;
+        // SAFETY: buffers that are left alone until now (`later_put`).
+        let from = |w: &Bytes<*const u8>| unsafe { std::slice::from_raw_parts(w.at, w.len) };
+        let whole = |w: &Bytes<*const u8>| Write { pe: w.pe, offset: w.offset, from: from(w) };
+        let writes: Vec<Write> = writes.iter().map(whole).collect();
+        self.far_put_all(&writes);
+        writes.iter().for_each(|write| stream.note(write.pe));
+
+        // SAFETY: buffers that nobody else uses until now (`later_get`).
+        let into = |r: &Bytes<*mut u8>| unsafe { std::slice::from_raw_parts_mut(r.at, r.len) };
+        let whole = |r: &Bytes<*mut u8>| Read { pe: r.pe, offset: r.offset, into: into(r) };
+        let mut reads: Vec<Read> = reads.iter().map(whole).collect();
+        match (reads.is_empty(), self.faulted()) {
+            (true, _) => {}
+            (false, true) => reads.iter_mut().for_each(|read| read.into.fill(0)),
+            (false, false) => self.pull(&mut reads),
+        }
+
+        let (asks, places): (Vec<Ask>, Vec<*mut u8>) = asks.into_iter().unzip();
+        for ((ask, place), value) in asks.iter().zip(places).zip(self.far_update_all(&asks)) {
+            let bytes = value.to_ne_bytes();
+            let from = if cfg!(target_endian = "big") { 8 - ask.word.bytes } else { 0 };
+            if !place.is_null() {
+                // SAFETY: a word that nobody else uses until now (`later_update`).
+                unsafe { place.copy_from(bytes[from..].as_ptr(), ask.word.bytes) };
+            }
+        }
+    }
+
+    // ---- order and completion -----------------------------------------------------------------
+
+    /// Something was begun at PE `pe`, which is far.
+    pub(super) fn note(&self, id: Id, pe: usize) {
+        self.streams.of(id).note(pe);
+    }
+
+    /// Orders the transfers of stream `id` before those that follow.
+    #[inline]
+    pub fn fence_of(&self, id: Id) {
+        fence(Ordering::Release);
+        if self.has_engine() {
+            let stream = self.streams.of(id);
+            self.land(stream);
+            if !stream.no_store.load(Ordering::Relaxed) {
+                self.far_fence(&stream.open().0);
+            }
+        }
+    }
+
+    /// Orders what stream `id` did at PE `pe`, which is far, before what follows there.
+    pub fn fence_at(&self, id: Id, pe: usize) {
+        self.land(self.streams.of(id));
+        self.far_fence(&[pe]);
+    }
+
+    /// Completes the outstanding transfers of stream `id`. Copies to mapped peers are synchronous,
+    /// so a full fence is all of it for those.
+    #[inline]
+    pub fn quiet_of(&self, id: Id) {
+        fence(Ordering::SeqCst);
+        if self.has_engine() {
+            let stream = self.streams.of(id);
+            match stream.no_store.load(Ordering::Relaxed) {
+                true => self.land(stream),
+                false => self.complete(stream),
+            }
+        }
+    }
+
+    /// The same for the default stream.
+    #[inline]
+    pub fn quiet(&self) {
+        self.quiet_of(0);
+    }
+
+    /// The same for all streams.
+    pub fn quiet_all(&self) {
+        fence(Ordering::SeqCst);
+        if self.has_engine() {
+            self.streams.made().for_each(|stream| self.complete(stream));
+        }
+    }
+
+    /// The same for what stream `id` did at some PEs.
+    pub fn quiet_at(&self, id: Id, pes: &[usize]) {
+        fence(Ordering::SeqCst);
+        if self.has_engine() {
+            self.land(self.streams.of(id));
+            let far: Vec<usize> = pes.iter().copied().filter(|&pe| self.is_far(pe)).collect();
+            if !far.is_empty() {
+                self.far_quiet(&far);
+            }
+        }
+    }
+
+    fn complete(&self, stream: &Stream) {
+        self.land(stream);
+        let (peers, begun) = stream.open();
+        if !peers.is_empty() && self.far_quiet(&peers) {
+            for (pe, begun) in peers.into_iter().zip(begun) {
+                stream.notes[pe].over.fetch_max(begun, Ordering::SeqCst);
+            }
+        }
+    }
+}
