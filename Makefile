@@ -40,11 +40,15 @@ sanitize:
 	@.ci/setup test
 	$(CARGO) test --locked --test sanitize
 
-# Every figure beside the real peers: target/scorecard.json. RECORD=1 keeps it in benches/record.
+# Every figure beside the real peers: target/scorecard.json. RECORD=1 keeps it in benches/record;
+# VERBS=1 adds those of RDMA between guests.
+scorecard scorecard-quick: ENGINES = 'ucx$(if $(VERBS), verbs)'
 scorecard scorecard-quick:
 	@.ci/setup peers
-	$(CARGO) build --release --workspace --locked --features ucx
-	$(CARGO) bench --locked --features ucx --bench scorecard -- $(if $(findstring quick,$@),--quick) \
+	@$(if $(VERBS),.ci/setup nodes)
+	$(CARGO) build --release --workspace --locked --features $(ENGINES)
+	$(CARGO) bench --locked --features $(ENGINES) --bench scorecard -- \
+	    $(if $(findstring quick,$@),--quick) \
 	    $(if $(RECORD),--record)
 
 soak: build
@@ -81,7 +85,8 @@ help:
 	@echo 'make soak      the simulator, then Jacobi with faults, over and over (MINUTES=10 SEED=..)'
 	@echo 'make sanitize  the C programs under AddressSanitizer and UndefinedBehaviorSanitizer'
 	@echo 'make scorecard every figure beside ISA-L, memcpy and Open MPI (10 minutes;'
-	@echo '               scorecard-quick: 2); RECORD=1 keeps the result in benches/record'
+	@echo '               scorecard-quick: 2); RECORD=1 keeps the result in benches/record,'
+	@echo '               VERBS=1 adds RDMA between machines in software (QEMU; 10 more)'
 	@echo 'make scaling   cost against bytes, PEs, group size, parity: CSV, plots, model (QUICK=1)'
 	@echo 'make install   copy what was built to PREFIX=/usr/local (DESTDIR= is put before it)'
 	@echo 'make clean     remove what was built'

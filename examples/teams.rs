@@ -1,14 +1,14 @@
 //! Teams, collectives, signals and locks in safe Rust, over the death of PEs.
 //!
 //! The PEs are laid out in rows of two. In every step each makes a number from its own and that of
-//! the step; rows and columns, a ring, a lock and a team made for the step work on these, and each
-//! PE compares what comes out with what it computes by itself. At the end all agree on a digest,
-//! which is the same whatever dies on the way.
+//! the step; rows and columns, a ring, a lock, a team made for the step, a batch and contexts work
+//! on these, and each PE compares what comes out with what it computes by itself. At the end all
+//! agree on a digest, which is the same whatever dies on the way.
 
 use std::ops::ControlFlow::{self, Break, Continue};
 
 use raidshmem::bytemuck::{Pod, Zeroable};
-use raidshmem::{Error, Fault, Lock, Shmem, Signal, SymRef, SymSlice, Team, ft};
+use raidshmem::{Error, Fault, Lock, Shmem, Signal, SymRef, SymSlice, Team, TeamConfig, ft};
 
 const STEPS: u64 = 12;
 
@@ -100,10 +100,43 @@ fn all_together(shmem: &mut Shmem, state: &State) -> Result<u64, Error> {
     Ok(count)
 }
 
+/// Numbers of all PEs by transfers that are under way together, a place of each by a context, and
+/// nothing of it before its `quiet` is over.
+fn under_way(shmem: &mut Shmem, state: &State) -> Result<u64, Error> {
+    let (me, n, step) = (shmem.my_pe(), shmem.n_pes(), state.step);
+    shmem.write(state.mine, number(me, step));
+    shmem.local_mut(state.to).fill(0);
+    shmem.local_mut(state.from).fill(0);
+    let (mut theirs, mut before) = (vec![[0]; n], vec![1; n]);
+    let own = [number(me, step)];
+    let last = shmem.exchange(|peers| {
+        peers.nonblocking(|batch| {
+            for (pe, (theirs, before)) in theirs.iter_mut().zip(&mut before).enumerate() {
+                batch.get(pe, state.mine.as_slice(), theirs);
+                batch.fetch_add(pe, state.to.at(me), number(me, step), before);
+                batch.put(pe, state.from.range(me..me + 1), &own);
+            }
+        });
+        let context = peers.context();
+        context.write(me, state.result, step);
+        context.quiet();
+        peers.context_nostore().read(me, state.result)
+    })?;
+    assert!((last, &before[..]) == (step, &vec![0; n]));
+    assert!(theirs.iter().enumerate().all(|(pe, theirs)| theirs[0] == number(pe, step)));
+    let expected: Vec<u64> = (0..n).map(|pe| number(pe, step)).collect();
+    assert!(shmem.local(state.to) == expected && shmem.local(state.from) == expected);
+    Ok(expected.into_iter().fold(0, u64::wrapping_add))
+}
+
 /// A team that lives for one step: the even PEs, the last of them first.
 fn for_a_step(shmem: &mut Shmem, step: u64) -> Result<u64, Error> {
     let even = shmem.n_pes().div_ceil(2);
-    let team = shmem.split_strided(shmem.team_world(), 2 * (even - 1), -2, even)?;
+    let team = shmem.split_strided_with(
+        shmem.team_world(),
+        (2 * (even - 1), -2, even),
+        TeamConfig { contexts: 1 },
+    )?;
     let Some(team) = team else { return Ok(0) };
     let me = shmem.my_pe();
     let first = shmem.exchange_in(team, |peers| peers.gather(number(me, step)))??[0];
@@ -116,7 +149,8 @@ fn step(shmem: &mut Shmem, state: &mut State) -> Result<ControlFlow<()>, Error> 
     let parts = rows_and_columns(shmem, state)?;
     let count = all_together(shmem, state)?;
     let short = for_a_step(shmem, state.step)?;
-    state.digest = mix(state.digest ^ parts ^ count ^ short);
+    let sum = under_way(shmem, state)?;
+    state.digest = mix(state.digest ^ parts ^ count ^ short ^ sum);
     state.step += 1;
     Ok(if state.step == STEPS { Break(()) } else { Continue(()) })
 }

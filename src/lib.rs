@@ -49,7 +49,8 @@ pub mod sys;
 pub mod wrapper;
 
 pub use bytemuck;
-pub use shmem::{Batch, Context, Guard, Lock, NoStore, Peers, Private, Serialized, Signal, Team};
+pub use shmem::{Batch, Context, Guard, Lock, NoStore, Peers, Private, Serialized, Signal};
 pub use shmem::{
-    Bits, Error, Fault, Integer, Number, Shmem, SymRef, SymSlice, Symmetric, Word, ft,
+    Bits, Error, Fault, Integer, Number, Shmem, SymRef, SymSlice, Symmetric, Team, TeamConfig,
+    Word, ft,
 };

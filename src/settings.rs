@@ -194,6 +194,35 @@ impl Fabric {
     }
 }
 
+/// A device for RDMA, and one of its ports.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Device {
+    /// Its name, as `ibv_devices` lists it.
+    pub name: String,
+    /// From 1; `None`: the first that is active.
+    pub port: Option<u8>,
+}
+
+impl Device {
+    /// From `NAME` or `NAME:PORT`; None if it is neither.
+    pub fn parse(text: &str) -> Option<Device> {
+        let (name, port) = match text.split_once(':') {
+            Some((name, port)) => (name, Some(port.parse().ok().filter(|&port| port > 0)?)),
+            None => (text, None),
+        };
+        let plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+        let named = !name.is_empty() && name.chars().all(plain);
+        named.then(|| Device { name: name.to_owned(), port })
+    }
+}
+
+impl std::fmt::Display for Device {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        f.write_str(&self.name)?;
+        self.port.map_or(Ok(()), |port| write!(f, ":{port}"))
+    }
+}
+
 /// How PEs act together in a collective.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Collectives {
@@ -248,6 +277,8 @@ pub struct Settings {
     pub delta: Delta,
     /// `SHMEM_FT_FABRIC`.
     pub fabric: Fabric,
+    /// `SHMEM_FT_DEVICE`: the device for RDMA; `None`: the first with an active port.
+    pub device: Option<Device>,
     /// `SHMEM_FT_COLLECTIVES`.
     pub collectives: Collectives,
     /// `SHMEM_FT_ADOPT`: a substitute may take over the memory that a dead process left behind.
@@ -294,6 +325,7 @@ impl Default for Settings {
             bind: Bind::Auto,
             delta: Delta::Auto,
             fabric: Fabric::Auto,
+            device: None,
             collectives: Collectives::Auto,
             adopt: true,
             max_restarts: 3,

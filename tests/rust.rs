@@ -4,26 +4,8 @@
 #[path = "support/mod.rs"]
 mod support;
 
-use std::path::PathBuf;
-use std::process::Command;
-use std::sync::Once;
-
 use support::jacobi::SMALL;
-use support::{Job, Outcome};
-
-/// An example, beside the binaries. `cargo test` builds them only when asked for all targets.
-fn example(name: &str) -> PathBuf {
-    static BUILT: Once = Once::new();
-    BUILT.call_once(|| {
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--quiet", "--locked", "--example", "jacobi", "--example", "teams"]);
-        cargo.args(["--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")]);
-        let built = cargo.status();
-        assert!(built.is_ok_and(|status| status.success()), "cargo build --example");
-    });
-    let oshrun = PathBuf::from(env!("CARGO_BIN_EXE_oshrun"));
-    oshrun.parent().expect("a folder").join("examples").join(name)
-}
+use support::{Job, Outcome, example};
 
 fn job(pes: usize) -> Job {
     Job::new(pes).mode("raid5")

@@ -31,6 +31,9 @@ use programs::{Bench, Trouble, value};
 
 const MIDDLE: Point = Point { mib: 64.0, pes: 4, group: 4, parity: 1, save: 0.0, rebuild: 0.0 };
 
+/// Losses at each point; the middle one counts.
+const LOSSES: usize = 3;
+
 /// The points to measure, one parameter at a time.
 fn grid(quick: bool) -> Vec<(&'static str, Point)> {
     let (most_mib, most_pes, most_group) = if quick { (256, 8, 8) } else { (2048, 32, 16) };
@@ -78,10 +81,15 @@ impl Study {
         let saved = self.job(&point, ["save", &self.rounds.to_string()], &[])?;
         let nodes = point.pes.to_string();
         let launch = ["--nodes", &nodes, "--kill-node", "1@2"];
-        let lost = self.job(&point, ["lose", "node"], &launch)?;
-        let rebuild = lost.lines().find_map(programs::millis_of_rebuild);
-        let rebuild = rebuild.ok_or(Trouble::new(format!("nothing was rebuilt: {lost}")))?;
-        Ok(Point { save: value(&saved, "checkpoint_ms")?, rebuild, ..point })
+        let mut rebuilds = Vec::new();
+        for _ in 0..LOSSES {
+            let lost = self.job(&point, ["lose", "node"], &launch)?;
+            let rebuild = lost.lines().find_map(programs::millis_of_rebuild);
+            let none = || Trouble::new(format!("nothing was rebuilt: {lost}"));
+            rebuilds.push(rebuild.ok_or_else(none)?);
+        }
+        let (save, rebuild) = (value(&saved, "checkpoint_ms")?, figure::median(&rebuilds));
+        Ok(Point { save, rebuild, ..point })
     }
 }
 

@@ -13,6 +13,7 @@
 
 mod codec;
 mod figure;
+mod guests;
 mod jacobi;
 mod network;
 mod programs;
@@ -20,13 +21,22 @@ mod record;
 mod small;
 mod store;
 
+// Machines in software, as the tests have them.
+#[path = "../../tests/guests/image.rs"]
+mod image;
+#[path = "../../tests/guests/machine.rs"]
+#[allow(dead_code, reason = "tests ask more of them")]
+mod machine;
+#[path = "../../tests/guests/switch.rs"]
+mod switch;
+
 use std::process::ExitCode;
 
 use figure::Figure;
 use programs::{Bench, Trouble};
 
 const USAGE: &str = "usage: scorecard [--quick] [--record] [--only SECTION] [--out FILE]\
-    \n       SECTION is codec, small, store, jacobi or network";
+    \n       SECTION is codec, small, store, jacobi, network or guests";
 
 struct Options {
     quick: bool,
@@ -52,12 +62,13 @@ fn options(words: impl Iterator<Item = String>) -> Result<Options, String> {
 }
 
 type Section = fn(&Bench) -> Result<Vec<Figure>, Trouble>;
-const SECTIONS: [(&str, Section); 5] = [
+const SECTIONS: [(&str, Section); 6] = [
     ("codec", codec::figures),
     ("small", small::figures),
     ("store", store::figures),
     ("jacobi", jacobi::figures),
     ("network", network::figures),
+    ("guests", guests::figures),
 ];
 
 fn run(options: &Options) -> Result<(), Trouble> {
@@ -90,6 +101,7 @@ fn main() -> ExitCode {
     if !std::env::args().any(|word| word == "--bench") {
         figure::check();
         codec::check();
+        guests::check();
         return ExitCode::SUCCESS;
     }
     match options(std::env::args().skip(1)).map_err(Trouble::new).and_then(|o| run(&o)) {

@@ -60,6 +60,7 @@ impl Bench {
         &self.root
     }
 
+    /// A program of the release build.
     pub fn tool(&self, name: &str) -> PathBuf {
         self.target.join("release").join(name)
     }
@@ -77,9 +78,25 @@ impl Bench {
 
     /// Compiles the C program at `source` with a peer's wrapper.
     pub fn compile_with(&self, cc: &Path, source: &str, name: &str) -> Result<PathBuf, Trouble> {
+        self.build(cc, &["-O3", "-march=native"], source, name)
+    }
+
+    /// Compiles the C program at `source` with our wrapper, for other processors than this one.
+    pub fn compile_portable(&self, source: &str) -> Result<PathBuf, Trouble> {
+        let name = Path::new(source).file_stem().expect("a source file").to_string_lossy();
+        self.build(&self.tool("oshcc"), &["-O3"], source, &format!("{name}-portable"))
+    }
+
+    fn build(
+        &self,
+        cc: &Path,
+        flags: &[&str],
+        source: &str,
+        name: &str,
+    ) -> Result<PathBuf, Trouble> {
         let out = self.folder.join(name);
         let mut command = Command::new(cc);
-        command.args(["-O3", "-march=native", "-o"]).arg(&out).arg(self.root.join(source));
+        command.args(flags).arg("-o").arg(&out).arg(self.root.join(source));
         output(&mut command).map(|_| out)
     }
 

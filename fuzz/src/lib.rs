@@ -17,7 +17,7 @@ use raidshmem::launch::membership::{Action, Event, Membership, Shape};
 use raidshmem::placement::Domains;
 use raidshmem::segment::layout::{Layout, STAMP, TILE};
 use raidshmem::segment::statics::{elf, select};
-use raidshmem::settings::{Bind, Fabric, Settings};
+use raidshmem::settings::{Bind, Device, Fabric, Settings};
 use raidshmem::store::coverage::Coverage;
 use raidshmem::store::phase::Phase;
 use raidshmem::store::stamp::Stamp;
@@ -327,6 +327,7 @@ fn job_of_four() -> Job {
         machine_of: vec![0, 0],
         bind: Bind::Auto,
         fabric: Fabric::Shm,
+        device: Device::parse("mlx5_0:1"),
         domains: Domains::of_hosts(vec!["left".to_owned(), "right".to_owned()]),
     }
 }
@@ -367,7 +368,7 @@ pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
             vec![
                 pack(&|| {
                     postcard::to_allocvec(&ToPe::Welcome {
-                        job: job.clone(),
+                        job: Box::new(job.clone()),
                         welcome: welcome.clone(),
                         crowded: false,
                     })

@@ -16,7 +16,7 @@ use super::noise::Secret;
 use super::page::PES_MAX;
 use super::view::View;
 use crate::placement::Domains;
-use crate::settings::{Bind, Fabric};
+use crate::settings::{Bind, Device, Fabric};
 use crate::sys::process::Ended;
 
 /// Largest symmetric heap of a PE in bytes, as the settings bound it.
@@ -44,6 +44,8 @@ pub struct Job {
     pub domains: Domains,
     /// What carries data between nodes; never `Auto`.
     pub fabric: Fabric,
+    /// Through which device.
+    pub device: Option<Device>,
 }
 
 impl Job {
@@ -97,6 +99,31 @@ pub enum Beat {
     Pong(Duration),
     /// My lease is over, and every process of my node has ended.
     Gone,
+    /// This queue pair wants to read your counter.
+    Reader(End),
+    /// Mine for yours, and where my counter is.
+    Counter(End),
+}
+
+/// One end of a connection over which a counter is read by RDMA.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct End {
+    /// Global identifier of its port.
+    pub gid: [u8; 16],
+    /// Local identifier of its port, 0 on Ethernet.
+    pub lid: u16,
+    /// Largest packet as the code of the verbs interface.
+    pub mtu: u8,
+    /// Reads that it serves at a time.
+    pub reads: u8,
+    /// Its queue pair.
+    pub qpn: u32,
+    /// The queue pair at the other end; 0 while it is not known.
+    pub peer: u32,
+    /// Address of its counter.
+    pub place: u64,
+    /// Key for reading it.
+    pub key: u32,
 }
 
 /// Who sends heartbeats, and who gets them.
@@ -223,7 +250,7 @@ pub enum Up {
 pub enum ToPe {
     /// You are `pe`; the page of views comes along. With `crowded` the PEs of the machine have to
     /// take turns on its processors.
-    Welcome { job: Job, welcome: Welcome, crowded: bool },
+    Welcome { job: Box<Job>, welcome: Welcome, crowded: bool },
     /// The memory `memory` of `pe`, as a descriptor.
     Memory { pe: u32, memory: u32 },
     /// Where that incarnation of `pe` is reached, if its memory cannot be mapped.

@@ -55,10 +55,12 @@ pub mod verbs;
 
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::time::Duration;
 
+use crate::control::message::Beat;
 use crate::segment::Segment;
 use crate::segment::update::{Change, WordAt};
-use crate::settings::Fabric;
+use crate::settings::{Device, Fabric};
 
 /// The connection to this incarnation is broken, or the view says that it is dead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -157,6 +159,16 @@ impl Debug for Local {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
         write!(f, "Local {{ me: {}, incarnation: {} }}", self.me, self.incarnation)
     }
+}
+
+/// Signs of life of other agents that cost their processors nothing.
+pub trait Signs: Send {
+    /// Looks at `node` alone from now on; what to tell its agent, and whether it gave a sign since
+    /// the last look. To be called at least every period.
+    fn look(&mut self, node: Option<u32>, now: Duration) -> (Option<Beat>, bool);
+
+    /// The agent of `node` said something; what to answer.
+    fn hear(&mut self, node: u32, beat: Beat) -> Option<Beat>;
 }
 
 /// A way to reach peers that are not mapped. The module says what it promises.
@@ -272,23 +284,41 @@ pub fn environment(fabric: Fabric) -> &'static [(&'static str, &'static str)] {
     }
 }
 
-/// Opens the engine of `fabric` for this process; None for `shm`, which needs none.
+/// Opens the engine of `fabric` for this process, with RDMA through `device`; None for `shm`, which
+/// needs none.
 ///
 /// # Errors
 /// [`FabricError`].
-pub fn open(fabric: Fabric, local: Local) -> Result<Option<Box<dyn Engine>>, FabricError> {
+pub fn open(
+    fabric: Fabric,
+    device: Option<&Device>,
+    local: Local,
+) -> Result<Option<Box<dyn Engine>>, FabricError> {
+    let _ = device; // for one of them
     match fabric {
         Fabric::Auto | Fabric::Shm => Ok(None),
         #[cfg(feature = "ucx")]
         Fabric::Ucx => Ok(Some(Box::new(ucx::Ucx::open(local)?))),
         #[cfg(feature = "verbs")]
-        Fabric::Verbs => Ok(Some(Box::new(verbs::Verbs::open(local, None)?))),
+        Fabric::Verbs => Ok(Some(Box::new(verbs::Verbs::open(local, device)?))),
         #[allow(unreachable_patterns)] // where all are built in
         asked => {
             drop(local);
             Err(FabricError::NotBuilt { asked })
         }
     }
+}
+
+/// Signs of life over `fabric`, one every `period`; None if it has none, or the device refuses:
+/// then heartbeats are messages only.
+pub fn signs(fabric: Fabric, device: Option<&Device>, period: Duration) -> Option<Box<dyn Signs>> {
+    #[cfg(feature = "verbs")]
+    if fabric == Fabric::Verbs {
+        let beats = verbs::Beats::open(device, period).ok()?;
+        return Some(Box::new(beats));
+    }
+    let _ = (fabric, device, period);
+    None
 }
 
 #[cfg(test)]

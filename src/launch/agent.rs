@@ -102,7 +102,7 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
         Ties { net: Heartbeats::new(socket, Party::Node(node), key), launcher }
     });
     up.give_up_after(pulse.limit * 5 / 4);
-    let heart = Heart::new(node, &pulse, ties);
+    let heart = Heart::new(node, &job, &pulse, ties);
     let (page, page_fd) = match Page::create(job.n_pes as usize) {
         Ok(page) => page,
         Err(error) => {
@@ -337,7 +337,7 @@ impl Agent {
             self.binder.bind(pe, local.inner.as_ref().unwrap_or(&local.process).pid);
         }
         let Some(channel) = &mut local.channel else { return Ok(()) };
-        let (job, crowded) = (self.job.clone(), self.binder.crowded());
+        let (job, crowded) = (Box::new(self.job.clone()), self.binder.crowded());
         let welcome = ToPe::Welcome { job, welcome, crowded };
         // A PE that died meanwhile is reported by its pidfd; what cannot be sent to it is no error.
         let mut sent = channel.send(&welcome, &[self.page_fd.as_fd()]);

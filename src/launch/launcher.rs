@@ -147,6 +147,7 @@ fn job_of(ready: &Ready, id: u64) -> Job {
         bind: ready.settings.bind,
         domains: ready.site.domains.clone(),
         fabric: shape.fabric,
+        device: ready.settings.device.clone(),
     }
 }
 

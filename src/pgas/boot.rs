@@ -137,7 +137,7 @@ fn take_seat(fd: i32) -> Result<Seat, BootError> {
         }
     }
     let channel = Arc::new(channel);
-    Ok(Seat { job, welcome, crowded, page, channel: Some(channel), memories })
+    Ok(Seat { job: *job, welcome, crowded, page, channel: Some(channel), memories })
 }
 
 /// A job of one PE, its own agent.
@@ -151,6 +151,7 @@ fn alone(settings: &Settings) -> Result<Seat, BootError> {
         machine_of: vec![0],
         bind: Bind::None,
         fabric: Fabric::Shm,
+        device: None,
         domains: Domains::default(),
     };
     let (page, _) = Page::create(1)?;
@@ -276,7 +277,9 @@ fn open_fabric(
     let (incarnation, job_id) = (welcome.incarnation, job.id);
     let local =
         Local { me, incarnation, n_pes, job: job_id, segment, crowded, ear: Arc::clone(&ear) };
-    let Some(engine) = fabric::open(job.fabric, local)? else { return Ok(None) };
+    let Some(engine) = fabric::open(job.fabric, job.device.as_ref(), local)? else {
+        return Ok(None);
+    };
     if let Some(channel) = channel {
         channel.send(&Said::Address { address: engine.address() }, &[])?;
     }

@@ -5,8 +5,8 @@
 
 #![forbid(unsafe_code)]
 
-use super::inject;
 use super::units::{KIB, parse_count, parse_seconds, parse_size, show_seconds, show_size};
+use super::{Device, inject};
 use crate::inject::{Point, Rule};
 
 /// What a setting's value may be.
@@ -49,6 +49,8 @@ pub enum Kind {
     Rules,
     /// A path of a file.
     File,
+    /// A device for RDMA, and perhaps its port.
+    Device,
 }
 
 /// A parsed value; which variant it is follows from the [`Kind`].
@@ -58,6 +60,7 @@ pub(super) enum Value {
     On(bool),
     Rules(Vec<Rule>),
     File(String),
+    Device(Device),
 }
 
 impl Kind {
@@ -73,6 +76,7 @@ impl Kind {
             Kind::Flag => "flag",
             Kind::Rules => "rules",
             Kind::File => "file",
+            Kind::Device => "device",
         }
     }
 
@@ -96,6 +100,7 @@ impl Kind {
             Kind::Switch => "1 (on), 0 (off)".to_owned(),
             Kind::Flag => "any value (on)".to_owned(),
             Kind::File => "the path of a file".to_owned(),
+            Kind::Device => "NAME or NAME:PORT of a device that ibv_devices lists".to_owned(),
             Kind::Rules => {
                 "rules PE@CHECKPOINT[:point] or node:K@CHECKPOINT[:point], \
                             separated by commas; points are "
@@ -119,6 +124,7 @@ impl Kind {
             Kind::Flag => Some(Value::On(true)),
             Kind::Rules => inject::parse(text).ok().map(Value::Rules),
             Kind::File => (!text.is_empty()).then(|| Value::File(text.to_owned())),
+            Kind::Device => Device::parse(text).map(Value::Device),
         }
     }
 }

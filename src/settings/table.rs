@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::kind::{Kind, Value};
 use super::units::{KIB, TIB, show_size, show_time};
 use super::{
-    BackupMode, Bind, Collectives, Delta, Draft, Fabric, Placement, SettingError, Settings,
+    BackupMode, Bind, Collectives, Delta, Device, Draft, Fabric, Placement, SettingError, Settings,
     Substitute, inject,
 };
 
@@ -239,6 +239,18 @@ static TABLE: &[Entry] = &[
             }
         },
         show: |s| Some(s.fabric.name().to_owned()),
+    },
+    Entry {
+        name: "SHMEM_FT_DEVICE",
+        kind: Kind::Device,
+        default: "the first with an active port",
+        doc: "The device for RDMA and its port, on every node; for the fabric verbs.",
+        store: |draft, value| {
+            if let Value::Device(device) = value {
+                draft.settings.device = Some(device)
+            }
+        },
+        show: |s| s.device.as_ref().map(Device::to_string),
     },
     Entry {
         name: "SHMEM_FT_COLLECTIVES",

@@ -79,6 +79,17 @@ fn words() {
 }
 
 #[test]
+fn devices() {
+    let device = |text| one("SHMEM_FT_DEVICE", text).device.expect("it is set");
+    let named = |port| Device { name: "mlx5_0".to_owned(), port };
+    assert_eq!((device("mlx5_0"), device("mlx5_0:2")), (named(None), named(Some(2))));
+    for bad in ["", ":1", "a b", "mlx5_0:", "mlx5_0:0", "mlx5_0:256", "mlx5_0:1:2", "../x"] {
+        let allowed = "allowed are NAME or NAME:PORT of a device that ibv_devices lists";
+        assert_eq!(refusal("SHMEM_FT_DEVICE", bad), format!("SHMEM_FT_DEVICE={bad}: {allowed}"));
+    }
+}
+
+#[test]
 fn both_bounds_of_every_number() {
     let rs = |name, value: u64| {
         env(&[("SHMEM_FT_BACKUP_MODE", "rs"), (name, value.to_string().as_str())])
@@ -203,6 +214,7 @@ fn environment_round_trips() {
         ("SHMEM_FT_PLACEMENT", "strict"),
         ("SHMEM_FT_DOMAINS", "site/rack.toml"),
         ("SHMEM_FT_BIND", "core"),
+        ("SHMEM_FT_DEVICE", "mlx5_0:2"),
         ("SHMEM_FT_ADOPT", "0"),
         ("SHMEM_FT_MAX_RESTARTS", "0"),
         ("SHMEM_FT_MEMORY_LIMIT", "1.5G"),

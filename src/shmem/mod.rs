@@ -56,7 +56,7 @@ pub use handle::{SymRef, SymSlice, Symmetric};
 pub use lock::{Guard, Lock};
 pub use peers::Peers;
 pub use signal::Signal;
-pub use team::Team;
+pub use team::{Team, TeamConfig};
 
 use crate::capi::context as context_table;
 use crate::capi::group::Gate;
@@ -314,6 +314,7 @@ impl Shmem {
         std::mem::forget(bomb);
         self.world.quiet_all(); // of contexts too
         pass(Gate::Close).map_err(lost)?;
+        self.healthy().map_err(lost)?; // one that was lost after its last signal: reads gave zeroes
         root::leave(self.world);
         Ok(result)
     }

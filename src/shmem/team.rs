@@ -33,6 +33,13 @@ impl fmt::Debug for Team {
     }
 }
 
+/// What a team is made for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TeamConfig {
+    /// Contexts that may exist at a time: a hint, for which room is made ahead.
+    pub contexts: usize,
+}
+
 impl Team {
     fn of(team: team::Team) -> Option<Team> {
         (team != team::Team::INVALID).then_some(Team { number: team.0 as u64 })
@@ -88,6 +95,15 @@ impl Shmem {
     /// ```
     pub fn team_shared(&self) -> Team {
         Team { number: team::Team::SHARED.0 as u64 }
+    }
+
+    /// What a team was made for; all zero for the teams that are there from the beginning.
+    ///
+    /// # Panics
+    /// If there is no such team. See [`Shmem::split_strided_with`] for an example.
+    pub fn team_config(&self, team: Team) -> TeamConfig {
+        team.members();
+        TeamConfig { contexts: team::contexts(team.number()) }
     }
 
     /// Number of PEs in a team.
@@ -164,9 +180,33 @@ impl Shmem {
         stride: isize,
         size: usize,
     ) -> Result<Option<Team>, Error> {
+        self.split_strided_with(parent, (start, stride, size), TeamConfig::default())
+    }
+
+    /// As [`Shmem::split_strided`], of `(start, stride, size)`, for what `config` says. That may
+    /// differ from PE to PE.
+    ///
+    /// # Errors
+    /// As [`Shmem::split_strided`].
+    ///
+    /// ```
+    /// use raidshmem::TeamConfig;
+    ///
+    /// let mut shmem = raidshmem::Shmem::init();
+    /// let config = TeamConfig { contexts: 4 };
+    /// let team = shmem.split_strided_with(shmem.team_world(), (0, 1, 1), config)?;
+    /// assert_eq!(shmem.team_config(team.expect("PE 0 is in it")), config);
+    /// # Ok::<(), raidshmem::Error>(())
+    /// ```
+    pub fn split_strided_with(
+        &mut self,
+        parent: Team,
+        (start, stride, size): (usize, isize, usize),
+        config: TeamConfig,
+    ) -> Result<Option<Team>, Error> {
         let start = isize::try_from(start).unwrap_or(isize::MAX);
         agree(parent, &[start as u64, stride as u64, size as u64])?;
-        let part = Part { start, stride, size, num_contexts: 0 };
+        let part = Part { start, stride, size, num_contexts: config.contexts };
         let [new] = team::split("split_strided", (parent.number(), Gate::Split), [part])?;
         Ok(Team::of(new))
     }

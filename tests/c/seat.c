@@ -1,18 +1,21 @@
 /*
- * seat: says where each PE may run and where the pages of its symmetric heap are, and fails if a
- * page is not on the NUMA node of its owner's processors although these are all on one node.
+ * seat: says where each PE may run and where the pages of its symmetric heap and of its store are,
+ * and fails if a page is not on the NUMA node of its owner's processors although these are all on
+ * one node.
  *
- * The pages are touched by a neighbour first, so that it is the binding that decides where they
- * are, and not who came first. Run it on the machine in question:
+ * The pages of the heap are touched by a neighbour first, so that it is the binding that decides
+ * where they are, and not who came first. Those of the store are what else this process has mapped
+ * of the file that the heap lies in, after a checkpoint. Run it on the machine in question:
  *
  *     oshcc -o seat seat.c && oshrun --report-placement -n 4 ./seat
  *
- * One line a PE: seat PE cpus LIST near NODE pages COUNT there COUNT
+ * One line a PE: seat PE cpus LIST near NODE pages COUNT there COUNT store COUNT there COUNT
  * (near -1: the processors are on several nodes, or the kernel knows of none).
  */
 #define _GNU_SOURCE
 #include <sched.h>
 #include <shmem.h>
+#include <shmem_ft.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -53,7 +56,57 @@ static void allowed(char *list, size_t room) {
         fclose(status);
 }
 
+/* Asks for the nodes of `count` pages from `base`, and adds up those mapped and those on `node`. */
+static void count(char *base, size_t count, int node, size_t *mapped, size_t *there) {
+    void *pages[PAGES];
+    int where[PAGES];
+    for (size_t done = 0; done < count; done += PAGES) {
+        size_t some = count - done < PAGES ? count - done : PAGES;
+        for (size_t at = 0; at < some; at++)
+            pages[at] = base + (done + at) * PAGE;
+        if (syscall(SYS_move_pages, 0, some, pages, NULL, where, 0) != 0)
+            return; /* a kernel without NUMA */
+        for (size_t at = 0; at < some; at++) {
+            *mapped += where[at] >= 0;
+            *there += where[at] == node;
+        }
+    }
+}
+
+/* A mapping of this process. */
+struct range {
+    unsigned long start, end, offset, file;
+};
+
+/* The next mapping that is part of a file; 0 after the last. */
+static int next_range(FILE *maps, struct range *range) {
+    char line[1024];
+    const char *shape = "%lx-%lx %*s %lx %*s %lu";
+    while (fgets(line, sizeof line, maps))
+        if (sscanf(line, shape, &range->start, &range->end, &range->offset, &range->file) == 4 &&
+            range->file != 0)
+            return 1;
+    return 0;
+}
+
+/* The pages behind those that the heap is mapped with, in the same file. */
+static void store(char *heap, int node, size_t *mapped, size_t *there) {
+    FILE *maps = fopen("/proc/self/maps", "r");
+    struct range seen, own = {0, 0, 0, 0};
+    while (maps && next_range(maps, &seen))
+        if (seen.start <= (unsigned long)heap && (unsigned long)heap < seen.end)
+            own = seen;
+    if (maps)
+        rewind(maps);
+    while (maps && next_range(maps, &seen))
+        if (seen.file == own.file && seen.offset > own.offset)
+            count((char *)seen.start, (seen.end - seen.start) / PAGE, node, mapped, there);
+    if (maps)
+        fclose(maps);
+}
+
 int main(void) {
+    setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
     shmem_init();
     int me = shmem_my_pe(), next = (me + 1) % shmem_n_pes();
     char *heap = shmem_align(PAGE, (size_t)PAGES * PAGE), list[256];
@@ -66,20 +119,19 @@ int main(void) {
     cpu_set_t mask;
     sched_getaffinity(0, sizeof mask, &mask);
     allowed(list, sizeof list);
-    int node = near(&mask), there = 0;
-    void *pages[PAGES];
-    int where[PAGES];
-    for (int page = 0; page < PAGES; page++) {
-        pages[page] = heap + (size_t)page * PAGE;
-        where[page] = *(volatile char *)pages[page] ? -1 : -2; /* mapped here by looking at it */
-    }
-    if (syscall(SYS_move_pages, 0, (unsigned long)PAGES, pages, NULL, where, 0) != 0)
-        node = -1; /* a kernel without NUMA */
+    int node = near(&mask);
+    size_t mapped = 0, there = 0, stored = 0, stored_there = 0;
     for (int page = 0; page < PAGES; page++)
-        there += where[page] == node;
-    printf("seat %d cpus %s near %d pages %d there %d\n", me, list, node, PAGES, there);
+        (void)*(volatile char *)(heap + (size_t)page * PAGE); /* mapped here by looking at it */
+    count(heap, PAGES, node, &mapped, &there);
+    if (mapped == 0)
+        node = -1;
+    int saved = shmem_checkpoint_all() == SHMEM_FT_SUCCESS;
+    store(heap, node, &stored, &stored_there);
+    printf("seat %d cpus %s near %d pages %d there %zu", me, list, node, PAGES, there);
+    printf(" store %zu there %zu\n", stored, stored_there);
     fflush(stdout);
     shmem_barrier_all();
     shmem_finalize();
-    return node >= 0 && there != PAGES;
+    return !saved || (node >= 0 && (there != PAGES || stored_there != stored));
 }

@@ -9,8 +9,11 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod engines;
+mod heartbeats;
 mod image;
 mod jacobi;
 mod machine;
+mod numa;
 mod switch;
 mod tools;

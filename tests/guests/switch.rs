@@ -5,7 +5,7 @@
 //! dropped, as in any switch. No privileges are needed, and the machine's own network is not
 //! touched.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -17,12 +17,18 @@ const QUEUE_FRAMES: usize = 1024;
 const FRAME_MAX: usize = 68 * 1024;
 
 type Ports = Arc<Mutex<BTreeMap<u8, SyncSender<Arc<[u8]>>>>>;
+/// Pairs of ports between which RDMA is all that passes of UDP.
+type Silent = Arc<Mutex<BTreeSet<(u8, u8)>>>;
+
+/// The UDP port of RoCE version 2.
+const ROCE: u16 = 4791;
 
 /// A switch and the folder of its guests; both end with it.
 #[derive(Debug)]
 pub struct Switch {
     folder: PathBuf,
     ports: Ports,
+    silent: Silent,
 }
 
 impl Switch {
@@ -34,10 +40,10 @@ impl Switch {
         let name = format!("guests-{}-{number}", std::process::id());
         let folder = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&folder).expect("a folder for guests");
-        let switch = Switch { folder, ports: Ports::default() };
+        let switch = Switch { folder, ports: Ports::default(), silent: Silent::default() };
         let socket = UnixDatagram::bind(switch.path()).expect("the switch has a socket");
-        let ports = Arc::clone(&switch.ports);
-        std::thread::spawn(move || forward(&socket, &ports));
+        let (ports, silent) = (Arc::clone(&switch.ports), Arc::clone(&switch.silent));
+        std::thread::spawn(move || forward(&socket, &ports, &silent));
         switch
     }
 
@@ -49,6 +55,12 @@ impl Switch {
     /// Where guests send to.
     pub fn path(&self) -> PathBuf {
         self.folder.join("switch")
+    }
+
+    /// From now on no datagram passes between two ports, but RDMA and connections do.
+    #[allow(dead_code, reason = "of the tests, not of the scorecard")]
+    pub fn silence(&self, one: u8, other: u8) {
+        self.silent.lock().expect("no thread panics").extend([(one, other), (other, one)]);
     }
 
     /// The socket of port `number`, which may have had a guest before.
@@ -72,7 +84,7 @@ impl Drop for Switch {
     }
 }
 
-fn forward(socket: &UnixDatagram, ports: &Ports) {
+fn forward(socket: &UnixDatagram, ports: &Ports, silent: &Silent) {
     let mut buffer = vec![0; FRAME_MAX];
     while let Ok(len) = socket.recv(&mut buffer)
         && len > 0
@@ -81,12 +93,24 @@ fn forward(socket: &UnixDatagram, ports: &Ports) {
         let Some(&[first, .., last]) = frame.get(..6) else { continue };
         let source = frame.get(11).copied();
         let for_all = first & 1 == 1;
+        let pair = (source.unwrap_or(0), last);
+        if is_message(&frame) && silent.lock().expect("no thread panics").contains(&pair) {
+            continue;
+        }
         for (&port, sender) in ports.lock().expect("no thread panics").iter() {
             if port == last || for_all && Some(port) != source {
                 let _ = sender.try_send(Arc::clone(&frame));
             }
         }
     }
+}
+
+/// UDP over IPv4, but not RDMA.
+fn is_message(frame: &[u8]) -> bool {
+    let header = frame.get(14).map_or(0, |first| usize::from(first & 15) * 4);
+    let port = frame.get(14 + header + 2..14 + header + 4);
+    let udp = frame.get(12..14) == Some(&[8, 0]) && frame.get(23) == Some(&17);
+    udp && port.is_some_and(|port| port != ROCE.to_be_bytes())
 }
 
 fn deliver(frames: &Receiver<Arc<[u8]>>, to: &Path) {

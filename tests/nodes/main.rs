@@ -7,6 +7,7 @@
 //! - [`losses`]: a link down, a partition, a killed agent, a node that comes back
 //! - [`data`]: the same under a program whose PEs reach each other through the network
 //! - [`together`]: collectives, whichever way they go, and losses amid them
+//! - [`rust`]: programs in safe Rust over the same
 //! - [`slurm`]: the same in an allocation of a real Slurm
 //! - [`ssh`]: agents behind a real sshd
 //! - [`stops`]: a stopped agent, launcher or PE on one machine; how long a death takes to be seen
@@ -21,6 +22,8 @@ mod data;
 mod fabric;
 mod losses;
 mod net;
+#[cfg(feature = "ucx")]
+mod rust;
 #[cfg(feature = "ucx")]
 mod slurm;
 #[cfg(feature = "ucx")]

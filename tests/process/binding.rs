@@ -16,7 +16,7 @@ impl Seats {
         outcome.status(0);
         let line = |line: &str| {
             let words: Vec<&str> = line.split_whitespace().collect();
-            outcome.check(words.len() == 10 && words[0] == "seat", line);
+            outcome.check(words.len() == 14 && words[0] == "seat", line);
             let pe = words[1].parse().expect("a number");
             (pe, (machine::list(words[3]), words[5].to_owned()))
         };

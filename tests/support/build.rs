@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Mutex;
+use std::sync::{Mutex, Once};
 
 static BUILT: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());
 
@@ -19,6 +19,24 @@ pub fn program_with(name: &str, options: &[&str]) -> PathBuf {
     let mut built = BUILT.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let key = name.to_owned() + &options.concat();
     built.entry(key.clone()).or_insert_with(|| build(name, options, &key)).clone()
+}
+
+/// An example in Rust, beside the binaries, with the fabrics of this build. `cargo test` builds
+/// them only when asked for all targets.
+pub fn example(name: &str) -> PathBuf {
+    static BUILT: Once = Once::new();
+    BUILT.call_once(|| {
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["build", "--quiet", "--locked", "--example", "jacobi", "--example", "teams"]);
+        cargo.args(["--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")]);
+        if cfg!(feature = "ucx") {
+            cargo.args(["--features", "ucx"]);
+        }
+        let built = cargo.status();
+        assert!(built.is_ok_and(|status| status.success()), "cargo build --example");
+    });
+    let oshrun = PathBuf::from(env!("CARGO_BIN_EXE_oshrun"));
+    oshrun.parent().expect("a folder").join("examples").join(name)
 }
 
 fn build(name: &str, options: &[&str], target: &str) -> PathBuf {

@@ -14,6 +14,8 @@ use std::sync::Arc;
 use rdma_sys::*;
 use rustix::process::{Resource, getrlimit};
 
+use crate::settings;
+
 /// Link layer of a port that is Ethernet (`IBV_LINK_LAYER_ETHERNET`).
 const ETHERNET: u8 = 2;
 /// Bit of `CAP_IPC_LOCK` in a set of capabilities: whoever has it may pin any amount.
@@ -50,11 +52,11 @@ unsafe impl Send for Device {}
 unsafe impl Sync for Device {}
 
 impl Device {
-    /// Opens the device called `name`, or the first with an active port.
+    /// Opens the device that is named, or the first with an active port.
     ///
     /// # Errors
     /// What is missing, in words.
-    pub fn open(name: Option<&str>) -> Result<Arc<Device>, String> {
+    pub fn open(named: Option<&settings::Device>) -> Result<Arc<Device>, String> {
         let mut count = 0;
         // SAFETY: the list is freed below, after the last use of what is in it.
         let list = unsafe { ibv_get_device_list(&mut count) };
@@ -63,20 +65,17 @@ impl Device {
         }
         // SAFETY: the list has so many entries.
         let devices = unsafe { std::slice::from_raw_parts(list, count as usize) };
-        let named = |&device: &*mut ibv_device| (device, device_name(device));
-        let all: Vec<(*mut ibv_device, String)> = devices.iter().map(named).collect();
-        let wanted = |(_, own): &&(_, String)| name.is_none_or(|name| name == own);
+        let name = |&device: &*mut ibv_device| (device, device_name(device));
+        let all: Vec<(*mut ibv_device, String)> = devices.iter().map(name).collect();
+        let wanted = |(_, own): &&(_, String)| named.is_none_or(|named| named.name == *own);
+        let port = named.and_then(|named| named.port);
         let tried: Vec<_> =
-            all.iter().filter(wanted).map(|(d, n)| Device::try_open(*d, n)).collect();
+            all.iter().filter(wanted).map(|(d, n)| Device::try_open(*d, n, port)).collect();
         // SAFETY: made by the call above; open devices live on without it.
         unsafe { ibv_free_device_list(list) };
-        if tried.is_empty() {
+        if let (true, Some(named)) = (tried.is_empty(), named) {
             let names: Vec<String> = all.into_iter().map(|(_, name)| name).collect();
-            return Err(format!(
-                "{} is not there; there are {}",
-                name.unwrap_or(""),
-                names.join(", ")
-            ));
+            return Err(format!("SHMEM_FT_DEVICE={named}: allowed are {}", names.join(", ")));
         }
         let mut why = String::new();
         for tried in tried {
@@ -88,7 +87,7 @@ impl Device {
         Err(why)
     }
 
-    fn try_open(device: *mut ibv_device, name: &str) -> Result<Device, String> {
+    fn try_open(device: *mut ibv_device, name: &str, port: Option<u8>) -> Result<Device, String> {
         // SAFETY: a device of the list that the caller holds.
         let context = unsafe { ibv_open_device(device) };
         if context.is_null() {
@@ -122,7 +121,12 @@ impl Device {
         own.reads = (reads(what.max_qp_rd_atom), reads(what.max_qp_init_rd_atom));
         own.completions_max = what.max_cqe.max(0) as usize;
         let ports = 1..=what.phys_port_cnt;
-        match ports.into_iter().find_map(|port| own.use_port(port)) {
+        if let Some(port) = port.filter(|port| !ports.contains(port)) {
+            let last = what.phys_port_cnt;
+            return Err(format!("SHMEM_FT_DEVICE={name}:{port}: allowed are ports 1 to {last}"));
+        }
+        let mut wanted = ports.filter(|own| port.is_none_or(|port| port == *own));
+        match wanted.find_map(|port| own.use_port(port)) {
             Some(()) => Ok(own),
             None => Err(format!("{name}: no port is active, or none has an address")),
         }

@@ -10,6 +10,7 @@
 //! shared    the state of an engine: connections made, broken and ended
 //! work      posting, waiting, completions, what peers ask of this processor
 //! transfer  puts, gets, updates, on top of those
+//! beat      signs of life between agents, beside all that
 //! ```
 //!
 //! Puts are RDMA writes and gets are RDMA reads: the target's processor does nothing, but register
@@ -28,6 +29,7 @@
 //!
 //! Left out: the device's own atomics, shared receive by several ports, zero-copy sends.
 
+mod beat;
 mod conn;
 mod device;
 mod link;
@@ -46,8 +48,10 @@ use std::thread::JoinHandle;
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::{Ask, Engine, FabricError, Local, Lost, Read, Write};
-use crate::settings::Fabric;
+use crate::settings::{self, Fabric};
 use shared::Shared;
+
+pub use beat::Beats;
 
 /// The engine.
 #[derive(Debug)]
@@ -62,11 +66,11 @@ fn refused(what: &'static str, why: String) -> FabricError {
 }
 
 impl Verbs {
-    /// Opens the device called `device`, or the first with an active port.
+    /// Opens `device`, or the first with an active port.
     ///
     /// # Errors
     /// [`FabricError::Refused`]: no device, or too little memory may be pinned.
-    pub fn open(local: Local, device: Option<&str>) -> Result<Verbs, FabricError> {
+    pub fn open(local: Local, device: Option<&settings::Device>) -> Result<Verbs, FabricError> {
         let shared = Arc::new(Shared::open(local, device)?);
         let failed = |error: std::io::Error| refused("progress thread", error.to_string());
         let stop = eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| failed(error.into()))?;

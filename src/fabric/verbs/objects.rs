@@ -5,14 +5,16 @@
 //! What the device writes into a region is looked at only after its completion.
 
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::null_mut;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use rdma_sys::*;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 use super::device::Device;
+use crate::sys::memory::{self, Mapping, PAGE};
 
 /// Most work requests that are linked and announced together.
 pub const LINKED: usize = 16;
@@ -78,13 +80,31 @@ impl Region {
         Region::register(device, bytes.as_mut_ptr(), len, access.0)
     }
 
+    /// A page that peers may read, and the counter at its start. The rest is for what this process
+    /// reads. It is shared memory: a fork leaves it where the device knows it to be.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn counter(device: &Arc<Device>) -> Result<(Region, &'static AtomicU64), String> {
+        let words = |error: rustix::io::Errno| format!("memory for a counter: {error}");
+        let file = memory::create("raidshmem-counter", PAGE).map_err(words)?;
+        let page = Mapping::new(file.as_fd(), 0, PAGE, None, true).map_err(words)?;
+        let page: &'static Mapping = Box::leak(Box::new(page));
+        let access =
+            ibv_access_flags::IBV_ACCESS_REMOTE_READ | ibv_access_flags::IBV_ACCESS_LOCAL_WRITE;
+        let region = Region::register(device, page.base(), page.len(), access.0)?;
+        // SAFETY: on its boundary, mapped for the rest of the process, and changed as an atomic.
+        let counter = unsafe { AtomicU64::from_ptr(page.base().cast()) };
+        Ok((region, counter))
+    }
+
     fn register(
         device: &Arc<Device>,
         base: *mut u8,
         len: usize,
         access: u32,
     ) -> Result<Region, String> {
-        // SAFETY: the range is mapped for the rest of the process (both callers).
+        // SAFETY: the range is mapped for the rest of the process (all callers).
         let entry = unsafe { ibv_reg_mr(device.domain, base.cast(), len, access as i32) };
         if entry.is_null() {
             return Err(named(&format!("{len} bytes cannot be registered")));

@@ -21,6 +21,7 @@ use super::windows::Windows;
 use super::wire::{Address, Hello, Message};
 use crate::fabric::{FabricError, Local, Lost};
 use crate::segment::layout::STATICS_MAX;
+use crate::settings;
 
 /// Work requests of a connection at a time, at most and at least.
 const DEPTH: (usize, usize) = (32, 128);
@@ -61,11 +62,11 @@ pub struct Shared {
 
 impl Shared {
     /// Opens a device, and all that does not depend on peers.
-    pub fn open(local: Local, name: Option<&str>) -> Result<Shared, FabricError> {
+    pub fn open(local: Local, named: Option<&settings::Device>) -> Result<Shared, FabricError> {
         let layout = *local.segment.layout();
         let needed = layout.total - STATICS_MAX + BLOCKS * BLOCK;
         device::may_pin(needed as u64).map_err(|why| refused("locked memory", why))?;
-        let device = Device::open(name).map_err(|why| refused("device", why))?;
+        let device = Device::open(named).map_err(|why| refused("device", why))?;
         let n = local.n_pes;
         let depth = (device.completions_max / 2 / n.max(1)).clamp(DEPTH.0, DEPTH.1);
         let messages = (n * MESSAGES.0).min(MESSAGES.1);
@@ -308,6 +309,6 @@ fn key(job: u64) -> u32 {
 }
 
 /// Where a queue pair begins to count its packets.
-fn psn(qpn: u32) -> u32 {
+pub(super) fn psn(qpn: u32) -> u32 {
     qpn.wrapping_mul(0x9e37_79b9) >> 8
 }

@@ -8,7 +8,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::Agent;
-use crate::control::message::{Beat, Down, Party, ProcId, Pulse, Up};
+use crate::control::message::{Beat, Down, Job, Party, ProcId, Pulse, Up};
+use crate::fabric::{self, Signs};
 use crate::launch::detector::{Act, News, Time, Timing, Watch};
 use crate::launch::pulse::{Datagram, Heartbeats};
 use crate::sys::process::{Deadline, is_stopped, now};
@@ -19,6 +20,8 @@ pub struct Heart {
     watch: Watch,
     /// Between hosts.
     pub net: Option<Heartbeats>,
+    /// What is seen of the successor without its help.
+    signs: Option<Box<dyn Signs>>,
     /// Where others hear heartbeats.
     addresses: BTreeMap<Party, SocketAddr>,
     /// Ends this agent, and with it its PEs, when it cannot itself: it may be stopped.
@@ -37,17 +40,18 @@ pub struct Ties {
 
 impl Heart {
     /// Of node `node`.
-    pub fn new(node: u32, pulse: &Pulse, ties: Option<Ties>) -> Heart {
+    pub fn new(node: u32, job: &Job, pulse: &Pulse, ties: Option<Ties>) -> Heart {
         let timing = Timing { period: pulse.period, limit: pulse.limit };
-        let (mut addresses, mut net) = (BTreeMap::new(), None);
+        let (mut addresses, mut net, mut signs) = (BTreeMap::new(), None, None);
         if let Some(ties) = ties {
             addresses.insert(Party::Launcher, ties.launcher);
             net = Some(ties.net);
+            signs = fabric::signs(job.fabric, job.device.as_ref(), pulse.period);
         }
         let deadline = Deadline::new().ok(); // without one it still looks at its clock
         let watch = Watch::new(node, timing, now());
         let (limit, pe_limit, stopped) = (pulse.limit, pulse.pe_limit, BTreeMap::new());
-        let heart = Heart { watch, net, addresses, deadline, limit, pe_limit, stopped };
+        let heart = Heart { watch, net, signs, addresses, deadline, limit, pe_limit, stopped };
         heart.move_deadline();
         heart
     }
@@ -82,6 +86,7 @@ impl Agent {
             return Ok(false);
         }
         self.act(acts)?;
+        self.look_for_signs(time)?;
         self.look_for_stopped(time)?;
         Ok(true)
     }
@@ -106,6 +111,12 @@ impl Agent {
     pub(super) fn hear_datagrams(&mut self) -> Result<(), ChannelError> {
         while let Some(datagram) = self.heart.net.as_mut().and_then(Heartbeats::receive) {
             match datagram {
+                Datagram::Beat(Party::Node(node), beat @ (Beat::Reader(_) | Beat::Counter(_))) => {
+                    let signs = self.heart.signs.as_mut();
+                    if let Some(answer) = signs.and_then(|signs| signs.hear(node, beat)) {
+                        self.beat(Party::Node(node), answer)?;
+                    }
+                }
                 Datagram::Beat(from, beat) => self.news(News::Beat { from, beat })?,
                 Datagram::Foreign(from) => {
                     let line = format!(
@@ -158,6 +169,21 @@ impl Agent {
             Party::Launcher => self.up.send(&Up::Beat(beat), &[]),
             Party::Node(_) => Ok(()),
         }
+    }
+
+    /// A sign of the successor is as good as its answer to a ping.
+    fn look_for_signs(&mut self, time: Time) -> Result<(), ChannelError> {
+        let successor = self.heart.watch.successor();
+        let Some(signs) = &mut self.heart.signs else { return Ok(()) };
+        let (beat, seen) = signs.look(successor, time);
+        let Some(from) = successor.map(Party::Node) else { return Ok(()) };
+        if let Some(beat) = beat {
+            self.beat(from, beat)?;
+        }
+        if seen {
+            self.news(News::Beat { from, beat: Beat::Pong(time) })?;
+        }
+        Ok(())
     }
 
     /// Kills PEs that have been stopped for too long, if there is a limit.

@@ -5,6 +5,7 @@
 //! ```text
 //! every period   agent --ping--> launcher --pong--> agent      renews the agent's lease
 //!                agent --ping--> its successor in the ring --pong--> agent
+//!                  (with RDMA also: its counter, which was read, has moved)
 //! lease over     the agent ends its PEs, says so where that still arrives, and ends itself
 //! launcher hears nothing for
 //!   limit / 2    asks another node for a second opinion

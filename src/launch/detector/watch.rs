@@ -66,6 +66,11 @@ impl Watch {
         }
     }
 
+    /// The node that this one watches.
+    pub fn successor(&self) -> Option<u32> {
+        self.successor
+    }
+
     /// The lease as it stands.
     pub fn lease(&self) -> Lease {
         self.lease
@@ -88,7 +93,8 @@ impl Watch {
                 Vec::new()
             }
             News::Beat { from: Party::Node(node), beat: Beat::Pong(_) } => self.heard(now, node),
-            News::Beat { beat: Beat::Gone, .. } => Vec::new(), // the launcher's business
+            // The launcher's business, and that of the shell.
+            News::Beat { beat: Beat::Gone | Beat::Reader(_) | Beat::Counter(_), .. } => Vec::new(),
             News::Ring { nodes } => {
                 self.enter(now, &nodes);
                 Vec::new()

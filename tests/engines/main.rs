@@ -1,0 +1,65 @@
+//! One suite for the trait of engines, over every engine that this machine can run.
+//!
+//! - [`suite`]: what is asked     - [`roles`]: what two PEs do together
+//! - [`bench`]: the PEs, as processes that can be killed, or threads     - [`node`]: one of them
+//! - [`mapped`]: `self` and `shm` behind the trait     - [`sim`]: a network with seeded delays
+//!
+//! Verbs is asked the same in a guest (`tests/guests/engines.rs`). A test starts itself again, as
+//! the driver, because network libraries read their environment before `main`; and the driver
+//! starts its peers in the same way.
+
+#[path = "../support/random.rs"]
+mod random;
+
+mod bench;
+mod mapped;
+mod node;
+mod roles;
+mod run;
+mod sim;
+mod suite;
+
+use std::process::Command;
+
+use bench::ROLE;
+use raidshmem::fabric::environment;
+use raidshmem::settings::Fabric;
+
+/// Runs the suite over an engine in a process of its own.
+fn over(engine: &str) {
+    if run::is_part(engine) {
+        return;
+    }
+    let name = std::thread::current().name().expect("a test has a name").to_owned();
+    let exe = std::env::current_exe().expect("the test has a path");
+    let fabric = Fabric::ALL.into_iter().find(|fabric| fabric.name() == engine);
+    let mut driver = Command::new("timeout");
+    driver.args(["-s", "KILL", "240"]).arg(exe).args([&name, "--exact", "--nocapture"]);
+    driver.envs(fabric.map_or(&[][..], environment).iter().copied());
+    let ended = driver.env(ROLE, "driver").output().expect("the driver is started");
+    let (out, err) =
+        (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+    assert!(ended.status.success(), "{engine}: {}\n{out}\n{err}", ended.status);
+    assert!(out.contains("engines: all as promised"), "{engine}: it did nothing\n{out}\n{err}");
+}
+
+#[test]
+fn a_pe_alone() {
+    over("self");
+}
+
+#[test]
+fn shared_memory() {
+    over("shm");
+}
+
+#[test]
+fn a_simulated_network() {
+    over("simulated");
+}
+
+#[cfg(feature = "ucx")]
+#[test]
+fn ucx() {
+    over("ucx");
+}

@@ -1,0 +1,109 @@
+//! Mapped peers behind the trait of engines: what `self` and `shm` are.
+//!
+//! The library reaches mapped peers without an engine. This is the seam: the same segments, updates
+//! and fences, so that the suite can ask of them what it asks of all.
+
+use std::sync::atomic::{Ordering, fence};
+use std::sync::{PoisonError, RwLock};
+
+use raidshmem::fabric::{Ask, Engine, FabricError, Lost, Read, Write};
+use raidshmem::segment::Segment;
+use raidshmem::segment::update::{Change, Update, WordAt};
+
+use super::node::{PES, layout};
+
+#[derive(Debug)]
+pub struct Mapped {
+    path: String,
+    peers: RwLock<[Option<(u32, &'static Segment)>; PES]>,
+}
+
+impl Mapped {
+    pub fn new(path: &str) -> Mapped {
+        Mapped { path: path.to_owned(), peers: RwLock::new([None; PES]) }
+    }
+
+    fn peer(&self, pe: usize) -> Result<&'static Segment, Lost> {
+        let peers = self.peers.read().unwrap_or_else(PoisonError::into_inner);
+        peers[pe].map(|(_, segment)| segment).ok_or(Lost { pe, incarnation: u32::MAX })
+    }
+}
+
+impl Engine for Mapped {
+    fn address(&self) -> Vec<u8> {
+        self.path.clone().into_bytes()
+    }
+
+    fn connect(&self, pe: usize, incarnation: u32, address: &[u8]) -> Result<(), FabricError> {
+        use std::os::fd::AsFd;
+        let path = std::str::from_utf8(address).expect("a path");
+        let file = std::fs::OpenOptions::new().read(true).write(true).open(path);
+        let file = file.expect("the memory is there");
+        let segment = Segment::peer(file.as_fd(), layout()).expect("it is mapped").leak();
+        let mut peers = self.peers.write().unwrap_or_else(PoisonError::into_inner);
+        peers[pe] = Some((incarnation, segment));
+        Ok(())
+    }
+
+    fn disconnect(&self, pe: usize) {
+        self.peers.write().unwrap_or_else(PoisonError::into_inner)[pe] = None;
+    }
+
+    fn put(&self, writes: &[Write]) -> Result<(), Lost> {
+        let mut first = Ok(());
+        for Write { pe, offset, from } in writes {
+            match (self.peer(*pe), <[u8; 8]>::try_from(*from)) {
+                (Err(lost), _) => first = first.and(Err(lost)),
+                (Ok(to), Ok(word)) if offset.is_multiple_of(8) => {
+                    let change = Change { how: Update::Store, operand: u64::from_ne_bytes(word) };
+                    to.update(WordAt { offset: *offset, bytes: 8 }, change);
+                }
+                (Ok(to), _) => to.bytes_mut(*offset, from.len()).copy_from_slice(from),
+            }
+        }
+        first
+    }
+
+    fn get(&self, reads: &mut [Read]) -> Result<(), Lost> {
+        let mut first = Ok(());
+        for Read { pe, offset, into } in reads {
+            match self.peer(*pe) {
+                Ok(from) => into.copy_from_slice(from.bytes(*offset, into.len())),
+                Err(lost) => first = first.and(Err(lost)),
+            }
+        }
+        first
+    }
+
+    fn update(&self, asks: &[Ask], before: &mut [u64]) -> Result<(), Lost> {
+        let mut first = Ok(());
+        for (ask, before) in asks.iter().zip(before) {
+            match self.peer(ask.pe) {
+                Ok(of) => *before = of.update(ask.word, ask.change).expect("a word"),
+                Err(lost) => first = first.and(Err(lost)),
+            }
+        }
+        first
+    }
+
+    fn post(&self, ask: Ask) -> Result<(), Lost> {
+        self.peer(ask.pe)?.update(ask.word, ask.change).expect("a word");
+        Ok(())
+    }
+
+    fn fence(&self, _: &[usize]) -> Result<(), Lost> {
+        fence(Ordering::Release);
+        Ok(())
+    }
+
+    fn quiet(&self, _: &[usize]) -> Result<(), Lost> {
+        fence(Ordering::SeqCst);
+        Ok(())
+    }
+
+    fn wake(&self, pe: usize) {
+        if let Ok(peer) = self.peer(pe) {
+            peer.words().bell.wake();
+        }
+    }
+}

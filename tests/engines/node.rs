@@ -1,0 +1,152 @@
+//! One PE of the suite: a segment, an engine, and a view that the test writes.
+
+use std::collections::BTreeSet;
+use std::fs::OpenOptions;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use raidshmem::fabric::{self, Ask, Ear, Engine, Local};
+use raidshmem::segment::Segment;
+use raidshmem::segment::layout::Layout;
+use raidshmem::segment::update::{Change, Update, WordAt};
+use raidshmem::settings::Fabric;
+use raidshmem::sys::memory;
+
+use super::mapped::Mapped;
+
+/// PEs of the suite: the driver, its partner, and one that nothing happens to.
+pub const PES: usize = 3;
+/// The driver.
+pub const DRIVER: usize = 0;
+/// Its partner, who dies.
+pub const PARTNER: usize = 1;
+/// The one that nothing happens to.
+pub const BYSTANDER: usize = 2;
+/// What no call and no wait may take, on a busy machine or an emulated one.
+pub const LONG: Duration = Duration::from_secs(30);
+/// The job's number.
+pub const JOB: u64 = 0x5eed;
+
+/// The layout of all segments.
+pub fn layout() -> Layout {
+    Layout::new(4 << 20, PES)
+}
+
+/// What a PE is told of the others, and tells.
+#[derive(Debug, Default)]
+pub struct View {
+    dead: Mutex<BTreeSet<(usize, u32)>>,
+    pub suspected: AtomicU64,
+    pub arrivals: AtomicU64,
+}
+
+impl View {
+    /// This incarnation is no more.
+    pub fn bury(&self, pe: usize, incarnation: u32) {
+        self.dead.lock().unwrap().insert((pe, incarnation));
+    }
+}
+
+impl Ear for View {
+    fn gone(&self, pe: usize, incarnation: u32) -> bool {
+        self.dead.lock().unwrap().contains(&(pe, incarnation))
+    }
+
+    fn suspect(&self, _: usize, _: u32) {
+        self.suspected.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn arrived(&self) {
+        self.arrivals.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// A memory file for one incarnation.
+pub struct Memory(OwnedFd);
+
+impl Memory {
+    pub fn new() -> Memory {
+        Memory(memory::create("engines", layout().total).expect("room for a memory file"))
+    }
+
+    /// A name by which other processes open it.
+    pub fn path(&self) -> String {
+        format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd())
+    }
+
+    /// As a peer sees it.
+    pub fn segment(&self) -> &'static Segment {
+        Segment::peer(self.0.as_fd(), layout()).expect("it is mapped").leak()
+    }
+}
+
+/// The memory of this name, as its owner maps it.
+pub fn own(path: &str) -> &'static Segment {
+    let file = OpenOptions::new().read(true).write(true).open(path).expect("the memory is there");
+    Segment::own(file.as_fd(), layout()).expect("it is mapped").0.leak()
+}
+
+/// One PE.
+pub struct Node {
+    pub me: usize,
+    pub segment: &'static Segment,
+    pub engine: Box<dyn Engine>,
+    pub view: Arc<View>,
+}
+
+impl Node {
+    /// A PE with the engine of this name, over the memory of that name.
+    pub fn open(engine: &str, me: usize, incarnation: u32, path: &str) -> Node {
+        let (segment, view) = (own(path), Arc::new(View::default()));
+        let ear: Arc<dyn Ear> = view.clone();
+        let local = Local { me, incarnation, n_pes: PES, job: JOB, segment, crowded: true, ear };
+        let engine: Box<dyn Engine> = match engine {
+            "self" | "shm" => Box::new(Mapped::new(path)),
+            name => {
+                let fabric = Fabric::ALL.into_iter().find(|fabric| fabric.name() == name);
+                let opened = fabric::open(fabric.expect("an engine"), None, local);
+                opened.expect("it opens").expect("it has an engine")
+            }
+        };
+        Node { me, segment, engine, view }
+    }
+
+    /// The own word of 8 bytes at `at` of the heap.
+    pub fn word(&self, at: usize) -> u64 {
+        read(self.segment, at, 8)
+    }
+
+    /// Waits for it.
+    #[track_caller]
+    pub fn wait(&self, what: &str, mut ready: impl FnMut() -> bool) {
+        let begun = Instant::now();
+        while !ready() {
+            assert!(begun.elapsed() < LONG, "PE {}: waited for {what} in vain", self.me);
+            self.engine.progress();
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// Where byte `at` of the heap is in a segment.
+pub fn heap(at: usize) -> usize {
+    layout().heap + at
+}
+
+/// The word of so many bytes at `at` of a segment's heap.
+pub fn read(segment: &Segment, at: usize, bytes: usize) -> u64 {
+    let change = Change { how: Update::Load, operand: 0 };
+    segment.update(WordAt { offset: heap(at), bytes }, change).expect("a word of the heap")
+}
+
+/// An update of the word of 8 bytes at `at` of a heap.
+pub fn ask(pe: usize, at: usize, how: Update, operand: u64) -> Ask {
+    ask_of(pe, (at, 8), how, operand)
+}
+
+/// The same of a word of any size.
+pub fn ask_of(pe: usize, (at, bytes): (usize, usize), how: Update, operand: u64) -> Ask {
+    Ask { pe, word: WordAt { offset: heap(at), bytes }, change: Change { how, operand } }
+}

@@ -1,0 +1,140 @@
+//! What two PEs do together: each plays its side, and checks what it sees.
+//!
+//! Every side writes to the other's heap only, at places of its own, so that both may have one
+//! memory.
+
+use raidshmem::fabric::{Engine, Write};
+use raidshmem::segment::update::{Change, Update, WordAt};
+
+use super::node::{DRIVER, Node, PARTNER, ask, heap};
+
+/// Rounds of a litmus test.
+pub fn rounds() -> u64 {
+    let asked = std::env::var("ENGINE_ROUNDS").ok();
+    asked.map_or(2000, |rounds| rounds.parse().expect("a number of rounds"))
+}
+
+/// Words that are passed in a message.
+const WORDS: usize = 32;
+/// Places for each side: data, flag, answer, and those of store buffering.
+fn data(side: usize) -> usize {
+    (side + 1) << 12
+}
+
+fn flag(side: usize) -> usize {
+    data(side) + 1024
+}
+
+fn own_turn(side: usize) -> usize {
+    data(side) + 1088
+}
+
+fn seen(side: usize) -> usize {
+    data(side) + 1152
+}
+
+fn told(side: usize) -> usize {
+    data(side) + 1216
+}
+
+/// The word that both count in.
+pub const COUNTER: usize = 64;
+/// The words that are hammered, in the driver's heap.
+pub const HAMMERED: usize = 128;
+
+/// A side of a role by name; `other` is the PE of the other one. Nothing that was left behind by an
+/// earlier play is mistaken for something of this one, which has a number of its own.
+pub fn play(role: &str, number: u64, node: &Node, side: usize, other: usize) {
+    let base = number << 40;
+    match role {
+        "passing" => passing(node, base, side, other),
+        "buffering" => buffering(node, base, side, other),
+        "signals" => signals(node, base, side, other),
+        "counting" => counting(node),
+        "hammer" => hammer(node, other),
+        _ => panic!("no role {role}"),
+    }
+}
+
+fn send(engine: &dyn Engine, pe: usize, at: usize, bytes: &[u8]) {
+    engine.put(&[Write { pe, offset: heap(at), from: bytes }]).expect("a living peer");
+    engine.wake(pe);
+}
+
+fn message(round: u64, side: usize) -> Vec<u8> {
+    let words = (0..WORDS as u64).map(|word| (round << 16) + (word << 4) + side as u64);
+    words.flat_map(u64::to_ne_bytes).collect()
+}
+
+/// Message passing: whoever sees the flag sees what was put before the fence.
+fn passing(node: &Node, base: u64, side: usize, other: usize) {
+    for round in base + 1..=base + rounds() {
+        send(&*node.engine, other, data(side), &message(round, side));
+        node.engine.fence(&[other]).expect("a living peer");
+        if round % 2 == 0 {
+            node.engine.post(ask(other, flag(side), Update::Store, round)).expect("a living peer");
+        } else {
+            send(&*node.engine, other, flag(side), &round.to_ne_bytes());
+        }
+        node.wait("the flag", || node.word(flag(1 - side)) >= round);
+        let came = node.segment.bytes(heap(data(1 - side)), WORDS * 8);
+        assert_eq!(came, message(round, 1 - side), "round {round}: the flag before the data");
+        // The other one may write again only when this one has looked.
+        node.engine.post(ask(other, seen(side), Update::Store, round)).expect("a living peer");
+        node.wait("the answer", || node.word(seen(1 - side)) >= round);
+    }
+}
+
+/// Store buffering: of two that write, complete and read, one sees what the other wrote.
+fn buffering(node: &Node, base: u64, side: usize, other: usize) {
+    let (mine, theirs) = (own_turn(side), own_turn(1 - side));
+    for round in base + 1..=base + rounds() {
+        send(&*node.engine, other, mine, &round.to_ne_bytes());
+        node.engine.quiet(&[other]).expect("a living peer");
+        let saw = node.word(theirs) >= round;
+        let word = round * 2 + u64::from(saw);
+        node.engine.post(ask(other, told(side), Update::Store, word)).expect("a living peer");
+        node.wait("what the other saw", || node.word(told(1 - side)) >= round * 2);
+        let other_saw = node.word(told(1 - side)) == round * 2 + 1;
+        assert!(saw || other_saw, "round {round}: neither saw the other");
+        node.engine.post(ask(other, flag(side), Update::Store, round)).expect("a living peer");
+        node.wait("the end of the round", || node.word(flag(1 - side)) >= round);
+    }
+}
+
+/// Data and a counted signal, many under way: the signal counts the data that is there.
+fn signals(node: &Node, base: u64, side: usize, other: usize) {
+    let slots = 8;
+    node.engine.post(ask(other, flag(side), Update::Store, base)).expect("a living peer");
+    let slot = |side: usize, round: u64| data(side) + (round % slots) as usize * 64;
+    for round in 1..=rounds() {
+        if round > slots {
+            node.wait("an answer", || node.word(seen(1 - side)) >= base + round - slots);
+        }
+        send(&*node.engine, other, slot(side, round), &[round as u8; 64]);
+        node.engine.fence(&[other]).expect("a living peer");
+        node.engine.post(ask(other, flag(side), Update::Add, 1)).expect("a living peer");
+        node.wait("a signal", || node.word(flag(1 - side)) >= base + round);
+        let came = node.segment.bytes(heap(slot(1 - side, round)), 64);
+        assert_eq!(came, [round as u8; 64], "round {round}: the signal before the data");
+        let told = ask(other, seen(side), Update::Store, base + round);
+        node.engine.post(told).expect("a living peer");
+    }
+    node.wait("the last answer", || node.word(seen(1 - side)) >= base + rounds());
+}
+
+/// Adds to the own counter without any engine, as a PE of the same node does.
+fn counting(node: &Node) {
+    let (word, change) = (WordAt { offset: heap(COUNTER), bytes: 8 }, Update::Add);
+    for _ in 0..rounds() {
+        node.segment.update(word, Change { how: change, operand: 1 });
+    }
+}
+
+/// Adds to a word of the other one until the connection is cut there, or this process is killed.
+fn hammer(node: &Node, other: usize) {
+    assert_eq!((node.me, other), (PARTNER, DRIVER));
+    while node.engine.post(ask(other, HAMMERED, Update::Add, 1)).is_ok() {
+        std::thread::yield_now();
+    }
+}

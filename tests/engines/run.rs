@@ -1,0 +1,26 @@
+//! What a process of the suite is: its driver, a peer, or neither.
+
+use super::bench::{Alone, Processes, ROLE, Simulated, serve};
+use super::suite::conform;
+
+/// Seeds of the simulated network, and of the moments of death.
+const SEEDS: std::ops::Range<u64> = 1..5;
+
+/// Plays the part that the environment names, if it does.
+pub fn is_part(engine: &str) -> bool {
+    match std::env::var(ROLE).as_deref() {
+        Ok("peer") => serve(engine),
+        Ok(_) => drive(engine),
+        Err(_) => return false,
+    }
+    true
+}
+
+fn drive(engine: &str) {
+    match engine {
+        "self" => conform(&mut Alone::new(), 1),
+        "simulated" => SEEDS.for_each(|seed| conform(&mut Simulated::new(seed), seed)),
+        _ => conform(&mut Processes::new(engine), 1),
+    }
+    println!("engines: all as promised");
+}

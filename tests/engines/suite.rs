@@ -1,0 +1,319 @@
+//! What the trait of engines promises, asked of one engine.
+//!
+//! The order of the cases matters to nobody: each begins with a partner that lives.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use raidshmem::fabric::{Lost, Read, Write};
+use raidshmem::segment::update::Update;
+
+use super::bench::Bench;
+use super::node::{BYSTANDER, LONG, ask, ask_of, heap, layout, read};
+use super::random::Random;
+use super::roles::{COUNTER, HAMMERED, rounds};
+
+/// From here on heaps are for bytes.
+const BULK: usize = 1 << 20;
+/// More than any queue holds.
+const PRESSURE: u64 = 5000;
+
+/// All of it.
+pub fn conform(bench: &mut dyn Bench, seed: u64) {
+    let case = |what: &str| println!("engines: {what}");
+    case("bytes of every length");
+    lengths(bench);
+    case("strides");
+    strides(bench);
+    case("the store");
+    store(bench);
+    case("words of every width");
+    words(bench);
+    case("counting together");
+    counting(bench);
+    case("back-pressure");
+    pressure(bench);
+    for role in ["passing", "buffering", "signals"] {
+        case(role);
+        bench.play(role);
+    }
+    if !bench.mortal() {
+        return;
+    }
+    case("a stale incarnation");
+    stale(bench);
+    case("deaths");
+    deaths(bench, seed);
+    case("a new incarnation");
+    lengths(bench);
+    bench.play("passing");
+}
+
+fn pattern(len: usize, seed: usize) -> Vec<u8> {
+    (0..len).map(|at| (at * 7 + len * 13 + seed) as u8).collect()
+}
+
+/// Bytes of every length arrive as they are, at any offset, and no byte more; and come back so.
+fn lengths(bench: &mut dyn Bench) {
+    let (engine, pe, memory) = (&bench.node().engine, bench.other(), bench.memory());
+    let small = (1..140).chain([255, 256, 257, 4095, 4096, 4097, 65535, 65536, 65537]);
+    for len in small.chain([1 << 20, (1 << 20) + 4095]) {
+        for offset in [BULK + 1, BULK + 64, BULK + 4096 - len.min(4000) / 2] {
+            let (bytes, at) = (pattern(len, offset), heap(offset));
+            memory.bytes_mut(at - 1, len + 2).fill(0x55);
+            engine.put(&[Write { pe, offset: at, from: &bytes }]).expect("a living peer");
+            engine.quiet(&[pe]).expect("a living peer");
+            assert_eq!(memory.bytes(at, len), bytes, "{len} bytes at {offset}");
+            assert_eq!(
+                (memory.bytes(at - 1, 1), memory.bytes(at + len, 1)),
+                (&[0x55][..], &[0x55][..])
+            );
+            let mut back = vec![0; len];
+            engine.get(&mut [Read { pe, offset: at, into: &mut back }]).expect("a living peer");
+            assert!(back == bytes, "{len} bytes from {offset}");
+        }
+    }
+    engine.put(&[]).and(engine.get(&mut [])).expect("nothing is done");
+}
+
+/// Hundreds of pieces by one call, each in its place, and nothing between them.
+fn strides(bench: &mut dyn Bench) {
+    let (engine, pe, memory) = (&bench.node().engine, bench.other(), bench.memory());
+    for (bytes, step) in [(1, 3), (8, 24), (100, 256), (200, 300)] {
+        const COUNT: usize = 300;
+        let all = pattern(COUNT * bytes, step);
+        memory.bytes_mut(heap(BULK), COUNT * step).fill(0x55);
+        let place = |piece: usize| heap(BULK) + piece * step;
+        let pieces = all.chunks(bytes).enumerate();
+        let write = |(piece, from)| Write { pe, offset: place(piece), from };
+        engine.put(&pieces.map(write).collect::<Vec<_>>()).expect("a living peer");
+        engine.quiet(&[pe]).expect("a living peer");
+        for (piece, want) in all.chunks(bytes).enumerate() {
+            assert_eq!(memory.bytes(place(piece), bytes), want, "piece {piece} of {bytes}");
+            let between = memory.bytes(place(piece) + bytes, step - bytes);
+            assert!(between.iter().all(|byte| *byte == 0x55), "behind piece {piece} of {bytes}");
+        }
+        let mut back = vec![0; all.len()];
+        let pieces = back.chunks_mut(bytes).enumerate();
+        let read = |(piece, into)| Read { pe, offset: place(piece), into };
+        engine.get(&mut pieces.map(read).collect::<Vec<_>>()).expect("a living peer");
+        assert!(back == all, "{COUNT} pieces of {bytes}");
+    }
+}
+
+/// What lies behind the visible part can be read.
+fn store(bench: &mut dyn Bench) {
+    let node = bench.node();
+    for offset in [layout().store, layout().snapshot, layout().slots[1]] {
+        let mut bytes = [1; 64];
+        let read = Read { pe: bench.other(), offset, into: &mut bytes };
+        node.engine.get(&mut [read]).expect("a living peer");
+        assert_eq!(bytes, *bench.memory().bytes(offset, 64), "at {offset}");
+    }
+}
+
+/// Every update of every width, with and without an answer; neighbours are left alone.
+fn words(bench: &mut dyn Bench) {
+    let (engine, pe, memory) = (&bench.node().engine, bench.other(), bench.memory());
+    for bytes in [2usize, 4, 8] {
+        let mask = u64::MAX >> (64 - 8 * bytes);
+        let at = BULK + 64 + bytes; // not on a boundary of more
+        memory.bytes_mut(heap(BULK + 48), 64).fill(0x55);
+        let mut word = read(memory, at, bytes);
+        for round in 0..3u64 {
+            for (how, operand) in [
+                (Update::Load, 0),
+                (Update::Store, u64::MAX - round),
+                (Update::Add, u64::MAX),
+                (Update::And, 0x0ff0_0ff0_0ff0_0ff0),
+                (Update::Or, 0x1234_5678_9abc_def1),
+                (Update::Xor, 0x5555_aaaa_5555_aaaa),
+                (Update::Swap, 7 + round),
+                (Update::CompareSwap(8), 1),
+                (Update::CompareSwap(7 + round), 99),
+            ] {
+                let after = match how {
+                    Update::Load => word,
+                    Update::Store | Update::Swap => operand,
+                    Update::Add => word.wrapping_add(operand),
+                    Update::And => word & operand,
+                    Update::Or => word | operand,
+                    Update::Xor => word ^ operand,
+                    Update::CompareSwap(expected) if word == expected => operand,
+                    Update::CompareSwap(_) => word,
+                } & mask;
+                let (ask, mut before) = (ask_of(pe, (at, bytes), how, operand), [0]);
+                if round == 1 {
+                    engine.post(ask).expect("a living peer");
+                    engine.quiet(&[pe]).expect("a living peer");
+                } else {
+                    engine.update(&[ask], &mut before).expect("a living peer");
+                    let told = if how == Update::Store { 0 } else { word };
+                    assert_eq!(before[0], told, "{how:?} of {bytes} bytes");
+                }
+                word = after;
+                assert_eq!(read(memory, at, bytes), word, "{how:?} of {bytes} bytes");
+            }
+        }
+        let around =
+            [memory.bytes(heap(BULK + 48), 16 + bytes), memory.bytes(heap(at) + bytes, 16)];
+        assert!(around.concat().iter().all(|byte| *byte == 0x55), "round a word of {bytes}");
+    }
+}
+
+/// Updates by an engine and by the target's own processor are atomic with each other.
+fn counting(bench: &mut dyn Bench) {
+    let (pe, memory) = (bench.other(), bench.memory());
+    let before = read(memory, COUNTER, 8);
+    if bench.mortal() {
+        bench.start("counting");
+    }
+    let engine = &bench.node().engine;
+    for _ in 0..rounds() / 100 {
+        let asks = [ask(pe, COUNTER, Update::Add, 1); 50];
+        engine.update(&asks, &mut [0; 50]).expect("a living peer");
+        (0..50).for_each(|_| engine.post(asks[0]).expect("a living peer"));
+    }
+    engine.quiet(&[pe]).expect("a living peer");
+    let by_itself = if bench.mortal() { rounds() } else { 0 };
+    let wanted = before + rounds() / 100 * 100 + by_itself;
+    bench.node().wait("the count", || read(memory, COUNTER, 8) >= wanted);
+    assert_eq!(read(memory, COUNTER, 8), wanted);
+}
+
+/// More than any queue holds, to a peer that makes no call meanwhile.
+fn pressure(bench: &mut dyn Bench) {
+    let (engine, pe, memory) = (&bench.node().engine, bench.other(), bench.memory());
+    let before = read(memory, COUNTER, 8);
+    for number in 0..PRESSURE {
+        let offset = heap(BULK) + number as usize * 8;
+        let from = &number.to_ne_bytes();
+        engine.put(&[Write { pe, offset, from }]).expect("a living peer");
+        engine.post(ask(pe, COUNTER, Update::Add, 1)).expect("a living peer");
+    }
+    let large = pattern(200_000, 3);
+    for number in 0..20 {
+        let offset = heap(BULK) + (1 << 16) + number * 100_001;
+        engine.put(&[Write { pe, offset, from: &large[..100_001] }]).expect("a living peer");
+    }
+    engine.quiet(&[pe]).expect("a living peer");
+    assert_eq!(read(memory, COUNTER, 8), before + PRESSURE);
+    for number in 0..PRESSURE {
+        assert_eq!(read(memory, BULK + number as usize * 8, 8), number);
+    }
+    for number in 0..20 {
+        let at = heap(BULK) + (1 << 16) + number * 100_001;
+        assert!(memory.bytes(at, 100_001) == &large[..100_001], "large put {number}");
+    }
+}
+
+/// After a disconnect nothing of that incarnation arrives, though its process lives on.
+fn stale(bench: &mut dyn Bench) {
+    if !bench.loses() {
+        return; // it has the memory mapped: what keeps it out is that it is killed
+    }
+    bench.start("hammer");
+    let node = bench.node();
+    let first = node.word(HAMMERED);
+    node.wait("a first blow", || node.word(HAMMERED) > first);
+    node.engine.disconnect(bench.other());
+    let after = node.word(HAMMERED);
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_millis(200) {
+        node.engine.progress();
+        assert_eq!(node.word(HAMMERED), after, "a blow of one that was shut out");
+    }
+    bench.killer()();
+    bench.node().view.bury(bench.other(), bench.incarnation());
+    bench.replace();
+}
+
+type Call = fn(&dyn Bench) -> Result<(), Lost>;
+
+/// What is being done when the partner dies.
+const CALLS: &[(&str, Call)] = &[
+    ("small puts", |b| {
+        let write = Write { pe: b.other(), offset: heap(BULK), from: &[1; 8] };
+        b.node().engine.put(&[write]).and_then(|()| b.node().engine.quiet(&[b.other()]))
+    }),
+    ("puts without a quiet", |b| {
+        b.node().engine.put(&[Write { pe: b.other(), offset: heap(BULK), from: &[1; 8] }])
+    }),
+    ("large puts", |b| {
+        let write = Write { pe: b.other(), offset: heap(BULK), from: &[2; 300_000] };
+        b.node().engine.put(&[write])
+    }),
+    ("gets", |b| {
+        let mut into = vec![0; 200_000];
+        b.node().engine.get(&mut [Read { pe: b.other(), offset: heap(BULK), into: &mut into }])
+    }),
+    ("gets of two peers", |b| {
+        let (mut one, mut two) = ([0; 64], [0; 64]);
+        let of = |pe, into| Read { pe, offset: heap(BULK), into };
+        let got = b.node().engine.get(&mut [of(b.other(), &mut one), of(BYSTANDER, &mut two)]);
+        assert!(got.is_err() || two == [9; 64], "the bystander's bytes");
+        got
+    }),
+    ("updates", |b| {
+        let asks = [ask(b.other(), COUNTER, Update::Add, 1); 8];
+        b.node().engine.update(&asks, &mut [0; 8])
+    }),
+    ("posts", |b| {
+        b.node().engine.post(ask(b.other(), COUNTER, Update::Add, 1))?;
+        b.node().engine.fence(&[b.other()])
+    }),
+    ("quiet", |b| {
+        b.node().engine.post(ask(b.other(), COUNTER, Update::Add, 1))?;
+        b.node().engine.quiet(&[BYSTANDER, b.other()])
+    }),
+];
+
+/// The partner is killed at any moment of any call: the caller is told, soon, and for good, until
+/// it disconnects; nobody else is disturbed, and a new incarnation is as good as the first.
+fn deaths(bench: &mut dyn Bench, seed: u64) {
+    let mut random = Random::new(seed);
+    let marked = Write { pe: BYSTANDER, offset: heap(BULK), from: &[9; 64] };
+    bench.node().engine.put(&[marked]).expect("a living peer");
+    bench.node().engine.quiet(&[BYSTANDER]).expect("a living peer");
+    for (what, call) in CALLS {
+        let (dead, old) = ((bench.other(), bench.incarnation()), bench.memory());
+        let view = Arc::clone(&bench.node().view);
+        let (kill, wait) = (bench.killer(), Duration::from_micros(random.below(20_000) as u64));
+        let deed = std::thread::spawn(move || {
+            std::thread::sleep(wait);
+            kill();
+            std::thread::sleep(Duration::from_millis(20)); // till the view is there
+            view.bury(dead.0, dead.1);
+        });
+        if bench.loses() {
+            let begun = Instant::now();
+            let lost = loop {
+                assert!(begun.elapsed() < LONG, "{what}: nothing tells of the death");
+                if let Err(lost) = call(&*bench) {
+                    break lost;
+                }
+            };
+            deed.join().expect("it was killed");
+            assert_eq!(lost, Lost { pe: dead.0, incarnation: dead.1 }, "{what}");
+            let again = Instant::now();
+            for (other, call) in CALLS {
+                assert!(call(&*bench).is_err(), "{other} to the dead, after {what}");
+            }
+            assert!(again.elapsed() < Duration::from_secs(5), "{what}: slow to say so again");
+            bench.node().engine.disconnect(dead.0);
+            let quiet = bench.node().engine.quiet(&[dead.0, BYSTANDER]);
+            quiet.expect("what is not connected is passed over");
+        } else {
+            deed.join().expect("it was killed");
+            call(&*bench).expect("memory that is mapped outlives its process");
+        }
+        bench.replace();
+        // The new one has memory of its own, and what is meant for it goes there.
+        let kept = old.bytes(heap(BULK), 64).to_vec();
+        let (engine, pe) = (&bench.node().engine, bench.other());
+        engine.put(&[Write { pe, offset: heap(BULK), from: &[7; 64] }]).expect("a living peer");
+        engine.quiet(&[pe]).expect("a living peer");
+        assert_eq!(bench.memory().bytes(heap(BULK), 64), [7; 64], "after {what}");
+        assert_eq!(old.bytes(heap(BULK), 64), kept, "the memory of the dead, after {what}");
+    }
+}

@@ -1,0 +1,89 @@
+//! A machine with two NUMA nodes: PEs are bound, their memory is where they run, and groups reach
+//! over both when each is a node of the job.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use crate::image;
+use crate::machine::{Guest, Plan};
+use crate::support::program;
+use crate::switch::Switch;
+
+/// Two nodes of two processors.
+const NODES: &[&str] = &[
+    "-object",
+    "memory-backend-ram,id=m0,size=384M",
+    "-object",
+    "memory-backend-ram,id=m1,size=384M",
+    "-numa",
+    "node,nodeid=0,cpus=0-1,memdev=m0",
+    "-numa",
+    "node,nodeid=1,cpus=2-3,memdev=m1",
+];
+/// Pages of the heap that the program looks at, all of which are saved.
+const PAGES: usize = 256;
+
+fn boot(switch: &Switch) -> (Guest, PathBuf) {
+    let seat = program("seat");
+    let oshrun = Path::new(env!("CARGO_BIN_EXE_oshrun"));
+    let payload = image::add("seat", &[oshrun, &seat]);
+    let words = NODES.iter().map(|word| (*word).to_owned()).collect();
+    let plan = Plan { cpus: 4, memory: 768, words, ..Plan::new(1) };
+    let mut guest = plan.with(&payload).boot(switch);
+    guest.ready();
+    (guest, seat)
+}
+
+/// What the program says of each PE: its processor, its NUMA node, pages of its heap and store.
+#[derive(Debug)]
+struct Seat {
+    cpu: usize,
+    near: usize,
+    heap: usize,
+    store: usize,
+}
+
+/// Runs the program on `nodes` nodes. It fails itself if a page is not where its PE runs.
+fn seats(guest: &mut Guest, seat: &Path, words: &str) -> (BTreeMap<usize, Seat>, String) {
+    let settings = "SHMEM_SYMMETRIC_SIZE=8M SHMEM_FT_BACKUP_MODE=raid5 SHMEM_FT_GROUP_SIZE=2";
+    let oshrun = env!("CARGO_BIN_EXE_oshrun");
+    let said = guest.must(&format!("{settings} {oshrun} -n 4 {words} {}", seat.display()));
+    let number = |word: &str| word.parse().unwrap_or_else(|_| panic!("{word}: {said}"));
+    let lines = said.lines().filter(|line| line.starts_with("seat "));
+    let seats = lines.map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [cpu, near, heap, store] = [3, 5, 9, 13].map(|at| number(words[at]));
+        (number(words[1]), Seat { cpu, near, heap, store })
+    });
+    (seats.collect(), said)
+}
+
+#[test]
+fn memory_and_store_are_near_the_processors_of_their_pe() {
+    let switch = Switch::new();
+    let (mut guest, seat) = boot(&switch);
+    guest.must("test -d /sys/devices/system/node/node1");
+    let mut report = String::new();
+    for words in ["", "--nodes 2 --report-placement"] {
+        let (seats, said) = seats(&mut guest, &seat, words);
+        let cpus: BTreeSet<usize> = seats.values().map(|seat| seat.cpu).collect();
+        assert_eq!(cpus, BTreeSet::from([0, 1, 2, 3]), "a processor each: {said}");
+        for (pe, seat) in &seats {
+            assert_eq!((seat.near, seat.heap), (seat.cpu / 2, PAGES), "PE {pe}: {said}");
+            // A snapshot, and parity of half as much or more.
+            assert!(seat.store >= PAGES + PAGES / 2, "PE {pe}: {said}");
+        }
+        report = said;
+    }
+    // Where a NUMA node is a node of the job, each group has one member in each.
+    let mut near: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for row in report.lines() {
+        let cells: Vec<&str> = row.split_whitespace().collect();
+        if let [_, "node0" | "node1", group, _, numa] = cells[..] {
+            near.entry(group.to_owned()).or_default().insert(numa.to_owned());
+        }
+    }
+    let both = BTreeSet::from(["0".to_owned(), "1".to_owned()]);
+    let wanted = ["0", "1"].map(|group| (group.to_owned(), both.clone()));
+    assert_eq!(near, BTreeMap::from(wanted), "{report}");
+}
