@@ -26,8 +26,8 @@ const MANY: usize = 512;
 /// Room for `len` elements while `run` runs: on the stack if they are few, else allocated.
 pub fn with_room<T: Copy + Zero, R>(len: usize, run: impl FnOnce(&mut [T]) -> R) -> R {
     match len {
-        ..=FEW => run(&mut [T::zero(); FEW][..len]),
-        ..=MANY => run(&mut [T::zero(); MANY][..len]),
+        0..=FEW => run(&mut [T::zero(); FEW][..len]),
+        _ if len <= MANY => run(&mut [T::zero(); MANY][..len]),
         _ => run(&mut vec![T::zero(); len]),
     }
 }
