@@ -6,11 +6,12 @@
 //!
 //! ```text
 //! rule   := target '@' CHECKPOINT [ ':' point ]
-//! target := PE | 'node:' NODE
+//! target := PE | 'node:' NODE | 'stop:' PE
 //! ```
 //!
 //! `2@5` kills PE 2 when checkpoint 5 is agreed; `node:1@3:copy` kills all of node 1 in the middle
-//! of its copy of checkpoint 3; `0@3:rebuild` kills PE 0 in the recovery that goes back to 3.
+//! of its copy of checkpoint 3; `0@3:rebuild` kills PE 0 in the recovery that goes back to 3;
+//! `stop:0@3:rebuild` stops it there, so that somebody may look, or do harm, in between.
 //!
 //! Invariants: [`Point::ALL`] is the one table of steps (names, help and parser are read from it);
 //! `parse(rule.to_string()) == rule` for every rule; nothing here looks at the clock, the
@@ -131,13 +132,16 @@ impl fmt::Display for Point {
     }
 }
 
-/// What a rule kills.
+/// What a rule kills, or stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Target {
     /// The process that carries this PE number.
     Pe(usize),
     /// The node of this index: its agent, its PEs and the memory it holds for them.
     Node(usize),
+    /// The process that carries this PE number, which stops itself (SIGSTOP), each time it comes
+    /// there, until somebody lets it go on.
+    Stop(usize),
 }
 
 impl fmt::Display for Target {
@@ -145,6 +149,7 @@ impl fmt::Display for Target {
         match self {
             Target::Pe(pe) => write!(f, "{pe}"),
             Target::Node(node) => write!(f, "node:{node}"),
+            Target::Stop(pe) => write!(f, "stop:{pe}"),
         }
     }
 }
@@ -166,7 +171,7 @@ impl Rule {
     /// Every PE of a node matches a node rule; which of them fires it is the caller's choice.
     pub fn matches(&self, pe: usize, node: usize, checkpoint: u64, point: Point) -> bool {
         let hit = match self.target {
-            Target::Pe(target) => target == pe,
+            Target::Pe(target) | Target::Stop(target) => target == pe,
             Target::Node(target) => target == node,
         };
         hit && self.checkpoint == checkpoint && self.point == point
@@ -185,13 +190,13 @@ impl fmt::Display for Rule {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RuleError {
     /// No `@`, or nothing between two commas.
-    #[error("rule `{rule}`: allowed is PE@CHECKPOINT[:point] or node:K@CHECKPOINT[:point]")]
+    #[error("rule `{rule}`: allowed is PE@CHECKPOINT[:point], node:K@.. or stop:PE@..")]
     Shape {
         /// The rule as written.
         rule: String,
     },
     /// What stands before the `@` is neither a PE nor a node.
-    #[error("rule `{rule}`: no PE or node `{target}`: allowed are a PE number or node:K")]
+    #[error("rule `{rule}`: no PE or node `{target}`: allowed are a PE number, node:K or stop:PE")]
     Target {
         /// The rule as written.
         rule: String,
@@ -272,8 +277,10 @@ fn names() -> String {
 
 fn parse_target(text: &str) -> Option<Target> {
     let bounded = |digits: &str| usize::try_from(parse_number(digits)?).ok();
-    match text.strip_prefix("node:") {
-        Some(node) => bounded(node).map(Target::Node),
+    match text.split_once(':') {
+        Some(("node", node)) => bounded(node).map(Target::Node),
+        Some(("stop", pe)) => bounded(pe).map(Target::Stop),
+        Some(_) => None,
         None => bounded(text).map(Target::Pe),
     }
 }
@@ -306,7 +313,8 @@ mod tests {
         let mut rules = Vec::new();
         for point in Point::ALL {
             assert_eq!(Point::parse(point.name()), Some(point));
-            for target in [Target::Pe(0), Target::Pe(usize::MAX), Target::Node(7)] {
+            let targets = [Target::Pe(0), Target::Pe(usize::MAX), Target::Node(7), Target::Stop(2)];
+            for target in targets {
                 rules.push(rule(target, u64::MAX - point as u64, point));
             }
         }

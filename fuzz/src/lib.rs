@@ -337,8 +337,8 @@ pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
     use raidshmem::control::message::Welcome;
     let pack = |said: &dyn Fn() -> postcard::Result<Vec<u8>>| said().expect("it can be written");
     let (fired, lost) = (vec![0], vec![1]);
-    let welcome =
-        Welcome { pe: 1, incarnation: 2, memory: 3, fired, lost, incarnations: vec![0; 4] };
+    let incarnations = vec![0; 4];
+    let welcome = Welcome { pe: 1, incarnation: 2, memory: 3, node: 0, fired, lost, incarnations };
     let job = job_of_four();
     let hello = |proc| (proc / 2, Up::Said { proc, what: Said::Hello { pid: 77 } });
     let memory = |pe| (pe / 2, Up::Memory { pe, memory: 0 });

@@ -67,6 +67,8 @@ pub struct Welcome {
     pub incarnation: u32,
     /// Number of its memory.
     pub memory: u32,
+    /// The node it runs on, which the view on the page may not say yet.
+    pub node: u32,
     /// Injection rules that have been carried out.
     pub fired: Vec<u32>,
     /// PEs lost since the job last resumed, this one among them if it is a substitute.
@@ -266,6 +268,9 @@ pub enum Said {
     Address { address: Vec<u8> },
     /// Its connection to that incarnation of `pe` broke.
     Suspect { pe: u32, incarnation: u32 },
+    /// A tile of PE `pe` does not hold any more, though it did when it was checked in the recovery
+    /// of view `view`.
+    Spoiled { view: u64, pe: u32 },
     /// It stands at a point of injection rule `rule` and waits to be killed.
     AtPoint { rule: u32 },
     /// Something worth a line.

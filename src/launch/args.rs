@@ -418,7 +418,7 @@ fn check_rules(settings: &Settings, pes: usize, nodes: usize) -> Result<(), Refu
     use crate::inject::Target;
     for rule in &settings.inject {
         let (what, number, count) = match rule.target {
-            Target::Pe(pe) => ("PEs", pe, pes),
+            Target::Pe(pe) | Target::Stop(pe) => ("PEs", pe, pes),
             Target::Node(node) => ("nodes", node, nodes),
         };
         if number >= count {

@@ -30,7 +30,7 @@ pub use event::{Action, Event};
 use crate::control::UNRECOVERABLE;
 use crate::control::message::{Down, ProcId, Report, Said};
 use crate::control::view::{Member, State, View};
-use crate::inject::{Rule, Target};
+use crate::inject::Rule;
 use crate::placement::substitute::Site;
 use crate::settings::{BackupMode, Fabric, Settings, Substitute};
 use crate::sys::process::Ended;
@@ -109,6 +109,8 @@ pub struct Membership {
     fault_view: u64,
     /// PEs lost since the job last resumed.
     lost: BTreeSet<u32>,
+    /// How often its recovery was begun again since a tile went bad in it.
+    spoiled: u32,
     doubts: doubts::Doubts,
     started: bool,
     verdict: Option<(i32, String)>,
@@ -149,6 +151,7 @@ impl Membership {
             checkpoint: 0,
             fault_view: 0,
             lost: BTreeSet::new(),
+            spoiled: 0,
             doubts: doubts::Doubts::default(),
             started: false,
             verdict: None,
@@ -257,12 +260,13 @@ impl Membership {
             (Said::Report(report), _) => {
                 match report {
                     Report::Checkpoint { number, .. } => self.checkpoint = number,
-                    Report::Resumed { .. } => self.lost.clear(),
+                    Report::Resumed { .. } => (self.lost, self.spoiled) = (BTreeSet::new(), 0),
                     _ => {}
                 }
                 self.out.push(Action::Tell(report));
             }
             (Said::Address { address }, _) => self.addressed(proc, address),
+            (Said::Spoiled { view, pe }, _) => self.tile_spoiled(view, pe),
             (Said::Suspect { pe, incarnation }, Some(by)) => self.suspected(by, pe, incarnation),
             (Said::GlobalExit { status }, _) => self.end(status, None),
             (Said::Finalizing { joined }, Some(pe)) => self.finalizing(pe, joined),
@@ -281,20 +285,6 @@ impl Membership {
         let alive = self.view.pes.iter().zip(&self.pes).filter(|(m, _)| m.state == State::Alive);
         if alive.into_iter().all(|(_, pe)| pe.stage == Stage::Condemned) {
             self.end(status, Some(words));
-        }
-    }
-
-    fn at_point(&mut self, proc: ProcId, rule: u32) {
-        let Some(target) = self.rules.get(rule as usize).map(|rule| rule.target) else { return };
-        if !self.fired.insert(rule) {
-            return;
-        }
-        match target {
-            Target::Pe(_) => {
-                let node = self.procs[&proc].node;
-                self.send(node, Down::Kill { proc });
-            }
-            Target::Node(node) => self.out.push(Action::KillNode { node: node as u32 }),
         }
     }
 

@@ -159,7 +159,7 @@ fn alone(settings: &Settings) -> Result<Seat, BootError> {
     let memory = memory::create("raidshmem-pe", Layout::new(heap_len as usize, 1).total)
         .map_err(std::io::Error::from)?;
     let (fired, lost, incarnations) = (Vec::new(), Vec::new(), vec![0]);
-    let welcome = Welcome { pe: 0, incarnation: 0, memory: 0, fired, lost, incarnations };
+    let welcome = Welcome { pe: 0, incarnation: 0, memory: 0, node: 0, fired, lost, incarnations };
     let memories = vec![Some((0, memory))];
     Ok(Seat { job, welcome, crowded: false, page: Arc::new(page), channel: None, memories })
 }
@@ -205,6 +205,7 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
     let world = World {
         me,
         incarnation: welcome.incarnation,
+        node: welcome.node as usize,
         crowded,
         spreads: job.bind == Bind::None && !crowded && thread_level < THREAD_MULTIPLE,
         offers: AtomicU32::new(0),
@@ -284,7 +285,8 @@ fn open_fabric(
         channel.send(&Said::Address { address: engine.address() }, &[])?;
     }
     let links = Mutex::new(vec![Default::default(); n_pes]);
-    Ok(Some(Far { engine, ear, links }))
+    let heard = welcome.incarnations.iter().map(|&known| AtomicU32::new(known)).collect();
+    Ok(Some(Far { engine, ear, links, heard }))
 }
 
 /// The segments of PEs, and where each begins here; null for those that are not mapped (yet).

@@ -7,7 +7,7 @@
 //! an engine is connected to the incarnations of the view that was last given to `refresh`.
 
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 use super::stream::Id;
 use super::world::{World, lock};
@@ -16,7 +16,7 @@ use crate::control::page::Page;
 use crate::control::view::{State, View};
 use crate::fabric::{Ask, Ear, Engine, Lost, Read, Write};
 use crate::segment::Segment;
-use crate::segment::board::{ENTRY, Told, WORDS};
+use crate::segment::board::{self, ENTRY, Told, WORDS};
 use crate::segment::update::{Change, Update, WordAt};
 use crate::sys::socket::Channel;
 
@@ -26,6 +26,9 @@ pub(super) struct Far {
     pub engine: Box<dyn Engine>,
     pub ear: Arc<dyn Ear>,
     pub links: std::sync::Mutex<Vec<Link>>,
+    /// The incarnation of each PE in the view that was last given to `refresh`, in which it lived:
+    /// words of others on the board are refused.
+    pub heard: Box<[AtomicU32]>,
 }
 
 /// What is known of a PE that may be out of reach.
@@ -237,7 +240,7 @@ impl World {
     pub(crate) fn told(&self, pe: usize) -> Told {
         match self.near(pe) {
             Some(segment) => segment.told(),
-            None => self.own.board(pe).read(),
+            None => self.own.board(pe).read(self.heard(pe)),
         }
     }
 
@@ -245,20 +248,24 @@ impl World {
     pub(crate) fn step_of(&self, pe: usize) -> u64 {
         match self.near(pe) {
             Some(segment) => segment.words().step.load(Ordering::SeqCst),
-            None => self.own.board(pe).step(),
+            None => self.own.board(pe).step(self.heard(pe)),
         }
+    }
+
+    fn heard(&self, pe: usize) -> u32 {
+        self.far().heard[pe].load(Ordering::Relaxed)
     }
 
     /// Writes what this PE tells into the boards of the far PEs of `view`. All transfers before it
     /// are complete when any of them sees it. A loss meanwhile is for the view to tell.
     pub(crate) fn publish(&self, view: &View) {
         let Some(engine) = self.engine() else { return };
-        let words = self.own.told().words();
+        let words = self.own.told().words(self.incarnation);
         let mut bytes = [0; WORDS * 8];
         for (at, word) in words.iter().enumerate() {
             bytes[at * 8..][..8].copy_from_slice(&word.to_ne_bytes());
         }
-        let at = self.layout().board + self.me() * ENTRY;
+        let at = self.layout().board + self.me() * ENTRY + board::place(self.incarnation);
         let alive = |pe: &usize| view.pes[*pe].state == State::Alive && self.is_far(*pe);
         let far: Vec<usize> = (0..self.n_pes()).filter(alive).collect();
         let write = |&pe: &usize| Write { pe, offset: at + 8, from: &bytes[8..] };
@@ -321,6 +328,9 @@ impl World {
         let Some(far) = &self.far else { return };
         for (pe, link) in lock(&far.links).iter_mut().enumerate() {
             let wanted = view.pes[pe].incarnation;
+            if view.pes[pe].state == State::Alive {
+                far.heard[pe].store(wanted, Ordering::Relaxed);
+            }
             if view.pes[pe].state != State::Alive
                 || self.mappable(view, pe)
                 || link.connected == Some(wanted)

@@ -20,7 +20,7 @@ use crate::control::message::{Job, Report, Said, Scrubbed, ToPe};
 use crate::control::page::Page;
 use crate::control::view::{State, View};
 use crate::heap::Heap;
-use crate::inject::{Point, Rule};
+use crate::inject::{Point, Rule, Target};
 use crate::segment::Segment;
 use crate::segment::layout::Layout;
 use crate::segment::statics::Statics;
@@ -29,8 +29,8 @@ use crate::store::coverage::{Coverage, Manifest, ManifestError};
 use crate::store::delta::History;
 use crate::store::protection::Protection;
 use crate::store::stamp::Stamp;
-use crate::sys::memory;
 use crate::sys::socket::Channel;
+use crate::sys::{memory, process};
 
 /// A PE's segment as mapped here, null if it is not; replaced when its memory is a new one.
 #[derive(Debug)]
@@ -44,6 +44,8 @@ pub(super) struct Peer {
 pub struct World {
     pub(super) me: usize,
     pub(super) incarnation: u32,
+    /// The node it runs on; a view on the page may be older than this process.
+    pub(super) node: usize,
     pub(super) job: Job,
     pub(super) settings: Settings,
     pub(super) layout: Layout,
@@ -208,6 +210,12 @@ impl World {
     #[inline]
     pub fn faulted(&self) -> bool {
         self.view_number() != self.joined.load(Ordering::Relaxed)
+    }
+
+    /// Number of the view that this PE has joined.
+    #[inline]
+    pub fn joined(&self) -> u64 {
+        self.joined.load(Ordering::Acquire)
     }
 
     /// True in a substitute that has not taken part in a recovery yet.
@@ -414,15 +422,25 @@ impl World {
 
     #[cold]
     fn stand_at(&self, point: Point, checkpoint: u64) {
-        let node = self.page.member(self.me).node as usize;
         for &(rule, what) in &self.rules {
-            if what.matches(self.me, node, checkpoint, point) {
+            if what.matches(self.me, self.node, checkpoint, point) {
+                if let Target::Stop(_) = what.target {
+                    process::stop();
+                    continue;
+                }
                 self.say(&Said::AtPoint { rule });
                 loop {
                     std::thread::park();
                 }
             }
         }
+    }
+
+    /// A tile of PE `pe` that held when it was checked does not hold any more: asks for a new view,
+    /// in which all check anew, and waits for it.
+    pub(crate) fn spoiled(&self, view: &View, pe: usize) {
+        self.say(&Said::Spoiled { view: view.number, pe: pe as u32 });
+        self.wait_raw(|| self.view_number() != view.number);
     }
 
     /// Says that the job cannot go on, as every PE does, and ends this process.

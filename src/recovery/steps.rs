@@ -272,9 +272,8 @@ impl Decode<'_> {
             return Ok(tile);
         }
         unchanged(self.world, self.view)?;
-        self.world.condemn(&format!(
-            "unrecoverable: a tile of PE {pe} that held a moment ago does not hold any more"
-        ))
+        self.world.spoiled(self.view, pe);
+        Err(Changed)
     }
 }
 

@@ -3,6 +3,7 @@
 
 use crate::checkpoint::tiles::{self, Room};
 use crate::pgas::World;
+use crate::pgas::world::lock;
 use crate::recovery::steps;
 use crate::segment::header::Record;
 use crate::segment::layout::{STAMP, TILE};
@@ -36,7 +37,8 @@ pub fn region(
 }
 
 /// Repairs `spot` of checkpoint `number`. None if a call of the program has the turn or the job is
-/// faulted; else the PEs it was repaired from, or None if too much else is damaged as well.
+/// faulted; else the PEs it was repaired from, or None if too much else is damaged as well: then
+/// the next checkpoint is a full one here.
 pub fn repair(
     world: &World,
     protection: &Protection,
@@ -47,16 +49,25 @@ pub fn repair(
     if world.faulted() || world.agreed() != number {
         return None;
     }
-    let Some(len) = length(world, protection, number) else { return Some(None) };
+    let repaired = put_right(world, protection, spot, number);
+    if repaired.is_none() {
+        // The next checkpoint must write it anew, changed or not, and all parity over it.
+        *lock(&world.history) = None;
+    }
+    Some(repaired)
+}
+
+fn put_right(world: &World, protection: &Protection, spot: Spot, number: u64) -> Option<Vec<u32>> {
+    let len = length(world, protection, number)?;
     let Some((region, tile)) = region(world, protection, spot, number) else {
         records(world, protection, number).iter().for_each(|r| r.seal(world.job(), number, len));
-        return Some(Some(Vec::new()));
+        return Some(Vec::new());
     };
     let mut bytes = vec![0; TILE];
     let from = decode(world, protection, spot, (number, len), &mut bytes);
-    Some(from.filter(|_| proven(world, region, tile, number, &bytes)).inspect(|_| {
+    from.filter(|_| proven(world, region, tile, number, &bytes)).inspect(|_| {
         tiles::put(world, region, tile, number, &bytes);
-    }))
+    })
 }
 
 /// True if `bytes` are what the tile held: its stamp says so, or the tile, and the stamp is what

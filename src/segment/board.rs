@@ -1,34 +1,66 @@
 //! The board: what PEs that cannot look into each other's memory tell each other.
 //!
 //! ```text
-//! entry of PE 0 | entry of PE 1 | ...        one board in every segment, 128 bytes an entry
-//! entry         step | intent | findings | phase | decision
+//! entry of PE 0 | entry of PE 1 | ...          one board in every segment
+//! entry         half of even | of odd incarnations of the PE       128 bytes each
+//! half          step | tag | intent | findings | phase | decision
 //! ```
 //!
 //! The protocol reads a few words of every peer (see `words` and `header`). Those of a PE whose
 //! memory is mapped here are read where they are. A PE that is out of reach writes them into its
 //! entry of the reader's board, so that nobody polls over a network.
 //!
-//! Invariant: the step of an entry is written last and only grows; whoever sees it sees words that
-//! are at least as new. The entries of a segment are written by their PEs, never by its owner.
+//! A writer that was declared dead may still have words under way when its successor writes. The
+//! two have different halves, and the tag says whose words a half holds: a reader asks for the
+//! words of one incarnation, that of the view it is in, and is given those or nothing.
+//!
+//! Invariants: the tag travels with the words, the step after them; whoever sees a step sees words
+//! that are at least as new. Steps are as `words` says. The entries of a segment are written by
+//! their PEs, never by its owner.
+//!
+//! Left out: words that are under way while two successors come and go. They take the place of the
+//! second one's, are refused, and that PE is waited for until it is declared dead.
 
 #![forbid(unsafe_code)]
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Words of an entry in use; the first is the step.
-pub const WORDS: usize = 11;
+/// Words of a half in use: the step, the tag, and the others.
+pub const WORDS: usize = 12;
+/// Bytes of a half.
+const HALF: usize = 128;
 /// Bytes of an entry.
-pub const ENTRY: usize = 128;
+pub const ENTRY: usize = 2 * HALF;
 
-/// One PE's entry.
+/// What one incarnation wrote last, or one long before it.
 #[repr(C, align(128))]
 #[derive(Debug)]
-pub struct Entry {
-    words: [AtomicU64; ENTRY / 8],
+struct Half {
+    words: [AtomicU64; HALF / 8],
 }
 
-const _: () = assert!(size_of::<Entry>() == ENTRY && WORDS <= ENTRY / 8);
+/// One PE's entry.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Entry {
+    halves: [Half; 2],
+}
+
+const _: () = assert!(size_of::<Entry>() == ENTRY && WORDS <= HALF / 8);
+
+fn half(incarnation: u32) -> usize {
+    (incarnation & 1) as usize
+}
+
+/// Where in its entry an incarnation writes.
+pub fn place(incarnation: u32) -> usize {
+    half(incarnation) * HALF
+}
+
+/// Never 0, which is the tag of nobody.
+fn tag(incarnation: u32) -> u64 {
+    u64::from(incarnation) + 1
+}
 
 /// What a PE tells all others in the course of the protocol. Where each word comes from is said in
 /// [`super::words`] and [`super::header`].
@@ -49,10 +81,11 @@ pub struct Told {
 }
 
 impl Told {
-    /// As the words of an entry.
-    pub fn words(&self) -> [u64; WORDS] {
+    /// As the words of a half, told by an incarnation.
+    pub fn words(&self, incarnation: u32) -> [u64; WORDS] {
         [
             self.step,
+            tag(incarnation),
             self.digest,
             self.len,
             self.hold,
@@ -66,11 +99,11 @@ impl Told {
         ]
     }
 
-    /// The inverse of `words`.
-    pub fn of(words: [u64; WORDS]) -> Told {
-        let [step, digest, len, hold, need, available, bad_snapshot, bad_parity, ..] = words;
-        let [.., found_len, phase, decision] = words;
-        Told {
+    /// The inverse of `words`; None if another incarnation told it.
+    pub fn of(words: [u64; WORDS], incarnation: u32) -> Option<Told> {
+        let [step, teller, digest, len, hold, need, available, ..] = words;
+        let [.., bad_snapshot, bad_parity, found_len, phase, decision] = words;
+        (teller == tag(incarnation)).then_some(Told {
             step,
             digest,
             len,
@@ -82,19 +115,23 @@ impl Told {
             found_len,
             phase,
             decision,
-        }
+        })
     }
 }
 
 impl Entry {
-    /// The step alone, for those who wait for it.
-    pub fn step(&self) -> u64 {
-        self.words[0].load(Ordering::SeqCst)
+    /// The step that this incarnation has come to, for those who wait for it; 0 before any.
+    pub fn step(&self, incarnation: u32) -> u64 {
+        let words = &self.halves[half(incarnation)].words;
+        let step = words[0].load(Ordering::SeqCst);
+        if words[1].load(Ordering::SeqCst) == tag(incarnation) { step } else { 0 }
     }
 
-    /// All of it, the step first.
-    pub fn read(&self) -> Told {
-        Told::of(std::array::from_fn(|at| self.words[at].load(Ordering::SeqCst)))
+    /// All that this incarnation told, the step read first; nothing before it told anything.
+    pub fn read(&self, incarnation: u32) -> Told {
+        let words = &self.halves[half(incarnation)].words;
+        let words = std::array::from_fn(|at| words[at].load(Ordering::SeqCst));
+        Told::of(words, incarnation).unwrap_or_default()
     }
 }
 
@@ -102,12 +139,51 @@ impl Entry {
 mod tests {
     use super::*;
 
+    fn told(seed: u64) -> Told {
+        let words = std::array::from_fn(|at| if at == 1 { tag(0) } else { seed + at as u64 });
+        Told::of(words, 0).unwrap()
+    }
+
+    fn write(entry: &Entry, told: &Told, incarnation: u32) {
+        let half = &entry.halves[place(incarnation) / HALF];
+        for (word, told) in half.words.iter().zip(told.words(incarnation)) {
+            word.store(told, Ordering::SeqCst);
+        }
+    }
+
+    fn empty() -> Entry {
+        let half = || Half { words: std::array::from_fn(|_| AtomicU64::new(0)) };
+        Entry { halves: [half(), half()] }
+    }
+
     #[test]
     fn what_is_told_survives_the_board() {
-        let words: [u64; WORDS] = std::array::from_fn(|at| at as u64 + 1);
-        assert_eq!(Told::of(words).words(), words);
-        let word = |at| AtomicU64::new(if at < WORDS { words[at] } else { 0 });
-        let entry = Entry { words: std::array::from_fn(word) };
-        assert_eq!((entry.step(), entry.read()), (1, Told::of(words)));
+        let (entry, first) = (empty(), told(70));
+        assert_eq!((entry.step(0), entry.read(0)), (0, Told::default()));
+        write(&entry, &first, 0);
+        assert_eq!((entry.step(0), entry.read(0)), (first.step, first));
+    }
+
+    /// Whichever of the two wrote last.
+    #[test]
+    fn a_successor_and_who_was_declared_dead_do_not_meet() {
+        for late in [false, true] {
+            let (entry, dead, next) = (empty(), told(70), told(900));
+            write(&entry, &dead, 4);
+            write(&entry, &next, 5);
+            if late {
+                write(&entry, &told(300), 4);
+            }
+            assert_eq!((entry.step(5), entry.read(5)), (next.step, next));
+        }
+    }
+
+    #[test]
+    fn words_of_another_incarnation_are_refused() {
+        let entry = empty();
+        write(&entry, &told(70), 4);
+        for other in [0, 2, 3, 5, 6] {
+            assert_eq!((entry.step(other), entry.read(other)), (0, Told::default()), "{other}");
+        }
     }
 }

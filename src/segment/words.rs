@@ -9,9 +9,13 @@
 //! line 5.. heard                 barrier of nodes: a word a round; used on the lowest PE of each
 //! ```
 //!
-//! Invariants: `step` only grows while a job runs (view number first, then step), so it needs no
-//! reset and a late reader can never mistake an old recovery for the present one. The page holds
-//! nothing that a recovery relies on after its owner's death; that lies in the store header.
+//! Invariants: the view in `step` never falls, so it needs no reset and a late reader can never
+//! mistake an old recovery for the present one. Within a view the step grows through a call; the
+//! restart begins again with the first meeting, in the view in which the checkpoint call has
+//! settled if that is whole (the model checker holds both). Who waits in the restart for a PE that
+//! has not begun it takes the old step for having come: that PE has settled the same decision in
+//! the same view. The page holds nothing that a recovery relies on after its owner's death; that
+//! lies in the store header.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 

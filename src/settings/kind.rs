@@ -102,7 +102,7 @@ impl Kind {
             Kind::File => "the path of a file".to_owned(),
             Kind::Device => "NAME or NAME:PORT of a device that ibv_devices lists".to_owned(),
             Kind::Rules => {
-                "rules PE@CHECKPOINT[:point] or node:K@CHECKPOINT[:point], \
+                "rules PE@CHECKPOINT[:point], node:K@.. or stop:PE@.., \
                             separated by commas; points are "
                     .to_owned()
                     + &Point::ALL.map(Point::name).join(", ")

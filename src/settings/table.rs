@@ -339,7 +339,8 @@ static TABLE: &[Entry] = &[
         name: "SHMEM_FT_INJECT",
         kind: Kind::Rules,
         default: "none",
-        doc: "Faults to inject: which PE or node dies at which step of which checkpoint.",
+        doc: "Faults to inject: which PE or node dies, or which PE stops, at which step of \
+              which checkpoint.",
         store: |draft, value| {
             if let Value::Rules(rules) = value {
                 draft.settings.inject = rules

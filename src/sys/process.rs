@@ -224,6 +224,11 @@ fn prepare(fd: Option<i32>, parent: Pid, fixed_addresses: bool) -> io::Result<()
     Ok(())
 }
 
+/// Stops this process, as Ctrl-Z would not: until somebody sends SIGCONT.
+pub fn stop() {
+    let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::STOP);
+}
+
 /// Starts a thread of the library's own in the program's process. The program's signals are never
 /// handled on it: it may wait for them with all its threads, and its handlers need a larger stack.
 pub fn helper(name: &str, stack: usize, body: impl FnOnce() + Send + 'static) -> io::Result<()> {

@@ -1,6 +1,6 @@
 /*
  * pause: fills its memory anew at each step, a checkpoint after each, and finds it so after a
- * restart.
+ * restart. `pause still` fills it once.
  *
  * PE 0 makes a fifo `go` in its folder. When checkpoint 3 is agreed it says `ready` and waits until
  * somebody has opened the fifo and closed it again; the other PEs wait for it in a barrier. The
@@ -17,11 +17,12 @@
 enum { STEPS = 5, WORDS = 9 * 8192 };
 
 static long step;
+static int still;
 static uint64_t *data;
 static uint64_t table[WORDS / 16];
 
 static uint64_t value(size_t at) {
-    return mixed(mixed((uint64_t)shmem_my_pe() << 32 | (uint64_t)step, at), 7);
+    return mixed(mixed((uint64_t)shmem_my_pe() << 32 | (uint64_t)(still ? 0 : step), at), 7);
 }
 
 static void fill(void) {
@@ -49,7 +50,8 @@ static void wait_for_go(void) {
     unlink("go");
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    still = argc > 1 && !strcmp(argv[1], "still");
     setvbuf(stdout, NULL, _IOLBF, 0);
     shmem_init();
     if (shmem_my_pe() == 0 && shmem_ft_algo_init())

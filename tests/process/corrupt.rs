@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::mem::size_of;
+use std::time::{Duration, Instant};
 
 use raidshmem::placement::Domains;
 use raidshmem::recovery::plan::{self, Finding};
@@ -14,10 +15,11 @@ use raidshmem::segment::header::Header;
 use raidshmem::segment::layout::{STAMP, TILE};
 use raidshmem::settings::Settings;
 use raidshmem::store::protection::Protection;
+use rustix::process::Signal;
 
 use super::support::image::{self, Image};
 use super::support::random::Random;
-use super::support::{Job, Outcome, program};
+use super::support::{Job, Outcome, Running, processes, program};
 
 const PES: usize = 4;
 /// The checkpoint that is agreed while the job waits, and to which it goes back.
@@ -339,4 +341,47 @@ fn another_job() {
     }
     drop(OpenOptions::new().write(true).open(other.folder().join("go")).expect("its fifo"));
     other.finish().status(0);
+}
+
+/// Goes on with the PE that stopped itself, after `meanwhile`.
+fn at_its_stop(job: &mut Running, meanwhile: impl FnOnce()) {
+    job.wait_until("no PE stops itself", |all| all.iter().any(|process| process.state == 'T'));
+    meanwhile();
+    let all = job.processes();
+    let stopped = all.iter().filter(|process| process.state == 'T');
+    stopped.for_each(|process| processes::signal(process.pid, Signal::CONT));
+}
+
+/// PE 1 is lost with its node. Its substitute stops in the middle of the rebuild, when all stores
+/// have been checked; then everything that PE 0 holds goes bad. All begin again, and find it: what
+/// the parity bears is made up for, the rest is the same error on every PE, and at once.
+#[test]
+fn what_goes_bad_between_check_and_use_is_found_by_all() {
+    for mode in ["rs", "raid5"] {
+        let job = Job::new(PES).mode(mode).env("SHMEM_FT_SCRUB", "off");
+        let job = job.env("SHMEM_FT_INJECT", "node:1@4:before,stop:1@3:rebuild");
+        let job = job.args(&["--verbose", "--nodes", "4"]);
+        let mut job = job.program(&program("pause"), &[]).start();
+        job.wait_for("ready");
+        let images = image::all(job.launcher());
+        let rules = Rules::new(mode, &images);
+        let tiles = (0..rules.snapshot_tiles()).map(|tile| (0, Spot::Snapshot(tile, 0)));
+        let held = (0..rules.parity_tiles(0)).map(|tile| (0, Spot::Parity(tile, 0)));
+        let spots: Vec<(usize, Spot)> = tiles.chain(held).collect();
+        drop(OpenOptions::new().write(true).open(job.folder().join("go")).expect("its fifo"));
+        at_its_stop(&mut job, || {
+            spots.iter().for_each(|&(_, spot)| images[0].flip(rules.at(&images[0], spot), 3));
+        });
+        job.wait_for("a tile of PE 0 went bad in the recovery, which begins again");
+        let verdict = rules.verdict(&spots, &[1]);
+        assert_eq!(verdict.is_none(), mode == "rs");
+        if verdict.is_none() {
+            at_its_stop(&mut job, || ());
+        }
+        let begun = Instant::now();
+        let outcome = job.finish();
+        ends(&outcome, verdict.as_deref());
+        let at_once = begun.elapsed() < Duration::from_secs(5); // which the launcher waits at most
+        outcome.check(at_once, "no PE should wait until the launcher cuts it short");
+    }
 }

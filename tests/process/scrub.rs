@@ -17,9 +17,14 @@ use super::support::{Job, Outcome, Running, program};
 const PES: usize = 4;
 
 fn start(mode: &str, words: &str) -> Running {
+    start_with(mode, words, "auto", &[])
+}
+
+fn start_with(mode: &str, words: &str, delta: &str, program_words: &[&str]) -> Running {
     let words: Vec<&str> = words.split_whitespace().collect();
     let job = Job::new(PES).mode(mode).env("SHMEM_FT_SCRUB", "64M").args(&["--nodes", "4"]);
-    let mut job = job.args(&words).program(&program("pause"), &[]).start();
+    let job = job.env("SHMEM_FT_DELTA", delta);
+    let mut job = job.args(&words).program(&program("pause"), program_words).start();
     job.wait_for("ready");
     job
 }
@@ -36,6 +41,10 @@ fn go(job: Running) -> Outcome {
 /// Where a byte of the agreed snapshot and of its parity lies.
 fn snapshot(image: &Image, at: usize) -> usize {
     image.place(image.layout.snapshot, 5, at)
+}
+
+fn snapshot_of(image: &Image, tile: usize) -> usize {
+    image.place(image.layout.snapshot, tile, 77)
 }
 
 fn parity(image: &Image, at: usize) -> usize {
@@ -90,6 +99,23 @@ fn what_cannot_be_repaired_is_said_and_made_good_by_the_next_checkpoint() {
     }
     let words = "of checkpoint 3, not repaired: it counts as lost until checkpoint 4";
     job.wait_for(words);
+    go(job).says("node 1 was lost with PE 1");
+}
+
+/// The same where nothing changes, and checkpoints write what changed only: what is damaged is
+/// written anew all the same, and so is the parity over it. Of both PEs every tile is damaged but
+/// the first few, where the manifest is and what does change.
+#[test]
+fn what_did_not_change_is_written_anew_where_it_is_damaged() {
+    let mut job = start_with("raid5", "--kill-node 1@5:before", "on", &["still"]);
+    let images = image::all(job.launcher());
+    for pe in [0, 2] {
+        let tiles = images[pe].snapshot_len().div_ceil(TILE);
+        (4..tiles).for_each(|tile| images[pe].flip(snapshot_of(&images[pe], tile), 1));
+    }
+    for pe in [0, 2] {
+        job.wait_for(&format!("PE {pe}: damage in its snapshot of checkpoint 3, not repaired"));
+    }
     go(job).says("node 1 was lost with PE 1");
 }
 

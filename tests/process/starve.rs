@@ -6,6 +6,9 @@
 
 use std::path::Path;
 
+use raidshmem::fabric::built_in;
+use raidshmem::settings::Fabric;
+
 use super::support::jacobi::{self, TINY};
 use super::support::{Job, Outcome, program};
 
@@ -208,4 +211,41 @@ fn a_full_disk_under_the_output_is_of_no_consequence() {
     jacobi::job(job(), TINY).after("exec 2> /dev/full").run().right_sum(TINY);
     let outcome = jacobi::job(job(), TINY).after("exec > /dev/full").run();
     outcome.says("all PEs resume from checkpoint 3 ");
+}
+
+/// Limits that the program gives itself when checkpoint 2 is agreed, at what is in use then; a PE
+/// or a node is killed later. No checkpoint needs anything of the kind: all are made. A recovery
+/// needs descriptors and addresses, for the memory of a substitute that is mapped: the right
+/// bytes, or an end that names what is missing.
+#[test]
+fn after_a_limit_a_death_is_borne_or_what_is_missing_is_named() {
+    let fabrics: &[&str] = match built_in().contains(&Fabric::Ucx) {
+        true => &["shm", "ucx"],
+        false => &["shm"],
+    };
+    let cases = fabrics
+        .iter()
+        .flat_map(|&fabric| ["files", "space", "file-size", "locked"].map(|what| (fabric, what)));
+    for (fabric, what) in cases {
+        for kill in [["--kill", "1@5:copy"], ["--kill-node", "1@5:before"]] {
+            let job = Job::new(4).mode("raid5").args(&["--nodes", "4", "--fabric", fabric]);
+            let outcome = job.args(&kill).program(&program("limits"), &[what]).run();
+            let limited = outcome.out.lines().filter(|line| line.ends_with(" is limited")).count();
+            outcome.check(limited >= 4, "every PE should have its limit");
+            outcome.check(!outcome.out.contains("refused"), "every checkpoint should be made");
+            let harmless = fabric == "shm" && ["file-size", "locked"].contains(&what);
+            if harmless || outcome.status == 0 {
+                goes_on(&outcome);
+            } else {
+                let named = [
+                    "oo many open files",
+                    "annot allocate memory",
+                    "cannot be reached",
+                    "memory allocation of",
+                ];
+                let named = named.iter().any(|missing| outcome.count(missing) > 0);
+                outcome.check(outcome.status == 3 && named, "what is missing should be named");
+            }
+        }
+    }
 }

@@ -1,9 +1,11 @@
 //! What PEs tell each other: read where it is by PEs of one node, written into the reader's board
 //! by PEs of others, where nobody can look into the other's memory.
 //!
-//! The words travel first, each to its reader in its own time; when all have arrived the step
-//! follows, in its own time again. What is under way when its writer dies may be lost, or arrive;
-//! what arrives when the reader has entered a view with another incarnation is refused.
+//! The words travel first, in two parts, each to its reader in its own time; when all have arrived
+//! the step follows, in its own time again. What is under way when its writer dies may be lost, or
+//! arrive, or be held back for long; what arrives when the reader has entered a view with another
+//! incarnation is refused. An incarnation and its successor write in different halves, and what is
+//! read bears its tag.
 
 use raidshmem::control::view::State;
 
@@ -20,8 +22,26 @@ pub struct Transfer {
     to: usize,
     memory: u32,
     told: Told,
-    /// The step, not the words before it.
-    last: bool,
+    part: Part,
+    /// Held back once, since its writer died.
+    held: bool,
+}
+
+/// What of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    /// The tag, and what was found.
+    First,
+    /// Phase and decision.
+    Second,
+    Step,
+}
+
+/// What one incarnation of a PE told, with its tag: 0 is nobody's.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Half {
+    tag: u32,
+    told: Told,
 }
 
 impl Job {
@@ -32,9 +52,27 @@ impl Job {
 
     pub fn told(&self, p: &Proc, pe: usize) -> Told {
         match self.is_far(p, pe) && pe != p.me() {
-            true => self.memory(p, p.me()).board.get(pe).copied().unwrap_or_default(),
+            true => self.heard(p, pe),
             false => self.memory(p, pe).told,
         }
+    }
+
+    /// What the incarnation of PE `pe` in the view of a process wrote in its board.
+    fn heard(&self, p: &Proc, pe: usize) -> Told {
+        let wanted = p.view.pes[pe].incarnation;
+        let entry = self.memory(p, p.me()).board.get(pe);
+        let Half { tag, told } =
+            entry.map_or_else(Half::default, |halves| halves[self.half(wanted)]);
+        let own = tag == wanted + 1 || self.untagged();
+        if own { told } else { Told::default() }
+    }
+
+    fn half(&self, incarnation: u32) -> usize {
+        if self.untagged() { 0 } else { (incarnation & 1) as usize }
+    }
+
+    fn untagged(&self) -> bool {
+        self.plan.broken == Broken::WordsNotTagged
     }
 
     /// Sends what this PE tells to those it cannot be read by. Returns when the words are there.
@@ -46,11 +84,11 @@ impl Job {
         let living = |&pe: &usize| p.view.pes[pe].state == State::Alive && self.is_far(p, pe);
         let far: Vec<usize> = (0..self.pes()).filter(living).collect();
         let mut quiet = self.now.max(p.told_at);
-        for &to in &far {
+        for (to, part) in far.iter().flat_map(|&to| [(to, Part::First), (to, Part::Second)]) {
             let time = self.now + self.delay(self.plan.message);
             quiet = quiet.max(time);
-            let (from, memory) = (p.me(), p.mapped[to]);
-            let transfer = Transfer { from, writer: p.id, to, memory, told, last: false };
+            let (from, memory, held) = (p.me(), p.mapped[to], false);
+            let transfer = Transfer { from, writer: p.id, to, memory, told, part, held };
             self.at(time, What::Board(transfer));
         }
         let posted = if self.plan.broken == Broken::StepBeforeWords { self.now } else { quiet };
@@ -58,31 +96,47 @@ impl Job {
         for &to in &far {
             let time = posted + self.delay(self.plan.message);
             p.told_at = p.told_at.max(time);
-            let (from, memory) = (p.me(), p.mapped[to]);
-            let transfer = Transfer { from, writer: p.id, to, memory, told, last: true };
+            let part = Part::Step;
+            let (from, memory, held) = (p.me(), p.mapped[to], false);
+            let transfer = Transfer { from, writer: p.id, to, memory, told, part, held };
             self.at(time, What::Board(transfer));
         }
         quiet
     }
 
-    pub fn land(&mut self, transfer: Transfer) {
-        let Transfer { from, writer, to, memory, told, last } = transfer;
+    pub fn land(&mut self, mut transfer: Transfer) {
+        let dead = !self.procs[transfer.writer as usize].alive;
+        if dead && !transfer.held && self.plan.chance.one_in(3) {
+            transfer.held = true;
+            let later = self.now + self.delay(40 * self.plan.message);
+            return self.at(later, What::Board(transfer));
+        }
+        let Transfer { from, writer, to, memory, told, part, held } = transfer;
         let entered = self.carrier[to].map(|proc| &self.procs[proc as usize].view);
         let newest = entered.and_then(|view| view.pes.get(from)).map_or(0, |pe| pe.incarnation);
         // Who enters a view disconnects from the incarnations that are dead in it.
-        let fenced = self.procs[writer as usize].incarnation < newest;
-        let lost = !self.procs[writer as usize].alive && self.plan.chance.one_in(2);
-        if lost || fenced && self.plan.broken != Broken::DeadNotFenced {
+        let incarnation = self.procs[writer as usize].incarnation;
+        let fenced = incarnation < newest && !self.untagged();
+        let lost = dead && !held && self.plan.chance.one_in(2);
+        if lost || fenced {
             return;
         }
-        let pes = self.pes();
+        let (pes, half) = (self.pes(), self.half(incarnation));
         let board = &mut self.memories[to][memory as usize].board;
-        board.resize(pes, Told::default());
-        board[from] = match last {
-            true => Told { step: told.step, ..board[from] },
-            false => Told { step: board[from].step, ..told },
-        };
-        if let Some(proc) = self.carrier[to].filter(|_| last) {
+        board.resize(pes, Default::default());
+        let entry = &mut board[from][half];
+        match part {
+            Part::First => {
+                let Told { phase, decision, step, .. } = entry.told;
+                entry.tag = incarnation + 1;
+                entry.told = Told { phase, decision, step, ..told };
+            }
+            Part::Second => {
+                (entry.told.phase, entry.told.decision) = (told.phase, told.decision);
+            }
+            Part::Step => entry.told.step = told.step,
+        }
+        if let Some(proc) = self.carrier[to].filter(|_| part == Part::Step) {
             self.wake(proc);
         }
     }

@@ -217,15 +217,18 @@ impl Job {
         let end = missing.len().min(p.progress + self.portion(missing.len()));
         while p.progress < end {
             let tile = missing[p.progress];
+            if self.plan.chance.one_in(20) {
+                self.spoil(p, tile);
+            }
             let bytes = match self.decode(p, tile) {
                 Ok(bytes) => bytes,
                 Err(_) if self.changed(p) => return Then::Out(Outcome::Changed),
                 Err(pe) => {
-                    let words = format!(
-                        "unrecoverable: a tile of PE {pe} that held a moment ago does not hold any \
-                         more"
-                    );
-                    return self.condemn(p, Some(words));
+                    let (view, pe) = (p.view.number, pe as u32);
+                    if std::mem::replace(&mut p.complained, view) != view {
+                        self.say(p, Said::Spoiled { view, pe });
+                    }
+                    return Then::Sleep;
                 }
             };
             let stamp = self.stamp(p, p.me(), p.number);
@@ -244,7 +247,7 @@ impl Job {
     }
 
     /// Decodes a tile of the own snapshot. The error is the PE whose tile does not hold.
-    fn decode(&self, p: &Proc, tile: usize) -> Result<[u8; TILE], usize> {
+    pub fn decode(&self, p: &Proc, tile: usize) -> Result<[u8; TILE], usize> {
         let (shape, place) = self.plan.protection.place(p.me());
         let (each, all) = (self.per_chunk(p), tiles(p.len));
         let at = shape.layout.place_of(place, tile / each);

@@ -1,8 +1,11 @@
 //! Deaths of processes and nodes, and flipped bits, as the plan says and as many as it may.
 
+use raidshmem::control::message::Said;
+use raidshmem::launch::membership::Event;
 use raidshmem::sys::process::Ended;
 
 use super::job::{Job, What};
+use super::pe::Proc;
 use super::plan::{Fault, Harm, Mode, When};
 
 impl Job {
@@ -48,13 +51,45 @@ impl Job {
                 }
                 may
             }
+            Harm::Suspect if self.may_lose(&[pe]) => self.suspect(pe, proc),
             Harm::Flip if self.may_lose(&[pe]) => self.flip(pe),
             _ => false,
         }
     }
 
+    /// A PE of another node says that its connection to a living one broke, which is killed then.
+    fn suspect(&mut self, pe: usize, proc: u32) -> bool {
+        let (node, incarnation) = {
+            let suspected = &self.procs[proc as usize];
+            (suspected.node, suspected.incarnation)
+        };
+        let knows = |who: &Proc| {
+            let known = who.view.pes.get(pe).is_some_and(|of| of.incarnation == incarnation);
+            who.alive && who.node != node && known && !self.is_parted(who.node)
+        };
+        let Some(by) = self.procs.iter().find(|who| knows(who)).map(|who| (who.id, who.node))
+        else {
+            return false;
+        };
+        self.lose(&[pe]);
+        self.suspects.insert(pe);
+        self.ending.suspected += 1;
+        self.note(|| format!("-- the connection to PE {pe} breaks"));
+        let what = Said::Suspect { pe: pe as u32, incarnation };
+        self.up(by.1, Event::Said { proc: by.0, what });
+        true
+    }
+
+    /// The launcher has a process killed that was suspected.
+    pub fn end_suspect(&mut self, proc: u32) {
+        let pe = self.procs[proc as usize].me();
+        self.suspects.remove(&pe);
+        self.lost.insert(pe);
+        self.process_dies(proc, Ended::Killed(9));
+    }
+
     /// PEs whose memory is on a node.
-    fn carried_on(&self, node: u32) -> Vec<usize> {
+    pub fn carried_on(&self, node: u32) -> Vec<usize> {
         let here = |&pe: &usize| {
             self.carrier[pe].is_some_and(|proc| self.procs[proc as usize].node == node)
         };
@@ -62,10 +97,11 @@ impl Job {
     }
 
     /// Whether no group loses more than its parity, with what was lost since it was whole.
-    fn may_lose(&self, pes: &[usize]) -> bool {
+    pub fn may_lose(&self, pes: &[usize]) -> bool {
         let of = &self.plan.protection.plan.of;
         let mut lost = self.lost.clone();
         lost.extend(pes);
+        lost.extend(&self.suspects);
         let of_group = |group: usize| lost.iter().filter(|&&pe| of[pe].0 == group).count();
         self.saved > 0 && pes.iter().all(|&pe| of_group(of[pe].0) <= self.plan.settings.parity)
     }
@@ -102,6 +138,33 @@ impl Job {
         self.note(|| format!("-- bits flip in the store of PE {pe}, and PE {other} dies"));
         self.process_dies(dies, Ended::Killed(9));
         true
+    }
+
+    /// All that another PE of the group holds goes bad just before the next tile is decoded, though
+    /// it held when it was checked; unless nothing of it is used for that tile, for then nobody
+    /// would look at it before the next loss.
+    pub fn spoil(&mut self, p: &Proc, tile: usize) {
+        let (shape, _) = self.plan.protection.place(p.me());
+        let members = shape.members.clone();
+        let pe = self.plan.chance.pick(&members);
+        if self.plan.mode != Mode::Within || pe == p.me() || !self.may_lose(&[pe]) {
+            return;
+        }
+        let random = self.plan.chance.next();
+        let flip = |job: &mut Job| {
+            let memory = &mut job.memories[pe][p.mapped[pe] as usize];
+            memory.snapshot.flip_all(random);
+            memory.slots.iter_mut().for_each(|slot| slot.flip_all(random));
+        };
+        let held = self.decode(p, tile).is_ok();
+        flip(self);
+        if held && self.decode(p, tile).is_err() {
+            self.lose(&[pe]);
+            self.ending.spoiled += 1;
+            self.note(|| format!("-- what PE {pe} holds goes bad while PE {} uses it", p.me()));
+        } else {
+            flip(self);
+        }
     }
 
     /// One node more than the parity of PE `pe`'s group covers, all at one moment.

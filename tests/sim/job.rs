@@ -17,10 +17,13 @@ use raidshmem::sys::process::Ended;
 use super::board::Transfer;
 use super::memory::Memory;
 use super::pe::Proc;
-use super::plan::{Broken, Plan, When};
+use super::plan::{Broken, Mode, Plan, When};
+use super::pulse::{Detector, Pulse};
 
 /// Events after which a job that goes on is taken to go on for ever.
 const EVENTS_MAX: u64 = 20_000_000;
+/// Heartbeats in a row after which nothing else is taken to happen any more.
+const BEATS_MAX: u64 = 100_000;
 /// How long the launcher waits for the verdicts of all, in units of the slowest message.
 const LAST_WORDS: u64 = 10_000;
 
@@ -39,6 +42,7 @@ pub enum What {
     Step(ProcId),
     ProcessDies(ProcId, Ended),
     NodeGone(u32),
+    Pulse(Pulse),
     Fault(usize),
     CutShort,
 }
@@ -79,6 +83,12 @@ pub struct Ending {
     pub recoveries: u32,
     pub losses: u32,
     pub flips: u32,
+    /// PEs that were killed since a connection to them broke.
+    pub suspected: u32,
+    /// Nodes that the detector declared lost.
+    pub declared: u32,
+    /// Tiles that went bad between check and use.
+    pub spoiled: u32,
     /// Faults that struck when some PE was on its last checkpoint.
     pub late: bool,
     pub events: u64,
@@ -94,6 +104,7 @@ pub struct Job {
     free: Vec<usize>,
     sequence: u64,
     pub machine: Membership,
+    pub detector: Option<Detector>,
     pub nodes: Vec<Node>,
     pub procs: Vec<Proc>,
     /// By PE, by number of the memory.
@@ -104,6 +115,8 @@ pub struct Job {
     pub carrier: Vec<Option<ProcId>>,
     /// PEs lost since redundancy was whole.
     pub lost: BTreeSet<usize>,
+    /// PEs that will be lost when the launcher has heard what is said of them.
+    pub suspects: BTreeSet<usize>,
     pub verdicts: BTreeSet<String>,
     /// Highest checkpoint that any PE was told is saved.
     pub saved: u64,
@@ -141,12 +154,14 @@ impl Job {
             free: Vec::new(),
             sequence: 0,
             machine,
+            detector: plan.pulse.then(|| Detector::new(&plan)),
             nodes: (0..plan.nodes).map(node).collect(),
             procs: Vec::new(),
             memories: vec![Vec::new(); pes],
             views: vec![first_view],
             carrier: vec![None; pes],
             lost: BTreeSet::new(),
+            suspects: BTreeSet::new(),
             verdicts: BTreeSet::new(),
             saved: 0,
             resumed: Default::default(),
@@ -159,6 +174,7 @@ impl Job {
             plan,
         };
         job.act(first);
+        job.begin_pulse();
         for index in 0..job.plan.faults.len() {
             if let When::Time(time) = job.plan.faults[index].when {
                 job.at(time, What::Fault(index));
@@ -169,9 +185,11 @@ impl Job {
 
     /// Runs to the end. The error is the promise that was broken.
     pub fn run(&mut self) -> Result<(), String> {
-        let mut looked_again = false;
+        let (mut looked_again, mut beats) = (false, 0);
         while !self.over {
-            let Some(Reverse((time, _, slot))) = self.queue.pop() else {
+            let next = if beats < BEATS_MAX { self.queue.pop() } else { None };
+            let Some(Reverse((time, _, slot))) = next else {
+                beats = 0;
                 if looked_again {
                     return Err(format!("no wait for ever: nothing moves\n{}", self.stand()));
                 }
@@ -183,7 +201,8 @@ impl Job {
             self.ending.events += 1;
             let what = self.waiting[slot].take().expect("queued once");
             self.free.push(slot);
-            looked_again &= matches!(what, What::Step(_));
+            looked_again &= matches!(what, What::Step(_) | What::Pulse(_));
+            beats = if matches!(what, What::Pulse(_)) { beats + 1 } else { 0 };
             self.happen(what);
             if let Some(promise) = self.broken_promise.take() {
                 return Err(promise);
@@ -238,7 +257,7 @@ impl Job {
     fn happen(&mut self, what: What) {
         match what {
             What::Down(node, message) => {
-                if self.nodes[node as usize].alive {
+                if self.nodes[node as usize].alive && !self.is_parted(node) {
                     self.obey(node, message);
                 }
             }
@@ -246,6 +265,7 @@ impl Job {
             What::Show(node, number) => self.show(node, number),
             What::Board(transfer) => self.land(transfer),
             What::Step(proc) => self.step(proc),
+            What::Pulse(pulse) => self.pulse(pulse),
             What::ProcessDies(proc, how) => self.process_dies(proc, how),
             What::NodeGone(node) => {
                 self.note(|| format!("launcher: node {node} is lost"));
@@ -261,7 +281,7 @@ impl Job {
 
     // ---- launcher -----------------------------------------------------------------------------
 
-    fn tell(&mut self, event: Event) {
+    pub fn tell(&mut self, event: Event) {
         if let Event::Said { what: Said::Verdict { words, .. }, .. } = &event {
             self.verdicts.insert(words.clone());
         }
@@ -349,6 +369,8 @@ impl Job {
                 }
                 self.up(node, Event::Shown { node, number });
             }
+            Down::Look { proc } => self.up(node, Event::Looked { proc }),
+            Down::Kill { proc } => self.end_suspect(proc),
             Down::Finish => {
                 self.nodes[node as usize].finished = true;
                 self.wake_node(node);
@@ -389,6 +411,9 @@ impl Job {
 
     /// An agent tells the launcher something.
     pub fn up(&mut self, node: u32, event: Event) {
+        if self.is_parted(node) {
+            return;
+        }
         let delay = self.delay(self.plan.message);
         let link = &mut self.nodes[node as usize];
         link.up_at = (self.now + delay).max(link.up_at);
@@ -425,8 +450,16 @@ impl Job {
     /// The agent is killed, or cut off from the launcher: its processes follow within a moment, or
     /// go on in the last view they saw until its lease is over; then the launcher declares it.
     pub fn node_dies(&mut self, node: u32) {
+        if self.detector.is_some() {
+            let parted = self.plan.mode == Mode::Within && self.plan.chance.one_in(3);
+            self.befalls(node, parted);
+            if parted {
+                return;
+            }
+        }
         self.nodes[node as usize].alive = false;
-        let lease = if self.plan.chance.one_in(3) { 100 } else { 1 };
+        let cut_off = self.detector.is_none() && self.plan.chance.one_in(3);
+        let lease = if cut_off { 100 } else { 1 };
         let mut last = self.now;
         for proc in 0..self.procs.len() {
             if self.procs[proc].alive && self.procs[proc].node == node {
@@ -434,6 +467,9 @@ impl Job {
                 last = last.max(time);
                 self.at(time, What::ProcessDies(proc as ProcId, Ended::Killed(9)));
             }
+        }
+        if self.detector.is_some() {
+            return;
         }
         let heard = last.max(self.nodes[node as usize].up_at) + self.delay(self.plan.message);
         self.at(heard, What::NodeGone(node));

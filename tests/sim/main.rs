@@ -19,6 +19,7 @@ mod job;
 mod memory;
 mod pe;
 mod plan;
+mod pulse;
 
 use std::time::{Duration, Instant};
 
@@ -68,6 +69,9 @@ struct Sum {
     losses: u32,
     recoveries: u32,
     flips: u32,
+    spoiled: u32,
+    declared: u32,
+    suspected: u32,
     condemned: u32,
     events: u64,
     compared: u64,
@@ -79,6 +83,9 @@ impl Sum {
         self.losses += ending.losses;
         self.recoveries += ending.recoveries;
         self.flips += ending.flips;
+        self.spoiled += ending.spoiled;
+        self.declared += ending.declared;
+        self.suspected += ending.suspected;
         self.condemned += u32::from(ending.status != 0);
         self.events += ending.events;
         self.compared += ending.compared;
@@ -115,6 +122,8 @@ fn seeds(count: u64) -> std::ops::Range<u64> {
 fn at_most_the_parity_is_lost_and_the_job_goes_on_with_the_right_bytes() {
     let sum = many(seeds(4000), Mode::Within, Duration::MAX);
     assert!(sum.jobs == 1 || sum.recoveries > 3000 && sum.flips > 1000, "{sum:?}");
+    let Sum { spoiled, declared, suspected, .. } = sum;
+    assert!(sum.jobs == 1 || spoiled > 100 && declared > 100 && suspected > 100, "{sum:?}");
 }
 
 #[test]
@@ -134,7 +143,8 @@ fn broken_rules_are_caught() {
         ChecksumsIgnored,
         ParityNotMadeAnew,
         StepBeforeWords,
-        DeadNotFenced,
+        WordsNotTagged,
+        LeaseIgnored,
     ] {
         let caught =
             (0..20_000).find_map(|seed| Some((seed, run(seed, Mode::Within, broken).err()?)));

@@ -8,6 +8,8 @@ use raidshmem::segment::layout::STAMP;
 use raidshmem::store::phase::Phase;
 use raidshmem::store::stamp::Stamp;
 
+use super::board::Half;
+
 /// Bytes under one stamp.
 pub const TILE: usize = 16;
 
@@ -42,6 +44,12 @@ impl Region {
 
     pub fn holds(&self, tile: usize, stamp: &Stamp) -> bool {
         self.stamps.get(tile).is_some_and(|seal| stamp.holds(seal, self.tile(tile)))
+    }
+
+    /// Flips the same bit of every tile.
+    pub fn flip_all(&mut self, random: u64) {
+        let bit = (random % (TILE * 8) as u64) as usize;
+        self.bytes.chunks_mut(TILE).for_each(|tile| tile[bit / 8] ^= 1 << (bit % 8));
     }
 
     /// Flips a bit of the tiles or of their stamps. False if there are none.
@@ -81,7 +89,7 @@ pub struct Told {
 pub struct Memory {
     pub told: Told,
     /// What PEs that are out of reach told, by PE.
-    pub board: Vec<Told>,
+    pub board: Vec<[Half; 2]>,
     /// Arrived, released.
     pub gate: (u64, u64),
     pub live: Vec<u8>,

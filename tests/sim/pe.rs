@@ -51,6 +51,8 @@ pub struct Proc {
     /// In the middle of a state, and how far.
     pub middle: bool,
     pub progress: usize,
+    /// The view in which it said that a tile went bad.
+    pub complained: u64,
     pub number: u64,
     pub agreed: u64,
     pub epoch: u64,
@@ -89,6 +91,7 @@ impl Proc {
             at: None,
             middle: false,
             progress: 0,
+            complained: 0,
             number: 0,
             agreed: 0,
             epoch: 0,
@@ -209,7 +212,7 @@ impl Job {
         self.carrier.len()
     }
 
-    fn say(&mut self, p: &Proc, what: Said) {
+    pub fn say(&mut self, p: &Proc, what: Said) {
         if self.nodes[p.node as usize].alive {
             self.up(p.node, Event::Said { proc: p.id, what });
         }

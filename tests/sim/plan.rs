@@ -34,8 +34,11 @@ pub enum Broken {
     ParityNotMadeAnew,
     /// Far PEs see that a PE has come to a meeting before they see what it says there.
     StepBeforeWords,
-    /// What a dead process had under way arrives when its substitute has spoken already.
-    DeadNotFenced,
+    /// A node whose lease is over goes on.
+    LeaseIgnored,
+    /// Words do not say whose they are, and nobody disconnects from the dead: what those had under
+    /// way arrives in the place of what the substitute said.
+    WordsNotTagged,
 }
 
 /// What happens to the chosen.
@@ -43,6 +46,8 @@ pub enum Broken {
 pub enum Harm {
     Process,
     Node,
+    /// A far PE's connection to it breaks, though it lives.
+    Suspect,
     /// Bits of the store flip, in the memory of a PE that lives on.
     Flip,
 }
@@ -76,6 +81,8 @@ pub struct Plan {
     pub protection: Protection,
     /// PEs of different nodes cannot look into each other's memory.
     pub far: bool,
+    /// Nodes are declared lost by the detector.
+    pub pulse: bool,
     /// The program ends after this checkpoint.
     pub last: u64,
     /// Most time a message takes, a step takes, and a stall.
@@ -160,6 +167,7 @@ impl Plan {
             spares,
             protection: protection.expect("a mode that protects"),
             far: pes <= 64 && chance.one_in(3),
+            pulse: nodes <= 16 && chance.one_in(3),
             last: 3 + chance.below(4) as u64,
             message,
             step,
@@ -193,7 +201,8 @@ impl Plan {
                     When::Step(chance.below(pes), chance.pick(steps), checkpoint)
                 }
             };
-            let harm = chance.pick(&[Harm::Process, Harm::Process, Harm::Node, Harm::Flip]);
+            let often = if self.far { Harm::Suspect } else { Harm::Process };
+            let harm = chance.pick(&[Harm::Process, often, Harm::Node, Harm::Flip]);
             let pe = chance.below(pes);
             self.faults.push(Fault { when, harm, pe, fired: false, tries: 0 });
         }

@@ -133,10 +133,16 @@ fn pairs_and_random_schedules() {
     let (sample, rest) = if minutes.is_some() { (pairs.len(), 0) } else { SAMPLE };
     let mut pairs = pairs.into_iter().take(sample);
     let mut left = rest;
+    let mut all = false;
     let sums = drive(|| match (minutes, pairs.next()) {
         (Some(_), _) if Instant::now() >= end => None,
         (_, Some(pair)) => Some(pair),
-        (Some(_), None) => Some(Schedule::random(&mut random)),
+        (Some(_), None) => {
+            if !std::mem::replace(&mut all, true) {
+                support::note(&format!("soak: all {sample} pairs are taken, now random ones"));
+            }
+            Some(Schedule::random(&mut random))
+        }
         (None, None) => {
             left = left.checked_sub(1)?;
             Some(Schedule::random(&mut random))
@@ -200,6 +206,7 @@ fn what_must_be_borne_is_not_excused() {
         ("rs adopt=1 nodes=1 spares=0 1@3 2@3 3@3", Allowed::AnyReason),
         ("raid5 adopt=1 nodes=2 spares=0 node:1@3", Allowed::Verdict),
         ("rs adopt=1 nodes=2 spares=0 node:1@3", Allowed::Nothing),
+        ("raid4 adopt=1 nodes=2 spares=0 node:0@6 node:1@5:verify", Allowed::AnyReason),
     ] {
         assert_eq!(line.parse::<Schedule>().map(|s| s.allowed()), Ok(allowed), "{line}");
     }

@@ -4,7 +4,7 @@
 //! rs adopt=0 nodes=4 spares=0 1@3:copy node:2@3:rebuild
 //! ```
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 use std::str::FromStr;
 
@@ -75,6 +75,7 @@ impl Schedule {
     fn taken(&self, rule: &Rule) -> BTreeSet<usize> {
         match rule.target {
             Target::Pe(pe) => BTreeSet::from([pe]),
+            Target::Stop(_) => BTreeSet::new(),
             Target::Node(node) => (0..PES).filter(|pe| pe * self.nodes / PES == node).collect(),
         }
     }
@@ -88,6 +89,8 @@ impl Schedule {
         let with_node = |rule: &Rule| matches!(rule.target, Target::Node(_));
         let concerned: BTreeSet<usize> = self.rules.iter().flat_map(|r| self.taken(r)).collect();
         let (first, others) = self.rules.split_first().expect("one loss at least");
+        let nodes = self.rules.iter().filter(|rule| with_node(rule)).map(|rule| rule.target);
+        let every_node = nodes.collect::<HashSet<_>>().len() == self.nodes;
         let pair = others.iter().all(|rule| rule.point.is_recovery()) && others.len() <= 2;
         let first_is_borne = self.taken(first).len() <= self.parity();
         let later = others.iter().all(|rule| rule.point == Point::Resume && !with_node(rule));
@@ -96,6 +99,8 @@ impl Schedule {
             && !matches!(first.point, Point::Encode | Point::Encoded);
         match pair {
             _ if concerned.len() <= self.parity() => Allowed::Nothing,
+            // Nobody may be left to say the verdict.
+            _ if every_node => Allowed::AnyReason,
             true if first_is_borne && (later || leaves) => Allowed::Nothing,
             true => Allowed::Verdict,
             false => Allowed::AnyReason,

@@ -37,8 +37,8 @@ pub fn all(launcher: u32) -> Vec<Image> {
     found.into_values().collect()
 }
 
-/// A number of PEs: the board of up to 32 fills one page, so their layouts are the same.
-const SMALL: usize = 32;
+/// A number of PEs: the board of up to 16 fills one page, so their layouts are the same.
+const SMALL: usize = 16;
 
 /// The layout whose segments have `total` bytes: the longer the heap, the longer the segment.
 fn layout_of(total: usize) -> Layout {

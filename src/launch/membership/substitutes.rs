@@ -10,8 +10,12 @@ use super::{Action, Membership, Role, Stage};
 use crate::control::UNRECOVERABLE;
 use crate::control::message::{Down, ProcId, Welcome};
 use crate::control::view::State;
+use crate::inject::Target;
 use crate::placement::substitute::Place;
 use crate::settings::Substitute;
+
+/// How often a recovery may begin again because a tile went bad in it.
+const SPOILED_MAX: u32 = 8;
 
 impl Membership {
     /// Finds substitutes for the dead once every living node shows that they are dead.
@@ -156,6 +160,41 @@ impl Membership {
         self.advance();
     }
 
+    /// A tile of PE `of` went bad in the recovery of a view: all begin it again in a new one, and
+    /// what they then find they find alike. Who says so of an older view is on the way already.
+    pub(super) fn tile_spoiled(&mut self, view: u64, of: u32) {
+        if view != self.view.number || !self.started {
+            return;
+        }
+        self.spoiled += 1;
+        if self.spoiled > SPOILED_MAX {
+            let words = format!(
+                "unrecoverable: tiles of PE {of} and others went bad in {SPOILED_MAX} recoveries \
+                 in a row, each time between check and use"
+            );
+            return self.end(UNRECOVERABLE, Some(words));
+        }
+        let line = format!("a tile of PE {of} went bad in the recovery, which begins again");
+        self.out.push(Action::Say(line));
+        self.show();
+    }
+
+    /// A process stands where a rule says: what the rule names is killed, once.
+    pub(super) fn at_point(&mut self, proc: ProcId, rule: u32) {
+        let Some(target) = self.rules.get(rule as usize).map(|rule| rule.target) else { return };
+        if !self.fired.insert(rule) {
+            return;
+        }
+        match target {
+            Target::Stop(_) => {}
+            Target::Pe(_) => {
+                let node = self.procs[&proc].node;
+                self.send(node, Down::Kill { proc });
+            }
+            Target::Node(node) => self.out.push(Action::KillNode { node: node as u32 }),
+        }
+    }
+
     fn assign(&mut self, pe: usize) {
         let Some(proc) = self.pes[pe].proc else { return };
         let member = self.view.pes[pe];
@@ -165,6 +204,7 @@ impl Membership {
             pe: pe as u32,
             incarnation: member.incarnation + u32::from(self.started),
             memory: member.memory,
+            node: member.node,
             fired: self.fired.iter().copied().collect(),
             lost: self.lost.iter().copied().collect(),
             incarnations: self.view.pes.iter().map(|member| member.incarnation).collect(),

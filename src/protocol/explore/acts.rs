@@ -63,7 +63,7 @@ impl Model {
         match at {
             At::Whole => {
                 let shown = state.pes[p].shown;
-                if state.living_in(shown).count_ones() as usize != self.pes {
+                if !self.whole(state, shown) {
                     return Ok(None);
                 }
                 state.pes[p].view = shown;
@@ -99,7 +99,7 @@ impl Model {
                 let bad = |bytes: Bytes| !unseen && !bytes.is(number);
                 pe.findings = (bad(pe.snapshot), bad(pe.slots[slot]));
             }
-            At::Judge => state.pes[p].words = self.judge(state),
+            At::Judge => state.pes[p].words = self.judge(state)?,
             At::Verdict if state.pes[p].words != 0 => return Ok(Some(Outcome::Lost)),
             At::Rebuild if state.pes[p].findings.0 => {
                 if state.begins(p, |pe| pe.snapshot = Bytes::Void) {
@@ -132,9 +132,7 @@ impl Model {
             At::Reset => {
                 state.pes[p].phase = Some(Phase::Agreed(u64::from(number)));
                 state.pes[p].epoch = 0;
-                if p == 0 {
-                    state.gate = (0, 0);
-                }
+                state.gate = (0, 0);
             }
             At::Join => {
                 let pe = &mut state.pes[p];
@@ -147,12 +145,10 @@ impl Model {
 
     fn barrier(&self, state: &mut State, p: usize) -> Option<Outcome> {
         let pe = &mut state.pes[p];
-        let faulted = pe.shown != pe.joined;
         if pe.middle {
-            let released = state.gate.1 >= pe.epoch;
-            return released.then_some(Outcome::Done).or(faulted.then_some(Outcome::Changed));
+            return (state.gate.1 >= pe.epoch).then_some(Outcome::Done);
         }
-        if faulted {
+        if pe.shown != pe.joined {
             return Some(Outcome::Changed);
         }
         pe.epoch += 1;
@@ -160,7 +156,6 @@ impl Model {
         state.gate.0 += 1;
         if state.gate.0 == pe.epoch * self.pes as u8 {
             state.gate.1 = pe.epoch;
-            return Some(Outcome::Done);
         }
         None
     }
@@ -197,9 +192,14 @@ impl Model {
         (self.verdicts[parities << 4 | snapshots], lost)
     }
 
-    fn judge(&self, state: &State) -> u8 {
+    fn judge(&self, state: &State) -> Result<u8, String> {
         let (words, lost) = self.verdict(state);
-        if self.broken == Broken::PlanTooHopeful && lost <= self.parity + 1 { 0 } else { words }
+        let incomplete = self.pes(state).iter().filter(|pe| pe.findings.0 || pe.findings.1).count();
+        if self.broken == Broken::Nothing && incomplete > self.most_lost() {
+            return Err(format!("{incomplete} PEs miss something, more than were ever lost"));
+        }
+        let hopeful = self.broken == Broken::PlanTooHopeful && lost <= self.parity + 1;
+        Ok(if hopeful { 0 } else { words })
     }
 
     /// What a rebuild reads is what verification passed on the other PEs. None if it is not there
@@ -217,6 +217,10 @@ impl Model {
             }
         }
         Some(good)
+    }
+
+    pub fn whole(&self, state: &State, view: u8) -> bool {
+        state.living_in(view).count_ones() as usize == self.pes
     }
 
     fn all_live(&self, state: &State, number: u8) -> bool {

@@ -14,7 +14,8 @@
 //! - durability: with at most m losses since redundancy was whole, nobody is condemned;
 //! - verdict: when nothing moves any more, either all have finished or all living are condemned,
 //!   in the same words;
-//! - no wait for ever: a state in which nothing moves is one of those two.
+//! - no wait for ever: a state in which nothing moves is one of those two;
+//! - steps: the meetings that a PE shows grow as `segment::words` says.
 //!
 //! Left out: damaged bytes, message loss, more than two checkpoints, finalisation.
 
@@ -78,8 +79,7 @@ fn search(model: &Model, how: Search) -> Result<Found, String> {
                     continue;
                 }
             }
-            let mut end = state;
-            model.forget(&mut end);
+            let end = model.answer(&state);
             found.ends.insert(print(&end, Search::Reduced));
         }
         for mut state in next.drain(..) {
@@ -126,7 +126,8 @@ fn holds(model: &Model) -> Found {
 fn the_reductions_change_no_answer() {
     for (pes, parity, deaths, last) in [(2, 1, 2, 2), (2, 1, 1, 3), (3, 1, 1, 2)] {
         let model = model(pes, parity, deaths, last);
-        let full = search(&model, Search::Full).unwrap_or_else(|error| panic!("{error}"));
+        let each = Model { lazy: false, ..self::model(pes, parity, deaths, last) };
+        let full = search(&each, Search::Full).unwrap_or_else(|error| panic!("{error}"));
         let reduced = holds(&model);
         println!("{model}: {} states in the full search", full.states);
         assert!(full.states > 3 * reduced.states);
@@ -135,8 +136,9 @@ fn the_reductions_change_no_answer() {
 }
 
 #[test]
-fn one_death_anywhere() {
-    assert_eq!(holds(&model(3, 1, 1, 3)).condemned, 0);
+fn deaths_anywhere() {
+    assert_eq!(holds(&model(4, 1, 1, 2)).condemned, 0);
+    assert_eq!(holds(&model(3, 2, 2, 2)).condemned, 0);
     let found = holds(&model(2, 1, 2, 3));
     assert!(found.condemned > 0, "both at once are more than one parity bears");
 }
@@ -147,9 +149,9 @@ fn two_deaths_and_four_pes() {
     if !asked_for("RAIDSHMEM_SEARCH") {
         return;
     }
-    assert_eq!(holds(&model(4, 1, 1, 2)).condemned, 0);
-    assert_eq!(holds(&model(3, 2, 2, 2)).condemned, 0);
-    assert!(holds(&model(3, 1, 2, 2)).condemned > 0);
+    assert_eq!(holds(&model(4, 1, 1, 3)).condemned, 0);
+    assert_eq!(holds(&model(4, 2, 2, 2)).condemned, 0);
+    assert!(holds(&model(4, 1, 2, 2)).condemned > 0);
 }
 
 /// The searches too long for every day.
@@ -167,8 +169,8 @@ fn larger_jobs_when_soaking() {
 }
 
 /// PEs, parity, deaths, last checkpoint of what is searched when soaking.
-const LARGE: [(usize, usize, u8, u8); 5] =
-    [(4, 2, 1, 2), (2, 1, 3, 2), (3, 1, 2, 3), (4, 1, 2, 2), (4, 2, 2, 2)];
+const LARGE: [(usize, usize, u8, u8); 6] =
+    [(2, 1, 3, 2), (3, 1, 2, 3), (3, 1, 3, 2), (4, 1, 2, 3), (4, 2, 2, 3), (4, 2, 3, 2)];
 
 fn asked_for(name: &str) -> bool {
     let asked = std::env::var_os(name).is_some();

@@ -2,6 +2,7 @@
 
 use raidshmem_codec::stripe::{Layout, Scheme};
 
+use super::acts::Act;
 use super::state::{Pe, State};
 use crate::protocol::{At, Call, Outcome, meeting, next};
 use crate::recovery::plan::{self, Finding, Unrecoverable};
@@ -78,6 +79,8 @@ pub struct Model {
     pub verdicts: Vec<u8>,
     /// PEs that share a node, and are lost with it together.
     pub per_node: usize,
+    /// What a PE has been shown is chosen when it looks; if not, showing is a step of its own.
+    pub lazy: bool,
 }
 
 impl std::fmt::Display for Model {
@@ -94,11 +97,16 @@ impl Model {
         let layout = Layout::new(Scheme::Rs { parity }, pes).expect("a legal shape");
         let words = |sets: usize| verdict(&layout, sets & 15, sets >> 4);
         let verdicts = (0..256).map(words).collect();
-        Model { pes, parity, deaths, last, broken, verdicts, per_node: 1 }
+        Model { pes, parity, deaths, last, broken, verdicts, per_node: 1, lazy: true }
     }
 
     pub fn slot(&self, number: u8) -> usize {
         if self.broken == Broken::SlotReused { 0 } else { usize::from(number) % 2 }
+    }
+
+    /// How many PEs can be lost in all.
+    pub fn most_lost(&self) -> usize {
+        usize::from(self.deaths) * self.per_node
     }
 
     pub fn first(&self) -> State {
@@ -146,7 +154,7 @@ impl Model {
         }
         for p in 0..self.pes {
             let pe = &state.pes[p];
-            if pe.alive && pe.shown < state.current {
+            if !self.lazy && pe.alive && pe.shown < state.current {
                 let mut next = *state;
                 next.pes[p].shown += 1;
                 out.push(next);
@@ -204,13 +212,13 @@ impl Model {
             out.push(self.lose(state, here(), true));
         }
         let seen = pes().all(|pe| !pe.alive || pe.shown == state.current);
-        if !state.pes[p].alive && seen {
+        if !state.pes[p].alive && (seen || self.lazy) {
             let mut next = *state;
+            for pe in next.pes[..self.pes].iter_mut().filter(|pe| pe.alive) {
+                pe.shown = state.current;
+            }
             if next.pes[p].node_lost {
                 next.pes[p].wipe();
-                if p == 0 {
-                    next.gate = (0, 0);
-                }
             }
             next.pes[p].begin(state.current);
             next.order(state.living_in(state.current) | 1 << p);
@@ -238,37 +246,74 @@ impl Model {
 
     // ---- the protocol ---------------------------------------------------------------------------
 
-    /// The step of PE `p`'s process, if it can take one.
+    /// The steps of PE `p`'s process: one for each view that it may have been shown, as far as that
+    /// makes a difference.
     pub fn process(&self, state: &State, p: usize, out: &mut Vec<State>) -> Result<(), String> {
         let pe = &state.pes[p];
         if !pe.alive || pe.finished || pe.condemned {
             return Ok(());
         }
-        let mut next_state = *state;
-        let Some(at) = pe.at else {
-            self.program(&mut next_state, p);
-            out.push(next_state);
+        if pe.at.is_none() {
+            self.program(state, p, out);
             return Ok(());
-        };
+        }
+        let newest = if self.lazy { pe.newest(state.current) } else { pe.shown };
+        (pe.shown..=newest).try_for_each(|shown| self.step(state, p, shown, out))
+    }
+
+    /// The step of PE `p` that has been shown this view.
+    pub fn step(
+        &self,
+        state: &State,
+        p: usize,
+        shown: u8,
+        out: &mut Vec<State>,
+    ) -> Result<(), String> {
+        let pe = &state.pes[p];
+        let at = pe.at.expect("inside a call");
+        let mut next = *state;
+        next.pes[p].shown = shown;
         let outcome = match meeting(at) {
-            Some(step) => self.meet(&mut next_state, p, at, step as u8),
-            None => self.act(&mut next_state, p, at)?,
+            Some(step) => self.meet(&mut next, p, at, step as u8)?,
+            None => self.act(&mut next, p, at)?,
         };
-        let Some(outcome) = outcome else {
-            if next_state != *state {
-                out.push(next_state); // in the middle of it
+        if pe.middle && pe.waits() {
+            // That all have come may be seen late by one who sees that the view has changed.
+            if outcome.is_some() && shown == pe.shown {
+                self.leave(&next, p, (at, Outcome::Done), out)?;
             }
-            return Ok(());
-        };
+            return match next.pes[p].sees_change() {
+                true => self.leave(&next, p, (at, Outcome::Changed), out),
+                false => Ok(()),
+            };
+        }
+        match outcome {
+            Some(outcome) => self.leave(&next, p, (at, outcome), out),
+            None if next != *state => {
+                out.push(next); // in the middle of it
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn leave(
+        &self,
+        state: &State,
+        p: usize,
+        (at, outcome): (At, Outcome),
+        out: &mut Vec<State>,
+    ) -> Result<(), String> {
+        let mut state = *state;
         let call = state.pes[p].call;
         let to = next(call, at, outcome).ok_or(format!("{at:?} cannot end with {outcome:?}"))?;
-        next_state.pes[p].middle = false;
-        next_state.pes[p].at = Some(to);
+        state.pes[p].middle = false;
+        state.pes[p].at = Some(to);
         if (at, outcome) == (At::MeetSettling, Outcome::Done) {
-            next_state.pes[p].findings = (false, false); // nobody is in an older view any more
+            state.pes[p].findings = (false, false); // nobody is in an older view any more
         }
-        self.end(&mut next_state, p, to)?;
-        out.push(next_state);
+        self.end(&mut state, p, to)?;
+        out.push(state);
         Ok(())
     }
 
@@ -315,44 +360,59 @@ impl Model {
         Ok(())
     }
 
-    fn meet(&self, state: &mut State, p: usize, at: At, step: u8) -> Option<Outcome> {
+    fn meet(&self, state: &mut State, p: usize, at: At, step: u8) -> Act {
         let pe = &mut state.pes[p];
         if !pe.middle {
             if at == At::MeetSettling && pe.call == Call::Checkpoint {
                 pe.view = pe.shown;
             }
-            pe.step = (pe.view, step);
-            pe.middle = true;
-            return None;
+            let (before, now) = (pe.step, (pe.view, step));
+            let begins = at == At::MeetSettling && pe.call == Call::Restart;
+            let settled = meeting(At::MeetSettled).is_some_and(|last| before.1 <= last as u8);
+            if now <= before && !(begins && now.0 == before.0 && settled) {
+                return Err(format!("steps grow, but PE {p} goes from {before:?} to {now:?}"));
+            }
+            (pe.step, pe.middle) = (now, true);
+            return Ok(None);
         }
-        let word = (pe.view, step);
+        Ok(self.all_here(state, p, step).then_some(Outcome::Done))
+    }
+
+    /// Whether every living PE of the view of PE `p` has come to its meeting.
+    pub fn all_here(&self, state: &State, p: usize, step: u8) -> bool {
+        let word = (state.pes[p].view, step);
         let living = state.living_in(word.0);
         let here = |q: usize| {
             let step = state.pes[q].step;
             living >> q & 1 == 0 || (step.0 == word.0 && step >= word)
         };
-        if (0..self.pes).all(here) {
-            Some(Outcome::Done)
-        } else if state.pes[p].shown != word.0 {
-            Some(Outcome::Changed)
-        } else {
-            None
-        }
+        (0..self.pes).all(here)
     }
 
     /// User code: computes towards the next checkpoint, or restarts. What it computes while a peer
     /// in the program knows of a fault already is worth nothing: that peer's puts are dropped. Of a
     /// peer that is in the next call already all puts are there.
-    fn program(&self, state: &mut State, p: usize) {
-        let faulted = |pe: &Pe| pe.alive && pe.at.is_none() && pe.shown != pe.joined;
-        let disturbed = self.pes(state).iter().any(faulted);
-        let pe = &mut state.pes[p];
-        if pe.call == Call::Restart {
-            pe.at = Some(At::Whole);
+    fn program(&self, state: &State, p: usize, out: &mut Vec<State>) {
+        let mut next = *state;
+        if state.pes[p].call == Call::Restart {
+            next.pes[p].at = Some(At::Whole);
+            out.push(next);
             return;
         }
-        pe.at = Some(At::Enter);
-        pe.live = pe.live.filter(|_| !disturbed).map(|live| live + 1);
+        let computes = |pe: &Pe| pe.alive && pe.at.is_none();
+        let disturbed = self.pes(state).iter().any(|pe| computes(pe) && pe.shown != pe.joined);
+        next.pes[p].at = Some(At::Enter);
+        next.pes[p].live = state.pes[p].live.filter(|_| !disturbed).map(|live| live + 1);
+        out.push(next);
+        for q in (0..self.pes).filter(|_| self.lazy && !disturbed) {
+            let peer = &state.pes[q];
+            if computes(peer) && peer.joined < state.current {
+                let mut disturbed = next;
+                disturbed.pes[q].shown = peer.joined + 1;
+                disturbed.pes[p].live = None;
+                out.push(disturbed);
+            }
+        }
     }
 }
 

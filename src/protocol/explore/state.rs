@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use super::model::{Bytes, MOST};
-use crate::protocol::{ALL, At, Call};
+use crate::protocol::{ALL, At, Call, meeting};
 use crate::store::phase::Phase;
 
 /// Most views of a job, the first included; view 0 is none.
@@ -30,6 +30,7 @@ pub struct Pe {
     pub agreed: u8,
     pub view: u8,
     pub joined: u8,
+    /// The view on its page, or the oldest that may still be there (`Model::lazy`).
     pub shown: u8,
     pub epoch: u8,
     pub good: bool,
@@ -69,6 +70,34 @@ impl Pe {
     pub fn begin(&mut self, shown: u8) {
         (self.alive, self.node_lost, self.shown) = (true, false, shown);
         (self.live, self.phase, self.decided) = (None, None, None);
+    }
+
+    /// Waits for the others once it has come.
+    pub fn waits(&self) -> bool {
+        let barrier = [At::BarrierQ, At::BarrierC, At::BarrierA, At::BarrierB];
+        self.at.is_some_and(|at| barrier.contains(&at) || meeting(at).is_some())
+    }
+
+    /// Knows that the view is not the one that it is in.
+    pub fn sees_change(&self) -> bool {
+        let view =
+            if self.at.is_some_and(|at| meeting(at).is_some()) { self.view } else { self.joined };
+        self.shown > view
+    }
+
+    /// The newest view that need be looked at in the next step, and all from the one shown to it.
+    pub fn newest(&self, current: u8) -> u8 {
+        let after = match self.at {
+            Some(At::Whole) => current,
+            Some(At::MeetSettling) if !self.middle && self.call == Call::Checkpoint => current,
+            Some(At::Reencode) if self.middle => self.view + 1,
+            Some(At::Encode) if self.middle => self.joined + 1,
+            Some(At::Enter) => self.joined + 1,
+            Some(at) if self.waits() && meeting(at).is_some() => self.view + 1,
+            Some(_) if self.waits() => self.joined + 1,
+            _ => self.shown,
+        };
+        after.min(current).max(self.shown)
     }
 
     fn pack(&self, columns: u128) -> u128 {
@@ -148,7 +177,10 @@ impl State {
     pub fn fingerprint(&self, pes: usize, symmetries: &[[u8; MOST]]) -> u64 {
         let words = self.words(pes);
         let in_order = |order: &[u8; MOST]| order.map(|p| words[usize::from(p)]);
-        let smallest = symmetries.iter().map(in_order).min().unwrap_or(words);
+        let smallest = match (1..=pes).product::<usize>() == symmetries.len() {
+            true => sorted(words, pes),
+            false => symmetries.iter().map(in_order).min().unwrap_or(words),
+        };
         let shared = [self.current, self.gate.0, self.gate.1, self.deaths];
         let shared = shared.into_iter().fold(0, |word, value| word << 8 | u64::from(value));
         let halves = smallest.into_iter().flat_map(|word| [word as u64, (word >> 64) as u64]);
@@ -190,6 +222,11 @@ impl State {
         };
         (0..pes).filter_map(step).collect::<Vec<_>>().join(", ")
     }
+}
+
+fn sorted(mut words: [u128; MOST], pes: usize) -> [u128; MOST] {
+    words[..pes].sort_unstable();
+    words
 }
 
 const SEED: u64 = 0x9e37_79b9_7f4a_7c15;

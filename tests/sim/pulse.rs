@@ -1,0 +1,249 @@
+//! Heartbeats: the library's own machines of the failure detector decide which node is lost.
+//!
+//! Every agent has a [`Watch`], the launcher the [`Court`]. Heartbeats take their time and get
+//! lost, a few in a row; a node dies with or without somebody who sees it, or is cut off from
+//! launcher and agents while its PEs still reach the memory of others: they go on in the last view
+//! that they were shown until the lease of their agent is over.
+//!
+//! Checked at every declaration: something had happened to the node, not longer ago than 1.5
+//! limits, and none of its processes lives.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use raidshmem::control::message::{Beat, Party};
+use raidshmem::launch::detector::{Act, Court, Evidence, News, Sentence, Timing, Watch};
+use raidshmem::launch::membership::Event;
+use raidshmem::sys::process::Ended;
+
+use super::job::{Job, What};
+use super::plan::{Broken, Plan};
+
+/// Heartbeats in a row that may be lost each way: an answer comes within nine periods, of twelve.
+const LOSSES: u32 = 2;
+
+/// Of the detector.
+#[derive(Debug)]
+pub enum Pulse {
+    /// Somebody looks at the clock.
+    Look(Party),
+    News(u32, News),
+    Evidence(u32, Evidence),
+}
+
+/// The machines, and what is wrong with the network.
+pub struct Detector {
+    timing: Timing,
+    watches: BTreeMap<u32, Watch>,
+    court: Court,
+    /// Cut off from all other agents and from the launcher.
+    parted: BTreeSet<u32>,
+    lost: BTreeMap<(Party, Party), u32>,
+    /// When something happened to a node.
+    since: BTreeMap<u32, u64>,
+}
+
+fn time(ticks: u64) -> Duration {
+    Duration::from_micros(ticks)
+}
+
+fn ticks(time: Duration) -> u64 {
+    time.as_micros() as u64
+}
+
+impl Detector {
+    /// With heartbeats so rare that they are a small part of all messages, and a limit after which
+    /// nothing is under way any more from who was silent for so long.
+    pub fn new(plan: &Plan) -> Detector {
+        let period = time((40 * plan.message).max(plan.stall) as u64);
+        let timing = Timing { period, limit: 12 * period };
+        let watch = |node| (node, Watch::new(node, timing, Duration::ZERO));
+        Detector {
+            timing,
+            watches: (0..plan.nodes).map(watch).collect(),
+            court: Court::new(0..plan.nodes, true, timing, Duration::ZERO),
+            parted: BTreeSet::new(),
+            lost: BTreeMap::new(),
+            since: BTreeMap::new(),
+        }
+    }
+}
+
+impl Job {
+    /// The first looks.
+    pub fn begin_pulse(&mut self) {
+        let Some(detector) = &self.detector else { return };
+        let nodes: Vec<u32> = detector.watches.keys().copied().collect();
+        let first = detector.court.ring();
+        for party in nodes.into_iter().map(Party::Node).chain([Party::Launcher]) {
+            self.at(0, What::Pulse(Pulse::Look(party)));
+        }
+        self.pronounce(first);
+    }
+
+    /// True if nothing passes between the node and the launcher.
+    pub fn is_parted(&self, node: u32) -> bool {
+        self.detector.as_ref().is_some_and(|detector| detector.parted.contains(&node))
+    }
+
+    /// Something happens to a node that the detector has to find out: it is cut off, or dead.
+    pub fn befalls(&mut self, node: u32, parted: bool) {
+        let (now, here) = (self.now, self.carried_on(node));
+        let Some(detector) = &mut self.detector else { return };
+        detector.since.entry(node).or_insert(now);
+        if parted {
+            detector.parted.insert(node);
+            self.suspects.extend(here); // they go on, for a while
+        } else if self.plan.chance.one_in(2) {
+            // Its keeper sees that all its processes have ended.
+            let seen = now + self.plan.step as u64 + self.delay(self.plan.message);
+            self.at(seen, What::Pulse(Pulse::Evidence(node, Evidence::Dead)));
+        }
+    }
+
+    pub fn pulse(&mut self, pulse: Pulse) {
+        let now = time(self.now);
+        let Some(detector) = &mut self.detector else { return };
+        match pulse {
+            Pulse::Look(Party::Launcher) => {
+                let sentences = detector.court.tick(now);
+                let next = detector.court.deadline().map(|next| ticks(next).max(self.now + 1));
+                self.pronounce(sentences);
+                if let Some(next) = next {
+                    self.at(next, What::Pulse(Pulse::Look(Party::Launcher)));
+                }
+            }
+            Pulse::Look(Party::Node(node)) if self.nodes[node as usize].alive => {
+                let Some(watch) = detector.watches.get_mut(&node) else { return };
+                let acts = watch.tick(now);
+                let next = ticks(watch.deadline()).max(self.now + 1);
+                self.carry_out(node, acts);
+                self.at(next, What::Pulse(Pulse::Look(Party::Node(node))));
+            }
+            Pulse::News(node, news) if self.nodes[node as usize].alive => {
+                let Some(watch) = detector.watches.get_mut(&node) else { return };
+                // As the agent does: who comes too late to his own lease hears nothing any more.
+                let mut acts = watch.tick(now);
+                if !acts.contains(&Act::Die) {
+                    acts.extend(watch.handle(now, news));
+                }
+                self.carry_out(node, acts);
+            }
+            Pulse::Look(_) | Pulse::News(..) => {}
+            Pulse::Evidence(node, evidence) => {
+                let sentences = detector.court.handle(now, node, evidence);
+                self.pronounce(sentences);
+            }
+        }
+    }
+
+    fn carry_out(&mut self, node: u32, acts: Vec<Act>) {
+        let me = Party::Node(node);
+        for act in acts {
+            let (about, evidence) = match act {
+                Act::Beat { to: Party::Node(to), beat } => {
+                    self.beat(me, Party::Node(to), Pulse::News(to, News::Beat { from: me, beat }));
+                    continue;
+                }
+                Act::Die => return self.lease_is_over(node),
+                Act::Beat { beat, .. } => (node, Evidence::Beat { beat }),
+                Act::Accuse { node: about } => (about, Evidence::Accused { by: node }),
+                Act::Withdraw { node: about } => (about, Evidence::Withdrawn { by: node }),
+                Act::Opinion { node: about, alive } => {
+                    (about, Evidence::Opinion { by: node, alive })
+                }
+            };
+            self.beat(me, Party::Launcher, Pulse::Evidence(about, evidence));
+        }
+    }
+
+    fn lease_is_over(&mut self, node: u32) {
+        self.note(|| format!("node {node}: its lease is over"));
+        let now = self.now;
+        let detector = self.detector.as_mut().expect("it has a lease");
+        if !detector.since.contains_key(&node) {
+            let promise = format!("detector: node {node} ends itself though it is heard");
+            self.broken_promise.get_or_insert(promise);
+        }
+        self.nodes[node as usize].alive = false;
+        if self.plan.broken == Broken::LeaseIgnored {
+            return;
+        }
+        for proc in 0..self.procs.len() {
+            if self.procs[proc].alive && self.procs[proc].node == node {
+                self.at(now, What::ProcessDies(proc as u32, Ended::Killed(9)));
+            }
+        }
+        let gone = Pulse::Evidence(node, Evidence::Beat { beat: Beat::Gone });
+        let later = now + 1; // when the processes have ended
+        if !self.is_parted(node) {
+            self.at(later, What::Pulse(gone));
+        }
+    }
+
+    /// Sends a heartbeat, or what goes the same way.
+    fn beat(&mut self, from: Party, to: Party, pulse: Pulse) {
+        let cut = |job: &Job, party| matches!(party, Party::Node(node) if job.is_parted(node));
+        if cut(self, from) || cut(self, to) {
+            return;
+        }
+        let chance = self.plan.chance.one_in(4);
+        let detector = self.detector.as_mut().expect("who sends has it");
+        let lost = detector.lost.entry((from, to)).or_default();
+        if chance && *lost < LOSSES {
+            *lost += 1;
+            return;
+        }
+        *lost = 0;
+        let time = self.now + self.delay(self.plan.message).min(20 * self.plan.message as u64);
+        self.at(time, What::Pulse(pulse));
+    }
+
+    fn pronounce(&mut self, sentences: Vec<Sentence>) {
+        for sentence in sentences {
+            let (node, news) = match sentence {
+                Sentence::Beat { node, beat } => (node, News::Beat { from: Party::Launcher, beat }),
+                Sentence::Ask { witness, node } => (witness, News::Ask { node }),
+                Sentence::Ring { nodes } => {
+                    for &node in &nodes {
+                        let news = News::Ring { nodes: nodes.clone() };
+                        self.beat(Party::Launcher, Party::Node(node), Pulse::News(node, news));
+                    }
+                    continue;
+                }
+                Sentence::Declare { node, .. } => {
+                    self.declared(node);
+                    continue;
+                }
+                Sentence::CutOff { .. } | Sentence::Quarrel { .. } => continue,
+            };
+            self.beat(Party::Launcher, Party::Node(node), Pulse::News(node, news));
+        }
+    }
+
+    fn declared(&mut self, node: u32) {
+        let detector = self.detector.as_ref().expect("it declares");
+        let late = ticks(detector.timing.limit * 3 / 2);
+        let promise = match detector.since.get(&node) {
+            None => Some("though nothing happened to it"),
+            Some(&since) if self.now > since + late => Some("too late"),
+            _ if self.procs.iter().any(|proc| proc.alive && proc.node == node) => {
+                Some("though a process of it goes on")
+            }
+            Some(_) => None,
+        };
+        if let Some(how) = promise {
+            let promise = format!("detector: node {node} is declared lost {how}");
+            self.broken_promise.get_or_insert(promise);
+        }
+        self.ending.declared += 1;
+        self.ending.late |=
+            self.procs.iter().any(|proc| proc.alive && proc.number >= self.plan.last);
+        for pe in self.carried_on(node) {
+            self.suspects.remove(&pe);
+            self.lost.insert(pe);
+        }
+        self.note(|| format!("launcher: node {node} is declared lost"));
+        self.tell(Event::NodeLost { node });
+    }
+}
