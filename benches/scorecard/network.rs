@@ -5,8 +5,10 @@
 //! hub: br0 10.9.0.254 (the launcher) -- v0 -- eth0 10.9.0.1 (host 0), v1 -- ... and so on
 //! ```
 //!
-//! The link is what `ucx_perftest` carries there: processors copy for it, so a checkpoint, in which
-//! all hosts send at once, shares them. Bytes of a rebuild are those that the substitute has to
+//! The link is what messages of 1 MiB of `ucx_perftest` carry there: processors copy for it, so a
+//! checkpoint, in which all hosts send at once, shares them. (The target of its one-sided tests for
+//! bandwidth, and of `ucp_get`, sleeps or spins without end, and says little of the link.) A get is
+//! measured against the way there and back. Bytes of a rebuild are those that the substitute has to
 //! read: one chunk of every other member of the group for each of its own.
 //!
 //! Where namespaces may not be made (not root), or UCX is not built in, a line says so.
@@ -95,6 +97,13 @@ impl Hosts {
         number.ok_or_else(|| Trouble::new(format!("{PEER} {words:?}: no figure in {said:?}")))
     }
 
+    /// What messages of 1 MiB carry, in MB/s.
+    fn link(&self, bench: &Bench) -> Result<f64, Trouble> {
+        let few = if bench.quick { "100" } else { "500" };
+        let words = ["-t", "tag_bw", "-s", "1048576", "-n", few, "-w", "5", "-E", "sleep"];
+        Ok(self.raw(&words, 5)? * 1.048576) // it counts in MiB
+    }
+
     /// A job with one PE on each of the first hosts, and a spare host.
     fn job(&self, bench: &Bench, pes: usize, settings: &[(&str, &str)]) -> Command {
         self.job_by("ip netns exec {host}", bench, pes, settings)
@@ -153,7 +162,6 @@ pub fn figures(bench: &Bench) -> Result<Vec<Figure>, Trouble> {
 fn transfers(bench: &Bench, hosts: &Hosts) -> Result<Vec<Figure>, Trouble> {
     let program = bench.compile("benches/network.c")?;
     let rounds = if bench.quick { "1000" } else { "5000" };
-    let few = if bench.quick { "50" } else { "250" };
     let names = ["put_half_ns", "get_ns", "put_mb_s", "get_mb_s"];
     let (mut ours, mut raw) = ([const { Vec::new() }; 4], [const { Vec::new() }; 4]);
     for _ in 0..bench.rounds() {
@@ -163,12 +171,12 @@ fn transfers(bench: &Bench, hosts: &Hosts) -> Result<Vec<Figure>, Trouble> {
             into.push(value(&said, name)?);
         }
         // Columns of the tool: its runs, half of them took less (us), mean, overall; MB/s twice.
-        let latency = |test| hosts.raw(&["-t", test, "-s", "8", "-n", rounds, "-w", "100"], 1);
-        raw[0].push(latency("ucp_put_lat")? * 1e3);
-        raw[1].push(latency("ucp_get")? * 1e3);
-        let large = |test| hosts.raw(&["-t", test, "-s", "1048576", "-n", few, "-w", "5"], 5);
-        raw[2].push(large("ucp_put_bw")? * 1.048576); // it counts in MiB
-        raw[3].push(large("ucp_get")? * 1.048576);
+        let words = ["-t", "ucp_put_lat", "-s", "8", "-n", rounds, "-w", "100"];
+        let there = hosts.raw(&words, 1)? * 1e3;
+        let link = hosts.link(bench)?;
+        for (into, value) in raw.iter_mut().zip([there, 2.0 * there, link, link]) {
+            into.push(value);
+        }
     }
     let of = |at: usize| ratios(&ours[at], &raw[at]);
     Ok(vec![
@@ -190,8 +198,7 @@ fn protection(bench: &Bench, hosts: &Hosts) -> Result<Vec<Figure>, Trouble> {
     ];
     let (mut saved, mut rebuilt) = (Vec::new(), Vec::new());
     for _ in 0..bench.rounds() {
-        let few = if bench.quick { "50" } else { "250" };
-        let link = hosts.raw(&["-t", "ucp_get", "-s", "1048576", "-n", few, "-w", "5"], 5)?;
+        let link = hosts.link(bench)? / 1.048576; // in MiB, as the rest here
         let words = ["save", &mib.to_string(), "3"].map(str::to_owned);
         let said = output(hosts.job(bench, 4, &settings).arg(&program).args(&words))?;
         // Each of the four reads as many bytes as it has.

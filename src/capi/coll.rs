@@ -10,7 +10,7 @@
 use std::ffi::{c_int, c_long};
 
 use super::exchange;
-use super::group::{ActiveSet, COUNT_AT, Group};
+use super::group::{ActiveSet, Group};
 use super::guard::{Shape, bytes_of, misuse};
 use super::memory_ops::{self, Place, Sym, SymIn};
 use super::relay::{Relay, joined};
@@ -62,7 +62,7 @@ pub fn broadcast(
     };
     check(&group, dest, bytes);
     check_source(&group, source, bytes);
-    if let Some(nodes) = &group.nodes(Some(root)) {
+    if let Some(nodes) = group.nodes(Some(root)).as_deref() {
         group.meet_by(Some(nodes))?;
         return Relay { group: &group, nodes, dest }.broadcast(source, bytes, (root, to_root));
     }
@@ -79,7 +79,7 @@ pub fn fcollect(group: Group, dest: Sym<u8>, source: SymIn<u8>, bytes: usize) ->
     check(&group, dest, all);
     check_source(&group, source, bytes);
     group.meet()?;
-    if let Some(nodes) = &group.nodes(None) {
+    if let Some(nodes) = group.nodes(None).as_deref() {
         let relay = Relay { group: &group, nodes, dest };
         let block = |index: usize| index * bytes..(index + 1) * bytes;
         relay.give(source, block(group.index));
@@ -102,7 +102,7 @@ pub fn collect(
     bytes: usize,
 ) -> Result<usize, Fault> {
     check_source(&group, source, bytes);
-    let lengths = group.tell(COUNT_AT, bytes as u64)?;
+    let lengths = exchange::gather(&group, bytes as u64)?;
     let all = lengths.iter().fold(0usize, |all, length| all.saturating_add(*length as usize));
     if all > room {
         misuse(
@@ -118,7 +118,7 @@ pub fn collect(
         start..end
     };
     let blocks: Vec<_> = lengths.iter().map(block).collect();
-    if let Some(nodes) = &group.nodes(None) {
+    if let Some(nodes) = group.nodes(None).as_deref() {
         let relay = Relay { group: &group, nodes, dest };
         relay.give(source, blocks[group.index].clone());
         let of = |node: usize| joined(nodes.members[node].iter().map(|i| blocks[*i].clone()));

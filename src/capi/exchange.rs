@@ -8,7 +8,7 @@
 //! Left out: meetings before and after. See the schedules for why nobody is too early.
 
 use super::bits::Zero;
-use super::group::{Group, OFFER_AT, RESULT_AT};
+use super::group::{COUNT_AT, Group, OFFER_AT, RESULT_AT};
 use super::memory_ops::{self, Slot, Sym, SymIn};
 use crate::pgas::Fault;
 use crate::pgas::schedule::reduction::{At, Op, Side};
@@ -19,12 +19,17 @@ use crate::segment::layout::WORK_SLOT;
 const READ_BYTES: usize = 256 << 10;
 /// Elements that it combines at a time.
 const PIECE: usize = 1024;
-/// Elements for which there is room on the stack.
-const FEW: usize = 128;
+/// Elements for which there is room on the stack. It is filled with zeroes, so there are two sizes.
+const FEW: usize = 64;
+const MANY: usize = 512;
 
-/// Room for `len` elements while `run` runs: on the stack for a few.
+/// Room for `len` elements while `run` runs: on the stack if they are few, else allocated.
 pub fn with_room<T: Copy + Zero, R>(len: usize, run: impl FnOnce(&mut [T]) -> R) -> R {
-    if len <= FEW { run(&mut [T::zero(); FEW][..len]) } else { run(&mut vec![T::zero(); len]) }
+    match len {
+        0..=FEW => run(&mut [T::zero(); FEW][..len]),
+        _ if len <= MANY => run(&mut [T::zero(); MANY][..len]),
+        _ => run(&mut vec![T::zero(); len]),
+    }
 }
 
 /// `own := own op other`, or the other way round.
@@ -185,15 +190,41 @@ pub fn blocks(
     (dest, source): (Sym<u8>, SymIn<u8>),
     bytes: usize,
 ) -> Result<(), Fault> {
-    let (actors, size, set) = (Actors::all(group), group.size, group.turn());
-    let me = group.pe(group.index);
-    let mut room = [0u8; 3 * WORK_SLOT]; // all blocks, at most twice what a message has of them
-    let (row, message) = room.split_at_mut(2 * WORK_SLOT);
-    for distance in 0..size {
-        let block = &mut row[distance * bytes..][..bytes];
+    let (size, me) = (group.size, group.pe(group.index));
+    let mut row = [0u8; 2 * WORK_SLOT]; // all blocks, at most twice what a message has of them
+    for (distance, block) in row.chunks_exact_mut(bytes.max(1)).take(size).enumerate() {
         let from = bruck::ahead(group.index, distance, size);
-        memory_ops::fetch(group.call, block, source.element(from * bytes), me);
+        memory_ops::fetch(group.call, &mut block[..bytes], source.element(from * bytes), me);
     }
+    pass_on(group, &mut row, bytes)?;
+    for (distance, block) in row.chunks_exact(bytes.max(1)).take(size).enumerate() {
+        let to = bruck::behind(group.index, distance, size);
+        memory_ops::send(group.call, dest.element(to * bytes), &block[..bytes], me);
+    }
+    Ok(())
+}
+
+/// The numbers of all PEs, by index, from the number of each.
+pub fn gather(group: &Group, number: u64) -> Result<Vec<u64>, Fault> {
+    const BYTES: usize = size_of::<u64>();
+    if group.nodes(None).is_none() || !fit_slots(group, BYTES) {
+        return group.tell(COUNT_AT, number);
+    }
+    let mut row = [0u8; 2 * WORK_SLOT];
+    row.chunks_exact_mut(BYTES).for_each(|block| block.copy_from_slice(&number.to_ne_bytes()));
+    pass_on(group, &mut row, BYTES)?;
+    let (mut numbers, size) = (vec![0; group.size], group.size);
+    for (distance, block) in row.chunks_exact(BYTES).take(size).enumerate() {
+        let bytes = block.try_into().expect("a block is a number");
+        numbers[bruck::behind(group.index, distance, size)] = u64::from_ne_bytes(bytes);
+    }
+    Ok(numbers)
+}
+
+/// The rounds of an exchange between all over a row of blocks by distance.
+fn pass_on(group: &Group, row: &mut [u8], bytes: usize) -> Result<(), Fault> {
+    let (actors, size, set) = (Actors::all(group), group.size, group.turn());
+    let mut message = [0u8; WORK_SLOT];
     for (round, peers) in schedule::rounds(group.index, size).enumerate() {
         let sent = bruck::sent(round, size);
         let mut len = 0;
@@ -206,11 +237,6 @@ pub fn blocks(
         for (nth, distance) in sent.enumerate() {
             row[distance * bytes..][..bytes].copy_from_slice(&message[nth * bytes..][..bytes]);
         }
-    }
-    for distance in 0..size {
-        let to = bruck::behind(group.index, distance, size);
-        let block = &row[distance * bytes..][..bytes];
-        memory_ops::send(group.call, dest.element(to * bytes), block, me);
     }
     Ok(())
 }

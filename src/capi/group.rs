@@ -23,7 +23,9 @@
 //!
 //! A death ends every wait; the words go back to the checkpoint with the rest of the memory.
 
+use std::cell::RefCell;
 use std::ffi::{c_int, c_long};
+use std::rc::Rc;
 
 use super::constants::SYNC_SIZE;
 use super::guard::misuse;
@@ -59,6 +61,16 @@ const STEPS: usize = 14;
 const GATE_WORDS: usize = 2;
 /// Rounds of a meeting at most.
 const ROUNDS: usize = DONE_AT - GATE_WORDS;
+
+/// What the nodes of a group depend on: the view, start, stride, size, and who leads.
+type Shape = (u64, isize, isize, usize, Option<usize>);
+
+/// Nodes that are kept, so that a collective does not work them out again.
+const KNOWN_MOST: usize = 32;
+
+thread_local! {
+    static KNOWN: RefCell<Vec<(Shape, Option<Rc<Nodes>>)>> = const { RefCell::new(Vec::new()) };
+}
 
 const _: () = assert!(SPREAD_AT + STEPS <= MASK_AT && RESULT_AT + WORK_ROUNDS <= WORDS);
 const _: () = assert!(schedule::reduction::rounds(PES_MAX) <= WORK_ROUNDS);
@@ -231,9 +243,29 @@ impl Group {
     }
 
     /// The nodes of the group, if its PEs are to act node by node; `first` leads its own.
-    pub fn nodes(&self, first: Option<usize>) -> Option<Nodes> {
-        let on = pgas::world().nodes_of((0..self.size).map(|index| self.pe(index) as usize))?;
-        Some(schedule::nodes(&on, self.index, first)).filter(|nodes| nodes.leaders.len() > 1)
+    pub fn nodes(&self, first: Option<usize>) -> Option<Rc<Nodes>> {
+        let world = pgas::world();
+        if !world.acts_by_nodes() {
+            return None;
+        }
+        let shape = (world.joined(), self.start, self.stride, self.size, first);
+        KNOWN.with_borrow_mut(|known| {
+            if let Some((_, nodes)) = known.iter().find(|(of, _)| *of == shape) {
+                return nodes.clone();
+            }
+            let on = world.nodes_of((0..self.size).map(|index| self.pe(index) as usize));
+            let nodes = on.map(|on| schedule::nodes(&on, self.index, first));
+            let nodes = nodes.filter(|nodes| nodes.leaders.len() > 1).map(|nodes| {
+                let auto = world.settings().collectives == Collectives::Auto;
+                let flat = auto && !schedule::pays(&nodes);
+                Rc::new(if flat { schedule::each_alone(self.size, self.index) } else { nodes })
+            });
+            if known.len() == KNOWN_MOST {
+                known.clear();
+            }
+            known.push((shape, nodes.clone()));
+            nodes
+        })
     }
 
     /// Whether so many bytes, between so many actors, are passed on by bandwidth.
@@ -247,7 +279,7 @@ impl Group {
 
     /// Completes what this PE did and waits for the others to come here.
     pub fn meet(&self) -> Result<(), Fault> {
-        self.meet_by(self.nodes(None).as_ref())
+        self.meet_by(self.nodes(None).as_deref())
     }
 
     /// The same where the nodes are known.

@@ -26,7 +26,7 @@ pub(crate) mod constants;
 pub(crate) mod context;
 pub mod emit;
 mod emit_generic;
-mod exchange;
+pub(crate) mod exchange;
 mod ft;
 pub(crate) mod group;
 pub(crate) mod guard;

@@ -14,6 +14,7 @@
 //! PEs, and always go directly: what a scan stores differs from PE to PE.
 
 use std::ffi::{c_int, c_long};
+use std::ops::Range;
 
 use super::bits::Zero;
 use super::coll::{check, check_source, set, status};
@@ -44,34 +45,11 @@ struct Sharers<F> {
 }
 
 impl<F: Fn(usize) -> c_int> Sharers<F> {
-    /// Goes through the share of this PE piece by piece. `each` is given the first element of a
-    /// piece, the number of a PE and its piece, in the order of the PEs; `after` the first element.
-    fn over_share<T: Copy + Zero>(
-        &self,
-        source: SymIn<T>,
-        count: usize,
-        mut each: impl FnMut(usize, usize, &[T]),
-        mut after: impl FnMut(usize, usize),
-    ) {
+    /// The share of this PE, in pieces.
+    fn pieces(&self, count: usize) -> impl Iterator<Item = Range<usize>> {
         let share = schedule::share(count, self.own, self.size);
-        let at_a_time = self.size.min(READS);
-        with_room(at_a_time * PIECE.min(share.len()), |room| {
-            for first in share.clone().step_by(PIECE) {
-                let piece = PIECE.min(share.end - first);
-                for index in (0..self.size).step_by(at_a_time) {
-                    let n = at_a_time.min(self.size - index);
-                    let pes: [c_int; READS] =
-                        std::array::from_fn(|more| (self.pe)(index + more.min(n - 1)));
-                    let theirs = &mut room[..n * piece];
-                    let from = source.element(first);
-                    memory_ops::fetch_from_each(self.call, theirs, from, &pes[..n]);
-                    for (more, theirs) in theirs.chunks_exact(piece).enumerate() {
-                        each(first, index + more, theirs);
-                    }
-                }
-                after(first, piece);
-            }
-        });
+        let end = share.end;
+        share.step_by(PIECE).map(move |first| first..end.min(first + PIECE))
     }
 
     /// Reduces the share of this PE in the tree; `give` gets the first element of a piece, and it.
@@ -82,49 +60,69 @@ impl<F: Fn(usize) -> c_int> Sharers<F> {
         op: &impl Fn(T, T) -> T,
         give: impl Fn(usize, &[T]),
     ) {
-        let longest = PIECE.min(schedule::share(count, self.own, self.size).len());
-        with_room(reduction::depth(self.size) * longest, |stack| {
-            let stack = std::cell::RefCell::new(Stack { room: stack, top: 0 });
-            let push = |_, index, theirs: &[T]| {
-                stack.borrow_mut().push(theirs, reduction::merges(index, self.size), op);
-            };
-            let take = |first, piece| give(first, stack.borrow_mut().pop(piece));
-            self.over_share(source, count, push, take);
+        let longest = self.pieces(count).next().map_or(0, |piece| piece.len());
+        with_room((1 + reduction::depth(self.size)) * longest, |room| {
+            for piece in self.pieces(count) {
+                let (theirs, stack) = room.split_at_mut(piece.len());
+                let mut top = 0;
+                for index in 0..self.size {
+                    let (below, rest) = stack.split_at_mut(top);
+                    let (merges, pe) = (reduction::merges(index, self.size), (self.pe)(index));
+                    // What is not combined at once is read to where it stays.
+                    let into = if merges == 0 { &mut rest[..piece.len()] } else { &mut *theirs };
+                    memory_ops::fetch(self.call, into, source.element(piece.start), pe);
+                    top =
+                        if merges == 0 { top + into.len() } else { merge(below, into, merges, op) };
+                }
+                give(piece.start, &stack[..top]);
+            }
+        });
+    }
+
+    /// Goes through the share of this PE piece by piece. `each` is given the first element of a
+    /// piece, the number of a PE and its piece, in the order of the PEs.
+    fn in_turn<T: Copy + Zero>(
+        &self,
+        source: SymIn<T>,
+        count: usize,
+        mut each: impl FnMut(usize, usize, &[T]),
+    ) {
+        let longest = self.pieces(count).next().map_or(0, |piece| piece.len());
+        let at_a_time = self.size.min(READS);
+        with_room(at_a_time * longest, |room| {
+            for piece in self.pieces(count) {
+                for index in (0..self.size).step_by(at_a_time) {
+                    let n = at_a_time.min(self.size - index);
+                    let pes: [c_int; READS] =
+                        std::array::from_fn(|more| (self.pe)(index + more.min(n - 1)));
+                    let theirs = &mut room[..n * piece.len()];
+                    let from = source.element(piece.start);
+                    memory_ops::fetch_from_each(self.call, theirs, from, &pes[..n]);
+                    for (more, theirs) in theirs.chunks_exact(piece.len()).enumerate() {
+                        each(piece.start, index + more, theirs);
+                    }
+                }
+            }
         });
     }
 }
 
-/// Partial results of equal length, one on another.
-struct Stack<'a, T> {
-    room: &'a mut [T],
-    top: usize,
-}
-
-impl<T: Copy> Stack<'_, T> {
-    /// Puts another one on it, then combines the two topmost so often.
-    fn push(&mut self, theirs: &[T], merges: usize, op: &impl Fn(T, T) -> T) {
-        let mut upper = theirs;
-        let (below, rest) = self.room.split_at_mut(self.top);
-        if merges == 0 {
-            rest[..upper.len()].copy_from_slice(upper);
-            self.top += upper.len();
-            return;
-        }
-        let mut below = below;
-        for _ in 0..merges {
-            let end = below.len() - theirs.len();
-            let (under, lower) = below.split_at_mut(end);
-            lower.iter_mut().zip(upper).for_each(|(a, b)| *a = op(*a, *b));
-            (below, upper) = (under, lower);
-        }
-        self.top = below.len() + theirs.len();
+/// Combines `upper` with the topmost of a stack of partial results, that with the one below, and so
+/// on; how high the stack is then.
+fn merge<T: Copy>(
+    mut stack: &mut [T],
+    upper: &[T],
+    merges: usize,
+    op: &impl Fn(T, T) -> T,
+) -> usize {
+    let len = upper.len();
+    let mut upper = upper;
+    for _ in 0..merges {
+        let (below, lower) = stack.split_at_mut(stack.len() - len);
+        lower.iter_mut().zip(upper).for_each(|(a, b)| *a = op(*a, *b));
+        (stack, upper) = (below, lower);
     }
-
-    /// Takes the last one, of so many elements, off.
-    fn pop(&mut self, len: usize) -> &[T] {
-        self.top -= len;
-        &self.room[self.top..self.top + len]
-    }
+    stack.len() + len
 }
 
 /// Refuses what is not symmetric, before any PE waits for this one.
@@ -143,7 +141,7 @@ pub fn reduce<T: Copy + Zero>(
     op: impl Fn(T, T) -> T,
 ) -> Result<(), Fault> {
     check_both(&group, dest, source, count);
-    if let Some(nodes) = &group.nodes(None) {
+    if let Some(nodes) = group.nodes(None).as_deref() {
         return reduce_by_passing((&group, nodes), (dest, source), count, &op);
     }
     group.meet()?;
@@ -214,7 +212,7 @@ pub fn scan<T: Copy + Zero>(
     };
     let (call, own, size) = (group.call, group.index, group.size);
     let sharers = Sharers { call, own, size, pe: |index| group.pe(index) };
-    sharers.over_share(source, count, add, |_, _| ());
+    sharers.in_turn(source, count, add);
     group.meet()
 }
 

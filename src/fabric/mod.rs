@@ -233,6 +233,9 @@ pub trait Engine: Send + Sync + Debug {
 
     /// Called by threads that wait, to let the engine do what it has to.
     fn progress(&self) {}
+
+    /// Called by them before they sleep: from now on the engine has to do it by itself.
+    fn rest(&self) {}
 }
 
 /// The fabrics that this build has, shared memory first.

@@ -103,6 +103,13 @@ impl World {
         }
     }
 
+    /// This thread, which waits, sleeps from now on.
+    pub(super) fn rest(&self) {
+        if let Some(engine) = self.engine() {
+            engine.rest();
+        }
+    }
+
     /// Nobody needs this process any more.
     pub(super) fn close(&self) {
         if let Some(engine) = self.engine() {

@@ -55,20 +55,24 @@ fn progression(pes: &[usize]) -> Option<(isize, isize, usize)> {
 }
 
 impl World {
-    /// The node of each of `pes`, if they are to act together by nodes: where there is an engine
-    /// between nodes, or by the setting. The same answer for all who ask in the same view.
-    pub fn nodes_of(&self, pes: impl Iterator<Item = usize>) -> Option<Vec<u32>> {
-        let by_nodes = match self.settings.collectives {
+    /// True if PEs act together by nodes: where there is an engine between nodes, or by the
+    /// setting.
+    pub fn acts_by_nodes(&self) -> bool {
+        match self.settings.collectives {
             Collectives::Auto => self.far.is_some(),
             Collectives::Direct => false,
-            Collectives::Nodes => true,
-            // Every PE acts for itself.
-            Collectives::Doubling | Collectives::Halving => {
-                return Some(pes.map(|pe| pe as u32).collect());
-            }
-        };
-        let view = by_nodes.then(|| lock(&self.joined_view));
-        let view = view.as_ref().and_then(|view| view.as_ref())?;
+            Collectives::Nodes | Collectives::Doubling | Collectives::Halving => true,
+        }
+    }
+
+    /// The node of each of `pes`; by the setting every PE is on one of its own. The same answer for
+    /// all who ask in the same view.
+    pub fn nodes_of(&self, pes: impl Iterator<Item = usize>) -> Option<Vec<u32>> {
+        if let Collectives::Doubling | Collectives::Halving = self.settings.collectives {
+            return Some(pes.map(|pe| pe as u32).collect());
+        }
+        let view = lock(&self.joined_view);
+        let view = view.as_ref()?;
         Some(pes.map(|pe| view.pes[pe].node).collect())
     }
 

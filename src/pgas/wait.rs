@@ -33,6 +33,8 @@ const LIMIT_UNFENCED: Duration = Duration::from_millis(1);
 const PATIENCE: (u32, u32) = (100, 40);
 /// The same when there are more PEs than processors.
 const PATIENCE_CROWDED: (u32, u32) = (10, 6);
+/// Looks between two of an engine, which is a system call; what comes through it is seen no sooner.
+const ENGINE: u32 = 8;
 /// Offers between two moves to the own processor: a move costs as much as a few of them.
 const SPREAD: u32 = 256;
 
@@ -74,9 +76,12 @@ impl World {
     fn wait(&self, plain_stores: bool, mut ready: impl FnMut() -> bool) {
         let (looks, offers) = if self.crowded() { PATIENCE_CROWDED } else { PATIENCE };
         for _ in 0..offers {
-            for _ in 0..looks {
+            for look in 1..=looks {
                 if ready() {
                     return;
+                }
+                if look % ENGINE == 0 {
+                    self.progress();
                 }
                 std::hint::spin_loop();
             }
@@ -93,6 +98,7 @@ impl World {
             bell.watchers.fetch_add(watcher, Ordering::SeqCst); // and with that in `ring`
             let fenced = !plain_stores || futex::expedited_barrier();
             if !ready() {
+                self.rest();
                 let limit = if fenced { LIMIT } else { LIMIT_UNFENCED };
                 futex::sleep_while(&bell.doorbell, seen, limit);
             }

@@ -212,6 +212,12 @@ impl World {
         self.view_number() != self.joined.load(Ordering::Relaxed)
     }
 
+    /// Number of the view that this PE has joined.
+    #[inline]
+    pub fn joined(&self) -> u64 {
+        self.joined.load(Ordering::Acquire)
+    }
+
     /// True in a substitute that has not taken part in a recovery yet.
     pub fn is_new(&self) -> bool {
         self.incarnation > 0 && self.joined.load(Ordering::Relaxed) == 0

@@ -34,7 +34,7 @@ pub const WORK_TEAMS: usize = 64;
 /// Slots of a team that are in use at a time; it has twice as many.
 pub const WORK_ROUNDS: usize = 16;
 /// Bytes of a slot.
-pub const WORK_SLOT: usize = 4096;
+pub const WORK_SLOT: usize = 16 << 10;
 /// Bytes of the work area: a program touches what it uses of it.
 const WORK: usize = WORK_TEAMS * 2 * WORK_ROUNDS * WORK_SLOT;
 /// Largest statics of an executable.

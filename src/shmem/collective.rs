@@ -10,11 +10,10 @@
 use super::atomic::{Bits, Number, Word};
 use super::{Fault, Peers, SymSlice, Symmetric};
 use crate::capi::bits::Zero;
-use crate::capi::group::COUNT_AT;
 use crate::capi::guard::Shape;
 use crate::capi::memory_ops::{Sym, SymIn};
 use crate::capi::number::{Bitwise, Number as Arithmetic, Ordered};
-use crate::capi::{coll, reduce};
+use crate::capi::{coll, exchange, reduce};
 
 /// An element of any plain type, for the functions under the C API.
 #[repr(transparent)]
@@ -64,7 +63,8 @@ impl Peers<'_> {
     /// # Ok::<(), raidshmem::Error>(())
     /// ```
     pub fn gather<T: Word>(&self, value: T) -> Result<Vec<T>, Fault> {
-        let all = self.group("Peers::gather").tell(COUNT_AT, value.bits()).map_err(Fault::of)?;
+        let all =
+            exchange::gather(&self.group("Peers::gather"), value.bits()).map_err(Fault::of)?;
         Ok(all.into_iter().map(T::of).collect())
     }
 

@@ -5,10 +5,15 @@
  * Sums are of numbers so different in size that every order of additions has bits of its own; they
  * are compared with the one tree that the library promises (ARCHITECTURE.md, life of a collective).
  * PE 0 says `ready` after the third checkpoint, `back` after a recovery, the bits of all sums of
- * the first step, and `stopped` at the end.
+ * the first step, and `stopped` at the end. A PE that is told so kills itself, or its node, so many
+ * microseconds after the third checkpoint, wherever it then is.
+ *
+ * together [LAST-STEP [PE MICROSECONDS [node]]]
  */
 #include "test.h"
 
+#include <signal.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 enum { MOST = 33000, PES = 64, BLOCK = 96 };
@@ -176,12 +181,28 @@ static void all(void) {
     over_active_set();
 }
 
+static pid_t victim;
+
+static void die(int signal) {
+    (void)signal;
+    kill(victim, SIGKILL);
+}
+
+static void die_in(long microseconds) {
+    struct itimerval in = {.it_value = {.tv_usec = microseconds}};
+    signal(SIGALRM, die);
+    setitimer(ITIMER_REAL, &in, NULL);
+}
+
 int main(int argc, char **argv) {
     long last = argc > 1 ? atol(argv[1]) : 0;
+    int dies = argc > 3 ? atoi(argv[2]) : -1;
+    victim = argc > 4 ? getppid() : getpid();
     setvbuf(stdout, NULL, _IOLBF, 0);
     shmem_init();
     me = shmem_my_pe(), n_pes = shmem_n_pes();
-    if (shmem_ft_algo_init()) {
+    int original = shmem_ft_algo_init();
+    if (original) {
         teams[0] = SHMEM_TEAM_WORLD;
         shmem_team_split_strided(teams[0], n_pes - 1, -1, n_pes, NULL, 0, &teams[1]);
         shmem_team_split_strided(teams[0], 0, 2, (n_pes + 1) / 2, NULL, 0, &teams[2]);
@@ -199,6 +220,8 @@ int main(int argc, char **argv) {
         step++;
         if (step == 3 && me == 0)
             printf("ready\n");
+        if (step == 3 && original && me == dies)
+            die_in(atol(argv[3]));
         all();
         int asked = me == 0 && access("stop", F_OK) == 0;
         for (int pe = 0; asked && pe < n_pes; pe++)

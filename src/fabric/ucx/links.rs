@@ -1,16 +1,26 @@
-//! The table of links: one to each peer that is connected, and what has broken.
+//! The table of links, one to each peer that is connected; what has broken; and the thread that
+//! looks after them while the program computes.
 //!
 //! Invariant: a link that broke, or was cut because the view says so, stays until `disconnect`: so
 //! nothing is begun on it, and everybody who needs it is told.
 
 #![forbid(unsafe_code)]
 
+use std::os::fd::OwnedFd;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use super::Shared;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
 use super::message::Part;
 use super::raw::{Endpoint, Failure, Key, Operation, Worker};
+use super::{Shared, lock};
 use crate::fabric::Lost;
+use crate::sys::futex;
+
+/// How long the thread for progress stays away from those that help.
+const NAP: Duration = Duration::from_micros(200);
 
 /// A connection to one incarnation of a peer.
 #[derive(Debug)]
@@ -103,4 +113,39 @@ pub(super) fn tend(state: &mut State, shared: &Shared, all: bool) -> Vec<(usize,
     }
     state.closing.retain_mut(|(operation, _)| operation.result().is_none());
     suspects
+}
+
+/// Tells of links that broke.
+pub(super) fn report(shared: &Shared, suspects: Vec<(usize, u32)>) {
+    for (pe, incarnation) in suspects {
+        shared.local.ear.suspect(pe, incarnation);
+    }
+}
+
+/// What the thread for progress does, until it is told to stop.
+pub(super) fn attend(state: &Mutex<State>, shared: &Shared, descriptor: &OwnedFd) {
+    let limit = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+    let (mut seen, mut heard) = (0, 0);
+    while !shared.stop.load(Ordering::SeqCst) {
+        let alarm = shared.alarm.load(Ordering::SeqCst);
+        let handed_over = std::mem::replace(&mut heard, alarm) != alarm;
+        let mut guard = lock(state);
+        let worked = guard.worker.progress();
+        let suspects = tend(&mut guard, shared, false);
+        let helps = shared.helps.load(Ordering::Relaxed);
+        let helped = std::mem::replace(&mut seen, helps) != helps && !handed_over;
+        let quiet = !helped && guard.worker.arm();
+        drop(guard);
+        report(shared, suspects);
+        if worked {
+            shared.tick();
+        }
+        if helped {
+            shared.napping.store(true, Ordering::SeqCst);
+            futex::sleep_while(&shared.alarm, alarm, NAP);
+            shared.napping.store(false, Ordering::SeqCst);
+        } else if quiet {
+            let _ = poll(&mut [PollFd::new(descriptor, PollFlags::IN)], Some(&limit));
+        }
+    }
 }

@@ -5,7 +5,8 @@
 //! updates        messages, carried out by the target's processor and answered: UCP's own atomics
 //!                are not atomic with the processor's, and fail in newer versions where peers may
 //! progress       a thread that sleeps until the worker has something to do; threads that wait for
-//!                an operation of theirs help
+//!                an operation of theirs help, and while they do it only looks now and then: two
+//!                that are woken by every message are in each other's way
 //! loss           endpoints fail by themselves (UCP_ERR_HANDLING_MODE_PEER) or are closed by force
 //!                when the view says so; either ends what is open on them
 //! ```
@@ -23,15 +24,12 @@ mod message;
 mod raw;
 
 use std::collections::HashMap;
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-
-use self::links::{Link, State, tend};
+use self::links::{Link, State, attend, report, tend};
 use self::message::{ANSWER, Address, Answer, Part, REQUEST, Request, decode, encode};
 use self::raw::{Endpoint, Failure, Hearer, Operation, Status, Worker};
 use super::{Ask, Engine, FabricError, Local, Lost, Read, Write};
@@ -77,6 +75,11 @@ struct Shared {
     /// Grows whenever something happened; threads that wait sleep on it.
     ticks: AtomicU32,
     sleepers: AtomicU32,
+    /// Grows with every look of a thread that helps.
+    helps: AtomicU32,
+    /// Grows when a thread that helped goes to sleep; the thread for progress naps on it.
+    alarm: AtomicU32,
+    napping: AtomicBool,
     stop: AtomicBool,
 }
 
@@ -92,6 +95,14 @@ impl Shared {
             futex::wake_all(&self.ticks);
         }
         self.local.ear.arrived();
+    }
+
+    /// Whoever helped sleeps from now on: the thread for progress takes over.
+    fn hand_over(&self) {
+        self.alarm.fetch_add(1, Ordering::SeqCst); // pairs with the look after `napping` is set
+        if self.napping.load(Ordering::SeqCst) {
+            futex::wake_all(&self.alarm);
+        }
     }
 
     fn answered(&self, pe: usize) {
@@ -171,6 +182,9 @@ impl Ucx {
             any_broken: AtomicBool::new(false),
             ticks: AtomicU32::new(0),
             sleepers: AtomicU32::new(0),
+            helps: AtomicU32::new(0),
+            alarm: AtomicU32::new(0),
+            napping: AtomicBool::new(false),
             stop: AtomicBool::new(false),
             local,
         }));
@@ -196,6 +210,7 @@ impl Ucx {
         let mut look = 0u32;
         loop {
             let seen = self.shared.ticks.load(Ordering::SeqCst);
+            self.shared.helps.fetch_add(1, Ordering::Relaxed); // says only that somebody is here
             let mut state = lock(self.state);
             let worked = state.worker.progress();
             let suspects = tend(&mut state, self.shared, look >= looks);
@@ -212,6 +227,7 @@ impl Ucx {
             if look < looks {
                 std::hint::spin_loop();
             } else if !worked {
+                self.shared.hand_over();
                 self.shared.sleepers.fetch_add(1, Ordering::SeqCst);
                 futex::sleep_while(&self.shared.ticks, seen, LIMIT);
                 self.shared.sleepers.fetch_sub(1, Ordering::SeqCst);
@@ -264,31 +280,6 @@ impl Ucx {
         });
         lock(&self.shared.answers).remove(&ticket);
         result
-    }
-}
-
-fn report(shared: &Shared, suspects: Vec<(usize, u32)>) {
-    for (pe, incarnation) in suspects {
-        shared.local.ear.suspect(pe, incarnation);
-    }
-}
-
-/// The thread that makes progress while the program computes.
-fn attend(state: &Mutex<State>, shared: &Shared, descriptor: &OwnedFd) {
-    let limit = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-    while !shared.stop.load(Ordering::SeqCst) {
-        let mut guard = lock(state);
-        let worked = guard.worker.progress();
-        let suspects = tend(&mut guard, shared, false);
-        let quiet = guard.worker.arm();
-        drop(guard);
-        report(shared, suspects);
-        if worked {
-            shared.tick();
-        }
-        if quiet {
-            let _ = poll(&mut [PollFd::new(descriptor, PollFlags::IN)], Some(&limit));
-        }
     }
 }
 
@@ -452,7 +443,12 @@ impl Engine for Ucx {
 
     fn wake(&self, _: usize) {} // the target's own thread wakes it when bytes come
 
+    fn rest(&self) {
+        self.shared.hand_over();
+    }
+
     fn progress(&self) {
+        self.shared.helps.fetch_add(1, Ordering::Relaxed); // as in `complete`
         let Ok(state) = self.state.try_lock() else { return };
         let worked = state.worker.progress();
         drop(state);
@@ -464,6 +460,7 @@ impl Engine for Ucx {
     fn close(&self) {
         self.shared.stop.store(true, Ordering::SeqCst);
         lock(self.state).worker.signal();
+        self.shared.hand_over();
         if let Some(thread) = lock(&self.thread).take() {
             let _ = thread.join();
         }

@@ -130,9 +130,10 @@ pub fn merges(index: usize, size: usize) -> usize {
     }
 }
 
-/// Most partial results on the stack at a time.
+/// Most partial results on the stack at a time; an operand that is combined at once does not count.
 pub fn depth(size: usize) -> usize {
-    size.ilog2() as usize + 2
+    let leaves = Leaves::of(size);
+    (leaves.log + usize::from(leaves.pairs > 0)).max(1)
 }
 
 /// Rounds of a reduction at most: slots and words are numbered below it.

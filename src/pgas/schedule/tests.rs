@@ -213,3 +213,17 @@ fn every_pe_is_on_one_node_and_all_agree_on_the_nodes() {
         }
     }
 }
+
+#[test]
+fn nodes_act_as_one_where_there_are_several_pes_on_each() {
+    let on = |each: usize| (0..4 * each as u32).map(|pe| pe / each as u32).collect::<Vec<_>>();
+    for (each, expected) in [(1, false), (2, false), (3, false), (4, true), (9, true)] {
+        assert_eq!(pays(&nodes(&on(each), 0, None)), expected, "{each}");
+    }
+    for size in 1..=LARGEST {
+        for index in 0..size {
+            let alone: Vec<u32> = (0..size as u32).collect();
+            assert_eq!(each_alone(size, index), nodes(&alone, index, None));
+        }
+    }
+}

@@ -50,16 +50,16 @@ fn bits(of: &[f64]) -> Vec<u64> {
 }
 
 fn on_a_stack(operands: &[f64]) -> f64 {
-    let mut stack = Vec::new();
+    let (mut stack, mut deepest) = (Vec::new(), 0);
     for (index, operand) in operands.iter().enumerate() {
-        stack.push(*operand);
+        let mut upper = *operand;
         for _ in 0..merges(index, operands.len()) {
-            let (upper, lower) = (stack.pop().unwrap(), stack.pop().unwrap());
-            stack.push(lower + upper);
+            upper += stack.pop().expect("a lower operand");
         }
-        assert!(stack.len() < depth(operands.len()));
+        stack.push(upper);
+        deepest = deepest.max(stack.len());
     }
-    assert_eq!(stack.len(), 1);
+    assert!(stack.len() == 1 && deepest <= depth(operands.len()));
     stack[0]
 }
 
