@@ -1,7 +1,8 @@
 /*
  * pages: says how much of the heap and of its checkpoint each PE has mapped by huge pages.
  *
- *     oshcc -o pages pages.c && SHMEM_SYMMETRIC_SIZE=64M SHMEM_FT_BACKUP_MODE=raid5 oshrun -n 2 ./pages
+ *     oshcc -o pages pages.c
+ *     SHMEM_SYMMETRIC_SIZE=64M SHMEM_FT_BACKUP_MODE=raid5 oshrun -n 2 ./pages
  *
  * One line a PE: pages PE heap KIB store KIB
  */

@@ -7,6 +7,7 @@
 //! - [`losses`]: a link down, a partition, a killed agent, a node that comes back
 //! - [`data`]: the same under a program whose PEs reach each other through the network
 //! - [`together`]: collectives, whichever way they go, and losses amid them
+//! - [`scrub`]: damage repaired from PEs of other hosts
 //! - [`rust`]: programs in safe Rust over the same
 //! - [`slurm`]: the same in an allocation of a real Slurm
 //! - [`ssh`]: agents behind a real sshd
@@ -24,6 +25,8 @@ mod losses;
 mod net;
 #[cfg(feature = "ucx")]
 mod rust;
+#[cfg(feature = "ucx")]
+mod scrub;
 #[cfg(feature = "ucx")]
 mod slurm;
 #[cfg(feature = "ucx")]

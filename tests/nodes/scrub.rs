@@ -1,0 +1,47 @@
+//! The scrub between hosts: what is damaged is repaired from PEs that are reached by the network
+//! only, before the loss that needs it.
+
+use std::fs::OpenOptions;
+
+use raidshmem::segment::layout::{STAMP, TILE};
+
+use super::net::{Net, agent};
+use super::support::image::{self, Image};
+use super::support::program;
+
+const HOSTS: usize = 4;
+
+/// One of each kind of tile, on each of three PEs: the one that is lost later needs them all.
+#[test]
+fn damage_is_repaired_over_the_network_before_the_loss_that_needs_it() {
+    type Spot = (&'static str, fn(&Image) -> usize);
+    let spots: [(usize, Spot); 3] = [
+        (0, ("snapshot", |image| image.place(image.layout.snapshot, 5, 1234))),
+        (2, ("parity", |image| image.place(image.layout.slots[1], 1, 99))), // of checkpoint 3
+        (3, ("snapshot", |image| image.place(image.layout.snapshot, 7, TILE + STAMP - 1))),
+    ];
+    for mode in ["raid5", "rs"] {
+        let net = Net::new(HOSTS);
+        let job = net.job(&[1; HOSTS]).args(&["--verbose", "--fabric", "ucx"]).mode(mode);
+        let job = job.env("SHMEM_FT_SCRUB", "64M").kill_node(&["1@4:before"]).with_orphans();
+        let mut job = job.program(&program("pause"), &[]).start();
+        job.wait_for("ready");
+        for (pe, (part, spot)) in spots {
+            let image = image::all(agent(&job, pe).pid).pop().expect("the host has a PE");
+            assert_eq!(image.pe, pe);
+            let at = spot(&image);
+            let before = image.read(at, 1);
+            image.flip(at, 3);
+            let line = job.wait_for(&format!("PE {pe}: damage in its {part} of checkpoint 3"));
+            assert!(line.contains(", repaired from PEs "), "{line}");
+            assert_eq!(image.read(at, 1), before, "{mode}: {line}");
+        }
+        drop(OpenOptions::new().write(true).open(job.folder().join("go")).expect("its fifo"));
+        let outcome = job.finish();
+        outcome.status(0).says("node 1 was lost with PE 1");
+        outcome.says("all PEs resume from checkpoint 3 ");
+        outcome.check(outcome.count("damage in") == spots.len(), "one line about each");
+        let done = outcome.out.lines().filter(|line| line.ends_with(" is done")).count();
+        outcome.check(done == HOSTS, "every PE should come to the end with the right bytes");
+    }
+}
