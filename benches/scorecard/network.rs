@@ -6,9 +6,9 @@
 //! ```
 //!
 //! The link is what messages of 1 MiB of `ucx_perftest` carry there: processors copy for it, so a
-//! checkpoint, in which all hosts send at once, shares them. So protection is measured a second time
-//! with a rate for every host's link, both ways (`tc`), that the processors can well fill: then what
-//! each host reads is set against its own link. (The target of its one-sided tests for
+//! checkpoint, in which all hosts send at once, shares them. So protection is measured a second
+//! time with a rate for every host's link, both ways (`tc`), that the processors can well fill:
+//! then what each host reads is set against its own link. (The target of its one-sided tests for
 //! bandwidth, and of `ucp_get`, sleeps or spins without end, and says little of the link.) A get is
 //! measured against the way there and back. Bytes of a rebuild are those that the substitute has to
 //! read: one chunk of every other member of the group for each of its own.
@@ -75,8 +75,8 @@ impl Hosts {
         format!("{}-{host}", self.name)
     }
 
-    /// Gives every host's link a rate in Gbit/s, both ways; None: as fast as it goes. No queue is so
-    /// short that one pull of a checkpoint overflows it.
+    /// Gives every host's link a rate in Gbit/s, both ways; None: as fast as it goes. No queue is
+    /// so short that one pull of a checkpoint overflows it.
     fn set_rate(&self, rate: Option<u32>) -> Result<(), Trouble> {
         for host in 0..HOSTS {
             for (namespace, device) in

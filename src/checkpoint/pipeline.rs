@@ -20,8 +20,8 @@ pub const STEPS: usize = 8;
 /// Bytes of the second thread's stack: it only asks an engine for bytes.
 const STACK: usize = 256 << 10;
 
-/// Calls `fetch` and then `work` for each of `batches`, with a room that `room` makes. If `far`, the
-/// fetching is done by another thread; if that cannot be had, by this one.
+/// Calls `fetch` and then `work` for each of `batches`, with a room that `room` makes. If `far`,
+/// the fetching is done by another thread; if that cannot be had, by this one.
 ///
 /// # Errors
 /// The first that `work` gives; what follows it is left undone.
