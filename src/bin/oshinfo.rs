@@ -49,6 +49,17 @@ fn fabrics(settings: &Settings) -> String {
     if here == apart { format!("{there}; {here}") } else { format!("{there}; {here}; {apart}") }
 }
 
+/// Whether large heaps and their checkpoints have huge pages here, and why.
+fn huge_pages() -> String {
+    match memory::huge_pages().as_deref() {
+        None => "no (the kernel has none)".to_string(),
+        Some(word @ ("never" | "deny")) => {
+            format!("no (transparent_hugepage/shmem_enabled is {word}; advise is enough)")
+        }
+        Some(word) => format!("yes (transparent_hugepage/shmem_enabled is {word})"),
+    }
+}
+
 fn points() -> String {
     let line = |point: raidshmem::inject::Point| format!("{:<10} {}\n", point.name(), point.doc());
     raidshmem::inject::Point::ALL.map(line).concat()
@@ -64,6 +75,7 @@ fn all() -> String {
     let facts = [
         ("processors", processors.to_string()),
         ("memory", format!("{}, {} free", mib(memory::total()), mib(memory::available()))),
+        ("huge pages", huge_pages()),
         ("fabrics", fabrics(&settings)),
         ("parity kernel", kernel()),
         ("waiting", format!("futex, membarrier {}", if expedited { "yes" } else { "no" })),

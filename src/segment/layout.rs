@@ -16,12 +16,13 @@
 //! ```
 //!
 //! Every part is reserved at its largest; the memory file is sparse, so what is not written costs
-//! nothing. Nothing moves when the live data grows.
+//! nothing. Nothing moves when the live data grows. What is large begins at a multiple of a huge
+//! page.
 
 #![forbid(unsafe_code)]
 
 use super::board::ENTRY;
-use crate::sys::memory::{PAGE, page_up};
+use crate::sys::memory::{HUGE, PAGE, page_up};
 
 /// Bytes under one checksum and stamp.
 pub const TILE: usize = 64 * 1024;
@@ -80,14 +81,14 @@ impl Layout {
         let statics = work + WORK;
         let manifest = statics + STATICS_MAX;
         let manifest_len = page_up(heap_len / 32 + (1 << 20));
-        let heap = manifest + manifest_len;
-        let store = heap + heap_len;
+        let heap = (manifest + manifest_len).next_multiple_of(HUGE);
+        let store = (heap + heap_len).next_multiple_of(HUGE);
         let live_max = store - statics;
         // A snapshot is cut into at most 64 chunks, each rounded up to whole tiles.
         let region_len = (live_max.div_ceil(TILE) + 64) * TILE;
-        let with_stamps = region_len + page_up(region_len / TILE * STAMP);
+        let with_stamps = (region_len + region_len / TILE * STAMP).next_multiple_of(HUGE);
         let changes = store + PAGE;
-        let snapshot = changes + page_up(region_len / TILE / 8 + 1);
+        let snapshot = (changes + region_len / TILE / 8 + 1).next_multiple_of(HUGE);
         let slots = [snapshot + with_stamps, snapshot + 2 * with_stamps];
         let total = snapshot + 3 * with_stamps;
         Layout {
@@ -146,6 +147,7 @@ mod tests {
             let last = l.slot(WORK_TEAMS - 1, 1, WORK_ROUNDS - 1);
             assert_eq!((l.slot(0, 0, 0), last + WORK_SLOT), (l.work, l.statics));
             assert!(ends.iter().all(|(at, _)| at % PAGE == 0));
+            assert!([l.heap, l.store, l.snapshot, l.slots[1]].iter().all(|at| at % HUGE == 0));
             assert!(l.stamps(l.slots[1]) + l.region_len / TILE * STAMP <= l.total);
             assert!(l.heap_len >= heap && l.region_len >= STATICS_MAX + l.heap_len);
         }

@@ -19,12 +19,15 @@ pub mod words;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 
-use crate::sys::memory::{self, Mapping, PAGE, page_up};
+use crate::sys::memory::{self, HUGE, Mapping, PAGE, page_up};
 use board::{ENTRY, Entry, Told};
 use header::Header;
 use layout::Layout;
 use update::{Change, WordAt};
 use words::Words;
+
+/// Smallest heap, in bytes, that asks for huge pages: the last one of each part is not full.
+const MANY: usize = 16 * HUGE;
 
 /// One PE's memory as this process sees it: the visible part, and somewhere else in the address
 /// space the store, so that a program that runs past its heap does not run into its backup.
@@ -44,14 +47,25 @@ impl Segment {
             Err(_) => (map(None)?, false),
         };
         let store = Mapping::new(fd, layout.store, layout.total - layout.store, None, true)?;
-        Ok((Segment { visible, store, layout }, at_base))
+        Ok((Segment { visible, store, layout }.large(), at_base))
     }
 
     /// Maps a peer's memory file; its store can only be read.
     pub fn peer(fd: BorrowedFd, layout: Layout) -> rustix::io::Result<Segment> {
         let visible = Mapping::new(fd, 0, layout.store, None, true)?;
         let store = Mapping::new(fd, layout.store, layout.total - layout.store, None, false)?;
-        Ok(Segment { visible, store, layout })
+        Ok(Segment { visible, store, layout }.large())
+    }
+
+    /// Asks for huge pages for the heap and what is saved of it.
+    fn large(self) -> Segment {
+        let layout = &self.layout;
+        if layout.heap_len >= MANY {
+            memory::ask_huge(self.at(layout.heap, layout.heap_len) as usize, layout.heap_len);
+            let saved = layout.total - layout.snapshot;
+            memory::ask_huge(self.at(layout.snapshot, saved) as usize, saved);
+        }
+        self
     }
 
     /// Address of the first visible byte here.

@@ -8,11 +8,14 @@ use std::ptr::NonNull;
 
 use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, fstat, ftruncate, memfd_create};
 use rustix::io::{Errno, Result};
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 use rustix::process::{Resource, getrlimit};
 
 /// Bytes of a page; the unit of mappings and protections.
 pub const PAGE: usize = 4096;
+
+/// Bytes of a huge page, where shared memory has them.
+pub const HUGE: usize = 2 << 20;
 
 /// `len` rounded up to whole pages.
 pub const fn page_up(len: usize) -> usize {
@@ -104,8 +107,26 @@ unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// Maps `len` bytes of `fd` from `offset`, readable and perhaps writable, at `at` if that range
-    /// is free (and fails otherwise), or where the kernel likes.
+    /// is free (and fails otherwise), or somewhere; if it has room for a huge page, at a multiple
+    /// of one where that can be had.
     pub fn new(
+        fd: BorrowedFd,
+        offset: usize,
+        len: usize,
+        at: Option<usize>,
+        writable: bool,
+    ) -> Result<Mapping> {
+        let place = if at.is_none() && len >= HUGE { free(len + HUGE) } else { None };
+        let place = place.map(|start| start.next_multiple_of(HUGE));
+        let there = place.map(|place| Mapping::map(fd, offset, len, Some(place), writable));
+        match there {
+            Some(Ok(mapping)) => Ok(mapping),
+            // Somebody else was there first, or has not so much room.
+            _ => Mapping::map(fd, offset, len, at, writable),
+        }
+    }
+
+    fn map(
         fd: BorrowedFd,
         offset: usize,
         len: usize,
@@ -153,6 +174,18 @@ impl Drop for Mapping {
     }
 }
 
+/// Start of `len` bytes of the address space that nothing is mapped to, at this moment.
+fn free(len: usize) -> Option<usize> {
+    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+    // SAFETY: the kernel chooses free addresses, and what was mapped there is unmapped again before
+    // anybody knows of it.
+    unsafe {
+        let start = mmap_anonymous(std::ptr::null_mut(), len, ProtFlags::empty(), flags).ok()?;
+        munmap(start, len).ok()?;
+        Some(start as usize)
+    }
+}
+
 /// Puts `len` bytes at `offset` of `fd` in place of what is mapped at `at`.
 ///
 /// # Safety
@@ -172,6 +205,21 @@ pub fn populate(start: usize, len: usize) {
     // SAFETY: populating changes no byte and no mapping; an address that is not mapped is an error
     // of the call, and a failure means that the pages are faulted in one by one later.
     let _ = unsafe { madvise(start as *mut core::ffi::c_void, len, Advice::LinuxPopulateRead) };
+}
+
+/// Asks for huge pages for a mapped range. Whether shared memory has them is for the machine's
+/// administrator ([`huge_pages`]).
+pub fn ask_huge(start: usize, len: usize) {
+    // SAFETY: the advice changes no byte and no mapping; refused, the pages are small.
+    let _ = unsafe { madvise(start as *mut core::ffi::c_void, len, Advice::LinuxHugepage) };
+}
+
+/// When shared memory has huge pages, in the kernel's word: `always`, `within_size`, `advise` (who
+/// asks has them), `never`, `deny`, `force`. None where the kernel knows nothing of them.
+pub fn huge_pages() -> Option<String> {
+    let text = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/shmem_enabled").ok()?;
+    let (_, rest) = text.split_once('[')?;
+    Some(rest.split_once(']')?.0.to_owned())
 }
 
 /// Memory the kernel could still hand out without swapping, in bytes (`MemAvailable`).

@@ -15,5 +15,6 @@ mod image;
 mod jacobi;
 mod machine;
 mod numa;
+mod pages;
 mod switch;
 mod tools;

@@ -1,0 +1,45 @@
+//! A machine whose kernel gives huge pages to shared memory that asks for them.
+
+use std::path::Path;
+
+use crate::image;
+use crate::machine::Plan;
+use crate::support::program;
+use crate::switch::Switch;
+
+/// KiB of live data of a PE.
+const LIVE: u64 = 24 << 10;
+
+#[test]
+fn large_heaps_and_their_checkpoints_have_huge_pages_where_the_kernel_has_them() {
+    let switch = Switch::new();
+    let pages = program("pages");
+    let (oshrun, oshinfo) = (env!("CARGO_BIN_EXE_oshrun"), env!("CARGO_BIN_EXE_oshinfo"));
+    let payload = image::add("pages", &[Path::new(oshrun), Path::new(oshinfo), &pages]);
+    let mut guest = Plan { memory: 1024, ..Plan::new(1) }.with(&payload).boot(&switch);
+    guest.ready();
+    for (word, huge) in [("never", false), ("advise", true)] {
+        let file = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
+        guest.must(&format!("echo {word} > {file}"));
+        let info = guest.must(oshinfo);
+        let answer = if huge { "yes" } else { "no" };
+        let line = info.lines().find(|line| line.starts_with("huge pages")).expect("a line of it");
+        assert!(line.contains(answer) && line.contains(word), "{info}");
+        let job = "SHMEM_SYMMETRIC_SIZE=64M SHMEM_FT_BACKUP_MODE=raid5";
+        let said = guest.must(&format!("{job} {oshrun} -n 2 {}", pages.display()));
+        let lines = said.lines().filter(|line| line.starts_with("pages "));
+        let mut seen = 0;
+        for line in lines {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let kib = |at: usize| words[at].parse::<u64>().expect("KiB");
+            // The snapshot, and parity of as much, in a group of two.
+            let [heap, store] = [kib(3), kib(5)];
+            match huge {
+                true => assert!(heap >= LIVE / 2 && store >= LIVE, "{said}"),
+                false => assert_eq!((heap, store), (0, 0), "{said}"),
+            }
+            seen += 1;
+        }
+        assert_eq!(seen, 2, "{said}");
+    }
+}
