@@ -6,7 +6,9 @@
 //! ```
 //!
 //! The link is what messages of 1 MiB of `ucx_perftest` carry there: processors copy for it, so a
-//! checkpoint, in which all hosts send at once, shares them. (The target of its one-sided tests for
+//! checkpoint, in which all hosts send at once, shares them. So protection is measured a second
+//! time with a rate for every host's link, both ways (`tc`), that the processors can well fill:
+//! then what each host reads is set against its own link. (The target of its one-sided tests for
 //! bandwidth, and of `ucp_get`, sleeps or spins without end, and says little of the link.) A get is
 //! measured against the way there and back. Bytes of a rebuild are those that the substitute has to
 //! read: one chunk of every other member of the group for each of its own.
@@ -27,6 +29,8 @@ use super::programs::{Bench, Trouble, millis_of_rebuild, output, value};
 const PEER: &str = "ucx_perftest";
 const HUB: &str = "10.9.0.254";
 const HOSTS: usize = 5;
+/// The rate of a link, in Gbit/s. Two processors carry four of them.
+const RATE: u32 = 1;
 /// `SHMEM_FT_NODE_TIMEOUT`, in seconds.
 const LIMIT: f64 = 2.0;
 /// Starts an agent that outlives the command: what a host is that cannot be reached.
@@ -69,6 +73,28 @@ impl Hosts {
 
     fn host(&self, host: usize) -> String {
         format!("{}-{host}", self.name)
+    }
+
+    /// Gives every host's link a rate in Gbit/s, both ways; None: as fast as it goes. No queue is
+    /// so short that one pull of a checkpoint overflows it.
+    fn set_rate(&self, rate: Option<u32>) -> Result<(), Trouble> {
+        for host in 0..HOSTS {
+            for (namespace, device) in
+                [(self.host(host), String::from("eth0")), (self.hub(), format!("v{host}"))]
+            {
+                let mut tc = Command::new("tc");
+                tc.args(["-n", &namespace, "qdisc"]);
+                match rate {
+                    Some(rate) => tc
+                        .args(["replace", "dev", &device, "root", "tbf"])
+                        .args(["rate", &format!("{rate}gbit"), "burst", "256kb"])
+                        .args(["latency", "50ms"]),
+                    None => tc.args(["del", "dev", &device, "root"]),
+                };
+                output(&mut tc)?;
+            }
+        }
+        Ok(())
     }
 
     /// A command in a namespace, which is ended if it takes too long.
@@ -187,8 +213,31 @@ fn transfers(bench: &Bench, hosts: &Hosts) -> Result<Vec<Figure>, Trouble> {
     ])
 }
 
-/// A checkpoint of four hosts and the rebuild of one PE, beside the link.
+/// A checkpoint of four hosts and the rebuild of one PE, beside the link, without and with a rate.
 fn protection(bench: &Bench, hosts: &Hosts) -> Result<Vec<Figure>, Trouble> {
+    let (mut open, mut limited) = ([const { Vec::new() }; 2], [const { Vec::new() }; 2]);
+    for _ in 0..bench.rounds() {
+        // Without a rate all four share the one link that there is: the processors.
+        let [saved, rebuilt] = protected(bench, hosts)?;
+        open[0].push(4.0 * saved);
+        open[1].push(rebuilt);
+        hosts.set_rate(Some(RATE))?;
+        let both = protected(bench, hosts);
+        hosts.set_rate(None)?;
+        limited.iter_mut().zip(both?).for_each(|(into, value)| into.push(value));
+    }
+    let of = |what: &str| format!("{what} of a link of {RATE} Gbit/s, bytes read / link");
+    Ok(vec![
+        Figure::at_least("checkpoint of 4 hosts, bytes read / link", 0.8, &open[0], PEER),
+        Figure::at_least("rebuild of a PE, bytes read / link", 0.8, &open[1], PEER),
+        Figure::at_least(&of("checkpoint"), 0.8, &limited[0], PEER),
+        Figure::at_least(&of("rebuild"), 0.8, &limited[1], PEER),
+    ])
+}
+
+/// What one host reads in a checkpoint of four, and in the rebuild of its PE, each per second and
+/// against the link.
+fn protected(bench: &Bench, hosts: &Hosts) -> Result<[f64; 2], Trouble> {
     let program = bench.compile("benches/checkpoint.c")?;
     let mib = if bench.quick { 32.0 } else { 128.0 };
     let settings = [
@@ -196,25 +245,18 @@ fn protection(bench: &Bench, hosts: &Hosts) -> Result<Vec<Figure>, Trouble> {
         ("SHMEM_SYMMETRIC_SIZE", "1G"),
         ("SHMEM_FT_REPORT", "1"),
     ];
-    let (mut saved, mut rebuilt) = (Vec::new(), Vec::new());
-    for _ in 0..bench.rounds() {
-        let link = hosts.link(bench)? / 1.048576; // in MiB, as the rest here
-        let words = ["save", &mib.to_string(), "3"].map(str::to_owned);
-        let said = output(hosts.job(bench, 4, &settings).arg(&program).args(&words))?;
-        // Each of the four reads as many bytes as it has.
-        saved.push(4.0 * mib / (value(&said, "checkpoint_ms")? / 1e3) / link);
-        let words = ["lose", &mib.to_string(), "node"].map(str::to_owned);
-        let mut job = hosts.job(bench, 4, &settings);
-        job.args(["--kill-node", "1@2"]).arg(&program).args(&words);
-        let said = super::programs::errors(&mut job)?;
-        let took = said.lines().find_map(millis_of_rebuild);
-        let took = took.ok_or_else(|| Trouble::new(format!("no PE was rebuilt: {said}")))?;
-        rebuilt.push(3.0 * mib / (took / 1e3) / link);
-    }
-    Ok(vec![
-        Figure::at_least("checkpoint of 4 hosts, bytes read / link", 0.8, &saved, PEER),
-        Figure::at_least("rebuild of a PE, bytes read / link", 0.8, &rebuilt, PEER),
-    ])
+    let link = hosts.link(bench)? / 1.048576; // in MiB, as the rest here
+    let words = ["save", &mib.to_string(), "3"].map(str::to_owned);
+    let said = output(hosts.job(bench, 4, &settings).arg(&program).args(&words))?;
+    // It reads as many bytes as it has.
+    let saved = mib / (value(&said, "checkpoint_ms")? / 1e3);
+    let words = ["lose", &mib.to_string(), "node"].map(str::to_owned);
+    let mut job = hosts.job(bench, 4, &settings);
+    job.args(["--kill-node", "1@2"]).arg(&program).args(&words);
+    let said = super::programs::errors(&mut job)?;
+    let took = said.lines().find_map(millis_of_rebuild);
+    let took = took.ok_or_else(|| Trouble::new(format!("no PE was rebuilt: {said}")))?;
+    Ok([saved / link, 3.0 * mib / (took / 1e3) / link])
 }
 
 /// How long until all know of a death.

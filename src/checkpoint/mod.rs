@@ -5,8 +5,10 @@
 
 pub mod ahead;
 pub mod delta;
+pub mod pipeline;
 pub mod tiles;
 
+use std::convert::Infallible;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -20,7 +22,7 @@ use crate::segment::layout::TILE;
 use crate::store::coverage::Coverage;
 use crate::store::delta::{Changes, Next, TileSet};
 use crate::store::phase::Phase;
-use crate::store::protection::Protection;
+use crate::store::protection::{Protection, Shape};
 
 /// An intent's length that says: this PE cannot describe what it has to save.
 const CANNOT: u64 = u64::MAX;
@@ -144,68 +146,124 @@ fn mib(bytes: u64) -> f64 {
 
 /// Pulls the chunks this PE protects from its peers' live memory into the slot of `number`, whose
 /// record is void meanwhile; of the parity chunks it holds only those that `wanted` names. `half`
-/// is passed when half of it is done.
+/// is passed when half of what has to be computed is done. After a death the slot holds anything:
+/// the caller looks at the view before it believes it.
 pub fn encode(
     world: &World,
     protection: &Protection,
     coverage: &Coverage,
     number: u64,
     wanted: &dyn Fn(usize) -> bool,
-    mut changes: Option<&mut Changes>,
+    changes: Option<&mut Changes>,
     half: Point,
 ) {
     let (shape, place) = protection.place(world.me());
-    let slot = protection.slot_of(number);
-    let region = world.layout().slots[slot];
-    let chunk = shape.chunk_len(coverage.len());
-    let per_chunk = chunk / TILE;
-    let parities = shape.layout.parities_of(place);
-    let wanted = || parities.iter().enumerate().filter(|(index, _)| wanted(*index));
-    let shown = |&pe: &usize| tiles::changes(world, pe, tiles::tiles(coverage.len()));
-    let shown: Vec<TileSet> = match changes {
-        Some(_) => shape.members.iter().map(shown).collect(),
-        None => Vec::new(),
-    };
-    let all = wanted().count() * per_chunk;
+    let per_chunk = shape.chunk_len(coverage.len()) / TILE;
+    let job = Encode { world, protection, coverage, shape, place, per_chunk, number };
+    let tiles = job.wanted(wanted, changes);
+    let far = shape.members.iter().any(|&pe| world.is_far(pe));
+    let most = if far { pipeline::STEPS } else { 1 };
+    let batches: Vec<&[Tile]> = tiles.chunks(most).collect();
+    let scratches = || vec![vec![vec![0; TILE]; shape.members.len()]; most];
     let mut done = 0;
-    let mut scratch = vec![vec![0; TILE]; shape.members.len()];
-    // All rows of a step before the next step: another PE, at about the same step, has just read
-    // the same bytes for its row of the same stripe, so that they are in the cache the PEs share.
-    for step in 0..per_chunk {
-        for (index, parity) in wanted() {
-            if done == all / 2 {
+    let work = |batch: &&[Tile], scratches: &mut Vec<Scratch>| {
+        for (&tile, scratch) in batch.iter().zip(scratches) {
+            if done == tiles.len() / 2 {
                 world.point(half, number);
             }
             done += 1;
-            let stripe = &shape.layout.stripes()[parity.stripe];
-            let at = index * per_chunk + step;
-            if let Some(changes) = changes.as_deref_mut() {
-                let own = |data: &Data| (data.member, data.chunk * per_chunk + step);
-                let changed =
-                    stripe.data.iter().map(own).any(|(at, tile)| shown[at].contains(tile));
-                if spared(world, protection, changes.next(at, changed), at, number) {
-                    continue;
-                }
-                changes.made.insert(at);
-            }
-            let tile = |data: &Data| (shape.members[data.member], data.chunk * per_chunk + step);
-            tiles::pull(world, coverage, stripe.data.iter().map(tile).zip(&mut scratch));
-            let sources: Vec<&[u8]> = stripe
-                .data
-                .iter()
-                .map(tile)
-                .zip(&mut scratch)
-                .map(|((pe, tile), scratch)| tiles::live(world, pe, coverage, tile, scratch))
-                .collect();
-            let code = &shape.codes[parity.stripe];
-            tiles::write(world, region, at, number, |out, seal| {
-                code.encode_row_shown(parity.row, &sources, out, |piece| seal.update(piece))
-                    .expect("tiles are of one length");
-            });
+            job.compute(tile, scratch);
         }
-    }
-    if all == 0 {
+        Ok::<(), Infallible>(())
+    };
+    let pull = |batch: &&[Tile], scratches: &mut Vec<Scratch>| job.pull(batch, scratches);
+    let Ok(()) = pipeline::run(&batches, scratches, far, pull, work);
+    if tiles.is_empty() {
         world.point(half, number);
+    }
+}
+
+/// A tile of the own parity: which of the parity chunks, and how far into it, in tiles.
+type Tile = (usize, usize);
+/// Room for a tile of each source.
+type Scratch = Vec<Vec<u8>>;
+
+struct Encode<'a> {
+    world: &'a World,
+    protection: &'a Protection,
+    coverage: &'a Coverage,
+    shape: &'a Shape,
+    place: usize,
+    per_chunk: usize,
+    number: u64,
+}
+
+impl Encode<'_> {
+    /// The tiles to be computed, after those that can be had without are made right. All rows of
+    /// a step before the next step: another PE, at about the same step, has just read the same
+    /// bytes for its row of the same stripe, so that they are in the cache the PEs share.
+    fn wanted(&self, wanted: &dyn Fn(usize) -> bool, changes: Option<&mut Changes>) -> Vec<Tile> {
+        let Encode { world, protection, shape, number, .. } = *self;
+        let indices = 0..shape.layout.parities_of(self.place).len();
+        let indices: Vec<usize> = indices.filter(|&index| wanted(index)).collect();
+        let steps = 0..self.per_chunk;
+        let all = steps.flat_map(|step| indices.iter().map(move |&index| (index, step)));
+        let Some(changes) = changes else { return all.collect() };
+        let shown = |&pe: &usize| tiles::changes(world, pe, tiles::tiles(self.coverage.len()));
+        let shown: Vec<TileSet> = shape.members.iter().map(shown).collect();
+        let made = |&tile: &Tile| {
+            let at = self.at(tile);
+            let mut sources = self.sources(tile);
+            let changed = sources.any(|(data, tile)| shown[data.member].contains(tile));
+            if spared(world, protection, changes.next(at, changed), at, number) {
+                return false;
+            }
+            changes.made.insert(at);
+            true
+        };
+        all.filter(made).collect()
+    }
+
+    /// Which tile of the own parity that is.
+    fn at(&self, (index, step): Tile) -> usize {
+        index * self.per_chunk + step
+    }
+
+    fn stripe(&self, (index, _): Tile) -> usize {
+        self.shape.layout.parities_of(self.place)[index].stripe
+    }
+
+    /// What a tile is computed from, and which tile of its member that is.
+    fn sources(&self, tile: Tile) -> impl Iterator<Item = (&Data, usize)> {
+        let data = &self.shape.layout.stripes()[self.stripe(tile)].data;
+        data.iter().map(move |data| (data, data.chunk * self.per_chunk + tile.1))
+    }
+
+    /// The same by PE.
+    fn places(&self, tile: Tile) -> impl Iterator<Item = (usize, usize)> {
+        self.sources(tile).map(|(data, at)| (self.shape.members[data.member], at))
+    }
+
+    /// Pulls the sources of a batch that are far, all on their way at a time.
+    fn pull(&self, batch: &[Tile], scratches: &mut [Scratch]) {
+        let of = |(&tile, scratch)| self.places(tile).zip::<&mut Scratch>(scratch);
+        let wanted = batch.iter().zip(scratches).flat_map(of);
+        tiles::pull(self.world, self.coverage, wanted);
+    }
+
+    /// Computes a tile of which what is far was pulled.
+    fn compute(&self, tile: Tile, scratch: &mut Scratch) {
+        let Encode { world, protection, coverage, shape, number, .. } = *self;
+        let live = |((pe, at), scratch)| tiles::live(world, pe, coverage, at, scratch);
+        let sources: Vec<&[u8]> =
+            self.places(tile).zip(scratch.iter_mut().map(Vec::as_mut_slice)).map(live).collect();
+        let row = shape.layout.parities_of(self.place)[tile.0].row;
+        let code = &shape.codes[self.stripe(tile)];
+        let region = world.layout().slots[protection.slot_of(number)];
+        tiles::write(world, region, self.at(tile), number, |out, seal| {
+            code.encode_row_shown(row, &sources, out, |piece| seal.update(piece))
+                .expect("tiles are of one length");
+        });
     }
 }
 

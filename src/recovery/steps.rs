@@ -10,6 +10,7 @@ use std::time::Instant;
 use super::plan::{self, Finding, Unrecoverable, bits, lost_shards};
 use super::{Changed, unchanged};
 use crate::checkpoint;
+use crate::checkpoint::pipeline;
 use crate::checkpoint::tiles::{self, Room, ZEROES};
 use crate::control::message::Report;
 use crate::control::view::View;
@@ -19,9 +20,6 @@ use crate::segment::board::Told;
 use crate::segment::layout::TILE;
 use crate::store::coverage::Coverage;
 use crate::store::protection::{Protection, Shape};
-
-/// Tiles of each source that are pulled ahead, where it is far, or whose pages are mapped.
-const AHEAD: usize = 8;
 
 /// Checks every tile of the own store as of checkpoint `target` and shows what does not hold.
 pub fn verify(world: &World, protection: &Protection, target: u64) {
@@ -191,33 +189,46 @@ impl Decode<'_> {
         let holders: Vec<usize> = stripe.holders().collect();
         from.extend(plan.sources().iter().map(|&shard| self.shape.members[holders[shard]] as u32));
         let own = self.tiles(chunk);
-        let mut rooms = vec![vec![Room::empty(); plan.sources().len()]; AHEAD.min(own.len())];
-        for tile in own.clone() {
-            next();
-            let step = tile - own.start;
-            if step.is_multiple_of(AHEAD) {
-                let steps = step..own.len().min(step + AHEAD);
-                self.map(plan.sources(), at.stripe, steps.clone(), own.start);
-                self.pull(plan.sources(), at.stripe, steps, &mut rooms);
+        let batches = (0..own.len()).step_by(pipeline::STEPS);
+        let batches = batches.map(|from| from..own.len().min(from + pipeline::STEPS));
+        let batches: Vec<Range<usize>> = batches.collect();
+        let far = self.shape.members.iter().any(|&pe| self.world.is_far(pe));
+        let rooms = || vec![vec![Room::empty(); plan.sources().len()]; pipeline::STEPS];
+        let fetch = |steps: &Range<usize>, rooms: &mut Vec<Vec<Room>>| {
+            self.map(plan.sources(), at.stripe, steps.clone(), own.start);
+            self.pull(plan.sources(), at.stripe, steps.clone(), rooms);
+        };
+        pipeline::run(&batches, rooms, far, fetch, |steps, rooms| {
+            for (step, rooms) in steps.clone().zip(rooms) {
+                next();
+                let shards = plan.sources().iter().zip(rooms);
+                let sources = shards.map(|(&shard, room)| self.shard(at.stripe, shard, step, room));
+                let sources = sources.collect::<Result<Vec<&[u8]>, Changed>>()?;
+                let line = line.as_deref_mut();
+                self.decode(own.start + step, line, |out, show| {
+                    plan.apply_shown(&sources, out, show).expect("tiles are of one length");
+                });
             }
-            let shards = plan.sources().iter().zip(&mut rooms[step % AHEAD]);
-            let sources = shards.map(|(&shard, room)| self.shard(at.stripe, shard, step, room));
-            let sources = sources.collect::<Result<Vec<&[u8]>, Changed>>()?;
-            match &mut line {
-                Some(line) => {
-                    let out = &mut line[tile * TILE..(tile + 1) * TILE];
-                    plan.apply(&sources, out).expect("tiles are of one length");
-                }
-                None => {
-                    let region = self.world.layout().snapshot;
-                    tiles::write(self.world, region, tile, self.target, |out, seal| {
-                        plan.apply_shown(&sources, out, |piece| seal.update(piece))
-                            .expect("tiles are of one length");
-                    });
-                }
+            Ok(())
+        })
+    }
+
+    /// Fills an own tile of the snapshot, or of `line`, with what `fill` writes and shows.
+    fn decode(
+        &self,
+        tile: usize,
+        line: Option<&mut [u8]>,
+        fill: impl FnOnce(&mut [u8], &mut dyn FnMut(&[u8])),
+    ) {
+        match line {
+            Some(line) => fill(&mut line[tile * TILE..(tile + 1) * TILE], &mut |_| ()),
+            None => {
+                let region = self.world.layout().snapshot;
+                tiles::write(self.world, region, tile, self.target, |out, seal| {
+                    fill(out, &mut |piece| seal.update(piece));
+                });
             }
         }
-        Ok(())
     }
 
     /// Pulls the next tiles of shards that far PEs hold, as many steps as there are rooms for.

@@ -232,6 +232,24 @@ pub fn stop() {
 /// Starts a thread of the library's own in the program's process. The program's signals are never
 /// handled on it: it may wait for them with all its threads, and its handlers need a larger stack.
 pub fn helper(name: &str, stack: usize, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let builder = std::thread::Builder::new().name(name.into()).stack_size(stack);
+    without_signals(|| builder.spawn(body)).map(drop)
+}
+
+/// The same for one that ends with `scope`.
+pub fn scoped_helper<'scope>(
+    scope: &'scope std::thread::Scope<'scope, '_>,
+    name: &str,
+    stack: usize,
+    body: impl FnOnce() + Send + 'scope,
+) -> io::Result<()> {
+    let builder = std::thread::Builder::new().name(name.into()).stack_size(stack);
+    without_signals(|| builder.spawn_scoped(scope, body)).map(drop)
+}
+
+/// Does `start` while signals are blocked: a thread begins with the signals of the one that starts
+/// it.
+fn without_signals<T>(start: impl FnOnce() -> T) -> T {
     let mut all = MaybeUninit::<libc::sigset_t>::uninit();
     let mut before = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: the first call fills `all`, which the second reads; it fills `before`.
@@ -239,11 +257,10 @@ pub fn helper(name: &str, stack: usize, body: impl FnOnce() + Send + 'static) ->
         libc::sigfillset(all.as_mut_ptr());
         libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
     }
-    // A thread begins with the signals of the one that starts it.
-    let started = std::thread::Builder::new().name(name.into()).stack_size(stack).spawn(body);
+    let started = start();
     // SAFETY: `before` was filled above.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut()) };
-    started.map(drop)
+    started
 }
 
 /// Lets this thread run only when nothing else wants its processor, or nearly so.
