@@ -14,14 +14,13 @@ use std::time::Instant;
 
 use raidshmem_codec::stripe::Data;
 
-use self::delta::Changes;
 use crate::control::message::Report;
 use crate::inject::Point;
 use crate::pgas::World;
 use crate::segment::board::Told;
 use crate::segment::layout::TILE;
 use crate::store::coverage::Coverage;
-use crate::store::delta::{Next, TileSet};
+use crate::store::delta::{Changes, Next, TileSet};
 use crate::store::phase::Phase;
 use crate::store::protection::{Protection, Shape};
 

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use super::{At, Call, Outcome, meeting, next};
 use crate::checkpoint;
-use crate::checkpoint::delta::{self, Changes};
+use crate::checkpoint::delta;
 use crate::control::message::Report;
 use crate::control::view::{State, View};
 use crate::inject::Point;
@@ -18,6 +18,7 @@ use crate::recovery::plan::{Finding, Unrecoverable};
 use crate::recovery::{Changed, steps};
 use crate::segment::header::Record;
 use crate::store::coverage::Coverage;
+use crate::store::delta::Changes;
 use crate::store::phase::{Phase, Vote, decide};
 use crate::store::protection::Protection;
 
@@ -129,7 +130,7 @@ impl<'a> Drive<'a> {
             (Err(Fault), _) => return Outcome::Changed,
             (Ok(()), At::BarrierB) => {
                 if let Some(changes) = self.changes.take() {
-                    changes.keep(self.world, self.number, self.covered().len());
+                    delta::keep(self.world, changes, self.number, self.covered().len());
                 }
                 checkpoint::saved(self.world, self.protection, self.number, self.begun);
             }

@@ -7,7 +7,7 @@
 //! A parity slot holds the checkpoint before the last one, or the last one where there is but one
 //! slot: [`next`] says what follows from that. What a process knows of earlier checkpoints is in
 //! its own memory ([`History`]): it is gone with the process, and forgotten in every recovery, and
-//! then the next checkpoint is a full one.
+//! then the next checkpoint is a full one. While a checkpoint is made it is part of [`Changes`].
 //!
 //! Invariant: a choice made here by one PE binds no other. A PE that has nothing to compare with
 //! says that all of its tiles changed.
@@ -15,6 +15,8 @@
 //! [`Stamp::renew`]: super::stamp::Stamp::renew
 
 #![forbid(unsafe_code)]
+
+use twox_hash::XxHash3_128;
 
 use crate::settings::Delta;
 
@@ -78,6 +80,75 @@ pub struct History {
     pub parity: TileSet,
     /// Tiles of the own snapshot that changed with it, as far as was seen.
     pub changed: usize,
+}
+
+/// What is known of the changes since the last checkpoint, while the next is made.
+#[derive(Debug)]
+pub struct Changes {
+    /// The own tiles that are not as they were.
+    pub own: TileSet,
+    /// The last checkpoint, if this process saw it agreed and it covered as many bytes.
+    before: Option<History>,
+    digests: Vec<u128>,
+    /// Changed tiles of the own snapshot that the copy came upon, where no look was taken.
+    pub seen: usize,
+    /// Tiles of the own parity computed anew.
+    pub made: TileSet,
+    slots: usize,
+}
+
+impl Changes {
+    /// Before checkpoint `number` of `len` bytes, with what is known of an earlier one: all of the
+    /// `tiles` own tiles are taken for changed. The own parity has `held` tiles, in one of `slots`
+    /// slots.
+    pub fn since(
+        history: Option<History>,
+        (number, len): (u64, usize),
+        (tiles, held): (usize, usize),
+        slots: usize,
+    ) -> Changes {
+        let before = history.filter(|h| h.number + 1 == number && h.len == len);
+        let (own, made) = (TileSet::all(tiles), TileSet::none(held));
+        Changes { own, before, digests: Vec::new(), seen: 0, made, slots }
+    }
+
+    /// True if it pays to look which of the `tiles` own tiles changed: then each is to be shown to
+    /// [`Changes::see`], from the first on.
+    pub fn looks(&mut self, delta: Delta, tiles: usize) -> bool {
+        let looks = self.before.as_ref().is_some_and(|h| pays(delta, h.changed, tiles));
+        if looks {
+            self.own = TileSet::none(tiles);
+            self.digests.reserve(tiles);
+        }
+        looks
+    }
+
+    /// Looks at the next tile: `bytes` now, and in the snapshot what `was` says, which is asked
+    /// for if no digest was taken the last time. `job` seeds the digests.
+    pub fn see<'a>(&mut self, job: u64, bytes: &[u8], was: impl FnOnce() -> &'a [u8]) {
+        let tile = self.digests.len();
+        let digest = XxHash3_128::oneshot_with_seed(job, bytes);
+        let same = match self.before.as_ref().and_then(|before| before.digests.get(tile)) {
+            Some(&before) => before == digest,
+            None => bytes == was(),
+        };
+        if !same {
+            self.own.insert(tile);
+        }
+        self.digests.push(digest);
+    }
+
+    /// What to do with tile `tile` of the own parity, of whose sources one `changed` or none.
+    pub fn next(&self, tile: usize, changed: bool) -> Next {
+        next(self.slots, changed, self.before.as_ref().map(|before| before.parity.contains(tile)))
+    }
+
+    /// The checkpoint is agreed: what the next one may build on.
+    pub fn agreed(self, number: u64, len: usize) -> History {
+        let looked = !self.digests.is_empty();
+        let changed = if looked { self.own.count() } else { self.seen };
+        History { number, len, digests: self.digests, parity: self.made, changed }
+    }
 }
 
 /// What is done with a tile of parity.

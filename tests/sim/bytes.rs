@@ -13,10 +13,10 @@ use super::memory::{TILE, tiles};
 use super::pe::{Proc, Then};
 use super::plan::Broken;
 
-const JOB: u64 = 77;
+pub const JOB: u64 = 77;
 
 impl Job {
-    fn stamp(&self, p: &Proc, pe: usize, number: u64) -> Stamp {
+    pub fn stamp(&self, p: &Proc, pe: usize, number: u64) -> Stamp {
         let others = || self.shown(p).pes[pe].incarnation;
         let incarnation = if pe == p.me() { p.incarnation } else { others() };
         Stamp { number, job: JOB, pe: pe as u32, incarnation, whole: true }
@@ -30,7 +30,7 @@ impl Job {
             || region.holds(tile, &self.stamp(p, pe, p.number))
     }
 
-    fn per_chunk(&self, p: &Proc) -> usize {
+    pub fn per_chunk(&self, p: &Proc) -> usize {
         let (shape, _) = self.plan.protection.place(p.me());
         shape.layout.chunk_len(p.len, TILE) / TILE
     }
@@ -61,10 +61,13 @@ impl Job {
         let end = all.min(p.progress + self.portion(all));
         while p.progress < end {
             let (index, step) = (indices[p.progress / per_chunk], p.progress % per_chunk);
+            p.progress += 1;
+            if self.spared(p, index, step) {
+                continue;
+            }
             let out = self.parity_tile(p, index, step, per_chunk);
             let stamp = self.stamp(p, p.me(), p.number);
             self.own(p).slots[slot].write(index * per_chunk + step, &out, &stamp);
-            p.progress += 1;
         }
         p.progress == all
     }
@@ -89,7 +92,6 @@ impl Job {
     pub fn copy(&mut self, p: &mut Proc) -> bool {
         let number = p.number;
         let all = tiles(self.own(p).live.len());
-        let stamp = self.stamp(p, p.me(), number);
         let portion = self.portion(all);
         let memory = self.own(p);
         if !p.middle {
@@ -99,10 +101,10 @@ impl Job {
         }
         let end = all.min(p.progress + portion);
         for tile in p.progress..end {
-            let bytes = memory.live_tile(tile);
-            memory.snapshot.write(tile, &bytes, &stamp);
+            self.copy_tile(p, tile);
         }
         p.progress = end;
+        let memory = self.own(p);
         if end == all {
             memory.snapshot.record = (number, memory.live.len());
             memory.set_phase(Phase::Agreed(number));
@@ -340,6 +342,7 @@ impl Job {
             };
             let dead = self.lost.iter().copied().filter(|&pe| !lives(pe)).collect();
             self.lost = dead;
+            self.spoils = 0;
             self.ending.recoveries += 1;
         }
     }

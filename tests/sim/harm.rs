@@ -2,6 +2,7 @@
 
 use raidshmem::control::message::Said;
 use raidshmem::launch::membership::Event;
+use raidshmem::protocol::At;
 use raidshmem::sys::process::Ended;
 
 use super::job::{Job, What};
@@ -53,26 +54,30 @@ impl Job {
             }
             Harm::Suspect if self.may_lose(&[pe]) => self.suspect(pe, proc),
             Harm::Flip if self.may_lose(&[pe]) => self.flip(pe),
+            Harm::Rot if self.may_lose(&[pe]) => self.rot(pe, proc),
             _ => false,
         }
     }
 
-    /// A PE of another node says that its connection to a living one broke, which is killed then.
+    /// A PE of another node says that its connection to a living one broke: one of them is killed
+    /// then, so that both may be lost.
     fn suspect(&mut self, pe: usize, proc: u32) -> bool {
         let (node, incarnation) = {
             let suspected = &self.procs[proc as usize];
             (suspected.node, suspected.incarnation)
         };
         let knows = |who: &Proc| {
+            let both = who.me.is_some_and(|me| self.may_lose(&[pe, me]));
             let known = who.view.pes.get(pe).is_some_and(|of| of.incarnation == incarnation);
-            who.alive && who.node != node && known && !self.is_parted(who.node)
+            who.alive && both && who.node != node && known && !self.is_parted(who.node)
         };
         let Some(by) = self.procs.iter().find(|who| knows(who)).map(|who| (who.id, who.node))
         else {
             return false;
         };
+        let accuser = self.procs[by.0 as usize].me();
         self.lose(&[pe]);
-        self.suspects.insert(pe);
+        self.suspects.insert(pe, accuser);
         self.ending.suspected += 1;
         self.note(|| format!("-- the connection to PE {pe} breaks"));
         let what = Said::Suspect { pe: pe as u32, incarnation };
@@ -83,9 +88,19 @@ impl Job {
     /// The launcher has a process killed that was suspected.
     pub fn end_suspect(&mut self, proc: u32) {
         let pe = self.procs[proc as usize].me();
-        self.suspects.remove(&pe);
+        if self.suspects.remove(&pe).is_none() {
+            self.ending.accusers += 1;
+            self.suspects.retain(|_, accuser| *accuser != pe);
+        }
         self.lost.insert(pe);
         self.process_dies(proc, Ended::Killed(9));
+    }
+
+    /// Node `by` says whether it hears another, and now and then that it does not though it might.
+    pub fn give_opinion(&mut self, by: u32, about: u32) {
+        let hears = self.nodes[about as usize].alive && !self.is_parted(about);
+        let alive = hears && !self.plan.chance.one_in(3);
+        self.up(by, Event::Opinion { by, about, alive });
     }
 
     /// PEs whose memory is on a node.
@@ -101,7 +116,7 @@ impl Job {
         let of = &self.plan.protection.plan.of;
         let mut lost = self.lost.clone();
         lost.extend(pes);
-        lost.extend(&self.suspects);
+        lost.extend(self.suspects.iter().flat_map(|(&pe, &accuser)| [pe, accuser]));
         let of_group = |group: usize| lost.iter().filter(|&&pe| of[pe].0 == group).count();
         self.saved > 0 && pes.iter().all(|&pe| of_group(of[pe].0) <= self.plan.settings.parity)
     }
@@ -126,6 +141,13 @@ impl Job {
         }
         self.lose(&[pe, other]);
         let number = self.procs[carrier as usize].memory as usize;
+        self.flip_some(pe, number);
+        self.note(|| format!("-- bits flip in the store of PE {pe}, and PE {other} dies"));
+        self.process_dies(dies, Ended::Killed(9));
+        true
+    }
+
+    fn flip_some(&mut self, pe: usize, number: usize) {
         for _ in 0..1 + self.plan.chance.below(3) {
             let (random, which) = (self.plan.chance.next(), self.plan.chance.below(3));
             let memory = &mut self.memories[pe][number];
@@ -135,19 +157,43 @@ impl Job {
             };
             self.ending.flips += u32::from(flipped);
         }
-        self.note(|| format!("-- bits flip in the store of PE {pe}, and PE {other} dies"));
-        self.process_dies(dies, Ended::Killed(9));
+    }
+
+    /// Flips bits of the store of a PE that nobody looks at before the next recovery, whenever that
+    /// is. The scrub may have seen it before the next comparison, and not have repaired it.
+    fn rot(&mut self, pe: usize, proc: u32) -> bool {
+        if !self.lost.is_empty() {
+            return false;
+        }
+        self.lose(&[pe]);
+        let number = self.procs[proc as usize].memory as usize;
+        if self.plan.chance.one_in(2) {
+            let slot = self.plan.slot_of(self.procs[proc as usize].agreed);
+            let random = self.plan.chance.next();
+            self.memories[pe][number].slots[slot].flip_all(random);
+        } else {
+            self.flip_some(pe, number);
+        }
+        self.ending.rotten += 1;
+        let at = self.procs[proc as usize].at;
+        let before = matches!(at, None | Some(At::Intend | At::BarrierQ | At::Agree));
+        let seen = before && self.plan.chance.one_in(2);
+        if seen {
+            self.procs[proc as usize].history = None;
+        }
+        self.note(|| format!("-- bits flip in the store of PE {pe}, seen {seen}"));
         true
     }
 
     /// All that another PE of the group holds goes bad just before the next tile is decoded, though
     /// it held when it was checked; unless nothing of it is used for that tile, for then nobody
-    /// would look at it before the next loss.
+    /// would look at it before the next loss. Less often in a row than the launcher bears.
     pub fn spoil(&mut self, p: &Proc, tile: usize) {
         let (shape, _) = self.plan.protection.place(p.me());
         let members = shape.members.clone();
         let pe = self.plan.chance.pick(&members);
-        if self.plan.mode != Mode::Within || pe == p.me() || !self.may_lose(&[pe]) {
+        let enough = self.spoils == 6 || pe == p.me();
+        if self.plan.mode != Mode::Within || enough || !self.may_lose(&[pe]) {
             return;
         }
         let random = self.plan.chance.next();
@@ -161,6 +207,7 @@ impl Job {
         if held && self.decode(p, tile).is_err() {
             self.lose(&[pe]);
             self.ending.spoiled += 1;
+            self.spoils += 1;
             self.note(|| format!("-- what PE {pe} holds goes bad while PE {} uses it", p.me()));
         } else {
             flip(self);

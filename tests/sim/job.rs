@@ -5,7 +5,7 @@
 //! take any time but overtakes none on the same connection; connections overtake each other.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::rc::Rc;
 
 use raidshmem::control::message::{Down, ProcId, Said, Welcome};
@@ -85,10 +85,16 @@ pub struct Ending {
     pub flips: u32,
     /// PEs that were killed since a connection to them broke.
     pub suspected: u32,
+    /// Of them those that had suspected another.
+    pub accusers: u32,
     /// Nodes that the detector declared lost.
     pub declared: u32,
     /// Tiles that went bad between check and use.
     pub spoiled: u32,
+    /// Times that bits flipped and nobody looked.
+    pub rotten: u32,
+    /// Tiles of parity that were kept or carried over.
+    pub spared: u32,
     /// Faults that struck when some PE was on its last checkpoint.
     pub late: bool,
     pub events: u64,
@@ -115,13 +121,16 @@ pub struct Job {
     pub carrier: Vec<Option<ProcId>>,
     /// PEs lost since redundancy was whole.
     pub lost: BTreeSet<usize>,
-    /// PEs that will be lost when the launcher has heard what is said of them.
-    pub suspects: BTreeSet<usize>,
+    /// How often a tile was made to go bad since then.
+    pub spoils: u32,
+    /// PEs that will be lost when the launcher has heard what is said of them, or who says it: the
+    /// accuser of each.
+    pub suspects: BTreeMap<usize, usize>,
     pub verdicts: BTreeSet<String>,
     /// Highest checkpoint that any PE was told is saved.
     pub saved: u64,
     /// Checkpoint resumed from, by view.
-    pub resumed: std::collections::BTreeMap<u64, u64>,
+    pub resumed: BTreeMap<u64, u64>,
     pub ending: Ending,
     over: bool,
     cut: bool,
@@ -141,7 +150,10 @@ impl Job {
         };
         let group_of: Vec<usize> =
             plan.protection.plan.of.iter().map(|&(group, _)| group).collect();
-        let (machine, first) = Membership::new(&shape, &plan.settings, group_of);
+        let (mut machine, first) = Membership::new(&shape, &plan.settings, group_of);
+        if plan.asked {
+            machine.let_nodes_be_asked();
+        }
         let pes = plan.node_of.len();
         let first_view = Ordered::new(View { number: 0, pes: Vec::new() }, vec![0; pes]);
         let none = first_view.view.clone();
@@ -160,8 +172,9 @@ impl Job {
             memories: vec![Vec::new(); pes],
             views: vec![first_view],
             carrier: vec![None; pes],
+            spoils: 0,
             lost: BTreeSet::new(),
-            suspects: BTreeSet::new(),
+            suspects: BTreeMap::new(),
             verdicts: BTreeSet::new(),
             saved: 0,
             resumed: Default::default(),
@@ -371,6 +384,7 @@ impl Job {
             }
             Down::Look { proc } => self.up(node, Event::Looked { proc }),
             Down::Kill { proc } => self.end_suspect(proc),
+            Down::Ask { node: about } => self.give_opinion(node, about),
             Down::Finish => {
                 self.nodes[node as usize].finished = true;
                 self.wake_node(node);

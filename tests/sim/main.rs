@@ -2,9 +2,10 @@
 //!
 //! The seed drives time, the delay of every message and step, stalls, deaths of PEs and nodes at
 //! any time or at any step, and flipped bits, over the library's own pure machines: membership, the
-//! table of the protocol, the decision, the plan, groups and stripes, the codec and the stamps, on
-//! snapshots of a few tiles. A job within the parity must come to its end, with every restored byte
-//! compared; one beyond it must end with the same words on every PE that speaks.
+//! table of the protocol, the decision, the plan, groups and stripes, the codec, the stamps and
+//! what needs no second trip, on snapshots of a few tiles. A job within the parity must come to its
+//! end, with every restored byte compared; one beyond it must end with the same words on every PE
+//! that speaks.
 //!
 //! A failing seed prints what happened; `SEED=n` runs that seed alone. `RAIDSHMEM_SOAK=1` runs new
 //! seeds for `SECONDS_OF_SIM`.
@@ -14,6 +15,7 @@
 
 mod board;
 mod bytes;
+mod delta;
 mod harm;
 mod job;
 mod memory;
@@ -70,8 +72,11 @@ struct Sum {
     recoveries: u32,
     flips: u32,
     spoiled: u32,
+    rotten: u32,
+    spared: u32,
     declared: u32,
     suspected: u32,
+    accusers: u32,
     condemned: u32,
     events: u64,
     compared: u64,
@@ -84,8 +89,11 @@ impl Sum {
         self.recoveries += ending.recoveries;
         self.flips += ending.flips;
         self.spoiled += ending.spoiled;
+        self.rotten += ending.rotten;
+        self.spared += ending.spared;
         self.declared += ending.declared;
         self.suspected += ending.suspected;
+        self.accusers += ending.accusers;
         self.condemned += u32::from(ending.status != 0);
         self.events += ending.events;
         self.compared += ending.compared;
@@ -122,8 +130,9 @@ fn seeds(count: u64) -> std::ops::Range<u64> {
 fn at_most_the_parity_is_lost_and_the_job_goes_on_with_the_right_bytes() {
     let sum = many(seeds(4000), Mode::Within, Duration::MAX);
     assert!(sum.jobs == 1 || sum.recoveries > 3000 && sum.flips > 1000, "{sum:?}");
-    let Sum { spoiled, declared, suspected, .. } = sum;
+    let Sum { spoiled, declared, suspected, accusers, rotten, spared, .. } = sum;
     assert!(sum.jobs == 1 || spoiled > 100 && declared > 100 && suspected > 100, "{sum:?}");
+    assert!(sum.jobs == 1 || accusers > 10 && rotten > 100 && spared > 10_000, "{sum:?}");
 }
 
 #[test]
@@ -145,6 +154,10 @@ fn broken_rules_are_caught() {
         StepBeforeWords,
         WordsNotTagged,
         LeaseIgnored,
+        CarriedUnchecked,
+        StampedAnew,
+        KeptThoughChanged,
+        SilenceIsNoChange,
     ] {
         let caught =
             (0..20_000).find_map(|seed| Some((seed, run(seed, Mode::Within, broken).err()?)));

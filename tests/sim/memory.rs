@@ -5,6 +5,7 @@
 
 use raidshmem::recovery::plan::Finding;
 use raidshmem::segment::layout::STAMP;
+use raidshmem::store::delta::TileSet;
 use raidshmem::store::phase::Phase;
 use raidshmem::store::stamp::Stamp;
 
@@ -44,6 +45,13 @@ impl Region {
 
     pub fn holds(&self, tile: usize, stamp: &Stamp) -> bool {
         self.stamps.get(tile).is_some_and(|seal| stamp.holds(seal, self.tile(tile)))
+    }
+
+    /// Gives a tile that is as it was the new stamp in place of the old one. False if it has not
+    /// that.
+    pub fn renew(&mut self, tile: usize, old: &Stamp, new: &Stamp) -> bool {
+        let Some(stamp) = self.stamps.get_mut(tile) else { return false };
+        old.renew(stamp, TILE, new).inspect(|renewed| *stamp = *renewed).is_some()
     }
 
     /// Flips the same bit of every tile.
@@ -93,6 +101,8 @@ pub struct Memory {
     /// Arrived, released.
     pub gate: (u64, u64),
     pub live: Vec<u8>,
+    /// The tiles that changed since the last checkpoint, as this PE says.
+    pub changes: TileSet,
     pub snapshot: Region,
     pub slots: [Region; 2],
 }

@@ -12,6 +12,7 @@ use raidshmem::control::view::{State, View};
 use raidshmem::launch::membership::Event;
 use raidshmem::protocol::{At, Call, Outcome, meeting, next};
 use raidshmem::recovery::plan::{Finding, Unrecoverable};
+use raidshmem::store::delta::{Changes, History};
 use raidshmem::store::phase::{Phase, Vote, decide};
 use raidshmem::sys::process::Ended;
 
@@ -55,6 +56,9 @@ pub struct Proc {
     pub complained: u64,
     pub number: u64,
     pub agreed: u64,
+    /// What it remembers of the last checkpoint, and knows of the one being made.
+    pub history: Option<History>,
+    pub changes: Option<Changes>,
     pub epoch: u64,
     pub len: usize,
     pub findings: Vec<Finding>,
@@ -94,6 +98,8 @@ impl Proc {
             complained: 0,
             number: 0,
             agreed: 0,
+            history: None,
+            changes: None,
             epoch: 0,
             len: 0,
             findings: Vec::new(),
@@ -299,9 +305,10 @@ impl Job {
                 return Then::Until(self.publish(p));
             }
             At::Intend => {}
-            At::BarrierQ | At::BarrierA | At::BarrierB | At::BarrierRefuse => {
+            At::BarrierQ | At::BarrierC | At::BarrierA | At::BarrierB | At::BarrierRefuse => {
                 return self.barrier(p, at);
             }
+            At::Compare => self.compare(p),
             At::Agree => {
                 if (0..self.pes()).any(|pe| self.told(p, pe).cannot) {
                     self.own(p).set_phase(Phase::Agreed(p.number - 1));
@@ -360,9 +367,12 @@ impl Job {
         self.pass(p, at)
     }
 
-    fn pass(&mut self, p: &Proc, at: At) -> Then {
+    fn pass(&mut self, p: &mut Proc, at: At) -> Then {
         if at == At::BarrierRefuse {
             self.refused = true;
+        }
+        if at == At::BarrierB {
+            self.keep_changes(p);
         }
         if at == At::BarrierB && p.me() == 0 {
             let (number, bytes) = (p.number, p.len as u64);
@@ -383,6 +393,7 @@ impl Job {
     fn meet(&mut self, p: &mut Proc, at: At, step: u64) -> Then {
         if !p.middle {
             if at == At::MeetSettling && p.call == Call::Checkpoint {
+                p.changes = None;
                 self.refresh(p);
             }
             p.middle = true;
@@ -435,6 +446,7 @@ impl Job {
                     return Then::Sleep;
                 }
                 self.refresh(p);
+                p.history = None;
             }
             At::Decide => return self.decide(p),
             At::Finish => {

@@ -2,10 +2,10 @@
 
 use raidshmem::placement::Domains;
 use raidshmem::protocol::At;
-use raidshmem::settings::{BackupMode, Settings, Substitute};
+use raidshmem::settings::{BackupMode, Delta, Settings, Substitute};
 use raidshmem::store::protection::Protection;
 
-use super::memory::{Chance, TILE};
+use super::memory::{Chance, TILE, tiles};
 
 /// How much is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +39,14 @@ pub enum Broken {
     /// Words do not say whose they are, and nobody disconnects from the dead: what those had under
     /// way arrives in the place of what the substitute said.
     WordsNotTagged,
+    /// A tile of parity is carried into the other slot without a look at its old checksum.
+    CarriedUnchecked,
+    /// A tile of a snapshot that did not change is sealed as it is, damaged or not.
+    StampedAnew,
+    /// A tile of parity is kept or carried though a source of it changed.
+    KeptThoughChanged,
+    /// Who has nothing to compare with says that nothing changed.
+    SilenceIsNoChange,
 }
 
 /// What happens to the chosen.
@@ -50,6 +58,9 @@ pub enum Harm {
     Suspect,
     /// Bits of the store flip, in the memory of a PE that lives on.
     Flip,
+    /// The same, and nobody looks: damage waits for the next recovery. The scrub may have come upon
+    /// it in vain, and then its PE has nothing to compare the next checkpoint with.
+    Rot,
 }
 
 /// When.
@@ -81,6 +92,8 @@ pub struct Plan {
     pub protection: Protection,
     /// PEs of different nodes cannot look into each other's memory.
     pub far: bool,
+    /// A third node is asked which of two PEs is to be ended.
+    pub asked: bool,
     /// Nodes are declared lost by the detector.
     pub pulse: bool,
     /// The program ends after this checkpoint.
@@ -91,6 +104,8 @@ pub struct Plan {
     pub stall: usize,
     /// Bytes of the smallest snapshot.
     pub len: usize,
+    /// How many tiles are as they were, one checkpoint after another: one of so many changes.
+    pub still: Option<usize>,
     /// A PE that cannot take part in a checkpoint, once.
     pub refusal: Option<(usize, u64)>,
     pub faults: Vec<Fault>,
@@ -173,6 +188,8 @@ impl Plan {
             step,
             stall: chance.pick(&[100, 3000]),
             len: 1 + chance.below(6 * TILE),
+            asked: false,
+            still: None,
             refusal: None,
             faults: Vec::new(),
             chance,
@@ -180,6 +197,12 @@ impl Plan {
         if plan.chance.one_in(3) {
             plan.refusal = Some((plan.chance.below(pes), 1 + plan.chance.below(2) as u64));
         }
+        if plan.chance.one_in(2) {
+            plan.still = Some(plan.chance.pick(&[2, 5, 20]));
+            plan.last += plan.chance.below(4) as u64;
+            plan.settings.delta = plan.chance.pick(&[Delta::On, Delta::On, Delta::Auto]);
+        }
+        plan.asked = plan.far && plan.chance.one_in(2);
         plan.choose_faults();
         plan
     }
@@ -202,18 +225,47 @@ impl Plan {
                 }
             };
             let often = if self.far { Harm::Suspect } else { Harm::Process };
-            let harm = chance.pick(&[Harm::Process, often, Harm::Node, Harm::Flip]);
-            let pe = chance.below(pes);
+            let hidden = if self.still.is_some() { Harm::Rot } else { Harm::Flip };
+            let harm = chance.pick(&[Harm::Process, often, Harm::Node, Harm::Flip, hidden]);
+            // Damage that lies hidden comes first, and the loss that meets it in the same group.
+            let hides = index == 0 && self.still.is_some() && chance.one_in(2);
+            let harm = if hides { Harm::Rot } else { harm };
+            let pe = match self.faults.first() {
+                Some(first) if chance.one_in(2) => {
+                    let (group, _) = self.protection.plan.of[first.pe];
+                    let members = &self.protection.shapes[group].members;
+                    members[chance.below(members.len())]
+                }
+                _ => chance.below(pes),
+            };
             self.faults.push(Fault { when, harm, pe, fired: false, tries: 0 });
         }
     }
 
     /// Bytes of PE `pe` at checkpoint `number`; their count is the same on every PE.
     pub fn content(&self, pe: usize, number: u64) -> Vec<u8> {
+        if let Some(still) = self.still {
+            return self.still_content(pe, number, still);
+        }
         let mut chance = Chance::new(self.seed ^ (pe as u64) << 40 ^ number << 20);
         let len = self.len + (number as usize * 7) % (2 * TILE);
         let words = (0..len.div_ceil(8)).flat_map(|_| chance.next().to_le_bytes());
         words.take(len).collect()
+    }
+
+    /// Of a length that stays; of `still` tiles one changes with each checkpoint.
+    fn still_content(&self, pe: usize, number: u64, still: usize) -> Vec<u8> {
+        let tile = |tile: usize| {
+            let chance = |number: u64| {
+                let at = (pe as u64) << 40 ^ number << 20 ^ (tile as u64) << 50;
+                Chance::new(self.seed ^ at)
+            };
+            let changed = (1..=number).rev().find(|&n| n == 1 || chance(n).one_in(still));
+            let mut chance = chance(changed.unwrap_or(1));
+            [chance.next(), chance.next()].map(u64::to_le_bytes).concat()
+        };
+        let all = (0..tiles(self.len)).flat_map(tile);
+        all.take(self.len).collect()
     }
 
     pub fn slot_of(&self, number: u64) -> usize {

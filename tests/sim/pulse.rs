@@ -93,7 +93,7 @@ impl Job {
         detector.since.entry(node).or_insert(now);
         if parted {
             detector.parted.insert(node);
-            self.suspects.extend(here); // they go on, for a while
+            self.suspects.extend(here.into_iter().map(|pe| (pe, pe))); // they go on, for a while
         } else if self.plan.chance.one_in(2) {
             // Its keeper sees that all its processes have ended.
             let seen = now + self.plan.step as u64 + self.delay(self.plan.message);
