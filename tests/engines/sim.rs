@@ -169,7 +169,9 @@ impl Sim {
 
     fn send(&self, pe: usize, what: What) -> Result<(u64, Who), Lost> {
         let to = self.peer(pe)?;
-        self.until(to, |state| (state.parcels.len() < DEPTH).then_some(()))?;
+        // What is sent to the dead may vanish, but not for longer than until the view says so.
+        let gone = || self.view.gone(to.0, to.1);
+        self.until(to, |state| (state.parcels.len() < DEPTH && !gone()).then_some(()))?;
         let mut state = self.net.state.lock().unwrap();
         if !state.living.contains_key(&self.who) {
             return Err(Lost { pe: to.0, incarnation: to.1 }); // it is this one that is dead
