@@ -45,7 +45,10 @@ fn the_command_line_is_checked_before_anything_starts() {
         (&["-n", "2", "--spares", "99999", "true"], &["--spares 99999", "0..="]),
         (&["-n", "2", "--kill", "", "true"], &["--kill: rule ``", "PE@CHECKPOINT"]),
         (&["-n", "2", "--kill", "1@", "true"], &["--kill: rule `1@`", "0, 1, 2 and so on"]),
-        (&["-n", "2", "--kill", "@1", "true"], &["--kill: rule `@1`", "a PE number or node:K"]),
+        (
+            &["-n", "2", "--kill", "@1", "true"],
+            &["--kill: rule `@1`", "a PE number, node:K or stop:PE"],
+        ),
         (&["-n", "2", "--kill", "1@1,0@2", "true"], &["--kill: rule `1@1,0@2`"]),
         (&["-n", "2", "--kill-node", "x@1", "true"], &["--kill-node: rule `node:x@1`"]),
         (&["-n", "2", "--kill", "5@1", "true"], &["5@1", "PEs 0..=1"]),
