@@ -22,6 +22,7 @@ mod data;
 #[cfg(feature = "ucx")]
 mod fabric;
 mod losses;
+#[cfg_attr(not(feature = "ucx"), allow(dead_code, reason = "more is asked of it over UCX"))]
 mod net;
 #[cfg(feature = "ucx")]
 mod rust;
