@@ -46,8 +46,8 @@ fn a_pe_is_killed_by_one_of_its_threads_while_all_are_in_calls() {
 fn the_thread_sanitizer_has_nothing_to_say() {
     let flags = ["-pthread", "-fsanitize=thread"];
     let race = program_with("race", &flags);
-    // UCX, where it is built in, has hooks of its own in `madvise`, which the C library calls at the
-    // end of a thread, when the sanitizer knows it no more.
+    // UCX, where it is built in, hooks `madvise`, which the C library calls at the end of a thread,
+    // when the sanitizer does not know the thread any more.
     let job = |pes| Job::new(pes).env("UCX_MEM_EVENTS", "n");
     let raced = job(1).program(&race, &[]).run();
     raced.says("WARNING: ThreadSanitizer: data race");
