@@ -29,6 +29,7 @@ use crate::store::coverage::{Coverage, Manifest, ManifestError};
 use crate::store::delta::History;
 use crate::store::protection::Protection;
 use crate::store::stamp::Stamp;
+use crate::sys::crew::Crew;
 use crate::sys::socket::Channel;
 use crate::sys::{memory, process};
 
@@ -85,6 +86,8 @@ pub struct World {
     pub(super) used: (AtomicUsize, AtomicUsize),
     pub(crate) last_error: Mutex<Option<String>>,
     pub(super) turns: Turns,
+    /// Who shares the loops of a checkpoint or recovery.
+    pub(crate) crew: Crew,
     /// The own memory file.
     pub(super) file: OwnedFd,
     /// What the scrub of the store has seen.
