@@ -202,12 +202,12 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
     };
     let rules = settings.inject.iter().copied().enumerate().map(|(i, rule)| (i as u32, rule));
     let rules = rules.filter(|(i, _)| !welcome.fired.contains(i)).collect();
-    let crew = crew_of(&settings, &job, &welcome, crowded);
     let far = open_fabric(&job, &welcome, own, crowded, (&page, channel.as_ref()))?;
     let world = World {
         me,
         incarnation: welcome.incarnation,
         node: welcome.node as usize,
+        crew: crew_of(&settings, &job, &welcome, crowded),
         crowded,
         spreads: job.bind == Bind::None && !crowded && thread_level < THREAD_MULTIPLE,
         offers: AtomicU32::new(0),
@@ -240,7 +240,6 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
         used: (AtomicUsize::new(0), AtomicUsize::new(0)),
         last_error: Mutex::new(None),
         turns: Turns::default(),
-        crew,
         file,
         scrubbed: Mutex::default(),
     };
