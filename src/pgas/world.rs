@@ -29,9 +29,8 @@ use crate::store::coverage::{Coverage, Manifest, ManifestError};
 use crate::store::delta::History;
 use crate::store::protection::Protection;
 use crate::store::stamp::Stamp;
-use crate::sys::crew::Crew;
 use crate::sys::socket::Channel;
-use crate::sys::{memory, process};
+use crate::sys::{crew::Crew, memory, process};
 
 /// A PE's segment as mapped here, null if it is not; replaced when its memory is a new one.
 #[derive(Debug)]
@@ -86,7 +85,6 @@ pub struct World {
     pub(super) used: (AtomicUsize, AtomicUsize),
     pub(crate) last_error: Mutex<Option<String>>,
     pub(super) turns: Turns,
-    /// Who shares the loops of a checkpoint or recovery.
     pub(crate) crew: Crew,
     /// The own memory file.
     pub(super) file: OwnedFd,
