@@ -27,6 +27,7 @@ use crate::segment::statics::{self, Statics};
 use crate::settings::{Bind, Fabric, SettingError, Settings};
 use crate::store::phase::Phase;
 use crate::store::protection::{Protection, ProtectionError};
+use crate::sys::crew::{self, Crew};
 use crate::sys::socket::{Channel, ChannelError};
 use crate::sys::{self, futex, memory, process};
 
@@ -192,6 +193,7 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
         me,
         incarnation: welcome.incarnation,
         node: welcome.node as usize,
+        crew: crew_of(&settings, &job, &welcome, crowded),
         crowded,
         spreads: job.bind == Bind::None && !crowded && thread_level < THREAD_MULTIPLE,
         offers: AtomicU32::new(0),
@@ -247,6 +249,23 @@ fn take_over(own: &Segment, job: u64, me: usize) {
         header.forget();
         header.create(job, me);
     }
+}
+
+/// The threads of this PE, which has its processors to itself unless nobody has any.
+fn crew_of(settings: &Settings, job: &Job, welcome: &Welcome, crowded: bool) -> Crew {
+    let cpus = process::usable();
+    let machine = |node: &u32| job.machine_of.get(*node as usize).copied().unwrap_or(*node);
+    let (here, seat) = (machine(&welcome.node), job.node_of.get(welcome.pe as usize).map(machine));
+    let bound = job.bind != Bind::None && !crowded && seat == Some(here);
+    let sharing = match bound {
+        true => 1,
+        false => job.node_of.iter().filter(|&node| machine(node) == here).count(),
+    };
+    let threads = match settings.threads {
+        0 => crew::fair(cpus.len(), sharing),
+        asked => asked,
+    };
+    Crew::new(threads, cpus)
 }
 
 /// Opens the engine between nodes, if the job has one, and says where it is reached.

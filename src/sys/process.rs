@@ -319,6 +319,20 @@ pub fn on_processors<T>(cpus: &[usize], work: impl FnOnce() -> T) -> T {
     result
 }
 
+/// The processors that this thread may use, ascending.
+pub fn usable() -> Vec<usize> {
+    let allowed = sched_getaffinity(None).ok();
+    let usable = |&cpu: &usize| allowed.as_ref().is_some_and(|allowed| allowed.is_set(cpu));
+    (0..CpuSet::MAX_CPU).filter(usable).collect()
+}
+
+/// Keeps this thread on these processors from now on, if there are any and it may use them.
+pub fn stay_on(cpus: &[usize]) {
+    if !cpus.is_empty() {
+        let _ = sched_setaffinity(None, &set_of(cpus));
+    }
+}
+
 /// Binds every thread that a process has; those that it starts later are bound like the thread
 /// that starts them. What has ended meanwhile needs no processor.
 pub fn bind(pid: u32, cpus: &[usize]) {
