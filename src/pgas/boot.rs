@@ -150,6 +150,7 @@ fn alone(settings: &Settings) -> Result<Seat, BootError> {
         node_of: vec![0],
         machine_of: vec![0],
         bind: Bind::None,
+        pages: settings.pages,
         fabric: Fabric::Shm,
         device: None,
         domains: Domains::default(),
@@ -241,6 +242,7 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
         file,
         scrubbed: Mutex::default(),
     };
+    (0..n_pes).filter_map(|pe| world.near(pe)).for_each(|near| world.ask_huge_heap(near));
     world.show_vote();
     world.wait_raw(|| world.shown());
     if world.far.is_some() {

@@ -312,6 +312,7 @@ impl World {
             // Never freed, as another thread may be using it; kept, so that it is no leak either.
             lock(&REPLACED).push(before.expose_provenance());
         }
+        self.ask_huge_heap(segment);
         self.bases[pe].store(segment.base(), Ordering::Release);
         self.peers[pe].memory.store(memory, Ordering::Release);
     }

@@ -7,6 +7,7 @@
 
 pub mod caller;
 pub mod futex;
+pub mod huge;
 pub mod machine;
 pub mod memory;
 pub mod process;
