@@ -296,6 +296,9 @@ pub struct Settings {
     pub pages: Pages,
     /// `SHMEM_FT_DELTA`: a checkpoint may look for what changed.
     pub delta: Delta,
+    /// `SHMEM_FT_THREADS`: threads of a PE in a checkpoint or recovery; 0: as many as it has
+    /// processors for itself.
+    pub threads: usize,
     /// `SHMEM_FT_FABRIC`.
     pub fabric: Fabric,
     /// `SHMEM_FT_DEVICE`: the device for RDMA; `None`: the first with an active port.
@@ -346,6 +349,7 @@ impl Default for Settings {
             bind: Bind::Auto,
             pages: Pages::Auto,
             delta: Delta::Auto,
+            threads: 0,
             fabric: Fabric::Auto,
             device: None,
             collectives: Collectives::Auto,

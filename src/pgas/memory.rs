@@ -64,6 +64,11 @@ impl World {
         }
     }
 
+    /// The same for all that are mapped here.
+    pub(super) fn ask_huge_heaps(&self) {
+        (0..self.n_pes()).filter_map(|pe| self.near(pe)).for_each(|near| self.ask_huge_heap(near));
+    }
+
     /// Bytes of the symmetric heap, and of it in use.
     pub fn heap_usage(&self) -> (usize, usize) {
         (self.layout.heap_len, lock(&self.heap).used())

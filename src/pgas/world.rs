@@ -30,7 +30,7 @@ use crate::store::delta::History;
 use crate::store::protection::Protection;
 use crate::store::stamp::Stamp;
 use crate::sys::socket::Channel;
-use crate::sys::{memory, process};
+use crate::sys::{crew::Crew, memory, process};
 
 /// A PE's segment as mapped here, null if it is not; replaced when its memory is a new one.
 #[derive(Debug)]
@@ -85,6 +85,7 @@ pub struct World {
     pub(super) used: (AtomicUsize, AtomicUsize),
     pub(crate) last_error: Mutex<Option<String>>,
     pub(super) turns: Turns,
+    pub(crate) crew: Crew,
     /// The own memory file.
     pub(super) file: OwnedFd,
     /// What the scrub of the store has seen.
@@ -306,8 +307,7 @@ impl World {
             Ok(segment) => segment.leak(),
             Err(error) => self.condemn(&format!("memory of PE {pe} cannot be mapped: {error}")),
         };
-        let before =
-            self.peers[pe].segment.swap(std::ptr::from_ref(segment).cast_mut(), Ordering::AcqRel);
+        let before = peer.segment.swap(std::ptr::from_ref(segment).cast_mut(), Ordering::AcqRel);
         if !before.is_null() {
             // Never freed, as another thread may be using it; kept, so that it is no leak either.
             lock(&REPLACED).push(before.expose_provenance());
