@@ -61,10 +61,11 @@ const UNSAFE: &[(&str, &str)] = &[
     ("codec/src/kernel/vector.rs", "calls what a kernel's value proves to be there"),
     ("src/sys/caller.rs", "asks the C library and the loader who called"),
     ("src/sys/futex.rs", "the system calls futex and membarrier"),
+    ("src/sys/huge.rs", "a child with namespaces of its own mounts a file system"),
     ("src/sys/memory.rs", "maps, protects and unmaps memory"),
     (
         "src/sys/process.rs",
-        "acts between fork and exec; a timer of the kernel that ends the process",
+        "acts between fork and exec; a timer and a pipe of the kernel that end the process",
     ),
 ];
 

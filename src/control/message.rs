@@ -16,7 +16,7 @@ use super::noise::Secret;
 use super::page::PES_MAX;
 use super::view::View;
 use crate::placement::Domains;
-use crate::settings::{Bind, Device, Fabric};
+use crate::settings::{Bind, Device, Fabric, Pages};
 use crate::sys::process::Ended;
 
 /// Largest symmetric heap of a PE in bytes, as the settings bound it.
@@ -40,6 +40,8 @@ pub struct Job {
     pub machine_of: Vec<u32>,
     /// What PEs are bound to.
     pub bind: Bind,
+    /// Pages of the memory of PEs.
+    pub pages: Pages,
     /// What the nodes are called, and what fails together with them.
     pub domains: Domains,
     /// What carries data between nodes; never `Auto`.
@@ -250,6 +252,8 @@ pub enum Up {
 /// Agent to PE.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum ToPe {
+    /// First message: a leash comes along, to be worn ([`crate::sys::process::leash`]).
+    Leash,
     /// You are `pe`; the page of views comes along. With `crowded` the PEs of the machine have to
     /// take turns on its processors.
     Welcome { job: Box<Job>, welcome: Welcome, crowded: bool },

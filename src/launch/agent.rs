@@ -6,7 +6,8 @@
 //! On another host its first orders come from its keeper: whom to join. What its PEs print it
 //! carries on in whole lines, and descriptors stay with it.
 
-use std::collections::BTreeMap;
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -27,12 +28,14 @@ use crate::control::message::{Down, Job, Party, Place, ProcId, Said, ToPe, Up, W
 use crate::control::page::Page;
 use crate::control::view::View;
 use crate::fabric;
+use crate::segment;
 use crate::segment::layout::Layout;
 use crate::segment::words::Words;
 use crate::settings::Fabric;
 use crate::sys::futex;
+use crate::sys::huge::HugeFiles;
 use crate::sys::memory::{self, Mapping, PAGE};
-use crate::sys::process::Process;
+use crate::sys::process::{self, Process};
 use crate::sys::socket::{Channel, ChannelError, Outbox};
 
 mod heart;
@@ -44,6 +47,8 @@ struct Local {
     /// The process that said Hello, when it is not the one that was started (a script's child).
     inner: Option<Process>,
     channel: Option<Outbox>,
+    /// Whatever wears the other end, a script's child too, is killed with this agent.
+    _leash: OwnedFd,
     /// It was started for its number, and bound with it; what it did since is its own business.
     meant: bool,
     pe: Option<u32>,
@@ -58,6 +63,8 @@ struct Agent {
     page: Page,
     page_fd: OwnedFd,
     binder: Binder,
+    /// Where large memories come from, once one was asked for.
+    huge: OnceCell<Option<HugeFiles>>,
     memories: BTreeMap<u32, (u32, OwnedFd)>,
     /// Incarnation and address of PEs that are reached through an engine.
     addresses: BTreeMap<u32, (u32, Vec<u8>)>,
@@ -111,7 +118,7 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
         }
     };
     let program = program.into_iter().map(OsString::from_vec).collect();
-    let (memories, addresses, procs, carriers) = Default::default();
+    let (memories, addresses, procs, carriers, huge) = Default::default();
     let binder = Binder::new(&job, node);
     up.send(&Up::Seated(binder.seated()), &[])?;
     let mut agent = Agent {
@@ -122,6 +129,7 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
         page,
         page_fd,
         binder,
+        huge,
         memories,
         addresses,
         procs,
@@ -129,8 +137,7 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
         carriers,
         heart,
     };
-    let result = agent.serve();
-    let ended = agent.kill_all();
+    let (result, ended) = (agent.serve(), agent.kill_all());
     if ended {
         agent.heart.rest();
     }
@@ -151,6 +158,14 @@ enum Source {
     Datagram,
     Channel(ProcId),
     End(ProcId),
+}
+
+/// Sets what neither the user has set nor this process has.
+fn add_defaults(command: &mut Command, mut defaults: Vec<(&'static str, &'static str)>) {
+    let own: BTreeSet<&OsStr> = command.get_envs().map(|(name, _)| name).collect();
+    let is_set = |name: &str| own.contains(OsStr::new(name)) || std::env::var_os(name).is_some();
+    defaults.retain(|(name, _)| !is_set(name));
+    command.envs(defaults);
 }
 
 impl Agent {
@@ -226,12 +241,11 @@ impl Agent {
             Down::Assign { proc, welcome } => self.assign(proc, welcome),
             Down::Memory { pe, memory } => {
                 let Some(fd) = fds.pop() else { return Err(ChannelError::Malformed(0)) };
-                self.keep(pe, memory, fd);
-                Ok(())
+                self.keep(pe, memory, fd)
             }
             Down::Address { pe, incarnation, address } => {
                 let told = ToPe::Address { pe, incarnation, address: address.clone() };
-                self.tell_all(&told, &[]);
+                self.tell_all(&told, &[])?;
                 self.addresses.insert(pe, (incarnation, address));
                 Ok(())
             }
@@ -260,36 +274,65 @@ impl Agent {
 
     fn make_memory(&mut self, pe: u32, memory: u32) -> Result<(), ChannelError> {
         let len = Layout::new(self.job.heap_len as usize, self.job.n_pes as usize).total;
-        let made =
-            memory::create("raidshmem-pe", len).inspect(|fd| self.binder.place_memory(pe, fd, len));
+        let made = self.create_memory("raidshmem-pe", len);
+        let made = made.inspect(|fd| self.binder.place_memory(pe, fd, len));
         match made {
             Ok(fd) if self.up.carries_descriptors() && self.job.fabric == Fabric::Shm => {
                 self.up.send(&Up::Memory { pe, memory }, &[fd.as_fd()])
             }
             Ok(fd) => {
-                self.keep(pe, memory, fd); // nobody outside the node has it
+                self.keep(pe, memory, fd)?; // nobody outside the node has it
                 self.up.send(&Up::Memory { pe, memory }, &[])
             }
             Err(error) => self.fail(format!("memory for PE {pe}: {error}")),
         }
     }
 
-    /// Gives the memory of `pe` to every PE here.
-    fn keep(&mut self, pe: u32, memory: u32, fd: OwnedFd) {
-        self.tell_all(&ToPe::Memory { pe, memory }, &[fd.as_fd()]);
-        self.memories.insert(pe, (memory, fd));
+    /// A file with huge pages if it is large and they can be had.
+    fn create_memory(&self, name: &str, len: usize) -> rustix::io::Result<OwnedFd> {
+        let large = segment::is_large(self.job.heap_len as usize, self.job.pages);
+        let files = large.then(|| self.huge.get_or_init(|| HugeFiles::new().ok()).as_ref());
+        match files.flatten().map(|files| files.create(name, len)) {
+            Some(Ok(file)) => Ok(file),
+            _ => memory::create(name, len),
+        }
     }
 
-    fn tell_all(&mut self, message: &ToPe, fds: &[BorrowedFd]) {
+    /// Gives the memory of `pe` to every PE here.
+    fn keep(&mut self, pe: u32, memory: u32, fd: OwnedFd) -> Result<(), ChannelError> {
+        let told = self.tell_all(&ToPe::Memory { pe, memory }, &[fd.as_fd()]);
+        self.memories.insert(pe, (memory, fd));
+        told
+    }
+
+    fn tell_all(&mut self, message: &ToPe, fds: &[BorrowedFd]) -> Result<(), ChannelError> {
+        let mut sent = Ok(());
         for local in self.procs.values_mut().filter(|local| local.pe.is_some()) {
             if let Some(channel) = &mut local.channel {
-                let _ = channel.send(message, fds); // its end comes through the pidfd
+                sent = sent.and(channel.send(message, fds));
             }
+        }
+        self.heed(sent)
+    }
+
+    /// A PE that is gone is reported by its pidfd; one that is not told what it waits for ends the
+    /// job.
+    fn heed(&mut self, sent: Result<(), ChannelError>) -> Result<(), ChannelError> {
+        match sent {
+            Ok(()) | Err(ChannelError::Closed) => Ok(()),
+            Err(error) => self.fail(format!("a message to a PE: {error}")),
         }
     }
 
     fn start(&mut self, proc: ProcId, pe: Option<u32>) -> Result<(), ChannelError> {
         let (mine, theirs) = Channel::pair()?;
+        let (held, worn) = match process::leash() {
+            Ok(ends) => ends,
+            Err(error) => return self.fail(format!("a pipe for a PE: {error}")),
+        };
+        if let Err(error) = mine.send(&ToPe::Leash, &[worn.as_fd()]) {
+            return self.fail(format!("a message to a PE: {error}"));
+        }
         let mut command = Command::new(&self.program[0]);
         command.args(&self.program[1..]).stdin(Stdio::null());
         if let Some(place) = &self.place {
@@ -305,8 +348,7 @@ impl Agent {
             }
         }
         command.env(CONTROL_FD, theirs.as_fd().as_raw_fd().to_string());
-        let set = |(name, _): &&(&str, &str)| std::env::var_os(name).is_none();
-        command.envs(fabric::environment(self.job.fabric).iter().filter(set).copied());
+        add_defaults(&mut command, fabric::environment(self.job.fabric));
         let start = || Process::start(&mut command, Some(theirs.as_fd()), true);
         match self.binder.start(pe, start) {
             Ok(process) => {
@@ -315,7 +357,8 @@ impl Agent {
                 let fds = if self.up.carries_descriptors() { &fds[..] } else { &[] };
                 self.up.send(&started, fds)?;
                 let (channel, inner, meant) = (Some(Outbox::new(mine)), None, pe.is_some());
-                let local = Local { process, inner, channel, meant, pe: None, control: None };
+                let local =
+                    Local { process, inner, channel, _leash: held, meant, pe: None, control: None };
                 self.procs.insert(proc, local);
                 Ok(())
             }
@@ -339,7 +382,6 @@ impl Agent {
         let Some(channel) = &mut local.channel else { return Ok(()) };
         let (job, crowded) = (Box::new(self.job.clone()), self.binder.crowded());
         let welcome = ToPe::Welcome { job, welcome, crowded };
-        // A PE that died meanwhile is reported by its pidfd; what cannot be sent to it is no error.
         let mut sent = channel.send(&welcome, &[self.page_fd.as_fd()]);
         for (&pe, (memory, fd)) in &self.memories {
             if sent.is_ok() {
@@ -353,7 +395,7 @@ impl Agent {
                 sent = channel.send(&ToPe::Address { pe, incarnation, address }, &[]);
             }
         }
-        Ok(())
+        self.heed(sent)
     }
 
     fn show(&mut self, view: &View) -> Result<(), ChannelError> {

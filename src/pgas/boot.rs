@@ -8,8 +8,6 @@ use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use rustix::event::{PollFd, PollFlags, poll};
-
 use super::far::{Far, Watch};
 use super::nodes::Nodes;
 use super::stream::Streams;
@@ -100,7 +98,7 @@ pub fn boot(thread_level: i32) -> Result<World, BootError> {
         Some(fd) => take_seat(fd)?,
         None => alone(&settings)?,
     };
-    build(thread_level, settings, seat)
+    build(thread_level, settings, seat).inspect(World::ask_huge_heaps)
 }
 
 fn take_seat(fd: i32) -> Result<Seat, BootError> {
@@ -111,8 +109,14 @@ fn take_seat(fd: i32) -> Result<Seat, BootError> {
     // SAFETY: initialisation is the first thing a program does, before it starts threads (its
     // children must not take the connection for theirs).
     unsafe { std::env::remove_var(CONTROL_FD) };
-    watch(fd.as_fd())?;
     let channel = Channel::inherited(fd);
+    // The kernel kills the child that an agent started with it, but not what a script started in
+    // turn.
+    let (first, mut fds) = channel.receive::<ToPe>()?;
+    let (ToPe::Leash, Some(leash)) = (first, fds.pop()) else {
+        return Err(ChannelError::Malformed(0).into());
+    };
+    process::wear(leash)?;
     channel.send(&Said::Hello { pid: std::process::id() }, &[])?;
     let (message, mut fds) = channel.receive::<ToPe>()?;
     let (ToPe::Welcome { job, welcome, crowded }, Some(page)) = (message, fds.pop()) else {
@@ -151,6 +155,7 @@ fn alone(settings: &Settings) -> Result<Seat, BootError> {
         node_of: vec![0],
         machine_of: vec![0],
         bind: Bind::None,
+        pages: settings.pages,
         fabric: Fabric::Shm,
         device: None,
         domains: Domains::default(),
@@ -163,24 +168,6 @@ fn alone(settings: &Settings) -> Result<Seat, BootError> {
     let welcome = Welcome { pe: 0, incarnation: 0, memory: 0, node: 0, fired, lost, incarnations };
     let memories = vec![Some((0, memory))];
     Ok(Seat { job, welcome, crowded: false, page: Arc::new(page), channel: None, memories })
-}
-
-/// A thread that ends this process when its agent is gone: the kernel does so for the child the
-/// agent started, but not for what a script started in turn.
-fn watch(fd: std::os::fd::BorrowedFd) -> Result<(), BootError> {
-    let fd = fd.try_clone_to_owned()?;
-    let body = move || {
-        loop {
-            let mut fds = [PollFd::new(&fd, PollFlags::empty())];
-            if poll(&mut fds, None).is_ok() && fds[0].revents().contains(PollFlags::HUP) {
-                let _ = rustix::process::kill_process(
-                    rustix::process::getpid(),
-                    rustix::process::Signal::KILL,
-                );
-            }
-        }
-    };
-    Ok(process::helper("shmem-watch", 64 * 1024, body)?)
 }
 
 fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, BootError> {
