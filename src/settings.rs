@@ -148,6 +148,25 @@ impl Bind {
     }
 }
 
+/// Pages of the memory of PEs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Pages {
+    /// Huge ones for large heaps, where they can be had.
+    #[default]
+    Auto,
+    /// The smallest.
+    Small,
+}
+
+impl Pages {
+    const NAMES: [&'static str; 2] = ["auto", "small"];
+
+    /// The name as `SHMEM_FT_PAGES` spells it.
+    pub const fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
+}
+
 /// Whether a checkpoint looks for what changed since the last one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Delta {
@@ -273,6 +292,8 @@ pub struct Settings {
     pub domains: Option<String>,
     /// `SHMEM_FT_BIND`.
     pub bind: Bind,
+    /// `SHMEM_FT_PAGES`.
+    pub pages: Pages,
     /// `SHMEM_FT_DELTA`: a checkpoint may look for what changed.
     pub delta: Delta,
     /// `SHMEM_FT_THREADS`: threads of a PE in a checkpoint or recovery; 0: as many as it has
@@ -326,6 +347,7 @@ impl Default for Settings {
             placement: Placement::Spread,
             domains: None,
             bind: Bind::Auto,
+            pages: Pages::Auto,
             delta: Delta::Auto,
             threads: 0,
             fabric: Fabric::Auto,
