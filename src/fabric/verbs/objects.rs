@@ -69,7 +69,7 @@ impl Region {
                 | ibv_access_flags::IBV_ACCESS_REMOTE_WRITE;
         }
         if writable && atomics {
-            access = access | ibv_access_flags::IBV_ACCESS_REMOTE_ATOMIC;
+            access |= ibv_access_flags::IBV_ACCESS_REMOTE_ATOMIC;
         }
         Region::register(device, bytes.as_ptr().cast_mut(), bytes.len(), access.0)
     }
