@@ -19,17 +19,17 @@
 //! request itself; more goes through registered blocks, several to a doorbell.
 //!
 //! A put that a program may wait for wakes the peer's sleepers by the same packets: it is a write
-//! with an immediate, unless such a call is under way already. Threads that wait look at completions
-//! themselves; the engine's own thread stays away meanwhile.
+//! with an immediate, unless such a call is under way already. Threads that wait look at
+//! completions themselves; the engine's own thread stays away meanwhile.
 //!
 //! Updates are messages that the target's processor carries out, by whichever of its threads looks
-//! at the completion queue first: one that waits, or the engine's own, which sleeps until a message
-//! comes that asks to be heard. Where the target's device says that its atomics are atomic with the
-//! processor's (`IBV_ATOMIC_GLOB`), it does sums, loads and conditional swaps of 8 bytes whose answer
-//! is waited for by itself. Most devices, and soft-RoCE, promise atomicity among their own atomics
-//! only (`IBV_ATOMIC_HCA`), and ours must be atomic with those of the target's processor: there, and
-//! for posts, which keep their order, messages it is. How many reads and atomics are under way at a
-//! time is the queue pair's business (`max_rd_atomic`).
+//! at the completion queue first: one that waits, or the engine's own, which sleeps until a
+//! message comes that asks to be heard. Where the target's device says that its atomics are atomic
+//! with the processor's (`IBV_ATOMIC_GLOB`), it does sums, loads and conditional swaps of 8 bytes
+//! whose answer is waited for by itself. Most devices, and soft-RoCE, promise atomicity among
+//! their own atomics only (`IBV_ATOMIC_HCA`), and ours must be atomic with those of the target's
+//! processor: there, and for posts, which keep their order, messages it is. How many reads and
+//! atomics are under way at a time is the queue pair's business (`max_rd_atomic`).
 //!
 //! A queue pair that fails is a broken connection. One that is fenced goes into the error state:
 //! its peer reaches nothing any more, whatever keys it knows, as a key is good only on a queue pair
