@@ -16,7 +16,7 @@ use crate::pgas::World;
 use crate::pgas::world::lock;
 use crate::segment::layout::TILE;
 use crate::store::coverage::Coverage;
-use crate::store::delta::Changes;
+use crate::store::delta::{Changes, Look};
 use crate::store::protection::Protection;
 
 /// Finds the own tiles that changed since checkpoint `number - 1` and shows them to the peers.
@@ -32,11 +32,13 @@ pub fn compare(
     let (history, slots) = (lock(&world.history).take(), protection.mode.slots());
     let mut changes = Changes::since(history, (number, len), (count, held), slots);
     if protection.mode.keeps_snapshot() && changes.looks(world.settings().delta, count) {
-        let mut scratch = vec![0; TILE];
-        for tile in 0..count {
-            let bytes = tiles::live(world, world.me(), coverage, tile, &mut scratch);
-            changes.see(world.job(), bytes, || tiles::snapshot(world, tile));
-        }
+        let mut looks = vec![Look::default(); count];
+        let look = |(tile, found): (usize, &mut Look), scratch: &mut Vec<u8>| {
+            let bytes = tiles::live(world, world.me(), coverage, tile, scratch);
+            *found = changes.look(world.job(), tile, bytes, || tiles::snapshot(world, tile));
+        };
+        world.crew.each(looks.iter_mut().enumerate(), || vec![0; TILE], look);
+        looks.into_iter().for_each(|look| changes.note(look));
     }
     tiles::show_changes(world, &changes.own);
     changes
