@@ -169,6 +169,27 @@ impl Delta {
     }
 }
 
+/// How a checkpoint that looks for what changed finds it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Track {
+    /// By pages while little changes and every write is seen, else by digests.
+    #[default]
+    Auto,
+    /// By pages whenever every write is seen.
+    Pages,
+    /// By digests.
+    Digests,
+}
+
+impl Track {
+    const NAMES: [&'static str; 3] = ["auto", "pages", "digests"];
+
+    /// The name as `SHMEM_FT_TRACK` spells it.
+    pub const fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
+}
+
 /// What carries data between PEs that are on different nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Fabric {
@@ -275,6 +296,8 @@ pub struct Settings {
     pub bind: Bind,
     /// `SHMEM_FT_DELTA`: a checkpoint may look for what changed.
     pub delta: Delta,
+    /// `SHMEM_FT_TRACK`: how it finds that.
+    pub track: Track,
     /// `SHMEM_FT_FABRIC`.
     pub fabric: Fabric,
     /// `SHMEM_FT_DEVICE`: the device for RDMA; `None`: the first with an active port.
@@ -324,6 +347,7 @@ impl Default for Settings {
             domains: None,
             bind: Bind::Auto,
             delta: Delta::Auto,
+            track: Track::Auto,
             fabric: Fabric::Auto,
             device: None,
             collectives: Collectives::Auto,

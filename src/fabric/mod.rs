@@ -228,6 +228,12 @@ pub trait Engine: Send + Sync + Debug {
     /// every put that a program may wait for; an engine that wakes by itself does nothing here.
     fn wake(&self, pe: usize);
 
+    /// True if what peers put here is written by this process and its system calls, so that its
+    /// page tables show it; false if a device may write it.
+    fn writes_are_seen(&self) -> bool {
+        false
+    }
+
     /// Nothing more is asked of this process: the engine's threads end. No call follows.
     fn close(&self) {}
 

@@ -30,6 +30,7 @@ use crate::settings::{Bind, Fabric, SettingError, Settings};
 use crate::store::phase::Phase;
 use crate::store::protection::{Protection, ProtectionError};
 use crate::sys::socket::{Channel, ChannelError};
+use crate::sys::written::has_forked;
 use crate::sys::{self, futex, memory, process};
 
 /// `SHMEM_THREAD_MULTIPLE`.
@@ -199,6 +200,7 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
         Some(_) => Protection::new(&settings, &nodes, &job.domains)?,
         None => None, // alone: nobody to protect
     };
+    has_forked(); // from here on a fork is noted
     let rules = settings.inject.iter().copied().enumerate().map(|(i, rule)| (i as u32, rule));
     let rules = rules.filter(|(i, _)| !welcome.fired.contains(i)).collect();
     let far = open_fabric(&job, &welcome, own, crowded, (&page, channel.as_ref()))?;
@@ -235,6 +237,7 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
         vote: Ballot::new(original.then_some(Phase::Agreed(0))),
         covered: Mutex::new(None),
         history: Mutex::default(),
+        tracking: Mutex::default(),
         used: (AtomicUsize::new(0), AtomicUsize::new(0)),
         last_error: Mutex::new(None),
         turns: Turns::default(),

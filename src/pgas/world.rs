@@ -15,6 +15,7 @@ use super::stream::Streams;
 use super::turn::Turns;
 use super::vote::Ballot;
 use super::wait::Fault;
+use super::watch::Tracking;
 use crate::control::UNRECOVERABLE;
 use crate::control::message::{Job, Report, Said, Scrubbed, ToPe};
 use crate::control::page::Page;
@@ -82,6 +83,8 @@ pub struct World {
     pub(super) covered: Mutex<Option<Coverage>>,
     /// What the next checkpoint may build on; forgotten in every recovery.
     pub(crate) history: Mutex<Option<History>>,
+    /// The watch over what this process writes; over in every recovery.
+    pub(crate) tracking: Mutex<Tracking>,
     pub(super) used: (AtomicUsize, AtomicUsize),
     pub(crate) last_error: Mutex<Option<String>>,
     pub(super) turns: Turns,

@@ -14,6 +14,7 @@
 //! - [`residue`]: whatever is killed from outside, nothing is left; stopped is not dead
 //! - [`scrub`]: damage found and repaired in idle time
 //! - [`starve`]: checkpoints for which there is no memory
+//! - [`written`]: checkpoints that take from the kernel what was written
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -31,3 +32,4 @@ mod recovery;
 mod residue;
 mod scrub;
 mod starve;
+mod written;

@@ -376,7 +376,8 @@ impl Job {
         }
         if at == At::BarrierB && p.me() == 0 {
             let (number, bytes) = (p.number, p.len as u64);
-            let report = Report::Checkpoint { number, bytes, parity_bytes: 0, micros: 0 };
+            let (parity_bytes, micros, found) = (0, 0, None);
+            let report = Report::Checkpoint { number, bytes, parity_bytes, micros, found };
             self.say(p, Said::Report(report));
         }
         Then::Out(Outcome::Done)
