@@ -66,6 +66,7 @@ const UNSAFE: &[(&str, &str)] = &[
         "src/sys/process.rs",
         "acts between fork and exec; a timer of the kernel that ends the process",
     ),
+    ("src/sys/written.rs", "asks the kernel to watch pages, and which were written"),
 ];
 
 /// Imports against the direction of the layers that are still there: file, module, what is to move.
