@@ -63,9 +63,9 @@ pub fn written(world: &World, coverage: &Coverage, number: u64) -> Option<TileSe
     let said: Vec<Said> = near(world).map(|pe| tiles::said_written(world, pe)).collect();
     let mut set = None;
     if tracked.gather(number, &said) {
-        set = watched.as_ref().and_then(|watched| {
-            look(watched, world.me(), &coverage.places(), count)
-        });
+        set = watched
+            .as_ref()
+            .and_then(|watched| look(watched, world.me(), &coverage.places(), count));
         match &mut set {
             Some(set) => near(world).for_each(|pe| set.add(&tiles::written_by(world, pe, count))),
             None => tracked.never(),

@@ -95,6 +95,7 @@ pub fn default_heap(n_pes: usize) -> u64 {
 /// Builds the world of this process.
 pub fn boot(thread_level: i32) -> Result<World, BootError> {
     let settings = Settings::from_env(sys::environment())?;
+    has_forked(); // from here on forks are noted
     futex::register_barrier();
     let seat = match std::env::var(CONTROL_FD).ok().and_then(|fd| fd.parse::<i32>().ok()) {
         Some(fd) => take_seat(fd)?,
@@ -200,7 +201,6 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
         Some(_) => Protection::new(&settings, &nodes, &job.domains)?,
         None => None, // alone: nobody to protect
     };
-    has_forked(); // from here on a fork is noted
     let rules = settings.inject.iter().copied().enumerate().map(|(i, rule)| (i as u32, rule));
     let rules = rules.filter(|(i, _)| !welcome.fired.contains(i)).collect();
     let far = open_fabric(&job, &welcome, own, crowded, (&page, channel.as_ref()))?;

@@ -61,9 +61,8 @@ impl Watched {
         }
         if let Some(statics) = &world.statics {
             let (me, begin) = (world.me, world.layout.statics);
-            let inside = |span: &Range<usize>| {
-                span.start.max(begin)..span.end.min(begin + statics.len)
-            };
+            let inside =
+                |span: &Range<usize>| span.start.max(begin)..span.end.min(begin + statics.len);
             let piece = |span: Range<usize>| {
                 let (offset, len) = (span.start, span.len());
                 Piece { pe: me, offset, at: statics.start + offset - begin, len }
@@ -86,7 +85,8 @@ impl Watched {
     pub fn take(&self, pe: usize, mut each: impl FnMut(Range<usize>)) -> Result<()> {
         self.pieces.iter().filter(|piece| piece.pe == pe).try_for_each(|piece| {
             let offset = |at: usize| at - piece.at + piece.offset;
-            self.watch.take(piece.at, piece.len, |pages| each(offset(pages.start)..offset(pages.end)))
+            self.watch
+                .take(piece.at, piece.len, |pages| each(offset(pages.start)..offset(pages.end)))
         })
     }
 }

@@ -130,7 +130,12 @@ impl Tracked {
     /// True if a watch may begin or go on, after a checkpoint with which each PE near changed the
     /// tiles that `shown` has, of `tiles`: as asked for, or if less than an eighth did of each. The
     /// same on all of them, who see the same sets.
-    pub fn pays(&self, track: Track, tiles: usize, mut shown: impl Iterator<Item = TileSet>) -> bool {
+    pub fn pays(
+        &self,
+        track: Track,
+        tiles: usize,
+        mut shown: impl Iterator<Item = TileSet>,
+    ) -> bool {
         !self.never
             && match track {
                 Track::Pages => true,

@@ -68,9 +68,8 @@ impl Watch {
         let asked = u64::from(features);
         let mut api = uffdio_api { api: u64::from(UFFD_API), features: asked, ioctls: 0 };
         call(&faults, read_write::<uffdio_api>(UFFDIO, API), &mut api)?;
-        let pages = File::open("/proc/self/pagemap").map_err(|error| {
-            Errno::from_io_error(&error).unwrap_or(Errno::ACCESS)
-        })?;
+        let pages = File::open("/proc/self/pagemap")
+            .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::ACCESS))?;
         let has_all = api.features & asked == asked;
         if has_all { Ok(Watch { faults, pages }) } else { Err(Errno::OPNOTSUPP) }
     }
@@ -155,9 +154,8 @@ fn call<T>(fd: &impl AsRawFd, opcode: rustix::ioctl::Opcode, value: &mut T) -> R
     // other reader; the one address inside such a structure is that of the caller's array, with
     // its length beside it. No call changes a byte of the program's memory, or what is mapped.
     let done = unsafe { libc::ioctl(fd.as_raw_fd(), opcode as _, std::ptr::from_mut(value)) };
-    u32::try_from(done).map_err(|_| {
-        Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::INVAL)
-    })
+    u32::try_from(done)
+        .map_err(|_| Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::INVAL))
 }
 
 static FORKED: AtomicBool = AtomicBool::new(false);

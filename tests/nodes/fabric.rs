@@ -33,9 +33,12 @@ fn a_lost_process_and_a_lost_host_cost_no_byte() {
 fn pages_that_other_hosts_write_are_in_the_next_checkpoint() {
     let net = Net::new(3);
     let path = program_with("written", &["-pthread"]);
-    for (seed, words) in
-        [(1, ""), (2, "--kill 2@9:copy"), (3, "--kill-node 1@8"), (4, "--kill 0@5 --kill-node 2@11")]
-    {
+    for (seed, words) in [
+        (1, ""),
+        (2, "--kill 2@9:copy"),
+        (3, "--kill-node 1@8"),
+        (4, "--kill 0@5 --kill-node 2@11"),
+    ] {
         let words: Vec<&str> = words.split_whitespace().collect();
         let job = over_ucx(&net, &[2, 2, 2]).mode("raid5").args(&["--verbose"]).args(&words);
         let job = job.env("SHMEM_FT_GROUP_SIZE", "3").env("SHMEM_FT_ADOPT", "0").with_orphans();
