@@ -298,6 +298,9 @@ pub struct Settings {
     pub delta: Delta,
     /// `SHMEM_FT_TRACK`: how it finds that.
     pub track: Track,
+    /// `SHMEM_FT_THREADS`: threads of a PE in a checkpoint or recovery; 0: as many as it has
+    /// processors for itself.
+    pub threads: usize,
     /// `SHMEM_FT_FABRIC`.
     pub fabric: Fabric,
     /// `SHMEM_FT_DEVICE`: the device for RDMA; `None`: the first with an active port.
@@ -348,6 +351,7 @@ impl Default for Settings {
             bind: Bind::Auto,
             delta: Delta::Auto,
             track: Track::Auto,
+            threads: 0,
             fabric: Fabric::Auto,
             device: None,
             collectives: Collectives::Auto,

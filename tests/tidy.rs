@@ -64,7 +64,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/sys/memory.rs", "maps, protects and unmaps memory"),
     (
         "src/sys/process.rs",
-        "acts between fork and exec; a timer of the kernel that ends the process",
+        "acts between fork and exec; a timer and a pipe of the kernel that end the process",
     ),
     ("src/sys/written.rs", "asks the kernel to watch pages, and which were written"),
 ];

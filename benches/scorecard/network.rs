@@ -107,14 +107,14 @@ impl Hosts {
     /// One figure of UCX's tool between hosts 0 and 1, in the column `column`.
     fn raw(&self, words: &[&str], column: usize) -> Result<f64, Trouble> {
         let mut server = self.command(&self.host(1), &[PEER, "-f"]);
-        let server = server.envs(fabric::environment(Fabric::Ucx).iter().copied());
+        let server = server.envs(fabric::environment(Fabric::Ucx));
         let mut server = server.stdout(Stdio::null()).spawn().map_err(Trouble::new)?;
         let listens = || ip_output(&["netns", "exec", &self.host(1), "ss", "-Hltn"]);
         while !listens()?.contains(":13337") && server.try_wait().is_ok_and(|over| over.is_none()) {
             std::thread::yield_now();
         }
         let mut client = self.command(&self.host(0), &[PEER, &address(1), "-f"]);
-        let client = client.envs(fabric::environment(Fabric::Ucx).iter().copied()).args(words);
+        let client = client.envs(fabric::environment(Fabric::Ucx)).args(words);
         let said = output(client);
         server.wait().map_err(Trouble::new)?;
         let said = said?;

@@ -10,7 +10,7 @@ pub mod pipeline;
 pub mod tiles;
 
 use std::convert::Infallible;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use raidshmem_codec::stripe::Data;
@@ -169,26 +169,10 @@ pub fn encode(
     let per_chunk = shape.chunk_len(coverage.len()) / TILE;
     let job = Encode { world, protection, coverage, shape, place, per_chunk, number };
     let tiles = job.wanted(wanted, changes);
-    let far = shape.members.iter().any(|&pe| world.is_far(pe));
-    let most = if far { pipeline::STEPS } else { 1 };
-    let batches: Vec<&[Tile]> = tiles.chunks(most).collect();
-    let scratches = || vec![vec![vec![0; TILE]; shape.members.len()]; most];
-    let mut done = 0;
-    let work = |batch: &&[Tile], scratches: &mut Vec<Scratch>| {
-        for (&tile, scratch) in batch.iter().zip(scratches) {
-            if done == tiles.len() / 2 {
-                world.point(half, number);
-            }
-            done += 1;
-            job.compute(tile, scratch);
-        }
-        Ok::<(), Infallible>(())
-    };
-    let pull = |batch: &&[Tile], scratches: &mut Vec<Scratch>| job.pull(batch, scratches);
-    let Ok(()) = pipeline::run(&batches, scratches, far, pull, work);
-    if tiles.is_empty() {
-        world.point(half, number);
-    }
+    let (first, second) = tiles.split_at(tiles.len() / 2);
+    job.run(first);
+    world.point(half, number);
+    job.run(second);
 }
 
 /// A tile of the own parity: which of the parity chunks, and how far into it, in tiles.
@@ -252,6 +236,18 @@ impl Encode<'_> {
         self.sources(tile).map(|(data, at)| (self.shape.members[data.member], at))
     }
 
+    /// Computes tiles, with all threads of this process.
+    fn run(&self, tiles: &[Tile]) {
+        let far = self.shape.members.iter().any(|&pe| self.world.is_far(pe));
+        let scratch = || vec![vec![0; TILE]; self.shape.members.len()];
+        let pull = |batch: &[Tile], scratches: &mut [Scratch]| self.pull(batch, scratches);
+        let work = |&tile: &Tile, scratch: &mut Scratch| {
+            self.compute(tile, scratch);
+            Ok::<(), Infallible>(())
+        };
+        let Ok(()) = pipeline::run(&self.world.crew, tiles, scratch, far, pull, work);
+    }
+
     /// Pulls the sources of a batch that are far, all on their way at a time.
     fn pull(&self, batch: &[Tile], scratches: &mut [Scratch]) {
         let of = |(&tile, scratch)| self.places(tile).zip::<&mut Scratch>(scratch);
@@ -297,38 +293,35 @@ pub fn copy(
     protection: &Protection,
     coverage: &Coverage,
     number: u64,
-    mut changes: Option<&mut Changes>,
+    changes: Option<&mut Changes>,
     half: Option<Point>,
 ) {
     world.set_phase(Phase::Copying(number));
     let snapshot = &world.segment().header().snapshot;
     snapshot.void();
     let count = if protection.mode.keeps_snapshot() { tiles::tiles(coverage.len()) } else { 0 };
-    let mut scratch = vec![0; TILE];
-    let pass = || half.into_iter().for_each(|point| world.point(point, number));
-    for tile in 0..count {
-        if tile == count / 2 {
-            pass();
-        }
-        let region = world.layout().snapshot;
-        let old = number - 1;
-        if changes.as_deref().is_some_and(|changes| !changes.own.contains(tile))
+    let (known, seen) = (changes.as_deref(), AtomicUsize::new(0));
+    let copy = |tile: usize, scratch: &mut Vec<u8>| {
+        let (region, old) = (world.layout().snapshot, number - 1);
+        if known.is_some_and(|changes| !changes.own.contains(tile))
             && tiles::renew(world, region, tile, old, number)
         {
-            continue;
+            return;
         }
-        let was = changes.as_deref().and(tiles::renewed(world, region, tile, old, number));
-        let bytes = tiles::live(world, world.me(), coverage, tile, &mut scratch);
+        let was = known.and(tiles::renewed(world, region, tile, old, number));
+        let bytes = tiles::live(world, world.me(), coverage, tile, scratch);
         tiles::put(world, region, tile, number, bytes);
-        if let Some(changes) = changes.as_deref_mut() {
-            // Equal checksums: not a proof, but all that the choice for the next one needs.
-            let same = world.settings().checksum
-                && was.is_some_and(|was| *tiles::stamp_of(world, region, tile) == was);
-            changes.seen += usize::from(!same);
-        }
-    }
-    if count == 0 {
-        pass();
+        // Equal checksums: not a proof, but all that the choice for the next one needs.
+        let same = world.settings().checksum
+            && was.is_some_and(|was| *tiles::stamp_of(world, region, tile) == was);
+        seen.fetch_add(usize::from(!same), Ordering::Relaxed);
+    };
+    let scratch = || vec![0; TILE];
+    world.crew.each(0..count / 2, scratch, copy);
+    half.into_iter().for_each(|point| world.point(point, number));
+    world.crew.each(count / 2..count, scratch, copy);
+    if let Some(changes) = changes {
+        changes.seen = seen.into_inner();
     }
     snapshot.seal(world.job(), number, coverage.len());
     world.set_phase(Phase::Agreed(number));

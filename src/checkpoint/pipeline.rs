@@ -1,112 +1,181 @@
-//! Fetching for the next batch of work while this one is done.
+//! Fetching for the next batch of work while this one is done, by all threads of the process.
 //!
-//! A second thread fetches, one batch ahead, so that the network is busy while this process
-//! computes, and the other way round. Each batch has a room; rooms go back and forth between the
-//! two threads, so that neither touches one that the other has. Where nothing comes from far there
-//! is no second thread: to read a peer's mapped memory twice would only cost.
+//! Where something comes from far, another thread fetches, one batch ahead, so that the network is
+//! busy while this process computes, and the other way round. Each batch has its rooms; they go
+//! back and forth between the two threads, so that neither touches those that the other has. Where
+//! nothing does there is no such thread: to read a peer's mapped memory twice would only cost.
 //!
-//! Invariant: batches are worked on in their order, each after it was fetched; when `run` returns
-//! nothing is being fetched any more.
+//! Invariant: batches are begun in their order, each after it was fetched; when `run` returns
+//! nothing is being fetched or worked on any more.
 
 #![forbid(unsafe_code)]
 
 use std::sync::mpsc::channel;
+use std::sync::{Mutex, PoisonError};
 
+use crate::sys::crew::Crew;
 use crate::sys::process;
 
 /// Steps of a stripe that are fetched together. Eight of four members, a tile each, are 2 MiB: some
 /// times what is on its way in a network, so that the pause between two batches is short beside it.
 pub const STEPS: usize = 8;
-/// Bytes of the second thread's stack: it only asks an engine for bytes.
+/// Bytes of the fetching thread's stack: it only asks an engine for bytes.
 const STACK: usize = 256 << 10;
 
-/// Calls `fetch` and then `work` for each of `batches`, with a room that `room` makes. If `far`,
-/// the fetching is done by another thread; if that cannot be had, by this one.
+/// The first error of several threads.
+struct First<E>(Mutex<Option<E>>);
+
+impl<E> First<E> {
+    fn slot(&self) -> std::sync::MutexGuard<'_, Option<E>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_there(&self) -> bool {
+        self.slot().is_some()
+    }
+
+    fn keep(&self, result: Result<(), E>) {
+        if let Err(error) = result {
+            self.slot().get_or_insert(error);
+        }
+    }
+}
+
+/// Calls `fetch` for each batch of `tiles` and then `work` for each tile, with a room that `room`
+/// makes. If `far`, each tile of a batch has a room to be fetched into, and the fetching is done by
+/// another thread, or by this one if that cannot be had. If not, `fetch` gets no rooms, and the
+/// batches are shared out.
 ///
 /// # Errors
-/// The first that `work` gives; what follows it is left undone.
-pub fn run<B: Sync, R: Send, E>(
-    batches: &[B],
-    room: impl Fn() -> R,
+/// The first that `work` gives; what is not begun then is left undone.
+pub fn run<T: Sync, R: Send, E: Send>(
+    crew: &Crew,
+    tiles: &[T],
+    room: impl Fn() -> R + Sync,
     far: bool,
-    fetch: impl Fn(&B, &mut R) + Sync,
-    mut work: impl FnMut(&B, &mut R) -> Result<(), E>,
+    fetch: impl Fn(&[T], &mut [R]) + Sync,
+    work: impl Fn(&T, &mut R) -> Result<(), E> + Sync,
 ) -> Result<(), E> {
-    let mut first = room();
-    if !far || batches.len() < 2 {
-        return batches.iter().try_for_each(|batch| {
-            fetch(batch, &mut first);
-            work(batch, &mut first)
+    let first = First(Mutex::new(None));
+    let one = |tile: &T, room: &mut R| {
+        if !first.is_there() {
+            first.keep(work(tile, room));
+        }
+    };
+    if far {
+        let rooms = || (0..STEPS).map(|_| room()).collect();
+        let fetch = |batch: &&[T], rooms: &mut Vec<R>| fetch(batch, rooms);
+        ahead(&tiles.chunks(STEPS).collect::<Vec<_>>(), rooms, fetch, |batch, rooms| {
+            crew.each(batch.iter().zip(rooms), || (), |(tile, room), ()| one(tile, room));
+            !first.is_there()
+        });
+    } else {
+        crew.each(tiles.chunks(STEPS), &room, |batch, room| {
+            fetch(batch, &mut []);
+            batch.iter().for_each(|tile| one(tile, room));
         });
     }
+    first.0.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+}
+
+/// Calls `fetch` and then `work` for each of `batches`, the first by another thread, until `work`
+/// says that it is enough.
+fn ahead<B: Sync, R: Send>(
+    batches: &[B],
+    rooms: impl Fn() -> R,
+    fetch: impl Fn(&B, &mut R) + Sync,
+    mut work: impl FnMut(&B, &mut R) -> bool,
+) {
     let (give, empty) = channel();
     let (hand, filled) = channel();
     std::thread::scope(|scope| {
         let fetch = &fetch;
         let body = move || {
-            for (batch, mut room) in batches.iter().zip(empty) {
-                fetch(batch, &mut room);
-                if hand.send(room).is_err() {
+            for (batch, mut rooms) in batches.iter().zip(empty) {
+                fetch(batch, &mut rooms);
+                if hand.send(rooms).is_err() {
                     break;
                 }
             }
         };
-        let beside = process::scoped_helper(scope, "shmem-fetch", STACK, body).is_ok();
+        let beside =
+            batches.len() > 1 && process::scoped_helper(scope, "shmem-fetch", STACK, body).is_ok();
         if beside {
-            let _ = give.send(room());
+            let _ = give.send(rooms());
         }
-        let mut spare = Some(first);
+        let mut spare = Some(rooms());
         for batch in batches {
-            let mut room = spare.take().expect("it came back");
+            let mut rooms = spare.take().expect("it came back");
             if beside {
-                let _ = give.send(room);
-                room = filled.recv().expect("each batch is fetched");
+                let _ = give.send(rooms);
+                rooms = filled.recv().expect("each batch is fetched");
             } else {
-                fetch(batch, &mut room);
+                fetch(batch, &mut rooms);
             }
-            work(batch, &mut room)?;
-            spare = Some(room);
+            if !work(batch, &mut rooms) {
+                break;
+            }
+            spare = Some(rooms);
         }
         drop(give);
-        Ok(())
-    })
+    });
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
+    use std::collections::BTreeSet;
     use std::sync::mpsc::sync_channel;
     use std::thread::current;
 
     use super::*;
 
+    fn crew(threads: usize) -> Crew {
+        Crew::new(threads, Vec::new())
+    }
+
+    /// For a crew of one, so that the order is the only one.
     #[test]
     fn batches_are_fetched_and_then_worked_on_in_their_order() {
-        for (far, count) in [(false, 9), (true, 0), (true, 1), (true, 2), (true, 9)] {
-            let batches: Vec<usize> = (0..count).collect();
-            let (fetched, mut worked) = (Mutex::new(Vec::new()), Vec::new());
-            let fetch = |&batch: &usize, room: &mut usize| {
-                *room = batch + 1;
-                fetched.lock().unwrap().push((batch, current().id()));
+        for (far, count) in [(false, 90), (true, 0), (true, 1), (true, STEPS + 1), (true, 90)] {
+            let tiles: Vec<usize> = (0..count).collect();
+            let (fetched, worked) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
+            let fetch = |batch: &[usize], rooms: &mut [usize]| {
+                batch.iter().zip(rooms).for_each(|(tile, room)| *room = tile + 1);
+                fetched.lock().unwrap().extend(batch.iter().map(|&tile| (tile, current().id())));
             };
-            let done: Result<(), ()> = run(
-                &batches,
-                || 0,
-                far,
-                fetch,
-                |&batch, room| {
-                    assert_eq!(*room, batch + 1, "the other thread has another room");
-                    worked.push(batch);
-                    Ok(())
-                },
-            );
-            done.unwrap();
-            assert_eq!(worked, batches);
+            let work = |&tile: &usize, room: &mut usize| {
+                assert_eq!(*room, if far { tile + 1 } else { 0 }, "the room of the tile");
+                assert!(fetched.lock().unwrap().iter().any(|&(fetched, _)| fetched == tile));
+                worked.lock().unwrap().push(tile);
+                Ok::<(), ()>(())
+            };
+            run(&crew(1), &tiles, || 0, far, fetch, work).unwrap();
+            assert_eq!(worked.into_inner().unwrap(), tiles);
             let (order, threads): (Vec<_>, Vec<_>) =
                 fetched.into_inner().unwrap().into_iter().unzip();
-            assert_eq!(order, batches);
+            assert_eq!(order, tiles);
             let beside = threads.iter().filter(|&&id| id != current().id()).count();
-            assert_eq!(beside, if far && count > 1 { count } else { 0 });
+            assert_eq!(beside, if far && count > STEPS { count } else { 0 });
+        }
+    }
+
+    #[test]
+    fn all_tiles_are_worked_on_by_several_threads() {
+        for (far, threads) in [(false, 1), (false, 3), (true, 1), (true, 3)] {
+            let tiles: Vec<usize> = (0..100).collect();
+            let worked = Mutex::new(Vec::new());
+            let fetch = |batch: &[usize], rooms: &mut [usize]| {
+                batch.iter().zip(rooms).for_each(|(tile, room)| *room = *tile);
+            };
+            let work = |&tile: &usize, room: &mut usize| {
+                assert!(!far || *room == tile);
+                worked.lock().unwrap().push(tile);
+                Ok::<(), ()>(())
+            };
+            run(&crew(threads), &tiles, || 0, far, fetch, work).unwrap();
+            let worked = worked.into_inner().unwrap();
+            assert_eq!(worked.len(), tiles.len());
+            assert!(worked.into_iter().collect::<BTreeSet<_>>().into_iter().eq(tiles));
         }
     }
 
@@ -114,41 +183,35 @@ mod tests {
     #[test]
     fn the_next_batch_is_fetched_while_this_one_is_worked_on() {
         let (tell, told) = sync_channel(1);
-        let fetch = |&batch: &usize, _: &mut ()| {
-            if batch > 0 {
-                tell.send(batch).unwrap();
+        let told = Mutex::new(told);
+        let fetch = |batch: &[usize], _: &mut [()]| {
+            if batch[0] > 0 {
+                tell.send(batch[0]).unwrap();
             }
         };
-        let done: Result<(), ()> = run(
-            &[0, 1, 2],
-            || (),
-            true,
-            fetch,
-            |&batch, ()| {
-                if batch < 2 {
-                    assert_eq!(told.recv(), Ok(batch + 1));
-                }
-                Ok(())
-            },
-        );
-        done.unwrap();
+        let work = |&tile: &usize, (): &mut ()| {
+            if tile % STEPS == 0 && tile < 2 * STEPS {
+                assert_eq!(told.lock().unwrap().recv(), Ok(tile + STEPS));
+            }
+            Ok::<(), ()>(())
+        };
+        let tiles: Vec<usize> = (0..3 * STEPS).collect();
+        run(&crew(1), &tiles, || (), true, fetch, work).unwrap();
     }
 
     #[test]
-    fn what_fails_is_the_last_that_is_worked_on() {
-        for far in [false, true] {
-            let mut worked = 0;
-            let result = run(
-                &[0, 1, 2, 3],
-                || (),
-                far,
-                |_, ()| (),
-                |&batch, ()| {
-                    worked += 1;
-                    if batch == 1 { Err("bad") } else { Ok(()) }
-                },
-            );
-            assert_eq!((result, worked), (Err("bad"), 2));
+    fn what_fails_is_the_last_that_is_begun() {
+        for (far, threads) in [(false, 1), (false, 3), (true, 1), (true, 3)] {
+            let worked = Mutex::new(0);
+            let work = |&tile: &usize, (): &mut ()| {
+                *worked.lock().unwrap() += 1;
+                if tile == 1 { Err("bad") } else { Ok(()) }
+            };
+            let tiles: Vec<usize> = (0..10_000).collect();
+            let result = run(&crew(threads), &tiles, || (), far, |_, _| (), work);
+            assert_eq!(result, Err("bad"));
+            let worked = *worked.lock().unwrap();
+            assert!(if threads == 1 { worked == 2 } else { worked < tiles.len() }, "{worked}");
         }
     }
 }

@@ -250,6 +250,8 @@ pub enum Up {
 /// Agent to PE.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum ToPe {
+    /// First message: a leash comes along, to be worn ([`crate::sys::process::leash`]).
+    Leash,
     /// You are `pe`; the page of views comes along. With `crowded` the PEs of the machine have to
     /// take turns on its processors.
     Welcome { job: Box<Job>, welcome: Welcome, crowded: bool },

@@ -224,14 +224,24 @@ pub trait Engine: Send + Sync + Debug {
     /// [`Lost`] if the connection to one of them is broken; for the others it holds.
     fn quiet(&self, peers: &[usize]) -> Result<(), Lost>;
 
-    /// Threads of `pe` that sleep look again, after what was put before has arrived. Called after
-    /// every put that a program may wait for; an engine that wakes by itself does nothing here.
+    /// Threads of `pe` that sleep look again, after what was put before has arrived; an engine that
+    /// wakes by itself does nothing here.
     fn wake(&self, pe: usize);
 
     /// True if what peers put here is written by this process and its system calls, so that its
     /// page tables show it; false if a device may write it.
     fn writes_are_seen(&self) -> bool {
         false
+    }
+
+    /// As `put`, and then `wake` for each peer: what a program may wait for.
+    ///
+    /// # Errors
+    /// As of `put`.
+    fn put_and_wake(&self, writes: &[Write]) -> Result<(), Lost> {
+        let put = self.put(writes);
+        writes.chunk_by(|a, b| a.pe == b.pe).for_each(|to| self.wake(to[0].pe));
+        put
     }
 
     /// Nothing more is asked of this process: the engine's threads end. No call follows.
@@ -283,13 +293,19 @@ pub fn choose(asked: Fabric, one_machine: bool) -> Result<(Fabric, &'static str)
     }
 }
 
-/// What a PE's environment must hold before it starts, for `fabric` to work as promised: read by
-/// the network library before `main`. Names that are set already are the user's to set.
-pub fn environment(fabric: Fabric) -> &'static [(&'static str, &'static str)] {
-    match fabric {
-        #[cfg(feature = "ucx")]
-        Fabric::Ucx => ucx::ENVIRONMENT,
-        _ => &[],
+/// What a PE's environment must hold before it starts: for `fabric` to work as promised, and for
+/// the network libraries of this build to leave a program alone that is only linked with them. They
+/// read it before `main`. Names that are set already are the user's to set.
+pub fn environment(fabric: Fabric) -> Vec<(&'static str, &'static str)> {
+    #[cfg(feature = "ucx")]
+    {
+        let engine: &[_] = if fabric == Fabric::Ucx { ucx::ENVIRONMENT } else { &[] };
+        [ucx::LOADED, engine].concat()
+    }
+    #[cfg(not(feature = "ucx"))]
+    {
+        let _ = fabric; // for the one that reads its environment
+        Vec::new()
     }
 }
 

@@ -6,7 +6,7 @@
 //! On another host its first orders come from its keeper: whom to join. What its PEs print it
 //! carries on in whole lines, and descriptors stay with it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -32,7 +32,7 @@ use crate::segment::words::Words;
 use crate::settings::Fabric;
 use crate::sys::futex;
 use crate::sys::memory::{self, Mapping, PAGE};
-use crate::sys::process::Process;
+use crate::sys::process::{self, Process};
 use crate::sys::socket::{Channel, ChannelError, Outbox};
 
 mod heart;
@@ -44,6 +44,8 @@ struct Local {
     /// The process that said Hello, when it is not the one that was started (a script's child).
     inner: Option<Process>,
     channel: Option<Outbox>,
+    /// Whatever wears the other end, a script's child too, is killed with this agent.
+    _leash: OwnedFd,
     /// It was started for its number, and bound with it; what it did since is its own business.
     meant: bool,
     pe: Option<u32>,
@@ -153,6 +155,14 @@ enum Source {
     End(ProcId),
 }
 
+/// Sets what neither the user has set nor this process has.
+fn add_defaults(command: &mut Command, mut defaults: Vec<(&'static str, &'static str)>) {
+    let own: BTreeSet<&OsStr> = command.get_envs().map(|(name, _)| name).collect();
+    let is_set = |name: &str| own.contains(OsStr::new(name)) || std::env::var_os(name).is_some();
+    defaults.retain(|(name, _)| !is_set(name));
+    command.envs(defaults);
+}
+
 impl Agent {
     /// True when told to end, false when the lease is over.
     fn serve(&mut self) -> Result<bool, ChannelError> {
@@ -226,12 +236,11 @@ impl Agent {
             Down::Assign { proc, welcome } => self.assign(proc, welcome),
             Down::Memory { pe, memory } => {
                 let Some(fd) = fds.pop() else { return Err(ChannelError::Malformed(0)) };
-                self.keep(pe, memory, fd);
-                Ok(())
+                self.keep(pe, memory, fd)
             }
             Down::Address { pe, incarnation, address } => {
                 let told = ToPe::Address { pe, incarnation, address: address.clone() };
-                self.tell_all(&told, &[]);
+                self.tell_all(&told, &[])?;
                 self.addresses.insert(pe, (incarnation, address));
                 Ok(())
             }
@@ -267,7 +276,7 @@ impl Agent {
                 self.up.send(&Up::Memory { pe, memory }, &[fd.as_fd()])
             }
             Ok(fd) => {
-                self.keep(pe, memory, fd); // nobody outside the node has it
+                self.keep(pe, memory, fd)?; // nobody outside the node has it
                 self.up.send(&Up::Memory { pe, memory }, &[])
             }
             Err(error) => self.fail(format!("memory for PE {pe}: {error}")),
@@ -275,21 +284,40 @@ impl Agent {
     }
 
     /// Gives the memory of `pe` to every PE here.
-    fn keep(&mut self, pe: u32, memory: u32, fd: OwnedFd) {
-        self.tell_all(&ToPe::Memory { pe, memory }, &[fd.as_fd()]);
+    fn keep(&mut self, pe: u32, memory: u32, fd: OwnedFd) -> Result<(), ChannelError> {
+        let told = self.tell_all(&ToPe::Memory { pe, memory }, &[fd.as_fd()]);
         self.memories.insert(pe, (memory, fd));
+        told
     }
 
-    fn tell_all(&mut self, message: &ToPe, fds: &[BorrowedFd]) {
+    fn tell_all(&mut self, message: &ToPe, fds: &[BorrowedFd]) -> Result<(), ChannelError> {
+        let mut sent = Ok(());
         for local in self.procs.values_mut().filter(|local| local.pe.is_some()) {
             if let Some(channel) = &mut local.channel {
-                let _ = channel.send(message, fds); // its end comes through the pidfd
+                sent = sent.and(channel.send(message, fds));
             }
+        }
+        self.heed(sent)
+    }
+
+    /// A PE that is gone is reported by its pidfd; one that is not told what it waits for ends the
+    /// job.
+    fn heed(&mut self, sent: Result<(), ChannelError>) -> Result<(), ChannelError> {
+        match sent {
+            Ok(()) | Err(ChannelError::Closed) => Ok(()),
+            Err(error) => self.fail(format!("a message to a PE: {error}")),
         }
     }
 
     fn start(&mut self, proc: ProcId, pe: Option<u32>) -> Result<(), ChannelError> {
         let (mine, theirs) = Channel::pair()?;
+        let (held, worn) = match process::leash() {
+            Ok(ends) => ends,
+            Err(error) => return self.fail(format!("a pipe for a PE: {error}")),
+        };
+        if let Err(error) = mine.send(&ToPe::Leash, &[worn.as_fd()]) {
+            return self.fail(format!("a message to a PE: {error}"));
+        }
         let mut command = Command::new(&self.program[0]);
         command.args(&self.program[1..]).stdin(Stdio::null());
         if let Some(place) = &self.place {
@@ -305,8 +333,7 @@ impl Agent {
             }
         }
         command.env(CONTROL_FD, theirs.as_fd().as_raw_fd().to_string());
-        let set = |(name, _): &&(&str, &str)| std::env::var_os(name).is_none();
-        command.envs(fabric::environment(self.job.fabric).iter().filter(set).copied());
+        add_defaults(&mut command, fabric::environment(self.job.fabric));
         let start = || Process::start(&mut command, Some(theirs.as_fd()), true);
         match self.binder.start(pe, start) {
             Ok(process) => {
@@ -315,7 +342,8 @@ impl Agent {
                 let fds = if self.up.carries_descriptors() { &fds[..] } else { &[] };
                 self.up.send(&started, fds)?;
                 let (channel, inner, meant) = (Some(Outbox::new(mine)), None, pe.is_some());
-                let local = Local { process, inner, channel, meant, pe: None, control: None };
+                let local =
+                    Local { process, inner, channel, _leash: held, meant, pe: None, control: None };
                 self.procs.insert(proc, local);
                 Ok(())
             }
@@ -339,7 +367,6 @@ impl Agent {
         let Some(channel) = &mut local.channel else { return Ok(()) };
         let (job, crowded) = (Box::new(self.job.clone()), self.binder.crowded());
         let welcome = ToPe::Welcome { job, welcome, crowded };
-        // A PE that died meanwhile is reported by its pidfd; what cannot be sent to it is no error.
         let mut sent = channel.send(&welcome, &[self.page_fd.as_fd()]);
         for (&pe, (memory, fd)) in &self.memories {
             if sent.is_ok() {
@@ -353,7 +380,7 @@ impl Agent {
                 sent = channel.send(&ToPe::Address { pe, incarnation, address }, &[]);
             }
         }
-        Ok(())
+        self.heed(sent)
     }
 
     fn show(&mut self, view: &View) -> Result<(), ChannelError> {

@@ -8,8 +8,6 @@ use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use rustix::event::{PollFd, PollFlags, poll};
-
 use super::far::{Far, Watch};
 use super::nodes::Nodes;
 use super::stream::Streams;
@@ -29,6 +27,7 @@ use crate::segment::statics::{self, Statics};
 use crate::settings::{Bind, Fabric, SettingError, Settings};
 use crate::store::phase::Phase;
 use crate::store::protection::{Protection, ProtectionError};
+use crate::sys::crew::{self, Crew};
 use crate::sys::socket::{Channel, ChannelError};
 use crate::sys::written::has_forked;
 use crate::sys::{self, futex, memory, process};
@@ -112,8 +111,14 @@ fn take_seat(fd: i32) -> Result<Seat, BootError> {
     // SAFETY: initialisation is the first thing a program does, before it starts threads (its
     // children must not take the connection for theirs).
     unsafe { std::env::remove_var(CONTROL_FD) };
-    watch(fd.as_fd())?;
     let channel = Channel::inherited(fd);
+    // The kernel kills the child that an agent started with it, but not what a script started in
+    // turn.
+    let (first, mut fds) = channel.receive::<ToPe>()?;
+    let (ToPe::Leash, Some(leash)) = (first, fds.pop()) else {
+        return Err(ChannelError::Malformed(0).into());
+    };
+    process::wear(leash)?;
     channel.send(&Said::Hello { pid: std::process::id() }, &[])?;
     let (message, mut fds) = channel.receive::<ToPe>()?;
     let (ToPe::Welcome { job, welcome, crowded }, Some(page)) = (message, fds.pop()) else {
@@ -166,28 +171,9 @@ fn alone(settings: &Settings) -> Result<Seat, BootError> {
     Ok(Seat { job, welcome, crowded: false, page: Arc::new(page), channel: None, memories })
 }
 
-/// A thread that ends this process when its agent is gone: the kernel does so for the child the
-/// agent started, but not for what a script started in turn.
-fn watch(fd: std::os::fd::BorrowedFd) -> Result<(), BootError> {
-    let fd = fd.try_clone_to_owned()?;
-    let body = move || {
-        loop {
-            let mut fds = [PollFd::new(&fd, PollFlags::empty())];
-            if poll(&mut fds, None).is_ok() && fds[0].revents().contains(PollFlags::HUP) {
-                let _ = rustix::process::kill_process(
-                    rustix::process::getpid(),
-                    rustix::process::Signal::KILL,
-                );
-            }
-        }
-    };
-    Ok(process::helper("shmem-watch", 64 * 1024, body)?)
-}
-
 fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, BootError> {
     let Seat { job, welcome, crowded, page, channel, memories } = seat;
-    let me = welcome.pe as usize;
-    let n_pes = job.n_pes as usize;
+    let (me, n_pes) = (welcome.pe as usize, job.n_pes as usize);
     let layout = Layout::new(job.heap_len as usize, n_pes);
     let Some((_, file)) = &memories[me] else { return Err(ChannelError::Malformed(0).into()) };
     let own = attach_own(file, layout)?.leak();
@@ -208,6 +194,7 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
         me,
         incarnation: welcome.incarnation,
         node: welcome.node as usize,
+        crew: crew_of(&settings, &job, &welcome, crowded),
         crowded,
         spreads: job.bind == Bind::None && !crowded && thread_level < THREAD_MULTIPLE,
         offers: AtomicU32::new(0),
@@ -264,6 +251,23 @@ fn take_over(own: &Segment, job: u64, me: usize) {
         header.forget();
         header.create(job, me);
     }
+}
+
+/// The threads of this PE, which has its processors to itself unless nobody has any.
+fn crew_of(settings: &Settings, job: &Job, welcome: &Welcome, crowded: bool) -> Crew {
+    let cpus = process::usable();
+    let machine = |node: &u32| job.machine_of.get(*node as usize).copied().unwrap_or(*node);
+    let (here, seat) = (machine(&welcome.node), job.node_of.get(welcome.pe as usize).map(machine));
+    let bound = job.bind != Bind::None && !crowded && seat == Some(here);
+    let sharing = match bound {
+        true => 1,
+        false => job.node_of.iter().filter(|&node| machine(node) == here).count(),
+    };
+    let threads = match settings.threads {
+        0 => crew::fair(cpus.len(), sharing),
+        asked => asked,
+    };
+    Crew::new(threads, cpus)
 }
 
 /// Opens the engine between nodes, if the job has one, and says where it is reached.

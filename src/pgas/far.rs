@@ -144,8 +144,7 @@ impl World {
             return;
         }
         let engine = &self.far().engine;
-        self.or(engine.put(writes), ());
-        writes.chunk_by(|a, b| a.pe == b.pe).for_each(|to| engine.wake(to[0].pe));
+        self.or(engine.put_and_wake(writes), ());
     }
 
     /// Copies bytes from PE `pe`, which is far; zeroes if it is lost meanwhile.
@@ -274,8 +273,7 @@ impl World {
         let word = WordAt { offset: at, bytes: 8 };
         let change = Change { how: Update::Store, operand: words[0] };
         for &pe in &far {
-            let _ = engine.post(Ask { pe, word, change });
-            engine.wake(pe);
+            let _ = engine.post(Ask { pe, word, change }); // it wakes, too
         }
     }
 

@@ -31,7 +31,7 @@ use crate::store::delta::History;
 use crate::store::protection::Protection;
 use crate::store::stamp::Stamp;
 use crate::sys::socket::Channel;
-use crate::sys::{memory, process};
+use crate::sys::{crew::Crew, memory, process};
 
 /// A PE's segment as mapped here, null if it is not; replaced when its memory is a new one.
 #[derive(Debug)]
@@ -88,6 +88,7 @@ pub struct World {
     pub(super) used: (AtomicUsize, AtomicUsize),
     pub(crate) last_error: Mutex<Option<String>>,
     pub(super) turns: Turns,
+    pub(crate) crew: Crew,
     /// The own memory file.
     pub(super) file: OwnedFd,
     /// What the scrub of the store has seen.
@@ -381,16 +382,6 @@ impl World {
     /// Changes what a checkpoint covers besides statics and heap.
     pub(crate) fn change_regions(&self, change: impl FnOnce(&mut Regions)) {
         change(&mut lock(&self.regions));
-    }
-
-    /// Bytes of (snapshot, slots) this PE's store already occupies.
-    pub(crate) fn store_used(&self) -> (usize, usize) {
-        (self.used.0.load(Ordering::Relaxed), self.used.1.load(Ordering::Relaxed))
-    }
-
-    pub(crate) fn note_store_used(&self, snapshot: usize, slots: usize) {
-        self.used.0.fetch_max(snapshot, Ordering::Relaxed);
-        self.used.1.fetch_max(slots, Ordering::Relaxed);
     }
 
     /// Puts barrier words back to their beginning; part of every recovery.

@@ -4,7 +4,8 @@
 
 use std::collections::BTreeSet;
 use std::ops::Range;
-use std::sync::atomic::Ordering;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use super::plan::{self, Finding, Unrecoverable, bits, lost_shards};
@@ -16,6 +17,7 @@ use crate::control::message::Report;
 use crate::control::view::View;
 use crate::inject::Point;
 use crate::pgas::World;
+use crate::pgas::world::lock;
 use crate::segment::board::Told;
 use crate::segment::layout::TILE;
 use crate::store::coverage::Coverage;
@@ -36,25 +38,17 @@ pub fn verify(world: &World, protection: &Protection, target: u64) {
             let all = 0..tiles::tiles(len);
             tiles::map_store(world, world.me(), world.layout().snapshot, all);
         }
-        let bad = |chunk: &usize| {
-            let end = ((chunk + 1) * per_chunk).min(tiles::tiles(len));
-            let region = world.layout().snapshot;
-            !(chunk * per_chunk..end).all(|tile| tiles::holds(world, region, tile, target))
-        };
-        found.snapshot = mask((0..shape.layout.chunks()).filter(bad));
+        let region = world.layout().snapshot;
+        found.snapshot = damaged(world, region, tiles::tiles(len), per_chunk, target);
     }
     if let Some(len) = parity {
         let per_chunk = shape.chunk_len(len) / TILE;
         let region = world.layout().slots[slot];
+        let all = shape.layout.parities_of(place).len() * per_chunk;
         if world.is_new() {
-            let all = 0..shape.layout.parities_of(place).len() * per_chunk;
-            tiles::map_store(world, world.me(), region, all);
+            tiles::map_store(world, world.me(), region, 0..all);
         }
-        let bad = |chunk: &usize| {
-            let mut own = chunk * per_chunk..(chunk + 1) * per_chunk;
-            !own.all(|tile| tiles::holds(world, region, tile, target))
-        };
-        found.parity = mask((0..shape.layout.parities_of(place).len()).filter(bad));
+        found.parity = damaged(world, region, all, per_chunk, target);
     }
     let words = &world.segment().words().findings;
     words.snapshot.store(found.snapshot, Ordering::SeqCst);
@@ -62,8 +56,19 @@ pub fn verify(world: &World, protection: &Protection, target: u64) {
     words.len.store(snapshot.or(parity).unwrap_or(0) as u64, Ordering::SeqCst);
 }
 
-fn mask(bad: impl Iterator<Item = usize>) -> u64 {
-    bad.fold(0, |mask, bit| mask | 1 << bit)
+/// The chunks of `per_chunk` tiles, a bit for each, that have a tile among the first `count` of a
+/// region of the own store that does not hold.
+fn damaged(world: &World, region: usize, count: usize, per_chunk: usize, target: u64) -> u64 {
+    let bad = AtomicU64::new(0);
+    let look = |tile: usize, (): &mut ()| {
+        // Relaxed: the loop's end shows it, and to look in vain is no harm.
+        let chunk = 1 << (tile / per_chunk);
+        if bad.load(Ordering::Relaxed) & chunk == 0 && !tiles::holds(world, region, tile, target) {
+            bad.fetch_or(chunk, Ordering::Relaxed);
+        }
+    };
+    world.crew.each(0..count, || (), look);
+    bad.into_inner()
 }
 
 /// What all PEs found, by PE, and the snapshot length they speak of.
@@ -128,15 +133,20 @@ pub fn rebuild(
     let job = Decode { world, protection, view, shape, found: &found, target, len };
     let wanted = || (0..shape.layout.chunks()).filter(|chunk| own >> chunk & 1 == 1);
     let all: usize = wanted().map(|chunk| job.tiles(chunk).len()).sum();
-    let mut done = 0..all;
+    let parts = line.as_deref_mut().map(|line| line.chunks_mut(TILE).map(Mutex::new).collect());
+    let parts: Option<Vec<Mutex<&mut [u8]>>> = parts;
+    let (mut before, mut passed) = (all / 2, false);
     for chunk in wanted() {
-        job.chunk(place, chunk, &mut from, line.as_deref_mut(), &mut || {
-            if done.next() == Some(all / 2) {
-                world.point(Point::Rebuild, target);
-            }
-        })?;
+        let count = job.tiles(chunk).len();
+        let cut = before.min(count);
+        from.extend(job.chunk((place, chunk), 0..cut, parts.as_deref())?);
+        before -= cut;
+        if before == 0 && !std::mem::replace(&mut passed, true) {
+            world.point(Point::Rebuild, target);
+        }
+        from.extend(job.chunk((place, chunk), cut..count, parts.as_deref())?);
     }
-    if all == 0 {
+    if !passed {
         world.point(Point::Rebuild, target);
     }
     unchanged(world, view)?;
@@ -172,56 +182,54 @@ impl Decode<'_> {
         (chunk * per_chunk).min(end)..((chunk + 1) * per_chunk).min(end)
     }
 
-    /// Decodes one chunk of the own snapshot into the store, or into `line`. Calls `next` before
-    /// each tile.
+    /// Decodes some steps of a chunk of the own snapshot into the store, or into the tiles of
+    /// `line`, with all threads of this process. The PEs that it was decoded from.
     fn chunk(
         &self,
-        place: usize,
-        chunk: usize,
-        from: &mut BTreeSet<u32>,
-        mut line: Option<&mut [u8]>,
-        next: &mut dyn FnMut(),
-    ) -> Result<(), Changed> {
+        (place, chunk): (usize, usize),
+        steps: Range<usize>,
+        line: Option<&[Mutex<&mut [u8]>]>,
+    ) -> Result<Vec<u32>, Changed> {
         let at = self.shape.layout.place_of(place, chunk);
         let stripe = &self.shape.layout.stripes()[at.stripe];
         let lost = lost_shards(stripe, self.found);
         let plan = self.shape.codes[at.stripe].plan(&lost, at.index).expect("checked by the plan");
-        let holders: Vec<usize> = stripe.holders().collect();
-        from.extend(plan.sources().iter().map(|&shard| self.shape.members[holders[shard]] as u32));
-        let own = self.tiles(chunk);
-        let batches = (0..own.len()).step_by(pipeline::STEPS);
-        let batches = batches.map(|from| from..own.len().min(from + pipeline::STEPS));
-        let batches: Vec<Range<usize>> = batches.collect();
+        let own = self.tiles(chunk).start;
         let far = self.shape.members.iter().any(|&pe| self.world.is_far(pe));
-        let rooms = || vec![vec![Room::empty(); plan.sources().len()]; pipeline::STEPS];
-        let fetch = |steps: &Range<usize>, rooms: &mut Vec<Vec<Room>>| {
-            self.map(plan.sources(), at.stripe, steps.clone(), own.start);
-            self.pull(plan.sources(), at.stripe, steps.clone(), rooms);
+        let room = || vec![Room::empty(); plan.sources().len()];
+        let fetch = |steps: &[usize], rooms: &mut [Vec<Room>]| {
+            self.map(plan.sources(), at.stripe, steps, own);
+            self.pull(plan.sources(), at.stripe, steps, rooms);
         };
-        pipeline::run(&batches, rooms, far, fetch, |steps, rooms| {
-            for (step, rooms) in steps.clone().zip(rooms) {
-                next();
-                let shards = plan.sources().iter().zip(rooms);
-                let sources = shards.map(|(&shard, room)| self.shard(at.stripe, shard, step, room));
-                let sources = sources.collect::<Result<Vec<&[u8]>, Changed>>()?;
-                let line = line.as_deref_mut();
-                self.decode(own.start + step, line, |out, show| {
-                    plan.apply_shown(&sources, out, show).expect("tiles are of one length");
-                });
-            }
+        let work = |&step: &usize, room: &mut Vec<Room>| {
+            let shards = plan.sources().iter().zip(room);
+            let sources = shards.map(|(&shard, room)| self.shard((at.stripe, shard, step), room));
+            let sources = sources.collect::<Result<Vec<&[u8]>, usize>>()?;
+            self.decode(own + step, line, |out, show| {
+                plan.apply_shown(&sources, out, show).expect("tiles are of one length");
+            });
             Ok(())
-        })
+        };
+        let steps: Vec<usize> = steps.collect();
+        if let Err(pe) = pipeline::run(&self.world.crew, &steps, room, far, fetch, work) {
+            unchanged(self.world, self.view)?;
+            self.world.spoiled(self.view, pe);
+            return Err(Changed);
+        }
+        let holders: Vec<usize> = stripe.holders().collect();
+        let pe = |&shard: &usize| self.shape.members[holders[shard]] as u32;
+        Ok(plan.sources().iter().map(pe).collect())
     }
 
     /// Fills an own tile of the snapshot, or of `line`, with what `fill` writes and shows.
     fn decode(
         &self,
         tile: usize,
-        line: Option<&mut [u8]>,
+        line: Option<&[Mutex<&mut [u8]>]>,
         fill: impl FnOnce(&mut [u8], &mut dyn FnMut(&[u8])),
     ) {
         match line {
-            Some(line) => fill(&mut line[tile * TILE..(tile + 1) * TILE], &mut |_| ()),
+            Some(line) => fill(&mut lock(&line[tile]), &mut |_| ()),
             None => {
                 let region = self.world.layout().snapshot;
                 tiles::write(self.world, region, tile, self.target, |out, seal| {
@@ -232,7 +240,7 @@ impl Decode<'_> {
     }
 
     /// Pulls the next tiles of shards that far PEs hold, as many steps as there are rooms for.
-    fn pull(&self, sources: &[usize], stripe: usize, steps: Range<usize>, rooms: &mut [Vec<Room>]) {
+    fn pull(&self, sources: &[usize], stripe: usize, steps: &[usize], rooms: &mut [Vec<Room>]) {
         let per_chunk = self.shape.chunk_len(self.len) / TILE;
         let spot = |&shard: &usize| {
             let at = (stripe, shard);
@@ -240,7 +248,7 @@ impl Decode<'_> {
         };
         let spots: Vec<(usize, usize, usize)> = sources.iter().map(spot).collect();
         let mut wanted = Vec::new();
-        for (step, rooms) in steps.zip(rooms) {
+        for (step, rooms) in steps.iter().zip(rooms) {
             let tile = |&(pe, region, chunk): &_| (pe, region, chunk * per_chunk + step);
             wanted.extend(spots.iter().map(tile).zip(rooms));
         }
@@ -249,7 +257,9 @@ impl Decode<'_> {
 
     /// Maps the pages of tiles to be decoded, the own counted from `own`, and of what they are
     /// decoded from. A few at a time, behind the thread that touches fresh pages.
-    fn map(&self, sources: &[usize], stripe: usize, steps: Range<usize>, own: usize) {
+    fn map(&self, sources: &[usize], stripe: usize, steps: &[usize], own: usize) {
+        let (Some(first), Some(last)) = (steps.first(), steps.last()) else { return };
+        let steps = *first..last + 1;
         let per_chunk = self.shape.chunk_len(self.len) / TILE;
         for &shard in sources {
             let at = (stripe, shard);
@@ -269,22 +279,16 @@ impl Decode<'_> {
         }
     }
 
-    /// Tile `step` of a surviving shard, checked as it is read.
+    /// A tile (stripe, shard, step) of a surviving shard, checked as it is read; the PE that holds
+    /// it, if it does not hold any more.
     fn shard<'a>(
         &'a self,
-        stripe: usize,
-        number: usize,
-        step: usize,
+        at: (usize, usize, usize),
         room: &'a mut Room,
-    ) -> Result<&'a [u8], Changed> {
-        let (at, target) = ((stripe, number, step), (self.target, self.len));
+    ) -> Result<&'a [u8], usize> {
+        let target = (self.target, self.len);
         let (pe, tile) = shard(self.world, self.protection, self.shape, at, target, room);
-        if let Some(tile) = tile {
-            return Ok(tile);
-        }
-        unchanged(self.world, self.view)?;
-        self.world.spoiled(self.view, pe);
-        Err(Changed)
+        tile.ok_or(pe)
     }
 }
 
@@ -353,17 +357,13 @@ pub fn restore(
         tiles::map_live(world, &manifest.coverage);
     }
     let count = tiles::tiles(len);
-    for tile in 0..count {
-        if tile == count / 2 {
-            world.point(Point::Restore, target);
-        }
-        tiles::restore(
-            world,
-            &manifest.coverage,
-            tile,
-            &bytes[tile * TILE..len.min((tile + 1) * TILE)],
-        );
-    }
+    let put_back = |tile: usize, (): &mut ()| {
+        let bytes = &bytes[tile * TILE..len.min((tile + 1) * TILE)];
+        tiles::restore(world, &manifest.coverage, tile, bytes);
+    };
+    world.crew.each(0..count / 2, || (), put_back);
+    world.point(Point::Restore, target);
+    world.crew.each(count / 2..count, || (), put_back);
     let coverage = manifest.coverage.clone();
     world.adopt(manifest);
     if !protection.mode.keeps_snapshot() {

@@ -152,8 +152,8 @@ impl Segment {
     #[allow(clippy::mut_from_ref)] // shared between processes: `&mut self` would promise too much
     pub fn bytes_mut(&self, offset: usize, len: usize) -> &mut [u8] {
         // SAFETY: inside a mapping (`at`); the phases of the protocol give each byte one writer and
-        // no reader at a time, as in `bytes`, and within this process one thread drives the
-        // protocol (`World::turn`).
+        // no reader at a time, as in `bytes`; within this process one thread drives the protocol
+        // (`World::turn`), and those that help it through a loop have different tiles.
         unsafe { std::slice::from_raw_parts_mut(self.at(offset, len), len) }
     }
 

@@ -41,6 +41,11 @@ pub enum Kind {
         /// Largest allowed, in bytes a second.
         max: u64,
     },
+    /// A whole number from 1, or `auto`, which is 0.
+    Share {
+        /// Largest allowed.
+        max: u64,
+    },
     /// `1` for on or `0` for off.
     Switch,
     /// On if set at all, whatever the value (OpenSHMEM 1.5, section 8).
@@ -72,6 +77,7 @@ impl Kind {
             Kind::Size { .. } => "size",
             Kind::Seconds { .. } => "seconds",
             Kind::Rate { .. } => "rate",
+            Kind::Share { .. } => "share",
             Kind::Switch => "switch",
             Kind::Flag => "flag",
             Kind::Rules => "rules",
@@ -97,6 +103,7 @@ impl Kind {
                 "off, 64K to {} bytes a second, as a number with an optional suffix K, M, G or T",
                 show_size(*max)
             ),
+            Kind::Share { max } => format!("auto, 1 to {max}"),
             Kind::Switch => "1 (on), 0 (off)".to_owned(),
             Kind::Flag => "any value (on)".to_owned(),
             Kind::File => "the path of a file".to_owned(),
@@ -118,6 +125,8 @@ impl Kind {
             Kind::Seconds { min, max } => bounded(parse_seconds(text)?, min, max),
             Kind::Rate { .. } if text == "off" => Some(Value::Number(0)),
             Kind::Rate { max } => bounded(parse_size(text)?, 64 * KIB, max),
+            Kind::Share { .. } if text == "auto" => Some(Value::Number(0)),
+            Kind::Share { max } => bounded(parse_count(text)?, 1, max),
             Kind::Switch if text == "1" => Some(Value::On(true)),
             Kind::Switch if text == "0" => Some(Value::On(false)),
             Kind::Switch => None,

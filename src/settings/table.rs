@@ -242,6 +242,15 @@ static TABLE: &[Entry] = &[
         show: |s| Some(s.track.name().to_owned()),
     },
     Entry {
+        name: "SHMEM_FT_THREADS",
+        kind: Kind::Share { max: 64 },
+        default: "auto",
+        doc: "Threads with which each PE makes checkpoints and recovers; auto is one for each \
+              processor that the PE need not share, 8 at most.",
+        store: number!(draft, n, draft.settings.threads = n as usize),
+        show: |s| Some(if s.threads == 0 { "auto".to_owned() } else { s.threads.to_string() }),
+    },
+    Entry {
         name: "SHMEM_FT_FABRIC",
         kind: Kind::Choice(&Fabric::NAMES),
         default: "auto",

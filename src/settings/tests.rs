@@ -71,6 +71,12 @@ fn words() {
     for (text, track) in tracks {
         assert_eq!(one("SHMEM_FT_TRACK", text).track, track);
     }
+    for (text, threads) in [("auto", 0), ("1", 1), ("64", 64)] {
+        assert_eq!(one("SHMEM_FT_THREADS", text).threads, threads);
+    }
+    for bad in ["0", "65", "all"] {
+        assert!(refusal("SHMEM_FT_THREADS", bad).ends_with(" auto, 1 to 64"));
+    }
     assert_eq!(one("SHMEM_FT_PLACEMENT", "strict").placement, Placement::Strict);
     assert_eq!(
         refusal("SHMEM_FT_PLACEMENT", ""),

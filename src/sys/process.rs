@@ -7,11 +7,12 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, getppid, kill_process_group, pidfd_open,
     pidfd_send_signal, set_child_subreaper, set_parent_process_death_signal, waitid,
@@ -111,7 +112,6 @@ impl Process {
 
     /// Waits until it has ended (its descriptor becomes readable), at most `limit_ms`.
     pub fn wait_end(&self, limit_ms: i32) -> bool {
-        use rustix::event::{PollFd, PollFlags, Timespec, poll};
         let limit = Timespec {
             tv_sec: i64::from(limit_ms / 1000),
             tv_nsec: i64::from(limit_ms % 1000) * 1_000_000,
@@ -159,6 +159,45 @@ impl Deadline {
         // not asked for. What is in range is not refused.
         unsafe { libc::timer_settime(self.0, libc::TIMER_ABSTIME, &time, std::ptr::null_mut()) };
     }
+}
+
+/// Linux's; the crate `libc` has no name for it.
+const F_SETSIG: libc::c_int = 10;
+
+/// The two ends of a leash: who holds the first, and who wears the second.
+///
+/// # Errors
+/// What the kernel says: no descriptors are left.
+pub fn leash() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (worn, held) = io::pipe()?; // nothing is ever written to it
+    Ok((held.into(), worn.into()))
+}
+
+/// From now on the kernel kills this process, stopped or not, when the other end is let go of: at
+/// the latest when the process that holds it has ended. For the rest of its life.
+///
+/// # Errors
+/// What the kernel says.
+pub fn wear(leash: OwnedFd) -> io::Result<()> {
+    let pid = rustix::process::getpid();
+    let fd = leash.into_raw_fd(); // it stays open
+    for (command, word) in [
+        (libc::F_SETOWN, pid.as_raw_nonzero().get()),
+        (F_SETSIG, libc::SIGKILL),
+        (libc::F_SETFL, libc::O_ASYNC),
+    ] {
+        // SAFETY: a descriptor of this process, and commands that take an integer.
+        if unsafe { libc::fcntl(fd, command, word) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    // SAFETY: nobody closes it.
+    let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+    let mut fds = [PollFd::new(&fd, PollFlags::empty())];
+    if poll(&mut fds, Some(&Timespec::default()))? > 0 {
+        let _ = rustix::process::kill_process(pid, Signal::KILL); // it was let go of before
+    }
+    Ok(())
 }
 
 /// True if that process is stopped by a signal or a debugger.
@@ -278,6 +317,20 @@ pub fn on_processors<T>(cpus: &[usize], work: impl FnOnce() -> T) -> T {
         let _ = sched_setaffinity(None, &before);
     }
     result
+}
+
+/// The processors that this thread may use, ascending.
+pub fn usable() -> Vec<usize> {
+    let allowed = sched_getaffinity(None).ok();
+    let usable = |&cpu: &usize| allowed.as_ref().is_some_and(|allowed| allowed.is_set(cpu));
+    (0..CpuSet::MAX_CPU).filter(usable).collect()
+}
+
+/// Keeps this thread on these processors from now on, if there are any and it may use them.
+pub fn stay_on(cpus: &[usize]) {
+    if !cpus.is_empty() {
+        let _ = sched_setaffinity(None, &set_of(cpus));
+    }
 }
 
 /// Binds every thread that a process has; those that it starts later are bound like the thread

@@ -8,6 +8,8 @@
  * global     shmem_global_exit(CODE)
  * abort      abort()
  * segfault   raise(SIGSEGV)
+ * divide     raise(SIGFPE)
+ * show       print what the environment has for UCX, and end well
  * child      start a process that sleeps for long, and end well
  * daemon     start one in a session of its own
  */
@@ -16,6 +18,14 @@
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+extern char **environ;
+
+static void show(void) {
+    for (char **word = environ; *word; word++)
+        if (!strncmp(*word, "UCX_", 4))
+            printf("%s\n", *word);
+}
 
 static void start_sleeper(int own_session) {
     if (fork() == 0) {
@@ -46,6 +56,10 @@ int main(int argc, char **argv) {
             abort();
         if (!strcmp(how, "segfault"))
             raise(SIGSEGV);
+        if (!strcmp(how, "divide"))
+            raise(SIGFPE);
+        if (!strcmp(how, "show"))
+            show();
         if (!strcmp(how, "child") || !strcmp(how, "daemon"))
             start_sleeper(!strcmp(how, "daemon"));
     }

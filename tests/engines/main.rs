@@ -35,7 +35,7 @@ fn over(engine: &str) {
     let fabric = Fabric::ALL.into_iter().find(|fabric| fabric.name() == engine);
     let mut driver = Command::new("timeout");
     driver.args(["-s", "KILL", "240"]).arg(exe).args([&name, "--exact", "--nocapture"]);
-    driver.envs(fabric.map_or(&[][..], environment).iter().copied());
+    driver.envs(fabric.map_or_else(Vec::new, environment));
     let ended = driver.env(ROLE, "driver").output().expect("the driver is started");
     let (out, err) =
         (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));

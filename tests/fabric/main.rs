@@ -117,3 +117,31 @@ fn a_fabric_that_is_not_built_in_is_refused_in_a_line() {
         outcome.status(2).check(outcome.err.trim_end() == line, &format!("`{line}` expected"));
     }
 }
+
+/// The libraries of a network do nothing to a program that is only linked with them, unless its
+/// user wants it.
+#[cfg(feature = "ucx")]
+#[test]
+fn signals_and_memory_of_a_program_are_its_own_whatever_the_fabric() {
+    for fabric in [Fabric::Shm, Fabric::Ucx] {
+        let job = || Job::new(2).args(&["--nodes", "2", "--fabric", fabric.name()]).mode("none");
+        let exits = |job: Job, how: &str| job.program(&program("exits"), &[how, "0", "1"]).run();
+        for (how, signal) in [("segfault", 11), ("divide", 8)] {
+            let outcome = exits(job(), how);
+            outcome.status(128 + signal).says(&format!("PE 1 was killed by signal {signal}"));
+            let ours = |line: &str| line.starts_with("oshrun: ");
+            outcome.check(outcome.err.lines().all(ours), "no other word was expected");
+        }
+        let outcome = exits(job().env("UCX_HANDLE_ERRORS", "bt"), "segfault");
+        outcome.says("Caught signal 11").says("PE 1 was killed by signal 11");
+        let outcome = exits(job().env("UCX_MEM_EVENTS", "try"), "show");
+        outcome.status(0);
+        let has = |word: &str| outcome.out.lines().any(|line| line == word);
+        for word in ["UCX_HANDLE_ERRORS=none", "UCX_MEM_MMAP_HOOK_MODE=none", "UCX_MEM_EVENTS=try"]
+        {
+            outcome.check(has(word), &format!("`{word}` was expected"));
+        }
+        let of_the_engine = has("UCX_TLS=tcp");
+        outcome.check(of_the_engine == (fabric == Fabric::Ucx), "settings are for who uses them");
+    }
+}

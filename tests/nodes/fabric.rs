@@ -52,3 +52,14 @@ fn pages_that_other_hosts_write_are_in_the_next_checkpoint() {
         }
     }
 }
+
+#[test]
+fn what_the_user_set_for_the_network_library_holds_on_every_host() {
+    let net = Net::new(2);
+    let job = over_ucx(&net, &[1, 1]).mode("none").env("UCX_KEEPALIVE_INTERVAL", "3s");
+    let outcome = job.program(&program("exits"), &["show"]).run();
+    outcome.status(0);
+    let count = |word: &str| outcome.out.lines().filter(|line| *line == word).count();
+    let counts = ["UCX_KEEPALIVE_INTERVAL=3s", "UCX_MEM_EVENTS=n"].map(count);
+    outcome.check(counts == [2, 2], "both PEs should have both");
+}

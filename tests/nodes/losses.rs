@@ -192,6 +192,34 @@ fn pes_whose_agent_and_keeper_stand_still_end_with_the_lease() {
     run.finish().status(137).says("node 1 was lost with PE 0");
 }
 
+/// A PE that a script started is no child of the agent, and here it stands still too: whoever goes
+/// on after such a pause must not be a PE that was declared dead.
+#[test]
+fn a_script_s_pe_that_stands_still_with_its_agent_and_keeper_ends_with_the_lease() {
+    let net = Net::new(2);
+    let script = format!("{}; exit $?", program("steps").display());
+    let job = net.job_by(&detached(), &[0, 1]).args(&["--fabric", "shm", "sh", "-c", &script]);
+    let mut run = job.with_orphans().start();
+    run.wait_for("ready");
+    let (agent, keeper) = (agent(&run, 1).pid, keeper(&run, 1).pid);
+    let found = run.processes();
+    let [shell] = &found.iter().filter(|found| found.parent == agent).collect::<Vec<_>>()[..]
+    else {
+        panic!("the agent should have one child");
+    };
+    let pe =
+        found.iter().find(|found| found.parent == shell.pid).expect("the shell has a child").pid;
+    let begun = Instant::now();
+    for pid in [keeper, agent, pe] {
+        processes::signal(pid, Signal::STOP);
+    }
+    assert!(processes::ends_before(pe, begun + LIMIT + BUSY), "the PE would go on");
+    assert!(begun.elapsed() >= LIMIT / 2, "it had its lease until then");
+    run.wait_for("declared lost");
+    processes::signal(keeper, Signal::CONT);
+    run.finish().status(137).says("node 1 was lost with PE 0");
+}
+
 /// A command with a status of its own: the keeper's last word says what its status would.
 #[test]
 fn a_killed_agent_is_known_at_once_though_its_status_is_not_passed_on() {

@@ -13,11 +13,14 @@
 //! - [`ssh`]: agents behind a real sshd
 //! - [`stops`]: a stopped agent, launcher or PE on one machine; how long a death takes to be seen
 //!
-//! Every network is made by its test ([`net`]), inside namespaces of its own, and removed with it.
+//! Every network is made by its test ([`net`]), inside namespaces of its own, and removed with it,
+//! as are daemons that run on its hosts ([`daemons`]).
 
 #[path = "../support/mod.rs"]
 mod support;
 
+#[cfg(feature = "ucx")]
+mod daemons;
 mod data;
 #[cfg(feature = "ucx")]
 mod fabric;

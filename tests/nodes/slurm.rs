@@ -5,11 +5,11 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use super::net::{HUB, Net};
+use super::daemons::Daemons;
+use super::net::HUB;
 use super::support::processes::{self, Found};
 use super::support::{LIMIT, MARKER, jacobi, program};
 
@@ -17,25 +17,19 @@ use super::support::{LIMIT, MARKER, jacobi, program};
 const START: Duration = Duration::from_secs(30);
 
 struct Slurm {
-    net: Net,
     hosts: usize,
-    folder: PathBuf,
     /// Those of the hosts, then the others.
-    daemons: Vec<Child>,
+    daemons: Daemons,
 }
 
 impl Slurm {
     fn start(hosts: usize) -> Slurm {
-        let net = Net::new(hosts);
-        let name = format!("slurm-{}", std::process::id());
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        fs::create_dir_all(&folder).expect("a folder");
-        let mut slurm = Slurm { net, hosts, folder, daemons: Vec::new() };
+        let mut slurm = Slurm { hosts, daemons: Daemons::new("slurm", hosts) };
         slurm.configure();
         for host in 0..hosts {
             let words = ["slurmd", "-D", "-f", &slurm.path("slurm.conf")];
-            let daemon = slurm.spawn(&slurm.net.host(host), &words);
-            slurm.daemons.push(daemon);
+            let host = slurm.daemons.net.host(host);
+            slurm.run(&host, &words);
         }
         let key = format!("--key-file={}", slurm.path("munge.key"));
         let file = |option: &str| format!("--{option}-file={}", slurm.path(option));
@@ -44,8 +38,8 @@ impl Slurm {
         let munged = ["munged", "--foreground", "--force", &socket, &key, &pid, &log, &seed];
         let controller = ["slurmctld", "-D", "-f", &slurm.path("slurm.conf")];
         for words in [&munged[..], &controller[..]] {
-            let daemon = slurm.spawn(&slurm.net.hub(), words);
-            slurm.daemons.push(daemon);
+            let hub = slurm.daemons.net.hub();
+            slurm.run(&hub, words);
         }
         slurm.wait_for("every host idle", START, |slurm| {
             slurm.ask(&["sinfo", "-h", "-o", "%T %D"]) == format!("idle {hosts}\n")
@@ -54,7 +48,7 @@ impl Slurm {
     }
 
     fn path(&self, name: &str) -> String {
-        self.folder.join(name).into_os_string().into_string().expect("a plain name")
+        self.daemons.path(name)
     }
 
     fn configure(&self) {
@@ -64,7 +58,7 @@ impl Slurm {
         let nodes: String = (0..self.hosts)
             .map(|host| format!("NodeName=n{host} NodeAddr={} CPUs=2\n", address(host)))
             .collect();
-        let folder = self.folder.display();
+        let folder = self.daemons.folder().display();
         write(
             "slurm.conf",
             &format!(
@@ -99,40 +93,38 @@ impl Slurm {
             _ => "hub".to_owned(),
         };
         let first = format!("hostname {host} && mount --bind '{}' /etc/hosts", self.path("hosts"));
-        let mut command = self.net.command(namespace, &first, words);
+        let mut command = self.daemons.net.command(namespace, &first, words);
         command.env("SLURM_CONF", self.path("slurm.conf")).env(MARKER, self.marker());
-        command.current_dir(&self.folder);
+        command.current_dir(self.daemons.folder());
         command
     }
 
     fn marker(&self) -> String {
-        self.net.hub()
+        self.daemons.net.hub()
     }
 
-    fn spawn(&self, namespace: &str, words: &[&str]) -> Child {
+    fn run(&mut self, namespace: &str, words: &[&str]) {
         let file = |end: &str| {
             let name = format!("{namespace}-{}.{end}", words[0]);
-            fs::File::create(self.folder.join(name)).expect("a file")
+            fs::File::create(self.path(&name)).expect("a file")
         };
         let mut command = self.command(namespace, words);
         command.env_remove(MARKER).stdout(file("out")).stderr(file("err"));
-        let daemon = command.spawn();
-        daemon.unwrap_or_else(|error| panic!("{}: {error} (see .ci/setup)", words[0]))
+        self.daemons.start(command);
     }
 
     /// What a command of Slurm prints; nothing while the controller does not answer.
     fn ask(&self, words: &[&str]) -> String {
-        let output = self.command(&self.net.hub(), words).output().expect("ip runs");
+        let output = self.command(&self.daemons.net.hub(), words).output().expect("ip runs");
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
     #[track_caller]
-    fn wait_for(&mut self, what: &str, limit: Duration, so: impl Fn(&Slurm) -> bool) {
+    fn wait_for(&self, what: &str, limit: Duration, so: impl Fn(&Slurm) -> bool) {
         let end = Instant::now() + limit;
         while !so(self) {
-            let over = self.daemons.iter_mut().find_map(|child| child.try_wait().ok().flatten());
-            if Instant::now() > end || over.is_some() && self.daemons.len() < self.hosts {
-                panic!("Slurm: no {what}\n{}", self.report());
+            if Instant::now() > end {
+                panic!("Slurm: no {what} (see .ci/setup)\n{}", self.report());
             }
             std::thread::yield_now();
         }
@@ -140,7 +132,7 @@ impl Slurm {
 
     /// Everything that was written.
     fn report(&self) -> String {
-        let files = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let files = fs::read_dir(self.daemons.folder()).into_iter().flatten().flatten();
         let text = files.filter_map(|file| {
             let text = fs::read_to_string(file.path()).ok()?;
             Some(format!("--- {}\n{text}", file.file_name().display()))
@@ -167,18 +159,8 @@ impl Slurm {
     }
 
     #[track_caller]
-    fn wait_for_line(&mut self, text: &str) {
+    fn wait_for_line(&self, text: &str) {
         self.wait_for(&format!("line `{text}`"), LIMIT, |slurm| slurm.output().contains(text));
-    }
-}
-
-impl Drop for Slurm {
-    fn drop(&mut self) {
-        self.net.kill_all();
-        for daemon in &mut self.daemons {
-            let _ = daemon.wait();
-        }
-        let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
@@ -187,7 +169,7 @@ impl Drop for Slurm {
 #[test]
 fn a_job_of_sbatch_goes_on_without_its_lost_hosts_on_the_spare_ones() {
     const LONG: &[&str] = &["--bytes", "1M", "--sweeps", "6144", "--halo", "32"];
-    let mut slurm = Slurm::start(5);
+    let slurm = Slurm::start(5);
     let script = format!(
         "export SHMEM_FT_BACKUP_MODE=raid5 SHMEM_SYMMETRIC_SIZE=16M SHMEM_FT_NODE_TIMEOUT=2\n\
          {} -n 3 --verbose {} {}\necho status $?",
@@ -198,14 +180,14 @@ fn a_job_of_sbatch_goes_on_without_its_lost_hosts_on_the_spare_ones() {
     let job = slurm.submit(&["--no-kill", "--nodes=5", "--ntasks-per-node=1"], &script);
     slurm.wait_for_line("checkpoint 3: ");
     let of_job: Vec<u32> = slurm.of_jobs().iter().map(|found| found.pid).collect();
-    let there = slurm.net.processes(&slurm.net.host(1));
+    let there = slurm.daemons.net.processes(&slurm.daemons.net.host(1));
     assert!(there.iter().filter(|pid| of_job.contains(pid)).count() >= 3, "keeper, agent, PE");
-    slurm.net.kill(1, Some(slurm.daemons[1].id()));
+    slurm.daemons.net.kill(1, Some(slurm.daemons.id(1)));
     slurm.wait_for_line("node 1 was lost with PE 1");
     slurm.wait_for_line("all PEs resume from checkpoint");
 
-    slurm.net.link(2, false);
-    slurm.net.kill(2, None);
+    slurm.daemons.net.link(2, false);
+    slurm.daemons.net.kill(2, None);
     slurm.ask(&["scontrol", "update", "NodeName=n2", "State=DOWN", "Reason=killed"]);
     assert!(slurm.ask(&["sinfo", "-h", "-n", "n2", "-o", "%T"]).starts_with("down"));
     slurm.wait_for_line("node 2 was lost with PE 2");

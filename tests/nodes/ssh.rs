@@ -3,35 +3,27 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
+use super::daemons::Daemons;
 use super::losses::{BUSY, declared};
-use super::net::{HUB, Net};
+use super::net::HUB;
 use super::support::{Job, LIMIT, Outcome, jacobi, processes, program};
 
 /// Long enough that a fault comes before its end.
 const LONG: &[&str] = &["--bytes", "1M", "--sweeps", "6144", "--halo", "32"];
 
 struct Ssh {
-    net: Net,
-    folder: PathBuf,
-    daemons: Vec<Child>,
+    hosts: usize,
+    daemons: Daemons,
 }
 
 impl Ssh {
     /// Hosts `h0` and so on, with `sshd` on all of them.
     fn start(hosts: usize) -> Ssh {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let net = Net::new(hosts);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        let folder = folder.join(format!("ssh-{}-{number}", std::process::id()));
-        fs::create_dir_all(&folder).expect("a folder");
-        let mut ssh = Ssh { net, folder, daemons: Vec::new() };
-        ssh.configure(hosts);
+        let mut ssh = Ssh { hosts, daemons: Daemons::new("ssh", hosts) };
+        ssh.configure();
         // In its own mounts: what sshd wants to find, and a root who may log in by a key.
         let first = format!(
             "mount -t tmpfs none /run && mkdir -m 755 /run/sshd && mount --bind '{}' /etc/shadow",
@@ -40,9 +32,11 @@ impl Ssh {
         for host in 0..hosts {
             // By its whole path, as it wants it.
             let words = ["sh", "-c", "exec $(command -v sshd) -D -e -f \"$0\"", &ssh.path("sshd")];
-            let log = fs::File::create(ssh.folder.join(format!("log-{host}"))).expect("a file");
-            let daemon = ssh.net.command(&ssh.net.host(host), &first, &words).stderr(log).spawn();
-            ssh.daemons.push(daemon.expect("ip runs"));
+            let log = fs::File::create(ssh.path(&format!("log-{host}"))).expect("a file");
+            let net = &ssh.daemons.net;
+            let mut command = net.command(&net.host(host), &first, &words);
+            command.stderr(log);
+            ssh.daemons.start(command);
         }
         let end = Instant::now() + LIMIT;
         for host in 0..hosts {
@@ -56,10 +50,10 @@ impl Ssh {
     }
 
     fn path(&self, name: &str) -> String {
-        self.folder.join(name).into_os_string().into_string().expect("a plain name")
+        self.daemons.path(name)
     }
 
-    fn configure(&self, hosts: usize) {
+    fn configure(&self) {
         let write = |name: &str, text: &str, mode: u32| {
             fs::write(self.path(name), text).expect("a file");
             let mode = PermissionsExt::from_mode(mode);
@@ -70,14 +64,14 @@ impl Ssh {
             command.args(["-q", "-t", "ed25519", "-N", "", "-f", &self.path(name)]);
             assert!(command.status().expect("ssh-keygen runs").success());
         }
-        let folder = self.folder.display();
+        let folder = self.daemons.folder().display();
         let sshd = format!(
             "HostKey {folder}/host-key\nAuthorizedKeysFile {folder}/key.pub\nPidFile none\n\
              PermitRootLogin yes\nStrictModes no\nUsePAM no\nPasswordAuthentication yes\n"
         );
         write("sshd", &sshd, 0o600);
         write("shadow", "root:*:19000:0:99999:7:::\n", 0o600);
-        let names: String = (0..hosts)
+        let names: String = (0..self.hosts)
             .map(|host| format!("Host h{host}\nHostName 10.9.0.{}\n", host + 1))
             .collect();
         let config = |known: &str, key: &str| {
@@ -99,23 +93,25 @@ impl Ssh {
     /// A job by plain `ssh`, which is found first in this folder.
     fn job(&self, hosts: &str) -> Job {
         let path = std::env::var("PATH").expect("a PATH");
-        let job = Job::of(&["--hosts", hosts, "--listen", HUB]).inside(&self.net.hub_path());
+        let job =
+            Job::of(&["--hosts", hosts, "--listen", HUB]).inside(&self.daemons.net.hub_path());
         let job = job.env("SHMEM_SYMMETRIC_SIZE", "16M").env("SHMEM_FT_NODE_TIMEOUT", "2");
-        job.env("PATH", &format!("{}:{path}", self.folder.display()))
+        job.env("PATH", &format!("{}:{path}", self.daemons.folder().display()))
     }
 
     /// One by ssh with a configuration of its own.
     fn job_with(&self, config: &str, hosts: &str) -> Job {
         let command = format!("ssh -o BatchMode=yes -F {} {{host}}", self.path(config));
-        let job = Job::of(&["--hosts", hosts, "--listen", HUB]).inside(&self.net.hub_path());
+        let job =
+            Job::of(&["--hosts", hosts, "--listen", HUB]).inside(&self.daemons.net.hub_path());
         let job = job.env("SHMEM_SYMMETRIC_SIZE", "16M").env("SHMEM_FT_NODE_TIMEOUT", "2");
         job.args(&["--launch-agent", &command])
     }
 
     /// Programs of this library that run on the hosts.
     fn left(&self) -> Vec<String> {
-        let hosts = 0..self.daemons.len();
-        let all = hosts.flat_map(|host| self.net.processes(&self.net.host(host)));
+        let all = (0..self.hosts)
+            .flat_map(|host| self.daemons.net.processes(&self.daemons.net.host(host)));
         let name = |pid| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
         let ours = |name: &String| ["oshrun", "jacobi", "steps"].contains(&name.trim());
         all.map(name).filter(ours).collect()
@@ -132,23 +128,13 @@ impl Ssh {
     }
 }
 
-impl Drop for Ssh {
-    fn drop(&mut self) {
-        self.net.kill_all();
-        for daemon in &mut self.daemons {
-            let _ = daemon.wait();
-        }
-        let _ = fs::remove_dir_all(&self.folder);
-    }
-}
-
 #[test]
 fn a_host_behind_ssh_that_is_killed_is_rebuilt_on_the_spare_one() {
     let ssh = Ssh::start(4);
     let job = ssh.job("h0:1,h1:1,h2:1,h3:0").args(&["--verbose"]).mode("raid5").with_orphans();
     let mut run = jacobi::job(job, LONG).start();
     run.wait_for("checkpoint 3: ");
-    ssh.net.kill(1, Some(ssh.daemons[1].id()));
+    ssh.daemons.net.kill(1, Some(ssh.daemons.id(1)));
     let outcome = run.finish();
     outcome.right_sum(LONG).says("node 1 was lost with PE 1").says("rebuilt from PEs");
     ssh.is_clean();
@@ -162,7 +148,7 @@ fn a_killed_agent_behind_ssh_is_known_at_once_and_a_lost_link_after_its_limit() 
     let mut run = job.program(&program("steps"), &[]).with_orphans().start();
     run.wait_for("ready");
     let of = |host: usize| {
-        let all = ssh.net.processes(&ssh.net.host(host)).into_iter();
+        let all = ssh.daemons.net.processes(&ssh.daemons.net.host(host)).into_iter();
         let words = |pid: &u32| fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let is_agent = |pid: &u32| {
             let words = String::from_utf8_lossy(&words(pid)).into_owned();
@@ -177,7 +163,7 @@ fn a_killed_agent_behind_ssh_is_known_at_once_and_a_lost_link_after_its_limit() 
     assert!(begun.elapsed() < BUSY, "its keeper's word comes through ssh");
     let [agent] = of(2)[..] else { panic!("one agent was expected") };
     let begun = Instant::now();
-    ssh.net.link(2, false);
+    ssh.daemons.net.link(2, false);
     declared(&mut run, 2, begun, "link down behind ssh");
     assert!(processes::ends_before(agent, Instant::now() + BUSY), "it ends by its lease");
     fs::write(run.folder().join("stop"), "").expect("the file is written");
@@ -207,7 +193,7 @@ fn whom_ssh_does_not_let_in_or_does_not_know_is_told_in_one_line() {
     let outcome = end(ssh.job("h0:1,nobody.invalid:1"));
     let words = "node 1 (nobody.invalid): no agent: ssh exited with status 255: ssh: Could not res";
     refused(&ssh, &outcome, words);
-    ssh.net.kill(1, None);
+    ssh.daemons.net.kill(1, None);
     let outcome = end(ssh.job("h0:1,h1:1"));
     refused(&ssh, &outcome, "node 1 (h1): no agent: ssh exited with status 255: ssh: connect to");
 }

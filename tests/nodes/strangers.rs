@@ -11,8 +11,14 @@ use raidshmem::control::link::{Link, Net as Sealed};
 use raidshmem::control::message::{Down, Hello};
 use raidshmem::control::noise::{SECRET_LEN, Secret, Side};
 
+use super::losses::BUSY;
 use super::net::{HUB, Net, address};
 use super::support::{Job, Running, program};
+
+/// What a control connection is given here.
+const LIMIT: Duration = Duration::from_secs(1);
+/// Without a limit the kernel tries for longer.
+const LONG: Duration = Duration::from_secs(20);
 
 fn steps(job: Job) -> Job {
     job.args(&["--fabric", "shm"]).program(&program("steps"), &[])
@@ -128,6 +134,35 @@ fn what_was_recorded_and_is_played_again_is_refused() {
     run.wait_for("was refused: not of this job");
     let outcome = ends_well(run);
     outcome.check(outcome.count("was refused") == 1, "one line was expected");
+}
+
+/// What swallows packets says nothing: only the sender's kernel notices that nothing comes back.
+#[test]
+fn a_control_connection_whose_packets_are_swallowed_is_over_within_its_limit() {
+    let net = Net::new(2);
+    let listener = net.on(1, || TcpListener::bind("10.9.0.2:0").expect("it listens"));
+    let at = listener.local_addr().expect("an address");
+    let near = net.on(0, move || TcpStream::connect(at).expect("it is heard"));
+    let (far, _) = listener.accept().expect("it comes");
+    let secret = || Secret([5; SECRET_LEN]);
+    let mut ends = [(near, Side::Agent), (far, Side::Launcher)].map(|(stream, side)| {
+        Link::Net(Box::new(Sealed::new(stream, side, &secret()).expect("a socket")))
+    });
+    let hello = Hello { build: "0".into(), node: 1, beats: 1 };
+    let [near, far] = &mut ends;
+    near.send(&hello, &[]).expect("it is sent");
+    let (until, moment) = (Instant::now() + LONG, Duration::from_millis(10));
+    while far.receive::<Hello>(moment).expect("a connection").is_none() {
+        assert!(Instant::now() < until, "the link works");
+        near.receive::<Hello>(moment).expect("a connection"); // its part of the handshake
+    }
+    near.give_up_after(LIMIT);
+    net.link(1, false);
+    let begun = Instant::now();
+    near.send(&hello, &[]).expect("the kernel takes it");
+    assert!(near.receive::<Hello>(LONG).is_err(), "nothing tells that the connection is over");
+    let took = begun.elapsed();
+    assert!(took >= LIMIT / 2 && took <= 2 * LIMIT + BUSY, "it is over after {took:?}");
 }
 
 /// A word that could be the secret: 64 hexadecimal digits.

@@ -5,6 +5,7 @@
 //! - [`modes`]: every mode, a process or a node lost at every step of a checkpoint
 //! - [`kill`]: several losses, in turn, at once, more than can be borne, without a substitute
 //! - [`corrupt`]: memory of the store that changes by itself
+//! - [`crew`]: several threads of a PE in checkpoints and recoveries
 //! - [`delta`]: checkpoints that save what changed only
 //! - [`exits`]: how a job ends when its programs end
 //! - [`input`]: bad input
@@ -21,6 +22,7 @@ mod support;
 
 mod binding;
 mod corrupt;
+mod crew;
 mod delta;
 mod exits;
 mod input;

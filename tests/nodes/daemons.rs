@@ -1,0 +1,56 @@
+//! Daemons on the hosts of a test's network, with a folder for what they are told and what they
+//! write. They, whatever else is left on the hosts, and the folder are gone with it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::net::Net;
+
+pub struct Daemons {
+    pub net: Net,
+    folder: PathBuf,
+    running: Vec<Child>,
+}
+
+impl Daemons {
+    /// A network of these many hosts, and an empty folder whose name begins with `name`.
+    pub fn new(name: &str, hosts: usize) -> Daemons {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let folder = folder.join(format!("{name}-{}-{number}", std::process::id()));
+        fs::create_dir_all(&folder).expect("a folder");
+        Daemons { net: Net::new(hosts), folder, running: Vec::new() }
+    }
+
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Path of a file of the folder.
+    pub fn path(&self, name: &str) -> String {
+        self.folder.join(name).into_os_string().into_string().expect("a plain name")
+    }
+
+    /// Starts the next daemon.
+    pub fn start(&mut self, mut command: Command) {
+        self.running.push(command.spawn().expect("ip runs"));
+    }
+
+    /// Process of the `nth` daemon that was started.
+    pub fn id(&self, nth: usize) -> u32 {
+        self.running[nth].id()
+    }
+}
+
+impl Drop for Daemons {
+    fn drop(&mut self) {
+        self.net.kill_all();
+        for daemon in &mut self.running {
+            let _ = daemon.wait();
+        }
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
