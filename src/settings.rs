@@ -23,12 +23,14 @@ use thiserror::Error;
 
 use crate::inject::{self, Rule, RuleError};
 
+mod delta;
 mod kind;
 mod table;
 #[cfg(test)]
 mod tests;
 mod units;
 
+pub use delta::{Delta, Track};
 pub use kind::Kind;
 pub use table::{Entry, markdown, table};
 
@@ -148,43 +150,20 @@ impl Bind {
     }
 }
 
-/// Whether a checkpoint looks for what changed since the last one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Delta {
-    /// If little changed with the last one.
+/// Pages of the memory of PEs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Pages {
+    /// Huge ones for large heaps, where they can be had.
     #[default]
     Auto,
-    /// Always.
-    On,
-    /// Never: all is copied.
-    Off,
+    /// The smallest.
+    Small,
 }
 
-impl Delta {
-    const NAMES: [&'static str; 3] = ["auto", "on", "off"];
+impl Pages {
+    const NAMES: [&'static str; 2] = ["auto", "small"];
 
-    /// The name as `SHMEM_FT_DELTA` spells it.
-    pub const fn name(self) -> &'static str {
-        Self::NAMES[self as usize]
-    }
-}
-
-/// How a checkpoint that looks for what changed finds it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Track {
-    /// By pages while little changes and every write is seen, else by digests.
-    #[default]
-    Auto,
-    /// By pages whenever every write is seen.
-    Pages,
-    /// By digests.
-    Digests,
-}
-
-impl Track {
-    const NAMES: [&'static str; 3] = ["auto", "pages", "digests"];
-
-    /// The name as `SHMEM_FT_TRACK` spells it.
+    /// The name as `SHMEM_FT_PAGES` spells it.
     pub const fn name(self) -> &'static str {
         Self::NAMES[self as usize]
     }
@@ -294,6 +273,8 @@ pub struct Settings {
     pub domains: Option<String>,
     /// `SHMEM_FT_BIND`.
     pub bind: Bind,
+    /// `SHMEM_FT_PAGES`.
+    pub pages: Pages,
     /// `SHMEM_FT_DELTA`: a checkpoint may look for what changed.
     pub delta: Delta,
     /// `SHMEM_FT_TRACK`: how it finds that.
@@ -349,6 +330,7 @@ impl Default for Settings {
             placement: Placement::Spread,
             domains: None,
             bind: Bind::Auto,
+            pages: Pages::Auto,
             delta: Delta::Auto,
             track: Track::Auto,
             threads: 0,

@@ -61,6 +61,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("codec/src/kernel/vector.rs", "calls what a kernel's value proves to be there"),
     ("src/sys/caller.rs", "asks the C library and the loader who called"),
     ("src/sys/futex.rs", "the system calls futex and membarrier"),
+    ("src/sys/huge.rs", "a child with namespaces of its own mounts a file system"),
     ("src/sys/memory.rs", "maps, protects and unmaps memory"),
     (
         "src/sys/process.rs",

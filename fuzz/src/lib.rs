@@ -326,6 +326,7 @@ fn job_of_four() -> Job {
         node_of: vec![0, 0, 1, 1],
         machine_of: vec![0, 0],
         bind: Bind::Auto,
+        pages: Default::default(),
         fabric: Fabric::Shm,
         device: Device::parse("mlx5_0:1"),
         domains: Domains::of_hosts(vec!["left".to_owned(), "right".to_owned()]),

@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 
 use raidshmem::fabric;
-use raidshmem::settings::{Settings, table};
+use raidshmem::settings::{Pages, Settings, table};
+use raidshmem::sys::huge::{HugeFiles, NoHuge};
 use raidshmem::sys::memory;
 
 const USAGE: &str = "usage: oshinfo [--markdown | --points | --version]";
@@ -50,13 +51,20 @@ fn fabrics(settings: &Settings) -> String {
 }
 
 /// Whether large heaps and their checkpoints have huge pages here, and why.
-fn huge_pages() -> String {
-    match memory::huge_pages().as_deref() {
-        None => "no (the kernel has none)".to_string(),
-        Some(word @ ("never" | "deny")) => {
-            format!("no (transparent_hugepage/shmem_enabled is {word}; advise is enough)")
+fn huge_pages(settings: &Settings) -> String {
+    if settings.pages == Pages::Small {
+        return "no (SHMEM_FT_PAGES is small)".to_owned();
+    }
+    let others = memory::huge_pages().unwrap_or_default();
+    match (HugeFiles::new(), others.as_str()) {
+        (Ok(_), _) => "yes (in a tmpfs of the job's own)".to_owned(),
+        (Err(NoHuge::Mount(_)), word @ ("always" | "within_size" | "advise" | "force")) => {
+            format!("yes (transparent_hugepage/shmem_enabled is {word})")
         }
-        Some(word) => format!("yes (transparent_hugepage/shmem_enabled is {word})"),
+        (Err(why @ NoHuge::Mount(_)), word) => {
+            format!("no ({why}; transparent_hugepage/shmem_enabled is {word}, advise is enough)")
+        }
+        (Err(why), _) => format!("no ({why})"),
     }
 }
 
@@ -75,7 +83,7 @@ fn all() -> String {
     let facts = [
         ("processors", processors.to_string()),
         ("memory", format!("{}, {} free", mib(memory::total()), mib(memory::available()))),
-        ("huge pages", huge_pages()),
+        ("huge pages", huge_pages(&settings)),
         ("fabrics", fabrics(&settings)),
         ("parity kernel", kernel()),
         ("waiting", format!("futex, membarrier {}", if expedited { "yes" } else { "no" })),

@@ -16,17 +16,18 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::{prepare, room, tiles};
+use super::{prepare, reserve, room, tiles};
 use crate::pgas::World;
 use crate::segment::layout::TILE;
 use crate::store::coverage::Coverage;
 use crate::store::protection::Protection;
+use crate::sys::memory::HUGE;
 use crate::sys::process;
 
 /// Growth of the heap that is not worth a look, in bytes.
 const LITTLE: usize = 1 << 20;
 /// Bytes that a thread touches at a time: what needs the address space meanwhile waits so long.
-const PIECE: usize = 256 << 10;
+const PIECE: usize = HUGE;
 /// Most threads at it.
 const MOST: usize = 4;
 
@@ -71,25 +72,25 @@ pub fn begin(world: &'static World) {
     if len == 0 || len > layout.region_len || !affordable(world, protection, len, len) {
         return;
     }
-    let (snapshot, slots) = room(world, protection, len);
-    let count = protection.mode.slots();
-    let mut extents = vec![(layout.snapshot, snapshot), (layout.heap, len.min(layout.heap_len))];
-    extents.extend(layout.slots[..count].iter().map(|&slot| (slot, slots / count)));
+    let mut parts = reserve(world, protection, len);
+    let first = parts[0].1.div_ceil(PIECE); // the rebuild of the snapshot comes first
+    parts.insert(1, (layout.heap, len.min(layout.heap_len)));
     let cut = |(at, len): (usize, usize)| {
         (0..len).step_by(PIECE).map(move |from| (at + from, PIECE.min(len - from)))
     };
-    let pieces: Arc<[(usize, usize)]> = extents.into_iter().flat_map(cut).collect();
+    let pieces: Arc<[(usize, usize)]> = parts.into_iter().flat_map(cut).collect();
     let next = Arc::new(AtomicUsize::new(0));
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     for _ in 0..(processors - 1).min(MOST) {
         let (pieces, next) = (Arc::clone(&pieces), Arc::clone(&next));
         // Without a thread the pages come when they are needed. Relaxed: a number for each.
         let _ = process::helper("shmem-ahead", 64 * 1024, move || {
+            let mut modest = false;
             loop {
                 let nth = next.fetch_add(1, Ordering::Relaxed);
                 let Some(&(at, len)) = pieces.get(nth) else { break };
-                if nth >= snapshot.div_ceil(PIECE) {
-                    process::least_priority(); // the rebuild of the snapshot comes first
+                if nth >= first && !std::mem::replace(&mut modest, true) {
+                    process::least_priority();
                 }
                 world.segment().populate(at, len);
             }

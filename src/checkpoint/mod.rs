@@ -55,19 +55,24 @@ fn room(world: &World, protection: &Protection, len: usize) -> (usize, usize) {
     (snapshot, slot * protection.mode.slots())
 }
 
+/// Where snapshots of `len` bytes and their parity go in the own store: offset and length of each
+/// part. They come in huge pages when they are touched, as far as these fit in.
+pub fn reserve(world: &World, protection: &Protection, len: usize) -> Vec<(usize, usize)> {
+    let (snapshot, slots) = room(world, protection, len);
+    let (layout, count) = (world.layout(), protection.mode.slots());
+    let slots = layout.slots[..count].iter().map(|&slot| (slot, slots / count));
+    let parts = std::iter::once((layout.snapshot, snapshot)).chain(slots);
+    parts.inspect(|&(at, len)| world.ask_huge(at, len)).collect()
+}
+
 /// Touches what the store has grown by, both slots at once, so that no later checkpoint pays for
 /// it.
 pub fn prepare(world: &World, protection: &Protection, len: usize) {
     let (snapshot, slots) = room(world, protection, len);
     let (had_snapshot, had_slots) = world.store_used();
-    if snapshot > had_snapshot {
-        world.segment().populate(world.layout().snapshot, snapshot);
-    }
-    if slots > had_slots {
-        let count = protection.mode.slots();
-        for &slot in &world.layout().slots[..count] {
-            world.segment().populate(slot, slots / count);
-        }
+    if snapshot > had_snapshot || slots > had_slots {
+        let parts = reserve(world, protection, len);
+        parts.into_iter().for_each(|(at, len)| world.segment().populate(at, len));
     }
 }
 

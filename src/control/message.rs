@@ -16,7 +16,7 @@ use super::noise::Secret;
 use super::page::PES_MAX;
 use super::view::View;
 use crate::placement::Domains;
-use crate::settings::{Bind, Device, Fabric};
+use crate::settings::{Bind, Device, Fabric, Pages};
 use crate::sys::process::Ended;
 
 /// Largest symmetric heap of a PE in bytes, as the settings bound it.
@@ -40,6 +40,8 @@ pub struct Job {
     pub machine_of: Vec<u32>,
     /// What PEs are bound to.
     pub bind: Bind,
+    /// Pages of the memory of PEs.
+    pub pages: Pages,
     /// What the nodes are called, and what fails together with them.
     pub domains: Domains,
     /// What carries data between nodes; never `Auto`.

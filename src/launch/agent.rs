@@ -6,6 +6,7 @@
 //! On another host its first orders come from its keeper: whom to join. What its PEs print it
 //! carries on in whole lines, and descriptors stay with it.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -27,10 +28,12 @@ use crate::control::message::{Down, Job, Party, Place, ProcId, Said, ToPe, Up, W
 use crate::control::page::Page;
 use crate::control::view::View;
 use crate::fabric;
+use crate::segment;
 use crate::segment::layout::Layout;
 use crate::segment::words::Words;
 use crate::settings::Fabric;
 use crate::sys::futex;
+use crate::sys::huge::HugeFiles;
 use crate::sys::memory::{self, Mapping, PAGE};
 use crate::sys::process::{self, Process};
 use crate::sys::socket::{Channel, ChannelError, Outbox};
@@ -60,6 +63,8 @@ struct Agent {
     page: Page,
     page_fd: OwnedFd,
     binder: Binder,
+    /// Where large memories come from, once one was asked for.
+    huge: OnceCell<Option<HugeFiles>>,
     memories: BTreeMap<u32, (u32, OwnedFd)>,
     /// Incarnation and address of PEs that are reached through an engine.
     addresses: BTreeMap<u32, (u32, Vec<u8>)>,
@@ -113,7 +118,7 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
         }
     };
     let program = program.into_iter().map(OsString::from_vec).collect();
-    let (memories, addresses, procs, carriers) = Default::default();
+    let (memories, addresses, procs, carriers, huge) = Default::default();
     let binder = Binder::new(&job, node);
     up.send(&Up::Seated(binder.seated()), &[])?;
     let mut agent = Agent {
@@ -124,6 +129,7 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
         page,
         page_fd,
         binder,
+        huge,
         memories,
         addresses,
         procs,
@@ -131,8 +137,7 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
         carriers,
         heart,
     };
-    let result = agent.serve();
-    let ended = agent.kill_all();
+    let (result, ended) = (agent.serve(), agent.kill_all());
     if ended {
         agent.heart.rest();
     }
@@ -269,8 +274,8 @@ impl Agent {
 
     fn make_memory(&mut self, pe: u32, memory: u32) -> Result<(), ChannelError> {
         let len = Layout::new(self.job.heap_len as usize, self.job.n_pes as usize).total;
-        let made =
-            memory::create("raidshmem-pe", len).inspect(|fd| self.binder.place_memory(pe, fd, len));
+        let made = self.create_memory("raidshmem-pe", len);
+        let made = made.inspect(|fd| self.binder.place_memory(pe, fd, len));
         match made {
             Ok(fd) if self.up.carries_descriptors() && self.job.fabric == Fabric::Shm => {
                 self.up.send(&Up::Memory { pe, memory }, &[fd.as_fd()])
@@ -280,6 +285,16 @@ impl Agent {
                 self.up.send(&Up::Memory { pe, memory }, &[])
             }
             Err(error) => self.fail(format!("memory for PE {pe}: {error}")),
+        }
+    }
+
+    /// A file with huge pages if it is large and they can be had.
+    fn create_memory(&self, name: &str, len: usize) -> rustix::io::Result<OwnedFd> {
+        let large = segment::is_large(self.job.heap_len as usize, self.job.pages);
+        let files = large.then(|| self.huge.get_or_init(|| HugeFiles::new().ok()).as_ref());
+        match files.flatten().map(|files| files.create(name, len)) {
+            Some(Ok(file)) => Ok(file),
+            _ => memory::create(name, len),
         }
     }
 

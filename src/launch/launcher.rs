@@ -145,6 +145,7 @@ fn job_of(ready: &Ready, id: u64) -> Job {
             None => vec![0; shape.nodes as usize],
         },
         bind: ready.settings.bind,
+        pages: ready.settings.pages,
         domains: ready.site.domains.clone(),
         fabric: shape.fabric,
         device: ready.settings.device.clone(),

@@ -100,7 +100,7 @@ pub fn boot(thread_level: i32) -> Result<World, BootError> {
         Some(fd) => take_seat(fd)?,
         None => alone(&settings)?,
     };
-    build(thread_level, settings, seat)
+    build(thread_level, settings, seat).inspect(World::ask_huge_heaps)
 }
 
 fn take_seat(fd: i32) -> Result<Seat, BootError> {
@@ -157,6 +157,7 @@ fn alone(settings: &Settings) -> Result<Seat, BootError> {
         node_of: vec![0],
         machine_of: vec![0],
         bind: Bind::None,
+        pages: settings.pages,
         fabric: Fabric::Shm,
         device: None,
         domains: Domains::default(),

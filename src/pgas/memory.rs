@@ -5,6 +5,7 @@
 use std::sync::atomic::Ordering;
 
 use super::world::{World, lock};
+use crate::segment::{self, Segment};
 
 impl World {
     /// Allocates `size` bytes of the symmetric heap; null if there is no room. Symmetric only if
@@ -47,6 +48,27 @@ impl World {
         self.own.bytes_mut(at + new, old.min(size)).copy_from_slice(bytes);
         let _ = heap.free(offset);
         self.at(at + new)
+    }
+
+    /// Asks for huge pages for a part of the own segment that is about to be used, if the job has
+    /// them.
+    pub fn ask_huge(&self, offset: usize, len: usize) {
+        if segment::is_large(self.layout.heap_len, self.job.pages) {
+            self.own.ask_huge(offset, len);
+        }
+    }
+
+    /// Asks for huge pages for the heap of a segment, if the job has them: whoever touches a page
+    /// first says what it is.
+    pub(super) fn ask_huge_heap(&self, segment: &Segment) {
+        if segment::is_large(self.layout.heap_len, self.job.pages) {
+            segment.ask_huge(self.layout.heap, self.layout.heap_len);
+        }
+    }
+
+    /// The same for all that are mapped here.
+    pub(super) fn ask_huge_heaps(&self) {
+        (0..self.n_pes()).filter_map(|pe| self.near(pe)).for_each(|near| self.ask_huge_heap(near));
     }
 
     /// Bytes of the symmetric heap, and of it in use.

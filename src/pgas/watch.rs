@@ -73,7 +73,7 @@ impl Watched {
         if pieces.len() > MOST {
             return Err(rustix::io::Errno::NOMEM);
         }
-        let watch = Watch::new()?;
+        let mut watch = Watch::new()?;
         pieces.iter().try_for_each(|piece| watch.add(piece.at, piece.len))?;
         Ok(Watched { watch, pieces })
     }

@@ -310,12 +310,12 @@ impl World {
             Ok(segment) => segment.leak(),
             Err(error) => self.condemn(&format!("memory of PE {pe} cannot be mapped: {error}")),
         };
-        let before =
-            self.peers[pe].segment.swap(std::ptr::from_ref(segment).cast_mut(), Ordering::AcqRel);
+        let before = peer.segment.swap(std::ptr::from_ref(segment).cast_mut(), Ordering::AcqRel);
         if !before.is_null() {
             // Never freed, as another thread may be using it; kept, so that it is no leak either.
             lock(&REPLACED).push(before.expose_provenance());
         }
+        self.ask_huge_heap(segment);
         self.bases[pe].store(segment.base(), Ordering::Release);
         self.peers[pe].memory.store(memory, Ordering::Release);
     }

@@ -19,6 +19,7 @@ pub mod words;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 
+use crate::settings::Pages;
 use crate::sys::memory::{self, HUGE, Mapping, PAGE, page_up};
 use board::{ENTRY, Entry, Told};
 use header::Header;
@@ -26,8 +27,13 @@ use layout::Layout;
 use update::{Change, WordAt};
 use words::Words;
 
-/// Smallest heap, in bytes, that asks for huge pages: the last one of each part is not full.
+/// Smallest heap, in bytes, that has huge pages: its last one may be all but empty.
 const MANY: usize = 16 * HUGE;
+
+/// True if heaps of `heap_len` bytes, and what checkpoints keep of them, are to have huge pages.
+pub fn is_large(heap_len: usize, pages: Pages) -> bool {
+    pages == Pages::Auto && heap_len >= MANY
+}
 
 /// One PE's memory as this process sees it: the visible part, and somewhere else in the address
 /// space the store, so that a program that runs past its heap does not run into its backup.
@@ -47,25 +53,14 @@ impl Segment {
             Err(_) => (map(None)?, false),
         };
         let store = Mapping::new(fd, layout.store, layout.total - layout.store, None, true)?;
-        Ok((Segment { visible, store, layout }.large(), at_base))
+        Ok((Segment { visible, store, layout }, at_base))
     }
 
     /// Maps a peer's memory file; its store can only be read.
     pub fn peer(fd: BorrowedFd, layout: Layout) -> rustix::io::Result<Segment> {
         let visible = Mapping::new(fd, 0, layout.store, None, true)?;
         let store = Mapping::new(fd, layout.store, layout.total - layout.store, None, false)?;
-        Ok(Segment { visible, store, layout }.large())
-    }
-
-    /// Asks for huge pages for the heap and what is saved of it.
-    fn large(self) -> Segment {
-        let layout = &self.layout;
-        if layout.heap_len >= MANY {
-            memory::ask_huge(self.at(layout.heap, layout.heap_len) as usize, layout.heap_len);
-            let saved = layout.total - layout.snapshot;
-            memory::ask_huge(self.at(layout.snapshot, saved) as usize, saved);
-        }
-        self
+        Ok(Segment { visible, store, layout })
     }
 
     /// Address of the first visible byte here.
@@ -174,6 +169,13 @@ impl Segment {
         let start = self.at(offset, len) as usize / PAGE * PAGE;
         let end = self.at(offset, len) as usize + len;
         memory::populate(start, page_up(end - start));
+    }
+
+    /// Asks for huge pages for `[offset, offset + len)`, as far as they lie in it whole: nothing
+    /// beyond it is taken. Such pages come when they are first touched, in every process that maps
+    /// them.
+    pub fn ask_huge(&self, offset: usize, len: usize) {
+        memory::ask_huge(self.at(offset, len) as usize, page_up(len));
     }
 
     /// Keeps the mapping for the rest of the process: pointers into it may still be in use.

@@ -9,8 +9,8 @@ use std::time::Duration;
 use super::kind::{Kind, Value};
 use super::units::{KIB, TIB, show_size, show_time};
 use super::{
-    BackupMode, Bind, Collectives, Delta, Device, Draft, Fabric, Placement, SettingError, Settings,
-    Substitute, Track, inject,
+    BackupMode, Bind, Collectives, Delta, Device, Draft, Fabric, Pages, Placement, SettingError,
+    Settings, Substitute, Track, inject,
 };
 
 /// One setting: a row of [`table`].
@@ -213,6 +213,19 @@ static TABLE: &[Entry] = &[
             }
         },
         show: |s| Some(s.bind.name().to_owned()),
+    },
+    Entry {
+        name: "SHMEM_FT_PAGES",
+        kind: Kind::Choice(&Pages::NAMES),
+        default: "auto",
+        doc: "Pages of the memory of PEs: auto has huge ones for heaps of 32 MiB and more and for \
+              what checkpoints keep of them, where they can be had; oshinfo says whether.",
+        store: |draft, value| {
+            if let Value::Choice(at) = value {
+                draft.settings.pages = [Pages::Auto, Pages::Small][at]
+            }
+        },
+        show: |s| Some(s.pages.name().to_owned()),
     },
     Entry {
         name: "SHMEM_FT_DELTA",

@@ -24,13 +24,16 @@ pub const fn page_up(len: usize) -> usize {
 
 /// Makes a sparse memory file of `len` bytes; pages are allocated when first written.
 pub fn create(name: &str, len: usize) -> Result<OwnedFd> {
-    // The kernel would end this process by a signal.
-    if getrlimit(Resource::Fsize).current.is_some_and(|most| most < len as u64) {
-        return Err(Errno::FBIG);
-    }
+    check_len(len)?;
     let fd = memfd_create(name, MemfdFlags::CLOEXEC)?;
     ftruncate(&fd, len as u64)?;
     Ok(fd)
+}
+
+/// Refuses a file longer than this process may make: the kernel would end it by a signal.
+pub fn check_len(len: usize) -> Result<()> {
+    let most = getrlimit(Resource::Fsize).current;
+    if most.is_some_and(|most| most < len as u64) { Err(Errno::FBIG) } else { Ok(()) }
 }
 
 /// Has the pages of the first `len` bytes of a memory file come from a NUMA node when they are
@@ -207,14 +210,14 @@ pub fn populate(start: usize, len: usize) {
     let _ = unsafe { madvise(start as *mut core::ffi::c_void, len, Advice::LinuxPopulateRead) };
 }
 
-/// Asks for huge pages for a mapped range. Whether shared memory has them is for the machine's
-/// administrator ([`huge_pages`]).
+/// Asks for huge pages for a mapped range, as far as they lie in it whole. A file of
+/// [`super::huge`] gives them; whether others do is for the administrator ([`huge_pages`]).
 pub fn ask_huge(start: usize, len: usize) {
     // SAFETY: the advice changes no byte and no mapping; refused, the pages are small.
     let _ = unsafe { madvise(start as *mut core::ffi::c_void, len, Advice::LinuxHugepage) };
 }
 
-/// When shared memory has huge pages, in the kernel's word: `always`, `within_size`, `advise` (who
+/// When `memfd` has huge pages, in the kernel's word: `always`, `within_size`, `advise` (who
 /// asks has them), `never`, `deny`, `force`. None where the kernel knows nothing of them.
 pub fn huge_pages() -> Option<String> {
     let text = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/shmem_enabled").ok()?;

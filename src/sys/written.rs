@@ -28,12 +28,13 @@ use linux_raw_sys::general::{
     uffdio_range, uffdio_register, uffdio_writeprotect,
 };
 use rustix::io::{Errno, Result};
-use rustix::ioctl::opcode::read_write;
+use rustix::ioctl::opcode::{read, read_write};
 use rustix::mm::{UserfaultfdFlags, userfaultfd};
 
 /// Group of the calls of userfaultfd (`linux/userfaultfd.h`), and their numbers.
 const UFFDIO: u8 = 0xaa;
 const REGISTER: u8 = 0x00;
+const UNREGISTER: u8 = 0x01;
 const WRITEPROTECT: u8 = 0x06;
 const API: u8 = 0x3f;
 /// Modes of two of them.
@@ -47,6 +48,8 @@ const REGIONS: usize = 512;
 pub struct Watch {
     faults: OwnedFd,
     pages: File,
+    /// Where there were huge pages.
+    huge: Vec<(usize, usize)>,
 }
 
 impl Watch {
@@ -71,14 +74,14 @@ impl Watch {
         let pages = File::open("/proc/self/pagemap")
             .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::ACCESS))?;
         let has_all = api.features & asked == asked;
-        if has_all { Ok(Watch { faults, pages }) } else { Err(Errno::OPNOTSUPP) }
+        if has_all { Ok(Watch { faults, pages, huge: Vec::new() }) } else { Err(Errno::OPNOTSUPP) }
     }
 
     /// Watches `len` bytes at `start` as well, whole pages of a mapping; none is written so far.
     ///
     /// # Errors
     /// The kernel's; then nothing is known of these pages.
-    pub fn add(&self, start: usize, len: usize) -> Result<()> {
+    pub fn add(&mut self, start: usize, len: usize) -> Result<()> {
         let range = uffdio_range { start: start as u64, len: len as u64 };
         let mut register = uffdio_register { range, mode: REGISTER_MODE_WP, ioctls: 0 };
         call(&self.faults, read_write::<uffdio_register>(UFFDIO, REGISTER), &mut register)?;
@@ -93,6 +96,8 @@ impl Watch {
                 huge.push(uffdio_range { start: region.start, len: region.end - region.start });
             }
         })?;
+        let ends = |range: &uffdio_range| (range.start as usize, range.len as usize);
+        self.huge.extend(huge.iter().map(ends));
         huge.into_iter().try_for_each(|range| {
             let mut protect = uffdio_writeprotect { range, mode: WRITEPROTECT_MODE_WP };
             let opcode = read_write::<uffdio_writeprotect>(UFFDIO, WRITEPROTECT);
@@ -146,6 +151,26 @@ impl Watch {
         }
         Ok(())
     }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        for &(start, len) in &self.huge {
+            let mut range = uffdio_range { start: start as u64, len: len as u64 };
+            let opcode = read::<uffdio_range>(UFFDIO, UNREGISTER);
+            if call(&self.faults, opcode, &mut range).is_ok() {
+                join(start, len);
+            }
+        }
+    }
+}
+
+/// Maps huge pages as such again. Refused, they stay mapped by small ones.
+fn join(start: usize, len: usize) {
+    let at = start as *mut libc::c_void;
+    // SAFETY: the advice changes no byte, and nothing but how pages are mapped; of a range that is
+    // not mapped any more it is an error.
+    let _ = unsafe { libc::madvise(at, len, libc::MADV_COLLAPSE) };
 }
 
 /// A call for a device with a structure that it reads and writes; what it returns.
@@ -214,7 +239,7 @@ mod tests {
     }
 
     fn watched(mapping: &Mapping) -> Option<Watch> {
-        let watch = watch()?;
+        let mut watch = watch()?;
         watch.add(mapping.base() as usize, mapping.len()).unwrap();
         Some(watch)
     }
@@ -285,7 +310,7 @@ mod tests {
         // cannot they are watched as they are.
         let huge = unsafe { libc::madvise(mapping.base().cast(), LEN, libc::MADV_COLLAPSE) } == 0;
         eprintln!("note: huge pages: {huge}");
-        let Some(watch) = watched(&mapping) else { return };
+        let Some(mut watch) = watched(&mapping) else { return };
         assert_eq!(taken(&watch, &mapping), []);
         poke(&mapping, 700);
         assert_eq!(taken(&watch, &mapping), [700]);
@@ -303,7 +328,7 @@ mod tests {
     #[test]
     fn what_is_not_watched_is_an_error() {
         let (_file, mapping) = mapped();
-        let Some(watch) = watch() else { return };
+        let Some(mut watch) = watch() else { return };
         let start = mapping.base() as usize;
         assert!(watch.take(start, PAGE, |_| ()).is_err());
         watch.add(start, PAGE).unwrap();

@@ -4,42 +4,59 @@
  *     oshcc -o pages pages.c
  *     SHMEM_SYMMETRIC_SIZE=64M SHMEM_FT_BACKUP_MODE=raid5 oshrun -n 2 ./pages
  *
- * One line a PE: pages PE heap KIB store KIB
+ * Makes three checkpoints, changes the data between them, and checks every byte at the end. One
+ * line a PE: pages PE heap KIB store KIB
  */
-#include <shmem.h>
-#include <shmem_ft.h>
-#include <stdio.h>
-#include <string.h>
+#include "test.h"
 
-enum { LIVE = 24 << 20 };
+enum { LIVE = 24 << 20, CHECKPOINTS = 3 };
 
-/* KiB under huge pages in mappings of memory files: those that hold `address`, or all others. */
-static long huge(const void *address, int holds) {
-    FILE *maps = fopen("/proc/self/smaps", "r");
+static int step;
+
+/* KiB under huge pages in mappings of the memory that `address` lies in: in the one that holds it,
+ * and in all others. */
+static void huge(const void *address, long kib[2]) {
     char line[512];
-    unsigned long from, to;
-    long kib, sum = 0;
-    int inside = 0;
-    while (maps && fgets(line, sizeof line, maps)) {
-        if (sscanf(line, "%lx-%lx ", &from, &to) == 2)
-            inside = strstr(line, "/memfd:") &&
-                     holds == ((unsigned long)address >= from && (unsigned long)address < to);
-        else if (inside && sscanf(line, "ShmemPmdMapped: %ld kB", &kib) == 1)
-            sum += kib;
+    unsigned long from, to, inode, own = 0;
+    long size;
+    for (int pass = 0; pass < 2; pass++) {
+        FILE *maps = fopen("/proc/self/smaps", "r");
+        int part = -1;
+        while (maps && fgets(line, sizeof line, maps)) {
+            if (sscanf(line, "%lx-%lx %*s %*s %*s %lu", &from, &to, &inode) == 3) {
+                int holds = (unsigned long)address >= from && (unsigned long)address < to;
+                if (holds)
+                    own = inode;
+                part = inode != own ? -1 : !holds;
+            } else if (pass && part >= 0 && sscanf(line, "ShmemPmdMapped: %ld kB", &size) == 1) {
+                kib[part] += size;
+            }
+        }
+        if (maps)
+            fclose(maps);
     }
-    if (maps)
-        fclose(maps);
-    return sum;
 }
 
 int main(void) {
     shmem_init();
-    shmem_ft_algo_init();
-    char *live = shmem_malloc(LIVE);
-    memset(live, shmem_my_pe(), LIVE);
-    if (shmem_checkpoint_all() != SHMEM_FT_SUCCESS)
-        return 1;
-    printf("pages %d heap %ld store %ld\n", shmem_my_pe(), huge(live, 1), huge(live, 0));
+    unsigned char *live = shmem_malloc(LIVE);
+    for (;;) {
+        if (shmem_checkpoint_all() != SHMEM_FT_SUCCESS) {
+            recover();
+            continue;
+        }
+        if (step == CHECKPOINTS)
+            break;
+        step++;
+        for (size_t i = 0; i < LIVE; i++)
+            live[i] = (unsigned char)(i * 31 + step * 7 + shmem_my_pe());
+        shmem_barrier_all();
+    }
+    for (size_t i = 0; i < LIVE; i++)
+        CHECK(live[i] == (unsigned char)(i * 31 + step * 7 + shmem_my_pe()));
+    long kib[2] = {0, 0};
+    huge(live, kib);
+    printf("pages %d heap %ld store %ld\n", shmem_my_pe(), kib[0], kib[1]);
     shmem_finalize();
     return 0;
 }

@@ -10,6 +10,7 @@
 //! - [`exits`]: how a job ends when its programs end
 //! - [`input`]: bad input
 //! - [`memory`]: what a restart brings back, and what it leaves alone
+//! - [`pages`]: huge pages for large heaps, with and without rights
 //! - [`placement`]: failure domains above the node
 //! - [`recovery`]: a second loss at every step of a recovery
 //! - [`residue`]: whatever is killed from outside, nothing is left; stopped is not dead
@@ -29,6 +30,7 @@ mod input;
 mod kill;
 mod memory;
 mod modes;
+mod pages;
 mod placement;
 mod recovery;
 mod residue;

@@ -28,8 +28,12 @@ pub fn all(launcher: u32) -> Vec<Image> {
     let mut found = BTreeMap::new();
     let links = fs::read_dir(format!("/proc/{launcher}/fd")).into_iter().flatten().flatten();
     for path in links.map(|link| link.path()) {
-        let named =
-            fs::read_link(&path).is_ok_and(|to| to.ends_with("memfd:raidshmem-pe (deleted)"));
+        let is_memory = |to: &Path| {
+            ["/memfd:raidshmem-pe (deleted)", "/raidshmem-pe (deleted)"]
+                .map(Path::new)
+                .contains(&to)
+        };
+        let named = fs::read_link(&path).is_ok_and(|to| is_memory(&to));
         if let Some(image) = named.then(|| Image::open(&path)).flatten() {
             found.insert(image.pe, image);
         }

@@ -1,0 +1,109 @@
+//! Huge pages for large heaps and their checkpoints: with the right to mount, with a namespace's
+//! instead, and without either; also in PEs that came back.
+
+use raidshmem::sys::huge::HugeFiles;
+use raidshmem::sys::memory;
+
+use super::support::{Job, Outcome, program};
+
+/// KiB of live data of a PE.
+const LIVE: u64 = 24 << 10;
+/// Nobody, somebody whose memory is adopted, somebody who is rebuilt, one after the other.
+const LOSSES: [&str; 4] =
+    ["", "--kill 1@2", "--nodes 4 --kill-node 1@2", "--nodes 4 --kill 2@2 --kill-node 0@3:copy"];
+
+fn job(losses: &str) -> Job {
+    let words: Vec<&str> = losses.split_whitespace().collect();
+    let job = Job::new(4).mode("raid5").env("SHMEM_SYMMETRIC_SIZE", "64M").args(&words);
+    job.program(&program("pages"), &[])
+}
+
+/// KiB of heap and of store under huge pages, of each PE.
+#[track_caller]
+fn pages(outcome: &Outcome) -> Vec<[u64; 2]> {
+    let lines = outcome.status(0).out.lines().filter(|line| line.starts_with("pages "));
+    let pages: Vec<[u64; 2]> = lines
+        .map(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            [3, 5].map(|at| words[at].parse::<u64>().expect("KiB"))
+        })
+        .collect();
+    outcome.check(pages.len() == 4, "a line of each PE");
+    pages
+}
+
+/// The snapshot and both slots of a third of it, but for the ends of the parts.
+#[track_caller]
+fn all_large(outcome: &Outcome) {
+    let large = |&[heap, store]: &[u64; 2]| heap >= LIVE - 4096 && store >= LIVE * 5 / 3 - 6144;
+    outcome.check(pages(outcome).iter().all(large), "huge pages everywhere");
+}
+
+#[track_caller]
+fn all_small(outcome: &Outcome) {
+    outcome.check(pages(outcome).iter().all(|kib| *kib == [0, 0]), "no huge pages");
+}
+
+/// Commands after which there is no right to mount, and where `namespaces` is false none to make a
+/// namespace in which there is one.
+fn without_rights(namespaces: bool) -> String {
+    let bare = "exec setpriv --bounding-set=-sys_admin --inh-caps=-sys_admin";
+    match namespaces {
+        true => format!("{bare} -- \"$@\""),
+        false => {
+            let forbid = "echo 0 > /proc/sys/user/max_user_namespaces";
+            let inside = format!("{forbid} && {bare} -- \"$0\" \"$@\"");
+            format!("exec unshare --user --map-root-user sh -c '{inside}' \"$@\"")
+        }
+    }
+}
+
+/// What the administrator says of memory files that have no file system of their own.
+fn others_have_them() -> bool {
+    let word = memory::huge_pages().unwrap_or_default();
+    ["always", "within_size", "advise", "force"].contains(&word.as_str())
+}
+
+#[test]
+fn heaps_and_checkpoints_have_huge_pages_whoever_is_lost() {
+    let large = HugeFiles::new().is_ok() || others_have_them();
+    for losses in LOSSES {
+        let outcome = job(losses).run();
+        if large { all_large(&outcome) } else { all_small(&outcome) }
+    }
+}
+
+#[test]
+fn who_may_not_mount_has_them_by_a_namespace_and_who_may_not_make_one_has_memory_all_the_same() {
+    for losses in [LOSSES[0], LOSSES[3]] {
+        let outcome = job(losses).after(&without_rights(true)).run();
+        let large = HugeFiles::by_namespace().is_ok() || others_have_them();
+        if large {
+            all_large(&outcome)
+        } else {
+            all_small(&outcome)
+        }
+        if HugeFiles::by_namespace().is_ok() {
+            let outcome = job(losses).after(&without_rights(false)).run();
+            if others_have_them() { all_large(&outcome) } else { all_small(&outcome) }
+        } else {
+            super::support::note("no user namespaces here: huge pages need the right to mount");
+        }
+    }
+}
+
+#[test]
+fn small_heaps_and_who_asks_for_it_have_small_pages() {
+    let forced = ["always", "force"].map(|word| memory::huge_pages().as_deref() == Some(word));
+    if forced.contains(&true) {
+        return super::support::note("the administrator has given all shared memory huge pages");
+    }
+    all_small(&job("").env("SHMEM_FT_PAGES", "small").run());
+    all_small(&job("").env("SHMEM_SYMMETRIC_SIZE", "31M").run());
+    Job::new(1)
+        .env("SHMEM_FT_PAGES", "large")
+        .program(&program("pages"), &[])
+        .run()
+        .status(2)
+        .says("SHMEM_FT_PAGES=large: allowed are auto, small");
+}
