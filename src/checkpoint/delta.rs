@@ -16,7 +16,7 @@ use crate::pgas::World;
 use crate::pgas::world::lock;
 use crate::segment::layout::TILE;
 use crate::store::coverage::Coverage;
-use crate::store::delta::{By, Changes};
+use crate::store::delta::{By, Changes, Look};
 use crate::store::protection::Protection;
 
 /// Finds the own tiles that changed since checkpoint `number - 1` and shows them to the peers.
@@ -34,11 +34,13 @@ pub fn compare(
     if let Some(written) = pages::written(world, coverage, number) {
         changes.know(written);
     } else if protection.mode.keeps_snapshot() && changes.looks(world.settings().delta, count) {
-        let mut scratch = vec![0; TILE];
-        for tile in 0..count {
-            let bytes = tiles::live(world, world.me(), coverage, tile, &mut scratch);
-            changes.see(world.job(), bytes, || tiles::snapshot(world, tile));
-        }
+        let mut looks = vec![Look::default(); count];
+        let look = |(tile, found): (usize, &mut Look), scratch: &mut Vec<u8>| {
+            let bytes = tiles::live(world, world.me(), coverage, tile, scratch);
+            *found = changes.look(world.job(), tile, bytes, || tiles::snapshot(world, tile));
+        };
+        world.crew.each(looks.iter_mut().enumerate(), || vec![0; TILE], look);
+        looks.into_iter().for_each(|look| changes.note(look));
     }
     tiles::show_changes(world, &changes.own);
     changes

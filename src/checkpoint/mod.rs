@@ -10,6 +10,7 @@ pub mod pipeline;
 pub mod tiles;
 
 use std::convert::Infallible;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
@@ -18,6 +19,7 @@ use raidshmem_codec::stripe::Data;
 use crate::control::message::{Found, Report};
 use crate::inject::Point;
 use crate::pgas::World;
+use crate::pgas::world::lock;
 use crate::segment::board::Told;
 use crate::segment::layout::TILE;
 use crate::store::coverage::Coverage;
@@ -202,23 +204,25 @@ impl Encode<'_> {
     fn wanted(&self, wanted: &dyn Fn(usize) -> bool, changes: Option<&mut Changes>) -> Vec<Tile> {
         let Encode { world, protection, shape, number, .. } = *self;
         let indices = 0..shape.layout.parities_of(self.place).len();
-        let indices: Vec<usize> = indices.filter(|&index| wanted(index)).collect();
+        let named: Vec<usize> = indices.clone().filter(|&index| wanted(index)).collect();
         let steps = 0..self.per_chunk;
-        let all = steps.flat_map(|step| indices.iter().map(move |&index| (index, step)));
+        let all = steps.flat_map(|step| named.iter().map(move |&index| (index, step)));
         let Some(changes) = changes else { return all.collect() };
         let shown = |&pe: &usize| tiles::changes(world, pe, tiles::tiles(self.coverage.len()));
         let shown: Vec<TileSet> = shape.members.iter().map(shown).collect();
-        let made = |&tile: &Tile| {
-            let at = self.at(tile);
+        let (all, known) = (all.collect::<Vec<Tile>>(), &*changes);
+        let made = Mutex::new(TileSet::none(indices.end * self.per_chunk));
+        let spare = |nth: usize, (): &mut ()| {
+            let (tile, at) = (all[nth], self.at(all[nth]));
             let mut sources = self.sources(tile);
             let changed = sources.any(|(data, tile)| shown[data.member].contains(tile));
-            if spared(world, protection, changes.next(at, changed), at, number) {
-                return false;
+            if !spared(world, protection, known.next(at, changed), at, number) {
+                lock(&made).insert(at);
             }
-            changes.made.insert(at);
-            true
         };
-        all.filter(made).collect()
+        world.crew.numbers(0..all.len(), || (), spare);
+        changes.made = made.into_inner().expect("no thread panicked");
+        all.into_iter().filter(|&tile| changes.made.contains(self.at(tile))).collect()
     }
 
     /// Which tile of the own parity that is.
@@ -322,9 +326,9 @@ pub fn copy(
         seen.fetch_add(usize::from(!same), Ordering::Relaxed);
     };
     let scratch = || vec![0; TILE];
-    world.crew.each(0..count / 2, scratch, copy);
+    world.crew.numbers(0..count / 2, scratch, copy);
     half.into_iter().for_each(|point| world.point(point, number));
-    world.crew.each(count / 2..count, scratch, copy);
+    world.crew.numbers(count / 2..count, scratch, copy);
     if let Some(changes) = changes {
         changes.seen = seen.into_inner();
     }

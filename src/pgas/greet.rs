@@ -14,10 +14,11 @@ impl World {
             let mode = self.settings.backup_mode;
             let crowded = if self.crowded { "more" } else { "not more" };
             let (incarnation, level) = (self.incarnation, self.thread_level);
+            let crew = self.crew.threads();
             format!(
                 "one of {n} PEs, incarnation {incarnation}, process {process}, thread level \
                  {level}, heap of {heap} bytes at {at:p}, {crowded} PEs than processors, mode \
-                 {mode:?}"
+                 {mode:?}, checkpoints by {crew} threads"
             )
         });
         if self.me != 0 || self.incarnation != 0 {

@@ -67,7 +67,7 @@ fn damaged(world: &World, region: usize, count: usize, per_chunk: usize, target:
             bad.fetch_or(chunk, Ordering::Relaxed);
         }
     };
-    world.crew.each(0..count, || (), look);
+    world.crew.numbers(0..count, || (), look);
     bad.into_inner()
 }
 
@@ -361,9 +361,9 @@ pub fn restore(
         let bytes = &bytes[tile * TILE..len.min((tile + 1) * TILE)];
         tiles::restore(world, &manifest.coverage, tile, bytes);
     };
-    world.crew.each(0..count / 2, || (), put_back);
+    world.crew.numbers(0..count / 2, || (), put_back);
     world.point(Point::Restore, target);
-    world.crew.each(count / 2..count, || (), put_back);
+    world.crew.numbers(count / 2..count, || (), put_back);
     let coverage = manifest.coverage.clone();
     world.adopt(manifest);
     if !protection.mode.keeps_snapshot() {

@@ -101,6 +101,13 @@ pub enum By {
     Pages,
 }
 
+/// What a look at a tile found.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Look {
+    digest: u128,
+    changed: bool,
+}
+
 /// What is known of the changes since the last checkpoint, while the next is made.
 #[derive(Debug)]
 pub struct Changes {
@@ -145,7 +152,7 @@ impl Changes {
     }
 
     /// True if it pays to look which of the `tiles` own tiles changed: then each is to be shown to
-    /// [`Changes::see`], from the first on.
+    /// [`Changes::look`], and what that finds to [`Changes::note`].
     pub fn looks(&mut self, delta: Delta, tiles: usize) -> bool {
         let looks = self.before.as_ref().is_some_and(|h| pays(delta, h.changed, tiles));
         if looks {
@@ -156,19 +163,29 @@ impl Changes {
         looks
     }
 
-    /// Looks at the next tile: `bytes` now, and in the snapshot what `was` says, which is asked
-    /// for if no digest was taken the last time. `job` seeds the digests.
-    pub fn see<'a>(&mut self, job: u64, bytes: &[u8], was: impl FnOnce() -> &'a [u8]) {
-        let tile = self.digests.len();
+    /// Looks at a tile: `bytes` now, and in the snapshot what `was` says, which is asked for if no
+    /// digest was taken the last time. `job` seeds the digests.
+    pub fn look<'a>(
+        &self,
+        job: u64,
+        tile: usize,
+        bytes: &[u8],
+        was: impl FnOnce() -> &'a [u8],
+    ) -> Look {
         let digest = XxHash3_128::oneshot_with_seed(job, bytes);
-        let same = match self.before.as_ref().and_then(|before| before.digests.get(tile)) {
-            Some(&before) => before == digest,
-            None => bytes == was(),
+        let changed = match self.before.as_ref().and_then(|before| before.digests.get(tile)) {
+            Some(&before) => before != digest,
+            None => bytes != was(),
         };
-        if !same {
-            self.own.insert(tile);
+        Look { digest, changed }
+    }
+
+    /// Notes what a look at the next tile found; they are noted in their order, all of them.
+    pub fn note(&mut self, look: Look) {
+        if look.changed {
+            self.own.insert(self.digests.len());
         }
-        self.digests.push(digest);
+        self.digests.push(look.digest);
     }
 
     /// What to do with tile `tile` of the own parity, of whose sources one `changed` or none.

@@ -13,6 +13,7 @@
 
 #![forbid(unsafe_code)]
 
+use std::ops::Range;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
@@ -26,6 +27,9 @@ pub const MOST: usize = 8;
 const FEW: usize = 4;
 /// Bytes of a helper's stack: tiles and their scratches are not on it.
 const STACK: usize = 256 << 10;
+
+/// Numbers in a run of [`Crew::numbers`].
+const RUN: usize = 8;
 
 /// The threads of one process.
 #[derive(Debug)]
@@ -85,6 +89,22 @@ impl Crew {
         });
     }
 
+    /// The same with each of `numbers`, some of them at a time: for work that may be over sooner
+    /// than it is handed out.
+    ///
+    /// # Panics
+    /// As [`Crew::each`].
+    pub fn numbers<R>(
+        &self,
+        numbers: Range<usize>,
+        room: impl Fn() -> R + Sync,
+        work: impl Fn(usize, &mut R) + Sync,
+    ) {
+        let end = numbers.end;
+        let runs = numbers.step_by(RUN).map(|from| from..end.min(from + RUN));
+        self.each(runs, room, |run, room| run.for_each(|number| work(number, room)));
+    }
+
     /// The helpers; None if there are none or they cannot be had.
     fn pool(&self) -> Option<&ThreadPool> {
         if self.threads < 2 {
@@ -127,7 +147,9 @@ mod tests {
             for count in [0, 1, FEW, 1000] {
                 let seen = Mutex::new(vec![0; count]);
                 crew.each(0..count, || (), |item, ()| seen.lock().unwrap()[item] += 1);
-                assert_eq!(seen.into_inner().unwrap(), vec![1; count]);
+                crew.numbers(count / 3..count, || (), |item, ()| seen.lock().unwrap()[item] += 2);
+                let times = |item: usize| if item < count / 3 { 1 } else { 3 };
+                assert!((0..count).map(times).eq(seen.into_inner().unwrap()));
             }
         }
     }

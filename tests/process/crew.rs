@@ -47,6 +47,17 @@ fn a_second_loss_at_every_step_of_a_recovery() {
     }
 }
 
+/// What far PEs have is fetched by one more thread, and a batch of it shared out.
+#[cfg(feature = "ucx")]
+#[test]
+fn tiles_of_far_pes() {
+    for (index, step) in ["encode", "copied", "rebuild", "reencode"].into_iter().enumerate() {
+        let (pe, threads) = (index % 4, 2 + index % 3);
+        let words = "--fabric ucx --nodes 4 --kill-node 2@9";
+        right(&run("rs", threads, &format!("{words} --kill-node {pe}@9:{step}")));
+    }
+}
+
 /// How many threads help each PE, and how many processors a PE may use.
 fn helpers(pes: usize, threads: &str, words: &[&str]) -> Vec<(usize, usize)> {
     let job = Job::new(pes).mode("raid5").env("SHMEM_FT_THREADS", threads).args(words);

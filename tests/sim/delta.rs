@@ -26,7 +26,9 @@ impl Job {
         } else if changes.looks(self.plan.settings.delta, count) {
             let memory = self.memory(p, p.me());
             for tile in 0..count {
-                changes.see(JOB, &memory.live_tile(tile), || memory.snapshot.tile(tile));
+                let bytes = memory.live_tile(tile);
+                let look = changes.look(JOB, tile, &bytes, || memory.snapshot.tile(tile));
+                changes.note(look);
             }
         }
         let mut shown = changes.own.clone();
