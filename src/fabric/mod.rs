@@ -250,6 +250,12 @@ pub trait Engine: Send + Sync + Debug {
     /// Called by threads that wait, to let the engine do what it has to.
     fn progress(&self) {}
 
+    /// How long they go on looking before they sleep, where each has a processor: what is on its
+    /// way takes about that long, and to be woken costs more than it is worth.
+    fn patience(&self) -> Duration {
+        Duration::ZERO
+    }
+
     /// Called by them before they sleep: from now on the engine has to do it by itself.
     fn rest(&self) {}
 }
