@@ -228,6 +228,12 @@ pub trait Engine: Send + Sync + Debug {
     /// wakes by itself does nothing here.
     fn wake(&self, pe: usize);
 
+    /// True if what peers put here is written by this process and its system calls, so that its
+    /// page tables show it; false if a device may write it.
+    fn writes_are_seen(&self) -> bool {
+        false
+    }
+
     /// As `put`, and then `wake` for each peer: what a program may wait for.
     ///
     /// # Errors
@@ -243,6 +249,12 @@ pub trait Engine: Send + Sync + Debug {
 
     /// Called by threads that wait, to let the engine do what it has to.
     fn progress(&self) {}
+
+    /// How long they go on looking before they sleep, where each has a processor: what is on its
+    /// way takes about that long, and to be woken costs more than it is worth.
+    fn patience(&self) -> Duration {
+        Duration::ZERO
+    }
 
     /// Called by them before they sleep: from now on the engine has to do it by itself.
     fn rest(&self) {}

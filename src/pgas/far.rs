@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::time::Duration;
 
 use super::stream::Id;
 use super::world::{World, lock};
@@ -93,6 +94,11 @@ impl World {
     #[inline]
     pub(super) fn engine(&self) -> Option<&dyn Engine> {
         self.far.as_ref().map(|far| &*far.engine)
+    }
+
+    /// How long those who wait go on looking for what comes through the engine.
+    pub(super) fn patience(&self) -> Duration {
+        self.engine().map_or(Duration::ZERO, Engine::patience)
     }
 
     /// Lets the engine do what it has to; called by those who wait.

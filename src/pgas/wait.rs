@@ -13,7 +13,7 @@
 //! of view that follows its death, whichever comes first.
 
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::World;
 use crate::sys::{futex, process};
@@ -75,7 +75,14 @@ impl World {
 
     fn wait(&self, plain_stores: bool, mut ready: impl FnMut() -> bool) {
         let (looks, offers) = if self.crowded() { PATIENCE_CROWDED } else { PATIENCE };
-        for _ in 0..offers {
+        let longer = if self.crowded() { Duration::ZERO } else { self.patience() };
+        let (mut offer, mut since) = (0, None);
+        let mut goes_on = || {
+            offer += 1;
+            offer <= offers
+                || !longer.is_zero() && since.get_or_insert_with(Instant::now).elapsed() < longer
+        };
+        while goes_on() {
             for look in 1..=looks {
                 if ready() {
                     return;

@@ -28,6 +28,9 @@ pub trait Bench {
     fn loses(&self) -> bool;
     /// Both play; returns when both are through.
     fn play(&mut self, role: &'static str);
+    /// The other one and the bystander play, both with the driver, who does nothing; returns when
+    /// both are through.
+    fn play_at_driver(&mut self, role: &'static str);
     /// The other one begins to play.
     fn start(&mut self, role: &'static str);
     /// What kills the other one at once, wherever it is: to be called from any thread.
@@ -148,7 +151,7 @@ pub struct Processes {
     incarnation: u32,
     plays: u64,
     _own: Memory,
-    _bystander: Process,
+    bystander: Process,
 }
 
 impl Processes {
@@ -162,8 +165,18 @@ impl Processes {
             node.engine.connect(pe, 0, &bytes(&peer.address)).expect("it is reached");
         }
         let engine = engine.to_owned();
-        let (_own, _bystander) = (own, bystander);
-        Processes { engine, node, address, partner, incarnation: 0, plays: 0, _own, _bystander }
+        let _own = own;
+        Processes { engine, node, address, partner, incarnation: 0, plays: 0, _own, bystander }
+    }
+
+    /// The other one is stopped, or goes on.
+    pub fn halt(&self, on: bool) {
+        use raidshmem::sys::process::is_stopped;
+        use rustix::process::{Pid, Signal, kill_process};
+        let child = &self.partner.child;
+        let signal = if on { Signal::STOP } else { Signal::CONT };
+        kill_process(Pid::from_child(child), signal).expect("it lives");
+        self.node.wait("it to heed the signal", || is_stopped(child.id()) == on);
     }
 }
 
@@ -188,6 +201,14 @@ impl Bench for Processes {
         self.start(role);
         play(role, self.plays, &self.node, 0, PARTNER);
         self.partner.hear("played");
+    }
+
+    fn play_at_driver(&mut self, role: &'static str) {
+        self.start(role);
+        self.bystander.say(&format!("play {role} {}", self.plays));
+        for peer in [&mut self.partner, &mut self.bystander] {
+            peer.hear("played");
+        }
     }
 
     fn start(&mut self, role: &'static str) {
@@ -265,6 +286,10 @@ impl Bench for Alone {
         });
         play(role, number, &self.node, 0, DRIVER);
         other.join().expect("the other side is through");
+    }
+
+    fn play_at_driver(&mut self, _: &'static str) {
+        unreachable!("a PE alone has no others")
     }
 
     fn start(&mut self, _: &'static str) {
@@ -360,6 +385,14 @@ impl Bench for Simulated {
         play(role, self.plays, self.node(), 0, PARTNER);
         let player = self.players.pop().expect("the other side was started");
         player.join().expect("the other side is through");
+    }
+
+    fn play_at_driver(&mut self, role: &'static str) {
+        self.start(role);
+        let (node, number) = (self.nodes[&BYSTANDER].clone(), self.plays);
+        self.players.push(std::thread::spawn(move || play(role, number, &node, 1, DRIVER)));
+        let all = self.players.drain(..);
+        all.for_each(|player| player.join().expect("the other side is through"));
     }
 
     fn start(&mut self, role: &'static str) {

@@ -104,6 +104,11 @@ impl Node {
         let local = Local { me, incarnation, n_pes: PES, job: JOB, segment, crowded: true, ear };
         let engine: Box<dyn Engine> = match engine {
             "self" | "shm" => Box::new(Mapped::new(path)),
+            #[cfg(feature = "verbs")]
+            "verbs-atomics" => {
+                use raidshmem::fabric::verbs::{Atomics, Verbs};
+                Box::new(Verbs::with_atomics(local, None, Atomics::Own).expect("it opens"))
+            }
             name => {
                 let fabric = Fabric::ALL.into_iter().find(|fabric| fabric.name() == name);
                 let opened = fabric::open(fabric.expect("an engine"), None, local);

@@ -41,6 +41,9 @@ fn told(side: usize) -> usize {
 pub const COUNTER: usize = 64;
 /// The words that are hammered, in the driver's heap.
 pub const HAMMERED: usize = 128;
+/// Words of the driver's that both others add to, and swap.
+pub const ADDED: usize = 192;
+pub const SWAPPED: usize = 256;
 
 /// A side of a role by name; `other` is the PE of the other one. Nothing that was left behind by an
 /// earlier play is mistaken for something of this one, which has a number of its own.
@@ -51,6 +54,7 @@ pub fn play(role: &str, number: u64, node: &Node, side: usize, other: usize) {
         "buffering" => buffering(node, base, side, other),
         "signals" => signals(node, base, side, other),
         "counting" => counting(node),
+        "adding" => adding(node, other),
         "hammer" => hammer(node, other),
         _ => panic!("no role {role}"),
     }
@@ -128,6 +132,30 @@ fn counting(node: &Node) {
     let (word, change) = (WordAt { offset: heap(COUNTER), bytes: 8 }, Update::Add);
     for _ in 0..rounds() {
         node.segment.update(word, Change { how: change, operand: 1 });
+    }
+}
+
+/// Counts in two words of the other one, in which somebody else counts, too: by sums and by swaps.
+fn adding(node: &Node, other: usize) {
+    let update = |at: usize, how: Update, operand: u64| {
+        let mut before = [0];
+        let asks = [ask(other, at, how, operand)];
+        node.engine.update(&asks, &mut before).expect("a living peer");
+        before[0]
+    };
+    let mut last = None;
+    for _ in 0..rounds() {
+        let found = Some(update(ADDED, Update::Add, 1));
+        assert!(found > last, "{found:?} after {last:?}");
+        last = found;
+        let mut guess = update(SWAPPED, Update::Load, 0);
+        loop {
+            let found = update(SWAPPED, Update::CompareSwap(guess), guess + 1);
+            if found == guess {
+                break;
+            }
+            guess = found;
+        }
     }
 }
 

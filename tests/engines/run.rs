@@ -1,7 +1,7 @@
 //! What a process of the suite is: its driver, a peer, or neither.
 
 use super::bench::{Alone, Processes, ROLE, Simulated, serve};
-use super::suite::conform;
+use super::suite::{conform, conform_by_device};
 
 /// Seeds of the simulated network, and of the moments of death.
 const SEEDS: std::ops::Range<u64> = 1..5;
@@ -20,6 +20,7 @@ fn drive(engine: &str) {
     match engine {
         "self" => conform(&mut Alone::new(), 1),
         "simulated" => SEEDS.for_each(|seed| conform(&mut Simulated::new(seed), seed)),
+        "verbs-atomics" => conform_by_device(&mut Processes::new(engine), 1),
         _ => conform(&mut Processes::new(engine), 1),
     }
     println!("engines: all as promised");

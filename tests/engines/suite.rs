@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use raidshmem::fabric::{Lost, Read, Write};
 use raidshmem::segment::update::Update;
 
-use super::bench::Bench;
+use super::bench::{Bench, Processes};
 use super::node::{BYSTANDER, LONG, ask, ask_of, heap, layout, read};
 use super::random::Random;
-use super::roles::{COUNTER, HAMMERED, rounds};
+use super::roles::{ADDED, COUNTER, HAMMERED, SWAPPED, rounds};
 
 /// From here on heaps are for bytes.
 const BULK: usize = 1 << 20;
@@ -40,13 +40,32 @@ pub fn conform(bench: &mut dyn Bench, seed: u64) {
     if !bench.mortal() {
         return;
     }
+    case("two who count in the same words");
+    adding(bench);
     case("a stale incarnation");
     stale(bench);
     case("deaths");
-    deaths(bench, seed);
+    deaths(bench, seed, |_| true);
     case("a new incarnation");
     lengths(bench);
     bench.play("passing");
+}
+
+/// What is asked of an engine whose device updates words: that no processor of the target has a
+/// part in it, and all that is promised of updates by peers. Those of the target's own processor
+/// are not mixed with them here, which the device of a test does not promise.
+pub fn conform_by_device(bench: &mut Processes, seed: u64) {
+    let case = |what: &str| println!("engines: by the device: {what}");
+    case("words of every width");
+    words(bench);
+    case("a peer that stands still");
+    still(bench);
+    case("two who count in the same words");
+    adding(bench);
+    case("passing");
+    bench.play("passing");
+    case("deaths");
+    deaths(bench, seed, |what| what == "updates");
 }
 
 fn pattern(len: usize, seed: usize) -> Vec<u8> {
@@ -181,6 +200,36 @@ fn counting(bench: &mut dyn Bench) {
     assert_eq!(read(memory, COUNTER, 8), wanted);
 }
 
+/// Two PEs update words of a third, which looks at the end only.
+fn adding(bench: &mut dyn Bench) {
+    let before = [ADDED, SWAPPED].map(|at| bench.node().word(at));
+    bench.play_at_driver("adding");
+    let after = [ADDED, SWAPPED].map(|at| bench.node().word(at));
+    assert_eq!(after, before.map(|count| count + 2 * rounds()));
+}
+
+/// Words are updated though their PE is stopped: its processor would not do it.
+fn still(bench: &mut Processes) {
+    let (pe, memory) = (bench.other(), bench.memory());
+    let mut word = read(memory, BULK, 8);
+    bench.halt(true);
+    for round in 0..20 {
+        for (how, operand, after) in [
+            (Update::Add, round, word.wrapping_add(round)),
+            (Update::Load, 0, word.wrapping_add(round)),
+            (Update::CompareSwap(word.wrapping_add(round)), 7, 7),
+            (Update::CompareSwap(8), 9, 7),
+        ] {
+            let (asks, mut before) = ([ask(pe, BULK, how, operand)], [0]);
+            bench.node().engine.update(&asks, &mut before).expect("a living peer");
+            assert_eq!(before[0], word, "{how:?} found something else");
+            assert_eq!(read(memory, BULK, 8), after, "{how:?} left something else");
+            word = after;
+        }
+    }
+    bench.halt(false);
+}
+
 /// More than any queue holds, to a peer that makes no call meanwhile.
 fn pressure(bench: &mut dyn Bench) {
     let (engine, pe, memory) = (&bench.node().engine, bench.other(), bench.memory());
@@ -270,12 +319,12 @@ const CALLS: &[(&str, Call)] = &[
 
 /// The partner is killed at any moment of any call: the caller is told, soon, and for good, until
 /// it disconnects; nobody else is disturbed, and a new incarnation is as good as the first.
-fn deaths(bench: &mut dyn Bench, seed: u64) {
+fn deaths(bench: &mut dyn Bench, seed: u64, wanted: fn(&str) -> bool) {
     let mut random = Random::new(seed);
     let marked = Write { pe: BYSTANDER, offset: heap(BULK), from: &[9; 64] };
     bench.node().engine.put(&[marked]).expect("a living peer");
     bench.node().engine.quiet(&[BYSTANDER]).expect("a living peer");
-    for (what, call) in CALLS {
+    for (what, call) in CALLS.iter().filter(|(what, _)| wanted(what)) {
         let (dead, old) = ((bench.other(), bench.incarnation()), bench.memory());
         let view = Arc::clone(&bench.node().view);
         let (kill, wait) = (bench.killer(), Duration::from_micros(random.below(20_000) as u64));

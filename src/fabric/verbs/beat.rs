@@ -135,8 +135,8 @@ fn raise(counter: &AtomicU64, pause: Duration, stop: &AtomicBool) {
 fn connect(pair: &Pair, to: &End) -> bool {
     let &End { gid, lid, mtu, reads, qpn, .. } = to;
     let sane = (1..=5).contains(&mtu) && reads > 0;
-    let peer = Address { gid, lid, mtu, reads, qpn };
-    sane && pair.connect(&peer, qpn, (psn(pair.number()), psn(qpn))).is_ok()
+    let peer = Address { gid, lid, mtu, reads, atomics: false, qpn };
+    sane && pair.connect(&peer, qpn, (psn(pair.number()), psn(qpn)), false).is_ok()
 }
 
 impl Signs for Beats {
@@ -151,7 +151,7 @@ impl Signs for Beats {
         watched.next = now + self.period;
         if let Some((place, key)) = watched.place {
             let local = Bytes::Span(self.page.span(ROOM, 8));
-            let read = Work { id: 0, what: What::Read(place, key), local, signal: true };
+            let read = Work { id: 0, what: What::Read((place, key)), local, signal: true };
             watched.open = watched.open || watched.pair.post(&[read]);
             return (None, moved);
         }

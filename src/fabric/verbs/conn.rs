@@ -129,6 +129,8 @@ pub struct Conn {
     pub broken: AtomicBool,
     /// Posts sent to the peer, and those that it has carried out.
     pub posts: (AtomicU64, AtomicU64),
+    /// Posts before the last fence: no put or get overtakes them.
+    pub fenced: AtomicU64,
     /// Posts of the peer that were carried out here, and those that it was told of.
     pub served: (AtomicU64, AtomicU64),
     completed: AtomicU64,
@@ -159,6 +161,7 @@ impl Conn {
             open: AtomicBool::new(false),
             broken: AtomicBool::new(false),
             posts: Default::default(),
+            fenced: AtomicU64::new(0),
             served: Default::default(),
             completed: AtomicU64::new(0),
             failed: AtomicU64::new(u64::MAX),
@@ -170,6 +173,11 @@ impl Conn {
     /// The error that says so.
     pub fn lost(&self) -> Lost {
         Lost { pe: self.pe, incarnation: self.incarnation }
+    }
+
+    /// An error if it is broken.
+    pub fn whole(&self) -> Result<(), Lost> {
+        if self.is_broken() { Err(self.lost()) } else { Ok(()) }
     }
 
     /// Nothing comes or goes any more.
@@ -191,6 +199,16 @@ impl Conn {
     /// How many may be posted now; by answers if `answer`.
     pub fn room(&self, sender: &Sender, answer: bool) -> usize {
         room(sender.posted, self.completed(), self.depth, if answer { 0 } else { RESERVE })
+    }
+
+    /// What follows waits for posts from now on.
+    pub fn fence(&self) {
+        self.fenced.fetch_max(self.posts.0.load(Ordering::Acquire), Ordering::AcqRel);
+    }
+
+    /// Posts before the last fence are carried out.
+    pub fn is_in_order(&self) -> bool {
+        self.posts.1.load(Ordering::Acquire) >= self.fenced.load(Ordering::Acquire)
     }
 
     /// Everything posted and everything asked for is done, and was done well.
@@ -249,7 +267,7 @@ mod tests {
     use super::*;
 
     fn conn() -> Conn {
-        let address = Address { gid: [0; 16], lid: 0, mtu: 1, reads: 1, qpn: 1 };
+        let address = Address { gid: [0; 16], lid: 0, mtu: 1, reads: 1, atomics: false, qpn: 1 };
         Conn::new(7, (3, 1), address, 4, 32)
     }
 
@@ -288,6 +306,19 @@ mod tests {
             [2, 3, 4, 5].map(|n| conn.done(n)),
             [Some(true), Some(false), Some(false), None]
         );
+    }
+
+    #[test]
+    fn a_fence_is_for_posts_before_it() {
+        let conn = conn();
+        assert!(conn.is_in_order());
+        conn.posts.0.store(2, Ordering::Relaxed);
+        assert!(conn.is_in_order(), "no fence yet");
+        conn.fence();
+        conn.posts.0.store(3, Ordering::Relaxed);
+        assert!(!conn.is_in_order());
+        conn.posts.1.store(2, Ordering::Relaxed);
+        assert!(conn.is_in_order(), "the third is behind the fence");
     }
 
     #[test]

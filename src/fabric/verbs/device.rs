@@ -21,6 +21,17 @@ const ETHERNET: u8 = 2;
 /// Bit of `CAP_IPC_LOCK` in a set of capabilities: whoever has it may pin any amount.
 const CAP_IPC_LOCK: u64 = 1 << 14;
 
+/// What is atomic with the atomics that a device serves (`ibv_atomic_cap`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Atomics {
+    /// It has none.
+    None,
+    /// Others that it serves.
+    Own,
+    /// Those of the processor, too.
+    All,
+}
+
 /// An open device with its protection domain.
 #[derive(Debug)]
 pub struct Device {
@@ -42,6 +53,8 @@ pub struct Device {
     pub mtu: u8,
     /// Reads that it serves, and that it starts, at a time for each peer.
     pub reads: (u8, u8),
+    /// What is atomic with the atomics that it serves.
+    pub atomics: Atomics,
     /// Most entries of a completion queue.
     pub completions_max: usize,
 }
@@ -106,6 +119,7 @@ impl Device {
             ethernet: false,
             mtu: 1,
             reads: (1, 1),
+            atomics: Atomics::None,
             completions_max: 0,
         };
         if own.domain.is_null() {
@@ -119,6 +133,11 @@ impl Device {
         }
         let reads = |most: i32| most.clamp(1, 16) as u8;
         own.reads = (reads(what.max_qp_rd_atom), reads(what.max_qp_init_rd_atom));
+        own.atomics = match what.atomic_cap {
+            ibv_atomic_cap::IBV_ATOMIC_GLOB => Atomics::All,
+            ibv_atomic_cap::IBV_ATOMIC_HCA => Atomics::Own,
+            _ => Atomics::None,
+        };
         own.completions_max = what.max_cqe.max(0) as usize;
         let ports = 1..=what.phys_port_cnt;
         if let Some(port) = port.filter(|port| !ports.contains(port)) {

@@ -18,16 +18,25 @@
 //! rebuilt, without the processors of the others. Up to [`pair::INLINE`] bytes travel in the work
 //! request itself; more goes through registered blocks, several to a doorbell.
 //!
+//! A put that a program may wait for wakes the peer's sleepers by the same packets: it is a write
+//! with an immediate, unless such a call is under way already. Threads that wait look at
+//! completions themselves; the engine's own thread stays away meanwhile.
+//!
 //! Updates are messages that the target's processor carries out, by whichever of its threads looks
-//! at the completion queue first: one that waits, or the engine's own, which sleeps until a message
-//! comes that asks to be heard. Devices promise atomicity among their own atomics only
-//! (`IBV_ATOMIC_HCA`), and ours must be atomic with those of the target's processor.
+//! at the completion queue first: one that waits, or the engine's own, which sleeps until a
+//! message comes that asks to be heard. Where the target's device says that its atomics are atomic
+//! with the processor's (`IBV_ATOMIC_GLOB`), it does sums, loads and conditional swaps of 8 bytes
+//! whose answer is waited for by itself. Most devices, and soft-RoCE, promise atomicity among
+//! their own atomics only (`IBV_ATOMIC_HCA`), and ours must be atomic with those of the target's
+//! processor: there, and for posts, which keep their order, messages it is. How many reads and
+//! atomics are under way at a time is the queue pair's business (`max_rd_atomic`).
 //!
 //! A queue pair that fails is a broken connection. One that is fenced goes into the error state:
 //! its peer reaches nothing any more, whatever keys it knows, as a key is good only on a queue pair
 //! of the same process. It is kept until the engine ends, so that numbers are not used twice.
 //!
-//! Left out: the device's own atomics, shared receive by several ports, zero-copy sends.
+//! Left out: atomics of other widths by the device, shared receive by several ports, zero-copy
+//! sends.
 
 mod beat;
 mod conn;
@@ -44,6 +53,7 @@ mod work;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use rustix::event::{EventfdFlags, eventfd};
 
@@ -52,6 +62,7 @@ use crate::settings::{self, Fabric};
 use shared::Shared;
 
 pub use beat::Beats;
+pub use device::Atomics;
 
 /// The engine.
 #[derive(Debug)]
@@ -71,7 +82,21 @@ impl Verbs {
     /// # Errors
     /// [`FabricError::Refused`]: no device, or too little memory may be pinned.
     pub fn open(local: Local, device: Option<&settings::Device>) -> Result<Verbs, FabricError> {
-        let shared = Arc::new(Shared::open(local, device)?);
+        Verbs::with_atomics(local, device, Atomics::All)
+    }
+
+    /// The same, with atomics of a device that are atomic with what `atomics` says. Below
+    /// [`Atomics::All`] only peers may update words of 8 bytes then, and never this process or
+    /// another of its node.
+    ///
+    /// # Errors
+    /// As of `open`.
+    pub fn with_atomics(
+        local: Local,
+        device: Option<&settings::Device>,
+        atomics: Atomics,
+    ) -> Result<Verbs, FabricError> {
+        let shared = Arc::new(Shared::open(local, device, atomics)?);
         let failed = |error: std::io::Error| refused("progress thread", error.to_string());
         let stop = eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| failed(error.into()))?;
         let stop = Arc::new(stop);
@@ -105,7 +130,11 @@ impl Engine for Verbs {
     }
 
     fn put(&self, writes: &[Write]) -> Result<(), Lost> {
-        self.shared.put(writes)
+        self.shared.put(writes, false)
+    }
+
+    fn put_and_wake(&self, writes: &[Write]) -> Result<(), Lost> {
+        self.shared.put(writes, true)
     }
 
     fn get(&self, reads: &mut [Read]) -> Result<(), Lost> {
@@ -121,11 +150,11 @@ impl Engine for Verbs {
     }
 
     fn fence(&self, peers: &[usize]) -> Result<(), Lost> {
-        self.shared.settle_at(peers, false)
+        self.shared.fence(peers)
     }
 
     fn quiet(&self, peers: &[usize]) -> Result<(), Lost> {
-        self.shared.settle_at(peers, true)
+        self.shared.quiet(peers)
     }
 
     fn wake(&self, pe: usize) {
@@ -134,5 +163,13 @@ impl Engine for Verbs {
 
     fn progress(&self) {
         self.shared.turn();
+    }
+
+    fn patience(&self) -> Duration {
+        work::SPIN
+    }
+
+    fn rest(&self) {
+        self.shared.hand_over();
     }
 }

@@ -5,6 +5,7 @@
 //! What the device writes into a region is looked at only after its completion.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -51,7 +52,7 @@ pub struct Span {
 
 impl Region {
     /// Registers `bytes`, which stay mapped for the rest of the process: peers may read them, and
-    /// write them if `writable`.
+    /// write them if `writable`, also by the device's atomics if `atomics`.
     ///
     /// # Errors
     /// In words.
@@ -59,12 +60,16 @@ impl Region {
         device: &Arc<Device>,
         bytes: &'static [u8],
         writable: bool,
+        atomics: bool,
     ) -> Result<Region, String> {
         let mut access = ibv_access_flags::IBV_ACCESS_REMOTE_READ;
         if writable {
             access = access
                 | ibv_access_flags::IBV_ACCESS_LOCAL_WRITE
                 | ibv_access_flags::IBV_ACCESS_REMOTE_WRITE;
+        }
+        if writable && atomics {
+            access |= ibv_access_flags::IBV_ACCESS_REMOTE_ATOMIC;
         }
         Region::register(device, bytes.as_ptr().cast_mut(), bytes.len(), access.0)
     }
@@ -170,6 +175,8 @@ pub struct Completion {
     pub id: u64,
     /// It did what it was to do.
     pub ok: bool,
+    /// A buffer that a write took: there is nothing in it.
+    pub wake: bool,
     /// The queue pair.
     pub qpn: u32,
     /// Bytes received.
@@ -207,16 +214,19 @@ impl Queue {
 
     /// Takes completions off the queue.
     pub fn poll(&self, out: &mut Vec<Completion>, most: usize) {
-        // SAFETY: plain numbers, for which zero is a value.
-        let mut done: [ibv_wc; LINKED] = unsafe { std::mem::zeroed() };
+        let mut done = [const { MaybeUninit::<ibv_wc>::uninit() }; LINKED];
         out.clear();
         while out.len() < most {
+            let room = done.as_mut_ptr().cast();
             // SAFETY: room for as many as asked for.
-            let got = unsafe { ibv_poll_cq(self.entry, LINKED as i32, done.as_mut_ptr()) };
+            let got = unsafe { ibv_poll_cq(self.entry, LINKED as i32, room) };
             for done in &done[..got.max(0) as usize] {
+                // SAFETY: the call has filled so many.
+                let done = unsafe { done.assume_init_ref() };
                 let ok = done.status == ibv_wc_status::IBV_WC_SUCCESS;
                 let bytes = if ok { done.byte_len as usize } else { 0 };
-                out.push(Completion { id: done.wr_id, ok, qpn: done.qp_num, bytes });
+                let wake = ok && done.opcode == ibv_wc_opcode::IBV_WC_RECV_RDMA_WITH_IMM;
+                out.push(Completion { id: done.wr_id, ok, wake, qpn: done.qp_num, bytes });
             }
             if got < LINKED as i32 {
                 return;

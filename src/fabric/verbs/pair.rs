@@ -4,6 +4,7 @@
 //! is not registered; bytes that travel in the work request itself are copied when it is posted.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
@@ -16,13 +17,23 @@ use super::wire::Address;
 /// Most bytes that travel in a work request itself.
 pub const INLINE: usize = 128;
 
+/// Address and key of bytes of a peer.
+pub type Place = (u64, u32);
+
 /// What a work request does.
 #[derive(Debug, Clone, Copy)]
 pub enum What<'a> {
     /// RDMA write.
-    Write(u64, u32),
+    Write(Place),
+    /// The same; then a buffer of the receiver's completes, which wakes it.
+    WriteAndWake(Place),
     /// RDMA read.
-    Read(u64, u32),
+    Read(Place),
+    /// Adds this to a word of 8 bytes; what was there comes back.
+    FetchAdd(Place, u64),
+    /// Swaps a word of 8 bytes if it is the first of these with the second; what was there comes
+    /// back.
+    CompareSwap(Place, u64, u64),
     /// Send; `true` if the receiver should be woken.
     Send(bool),
     /// Send by datagram, to a queue pair with this number and key.
@@ -137,16 +148,26 @@ impl Pair {
         modify(self.entry, to, mask::IBV_QP_STATE | mask::IBV_QP_SQ_PSN)
     }
 
-    /// Connects it to queue pair `qpn` at `peer`. Both ends count their packets from `psn`s.
+    /// Connects it to queue pair `qpn` at `peer`, which may use the device's atomics here if
+    /// `atomics`. Both ends count their packets from `psn`s.
     ///
     /// # Errors
     /// In words.
-    pub fn connect(&self, peer: &Address, qpn: u32, psn: (u32, u32)) -> Result<(), String> {
+    pub fn connect(
+        &self,
+        peer: &Address,
+        qpn: u32,
+        psn: (u32, u32),
+        atomics: bool,
+    ) -> Result<(), String> {
         use ibv_access_flags as access;
         use ibv_qp_attr_mask as mask;
         let mut to = state(ibv_qp_state::IBV_QPS_INIT);
         to.port_num = self.device.port;
         to.qp_access_flags = (access::IBV_ACCESS_REMOTE_READ | access::IBV_ACCESS_REMOTE_WRITE).0;
+        if atomics {
+            to.qp_access_flags |= access::IBV_ACCESS_REMOTE_ATOMIC.0;
+        }
         let first = mask::IBV_QP_STATE | mask::IBV_QP_PKEY_INDEX | mask::IBV_QP_PORT;
         modify(self.entry, to, first | mask::IBV_QP_ACCESS_FLAGS)?;
 
@@ -187,31 +208,27 @@ impl Pair {
     /// Posts at most [`LINKED`] work requests, announced to the device together.
     pub fn post(&self, works: &[Work]) -> bool {
         assert!(works.len() <= LINKED, "{} linked work requests", works.len());
-        let none = ibv_sge { addr: 0, length: 0, lkey: 0 };
-        let mut pieces = [none; LINKED];
-        // SAFETY: plain numbers and pointers, for which zero is a value.
-        let mut chain: [ibv_send_wr; LINKED] = unsafe { std::mem::zeroed() };
-        for (at, work) in works.iter().enumerate() {
-            pieces[at] = match work.local {
+        let mut pieces = [const { MaybeUninit::<ibv_sge>::uninit() }; LINKED];
+        let mut chain = [const { MaybeUninit::<ibv_send_wr>::uninit() }; LINKED];
+        let mut next = null_mut();
+        for (at, work) in works.iter().enumerate().rev() {
+            let piece = pieces[at].write(match work.local {
                 Local::Inline(bytes) => {
                     ibv_sge { addr: bytes.as_ptr() as u64, length: bytes.len() as u32, lkey: 0 }
                 }
                 Local::Span(span) => {
                     ibv_sge { addr: span.address, length: span.len, lkey: span.key }
                 }
-            };
-            fill(&mut chain[at], work);
-        }
-        for at in (0..works.len()).rev() {
-            chain[at].sg_list = &raw mut pieces[at];
-            if at + 1 < works.len() {
-                chain[at].next = &raw mut chain[at + 1];
-            }
+            });
+            // SAFETY: plain numbers and pointers, for which zero is a value.
+            let one = chain[at].write(unsafe { std::mem::zeroed() });
+            fill(one, work);
+            (one.sg_list, one.next) = (piece, next);
+            next = one;
         }
         // SAFETY: the chain, its pieces and inline bytes live until the call returns, which copies
         // them; spans lie in regions, which outlive this queue pair.
-        works.is_empty()
-            || unsafe { ibv_post_send(self.entry, &mut chain[0], &mut null_mut()) } == 0
+        works.is_empty() || unsafe { ibv_post_send(self.entry, next, &mut null_mut()) } == 0
     }
 }
 
@@ -233,13 +250,26 @@ fn fill(out: &mut ibv_send_wr, work: &Work) {
         out.send_flags |= flags::IBV_SEND_INLINE.0;
     }
     match work.what {
-        What::Write(remote_addr, rkey) => {
+        What::Write((remote_addr, rkey)) => {
             out.opcode = ibv_wr_opcode::IBV_WR_RDMA_WRITE;
             out.wr.rdma = rdma_t { remote_addr, rkey };
         }
-        What::Read(remote_addr, rkey) => {
+        What::WriteAndWake((remote_addr, rkey)) => {
+            out.opcode = ibv_wr_opcode::IBV_WR_RDMA_WRITE_WITH_IMM;
+            out.send_flags |= flags::IBV_SEND_SOLICITED.0;
+            out.wr.rdma = rdma_t { remote_addr, rkey };
+        }
+        What::Read((remote_addr, rkey)) => {
             out.opcode = ibv_wr_opcode::IBV_WR_RDMA_READ;
             out.wr.rdma = rdma_t { remote_addr, rkey };
+        }
+        What::FetchAdd((remote_addr, rkey), compare_add) => {
+            out.opcode = ibv_wr_opcode::IBV_WR_ATOMIC_FETCH_AND_ADD;
+            out.wr.atomic = atomic_t { remote_addr, compare_add, swap: 0, rkey };
+        }
+        What::CompareSwap((remote_addr, rkey), compare_add, swap) => {
+            out.opcode = ibv_wr_opcode::IBV_WR_ATOMIC_CMP_AND_SWP;
+            out.wr.atomic = atomic_t { remote_addr, compare_add, swap, rkey };
         }
         What::Send(wake) => {
             out.opcode = ibv_wr_opcode::IBV_WR_SEND;

@@ -12,13 +12,14 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use super::conn::{Conn, Ticket, lock};
-use super::device::{self, Device};
+use super::device::{self, Atomics, Device};
 use super::link::{Greeting, Link};
 use super::objects::{Completion, Inbox, Queue, Region};
 use super::pair::{Local as Bytes, Pair, Route, What, Work};
 use super::refused;
 use super::windows::Windows;
 use super::wire::{Address, Hello, Message};
+use super::work::Shift;
 use crate::fabric::{FabricError, Local, Lost};
 use crate::segment::layout::STATICS_MAX;
 use crate::settings;
@@ -44,6 +45,10 @@ pub struct Shared {
     pub(super) served: Mutex<Vec<Arc<Conn>>>,
     /// Something waits for a completion to make room for it.
     pub(super) due: AtomicBool,
+    /// For the engine's thread, which stays away while others look.
+    pub(super) shift: Shift,
+    /// Peers may use the atomics of this device.
+    serves_atomics: bool,
     peers: Box<[RwLock<Option<Arc<Conn>>>]>,
     incarnations: Box<[AtomicU32]>,
     pub(super) all: RwLock<Vec<Arc<Conn>>>,
@@ -61,8 +66,13 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Opens a device, and all that does not depend on peers.
-    pub fn open(local: Local, named: Option<&settings::Device>) -> Result<Shared, FabricError> {
+    /// Opens a device, and all that does not depend on peers. Its atomics are used if they are
+    /// atomic with what `atomics` says.
+    pub fn open(
+        local: Local,
+        named: Option<&settings::Device>,
+        atomics: Atomics,
+    ) -> Result<Shared, FabricError> {
         let layout = *local.segment.layout();
         let needed = layout.total - STATICS_MAX + BLOCKS * BLOCK;
         device::may_pin(needed as u64).map_err(|why| refused("locked memory", why))?;
@@ -85,6 +95,8 @@ impl Shared {
             desk: Mutex::default(),
             served: Mutex::default(),
             due: AtomicBool::new(false),
+            shift: Shift::default(),
+            serves_atomics: device.atomics != Atomics::None && device.atomics >= atomics,
             peers: (0..n).map(|_| RwLock::new(None)).collect(),
             incarnations: (0..n).map(|_| AtomicU32::new(0)).collect(),
             all: RwLock::default(),
@@ -110,7 +122,13 @@ impl Shared {
     pub fn address(&self) -> Address {
         let d = &self.device;
         let qpn = self.greeter.number();
-        Address { gid: d.gid, lid: d.lid, mtu: d.mtu, reads: d.reads.0, qpn }
+        let atomics = self.serves_atomics;
+        Address { gid: d.gid, lid: d.lid, mtu: d.mtu, reads: d.reads.0, atomics, qpn }
+    }
+
+    /// That peer's words can be updated by its device.
+    pub(super) fn updates_by_device(&self, conn: &Conn) -> bool {
+        conn.address.atomics && self.device.atomics != Atomics::None
     }
 
     /// Ends this process: what it promised to its peers it cannot do.
@@ -160,7 +178,8 @@ impl Shared {
         let region = self.regions[at].get_or_init(|| {
             let range = self.windows.range(at);
             let bytes = self.local.segment.bytes(range.start, range.len());
-            let region = Region::new(&self.device, bytes, self.windows.is_visible(at));
+            let region =
+                Region::new(&self.device, bytes, self.windows.is_visible(at), self.serves_atomics);
             region.unwrap_or_else(|why| self.fatal("locked memory", &why))
         });
         region.remote()
@@ -288,7 +307,9 @@ impl Shared {
         let link = ends.link.get_or_insert(Link::new(pair.number()));
         let then = link.hear(Greeting { qpn: hello.qpn, have: hello.have, want: hello.want });
         if let Some(qpn) = then.connect
-            && pair.connect(&conn.address, qpn, (psn(pair.number()), hello.psn)).is_err()
+            && pair
+                .connect(&conn.address, qpn, (psn(pair.number()), hello.psn), self.serves_atomics)
+                .is_err()
         {
             self.broke(&conn, true);
             return;

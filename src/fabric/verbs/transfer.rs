@@ -3,6 +3,9 @@
 //! A transfer is cut into pieces of a block each; pieces for one peer go out together, those of
 //! several puts to it too, and all that there are blocks for are in flight at a time. A put has
 //! left when its bytes are in blocks or in work requests; a get is over when all its pieces are.
+//!
+//! A fence waits for nothing: what is sent on a connection arrives in order. Only posts are carried
+//! out later than they arrive, by a processor; what goes past it waits until those are.
 
 #![forbid(unsafe_code)]
 
@@ -13,33 +16,50 @@ use std::time::{Duration, Instant};
 
 use super::conn::{Conn, lock};
 use super::objects::LINKED;
-use super::pair::{INLINE, Local as Bytes, What, Work};
+use super::pair::{INLINE, Local as Bytes, Place, What, Work};
 use super::shared::{BLOCK, Shared};
 use super::wire::Message;
 use crate::fabric::{Ask, Lost, Read, Write};
+use crate::segment::update::Update;
 
 /// A greeting is repeated after this, and then after twice as long each time, up to the second.
 const AGAIN: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(500));
 
-/// A piece of a get that is under way.
+/// A work request under way whose result comes to a block.
 struct Flight {
     conn: Arc<Conn>,
     number: u64,
     block: u32,
-    /// Which read, where in it, and how many bytes.
-    read: usize,
+    part: Part,
+}
+
+/// What a piece is of: which read or update, where in it, and how many bytes.
+#[derive(Debug, Clone, Copy)]
+struct Part {
+    of: usize,
     at: usize,
     len: usize,
 }
 
-/// An update under way: its connection, its place for the answer, and which of the call it is.
-type Open = (Arc<Conn>, u32, usize);
+/// An update under way: by the device, or by the peer's processor; then its connection, its place
+/// for the answer, and which of the call it is.
+enum Open {
+    Device(Flight),
+    Asked(Arc<Conn>, u32, usize),
+}
 
 /// Pieces that go out together.
 #[derive(Default)]
 struct Batch<'a> {
     works: Vec<Work<'a>>,
     blocks: Vec<u32>,
+}
+
+/// The same of pieces whose results come to blocks, to one peer.
+struct Leaving {
+    conn: Arc<Conn>,
+    works: Vec<Work<'static>>,
+    parts: Vec<(u32, Part)>,
 }
 
 impl Shared {
@@ -65,6 +85,15 @@ impl Shared {
         Ok(conn)
     }
 
+    /// The same for what goes past the peer's processor: behind the posts before the last fence.
+    fn ready_in_order(&self, pe: usize) -> Result<Arc<Conn>, Lost> {
+        let conn = self.ready(pe)?;
+        if !conn.is_in_order() {
+            self.until(&conn, || conn.is_in_order().then_some(()))?;
+        }
+        Ok(conn)
+    }
+
     /// A question and its answer.
     fn answer(&self, conn: &Conn, question: impl Fn(u32) -> Message) -> Result<(u64, u32), Lost> {
         let tag = self.until(conn, || conn.ask())?;
@@ -87,55 +116,54 @@ impl Shared {
         lock(&self.free).pop()
     }
 
-    /// Posts what has been gathered, if anything.
-    fn send(&self, conn: &Conn, batch: &mut Batch) -> Result<(), Lost> {
-        if batch.works.is_empty() {
-            return Ok(());
-        }
-        let number = self.submit(conn, &mut batch.works, &batch.blocks);
-        batch.works.clear();
-        batch.blocks.clear();
-        number.map(drop)
+    /// Where bytes of a window are at the peer.
+    fn remote(&self, window: usize, (base, key): Place, offset: usize) -> Place {
+        (base + (offset - self.windows.range(window).start) as u64, key)
     }
 
     // ---- put ---------------------------------------------------------------------------------
 
-    /// Copies bytes to peers; to the others even if one is lost.
-    pub fn put(&self, writes: &[Write]) -> Result<(), Lost> {
+    /// Copies bytes to peers; to the others even if one is lost. With `wake` each is woken by what
+    /// comes last.
+    pub fn put(&self, writes: &[Write], wake: bool) -> Result<(), Lost> {
         let mut first = Ok(());
         for to_one in writes.chunk_by(|a, b| a.pe == b.pe) {
-            first = first.and(self.put_to_one(to_one));
+            first = first.and(self.put_to_one(to_one, wake));
         }
         first
     }
 
     /// The same to one peer, which the first of `writes` names.
-    fn put_to_one(&self, writes: &[Write]) -> Result<(), Lost> {
-        let conn = self.ready(writes[0].pe)?;
+    fn put_to_one(&self, writes: &[Write], wake: bool) -> Result<(), Lost> {
+        let conn = self.ready_in_order(writes[0].pe)?;
         let mut batch = Batch::default();
         for write in writes {
             for piece in self.windows.pieces(write.offset, write.from.len(), BLOCK) {
                 let bytes = &write.from[piece.at..piece.at + piece.len];
-                let (base, key) = match conn.keys[piece.window].get() {
-                    Some(&key) => key,
-                    None => {
-                        self.send(&conn, &mut batch)?; // blocks are not kept while it asks
-                        self.key(&conn, piece.window)?
-                    }
-                };
-                let remote = base + (piece.offset - self.windows.range(piece.window).start) as u64;
+                if batch.works.len() == LINKED || conn.keys[piece.window].get().is_none() {
+                    self.send(&conn, &mut batch, false)?; // blocks are not kept while it asks
+                }
+                let key = self.key(&conn, piece.window)?;
                 let local = match bytes.len() <= INLINE {
                     true => Bytes::Inline(bytes),
                     false => self.fill_block(&conn, &mut batch, bytes)?,
                 };
-                let what = What::Write(remote, key);
+                let what = What::Write(self.remote(piece.window, key, piece.offset));
                 batch.works.push(Work { id: 0, what, local, signal: false });
-                if batch.works.len() == LINKED {
-                    self.send(&conn, &mut batch)?;
-                }
             }
         }
-        self.send(&conn, &mut batch)
+        self.send(&conn, &mut batch, wake)
+    }
+
+    /// Posts what has been gathered, if anything.
+    fn send(&self, conn: &Conn, batch: &mut Batch, wake: bool) -> Result<(), Lost> {
+        if batch.works.is_empty() {
+            return Ok(());
+        }
+        let number = self.submit(conn, &mut batch.works, &batch.blocks, wake);
+        batch.works.clear();
+        batch.blocks.clear();
+        number.map(drop)
     }
 
     /// Copies bytes to a block, which is that of the next work request; sends the earlier ones if
@@ -149,7 +177,7 @@ impl Shared {
         let block = match self.free_block() {
             Some(block) => block,
             None => {
-                self.send(conn, batch)?;
+                self.send(conn, batch, false)?;
                 self.until(conn, || self.free_block())?
             }
         };
@@ -162,11 +190,13 @@ impl Shared {
 
     /// Reads all of `reads`; what other peers have is read even if one is lost.
     pub fn get(&self, reads: &mut [Read]) -> Result<(), Lost> {
-        let (mut flights, mut first) = (VecDeque::new(), Ok(()));
-        for read in 0..reads.len() {
-            let started = self.start(reads, read, &mut flights);
+        let (mut leaving, mut flights, mut first) = (None, VecDeque::new(), Ok(()));
+        for of in 0..reads.len() {
+            let started = self.start(reads, of, &mut leaving, &mut flights);
             first = first.and(started);
         }
+        let departed = self.depart(&mut leaving, &mut flights);
+        first = first.and(departed);
         while let Some(flight) = flights.pop_front() {
             let landed = self.land(reads, flight);
             first = first.and(landed);
@@ -174,80 +204,99 @@ impl Shared {
         first
     }
 
-    /// Starts read number `read`; lands earlier ones where blocks are short.
+    /// Starts a read; lands earlier ones where blocks are short.
     fn start(
         &self,
         reads: &mut [Read],
-        read: usize,
+        of: usize,
+        leaving: &mut Option<Leaving>,
         flights: &mut VecDeque<Flight>,
     ) -> Result<(), Lost> {
-        let (pe, offset, len) = (reads[read].pe, reads[read].offset, reads[read].into.len());
-        let conn = self.ready(pe)?;
-        let (mut batch, mut waiting, mut first) = (Batch::default(), Vec::new(), Ok(()));
+        let (pe, offset, len) = (reads[of].pe, reads[of].offset, reads[of].into.len());
+        let mut first = Ok(());
+        if leaving.as_ref().is_some_and(|leaving| leaving.conn.pe != pe) {
+            first = self.depart(leaving, flights);
+        }
+        let conn = self.ready_in_order(pe)?;
         for piece in self.windows.pieces(offset, len, BLOCK) {
-            let (base, key) = match self.key(&conn, piece.window) {
-                Ok(key) => key,
-                Err(lost) => {
-                    self.give_back(&batch.blocks);
-                    return Err(lost);
-                }
-            };
+            if conn.keys[piece.window].get().is_none() {
+                first = first.and(self.depart(leaving, flights)); // as in `put_to_one`
+            }
+            let key = self.key(&conn, piece.window)?;
             let block = loop {
                 if let Some(block) = self.free_block() {
                     break block;
                 }
-                self.depart(&conn, &mut batch, &mut waiting, flights)?;
+                first = first.and(self.depart(leaving, flights));
                 match flights.pop_front() {
                     Some(flight) => first = first.and(self.land(reads, flight)),
                     None => break self.until(&conn, || self.free_block())?,
                 }
             };
-            let remote = base + (piece.offset - self.windows.range(piece.window).start) as u64;
-            let local = Bytes::Span(self.blocks.span(block as usize * BLOCK, piece.len));
-            batch.works.push(Work { id: 0, what: What::Read(remote, key), local, signal: false });
-            batch.blocks.push(block);
-            waiting.push((read, piece.at, piece.len));
-            if batch.works.len() == LINKED {
-                self.depart(&conn, &mut batch, &mut waiting, flights)?;
-            }
+            let what = What::Read(self.remote(piece.window, key, piece.offset));
+            let part = Part { of, at: piece.at, len: piece.len };
+            first = first.and(self.leave(&conn, what, (block, part), leaving, flights));
         }
-        self.depart(&conn, &mut batch, &mut waiting, flights)?;
         first
     }
 
-    /// Posts the reads that were gathered.
-    fn depart(
+    /// One more work request that goes out with others.
+    fn leave(
         &self,
         conn: &Arc<Conn>,
-        batch: &mut Batch,
-        waiting: &mut Vec<(usize, usize, usize)>,
+        what: What<'static>,
+        (block, part): (u32, Part),
+        leaving: &mut Option<Leaving>,
         flights: &mut VecDeque<Flight>,
     ) -> Result<(), Lost> {
-        if batch.works.is_empty() {
-            return Ok(());
+        let mut first = Ok(());
+        if leaving.as_ref().is_some_and(|all| !Arc::ptr_eq(&all.conn, conn)) {
+            first = self.depart(leaving, flights); // the peer has been replaced meanwhile
         }
-        let blocks = std::mem::take(&mut batch.blocks);
-        let last = match self.submit(conn, &mut batch.works, &[]) {
+        let fresh = || Leaving { conn: Arc::clone(conn), works: Vec::new(), parts: Vec::new() };
+        let all = leaving.get_or_insert_with(fresh);
+        let local = Bytes::Span(self.blocks.span(block as usize * BLOCK, part.len));
+        all.works.push(Work { id: 0, what, local, signal: false });
+        all.parts.push((block, part));
+        if all.works.len() == LINKED {
+            first = first.and(self.depart(leaving, flights));
+        }
+        first
+    }
+
+    /// Posts the work requests that were gathered.
+    fn depart(
+        &self,
+        leaving: &mut Option<Leaving>,
+        flights: &mut VecDeque<Flight>,
+    ) -> Result<(), Lost> {
+        let Some(Leaving { conn, mut works, parts }) = leaving.take() else { return Ok(()) };
+        let last = match self.submit(&conn, &mut works, &[], false) {
             Ok(last) => last,
             Err(lost) => {
-                self.give_back(&blocks);
+                self.give_back(&parts.iter().map(|(block, _)| *block).collect::<Vec<_>>());
                 return Err(lost);
             }
         };
-        let first = last - batch.works.len() as u64 + 1;
-        batch.works.clear();
-        for ((number, block), (read, at, len)) in (first..).zip(blocks).zip(waiting.drain(..)) {
-            flights.push_back(Flight { conn: Arc::clone(conn), number, block, read, at, len });
+        let first = last - works.len() as u64 + 1;
+        for (number, (block, part)) in (first..).zip(parts) {
+            flights.push_back(Flight { conn: Arc::clone(&conn), number, block, part });
         }
         Ok(())
     }
 
     /// Waits for a piece, and hands its bytes over.
     fn land(&self, reads: &mut [Read], flight: Flight) -> Result<(), Lost> {
-        let Flight { conn, number, block, read, at, len } = flight;
+        let Part { of, at, len } = flight.part;
+        self.arrive(flight, &mut reads[of].into[at..at + len])
+    }
+
+    /// Waits for a work request, and copies its result.
+    fn arrive(&self, flight: Flight, into: &mut [u8]) -> Result<(), Lost> {
+        let Flight { conn, number, block, .. } = flight;
         match self.until(&conn, || conn.done(number)) {
             Ok(true) => {
-                self.blocks.read(block as usize * BLOCK, &mut reads[read].into[at..at + len]);
+                self.blocks.read(block as usize * BLOCK, into);
                 self.give_back(&[block]);
                 Ok(())
             }
@@ -275,46 +324,100 @@ impl Shared {
     pub fn update(&self, asks: &[Ask], before: &mut [u64]) -> Result<(), Lost> {
         let (mut open, mut first) = (VecDeque::new(), Ok(()));
         for (at, ask) in asks.iter().enumerate() {
-            let taken = |answer| first = first.and(self.take(answer, before));
-            match self.question(ask, &mut open, taken) {
-                Ok((conn, tag)) => open.push_back((conn, tag, at)),
+            let taken = |answer| first = first.and(self.take(asks, answer, before));
+            match self.begin(ask, at, &mut open, taken) {
+                Ok(one) => open.push_back(one),
                 Err(lost) => first = first.and(Err(lost)),
             }
         }
         for answer in open {
-            first = first.and(self.take(answer, before));
+            first = first.and(self.take(asks, answer, before));
         }
         first
     }
 
-    /// Asks for an update. Takes earlier answers while no place for another is free: nobody waits
-    /// for one while it holds one.
-    fn question(
+    /// Begins update number `at`. Takes the results of earlier ones while no place for another is
+    /// free: nobody waits for one while it holds one.
+    fn begin(
         &self,
         ask: &Ask,
+        at: usize,
         open: &mut VecDeque<Open>,
         mut take: impl FnMut(Open),
-    ) -> Result<(Arc<Conn>, u32), Lost> {
+    ) -> Result<Open, Lost> {
         let conn = self.ready(ask.pe)?;
-        let tag = loop {
-            if let Some(tag) = conn.ask() {
-                break tag;
-            }
-            match open.pop_front() {
-                Some(earlier) => take(earlier),
-                None => break self.until(&conn, || conn.ask())?,
-            }
-        };
+        if let Some(what) = self.by_device(&conn, ask)? {
+            let conn = self.ready_in_order(ask.pe)?;
+            let block = self.room_for(&conn, || self.free_block(), open, &mut take)?;
+            let (mut leaving, mut flights) = (None, VecDeque::new());
+            let part = Part { of: at, at: 0, len: size_of::<u64>() };
+            self.leave(&conn, what, (block, part), &mut leaving, &mut flights)?;
+            self.depart(&mut leaving, &mut flights)?;
+            return Ok(Open::Device(flights.pop_front().expect("one has departed")));
+        }
+        let tag = self.room_for(&conn, || conn.ask(), open, &mut take)?;
         let &Ask { word, change, .. } = ask;
         if let Err(lost) = self.ask(&conn, Message::Update { tag, word, change }) {
             conn.close(tag);
             return Err(lost);
         }
-        Ok((conn, tag))
+        Ok(Open::Asked(conn, tag, at))
     }
 
-    /// Waits for an answer.
-    fn take(&self, (conn, tag, at): Open, before: &mut [u64]) -> Result<(), Lost> {
+    fn room_for(
+        &self,
+        conn: &Conn,
+        free: impl Fn() -> Option<u32>,
+        open: &mut VecDeque<Open>,
+        take: &mut impl FnMut(Open),
+    ) -> Result<u32, Lost> {
+        loop {
+            if let Some(place) = free() {
+                return Ok(place);
+            }
+            match open.pop_front() {
+                Some(earlier) => take(earlier),
+                None => return self.until(conn, &free),
+            }
+        }
+    }
+
+    /// The work request by which the peer's device does it, if that can.
+    fn by_device(&self, conn: &Conn, ask: &Ask) -> Result<Option<What<'static>>, Lost> {
+        let Ask { word, change, .. } = *ask;
+        let whole = word.bytes == size_of::<u64>() && word.offset.is_multiple_of(word.bytes);
+        if !whole || !self.updates_by_device(conn) {
+            return Ok(None);
+        }
+        let piece = self.windows.pieces(word.offset, word.bytes, BLOCK).next();
+        let Some(piece) = piece.filter(|piece| self.windows.is_visible(piece.window)) else {
+            return Ok(None);
+        };
+        let place = || Ok(self.remote(piece.window, self.key(conn, piece.window)?, word.offset));
+        Ok(match change.how {
+            Update::Load => Some(What::FetchAdd(place()?, 0)),
+            Update::Add => Some(What::FetchAdd(place()?, change.operand)),
+            Update::CompareSwap(expected) => {
+                Some(What::CompareSwap(place()?, expected, change.operand))
+            }
+            _ => None,
+        })
+    }
+
+    /// Waits for the result of an update.
+    fn take(&self, asks: &[Ask], one: Open, before: &mut [u64]) -> Result<(), Lost> {
+        let (conn, tag, at) = match one {
+            Open::Asked(conn, tag, at) => (conn, tag, at),
+            Open::Device(flight) => {
+                let (at, mut word) = (flight.part.of, [0; size_of::<u64>()]);
+                self.arrive(flight, &mut word)?;
+                before[at] = u64::from_ne_bytes(word);
+                if changes(&asks[at], before[at]) {
+                    self.wake(asks[at].pe);
+                }
+                return Ok(());
+            }
+        };
         let answer = self.until(&conn, || conn.answered(tag));
         conn.close(tag);
         answer.map(|(value, _)| before[at] = value)
@@ -328,23 +431,38 @@ impl Shared {
         self.ask(&conn, Message::Post { word, change }).map(drop)
     }
 
-    /// Waits until posts to `peers` are carried out, and, if `puts`, until puts have arrived. A
-    /// fence need not wait for puts: the device keeps the order of what it writes and sends on a
-    /// connection; but posts are carried out by a processor, and what follows must not overtake
-    /// them.
-    pub fn settle_at(&self, peers: &[usize], puts: bool) -> Result<(), Lost> {
+    /// Waits until what was put and posted to `peers` has arrived and is carried out.
+    pub fn quiet(&self, peers: &[usize]) -> Result<(), Lost> {
         let mut first = Ok(());
         for &pe in peers {
             let Ok(conn) = self.conn(pe) else { continue };
-            let posted = if puts { lock(&conn.sender).posted } else { 0 };
+            let posted = lock(&conn.sender).posted;
             let posts = conn.posts.0.load(Ordering::Acquire);
             let quiet = || conn.is_quiet(posted, posts).then_some(());
-            let settled = self.until(&conn, quiet).and_then(|()| match conn.is_broken() {
-                true => Err(conn.lost()),
-                false => Ok(()),
-            });
+            let settled = self.until(&conn, quiet).and_then(|()| conn.whole());
             first = first.and(settled);
         }
         first
+    }
+
+    /// Nothing that follows at `peers` overtakes what was put and posted there.
+    pub fn fence(&self, peers: &[usize]) -> Result<(), Lost> {
+        let mut first = Ok(());
+        for &pe in peers {
+            let Ok(conn) = self.conn(pe) else { continue };
+            conn.fence();
+            first = first.and(conn.whole());
+        }
+        first
+    }
+}
+
+/// That update of a word that was `before` made it another.
+fn changes(ask: &Ask, before: u64) -> bool {
+    match ask.change.how {
+        Update::Load => false,
+        Update::Add => ask.change.operand != 0,
+        Update::CompareSwap(expected) => before == expected,
+        _ => true,
     }
 }

@@ -14,7 +14,7 @@
 use crate::segment::update::{Change, Update, WordAt};
 
 /// Changes with the meaning of any of these bytes.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// Where a process is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +27,8 @@ pub struct Address {
     pub mtu: u8,
     /// Reads of one peer that it serves at a time.
     pub reads: u8,
+    /// Its device may update words of 8 bytes: nobody could tell that from its processor.
+    pub atomics: bool,
     /// Number of the queue pair for greetings.
     pub qpn: u32,
 }
@@ -37,7 +39,7 @@ impl Address {
 
     /// As bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = vec![VERSION, self.mtu, self.reads, 0];
+        let mut out = vec![VERSION, self.mtu, self.reads, self.atomics.into()];
         out.extend(self.gid);
         out.extend(u32::from(self.lid).to_le_bytes());
         out.extend(self.qpn.to_le_bytes());
@@ -47,12 +49,15 @@ impl Address {
     /// The inverse; None if these bytes are none.
     pub fn decode(bytes: &[u8]) -> Option<Address> {
         let bytes: &[u8; Address::LEN] = bytes.try_into().ok()?;
-        let [VERSION, mtu @ 1..=5, reads @ 1..=255, 0] = bytes[..4] else { return None };
+        let [VERSION, mtu @ 1..=5, reads @ 1..=255, atomics @ 0..=1] = bytes[..4] else {
+            return None;
+        };
         Some(Address {
             gid: bytes[4..20].try_into().ok()?,
             lid: u16::try_from(word(bytes, 20)).ok()?,
             mtu,
             reads,
+            atomics: atomics == 1,
             qpn: word(bytes, 24),
         })
     }
@@ -270,11 +275,12 @@ mod tests {
     #[test]
     fn addresses_survive_and_others_are_refused() {
         let gid = std::array::from_fn(|at| at as u8);
-        let address = Address { gid, lid: 0xfffe, mtu: 3, reads: 16, qpn: 0xff_ffff };
+        let (atomics, qpn) = (true, 0xff_ffff);
+        let address = Address { gid, lid: 0xfffe, mtu: 3, reads: 16, atomics, qpn };
         let bytes = address.encode();
         assert_eq!(bytes.len(), Address::LEN);
         assert_eq!(Address::decode(&bytes), Some(address));
-        for (at, wrong) in [(0, 9), (1, 0), (1, 6), (2, 0), (3, 1), (22, 1)] {
+        for (at, wrong) in [(0, 9), (1, 0), (1, 6), (2, 0), (3, 2), (22, 1)] {
             let mut other = bytes.clone();
             other[at] = wrong;
             assert_eq!(Address::decode(&other), None, "byte {at} = {wrong}");

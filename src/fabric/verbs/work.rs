@@ -8,8 +8,8 @@
 #![forbid(unsafe_code)]
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError, TryLockError};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -20,26 +20,45 @@ use super::pair::{Local as Bytes, What, Work};
 use super::shared::Shared;
 use super::wire::Message;
 use crate::fabric::Lost;
+use crate::sys::futex;
 
 /// Completions looked at before anything else is done.
 const BUDGET: usize = 4 * LINKED;
 /// Idle looks between two questions whether the peer is gone.
 const PATIENCE: u32 = 64;
 /// After this a waiting thread sleeps, for at most as long as a peer may be gone unnoticed.
-const SPIN: Duration = Duration::from_millis(2);
+pub(super) const SPIN: Duration = Duration::from_millis(2);
 const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
+/// How long the engine's thread stays away from those that look, at first and at most.
+const AWAY: (Duration, Duration) = (Duration::from_micros(200), Duration::from_millis(1));
+
+/// Who looks at completions: the engine's thread, or threads that wait for something anyway. A
+/// message would wake the first beside the others, and cost them more than it does itself.
+#[derive(Debug, Default)]
+pub struct Shift {
+    /// Grows with every look of a thread that waits.
+    looks: AtomicU32,
+    /// Grows when such a thread goes to sleep; the engine's thread sleeps on it while it is away.
+    alarm: AtomicU32,
+    away: AtomicBool,
+}
 
 impl Shared {
     // ---- posting -----------------------------------------------------------------------------
 
     /// Posts at most [`LINKED`] work requests together, and gives the number of the last. Each
-    /// block belongs to its work request from then on. Numbers are filled in here.
+    /// block belongs to its work request from then on. Numbers are filled in here. With `wake` the
+    /// last of them, a write, wakes the peer like [`Shared::wake`].
     pub(super) fn submit(
         &self,
         conn: &Conn,
         works: &mut [Work],
         blocks: &[u32],
+        wake: bool,
     ) -> Result<u64, Lost> {
+        if wake && conn.completed() < lock(&conn.sender).wake.0 {
+            self.turn(); // perhaps it has arrived long ago, and nobody has looked
+        }
         loop {
             let before = conn.completed();
             let mut sender = lock(&conn.sender);
@@ -49,9 +68,19 @@ impl Shared {
                 return Err(conn.lost());
             }
             if conn.room(&sender, false) >= works.len() {
+                let later = wake && conn.completed() < sender.wake.0;
+                if let (true, false, Some(last)) = (wake, later, works.last_mut())
+                    && let What::Write(place) = last.what
+                {
+                    last.what = What::WriteAndWake(place);
+                    sender.wake.0 = sender.posted + works.len() as u64;
+                }
                 let number = self.post_all(conn, &mut sender, works);
                 let first = number - works.len() as u64 + 1;
                 sender.blocks.extend((first..).zip(blocks.iter().copied()));
+                if later {
+                    self.wake_later(sender);
+                }
                 return Ok(number);
             }
             drop(sender);
@@ -81,7 +110,7 @@ impl Shared {
         let bytes = message.encode();
         let local = Bytes::Inline(&bytes);
         let work = Work { id: 0, what: What::Send(true), local, signal: true };
-        self.submit(conn, &mut [work], &[])
+        self.submit(conn, &mut [work], &[], false)
     }
 
     /// Sends a message without waiting: now, or when there is room.
@@ -119,13 +148,18 @@ impl Shared {
         }
         let mut sender = lock(&conn.sender);
         if conn.completed() < sender.wake.0 {
-            sender.wake.1 = true;
-            self.due.store(true, Ordering::Release);
-            drop(sender);
-            self.serve(&mut lock(&self.desk)); // this thread may look no more for long
+            self.wake_later(sender);
         } else if !sender.deferred.contains(&Message::Wake) {
             self.tell(&conn, &mut sender, Message::Wake);
         }
+    }
+
+    /// Another call is under way: one more when that has arrived.
+    fn wake_later(&self, mut sender: MutexGuard<Sender>) {
+        sender.wake.1 = true;
+        self.due.store(true, Ordering::Release);
+        drop(sender);
+        self.serve(&mut lock(&self.desk)); // this thread may look no more for long
     }
 
     // ---- waiting -----------------------------------------------------------------------------
@@ -178,19 +212,40 @@ impl Shared {
 
     /// The engine's own thread: does what peers ask, until `stop` is readable.
     pub fn serve_until(&self, stop: &OwnedFd) {
+        let (mut seen, mut heard, mut pause) = (0, 0, AWAY.0);
         loop {
-            self.queue.arm(true);
-            while self.serve(&mut lock(&self.desk)) > 0 {}
-            let queue = self.queue.fd();
+            let (shift, queue) = (&self.shift, self.queue.fd());
             let mut fds = [
-                PollFd::new(&queue, PollFlags::IN),
                 PollFd::from_borrowed_fd(stop.as_fd(), PollFlags::IN),
+                PollFd::new(&queue, PollFlags::IN),
             ];
-            let _ = poll(&mut fds, None);
-            if !fds[1].revents().is_empty() {
+            let alarm = shift.alarm.load(Ordering::SeqCst);
+            let looks = shift.looks.load(Ordering::Relaxed);
+            let called = std::mem::replace(&mut heard, alarm) != alarm;
+            if std::mem::replace(&mut seen, looks) != looks && !called {
+                shift.away.store(true, Ordering::SeqCst);
+                futex::sleep_while(&shift.alarm, alarm, pause);
+                shift.away.store(false, Ordering::SeqCst);
+                pause = (2 * pause).min(AWAY.1);
+                let _ = poll(&mut fds[..1], Some(&Timespec::default()));
+            } else {
+                pause = AWAY.0;
+                self.queue.take_events();
+                self.queue.arm(true);
+                while self.serve(&mut lock(&self.desk)) > 0 {}
+                let _ = poll(&mut fds, None);
+            }
+            if !fds[0].revents().is_empty() {
                 return;
             }
-            self.queue.take_events();
+        }
+    }
+
+    /// A thread that looked goes to sleep: the engine's thread takes over.
+    pub fn hand_over(&self) {
+        self.shift.alarm.fetch_add(1, Ordering::SeqCst); // pairs with the look before it is away
+        if self.shift.away.load(Ordering::SeqCst) {
+            futex::wake_all(&self.shift.alarm);
         }
     }
 
@@ -198,6 +253,7 @@ impl Shared {
 
     /// Looks at completions, unless somebody else does; how many there were.
     pub fn turn(&self) -> usize {
+        self.shift.looks.fetch_add(1, Ordering::Relaxed); // says only that somebody is here
         match self.desk.try_lock() {
             Ok(mut desk) => self.serve(&mut desk),
             Err(TryLockError::Poisoned(desk)) => self.serve(&mut desk.into_inner()),
@@ -205,7 +261,7 @@ impl Shared {
         }
     }
 
-    /// Looks until there are none. While something waits for its turn, the completion that makes
+    /// Looks until there are no more. While something waits for its turn, the completion that makes
     /// room for it wakes the engine's thread: it is asked for before the last look.
     fn serve(&self, desk: &mut Vec<Completion>) -> usize {
         let mut total = 0;
@@ -217,7 +273,7 @@ impl Shared {
             total += desk.len();
             self.digest(desk);
             let due = self.due.load(Ordering::Acquire);
-            if !due && (desk.is_empty() || total >= BUDGET) {
+            if !due && (desk.len() < BUDGET || total >= 2 * BUDGET) {
                 return total;
             }
         }
@@ -236,6 +292,10 @@ impl Shared {
                     if let Some(hello) = hello {
                         self.greeted(&hello);
                     }
+                }
+                Ticket::Message(_) if done.wake => {
+                    self.offer(ticket);
+                    arrived |= self.listening(done.qpn).is_some();
                 }
                 Ticket::Message(_) => {
                     let message = self.message(ticket, done.bytes);
