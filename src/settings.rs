@@ -23,12 +23,14 @@ use thiserror::Error;
 
 use crate::inject::{self, Rule, RuleError};
 
+mod delta;
 mod kind;
 mod table;
 #[cfg(test)]
 mod tests;
 mod units;
 
+pub use delta::{Delta, Track};
 pub use kind::Kind;
 pub use table::{Entry, markdown, table};
 
@@ -167,27 +169,6 @@ impl Pages {
     }
 }
 
-/// Whether a checkpoint looks for what changed since the last one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Delta {
-    /// If little changed with the last one.
-    #[default]
-    Auto,
-    /// Always.
-    On,
-    /// Never: all is copied.
-    Off,
-}
-
-impl Delta {
-    const NAMES: [&'static str; 3] = ["auto", "on", "off"];
-
-    /// The name as `SHMEM_FT_DELTA` spells it.
-    pub const fn name(self) -> &'static str {
-        Self::NAMES[self as usize]
-    }
-}
-
 /// What carries data between PEs that are on different nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Fabric {
@@ -296,6 +277,8 @@ pub struct Settings {
     pub pages: Pages,
     /// `SHMEM_FT_DELTA`: a checkpoint may look for what changed.
     pub delta: Delta,
+    /// `SHMEM_FT_TRACK`: how it finds that.
+    pub track: Track,
     /// `SHMEM_FT_THREADS`: threads of a PE in a checkpoint or recovery; 0: as many as it has
     /// processors for itself.
     pub threads: usize,
@@ -349,6 +332,7 @@ impl Default for Settings {
             bind: Bind::Auto,
             pages: Pages::Auto,
             delta: Delta::Auto,
+            track: Track::Auto,
             threads: 0,
             fabric: Fabric::Auto,
             device: None,

@@ -67,6 +67,7 @@ const UNSAFE: &[(&str, &str)] = &[
         "src/sys/process.rs",
         "acts between fork and exec; a timer and a pipe of the kernel that end the process",
     ),
+    ("src/sys/written.rs", "asks the kernel to watch pages, and which were written"),
 ];
 
 /// Imports against the direction of the layers that are still there: file, module, what is to move.

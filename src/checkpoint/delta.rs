@@ -4,19 +4,19 @@
 //! way; from then on the digests (XXH3, 128 bits) are compared and the snapshot is not read. It
 //! shows the set in its store, and who protects a tile looks at it after the barrier that follows.
 //!
-//! Invariant: what is taken from the history comes back only when the checkpoint is agreed.
+//! Where the kernel noted which pages were written ([`super::pages`]) no tile is read.
 //!
-//! Left out: the kernel's page tables as a witness of what was written. They see no write that
-//! comes from another process, or from a network card.
+//! Invariant: what is taken from the history comes back only when the checkpoint is agreed.
 
 #![forbid(unsafe_code)]
 
-use super::tiles;
+use super::{pages, tiles};
+use crate::control::message::Found;
 use crate::pgas::World;
 use crate::pgas::world::lock;
 use crate::segment::layout::TILE;
 use crate::store::coverage::Coverage;
-use crate::store::delta::{Changes, Look};
+use crate::store::delta::{By, Changes, Look};
 use crate::store::protection::Protection;
 
 /// Finds the own tiles that changed since checkpoint `number - 1` and shows them to the peers.
@@ -31,7 +31,9 @@ pub fn compare(
     let held = shape.layout.parities_of(place).len() * shape.chunk_len(len) / TILE;
     let (history, slots) = (lock(&world.history).take(), protection.mode.slots());
     let mut changes = Changes::since(history, (number, len), (count, held), slots);
-    if protection.mode.keeps_snapshot() && changes.looks(world.settings().delta, count) {
+    if let Some(written) = pages::written(world, coverage, number) {
+        changes.know(written);
+    } else if protection.mode.keeps_snapshot() && changes.looks(world.settings().delta, count) {
         let mut looks = vec![Look::default(); count];
         let look = |(tile, found): (usize, &mut Look), scratch: &mut Vec<u8>| {
             let bytes = tiles::live(world, world.me(), coverage, tile, scratch);
@@ -42,6 +44,13 @@ pub fn compare(
     }
     tiles::show_changes(world, &changes.own);
     changes
+}
+
+/// What a PE that looked tells people.
+pub fn found(changes: &Changes) -> Option<Found> {
+    let (changed, of) = (changes.own.count() as u64, changes.tiles as u64);
+    let found = Found { changed, of, by_pages: changes.by == By::Pages };
+    (changes.by != By::Nothing).then_some(found)
 }
 
 /// The checkpoint is agreed: what was found is what the next one builds on.

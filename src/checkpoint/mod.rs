@@ -5,6 +5,7 @@
 
 pub mod ahead;
 pub mod delta;
+pub mod pages;
 pub mod pipeline;
 pub mod tiles;
 
@@ -15,7 +16,7 @@ use std::time::Instant;
 
 use raidshmem_codec::stripe::Data;
 
-use crate::control::message::Report;
+use crate::control::message::{Found, Report};
 use crate::inject::Point;
 use crate::pgas::World;
 use crate::pgas::world::lock;
@@ -78,7 +79,13 @@ pub fn prepare(world: &World, protection: &Protection, len: usize) {
 }
 
 /// Every PE has checkpoint `number`: notes what it occupies, and tells people.
-pub fn saved(world: &World, protection: &Protection, number: u64, begun: Instant) {
+pub fn saved(
+    world: &World,
+    protection: &Protection,
+    number: u64,
+    begun: Instant,
+    found: Option<Found>,
+) {
     let len = world.covered().len();
     account(world, protection, len);
     if world.me() == 0 {
@@ -89,6 +96,7 @@ pub fn saved(world: &World, protection: &Protection, number: u64, begun: Instant
             bytes: len as u64,
             parity_bytes: parity as u64,
             micros: begun.elapsed().as_micros() as u64,
+            found,
         });
     }
     world.point(Point::After, number);

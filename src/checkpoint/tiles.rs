@@ -15,6 +15,7 @@ use crate::segment::layout::{STAMP, TILE};
 use crate::store::coverage::Coverage;
 use crate::store::delta::TileSet;
 use crate::store::stamp::{Seal, Stamp};
+use crate::store::track::Said;
 
 /// A tile of zeroes: what lies beyond the end of a snapshot.
 pub static ZEROES: [u8; TILE] = [0; TILE];
@@ -96,6 +97,32 @@ pub fn changes(world: &World, pe: usize, count: usize) -> TileSet {
         None => world.pull(&mut [Read { pe, offset, into: &mut bytes }]),
     }
     TileSet::from_bytes(&bytes)
+}
+
+/// Shows PE `pe` which of its tiles this process wrote to.
+pub fn show_written(world: &World, pe: usize, written: &TileSet) {
+    let (at, bytes) = (world.layout().written_to(pe), written.bytes());
+    world.segment().bytes_mut(at, bytes.len()).copy_from_slice(bytes);
+}
+
+/// Says whether what was shown so is all.
+pub fn say_written(world: &World, said: Said) {
+    let word = said.pack().to_ne_bytes();
+    world.segment().bytes_mut(world.layout().written, word.len()).copy_from_slice(&word);
+}
+
+/// What PE `pe` says so, if it is mapped here.
+pub fn said_written(world: &World, pe: usize) -> Said {
+    let Some(segment) = world.near(pe) else { return Said::Nothing };
+    let word = segment.bytes(world.layout().written, 8);
+    Said::unpack(u64::from_ne_bytes(word.try_into().expect("eight bytes")))
+}
+
+/// Which of the first `count` own tiles PE `pe`, which is mapped here, wrote to.
+pub fn written_by(world: &World, pe: usize, count: usize) -> TileSet {
+    let Some(segment) = world.near(pe) else { return TileSet::all(count) };
+    let len = TileSet::none(count).bytes().len();
+    TileSet::from_bytes(segment.bytes(world.layout().written_to(world.me()), len))
 }
 
 /// True if the own tile holds what its stamp says, as of checkpoint `number`.
@@ -238,11 +265,12 @@ pub fn map(world: &World, pe: usize, coverage: &Coverage, tiles: Range<usize>) {
     }
 }
 
-/// Writes one tile of a snapshot's line back into the own live memory.
+/// Writes one tile of a snapshot's line back into the own live memory, which nobody reads soon.
 pub fn restore(world: &World, coverage: &Coverage, tile: usize, bytes: &[u8]) {
+    let kernel = Kernel::chosen().expect("codes were made with it");
     let mut taken = 0;
     for (at, len) in coverage.pieces(tile * TILE..(tile + 1) * TILE) {
-        world.segment().bytes_mut(at, len).copy_from_slice(&bytes[taken..taken + len]);
+        kernel.copy(world.segment().bytes_mut(at, len), &bytes[taken..taken + len], |_| ());
         taken += len;
     }
 }

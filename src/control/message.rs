@@ -300,11 +300,22 @@ pub struct Scrubbed {
     pub repaired: u64,
 }
 
+/// What a PE found to have changed since the checkpoint before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Found {
+    /// Tiles that changed.
+    pub changed: u64,
+    /// Of so many.
+    pub of: u64,
+    /// By the pages that were written; else by digests.
+    pub by_pages: bool,
+}
+
 /// Progress worth a line for people, and for tests.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Report {
     /// A checkpoint was agreed (said by PE 0). Bytes are one PE's.
-    Checkpoint { number: u64, bytes: u64, parity_bytes: u64, micros: u64 },
+    Checkpoint { number: u64, bytes: u64, parity_bytes: u64, micros: u64, found: Option<Found> },
     /// The memory of a dead process was taken over as it was.
     Adopted { pe: u32, number: u64, bytes: u64, micros: u64 },
     /// Lost data was rebuilt from the survivors.

@@ -228,6 +228,12 @@ pub trait Engine: Send + Sync + Debug {
     /// wakes by itself does nothing here.
     fn wake(&self, pe: usize);
 
+    /// True if what peers put here is written by this process and its system calls, so that its
+    /// page tables show it; false if a device may write it.
+    fn writes_are_seen(&self) -> bool {
+        false
+    }
+
     /// As `put`, and then `wake` for each peer: what a program may wait for.
     ///
     /// # Errors

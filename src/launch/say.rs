@@ -4,7 +4,7 @@
 
 use std::io::Write;
 
-use crate::control::message::Report;
+use crate::control::message::{Found, Report};
 
 /// One line on standard error, in one write, so that it does not mix with the lines of PEs.
 pub fn say(line: &str) {
@@ -17,17 +17,25 @@ pub fn signalled(signal: i32) -> i32 {
     128 + signal
 }
 
+/// What changed, as the end of a line.
+fn changed(found: &Found) -> String {
+    let Found { changed, of, by_pages } = found;
+    let by = if *by_pages { "pages" } else { "digests" };
+    format!("; {changed} of {of} blocks changed, by {by}")
+}
+
 /// A report as a line. `kept` is what a PE keeps for others in this job's mode.
 pub fn tell(report: &Report, kept: &str) -> String {
     let ms = |micros: &u64| *micros as f64 / 1000.0;
     let pes = |pes: &[u32]| pes.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
     let mib = |bytes: &u64| *bytes as f64 / f64::from(1 << 20);
     match report {
-        Report::Checkpoint { number, bytes, parity_bytes, micros } => format!(
-            "checkpoint {number}: {:.1} MiB a PE protected by {:.1} MiB of {kept} in {:.1} ms",
+        Report::Checkpoint { number, bytes, parity_bytes, micros, found } => format!(
+            "checkpoint {number}: {:.1} MiB a PE protected by {:.1} MiB of {kept} in {:.1} ms{}",
             mib(bytes),
             mib(parity_bytes),
-            ms(micros)
+            ms(micros),
+            found.as_ref().map(changed).unwrap_or_default()
         ),
         Report::Adopted { pe, number, bytes, micros } => format!(
             "PE {pe}: memory of the dead process adopted, {:.1} MiB of checkpoint {number} \

@@ -29,6 +29,7 @@ use crate::store::phase::Phase;
 use crate::store::protection::{Protection, ProtectionError};
 use crate::sys::crew::{self, Crew};
 use crate::sys::socket::{Channel, ChannelError};
+use crate::sys::written::has_forked;
 use crate::sys::{self, futex, memory, process};
 
 /// `SHMEM_THREAD_MULTIPLE`.
@@ -93,6 +94,7 @@ pub fn default_heap(n_pes: usize) -> u64 {
 /// Builds the world of this process.
 pub fn boot(thread_level: i32) -> Result<World, BootError> {
     let settings = Settings::from_env(sys::environment())?;
+    has_forked(); // from here on forks are noted
     futex::register_barrier();
     let seat = match std::env::var(CONTROL_FD).ok().and_then(|fd| fd.parse::<i32>().ok()) {
         Some(fd) => take_seat(fd)?,
@@ -172,8 +174,7 @@ fn alone(settings: &Settings) -> Result<Seat, BootError> {
 
 fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, BootError> {
     let Seat { job, welcome, crowded, page, channel, memories } = seat;
-    let me = welcome.pe as usize;
-    let n_pes = job.n_pes as usize;
+    let (me, n_pes) = (welcome.pe as usize, job.n_pes as usize);
     let layout = Layout::new(job.heap_len as usize, n_pes);
     let Some((_, file)) = &memories[me] else { return Err(ChannelError::Malformed(0).into()) };
     let own = attach_own(file, layout)?.leak();
@@ -224,6 +225,7 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
         vote: Ballot::new(original.then_some(Phase::Agreed(0))),
         covered: Mutex::new(None),
         history: Mutex::default(),
+        tracking: Mutex::default(),
         used: (AtomicUsize::new(0), AtomicUsize::new(0)),
         last_error: Mutex::new(None),
         turns: Turns::default(),

@@ -1,6 +1,8 @@
-//! Symmetric memory of this PE: the allocator's answers as addresses.
+//! Symmetric memory of this PE: the allocator's answers as addresses, and what the store occupies.
 
 #![forbid(unsafe_code)]
+
+use std::sync::atomic::Ordering;
 
 use super::world::{World, lock};
 use crate::segment::{self, Segment};
@@ -72,5 +74,15 @@ impl World {
     /// Bytes of the symmetric heap, and of it in use.
     pub fn heap_usage(&self) -> (usize, usize) {
         (self.layout.heap_len, lock(&self.heap).used())
+    }
+
+    /// Bytes of (snapshot, slots) this PE's store already occupies.
+    pub(crate) fn store_used(&self) -> (usize, usize) {
+        (self.used.0.load(Ordering::Relaxed), self.used.1.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn note_store_used(&self, snapshot: usize, slots: usize) {
+        self.used.0.fetch_max(snapshot, Ordering::Relaxed);
+        self.used.1.fetch_max(slots, Ordering::Relaxed);
     }
 }

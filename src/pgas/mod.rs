@@ -20,6 +20,7 @@ pub mod stream;
 mod turn;
 mod vote;
 mod wait;
+pub mod watch;
 pub mod world;
 
 use std::io::Write;

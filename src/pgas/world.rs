@@ -15,6 +15,7 @@ use super::stream::Streams;
 use super::turn::Turns;
 use super::vote::Ballot;
 use super::wait::Fault;
+use super::watch::Tracking;
 use crate::control::UNRECOVERABLE;
 use crate::control::message::{Job, Report, Said, Scrubbed, ToPe};
 use crate::control::page::Page;
@@ -82,6 +83,8 @@ pub struct World {
     pub(super) covered: Mutex<Option<Coverage>>,
     /// What the next checkpoint may build on; forgotten in every recovery.
     pub(crate) history: Mutex<Option<History>>,
+    /// The watch over what this process writes; over in every recovery.
+    pub(crate) tracking: Mutex<Tracking>,
     pub(super) used: (AtomicUsize, AtomicUsize),
     pub(crate) last_error: Mutex<Option<String>>,
     pub(super) turns: Turns,
@@ -379,16 +382,6 @@ impl World {
     /// Changes what a checkpoint covers besides statics and heap.
     pub(crate) fn change_regions(&self, change: impl FnOnce(&mut Regions)) {
         change(&mut lock(&self.regions));
-    }
-
-    /// Bytes of (snapshot, slots) this PE's store already occupies.
-    pub(crate) fn store_used(&self) -> (usize, usize) {
-        (self.used.0.load(Ordering::Relaxed), self.used.1.load(Ordering::Relaxed))
-    }
-
-    pub(crate) fn note_store_used(&self, snapshot: usize, slots: usize) {
-        self.used.0.fetch_max(snapshot, Ordering::Relaxed);
-        self.used.1.fetch_max(slots, Ordering::Relaxed);
     }
 
     /// Puts barrier words back to their beginning; part of every recovery.

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use super::{At, Call, Outcome, meeting, next};
 use crate::checkpoint;
-use crate::checkpoint::delta;
+use crate::checkpoint::{delta, pages};
 use crate::control::message::Report;
 use crate::control::view::{State, View};
 use crate::inject::Point;
@@ -120,6 +120,10 @@ impl<'a> Drive<'a> {
         self.world.quiet_all();
         self.world.point(Point::Quiesce, self.number);
         self.coverage = checkpoint::intend(self.world, self.protection);
+        match &self.coverage {
+            Some(coverage) => pages::show(self.world, coverage, self.number),
+            None => pages::forget(self.world),
+        }
         self.world.set_phase(Phase::Entering(self.number));
         self.world.publish(&self.view);
         Outcome::Done
@@ -129,10 +133,12 @@ impl<'a> Drive<'a> {
         match (self.world.barrier(), at) {
             (Err(Fault), _) => return Outcome::Changed,
             (Ok(()), At::BarrierB) => {
-                if let Some(changes) = self.changes.take() {
+                let changes = self.changes.take();
+                let found = changes.as_ref().and_then(delta::found);
+                if let Some(changes) = changes {
                     delta::keep(self.world, changes, self.number, self.covered().len());
                 }
-                checkpoint::saved(self.world, self.protection, self.number, self.begun);
+                checkpoint::saved(self.world, self.protection, self.number, self.begun, found);
             }
             (Ok(()), _) => {}
         }
@@ -200,6 +206,7 @@ impl<'a> Drive<'a> {
         let mut changes = self.changes.take();
         checkpoint::copy(world, protection, self.covered(), self.number, changes.as_mut(), half);
         self.changes = changes;
+        pages::watch(world, protection, self.covered(), self.number);
         self.world.point(Point::Copied, self.number);
         Outcome::Done
     }
@@ -274,6 +281,7 @@ impl<'a> Drive<'a> {
     fn whole(&mut self) -> Outcome {
         let world = self.world;
         *lock(&world.history) = None;
+        pages::forget(world);
         world.wait_raw(|| {
             self.view = world.view();
             self.view.whole()

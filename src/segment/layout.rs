@@ -10,6 +10,8 @@
 //! ---------- visible to peers above, library only below ----------------------------------
 //! header     store header: numbers, phases, decision (store::stamp)
 //! changes    a bit per tile of the snapshot, set if it is not that of the last checkpoint
+//! written    what this process wrote to the PEs near it: a word that says whether that is known,
+//!            then for each PE a bit per tile of its snapshot
 //! snapshot   local copy, then its tile stamps
 //! slot 0     parity, then its tile stamps
 //! slot 1     parity, then its tile stamps
@@ -62,6 +64,8 @@ pub struct Layout {
     pub store: usize,
     /// Which tiles changed since the last checkpoint.
     pub changes: usize,
+    /// What this process wrote to PEs near it.
+    pub written: usize,
     /// Local copy of the live data.
     pub snapshot: usize,
     /// The two parity slots.
@@ -70,6 +74,14 @@ pub struct Layout {
     pub region_len: usize,
     /// End of the segment.
     pub total: usize,
+}
+
+/// Bytes of a line of the cache: what two PEs read lies in two of them.
+const LINE: usize = 64;
+
+/// Bytes for a bit per tile of a snapshot.
+fn set_len(region_len: usize) -> usize {
+    (region_len / TILE / 8 + 1).next_multiple_of(LINE)
 }
 
 impl Layout {
@@ -88,7 +100,9 @@ impl Layout {
         let region_len = (live_max.div_ceil(TILE) + 64) * TILE;
         let with_stamps = (region_len + region_len / TILE * STAMP).next_multiple_of(HUGE);
         let changes = store + PAGE;
-        let snapshot = (changes + region_len / TILE / 8 + 1).next_multiple_of(HUGE);
+        let written = changes + set_len(region_len);
+        let sets = written + LINE + n_pes * set_len(region_len);
+        let snapshot = sets.next_multiple_of(HUGE);
         let slots = [snapshot + with_stamps, snapshot + 2 * with_stamps];
         let total = snapshot + 3 * with_stamps;
         Layout {
@@ -101,6 +115,7 @@ impl Layout {
             heap_len,
             store,
             changes,
+            written,
             snapshot,
             slots,
             region_len,
@@ -112,6 +127,11 @@ impl Layout {
     pub fn slot(&self, team: usize, set: usize, round: usize) -> usize {
         assert!(team < WORK_TEAMS && set < 2 && round < WORK_ROUNDS, "{team}, {set}, {round}");
         self.work + ((2 * team + set) * WORK_ROUNDS + round) * WORK_SLOT
+    }
+
+    /// Where a PE shows which tiles of PE `pe` its process wrote to.
+    pub fn written_to(&self, pe: usize) -> usize {
+        self.written + LINE + pe * set_len(self.region_len)
     }
 
     /// Where the tile stamps of the region at `region` (snapshot or slot) begin.
@@ -137,6 +157,9 @@ mod tests {
                 (l.heap, l.heap_len),
                 (l.store, PAGE),
                 (l.changes, l.region_len / TILE / 8 + 1),
+                (l.written, 8),
+                (l.written_to(0), l.region_len / TILE / 8 + 1),
+                (l.written_to(32), l.region_len / TILE / 8 + 1),
                 (l.snapshot, l.region_len),
                 (l.slots[0], l.region_len),
                 (l.slots[1], l.region_len),
@@ -146,7 +169,8 @@ mod tests {
             }
             let last = l.slot(WORK_TEAMS - 1, 1, WORK_ROUNDS - 1);
             assert_eq!((l.slot(0, 0, 0), last + WORK_SLOT), (l.work, l.statics));
-            assert!(ends.iter().all(|(at, _)| at % PAGE == 0));
+            let inner = |at: usize| at > l.changes && at < l.snapshot;
+            assert!(ends.iter().all(|&(at, _)| at % PAGE == 0 || inner(at) && at % LINE == 0));
             assert!([l.heap, l.store, l.snapshot, l.slots[1]].iter().all(|at| at % HUGE == 0));
             assert!(l.stamps(l.slots[1]) + l.region_len / TILE * STAMP <= l.total);
             assert!(l.heap_len >= heap && l.region_len >= STATICS_MAX + l.heap_len);

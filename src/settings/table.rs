@@ -10,7 +10,7 @@ use super::kind::{Kind, Value};
 use super::units::{KIB, TIB, show_size, show_time};
 use super::{
     BackupMode, Bind, Collectives, Delta, Device, Draft, Fabric, Pages, Placement, SettingError,
-    Settings, Substitute, inject,
+    Settings, Substitute, Track, inject,
 };
 
 /// One setting: a row of [`table`].
@@ -239,6 +239,20 @@ static TABLE: &[Entry] = &[
             }
         },
         show: |s| Some(s.delta.name().to_owned()),
+    },
+    Entry {
+        name: "SHMEM_FT_TRACK",
+        kind: Kind::Choice(&Track::NAMES),
+        default: "auto",
+        doc: "How it finds what changed: from the kernel, which notes the pages that are written \
+              (pages), or by reading all (digests); auto is pages while less than an eighth of \
+              the blocks change. Say digests where devices write to symmetric memory.",
+        store: |draft, value| {
+            if let Value::Choice(at) = value {
+                draft.settings.track = [Track::Auto, Track::Pages, Track::Digests][at]
+            }
+        },
+        show: |s| Some(s.track.name().to_owned()),
     },
     Entry {
         name: "SHMEM_FT_THREADS",

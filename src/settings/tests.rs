@@ -67,6 +67,10 @@ fn words() {
     for (text, delta) in [("auto", Delta::Auto), ("on", Delta::On), ("off", Delta::Off)] {
         assert_eq!(one("SHMEM_FT_DELTA", text).delta, delta);
     }
+    let tracks = [("auto", Track::Auto), ("pages", Track::Pages), ("digests", Track::Digests)];
+    for (text, track) in tracks {
+        assert_eq!(one("SHMEM_FT_TRACK", text).track, track);
+    }
     for (text, threads) in [("auto", 0), ("1", 1), ("64", 64)] {
         assert_eq!(one("SHMEM_FT_THREADS", text).threads, threads);
     }

@@ -170,6 +170,14 @@ impl Coverage {
         u64::from(hasher.finish()) << 32 | self.len as u64 & 0xffff_ffff
     }
 
+    /// The same by offset in the segment.
+    pub fn places(&self) -> Places {
+        let by_offset = |&(start, at, len): &(usize, usize, usize)| (at, start, len);
+        let mut extents: Vec<_> = self.extents.iter().map(by_offset).collect();
+        extents.sort_unstable();
+        Places { extents }
+    }
+
     /// The pieces of the segment that make up `range` of the line, as (offset, length). What lies
     /// beyond the end of the line is left out.
     pub fn pieces(&self, range: Range<usize>) -> impl Iterator<Item = (usize, usize)> + '_ {
@@ -178,6 +186,39 @@ impl Coverage {
             let (from, to) = (range.start.max(start), range.end.min(start + len));
             (from < to).then(|| (at + from - start, to - from))
         })
+    }
+}
+
+/// Where bytes of the segment are in the line.
+#[derive(Debug)]
+pub struct Places {
+    /// (offset in the segment, start in the line, length), by offset.
+    extents: Vec<(usize, usize, usize)>,
+}
+
+impl Places {
+    /// The parts of the line that lie in `range` of the segment.
+    pub fn of(&self, range: Range<usize>) -> impl Iterator<Item = Range<usize>> + '_ {
+        let first = self.extents.partition_point(|&(at, _, len)| at + len <= range.start);
+        let inside = self.extents[first..].iter().take_while(move |&&(at, ..)| at < range.end);
+        inside.map(move |&(at, start, len)| {
+            let (from, to) = (range.start.max(at), range.end.min(at + len));
+            start + from - at..start + to - at
+        })
+    }
+
+    /// Whole units of `page` bytes of the segment with all that is covered in them, in order; what
+    /// is less than `gap` bytes apart is one.
+    pub fn spans(&self, page: usize, gap: usize) -> Vec<Range<usize>> {
+        let mut spans: Vec<Range<usize>> = Vec::new();
+        for &(at, _, len) in &self.extents {
+            let (from, to) = (at / page * page, (at + len).next_multiple_of(page));
+            match spans.last_mut() {
+                Some(last) if from < last.end + gap => last.end = last.end.max(to),
+                _ => spans.push(from..to),
+            }
+        }
+        spans
     }
 }
 
@@ -229,6 +270,34 @@ mod tests {
                 assert_eq!(got, all[from.min(end)..end]);
             }
         }
+    }
+
+    #[test]
+    fn places_are_pieces_the_other_way_round() {
+        let (layout, coverage, ..) = sample();
+        let places = coverage.places();
+        let line: Vec<usize> =
+            coverage.pieces(0..coverage.len()).flat_map(|(at, len)| at..at + len).collect();
+        for from in (layout.statics..layout.statics + 200).chain(layout.heap..layout.heap + 9000) {
+            for len in [1, 40, 4096] {
+                let got: Vec<usize> = places.of(from..from + len).flatten().collect();
+                let inside = |&at: &usize| (from..from + len).contains(&line[at]);
+                let mut wanted: Vec<usize> = if from % 97 == 0 || len == 1 && from % 13 == 0 {
+                    (0..line.len()).filter(inside).collect()
+                } else {
+                    continue;
+                };
+                wanted.sort_by_key(|&at| line[at]);
+                assert_eq!(got, wanted, "{from} {len}");
+            }
+        }
+        for gap in [0, 4096, 1 << 30] {
+            let spans = places.spans(4096, gap);
+            assert!(line.iter().all(|at| spans.iter().any(|span| span.contains(at))));
+            assert!(spans.windows(2).all(|two| two[0].end + gap <= two[1].start));
+            assert!(spans.iter().all(|span| span.start % 4096 == 0 && span.end % 4096 == 0));
+        }
+        assert_eq!(places.spans(4096, 1 << 40).len(), 1);
     }
 
     #[test]

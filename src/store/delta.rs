@@ -9,6 +9,9 @@
 //! its own memory ([`History`]): it is gone with the process, and forgotten in every recovery, and
 //! then the next checkpoint is a full one. While a checkpoint is made it is part of [`Changes`].
 //!
+//! What changed is found by comparing tiles, or known from the pages that were written
+//! ([`super::track`]); then a tile that was written counts as changed, whatever is in it.
+//!
 //! Invariant: a choice made here by one PE binds no other. A PE that has nothing to compare with
 //! says that all of its tiles changed.
 //!
@@ -61,6 +64,11 @@ impl TileSet {
         self.bits.get(tile / 8).is_some_and(|bits| bits >> (tile % 8) & 1 == 1)
     }
 
+    /// Adds all tiles of `other`, which has no more room.
+    pub fn add(&mut self, other: &TileSet) {
+        self.bits.iter_mut().zip(&other.bits).for_each(|(bits, more)| *bits |= more);
+    }
+
     /// How many they are.
     pub fn count(&self) -> usize {
         self.bits.iter().map(|bits| bits.count_ones() as usize).sum()
@@ -82,6 +90,17 @@ pub struct History {
     pub changed: usize,
 }
 
+/// How a PE knows which of its tiles changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum By {
+    /// It did not look: all count as changed.
+    Nothing,
+    /// By comparing them.
+    Digests,
+    /// By the pages that were written.
+    Pages,
+}
+
 /// What a look at a tile found.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Look {
@@ -94,6 +113,10 @@ pub struct Look {
 pub struct Changes {
     /// The own tiles that are not as they were.
     pub own: TileSet,
+    /// How they were found.
+    pub by: By,
+    /// Of how many.
+    pub tiles: usize,
     /// The last checkpoint, if this process saw it agreed and it covered as many bytes.
     before: Option<History>,
     digests: Vec<u128>,
@@ -116,7 +139,16 @@ impl Changes {
     ) -> Changes {
         let before = history.filter(|h| h.number + 1 == number && h.len == len);
         let (own, made) = (TileSet::all(tiles), TileSet::none(held));
-        Changes { own, before, digests: Vec::new(), seen: 0, made, slots }
+        let by = By::Nothing;
+        Changes { own, by, tiles, before, digests: Vec::new(), seen: 0, made, slots }
+    }
+
+    /// Takes the tiles of `written` for the own ones that changed since the last checkpoint, if
+    /// there is one to build on.
+    pub fn know(&mut self, written: TileSet) {
+        if self.before.is_some() {
+            (self.own, self.by) = (written, By::Pages);
+        }
     }
 
     /// True if it pays to look which of the `tiles` own tiles changed: then each is to be shown to
@@ -124,6 +156,7 @@ impl Changes {
     pub fn looks(&mut self, delta: Delta, tiles: usize) -> bool {
         let looks = self.before.as_ref().is_some_and(|h| pays(delta, h.changed, tiles));
         if looks {
+            self.by = By::Digests;
             self.own = TileSet::none(tiles);
             self.digests.reserve(tiles);
         }
@@ -162,7 +195,7 @@ impl Changes {
 
     /// The checkpoint is agreed: what the next one may build on.
     pub fn agreed(self, number: u64, len: usize) -> History {
-        let looked = !self.digests.is_empty();
+        let looked = self.by != By::Nothing;
         let changed = if looked { self.own.count() } else { self.seen };
         History { number, len, digests: self.digests, parity: self.made, changed }
     }

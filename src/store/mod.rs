@@ -10,9 +10,9 @@
 //! barrier B   leaving it means: all snapshots are n+1
 //! ```
 //!
-//! [`coverage`] says which bytes, [`delta`] which of them need no second trip, [`protection`] who
-//! protects whom, `raidshmem_codec::stripe` which
-//! chunk is where, [`stamp`] how they are sealed, [`phase`] what stands after a death at any
+//! [`coverage`] says which bytes, [`delta`] which of them need no second trip, [`track`] when the
+//! kernel is asked what was written, [`protection`] who protects whom, `raidshmem_codec::stripe`
+//! which chunk is where, [`stamp`] how they are sealed, [`phase`] what stands after a death at any
 //! moment. All of it is pure; `crate::checkpoint` does it.
 //!
 //! Invariant: at every moment a complete checkpoint exists that every survivor can name from the
@@ -25,3 +25,4 @@ pub mod delta;
 pub mod phase;
 pub mod protection;
 pub mod stamp;
+pub mod track;

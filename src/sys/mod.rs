@@ -13,6 +13,7 @@ pub mod machine;
 pub mod memory;
 pub mod process;
 pub mod socket;
+pub mod written;
 
 /// The environment as text. A byte that is none becomes a mark, so that a setting with one in it is
 /// refused for its value, not skipped.

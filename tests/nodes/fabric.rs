@@ -1,8 +1,10 @@
 //! PEs of different hosts reach each other by the engine over UCX, and survive the loss of a host.
 
+use raidshmem::sys::written::Watch;
+
 use super::net::Net;
 use super::support::jacobi::{self, TINY};
-use super::support::{Job, program};
+use super::support::{Job, note, program, program_with};
 
 fn over_ucx(net: &Net, counts: &[usize]) -> Job {
     net.job(counts).args(&["--fabric", "ucx"])
@@ -23,6 +25,31 @@ fn a_lost_process_and_a_lost_host_cost_no_byte() {
         jacobi::job(job, TINY).run().right_sum(TINY);
         let job = over_ucx(&net, &[1, 1, 1, 1]).mode(mode).kill_node(&["2@3"]).with_orphans();
         jacobi::job(job, TINY).run().right_sum(TINY);
+    }
+}
+
+/// What other hosts put arrives through the target's own process: its page tables show it.
+#[test]
+fn pages_that_other_hosts_write_are_in_the_next_checkpoint() {
+    let net = Net::new(3);
+    let path = program_with("written", &["-pthread"]);
+    for (seed, words) in [
+        (1, ""),
+        (2, "--kill 2@9:copy"),
+        (3, "--kill-node 1@8"),
+        (4, "--kill 0@5 --kill-node 2@11"),
+    ] {
+        let words: Vec<&str> = words.split_whitespace().collect();
+        let job = over_ucx(&net, &[2, 2, 2]).mode("raid5").args(&["--verbose"]).args(&words);
+        let job = job.env("SHMEM_FT_GROUP_SIZE", "3").env("SHMEM_FT_ADOPT", "0").with_orphans();
+        let job = job.env("SHMEM_FT_DELTA", "on").env("SHMEM_FT_TRACK", "pages");
+        let outcome = job.program(&path, &[&seed.to_string()]).run();
+        let right = outcome.out.lines().filter(|line| line.ends_with(" is right")).count();
+        outcome.status(0).check(right == 6, "every PE should find its memory right");
+        match Watch::new() {
+            Ok(_) => outcome.check(outcome.count(", by pages") >= 4, "checkpoints by pages"),
+            Err(error) => note(&format!("the kernel watches no pages here: {error}")),
+        }
     }
 }
 

@@ -16,6 +16,7 @@
 //! - [`residue`]: whatever is killed from outside, nothing is left; stopped is not dead
 //! - [`scrub`]: damage found and repaired in idle time
 //! - [`starve`]: checkpoints for which there is no memory
+//! - [`written`]: checkpoints that take from the kernel what was written
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -35,3 +36,4 @@ mod recovery;
 mod residue;
 mod scrub;
 mod starve;
+mod written;

@@ -46,7 +46,7 @@ pub struct Half {
 
 impl Job {
     /// True if the PE is out of a process's reach.
-    fn is_far(&self, p: &Proc, pe: usize) -> bool {
+    pub fn is_far(&self, p: &Proc, pe: usize) -> bool {
         self.plan.far && p.view.pes.get(pe).is_some_and(|member| member.node != p.node)
     }
 

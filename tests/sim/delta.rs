@@ -21,7 +21,9 @@ impl Job {
         let history = p.history.take();
         let is_new = history.is_none();
         let mut changes = Changes::since(history, (p.number, p.len), (count, held), slots);
-        if changes.looks(self.plan.settings.delta, count) {
+        if let Some(written) = self.gather_written(p, count) {
+            changes.know(written);
+        } else if changes.looks(self.plan.settings.delta, count) {
             let memory = self.memory(p, p.me());
             for tile in 0..count {
                 let bytes = memory.live_tile(tile);
@@ -98,6 +100,9 @@ impl Job {
 
     /// The checkpoint is agreed: what was found is what the next one builds on.
     pub fn keep_changes(&mut self, p: &mut Proc) {
+        if self.plan.broken == Broken::WatchedTooLate {
+            self.begin_watch(p);
+        }
         p.history = p.changes.take().map(|changes| changes.agreed(p.number, p.len));
     }
 }

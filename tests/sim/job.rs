@@ -95,6 +95,8 @@ pub struct Ending {
     pub rotten: u32,
     /// Tiles of parity that were kept or carried over.
     pub spared: u32,
+    /// Looks of a PE that went by what was written.
+    pub by_pages: u32,
     /// Faults that struck when some PE was on its last checkpoint.
     pub late: bool,
     pub events: u64,

@@ -22,6 +22,7 @@ mod memory;
 mod pe;
 mod plan;
 mod pulse;
+mod watch;
 
 use std::time::{Duration, Instant};
 
@@ -74,6 +75,7 @@ struct Sum {
     spoiled: u32,
     rotten: u32,
     spared: u32,
+    by_pages: u32,
     declared: u32,
     suspected: u32,
     accusers: u32,
@@ -91,6 +93,7 @@ impl Sum {
         self.spoiled += ending.spoiled;
         self.rotten += ending.rotten;
         self.spared += ending.spared;
+        self.by_pages += ending.by_pages;
         self.declared += ending.declared;
         self.suspected += ending.suspected;
         self.accusers += ending.accusers;
@@ -130,9 +133,10 @@ fn seeds(count: u64) -> std::ops::Range<u64> {
 fn at_most_the_parity_is_lost_and_the_job_goes_on_with_the_right_bytes() {
     let sum = many(seeds(4000), Mode::Within, Duration::MAX);
     assert!(sum.jobs == 1 || sum.recoveries > 3000 && sum.flips > 1000, "{sum:?}");
-    let Sum { spoiled, declared, suspected, accusers, rotten, spared, .. } = sum;
+    let Sum { spoiled, declared, suspected, accusers, rotten, spared, by_pages, .. } = sum;
     assert!(sum.jobs == 1 || spoiled > 100 && declared > 100 && suspected > 100, "{sum:?}");
     assert!(sum.jobs == 1 || accusers > 10 && rotten > 100 && spared > 10_000, "{sum:?}");
+    assert!(sum.jobs == 1 || by_pages > 10_000, "{sum:?}");
 }
 
 #[test]
@@ -145,6 +149,9 @@ fn one_more_is_lost_and_every_pe_says_so() {
 fn broken_rules_are_caught() {
     use Broken::*;
     for broken in [
+        PeersForgotten,
+        DoubtsIgnored,
+        WatchedTooLate,
         SlotReused,
         ForwardTooEarly,
         ViewNotChecked,

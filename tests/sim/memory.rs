@@ -10,6 +10,7 @@ use raidshmem::store::phase::Phase;
 use raidshmem::store::stamp::Stamp;
 
 use super::board::Half;
+use super::watch::Written;
 
 /// Bytes under one stamp.
 pub const TILE: usize = 16;
@@ -103,6 +104,8 @@ pub struct Memory {
     pub live: Vec<u8>,
     /// The tiles that changed since the last checkpoint, as this PE says.
     pub changes: TileSet,
+    /// What its process wrote to others, as it says.
+    pub written: Written,
     pub snapshot: Region,
     pub slots: [Region; 2],
 }

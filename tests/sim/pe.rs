@@ -19,6 +19,7 @@ use raidshmem::sys::process::Ended;
 use super::job::{Job, What};
 use super::memory::Memory;
 use super::plan::{Broken, When};
+use super::watch::Watch;
 
 /// What a process does after a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +60,7 @@ pub struct Proc {
     /// What it remembers of the last checkpoint, and knows of the one being made.
     pub history: Option<History>,
     pub changes: Option<Changes>,
+    pub watch: Watch,
     pub epoch: u64,
     pub len: usize,
     pub findings: Vec<Finding>,
@@ -100,6 +102,7 @@ impl Proc {
             agreed: 0,
             history: None,
             changes: None,
+            watch: Watch::default(),
             epoch: 0,
             len: 0,
             findings: Vec::new(),
@@ -259,6 +262,7 @@ impl Job {
         self.own(p).live = computed;
         p.number = p.agreed + 1;
         p.view = self.shown(p).clone();
+        self.wrote(p);
         self.enter(p, At::Enter)
     }
 
@@ -301,6 +305,7 @@ impl Job {
                 memory.told.cannot = cannot;
                 memory.set_phase(Phase::Entering(p.number));
                 p.len = memory.live.len();
+                self.show_written(p);
                 p.middle = true;
                 return Then::Until(self.publish(p));
             }
@@ -331,7 +336,7 @@ impl Job {
                 memory.set_phase(Phase::Encoded(p.number));
             }
             At::Copy if !self.copy(p) => return Then::Again,
-            At::Copy => {}
+            At::Copy => self.watch(p),
             _ => return self.recover(p, at),
         }
         Then::Out(Done)
@@ -376,7 +381,8 @@ impl Job {
         }
         if at == At::BarrierB && p.me() == 0 {
             let (number, bytes) = (p.number, p.len as u64);
-            let report = Report::Checkpoint { number, bytes, parity_bytes: 0, micros: 0 };
+            let (parity_bytes, micros, found) = (0, 0, None);
+            let report = Report::Checkpoint { number, bytes, parity_bytes, micros, found };
             self.say(p, Said::Report(report));
         }
         Then::Out(Outcome::Done)
@@ -446,7 +452,7 @@ impl Job {
                     return Then::Sleep;
                 }
                 self.refresh(p);
-                p.history = None;
+                (p.history, p.watch) = Default::default();
             }
             At::Decide => return self.decide(p),
             At::Finish => {

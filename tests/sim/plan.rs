@@ -2,7 +2,7 @@
 
 use raidshmem::placement::Domains;
 use raidshmem::protocol::At;
-use raidshmem::settings::{BackupMode, Delta, Settings, Substitute};
+use raidshmem::settings::{BackupMode, Delta, Settings, Substitute, Track};
 use raidshmem::store::protection::Protection;
 
 use super::memory::{Chance, TILE, tiles};
@@ -47,6 +47,12 @@ pub enum Broken {
     KeptThoughChanged,
     /// Who has nothing to compare with says that nothing changed.
     SilenceIsNoChange,
+    /// What others wrote to a PE is not asked for.
+    PeersForgotten,
+    /// Who does not say that it watched is taken to have written nothing.
+    DoubtsIgnored,
+    /// A process watches only when it has left the checkpoint: others have before.
+    WatchedTooLate,
 }
 
 /// What happens to the chosen.
@@ -108,6 +114,8 @@ pub struct Plan {
     pub still: Option<usize>,
     /// A PE that cannot take part in a checkpoint, once.
     pub refusal: Option<(usize, u64)>,
+    /// A PE whose kernel watches no pages.
+    pub denied: Option<usize>,
     pub faults: Vec<Fault>,
     pub chance: Chance,
 }
@@ -191,6 +199,7 @@ impl Plan {
             asked: false,
             still: None,
             refusal: None,
+            denied: None,
             faults: Vec::new(),
             chance,
         };
@@ -201,6 +210,8 @@ impl Plan {
             plan.still = Some(plan.chance.pick(&[2, 5, 20]));
             plan.last += plan.chance.below(4) as u64;
             plan.settings.delta = plan.chance.pick(&[Delta::On, Delta::On, Delta::Auto]);
+            plan.settings.track = plan.chance.pick(&[Track::Pages, Track::Auto, Track::Digests]);
+            plan.denied = plan.chance.one_in(4).then(|| plan.chance.below(pes));
         }
         plan.asked = plan.far && plan.chance.one_in(2);
         plan.choose_faults();

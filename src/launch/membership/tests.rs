@@ -202,7 +202,8 @@ fn a_pe_that_dies_again_and_again_ends_the_job_with_its_name() {
     let mut cluster = Cluster::four(&settings, 0);
     cluster.die(1);
     cluster.die(1);
-    let report = Report::Checkpoint { number: 4, bytes: 1, parity_bytes: 1, micros: 1 };
+    let found = None;
+    let report = Report::Checkpoint { number: 4, bytes: 1, parity_bytes: 1, micros: 1, found };
     cluster.says(0, Said::Report(report));
     cluster.die(1);
     cluster.die(1);

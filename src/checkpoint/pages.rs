@@ -1,0 +1,134 @@
+//! What was written since the last checkpoint, as the kernel noted it page by page.
+//!
+//! What a look is good for, and what must come in which order, is said in [`crate::store::track`];
+//! here it is done: watching the pages, looking at them, showing what was written to PEs near this
+//! one in the own store, and putting together what all of them wrote to the own memory.
+//!
+//! Invariant: an error of the kernel is no error of the checkpoint. It ends the watch for good, on
+//! this PE and on all near it, and what changed is found by digests again.
+//!
+//! Left out: what devices write to pages that they hold (`SHMEM_FT_TRACK=digests` is for that), and
+//! mappings that the program makes of its own.
+
+#![forbid(unsafe_code)]
+
+use super::tiles;
+use crate::pgas::World;
+use crate::pgas::watch::{Tracking, Watched};
+use crate::pgas::world::lock;
+use crate::segment::layout::TILE;
+use crate::settings::{Delta, Track};
+use crate::store::coverage::{Coverage, Places};
+use crate::store::delta::TileSet;
+use crate::store::protection::Protection;
+use crate::store::track::Said;
+use crate::sys::memory::PAGE;
+
+/// Most PEs near each other that do so unasked. Each keeps 8 bytes of page table for each page of
+/// all of them: with so many a sixteenth of what is watched.
+const MOST_NEAR: usize = 32;
+/// Bytes between two covered ranges that are watched with them.
+const GAP: usize = 1 << 20;
+
+/// Before barrier Q of checkpoint `number`: shows what this process wrote to the PEs near it since
+/// the last one, or that it does not know.
+pub fn show(world: &World, coverage: &Coverage, number: u64) {
+    let mut tracking = lock(&world.tracking);
+    let Tracking { tracked, watched } = &mut *tracking;
+    if tracked.show(number, coverage) {
+        let all = watched.as_ref().is_some_and(|watched| {
+            let places = coverage.places();
+            let seen = |pe: usize| {
+                let set = look(watched, pe, &places, tiles::tiles(coverage.len()));
+                set.inspect(|set| tiles::show_written(world, pe, set)).is_some()
+            };
+            world.sees_writes() && near(world).all(seen)
+        });
+        if !all {
+            tracked.never();
+        }
+    }
+    if tracked.said() == Said::Nothing || tracked.said() == Said::Never {
+        *watched = None;
+    }
+    tiles::say_written(world, tracked.said());
+}
+
+/// After barrier Q: the own tiles that anybody wrote to since checkpoint `number - 1`; None if that
+/// is not known.
+pub fn written(world: &World, coverage: &Coverage, number: u64) -> Option<TileSet> {
+    let count = tiles::tiles(coverage.len());
+    let mut tracking = lock(&world.tracking);
+    let Tracking { tracked, watched } = &mut *tracking;
+    let said: Vec<Said> = near(world).map(|pe| tiles::said_written(world, pe)).collect();
+    let mut set = None;
+    if tracked.gather(number, &said) {
+        set = watched
+            .as_ref()
+            .and_then(|watched| look(watched, world.me(), &coverage.places(), count));
+        match &mut set {
+            Some(set) => near(world).for_each(|pe| set.add(&tiles::written_by(world, pe, count))),
+            None => tracked.never(),
+        }
+    }
+    if set.is_none() {
+        *watched = None;
+    }
+    set
+}
+
+/// Before barrier B, while live memory stands still: watches what is written from here on, if that
+/// pays after the changes that checkpoint `number` brought.
+pub fn watch(world: &World, protection: &Protection, coverage: &Coverage, number: u64) {
+    let mut tracking = lock(&world.tracking);
+    let Tracking { tracked, watched } = &mut *tracking;
+    let settings = world.settings();
+    let count = tiles::tiles(coverage.len());
+    let shown = near(world).chain([world.me()]).map(|pe| tiles::changes(world, pe, count));
+    let few = settings.track != Track::Auto || near(world).count() < MOST_NEAR;
+    let wanted = protection.mode.keeps_snapshot()
+        && few
+        && settings.delta != Delta::Off
+        && tracked.pays(settings.track, count, shown)
+        && world.sees_writes();
+    if wanted && tracked.goes_on(number) {
+        return tracked.begin(number, coverage.clone());
+    }
+    *watched = None; // before another one: a page has one watch at a time
+    tracked.end();
+    if wanted {
+        match Watched::new(world, &coverage.places().spans(PAGE, GAP)) {
+            Ok(new) => {
+                *watched = Some(new);
+                tracked.begin(number, coverage.clone());
+            }
+            Err(error) => {
+                world.debug(|| format!("pages are not watched: {error}"));
+                tracked.never();
+            }
+        }
+    }
+}
+
+/// A recovery: nothing is known any more.
+pub fn forget(world: &World) {
+    let mut tracking = lock(&world.tracking);
+    tracking.tracked.end();
+    tracking.watched = None;
+}
+
+/// The PEs whose memory is mapped here, but for this one.
+fn near(world: &World) -> impl Iterator<Item = usize> + '_ {
+    (0..world.n_pes()).filter(|&pe| pe != world.me() && !world.is_far(pe))
+}
+
+/// Tiles of PE `pe`, of `count`, that this process wrote to; None if the kernel does not say.
+fn look(watched: &Watched, pe: usize, places: &Places, count: usize) -> Option<TileSet> {
+    let mut set = TileSet::none(count);
+    let each = |bytes: std::ops::Range<usize>| {
+        for part in places.of(bytes) {
+            (part.start / TILE..part.end.div_ceil(TILE)).for_each(|tile| set.insert(tile));
+        }
+    };
+    watched.take(pe, each).ok().map(|()| set)
+}

@@ -1,0 +1,214 @@
+/*
+ * written: few blocks change between two checkpoints, in every way that memory can be written, by
+ * its owner and by others; which, where and how comes from a seed. After every restart and at the
+ * end all bytes are compared with what they should be, worked out again from nothing.
+ *
+ * usage: written SEED [fork]      fork: children of the PEs write as well
+ *
+ * A line of 64 bytes has one PE that may write it, so that all orders end the same.
+ */
+#include "test.h"
+
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { LINES = 1 << 16, STATICS = 1 << 13, WORDS = 8, STEPS = 16, MOST = 12 };
+
+typedef struct {
+    uint64_t words[WORDS];
+} line;
+
+/* How a line is written. */
+enum {
+    STORE,    /* by its owner */
+    THREAD,   /* by another thread of its owner */
+    READ,     /* by the kernel */
+    COPY,     /* by memcpy of the C library */
+    PUT,
+    LATER,    /* by a put that is completed later */
+    STRIDED,
+    POINTER,  /* through shmem_ptr */
+    ADD,      /* by atomics */
+    SWAP,
+    CHILD,    /* by a child of its owner */
+    WAYS
+};
+
+typedef struct {
+    int how, to, in_statics;
+    size_t at;
+    line value;
+} act;
+
+static line statics[STATICS];
+static line *heap;
+static void *spare;
+static long step;
+static uint64_t seed;
+static int pes, forks;
+
+/* What PE `pe` does in step `at`, the `nth` thing of it. */
+static act chosen(long at, int pe, int nth) {
+    uint64_t chance = mixed(mixed(mixed(seed, at), pe), nth);
+    act it = {.how = chance % (forks ? WAYS : CHILD), .in_statics = chance >> 20 & 1};
+    it.to = it.how <= COPY || it.how == CHILD ? pe : (int)((chance >> 32) % pes);
+    size_t mine = (it.in_statics ? STATICS : LINES) / pes;
+    /* Where a few lines are written they lie close together, in other steps anywhere. */
+    size_t any = mixed(chance, 7) % mine, near = mixed(seed, at) % mine;
+    it.at = (chance & 1 << 21 ? any : (near + nth) % mine) * pes + pe;
+    for (int i = 0; i < WORDS; i++)
+        it.value.words[i] = mixed(chance, i) | 1;
+    return it;
+}
+
+/* How many: none in some steps, in others so many that watching pages does not pay. */
+static int acts(long at, int pe) {
+    uint64_t chance = mixed(mixed(seed, at), 99);
+    if (chance % 7 == 0)
+        return 0;
+    return chance % 11 == 1 ? 600 : 1 + (int)(mixed(chance, pe) % MOST);
+}
+
+static void *store(void *what) {
+    const act *it = what;
+    line *to = it->in_statics ? &statics[it->at] : &heap[it->at];
+    for (int i = 0; i < WORDS; i++)
+        ((volatile line *)to)->words[i] = it->value.words[i];
+    return NULL;
+}
+
+static void from_kernel(line *to, const line *value) {
+    int ends[2];
+    CHECK(pipe(ends) == 0);
+    CHECK(write(ends[1], value, sizeof *value) == sizeof *value);
+    CHECK(read(ends[0], to, sizeof *to) == sizeof *to);
+    close(ends[0]), close(ends[1]);
+}
+
+static void put_by(const act *it, line *to) {
+    const uint64_t *words = it->value.words;
+    line *there = shmem_ptr(to, it->to);
+    switch (it->how) {
+    case POINTER:
+        if (there)
+            *there = it->value;
+        else
+            shmem_putmem(to, words, sizeof *to, it->to);
+        break;
+    case PUT:
+        shmem_putmem(to, words, sizeof *to, it->to);
+        break;
+    case LATER:
+        shmem_putmem_nbi(to, words, sizeof *to, it->to);
+        shmem_quiet(); /* the value is on the stack */
+        break;
+    case STRIDED:
+        shmem_uint64_iput(to->words, words, 2, 2, WORDS / 2, it->to);
+        shmem_uint64_iput(to->words + 1, words + 1, 2, 2, WORDS / 2, it->to);
+        break;
+    case ADD:
+        for (int i = 0; i < WORDS; i++)
+            shmem_uint64_atomic_add(&to->words[i], words[i], it->to);
+        break;
+    case SWAP:
+        for (int i = 0; i < WORDS; i++)
+            shmem_uint64_atomic_swap(&to->words[i], words[i], it->to);
+        break;
+    }
+}
+
+static void perform(const act *it) {
+    line *to = it->in_statics ? &statics[it->at] : &heap[it->at];
+    pthread_t thread;
+    pid_t child;
+    switch (it->how) {
+    case STORE:
+        store((void *)it);
+        break;
+    case THREAD:
+        CHECK(pthread_create(&thread, NULL, store, (void *)it) == 0);
+        CHECK(pthread_join(thread, NULL) == 0);
+        break;
+    case READ:
+        from_kernel(to, &it->value);
+        break;
+    case COPY:
+        memcpy(to, &it->value, sizeof *to);
+        break;
+    case CHILD:
+        child = fork();
+        if (child == 0) {
+            store((void *)it);
+            _exit(0);
+        }
+        CHECK(child > 0 && waitpid(child, NULL, 0) == child);
+        break;
+    default:
+        put_by(it, to);
+    }
+}
+
+static void check(void) {
+    int me = shmem_my_pe();
+    line *wanted = calloc(LINES + STATICS, sizeof *wanted);
+    CHECK(wanted);
+    for (long at = 1; at <= step; at++)
+        for (int pe = 0; pe < pes; pe++)
+            for (int nth = 0; nth < acts(at, pe); nth++) {
+                act it = chosen(at, pe, nth);
+                line *to = &wanted[it.in_statics ? LINES + it.at : it.at];
+                for (int i = 0; it.to == me && i < WORDS; i++)
+                    to->words[i] = it.how == ADD ? to->words[i] + it.value.words[i]
+                                                 : it.value.words[i];
+            }
+    for (size_t at = 0; at < LINES; at++)
+        CHECK(memcmp(&heap[at], &wanted[at], sizeof *heap) == 0);
+    for (size_t at = 0; at < STATICS; at++)
+        CHECK(memcmp(&statics[at], &wanted[LINES + at], sizeof *statics) == 0);
+    free(wanted);
+}
+
+/* Now and then the heap is laid out anew. */
+static void reallocate(void) {
+    uint64_t chance = mixed(mixed(seed, step), 5);
+    if (chance % 9)
+        return;
+    if (spare)
+        shmem_free(spare);
+    spare = chance & 512 ? shmem_malloc(1 + chance % 300000) : NULL;
+}
+
+int main(int argc, char **argv) {
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    shmem_init();
+    pes = shmem_n_pes();
+    CHECK(argc > 1);
+    seed = strtoull(argv[1], NULL, 10);
+    forks = argc > 2 && strcmp(argv[2], "fork") == 0;
+    int me = shmem_my_pe();
+    heap = shmem_calloc(LINES, sizeof *heap);
+    CHECK(heap);
+    shmem_barrier_all();
+    for (;;) {
+        if (shmem_checkpoint_all() != SHMEM_FT_SUCCESS) {
+            recover();
+            check();
+            shmem_barrier_all(); /* nobody puts into what a neighbour still compares */
+            continue;
+        }
+        if (step == STEPS)
+            break;
+        step++;
+        reallocate();
+        for (int nth = 0; nth < acts(step, me); nth++) {
+            act it = chosen(step, me, nth);
+            perform(&it);
+        }
+        shmem_barrier_all();
+    }
+    check();
+    printf("PE %d is right\n", me);
+    shmem_finalize();
+    return 0;
+}

@@ -1,0 +1,117 @@
+//! Checkpoints that take from the kernel which pages were written: in every way that a program can
+//! write them, with losses of processes and nodes. The program compares all of its memory after
+//! each restart; which blocks change, how, and what is lost when comes from a seed, `SEED=n` for
+//! one alone.
+//!
+//! Where the kernel watches no pages the same runs are made, by digests, and a line says so.
+
+use raidshmem::sys::written::Watch;
+
+use super::support::random::Random;
+use super::support::{Job, Outcome, note, program, program_with};
+
+const STEPS: [&str; 7] = ["before", "quiesce", "encode", "encoded", "copy", "copied", "after"];
+/// Checkpoints that the program makes when nothing is lost.
+const LAST: usize = 17;
+
+fn job(mode: &str, track: &str) -> Job {
+    let job = Job::new(4).mode(mode).env("SHMEM_SYMMETRIC_SIZE", "16M").args(&["--verbose"]);
+    job.env("SHMEM_FT_DELTA", "on").env("SHMEM_FT_TRACK", track)
+}
+
+fn run(job: Job, words: &str, seed: u64) -> Outcome {
+    let words: Vec<&str> = words.split_whitespace().collect();
+    let path = program_with("written", &["-pthread"]);
+    let outcome = job.args(&words).program(&path, &[&seed.to_string()]).run();
+    right(&outcome);
+    outcome
+}
+
+#[track_caller]
+fn right(outcome: &Outcome) {
+    outcome.status(0);
+    let right = outcome.out.lines().filter(|line| line.ends_with(" is right")).count();
+    outcome.check(right == 4, "every PE should find its memory right");
+}
+
+/// At least so many checkpoints went by pages, where the kernel lets them.
+#[track_caller]
+fn by_pages(outcome: &Outcome, least: usize) {
+    match Watch::new() {
+        Ok(_) => {
+            let by = outcome.count(", by pages");
+            outcome.check(by >= least, &format!("{least} checkpoints by pages, there were {by}"));
+        }
+        Err(error) => note(&format!("the kernel watches no pages here: {error}")),
+    }
+}
+
+fn seeds(all: std::ops::Range<u64>) -> Vec<u64> {
+    match std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()) {
+        Some(seed) => vec![seed],
+        None => all.collect(),
+    }
+}
+
+#[test]
+fn every_way_of_writing_is_seen_whatever_is_lost() {
+    for seed in seeds(1..13) {
+        let mut random = Random::new(seed);
+        let mode = random.one(&["raid5", "raid5", "rs", "double", "raid4"]);
+        let track = random.one(&["pages", "pages", "auto"]);
+        let adopt = random.one(&["0", "0", "1"]);
+        let (mut words, mut at) = (String::new(), 4);
+        let nodes = *mode != "double" && random.below(2) == 1;
+        while at < LAST && words.len() < 60 {
+            let (pe, step) = (random.below(4), random.one(&STEPS));
+            let what = if nodes && words.is_empty() { "--nodes 4 --kill-node" } else { "--kill" };
+            words += &format!(" {what} {pe}@{at}:{step}");
+            at += 2 + random.below(5);
+        }
+        note(&format!("seed {seed}: {mode}, {track}, adopt {adopt}{words}"));
+        run(job(mode, track).env("SHMEM_FT_ADOPT", adopt), &words, seed);
+    }
+}
+
+/// The watch is on, goes on from one checkpoint to the next, and begins again after a recovery.
+#[test]
+fn checkpoints_go_by_pages() {
+    for seed in [21, 22] {
+        let quiet = run(job("raid5", "pages"), "", seed);
+        by_pages(&quiet, 10);
+        let outcome = run(job("raid5", "pages"), "--kill 2@9", seed);
+        by_pages(&outcome, 6);
+        let outcome = run(job("raid5", "digests"), "", seed);
+        outcome.check(outcome.count(", by pages") == 0, "none by pages");
+        outcome.check(outcome.count(", by digests") >= 10, "all by digests");
+    }
+}
+
+/// Rules of containers often refuse the system call, here to all PEs, or to one.
+#[test]
+fn a_kernel_that_refuses_is_as_good() {
+    let path = program_with("written", &["-pthread"]);
+    let path = path.to_str().expect("a plain name");
+    for (who, seed) in [("all", 31), ("first", 32)] {
+        let job = job("raid5", "pages").env("SHMEM_FT_ADOPT", "0").args(&["--kill", "1@11:copy"]);
+        let job = if who == "all" { job } else { job.leaves(who) };
+        let outcome = job.program(&program("denied"), &[who, path, &seed.to_string()]).run();
+        right(&outcome);
+        // Who is refused learns so in the first checkpoint, and the others in the next.
+        outcome.check(outcome.count(", by pages") == 0, "none by pages");
+        outcome.check(outcome.count(", by digests") >= 10, "by digests");
+    }
+}
+
+/// What a child writes is seen by no page table of the library's: from the first fork on nothing is
+/// taken from them.
+#[test]
+fn what_children_write_is_found_by_digests() {
+    let path = program_with("written", &["-pthread"]);
+    for seed in [41, 42] {
+        let job = job("raid5", "pages").env("SHMEM_FT_ADOPT", "0").args(&["--kill", "3@12:copied"]);
+        let outcome = job.program(&path, &[&seed.to_string(), "fork"]).run();
+        right(&outcome);
+        outcome.check(outcome.count(", by digests") >= 8, "by digests");
+    }
+}
