@@ -217,7 +217,9 @@ mod tests {
     #[test]
     fn two_batches_are_fetched_at_a_time() {
         let both = std::sync::Barrier::new(2);
-        let fetch = |_: &[usize], _: &mut [()]| drop(both.wait());
+        let fetch = |_: &[usize], _: &mut [()]| {
+            both.wait();
+        };
         let tiles: Vec<usize> = (0..4 * STEPS).collect();
         run(&crew(1), &tiles, || (), true, fetch, |_, ()| Ok::<(), ()>(())).unwrap();
     }
