@@ -265,11 +265,12 @@ pub fn map(world: &World, pe: usize, coverage: &Coverage, tiles: Range<usize>) {
     }
 }
 
-/// Writes one tile of a snapshot's line back into the own live memory.
+/// Writes one tile of a snapshot's line back into the own live memory, which nobody reads soon.
 pub fn restore(world: &World, coverage: &Coverage, tile: usize, bytes: &[u8]) {
+    let kernel = Kernel::chosen().expect("codes were made with it");
     let mut taken = 0;
     for (at, len) in coverage.pieces(tile * TILE..(tile + 1) * TILE) {
-        world.segment().bytes_mut(at, len).copy_from_slice(&bytes[taken..taken + len]);
+        kernel.copy(world.segment().bytes_mut(at, len), &bytes[taken..taken + len], |_| ());
         taken += len;
     }
 }

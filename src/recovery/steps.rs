@@ -22,6 +22,7 @@ use crate::segment::board::Told;
 use crate::segment::layout::TILE;
 use crate::store::coverage::Coverage;
 use crate::store::protection::{Protection, Shape};
+use crate::sys::crew::Crew;
 
 /// Checks every tile of the own store as of checkpoint `target` and shows what does not hold.
 pub fn verify(world: &World, protection: &Protection, target: u64) {
@@ -130,7 +131,8 @@ pub fn rebuild(
     }
     let mut from = BTreeSet::new();
     let found = of_group(shape, findings);
-    let job = Decode { world, protection, view, shape, found: &found, target, len };
+    let crew = crew(world, findings);
+    let job = Decode { world, crew: &crew, protection, view, shape, found: &found, target, len };
     let wanted = || (0..shape.layout.chunks()).filter(|chunk| own >> chunk & 1 == 1);
     let all: usize = wanted().map(|chunk| job.tiles(chunk).len()).sum();
     let parts = line.as_deref_mut().map(|line| line.chunks_mut(TILE).map(Mutex::new).collect());
@@ -165,8 +167,18 @@ pub fn rebuild(
     Ok(line)
 }
 
+/// The threads for a rebuild: all PEs that need none sleep until it is over.
+fn crew(world: &World, findings: &[Finding]) -> Crew {
+    let busy = findings.iter().filter(|finding| finding.snapshot != 0).count();
+    match world.settings().threads {
+        0 => world.crew.among(busy),
+        _ => world.crew.among(usize::MAX),
+    }
+}
+
 struct Decode<'a> {
     world: &'a World,
+    crew: &'a Crew,
     protection: &'a Protection,
     view: &'a View,
     shape: &'a Shape,
@@ -211,7 +223,7 @@ impl Decode<'_> {
             Ok(())
         };
         let steps: Vec<usize> = steps.collect();
-        if let Err(pe) = pipeline::run(&self.world.crew, &steps, room, far, fetch, work) {
+        if let Err(pe) = pipeline::run(self.crew, &steps, room, far, fetch, work) {
             unchanged(self.world, self.view)?;
             self.world.spoiled(self.view, pe);
             return Err(Changed);

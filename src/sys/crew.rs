@@ -51,6 +51,12 @@ impl Crew {
         Crew { threads, cpus, pool: OnceLock::new() }
     }
 
+    /// One for a loop while others sleep, so that only `sharing` processes have a use for the
+    /// processors. Never smaller than this one.
+    pub fn among(&self, sharing: usize) -> Crew {
+        Crew::new(self.threads.max(fair(self.cpus.len(), sharing)), self.cpus.clone())
+    }
+
     /// How many there are, the calling one among them.
     pub fn threads(&self) -> usize {
         self.threads
@@ -138,6 +144,16 @@ mod tests {
     fn a_fair_share_is_at_least_one_and_not_all_of_a_large_machine() {
         let shares = [(1, 1), (2, 4), (4, 2), (64, 1), (64, 2), (0, 0)];
         assert_eq!(shares.map(|(cpus, pes)| fair(cpus, pes)), [1, 1, 2, MOST, MOST, 1]);
+    }
+
+    #[test]
+    fn while_others_sleep_a_crew_is_larger_and_never_smaller() {
+        let sizes = |threads: usize, sharing: &[usize]| -> Vec<usize> {
+            let crew = Crew::new(threads, (0..6).collect());
+            sharing.iter().map(|&sharing| crew.among(sharing).threads()).collect()
+        };
+        assert_eq!(sizes(1, &[1, 2, 4, 12, usize::MAX]), [6, 3, 1, 1, 1]);
+        assert_eq!(sizes(4, &[1, 2, 12]), [6, 4, 4]);
     }
 
     #[test]
