@@ -97,7 +97,9 @@ pub fn watch(world: &World, protection: &Protection, coverage: &Coverage, number
     *watched = None; // before another one: a page has one watch at a time
     tracked.end();
     if wanted {
-        match Watched::new(world, &coverage.places().spans(PAGE, GAP)) {
+        // Huge pages that are cut are slower to read for good: digests cost less.
+        let cuts = settings.track == Track::Pages;
+        match Watched::new(world, &coverage.places().spans(PAGE, GAP), cuts) {
             Ok(new) => {
                 *watched = Some(new);
                 tracked.begin(number, coverage.clone());

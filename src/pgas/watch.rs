@@ -42,11 +42,12 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// Watches `spans` (offsets in the segment, whole pages) in all mappings of this process.
+    /// Watches `spans` (offsets in the segment, whole pages) in all mappings of this process; huge
+    /// pages only if it `cuts` them.
     ///
     /// # Errors
-    /// The kernel's, or too many spans.
-    pub fn new(world: &World, spans: &[Range<usize>]) -> Result<Watched> {
+    /// The kernel's, or too many spans, or huge pages.
+    pub fn new(world: &World, spans: &[Range<usize>], cuts: bool) -> Result<Watched> {
         let mut pieces = Vec::new();
         for pe in 0..world.n_pes() {
             let base = world.base(pe) as usize;
@@ -73,7 +74,7 @@ impl Watched {
         if pieces.len() > MOST {
             return Err(rustix::io::Errno::NOMEM);
         }
-        let mut watch = Watch::new()?;
+        let mut watch = Watch::new(cuts)?;
         pieces.iter().try_for_each(|piece| watch.add(piece.at, piece.len))?;
         Ok(Watched { watch, pieces })
     }

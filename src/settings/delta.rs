@@ -26,7 +26,7 @@ impl Delta {
 /// How a checkpoint that looks for what changed finds it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Track {
-    /// By pages while little changes and every write is seen, else by digests.
+    /// By pages where they are small ones, little changes and every write is seen, else by digests.
     #[default]
     Auto,
     /// By pages whenever every write is seen.

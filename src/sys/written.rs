@@ -48,16 +48,19 @@ const REGIONS: usize = 512;
 pub struct Watch {
     faults: OwnedFd,
     pages: File,
+    /// Huge pages are cut.
+    cuts: bool,
     /// Where there were huge pages.
     huge: Vec<(usize, usize)>,
 }
 
 impl Watch {
-    /// A watch over nothing yet.
+    /// A watch over nothing yet, which refuses huge pages unless it `cuts` them: then each small
+    /// page of them has its first access, a read or a write, from every mapping by a fault.
     ///
     /// # Errors
     /// The kernel's: it is too old, or does not allow it.
-    pub fn new() -> Result<Watch> {
+    pub fn new(cuts: bool) -> Result<Watch> {
         let flags = UserfaultfdFlags::CLOEXEC
             | UserfaultfdFlags::NONBLOCK
             | UserfaultfdFlags::from_bits_retain(UFFD_USER_MODE_ONLY);
@@ -74,13 +77,17 @@ impl Watch {
         let pages = File::open("/proc/self/pagemap")
             .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::ACCESS))?;
         let has_all = api.features & asked == asked;
-        if has_all { Ok(Watch { faults, pages, huge: Vec::new() }) } else { Err(Errno::OPNOTSUPP) }
+        if has_all {
+            Ok(Watch { faults, pages, cuts, huge: Vec::new() })
+        } else {
+            Err(Errno::OPNOTSUPP)
+        }
     }
 
     /// Watches `len` bytes at `start` as well, whole pages of a mapping; none is written so far.
     ///
     /// # Errors
-    /// The kernel's; then nothing is known of these pages.
+    /// The kernel's, or there are huge pages; then nothing is known of these pages.
     pub fn add(&mut self, start: usize, len: usize) -> Result<()> {
         let range = uffdio_range { start: start as u64, len: len as u64 };
         let mut register = uffdio_register { range, mode: REGISTER_MODE_WP, ioctls: 0 };
@@ -96,6 +103,9 @@ impl Watch {
                 huge.push(uffdio_range { start: region.start, len: region.end - region.start });
             }
         })?;
+        if !huge.is_empty() && !self.cuts {
+            return Err(Errno::NOTSUP);
+        }
         let ends = |range: &uffdio_range| (range.start as usize, range.len as usize);
         self.huge.extend(huge.iter().map(ends));
         huge.into_iter().try_for_each(|range| {
@@ -235,7 +245,7 @@ mod tests {
 
     /// A watch, or a line that says why this machine has none.
     fn watch() -> Option<Watch> {
-        Watch::new().inspect_err(|error| eprintln!("note: no pages are watched: {error}")).ok()
+        Watch::new(true).inspect_err(|error| eprintln!("note: no pages are watched: {error}")).ok()
     }
 
     fn watched(mapping: &Mapping) -> Option<Watch> {
@@ -310,6 +320,9 @@ mod tests {
         // cannot they are watched as they are.
         let huge = unsafe { libc::madvise(mapping.base().cast(), LEN, libc::MADV_COLLAPSE) } == 0;
         eprintln!("note: huge pages: {huge}");
+        if let Ok(mut refuses) = Watch::new(false) {
+            assert_eq!(refuses.add(start, LEN).is_err(), huge);
+        }
         let Some(mut watch) = watched(&mapping) else { return };
         assert_eq!(taken(&watch, &mapping), []);
         poke(&mapping, 700);
@@ -336,7 +349,7 @@ mod tests {
         assert!(watch.take(start, 2 * PAGE, |_| ()).is_err());
         assert!(watch.add(start + 1, PAGE).is_err());
         // A second watch cannot have what this one has.
-        assert!(Watch::new().unwrap().add(start, PAGE).is_err());
+        assert!(Watch::new(true).unwrap().add(start, PAGE).is_err());
     }
 
     #[test]

@@ -46,7 +46,7 @@ fn pages_that_other_hosts_write_are_in_the_next_checkpoint() {
         let outcome = job.program(&path, &[&seed.to_string()]).run();
         let right = outcome.out.lines().filter(|line| line.ends_with(" is right")).count();
         outcome.status(0).check(right == 6, "every PE should find its memory right");
-        match Watch::new() {
+        match Watch::new(true) {
             Ok(_) => outcome.check(outcome.count(", by pages") >= 4, "checkpoints by pages"),
             Err(error) => note(&format!("the kernel watches no pages here: {error}")),
         }

@@ -37,7 +37,7 @@ fn right(outcome: &Outcome) {
 /// At least so many checkpoints went by pages, where the kernel lets them.
 #[track_caller]
 fn by_pages(outcome: &Outcome, least: usize) {
-    match Watch::new() {
+    match Watch::new(true) {
         Ok(_) => {
             let by = outcome.count(", by pages");
             outcome.check(by >= least, &format!("{least} checkpoints by pages, there were {by}"));
