@@ -161,6 +161,35 @@ impl Code {
         Ok(())
     }
 
+    /// Overwrites `parity` with row `row` as [`Code::encode_row_shown`] would, from `old`, which is
+    /// what it was, and for each data shard that changed since, once: its number, what it was and
+    /// what it is.
+    ///
+    /// # Errors
+    /// [`Error::Index`] for a row or shard past the last, [`Error::Length`] unless `old` and all of
+    /// `changes` are as long as `parity`.
+    pub fn update_row_shown(
+        &self,
+        row: usize,
+        old: &[u8],
+        changes: &[(usize, &[u8], &[u8])],
+        parity: &mut [u8],
+        look: impl FnMut(&[u8]),
+    ) -> Result<(), Error> {
+        in_range(row, self.parity)?;
+        same_length(old.len(), parity.len())?;
+        let (mut factors, mut sources) = (vec![1], vec![old]);
+        for &(column, was, is) in changes {
+            in_range(column, self.data)?;
+            same_length(was.len(), parity.len())?;
+            same_length(is.len(), parity.len())?;
+            factors.extend([self.coefficients(row)[column]; 2]);
+            sources.extend([was, is]);
+        }
+        self.kernel.combine_shown(&factors, &sources, parity, look);
+        Ok(())
+    }
+
     /// As [`Code::update`] for all `m` parity shards at once, reading `delta` once.
     ///
     /// # Errors

@@ -60,6 +60,26 @@ proptest! {
     }
 
     #[test]
+    fn a_row_is_updated_for_several_shards_at_once(
+        (k, m, len, seed) in shape(), pick in any::<u64>()
+    ) {
+        let code = Code::new(k, m).unwrap();
+        let (old, mut new) = (shards(seed, k, len), shards(!seed, k, len));
+        let changed: Vec<usize> = (0..k).filter(|column| pick >> (column % 64) & 1 == 1).collect();
+        (0..k).filter(|column| !changed.contains(column)).for_each(|at| new[at] = old[at].clone());
+        let changes: Vec<(usize, &[u8], &[u8])> =
+            changed.iter().map(|&at| (at, &old[at][..], &new[at][..])).collect();
+        let before = parity_of(&code, &slices(&old));
+        for (row, parity) in parity_of(&code, &slices(&new)).into_iter().enumerate() {
+            let (mut out, mut shown) = (vec![0x55; len], Vec::new());
+            let look = |piece: &[u8]| shown.extend_from_slice(piece);
+            code.update_row_shown(row, &before[row], &changes, &mut out, look).unwrap();
+            prop_assert_eq!(&out, &parity);
+            prop_assert_eq!(shown, parity);
+        }
+    }
+
+    #[test]
     fn rebuilding_undoes_losing((k, m, len, seed) in shape(), count in 0usize..=5) {
         let code = Code::new(k, m).unwrap();
         let mut all = shards(seed, k, len);

@@ -5,27 +5,25 @@
 
 pub mod ahead;
 pub mod delta;
+mod encode;
 pub mod pages;
 pub mod pipeline;
 pub mod tiles;
 
-use std::convert::Infallible;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
-
-use raidshmem_codec::stripe::Data;
 
 use crate::control::message::{Found, Report};
 use crate::inject::Point;
 use crate::pgas::World;
-use crate::pgas::world::lock;
 use crate::segment::board::Told;
 use crate::segment::layout::TILE;
 use crate::store::coverage::Coverage;
-use crate::store::delta::{Changes, Next, TileSet};
+use crate::store::delta::Changes;
 use crate::store::phase::Phase;
-use crate::store::protection::{Protection, Shape};
+use crate::store::protection::Protection;
+
+pub use encode::encode;
 
 /// An intent's length that says: this PE cannot describe what it has to save.
 const CANNOT: u64 = u64::MAX;
@@ -157,142 +155,6 @@ pub fn agree(world: &World, protection: &Protection) -> Result<(), String> {
 
 fn mib(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
-}
-
-/// Pulls the chunks this PE protects from its peers' live memory into the slot of `number`, whose
-/// record is void meanwhile; of the parity chunks it holds only those that `wanted` names. `half`
-/// is passed when half of what has to be computed is done. After a death the slot holds anything:
-/// the caller looks at the view before it believes it.
-pub fn encode(
-    world: &World,
-    protection: &Protection,
-    coverage: &Coverage,
-    number: u64,
-    wanted: &dyn Fn(usize) -> bool,
-    changes: Option<&mut Changes>,
-    half: Point,
-) {
-    let (shape, place) = protection.place(world.me());
-    let per_chunk = shape.chunk_len(coverage.len()) / TILE;
-    let job = Encode { world, protection, coverage, shape, place, per_chunk, number };
-    let tiles = job.wanted(wanted, changes);
-    let (first, second) = tiles.split_at(tiles.len() / 2);
-    job.run(first);
-    world.point(half, number);
-    job.run(second);
-}
-
-/// A tile of the own parity: which of the parity chunks, and how far into it, in tiles.
-type Tile = (usize, usize);
-/// Room for a tile of each source.
-type Scratch = Vec<Vec<u8>>;
-
-struct Encode<'a> {
-    world: &'a World,
-    protection: &'a Protection,
-    coverage: &'a Coverage,
-    shape: &'a Shape,
-    place: usize,
-    per_chunk: usize,
-    number: u64,
-}
-
-impl Encode<'_> {
-    /// The tiles to be computed, after those that can be had without are made right. All rows of
-    /// a step before the next step: another PE, at about the same step, has just read the same
-    /// bytes for its row of the same stripe, so that they are in the cache the PEs share.
-    fn wanted(&self, wanted: &dyn Fn(usize) -> bool, changes: Option<&mut Changes>) -> Vec<Tile> {
-        let Encode { world, protection, shape, number, .. } = *self;
-        let indices = 0..shape.layout.parities_of(self.place).len();
-        let named: Vec<usize> = indices.clone().filter(|&index| wanted(index)).collect();
-        let steps = 0..self.per_chunk;
-        let all = steps.flat_map(|step| named.iter().map(move |&index| (index, step)));
-        let Some(changes) = changes else { return all.collect() };
-        let shown = |&pe: &usize| tiles::changes(world, pe, tiles::tiles(self.coverage.len()));
-        let shown: Vec<TileSet> = shape.members.iter().map(shown).collect();
-        let (all, known) = (all.collect::<Vec<Tile>>(), &*changes);
-        let made = Mutex::new(TileSet::none(indices.end * self.per_chunk));
-        let spare = |nth: usize, (): &mut ()| {
-            let (tile, at) = (all[nth], self.at(all[nth]));
-            let mut sources = self.sources(tile);
-            let changed = sources.any(|(data, tile)| shown[data.member].contains(tile));
-            if !spared(world, protection, known.next(at, changed), at, number) {
-                lock(&made).insert(at);
-            }
-        };
-        world.crew.numbers(0..all.len(), || (), spare);
-        changes.made = made.into_inner().expect("no thread panicked");
-        all.into_iter().filter(|&tile| changes.made.contains(self.at(tile))).collect()
-    }
-
-    /// Which tile of the own parity that is.
-    fn at(&self, (index, step): Tile) -> usize {
-        index * self.per_chunk + step
-    }
-
-    fn stripe(&self, (index, _): Tile) -> usize {
-        self.shape.layout.parities_of(self.place)[index].stripe
-    }
-
-    /// What a tile is computed from, and which tile of its member that is.
-    fn sources(&self, tile: Tile) -> impl Iterator<Item = (&Data, usize)> {
-        let data = &self.shape.layout.stripes()[self.stripe(tile)].data;
-        data.iter().map(move |data| (data, data.chunk * self.per_chunk + tile.1))
-    }
-
-    /// The same by PE.
-    fn places(&self, tile: Tile) -> impl Iterator<Item = (usize, usize)> {
-        self.sources(tile).map(|(data, at)| (self.shape.members[data.member], at))
-    }
-
-    /// Computes tiles, with all threads of this process.
-    fn run(&self, tiles: &[Tile]) {
-        let far = self.shape.members.iter().any(|&pe| self.world.is_far(pe));
-        let scratch = || vec![vec![0; TILE]; self.shape.members.len()];
-        let pull = |batch: &[Tile], scratches: &mut [Scratch]| self.pull(batch, scratches);
-        let work = |&tile: &Tile, scratch: &mut Scratch| {
-            self.compute(tile, scratch);
-            Ok::<(), Infallible>(())
-        };
-        let Ok(()) = pipeline::run(&self.world.crew, tiles, scratch, far, pull, work);
-    }
-
-    /// Pulls the sources of a batch that are far, all on their way at a time.
-    fn pull(&self, batch: &[Tile], scratches: &mut [Scratch]) {
-        let of = |(&tile, scratch)| self.places(tile).zip::<&mut Scratch>(scratch);
-        let wanted = batch.iter().zip(scratches).flat_map(of);
-        tiles::pull(self.world, self.coverage, wanted);
-    }
-
-    /// Computes a tile of which what is far was pulled.
-    fn compute(&self, tile: Tile, scratch: &mut Scratch) {
-        let Encode { world, protection, coverage, shape, number, .. } = *self;
-        let live = |((pe, at), scratch)| tiles::live(world, pe, coverage, at, scratch);
-        let sources: Vec<&[u8]> =
-            self.places(tile).zip(scratch.iter_mut().map(Vec::as_mut_slice)).map(live).collect();
-        let row = shape.layout.parities_of(self.place)[tile.0].row;
-        let code = &shape.codes[self.stripe(tile)];
-        let region = world.layout().slots[protection.slot_of(number)];
-        tiles::write(world, region, self.at(tile), number, |out, seal| {
-            code.encode_row_shown(row, &sources, out, |piece| seal.update(piece))
-                .expect("tiles are of one length");
-        });
-    }
-}
-
-/// Makes tile `at` of the own parity that of checkpoint `number` without its sources, if it can be
-/// had so.
-fn spared(world: &World, protection: &Protection, next: Next, at: usize, number: u64) -> bool {
-    let slots = protection.mode.slots();
-    let slot = |number: u64| world.layout().slots[protection.slot_of(number)];
-    match next {
-        Next::Keep => tiles::renew(world, slot(number), at, number - slots as u64, number),
-        Next::Carry => {
-            let other = tiles::own(world, slot(number - 1), at, number - 1);
-            other.inspect(|bytes| tiles::put(world, slot(number), at, number, bytes)).is_some()
-        }
-        Next::Make => false,
-    }
 }
 
 /// Copies live memory into the snapshot, which becomes that of `number`. `half` is passed when half

@@ -2,7 +2,8 @@
 //!
 //! A tile of a snapshot that did not change is not copied again; a tile of parity none of whose
 //! sources changed is not computed again. Either gets a new stamp only ([`Stamp::renew`]), so that
-//! everything that is believed still bears the number of the checkpoint it belongs to.
+//! everything that is believed still bears the number of the checkpoint it belongs to. Parity few of
+//! whose sources changed is brought up to date: what it was, and what they were, and what they are.
 //!
 //! A parity slot holds the checkpoint before the last one, or the last one where there is but one
 //! slot: [`next`] says what follows from that. What a process knows of earlier checkpoints is in
@@ -188,8 +189,9 @@ impl Changes {
         self.digests.push(look.digest);
     }
 
-    /// What to do with tile `tile` of the own parity, of whose sources one `changed` or none.
-    pub fn next(&self, tile: usize, changed: bool) -> Next {
+    /// What to do with tile `tile` of the own parity, of whose sources so many changed, of how
+    /// many.
+    pub fn next(&self, tile: usize, changed: (usize, usize)) -> Next {
         next(self.slots, changed, self.before.as_ref().map(|before| before.parity.contains(tile)))
     }
 
@@ -208,16 +210,21 @@ pub enum Next {
     Keep,
     /// The other slot has it.
     Carry,
-    /// It is computed anew.
+    /// It is computed from what the other slot has and what the changed sources were and are.
+    Update,
+    /// It is computed anew from all sources.
     Make,
 }
 
-/// What to do with a tile of parity in a mode with `slots` slots: `changed` if one of its sources
-/// did, `before` if the last checkpoint changed it; None if that is not known.
-pub fn next(slots: usize, changed: bool, before: Option<bool>) -> Next {
+/// What to do with a tile of parity in a mode with `slots` slots: `changed` are those of its
+/// `sources` that did, `before` says whether the last checkpoint changed it; None if that is not
+/// known. An update reads the tile, and each changed source twice: it is done where that is less
+/// than all sources.
+pub fn next(slots: usize, (changed, sources): (usize, usize), before: Option<bool>) -> Next {
     match (changed, slots, before) {
-        (false, 1, Some(_)) | (false, _, Some(false)) => Next::Keep,
-        (false, _, Some(true)) => Next::Carry,
+        (0, 1, Some(_)) | (0, _, Some(false)) => Next::Keep,
+        (0, _, Some(true)) => Next::Carry,
+        (_, 2, Some(_)) if 1 + 2 * changed < sources => Next::Update,
         _ => Next::Make,
     }
 }
@@ -255,7 +262,7 @@ mod tests {
     /// Slots hold tiles of checkpoints: whatever changes when, what is kept or carried is right.
     #[test]
     fn a_slot_never_keeps_what_is_not_so_any_more() {
-        for slots in [1, 2] {
+        for (slots, sources) in [(1, 7), (2, 3), (2, 7)] {
             for pattern in 0u32..1 << 12 {
                 // The content of a tile is the number of the checkpoint that changed it.
                 let (mut held, mut content, mut before) = (vec![0u64; slots], 0, None);
@@ -263,19 +270,31 @@ mod tests {
                     let bits = pattern >> ((number - 1) * 2);
                     let (changed, forgotten) = (bits & 1 == 1, bits & 2 == 2);
                     let known = before.filter(|_| !forgotten);
+                    let last = content;
                     content = if changed { number } else { content };
                     let (slot, other) = (number as usize % slots, (number as usize - 1) % slots);
-                    let next = next(slots, changed || known.is_none(), known);
+                    let next =
+                        next(slots, (usize::from(changed || known.is_none()), sources), known);
                     held[slot] = match next {
                         Next::Keep => held[slot],
                         Next::Carry => held[other],
+                        Next::Update => held[other] ^ last ^ content,
                         Next::Make => content,
                     };
                     assert_eq!(held[slot], content, "{slots} {pattern:b} {number}");
-                    before = Some(next == Next::Make);
+                    before = Some(matches!(next, Next::Update | Next::Make));
                 }
             }
         }
+    }
+
+    #[test]
+    fn parity_is_updated_where_that_reads_less() {
+        let next = |changed, sources| next(2, (changed, sources), Some(true));
+        assert_eq!([next(1, 3), next(1, 4), next(3, 7), next(3, 8)], {
+            [Next::Make, Next::Update, Next::Make, Next::Update]
+        });
+        assert_eq!(super::next(2, (1, 9), None), Next::Make);
     }
 
     #[test]

@@ -7,17 +7,27 @@ use super::support::{Job, Outcome, program};
 const STEPS: [&str; 7] = ["before", "quiesce", "encode", "encoded", "copy", "copied", "after"];
 
 fn run(mode: &str, delta: &str, adopt: &str, words: &str) -> Outcome {
+    of(4, mode, delta, adopt, words)
+}
+
+/// The same with so many PEs, in one group.
+fn of(pes: usize, mode: &str, delta: &str, adopt: &str, words: &str) -> Outcome {
     let words: Vec<&str> = words.split_whitespace().collect();
-    let job = Job::new(4).mode(mode).env("SHMEM_SYMMETRIC_SIZE", "16M");
+    let job = Job::new(pes).mode(mode).env("SHMEM_SYMMETRIC_SIZE", "16M");
     let job = job.env("SHMEM_FT_DELTA", delta).env("SHMEM_FT_ADOPT", adopt).args(&words);
     job.program(&program("sparse"), &[]).run()
 }
 
 #[track_caller]
 fn right(outcome: &Outcome) {
+    all_right(4, outcome);
+}
+
+#[track_caller]
+fn all_right(pes: usize, outcome: &Outcome) {
     outcome.status(0);
     let right = outcome.out.lines().filter(|line| line.ends_with(" is right")).count();
-    outcome.check(right == 4, "every PE should find its memory right");
+    outcome.check(right == pes, "every PE should find its memory right");
 }
 
 /// With `SHMEM_FT_ADOPT=0` a dead process is rebuilt from the parity.
@@ -60,5 +70,27 @@ fn each_of_the_choices_is_right() {
             right(&run(mode, delta, "0", "--kill 3@11"));
             right(&run(mode, delta, "0", "--kill 2@5:copied --kill 0@14"));
         }
+    }
+}
+
+/// Where few of many sources of a tile of parity changed, it is brought up to date.
+#[test]
+fn parity_that_was_brought_up_to_date() {
+    for (pes, mode) in [(6, "raid4"), (6, "raid5"), (7, "rs")] {
+        for (index, step) in STEPS.into_iter().enumerate() {
+            let (pe, later) = (index % pes, (index + 1) % pes);
+            let words = format!("--kill {pe}@9:{step} --kill {later}@13");
+            all_right(pes, &of(pes, mode, "on", "0", &words));
+        }
+    }
+}
+
+/// The same where what the sources were and are comes over a network.
+#[cfg(feature = "ucx")]
+#[test]
+fn parity_that_was_brought_up_to_date_from_far() {
+    for step in ["encode", "encoded", "copied"] {
+        let words = format!("--nodes 6 --fabric ucx --kill-node 2@9:{step} --kill-node 4@13");
+        all_right(6, &of(6, "raid5", "on", "1", &words));
     }
 }

@@ -47,12 +47,16 @@ impl Job {
         let Some(mut changes) = p.changes.take() else { return false };
         let (shape, place) = self.plan.protection.place(me);
         let parity = shape.layout.parities_of(place)[index];
-        let changed = shape.layout.stripes()[parity.stripe].data.iter().any(|data| {
-            let memory = self.memory(p, shape.members[data.member]);
-            memory.changes.contains(data.chunk * each + step)
-        });
-        let changed = changed && self.plan.broken != Broken::KeptThoughChanged;
-        let next = changes.next(at, changed);
+        let data = &shape.layout.stripes()[parity.stripe].data;
+        let is_changed = |&position: &usize| {
+            let memory = self.memory(p, shape.members[data[position].member]);
+            memory.changes.contains(data[position].chunk * each + step)
+        };
+        let mut changed: Vec<usize> = (0..data.len()).filter(is_changed).collect();
+        if self.plan.broken == Broken::KeptThoughChanged {
+            changed.clear();
+        }
+        let next = changes.next(at, (changed.len(), data.len()));
         let slot = |number: u64| self.plan.slot_of(number);
         let (own, other) = (slot(p.number), slot(p.number - 1));
         let [new, last] = [p.number, p.number - 1].map(|number| self.stamp(p, me, number));
@@ -69,14 +73,51 @@ impl Job {
                 let memory = self.own(p);
                 bytes.inspect(|bytes| memory.slots[own].write(at, bytes, &new)).is_some()
             }
+            Next::Update => self.update(p, (index, step), &changed),
             Next::Make => false,
         };
-        if !spared {
+        if !spared || next == Next::Update {
             changes.made.insert(at);
         }
         self.ending.spared += u32::from(spared);
+        self.ending.updated += u32::from(spared && next == Next::Update);
         p.changes = Some(changes);
         spared
+    }
+
+    /// Makes a tile of parity that of the checkpoint from what it was and what those of its sources
+    /// that changed were and are, if all that holds.
+    fn update(&mut self, p: &Proc, (index, step): (usize, usize), changed: &[usize]) -> bool {
+        let (each, me, last) = (self.per_chunk(p), p.me(), p.number - 1);
+        let unchecked = self.plan.broken == Broken::UpdatedUnchecked;
+        let (shape, place) = self.plan.protection.place(me);
+        let parity = shape.layout.parities_of(place)[index];
+        let data = &shape.layout.stripes()[parity.stripe].data;
+        let (own, other) = (self.plan.slot_of(p.number), self.plan.slot_of(last));
+        let at = index * each + step;
+        let old = &self.memory(p, me).slots[other];
+        if !old.holds(at, &self.stamp(p, me, last)) {
+            return false;
+        }
+        let mut tiles = Vec::new();
+        for &position in changed {
+            let (pe, tile) =
+                (shape.members[data[position].member], data[position].chunk * each + step);
+            let memory = self.memory(p, pe);
+            if !unchecked && !memory.snapshot.holds(tile, &self.stamp(p, pe, last)) {
+                return false;
+            }
+            tiles.push((position, memory.snapshot.tile(tile).to_vec(), memory.live_tile(tile)));
+        }
+        let changes: Vec<(usize, &[u8], &[u8])> =
+            tiles.iter().map(|(position, was, is)| (*position, &was[..], &is[..])).collect();
+        let mut out = old.tile(at).to_vec();
+        let code = &shape.codes[parity.stripe];
+        code.update_row_shown(parity.row, old.tile(at), &changes, &mut out, |_| ())
+            .expect("tiles are of one length");
+        let new = self.stamp(p, me, p.number);
+        self.own(p).slots[own].write(at, &out, &new);
+        true
     }
 
     /// Copies a tile of live memory into the snapshot; one that did not change gets a new stamp.

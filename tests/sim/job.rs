@@ -93,8 +93,10 @@ pub struct Ending {
     pub spoiled: u32,
     /// Times that bits flipped and nobody looked.
     pub rotten: u32,
-    /// Tiles of parity that were kept or carried over.
+    /// Tiles of parity that were kept, carried over or brought up to date.
     pub spared: u32,
+    /// Of them the last.
+    pub updated: u32,
     /// Looks of a PE that went by what was written.
     pub by_pages: u32,
     /// Faults that struck when some PE was on its last checkpoint.

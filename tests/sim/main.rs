@@ -75,6 +75,7 @@ struct Sum {
     spoiled: u32,
     rotten: u32,
     spared: u32,
+    updated: u32,
     by_pages: u32,
     declared: u32,
     suspected: u32,
@@ -93,6 +94,7 @@ impl Sum {
         self.spoiled += ending.spoiled;
         self.rotten += ending.rotten;
         self.spared += ending.spared;
+        self.updated += ending.updated;
         self.by_pages += ending.by_pages;
         self.declared += ending.declared;
         self.suspected += ending.suspected;
@@ -136,7 +138,7 @@ fn at_most_the_parity_is_lost_and_the_job_goes_on_with_the_right_bytes() {
     let Sum { spoiled, declared, suspected, accusers, rotten, spared, by_pages, .. } = sum;
     assert!(sum.jobs == 1 || spoiled > 100 && declared > 100 && suspected > 100, "{sum:?}");
     assert!(sum.jobs == 1 || accusers > 10 && rotten > 100 && spared > 10_000, "{sum:?}");
-    assert!(sum.jobs == 1 || by_pages > 10_000, "{sum:?}");
+    assert!(sum.jobs == 1 || by_pages > 10_000 && sum.updated > 1000, "{sum:?}");
 }
 
 #[test]
@@ -162,6 +164,7 @@ fn broken_rules_are_caught() {
         WordsNotTagged,
         LeaseIgnored,
         CarriedUnchecked,
+        UpdatedUnchecked,
         StampedAnew,
         KeptThoughChanged,
         SilenceIsNoChange,

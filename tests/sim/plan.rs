@@ -41,6 +41,8 @@ pub enum Broken {
     WordsNotTagged,
     /// A tile of parity is carried into the other slot without a look at its old checksum.
     CarriedUnchecked,
+    /// Parity is brought up to date from what a source was without a look at its checksum.
+    UpdatedUnchecked,
     /// A tile of a snapshot that did not change is sealed as it is, damaged or not.
     StampedAnew,
     /// A tile of parity is kept or carried though a source of it changed.
