@@ -2,8 +2,8 @@
 //!
 //! A tile of a snapshot that did not change is not copied again; a tile of parity none of whose
 //! sources changed is not computed again. Either gets a new stamp only ([`Stamp::renew`]), so that
-//! everything that is believed still bears the number of the checkpoint it belongs to. Parity few of
-//! whose sources changed is brought up to date: what it was, and what they were, and what they are.
+//! everything that is believed still bears the number of the checkpoint it belongs to. Parity few
+//! of whose sources changed is brought up to date: what it was, and what they were and are.
 //!
 //! A parity slot holds the checkpoint before the last one, or the last one where there is but one
 //! slot: [`next`] says what follows from that. What a process knows of earlier checkpoints is in
