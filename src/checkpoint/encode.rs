@@ -80,7 +80,7 @@ impl Encode<'_> {
     /// a step before the next step: another PE, at about the same step, has just read the same
     /// bytes for its row of the same stripe, so that they are in the cache the PEs share.
     fn wanted(&self, wanted: &dyn Fn(usize) -> bool, changes: Option<&mut Changes>) -> Vec<Task> {
-        let Encode { world, protection, shape, number, .. } = *self;
+        let Encode { world, shape, .. } = *self;
         let indices = 0..shape.layout.parities_of(self.place).len();
         let named: Vec<usize> = indices.clone().filter(|&index| wanted(index)).collect();
         let steps = 0..self.per_chunk;
@@ -100,7 +100,7 @@ impl Encode<'_> {
             };
             let changed: Vec<usize> = (0..sources.len()).filter(is_changed).collect();
             let next = known.next(at, (changed.len(), sources.len()));
-            if !spared(world, protection, next, at, number) {
+            if !self.spared(next, at) {
                 let update = (next == Next::Update).then_some(changed);
                 lock(&tasks).push((nth, Task { tile, update }));
             }
@@ -112,6 +112,28 @@ impl Encode<'_> {
         changes.made = TileSet::none(indices.end * self.per_chunk);
         tasks.iter().for_each(|task| changes.made.insert(self.at(task.tile)));
         tasks
+    }
+
+    /// Makes tile `at` of the own parity that of this checkpoint without its sources, if it can be
+    /// had so.
+    fn spared(&self, next: Next, at: usize) -> bool {
+        let Encode { world, protection, number, .. } = *self;
+        match next {
+            Next::Keep => {
+                let old = number - protection.mode.slots() as u64;
+                tiles::renew(world, self.slot(number), at, old, number)
+            }
+            Next::Carry => {
+                let other = tiles::own(world, self.slot(number - 1), at, number - 1);
+                other.inspect(|it| tiles::put(world, self.slot(number), at, number, it)).is_some()
+            }
+            Next::Update | Next::Make => false,
+        }
+    }
+
+    /// Where the own parity of a checkpoint is.
+    fn slot(&self, number: u64) -> usize {
+        self.world.layout().slots[self.protection.slot_of(number)]
     }
 
     /// Which tile of the own parity that is.
@@ -175,10 +197,10 @@ impl Encode<'_> {
     /// Computes a tile from what it was and the sources that changed, of which what is far was
     /// pulled. False, with nothing done, if something that it takes does not hold.
     fn update(&self, tile: Tile, changed: &[usize], scratch: &mut Scratch) -> bool {
-        let Encode { world, protection, coverage, number, .. } = *self;
+        let Encode { world, coverage, number, .. } = *self;
         let (last, snapshot) = (number - 1, world.layout().snapshot);
-        let slot = |number| world.layout().slots[protection.slot_of(number)];
-        let Some(parity) = tiles::own(world, slot(last), self.at(tile), last) else { return false };
+        let parity = tiles::own(world, self.slot(last), self.at(tile), last);
+        let Some(parity) = parity else { return false };
         let places: Vec<(usize, usize)> = self.places(tile).collect();
         let rooms = scratch.live.iter_mut().zip(&mut scratch.old);
         let mut changes = Vec::with_capacity(changed.len());
@@ -189,7 +211,7 @@ impl Encode<'_> {
             changes.push((position, was, tiles::live(world, pe, coverage, at, live)));
         }
         let (code, row) = self.code(tile);
-        tiles::write(world, slot(number), self.at(tile), number, |out, seal| {
+        tiles::write(world, self.slot(number), self.at(tile), number, |out, seal| {
             code.update_row_shown(row, parity, &changes, out, |piece| seal.update(piece))
                 .expect("tiles are of one length");
         });
@@ -199,7 +221,7 @@ impl Encode<'_> {
     /// Computes a tile from all of its sources, of which what is far was pulled, unless it was to
     /// be updated.
     fn compute(&self, task: &Task, scratch: &mut Scratch) {
-        let Encode { world, protection, coverage, number, .. } = *self;
+        let Encode { world, coverage, number, .. } = *self;
         let places = self.places(task.tile);
         if task.update.is_some() {
             tiles::pull(world, coverage, self.places(task.tile).zip(&mut scratch.live));
@@ -208,8 +230,7 @@ impl Encode<'_> {
         let scratches = scratch.live.iter_mut().map(Vec::as_mut_slice);
         let sources: Vec<&[u8]> = places.zip(scratches).map(live).collect();
         let (code, row) = self.code(task.tile);
-        let region = world.layout().slots[protection.slot_of(number)];
-        tiles::write(world, region, self.at(task.tile), number, |out, seal| {
+        tiles::write(world, self.slot(number), self.at(task.tile), number, |out, seal| {
             code.encode_row_shown(row, &sources, out, |piece| seal.update(piece))
                 .expect("tiles are of one length");
         });
@@ -219,20 +240,5 @@ impl Encode<'_> {
     fn code(&self, tile: Tile) -> (&Code, usize) {
         let row = self.shape.layout.parities_of(self.place)[tile.0].row;
         (&self.shape.codes[self.stripe(tile)], row)
-    }
-}
-
-/// Makes tile `at` of the own parity that of checkpoint `number` without its sources, if it can be
-/// had so.
-fn spared(world: &World, protection: &Protection, next: Next, at: usize, number: u64) -> bool {
-    let slots = protection.mode.slots();
-    let slot = |number: u64| world.layout().slots[protection.slot_of(number)];
-    match next {
-        Next::Keep => tiles::renew(world, slot(number), at, number - slots as u64, number),
-        Next::Carry => {
-            let other = tiles::own(world, slot(number - 1), at, number - 1);
-            other.inspect(|bytes| tiles::put(world, slot(number), at, number, bytes)).is_some()
-        }
-        Next::Update | Next::Make => false,
     }
 }
