@@ -32,6 +32,16 @@ static inline void recover(void) {
     free(status);
 }
 
+/* Saves all. 0 after a loss, when everybody is back and has compared what it has. */
+static inline int saved(void (*check)(void)) {
+    if (shmem_checkpoint_all() == SHMEM_FT_SUCCESS)
+        return 1;
+    recover();
+    check();
+    shmem_barrier_all(); /* nobody puts into what a neighbour still compares */
+    return 0;
+}
+
 static inline uint64_t mixed(uint64_t sum, uint64_t value) {
     sum = (sum ^ value) * 0x9fb21c651e98df25u;
     return sum ^ sum >> 32;
