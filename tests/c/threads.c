@@ -119,7 +119,7 @@ static void play(void) {
         CHECK(pthread_join(threads[part], NULL) == 0);
 }
 
-static void saved(void) {
+static void save(void) {
     while (shmem_checkpoint_all() != SHMEM_FT_SUCCESS)
         recover();
 }
@@ -136,7 +136,7 @@ int main(int argc, char **argv) {
         CHECK(!shmem_team_split_strided(world, 0, 1, n_pes, NULL, 0, &teams[JOIN]));
         CHECK(!shmem_team_split_strided(world, n_pes - 1, -1, n_pes, NULL, 0, &teams[MEET]));
     }
-    while (saved(), round_number < ROUNDS) {
+    while (save(), round_number < ROUNDS) {
         play();
         shmem_barrier_all();
         round_number++;
