@@ -55,7 +55,7 @@ modules() {
     local version wanted line
     version=$(ls "$root/lib/modules")
     "$root/bin/busybox" depmod -b "$root" "$version" 2> /dev/null
-    for wanted in virtio_pci virtio_net crc32_generic ib_uverbs rdma_ucm rdma_rxe; do
+    for wanted in virtio_pci virtio_net virtio_console crc32_generic ib_uverbs rdma_ucm rdma_rxe; do
         line=$(grep "/$wanted.ko:" "$root/lib/modules/$version/modules.dep") || continue
         tr ' ' '\n' <<< "${line//:/}" | grep . | tac
     done | awk -v at="/lib/modules/$version/" '!seen[$0]++ { print at $0 }'
