@@ -29,10 +29,10 @@ impl Windows {
     /// Those of segments of this layout.
     pub fn new(layout: &Layout) -> Windows {
         let l = layout;
-        let parts = [
-            0, l.work, l.statics, l.manifest, l.heap, l.store, l.snapshot, l.slots[0], l.slots[1],
-            l.total,
-        ];
+        let mut parts = vec![0, l.work, l.statics, l.manifest, l.heap, l.store];
+        // Stamps come behind room for the largest region: they are used from their own start.
+        parts.extend([l.snapshot, l.slots[0], l.slots[1]].map(|at| [at, l.stamps(at)]).concat());
+        parts.push(l.total);
         let mut starts = Vec::new();
         for bounds in parts.windows(2) {
             let (mut at, mut len) = (bounds[0], FIRST);
@@ -114,10 +114,12 @@ mod tests {
     fn what_is_pinned_is_little_more_than_what_is_used() {
         let layout = Layout::new(1 << 30, 4);
         let windows = Windows::new(&layout);
-        for used in [1, FIRST, 5 * FIRST, 300 << 20] {
-            let touched = windows.pieces(layout.heap, used, usize::MAX).last().unwrap().window;
-            let pinned = windows.range(touched).end - layout.heap;
-            assert!(pinned <= 2 * used + FIRST, "{pinned} for {used}");
+        let heap = [1, FIRST, 5 * FIRST, 300 << 20].map(|used| (layout.heap, used));
+        let store = [(layout.snapshot, 64 << 20), (layout.stamps(layout.slots[1]), 1)];
+        for (part, used) in heap.into_iter().chain(store) {
+            let touched = windows.pieces(part, used, usize::MAX);
+            let pinned: usize = touched.map(|piece| windows.range(piece.window).len()).sum();
+            assert!(pinned <= 2 * used + FIRST, "{pinned} for {used} from {part}");
         }
     }
 
