@@ -88,10 +88,15 @@ impl Shared {
     /// The same for what goes past the peer's processor: behind the posts before the last fence.
     fn ready_in_order(&self, pe: usize) -> Result<Arc<Conn>, Lost> {
         let conn = self.ready(pe)?;
-        if !conn.is_in_order() {
-            self.until(&conn, || conn.is_in_order().then_some(()))?;
-        }
+        self.in_order(&conn)?;
         Ok(conn)
+    }
+
+    fn in_order(&self, conn: &Conn) -> Result<(), Lost> {
+        match conn.is_in_order() {
+            true => Ok(()),
+            false => self.until(conn, || conn.is_in_order().then_some(())),
+        }
     }
 
     /// A question and its answer.
@@ -347,13 +352,10 @@ impl Shared {
     ) -> Result<Open, Lost> {
         let conn = self.ready(ask.pe)?;
         if let Some(what) = self.by_device(&conn, ask)? {
-            let conn = self.ready_in_order(ask.pe)?;
+            self.in_order(&conn)?;
             let block = self.room_for(&conn, || self.free_block(), open, &mut take)?;
-            let (mut leaving, mut flights) = (None, VecDeque::new());
             let part = Part { of: at, at: 0, len: size_of::<u64>() };
-            self.leave(&conn, what, (block, part), &mut leaving, &mut flights)?;
-            self.depart(&mut leaving, &mut flights)?;
-            return Ok(Open::Device(flights.pop_front().expect("one has departed")));
+            return self.submit_one(conn, what, block, part).map(Open::Device);
         }
         let tag = self.room_for(&conn, || conn.ask(), open, &mut take)?;
         let &Ask { word, change, .. } = ask;
@@ -362,6 +364,25 @@ impl Shared {
             return Err(lost);
         }
         Ok(Open::Asked(conn, tag, at))
+    }
+
+    /// Posts a work request whose result comes to `block`.
+    fn submit_one(
+        &self,
+        conn: Arc<Conn>,
+        what: What<'static>,
+        block: u32,
+        part: Part,
+    ) -> Result<Flight, Lost> {
+        let local = Bytes::Span(self.blocks.span(block as usize * BLOCK, part.len));
+        let mut work = [Work { id: 0, what, local, signal: true }];
+        match self.submit(&conn, &mut work, &[], false) {
+            Ok(number) => Ok(Flight { conn, number, block, part }),
+            Err(lost) => {
+                self.give_back(&[block]);
+                Err(lost)
+            }
+        }
     }
 
     fn room_for(
