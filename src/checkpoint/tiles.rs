@@ -169,9 +169,7 @@ pub fn pull_store<'a>(
         reads.push(Read { pe, offset: region + tile * TILE, into: &mut room.bytes });
         reads.push(Read { pe, offset: stamp_at(world, region, tile), into: &mut room.seal });
     }
-    if !reads.is_empty() {
-        world.pull(&mut reads);
-    }
+    read_all(world, reads);
 }
 
 /// A tile of PE `pe`'s store, checked as it is fetched; in place where it is mapped, else in
@@ -213,9 +211,20 @@ pub fn pull<'a>(
         }
         rest.fill(0);
     }
+    read_all(world, reads);
+}
+
+/// Reads from far PEs: all that one of them has together, and no PE is where all begin.
+fn read_all(world: &World, mut reads: Vec<Read>) {
+    reads.sort_by_key(|read| turn(world.me(), read.pe, world.n_pes()));
     if !reads.is_empty() {
         world.pull(&mut reads);
     }
+}
+
+/// When PE `me` of `n` comes to PE `pe`, if it begins with the one after itself and goes round.
+fn turn(me: usize, pe: usize, n: usize) -> usize {
+    (pe + n - me) % n
 }
 
 /// Bytes `[tile * TILE, ..)` of PE `pe`'s live data, in place where they are contiguous, else
@@ -272,5 +281,34 @@ pub fn restore(world: &World, coverage: &Coverage, tile: usize, bytes: &[u8]) {
     for (at, len) in coverage.pieces(tile * TILE..(tile + 1) * TILE) {
         kernel.copy(world.segment().bytes_mut(at, len), &bytes[taken..taken + len], |_| ());
         taken += len;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Members of a group as they come to the others of it, `me` first.
+    fn round(me: usize, members: &[usize], n: usize) -> Vec<usize> {
+        let mut order = members.to_vec();
+        order.sort_by_key(|&pe| turn(me, pe, n));
+        order
+    }
+
+    #[test]
+    fn all_come_to_all_and_never_two_to_the_same_at_a_time() {
+        for n in 1..=10 {
+            for group in 1u32..1 << n {
+                let members: Vec<usize> = (0..n).filter(|pe| group >> pe & 1 == 1).collect();
+                let rounds = members.iter().map(|&me| round(me, &members, n));
+                let rounds: Vec<Vec<usize>> = rounds.collect();
+                for at in 0..members.len() {
+                    let mut met: Vec<usize> = rounds.iter().map(|round| round[at]).collect();
+                    met.sort_unstable();
+                    assert_eq!(met, members, "place {at} of {rounds:?}");
+                }
+                assert!(rounds.iter().zip(&members).all(|(round, &me)| round[0] == me));
+            }
+        }
     }
 }
