@@ -30,6 +30,10 @@ mod machine;
 #[path = "../../tests/guests/switch.rs"]
 mod switch;
 
+// Names of network namespaces, as the tests have them.
+#[path = "../../tests/support/namespaces.rs"]
+mod namespaces;
+
 use std::process::ExitCode;
 
 use figure::Figure;

@@ -24,6 +24,7 @@ use raidshmem::fabric;
 use raidshmem::settings::Fabric;
 
 use super::figure::{Figure, ratios};
+use super::namespaces;
 use super::programs::{Bench, Trouble, millis_of_rebuild, output, value};
 
 const PEER: &str = "ucx_perftest";
@@ -46,6 +47,7 @@ struct Hosts {
 
 impl Hosts {
     fn new() -> Result<Hosts, Trouble> {
+        namespaces::clear();
         let hosts = Hosts { name: format!("rshm-bench-{}", std::process::id()) };
         let hub = hosts.hub();
         ip(&["netns", "add", &hub])?;

@@ -7,6 +7,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
@@ -14,7 +15,7 @@ use rustix::process::Signal;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::support::processes::{Found, ends_before, signal};
-use super::support::{Job, LIMIT, Running};
+use super::support::{Job, LIMIT, Running, namespaces};
 
 /// Where the launcher listens.
 pub const HUB: &str = "10.9.0.254";
@@ -29,6 +30,8 @@ impl Net {
     /// So many hosts. Fails the test with a clear line where namespaces cannot be made.
     pub fn new(hosts: usize) -> Net {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
+        static CLEAR: Once = Once::new();
+        CLEAR.call_once(namespaces::clear);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let net = Net { name: format!("rshm{}-{number}", std::process::id()), hosts };
         let hub = net.hub();
@@ -218,4 +221,22 @@ pub fn address(run: &Running) -> std::net::SocketAddr {
     let words = keeper(run, 0).words;
     let mut words = words.split_whitespace().rev().skip(1);
     words.next().and_then(|word| word.parse().ok()).expect("the keeper is told an address")
+}
+
+/// A test that is killed removes nothing.
+#[test]
+fn namespaces_of_a_killed_test_are_removed_and_those_of_others_stay() {
+    use std::io::{BufRead, BufReader};
+    let living = Net::new(0);
+    let script = "ip netns add rshm$$-0-hub && echo rshm$$-0-hub && \
+        ip netns exec rshm$$-0-hub sh -c 'echo $$; exec sleep 1000' & wait";
+    let mut maker = Command::new("sh").args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(maker.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let (left, runs) = (said.next().expect("a namespace"), said.next().expect("a process in it"));
+    maker.kill().unwrap();
+    maker.wait().unwrap();
+    assert!(path(&left).exists());
+    namespaces::clear();
+    assert!(!path(&left).exists() && path(&living.hub()).exists());
+    assert!(ends_before(runs.parse().unwrap(), Instant::now() + LIMIT), "what runs there ends");
 }

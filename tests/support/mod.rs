@@ -21,6 +21,7 @@
 mod build;
 pub mod image;
 pub mod jacobi;
+pub mod namespaces;
 pub mod processes;
 pub mod random;
 mod residue;
