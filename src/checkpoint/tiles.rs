@@ -157,19 +157,32 @@ impl Room {
 }
 
 /// Pulls tiles of the stores of far PEs (PE, region, tile) into their rooms, all of them on their
-/// way at a time; those of mapped PEs are left out. Nothing is checked yet: that is for `fetch`.
+/// way at a time, and the stamps of neighbours together; those of mapped PEs are left out. Nothing
+/// is checked yet: that is for `fetch`.
 pub fn pull_store<'a>(
     world: &World,
     wanted: impl Iterator<Item = ((usize, usize, usize), &'a mut Room)>,
 ) {
-    let mut reads = Vec::new();
-    for ((pe, region, tile), room) in wanted.filter(|((pe, ..), _)| world.is_far(*pe)) {
-        room.holds = Some((pe, region, tile));
-        room.bytes.resize(TILE, 0);
-        reads.push(Read { pe, offset: region + tile * TILE, into: &mut room.bytes });
-        reads.push(Read { pe, offset: stamp_at(world, region, tile), into: &mut room.seal });
+    let mut wanted: Vec<_> = wanted.filter(|((pe, ..), _)| world.is_far(*pe)).collect();
+    wanted.sort_by_key(|(at, _)| *at);
+    let (mut reads, mut seals) = (Vec::new(), vec![[0; STAMP]; wanted.len()]);
+    let mut rest = &mut seals[..];
+    for run in wanted.chunk_by_mut(|(a, _), (b, _)| (a.0, a.1, a.2 + 1) == *b) {
+        let (these, others) = rest.split_at_mut(run.len());
+        let (pe, region, first) = run[0].0;
+        let into = these.as_flattened_mut();
+        reads.push(Read { pe, offset: stamp_at(world, region, first), into });
+        for ((pe, region, tile), room) in run {
+            room.holds = Some((*pe, *region, *tile));
+            room.bytes.resize(TILE, 0);
+            reads.push(Read { pe: *pe, offset: *region + *tile * TILE, into: &mut room.bytes });
+        }
+        rest = others;
     }
     read_all(world, reads);
+    for ((_, room), seal) in wanted.into_iter().zip(seals) {
+        room.seal = seal;
+    }
 }
 
 /// A tile of PE `pe`'s store, checked as it is fetched; in place where it is mapped, else in
