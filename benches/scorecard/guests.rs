@@ -21,7 +21,7 @@ const TOOL: &str = "-d rxe0 -x 1 -F";
 /// The tools count in MiB.
 const MIB: f64 = 1.048576;
 /// MiB of a PE that is saved, lost and rebuilt.
-const LIVE_MIB: u32 = 8;
+const LIVE_MIB: u32 = 32;
 
 /// What is missing, if anything is.
 fn missing(bench: &Bench) -> Option<&'static str> {
@@ -158,7 +158,7 @@ fn transfers(bench: &Bench, guests: &mut Guests) -> Result<Vec<Figure>, Trouble>
 /// which the spare on a third guest rebuilds from the other.
 fn losses(bench: &Bench, guests: &mut Guests) -> Result<Vec<Figure>, Trouble> {
     let (mut saves, mut rebuilt) = (Pair::default(), Pair::default());
-    let settings = "SHMEM_SYMMETRIC_SIZE=16M SHMEM_FT_BACKUP_MODE=raid5 SHMEM_FT_REPORT=1";
+    let settings = "SHMEM_SYMMETRIC_SIZE=64M SHMEM_FT_BACKUP_MODE=raid5 SHMEM_FT_REPORT=1";
     let (few, tile) = ("-n 200", 1 << 16);
     for _ in 0..bench.rounds() {
         let program = guests.checkpoint.display().to_string();
