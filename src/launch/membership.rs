@@ -470,8 +470,13 @@ impl Membership {
         if !self.started {
             return self.end(1, Some(format!("node {node} was lost before the job was whole")));
         }
-        lost.retain(|&pe| self.pes[pe].stage != Stage::Finalized);
+        let (over, lost): (Vec<usize>, Vec<usize>) =
+            lost.into_iter().partition(|&pe| self.pes[pe].stage == Stage::Finalized);
+        for pe in over {
+            self.pes[pe].status.get_or_insert(how.status()); // its end comes with the node's
+        }
         if lost.is_empty() {
+            self.end_if_all_over();
             return self.repair();
         }
         if self.lose(&lost, State::NodeDead, how) {

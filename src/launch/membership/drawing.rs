@@ -148,6 +148,9 @@ fn draw() -> (String, usize) {
                 }
             }
             let Job { machine, pending, running, losses } = &next;
+            let goes_on = !(machine.ended || machine.condemned());
+            let nobody = running.is_empty() && pending.is_empty();
+            assert!(!(goes_on && nobody), "nobody is left to end it: {machine:?}");
             if !machine.ended && seen.insert(format!("{machine:?}{pending:?}{running:?}{losses}")) {
                 stack.push(next);
             }

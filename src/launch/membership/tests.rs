@@ -253,6 +253,24 @@ fn nodes_lost_when_all_have_entered_finalize_are_not_replaced() {
 }
 
 #[test]
+fn a_node_that_is_lost_after_finalize_is_the_end_of_its_pe() {
+    let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
+    for pe in 0..4 {
+        cluster.says(pe, Said::Finalizing { joined: 1 });
+    }
+    for pe in 0..4 {
+        cluster.says(pe, Said::Finalized);
+    }
+    for pe in [0, 2, 3] {
+        let proc = cluster.proc_of(pe);
+        cluster.event(Event::Ended { proc, how: Ended::Exited(0) });
+    }
+    assert!(cluster.end.is_none(), "PE 1 does something else");
+    cluster.event(Event::NodeLost { node: 1 });
+    assert_eq!(cluster.ended(), (137, ""));
+}
+
+#[test]
 fn a_loss_that_finalize_cannot_bear_is_named_whichever_comes_first() {
     let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
     cluster.says(0, Said::Finalizing { joined: 1 });
