@@ -52,6 +52,9 @@ pub struct Channel {
 
 impl Channel {
     /// Two connected ends, both closed on exec.
+    /// Its descriptor is not open.
+    #[error("control connection: descriptor {0} was closed before this program began")]
+    Gone(i32),
     pub fn pair() -> Result<(Channel, Channel), ChannelError> {
         let (a, b) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
