@@ -20,7 +20,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use super::binder::Binder;
 use super::join::{self, JoinError};
-use super::output::Carriers;
+use super::output::{self, Carriers};
 use super::pulse::Heartbeats;
 use crate::control::CONTROL_FD;
 use crate::control::link::{Link, timespec};
@@ -144,7 +144,8 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
     if ended && matches!(result, Ok(false)) {
         agent.say_gone();
     }
-    agent.carriers.finish(LAST_LINES);
+    // In good order somebody may read slowly; beyond its lease nothing is left here.
+    agent.carriers.finish(LAST_LINES, || matches!(result, Ok(true)) && output::is_held_up());
     match result {
         Ok(true) => Ok(()),
         Ok(false) => Err(JoinError::Fenced { node, limit: pulse.limit.as_secs_f64() }),
