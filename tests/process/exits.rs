@@ -81,6 +81,18 @@ fn a_program_without_shmem_may_be_run() {
 }
 
 /// One PE ends without `shmem_init`, whether before or after others have called it: nobody waits
+/// Nearly as long as the kernel lets it be.
+#[test]
+fn a_long_command_line_reaches_the_program() {
+    let word = "x".repeat(99);
+    let words = vec![word.as_str(); 12_000];
+    let job = Job::new(2).args(&["--nodes", "2", "sh", "-c", "echo $# words", "sh"]).args(&words);
+    let outcome = job.run();
+    outcome.status(0);
+    let right = outcome.out.lines().filter(|line| *line == "12000 words").count();
+    outcome.check(right == 2, "both PEs should have all of it");
+}
+
 /// for ever. It is the one that makes the folder `first`.
 #[test]
 fn one_pe_without_shmem_init_ends_the_job() {
