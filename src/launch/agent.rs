@@ -380,9 +380,9 @@ impl Agent {
             let Some(local) = self.procs.get_mut(&proc) else { return Ok(()) };
             let Some(channel) = &mut local.channel else { return Ok(()) };
             let _ = channel.flush(); // its end, if it ended, comes through the pidfd
-            match channel.try_receive::<Said>() {
-                Ok(Some((what, _))) => {
-                    if let Said::Hello { pid } = what
+            match channel.try_receive_from::<Said>() {
+                Ok(Some((what, sender))) => {
+                    if let (Said::Hello, Some(pid)) = (&what, sender)
                         && pid != local.process.pid
                     {
                         local.inner = Process::open(pid).ok();

@@ -307,7 +307,7 @@ impl Launcher {
                 }
                 return;
             }
-            Up::Said { what: Said::Hello { .. }, .. } if self.islands => {
+            Up::Said { what: Said::Hello, .. } if self.islands => {
                 let words = "--fabric shm: PEs on different hosts do not reach each other so; \
                              allowed is a fabric between hosts";
                 // Every PE says hello before its agent hears of the end; one line is enough.

@@ -250,7 +250,7 @@ impl Membership {
             _ => None,
         };
         match (what, pe) {
-            (Said::Hello { .. }, _) => {
+            (Said::Hello, _) => {
                 entry.hello = true;
                 self.refuse_part_of_a_job();
                 self.advance();

@@ -122,7 +122,7 @@ fn take_seat(fd: i32) -> Result<Seat, BootError> {
         return Err(ChannelError::Malformed(0).into());
     };
     process::wear(leash)?;
-    channel.send(&Said::Hello { pid: std::process::id() }, &[])?;
+    channel.send(&Said::Hello, &[])?;
     let (message, mut fds) = channel.receive::<ToPe>()?;
     let (ToPe::Welcome { job, welcome, crowded }, Some(page)) = (message, fds.pop()) else {
         return Err(ChannelError::Malformed(0).into());

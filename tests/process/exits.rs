@@ -1,6 +1,7 @@
 //! How a job ends when its programs end: the status, the line, and nothing left.
 
 use std::path::Path;
+use std::process::Command;
 
 use super::support::{Job, Outcome, program};
 
@@ -80,7 +81,6 @@ fn a_program_without_shmem_may_be_run() {
     Job::new(2).args(&["true"]).run().status(0);
 }
 
-/// One PE ends without `shmem_init`, whether before or after others have called it: nobody waits
 /// Nearly as long as the kernel lets it be.
 #[test]
 fn a_long_command_line_reaches_the_program() {
@@ -93,6 +93,7 @@ fn a_long_command_line_reaches_the_program() {
     outcome.check(right == 2, "both PEs should have all of it");
 }
 
+/// One PE ends without `shmem_init`, whether before or after others have called it: nobody waits
 /// for ever. It is the one that makes the folder `first`.
 #[test]
 fn one_pe_without_shmem_init_ends_the_job() {
@@ -134,7 +135,6 @@ fn a_script_around_the_program_changes_nothing() {
     Job::new(2).args(&["sh", "-c", &script]).run().status(7);
 }
 
-/// `SHMEM_DEBUG`: every PE says what it is and how far it is.
 /// What it does after the program takes as long as it takes; after a PE that died, it does not.
 #[test]
 fn a_script_goes_on_after_a_program_that_ended_well() {
@@ -178,6 +178,7 @@ fn in_a_container_a_pe_is_told_from_others_of_its_process_id() {
     outcome.right_sum(TINY).check(matches!(runs, Ok(None)), "it was killed");
 }
 
+/// `SHMEM_DEBUG`: every PE says what it is and how far it is.
 #[test]
 fn debugging_messages_are_there_when_asked_for() {
     let count = program("count");

@@ -373,7 +373,7 @@ impl Job {
                     self.procs.push(Proc::new(id));
                 }
                 self.procs[proc as usize].start(node);
-                self.up(node, Event::Said { proc, what: Said::Hello { pid: 1 } });
+                self.up(node, Event::Said { proc, what: Said::Hello });
             }
             Down::Assign { proc, welcome } => self.assign(proc, &welcome),
             Down::Show(view) => {

@@ -28,6 +28,7 @@ fn add_defaults(command: &mut Command, mut defaults: Vec<(&'static str, &'static
 impl Agent {
     pub(super) fn start(&mut self, proc: ProcId, pe: Option<u32>) -> Result<(), ChannelError> {
         let (mine, theirs) = Channel::pair()?;
+        mine.name_senders()?;
         let (held, worn) = match process::leash() {
             Ok(ends) => ends,
             Err(error) => return self.fail(format!("a pipe for a PE: {error}")),

@@ -48,7 +48,7 @@ impl Cluster {
                             events.push(Event::MemoryMade { pe: *pe, memory: *memory });
                         }
                         Down::Start { proc, .. } => {
-                            let what = Said::Hello { pid: 1 };
+                            let what = Said::Hello;
                             events.push(Event::Said { proc: *proc, what });
                         }
                         Down::Assign { proc, .. } if self.reached => {
