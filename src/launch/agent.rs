@@ -144,9 +144,9 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
     let (result, ended) = (agent.serve(), agent.kill_all());
     if ended {
         agent.heart.rest();
-    }
-    if ended && matches!(result, Ok(false)) {
-        agent.say_gone();
+        if matches!(result, Ok(false)) {
+            agent.say_gone();
+        }
     }
     // In good order somebody may read slowly; beyond its lease nothing is left here.
     agent.carriers.finish(LAST_LINES, || matches!(result, Ok(true)) && output::is_held_up());

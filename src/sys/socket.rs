@@ -2,8 +2,8 @@
 //! a packet, with file descriptors beside it.
 //!
 //! ```text
-//! 0, message        the message follows
-//! 1                 the first descriptor is that of a memory file, which is the message: a long one
+//! 0, message    the message follows
+//! 1             it is long, and in the memory file that is the first descriptor
 //! ```
 //!
 //! Invariant: a packet is a whole message or nothing; a packet that does not decode closes the
