@@ -109,7 +109,7 @@ pub struct Membership {
     fault_view: u64,
     /// PEs lost since the job last resumed.
     lost: BTreeSet<u32>,
-    /// How often its recovery was begun again since a tile went bad in it.
+    /// How often its recovery was begun again since a tile did not hold.
     spoiled: u32,
     doubts: doubts::Doubts,
     started: bool,

@@ -119,8 +119,8 @@ pub fn tell(report: &Report, kept: &str) -> String {
             found.as_ref().map(changed).unwrap_or_default()
         ),
         Report::Adopted { pe, number, bytes, micros } => format!(
-            "PE {pe}: memory of the dead process adopted, {:.1} MiB of checkpoint {number} \
-             verified in {:.1} ms",
+            "PE {pe}: memory of the dead process adopted, with {:.1} MiB of checkpoint {number}, \
+             after {:.1} ms",
             mib(bytes),
             ms(micros)
         ),

@@ -91,6 +91,8 @@ pub struct Ending {
     pub declared: u32,
     /// Tiles that went bad between check and use.
     pub spoiled: u32,
+    /// Looks at a snapshot that was not checked before and does not hold.
+    pub found: u32,
     /// Times that bits flipped and nobody looked.
     pub rotten: u32,
     /// Tiles of parity that were kept, carried over or brought up to date.
