@@ -142,11 +142,8 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
         heart,
     };
     let (result, ended) = (agent.serve(), agent.kill_all());
-    if ended {
-        agent.heart.rest();
-        if matches!(result, Ok(false)) {
-            agent.say_gone();
-        }
+    if ended && matches!(result, Ok(false)) {
+        agent.say_gone();
     }
     // In good order somebody may read slowly; beyond its lease nothing is left here.
     agent.carriers.finish(LAST_LINES, || matches!(result, Ok(true)) && output::is_held_up());
@@ -417,7 +414,7 @@ impl Agent {
         self.up.send(&Up::Ended { proc, how }, &[])
     }
 
-    /// True if every process is known to have ended.
+    /// True if every process is known to have ended; then nothing is in a hurry any more.
     fn kill_all(&mut self) -> bool {
         self.procs.values().for_each(kill);
         let mut ended = true;
@@ -425,6 +422,9 @@ impl Agent {
             ended &= local.process.wait_end(5_000);
             ended &= local.inner.as_ref().is_none_or(|inner| inner.wait_end(5_000));
             local.process.reap();
+        }
+        if ended {
+            self.heart.rest();
         }
         ended
     }
