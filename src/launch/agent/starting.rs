@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
 use super::{Agent, Local};
 use crate::control::CONTROL_FD;
@@ -33,7 +34,8 @@ impl Agent {
             Ok(ends) => ends,
             Err(error) => return self.fail(format!("a pipe for a PE: {error}")),
         };
-        if let Err(error) = mine.send(&ToPe::Leash, &[worn.as_fd()]) {
+        let mut channel = Outbox::new(mine);
+        if let Err(error) = channel.send(&ToPe::Leash, &[Arc::new(worn)]) {
             return self.fail(format!("a message to a PE: {error}"));
         }
         let mut command = Command::new(&self.program[0]);
@@ -56,13 +58,15 @@ impl Agent {
         match self.binder.start(pe, start) {
             Ok(process) => {
                 let started = Up::Started { proc, pid: process.pid };
-                let fds = [process.as_fd()];
-                let fds = if self.up.carries_descriptors() { &fds[..] } else { &[] };
-                self.up.send(&started, fds)?;
+                let fds = match self.up.carries_descriptors() {
+                    true => vec![process.copy().map_err(|_| ChannelError::Descriptors)?],
+                    false => Vec::new(),
+                };
+                self.up.send(&started, &fds)?;
                 let local = Local {
                     process,
                     inner: None,
-                    channel: Some(Outbox::new(mine)),
+                    channel: Some(channel),
                     _leash: held,
                     meant: pe.is_some(),
                     finalized: false,
