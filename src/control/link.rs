@@ -9,7 +9,6 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -57,7 +56,7 @@ impl Link {
     pub fn send<M: Serialize>(
         &mut self,
         message: &M,
-        fds: &[Arc<OwnedFd>],
+        fds: &[BorrowedFd],
     ) -> Result<(), ChannelError> {
         match self {
             Link::Pair(outbox) => outbox.send(message, fds),
