@@ -9,7 +9,6 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -18,7 +17,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::noise::{Secret, Session, Side};
-use crate::sys::socket::{Channel, ChannelError, Outbox};
+use crate::sys::socket::{Channel, ChannelError, Outbox, decode};
 
 /// A message and the descriptors that came with it.
 type Received<M> = (M, Vec<OwnedFd>);
@@ -57,7 +56,7 @@ impl Link {
     pub fn send<M: Serialize>(
         &mut self,
         message: &M,
-        fds: &[Arc<OwnedFd>],
+        fds: &[BorrowedFd],
     ) -> Result<(), ChannelError> {
         match self {
             Link::Pair(outbox) => outbox.send(message, fds),
@@ -203,8 +202,7 @@ impl Net {
         let mut bytes = [0; 1 << 16];
         loop {
             if let Some(message) = self.session.take() {
-                let decoded = postcard::from_bytes(&message);
-                return decoded.map(Some).map_err(|_| ChannelError::Malformed(message.len()));
+                return decode(&message).map(Some);
             }
             if self.closed {
                 return Err(ChannelError::Closed);

@@ -9,9 +9,8 @@
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -52,7 +51,9 @@ struct Local {
     meant: bool,
     /// It has left `shmem_finalize`: a script round it may go on.
     finalized: bool,
-    /// When a script is killed whose PE died: somebody waits for its number.
+    /// It is a PE that closed its connection.
+    deaf: bool,
+    /// When it is killed for that, or a script whose PE died: somebody waits for its number.
     until: Option<Time>,
     pe: Option<u32>,
     control: Option<Mapping>,
@@ -64,11 +65,11 @@ struct Agent {
     node: u32,
     program: Vec<OsString>,
     page: Page,
-    page_fd: Arc<OwnedFd>,
+    page_fd: OwnedFd,
     binder: Binder,
     /// Where large memories come from, once one was asked for.
     huge: OnceCell<Option<HugeFiles>>,
-    memories: BTreeMap<u32, (u32, Arc<OwnedFd>)>,
+    memories: BTreeMap<u32, (u32, OwnedFd)>,
     /// Incarnation and address of PEs that are reached through an engine.
     addresses: BTreeMap<u32, (u32, Vec<u8>)>,
     procs: BTreeMap<ProcId, Local>,
@@ -82,7 +83,7 @@ struct Agent {
 const ORDERS: Duration = Duration::from_secs(120);
 /// How long the last lines of programs may take.
 const LAST_LINES: Duration = Duration::from_secs(2);
-/// How long a script whose PE died may take to end, and to tell how.
+/// How long a script whose PE died, or a PE without a connection, may take to end.
 const SCRIPT: Duration = Duration::from_millis(500);
 
 /// Runs a node's agent on its connection to the launcher. Returns when told to, or when the
@@ -116,7 +117,7 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
     up.give_up_after(pulse.limit * 5 / 4);
     let heart = Heart::new(node, &job, &pulse, ties);
     let (page, page_fd) = match Page::create(job.n_pes as usize) {
-        Ok((page, fd)) => (page, Arc::new(fd)),
+        Ok(page) => page,
         Err(error) => {
             let what = format!("node {node}: memory for the control page: {error}");
             return Ok(up.send(&Up::Failed { what }, &[])?);
@@ -276,7 +277,7 @@ impl Agent {
         let made = made.inspect(|fd| self.binder.place_memory(pe, fd, len));
         match made {
             Ok(fd) if self.up.carries_descriptors() && self.job.fabric == Fabric::Shm => {
-                self.up.send(&Up::Memory { pe, memory }, &[Arc::new(fd)])
+                self.up.send(&Up::Memory { pe, memory }, &[fd.as_fd()])
             }
             Ok(fd) => {
                 self.keep(pe, memory, fd)?; // nobody outside the node has it
@@ -298,13 +299,12 @@ impl Agent {
 
     /// Gives the memory of `pe` to every PE here.
     fn keep(&mut self, pe: u32, memory: u32, fd: OwnedFd) -> Result<(), ChannelError> {
-        let fd = Arc::new(fd);
-        let told = self.tell_all(&ToPe::Memory { pe, memory }, &[Arc::clone(&fd)]);
+        let told = self.tell_all(&ToPe::Memory { pe, memory }, &[fd.as_fd()]);
         self.memories.insert(pe, (memory, fd));
         told
     }
 
-    fn tell_all(&mut self, message: &ToPe, fds: &[Arc<OwnedFd>]) -> Result<(), ChannelError> {
+    fn tell_all(&mut self, message: &ToPe, fds: &[BorrowedFd]) -> Result<(), ChannelError> {
         let mut sent = Ok(());
         for local in self.procs.values_mut().filter(|local| local.pe.is_some()) {
             if let Some(channel) = &mut local.channel {
@@ -337,11 +337,11 @@ impl Agent {
         let Some(channel) = &mut local.channel else { return Ok(()) };
         let (job, crowded) = (Box::new(self.job.clone()), self.binder.crowded());
         let welcome = ToPe::Welcome { job, welcome, crowded };
-        let mut sent = channel.send(&welcome, &[Arc::clone(&self.page_fd)]);
+        let mut sent = channel.send(&welcome, &[self.page_fd.as_fd()]);
         for (&pe, (memory, fd)) in &self.memories {
             if sent.is_ok() {
                 let memory = ToPe::Memory { pe, memory: *memory };
-                sent = channel.send(&memory, &[Arc::clone(fd)]);
+                sent = channel.send(&memory, &[fd.as_fd()]);
             }
         }
         for (&pe, (incarnation, address)) in &self.addresses {
@@ -391,7 +391,12 @@ impl Agent {
                 }
                 Ok(None) => return Ok(()),
                 Err(_) => {
-                    local.channel = None; // its end, if it ended, comes through the pidfd
+                    // Its end, if it ended, comes through the pidfd. A PE that goes on without a
+                    // connection would be waited for without end.
+                    local.channel = None;
+                    if local.pe.is_some() && !local.finalized {
+                        (local.deaf, local.until) = (true, Some(now() + SCRIPT));
+                    }
                     return Ok(());
                 }
             }
@@ -402,7 +407,7 @@ impl Agent {
         self.listen(proc)?;
         let Some(local) = self.procs.get_mut(&proc) else { return Ok(()) };
         if local.inner.as_ref().is_some_and(|inner| inner.wait_end(0)) {
-            local.inner = None; // the script round it tells how
+            (local.inner, local.deaf) = (None, false); // the script round it tells how
             local.until = (!local.finalized).then(|| now() + SCRIPT);
         }
         if !local.process.wait_end(0) {

@@ -7,9 +7,8 @@
 //! and collected by it.
 
 use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -54,7 +53,7 @@ struct Launcher {
     nodes: BTreeMap<u32, Node>,
     /// Where other hosts' agents came in, and nobody else does.
     door: Option<Door>,
-    memories: BTreeMap<(u32, u32), Arc<OwnedFd>>,
+    memories: BTreeMap<(u32, u32), OwnedFd>,
     procs: BTreeMap<ProcId, (u32, Process)>,
     report: bool,
     /// What a PE keeps for others in this job's mode.
@@ -287,12 +286,12 @@ impl Launcher {
     fn heard(&mut self, node: u32, message: Up, mut fds: Vec<OwnedFd>) {
         let event = match message {
             Up::Memory { pe, memory } => {
-                if let Some(fd) = fds.pop().map(Arc::new) {
+                if let Some(fd) = fds.pop() {
                     let maps =
                         |node: &Node| node.link.as_ref().is_some_and(Link::carries_descriptors);
                     let nodes = self.nodes.iter().filter(|(_, node)| maps(node)).map(|(&n, _)| n);
                     for node in nodes.collect::<Vec<u32>>() {
-                        self.tell(node, &Down::Memory { pe, memory }, &[Arc::clone(&fd)]);
+                        self.tell(node, &Down::Memory { pe, memory }, &[fd.as_fd()]);
                     }
                     self.memories.insert((pe, memory), fd);
                 }

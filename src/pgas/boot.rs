@@ -181,7 +181,7 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
     let layout = Layout::new(job.heap_len as usize, n_pes);
     let Some((_, file)) = &memories[me] else { return Err(ChannelError::Malformed(0).into()) };
     let own = attach_own(file, layout)?.leak();
-    let (peers, bases) = map_peers(&memories, me, own, layout)?;
+    let (peers, bases) = map_peers(&memories, me, own, settings.snapshots == 2)?;
     let statics = map_statics(file, layout)?;
     let file = file.try_clone()?;
     let original = welcome.incarnation == 0;
@@ -305,14 +305,15 @@ fn map_peers(
     memories: &[Option<(u32, OwnedFd)>],
     me: usize,
     own: &'static Segment,
-    layout: Layout,
+    open: bool,
 ) -> Result<(Vec<Peer>, Vec<AtomicPtr<u8>>), BootError> {
     let (mut peers, mut bases) = (Vec::new(), Vec::new());
     for (pe, file) in memories.iter().enumerate() {
         let segment = match file {
             Some(_) if pe == me => Some(own),
             Some((_, fd)) => {
-                Some(Segment::peer(fd.as_fd(), layout).map_err(std::io::Error::from)?.leak())
+                let peer = Segment::peer(fd.as_fd(), *own.layout(), open);
+                Some(peer.map_err(std::io::Error::from)?.leak())
             }
             None => None,
         };

@@ -10,7 +10,6 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
-use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -85,14 +84,6 @@ impl Process {
     /// A process whose pidfd came over a control connection.
     pub fn received(pid: u32, pidfd: OwnedFd) -> Process {
         Process { pid, pidfd }
-    }
-
-    /// Another descriptor of it, to be sent.
-    ///
-    /// # Errors
-    /// This process may have no more.
-    pub fn copy(&self) -> io::Result<Arc<OwnedFd>> {
-        self.pidfd.try_clone().map(Arc::new)
     }
 
     /// SIGKILL, if it still runs.

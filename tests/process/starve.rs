@@ -170,21 +170,6 @@ fn a_pe_without_descriptors_says_so() {
     assert!((4..40).contains(&right), "{right} limits of 42 were enough");
 }
 
-/// The kernel bounds how many descriptors a user's processes have under way to each other, unless
-/// the user is root: far fewer than there are here, where every PE is sent those of all.
-#[test]
-fn descriptors_under_way_may_be_more_than_the_kernel_lets_be() {
-    let user = "ulimit -n 220; exec setpriv --bounding-set=-all --inh-caps=-all -- \"$@\"";
-    for nodes in ["1", "4"] {
-        let job = Job::new(40).env("SHMEM_SYMMETRIC_SIZE", "1M").args(&["--nodes", nodes]);
-        let outcome = job.program(&program("hello"), &[]).after(user).run();
-        outcome.status(0).check(outcome.out.lines().count() == 40, "a line of each PE");
-    }
-    let job = Job::new(40).mode("raid5").env("SHMEM_SYMMETRIC_SIZE", "1M");
-    let job = job.args(&["--nodes", "4"]).kill_node(&["1@3"]).env("SHMEM_FT_GROUP_SIZE", "4");
-    jacobi::job(job, TINY).after(user).run().right_sum(TINY).says("node 1 was lost");
-}
-
 /// The segments of all PEs are mapped at their largest: what matters is address space.
 #[test]
 fn a_pe_without_address_space_says_so() {

@@ -31,7 +31,8 @@ impl Windows {
         let l = layout;
         let mut parts = vec![0, l.work, l.statics, l.manifest, l.heap, l.store];
         // Stamps come behind room for the largest region: they are used from their own start.
-        parts.extend([l.snapshot, l.slots[0], l.slots[1]].map(|at| [at, l.stamps(at)]).concat());
+        let regions = [l.snapshots, l.slots].concat().into_iter();
+        parts.extend(regions.flat_map(|at| [at, l.stamps(at)]));
         parts.push(l.total);
         let mut starts = Vec::new();
         for bounds in parts.windows(2) {
@@ -98,7 +99,7 @@ mod tests {
         for heap in [1, 16 << 20, 3 << 30] {
             let layout = Layout::new(heap, 9);
             let windows = Windows::new(&layout);
-            assert!(windows.count() < 150);
+            assert!(windows.count() < 200);
             let mut end = 0;
             for at in 0..windows.count() {
                 let range = windows.range(at);
@@ -115,7 +116,7 @@ mod tests {
         let layout = Layout::new(1 << 30, 4);
         let windows = Windows::new(&layout);
         let heap = [1, FIRST, 5 * FIRST, 300 << 20].map(|used| (layout.heap, used));
-        let store = [(layout.snapshot, 64 << 20), (layout.stamps(layout.slots[1]), 1)];
+        let store = [(layout.snapshots[1], 64 << 20), (layout.stamps(layout.slots[1]), 1)];
         for (part, used) in heap.into_iter().chain(store) {
             let touched = windows.pieces(part, used, usize::MAX);
             let pinned: usize = touched.map(|piece| windows.range(piece.window).len()).sum();

@@ -9,7 +9,6 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 
 use super::{Agent, Local};
 use crate::control::CONTROL_FD;
@@ -34,8 +33,7 @@ impl Agent {
             Ok(ends) => ends,
             Err(error) => return self.fail(format!("a pipe for a PE: {error}")),
         };
-        let mut channel = Outbox::new(mine);
-        if let Err(error) = channel.send(&ToPe::Leash, &[Arc::new(worn)]) {
+        if let Err(error) = mine.send(&ToPe::Leash, &[worn.as_fd()]) {
             return self.fail(format!("a message to a PE: {error}"));
         }
         let mut command = Command::new(&self.program[0]);
@@ -58,18 +56,17 @@ impl Agent {
         match self.binder.start(pe, start) {
             Ok(process) => {
                 let started = Up::Started { proc, pid: process.pid };
-                let fds = match self.up.carries_descriptors() {
-                    true => vec![process.copy().map_err(|_| ChannelError::Descriptors)?],
-                    false => Vec::new(),
-                };
-                self.up.send(&started, &fds)?;
+                let fds = [process.as_fd()];
+                let fds = if self.up.carries_descriptors() { &fds[..] } else { &[] };
+                self.up.send(&started, fds)?;
                 let local = Local {
                     process,
                     inner: None,
-                    channel: Some(channel),
+                    channel: Some(Outbox::new(mine)),
                     _leash: held,
                     meant: pe.is_some(),
                     finalized: false,
+                    deaf: false,
                     until: None,
                     pe: None,
                     control: None,
