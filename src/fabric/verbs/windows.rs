@@ -3,8 +3,8 @@
 //!
 //! Registering pins pages, and most of a segment is never touched: the room for statics is a
 //! thousand times what programs use, and the store grows with the live data. So each part of a
-//! segment is cut into windows, each half as large as all before it: what is pinned is at most about
-//! half more than what is used from a part's start, and a part of any size has few windows.
+//! segment is cut into windows, each half as large as all before it: what is pinned is at most
+//! about half more than what is used from a part's start, and a part of any size has few windows.
 //!
 //! Also here: how a transfer is cut at the bounds of windows and blocks.
 
