@@ -10,6 +10,8 @@
 
 #![forbid(unsafe_code)]
 
+use std::time::Instant;
+
 use super::{pages, tiles};
 use crate::control::message::Found;
 use crate::pgas::World;
@@ -31,9 +33,11 @@ pub fn compare(
     let held = shape.layout.parities_of(place).len() * shape.chunk_len(len) / TILE;
     let (history, slots) = (lock(&world.history).take(), protection.mode.slots());
     let mut changes = Changes::since(history, (number, len), (count, held), slots);
+    let mut looked = None;
     if let Some(written) = pages::written(world, coverage, number) {
         changes.know(written);
     } else if protection.mode.keeps_snapshot() && changes.looks(world.settings().delta, count) {
+        let begun = Instant::now();
         let mut looks = vec![Look::default(); count];
         let look = |(tile, found): (usize, &mut Look), scratch: &mut Vec<u8>| {
             let bytes = tiles::live(world, world.me(), coverage, tile, scratch);
@@ -41,7 +45,9 @@ pub fn compare(
         };
         world.crew.each(looks.iter_mut().enumerate(), || vec![0; TILE], look);
         looks.into_iter().for_each(|look| changes.note(look));
+        looked = Some(begun.elapsed());
     }
+    pages::tell(world, coverage, looked);
     tiles::show_changes(world, &changes.own);
     changes
 }

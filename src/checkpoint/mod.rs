@@ -37,13 +37,13 @@ pub fn intend(world: &World, protection: &Protection) -> Option<Coverage> {
     let (snapshot, slots) = room(world, protection, len);
     let used = world.store_used();
     let need = snapshot.saturating_sub(used.0) + slots.saturating_sub(used.1);
-    let available = crate::sys::memory::available().unwrap_or(u64::MAX);
+    let available = (need != 0).then(crate::sys::memory::available).flatten(); // takes its time
     let digest = coverage.as_ref().map_or(0, Coverage::digest);
     intent.digest.store(digest, Ordering::Release);
     intent.len.store(coverage.as_ref().map_or(CANNOT, |c| c.len() as u64), Ordering::Release);
     intent.hold.store((snapshot + slots) as u64, Ordering::Release);
     intent.need.store(need as u64, Ordering::Release);
-    intent.available.store(available, Ordering::Release);
+    intent.available.store(available.unwrap_or(u64::MAX), Ordering::Release);
     coverage
 }
 
@@ -172,14 +172,15 @@ pub fn copy(
     snapshot.void();
     let count = if protection.mode.keeps_snapshot() { tiles::tiles(coverage.len()) } else { 0 };
     let (known, seen) = (changes.as_deref(), AtomicUsize::new(0));
+    let renewal = tiles::renewal(world, number - 1, number);
     let copy = |tile: usize, scratch: &mut Vec<u8>| {
-        let (region, old) = (world.layout().snapshot, number - 1);
+        let region = world.layout().snapshot;
         if known.is_some_and(|changes| !changes.own.contains(tile))
-            && tiles::renew(world, region, tile, old, number)
+            && tiles::renew(world, region, tile, &renewal)
         {
             return;
         }
-        let was = known.and(tiles::renewed(world, region, tile, old, number));
+        let was = known.and_then(|_| renewal.of(tiles::stamp_of(world, region, tile)));
         let bytes = tiles::live(world, world.me(), coverage, tile, scratch);
         tiles::put(world, region, tile, number, bytes);
         // Equal checksums: not a proof, but all that the choice for the next one needs.

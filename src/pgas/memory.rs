@@ -50,10 +50,15 @@ impl World {
         self.at(at + new)
     }
 
+    /// True if the job asks for huge pages.
+    pub(super) fn is_large(&self) -> bool {
+        segment::is_large(self.layout.heap_len, self.job.pages)
+    }
+
     /// Asks for huge pages for a part of the own segment that is about to be used, if the job has
     /// them.
     pub fn ask_huge(&self, offset: usize, len: usize) {
-        if segment::is_large(self.layout.heap_len, self.job.pages) {
+        if self.is_large() {
             self.own.ask_huge(offset, len);
         }
     }
@@ -61,7 +66,7 @@ impl World {
     /// Asks for huge pages for the heap of a segment, if the job has them: whoever touches a page
     /// first says what it is.
     pub(super) fn ask_huge_heap(&self, segment: &Segment) {
-        if segment::is_large(self.layout.heap_len, self.job.pages) {
+        if self.is_large() {
             segment.ask_huge(self.layout.heap, self.layout.heap_len);
         }
     }
