@@ -111,7 +111,7 @@ fn plausible(bytes: &[u8]) -> Vec<(u32, Up)> {
             1 => Up::Ended { proc: a, how: Ended::Killed(9) },
             2 => Up::Ended { proc: a, how: Ended::Exited(b as i32) },
             3 | 4 => Up::Shown { number: b.into() },
-            5 | 6 => said(Said::Hello { pid: 1 }),
+            5 | 6 => said(Said::Hello),
             7 => said(Said::AtPoint { rule: b }),
             8 => said(Said::Finalizing { joined: b.into() }),
             9 => said(Said::Finalized),
@@ -341,7 +341,7 @@ pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
     let incarnations = vec![0; 4];
     let welcome = Welcome { pe: 1, incarnation: 2, memory: 3, node: 0, fired, lost, incarnations };
     let job = job_of_four();
-    let hello = |proc| (proc / 2, Up::Said { proc, what: Said::Hello { pid: 77 } });
+    let hello = |proc| (proc / 2, Up::Said { proc, what: Said::Hello });
     let memory = |pe| (pe / 2, Up::Memory { pe, memory: 0 });
     let begin: Vec<(u32, Up)> = (0..4).map(memory).chain((0..5).map(hello)).collect();
     let shown = (0..3).map(|node| (node, Up::Shown { number: 1 }));

@@ -6,8 +6,8 @@ use clap::Parser;
 use raidshmem::launch::args::Args;
 use raidshmem::launch::say::say;
 use raidshmem::launch::{agent, join, launcher, starter};
-use raidshmem::sys::environment;
 use raidshmem::sys::socket::Channel;
+use raidshmem::sys::{environment, is_open};
 
 fn main() {
     let mut words = std::env::args_os().skip(1);
@@ -47,8 +47,7 @@ fn main() {
 }
 
 fn run_agent(fd: Option<String>) -> i32 {
-    let open = |fd: &i32| std::fs::symlink_metadata(format!("/proc/self/fd/{fd}")).is_ok();
-    let Some(fd) = fd.and_then(|fd| fd.parse().ok()).filter(open) else {
+    let Some(fd) = fd.and_then(|fd| fd.parse().ok()).filter(|fd| is_open(*fd)) else {
         say("an agent is started by oshrun itself");
         return 2;
     };

@@ -293,12 +293,21 @@ pub fn map(world: &World, pe: usize, coverage: &Coverage, tiles: Range<usize>) {
     }
 }
 
-/// Writes one tile of a snapshot's line back into the own live memory, which nobody reads soon.
-pub fn restore(world: &World, coverage: &Coverage, tile: usize, bytes: &[u8]) {
+/// Writes one tile of a snapshot's line back into the own live memory, which nobody reads soon. All
+/// of the tile is shown to `look`, piece by piece.
+pub fn restore(
+    world: &World,
+    coverage: &Coverage,
+    tile: usize,
+    bytes: &[u8],
+    mut look: impl FnMut(&[u8]),
+) {
     let kernel = Kernel::chosen().expect("codes were made with it");
-    let mut taken = 0;
+    let mut rest = bytes;
     for (at, len) in coverage.pieces(tile * TILE..(tile + 1) * TILE) {
-        kernel.copy(world.segment().bytes_mut(at, len), &bytes[taken..taken + len], |_| ());
-        taken += len;
+        let (piece, after) = rest.split_at(len);
+        kernel.copy(world.segment().bytes_mut(at, len), piece, &mut look);
+        rest = after;
     }
+    look(rest);
 }

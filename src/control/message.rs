@@ -266,8 +266,9 @@ pub enum ToPe {
 /// What a PE says.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Said {
-    /// First message; `pid` may differ from the child's when the program is wrapped in a script.
-    Hello { pid: u32 },
+    /// First message. When the program is wrapped in a script it does not come from the child that
+    /// the agent started: the kernel says from whom.
+    Hello,
     /// Where its engine is reached; it waits to be shown as alive.
     Address { address: Vec<u8> },
     /// Its connection to that incarnation of `pe` broke.

@@ -7,27 +7,24 @@
 //! carries on in whole lines, and descriptors stay with it.
 
 use std::cell::OnceCell;
-use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::{OsStr, OsString};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::binder::Binder;
+use super::detector::Time;
 use super::join::{self, JoinError};
-use super::output::Carriers;
+use super::output::{self, Carriers};
 use super::pulse::Heartbeats;
-use crate::control::CONTROL_FD;
 use crate::control::link::{Link, timespec};
 use crate::control::message::{Down, Job, Party, Place, ProcId, Said, ToPe, Up, Welcome};
 use crate::control::page::Page;
 use crate::control::view::View;
-use crate::fabric;
 use crate::segment;
 use crate::segment::layout::Layout;
 use crate::segment::words::Words;
@@ -35,10 +32,11 @@ use crate::settings::Fabric;
 use crate::sys::futex;
 use crate::sys::huge::HugeFiles;
 use crate::sys::memory::{self, Mapping, PAGE};
-use crate::sys::process::{self, Process};
+use crate::sys::process::{Process, now};
 use crate::sys::socket::{Channel, ChannelError, Outbox};
 
 mod heart;
+mod starting;
 
 use heart::{Heart, Ties};
 
@@ -51,6 +49,10 @@ struct Local {
     _leash: OwnedFd,
     /// It was started for its number, and bound with it; what it did since is its own business.
     meant: bool,
+    /// It has left `shmem_finalize`: a script round it may go on.
+    finalized: bool,
+    /// When a script is killed whose PE died: somebody waits for its number.
+    until: Option<Time>,
     pe: Option<u32>,
     control: Option<Mapping>,
 }
@@ -79,6 +81,8 @@ struct Agent {
 const ORDERS: Duration = Duration::from_secs(120);
 /// How long the last lines of programs may take.
 const LAST_LINES: Duration = Duration::from_secs(2);
+/// How long a script whose PE died may take to end, and to tell how.
+const SCRIPT: Duration = Duration::from_millis(500);
 
 /// Runs a node's agent on its connection to the launcher. Returns when told to, or when the
 /// launcher is gone; every process it started is dead then.
@@ -138,13 +142,11 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
         heart,
     };
     let (result, ended) = (agent.serve(), agent.kill_all());
-    if ended {
-        agent.heart.rest();
-    }
     if ended && matches!(result, Ok(false)) {
         agent.say_gone();
     }
-    agent.carriers.finish(LAST_LINES);
+    // In good order somebody may read slowly; beyond its lease nothing is left here.
+    agent.carriers.finish(LAST_LINES, || matches!(result, Ok(true)) && output::is_held_up());
     match result {
         Ok(true) => Ok(()),
         Ok(false) => Err(JoinError::Fenced { node, limit: pulse.limit.as_secs_f64() }),
@@ -158,14 +160,6 @@ enum Source {
     Datagram,
     Channel(ProcId),
     End(ProcId),
-}
-
-/// Sets what neither the user has set nor this process has.
-fn add_defaults(command: &mut Command, mut defaults: Vec<(&'static str, &'static str)>) {
-    let own: BTreeSet<&OsStr> = command.get_envs().map(|(name, _)| name).collect();
-    let is_set = |name: &str| own.contains(OsStr::new(name)) || std::env::var_os(name).is_some();
-    defaults.retain(|(name, _)| !is_set(name));
-    command.envs(defaults);
 }
 
 impl Agent {
@@ -222,7 +216,7 @@ impl Agent {
                 sources.push(Source::End(proc));
             }
         }
-        let _ = poll(&mut fds, Some(&timespec(self.heart.left())));
+        let _ = poll(&mut fds, Some(&timespec(self.left())));
         let ready = fds.iter().map(|fd| !fd.revents().is_empty()).collect::<Vec<_>>();
         sources.into_iter().zip(ready).filter_map(|(s, ready)| ready.then_some(s)).collect()
     }
@@ -257,7 +251,10 @@ impl Agent {
             }
             Down::Look { proc } => {
                 self.ended(proc)?;
-                self.up.send(&Up::Looked { proc }, &[])
+                match self.procs.get(&proc) {
+                    Some(Local { until: Some(_), .. }) => Ok(()), // its end will be said
+                    _ => self.up.send(&Up::Looked { proc }, &[]),
+                }
             }
             Down::Kill { proc } => {
                 if let Some(local) = self.procs.get(&proc) {
@@ -324,50 +321,6 @@ impl Agent {
         }
     }
 
-    fn start(&mut self, proc: ProcId, pe: Option<u32>) -> Result<(), ChannelError> {
-        let (mine, theirs) = Channel::pair()?;
-        let (held, worn) = match process::leash() {
-            Ok(ends) => ends,
-            Err(error) => return self.fail(format!("a pipe for a PE: {error}")),
-        };
-        if let Err(error) = mine.send(&ToPe::Leash, &[worn.as_fd()]) {
-            return self.fail(format!("a message to a PE: {error}"));
-        }
-        let mut command = Command::new(&self.program[0]);
-        command.args(&self.program[1..]).stdin(Stdio::null());
-        if let Some(place) = &self.place {
-            let folder = Path::new(OsStr::from_bytes(&place.folder));
-            if !folder.is_dir() {
-                return self.fail(format!("{}: no such folder here", folder.display()));
-            }
-            let env = place.env.iter();
-            command.envs(env.map(|(n, v)| (OsStr::from_bytes(n), OsStr::from_bytes(v))));
-            command.current_dir(folder);
-            if let Err(error) = self.carriers.take_output(&mut command) {
-                return self.fail(format!("pipes for the output of a PE: {error}"));
-            }
-        }
-        command.env(CONTROL_FD, theirs.as_fd().as_raw_fd().to_string());
-        add_defaults(&mut command, fabric::environment(self.job.fabric));
-        let start = || Process::start(&mut command, Some(theirs.as_fd()), true);
-        match self.binder.start(pe, start) {
-            Ok(process) => {
-                let started = Up::Started { proc, pid: process.pid };
-                let fds = [process.as_fd()];
-                let fds = if self.up.carries_descriptors() { &fds[..] } else { &[] };
-                self.up.send(&started, fds)?;
-                let (channel, inner, meant) = (Some(Outbox::new(mine)), None, pe.is_some());
-                let local =
-                    Local { process, inner, channel, _leash: held, meant, pe: None, control: None };
-                self.procs.insert(proc, local);
-                Ok(())
-            }
-            Err(error) => {
-                self.fail(format!("{}: cannot start: {error}", self.program[0].to_string_lossy()))
-            }
-        }
-    }
-
     fn assign(&mut self, proc: ProcId, welcome: Welcome) -> Result<(), ChannelError> {
         let pe = welcome.pe;
         let Some((_, fd)) = self.memories.get(&pe) else {
@@ -424,13 +377,14 @@ impl Agent {
             let Some(local) = self.procs.get_mut(&proc) else { return Ok(()) };
             let Some(channel) = &mut local.channel else { return Ok(()) };
             let _ = channel.flush(); // its end, if it ended, comes through the pidfd
-            match channel.try_receive::<Said>() {
-                Ok(Some((what, _))) => {
-                    if let Said::Hello { pid } = what
+            match channel.try_receive_from::<Said>() {
+                Ok(Some((what, sender))) => {
+                    if let (Said::Hello, Some(pid)) = (&what, sender)
                         && pid != local.process.pid
                     {
                         local.inner = Process::open(pid).ok();
                     }
+                    local.finalized |= matches!(what, Said::Finalized);
                     self.up.send(&Up::Said { proc, what }, &[])?;
                 }
                 Ok(None) => return Ok(()),
@@ -446,20 +400,21 @@ impl Agent {
         self.listen(proc)?;
         let Some(local) = self.procs.get_mut(&proc) else { return Ok(()) };
         if local.inner.as_ref().is_some_and(|inner| inner.wait_end(0)) {
-            // The PE inside a script is gone: what is left of the script goes too, and tells how.
-            local.inner = None;
-            if !local.process.wait_end(500) {
-                kill(local);
-                local.process.wait_end(5_000);
-            }
+            local.inner = None; // the script round it tells how
+            local.until = (!local.finalized).then(|| now() + SCRIPT);
         }
+        if !local.process.wait_end(0) {
+            return Ok(());
+        }
+        // Whatever the program started does not outlive it. Its number is nobody else's as long as
+        // it is not collected.
+        local.process.kill_group();
         let Some(how) = local.process.reap() else { return Ok(()) };
-        local.process.kill_group(); // whatever the program started does not outlive it
         self.procs.remove(&proc);
         self.up.send(&Up::Ended { proc, how }, &[])
     }
 
-    /// True if every process is known to have ended.
+    /// True if every process is known to have ended; then nothing is in a hurry any more.
     fn kill_all(&mut self) -> bool {
         self.procs.values().for_each(kill);
         let mut ended = true;
@@ -467,6 +422,9 @@ impl Agent {
             ended &= local.process.wait_end(5_000);
             ended &= local.inner.as_ref().is_none_or(|inner| inner.wait_end(5_000));
             local.process.reap();
+        }
+        if ended {
+            self.heart.rest();
         }
         ended
     }

@@ -71,10 +71,10 @@ pub struct Remote {
 }
 
 impl Node {
-    /// Waits for the rest of its programs' output.
-    pub fn finish_output(&mut self, limit: Duration) {
+    /// Waits for the rest of its programs' output, as [`Carriers::finish`] does.
+    pub fn finish_output(&mut self, limit: Duration, is_patient: impl FnMut() -> bool) {
         if let Some(remote) = &mut self.remote {
-            remote.carriers.finish(limit);
+            remote.carriers.finish(limit, is_patient);
         }
     }
 }
@@ -237,7 +237,7 @@ impl Gathering {
         let mut ended = self.nodes.values_mut().filter_map(|n| Some((n.process.reap()?, n)));
         let Some((how, node)) = ended.next() else { return Ok(()) };
         let last = node.remote.as_mut().and_then(|remote| {
-            remote.carriers.finish(LAST_WORDS);
+            remote.carriers.finish(LAST_WORDS, || false);
             remote.gate.last_line()
         });
         let how = match (how, &last) {

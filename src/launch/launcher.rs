@@ -19,10 +19,11 @@ use super::door::Door;
 use super::gather::{self, Node};
 use super::join::ALL_DEAD;
 use super::membership::{Action, Event, Membership};
+use super::output;
 use super::placing::Placing;
 use super::pulse::Heartbeats;
-use super::say::{say, signalled, tell};
-use crate::control::link::timespec;
+use super::say::{Writer, say, signalled, tell};
+use crate::control::link::{Link, timespec};
 use crate::control::message::{Down, Job, Party, Place, ProcId, Pulse, Said, Up};
 use crate::settings::{BackupMode, Fabric};
 use crate::sys::memory;
@@ -59,6 +60,8 @@ struct Launcher {
     kept: &'static str,
     result: Option<i32>,
     signals: Signals,
+    /// A signal came: nobody is waited for who does not read.
+    hurried: bool,
     last_words: Option<Instant>,
     /// The placement, as far as the nodes have said where their PEs run; None once it is shown.
     placing: Option<Placing>,
@@ -73,6 +76,7 @@ pub fn run(ready: &Ready) -> Result<i32, LaunchError> {
     let system = |what| move |error| LaunchError::System { what, error };
     process::adopt_orphans().map_err(system("adopting orphans"))?;
     let signals = Signals::catch().map_err(system("signals"))?;
+    let lines = Writer::begin().map_err(system("thread for lines"))?;
     let job = job_of(ready, job_id().map_err(system("random number of the job"))?);
     let (mut nodes, door) = match &ready.cluster {
         None => gather::local(shape.nodes).map_err(system("agent"))?,
@@ -95,9 +99,11 @@ pub fn run(ready: &Ready) -> Result<i32, LaunchError> {
         let (job, program, pulse) = (job.clone(), program.clone(), pulse.clone());
         if let Some(link) = &mut entry.link {
             link.give_up_after(timing.limit * 5 / 4);
-            // A node that cannot be told is noticed by its end.
-            let _ = link
-                .send(&Down::Configure { job: Box::new(job), node, program, place, pulse }, &[]);
+            let job = Box::new(job);
+            match link.send(&Down::Configure { job, node, program, place, pulse }, &[]) {
+                Ok(()) | Err(ChannelError::Closed) => {} // its end is noticed
+                Err(error) => return Err(error.into()),
+            }
         }
     }
     let remotes = nodes.iter().filter_map(|(&node, n)| Some((node, n.remote.as_ref()?.beats)));
@@ -120,6 +126,7 @@ pub fn run(ready: &Ready) -> Result<i32, LaunchError> {
         },
         result: None,
         signals,
+        hurried: false,
         last_words: None,
         placing: ready.report_placement.then(|| Placing::new(ready)),
         guard,
@@ -129,6 +136,7 @@ pub fn run(ready: &Ready) -> Result<i32, LaunchError> {
     launcher.act(first);
     let status = launcher.serve();
     launcher.shut_down();
+    lines.finish(launcher.hurried.then_some(LAST_LINES), &launcher.signals);
     Ok(status)
 }
 
@@ -194,6 +202,7 @@ impl Launcher {
                 }
             }
             if let Some(signal) = self.signals.arrived() {
+                self.hurried = true;
                 return signalled(signal);
             }
             self.answer_the_door();
@@ -278,10 +287,11 @@ impl Launcher {
         let event = match message {
             Up::Memory { pe, memory } => {
                 if let Some(fd) = fds.pop() {
-                    let links = self.nodes.values_mut().filter_map(|node| node.link.as_mut());
-                    for link in links.filter(|link| link.carries_descriptors()) {
-                        // A node that cannot be told is noticed by its end.
-                        let _ = link.send(&Down::Memory { pe, memory }, &[fd.as_fd()]);
+                    let maps =
+                        |node: &Node| node.link.as_ref().is_some_and(Link::carries_descriptors);
+                    let nodes = self.nodes.iter().filter(|(_, node)| maps(node)).map(|(&n, _)| n);
+                    for node in nodes.collect::<Vec<u32>>() {
+                        self.tell(node, &Down::Memory { pe, memory }, &[fd.as_fd()]);
                     }
                     self.memories.insert((pe, memory), fd);
                 }
@@ -297,7 +307,7 @@ impl Launcher {
                 }
                 return;
             }
-            Up::Said { what: Said::Hello { .. }, .. } if self.islands => {
+            Up::Said { what: Said::Hello, .. } if self.islands => {
                 let words = "--fabric shm: PEs on different hosts do not reach each other so; \
                              allowed is a fabric between hosts";
                 // Every PE says hello before its agent hears of the end; one line is enough.
@@ -398,7 +408,7 @@ impl Launcher {
         if let Some(mut entry) = self.nodes.remove(&node) {
             entry.process.reap();
             if heard {
-                entry.finish_output(LAST_LINES / 10);
+                entry.finish_output(LAST_LINES / 10, || false);
             }
         }
         let actions = self.machine.handle(Event::NodeLost { node });
@@ -408,11 +418,7 @@ impl Launcher {
     fn act(&mut self, actions: Vec<Action>) {
         for action in actions {
             match action {
-                Action::Send { node, message } => {
-                    if let Some(link) = self.nodes.get_mut(&node).and_then(|n| n.link.as_mut()) {
-                        let _ = link.send(&message, &[]);
-                    }
-                }
+                Action::Send { node, message } => self.tell(node, &message, &[]),
                 Action::Wipe { pe, memory } => {
                     if let Some(fd) = self.memories.remove(&(pe, memory))
                         && let Err(error) = memory::wipe(&fd)
@@ -446,11 +452,18 @@ impl Launcher {
         }
     }
 
+    /// True while somebody who reads slowly has not read all yet, and nobody is in a hurry.
+    fn is_patient(&mut self) -> bool {
+        self.hurried |= self.signals.arrived().is_some();
+        !self.hurried && output::is_held_up()
+    }
+
     /// The same time for all: hosts that do not answer do not add up.
     fn shut_down(&mut self) {
         self.door = None;
+        let mut nodes = std::mem::take(&mut self.nodes);
         let end = Instant::now() + LAST_ORDER;
-        for link in self.nodes.values_mut().filter_map(|node| node.link.as_mut()) {
+        for link in nodes.values_mut().filter_map(|node| node.link.as_mut()) {
             let _ = link.send(&Down::Shutdown, &[]);
             link.drain(end.saturating_duration_since(Instant::now()));
         }
@@ -459,8 +472,12 @@ impl Launcher {
             process.wait_end(left.as_millis() as i32)
         };
         let end = Instant::now() + ENDING;
-        for node in self.nodes.values() {
-            if !ends(&node.process, end) {
+        for node in nodes.values() {
+            let mut ended = ends(&node.process, end);
+            while !ended && self.is_patient() {
+                ended = ends(&node.process, Instant::now() + output::LOOK);
+            }
+            if !ended {
                 node.process.kill();
             }
         }
@@ -470,10 +487,11 @@ impl Launcher {
             ends(process, end);
         }
         let lines = Instant::now() + LAST_LINES;
-        for node in self.nodes.values_mut() {
+        for node in nodes.values_mut() {
             ends(&node.process, end);
             node.process.reap();
-            node.finish_output(lines.saturating_duration_since(Instant::now()));
+            let left = lines.saturating_duration_since(Instant::now());
+            node.finish_output(left, || self.is_patient());
         }
         process::end_children();
     }

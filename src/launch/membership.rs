@@ -109,7 +109,7 @@ pub struct Membership {
     fault_view: u64,
     /// PEs lost since the job last resumed.
     lost: BTreeSet<u32>,
-    /// How often its recovery was begun again since a tile went bad in it.
+    /// How often its recovery was begun again since a tile did not hold.
     spoiled: u32,
     doubts: doubts::Doubts,
     started: bool,
@@ -250,7 +250,7 @@ impl Membership {
             _ => None,
         };
         match (what, pe) {
-            (Said::Hello { .. }, _) => {
+            (Said::Hello, _) => {
                 entry.hello = true;
                 self.refuse_part_of_a_job();
                 self.advance();
@@ -470,8 +470,13 @@ impl Membership {
         if !self.started {
             return self.end(1, Some(format!("node {node} was lost before the job was whole")));
         }
-        lost.retain(|&pe| self.pes[pe].stage != Stage::Finalized);
+        let (over, lost): (Vec<usize>, Vec<usize>) =
+            lost.into_iter().partition(|&pe| self.pes[pe].stage == Stage::Finalized);
+        for pe in over {
+            self.pes[pe].status.get_or_insert(how.status()); // its end comes with the node's
+        }
         if lost.is_empty() {
+            self.end_if_all_over();
             return self.repair();
         }
         if self.lose(&lost, State::NodeDead, how) {

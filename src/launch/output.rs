@@ -1,7 +1,7 @@
 //! What programs on other hosts print: carried on in whole lines, so that lines are not mixed.
 //!
 //! A thread a stream: who waits for room on a terminal or a pipe is that thread, never the one that
-//! watches processes.
+//! watches processes. Nothing is lost on somebody who reads slowly, or not for a while.
 //!
 //! Left out: order between two streams; there is none on one machine either.
 
@@ -9,12 +9,15 @@
 
 use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::process::Command;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Bytes of one line that are kept before it is cut.
 const LINE_MAX: usize = 1 << 20;
+/// Between two looks whether lines that were held up are read now.
+pub const LOOK: Duration = Duration::from_millis(50);
 
 /// Which stream of this process the lines go to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,8 +28,17 @@ pub enum Stream {
     Err,
 }
 
+/// Threads of this process that write what they carry, or wait for room.
+static WRITING: AtomicUsize = AtomicUsize::new(0);
+
+/// True if lines wait for somebody who does not read: to be asked when nothing is said any more.
+pub fn is_held_up() -> bool {
+    WRITING.load(Ordering::Relaxed) > 0
+}
+
 impl Stream {
     fn write(self, bytes: &[u8]) {
+        WRITING.fetch_add(1, Ordering::Relaxed);
         // Nobody may be reading any more; the programs are not to suffer for it.
         let _ = match self {
             Stream::Out => {
@@ -35,6 +47,7 @@ impl Stream {
             }
             Stream::Err => std::io::stderr().lock().write_all(bytes),
         };
+        WRITING.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -70,10 +83,11 @@ impl Gate {
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let rest = held.without_word(bytes);
         let bytes = rest.as_deref().unwrap_or(bytes);
-        match held.open {
-            true => stream.write(bytes),
-            false if held.bytes.len() < LINE_MAX => held.bytes.extend_from_slice(bytes),
-            false => {}
+        if held.open {
+            drop(held); // who asks what was heard does not wait for who reads
+            stream.write(bytes);
+        } else if held.bytes.len() < LINE_MAX {
+            held.bytes.extend_from_slice(bytes);
         }
     }
 
@@ -153,16 +167,20 @@ impl Carriers {
             drop(end);
         };
         std::thread::Builder::new().name("output".into()).spawn(body)?;
-        self.ends.retain(|end| end.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty));
+        self.ends.retain(|end| end.try_recv() == Err(TryRecvError::Empty));
         self.ends.push(ended);
         Ok(())
     }
 
-    /// Waits until every stream has come to its end, at most `limit`.
-    pub fn finish(&mut self, limit: Duration) {
+    /// Waits until every stream has come to its end: at most `limit`, and then as long as somebody
+    /// `is_patient`.
+    pub fn finish(&mut self, limit: Duration, mut is_patient: impl FnMut() -> bool) {
         let end = Instant::now() + limit;
         for ended in self.ends.drain(..) {
-            let _ = ended.recv_timeout(end.saturating_duration_since(Instant::now()));
+            let mut left = end.saturating_duration_since(Instant::now());
+            while ended.recv_timeout(left) == Err(RecvTimeoutError::Timeout) && is_patient() {
+                left = LOOK;
+            }
         }
     }
 }

@@ -1,8 +1,7 @@
 //! What `--report-placement` prints, once every node has said where its PEs run.
 
-use std::io::Write;
-
 use super::args::Ready;
+use super::say;
 use crate::control::message::Seated;
 use crate::placement::Domains;
 use crate::placement::seats::Seat;
@@ -55,8 +54,7 @@ impl Placing {
             group_of: &self.group_of,
             seats: &seats,
         };
-        let text = format!("{table}{}\n", self.survives);
-        let _ = std::io::stderr().write_all(text.as_bytes());
+        say::print(format!("{table}{}\n", self.survives));
         None
     }
 }

@@ -24,6 +24,8 @@ use crate::control::noise::Secret;
 
 const NONCE_LEN: usize = 12;
 const DATAGRAM_MAX: usize = 128;
+/// Most datagrams that are looked at in one go: whoever sends more cannot keep it from other work.
+const LOOKS_MAX: usize = 64;
 
 /// The socket of one party.
 pub struct Heartbeats {
@@ -62,10 +64,11 @@ impl Heartbeats {
         }
     }
 
-    /// The next that has arrived and is worth anything.
+    /// The next that has arrived and is worth anything; None also where what comes first is worth
+    /// nothing for long, and the socket is still to be polled.
     pub fn receive(&mut self) -> Option<Datagram> {
         let mut bytes = [0; DATAGRAM_MAX];
-        loop {
+        for _ in 0..LOOKS_MAX {
             let (len, from) = match self.socket.recv_from(&mut bytes) {
                 Ok(got) => got,
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return None,
@@ -83,6 +86,7 @@ impl Heartbeats {
                 }
             }
         }
+        None
     }
 }
 
@@ -162,6 +166,25 @@ mod tests {
         assert_eq!(two.open(&first), Ok(None), "late");
         let other = one.seal(Party::Node(3), beat).unwrap();
         assert_eq!(two.open(&other), Ok(None), "for somebody else");
+    }
+
+    #[test]
+    fn a_flood_of_strangers_is_looked_at_in_portions() {
+        let socket = || UdpSocket::bind("127.0.0.1:0").unwrap();
+        let (own, member, stranger) = (socket(), socket(), socket());
+        let (at, key) = (own.local_addr().unwrap(), Secret([7; SECRET_LEN]));
+        own.set_nonblocking(true).unwrap();
+        let mut own = Heartbeats::new(own, Party::Launcher, &key);
+        let mut member = Heartbeats::new(member, Party::Node(1), &key);
+        for _ in 0..2 * LOOKS_MAX {
+            stranger.send_to(&[9; 40], at).unwrap();
+        }
+        let beat = Beat::Ping(Duration::from_millis(5));
+        member.send(Party::Launcher, at, beat);
+        assert!(matches!(own.receive(), Some(Datagram::Foreign(_))));
+        assert_eq!(own.receive(), None, "first something else");
+        assert_eq!(own.receive(), Some(Datagram::Beat(Party::Node(1), beat)));
+        assert_eq!(own.receive(), None);
     }
 
     #[test]

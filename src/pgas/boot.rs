@@ -105,6 +105,9 @@ pub fn boot(thread_level: i32) -> Result<World, BootError> {
 }
 
 fn take_seat(fd: i32) -> Result<Seat, BootError> {
+    if !sys::is_open(fd) {
+        return Err(ChannelError::Gone(fd).into()); // whoever started this process closed it
+    }
     // SAFETY: the agent left this descriptor open for this process and says so in the environment;
     // nobody else in the process knows of it.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
@@ -120,7 +123,7 @@ fn take_seat(fd: i32) -> Result<Seat, BootError> {
         return Err(ChannelError::Malformed(0).into());
     };
     process::wear(leash)?;
-    channel.send(&Said::Hello { pid: std::process::id() }, &[])?;
+    channel.send(&Said::Hello, &[])?;
     let (message, mut fds) = channel.receive::<ToPe>()?;
     let (ToPe::Welcome { job, welcome, crowded }, Some(page)) = (message, fds.pop()) else {
         return Err(ChannelError::Malformed(0).into());

@@ -32,6 +32,12 @@ pub struct Drive<'a> {
     view: View,
     begun: Instant,
     verifying: Instant,
+    /// This recovery began before.
+    again: bool,
+    /// In this one all tiles were checked.
+    all: bool,
+    /// Nothing of the own store was there when it first looked.
+    bare: bool,
     coverage: Option<Coverage>,
     changes: Option<Changes>,
     refusal: Option<String>,
@@ -52,6 +58,9 @@ impl<'a> Drive<'a> {
             view: world.view(),
             begun: Instant::now(),
             verifying: Instant::now(),
+            again: false,
+            all: false,
+            bare: false,
             coverage: None,
             changes: None,
             refusal: None,
@@ -299,7 +308,8 @@ impl<'a> Drive<'a> {
         }
         self.world.point(Point::Verify, self.number);
         self.verifying = Instant::now();
-        steps::verify(self.world, self.protection, self.number);
+        self.all = std::mem::replace(&mut self.again, true);
+        steps::verify(self.world, self.protection, self.number, self.all, &mut self.bare);
         Outcome::Done
     }
 
@@ -310,9 +320,14 @@ impl<'a> Drive<'a> {
     }
 
     fn pronounce(&mut self) -> Outcome {
-        match &self.verdict {
-            Ok(()) => Outcome::Done,
-            Err(verdict) => self.world.condemn(&verdict.to_string()),
+        let Err(verdict) = &self.verdict else { return Outcome::Done };
+        match verdict.damaged.first().filter(|_| !self.all) {
+            None => self.world.condemn(&verdict.to_string()),
+            // What else is damaged is not known yet.
+            Some(&pe) => {
+                self.world.spoiled(&self.view, pe);
+                Outcome::Changed
+            }
         }
     }
 
@@ -327,9 +342,12 @@ impl<'a> Drive<'a> {
     }
 
     fn restore(&mut self) -> Outcome {
-        let (line, number) = (self.line.take(), self.number);
-        let coverage = steps::restore(self.world, self.protection, line, number, self.len);
-        self.coverage = Some(coverage);
+        let (world, protection, view) = (self.world, self.protection, &self.view);
+        let (line, number, len) = (self.line.take(), self.number, self.len);
+        match steps::restore(world, protection, view, line, number, len) {
+            Ok(coverage) => self.coverage = Some(coverage),
+            Err(Changed) => return Outcome::Changed,
+        }
         Outcome::Done
     }
 

@@ -76,7 +76,8 @@ pub enum At {
     Finish,
     /// Meet: every living PE has one checkpoint.
     MeetSettled,
-    /// Check every tile of the own store; show what does not hold.
+    /// Check the own store; show what does not hold. The tiles of the snapshot are checked when
+    /// they are used, unless the recovery began again.
     Verify,
     /// Meet: all findings can be read.
     MeetVerified,
@@ -84,7 +85,7 @@ pub enum At {
     Judge,
     /// Meet: all have read all findings.
     MeetJudged,
-    /// Go on, or say the verdict.
+    /// Go on, or say the verdict; that is not given before all tiles were checked.
     Verdict,
     /// Decode what the own snapshot misses.
     Rebuild,
@@ -194,7 +195,7 @@ pub fn next(call: Call, at: At, outcome: Outcome) -> Option<At> {
         (Call::Checkpoint, Decide, Outcome::Lost) => Some(Reported),
         (Call::Restart, Decide, Outcome::Lost) => Some(Condemned),
         (Call::Checkpoint, at, Outcome::Changed) if meets(at) => Some(MeetSettling),
-        (Call::Restart, at, Outcome::Changed) if meets(at) || reads_peers(at) => Some(Whole),
+        (Call::Restart, at, Outcome::Changed) if meets(at) || breaks_off(at) => Some(Whole),
         _ => {
             let row = TABLE.iter().find(|&&(from, with, _)| (from, with) == (at, outcome));
             row.map(|&(.., to)| to)
@@ -223,9 +224,10 @@ fn meets(at: At) -> bool {
     meeting(at).is_some()
 }
 
-/// Recovery steps that read peers' memory, which a lost node takes away under the reader.
-fn reads_peers(at: At) -> bool {
-    matches!(at, At::Rebuild | At::Reencode)
+/// Recovery steps that a change of view breaks off: those that read peers' memory, which a lost
+/// node takes away under the reader, and those that come upon a tile that does not hold.
+fn breaks_off(at: At) -> bool {
+    matches!(at, At::Verdict | At::Rebuild | At::Restore | At::Reencode)
 }
 
 /// The machine as a graph in the dot language.

@@ -2,10 +2,11 @@
 //!
 //! ```text
 //! settle     all living PEs meet, decide n or n+1, write the decision, finish n+1 if forward
-//! verify     each PE checks every tile of its own store; findings are shown to all
+//! verify     each PE checks its own parity, and all of its store if this began before; findings
+//!            are shown to all
 //! plan       pure: what is missing, or the agreed verdict that too much is
 //! rebuild    who misses chunks of its snapshot decodes them from its group's survivors
-//! restore    snapshot -> live memory, allocator state
+//! restore    snapshot, checked on the way -> live memory, allocator state
 //! reencode   who misses parity computes it anew from live memory: redundancy is whole again
 //! resume     control words reset; the view is joined; the program goes on
 //! ```

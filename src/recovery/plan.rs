@@ -14,13 +14,15 @@ pub struct Finding {
     pub snapshot: u64,
     /// Bit per parity chunk it holds: 1 is unusable.
     pub parity: u64,
+    /// It had nothing when it first looked: a loss, though it may have got its snapshot back since.
+    pub bare: bool,
 }
 
 impl Finding {
     /// A member of which nothing is left.
     pub fn lost(layout: &Layout, place: usize) -> Finding {
         let parity = bits(layout.parities_of(place).len());
-        Finding { snapshot: bits(layout.chunks()), parity }
+        Finding { snapshot: bits(layout.chunks()), parity, bare: true }
     }
 }
 
@@ -98,7 +100,8 @@ pub fn check(
     }
     let gone = |place: &usize| {
         let (found, all) = (findings[*place], Finding::lost(layout, *place));
-        found.parity == all.parity && (found.snapshot == all.snapshot || !keeps_snapshot)
+        let nothing = found.snapshot == all.snapshot || !keeps_snapshot;
+        found.bare || found.parity == all.parity && nothing
     };
     let whole = |place: &usize| {
         let found = findings[*place];
@@ -158,10 +161,20 @@ mod tests {
         assert_eq!(error.to_string(), "unrecoverable: group 0 lost PEs 1,2, parity 1");
     }
 
+    /// Who was lost is, though its snapshot was rebuilt before something else was found.
+    #[test]
+    fn what_was_lost_stays_lost_in_the_verdict() {
+        let layout = Layout::new(Scheme::Raid5, 4).unwrap();
+        let mut found = findings(&layout, &[2]);
+        (found[2].snapshot, found[0].snapshot) = (0, u64::MAX);
+        let error = check(0, &layout, &[0, 1, 2, 3], &found, true).unwrap_err();
+        assert_eq!((error.pes, error.damaged), (vec![2], vec![0]));
+    }
+
     #[test]
     fn single_bears_no_lost_copy_and_double_bears_one() {
         let layout = Layout::new(Scheme::Mirror, 4).unwrap();
-        let none = Finding { snapshot: 1, parity: 0 };
+        let none = Finding { snapshot: 1, ..Finding::default() };
         let intact = vec![none; 4];
         assert_eq!(check(0, &layout, &[0, 1, 2, 3], &intact, false), Ok(()));
         let mut one = intact.clone();

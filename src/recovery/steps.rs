@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use super::plan::{self, Finding, Unrecoverable, bits, lost_shards};
@@ -24,8 +24,11 @@ use crate::store::coverage::Coverage;
 use crate::store::protection::{Protection, Shape};
 use crate::sys::crew::Crew;
 
-/// Checks every tile of the own store as of checkpoint `target` and shows what does not hold.
-pub fn verify(world: &World, protection: &Protection, target: u64) {
+/// Checks the own store as of checkpoint `target` and shows what does not hold: the parity, and
+/// `all` the tiles of the snapshot, or only whether there is one. Its tiles are checked where they
+/// are used, too, which is in this recovery: in a rebuild and when live memory is put back. `bare`
+/// becomes true if there is nothing of either.
+pub fn verify(world: &World, protection: &Protection, target: u64, all: bool, bare: &mut bool) {
     let (shape, place) = protection.place(world.me());
     let header = world.segment().header();
     let slot = protection.slot_of(target);
@@ -39,8 +42,8 @@ pub fn verify(world: &World, protection: &Protection, target: u64) {
             let all = 0..tiles::tiles(len);
             tiles::map_store(world, world.me(), world.layout().snapshot, all);
         }
-        let region = world.layout().snapshot;
-        found.snapshot = damaged(world, region, tiles::tiles(len), per_chunk, target);
+        let (region, count) = (world.layout().snapshot, if all { tiles::tiles(len) } else { 0 });
+        found.snapshot = damaged(world, region, count, per_chunk, target);
     }
     if let Some(len) = parity {
         let per_chunk = shape.chunk_len(len) / TILE;
@@ -51,9 +54,11 @@ pub fn verify(world: &World, protection: &Protection, target: u64) {
         }
         found.parity = damaged(world, region, all, per_chunk, target);
     }
+    *bare |= snapshot.is_none() && parity.is_none();
     let words = &world.segment().words().findings;
     words.snapshot.store(found.snapshot, Ordering::SeqCst);
     words.parity.store(found.parity, Ordering::SeqCst);
+    words.bare.store(u64::from(*bare), Ordering::SeqCst);
     words.len.store(snapshot.or(parity).unwrap_or(0) as u64, Ordering::SeqCst);
 }
 
@@ -81,7 +86,8 @@ pub fn findings(world: &World, protection: &Protection) -> (usize, Vec<Finding>)
         if told[pe].found_len != len {
             return Finding::lost(&shape.layout, place);
         }
-        Finding { snapshot: told[pe].bad_snapshot, parity: told[pe].bad_parity }
+        let Told { bad_snapshot, bad_parity, found_bare, .. } = told[pe];
+        Finding { snapshot: bad_snapshot, parity: bad_parity, bare: found_bare == 1 }
     };
     (len as usize, (0..world.n_pes()).map(finding).collect())
 }
@@ -115,7 +121,7 @@ pub fn rebuild(
     let mut line = (!keeps).then(|| vec![0; tiles::tiles(len) * TILE]);
     if keeps && own == 0 {
         world.point(Point::Rebuild, target);
-        if world.is_new() {
+        if world.is_new() && !findings[world.me()].bare {
             world.report(Report::Adopted {
                 pe: world.me() as u32,
                 number: target,
@@ -343,23 +349,28 @@ fn place_of(
     (shape.members[member], region, chunk)
 }
 
-/// Puts live memory and the allocator back to checkpoint `target`.
+/// Puts live memory and the allocator back to checkpoint `target`, from the own snapshot, which is
+/// checked on the way, or from `line`.
 pub fn restore(
     world: &World,
     protection: &Protection,
+    view: &View,
     line: Option<Vec<u8>>,
     target: u64,
     len: usize,
-) -> Coverage {
-    let own;
-    let bytes: &[u8] = match &line {
-        Some(line) => &line[..len],
-        None => {
-            own = world.segment().bytes(world.layout().snapshot, len);
-            own
-        }
+) -> Result<Coverage, Changed> {
+    let (region, count) = (world.layout().snapshot, tiles::tiles(len));
+    let own = || world.segment().bytes(region, count * TILE);
+    let bytes: &[u8] = line.as_deref().unwrap_or_else(own);
+    let spoiled = || {
+        world.spoiled(view, world.me());
+        Changed
     };
-    let manifest = match Coverage::parse(world.layout(), bytes) {
+    let described = tiles::tiles(Coverage::manifest_len(bytes)).clamp(1, count);
+    if line.is_none() && !(0..described).all(|tile| tiles::holds(world, region, tile, target)) {
+        return Err(spoiled());
+    }
+    let manifest = match Coverage::parse(world.layout(), &bytes[..len]) {
         Ok(parsed) => parsed,
         Err(error) => world.condemn(&format!(
             "unrecoverable: the snapshot of checkpoint {target} does not explain itself: {error}"
@@ -368,20 +379,28 @@ pub fn restore(
     if world.is_new() {
         tiles::map_live(world, &manifest.coverage);
     }
-    let count = tiles::tiles(len);
+    let bad = AtomicBool::new(false);
     let put_back = |tile: usize, (): &mut ()| {
-        let bytes = &bytes[tile * TILE..len.min((tile + 1) * TILE)];
-        tiles::restore(world, &manifest.coverage, tile, bytes);
+        let mut seal = world.stamp(world.me(), target).begin();
+        let bytes = &bytes[tile * TILE..(tile + 1) * TILE];
+        tiles::restore(world, &manifest.coverage, tile, bytes, |piece| seal.update(piece));
+        // Relaxed: the loop's end shows it.
+        if line.is_none() && !seal.holds(tiles::stamp_of(world, region, tile)) {
+            bad.store(true, Ordering::Relaxed);
+        }
     };
     world.crew.numbers(0..count / 2, || (), put_back);
     world.point(Point::Restore, target);
     world.crew.numbers(count / 2..count, || (), put_back);
+    if bad.into_inner() {
+        return Err(spoiled());
+    }
     let coverage = manifest.coverage.clone();
     world.adopt(manifest);
     if !protection.mode.keeps_snapshot() {
         world.segment().header().snapshot.seal(world.job(), target, len);
     }
-    coverage
+    Ok(coverage)
 }
 
 /// Computes the parity this PE misses anew, from the live memory of all, which is at `target` now.

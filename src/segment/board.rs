@@ -26,7 +26,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Words of a half in use: the step, the tag, and the others.
-pub const WORDS: usize = 12;
+pub const WORDS: usize = 13;
 /// Bytes of a half.
 const HALF: usize = 128;
 /// Bytes of an entry.
@@ -76,6 +76,7 @@ pub struct Told {
     pub bad_snapshot: u64,
     pub bad_parity: u64,
     pub found_len: u64,
+    pub found_bare: u64,
     pub phase: u64,
     pub decision: u64,
 }
@@ -94,6 +95,7 @@ impl Told {
             self.bad_snapshot,
             self.bad_parity,
             self.found_len,
+            self.found_bare,
             self.phase,
             self.decision,
         ]
@@ -102,7 +104,7 @@ impl Told {
     /// The inverse of `words`; None if another incarnation told it.
     pub fn of(words: [u64; WORDS], incarnation: u32) -> Option<Told> {
         let [step, teller, digest, len, hold, need, available, ..] = words;
-        let [.., bad_snapshot, bad_parity, found_len, phase, decision] = words;
+        let [.., bad_snapshot, bad_parity, found_len, found_bare, phase, decision] = words;
         (teller == tag(incarnation)).then_some(Told {
             step,
             digest,
@@ -113,6 +115,7 @@ impl Told {
             bad_snapshot,
             bad_parity,
             found_len,
+            found_bare,
             phase,
             decision,
         })

@@ -124,6 +124,7 @@ impl Segment {
             bad_snapshot: load(&findings.snapshot),
             bad_parity: load(&findings.parity),
             found_len: load(&findings.len),
+            found_bare: load(&findings.bare),
             phase: load(&header.phase),
             decision: load(&header.decision),
         }

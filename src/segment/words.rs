@@ -96,6 +96,8 @@ pub struct Findings {
     pub parity: AtomicU64,
     /// Bytes of the snapshot the findings speak of, 0 if the owner knows of none.
     pub len: AtomicU64,
+    /// 1 if the owner had no store when it first looked.
+    pub bare: AtomicU64,
 }
 
 /// The control page.

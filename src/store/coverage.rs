@@ -111,6 +111,13 @@ impl Coverage {
         Ok((coverage, bytes))
     }
 
+    /// Bytes at the start of a snapshot that are its manifest, by what the first tile says; at most
+    /// all of `bytes`.
+    pub fn manifest_len(bytes: &[u8]) -> usize {
+        let word = bytes.get(8..16).map(|at| at.try_into().expect("eight bytes"));
+        word.map_or(bytes.len(), |word| bytes.len().min(u64::from_le_bytes(word) as usize))
+    }
+
     /// Reads a manifest from the start of a snapshot.
     pub fn parse<'a>(layout: &Layout, bytes: &'a [u8]) -> Result<Manifest<'a>, ManifestError> {
         let bad = |what| ManifestError::Malformed(what);

@@ -47,15 +47,6 @@ impl Stamp {
         Seal { stamp: self, len: 0, hasher: Hasher::new() }
     }
 
-    /// The checksum as far as `tile` is covered.
-    fn hasher(&self, tile: &[u8]) -> Hasher {
-        let mut hasher = Hasher::new();
-        if self.whole {
-            hasher.update(tile);
-        }
-        hasher
-    }
-
     fn crc(fields: &[u8], mut hasher: Hasher) -> u32 {
         hasher.update(fields);
         hasher.finish()
@@ -71,13 +62,9 @@ impl Stamp {
     /// True if `bytes` is a stamp of `tile` with this number, job and PE, and of this incarnation
     /// or an earlier one.
     pub fn holds(&self, bytes: &[u8], tile: &[u8]) -> bool {
-        let Ok(bytes) = <&[u8; STAMP]>::try_from(bytes) else { return false };
-        let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|i| bytes[at + i]));
-        let incarnation = word(20);
-        let fields = Stamp { incarnation, ..*self }.fields(tile.len());
-        incarnation <= self.incarnation
-            && bytes[..STAMP - 4] == fields
-            && word(STAMP - 4) == Self::crc(&fields, self.hasher(tile))
+        let mut seal = self.begin();
+        seal.update(tile);
+        seal.holds(bytes)
     }
 }
 
@@ -136,7 +123,7 @@ impl Renewal {
     }
 }
 
-/// A tile being sealed while it is written.
+/// A tile being sealed while it is written, or checked while it is read.
 #[derive(Debug)]
 pub struct Seal {
     stamp: Stamp,
@@ -160,6 +147,15 @@ impl Seal {
         bytes[..STAMP - 4].copy_from_slice(&fields);
         bytes[STAMP - 4..].copy_from_slice(&Stamp::crc(&fields, self.hasher).to_le_bytes());
         bytes
+    }
+
+    /// True if `bytes` is a stamp of the tile, as [`Stamp::holds`] says.
+    pub fn holds(mut self, bytes: &[u8]) -> bool {
+        let Ok(bytes) = <&[u8; STAMP]>::try_from(bytes) else { return false };
+        let incarnation = u32::from_le_bytes([20, 21, 22, 23].map(|at| bytes[at]));
+        let later = incarnation > self.stamp.incarnation;
+        self.stamp.incarnation = incarnation;
+        !later && *bytes == self.finish()
     }
 }
 

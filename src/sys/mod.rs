@@ -21,3 +21,8 @@ pub fn environment() -> impl Iterator<Item = (String, String)> {
     let text = |word: std::ffi::OsString| word.to_string_lossy().into_owned();
     std::env::vars_os().map(move |(name, value)| (text(name), text(value)))
 }
+
+/// True if this process has an open descriptor of this number.
+pub fn is_open(fd: i32) -> bool {
+    std::fs::symlink_metadata(format!("/proc/self/fd/{fd}")).is_ok()
+}

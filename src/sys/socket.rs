@@ -1,6 +1,11 @@
 //! Control connections on one machine: Unix sequenced-packet pairs that carry one encoded message
 //! a packet, with file descriptors beside it.
 //!
+//! ```text
+//! 0, message    the message follows
+//! 1             it is long, and in the memory file that is the first descriptor
+//! ```
+//!
 //! Invariant: a packet is a whole message or nothing; a packet that does not decode closes the
 //! conversation with an error and is never half believed.
 
@@ -10,19 +15,27 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::event::PollFlags;
+use rustix::fs::fstat;
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
     SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg,
-    sendmsg, socketpair,
+    sendmsg, socketpair, sockopt,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Longest message in bytes.
-pub const MESSAGE_MAX: usize = 128 * 1024;
+use super::memory;
+
+/// Longest message in bytes: the longest command line, and whatever is said of the largest job.
+pub const MESSAGE_MAX: usize = 16 << 20;
 /// Most descriptors beside one message.
 pub const FDS_MAX: usize = 4;
+/// Longest packet: what the kernel queues for a socket is longer.
+const PACKET_MAX: usize = 64 << 10;
+/// First byte of a packet, by where its message is.
+const HERE: u8 = 0;
+const BESIDE: u8 = 1;
 
 /// Why a message could not be sent or received.
 #[derive(Debug, thiserror::Error)]
@@ -39,6 +52,9 @@ pub enum ChannelError {
     /// The packet is not a message of this protocol.
     #[error("control connection: a packet of {0} bytes is not a message")]
     Malformed(usize),
+    /// Its descriptor is not open.
+    #[error("control connection: descriptor {0} was closed before this program began")]
+    Gone(i32),
     /// The bytes are not those of a member of the job.
     #[error("control connection: what arrived was not written by a member of this job")]
     Foreign,
@@ -63,9 +79,17 @@ impl Channel {
         Channel { fd }
     }
 
+    /// From now on the kernel says of each message which process sent it.
+    pub fn name_senders(&self) -> Result<(), ChannelError> {
+        Ok(sockopt::set_socket_passcred(&self.fd, true)?)
+    }
+
     /// Sends one message, waiting for room.
     pub fn send<M: Serialize>(&self, message: &M, fds: &[BorrowedFd]) -> Result<(), ChannelError> {
-        self.send_bytes(&encode(message)?, fds, SendFlags::NOSIGNAL)
+        let (bytes, long) = encode(message)?;
+        let fds: Vec<BorrowedFd> =
+            long.iter().map(AsFd::as_fd).chain(fds.iter().copied()).collect();
+        self.send_bytes(&bytes, &fds, SendFlags::NOSIGNAL)
     }
 
     fn send_bytes(
@@ -74,7 +98,7 @@ impl Channel {
         fds: &[BorrowedFd],
         flags: SendFlags,
     ) -> Result<(), ChannelError> {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX + 1))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
             return Err(ChannelError::Malformed(bytes.len()));
@@ -91,15 +115,19 @@ impl Channel {
 
     /// Receives one message, waiting for it.
     pub fn receive<M: DeserializeOwned>(&self) -> Result<(M, Vec<OwnedFd>), ChannelError> {
-        self.receive_with(RecvFlags::CMSG_CLOEXEC)
+        self.receive_with(RecvFlags::CMSG_CLOEXEC).map(|received| (received.message, received.fds))
     }
 
     /// Receives one message if one is there.
     pub fn try_receive<M: DeserializeOwned>(
         &self,
     ) -> Result<Option<(M, Vec<OwnedFd>)>, ChannelError> {
+        Ok(self.try_receive_all()?.map(|received| (received.message, received.fds)))
+    }
+
+    fn try_receive_all<M: DeserializeOwned>(&self) -> Result<Option<Received<M>>, ChannelError> {
         match self.receive_with(RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT) {
-            Ok(message) => Ok(Some(message)),
+            Ok(received) => Ok(Some(received)),
             Err(ChannelError::Io(Errno::AGAIN)) => Ok(None),
             Err(error) => Err(error),
         }
@@ -108,9 +136,10 @@ impl Channel {
     fn receive_with<M: DeserializeOwned>(
         &self,
         flags: RecvFlags,
-    ) -> Result<(M, Vec<OwnedFd>), ChannelError> {
-        let mut bytes = vec![0; MESSAGE_MAX];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
+    ) -> Result<Received<M>, ChannelError> {
+        let mut bytes = vec![0; PACKET_MAX];
+        let mut space =
+            [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX + 1), ScmCredentials(1))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let mut reset = false;
         let got = loop {
@@ -124,21 +153,49 @@ impl Channel {
                 Err(error) => return Err(error.into()),
             }
         };
-        let mut fds = Vec::new();
+        let (mut fds, mut sender) = (Vec::new(), None);
         for message in control.drain() {
-            if let RecvAncillaryMessage::ScmRights(rights) = message {
-                fds.extend(rights);
+            match message {
+                RecvAncillaryMessage::ScmRights(rights) => fds.extend(rights),
+                RecvAncillaryMessage::ScmCredentials(who) => {
+                    sender = Some(who.pid.as_raw_nonzero().get() as u32);
+                }
+                _ => {}
             }
         }
-        if got.bytes == 0 {
+        let Some((&place, rest)) = bytes[..got.bytes].split_first() else {
             return Err(ChannelError::Closed);
-        }
+        };
         // The kernel leaves out the descriptors for which this process has no number left.
         if got.flags.contains(ReturnFlags::CTRUNC) {
             return Err(ChannelError::Descriptors);
         }
-        Ok((decode(&bytes[..got.bytes])?, fds))
+        let message = match place {
+            HERE => decode(rest)?,
+            BESIDE if !fds.is_empty() => decode(&whole(&fds.remove(0))?)?,
+            _ => return Err(ChannelError::Malformed(got.bytes)),
+        };
+        Ok(Received { message, fds, sender })
     }
+}
+
+/// What came.
+struct Received<M> {
+    message: M,
+    fds: Vec<OwnedFd>,
+    /// Process that sent it, by the number that it has here; if that was asked for.
+    sender: Option<u32>,
+}
+
+/// The bytes of a memory file that is a message.
+fn whole(file: &OwnedFd) -> Result<Vec<u8>, ChannelError> {
+    let len = usize::try_from(fstat(file)?.st_size).unwrap_or(usize::MAX);
+    if len > MESSAGE_MAX {
+        return Err(ChannelError::Malformed(len));
+    }
+    let mut bytes = vec![0; len];
+    memory::read_at(file, 0, &mut bytes)?;
+    Ok(bytes)
 }
 
 /// The message that a packet is; all of it, and nothing behind it.
@@ -149,8 +206,19 @@ pub fn decode<M: DeserializeOwned>(packet: &[u8]) -> Result<M, ChannelError> {
     }
 }
 
-fn encode<M: Serialize>(message: &M) -> Result<Vec<u8>, ChannelError> {
-    postcard::to_allocvec(message).map_err(|_| ChannelError::Malformed(0))
+/// The packet of a message, and the file that a long one is in.
+fn encode<M: Serialize>(message: &M) -> Result<(Vec<u8>, Option<OwnedFd>), ChannelError> {
+    let packet = postcard::to_extend(message, vec![HERE]);
+    let packet = packet.map_err(|_| ChannelError::Malformed(0))?;
+    let message = &packet[1..];
+    match packet.len() {
+        ..=PACKET_MAX => return Ok((packet, None)),
+        _ if message.len() > MESSAGE_MAX => return Err(ChannelError::Malformed(message.len())),
+        _ => {}
+    }
+    let file = memory::create("raidshmem-message", message.len())?;
+    memory::write_at(&file, 0, message)?;
+    Ok((vec![BESIDE], Some(file)))
 }
 
 /// A channel whose sender never waits: what does not fit is queued in order. Both sides of a
@@ -173,9 +241,11 @@ impl Outbox {
         message: &M,
         fds: &[BorrowedFd],
     ) -> Result<(), ChannelError> {
-        let kept = fds.iter().map(|fd| fd.try_clone_to_owned()).collect::<Result<_, _>>();
-        let kept = kept.map_err(|_| ChannelError::Io(Errno::MFILE))?;
-        self.queue.push_back((encode(message)?, kept));
+        let (bytes, long) = encode(message)?;
+        let copies = fds.iter().map(|fd| fd.try_clone_to_owned());
+        let kept = long.map(Ok).into_iter().chain(copies).collect::<Result<_, _>>();
+        let kept = kept.map_err(|_| ChannelError::Descriptors)?;
+        self.queue.push_back((bytes, kept));
         self.flush()
     }
 
@@ -203,6 +273,14 @@ impl Outbox {
     ) -> Result<Option<(M, Vec<OwnedFd>)>, ChannelError> {
         self.channel.try_receive()
     }
+
+    /// Receives one message if one is there, with the process that sent it instead of descriptors:
+    /// see [`Channel::name_senders`].
+    pub fn try_receive_from<M: DeserializeOwned>(
+        &self,
+    ) -> Result<Option<(M, Option<u32>)>, ChannelError> {
+        Ok(self.channel.try_receive_all()?.map(|received| (received.message, received.sender)))
+    }
 }
 
 impl AsFd for Outbox {
@@ -229,6 +307,35 @@ mod tests {
         let ((number, word), fds) = b.receive::<(u32, String)>().unwrap();
         assert_eq!((number, word.as_str(), fds.len()), (7, "seven", 1));
         assert!(b.try_receive::<u32>().unwrap().is_none());
+    }
+
+    #[test]
+    fn messages_of_every_length_arrive_whole_with_their_descriptors() {
+        let (a, b) = Channel::pair().unwrap();
+        let mut out = Outbox::new(a);
+        for len in [0, PACKET_MAX - 5, PACKET_MAX - 4, PACKET_MAX, 1 << 20, MESSAGE_MAX - 4] {
+            let file = memory::create("test", 4096 + len).unwrap();
+            let sent: Vec<u8> = (0..len).map(|at| at as u8).collect();
+            out.send(&sent, &[file.as_fd()]).unwrap();
+            let (got, fds) = b.receive::<Vec<u8>>().unwrap();
+            assert!(got == sent, "{len} bytes");
+            assert_eq!(fstat(&fds[0]).unwrap().st_size as usize, 4096 + len);
+            assert_eq!(fds.len(), 1);
+        }
+        let long = vec![0u8; MESSAGE_MAX + 1];
+        assert!(matches!(out.send(&long, &[]), Err(ChannelError::Malformed(MESSAGE_MAX..))));
+    }
+
+    #[test]
+    fn the_kernel_says_who_sent_a_message() {
+        let (a, b) = Channel::pair().unwrap();
+        let b = Outbox::new(b);
+        a.send(&1u32, &[]).unwrap();
+        assert_eq!(b.try_receive_from::<u32>().unwrap(), Some((1, None)), "nobody asked");
+        b.channel.name_senders().unwrap();
+        a.send(&2u32, &[a.as_fd()]).unwrap();
+        assert_eq!(b.try_receive_from::<u32>().unwrap(), Some((2, Some(std::process::id()))));
+        assert_eq!(b.try_receive_from::<u32>().unwrap(), None);
     }
 
     #[test]

@@ -3,6 +3,7 @@
  * that PE does it, the others end well (all, where it is left out).
  *
  * finalize   return CODE after shmem_finalize
+ * linger     say so after shmem_finalize, and do not end
  * silent     return CODE without it
  * early      exit with CODE before shmem_init
  * global     shmem_global_exit(CODE)
@@ -64,5 +65,10 @@ int main(int argc, char **argv) {
             start_sleeper(!strcmp(how, "daemon"));
     }
     shmem_finalize();
+    if (mine && !strcmp(how, "linger")) {
+        printf("PE lingers\n");
+        fflush(stdout);
+        pause();
+    }
     return !strcmp(how, "finalize") && mine ? code : 0;
 }

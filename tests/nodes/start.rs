@@ -1,7 +1,10 @@
 //! How a job starts on hosts, what comes of its output and status, and bad input.
 
+use std::fs::File;
+use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::time::Duration;
 
 use super::net::{Net, agent};
 use super::support::{Job, Outcome, processes, program};
@@ -32,6 +35,25 @@ fn pes_run_on_their_hosts_and_their_lines_are_not_mixed() {
         outcome.check(errors == pes, "the lines on standard error were expected");
     }
     outcome.check(outcome.out.lines().count() == 300, "300 lines were expected");
+}
+
+/// Programs have long ended when somebody reads on.
+#[test]
+fn who_reads_slowly_gets_every_line() {
+    let net = Net::new(2);
+    let full = "mkfifo full && exec 3<> full > full";
+    let mut run = sh(net.job(&[1, 1]), "seq 20000").after(full).leaves("full").start();
+    run.wait_until("it begins", |found| found.iter().any(|found| found.name == "oshrun"));
+    let mut fifo = File::open(run.folder().join("full")).expect("its fifo");
+    std::thread::sleep(Duration::from_secs(4)); // the fault itself
+    let reader = std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = fifo.read_to_end(&mut bytes); // until the last of the job has ended
+        String::from_utf8_lossy(&bytes).into_owned()
+    });
+    run.finish().status(0);
+    let lines = reader.join().expect("it reads").lines().count();
+    assert_eq!(lines, 40_000);
 }
 
 #[test]

@@ -87,10 +87,51 @@ impl Rules {
         }
         for &pe in lost {
             findings[pe] = Finding::lost(&shape.layout, self.protection.place(pe).1);
+            if self.is_rebuilt(pe, damage, findings) {
+                findings[pe].snapshot = 0;
+            }
         }
-        let findings: Vec<Finding> = shape.members.iter().map(|&pe| findings[pe]).collect();
-        let checked = plan::check(0, &shape.layout, &shape.members, &findings, true);
+        self.check(&findings)
+    }
+
+    fn check(&self, findings: &[Finding; PES]) -> Option<String> {
+        let shape = &self.protection.shapes[0];
+        let of_group: Vec<Finding> = shape.members.iter().map(|&pe| findings[pe]).collect();
+        let checked = plan::check(0, &shape.layout, &shape.members, &of_group, true);
         checked.err().map(|error| error.to_string())
+    }
+
+    /// Whether the lost PE has its snapshot back before anybody comes upon damage: when only parity
+    /// was checked, and none of the tiles that are decoded is made of a damaged one.
+    fn is_rebuilt(&self, pe: usize, damage: &[(usize, Spot)], mut found: [Finding; PES]) -> bool {
+        let (shape, place) = self.protection.place(pe);
+        (0..PES).filter(|&other| other != pe).for_each(|other| found[other].snapshot = 0);
+        if self.check(&found).is_some() {
+            return false;
+        }
+        let of_group: Vec<Finding> = shape.members.iter().map(|&pe| found[pe]).collect();
+        let damaged = |pe: usize, parity: bool, tile: usize| {
+            damage.iter().any(|&(other, spot)| match spot {
+                Spot::Snapshot(at, _) => (other, false, at) == (pe, parity, tile),
+                Spot::Parity(at, _) => (other, true, at) == (pe, parity, tile),
+            })
+        };
+        (0..self.snapshot_tiles()).all(|tile| {
+            let (chunk, step) = (tile / self.per_chunk(), tile % self.per_chunk());
+            let at = shape.layout.place_of(place, chunk);
+            let stripe = &shape.layout.stripes()[at.stripe];
+            let lost = plan::lost_shards(stripe, &of_group);
+            let plan = shape.codes[at.stripe].plan(&lost, at.index).expect("it was checked");
+            plan.sources().iter().all(|&shard| {
+                let parity = shard.checked_sub(stripe.data.len());
+                let (member, chunk) = match parity {
+                    None => (stripe.data[shard].member, stripe.data[shard].chunk),
+                    Some(row) => (stripe.parity[row].member, stripe.parity[row].slot),
+                };
+                let tile = chunk * self.per_chunk() + step;
+                !damaged(shape.members[member], parity.is_some(), tile)
+            })
+        })
     }
 }
 
@@ -372,7 +413,7 @@ fn what_goes_bad_between_check_and_use_is_found_by_all() {
         at_its_stop(&mut job, || {
             spots.iter().for_each(|&(_, spot)| images[0].flip(rules.at(&images[0], spot), 3));
         });
-        job.wait_for("a tile of PE 0 went bad in the recovery, which begins again");
+        job.wait_for("a tile of PE 0 does not hold: the recovery begins again");
         let verdict = rules.verdict(&spots, &[1]);
         assert_eq!(verdict.is_none(), mode == "rs");
         if verdict.is_none() {

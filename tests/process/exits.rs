@@ -1,6 +1,7 @@
 //! How a job ends when its programs end: the status, the line, and nothing left.
 
 use std::path::Path;
+use std::process::Command;
 
 use super::support::{Job, Outcome, program};
 
@@ -80,6 +81,18 @@ fn a_program_without_shmem_may_be_run() {
     Job::new(2).args(&["true"]).run().status(0);
 }
 
+/// Nearly as long as the kernel lets it be.
+#[test]
+fn a_long_command_line_reaches_the_program() {
+    let word = "x".repeat(99);
+    let words = vec![word.as_str(); 12_000];
+    let job = Job::new(2).args(&["--nodes", "2", "sh", "-c", "echo $# words", "sh"]).args(&words);
+    let outcome = job.run();
+    outcome.status(0);
+    let right = outcome.out.lines().filter(|line| *line == "12000 words").count();
+    outcome.check(right == 2, "both PEs should have all of it");
+}
+
 /// One PE ends without `shmem_init`, whether before or after others have called it: nobody waits
 /// for ever. It is the one that makes the folder `first`.
 #[test]
@@ -120,6 +133,49 @@ fn a_script_around_the_program_changes_nothing() {
     }
     let script = format!("{} finalize 7; exit $?", program("exits").display());
     Job::new(2).args(&["sh", "-c", &script]).run().status(7);
+}
+
+/// What it does after the program takes as long as it takes; after a PE that died, it does not.
+#[test]
+fn a_script_goes_on_after_a_program_that_ended_well() {
+    use super::support::jacobi::SMALL;
+    let script = format!("{} finalize; sleep 2; echo the rest; exit 5", program("exits").display());
+    let job = Job::new(4).mode("raid5").env("SHMEM_FT_NODE_TIMEOUT", "1");
+    let outcome = job.args(&["sh", "-c", &script]).run();
+    outcome.status(5);
+    let rests = outcome.out.lines().filter(|line| *line == "the rest").count();
+    outcome.check(rests == 4, "every script should come to its end");
+    let script = format!("{} {} || sleep 1000", program("jacobi").display(), SMALL.join(" "));
+    let job = Job::new(4).mode("raid5").env("SHMEM_FT_NODE_TIMEOUT", "1").kill(&["1@3", "2@6"]);
+    job.args(&["sh", "-c", &script]).run().right_sum(SMALL);
+}
+
+/// In a namespace of its own a PE has another process id than here, where that id is somebody
+/// else's: when the PE is to be killed, that one is left alone.
+#[test]
+fn in_a_container_a_pe_is_told_from_others_of_its_process_id() {
+    let unshare = ["--pid", "--fork", "--mount-proc"];
+    let allowed = Command::new("unshare").args(unshare).arg("true").output();
+    if !allowed.is_ok_and(|output| output.status.success()) {
+        return super::support::note("no namespaces of process ids here");
+    }
+    use super::support::jacobi::TINY;
+    let mut other = Command::new("sleep").arg("1000").spawn().expect("sleep runs");
+    let inside = format!(
+        "echo {} > /proc/sys/kernel/ns_last_pid; {} {} & echo PE is $!; wait $!",
+        other.id() - 1,
+        program("jacobi").display(),
+        TINY.join(" ")
+    );
+    let job = Job::new(4).mode("raid5").kill(&["1@3"]).args(&["unshare"]).args(&unshare);
+    let outcome = job.args(&["sh", "-c", &inside]).run();
+    let runs = other.try_wait();
+    let _ = other.kill();
+    let _ = other.wait();
+    let line = format!("PE is {}", other.id());
+    let same = outcome.out.lines().filter(|found| *found == line).count();
+    outcome.check(same == 5, "four PEs and a substitute with its process id were expected");
+    outcome.right_sum(TINY).check(matches!(runs, Ok(None)), "it was killed");
 }
 
 /// `SHMEM_DEBUG`: every PE says what it is and how far it is.

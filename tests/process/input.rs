@@ -197,6 +197,20 @@ fn a_call_before_init_or_after_finalize_is_named() {
     }
 }
 
+/// Some programs close what they inherited before they start others.
+#[test]
+fn a_program_whose_connection_was_closed_says_so() {
+    let script = format!("RAIDSHMEM_CONTROL_FD=77 exec {}", program("hello").display());
+    let outcome = Job::new(2).args(&["sh", "-c", &script]).run();
+    outcome.status(1).says(
+        "raidshmem: control connection: descriptor 77 was closed before this program began; was \
+         the program started by this oshrun?",
+    );
+    let script = format!("RAIDSHMEM_CONTROL_FD=1 exec {}", program("hello").display());
+    let outcome = Job::new(2).args(&["sh", "-c", &script]).run();
+    outcome.status(1).says("raidshmem: control connection: Socket operation on non-socket");
+}
+
 /// A hidden option, and settings that are no text: nothing ends in a panic.
 #[test]
 fn what_nobody_would_write_is_refused_too() {

@@ -108,6 +108,16 @@ fn an_agent_that_is_killed_is_a_lost_node() {
     run.finish().status(137).says("SHMEM_FT_BACKUP_MODE=none keeps no checkpoint");
 }
 
+/// Its PE has left `shmem_finalize`, and does something else.
+#[test]
+fn a_node_that_is_lost_after_finalize_ends_the_job() {
+    let job = Job::new(2).mode("raid5").args(&["--nodes", "2"]);
+    let mut run = job.program(&program("exits"), &["linger", "0", "1"]).start();
+    run.wait_for("lingers");
+    processes::signal(agents(&run)[1].pid, Signal::KILL);
+    run.finish().status(137).says("node 1 was lost with PE 1");
+}
+
 /// The node of the spares can be lost too: then there are none, and the job goes on.
 #[test]
 fn spares_that_are_killed_are_missed_only_when_they_are_needed() {

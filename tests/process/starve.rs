@@ -4,7 +4,11 @@
 //! last one is as good as before. A job that cannot be started ends with a line that says what was
 //! too little. What the library does not use may be missing altogether.
 
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::time::Duration;
 
 use raidshmem::fabric::built_in;
 use raidshmem::settings::Fabric;
@@ -211,6 +215,35 @@ fn a_full_disk_under_the_output_is_of_no_consequence() {
     jacobi::job(job(), TINY).after("exec 2> /dev/full").run().right_sum(TINY);
     let outcome = jacobi::job(job(), TINY).after("exec > /dev/full").run();
     outcome.says("all PEs resume from checkpoint 3 ");
+}
+
+/// Nor when somebody holds it and does not read: lines wait until there is room, and the launcher
+/// answers heartbeats all the same.
+#[test]
+fn who_stops_reading_holds_up_nobody_but_the_lines() {
+    let fifo = "mkfifo full && exec 3<> full 2> full";
+    let job = Job::new(4).mode("raid5").args(&["--verbose", "--nodes", "2"]);
+    let job = job.env("SHMEM_FT_NODE_TIMEOUT", "1").program(&program("steps"), &[]);
+    let mut run = job.after(fifo).leaves("full").start();
+    run.wait_for("ready");
+    let mut both = File::options();
+    both.read(true).write(true).custom_flags(libc::O_NONBLOCK);
+    let full = both.open(run.folder().join("full")).expect("its fifo");
+    while (&full).write(&[0]).is_ok() {}
+    std::thread::sleep(Duration::from_secs(3)); // the fault itself, of three limits
+    assert!(run.is_alive(), "the job goes on");
+    let mut fifo = File::open(run.folder().join("full")).expect("its fifo");
+    drop(full);
+    let reader = std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = fifo.read_to_end(&mut bytes); // until the last of the job has ended
+        String::from_utf8_lossy(&bytes).into_owned()
+    });
+    std::fs::write(run.folder().join("stop"), "").expect("the file is written");
+    let outcome = run.finish();
+    outcome.status(0).check(outcome.out.contains("stopped"), "the end was expected");
+    let said = reader.join().expect("it reads");
+    assert!(said.contains("oshrun: checkpoint 2: ") && !said.contains("lost"), "{said}");
 }
 
 /// Limits that the program gives itself when checkpoint 2 is agreed, at what is in use then; a PE

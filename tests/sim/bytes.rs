@@ -4,7 +4,7 @@
 use raidshmem::control::message::{Report, Said};
 use raidshmem::launch::membership::Event;
 use raidshmem::protocol::{At, Outcome};
-use raidshmem::recovery::plan::{self, Finding, bits, lost_shards};
+use raidshmem::recovery::plan::{self, Finding, Unrecoverable, bits, lost_shards};
 use raidshmem::store::phase::Phase;
 use raidshmem::store::stamp::Stamp;
 
@@ -118,9 +118,9 @@ impl Job {
         match at {
             At::Verify => return self.verify(p),
             At::Judge => self.judge(p),
-            At::Verdict if p.verdict.is_err() => return Then::Out(Outcome::Lost),
+            At::Verdict => return self.give_verdict(p),
             At::Rebuild => return self.rebuild(p),
-            At::Restore => self.restore(p),
+            At::Restore => return self.restore(p),
             At::Reencode => return self.reencode(p),
             At::Reset => {
                 (self.own(p).gate, p.epoch) = ((0, 0), 0);
@@ -152,6 +152,7 @@ impl Job {
             );
             return self.condemn(p, Some(words));
         }
+        p.all = std::mem::replace(&mut p.again, true);
         let (shape, place) = self.plan.protection.place(me);
         let mut found = Finding::lost(&shape.layout, place);
         let slot = self.plan.slot_of(target);
@@ -162,9 +163,9 @@ impl Job {
         };
         let per_chunk = |len: usize| shape.layout.chunk_len(len, TILE) / TILE;
         if snapshot.0 == target {
-            let (each, all) = (per_chunk(snapshot.1), tiles(snapshot.1));
+            let (each, end) = (per_chunk(snapshot.1), if p.all { tiles(snapshot.1) } else { 0 });
             let bad = |chunk: usize| {
-                !(chunk * each..((chunk + 1) * each).min(all)).all(|t| self.holds(p, me, false, t))
+                !(chunk * each..((chunk + 1) * each).min(end)).all(|t| self.holds(p, me, false, t))
             };
             found.snapshot = mask(&bad, shape.layout.chunks());
         }
@@ -175,6 +176,8 @@ impl Job {
             };
             found.parity = mask(&bad, shape.layout.parities_of(place).len());
         }
+        p.bare |= snapshot.0 != target && parity.0 != target;
+        found.bare = p.bare;
         let len = if snapshot.0 == target { snapshot.1 } else { parity.1 };
         let len = if snapshot.0 == target || parity.0 == target { len } else { 0 };
         let memory = self.own(p);
@@ -196,6 +199,17 @@ impl Job {
             let found: Vec<Finding> = shape.members.iter().map(|&pe| p.findings[pe]).collect();
             plan::check(group, &shape.layout, &shape.members, &found, true)
         });
+    }
+
+    fn give_verdict(&mut self, p: &mut Proc) -> Then {
+        let Err(Unrecoverable { damaged, .. }) = &p.verdict else {
+            return Then::Out(Outcome::Done);
+        };
+        match damaged.first().copied().filter(|_| !p.all) {
+            None => Then::Out(Outcome::Lost),
+            Some(_) if self.changed(p) => Then::Out(Outcome::Changed),
+            Some(pe) => self.complain(p, pe),
+        }
     }
 
     /// The tiles of the own snapshot that must be decoded.
@@ -225,13 +239,7 @@ impl Job {
             let bytes = match self.decode(p, tile) {
                 Ok(bytes) => bytes,
                 Err(_) if self.changed(p) => return Then::Out(Outcome::Changed),
-                Err(pe) => {
-                    let (view, pe) = (p.view.number, pe as u32);
-                    if std::mem::replace(&mut p.complained, view) != view {
-                        self.say(p, Said::Spoiled { view, pe });
-                    }
-                    return Then::Sleep;
-                }
+                Err(pe) => return self.complain(p, pe),
             };
             let stamp = self.stamp(p, p.me(), p.number);
             self.own(p).snapshot.write(tile, &bytes, &stamp);
@@ -246,6 +254,15 @@ impl Job {
         let record = (p.number, p.len);
         self.own(p).snapshot.record = record;
         Then::Out(Outcome::Done)
+    }
+
+    /// Says that a tile of a PE does not hold, and waits for the view in which all are checked.
+    fn complain(&mut self, p: &mut Proc, pe: usize) -> Then {
+        let (view, pe) = (p.view.number, pe as u32);
+        if std::mem::replace(&mut p.complained, view) != view {
+            self.say(p, Said::Spoiled { view, pe });
+        }
+        Then::Sleep
     }
 
     /// Decodes a tile of the own snapshot. The error is the PE whose tile does not hold.
@@ -284,11 +301,20 @@ impl Job {
         Ok(out)
     }
 
-    fn restore(&mut self, p: &mut Proc) {
-        let len = p.len;
+    fn restore(&mut self, p: &mut Proc) -> Then {
+        let (me, len) = (p.me(), p.len);
+        let whole = (0..tiles(len)).all(|tile| self.holds(p, me, false, tile));
+        if !whole && self.plan.broken != Broken::RestoredUnchecked {
+            self.ending.found += u32::from(!self.changed(p));
+            return match self.changed(p) {
+                true => Then::Out(Outcome::Changed),
+                false => self.complain(p, me),
+            };
+        }
         let memory = self.own(p);
         let line = (0..tiles(len)).flat_map(|tile| memory.snapshot.tile(tile).to_vec());
         memory.live = line.take(len).collect();
+        Then::Out(Outcome::Done)
     }
 
     fn reencode(&mut self, p: &mut Proc) -> Then {

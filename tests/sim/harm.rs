@@ -192,7 +192,7 @@ impl Job {
         let (shape, _) = self.plan.protection.place(p.me());
         let members = shape.members.clone();
         let pe = self.plan.chance.pick(&members);
-        let enough = self.spoils == 6 || pe == p.me();
+        let enough = self.spoils == 5 || pe == p.me();
         if self.plan.mode != Mode::Within || enough || !self.may_lose(&[pe]) {
             return;
         }

@@ -91,6 +91,8 @@ pub struct Ending {
     pub declared: u32,
     /// Tiles that went bad between check and use.
     pub spoiled: u32,
+    /// Looks at a snapshot that was not checked before and does not hold.
+    pub found: u32,
     /// Times that bits flipped and nobody looked.
     pub rotten: u32,
     /// Tiles of parity that were kept, carried over or brought up to date.
@@ -373,7 +375,7 @@ impl Job {
                     self.procs.push(Proc::new(id));
                 }
                 self.procs[proc as usize].start(node);
-                self.up(node, Event::Said { proc, what: Said::Hello { pid: 1 } });
+                self.up(node, Event::Said { proc, what: Said::Hello });
             }
             Down::Assign { proc, welcome } => self.assign(proc, &welcome),
             Down::Show(view) => {

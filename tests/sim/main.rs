@@ -73,6 +73,7 @@ struct Sum {
     recoveries: u32,
     flips: u32,
     spoiled: u32,
+    found: u32,
     rotten: u32,
     spared: u32,
     updated: u32,
@@ -92,6 +93,7 @@ impl Sum {
         self.recoveries += ending.recoveries;
         self.flips += ending.flips;
         self.spoiled += ending.spoiled;
+        self.found += ending.found;
         self.rotten += ending.rotten;
         self.spared += ending.spared;
         self.updated += ending.updated;
@@ -139,6 +141,7 @@ fn at_most_the_parity_is_lost_and_the_job_goes_on_with_the_right_bytes() {
     assert!(sum.jobs == 1 || spoiled > 100 && declared > 100 && suspected > 100, "{sum:?}");
     assert!(sum.jobs == 1 || accusers > 10 && rotten > 100 && spared > 10_000, "{sum:?}");
     assert!(sum.jobs == 1 || by_pages > 10_000 && sum.updated > 1000, "{sum:?}");
+    assert!(sum.jobs == 1 || sum.found > 100, "{sum:?}");
 }
 
 #[test]
@@ -166,6 +169,7 @@ fn broken_rules_are_caught() {
         CarriedUnchecked,
         UpdatedUnchecked,
         StampedAnew,
+        RestoredUnchecked,
         KeptThoughChanged,
         SilenceIsNoChange,
     ] {

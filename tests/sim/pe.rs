@@ -63,6 +63,12 @@ pub struct Proc {
     pub watch: Watch,
     pub epoch: u64,
     pub len: usize,
+    /// This recovery began before.
+    pub again: bool,
+    /// In this one all tiles were checked.
+    pub all: bool,
+    /// Nothing of the own store was there when it first looked.
+    pub bare: bool,
     pub findings: Vec<Finding>,
     pub verdict: Result<(), Unrecoverable>,
     finishing: bool,
@@ -105,6 +111,9 @@ impl Proc {
             watch: Watch::default(),
             epoch: 0,
             len: 0,
+            again: false,
+            all: false,
+            bare: false,
             findings: Vec::new(),
             verdict: Ok(()),
             finishing: false,
@@ -184,7 +193,7 @@ impl Job {
             }
             At::Reported => p.call = Call::Restart,
             At::Resumed => {
-                p.call = Call::Checkpoint;
+                (p.call, p.again, p.bare) = (Call::Checkpoint, false, false);
                 self.check_resumed(p);
             }
             At::Condemned => return self.condemn(p, None),

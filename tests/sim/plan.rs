@@ -39,6 +39,8 @@ pub enum Broken {
     /// Words do not say whose they are, and nobody disconnects from the dead: what those had under
     /// way arrives in the place of what the substitute said.
     WordsNotTagged,
+    /// Live memory is put back from tiles that nobody has checked.
+    RestoredUnchecked,
     /// A tile of parity is carried into the other slot without a look at its old checksum.
     CarriedUnchecked,
     /// Parity is brought up to date from what a source was without a look at its checksum.

@@ -56,11 +56,6 @@ impl Heart {
         heart
     }
 
-    /// How long until the clock must be looked at.
-    pub fn left(&self) -> Duration {
-        self.watch.deadline().saturating_sub(now())
-    }
-
     /// A little after the end of the lease, so that an agent that can end itself does.
     fn move_deadline(&self) {
         if let Some(deadline) = &self.deadline {
@@ -77,6 +72,13 @@ impl Heart {
 }
 
 impl Agent {
+    /// How long until the clock must be looked at.
+    pub(super) fn left(&self) -> Duration {
+        let scripts = self.procs.values().filter_map(|local| local.until);
+        let first = scripts.fold(self.heart.watch.deadline(), Time::min);
+        first.saturating_sub(now())
+    }
+
     /// Looks at the clock, before anything that has arrived is looked at. False when the lease is
     /// over.
     pub(super) fn look_at_clock(&mut self) -> Result<bool, ChannelError> {
@@ -88,6 +90,11 @@ impl Agent {
         self.act(acts)?;
         self.look_for_signs(time)?;
         self.look_for_stopped(time)?;
+        for local in self.procs.values_mut() {
+            if local.until.take_if(|until| *until <= time).is_some() {
+                super::kill(local);
+            }
+        }
         Ok(true)
     }
 

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use super::Launcher;
@@ -12,6 +13,7 @@ use crate::launch::detector::{Court, Evidence, Sentence, Time, Timing};
 use crate::launch::pulse::{Datagram, Heartbeats};
 use crate::launch::say::say;
 use crate::sys::process::now;
+use crate::sys::socket::ChannelError;
 
 /// The court and its ways to the nodes.
 pub struct Guard {
@@ -95,12 +97,12 @@ impl Launcher {
         for sentence in sentences {
             match sentence {
                 Sentence::Beat { node, beat } => self.answer(node, beat, way),
-                Sentence::Ask { witness, node } => self.tell(witness, &Down::Ask { node }),
+                Sentence::Ask { witness, node } => self.tell(witness, &Down::Ask { node }, &[]),
                 Sentence::Ring { nodes } => {
                     let found =
                         nodes.iter().filter_map(|n| Some((*n, *self.guard.addresses.get(n)?)));
                     let ring = Down::Ring { nodes: found.collect() };
-                    nodes.iter().for_each(|&node| self.tell(node, &ring));
+                    nodes.iter().for_each(|&node| self.tell(node, &ring, &[]));
                 }
                 Sentence::Quarrel { node, by, witness } => say(&format!(
                     "{} is not heard by node {by}, but by node {witness} and here: the network \
@@ -113,7 +115,7 @@ impl Launcher {
                          off from its peers and told to end",
                         self.name(node)
                     ));
-                    self.tell(node, &Down::Shutdown);
+                    self.tell(node, &Down::Shutdown, &[]);
                 }
                 Sentence::Declare { node, silent, witness } => {
                     self.say_why(node, silent, witness);
@@ -142,14 +144,20 @@ impl Launcher {
         let at = self.guard.addresses.get(&node).copied();
         match (way, at, &mut self.guard.net) {
             (Way::Datagram, Some(at), Some(net)) => net.send(Party::Node(node), at, beat),
-            _ => self.tell(node, &Down::Beat(beat)),
+            _ => self.tell(node, &Down::Beat(beat), &[]),
         }
     }
 
-    /// A node that cannot be told is noticed by its silence.
-    fn tell(&mut self, node: u32, message: &Down) {
-        if let Some(link) = self.nodes.get_mut(&node).and_then(|entry| entry.link.as_mut()) {
-            let _ = link.send(message, &[]);
+    /// A node that is gone is noticed by its end. One that is there and cannot be told what it has
+    /// to know would be waited for without end.
+    pub(super) fn tell(&mut self, node: u32, message: &Down, fds: &[BorrowedFd]) {
+        let Some(entry) = self.nodes.get_mut(&node) else { return };
+        match entry.link.as_mut().map(|link| link.send(message, fds)) {
+            None | Some(Ok(()) | Err(ChannelError::Closed)) => {}
+            Some(Err(error)) => {
+                say(&format!("{}: {error}", entry.name));
+                self.result.get_or_insert(1);
+            }
         }
     }
 }

@@ -38,7 +38,7 @@ impl Job {
                 }
                 Down::Start { proc, .. } => {
                     self.running.push((proc, node));
-                    self.pending.push(Event::Said { proc, what: Said::Hello { pid: 1 } });
+                    self.pending.push(Event::Said { proc, what: Said::Hello });
                 }
                 Down::Show(view) => {
                     self.pending
@@ -125,7 +125,7 @@ fn name(event: &Event) -> &'static str {
         Event::Ended { .. } => "process ended",
         Event::NodeLost { .. } => "node lost",
         Event::Shown { .. } => "view shown everywhere",
-        Event::Said { what: Said::Hello { .. }, .. } => "hello",
+        Event::Said { what: Said::Hello, .. } => "hello",
         Event::Said { what: Said::Finalizing { .. }, .. } => "finalizing",
         Event::Said { what: Said::Finalized, .. } => "finalized",
         Event::Said { .. } => "verdict",
@@ -148,6 +148,9 @@ fn draw() -> (String, usize) {
                 }
             }
             let Job { machine, pending, running, losses } = &next;
+            let goes_on = !(machine.ended || machine.condemned());
+            let nobody = running.is_empty() && pending.is_empty();
+            assert!(!(goes_on && nobody), "nobody is left to end it: {machine:?}");
             if !machine.ended && seen.insert(format!("{machine:?}{pending:?}{running:?}{losses}")) {
                 stack.push(next);
             }

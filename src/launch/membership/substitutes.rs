@@ -14,7 +14,7 @@ use crate::inject::Target;
 use crate::placement::substitute::Place;
 use crate::settings::Substitute;
 
-/// How often a recovery may begin again because a tile went bad in it.
+/// How often a recovery may begin again because a tile does not hold.
 const SPOILED_MAX: u32 = 8;
 
 impl Membership {
@@ -160,7 +160,7 @@ impl Membership {
         self.advance();
     }
 
-    /// A tile of PE `of` went bad in the recovery of a view: all begin it again in a new one, and
+    /// A tile of PE `of` does not hold in the recovery of a view: all begin again in a new one, and
     /// what they then find they find alike. Who says so of an older view is on the way already.
     pub(super) fn tile_spoiled(&mut self, view: u64, of: u32) {
         if view != self.view.number || !self.started {
@@ -169,12 +169,12 @@ impl Membership {
         self.spoiled += 1;
         if self.spoiled > SPOILED_MAX {
             let words = format!(
-                "unrecoverable: tiles of PE {of} and others went bad in {SPOILED_MAX} recoveries \
-                 in a row, each time between check and use"
+                "unrecoverable: tiles of PE {of} and others did not hold in {SPOILED_MAX} \
+                 recoveries in a row, though they were checked"
             );
             return self.end(UNRECOVERABLE, Some(words));
         }
-        let line = format!("a tile of PE {of} went bad in the recovery, which begins again");
+        let line = format!("a tile of PE {of} does not hold: the recovery begins again");
         self.out.push(Action::Say(line));
         self.show();
     }

@@ -48,7 +48,7 @@ impl Cluster {
                             events.push(Event::MemoryMade { pe: *pe, memory: *memory });
                         }
                         Down::Start { proc, .. } => {
-                            let what = Said::Hello { pid: 1 };
+                            let what = Said::Hello;
                             events.push(Event::Said { proc: *proc, what });
                         }
                         Down::Assign { proc, .. } if self.reached => {
@@ -250,6 +250,24 @@ fn nodes_lost_when_all_have_entered_finalize_are_not_replaced() {
     cluster.event(Event::NodeLost { node: 2 });
     cluster.event(Event::NodeLost { node: 1 });
     assert_eq!(started(&cluster), 4, "the four of the beginning");
+}
+
+#[test]
+fn a_node_that_is_lost_after_finalize_is_the_end_of_its_pe() {
+    let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
+    for pe in 0..4 {
+        cluster.says(pe, Said::Finalizing { joined: 1 });
+    }
+    for pe in 0..4 {
+        cluster.says(pe, Said::Finalized);
+    }
+    for pe in [0, 2, 3] {
+        let proc = cluster.proc_of(pe);
+        cluster.event(Event::Ended { proc, how: Ended::Exited(0) });
+    }
+    assert!(cluster.end.is_none(), "PE 1 does something else");
+    cluster.event(Event::NodeLost { node: 1 });
+    assert_eq!(cluster.ended(), (137, ""));
 }
 
 #[test]

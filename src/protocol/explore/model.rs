@@ -424,6 +424,7 @@ fn verdict(layout: &Layout, snapshots: usize, parities: usize) -> u8 {
         Finding {
             snapshot: if snapshots >> place & 1 == 1 { all.snapshot } else { 0 },
             parity: if parities >> place & 1 == 1 { all.parity } else { 0 },
+            bare: false,
         }
     };
     let findings: Vec<Finding> = (0..layout.members()).map(finding).collect();
