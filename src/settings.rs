@@ -265,6 +265,8 @@ pub struct Settings {
     pub group_size: Option<usize>,
     /// `SHMEM_FT_PARITY`: parities of a group, that is, losses it survives; 1 unless mode `rs`.
     pub parity: usize,
+    /// `SHMEM_FT_SNAPSHOTS`: local copies that a PE keeps, in turns; 1 but in modes with parity.
+    pub snapshots: usize,
     /// `SHMEM_FT_SUBSTITUTE`.
     pub substitute: Substitute,
     /// `SHMEM_FT_PLACEMENT`.
@@ -326,6 +328,7 @@ impl Default for Settings {
             backup_mode: BackupMode::None,
             group_size: None,
             parity: 1,
+            snapshots: 1,
             substitute: Substitute::Spawn,
             placement: Placement::Spread,
             domains: None,
@@ -409,6 +412,18 @@ pub enum SettingError {
         /// The mode it was asked with.
         mode: BackupMode,
     },
+    /// More than one snapshot in a mode that has no second place for parity either.
+    #[error(
+        "SHMEM_FT_SNAPSHOTS={snapshots}: allowed is 1 with SHMEM_FT_BACKUP_MODE={}; only raid4, \
+         raid5 and rs may have another number",
+        mode.name()
+    )]
+    Snapshots {
+        /// The number asked for.
+        snapshots: usize,
+        /// The mode it was asked with.
+        mode: BackupMode,
+    },
 }
 
 impl Settings {
@@ -416,7 +431,7 @@ impl Settings {
     /// given twice the last counts. Pure: reads nothing but `vars`.
     ///
     /// # Errors
-    /// The first variable that is refused, or a parity that the mode cannot keep.
+    /// The first variable that is refused, or parity or snapshots that the mode cannot keep.
     pub fn from_env(
         vars: impl Iterator<Item = (String, String)>,
     ) -> Result<Settings, SettingError> {
@@ -462,6 +477,9 @@ impl Draft {
             (_, None | Some(1)) => 1,
             (_, Some(parity)) => return Err(SettingError::Parity { parity, mode }),
         };
+        if settings.snapshots > mode.slots().max(1) {
+            return Err(SettingError::Snapshots { snapshots: settings.snapshots, mode });
+        }
         let (heartbeat, timeout) = (settings.period(), settings.node_timeout);
         if heartbeat > timeout / 4 {
             return Err(SettingError::Heartbeat { heartbeat, timeout });

@@ -16,7 +16,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::{prepare, reserve, room, tiles};
+use super::{copy, prepare, reserve, room, tiles};
 use crate::pgas::World;
 use crate::segment::layout::TILE;
 use crate::store::coverage::Coverage;
@@ -63,17 +63,18 @@ fn affordable(world: &World, protection: &Protection, len: usize, block: usize) 
 /// snapshots occupy its own will, and as much of the heap is taken to be in use.
 pub fn begin(world: &'static World) {
     let Some(protection) = world.protection().filter(|_| world.is_new()) else { return };
-    if world.segment().header().snapshot.len_hint() != 0 {
+    if world.segment().header().snapshot_hint().1 != 0 {
         return; // the pages are there, and are mapped faster than others could be out of the way
     }
-    let hint = |pe: usize| world.near(pe).map(|segment| segment.header().snapshot.len_hint());
-    let len = (0..world.n_pes()).filter_map(hint).max().unwrap_or(0);
+    let hint = |pe: usize| world.near(pe).map(|segment| segment.header().snapshot_hint());
+    let (number, len) = (0..world.n_pes()).filter_map(hint).max().unwrap_or_default();
     let layout = world.layout();
     if len == 0 || len > layout.region_len || !affordable(world, protection, len, len) {
         return;
     }
     let mut parts = reserve(world, protection, len);
-    let first = parts[0].1.div_ceil(PIECE); // the rebuild of the snapshot comes first
+    parts.swap(0, protection.snapshot_of(number)); // the rebuild of that comes first
+    let first = parts[0].1.div_ceil(PIECE);
     parts.insert(1, (layout.heap, len.min(layout.heap_len)));
     let cut = |(at, len): (usize, usize)| {
         (0..len).step_by(PIECE).map(move |from| (at + from, PIECE.min(len - from)))
@@ -98,14 +99,21 @@ pub fn begin(world: &'static World) {
     }
 }
 
-/// Maps the peers' pages that this PE protects.
+/// Maps the peers' pages that this PE protects, and those that it copies them to.
 pub fn look(world: &World, protection: &Protection, coverage: &Coverage) {
     let (shape, place) = protection.place(world.me());
     let chunk = shape.chunk_len(coverage.len());
     for parity in shape.layout.parities_of(place) {
         for data in &shape.layout.stripes()[parity.stripe].data {
-            let from = data.chunk * chunk / TILE;
-            tiles::map(world, shape.members[data.member], coverage, from..from + chunk / TILE);
+            let (pe, from) = (shape.members[data.member], data.chunk * chunk / TILE);
+            let (to, end) = (from + chunk / TILE, tiles::tiles(coverage.len()));
+            tiles::map(world, pe, coverage, from..to);
+            if copy::is_mine(world, protection, (pe, from), coverage.len()) {
+                for region in world.layout().snapshots {
+                    world.ask_huge_near(pe, region, end * TILE);
+                    tiles::map_store(world, pe, region, from..to.min(end));
+                }
+            }
         }
     }
 }

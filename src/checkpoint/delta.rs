@@ -31,17 +31,19 @@ pub fn compare(
     let (shape, place) = protection.place(world.me());
     let (len, count) = (coverage.len(), tiles::tiles(coverage.len()));
     let held = shape.layout.parities_of(place).len() * shape.chunk_len(len) / TILE;
-    let (history, slots) = (lock(&world.history).take(), protection.mode.slots());
-    let mut changes = Changes::since(history, (number, len), (count, held), slots);
+    let history = lock(&world.history).take();
+    let places = (protection.snapshots, protection.mode.slots());
+    let mut changes = Changes::since(history, (number, len), (count, held), places);
     let mut looked = None;
     if let Some(written) = pages::written(world, coverage, number) {
         changes.know(written);
     } else if protection.mode.keeps_snapshot() && changes.looks(world.settings().delta, count) {
         let begun = Instant::now();
+        let last = protection.snapshot_at(world.layout(), number - 1);
         let mut looks = vec![Look::default(); count];
         let look = |(tile, found): (usize, &mut Look), scratch: &mut Vec<u8>| {
             let bytes = tiles::live(world, world.me(), coverage, tile, scratch);
-            *found = changes.look(world.job(), tile, bytes, || tiles::snapshot(world, tile));
+            *found = changes.look(world.job(), tile, bytes, || tiles::unchecked(world, last, tile));
         };
         world.crew.each(looks.iter_mut().enumerate(), || vec![0; TILE], look);
         looks.into_iter().for_each(|look| changes.note(look));

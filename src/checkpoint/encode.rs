@@ -5,17 +5,22 @@
 //! changed source was can be read there; it is believed only if its checksum holds, like the old
 //! tile of parity. If either does not, the tile is computed from all sources.
 //!
+//! With a second snapshot the tiles that are read for the first parity over them are written into
+//! it on the way, as [`super::copy`] says.
+//!
 //! Invariant: a tile has the stamp of the checkpoint only if it is the parity of live memory as it
 //! is now, or if a peer was lost meanwhile, and then nobody believes it.
 
 #![forbid(unsafe_code)]
 
 use std::convert::Infallible;
+use std::ops::Range;
 use std::sync::Mutex;
 
 use raidshmem_codec::code::Code;
 use raidshmem_codec::stripe::Data;
 
+use super::copy::{self, Own};
 use super::{pipeline, tiles};
 use crate::inject::Point;
 use crate::pgas::World;
@@ -28,25 +33,37 @@ use crate::store::stamp::Renewal;
 
 /// Pulls the chunks this PE protects from its peers' live memory into the slot of `number`, whose
 /// record is void meanwhile; of the parity chunks it holds only those that `wanted` names. `half`
-/// is passed when half of what has to be computed is done. After a death the slot holds anything:
-/// the caller looks at the view before it believes it.
+/// is passed when half of what has to be computed is done. With `changes`, in a checkpoint, it
+/// writes what is to be written of second snapshots, too. After a death they and the slot hold
+/// anything: the caller looks at the view before it believes it.
 pub fn encode(
     world: &World,
     protection: &Protection,
     coverage: &Coverage,
     number: u64,
     wanted: &dyn Fn(usize) -> bool,
-    changes: Option<&mut Changes>,
+    mut changes: Option<&mut Changes>,
     half: Point,
 ) {
     let (shape, place) = protection.place(world.me());
     let per_chunk = shape.chunk_len(coverage.len()) / TILE;
     let job = Encode { world, protection, coverage, shape, place, per_chunk, number };
-    let tasks = job.wanted(wanted, changes);
-    let (first, second) = tasks.split_at(tasks.len() / 2);
-    job.run(first);
+    let mut tasks = job.wanted(wanted, changes.as_deref_mut());
+    let own = Own::new(world, protection, coverage, number);
+    let changes = changes.as_deref();
+    let left = changes.map_or(Vec::new(), |changes| own.left(changes));
+    let bring = |tile: usize, scratch: &mut [u8]| own.bring(left[tile], changes, scratch);
+    if tasks.is_empty() {
+        world.crew.numbers(0..left.len(), || vec![0; TILE], |tile, room| bring(tile, room));
+    }
+    let count = tasks.len();
+    for (nth, task) in tasks.iter_mut().enumerate() {
+        task.own = nth * left.len() / count..(nth + 1) * left.len() / count;
+    }
+    let (first, second) = tasks.split_at(count / 2);
+    job.run(first, &bring);
     world.point(half, number);
-    job.run(second);
+    job.run(second, &bring);
 }
 
 /// A tile of the own parity: which of the parity chunks, and how far into it, in tiles.
@@ -58,6 +75,17 @@ struct Task {
     /// The sources that changed, by their positions, if it is enough to know what they were and
     /// are.
     update: Option<Vec<usize>>,
+    /// The sources that are written into their owners' second snapshots.
+    copies: Vec<usize>,
+    /// Which of the own tiles that no other PE writes are written along with it.
+    own: Range<usize>,
+}
+
+impl Task {
+    /// To be computed from all sources.
+    fn whole(tile: Tile) -> Task {
+        Task { tile, update: None, copies: Vec::new(), own: 0..0 }
+    }
 }
 
 /// Room for a tile of each source as it is, and as it was.
@@ -86,8 +114,7 @@ impl Encode<'_> {
         let named: Vec<usize> = indices.clone().filter(|&index| wanted(index)).collect();
         let steps = 0..self.per_chunk;
         let all = steps.flat_map(|step| named.iter().map(move |&index| (index, step)));
-        let whole = |tile| Task { tile, update: None };
-        let Some(changes) = changes else { return all.map(whole).collect() };
+        let Some(changes) = changes else { return all.map(Task::whole).collect() };
         let shown = |&pe: &usize| tiles::changes(world, pe, tiles::tiles(self.coverage.len()));
         let shown: Vec<TileSet> = shape.members.iter().map(shown).collect();
         let (all, known) = (all.collect::<Vec<Tile>>(), &*changes);
@@ -106,8 +133,9 @@ impl Encode<'_> {
             let changed: Vec<usize> = (0..sources.len()).filter(is_changed).collect();
             let next = known.next(at, (changed.len(), sources.len()));
             if !self.spared(next, at, renewals) {
+                let copies = self.copies(tile, &changed);
                 let update = (next == Next::Update).then_some(changed);
-                lock(&tasks).push((nth, Task { tile, update }));
+                lock(&tasks).push((nth, Task { update, copies, ..Task::whole(tile) }));
             }
         };
         world.crew.numbers(0..all.len(), || (), look);
@@ -131,6 +159,23 @@ impl Encode<'_> {
             }
             Next::Update | Next::Make => false,
         }
+    }
+
+    /// Those of the sources at `changed` that this PE writes into their owners' second snapshots.
+    fn copies(&self, tile: Tile, changed: &[usize]) -> Vec<usize> {
+        let (places, len): (Vec<_>, _) = (self.places(tile).collect(), self.coverage.len());
+        let is_mine = |&at: &usize| copy::is_mine(self.world, self.protection, places[at], len);
+        changed.iter().copied().filter(is_mine).collect()
+    }
+
+    /// Writes a source, which is `bytes`, into its owner's second snapshot.
+    fn copy(&self, (pe, tile): (usize, usize), bytes: &[u8]) {
+        tiles::put(self.world, pe, self.snapshot(self.number), tile, self.number, bytes);
+    }
+
+    /// Where the snapshots of a checkpoint are.
+    fn snapshot(&self, number: u64) -> usize {
+        self.protection.snapshot_at(self.world.layout(), number)
     }
 
     /// Where the own parity of a checkpoint is.
@@ -158,8 +203,9 @@ impl Encode<'_> {
         self.sources(tile).map(|(data, at)| (self.shape.members[data.member], at))
     }
 
-    /// Computes tiles, with all threads of this process.
-    fn run(&self, tasks: &[Task]) {
+    /// Computes tiles, and has the own that go along with them brought, with all threads of this
+    /// process.
+    fn run(&self, tasks: &[Task], bring: &(dyn Fn(usize, &mut [u8]) + Sync)) {
         let members = self.shape.members.len();
         let far = self.shape.members.iter().any(|&pe| self.world.is_far(pe));
         let scratch = || Scratch {
@@ -168,10 +214,11 @@ impl Encode<'_> {
         };
         let pull = |batch: &[Task], scratches: &mut [Scratch]| self.pull(batch, scratches);
         let work = |task: &Task, scratch: &mut Scratch| {
-            let updated = task.update.as_ref().is_some_and(|u| self.update(task.tile, u, scratch));
+            let updated = task.update.as_ref().is_some_and(|u| self.update(task, u, scratch));
             if !updated {
                 self.compute(task, scratch);
             }
+            task.own.clone().for_each(|tile| bring(tile, &mut scratch.live[0]));
             Ok::<(), Infallible>(())
         };
         let Ok(()) = pipeline::run(&self.world.crew, tasks, scratch, far, pull, work);
@@ -187,7 +234,8 @@ impl Encode<'_> {
                 Some(changed) => {
                     let places = changed.iter().map(|&position| places[position]);
                     live.extend(places.clone().zip(&mut scratch.live));
-                    let was = |(pe, tile)| (pe, self.world.layout().snapshot, tile);
+                    let last = self.snapshot(self.number - 1);
+                    let was = |(pe, tile)| (pe, last, tile);
                     old.extend(places.map(was).zip(&mut scratch.old));
                 }
             }
@@ -198,9 +246,10 @@ impl Encode<'_> {
 
     /// Computes a tile from what it was and the sources that changed, of which what is far was
     /// pulled. False, with nothing done, if something that it takes does not hold.
-    fn update(&self, tile: Tile, changed: &[usize], scratch: &mut Scratch) -> bool {
+    fn update(&self, task: &Task, changed: &[usize], scratch: &mut Scratch) -> bool {
         let Encode { world, coverage, number, .. } = *self;
-        let (last, snapshot) = (number - 1, world.layout().snapshot);
+        let tile = task.tile;
+        let (last, snapshot) = (number - 1, self.snapshot(number - 1));
         let parity = tiles::own(world, self.slot(last), self.at(tile), last);
         let Some(parity) = parity else { return false };
         let places: Vec<(usize, usize)> = self.places(tile).collect();
@@ -213,26 +262,31 @@ impl Encode<'_> {
             changes.push((position, was, tiles::live(world, pe, coverage, at, live)));
         }
         let (code, row) = self.code(tile);
-        tiles::write(world, self.slot(number), self.at(tile), number, |out, seal| {
+        let slot = self.slot(number);
+        tiles::write(world, world.me(), slot, self.at(tile), number, |out, seal| {
             code.update_row_shown(row, parity, &changes, out, |piece| seal.update(piece))
                 .expect("tiles are of one length");
         });
+        let copied = changes.iter().filter(|change| task.copies.contains(&change.0));
+        copied.for_each(|&(position, _, is)| self.copy(places[position], is));
         true
     }
 
     /// Computes a tile from all of its sources, of which what is far was pulled, unless it was to
-    /// be updated.
+    /// be updated. Those that are to be copied are before, and are in the cache then.
     fn compute(&self, task: &Task, scratch: &mut Scratch) {
         let Encode { world, coverage, number, .. } = *self;
-        let places = self.places(task.tile);
+        let places: Vec<(usize, usize)> = self.places(task.tile).collect();
         if task.update.is_some() {
             tiles::pull(world, coverage, self.places(task.tile).zip(&mut scratch.live));
         }
-        let live = |((pe, at), scratch)| tiles::live(world, pe, coverage, at, scratch);
+        let live = |(&(pe, at), scratch)| tiles::live(world, pe, coverage, at, scratch);
         let scratches = scratch.live.iter_mut().map(Vec::as_mut_slice);
-        let sources: Vec<&[u8]> = places.zip(scratches).map(live).collect();
+        let sources: Vec<&[u8]> = places.iter().zip(scratches).map(live).collect();
         let (code, row) = self.code(task.tile);
-        tiles::write(world, self.slot(number), self.at(task.tile), number, |out, seal| {
+        task.copies.iter().for_each(|&position| self.copy(places[position], sources[position]));
+        let slot = self.slot(number);
+        tiles::write(world, world.me(), slot, self.at(task.tile), number, |out, seal| {
             code.encode_row_shown(row, &sources, out, |piece| seal.update(piece))
                 .expect("tiles are of one length");
         });

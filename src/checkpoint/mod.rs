@@ -4,13 +4,14 @@
 //! steps, and what follows a death, is the machine in [`crate::protocol`].
 
 pub mod ahead;
+mod copy;
 pub mod delta;
 mod encode;
 pub mod pages;
 pub mod pipeline;
 pub mod tiles;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use crate::control::message::{Found, Report};
@@ -19,10 +20,9 @@ use crate::pgas::World;
 use crate::segment::board::Told;
 use crate::segment::layout::TILE;
 use crate::store::coverage::Coverage;
-use crate::store::delta::Changes;
-use crate::store::phase::Phase;
 use crate::store::protection::Protection;
 
+pub use copy::{complete, copy};
 pub use encode::encode;
 
 /// An intent's length that says: this PE cannot describe what it has to save.
@@ -47,26 +47,27 @@ pub fn intend(world: &World, protection: &Protection) -> Option<Coverage> {
     coverage
 }
 
-/// Bytes of snapshot and of all slots together for snapshots of `len` bytes.
+/// Bytes of all snapshots and of all slots together for snapshots of `len` bytes.
 fn room(world: &World, protection: &Protection, len: usize) -> (usize, usize) {
     let (shape, place) = protection.place(world.me());
     let snapshot = if protection.mode.keeps_snapshot() { tiles::tiles(len) * TILE } else { 0 };
     let slot = shape.layout.slot_len(place, shape.chunk_len(len));
-    (snapshot, slot * protection.mode.slots())
+    (snapshot * protection.snapshots, slot * protection.mode.slots())
 }
 
 /// Where snapshots of `len` bytes and their parity go in the own store: offset and length of each
 /// part. They come in huge pages when they are touched, as far as these fit in.
 pub fn reserve(world: &World, protection: &Protection, len: usize) -> Vec<(usize, usize)> {
-    let (snapshot, slots) = room(world, protection, len);
-    let (layout, count) = (world.layout(), protection.mode.slots());
-    let slots = layout.slots[..count].iter().map(|&slot| (slot, slots / count));
-    let parts = std::iter::once((layout.snapshot, snapshot)).chain(slots);
+    let (snapshots, slots) = room(world, protection, len);
+    let (layout, counts) = (world.layout(), (protection.snapshots, protection.mode.slots()));
+    let snapshots = layout.snapshots[..counts.0].iter().map(|&at| (at, snapshots / counts.0));
+    let slots = layout.slots[..counts.1].iter().map(|&slot| (slot, slots / counts.1));
+    let parts = snapshots.chain(slots);
     parts.inspect(|&(at, len)| world.ask_huge(at, len)).collect()
 }
 
-/// Touches what the store has grown by, both slots at once, so that no later checkpoint pays for
-/// it.
+/// Touches what the store has grown by, all snapshots and slots at once, so that no later
+/// checkpoint pays for it.
 pub fn prepare(world: &World, protection: &Protection, len: usize) {
     let (snapshot, slots) = room(world, protection, len);
     let (had_snapshot, had_slots) = world.store_used();
@@ -155,46 +156,4 @@ pub fn agree(world: &World, protection: &Protection) -> Result<(), String> {
 
 fn mib(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
-}
-
-/// Copies live memory into the snapshot, which becomes that of `number`. `half` is passed when half
-/// of it is done.
-pub fn copy(
-    world: &World,
-    protection: &Protection,
-    coverage: &Coverage,
-    number: u64,
-    changes: Option<&mut Changes>,
-    half: Option<Point>,
-) {
-    world.set_phase(Phase::Copying(number));
-    let snapshot = &world.segment().header().snapshot;
-    snapshot.void();
-    let count = if protection.mode.keeps_snapshot() { tiles::tiles(coverage.len()) } else { 0 };
-    let (known, seen) = (changes.as_deref(), AtomicUsize::new(0));
-    let renewal = tiles::renewal(world, number - 1, number);
-    let copy = |tile: usize, scratch: &mut Vec<u8>| {
-        let region = world.layout().snapshot;
-        if known.is_some_and(|changes| !changes.own.contains(tile))
-            && tiles::renew(world, region, tile, &renewal)
-        {
-            return;
-        }
-        let was = known.and_then(|_| renewal.of(tiles::stamp_of(world, region, tile)));
-        let bytes = tiles::live(world, world.me(), coverage, tile, scratch);
-        tiles::put(world, region, tile, number, bytes);
-        // Equal checksums: not a proof, but all that the choice for the next one needs.
-        let same = world.settings().checksum
-            && was.is_some_and(|was| *tiles::stamp_of(world, region, tile) == was);
-        seen.fetch_add(usize::from(!same), Ordering::Relaxed);
-    };
-    let scratch = || vec![0; TILE];
-    world.crew.numbers(0..count / 2, scratch, copy);
-    half.into_iter().for_each(|point| world.point(point, number));
-    world.crew.numbers(count / 2..count, scratch, copy);
-    if let Some(changes) = changes {
-        changes.seen = seen.into_inner();
-    }
-    snapshot.seal(world.job(), number, coverage.len());
-    world.set_phase(Phase::Agreed(number));
 }

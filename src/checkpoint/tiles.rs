@@ -29,25 +29,26 @@ fn stamp_at(world: &World, region: usize, tile: usize) -> usize {
     world.layout().stamps(region) + tile * STAMP
 }
 
-/// Overwrites a tile of the own store with what `fill` writes and shows to the seal, and seals it
-/// as of checkpoint `number`.
+/// Overwrites a tile of the store of PE `pe`, which is this one or near it, with what `fill` writes
+/// and shows to the seal, and seals it as of checkpoint `number`.
 pub fn write(
     world: &World,
+    pe: usize,
     region: usize,
     tile: usize,
     number: u64,
     fill: impl FnOnce(&mut [u8], &mut Seal),
 ) {
-    let own = world.segment();
-    let mut seal = world.stamp(world.me(), number).begin();
-    fill(own.bytes_mut(region + tile * TILE, TILE), &mut seal);
-    stamp_of(world, region, tile).copy_from_slice(&seal.finish());
+    let store = world.near(pe).expect("a store is written where it is mapped");
+    let mut seal = world.stamp(pe, number).begin();
+    fill(store.bytes_mut(region + tile * TILE, TILE), &mut seal);
+    store.bytes_mut(stamp_at(world, region, tile), STAMP).copy_from_slice(&seal.finish());
 }
 
-/// Overwrites a tile of the own store with `bytes`, which are read once, and seals it.
-pub fn put(world: &World, region: usize, tile: usize, number: u64, bytes: &[u8]) {
+/// The same with `bytes`, which are read once.
+pub fn put(world: &World, pe: usize, region: usize, tile: usize, number: u64, bytes: &[u8]) {
     let kernel = Kernel::chosen().expect("codes were made with it");
-    write(world, region, tile, number, |out, seal| {
+    write(world, pe, region, tile, number, |out, seal| {
         kernel.copy(out, bytes, |piece| seal.update(piece));
     });
 }
@@ -75,7 +76,7 @@ pub fn carry(
     renewal: &Renewal,
 ) -> bool {
     let Some(renewed) = renewal.of(stamp_of(world, from, tile)) else { return false };
-    put(world, to, tile, number, world.segment().bytes(from + tile * TILE, TILE));
+    put(world, world.me(), to, tile, number, world.segment().bytes(from + tile * TILE, TILE));
     let stamp = stamp_of(world, to, tile);
     let is_whole = *stamp == renewed;
     if !is_whole {
@@ -89,9 +90,9 @@ pub fn stamp_of(world: &World, region: usize, tile: usize) -> &mut [u8] {
     world.segment().bytes_mut(stamp_at(world, region, tile), STAMP)
 }
 
-/// Bytes of an own tile of the snapshot, unchecked.
-pub fn snapshot(world: &World, tile: usize) -> &[u8] {
-    world.segment().bytes(world.layout().snapshot + tile * TILE, TILE)
+/// Bytes of an own tile, unchecked.
+pub fn unchecked(world: &World, region: usize, tile: usize) -> &[u8] {
+    world.segment().bytes(region + tile * TILE, TILE)
 }
 
 /// Shows the peers which own tiles changed.

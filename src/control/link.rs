@@ -17,7 +17,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::noise::{Secret, Session, Side};
-use crate::sys::socket::{Channel, ChannelError, Outbox};
+use crate::sys::socket::{Channel, ChannelError, Outbox, decode};
 
 /// A message and the descriptors that came with it.
 type Received<M> = (M, Vec<OwnedFd>);
@@ -202,8 +202,7 @@ impl Net {
         let mut bytes = [0; 1 << 16];
         loop {
             if let Some(message) = self.session.take() {
-                let decoded = postcard::from_bytes(&message);
-                return decoded.map(Some).map_err(|_| ChannelError::Malformed(message.len()));
+                return decode(&message).map(Some);
             }
             if self.closed {
                 return Err(ChannelError::Closed);

@@ -51,7 +51,9 @@ struct Local {
     meant: bool,
     /// It has left `shmem_finalize`: a script round it may go on.
     finalized: bool,
-    /// When a script is killed whose PE died: somebody waits for its number.
+    /// It is a PE that closed its connection.
+    deaf: bool,
+    /// When it is killed for that, or a script whose PE died: somebody waits for its number.
     until: Option<Time>,
     pe: Option<u32>,
     control: Option<Mapping>,
@@ -81,7 +83,7 @@ struct Agent {
 const ORDERS: Duration = Duration::from_secs(120);
 /// How long the last lines of programs may take.
 const LAST_LINES: Duration = Duration::from_secs(2);
-/// How long a script whose PE died may take to end, and to tell how.
+/// How long a script whose PE died, or a PE without a connection, may take to end.
 const SCRIPT: Duration = Duration::from_millis(500);
 
 /// Runs a node's agent on its connection to the launcher. Returns when told to, or when the
@@ -389,7 +391,12 @@ impl Agent {
                 }
                 Ok(None) => return Ok(()),
                 Err(_) => {
-                    local.channel = None; // its end, if it ended, comes through the pidfd
+                    // Its end, if it ended, comes through the pidfd. A PE that goes on without a
+                    // connection would be waited for without end.
+                    local.channel = None;
+                    if local.pe.is_some() && !local.finalized {
+                        (local.deaf, local.until) = (true, Some(now() + SCRIPT));
+                    }
                     return Ok(());
                 }
             }
@@ -400,7 +407,7 @@ impl Agent {
         self.listen(proc)?;
         let Some(local) = self.procs.get_mut(&proc) else { return Ok(()) };
         if local.inner.as_ref().is_some_and(|inner| inner.wait_end(0)) {
-            local.inner = None; // the script round it tells how
+            (local.inner, local.deaf) = (None, false); // the script round it tells how
             local.until = (!local.finalized).then(|| now() + SCRIPT);
         }
         if !local.process.wait_end(0) {

@@ -28,7 +28,7 @@ use chacha20poly1305::{ChaCha20Poly1305, Key, Nonce};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::launcher::AGENT_ARGUMENT;
-use super::say::say;
+use super::say::{print, say};
 use crate::control::link::{Link, Net, timespec};
 use crate::control::message::{Down, Hello};
 use crate::control::noise::{SECRET_LEN, Secret, Side};
@@ -152,7 +152,7 @@ pub fn keep(words: &[String]) -> Result<bool, JoinError> {
     if let Some(how @ Ended::Killed(_)) = how.filter(|_| ended) {
         say(&JoinError::Killed { node, how }.to_string());
     }
-    eprintln!("{word}");
+    print(format!("{word}\n"));
     Ok(how == Some(Ended::Exited(0)))
 }
 

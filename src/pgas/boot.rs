@@ -182,7 +182,7 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
     let layout = Layout::new(job.heap_len as usize, n_pes);
     let Some((_, file)) = &memories[me] else { return Err(ChannelError::Malformed(0).into()) };
     let own = attach_own(file, layout, job.pages)?.leak();
-    let (peers, bases) = map_peers(&memories, me, own)?;
+    let (peers, bases) = map_peers(&memories, me, own, settings.snapshots == 2)?;
     let statics = map_statics(file, layout)?;
     let original = welcome.incarnation == 0;
     take_over(own, job.id, me);
@@ -306,13 +306,14 @@ fn map_peers(
     memories: &[Option<(u32, OwnedFd)>],
     me: usize,
     own: &'static Segment,
+    open: bool,
 ) -> Result<(Vec<Peer>, Vec<AtomicPtr<u8>>), BootError> {
     let (mut peers, mut bases) = (Vec::new(), Vec::new());
     for (pe, file) in memories.iter().enumerate() {
         let segment = match file {
             Some(_) if pe == me => Some(own),
             Some((_, fd)) => {
-                let peer = Segment::peer(fd.as_fd(), *own.layout());
+                let peer = Segment::peer(fd.as_fd(), *own.layout(), open);
                 Some(peer.map_err(std::io::Error::from)?.twice(fd.as_fd(), own.is_twice()).leak())
             }
             None => None,

@@ -58,9 +58,13 @@ impl World {
     /// Asks for huge pages for a part of the own segment that is about to be used, if the job has
     /// them.
     pub fn ask_huge(&self, offset: usize, len: usize) {
-        if self.is_large() {
-            self.own.ask_huge(offset, len);
-        }
+        self.ask_huge_near(self.me, offset, len);
+    }
+
+    /// The same for a part of the segment of PE `pe`, if that is mapped here.
+    pub fn ask_huge_near(&self, pe: usize, offset: usize, len: usize) {
+        let near = self.near(pe).filter(|_| self.is_large());
+        near.into_iter().for_each(|near| near.ask_huge(offset, len));
     }
 
     /// Asks for huge pages for the heap of a segment, if the job has them: whoever touches a page

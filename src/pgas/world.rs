@@ -308,7 +308,7 @@ impl World {
         if pe == self.me || mapped && memory <= peer.memory.load(Ordering::Relaxed) {
             return;
         }
-        let segment = match Segment::peer(fd.as_fd(), self.layout) {
+        let segment = match Segment::peer(fd.as_fd(), self.layout, self.settings.snapshots == 2) {
             Ok(segment) => segment.twice(fd.as_fd(), self.is_large()).leak(),
             Err(error) => self.condemn(&format!("memory of PE {pe} cannot be mapped: {error}")),
         };

@@ -184,6 +184,10 @@ impl<'a> Drive<'a> {
         // It may hold this very number, of an attempt that was given up: half of that and half of
         // this would pass every checksum.
         self.slot().void();
+        if self.protection.snapshots == 2 {
+            let header = self.world.segment().header();
+            header.snapshots[self.protection.snapshot_of(self.number)].void();
+        }
         checkpoint::encode(
             world,
             protection,
@@ -211,10 +215,11 @@ impl<'a> Drive<'a> {
     }
 
     fn copy(&mut self) -> Outcome {
-        let (world, protection, half) = (self.world, self.protection, Some(Point::Copy));
-        let mut changes = self.changes.take();
-        checkpoint::copy(world, protection, self.covered(), self.number, changes.as_mut(), half);
-        self.changes = changes;
+        let (world, protection) = (self.world, self.protection);
+        let mut changes = self.changes.take().expect("set at Compare");
+        let (covered, number) = (self.covered(), self.number);
+        checkpoint::complete(world, protection, covered, number, &mut changes, Point::Copy);
+        self.changes = Some(changes);
         pages::watch(world, protection, self.covered(), self.number);
         self.world.point(Point::Copied, self.number);
         Outcome::Done

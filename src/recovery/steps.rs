@@ -34,15 +34,16 @@ pub fn verify(world: &World, protection: &Protection, target: u64, all: bool, ba
     let slot = protection.slot_of(target);
     let whole = Finding::lost(&shape.layout, place);
     let mut found = whole;
-    let snapshot = header.snapshot.holds(world.job(), target);
+    let snapshot = header.snapshots[protection.snapshot_of(target)].holds(world.job(), target);
     let parity = header.slots[slot].holds(world.job(), target);
     if let Some(len) = snapshot.filter(|_| protection.mode.keeps_snapshot()) {
         let per_chunk = shape.chunk_len(len) / TILE;
+        let region = protection.snapshot_at(world.layout(), target);
         if world.is_new() {
             let all = 0..tiles::tiles(len);
-            tiles::map_store(world, world.me(), world.layout().snapshot, all);
+            tiles::map_store(world, world.me(), region, all);
         }
-        let (region, count) = (world.layout().snapshot, if all { tiles::tiles(len) } else { 0 });
+        let count = if all { tiles::tiles(len) } else { 0 };
         found.snapshot = damaged(world, region, count, per_chunk, target);
     }
     if let Some(len) = parity {
@@ -131,7 +132,7 @@ pub fn rebuild(
         }
         return Ok(None);
     }
-    let record = &world.segment().header().snapshot;
+    let record = &world.segment().header().snapshots[protection.snapshot_of(target)];
     if keeps {
         record.void();
     }
@@ -194,6 +195,11 @@ struct Decode<'a> {
 }
 
 impl Decode<'_> {
+    /// Where the snapshots to be made whole lie.
+    fn snapshot(&self) -> usize {
+        self.protection.snapshot_at(self.world.layout(), self.target)
+    }
+
     /// The tiles of a chunk of a snapshot; those beyond its end are no tiles.
     fn tiles(&self, chunk: usize) -> Range<usize> {
         let (per_chunk, end) = (self.shape.chunk_len(self.len) / TILE, tiles::tiles(self.len));
@@ -249,8 +255,9 @@ impl Decode<'_> {
         match line {
             Some(line) => fill(&mut lock(&line[tile]), &mut |_| ()),
             None => {
-                let region = self.world.layout().snapshot;
-                tiles::write(self.world, region, tile, self.target, |out, seal| {
+                let region = self.snapshot();
+                let me = self.world.me();
+                tiles::write(self.world, me, region, tile, self.target, |out, seal| {
                     fill(out, &mut |piece| seal.update(piece));
                 });
             }
@@ -287,13 +294,8 @@ impl Decode<'_> {
             tiles::map_store(self.world, pe, region, from + steps.start..from + steps.end);
         }
         if self.protection.mode.keeps_snapshot() {
-            let region = self.world.layout().snapshot;
-            tiles::map_store(
-                self.world,
-                self.world.me(),
-                region,
-                own + steps.start..own + steps.end,
-            );
+            let own = own + steps.start..own + steps.end;
+            tiles::map_store(self.world, self.world.me(), self.snapshot(), own);
         }
     }
 
@@ -324,7 +326,7 @@ pub fn shard<'a>(
     let per_chunk = shape.chunk_len(len) / TILE;
     let (pe, region, chunk) = place_of(world, protection, shape, (stripe, shard), number);
     let tile = chunk * per_chunk + step;
-    if region == world.layout().snapshot && tile >= tiles::tiles(len) {
+    if region == protection.snapshot_at(world.layout(), number) && tile >= tiles::tiles(len) {
         return (pe, Some(&ZEROES));
     }
     (pe, tiles::fetch(world, pe, region, tile, number, room))
@@ -340,7 +342,7 @@ fn place_of(
 ) -> (usize, usize, usize) {
     let (stripe, layout) = (&shape.layout.stripes()[stripe], world.layout());
     let (member, region, chunk) = match stripe.data.get(shard) {
-        Some(data) => (data.member, layout.snapshot, data.chunk),
+        Some(data) => (data.member, protection.snapshot_at(layout, number), data.chunk),
         None => {
             let parity = stripe.parity[shard - stripe.data.len()];
             (parity.member, layout.slots[protection.slot_of(number)], parity.slot)
@@ -359,7 +361,7 @@ pub fn restore(
     target: u64,
     len: usize,
 ) -> Result<Coverage, Changed> {
-    let (region, count) = (world.layout().snapshot, tiles::tiles(len));
+    let (region, count) = (protection.snapshot_at(world.layout(), target), tiles::tiles(len));
     let own = || world.segment().bytes(region, count * TILE);
     let bytes: &[u8] = line.as_deref().unwrap_or_else(own);
     let spoiled = || {
@@ -398,7 +400,8 @@ pub fn restore(
     let coverage = manifest.coverage.clone();
     world.adopt(manifest);
     if !protection.mode.keeps_snapshot() {
-        world.segment().header().snapshot.seal(world.job(), target, len);
+        let record = &world.segment().header().snapshots[protection.snapshot_of(target)];
+        record.seal(world.job(), target, len);
     }
     Ok(coverage)
 }

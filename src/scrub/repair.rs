@@ -14,7 +14,7 @@ use super::patrol::Spot;
 /// The records of the agreed checkpoint: of the snapshot and of its parity slot.
 pub fn records<'a>(world: &'a World, protection: &Protection, number: u64) -> [&'a Record; 2] {
     let header = world.segment().header();
-    [&header.snapshot, &header.slots[protection.slot_of(number)]]
+    [&header.snapshots[protection.snapshot_of(number)], &header.slots[protection.slot_of(number)]]
 }
 
 /// Bytes of the snapshot of checkpoint `number`, if any record of it holds.
@@ -31,7 +31,7 @@ pub fn region(
 ) -> Option<(usize, usize)> {
     match spot {
         Spot::Header => None,
-        Spot::Snapshot(tile) => Some((world.layout().snapshot, tile)),
+        Spot::Snapshot(tile) => Some((protection.snapshot_at(world.layout(), number), tile)),
         Spot::Parity(tile) => Some((world.layout().slots[protection.slot_of(number)], tile)),
     }
 }
@@ -66,7 +66,7 @@ fn put_right(world: &World, protection: &Protection, spot: Spot, number: u64) ->
     let mut bytes = vec![0; TILE];
     let from = decode(world, protection, spot, (number, len), &mut bytes);
     from.filter(|_| proven(world, region, tile, number, &bytes)).inspect(|_| {
-        tiles::put(world, region, tile, number, &bytes);
+        tiles::put(world, world.me(), region, tile, number, &bytes);
     })
 }
 

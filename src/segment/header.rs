@@ -1,8 +1,8 @@
 //! The store header: what a PE's store holds, as its owner sealed it.
 //!
 //! ```text
-//! header     magic | job | pe | phase | decision | record x 3
-//! record     entry | entry                              (of snapshot, slot 0, slot 1)
+//! header     magic | job | pe | phase | decision | record x 4
+//! record     entry | entry                              (of snapshots 0 and 1, slots 0 and 1)
 //! entry      number | snapshot length | seal
 //! ```
 //!
@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use raidshmem_codec::crc::Hasher;
 
 /// First word of a store header: "RAIDSHM" and the version of the format.
-pub const MAGIC: u64 = 0x5241_4944_5348_4d01;
+pub const MAGIC: u64 = 0x5241_4944_5348_4d02;
 
 #[repr(C)]
 #[derive(Debug)]
@@ -79,11 +79,15 @@ impl Record {
         one.is_some() && one == other
     }
 
-    /// Snapshot length in bytes as somebody noted it, of whatever checkpoint, believed or not: a
-    /// hint at what will be needed.
-    pub fn len_hint(&self) -> usize {
-        let [one, other] = self.entries.each_ref().map(|entry| entry.len.load(Ordering::Relaxed));
-        one.max(other) as usize
+    /// Number and snapshot length in bytes as somebody noted them, of whatever checkpoint, believed
+    /// or not: a hint at what will be needed.
+    pub fn hint(&self) -> (u64, usize) {
+        let noted = |entry: &Entry| {
+            let load = |word: &AtomicU64| word.load(Ordering::Relaxed);
+            (load(&entry.number), load(&entry.len) as usize)
+        };
+        let [one, other] = self.entries.each_ref().map(noted);
+        one.max(other)
     }
 
     /// Snapshot length in bytes if the region holds checkpoint `number` of job `job`.
@@ -103,8 +107,8 @@ pub struct Header {
     pub phase: AtomicU64,
     /// Checkpoint decided on, plus one; 0 when none is pending.
     pub decision: AtomicU64,
-    /// The snapshot.
-    pub snapshot: Record,
+    /// The snapshots.
+    pub snapshots: [Record; 2],
     /// The parity slots.
     pub slots: [Record; 2],
 }
@@ -117,6 +121,12 @@ impl Header {
         self.magic.store(MAGIC, Ordering::SeqCst);
     }
 
+    /// The newest hint at a snapshot ([`Record::hint`]).
+    pub fn snapshot_hint(&self) -> (u64, usize) {
+        let [one, other] = self.snapshots.each_ref().map(Record::hint);
+        one.max(other)
+    }
+
     /// True if this is the store of `pe` in `job`, of this format.
     pub fn is_of(&self, job: u64, pe: usize) -> bool {
         let words = [&self.magic, &self.job, &self.pe].map(|word| word.load(Ordering::SeqCst));
@@ -125,8 +135,7 @@ impl Header {
 
     /// Forgets everything but whose store it is: nothing in it counts any more.
     pub fn forget(&self) {
-        self.snapshot.void();
-        self.slots.iter().for_each(Record::void);
+        self.snapshots.iter().chain(&self.slots).for_each(Record::void);
         self.phase.store(0, Ordering::SeqCst);
         self.decision.store(0, Ordering::SeqCst);
     }

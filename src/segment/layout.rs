@@ -12,7 +12,8 @@
 //! changes    a bit per tile of the snapshot, set if it is not that of the last checkpoint
 //! written    what this process wrote to the PEs near it: a word that says whether that is known,
 //!            what it costs, then for each PE a bit per tile of its snapshot
-//! snapshot   local copy, then its tile stamps
+//! snapshot 0 local copy, then its tile stamps
+//! snapshot 1 the same, in a job that keeps two
 //! slot 0     parity, then its tile stamps
 //! slot 1     parity, then its tile stamps
 //! ```
@@ -66,8 +67,8 @@ pub struct Layout {
     pub changes: usize,
     /// What this process wrote to PEs near it.
     pub written: usize,
-    /// Local copy of the live data.
-    pub snapshot: usize,
+    /// The local copies of the live data: one, or two in turns.
+    pub snapshots: [usize; 2],
     /// The two parity slots.
     pub slots: [usize; 2],
     /// Most bytes a snapshot or a slot can hold.
@@ -102,9 +103,10 @@ impl Layout {
         let changes = store + PAGE;
         let written = changes + set_len(region_len);
         let sets = written + LINE + n_pes * set_len(region_len);
-        let snapshot = sets.next_multiple_of(HUGE);
-        let slots = [snapshot + with_stamps, snapshot + 2 * with_stamps];
-        let total = snapshot + 3 * with_stamps;
+        let regions = sets.next_multiple_of(HUGE);
+        let region = |nth: usize| regions + nth * with_stamps;
+        let (snapshots, slots) = ([region(0), region(1)], [region(2), region(3)]);
+        let total = region(4);
         Layout {
             board,
             work,
@@ -116,7 +118,7 @@ impl Layout {
             store,
             changes,
             written,
-            snapshot,
+            snapshots,
             slots,
             region_len,
             total,
@@ -160,7 +162,8 @@ mod tests {
                 (l.written, LINE),
                 (l.written_to(0), l.region_len / TILE / 8 + 1),
                 (l.written_to(32), l.region_len / TILE / 8 + 1),
-                (l.snapshot, l.region_len),
+                (l.snapshots[0], l.region_len),
+                (l.snapshots[1], l.region_len),
                 (l.slots[0], l.region_len),
                 (l.slots[1], l.region_len),
             ];
@@ -169,9 +172,9 @@ mod tests {
             }
             let last = l.slot(WORK_TEAMS - 1, 1, WORK_ROUNDS - 1);
             assert_eq!((l.slot(0, 0, 0), last + WORK_SLOT), (l.work, l.statics));
-            let inner = |at: usize| at > l.changes && at < l.snapshot;
+            let inner = |at: usize| at > l.changes && at < l.snapshots[0];
             assert!(ends.iter().all(|&(at, _)| at % PAGE == 0 || inner(at) && at % LINE == 0));
-            assert!([l.heap, l.store, l.snapshot, l.slots[1]].iter().all(|at| at % HUGE == 0));
+            assert!([l.heap, l.store, l.snapshots[0], l.slots[1]].iter().all(|at| at % HUGE == 0));
             assert!(l.stamps(l.slots[1]) + l.region_len / TILE * STAMP <= l.total);
             assert!(l.heap_len >= heap && l.region_len >= STATICS_MAX + l.heap_len);
         }

@@ -5,7 +5,8 @@
 //! and is, with `words` and `statics`, the only place that does.
 //!
 //! Invariants: offsets are checked against the layout before they become addresses. Control words
-//! and the store header are touched through atomics only. The store is written by its owner alone.
+//! and the store header are touched through atomics only. The store is written by its owner alone,
+//! but for tiles of a second snapshot, each of which has one writer (`checkpoint::copy`).
 //! Bulk bytes of a peer may change under a reader only where the protocol is broken; what is read
 //! from a store is checksummed before it is believed.
 
@@ -62,10 +63,10 @@ impl Segment {
         Ok((Segment::of(visible, store, layout), at_base))
     }
 
-    /// Maps a peer's memory file; its store can only be read.
-    pub fn peer(fd: BorrowedFd, layout: Layout) -> rustix::io::Result<Segment> {
+    /// Maps a peer's memory file; its store can only be read, unless it is `open`.
+    pub fn peer(fd: BorrowedFd, layout: Layout, open: bool) -> rustix::io::Result<Segment> {
         let visible = Mapping::new(fd, 0, layout.store, None, true)?;
-        let store = Mapping::new(fd, layout.store, layout.total - layout.store, None, false)?;
+        let store = Mapping::new(fd, layout.store, layout.total - layout.store, None, open)?;
         Ok(Segment::of(visible, store, layout))
     }
 
@@ -186,8 +187,9 @@ impl Segment {
         reading.base().wrapping_add(offset)
     }
 
-    /// `len` bytes at `offset`, to be written. Only the owner writes its store; live memory is
-    /// written by the library only between the barriers of a recovery.
+    /// `len` bytes at `offset`, to be written. Only the owner writes its store, or the one PE that
+    /// a tile of its second snapshot is left to; live memory is written by the library only
+    /// between the barriers of a recovery.
     #[allow(clippy::mut_from_ref)] // shared between processes: `&mut self` would promise too much
     pub fn bytes_mut(&self, offset: usize, len: usize) -> &mut [u8] {
         // SAFETY: inside a mapping (`at`); the phases of the protocol give each byte one writer and

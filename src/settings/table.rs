@@ -164,6 +164,16 @@ static TABLE: &[Entry] = &[
         show: |s| Some(s.parity.to_string()),
     },
     Entry {
+        name: "SHMEM_FT_SNAPSHOTS",
+        kind: Kind::Count { min: 1, max: 2 },
+        default: "1",
+        doc: "Local copies of its live memory that a PE keeps, in turns. With 2 a checkpoint reads \
+              memory once and not twice, and takes the live bytes once more; only raid4, raid5 and \
+              rs may have 2.",
+        store: number!(draft, n, draft.settings.snapshots = n as usize),
+        show: |s| Some(s.snapshots.to_string()),
+    },
+    Entry {
         name: "SHMEM_FT_SUBSTITUTE",
         kind: Kind::Choice(&Substitute::NAMES),
         default: "spawn",

@@ -139,6 +139,22 @@ fn parity_depends_on_the_mode() {
 }
 
 #[test]
+fn snapshots_depend_on_the_mode() {
+    let two = |mode| env(&[("SHMEM_FT_SNAPSHOTS", "2"), ("SHMEM_FT_BACKUP_MODE", mode)]);
+    for mode in ["raid4", "raid5", "rs"] {
+        assert_eq!(two(mode).unwrap().snapshots, 2);
+        assert_eq!(one("SHMEM_FT_BACKUP_MODE", mode).snapshots, 1);
+    }
+    assert_eq!(
+        two("double").unwrap_err().to_string(),
+        "SHMEM_FT_SNAPSHOTS=2: allowed is 1 with SHMEM_FT_BACKUP_MODE=double; only raid4, raid5 \
+         and rs may have another number"
+    );
+    assert!(two("none").is_err() && two("single").is_err());
+    assert_eq!(one("SHMEM_FT_SNAPSHOTS", "1").snapshots, 1);
+}
+
+#[test]
 fn sizes_follow_the_specification() {
     assert_eq!(size("65536"), Some(65536));
     assert_eq!(size("20m"), Some(20_971_520));
@@ -220,6 +236,7 @@ fn environment_round_trips() {
         ("SHMEM_FT_BACKUP_MODE", "rs"),
         ("SHMEM_FT_GROUP_SIZE", "12"),
         ("SHMEM_FT_PARITY", "3"),
+        ("SHMEM_FT_SNAPSHOTS", "2"),
         ("SHMEM_FT_SUBSTITUTE", "spare"),
         ("SHMEM_FT_PLACEMENT", "strict"),
         ("SHMEM_FT_DOMAINS", "site/rack.toml"),

@@ -6,9 +6,10 @@
 //! of whose sources changed is brought up to date: what it was, and what they were and are.
 //!
 //! A parity slot holds the checkpoint before the last one, or the last one where there is but one
-//! slot: [`next`] says what follows from that. What a process knows of earlier checkpoints is in
-//! its own memory ([`History`]): it is gone with the process, and forgotten in every recovery, and
-//! then the next checkpoint is a full one. While a checkpoint is made it is part of [`Changes`].
+//! slot: [`next`] says what follows from that, for the snapshots of a PE as well. What a process
+//! knows of earlier checkpoints is in its own memory ([`History`]): it is gone with the process,
+//! and forgotten in every recovery, and then the next checkpoint is a full one. While a checkpoint
+//! is made it is part of [`Changes`].
 //!
 //! What changed is found by comparing tiles, or known from the pages that were written
 //! ([`super::track`]); then a tile that was written counts as changed, whatever is in it.
@@ -85,6 +86,8 @@ pub struct History {
     pub len: usize,
     /// Digests of the tiles of the own live data at that time; empty if none were taken.
     pub digests: Vec<u128>,
+    /// Own tiles that may differ from those of the checkpoint before.
+    pub own: TileSet,
     /// Tiles of the own parity that differ from those of the checkpoint before.
     pub parity: TileSet,
     /// Tiles of the own snapshot that changed with it, as far as was seen.
@@ -125,23 +128,25 @@ pub struct Changes {
     pub seen: usize,
     /// Tiles of the own parity computed anew.
     pub made: TileSet,
+    snapshots: usize,
     slots: usize,
 }
 
 impl Changes {
     /// Before checkpoint `number` of `len` bytes, with what is known of an earlier one: all of the
-    /// `tiles` own tiles are taken for changed. The own parity has `held` tiles, in one of `slots`
-    /// slots.
+    /// `tiles` own tiles are taken for changed. The own parity has `held` tiles. Of snapshots and
+    /// of slots there are so many.
     pub fn since(
         history: Option<History>,
         (number, len): (u64, usize),
         (tiles, held): (usize, usize),
-        slots: usize,
+        (snapshots, slots): (usize, usize),
     ) -> Changes {
         let before = history.filter(|h| h.number + 1 == number && h.len == len);
         let (own, made) = (TileSet::all(tiles), TileSet::none(held));
         let by = By::Nothing;
-        Changes { own, by, tiles, before, digests: Vec::new(), seen: 0, made, slots }
+        let digests = Vec::new();
+        Changes { own, by, tiles, before, digests, seen: 0, made, snapshots, slots }
     }
 
     /// Takes the tiles of `written` for the own ones that changed since the last checkpoint, if
@@ -195,20 +200,29 @@ impl Changes {
         next(self.slots, changed, self.before.as_ref().map(|before| before.parity.contains(tile)))
     }
 
+    /// What to do with own tile `tile` of the snapshot: the same, with the live tile as its one
+    /// source.
+    pub fn next_own(&self, tile: usize) -> Next {
+        let changed = usize::from(self.own.contains(tile));
+        let before = self.before.as_ref().map(|before| before.own.contains(tile));
+        next(self.snapshots, (changed, 1), before)
+    }
+
     /// The checkpoint is agreed: what the next one may build on.
     pub fn agreed(self, number: u64, len: usize) -> History {
         let looked = self.by != By::Nothing;
         let changed = if looked { self.own.count() } else { self.seen };
-        History { number, len, digests: self.digests, parity: self.made, changed }
+        let Changes { own, made: parity, digests, .. } = self;
+        History { number, len, digests, own, parity, changed }
     }
 }
 
-/// What is done with a tile of parity.
+/// What is done with a tile of parity, or of a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
     /// It is right as it is, with a new stamp.
     Keep,
-    /// The other slot has it.
+    /// The other slot, or the other snapshot, has it.
     Carry,
     /// It is computed from what the other slot has and what the changed sources were and are.
     Update,
@@ -216,7 +230,7 @@ pub enum Next {
     Make,
 }
 
-/// What to do with a tile of parity in a mode with `slots` slots: `changed` are those of its
+/// What to do with a tile of parity in one of `slots` slots: `changed` are those of its
 /// `sources` that did, `before` says whether the last checkpoint changed it; None if that is not
 /// known. An update reads the tile, and each changed source twice: it is done where that is less
 /// than all sources.
@@ -262,7 +276,7 @@ mod tests {
     /// Slots hold tiles of checkpoints: whatever changes when, what is kept or carried is right.
     #[test]
     fn a_slot_never_keeps_what_is_not_so_any_more() {
-        for (slots, sources) in [(1, 7), (2, 3), (2, 7)] {
+        for (slots, sources) in [(1, 7), (2, 3), (2, 7), (1, 1), (2, 1)] {
             for pattern in 0u32..1 << 12 {
                 // The content of a tile is the number of the checkpoint that changed it.
                 let (mut held, mut content, mut before) = (vec![0u64; slots], 0, None);

@@ -10,6 +10,9 @@
 //! barrier B   leaving it means: all snapshots are n+1
 //! ```
 //!
+//! With a second snapshot (`SHMEM_FT_SNAPSHOTS`) encode writes that, too, and entering barrier A
+//! means that what this PE writes of it is there; copy only seals it.
+//!
 //! [`coverage`] says which bytes, [`delta`] which of them need no second trip, [`track`] when the
 //! kernel is asked what was written, [`protection`] who protects whom, `raidshmem_codec::stripe`
 //! which chunk is where, [`stamp`] how they are sealed, [`phase`] what stands after a death at any

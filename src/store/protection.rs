@@ -7,7 +7,7 @@ use raidshmem_codec::stripe::{Layout, Scheme};
 
 use crate::placement::Domains;
 use crate::placement::groups::{self, Plan};
-use crate::segment::layout::TILE;
+use crate::segment::{self, layout::TILE};
 use crate::settings::{BackupMode, Settings};
 
 /// Why a job cannot be protected as asked.
@@ -49,6 +49,16 @@ impl Shape {
         Ok(Shape { members, layout, codes })
     }
 
+    /// The PE that makes the first parity over a chunk of the member at `place`, and may copy that
+    /// into its second snapshot on the way. None where some make more parity than others: then each
+    /// PE copies for itself.
+    pub fn copier(&self, place: usize, chunk: usize) -> Option<usize> {
+        let stripes = self.layout.stripes();
+        let stripe = &stripes[self.layout.place_of(place, chunk).stripe];
+        let even = stripes.len() == self.members.len();
+        even.then(|| self.members[stripe.parity[0].member])
+    }
+
     /// Bytes of a chunk of a snapshot of `len` bytes; whole tiles.
     pub fn chunk_len(&self, len: usize) -> usize {
         self.layout.chunk_len(len, TILE)
@@ -78,6 +88,8 @@ impl std::fmt::Display for Protection {
 pub struct Protection {
     /// How copies or parity are kept.
     pub mode: BackupMode,
+    /// Snapshots that a PE keeps, in turns.
+    pub snapshots: usize,
     /// The groups.
     pub shapes: Vec<Shape>,
     /// What is survived.
@@ -105,7 +117,8 @@ impl Protection {
             .iter()
             .map(|group| Shape::new(scheme, group.members.clone()))
             .collect::<Result<_, _>>()?;
-        let protection = Protection { mode: settings.backup_mode, shapes, plan };
+        let (mode, snapshots) = (settings.backup_mode, settings.snapshots);
+        let protection = Protection { mode, snapshots, shapes, plan };
         if strict && !protection.survives_domains() {
             return Err(ProtectionError::Placement(protection.to_string()));
         }
@@ -125,8 +138,48 @@ impl Protection {
         (&self.shapes[group], place)
     }
 
+    /// The snapshot that checkpoint `number` is, or will be, in.
+    pub fn snapshot_of(&self, number: u64) -> usize {
+        number as usize % self.snapshots
+    }
+
+    /// Where that snapshot lies in a segment.
+    pub fn snapshot_at(&self, layout: &segment::layout::Layout, number: u64) -> usize {
+        layout.snapshots[self.snapshot_of(number)]
+    }
+
     /// The slot that checkpoint `number` is, or will be, in.
     pub fn slot_of(&self, number: u64) -> usize {
         number as usize % self.mode.slots().max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of all copying each PE has its share, one chunk of as many others as it makes parity of; who
+    /// copies a chunk makes its first parity; or nobody copies for others.
+    #[test]
+    fn copying_for_others_is_shared_out_evenly() {
+        let of = |scheme, members: usize| Shape::new(scheme, (10..10 + members).collect()).unwrap();
+        for members in 3..=9 {
+            for scheme in [Scheme::Raid5, Scheme::Rs { parity: 2 }] {
+                let shape = of(scheme, members);
+                let chunks = shape.layout.chunks();
+                let mut copied = vec![0; members];
+                for (place, chunk) in (0..members).flat_map(|p| (0..chunks).map(move |c| (p, c))) {
+                    let pe = shape.copier(place, chunk).expect("all make as much parity");
+                    let stripe = shape.layout.place_of(place, chunk).stripe;
+                    let first = shape.layout.parities_of(pe - 10)[0];
+                    assert_eq!((first.stripe, first.row), (stripe, 0));
+                    assert_ne!(pe - 10, place);
+                    copied[pe - 10] += 1;
+                }
+                assert_eq!(copied, vec![chunks; members]);
+            }
+            let raid4 = of(Scheme::Raid4, members);
+            assert!((0..members).all(|place| raid4.copier(place, 0).is_none()));
+        }
     }
 }

@@ -3,6 +3,7 @@
  * that PE does it, the others end well (all, where it is left out).
  *
  * finalize   return CODE after shmem_finalize
+ * close      close every descriptor after shmem_init, and go on
  * linger     say so after shmem_finalize, and do not end
  * silent     return CODE without it
  * early      exit with CODE before shmem_init
@@ -61,6 +62,9 @@ int main(int argc, char **argv) {
             raise(SIGFPE);
         if (!strcmp(how, "show"))
             show();
+        if (!strcmp(how, "close"))
+            for (int fd = 3; fd < 256; fd++)
+                close(fd);
         if (!strcmp(how, "child") || !strcmp(how, "daemon"))
             start_sleeper(!strcmp(how, "daemon"));
     }

@@ -39,7 +39,7 @@ impl Engine for Mapped {
         let path = std::str::from_utf8(address).expect("a path");
         let file = std::fs::OpenOptions::new().read(true).write(true).open(path);
         let file = file.expect("the memory is there");
-        let segment = Segment::peer(file.as_fd(), layout()).expect("it is mapped").leak();
+        let segment = Segment::peer(file.as_fd(), layout(), false).expect("it is mapped").leak();
         let mut peers = self.peers.write().unwrap_or_else(PoisonError::into_inner);
         peers[pe] = Some((incarnation, segment));
         Ok(())

@@ -78,7 +78,7 @@ impl Memory {
 
     /// As a peer sees it.
     pub fn segment(&self) -> &'static Segment {
-        Segment::peer(self.0.as_fd(), layout()).expect("it is mapped").leak()
+        Segment::peer(self.0.as_fd(), layout(), false).expect("it is mapped").leak()
     }
 }
 

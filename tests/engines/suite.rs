@@ -123,7 +123,7 @@ fn strides(bench: &mut dyn Bench) {
 /// What lies behind the visible part can be read.
 fn store(bench: &mut dyn Bench) {
     let node = bench.node();
-    for offset in [layout().store, layout().snapshot, layout().slots[1]] {
+    for offset in [layout().store, layout().snapshots[0], layout().slots[1]] {
         let mut bytes = [1; 64];
         let read = Read { pe: bench.other(), offset, into: &mut bytes };
         node.engine.get(&mut [read]).expect("a living peer");

@@ -16,9 +16,9 @@ const HOSTS: usize = 4;
 fn damage_is_repaired_over_the_network_before_the_loss_that_needs_it() {
     type Spot = (&'static str, fn(&Image) -> usize);
     let spots: [(usize, Spot); 3] = [
-        (0, ("snapshot", |image| image.place(image.layout.snapshot, 5, 1234))),
+        (0, ("snapshot", |image| image.place(image.layout.snapshots[0], 5, 1234))),
         (2, ("parity", |image| image.place(image.layout.slots[1], 1, 99))), // of checkpoint 3
-        (3, ("snapshot", |image| image.place(image.layout.snapshot, 7, TILE + STAMP - 1))),
+        (3, ("snapshot", |image| image.place(image.layout.snapshots[0], 7, TILE + STAMP - 1))),
     ];
     for mode in ["raid5", "rs"] {
         let net = Net::new(HOSTS);

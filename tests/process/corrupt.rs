@@ -69,7 +69,7 @@ impl Rules {
     fn at(&self, image: &Image, spot: Spot) -> usize {
         let slot = image.layout.slots[self.protection.slot_of(NUMBER)];
         match spot {
-            Spot::Snapshot(tile, at) => image.place(image.layout.snapshot, tile, at),
+            Spot::Snapshot(tile, at) => image.place(image.layout.snapshots[0], tile, at),
             Spot::Parity(tile, at) => image.place(slot, tile, at),
         }
     }
@@ -345,7 +345,7 @@ fn tiles_of_another_checkpoint_pe_or_job_are_refused() {
                     (0..rules.parity_tiles(0)).map(|tile| (0, Spot::Parity(tile, 0))).collect()
                 }
                 _ => {
-                    let snapshot = images[0].layout.snapshot;
+                    let snapshot = images[0].layout.snapshots[0];
                     copy(&images[0], snapshot, &images[2], snapshot);
                     (0..rules.snapshot_tiles()).map(|tile| (0, Spot::Snapshot(tile, 0))).collect()
                 }
@@ -369,7 +369,8 @@ fn another_job() {
             for &pe in &of {
                 let (ours, theirs) = (&images[pe], &theirs[pe]);
                 let parts = [(ours.layout.store, 4096)].into_iter();
-                let regions = [ours.layout.snapshot, ours.layout.slots[0], ours.layout.slots[1]];
+                let regions =
+                    [ours.layout.snapshots[0], ours.layout.slots[0], ours.layout.slots[1]];
                 let tiles =
                     regions.map(|at| [(at, 20 * TILE), (ours.layout.stamps(at), 20 * STAMP)]);
                 parts.chain(tiles.into_iter().flatten()).for_each(|(at, len)| {

@@ -64,6 +64,13 @@ fn an_end_without_finalize_is_a_death() {
     }
 }
 
+/// Without its connection a PE cannot even say that it is at its end: all would wait for it.
+#[test]
+fn a_pe_that_closes_its_connection_is_ended() {
+    let outcome = run("none", &["close", "0", "2"]);
+    outcome.status(137).says("oshrun: PE 2 closed its connection to oshrun: it is killed");
+}
+
 #[test]
 fn a_program_without_shmem_may_be_run() {
     for mode in ["none", "raid5"] {

@@ -66,6 +66,7 @@ fn settings_are_checked_before_anything_starts() {
     let table: &[(&str, &str, &[&str])] = &[
         ("SHMEM_FT_BACKUP_MODE", "raid6", &["raid6", "none, single, double, raid4, raid5, rs"]),
         ("SHMEM_FT_PARITY", "0", &["SHMEM_FT_PARITY=0", "1"]),
+        ("SHMEM_FT_SNAPSHOTS", "3", &["SHMEM_FT_SNAPSHOTS=3", "1 to 2"]),
         ("SHMEM_FT_GROUP_SIZE", "1", &["SHMEM_FT_GROUP_SIZE=1", "2 to 64"]),
         ("SHMEM_FT_BACKUP_MOD", "raid5", &["SHMEM_FT_BACKUP_MOD", "SHMEM_FT_BACKUP_MODE"]),
         ("SHMEM_FT_SUBSTITUTE", "maybe", &["maybe", "spawn, spare"]),

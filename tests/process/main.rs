@@ -15,6 +15,7 @@
 //! - [`recovery`]: a second loss at every step of a recovery
 //! - [`residue`]: whatever is killed from outside, nothing is left; stopped is not dead
 //! - [`scrub`]: damage found and repaired in idle time
+//! - [`snapshots`]: two of them in turns
 //! - [`starve`]: checkpoints for which there is no memory
 //! - [`written`]: checkpoints that take from the kernel what was written
 
@@ -35,5 +36,6 @@ mod placement;
 mod recovery;
 mod residue;
 mod scrub;
+mod snapshots;
 mod starve;
 mod written;

@@ -40,11 +40,11 @@ fn go(job: Running) -> Outcome {
 
 /// Where a byte of the agreed snapshot and of its parity lies.
 fn snapshot(image: &Image, at: usize) -> usize {
-    image.place(image.layout.snapshot, 5, at)
+    image.place(image.layout.snapshots[0], 5, at)
 }
 
 fn snapshot_of(image: &Image, tile: usize) -> usize {
-    image.place(image.layout.snapshot, tile, 77)
+    image.place(image.layout.snapshots[0], tile, 77)
 }
 
 fn parity(image: &Image, at: usize) -> usize {
@@ -52,7 +52,7 @@ fn parity(image: &Image, at: usize) -> usize {
 }
 
 fn record(image: &Image, word: usize) -> usize {
-    image.layout.store + offset_of!(Header, snapshot) + word * 8
+    image.layout.store + offset_of!(Header, snapshots) + word * 8
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn what_cannot_be_repaired_is_said_and_made_good_by_the_next_checkpoint() {
     let mut job = start("raid5", "--kill-node 1@5:before");
     let images = image::all(job.launcher());
     for pe in [0, 2] {
-        let at = images[pe].place(images[pe].layout.snapshot, 0, 99);
+        let at = images[pe].place(images[pe].layout.snapshots[0], 0, 99);
         images[pe].flip(at, 1);
         let other = images[pe].place(images[pe].layout.slots[1], 0, 99);
         images[pe].flip(other, 1);

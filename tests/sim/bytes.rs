@@ -25,7 +25,8 @@ impl Job {
     fn holds(&self, p: &Proc, pe: usize, parity: bool, tile: usize) -> bool {
         let memory = self.memory(p, pe);
         let slot = self.plan.slot_of(p.number);
-        let region = if parity { &memory.slots[slot] } else { &memory.snapshot };
+        let snapshot = self.plan.snapshot_of(p.number);
+        let region = if parity { &memory.slots[slot] } else { &memory.snapshots[snapshot] };
         self.plan.broken == Broken::ChecksumsIgnored
             || region.holds(tile, &self.stamp(p, pe, p.number))
     }
@@ -46,7 +47,8 @@ impl Job {
         1 + self.plan.chance.below(all.max(1))
     }
 
-    /// Writes a portion of the parity chunks in `wanted`. True when all is written.
+    /// Writes a portion of the parity chunks in `wanted`, and in a checkpoint of what is to be
+    /// written of second snapshots. True when all is written.
     pub fn encode(&mut self, p: &mut Proc, wanted: u64) -> bool {
         let slot = self.plan.slot_of(p.number);
         if !p.middle {
@@ -54,14 +56,25 @@ impl Job {
             if wanted != 0 {
                 self.own(p).slots[slot].record = (0, 0);
             }
+            if p.changes.is_some() && self.plan.settings.snapshots == 2 {
+                let snapshot = self.plan.snapshot_of(p.number);
+                self.own(p).snapshots[snapshot].record = (0, 0);
+            }
         }
         let per_chunk = self.per_chunk(p);
         let indices: Vec<usize> = (0..64).filter(|index| wanted >> index & 1 == 1).collect();
-        let all = indices.len() * per_chunk;
+        let (parity, left) = (indices.len() * per_chunk, self.left(p));
+        let all = parity + left.len();
         let end = all.min(p.progress + self.portion(all));
         while p.progress < end {
-            let (index, step) = (indices[p.progress / per_chunk], p.progress % per_chunk);
+            let nth = p.progress;
             p.progress += 1;
+            if nth >= parity {
+                self.copy_tile(p, left[nth - parity]);
+                continue;
+            }
+            let (index, step) = (indices[nth / per_chunk], nth % per_chunk);
+            self.copy_along(p, index, step);
             if self.spared(p, index, step) {
                 continue;
             }
@@ -88,25 +101,49 @@ impl Job {
         out
     }
 
+    /// After barrier A: copies a portion of live memory into the snapshot, or seals the second one,
+    /// which is there. True when it is that of the checkpoint.
+    pub fn complete(&mut self, p: &mut Proc) -> bool {
+        if self.plan.settings.snapshots == 1 {
+            return self.copy(p);
+        }
+        let [new, last] = [p.number, p.number - 1].map(|number| self.plan.snapshot_of(number));
+        let (number, begun) = (p.number, std::mem::replace(&mut p.middle, true));
+        let memory = self.own(p);
+        if !begun {
+            memory.set_phase(Phase::Copying(number));
+            return false;
+        }
+        let is_new =
+            |&tile: &usize| memory.snapshots[new].tile(tile) != memory.snapshots[last].tile(tile);
+        let seen = (0..tiles(memory.live.len())).filter(is_new).count();
+        p.changes.iter_mut().for_each(|changes| changes.seen = seen);
+        memory.snapshots[new].record = (number, memory.live.len());
+        memory.set_phase(Phase::Agreed(number));
+        true
+    }
+
     /// Copies a portion of live memory into the snapshot. True when all is copied.
     pub fn copy(&mut self, p: &mut Proc) -> bool {
-        let number = p.number;
+        let (number, snapshot) = (p.number, self.plan.snapshot_of(p.number));
         let all = tiles(self.own(p).live.len());
         let portion = self.portion(all);
         let memory = self.own(p);
         if !p.middle {
             p.middle = true;
             memory.set_phase(Phase::Copying(number));
-            memory.snapshot.record = (0, 0);
+            memory.snapshots[snapshot].record = (0, 0);
         }
+        let believed = self.plan.broken == Broken::SnapshotBelieved;
+        let left = if believed && self.plan.settings.snapshots == 2 { 0 } else { all };
         let end = all.min(p.progress + portion);
-        for tile in p.progress..end {
+        for tile in p.progress..end.min(left) {
             self.copy_tile(p, tile);
         }
         p.progress = end;
         let memory = self.own(p);
         if end == all {
-            memory.snapshot.record = (number, memory.live.len());
+            memory.snapshots[snapshot].record = (number, memory.live.len());
             memory.set_phase(Phase::Agreed(number));
         }
         end == all
@@ -157,7 +194,8 @@ impl Job {
         let mut found = Finding::lost(&shape.layout, place);
         let slot = self.plan.slot_of(target);
         let memory = self.memory(p, me);
-        let (snapshot, parity) = (memory.snapshot.record, memory.slots[slot].record);
+        let snapshot = memory.snapshots[self.plan.snapshot_of(target)].record;
+        let parity = memory.slots[slot].record;
         let mask = |bad: &dyn Fn(usize) -> bool, count: usize| {
             (0..count).filter(|&chunk| bad(chunk)).fold(0, |mask, chunk| mask | 1u64 << chunk)
         };
@@ -226,9 +264,10 @@ impl Job {
         if whole {
             return Then::Out(Outcome::Done);
         }
+        let snapshot = self.plan.snapshot_of(p.number);
         if !p.middle {
             p.middle = true;
-            self.own(p).snapshot.record = (0, 0);
+            self.own(p).snapshots[snapshot].record = (0, 0);
         }
         let end = missing.len().min(p.progress + self.portion(missing.len()));
         while p.progress < end {
@@ -242,7 +281,7 @@ impl Job {
                 Err(pe) => return self.complain(p, pe),
             };
             let stamp = self.stamp(p, p.me(), p.number);
-            self.own(p).snapshot.write(tile, &bytes, &stamp);
+            self.own(p).snapshots[snapshot].write(tile, &bytes, &stamp);
             p.progress += 1;
         }
         if p.progress < missing.len() {
@@ -252,7 +291,7 @@ impl Job {
             return Then::Out(Outcome::Changed);
         }
         let record = (p.number, p.len);
-        self.own(p).snapshot.record = record;
+        self.own(p).snapshots[snapshot].record = record;
         Then::Out(Outcome::Done)
     }
 
@@ -274,7 +313,7 @@ impl Job {
         let found: Vec<Finding> = shape.members.iter().map(|&pe| p.findings[pe]).collect();
         let lost = lost_shards(stripe, &found);
         let plan = shape.codes[at.stripe].plan(&lost, at.index).expect("checked by the plan");
-        let slot = self.plan.slot_of(p.number);
+        let (slot, snapshot) = (self.plan.slot_of(p.number), self.plan.snapshot_of(p.number));
         let shard = |&shard: &usize| -> Result<&[u8], usize> {
             let data = stripe.data.get(shard);
             let (member, tile, parity) = match data {
@@ -291,7 +330,7 @@ impl Job {
             let memory = self.memory(p, pe);
             match self.holds(p, pe, parity, tile) {
                 true if parity => Ok(memory.slots[slot].tile(tile)),
-                true => Ok(memory.snapshot.tile(tile)),
+                true => Ok(memory.snapshots[snapshot].tile(tile)),
                 false => Err(pe),
             }
         };
@@ -302,7 +341,7 @@ impl Job {
     }
 
     fn restore(&mut self, p: &mut Proc) -> Then {
-        let (me, len) = (p.me(), p.len);
+        let (me, len, snapshot) = (p.me(), p.len, self.plan.snapshot_of(p.number));
         let whole = (0..tiles(len)).all(|tile| self.holds(p, me, false, tile));
         if !whole && self.plan.broken != Broken::RestoredUnchecked {
             self.ending.found += u32::from(!self.changed(p));
@@ -312,7 +351,7 @@ impl Job {
             };
         }
         let memory = self.own(p);
-        let line = (0..tiles(len)).flat_map(|tile| memory.snapshot.tile(tile).to_vec());
+        let line = (0..tiles(len)).flat_map(|tile| memory.snapshots[snapshot].tile(tile).to_vec());
         memory.live = line.take(len).collect();
         Then::Out(Outcome::Done)
     }

@@ -5,6 +5,7 @@
 //! for meanwhile travels along with a tile that did not change: it must stay damage.
 
 use raidshmem::store::delta::{Changes, Next};
+use raidshmem_codec::stripe::Data;
 
 use super::bytes::JOB;
 use super::job::Job;
@@ -20,14 +21,16 @@ impl Job {
         let slots = self.plan.protection.mode.slots();
         let history = p.history.take();
         let is_new = history.is_none();
-        let mut changes = Changes::since(history, (p.number, p.len), (count, held), slots);
+        let places = (self.plan.settings.snapshots, slots);
+        let mut changes = Changes::since(history, (p.number, p.len), (count, held), places);
         if let Some(written) = self.gather_written(p, count) {
             changes.know(written);
         } else if changes.looks(self.plan.settings.delta, count) {
             let memory = self.memory(p, p.me());
+            let last = &memory.snapshots[self.plan.snapshot_of(p.number - 1)];
             for tile in 0..count {
                 let bytes = memory.live_tile(tile);
-                let look = changes.look(JOB, tile, &bytes, || memory.snapshot.tile(tile));
+                let look = changes.look(JOB, tile, &bytes, || last.tile(tile));
                 changes.note(look);
             }
         }
@@ -104,10 +107,11 @@ impl Job {
             let (pe, tile) =
                 (shape.members[data[position].member], data[position].chunk * each + step);
             let memory = self.memory(p, pe);
-            if !unchecked && !memory.snapshot.holds(tile, &self.stamp(p, pe, last)) {
+            let snapshot = &memory.snapshots[self.plan.snapshot_of(last)];
+            if !unchecked && !snapshot.holds(tile, &self.stamp(p, pe, last)) {
                 return false;
             }
-            tiles.push((position, memory.snapshot.tile(tile).to_vec(), memory.live_tile(tile)));
+            tiles.push((position, snapshot.tile(tile).to_vec(), memory.live_tile(tile)));
         }
         let changes: Vec<(usize, &[u8], &[u8])> =
             tiles.iter().map(|(position, was, is)| (*position, &was[..], &is[..])).collect();
@@ -120,22 +124,75 @@ impl Job {
         true
     }
 
-    /// Copies a tile of live memory into the snapshot; one that did not change gets a new stamp.
+    /// Makes an own tile of the snapshot that of the checkpoint; one that did not change gets a new
+    /// stamp, or comes from the other snapshot.
     pub fn copy_tile(&mut self, p: &mut Proc, tile: usize) {
-        let [old, new] = [p.number - 1, p.number].map(|number| self.stamp(p, p.me(), number));
+        let snapshots = self.plan.settings.snapshots as u64;
+        let next = p.changes.as_ref().map_or(Next::Make, |changes| changes.next_own(tile));
+        let stamp = |number: u64| self.stamp(p, p.me(), number);
+        let (new, last) = (stamp(p.number), stamp(p.number - 1));
+        let old = stamp(p.number.saturating_sub(snapshots));
+        let [own, other] = [p.number, p.number - 1].map(|number| self.plan.snapshot_of(number));
         let resealed = self.plan.broken == Broken::StampedAnew;
-        let same = p.changes.as_ref().is_some_and(|changes| !changes.own.contains(tile));
         let memory = self.own(p);
-        if same && resealed {
-            let bytes = memory.snapshot.tile(tile).to_vec();
-            memory.snapshot.write(tile, &bytes, &new);
-        } else if !same || !memory.snapshot.renew(tile, &old, &new) {
-            let bytes = memory.live_tile(tile);
-            let as_it_was = memory.snapshot.tile(tile) == bytes;
-            memory.snapshot.write(tile, &bytes, &new);
-            if let Some(changes) = &mut p.changes {
-                changes.seen += usize::from(!as_it_was);
+        let carried = memory.snapshots[other].tile(tile).to_vec();
+        let holds = memory.snapshots[other].holds(tile, &last) || resealed;
+        let snapshot = &mut memory.snapshots[own];
+        match next {
+            Next::Keep if resealed => {
+                let bytes = snapshot.tile(tile).to_vec();
+                snapshot.write(tile, &bytes, &new);
             }
+            Next::Keep if snapshot.renew(tile, &old, &new) => {}
+            Next::Carry if holds => snapshot.write(tile, &carried, &new),
+            _ => {
+                let bytes = memory.live_tile(tile);
+                memory.snapshots[own].write(tile, &bytes, &new);
+                if let Some(changes) = &mut p.changes {
+                    changes.seen += usize::from(carried != bytes);
+                }
+            }
+        }
+    }
+
+    /// True if PE `pe` is mapped by this one.
+    fn is_near(&self, p: &Proc, pe: usize) -> bool {
+        !self.plan.far || p.view.pes[pe].node == p.view.pes[p.me()].node
+    }
+
+    /// The own tiles of the second snapshot that no other PE writes in this checkpoint.
+    pub fn left(&self, p: &Proc) -> Vec<usize> {
+        let Some(changes) = p.changes.as_ref().filter(|_| self.plan.settings.snapshots == 2) else {
+            return Vec::new();
+        };
+        let (shape, place) = self.plan.protection.place(p.me());
+        let each = self.per_chunk(p);
+        let alone = |tile| shape.copier(place, tile / each).is_none_or(|pe| !self.is_near(p, pe));
+        (0..tiles(p.len)).filter(|&tile| !changes.own.contains(tile) || alone(tile)).collect()
+    }
+
+    /// Writes the sources of a tile of the own parity that changed into their owners' second
+    /// snapshots, as far as this PE is to.
+    pub fn copy_along(&mut self, p: &Proc, index: usize, step: usize) {
+        if p.changes.is_none() || self.plan.settings.snapshots == 1 {
+            return;
+        }
+        let (each, me, own) = (self.per_chunk(p), p.me(), self.plan.snapshot_of(p.number));
+        let (shape, place) = self.plan.protection.place(me);
+        let stripe = shape.layout.parities_of(place)[index].stripe;
+        let spot = |data: &Data| {
+            let (pe, tile) = (shape.members[data.member], data.chunk * each + step);
+            let mine = shape.copier(data.member, data.chunk) == Some(me) && self.is_near(p, pe);
+            let changed = || self.memory(p, pe).changes.contains(tile);
+            (mine && tile < tiles(p.len) && changed()).then_some((pe, tile))
+        };
+        let spots: Vec<_> = shape.layout.stripes()[stripe].data.iter().filter_map(spot).collect();
+        for (pe, tile) in spots {
+            let stamp = self.stamp(p, pe, p.number);
+            let memory = &mut self.memories[pe][p.mapped[pe] as usize];
+            let bytes = memory.live_tile(tile);
+            memory.snapshots[own].write(tile, &bytes, &stamp);
+            self.ending.along += 1;
         }
     }
 

@@ -152,7 +152,7 @@ impl Job {
             let (random, which) = (self.plan.chance.next(), self.plan.chance.below(3));
             let memory = &mut self.memories[pe][number];
             let flipped = match which {
-                0 => memory.snapshot.flip(random),
+                0 => memory.snapshots[self.plan.snapshot_of(random >> 32)].flip(random),
                 which => memory.slots[which - 1].flip(random),
             };
             self.ending.flips += u32::from(flipped);
@@ -199,8 +199,8 @@ impl Job {
         let random = self.plan.chance.next();
         let flip = |job: &mut Job| {
             let memory = &mut job.memories[pe][p.mapped[pe] as usize];
-            memory.snapshot.flip_all(random);
-            memory.slots.iter_mut().for_each(|slot| slot.flip_all(random));
+            let regions = memory.snapshots.iter_mut().chain(&mut memory.slots);
+            regions.for_each(|region| region.flip_all(random));
         };
         let held = self.decode(p, tile).is_ok();
         flip(self);

@@ -99,6 +99,8 @@ pub struct Ending {
     pub spared: u32,
     /// Of them the last.
     pub updated: u32,
+    /// Tiles of second snapshots written by who made the parity over them.
+    pub along: u64,
     /// Looks of a PE that went by what was written.
     pub by_pages: u32,
     /// Faults that struck when some PE was on its last checkpoint.

@@ -77,6 +77,7 @@ struct Sum {
     rotten: u32,
     spared: u32,
     updated: u32,
+    along: u64,
     by_pages: u32,
     declared: u32,
     suspected: u32,
@@ -97,6 +98,7 @@ impl Sum {
         self.rotten += ending.rotten;
         self.spared += ending.spared;
         self.updated += ending.updated;
+        self.along += ending.along;
         self.by_pages += ending.by_pages;
         self.declared += ending.declared;
         self.suspected += ending.suspected;
@@ -141,7 +143,7 @@ fn at_most_the_parity_is_lost_and_the_job_goes_on_with_the_right_bytes() {
     assert!(sum.jobs == 1 || spoiled > 100 && declared > 100 && suspected > 100, "{sum:?}");
     assert!(sum.jobs == 1 || accusers > 10 && rotten > 100 && spared > 10_000, "{sum:?}");
     assert!(sum.jobs == 1 || by_pages > 10_000 && sum.updated > 1000, "{sum:?}");
-    assert!(sum.jobs == 1 || sum.found > 100, "{sum:?}");
+    assert!(sum.jobs == 1 || sum.along > 100_000 && sum.found > 100, "{sum:?}");
 }
 
 #[test]
@@ -158,6 +160,8 @@ fn broken_rules_are_caught() {
         DoubtsIgnored,
         WatchedTooLate,
         SlotReused,
+        SnapshotReused,
+        SnapshotBelieved,
         ForwardTooEarly,
         ViewNotChecked,
         ShownTooEarly,

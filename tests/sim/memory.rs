@@ -1,4 +1,4 @@
-//! The memory of a PE, made small: control words, live data, snapshot, two parity slots.
+//! The memory of a PE, made small: control words, live data, snapshots, two parity slots.
 //!
 //! A tile is 16 bytes and carries the library's real stamp; everything else that the protocol reads
 //! or writes in a PE's memory is a plain word here.
@@ -106,7 +106,7 @@ pub struct Memory {
     pub changes: TileSet,
     /// What its process wrote to others, as it says.
     pub written: Written,
-    pub snapshot: Region,
+    pub snapshots: [Region; 2],
     pub slots: [Region; 2],
 }
 

@@ -344,7 +344,7 @@ impl Job {
                 memory.slots[slot].record = (p.number, len);
                 memory.set_phase(Phase::Encoded(p.number));
             }
-            At::Copy if !self.copy(p) => return Then::Again,
+            At::Copy if !self.complete(p) => return Then::Again,
             At::Copy => self.watch(p),
             _ => return self.recover(p, at),
         }

@@ -22,6 +22,11 @@ pub enum Broken {
     Nothing,
     /// The new parity overwrites the agreed one.
     SlotReused,
+    /// Of two snapshots, too, the new one overwrites the agreed one.
+    SnapshotReused,
+    /// Who goes forward takes what others wrote of its second snapshot for all of it, though one of
+    /// them did not come to the end.
+    SnapshotBelieved,
     /// Forward as soon as one survivor has encoded.
     ForwardTooEarly,
     /// What was read is believed without a look at the view.
@@ -174,6 +179,7 @@ impl Plan {
             backup_mode: BackupMode::Rs,
             group_size: Some(size),
             parity,
+            snapshots: 1 + Chance::new(!seed).below(2),
             substitute: if spare { Substitute::Spare } else { Substitute::Spawn },
             adopt: !chance.one_in(4),
             max_restarts: 1000,
@@ -283,6 +289,13 @@ impl Plan {
         all.take(self.len).collect()
     }
 
+    pub fn snapshot_of(&self, number: u64) -> usize {
+        match self.broken {
+            Broken::SnapshotReused => 0,
+            _ => self.protection.snapshot_of(number),
+        }
+    }
+
     pub fn slot_of(&self, number: u64) -> usize {
         match self.broken {
             Broken::SlotReused => 0,
@@ -297,11 +310,12 @@ impl std::fmt::Display for Plan {
         let (parity, adopt) = (self.settings.parity, self.settings.adopt);
         writeln!(
             f,
-            "seed {} {:?}: {pes} {}PEs in {groups} groups, parity {parity}, {} nodes, {} spares, \
-             adopt {adopt}, to checkpoint {}",
+            "seed {} {:?}: {pes} {}PEs in {groups} groups, parity {parity}, snapshots {}, \
+             {} nodes, {} spares, adopt {adopt}, to checkpoint {}",
             self.seed,
             self.mode,
             if self.far { "far " } else { "" },
+            self.settings.snapshots,
             self.nodes,
             self.spares.len(),
             self.last

@@ -93,7 +93,7 @@ impl Image {
 
     /// Bytes of the snapshot, as its record says.
     pub fn snapshot_len(&self) -> usize {
-        self.word(self.layout.store + offset_of!(Header, snapshot) + 8) as usize
+        self.word(self.layout.store + offset_of!(Header, snapshots) + 8) as usize
     }
 
     /// Where byte `at` of tile `tile` of a region is; from `TILE` on, of its stamp.
@@ -113,7 +113,7 @@ impl Image {
         let phase = Phase::unpack(header(offset_of!(Header, phase)));
         let decided = header(offset_of!(Header, decision)).checked_sub(1);
         let gate = |at| self.word(offset_of!(Words, gate) + at);
-        let holds = [offset_of!(Header, snapshot), offset_of!(Header, slots)].map(header);
+        let holds = [offset_of!(Header, snapshots), offset_of!(Header, slots)].map(header);
         format!(
             "PE {}: last meeting {at:?} of view {}, phase {phase:?}, decided {decided:?}, snapshot \
              of {}, slot 0 of {}, barriers arrived {} released {}",

@@ -116,8 +116,9 @@ impl Kernel {
         }
     }
 
-    /// As [`Kernel::combine`] of one row, piece by piece, each shown to `look` while it is in the
-    /// nearest cache. A sum that is a mere copy is [copied](Kernel::copy).
+    /// As [`Kernel::combine`] of one row, piece by piece, each shown to `look` in the nearest
+    /// cache, where it is made, and then written past the caches. A sum that is a mere copy is
+    /// [copied](Kernel::copy).
     pub(crate) fn combine_shown(
         self,
         coefficients: &[u8],
@@ -129,12 +130,17 @@ impl Kernel {
             return self.copy(out, source, look);
         }
         let mut pieces: Vec<&[u8]> = Vec::with_capacity(sources.len());
+        let (mut made, mut left) = ([0; PIECE], out.len());
         for (index, out) in out.chunks_mut(PIECE).enumerate() {
-            let at = index * PIECE;
+            let (at, made) = (index * PIECE, &mut made[..out.len()]);
             pieces.clear();
             pieces.extend(sources.iter().map(|source| &source[at..at + out.len()]));
-            self.run(coefficients, &pieces, &mut [out], false);
-            look(out);
+            self.run(coefficients, &pieces, &mut [&mut *made], false);
+            look(made);
+            left -= out.len();
+            let (range, sources, more) = (0..out.len(), &[&*made], left > 0);
+            let sum = Sum { coefficients: &[], sources, range, add: false, stream: true, more };
+            self.0.xor(&sum, out);
         }
     }
 

@@ -30,7 +30,16 @@ impl Windows {
     pub fn new(layout: &Layout) -> Windows {
         let l = layout;
         let parts = [
-            0, l.work, l.statics, l.manifest, l.heap, l.store, l.snapshot, l.slots[0], l.slots[1],
+            0,
+            l.work,
+            l.statics,
+            l.manifest,
+            l.heap,
+            l.store,
+            l.snapshots[0],
+            l.snapshots[1],
+            l.slots[0],
+            l.slots[1],
             l.total,
         ];
         let mut starts = Vec::new();

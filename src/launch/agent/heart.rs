@@ -91,9 +91,14 @@ impl Agent {
         self.look_for_signs(time)?;
         self.look_for_stopped(time)?;
         for local in self.procs.values_mut() {
-            if local.until.take_if(|until| *until <= time).is_some() {
-                super::kill(local);
+            if local.until.take_if(|until| *until <= time).is_none() {
+                continue;
             }
+            if let (true, Some(pe)) = (local.deaf, local.pe) {
+                let line = format!("PE {pe} closed its connection to oshrun: it is killed");
+                self.up.send(&Up::Note { line }, &[])?;
+            }
+            super::kill(local);
         }
         Ok(true)
     }

@@ -66,6 +66,7 @@ impl Agent {
                     _leash: held,
                     meant: pe.is_some(),
                     finalized: false,
+                    deaf: false,
                     until: None,
                     pe: None,
                     control: None,

@@ -1,0 +1,178 @@
+//! The own snapshot: who writes which tile of it when, and the end of a checkpoint, when it counts.
+//!
+//! With one snapshot each PE copies its live memory over it in a step of its own, after barrier A:
+//! until then it is the one to go back to. With two in turns nothing of the new one is needed
+//! before, so it is written in the step that makes parity, and each live byte is read from memory
+//! once for both: who makes the first parity over a tile has it in its cache, and writes it into
+//! the store of its owner, if that is mapped there ([`is_mine`]). What did not change, and what
+//! only far PEs could copy, the owner brings up to date itself ([`Own`]), a few tiles with each
+//! tile of parity, so that it happens while others come over the network.
+//!
+//! Invariants: every tile of a snapshot has one writer in a checkpoint, which both sides work out
+//! from the same words. A PE writes into another's store only between barriers C and A of a
+//! checkpoint, in a snapshot whose record is void or that of the checkpoint before the last: nobody
+//! believes it until its owner seals the record, after barrier A. A PE that dies on the way leaves
+//! nothing behind it: its process has ended before any view shows it dead, so nothing is written
+//! later, and whoever goes forward all the same copies its live memory anew ([`copy`]).
+
+#![forbid(unsafe_code)]
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::tiles;
+use crate::inject::Point;
+use crate::pgas::World;
+use crate::segment::layout::{STAMP, TILE};
+use crate::store::coverage::Coverage;
+use crate::store::delta::{Changes, Next};
+use crate::store::phase::Phase;
+use crate::store::protection::Protection;
+use crate::store::stamp::Renewal;
+
+/// True if this PE, which makes a parity over it, writes a tile of PE `pe`'s that changed into its
+/// second snapshot.
+pub(super) fn is_mine(
+    world: &World,
+    protection: &Protection,
+    (pe, tile): (usize, usize),
+    len: usize,
+) -> bool {
+    let (shape, place) = protection.place(pe);
+    let there = protection.snapshots == 2 && tile < tiles::tiles(len) && !world.is_far(pe);
+    there && shape.copier(place, tile / (shape.chunk_len(len) / TILE)) == Some(world.me())
+}
+
+/// The own tiles, and how they come to be those of a checkpoint.
+pub(super) struct Own<'a> {
+    pub world: &'a World,
+    pub protection: &'a Protection,
+    pub coverage: &'a Coverage,
+    pub number: u64,
+    /// How the stamp that a tile has there becomes that of this checkpoint, and that in the last
+    /// snapshot.
+    here: Renewal,
+    last: Renewal,
+}
+
+impl<'a> Own<'a> {
+    pub fn new(
+        world: &'a World,
+        protection: &'a Protection,
+        coverage: &'a Coverage,
+        number: u64,
+    ) -> Own<'a> {
+        let renewal = |back: u64| tiles::renewal(world, number.saturating_sub(back), number);
+        let (here, last) = (renewal(protection.snapshots as u64), renewal(1));
+        Own { world, protection, coverage, number, here, last }
+    }
+
+    fn count(&self) -> usize {
+        let keeps = self.protection.mode.keeps_snapshot();
+        if keeps { tiles::tiles(self.coverage.len()) } else { 0 }
+    }
+
+    /// Where the snapshot of a checkpoint is.
+    fn region(&self, number: u64) -> usize {
+        self.protection.snapshot_at(self.world.layout(), number)
+    }
+
+    /// The tiles of the second snapshot that no other PE writes.
+    pub fn left(&self, changes: &Changes) -> Vec<usize> {
+        let (shape, place) = self.protection.place(self.world.me());
+        let per_chunk = shape.chunk_len(self.coverage.len()) / TILE;
+        let own = |chunk: usize| shape.copier(place, chunk).is_none_or(|pe| self.world.is_far(pe));
+        let own: Vec<bool> = (0..shape.layout.chunks()).map(own).collect();
+        let left = |tile: &usize| own[tile / per_chunk] || !changes.own.contains(*tile);
+        let second = self.protection.snapshots == 2;
+        (0..self.count()).filter(|tile| second && left(tile)).collect()
+    }
+
+    /// Makes a tile that of this checkpoint. One that did not change stays as it is or comes from
+    /// the last snapshot, not from memory: that is what the parity was made of.
+    pub fn bring(&self, tile: usize, changes: Option<&Changes>, scratch: &mut [u8]) {
+        let Own { world, number, .. } = *self;
+        let (region, me) = (self.region(number), world.me());
+        match changes.map_or(Next::Make, |changes| changes.next_own(tile)) {
+            Next::Keep if tiles::renew(world, region, tile, &self.here) => return,
+            Next::Carry => {
+                let regions = (self.region(number - 1), region);
+                if tiles::carry(world, regions, tile, number, &self.last) {
+                    return;
+                }
+            }
+            Next::Keep | Next::Update | Next::Make => {}
+        }
+        let bytes = tiles::live(world, me, self.coverage, tile, scratch);
+        tiles::put(world, me, region, tile, number, bytes);
+    }
+
+    /// The stamp that a tile must have if it is as it was at the last checkpoint, while that is
+    /// there.
+    fn stamp_of_last(&self, tile: usize) -> Option<[u8; STAMP]> {
+        self.last.of(tiles::stamp_of(self.world, self.region(self.number - 1), tile))
+    }
+
+    /// True if a tile has the stamp `was`: equal checksums, not a proof, but all that the choice
+    /// for the next checkpoint needs.
+    fn is_as(&self, tile: usize, was: Option<[u8; STAMP]>) -> bool {
+        let stamp = tiles::stamp_of(self.world, self.region(self.number), tile);
+        self.world.settings().checksum && was.is_some_and(|was| *stamp == was)
+    }
+}
+
+/// After barrier A: makes the own snapshot that of `number`. `half` is passed on the way.
+pub fn complete(
+    world: &World,
+    protection: &Protection,
+    coverage: &Coverage,
+    number: u64,
+    changes: &mut Changes,
+    half: Point,
+) {
+    if protection.snapshots == 1 {
+        return copy(world, protection, coverage, number, Some(changes), Some(half));
+    }
+    world.set_phase(Phase::Copying(number));
+    world.point(half, number);
+    let own = Own::new(world, protection, coverage, number);
+    let is_new = |tile: &usize| !own.is_as(*tile, own.stamp_of_last(*tile));
+    changes.seen = (0..own.count()).filter(is_new).count();
+    seal(world, protection, coverage, number);
+}
+
+/// Copies all of live memory into the snapshot, which becomes that of `number`, or as much of it as
+/// `changes` asks for. `half` is passed when half of it is done.
+pub fn copy(
+    world: &World,
+    protection: &Protection,
+    coverage: &Coverage,
+    number: u64,
+    changes: Option<&mut Changes>,
+    half: Option<Point>,
+) {
+    world.set_phase(Phase::Copying(number));
+    world.segment().header().snapshots[protection.snapshot_of(number)].void();
+    let own = Own::new(world, protection, coverage, number);
+    let (known, seen, count) = (changes.as_deref(), AtomicUsize::new(0), own.count());
+    let copy = |tile: usize, scratch: &mut Vec<u8>| {
+        let was = known.and_then(|_| own.stamp_of_last(tile));
+        own.bring(tile, known, scratch);
+        // Relaxed: the loop's end shows it.
+        seen.fetch_add(usize::from(!own.is_as(tile, was)), Ordering::Relaxed);
+    };
+    let scratch = || vec![0; TILE];
+    world.crew.numbers(0..count / 2, scratch, copy);
+    half.into_iter().for_each(|point| world.point(point, number));
+    world.crew.numbers(count / 2..count, scratch, copy);
+    if let Some(changes) = changes {
+        changes.seen = seen.into_inner();
+    }
+    seal(world, protection, coverage, number);
+}
+
+/// From here on the snapshot counts.
+fn seal(world: &World, protection: &Protection, coverage: &Coverage, number: u64) {
+    let record = &world.segment().header().snapshots[protection.snapshot_of(number)];
+    record.seal(world.job(), number, coverage.len());
+    world.set_phase(Phase::Agreed(number));
+}
