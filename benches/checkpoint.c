@@ -135,7 +135,7 @@ static void save(int rounds, int dirty) {
     memory();
     if (dirty == 0)
         return;
-    for (int i = -3; i < dirty; i++) { /* the first three are for the library to notice */
+    for (int i = -8; i < dirty; i++) { /* the first eight are for the library to notice */
         touch();
         copies[i < 0 ? 0 : i] = copied();
         saves[i < 0 ? 0 : i] = saved();

@@ -17,6 +17,7 @@ type Mode<'a> = &'a [(&'a str, &'a str)];
 
 const NONE: Mode = &[("SHMEM_FT_BACKUP_MODE", "none")];
 const RAID5: Mode = &[("SHMEM_FT_BACKUP_MODE", "raid5")];
+const SMALL: Mode = &[("SHMEM_FT_BACKUP_MODE", "raid5"), ("SHMEM_FT_PAGES", "small")];
 const TWO: Mode = &[("SHMEM_FT_BACKUP_MODE", "raid5"), ("SHMEM_FT_SNAPSHOTS", "2")];
 const BARE: Mode = &[("SHMEM_FT_BACKUP_MODE", "raid5"), ("SHMEM_FT_CHECKSUM", "0")];
 const DOUBLE: Mode = &[("SHMEM_FT_BACKUP_MODE", "double")];
@@ -39,6 +40,11 @@ fn over_copy(text: &str) -> Result<f64, Trouble> {
     Ok(value(text, "checkpoint_ms")? / value(text, "copy_ms")?)
 }
 
+/// Checkpoints of what changed in some blocks over those of all, each over its copies.
+fn over_all(text: &str) -> Result<f64, Trouble> {
+    Ok(value(text, "dirty_ms")? / value(text, "dirty_copy_ms")? / over_copy(text)?)
+}
+
 pub fn figures(bench: &Bench) -> Result<Vec<Figure>, Trouble> {
     let path = bench.compile("benches/checkpoint.c")?;
     let mib = if bench.quick { "64" } else { "256" }.to_owned();
@@ -59,27 +65,29 @@ pub fn figures(bench: &Bench) -> Result<Vec<Figure>, Trouble> {
 /// full copies.
 fn four(program: &Program) -> Result<Vec<Figure>, Trouble> {
     let (mut full, mut first, mut dirty) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut double, mut summed) = (Vec::new(), Vec::new());
+    let (mut double, mut summed, mut small) = (Vec::new(), Vec::new(), Vec::new());
     let (mut two, mut two_double) = (Vec::new(), Vec::new());
     for _ in 0..program.bench.rounds() {
         let text = program.save(4, RAID5, "5+5")?;
-        let of = |name: &str| value(&text, name);
         let one = over_copy(&text)?;
         full.push(one);
-        first.push(of("first_ms")? / of("checkpoint_ms")?);
-        dirty.push(of("dirty_ms")? / of("dirty_copy_ms")? / one);
+        first.push(value(&text, "first_ms")? / value(&text, "checkpoint_ms")?);
+        dirty.push(over_all(&text)?);
+        small.push(over_all(&program.save(4, SMALL, "5+5")?)?);
         two.push(over_copy(&program.save(4, TWO, "5")?)?);
         let copies = over_copy(&program.save(4, DOUBLE, "5")?)?;
         double.push(one / copies);
         two_double.push(two.last().expect("of this round") / copies);
         summed.push(one / over_copy(&program.save(4, BARE, "5")?)?);
     }
+    let changed = |pages| format!("checkpoint, 5 % of blocks changed / all, {pages} pages");
     let name = |what: &str| format!("checkpoint, {what} / memcpy, 4 PEs x {} MiB", program.mib);
     Ok(vec![
         Figure::at_most(&name("raid5"), 1.3, &full, MEMCPY),
         Figure::at_most(&name("two snapshots"), 1.3, &two, MEMCPY).with_limit(7.0 / 6.0),
         Figure::at_most("first checkpoint / later ones", 1.2, &first, "raid5"),
-        Figure::at_most("checkpoint, 5 % of blocks changed / all", 0.15, &dirty, "raid5"),
+        Figure::at_most(&changed("huge"), 0.15, &dirty, "raid5"),
+        Figure::at_most(&changed("small"), 0.15, &small, "raid5"),
         Figure::at_most("checkpoint, raid5 / double, 4 PEs", 0.75, &double, "double"),
         Figure::at_most("checkpoint, two snapshots / double, 4 PEs", 0.75, &two_double, "double"),
         Figure::at_most("checkpoint, checksums on / off", 1.1, &summed, "raid5 without them"),

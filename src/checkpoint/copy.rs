@@ -27,6 +27,7 @@ use crate::store::coverage::Coverage;
 use crate::store::delta::{Changes, Next};
 use crate::store::phase::Phase;
 use crate::store::protection::Protection;
+use crate::store::stamp::Renewal;
 
 /// True if this PE, which makes a parity over it, writes a tile of PE `pe`'s that changed into its
 /// second snapshot.
@@ -47,9 +48,24 @@ pub(super) struct Own<'a> {
     pub protection: &'a Protection,
     pub coverage: &'a Coverage,
     pub number: u64,
+    /// How the stamp that a tile has there becomes that of this checkpoint, and that in the last
+    /// snapshot.
+    here: Renewal,
+    last: Renewal,
 }
 
-impl Own<'_> {
+impl<'a> Own<'a> {
+    pub fn new(
+        world: &'a World,
+        protection: &'a Protection,
+        coverage: &'a Coverage,
+        number: u64,
+    ) -> Own<'a> {
+        let renewal = |back: u64| tiles::renewal(world, number.saturating_sub(back), number);
+        let (here, last) = (renewal(protection.snapshots as u64), renewal(1));
+        Own { world, protection, coverage, number, here, last }
+    }
+
     fn count(&self) -> usize {
         let keeps = self.protection.mode.keeps_snapshot();
         if keeps { tiles::tiles(self.coverage.len()) } else { 0 }
@@ -74,22 +90,17 @@ impl Own<'_> {
     /// Makes a tile that of this checkpoint. One that did not change stays as it is or comes from
     /// the last snapshot, not from memory: that is what the parity was made of.
     pub fn bring(&self, tile: usize, changes: Option<&Changes>, scratch: &mut [u8]) {
-        let Own { world, protection, number, .. } = *self;
+        let Own { world, number, .. } = *self;
         let (region, me) = (self.region(number), world.me());
         match changes.map_or(Next::Make, |changes| changes.next_own(tile)) {
-            Next::Keep => {
-                let old = number - protection.snapshots as u64;
-                if tiles::renew(world, region, tile, old, number) {
+            Next::Keep if tiles::renew(world, region, tile, &self.here) => return,
+            Next::Carry => {
+                let regions = (self.region(number - 1), region);
+                if tiles::carry(world, regions, tile, number, &self.last) {
                     return;
                 }
             }
-            Next::Carry => {
-                let last = number - 1;
-                if let Some(bytes) = tiles::own(world, self.region(last), tile, last) {
-                    return tiles::put(world, me, region, tile, number, bytes);
-                }
-            }
-            Next::Update | Next::Make => {}
+            Next::Keep | Next::Update | Next::Make => {}
         }
         let bytes = tiles::live(world, me, self.coverage, tile, scratch);
         tiles::put(world, me, region, tile, number, bytes);
@@ -98,8 +109,7 @@ impl Own<'_> {
     /// The stamp that a tile must have if it is as it was at the last checkpoint, while that is
     /// there.
     fn stamp_of_last(&self, tile: usize) -> Option<[u8; STAMP]> {
-        let last = self.number - 1;
-        tiles::renewed(self.world, self.region(last), tile, last, self.number)
+        self.last.of(tiles::stamp_of(self.world, self.region(self.number - 1), tile))
     }
 
     /// True if a tile has the stamp `was`: equal checksums, not a proof, but all that the choice
@@ -124,7 +134,7 @@ pub fn complete(
     }
     world.set_phase(Phase::Copying(number));
     world.point(half, number);
-    let own = Own { world, protection, coverage, number };
+    let own = Own::new(world, protection, coverage, number);
     let is_new = |tile: &usize| !own.is_as(*tile, own.stamp_of_last(*tile));
     changes.seen = (0..own.count()).filter(is_new).count();
     seal(world, protection, coverage, number);
@@ -142,7 +152,7 @@ pub fn copy(
 ) {
     world.set_phase(Phase::Copying(number));
     world.segment().header().snapshots[protection.snapshot_of(number)].void();
-    let own = Own { world, protection, coverage, number };
+    let own = Own::new(world, protection, coverage, number);
     let (known, seen, count) = (changes.as_deref(), AtomicUsize::new(0), own.count());
     let copy = |tile: usize, scratch: &mut Vec<u8>| {
         let was = known.and_then(|_| own.stamp_of_last(tile));

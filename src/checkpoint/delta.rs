@@ -10,6 +10,8 @@
 
 #![forbid(unsafe_code)]
 
+use std::time::Instant;
+
 use super::{pages, tiles};
 use crate::control::message::Found;
 use crate::pgas::World;
@@ -32,9 +34,11 @@ pub fn compare(
     let history = lock(&world.history).take();
     let places = (protection.snapshots, protection.mode.slots());
     let mut changes = Changes::since(history, (number, len), (count, held), places);
+    let mut looked = None;
     if let Some(written) = pages::written(world, coverage, number) {
         changes.know(written);
     } else if protection.mode.keeps_snapshot() && changes.looks(world.settings().delta, count) {
+        let begun = Instant::now();
         let last = protection.snapshot_at(world.layout(), number - 1);
         let mut looks = vec![Look::default(); count];
         let look = |(tile, found): (usize, &mut Look), scratch: &mut Vec<u8>| {
@@ -43,7 +47,9 @@ pub fn compare(
         };
         world.crew.each(looks.iter_mut().enumerate(), || vec![0; TILE], look);
         looks.into_iter().for_each(|look| changes.note(look));
+        looked = Some(begun.elapsed());
     }
+    pages::tell(world, coverage, looked);
     tiles::show_changes(world, &changes.own);
     changes
 }

@@ -29,6 +29,7 @@ use crate::segment::layout::TILE;
 use crate::store::coverage::Coverage;
 use crate::store::delta::{Changes, Next, TileSet};
 use crate::store::protection::{Protection, Shape};
+use crate::store::stamp::Renewal;
 
 /// Pulls the chunks this PE protects from its peers' live memory into the slot of `number`, whose
 /// record is void meanwhile; of the parity chunks it holds only those that `wanted` names. `half`
@@ -48,7 +49,7 @@ pub fn encode(
     let per_chunk = shape.chunk_len(coverage.len()) / TILE;
     let job = Encode { world, protection, coverage, shape, place, per_chunk, number };
     let mut tasks = job.wanted(wanted, changes.as_deref_mut());
-    let own = Own { world, protection, coverage, number };
+    let own = Own::new(world, protection, coverage, number);
     let changes = changes.as_deref();
     let left = changes.map_or(Vec::new(), |changes| own.left(changes));
     let bring = |tile: usize, scratch: &mut [u8]| own.bring(left[tile], changes, scratch);
@@ -118,6 +119,10 @@ impl Encode<'_> {
         let shown: Vec<TileSet> = shape.members.iter().map(shown).collect();
         let (all, known) = (all.collect::<Vec<Tile>>(), &*changes);
         let tasks = Mutex::new(Vec::new());
+        let slots = self.protection.mode.slots() as u64;
+        let renewal =
+            |back: u64| tiles::renewal(world, self.number.saturating_sub(back), self.number);
+        let renewals = (&renewal(slots), &renewal(1));
         let look = |nth: usize, (): &mut ()| {
             let (tile, at) = (all[nth], self.at(all[nth]));
             let sources: Vec<(&Data, usize)> = self.sources(tile).collect();
@@ -127,7 +132,7 @@ impl Encode<'_> {
             };
             let changed: Vec<usize> = (0..sources.len()).filter(is_changed).collect();
             let next = known.next(at, (changed.len(), sources.len()));
-            if !self.spared(next, at) {
+            if !self.spared(next, at, renewals) {
                 let copies = self.copies(tile, &changed);
                 let update = (next == Next::Update).then_some(changed);
                 lock(&tasks).push((nth, Task { update, copies, ..Task::whole(tile) }));
@@ -143,20 +148,14 @@ impl Encode<'_> {
     }
 
     /// Makes tile `at` of the own parity that of this checkpoint without its sources, if it can be
-    /// had so.
-    fn spared(&self, next: Next, at: usize) -> bool {
-        let Encode { world, protection, number, .. } = *self;
+    /// had so: with the stamp that it has there, or that in the other slot, renewed.
+    fn spared(&self, next: Next, at: usize, (here, other): (&Renewal, &Renewal)) -> bool {
+        let Encode { world, number, .. } = *self;
         match next {
-            Next::Keep => {
-                let old = number - protection.mode.slots() as u64;
-                tiles::renew(world, self.slot(number), at, old, number)
-            }
+            Next::Keep => tiles::renew(world, self.slot(number), at, here),
             Next::Carry => {
-                let other = tiles::own(world, self.slot(number - 1), at, number - 1);
-                let put = |it: &&[u8]| {
-                    tiles::put(world, world.me(), self.slot(number), at, number, it);
-                };
-                other.inspect(put).is_some()
+                let slots = (self.slot(number - 1), self.slot(number));
+                tiles::carry(world, slots, at, number, other)
             }
             Next::Update | Next::Make => false,
         }

@@ -4,6 +4,10 @@
 //! here it is done: watching the pages, looking at them, showing what was written to PEs near this
 //! one in the own store, and putting together what all of them wrote to the own memory.
 //!
+//! Huge pages are cut where they are watched. Live memory is read through other mappings then,
+//! which are not, and through which nothing can be written ([`crate::segment::Segment::live`]).
+//! What it costs to find changes each PE tells those near it before barrier C.
+//!
 //! Invariant: an error of the kernel is no error of the checkpoint. It ends the watch for good, on
 //! this PE and on all near it, and what changed is found by digests again.
 //!
@@ -11,6 +15,9 @@
 //! mappings that the program makes of its own.
 
 #![forbid(unsafe_code)]
+
+use std::ops::Range;
+use std::time::{Duration, Instant};
 
 use super::tiles;
 use crate::pgas::World;
@@ -21,7 +28,7 @@ use crate::settings::{Delta, Track};
 use crate::store::coverage::{Coverage, Places};
 use crate::store::delta::TileSet;
 use crate::store::protection::Protection;
-use crate::store::track::Said;
+use crate::store::track::{Costs, Said, Tracked, few};
 use crate::sys::memory::PAGE;
 
 /// Most PEs near each other that do so unasked. Each keeps 8 bytes of page table for each page of
@@ -34,12 +41,17 @@ const GAP: usize = 1 << 20;
 /// the last one, or that it does not know.
 pub fn show(world: &World, coverage: &Coverage, number: u64) {
     let mut tracking = lock(&world.tracking);
-    let Tracking { tracked, watched } = &mut *tracking;
+    let Tracking { tracked, watched, costs, since } = &mut *tracking;
+    costs.ran = since.map_or(u64::MAX, |since| nanos(since.elapsed()));
     if tracked.show(number, coverage) {
         let all = watched.as_ref().is_some_and(|watched| {
             let places = coverage.places();
+            let count = tiles::tiles(coverage.len());
             let seen = |pe: usize| {
-                let set = look(watched, pe, &places, tiles::tiles(coverage.len()));
+                let set = match world.reached.take(pe) {
+                    true => look(watched, pe, &places, count),
+                    false => Some(TileSet::none(count)),
+                };
                 set.inspect(|set| tiles::show_written(world, pe, set)).is_some()
             };
             world.sees_writes() && near(world).all(seen)
@@ -59,7 +71,7 @@ pub fn show(world: &World, coverage: &Coverage, number: u64) {
 pub fn written(world: &World, coverage: &Coverage, number: u64) -> Option<TileSet> {
     let count = tiles::tiles(coverage.len());
     let mut tracking = lock(&world.tracking);
-    let Tracking { tracked, watched } = &mut *tracking;
+    let Tracking { tracked, watched, .. } = &mut *tracking;
     let said: Vec<Said> = near(world).map(|pe| tiles::said_written(world, pe)).collect();
     let mut set = None;
     if tracked.gather(number, &said) {
@@ -77,29 +89,35 @@ pub fn written(world: &World, coverage: &Coverage, number: u64) -> Option<TileSe
     set
 }
 
+/// Before barrier C: says what it costs to find changes, `looked` if that was done by digests now.
+pub fn tell(world: &World, coverage: &Coverage, looked: Option<Duration>) {
+    let mut tracking = lock(&world.tracking);
+    let costs = &mut tracking.costs;
+    if let Some(looked) = looked {
+        costs.looked = nanos(looked);
+        costs.spent = costs.spent.saturating_add(costs.looked);
+        costs.huge = world.huge(&spans(coverage)) as u64;
+    }
+    tiles::say_costs(world, costs);
+}
+
 /// Before barrier B, while live memory stands still: watches what is written from here on, if that
 /// pays after the changes that checkpoint `number` brought.
 pub fn watch(world: &World, protection: &Protection, coverage: &Coverage, number: u64) {
     let mut tracking = lock(&world.tracking);
-    let Tracking { tracked, watched } = &mut *tracking;
-    let settings = world.settings();
-    let count = tiles::tiles(coverage.len());
-    let shown = near(world).chain([world.me()]).map(|pe| tiles::changes(world, pe, count));
-    let few = settings.track != Track::Auto || near(world).count() < MOST_NEAR;
-    let wanted = protection.mode.keeps_snapshot()
-        && few
-        && settings.delta != Delta::Off
-        && tracked.pays(settings.track, count, shown)
-        && world.sees_writes();
+    let Tracking { tracked, watched, costs, since } = &mut *tracking;
+    let wanted = wanted(world, protection, coverage, number, (tracked, costs));
+    *since = Some(Instant::now());
     if wanted && tracked.goes_on(number) {
         return tracked.begin(number, coverage.clone());
     }
     *watched = None; // before another one: a page has one watch at a time
     tracked.end();
     if wanted {
-        // Huge pages that are cut are slower to read for good: digests cost less.
-        let cuts = settings.track == Track::Pages;
-        match Watched::new(world, &coverage.places().spans(PAGE, GAP), cuts) {
+        costs.spent = 0;
+        // Who reads live memory through another mapping does not mind that this one is cut.
+        let cuts = world.settings().track == Track::Pages || world.segment().is_twice();
+        match Watched::new(world, &spans(coverage), cuts) {
             Ok(new) => {
                 *watched = Some(new);
                 tracked.begin(number, coverage.clone());
@@ -112,11 +130,41 @@ pub fn watch(world: &World, protection: &Protection, coverage: &Coverage, number
     }
 }
 
+/// True if a watch is to begin or to go on.
+fn wanted(
+    world: &World,
+    protection: &Protection,
+    coverage: &Coverage,
+    number: u64,
+    (tracked, costs): (&Tracked, &mut Costs),
+) -> bool {
+    let (settings, count) = (world.settings(), tiles::tiles(coverage.len()));
+    let here = || near(world).chain([world.me()]);
+    let few = few(count, here().map(|pe| tiles::changes(world, pe, count)));
+    if !few {
+        costs.spent = 0;
+    }
+    protection.mode.keeps_snapshot()
+        && (settings.track != Track::Auto || near(world).count() < MOST_NEAR)
+        && settings.delta != Delta::Off
+        && tracked.pays(settings.track, number, few, here().map(|pe| tiles::costs_of(world, pe)))
+        && world.sees_writes()
+}
+
 /// A recovery: nothing is known any more.
 pub fn forget(world: &World) {
     let mut tracking = lock(&world.tracking);
     tracking.tracked.end();
-    tracking.watched = None;
+    (tracking.watched, tracking.since) = (None, None);
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// What is watched, as offsets in the segment.
+fn spans(coverage: &Coverage) -> Vec<Range<usize>> {
+    coverage.places().spans(PAGE, GAP)
 }
 
 /// The PEs whose memory is mapped here, but for this one.
@@ -127,7 +175,7 @@ fn near(world: &World) -> impl Iterator<Item = usize> + '_ {
 /// Tiles of PE `pe`, of `count`, that this process wrote to; None if the kernel does not say.
 fn look(watched: &Watched, pe: usize, places: &Places, count: usize) -> Option<TileSet> {
     let mut set = TileSet::none(count);
-    let each = |bytes: std::ops::Range<usize>| {
+    let each = |bytes: Range<usize>| {
         for part in places.of(bytes) {
             (part.start / TILE..part.end.div_ceil(TILE)).for_each(|tile| set.insert(tile));
         }

@@ -14,8 +14,8 @@ use crate::segment::Segment;
 use crate::segment::layout::{STAMP, TILE};
 use crate::store::coverage::Coverage;
 use crate::store::delta::TileSet;
-use crate::store::stamp::{Seal, Stamp};
-use crate::store::track::Said;
+use crate::store::stamp::{Renewal, Seal, Stamp};
+use crate::store::track::{COSTS, Costs, Said};
 
 /// A tile of zeroes: what lies beyond the end of a snapshot.
 pub static ZEROES: [u8; TILE] = [0; TILE];
@@ -53,23 +53,36 @@ pub fn put(world: &World, pe: usize, region: usize, tile: usize, number: u64, by
     });
 }
 
-/// Gives an own tile that is as it was the stamp of checkpoint `number` in place of that of
-/// `old`. False if it has not that.
-pub fn renew(world: &World, region: usize, tile: usize, old: u64, number: u64) -> bool {
-    let stamp = renewed(world, region, tile, old, number);
-    stamp.inspect(|stamp| stamp_of(world, region, tile).copy_from_slice(stamp)).is_some()
+/// How own stamps of checkpoint `old` become those of `number`.
+pub fn renewal(world: &World, old: u64, number: u64) -> Renewal {
+    Renewal::new(world.stamp(world.me(), old), world.stamp(world.me(), number), TILE)
 }
 
-/// The stamp of an own tile as [`renew`] would write it.
-pub fn renewed(
+/// Gives an own tile that is as it was its new stamp. False if it has not the old one.
+pub fn renew(world: &World, region: usize, tile: usize, renewal: &Renewal) -> bool {
+    let stamp = stamp_of(world, region, tile);
+    let renewed = renewal.of(stamp);
+    renewed.inspect(|renewed| stamp.copy_from_slice(renewed)).is_some()
+}
+
+/// Overwrites a tile of region `to` of the own store with that of region `from`, with its stamp as
+/// renewed: that of `number`. False if it does not hold, which is found on the way: then what was
+/// written has no stamp.
+pub fn carry(
     world: &World,
-    region: usize,
+    (from, to): (usize, usize),
     tile: usize,
-    old: u64,
     number: u64,
-) -> Option<[u8; STAMP]> {
-    let (old, new) = (world.stamp(world.me(), old), world.stamp(world.me(), number));
-    old.renew(stamp_of(world, region, tile), TILE, &new)
+    renewal: &Renewal,
+) -> bool {
+    let Some(renewed) = renewal.of(stamp_of(world, from, tile)) else { return false };
+    put(world, world.me(), to, tile, number, world.segment().bytes(from + tile * TILE, TILE));
+    let stamp = stamp_of(world, to, tile);
+    let is_whole = *stamp == renewed;
+    if !is_whole {
+        stamp.fill(0);
+    }
+    is_whole
 }
 
 /// The stamp of an own tile as it is.
@@ -110,6 +123,21 @@ pub fn show_written(world: &World, pe: usize, written: &TileSet) {
 pub fn say_written(world: &World, said: Said) {
     let word = said.pack().to_ne_bytes();
     world.segment().bytes_mut(world.layout().written, word.len()).copy_from_slice(&word);
+}
+
+/// Says what it costs to find changes.
+pub fn say_costs(world: &World, costs: &Costs) {
+    let (at, words) = (world.layout().written + 8, costs.pack());
+    world.segment().bytes_mut(at, words.len()).copy_from_slice(&words);
+}
+
+/// What it costs PE `pe`, if it is mapped here.
+pub fn costs_of(world: &World, pe: usize) -> Costs {
+    let words = |near: &Segment| {
+        let bytes = near.bytes(world.layout().written + 8, COSTS);
+        Costs::unpack(bytes.try_into().expect("so many bytes"))
+    };
+    world.near(pe).map_or_else(Costs::default, words)
 }
 
 /// What PE `pe` says so, if it is mapped here.
@@ -254,11 +282,11 @@ pub fn live<'a>(
     let mut pieces = coverage.pieces(tile * TILE..(tile + 1) * TILE);
     match pieces.next() {
         None => &ZEROES,
-        Some((at, TILE)) => segment.bytes(at, TILE),
+        Some((at, TILE)) => segment.live(at, TILE),
         Some(first) => {
             let mut filled = 0;
             for (at, len) in std::iter::once(first).chain(pieces) {
-                scratch[filled..filled + len].copy_from_slice(segment.bytes(at, len));
+                scratch[filled..filled + len].copy_from_slice(segment.live(at, len));
                 filled += len;
             }
             scratch[filled..].fill(0);
@@ -284,7 +312,7 @@ pub fn map_live(world: &World, coverage: &Coverage) {
 pub fn map(world: &World, pe: usize, coverage: &Coverage, tiles: Range<usize>) {
     let Some(segment) = world.near(pe) else { return };
     for (at, len) in coverage.pieces(tiles.start * TILE..tiles.end * TILE) {
-        segment.populate(at, len);
+        segment.populate_live(at, len);
     }
 }
 

@@ -13,6 +13,7 @@ use super::nodes::Nodes;
 use super::stream::Streams;
 use super::turn::Turns;
 use super::vote::Ballot;
+use super::watch::Reached;
 use super::world::{Peer, World};
 use crate::control::CONTROL_FD;
 use crate::control::message::{Job, Said, ToPe, Welcome};
@@ -21,10 +22,10 @@ use crate::control::view::{Member, View};
 use crate::fabric::{self, Ear, FabricError, Local};
 use crate::heap::Heap;
 use crate::placement::Domains;
-use crate::segment::Segment;
 use crate::segment::layout::{Layout, STATICS_MAX};
 use crate::segment::statics::{self, Statics};
-use crate::settings::{Bind, Fabric, SettingError, Settings};
+use crate::segment::{Segment, is_large};
+use crate::settings::{Bind, Fabric, Pages, SettingError, Settings};
 use crate::store::phase::Phase;
 use crate::store::protection::{Protection, ProtectionError};
 use crate::sys::crew::{self, Crew};
@@ -180,10 +181,9 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
     let (me, n_pes) = (welcome.pe as usize, job.n_pes as usize);
     let layout = Layout::new(job.heap_len as usize, n_pes);
     let Some((_, file)) = &memories[me] else { return Err(ChannelError::Malformed(0).into()) };
-    let own = attach_own(file, layout)?.leak();
+    let own = attach_own(file, layout, job.pages)?.leak();
     let (peers, bases) = map_peers(&memories, me, own, settings.snapshots == 2)?;
     let statics = map_statics(file, layout)?;
-    let file = file.try_clone()?;
     let original = welcome.incarnation == 0;
     take_over(own, job.id, me);
     let nodes: Vec<usize> = job.node_of.iter().map(|&node| node as usize).collect();
@@ -210,6 +210,7 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
         own,
         peers: peers.into(),
         bases: bases.into(),
+        reached: Reached::none(n_pes),
         statics,
         page,
         channel,
@@ -232,7 +233,7 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
         used: (AtomicUsize::new(0), AtomicUsize::new(0)),
         last_error: Mutex::new(None),
         turns: Turns::default(),
-        file,
+        file: file.try_clone()?,
         scrubbed: Mutex::default(),
     };
     world.show_vote();
@@ -313,7 +314,7 @@ fn map_peers(
             Some(_) if pe == me => Some(own),
             Some((_, fd)) => {
                 let peer = Segment::peer(fd.as_fd(), *own.layout(), open);
-                Some(peer.map_err(std::io::Error::from)?.leak())
+                Some(peer.map_err(std::io::Error::from)?.twice(fd.as_fd(), own.is_twice()).leak())
             }
             None => None,
         };
@@ -330,7 +331,7 @@ fn first_view(world: &World) -> View {
     View { number: 1, pes: world.job.node_of.iter().copied().map(Member::first).collect() }
 }
 
-fn attach_own(fd: &OwnedFd, layout: Layout) -> Result<Segment, BootError> {
+fn attach_own(fd: &OwnedFd, layout: Layout, pages: Pages) -> Result<Segment, BootError> {
     let (segment, at_base) = Segment::own(fd.as_fd(), layout).map_err(std::io::Error::from)?;
     if !at_base {
         super::complain(
@@ -338,7 +339,7 @@ fn attach_own(fd: &OwnedFd, layout: Layout) -> Result<Segment, BootError> {
              a substitute",
         );
     }
-    Ok(segment)
+    Ok(segment.twice(fd.as_fd(), is_large(layout.heap_len, pages)))
 }
 
 /// Copies the executable's statics into the segment and maps that in their place.

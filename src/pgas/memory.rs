@@ -50,6 +50,11 @@ impl World {
         self.at(at + new)
     }
 
+    /// True if the job asks for huge pages.
+    pub(super) fn is_large(&self) -> bool {
+        segment::is_large(self.layout.heap_len, self.job.pages)
+    }
+
     /// Asks for huge pages for a part of the own segment that is about to be used, if the job has
     /// them.
     pub fn ask_huge(&self, offset: usize, len: usize) {
@@ -58,15 +63,14 @@ impl World {
 
     /// The same for a part of the segment of PE `pe`, if that is mapped here.
     pub fn ask_huge_near(&self, pe: usize, offset: usize, len: usize) {
-        let near =
-            self.near(pe).filter(|_| segment::is_large(self.layout.heap_len, self.job.pages));
+        let near = self.near(pe).filter(|_| self.is_large());
         near.into_iter().for_each(|near| near.ask_huge(offset, len));
     }
 
     /// Asks for huge pages for the heap of a segment, if the job has them: whoever touches a page
     /// first says what it is.
     pub(super) fn ask_huge_heap(&self, segment: &Segment) {
-        if segment::is_large(self.layout.heap_len, self.job.pages) {
+        if self.is_large() {
             segment.ask_huge(self.layout.heap, self.layout.heap_len);
         }
     }

@@ -1,17 +1,21 @@
 //! The mappings through which this process writes symmetric memory, under watch page by page.
 //!
 //! Invariant: all of them are watched or none. The own memory is mapped twice where the statics
-//! are; that of a PE near it once. Mappings of memory that was lost count no more.
+//! are; that of a PE near it once. Mappings of memory that was lost count no more. What was not
+//! [`Reached`] was not written.
 
 #![forbid(unsafe_code)]
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Instant;
 
 use rustix::io::Result;
 
 use super::World;
-use crate::store::track::Tracked;
-use crate::sys::written::{Watch, has_forked};
+use crate::segment::Segment;
+use crate::store::track::{Costs, Tracked};
+use crate::sys::written::{Watch, has_forked, huge};
 
 /// Most pieces that mappings are cut into: the kernel has a limit for each process.
 const MOST: usize = 4096;
@@ -23,6 +27,10 @@ pub struct Tracking {
     pub tracked: Tracked,
     /// The watch itself; None if it is over.
     pub watched: Option<Watched>,
+    /// What it costs to find changes.
+    pub costs: Costs,
+    /// When the last checkpoint was made; None in the first, and in the first after a recovery.
+    pub since: Option<Instant>,
 }
 
 /// Bytes `offset..offset + len` of PE `pe`, where they are mapped here.
@@ -43,7 +51,8 @@ pub struct Watched {
 
 impl Watched {
     /// Watches `spans` (offsets in the segment, whole pages) in all mappings of this process; huge
-    /// pages only if it `cuts` them.
+    /// pages only if it `cuts` them. Then live memory is read through other mappings, which keep
+    /// them.
     ///
     /// # Errors
     /// The kernel's, or too many spans, or huge pages.
@@ -76,6 +85,9 @@ impl Watched {
         }
         let mut watch = Watch::new(cuts)?;
         pieces.iter().try_for_each(|piece| watch.add(piece.at, piece.len))?;
+        if watch.has_cut() {
+            (0..world.n_pes()).filter_map(|pe| world.near(pe)).for_each(Segment::read_apart);
+        }
         Ok(Watched { watch, pieces })
     }
 
@@ -92,11 +104,80 @@ impl Watched {
     }
 }
 
+/// Which PEs' memory this process has used since it was asked last. Every access of the program to
+/// that of another PE goes through calls that say so, or through a pointer that one gave away.
+#[derive(Debug)]
+pub struct Reached(Box<[AtomicU8]>);
+
+/// It was used.
+const USED: u8 = 1;
+/// It may be used at any time, by a pointer.
+const KEPT: u8 = 2;
+
+// Relaxed throughout: it is asked between barriers, where no other thread is in a call.
+impl Reached {
+    /// None of so many PEs.
+    pub fn none(n_pes: usize) -> Reached {
+        Reached((0..n_pes).map(|_| AtomicU8::new(0)).collect())
+    }
+
+    /// PE `pe` is used.
+    #[inline]
+    pub fn note(&self, pe: usize) {
+        if self.0[pe].load(Ordering::Relaxed) == 0 {
+            self.0[pe].fetch_or(USED, Ordering::Relaxed);
+        }
+    }
+
+    /// The program has a pointer to memory of PE `pe`.
+    pub fn keep(&self, pe: usize) {
+        self.0[pe].fetch_or(KEPT, Ordering::Relaxed);
+    }
+
+    /// True if PE `pe` may have been used since this was asked last.
+    pub fn take(&self, pe: usize) -> bool {
+        self.0[pe].fetch_and(!USED, Ordering::Relaxed) != 0
+    }
+}
+
 impl World {
+    /// Where PE `pe`'s segment begins here, for the program's reads and writes, which are noted;
+    /// null if it is not mapped.
+    #[inline]
+    pub fn reach(&self, pe: usize) -> *mut u8 {
+        self.reached.note(pe);
+        self.base(pe)
+    }
+
     /// True if whatever is written to symmetric memory goes through the page tables of processes
     /// that map it.
     pub(crate) fn sees_writes(&self) -> bool {
         let far = self.far.as_ref();
         !has_forked() && far.is_none_or(|far| far.engine.writes_are_seen())
+    }
+
+    /// Bytes of huge pages of the own memory in `spans` (offsets, whole pages).
+    pub(crate) fn huge(&self, spans: &[Range<usize>]) -> usize {
+        let at = |offset: usize| self.at(offset) as usize;
+        spans.iter().filter_map(|span| huge(at(span.start)..at(span.end))).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_used_is_asked_for_once_and_what_is_kept_always() {
+        let reached = Reached::none(3);
+        assert!((0..3).all(|pe| !reached.take(pe)));
+        reached.note(1);
+        reached.note(1);
+        assert!(reached.take(1) && !reached.take(1) && !reached.take(0));
+        reached.keep(2);
+        reached.note(2);
+        assert!(reached.take(2) && reached.take(2));
+        reached.note(2);
+        assert!(reached.take(2) && reached.take(2));
     }
 }

@@ -15,7 +15,7 @@ use super::stream::Streams;
 use super::turn::Turns;
 use super::vote::Ballot;
 use super::wait::Fault;
-use super::watch::Tracking;
+use super::watch::{Reached, Tracking};
 use crate::control::UNRECOVERABLE;
 use crate::control::message::{Job, Report, Said, Scrubbed, ToPe};
 use crate::control::page::Page;
@@ -53,6 +53,8 @@ pub struct World {
     pub(super) own: &'static Segment,
     pub(super) peers: Box<[Peer]>,
     pub(super) bases: Box<[AtomicPtr<u8>]>,
+    /// Which of them the program has used.
+    pub(crate) reached: Reached,
     pub(super) statics: Option<Statics>,
     pub(super) page: Arc<Page>,
     pub(super) channel: Option<Arc<Channel>>,
@@ -164,9 +166,9 @@ impl World {
         unsafe { self.peers[pe].segment.load(Ordering::Acquire).as_ref() }
     }
 
-    /// Where PE `pe`'s segment begins here; null if it is not mapped.
+    /// Where PE `pe`'s segment begins here; null if it is not mapped. Not to be written through.
     #[inline]
-    pub fn base(&self, pe: usize) -> *mut u8 {
+    pub(super) fn base(&self, pe: usize) -> *mut u8 {
         self.bases[pe].load(Ordering::Relaxed)
     }
 
@@ -307,7 +309,7 @@ impl World {
             return;
         }
         let segment = match Segment::peer(fd.as_fd(), self.layout, self.settings.snapshots == 2) {
-            Ok(segment) => segment.leak(),
+            Ok(segment) => segment.twice(fd.as_fd(), self.is_large()).leak(),
             Err(error) => self.condemn(&format!("memory of PE {pe} cannot be mapped: {error}")),
         };
         let before = peer.segment.swap(std::ptr::from_ref(segment).cast_mut(), Ordering::AcqRel);

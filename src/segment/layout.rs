@@ -11,7 +11,7 @@
 //! header     store header: numbers, phases, decision (store::stamp)
 //! changes    a bit per tile of the snapshot, set if it is not that of the last checkpoint
 //! written    what this process wrote to the PEs near it: a word that says whether that is known,
-//!            then for each PE a bit per tile of its snapshot
+//!            what it costs, then for each PE a bit per tile of its snapshot
 //! snapshot 0 local copy, then its tile stamps
 //! snapshot 1 the same, in a job that keeps two
 //! slot 0     parity, then its tile stamps
@@ -159,7 +159,7 @@ mod tests {
                 (l.heap, l.heap_len),
                 (l.store, PAGE),
                 (l.changes, l.region_len / TILE / 8 + 1),
-                (l.written, 8),
+                (l.written, LINE),
                 (l.written_to(0), l.region_len / TILE / 8 + 1),
                 (l.written_to(32), l.region_len / TILE / 8 + 1),
                 (l.snapshots[0], l.region_len),

@@ -18,7 +18,7 @@ pub mod update;
 pub mod words;
 
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::settings::Pages;
 use crate::sys::memory::{self, HUGE, Mapping, PAGE, page_up};
@@ -38,9 +38,15 @@ pub fn is_large(heap_len: usize, pages: Pages) -> bool {
 
 /// One PE's memory as this process sees it: the visible part, and somewhere else in the address
 /// space the store, so that a program that runs past its heap does not run into its backup.
+///
+/// Where pages are huge the visible part can be mapped a second time, for the library to read live
+/// memory while the first mapping is watched and has small pages ([`Segment::read_apart`]). Nothing
+/// can be written through it.
 #[derive(Debug)]
 pub struct Segment {
     visible: Mapping,
+    reading: Option<Mapping>,
+    apart: AtomicBool,
     store: Mapping,
     layout: Layout,
 }
@@ -54,14 +60,26 @@ impl Segment {
             Err(_) => (map(None)?, false),
         };
         let store = Mapping::new(fd, layout.store, layout.total - layout.store, None, true)?;
-        Ok((Segment { visible, store, layout }, at_base))
+        Ok((Segment::of(visible, store, layout), at_base))
     }
 
     /// Maps a peer's memory file; its store can only be read, unless it is `open`.
     pub fn peer(fd: BorrowedFd, layout: Layout, open: bool) -> rustix::io::Result<Segment> {
         let visible = Mapping::new(fd, 0, layout.store, None, true)?;
         let store = Mapping::new(fd, layout.store, layout.total - layout.store, None, open)?;
-        Ok(Segment { visible, store, layout })
+        Ok(Segment::of(visible, store, layout))
+    }
+
+    fn of(visible: Mapping, store: Mapping, layout: Layout) -> Segment {
+        Segment { visible, reading: None, apart: AtomicBool::new(false), store, layout }
+    }
+
+    /// Maps the visible part once more if it `is_large`, to be read alone. That takes addresses,
+    /// and no memory. Refused, there is no such mapping.
+    pub fn twice(mut self, fd: BorrowedFd, is_large: bool) -> Segment {
+        let map = || Mapping::new(fd, 0, self.layout.store, None, false).ok();
+        self.reading = is_large.then(map).flatten();
+        self
     }
 
     /// Address of the first visible byte here.
@@ -144,6 +162,31 @@ impl Segment {
         unsafe { std::slice::from_raw_parts(self.at(offset, len), len) }
     }
 
+    /// `len` bytes at `offset` of the visible part, to be read by the library while the program
+    /// stands still.
+    pub fn live(&self, offset: usize, len: usize) -> &[u8] {
+        // SAFETY: as in `bytes`: the second mapping is one of the same bytes.
+        unsafe { std::slice::from_raw_parts(self.live_at(offset, len), len) }
+    }
+
+    /// From here on [`Segment::live`] reads through the second mapping, if there is one.
+    pub fn read_apart(&self) {
+        self.apart.store(true, Ordering::Relaxed); // either mapping shows the same bytes
+    }
+
+    /// True if the visible part is mapped twice.
+    pub fn is_twice(&self) -> bool {
+        self.reading.is_some()
+    }
+
+    fn live_at(&self, offset: usize, len: usize) -> *mut u8 {
+        let apart = self.reading.as_ref().filter(|_| self.apart.load(Ordering::Relaxed));
+        let Some(reading) = apart else { return self.at(offset, len) };
+        let inside = offset.checked_add(len).is_some_and(|end| end <= reading.len());
+        assert!(inside, "visible bytes {offset}+{len} of {}", reading.len());
+        reading.base().wrapping_add(offset)
+    }
+
     /// `len` bytes at `offset`, to be written. Only the owner writes its store, or the one PE that
     /// a tile of its second snapshot is left to; live memory is written by the library only
     /// between the barriers of a recovery.
@@ -169,9 +212,12 @@ impl Segment {
     /// Makes the pages of `[offset, offset + len)` present here ahead of their use, in one call
     /// instead of a fault for each. A failure is no error: the faults come then.
     pub fn populate(&self, offset: usize, len: usize) {
-        let start = self.at(offset, len) as usize / PAGE * PAGE;
-        let end = self.at(offset, len) as usize + len;
-        memory::populate(start, page_up(end - start));
+        populate(self.at(offset, len) as usize, len);
+    }
+
+    /// The same for what [`Segment::live`] will read.
+    pub fn populate_live(&self, offset: usize, len: usize) {
+        populate(self.live_at(offset, len) as usize, len);
     }
 
     /// Asks for huge pages for `[offset, offset + len)`, as far as they lie in it whole: nothing
@@ -179,10 +225,18 @@ impl Segment {
     /// them.
     pub fn ask_huge(&self, offset: usize, len: usize) {
         memory::ask_huge(self.at(offset, len) as usize, page_up(len));
+        if let Some(reading) = self.reading.as_ref().filter(|_| offset < self.layout.store) {
+            memory::ask_huge(reading.base() as usize + offset, page_up(len));
+        }
     }
 
     /// Keeps the mapping for the rest of the process: pointers into it may still be in use.
     pub fn leak(self) -> &'static Segment {
         Box::leak(Box::new(self))
     }
+}
+
+fn populate(start: usize, len: usize) {
+    let first = start / PAGE * PAGE;
+    memory::populate(first, page_up(start + len - first));
 }

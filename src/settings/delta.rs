@@ -26,7 +26,8 @@ impl Delta {
 /// How a checkpoint that looks for what changed finds it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Track {
-    /// By pages where they are small ones, little changes and every write is seen, else by digests.
+    /// By pages where little changes, every write is seen and that is worth what it takes from the
+    /// program, else by digests.
     #[default]
     Auto,
     /// By pages whenever every write is seen.

@@ -255,9 +255,9 @@ static TABLE: &[Entry] = &[
         kind: Kind::Choice(&Track::NAMES),
         default: "auto",
         doc: "How it finds what changed: from the kernel, which notes the pages that are written \
-              (pages), or by reading all (digests); auto is pages where those are small ones and \
-              while less than an eighth of the blocks change. Say digests where devices write to \
-              symmetric memory.",
+              (pages), or by reading all (digests); auto is pages while less than an eighth of the \
+              blocks change, and where pages are huge while that saves more than a program may \
+              lose by small ones. Say digests where devices write to symmetric memory.",
         store: |draft, value| {
             if let Value::Choice(at) = value {
                 draft.settings.track = [Track::Auto, Track::Pages, Track::Digests][at]

@@ -89,6 +89,40 @@ impl Stamp {
     }
 }
 
+/// How stamps of one checkpoint become those of another, for tiles that stay as they are: worked
+/// out once for all of them.
+#[derive(Debug)]
+pub struct Renewal {
+    from: Stamp,
+    to: Stamp,
+    len: usize,
+    old: [u8; STAMP - 4],
+    new: [u8; STAMP - 4],
+    turn: u32,
+}
+
+impl Renewal {
+    /// Of tiles of `len` bytes.
+    pub fn new(from: Stamp, to: Stamp, len: usize) -> Renewal {
+        let (old, new) = (from.fields(len), to.fields(len));
+        let turn = Stamp::crc(&old, Hasher::new()) ^ Stamp::crc(&new, Hasher::new());
+        Renewal { from, to, len, old, new, turn }
+    }
+
+    /// What becomes of the stamp `bytes`, as [`Stamp::renew`] has it.
+    pub fn of(&self, bytes: &[u8]) -> Option<[u8; STAMP]> {
+        let (fields, crc) = bytes.split_last_chunk::<4>()?;
+        if fields != self.old.as_slice() {
+            return self.from.renew(bytes, self.len, &self.to); // perhaps of an earlier incarnation
+        }
+        let mut renewed = [0; STAMP];
+        renewed[..STAMP - 4].copy_from_slice(&self.new);
+        let crc = u32::from_le_bytes(*crc) ^ self.turn;
+        renewed[STAMP - 4..].copy_from_slice(&crc.to_le_bytes());
+        Some(renewed)
+    }
+}
+
 /// A tile being sealed while it is written, or checked while it is read.
 #[derive(Debug)]
 pub struct Seal {
@@ -175,6 +209,11 @@ mod tests {
         let sealed = old.seal(&tile);
         assert_eq!(old.renew(&sealed, tile.len(), &new), Some(new.seal(&tile)));
         let renewed = old.renew(&sealed, tile.len(), &new).unwrap();
+        let all = Renewal::new(old, new, tile.len());
+        let earlier = Stamp { incarnation: 1, ..old }.seal(&tile);
+        assert_eq!(all.of(&sealed), Some(renewed));
+        assert_eq!(all.of(&earlier), Some(renewed));
+        assert_eq!((all.of(&renewed), all.of(&[0; STAMP]), all.of(&[])), (None, None, None));
         for bit in 0..tile.len() * 8 {
             tile[bit / 8] ^= 1 << (bit % 8);
             assert!(!new.holds(&renewed, &tile), "bit {bit} of the tile");
@@ -183,8 +222,9 @@ mod tests {
         for bit in 0..STAMP * 8 {
             let mut damaged = sealed;
             damaged[bit / 8] ^= 1 << (bit % 8);
-            let renewed = old.renew(&damaged, tile.len(), &new);
-            assert!(renewed.is_none_or(|renewed| !new.holds(&renewed, &tile)), "bit {bit}");
+            for renewed in [old.renew(&damaged, tile.len(), &new), all.of(&damaged)] {
+                assert!(renewed.is_none_or(|renewed| !new.holds(&renewed, &tile)), "bit {bit}");
+            }
         }
         for other in [Stamp { number: 6, ..old }, Stamp { pe: 1, ..old }, Stamp { job: 1, ..old }] {
             assert_eq!(other.renew(&sealed, tile.len(), &new), None);

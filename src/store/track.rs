@@ -57,6 +57,59 @@ impl Said {
     }
 }
 
+/// Bytes of [`Costs`] as they are shown.
+pub const COSTS: usize = 32;
+/// So many bytes of huge pages that a watch cuts cost the program a nanosecond, at the first access
+/// small page that they become.
+const CUT: u64 = 2;
+/// The part of its time that a program may lose by small pages in place of huge ones.
+const LOST: u64 = 16;
+
+/// What it costs a PE to find changes, as it tells those near it. Times are in nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Costs {
+    /// The program ran so long before this checkpoint.
+    pub ran: u64,
+    /// To compare all by digests took so long when it was done last.
+    pub looked: u64,
+    /// What that took in all, since changes are few or a watch was over.
+    pub spent: u64,
+    /// Bytes in huge pages, which a watch cuts, or has cut.
+    pub huge: u64,
+}
+
+impl Costs {
+    /// As bytes of shared memory.
+    pub fn pack(&self) -> [u8; COSTS] {
+        let words = [self.ran, self.looked, self.spent, self.huge].map(u64::to_ne_bytes);
+        std::array::from_fn(|at| words[at / 8][at % 8])
+    }
+
+    /// From bytes of shared memory.
+    pub fn unpack(bytes: &[u8; COSTS]) -> Costs {
+        let word = |at: usize| u64::from_ne_bytes(std::array::from_fn(|nth| bytes[at * 8 + nth]));
+        Costs { ran: word(0), looked: word(1), spent: word(2), huge: word(3) }
+    }
+
+    fn and(self, other: Costs) -> Costs {
+        Costs {
+            ran: self.ran.saturating_add(other.ran),
+            looked: self.looked.saturating_add(other.looked),
+            spent: self.spent.saturating_add(other.spent),
+            huge: self.huge.saturating_add(other.huge),
+        }
+    }
+
+    /// True if a watch is worth what it takes from the program. Small pages lose nothing. Huge ones
+    /// are cut when as much was spent without a watch as the cut costs; whatever comes, no more
+    /// than twice of what was needed is lost then. It must save more each time than small pages may
+    /// cost a program that ran so long.
+    fn pay(&self, is_cut: bool) -> bool {
+        let saved = self.looked > self.ran / LOST;
+        self.huge == 0 || saved && (is_cut || self.spent >= self.huge / CUT)
+    }
+}
+
 #[derive(Debug, Default, PartialEq, Eq)]
 enum State {
     #[default]
@@ -127,22 +180,30 @@ impl Tracked {
         (self.state, self.never) = (State::Off, true);
     }
 
-    /// True if a watch may begin or go on, after a checkpoint with which each PE near changed the
-    /// tiles that `shown` has, of `tiles`: as asked for, or if less than an eighth did of each. The
-    /// same on all of them, who see the same sets.
+    /// True if a watch may begin, or go on after checkpoint `number`: as asked for, or if `few` of
+    /// the tiles of each PE near changed and it is worth what all of them say of their `costs`. The
+    /// same on all of them, who see the same words.
     pub fn pays(
         &self,
         track: Track,
-        tiles: usize,
-        mut shown: impl Iterator<Item = TileSet>,
+        number: u64,
+        few: bool,
+        costs: impl Iterator<Item = Costs>,
     ) -> bool {
+        let all = || costs.fold(Costs::default(), Costs::and);
         !self.never
             && match track {
                 Track::Pages => true,
                 Track::Digests => false,
-                Track::Auto => shown.all(|changed| changed.count() < tiles.div_ceil(8)),
+                Track::Auto => few && all().pay(self.goes_on(number)),
             }
     }
+}
+
+/// True if so few of `tiles` are in each of the sets that to watch the pages of those costs less
+/// than to read all.
+pub fn few(tiles: usize, mut changed: impl Iterator<Item = TileSet>) -> bool {
+    changed.all(|changed| changed.count() < tiles.div_ceil(8))
 }
 
 #[cfg(test)]
@@ -217,24 +278,59 @@ mod tests {
     }
 
     #[test]
-    fn it_pays_where_little_changes_on_all() {
-        let sets = |counts: &[usize]| -> Vec<TileSet> {
+    fn few_are_few_on_all() {
+        let sets = |counts: &[usize]| {
             let of = |&count: &usize| {
                 let mut set = TileSet::none(80);
                 (0..count).for_each(|tile| set.insert(tile));
                 set
             };
-            counts.iter().map(of).collect()
+            counts.iter().map(of).collect::<Vec<TileSet>>().into_iter()
         };
-        let mut tracked = Tracked::default();
-        let pays = |tracked: &Tracked, track, counts: &[usize]| {
-            tracked.pays(track, 80, sets(counts).into_iter())
-        };
-        assert!(pays(&tracked, Track::Auto, &[0, 9, 3]));
-        assert!(!pays(&tracked, Track::Auto, &[0, 10, 3]));
-        assert!(pays(&tracked, Track::Pages, &[80]));
-        assert!(!pays(&tracked, Track::Digests, &[0]));
+        assert!(few(80, sets(&[0, 9, 3])) && few(80, sets(&[])));
+        assert!(!few(80, sets(&[0, 10, 3])));
+    }
+
+    /// One step of a job in which two PEs say the same of their costs.
+    fn pays(tracked: &Tracked, track: Track, few: bool, costs: Costs) -> bool {
+        tracked.pays(track, 5, few, [costs; 2].into_iter())
+    }
+
+    #[test]
+    fn it_pays_as_asked_for_or_where_little_changes() {
+        let (mut tracked, small) = (Tracked::default(), Costs { ran: 9, ..Costs::default() });
+        let dear = Costs { huge: 1 << 30, ..small };
+        assert!(pays(&tracked, Track::Auto, true, small));
+        assert!(!pays(&tracked, Track::Auto, false, small));
+        assert!(pays(&tracked, Track::Pages, false, dear));
+        assert!(!pays(&tracked, Track::Digests, true, small));
         tracked.never();
-        assert!(!pays(&tracked, Track::Pages, &[0]) && tracked.said() == Said::Never);
+        assert!(!pays(&tracked, Track::Pages, true, small) && tracked.said() == Said::Never);
+    }
+
+    #[test]
+    fn huge_pages_are_cut_where_that_is_won_back() {
+        let new = Tracked::default();
+        let mut going = begun();
+        assert!(going.show(5, &covering(100)) && going.gather(5, &[]));
+        let (huge, cut) = (200_000 * CUT, 200_000);
+        let costs = |ran, looked, spent| Costs { ran, looked, spent, huge };
+        let auto = |tracked: &Tracked, costs| pays(tracked, Track::Auto, true, costs);
+        let (short, long) = (1000 * LOST, 1001 * LOST);
+        assert!(auto(&new, costs(short, 1001, cut)));
+        assert!(!auto(&new, costs(short, 1001, cut - 1)), "not yet");
+        assert!(!auto(&new, costs(long, 1001, cut)), "the program runs longer");
+        assert!(auto(&going, costs(short, 1001, 0)));
+        assert!(!auto(&going, costs(long, 1001, 0)));
+        assert!(!auto(&new, costs(u64::MAX, 1001, u64::MAX)), "nobody knows how long");
+        assert!(!auto(&new, costs(0, 0, u64::MAX)), "nobody ever looked");
+        assert!(auto(&new, Costs { huge: 0, ..costs(u64::MAX, 0, 0) }), "nothing is cut");
+    }
+
+    #[test]
+    fn costs_are_read_as_they_were_shown() {
+        let costs = Costs { ran: 1, looked: u64::MAX, spent: 3 << 40, huge: 4 };
+        assert_eq!(Costs::unpack(&costs.pack()), costs);
+        assert_eq!(Costs::unpack(&[0; COSTS]), Costs::default());
     }
 }

@@ -56,7 +56,8 @@ pub struct Watch {
 
 impl Watch {
     /// A watch over nothing yet, which refuses huge pages unless it `cuts` them: then each small
-    /// page of them has its first access, a read or a write, from every mapping by a fault.
+    /// page of them has its first access, a read or a write, by a fault. Other mappings of the same
+    /// pages keep their huge ones.
     ///
     /// # Errors
     /// The kernel's: it is too old, or does not allow it.
@@ -125,42 +126,65 @@ impl Watch {
         self.look(start, len, PAGE_IS_WRITTEN, |at| each(at.start as usize..at.end as usize))
     }
 
+    /// True if huge pages were cut.
+    pub fn has_cut(&self) -> bool {
+        !self.huge.is_empty()
+    }
+
     /// Protects what was written, and shows it `each` with those of the `categories` that it has.
     fn look(
         &self,
         start: usize,
         len: usize,
         categories: u32,
-        mut each: impl FnMut(&page_region),
+        each: impl FnMut(&page_region),
     ) -> Result<()> {
-        let end = (start + len) as u64;
-        let mut at = start as u64;
-        let mut regions = [page_region { start: 0, end: 0, categories: 0 }; REGIONS];
-        while at < end {
-            let mut scan = pm_scan_arg {
-                size: size_of::<pm_scan_arg>() as u64,
-                flags: u64::from(PM_SCAN_WP_MATCHING | PM_SCAN_CHECK_WPASYNC),
-                start: at,
-                end,
-                walk_end: 0,
-                vec: regions.as_mut_ptr().expose_provenance() as u64,
-                vec_len: REGIONS as u64,
-                max_pages: 0,
-                category_inverted: 0,
-                category_mask: u64::from(PAGE_IS_WRITTEN),
-                category_anyof_mask: 0,
-                return_mask: u64::from(categories),
-            };
-            let found = call(&self.pages, read_write::<pm_scan_arg>(b'f', 16), &mut scan)?;
-            let found = regions.get(..found as usize).ok_or(Errno::OVERFLOW)?;
-            found.iter().for_each(&mut each);
-            if scan.walk_end <= at || scan.walk_end > end {
-                return Err(Errno::OVERFLOW); // no way on
-            }
-            at = scan.walk_end;
-        }
-        Ok(())
+        let flags = PM_SCAN_WP_MATCHING | PM_SCAN_CHECK_WPASYNC;
+        scan(&self.pages, start..start + len, (flags, PAGE_IS_WRITTEN, categories), each)
     }
+}
+
+/// Bytes of huge pages that are mapped in `range`, whole pages. None where the kernel does not say.
+pub fn huge(range: Range<usize>) -> Option<usize> {
+    let (pages, mut bytes) = (File::open("/proc/self/pagemap").ok()?, 0);
+    let add = |region: &page_region| bytes += (region.end - region.start) as usize;
+    scan(&pages, range, (0, PAGE_IS_HUGE, PAGE_IS_HUGE), add).ok()?;
+    Some(bytes)
+}
+
+/// Shows `each` the pages in `range` of a category, and which of the categories shown they have.
+fn scan(
+    pages: &File,
+    range: Range<usize>,
+    (flags, category, shown): (u32, u32, u32),
+    mut each: impl FnMut(&page_region),
+) -> Result<()> {
+    let (mut at, end) = (range.start as u64, range.end as u64);
+    let mut regions = [page_region { start: 0, end: 0, categories: 0 }; REGIONS];
+    while at < end {
+        let mut scan = pm_scan_arg {
+            size: size_of::<pm_scan_arg>() as u64,
+            flags: u64::from(flags),
+            start: at,
+            end,
+            walk_end: 0,
+            vec: regions.as_mut_ptr().expose_provenance() as u64,
+            vec_len: REGIONS as u64,
+            max_pages: 0,
+            category_inverted: 0,
+            category_mask: u64::from(category),
+            category_anyof_mask: 0,
+            return_mask: u64::from(shown),
+        };
+        let found = call(pages, read_write::<pm_scan_arg>(b'f', 16), &mut scan)?;
+        let found = regions.get(..found as usize).ok_or(Errno::OVERFLOW)?;
+        found.iter().for_each(&mut each);
+        if scan.walk_end <= at || scan.walk_end > end {
+            return Err(Errno::OVERFLOW); // no way on
+        }
+        at = scan.walk_end;
+    }
+    Ok(())
 }
 
 impl Drop for Watch {
@@ -320,11 +344,13 @@ mod tests {
         // cannot they are watched as they are.
         let huge = unsafe { libc::madvise(mapping.base().cast(), LEN, libc::MADV_COLLAPSE) } == 0;
         eprintln!("note: huge pages: {huge}");
+        let all = super::huge(start..start + LEN);
+        assert!(all.is_none_or(|bytes| bytes == if huge { LEN } else { 0 }), "{all:?}");
         if let Ok(mut refuses) = Watch::new(false) {
             assert_eq!(refuses.add(start, LEN).is_err(), huge);
         }
         let Some(mut watch) = watched(&mapping) else { return };
-        assert_eq!(taken(&watch, &mapping), []);
+        assert_eq!((watch.has_cut(), taken(&watch, &mapping)), (huge, vec![]));
         poke(&mapping, 700);
         assert_eq!(taken(&watch, &mapping), [700]);
         // A second mapping of them, which was never touched: nothing is known to be as it was.

@@ -14,20 +14,21 @@ enum { LIVE = 24 << 20, CHECKPOINTS = 3 };
 static int step;
 
 /* KiB under huge pages in mappings of the memory that `address` lies in: in the one that holds it,
- * and in all others. */
+ * and in all others that can be written through. */
 static void huge(const void *address, long kib[2]) {
     char line[512];
+    char may[5];
     unsigned long from, to, inode, own = 0;
     long size;
     for (int pass = 0; pass < 2; pass++) {
         FILE *maps = fopen("/proc/self/smaps", "r");
         int part = -1;
         while (maps && fgets(line, sizeof line, maps)) {
-            if (sscanf(line, "%lx-%lx %*s %*s %*s %lu", &from, &to, &inode) == 3) {
+            if (sscanf(line, "%lx-%lx %4s %*s %*s %lu", &from, &to, may, &inode) == 4) {
                 int holds = (unsigned long)address >= from && (unsigned long)address < to;
                 if (holds)
                     own = inode;
-                part = inode != own ? -1 : !holds;
+                part = inode != own || may[1] != 'w' ? -1 : !holds;
             } else if (pass && part >= 0 && sscanf(line, "ShmemPmdMapped: %ld kB", &size) == 1) {
                 kib[part] += size;
             }

@@ -3,7 +3,8 @@
  * its owner and by others; which, where and how comes from a seed. After every restart and at the
  * end all bytes are compared with what they should be, worked out again from nothing.
  *
- * usage: written SEED [fork]      fork: children of the PEs write as well
+ * usage: written SEED [fork|maps]      fork: children of the PEs write as well
+ *                                      maps: looks at its mappings after each checkpoint
  *
  * A line of 64 bytes has one PE that may write it, so that all orders end the same.
  */
@@ -29,6 +30,7 @@ enum {
     LATER,    /* by a put that is completed later */
     STRIDED,
     POINTER,  /* through shmem_ptr */
+    KEPT,     /* through what shmem_ptr gave at the start, or after a loss */
     ADD,      /* by atomics */
     SWAP,
     CHILD,    /* by a child of its owner */
@@ -43,6 +45,7 @@ typedef struct {
 
 static line statics[STATICS];
 static line *heap;
+static line *kept[64][2];
 static void *spare;
 static long step;
 static uint64_t seed;
@@ -88,9 +91,14 @@ static void from_kernel(line *to, const line *value) {
 
 static void put_by(const act *it, line *to) {
     const uint64_t *words = it->value.words;
-    line *there = shmem_ptr(to, it->to);
+    line *there = NULL;
+    if (it->how == POINTER)
+        there = shmem_ptr(to, it->to);
+    if (it->how == KEPT && kept[it->to][it->in_statics])
+        there = kept[it->to][it->in_statics] + it->at;
     switch (it->how) {
     case POINTER:
+    case KEPT:
         if (there)
             *there = it->value;
         else
@@ -149,7 +157,13 @@ static void perform(const act *it) {
     }
 }
 
+static void keep(void) {
+    for (int pe = 0; pe < pes; pe++)
+        kept[pe][0] = shmem_ptr(heap, pe), kept[pe][1] = shmem_ptr(statics, pe);
+}
+
 static void check(void) {
+    keep();
     int me = shmem_my_pe();
     line *wanted = calloc(LINES + STATICS, sizeof *wanted);
     CHECK(wanted);
@@ -169,6 +183,62 @@ static void check(void) {
     free(wanted);
 }
 
+/* Which mappings there are of some bytes of all PEs. */
+struct maps {
+    int watched, open;   /* through which can be written: under watch, and not */
+    int noted;           /* under watch without need: nothing can be written there */
+    long huge;           /* KiB of huge pages where nothing can be written */
+};
+
+/* Goes through the mappings. With an `address`: finds the file that is mapped there, and where in
+ * it that is. Without: adds what there is of `len` bytes of that file. */
+static void go_through(const void *address, unsigned long *file, unsigned long *at,
+                       unsigned long len, struct maps *found) {
+    FILE *maps = fopen("/proc/self/smaps", "r");
+    char text[512], may[5];
+    unsigned long from, to, offset, inode;
+    unsigned major, minor, mine = 0;
+    long kib;
+    CHECK(maps);
+    while (fgets(text, sizeof text, maps)) {
+        if (sscanf(text, "%lx-%lx %4s %lx %x:%x %lu", &from, &to, may, &offset, &major, &minor,
+                   &inode) == 7) {
+            inode = inode << 32 | major << 20 | minor; /* each node has a file system */
+            if (address && (unsigned long)address >= from && (unsigned long)address < to)
+                *file = inode, *at = offset + (unsigned long)address - from;
+            mine = !address && inode == *file && offset < *at + len && *at < offset + (to - from);
+        } else if (mine && sscanf(text, "ShmemPmdMapped: %ld kB", &kib) == 1) {
+            found->huge += may[1] == 'w' ? 0 : kib;
+        } else if (mine && strncmp(text, "VmFlags:", 8) == 0) {
+            int watched = strstr(text, " uw") != NULL;
+            if (may[1] == 'w')
+                *(watched ? &found->watched : &found->open) += 1;
+            else
+                found->noted += watched;
+        }
+    }
+    fclose(maps);
+}
+
+/* All mappings through which the lines can be written are under watch, or none is. True if they
+ * are. */
+static int looked(long *huge) {
+    const void *all[] = {heap, statics};
+    unsigned long sizes[] = {LINES * sizeof(line), sizeof statics};
+    struct maps found = {0};
+    for (int pe = 0; pe < pes; pe++)
+        for (int part = 0; part < 2; part++) {
+            unsigned long file = 0, at = 0;
+            go_through(shmem_ptr(all[part], pe), &file, &at, 0, NULL);
+            CHECK(file);
+            go_through(NULL, &file, &at, sizes[part], &found);
+        }
+    CHECK(found.noted == 0 && found.watched + found.open > 2 * pes); /* the own statics are twice */
+    CHECK(found.watched == 0 || found.open == 0);
+    *huge = found.huge;
+    return found.watched > 0;
+}
+
 /* Now and then the heap is laid out anew. */
 static void reallocate(void) {
     uint64_t chance = mixed(mixed(seed, step), 5);
@@ -186,15 +256,18 @@ int main(int argc, char **argv) {
     CHECK(argc > 1);
     seed = strtoull(argv[1], NULL, 10);
     forks = argc > 2 && strcmp(argv[2], "fork") == 0;
-    int me = shmem_my_pe();
+    int me = shmem_my_pe(), maps = argc > 2 && strcmp(argv[2], "maps") == 0, watched = 0;
+    long huge = 0;
     heap = shmem_calloc(LINES, sizeof *heap);
-    CHECK(heap);
+    CHECK(heap && pes <= 64);
+    keep();
     shmem_barrier_all();
     for (;;) {
         if (!saved(check))
             continue;
         if (step == STEPS)
             break;
+        watched += maps && looked(&huge);
         step++;
         reallocate();
         for (int nth = 0; nth < acts(step, me); nth++) {
@@ -204,6 +277,8 @@ int main(int argc, char **argv) {
         shmem_barrier_all();
     }
     check();
+    if (maps)
+        printf("maps: watched after %d checkpoints, %ld KiB of huge pages apart\n", watched, huge);
     printf("PE %d is right\n", me);
     shmem_finalize();
     return 0;

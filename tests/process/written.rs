@@ -5,12 +5,15 @@
 //!
 //! Where the kernel watches no pages the same runs are made, by digests, and a line says so.
 
+use raidshmem::sys::huge::HugeFiles;
 use raidshmem::sys::written::Watch;
 
 use super::support::random::Random;
 use super::support::{Job, Outcome, note, program, program_with};
 
 const STEPS: [&str; 7] = ["before", "quiesce", "encode", "encoded", "copy", "copied", "after"];
+/// A heap with small pages, and one with huge ones where they can be had.
+const SIZES: [&str; 2] = ["16M", "64M"];
 /// Checkpoints that the program makes when nothing is lost.
 const LAST: usize = 17;
 
@@ -60,6 +63,7 @@ fn every_way_of_writing_is_seen_whatever_is_lost() {
         let mode = random.one(&["raid5", "raid5", "rs", "double", "raid4"]);
         let track = random.one(&["pages", "pages", "auto"]);
         let adopt = random.one(&["0", "0", "1"]);
+        let heap = random.one(&SIZES);
         let (mut words, mut at) = (String::new(), 4);
         let nodes = *mode != "double" && random.below(2) == 1;
         // `double` has one slot: while that is written, nothing else holds what is not adopted.
@@ -72,8 +76,9 @@ fn every_way_of_writing_is_seen_whatever_is_lost() {
             words += &format!(" {what} {pe}@{at}:{step}");
             at += 2 + random.below(5);
         }
-        note(&format!("seed {seed}: {mode}, {track}, adopt {adopt}{words}"));
-        run(job(mode, track).env("SHMEM_FT_ADOPT", adopt), &words, seed);
+        note(&format!("seed {seed}: {mode}, {track}, adopt {adopt}, {heap}{words}"));
+        let job = job(mode, track).env("SHMEM_FT_ADOPT", adopt);
+        run(job.env("SHMEM_SYMMETRIC_SIZE", heap), &words, seed);
     }
 }
 
@@ -88,6 +93,37 @@ fn checkpoints_go_by_pages() {
         let outcome = run(job("raid5", "digests"), "", seed);
         outcome.check(outcome.count(", by pages") == 0, "none by pages");
         outcome.check(outcome.count(", by digests") >= 10, "all by digests");
+    }
+}
+
+/// Whatever can be written through is under watch, or nothing is; and the library reads huge pages
+/// where they were not cut, through mappings that nothing can be written through.
+#[test]
+fn no_mapping_is_left_out() {
+    for (heap, losses) in
+        [("16M", ""), ("64M", ""), ("64M", "--kill 1@6 --nodes 4 --kill-node 3@11")]
+    {
+        let job = job("raid5", "pages").env("SHMEM_SYMMETRIC_SIZE", heap);
+        let losses: Vec<&str> = losses.split_whitespace().collect();
+        let path = program_with("written", &["-pthread"]);
+        let outcome = job.args(&losses).program(&path, &["51", "maps"]).run();
+        right(&outcome);
+        by_pages(&outcome, 4);
+        let seen = outcome.out.lines().filter_map(|line| line.strip_prefix("maps: watched after "));
+        let seen: Vec<[u64; 2]> = seen
+            .map(|line| {
+                let mut numbers = line.split_whitespace().filter_map(|word| word.parse().ok());
+                [(); 2].map(|()| numbers.next().expect("two numbers"))
+            })
+            .collect();
+        outcome.check(seen.len() == 4, "a line of each PE");
+        let watches = Watch::new(true).is_ok();
+        let huge = HugeFiles::new().is_ok();
+        for [checkpoints, kib] in seen {
+            outcome.check(!watches || checkpoints >= 4, "a watch");
+            let apart = heap == "64M" && watches;
+            outcome.check(!huge || (kib > 0) == apart, "huge pages are read as such");
+        }
     }
 }
 

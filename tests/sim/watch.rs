@@ -6,12 +6,13 @@
 //! else by that of the owner, to which it comes as soon as its PE has left the last checkpoint.
 
 use std::collections::BTreeMap;
+use std::iter;
 
 use raidshmem::heap::Heap;
 use raidshmem::segment::layout::Layout;
 use raidshmem::store::coverage::Coverage;
 use raidshmem::store::delta::TileSet;
-use raidshmem::store::track::{Said, Tracked};
+use raidshmem::store::track::{Said, Tracked, few};
 
 use super::job::Job;
 use super::memory::{TILE, tiles};
@@ -123,7 +124,8 @@ impl Job {
     pub fn begin_watch(&mut self, p: &mut Proc) {
         let near = self.near(p).into_iter().chain([p.me()]);
         let shown = near.map(|pe| self.memory(p, pe).changes.clone());
-        let wanted = p.watch.tracked.pays(self.plan.settings.track, tiles(p.len), shown);
+        let (track, few) = (self.plan.settings.track, few(tiles(p.len), shown));
+        let wanted = p.watch.tracked.pays(track, p.number, few, iter::empty()); // pages are small
         if !p.watch.tracked.goes_on(p.number) {
             p.watch.tracked.end();
             p.watch.wrote.clear();

@@ -37,13 +37,15 @@ impl Place {
         let Target { pe, stream, later } = pe.into();
         let pe = guard::pe(call, world, pe);
         match world.offset_of(on.addr(), bytes) {
-            Some(offset) => Place { world, pe, base: world.base(pe), offset, stream, later },
+            Some(offset) => Place { world, pe, base: world.reach(pe), offset, stream, later },
             None => not_symmetric(call, name, on.addr(), bytes),
         }
     }
 
-    /// The address in this process, for `shmem_ptr`; null if there is none.
+    /// The address in this process, for `shmem_ptr`; null if there is none. The program may keep
+    /// it.
     pub fn pointer(&self) -> *mut u8 {
+        self.world.reached.keep(self.pe);
         if self.is_far() { self.base } else { self.at() }
     }
 

@@ -29,7 +29,7 @@ impl Slot {
         let pe = guard::pe(call, world, pe);
         assert!(bytes <= WORK_SLOT, "{bytes} bytes in a slot");
         let offset = world.layout().slot(self.team, self.set, self.round);
-        Place { world, pe, base: world.base(pe), offset, stream: 0, later: false }
+        Place { world, pe, base: world.reach(pe), offset, stream: 0, later: false }
     }
 }
 
