@@ -187,8 +187,6 @@ impl Shared {
             if self.local.crowded || idle.is_multiple_of(PATIENCE) {
                 sleep = since.get_or_insert_with(Instant::now).elapsed() > SPIN;
                 std::thread::yield_now();
-            } else {
-                std::hint::spin_loop();
             }
             let asks = idle.is_multiple_of(PATIENCE) || sleep;
             if asks && self.local.ear.gone(conn.pe, conn.incarnation) {
