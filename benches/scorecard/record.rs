@@ -56,7 +56,7 @@ impl Context {
         let dirty = output(Command::new("git").args(["status", "--porcelain", "src", "codec"]));
         let mark = if dirty.is_ok_and(|text| text.is_empty()) { "" } else { "+" };
         Context {
-            date: first_line("date", &["-u", "+%Y-%m-%d %H:%M UTC"]),
+            date: first_line("date", &["-u", "+%Y-%m-%d %H:%M:%S UTC"]),
             commit: first_line("git", &["rev-parse", "--short", "HEAD"]) + mark,
             quick,
             processor: field("/proc/cpuinfo", "model name").unwrap_or("unknown".into()),
