@@ -110,10 +110,15 @@ impl Kernel {
             let range = at..src.len().min(at + PIECE);
             look(&src[range.clone()]);
             let more = range.end < src.len();
-            let sources = &[src];
-            let sum = Sum { coefficients: &[], sources, range, add: false, stream: true, more };
-            self.0.xor(&sum, dst);
+            self.stream(dst, src, range, more);
         }
+    }
+
+    /// `dst = src` in `range`, past the caches; `more` of the same follows.
+    fn stream(self, dst: &mut [u8], src: &[u8], range: Range<usize>, more: bool) {
+        let sources = &[src];
+        let sum = Sum { coefficients: &[], sources, range, add: false, stream: true, more };
+        self.0.xor(&sum, dst);
     }
 
     /// As [`Kernel::combine`] of one row, piece by piece, each shown to `look` in the nearest
@@ -138,9 +143,7 @@ impl Kernel {
             self.run(coefficients, &pieces, &mut [&mut *made], false);
             look(made);
             left -= out.len();
-            let (range, sources, more) = (0..out.len(), &[&*made], left > 0);
-            let sum = Sum { coefficients: &[], sources, range, add: false, stream: true, more };
-            self.0.xor(&sum, out);
+            self.stream(out, made, 0..made.len(), left > 0);
         }
     }
 
