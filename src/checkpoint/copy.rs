@@ -61,7 +61,7 @@ impl<'a> Own<'a> {
         coverage: &'a Coverage,
         number: u64,
     ) -> Own<'a> {
-        let renewal = |back: u64| tiles::renewal(world, number.saturating_sub(back), number);
+        let renewal = |back: u64| tiles::renewal(world, number, back);
         let (here, last) = (renewal(protection.snapshots as u64), renewal(1));
         Own { world, protection, coverage, number, here, last }
     }

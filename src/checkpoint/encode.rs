@@ -120,8 +120,7 @@ impl Encode<'_> {
         let (all, known) = (all.collect::<Vec<Tile>>(), &*changes);
         let tasks = Mutex::new(Vec::new());
         let slots = self.protection.mode.slots() as u64;
-        let renewal =
-            |back: u64| tiles::renewal(world, self.number.saturating_sub(back), self.number);
+        let renewal = |back: u64| tiles::renewal(world, self.number, back);
         let renewals = (&renewal(slots), &renewal(1));
         let look = |nth: usize, (): &mut ()| {
             let (tile, at) = (all[nth], self.at(all[nth]));

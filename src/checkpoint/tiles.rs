@@ -53,9 +53,11 @@ pub fn put(world: &World, pe: usize, region: usize, tile: usize, number: u64, by
     });
 }
 
-/// How own stamps of checkpoint `old` become those of `number`.
-pub fn renewal(world: &World, old: u64, number: u64) -> Renewal {
-    Renewal::new(world.stamp(world.me(), old), world.stamp(world.me(), number), TILE)
+/// How own stamps of the checkpoint `back` before become those of `number`; before the first one
+/// there are none.
+pub fn renewal(world: &World, number: u64, back: u64) -> Renewal {
+    let stamp = |number| world.stamp(world.me(), number);
+    Renewal::new(stamp(number.saturating_sub(back)), stamp(number), TILE)
 }
 
 /// Gives an own tile that is as it was its new stamp. False if it has not the old one.
