@@ -32,10 +32,8 @@ pub struct Drive<'a> {
     view: View,
     begun: Instant,
     verifying: Instant,
-    /// This recovery began before.
-    again: bool,
-    /// In this one all tiles were checked.
-    all: bool,
+    /// How often the own store was checked: all tiles of it, but the first time.
+    checks: u32,
     /// Nothing of the own store was there when it first looked.
     bare: bool,
     coverage: Option<Coverage>,
@@ -58,8 +56,7 @@ impl<'a> Drive<'a> {
             view: world.view(),
             begun: Instant::now(),
             verifying: Instant::now(),
-            again: false,
-            all: false,
+            checks: 0,
             bare: false,
             coverage: None,
             changes: None,
@@ -313,8 +310,9 @@ impl<'a> Drive<'a> {
         }
         self.world.point(Point::Verify, self.number);
         self.verifying = Instant::now();
-        self.all = std::mem::replace(&mut self.again, true);
-        steps::verify(self.world, self.protection, self.number, self.all, &mut self.bare);
+        self.checks += 1;
+        let all = self.checks > 1;
+        steps::verify(self.world, self.protection, self.number, all, &mut self.bare);
         Outcome::Done
     }
 
@@ -326,7 +324,7 @@ impl<'a> Drive<'a> {
 
     fn pronounce(&mut self) -> Outcome {
         let Err(verdict) = &self.verdict else { return Outcome::Done };
-        match verdict.damaged.first().filter(|_| !self.all) {
+        match verdict.damaged.first().filter(|_| self.checks == 1) {
             None => self.world.condemn(&verdict.to_string()),
             // What else is damaged is not known yet.
             Some(&pe) => {

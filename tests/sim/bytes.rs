@@ -189,7 +189,7 @@ impl Job {
             );
             return self.condemn(p, Some(words));
         }
-        p.all = std::mem::replace(&mut p.again, true);
+        p.checks += 1;
         let (shape, place) = self.plan.protection.place(me);
         let mut found = Finding::lost(&shape.layout, place);
         let slot = self.plan.slot_of(target);
@@ -201,7 +201,8 @@ impl Job {
         };
         let per_chunk = |len: usize| shape.layout.chunk_len(len, TILE) / TILE;
         if snapshot.0 == target {
-            let (each, end) = (per_chunk(snapshot.1), if p.all { tiles(snapshot.1) } else { 0 });
+            let (each, end) =
+                (per_chunk(snapshot.1), if p.checks > 1 { tiles(snapshot.1) } else { 0 });
             let bad = |chunk: usize| {
                 !(chunk * each..((chunk + 1) * each).min(end)).all(|t| self.holds(p, me, false, t))
             };
@@ -243,7 +244,7 @@ impl Job {
         let Err(Unrecoverable { damaged, .. }) = &p.verdict else {
             return Then::Out(Outcome::Done);
         };
-        match damaged.first().copied().filter(|_| !p.all) {
+        match damaged.first().copied().filter(|_| p.checks == 1) {
             None => Then::Out(Outcome::Lost),
             Some(_) if self.changed(p) => Then::Out(Outcome::Changed),
             Some(pe) => self.complain(p, pe),

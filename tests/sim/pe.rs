@@ -63,10 +63,8 @@ pub struct Proc {
     pub watch: Watch,
     pub epoch: u64,
     pub len: usize,
-    /// This recovery began before.
-    pub again: bool,
-    /// In this one all tiles were checked.
-    pub all: bool,
+    /// How often the own store was checked in this recovery: all tiles of it, but the first time.
+    pub checks: u32,
     /// Nothing of the own store was there when it first looked.
     pub bare: bool,
     pub findings: Vec<Finding>,
@@ -111,8 +109,7 @@ impl Proc {
             watch: Watch::default(),
             epoch: 0,
             len: 0,
-            again: false,
-            all: false,
+            checks: 0,
             bare: false,
             findings: Vec::new(),
             verdict: Ok(()),
@@ -193,7 +190,7 @@ impl Job {
             }
             At::Reported => p.call = Call::Restart,
             At::Resumed => {
-                (p.call, p.again, p.bare) = (Call::Checkpoint, false, false);
+                (p.call, p.checks, p.bare) = (Call::Checkpoint, 0, false);
                 self.check_resumed(p);
             }
             At::Condemned => return self.condemn(p, None),
