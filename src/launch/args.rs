@@ -303,12 +303,13 @@ impl Args {
 
     /// Spares sit on the hosts without PEs in turn, or on all if each has some.
     fn shape_of_hosts(&self, counts: &[usize]) -> Result<Shape, Refused> {
+        let pes = counts.iter().fold(0, |sum: usize, &count| sum.saturating_add(count));
+        if pes > PES_MAX {
+            return Err(Refused::Pes { got: pes.to_string() });
+        }
         let numbered = || (0u32..).zip(counts.iter().copied());
         let node_of: Vec<u32> =
             numbered().flat_map(|(node, count)| std::iter::repeat_n(node, count)).collect();
-        if node_of.len() > PES_MAX {
-            return Err(Refused::Pes { got: node_of.len().to_string() });
-        }
         let mut homes: Vec<u32> =
             numbered().filter(|(_, count)| *count == 0).map(|(node, _)| node).collect();
         if homes.is_empty() {
