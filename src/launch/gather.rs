@@ -73,6 +73,14 @@ pub struct Remote {
 }
 
 impl Node {
+    /// Collects its process. How that was killed, where nobody else says it: on this machine, and
+    /// not on purpose. An agent that ends itself says why.
+    pub fn collect(&self) -> Option<Ended> {
+        let how = self.process.reap();
+        let own = self.remote.is_none() && !self.ordered;
+        how.filter(|how| own && matches!(how, Ended::Killed(_)))
+    }
+
     /// Waits for the rest of its programs' output, as [`Carriers::finish`] does.
     pub fn finish_output(&mut self, limit: Duration, is_patient: impl FnMut() -> bool) {
         if let Some(remote) = &mut self.remote {

@@ -384,8 +384,7 @@ impl Launcher {
     /// Everything on the node is made certain to be dead before the machine hears of it; on another
     /// host it is so already. With `heard`, what it said before its death counts.
     fn node_gone(&mut self, node: u32, heard: bool) {
-        let Some(entry) = self.nodes.get_mut(&node) else { return };
-        entry.ordered |= !heard;
+        let Some(entry) = self.nodes.get(&node) else { return };
         entry.process.kill();
         entry.process.wait_end(10_000);
         while let Some(link) = self.nodes.get_mut(&node).and_then(|entry| entry.link.as_mut()) {
@@ -404,10 +403,8 @@ impl Launcher {
         }
         self.procs.retain(|_, proc| !here(proc));
         if let Some(mut entry) = self.nodes.remove(&node) {
-            let how = entry.process.reap();
-            if let (None, false, Some(how @ Ended::Killed(_))) = (&entry.remote, entry.ordered, how)
-            {
-                say(&JoinError::Killed { node, how }.to_string()); // else it, or its keeper, says it
+            if let Some(how) = entry.collect().filter(|_| heard) {
+                say(&JoinError::Killed { node, how }.to_string());
             }
             if heard {
                 entry.finish_output(LAST_LINES / 10, || false);

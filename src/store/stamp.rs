@@ -68,9 +68,9 @@ impl Stamp {
     }
 }
 
-/// How stamps of one checkpoint become those of another, for tiles that stay as they are. The tile
-/// is not looked at: if it was damaged, the new stamp is as wrong as the old one, because a checksum
-/// is linear and the fields are all that changes. Worked out once for all tiles.
+/// How stamps of one checkpoint become those of another, for tiles that stay as they are. A tile is
+/// not looked at: if it was damaged, the new stamp is as wrong as the old one, because a checksum
+/// is linear and the fields are all that changes. Worked out once for all of them.
 #[derive(Debug)]
 pub struct Renewal {
     from: Stamp,
