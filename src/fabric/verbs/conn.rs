@@ -12,8 +12,10 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Instant;
 
 use super::link::Link;
+use super::pace::Pace;
 use super::pair::{Pair, Route};
 use super::wire::{Address, Message};
 use crate::fabric::Lost;
@@ -84,6 +86,10 @@ pub struct Sender {
     pub deferred: VecDeque<Message>,
     /// The last call to wake up, and that another is due when it has arrived.
     pub wake: (u64, bool),
+    /// A small work request that is measured, and when it was posted.
+    pub timed: Option<(u64, Instant)>,
+    /// How long such ones take.
+    pub pace: Pace,
 }
 
 /// A thread that waits for an answer.
