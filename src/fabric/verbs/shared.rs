@@ -289,7 +289,7 @@ impl Shared {
         let what = What::Datagram(route, conn.address.qpn, key(self.local.job));
         let bytes = hello.encode();
         let id = Ticket::Greeted.pack();
-        self.greeter.post(&[Work { id, what, local: Bytes::Inline(&bytes), signal: true }]);
+        let _ = self.greeter.post(&[Work { id, what, local: Bytes::Inline(&bytes), signal: true }]);
     }
 
     /// A greeting came.

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::conn::{Conn, Sender, Ticket, lock};
+use super::conn::{Conn, Sender, Ticket, Used, lock};
 use super::objects::{Completion, LINKED};
 use super::pace::trip;
 use super::pair::{Local as Bytes, What, Work};
@@ -66,14 +66,15 @@ pub struct Shift {
 impl Shared {
     // ---- posting -----------------------------------------------------------------------------
 
-    /// Posts at most [`LINKED`] work requests together, and gives the number of the last. Each
-    /// block belongs to its work request from then on. Numbers are filled in here. With `wake` the
-    /// last of them, a write, wakes the peer like [`Shared::wake`].
+    /// Posts at most [`LINKED`] work requests together, and gives the number of the last. Each of
+    /// `blocks` belongs to its work request from then on; with `kept` to the caller, if there is no
+    /// error. Numbers are filled in here. With `wake` the last of them, a write, wakes the peer like
+    /// [`Shared::wake`].
     pub(super) fn submit(
         &self,
         conn: &Conn,
         works: &mut [Work],
-        blocks: &[u32],
+        (blocks, kept): (&[Used], bool),
         wake: bool,
     ) -> Result<u64, Lost> {
         if wake && conn.completed() < lock(&conn.sender).wake.0 {
@@ -83,8 +84,7 @@ impl Shared {
             let before = conn.completed();
             let mut sender = lock(&conn.sender);
             if conn.is_broken() {
-                drop(sender);
-                self.give_back(blocks);
+                self.give_back(&sender.took(0, (false, kept), blocks));
                 return Err(conn.lost());
             }
             if conn.room(&sender, false) >= works.len() {
@@ -97,12 +97,10 @@ impl Shared {
                 }
                 let alone = conn.completed() == sender.posted;
                 let begun = (alone && is_small(works)).then(Instant::now);
-                let number = self.post_all(conn, &mut sender, works);
+                let number = self.post_all(conn, &mut sender, works, (blocks, kept))?;
                 if let Some(begun) = begun {
                     sender.timed = Some((number, begun));
                 }
-                let first = number - works.len() as u64 + 1;
-                sender.blocks.extend((first..).zip(blocks.iter().copied()));
                 if later {
                     self.wake_later(sender);
                 }
@@ -111,23 +109,45 @@ impl Shared {
             drop(sender);
             let moved = || (conn.completed() != before).then_some(());
             if let Err(lost) = self.until(conn, moved) {
-                self.give_back(blocks);
+                self.give_back(&lock(&conn.sender).took(0, (false, kept), blocks));
                 return Err(lost);
             }
         }
     }
 
-    fn post_all(&self, conn: &Conn, sender: &mut Sender, works: &mut [Work]) -> u64 {
+    fn post_all(
+        &self,
+        conn: &Conn,
+        sender: &mut Sender,
+        works: &mut [Work],
+        (blocks, kept): (&[Used], bool),
+    ) -> Result<u64, Lost> {
         let last = works.len() - 1;
         for (at, work) in works.iter_mut().enumerate() {
-            sender.posted += 1;
-            work.id = Ticket::Sent(conn.index, sender.posted as u32).pack();
+            let number = sender.posted + 1 + at as u64;
+            work.id = Ticket::Sent(conn.index, number as u32).pack();
             work.signal = at == last;
         }
-        if !conn.pair.get().is_some_and(|pair| pair.post(works)) {
-            self.broke(conn, true);
+        let posted = conn.pair.get().map_or(Err(0), |pair| pair.post(works));
+        let taken = posted.map_or_else(|taken| taken, |()| works.len());
+        let unused = sender.took(taken, (posted.is_ok(), kept), blocks);
+        if posted.is_ok() {
+            return Ok(sender.posted);
         }
-        sender.posted
+        self.give_back(&unused);
+        self.broke(conn, true);
+        self.post_end(conn, sender);
+        Err(conn.lost())
+    }
+
+    /// A batch was posted in part, without the one that says that those before it are over. One
+    /// more on the queue pair, which fails by now, says it.
+    fn post_end(&self, conn: &Conn, sender: &mut Sender) {
+        let id = Ticket::Sent(conn.index, (sender.posted + 1) as u32).pack();
+        let end = Work { id, what: What::Send(false), local: Bytes::Inline(&[]), signal: true };
+        if conn.pair.get().is_some_and(|pair| pair.post(&[end]).is_ok()) {
+            sender.posted += 1;
+        }
     }
 
     /// Sends a message as a program's thread.
@@ -135,7 +155,7 @@ impl Shared {
         let bytes = message.encode();
         let local = Bytes::Inline(&bytes);
         let work = Work { id: 0, what: What::Send(true), local, signal: true };
-        self.submit(conn, &mut [work], &[], false)
+        self.submit(conn, &mut [work], (&[], false), false)
     }
 
     /// Sends a message without waiting: now, or when there is room.
@@ -154,8 +174,8 @@ impl Shared {
             let wake = matches!(message, Message::Wake);
             let (what, local) = (What::Send(wake), Bytes::Inline(&bytes));
             let mut work = [Work { id: 0, what, local, signal: true }];
-            let number = self.post_all(conn, sender, &mut work);
-            if wake {
+            let posted = self.post_all(conn, sender, &mut work, (&[], false));
+            if let (Ok(number), true) = (posted, wake) {
                 sender.wake = (number, false);
             }
         }
