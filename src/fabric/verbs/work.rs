@@ -67,9 +67,9 @@ impl Shared {
     // ---- posting -----------------------------------------------------------------------------
 
     /// Posts at most [`LINKED`] work requests together, and gives the number of the last. Each of
-    /// `blocks` belongs to its work request from then on; with `kept` to the caller, if there is no
-    /// error. Numbers are filled in here. With `wake` the last of them, a write, wakes the peer like
-    /// [`Shared::wake`].
+    /// `blocks` belongs to its work request from then on; with `kept` to the caller, if there is
+    /// no error. Numbers are filled in here. With `wake` the last of them, a write, wakes the peer
+    /// like [`Shared::wake`].
     pub(super) fn submit(
         &self,
         conn: &Conn,
