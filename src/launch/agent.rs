@@ -381,12 +381,10 @@ impl Agent {
             let _ = channel.flush(); // its end, if it ended, comes through the pidfd
             match channel.try_receive_from::<Said>() {
                 Ok(Some((what, sender))) => {
-                    if let (Said::Hello, Some(pid)) = (&what, sender)
-                        && pid != local.process.pid
-                    {
-                        local.inner = Process::open(pid).ok();
-                    }
                     local.finalized |= matches!(what, Said::Finalized);
+                    if let (Said::Hello, Some(pid)) = (&what, sender) {
+                        self.meet(proc, pid)?;
+                    }
                     self.up.send(&Up::Said { proc, what }, &[])?;
                 }
                 Ok(None) => return Ok(()),
@@ -401,6 +399,22 @@ impl Agent {
                 }
             }
         }
+    }
+
+    /// Process `pid` said Hello: the one that was started, or a script's child.
+    fn meet(&mut self, proc: ProcId, pid: u32) -> Result<(), ChannelError> {
+        let Some(local) = self.procs.get_mut(&proc) else { return Ok(()) };
+        if pid == local.process.pid {
+            return Ok(());
+        }
+        match Process::open(pid) {
+            Ok(inner) => local.inner = Some(inner),
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {
+                local.until = Some(now() + SCRIPT); // it has ended since
+            }
+            Err(error) => return self.fail(format!("watching a script's PE: {error}")),
+        }
+        Ok(())
     }
 
     fn ended(&mut self, proc: ProcId) -> Result<(), ChannelError> {

@@ -1,6 +1,8 @@
 //! The command line of `oshrun`, and its checks before anything is started.
 
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::{ErrorKind, Read};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -20,6 +22,9 @@ use crate::placement::{Domains, file};
 use crate::settings::{Fabric, SettingError, Settings};
 use crate::store::protection::{Protection, ProtectionError};
 use crate::sys::memory;
+
+/// Longest file of failure domains, in bytes.
+const DOMAINS_MAX: u64 = 16 << 20;
 
 /// Runs an OpenSHMEM program whose PEs may die.
 #[derive(Debug, Parser)]
@@ -182,7 +187,11 @@ pub enum Refused {
     #[error("{0}")]
     Protection(#[from] ProtectionError),
     /// The file of failure domains cannot be read.
-    #[error("SHMEM_FT_DOMAINS={path}: {error}: allowed is a file that can be read")]
+    #[error(
+        "SHMEM_FT_DOMAINS={}: {error}: allowed is a file that can be read, of at most {} MiB",
+        .path.escape_debug(),
+        DOMAINS_MAX >> 20
+    )]
     NoFile {
         /// The file.
         path: String,
@@ -303,12 +312,13 @@ impl Args {
 
     /// Spares sit on the hosts without PEs in turn, or on all if each has some.
     fn shape_of_hosts(&self, counts: &[usize]) -> Result<Shape, Refused> {
+        let pes = counts.iter().fold(0, |sum: usize, &count| sum.saturating_add(count));
+        if pes > PES_MAX {
+            return Err(Refused::Pes { got: pes.to_string() });
+        }
         let numbered = || (0u32..).zip(counts.iter().copied());
         let node_of: Vec<u32> =
             numbered().flat_map(|(node, count)| std::iter::repeat_n(node, count)).collect();
-        if node_of.len() > PES_MAX {
-            return Err(Refused::Pes { got: node_of.len().to_string() });
-        }
         let mut homes: Vec<u32> =
             numbered().filter(|(_, count)| *count == 0).map(|(node, _)| node).collect();
         if homes.is_empty() {
@@ -403,8 +413,14 @@ impl Args {
 /// The failure domains of nodes with these names.
 fn read_domains(settings: &Settings, names: Vec<String>) -> Result<Domains, Refused> {
     let Some(path) = &settings.domains else { return Ok(Domains::of_hosts(names)) };
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Refused::NoFile { path: path.clone(), error })?;
+    let mut text = String::new();
+    let file = File::open(path).map(|file| file.take(DOMAINS_MAX + 1));
+    let read = file.and_then(|mut file| file.read_to_string(&mut text));
+    let read = read.and_then(|len| match len as u64 {
+        ..=DOMAINS_MAX => Ok(()),
+        _ => Err(ErrorKind::FileTooLarge.into()),
+    });
+    read.map_err(|error| Refused::NoFile { path: path.clone(), error })?;
     Ok(file::parse(path, &text, names)?)
 }
 

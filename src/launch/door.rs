@@ -2,10 +2,13 @@
 //!
 //! Invariants: nothing a stranger sends costs more than one frame of memory and [`PATIENCE`] of
 //! time, and at most [`KNOCKS_MAX`] may knock at once; each one that is refused is one line, up to
-//! [`LINES_MAX`] of them. Only who knows the job's secret gets to say which node it is.
+//! [`LINES_MAX`] of them. Only who knows the job's secret gets to say which node it is. While this
+//! process can take no connection, for want of descriptors say, the door is shut for [`SHUT`] at a
+//! time: who knocks waits in the kernel, and nobody looks at it over and over.
 
 #![forbid(unsafe_code)]
 
+use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -22,6 +25,8 @@ use crate::sys::socket::ChannelError;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Most that may knock at once; more wait in the kernel.
 const KNOCKS_MAX: usize = 256;
+/// How long the door is shut when nobody can be let in.
+const SHUT: Duration = Duration::from_millis(100);
 /// Most lines about refusals.
 const LINES_MAX: u32 = 20;
 
@@ -47,6 +52,10 @@ pub struct Door {
     secret: Secret,
     knocks: Vec<Knock>,
     lines: u32,
+    /// Shut until then.
+    shut: Option<Instant>,
+    /// It was said that it may be shut.
+    warned: bool,
 }
 
 impl Door {
@@ -54,7 +63,7 @@ impl Door {
     pub fn open(address: SocketAddr, secret: Secret) -> std::io::Result<Door> {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
-        Ok(Door { listener, secret, knocks: Vec::new(), lines: 0 })
+        Ok(Door { listener, secret, knocks: Vec::new(), lines: 0, shut: None, warned: false })
     }
 
     /// Where agents find it.
@@ -74,19 +83,30 @@ impl Door {
         let knocks =
             self.knocks.iter().map(|knock| PollFd::new(&knock.link, knock.link.interest()));
         let full = self.knocks.len() >= KNOCKS_MAX;
-        let interest = if full { PollFlags::empty() } else { PollFlags::IN };
+        let closed = full || self.shut.is_some();
+        let interest = if closed { PollFlags::empty() } else { PollFlags::IN };
         knocks.chain([PollFd::from_borrowed_fd(self.listener.as_fd(), interest)])
     }
 
     /// When it must be looked at though nothing arrives.
     pub fn deadline(&self) -> Option<Instant> {
-        self.knocks.iter().map(|knock| knock.until).min()
+        self.knocks.iter().map(|knock| knock.until).chain(self.shut).min()
     }
 
     /// Lets in who has proven to belong here, and refuses who cannot.
     pub fn serve(&mut self) -> Vec<Arrival> {
-        while self.knocks.len() < KNOCKS_MAX {
-            let Ok((stream, from)) = self.listener.accept() else { break };
+        self.shut = self.shut.filter(|until| Instant::now() < *until);
+        while self.knocks.len() < KNOCKS_MAX && self.shut.is_none() {
+            let (stream, from) = match self.listener.accept() {
+                Ok(knock) => knock,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                // Gone before it was let in.
+                Err(error) if error.kind() == ErrorKind::ConnectionAborted => continue,
+                Err(error) => {
+                    self.close(&error);
+                    break;
+                }
+            };
             let until = Instant::now() + PATIENCE;
             match Net::new(stream, Side::Launcher, &self.secret) {
                 Ok(net) => {
@@ -118,6 +138,14 @@ impl Door {
         let _ = link.send(&Down::Refused { why: why.to_owned() }, &[]);
         link.drain(Duration::from_millis(100));
         self.refused(from, why);
+    }
+
+    /// Nobody can be let in now.
+    fn close(&mut self, why: &std::io::Error) {
+        self.shut = Some(Instant::now() + SHUT);
+        if !std::mem::replace(&mut self.warned, true) {
+            say(&format!("no connection can be accepted for now: {why}"));
+        }
     }
 
     fn refused(&mut self, from: SocketAddr, why: &str) {

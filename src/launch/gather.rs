@@ -55,6 +55,8 @@ pub struct Node {
     pub remote: Option<Remote>,
     /// The process has ended.
     pub started_over: bool,
+    /// It is ended on purpose: nobody need be told how.
+    pub ordered: bool,
 }
 
 /// What the launcher holds of an agent on another host.
@@ -71,6 +73,14 @@ pub struct Remote {
 }
 
 impl Node {
+    /// Collects its process. How that was killed, where nobody else says it: on this machine, and
+    /// not on purpose. An agent that ends itself says why.
+    pub fn collect(&self) -> Option<Ended> {
+        let how = self.process.reap();
+        let own = self.remote.is_none() && !self.ordered;
+        how.filter(|how| own && matches!(how, Ended::Killed(_)))
+    }
+
     /// Waits for the rest of its programs' output, as [`Carriers::finish`] does.
     pub fn finish_output(&mut self, limit: Duration, is_patient: impl FnMut() -> bool) {
         if let Some(remote) = &mut self.remote {
@@ -90,7 +100,7 @@ pub fn local(count: u32) -> std::io::Result<Gathered> {
         command.arg(AGENT_ARGUMENT).arg(theirs.as_fd().as_raw_fd().to_string());
         let process = Process::start(&mut command, Some(theirs.as_fd()), false)?;
         let (name, link) = (format!("node {node}"), Some(Link::pair(mine)));
-        Ok((node, Node { name, process, link, remote: None, started_over: false }))
+        Ok((node, Node { name, process, link, remote: None, started_over: false, ordered: false }))
     };
     Ok(((0..count).map(start).collect::<std::io::Result<_>>()?, None))
 }
@@ -270,7 +280,7 @@ fn start_one(node: u32, host: &str, words: &[String], secret: &Secret) -> std::i
     let word = Some(word);
     let remote = Some(Remote { _stdin: stdin, carriers, gate, word, beats: nowhere });
     let name = format!("node {node} ({host})");
-    Ok(Node { name, process, link: None, remote, started_over: false })
+    Ok(Node { name, process, link: None, remote, started_over: false, ordered: false })
 }
 
 /// Random bytes.

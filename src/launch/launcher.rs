@@ -17,7 +17,7 @@ use super::args::Ready;
 use super::detector::{Evidence, Timing};
 use super::door::Door;
 use super::gather::{self, Node};
-use super::join::ALL_DEAD;
+use super::join::{ALL_DEAD, JoinError};
 use super::membership::{Action, Event, Membership};
 use super::output;
 use super::placing::Placing;
@@ -352,14 +352,11 @@ impl Launcher {
         self.act(actions);
     }
 
-    /// Without its connection a node on this machine is ended, and one elsewhere ends itself.
+    /// Without its connection a node ends itself; that it has is seen.
     fn disconnected(&mut self, node: u32) {
         let Some(entry) = self.nodes.get_mut(&node) else { return };
         entry.link = None;
-        match entry.remote {
-            Some(_) => self.evidence(node, Evidence::Disconnected),
-            None => self.evidence(node, Evidence::Dead),
-        }
+        self.evidence(node, Evidence::Disconnected);
     }
 
     /// The keeper of a node said its last word, by which nothing runs there any more; or it can say
@@ -406,7 +403,9 @@ impl Launcher {
         }
         self.procs.retain(|_, proc| !here(proc));
         if let Some(mut entry) = self.nodes.remove(&node) {
-            entry.process.reap();
+            if let Some(how) = entry.collect().filter(|_| heard) {
+                say(&JoinError::Killed { node, how }.to_string());
+            }
             if heard {
                 entry.finish_output(LAST_LINES / 10, || false);
             }
@@ -429,6 +428,7 @@ impl Launcher {
                 }
                 Action::KillNode { node } => {
                     if let Some(entry) = self.nodes.get_mut(&node) {
+                        entry.ordered = true;
                         match (&entry.remote, &mut entry.link) {
                             (Some(_), Some(link)) => drop(link.send(&Down::Die, &[])),
                             _ => entry.process.kill(),

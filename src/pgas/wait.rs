@@ -75,12 +75,15 @@ impl World {
 
     fn wait(&self, plain_stores: bool, mut ready: impl FnMut() -> bool) {
         let (looks, offers) = if self.crowded() { PATIENCE_CROWDED } else { PATIENCE };
-        let longer = if self.crowded() { Duration::ZERO } else { self.patience() };
-        let (mut offer, mut since) = (0, None);
+        let (mut offer, mut longer) = (0, None);
         let mut goes_on = || {
             offer += 1;
             offer <= offers
-                || !longer.is_zero() && since.get_or_insert_with(Instant::now).elapsed() < longer
+                || !self.crowded() && {
+                    let (since, longer) =
+                        *longer.get_or_insert_with(|| (Instant::now(), self.patience()));
+                    since.elapsed() < longer
+                }
         };
         while goes_on() {
             for look in 1..=looks {

@@ -63,10 +63,15 @@ impl Segment {
         Ok((Segment::of(visible, store, layout), at_base))
     }
 
-    /// Maps a peer's memory file; its store can only be read, unless it is `open`.
+    /// Maps a peer's memory file; its store can only be read, but for the snapshots if they are
+    /// `open`.
     pub fn peer(fd: BorrowedFd, layout: Layout, open: bool) -> rustix::io::Result<Segment> {
         let visible = Mapping::new(fd, 0, layout.store, None, true)?;
-        let store = Mapping::new(fd, layout.store, layout.total - layout.store, None, open)?;
+        let store = Mapping::new(fd, layout.store, layout.total - layout.store, None, false)?;
+        if open {
+            let [begin, end] = [layout.snapshots[0], layout.slots[0]];
+            store.open(begin - layout.store, end - begin)?;
+        }
         Ok(Segment::of(visible, store, layout))
     }
 
@@ -239,4 +244,42 @@ impl Segment {
 fn populate(start: usize, len: usize) {
     let first = start / PAGE * PAGE;
     memory::populate(first, page_up(start + len - first));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    /// What the kernel allows at an address: `rw-s`, `r--s`.
+    fn allowed(at: usize) -> String {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let number = |text: &str| usize::from_str_radix(text, 16).unwrap();
+        let line = maps.lines().find(|line| {
+            let (start, end) = line.split(' ').next().and_then(|at| at.split_once('-')).unwrap();
+            (number(start)..number(end)).contains(&at)
+        });
+        line.and_then(|line| line.split(' ').nth(1)).unwrap_or_default().to_owned()
+    }
+
+    #[test]
+    fn of_a_peer_s_store_at_most_the_snapshots_can_be_written() {
+        let layout = Layout::new(1 << 20, 2);
+        let file = memory::create("peer", layout.total).unwrap();
+        for open in [false, true] {
+            let peer = Segment::peer(file.as_fd(), layout, open).unwrap();
+            let allowed = |offset: usize| allowed(peer.at(offset, 1) as usize);
+            let [first, second] = layout.snapshots;
+            let last = layout.stamps(second) + layout.region_len / layout::TILE * layout::STAMP;
+            for at in [first, second, last - 1] {
+                assert_eq!(allowed(at), if open { "rw-s" } else { "r--s" }, "{at}");
+            }
+            let rest = [layout.store, layout.changes, layout.written, first - 1];
+            for at in rest.into_iter().chain([layout.slots[0], layout.total - 1]) {
+                assert_eq!(allowed(at), "r--s", "{at}");
+            }
+            assert_eq!(allowed(layout.heap), "rw-s");
+        }
+    }
 }

@@ -68,29 +68,9 @@ impl Stamp {
     }
 }
 
-impl Stamp {
-    /// The stamp `bytes`, which this one would hold of some tile of `len` bytes, as `to` would have
-    /// it of the same tile. The tile is not looked at: if it was damaged, the new stamp is as wrong
-    /// as the old one, because a checksum is linear and the fields are all that changes. None if
-    /// `bytes` is not a stamp with these fields, of this incarnation or an earlier one.
-    pub fn renew(&self, bytes: &[u8], len: usize, to: &Stamp) -> Option<[u8; STAMP]> {
-        let bytes = <&[u8; STAMP]>::try_from(bytes).ok()?;
-        let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|i| bytes[at + i]));
-        let incarnation = word(20);
-        let (old, new) = (Stamp { incarnation, ..*self }.fields(len), to.fields(len));
-        if incarnation > self.incarnation || bytes[..STAMP - 4] != old {
-            return None;
-        }
-        let crc = word(STAMP - 4) ^ Self::crc(&old, Hasher::new()) ^ Self::crc(&new, Hasher::new());
-        let mut renewed = [0; STAMP];
-        renewed[..STAMP - 4].copy_from_slice(&new);
-        renewed[STAMP - 4..].copy_from_slice(&crc.to_le_bytes());
-        Some(renewed)
-    }
-}
-
-/// How stamps of one checkpoint become those of another, for tiles that stay as they are: worked
-/// out once for all of them.
+/// How stamps of one checkpoint become those of another, for tiles that stay as they are. A tile is
+/// not looked at: if it was damaged, the new stamp is as wrong as the old one, because a checksum
+/// is linear and the fields are all that changes. Worked out once for all of them.
 #[derive(Debug)]
 pub struct Renewal {
     from: Stamp,
@@ -109,11 +89,16 @@ impl Renewal {
         Renewal { from, to, len, old, new, turn }
     }
 
-    /// What becomes of the stamp `bytes`, as [`Stamp::renew`] has it.
+    /// The stamp `bytes`, which `from` would hold of some tile, as `to` would have it of the same
+    /// tile. None if `bytes` is not a stamp with these fields, of this incarnation or an earlier
+    /// one.
     pub fn of(&self, bytes: &[u8]) -> Option<[u8; STAMP]> {
+        let bytes = <&[u8; STAMP]>::try_from(bytes).ok()?;
         let (fields, crc) = bytes.split_last_chunk::<4>()?;
         if fields != self.old.as_slice() {
-            return self.from.renew(bytes, self.len, &self.to); // perhaps of an earlier incarnation
+            let from = Stamp { incarnation: incarnation(bytes), ..self.from };
+            let is_earlier = from.incarnation < self.from.incarnation;
+            return is_earlier.then(|| Renewal::new(from, self.to, self.len).of(bytes))?;
         }
         let mut renewed = [0; STAMP];
         renewed[..STAMP - 4].copy_from_slice(&self.new);
@@ -121,6 +106,11 @@ impl Renewal {
         renewed[STAMP - 4..].copy_from_slice(&crc.to_le_bytes());
         Some(renewed)
     }
+}
+
+/// The incarnation that a stamp names.
+fn incarnation(bytes: &[u8; STAMP]) -> u32 {
+    u32::from_le_bytes([20, 21, 22, 23].map(|at| bytes[at]))
 }
 
 /// A tile being sealed while it is written, or checked while it is read.
@@ -152,9 +142,8 @@ impl Seal {
     /// True if `bytes` is a stamp of the tile, as [`Stamp::holds`] says.
     pub fn holds(mut self, bytes: &[u8]) -> bool {
         let Ok(bytes) = <&[u8; STAMP]>::try_from(bytes) else { return false };
-        let incarnation = u32::from_le_bytes([20, 21, 22, 23].map(|at| bytes[at]));
-        let later = incarnation > self.stamp.incarnation;
-        self.stamp.incarnation = incarnation;
+        let later = incarnation(bytes) > self.stamp.incarnation;
+        self.stamp.incarnation = incarnation(bytes);
         !later && *bytes == self.finish()
     }
 }
@@ -194,7 +183,7 @@ mod tests {
         assert!(!stamp().holds(&sealed, &tile) && !bare.holds(&stamp().seal(&tile), &tile));
         let next = Stamp { number: 8, ..bare };
         assert!(!next.holds(&sealed, &tile));
-        assert_eq!(bare.renew(&sealed, tile.len(), &next), Some(next.seal(&tile)));
+        assert_eq!(Renewal::new(bare, next, tile.len()).of(&sealed), Some(next.seal(&tile)));
         for bit in 0..STAMP * 8 {
             sealed[bit / 8] ^= 1 << (bit % 8);
             assert!(!bare.holds(&sealed, &tile), "bit {bit} of the stamp");
@@ -207,12 +196,12 @@ mod tests {
         let (old, new) = (stamp(), Stamp { number: 9, incarnation: 4, ..stamp() });
         let mut tile: Vec<u8> = (0..200).collect();
         let sealed = old.seal(&tile);
-        assert_eq!(old.renew(&sealed, tile.len(), &new), Some(new.seal(&tile)));
-        let renewed = old.renew(&sealed, tile.len(), &new).unwrap();
         let all = Renewal::new(old, new, tile.len());
+        let renewed = new.seal(&tile);
         let earlier = Stamp { incarnation: 1, ..old }.seal(&tile);
-        assert_eq!(all.of(&sealed), Some(renewed));
-        assert_eq!(all.of(&earlier), Some(renewed));
+        let later = Stamp { incarnation: 3, ..old }.seal(&tile);
+        assert_eq!((all.of(&sealed), all.of(&earlier)), (Some(renewed), Some(renewed)));
+        assert_eq!(all.of(&later), None);
         assert_eq!((all.of(&renewed), all.of(&[0; STAMP]), all.of(&[])), (None, None, None));
         for bit in 0..tile.len() * 8 {
             tile[bit / 8] ^= 1 << (bit % 8);
@@ -222,14 +211,12 @@ mod tests {
         for bit in 0..STAMP * 8 {
             let mut damaged = sealed;
             damaged[bit / 8] ^= 1 << (bit % 8);
-            for renewed in [old.renew(&damaged, tile.len(), &new), all.of(&damaged)] {
-                assert!(renewed.is_none_or(|renewed| !new.holds(&renewed, &tile)), "bit {bit}");
-            }
+            let renewed = all.of(&damaged);
+            assert!(renewed.is_none_or(|renewed| !new.holds(&renewed, &tile)), "bit {bit}");
         }
         for other in [Stamp { number: 6, ..old }, Stamp { pe: 1, ..old }, Stamp { job: 1, ..old }] {
-            assert_eq!(other.renew(&sealed, tile.len(), &new), None);
+            assert_eq!(Renewal::new(other, new, tile.len()).of(&sealed), None);
         }
-        assert_eq!(old.renew(&[0; STAMP], tile.len(), &new), None);
     }
 
     #[test]

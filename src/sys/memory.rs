@@ -8,7 +8,9 @@ use std::ptr::NonNull;
 
 use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, fstat, ftruncate, memfd_create};
 use rustix::io::{Errno, Result};
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
+use rustix::mm::{
+    Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mmap_anonymous, mprotect, munmap,
+};
 use rustix::process::{Resource, getrlimit};
 
 /// Bytes of a page; the unit of mappings and protections.
@@ -152,6 +154,15 @@ impl Mapping {
             return Err(rustix::io::Errno::EXIST);
         }
         Ok(Mapping { base, len })
+    }
+
+    /// Lets the `len` bytes from `from` be written, whole pages.
+    pub fn open(&self, from: usize, len: usize) -> Result<()> {
+        let inside = from.checked_add(len).is_some_and(|end| end <= self.len);
+        assert!(inside, "bytes {from}+{len} of a mapping of {}", self.len);
+        let flags = MprotectFlags::READ | MprotectFlags::WRITE;
+        // SAFETY: inside the mapping, of which nothing that was allowed is taken back.
+        unsafe { mprotect(self.base().wrapping_add(from).cast(), len, flags) }
     }
 
     /// First byte.

@@ -2,10 +2,12 @@
 //!
 //! One PE on host 0; the other hosts carry none, and are watched all the same.
 
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use raidshmem::sys::socket::ChannelError;
 use rustix::process::Signal;
 
 use super::net::{Net, agent, keeper};
@@ -100,6 +102,28 @@ fn a_link_that_goes_down_is_a_lost_node_and_a_short_break_is_none() {
     outcome.check(outcome.count("node 1 was") == 0, "node 1 was away for a moment only");
     let over = line_of(&outcome, "node 2: no contact with the launcher for 2 s");
     assert!(over < line_of(&outcome, "declared lost"), "it ends itself first\n{outcome}");
+}
+
+/// Who has something to say to a host that is gone is told so by the kernel after the limit of the
+/// connection, and not after a quarter of an hour.
+#[test]
+fn a_connection_to_a_host_that_is_gone_is_over_after_its_limit() {
+    use raidshmem::control::link::{Link, Net as Sealed};
+    use raidshmem::control::noise::{SECRET_LEN, Secret, Side};
+    let net = Net::new(2);
+    let silent = net.on(0, || TcpListener::bind("10.9.0.1:0")).expect("a port");
+    let at = silent.local_addr().expect("an address");
+    let stream = net.on(1, move || TcpStream::connect(at)).expect("it is reached");
+    let sealed = Sealed::new(stream, Side::Agent, &Secret([7; SECRET_LEN])).expect("a socket");
+    let mut link = Link::Net(Box::new(sealed));
+    link.give_up_after(LIMIT / 2);
+    net.link(0, false);
+    let begun = Instant::now();
+    link.send(&1u32, &[]).expect("there is room");
+    let heard = link.receive::<u32>(LIMIT * 3);
+    let took = begun.elapsed();
+    assert!(matches!(heard, Err(ChannelError::Closed)), "{took:?}: {heard:?}");
+    assert!(took >= LIMIT / 4, "{took:?}");
 }
 
 /// Nobody helps the other side to end: what started its agents is all that the launcher can kill.

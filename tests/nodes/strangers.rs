@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use raidshmem::control::link::{Link, Net as Sealed};
 use raidshmem::control::message::{Down, Hello};
 use raidshmem::control::noise::{SECRET_LEN, Secret, Side};
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
 use super::losses::BUSY;
 use super::net::{HUB, Net, address};
@@ -91,6 +92,48 @@ fn strangers_and_members_of_other_jobs_are_refused_and_the_job_goes_on() {
     let refused = outcome.count("was refused: not of this job");
     outcome.check(refused == 7, "six connections and one datagram should be refused");
     outcome.check(outcome.count("lost") == 0, "nobody should be lost");
+}
+
+/// Processor time of a process so far.
+fn used(pid: u32) -> Duration {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it runs");
+    let (_, words) = stat.rsplit_once(") ").expect("a name in brackets");
+    let ticks = |at| words.split(' ').nth(at).and_then(|word| word.parse::<u64>().ok());
+    let (user, system) = (ticks(11).expect("a number"), ticks(12).expect("a number"));
+    Duration::from_millis(10 * (user + system)) // the kernel counts hundredths here
+}
+
+#[test]
+fn a_launcher_without_descriptors_lets_who_knocks_wait_and_does_not_spin() {
+    let net = Net::new(2);
+    let mut run = steps(net.job(&[1, 0])).start();
+    run.wait_for("ready");
+    let (at, launcher) = (address(&run), run.launcher());
+    let pid = Pid::from_raw(launcher as i32).expect("a process");
+    let has = |fd: &u64| Path::new(&format!("/proc/{launcher}/fd/{fd}")).exists();
+    let open = (0..).find(|fd| !has(fd)).expect("a number that is free");
+    let limit = |current| {
+        let new = Rlimit { current, ..getrlimit(Resource::Nofile) };
+        prlimit(Some(pid), Resource::Nofile, new).expect("it may be limited")
+    };
+    let before = limit(Some(open));
+    let mut stranger = net.on(1, move || {
+        let mut stream = TcpStream::connect(at).expect("the launcher listens");
+        stream.write_all(&[0; 64]).expect("it is sent");
+        stream
+    });
+    run.wait_for("no connection can be accepted for now: Too many open files");
+    let (begun, so_far) = (Instant::now(), used(launcher));
+    stranger.set_read_timeout(Some(LIMIT)).expect("a limit");
+    let waits = stranger.read(&mut [0]).map_err(|error| error.kind());
+    assert_eq!(waits, Err(std::io::ErrorKind::WouldBlock), "it should wait");
+    let (took, spent) = (begun.elapsed(), used(launcher) - so_far);
+    assert!(spent < took / 4, "the launcher spun for {spent:?} of {took:?}");
+    limit(before.current);
+    run.wait_for("a connection from 10.9.0.2");
+    let outcome = ends_well(run);
+    let lines = outcome.count("no connection can be accepted");
+    outcome.check(lines == 1, "it should be said once");
 }
 
 /// A command that sends its agent through a relay, which keeps what the agent says.

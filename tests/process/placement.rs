@@ -103,4 +103,6 @@ fn a_file_that_is_wrong_is_one_line_before_anything_starts() {
     }
     let missing = Job::of(&["-n", "4", "true"]).env("SHMEM_FT_DOMAINS", "no-such-file").run();
     missing.status(2).says("SHMEM_FT_DOMAINS=no-such-file: No such file");
+    let endless = Job::of(&["-n", "4", "true"]).env("SHMEM_FT_DOMAINS", "/dev/zero").run();
+    endless.status(2).says("SHMEM_FT_DOMAINS=/dev/zero: file too large");
 }

@@ -95,6 +95,7 @@ fn an_agent_that_is_killed_is_a_lost_node() {
         stop(&run);
         let outcome = run.finish();
         outcome.status(0).says(&format!("oshrun: node {node} was lost with PE {node}"));
+        outcome.says(&format!("oshrun: node {node}: its agent was killed by signal 9: "));
         outcome.check(outcome.out.contains("stopped"), "the end was expected");
     }
     let mut run = steps("raid5", "").start();
@@ -190,6 +191,35 @@ fn a_pe_that_is_killed_from_outside_is_replaced() {
         let outcome = run.finish();
         outcome.status(0).says(&format!("PE 2 was killed by signal {}", signal.as_raw()));
     }
+}
+
+/// A script's program that ends while its agent stands still, between Hello and its number: the
+/// agent hears of it when the script has gone on, and there is no such process any more.
+#[test]
+fn a_script_s_program_that_ended_before_it_was_met_is_not_waited_for() {
+    let script = format!("read line < go; {}; exec sleep 1000", program("steps").display());
+    let job = Job::new(1).after("mkfifo go").leaves("go").args(&["sh", "-c", &script]);
+    let mut run = job.start();
+    let named = |found: &[Found], name: &str| found.iter().find(|f| f.name == name).cloned();
+    let is_agent = |found: &&Found| found.words.contains("--raidshmem-agent ");
+    run.wait_until("the script should be started", |found| {
+        let agent = found.iter().find(is_agent).map(|agent| agent.pid);
+        found.iter().any(|found| Some(found.parent) == agent && found.name == "sh")
+    });
+    let agent = agents(&run)[0].pid;
+    processes::signal(agent, Signal::STOP);
+    run.wait_until("the agent should be stopped", |found| {
+        found.iter().any(|found| found.pid == agent && found.state == 'T')
+    });
+    std::fs::write(run.folder().join("go"), "go\n").expect("its fifo");
+    // Before it has said Hello and waits for its number it does not sleep.
+    let sleeps = |found: &Found| found.name == "steps" && found.state == 'S';
+    run.wait_until("the program should wait", |found| found.iter().any(sleeps));
+    let pe = named(&run.processes(), "steps").expect("it waits").pid;
+    processes::signal(pe, Signal::KILL);
+    run.wait_until("the script should go on", |found| named(found, "sleep").is_some());
+    processes::signal(agent, Signal::CONT);
+    run.finish().status(137).says("oshrun: PE 0 was killed by signal 9; ");
 }
 
 /// Until every process of the job is as it should be. Nobody tells when a process stops that is no

@@ -7,7 +7,7 @@ use raidshmem::recovery::plan::Finding;
 use raidshmem::segment::layout::STAMP;
 use raidshmem::store::delta::TileSet;
 use raidshmem::store::phase::Phase;
-use raidshmem::store::stamp::Stamp;
+use raidshmem::store::stamp::{Renewal, Stamp};
 
 use super::board::Half;
 use super::watch::Written;
@@ -52,7 +52,8 @@ impl Region {
     /// that.
     pub fn renew(&mut self, tile: usize, old: &Stamp, new: &Stamp) -> bool {
         let Some(stamp) = self.stamps.get_mut(tile) else { return false };
-        old.renew(stamp, TILE, new).inspect(|renewed| *stamp = *renewed).is_some()
+        let renewed = Renewal::new(*old, *new, TILE).of(stamp);
+        renewed.inspect(|renewed| *stamp = *renewed).is_some()
     }
 
     /// Flips the same bit of every tile.

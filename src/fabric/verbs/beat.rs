@@ -152,7 +152,7 @@ impl Signs for Beats {
         if let Some((place, key)) = watched.place {
             let local = Bytes::Span(self.page.span(ROOM, 8));
             let read = Work { id: 0, what: What::Read((place, key)), local, signal: true };
-            watched.open = watched.open || watched.pair.post(&[read]);
+            watched.open = watched.open || watched.pair.post(&[read]).is_ok();
             return (None, moved);
         }
         let end = self.watched.as_ref().map(|watched| self.end(&watched.pair, 0));

@@ -12,8 +12,10 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Instant;
 
 use super::link::Link;
+use super::pace::Pace;
 use super::pair::{Pair, Route};
 use super::wire::{Address, Message};
 use crate::fabric::Lost;
@@ -84,6 +86,28 @@ pub struct Sender {
     pub deferred: VecDeque<Message>,
     /// The last call to wake up, and that another is due when it has arrived.
     pub wake: (u64, bool),
+    /// A small work request that is measured, and when it was posted.
+    pub timed: Option<(u64, Instant)>,
+    /// How long such ones take.
+    pub pace: Pace,
+}
+
+/// A block, and the place of its work request in the batch.
+pub type Used = (usize, u32);
+
+impl Sender {
+    /// The first `taken` of a batch of work requests were posted. Which of its blocks nobody uses.
+    /// The others belong to their work requests now; or, with `kept` and if all `were`, to the
+    /// caller, who waits for what comes to them.
+    pub fn took(&mut self, taken: usize, (all, kept): (bool, bool), blocks: &[Used]) -> Vec<u32> {
+        let first = self.posted + 1;
+        self.posted += taken as u64;
+        let (used, unused): (Vec<Used>, Vec<Used>) = blocks.iter().partition(|(at, _)| *at < taken);
+        if !(all && kept) {
+            self.blocks.extend(used.into_iter().map(|(at, block)| (first + at as u64, block)));
+        }
+        unused.into_iter().map(|(_, block)| block).collect()
+    }
 }
 
 /// A thread that waits for an answer.
@@ -306,6 +330,28 @@ mod tests {
             [2, 3, 4, 5].map(|n| conn.done(n)),
             [Some(true), Some(false), Some(false), None]
         );
+    }
+
+    #[test]
+    fn blocks_of_a_batch_that_was_posted_in_part_are_free_at_once_or_with_what_was_posted() {
+        let blocks = [(0, 10), (2, 12), (3, 13)];
+        let mut sender = Sender { posted: 5, ..Sender::default() };
+        assert_eq!(sender.took(4, (true, false), &blocks), Vec::<u32>::new());
+        assert_eq!((sender.posted, &sender.blocks[..]), (9, &[(6, 10), (8, 12), (9, 13)][..]));
+        // Results come to them: they are the caller's, who waits.
+        let mut sender = Sender { posted: 5, ..Sender::default() };
+        assert_eq!(sender.took(4, (true, true), &blocks), Vec::<u32>::new());
+        assert_eq!((sender.posted, sender.blocks.len()), (9, 0));
+        // The third was refused: the device may still use the block of the first, whose caller has
+        // an error and does not wait.
+        for kept in [false, true] {
+            let conn = conn();
+            let mut sender = lock(&conn.sender);
+            assert_eq!(sender.took(2, (false, kept), &blocks), [12, 13]);
+            assert_eq!((sender.posted, &sender.blocks[..]), (2, &[(1, 10)][..]));
+            drop(sender);
+            assert_eq!(conn.settle(2, false), [10]);
+        }
     }
 
     #[test]

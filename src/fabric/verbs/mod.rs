@@ -5,6 +5,7 @@
 //! link      how two queue pairs become a connection (pure)
 //! windows   what of a segment is registered, how transfers are cut (pure)
 //! conn      one connection: numbers of work requests, answers
+//! pace      how long a thread that waits looks out before it sleeps (pure)
 //! device    which device, port and identifier; limits
 //! objects   memory, queues                         pair   queue pairs
 //! shared    the state of an engine: connections made, broken and ended
@@ -43,6 +44,7 @@ mod conn;
 mod device;
 mod link;
 mod objects;
+mod pace;
 mod pair;
 mod shared;
 mod transfer;
@@ -166,7 +168,7 @@ impl Engine for Verbs {
     }
 
     fn patience(&self) -> Duration {
-        work::SPIN
+        self.shared.patience()
     }
 
     fn rest(&self) {

@@ -206,7 +206,10 @@ impl Pair {
     }
 
     /// Posts at most [`LINKED`] work requests, announced to the device together.
-    pub fn post(&self, works: &[Work]) -> bool {
+    ///
+    /// # Errors
+    /// How many of them were posted, the first ones, if the device did not take all.
+    pub fn post(&self, works: &[Work]) -> Result<(), usize> {
         assert!(works.len() <= LINKED, "{} linked work requests", works.len());
         let mut pieces = [const { MaybeUninit::<ibv_sge>::uninit() }; LINKED];
         let mut chain = [const { MaybeUninit::<ibv_send_wr>::uninit() }; LINKED];
@@ -226,9 +229,14 @@ impl Pair {
             (one.sg_list, one.next) = (piece, next);
             next = one;
         }
+        let mut bad = null_mut();
         // SAFETY: the chain, its pieces and inline bytes live until the call returns, which copies
         // them; spans lie in regions, which outlive this queue pair.
-        works.is_empty() || unsafe { ibv_post_send(self.entry, next, &mut null_mut()) } == 0
+        if works.is_empty() || unsafe { ibv_post_send(self.entry, next, &mut bad) } == 0 {
+            return Ok(());
+        }
+        // One that says nothing of it may have taken all.
+        Err(chain.iter().position(|one| one.as_ptr() == bad).unwrap_or(works.len()))
     }
 }
 

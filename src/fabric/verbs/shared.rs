@@ -14,12 +14,13 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use super::conn::{Conn, Ticket, lock};
 use super::device::{self, Atomics, Device};
 use super::link::{Greeting, Link};
-use super::objects::{Completion, Inbox, Queue, Region};
+use super::objects::{Inbox, Queue, Region};
+use super::pace::Pace;
 use super::pair::{Local as Bytes, Pair, Route, What, Work};
 use super::refused;
 use super::windows::Windows;
 use super::wire::{Address, Hello, Message};
-use super::work::Shift;
+use super::work::{Desk, Shift};
 use crate::fabric::{FabricError, Local, Lost};
 use crate::segment::layout::STATICS_MAX;
 use crate::settings;
@@ -40,7 +41,9 @@ const MESSAGES: (usize, usize) = (32, 4096);
 pub struct Shared {
     pub(super) local: Local,
     pub(super) windows: Windows,
-    pub(super) desk: Mutex<Vec<Completion>>,
+    pub(super) desk: Mutex<Desk>,
+    /// How long round trips take, to any peer.
+    pub(super) pace: Mutex<Pace>,
     /// Connections with posts that their peers were not told of yet.
     pub(super) served: Mutex<Vec<Arc<Conn>>>,
     /// Something waits for a completion to make room for it.
@@ -93,6 +96,7 @@ impl Shared {
         let windows = Windows::new(&layout);
         let own = Shared {
             desk: Mutex::default(),
+            pace: Mutex::default(),
             served: Mutex::default(),
             due: AtomicBool::new(false),
             shift: Shift::default(),
@@ -285,7 +289,7 @@ impl Shared {
         let what = What::Datagram(route, conn.address.qpn, key(self.local.job));
         let bytes = hello.encode();
         let id = Ticket::Greeted.pack();
-        self.greeter.post(&[Work { id, what, local: Bytes::Inline(&bytes), signal: true }]);
+        let _ = self.greeter.post(&[Work { id, what, local: Bytes::Inline(&bytes), signal: true }]);
     }
 
     /// A greeting came.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::conn::{Conn, lock};
+use super::conn::{Conn, Used, lock};
 use super::objects::LINKED;
 use super::pair::{INLINE, Local as Bytes, Place, What, Work};
 use super::shared::{BLOCK, Shared};
@@ -52,7 +52,7 @@ enum Open {
 #[derive(Default)]
 struct Batch<'a> {
     works: Vec<Work<'a>>,
-    blocks: Vec<u32>,
+    blocks: Vec<Used>,
 }
 
 /// The same of pieces whose results come to blocks, to one peer.
@@ -165,7 +165,7 @@ impl Shared {
         if batch.works.is_empty() {
             return Ok(());
         }
-        let number = self.submit(conn, &mut batch.works, &batch.blocks, wake);
+        let number = self.submit(conn, &mut batch.works, (&batch.blocks, false), wake);
         batch.works.clear();
         batch.blocks.clear();
         number.map(drop)
@@ -187,7 +187,7 @@ impl Shared {
             }
         };
         self.blocks.write(block as usize * BLOCK, bytes);
-        batch.blocks.push(block);
+        batch.blocks.push((batch.works.len(), block));
         Ok(Bytes::Span(self.blocks.span(block as usize * BLOCK, bytes.len())))
     }
 
@@ -276,13 +276,8 @@ impl Shared {
         flights: &mut VecDeque<Flight>,
     ) -> Result<(), Lost> {
         let Some(Leaving { conn, mut works, parts }) = leaving.take() else { return Ok(()) };
-        let last = match self.submit(&conn, &mut works, &[], false) {
-            Ok(last) => last,
-            Err(lost) => {
-                self.give_back(&parts.iter().map(|(block, _)| *block).collect::<Vec<_>>());
-                return Err(lost);
-            }
-        };
+        let blocks: Vec<Used> = parts.iter().map(|(block, _)| *block).enumerate().collect();
+        let last = self.submit(&conn, &mut works, (&blocks, true), false)?;
         let first = last - works.len() as u64 + 1;
         for (number, (block, part)) in (first..).zip(parts) {
             flights.push_back(Flight { conn: Arc::clone(&conn), number, block, part });
@@ -376,13 +371,8 @@ impl Shared {
     ) -> Result<Flight, Lost> {
         let local = Bytes::Span(self.blocks.span(block as usize * BLOCK, part.len));
         let mut work = [Work { id: 0, what, local, signal: true }];
-        match self.submit(&conn, &mut work, &[], false) {
-            Ok(number) => Ok(Flight { conn, number, block, part }),
-            Err(lost) => {
-                self.give_back(&[block]);
-                Err(lost)
-            }
-        }
+        let number = self.submit(&conn, &mut work, (&[(0, block)], true), false)?;
+        Ok(Flight { conn, number, block, part })
     }
 
     fn room_for(

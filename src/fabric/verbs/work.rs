@@ -14,8 +14,9 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::conn::{Conn, Sender, Ticket, lock};
+use super::conn::{Conn, Sender, Ticket, Used, lock};
 use super::objects::{Completion, LINKED};
+use super::pace::trip;
 use super::pair::{Local as Bytes, What, Work};
 use super::shared::Shared;
 use super::wire::Message;
@@ -26,11 +27,30 @@ use crate::sys::futex;
 const BUDGET: usize = 4 * LINKED;
 /// Idle looks between two questions whether the peer is gone.
 const PATIENCE: u32 = 64;
-/// After this a waiting thread sleeps, for at most as long as a peer may be gone unnoticed.
-pub(super) const SPIN: Duration = Duration::from_millis(2);
+/// Where PEs take turns on the processors, a thread looks out for no longer than this.
+const CROWDED: Duration = Duration::from_millis(2);
+/// Who waits for a peer's program, and not for its device only, looks out for at least this long.
+const PROGRAM: Duration = Duration::from_millis(2);
+/// Bytes of the largest transfer that is measured: a packet on any network.
+const SMALL: usize = 256;
+/// A waiting thread sleeps for at most as long as a peer may be gone unnoticed.
 const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
 /// How long the engine's thread stays away from those that look, at first and at most.
 const AWAY: (Duration, Duration) = (Duration::from_micros(200), Duration::from_millis(1));
+
+/// Completions, and who looks at them.
+#[derive(Debug)]
+pub struct Desk {
+    done: Vec<Completion>,
+    /// Whoever looked last, looked then; or slept until then, and would have been woken.
+    missed: Instant,
+}
+
+impl Default for Desk {
+    fn default() -> Desk {
+        Desk { done: Vec::new(), missed: Instant::now() }
+    }
+}
 
 /// Who looks at completions: the engine's thread, or threads that wait for something anyway. A
 /// message would wake the first beside the others, and cost them more than it does itself.
@@ -46,14 +66,15 @@ pub struct Shift {
 impl Shared {
     // ---- posting -----------------------------------------------------------------------------
 
-    /// Posts at most [`LINKED`] work requests together, and gives the number of the last. Each
-    /// block belongs to its work request from then on. Numbers are filled in here. With `wake` the
-    /// last of them, a write, wakes the peer like [`Shared::wake`].
+    /// Posts at most [`LINKED`] work requests together, and gives the number of the last. Each of
+    /// `blocks` belongs to its work request from then on; with `kept` to the caller, if there is
+    /// no error. Numbers are filled in here. With `wake` the last of them, a write, wakes the peer
+    /// like [`Shared::wake`].
     pub(super) fn submit(
         &self,
         conn: &Conn,
         works: &mut [Work],
-        blocks: &[u32],
+        (blocks, kept): (&[Used], bool),
         wake: bool,
     ) -> Result<u64, Lost> {
         if wake && conn.completed() < lock(&conn.sender).wake.0 {
@@ -63,8 +84,7 @@ impl Shared {
             let before = conn.completed();
             let mut sender = lock(&conn.sender);
             if conn.is_broken() {
-                drop(sender);
-                self.give_back(blocks);
+                self.give_back(&sender.took(0, (false, kept), blocks));
                 return Err(conn.lost());
             }
             if conn.room(&sender, false) >= works.len() {
@@ -75,9 +95,12 @@ impl Shared {
                     last.what = What::WriteAndWake(place);
                     sender.wake.0 = sender.posted + works.len() as u64;
                 }
-                let number = self.post_all(conn, &mut sender, works);
-                let first = number - works.len() as u64 + 1;
-                sender.blocks.extend((first..).zip(blocks.iter().copied()));
+                let alone = conn.completed() == sender.posted;
+                let begun = (alone && is_small(works)).then(Instant::now);
+                let number = self.post_all(conn, &mut sender, works, (blocks, kept))?;
+                if let Some(begun) = begun {
+                    sender.timed = Some((number, begun));
+                }
                 if later {
                     self.wake_later(sender);
                 }
@@ -86,23 +109,45 @@ impl Shared {
             drop(sender);
             let moved = || (conn.completed() != before).then_some(());
             if let Err(lost) = self.until(conn, moved) {
-                self.give_back(blocks);
+                self.give_back(&lock(&conn.sender).took(0, (false, kept), blocks));
                 return Err(lost);
             }
         }
     }
 
-    fn post_all(&self, conn: &Conn, sender: &mut Sender, works: &mut [Work]) -> u64 {
+    fn post_all(
+        &self,
+        conn: &Conn,
+        sender: &mut Sender,
+        works: &mut [Work],
+        (blocks, kept): (&[Used], bool),
+    ) -> Result<u64, Lost> {
         let last = works.len() - 1;
         for (at, work) in works.iter_mut().enumerate() {
-            sender.posted += 1;
-            work.id = Ticket::Sent(conn.index, sender.posted as u32).pack();
+            let number = sender.posted + 1 + at as u64;
+            work.id = Ticket::Sent(conn.index, number as u32).pack();
             work.signal = at == last;
         }
-        if !conn.pair.get().is_some_and(|pair| pair.post(works)) {
-            self.broke(conn, true);
+        let posted = conn.pair.get().map_or(Err(0), |pair| pair.post(works));
+        let taken = posted.map_or_else(|taken| taken, |()| works.len());
+        let unused = sender.took(taken, (posted.is_ok(), kept), blocks);
+        if posted.is_ok() {
+            return Ok(sender.posted);
         }
-        sender.posted
+        self.give_back(&unused);
+        self.broke(conn, true);
+        self.post_end(conn, sender);
+        Err(conn.lost())
+    }
+
+    /// A batch was posted in part, without the one that says that those before it are over. One
+    /// more on the queue pair, which fails by now, says it.
+    fn post_end(&self, conn: &Conn, sender: &mut Sender) {
+        let id = Ticket::Sent(conn.index, (sender.posted + 1) as u32).pack();
+        let end = Work { id, what: What::Send(false), local: Bytes::Inline(&[]), signal: true };
+        if conn.pair.get().is_some_and(|pair| pair.post(&[end]).is_ok()) {
+            sender.posted += 1;
+        }
     }
 
     /// Sends a message as a program's thread.
@@ -110,7 +155,7 @@ impl Shared {
         let bytes = message.encode();
         let local = Bytes::Inline(&bytes);
         let work = Work { id: 0, what: What::Send(true), local, signal: true };
-        self.submit(conn, &mut [work], &[], false)
+        self.submit(conn, &mut [work], (&[], false), false)
     }
 
     /// Sends a message without waiting: now, or when there is room.
@@ -129,8 +174,8 @@ impl Shared {
             let wake = matches!(message, Message::Wake);
             let (what, local) = (What::Send(wake), Bytes::Inline(&bytes));
             let mut work = [Work { id: 0, what, local, signal: true }];
-            let number = self.post_all(conn, sender, &mut work);
-            if wake {
+            let posted = self.post_all(conn, sender, &mut work, (&[], false));
+            if let (Ok(number), true) = (posted, wake) {
                 sender.wake = (number, false);
             }
         }
@@ -185,7 +230,9 @@ impl Shared {
             idle += 1;
             let mut sleep = false;
             if self.local.crowded || idle.is_multiple_of(PATIENCE) {
-                sleep = since.get_or_insert_with(Instant::now).elapsed() > SPIN;
+                let (since, patience) =
+                    *since.get_or_insert_with(|| (Instant::now(), self.patience_with(conn)));
+                sleep = since.elapsed() > patience;
                 std::thread::yield_now();
             }
             let asks = idle.is_multiple_of(PATIENCE) || sleep;
@@ -199,12 +246,24 @@ impl Shared {
         }
     }
 
+    /// How long a thread looks out for what `conn` brings.
+    fn patience_with(&self, conn: &Conn) -> Duration {
+        let patience = lock(&conn.sender).pace.patience();
+        if self.local.crowded { patience.min(CROWDED) } else { patience }
+    }
+
+    /// How long it looks out for what the program of any peer brings.
+    pub fn patience(&self) -> Duration {
+        lock(&self.pace).patience().max(PROGRAM)
+    }
+
     /// Sleeps until the next completion, or for a moment. The event is left for the engine's
     /// thread, which asks for the next one: were it taken here, that thread might sleep for ever.
     fn nap(&self) {
         self.queue.arm(false);
         if self.turn() == 0 {
             let _ = poll(&mut [PollFd::new(&self.queue.fd(), PollFlags::IN)], Some(&NAP));
+            lock(&self.desk).missed = Instant::now();
         }
     }
 
@@ -261,28 +320,31 @@ impl Shared {
 
     /// Looks until there are no more. While something waits for its turn, the completion that makes
     /// room for it wakes the engine's thread: it is asked for before the last look.
-    fn serve(&self, desk: &mut Vec<Completion>) -> usize {
+    fn serve(&self, desk: &mut Desk) -> usize {
         let mut total = 0;
         loop {
             if self.due.swap(false, Ordering::AcqRel) {
                 self.queue.arm(false);
             }
-            self.queue.poll(desk, BUDGET);
-            total += desk.len();
-            self.digest(desk);
+            let now = Instant::now();
+            self.queue.poll(&mut desk.done, BUDGET);
+            let count = desk.done.len();
+            total += count;
+            self.digest(desk, now);
+            desk.missed = now;
             let due = self.due.load(Ordering::Acquire);
-            if !due && (desk.len() < BUDGET || total >= 2 * BUDGET) {
+            if !due && (count < BUDGET || total >= 2 * BUDGET) {
                 return total;
             }
         }
     }
 
-    fn digest(&self, desk: &[Completion]) {
+    fn digest(&self, desk: &Desk, now: Instant) {
         let mut arrived = false;
-        for done in desk {
+        for done in &desk.done {
             let ticket = Ticket::unpack(done.id);
             match ticket {
-                Ticket::Sent(conn, low) => self.settle(conn, low, done.ok),
+                Ticket::Sent(conn, low) => self.settle(conn, (low, done.ok), (desk.missed, now)),
                 Ticket::Greeted => {}
                 Ticket::Hello(_) => {
                     let hello = self.hello(ticket, done.bytes);
@@ -315,8 +377,8 @@ impl Shared {
         }
     }
 
-    /// A work request of connection `index` is over.
-    fn settle(&self, index: u32, low: u32, ok: bool) {
+    /// A work request of connection `index` is over, found now and not at the look before.
+    fn settle(&self, index: u32, (low, ok): (u32, bool), (missed, now): (Instant, Instant)) {
         let all = self.all.read().unwrap_or_else(PoisonError::into_inner);
         let Some(conn) = all.get(index as usize).cloned() else { return };
         drop(all);
@@ -325,6 +387,12 @@ impl Shared {
             self.broke(&conn, true);
         }
         let mut sender = lock(&conn.sender);
+        if let Some((_, begun)) = sender.timed.take_if(|(timed, _)| *timed <= conn.completed())
+            && let Some(took) = trip(begun, missed, now)
+        {
+            sender.pace.measured(took);
+            lock(&self.pace).measured(took);
+        }
         if sender.wake.1 && conn.completed() >= sender.wake.0 {
             sender.wake.1 = false;
             sender.deferred.push_back(Message::Wake);
@@ -372,5 +440,14 @@ impl Shared {
         if !blocks.is_empty() {
             lock(&self.free).extend(blocks);
         }
+    }
+}
+
+/// One work request of a few bytes, whose time is that of the way.
+fn is_small(works: &[Work]) -> bool {
+    let [work] = works else { return false };
+    match work.local {
+        Bytes::Inline(bytes) => bytes.len() <= SMALL,
+        Bytes::Span(span) => span.len as usize <= SMALL,
     }
 }

@@ -1,0 +1,118 @@
+//! How long a thread that waits looks out before it sleeps (pure).
+//!
+//! Who sleeps pays for being woken, and who looks keeps a processor; so a thread looks out for a
+//! few round trips of its connection, which are measured, and sleeps when it takes longer than
+//! that. The estimate is that of TCP's timer (RFC 6298, section 2): a smoothed round trip, and how
+//! far it varies.
+//!
+//! Invariant: what is told to [`Pace`] was looked for all the time (RFC 6298, section 3, has the
+//! like for segments that were sent twice). A completion that nobody looked for says when somebody
+//! came, and nothing of the network.
+//!
+//! Left out: which operations are measured, and the clock.
+
+#![forbid(unsafe_code)]
+
+use std::time::{Duration, Instant};
+
+/// A thread looks out for at least as long as it costs to be woken from a deep sleep.
+pub const LEAST: Duration = Duration::from_micros(200);
+/// For longer than this nobody looks out: where it takes longer, sleeping costs little beside it.
+pub const MOST: Duration = Duration::from_millis(20);
+/// A thread looks out for so many round trips, each as long as they take at worst.
+const TRIPS: u32 = 2;
+
+/// The round trips of a connection.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Pace {
+    /// Mean and deviation, smoothed; None until the first was measured.
+    trip: Option<(Duration, Duration)>,
+}
+
+impl Pace {
+    /// A round trip took so long.
+    pub fn measured(&mut self, took: Duration) {
+        self.trip = Some(match self.trip {
+            None => (took, took / 2),
+            Some((mean, deviation)) => {
+                ((7 * mean + took) / 8, (3 * deviation + mean.abs_diff(took)) / 4)
+            }
+        });
+    }
+
+    /// How long to look out. As long as nothing is known a thread is patient, since one that slept
+    /// at once would measure its own waking.
+    pub fn patience(&self) -> Duration {
+        let Some((mean, deviation)) = self.trip else { return MOST };
+        let trips = TRIPS * (mean + 4 * deviation);
+        match mean > MOST {
+            true => LEAST, // it sleeps anyway, so it may as well begin
+            false => trips.clamp(LEAST, MOST),
+        }
+    }
+}
+
+/// The round trip of what was posted at `posted` and found complete at `found`, if anybody looked
+/// well enough: the last look that found it open, at `missed`, was in its last quarter.
+pub fn trip(posted: Instant, missed: Instant, found: Instant) -> Option<Duration> {
+    let took = found.saturating_duration_since(posted);
+    let unseen = found.saturating_duration_since(missed.max(posted));
+    (4 * unseen <= took).then_some(took)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn us(micros: u64) -> Duration {
+        Duration::from_micros(micros)
+    }
+
+    fn after(trips: impl IntoIterator<Item = u64>) -> Pace {
+        let mut pace = Pace::default();
+        trips.into_iter().for_each(|trip| pace.measured(us(trip)));
+        pace
+    }
+
+    #[test]
+    fn patience_is_a_few_round_trips_and_what_they_vary() {
+        assert_eq!(after([]).patience(), MOST, "nothing is known yet");
+        // The first trip R: mean R, deviation R/2, so R + 4 R/2 at worst.
+        assert_eq!(after([1000]).patience(), TRIPS * us(3000));
+        // Then mean (7 * 1000 + 2000) / 8, deviation (3 * 500 + 1000) / 4.
+        assert_eq!(after([1000, 2000]).patience(), TRIPS * us(1125 + 4 * 625));
+        let steady = after([2000; 100]).patience();
+        assert!(steady >= TRIPS * us(2000) && steady < TRIPS * us(2001), "{steady:?}");
+    }
+
+    #[test]
+    fn it_follows_a_change_within_some_trips() {
+        let slower = after([100; 50].into_iter().chain([1500; 12])).patience();
+        assert!(slower > us(2 * 1500), "{slower:?}");
+        let faster = after([1500; 50].into_iter().chain([100; 60])).patience();
+        assert!(faster < us(2 * 150), "{faster:?}");
+    }
+
+    #[test]
+    fn cards_are_looked_at_for_as_long_as_waking_costs() {
+        assert_eq!(after([2; 10]).patience(), LEAST);
+    }
+
+    #[test]
+    fn what_is_slept_through_anyway_is_slept_through_at_once() {
+        assert_eq!(after([15_000; 9]).patience(), MOST);
+        assert_eq!(after([21_000; 9]).patience(), LEAST);
+    }
+
+    #[test]
+    fn what_nobody_looked_for_is_not_measured() {
+        let zero = Instant::now();
+        let trip =
+            |posted, missed, found| trip(zero + us(posted), zero + us(missed), zero + us(found));
+        assert_eq!(trip(10, 1005, 1010), Some(us(1000)));
+        assert_eq!(trip(10, 760, 1010), Some(us(1000)));
+        assert_eq!(trip(10, 759, 1010), None, "it came at any time since 759");
+        assert_eq!(trip(10, 5, 1010), None, "nobody looked since it was posted");
+        assert_eq!(trip(10, 5, 9), Some(us(0)), "it was found by a look that began before");
+    }
+}
