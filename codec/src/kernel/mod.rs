@@ -241,9 +241,10 @@ const STEP: usize = 512;
 /// and fewer were measured to be slower.
 const PIECE: usize = 4096;
 
-/// The same where checksums of all sources are taken on the way, too: short, so that all of them
-/// come from memory at the same time.
-const SEEN: usize = 1024;
+/// The same where checksums of all sources are taken on the way, too: a half, so that pieces of all
+/// sources and of the row stay there together. Measured with three sources: 7 % faster than 4 KiB,
+/// 12 % than 1 KiB, a fifth than checksums of 64 KiB before.
+const SEEN: usize = 2048;
 
 /// Bytes of sources and results together from which on results are streamed.
 const STREAM: usize = 16 << 20;
