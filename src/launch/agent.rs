@@ -32,7 +32,7 @@ use crate::settings::Fabric;
 use crate::sys::futex;
 use crate::sys::huge::HugeFiles;
 use crate::sys::memory::{self, Mapping, PAGE};
-use crate::sys::process::{Process, now};
+use crate::sys::process::Process;
 use crate::sys::socket::{Channel, ChannelError, Outbox};
 
 mod heart;
@@ -393,7 +393,7 @@ impl Agent {
                     // connection would be waited for without end.
                     local.channel = None;
                     if local.pe.is_some() && !local.finalized {
-                        (local.deaf, local.until) = (true, Some(now() + SCRIPT));
+                        (local.deaf, local.until) = (true, Some(self.heart.clock.now() + SCRIPT));
                     }
                     return Ok(());
                 }
@@ -410,7 +410,7 @@ impl Agent {
         match Process::open(pid) {
             Ok(inner) => local.inner = Some(inner),
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {
-                local.until = Some(now() + SCRIPT); // it has ended since
+                local.until = Some(self.heart.clock.now() + SCRIPT); // it has ended since
             }
             Err(error) => return self.fail(format!("watching a script's PE: {error}")),
         }
@@ -422,7 +422,7 @@ impl Agent {
         let Some(local) = self.procs.get_mut(&proc) else { return Ok(()) };
         if local.inner.as_ref().is_some_and(|inner| inner.wait_end(0)) {
             (local.inner, local.deaf) = (None, false); // the script round it tells how
-            local.until = (!local.finalized).then(|| now() + SCRIPT);
+            local.until = (!local.finalized).then(|| self.heart.clock.now() + SCRIPT);
         }
         if !local.process.wait_end(0) {
             return Ok(());

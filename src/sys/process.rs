@@ -18,6 +18,7 @@ use rustix::process::{
     pidfd_send_signal, set_child_subreaper, set_parent_process_death_signal, waitid,
 };
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::time::{ClockId, clock_gettime};
 
 /// A running process, held by a descriptor that cannot come to mean another one.
 #[derive(Debug)]
@@ -121,11 +122,29 @@ impl Process {
     }
 }
 
-/// Time of a clock that never goes back and does not stop when the machine sleeps. The same for
-/// every process of a machine.
-pub fn now() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+/// Which time counts, on a clock that never goes back and is the same for every process of a
+/// machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clock {
+    /// All time, also that in which the machine sleeps: for what others wait for meanwhile.
+    Always,
+    /// The time in which the machine runs: for what sleeps with everybody who waits for it.
+    Awake,
+}
+
+impl Clock {
+    /// Its time.
+    pub fn now(self) -> Duration {
+        let time = clock_gettime(self.id());
+        Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+    }
+
+    fn id(self) -> ClockId {
+        match self {
+            Clock::Always => ClockId::Boottime,
+            Clock::Awake => ClockId::Monotonic,
+        }
+    }
 }
 
 /// A time at which the kernel kills this process, stopped or not, unless it is moved on.
@@ -133,20 +152,20 @@ pub fn now() -> Duration {
 pub struct Deadline(libc::timer_t);
 
 impl Deadline {
-    /// None yet.
-    pub fn new() -> io::Result<Deadline> {
+    /// None yet; by that clock.
+    pub fn new(clock: Clock) -> io::Result<Deadline> {
         // SAFETY: plain data, for which all zero is a value.
         let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
         (event.sigev_notify, event.sigev_signo) = (libc::SIGEV_SIGNAL, libc::SIGKILL);
         let mut timer = std::ptr::null_mut();
         // SAFETY: both live during the call.
-        match unsafe { libc::timer_create(libc::CLOCK_BOOTTIME, &mut event, &mut timer) } {
+        match unsafe { libc::timer_create(clock.id() as libc::clockid_t, &mut event, &mut timer) } {
             0 => Ok(Deadline(timer)),
             _ => Err(io::Error::last_os_error()),
         }
     }
 
-    /// It is at `at` of the clock of [`now`]; never, if None.
+    /// It is at `at` of its clock; never, if None.
     pub fn set(&self, at: Option<Duration>) {
         let at = at.map_or(Duration::ZERO, |at| at.max(Duration::from_nanos(1)));
         let zero = libc::timespec { tv_sec: 0, tv_nsec: 0 };

@@ -16,5 +16,6 @@ mod jacobi;
 mod machine;
 mod numa;
 mod pages;
+mod sleep;
 mod switch;
 mod tools;

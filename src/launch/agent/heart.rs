@@ -12,12 +12,15 @@ use crate::control::message::{Beat, Down, Job, Party, ProcId, Pulse, Up};
 use crate::fabric::{self, Signs};
 use crate::launch::detector::{Act, News, Time, Timing, Watch};
 use crate::launch::pulse::{Datagram, Heartbeats};
-use crate::sys::process::{Deadline, is_stopped, now};
+use crate::sys::process::{Clock, Deadline, is_stopped};
 use crate::sys::socket::ChannelError;
 
 /// The watch and its ways to others.
 pub struct Heart {
     watch: Watch,
+    /// Of the lease and of all that the agent waits for. A launcher on another host does not sleep
+    /// when this one does.
+    pub clock: Clock,
     /// Between hosts.
     pub net: Option<Heartbeats>,
     /// What is seen of the successor without its help.
@@ -42,16 +45,18 @@ impl Heart {
     /// Of node `node`.
     pub fn new(node: u32, job: &Job, pulse: &Pulse, ties: Option<Ties>) -> Heart {
         let timing = Timing { period: pulse.period, limit: pulse.limit };
+        let clock = if ties.is_some() { Clock::Always } else { Clock::Awake };
         let (mut addresses, mut net, mut signs) = (BTreeMap::new(), None, None);
         if let Some(ties) = ties {
             addresses.insert(Party::Launcher, ties.launcher);
             net = Some(ties.net);
             signs = fabric::signs(job.fabric, job.device.as_ref(), pulse.period);
         }
-        let deadline = Deadline::new().ok(); // without one it still looks at its clock
-        let watch = Watch::new(node, timing, now());
+        let deadline = Deadline::new(clock).ok(); // without one it still looks at its clock
+        let watch = Watch::new(node, timing, clock.now());
         let (limit, pe_limit, stopped) = (pulse.limit, pulse.pe_limit, BTreeMap::new());
-        let heart = Heart { watch, net, signs, addresses, deadline, limit, pe_limit, stopped };
+        let heart =
+            Heart { watch, clock, net, signs, addresses, deadline, limit, pe_limit, stopped };
         heart.move_deadline();
         heart
     }
@@ -76,13 +81,13 @@ impl Agent {
     pub(super) fn left(&self) -> Duration {
         let scripts = self.procs.values().filter_map(|local| local.until);
         let first = scripts.fold(self.heart.watch.deadline(), Time::min);
-        first.saturating_sub(now())
+        first.saturating_sub(self.heart.clock.now())
     }
 
     /// Looks at the clock, before anything that has arrived is looked at. False when the lease is
     /// over.
     pub(super) fn look_at_clock(&mut self) -> Result<bool, ChannelError> {
-        let time = now();
+        let time = self.heart.clock.now();
         let acts = self.heart.watch.tick(time);
         if acts.contains(&Act::Die) {
             return Ok(false);
@@ -149,7 +154,7 @@ impl Agent {
 
     fn news(&mut self, news: News) -> Result<(), ChannelError> {
         let end = self.heart.watch.lease().end();
-        let acts = self.heart.watch.handle(now(), news);
+        let acts = self.heart.watch.handle(self.heart.clock.now(), news);
         if self.heart.watch.lease().end() > end {
             self.heart.move_deadline();
         }

@@ -24,6 +24,9 @@
 //!   others' time, never its own lease;
 //! - who was declared lost is never answered again.
 //!
+//! All time counts, also that in which a machine sleeps: others do not wait for it. Only nodes that
+//! are all on the launcher's machine sleep with it, and their leases do.
+//!
 //! Left out: deaths that are known (a pidfd, a keeper's exit status): they are told as such and
 //! need no time.
 

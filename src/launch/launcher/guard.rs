@@ -12,12 +12,14 @@ use crate::control::message::{Beat, Down, Party};
 use crate::launch::detector::{Court, Evidence, Sentence, Time, Timing};
 use crate::launch::pulse::{Datagram, Heartbeats};
 use crate::launch::say::say;
-use crate::sys::process::now;
+use crate::sys::process::Clock;
 use crate::sys::socket::ChannelError;
 
 /// The court and its ways to the nodes.
 pub struct Guard {
     pub court: Court,
+    /// Nodes on this machine sleep when it does.
+    clock: Clock,
     /// Between hosts.
     pub net: Option<Heartbeats>,
     /// Where nodes hear heartbeats.
@@ -40,13 +42,14 @@ impl Guard {
         addresses: BTreeMap<u32, SocketAddr>,
         timing: Timing,
     ) -> Guard {
-        let court = Court::new(nodes, net.is_some(), timing, now());
-        Guard { court, net, addresses, limit: timing.limit }
+        let clock = if net.is_some() { Clock::Always } else { Clock::Awake };
+        let court = Court::new(nodes, net.is_some(), timing, clock.now());
+        Guard { court, clock, net, addresses, limit: timing.limit }
     }
 
     /// How long until somebody must look at the clock.
     pub fn left(&self) -> Option<Duration> {
-        Some(self.court.deadline()?.saturating_sub(now()))
+        Some(self.court.deadline()?.saturating_sub(self.clock.now()))
     }
 }
 
@@ -84,12 +87,12 @@ impl Launcher {
 
     /// Looks at the clock, after everything that had arrived was heard.
     pub(super) fn look_at_clock(&mut self) {
-        let sentences = self.guard.court.tick(now());
+        let sentences = self.guard.court.tick(self.guard.clock.now());
         self.execute(sentences, Way::Link);
     }
 
     fn testify(&mut self, node: u32, evidence: Evidence, way: Way) {
-        let sentences = self.guard.court.handle(now(), node, evidence);
+        let sentences = self.guard.court.handle(self.guard.clock.now(), node, evidence);
         self.execute(sentences, way);
     }
 
