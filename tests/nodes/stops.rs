@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::support::processes::{self, Found};
-use super::support::{Job, Running, note, program};
+use super::support::{Job, note, program};
 
 /// `SHMEM_FT_NODE_TIMEOUT` of these jobs.
 const LIMIT: Duration = Duration::from_secs(2);
