@@ -52,7 +52,7 @@ pub enum Point {
     Settle,
     /// The decision is written in the own header, nobody has acted on it.
     Decided,
-    /// The checksums of the own snapshot and parity are being checked.
+    /// What is there of the own snapshot and parity is about to be checked.
     Verify,
     /// Half of a lost snapshot is rebuilt.
     Rebuild,
@@ -97,7 +97,7 @@ impl Point {
             Point::After => ("after", "the checkpoint is agreed, the program is about to go on"),
             Point::Settle => ("settle", "recovery: the death is known, nothing is decided"),
             Point::Decided => ("decided", "recovery: the decision is written, not acted on"),
-            Point::Verify => ("verify", "recovery: checksums are being checked"),
+            Point::Verify => ("verify", "recovery: the own store is about to be checked"),
             Point::Rebuild => ("rebuild", "recovery: half of a lost snapshot is rebuilt"),
             Point::Restore => ("restore", "recovery: half of the live memory is rolled back"),
             Point::Reencode => ("reencode", "recovery: half of a lost parity is written again"),

@@ -307,8 +307,10 @@ impl Plan {
         Ok(())
     }
 
-    /// As [`Plan::apply`], piece by piece; `look` is shown each piece of the shard in turn while it
-    /// is in the nearest cache, as for a checksum.
+    /// As [`Plan::apply`], piece by piece: `see` is shown each piece of each source, with its place
+    /// in [`Plan::sources`], before it is used, and `look` each piece of the shard, while they are
+    /// in the nearest cache, as for checksums. The pieces of a source, and of the shard, come in
+    /// their order.
     ///
     /// # Errors
     /// As [`Plan::apply`].
@@ -316,10 +318,11 @@ impl Plan {
         &self,
         sources: &[&[u8]],
         out: &mut [u8],
+        see: impl FnMut(usize, &[u8]),
         look: impl FnMut(&[u8]),
     ) -> Result<(), Error> {
         shapes(sources, self.sources.len(), out.len())?;
-        self.kernel.combine_shown(&self.coefficients, sources, out, look);
+        self.kernel.combine_seen(&self.coefficients, sources, out, see, look);
         Ok(())
     }
 

@@ -212,10 +212,13 @@ fn what_is_shown_on_the_way_is_what_is_written() {
                 let shard =
                     |&at: &usize| data.get(at).unwrap_or_else(|| &parity[at - k]).as_slice();
                 let from: Vec<&[u8]> = plan.sources().iter().map(shard).collect();
-                let (mut out, mut seen) = (vec![1; len], Vec::new());
-                plan.apply_shown(&from, &mut out, |piece: &[u8]| seen.extend_from_slice(piece))
-                    .unwrap();
-                assert!(out == data[0] && seen == data[0], "{kernel} {k}+{m} back, {len}");
+                let (mut out, mut made) = (vec![1; len], Vec::new());
+                let mut seen = vec![Vec::new(); from.len()];
+                let see = |at: usize, piece: &[u8]| seen[at].extend_from_slice(piece);
+                let look = |piece: &[u8]| made.extend_from_slice(piece);
+                plan.apply_shown(&from, &mut out, see, look).unwrap();
+                assert!(out == data[0] && made == data[0], "{kernel} {k}+{m} back, {len}");
+                assert_eq!(seen, from, "{kernel} {k}+{m} back from, {len}");
             }
         }
     }

@@ -216,8 +216,55 @@ pub fn pull_store<'a>(
     }
 }
 
-/// A tile of PE `pe`'s store, checked as it is fetched; in place where it is mapped, else in
-/// `room`, if `pull_store` has not put it there before. None if it does not hold.
+/// A tile of a store that is checked while it is used: what is made of it counts only if it
+/// [holds](Reading::holds), in the end.
+pub struct Reading<'a> {
+    /// Not to be believed yet.
+    pub bytes: &'a [u8],
+    /// None for what lies beyond the end of a snapshot.
+    check: Option<(Seal, &'a [u8])>,
+}
+
+impl Reading<'_> {
+    /// Of zeroes, which hold.
+    pub fn zeroes() -> Reading<'static> {
+        Reading { bytes: &ZEROES, check: None }
+    }
+
+    /// To be shown all of the bytes, in their order.
+    pub fn see(&mut self, bytes: &[u8]) {
+        self.check.iter_mut().for_each(|(seal, _)| seal.update(bytes));
+    }
+
+    /// True if what was seen is what the stamp says.
+    pub fn holds(self) -> bool {
+        self.check.is_none_or(|(seal, stamp)| seal.holds(stamp))
+    }
+}
+
+/// Begins to read a tile of PE `pe`'s store: in place where it is mapped, else in `room`, if
+/// `pull_store` has not put it there before.
+pub fn read<'a>(
+    world: &'a World,
+    pe: usize,
+    region: usize,
+    tile: usize,
+    number: u64,
+    room: &'a mut Room,
+) -> Reading<'a> {
+    let seal = world.stamp(pe, number).begin();
+    if let Some(segment) = world.near(pe) {
+        let stamp = segment.bytes(stamp_at(world, region, tile), STAMP);
+        let bytes = segment.bytes(region + tile * TILE, TILE);
+        return Reading { bytes, check: Some((seal, stamp)) };
+    }
+    if room.holds != Some((pe, region, tile)) {
+        pull_store(world, std::iter::once(((pe, region, tile), &mut *room)));
+    }
+    Reading { bytes: &room.bytes, check: Some((seal, &room.seal)) }
+}
+
+/// The same, checked as it is fetched. None if it does not hold.
 pub fn fetch<'a>(
     world: &'a World,
     pe: usize,
@@ -226,15 +273,14 @@ pub fn fetch<'a>(
     number: u64,
     room: &'a mut Room,
 ) -> Option<&'a [u8]> {
-    let stamp = world.stamp(pe, number);
-    if let Some(segment) = world.near(pe) {
-        let whole = sealed(segment, world, region, tile, &stamp);
-        return whole.then(|| segment.bytes(region + tile * TILE, TILE));
-    }
-    if room.holds != Some((pe, region, tile)) {
-        pull_store(world, std::iter::once(((pe, region, tile), &mut *room)));
-    }
-    stamp.holds(&room.seal, &room.bytes).then_some(&room.bytes)
+    whole(read(world, pe, region, tile, number, room))
+}
+
+/// The bytes of a tile, if it holds.
+pub fn whole(mut reading: Reading<'_>) -> Option<&[u8]> {
+    let bytes = reading.bytes;
+    reading.see(bytes);
+    reading.holds().then_some(bytes)
 }
 
 /// Pulls tiles of the live data of far PEs into their scratches, all of them on their way at a

@@ -356,7 +356,7 @@ impl<'a> Drive<'a> {
 
     fn reencode(&mut self) -> Outcome {
         let (world, protection, view) = (self.world, self.protection, &self.view);
-        let (covered, number) = (self.covered(), self.number);
+        let (covered, number) = (self.covered(), (self.number, self.checks > 1));
         match steps::reencode(world, protection, view, &self.findings, covered, number) {
             Ok(()) => Outcome::Done,
             Err(Changed) => Outcome::Changed,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! settle     all living PEs meet, decide n or n+1, write the decision, finish n+1 if forward
-//! verify     each PE checks its own parity, and all of its store if this began before; findings
+//! verify     each PE looks what it has, and checks all of its store if this began before; findings
 //!            are shown to all
 //! plan       pure: what is missing, or the agreed verdict that too much is
 //! rebuild    who misses chunks of its snapshot decodes them from its group's survivors

@@ -5,7 +5,9 @@
 
 #![forbid(unsafe_code)]
 
-use raidshmem_codec::stripe::{Layout, Stripe};
+use raidshmem_codec::stripe::{Data, Layout, Stripe};
+
+use crate::store::protection::Shape;
 
 /// What one member found in its own store for the checkpoint decided on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -36,6 +38,26 @@ pub fn lost_shards(stripe: &Stripe, findings: &[Finding]) -> Vec<bool> {
     let data = stripe.data.iter().map(|d| findings[d.member].snapshot >> d.chunk & 1 == 1);
     let parity = stripe.parity.iter().map(|p| findings[p.member].parity >> p.slot & 1 == 1);
     data.chain(parity).collect()
+}
+
+/// How many tiles of parity chunk `index` of the member at `place`, from its first on, are read,
+/// and hence checked, by members that make their snapshots whole as `found` (by place) asks for.
+/// `tiles` says how many a chunk of a snapshot has.
+pub fn read(
+    shape: &Shape,
+    (place, index): (usize, usize),
+    found: &[Finding],
+    tiles: impl Fn(usize) -> usize,
+) -> usize {
+    let parity = shape.layout.parities_of(place)[index];
+    let (stripe, code) = (&shape.layout.stripes()[parity.stripe], &shape.codes[parity.stripe]);
+    let (lost, shard) = (lost_shards(stripe, found), stripe.data.len() + parity.row);
+    let reads = |&(at, _): &(usize, &Data)| {
+        let plan = code.plan(&lost, at).ok().filter(|_| lost[at]);
+        plan.is_some_and(|plan| plan.sources().contains(&shard))
+    };
+    let readers = stripe.data.iter().enumerate().filter(reads);
+    readers.map(|(_, data)| tiles(data.chunk)).max().unwrap_or(0)
 }
 
 /// More was lost than the parity covers.

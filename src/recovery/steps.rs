@@ -8,11 +8,13 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
+use raidshmem_codec::code::Plan;
+
 use super::plan::{self, Finding, Unrecoverable, bits, lost_shards};
 use super::{Changed, unchanged};
 use crate::checkpoint;
 use crate::checkpoint::pipeline;
-use crate::checkpoint::tiles::{self, Room, ZEROES};
+use crate::checkpoint::tiles::{self, Reading, Room};
 use crate::control::message::Report;
 use crate::control::view::View;
 use crate::inject::Point;
@@ -24,10 +26,10 @@ use crate::store::coverage::Coverage;
 use crate::store::protection::{Protection, Shape};
 use crate::sys::crew::Crew;
 
-/// Checks the own store as of checkpoint `target` and shows what does not hold: the parity, and
-/// `all` the tiles of the snapshot, or only whether there is one. Its tiles are checked where they
-/// are used, too, which is in this recovery: in a rebuild and when live memory is put back. `bare`
-/// becomes true if there is nothing of either.
+/// Checks the own store as of checkpoint `target` and shows what does not hold: `all` its tiles, or
+/// only whether there are a snapshot and parity. Tiles are checked where they are used, too, which
+/// is in this recovery: in a rebuild, when live memory is put back, and parity that was not used
+/// then at last. `bare` becomes true if there is nothing of either.
 pub fn verify(world: &World, protection: &Protection, target: u64, all: bool, bare: &mut bool) {
     let (shape, place) = protection.place(world.me());
     let header = world.segment().header();
@@ -44,16 +46,17 @@ pub fn verify(world: &World, protection: &Protection, target: u64, all: bool, ba
             tiles::map_store(world, world.me(), region, all);
         }
         let count = if all { tiles::tiles(len) } else { 0 };
-        found.snapshot = damaged(world, region, count, per_chunk, target);
+        found.snapshot = damaged(world, region, 0..count, per_chunk, target);
     }
     if let Some(len) = parity {
         let per_chunk = shape.chunk_len(len) / TILE;
         let region = world.layout().slots[slot];
-        let all = shape.layout.parities_of(place).len() * per_chunk;
+        let held = shape.layout.parities_of(place).len() * per_chunk;
         if world.is_new() {
-            tiles::map_store(world, world.me(), region, 0..all);
+            tiles::map_store(world, world.me(), region, 0..held);
         }
-        found.parity = damaged(world, region, all, per_chunk, target);
+        let count = if all { held } else { 0 };
+        found.parity = damaged(world, region, 0..count, per_chunk, target);
     }
     *bare |= snapshot.is_none() && parity.is_none();
     let words = &world.segment().words().findings;
@@ -63,9 +66,15 @@ pub fn verify(world: &World, protection: &Protection, target: u64, all: bool, ba
     words.len.store(snapshot.or(parity).unwrap_or(0) as u64, Ordering::SeqCst);
 }
 
-/// The chunks of `per_chunk` tiles, a bit for each, that have a tile among the first `count` of a
-/// region of the own store that does not hold.
-fn damaged(world: &World, region: usize, count: usize, per_chunk: usize, target: u64) -> u64 {
+/// The chunks of `per_chunk` tiles, a bit for each, that have a tile among `tiles` of a region of
+/// the own store that does not hold.
+fn damaged(
+    world: &World,
+    region: usize,
+    tiles: Range<usize>,
+    per_chunk: usize,
+    target: u64,
+) -> u64 {
     let bad = AtomicU64::new(0);
     let look = |tile: usize, (): &mut ()| {
         // Relaxed: the loop's end shows it, and to look in vain is no harm.
@@ -74,7 +83,7 @@ fn damaged(world: &World, region: usize, count: usize, per_chunk: usize, target:
             bad.fetch_or(chunk, Ordering::Relaxed);
         }
     };
-    world.crew.numbers(0..count, || (), look);
+    world.crew.numbers(tiles, || (), look);
     bad.into_inner()
 }
 
@@ -183,6 +192,12 @@ fn crew(world: &World, findings: &[Finding]) -> Crew {
     }
 }
 
+/// The tiles of a chunk of a snapshot of `len` bytes; those beyond its end are no tiles.
+fn chunk_tiles(shape: &Shape, len: usize, chunk: usize) -> Range<usize> {
+    let (per_chunk, end) = (shape.chunk_len(len) / TILE, tiles::tiles(len));
+    (chunk * per_chunk).min(end)..((chunk + 1) * per_chunk).min(end)
+}
+
 struct Decode<'a> {
     world: &'a World,
     crew: &'a Crew,
@@ -200,10 +215,8 @@ impl Decode<'_> {
         self.protection.snapshot_at(self.world.layout(), self.target)
     }
 
-    /// The tiles of a chunk of a snapshot; those beyond its end are no tiles.
     fn tiles(&self, chunk: usize) -> Range<usize> {
-        let (per_chunk, end) = (self.shape.chunk_len(self.len) / TILE, tiles::tiles(self.len));
-        (chunk * per_chunk).min(end)..((chunk + 1) * per_chunk).min(end)
+        chunk_tiles(self.shape, self.len, chunk)
     }
 
     /// Decodes some steps of a chunk of the own snapshot into the store, or into the tiles of
@@ -227,12 +240,11 @@ impl Decode<'_> {
         };
         let work = |&step: &usize, room: &mut Vec<Room>| {
             let shards = plan.sources().iter().zip(room);
-            let sources = shards.map(|(&shard, room)| self.shard((at.stripe, shard, step), room));
-            let sources = sources.collect::<Result<Vec<&[u8]>, usize>>()?;
-            self.decode(own + step, line, |out, show| {
-                plan.apply_shown(&sources, out, show).expect("tiles are of one length");
-            });
-            Ok(())
+            let read = |(&shard, room)| {
+                let (at, target) = ((at.stripe, shard, step), (self.target, self.len));
+                reading(self.world, self.protection, self.shape, at, target, room)
+            };
+            self.decode(own + step, line, &plan, shards.map(read).unzip())
         };
         let steps: Vec<usize> = steps.collect();
         if let Err(pe) = pipeline::run(self.crew, &steps, room, far, fetch, work) {
@@ -245,21 +257,34 @@ impl Decode<'_> {
         Ok(plan.sources().iter().map(pe).collect())
     }
 
-    /// Fills an own tile of the snapshot, or of `line`, with what `fill` writes and shows.
+    /// Decodes an own tile of the snapshot, or of `line`, from tiles of `pes`, which are checked on
+    /// the way. The error is the PE of one that does not hold: then the tile has no stamp.
     fn decode(
         &self,
         tile: usize,
         line: Option<&[Mutex<&mut [u8]>]>,
-        fill: impl FnOnce(&mut [u8], &mut dyn FnMut(&[u8])),
-    ) {
+        plan: &Plan,
+        (pes, mut read): (Vec<usize>, Vec<Reading>),
+    ) -> Result<(), usize> {
+        let sources: Vec<&[u8]> = read.iter().map(|tile| tile.bytes).collect();
+        let see = |nth: usize, piece: &[u8]| read[nth].see(piece);
+        let apply = |out: &mut [u8], show: &mut dyn FnMut(&[u8])| {
+            plan.apply_shown(&sources, out, see, show).expect("tiles are of one length");
+        };
+        let (world, region, me) = (self.world, self.snapshot(), self.world.me());
         match line {
-            Some(line) => fill(&mut lock(&line[tile]), &mut |_| ()),
-            None => {
-                let region = self.snapshot();
-                let me = self.world.me();
-                tiles::write(self.world, me, region, tile, self.target, |out, seal| {
-                    fill(out, &mut |piece| seal.update(piece));
-                });
+            Some(line) => apply(&mut lock(&line[tile]), &mut |_| ()),
+            None => tiles::write(world, me, region, tile, self.target, |out, seal| {
+                apply(out, &mut |piece| seal.update(piece));
+            }),
+        }
+        match pes.into_iter().zip(read).find_map(|(pe, tile)| (!tile.holds()).then_some(pe)) {
+            None => Ok(()),
+            Some(pe) => {
+                if line.is_none() {
+                    tiles::stamp_of(world, region, tile).fill(0);
+                }
+                Err(pe)
             }
         }
     }
@@ -298,38 +323,25 @@ impl Decode<'_> {
             tiles::map_store(self.world, self.world.me(), self.snapshot(), own);
         }
     }
-
-    /// A tile (stripe, shard, step) of a surviving shard, checked as it is read; the PE that holds
-    /// it, if it does not hold any more.
-    fn shard<'a>(
-        &'a self,
-        at: (usize, usize, usize),
-        room: &'a mut Room,
-    ) -> Result<&'a [u8], usize> {
-        let target = (self.target, self.len);
-        let (pe, tile) = shard(self.world, self.protection, self.shape, at, target, room);
-        tile.ok_or(pe)
-    }
 }
 
 /// Tile `step` of a shard of a stripe as of checkpoint `number`, whose snapshots have `len` bytes,
-/// and the PE that holds it; in `room` if that PE is far. None in place of the tile if that does
-/// not hold.
-pub fn shard<'a>(
+/// to be checked while it is used, and the PE that holds it; in `room` if that PE is far.
+pub fn reading<'a>(
     world: &'a World,
     protection: &Protection,
     shape: &Shape,
     (stripe, shard, step): (usize, usize, usize),
     (number, len): (u64, usize),
     room: &'a mut Room,
-) -> (usize, Option<&'a [u8]>) {
+) -> (usize, Reading<'a>) {
     let per_chunk = shape.chunk_len(len) / TILE;
     let (pe, region, chunk) = place_of(world, protection, shape, (stripe, shard), number);
     let tile = chunk * per_chunk + step;
     if region == protection.snapshot_at(world.layout(), number) && tile >= tiles::tiles(len) {
-        return (pe, Some(&ZEROES));
+        return (pe, Reading::zeroes());
     }
-    (pe, tiles::fetch(world, pe, region, tile, number, room))
+    (pe, tiles::read(world, pe, region, tile, number, room))
 }
 
 /// Where a shard of a stripe is kept as of checkpoint `number`: PE, region, chunk of the region.
@@ -406,16 +418,43 @@ pub fn restore(
     Ok(coverage)
 }
 
-/// Computes the parity this PE misses anew, from the live memory of all, which is at `target` now.
+/// The own parity chunks, a bit for each, that have a tile that does not hold, among those that the
+/// rebuild did not read: what it read has held.
+fn damaged_unread(
+    world: &World,
+    protection: &Protection,
+    findings: &[Finding],
+    len: usize,
+    target: u64,
+) -> u64 {
+    let (shape, place) = protection.place(world.me());
+    let (per_chunk, found) = (shape.chunk_len(len) / TILE, of_group(shape, findings));
+    let region = world.layout().slots[protection.slot_of(target)];
+    let held = |&index: &usize| found[place].parity >> index & 1 == 0;
+    let bad = |index: usize| {
+        let tiles = |chunk| chunk_tiles(shape, len, chunk).len();
+        let read = plan::read(shape, (place, index), &found, tiles);
+        let unread = index * per_chunk + read..(index + 1) * per_chunk;
+        damaged(world, region, unread, per_chunk, target)
+    };
+    let indices = 0..shape.layout.parities_of(place).len();
+    indices.filter(held).fold(0, |all, index| all | bad(index))
+}
+
+/// Computes the parity this PE misses anew, from the live memory of all, which is at `target` now;
+/// also what is found to be damaged only now, unless all was `checked` before.
 pub fn reencode(
     world: &World,
     protection: &Protection,
     view: &View,
     findings: &[Finding],
     coverage: &Coverage,
-    target: u64,
+    (target, checked): (u64, bool),
 ) -> Result<(), Changed> {
-    let missing = findings[world.me()].parity;
+    let mut missing = findings[world.me()].parity;
+    if !checked {
+        missing |= damaged_unread(world, protection, findings, coverage.len(), target);
+    }
     let slot = protection.slot_of(target);
     let record = &world.segment().header().slots[slot];
     if missing != 0 {

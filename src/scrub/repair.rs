@@ -97,7 +97,8 @@ fn decode(
         let mut scratch = vec![Room::empty(); plan.sources().len()];
         let read = plan.sources().iter().zip(&mut scratch).map(|(&shard, room)| {
             let (at, target) = ((stripe, shard, step), (number, len));
-            steps::shard(world, protection, shape, at, target, room).1.ok_or(shard)
+            let (_, tile) = steps::reading(world, protection, shape, at, target, room);
+            tiles::whole(tile).ok_or(shard)
         });
         match read.collect::<Result<Vec<&[u8]>, usize>>() {
             Ok(sources) => {

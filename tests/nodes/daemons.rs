@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use super::net::Net;
 
@@ -37,6 +38,26 @@ impl Daemons {
     /// Starts the next daemon.
     pub fn start(&mut self, mut command: Command) {
         self.running.push(command.spawn().expect("ip runs"));
+    }
+
+    /// Waits until `so`.
+    #[track_caller]
+    pub fn wait_for(&self, what: &str, limit: Duration, so: impl Fn() -> bool) {
+        let end = Instant::now() + limit;
+        while !so() {
+            assert!(Instant::now() < end, "no {what} (see .ci/setup)\n{}", self.report());
+            std::thread::yield_now();
+        }
+    }
+
+    /// All text that is in the folder.
+    pub fn report(&self) -> String {
+        let files = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let text = files.filter_map(|file| {
+            let text = fs::read_to_string(file.path()).ok()?;
+            Some(format!("--- {}\n{text}", file.file_name().display()))
+        });
+        text.collect()
     }
 
     /// Process of the `nth` daemon that was started.

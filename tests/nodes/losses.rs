@@ -24,7 +24,7 @@ fn steps(job: Job) -> Job {
 }
 
 fn end(run: Running) -> Outcome {
-    std::fs::write(run.folder().join("stop"), "").expect("the file is written");
+    run.stop();
     let outcome = run.finish();
     outcome.status(0).check(outcome.out.contains("stopped"), "the end was expected");
     outcome
@@ -156,8 +156,7 @@ fn after_a_partition_exactly_the_launcher_s_side_goes_on() {
 fn the_side_without_the_launcher_stops_though_it_has_the_pes() {
     let net = Net::new(2);
     let mut run = steps(net.job_by(&detached(), &[0, 1])).start();
-    let line = run.wait_for("PE 0 is process ");
-    let pe = line.rsplit(' ').next().and_then(|pid| pid.parse().ok()).expect("a process id");
+    let pe = run.pid_of(0);
     run.wait_for("ready");
     let begun = Instant::now();
     net.part(&[1]);
@@ -201,8 +200,7 @@ fn a_node_that_stood_still_is_ended_and_does_not_come_back() {
 fn pes_whose_agent_and_keeper_stand_still_end_with_the_lease() {
     let net = Net::new(2);
     let mut run = steps(net.job_by(&detached(), &[0, 1])).start();
-    let line = run.wait_for("PE 0 is process ");
-    let pe = line.rsplit(' ').next().and_then(|pid| pid.parse().ok()).expect("a process id");
+    let pe = run.pid_of(0);
     run.wait_for("ready");
     let (agent, keeper) = (agent(&run, 1).pid, keeper(&run, 1).pid);
     let begun = Instant::now();

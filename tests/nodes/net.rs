@@ -91,8 +91,12 @@ impl Net {
     /// The same with another command to start agents.
     pub fn job_by(&self, command: &str, counts: &[usize]) -> Job {
         let list = self.list(counts);
-        let words = ["--hosts", &list, "--listen", HUB, "--launch-agent", command];
-        let job = Job::of(&words).inside(&path(&self.hub()));
+        self.oshrun(&["--hosts", &list, "--launch-agent", command])
+    }
+
+    /// `oshrun` in the hub, with these words.
+    pub fn oshrun(&self, words: &[&str]) -> Job {
+        let job = Job::of(&["--listen", HUB]).args(words).inside(&self.hub_path());
         job.env("SHMEM_SYMMETRIC_SIZE", "16M").env("SHMEM_FT_NODE_TIMEOUT", "2")
     }
 

@@ -41,7 +41,7 @@ impl Slurm {
             let hub = slurm.daemons.net.hub();
             slurm.run(&hub, words);
         }
-        slurm.wait_for("every host idle", START, |slurm| {
+        slurm.daemons.wait_for("every host idle", START, || {
             slurm.ask(&["sinfo", "-h", "-o", "%T %D"]) == format!("idle {hosts}\n")
         });
         slurm
@@ -119,27 +119,6 @@ impl Slurm {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    #[track_caller]
-    fn wait_for(&self, what: &str, limit: Duration, so: impl Fn(&Slurm) -> bool) {
-        let end = Instant::now() + limit;
-        while !so(self) {
-            if Instant::now() > end {
-                panic!("Slurm: no {what} (see .ci/setup)\n{}", self.report());
-            }
-            std::thread::yield_now();
-        }
-    }
-
-    /// Everything that was written.
-    fn report(&self) -> String {
-        let files = fs::read_dir(self.daemons.folder()).into_iter().flatten().flatten();
-        let text = files.filter_map(|file| {
-            let text = fs::read_to_string(file.path()).ok()?;
-            Some(format!("--- {}\n{text}", file.file_name().display()))
-        });
-        text.collect()
-    }
-
     /// Every process of jobs.
     fn of_jobs(&self) -> Vec<Found> {
         processes::of_job(u32::MAX, &self.marker()) // of no session
@@ -150,7 +129,11 @@ impl Slurm {
         fs::write(self.path("job.sh"), format!("#!/bin/sh\n{script}\n")).expect("a script");
         let words = ["sbatch", "--parsable", "--output=job.out"];
         let number = self.ask(&[&words[..], options, &["job.sh"]].concat());
-        assert!(number.trim().parse::<u32>().is_ok(), "sbatch: {number}\n{}", self.report());
+        assert!(
+            number.trim().parse::<u32>().is_ok(),
+            "sbatch: {number}\n{}",
+            self.daemons.report()
+        );
         number.trim().to_owned()
     }
 
@@ -160,7 +143,8 @@ impl Slurm {
 
     #[track_caller]
     fn wait_for_line(&self, text: &str) {
-        self.wait_for(&format!("line `{text}`"), LIMIT, |slurm| slurm.output().contains(text));
+        let line = format!("line `{text}`");
+        self.daemons.wait_for(&line, LIMIT, || self.output().contains(text));
     }
 }
 
@@ -192,7 +176,7 @@ fn a_job_of_sbatch_goes_on_without_its_lost_hosts_on_the_spare_ones() {
     assert!(slurm.ask(&["sinfo", "-h", "-n", "n2", "-o", "%T"]).starts_with("down"));
     slurm.wait_for_line("node 2 was lost with PE 2");
     slurm.wait_for_line("status ");
-    slurm.wait_for("end of the job", LIMIT, |slurm| {
+    slurm.daemons.wait_for("end of the job", LIMIT, || {
         slurm.ask(&["scontrol", "show", "job", &job]).contains("JobState=COMPLETED")
     });
     let output = slurm.output();

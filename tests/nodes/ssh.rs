@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use super::daemons::Daemons;
 use super::losses::{BUSY, declared};
-use super::net::HUB;
 use super::support::{Job, LIMIT, Outcome, jacobi, processes, program};
 
 /// Long enough that a fault comes before its end.
@@ -38,13 +37,9 @@ impl Ssh {
             command.stderr(log);
             ssh.daemons.start(command);
         }
-        let end = Instant::now() + LIMIT;
         for host in 0..hosts {
             let log = || fs::read_to_string(ssh.path(&format!("log-{host}"))).unwrap_or_default();
-            while !log().contains("Server listening") {
-                assert!(Instant::now() < end, "no sshd (see .ci/setup): {}", log());
-                std::thread::yield_now();
-            }
+            ssh.daemons.wait_for("sshd", LIMIT, || log().contains("Server listening"));
         }
         ssh
     }
@@ -93,19 +88,14 @@ impl Ssh {
     /// A job by plain `ssh`, which is found first in this folder.
     fn job(&self, hosts: &str) -> Job {
         let path = std::env::var("PATH").expect("a PATH");
-        let job =
-            Job::of(&["--hosts", hosts, "--listen", HUB]).inside(&self.daemons.net.hub_path());
-        let job = job.env("SHMEM_SYMMETRIC_SIZE", "16M").env("SHMEM_FT_NODE_TIMEOUT", "2");
+        let job = self.daemons.net.oshrun(&["--hosts", hosts]);
         job.env("PATH", &format!("{}:{path}", self.daemons.folder().display()))
     }
 
     /// One by ssh with a configuration of its own.
     fn job_with(&self, config: &str, hosts: &str) -> Job {
         let command = format!("ssh -o BatchMode=yes -F {} {{host}}", self.path(config));
-        let job =
-            Job::of(&["--hosts", hosts, "--listen", HUB]).inside(&self.daemons.net.hub_path());
-        let job = job.env("SHMEM_SYMMETRIC_SIZE", "16M").env("SHMEM_FT_NODE_TIMEOUT", "2");
-        job.args(&["--launch-agent", &command])
+        self.daemons.net.oshrun(&["--hosts", hosts, "--launch-agent", &command])
     }
 
     /// Programs of this library that run on the hosts.
@@ -166,7 +156,7 @@ fn a_killed_agent_behind_ssh_is_known_at_once_and_a_lost_link_after_its_limit() 
     ssh.daemons.net.link(2, false);
     declared(&mut run, 2, begun, "link down behind ssh");
     assert!(processes::ends_before(agent, Instant::now() + BUSY), "it ends by its lease");
-    fs::write(run.folder().join("stop"), "").expect("the file is written");
+    run.stop();
     run.finish().status(0);
     ssh.is_clean();
 }

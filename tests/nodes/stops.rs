@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::support::processes::{self, Found};
-use super::support::{Job, Running, note, program};
+use super::support::{Job, note, program};
 
 /// `SHMEM_FT_NODE_TIMEOUT` of these jobs.
 const LIMIT: Duration = Duration::from_secs(2);
@@ -15,40 +15,28 @@ fn steps() -> Job {
     job.args(&["--verbose", "--nodes", "4"]).program(&program("steps"), &[])
 }
 
-fn agents(run: &Running) -> Vec<Found> {
-    let launcher = run.launcher();
-    let mut agents = run.processes();
-    agents.retain(|process| process.parent == launcher && !process.is_zombie());
-    agents.sort_by_key(|agent| agent.pid); // they are started in the order of the nodes
-    agents
-}
-
 fn is_stopped(found: &[Found], pid: u32) -> bool {
     found.iter().any(|found| found.pid == pid && found.state == 'T')
-}
-
-fn stop(run: &Running) {
-    std::fs::write(run.folder().join("stop"), "").expect("the file is written");
 }
 
 #[test]
 fn an_agent_that_stands_still_for_too_long_is_a_lost_node() {
     let mut run = steps().with_orphans().start();
     run.wait_for("ready");
-    let agent = agents(&run)[1].pid;
+    let agent = run.agents()[1].pid;
     // Shorter than the limit: nothing happens. The pause is the fault itself.
     processes::signal(agent, Signal::STOP);
     run.wait_until("the agent should be stopped", |found| is_stopped(found, agent));
     std::thread::sleep(LIMIT / 4);
     processes::signal(agent, Signal::CONT);
     run.wait_until("the agent should go on", |found| !is_stopped(found, agent));
-    stop(&run);
+    run.stop();
     let outcome = run.finish();
     outcome.status(0).check(outcome.count("lost") == 0, "no loss was expected");
 
     let mut run = steps().with_orphans().start();
     run.wait_for("ready");
-    let agent = agents(&run)[1].pid;
+    let agent = run.agents()[1].pid;
     let begun = Instant::now();
     processes::signal(agent, Signal::STOP);
     run.wait_for("all PEs resume from checkpoint");
@@ -56,7 +44,7 @@ fn an_agent_that_stands_still_for_too_long_is_a_lost_node() {
     note(&format!("a stopped agent: all resume after {:.2} limits", took.as_secs_f64() / 2.0));
     assert!(took >= LIMIT && took <= LIMIT * 5, "{took:?}");
     assert!(!run.processes().iter().any(|found| found.pid == agent), "it is ended, not stopped");
-    stop(&run);
+    run.stop();
     let outcome = run.finish();
     outcome.status(0).says("oshrun: node 1: no sign of life for");
     outcome.says("oshrun: node 1 was lost with PE 1");
@@ -68,7 +56,7 @@ fn a_launcher_that_stands_still_for_too_long_loses_its_job() {
     let mut run = steps().with_orphans().start();
     run.wait_for("ready");
     let launcher = run.launcher();
-    let before: Vec<u32> = agents(&run).iter().map(|agent| agent.pid).collect();
+    let before: Vec<u32> = run.agents().iter().map(|agent| agent.pid).collect();
     processes::signal(launcher, Signal::STOP);
     run.wait_until("the launcher should be stopped", |found| is_stopped(found, launcher));
     std::thread::sleep(LIMIT / 4);
@@ -89,12 +77,11 @@ fn a_launcher_that_stands_still_for_too_long_loses_its_job() {
 #[test]
 fn a_pe_that_is_stopped_for_longer_than_its_limit_is_killed() {
     let mut run = steps().env("SHMEM_FT_PE_TIMEOUT", "1").start();
-    let line = run.wait_for("PE 1 is process ");
-    let pe = line.rsplit(' ').next().and_then(|pid| pid.parse().ok()).expect("a process id");
+    let pe = run.pid_of(1);
     run.wait_for("ready");
     processes::signal(pe, Signal::STOP);
     run.wait_for("all PEs resume from checkpoint");
-    stop(&run);
+    run.stop();
     let outcome = run.finish();
     outcome.status(0).says("oshrun: PE 1 was stopped for longer than SHMEM_FT_PE_TIMEOUT=1");
     outcome.check(outcome.count("PE 1 was killed by signal 9") == 1, "one death was expected");

@@ -26,7 +26,7 @@ fn steps(job: Job) -> Job {
 }
 
 fn ends_well(run: Running) -> super::support::Outcome {
-    std::fs::write(run.folder().join("stop"), "").expect("the file is written");
+    run.stop();
     let outcome = run.finish();
     outcome.status(0).check(outcome.out.contains("stopped"), "the end was expected");
     outcome

@@ -65,7 +65,7 @@ fn survives(way: &str, microseconds: &str, words: &[&str], lost: &str) {
     let args = [&["0", "2", microseconds], words].concat();
     let mut run = job.mode("raid5").with_orphans().program(&together(), &args).start();
     run.wait_for("back");
-    std::fs::write(run.folder().join("stop"), "").expect("the file is written");
+    run.stop();
     let outcome = run.finish();
     outcome.status(0).says(lost).check(outcome.out.contains("stopped"), "the end was expected");
 }

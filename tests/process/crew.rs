@@ -3,10 +3,7 @@
 //! memory after each restart.
 
 use super::support::{Job, Outcome, program};
-
-const STEPS: [&str; 7] = ["before", "quiesce", "encode", "encoded", "copy", "copied", "after"];
-const RECOVERY: [&str; 7] =
-    ["settle", "decided", "verify", "rebuild", "restore", "reencode", "resume"];
+use super::{RECOVERY, STEPS, right};
 
 fn run(mode: &str, threads: usize, words: &str) -> Outcome {
     let words: Vec<&str> = words.split_whitespace().collect();
@@ -15,26 +12,19 @@ fn run(mode: &str, threads: usize, words: &str) -> Outcome {
     job.program(&program("sparse"), &[]).run()
 }
 
-#[track_caller]
-fn right(outcome: &Outcome) {
-    outcome.status(0);
-    let right = outcome.out.lines().filter(|line| line.ends_with(" is right")).count();
-    outcome.check(right == 4, "every PE should find its memory right");
-}
-
 #[test]
 fn a_loss_at_every_step_of_a_checkpoint() {
     for (index, step) in STEPS.into_iter().enumerate() {
         let (pe, threads) = (index % 4, 2 + index % 3);
         for mode in ["raid4", "raid5", "rs"] {
             let words = format!("--nodes 4 --kill-node {pe}@9:{step}");
-            right(&run(mode, threads, &words));
+            right(4, &run(mode, threads, &words));
         }
         for mode in ["double", "raid5"] {
-            right(&run(mode, threads, &format!("--kill {pe}@9:{step}")));
+            right(4, &run(mode, threads, &format!("--kill {pe}@9:{step}")));
         }
     }
-    right(&run("single", 3, "--kill 1@9 --kill 2@12:copy"));
+    right(4, &run("single", 3, "--kill 1@9 --kill 2@12:copy"));
 }
 
 #[test]
@@ -42,8 +32,8 @@ fn a_second_loss_at_every_step_of_a_recovery() {
     for (index, step) in RECOVERY.into_iter().enumerate() {
         let (pe, threads) = (index % 4, 2 + index % 3);
         let words = format!("--nodes 4 --kill-node 1@5 --kill-node {pe}@5:{step}");
-        right(&run("rs", threads, &words));
-        right(&run("raid5", threads, &format!("--kill 1@5 --kill {pe}@5:{step}")));
+        right(4, &run("rs", threads, &words));
+        right(4, &run("raid5", threads, &format!("--kill 1@5 --kill {pe}@5:{step}")));
     }
 }
 
@@ -54,7 +44,7 @@ fn tiles_of_far_pes() {
     for (index, step) in ["encode", "copied", "rebuild", "reencode"].into_iter().enumerate() {
         let (pe, threads) = (index % 4, 2 + index % 3);
         let words = "--fabric ucx --nodes 4 --kill-node 2@9";
-        right(&run("rs", threads, &format!("{words} --kill-node {pe}@9:{step}")));
+        right(4, &run("rs", threads, &format!("{words} --kill-node {pe}@9:{step}")));
     }
 }
 

@@ -3,8 +3,7 @@
 //! over several checkpoints. The program compares all of its memory after each restart.
 
 use super::support::{Job, Outcome, program};
-
-const STEPS: [&str; 7] = ["before", "quiesce", "encode", "encoded", "copy", "copied", "after"];
+use super::{STEPS, right};
 
 fn run(mode: &str, delta: &str, adopt: &str, words: &str) -> Outcome {
     of(4, mode, delta, adopt, words)
@@ -18,18 +17,6 @@ fn of(pes: usize, mode: &str, delta: &str, adopt: &str, words: &str) -> Outcome 
     job.program(&program("sparse"), &[]).run()
 }
 
-#[track_caller]
-fn right(outcome: &Outcome) {
-    all_right(4, outcome);
-}
-
-#[track_caller]
-fn all_right(pes: usize, outcome: &Outcome) {
-    outcome.status(0);
-    let right = outcome.out.lines().filter(|line| line.ends_with(" is right")).count();
-    outcome.check(right == pes, "every PE should find its memory right");
-}
-
 /// With `SHMEM_FT_ADOPT=0` a dead process is rebuilt from the parity.
 #[test]
 fn a_loss_at_every_step_and_one_later() {
@@ -40,7 +27,7 @@ fn a_loss_at_every_step_and_one_later() {
                 format!("--kill {pe}@9:{step} --kill {later}@13"),
                 format!("--kill {later}@4 --kill {pe}@8:{step} --kill {last}@12:copy"),
             ] {
-                right(&run(mode, "on", "0", &words));
+                right(4, &run(mode, "on", "0", &words));
             }
         }
     }
@@ -52,23 +39,23 @@ fn memory_that_is_adopted_and_nodes() {
         for (index, step) in STEPS.into_iter().enumerate() {
             let (pe, later) = (index % 4, (index + 1) % 4);
             let words = format!("--kill {pe}@9:{step} --kill {later}@12:copy");
-            right(&run(mode, "on", "1", &words));
+            right(4, &run(mode, "on", "1", &words));
             if mode != "double" {
                 let words = format!("--nodes 4 --kill-node {pe}@9:{step}");
-                right(&run(mode, "on", "1", &words));
+                right(4, &run(mode, "on", "1", &words));
             }
         }
     }
-    right(&run("single", "on", "1", "--kill 1@9 --kill 2@12:copy"));
-    right(&run("double", "on", "1", "--nodes 4 --kill-node 1@13"));
+    right(4, &run("single", "on", "1", "--kill 1@9 --kill 2@12:copy"));
+    right(4, &run("double", "on", "1", "--nodes 4 --kill-node 1@13"));
 }
 
 #[test]
 fn each_of_the_choices_is_right() {
     for delta in ["auto", "on", "off"] {
         for mode in ["double", "raid5", "rs"] {
-            right(&run(mode, delta, "0", "--kill 3@11"));
-            right(&run(mode, delta, "0", "--kill 2@5:copied --kill 0@14"));
+            right(4, &run(mode, delta, "0", "--kill 3@11"));
+            right(4, &run(mode, delta, "0", "--kill 2@5:copied --kill 0@14"));
         }
     }
 }
@@ -80,7 +67,7 @@ fn parity_that_was_brought_up_to_date() {
         for (index, step) in STEPS.into_iter().enumerate() {
             let (pe, later) = (index % pes, (index + 1) % pes);
             let words = format!("--kill {pe}@9:{step} --kill {later}@13");
-            all_right(pes, &of(pes, mode, "on", "0", &words));
+            right(pes, &of(pes, mode, "on", "0", &words));
         }
     }
 }
@@ -91,6 +78,6 @@ fn parity_that_was_brought_up_to_date() {
 fn parity_that_was_brought_up_to_date_from_far() {
     for step in ["encode", "encoded", "copied"] {
         let words = format!("--nodes 6 --fabric ucx --kill-node 2@9:{step} --kill-node 4@13");
-        all_right(6, &of(6, "raid5", "on", "1", &words));
+        right(6, &of(6, "raid5", "on", "1", &words));
     }
 }

@@ -39,3 +39,23 @@ mod scrub;
 mod snapshots;
 mod starve;
 mod written;
+
+/// Steps of a checkpoint at which somebody may be killed.
+const STEPS: [&str; 7] = ["before", "quiesce", "encode", "encoded", "copy", "copied", "after"];
+/// Those of a recovery.
+const RECOVERY: [&str; 7] =
+    ["settle", "decided", "verify", "rebuild", "restore", "reencode", "resume"];
+
+#[test]
+fn the_steps_are_the_library_s() {
+    use raidshmem::inject::Point;
+    assert!(Point::ALL.map(Point::name).iter().eq(STEPS.iter().chain(&RECOVERY)));
+}
+
+/// What programs say that compare all of their memory after each restart.
+#[track_caller]
+fn right(pes: usize, outcome: &support::Outcome) {
+    outcome.status(0);
+    let right = outcome.out.lines().filter(|line| line.ends_with(" is right")).count();
+    outcome.check(right == pes, "every PE should find its memory right");
+}

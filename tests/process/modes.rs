@@ -6,6 +6,7 @@
 //! before barrier A. Where that matters, both ends are allowed ([`Then::Either`]), and nothing
 //! else.
 
+use super::STEPS;
 use super::support::jacobi::{self, SMALL};
 use super::support::{Job, Outcome};
 
@@ -43,8 +44,6 @@ struct Row {
     loss: Loss,
     then: [Then; STEPS.len()],
 }
-
-const STEPS: [&str; 7] = ["before", "quiesce", "encode", "encoded", "copy", "copied", "after"];
 
 /// The modes with two parity slots survive one loss at every moment: slot and snapshot of 2 are
 /// untouched until all have the parity of 3 (barrier A), and that suffices from there on.

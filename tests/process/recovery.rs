@@ -4,11 +4,9 @@
 //! when it stands at a step. With one parity the second is borne where nothing is missing of the
 //! first any more, or where either leaves its memory behind; with two parities always.
 
+use super::RECOVERY;
 use super::support::jacobi::{self, SMALL};
 use super::support::{Job, Outcome};
-
-const STEPS: [&str; 7] =
-    ["settle", "decided", "verify", "rebuild", "restore", "reencode", "resume"];
 
 fn run(mode: &str, words: &str, adopt: &str) -> Outcome {
     let words: Vec<&str> = words.split_whitespace().collect();
@@ -32,19 +30,12 @@ fn ends(outcome: &Outcome) {
     outcome.check(words.contains("group 0 lost PEs"), "the group should be named");
 }
 
-#[test]
-fn the_steps_are_the_library_s() {
-    use raidshmem::inject::Point;
-    let points = Point::ALL.into_iter().filter(|point| point.is_recovery());
-    assert!(points.map(Point::name).eq(STEPS));
-}
-
 /// Snapshots of dead processes are whole, except in `single`, which has none: there the copies on
 /// the dead are.
 #[test]
 fn a_process_dies_and_memory_is_adopted() {
     for mode in ["single", "double", "raid4", "raid5", "rs"] {
-        for step in STEPS {
+        for step in RECOVERY {
             for pe in [0, 1, 2] {
                 goes_on(&run(mode, &format!("--kill 1@3 --kill {pe}@3:{step}"), "1"));
             }
@@ -55,7 +46,7 @@ fn a_process_dies_and_memory_is_adopted() {
 /// With its memory thrown away a dead process is as lost as with its node.
 #[test]
 fn a_process_dies_and_memory_is_rebuilt() {
-    for step in STEPS {
+    for step in RECOVERY {
         for pe in [0, 2, 3] {
             let words = format!("--kill 1@3 --kill {pe}@3:{step}");
             survivor(step, &run("raid5", &words, "0"));
@@ -67,7 +58,7 @@ fn a_process_dies_and_memory_is_rebuilt() {
 
 #[test]
 fn a_node_is_lost() {
-    for step in STEPS {
+    for step in RECOVERY {
         let words = format!("--nodes 4 --kill-node 1@3 --kill-node 2@3:{step}");
         survivor(step, &run("raid5", &words, "1"));
         goes_on(&run("rs", &words, "1"));

@@ -16,24 +16,6 @@ fn steps(mode: &str, words: &str) -> Job {
     Job::new(4).mode(mode).args(&["--verbose"]).args(&words).program(&program("steps"), &[])
 }
 
-fn stop(run: &Running) {
-    std::fs::write(run.folder().join("stop"), "").expect("the file is written");
-}
-
-fn agents(run: &Running) -> Vec<Found> {
-    let launcher = run.launcher();
-    let mut agents = run.processes();
-    agents.retain(|process| process.parent == launcher && !process.is_zombie());
-    agents.sort_by_key(|agent| agent.pid); // they are started in the order of the nodes
-    agents
-}
-
-/// The process that carries a PE number first.
-fn pid_of(run: &mut Running, pe: usize) -> u32 {
-    let line = run.wait_for(&format!("PE {pe} is process "));
-    line.rsplit(' ').next().and_then(|pid| pid.parse().ok()).expect("a process id")
-}
-
 #[test]
 fn a_launcher_that_is_killed_takes_everything_with_it() {
     for words in ["", "--nodes 4", "--nodes 4 --spares 2"] {
@@ -84,15 +66,29 @@ fn a_signal_to_the_launcher_ends_the_job_with_a_line() {
     }
 }
 
+/// Those of a program are its own: no library that comes with this one handles any, so that all do
+/// what the kernel says.
+#[test]
+fn no_signal_of_a_program_is_handled_for_it() {
+    let mut run = steps("raid5", "--nodes 2").start();
+    run.wait_for("ready");
+    let pe = run.pid_of(1);
+    let status = std::fs::read_to_string(format!("/proc/{pe}/status")).expect("it runs");
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    run.stop();
+    run.finish().status(0);
+    assert_eq!(caught.map(str::trim), Some("0000000000000000"));
+}
+
 /// An agent is its node: the job goes on without it.
 #[test]
 fn an_agent_that_is_killed_is_a_lost_node() {
     for node in [0, 1, 3] {
         let mut run = steps("raid5", "--nodes 4").start();
         run.wait_for("ready");
-        processes::signal(agents(&run)[node].pid, Signal::KILL);
+        processes::signal(run.agents()[node].pid, Signal::KILL);
         run.wait_for("all PEs resume from checkpoint");
-        stop(&run);
+        run.stop();
         let outcome = run.finish();
         outcome.status(0).says(&format!("oshrun: node {node} was lost with PE {node}"));
         outcome.says(&format!("oshrun: node {node}: its agent was killed by signal 9: "));
@@ -100,12 +96,12 @@ fn an_agent_that_is_killed_is_a_lost_node() {
     }
     let mut run = steps("raid5", "").start();
     run.wait_for("ready");
-    processes::signal(agents(&run)[0].pid, Signal::KILL);
+    processes::signal(run.agents()[0].pid, Signal::KILL);
     run.finish().status(3).says("oshrun: unrecoverable: every PE was lost");
 
     let mut run = steps("none", "--nodes 2").start();
     run.wait_for("ready");
-    processes::signal(agents(&run)[1].pid, Signal::KILL);
+    processes::signal(run.agents()[1].pid, Signal::KILL);
     run.finish().status(137).says("SHMEM_FT_BACKUP_MODE=none keeps no checkpoint");
 }
 
@@ -115,7 +111,7 @@ fn a_node_that_is_lost_after_finalize_ends_the_job() {
     let job = Job::new(2).mode("raid5").args(&["--nodes", "2"]);
     let mut run = job.program(&program("exits"), &["linger", "0", "1"]).start();
     run.wait_for("lingers");
-    processes::signal(agents(&run)[1].pid, Signal::KILL);
+    processes::signal(run.agents()[1].pid, Signal::KILL);
     run.finish().status(137).says("node 1 was lost with PE 1");
 }
 
@@ -124,18 +120,18 @@ fn a_node_that_is_lost_after_finalize_ends_the_job() {
 fn spares_that_are_killed_are_missed_only_when_they_are_needed() {
     let mut run = steps("raid5", "--nodes 2 --spares 2").start();
     run.wait_for("ready");
-    processes::signal(agents(&run)[2].pid, Signal::KILL);
+    processes::signal(run.agents()[2].pid, Signal::KILL);
     run.wait_for("node 2 was lost; it carried no PE");
-    stop(&run);
+    run.stop();
     run.finish().status(0);
 
     let job = steps("raid5", "--nodes 2 --spares 1").env("SHMEM_FT_SUBSTITUTE", "spare");
     let mut run = job.start();
     run.wait_for("ready");
-    let agent = agents(&run)[2].pid;
+    let agent = run.agents()[2].pid;
     let spare = run.processes().into_iter().find(|found| found.parent == agent);
     processes::signal(spare.expect("a spare sleeps there").pid, Signal::KILL);
-    let pe = pid_of(&mut run, 1);
+    let pe = run.pid_of(1);
     processes::signal(pe, Signal::KILL);
     run.finish().status(3).says("no substitute left for PE 1");
 }
@@ -149,7 +145,7 @@ fn a_spare_that_is_late_is_waited_for() {
     let job = Job::new(4).mode("raid5").env("SHMEM_FT_SUBSTITUTE", "spare").args(&words);
     let mut run = job.args(&[&script]).start();
     let spare = loop {
-        let agents = agents(&run);
+        let agents = run.agents();
         let of = |found: &Found| agents.len() == 3 && found.parent == agents[2].pid;
         match run.processes().into_iter().find(|found| of(found) && found.name == "sh") {
             Some(spare) => break spare.pid,
@@ -160,7 +156,7 @@ fn a_spare_that_is_late_is_waited_for() {
     run.wait_for("PE 1 was killed");
     processes::signal(spare, Signal::CONT);
     run.wait_for("all PEs resume from checkpoint");
-    stop(&run);
+    run.stop();
     run.finish().status(0);
 }
 
@@ -176,18 +172,18 @@ fn a_pe_that_is_killed_from_outside_is_replaced() {
     ] {
         let mut run = steps(mode, "--nodes 2").leaves("stop").start();
         run.wait_for("ready");
-        let pe = pid_of(&mut run, 2);
+        let pe = run.pid_of(2);
         processes::signal(pe, signal);
         if mode == "single" || mode == "double" {
             // In their write windows these may not recover.
             run.wait_for("oshrun: PE 2 was killed by signal");
-            stop(&run);
+            run.stop();
             let outcome = run.finish();
             outcome.check([0, 3].contains(&outcome.status), "0 or 3 was expected");
             continue;
         }
         run.wait_for("all PEs resume from checkpoint");
-        stop(&run);
+        run.stop();
         let outcome = run.finish();
         outcome.status(0).says(&format!("PE 2 was killed by signal {}", signal.as_raw()));
     }
@@ -206,7 +202,7 @@ fn a_script_s_program_that_ended_before_it_was_met_is_not_waited_for() {
         let agent = found.iter().find(is_agent).map(|agent| agent.pid);
         found.iter().any(|found| Some(found.parent) == agent && found.name == "sh")
     });
-    let agent = agents(&run)[0].pid;
+    let agent = run.agents()[0].pid;
     processes::signal(agent, Signal::STOP);
     run.wait_until("the agent should be stopped", |found| {
         found.iter().any(|found| found.pid == agent && found.state == 'T')
@@ -236,12 +232,12 @@ fn wait_until(run: &Running, is: impl Fn(&Found) -> bool) {
 fn a_pe_that_is_stopped_is_waited_for() {
     let mut run = steps("raid5", "--nodes 2").start();
     run.wait_for("ready");
-    let pe = pid_of(&mut run, 1);
+    let pe = run.pid_of(1);
     processes::signal(pe, Signal::STOP);
     wait_until(&run, |found| found.pid != pe || found.state == 'T');
     // The others come to the next barrier, and sleep there.
     wait_until(&run, |found| found.name != "steps" || found.state != 'R');
-    stop(&run);
+    run.stop();
     processes::signal(pe, Signal::CONT);
     let outcome = run.finish();
     outcome.status(0).check(outcome.count("was killed") == 0, "no death was expected");

@@ -12,11 +12,9 @@ use raidshmem::segment::layout::TILE;
 
 use super::support::image::{self, Image};
 use super::support::{Job, Outcome, program};
+use super::{RECOVERY, STEPS, right};
 
 const MODES: [&str; 3] = ["raid4", "raid5", "rs"];
-const STEPS: [&str; 7] = ["before", "quiesce", "encode", "encoded", "copy", "copied", "after"];
-const RECOVERY: [&str; 7] =
-    ["settle", "decided", "verify", "rebuild", "restore", "reencode", "resume"];
 
 fn job(pes: usize, mode: &str, words: &str) -> Job {
     let words: Vec<&str> = words.split_whitespace().collect();
@@ -26,13 +24,6 @@ fn job(pes: usize, mode: &str, words: &str) -> Job {
 fn sparse(job: Job, delta: &str) -> Outcome {
     let job = job.env("SHMEM_SYMMETRIC_SIZE", "16M").env("SHMEM_FT_DELTA", delta);
     job.program(&program("sparse"), &[]).run()
-}
-
-#[track_caller]
-fn right(pes: usize, outcome: &Outcome) {
-    outcome.status(0);
-    let right = outcome.out.lines().filter(|line| line.ends_with(" is right")).count();
-    outcome.check(right == pes, "every PE should find its memory right");
 }
 
 /// Back to the last checkpoint, or forward to the one being made where every survivor has its

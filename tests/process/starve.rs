@@ -239,7 +239,7 @@ fn who_stops_reading_holds_up_nobody_but_the_lines() {
         let _ = fifo.read_to_end(&mut bytes); // until the last of the job has ended
         String::from_utf8_lossy(&bytes).into_owned()
     });
-    std::fs::write(run.folder().join("stop"), "").expect("the file is written");
+    run.stop();
     let outcome = run.finish();
     outcome.status(0).check(outcome.out.contains("stopped"), "the end was expected");
     let said = reader.join().expect("it reads");

@@ -10,8 +10,8 @@ use raidshmem::sys::written::Watch;
 
 use super::support::random::Random;
 use super::support::{Job, Outcome, note, program, program_with};
+use super::{STEPS, right};
 
-const STEPS: [&str; 7] = ["before", "quiesce", "encode", "encoded", "copy", "copied", "after"];
 /// A heap with small pages, and one with huge ones where they can be had.
 const SIZES: [&str; 2] = ["16M", "64M"];
 /// Checkpoints that the program makes when nothing is lost.
@@ -26,15 +26,8 @@ fn run(job: Job, words: &str, seed: u64) -> Outcome {
     let words: Vec<&str> = words.split_whitespace().collect();
     let path = program_with("written", &["-pthread"]);
     let outcome = job.args(&words).program(&path, &[&seed.to_string()]).run();
-    right(&outcome);
+    right(4, &outcome);
     outcome
-}
-
-#[track_caller]
-fn right(outcome: &Outcome) {
-    outcome.status(0);
-    let right = outcome.out.lines().filter(|line| line.ends_with(" is right")).count();
-    outcome.check(right == 4, "every PE should find its memory right");
 }
 
 /// At least so many checkpoints went by pages, where the kernel lets them.
@@ -107,7 +100,7 @@ fn no_mapping_is_left_out() {
         let losses: Vec<&str> = losses.split_whitespace().collect();
         let path = program_with("written", &["-pthread"]);
         let outcome = job.args(&losses).program(&path, &["51", "maps"]).run();
-        right(&outcome);
+        right(4, &outcome);
         by_pages(&outcome, 4);
         let seen = outcome.out.lines().filter_map(|line| line.strip_prefix("maps: watched after "));
         let seen: Vec<[u64; 2]> = seen
@@ -136,7 +129,7 @@ fn a_kernel_that_refuses_is_as_good() {
         let job = job("raid5", "pages").env("SHMEM_FT_ADOPT", "0").args(&["--kill", "1@11:copy"]);
         let job = if who == "all" { job } else { job.leaves(who) };
         let outcome = job.program(&program("denied"), &[who, path, &seed.to_string()]).run();
-        right(&outcome);
+        right(4, &outcome);
         // Who is refused learns so in the first checkpoint, and the others in the next.
         outcome.check(outcome.count(", by pages") == 0, "none by pages");
         outcome.check(outcome.count(", by digests") >= 10, "by digests");
@@ -151,7 +144,7 @@ fn what_children_write_is_found_by_digests() {
     for seed in [41, 42] {
         let job = job("raid5", "pages").env("SHMEM_FT_ADOPT", "0").args(&["--kill", "3@12:copied"]);
         let outcome = job.program(&path, &[&seed.to_string(), "fork"]).run();
-        right(&outcome);
+        right(4, &outcome);
         outcome.check(outcome.count(", by digests") >= 8, "by digests");
     }
 }

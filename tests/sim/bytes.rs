@@ -209,7 +209,7 @@ impl Job {
             found.snapshot = mask(&bad, shape.layout.chunks());
         }
         if parity.0 == target {
-            let each = per_chunk(parity.1);
+            let each = if p.checks > 1 { per_chunk(parity.1) } else { 0 };
             let bad = |chunk: usize| {
                 !(chunk * each..(chunk + 1) * each).all(|tile| self.holds(p, me, true, tile))
             };
@@ -357,7 +357,27 @@ impl Job {
         Then::Out(Outcome::Done)
     }
 
+    /// The own parity chunks that a rebuild did not read whole, and that do not hold.
+    fn damaged_unread(&self, p: &Proc) -> u64 {
+        let (shape, place) = self.plan.protection.place(p.me());
+        let (each, all) = (self.per_chunk(p), tiles(p.len));
+        let found: Vec<Finding> = shape.members.iter().map(|&pe| p.findings[pe]).collect();
+        let of_chunk = |chunk: usize| ((chunk + 1) * each).min(all).saturating_sub(chunk * each);
+        let bad = |&index: &usize| {
+            let read = plan::read(shape, (place, index), &found, of_chunk);
+            let unread = index * each + read..(index + 1) * each;
+            found[place].parity >> index & 1 == 0
+                && !unread.into_iter().all(|tile| self.holds(p, p.me(), true, tile))
+        };
+        let indices = 0..shape.layout.parities_of(place).len();
+        indices.filter(bad).fold(0, |all, index| all | 1 << index)
+    }
+
     fn reencode(&mut self, p: &mut Proc) -> Then {
+        if !p.middle && p.checks == 1 && self.plan.broken != Broken::UnreadBelieved {
+            let (me, unread) = (p.me(), self.damaged_unread(p));
+            p.findings[me].parity |= unread;
+        }
         let wanted = match self.plan.broken {
             Broken::ParityNotMadeAnew => 0,
             _ => p.findings[p.me()].parity,

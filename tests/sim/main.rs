@@ -167,6 +167,7 @@ fn broken_rules_are_caught() {
         ShownTooEarly,
         ChecksumsIgnored,
         ParityNotMadeAnew,
+        UnreadBelieved,
         StepBeforeWords,
         WordsNotTagged,
         LeaseIgnored,

@@ -37,6 +37,8 @@ pub enum Broken {
     ChecksumsIgnored,
     /// Lost parity is not made anew.
     ParityNotMadeAnew,
+    /// Parity that no rebuild has read is taken to hold.
+    UnreadBelieved,
     /// Far PEs see that a PE has come to a meeting before they see what it says there.
     StepBeforeWords,
     /// A node whose lease is over goes on.

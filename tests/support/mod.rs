@@ -281,6 +281,25 @@ impl Running {
         processes::of_job(self.launcher(), &self.marker)
     }
 
+    /// The agents of nodes on this machine, in the order of the nodes: so they are started.
+    pub fn agents(&self) -> Vec<processes::Found> {
+        let mut agents = self.processes();
+        agents.retain(|found| found.parent == self.launcher() && !found.is_zombie());
+        agents.sort_by_key(|agent| agent.pid);
+        agents
+    }
+
+    /// The process that carries PE `pe` first; of the program `steps`, which says so.
+    pub fn pid_of(&mut self, pe: usize) -> u32 {
+        let line = self.wait_for(&format!("PE {pe} is process "));
+        line.rsplit(' ').next().and_then(|pid| pid.parse().ok()).expect("a process id")
+    }
+
+    /// Tells the program `steps` to end.
+    pub fn stop(&self) {
+        std::fs::write(self.folder.join("stop"), "").expect("the file is written");
+    }
+
     /// Waits for `text` on either output, and gives the whole line.
     #[track_caller]
     pub fn wait_for(&mut self, text: &str) -> String {

@@ -147,6 +147,30 @@ impl Kernel {
         }
     }
 
+    /// The same; before a piece of the row is made `see` is shown the pieces of the sources that it
+    /// is made of, each with the number of its source. Bytes are read from memory once for both.
+    pub(crate) fn combine_seen(
+        self,
+        coefficients: &[u8],
+        sources: &[&[u8]],
+        out: &mut [u8],
+        mut see: impl FnMut(usize, &[u8]),
+        mut look: impl FnMut(&[u8]),
+    ) {
+        let mut pieces: Vec<&[u8]> = Vec::with_capacity(sources.len());
+        let mut room = [0; SEEN];
+        for at in (0..out.len()).step_by(SEEN) {
+            let range = at..out.len().min(at + SEEN);
+            let (made, more) = (&mut room[..range.len()], range.end < out.len());
+            pieces.clear();
+            pieces.extend(sources.iter().map(|source| &source[range.clone()]));
+            pieces.iter().enumerate().for_each(|(nth, piece)| see(nth, piece));
+            self.run(coefficients, &pieces, &mut [&mut *made], false);
+            look(made);
+            self.stream(&mut out[range], made, 0..made.len(), more);
+        }
+    }
+
     fn run(self, coefficients: &[u8], sources: &[&[u8]], outs: &mut [&mut [u8]], add: bool) {
         let k = sources.len();
         assert_eq!(coefficients.len(), outs.len() * k, "kernel called with a matrix of no shape");
@@ -216,6 +240,11 @@ const STEP: usize = 512;
 /// Bytes done at a time where a checksum is taken on the way: they stay in the L1 cache meanwhile,
 /// and fewer were measured to be slower.
 const PIECE: usize = 4096;
+
+/// The same where checksums of all sources are taken on the way, too: a half, so that pieces of all
+/// sources and of the row stay there together. Measured with three sources: 7 % faster than 4 KiB,
+/// 12 % than 1 KiB, a fifth than checksums of 64 KiB before.
+const SEEN: usize = 2048;
 
 /// Bytes of sources and results together from which on results are streamed.
 const STREAM: usize = 16 << 20;

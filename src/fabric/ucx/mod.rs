@@ -40,6 +40,7 @@ use crate::sys::futex;
 /// What UCX's libraries do as soon as they are loaded, used or not, unless these say otherwise.
 pub const LOADED: &[(&str, &str)] = &[
     ("UCX_HANDLE_ERRORS", "none"), // no signal handlers in the program's process
+    ("UCX_DEBUG_SIGNO", "0"),
     ("UCX_MEM_MMAP_HOOK_MODE", "none"), // no hooks in its allocator
     ("UCX_MEM_EVENTS", "n"),
     ("UCX_VFS_ENABLE", "n"),           // no files

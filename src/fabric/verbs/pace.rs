@@ -40,14 +40,18 @@ impl Pace {
         });
     }
 
+    /// How long a round trip takes at worst; none, before the first was measured.
+    pub fn longest(&self) -> Duration {
+        self.trip.map_or(Duration::ZERO, |(mean, deviation)| mean + 4 * deviation)
+    }
+
     /// How long to look out. As long as nothing is known a thread is patient, since one that slept
     /// at once would measure its own waking.
     pub fn patience(&self) -> Duration {
-        let Some((mean, deviation)) = self.trip else { return MOST };
-        let trips = TRIPS * (mean + 4 * deviation);
-        match mean > MOST {
-            true => LEAST, // it sleeps anyway, so it may as well begin
-            false => trips.clamp(LEAST, MOST),
+        match self.trip {
+            None => MOST,
+            Some((mean, _)) if mean > MOST => LEAST, // it sleeps anyway, so it may as well begin
+            Some(_) => (TRIPS * self.longest()).clamp(LEAST, MOST),
         }
     }
 }
@@ -77,6 +81,7 @@ mod tests {
     #[test]
     fn patience_is_a_few_round_trips_and_what_they_vary() {
         assert_eq!(after([]).patience(), MOST, "nothing is known yet");
+        assert_eq!(after([]).longest(), Duration::ZERO);
         // The first trip R: mean R, deviation R/2, so R + 4 R/2 at worst.
         assert_eq!(after([1000]).patience(), TRIPS * us(3000));
         // Then mean (7 * 1000 + 2000) / 8, deviation (3 * 500 + 1000) / 4.

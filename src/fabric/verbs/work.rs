@@ -16,7 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::conn::{Conn, Sender, Ticket, Used, lock};
 use super::objects::{Completion, LINKED};
-use super::pace::trip;
+use super::pace::{MOST, trip};
 use super::pair::{Local as Bytes, What, Work};
 use super::shared::Shared;
 use super::wire::Message;
@@ -35,7 +35,8 @@ const PROGRAM: Duration = Duration::from_millis(2);
 const SMALL: usize = 256;
 /// A waiting thread sleeps for at most as long as a peer may be gone unnoticed.
 const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
-/// How long the engine's thread stays away from those that look, at first and at most.
+/// How long the engine's thread stays away from those that look, at first and at most; longer where
+/// a round trip takes longer, since to come costs whoever looks the processor at times.
 const AWAY: (Duration, Duration) = (Duration::from_micros(200), Duration::from_millis(1));
 
 /// Completions, and who looks at them.
@@ -50,6 +51,16 @@ impl Default for Desk {
     fn default() -> Desk {
         Desk { done: Vec::new(), missed: Instant::now() }
     }
+}
+
+/// How a thread looks out.
+#[derive(Debug, Clone, Copy)]
+struct Lookout {
+    since: Instant,
+    patience: Duration,
+    /// It gives its processor away after every look: there are not enough of them, or much is under
+    /// way, which takes a while, and other threads may have work that was read before.
+    gives_way: bool,
 }
 
 /// Who looks at completions: the engine's thread, or threads that wait for something anyway. A
@@ -215,7 +226,7 @@ impl Shared {
         conn: &Conn,
         mut ready: impl FnMut() -> Option<T>,
     ) -> Result<T, Lost> {
-        let (mut idle, mut since) = (0u32, None);
+        let (mut idle, mut lookout) = (0u32, None);
         loop {
             if let Some(value) = ready() {
                 return Ok(value);
@@ -224,15 +235,15 @@ impl Shared {
                 return Err(conn.lost());
             }
             if self.turn() > 0 {
-                (idle, since) = (0, None);
+                (idle, lookout) = (0, None);
                 continue;
             }
             idle += 1;
-            let mut sleep = false;
-            if self.local.crowded || idle.is_multiple_of(PATIENCE) {
-                let (since, patience) =
-                    *since.get_or_insert_with(|| (Instant::now(), self.patience_with(conn)));
-                sleep = since.elapsed() > patience;
+            let Lookout { since, patience, gives_way } =
+                *lookout.get_or_insert_with(|| self.lookout(conn));
+            let counts = gives_way || idle.is_multiple_of(PATIENCE);
+            let sleep = counts && since.elapsed() > patience;
+            if counts {
                 std::thread::yield_now();
             }
             let asks = idle.is_multiple_of(PATIENCE) || sleep;
@@ -246,10 +257,15 @@ impl Shared {
         }
     }
 
-    /// How long a thread looks out for what `conn` brings.
-    fn patience_with(&self, conn: &Conn) -> Duration {
-        let patience = lock(&conn.sender).pace.patience();
-        if self.local.crowded { patience.min(CROWDED) } else { patience }
+    /// How a thread looks out for what `conn` brings.
+    fn lookout(&self, conn: &Conn) -> Lookout {
+        let (since, crowded, sender) = (Instant::now(), self.local.crowded, lock(&conn.sender));
+        let patience = match sender.pace.patience() {
+            patience if crowded => patience.min(CROWDED),
+            patience => patience,
+        };
+        let gives_way = crowded || sender.posted > conn.completed() + 1;
+        Lookout { since, patience, gives_way }
     }
 
     /// How long it looks out for what the program of any peer brings.
@@ -283,7 +299,8 @@ impl Shared {
                 shift.away.store(true, Ordering::SeqCst);
                 futex::sleep_while(&shift.alarm, alarm, pause);
                 shift.away.store(false, Ordering::SeqCst);
-                pause = (2 * pause).min(AWAY.1);
+                let most = lock(&self.pace).longest().clamp(AWAY.1, MOST);
+                pause = (2 * pause).min(most);
                 let _ = poll(&mut fds[..1], Some(&Timespec::default()));
             } else {
                 pause = AWAY.0;
