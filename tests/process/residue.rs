@@ -75,9 +75,11 @@ fn no_signal_of_a_program_is_handled_for_it() {
     let pe = run.pid_of(1);
     let status = std::fs::read_to_string(format!("/proc/{pe}/status")).expect("it runs");
     let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
     run.stop();
     run.finish().status(0);
-    assert_eq!(caught.map(str::trim), Some("0000000000000000"));
+    // Signals 32 and 33 are the C library's own, for threads.
+    assert_eq!(caught.map(|mask| mask & 0x7fff_ffff), Some(0));
 }
 
 /// An agent is its node: the job goes on without it.
