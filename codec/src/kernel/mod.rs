@@ -129,22 +129,12 @@ impl Kernel {
         coefficients: &[u8],
         sources: &[&[u8]],
         out: &mut [u8],
-        mut look: impl FnMut(&[u8]),
+        look: impl FnMut(&[u8]),
     ) {
         if let ([1], [source]) = (coefficients, sources) {
             return self.copy(out, source, look);
         }
-        let mut pieces: Vec<&[u8]> = Vec::with_capacity(sources.len());
-        let (mut made, mut left) = ([0; PIECE], out.len());
-        for (index, out) in out.chunks_mut(PIECE).enumerate() {
-            let (at, made) = (index * PIECE, &mut made[..out.len()]);
-            pieces.clear();
-            pieces.extend(sources.iter().map(|source| &source[at..at + out.len()]));
-            self.run(coefficients, &pieces, &mut [&mut *made], false);
-            look(made);
-            left -= out.len();
-            self.stream(out, made, 0..made.len(), left > 0);
-        }
+        self.by_pieces::<PIECE>(coefficients, sources, out, |_, _| (), look);
     }
 
     /// The same; before a piece of the row is made `see` is shown the pieces of the sources that it
@@ -154,13 +144,25 @@ impl Kernel {
         coefficients: &[u8],
         sources: &[&[u8]],
         out: &mut [u8],
+        see: impl FnMut(usize, &[u8]),
+        look: impl FnMut(&[u8]),
+    ) {
+        self.by_pieces::<SEEN>(coefficients, sources, out, see, look);
+    }
+
+    /// Both, by pieces of `N` bytes.
+    fn by_pieces<const N: usize>(
+        self,
+        coefficients: &[u8],
+        sources: &[&[u8]],
+        out: &mut [u8],
         mut see: impl FnMut(usize, &[u8]),
         mut look: impl FnMut(&[u8]),
     ) {
         let mut pieces: Vec<&[u8]> = Vec::with_capacity(sources.len());
-        let mut room = [0; SEEN];
-        for at in (0..out.len()).step_by(SEEN) {
-            let range = at..out.len().min(at + SEEN);
+        let mut room = [0; N];
+        for at in (0..out.len()).step_by(N) {
+            let range = at..out.len().min(at + N);
             let (made, more) = (&mut room[..range.len()], range.end < out.len());
             pieces.clear();
             pieces.extend(sources.iter().map(|source| &source[range.clone()]));
