@@ -23,8 +23,8 @@ const FUNCTION_LINES_MAX: usize = 70;
 const UNSAFE: &[(&str, &str)] = &[
     (
         "src/bin/oshrun.rs",
-        "names functions for the loader; sets its environment before any thread; takes an inherited \
-         descriptor",
+        "names functions for the loader; sets its environment before any thread; takes an \
+         inherited descriptor",
     ),
     (
         "src/capi/context.rs",

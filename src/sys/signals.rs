@@ -1,4 +1,4 @@
-//! What signals do to this process: as whoever started it wanted it, not as libraries would have it.
+//! What signals do to this process: what whoever started it wanted, not what libraries would.
 //!
 //! UCX handles signals of crashes and SIGHUP from the moment it is loaded. What the process began
 //! with is remembered before any library's code runs, and put back after all of it and before
@@ -27,7 +27,7 @@ pub extern "C" fn restore() {
     }
 }
 
-/// True if this process ignores that signal: what started it may have seen to that, as `nohup` does.
+/// True if this process ignores that signal: who started it may have seen to that, as `nohup` does.
 pub fn ignores(signal: i32) -> bool {
     action(signal).is_some_and(|action| action.sa_sigaction == libc::SIG_IGN)
 }
