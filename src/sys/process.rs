@@ -69,11 +69,11 @@ impl Process {
     ) -> io::Result<Process> {
         let fd = kept.map(|fd| fd.as_raw_fd());
         let parent = rustix::process::getpid();
-        let files = FILES.get().cloned();
+        let files = FILES.get().copied();
         // SAFETY: between fork and exec only system calls are made, no lock is taken and nothing
         // is allocated.
         unsafe {
-            let act = move || prepare(fd, parent, files.clone(), fixed_addresses);
+            let act = move || prepare(fd, parent, files, fixed_addresses);
             command.process_group(0).pre_exec(act);
         }
         let child = command.spawn()?;
