@@ -122,16 +122,10 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
     });
     up.give_up_after(pulse.limit * 5 / 4);
     let heart = Heart::new(node, &job, &pulse, ties);
-    let (page, page_fd) = match Page::create(job.n_pes as usize) {
-        Ok((page, fd)) => (page, Arc::new(fd)),
-        Err(error) => {
-            let what = format!("node {node}: memory for the control page: {error}");
-            return Ok(up.send(&Up::Failed { what }, &[])?);
-        }
+    let (page, page_fd) = match starting::begin(&job, node, up.carries_descriptors()) {
+        Ok(page) => page,
+        Err(what) => return Ok(up.send(&Up::Failed { what }, &[])?),
     };
-    if let Some(what) = starting::files_missing(&job, node, up.carries_descriptors()) {
-        return Ok(up.send(&Up::Failed { what }, &[])?);
-    }
     let program = program.into_iter().map(OsString::from_vec).collect();
     let (orders, memories, addresses, procs, carriers, huge) = Default::default();
     let binder = Binder::new(&job, node);

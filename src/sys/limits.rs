@@ -18,8 +18,8 @@ pub fn of_processes() -> String {
     format!("ulimit -u is {user}{group}, and kernel.pid_max is {}", kernel.trim())
 }
 
-/// The least `pids.max` of the control groups of a process, and of which it is. `groups` is what
-/// `/proc/self/cgroup` says: a line `0::PATH`, or with the first version of groups one of each kind.
+/// The least `pids.max` of the control groups of a process, and where it is. `groups` is what
+/// `/proc/self/cgroup` says: a line `0::PATH`, or in the first version of groups one a kind.
 fn pids_max(
     groups: &str,
     root: &Path,

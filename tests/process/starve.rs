@@ -213,8 +213,8 @@ fn a_node_that_has_much_to_start_is_not_lost() {
     outcome.status(0).check(outcome.err.is_empty(), "nothing is to be said");
 }
 
-/// The kernel bounds the processes of everybody but root: as root the test goes on as somebody else,
-/// who may read and write what root may.
+/// The kernel bounds the processes of everybody but root: as root the test goes on as somebody
+/// else, who may read and write what root may.
 #[test]
 fn more_pes_than_a_user_may_have_processes_are_refused_with_the_limits() {
     if !rustix::process::getuid().is_root() {

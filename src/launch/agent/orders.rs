@@ -1,8 +1,8 @@
 //! What an agent is told, and when it does it.
 //!
 //! Heartbeats and the end are heard at once; everything else is done in its order, for a short time
-//! between two looks at the clock and at the connections. Thousands of processes take longer to start
-//! than a node's lease, and what renews the lease comes behind the orders for them.
+//! between two looks at the clock and at the connections. Thousands of processes take longer to
+//! start than a node's lease, and what renews the lease comes behind the orders for them.
 
 #![forbid(unsafe_code)]
 

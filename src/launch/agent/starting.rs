@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -14,6 +14,7 @@ use std::sync::Arc;
 use super::{Agent, Local};
 use crate::control::CONTROL_FD;
 use crate::control::message::{Job, ProcId, ToPe, Up};
+use crate::control::page::Page;
 use crate::fabric;
 use crate::settings::Fabric;
 use crate::sys::limits;
@@ -28,9 +29,19 @@ fn add_defaults(command: &mut Command, mut defaults: Vec<(&'static str, &'static
     command.envs(defaults);
 }
 
-/// What to say if the agent of `node` may have fewer files open than it will have at least: its own,
-/// three for each of its PEs (the process, a connection, a leash), and every memory that its PEs map.
-pub(super) fn files_missing(job: &Job, node: u32, pairs: bool) -> Option<String> {
+/// The control page; or what to say if the agent of `node` cannot do its work. With `pairs` nodes
+/// may map each other's memory.
+pub(super) fn begin(job: &Job, node: u32, pairs: bool) -> Result<(Page, Arc<OwnedFd>), String> {
+    files_missing(job, node, pairs).map_or(Ok(()), Err)?;
+    match Page::create(job.n_pes as usize) {
+        Ok((page, fd)) => Ok((page, Arc::new(fd))),
+        Err(error) => Err(format!("node {node}: memory for the control page: {error}")),
+    }
+}
+
+/// What to say if the agent may have fewer files open than it will have at least: its own, three
+/// for each of its PEs (the process, a connection, a leash), and every memory that its PEs map.
+fn files_missing(job: &Job, node: u32, pairs: bool) -> Option<String> {
     const OWN: usize = 5;
     let own = job.node_of.iter().filter(|&&at| at == node).count();
     let mapped = if pairs && job.fabric == Fabric::Shm { job.node_of.len() } else { own };
