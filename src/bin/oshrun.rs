@@ -2,7 +2,6 @@
 
 use std::os::fd::{FromRawFd, OwnedFd};
 
-use clap::Parser;
 use raidshmem::launch::args::Args;
 use raidshmem::launch::say::say;
 use raidshmem::launch::{agent, join, launcher, starter};
@@ -29,7 +28,7 @@ fn main() {
         let words: Vec<String> = words.filter_map(|word| word.into_string().ok()).collect();
         std::process::exit(run_keeper(&words));
     }
-    let ready = match Args::parse().prepare(environment()) {
+    let ready = match Args::of(std::env::args_os()).prepare(environment()) {
         Ok(ready) => ready,
         Err(error) => {
             say(&error.to_string());

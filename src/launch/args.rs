@@ -30,14 +30,14 @@ const DOMAINS_MAX: u64 = 16 << 20;
 #[derive(Debug, Parser)]
 #[command(name = "oshrun", version, about, max_term_width = 100)]
 pub struct Args {
-    /// Number of PEs. May be left out where the hosts say how many.
+    /// Number of PEs, also as -np. May be left out where the hosts say how many.
     #[arg(short = 'n', long = "np", value_name = "N", allow_hyphen_values = true)]
     pub pes: Option<String>,
     /// Number of PEs of each host.
     #[arg(short = 'N', long, value_name = "PES", allow_hyphen_values = true)]
     pub per_host: Option<String>,
     /// Hosts to run on, as NAME or NAME:PES, separated by commas; those without PEs are spare.
-    #[arg(long, value_name = "LIST")]
+    #[arg(short = 'H', long, visible_alias = "host", value_name = "LIST")]
     pub hosts: Option<String>,
     /// Command that starts an agent on {host}, instead of ssh; the words of the agent follow, or
     /// take the place of {agent}.
@@ -140,6 +140,12 @@ pub enum Refused {
         /// What is wrong with it.
         source: RuleError,
     },
+    /// What stands where the program should, and begins like an option.
+    #[error("{}: no such option; `oshrun --help` lists them", .got.escape_debug())]
+    NoOption {
+        /// What was given.
+        got: String,
+    },
     /// No such program.
     #[error("{}: no such program{hint}", .path.display().to_string().escape_debug())]
     NoProgram {
@@ -227,11 +233,28 @@ pub struct Ready {
 }
 
 impl Args {
+    /// Parses a command line, in which `-np N` may stand for `-n N`, as it does elsewhere. Does not
+    /// return if the line is none, or asks for help.
+    pub fn of(words: impl Iterator<Item = OsString>) -> Args {
+        let mut words: Vec<OsString> = words.collect();
+        let program = Args::try_parse_from(&words).ok().map(|mut args| args.program.remove(0));
+        if program.is_some_and(|program| program == "-np")
+            && let Some(word) = words.iter_mut().find(|word| *word == "-np")
+        {
+            *word = "--np".into();
+        }
+        Args::parse_from(words)
+    }
+
     /// Checks everything that can be checked before a process is started.
     pub fn prepare(
         self,
         environment: impl Iterator<Item = (String, String)>,
     ) -> Result<Ready, Refused> {
+        let first = self.program[0].to_string_lossy();
+        if first.starts_with('-') {
+            return Err(Refused::NoOption { got: first.into_owned() });
+        }
         let environment: Vec<(String, String)> = environment.collect();
         let cluster = self.cluster(&environment)?;
         let mut shape = match &cluster {

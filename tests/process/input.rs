@@ -29,6 +29,10 @@ fn the_command_line_is_checked_before_anything_starts() {
         (&["-n", "0", "true"], &["-n 0", "1..="]),
         (&["-n", "-3", "true"], &["-n -3", "1..="]),
         (&["-n", "many", "true"], &["-n many", "1..="]),
+        (&["-np", "many", "true"], &["-n many", "1..="]),
+        (&["-n", "p", "true"], &["-n p", "1..="]),
+        (&["-n", "2", "--oversubscribe", "true"], &["--oversubscribe", "no such option"]),
+        (&["-n", "2", "-z", "true"], &["-z", "no such option"]),
         (&["-n", "1.5", "true"], &["-n 1.5", "1..="]),
         (&["-n", "99999", "true"], &["-n 99999", "1..="]),
         (&["-n", "", "true"], &["-n ", "1..="]),
@@ -58,6 +62,20 @@ fn the_command_line_is_checked_before_anything_starts() {
     ];
     for (words, parts) in table {
         refused(Job::of(words), parts);
+    }
+}
+
+/// As other launchers have it. What comes after the program is the program's.
+#[test]
+fn the_number_of_pes_may_be_said_with_np() {
+    for (words, pes, said) in [
+        (&["-np", "3", "--nodes", "3", "echo", "-np", "2"][..], 3, "-np 2"),
+        (&["--nodes", "2", "-np", "2", "echo", "x"], 2, "x"),
+        (&["-n", "2", "echo", "-np", "1"], 2, "-np 1"),
+    ] {
+        let outcome = Job::of(words).env("SHMEM_SYMMETRIC_SIZE", "1M").run();
+        let lines = format!("{said}\n").repeat(pes);
+        outcome.status(0).check(outcome.out == lines, "a line of each PE was expected");
     }
 }
 
