@@ -236,6 +236,11 @@ impl Reading<'_> {
         self.check.iter_mut().for_each(|(seal, _)| seal.update(bytes));
     }
 
+    /// What was seen of it; None of zeroes.
+    pub fn seen(&self) -> Option<&Seal> {
+        self.check.as_ref().map(|(seal, _)| seal)
+    }
+
     /// True if what was seen is what the stamp says.
     pub fn holds(self) -> bool {
         self.check.is_none_or(|(seal, stamp)| seal.holds(stamp))

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use raidshmem_codec::code::Plan;
+use raidshmem_codec::crc::Sum;
 
 use super::plan::{self, Finding, Unrecoverable, bits, lost_shards};
 use super::{Changed, unchanged};
@@ -148,7 +149,8 @@ pub fn rebuild(
     let mut from = BTreeSet::new();
     let found = of_group(shape, findings);
     let crew = crew(world, findings);
-    let job = Decode { world, crew: &crew, protection, view, shape, found: &found, target, len };
+    let (found, sum) = (&found, Sum::new(TILE));
+    let job = Decode { world, crew: &crew, protection, view, shape, found, target, len, sum };
     let wanted = || (0..shape.layout.chunks()).filter(|chunk| own >> chunk & 1 == 1);
     let all: usize = wanted().map(|chunk| job.tiles(chunk).len()).sum();
     let parts = line.as_deref_mut().map(|line| line.chunks_mut(TILE).map(Mutex::new).collect());
@@ -207,6 +209,7 @@ struct Decode<'a> {
     found: &'a [Finding],
     target: u64,
     len: usize,
+    sum: Sum,
 }
 
 impl Decode<'_> {
@@ -258,7 +261,8 @@ impl Decode<'_> {
     }
 
     /// Decodes an own tile of the snapshot, or of `line`, from tiles of `pes`, which are checked on
-    /// the way. The error is the PE of one that does not hold: then the tile has no stamp.
+    /// the way. The error is the PE of one that does not hold: then the tile has no stamp. The
+    /// checksum of a mere sum follows from those of the sources, and so finds errors of adding, too.
     fn decode(
         &self,
         tile: usize,
@@ -267,15 +271,21 @@ impl Decode<'_> {
         (pes, mut read): (Vec<usize>, Vec<Reading>),
     ) -> Result<(), usize> {
         let sources: Vec<&[u8]> = read.iter().map(|tile| tile.bytes).collect();
-        let see = |nth: usize, piece: &[u8]| read[nth].see(piece);
-        let apply = |out: &mut [u8], show: &mut dyn FnMut(&[u8])| {
+        let apply = |read: &mut [Reading], out: &mut [u8], show: &mut dyn FnMut(&[u8])| {
+            let see = |nth: usize, piece: &[u8]| read[nth].see(piece);
             plan.apply_shown(&sources, out, see, show).expect("tiles are of one length");
         };
         let (world, region, me) = (self.world, self.snapshot(), self.world.me());
+        let is_sum = plan.coefficients().iter().all(|&factor| factor == 1);
         match line {
-            Some(line) => apply(&mut lock(&line[tile]), &mut |_| ()),
+            Some(line) => apply(&mut read, &mut lock(&line[tile]), &mut |_| ()),
             None => tiles::write(world, me, region, tile, self.target, |out, seal| {
-                apply(out, &mut |piece| seal.update(piece));
+                if is_sum {
+                    apply(&mut read, out, &mut |_| ());
+                    seal.update_sum(&self.sum, read.iter().filter_map(Reading::seen));
+                } else {
+                    apply(&mut read, out, &mut |piece| seal.update(piece));
+                }
             }),
         }
         match pes.into_iter().zip(read).find_map(|(pe, tile)| (!tile.holds()).then_some(pe)) {
