@@ -216,6 +216,13 @@ pub fn pull_store<'a>(
     }
 }
 
+/// Says that tiles of PE `pe`'s store will soon be pulled, their stamps before them.
+pub fn expect_store(world: &World, pe: usize, region: usize, tiles: Range<usize>) {
+    let at = |tile| stamp_at(world, region, tile);
+    world.expect(pe, at(tiles.start)..at(tiles.end));
+    world.expect(pe, region + tiles.start * TILE..region + tiles.end * TILE);
+}
+
 /// A tile of a store that is checked while it is used: what is made of it counts only if it
 /// [holds](Reading::holds), in the end.
 pub struct Reading<'a> {

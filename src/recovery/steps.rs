@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use raidshmem_codec::code::Plan;
 use raidshmem_codec::crc::Sum;
+use raidshmem_codec::stripe::Place;
 
 use super::plan::{self, Finding, Unrecoverable, bits, lost_shards};
 use super::{Changed, unchanged};
@@ -153,6 +154,7 @@ pub fn rebuild(
     let job = Decode { world, crew: &crew, protection, view, shape, found, target, len, sum };
     let wanted = || (0..shape.layout.chunks()).filter(|chunk| own >> chunk & 1 == 1);
     let all: usize = wanted().map(|chunk| job.tiles(chunk).len()).sum();
+    wanted().for_each(|chunk| job.expect((place, chunk)));
     let parts = line.as_deref_mut().map(|line| line.chunks_mut(TILE).map(Mutex::new).collect());
     let parts: Option<Vec<Mutex<&mut [u8]>>> = parts;
     let (mut before, mut passed) = (all / 2, false);
@@ -222,6 +224,23 @@ impl Decode<'_> {
         chunk_tiles(self.shape, self.len, chunk)
     }
 
+    /// Where a chunk of the own snapshot is in its stripe, and how it is decoded.
+    fn plan(&self, place: usize, chunk: usize) -> (Place, Plan) {
+        let at = self.shape.layout.place_of(place, chunk);
+        let lost = lost_shards(&self.shape.layout.stripes()[at.stripe], self.found);
+        let plan = self.shape.codes[at.stripe].plan(&lost, at.index).expect("checked by the plan");
+        (at, plan)
+    }
+
+    /// Says what a chunk of the own snapshot will be decoded from.
+    fn expect(&self, (place, chunk): (usize, usize)) {
+        let ((at, plan), steps) = (self.plan(place, chunk), self.tiles(chunk).len());
+        for &shard in plan.sources() {
+            let (pe, region, tiles) = self.source((at.stripe, shard), 0..steps);
+            tiles::expect_store(self.world, pe, region, tiles);
+        }
+    }
+
     /// Decodes some steps of a chunk of the own snapshot into the store, or into the tiles of
     /// `line`, with all threads of this process. The PEs that it was decoded from.
     fn chunk(
@@ -230,10 +249,8 @@ impl Decode<'_> {
         steps: Range<usize>,
         line: Option<&[Mutex<&mut [u8]>]>,
     ) -> Result<Vec<u32>, Changed> {
-        let at = self.shape.layout.place_of(place, chunk);
+        let (at, plan) = self.plan(place, chunk);
         let stripe = &self.shape.layout.stripes()[at.stripe];
-        let lost = lost_shards(stripe, self.found);
-        let plan = self.shape.codes[at.stripe].plan(&lost, at.index).expect("checked by the plan");
         let own = self.tiles(chunk).start;
         let far = self.shape.members.iter().any(|&pe| self.world.is_far(pe));
         let room = || vec![Room::empty(); plan.sources().len()];
@@ -315,18 +332,22 @@ impl Decode<'_> {
         tiles::pull_store(self.world, wanted.into_iter());
     }
 
+    /// Steps of a shard of a stripe: PE, region, tiles.
+    fn source(&self, of: (usize, usize), steps: Range<usize>) -> (usize, usize, Range<usize>) {
+        let (pe, region, chunk) =
+            place_of(self.world, self.protection, self.shape, of, self.target);
+        let from = chunk * (self.shape.chunk_len(self.len) / TILE);
+        (pe, region, from + steps.start..from + steps.end)
+    }
+
     /// Maps the pages of tiles to be decoded, the own counted from `own`, and of what they are
     /// decoded from. A few at a time, behind the thread that touches fresh pages.
     fn map(&self, sources: &[usize], stripe: usize, steps: &[usize], own: usize) {
         let (Some(first), Some(last)) = (steps.first(), steps.last()) else { return };
         let steps = *first..last + 1;
-        let per_chunk = self.shape.chunk_len(self.len) / TILE;
         for &shard in sources {
-            let at = (stripe, shard);
-            let (pe, region, chunk) =
-                place_of(self.world, self.protection, self.shape, at, self.target);
-            let from = chunk * per_chunk;
-            tiles::map_store(self.world, pe, region, from + steps.start..from + steps.end);
+            let (pe, region, tiles) = self.source((stripe, shard), steps.clone());
+            tiles::map_store(self.world, pe, region, tiles);
         }
         if self.protection.mode.keeps_snapshot() {
             let own = own + steps.start..own + steps.end;
