@@ -21,7 +21,11 @@ const FUNCTION_LINES_MAX: usize = 70;
 
 /// Files that may contain unsafe code, with the reason; ARCHITECTURE.md shows the same list.
 const UNSAFE: &[(&str, &str)] = &[
-    ("src/bin/oshrun.rs", "sets its environment before any thread; takes an inherited descriptor"),
+    (
+        "src/bin/oshrun.rs",
+        "names functions for the loader; sets its environment before any thread; takes an \
+         inherited descriptor",
+    ),
     (
         "src/capi/context.rs",
         "registers the table of contexts, which is static, with the checkpoints",
@@ -67,6 +71,7 @@ const UNSAFE: &[(&str, &str)] = &[
         "src/sys/process.rs",
         "acts between fork and exec; a timer and a pipe of the kernel that end the process",
     ),
+    ("src/sys/signals.rs", "asks and sets what signals do"),
     ("src/sys/written.rs", "asks the kernel to watch pages, and which were written"),
 ];
 

@@ -83,13 +83,15 @@ fn four(program: &Program) -> Result<Vec<Figure>, Trouble> {
     let changed = |pages| format!("checkpoint, 5 % of blocks changed / all, {pages} pages");
     let name = |what: &str| format!("checkpoint, {what} / memcpy, 4 PEs x {} MiB", program.mib);
     Ok(vec![
-        Figure::at_most(&name("raid5"), 1.3, &full, MEMCPY),
+        Figure::at_most(&name("raid5"), 1.3, &full, MEMCPY).with_limit(5.0 / 3.0),
         Figure::at_most(&name("two snapshots"), 1.3, &two, MEMCPY).with_limit(7.0 / 6.0),
         Figure::at_most("first checkpoint / later ones", 1.2, &first, "raid5"),
         Figure::at_most(&changed("huge"), 0.15, &dirty, "raid5"),
         Figure::at_most(&changed("small"), 0.15, &small, "raid5"),
-        Figure::at_most("checkpoint, raid5 / double, 4 PEs", 0.75, &double, "double"),
-        Figure::at_most("checkpoint, two snapshots / double, 4 PEs", 0.75, &two_double, "double"),
+        Figure::at_most("checkpoint, raid5 / double, 4 PEs", 0.75, &double, "double")
+            .with_limit(5.0 / 6.0),
+        Figure::at_most("checkpoint, two snapshots / double, 4 PEs", 0.75, &two_double, "double")
+            .with_limit(7.0 / 12.0),
         Figure::at_most("checkpoint, checksums on / off", 1.1, &summed, "raid5 without them"),
     ])
 }

@@ -7,7 +7,18 @@ use raidshmem::launch::args::Args;
 use raidshmem::launch::say::say;
 use raidshmem::launch::{agent, join, launcher, starter};
 use raidshmem::sys::socket::Channel;
-use raidshmem::sys::{environment, is_open};
+use raidshmem::sys::{environment, is_open, signals};
+
+/// The loader calls this before any library's own code, and ...
+// SAFETY: both sections are lists of such functions.
+#[used]
+#[unsafe(link_section = ".preinit_array")]
+static BEFORE_LIBRARIES: extern "C" fn() = signals::remember;
+
+/// ... this after all of it. Agents and programs inherit what signals do then.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AFTER_LIBRARIES: extern "C" fn() = signals::restore;
 
 fn main() {
     let mut words = std::env::args_os().skip(1);

@@ -12,6 +12,7 @@ pub mod huge;
 pub mod machine;
 pub mod memory;
 pub mod process;
+pub mod signals;
 pub mod socket;
 pub mod written;
 

@@ -267,7 +267,9 @@ impl AsFd for Process {
 fn prepare(fd: Option<i32>, parent: Pid, fixed_addresses: bool) -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     if getppid() != Some(parent) {
-        return Err(io::ErrorKind::NotConnected.into()); // the parent died before we could ask
+        // The parent died before the kernel was asked: nobody is left to be told.
+        // SAFETY: this child has nothing that must be put in order.
+        unsafe { libc::_exit(1) };
     }
     // SAFETY: the descriptor is open in the parent and was inherited by fork; F_SETFD and
     // personality take integers.
@@ -387,5 +389,22 @@ pub fn start_on(nth: usize) {
     // Where it cannot be moved it runs where it is, and nothing is lost but time.
     if sched_setaffinity(None, &set_of(&[cpu])).is_ok() {
         let _ = sched_setaffinity(None, &allowed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever told its parent would find nobody, and the standard library makes that a crash.
+    #[test]
+    fn a_child_whose_parent_is_gone_ends_without_a_word() {
+        let other = getppid().expect("a test is started by something");
+        let mut command = Command::new("/bin/true");
+        // SAFETY: system calls only.
+        unsafe { command.pre_exec(move || prepare(None, other, false)) };
+        let output = command.output().expect("no error was sent");
+        assert_eq!(output.status.code(), Some(1));
+        assert_eq!(output.stderr, b"");
     }
 }

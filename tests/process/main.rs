@@ -9,6 +9,7 @@
 //! - [`delta`]: checkpoints that save what changed only
 //! - [`exits`]: how a job ends when its programs end
 //! - [`input`]: bad input
+//! - [`kernels`]: every kernel of this machine
 //! - [`memory`]: what a restart brings back, and what it leaves alone
 //! - [`pages`]: huge pages for large heaps, with and without rights
 //! - [`placement`]: failure domains above the node
@@ -28,6 +29,7 @@ mod crew;
 mod delta;
 mod exits;
 mod input;
+mod kernels;
 mod kill;
 mod memory;
 mod modes;

@@ -66,6 +66,32 @@ fn a_signal_to_the_launcher_ends_the_job_with_a_line() {
     }
 }
 
+/// As `nohup` starts it: nobody takes the hangup that it has every process ignore.
+#[test]
+fn a_job_that_ignores_hangups_outlives_them() {
+    let mut run = steps("raid5", "--nodes 2 --spares 1").after("trap '' HUP").start();
+    run.wait_for("ready");
+    for found in run.processes() {
+        processes::signal(found.pid, Signal::HUP);
+    }
+    run.stop();
+    let outcome = run.finish();
+    outcome.status(0).check(outcome.count("signal") == 0, "no death was expected");
+}
+
+/// Libraries that come with it have nothing to say when the launcher or an agent crashes.
+#[test]
+fn who_crashes_says_nothing_of_libraries() {
+    let mut run = steps("raid5", "--nodes 2").with_orphans().start();
+    run.wait_for("ready");
+    processes::signal(run.agents()[1].pid, Signal::ILL);
+    run.wait_for("all PEs resume from checkpoint");
+    run.signal(Signal::FPE);
+    let outcome = run.finish();
+    let ours = |line: &str| line.starts_with("oshrun: ");
+    outcome.status(128 + 8).check(outcome.err.lines().all(ours), "no other word was expected");
+}
+
 /// Those of a program are its own: no library that comes with this one handles any, so that all do
 /// what the kernel says.
 #[test]

@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 
 use rustix::event::{PollFd, PollFlags};
 
+use crate::sys::signals;
 use crate::sys::socket::ChannelError;
 
 /// Why a job could not be started.
@@ -89,7 +90,7 @@ impl LaunchError {
 pub struct Signals(Vec<(i32, UnixStream)>);
 
 impl Signals {
-    /// Catches them from now on.
+    /// Catches them from now on; not a hangup that is ignored, as under `nohup`.
     pub fn catch() -> std::io::Result<Signals> {
         let catch = |signal| {
             let (receiver, sender) = UnixStream::pair()?;
@@ -97,8 +98,9 @@ impl Signals {
             signal_hook::low_level::pipe::register(signal, sender)?;
             Ok((signal, receiver))
         };
-        let all = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
-        Ok(Signals(all.into_iter().map(catch).collect::<std::io::Result<_>>()?))
+        let hangup = (!signals::ignores(libc::SIGHUP)).then_some(libc::SIGHUP);
+        let all = [libc::SIGINT, libc::SIGTERM].into_iter().chain(hangup);
+        Ok(Signals(all.map(catch).collect::<std::io::Result<_>>()?))
     }
 
     /// What to poll.

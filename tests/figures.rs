@@ -1,0 +1,136 @@
+//! Tables of figures in documents are those of the records that they name.
+//!
+//! ```text
+//! <!-- figures: benches/record/amd-epyc/DATE.json -->              all of a record
+//! <!-- figures: benches/record/amd-epyc/DATE.json: NAME; NAME -->  those whose names begin so
+//! ...
+//! <!-- end of figures -->
+//! ```
+//!
+//! `RAIDSHMEM_WRITE_DOCS=1 cargo test --test figures` writes them. Invariant: a figure that misses
+//! its goal in a table of `benches/README.md` has its reason there, in the table under
+//! `## Why some miss`, whose first column names figures in the same way.
+//!
+//! Left out: figures in running text.
+
+#![forbid(unsafe_code)]
+
+use std::path::Path;
+
+use serde_json::Value;
+
+const DOCUMENTS: [&str; 3] = ["README.md", "benches/README.md", "whitepaper/paper.md"];
+const BEGIN: &str = "<!-- figures: ";
+const END: &str = "<!-- end of figures -->";
+
+fn page(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The figures of a record, all of them or those whose names begin with one of `names`.
+fn figures(record: &str, names: Option<&str>) -> Vec<Value> {
+    let record: Value = serde_json::from_str(&page(record)).expect("a record is JSON");
+    let all = record["figures"].as_array().expect("a list of figures").clone();
+    let Some(names) = names else { return all };
+    let named = |name: &str| {
+        let begins = |figure: &&Value| name_of(figure).starts_with(name);
+        let found: Vec<Value> = all.iter().filter(begins).cloned().collect();
+        assert!(!found.is_empty(), "no figure begins with {name:?}");
+        found
+    };
+    names.split("; ").flat_map(named).collect()
+}
+
+fn name_of(figure: &Value) -> &str {
+    figure["figure"].as_str().expect("a name")
+}
+
+fn is_met(figure: &Value) -> bool {
+    figure["met"].as_bool().expect("met or not")
+}
+
+/// Three digits, as many as medians of a few rounds are good for.
+fn rounded(value: f64) -> String {
+    match value {
+        100.0.. => format!("{value:.0}"),
+        10.0..100.0 => format!("{value:.1}"),
+        1.0..10.0 => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
+    }
+}
+
+fn row(figure: &Value) -> String {
+    let number = |key: &str| figure[key].as_f64().expect("a number");
+    let most = if figure["direction"] == "min" { "at most" } else { "at least" };
+    let (measured, goal) = (rounded(number("measured")), number("goal"));
+    let missed = if is_met(figure) { "" } else { ", missed" };
+    let peer = figure["peer"].as_str().expect("a peer");
+    format!("| {} | {measured} | {most} {goal}{missed} | {peer} |\n", name_of(figure))
+}
+
+/// `text` with its tables as they should be, and the figures in them.
+fn renewed(text: &str) -> (String, Vec<Value>) {
+    let mut pieces = text.split(BEGIN);
+    let mut renewed = pieces.next().expect("a piece at least").to_owned();
+    let mut shown = Vec::new();
+    for piece in pieces {
+        let (head, rest) = piece.split_once(" -->\n").expect("a mark that ends");
+        let (_, after) = rest.split_once(END).expect("a table that ends");
+        let (record, names) = match head.split_once(": ") {
+            Some((record, names)) => (record, Some(names)),
+            None => (head, None),
+        };
+        let figures = figures(record, names);
+        let rows: String = figures.iter().map(row).collect();
+        let heading = "| figure | measured | goal | beside |\n| --- | --- | --- | --- |\n";
+        renewed += &format!("{BEGIN}{head} -->\n{heading}{rows}{END}{after}");
+        shown.extend(figures);
+    }
+    (renewed, shown)
+}
+
+#[test]
+fn tables_are_those_of_the_records() {
+    for name in DOCUMENTS {
+        let text = page(name);
+        let (renewed, figures) = renewed(&text);
+        assert!(!figures.is_empty(), "{name} has no table of figures");
+        if std::env::var_os("RAIDSHMEM_WRITE_DOCS").is_some() {
+            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
+            std::fs::write(path, renewed).expect("a document is written");
+        } else {
+            let how = "RAIDSHMEM_WRITE_DOCS=1 cargo test --test figures";
+            assert!(text == renewed, "{name}: a table is not that of its record: run `{how}`");
+        }
+    }
+}
+
+#[test]
+fn every_miss_has_its_reason() {
+    let text = page("benches/README.md");
+    let (_, reasons) = text.split_once("## Why some miss\n").expect("the reasons");
+    let reasons = reasons.split("\n## ").next().expect("a piece at least");
+    let cells = |row: &str| {
+        let (names, reason) = row.strip_prefix("| ")?.split_once(" | ")?;
+        (reason.len() > 20).then(|| names.to_owned())
+    };
+    let explained: Vec<String> = reasons.lines().filter_map(cells).collect();
+    let explained: Vec<&str> = explained.iter().flat_map(|names| names.split("; ")).collect();
+    let is_explained = |name: &str| explained.iter().any(|begin| name.starts_with(begin));
+    let (_, figures) = renewed(&text);
+    let missed = figures.iter().filter(|figure| !is_met(figure));
+    let silent: Vec<&str> = missed.map(name_of).filter(|name| !is_explained(name)).collect();
+    assert!(silent.is_empty(), "no reason is given for: {}", silent.join("; "));
+}
+
+#[test]
+fn a_stale_table_is_seen() {
+    let record = "benches/record/amd-epyc/2026-11-21-21-40-12.json";
+    let text = format!("before\n{BEGIN}{record}: verbs, 8-byte put -->\nstale\n{END}\nafter\n");
+    let (renewed, figures) = renewed(&text);
+    assert_eq!((figures.len(), is_met(&figures[0])), (1, false));
+    let row = "half a round trip / tool | 1.23 | at most 1.2, missed | ib_write_lat |\n";
+    assert!(renewed.contains(row), "{renewed}");
+    assert!(renewed.starts_with("before\n") && renewed.ends_with(&format!("{END}\nafter\n")));
+}

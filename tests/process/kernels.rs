@@ -1,0 +1,44 @@
+//! Whole jobs on every kernel that this machine can run: as they are where its better instructions
+//! are missing.
+//!
+//! Left out: the kernels' bytes one by one, which the tests of the codec compare.
+
+use raidshmem_codec::kernel::Kernel;
+
+use super::support::jacobi::{self, SMALL};
+use super::support::{Job, program};
+
+const KNOB: &str = "RAIDSHMEM_KERNEL";
+
+/// Six PEs on six nodes; two of them are lost where the parity covers two.
+fn job(mode: &str) -> Job {
+    let job = Job::new(6).mode(mode).args(&["--nodes", "6"]).kill_node(&["1@3:encoded"]);
+    if mode == "rs" { job.kill_node(&["4@3:encoded"]) } else { job }
+}
+
+#[test]
+fn lost_nodes_cost_no_byte_on_any_of_them() {
+    for kernel in Kernel::available() {
+        for mode in ["raid5", "rs"] {
+            let job = job(mode).env(KNOB, kernel.name());
+            jacobi::job(job, SMALL).run().right_sum(SMALL);
+        }
+    }
+}
+
+/// By their process ids, so that substitutes seldom have the kernel of whom they replace.
+#[test]
+fn pes_with_different_ones_rebuild_each_other() {
+    let names: Vec<&str> = Kernel::available().iter().map(|kernel| kernel.name()).collect();
+    let choose = format!(
+        "command=\"$*\"; set -- {}; shift $(($$ % {})); export {KNOB}=$1; exec $command",
+        names.join(" "),
+        names.len()
+    );
+    let jacobi = program("jacobi");
+    let jacobi = jacobi.to_str().expect("test programs have plain names");
+    for mode in ["raid5", "rs"] {
+        let words = [&["sh", "-c", &choose, "sh", jacobi], SMALL].concat();
+        job(mode).args(&words).run().right_sum(SMALL);
+    }
+}
