@@ -236,8 +236,8 @@ impl Decode<'_> {
     fn expect(&self, (place, chunk): (usize, usize)) {
         let ((at, plan), steps) = (self.plan(place, chunk), self.tiles(chunk).len());
         for &shard in plan.sources() {
-            let (pe, region, tiles) = self.source((at.stripe, shard), 0..steps);
-            tiles::expect_store(self.world, pe, region, tiles);
+            let (pe, region, from) = self.source((at.stripe, shard));
+            tiles::expect_store(self.world, pe, region, from..from + steps);
         }
     }
 
@@ -278,8 +278,8 @@ impl Decode<'_> {
     }
 
     /// Decodes an own tile of the snapshot, or of `line`, from tiles of `pes`, which are checked on
-    /// the way. The error is the PE of one that does not hold: then the tile has no stamp. The
-    /// checksum of a mere sum follows from those of the sources, and so finds errors of adding, too.
+    /// the way. The error is the PE of one that does not hold: then the tile has no stamp. That of
+    /// a mere sum follows from what was seen of the sources, and so finds errors of adding, too.
     fn decode(
         &self,
         tile: usize,
@@ -318,26 +318,21 @@ impl Decode<'_> {
 
     /// Pulls the next tiles of shards that far PEs hold, as many steps as there are rooms for.
     fn pull(&self, sources: &[usize], stripe: usize, steps: &[usize], rooms: &mut [Vec<Room>]) {
-        let per_chunk = self.shape.chunk_len(self.len) / TILE;
-        let spot = |&shard: &usize| {
-            let at = (stripe, shard);
-            place_of(self.world, self.protection, self.shape, at, self.target)
-        };
-        let spots: Vec<(usize, usize, usize)> = sources.iter().map(spot).collect();
+        let begins = sources.iter().map(|&shard| self.source((stripe, shard)));
+        let begins: Vec<(usize, usize, usize)> = begins.collect();
         let mut wanted = Vec::new();
         for (step, rooms) in steps.iter().zip(rooms) {
-            let tile = |&(pe, region, chunk): &_| (pe, region, chunk * per_chunk + step);
-            wanted.extend(spots.iter().map(tile).zip(rooms));
+            let tile = |&(pe, region, from): &_| (pe, region, from + step);
+            wanted.extend(begins.iter().map(tile).zip(rooms));
         }
         tiles::pull_store(self.world, wanted.into_iter());
     }
 
-    /// Steps of a shard of a stripe: PE, region, tiles.
-    fn source(&self, of: (usize, usize), steps: Range<usize>) -> (usize, usize, Range<usize>) {
+    /// Where a shard of a stripe begins: PE, region, tile.
+    fn source(&self, of: (usize, usize)) -> (usize, usize, usize) {
         let (pe, region, chunk) =
             place_of(self.world, self.protection, self.shape, of, self.target);
-        let from = chunk * (self.shape.chunk_len(self.len) / TILE);
-        (pe, region, from + steps.start..from + steps.end)
+        (pe, region, chunk * (self.shape.chunk_len(self.len) / TILE))
     }
 
     /// Maps the pages of tiles to be decoded, the own counted from `own`, and of what they are
@@ -346,8 +341,8 @@ impl Decode<'_> {
         let (Some(first), Some(last)) = (steps.first(), steps.last()) else { return };
         let steps = *first..last + 1;
         for &shard in sources {
-            let (pe, region, tiles) = self.source((stripe, shard), steps.clone());
-            tiles::map_store(self.world, pe, region, tiles);
+            let (pe, region, from) = self.source((stripe, shard));
+            tiles::map_store(self.world, pe, region, from + steps.start..from + steps.end);
         }
         if self.protection.mode.keeps_snapshot() {
             let own = own + steps.start..own + steps.end;

@@ -52,8 +52,9 @@ pub fn conform(bench: &mut dyn Bench, seed: u64) {
 }
 
 /// What is asked of an engine whose device updates words: that no processor of the target has a
-/// part in it, nor in reads that were expected, and all that is promised of updates by peers. Those of the target's own processor
-/// are not mixed with them here, which the device of a test does not promise.
+/// part in it, nor in reads that were expected, and all that is promised of updates by peers. Those
+/// of the target's own processor are not mixed with them here, which the device of a test does not
+/// promise.
 pub fn conform_by_device(bench: &mut Processes, seed: u64) {
     let case = |what: &str| println!("engines: by the device: {what}");
     case("words of every width");

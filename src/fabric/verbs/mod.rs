@@ -16,8 +16,9 @@
 //!
 //! Puts are RDMA writes and gets are RDMA reads: the target's processor does nothing, but register
 //! a window of its segment when somebody first needs it, or says that it will. So parity is
-//! encoded, and a lost PE is rebuilt, without the processors of the others. Up to [`pair::INLINE`] bytes travel in the work
-//! request itself; more goes through registered blocks, several to a doorbell.
+//! encoded, and a lost PE is rebuilt, without the processors of the others. Up to
+//! [`pair::INLINE`] bytes travel in the work request itself; more goes through registered blocks,
+//! several to a doorbell.
 //!
 //! A put that a program may wait for wakes the peer's sleepers by the same packets: it is a write
 //! with an immediate, unless such a call is under way already. Threads that wait look at
