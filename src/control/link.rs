@@ -9,6 +9,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -56,7 +57,7 @@ impl Link {
     pub fn send<M: Serialize>(
         &mut self,
         message: &M,
-        fds: &[BorrowedFd],
+        fds: &[Arc<OwnedFd>],
     ) -> Result<(), ChannelError> {
         match self {
             Link::Pair(outbox) => outbox.send(message, fds),

@@ -7,10 +7,11 @@
 //! carries on in whole lines, and descriptors stay with it.
 
 use std::cell::OnceCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -32,13 +33,15 @@ use crate::settings::Fabric;
 use crate::sys::futex;
 use crate::sys::huge::HugeFiles;
 use crate::sys::memory::{self, Mapping, PAGE};
-use crate::sys::process::Process;
+use crate::sys::process::{self, Process};
 use crate::sys::socket::{Channel, ChannelError, Outbox};
 
 mod heart;
+mod orders;
 mod starting;
 
 use heart::{Heart, Ties};
+use orders::Order;
 
 struct Local {
     process: Process,
@@ -61,15 +64,17 @@ struct Local {
 
 struct Agent {
     up: Link,
+    /// What was ordered and is still to be done.
+    orders: VecDeque<Order>,
     job: Job,
     node: u32,
     program: Vec<OsString>,
     page: Page,
-    page_fd: OwnedFd,
+    page_fd: Arc<OwnedFd>,
     binder: Binder,
     /// Where large memories come from, once one was asked for.
     huge: OnceCell<Option<HugeFiles>>,
-    memories: BTreeMap<u32, (u32, OwnedFd)>,
+    memories: BTreeMap<u32, (u32, Arc<OwnedFd>)>,
     /// Incarnation and address of PEs that are reached through an engine.
     addresses: BTreeMap<u32, (u32, Vec<u8>)>,
     procs: BTreeMap<ProcId, Local>,
@@ -89,6 +94,7 @@ const SCRIPT: Duration = Duration::from_millis(500);
 /// Runs a node's agent on its connection to the launcher. Returns when told to, or when the
 /// launcher is gone; every process it started is dead then.
 pub fn run(channel: Channel) -> Result<(), JoinError> {
+    process::raise_open_files();
     let mut up = Link::pair(channel);
     let mut first = up.receive::<Down>(ORDERS)?;
     let mut joined = None;
@@ -116,19 +122,17 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
     });
     up.give_up_after(pulse.limit * 5 / 4);
     let heart = Heart::new(node, &job, &pulse, ties);
-    let (page, page_fd) = match Page::create(job.n_pes as usize) {
+    let (page, page_fd) = match starting::begin(&job, node, up.carries_descriptors()) {
         Ok(page) => page,
-        Err(error) => {
-            let what = format!("node {node}: memory for the control page: {error}");
-            return Ok(up.send(&Up::Failed { what }, &[])?);
-        }
+        Err(what) => return Ok(up.send(&Up::Failed { what }, &[])?),
     };
     let program = program.into_iter().map(OsString::from_vec).collect();
-    let (memories, addresses, procs, carriers, huge) = Default::default();
+    let (orders, memories, addresses, procs, carriers, huge) = Default::default();
     let binder = Binder::new(&job, node);
     up.send(&Up::Seated(binder.seated()), &[])?;
     let mut agent = Agent {
         up,
+        orders,
         job,
         node,
         program,
@@ -182,21 +186,9 @@ impl Agent {
                     Source::End(proc) => self.ended(proc)?,
                 }
             }
+            self.carry_out()?;
         }
         Ok(true)
-    }
-
-    /// True when told to end.
-    fn hear_orders(&mut self) -> Result<bool, ChannelError> {
-        self.up.flush()?;
-        while let Some((message, fds)) = self.up.try_receive::<Down>()? {
-            let Some(order) = self.take_news(message)? else { continue };
-            if matches!(order, Down::Shutdown) {
-                return Ok(true);
-            }
-            self.obey(order, fds)?;
-        }
-        Ok(false)
     }
 
     fn wait(&self) -> Vec<Source> {
@@ -218,20 +210,17 @@ impl Agent {
                 sources.push(Source::End(proc));
             }
         }
-        let _ = poll(&mut fds, Some(&timespec(self.left())));
+        let left = if self.orders.is_empty() { self.left() } else { Duration::ZERO };
+        let _ = poll(&mut fds, Some(&timespec(left)));
         let ready = fds.iter().map(|fd| !fd.revents().is_empty()).collect::<Vec<_>>();
         sources.into_iter().zip(ready).filter_map(|(s, ready)| ready.then_some(s)).collect()
     }
 
     fn obey(&mut self, message: Down, mut fds: Vec<OwnedFd>) -> Result<(), ChannelError> {
         match message {
-            Down::Die => {
-                use rustix::process::{Signal, getpid, kill_process};
-                let _ = kill_process(getpid(), Signal::KILL);
-                Ok(())
-            }
             Down::Join { .. } | Down::Configure { .. } | Down::Refused { .. } => Ok(()),
-            Down::Beat(_) | Down::Ask { .. } | Down::Ring { .. } | Down::Shutdown => Ok(()),
+            Down::Beat(_) | Down::Ask { .. } | Down::Ring { .. } => Ok(()),
+            Down::Shutdown | Down::Die => Ok(()),
             Down::MakeMemory { pe, memory } => self.make_memory(pe, memory),
             Down::Start { proc, pe } => self.start(proc, pe),
             Down::Assign { proc, welcome } => self.assign(proc, welcome),
@@ -277,7 +266,7 @@ impl Agent {
         let made = made.inspect(|fd| self.binder.place_memory(pe, fd, len));
         match made {
             Ok(fd) if self.up.carries_descriptors() && self.job.fabric == Fabric::Shm => {
-                self.up.send(&Up::Memory { pe, memory }, &[fd.as_fd()])
+                self.up.send(&Up::Memory { pe, memory }, &[Arc::new(fd)])
             }
             Ok(fd) => {
                 self.keep(pe, memory, fd)?; // nobody outside the node has it
@@ -299,12 +288,13 @@ impl Agent {
 
     /// Gives the memory of `pe` to every PE here.
     fn keep(&mut self, pe: u32, memory: u32, fd: OwnedFd) -> Result<(), ChannelError> {
-        let told = self.tell_all(&ToPe::Memory { pe, memory }, &[fd.as_fd()]);
+        let fd = Arc::new(fd);
+        let told = self.tell_all(&ToPe::Memory { pe, memory }, &[Arc::clone(&fd)]);
         self.memories.insert(pe, (memory, fd));
         told
     }
 
-    fn tell_all(&mut self, message: &ToPe, fds: &[BorrowedFd]) -> Result<(), ChannelError> {
+    fn tell_all(&mut self, message: &ToPe, fds: &[Arc<OwnedFd>]) -> Result<(), ChannelError> {
         let mut sent = Ok(());
         for local in self.procs.values_mut().filter(|local| local.pe.is_some()) {
             if let Some(channel) = &mut local.channel {
@@ -337,11 +327,11 @@ impl Agent {
         let Some(channel) = &mut local.channel else { return Ok(()) };
         let (job, crowded) = (Box::new(self.job.clone()), self.binder.crowded());
         let welcome = ToPe::Welcome { job, welcome, crowded };
-        let mut sent = channel.send(&welcome, &[self.page_fd.as_fd()]);
+        let mut sent = channel.send(&welcome, &[Arc::clone(&self.page_fd)]);
         for (&pe, (memory, fd)) in &self.memories {
             if sent.is_ok() {
                 let memory = ToPe::Memory { pe, memory: *memory };
-                sent = channel.send(&memory, &[fd.as_fd()]);
+                sent = channel.send(&memory, &[Arc::clone(fd)]);
             }
         }
         for (&pe, (incarnation, address)) in &self.addresses {

@@ -7,8 +7,9 @@
 //! and collected by it.
 
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -24,7 +25,7 @@ use super::placing::Placing;
 use super::pulse::Heartbeats;
 use super::say::{Writer, say, signalled, tell};
 use crate::control::link::{Link, timespec};
-use crate::control::message::{Down, Job, Party, Place, ProcId, Pulse, Said, Up};
+use crate::control::message::{Down, Party, ProcId, Pulse, Said, Up};
 use crate::settings::{BackupMode, Fabric};
 use crate::sys::memory;
 use crate::sys::process::{self, Ended, Process};
@@ -44,16 +45,18 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 
 mod error;
 mod guard;
+mod job;
 
 pub use error::{LaunchError, Signals};
 use guard::Guard;
+use job::{job_id, job_of, place};
 
 struct Launcher {
     machine: Membership,
     nodes: BTreeMap<u32, Node>,
     /// Where other hosts' agents came in, and nobody else does.
     door: Option<Door>,
-    memories: BTreeMap<(u32, u32), OwnedFd>,
+    memories: BTreeMap<(u32, u32), Arc<OwnedFd>>,
     procs: BTreeMap<ProcId, (u32, Process)>,
     report: bool,
     /// What a PE keeps for others in this job's mode.
@@ -75,6 +78,7 @@ pub fn run(ready: &Ready) -> Result<i32, LaunchError> {
     let (shape, settings) = (&ready.shape, &ready.settings);
     let system = |what| move |error| LaunchError::System { what, error };
     process::adopt_orphans().map_err(system("adopting orphans"))?;
+    process::raise_open_files();
     let signals = Signals::catch().map_err(system("signals"))?;
     let lines = Writer::begin().map_err(system("thread for lines"))?;
     let job = job_of(ready, job_id().map_err(system("random number of the job"))?);
@@ -140,46 +144,6 @@ pub fn run(ready: &Ready) -> Result<i32, LaunchError> {
     Ok(status)
 }
 
-/// What the processes of the job have to know.
-fn job_of(ready: &Ready, id: u64) -> Job {
-    let shape = &ready.shape;
-    Job {
-        id,
-        n_pes: shape.node_of.len() as u32,
-        heap_len: ready.heap_len,
-        node_of: shape.node_of.clone(),
-        machine_of: match &ready.cluster {
-            Some(_) => (0..shape.nodes).collect(),
-            None => vec![0; shape.nodes as usize],
-        },
-        bind: ready.settings.bind,
-        pages: ready.settings.pages,
-        domains: ready.site.domains.clone(),
-        fabric: shape.fabric,
-        device: ready.settings.device.clone(),
-    }
-}
-
-fn job_id() -> std::io::Result<u64> {
-    use std::io::Read;
-    let mut bytes = [0; 8];
-    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    Ok(u64::from_ne_bytes(bytes) | 1)
-}
-
-/// What programs on other hosts would inherit from this process, without what is about this host.
-fn place() -> Place {
-    const OWN: &[&str] = &["HOST", "HOSTNAME", "DISPLAY", "XAUTHORITY", "TMPDIR", "LS_COLORS", "_"];
-    const OWN_PREFIXES: &[&str] = &["SSH_", "SLURM_", "XDG_", "DBUS_"];
-    let own = |name: &str| {
-        OWN.contains(&name) || OWN_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
-    };
-    let all = std::env::vars_os().filter(|(name, _)| !own(&name.to_string_lossy()));
-    let env = all.map(|(name, value)| (name.into_vec(), value.into_vec())).collect();
-    let folder = std::env::current_dir().unwrap_or_else(|_| "/".into());
-    Place { folder: folder.into_os_string().into_vec(), env }
-}
-
 enum Source {
     Channel(u32),
     End(u32),
@@ -199,6 +163,9 @@ impl Launcher {
                     Source::End(node) => self.starter_ended(node),
                     Source::Word(node) => self.keeper_spoke(node),
                     Source::Other => {}
+                }
+                if self.result.is_some() {
+                    break; // the job is over, and what comes is of no use
                 }
             }
             if let Some(signal) = self.signals.arrived() {
@@ -286,12 +253,12 @@ impl Launcher {
     fn heard(&mut self, node: u32, message: Up, mut fds: Vec<OwnedFd>) {
         let event = match message {
             Up::Memory { pe, memory } => {
-                if let Some(fd) = fds.pop() {
+                if let Some(fd) = fds.pop().map(Arc::new) {
                     let maps =
                         |node: &Node| node.link.as_ref().is_some_and(Link::carries_descriptors);
                     let nodes = self.nodes.iter().filter(|(_, node)| maps(node)).map(|(&n, _)| n);
                     for node in nodes.collect::<Vec<u32>>() {
-                        self.tell(node, &Down::Memory { pe, memory }, &[fd.as_fd()]);
+                        self.tell(node, &Down::Memory { pe, memory }, &[Arc::clone(&fd)]);
                     }
                     self.memories.insert((pe, memory), fd);
                 }
@@ -392,6 +359,9 @@ impl Launcher {
                 Ok(Some((message, fds))) if heard => self.heard(node, message, fds),
                 _ => break,
             }
+        }
+        if self.result.is_some() {
+            return; // it ended because it had failed, and said so
         }
         let here = |(at, _): &(u32, Process)| *at == node;
         for (_, process) in self.procs.values().filter(|proc| here(proc)) {

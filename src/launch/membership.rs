@@ -485,8 +485,13 @@ impl Membership {
     }
 }
 
+/// Ascending numbers for people; more than four in a row by their ends.
 fn list(pes: &[usize]) -> String {
-    pes.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
+    let rows = pes.chunk_by(|a, b| a + 1 == *b).map(|row| match row {
+        [first, _, _, _, .., last] => format!("{first}-{last}"),
+        few => few.iter().map(usize::to_string).collect::<Vec<_>>().join(","),
+    });
+    rows.collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]

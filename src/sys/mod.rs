@@ -9,6 +9,7 @@ pub mod caller;
 pub mod crew;
 pub mod futex;
 pub mod huge;
+pub mod limits;
 pub mod machine;
 pub mod memory;
 pub mod process;

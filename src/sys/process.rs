@@ -10,12 +10,15 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, getppid, kill_process_group, pidfd_open,
-    pidfd_send_signal, set_child_subreaper, set_parent_process_death_signal, waitid,
+    Pid, PidfdFlags, Resource, Rlimit, Signal, WaitId, WaitIdOptions, getppid, getrlimit,
+    kill_process_group, pidfd_open, pidfd_send_signal, set_child_subreaper,
+    set_parent_process_death_signal, setrlimit, waitid,
 };
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
@@ -66,10 +69,11 @@ impl Process {
     ) -> io::Result<Process> {
         let fd = kept.map(|fd| fd.as_raw_fd());
         let parent = rustix::process::getpid();
+        let files = FILES.get().copied();
         // SAFETY: between fork and exec only system calls are made, no lock is taken and nothing
         // is allocated.
         unsafe {
-            let act = move || prepare(fd, parent, fixed_addresses);
+            let act = move || prepare(fd, parent, files, fixed_addresses);
             command.process_group(0).pre_exec(act);
         }
         let child = command.spawn()?;
@@ -85,6 +89,14 @@ impl Process {
     /// A process whose pidfd came over a control connection.
     pub fn received(pid: u32, pidfd: OwnedFd) -> Process {
         Process { pid, pidfd }
+    }
+
+    /// Another descriptor of it, to be sent.
+    ///
+    /// # Errors
+    /// This process may have no more.
+    pub fn copy(&self) -> io::Result<Arc<OwnedFd>> {
+        self.pidfd.try_clone().map(Arc::new)
     }
 
     /// SIGKILL, if it still runs.
@@ -227,6 +239,25 @@ pub fn is_stopped(pid: u32) -> bool {
     matches!(state, Some('T' | 't'))
 }
 
+/// The limit on open files that this process began with, once it has more.
+static FILES: OnceLock<Rlimit> = OnceLock::new();
+
+/// Lets this process have as many files open as it may let itself have: there are several for each
+/// PE, and the usual limit is low for the sake of programs that look through all of their numbers.
+/// What [`Process::start`] starts begins with the old limit.
+pub fn raise_open_files() {
+    let limit = getrlimit(Resource::Nofile);
+    let most = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    if limit.current != limit.maximum && setrlimit(Resource::Nofile, most).is_ok() {
+        let _ = FILES.set(limit); // an earlier one is that of the start
+    }
+}
+
+/// Files that this process may have open.
+pub fn open_files_max() -> u64 {
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
 /// Makes every descendant that loses its parent a child of this process.
 pub fn adopt_orphans() -> io::Result<()> {
     set_child_subreaper(Some(rustix::process::getpid())).map_err(Into::into)
@@ -264,12 +295,20 @@ impl AsFd for Process {
     }
 }
 
-fn prepare(fd: Option<i32>, parent: Pid, fixed_addresses: bool) -> io::Result<()> {
+fn prepare(
+    fd: Option<i32>,
+    parent: Pid,
+    files: Option<Rlimit>,
+    fixed_addresses: bool,
+) -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     if getppid() != Some(parent) {
         // The parent died before the kernel was asked: nobody is left to be told.
         // SAFETY: this child has nothing that must be put in order.
         unsafe { libc::_exit(1) };
+    }
+    if let Some(files) = files {
+        setrlimit(Resource::Nofile, files)?;
     }
     // SAFETY: the descriptor is open in the parent and was inherited by fork; F_SETFD and
     // personality take integers.
@@ -402,7 +441,7 @@ mod tests {
         let other = getppid().expect("a test is started by something");
         let mut command = Command::new("/bin/true");
         // SAFETY: system calls only.
-        unsafe { command.pre_exec(move || prepare(None, other, false)) };
+        unsafe { command.pre_exec(move || prepare(None, other, None, false)) };
         let output = command.output().expect("no error was sent");
         assert_eq!(output.status.code(), Some(1));
         assert_eq!(output.stderr, b"");

@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use rustix::event::PollFlags;
 use rustix::fs::fstat;
@@ -226,7 +227,7 @@ fn encode<M: Serialize>(message: &M) -> Result<(Vec<u8>, Option<OwnedFd>), Chann
 #[derive(Debug)]
 pub struct Outbox {
     channel: Channel,
-    queue: VecDeque<(Vec<u8>, Vec<OwnedFd>)>,
+    queue: VecDeque<(Vec<u8>, Vec<Arc<OwnedFd>>)>,
 }
 
 impl Outbox {
@@ -235,27 +236,32 @@ impl Outbox {
         Outbox { channel, queue: VecDeque::new() }
     }
 
-    /// Sends one message now or, if there is no room, later.
+    /// Sends one message now or, if there is no room, later. Descriptors are kept until then, and
+    /// are no more by that.
     pub fn send<M: Serialize>(
         &mut self,
         message: &M,
-        fds: &[BorrowedFd],
+        fds: &[Arc<OwnedFd>],
     ) -> Result<(), ChannelError> {
         let (bytes, long) = encode(message)?;
-        let copies = fds.iter().map(|fd| fd.try_clone_to_owned());
-        let kept = long.map(Ok).into_iter().chain(copies).collect::<Result<_, _>>();
-        let kept = kept.map_err(|_| ChannelError::Descriptors)?;
-        self.queue.push_back((bytes, kept));
+        let fds = long.map(Arc::new).into_iter().chain(fds.iter().cloned()).collect();
+        self.queue.push_back((bytes, fds));
         self.flush()
     }
 
     /// Sends what is queued, as far as there is room.
     pub fn flush(&mut self) -> Result<(), ChannelError> {
         while let Some((bytes, fds)) = self.queue.front() {
-            let fds: Vec<BorrowedFd> = fds.iter().map(AsFd::as_fd).collect();
+            let fds: Vec<BorrowedFd> = fds.iter().map(|fd| fd.as_fd()).collect();
             match self.channel.send_bytes(bytes, &fds, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
                 Ok(()) => drop(self.queue.pop_front()),
                 Err(ChannelError::Io(Errno::AGAIN | Errno::NOBUFS)) => return Ok(()),
+                // The user has too many descriptors under way, to all processes together: those
+                // receive them, and nothing tells when.
+                Err(ChannelError::Io(Errno::TOOMANYREFS)) => {
+                    std::thread::yield_now();
+                    return Ok(());
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -314,9 +320,9 @@ mod tests {
         let (a, b) = Channel::pair().unwrap();
         let mut out = Outbox::new(a);
         for len in [0, PACKET_MAX - 5, PACKET_MAX - 4, PACKET_MAX, 1 << 20, MESSAGE_MAX - 4] {
-            let file = memory::create("test", 4096 + len).unwrap();
+            let file = Arc::new(memory::create("test", 4096 + len).unwrap());
             let sent: Vec<u8> = (0..len).map(|at| at as u8).collect();
-            out.send(&sent, &[file.as_fd()]).unwrap();
+            out.send(&sent, &[file]).unwrap();
             let (got, fds) = b.receive::<Vec<u8>>().unwrap();
             assert!(got == sent, "{len} bytes");
             assert_eq!(fstat(&fds[0]).unwrap().st_size as usize, 4096 + len);
@@ -341,10 +347,10 @@ mod tests {
     #[test]
     fn an_outbox_never_waits_and_keeps_the_order() {
         let (a, b) = Channel::pair().unwrap();
-        let file = crate::sys::memory::create("test", 4096).unwrap();
+        let file = Arc::new(memory::create("test", 4096).unwrap());
         let mut out = Outbox::new(a);
         for number in 0..5000u32 {
-            out.send(&(number, vec![0u8; 100]), &[file.as_fd()]).unwrap();
+            out.send(&(number, vec![0u8; 100]), &[Arc::clone(&file)]).unwrap();
         }
         assert!(out.interest().contains(PollFlags::OUT), "far more than a socket holds");
         for number in 0..5000u32 {

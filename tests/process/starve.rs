@@ -170,6 +170,64 @@ fn a_pe_without_descriptors_says_so() {
     assert!((4..40).contains(&right), "{right} limits of 42 were enough");
 }
 
+/// The kernel bounds how many descriptors a user's processes have under way to each other, unless
+/// the user is root: far fewer than there are here, where every PE is sent those of all.
+#[test]
+fn descriptors_under_way_may_be_more_than_the_kernel_lets_be() {
+    let user = "ulimit -n 220; exec setpriv --bounding-set=-all --inh-caps=-all -- \"$@\"";
+    for nodes in ["1", "4"] {
+        let job = Job::new(40).env("SHMEM_SYMMETRIC_SIZE", "1M").args(&["--nodes", nodes]);
+        let outcome = job.program(&program("hello"), &[]).after(user).run();
+        outcome.status(0).check(outcome.out.lines().count() == 40, "a line of each PE");
+    }
+    let job = Job::new(40).mode("raid5").env("SHMEM_SYMMETRIC_SIZE", "1M");
+    let job = job.args(&["--nodes", "4"]).kill_node(&["1@3"]).env("SHMEM_FT_GROUP_SIZE", "4");
+    jacobi::job(job, TINY).after(user).run().right_sum(TINY).says("node 1 was lost");
+}
+
+/// The usual limit is far below the one up to which a process may raise its own. Launcher and agent
+/// do, and programs have the usual one.
+#[test]
+fn the_usual_limit_of_descriptors_is_that_of_programs_only() {
+    let job = || Job::new(16).env("SHMEM_SYMMETRIC_SIZE", "1M").after("ulimit -S -n 40");
+    let outcome = job().args(&["--nodes", "2", "sh", "-c", "ulimit -n"]).run();
+    outcome.status(0).check(outcome.out == "40\n".repeat(16), "40 of each PE");
+    let outcome = job().program(&program("hello"), &[]).run();
+    outcome.status(0).check(outcome.out.lines().count() == 16, "a line of each PE");
+}
+
+#[test]
+fn more_pes_than_an_agent_has_descriptors_for_are_refused_before_one_starts() {
+    let job = Job::new(300).env("SHMEM_SYMMETRIC_SIZE", "64K").after("ulimit -n 1000");
+    let outcome = job.args(&["echo", "started"]).run();
+    let line = "oshrun: node 0: too many open files: 300 PEs need 1205 at least, and ulimit -n \
+                allows 1000\n";
+    outcome.status(1).check(outcome.err == line && outcome.out.is_empty(), "one line");
+}
+
+/// Starting them takes longer than the lease of the node.
+#[test]
+fn a_node_that_has_much_to_start_is_not_lost() {
+    let job = Job::new(1500).env("SHMEM_SYMMETRIC_SIZE", "64K");
+    let outcome = job.env("SHMEM_FT_NODE_TIMEOUT", "1").args(&["true"]).run();
+    outcome.status(0).check(outcome.err.is_empty(), "nothing is to be said");
+}
+
+/// The kernel bounds the processes of everybody but root: as root the test goes on as somebody
+/// else, who may read and write what root may.
+#[test]
+fn more_pes_than_a_user_may_have_processes_are_refused_with_the_limits() {
+    if !rustix::process::getuid().is_root() {
+        return super::support::note("only root can be somebody else: ulimit -u is not tried");
+    }
+    let user = "exec prlimit --nproc=20 setpriv --reuid 4242 --inh-caps +dac_override \
+                --ambient-caps +dac_override -- \"$@\"";
+    let job = Job::new(40).env("SHMEM_SYMMETRIC_SIZE", "1M").after(user);
+    let outcome = job.args(&["sleep", "100"]).run();
+    outcome.status(1).says("/sleep: cannot start: Resource temporarily unavailable (os error 11)");
+    outcome.says("; ulimit -u is 20").check(outcome.err.lines().count() == 1, "one line");
+}
+
 /// The segments of all PEs are mapped at their largest: what matters is address space.
 #[test]
 fn a_pe_without_address_space_says_so() {

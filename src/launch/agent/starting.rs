@@ -5,15 +5,19 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
 use super::{Agent, Local};
 use crate::control::CONTROL_FD;
-use crate::control::message::{ProcId, ToPe, Up};
+use crate::control::message::{Job, ProcId, ToPe, Up};
+use crate::control::page::Page;
 use crate::fabric;
+use crate::settings::Fabric;
+use crate::sys::limits;
 use crate::sys::process::{self, Process};
 use crate::sys::socket::{Channel, ChannelError, Outbox};
 
@@ -25,6 +29,31 @@ fn add_defaults(command: &mut Command, mut defaults: Vec<(&'static str, &'static
     command.envs(defaults);
 }
 
+/// The control page; or what to say if the agent of `node` cannot do its work. With `pairs` nodes
+/// may map each other's memory.
+pub(super) fn begin(job: &Job, node: u32, pairs: bool) -> Result<(Page, Arc<OwnedFd>), String> {
+    files_missing(job, node, pairs).map_or(Ok(()), Err)?;
+    match Page::create(job.n_pes as usize) {
+        Ok((page, fd)) => Ok((page, Arc::new(fd))),
+        Err(error) => Err(format!("node {node}: memory for the control page: {error}")),
+    }
+}
+
+/// What to say if the agent may have fewer files open than it will have at least: its own, three
+/// for each of its PEs (the process, a connection, a leash), and every memory that its PEs map.
+fn files_missing(job: &Job, node: u32, pairs: bool) -> Option<String> {
+    const OWN: usize = 5;
+    let own = job.node_of.iter().filter(|&&at| at == node).count();
+    let mapped = if pairs && job.fabric == Fabric::Shm { job.node_of.len() } else { own };
+    let (needed, most) = (OWN + 3 * own + mapped, process::open_files_max());
+    (needed as u64 > most).then(|| {
+        format!(
+            "node {node}: too many open files: {own} PEs need {needed} at least, and ulimit -n \
+             allows {most}"
+        )
+    })
+}
+
 impl Agent {
     pub(super) fn start(&mut self, proc: ProcId, pe: Option<u32>) -> Result<(), ChannelError> {
         let (mine, theirs) = Channel::pair()?;
@@ -33,7 +62,8 @@ impl Agent {
             Ok(ends) => ends,
             Err(error) => return self.fail(format!("a pipe for a PE: {error}")),
         };
-        if let Err(error) = mine.send(&ToPe::Leash, &[worn.as_fd()]) {
+        let mut channel = Outbox::new(mine);
+        if let Err(error) = channel.send(&ToPe::Leash, &[Arc::new(worn)]) {
             return self.fail(format!("a message to a PE: {error}"));
         }
         let mut command = Command::new(&self.program[0]);
@@ -56,13 +86,15 @@ impl Agent {
         match self.binder.start(pe, start) {
             Ok(process) => {
                 let started = Up::Started { proc, pid: process.pid };
-                let fds = [process.as_fd()];
-                let fds = if self.up.carries_descriptors() { &fds[..] } else { &[] };
-                self.up.send(&started, fds)?;
+                let fds = match self.up.carries_descriptors() {
+                    true => vec![process.copy().map_err(|_| ChannelError::Descriptors)?],
+                    false => Vec::new(),
+                };
+                self.up.send(&started, &fds)?;
                 let local = Local {
                     process,
                     inner: None,
-                    channel: Some(Outbox::new(mine)),
+                    channel: Some(channel),
                     _leash: held,
                     meant: pe.is_some(),
                     finalized: false,
@@ -75,7 +107,10 @@ impl Agent {
                 Ok(())
             }
             Err(error) => {
-                self.fail(format!("{}: cannot start: {error}", self.program[0].to_string_lossy()))
+                let full = error.kind() == std::io::ErrorKind::WouldBlock; // EAGAIN
+                let limits = full.then(|| format!("; {}", limits::of_processes()));
+                let (program, limits) = (self.program[0].display(), limits.unwrap_or_default());
+                self.fail(format!("{program}: cannot start: {error}{limits}"))
             }
         }
     }

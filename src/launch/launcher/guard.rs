@@ -4,7 +4,8 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::os::fd::BorrowedFd;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::Launcher;
@@ -153,7 +154,7 @@ impl Launcher {
 
     /// A node that is gone is noticed by its end. One that is there and cannot be told what it has
     /// to know would be waited for without end.
-    pub(super) fn tell(&mut self, node: u32, message: &Down, fds: &[BorrowedFd]) {
+    pub(super) fn tell(&mut self, node: u32, message: &Down, fds: &[Arc<OwnedFd>]) {
         let Some(entry) = self.nodes.get_mut(&node) else { return };
         match entry.link.as_mut().map(|link| link.send(message, fds)) {
             None | Some(Ok(()) | Err(ChannelError::Closed)) => {}

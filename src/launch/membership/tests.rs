@@ -358,3 +358,17 @@ fn a_substitute_that_dies_before_it_is_reached_is_replaced_by_another() {
     let member = cluster.member(2);
     assert_eq!((member.state, member.incarnation), (State::Alive, 1));
 }
+
+#[test]
+fn many_numbers_are_few_words() {
+    for (pes, words) in [
+        (vec![], ""),
+        (vec![3], "3"),
+        (vec![0, 1, 2, 3], "0,1,2,3"),
+        (vec![0, 1, 2, 3, 4], "0-4"),
+        (vec![1, 3, 4, 5, 6, 7, 9], "1,3-7,9"),
+        ((0..16384).collect(), "0-16383"),
+    ] {
+        assert_eq!(list(&pes), words);
+    }
+}

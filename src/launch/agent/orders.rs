@@ -1,0 +1,54 @@
+//! What an agent is told, and when it does it.
+//!
+//! Heartbeats and the end are heard at once; everything else is done in its order, for a short time
+//! between two looks at the clock and at the connections. Thousands of processes take longer to
+//! start than a node's lease, and what renews the lease comes behind the orders for them.
+
+#![forbid(unsafe_code)]
+
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use super::Agent;
+use crate::control::message::Down;
+use crate::sys::socket::ChannelError;
+
+/// An order and the descriptors that came with it.
+pub type Order = (Down, Vec<OwnedFd>);
+
+/// How long orders are carried out before something else is looked at.
+const SLICE: Duration = Duration::from_millis(5);
+
+impl Agent {
+    /// Hears what has come. True when told to end.
+    pub(super) fn hear_orders(&mut self) -> Result<bool, ChannelError> {
+        self.up.flush()?;
+        while let Some((message, fds)) = self.up.try_receive::<Down>()? {
+            match self.take_news(message)? {
+                None => {}
+                Some(Down::Shutdown) => {
+                    self.orders.clear();
+                    return Ok(true);
+                }
+                Some(Down::Die) => {
+                    use rustix::process::{Signal, getpid, kill_process};
+                    let _ = kill_process(getpid(), Signal::KILL);
+                }
+                Some(order) => self.orders.push_back((order, fds)),
+            }
+        }
+        Ok(false)
+    }
+
+    /// Does what was ordered, or some of it.
+    pub(super) fn carry_out(&mut self) -> Result<(), ChannelError> {
+        let end = Instant::now() + SLICE;
+        while let Some((order, fds)) = self.orders.pop_front() {
+            self.obey(order, fds)?;
+            if Instant::now() >= end {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
