@@ -42,9 +42,38 @@ impl Hasher {
     }
 }
 
+/// What a hasher says of the XOR of runs of bytes of one length, from what others say of those: the
+/// checksum is linear but for a constant, which is that of as many zeroes.
+#[derive(Debug, Clone, Copy)]
+pub struct Sum {
+    len: usize,
+    zeroes: u32,
+}
+
+impl Sum {
+    /// Of runs of `len` bytes.
+    pub fn new(len: usize) -> Sum {
+        Sum { len, zeroes: crc32(&vec![0; len]) }
+    }
+
+    /// Bytes of each.
+    #[expect(clippy::len_without_is_empty, reason = "of runs, not of this")]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The hasher after the XOR of what `parts` have seen, `len` bytes each. One that has seen only
+    /// zeroes may be left out.
+    pub fn of(&self, parts: impl IntoIterator<Item = Hasher>) -> Hasher {
+        let sum = parts.into_iter().fold(0, |sum, part| sum ^ part.finish() ^ self.zeroes);
+        let len = self.len as u64;
+        Hasher { inner: crc32fast::Hasher::new_with_initial_len(sum ^ self.zeroes, len) }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Hasher, crc32};
+    use super::{Hasher, Sum, crc32};
     use std::collections::HashSet;
 
     #[test]
@@ -61,6 +90,29 @@ mod tests {
             hasher.update(&bytes[..cut]);
             hasher.update(&bytes[cut..]);
             assert_eq!(hasher.finish(), crc32(&bytes), "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn the_checksum_of_a_sum_is_the_sum_of_checksums() {
+        for len in [0, 1, 8, 333] {
+            let sum = Sum::new(len);
+            for parts in 0..5usize {
+                let byte = |part: usize, at: usize| (part * 101 + at * 7 + at / 3 + 1) as u8;
+                let run = |part: usize| (0..len).map(|at| byte(part, at)).collect::<Vec<u8>>();
+                let hashers = (0..parts).map(|part| {
+                    let mut hasher = Hasher::new();
+                    hasher.update(&run(part));
+                    hasher
+                });
+                let mut of = sum.of(hashers);
+                let xor = |at: usize| (0..parts).fold(0, |sum, part| sum ^ byte(part, at));
+                let mut bytes: Vec<u8> = (0..len).map(xor).collect();
+                assert_eq!(of.clone().finish(), crc32(&bytes), "{parts} of {len} bytes");
+                of.update(b"more");
+                bytes.extend(b"more");
+                assert_eq!(of.finish(), crc32(&bytes), "{parts} of {len} bytes, and more");
+            }
         }
     }
 

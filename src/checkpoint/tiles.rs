@@ -216,6 +216,13 @@ pub fn pull_store<'a>(
     }
 }
 
+/// Says that tiles of PE `pe`'s store will soon be pulled, their stamps before them.
+pub fn expect_store(world: &World, pe: usize, region: usize, tiles: Range<usize>) {
+    let at = |tile| stamp_at(world, region, tile);
+    world.expect(pe, at(tiles.start)..at(tiles.end));
+    world.expect(pe, region + tiles.start * TILE..region + tiles.end * TILE);
+}
+
 /// A tile of a store that is checked while it is used: what is made of it counts only if it
 /// [holds](Reading::holds), in the end.
 pub struct Reading<'a> {
@@ -234,6 +241,11 @@ impl Reading<'_> {
     /// To be shown all of the bytes, in their order.
     pub fn see(&mut self, bytes: &[u8]) {
         self.check.iter_mut().for_each(|(seal, _)| seal.update(bytes));
+    }
+
+    /// What was seen of it; None of zeroes.
+    pub fn seen(&self) -> Option<&Seal> {
+        self.check.as_ref().map(|(seal, _)| seal)
     }
 
     /// True if what was seen is what the stamp says.

@@ -6,6 +6,7 @@
 //!
 //! ```text
 //! put, get          bytes of peers' segments, by offset; the store can only be read
+//! expect            what will be got soon
 //! update, post      words of 2, 4 or 8 bytes, changed in one step, with and without an answer
 //! fence, quiet      order, completion, at the peers that are named
 //! wake              the peer's sleeping threads look again
@@ -54,6 +55,7 @@ pub mod ucx;
 pub mod verbs;
 
 use std::fmt::Debug;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -196,6 +198,16 @@ pub trait Engine: Send + Sync + Debug {
     /// # Errors
     /// [`Lost`] if one of them could not be read; what was to be read is then undefined.
     fn get(&self, reads: &mut [Read]) -> Result<(), Lost>;
+
+    /// Bytes of `pe` that will be read soon: an engine that has to prepare for that begins to, and
+    /// does not wait for it. What is read otherwise is only read later.
+    ///
+    /// # Errors
+    /// [`Lost`].
+    fn expect(&self, pe: usize, range: Range<usize>) -> Result<(), Lost> {
+        let _ = (pe, range); // for those that prepare
+        Ok(())
+    }
 
     /// Updates each word in one step, in no order; `before[i]` is what `asks[i]` found.
     ///

@@ -6,6 +6,7 @@
 //! Invariants: `World::base` of a PE is null exactly while it is out of reach of loads and stores;
 //! an engine is connected to the incarnations of the view that was last given to `refresh`.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::time::Duration;
@@ -164,6 +165,13 @@ impl World {
         if let Err(lost) = self.far().engine.get(reads) {
             self.wait_for_verdict(lost);
             reads.iter_mut().for_each(|read| read.into.fill(0));
+        }
+    }
+
+    /// Bytes of PE `pe` that will soon be pulled, if it is far. Its loss is for the pull to tell.
+    pub fn expect(&self, pe: usize, range: Range<usize>) {
+        if self.is_far(pe) {
+            let _ = self.far().engine.expect(pe, range);
         }
     }
 

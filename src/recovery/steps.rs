@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use raidshmem_codec::code::Plan;
+use raidshmem_codec::crc::Sum;
+use raidshmem_codec::stripe::Place;
 
 use super::plan::{self, Finding, Unrecoverable, bits, lost_shards};
 use super::{Changed, unchanged};
@@ -148,9 +150,11 @@ pub fn rebuild(
     let mut from = BTreeSet::new();
     let found = of_group(shape, findings);
     let crew = crew(world, findings);
-    let job = Decode { world, crew: &crew, protection, view, shape, found: &found, target, len };
+    let (found, sum) = (&found, Sum::new(TILE));
+    let job = Decode { world, crew: &crew, protection, view, shape, found, target, len, sum };
     let wanted = || (0..shape.layout.chunks()).filter(|chunk| own >> chunk & 1 == 1);
     let all: usize = wanted().map(|chunk| job.tiles(chunk).len()).sum();
+    wanted().for_each(|chunk| job.expect((place, chunk)));
     let parts = line.as_deref_mut().map(|line| line.chunks_mut(TILE).map(Mutex::new).collect());
     let parts: Option<Vec<Mutex<&mut [u8]>>> = parts;
     let (mut before, mut passed) = (all / 2, false);
@@ -207,6 +211,7 @@ struct Decode<'a> {
     found: &'a [Finding],
     target: u64,
     len: usize,
+    sum: Sum,
 }
 
 impl Decode<'_> {
@@ -219,6 +224,23 @@ impl Decode<'_> {
         chunk_tiles(self.shape, self.len, chunk)
     }
 
+    /// Where a chunk of the own snapshot is in its stripe, and how it is decoded.
+    fn plan(&self, place: usize, chunk: usize) -> (Place, Plan) {
+        let at = self.shape.layout.place_of(place, chunk);
+        let lost = lost_shards(&self.shape.layout.stripes()[at.stripe], self.found);
+        let plan = self.shape.codes[at.stripe].plan(&lost, at.index).expect("checked by the plan");
+        (at, plan)
+    }
+
+    /// Says what a chunk of the own snapshot will be decoded from.
+    fn expect(&self, (place, chunk): (usize, usize)) {
+        let ((at, plan), steps) = (self.plan(place, chunk), self.tiles(chunk).len());
+        for &shard in plan.sources() {
+            let (pe, region, from) = self.source((at.stripe, shard));
+            tiles::expect_store(self.world, pe, region, from..from + steps);
+        }
+    }
+
     /// Decodes some steps of a chunk of the own snapshot into the store, or into the tiles of
     /// `line`, with all threads of this process. The PEs that it was decoded from.
     fn chunk(
@@ -227,10 +249,8 @@ impl Decode<'_> {
         steps: Range<usize>,
         line: Option<&[Mutex<&mut [u8]>]>,
     ) -> Result<Vec<u32>, Changed> {
-        let at = self.shape.layout.place_of(place, chunk);
+        let (at, plan) = self.plan(place, chunk);
         let stripe = &self.shape.layout.stripes()[at.stripe];
-        let lost = lost_shards(stripe, self.found);
-        let plan = self.shape.codes[at.stripe].plan(&lost, at.index).expect("checked by the plan");
         let own = self.tiles(chunk).start;
         let far = self.shape.members.iter().any(|&pe| self.world.is_far(pe));
         let room = || vec![Room::empty(); plan.sources().len()];
@@ -258,7 +278,8 @@ impl Decode<'_> {
     }
 
     /// Decodes an own tile of the snapshot, or of `line`, from tiles of `pes`, which are checked on
-    /// the way. The error is the PE of one that does not hold: then the tile has no stamp.
+    /// the way. The error is the PE of one that does not hold: then the tile has no stamp. That of
+    /// a mere sum follows from what was seen of the sources, and so finds errors of adding, too.
     fn decode(
         &self,
         tile: usize,
@@ -267,15 +288,21 @@ impl Decode<'_> {
         (pes, mut read): (Vec<usize>, Vec<Reading>),
     ) -> Result<(), usize> {
         let sources: Vec<&[u8]> = read.iter().map(|tile| tile.bytes).collect();
-        let see = |nth: usize, piece: &[u8]| read[nth].see(piece);
-        let apply = |out: &mut [u8], show: &mut dyn FnMut(&[u8])| {
+        let apply = |read: &mut [Reading], out: &mut [u8], show: &mut dyn FnMut(&[u8])| {
+            let see = |nth: usize, piece: &[u8]| read[nth].see(piece);
             plan.apply_shown(&sources, out, see, show).expect("tiles are of one length");
         };
         let (world, region, me) = (self.world, self.snapshot(), self.world.me());
+        let is_sum = plan.coefficients().iter().all(|&factor| factor == 1);
         match line {
-            Some(line) => apply(&mut lock(&line[tile]), &mut |_| ()),
+            Some(line) => apply(&mut read, &mut lock(&line[tile]), &mut |_| ()),
             None => tiles::write(world, me, region, tile, self.target, |out, seal| {
-                apply(out, &mut |piece| seal.update(piece));
+                if is_sum {
+                    apply(&mut read, out, &mut |_| ());
+                    seal.update_sum(&self.sum, read.iter().filter_map(Reading::seen));
+                } else {
+                    apply(&mut read, out, &mut |piece| seal.update(piece));
+                }
             }),
         }
         match pes.into_iter().zip(read).find_map(|(pe, tile)| (!tile.holds()).then_some(pe)) {
@@ -291,18 +318,21 @@ impl Decode<'_> {
 
     /// Pulls the next tiles of shards that far PEs hold, as many steps as there are rooms for.
     fn pull(&self, sources: &[usize], stripe: usize, steps: &[usize], rooms: &mut [Vec<Room>]) {
-        let per_chunk = self.shape.chunk_len(self.len) / TILE;
-        let spot = |&shard: &usize| {
-            let at = (stripe, shard);
-            place_of(self.world, self.protection, self.shape, at, self.target)
-        };
-        let spots: Vec<(usize, usize, usize)> = sources.iter().map(spot).collect();
+        let begins = sources.iter().map(|&shard| self.source((stripe, shard)));
+        let begins: Vec<(usize, usize, usize)> = begins.collect();
         let mut wanted = Vec::new();
         for (step, rooms) in steps.iter().zip(rooms) {
-            let tile = |&(pe, region, chunk): &_| (pe, region, chunk * per_chunk + step);
-            wanted.extend(spots.iter().map(tile).zip(rooms));
+            let tile = |&(pe, region, from): &_| (pe, region, from + step);
+            wanted.extend(begins.iter().map(tile).zip(rooms));
         }
         tiles::pull_store(self.world, wanted.into_iter());
+    }
+
+    /// Where a shard of a stripe begins: PE, region, tile.
+    fn source(&self, of: (usize, usize)) -> (usize, usize, usize) {
+        let (pe, region, chunk) =
+            place_of(self.world, self.protection, self.shape, of, self.target);
+        (pe, region, chunk * (self.shape.chunk_len(self.len) / TILE))
     }
 
     /// Maps the pages of tiles to be decoded, the own counted from `own`, and of what they are
@@ -310,12 +340,8 @@ impl Decode<'_> {
     fn map(&self, sources: &[usize], stripe: usize, steps: &[usize], own: usize) {
         let (Some(first), Some(last)) = (steps.first(), steps.last()) else { return };
         let steps = *first..last + 1;
-        let per_chunk = self.shape.chunk_len(self.len) / TILE;
         for &shard in sources {
-            let at = (stripe, shard);
-            let (pe, region, chunk) =
-                place_of(self.world, self.protection, self.shape, at, self.target);
-            let from = chunk * per_chunk;
+            let (pe, region, from) = self.source((stripe, shard));
             tiles::map_store(self.world, pe, region, from + steps.start..from + steps.end);
         }
         if self.protection.mode.keeps_snapshot() {

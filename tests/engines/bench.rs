@@ -169,6 +169,16 @@ impl Processes {
         Processes { engine, node, address, partner, incarnation: 0, plays: 0, _own, bystander }
     }
 
+    /// The memory of the other one ends at `len` from now on: what is behind cannot be pinned.
+    pub fn cut(&self, len: usize) {
+        self.partner.memory.cut(len);
+    }
+
+    /// Waits until the other one has ended by itself; its status.
+    pub fn ended(&mut self) -> Option<i32> {
+        self.partner.child.wait().expect("it is a child").code()
+    }
+
     /// The other one is stopped, or goes on.
     pub fn halt(&self, on: bool) {
         use raidshmem::sys::process::is_stopped;

@@ -76,6 +76,11 @@ impl Memory {
         format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd())
     }
 
+    /// Takes away what is behind `len`.
+    pub fn cut(&self, len: usize) {
+        rustix::fs::ftruncate(&self.0, len as u64).expect("it is not sealed");
+    }
+
     /// As a peer sees it.
     pub fn segment(&self) -> &'static Segment {
         Segment::peer(self.0.as_fd(), layout(), false).expect("it is mapped").leak()

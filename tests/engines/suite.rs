@@ -52,14 +52,19 @@ pub fn conform(bench: &mut dyn Bench, seed: u64) {
 }
 
 /// What is asked of an engine whose device updates words: that no processor of the target has a
-/// part in it, and all that is promised of updates by peers. Those of the target's own processor
-/// are not mixed with them here, which the device of a test does not promise.
+/// part in it, nor in reads that were expected, and all that is promised of updates by peers. Those
+/// of the target's own processor are not mixed with them here, which the device of a test does not
+/// promise.
 pub fn conform_by_device(bench: &mut Processes, seed: u64) {
     let case = |what: &str| println!("engines: by the device: {what}");
     case("words of every width");
     words(bench);
     case("a peer that stands still");
     still(bench);
+    case("what was expected of a peer that stands still");
+    expected(bench);
+    case("what cannot be prepared");
+    refused(bench);
     case("two who count in the same words");
     adding(bench);
     case("passing");
@@ -230,6 +235,43 @@ fn still(bench: &mut Processes) {
     bench.halt(false);
 }
 
+/// What was expected is got though its PE is stopped: it was prepared before.
+fn expected(bench: &mut Processes) {
+    let (pe, at, bytes) = (bench.other(), heap(2 * BULK), pattern(BULK, 5));
+    bench.memory().bytes_mut(at, BULK).copy_from_slice(&bytes);
+    let engine = &bench.node().engine;
+    engine.expect(pe, at..at + BULK).expect("a living peer");
+    // What is posted is carried out after what the engine asked for.
+    engine.post(ask(pe, COUNTER, Update::Add, 1)).expect("a living peer");
+    engine.quiet(&[pe]).expect("a living peer");
+    bench.halt(true);
+    let mut back = vec![0; BULK];
+    bench.node().engine.get(&mut [Read { pe, offset: at, into: &mut back }]).expect("it lives");
+    bench.halt(false);
+    assert!(back == bytes, "what was expected");
+}
+
+/// A peer that cannot prepare what is expected of it ends, and that is a death as any other: the
+/// caller is told, nobody else is disturbed, and a new incarnation is as good as the first.
+fn refused(bench: &mut Processes) {
+    let (pe, incarnation, end) = (bench.other(), bench.incarnation(), heap(3 * BULK));
+    bench.cut(end);
+    bench.node().engine.expect(pe, heap(2 * BULK)..end + BULK).expect("a living peer");
+    assert_eq!(bench.ended(), Some(1), "it says why, and ends");
+    bench.node().view.bury(pe, incarnation);
+    for offset in [heap(2 * BULK), end] {
+        let mut bytes = [[0; 64]; 3];
+        let [one, two, again] = &mut bytes;
+        let of = |pe, into| Read { pe, offset, into };
+        let engine = &bench.node().engine;
+        let got = engine.get(&mut [of(pe, one), of(BYSTANDER, two)]);
+        assert_eq!(got, Err(Lost { pe, incarnation }), "at {offset}");
+        engine.get(&mut [of(BYSTANDER, again)]).expect("a living peer");
+    }
+    bench.replace();
+    expected(bench);
+}
+
 /// More than any queue holds, to a peer that makes no call meanwhile.
 fn pressure(bench: &mut dyn Bench) {
     let (engine, pe, memory) = (&bench.node().engine, bench.other(), bench.memory());
@@ -295,6 +337,11 @@ const CALLS: &[(&str, Call)] = &[
     ("gets", |b| {
         let mut into = vec![0; 200_000];
         b.node().engine.get(&mut [Read { pe: b.other(), offset: heap(BULK), into: &mut into }])
+    }),
+    ("gets of what was expected", |b| {
+        let (pe, end, mut into) = (b.other(), heap(4 * BULK), vec![0; 200_000]);
+        b.node().engine.expect(pe, heap(0)..end)?;
+        b.node().engine.get(&mut [Read { pe, offset: end - into.len(), into: &mut into }])
     }),
     ("gets of two peers", |b| {
         let (mut one, mut two) = ([0; 64], [0; 64]);

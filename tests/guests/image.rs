@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// Folder of what was made.
 fn folder() -> &'static Path {
@@ -15,7 +15,10 @@ fn folder() -> &'static Path {
     })
 }
 
+/// One at a time: two tests may ask for the same archive.
 fn script(words: &[&Path]) {
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/guests/image.sh");
     let status = Command::new(script).args(words).status().expect("image.sh runs");
     assert!(status.success(), "image.sh {words:?}");

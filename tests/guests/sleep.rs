@@ -19,7 +19,7 @@ fn a_job_on_one_machine_outlives_its_sleep() {
     let job = "SHMEM_FT_NODE_TIMEOUT=2 SHMEM_FT_BACKUP_MODE=raid5 SHMEM_SYMMETRIC_SIZE=16M";
     let job = format!("{job} {oshrun} -v -n 2 --nodes 2 {}", steps.display());
     guest.must(&format!("cd /tmp && ({job}; echo status $?) > out 2>&1 &"));
-    guest.must("until grep -q ready /tmp/out; do usleep 50000; done");
+    guest.must("until grep -q -e ready -e status /tmp/out; do usleep 50000; done");
     // Seconds of all time, less those in which the machine ran.
     let awake = "awk '/^now at/ { print int($3 / 1e9); exit }' /proc/timer_list";
     let slept = format!("echo $(($(cut -d. -f1 /proc/uptime) - $({awake})))");

@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use super::link::Link;
 use super::pace::Pace;
-use super::pair::{Pair, Route};
+use super::pair::{Pair, Place, Route};
 use super::wire::{Address, Message};
 use crate::fabric::Lost;
 
@@ -116,7 +116,30 @@ pub struct Slot {
     /// 0 free, 1 waiting, 2 answered.
     state: AtomicU32,
     value: AtomicU64,
-    key: AtomicU32,
+}
+
+/// What is known of a window of the peer.
+#[derive(Debug, Default)]
+pub struct Key {
+    asked: AtomicBool,
+    place: OnceLock<Place>,
+}
+
+impl Key {
+    /// True for the first that asks.
+    pub fn ask(&self) -> bool {
+        !self.asked.swap(true, Ordering::AcqRel)
+    }
+
+    /// Address and key, once the peer has answered.
+    pub fn place(&self) -> Option<Place> {
+        self.place.get().copied()
+    }
+
+    /// The peer answered.
+    pub fn answered(&self, place: Place) {
+        let _ = self.place.set(place); // it answers the same again
+    }
 }
 
 /// Both ends as far as they know each other.
@@ -143,8 +166,8 @@ pub struct Conn {
     pub pair: OnceLock<Pair>,
     /// The way of greetings.
     pub route: OnceLock<Route>,
-    /// Address and key of the peer's windows that are known.
-    pub keys: Box<[OnceLock<(u64, u32)>]>,
+    /// The peer's windows.
+    pub keys: Box<[Key]>,
     /// The sending end.
     pub sender: Mutex<Sender>,
     /// The other end listens.
@@ -180,7 +203,7 @@ impl Conn {
             ends: Mutex::default(),
             pair: OnceLock::new(),
             route: OnceLock::new(),
-            keys: (0..windows).map(|_| OnceLock::new()).collect(),
+            keys: (0..windows).map(|_| Key::default()).collect(),
             sender: Mutex::default(),
             open: AtomicBool::new(false),
             broken: AtomicBool::new(false),
@@ -266,18 +289,17 @@ impl Conn {
     }
 
     /// An answer came.
-    pub fn answer(&self, tag: u32, value: u64, key: u32) {
+    pub fn answer(&self, tag: u32, value: u64) {
         let Some(slot) = self.slots.get(tag as usize) else { return };
         slot.value.store(value, Ordering::Relaxed);
-        slot.key.store(key, Ordering::Relaxed);
         let _ = slot.state.compare_exchange(1, 2, Ordering::Release, Ordering::Relaxed);
     }
 
     /// The answer, if it came.
-    pub fn answered(&self, tag: u32) -> Option<(u64, u32)> {
+    pub fn answered(&self, tag: u32) -> Option<u64> {
         let slot = &self.slots[tag as usize];
         let there = slot.state.load(Ordering::Acquire) == 2;
-        there.then(|| (slot.value.load(Ordering::Relaxed), slot.key.load(Ordering::Relaxed)))
+        there.then(|| slot.value.load(Ordering::Relaxed))
     }
 
     /// Nobody waits for it any more.
@@ -368,14 +390,22 @@ mod tests {
     }
 
     #[test]
+    fn a_window_is_asked_for_once_and_answered_for_all() {
+        let key = Key::default();
+        assert_eq!((key.ask(), key.ask(), key.place()), (true, false, None));
+        key.answered((7, 9));
+        assert_eq!((key.ask(), key.place()), (false, Some((7, 9))));
+    }
+
+    #[test]
     fn answers_find_who_asked() {
         let conn = conn();
         let (a, b) = (conn.ask().unwrap(), conn.ask().unwrap());
-        conn.answer(b, 5, 6);
-        conn.answer(99, 1, 1); // of no slot
-        assert_eq!((conn.answered(a), conn.answered(b)), (None, Some((5, 6))));
+        conn.answer(b, 5);
+        conn.answer(99, 1); // of no slot
+        assert_eq!((conn.answered(a), conn.answered(b)), (None, Some(5)));
         conn.close(b);
-        conn.answer(b, 7, 8); // nobody waits
+        conn.answer(b, 7); // nobody waits
         let again = conn.ask().unwrap();
         assert_eq!((again, conn.answered(again)), (b, None));
         while conn.ask().is_some() {}

@@ -15,9 +15,10 @@
 //! ```
 //!
 //! Puts are RDMA writes and gets are RDMA reads: the target's processor does nothing, but register
-//! a window of its segment when somebody first needs it. So parity is encoded, and a lost PE is
-//! rebuilt, without the processors of the others. Up to [`pair::INLINE`] bytes travel in the work
-//! request itself; more goes through registered blocks, several to a doorbell.
+//! a window of its segment when somebody first needs it, or says that it will. So parity is
+//! encoded, and a lost PE is rebuilt, without the processors of the others. Up to
+//! [`pair::INLINE`] bytes travel in the work request itself; more goes through registered blocks,
+//! several to a doorbell.
 //!
 //! A put that a program may wait for wakes the peer's sleepers by the same packets: it is a write
 //! with an immediate, unless such a call is under way already. Threads that wait look at
@@ -52,6 +53,7 @@ mod windows;
 mod wire;
 mod work;
 
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -141,6 +143,10 @@ impl Engine for Verbs {
 
     fn get(&self, reads: &mut [Read]) -> Result<(), Lost> {
         self.shared.get(reads)
+    }
+
+    fn expect(&self, pe: usize, range: Range<usize>) -> Result<(), Lost> {
+        self.shared.expect(pe, range)
     }
 
     fn update(&self, asks: &[Ask], before: &mut [u64]) -> Result<(), Lost> {

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -99,22 +100,28 @@ impl Shared {
         }
     }
 
-    /// A question and its answer.
-    fn answer(&self, conn: &Conn, question: impl Fn(u32) -> Message) -> Result<(u64, u32), Lost> {
-        let tag = self.until(conn, || conn.ask())?;
-        let answer =
-            self.ask(conn, question(tag)).and_then(|_| self.until(conn, || conn.answered(tag)));
-        conn.close(tag);
-        answer
+    /// Address and key of a peer's window.
+    fn key(&self, conn: &Conn, window: usize) -> Result<Place, Lost> {
+        if let Some(place) = conn.keys[window].place() {
+            return Ok(place);
+        }
+        self.ask_where(conn, window)?;
+        self.until(conn, || conn.keys[window].place())
     }
 
-    /// Address and key of a peer's window.
-    fn key(&self, conn: &Conn, window: usize) -> Result<(u64, u32), Lost> {
-        if let Some(&key) = conn.keys[window].get() {
-            return Ok(key);
+    /// Asks where a peer's window is, unless somebody has: the peer registers it, if that is new.
+    fn ask_where(&self, conn: &Conn, window: usize) -> Result<(), Lost> {
+        match conn.keys[window].ask() {
+            true => self.ask(conn, Message::Where(window as u32)).map(drop),
+            false => Ok(()),
         }
-        let key = self.answer(conn, |tag| Message::Key { tag, window: window as u32 })?;
-        Ok(*conn.keys[window].get_or_init(|| key))
+    }
+
+    /// Asks for all that reads of these bytes will need.
+    pub fn expect(&self, pe: usize, range: Range<usize>) -> Result<(), Lost> {
+        let conn = self.ready(pe)?;
+        let mut pieces = self.windows.pieces(range.start, range.len(), usize::MAX);
+        pieces.try_for_each(|piece| self.ask_where(&conn, piece.window))
     }
 
     fn free_block(&self) -> Option<u32> {
@@ -145,7 +152,7 @@ impl Shared {
         for write in writes {
             for piece in self.windows.pieces(write.offset, write.from.len(), BLOCK) {
                 let bytes = &write.from[piece.at..piece.at + piece.len];
-                if batch.works.len() == LINKED || conn.keys[piece.window].get().is_none() {
+                if batch.works.len() == LINKED || conn.keys[piece.window].place().is_none() {
                     self.send(&conn, &mut batch, false)?; // blocks are not kept while it asks
                 }
                 let key = self.key(&conn, piece.window)?;
@@ -224,7 +231,7 @@ impl Shared {
         }
         let conn = self.ready_in_order(pe)?;
         for piece in self.windows.pieces(offset, len, BLOCK) {
-            if conn.keys[piece.window].get().is_none() {
+            if conn.keys[piece.window].place().is_none() {
                 first = first.and(self.depart(leaving, flights)); // as in `put_to_one`
             }
             let key = self.key(&conn, piece.window)?;
@@ -431,7 +438,7 @@ impl Shared {
         };
         let answer = self.until(&conn, || conn.answered(tag));
         conn.close(tag);
-        answer.map(|(value, _)| before[at] = value)
+        answer.map(|value| before[at] = value)
     }
 
     /// Updates a word without waiting.

@@ -11,10 +11,11 @@
 
 #![forbid(unsafe_code)]
 
+use super::pair::Place;
 use crate::segment::update::{Change, Update, WordAt};
 
 /// Changes with the meaning of any of these bytes.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 
 /// Where a process is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -154,32 +155,32 @@ pub enum Message {
     Posted(u64),
     /// Threads that sleep look again.
     Wake,
-    /// Where window `window` is, for reads and writes.
-    Key {
-        /// Slot of the waiting thread.
-        tag: u32,
-        /// The window.
+    /// Where this window is, for reads and writes?
+    Where(u32),
+    /// There.
+    Window {
+        /// Which one.
         window: u32,
+        /// Its address and key.
+        place: Place,
     },
-    /// What was before an update; or address and key of a window.
+    /// What was before an update.
     Answer {
         /// That of the question.
         tag: u32,
-        /// The word, or the address.
+        /// The word.
         value: u64,
-        /// The key.
-        key: u32,
     },
 }
 
 impl Message {
     /// Bytes of a message.
-    pub const LEN: usize = 40;
+    pub const LEN: usize = 32;
 
-    /// As bytes: kind, bytes, how, 0, tag, offset, operand, expected, key.
+    /// As bytes: kind, bytes, how, 0, tag, offset, operand, expected.
     pub fn encode(&self) -> [u8; Message::LEN] {
         let mut out = [0; Message::LEN];
-        let (mut long, mut tag) = ([0; 4], 0);
+        let (mut long, mut tag) = ([0; 3], 0);
         match *self {
             Message::Update { tag: slot, word, change } => {
                 tag = slot;
@@ -195,13 +196,14 @@ impl Message {
                 long[0] = count;
             }
             Message::Wake => out[0] = 4,
-            Message::Key { tag: slot, window } => {
-                (out[0], tag) = (5, slot);
-                long[0] = window.into();
+            Message::Where(window) => (out[0], tag) = (5, window),
+            Message::Window { window, place: (address, key) } => {
+                (out[0], tag) = (6, window);
+                long = [address, key.into(), 0];
             }
-            Message::Answer { tag: slot, value, key } => {
-                (out[0], tag) = (6, slot);
-                long = [value, 0, 0, key.into()];
+            Message::Answer { tag: slot, value } => {
+                (out[0], tag) = (7, slot);
+                long[0] = value;
             }
         }
         out[4..8].copy_from_slice(&tag.to_le_bytes());
@@ -215,7 +217,7 @@ impl Message {
     pub fn decode(from: &[u8]) -> Option<Message> {
         let from: &[u8; Message::LEN] = from.try_into().ok()?;
         let tag = word(from, 4);
-        let [offset, operand, expected, key] = [8, 16, 24, 32].map(|at| long(from, at));
+        let [offset, operand, expected] = [8, 16, 24].map(|at| long(from, at));
         let place = || {
             let offset = usize::try_from(offset).ok()?;
             Some(WordAt { offset, bytes: from[1].into() })
@@ -226,17 +228,18 @@ impl Message {
             2 => Message::Post { word: place()?, change: change()? },
             3 => Message::Posted(offset),
             4 => Message::Wake,
-            5 => Message::Key { tag, window: u32::try_from(offset).ok()? },
-            6 => Message::Answer { tag, value: offset, key: u32::try_from(key).ok()? },
+            5 => Message::Where(tag),
+            6 => Message::Window { window: tag, place: (offset, u32::try_from(operand).ok()?) },
+            7 => Message::Answer { tag, value: offset },
             _ => return None,
         })
     }
 }
 
 /// Code of the update; offset, operand, expected.
-fn order(word: WordAt, change: Change) -> (u8, [u64; 4]) {
+fn order(word: WordAt, change: Change) -> (u8, [u64; 3]) {
     let (code, expected) = code(change.how);
-    (code, [word.offset as u64, change.operand, expected, 0])
+    (code, [word.offset as u64, change.operand, expected])
 }
 
 fn code(how: Update) -> (u8, u64) {
@@ -319,13 +322,14 @@ mod tests {
         let others = [
             Message::Posted(1 << 50),
             Message::Wake,
-            Message::Key { tag: 1, window: 2 },
-            Message::Answer { tag: 3, value: 1 << 60, key: u32::MAX },
+            Message::Where(2),
+            Message::Window { window: 3, place: (1 << 60, u32::MAX) },
+            Message::Answer { tag: 3, value: 1 << 60 },
         ];
         for message in updates.chain(others) {
             assert_eq!(Message::decode(&message.encode()), Some(message));
         }
-        for wrong in [[0u8; Message::LEN], [7; Message::LEN], [1; Message::LEN].map(|_| 200)] {
+        for wrong in [[0u8; Message::LEN], [8; Message::LEN], [1; Message::LEN].map(|_| 200)] {
             assert_eq!(Message::decode(&wrong), None);
         }
         assert_eq!(update(8, 0), None);

@@ -422,7 +422,7 @@ impl Shared {
         match message {
             Message::Update { tag, word, change } => {
                 let value = self.local.segment.update(word, change).unwrap_or(0);
-                let answer = Message::Answer { tag, value, key: 0 };
+                let answer = Message::Answer { tag, value };
                 self.tell(conn, &mut lock(&conn.sender), answer);
                 true
             }
@@ -433,16 +433,20 @@ impl Shared {
                 true
             }
             Message::Wake => true,
-            Message::Key { tag, window } => {
+            Message::Where(window) => {
                 if (window as usize) < self.windows.count() {
-                    let (value, key) = self.window(window as usize);
-                    let answer = Message::Answer { tag, value, key };
+                    let place = self.window(window as usize);
+                    let answer = Message::Window { window, place };
                     self.tell(conn, &mut lock(&conn.sender), answer);
                 }
                 false
             }
-            Message::Answer { tag, value, key } => {
-                conn.answer(tag, value, key);
+            Message::Window { window, place } => {
+                conn.keys.get(window as usize).into_iter().for_each(|key| key.answered(place));
+                false
+            }
+            Message::Answer { tag, value } => {
+                conn.answer(tag, value);
                 false
             }
             Message::Posted(count) => {
