@@ -144,9 +144,15 @@ impl Kernel {
         coefficients: &[u8],
         sources: &[&[u8]],
         out: &mut [u8],
-        see: impl FnMut(usize, &[u8]),
-        look: impl FnMut(&[u8]),
+        mut see: impl FnMut(usize, &[u8]),
+        mut look: impl FnMut(&[u8]),
     ) {
+        if let ([1], [source]) = (coefficients, sources) {
+            return self.copy(out, source, |piece| {
+                see(0, piece);
+                look(piece);
+            });
+        }
         self.by_pieces::<SEEN>(coefficients, sources, out, see, look);
     }
 
