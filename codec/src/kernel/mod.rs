@@ -131,15 +131,24 @@ impl Kernel {
         out: &mut [u8],
         look: impl FnMut(&[u8]),
     ) {
-        if let ([1], [source]) = (coefficients, sources) {
-            return self.copy(out, source, look);
-        }
         self.by_pieces::<PIECE>(coefficients, sources, out, |_, _| (), look);
     }
 
     /// The same; before a piece of the row is made `see` is shown the pieces of the sources that it
     /// is made of, each with the number of its source. Bytes are read from memory once for both.
     pub(crate) fn combine_seen(
+        self,
+        coefficients: &[u8],
+        sources: &[&[u8]],
+        out: &mut [u8],
+        see: impl FnMut(usize, &[u8]),
+        look: impl FnMut(&[u8]),
+    ) {
+        self.by_pieces::<SEEN>(coefficients, sources, out, see, look);
+    }
+
+    /// Both, by pieces of `N` bytes; a mere copy by those of a copy.
+    fn by_pieces<const N: usize>(
         self,
         coefficients: &[u8],
         sources: &[&[u8]],
@@ -153,18 +162,6 @@ impl Kernel {
                 look(piece);
             });
         }
-        self.by_pieces::<SEEN>(coefficients, sources, out, see, look);
-    }
-
-    /// Both, by pieces of `N` bytes.
-    fn by_pieces<const N: usize>(
-        self,
-        coefficients: &[u8],
-        sources: &[&[u8]],
-        out: &mut [u8],
-        mut see: impl FnMut(usize, &[u8]),
-        mut look: impl FnMut(&[u8]),
-    ) {
         let mut pieces: Vec<&[u8]> = Vec::with_capacity(sources.len());
         let mut room = [0; N];
         for at in (0..out.len()).step_by(N) {
