@@ -10,6 +10,7 @@ use crate::pgas::{World, complain, world};
 use crate::protocol::drive::Drive;
 use crate::protocol::{At, Call};
 use crate::scrub;
+use crate::segment::waits::Waiting;
 use crate::store::protection::Protection;
 
 /// Return value: done, or nothing to report.
@@ -51,7 +52,7 @@ fn pass(world: &World, number: u64) -> i32 {
     let steps = |points: [Point; 3]| points.map(|point| world.point(point, number));
     world.quiet_all();
     steps([Quiesce, Encode, Encoded]);
-    if world.barrier().is_err() {
+    if world.barrier(Call::Checkpoint.name()).is_err() {
         return FAILURE;
     }
     world.set_agreed(number);
@@ -98,7 +99,7 @@ pub fn restart_pes() {
         match world.protection() {
             Some(protection) => drop(Drive::new(world, protection, Call::Restart).run()),
             // In mode none the launcher ends the job.
-            None => world.wait_raw(|| false),
+            None => world.wait_raw(|| Waiting::anyone(Call::Restart.name()), || false),
         }
         world.debug(|| format!("restarted from checkpoint {}", world.agreed()));
     } else if let Some(words) = world.last_error() {

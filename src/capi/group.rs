@@ -31,10 +31,12 @@ use super::constants::SYNC_SIZE;
 use super::guard::misuse;
 use super::memory_ops::{self, Slot, Sym, SymIn, Word};
 use super::order;
+use crate::control::message::Whom;
 use crate::control::page::PES_MAX;
 use crate::pgas::schedule::{self, Nodes};
 use crate::pgas::{self, Fault};
 use crate::segment::layout::WORK_ROUNDS;
+use crate::segment::waits::Waiting;
 use crate::settings::Collectives;
 
 /// Words of a group's array.
@@ -222,6 +224,18 @@ impl Group {
         Word::new(self.call, "pSync", self.words.element(at), self.pe(index))
     }
 
+    /// Waits for signals to a word of this PE and takes `count` of them away.
+    pub fn heed(&self, at: usize, count: u64) -> Result<(), Fault> {
+        self.word(at, self.index).heed(count, || self.waiting())
+    }
+
+    /// A wait for its PEs to come to the call.
+    pub fn waiting(&self) -> Waiting {
+        let (start, stride) = (self.start as i32, self.stride as i32);
+        let whom = Whom::Members { start, stride, size: self.size as u32 };
+        Waiting { call: self.call, whom }
+    }
+
     /// True if it has slots in the work area.
     pub fn has_slots(&self) -> bool {
         self.team.is_some()
@@ -311,7 +325,7 @@ impl Group {
     ) -> Result<(), Fault> {
         for (round, peers) in schedule::rounds(own, size).enumerate() {
             self.word(self.first + round, index(peers.to)).signal();
-            self.word(self.first + round, self.index).heed(1)?;
+            self.heed(self.first + round, 1)?;
         }
         Ok(())
     }
@@ -326,7 +340,7 @@ impl Group {
     /// Tells the leader of the node, who waits for all of it.
     pub fn arrive(&self, nodes: &Nodes, at: usize) -> Result<(), Fault> {
         if nodes.leads(self.index) {
-            return self.word(at, self.index).heed(nodes.members[nodes.own].len() as u64 - 1);
+            return self.heed(at, nodes.members[nodes.own].len() as u64 - 1);
         }
         self.word(at, nodes.leaders[nodes.own]).signal();
         Ok(())
@@ -335,7 +349,7 @@ impl Group {
     /// The leader tells all of its node, who wait for it.
     pub fn release(&self, nodes: &Nodes, at: usize) -> Result<(), Fault> {
         if !nodes.leads(self.index) {
-            return self.word(at, self.index).heed(1);
+            return self.heed(at, 1);
         }
         let others = nodes.members[nodes.own].iter().filter(|index| **index != self.index);
         others.for_each(|&index| self.word(at, index).signal());

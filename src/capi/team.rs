@@ -127,7 +127,7 @@ pub fn words(call: &'static str) -> usize {
         memory_ops::zero(call, block, bytes);
     }
     TEAMS.words.store(block.addr() - base, Ordering::Relaxed);
-    order::meet(world);
+    order::meet(world, call);
     block.addr()
 }
 

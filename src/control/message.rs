@@ -94,6 +94,17 @@ impl Welcome {
     }
 }
 
+/// Whom a PE waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Whom {
+    /// PEs that have to make the same call: `start`, `start + stride` and so on, `size` of them.
+    Members { start: i32, stride: i32, size: u32 },
+    /// Some PE that does something: a put, a signal, the release of a lock.
+    Anyone,
+    /// Those that have not finalised yet; this one is in `shmem_finalize`.
+    Finalize,
+}
+
 /// A heartbeat, with the time of the clock of who asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Beat {

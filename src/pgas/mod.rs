@@ -57,7 +57,7 @@ pub fn init(requested: i32) -> i32 {
             let world = WORLD.get_or_init(|| world);
             STAGE.store(1, Ordering::Release);
             // A fault seen here is reported by the first checkpoint.
-            let _ = world.barrier();
+            let _ = world.barrier("shmem_init");
             world.greet();
         }
         Err(error) => {

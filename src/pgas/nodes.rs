@@ -86,7 +86,7 @@ impl World {
         progression(&lock(&self.nodes).here).unwrap_or(alone)
     }
 
-    pub(super) fn barrier_of_nodes(&self) -> Result<(), Fault> {
+    pub(super) fn barrier_of_nodes(&self, call: &'static str) -> Result<(), Fault> {
         let nodes = Arc::clone(&lock(&self.nodes));
         let leader = nodes.leaders[nodes.index];
         let Some(gate) = self.near(leader).map(|leader| &leader.words().gate) else {
@@ -99,33 +99,36 @@ impl World {
             if arrived == all {
                 self.wake(leader);
             }
-            return self.until(&gate.released, epoch);
+            return self.until(call, &gate.released, epoch);
         }
-        self.until(&gate.arrived, all)?;
-        self.meet_leaders(&nodes, epoch)?;
+        self.until(call, &gate.arrived, all)?;
+        self.meet_leaders(call, &nodes, epoch)?;
         gate.released.store(epoch, Ordering::SeqCst);
         nodes.here.iter().filter(|&&pe| pe != leader).for_each(|&pe| self.wake(pe));
         Ok(())
     }
 
-    fn meet_leaders(&self, nodes: &Nodes, epoch: u64) -> Result<(), Fault> {
+    fn meet_leaders(&self, call: &'static str, nodes: &Nodes, epoch: u64) -> Result<(), Fault> {
         let at = std::mem::offset_of!(Words, heard);
         let rounds = schedule::rounds(nodes.index, nodes.leaders.len());
         for (number, round) in rounds.enumerate().take(ROUNDS) {
             let partner = nodes.leaders[round.to];
             self.far_tell(partner, at + number * 8, epoch);
-            self.until(&self.segment().words().heard[number], epoch)?;
+            self.until(call, &self.segment().words().heard[number], epoch)?;
         }
         Ok(())
     }
 
     /// Waits until `word` is at least `value`.
-    fn until(&self, word: &AtomicU64, value: u64) -> Result<(), Fault> {
+    fn until(&self, call: &'static str, word: &AtomicU64, value: u64) -> Result<(), Fault> {
         let mut done = false;
-        self.wait_raw(|| {
-            done = word.load(Ordering::SeqCst) >= value;
-            done || self.faulted()
-        });
+        self.wait_raw(
+            || self.waiting_for_all(call),
+            || {
+                done = word.load(Ordering::SeqCst) >= value;
+                done || self.faulted()
+            },
+        );
         if done { Ok(()) } else { Err(Fault) }
     }
 }

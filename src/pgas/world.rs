@@ -25,6 +25,7 @@ use crate::inject::{Point, Rule, Target};
 use crate::segment::Segment;
 use crate::segment::layout::Layout;
 use crate::segment::statics::Statics;
+use crate::segment::waits::{FINALIZE, Waiting};
 use crate::settings::Settings;
 use crate::store::coverage::{Coverage, Manifest, ManifestError};
 use crate::store::delta::History;
@@ -436,7 +437,8 @@ impl World {
     /// in which all check anew, and waits for it.
     pub(crate) fn spoiled(&self, view: &View, pe: usize) {
         self.say(&Said::Spoiled { view: view.number, pe: pe as u32 });
-        self.wait_raw(|| self.view_number() != view.number);
+        let waiting = || Waiting::anyone("shmem_restart_pes");
+        self.wait_raw(waiting, || self.view_number() != view.number);
     }
 
     /// Says that the job cannot go on, as every PE does, and ends this process.
@@ -464,18 +466,21 @@ impl World {
 
     pub(super) fn leave(&self) {
         self.quiet_all();
-        if self.settings.report && self.barrier().is_ok() {
+        if self.settings.report && self.barrier(FINALIZE).is_ok() {
             let bytes = memory::proportional_share().unwrap_or(0);
             self.report(Report::Memory { pe: self.me as u32, bytes });
             if self.protection.is_some() && self.settings.scrub != 0 && self.settings.checksum {
                 let counts = *lock(&self.scrubbed);
                 self.report(Report::Scrubbed { pe: self.me as u32, counts });
             }
-            let _ = self.barrier();
+            let _ = self.barrier(FINALIZE);
         }
         if self.channel.is_some() {
             self.say(&Said::Finalizing { joined: self.joined.load(Ordering::Relaxed) });
-            self.wait_raw(|| self.page.finished().load(Ordering::SeqCst) == 1);
+            self.wait_raw(
+                || self.waiting_for_all(FINALIZE),
+                || self.page.finished().load(Ordering::SeqCst) == 1,
+            );
             self.say(&Said::Finalized);
             self.close();
         }

@@ -136,7 +136,7 @@ impl<'a> Drive<'a> {
     }
 
     fn barrier(&mut self, at: At) -> Outcome {
-        match (self.world.barrier(), at) {
+        match (self.world.barrier(self.call.name()), at) {
             (Err(Fault), _) => return Outcome::Changed,
             (Ok(()), At::BarrierB) => {
                 let changes = self.changes.take();
@@ -248,10 +248,13 @@ impl<'a> Drive<'a> {
             theirs >> 8 == view.number && theirs >= word
         };
         let mut met = false;
-        world.wait_raw(|| {
-            met = others.iter().all(here);
-            met || world.view_number() != view.number
-        });
+        world.wait_raw(
+            || world.waiting_for_all(self.call.name()),
+            || {
+                met = others.iter().all(here);
+                met || world.view_number() != view.number
+            },
+        );
         if met { Outcome::Done } else { Outcome::Changed }
     }
 
@@ -293,10 +296,14 @@ impl<'a> Drive<'a> {
         let world = self.world;
         *lock(&world.history) = None;
         pages::forget(world);
-        world.wait_raw(|| {
-            self.view = world.view();
-            self.view.whole()
-        });
+        let call = self.call.name();
+        world.wait_raw(
+            || world.waiting_for_all(call),
+            || {
+                self.view = world.view();
+                self.view.whole()
+            },
+        );
         world.refresh(&self.view);
         Outcome::Done
     }

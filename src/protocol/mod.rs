@@ -37,6 +37,16 @@ pub enum Call {
     Restart,
 }
 
+impl Call {
+    /// As the program calls it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Call::Checkpoint => "shmem_checkpoint_all",
+            Call::Restart => "shmem_restart_pes",
+        }
+    }
+}
+
 /// Where a PE is in the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum At {

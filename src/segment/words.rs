@@ -7,6 +7,7 @@
 //! line 3   checkpoint intent: digest, length, memory held, needed and available
 //! line 4   what the owner found bad: snapshot chunks, parity chunks
 //! line 5.. heard                 barrier of nodes: a word a round; used on the lowest PE of each
+//! line 7.. waits                 what threads of the owner wait in; read by its agent
 //! ```
 //!
 //! Invariants: the view in `step` never falls, so it needs no reset and a late reader can never
@@ -19,6 +20,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use super::waits::Waits;
 use crate::sys::futex;
 
 /// Most rounds of a meeting of nodes: enough for 2^16 of them.
@@ -115,6 +117,8 @@ pub struct Words {
     pub findings: Line<Findings>,
     /// Barriers that the partner of each round of a meeting of nodes has come to.
     pub heard: Line<[AtomicU64; ROUNDS]>,
+    /// What threads of the owner wait in.
+    pub waits: Waits,
 }
 
 const _: () = assert!(std::mem::size_of::<Words>() <= crate::sys::memory::PAGE);
