@@ -39,9 +39,11 @@ use crate::sys::socket::{Channel, ChannelError, Outbox};
 mod heart;
 mod orders;
 mod starting;
+mod waits;
 
 use heart::{Heart, Ties};
 use orders::Order;
+use waits::Looks;
 
 struct Local {
     process: Process,
@@ -82,6 +84,7 @@ struct Agent {
     place: Option<Place>,
     carriers: Carriers,
     heart: Heart,
+    looks: Option<Looks>,
 }
 
 /// How long the first orders may take; the others have to be started too.
@@ -122,6 +125,7 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
     });
     up.give_up_after(pulse.limit * 5 / 4);
     let heart = Heart::new(node, &job, &pulse, ties);
+    let looks = Looks::new(pulse.stall, heart.clock.now());
     let (page, page_fd) = match starting::begin(&job, node, up.carries_descriptors()) {
         Ok(page) => page,
         Err(what) => return Ok(up.send(&Up::Failed { what }, &[])?),
@@ -146,6 +150,7 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
         place,
         carriers,
         heart,
+        looks,
     };
     let (result, ended) = (agent.serve(), agent.kill_all());
     if ended && matches!(result, Ok(false)) {
@@ -356,9 +361,7 @@ impl Agent {
 
     fn ring_all(&self) {
         for control in self.procs.values().filter_map(|local| local.control.as_ref()) {
-            // SAFETY: the mapping is a whole page and begins with the segment's control words,
-            // which every process touches through atomics only.
-            let words = unsafe { &*control.base().cast::<Words>() };
+            let words = words(control);
             words.bell.doorbell.fetch_add(1, Ordering::SeqCst);
             futex::wake_all(&words.bell.doorbell);
         }
@@ -439,6 +442,13 @@ impl Agent {
         }
         ended
     }
+}
+
+/// The control words of a PE, from a mapping of the first page of its memory.
+fn words(control: &Mapping) -> &Words {
+    // SAFETY: the mapping is a whole page and begins with the segment's control words, which every
+    // process touches through atomics only.
+    unsafe { &*control.base().cast::<Words>() }
 }
 
 fn kill(local: &Local) {

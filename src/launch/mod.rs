@@ -24,4 +24,5 @@ mod output;
 mod placing;
 mod pulse;
 pub mod say;
+mod stall;
 pub mod starter;

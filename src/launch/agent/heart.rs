@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::Agent;
+use super::waits::Looks;
 use crate::control::message::{Beat, Down, Job, Party, ProcId, Pulse, Up};
 use crate::fabric::{self, Signs};
 use crate::launch::detector::{Act, News, Time, Timing, Watch};
@@ -80,7 +81,8 @@ impl Agent {
     /// How long until the clock must be looked at.
     pub(super) fn left(&self) -> Duration {
         let scripts = self.procs.values().filter_map(|local| local.until);
-        let first = scripts.fold(self.heart.watch.deadline(), Time::min);
+        let looks = self.looks.as_ref().map(Looks::next);
+        let first = scripts.chain(looks).fold(self.heart.watch.deadline(), Time::min);
         first.saturating_sub(self.heart.clock.now())
     }
 
@@ -95,6 +97,7 @@ impl Agent {
         self.act(acts)?;
         self.look_for_signs(time)?;
         self.look_for_stopped(time)?;
+        self.look_for_waits(time)?;
         for local in self.procs.values_mut() {
             if local.until.take_if(|until| *until <= time).is_none() {
                 continue;
