@@ -68,7 +68,8 @@ fn save(world: &'static World, protection: &'static Protection, number: u64) -> 
             SUCCESS
         }
         At::Refused => {
-            let words = drive.refusal().unwrap_or_default();
+            let words = drive.refusal().map(|refusal| format!("checkpoint refused: {refusal}"));
+            let words = words.unwrap_or_default();
             if world.me() == 0 {
                 complain(&words);
             }

@@ -177,6 +177,7 @@ fn broken_rules_are_caught() {
         RestoredUnchecked,
         KeptThoughChanged,
         SilenceIsNoChange,
+        CountedTogether,
     ] {
         let caught =
             (0..20_000).find_map(|seed| Some((seed, run(seed, Mode::Within, broken).err()?)));
