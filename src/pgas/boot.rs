@@ -231,7 +231,7 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
         history: Mutex::default(),
         tracking: Mutex::default(),
         used: (AtomicUsize::new(0), AtomicUsize::new(0)),
-        last_error: Mutex::new(None),
+        refused: Mutex::default(),
         turns: Turns::default(),
         file: file.try_clone()?,
         scrubbed: Mutex::default(),
