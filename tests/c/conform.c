@@ -1,7 +1,12 @@
 /*
  * conform: calls that are right by the specification, one group for each argument.
  */
+#define _DEFAULT_SOURCE
+
 #include "test.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
 
 static long word;
 
@@ -28,11 +33,44 @@ static void no_context(void) {
     shmem_ctx_quiet(SHMEM_CTX_DEFAULT);
 }
 
+/* One int at the end of a page, behind which nothing can be read. */
+static int *at_the_edge(void) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *two = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(two != MAP_FAILED && munmap(two + page, page) == 0);
+    return (int *)(two + page) - 1;
+}
+
+/* A number of PEs that is far too large, with the list of the query and with another one; or, if it
+ * is to be wrong, with a PE that does not exist. */
+static void list(int wrong) {
+    static long step;
+    int *edge = at_the_edge();
+    while (step < 4) {
+        if (shmem_checkpoint_all() == SHMEM_FT_SUCCESS) {
+            step++;
+            continue;
+        }
+        int *pes = NULL;
+        size_t n = 0;
+        shmem_query_fault(&pes, NULL, &n);
+        CHECK(n == 1 && pes[0] == 1);
+        *edge = wrong ? 99 : pes[0];
+        shmem_restart_pes(edge, (size_t)-1);
+        free(pes);
+        *edge = 99; /* nobody asked since */
+        shmem_restart_pes(edge, (size_t)-1);
+        shmem_barrier_all();
+    }
+}
+
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "";
     shmem_init();
     if (!strcmp(what, "align"))
         align();
+    if (!strcmp(what, "list") || !strcmp(what, "wrong-list"))
+        list(what[0] == 'w');
     if (!strcmp(what, "no-context"))
         no_context();
     shmem_barrier_all();
