@@ -351,7 +351,8 @@ impl Membership {
             Stage::Running | Stage::Finalizing => {}
         }
         if self.mode.protects() || self.all_in_finalize() {
-            self.out.push(Action::Say(format!("PE {pe} {how}"))); // else it is in the last words
+            let line = format!("PE {pe} {}", cause(how)); // else it is in the last words
+            self.out.push(Action::Say(line));
         }
         if self.lose(&[pe], State::ProcessDead, how) && self.count_death(pe, how) {
             self.show();
@@ -399,7 +400,8 @@ impl Membership {
         });
         if !self.mode.protects() {
             let words = format!(
-                "PE {one} {how}; SHMEM_FT_BACKUP_MODE=none keeps no checkpoint, so the job ends"
+                "PE {one} {}; SHMEM_FT_BACKUP_MODE=none keeps no checkpoint, so the job ends",
+                cause(how)
             );
             self.end(if how.status() == 0 { 1 } else { how.status() }, Some(words));
         } else if let Some(other) = inside {
@@ -431,8 +433,9 @@ impl Membership {
         entry.deaths += 1;
         if entry.deaths > limit {
             let words = format!(
-                "unrecoverable: PE {pe} {how}, {} times since checkpoint {checkpoint}: more than \
+                "unrecoverable: PE {pe} {}, {} times since checkpoint {checkpoint}: more than \
                  SHMEM_FT_MAX_RESTARTS={limit}",
+                cause(how),
                 entry.deaths
             );
             self.end(UNRECOVERABLE, Some(words));
@@ -482,6 +485,14 @@ impl Membership {
         if self.lose(&lost, State::NodeDead, how) {
             self.show();
         }
+    }
+}
+
+/// How a PE ended that had not left `shmem_finalize`.
+fn cause(how: Ended) -> String {
+    match how {
+        Ended::Exited(_) => format!("{how}, without shmem_finalize"),
+        Ended::Killed(_) => how.to_string(),
     }
 }
 

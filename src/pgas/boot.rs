@@ -31,7 +31,7 @@ use crate::store::protection::{Protection, ProtectionError};
 use crate::sys::crew::{self, Crew};
 use crate::sys::socket::{Channel, ChannelError};
 use crate::sys::written::has_forked;
-use crate::sys::{self, futex, memory, process};
+use crate::sys::{self, exit, futex, memory, process};
 
 /// `SHMEM_THREAD_MULTIPLE`.
 const THREAD_MULTIPLE: i32 = 3;
@@ -101,6 +101,7 @@ pub fn boot(thread_level: i32) -> Result<World, BootError> {
         Some(fd) => take_seat(fd)?,
         None => alone(&settings)?,
     };
+    exit::at_exit(super::exits)?;
     build(thread_level, settings, seat).inspect(World::ask_huge_heaps)
 }
 
