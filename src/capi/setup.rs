@@ -16,7 +16,7 @@ use super::guard::misuse;
 use super::memory_ops::{Out, Place, SymIn};
 use super::team;
 use crate::checkpoint::ahead;
-use crate::pgas;
+use crate::{faults, pgas};
 
 /// How many times the library was started and not yet ended.
 static STARTS: AtomicUsize = AtomicUsize::new(0);
@@ -35,7 +35,7 @@ pub(super) fn start(call: &'static str, requested: c_int) -> c_int {
         if pgas::ended() {
             misuse(call, "the library has ended: allowed is one start after another, not again");
         }
-        PROVIDED.store(pgas::init(requested), Ordering::Relaxed);
+        PROVIDED.store(pgas::init(requested, faults::recover_at_end), Ordering::Relaxed);
         ahead::begin(pgas::world());
         team::register();
         context::register();

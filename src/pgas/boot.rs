@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::far::{Far, Watch};
+use super::finish::Finish;
 use super::nodes::Nodes;
 use super::stream::Streams;
 use super::turn::Turns;
@@ -224,6 +225,8 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
         lost_before: welcome.lost,
         incarnations: welcome.incarnations,
         joined: AtomicU64::new(0),
+        works: AtomicU64::new(0),
+        finish: Finish::default(),
         joined_view: Mutex::new(None),
         epoch: AtomicU64::new(0),
         agreed: AtomicU64::new(0),
@@ -243,7 +246,7 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
         world.refresh(&if original { first_view(&world) } else { world.view() });
     }
     if original {
-        world.join(&first_view(&world));
+        world.join_all(&first_view(&world));
     }
     Ok(world)
 }
@@ -252,6 +255,7 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
 fn take_over(own: &Segment, job: u64, me: usize) {
     own.words().bell.sleepers.store(0, Ordering::SeqCst); // a dead owner may have left some
     own.words().bell.watchers.store(0, Ordering::SeqCst);
+    own.words().ending.store(0, Ordering::SeqCst);
     let header = own.header();
     if !header.is_of(job, me) {
         header.forget();

@@ -11,6 +11,7 @@
 
 pub mod boot;
 mod far;
+mod finish;
 mod greet;
 mod memory;
 mod nodes;
@@ -42,6 +43,8 @@ static PROCESS: AtomicU32 = AtomicU32::new(0);
 static LEAVING: Mutex<()> = Mutex::new(());
 /// That thread; 0 while there is none.
 static LEAVER: AtomicI32 = AtomicI32::new(0);
+/// What a PE in `shmem_finalize` does when another is lost.
+static RECOVER: OnceLock<fn(&'static World)> = OnceLock::new();
 /// Exit with any status leaves the job in good order.
 static ENDS_ANYHOW: AtomicBool = AtomicBool::new(false);
 
@@ -56,8 +59,9 @@ pub fn complain(words: &str) {
 }
 
 /// Initialises the library; a second call does nothing. Returns the thread level provided, which
-/// is the one requested. Bad settings are one line and exit status 2.
-pub fn init(requested: i32) -> i32 {
+/// is the one requested. Bad settings are one line and exit status 2. `recover` is called when a
+/// PE is lost while this one is in `shmem_finalize`.
+pub fn init(requested: i32, recover: fn(&'static World)) -> i32 {
     if WORLD.get().is_some() {
         return requested;
     }
@@ -65,6 +69,7 @@ pub fn init(requested: i32) -> i32 {
         Ok(world) => {
             let world = WORLD.get_or_init(|| world);
             PROCESS.store(std::process::id(), Ordering::Relaxed);
+            RECOVER.get_or_init(|| recover);
             STAGE.store(1, Ordering::Release);
             // A fault seen here is reported by the first checkpoint.
             let _ = world.barrier();
@@ -143,9 +148,9 @@ pub fn finalize() {
         return;
     }
     let _leaving = LEAVING.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(world) = try_world() {
+    if let (Some(world), Some(recover)) = (try_world(), RECOVER.get()) {
         LEAVER.store(thread, Ordering::Relaxed);
-        world.leave();
+        world.leave(*recover);
         STAGE.store(2, Ordering::Release);
         LEAVER.store(0, Ordering::Relaxed);
     }

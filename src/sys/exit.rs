@@ -12,6 +12,7 @@ use std::sync::OnceLock;
 static HANDLER: OnceLock<fn(i32)> = OnceLock::new();
 
 unsafe extern "C" {
+    static stdout: *mut libc::FILE;
     fn on_exit(handler: extern "C" fn(c_int, *mut c_void), argument: *mut c_void) -> c_int;
 }
 
@@ -35,4 +36,13 @@ pub fn at_exit(handler: fn(i32)) -> io::Result<()> {
         0 => Ok(()),
         _ => Err(io::ErrorKind::OutOfMemory.into()),
     }
+}
+
+/// Writes what the program printed and is still in a buffer. Not the other streams: one that a
+/// thread reads from is locked for as long as it waits.
+pub fn flush_output() {
+    use std::io::Write;
+    let _ = std::io::stdout().flush();
+    // SAFETY: the C library's own stream, which it locks; an error is the program's to find.
+    unsafe { libc::fflush(stdout) };
 }
