@@ -30,6 +30,10 @@ pub const NODE_FAILED: i32 = 2;
 pub fn checkpoint_all() -> i32 {
     let world = world();
     let _turn = world.turn();
+    if world.is_alone() {
+        world.checkpoint_alone();
+        return SUCCESS;
+    }
     let number = world.agreed() + 1;
     world.debug(|| format!("checkpoint {number} begins"));
     world.point(Point::Before, number);
@@ -64,6 +68,7 @@ fn save(world: &'static World, protection: &'static Protection, number: u64) -> 
     match drive.run() {
         At::Saved => {
             world.set_agreed(number);
+            world.begin_anew();
             scrub::start(world, protection);
             SUCCESS
         }
@@ -75,7 +80,19 @@ fn save(world: &'static World, protection: &'static Protection, number: u64) -> 
             *lock(&world.last_error) = Some(words);
             FAILURE
         }
-        _ => FAILURE,
+        _ => {
+            world.note_cut();
+            FAILURE
+        }
+    }
+}
+
+/// A PE was lost while this one is in `shmem_finalize`: takes part in the recovery of the others.
+pub fn recover_at_end(world: &'static World) {
+    let _turn = world.turn();
+    if let Some(protection) = world.protection() {
+        world.debug(|| format!("recovery from within shmem_finalize, lost are {:?}", world.lost()));
+        Drive::new(world, protection, Call::Finalize).run();
     }
 }
 
@@ -92,7 +109,7 @@ pub fn query_fault() -> Vec<(usize, i32)> {
 pub fn restart_pes() {
     let world = world();
     let _turn = world.turn();
-    if world.faulted() {
+    if world.interrupted() {
         world.forget_all();
         world.debug(|| format!("restart, lost are {:?}", world.lost()));
         match world.protection() {
@@ -113,7 +130,7 @@ pub fn algo_init() -> bool {
 
 /// True between a death and the restart.
 pub fn faulted() -> bool {
-    world().faulted()
+    world().interrupted()
 }
 
 /// Number of the last agreed checkpoint, 0 before the first.

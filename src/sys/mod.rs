@@ -7,6 +7,7 @@
 
 pub mod caller;
 pub mod crew;
+pub mod exit;
 pub mod futex;
 pub mod huge;
 pub mod limits;

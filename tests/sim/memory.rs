@@ -92,6 +92,8 @@ pub struct Told {
     pub found_len: usize,
     /// This PE cannot take part in the checkpoint being made.
     pub cannot: bool,
+    /// It is in `shmem_finalize`.
+    pub ending: bool,
 }
 
 /// One memory file of a PE.
