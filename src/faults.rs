@@ -32,6 +32,10 @@ pub const NODE_FAILED: i32 = 2;
 pub fn checkpoint_all() -> i32 {
     let world = world();
     let _turn = world.turn();
+    if world.is_alone() {
+        world.checkpoint_alone();
+        return SUCCESS;
+    }
     let number = world.agreed() + 1;
     world.debug(|| format!("checkpoint {number} begins"));
     world.point(Point::Before, number);
@@ -71,9 +75,11 @@ fn save(world: &'static World, protection: &'static Protection, number: u64) -> 
     *lock(&world.refused) = Refused::default();
     if end == At::Saved {
         world.set_agreed(number);
+        world.begin_anew();
         scrub::start(world, protection);
         return SUCCESS;
     }
+    world.note_cut();
     FAILURE
 }
 
@@ -85,6 +91,15 @@ fn refuse(world: &World, words: String) -> i32 {
         complain(&words);
     }
     FAILURE
+}
+
+/// A PE was lost while this one is in `shmem_finalize`: takes part in the recovery of the others.
+pub fn recover_at_end(world: &'static World) {
+    let _turn = world.turn();
+    if let Some(protection) = world.protection() {
+        world.debug(|| format!("recovery from within shmem_finalize, lost are {:?}", world.lost()));
+        Drive::new(world, protection, Call::Finalize).run();
+    }
 }
 
 /// The PEs lost since this PE last saw the job whole, each with its status.
@@ -100,7 +115,7 @@ pub fn query_fault() -> Vec<(usize, i32)> {
 pub fn restart_pes() {
     let world = world();
     let _turn = world.turn();
-    if world.faulted() {
+    if world.interrupted() {
         world.forget_all();
         *lock(&world.refused) = Refused::default();
         world.debug(|| format!("restart, lost are {:?}", world.lost()));
@@ -126,7 +141,7 @@ pub fn algo_init() -> bool {
 
 /// True between a death and the restart.
 pub fn faulted() -> bool {
-    world().faulted()
+    world().interrupted()
 }
 
 /// Number of the last agreed checkpoint, 0 before the first.

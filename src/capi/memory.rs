@@ -31,6 +31,10 @@ fn allocate(size: usize, alignment: usize) -> *mut u8 {
 
 fn allocate_aligned(call: &'static str, alignment: usize, size: usize) -> *mut u8 {
     if alignment.is_power_of_two() && alignment.is_multiple_of(size_of::<usize>()) {
+        if !pgas::world().can_align(alignment) {
+            let why = "symmetric memory is not at its usual address";
+            misuse(call, format_args!("alignment {alignment}: {why}, expected a smaller one"));
+        }
         return allocate(size, alignment.max(ALIGNMENT));
     }
     if pgas::world().checks() {

@@ -8,7 +8,7 @@
 pub mod caller;
 pub mod cgroup;
 pub mod crew;
-pub mod ending;
+pub mod exit;
 pub mod futex;
 pub mod huge;
 pub mod limits;

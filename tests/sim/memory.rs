@@ -93,6 +93,8 @@ pub struct Told {
     /// Bytes of the checkpoint being made, and what its machine has left for all of its PEs.
     pub len: u64,
     pub free: u64,
+    /// It is in `shmem_finalize`.
+    pub ending: bool,
 }
 
 /// One memory file of a PE.

@@ -71,7 +71,13 @@ pub struct Proc {
     pub bare: bool,
     pub findings: Vec<Finding>,
     pub verdict: Result<(), Unrecoverable>,
-    finishing: bool,
+    /// The view in which it said that it is in `shmem_finalize`.
+    finishing: Option<u64>,
+    /// Others are there, in the recovery that it is in.
+    pub ends: bool,
+    /// Its connection to that incarnation of a PE broke: it waits for the view that says what
+    /// becomes of it.
+    pub blocked: Option<(usize, u32)>,
     /// When all that it told so far is seen by all.
     pub told_at: u64,
 }
@@ -115,7 +121,9 @@ impl Proc {
             bare: false,
             findings: Vec::new(),
             verdict: Ok(()),
-            finishing: false,
+            finishing: None,
+            ends: false,
+            blocked: None,
             told_at: 0,
         }
     }
@@ -159,6 +167,13 @@ impl Job {
     }
 
     fn advance(&mut self, p: &mut Proc) -> Then {
+        if let Some((pe, incarnation)) = p.blocked {
+            let member = self.shown(p).pes[pe];
+            if member.state == State::Alive && member.incarnation == incarnation {
+                return Then::Sleep;
+            }
+            p.blocked = None;
+        }
         let Some(at) = p.at else { return self.program(p) };
         let then = match meeting(at) {
             Some(step) => self.meet(p, at, step),
@@ -192,8 +207,8 @@ impl Job {
             }
             At::Reported => p.call = Call::Restart,
             At::Resumed => {
-                (p.call, p.checks, p.bare) = (Call::Checkpoint, 0, false);
                 self.check_resumed(p);
+                (p.call, p.checks, p.bare) = (Call::Checkpoint, 0, false);
             }
             At::Condemned => return self.condemn(p, None),
             _ => {}
@@ -256,11 +271,15 @@ impl Job {
         if p.number == 0 && p.joined == 0 && !p.middle {
             return self.boot(p);
         }
-        if p.call == Call::Restart {
+        if p.call.recovers() {
             return self.enter(p, At::Whole);
         }
         if p.agreed >= self.plan.last {
             return self.finalize(p);
+        }
+        if p.ends {
+            self.broken_promise = Some(format!("PE {} needs PEs that are at their end", p.me()));
+            return Then::End;
         }
         // What is computed while a PE is known to be lost is worth nothing.
         let computed = match self.faulted(p) {
@@ -277,7 +296,7 @@ impl Job {
     fn boot(&mut self, p: &mut Proc) -> Then {
         let original = p.incarnation == 0;
         let memory = self.own(p);
-        (memory.told.phase, memory.told.decision) = (0, 0);
+        (memory.told.phase, memory.told.decision, memory.told.ending) = (0, 0, false);
         if original {
             memory.set_phase(Phase::Agreed(0));
             p.joined = 1;
@@ -286,12 +305,26 @@ impl Job {
         Then::Again
     }
 
+    /// True in a process that has said that it is there.
+    pub fn is_finishing(&self, p: &Proc) -> bool {
+        p.finishing.is_some()
+    }
+
     fn finalize(&mut self, p: &mut Proc) -> Then {
-        if !p.finishing {
-            p.finishing = true;
-            self.say(p, Said::Finalizing { joined: p.joined });
+        if p.finishing.is_none() {
+            let computed = self.plan.content(p.me(), self.plan.last + 1);
+            let memory = self.own(p);
+            (memory.live, memory.told.ending) = (computed, true);
+        }
+        if p.finishing != Some(p.joined) {
+            p.finishing = Some(p.joined);
+            self.say(p, Said::Finalizing { joined: p.joined, cut: false });
         }
         if !self.nodes[p.node as usize].finished {
+            if self.faulted(p) && self.plan.broken != Broken::EndIgnoresLosses {
+                p.call = Call::Finalize;
+                return self.enter(p, At::Whole);
+            }
             return Then::Sleep;
         }
         self.say(p, Said::Finalized);

@@ -66,6 +66,12 @@ pub enum Broken {
     CountedTogether,
     /// A process watches only when it has left the checkpoint: others have before.
     WatchedTooLate,
+    /// Who is in `shmem_finalize` waits for the others there, whatever they need.
+    EndIgnoresLosses,
+    /// It goes back to the checkpoint as all do, though its program does not.
+    EndGoesBack,
+    /// Parity that was lost is made anew, of what PEs in `shmem_finalize` have computed since.
+    ParityOfTheEnd,
 }
 
 /// What happens to the chosen.
