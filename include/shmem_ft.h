@@ -38,7 +38,9 @@
  * shmemx_ft_register    add private memory of this PE, which stays until the end of the job, to its
  *                       checkpoints; a substitute registers the same before shmem_restart_pes
  * shmemx_ft_exclude     leave symmetric memory out of them, the same on every PE
- * shmemx_ft_last_error  one line, or NULL; good until the thread asks again
+ * shmemx_ft_last_error  why the last checkpoint was refused, one line, or NULL; good until the
+ *                       thread asks again. A program that answers a refusal by shmem_restart_pes
+ *                       goes on without a new checkpoint: further refusals are no failures
  */
 
 #ifdef __cplusplus
