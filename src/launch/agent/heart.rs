@@ -209,7 +209,7 @@ impl Agent {
         let stopped: Vec<ProcId> = self
             .procs
             .iter()
-            .filter(|(_, local)| is_stopped(local.inner.as_ref().unwrap_or(&local.process).pid))
+            .filter(|(_, local)| is_stopped(local.carrier().pid))
             .map(|(&proc, _)| proc)
             .collect();
         self.heart.stopped.retain(|proc, _| stopped.contains(proc));
