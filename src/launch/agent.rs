@@ -266,7 +266,8 @@ impl Agent {
             Down::Look { proc } => {
                 self.ended(proc)?;
                 match self.procs.get(&proc) {
-                    Some(Local { until: Some(_), .. }) => Ok(()), // its end will be said
+                    // Its end will be said.
+                    Some(local) if local.until.is_some() || local.carrier().is_ending() => Ok(()),
                     _ => self.up.send(&Up::Looked { proc }, &[]),
                 }
             }

@@ -149,6 +149,22 @@ fn a_node_that_takes_long_to_end_takes_no_other_with_it() {
     outcome.check(outcome.took.as_secs_f64() > 2.0, "its end should have taken so long");
 }
 
+/// A process that is killed may close its connection long before the kernel says that it has ended.
+#[test]
+fn a_pe_that_takes_long_to_end_is_not_blamed_for_closing_its_connection() {
+    let job = Job::new(4).mode("raid5").args(&["--verbose"]);
+    let mut run = job.program(&program("steps"), &["1500"]).start();
+    let pe = run.pid_of(1);
+    run.wait_for("ready");
+    processes::signal(pe, Signal::KILL);
+    run.wait_for("all PEs resume from checkpoint");
+    run.stop();
+    let outcome = run.finish();
+    outcome.status(0).says("oshrun: PE 1 was killed by signal 9");
+    outcome.check(outcome.count("it is killed") == 0, "it had not done anything");
+    outcome.check(outcome.took.as_secs_f64() > 1.5, "its end should have taken so long");
+}
+
 /// Its PE has left `shmem_finalize`, and does something else.
 #[test]
 fn a_node_that_is_lost_after_finalize_ends_the_job() {

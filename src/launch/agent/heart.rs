@@ -99,6 +99,9 @@ impl Agent {
             if local.until.take_if(|until| *until <= time).is_none() {
                 continue;
             }
+            if local.deaf && local.carrier().is_ending() {
+                continue; // that is why: its end will be told, and how
+            }
             if let (true, Some(pe)) = (local.deaf, local.pe) {
                 let line = format!("PE {pe} closed its connection to oshrun: it is killed");
                 self.up.send(&Up::Note { line }, &[])?;
