@@ -288,7 +288,9 @@ impl Agent {
     fn keep(&mut self, pe: u32, memory: u32, fd: OwnedFd) -> Result<(), ChannelError> {
         let fd = Arc::new(fd);
         let told = self.tell_all(&ToPe::Memory { pe, memory }, &[Arc::clone(&fd)]);
-        self.memories.insert(pe, (memory, fd));
+        if let Some((_, before)) = self.memories.insert(pe, (memory, fd)) {
+            self.wipe(before);
+        }
         told
     }
 
@@ -344,8 +346,9 @@ impl Agent {
     fn show(&mut self, view: &View) -> Result<(), ChannelError> {
         if self.job.fabric != Fabric::Shm {
             // A PE that went to another node left memory that nobody needs any more.
-            let here = |pe: &u32| view.pes[*pe as usize].node == self.node;
-            self.memories.retain(|pe, _| here(pe));
+            let left = |pe: &u32, _: &mut _| view.pes[*pe as usize].node != self.node;
+            let left: Vec<_> = self.memories.extract_if(.., left).collect();
+            left.into_iter().for_each(|(_, (_, fd))| self.wipe(fd));
         }
         self.page.publish(view);
         self.ring_all();
@@ -446,3 +449,6 @@ fn kill(local: &Local) {
     }
     local.process.kill_group();
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,5 @@
-//! What an agent does off the loop that renews its lease: making memory and starting processes, one
-//! after another.
+//! What an agent does off the loop that renews its lease: making and wiping memory, and starting
+//! processes, one after another.
 
 #![forbid(unsafe_code)]
 
@@ -26,6 +26,8 @@ pub(super) enum Done {
     Made { pe: u32, memory: u32, result: rustix::io::Result<OwnedFd> },
     /// A process was started; or why not.
     Started(Box<Started>),
+    /// Memory that nobody needs any more was given back, or lies there until the job ends.
+    Wiped,
 }
 
 /// A process and what it is held by.
@@ -52,6 +54,7 @@ impl Agent {
             match done {
                 Done::Made { pe, memory, result } => self.memory_made(pe, memory, result)?,
                 Done::Started(started) => self.started(*started)?,
+                Done::Wiped => {}
             }
         }
         Ok(())
@@ -98,6 +101,19 @@ impl Agent {
             }
             Err(error) => self.fail(format!("memory for PE {pe}: {error}")),
         }
+    }
+
+    /// Gives back memory that is no PE's any more; processes here may still map it. Where nodes map
+    /// each other the launcher does that.
+    pub(super) fn wipe(&mut self, file: Arc<OwnedFd>) {
+        let own = self.job.fabric != Fabric::Shm;
+        self.work(move || {
+            if own {
+                let _ = memory::wipe(&file); // what is not given back now is at the end of the job
+            }
+            drop(file); // frees it, if it was the last
+            Done::Wiped
+        });
     }
 
     fn started(&mut self, started: Started) -> Result<(), ChannelError> {
