@@ -42,7 +42,11 @@ fn refuse(why: &str) -> ! {
 fn plan(words: impl Iterator<Item = String>) -> String {
     match sizing::args::answer(words, copy_rate) {
         Ok(text) => text,
-        Err(error) if error.use_stderr() => refuse(error.to_string().trim_end()),
+        Err(error) if error.use_stderr() => {
+            let text = error.to_string();
+            let line = text.lines().next().unwrap_or_default();
+            refuse(&format!("plan: {}", line.trim_start_matches("error: ")))
+        }
         Err(help) => help.to_string(),
     }
 }

@@ -145,7 +145,7 @@ fn striped(site: &Site, size: Option<usize>, parity: usize) -> Option<Candidate>
         memory,
         checkpoint,
         recovery,
-        possible: placed.spread && site.has_room(memory),
+        possible: placed.share <= parity && site.has_room(memory),
         ..Candidate::bare()
     };
     let exposure = site.exposure(&placed, parity, recovery);
@@ -164,7 +164,7 @@ fn copies(site: &Site) -> Option<Candidate> {
         memory: 3.0,
         checkpoint,
         recovery,
-        possible: placed.spread && site.has_room(3.0),
+        possible: placed.share <= 1 && site.has_room(3.0),
         ..Candidate::bare()
     };
     // The loss of either neighbour during a recovery, and of any node during a checkpoint.
@@ -181,8 +181,8 @@ struct Placed {
     group: usize,
     /// Sets of nodes that carry a group.
     sets: f64,
-    /// No node has more members of a group than the group has parities.
-    spread: bool,
+    /// Most members of one group that lie on one node.
+    share: usize,
 }
 
 fn placed(site: &Site, size: Option<usize>, parity: usize) -> Option<Placed> {
@@ -190,8 +190,8 @@ fn placed(site: &Site, size: Option<usize>, parity: usize) -> Option<Placed> {
     let plan = groups::plan(&node_of, &Domains::default(), size, parity).ok()?;
     let nodes = |group: &groups::Group| group.members.iter().map(|&pe| node_of[pe]).collect();
     let sets: BTreeSet<BTreeSet<usize>> = plan.groups.iter().map(nodes).collect();
-    let spread = plan.survives(0);
-    Some(Placed { group: plan.sizes().1, sets: sets.len() as f64, spread })
+    let share = plan.worst[0].members;
+    Some(Placed { group: plan.sizes().1, sets: sets.len() as f64, share })
 }
 
 impl Candidate {
@@ -226,7 +226,7 @@ impl Site {
             nodes: self.nodes as f64,
             group: placed.group.min(self.nodes),
             groups: placed.sets,
-            parity,
+            parity: parity / placed.share,
             mtbf: self.mtbf,
             recovery,
         }

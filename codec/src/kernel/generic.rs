@@ -27,8 +27,8 @@
 use std::array;
 
 use super::Sum;
-use crate::gf::mul;
 use super::vector::{Product, Vector, Word};
+use crate::gf::mul;
 
 /// How the sums at one place are made.
 pub(super) trait Rule<const N: usize, const M: usize>: Copy {
