@@ -26,3 +26,4 @@ mod pulse;
 pub mod say;
 mod stall;
 pub mod starter;
+mod worker;

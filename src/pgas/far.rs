@@ -129,6 +129,7 @@ impl World {
     #[cold]
     fn wait_for_verdict(&self, lost: Lost) {
         let ear = &self.far().ear;
+        self.note_cut();
         let waiting = || Waiting::anyone("a transfer whose connection broke");
         self.wait_raw(waiting, || ear.gone(lost.pe, lost.incarnation));
     }
@@ -149,7 +150,7 @@ impl World {
 
     /// Copies bytes to far PEs; drops them in the faulted state. The caller notes it.
     pub(super) fn far_put_all(&self, writes: &[Write]) {
-        if writes.is_empty() || self.faulted() {
+        if writes.is_empty() || self.cut_short() {
             return;
         }
         let engine = &self.far().engine;
@@ -187,7 +188,7 @@ impl World {
     pub(super) fn far_update_all(&self, asks: &[Ask]) -> Vec<u64> {
         let mut before = vec![0; asks.len()];
         if !asks.is_empty()
-            && !self.faulted()
+            && !self.cut_short()
             && let Err(lost) = self.far().engine.update(asks, &mut before)
         {
             self.wait_for_verdict(lost);
@@ -198,7 +199,7 @@ impl World {
 
     /// As `far_update`, without waiting for it; stream `id` completes it.
     pub fn far_post(&self, id: Id, ask: Ask) {
-        if !self.faulted() {
+        if !self.cut_short() {
             self.or(self.far().engine.post(ask), ());
             self.note(id, ask.pe);
         }

@@ -73,7 +73,16 @@ impl World {
             done = ready();
             done || self.faulted()
         });
-        if done { Ok(()) } else { Err(Fault) }
+        self.came(done)
+    }
+
+    /// The outcome of a wait that is over.
+    fn came(&self, done: bool) -> Result<(), Fault> {
+        if done {
+            return Ok(());
+        }
+        self.cut();
+        Err(Fault)
     }
 
     /// Blocks until `ready`, whatever happens. What it looks at is stored with full fences.
@@ -155,15 +164,15 @@ impl World {
         Waiting::all(call, self.n_pes())
     }
 
-    /// Waits for all PEs to come to `call`. Where all are mapped a counter on PE 0: the last to arrive releases the
-    /// others.
+    /// Waits for all PEs to come to `call`. Where all are mapped a counter on PE 0: the last to
+    /// arrive releases the others.
     pub fn barrier(&self, call: &'static str) -> Result<(), Fault> {
         if self.faulted() {
-            return Err(Fault);
+            return self.pass_alone();
         }
         let gate = match (&self.far, self.near(0)) {
             (None, Some(first)) => &first.words().gate,
-            _ => return self.barrier_of_nodes(call),
+            _ => return self.came(self.barrier_of_nodes(call).is_ok()),
         };
         let waiting = || self.waiting_for_all(call);
         let epoch = self.next_epoch();
@@ -178,6 +187,6 @@ impl World {
             done = gate.released.load(Ordering::SeqCst) >= epoch;
             done || self.faulted()
         });
-        if done { Ok(()) } else { Err(Fault) }
+        self.came(done)
     }
 }

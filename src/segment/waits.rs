@@ -26,9 +26,6 @@ const FREE: u64 = 0;
 const FILLING: u64 = 1;
 const SHOWN: u64 = 2;
 
-/// The call in which a PE has no more to do, and waits for the others to come there.
-pub const FINALIZE: &str = "shmem_finalize";
-
 /// What a thread waits in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Waiting {
@@ -45,12 +42,8 @@ impl Waiting {
     }
 
     /// For every one of `n_pes` PEs to make the same call.
-    pub fn all(call: &'static str, n_pes: usize) -> Waiting {
-        let whom = match call {
-            FINALIZE => Whom::Finalize,
-            _ => Whom::Members { start: 0, stride: 1, size: n_pes as u32 },
-        };
-        Waiting { call, whom }
+    pub const fn all(call: &'static str, n_pes: usize) -> Waiting {
+        Waiting { call, whom: Whom::Members { start: 0, stride: 1, size: n_pes as u32 } }
     }
 }
 

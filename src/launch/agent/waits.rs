@@ -80,7 +80,7 @@ impl Agent {
                     agreed: shown.agreed,
                 });
             }
-            if is_stopped(local.inner.as_ref().unwrap_or(&local.process).pid) {
+            if is_stopped(local.carrier().pid) {
                 stopped.push(pe);
             }
         }
