@@ -42,7 +42,6 @@ mod work;
 
 use heart::{Heart, Ties};
 use orders::Order;
-use waits::Looks;
 use work::Done;
 
 struct Local {
@@ -93,7 +92,6 @@ struct Agent {
     place: Option<Place>,
     carriers: Carriers,
     heart: Heart,
-    looks: Option<Looks>,
 }
 
 /// How long the first orders may take; the others have to be started too.
@@ -134,7 +132,6 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
     });
     up.give_up_after(pulse.limit * 5 / 4);
     let heart = Heart::new(node, &job, &pulse, ties);
-    let looks = Looks::new(pulse.stall, heart.clock.now());
     let (page, page_fd) = match starting::begin(&job, node, up.carries_descriptors()) {
         Ok(page) => page,
         Err(what) => return Ok(up.send(&Up::Failed { what }, &[])?),
@@ -167,7 +164,6 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
         place,
         carriers,
         heart,
-        looks,
     };
     let (result, ended) = (agent.serve(), agent.kill_all());
     if ended && matches!(result, Ok(false)) {

@@ -28,8 +28,8 @@ use super::stall::{Act, Stalls};
 use super::worker::Worker;
 use crate::control::UNRECOVERABLE;
 use crate::control::link::{Link, timespec};
-use crate::control::message::{Down, Party, ProcId, Pulse, Said, Up, Wait};
-use crate::settings::{BackupMode, Fabric};
+use crate::control::message::{Down, Party, ProcId, Said, Up, Wait};
+use crate::settings::Fabric;
 use crate::sys::process::{self, Ended, Process};
 use crate::sys::socket::ChannelError;
 
@@ -52,7 +52,7 @@ mod leaving;
 
 pub use error::{LaunchError, Signals};
 use guard::Guard;
-use job::{job_id, job_of, place};
+use job::{job_id, job_of, kept, place, pulse_of};
 use leaving::{Done, Leaving};
 
 struct Launcher {
@@ -104,14 +104,7 @@ pub fn run(ready: &Ready) -> Result<i32, LaunchError> {
         heartbeats = Some(Heartbeats::new(socket, Party::Launcher, &key));
         net = Some((key, port));
     }
-    let stall = Some(settings.stall).filter(|limit| !limit.is_zero());
-    let pulse = Pulse {
-        period: timing.period,
-        limit: timing.limit,
-        pe_limit: settings.pe_timeout,
-        stall,
-        net,
-    };
+    let pulse = pulse_of(settings, net);
     let program: Vec<Vec<u8>> = ready.program.iter().map(|word| word.as_bytes().to_vec()).collect();
     for (&node, entry) in &mut nodes {
         let place = entry.remote.as_ref().map(|_| place());
@@ -141,10 +134,7 @@ pub fn run(ready: &Ready) -> Result<i32, LaunchError> {
         memories: BTreeMap::new(),
         procs: BTreeMap::new(),
         report: settings.report,
-        kept: match settings.backup_mode {
-            BackupMode::Single | BackupMode::Double => "copies",
-            _ => "parity",
-        },
+        kept: kept(settings.backup_mode),
         result: None,
         signals,
         hurried: false,

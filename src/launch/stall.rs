@@ -3,15 +3,15 @@
 //!
 //! Agents report the waits of their PEs that last, again and again while there are any. When one
 //! has lasted for the limit, a line says who waits in which call and who does not: once for each
-//! stall, and again after another limit if a wait lasts that it did not show, or somebody stopped or
-//! finalised since. (Agents report one after another, so that a stall that is over may still be
+//! stall, and again after another limit if a wait lasts that it did not show, or somebody stopped
+//! or finalised since. (Agents report one after another, so that a stall that is over may still be
 //! there for one of them: that some PEs go on is no news.)
 //!
 //! A wait can never end if it is for PEs that have to make the same call, one of them waits in
 //! `shmem_finalize` or has ended, and nobody can still move who could have to do with it: a PE can
 //! *move* if it computes, is stopped, is being replaced, or waits for something that any PE may do;
-//! and who waits for one that can move can move. (A PE that has done its part of a collective may be
-//! in `shmem_finalize` while others are still in that collective: those look, and go on.)
+//! and who waits for one that can move can move. (A PE that has done its part of a collective may
+//! be in `shmem_finalize` while others are still in that collective: those look, and go on.)
 //!
 //! Invariant: before the job is ended for it, everybody who waits there has looked again at what it
 //! waits for, when the picture was this one already.

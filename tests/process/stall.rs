@@ -141,7 +141,7 @@ fn a_loop_by_a_counter_that_no_checkpoint_holds_ends_with_its_reason() {
     let outcome = job("--kill 3@3", &["loop"]).run();
     never_ends(
         &outcome,
-        "PE 3 waits in shmem_checkpoint_all after checkpoint 4 for .. s, and PEs 0-2, for which it \
+        "PE 3 waits in shmem_checkpoint_all after checkpoint 3 for .. s, and PEs 0-2, for which it \
          waits, are in shmem_finalize",
     );
 }

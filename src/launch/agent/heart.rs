@@ -34,6 +34,8 @@ pub struct Heart {
     pe_limit: Option<Duration>,
     /// PEs that are stopped, and since when.
     stopped: BTreeMap<ProcId, Time>,
+    /// What PEs wait in.
+    pub looks: Option<Looks>,
 }
 
 /// What ties an agent on another host to the job.
@@ -56,8 +58,19 @@ impl Heart {
         let deadline = Deadline::new(clock).ok(); // without one it still looks at its clock
         let watch = Watch::new(node, timing, clock.now());
         let (limit, pe_limit, stopped) = (pulse.limit, pulse.pe_limit, BTreeMap::new());
-        let heart =
-            Heart { watch, clock, net, signs, addresses, deadline, limit, pe_limit, stopped };
+        let looks = Looks::new(pulse.stall, clock.now());
+        let heart = Heart {
+            watch,
+            clock,
+            net,
+            signs,
+            addresses,
+            deadline,
+            limit,
+            pe_limit,
+            stopped,
+            looks,
+        };
         heart.move_deadline();
         heart
     }
@@ -81,7 +94,7 @@ impl Agent {
     /// How long until the clock must be looked at.
     pub(super) fn left(&self) -> Duration {
         let scripts = self.procs.values().filter_map(|local| local.until);
-        let looks = self.looks.as_ref().map(Looks::next);
+        let looks = self.heart.looks.as_ref().map(Looks::next);
         let first = scripts.chain(looks).fold(self.heart.watch.deadline(), Time::min);
         first.saturating_sub(self.heart.clock.now())
     }

@@ -61,7 +61,7 @@ impl Looks {
 impl Agent {
     /// Tells the launcher who waits for long and who is stopped, when it is time to look.
     pub(super) fn look_for_waits(&mut self, time: Time) -> Result<(), ChannelError> {
-        let Some(looks) = self.looks.as_mut().filter(|looks| looks.next <= time) else {
+        let Some(looks) = self.heart.looks.as_mut().filter(|looks| looks.next <= time) else {
             return Ok(());
         };
         looks.next = time + (looks.limit / LOOKS).clamp(OFTEN, RARELY);
