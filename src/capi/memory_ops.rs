@@ -17,7 +17,7 @@ mod elements;
 mod place;
 mod slots;
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use super::bits::Zero;
@@ -125,6 +125,14 @@ impl<T: Copy> In<T> {
     pub fn read_at(self, index: usize) -> T {
         // SAFETY: the caller owes all elements of the call, of which `index` is one.
         unsafe { self.0.add(index).read_unaligned() }
+    }
+}
+
+impl In<c_char> {
+    /// The C text that begins here, with what is not printable escaped.
+    pub fn text(self) -> String {
+        // SAFETY: the caller owes a text that ends with a zero.
+        unsafe { CStr::from_ptr(self.0) }.to_bytes().escape_ascii().to_string()
     }
 }
 

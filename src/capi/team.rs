@@ -23,7 +23,7 @@ use super::guard::misuse;
 use super::memory_ops::{self, In, Out, Sym, SymIn};
 use super::order;
 use super::setup::pointer_on;
-use crate::faults;
+use crate::faults::{self, Name};
 use crate::pgas;
 use crate::segment::layout::WORK_TEAMS;
 
@@ -90,7 +90,7 @@ pub fn register() {
     let slots = (&raw const TEAMS).cast_mut().cast::<u8>();
     // SAFETY: a static of atomics, which are written through shared references: it is there and
     // writable until the process ends, and any bytes of a checkpoint of it are values of it.
-    let refused = unsafe { faults::register(slots, size_of::<Slots>()) };
+    let refused = unsafe { faults::protect(Name::Library("teams"), slots, size_of::<Slots>()) };
     debug_assert_eq!(refused, 0);
 }
 

@@ -286,8 +286,8 @@ pub enum Said {
     Finalizing { joined: u64 },
     /// It left `shmem_finalize`; its end is no death any more.
     Finalized,
-    /// `shmem_global_exit`.
-    GlobalExit { status: i32 },
+    /// `shmem_global_exit`, or an end for the reason that `words` say.
+    GlobalExit { status: i32, words: Option<String> },
 }
 
 /// What the scrub of a PE's store has seen so far.

@@ -29,6 +29,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::sys::caller;
 
+pub use regions::Name;
 pub use wait::Fault;
 pub use world::World;
 
@@ -134,7 +135,7 @@ pub fn finalize() {
 /// Ends the whole job with `status`.
 pub fn global_exit(status: i32) -> ! {
     if let Some(world) = try_world() {
-        world.end_job(status);
+        world.end_job(status, None);
     }
     std::process::exit(status)
 }

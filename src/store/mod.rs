@@ -13,7 +13,7 @@
 //! With a second snapshot (`SHMEM_FT_SNAPSHOTS`) encode writes that, too, and entering barrier A
 //! means that what this PE writes of it is there; copy only seals it.
 //!
-//! [`coverage`] says which bytes, [`delta`] which of them need no second trip, [`track`] when the
+//! [`coverage`] says which bytes, [`private`] what a manifest holds of others, [`delta`] which of them need no second trip, [`track`] when the
 //! kernel is asked what was written, [`protection`] who protects whom, `raidshmem_codec::stripe`
 //! which chunk is where, [`stamp`] how they are sealed, [`phase`] what stands after a death at any
 //! moment. All of it is pure; `crate::checkpoint` does it.
@@ -26,6 +26,7 @@
 pub mod coverage;
 pub mod delta;
 pub mod phase;
+pub mod private;
 pub mod protection;
 pub mod stamp;
 pub mod track;
