@@ -346,16 +346,25 @@ pub fn fetch_from_each<T: Copy + Zero>(
     source: SymIn<T>,
     pes: &[c_int],
 ) {
-    let each = into.len() / pes.len();
+    let bytes = into.len() / pes.len() * size_of::<T>();
+    let place = |&pe| Place::new(call, "source", source.as_sym().erase(), bytes, pe);
+    fetch_from_places(into, pes.iter().map(place));
+}
+
+/// Reads elements of as many places, which hold an equal part of them each.
+pub fn fetch_from_places<T: Copy + Zero>(
+    into: &mut [T],
+    places: impl ExactSizeIterator<Item = Place>,
+) {
+    let each = into.len() / places.len().max(1);
     let bytes = each * size_of::<T>();
     let mut reads = Vec::new();
-    for (part, &pe) in into.chunks_exact_mut(each.max(1)).zip(pes) {
-        let place = Place::new(call, "source", source.as_sym().erase(), bytes, pe);
+    for (part, place) in into.chunks_exact_mut(each.max(1)).zip(places) {
+        let at = part.as_mut_ptr().cast();
         if !place.is_far() || place.world.faulted() {
-            fetch(call, part, source, pe);
+            get_from(place, Out(at), bytes);
             continue;
         }
-        let at = part.as_mut_ptr().cast();
         // SAFETY: the bytes of `part`, which is borrowed as long; an element may have any bytes
         // that an equal element of a peer has.
         let into = unsafe { std::slice::from_raw_parts_mut(at, bytes) };

@@ -354,8 +354,11 @@ impl World {
         ranges
     }
 
-    /// Puts barrier words back to their beginning; part of every recovery.
+    /// Puts the words of barriers and teams back to their beginning; part of every recovery. They
+    /// are as at the checkpoint then: nobody was in a collective.
     pub(crate) fn reset_control(&self) {
+        let teams = self.layout.teams..self.layout.work;
+        self.own.bytes_mut(teams.start, teams.len()).fill(0);
         let gate = &self.own.words().gate;
         gate.arrived.store(0, Ordering::SeqCst);
         gate.released.store(0, Ordering::SeqCst);

@@ -132,7 +132,6 @@ impl Shmem {
         assert_eq!(block, heap, "the first allocation");
         table::register();
         context_table::register();
-        table::words("Shmem::init");
         if world.is_new() {
             root::settle(world); // nobody is in the middle of a transfer to its predecessor
         }

@@ -27,7 +27,7 @@ pub struct Saved<'a> {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Misfit {
     /// A region of the checkpoint is not registered.
-    #[error("it has not registered {name}, which holds {saved} bytes there")]
+    #[error("it has not registered {name}, of which that has {saved} bytes")]
     Missing {
         /// Its name.
         name: String,

@@ -112,10 +112,10 @@ fn private_memory_is_found_by_its_name_in_whatever_order() {
 #[test]
 fn private_memory_that_does_not_fit_is_one_named_error() {
     for (what, says) in [
-        ("named-missing", "it has not registered `other`, which holds 4096 bytes there"),
+        ("named-missing", "it has not registered `other`, of which that has 4096 bytes"),
         ("named-length", "it has registered `other` with 8 bytes, expected 4096"),
-        ("places-missing", ", call 1, 4096 bytes, which holds 4096 bytes there"),
-        ("places-length", ", call 1, 4096 bytes, which holds 4096 bytes there"),
+        ("places-missing", ", call 1, 4096 bytes, of which that has 4096 bytes"),
+        ("places-length", ", call 1, 4096 bytes, of which that has 4096 bytes"),
     ] {
         for words in LOSS {
             let outcome = run("regions", &[what], "raid5", words);
@@ -132,7 +132,7 @@ fn private_memory_that_does_not_fit_is_one_named_error() {
 /// The second loss goes back to a checkpoint that the substitute has to have registered it for.
 #[test]
 fn what_is_registered_late_goes_back_to_its_registration() {
-    for words in ["--kill 1@2:before", "--kill 1@2:encode", "--nodes 4 --kill-node 1@2:before"] {
+    for words in ["--kill 1@2:before", "--kill 1@2:quiesce", "--nodes 4 --kill-node 1@2:before"] {
         line(&run("regions", &["late"], "raid5", words), "regions ok");
     }
     let outcome = run("regions", &["late"], "raid5", "--kill 1@3:before");
