@@ -54,7 +54,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/pgas/boot.rs", "takes an inherited descriptor; maps the statics in place"),
     ("src/pgas/regions.rs", "copies private memory that was registered"),
     ("src/pgas/stream.rs", "buffers of calls that have returned, until their operation is over"),
-    ("src/pgas/world.rs", "references to segments that are never freed; flushes C streams"),
+    ("src/pgas/world.rs", "references to segments that are never freed"),
     ("src/segment/mod.rs", "turns offsets that were checked into memory"),
     ("src/segment/statics.rs", "reads the loader's list and the running executable's tables"),
     ("src/segment/update.rs", "updates a word of a mapped segment in one step"),
@@ -73,7 +73,8 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/sys/memory.rs", "maps, protects and unmaps memory"),
     (
         "src/sys/process.rs",
-        "acts between fork and exec; a timer and a pipe of the kernel that end the process",
+        "acts between fork and exec; a timer and a pipe of the kernel that end the process; \
+         flushes C streams",
     ),
     ("src/sys/signals.rs", "asks and sets what signals do"),
     ("src/sys/written.rs", "asks the kernel to watch pages, and which were written"),

@@ -216,6 +216,8 @@ pub enum Down {
     Kill { proc: ProcId },
     /// Every PE has entered `shmem_finalize`: let them leave.
     Finish,
+    /// The job ends: let the PEs write out what they have buffered, and end.
+    EndPes,
     /// Kill everything and exit.
     Shutdown,
 }

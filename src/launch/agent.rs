@@ -36,6 +36,7 @@ use crate::sys::memory::{self, Mapping, PAGE};
 use crate::sys::process::{self, Process};
 use crate::sys::socket::{Channel, ChannelError, Outbox};
 
+mod ending;
 mod heart;
 mod orders;
 mod starting;
@@ -60,6 +61,15 @@ struct Local {
     until: Option<Time>,
     pe: Option<u32>,
     control: Option<Mapping>,
+}
+
+impl Local {
+    /// The control words of the PE that it is.
+    fn words(&self) -> Option<&Words> {
+        // SAFETY: the mapping is a whole page and begins with the segment's control words, which
+        // every process touches through atomics only.
+        self.control.as_ref().map(|control| unsafe { &*control.base().cast::<Words>() })
+    }
 }
 
 struct Agent {
@@ -220,7 +230,7 @@ impl Agent {
         match message {
             Down::Join { .. } | Down::Configure { .. } | Down::Refused { .. } => Ok(()),
             Down::Beat(_) | Down::Ask { .. } | Down::Ring { .. } => Ok(()),
-            Down::Shutdown | Down::Die => Ok(()),
+            Down::EndPes | Down::Shutdown | Down::Die => Ok(()),
             Down::MakeMemory { pe, memory } => self.make_memory(pe, memory),
             Down::Start { proc, pe } => self.start(proc, pe),
             Down::Assign { proc, welcome } => self.assign(proc, welcome),
@@ -355,10 +365,7 @@ impl Agent {
     }
 
     fn ring_all(&self) {
-        for control in self.procs.values().filter_map(|local| local.control.as_ref()) {
-            // SAFETY: the mapping is a whole page and begins with the segment's control words,
-            // which every process touches through atomics only.
-            let words = unsafe { &*control.base().cast::<Words>() };
+        for words in self.procs.values().filter_map(Local::words) {
             words.bell.doorbell.fetch_add(1, Ordering::SeqCst);
             futex::wake_all(&words.bell.doorbell);
         }
@@ -427,6 +434,7 @@ impl Agent {
 
     /// True if every process is known to have ended; then nothing is in a hurry any more.
     fn kill_all(&mut self) -> bool {
+        self.wait_for_ending();
         self.procs.values().for_each(kill);
         let mut ended = true;
         for local in self.procs.values() {

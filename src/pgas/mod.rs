@@ -10,6 +10,7 @@
 //! Left out: types, contexts and teams; those are the business of the APIs on top.
 
 pub mod boot;
+mod ending;
 mod far;
 mod greet;
 mod memory;
@@ -56,6 +57,7 @@ pub fn init(requested: i32) -> i32 {
     match boot::boot(requested) {
         Ok(world) => {
             let world = WORLD.get_or_init(|| world);
+            ending::watch(world);
             STAGE.store(1, Ordering::Release);
             // A fault seen here is reported by the first checkpoint.
             let _ = world.barrier();

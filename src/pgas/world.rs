@@ -414,17 +414,13 @@ impl World {
     pub(crate) fn condemn(&self, words: &str) -> ! {
         super::complain(words);
         self.say(&Said::Verdict { status: UNRECOVERABLE, words: words.to_string() });
-        // SAFETY: ends the process at once; exit handlers of the program must not run on memory
-        // that is in the middle of a recovery.
-        unsafe { libc::_exit(UNRECOVERABLE) }
+        // Exit handlers of the program must not run on memory that is in the middle of a recovery.
+        process::exit_now(UNRECOVERABLE)
     }
 
     /// Ends the job, with `words` of the launcher that say why.
     pub(super) fn end_job(&self, status: i32, words: Option<String>) -> ! {
-        use std::io::Write;
-        let _ = std::io::stdout().flush();
-        // SAFETY: flushes every C stream; touches no Rust object.
-        unsafe { libc::fflush(std::ptr::null_mut()) };
+        process::flush_streams();
         self.say(&Said::GlobalExit { status, words });
         if self.channel.is_none() {
             std::process::exit(status);

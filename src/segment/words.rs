@@ -7,6 +7,7 @@
 //! line 3   checkpoint intent: digest, length, memory held, needed and available
 //! line 4   what the owner found bad: snapshot chunks, parity chunks
 //! line 5.. heard                 barrier of nodes: a word a round; used on the lowest PE of each
+//! line 7   ending                                 the job ends: written by the agent
 //! ```
 //!
 //! Invariants: the view in `step` never falls, so it needs no reset and a late reader can never
@@ -115,6 +116,8 @@ pub struct Words {
     pub findings: Line<Findings>,
     /// Barriers that the partner of each round of a meeting of nodes has come to.
     pub heard: Line<[AtomicU64; ROUNDS]>,
+    /// Futex word; 1 once the job ends before its time, so the owner ends, too.
+    pub ending: Line<AtomicU32>,
 }
 
 const _: () = assert!(std::mem::size_of::<Words>() <= crate::sys::memory::PAGE);
