@@ -46,7 +46,9 @@
  * shmemx_ft_exclude     leave symmetric memory (static, or of one block of the heap) out of them,
  *                       the same on every PE, until it is freed
  * shmemx_ft_include     take it in again
- * shmemx_ft_last_error  one line, or NULL; good until the thread asks again
+ * shmemx_ft_last_error  why the last checkpoint was refused, one line, or NULL; good until the
+ *                       thread asks again. A program that answers a refusal by shmem_restart_pes
+ *                       goes on without a new checkpoint: further refusals are no failures
  */
 
 #ifdef __cplusplus

@@ -95,11 +95,6 @@ impl World {
         (0..self.n_pes()).filter_map(|pe| self.near(pe)).for_each(|near| self.ask_huge_heap(near));
     }
 
-    /// Bytes of the symmetric heap, and of it in use.
-    pub fn heap_usage(&self) -> (usize, usize) {
-        (self.layout.heap_len, lock(&self.heap).used())
-    }
-
     /// Bytes of (snapshot, slots) this PE's store already occupies.
     pub(crate) fn store_used(&self) -> (usize, usize) {
         (self.used.0.load(Ordering::Relaxed), self.used.1.load(Ordering::Relaxed))

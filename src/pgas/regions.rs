@@ -59,7 +59,7 @@ impl Region {
 pub struct Regions {
     private: Vec<Region>,
     /// Offsets in the segment that no checkpoint covers, in order, none of them empty.
-    excluded: Vec<Range<usize>>,
+    pub(super) excluded: Vec<Range<usize>>,
 }
 
 impl Regions {

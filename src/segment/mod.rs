@@ -139,6 +139,7 @@ impl Segment {
             found_bare: load(&findings.bare),
             phase: load(&header.phase),
             decision: load(&header.decision),
+            ending: load(&words.ending),
         }
     }
 

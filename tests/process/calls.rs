@@ -61,8 +61,7 @@ fn a_team_begins_anew_where_another_one_was() {
 #[test]
 fn a_misuse_loses_no_output_of_other_pes() {
     for words in [&[][..], &["--nodes", "4"]] {
-        let job =
-            Job::new(4).args(words).program(&program("conform"), &["buffered"]);
+        let job = Job::new(4).args(words).program(&program("conform"), &["buffered"]);
         let outcome = job.run();
         outcome.status(2).says("raidshmem: PE 3: shmem_long_p: pe 101");
         for pe in 0..4 {

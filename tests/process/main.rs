@@ -11,6 +11,7 @@
 //! - [`exits`]: how a job ends when its programs end
 //! - [`input`]: bad input
 //! - [`kernels`]: every kernel of this machine
+//! - [`late`]: losses after the last checkpoint, and while others are in `shmem_finalize`
 //! - [`memory`]: what a restart brings back, and what it leaves alone
 //! - [`pages`]: huge pages for large heaps, with and without rights
 //! - [`placement`]: failure domains above the node
@@ -33,6 +34,7 @@ mod exits;
 mod input;
 mod kernels;
 mod kill;
+mod late;
 mod memory;
 mod modes;
 mod pages;

@@ -21,9 +21,9 @@ const LIMIT: Duration = Duration::from_secs(3600);
 /// Starts the thread. Refused, what is buffered at such an end is lost, and nothing else.
 pub(super) fn watch(world: &'static World) {
     let wait = || {
-        let ending = &world.segment().words().ending;
-        while ending.load(Ordering::SeqCst) == 0 {
-            futex::sleep_while(ending, 0, LIMIT);
+        let abort = &world.segment().words().abort;
+        while abort.load(Ordering::SeqCst) == 0 {
+            futex::sleep_while(abort, 0, LIMIT);
         }
         process::flush_streams();
         process::exit_now(0) // the job has its status already

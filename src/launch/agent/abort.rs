@@ -15,22 +15,22 @@ const LIMIT: Duration = Duration::from_secs(1);
 
 impl Agent {
     /// Tells every PE here that the job ends, so that it writes out what it has buffered and ends.
-    pub(super) fn end_pes(&self) {
+    pub(super) fn abort_pes(&self) {
         for words in self.procs.values().filter_map(Local::words) {
-            words.ending.store(1, Ordering::SeqCst); // pairs with the load of who sleeps on it
-            futex::wake_all(&words.ending);
+            words.abort.store(1, Ordering::SeqCst); // pairs with the load of who sleeps on it
+            futex::wake_all(&words.abort);
         }
     }
 
     /// Waits until the PEs that were told to end have done so.
-    pub(super) fn wait_for_ending(&self) {
+    pub(super) fn wait_for_aborted(&self) {
         let end = Instant::now() + LIMIT;
         let told = |local: &&Local| {
-            local.words().is_some_and(|words| words.ending.load(Ordering::SeqCst) != 0)
+            local.words().is_some_and(|words| words.abort.load(Ordering::SeqCst) != 0)
         };
         for local in self.procs.values().filter(told) {
             let left = end.saturating_duration_since(Instant::now());
-            local.inner.as_ref().unwrap_or(&local.process).wait_end(left.as_millis() as i32);
+            local.carrier().wait_end(left.as_millis() as i32);
         }
     }
 }
