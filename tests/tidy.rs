@@ -63,7 +63,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("codec/src/kernel/ssse3.rs", "the instructions of SSSE3"),
     ("codec/src/kernel/vector.rs", "calls what a kernel's value proves to be there"),
     ("src/sys/caller.rs", "asks the C library and the loader who called"),
-    ("src/sys/exit.rs", "registers an exit handler; flushes a C stream"),
+    ("src/sys/exit.rs", "registers an exit handler; flushes a C stream; ends the process"),
     ("src/sys/futex.rs", "the system calls futex and membarrier"),
     ("src/sys/huge.rs", "a child with namespaces of its own mounts a file system"),
     ("src/sys/memory.rs", "maps, protects and unmaps memory"),

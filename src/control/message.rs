@@ -51,6 +51,11 @@ pub struct Job {
 }
 
 impl Job {
+    /// The machine of a node.
+    pub fn machine(&self, node: u32) -> u32 {
+        self.machine_of.get(node as usize).copied().unwrap_or(node)
+    }
+
     /// True if its parts fit each other and the bounds: there are no other jobs.
     pub fn is_sound(&self) -> bool {
         (1..=PES_MAX).contains(&(self.n_pes as usize))

@@ -14,6 +14,7 @@
 //! Invariants:
 //! - memory of a lost PE is wiped, and a substitute chosen, only after every living node has shown
 //!   the view in which the PE is dead: a survivor that read wiped bytes sees that view afterwards;
+//!   the number is given to the substitute only after the memory is wiped;
 //! - a PE number is given away only after its process is known to have ended; `view.number`, and
 //!   each PE's `incarnation` and `memory`, only grow.
 
@@ -23,6 +24,7 @@
 mod doubts;
 mod event;
 mod finish;
+mod starting;
 mod substitutes;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -104,6 +106,8 @@ pub struct Membership {
     site: Site,
     view: View,
     pes: Vec<Pe>,
+    /// Memories of lost PEs that are being wiped.
+    wiping: BTreeSet<(u32, u32)>,
     procs: BTreeMap<ProcId, Proc>,
     next_proc: ProcId,
     /// Living nodes and the newest view each shows.
@@ -150,6 +154,7 @@ impl Membership {
                 pes: shape.node_of.iter().copied().map(Member::first).collect(),
             },
             pes: shape.node_of.iter().map(pe).collect(),
+            wiping: BTreeSet::new(),
             procs: BTreeMap::new(),
             next_proc: 0,
             shown: (0..shape.nodes).map(|node| (node, 0)).collect(),
@@ -180,6 +185,7 @@ impl Membership {
         if !self.ended {
             match event {
                 Event::MemoryMade { pe, memory } => self.memory_made(pe, memory),
+                Event::Wiped { pe, memory } => self.wiped(pe, memory),
                 Event::Said { proc, what } => self.said(proc, what),
                 Event::Ended { proc, how } => self.proc_ended(proc, how),
                 Event::NodeLost { node } => self.node_lost(node),
@@ -329,27 +335,6 @@ impl Membership {
         }
         if self.lose(&[pe], State::ProcessDead, how) && self.count_death(pe, how) {
             self.show();
-        }
-    }
-
-    /// A process ended before the job was whole: a program that never calls `shmem_init` may.
-    fn ended_at_start(&mut self, pe: usize, hello: bool, how: Ended) {
-        if how != Ended::Exited(0) || hello {
-            let words = format!("PE {pe} {how} before shmem_init was complete");
-            return self.end(if how.status() == 0 { 1 } else { how.status() }, Some(words));
-        }
-        self.pes[pe].status = Some(0);
-        self.refuse_part_of_a_job();
-        self.end_if_all_over();
-    }
-
-    /// Some PEs called `shmem_init` and one ended without: the job will never be whole.
-    fn refuse_part_of_a_job(&mut self) {
-        let gone = self.pes.iter().position(|pe| pe.status.is_some());
-        let waits = self.procs.values().any(|proc| proc.hello && proc.role != Role::Spare);
-        if let Some(pe) = gone.filter(|_| !self.started && waits) {
-            let words = format!("PE {pe} exited without shmem_init, which other PEs called");
-            self.end(1, Some(words));
         }
     }
 

@@ -235,7 +235,7 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
         history: Mutex::default(),
         tracking: Mutex::default(),
         used: (AtomicUsize::new(0), AtomicUsize::new(0)),
-        last_error: Mutex::new(None),
+        refused: Mutex::default(),
         turns: Turns::default(),
         file: file.try_clone()?,
         scrubbed: Mutex::default(),
@@ -266,7 +266,7 @@ fn take_over(own: &Segment, job: u64, me: usize) {
 /// The threads of this PE, which has its processors to itself unless nobody has any.
 fn crew_of(settings: &Settings, job: &Job, welcome: &Welcome, crowded: bool) -> Crew {
     let cpus = process::usable();
-    let machine = |node: &u32| job.machine_of.get(*node as usize).copied().unwrap_or(*node);
+    let machine = |node: &u32| job.machine(*node);
     let (here, seat) = (machine(&welcome.node), job.node_of.get(welcome.pe as usize).map(machine));
     let bound = job.bind != Bind::None && !crowded && seat == Some(here);
     let sharing = match bound {

@@ -30,6 +30,7 @@ use crate::settings::Settings;
 use crate::store::coverage::{Coverage, Manifest, ManifestError};
 use crate::store::delta::History;
 use crate::store::protection::Protection;
+use crate::store::refusal::Refused;
 use crate::store::stamp::Stamp;
 use crate::sys::socket::Channel;
 use crate::sys::{crew::Crew, process};
@@ -92,7 +93,7 @@ pub struct World {
     /// The watch over what this process writes; over in every recovery.
     pub(crate) tracking: Mutex<Tracking>,
     pub(super) used: (AtomicUsize, AtomicUsize),
-    pub(crate) last_error: Mutex<Option<String>>,
+    pub(crate) refused: Mutex<Refused>,
     pub(super) turns: Turns,
     pub(crate) crew: Crew,
     /// The own memory file.
@@ -474,9 +475,9 @@ impl World {
 
     // ---- the program --------------------------------------------------------------------------
 
-    /// The error of the last fault-tolerance call that failed without a fault.
+    /// Why the last checkpoint was refused, if it was.
     pub fn last_error(&self) -> Option<String> {
-        lock(&self.last_error).clone()
+        lock(&self.refused).words().map(str::to_owned)
     }
 
     /// True if this PE has seen no fault; the error otherwise.

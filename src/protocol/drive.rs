@@ -20,6 +20,7 @@ use crate::segment::header::Record;
 use crate::segment::words::Ending;
 use crate::store::coverage::Coverage;
 use crate::store::delta::Changes;
+use crate::store::intent::Refusal;
 use crate::store::phase::{Phase, Vote, decide};
 use crate::store::protection::Protection;
 
@@ -39,7 +40,7 @@ pub struct Drive<'a> {
     bare: bool,
     coverage: Option<Coverage>,
     changes: Option<Changes>,
-    refusal: Option<String>,
+    refusal: Option<Refusal>,
     len: usize,
     findings: Vec<Finding>,
     verdict: Result<(), Unrecoverable>,
@@ -89,7 +90,7 @@ impl<'a> Drive<'a> {
     }
 
     /// Why the checkpoint was refused.
-    pub fn refusal(&mut self) -> Option<String> {
+    pub fn refusal(&mut self) -> Option<Refusal> {
         self.refusal.take()
     }
 
@@ -156,7 +157,7 @@ impl<'a> Drive<'a> {
     }
 
     fn agree(&mut self) -> Outcome {
-        self.refusal = checkpoint::agree(self.world, self.protection).err();
+        self.refusal = checkpoint::agree(self.world, self.protection, &self.view).err();
         match (&self.refusal, &self.coverage) {
             (None, Some(coverage)) => {
                 checkpoint::prepare(self.world, self.protection, coverage.len());

@@ -169,7 +169,6 @@ impl Shmem {
             return Err(Error::NoRoom { bytes });
         }
         let offset = at as usize - heap as usize;
-        ahead::touch(self.world, offset, bytes);
         let slice = SymSlice::new(offset, len);
         self.local_mut(slice).fill(T::zeroed());
         Ok(slice)

@@ -4,6 +4,7 @@
 //! - [`binding`]: processors and NUMA nodes of PEs
 //! - [`modes`]: every mode, a process or a node lost at every step of a checkpoint
 //! - [`kill`]: several losses, in turn, at once, more than can be borne, without a substitute
+//! - [`calls`]: calls as the specification has them
 //! - [`corrupt`]: memory of the store that changes by itself
 //! - [`crew`]: several threads of a PE in checkpoints and recoveries
 //! - [`delta`]: checkpoints that save what changed only
@@ -25,6 +26,7 @@
 mod support;
 
 mod binding;
+mod calls;
 mod corrupt;
 mod crew;
 mod delta;

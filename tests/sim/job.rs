@@ -340,6 +340,8 @@ impl Job {
                     if let Some(old) = self.memories[pe as usize].get_mut(memory as usize) {
                         *old = Memory::default();
                     }
+                    let later = self.now + self.delay(self.plan.message);
+                    self.at(later, What::Up(Event::Wiped { pe, memory }));
                 }
                 Action::End { status, words } => {
                     self.note(|| format!("launcher: the job ends, {status} {words:?}"));

@@ -180,6 +180,7 @@ fn broken_rules_are_caught() {
         RestoredUnchecked,
         KeptThoughChanged,
         SilenceIsNoChange,
+        CountedTogether,
         EndIgnoresLosses,
         EndGoesBack,
         ParityOfTheEnd,

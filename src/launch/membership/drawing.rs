@@ -31,7 +31,14 @@ impl Job {
 
     fn act(&mut self, actions: Vec<Action>) {
         for action in actions {
-            let Action::Send { node, message } = action else { continue };
+            let (node, message) = match action {
+                Action::Send { node, message } => (node, message),
+                Action::Wipe { pe, memory } => {
+                    self.pending.push(Event::Wiped { pe, memory });
+                    continue;
+                }
+                _ => continue,
+            };
             match message {
                 Down::MakeMemory { pe, memory } => {
                     self.pending.push(Event::MemoryMade { pe, memory });
@@ -126,6 +133,7 @@ impl Job {
 fn name(event: &Event) -> &'static str {
     match event {
         Event::MemoryMade { .. } => "memory made",
+        Event::Wiped { .. } => "memory wiped",
         Event::Ended { .. } => "process ended",
         Event::NodeLost { .. } => "node lost",
         Event::Shown { .. } => "view shown everywhere",

@@ -14,6 +14,7 @@ pub struct Cluster {
     /// What happened to memory and views, in order.
     log: Vec<String>,
     hold_shown: bool,
+    hold_wiped: bool,
     /// PEs say where they are reached as soon as they know their number.
     reached: bool,
     held: Vec<Event>,
@@ -24,8 +25,9 @@ impl Cluster {
         let (machine, first) = Membership::new(shape, settings, groups);
         let (sent, log, held) = (Vec::new(), Vec::new(), Vec::new());
         let reached = shape.fabric != Fabric::Shm;
+        let (hold_shown, hold_wiped) = (false, false);
         let mut cluster =
-            Cluster { machine, sent, end: None, log, hold_shown: false, reached, held };
+            Cluster { machine, sent, end: None, log, hold_shown, hold_wiped, reached, held };
         cluster.act(first);
         cluster
     }
@@ -65,13 +67,18 @@ impl Cluster {
                     }
                     self.sent.push((node, message));
                 }
-                Action::Wipe { pe, memory } => self.log.push(format!("wipe {pe}.{memory}")),
+                Action::Wipe { pe, memory } => {
+                    self.log.push(format!("wipe {pe}.{memory}"));
+                    events.push(Event::Wiped { pe, memory });
+                }
                 Action::End { status, words } => self.end = Some((status, words)),
                 Action::KillNode { .. } | Action::Say(_) | Action::Tell(_) => {}
             }
         }
         for event in events {
-            if self.hold_shown && matches!(event, Event::Shown { .. }) {
+            let shown = matches!(event, Event::Shown { .. });
+            let wiped = matches!(event, Event::Wiped { .. });
+            if self.hold_shown && shown || self.hold_wiped && wiped {
                 self.held.push(event);
             } else {
                 self.event(event);
@@ -158,6 +165,25 @@ fn a_lost_node_is_wiped_and_replaced_only_after_every_node_shows_the_death() {
     assert_eq!((member.state, member.node, member.memory), (State::Alive, 4, 1));
     let at = |what: &str| cluster.log.iter().position(|line| line == what).unwrap();
     assert!(at("shown 2 by 4") < at("wipe 1.0") && at("wipe 1.0") < at("make 1.1"));
+}
+
+#[test]
+fn a_number_is_given_away_only_after_the_lost_memory_is_wiped() {
+    let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
+    cluster.hold_wiped = true;
+    cluster.event(Event::NodeLost { node: 1 });
+    assert!(cluster.log.iter().any(|line| line == "make 1.1"), "{:?}", cluster.log);
+    assert_eq!(cluster.member(1).state, State::NodeDead, "its old memory is there");
+    let home = cluster.member(1).node;
+    cluster.event(Event::NodeLost { node: home });
+    for event in std::mem::take(&mut cluster.held) {
+        assert_ne!(cluster.member(1).state, State::Alive, "nor does a second loss hurry it");
+        cluster.event(event);
+    }
+    for event in std::mem::take(&mut cluster.held) {
+        cluster.event(event);
+    }
+    assert!(cluster.machine.view.whole(), "{:?}", cluster.log);
 }
 
 #[test]
