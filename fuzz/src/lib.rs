@@ -115,8 +115,8 @@ fn plausible(bytes: &[u8]) -> Vec<(u32, Up)> {
             3 | 4 => Up::Shown { number: b.into() },
             5 | 6 => said(Said::Hello),
             7 => said(Said::AtPoint { rule: b }),
-            8 => said(Said::Finalizing { joined: b.into() }),
-            9 => said(Said::Finalized),
+            8 => said(Said::Finalizing { joined: b.into(), cut: a % 2 == 1 }),
+            9 => said(if a % 4 == 3 { Said::NeedsOthers } else { Said::Finalized }),
             10 => said(Said::Verdict { status: 3, words: String::new() }),
             _ => Up::Failed { what: String::new() },
         };
@@ -401,7 +401,7 @@ pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
                 pack(&|| {
                     postcard::to_allocvec(&Up::Said {
                         proc: 1,
-                        what: Said::Finalizing { joined: 9 },
+                        what: Said::Finalizing { joined: 9, cut: false },
                     })
                 }),
             ],
