@@ -281,7 +281,7 @@ impl Membership {
             (Said::Address { address }, _) => self.addressed(proc, address),
             (Said::Spoiled { view, pe }, _) => self.tile_spoiled(view, pe),
             (Said::Suspect { pe, incarnation }, Some(by)) => self.suspected(by, pe, incarnation),
-            (Said::GlobalExit { status }, _) => self.end(status, None),
+            (Said::GlobalExit { status, words }, _) => self.end(status, words),
             (Said::Finalizing { joined, cut }, Some(pe)) => self.finalizing(pe, joined, cut),
             (Said::NeedsOthers, Some(pe)) => self.needs_others(pe),
             (Said::Finalized, Some(pe)) => self.pes[pe].stage = Stage::Finalized,

@@ -255,7 +255,7 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
 fn take_over(own: &Segment, job: u64, me: usize) {
     own.words().bell.sleepers.store(0, Ordering::SeqCst); // a dead owner may have left some
     own.words().bell.watchers.store(0, Ordering::SeqCst);
-    own.words().ending.store(0, Ordering::SeqCst);
+    own.words().abort.store(0, Ordering::SeqCst);
     let header = own.header();
     if !header.is_of(job, me) {
         header.forget();

@@ -8,6 +8,7 @@
 //! line 4   what the owner found bad: snapshot chunks, parity chunks
 //! line 5   ending                 whether the owner is in shmem_finalize, and how
 //! line 6.. heard                 barrier of nodes: a word a round; used on the lowest PE of each
+//! line 8   abort                                  the job ends: written by the agent
 //! ```
 //!
 //! Invariants: the view in `step` never falls, so it needs no reset and a late reader can never
@@ -139,6 +140,8 @@ pub struct Words {
     pub ending: Line<AtomicU64>,
     /// Barriers that the partner of each round of a meeting of nodes has come to.
     pub heard: Line<[AtomicU64; ROUNDS]>,
+    /// Futex word; 1 once the job ends before its time, so the owner ends, too.
+    pub abort: Line<AtomicU32>,
 }
 
 const _: () = assert!(std::mem::size_of::<Words>() <= crate::sys::memory::PAGE);
