@@ -345,13 +345,18 @@ impl World {
     pub(crate) fn cover(&self) -> Result<Coverage, ManifestError> {
         let heap = lock(&self.heap);
         let regions = lock(&self.regions);
-        let private = regions.gather();
         let statics = self.static_ranges();
         let (coverage, manifest) =
-            Coverage::build(&self.layout, &statics, &heap, &regions.excluded, &private)?;
-        self.own.bytes_mut(self.layout.manifest, manifest.len()).copy_from_slice(&manifest);
+            Coverage::build(&self.layout, &statics, &heap, &regions.excluded, &regions.gather())?;
+        self.write_own(self.layout.manifest, &manifest);
         *lock(&self.covered) = Some(coverage.clone());
         Ok(coverage)
+    }
+
+    /// Writes own memory that is of nobody else: just allocated, or shown by the barrier to come.
+    pub(super) fn write_own(&self, at: usize, bytes: &[u8]) {
+        // SAFETY: as said, and only by the thread that holds the heap's lock.
+        unsafe { self.own.bytes_mut(at, bytes.len()) }.copy_from_slice(bytes);
     }
 
     /// The coverage of the checkpoint being made.
