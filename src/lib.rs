@@ -23,7 +23,7 @@
 //! faults                                     the fault-tolerance calls
 //! launch                                     launcher, agents, membership (beside)
 //! capi  shmem                                the C API and the safe Rust API, on top
-//! wrapper                                    oshcc and oshc++ (beside)
+//! wrapper  sizing                            oshcc and oshc++; oshinfo plan (beside)
 //! ```
 //!
 //! What users call is what this page shows below. The modules are public for the programs, tests,
@@ -63,6 +63,8 @@ pub mod segment;
 pub mod settings;
 #[doc(hidden)]
 pub mod shmem;
+#[doc(hidden)]
+pub mod sizing;
 #[doc(hidden)]
 pub mod store;
 #[doc(hidden)]

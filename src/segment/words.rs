@@ -6,7 +6,8 @@
 //! line 2   step                                   the owner's progress in a recovery
 //! line 3   checkpoint intent: digest, length, memory held, needed and available
 //! line 4   what the owner found bad: snapshot chunks, parity chunks
-//! line 5.. heard                 barrier of nodes: a word a round; used on the lowest PE of each
+//! line 5   ending                 whether the owner is in shmem_finalize, and how
+//! line 6.. heard                 barrier of nodes: a word a round; used on the lowest PE of each
 //! ```
 //!
 //! Invariants: the view in `step` never falls, so it needs no reset and a late reader can never
@@ -141,6 +142,27 @@ pub struct Findings {
     pub bare: AtomicU64,
 }
 
+/// How a PE came into `shmem_finalize`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u64)]
+pub enum Ending {
+    /// It used no other PE's memory since the last checkpoint.
+    Silent = 1,
+    /// It did, or may have.
+    UsedOthers = 2,
+}
+
+impl Ending {
+    /// The inverse of the word; None if its owner is not at its end.
+    pub fn of(word: u64) -> Option<Ending> {
+        match word {
+            0 => None,
+            1 => Some(Ending::Silent),
+            _ => Some(Ending::UsedOthers),
+        }
+    }
+}
+
 /// The control page.
 #[repr(C)]
 pub struct Words {
@@ -154,6 +176,8 @@ pub struct Words {
     pub intent: Line<Intent>,
     /// Findings of the owner's check.
     pub findings: Line<Findings>,
+    /// [`Ending`], or 0 while it is not at its end.
+    pub ending: Line<AtomicU64>,
     /// Barriers that the partner of each round of a meeting of nodes has come to.
     pub heard: Line<[AtomicU64; ROUNDS]>,
 }
