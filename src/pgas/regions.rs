@@ -195,7 +195,7 @@ impl World {
         let statics = self.static_ranges();
         let (coverage, manifest) =
             Coverage::build(&self.layout, &statics, &heap, &regions.excluded, &private)?;
-        self.own.bytes_mut(self.layout.manifest, manifest.len()).copy_from_slice(&manifest);
+        self.write_own(self.layout.manifest, &manifest);
         *lock(&self.covered) = Some(coverage.clone());
         Ok(coverage)
     }

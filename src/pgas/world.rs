@@ -352,6 +352,12 @@ impl World {
         self.agreed.store(number, Ordering::Release);
     }
 
+    /// Writes own memory that is of nobody else: just allocated, or shown by the barrier to come.
+    pub(super) fn write_own(&self, at: usize, bytes: &[u8]) {
+        // SAFETY: as said, and only by the thread that holds the heap's lock.
+        unsafe { self.own.bytes_mut(at, bytes.len()) }.copy_from_slice(bytes);
+    }
+
     /// The statics without what belongs to other libraries, as offsets in the segment.
     pub(super) fn static_ranges(&self) -> Vec<Range<usize>> {
         let Some(statics) = &self.statics else { return Vec::new() };
@@ -369,7 +375,8 @@ impl World {
     /// are as at the checkpoint then: nobody was in a collective.
     pub(crate) fn reset_control(&self) {
         let teams = self.layout.teams..self.layout.work;
-        self.own.bytes_mut(teams.start, teams.len()).fill(0);
+        // SAFETY: between the barriers of a recovery, when no PE is in a collective.
+        unsafe { self.own.bytes_mut(teams.start, teams.len()) }.fill(0);
         let gate = &self.own.words().gate;
         gate.arrived.store(0, Ordering::SeqCst);
         gate.released.store(0, Ordering::SeqCst);

@@ -19,7 +19,7 @@
 //! the same view. The page holds nothing that a recovery relies on after its owner's death; that
 //! lies in the store header.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use crate::sys::futex;
 
@@ -48,11 +48,52 @@ pub struct Bell {
     pub watchers: AtomicU32,
 }
 
+/// A counter of those that sleep, and the fence that orders looks at it: the machine's, or a
+/// model's.
+pub trait Counter {
+    /// How many. No order.
+    fn count(&self) -> u32;
+    /// One more. No order.
+    fn add(&self, by: u32);
+    /// What stands before it comes before what stands behind it, for all processors.
+    fn fence(&self);
+}
+
+impl Counter for AtomicU32 {
+    fn count(&self) -> u32 {
+        self.load(Ordering::Relaxed)
+    }
+
+    fn add(&self, by: u32) {
+        self.fetch_add(by, Ordering::Relaxed);
+    }
+
+    fn fence(&self) {
+        fence(Ordering::SeqCst);
+    }
+}
+
+/// True if somebody may sleep who has not seen what this thread stored before. Pairs with
+/// [`announce`]: of a store and a look on this side, and an announcement and a look on the other,
+/// at least one look sees, because both sides have a fence in between.
+#[inline]
+pub fn is_awaited(sleepers: &impl Counter) -> bool {
+    sleepers.fence();
+    sleepers.count() != 0
+}
+
+/// Says that this thread will sleep, unless its next look finds what it waits for.
+#[inline]
+pub fn announce(sleepers: &impl Counter) {
+    sleepers.add(1);
+    sleepers.fence();
+}
+
 impl Bell {
-    /// Wakes the owner's threads that sleep. Called after a store with a full fence.
+    /// Wakes the owner's threads that sleep. Called after a store of whatever kind.
     #[inline]
     pub fn wake(&self) {
-        if self.sleepers.load(Ordering::Relaxed) != 0 {
+        if is_awaited(&self.sleepers) {
             self.pull();
         }
     }
@@ -145,3 +186,97 @@ pub struct Words {
 }
 
 const _: () = assert!(std::mem::size_of::<Words>() <= crate::sys::memory::PAGE);
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::{Counter, announce, is_awaited};
+
+    /// One access of a thread to the word that is waited for, or to the counter.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    enum Step {
+        StoreWord,
+        LookAtWord,
+        Count,
+        LookAtCount,
+        Fence,
+    }
+
+    /// A counter that writes down what is done with it.
+    #[derive(Default)]
+    struct Trace(RefCell<Vec<Step>>);
+
+    impl Counter for Trace {
+        fn count(&self) -> u32 {
+            self.0.borrow_mut().push(Step::LookAtCount);
+            0
+        }
+
+        fn add(&self, _: u32) {
+            self.0.borrow_mut().push(Step::Count);
+        }
+
+        fn fence(&self) {
+            self.0.borrow_mut().push(Step::Fence);
+        }
+    }
+
+    /// The accesses of a thread in every order that a processor with weak ordering may give them:
+    /// they are to different words, so any order of those between two fences.
+    fn orders(steps: &[Step]) -> Vec<Vec<Step>> {
+        let mut all = vec![Vec::new()];
+        for part in steps.split(|step| *step == Step::Fence) {
+            let (there, back) = (part.to_vec(), part.iter().rev().copied().collect());
+            let ways = if part.len() < 2 { vec![there] } else { vec![there, back] };
+            let longer = |own: &Vec<Step>| {
+                let own = own.clone();
+                ways.iter().map(move |way| [own.clone(), way.clone()].concat()).collect::<Vec<_>>()
+            };
+            all = all.iter().flat_map(longer).collect();
+        }
+        all
+    }
+
+    /// True if in some order and interleaving neither thread sees what the other wrote.
+    fn may_miss(waker: &[Step], sleeper: &[Step]) -> bool {
+        let blind = |waker: &[Step], sleeper: &[Step]| {
+            (0..1 << (waker.len() + sleeper.len())).any(|choice: u32| {
+                let (mut stored, mut counted, mut seen) = (false, false, false);
+                let (mut w, mut s) = (waker.iter(), sleeper.iter());
+                let mut step = |step| match step {
+                    Step::StoreWord => stored = true,
+                    Step::Count => counted = true,
+                    Step::LookAtWord => seen |= stored,
+                    Step::LookAtCount => seen |= counted,
+                    Step::Fence => {}
+                };
+                for at in 0..waker.len() + sleeper.len() {
+                    let next = if choice >> at & 1 == 0 { w.next() } else { s.next() };
+                    next.copied().into_iter().for_each(&mut step);
+                }
+                w.chain(s).copied().for_each(&mut step);
+                !seen
+            })
+        };
+        let sleeps = orders(sleeper);
+        orders(waker).iter().any(|w| sleeps.iter().any(|s| blind(w, s)))
+    }
+
+    #[test]
+    fn a_sleeper_is_seen_or_sees() {
+        let (waker, sleeper) = (Trace::default(), Trace::default());
+        waker.0.borrow_mut().push(Step::StoreWord);
+        is_awaited(&waker);
+        announce(&sleeper);
+        sleeper.0.borrow_mut().push(Step::LookAtWord);
+        let (waker, sleeper) = (waker.0.into_inner(), sleeper.0.into_inner());
+        assert!(!may_miss(&waker, &sleeper), "{waker:?}, {sleeper:?}");
+        // Either fence is needed.
+        let without = |steps: &[Step]| -> Vec<Step> {
+            steps.iter().copied().filter(|step| *step != Step::Fence).collect()
+        };
+        assert!(may_miss(&without(&waker), &sleeper));
+        assert!(may_miss(&waker, &without(&sleeper)));
+    }
+}

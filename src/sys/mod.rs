@@ -26,6 +26,15 @@ pub fn environment() -> impl Iterator<Item = (String, String)> {
     std::env::vars_os().map(move |(name, value)| (text(name), text(value)))
 }
 
+/// Says that the test that calls it does not run, since this machine lacks `need` (`.ci/sums` knows
+/// what can be needed). Past the harness, which keeps what a test prints that passes.
+#[cfg(test)]
+pub fn skip(need: &str, why: &str) {
+    let thread = std::thread::current();
+    let line = format!("SKIPPED: {}: {need}: {why}\n", thread.name().unwrap_or("a test"));
+    let _ = std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes());
+}
+
 /// True if this process has an open descriptor of this number.
 pub fn is_open(fd: i32) -> bool {
     std::fs::symlink_metadata(format!("/proc/self/fd/{fd}")).is_ok()

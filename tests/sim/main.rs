@@ -196,7 +196,8 @@ fn broken_rules_are_caught() {
 #[test]
 fn endless_when_soaking() {
     if std::env::var_os("RAIDSHMEM_SOAK").is_none() {
-        println!("NOT RUN: set RAIDSHMEM_SOAK=1");
+        let line = "SKIPPED: endless_when_soaking: soak: RAIDSHMEM_SOAK is not set\n";
+        let _ = std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes());
         return;
     }
     let seconds = from_environment("SECONDS_OF_SIM").unwrap_or(60);

@@ -142,7 +142,7 @@ fn deaths_anywhere() {
 /// What `make test` searches besides, and a quick `cargo test` does not.
 #[test]
 fn two_deaths_and_four_pes() {
-    if !asked_for("RAIDSHMEM_SEARCH") {
+    if !asked_for("RAIDSHMEM_SEARCH", "search") {
         return;
     }
     assert_eq!(holds(&model(4, 1, 1, 3)).condemned, 0);
@@ -153,7 +153,7 @@ fn two_deaths_and_four_pes() {
 /// The searches too long for every day.
 #[test]
 fn larger_jobs_when_soaking() {
-    if !asked_for("RAIDSHMEM_SOAK") {
+    if !asked_for("RAIDSHMEM_SOAK", "soak") {
         return;
     }
     let two_a_node = Model { per_node: 2, ..model(4, 2, 1, 2) };
@@ -168,10 +168,10 @@ fn larger_jobs_when_soaking() {
 const LARGE: [(usize, usize, u8, u8); 6] =
     [(2, 1, 3, 2), (3, 1, 2, 3), (3, 1, 3, 2), (4, 1, 2, 3), (4, 2, 2, 3), (4, 2, 3, 2)];
 
-fn asked_for(name: &str) -> bool {
+fn asked_for(name: &str, need: &str) -> bool {
     let asked = std::env::var_os(name).is_some();
     if !asked {
-        println!("NOT RUN: set {name}=1");
+        crate::sys::skip(need, &format!("{name} is not set"));
     }
     asked
 }
