@@ -19,11 +19,14 @@
 #![forbid(unsafe_code)]
 #![allow(missing_docs)] // the sentence of each event and action speaks of its fields
 
+mod crashes;
 mod doubts;
 mod event;
 mod substitutes;
 
 use std::collections::{BTreeMap, BTreeSet};
+
+use crashes::Crashes;
 
 pub use event::{Action, Event};
 
@@ -67,8 +70,9 @@ struct Pe {
     /// Its process was told its number, and may have said where its engine is reached.
     assigned: bool,
     reached: bool,
-    deaths_at: u64,
-    deaths: u32,
+    crashes: Crashes,
+    /// Its substitute is not started yet: it died too often.
+    rests: bool,
     status: Option<i32>,
 }
 
@@ -127,8 +131,8 @@ impl Membership {
             memory_made: false,
             assigned: false,
             reached: false,
-            deaths_at: 0,
-            deaths: 0,
+            crashes: Crashes::original(),
+            rests: false,
             status: None,
         };
         let mut machine = Membership {
@@ -186,6 +190,7 @@ impl Membership {
                 }
                 Event::Looked { proc } => self.looked(proc),
                 Event::Opinion { by, about, alive } => self.opinion(by, about, alive),
+                Event::Rested { pe } => self.rested(pe),
             }
             self.settle();
         }
@@ -260,7 +265,7 @@ impl Membership {
             (Said::Report(report), _) => {
                 match report {
                     Report::Checkpoint { number, .. } => self.checkpoint = number,
-                    Report::Resumed { .. } => (self.lost, self.spoiled) = (BTreeSet::new(), 0),
+                    Report::Resumed { number, .. } => self.resumed(number),
                     _ => {}
                 }
                 self.out.push(Action::Tell(report));
@@ -417,26 +422,6 @@ impl Membership {
             self.lost.insert(pe as u32);
         }
         self.fault_view = self.view.number + 1;
-        !self.ended
-    }
-
-    /// Counts a death of `pe` against the limit. False when the job is over by that.
-    fn count_death(&mut self, pe: usize, how: Ended) -> bool {
-        let (checkpoint, limit) = (self.checkpoint, self.max_restarts);
-        let entry = &mut self.pes[pe];
-        if entry.deaths_at != checkpoint {
-            entry.deaths_at = checkpoint;
-            entry.deaths = 0;
-        }
-        entry.deaths += 1;
-        if entry.deaths > limit {
-            let words = format!(
-                "unrecoverable: PE {pe} {how}, {} times since checkpoint {checkpoint}: more than \
-                 SHMEM_FT_MAX_RESTARTS={limit}",
-                entry.deaths
-            );
-            self.end(UNRECOVERABLE, Some(words));
-        }
         !self.ended
     }
 

@@ -31,6 +31,9 @@ impl Job {
 
     fn act(&mut self, actions: Vec<Action>) {
         for action in actions {
+            if let Action::Rest { pe, .. } = action {
+                self.pending.push(Event::Rested { pe });
+            }
             let Action::Send { node, message } = action else { continue };
             match message {
                 Down::MakeMemory { pe, memory } => {
@@ -129,6 +132,7 @@ fn name(event: &Event) -> &'static str {
         Event::Said { what: Said::Finalizing { .. }, .. } => "finalizing",
         Event::Said { what: Said::Finalized, .. } => "finalized",
         Event::Said { .. } => "verdict",
+        Event::Rested { .. } => "held back for long enough",
         Event::Looked { .. } | Event::Opinion { .. } => "suspected",
     }
 }
