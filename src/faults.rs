@@ -10,7 +10,9 @@ use crate::pgas::{World, complain, world};
 use crate::protocol::drive::Drive;
 use crate::protocol::{At, Call};
 use crate::scrub;
+use crate::segment::words::Barrier;
 use crate::store::protection::Protection;
+use crate::sys::site;
 
 /// Return value: done, or nothing to report.
 pub const SUCCESS: i32 = 0;
@@ -36,6 +38,7 @@ pub fn checkpoint_all() -> i32 {
     let result = match world.protection() {
         None => pass(world, number),
         Some(protection) => {
+            world.show_call(&site::here(), number);
             *lock(&world.last_error) = None;
             save(world, protection, number)
         }
@@ -51,7 +54,7 @@ fn pass(world: &World, number: u64) -> i32 {
     let steps = |points: [Point; 3]| points.map(|point| world.point(point, number));
     world.quiet_all();
     steps([Quiesce, Encode, Encoded]);
-    if world.barrier().is_err() {
+    if world.barrier_of(Barrier::Protocol).is_err() {
         return FAILURE;
     }
     world.set_agreed(number);
@@ -64,7 +67,12 @@ fn save(world: &'static World, protection: &'static Protection, number: u64) -> 
     match drive.run() {
         At::Saved => {
             world.set_agreed(number);
+            world.forget_apart();
             scrub::start(world, protection);
+            SUCCESS
+        }
+        At::Passed => {
+            world.debug(|| "the others have gone on from the restart: no checkpoint".to_owned());
             SUCCESS
         }
         At::Refused => {
@@ -75,7 +83,10 @@ fn save(world: &'static World, protection: &'static Protection, number: u64) -> 
             *lock(&world.last_error) = Some(words);
             FAILURE
         }
-        _ => FAILURE,
+        _ => {
+            world.note_report();
+            FAILURE
+        }
     }
 }
 
@@ -93,6 +104,7 @@ pub fn restart_pes() {
     let world = world();
     let _turn = world.turn();
     if world.faulted() {
+        world.show_restart(&site::here());
         world.forget_all();
         world.debug(|| format!("restart, lost are {:?}", world.lost()));
         match world.protection() {

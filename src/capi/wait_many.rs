@@ -50,6 +50,7 @@ impl<T: Bits> Set<T> {
             .map(|index| (index, Word::own(call, "ivars", ivars.element(index))))
             .collect();
         let world = pgas::world();
+        world.waits();
         let released = Cell::new(world.faulted());
         Set { words, cmp: Cmp::new(call, cmp), than, world, released }
     }

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use super::far::{Far, Watch};
 use super::nodes::Nodes;
+use super::site::Sites;
 use super::stream::Streams;
 use super::turn::Turns;
 use super::vote::Ballot;
@@ -224,9 +225,10 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
         incarnations: welcome.incarnations,
         joined: AtomicU64::new(0),
         joined_view: Mutex::new(None),
-        epoch: AtomicU64::new(0),
+        epochs: Default::default(),
         agreed: AtomicU64::new(0),
         vote: Ballot::new(original.then_some(Phase::Agreed(0))),
+        sites: Sites::default(),
         covered: Mutex::new(None),
         history: Mutex::default(),
         tracking: Mutex::default(),

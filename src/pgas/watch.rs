@@ -134,7 +134,12 @@ impl Reached {
         self.0[pe].fetch_or(KEPT, Ordering::Relaxed);
     }
 
-    /// True if PE `pe` may have been used since this was asked last.
+    /// True if PE `pe` may have been used since that was asked last.
+    pub fn is(&self, pe: usize) -> bool {
+        self.0[pe].load(Ordering::Relaxed) != 0
+    }
+
+    /// The same, and it is asked from now on.
     pub fn take(&self, pe: usize) -> bool {
         self.0[pe].fetch_and(!USED, Ordering::Relaxed) != 0
     }

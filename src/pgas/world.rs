@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::far::Far;
 use super::nodes::Nodes;
 use super::regions::Regions;
+use super::site::Sites;
 use super::stream::Streams;
 use super::turn::Turns;
 use super::vote::Ballot;
@@ -77,9 +78,11 @@ pub struct World {
     pub(super) incarnations: Vec<u32>,
     pub(super) joined: AtomicU64,
     pub(super) joined_view: Mutex<Option<View>>,
-    pub(super) epoch: AtomicU64,
+    /// Barriers begun since the last reset, by whose they are.
+    pub(super) epochs: [AtomicU64; 2],
     pub(super) agreed: AtomicU64,
     pub(super) vote: Ballot,
+    pub(super) sites: Sites,
     pub(super) heap: Mutex<Heap>,
     pub(crate) regions: Mutex<Regions>,
     pub(super) covered: Mutex<Option<Coverage>>,
@@ -195,10 +198,6 @@ impl World {
         self.crowded
     }
 
-    pub(super) fn next_epoch(&self) -> u64 {
-        self.epoch.fetch_add(1, Ordering::Relaxed) + 1
-    }
-
     // ---- views -------------------------------------------------------------------------------
 
     /// Number of the view the agent shows now.
@@ -242,6 +241,7 @@ impl World {
         *lock(&self.joined_view) = Some(view.clone());
         *lock(&self.nodes) = Arc::new(Nodes::of(view, self.me, self.far.is_some()));
         self.joined.store(view.number, Ordering::Release);
+        self.join_apart();
     }
 
     /// PEs lost since this PE last joined a view, and whether their node was lost with them. The
@@ -341,14 +341,22 @@ impl World {
         self.agreed.store(number, Ordering::Release);
     }
 
-    /// Works out what a checkpoint of the present data covers, and writes its manifest.
-    pub(crate) fn cover(&self) -> Result<Coverage, ManifestError> {
+    fn described(&self) -> Result<(Coverage, Vec<u8>), ManifestError> {
         let heap = lock(&self.heap);
         let regions = lock(&self.regions);
         let private = regions.gather();
         let statics = self.static_ranges();
-        let (coverage, manifest) =
-            Coverage::build(&self.layout, &statics, &heap, &regions.excluded, &private)?;
+        Coverage::build(&self.layout, &statics, &heap, &regions.excluded, &private)
+    }
+
+    /// The manifest of the present data.
+    pub(crate) fn manifest(&self) -> Result<Vec<u8>, ManifestError> {
+        self.described().map(|(_, manifest)| manifest)
+    }
+
+    /// Works out what a checkpoint of the present data covers, and writes its manifest.
+    pub(crate) fn cover(&self) -> Result<Coverage, ManifestError> {
+        let (coverage, manifest) = self.described()?;
         self.own.bytes_mut(self.layout.manifest, manifest.len()).copy_from_slice(&manifest);
         *lock(&self.covered) = Some(coverage.clone());
         Ok(coverage)
@@ -384,15 +392,6 @@ impl World {
     /// Changes what a checkpoint covers besides statics and heap.
     pub(crate) fn change_regions(&self, change: impl FnOnce(&mut Regions)) {
         change(&mut lock(&self.regions));
-    }
-
-    /// Puts barrier words back to their beginning; part of every recovery.
-    pub(crate) fn reset_control(&self) {
-        let gate = &self.own.words().gate;
-        gate.arrived.store(0, Ordering::SeqCst);
-        gate.released.store(0, Ordering::SeqCst);
-        self.own.words().heard.iter().for_each(|word| word.store(0, Ordering::SeqCst));
-        self.epoch.store(0, Ordering::SeqCst);
     }
 
     // ---- the agent's ear ----------------------------------------------------------------------
@@ -463,6 +462,7 @@ impl World {
     }
 
     pub(super) fn leave(&self) {
+        self.waits();
         self.quiet_all();
         if self.settings.report && self.barrier().is_ok() {
             let bytes = memory::proportional_share().unwrap_or(0);

@@ -133,6 +133,8 @@ impl Segment {
             found_bare: load(&findings.bare),
             phase: load(&header.phase),
             decision: load(&header.decision),
+            site: load(&words.site.site),
+            call: load(&words.site.call),
         }
     }
 

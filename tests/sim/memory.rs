@@ -7,6 +7,7 @@ use raidshmem::recovery::plan::Finding;
 use raidshmem::segment::layout::STAMP;
 use raidshmem::store::delta::TileSet;
 use raidshmem::store::phase::Phase;
+use raidshmem::store::site::{Called, Progress};
 use raidshmem::store::stamp::{Renewal, Stamp};
 
 use super::board::Half;
@@ -92,6 +93,8 @@ pub struct Told {
     pub found_len: usize,
     /// This PE cannot take part in the checkpoint being made.
     pub cannot: bool,
+    /// The call it is in.
+    pub call: Called,
 }
 
 /// One memory file of a PE.
@@ -102,6 +105,8 @@ pub struct Memory {
     pub board: Vec<[Half; 2]>,
     /// Arrived, released.
     pub gate: (u64, u64),
+    /// What its process did since the restart, and in which view.
+    pub progress: Option<(u64, Progress)>,
     pub live: Vec<u8>,
     /// The tiles that changed since the last checkpoint, as this PE says.
     pub changes: TileSet,

@@ -14,6 +14,7 @@ use raidshmem::protocol::{At, Call, Outcome, meeting, next};
 use raidshmem::recovery::plan::{Finding, Unrecoverable};
 use raidshmem::store::delta::{Changes, History};
 use raidshmem::store::phase::{Phase, Vote, decide};
+use raidshmem::store::site::{Apart, Deed};
 use raidshmem::sys::process::Ended;
 
 use super::job::{Job, What};
@@ -67,6 +68,12 @@ pub struct Proc {
     pub checks: u32,
     /// Nothing of the own store was there when it first looked.
     pub bare: bool,
+    /// It has not come to its loop yet.
+    pub before: bool,
+    /// Who is behind since the restart.
+    pub apart: Option<Apart>,
+    /// It has computed since then.
+    pub written: bool,
     pub findings: Vec<Finding>,
     pub verdict: Result<(), Unrecoverable>,
     finishing: bool,
@@ -111,6 +118,9 @@ impl Proc {
             len: 0,
             checks: 0,
             bare: false,
+            before: true,
+            apart: None,
+            written: false,
             findings: Vec::new(),
             verdict: Ok(()),
             finishing: false,
@@ -187,7 +197,9 @@ impl Job {
             At::Saved => {
                 p.agreed = p.number;
                 self.saved = self.saved.max(p.number);
+                self.leaves_call(p, true);
             }
+            At::Passed => self.leaves_call(p, false),
             At::Reported => p.call = Call::Restart,
             At::Resumed => {
                 (p.call, p.checks, p.bare) = (Call::Checkpoint, 0, false);
@@ -257,8 +269,13 @@ impl Job {
         if p.call == Call::Restart {
             return self.enter(p, At::Whole);
         }
-        if p.agreed >= self.plan.last {
+        let behind = !p.finishing && self.is_behind(p);
+        if p.agreed >= self.plan.last && !behind {
             return self.finalize(p);
+        }
+        if behind {
+            (p.number, p.view) = (p.agreed + 1, self.shown(p).clone());
+            return self.enter(p, At::Enter);
         }
         // What is computed while a PE is known to be lost is worth nothing.
         let computed = match self.faulted(p) {
@@ -287,6 +304,7 @@ impl Job {
     fn finalize(&mut self, p: &mut Proc) -> Then {
         if !p.finishing {
             p.finishing = true;
+            self.show_deed(p, Deed::Waits);
             self.say(p, Said::Finalizing { joined: p.joined });
         }
         if !self.nodes[p.node as usize].finished {
@@ -303,7 +321,8 @@ impl Job {
         use Outcome::{Changed, Done, Refused};
         let healthy = if self.faulted(p) { Changed } else { Done };
         match at {
-            At::Enter => return Then::Out(healthy),
+            At::Enter => return Then::Out(self.enter_call(p, healthy)),
+            At::Follow => return self.follow(p),
             At::Intend if !p.middle => {
                 let me = p.me();
                 let cannot = !self.refused && self.plan.refusal == Some((me, p.number));
@@ -490,7 +509,8 @@ impl Job {
             Vote { phase: Phase::unpack(told.phase), decided: told.decision.checked_sub(1) }
         };
         let alive = (0..self.pes()).filter(|&pe| p.view.pes[pe].state == State::Alive);
-        let votes: Vec<Vote> = alive.map(vote).collect();
+        let alive: Vec<usize> = alive.collect();
+        let votes: Vec<Vote> = alive.iter().map(|&pe| vote(pe)).collect();
         let Some(mut target) = decide(&votes) else { return Then::Out(Outcome::Lost) };
         if self.plan.broken == Broken::ForwardTooEarly {
             let encoded = votes.iter().filter_map(|vote| match vote.phase {
@@ -499,6 +519,7 @@ impl Job {
             });
             target = encoded.fold(target, u64::max);
         }
+        self.find_apart(p, &alive);
         p.number = target;
         self.own(p).told.decision = target + 1;
         Then::Out(Outcome::Done)

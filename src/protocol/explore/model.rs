@@ -3,7 +3,7 @@
 use raidshmem_codec::stripe::{Layout, Scheme};
 
 use super::acts::Act;
-use super::state::{Pe, State};
+use super::state::{BEFORE, INSIDE, Pe, Places, State};
 use crate::protocol::{At, Call, Outcome, meeting, next};
 use crate::recovery::plan::{self, Finding, Unrecoverable};
 use crate::store::phase::Phase;
@@ -36,6 +36,8 @@ pub enum Broken {
     ParityNotMadeAnew,
     /// The plan counts one parity more than there is.
     PlanTooHopeful,
+    /// Every call of the checkpoint meets, wherever it is made.
+    EveryCallMeets,
 }
 
 /// How a job of the model may end.
@@ -81,6 +83,8 @@ pub struct Model {
     pub per_node: usize,
     /// What a PE has been shown is chosen when it looks; if not, showing is a step of its own.
     pub lazy: bool,
+    /// The program calls the checkpoint before its loop, until it succeeds, and at the loop's end.
+    pub two: bool,
 }
 
 impl std::fmt::Display for Model {
@@ -97,7 +101,7 @@ impl Model {
         let layout = Layout::new(Scheme::Rs { parity }, pes).expect("a legal shape");
         let words = |sets: usize| verdict(&layout, sets & 15, sets >> 4);
         let verdicts = (0..256).map(words).collect();
-        Model { pes, parity, deaths, last, broken, verdicts, per_node: 1, lazy: true }
+        Model { pes, parity, deaths, last, broken, verdicts, per_node: 1, lazy: true, two: false }
     }
 
     pub fn slot(&self, number: u8) -> usize {
@@ -136,6 +140,7 @@ impl Model {
             snapshot: Bytes::Sealed(FIRST, true),
             slots,
             findings: (false, false),
+            places: Places { before: self.two, ..Places::default() },
         };
         let mut views = [0; 8];
         views[1] = (1 << self.pes) - 1;
@@ -221,6 +226,7 @@ impl Model {
                 next.pes[p].wipe();
             }
             next.pes[p].begin(state.current);
+            next.pes[p].places.before = self.two;
             next.order(state.living_in(state.current) | 1 << p);
             out.push(next);
         }
@@ -324,6 +330,15 @@ impl Model {
             At::Saved => {
                 (pe.agreed, pe.at) = (number, None);
                 pe.finished = number >= self.last;
+                pe.places = Places::default();
+                if self.two && pe.live != Some(number) {
+                    return Err(format!("no mix: PE {p} saves {:?} as {number}", pe.live));
+                }
+            }
+            At::Passed => {
+                pe.at = None;
+                pe.finished = pe.agreed >= self.last;
+                (pe.places.before, pe.places.apart.2) = (false, false);
             }
             At::Reported => {
                 (pe.at, pe.call) = (None, Call::Restart);
@@ -343,7 +358,7 @@ impl Model {
             At::Resumed => {
                 let (view, live) = (pe.view, pe.live);
                 (pe.at, pe.call) = (None, Call::Checkpoint);
-                pe.finished = number >= self.last;
+                pe.finished = number >= self.last && !pe.places.before;
                 if live != Some(number) {
                     return Err(format!("no mix: PE {p} resumes {number} with {live:?}"));
                 }
@@ -389,6 +404,22 @@ impl Model {
         (0..self.pes).all(here)
     }
 
+    /// Shows the call that PE `p` is about to make, in a program with two places. True if it is made
+    /// before the loop, where nothing is computed: what is saved there is what all have.
+    fn calls(&self, state: &mut State, p: usize) -> bool {
+        let pe = &mut state.pes[p];
+        let places = &mut pe.places;
+        let site = if places.before { BEFORE } else { INSIDE };
+        let late = places.apart.2 && places.apart.1 & site as u8 == 0;
+        places.call = (site as u8, pe.agreed + 1, pe.joined == 0, late);
+        places.written |= !places.before;
+        if places.before {
+            pe.at = Some(At::Enter);
+            pe.live = pe.live.map(|live| live + u8::from(!late));
+        }
+        pe.places.before
+    }
+
     /// User code: computes towards the next checkpoint, or restarts. What it computes while a peer
     /// in the program knows of a fault already is worth nothing: that peer's puts are dropped. Of a
     /// peer that is in the next call already all puts are there.
@@ -396,6 +427,10 @@ impl Model {
         let mut next = *state;
         if state.pes[p].call == Call::Restart {
             next.pes[p].at = Some(At::Whole);
+            out.push(next);
+            return;
+        }
+        if self.two && self.calls(&mut next, p) {
             out.push(next);
             return;
         }
