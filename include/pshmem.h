@@ -1804,6 +1804,20 @@ void pshmem_wait(long *ivar, long cmp_value);
 /* deprecated since 1.4 */
 void pshmem_wait_until(long *ivar, int cmp, long cmp_value);
 
+/* Cache management */
+/* deprecated since 1.3 */
+void pshmem_set_cache_inv(void);
+/* deprecated since 1.3 */
+void pshmem_set_cache_line_inv(void *dest);
+/* deprecated since 1.3 */
+void pshmem_clear_cache_inv(void);
+/* deprecated since 1.3 */
+void pshmem_clear_cache_line_inv(void *dest);
+/* deprecated since 1.3 */
+void pshmem_udcflush(void);
+/* deprecated since 1.3 */
+void pshmem_udcflush_line(void *dest);
+
 /* Collectives: data movement */
 /* deprecated since 1.5 */
 void pshmem_alltoall32(void *dest, const void *source, size_t nelems, int PE_start, int logPE_stride, int PE_size, long *pSync);

@@ -34,30 +34,18 @@
  * memory, not threads: a substitute starts its own.
  */
 
-/* what the calls return */
-#define SHMEM_FT_SUCCESS 0
-#define SHMEM_FT_FAILURE 1
-
-/* how a PE died */
-#define SHMEM_FT_PE_FAILED 1
-#define SHMEM_FT_NODE_FAILED 2
-
 /*
  * shmemx_ft_register    add private memory of this PE, which stays until the end of the job, to its
  *                       checkpoints; a substitute registers the same before shmem_restart_pes
  * shmemx_ft_exclude     leave symmetric memory out of them, the same on every PE
- * shmemx_ft_last_error  one line, or NULL; good until the thread asks again
+ * shmemx_ft_last_error  why the last checkpoint was refused, one line, or NULL; good until the
+ *                       thread asks again. A program that answers a refusal by shmem_restart_pes
+ *                       goes on without a new checkpoint: further refusals are no failures
  */
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* Fault tolerance: the calls of the thesis */
-int shmem_checkpoint_all(void);
-void shmem_query_fault(int **pes, int **pes_status, size_t *numpes);
-void shmem_restart_pes(int *pes, size_t numpes);
-int shmem_ft_algo_init(void);
 
 /* Fault tolerance: extensions */
 int shmemx_ft_register(void *addr, size_t len);

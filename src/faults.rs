@@ -12,6 +12,7 @@ use crate::protocol::{At, Call};
 use crate::scrub;
 use crate::segment::words::Barrier;
 use crate::store::protection::Protection;
+use crate::store::refusal::Refused;
 use crate::sys::site;
 
 /// Return value: done, or nothing to report.
@@ -28,10 +29,15 @@ pub const NODE_FAILED: i32 = 2;
 /// Returns [`SUCCESS`] when the checkpoint is agreed by all PEs; [`FAILURE`] when a PE was lost
 /// since the last call (then `query_fault` names it and `restart_pes` must follow), or when the
 /// checkpoint was refused on every PE (then no PE is lost and `last_error` says why; the last
-/// checkpoint stays good).
+/// checkpoint stays good). A program that answers a refusal by `restart_pes` has [`SUCCESS`] from
+/// then on for checkpoints that are refused, as [`crate::store::refusal`] explains.
 pub fn checkpoint_all() -> i32 {
     let world = world();
     let _turn = world.turn();
+    if world.is_alone() {
+        world.checkpoint_alone();
+        return SUCCESS;
+    }
     let number = world.agreed() + 1;
     world.debug(|| format!("checkpoint {number} begins"));
     world.point(Point::Before, number);
@@ -39,11 +45,14 @@ pub fn checkpoint_all() -> i32 {
         None => pass(world, number),
         Some(protection) => {
             world.show_call(&site::here(), number);
-            *lock(&world.last_error) = None;
             save(world, protection, number)
         }
     };
-    let how = if result == SUCCESS { "is agreed" } else { "failed" };
+    let how = match result {
+        SUCCESS if world.agreed() < number => "is passed over",
+        SUCCESS => "is agreed",
+        _ => "failed",
+    };
     world.debug(|| format!("checkpoint {number} {how}"));
     result
 }
@@ -64,29 +73,44 @@ fn pass(world: &World, number: u64) -> i32 {
 
 fn save(world: &'static World, protection: &'static Protection, number: u64) -> i32 {
     let mut drive = Drive::new(world, protection, Call::Checkpoint);
-    match drive.run() {
+    let end = drive.run();
+    if let (At::Refused, Some(refusal)) = (end, drive.refusal()) {
+        return refuse(world, format!("checkpoint refused: {refusal}"));
+    }
+    *lock(&world.refused) = Refused::default();
+    match end {
         At::Saved => {
             world.set_agreed(number);
+            world.begin_anew();
             world.forget_apart();
             scrub::start(world, protection);
             SUCCESS
         }
-        At::Passed => {
-            world.debug(|| "the others have gone on from the restart: no checkpoint".to_owned());
-            SUCCESS
-        }
-        At::Refused => {
-            let words = drive.refusal().unwrap_or_default();
-            if world.me() == 0 {
-                complain(&words);
-            }
-            *lock(&world.last_error) = Some(words);
-            FAILURE
-        }
+        At::Passed => SUCCESS,
         _ => {
+            world.note_cut();
             world.note_report();
             FAILURE
         }
+    }
+}
+
+fn refuse(world: &World, words: String) -> i32 {
+    if lock(&world.refused).again(words.clone()) {
+        return SUCCESS;
+    }
+    if world.me() == 0 {
+        complain(&words);
+    }
+    FAILURE
+}
+
+/// A PE was lost while this one is in `shmem_finalize`: takes part in the recovery of the others.
+pub fn recover_at_end(world: &'static World) {
+    let _turn = world.turn();
+    if let Some(protection) = world.protection() {
+        world.debug(|| format!("recovery from within shmem_finalize, lost are {:?}", world.lost()));
+        Drive::new(world, protection, Call::Finalize).run();
     }
 }
 
@@ -98,14 +122,15 @@ pub fn query_fault() -> Vec<(usize, i32)> {
 
 /// Brings every PE, the substitutes among them, back to the last agreed checkpoint. Collective.
 ///
-/// Without a fault it does nothing, unless the last checkpoint was refused: a program that only
-/// knows the thesis' loop would try that again for ever, so the job ends with the reason.
+/// Without a fault it changes nothing, and after a refused checkpoint it lets the job go on without
+/// one: a program that only knows the thesis' loop would try it again for ever.
 pub fn restart_pes() {
     let world = world();
     let _turn = world.turn();
-    if world.faulted() {
+    if world.interrupted() {
         world.show_restart(&site::here());
         world.forget_all();
+        *lock(&world.refused) = Refused::default();
         world.debug(|| format!("restart, lost are {:?}", world.lost()));
         match world.protection() {
             Some(protection) => drop(Drive::new(world, protection, Call::Restart).run()),
@@ -113,8 +138,12 @@ pub fn restart_pes() {
             None => world.wait_raw(|| false),
         }
         world.debug(|| format!("restarted from checkpoint {}", world.agreed()));
-    } else if let Some(words) = world.last_error() {
-        world.condemn(&words);
+    } else if lock(&world.refused).restart() && world.me() == 0 {
+        let back = match world.agreed() {
+            0 => "none was made yet, so a loss ends it".to_owned(),
+            number => format!("a loss takes it back to checkpoint {number}"),
+        };
+        complain(&format!("the job goes on without a new checkpoint: {back}"));
     }
 }
 
@@ -125,7 +154,7 @@ pub fn algo_init() -> bool {
 
 /// True between a death and the restart.
 pub fn faulted() -> bool {
-    world().faulted()
+    world().interrupted()
 }
 
 /// Number of the last agreed checkpoint, 0 before the first.

@@ -23,7 +23,7 @@
 //! faults                                     the fault-tolerance calls
 //! launch                                     launcher, agents, membership (beside)
 //! capi  shmem                                the C API and the safe Rust API, on top
-//! wrapper                                    oshcc and oshc++ (beside)
+//! wrapper  sizing                            oshcc and oshc++; oshinfo plan (beside)
 //! ```
 //!
 //! The codec (stripe layout, XOR, Reed-Solomon, checksums) is the crate `raidshmem-codec`.
@@ -44,6 +44,7 @@ pub mod scrub;
 pub mod segment;
 pub mod settings;
 pub mod shmem;
+pub mod sizing;
 pub mod store;
 pub mod sys;
 pub mod wrapper;

@@ -32,6 +32,7 @@ pub type Target = fn(&[u8]);
 /// Every target, by the name of its corpus.
 pub const TARGETS: &[(&str, Target)] = &[
     ("args", args),
+    ("cgroup", cgroup),
     ("control", control),
     ("elf", statics),
     ("heap", heap),
@@ -186,6 +187,23 @@ pub fn hosts(bytes: &[u8]) {
     if let Some(Err(error)) = hosts::of_slurm(variable) {
         one_line(&error.to_string());
     }
+}
+
+/// What the kernel says of the control groups of a process, of what is mounted, and of a group, a
+/// zero byte between them.
+pub fn cgroup(bytes: &[u8]) {
+    use raidshmem::sys::cgroup::{folders, memory_of};
+    let text = String::from_utf8_lossy(bytes);
+    let mut files = text.split('\0');
+    let mut next = || files.next().unwrap_or_default().to_owned();
+    let (groups, mounts, file) = (next(), next(), next());
+    for controller in ["memory", "pids", ""] {
+        let found = folders(&groups, &mounts, controller);
+        let above = found.iter().any(|path| path.iter().any(|part| part == ".."));
+        assert!(!above || mounts.contains(['.', '\\']), "a group outside of the tree: {found:?}");
+    }
+    let room = memory_of([Default::default()], |_| Some(file.clone()));
+    assert!(room.is_none_or(|room| room.free <= room.limit), "more free than there is: {room:?}");
 }
 
 /// What arrives on a sealed connection: at one that just began, and, changed on its way (three
@@ -382,6 +400,18 @@ pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
                     })
                 }),
             ],
+        ),
+        (
+            "cgroup",
+            text(&[
+                "4:memory:/jobs/7\n0::/\0\
+                 35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
+                 41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n\0\
+                 inactive_file 7\nhierarchical_memory_limit 4096\n",
+                "0::/a/b\0\
+                 35 24 0:30 /a /my\\040groups rw shared:9 - cgroup2 cgroup2 rw\n\0\
+                 1234\n",
+            ]),
         ),
         ("heap", vec![allocator.encode()]),
         ("manifest", vec![built.expect("it fits").1]),

@@ -1,15 +1,20 @@
-//! The fault-tolerance calls of `shmem_ft.h`: the four of the thesis and ours beside them.
+//! The fault-tolerance calls: the four of the thesis, in `shmem.h`, and ours beside them, in
+//! `shmem_ft.h`.
 //!
 //! They hand over to `ft`, where checkpoints and recovery are; here are only the C shapes.
 //! Lists are given to the caller as `malloc`ed arrays, which it frees.
 
 use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::guard::{self, misuse};
 use super::memory_ops::{In, Out, Sym};
 use crate::faults;
 use crate::pgas;
+
+/// PEs that the last query named; 0 after a restart.
+static QUERIED: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
     /// The text `shmemx_ft_last_error` pointed to last; it stays until the thread asks again.
@@ -44,13 +49,17 @@ fn query(call: &'static str, pes: Out<*mut c_int>, status: Out<*mut c_int>, nump
         }
     }
     numpes.write(numbers.len());
+    QUERIED.store(numbers.len(), Ordering::Relaxed);
 }
 
-/// The list is the one the query gave, and all PEs agree on it anyway: it is only checked.
+/// The library knows who was lost, so the list is only checked, and only as far as the query before
+/// this restart filled one: `numpes` may be anything.
 fn restart(call: &'static str, pes: In<c_int>, numpes: usize) {
     let world = pgas::world();
+    // Relaxed: asking and restarting is for one thread at a time.
+    let filled = QUERIED.swap(0, Ordering::Relaxed);
     if pes.addr() != 0 {
-        for index in 0..numpes {
+        for index in 0..numpes.min(filled) {
             guard::pe(call, world, pes.read_at(index));
         }
     }
@@ -70,18 +79,18 @@ fn last_error() -> *const c_char {
 }
 
 family! { CHECKPOINT: "Fault tolerance: the calls of the thesis";
-    ONE "shmem_checkpoint_all" "" [header "ft"] () -> c_int {
+    ONE "shmem_checkpoint_all" "" () -> c_int {
         pgas::world();
         faults::checkpoint_all()
     }
-    ONE "shmem_query_fault" "" [header "ft"]
+    ONE "shmem_query_fault" ""
     (pes: Out<*mut c_int>, pes_status: Out<*mut c_int>, numpes: Out<usize>) {
         query(NAME, pes, pes_status, numpes)
     }
-    ONE "shmem_restart_pes" "" [header "ft"] (pes: Out<c_int>, numpes: usize) {
+    ONE "shmem_restart_pes" "" (pes: Out<c_int>, numpes: usize) {
         restart(NAME, pes.as_in(), numpes)
     }
-    ONE "shmem_ft_algo_init" "" [header "ft"] () -> c_int {
+    ONE "shmem_ft_algo_init" "" () -> c_int {
         pgas::world();
         c_int::from(faults::algo_init())
     }

@@ -252,7 +252,7 @@ pub fn put(call: &'static str, dest: Sym<u8>, source: In<u8>, bytes: usize, pe: 
 /// Copies a buffer of `bytes`, which the place holds too.
 #[inline]
 fn put_to(place: Place, source: In<u8>, bytes: usize) {
-    if place.world.faulted() {
+    if place.world.cut_short_at(place.pe) {
         return;
     }
     if place.is_far() {
@@ -286,7 +286,7 @@ pub fn get(
 /// Copies to a buffer of `bytes`, which the place holds too.
 #[inline]
 fn get_from(place: Place, dest: Out<u8>, bytes: usize) {
-    if place.world.faulted() {
+    if place.world.cut_short_at(place.pe) {
         // SAFETY: the caller owes `bytes` writable bytes at `dest`.
         unsafe { dest.0.write_bytes(0, bytes) };
         return;
@@ -303,6 +303,7 @@ fn get_from(place: Place, dest: Out<u8>, bytes: usize) {
     }
     // SAFETY: `place` holds `bytes` bytes of a mapped segment; the caller owes as many at `dest`.
     unsafe { copy(place.at(), dest.0, bytes) };
+    place.world.cut_short_at(place.pe); // it may be what is left of a lost node
 }
 
 /// Stores one value on a PE.
@@ -373,7 +374,7 @@ pub fn put_blocks(
 ) {
     let place = Place::new(call, "dest", dest, by.extent(call, by.dest_bytes), pe);
     by.extent(call, by.source_bytes);
-    if place.world.faulted() {
+    if place.world.cut_short_at(place.pe) {
         return;
     }
     check_buffer(call, "source", source.addr(), place.world);
@@ -406,7 +407,7 @@ pub fn get_blocks(
     let place = Place::new(call, "source", source.as_sym(), extent, pe);
     by.extent(call, by.dest_bytes);
     check_buffer(call, "dest", dest.addr(), place.world);
-    let faulted = place.world.faulted();
+    let faulted = place.world.cut_short_at(place.pe);
     if place.is_far() && !faulted {
         return get_blocks_far(place, dest, by);
     }
@@ -422,6 +423,7 @@ pub fn get_blocks(
             unsafe { copy(from, to, by.block_bytes) };
         }
     }
+    place.world.cut_short_at(place.pe); // it may be what is left of a lost node
 }
 
 /// Copies blocks from a PE that is not mapped, many at a time.

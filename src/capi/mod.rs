@@ -75,6 +75,7 @@ const FAMILIES: &[&[family::Family]] = &[
     reduce::SCAN,
     legacy::ATOMICS,
     legacy::WAIT,
+    legacy::CACHE,
     coll::SETS,
     reduce::SETS,
     ft::CHECKPOINT,

@@ -65,7 +65,7 @@ impl Word {
     #[inline]
     pub fn change(self, how: Update, value: u64) {
         let Place { world, pe, .. } = self.place;
-        if world.faulted() {
+        if world.cut_short_at(pe) {
             return;
         }
         if self.place.is_far() {
@@ -88,12 +88,23 @@ impl Word {
     /// Updates in one step and wakes the PE; what was there before, zero in the faulted state.
     #[inline]
     pub fn update(self, how: Update, value: u64) -> u64 {
-        if self.place.world.faulted() {
+        let Place { world, pe, .. } = self.place;
+        if world.cut_short_at(pe) {
             return 0;
         }
         let before = self.apply(how, value);
-        self.place.world.ring(self.place.pe);
+        world.ring(pe);
+        world.cut_short_at(pe); // what was there may be what is left of a lost node
         before
+    }
+
+    /// Reads; zero in the faulted state.
+    #[inline]
+    pub fn fetch(self) -> u64 {
+        let Place { world, pe, .. } = self.place;
+        let value = if world.cut_short_at(pe) { 0 } else { self.load() };
+        world.cut_short_at(pe); // as above
+        value
     }
 
     /// Stores `value` if the word holds `cond`; what was there before, zero in the faulted state.

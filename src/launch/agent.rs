@@ -6,13 +6,12 @@
 //! On another host its first orders come from its keeper: whom to join. What its PEs print it
 //! carries on in whole lines, and descriptors stay with it.
 
-use std::cell::OnceCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -22,26 +21,27 @@ use super::detector::Time;
 use super::join::{self, JoinError};
 use super::output::{self, Carriers};
 use super::pulse::Heartbeats;
+use super::worker::Worker;
 use crate::control::link::{Link, timespec};
 use crate::control::message::{Down, Job, Party, Place, ProcId, Said, ToPe, Up, Welcome};
 use crate::control::page::Page;
 use crate::control::view::View;
-use crate::segment;
-use crate::segment::layout::Layout;
 use crate::segment::words::Words;
 use crate::settings::Fabric;
 use crate::sys::futex;
 use crate::sys::huge::HugeFiles;
-use crate::sys::memory::{self, Mapping, PAGE};
+use crate::sys::memory::{Mapping, PAGE};
 use crate::sys::process::{self, Process};
 use crate::sys::socket::{Channel, ChannelError, Outbox};
 
 mod heart;
 mod orders;
 mod starting;
+mod work;
 
 use heart::{Heart, Ties};
 use orders::Order;
+use work::Done;
 
 struct Local {
     process: Process,
@@ -62,6 +62,13 @@ struct Local {
     control: Option<Mapping>,
 }
 
+impl Local {
+    /// The process that is the PE, or will be.
+    fn carrier(&self) -> &Process {
+        self.inner.as_ref().unwrap_or(&self.process)
+    }
+}
+
 struct Agent {
     up: Link,
     /// What was ordered and is still to be done.
@@ -71,9 +78,11 @@ struct Agent {
     program: Vec<OsString>,
     page: Page,
     page_fd: Arc<OwnedFd>,
-    binder: Binder,
+    binder: Arc<Binder>,
     /// Where large memories come from, once one was asked for.
-    huge: OnceCell<Option<HugeFiles>>,
+    huge: Arc<OnceLock<Option<HugeFiles>>>,
+    /// Does what this loop must not wait for.
+    worker: Worker<Done>,
     memories: BTreeMap<u32, (u32, Arc<OwnedFd>)>,
     /// Incarnation and address of PEs that are reached through an engine.
     addresses: BTreeMap<u32, (u32, Vec<u8>)>,
@@ -127,8 +136,15 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
         Err(what) => return Ok(up.send(&Up::Failed { what }, &[])?),
     };
     let program = program.into_iter().map(OsString::from_vec).collect();
+    let worker = match Worker::new() {
+        Ok(worker) => worker,
+        Err(error) => {
+            let what = format!("node {node}: thread for long work: {error}");
+            return Ok(up.send(&Up::Failed { what }, &[])?);
+        }
+    };
     let (orders, memories, addresses, procs, carriers, huge) = Default::default();
-    let binder = Binder::new(&job, node);
+    let binder = Arc::new(Binder::new(&job, node));
     up.send(&Up::Seated(binder.seated()), &[])?;
     let mut agent = Agent {
         up,
@@ -140,6 +156,7 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
         page_fd,
         binder,
         huge,
+        worker,
         memories,
         addresses,
         procs,
@@ -166,6 +183,7 @@ enum Source {
     Datagram,
     Channel(ProcId),
     End(ProcId),
+    Worker,
 }
 
 impl Agent {
@@ -184,6 +202,7 @@ impl Agent {
                     Source::Datagram => self.hear_datagrams()?,
                     Source::Channel(proc) => self.listen(proc)?,
                     Source::End(proc) => self.ended(proc)?,
+                    Source::Worker => self.hear_worker()?,
                 }
             }
             self.carry_out()?;
@@ -192,8 +211,9 @@ impl Agent {
     }
 
     fn wait(&self) -> Vec<Source> {
-        let mut fds = vec![PollFd::new(&self.up, self.up.interest())];
-        let mut sources = vec![Source::Launcher];
+        let own = [(PollFd::new(&self.up, self.up.interest()), Source::Launcher)];
+        let worker = (PollFd::new(&self.worker, PollFlags::IN), Source::Worker);
+        let (mut fds, mut sources): (Vec<_>, Vec<_>) = own.into_iter().chain([worker]).unzip();
         if let Some(net) = &self.heart.net {
             fds.push(PollFd::new(net, PollFlags::IN));
             sources.push(Source::Datagram);
@@ -221,7 +241,10 @@ impl Agent {
             Down::Join { .. } | Down::Configure { .. } | Down::Refused { .. } => Ok(()),
             Down::Beat(_) | Down::Ask { .. } | Down::Ring { .. } => Ok(()),
             Down::Shutdown | Down::Die => Ok(()),
-            Down::MakeMemory { pe, memory } => self.make_memory(pe, memory),
+            Down::MakeMemory { pe, memory } => {
+                self.make_memory(pe, memory);
+                Ok(())
+            }
             Down::Start { proc, pe } => self.start(proc, pe),
             Down::Assign { proc, welcome } => self.assign(proc, welcome),
             Down::Memory { pe, memory } => {
@@ -243,7 +266,8 @@ impl Agent {
             Down::Look { proc } => {
                 self.ended(proc)?;
                 match self.procs.get(&proc) {
-                    Some(Local { until: Some(_), .. }) => Ok(()), // its end will be said
+                    // Its end will be said.
+                    Some(local) if local.until.is_some() || local.carrier().is_ending() => Ok(()),
                     _ => self.up.send(&Up::Looked { proc }, &[]),
                 }
             }
@@ -260,37 +284,13 @@ impl Agent {
         self.up.send(&Up::Failed { what: format!("node {}: {what}", self.node) }, &[])
     }
 
-    fn make_memory(&mut self, pe: u32, memory: u32) -> Result<(), ChannelError> {
-        let len = Layout::new(self.job.heap_len as usize, self.job.n_pes as usize).total;
-        let made = self.create_memory("raidshmem-pe", len);
-        let made = made.inspect(|fd| self.binder.place_memory(pe, fd, len));
-        match made {
-            Ok(fd) if self.up.carries_descriptors() && self.job.fabric == Fabric::Shm => {
-                self.up.send(&Up::Memory { pe, memory }, &[Arc::new(fd)])
-            }
-            Ok(fd) => {
-                self.keep(pe, memory, fd)?; // nobody outside the node has it
-                self.up.send(&Up::Memory { pe, memory }, &[])
-            }
-            Err(error) => self.fail(format!("memory for PE {pe}: {error}")),
-        }
-    }
-
-    /// A file with huge pages if it is large and they can be had.
-    fn create_memory(&self, name: &str, len: usize) -> rustix::io::Result<OwnedFd> {
-        let large = segment::is_large(self.job.heap_len as usize, self.job.pages);
-        let files = large.then(|| self.huge.get_or_init(|| HugeFiles::new().ok()).as_ref());
-        match files.flatten().map(|files| files.create(name, len)) {
-            Some(Ok(file)) => Ok(file),
-            _ => memory::create(name, len),
-        }
-    }
-
     /// Gives the memory of `pe` to every PE here.
     fn keep(&mut self, pe: u32, memory: u32, fd: OwnedFd) -> Result<(), ChannelError> {
         let fd = Arc::new(fd);
         let told = self.tell_all(&ToPe::Memory { pe, memory }, &[Arc::clone(&fd)]);
-        self.memories.insert(pe, (memory, fd));
+        if let Some((_, before)) = self.memories.insert(pe, (memory, fd)) {
+            self.wipe(before);
+        }
         told
     }
 
@@ -322,7 +322,7 @@ impl Agent {
         let Some(local) = self.procs.get_mut(&proc) else { return Ok(()) };
         (local.pe, local.control) = (Some(pe), control);
         if !local.meant {
-            self.binder.bind(pe, local.inner.as_ref().unwrap_or(&local.process).pid);
+            self.binder.bind(pe, local.carrier().pid);
         }
         let Some(channel) = &mut local.channel else { return Ok(()) };
         let (job, crowded) = (Box::new(self.job.clone()), self.binder.crowded());
@@ -346,8 +346,9 @@ impl Agent {
     fn show(&mut self, view: &View) -> Result<(), ChannelError> {
         if self.job.fabric != Fabric::Shm {
             // A PE that went to another node left memory that nobody needs any more.
-            let here = |pe: &u32| view.pes[*pe as usize].node == self.node;
-            self.memories.retain(|pe, _| here(pe));
+            let left = |pe: &u32, _: &mut _| view.pes[*pe as usize].node != self.node;
+            let left: Vec<_> = self.memories.extract_if(.., left).collect();
+            left.into_iter().for_each(|(_, (_, fd))| self.wipe(fd));
         }
         self.page.publish(view);
         self.ring_all();
@@ -428,7 +429,8 @@ impl Agent {
     /// True if every process is known to have ended; then nothing is in a hurry any more.
     fn kill_all(&mut self) -> bool {
         self.procs.values().for_each(kill);
-        let mut ended = true;
+        let mut ended = self.stop_worker();
+        self.procs.values().for_each(kill); // what was just being started
         for local in self.procs.values() {
             ended &= local.process.wait_end(5_000);
             ended &= local.inner.as_ref().is_none_or(|inner| inner.wait_end(5_000));
@@ -447,3 +449,6 @@ fn kill(local: &Local) {
     }
     local.process.kill_group();
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,16 +18,16 @@ use super::args::Ready;
 use super::detector::{Evidence, Timing};
 use super::door::Door;
 use super::gather::{self, Node};
-use super::join::{ALL_DEAD, JoinError};
+use super::join::ALL_DEAD;
 use super::membership::{Action, Event, Membership};
 use super::output;
 use super::placing::Placing;
 use super::pulse::Heartbeats;
 use super::say::{Writer, say, signalled, tell};
+use super::worker::Worker;
 use crate::control::link::{Link, timespec};
 use crate::control::message::{Down, Party, ProcId, Pulse, Said, Up};
 use crate::settings::{BackupMode, Fabric};
-use crate::sys::memory;
 use crate::sys::process::{self, Ended, Process};
 use crate::sys::socket::ChannelError;
 
@@ -46,16 +46,22 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 mod error;
 mod guard;
 mod job;
+mod leaving;
 mod rests;
 
 pub use error::{LaunchError, Signals};
 use guard::Guard;
 use job::{job_id, job_of, place};
+use leaving::{Done, Leaving};
 use rests::Rests;
 
 struct Launcher {
     machine: Membership,
     nodes: BTreeMap<u32, Node>,
+    /// Of them those that are lost, until nothing runs there any more.
+    leaving: BTreeMap<u32, Leaving>,
+    /// Does what this loop must not wait for.
+    worker: Worker<Done>,
     /// Where other hosts' agents came in, and nobody else does.
     door: Option<Door>,
     memories: BTreeMap<(u32, u32), Arc<OwnedFd>>,
@@ -123,6 +129,8 @@ pub fn run(ready: &Ready) -> Result<i32, LaunchError> {
     let mut launcher = Launcher {
         machine,
         nodes,
+        leaving: BTreeMap::new(),
+        worker: Worker::new().map_err(system("thread for long work"))?,
         door,
         memories: BTreeMap::new(),
         procs: BTreeMap::new(),
@@ -152,6 +160,7 @@ enum Source {
     Channel(u32),
     End(u32),
     Word(u32),
+    Worker,
     Other,
 }
 
@@ -166,6 +175,7 @@ impl Launcher {
                     Source::Channel(node) => self.listen(node),
                     Source::End(node) => self.starter_ended(node),
                     Source::Word(node) => self.keeper_spoke(node),
+                    Source::Worker => self.hear_worker(),
                     Source::Other => {}
                 }
                 if self.result.is_some() {
@@ -179,6 +189,7 @@ impl Launcher {
             self.answer_the_door();
             self.hear_datagrams();
             self.look_at_clock();
+            self.tell_of_late();
             for pe in self.rests.over() {
                 let actions = self.machine.handle(Event::Rested { pe });
                 self.act(actions);
@@ -200,8 +211,8 @@ impl Launcher {
                 fds.push(PollFd::new(link, link.interest()));
                 sources.push(Source::Channel(node));
             }
-            if !entry.started_over {
-                fds.push(PollFd::new(&entry.process, PollFlags::IN));
+            for process in self.awaited(node, entry) {
+                fds.push(PollFd::new(process, PollFlags::IN));
                 sources.push(Source::End(node));
             }
             if let Some(word) = entry.remote.as_ref().and_then(|remote| remote.word.as_ref()) {
@@ -209,6 +220,8 @@ impl Launcher {
                 sources.push(Source::Word(node));
             }
         }
+        fds.push(PollFd::new(&self.worker, PollFlags::IN));
+        sources.push(Source::Worker);
         fds.extend(self.signals.fds());
         fds.extend(self.guard.net.iter().map(|net| PollFd::new(net, PollFlags::IN)));
         fds.extend(self.door.iter().flat_map(Door::fds));
@@ -217,8 +230,8 @@ impl Launcher {
         let verdict = self.machine.condemned().then(|| self.last_words.unwrap_or(now));
         let door = self.door.as_ref().and_then(Door::deadline);
         let left = |end: Instant| end.saturating_duration_since(now);
-        let rests = self.rests.left(now);
-        let limits = [verdict.map(left), door.map(left), self.guard.left(), rests];
+        let (late, rests) = (self.late().map(left), self.rests.left(now));
+        let limits = [verdict.map(left), door.map(left), late, self.guard.left(), rests];
         // A nanosecond later, so that what is waited for is over then.
         let limit = limits.into_iter().flatten().min().map(|left| left + Duration::from_nanos(1));
         let _ = poll(&mut fds, limit.map(timespec).as_ref());
@@ -231,7 +244,8 @@ impl Launcher {
         let Some(door) = &mut self.door else { return };
         for arrival in door.serve() {
             let node = arrival.hello.node;
-            let why = match self.nodes.contains_key(&node) {
+            let is_here = self.nodes.contains_key(&node) && !self.leaving.contains_key(&node);
+            let why = match is_here {
                 true => format!("node {node} is there already"),
                 false => format!("node {node} was declared lost, and is not taken back"),
             };
@@ -349,6 +363,9 @@ impl Launcher {
     /// An agent of this machine has ended, or what started one elsewhere; its status may be that of
     /// the keeper, or of anything.
     fn starter_ended(&mut self, node: u32) {
+        if self.leaving.contains_key(&node) {
+            return self.see_off(node);
+        }
         let Some(entry) = self.nodes.get_mut(&node) else { return };
         entry.started_over = true;
         if entry.remote.is_none() || entry.process.reap() == Some(Ended::Exited(ALL_DEAD)) {
@@ -357,54 +374,11 @@ impl Launcher {
         self.evidence(node, Evidence::Disconnected);
     }
 
-    /// Everything on the node is made certain to be dead before the machine hears of it; on another
-    /// host it is so already. With `heard`, what it said before its death counts.
-    fn node_gone(&mut self, node: u32, heard: bool) {
-        let Some(entry) = self.nodes.get(&node) else { return };
-        entry.process.kill();
-        entry.process.wait_end(10_000);
-        while let Some(link) = self.nodes.get_mut(&node).and_then(|entry| entry.link.as_mut()) {
-            match link.try_receive::<Up>() {
-                Ok(Some((message, fds))) if heard => self.heard(node, message, fds),
-                _ => break,
-            }
-        }
-        if self.result.is_some() {
-            return; // it ended because it had failed, and said so
-        }
-        let here = |(at, _): &(u32, Process)| *at == node;
-        for (_, process) in self.procs.values().filter(|proc| here(proc)) {
-            process.kill();
-        }
-        for (_, process) in self.procs.values().filter(|proc| here(proc)) {
-            process.wait_end(10_000);
-            process.reap(); // it is this process's child since its agent ended
-        }
-        self.procs.retain(|_, proc| !here(proc));
-        if let Some(mut entry) = self.nodes.remove(&node) {
-            if let Some(how) = entry.collect().filter(|_| heard) {
-                say(&JoinError::Killed { node, how }.to_string());
-            }
-            if heard {
-                entry.finish_output(LAST_LINES / 10, || false);
-            }
-        }
-        let actions = self.machine.handle(Event::NodeLost { node });
-        self.act(actions);
-    }
-
     fn act(&mut self, actions: Vec<Action>) {
         for action in actions {
             match action {
                 Action::Send { node, message } => self.tell(node, &message, &[]),
-                Action::Wipe { pe, memory } => {
-                    if let Some(fd) = self.memories.remove(&(pe, memory))
-                        && let Err(error) = memory::wipe(&fd)
-                    {
-                        say(&format!("PE {pe}: its lost memory could not be wiped: {error}"));
-                        self.result = Some(1);
-                    }
-                }
+                Action::Wipe { pe, memory } => self.wipe(pe, memory),
                 Action::KillNode { node } => {
                     if let Some(entry) = self.nodes.get_mut(&node) {
                         entry.ordered = true;

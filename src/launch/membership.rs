@@ -9,10 +9,12 @@
 //!                     v  |
 //!                    dead -> (view shown on every living node) -> replacing
 //! ```
+//! A death while others are finalizing is one like any other; they serve those who go back.
 //!
 //! Invariants:
 //! - memory of a lost PE is wiped, and a substitute chosen, only after every living node has shown
 //!   the view in which the PE is dead: a survivor that read wiped bytes sees that view afterwards;
+//!   the number is given to the substitute only after the memory is wiped;
 //! - a PE number is given away only after its process is known to have ended; `view.number`, and
 //!   each PE's `incarnation` and `memory`, only grow.
 
@@ -22,6 +24,8 @@
 mod crashes;
 mod doubts;
 mod event;
+mod finish;
+mod starting;
 mod substitutes;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,6 +78,8 @@ struct Pe {
     /// Its substitute is not started yet: it died too often.
     rests: bool,
     status: Option<i32>,
+    /// The view of which it was a member when it last said that it is in `shmem_finalize`.
+    joined: u64,
 }
 
 /// What a job is made of.
@@ -104,6 +110,8 @@ pub struct Membership {
     site: Site,
     view: View,
     pes: Vec<Pe>,
+    /// Memories of lost PEs that are being wiped.
+    wiping: BTreeSet<(u32, u32)>,
     procs: BTreeMap<ProcId, Proc>,
     next_proc: ProcId,
     /// Living nodes and the newest view each shows.
@@ -134,6 +142,7 @@ impl Membership {
             crashes: Crashes::original(),
             rests: false,
             status: None,
+            joined: 0,
         };
         let mut machine = Membership {
             mode: settings.backup_mode,
@@ -149,6 +158,7 @@ impl Membership {
                 pes: shape.node_of.iter().copied().map(Member::first).collect(),
             },
             pes: shape.node_of.iter().map(pe).collect(),
+            wiping: BTreeSet::new(),
             procs: BTreeMap::new(),
             next_proc: 0,
             shown: (0..shape.nodes).map(|node| (node, 0)).collect(),
@@ -179,6 +189,7 @@ impl Membership {
         if !self.ended {
             match event {
                 Event::MemoryMade { pe, memory } => self.memory_made(pe, memory),
+                Event::Wiped { pe, memory } => self.wiped(pe, memory),
                 Event::Said { proc, what } => self.said(proc, what),
                 Event::Ended { proc, how } => self.proc_ended(proc, how),
                 Event::NodeLost { node } => self.node_lost(node),
@@ -266,6 +277,7 @@ impl Membership {
                 match report {
                     Report::Checkpoint { number, .. } => self.checkpoint = number,
                     Report::Resumed { number, .. } => self.resumed(number),
+                    Report::Alone { .. } => (self.lost, self.spoiled) = (BTreeSet::new(), 0),
                     _ => {}
                 }
                 self.out.push(Action::Tell(report));
@@ -274,7 +286,8 @@ impl Membership {
             (Said::Spoiled { view, pe }, _) => self.tile_spoiled(view, pe),
             (Said::Suspect { pe, incarnation }, Some(by)) => self.suspected(by, pe, incarnation),
             (Said::GlobalExit { status }, _) => self.end(status, None),
-            (Said::Finalizing { joined }, Some(pe)) => self.finalizing(pe, joined),
+            (Said::Finalizing { joined, cut }, Some(pe)) => self.finalizing(pe, joined, cut),
+            (Said::NeedsOthers, Some(pe)) => self.needs_others(pe),
             (Said::Finalized, Some(pe)) => self.pes[pe].stage = Stage::Finalized,
             (Said::Verdict { status, words }, Some(pe)) => {
                 self.pes[pe].stage = Stage::Condemned;
@@ -290,41 +303,6 @@ impl Membership {
         let alive = self.view.pes.iter().zip(&self.pes).filter(|(m, _)| m.state == State::Alive);
         if alive.into_iter().all(|(_, pe)| pe.stage == Stage::Condemned) {
             self.end(status, Some(words));
-        }
-    }
-
-    fn finalizing(&mut self, pe: usize, joined: u64) {
-        if joined < self.fault_view {
-            let lost: Vec<usize> = self.lost.iter().map(|&pe| pe as usize).collect();
-            let words = format!(
-                "unrecoverable: PE {pe} entered shmem_finalize without having gone back to the \
-                 checkpoint, though PEs {} were lost; checkpoint before it to be safe to the end",
-                list(&lost)
-            );
-            return self.end(UNRECOVERABLE, Some(words));
-        }
-        self.pes[pe].stage = Stage::Finalizing;
-        self.finish_if_all_in();
-    }
-
-    fn all_in_finalize(&self) -> bool {
-        self.pes.iter().all(|pe| pe.stage >= Stage::Finalizing)
-    }
-
-    fn finish_if_all_in(&mut self) {
-        if self.all_in_finalize() {
-            let nodes: Vec<u32> = self.shown.keys().copied().collect();
-            for node in nodes {
-                self.send(node, Down::Finish);
-            }
-            self.end_if_all_over();
-        }
-    }
-
-    fn end_if_all_over(&mut self) {
-        if self.pes.iter().all(|pe| pe.status.is_some()) {
-            let status = self.pes.iter().filter_map(|pe| pe.status).find(|&s| s != 0).unwrap_or(0);
-            self.end(status, None);
         }
     }
 
@@ -356,31 +334,11 @@ impl Membership {
             Stage::Running | Stage::Finalizing => {}
         }
         if self.mode.protects() || self.all_in_finalize() {
-            self.out.push(Action::Say(format!("PE {pe} {how}"))); // else it is in the last words
+            let line = format!("PE {pe} {}", cause(how)); // else it is in the last words
+            self.out.push(Action::Say(line));
         }
         if self.lose(&[pe], State::ProcessDead, how) && self.count_death(pe, how) {
             self.show();
-        }
-    }
-
-    /// A process ended before the job was whole: a program that never calls `shmem_init` may.
-    fn ended_at_start(&mut self, pe: usize, hello: bool, how: Ended) {
-        if how != Ended::Exited(0) || hello {
-            let words = format!("PE {pe} {how} before shmem_init was complete");
-            return self.end(if how.status() == 0 { 1 } else { how.status() }, Some(words));
-        }
-        self.pes[pe].status = Some(0);
-        self.refuse_part_of_a_job();
-        self.end_if_all_over();
-    }
-
-    /// Some PEs called `shmem_init` and one ended without: the job will never be whole.
-    fn refuse_part_of_a_job(&mut self) {
-        let gone = self.pes.iter().position(|pe| pe.status.is_some());
-        let waits = self.procs.values().any(|proc| proc.hello && proc.role != Role::Spare);
-        if let Some(pe) = gone.filter(|_| !self.started && waits) {
-            let words = format!("PE {pe} exited without shmem_init, which other PEs called");
-            self.end(1, Some(words));
         }
     }
 
@@ -392,27 +350,14 @@ impl Membership {
         }
         let one = lost[0];
         if self.all_in_finalize() {
-            for &pe in lost {
-                self.pes[pe].stage = Stage::Finalized;
-                self.pes[pe].status = Some(how.status());
-            }
-            self.end_if_all_over();
-            return false;
+            return self.lose_at_end(lost, how);
         }
-        let inside = (0..self.pes.len()).find(|&pe| {
-            self.view.pes[pe].state == State::Alive && self.pes[pe].stage == Stage::Finalizing
-        });
         if !self.mode.protects() {
             let words = format!(
-                "PE {one} {how}; SHMEM_FT_BACKUP_MODE=none keeps no checkpoint, so the job ends"
+                "PE {one} {}; SHMEM_FT_BACKUP_MODE=none keeps no checkpoint, so the job ends",
+                cause(how)
             );
             self.end(if how.status() == 0 { 1 } else { how.status() }, Some(words));
-        } else if let Some(other) = inside {
-            let words = format!(
-                "unrecoverable: PE {one} was lost when PE {other} had already entered \
-                 shmem_finalize; checkpoint before it to be safe to the end"
-            );
-            self.end(UNRECOVERABLE, Some(words));
         } else if self.view.pes.iter().all(|pe| pe.state != State::Alive) {
             let words = "unrecoverable: every PE was lost".to_string();
             self.end(UNRECOVERABLE, Some(words));
@@ -467,6 +412,14 @@ impl Membership {
         if self.lose(&lost, State::NodeDead, how) {
             self.show();
         }
+    }
+}
+
+/// How a PE ended that had not left `shmem_finalize`.
+fn cause(how: Ended) -> String {
+    match how {
+        Ended::Exited(_) => format!("{how}, without shmem_finalize"),
+        Ended::Killed(_) => how.to_string(),
     }
 }
 

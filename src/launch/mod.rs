@@ -25,3 +25,4 @@ mod placing;
 mod pulse;
 pub mod say;
 pub mod starter;
+mod worker;

@@ -71,7 +71,9 @@ impl World {
     pub(crate) fn find_apart(&self, view: &View) {
         let living = (0..self.n_pes()).filter(|&pe| view.pes[pe].state == State::Alive);
         let calls: Vec<(usize, Called)> = living.map(|pe| (pe, self.called(pe))).collect();
-        *lock(&self.sites.found) = apart(&calls);
+        // With others at their end it comes to its own alone.
+        let ends = calls.iter().any(|&(pe, _)| self.told(pe).ending != 0);
+        *lock(&self.sites.found) = apart(&calls).filter(|_| !ends);
     }
 
     /// The PE whose progress counts, if this recovery leaves somebody behind and this PE has a part
@@ -95,10 +97,6 @@ impl World {
     pub(super) fn join_apart(&self) {
         let found = lock(&self.sites.found).take();
         self.sites.apart.store(found.is_some(), Ordering::Relaxed);
-        if found.is_some() {
-            // What was reached before the restart does not count.
-            (0..self.n_pes()).for_each(|pe| _ = self.reached.take(pe));
-        }
         *lock(&self.sites.who) = found;
         self.sites.reported.store(false, Ordering::Relaxed);
     }
@@ -160,7 +158,7 @@ impl World {
 
     fn progress_now(&self, deed: Deed, written: u64) -> Progress {
         let barriers = self.epochs[Barrier::Program as usize].load(Ordering::Relaxed);
-        let reached = (0..self.n_pes()).any(|pe| pe != self.me && self.reached.is(pe));
+        let reached = self.reached.others(self.me);
         let site = self.segment().words().site.site.load(Ordering::Relaxed);
         Progress { deed, barriers, reached, site, written }
     }

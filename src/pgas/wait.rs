@@ -67,7 +67,16 @@ impl World {
             done = ready();
             done || self.faulted()
         });
-        if done { Ok(()) } else { Err(Fault) }
+        self.came(done)
+    }
+
+    /// The outcome of a wait that is over.
+    fn came(&self, done: bool) -> Result<(), Fault> {
+        if done {
+            return Ok(());
+        }
+        self.cut();
+        Err(Fault)
     }
 
     /// Blocks until `ready`, whatever happens. What it looks at is stored with full fences.
@@ -141,12 +150,12 @@ impl World {
     /// others.
     pub(crate) fn barrier_of(&self, whose: Barrier) -> Result<(), Fault> {
         if self.faulted() {
-            return Err(Fault);
+            return self.pass_alone();
         }
         let epoch = self.next_epoch(whose);
         let gate = match (&self.far, self.near(0)) {
             (None, Some(first)) => &first.words().gates[whose as usize],
-            _ => return self.barrier_of_nodes(whose, epoch),
+            _ => return self.came(self.barrier_of_nodes(whose, epoch).is_ok()),
         };
         let n = self.n_pes() as u64;
         if gate.arrived.fetch_add(1, Ordering::SeqCst) + 1 == epoch * n {
@@ -159,6 +168,6 @@ impl World {
             done = gate.released.load(Ordering::SeqCst) >= epoch;
             done || self.faulted()
         });
-        if done { Ok(()) } else { Err(Fault) }
+        self.came(done)
     }
 }

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::far::Far;
+use super::finish::Finish;
 use super::nodes::Nodes;
 use super::regions::Regions;
 use super::site::Sites;
@@ -30,9 +31,10 @@ use crate::settings::Settings;
 use crate::store::coverage::{Coverage, Manifest, ManifestError};
 use crate::store::delta::History;
 use crate::store::protection::Protection;
+use crate::store::refusal::Refused;
 use crate::store::stamp::Stamp;
 use crate::sys::socket::Channel;
-use crate::sys::{crew::Crew, memory, process};
+use crate::sys::{crew::Crew, process};
 
 /// A PE's segment as mapped here, null if it is not; replaced when its memory is a new one.
 #[derive(Debug)]
@@ -77,6 +79,9 @@ pub struct World {
     /// Incarnations when that was so.
     pub(super) incarnations: Vec<u32>,
     pub(super) joined: AtomicU64,
+    /// The view in which calls are carried out: the one joined, or none.
+    pub(super) works: AtomicU64,
+    pub(super) finish: Finish,
     pub(super) joined_view: Mutex<Option<View>>,
     /// Barriers begun since the last reset, by whose they are.
     pub(super) epochs: [AtomicU64; 2],
@@ -91,7 +96,7 @@ pub struct World {
     /// The watch over what this process writes; over in every recovery.
     pub(crate) tracking: Mutex<Tracking>,
     pub(super) used: (AtomicUsize, AtomicUsize),
-    pub(crate) last_error: Mutex<Option<String>>,
+    pub(crate) refused: Mutex<Refused>,
     pub(super) turns: Turns,
     pub(crate) crew: Crew,
     /// The own memory file.
@@ -211,10 +216,11 @@ impl World {
         self.page.read()
     }
 
-    /// True between a death and the restart.
+    /// True while calls that concern other PEs are not carried out: between a death and the restart,
+    /// and for good in a PE that goes on alone.
     #[inline]
     pub fn faulted(&self) -> bool {
-        self.view_number() != self.joined.load(Ordering::Relaxed)
+        self.view_number() != self.works.load(Ordering::Relaxed)
     }
 
     /// Number of the view that this PE has joined.
@@ -236,7 +242,12 @@ impl World {
         self.view_number() >= 1 && (self.far.is_none() || alive())
     }
 
-    /// The fault is over: this PE is a member of `view`.
+    /// From now on calls are carried out in that view only.
+    pub(super) fn work_in(&self, view: u64) {
+        self.works.store(view, Ordering::Release);
+    }
+
+    /// The recovery is over: this PE is a member of `view`.
     pub(crate) fn join(&self, view: &View) {
         *lock(&self.joined_view) = Some(view.clone());
         *lock(&self.nodes) = Arc::new(Nodes::of(view, self.me, self.far.is_some()));
@@ -461,35 +472,15 @@ impl World {
         }
     }
 
-    pub(super) fn leave(&self) {
-        self.waits();
-        self.quiet_all();
-        if self.settings.report && self.barrier().is_ok() {
-            let bytes = memory::proportional_share().unwrap_or(0);
-            self.report(Report::Memory { pe: self.me as u32, bytes });
-            if self.protection.is_some() && self.settings.scrub != 0 && self.settings.checksum {
-                let counts = *lock(&self.scrubbed);
-                self.report(Report::Scrubbed { pe: self.me as u32, counts });
-            }
-            let _ = self.barrier();
-        }
-        if self.channel.is_some() {
-            self.say(&Said::Finalizing { joined: self.joined.load(Ordering::Relaxed) });
-            self.wait_raw(|| self.page.finished().load(Ordering::SeqCst) == 1);
-            self.say(&Said::Finalized);
-            self.close();
-        }
-    }
-
     // ---- the program --------------------------------------------------------------------------
 
-    /// The error of the last fault-tolerance call that failed without a fault.
+    /// Why the last checkpoint was refused, if it was.
     pub fn last_error(&self) -> Option<String> {
-        lock(&self.last_error).clone()
+        lock(&self.refused).words().map(str::to_owned)
     }
 
     /// True if this PE has seen no fault; the error otherwise.
     pub fn healthy(&self) -> Result<(), Fault> {
-        if self.faulted() { Err(Fault) } else { Ok(()) }
+        if self.cut_short() { Err(Fault) } else { Ok(()) }
     }
 }

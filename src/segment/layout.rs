@@ -33,6 +33,8 @@ pub const TILE: usize = 64 * 1024;
 pub const STAMP: usize = 32;
 /// Address of the own segment in every PE; chosen far from what the loader and sanitizers use.
 pub const BASE: usize = 0x3000_0000_0000;
+/// What it is a multiple of, and the most that memory of the heap can be aligned to for certain.
+pub const BASE_ALIGN: usize = 1 << 42;
 /// Teams that have slots in the work area.
 pub const WORK_TEAMS: usize = 64;
 /// Slots of a team that are in use at a time; it has twice as many.
@@ -76,6 +78,8 @@ pub struct Layout {
     /// End of the segment.
     pub total: usize,
 }
+
+const _: () = assert!(BASE.is_multiple_of(BASE_ALIGN));
 
 /// Bytes of a line of the cache: what two PEs read lies in two of them.
 const LINE: usize = 64;

@@ -6,9 +6,10 @@
 //! line 3   step                                   the owner's progress in a recovery
 //! line 4   checkpoint intent: digest, length, memory held, needed and available
 //! line 5   what the owner found bad: snapshot chunks, parity chunks
-//! line 6   call site of the checkpoint, its number and who calls; then what was done since a restart
-//! line 7.. call chain: return addresses in the executable
-//! line 9.. heard                 barriers of nodes: a word a round; used on the lowest PE of each
+//! line 6   ending                 whether the owner is in shmem_finalize, and how
+//! line 7   call site of the checkpoint, its number and who calls; then what was done since a restart
+//! line 8.. call chain: return addresses in the executable
+//! line 10. heard                 barriers of nodes: a word a round; used on the lowest PE of each
 //! ```
 //!
 //! Barriers of the program and those of the protocol have words of their own ([`Barrier`]): a PE in
@@ -128,6 +129,27 @@ pub struct Findings {
     pub bare: AtomicU64,
 }
 
+/// How a PE came into `shmem_finalize`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u64)]
+pub enum Ending {
+    /// It used no other PE's memory since the last checkpoint.
+    Silent = 1,
+    /// It did, or may have.
+    UsedOthers = 2,
+}
+
+impl Ending {
+    /// The inverse of the word; None if its owner is not at its end.
+    pub fn of(word: u64) -> Option<Ending> {
+        match word {
+            0 => None,
+            1 => Some(Ending::Silent),
+            _ => Some(Ending::UsedOthers),
+        }
+    }
+}
+
 /// The control page.
 #[repr(C)]
 pub struct Words {
@@ -141,6 +163,8 @@ pub struct Words {
     pub intent: Line<Intent>,
     /// Findings of the owner's check.
     pub findings: Line<Findings>,
+    /// [`Ending`], or 0 while it is not at its end.
+    pub ending: Line<AtomicU64>,
     /// Call site.
     pub site: Line<Site>,
     /// Its return addresses, innermost first, relative to the executable; 0 after the last.

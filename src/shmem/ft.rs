@@ -12,7 +12,8 @@ use crate::faults;
 ///
 /// # Errors
 /// [`Error::Fault`] if a PE was lost since the last call: [`restart_pes`] must follow.
-/// [`Error::Refused`] if it could not be made on any PE; the last checkpoint stays good.
+/// [`Error::Refused`] if it could not be made on any PE; the last checkpoint stays good. A program
+/// that calls [`restart_pes`] then goes on without: further ones that are refused are no errors.
 ///
 /// ```
 /// let mut shmem = raidshmem::Shmem::init();
@@ -59,16 +60,22 @@ pub fn checkpoint_number(_shmem: &Shmem) -> u64 {
     faults::checkpoint_number()
 }
 
+/// Why the last checkpoint was refused, if it was.
+pub fn last_error(_shmem: &Shmem) -> Option<String> {
+    faults::last_error()
+}
+
 /// Runs a program as steps between checkpoints, over every loss that the parity covers.
 ///
 /// `begin` makes the state of the program: plain data that names everything else by handles. `step`
 /// takes it from one checkpoint to the next and breaks when the work is done. After a loss every
 /// PE, a substitute too, continues with the state of the last checkpoint, so both may be called
 /// again for the same work; an [`Error::Fault`] they return leads there. A last checkpoint confirms
-/// the end: the state returned is one that every PE has reached.
+/// the end: the state returned is one that every PE has reached. A checkpoint that is refused is
+/// passed over: the work goes on, and a loss takes it back to the last one ([`last_error`]).
 ///
 /// # Errors
-/// What `begin` or `step` fail with, but for faults; [`Error::Refused`] of a checkpoint.
+/// What `begin` or `step` fail with, but for faults.
 ///
 /// ```
 /// use std::ops::ControlFlow::{Break, Continue};
@@ -93,7 +100,7 @@ pub fn run<S: Symmetric>(
     loop {
         match checkpoint_all(shmem) {
             Ok(()) => {}
-            Err(Error::Fault(_)) => {
+            Err(Error::Fault(_) | Error::Refused(_)) => {
                 restart_pes(shmem);
                 continue;
             }

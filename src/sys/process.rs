@@ -123,6 +123,14 @@ impl Process {
         }
     }
 
+    /// True if it has ended, or does nothing any more but end: its descriptors are closed then, some
+    /// time before its end is told. Not to be asked of one that was collected.
+    pub fn is_ending(&self) -> bool {
+        const PF_EXITING: u32 = 4; // of the kernel; its first thread has it when descriptors are closed
+        let flags = || fields_of(self.pid).get(6)?.parse::<u32>().ok();
+        self.wait_end(0) || flags().is_some_and(|flags| flags & PF_EXITING != 0)
+    }
+
     /// Waits until it has ended (its descriptor becomes readable), at most `limit_ms`.
     pub fn wait_end(&self, limit_ms: i32) -> bool {
         let limit = Timespec {
@@ -233,10 +241,15 @@ pub fn wear(leash: OwnedFd) -> io::Result<()> {
 
 /// True if that process is stopped by a signal or a debugger.
 pub fn is_stopped(pid: u32) -> bool {
+    matches!(fields_of(pid).first().map(String::as_str), Some("T" | "t"))
+}
+
+/// What the kernel says of a process, from its state on.
+fn fields_of(pid: u32) -> Vec<String> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The state follows the name, which may hold anything.
-    let state = stat.rsplit_once(')').and_then(|(_, after)| after.trim_start().chars().next());
-    matches!(state, Some('T' | 't'))
+    // They follow the name, which may hold anything.
+    let after = stat.rsplit_once(')').map_or("", |(_, after)| after);
+    after.split_whitespace().map(str::to_owned).collect()
 }
 
 /// The limit on open files that this process began with, once it has more.
@@ -445,5 +458,17 @@ mod tests {
         let output = command.output().expect("no error was sent");
         assert_eq!(output.status.code(), Some(1));
         assert_eq!(output.stderr, b"");
+    }
+
+    #[test]
+    fn one_that_runs_is_not_ending_and_one_that_was_not_collected_is() {
+        let mut command = Command::new("/bin/cat");
+        let mut child = command.stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let process = Process::open(child.id()).unwrap();
+        assert!(!process.is_ending());
+        drop(child.stdin.take());
+        assert!(process.wait_end(60_000) && process.is_ending());
+        assert_eq!(fields_of(child.id())[0], "Z");
+        child.wait().unwrap();
     }
 }

@@ -3,9 +3,13 @@
  *
  * PE 0 says `ready` after the third checkpoint, and `stopped` at the end; each PE says its process
  * id at the start. Every step passes a token round, so that PEs wait for each other in every way:
- * barrier, wait, get.
+ * barrier, wait, get. With an argument, so many milliseconds, the first process of PE 1 takes as
+ * long to end.
  */
+#define _GNU_SOURCE
 #include "test.h"
+
+#include "hold.h"
 
 #include <unistd.h>
 
@@ -32,9 +36,11 @@ static void round_trip(void) {
     shmem_barrier_all();
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     setvbuf(stdout, NULL, _IOLBF, 0);
     shmem_init();
+    if (argc > 1 && shmem_my_pe() == 1 && shmem_ft_algo_init())
+        hold_end(atol(argv[1]));
     printf("PE %d is process %ld\n", shmem_my_pe(), (long)getpid());
     for (;;) {
         if (shmem_checkpoint_all() != SHMEM_FT_SUCCESS) {

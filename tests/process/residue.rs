@@ -133,6 +133,38 @@ fn an_agent_that_is_killed_is_a_lost_node() {
     run.finish().status(137).says("SHMEM_FT_BACKUP_MODE=none keeps no checkpoint");
 }
 
+/// The other nodes go on while one that was lost takes longer to end than their leases last.
+#[test]
+fn a_node_that_takes_long_to_end_takes_no_other_with_it() {
+    let job = Job::new(4).mode("raid5").args(&["--verbose", "--nodes", "4"]);
+    let job = job.env("SHMEM_FT_NODE_TIMEOUT", "0.5").env("SHMEM_FT_HEARTBEAT", "0.1");
+    let mut run = job.program(&program("steps"), &["2000"]).start();
+    run.wait_for("ready");
+    processes::signal(run.agents()[1].pid, Signal::KILL);
+    run.wait_for("all PEs resume from checkpoint");
+    run.stop();
+    let outcome = run.finish();
+    let lost = outcome.count("was lost with PE");
+    outcome.status(0).check(lost == 1, "the loss of one node was expected");
+    outcome.check(outcome.took.as_secs_f64() > 2.0, "its end should have taken so long");
+}
+
+/// A process that is killed may close its connection long before the kernel says that it has ended.
+#[test]
+fn a_pe_that_takes_long_to_end_is_not_blamed_for_closing_its_connection() {
+    let job = Job::new(4).mode("raid5").args(&["--verbose"]);
+    let mut run = job.program(&program("steps"), &["1500"]).start();
+    let pe = run.pid_of(1);
+    run.wait_for("ready");
+    processes::signal(pe, Signal::KILL);
+    run.wait_for("all PEs resume from checkpoint");
+    run.stop();
+    let outcome = run.finish();
+    outcome.status(0).says("oshrun: PE 1 was killed by signal 9");
+    outcome.check(outcome.count("it is killed") == 0, "it had not done anything");
+    outcome.check(outcome.took.as_secs_f64() > 1.5, "its end should have taken so long");
+}
+
 /// Its PE has left `shmem_finalize`, and does something else.
 #[test]
 fn a_node_that_is_lost_after_finalize_ends_the_job() {

@@ -105,6 +105,8 @@ pub struct Ending {
     pub by_pages: u32,
     /// Faults that struck when some PE was on its last checkpoint.
     pub late: bool,
+    /// PEs that came to their end alone.
+    pub alone: u32,
     pub events: u64,
     pub compared: u64,
     /// Calls of PEs that were behind.
@@ -340,6 +342,8 @@ impl Job {
                     if let Some(old) = self.memories[pe as usize].get_mut(memory as usize) {
                         *old = Memory::default();
                     }
+                    let later = self.now + self.delay(self.plan.message);
+                    self.at(later, What::Up(Event::Wiped { pe, memory }));
                 }
                 Action::End { status, words } => {
                     self.note(|| format!("launcher: the job ends, {status} {words:?}"));

@@ -2,7 +2,7 @@
 //! the loop's end. Who is behind after a restart, and what becomes of its call, is the library's
 //! rule; what a PE shows for it is a word of its memory here.
 
-use raidshmem::protocol::{Call, Outcome};
+use raidshmem::protocol::Outcome;
 use raidshmem::store::site::{Called, Deed, Progress, Verdict, apart, follow};
 
 use super::job::Job;
@@ -72,9 +72,10 @@ impl Job {
 
     /// Who is behind, by the calls of all who live in the view of a restart.
     pub fn find_apart(&mut self, p: &mut Proc, living: &[usize]) {
-        if self.plan.two && p.call == Call::Restart {
+        if self.plan.two && p.call.recovers() {
             let calls: Vec<_> = living.iter().map(|&pe| (pe, self.told(p, pe).call)).collect();
-            (p.apart, p.written) = (apart(&calls), false);
+            let ends = living.iter().any(|&pe| self.told(p, pe).ending);
+            (p.apart, p.written) = (apart(&calls).filter(|_| !ends), false);
         }
     }
 

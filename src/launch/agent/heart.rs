@@ -99,6 +99,9 @@ impl Agent {
             if local.until.take_if(|until| *until <= time).is_none() {
                 continue;
             }
+            if local.deaf && local.carrier().is_ending() {
+                continue; // that is why: its end will be told, and how
+            }
             if let (true, Some(pe)) = (local.deaf, local.pe) {
                 let line = format!("PE {pe} closed its connection to oshrun: it is killed");
                 self.up.send(&Up::Note { line }, &[])?;
@@ -209,7 +212,7 @@ impl Agent {
         let stopped: Vec<ProcId> = self
             .procs
             .iter()
-            .filter(|(_, local)| is_stopped(local.inner.as_ref().unwrap_or(&local.process).pid))
+            .filter(|(_, local)| is_stopped(local.carrier().pid))
             .map(|(&proc, _)| proc)
             .collect();
         self.heart.stopped.retain(|proc, _| stopped.contains(proc));

@@ -5,15 +5,16 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use super::{Agent, Local};
+use super::Agent;
+use super::work::{Done, Started};
 use crate::control::CONTROL_FD;
-use crate::control::message::{Job, ProcId, ToPe, Up};
+use crate::control::message::{Job, ProcId, ToPe};
 use crate::control::page::Page;
 use crate::fabric;
 use crate::settings::Fabric;
@@ -68,50 +69,43 @@ impl Agent {
         }
         let mut command = Command::new(&self.program[0]);
         command.args(&self.program[1..]).stdin(Stdio::null());
+        let mut folder = None;
         if let Some(place) = &self.place {
-            let folder = Path::new(OsStr::from_bytes(&place.folder));
-            if !folder.is_dir() {
-                return self.fail(format!("{}: no such folder here", folder.display()));
-            }
+            let path = Path::new(OsStr::from_bytes(&place.folder));
             let env = place.env.iter();
             command.envs(env.map(|(n, v)| (OsStr::from_bytes(n), OsStr::from_bytes(v))));
-            command.current_dir(folder);
+            command.current_dir(path);
+            folder = Some(path.to_owned());
             if let Err(error) = self.carriers.take_output(&mut command) {
                 return self.fail(format!("pipes for the output of a PE: {error}"));
             }
         }
         command.env(CONTROL_FD, theirs.as_fd().as_raw_fd().to_string());
         add_defaults(&mut command, fabric::environment(self.job.fabric));
-        let start = || Process::start(&mut command, Some(theirs.as_fd()), true);
-        match self.binder.start(pe, start) {
-            Ok(process) => {
-                let started = Up::Started { proc, pid: process.pid };
-                let fds = match self.up.carries_descriptors() {
-                    true => vec![process.copy().map_err(|_| ChannelError::Descriptors)?],
-                    false => Vec::new(),
-                };
-                self.up.send(&started, &fds)?;
-                let local = Local {
-                    process,
-                    inner: None,
-                    channel: Some(channel),
-                    _leash: held,
-                    meant: pe.is_some(),
-                    finalized: false,
-                    deaf: false,
-                    until: None,
-                    pe: None,
-                    control: None,
-                };
-                self.procs.insert(proc, local);
-                Ok(())
-            }
-            Err(error) => {
-                let full = error.kind() == std::io::ErrorKind::WouldBlock; // EAGAIN
-                let limits = full.then(|| format!("; {}", limits::of_processes()));
-                let (program, limits) = (self.program[0].display(), limits.unwrap_or_default());
-                self.fail(format!("{program}: cannot start: {error}{limits}"))
-            }
-        }
+        let binder = Arc::clone(&self.binder);
+        self.work(move || {
+            let start = || start_in(folder.as_deref(), command, theirs.as_fd());
+            let result = binder.start(pe, start);
+            let meant = pe.is_some();
+            Done::Started(Box::new(Started { proc, meant, channel, leash: held, result }))
+        });
+        Ok(())
     }
+}
+
+/// Starts `command`, to which `kept` stays open, in `folder`; or says why not.
+fn start_in(
+    folder: Option<&Path>,
+    mut command: Command,
+    kept: BorrowedFd,
+) -> Result<Process, String> {
+    if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+        return Err(format!("{}: no such folder here", folder.display()));
+    }
+    Process::start(&mut command, Some(kept), true).map_err(|error| {
+        let full = error.kind() == std::io::ErrorKind::WouldBlock; // EAGAIN
+        let limits = full.then(|| format!("; {}", limits::of_processes())).unwrap_or_default();
+        let program = Path::new(command.get_program()).display();
+        format!("{program}: cannot start: {error}{limits}")
+    })
 }

@@ -31,10 +31,18 @@ impl Job {
 
     fn act(&mut self, actions: Vec<Action>) {
         for action in actions {
-            if let Action::Rest { pe, .. } = action {
-                self.pending.push(Event::Rested { pe });
-            }
-            let Action::Send { node, message } = action else { continue };
+            let (node, message) = match action {
+                Action::Send { node, message } => (node, message),
+                Action::Wipe { pe, memory } => {
+                    self.pending.push(Event::Wiped { pe, memory });
+                    continue;
+                }
+                Action::Rest { pe, .. } => {
+                    self.pending.push(Event::Rested { pe });
+                    continue;
+                }
+                _ => continue,
+            };
             match message {
                 Down::MakeMemory { pe, memory } => {
                     self.pending.push(Event::MemoryMade { pe, memory });
@@ -66,8 +74,12 @@ impl Job {
             };
             let verdict = Said::Verdict { status: UNRECOVERABLE, words: String::new() };
             let says = match self.machine.pes[pe].stage {
-                Stage::Running => vec![Said::Finalizing { joined }, verdict],
+                Stage::Running => vec![Said::Finalizing { joined, cut: false }, verdict],
                 Stage::Finalizing if self.machine.all_in_finalize() => vec![Said::Finalized],
+                // It has seen the loss, and served those who went back.
+                Stage::Finalizing if self.machine.pes[pe].joined < joined => {
+                    vec![Said::Finalizing { joined, cut: false }]
+                }
                 _ => Vec::new(),
             };
             events.extend(says.into_iter().map(|what| Event::Said { proc, what }));
@@ -125,6 +137,7 @@ impl Job {
 fn name(event: &Event) -> &'static str {
     match event {
         Event::MemoryMade { .. } => "memory made",
+        Event::Wiped { .. } => "memory wiped",
         Event::Ended { .. } => "process ended",
         Event::NodeLost { .. } => "node lost",
         Event::Shown { .. } => "view shown everywhere",

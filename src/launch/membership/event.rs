@@ -10,6 +10,8 @@ use crate::sys::process::Ended;
 pub enum Event {
     /// The memory asked for was made and handed to every node.
     MemoryMade { pe: u32, memory: u32 },
+    /// The bytes of a lost memory were taken away.
+    Wiped { pe: u32, memory: u32 },
     /// A process said something.
     Said { proc: ProcId, what: Said },
     /// A process ended.
@@ -31,7 +33,7 @@ pub enum Event {
 pub enum Action {
     /// Send a message to a node's agent.
     Send { node: u32, message: Down },
-    /// Take the bytes of a lost memory away.
+    /// Take the bytes of a lost memory away, and say when that is done.
     Wipe { pe: u32, memory: u32 },
     /// Kill a node: its agent and every process on it.
     KillNode { node: u32 },

@@ -60,6 +60,7 @@ impl Membership {
             },
         };
         if !(home && node == member.node && self.adopt) {
+            self.wiping.insert((pe as u32, member.memory));
             self.out.push(Action::Wipe { pe: pe as u32, memory: member.memory });
             let member = &mut self.view.pes[pe];
             member.memory += 1;
@@ -98,6 +99,12 @@ impl Membership {
         Some((self.spare(|at| at == node), node))
     }
 
+    /// The bytes of a lost memory are gone.
+    pub(super) fn wiped(&mut self, pe: u32, memory: u32) {
+        self.wiping.remove(&(pe, memory));
+        self.advance();
+    }
+
     /// Gives numbers to processes that are ready for them.
     pub(super) fn advance(&mut self) {
         if self.ended {
@@ -105,6 +112,7 @@ impl Membership {
         }
         let ready = |m: &Self, pe: usize| {
             m.pes[pe].memory_made
+                && !m.wiping.iter().any(|&(of, _)| of as usize == pe)
                 && m.pes[pe].proc.is_some_and(|id| m.procs.get(&id).is_some_and(|p| p.hello))
         };
         if !self.started {

@@ -15,6 +15,7 @@ pub struct Cluster {
     log: Vec<String>,
     hold_shown: bool,
     hold_rests: bool,
+    hold_wiped: bool,
     /// PEs say where they are reached as soon as they know their number.
     reached: bool,
     held: Vec<Event>,
@@ -24,9 +25,11 @@ impl Cluster {
     pub fn new(shape: &Shape, settings: &Settings, groups: Vec<usize>) -> Cluster {
         let (machine, first) = Membership::new(shape, settings, groups);
         let (sent, log, held) = (Vec::new(), Vec::new(), Vec::new());
-        let (reached, hold_rests) = (shape.fabric != Fabric::Shm, false);
+        let reached = shape.fabric != Fabric::Shm;
+        let (hold_shown, hold_rests, hold_wiped) = (false, false, false);
+        let (end, held) = (None, Vec::new());
         let mut cluster =
-            Cluster { machine, sent, end: None, log, hold_shown: false, hold_rests, reached, held };
+            Cluster { machine, sent, end, log, hold_shown, hold_rests, hold_wiped, reached, held };
         cluster.act(first);
         cluster
     }
@@ -68,13 +71,18 @@ impl Cluster {
                 }
                 Action::Rest { .. } if self.hold_rests => {}
                 Action::Rest { pe, .. } => events.push(Event::Rested { pe }),
-                Action::Wipe { pe, memory } => self.log.push(format!("wipe {pe}.{memory}")),
+                Action::Wipe { pe, memory } => {
+                    self.log.push(format!("wipe {pe}.{memory}"));
+                    events.push(Event::Wiped { pe, memory });
+                }
                 Action::End { status, words } => self.end = Some((status, words)),
                 Action::KillNode { .. } | Action::Say(_) | Action::Tell(_) => {}
             }
         }
         for event in events {
-            if self.hold_shown && matches!(event, Event::Shown { .. }) {
+            let shown = matches!(event, Event::Shown { .. });
+            let wiped = matches!(event, Event::Wiped { .. });
+            if self.hold_shown && shown || self.hold_wiped && wiped {
                 self.held.push(event);
             } else {
                 self.event(event);
@@ -175,6 +183,25 @@ fn a_lost_node_is_wiped_and_replaced_only_after_every_node_shows_the_death() {
 }
 
 #[test]
+fn a_number_is_given_away_only_after_the_lost_memory_is_wiped() {
+    let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
+    cluster.hold_wiped = true;
+    cluster.event(Event::NodeLost { node: 1 });
+    assert!(cluster.log.iter().any(|line| line == "make 1.1"), "{:?}", cluster.log);
+    assert_eq!(cluster.member(1).state, State::NodeDead, "its old memory is there");
+    let home = cluster.member(1).node;
+    cluster.event(Event::NodeLost { node: home });
+    for event in std::mem::take(&mut cluster.held) {
+        assert_ne!(cluster.member(1).state, State::Alive, "nor does a second loss hurry it");
+        cluster.event(event);
+    }
+    for event in std::mem::take(&mut cluster.held) {
+        cluster.event(event);
+    }
+    assert!(cluster.machine.view.whole(), "{:?}", cluster.log);
+}
+
+#[test]
 fn two_nodes_lost_at_once_are_both_replaced() {
     let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 2);
     cluster.hold_shown = true;
@@ -258,7 +285,7 @@ fn mode_none_ends_with_the_status_of_the_dead() {
 fn a_job_ends_when_all_have_finalized_with_the_first_status_that_is_not_zero() {
     let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
     for pe in 0..4 {
-        cluster.says(pe, Said::Finalizing { joined: 1 });
+        cluster.says(pe, Said::Finalizing { joined: 1, cut: false });
     }
     assert_eq!(cluster.sent.iter().filter(|(_, m)| matches!(m, Down::Finish)).count(), 4);
     for pe in 0..4 {
@@ -274,7 +301,7 @@ fn a_job_ends_when_all_have_finalized_with_the_first_status_that_is_not_zero() {
 fn nodes_lost_when_all_have_entered_finalize_are_not_replaced() {
     let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
     for pe in 0..4 {
-        cluster.says(pe, Said::Finalizing { joined: 1 });
+        cluster.says(pe, Said::Finalizing { joined: 1, cut: false });
     }
     let started = |cluster: &Cluster| {
         cluster.sent.iter().filter(|(_, m)| matches!(m, Down::Start { .. })).count()
@@ -289,7 +316,7 @@ fn nodes_lost_when_all_have_entered_finalize_are_not_replaced() {
 fn a_node_that_is_lost_after_finalize_is_the_end_of_its_pe() {
     let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
     for pe in 0..4 {
-        cluster.says(pe, Said::Finalizing { joined: 1 });
+        cluster.says(pe, Said::Finalizing { joined: 1, cut: false });
     }
     for pe in 0..4 {
         cluster.says(pe, Said::Finalized);
@@ -303,18 +330,75 @@ fn a_node_that_is_lost_after_finalize_is_the_end_of_its_pe() {
     assert_eq!(cluster.ended(), (137, ""));
 }
 
+/// PE `pe` is in finalize, a member of the newest view.
+fn finalizes(cluster: &mut Cluster, pe: u32) {
+    let joined = cluster.machine.view.number;
+    cluster.says(pe, Said::Finalizing { joined, cut: false });
+}
+
+fn is_finishing(cluster: &Cluster) -> bool {
+    cluster.sent.iter().any(|(_, message)| matches!(message, Down::Finish))
+}
+
 #[test]
-fn a_loss_that_finalize_cannot_bear_is_named_whichever_comes_first() {
+fn a_loss_while_others_are_in_finalize_is_replaced_and_they_take_part() {
     let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
-    cluster.says(0, Said::Finalizing { joined: 1 });
+    (0..3).for_each(|pe| finalizes(&mut cluster, pe));
+    cluster.die(3);
+    assert_eq!((cluster.member(3).incarnation, cluster.machine.view.whole()), (1, true));
+    finalizes(&mut cluster, 3);
+    assert!(!is_finishing(&cluster), "the others have not seen the loss");
+    (0..3).for_each(|pe| finalizes(&mut cluster, pe));
+    assert!(is_finishing(&cluster));
+    assert!(cluster.end.is_none());
+}
+
+/// One that went on without knowing of the loss, and was not hindered by it.
+#[test]
+fn a_loss_that_nobody_noticed_holds_up_the_end_until_it_is_made_good() {
+    let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
+    cluster.die(3);
+    for pe in 0..4 {
+        cluster.says(pe, Said::Finalizing { joined: 1, cut: false });
+    }
+    assert!(!is_finishing(&cluster));
+    (0..4).for_each(|pe| finalizes(&mut cluster, pe));
+    assert!(is_finishing(&cluster));
+}
+
+#[test]
+fn a_loss_that_finalize_cannot_bear_is_named() {
+    let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
     cluster.die(2);
+    cluster.says(0, Said::Finalizing { joined: 1, cut: true });
     let (status, words) = cluster.ended();
     assert_eq!(status, UNRECOVERABLE);
-    assert!(words.contains("PE 2") && words.contains("shmem_finalize"), "{words}");
+    assert!(words.contains("PE 0") && words.contains("PEs 2 were lost"), "{words}");
     let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
+    finalizes(&mut cluster, 1);
     cluster.die(2);
-    cluster.says(0, Said::Finalizing { joined: 1 });
-    assert_eq!(cluster.ended().0, UNRECOVERABLE);
+    assert!(cluster.end.is_none(), "perhaps nothing is missing");
+    cluster.says(2, Said::NeedsOthers);
+    let (status, words) = cluster.ended();
+    assert_eq!(status, UNRECOVERABLE);
+    assert!(words.contains("PE 2 was lost when PE 1 had already entered"), "{words}");
+}
+
+#[test]
+fn a_loss_when_all_are_in_finalize_costs_nothing() {
+    for mode in [BackupMode::None, BackupMode::Raid5] {
+        let mut cluster = Cluster::four(&settings(mode), 0);
+        (0..4).for_each(|pe| finalizes(&mut cluster, pe));
+        cluster.die(2);
+        cluster.event(Event::NodeLost { node: 3 });
+        assert_eq!(cluster.machine.view.number, 1, "nobody need know");
+        for pe in [0, 1] {
+            let proc = cluster.proc_of(pe);
+            cluster.says(pe, Said::Finalized);
+            cluster.event(Event::Ended { proc, how: Ended::Exited(0) });
+        }
+        assert_eq!(cluster.ended(), (0, ""));
+    }
 }
 
 #[test]

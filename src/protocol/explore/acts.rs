@@ -104,8 +104,9 @@ impl Model {
         let living = state.living_in(state.pes[p].view);
         let living = (0..self.pes).filter(|q| living >> q & 1 == 1);
         let calls: Vec<_> = living.map(|q| (q, state.pes[q].places.called())).collect();
+        let ends = calls.iter().any(|&(q, _)| state.pes[q].finished);
         let places = &mut state.pes[p].places;
-        places.apart = apart(&calls).map_or((0, 0, false), |apart| {
+        places.apart = apart(&calls).filter(|_| !ends).map_or((0, 0, false), |apart| {
             let sites = apart.sites.iter().fold(0, |sites, &site| sites | site as u8);
             (apart.reference as u8 + 1, sites, apart.behind.contains(&p))
         });
@@ -145,7 +146,10 @@ impl Model {
     fn restart(&self, state: &mut State, p: usize, at: At) -> Act {
         let number = state.pes[p].number;
         let slot = self.slot(number);
+        let serves = state.pes[p].call == Call::Finalize && self.broken != Broken::EndGoesBack;
         match at {
+            At::Rebuild | At::Restore | At::Reencode if serves => {}
+            At::Reencode if state.pes[p].ends && self.broken != Broken::ParityOfTheEnd => {}
             At::Verify => {
                 let unseen = self.broken == Broken::AdoptedUnseen;
                 let pe = &mut state.pes[p];
@@ -153,7 +157,11 @@ impl Model {
                 let bad = |bytes: Bytes| !unseen && !bytes.is(number);
                 pe.findings = (bad(pe.snapshot), bad(pe.slots[slot]));
             }
-            At::Judge => state.pes[p].words = self.judge(state)?,
+            At::Judge => {
+                let others = self.pes(state).iter().enumerate().filter(|&(q, _)| q != p);
+                let ends = others.into_iter().any(|(_, pe)| pe.finished);
+                (state.pes[p].words, state.pes[p].ends) = (self.judge(state)?, ends);
+            }
             At::Verdict if state.pes[p].words != 0 => return Ok(Some(Outcome::Lost)),
             At::Rebuild if state.pes[p].findings.0 => {
                 if state.begins(p, |pe| pe.snapshot = Bytes::Void) {
@@ -230,7 +238,7 @@ impl Model {
             });
             target = encoded.fold(target, u64::max);
         }
-        if self.two && state.pes[p].call == Call::Restart {
+        if self.two && state.pes[p].call.recovers() {
             self.find_apart(state, p);
         }
         state.pes[p].number = target as u8;

@@ -1,0 +1,88 @@
+//! The agent as the launcher sees it: what it does with what it is told.
+
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+use std::time::Duration;
+
+use super::*;
+use crate::control::message::Pulse;
+use crate::control::view::Member;
+use crate::placement::Domains;
+use crate::settings::{Bind, Pages};
+use crate::sys::memory;
+
+const SOON: Duration = Duration::from_secs(60);
+
+fn job() -> Job {
+    Job {
+        id: 7,
+        n_pes: 2,
+        heap_len: 1 << 20,
+        node_of: vec![0, 0],
+        machine_of: vec![0],
+        bind: Bind::None,
+        pages: Pages::Small,
+        domains: Domains::default(),
+        fabric: Fabric::Ucx,
+        device: None,
+    }
+}
+
+/// Waits for the memory that was asked for.
+fn made(launcher: &mut Link, wanted: (u32, u32)) {
+    loop {
+        let message = launcher.receive::<Up>(SOON).expect("the agent is there");
+        match message.expect("it answers").0 {
+            Up::Memory { pe, memory } if (pe, memory) == wanted => return,
+            Up::Failed { what } => panic!("{what}"),
+            _ => {}
+        }
+    }
+}
+
+/// The memory files that this process has open, apart from those of other tests.
+fn files() -> Vec<File> {
+    let all = std::fs::read_dir("/proc/self/fd").expect("it is mounted").flatten();
+    let ours = all.filter(|entry| {
+        std::fs::read_link(entry.path())
+            .is_ok_and(|name| name.to_string_lossy().contains("raidshmem-pe"))
+    });
+    ours.filter_map(|entry| File::options().read(true).write(true).open(entry.path()).ok())
+        .collect()
+}
+
+/// Over an engine nobody but the agent could give it back: processes that map it may live on.
+#[test]
+fn memory_of_a_pe_that_moved_and_of_one_that_got_a_new_one_is_given_back() {
+    let (mine, theirs) = Channel::pair().unwrap();
+    let agent = std::thread::spawn(move || run(theirs));
+    let mut launcher = Link::pair(mine);
+    let second = Duration::from_secs(1);
+    let pulse = Pulse { period: second * 10, limit: second * 60, pe_limit: None, net: None };
+    let program = vec![b"/bin/true".to_vec()];
+    let job = Box::new(job());
+    let configure = Down::Configure { job, node: 0, program, place: None, pulse };
+    launcher.send(&configure, &[]).unwrap();
+    for pe in 0..2 {
+        launcher.send(&Down::MakeMemory { pe, memory: 0 }, &[]).unwrap();
+        made(&mut launcher, (pe, 0));
+    }
+    let files = files();
+    assert_eq!(files.len(), 2);
+    for file in &files {
+        memory::write_at(file, 0, &[1; 1 << 16]).unwrap();
+        assert_ne!(file.metadata().unwrap().blocks(), 0);
+    }
+    let here = Member::first(0);
+    let pes = vec![here, Member { node: 1, ..here }];
+    launcher.send(&Down::Show(View { number: 2, pes }), &[]).unwrap();
+    launcher.send(&Down::MakeMemory { pe: 0, memory: 1 }, &[]).unwrap();
+    made(&mut launcher, (0, 1));
+    launcher.send(&Down::MakeMemory { pe: 0, memory: 2 }, &[]).unwrap();
+    made(&mut launcher, (0, 2)); // and what was to be done before is done
+    for file in &files {
+        assert_eq!(file.metadata().unwrap().blocks(), 0, "somebody still holds it, empty");
+    }
+    launcher.send(&Down::Shutdown, &[]).unwrap();
+    assert!(agent.join().unwrap().is_ok());
+}
