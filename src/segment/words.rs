@@ -7,7 +7,7 @@
 //! line 4   checkpoint intent: digest, length, memory held, needed and available
 //! line 5   what the owner found bad: snapshot chunks, parity chunks
 //! line 6   ending                 whether the owner is in shmem_finalize, and how
-//! line 7   call site of the checkpoint, its number and who calls; then what was done since a restart
+//! line 7   call site of the checkpoint, its number, who calls; what was done since a restart
 //! line 8.. call chain: return addresses in the executable
 //! line 10. heard                 barriers of nodes: a word a round; used on the lowest PE of each
 //! ```

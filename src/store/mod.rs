@@ -17,7 +17,8 @@
 //! kernel is asked what was written, [`protection`] who protects whom, `raidshmem_codec::stripe`
 //! which chunk is where, [`stamp`] how they are sealed, [`phase`] what stands after a death at any
 //! moment, [`site`] whose call of the checkpoint is none, [`intent`] whether there is room for a
-//! checkpoint at all, [`refusal`] what follows if not. All of it is pure; `crate::checkpoint` does it.
+//! checkpoint at all, [`refusal`] what follows if not. All of it is pure; `crate::checkpoint` does
+//! it.
 //!
 //! Invariant: at every moment a complete checkpoint exists that every survivor can name from the
 //! phases alone: slot and snapshot of `n` are untouched until every PE's parity of `n + 1` is

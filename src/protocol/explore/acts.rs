@@ -1,7 +1,7 @@
 //! What the states of the protocol do to the model's memory: the driver's acts, made small.
 
 use super::model::{Broken, Bytes, Model, NOBODY};
-use super::state::{Pe, State};
+use super::state::{BEFORE, INSIDE, Pe, State};
 use crate::protocol::{At, Call, Outcome};
 use crate::store::phase::{Phase, Vote, decide};
 use crate::store::site::{Deed, Progress, Verdict, apart, follow};
@@ -58,6 +58,22 @@ impl Model {
             _ => {}
         }
         Ok(Some(Outcome::Done))
+    }
+
+    /// Shows the call that PE `p` is about to make, in a program with two places. True if it is made
+    /// before the loop, where nothing is computed: what is saved there is what all have.
+    pub fn calls(&self, state: &mut State, p: usize) -> bool {
+        let pe = &mut state.pes[p];
+        let places = &mut pe.places;
+        let site = if places.before { BEFORE } else { INSIDE };
+        let late = places.apart.2 && places.apart.1 & site as u8 == 0;
+        places.call = (site as u8, pe.agreed + 1, pe.joined == 0, late);
+        places.written |= !places.before;
+        if places.before {
+            pe.at = Some(At::Enter);
+            pe.live = pe.live.map(|live| live + u8::from(!late));
+        }
+        pe.places.before
     }
 
     fn enter(&self, state: &mut State, p: usize, healthy: Outcome) -> Outcome {

@@ -3,7 +3,7 @@
 use raidshmem_codec::stripe::{Layout, Scheme};
 
 use super::acts::Act;
-use super::state::{BEFORE, INSIDE, Pe, Places, State};
+use super::state::{Pe, Places, State};
 use crate::protocol::{At, Call, Outcome, meeting, next};
 use crate::recovery::plan::{self, Finding, Unrecoverable};
 use crate::store::phase::Phase;
@@ -437,22 +437,6 @@ impl Model {
             living >> q & 1 == 0 || (step.0 == word.0 && step >= word)
         };
         (0..self.pes).all(here)
-    }
-
-    /// Shows the call that PE `p` is about to make, in a program with two places. True if it is made
-    /// before the loop, where nothing is computed: what is saved there is what all have.
-    fn calls(&self, state: &mut State, p: usize) -> bool {
-        let pe = &mut state.pes[p];
-        let places = &mut pe.places;
-        let site = if places.before { BEFORE } else { INSIDE };
-        let late = places.apart.2 && places.apart.1 & site as u8 == 0;
-        places.call = (site as u8, pe.agreed + 1, pe.joined == 0, late);
-        places.written |= !places.before;
-        if places.before {
-            pe.at = Some(At::Enter);
-            pe.live = pe.live.map(|live| live + u8::from(!late));
-        }
-        pe.places.before
     }
 
     /// User code: computes towards the next checkpoint, or restarts. What it computes while a peer
