@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use super::far::{Far, Watch};
 use super::finish::Finish;
 use super::nodes::Nodes;
+use super::site::Sites;
 use super::stream::Streams;
 use super::turn::Turns;
 use super::vote::Ballot;
@@ -226,9 +227,10 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
         works: AtomicU64::new(0),
         finish: Finish::default(),
         joined_view: Mutex::new(None),
-        epoch: AtomicU64::new(0),
+        epochs: Default::default(),
         agreed: AtomicU64::new(0),
         vote: Ballot::new(original.then_some(Phase::Agreed(0))),
+        sites: Sites::default(),
         covered: Mutex::new(None),
         history: Mutex::default(),
         tracking: Mutex::default(),

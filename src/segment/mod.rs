@@ -140,6 +140,8 @@ impl Segment {
             phase: load(&header.phase),
             decision: load(&header.decision),
             ending: load(&words.ending),
+            site: load(&words.site.site),
+            call: load(&words.site.call),
         }
     }
 
