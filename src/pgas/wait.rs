@@ -5,8 +5,9 @@
 //! `watchers`, so that a PE asleep in a barrier is not woken by every put it receives. That the
 //! ringer sees the sleeper, or the sleeper sees the store, is a matter of fences:
 //!
-//! - stores by atomic read-modify-write (barriers, steps) are full fences themselves;
-//! - plain puts are not, so a sleeper that waits for one issues a process-wide barrier
+//! - whoever stores a word of the library fences before it looks for sleepers, and a sleeper fences
+//!   between announcing itself and its last look (`segment::words::{is_awaited, announce}`);
+//! - plain puts do not fence, so a sleeper that waits for one issues a process-wide barrier
 //!   (`membarrier`) between announcing itself and its last look.
 //!
 //! A wait that is longer than the spinning is shown (`segment/waits.rs`), so that somebody can say
@@ -15,11 +16,12 @@
 //! A PE killed between its store and its ring leaves a sleeper to the limit below or to the change
 //! of view that follows its death, whichever comes first.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, compiler_fence};
 use std::time::{Duration, Instant};
 
 use super::World;
 use crate::segment::waits::Waiting;
+use crate::segment::words::{Barrier, announce};
 use crate::sys::{futex, process};
 
 /// A PE was lost: the view is not the one this PE has joined.
@@ -49,6 +51,8 @@ impl World {
     pub fn ring(&self, pe: usize) {
         let Some(peer) = self.near(pe) else { return };
         let bell = &peer.words().bell;
+        // The processor's order is the sleeper's business (module doc); this is for the compiler.
+        compiler_fence(Ordering::SeqCst);
         if bell.watchers.load(Ordering::Relaxed) != 0 {
             bell.pull();
         }
@@ -68,6 +72,7 @@ impl World {
         waiting: impl FnOnce() -> Waiting,
         mut ready: impl FnMut() -> bool,
     ) -> Result<(), Fault> {
+        self.waits();
         let mut done = false;
         self.wait(waiting, true, || {
             done = ready();
@@ -85,7 +90,7 @@ impl World {
         Err(Fault)
     }
 
-    /// Blocks until `ready`, whatever happens. What it looks at is stored with full fences.
+    /// Blocks until `ready`, whatever happens. Whoever stores what it looks at calls `wake` then.
     pub fn wait_raw(&self, waiting: impl FnOnce() -> Waiting, ready: impl FnMut() -> bool) {
         self.wait(waiting, false, ready);
     }
@@ -132,8 +137,8 @@ impl World {
         let watcher = u32::from(plain_stores);
         loop {
             let seen = bell.doorbell.load(Ordering::SeqCst);
-            bell.sleepers.fetch_add(1, Ordering::SeqCst); // pairs with the load in `wake`
-            bell.watchers.fetch_add(watcher, Ordering::SeqCst); // and with that in `ring`
+            bell.watchers.fetch_add(watcher, Ordering::SeqCst); // pairs with the load in `ring`
+            announce(&bell.sleepers);
             let fenced = !plain_stores || futex::expedited_barrier();
             if !ready() {
                 self.rest();
@@ -164,18 +169,23 @@ impl World {
         Waiting::all(call, self.n_pes())
     }
 
+    /// Waits for all PEs to come to `call`, a barrier of the program.
+    pub fn barrier(&self, call: &'static str) -> Result<(), Fault> {
+        self.barrier_of(Barrier::Program, call)
+    }
+
     /// Waits for all PEs to come to `call`. Where all are mapped a counter on PE 0: the last to
     /// arrive releases the others.
-    pub fn barrier(&self, call: &'static str) -> Result<(), Fault> {
+    pub(crate) fn barrier_of(&self, whose: Barrier, call: &'static str) -> Result<(), Fault> {
         if self.faulted() {
             return self.pass_alone();
         }
+        let epoch = self.next_epoch(whose);
         let gate = match (&self.far, self.near(0)) {
-            (None, Some(first)) => &first.words().gate,
-            _ => return self.came(self.barrier_of_nodes(call).is_ok()),
+            (None, Some(first)) => &first.words().gates[whose as usize],
+            _ => return self.came(self.barrier_of_nodes(whose, call, epoch).is_ok()),
         };
         let waiting = || self.waiting_for_all(call);
-        let epoch = self.next_epoch();
         let n = self.n_pes() as u64;
         if gate.arrived.fetch_add(1, Ordering::SeqCst) + 1 == epoch * n {
             gate.released.store(epoch, Ordering::SeqCst); // pairs with the loads below

@@ -67,8 +67,8 @@ impl Agent {
         looks.next = time + (looks.limit / LOOKS).clamp(OFTEN, RARELY);
         let (mut waits, mut stopped) = (Vec::new(), Vec::new());
         for local in self.procs.values() {
-            let (Some(pe), Some(control)) = (local.pe, &local.control) else { continue };
-            let entries = super::words(control).waits.entries().iter().zip(0..);
+            let (Some(pe), Some(words)) = (local.pe, local.words()) else { continue };
+            let entries = words.waits.entries().iter().zip(0..);
             for (shown, thread) in entries.filter_map(|(entry, at)| Some((entry.read()?, at))) {
                 waits.push(Wait {
                     pe,
