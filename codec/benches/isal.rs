@@ -30,11 +30,9 @@ type Generate = unsafe extern "C" fn(i32, i32, *const *mut u8) -> i32;
 /// Sources, rows, matrix, tables.
 type Tables = unsafe extern "C" fn(i32, i32, *const u8, *mut u8);
 /// Length, sources, rows, tables, addresses of sources and of results.
-type Encode =
-    unsafe extern "C" fn(i32, i32, i32, *const u8, *const *const u8, *const *mut u8);
+type Encode = unsafe extern "C" fn(i32, i32, i32, *const u8, *const *const u8, *const *mut u8);
 /// Length, sources, rows, number of the source, tables, its address, those of results.
-type Update =
-    unsafe extern "C" fn(i32, i32, i32, i32, *const u8, *const u8, *const *mut u8);
+type Update = unsafe extern "C" fn(i32, i32, i32, i32, *const u8, *const u8, *const *mut u8);
 
 /// The functions of the library.
 #[derive(Clone, Copy)]
@@ -205,12 +203,7 @@ struct Figure {
 }
 
 /// Compares results, then times `ours` and `theirs` in turns and prints the line.
-fn compare(
-    figure: Figure,
-    case: &mut Case,
-    ours: impl Fn(&mut Case),
-    theirs: impl Fn(&mut Case),
-) {
+fn compare(figure: Figure, case: &mut Case, ours: impl Fn(&mut Case), theirs: impl Fn(&mut Case)) {
     let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-')).unwrap_or_default();
     if !figure.name.contains(&filter) {
         return;

@@ -241,7 +241,7 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
         scrubbed: Mutex::default(),
     };
     world.show_vote();
-    world.wait_raw(|| world.shown());
+    world.wait_raw(|| world.waiting_for_all("shmem_init"), || world.shown());
     if world.far.is_some() {
         world.refresh(&if original { first_view(&world) } else { world.view() });
     }
@@ -255,7 +255,9 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
 fn take_over(own: &Segment, job: u64, me: usize) {
     own.words().bell.sleepers.store(0, Ordering::SeqCst); // a dead owner may have left some
     own.words().bell.watchers.store(0, Ordering::SeqCst);
+    own.words().waits.clear();
     own.words().abort.store(0, Ordering::SeqCst);
+    own.words().ending.store(0, Ordering::SeqCst);
     let header = own.header();
     if !header.is_of(job, me) {
         header.forget();

@@ -27,6 +27,7 @@ use crate::inject::{Point, Rule, Target};
 use crate::segment::Segment;
 use crate::segment::layout::Layout;
 use crate::segment::statics::Statics;
+use crate::segment::waits::Waiting;
 use crate::settings::Settings;
 use crate::store::coverage::Coverage;
 use crate::store::delta::History;
@@ -412,7 +413,8 @@ impl World {
     /// in which all check anew, and waits for it.
     pub(crate) fn spoiled(&self, view: &View, pe: usize) {
         self.say(&Said::Spoiled { view: view.number, pe: pe as u32 });
-        self.wait_raw(|| self.view_number() != view.number);
+        let waiting = || Waiting::anyone("shmem_restart_pes");
+        self.wait_raw(waiting, || self.view_number() != view.number);
     }
 
     /// Says that the job cannot go on, as every PE does, and ends this process.

@@ -155,15 +155,18 @@ impl<'a> Drive<'a> {
         let written = since::written(world, self.protection, self.number - 1);
         world.show_progress(Deed::Checkpoint, written);
         let (mut verdict, mut looked) = (None, None::<Instant>);
-        world.wait_raw(|| {
-            // A far PE is not asked again at once.
-            let soon = world.is_far(reference) && looked.is_some_and(|at| at.elapsed() < PAUSE);
-            if !soon {
-                verdict = world.follow(written);
-                looked = Some(Instant::now());
-            }
-            verdict.is_some() || world.faulted()
-        });
+        world.wait_raw(
+            || world.waiting_for_all(self.call.name()),
+            || {
+                // A far PE is not asked again at once.
+                let soon = world.is_far(reference) && looked.is_some_and(|at| at.elapsed() < PAUSE);
+                if !soon {
+                    verdict = world.follow(written);
+                    looked = Some(Instant::now());
+                }
+                verdict.is_some() || world.faulted()
+            },
+        );
         match verdict {
             None => return Outcome::Changed,
             Some(Verdict::Mismatch) => world.condemn(&format!(
@@ -192,7 +195,7 @@ impl<'a> Drive<'a> {
     }
 
     fn barrier(&mut self, at: At) -> Outcome {
-        match (self.world.barrier_of(Barrier::Protocol), at) {
+        match (self.world.barrier_of(Barrier::Protocol, self.call.name()), at) {
             (Err(Fault), _) => return Outcome::Changed,
             (Ok(()), At::BarrierB) => {
                 let changes = self.changes.take();
@@ -307,10 +310,13 @@ impl<'a> Drive<'a> {
             theirs >> 8 == view.number && theirs >= word
         };
         let mut met = false;
-        world.wait_raw(|| {
-            met = others.iter().all(here);
-            met || world.view_number() != view.number
-        });
+        world.wait_raw(
+            || world.waiting_for_all(self.call.name()),
+            || {
+                met = others.iter().all(here);
+                met || world.view_number() != view.number
+            },
+        );
         if met { Outcome::Done } else { Outcome::Changed }
     }
 
@@ -355,10 +361,14 @@ impl<'a> Drive<'a> {
         let world = self.world;
         *lock(&world.history) = None;
         pages::forget(world);
-        world.wait_raw(|| {
-            self.view = world.view();
-            self.view.whole()
-        });
+        let call = self.call.name();
+        world.wait_raw(
+            || world.waiting_for_all(call),
+            || {
+                self.view = world.view();
+                self.view.whole()
+            },
+        );
         world.refresh(&self.view);
         Outcome::Done
     }

@@ -49,6 +49,15 @@ impl Call {
     pub fn recovers(self) -> bool {
         self != Call::Checkpoint
     }
+
+    /// Where a PE is, for people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Call::Checkpoint => "shmem_checkpoint_all",
+            Call::Restart => "shmem_restart_pes",
+            Call::Finalize => "a recovery in shmem_finalize",
+        }
+    }
 }
 
 /// Where a PE is in the protocol.

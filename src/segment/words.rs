@@ -11,6 +11,7 @@
 //! line 8.. call chain: return addresses in the executable
 //! line 10. heard                 barriers of nodes: a word a round; used on the lowest PE of each
 //! line 14  abort                                  the job ends: written by the agent
+//! line 15. waits                 what threads of the owner wait in; read by its agent
 //! ```
 //!
 //! Barriers of the program and those of the protocol have words of their own ([`Barrier`]): a PE in
@@ -26,6 +27,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
+use super::waits::Waits;
 use crate::sys::futex;
 
 /// Most rounds of a meeting of nodes: enough for 2^16 of them.
@@ -215,6 +217,8 @@ pub struct Words {
     pub heard: [Line<[AtomicU64; ROUNDS]>; 2],
     /// Futex word; 1 once the job ends before its time, so the owner ends, too.
     pub abort: Line<AtomicU32>,
+    /// What threads of the owner wait in.
+    pub waits: Waits,
 }
 
 const _: () = assert!(std::mem::size_of::<Words>() <= crate::sys::memory::PAGE);
