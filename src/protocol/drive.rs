@@ -12,6 +12,7 @@ use crate::checkpoint::{delta, pages};
 use crate::control::message::Report;
 use crate::control::view::{State, View};
 use crate::inject::Point;
+use crate::mutant::{Mutant, breaks};
 use crate::pgas::world::lock;
 use crate::pgas::{Fault, World};
 use crate::recovery::plan::{Finding, Unrecoverable};
@@ -141,7 +142,10 @@ impl<'a> Drive<'a> {
     }
 
     fn barrier(&mut self, at: At) -> Outcome {
-        match (self.world.barrier(), at) {
+        let skipped = at == At::BarrierB && breaks(Mutant::NoBarrierB)
+            || at == At::BarrierA && breaks(Mutant::NoBarrierA);
+        let met = if skipped { Ok(()) } else { self.world.barrier() };
+        match (met, at) {
             (Err(Fault), _) => return Outcome::Changed,
             (Ok(()), At::BarrierB) => {
                 let changes = self.changes.take();
@@ -201,7 +205,7 @@ impl<'a> Drive<'a> {
         );
         self.changes = changes;
         // What was pulled since a death may be a lost node's zeroes.
-        self.healthy()
+        if breaks(Mutant::ViewNotChecked) { Outcome::Done } else { self.healthy() }
     }
 
     /// What is said of the slot of the checkpoint being made.
@@ -274,7 +278,9 @@ impl<'a> Drive<'a> {
             return Outcome::Lost;
         };
         self.number = target;
-        self.world.set_decision(Some(target));
+        if !breaks(Mutant::DecisionNotWritten) {
+            self.world.set_decision(Some(target));
+        }
         self.world.point(Point::Decided, target);
         Outcome::Done
     }
@@ -370,6 +376,9 @@ impl<'a> Drive<'a> {
     }
 
     fn reencode(&mut self) -> Outcome {
+        if breaks(Mutant::ParityNotMadeAnew) {
+            return Outcome::Done;
+        }
         if self.call == Call::Finalize || self.ends.is_some() {
             return Outcome::Done;
         }

@@ -33,6 +33,8 @@ impl Model {
                 pe.number = pe.agreed + 1;
                 pe.phase = Some(Phase::Entering(u64::from(pe.number)));
             }
+            At::BarrierB if self.broken == Broken::NoBarrierB => {}
+            At::BarrierA if self.broken == Broken::NoBarrierA => {}
             At::BarrierQ | At::BarrierC | At::BarrierA | At::BarrierB => {
                 return Ok(self.barrier(state, p));
             }
@@ -184,7 +186,9 @@ impl Model {
             target = encoded.fold(target, u64::max);
         }
         state.pes[p].number = target as u8;
-        state.pes[p].decided = Some(target as u8);
+        if self.broken != Broken::DecisionNotWritten {
+            state.pes[p].decided = Some(target as u8);
+        }
         Outcome::Done
     }
 

@@ -4,6 +4,7 @@ use raidshmem_codec::stripe::{Layout, Scheme};
 
 use super::acts::Act;
 use super::state::{Pe, State};
+use crate::mutant::{Mutant, breaks};
 use crate::protocol::{At, Call, Outcome, meeting, next};
 use crate::recovery::plan::{self, Finding, Unrecoverable};
 use crate::store::phase::Phase;
@@ -22,6 +23,12 @@ pub enum Broken {
     Nothing,
     /// The new parity overwrites the agreed one.
     SlotReused,
+    /// The decision is acted on without having been written.
+    DecisionNotWritten,
+    /// The program goes on while peers still copy, and puts into them.
+    NoBarrierB,
+    /// A PE copies before all have encoded.
+    NoBarrierA,
     /// Forward as soon as one survivor has encoded.
     ForwardTooEarly,
     /// Encoding is believed without looking at the view.
@@ -42,6 +49,22 @@ pub enum Broken {
     EndGoesBack,
     /// Parity that was lost is made anew, of what PEs in `shmem_finalize` have computed since.
     ParityOfTheEnd,
+}
+
+/// The rule that is broken by the switch of `crate::mutant`, as far as it lies with the driver, of
+/// which this is a model; the pure rules break by themselves.
+fn switched() -> Broken {
+    let all = [
+        (Mutant::DecisionNotWritten, Broken::DecisionNotWritten),
+        (Mutant::NoBarrierB, Broken::NoBarrierB),
+        (Mutant::NoBarrierA, Broken::NoBarrierA),
+        (Mutant::SlotReused, Broken::SlotReused),
+        (Mutant::ViewNotChecked, Broken::ViewNotChecked),
+        (Mutant::WipedTooEarly, Broken::WipedTooEarly),
+        (Mutant::ParityNotMadeAnew, Broken::ParityNotMadeAnew),
+    ];
+    let chosen = all.into_iter().find(|(mutant, _)| breaks(*mutant));
+    chosen.map_or(Broken::Nothing, |(_, broken)| broken)
 }
 
 /// How a job of the model may end.
@@ -101,6 +124,7 @@ impl Model {
         let layout = Layout::new(Scheme::Rs { parity }, pes).expect("a legal shape");
         let words = |sets: usize| verdict(&layout, sets & 15, sets >> 4);
         let verdicts = (0..256).map(words).collect();
+        let broken = if broken == Broken::Nothing { switched() } else { broken };
         Model { pes, parity, deaths, last, broken, verdicts, per_node: 1, lazy: true }
     }
 
@@ -435,6 +459,10 @@ impl Model {
         let disturbed = self.pes(state).iter().any(|pe| computes(pe) && pe.shown != pe.joined);
         next.pes[p].at = Some(At::Enter);
         next.pes[p].live = state.pes[p].live.filter(|_| !disturbed).map(|live| live + 1);
+        // On the way it puts into all peers: one that copies has bytes of two times then.
+        for q in next.pes[..self.pes].iter_mut().filter(|q| q.alive && q.at == Some(At::Copy)) {
+            q.live = None;
+        }
         out.push(next);
         for q in (0..self.pes).filter(|_| self.lazy && !disturbed) {
             let peer = &state.pes[q];
