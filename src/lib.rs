@@ -75,8 +75,8 @@ pub mod sys;
 pub mod wrapper;
 
 pub use bytemuck;
-pub use shmem::{Batch, Context, Guard, Lock, NoStore, Peers, Private, Serialized, Signal};
+pub use shmem::{Batch, Context, Guard, Lock, NoStore, Peers, Private, Protected};
 pub use shmem::{
-    Bits, Error, Fault, Integer, Number, Shmem, SymRef, SymSlice, Symmetric, Team, TeamConfig,
-    Word, ft,
+    Bits, Error, Fault, Integer, Number, Serialized, Shmem, Signal, SymRef, SymSlice, Symmetric,
+    Team, TeamConfig, Word, ft,
 };

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use super::far::{Far, Watch};
 use super::finish::Finish;
 use super::nodes::Nodes;
+use super::site::Sites;
 use super::stream::Streams;
 use super::turn::Turns;
 use super::vote::Ballot;
@@ -226,9 +227,10 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
         works: AtomicU64::new(0),
         finish: Finish::default(),
         joined_view: Mutex::new(None),
-        epoch: AtomicU64::new(0),
+        epochs: Default::default(),
         agreed: AtomicU64::new(0),
         vote: Ballot::new(original.then_some(Phase::Agreed(0))),
+        sites: Sites::default(),
         covered: Mutex::new(None),
         history: Mutex::default(),
         tracking: Mutex::default(),
@@ -253,7 +255,7 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
 fn take_over(own: &Segment, job: u64, me: usize) {
     own.words().bell.sleepers.store(0, Ordering::SeqCst); // a dead owner may have left some
     own.words().bell.watchers.store(0, Ordering::SeqCst);
-    own.words().ending.store(0, Ordering::SeqCst);
+    own.words().abort.store(0, Ordering::SeqCst);
     let header = own.header();
     if !header.is_of(job, me) {
         header.forget();

@@ -17,7 +17,7 @@ use std::sync::atomic::{Ordering, compiler_fence};
 use std::time::{Duration, Instant};
 
 use super::World;
-use crate::segment::words::announce;
+use crate::segment::words::{Barrier, announce};
 use crate::sys::{futex, process};
 
 /// A PE was lost: the view is not the one this PE has joined.
@@ -64,6 +64,7 @@ impl World {
 
     /// Blocks until `ready`, or until a PE is lost.
     pub fn wait_until(&self, mut ready: impl FnMut() -> bool) -> Result<(), Fault> {
+        self.waits();
         let mut done = false;
         self.wait(true, || {
             done = ready();
@@ -143,17 +144,22 @@ impl World {
         }
     }
 
+    /// Waits for all PEs to come to a barrier of the program.
+    pub fn barrier(&self) -> Result<(), Fault> {
+        self.barrier_of(Barrier::Program)
+    }
+
     /// Waits for all PEs. Where all are mapped a counter on PE 0: the last to arrive releases the
     /// others.
-    pub fn barrier(&self) -> Result<(), Fault> {
+    pub(crate) fn barrier_of(&self, whose: Barrier) -> Result<(), Fault> {
         if self.faulted() {
             return self.pass_alone();
         }
+        let epoch = self.next_epoch(whose);
         let gate = match (&self.far, self.near(0)) {
-            (None, Some(first)) => &first.words().gate,
-            _ => return self.came(self.barrier_of_nodes().is_ok()),
+            (None, Some(first)) => &first.words().gates[whose as usize],
+            _ => return self.came(self.barrier_of_nodes(whose, epoch).is_ok()),
         };
-        let epoch = self.next_epoch();
         let n = self.n_pes() as u64;
         if gate.arrived.fetch_add(1, Ordering::SeqCst) + 1 == epoch * n {
             gate.released.store(epoch, Ordering::SeqCst); // pairs with the loads below

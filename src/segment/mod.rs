@@ -115,7 +115,7 @@ impl Segment {
     /// Entry of PE `pe` of the board.
     pub fn board(&self, pe: usize) -> &Entry {
         let at = self.at(self.layout.board + pe * ENTRY, ENTRY);
-        assert!(self.layout.board + (pe + 1) * ENTRY <= self.layout.work, "an entry of PE {pe}");
+        assert!(self.layout.board + (pe + 1) * ENTRY <= self.layout.teams, "an entry of PE {pe}");
         // SAFETY: inside the board (asserted), on a boundary of an entry's size since the board
         // begins at a page; all of it atomics.
         unsafe { &*at.cast() }
@@ -140,6 +140,8 @@ impl Segment {
             phase: load(&header.phase),
             decision: load(&header.decision),
             ending: load(&words.ending),
+            site: load(&words.site.site),
+            call: load(&words.site.call),
         }
     }
 

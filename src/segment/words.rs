@@ -2,13 +2,19 @@
 //!
 //! ```text
 //! line 0   doorbell, sleepers, watchers                  written by everyone who wakes the owner
-//! line 1   arrived, released     barrier of the PEs that map each other; used on the lowest
-//! line 2   step                                   the owner's progress in a recovery
-//! line 3   checkpoint intent: digest, length, memory held, needed and available
-//! line 4   what the owner found bad: snapshot chunks, parity chunks
-//! line 5   ending                 whether the owner is in shmem_finalize, and how
-//! line 6.. heard                 barrier of nodes: a word a round; used on the lowest PE of each
+//! line 1.. arrived, released     barriers of the PEs that map each other; used on the lowest
+//! line 3   step                                   the owner's progress in a recovery
+//! line 4   checkpoint intent: digest, length, memory held, needed and available
+//! line 5   what the owner found bad: snapshot chunks, parity chunks
+//! line 6   ending                 whether the owner is in shmem_finalize, and how
+//! line 7   call site of the checkpoint, its number, who calls; what was done since a restart
+//! line 8.. call chain: return addresses in the executable
+//! line 10. heard                 barriers of nodes: a word a round; used on the lowest PE of each
+//! line 14  abort                                  the job ends: written by the agent
 //! ```
+//!
+//! Barriers of the program and those of the protocol have words of their own ([`Barrier`]): a PE in
+//! `shmem_barrier_all` and one in a checkpoint do not release each other.
 //!
 //! Invariants: the view in `step` never falls, so it needs no reset and a late reader can never
 //! mistake an old recovery for the present one. Within a view the step grows through a call; the
@@ -25,6 +31,17 @@ use crate::sys::futex;
 
 /// Most rounds of a meeting of nodes: enough for 2^16 of them.
 pub const ROUNDS: usize = 16;
+/// Most return addresses of a call that are shown.
+pub const CHAIN: usize = 16;
+
+/// Whose barrier it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Barrier {
+    /// The program's.
+    Program,
+    /// The protocol's, in a checkpoint.
+    Protocol,
+}
 
 /// One cache line of words.
 #[repr(C, align(64))]
@@ -132,6 +149,18 @@ pub struct Intent {
     pub available: AtomicU64,
 }
 
+/// The call of the program that the owner is in, and what it did since the last restart. What the
+/// words say is in `store::site`.
+#[repr(C)]
+pub struct Site {
+    /// Digest of the call site.
+    pub site: AtomicU64,
+    /// Number of the checkpoint, and flags.
+    pub call: AtomicU64,
+    /// Progress since a restart.
+    pub progress: [AtomicU64; 4],
+}
+
 /// What the owner's check of its own store found; read by all before the plan is made.
 #[repr(C)]
 pub struct Findings {
@@ -171,8 +200,8 @@ impl Ending {
 pub struct Words {
     /// Waking the owner.
     pub bell: Line<Bell>,
-    /// Barrier.
-    pub gate: Line<Gate>,
+    /// Barriers, by [`Barrier`].
+    pub gates: [Line<Gate>; 2],
     /// Progress in a recovery: view number << 8 | step.
     pub step: Line<AtomicU64>,
     /// Checkpoint intent.
@@ -181,8 +210,14 @@ pub struct Words {
     pub findings: Line<Findings>,
     /// [`Ending`], or 0 while it is not at its end.
     pub ending: Line<AtomicU64>,
-    /// Barriers that the partner of each round of a meeting of nodes has come to.
-    pub heard: Line<[AtomicU64; ROUNDS]>,
+    /// Call site.
+    pub site: Line<Site>,
+    /// Its return addresses, innermost first, relative to the executable; 0 after the last.
+    pub chain: Line<[AtomicU64; CHAIN]>,
+    /// Barriers that the partner of each round of a meeting of nodes has come to, by [`Barrier`].
+    pub heard: [Line<[AtomicU64; ROUNDS]>; 2],
+    /// Futex word; 1 once the job ends before its time, so the owner ends, too.
+    pub abort: Line<AtomicU32>,
 }
 
 const _: () = assert!(std::mem::size_of::<Words>() <= crate::sys::memory::PAGE);

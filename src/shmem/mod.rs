@@ -44,6 +44,7 @@ pub mod ft;
 mod handle;
 mod lock;
 mod peers;
+mod protected;
 mod root;
 mod signal;
 mod team;
@@ -55,6 +56,7 @@ pub use context::{Batch, Context, NoStore, Private, Serialized};
 pub use handle::{SymRef, SymSlice, Symmetric};
 pub use lock::{Guard, Lock};
 pub use peers::Peers;
+pub use protected::Protected;
 pub use signal::Signal;
 pub use team::{Team, TeamConfig};
 
@@ -131,7 +133,6 @@ impl Shmem {
         assert_eq!(block, heap, "the first allocation");
         table::register();
         context_table::register();
-        table::words("Shmem::init");
         if world.is_new() {
             root::settle(world); // nobody is in the middle of a transfer to its predecessor
         }

@@ -16,6 +16,7 @@ pub mod machine;
 pub mod memory;
 pub mod process;
 pub mod signals;
+pub mod site;
 pub mod socket;
 pub mod written;
 

@@ -2,7 +2,9 @@
 //! nobody needs the lost PE and its substitute needs nobody; else it ends by name. Never with a
 //! wrong result and status 0.
 
-use super::support::{Job, Outcome, program};
+use rustix::process::Signal;
+
+use super::support::{Job, Outcome, processes, program};
 
 /// The example of the README, whose last checkpoint is its 21st.
 fn count(mode: &str, words: &str) -> Outcome {
@@ -21,7 +23,9 @@ fn counted(outcome: &Outcome) {
 fn a_loss_after_the_last_checkpoint_costs_nothing() {
     for mode in ["double", "raid4", "raid5", "rs"] {
         for pe in 0..4 {
-            counted(&count(mode, &format!("--kill {pe}@21")));
+            let outcome = count(mode, &format!("--kill {pe}@21"));
+            counted(&outcome);
+            outcome.says(&format!("PE {pe} goes on alone from checkpoint 21"));
         }
     }
     for pe in 0..4 {
@@ -60,6 +64,23 @@ fn a_pe_that_stands_still_at_the_end_is_replaced() {
     let outcome = job.env("SHMEM_FT_PE_TIMEOUT", "0.5").program(&program, &[]).run();
     counted(&outcome);
     outcome.says("PE 2 was killed by signal 9");
+}
+
+/// The same of a node: until its lease is over nobody knows whether it is lost.
+#[test]
+fn a_node_that_stands_still_at_the_end_is_replaced() {
+    let job = Job::new(4).mode("raid5").args(&["--verbose", "--nodes", "4"]);
+    let job = job.env("SHMEM_FT_INJECT", "stop:2@21").env("SHMEM_FT_NODE_TIMEOUT", "1");
+    let mut run = job.program(&program("count"), &[]).start();
+    run.wait_until("PE 2 should be stopped", |found| {
+        found.iter().any(|found| found.name == "count" && found.state == 'T')
+    });
+    let agent = run.agents()[2].pid;
+    processes::signal(agent, Signal::STOP);
+    run.wait_for("goes on alone from checkpoint 21");
+    let outcome = run.finish();
+    counted(&outcome);
+    outcome.says("node 2 was lost with PE 2");
 }
 
 fn late(how: &str) -> Outcome {

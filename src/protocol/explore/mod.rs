@@ -22,6 +22,7 @@
 //! Left out: damaged bytes, message loss, more than two checkpoints.
 
 mod acts;
+mod broken;
 mod model;
 mod reduce;
 mod state;
@@ -137,6 +138,22 @@ fn deaths_anywhere() {
     assert_eq!(holds(&model(3, 2, 2, 2)).condemned, 0);
     let found = holds(&model(2, 1, 2, 3));
     assert!(found.condemned > 0, "both at once are more than one parity bears");
+}
+
+/// A program that calls the checkpoint from two places goes on after every loss.
+#[test]
+fn deaths_anywhere_in_a_program_with_two_places() {
+    let two = |pes, parity, deaths, last| Model { two: true, ..model(pes, parity, deaths, last) };
+    for (pes, parity, deaths, last) in [(2, 1, 1, 3), (3, 1, 1, 3), (2, 1, 2, 2), (3, 2, 2, 2)] {
+        let found = holds(&two(pes, parity, deaths, last));
+        assert!(usize::from(deaths) > parity || found.condemned == 0);
+    }
+    let each = Model { lazy: false, ..two(2, 1, 1, 2) };
+    let full = search(&each, Search::Full).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(full.ends, holds(&two(2, 1, 1, 2)).ends);
+    let today = Model { two: true, ..Model::new(3, 1, 1, 3, Broken::EveryCallMeets) };
+    let error = search(&today, Search::Reduced).expect_err("it is caught");
+    println!("{today}: every call meets: {}", error.lines().next().unwrap_or(""));
 }
 
 /// What `make test` searches besides, and a quick `cargo test` does not.

@@ -3,8 +3,9 @@
 use raidshmem_codec::stripe::{Layout, Scheme};
 
 use super::acts::Act;
-use super::state::{Pe, State};
-use crate::mutant::{Mutant, breaks};
+pub use super::broken::Broken;
+use super::broken::switched;
+use super::state::{Pe, Places, State};
 use crate::protocol::{At, Call, Outcome, meeting, next};
 use crate::recovery::plan::{self, Finding, Unrecoverable};
 use crate::store::phase::Phase;
@@ -15,57 +16,6 @@ pub const MOST: usize = 4;
 const FIRST: u8 = 1;
 /// The words of a PE that finds nobody left that saw a checkpoint.
 pub const NOBODY: u8 = 0xff;
-
-/// A rule broken on purpose, to test the checker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Broken {
-    /// The real protocol.
-    Nothing,
-    /// The new parity overwrites the agreed one.
-    SlotReused,
-    /// The decision is acted on without having been written.
-    DecisionNotWritten,
-    /// The program goes on while peers still copy, and puts into them.
-    NoBarrierB,
-    /// A PE copies before all have encoded.
-    NoBarrierA,
-    /// Forward as soon as one survivor has encoded.
-    ForwardTooEarly,
-    /// Encoding is believed without looking at the view.
-    ViewNotChecked,
-    /// A lost node's memory is wiped before all have seen that it is lost.
-    WipedTooEarly,
-    /// The program hears of a fault before the checkpoint is settled.
-    NoSettleBeforeReport,
-    /// A dead process's memory is taken over without a look at its seals.
-    AdoptedUnseen,
-    /// The program goes on before the parity that was lost is there again.
-    ParityNotMadeAnew,
-    /// The plan counts one parity more than there is.
-    PlanTooHopeful,
-    /// A PE in `shmem_finalize` waits there, whatever the others need.
-    EndIgnoresLosses,
-    /// It goes back to the checkpoint as all do, though its program does not.
-    EndGoesBack,
-    /// Parity that was lost is made anew, of what PEs in `shmem_finalize` have computed since.
-    ParityOfTheEnd,
-}
-
-/// The rule that is broken by the switch of `crate::mutant`, as far as it lies with the driver, of
-/// which this is a model; the pure rules break by themselves.
-fn switched() -> Broken {
-    let all = [
-        (Mutant::DecisionNotWritten, Broken::DecisionNotWritten),
-        (Mutant::NoBarrierB, Broken::NoBarrierB),
-        (Mutant::NoBarrierA, Broken::NoBarrierA),
-        (Mutant::SlotReused, Broken::SlotReused),
-        (Mutant::ViewNotChecked, Broken::ViewNotChecked),
-        (Mutant::WipedTooEarly, Broken::WipedTooEarly),
-        (Mutant::ParityNotMadeAnew, Broken::ParityNotMadeAnew),
-    ];
-    let chosen = all.into_iter().find(|(mutant, _)| breaks(*mutant));
-    chosen.map_or(Broken::Nothing, |(_, broken)| broken)
-}
 
 /// How a job of the model may end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,6 +58,8 @@ pub struct Model {
     pub per_node: usize,
     /// What a PE has been shown is chosen when it looks; if not, showing is a step of its own.
     pub lazy: bool,
+    /// The program calls the checkpoint before its loop, until it succeeds, and at the loop's end.
+    pub two: bool,
 }
 
 impl std::fmt::Display for Model {
@@ -125,7 +77,7 @@ impl Model {
         let words = |sets: usize| verdict(&layout, sets & 15, sets >> 4);
         let verdicts = (0..256).map(words).collect();
         let broken = if broken == Broken::Nothing { switched() } else { broken };
-        Model { pes, parity, deaths, last, broken, verdicts, per_node: 1, lazy: true }
+        Model { pes, parity, deaths, last, broken, verdicts, per_node: 1, lazy: true, two: false }
     }
 
     pub fn slot(&self, number: u8) -> usize {
@@ -165,6 +117,7 @@ impl Model {
             snapshot: Bytes::Sealed(FIRST, true),
             slots,
             findings: (false, false),
+            places: Places { before: self.two, ..Places::default() },
         };
         let mut views = [0; 8];
         views[1] = (1 << self.pes) - 1;
@@ -241,6 +194,7 @@ impl Model {
                 next.pes[p].wipe();
             }
             next.pes[p].begin(state.current);
+            next.pes[p].places.before = self.two;
             next.order(state.living_in(state.current) | 1 << p);
             out.push(next);
         }
@@ -347,6 +301,15 @@ impl Model {
         match to {
             At::Saved => {
                 (pe.agreed, pe.at) = (number, None);
+                if self.two && pe.live != Some(number) {
+                    return Err(format!("no mix: PE {p} saves {:?} as {number}", pe.live));
+                }
+                pe.places = Places::default();
+                self.finish(pe);
+            }
+            At::Passed => {
+                pe.at = None;
+                (pe.places.before, pe.places.apart.2) = (false, false);
                 self.finish(pe);
             }
             At::Reported => {
@@ -375,7 +338,10 @@ impl Model {
                 let ends = pe.ends;
                 (pe.at, pe.call) = (None, Call::Checkpoint);
                 pe.agreed = number;
-                self.finish(pe);
+                // Before its loop it calls the checkpoint once more, unless others are at their end.
+                if ends || !pe.places.before {
+                    self.finish(pe);
+                }
                 if ends && number < self.last {
                     return Err(format!("alone: PE {p} needs others that are at their end"));
                 }
@@ -452,6 +418,10 @@ impl Model {
         let mut next = *state;
         if state.pes[p].call == Call::Restart {
             next.pes[p].at = Some(At::Whole);
+            out.push(next);
+            return;
+        }
+        if self.two && self.calls(&mut next, p) {
             out.push(next);
             return;
         }
