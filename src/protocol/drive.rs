@@ -12,6 +12,7 @@ use crate::checkpoint::{delta, pages, since};
 use crate::control::message::Report;
 use crate::control::view::{State, View};
 use crate::inject::Point;
+use crate::mutant::{Mutant, breaks};
 use crate::pgas::world::lock;
 use crate::pgas::{Fault, World};
 use crate::recovery::plan::{Finding, Unrecoverable};
@@ -195,7 +196,11 @@ impl<'a> Drive<'a> {
     }
 
     fn barrier(&mut self, at: At) -> Outcome {
-        match (self.world.barrier_of(Barrier::Protocol, self.call.name()), at) {
+        let skipped = at == At::BarrierB && breaks(Mutant::NoBarrierB)
+            || at == At::BarrierA && breaks(Mutant::NoBarrierA);
+        let barrier = || self.world.barrier_of(Barrier::Protocol, self.call.name());
+        let met = if skipped { Ok(()) } else { barrier() };
+        match (met, at) {
             (Err(Fault), _) => return Outcome::Changed,
             (Ok(()), At::BarrierB) => {
                 let changes = self.changes.take();
@@ -258,7 +263,7 @@ impl<'a> Drive<'a> {
         );
         self.changes = changes;
         // What was pulled since a death may be a lost node's zeroes.
-        self.healthy()
+        if breaks(Mutant::ViewNotChecked) { Outcome::Done } else { self.healthy() }
     }
 
     /// What is said of the slot of the checkpoint being made.
@@ -337,7 +342,9 @@ impl<'a> Drive<'a> {
         if self.call.recovers() {
             self.world.find_apart(&self.view);
         }
-        self.world.set_decision(Some(target));
+        if !breaks(Mutant::DecisionNotWritten) {
+            self.world.set_decision(Some(target));
+        }
         self.world.point(Point::Decided, target);
         Outcome::Done
     }
@@ -437,6 +444,9 @@ impl<'a> Drive<'a> {
     }
 
     fn reencode(&mut self) -> Outcome {
+        if breaks(Mutant::ParityNotMadeAnew) {
+            return Outcome::Done;
+        }
         if self.call == Call::Finalize || self.ends.is_some() {
             return Outcome::Done;
         }

@@ -28,6 +28,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use super::waits::Waits;
+use crate::mutant::{Mutant, breaks};
 use crate::sys::futex;
 
 /// Most rounds of a meeting of nodes: enough for 2^16 of them.
@@ -96,7 +97,9 @@ impl Counter for AtomicU32 {
 /// at least one look sees, because both sides have a fence in between.
 #[inline]
 pub fn is_awaited(sleepers: &impl Counter) -> bool {
-    sleepers.fence();
+    if !breaks(Mutant::WakeWithoutFence) {
+        sleepers.fence();
+    }
     sleepers.count() != 0
 }
 

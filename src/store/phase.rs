@@ -16,6 +16,8 @@
 
 #![forbid(unsafe_code)]
 
+use crate::mutant::{Mutant, breaks};
+
 /// How far a PE has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
@@ -86,7 +88,10 @@ pub fn decide(votes: &[Vote]) -> Option<u64> {
     }
     let phases = || votes.iter().filter_map(|vote| vote.phase);
     let known = phases().map(Phase::knows).max()?;
-    let reached = phases().map(Phase::reaches).min()?;
+    let reached = match breaks(Mutant::ForwardTooEarly) {
+        false => phases().map(Phase::reaches).min()?,
+        true => phases().map(Phase::reaches).max()?,
+    };
     Some(known.max(reached))
 }
 

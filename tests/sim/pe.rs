@@ -10,6 +10,7 @@ use raidshmem::control::UNRECOVERABLE;
 use raidshmem::control::message::{ProcId, Report, Said, Welcome};
 use raidshmem::control::view::{Member, State, View};
 use raidshmem::launch::membership::Event;
+use raidshmem::mutant::{Mutant, breaks};
 use raidshmem::protocol::{At, Call, Outcome, meeting, next};
 use raidshmem::recovery::plan::{Finding, Unrecoverable};
 use raidshmem::segment::board;
@@ -381,7 +382,8 @@ impl Job {
             }
             At::Encode => {
                 let all = self.parities(p);
-                let unchecked = self.plan.broken == Broken::ViewNotChecked;
+                let unchecked =
+                    self.plan.broken == Broken::ViewNotChecked || breaks(Mutant::ViewNotChecked);
                 return match self.encode(p, all) {
                     false => Then::Again,
                     true if unchecked => Then::Out(Done),
@@ -441,6 +443,11 @@ impl Job {
         let pes = self.pes() as u64;
         let zero = if p.me() == 0 { p.memory } else { p.mapped[0] };
         let gate = &mut self.memories[0][zero as usize].gate;
+        let skipped = at == At::BarrierB && breaks(Mutant::NoBarrierB)
+            || at == At::BarrierA && breaks(Mutant::NoBarrierA);
+        if skipped {
+            return self.pass(p, at);
+        }
         if p.middle {
             return match (gate.1 >= p.epoch, faulted) {
                 (true, _) => self.pass(p, at),
@@ -590,7 +597,9 @@ impl Job {
         }
         self.find_apart(p, &alive);
         p.number = target;
-        self.own(p).told.decision = target + 1;
+        if !breaks(Mutant::DecisionNotWritten) {
+            self.own(p).told.decision = target + 1;
+        }
         Then::Out(Outcome::Done)
     }
 }

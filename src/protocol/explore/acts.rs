@@ -35,6 +35,8 @@ impl Model {
                 pe.number = pe.agreed + 1;
                 pe.phase = Some(Phase::Entering(u64::from(pe.number)));
             }
+            At::BarrierB if self.broken == Broken::NoBarrierB => {}
+            At::BarrierA if self.broken == Broken::NoBarrierA => {}
             At::BarrierQ | At::BarrierC | At::BarrierA | At::BarrierB => {
                 return Ok(self.barrier(state, p));
             }
@@ -258,7 +260,9 @@ impl Model {
             self.find_apart(state, p);
         }
         state.pes[p].number = target as u8;
-        state.pes[p].decided = Some(target as u8);
+        if self.broken != Broken::DecisionNotWritten {
+            state.pes[p].decided = Some(target as u8);
+        }
         Outcome::Done
     }
 

@@ -22,6 +22,7 @@
 //! Left out: damaged bytes, message loss, more than two checkpoints.
 
 mod acts;
+mod broken;
 mod model;
 mod reduce;
 mod state;
@@ -202,7 +203,10 @@ fn broken_rules_are_caught() {
 }
 
 /// PEs, parity, deaths with which a broken rule shows.
-const BROKEN: [(usize, usize, u8, Broken); 16] = [
+const BROKEN: [(usize, usize, u8, Broken); 19] = [
+    (3, 2, 2, Broken::DecisionNotWritten),
+    (2, 1, 1, Broken::NoBarrierB),
+    (3, 1, 1, Broken::NoBarrierA),
     (3, 1, 1, Broken::SlotReused),
     (3, 1, 1, Broken::ForwardTooEarly),
     (3, 1, 1, Broken::ViewNotChecked),

@@ -3,6 +3,8 @@
 use raidshmem_codec::stripe::{Layout, Scheme};
 
 use super::acts::Act;
+pub use super::broken::Broken;
+use super::broken::switched;
 use super::state::{Pe, Places, State};
 use crate::protocol::{At, Call, Outcome, meeting, next};
 use crate::recovery::plan::{self, Finding, Unrecoverable};
@@ -14,37 +16,6 @@ pub const MOST: usize = 4;
 const FIRST: u8 = 1;
 /// The words of a PE that finds nobody left that saw a checkpoint.
 pub const NOBODY: u8 = 0xff;
-
-/// A rule broken on purpose, to test the checker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Broken {
-    /// The real protocol.
-    Nothing,
-    /// The new parity overwrites the agreed one.
-    SlotReused,
-    /// Forward as soon as one survivor has encoded.
-    ForwardTooEarly,
-    /// Encoding is believed without looking at the view.
-    ViewNotChecked,
-    /// A lost node's memory is wiped before all have seen that it is lost.
-    WipedTooEarly,
-    /// The program hears of a fault before the checkpoint is settled.
-    NoSettleBeforeReport,
-    /// A dead process's memory is taken over without a look at its seals.
-    AdoptedUnseen,
-    /// The program goes on before the parity that was lost is there again.
-    ParityNotMadeAnew,
-    /// The plan counts one parity more than there is.
-    PlanTooHopeful,
-    /// Every call of the checkpoint meets, wherever it is made.
-    EveryCallMeets,
-    /// A PE in `shmem_finalize` waits there, whatever the others need.
-    EndIgnoresLosses,
-    /// It goes back to the checkpoint as all do, though its program does not.
-    EndGoesBack,
-    /// Parity that was lost is made anew, of what PEs in `shmem_finalize` have computed since.
-    ParityOfTheEnd,
-}
 
 /// How a job of the model may end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,6 +76,7 @@ impl Model {
         let layout = Layout::new(Scheme::Rs { parity }, pes).expect("a legal shape");
         let words = |sets: usize| verdict(&layout, sets & 15, sets >> 4);
         let verdicts = (0..256).map(words).collect();
+        let broken = if broken == Broken::Nothing { switched() } else { broken };
         Model { pes, parity, deaths, last, broken, verdicts, per_node: 1, lazy: true, two: false }
     }
 
@@ -457,6 +429,10 @@ impl Model {
         let disturbed = self.pes(state).iter().any(|pe| computes(pe) && pe.shown != pe.joined);
         next.pes[p].at = Some(At::Enter);
         next.pes[p].live = state.pes[p].live.filter(|_| !disturbed).map(|live| live + 1);
+        // On the way it puts into all peers: one that copies has bytes of two times then.
+        for q in next.pes[..self.pes].iter_mut().filter(|q| q.alive && q.at == Some(At::Copy)) {
+            q.live = None;
+        }
         out.push(next);
         for q in (0..self.pes).filter(|_| self.lazy && !disturbed) {
             let peer = &state.pes[q];
