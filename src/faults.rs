@@ -11,8 +11,10 @@ use crate::pgas::{World, complain, world};
 use crate::protocol::drive::Drive;
 use crate::protocol::{At, Call};
 use crate::scrub;
+use crate::segment::words::Barrier;
 use crate::store::protection::Protection;
 use crate::store::refusal::Refused;
+use crate::sys::site;
 
 /// Return value: done, or nothing to report.
 pub const SUCCESS: i32 = 0;
@@ -42,7 +44,10 @@ pub fn checkpoint_all() -> i32 {
     world.point(Point::Before, number);
     let result = match world.protection() {
         None => pass(world, number),
-        Some(protection) => save(world, protection, number),
+        Some(protection) => {
+            world.show_call(&site::here(), number);
+            save(world, protection, number)
+        }
     };
     let how = match result {
         SUCCESS if world.agreed() < number => "is passed over",
@@ -59,7 +64,7 @@ fn pass(world: &World, number: u64) -> i32 {
     let steps = |points: [Point; 3]| points.map(|point| world.point(point, number));
     world.quiet_all();
     steps([Quiesce, Encode, Encoded]);
-    if world.barrier().is_err() {
+    if world.barrier_of(Barrier::Protocol).is_err() {
         return FAILURE;
     }
     world.set_agreed(number);
@@ -74,15 +79,22 @@ fn save(world: &'static World, protection: &'static Protection, number: u64) -> 
         return refuse(world, format!("checkpoint refused: {refusal}"));
     }
     *lock(&world.refused) = Refused::default();
-    if end == At::Saved {
-        world.set_agreed(number);
-        world.begin_anew();
-        world.note_saved();
-        scrub::start(world, protection);
-        return SUCCESS;
+    match end {
+        At::Saved => {
+            world.set_agreed(number);
+            world.begin_anew();
+            world.note_saved();
+            world.forget_apart();
+            scrub::start(world, protection);
+            SUCCESS
+        }
+        At::Passed => SUCCESS,
+        _ => {
+            world.note_cut();
+            world.note_report();
+            FAILURE
+        }
     }
-    world.note_cut();
-    FAILURE
 }
 
 fn refuse(world: &World, words: String) -> i32 {
@@ -118,6 +130,7 @@ pub fn restart_pes() {
     let world = world();
     let _turn = world.turn();
     if world.interrupted() {
+        world.show_restart(&site::here());
         world.forget_all();
         *lock(&world.refused) = Refused::default();
         world.debug(|| format!("restart, lost are {:?}", world.lost()));

@@ -56,8 +56,7 @@ impl World {
         }
         let Some(new) = heap.alloc(size, 64) else { return std::ptr::null_mut() };
         let at = self.layout.heap;
-        let bytes = self.own.bytes(at + offset, old.min(size));
-        self.own.bytes_mut(at + new, old.min(size)).copy_from_slice(bytes);
+        self.write_own(at + new, self.own.bytes(at + offset, old.min(size)));
         let _ = heap.free(offset);
         drop(heap);
         self.move_said_of(offset..offset + old.min(size), new);

@@ -18,6 +18,7 @@ mod memory;
 mod nodes;
 mod regions;
 pub mod schedule;
+mod site;
 pub mod stream;
 mod turn;
 mod vote;

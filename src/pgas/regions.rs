@@ -187,15 +187,23 @@ impl World {
         lock(&self.regions).moved(at + from.start..at + from.end, at + to);
     }
 
-    /// Works out what a checkpoint of the present data covers, and writes its manifest.
-    pub(crate) fn cover(&self) -> Result<Coverage, ManifestError> {
+    fn described(&self) -> Result<(Coverage, Vec<u8>), ManifestError> {
         let heap = lock(&self.heap);
         let regions = lock(&self.regions);
         let private = regions.gather();
         let statics = self.static_ranges();
-        let (coverage, manifest) =
-            Coverage::build(&self.layout, &statics, &heap, &regions.excluded, &private)?;
-        self.own.bytes_mut(self.layout.manifest, manifest.len()).copy_from_slice(&manifest);
+        Coverage::build(&self.layout, &statics, &heap, &regions.excluded, &private)
+    }
+
+    /// The manifest of the present data.
+    pub(crate) fn manifest(&self) -> Result<Vec<u8>, ManifestError> {
+        self.described().map(|(_, manifest)| manifest)
+    }
+
+    /// Works out what a checkpoint of the present data covers, and writes its manifest.
+    pub(crate) fn cover(&self) -> Result<Coverage, ManifestError> {
+        let (coverage, manifest) = self.described()?;
+        self.write_own(self.layout.manifest, &manifest);
         *lock(&self.covered) = Some(coverage.clone());
         Ok(coverage)
     }

@@ -12,6 +12,7 @@ use super::far::Far;
 use super::finish::Finish;
 use super::nodes::Nodes;
 use super::regions::Regions;
+use super::site::Sites;
 use super::stream::Streams;
 use super::turn::Turns;
 use super::vote::Ballot;
@@ -82,9 +83,11 @@ pub struct World {
     pub(super) works: AtomicU64,
     pub(super) finish: Finish,
     pub(super) joined_view: Mutex<Option<View>>,
-    pub(super) epoch: AtomicU64,
+    /// Barriers begun since the last reset, by whose they are.
+    pub(super) epochs: [AtomicU64; 2],
     pub(super) agreed: AtomicU64,
     pub(super) vote: Ballot,
+    pub(super) sites: Sites,
     pub(super) heap: Mutex<Heap>,
     pub(super) regions: Mutex<Regions>,
     pub(super) covered: Mutex<Option<Coverage>>,
@@ -200,10 +203,6 @@ impl World {
         self.crowded
     }
 
-    pub(super) fn next_epoch(&self) -> u64 {
-        self.epoch.fetch_add(1, Ordering::Relaxed) + 1
-    }
-
     // ---- views -------------------------------------------------------------------------------
 
     /// Number of the view the agent shows now.
@@ -253,6 +252,7 @@ impl World {
         *lock(&self.joined_view) = Some(view.clone());
         *lock(&self.nodes) = Arc::new(Nodes::of(view, self.me, self.far.is_some()));
         self.joined.store(view.number, Ordering::Release);
+        self.join_apart();
     }
 
     /// PEs lost since this PE last joined a view, and whether their node was lost with them. The
@@ -352,6 +352,12 @@ impl World {
         self.agreed.store(number, Ordering::Release);
     }
 
+    /// Writes own memory that is of nobody else: just allocated, or shown by the barrier to come.
+    pub(super) fn write_own(&self, at: usize, bytes: &[u8]) {
+        // SAFETY: as said, and only by the thread that holds the heap's lock.
+        unsafe { self.own.bytes_mut(at, bytes.len()) }.copy_from_slice(bytes);
+    }
+
     /// The statics without what belongs to other libraries, as offsets in the segment.
     pub(super) fn static_ranges(&self) -> Vec<Range<usize>> {
         let Some(statics) = &self.statics else { return Vec::new() };
@@ -363,18 +369,6 @@ impl World {
         }
         ranges.push(offset(from)..offset(statics.start + statics.len));
         ranges
-    }
-
-    /// Puts the words of barriers and teams back to their beginning; part of every recovery. They
-    /// are as at the checkpoint then: nobody was in a collective.
-    pub(crate) fn reset_control(&self) {
-        let teams = self.layout.teams..self.layout.work;
-        self.own.bytes_mut(teams.start, teams.len()).fill(0);
-        let gate = &self.own.words().gate;
-        gate.arrived.store(0, Ordering::SeqCst);
-        gate.released.store(0, Ordering::SeqCst);
-        self.own.words().heard.iter().for_each(|word| word.store(0, Ordering::SeqCst));
-        self.epoch.store(0, Ordering::SeqCst);
     }
 
     // ---- the agent's ear ----------------------------------------------------------------------

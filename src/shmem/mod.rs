@@ -220,7 +220,9 @@ impl Shmem {
     /// If the handle names no symmetric memory.
     pub fn local_mut<T: Symmetric>(&mut self, slice: SymSlice<T>) -> &mut [T] {
         let at = slice.checked(self.world);
-        bytemuck::cast_slice_mut(self.world.segment().bytes_mut(at, slice.bytes()))
+        // SAFETY: inside the heap (`checked`). Within this PE `&mut self` is the only way to its
+        // memory; what peers may write meanwhile, and when, is said in the module's opening.
+        bytemuck::cast_slice_mut(unsafe { self.world.segment().bytes_mut(at, slice.bytes()) })
     }
 
     /// This PE's elements of two slices, the second to be changed.
@@ -245,7 +247,8 @@ impl Shmem {
         let (from, to) = (read.checked(self.world), write.checked(self.world));
         let segment = self.world.segment();
         let read = bytemuck::cast_slice(segment.bytes(from, read.bytes()));
-        (read, bytemuck::cast_slice_mut(segment.bytes_mut(to, write.bytes())))
+        // SAFETY: as in `local_mut`; the two do not overlap (asserted).
+        (read, bytemuck::cast_slice_mut(unsafe { segment.bytes_mut(to, write.bytes()) }))
     }
 
     /// This PE's value of an element.
