@@ -58,6 +58,8 @@ static void moved(void) {
     uint64_t *again = shmem_malloc(1000 * sizeof *block);
     CHECK(again == before); /* covered, though the second half of what was here is not */
     fill(again, 1000);
+    fill(block, 500);
+    fill(block + 1000, WORDS - 1000);
     uint64_t written = 0; /* by this process to a word that no restart touches */
     while (step < STEPS) {
         if (!saved(shmem_barrier_all)) {
