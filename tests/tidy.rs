@@ -68,15 +68,15 @@ const UNSAFE: &[(&str, &str)] = &[
     ("codec/src/kernel/neon.rs", "the instructions of NEON"),
     ("codec/src/kernel/ssse3.rs", "the instructions of SSSE3"),
     ("codec/src/kernel/vector.rs", "calls what a kernel's value proves to be there"),
-    ("src/sys/caller.rs", "asks the C library and the loader who called"),
-    ("src/sys/exit.rs", "registers an exit handler; flushes a C stream; ends the process"),
+    ("src/sys/caller.rs", "asks the C library and the loader who called, and from where"),
+    ("src/sys/exit.rs", "registers an exit handler; flushes C streams; ends the process"),
     ("src/sys/futex.rs", "the system calls futex and membarrier"),
     ("src/sys/huge.rs", "a child with namespaces of its own mounts a file system"),
     ("src/sys/memory.rs", "maps, protects and unmaps memory"),
     (
         "src/sys/process.rs",
         "acts between fork and exec; a timer and a pipe of the kernel that end the process; blanks \
-         a variable of the environment; flushes C streams",
+         a variable of the environment",
     ),
     ("src/sys/signals.rs", "asks and sets what signals do"),
     ("src/sys/written.rs", "asks the kernel to watch pages, and which were written"),

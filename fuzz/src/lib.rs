@@ -354,6 +354,12 @@ fn job_of_four() -> Job {
     }
 }
 
+/// Private memory as a manifest holds it.
+fn private_memory() -> Vec<u8> {
+    let region = Saved { name: "`counter`", contents: &[1, 2, 3] };
+    private::encode([region].into_iter())
+}
+
 /// Right inputs, for each target a few: what a mutator begins with beside the files of the corpus.
 pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
     use raidshmem::control::message::Welcome;
@@ -379,9 +385,7 @@ pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
     let first = layout.statics..layout.statics + 4096;
     let hole = std::slice::from_ref(&hole);
     let first = std::slice::from_ref(&first);
-    let region = Saved { name: "`counter`", contents: &[1, 2, 3] };
-    let regions = private::encode([region].into_iter());
-    let built = Coverage::build(&layout, first, &allocator, hole, &regions);
+    let built = Coverage::build(&layout, first, &allocator, hole, &private_memory());
     let tile = vec![3; 100];
     let sealed = Stamp { number: 7, job: 9, pe: 3, incarnation: 1, whole: true }.seal(&tile);
     let text = |all: &[&str]| all.iter().map(|text| text.as_bytes().to_vec()).collect::<Vec<_>>();

@@ -35,7 +35,7 @@ use crate::store::protection::Protection;
 use crate::store::refusal::Refused;
 use crate::store::stamp::Stamp;
 use crate::sys::socket::Channel;
-use crate::sys::{crew::Crew, process};
+use crate::sys::{crew::Crew, exit, process};
 
 /// A PE's segment as mapped here, null if it is not; replaced when its memory is a new one.
 #[derive(Debug)]
@@ -422,12 +422,12 @@ impl World {
         super::complain(words);
         self.say(&Said::Verdict { status: UNRECOVERABLE, words: words.to_string() });
         // Exit handlers of the program must not run on memory that is in the middle of a recovery.
-        process::exit_now(UNRECOVERABLE)
+        exit::end(UNRECOVERABLE)
     }
 
     /// Ends the job, with `words` of the launcher that say why.
     pub(super) fn end_job(&self, status: i32, words: Option<String>) -> ! {
-        process::flush_streams();
+        exit::flush_streams();
         self.say(&Said::GlobalExit { status, words });
         if self.channel.is_none() {
             std::process::exit(status);
