@@ -104,8 +104,9 @@ impl Watched {
     }
 }
 
-/// Which PEs' memory this process has used since it was asked last, and since the last checkpoint. Every access of the program to
-/// that of another PE goes through calls that say so, or through a pointer that one gave away.
+/// Which PEs' memory this process has used since it was asked last, and since the last checkpoint.
+/// Every access of the program to that of another PE goes through calls that say so, or through a
+/// pointer that one gave away.
 #[derive(Debug)]
 pub struct Reached(Box<[AtomicU8]>);
 
