@@ -1,6 +1,7 @@
 //! Finds libibverbs through pkg-config, and compares the committed bindings with its headers.
 
 include!("../bindings/layout.rs");
+include!("../bindings/check.rs");
 
 /// The library is told how long it is here, or fills the old part of it only.
 const GROW: &[&str] = &["ibv_port_attr"];
@@ -10,6 +11,7 @@ fn main() {
     println!("cargo::rerun-if-changed=src/bindings.rs");
     println!("cargo::rerun-if-changed=src/types.rs");
     println!("cargo::rerun-if-changed=../bindings/layout.rs");
+    println!("cargo::rerun-if-changed=../bindings/check.rs");
     let mut config = pkg_config::Config::new();
     let found = config.atleast_version("1.8.28").statik(false).probe("libibverbs");
     let verbs = found.unwrap_or_else(|error| {

@@ -5,13 +5,16 @@
 //! Source: thesis, section 4.3.3.
 
 use crate::inject::Point;
+pub use crate::pgas::Name;
 use crate::pgas::world::lock;
 use crate::pgas::{World, complain, world};
 use crate::protocol::drive::Drive;
 use crate::protocol::{At, Call};
 use crate::scrub;
+use crate::segment::words::Barrier;
 use crate::store::protection::Protection;
 use crate::store::refusal::Refused;
+use crate::sys::site;
 
 /// Return value: done, or nothing to report.
 pub const SUCCESS: i32 = 0;
@@ -41,7 +44,10 @@ pub fn checkpoint_all() -> i32 {
     world.point(Point::Before, number);
     let result = match world.protection() {
         None => pass(world, number),
-        Some(protection) => save(world, protection, number),
+        Some(protection) => {
+            world.show_call(&site::here(), number);
+            save(world, protection, number)
+        }
     };
     let how = match result {
         SUCCESS if world.agreed() < number => "is passed over",
@@ -58,7 +64,7 @@ fn pass(world: &World, number: u64) -> i32 {
     let steps = |points: [Point; 3]| points.map(|point| world.point(point, number));
     world.quiet_all();
     steps([Quiesce, Encode, Encoded]);
-    if world.barrier().is_err() {
+    if world.barrier_of(Barrier::Protocol).is_err() {
         return FAILURE;
     }
     world.set_agreed(number);
@@ -73,14 +79,22 @@ fn save(world: &'static World, protection: &'static Protection, number: u64) -> 
         return refuse(world, format!("checkpoint refused: {refusal}"));
     }
     *lock(&world.refused) = Refused::default();
-    if end == At::Saved {
-        world.set_agreed(number);
-        world.begin_anew();
-        scrub::start(world, protection);
-        return SUCCESS;
+    match end {
+        At::Saved => {
+            world.set_agreed(number);
+            world.begin_anew();
+            world.note_saved();
+            world.forget_apart();
+            scrub::start(world, protection);
+            SUCCESS
+        }
+        At::Passed => SUCCESS,
+        _ => {
+            world.note_cut();
+            world.note_report();
+            FAILURE
+        }
     }
-    world.note_cut();
-    FAILURE
 }
 
 fn refuse(world: &World, words: String) -> i32 {
@@ -116,6 +130,7 @@ pub fn restart_pes() {
     let world = world();
     let _turn = world.turn();
     if world.interrupted() {
+        world.show_restart(&site::here());
         world.forget_all();
         *lock(&world.refused) = Refused::default();
         world.debug(|| format!("restart, lost are {:?}", world.lost()));
@@ -155,26 +170,32 @@ pub fn last_error() -> Option<String> {
 }
 
 /// Adds `[addr, addr + len)` of this process's private memory to every later checkpoint, and to
-/// what a restart brings back. A substitute registers the same regions, in the same order, before
-/// its `restart_pes`.
+/// what a restart brings back. It is found again by its name: a substitute registers the same
+/// names with the same lengths before its `restart_pes`, in whatever order, or the job ends with an
+/// error that names what does not fit. What is registered again by a name takes its place.
+///
+/// A restart that goes back to a checkpoint from before the registration puts back the bytes of the
+/// registration.
 ///
 /// # Safety
-/// The memory must stay readable and writable until the job ends.
-pub unsafe fn register(addr: *mut u8, len: usize) -> i32 {
+/// The memory must stay readable and writable until the job ends, or its name is registered again,
+/// and nobody may use it during this call, `checkpoint_all` and `restart_pes`.
+pub unsafe fn protect(name: Name, addr: *mut u8, len: usize) -> i32 {
     // SAFETY: the caller's promise.
-    world().change_regions(|regions| unsafe { regions.register(addr as usize, len) });
+    unsafe { world().register(name, addr as usize, len) };
     SUCCESS
 }
 
-/// Takes symmetric memory out of every later checkpoint: a restart leaves it as it is. Collective
-/// in effect: every PE must exclude the same. [`FAILURE`] if it is not symmetric.
+/// Takes symmetric memory, in one block of the heap or static, out of every later checkpoint: a
+/// restart leaves it as it is. That ends when it is freed; a block that is resized keeps it for the
+/// bytes it keeps. Collective in effect: every PE must exclude the same. [`FAILURE`] if there is no
+/// such memory.
 pub fn exclude(addr: *mut u8, len: usize) -> i32 {
-    let world = world();
-    match world.offset_of(addr as usize, len) {
-        Some(offset) => {
-            world.change_regions(|regions| regions.excluded.push(offset..offset + len));
-            SUCCESS
-        }
-        None => FAILURE,
-    }
+    if world().set_covered(addr as usize, len, false) { SUCCESS } else { FAILURE }
+}
+
+/// Takes symmetric memory that was excluded into every later checkpoint again; the counterpart of
+/// [`exclude`] in everything.
+pub fn include(addr: *mut u8, len: usize) -> i32 {
+    if world().set_covered(addr as usize, len, true) { SUCCESS } else { FAILURE }
 }

@@ -26,32 +26,55 @@
 //! wrapper  sizing                            oshcc and oshc++; oshinfo plan (beside)
 //! ```
 //!
+//! What users call is what this page shows below. The modules are public for the programs, tests,
+//! benches and fuzz targets of this repository alone: they are hidden here, and change at will.
+//!
 //! The codec (stripe layout, XOR, Reed-Solomon, checksums) is the crate `raidshmem-codec`.
 
+#[doc(hidden)]
 pub mod capi;
+#[doc(hidden)]
 pub mod checkpoint;
+#[doc(hidden)]
 pub mod control;
+#[doc(hidden)]
 pub mod fabric;
+#[doc(hidden)]
 pub mod faults;
+#[doc(hidden)]
 pub mod heap;
+#[doc(hidden)]
 pub mod inject;
+#[doc(hidden)]
 pub mod launch;
+#[doc(hidden)]
 pub mod pgas;
+#[doc(hidden)]
 pub mod placement;
+#[doc(hidden)]
 pub mod protocol;
+#[doc(hidden)]
 pub mod recovery;
+#[doc(hidden)]
 pub mod scrub;
+#[doc(hidden)]
 pub mod segment;
+#[doc(hidden)]
 pub mod settings;
+#[doc(hidden)]
 pub mod shmem;
+#[doc(hidden)]
 pub mod sizing;
+#[doc(hidden)]
 pub mod store;
+#[doc(hidden)]
 pub mod sys;
+#[doc(hidden)]
 pub mod wrapper;
 
 pub use bytemuck;
-pub use shmem::{Batch, Context, Guard, Lock, NoStore, Peers, Private, Serialized, Signal};
+pub use shmem::{Batch, Context, Guard, Lock, NoStore, Peers, Private, Protected};
 pub use shmem::{
-    Bits, Error, Fault, Integer, Number, Shmem, SymRef, SymSlice, Symmetric, Team, TeamConfig,
-    Word, ft,
+    Bits, Error, Fault, Integer, Number, Serialized, Shmem, Signal, SymRef, SymSlice, Symmetric,
+    Team, TeamConfig, Word, ft,
 };

@@ -5,8 +5,13 @@
 //! compiler (gcc-aarch64-linux-gnu) and its emulator (qemu-user). Left out: jobs of several PEs,
 //! as the emulator does not start programs for us.
 
+#[path = "support/skip.rs"]
+mod support;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use support::{partly, skip};
 
 const TARGET: &str = "aarch64-unknown-linux-gnu";
 const COMPILER: &str = "aarch64-linux-gnu-gcc";
@@ -54,15 +59,15 @@ fn cargo(command: &str) -> Command {
 #[test]
 fn the_library_compiles_and_its_pure_parts_and_long_double_work() {
     if !has_target() {
-        println!("SKIPPED: Rust's library for {TARGET} is not installed (rustup target add)");
+        skip("aarch64-target", "Rust's library for it is not installed");
         return;
     }
     if !runs(COMPILER) || !Path::new(ROOT).exists() {
-        println!("SKIPPED: no gcc-aarch64-linux-gnu, which a crate with code in C needs");
+        skip("aarch64-compiler", "no gcc-aarch64-linux-gnu, for a crate in C");
         return;
     }
     if !runs(EMULATOR) {
-        println!("SKIPPED but for compiling: no qemu-user");
+        partly("qemu-user", "nothing but compiling");
         run(&mut cargo("check"));
         return;
     }

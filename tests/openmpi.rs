@@ -56,7 +56,7 @@ fn theirs(program: &Path) -> String {
 #[test]
 fn the_same_sources_give_the_same_results() {
     let Some(compiler) = their_oshcc() else {
-        support::note("SKIPPED: no comparison with Open MPI: its oshcc is not installed");
+        support::skip("open-mpi", "its oshcc is not installed");
         return;
     };
     for name in PROGRAMS {

@@ -31,7 +31,10 @@ const UNSAFE: &[(&str, &str)] = &[
         "registers the table of contexts, which is static, with the checkpoints",
     ),
     ("src/capi/family.rs", "exports C functions under their names"),
-    ("src/capi/ft.rs", "gives lists to the C caller in memory from malloc"),
+    (
+        "src/capi/ft.rs",
+        "gives lists to the C caller in memory from malloc; an entry that knows its caller",
+    ),
     ("src/capi/longdouble.rs", "a C type that Rust has no name for, passed by value"),
     ("src/capi/memory_ops.rs", "turns checked claims of the C caller into accesses"),
     ("src/capi/memory_ops/elements.rs", "the same for single words, without a look twice"),
@@ -39,6 +42,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/capi/number.rs", "arithmetic on a C type that Rust has no name for, in machine code"),
     ("src/capi/team.rs", "registers the table of teams, which is static, with the checkpoints"),
     ("src/capi/word.rs", "words that PEs change at the same time, as atomics"),
+    ("src/checkpoint/tiles.rs", "tiles and their stamps, each with one writer"),
     ("src/control/page.rs", "words of a page shared by processes, as atomics"),
     ("src/fabric/verbs/device.rs", "opens a device of libibverbs and asks what it can do"),
     ("src/fabric/verbs/objects.rs", "registered memory and queues of libibverbs as objects"),
@@ -50,11 +54,13 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/pgas/boot.rs", "takes an inherited descriptor; maps the statics in place"),
     ("src/pgas/regions.rs", "copies private memory that was registered"),
     ("src/pgas/stream.rs", "buffers of calls that have returned, until their operation is over"),
-    ("src/pgas/world.rs", "references to segments that are never freed; flushes C streams"),
+    ("src/pgas/world.rs", "references to segments that are never freed"),
     ("src/segment/mod.rs", "turns offsets that were checked into memory"),
     ("src/segment/statics.rs", "reads the loader's list and the running executable's tables"),
     ("src/segment/update.rs", "updates a word of a mapped segment in one step"),
     ("src/shmem/handle.rs", "says that handles are plain data"),
+    ("src/shmem/protected.rs", "lends private memory that checkpoints read and restarts write"),
+    ("src/shmem/mod.rs", "lends the own memory, which its token lends once at a time"),
     ("src/shmem/root.rs", "the block at the start of the heap, as atomics"),
     ("codec/src/kernel/avx2.rs", "the instructions of AVX2"),
     ("codec/src/kernel/avx512.rs", "the instructions of AVX-512"),
@@ -69,7 +75,8 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/sys/memory.rs", "maps, protects and unmaps memory"),
     (
         "src/sys/process.rs",
-        "acts between fork and exec; a timer and a pipe of the kernel that end the process",
+        "acts between fork and exec; a timer and a pipe of the kernel that end the process; blanks \
+         a variable of the environment; flushes C streams",
     ),
     ("src/sys/signals.rs", "asks and sets what signals do"),
     ("src/sys/written.rs", "asks the kernel to watch pages, and which were written"),
@@ -420,6 +427,16 @@ fn unsafe_code_is_where_it_may_be() {
     assert_eq!(shown, wanted, "the list of unsafe files in ARCHITECTURE.md");
 }
 
+/// Users see what `src/lib.rs` names, and no module.
+#[test]
+fn modules_are_hidden_from_users() {
+    let text = page("src/lib.rs");
+    let lines: Vec<&str> = text.lines().collect();
+    let shown = lines.windows(2).filter(|two| two[0] != "#[doc(hidden)]");
+    let shown = shown.filter_map(|two| two[1].strip_prefix("pub mod "));
+    expect_none(shown.map(|name| format!("src/lib.rs: users see the module {name}")).collect());
+}
+
 #[test]
 fn layers_import_downwards_only() {
     let documentation = page("src/lib.rs");
@@ -499,6 +516,37 @@ fn every_message_is_explained() {
         missing.map(|text| format!("docs/errors.md lacks `{text}` ({})", file.path)).collect()
     };
     expect_none(rust(&["src", "codec/src"]).iter().flat_map(silent).collect());
+}
+
+/// What `.ci/sums` makes of a log: its status and its lines.
+fn sums(log: &str) -> (bool, Vec<String>) {
+    let name = format!("{}/sums-{}.log", env!("CARGO_TARGET_TMPDIR"), log.len());
+    fs::write(&name, log).expect("a folder for logs");
+    let mut command = std::process::Command::new(".ci/sums");
+    let output = command.arg(&name).current_dir(ROOT).env_remove("RAIDSHMEM_SOAK").output();
+    let output = output.expect(".ci/sums runs");
+    let text = String::from_utf8_lossy(&output.stdout);
+    (output.status.success(), text.lines().map(str::to_owned).collect())
+}
+
+#[test]
+fn a_test_that_was_skipped_did_not_pass() {
+    let result = "test result: ok. 5 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out\n";
+    assert_eq!(sums(result), (true, vec!["5 passed, 0 failed, 0 skipped".to_owned()]));
+    let skip = "SKIPPED: a::b: soak: RAIDSHMEM_SOAK is not set";
+    let (well, lines) = sums(&format!("test a::b ... {skip}\n{skip}\n{result}"));
+    assert!(well && lines == [skip, "4 passed, 0 failed, 1 skipped"], "{lines:?}");
+    // A need that is not in the list is none.
+    let (well, lines) = sums(&format!("SKIPPED: a: money: there is none\n{result}"));
+    assert!(
+        !well && lines.last().is_some_and(|l| l == "4 passed, 1 failed, 1 skipped"),
+        "{lines:?}"
+    );
+    // A test that was skipped for want of something that is here.
+    let root = rustix::process::getuid().is_root();
+    let (well, lines) = sums(&format!("PARTLY: a: root: not root\n{result}"));
+    let wanted = format!("5 passed, {} failed, 0 skipped", u8::from(root));
+    assert!(well != root && lines.last() == Some(&wanted), "{lines:?}");
 }
 
 // ---- the rules themselves -----------------------------------------------------------------------

@@ -3,6 +3,7 @@
 //! Left out: a bundled UCX. Without one on the system the build ends with what to install.
 
 include!("../bindings/layout.rs");
+include!("../bindings/check.rs");
 
 /// They say by a mask which of their fields are set.
 const GROW: &[&str] = &[
@@ -19,6 +20,7 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=src/bindings.rs");
     println!("cargo::rerun-if-changed=../bindings/layout.rs");
+    println!("cargo::rerun-if-changed=../bindings/check.rs");
     let ucx = pkg_config::Config::new().atleast_version("1.13").probe("ucx").unwrap_or_else(|e| {
         eprintln!("{e}");
         panic!("UCX 1.13 or newer is needed (Debian: apt-get install libucx-dev)")

@@ -8,8 +8,8 @@
 //! All shards start on pages, as in a store; "staggered" ones at different places of a page. Rates
 //! are bytes of sources per second (for an update: of the delta).
 //!
-//! With `RAIDSHMEM_KERNEL` one of ssse3, avx2 and avx512, ISA-L uses the same instructions; else it
-//! chooses. "raid6" is beside `pq_gen`, "encode" beside products with the same matrix.
+//! With `RAIDSHMEM_KERNEL` one of ssse3, avx2, avx512 and gfni256, ISA-L uses the same instructions,
+//! if it can; else it chooses. "raid6" is beside `pq_gen`, "encode" beside products with the same matrix.
 //!
 //! `cargo bench -p raidshmem-codec --bench isal [-- FILTER]`, or `benches/peers/isal.sh`; `ROUNDS=n`
 //! rounds instead of 9, `ISAL=file` another library than `libisal.so.2`. Prints
@@ -30,9 +30,11 @@ type Generate = unsafe extern "C" fn(i32, i32, *const *mut u8) -> i32;
 /// Sources, rows, matrix, tables.
 type Tables = unsafe extern "C" fn(i32, i32, *const u8, *mut u8);
 /// Length, sources, rows, tables, addresses of sources and of results.
-type Encode = unsafe extern "C" fn(i32, i32, i32, *const u8, *const *const u8, *const *mut u8);
+type Encode =
+    unsafe extern "C" fn(i32, i32, i32, *const u8, *const *const u8, *const *mut u8);
 /// Length, sources, rows, number of the source, tables, its address, those of results.
-type Update = unsafe extern "C" fn(i32, i32, i32, i32, *const u8, *const u8, *const *mut u8);
+type Update =
+    unsafe extern "C" fn(i32, i32, i32, i32, *const u8, *const u8, *const *mut u8);
 
 /// The functions of the library.
 #[derive(Clone, Copy)]
@@ -45,34 +47,39 @@ struct Isal {
 }
 
 impl Isal {
-    /// Those for the instructions of `kernel`.
+    /// Those for the instructions of `kernel`, as far as they have names of their own.
     fn of(kernel: Kernel) -> Result<Isal, libloading::Error> {
         let file = std::env::var_os("ISAL").unwrap_or("libisal.so.2".into());
-        // SAFETY: the library has no constructors of its own.
+        // SAFETY: the library has no constructors.
         let library: &'static Library = Box::leak(Box::new(unsafe { Library::new(file)? }));
-        let (xor, rest) = match kernel.name() {
-            "ssse3" => ("_sse", "_sse"),
-            "avx2" => ("_avx", "_avx2"),
-            "avx512" => ("_avx512", "_avx512"),
-            _ => ("", ""),
+        let (xor, rest, tables) = match kernel.name() {
+            "ssse3" => ("_sse", "_sse", "_base"),
+            "avx2" => ("_avx", "_avx2", "_base"),
+            "avx512" => ("_avx512", "_avx512", "_base"),
+            "gfni256" => ("_avx", "_avx2_gfni", "_gfni"),
+            _ => ("", "", ""),
         };
-        // SAFETY: the types are those of the library's headers, here and below.
-        let [xor_gen, pq_gen] = [format!("xor_gen{xor}"), format!("pq_gen{rest}")]
-            .map(|name| unsafe { library.get::<Generate>(name.as_bytes()) });
-        // SAFETY: as above.
-        let tables = unsafe { library.get::<Tables>(b"ec_init_tables")? };
-        // SAFETY: as above.
-        let encode = unsafe { library.get::<Encode>(format!("ec_encode_data{rest}").as_bytes())? };
-        // SAFETY: as above.
-        let update =
-            unsafe { library.get::<Update>(format!("ec_encode_data_update{rest}").as_bytes())? };
-        Ok(Isal {
-            xor_gen: *xor_gen?,
-            pq_gen: *pq_gen?,
-            tables: *tables,
-            encode: *encode,
-            update: *update,
-        })
+        /// The function `name` followed by `suffix`, or else `name`, whose type is `F`.
+        unsafe fn function<F: Copy>(
+            library: &Library,
+            name: &str,
+            suffix: &str,
+        ) -> Result<F, libloading::Error> {
+            // SAFETY: that this is its type is the caller's word.
+            let own = unsafe { library.get::<F>(format!("{name}{suffix}").as_bytes()) };
+            // SAFETY: as above.
+            own.or_else(|_| unsafe { library.get::<F>(name.as_bytes()) }).map(|f| *f)
+        }
+        // SAFETY: the types are those of the library's headers.
+        unsafe {
+            Ok(Isal {
+                xor_gen: function(library, "xor_gen", xor)?,
+                pq_gen: function(library, "pq_gen", rest)?,
+                tables: function(library, "ec_init_tables", tables)?,
+                encode: function(library, "ec_encode_data", rest)?,
+                update: function(library, "ec_encode_data_update", rest)?,
+            })
+        }
     }
 }
 
@@ -198,7 +205,12 @@ struct Figure {
 }
 
 /// Compares results, then times `ours` and `theirs` in turns and prints the line.
-fn compare(figure: Figure, case: &mut Case, ours: impl Fn(&mut Case), theirs: impl Fn(&mut Case)) {
+fn compare(
+    figure: Figure,
+    case: &mut Case,
+    ours: impl Fn(&mut Case),
+    theirs: impl Fn(&mut Case),
+) {
     let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-')).unwrap_or_default();
     if !figure.name.contains(&filter) {
         return;

@@ -20,6 +20,7 @@ use raidshmem::segment::statics::{elf, select};
 use raidshmem::settings::{Bind, Device, Fabric, Settings};
 use raidshmem::store::coverage::Coverage;
 use raidshmem::store::phase::Phase;
+use raidshmem::store::private::{self, Saved};
 use raidshmem::store::stamp::Stamp;
 use raidshmem::sys::process::Ended;
 use raidshmem::sys::socket::decode;
@@ -114,8 +115,8 @@ fn plausible(bytes: &[u8]) -> Vec<(u32, Up)> {
             3 | 4 => Up::Shown { number: b.into() },
             5 | 6 => said(Said::Hello),
             7 => said(Said::AtPoint { rule: b }),
-            8 => said(Said::Finalizing { joined: b.into() }),
-            9 => said(Said::Finalized),
+            8 => said(Said::Finalizing { joined: b.into(), cut: a % 2 == 1 }),
+            9 => said(if a % 4 == 3 { Said::NeedsOthers } else { Said::Finalized }),
             10 => said(Said::Verdict { status: 3, words: String::new() }),
             _ => Up::Failed { what: String::new() },
         };
@@ -249,6 +250,8 @@ pub fn manifest(bytes: &[u8]) {
                 |(at, len): (usize, usize)| at >= layout.statics && at + len <= layout.store;
             assert!(pieces.into_iter().all(visible), "a piece outside the segment");
             coverage.digest();
+            let again = private::encode(manifest.private.iter().copied());
+            assert_eq!(private::decode(&again), Ok(manifest.private));
         }
         Err(error) => one_line(&error.to_string()),
     }
@@ -376,7 +379,9 @@ pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
     let first = layout.statics..layout.statics + 4096;
     let hole = std::slice::from_ref(&hole);
     let first = std::slice::from_ref(&first);
-    let built = Coverage::build(&layout, first, &allocator, hole, &[1, 2, 3]);
+    let region = Saved { name: "`counter`", contents: &[1, 2, 3] };
+    let regions = private::encode([region].into_iter());
+    let built = Coverage::build(&layout, first, &allocator, hole, &regions);
     let tile = vec![3; 100];
     let sealed = Stamp { number: 7, job: 9, pe: 3, incarnation: 1, whole: true }.seal(&tile);
     let text = |all: &[&str]| all.iter().map(|text| text.as_bytes().to_vec()).collect::<Vec<_>>();
@@ -396,7 +401,7 @@ pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
                 pack(&|| {
                     postcard::to_allocvec(&Up::Said {
                         proc: 1,
-                        what: Said::Finalizing { joined: 9 },
+                        what: Said::Finalizing { joined: 9, cut: false },
                     })
                 }),
             ],

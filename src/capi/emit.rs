@@ -245,9 +245,17 @@ const FT_NOTES: &str = r#"
  */
 
 /*
- * shmemx_ft_register    add private memory of this PE, which stays until the end of the job, to its
- *                       checkpoints; a substitute registers the same before shmem_restart_pes
- * shmemx_ft_exclude     leave symmetric memory out of them, the same on every PE
+ * shmemx_ft_protect     add private memory of this PE, which stays until the end of the job, to its
+ *                       checkpoints; a substitute protects the same names with the same lengths
+ *                       before shmem_restart_pes, in whatever order, or the job ends with status 3.
+ *                       A name that is protected again takes the memory that is given last. What
+ *                       was protected after the checkpoint that is gone back to gets the bytes that
+ *                       it had then
+ * shmemx_ft_register    the same under a name that is made of the place of the call in the program,
+ *                       how often it was called there, and len
+ * shmemx_ft_exclude     leave symmetric memory (static, or of one block of the heap) out of them,
+ *                       the same on every PE, until it is freed
+ * shmemx_ft_include     take it in again
  * shmemx_ft_last_error  why the last checkpoint was refused, one line, or NULL; good until the
  *                       thread asks again. A program that answers a refusal by shmem_restart_pes
  *                       goes on without a new checkpoint: further refusals are no failures

@@ -2,16 +2,18 @@
 //! `shmem_ft.h`.
 //!
 //! They hand over to `ft`, where checkpoints and recovery are; here are only the C shapes.
+//! `shmemx_ft_register` is a few instructions of the machine, since it must know its caller.
 //! Lists are given to the caller as `malloc`ed arrays, which it frees.
 
 use std::cell::RefCell;
-use std::ffi::{CString, c_char, c_int};
+use std::ffi::{CString, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::guard::{self, misuse};
 use super::memory_ops::{In, Out, Sym};
-use crate::faults;
+use crate::faults::{self, Name};
 use crate::pgas;
+use crate::sys::caller;
 
 /// PEs that the last query named; 0 after a restart.
 static QUERIED: AtomicUsize = AtomicUsize::new(0);
@@ -96,11 +98,54 @@ family! { CHECKPOINT: "Fault tolerance: the calls of the thesis";
     }
 }
 
+/// Registers private memory, which must be somewhere unless it is empty.
+fn protect(call: &str, name: Name, memory: Out<u8>, len: usize) -> c_int {
+    pgas::world();
+    if memory.addr() == 0 && len != 0 {
+        misuse(call, format_args!("the memory is NULL, and len {len}"));
+    }
+    // SAFETY: the caller owes memory that stays, says the header.
+    unsafe { faults::protect(name, memory.pointer(), len) }
+}
+
+describe! { REGISTER: "Fault tolerance: extensions";
+    ONE "shmemx_ft_register" "" [header "ft"] (addr: Out<u8>, len: usize) -> c_int;
+}
+
+/// `shmemx_ft_register`, which is told where it returns to: the name of what it registers.
+extern "C" fn register(addr: Out<u8>, len: usize, from: *mut c_void) -> c_int {
+    protect("shmemx_ft_register", Name::Place(&caller::place(from)), addr, len)
+}
+
+/// An entry that hands its return address to `register`, behind the arguments of the call.
+macro_rules! knows_its_place {
+    ($($symbol:literal)*) => {
+        $(const _: () = {
+            #[unsafe(export_name = $symbol)]
+            #[unsafe(naked)]
+            extern "C" fn entry() {
+                #[cfg(target_arch = "x86_64")]
+                std::arch::naked_asm!("mov rdx, [rsp]", "jmp {inner}", inner = sym register);
+                #[cfg(target_arch = "aarch64")]
+                std::arch::naked_asm!("mov x2, x30", "b {inner}", inner = sym register);
+            }
+        };)*
+    };
+}
+
+knows_its_place! { "shmemx_ft_register" "pshmemx_ft_register" }
+
 family! { EXTENSION: "Fault tolerance: extensions";
-    ONE "shmemx_ft_register" "" [header "ft"] (addr: Out<u8>, len: usize) -> c_int {
+    ONE "shmemx_ft_protect" "" [header "ft"]
+    (name: In<c_char>, ptr: Out<u8>, len: usize) -> c_int {
+        if name.addr() == 0 {
+            misuse(NAME, "name is NULL");
+        }
+        protect(NAME, Name::Given(&name.text()), ptr, len)
+    }
+    ONE "shmemx_ft_include" "" [header "ft"] (addr: Sym<u8>, len: usize) -> c_int {
         pgas::world();
-        // SAFETY: the caller owes memory that stays, says the header.
-        unsafe { faults::register(addr.pointer(), len) }
+        faults::include(addr.pointer(), len)
     }
     ONE "shmemx_ft_exclude" "" [header "ft"] (addr: Sym<u8>, len: usize) -> c_int {
         pgas::world();

@@ -79,5 +79,6 @@ const FAMILIES: &[&[family::Family]] = &[
     coll::SETS,
     reduce::SETS,
     ft::CHECKPOINT,
+    ft::REGISTER,
     ft::EXTENSION,
 ];

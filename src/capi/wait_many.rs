@@ -50,6 +50,7 @@ impl<T: Bits> Set<T> {
             .map(|index| (index, Word::own(call, "ivars", ivars.element(index))))
             .collect();
         let world = pgas::world();
+        world.waits();
         let released = Cell::new(!words.is_empty() && world.interrupted() && world.cut_short());
         Set { words, cmp: Cmp::new(call, cmp), than, world, released }
     }

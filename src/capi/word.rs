@@ -31,6 +31,16 @@ impl Word {
         Word { place: Place::new(call, name, on, bytes, pe), bytes }
     }
 
+    /// A word of the library, of 8 bytes, out of the program's sight.
+    pub fn of_library(call: &'static str, offset: usize, pe: i32) -> Word {
+        Word { place: Place::of_library(call, offset, pe), bytes: size_of::<u64>() }
+    }
+
+    /// Where it is.
+    pub fn place(&self) -> Place {
+        self.place
+    }
+
     /// The word of this PE.
     #[inline]
     pub fn own<T: Bits>(call: &'static str, name: &str, on: Sym<T>) -> Word {

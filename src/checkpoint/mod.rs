@@ -9,6 +9,7 @@ pub mod delta;
 mod encode;
 pub mod pages;
 pub mod pipeline;
+pub mod since;
 pub mod tiles;
 
 use std::sync::atomic::Ordering;

@@ -41,8 +41,16 @@ pub fn write(
 ) {
     let store = world.near(pe).expect("a store is written where it is mapped");
     let mut seal = world.stamp(pe, number).begin();
-    fill(store.bytes_mut(region + tile * TILE, TILE), &mut seal);
-    store.bytes_mut(stamp_at(world, region, tile), STAMP).copy_from_slice(&seal.finish());
+    // SAFETY: a tile and its stamp have one writer in each step of the protocol, this thread (of
+    // those that share a loop each has other tiles), and readers only in later steps.
+    let (bytes, stamp) = unsafe {
+        (
+            store.bytes_mut(region + tile * TILE, TILE),
+            store.bytes_mut(stamp_at(world, region, tile), STAMP),
+        )
+    };
+    fill(bytes, &mut seal);
+    stamp.copy_from_slice(&seal.finish());
 }
 
 /// The same with `bytes`, which are read once.
@@ -62,9 +70,8 @@ pub fn renewal(world: &World, number: u64, back: u64) -> Renewal {
 
 /// Gives an own tile that is as it was its new stamp. False if it has not the old one.
 pub fn renew(world: &World, region: usize, tile: usize, renewal: &Renewal) -> bool {
-    let stamp = stamp_of(world, region, tile);
-    let renewed = renewal.of(stamp);
-    renewed.inspect(|renewed| stamp.copy_from_slice(renewed)).is_some()
+    let renewed = renewal.of(stamp_of(world, region, tile));
+    renewed.inspect(|renewed| set_stamp(world, region, tile, renewed)).is_some()
 }
 
 /// Overwrites a tile of region `to` of the own store with that of region `from`, with its stamp as
@@ -79,17 +86,23 @@ pub fn carry(
 ) -> bool {
     let Some(renewed) = renewal.of(stamp_of(world, from, tile)) else { return false };
     put(world, world.me(), to, tile, number, world.segment().bytes(from + tile * TILE, TILE));
-    let stamp = stamp_of(world, to, tile);
-    let is_whole = *stamp == renewed;
+    let is_whole = *stamp_of(world, to, tile) == renewed;
     if !is_whole {
-        stamp.fill(0);
+        set_stamp(world, to, tile, &[0; STAMP]);
     }
     is_whole
 }
 
 /// The stamp of an own tile as it is.
-pub fn stamp_of(world: &World, region: usize, tile: usize) -> &mut [u8] {
-    world.segment().bytes_mut(stamp_at(world, region, tile), STAMP)
+pub fn stamp_of(world: &World, region: usize, tile: usize) -> &[u8] {
+    world.segment().bytes(stamp_at(world, region, tile), STAMP)
+}
+
+/// Gives an own tile another stamp; one of zeroes says that it is none.
+pub fn set_stamp(world: &World, region: usize, tile: usize, stamp: &[u8; STAMP]) {
+    // SAFETY: the own store; as in `write`.
+    unsafe { world.segment().bytes_mut(stamp_at(world, region, tile), STAMP) }
+        .copy_from_slice(stamp);
 }
 
 /// Bytes of an own tile, unchecked.
@@ -97,10 +110,16 @@ pub fn unchecked(world: &World, region: usize, tile: usize) -> &[u8] {
     world.segment().bytes(region + tile * TILE, TILE)
 }
 
+/// Writes what peers read after the next barrier into the own store.
+fn show(world: &World, at: usize, bytes: &[u8]) {
+    // SAFETY: written by the thread that has its turn, before the barrier that its readers wait at.
+    unsafe { world.segment().bytes_mut(at, bytes.len()) }.copy_from_slice(bytes);
+}
+
 /// Shows the peers which own tiles changed.
 pub fn show_changes(world: &World, changed: &TileSet) {
     let bytes = changed.bytes();
-    world.segment().bytes_mut(world.layout().changes, bytes.len()).copy_from_slice(bytes);
+    show(world, world.layout().changes, bytes);
 }
 
 /// Which of the first `count` tiles of PE `pe` changed, as it showed them. If it is lost meanwhile
@@ -118,19 +137,18 @@ pub fn changes(world: &World, pe: usize, count: usize) -> TileSet {
 /// Shows PE `pe` which of its tiles this process wrote to.
 pub fn show_written(world: &World, pe: usize, written: &TileSet) {
     let (at, bytes) = (world.layout().written_to(pe), written.bytes());
-    world.segment().bytes_mut(at, bytes.len()).copy_from_slice(bytes);
+    show(world, at, bytes);
 }
 
 /// Says whether what was shown so is all.
 pub fn say_written(world: &World, said: Said) {
     let word = said.pack().to_ne_bytes();
-    world.segment().bytes_mut(world.layout().written, word.len()).copy_from_slice(&word);
+    show(world, world.layout().written, &word);
 }
 
 /// Says what it costs to find changes.
 pub fn say_costs(world: &World, costs: &Costs) {
-    let (at, words) = (world.layout().written + 8, costs.pack());
-    world.segment().bytes_mut(at, words.len()).copy_from_slice(&words);
+    show(world, world.layout().written + 8, &costs.pack());
 }
 
 /// What it costs PE `pe`, if it is mapped here.
@@ -389,7 +407,9 @@ pub fn restore(
     let mut rest = bytes;
     for (at, len) in coverage.pieces(tile * TILE..(tile + 1) * TILE) {
         let (piece, after) = rest.split_at(len);
-        kernel.copy(world.segment().bytes_mut(at, len), piece, &mut look);
+        // SAFETY: own live memory between the barriers of a recovery: no call of the program runs,
+        // and each tile is written by one thread.
+        kernel.copy(unsafe { world.segment().bytes_mut(at, len) }, piece, &mut look);
         rest = after;
     }
     look(rest);

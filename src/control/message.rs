@@ -221,6 +221,8 @@ pub enum Down {
     Kill { proc: ProcId },
     /// Every PE has entered `shmem_finalize`: let them leave.
     Finish,
+    /// The job ends: let the PEs write out what they have buffered, and end.
+    Abort,
     /// Kill everything and exit.
     Shutdown,
 }
@@ -294,8 +296,8 @@ pub enum Said {
     NeedsOthers,
     /// It left `shmem_finalize`; its end is no death any more.
     Finalized,
-    /// `shmem_global_exit`.
-    GlobalExit { status: i32 },
+    /// `shmem_global_exit`, or an end for the reason that `words` say.
+    GlobalExit { status: i32, words: Option<String> },
 }
 
 /// What the scrub of a PE's store has seen so far.

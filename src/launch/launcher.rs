@@ -47,11 +47,13 @@ mod error;
 mod guard;
 mod job;
 mod leaving;
+mod rests;
 
 pub use error::{LaunchError, Signals};
 use guard::Guard;
 use job::{job_id, job_of, place};
 use leaving::{Done, Leaving};
+use rests::Rests;
 
 struct Launcher {
     machine: Membership,
@@ -75,6 +77,7 @@ struct Launcher {
     /// The placement, as far as the nodes have said where their PEs run; None once it is shown.
     placing: Option<Placing>,
     guard: Guard,
+    rests: Rests,
     /// PEs are on several hosts, and nothing carries data between them.
     islands: bool,
 }
@@ -142,6 +145,7 @@ pub fn run(ready: &Ready) -> Result<i32, LaunchError> {
         last_words: None,
         placing: ready.report_placement.then(|| Placing::new(ready)),
         guard,
+        rests: Rests::default(),
         islands: ready.cluster.is_some() && shape.fabric == Fabric::Shm && several,
     };
     launcher.form_ring();
@@ -186,6 +190,10 @@ impl Launcher {
             self.hear_datagrams();
             self.look_at_clock();
             self.tell_of_late();
+            for pe in self.rests.over() {
+                let actions = self.machine.handle(Event::Rested { pe });
+                self.act(actions);
+            }
             if self.machine.condemned() && self.result.is_none() {
                 let end = *self.last_words.get_or_insert_with(|| Instant::now() + LAST_WORDS);
                 if Instant::now() >= end {
@@ -222,8 +230,8 @@ impl Launcher {
         let verdict = self.machine.condemned().then(|| self.last_words.unwrap_or(now));
         let door = self.door.as_ref().and_then(Door::deadline);
         let left = |end: Instant| end.saturating_duration_since(now);
-        let late = self.late().map(left);
-        let limits = [verdict.map(left), door.map(left), late, self.guard.left()];
+        let (late, rests) = (self.late().map(left), self.rests.left(now));
+        let limits = [verdict.map(left), door.map(left), late, self.guard.left(), rests];
         // A nanosecond later, so that what is waited for is over then.
         let limit = limits.into_iter().flatten().min().map(|left| left + Duration::from_nanos(1));
         let _ = poll(&mut fds, limit.map(timespec).as_ref());
@@ -381,6 +389,7 @@ impl Launcher {
                     }
                 }
                 Action::Say(line) => say(&line),
+                Action::Rest { pe, ms } => self.rests.add(pe, ms),
                 Action::Tell(report) if self.report || report.is_alarm() => {
                     say(&tell(&report, self.kept))
                 }
@@ -409,6 +418,9 @@ impl Launcher {
         let mut nodes = std::mem::take(&mut self.nodes);
         let end = Instant::now() + LAST_ORDER;
         for link in nodes.values_mut().filter_map(|node| node.link.as_mut()) {
+            if !self.hurried {
+                let _ = link.send(&Down::Abort, &[]);
+            }
             let _ = link.send(&Down::Shutdown, &[]);
             link.drain(end.saturating_duration_since(Instant::now()));
         }

@@ -21,6 +21,7 @@
 #![forbid(unsafe_code)]
 #![allow(missing_docs)] // the sentence of each event and action speaks of its fields
 
+mod crashes;
 mod doubts;
 mod event;
 mod finish;
@@ -28,6 +29,8 @@ mod starting;
 mod substitutes;
 
 use std::collections::{BTreeMap, BTreeSet};
+
+use crashes::Crashes;
 
 pub use event::{Action, Event};
 
@@ -71,8 +74,9 @@ struct Pe {
     /// Its process was told its number, and may have said where its engine is reached.
     assigned: bool,
     reached: bool,
-    deaths_at: u64,
-    deaths: u32,
+    crashes: Crashes,
+    /// Its substitute is not started yet: it died too often.
+    rests: bool,
     status: Option<i32>,
     /// The view of which it was a member when it last said that it is in `shmem_finalize`.
     joined: u64,
@@ -135,8 +139,8 @@ impl Membership {
             memory_made: false,
             assigned: false,
             reached: false,
-            deaths_at: 0,
-            deaths: 0,
+            crashes: Crashes::original(),
+            rests: false,
             status: None,
             joined: 0,
         };
@@ -197,6 +201,7 @@ impl Membership {
                 }
                 Event::Looked { proc } => self.looked(proc),
                 Event::Opinion { by, about, alive } => self.opinion(by, about, alive),
+                Event::Rested { pe } => self.rested(pe),
             }
             self.settle();
         }
@@ -271,9 +276,8 @@ impl Membership {
             (Said::Report(report), _) => {
                 match report {
                     Report::Checkpoint { number, .. } => self.checkpoint = number,
-                    Report::Resumed { .. } | Report::Alone { .. } => {
-                        (self.lost, self.spoiled) = (BTreeSet::new(), 0)
-                    }
+                    Report::Resumed { number, .. } => self.resumed(number),
+                    Report::Alone { .. } => (self.lost, self.spoiled) = (BTreeSet::new(), 0),
                     _ => {}
                 }
                 self.out.push(Action::Tell(report));
@@ -281,7 +285,7 @@ impl Membership {
             (Said::Address { address }, _) => self.addressed(proc, address),
             (Said::Spoiled { view, pe }, _) => self.tile_spoiled(view, pe),
             (Said::Suspect { pe, incarnation }, Some(by)) => self.suspected(by, pe, incarnation),
-            (Said::GlobalExit { status }, _) => self.end(status, None),
+            (Said::GlobalExit { status, words }, _) => self.end(status, words),
             (Said::Finalizing { joined, cut }, Some(pe)) => self.finalizing(pe, joined, cut),
             (Said::NeedsOthers, Some(pe)) => self.needs_others(pe),
             (Said::Finalized, Some(pe)) => self.pes[pe].stage = Stage::Finalized,
@@ -363,27 +367,6 @@ impl Membership {
             self.lost.insert(pe as u32);
         }
         self.fault_view = self.view.number + 1;
-        !self.ended
-    }
-
-    /// Counts a death of `pe` against the limit. False when the job is over by that.
-    fn count_death(&mut self, pe: usize, how: Ended) -> bool {
-        let (checkpoint, limit) = (self.checkpoint, self.max_restarts);
-        let entry = &mut self.pes[pe];
-        if entry.deaths_at != checkpoint {
-            entry.deaths_at = checkpoint;
-            entry.deaths = 0;
-        }
-        entry.deaths += 1;
-        if entry.deaths > limit {
-            let words = format!(
-                "unrecoverable: PE {pe} {}, {} times since checkpoint {checkpoint}: more than \
-                 SHMEM_FT_MAX_RESTARTS={limit}",
-                cause(how),
-                entry.deaths
-            );
-            self.end(UNRECOVERABLE, Some(words));
-        }
         !self.ended
     }
 

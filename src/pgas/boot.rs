@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use super::far::{Far, Watch};
 use super::finish::Finish;
 use super::nodes::Nodes;
+use super::site::Sites;
 use super::stream::Streams;
 use super::turn::Turns;
 use super::vote::Ballot;
@@ -114,9 +115,7 @@ fn take_seat(fd: i32) -> Result<Seat, BootError> {
     // nobody else in the process knows of it.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
     rustix::io::fcntl_setfd(&fd, rustix::io::FdFlags::CLOEXEC).map_err(std::io::Error::from)?;
-    // SAFETY: initialisation is the first thing a program does, before it starts threads (its
-    // children must not take the connection for theirs).
-    unsafe { std::env::remove_var(CONTROL_FD) };
+    process::blank_variable(CONTROL_FD); // children must not take the connection for theirs
     let channel = Channel::inherited(fd);
     // The kernel kills the child that an agent started with it, but not what a script started in
     // turn.
@@ -228,9 +227,10 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
         works: AtomicU64::new(0),
         finish: Finish::default(),
         joined_view: Mutex::new(None),
-        epoch: AtomicU64::new(0),
+        epochs: Default::default(),
         agreed: AtomicU64::new(0),
         vote: Ballot::new(original.then_some(Phase::Agreed(0))),
+        sites: Sites::default(),
         covered: Mutex::new(None),
         history: Mutex::default(),
         tracking: Mutex::default(),
@@ -260,7 +260,7 @@ fn arrive(world: &World, original: bool) {
 fn take_over(own: &Segment, job: u64, me: usize) {
     own.words().bell.sleepers.store(0, Ordering::SeqCst); // a dead owner may have left some
     own.words().bell.watchers.store(0, Ordering::SeqCst);
-    own.words().ending.store(0, Ordering::SeqCst);
+    own.words().abort.store(0, Ordering::SeqCst);
     let header = own.header();
     if !header.is_of(job, me) {
         header.forget();
@@ -358,14 +358,10 @@ fn map_statics(fd: &OwnedFd, layout: Layout) -> Result<Option<Statics>, BootErro
     if statics.len > STATICS_MAX {
         return Err(BootError::StaticsTooLarge(statics.len));
     }
-    // SAFETY: the range is the executable's own writable data (statics::find), mapped and readable;
-    // no other thread runs yet.
-    let live = unsafe { std::slice::from_raw_parts(statics.start as *const u8, statics.len) };
-    // By the kernel: AddressSanitizer takes a copy over the gaps between variables for a mistake.
-    memory::write_at(fd, layout.statics, live).map_err(std::io::Error::from)?;
-    // SAFETY: whole pages of the executable's data, replaced by the same bytes; only the watching
-    // thread runs besides, and it lives in the library's code and its own stack.
-    unsafe { memory::replace(fd.as_fd(), layout.statics, statics.len, statics.start) }
+    // SAFETY: whole pages of the executable's own writable data (statics::find), of which no Rust
+    // object is a part. A thread that the program started before it initialised may write them
+    // meanwhile; then that write is lost, as README.md says.
+    unsafe { memory::move_to_file(fd.as_fd(), layout.statics, statics.len, statics.start) }
         .map_err(std::io::Error::from)?;
     Ok(Some(statics))
 }

@@ -137,6 +137,7 @@ impl World {
     /// Leaves the job: waits until every PE has come here. Meanwhile `recover` is called for each
     /// loss: those who go back need what this PE keeps for them.
     pub(super) fn leave(&'static self, recover: fn(&'static World)) {
+        self.waits();
         exit::flush_output();
         self.quiet_all();
         self.report_at_end();

@@ -33,7 +33,9 @@ impl World {
     /// Frees what `heap_alloc` gave.
     pub fn heap_free(&self, ptr: *mut u8) -> Result<(), String> {
         let offset = self.heap_offset(ptr).ok_or("not in the symmetric heap")?;
-        lock(&self.heap).free(offset).map(|_| ()).map_err(|error| error.to_string())
+        let size = lock(&self.heap).free(offset).map_err(|error| error.to_string())?;
+        self.forget_said_of(offset..offset + size);
+        Ok(())
     }
 
     /// Size of an allocation.
@@ -48,13 +50,17 @@ impl World {
         let mut heap = lock(&self.heap);
         let Some(old) = heap.size_of(offset) else { return std::ptr::null_mut() };
         if heap.resize(offset, size) == Ok(true) {
+            drop(heap);
+            self.forget_said_of(offset + size..offset + old.max(size));
             return ptr;
         }
         let Some(new) = heap.alloc(size, 64) else { return std::ptr::null_mut() };
         let at = self.layout.heap;
-        let bytes = self.own.bytes(at + offset, old.min(size));
-        self.own.bytes_mut(at + new, old.min(size)).copy_from_slice(bytes);
+        self.write_own(at + new, self.own.bytes(at + offset, old.min(size)));
         let _ = heap.free(offset);
+        drop(heap);
+        self.move_said_of(offset..offset + old.min(size), new);
+        self.forget_said_of(offset..offset + old);
         self.at(at + new)
     }
 

@@ -9,6 +9,7 @@
 //!
 //! Left out: types, contexts and teams; those are the business of the APIs on top.
 
+mod abort;
 pub mod boot;
 mod far;
 mod finish;
@@ -17,6 +18,7 @@ mod memory;
 mod nodes;
 mod regions;
 pub mod schedule;
+mod site;
 pub mod stream;
 mod turn;
 mod vote;
@@ -31,6 +33,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::sys::caller;
 
+pub use regions::Name;
 pub use wait::Fault;
 pub use world::World;
 
@@ -70,6 +73,7 @@ pub fn init(requested: i32, recover: fn(&'static World)) -> i32 {
             let world = WORLD.get_or_init(|| world);
             PROCESS.store(std::process::id(), Ordering::Relaxed);
             RECOVER.get_or_init(|| recover);
+            abort::watch(world);
             STAGE.store(1, Ordering::Release);
             // A fault seen here is reported by the first checkpoint.
             let _ = world.barrier();
@@ -172,7 +176,7 @@ pub fn end_at_any_exit() {
 /// Ends the whole job with `status`.
 pub fn global_exit(status: i32) -> ! {
     if let Some(world) = try_world() {
-        world.end_job(status);
+        world.end_job(status, None);
     }
     std::process::exit(status)
 }

@@ -20,7 +20,7 @@ use super::schedule;
 use super::wait::Fault;
 use super::world::{World, lock};
 use crate::control::view::View;
-use crate::segment::words::{ROUNDS, Words};
+use crate::segment::words::{Barrier, ROUNDS, Words};
 use crate::settings::Collectives;
 
 /// A view as the barrier sees it.
@@ -98,13 +98,32 @@ impl World {
         progression(&lock(&self.nodes).here).unwrap_or(alone)
     }
 
-    pub(super) fn barrier_of_nodes(&self) -> Result<(), Fault> {
+    pub(super) fn next_epoch(&self, whose: Barrier) -> u64 {
+        let epoch = self.epochs[whose as usize].fetch_add(1, Ordering::Relaxed) + 1;
+        if whose == Barrier::Program {
+            self.comes_to_barrier();
+        }
+        epoch
+    }
+
+    /// Puts barrier words back to their beginning; part of every recovery.
+    pub(crate) fn reset_control(&self) {
+        let teams = self.layout.teams..self.layout.work;
+        self.write_own(teams.start, &vec![0; teams.len()]);
+        let words = self.own.words();
+        let gates = words.gates.iter().flat_map(|gate| [&gate.arrived, &gate.released]);
+        let heard = words.heard.iter().flat_map(|heard| heard.iter());
+        let all = gates.chain(heard).chain(&self.epochs);
+        all.for_each(|word| word.store(0, Ordering::SeqCst));
+    }
+
+    pub(super) fn barrier_of_nodes(&self, whose: Barrier, epoch: u64) -> Result<(), Fault> {
         let nodes = Arc::clone(&lock(&self.nodes));
         let leader = nodes.leaders[nodes.index];
-        let Some(gate) = self.near(leader).map(|leader| &leader.words().gate) else {
+        let Some(leading) = self.near(leader) else {
             return Err(Fault); // moved away: the view is another one by now
         };
-        let epoch = self.next_epoch();
+        let gate = &leading.words().gates[whose as usize];
         let all = epoch * nodes.here.len() as u64;
         let arrived = gate.arrived.fetch_add(1, Ordering::SeqCst) + 1;
         if self.me() != leader {
@@ -114,19 +133,20 @@ impl World {
             return self.until(&gate.released, epoch);
         }
         self.until(&gate.arrived, all)?;
-        self.meet_leaders(&nodes, epoch)?;
+        self.meet_leaders(&nodes, whose, epoch)?;
         gate.released.store(epoch, Ordering::SeqCst);
         nodes.here.iter().filter(|&&pe| pe != leader).for_each(|&pe| self.wake(pe));
         Ok(())
     }
 
-    fn meet_leaders(&self, nodes: &Nodes, epoch: u64) -> Result<(), Fault> {
-        let at = std::mem::offset_of!(Words, heard);
+    fn meet_leaders(&self, nodes: &Nodes, whose: Barrier, epoch: u64) -> Result<(), Fault> {
+        let heard = &self.segment().words().heard[whose as usize];
+        let at = std::mem::offset_of!(Words, heard) + whose as usize * size_of_val(heard);
         let rounds = schedule::rounds(nodes.index, nodes.leaders.len());
         for (number, round) in rounds.enumerate().take(ROUNDS) {
             let partner = nodes.leaders[round.to];
             self.far_tell(partner, at + number * 8, epoch);
-            self.until(&self.segment().words().heard[number], epoch)?;
+            self.until(&heard[number], epoch)?;
         }
         Ok(())
     }

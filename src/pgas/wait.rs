@@ -5,17 +5,19 @@
 //! `watchers`, so that a PE asleep in a barrier is not woken by every put it receives. That the
 //! ringer sees the sleeper, or the sleeper sees the store, is a matter of fences:
 //!
-//! - stores by atomic read-modify-write (barriers, steps) are full fences themselves;
-//! - plain puts are not, so a sleeper that waits for one issues a process-wide barrier
+//! - whoever stores a word of the library fences before it looks for sleepers, and a sleeper fences
+//!   between announcing itself and its last look (`segment::words::{is_awaited, announce}`);
+//! - plain puts do not fence, so a sleeper that waits for one issues a process-wide barrier
 //!   (`membarrier`) between announcing itself and its last look.
 //!
 //! A PE killed between its store and its ring leaves a sleeper to the limit below or to the change
 //! of view that follows its death, whichever comes first.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, compiler_fence};
 use std::time::{Duration, Instant};
 
 use super::World;
+use crate::segment::words::{Barrier, announce};
 use crate::sys::{futex, process};
 
 /// A PE was lost: the view is not the one this PE has joined.
@@ -45,6 +47,8 @@ impl World {
     pub fn ring(&self, pe: usize) {
         let Some(peer) = self.near(pe) else { return };
         let bell = &peer.words().bell;
+        // The processor's order is the sleeper's business (module doc); this is for the compiler.
+        compiler_fence(Ordering::SeqCst);
         if bell.watchers.load(Ordering::Relaxed) != 0 {
             bell.pull();
         }
@@ -60,6 +64,7 @@ impl World {
 
     /// Blocks until `ready`, or until a PE is lost.
     pub fn wait_until(&self, mut ready: impl FnMut() -> bool) -> Result<(), Fault> {
+        self.waits();
         let mut done = false;
         self.wait(true, || {
             done = ready();
@@ -77,7 +82,7 @@ impl World {
         Err(Fault)
     }
 
-    /// Blocks until `ready`, whatever happens. What it looks at is stored with full fences.
+    /// Blocks until `ready`, whatever happens. Whoever stores what it looks at calls `wake` then.
     pub fn wait_raw(&self, ready: impl FnMut() -> bool) {
         self.wait(false, ready);
     }
@@ -113,8 +118,8 @@ impl World {
         let watcher = u32::from(plain_stores);
         loop {
             let seen = bell.doorbell.load(Ordering::SeqCst);
-            bell.sleepers.fetch_add(1, Ordering::SeqCst); // pairs with the load in `wake`
-            bell.watchers.fetch_add(watcher, Ordering::SeqCst); // and with that in `ring`
+            bell.watchers.fetch_add(watcher, Ordering::SeqCst); // pairs with the load in `ring`
+            announce(&bell.sleepers);
             let fenced = !plain_stores || futex::expedited_barrier();
             if !ready() {
                 self.rest();
@@ -139,17 +144,22 @@ impl World {
         }
     }
 
+    /// Waits for all PEs to come to a barrier of the program.
+    pub fn barrier(&self) -> Result<(), Fault> {
+        self.barrier_of(Barrier::Program)
+    }
+
     /// Waits for all PEs. Where all are mapped a counter on PE 0: the last to arrive releases the
     /// others.
-    pub fn barrier(&self) -> Result<(), Fault> {
+    pub(crate) fn barrier_of(&self, whose: Barrier) -> Result<(), Fault> {
         if self.faulted() {
             return self.pass_alone();
         }
+        let epoch = self.next_epoch(whose);
         let gate = match (&self.far, self.near(0)) {
-            (None, Some(first)) => &first.words().gate,
-            _ => return self.came(self.barrier_of_nodes().is_ok()),
+            (None, Some(first)) => &first.words().gates[whose as usize],
+            _ => return self.came(self.barrier_of_nodes(whose, epoch).is_ok()),
         };
-        let epoch = self.next_epoch();
         let n = self.n_pes() as u64;
         if gate.arrived.fetch_add(1, Ordering::SeqCst) + 1 == epoch * n {
             gate.released.store(epoch, Ordering::SeqCst); // pairs with the loads below

@@ -12,6 +12,7 @@ use super::far::Far;
 use super::finish::Finish;
 use super::nodes::Nodes;
 use super::regions::Regions;
+use super::site::Sites;
 use super::stream::Streams;
 use super::turn::Turns;
 use super::vote::Ballot;
@@ -27,7 +28,7 @@ use crate::segment::Segment;
 use crate::segment::layout::Layout;
 use crate::segment::statics::Statics;
 use crate::settings::Settings;
-use crate::store::coverage::{Coverage, Manifest, ManifestError};
+use crate::store::coverage::Coverage;
 use crate::store::delta::History;
 use crate::store::protection::Protection;
 use crate::store::refusal::Refused;
@@ -82,11 +83,13 @@ pub struct World {
     pub(super) works: AtomicU64,
     pub(super) finish: Finish,
     pub(super) joined_view: Mutex<Option<View>>,
-    pub(super) epoch: AtomicU64,
+    /// Barriers begun since the last reset, by whose they are.
+    pub(super) epochs: [AtomicU64; 2],
     pub(super) agreed: AtomicU64,
     pub(super) vote: Ballot,
+    pub(super) sites: Sites,
     pub(super) heap: Mutex<Heap>,
-    pub(crate) regions: Mutex<Regions>,
+    pub(super) regions: Mutex<Regions>,
     pub(super) covered: Mutex<Option<Coverage>>,
     /// What the next checkpoint may build on; forgotten in every recovery.
     pub(crate) history: Mutex<Option<History>>,
@@ -200,10 +203,6 @@ impl World {
         self.crowded
     }
 
-    pub(super) fn next_epoch(&self) -> u64 {
-        self.epoch.fetch_add(1, Ordering::Relaxed) + 1
-    }
-
     // ---- views -------------------------------------------------------------------------------
 
     /// Number of the view the agent shows now.
@@ -253,6 +252,7 @@ impl World {
         *lock(&self.joined_view) = Some(view.clone());
         *lock(&self.nodes) = Arc::new(Nodes::of(view, self.me, self.far.is_some()));
         self.joined.store(view.number, Ordering::Release);
+        self.join_apart();
     }
 
     /// PEs lost since this PE last joined a view, and whether their node was lost with them. The
@@ -352,26 +352,14 @@ impl World {
         self.agreed.store(number, Ordering::Release);
     }
 
-    /// Works out what a checkpoint of the present data covers, and writes its manifest.
-    pub(crate) fn cover(&self) -> Result<Coverage, ManifestError> {
-        let heap = lock(&self.heap);
-        let regions = lock(&self.regions);
-        let private = regions.gather();
-        let statics = self.static_ranges();
-        let (coverage, manifest) =
-            Coverage::build(&self.layout, &statics, &heap, &regions.excluded, &private)?;
-        self.own.bytes_mut(self.layout.manifest, manifest.len()).copy_from_slice(&manifest);
-        *lock(&self.covered) = Some(coverage.clone());
-        Ok(coverage)
-    }
-
-    /// The coverage of the checkpoint being made.
-    pub(crate) fn covered(&self) -> Coverage {
-        lock(&self.covered).clone().expect("a checkpoint was begun")
+    /// Writes own memory that is of nobody else: just allocated, or shown by the barrier to come.
+    pub(super) fn write_own(&self, at: usize, bytes: &[u8]) {
+        // SAFETY: as said, and only by the thread that holds the heap's lock.
+        unsafe { self.own.bytes_mut(at, bytes.len()) }.copy_from_slice(bytes);
     }
 
     /// The statics without what belongs to other libraries, as offsets in the segment.
-    fn static_ranges(&self) -> Vec<Range<usize>> {
+    pub(super) fn static_ranges(&self) -> Vec<Range<usize>> {
         let Some(statics) = &self.statics else { return Vec::new() };
         let offset = |addr: usize| addr - statics.start + self.layout.statics;
         let (mut ranges, mut from) = (Vec::new(), statics.start);
@@ -381,29 +369,6 @@ impl World {
         }
         ranges.push(offset(from)..offset(statics.start + statics.len));
         ranges
-    }
-
-    /// Takes over what a snapshot says of allocator, coverage and registered private memory.
-    pub(crate) fn adopt(&self, manifest: Manifest) {
-        *lock(&self.heap) = manifest.heap;
-        *lock(&self.covered) = Some(manifest.coverage);
-        let mut regions = lock(&self.regions);
-        regions.excluded = manifest.excluded;
-        regions.scatter(manifest.private);
-    }
-
-    /// Changes what a checkpoint covers besides statics and heap.
-    pub(crate) fn change_regions(&self, change: impl FnOnce(&mut Regions)) {
-        change(&mut lock(&self.regions));
-    }
-
-    /// Puts barrier words back to their beginning; part of every recovery.
-    pub(crate) fn reset_control(&self) {
-        let gate = &self.own.words().gate;
-        gate.arrived.store(0, Ordering::SeqCst);
-        gate.released.store(0, Ordering::SeqCst);
-        self.own.words().heard.iter().for_each(|word| word.store(0, Ordering::SeqCst));
-        self.epoch.store(0, Ordering::SeqCst);
     }
 
     // ---- the agent's ear ----------------------------------------------------------------------
@@ -454,17 +419,14 @@ impl World {
     pub(crate) fn condemn(&self, words: &str) -> ! {
         super::complain(words);
         self.say(&Said::Verdict { status: UNRECOVERABLE, words: words.to_string() });
-        // SAFETY: ends the process at once; exit handlers of the program must not run on memory
-        // that is in the middle of a recovery.
-        unsafe { libc::_exit(UNRECOVERABLE) }
+        // Exit handlers of the program must not run on memory that is in the middle of a recovery.
+        process::exit_now(UNRECOVERABLE)
     }
 
-    pub(super) fn end_job(&self, status: i32) -> ! {
-        use std::io::Write;
-        let _ = std::io::stdout().flush();
-        // SAFETY: flushes every C stream; touches no Rust object.
-        unsafe { libc::fflush(std::ptr::null_mut()) };
-        self.say(&Said::GlobalExit { status });
+    /// Ends the job, with `words` of the launcher that say why.
+    pub(super) fn end_job(&self, status: i32, words: Option<String>) -> ! {
+        process::flush_streams();
+        self.say(&Said::GlobalExit { status, words });
         if self.channel.is_none() {
             std::process::exit(status);
         }

@@ -4,11 +4,11 @@
 //! fault can be injected is passed here or in the functions called from here.
 
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::{At, Call, Outcome, meeting, next};
 use crate::checkpoint;
-use crate::checkpoint::{delta, pages};
+use crate::checkpoint::{delta, pages, since};
 use crate::control::message::Report;
 use crate::control::view::{State, View};
 use crate::inject::Point;
@@ -17,12 +17,16 @@ use crate::pgas::{Fault, World};
 use crate::recovery::plan::{Finding, Unrecoverable};
 use crate::recovery::{Changed, steps};
 use crate::segment::header::Record;
-use crate::segment::words::Ending;
+use crate::segment::words::{Barrier, Ending};
 use crate::store::coverage::Coverage;
 use crate::store::delta::Changes;
 use crate::store::intent::Refusal;
 use crate::store::phase::{Phase, Vote, decide};
 use crate::store::protection::Protection;
+use crate::store::site::{Deed, Verdict};
+
+/// How long a far PE is not asked again.
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// One call of a program on its way through the protocol.
 pub struct Drive<'a> {
@@ -96,7 +100,8 @@ impl<'a> Drive<'a> {
 
     fn act(&mut self, at: At) -> Outcome {
         match at {
-            At::Enter => self.healthy(),
+            At::Enter => self.enter(),
+            At::Follow => self.follow(),
             At::Intend => self.intend(),
             At::BarrierQ | At::BarrierC | At::BarrierA | At::BarrierB | At::BarrierRefuse => {
                 self.barrier(at)
@@ -127,6 +132,52 @@ impl<'a> Drive<'a> {
         if self.world.faulted() { Outcome::Changed } else { Outcome::Done }
     }
 
+    fn enter(&self) -> Outcome {
+        let (world, protection, agreed) = (self.world, self.protection, self.number - 1);
+        if world.faulted() {
+            return Outcome::Changed;
+        }
+        if world.is_late() {
+            return Outcome::Behind;
+        }
+        if world.is_apart() {
+            let known = world.is_reference();
+            let written = if known { since::written(world, protection, agreed) } else { 0 };
+            world.show_progress(Deed::Checkpoint, written);
+        }
+        Outcome::Done
+    }
+
+    /// Waits until the reference has said where it goes on from the restart.
+    fn follow(&self) -> Outcome {
+        let world = self.world;
+        let Some(reference) = world.reference() else { return Outcome::Done };
+        let written = since::written(world, self.protection, self.number - 1);
+        world.show_progress(Deed::Checkpoint, written);
+        let (mut verdict, mut looked) = (None, None::<Instant>);
+        world.wait_raw(|| {
+            // A far PE is not asked again at once.
+            let soon = world.is_far(reference) && looked.is_some_and(|at| at.elapsed() < PAUSE);
+            if !soon {
+                verdict = world.follow(written);
+                looked = Some(Instant::now());
+            }
+            verdict.is_some() || world.faulted()
+        });
+        match verdict {
+            None => return Outcome::Changed,
+            Some(Verdict::Mismatch) => world.condemn(&format!(
+                "checkpoints do not fit: after the restart PE {} wrote to symmetric memory and \
+                 called the checkpoint at {}, but PE {reference} has gone on to {}",
+                world.me(),
+                world.site_of(world.me()),
+                world.describe(reference)
+            )),
+            Some(Verdict::Meet | Verdict::Pass) => world.caught_up(),
+        }
+        if verdict == Some(Verdict::Pass) { Outcome::Behind } else { Outcome::Done }
+    }
+
     fn intend(&mut self) -> Outcome {
         self.world.quiet_all();
         self.world.point(Point::Quiesce, self.number);
@@ -141,7 +192,7 @@ impl<'a> Drive<'a> {
     }
 
     fn barrier(&mut self, at: At) -> Outcome {
-        match (self.world.barrier(), at) {
+        match (self.world.barrier_of(Barrier::Protocol), at) {
             (Err(Fault), _) => return Outcome::Changed,
             (Ok(()), At::BarrierB) => {
                 let changes = self.changes.take();
@@ -157,6 +208,9 @@ impl<'a> Drive<'a> {
     }
 
     fn agree(&mut self) -> Outcome {
+        if let Err(words) = self.world.compare_calls() {
+            self.world.condemn(&words);
+        }
         self.refusal = checkpoint::agree(self.world, self.protection, &self.view).err();
         match (&self.refusal, &self.coverage) {
             (None, Some(coverage)) => {
@@ -274,6 +328,9 @@ impl<'a> Drive<'a> {
             return Outcome::Lost;
         };
         self.number = target;
+        if self.call.recovers() {
+            self.world.find_apart(&self.view);
+        }
         self.world.set_decision(Some(target));
         self.world.point(Point::Decided, target);
         Outcome::Done
@@ -383,6 +440,9 @@ impl<'a> Drive<'a> {
 
     fn reset(&mut self) -> Outcome {
         self.world.reset_control();
+        if !self.protection.mode.keeps_snapshot() && self.world.has_part() {
+            self.world.note_resumed(since::live(self.world));
+        }
         self.world.set_phase(Phase::Agreed(self.number));
         Outcome::Done
     }

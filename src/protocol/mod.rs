@@ -9,6 +9,7 @@
 //! ```text
 //! checkpoint  Enter Intend BarrierQ Agree Compare BarrierC Encode Publish BarrierA
 //!             Copy BarrierB                                                     -> Saved
+//!             Enter Follow                                                      -> Passed
 //! settle      MeetSettling Decide MeetDecided Finish MeetSettled                -> Reported
 //! restart     Whole, settle, Verify .. Judge .. Rebuild .. Restore .. Reencode .. Reset .. Join
 //!                                                                               -> Resumed
@@ -55,6 +56,9 @@ impl Call {
 pub enum At {
     /// Begin of a checkpoint: is the view the one joined?
     Enter,
+    /// The first call after a restart of a PE that is behind: wait for what the reference does
+    /// ([`crate::store::site`]).
+    Follow,
     /// Quiet; write the manifest, say what is to be saved and what it needs.
     Intend,
     /// Barrier Q: no transfer is in flight anywhere, every intent can be read.
@@ -120,6 +124,8 @@ pub enum At {
     Join,
     /// End: the checkpoint is agreed.
     Saved,
+    /// End: nothing was written since the restart, and the others have gone on: no checkpoint.
+    Passed,
     /// End: the checkpoint was refused on every PE.
     Refused,
     /// End: a fault is reported; every PE has one checkpoint.
@@ -139,29 +145,46 @@ pub enum Outcome {
     Changed,
     /// The intents do not fit.
     Refused,
-    /// Too much is lost.
+    /// Too much is lost, or calls that never meet.
     Lost,
+    /// This PE is behind; the others have gone on.
+    Behind,
+}
+
+impl Outcome {
+    /// Every outcome.
+    pub const ALL: [Outcome; 5] = {
+        use Outcome::*;
+        [Done, Changed, Refused, Lost, Behind]
+    };
 }
 
 impl At {
     /// True where a call ends.
     pub fn is_end(self) -> bool {
-        matches!(self, At::Saved | At::Refused | At::Reported | At::Resumed | At::Condemned)
+        use At::{Condemned, Passed, Refused, Reported, Resumed, Saved};
+        matches!(self, Saved | Passed | Refused | Reported | Resumed | Condemned)
     }
 }
 
 /// The transitions that do not depend on the call.
 pub const TABLE: &[(At, Outcome, At)] = {
     use At::*;
-    use Outcome::{Changed, Done, Lost};
+    use Outcome::{Behind, Changed, Done, Lost};
     &[
         (Enter, Done, Intend),
         (Enter, Changed, MeetSettling),
+        (Enter, Behind, Follow),
+        (Follow, Done, Intend),
+        (Follow, Behind, Passed),
+        (Follow, Changed, MeetSettling),
+        (Follow, Lost, Condemned),
         (Intend, Done, BarrierQ),
         (BarrierQ, Done, Agree),
         (BarrierQ, Changed, MeetSettling),
         (Agree, Done, Compare),
         (Agree, Outcome::Refused, BarrierRefuse),
+        (Agree, Lost, Condemned),
         (BarrierRefuse, Done, Refused),
         (BarrierRefuse, Changed, MeetSettling),
         (Compare, Done, BarrierC),
@@ -248,7 +271,7 @@ pub fn dot() -> String {
     let mut rows: Vec<String> = Vec::new();
     for call in [Call::Checkpoint, Call::Restart] {
         for at in ALL {
-            for outcome in [Outcome::Done, Outcome::Changed, Outcome::Refused, Outcome::Lost] {
+            for outcome in Outcome::ALL {
                 if let Some(to) = next(call, at, outcome) {
                     let row = format!("  {at:?} -> {to:?} [label=\"{outcome:?}\"];\n");
                     if !rows.contains(&row) {
@@ -262,10 +285,11 @@ pub fn dot() -> String {
 }
 
 /// Every state.
-pub const ALL: [At; 37] = {
+pub const ALL: [At; 39] = {
     use At::*;
     [
         Enter,
+        Follow,
         Intend,
         BarrierQ,
         Agree,
@@ -298,6 +322,7 @@ pub const ALL: [At; 37] = {
         MeetReset,
         Join,
         Saved,
+        Passed,
         Refused,
         Reported,
         Resumed,
@@ -324,9 +349,7 @@ mod tests {
         for at in ALL {
             let into = |from| {
                 [Call::Checkpoint, Call::Restart].into_iter().any(|call| {
-                    [Outcome::Done, Outcome::Changed, Outcome::Refused, Outcome::Lost]
-                        .into_iter()
-                        .any(|outcome| next(call, from, outcome) == Some(at))
+                    Outcome::ALL.into_iter().any(|outcome| next(call, from, outcome) == Some(at))
                 })
             };
             assert!(matches!(at, At::Enter | At::Whole) || ALL.into_iter().any(into), "{at:?}");

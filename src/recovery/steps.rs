@@ -23,7 +23,7 @@ use crate::inject::Point;
 use crate::pgas::World;
 use crate::pgas::world::lock;
 use crate::segment::board::Told;
-use crate::segment::layout::TILE;
+use crate::segment::layout::{STAMP, TILE};
 use crate::store::coverage::Coverage;
 use crate::store::protection::{Protection, Shape};
 use crate::sys::crew::Crew;
@@ -309,7 +309,7 @@ impl Decode<'_> {
             None => Ok(()),
             Some(pe) => {
                 if line.is_none() {
-                    tiles::stamp_of(world, region, tile).fill(0);
+                    tiles::set_stamp(world, region, tile, &[0; STAMP]);
                 }
                 Err(pe)
             }
@@ -436,7 +436,7 @@ pub fn restore(
         return Err(spoiled());
     }
     let coverage = manifest.coverage.clone();
-    world.adopt(manifest);
+    world.adopt(manifest, target);
     if !protection.mode.keeps_snapshot() {
         let record = &world.segment().header().snapshots[protection.snapshot_of(target)];
         record.seal(world.job(), target, len);

@@ -3,7 +3,7 @@
 //! ```text
 //! entry of PE 0 | entry of PE 1 | ...          one board in every segment
 //! entry         half of even | of odd incarnations of the PE       128 bytes each
-//! half          step | tag | intent | findings | phase | decision | ending
+//! half          step | tag | intent | findings | phase | decision | ending | site, call
 //! ```
 //!
 //! The protocol reads a few words of every peer (see `words` and `header`). Those of a PE whose
@@ -26,7 +26,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Words of a half in use: the step, the tag, and the others.
-pub const WORDS: usize = 14;
+pub const WORDS: usize = 16;
 /// Bytes of a half.
 const HALF: usize = 128;
 /// Bytes of an entry.
@@ -80,6 +80,8 @@ pub struct Told {
     pub phase: u64,
     pub decision: u64,
     pub ending: u64,
+    pub site: u64,
+    pub call: u64,
 }
 
 impl Told {
@@ -100,14 +102,16 @@ impl Told {
             self.phase,
             self.decision,
             self.ending,
+            self.site,
+            self.call,
         ]
     }
 
     /// The inverse of `words`; None if another incarnation told it.
     pub fn of(words: [u64; WORDS], incarnation: u32) -> Option<Told> {
         let [step, teller, digest, len, hold, need, available, ..] = words;
-        let [.., bad_snapshot, bad_parity, found_len, found_bare, _, _, _] = words;
-        let [.., phase, decision, ending] = words;
+        let [_, _, _, _, _, _, _, bad_snapshot, bad_parity, found_len, found_bare, ..] = words;
+        let [.., phase, decision, ending, site, call] = words;
         (teller == tag(incarnation)).then_some(Told {
             step,
             digest,
@@ -122,6 +126,8 @@ impl Told {
             phase,
             decision,
             ending,
+            site,
+            call,
         })
     }
 }

@@ -3,6 +3,7 @@
 //! ```text
 //! 0          control page     words other PEs read and write (segment::words)
 //! board      what PEs that do not map this memory tell its owner (segment::board)
+//! teams      words that the members of each team meet over; zeroed in a recovery
 //! work       slots for what PEs leave each other in a collective: of no use after it
 //! statics    image of the executable's .data and .bss, mapped over the originals
 //! manifest   what a checkpoint covers and the allocator's state, written at each checkpoint
@@ -37,6 +38,8 @@ pub const BASE: usize = 0x3000_0000_0000;
 pub const BASE_ALIGN: usize = 1 << 42;
 /// Teams that have slots in the work area.
 pub const WORK_TEAMS: usize = 64;
+/// Words of a team, of 8 bytes.
+pub const TEAM_WORDS: usize = 256;
 /// Slots of a team that are in use at a time; it has twice as many.
 pub const WORK_ROUNDS: usize = 16;
 /// Bytes of a slot.
@@ -51,6 +54,8 @@ pub const STATICS_MAX: usize = 1 << 30;
 pub struct Layout {
     /// The board: an entry for each PE.
     pub board: usize,
+    /// The words of all teams.
+    pub teams: usize,
     /// The work area of collectives.
     pub work: usize,
     /// Image of the executable's statics.
@@ -94,7 +99,8 @@ impl Layout {
     pub fn new(heap_len: usize, n_pes: usize) -> Layout {
         let heap_len = page_up(heap_len.max(PAGE));
         let board = PAGE;
-        let work = board + page_up(n_pes * ENTRY);
+        let teams = board + page_up(n_pes * ENTRY);
+        let work = teams + page_up(WORK_TEAMS * TEAM_WORDS * 8);
         let statics = work + WORK;
         let manifest = statics + STATICS_MAX;
         let manifest_len = page_up(heap_len / 32 + (1 << 20));
@@ -113,6 +119,7 @@ impl Layout {
         let total = region(4);
         Layout {
             board,
+            teams,
             work,
             statics,
             manifest,
@@ -127,6 +134,12 @@ impl Layout {
             region_len,
             total,
         }
+    }
+
+    /// The words of a team.
+    pub fn team(&self, team: usize) -> usize {
+        assert!(team < WORK_TEAMS, "{team}");
+        self.teams + team * TEAM_WORDS * 8
     }
 
     /// Slot `round` of a team; the two sets are used in turns.
@@ -157,6 +170,7 @@ mod tests {
             let ends = [
                 (0, PAGE),
                 (l.board, 33 * ENTRY),
+                (l.teams, WORK_TEAMS * TEAM_WORDS * 8),
                 (l.work, WORK),
                 (l.statics, STATICS_MAX),
                 (l.manifest, l.manifest_len),

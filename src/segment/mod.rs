@@ -115,7 +115,7 @@ impl Segment {
     /// Entry of PE `pe` of the board.
     pub fn board(&self, pe: usize) -> &Entry {
         let at = self.at(self.layout.board + pe * ENTRY, ENTRY);
-        assert!(self.layout.board + (pe + 1) * ENTRY <= self.layout.work, "an entry of PE {pe}");
+        assert!(self.layout.board + (pe + 1) * ENTRY <= self.layout.teams, "an entry of PE {pe}");
         // SAFETY: inside the board (asserted), on a boundary of an entry's size since the board
         // begins at a page; all of it atomics.
         unsafe { &*at.cast() }
@@ -140,6 +140,8 @@ impl Segment {
             phase: load(&header.phase),
             decision: load(&header.decision),
             ending: load(&words.ending),
+            site: load(&words.site.site),
+            call: load(&words.site.call),
         }
     }
 
@@ -202,11 +204,13 @@ impl Segment {
     /// `len` bytes at `offset`, to be written. Only the owner writes its store, or the one PE that
     /// a tile of its second snapshot is left to; live memory is written by the library only
     /// between the barriers of a recovery.
+    ///
+    /// # Safety
+    /// While the slice lives nobody else reads or writes these bytes: no other slice of this
+    /// segment, no other thread, no other process.
     #[allow(clippy::mut_from_ref)] // shared between processes: `&mut self` would promise too much
-    pub fn bytes_mut(&self, offset: usize, len: usize) -> &mut [u8] {
-        // SAFETY: inside a mapping (`at`); the phases of the protocol give each byte one writer and
-        // no reader at a time, as in `bytes`; within this process one thread drives the protocol
-        // (`World::turn`), and those that help it through a loop have different tiles.
+    pub unsafe fn bytes_mut(&self, offset: usize, len: usize) -> &mut [u8] {
+        // SAFETY: inside a mapping (`at`), and of nobody else (the caller's promise).
         unsafe { std::slice::from_raw_parts_mut(self.at(offset, len), len) }
     }
 

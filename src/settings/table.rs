@@ -326,7 +326,7 @@ static TABLE: &[Entry] = &[
         name: "SHMEM_FT_MAX_RESTARTS",
         kind: Kind::Count { min: 0, max: 1_000_000 },
         default: "3",
-        doc: "Deaths of one PE between the same two checkpoints before the job ends.",
+        doc: "Deaths of one PE without progress of the program, before the job ends.",
         store: number!(draft, n, draft.settings.max_restarts = n as u32),
         show: |s| Some(s.max_restarts.to_string()),
     },

@@ -5,7 +5,7 @@
 use std::ops::ControlFlow;
 
 use super::root::{self, Progress};
-use super::{Error, Fault, Shmem, SymSlice, Symmetric};
+use super::{Error, Fault, Protected, Shmem, SymSlice, Symmetric};
 use crate::faults;
 
 /// Saves the symmetric heap of all PEs as the next checkpoint. Collective.
@@ -58,6 +58,56 @@ pub fn algo_init(_shmem: &Shmem) -> bool {
 /// Number of the last agreed checkpoint, 0 before the first.
 pub fn checkpoint_number(_shmem: &Shmem) -> u64 {
     faults::checkpoint_number()
+}
+
+/// Keeps a private value of this PE in every later checkpoint, so that a restart brings it back. A
+/// substitute protects the same names, with types of the same size, before its [`restart_pes`], in
+/// whatever order, or the job ends with an error that names what does not fit. A restart that goes
+/// back to a checkpoint from before this call brings back `value`. A name that is protected again
+/// is that of the new value.
+///
+/// ```
+/// let mut shmem = raidshmem::Shmem::init();
+/// let mut steps = raidshmem::ft::protect(&mut shmem, "steps", 0u64);
+/// *steps.get_mut(&mut shmem) += 1;
+/// raidshmem::ft::checkpoint_all(&mut shmem)?;
+/// assert_eq!(*steps.get(&shmem), 1);
+/// # Ok::<(), raidshmem::Error>(())
+/// ```
+pub fn protect<T: Symmetric>(shmem: &mut Shmem, name: &str, value: T) -> Protected<T> {
+    let _alone = shmem;
+    Protected::new(name, value)
+}
+
+/// Leaves memory of one allocation out of every later checkpoint, until it is freed: a restart
+/// leaves it as it is. Every PE excludes the same.
+///
+/// # Panics
+/// If the handle names no allocated memory.
+///
+/// ```
+/// let mut shmem = raidshmem::Shmem::init();
+/// let scratch = shmem.alloc::<u64>(1000)?;
+/// raidshmem::ft::exclude(&mut shmem, scratch);
+/// raidshmem::ft::include(&mut shmem, scratch); // and in again
+/// # Ok::<(), raidshmem::Error>(())
+/// ```
+pub fn exclude<T: Symmetric>(shmem: &mut Shmem, slice: SymSlice<T>) {
+    set_covered(shmem, slice, false);
+}
+
+/// Takes memory that was excluded into every later checkpoint again. Every PE includes the same.
+///
+/// # Panics
+/// As [`exclude`].
+pub fn include<T: Symmetric>(shmem: &mut Shmem, slice: SymSlice<T>) {
+    set_covered(shmem, slice, true);
+}
+
+fn set_covered<T: Symmetric>(shmem: &mut Shmem, slice: SymSlice<T>, covered: bool) {
+    let addr = shmem.local(slice).as_ptr().addr();
+    let known = slice.is_empty() || shmem.world.set_covered(addr, slice.bytes(), covered);
+    assert!(known, "{slice:?} is not allocated");
 }
 
 /// Why the last checkpoint was refused, if it was.

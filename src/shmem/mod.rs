@@ -44,6 +44,7 @@ pub mod ft;
 mod handle;
 mod lock;
 mod peers;
+mod protected;
 mod root;
 mod signal;
 mod team;
@@ -55,6 +56,7 @@ pub use context::{Batch, Context, NoStore, Private, Serialized};
 pub use handle::{SymRef, SymSlice, Symmetric};
 pub use lock::{Guard, Lock};
 pub use peers::Peers;
+pub use protected::Protected;
 pub use signal::Signal;
 pub use team::{Team, TeamConfig};
 
@@ -131,7 +133,6 @@ impl Shmem {
         assert_eq!(block, heap, "the first allocation");
         table::register();
         context_table::register();
-        table::words("Shmem::init");
         if world.is_new() {
             root::settle(world); // nobody is in the middle of a transfer to its predecessor
         }
@@ -219,7 +220,9 @@ impl Shmem {
     /// If the handle names no symmetric memory.
     pub fn local_mut<T: Symmetric>(&mut self, slice: SymSlice<T>) -> &mut [T] {
         let at = slice.checked(self.world);
-        bytemuck::cast_slice_mut(self.world.segment().bytes_mut(at, slice.bytes()))
+        // SAFETY: inside the heap (`checked`). Within this PE `&mut self` is the only way to its
+        // memory; what peers may write meanwhile, and when, is said in the module's opening.
+        bytemuck::cast_slice_mut(unsafe { self.world.segment().bytes_mut(at, slice.bytes()) })
     }
 
     /// This PE's elements of two slices, the second to be changed.
@@ -244,7 +247,8 @@ impl Shmem {
         let (from, to) = (read.checked(self.world), write.checked(self.world));
         let segment = self.world.segment();
         let read = bytemuck::cast_slice(segment.bytes(from, read.bytes()));
-        (read, bytemuck::cast_slice_mut(segment.bytes_mut(to, write.bytes())))
+        // SAFETY: as in `local_mut`; the two do not overlap (asserted).
+        (read, bytemuck::cast_slice_mut(unsafe { segment.bytes_mut(to, write.bytes()) }))
     }
 
     /// This PE's value of an element.

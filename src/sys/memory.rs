@@ -3,7 +3,7 @@
 //! Invariant: memory made here has no name in any file system, so nothing is left of it when the
 //! last process that holds it is gone, however that process ends.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 
 use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, fstat, ftruncate, memfd_create};
@@ -202,12 +202,30 @@ fn free(len: usize) -> Option<usize> {
     }
 }
 
-/// Puts `len` bytes at `offset` of `fd` in place of what is mapped at `at`.
+/// Copies what is mapped at `at` to `offset` of a memory file, and maps that in its place. What
+/// other threads write there from the one to the other is lost.
 ///
 /// # Safety
-/// `[at, at + len)` must be mapped, be the caller's to replace, and hold the same bytes as the
-/// file range does, because code of this process goes on using the objects that lie there.
-pub unsafe fn replace(fd: BorrowedFd, offset: usize, len: usize, at: usize) -> Result<()> {
+/// `[at, at + len)` must be whole pages that are mapped, readable, and the caller's to replace; no
+/// Rust reference to anything in it is used meanwhile.
+pub unsafe fn move_to_file(fd: BorrowedFd, offset: usize, len: usize, at: usize) -> Result<()> {
+    let mut done = 0;
+    while done < len {
+        let from = std::ptr::with_exposed_provenance::<core::ffi::c_void>(at + done);
+        // By the kernel, from an address: other threads may write there, and AddressSanitizer takes
+        // a copy over the gaps between variables for a mistake.
+        // SAFETY: readable (the caller's promise).
+        let wrote =
+            unsafe { libc::pwrite(fd.as_raw_fd(), from, len - done, (offset + done) as i64) };
+        match usize::try_from(wrote) {
+            Ok(0) => return Err(Errno::NOSPC),
+            Ok(wrote) => done += wrote,
+            Err(_) => match std::io::Error::last_os_error() {
+                error if error.kind() == std::io::ErrorKind::Interrupted => {}
+                error => return Err(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
+            },
+        }
+    }
     let (prot, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::FIXED);
     // SAFETY: the caller's promise above.
     unsafe { mmap(at as *mut core::ffi::c_void, len, prot, flags, fd, offset as u64)? };

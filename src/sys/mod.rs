@@ -16,6 +16,7 @@ pub mod machine;
 pub mod memory;
 pub mod process;
 pub mod signals;
+pub mod site;
 pub mod socket;
 pub mod written;
 
@@ -24,6 +25,15 @@ pub mod written;
 pub fn environment() -> impl Iterator<Item = (String, String)> {
     let text = |word: std::ffi::OsString| word.to_string_lossy().into_owned();
     std::env::vars_os().map(move |(name, value)| (text(name), text(value)))
+}
+
+/// Says that the test that calls it does not run, since this machine lacks `need` (`.ci/sums` knows
+/// what can be needed). Past the harness, which keeps what a test prints that passes.
+#[cfg(test)]
+pub fn skip(need: &str, why: &str) {
+    let thread = std::thread::current();
+    let line = format!("SKIPPED: {}: {need}: {why}\n", thread.name().unwrap_or("a test"));
+    let _ = std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes());
 }
 
 /// True if this process has an open descriptor of this number.

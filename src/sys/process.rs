@@ -12,6 +12,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -336,6 +337,19 @@ fn prepare(
     Ok(())
 }
 
+/// Writes out what the program's streams have buffered, in C and in Rust.
+pub fn flush_streams() {
+    // SAFETY: flushes every C stream; touches no Rust object.
+    unsafe { libc::fflush(std::ptr::null_mut()) };
+    let _ = io::Write::flush(&mut io::stdout());
+}
+
+/// Ends this process at once, without exit handlers.
+pub fn exit_now(status: i32) -> ! {
+    // SAFETY: ends the process; nothing of it is used any more.
+    unsafe { libc::_exit(status) }
+}
+
 /// Stops this process, as Ctrl-Z would not: until somebody sends SIGCONT.
 pub fn stop() {
     let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::STOP);
@@ -441,6 +455,19 @@ pub fn start_on(nth: usize) {
     // Where it cannot be moved it runs where it is, and nothing is lost but time.
     if sched_setaffinity(None, &set_of(&[cpu])).is_ok() {
         let _ = sched_setaffinity(None, &allowed);
+    }
+}
+
+/// Empties the value of a variable of the environment. Nothing of the environment moves, so that
+/// threads that read other variables meanwhile are not disturbed, as they would be by its removal.
+pub fn blank_variable(name: &str) {
+    let name = std::ffi::CString::new(name).expect("a name without zeroes");
+    // SAFETY: a name that ends with a zero; the C library's own lookup.
+    let value = unsafe { libc::getenv(name.as_ptr()) };
+    if !value.is_null() {
+        // SAFETY: the first byte of a value, which exists if only as its end; it is changed in one
+        // step, so that who reads this very value has the old one or none.
+        unsafe { AtomicU8::from_ptr(value.cast()) }.store(0, Ordering::Relaxed);
     }
 }
 

@@ -64,6 +64,53 @@ static void list(int wrong) {
     }
 }
 
+/* Nothing that a collective needs is in the heap, of which not a byte is left. */
+static void full(void) {
+    static long one = 1, sum;
+    for (size_t size = (size_t)1 << 40; size; size /= 2)
+        while (shmem_malloc(size))
+            ;
+    CHECK(!shmem_malloc(1));
+    shmem_long_sum_reduce(SHMEM_TEAM_WORLD, &sum, &one, 1);
+    CHECK(sum == shmem_n_pes());
+    shmem_team_t even;
+    CHECK(!shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, 2, 2, NULL, 0, &even));
+    if (even != SHMEM_TEAM_INVALID) {
+        shmem_long_sum_reduce(even, &sum, &one, 1);
+        CHECK(sum == 2);
+    }
+}
+
+/* Teams of two PEs, one after the other in the same place, with PE 0 in all of them. */
+static void pairs(void) {
+    static long one = 1, sum;
+    for (int other = 1; other < shmem_n_pes(); other++) {
+        shmem_team_t pair;
+        CHECK(!shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, other, 2, NULL, 0, &pair));
+        for (int i = 0; i < 3 && pair != SHMEM_TEAM_INVALID; i++) {
+            shmem_long_sum_reduce(pair, &sum, &one, 1);
+            CHECK(sum == 2);
+        }
+        shmem_team_destroy(pair);
+    }
+}
+
+/* Every PE has something buffered, one in the library, one in a loop of its own, one asleep; then
+ * the last one makes a mistake. */
+static void buffered(int argc) {
+    int me = shmem_my_pe();
+    printf("PE %d has something to say\n", me); /* to a pipe: buffered */
+    shmem_barrier_all();
+    if (me == shmem_n_pes() - 1)
+        shmem_long_p(&word, 1, argc + 99);
+    if (me == 1)
+        for (volatile long i = 0;; i++)
+            ;
+    if (me == 2)
+        for (;;)
+            pause();
+}
+
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "";
     shmem_init();
@@ -71,6 +118,12 @@ int main(int argc, char **argv) {
         align();
     if (!strcmp(what, "list") || !strcmp(what, "wrong-list"))
         list(what[0] == 'w');
+    if (!strcmp(what, "full"))
+        full();
+    if (!strcmp(what, "pairs"))
+        pairs();
+    if (!strcmp(what, "buffered"))
+        buffered(argc);
     if (!strcmp(what, "no-context"))
         no_context();
     shmem_barrier_all();

@@ -10,7 +10,7 @@ use raidshmem::fabric::{Ask, Engine, FabricError, Lost, Read, Write};
 use raidshmem::segment::Segment;
 use raidshmem::segment::update::{Change, Update, WordAt};
 
-use super::node::{PES, layout};
+use super::node::{PES, fill, layout};
 
 #[derive(Debug)]
 pub struct Mapped {
@@ -58,7 +58,7 @@ impl Engine for Mapped {
                     let change = Change { how: Update::Store, operand: u64::from_ne_bytes(word) };
                     to.update(WordAt { offset: *offset, bytes: 8 }, change);
                 }
-                (Ok(to), _) => to.bytes_mut(*offset, from.len()).copy_from_slice(from),
+                (Ok(to), _) => fill(to, *offset, from),
             }
         }
         first

@@ -145,6 +145,12 @@ pub fn heap(at: usize) -> usize {
     layout().heap + at
 }
 
+/// Writes a segment's bytes beside the engine, which moves none of them meanwhile.
+pub fn fill(segment: &Segment, at: usize, bytes: &[u8]) {
+    // SAFETY: the calls of a test follow one another, and this is between two of them.
+    unsafe { segment.bytes_mut(at, bytes.len()) }.copy_from_slice(bytes);
+}
+
 /// The word of so many bytes at `at` of a segment's heap.
 pub fn read(segment: &Segment, at: usize, bytes: usize) -> u64 {
     let change = Change { how: Update::Load, operand: 0 };

@@ -12,7 +12,7 @@ use raidshmem::fabric::{Ask, Ear, Engine, FabricError, Lost, Read, Write};
 use raidshmem::segment::Segment;
 use raidshmem::segment::update::{Change, Update, WordAt};
 
-use super::node::{Node, View, own};
+use super::node::{Node, View, fill, own};
 use super::random::Random;
 
 /// Parcels on their way; more have to wait.
@@ -126,7 +126,7 @@ fn deliver(state: &mut State, random: &mut Random) {
                     let change = Change { how: Update::Store, operand: u64::from_ne_bytes(word) };
                     segment.update(WordAt { offset, bytes: 8 }, change);
                 }
-                _ => segment.bytes_mut(offset, bytes.len()).copy_from_slice(&bytes),
+                _ => fill(segment, offset, &bytes),
             },
             What::Get(offset, len) => {
                 state.answers.insert(parcel.number, segment.bytes(offset, len).to_vec());

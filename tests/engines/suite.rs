@@ -9,7 +9,7 @@ use raidshmem::fabric::{Lost, Read, Write};
 use raidshmem::segment::update::Update;
 
 use super::bench::{Bench, Processes};
-use super::node::{BYSTANDER, LONG, ask, ask_of, heap, layout, read};
+use super::node::{BYSTANDER, LONG, ask, ask_of, fill, heap, layout, read};
 use super::random::Random;
 use super::roles::{ADDED, COUNTER, HAMMERED, SWAPPED, rounds};
 
@@ -84,7 +84,7 @@ fn lengths(bench: &mut dyn Bench) {
     for len in small.chain([1 << 20, (1 << 20) + 4095]) {
         for offset in [BULK + 1, BULK + 64, BULK + 4096 - len.min(4000) / 2] {
             let (bytes, at) = (pattern(len, offset), heap(offset));
-            memory.bytes_mut(at - 1, len + 2).fill(0x55);
+            fill(memory, at - 1, &vec![0x55; len + 2]);
             engine.put(&[Write { pe, offset: at, from: &bytes }]).expect("a living peer");
             engine.quiet(&[pe]).expect("a living peer");
             assert_eq!(memory.bytes(at, len), bytes, "{len} bytes at {offset}");
@@ -106,7 +106,7 @@ fn strides(bench: &mut dyn Bench) {
     for (bytes, step) in [(1, 3), (8, 24), (100, 256), (200, 300)] {
         const COUNT: usize = 300;
         let all = pattern(COUNT * bytes, step);
-        memory.bytes_mut(heap(BULK), COUNT * step).fill(0x55);
+        fill(memory, heap(BULK), &vec![0x55; COUNT * step]);
         let place = |piece: usize| heap(BULK) + piece * step;
         let pieces = all.chunks(bytes).enumerate();
         let write = |(piece, from)| Write { pe, offset: place(piece), from };
@@ -142,7 +142,7 @@ fn words(bench: &mut dyn Bench) {
     for bytes in [2usize, 4, 8] {
         let mask = u64::MAX >> (64 - 8 * bytes);
         let at = BULK + 64 + bytes; // not on a boundary of more
-        memory.bytes_mut(heap(BULK + 48), 64).fill(0x55);
+        fill(memory, heap(BULK + 48), &[0x55; 64]);
         let mut word = read(memory, at, bytes);
         for round in 0..3u64 {
             for (how, operand) in [
@@ -238,7 +238,7 @@ fn still(bench: &mut Processes) {
 /// What was expected is got though its PE is stopped: it was prepared before.
 fn expected(bench: &mut Processes) {
     let (pe, at, bytes) = (bench.other(), heap(2 * BULK), pattern(BULK, 5));
-    bench.memory().bytes_mut(at, BULK).copy_from_slice(&bytes);
+    fill(bench.memory(), at, &bytes);
     let engine = &bench.node().engine;
     engine.expect(pe, at..at + BULK).expect("a living peer");
     // What is posted is carried out after what the engine asked for.

@@ -12,7 +12,7 @@ use rustix::process::Signal;
 use super::losses::{BUSY, declared, detached};
 use super::net::{Net, agent};
 use super::support::jacobi;
-use super::support::{Job, Running, note, processes};
+use super::support::{Job, Running, processes, skip};
 
 /// Long enough that a fault comes before its end; a checkpoint every few of its steps.
 const LONG: &[&str] = &["--bytes", "1M", "--sweeps", "6144", "--halo", "32"];
@@ -20,7 +20,7 @@ const LONG: &[&str] = &["--bytes", "1M", "--sweeps", "6144", "--halo", "32"];
 fn has_engine() -> bool {
     let there = built_in().contains(&Fabric::Ucx);
     if !there {
-        note("built without ucx: no data between hosts is tested (cargo test --features ucx)");
+        skip("ucx", "built without it (cargo test --features ucx)");
     }
     there
 }

@@ -7,7 +7,7 @@ use raidshmem::fabric::built_in;
 use raidshmem::settings::{Collectives, Fabric};
 
 use super::net::Net;
-use super::support::{Job, note, program};
+use super::support::{Job, program, skip};
 
 fn together() -> PathBuf {
     program("together")
@@ -53,7 +53,7 @@ fn sums_have_the_same_bits_whichever_way_and_wherever_the_pes_are() {
 fn has_engine() -> bool {
     let there = built_in().contains(&Fabric::Ucx);
     if !there {
-        note("built without ucx: no collectives between hosts (cargo test --features ucx)");
+        skip("ucx", "built without it (cargo test --features ucx)");
     }
     there
 }

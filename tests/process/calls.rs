@@ -40,3 +40,34 @@ fn the_list_of_a_restart_is_read_as_far_as_the_last_query_filled_it() {
     let outcome = job.program(&program("conform"), &["wrong-list"]).run();
     outcome.status(2).says("shmem_restart_pes: pe 99: allowed are 0..2");
 }
+
+#[test]
+fn collectives_need_nothing_of_the_heap() {
+    for mode in ["none", "raid5"] {
+        ok(&Job::new(4).mode(mode).program(&program("conform"), &["full"]).run());
+    }
+}
+
+/// Whichever way they go: by doubling they use slots in turns.
+#[test]
+fn a_team_begins_anew_where_another_one_was() {
+    for how in ["direct", "doubling", "halving"] {
+        let job = Job::new(4).env("SHMEM_FT_COLLECTIVES", how);
+        ok(&job.program(&program("conform"), &["pairs"]).run());
+    }
+}
+
+/// Whatever each PE is doing when another one ends the job.
+#[test]
+fn a_misuse_loses_no_output_of_other_pes() {
+    for words in [&[][..], &["--nodes", "4"]] {
+        let job = Job::new(4).args(words).program(&program("conform"), &["buffered"]);
+        let outcome = job.run();
+        outcome.status(2).says("raidshmem: PE 3: shmem_long_p: pe 101");
+        for pe in 0..4 {
+            let line = format!("PE {pe} has something to say");
+            let lines = outcome.out.lines().filter(|said| *said == line).count();
+            outcome.check(lines == 1, &format!("`{line}` was expected, once"));
+        }
+    }
+}

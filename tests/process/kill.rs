@@ -262,20 +262,29 @@ fn without_a_substitute_left_the_job_ends() {
     }
 }
 
-/// A program that dies again and again from the same checkpoint is at fault itself. The launcher
-/// hears of the checkpoint from PE 0, which may be after the first death: that one may not count.
+/// A program that dies again and again without progress is at fault itself.
 #[test]
 fn a_pe_that_dies_too_often_ends_the_job() {
     let rules = "--kill 1@3".to_owned() + &" --kill 1@3:resume".repeat(4);
     let outcome = run("raid5", &rules);
     outcome.status(3).says(
-        "oshrun: unrecoverable: PE 1 was killed by signal 9, 4 times since checkpoint 3: more \
-         than SHMEM_FT_MAX_RESTARTS=3",
+        "oshrun: unrecoverable: PE 1 crashed 4 times at the same place, by signal 9: more than \
+         SHMEM_FT_MAX_RESTARTS=3",
     );
     goes_on(&run_with("raid5", &rules, &[("SHMEM_FT_MAX_RESTARTS", "5")]), 5);
-    // A checkpoint in between starts the count anew.
-    goes_on(&run("raid5", "--kill 1@3 --kill 1@3:resume --kill 1@4 --kill 1@4:resume"), 4);
+    // Progress in between starts the count anew.
+    goes_on(&run("raid5", "--kill 1@3 --kill 1@3:resume --kill 1@8 --kill 1@8:resume"), 4);
     run_with("raid5", "--kill 1@3", &[("SHMEM_FT_MAX_RESTARTS", "0")]).status(3);
+}
+
+/// Every restart takes a checkpoint of the same state, so its number grows.
+#[test]
+fn a_program_that_crashes_at_one_place_ends_the_job() {
+    let outcome = Job::new(3).mode("raid5").program(&program("places"), &["crashes"]).run();
+    outcome.status(3).says(
+        "oshrun: unrecoverable: PE 1 crashed 4 times at the same place, by signal 11: more than \
+         SHMEM_FT_MAX_RESTARTS=3",
+    );
 }
 
 /// After the last checkpoint a program leaves its loop, and cannot go back into it from

@@ -15,6 +15,7 @@
 //! - [`memory`]: what a restart brings back, and what it leaves alone
 //! - [`pages`]: huge pages for large heaps, with and without rights
 //! - [`placement`]: failure domains above the node
+//! - [`places`]: programs that call the checkpoint from several places
 //! - [`recovery`]: a second loss at every step of a recovery
 //! - [`residue`]: whatever is killed from outside, nothing is left; stopped is not dead
 //! - [`scrub`]: damage found and repaired in idle time
@@ -39,6 +40,7 @@ mod memory;
 mod modes;
 mod pages;
 mod placement;
+mod places;
 mod recovery;
 mod residue;
 mod scrub;

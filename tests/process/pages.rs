@@ -87,7 +87,10 @@ fn who_may_not_mount_has_them_by_a_namespace_and_who_may_not_make_one_has_memory
             let outcome = job(losses).after(&without_rights(false)).run();
             if others_have_them() { all_large(&outcome) } else { all_small(&outcome) }
         } else {
-            super::support::note("no user namespaces here: huge pages need the right to mount");
+            super::support::partly(
+                "mounts",
+                "no user namespaces: huge pages need the right to mount",
+            );
         }
     }
 }
@@ -96,7 +99,7 @@ fn who_may_not_mount_has_them_by_a_namespace_and_who_may_not_make_one_has_memory
 fn small_heaps_and_who_asks_for_it_have_small_pages() {
     let forced = ["always", "force"].map(|word| memory::huge_pages().as_deref() == Some(word));
     if forced.contains(&true) {
-        return super::support::note("the administrator has given all shared memory huge pages");
+        return super::support::skip("small-pages", "all shared memory here has huge pages");
     }
     all_small(&job("").env("SHMEM_FT_PAGES", "small").run());
     all_small(&job("").env("SHMEM_SYMMETRIC_SIZE", "31M").run());

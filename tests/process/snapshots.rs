@@ -124,7 +124,7 @@ fn huge_pages() {
         let stores: Vec<u64> = lines.filter_map(kib).collect();
         outcome.check(stores.len() == 4, "a line of each PE");
         if raidshmem::sys::huge::HugeFiles::new().is_err() {
-            super::support::note("no huge pages by a mount here: only the bytes are compared");
+            super::support::partly("mounts", "no huge pages by a mount: only bytes are compared");
             continue;
         }
         // Two snapshots and two slots of a third, but for the ends of the parts.

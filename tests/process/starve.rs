@@ -274,7 +274,10 @@ fn a_node_that_has_much_to_start_is_not_lost() {
 #[test]
 fn more_pes_than_a_user_may_have_processes_are_refused_with_the_limits() {
     if !rustix::process::getuid().is_root() {
-        return super::support::note("only root can be somebody else: ulimit -u is not tried");
+        return super::support::skip(
+            "root",
+            "only root can be somebody else, whom ulimit -u binds",
+        );
     }
     let user = "exec prlimit --nproc=20 setpriv --reuid 4242 --inh-caps +dac_override \
                 --ambient-caps +dac_override -- \"$@\"";
@@ -317,7 +320,7 @@ fn a_full_dev_shm_is_of_no_consequence() {
     let job = Job::new(4).mode("raid5").kill(&["1@3"]);
     let outcome = jacobi::job(job, TINY).after(&format!("({fill}) 2> /dev/null")).run();
     if outcome.status == 9 {
-        return super::support::note("no mounts of one's own here: a full /dev/shm is not tried");
+        return super::support::skip("mounts", "no /dev/shm of its own can be filled");
     }
     outcome.right_sum(TINY);
 }

@@ -9,7 +9,7 @@ use raidshmem::sys::huge::HugeFiles;
 use raidshmem::sys::written::Watch;
 
 use super::support::random::Random;
-use super::support::{Job, Outcome, note, program, program_with};
+use super::support::{Job, Outcome, note, partly, program, program_with};
 use super::{STEPS, right};
 
 /// A heap with small pages, and one with huge ones where they can be had.
@@ -38,7 +38,7 @@ fn by_pages(outcome: &Outcome, least: usize) {
             let by = outcome.count(", by pages");
             outcome.check(by >= least, &format!("{least} checkpoints by pages, there were {by}"));
         }
-        Err(error) => note(&format!("the kernel watches no pages here: {error}")),
+        Err(error) => partly("page-watch", &format!("no pages are watched: {error}")),
     }
 }
 

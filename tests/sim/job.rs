@@ -109,6 +109,8 @@ pub struct Ending {
     pub alone: u32,
     pub events: u64,
     pub compared: u64,
+    /// Calls of PEs that were behind.
+    pub passed: u32,
 }
 
 /// The whole job.
@@ -347,6 +349,9 @@ impl Job {
                     self.note(|| format!("launcher: the job ends, {status} {words:?}"));
                     (self.ending.status, self.ending.words) = (status, words);
                     self.over = true;
+                }
+                Action::Rest { pe, ms } => {
+                    self.at(self.now + ms, What::Up(Event::Rested { pe }));
                 }
                 Action::KillNode { .. } | Action::Say(_) | Action::Tell(_) => {}
             }

@@ -7,6 +7,7 @@ use raidshmem::recovery::plan::Finding;
 use raidshmem::segment::layout::STAMP;
 use raidshmem::store::delta::TileSet;
 use raidshmem::store::phase::Phase;
+use raidshmem::store::site::{Called, Progress};
 use raidshmem::store::stamp::{Renewal, Stamp};
 
 use super::board::Half;
@@ -95,6 +96,8 @@ pub struct Told {
     pub free: u64,
     /// It is in `shmem_finalize`.
     pub ending: bool,
+    /// The call it is in.
+    pub call: Called,
 }
 
 /// One memory file of a PE.
@@ -105,6 +108,8 @@ pub struct Memory {
     pub board: Vec<[Half; 2]>,
     /// Arrived, released.
     pub gate: (u64, u64),
+    /// What its process did since the restart, and in which view.
+    pub progress: Option<(u64, Progress)>,
     pub live: Vec<u8>,
     /// The tiles that changed since the last checkpoint, as this PE says.
     pub changes: TileSet,

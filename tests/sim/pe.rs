@@ -16,6 +16,7 @@ use raidshmem::segment::board;
 use raidshmem::store::delta::{Changes, History};
 use raidshmem::store::intent::{self, Bounds};
 use raidshmem::store::phase::{Phase, Vote, decide};
+use raidshmem::store::site::{Apart, Deed};
 use raidshmem::sys::process::Ended;
 
 use super::job::{Job, What};
@@ -69,6 +70,12 @@ pub struct Proc {
     pub checks: u32,
     /// Nothing of the own store was there when it first looked.
     pub bare: bool,
+    /// It has not come to its loop yet.
+    pub before: bool,
+    /// Who is behind since the restart.
+    pub apart: Option<Apart>,
+    /// It has computed since then.
+    pub written: bool,
     pub findings: Vec<Finding>,
     pub verdict: Result<(), Unrecoverable>,
     /// The view in which it said that it is in `shmem_finalize`.
@@ -119,6 +126,9 @@ impl Proc {
             len: 0,
             checks: 0,
             bare: false,
+            before: true,
+            apart: None,
+            written: false,
             findings: Vec::new(),
             verdict: Ok(()),
             finishing: None,
@@ -204,7 +214,9 @@ impl Job {
             At::Saved => {
                 p.agreed = p.number;
                 self.saved = self.saved.max(p.number);
+                self.leaves_call(p, true);
             }
+            At::Passed => self.leaves_call(p, false),
             At::Reported => p.call = Call::Restart,
             At::Resumed => {
                 self.check_resumed(p);
@@ -274,8 +286,13 @@ impl Job {
         if p.call.recovers() {
             return self.enter(p, At::Whole);
         }
-        if p.agreed >= self.plan.last {
+        let behind = p.finishing.is_none() && self.is_behind(p);
+        if p.agreed >= self.plan.last && !behind {
             return self.finalize(p);
+        }
+        if behind {
+            (p.number, p.view) = (p.agreed + 1, self.shown(p).clone());
+            return self.enter(p, At::Enter);
         }
         if p.ends {
             self.broken_promise = Some(format!("PE {} needs PEs that are at their end", p.me()));
@@ -315,6 +332,7 @@ impl Job {
             let computed = self.plan.content(p.me(), self.plan.last + 1);
             let memory = self.own(p);
             (memory.live, memory.told.ending) = (computed, true);
+            self.show_deed(p, Deed::Waits);
         }
         if p.finishing != Some(p.joined) {
             p.finishing = Some(p.joined);
@@ -338,7 +356,8 @@ impl Job {
         use Outcome::{Changed, Done, Refused};
         let healthy = if self.faulted(p) { Changed } else { Done };
         match at {
-            At::Enter => return Then::Out(healthy),
+            At::Enter => return Then::Out(self.enter_call(p, healthy)),
+            At::Follow => return self.follow(p),
             At::Intend if !p.middle => {
                 p.len = self.own(p).live.len();
                 let (len, free) = self.intent(p);
@@ -559,7 +578,8 @@ impl Job {
             Vote { phase: Phase::unpack(told.phase), decided: told.decision.checked_sub(1) }
         };
         let alive = (0..self.pes()).filter(|&pe| p.view.pes[pe].state == State::Alive);
-        let votes: Vec<Vote> = alive.map(vote).collect();
+        let alive: Vec<usize> = alive.collect();
+        let votes: Vec<Vote> = alive.iter().map(|&pe| vote(pe)).collect();
         let Some(mut target) = decide(&votes) else { return Then::Out(Outcome::Lost) };
         if self.plan.broken == Broken::ForwardTooEarly {
             let encoded = votes.iter().filter_map(|vote| match vote.phase {
@@ -568,6 +588,7 @@ impl Job {
             });
             target = encoded.fold(target, u64::max);
         }
+        self.find_apart(p, &alive);
         p.number = target;
         self.own(p).told.decision = target + 1;
         Then::Out(Outcome::Done)

@@ -137,6 +137,8 @@ pub struct Plan {
     pub len: usize,
     /// How many tiles are as they were, one checkpoint after another: one of so many changes.
     pub still: Option<usize>,
+    /// The program calls the checkpoint from two places.
+    pub two: bool,
     /// A PE that cannot take part in a checkpoint, once: its manifest is full, or its machine.
     pub refusal: Option<(usize, u64, Short)>,
     /// A PE whose kernel watches no pages.
@@ -224,6 +226,7 @@ impl Plan {
             len: 1 + chance.below(6 * TILE),
             asked: false,
             still: None,
+            two: Chance::new(seed ^ 2).one_in(3),
             refusal: None,
             denied: None,
             faults: Vec::new(),
@@ -328,13 +331,14 @@ impl std::fmt::Display for Plan {
         writeln!(
             f,
             "seed {} {:?}: {pes} {}PEs in {groups} groups, parity {parity}, snapshots {}, \
-             {} nodes, {} spares, adopt {adopt}, to checkpoint {}",
+             {} nodes, {} spares, adopt {adopt}, {}to checkpoint {}",
             self.seed,
             self.mode,
             if self.far { "far " } else { "" },
             self.settings.snapshots,
             self.nodes,
             self.spares.len(),
+            if self.two { "two places, " } else { "" },
             self.last
         )?;
         write!(f, "delays: message {} step {} stall {}; ", self.message, self.step, self.stall)?;

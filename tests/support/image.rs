@@ -12,7 +12,7 @@ use std::path::Path;
 use raidshmem::protocol::{ALL, meeting};
 use raidshmem::segment::header::Header;
 use raidshmem::segment::layout::{Layout, STAMP, TILE};
-use raidshmem::segment::words::Words;
+use raidshmem::segment::words::{Barrier, Gate, Line, Words};
 use raidshmem::store::phase::Phase;
 use raidshmem::sys::memory::PAGE;
 
@@ -112,17 +112,23 @@ impl Image {
         let at = ALL.into_iter().find(|&at| meeting(at) == Some(step & 0xff));
         let phase = Phase::unpack(header(offset_of!(Header, phase)));
         let decided = header(offset_of!(Header, decision)).checked_sub(1);
-        let gate = |at| self.word(offset_of!(Words, gate) + at);
+        let gate = |whose: Barrier, at| {
+            let gates = offset_of!(Words, gates) + whose as usize * size_of::<Line<Gate>>();
+            self.word(gates + at)
+        };
         let holds = [offset_of!(Header, snapshots), offset_of!(Header, slots)].map(header);
         format!(
             "PE {}: last meeting {at:?} of view {}, phase {phase:?}, decided {decided:?}, snapshot \
-             of {}, slot 0 of {}, barriers arrived {} released {}",
+             of {}, slot 0 of {}, barriers of the program arrived {} released {}, of the protocol \
+             {} and {}",
             self.pe,
             step >> 8,
             holds[0],
             holds[1],
-            gate(0),
-            gate(8)
+            gate(Barrier::Program, 0),
+            gate(Barrier::Program, 8),
+            gate(Barrier::Protocol, 0),
+            gate(Barrier::Protocol, 8)
         )
     }
 }

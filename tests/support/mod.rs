@@ -26,6 +26,7 @@ pub mod namespaces;
 pub mod processes;
 pub mod random;
 mod residue;
+mod skip;
 
 use std::ffi::{OsStr, OsString};
 use std::io::{Read, Write};
@@ -38,6 +39,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once};
 use std::time::{Duration, Instant};
 
 pub use build::*;
+pub use skip::*;
 
 /// After this a run has hung. Runs take well below a second on an idle machine.
 pub const LIMIT: Duration = Duration::from_secs(60);

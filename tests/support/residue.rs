@@ -64,7 +64,7 @@ fn may_mount() -> bool {
         let tried = command.args(["--list", "no such test"]).stdout(Stdio::null()).status();
         let may = tried.is_ok_and(|status| status.success());
         if !may {
-            super::note("no mounts of one's own here: /dev/shm is searched for our names only");
+            super::partly("mounts", "/dev/shm is searched for our names only");
         }
         may
     })

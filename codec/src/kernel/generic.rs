@@ -115,7 +115,7 @@ fn step<const N: usize, const M: usize, const U: usize, R: Rule<N, M>>(
 #[derive(Clone, Copy)]
 pub(super) struct Powers<const N: usize, const M: usize, const FIRST: usize, P: Product<N>> {
     product: P,
-    /// What the sums of each row are off by: they began as they are, not about the origin.
+    /// What the sums of each row are off by, since the first source is not taken about the origin.
     off: [Word<N, P>; M],
 }
 

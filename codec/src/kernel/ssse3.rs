@@ -20,7 +20,7 @@ impl Ssse3 {
     }
 }
 
-loops!(Ssse3, "ssse3", 16, |kernel| Nibbles(kernel), [4, 2, 1, 1], [8, 4, 4, 4, 2]);
+loops!(Ssse3, "ssse3", 16, |kernel| Nibbles(kernel), [4, 2, 1, 1], [8, 6, 4, 6, 2]);
 
 impl Vector<16> for Ssse3 {
     type Word = __m128i;

@@ -39,8 +39,8 @@ pub(super) trait Vector<const N: usize>: Copy {
         self.xor(self.xor(a, b), c)
     }
 
-    /// Two registers whose XOR is, for each byte `x`, `2 x + REDUCTION`. It is the constant that
-    /// makes this cheap: a shuffle gives 0 where the top bit of an index is set.
+    /// Two registers whose XOR is, for each byte `x`, `2 x + REDUCTION`. The constant saves an
+    /// instruction: a shuffle of x86 gives 0 where the top bit of an index is set.
     fn twice(self, word: Self::Word) -> (Self::Word, Self::Word);
 
     /// The table in each 16 bytes of a register.

@@ -37,6 +37,10 @@ impl Job {
                     self.pending.push(Event::Wiped { pe, memory });
                     continue;
                 }
+                Action::Rest { pe, .. } => {
+                    self.pending.push(Event::Rested { pe });
+                    continue;
+                }
                 _ => continue,
             };
             match message {
@@ -141,6 +145,7 @@ fn name(event: &Event) -> &'static str {
         Event::Said { what: Said::Finalizing { .. }, .. } => "finalizing",
         Event::Said { what: Said::Finalized, .. } => "finalized",
         Event::Said { .. } => "verdict",
+        Event::Rested { .. } => "held back for long enough",
         Event::Looked { .. } | Event::Opinion { .. } => "suspected",
     }
 }

@@ -22,6 +22,8 @@ pub enum Event {
     Looked { proc: ProcId },
     /// Node `by` was asked whether it hears node `about`.
     Opinion { by: u32, about: u32, alive: bool },
+    /// A substitute of that PE was held back for long enough.
+    Rested { pe: u32 },
     /// A node shows that view.
     Shown { node: u32, number: u64 },
 }
@@ -35,6 +37,8 @@ pub enum Action {
     Wipe { pe: u32, memory: u32 },
     /// Kill a node: its agent and every process on it.
     KillNode { node: u32 },
+    /// Say so when that many milliseconds are over.
+    Rest { pe: u32, ms: u64 },
     /// A line for people.
     Say(String),
     /// A progress report for people and tests.

@@ -26,7 +26,8 @@ impl Membership {
         }
         for pe in 0..self.pes.len() {
             let over = self.pes[pe].stage == Stage::Finalized;
-            if self.view.pes[pe].state != State::Alive && self.pes[pe].proc.is_none() && !over {
+            let free = self.pes[pe].proc.is_none() && !self.pes[pe].rests;
+            if self.view.pes[pe].state != State::Alive && free && !over {
                 self.replace(pe);
                 if self.ended {
                     return;
@@ -142,6 +143,9 @@ impl Membership {
             member.incarnation += u32::from(self.started);
             member.state = State::Alive;
             self.pes[pe].stage = Stage::Running;
+            if self.started {
+                self.pes[pe].crashes.begin();
+            }
             let proc = self.pes[pe].proc.and_then(|proc| self.procs.get_mut(&proc));
             if let Some(proc) = proc {
                 proc.role = Role::Pe(pe as u32);

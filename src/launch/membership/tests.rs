@@ -14,6 +14,7 @@ pub struct Cluster {
     /// What happened to memory and views, in order.
     log: Vec<String>,
     hold_shown: bool,
+    hold_rests: bool,
     hold_wiped: bool,
     /// PEs say where they are reached as soon as they know their number.
     reached: bool,
@@ -25,9 +26,10 @@ impl Cluster {
         let (machine, first) = Membership::new(shape, settings, groups);
         let (sent, log, held) = (Vec::new(), Vec::new(), Vec::new());
         let reached = shape.fabric != Fabric::Shm;
-        let (hold_shown, hold_wiped) = (false, false);
+        let (hold_shown, hold_rests, hold_wiped) = (false, false, false);
+        let (end, held) = (None, Vec::new());
         let mut cluster =
-            Cluster { machine, sent, end: None, log, hold_shown, hold_wiped, reached, held };
+            Cluster { machine, sent, end, log, hold_shown, hold_rests, hold_wiped, reached, held };
         cluster.act(first);
         cluster
     }
@@ -67,6 +69,8 @@ impl Cluster {
                     }
                     self.sent.push((node, message));
                 }
+                Action::Rest { .. } if self.hold_rests => {}
+                Action::Rest { pe, .. } => events.push(Event::Rested { pe }),
                 Action::Wipe { pe, memory } => {
                     self.log.push(format!("wipe {pe}.{memory}"));
                     events.push(Event::Wiped { pe, memory });
@@ -96,6 +100,17 @@ impl Cluster {
 
     pub fn proc_of(&self, pe: u32) -> ProcId {
         self.machine.pes[pe as usize].proc.expect("carried by a process")
+    }
+
+    /// A PE dies after each of these checkpoints, and all go on from there.
+    fn crash_at(&mut self, pe: u32, checkpoints: &[u64]) {
+        for &number in checkpoints {
+            let (found, micros) = (None, 1);
+            let report = Report::Checkpoint { number, bytes: 1, parity_bytes: 1, micros, found };
+            self.says(0, Said::Report(report));
+            self.die(pe);
+            self.says(0, Said::Report(Report::Resumed { number, micros }));
+        }
     }
 
     pub fn die(&mut self, pe: u32) {
@@ -226,18 +241,37 @@ fn a_spawned_substitute_keeps_away_from_its_group() {
 fn a_pe_that_dies_again_and_again_ends_the_job_with_its_name() {
     let settings = Settings { max_restarts: 2, ..settings(BackupMode::Raid5) };
     let mut cluster = Cluster::four(&settings, 0);
-    cluster.die(1);
-    cluster.die(1);
-    let found = None;
-    let report = Report::Checkpoint { number: 4, bytes: 1, parity_bytes: 1, micros: 1, found };
-    cluster.says(0, Said::Report(report));
-    cluster.die(1);
-    cluster.die(1);
-    assert!(cluster.end.is_none(), "a checkpoint in between counts anew");
-    cluster.die(1);
+    cluster.crash_at(1, &[3, 5, 9]);
+    assert!(cluster.end.is_none(), "three checkpoints in between count anew");
+    cluster.crash_at(1, &[10, 11]);
     let (status, words) = cluster.ended();
     assert_eq!(status, UNRECOVERABLE);
-    assert!(words.contains("PE 1") && words.contains("SHMEM_FT_MAX_RESTARTS=2"), "{words}");
+    let expected = "unrecoverable: PE 1 crashed 3 times at the same place, by signal 9: more than \
+                    SHMEM_FT_MAX_RESTARTS=2";
+    assert_eq!(words, expected);
+}
+
+/// Every restart takes a checkpoint of the same state again: the number alone is no progress.
+#[test]
+fn a_crash_loop_in_which_the_number_grows_ends_the_job() {
+    let settings = Settings { max_restarts: 3, ..settings(BackupMode::Raid5) };
+    let mut cluster = Cluster::four(&settings, 0);
+    cluster.crash_at(1, &[5, 6, 7, 8]);
+    assert!(cluster.ended().1.contains("crashed 4 times at the same place, by signal 9"));
+}
+
+/// The launcher's time passes elsewhere: while a substitute is held back nothing else is.
+#[test]
+fn a_substitute_that_is_held_back_starts_when_its_time_is_over() {
+    let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
+    cluster.crash_at(1, &[5]);
+    cluster.hold_rests = true;
+    cluster.crash_at(1, &[6]);
+    assert_eq!(cluster.member(1).state, State::ProcessDead);
+    cluster.die(2);
+    assert_eq!(cluster.member(2).state, State::Alive, "another one is not");
+    cluster.event(Event::Rested { pe: 1 });
+    assert_eq!(cluster.member(1).state, State::Alive);
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! What the states of the protocol do to the model's memory: the driver's acts, made small.
 
 use super::model::{Broken, Bytes, Model, NOBODY};
-use super::state::{Pe, State};
+use super::state::{BEFORE, INSIDE, Pe, State};
 use crate::protocol::{At, Call, Outcome};
 use crate::store::phase::{Phase, Vote, decide};
+use crate::store::site::{Deed, Progress, Verdict, apart, follow};
 
 /// An outcome, or None in the middle of a long step; the error says which promise is broken.
 pub type Act = Result<Option<Outcome>, String>;
@@ -27,7 +28,8 @@ impl Model {
         let number = state.pes[p].number;
         let slot = self.slot(number);
         match at {
-            At::Enter => return Ok(Some(healthy)),
+            At::Enter => return Ok(Some(self.enter(state, p, healthy))),
+            At::Follow => return self.follow(state, p),
             At::Intend => {
                 let pe = &mut state.pes[p];
                 pe.number = pe.agreed + 1;
@@ -56,6 +58,75 @@ impl Model {
             _ => {}
         }
         Ok(Some(Outcome::Done))
+    }
+
+    /// Shows the call that PE `p` is about to make, in a program with two places. True if it is made
+    /// before the loop, where nothing is computed: what is saved there is what all have.
+    pub fn calls(&self, state: &mut State, p: usize) -> bool {
+        let pe = &mut state.pes[p];
+        let places = &mut pe.places;
+        let site = if places.before { BEFORE } else { INSIDE };
+        let late = places.apart.2 && places.apart.1 & site as u8 == 0;
+        places.call = (site as u8, pe.agreed + 1, pe.joined == 0, late);
+        places.written |= !places.before;
+        if places.before {
+            pe.at = Some(At::Enter);
+            pe.live = pe.live.map(|live| live + u8::from(!late));
+        }
+        pe.places.before
+    }
+
+    fn enter(&self, state: &mut State, p: usize, healthy: Outcome) -> Outcome {
+        let pe = &mut state.pes[p];
+        let (site, _, _, late) = pe.places.call;
+        if late && healthy == Outcome::Done && self.broken != Broken::EveryCallMeets {
+            return Outcome::Behind;
+        }
+        if pe.places.apart.0 != 0 {
+            pe.places.shown = (pe.joined, site, pe.places.written);
+        }
+        healthy
+    }
+
+    /// The real rule, over what the reference has shown in this view.
+    fn follow(&self, state: &State, p: usize) -> Act {
+        let pe = &state.pes[p];
+        let progress = |deed, site: u8, written: bool| Progress {
+            deed,
+            barriers: 0,
+            reached: false,
+            site: u64::from(site),
+            written: u64::from(written),
+        };
+        let other = &state.pes[usize::from(pe.places.apart.0 - 1)];
+        let (view, site, written) = other.places.shown;
+        let reference = match (other.joined == pe.joined, view == pe.joined) {
+            (true, _) if other.finished => Some(progress(Deed::Waits, 0, true)),
+            (_, true) => Some(progress(Deed::Checkpoint, site, written)),
+            _ => None,
+        };
+        let own = progress(Deed::Checkpoint, pe.places.call.0, pe.places.written);
+        match follow(&own, reference.as_ref(), Vec::new) {
+            Some(Verdict::Pass) => Ok(Some(Outcome::Behind)),
+            Some(Verdict::Meet) if written => Err(format!("no mix: PE {p} meets who has gone on")),
+            Some(Verdict::Meet) => Ok(Some(Outcome::Done)),
+            Some(Verdict::Mismatch) => Err(format!("PE {p} has written nothing")),
+            None if pe.shown != pe.joined => Ok(Some(Outcome::Changed)),
+            None => Ok(None),
+        }
+    }
+
+    fn find_apart(&self, state: &mut State, p: usize) {
+        let living = state.living_in(state.pes[p].view);
+        let living = (0..self.pes).filter(|q| living >> q & 1 == 1);
+        let calls: Vec<_> = living.map(|q| (q, state.pes[q].places.called())).collect();
+        let ends = calls.iter().any(|&(q, _)| state.pes[q].finished);
+        let places = &mut state.pes[p].places;
+        places.apart = apart(&calls).filter(|_| !ends).map_or((0, 0, false), |apart| {
+            let sites = apart.sites.iter().fold(0, |sites, &site| sites | site as u8);
+            (apart.reference as u8 + 1, sites, apart.behind.contains(&p))
+        });
+        (places.written, places.shown) = (false, (0, 0, false));
     }
 
     fn settle(&self, state: &mut State, p: usize, at: At) -> Act {
@@ -182,6 +253,9 @@ impl Model {
                 _ => None,
             });
             target = encoded.fold(target, u64::max);
+        }
+        if self.two && state.pes[p].call.recovers() {
+            self.find_apart(state, p);
         }
         state.pes[p].number = target as u8;
         state.pes[p].decided = Some(target as u8);

@@ -3,7 +3,7 @@
 use raidshmem_codec::stripe::{Layout, Scheme};
 
 use super::acts::Act;
-use super::state::{Pe, State};
+use super::state::{Pe, Places, State};
 use crate::protocol::{At, Call, Outcome, meeting, next};
 use crate::recovery::plan::{self, Finding, Unrecoverable};
 use crate::store::phase::Phase;
@@ -36,6 +36,8 @@ pub enum Broken {
     ParityNotMadeAnew,
     /// The plan counts one parity more than there is.
     PlanTooHopeful,
+    /// Every call of the checkpoint meets, wherever it is made.
+    EveryCallMeets,
     /// A PE in `shmem_finalize` waits there, whatever the others need.
     EndIgnoresLosses,
     /// It goes back to the checkpoint as all do, though its program does not.
@@ -85,6 +87,8 @@ pub struct Model {
     pub per_node: usize,
     /// What a PE has been shown is chosen when it looks; if not, showing is a step of its own.
     pub lazy: bool,
+    /// The program calls the checkpoint before its loop, until it succeeds, and at the loop's end.
+    pub two: bool,
 }
 
 impl std::fmt::Display for Model {
@@ -101,7 +105,7 @@ impl Model {
         let layout = Layout::new(Scheme::Rs { parity }, pes).expect("a legal shape");
         let words = |sets: usize| verdict(&layout, sets & 15, sets >> 4);
         let verdicts = (0..256).map(words).collect();
-        Model { pes, parity, deaths, last, broken, verdicts, per_node: 1, lazy: true }
+        Model { pes, parity, deaths, last, broken, verdicts, per_node: 1, lazy: true, two: false }
     }
 
     pub fn slot(&self, number: u8) -> usize {
@@ -141,6 +145,7 @@ impl Model {
             snapshot: Bytes::Sealed(FIRST, true),
             slots,
             findings: (false, false),
+            places: Places { before: self.two, ..Places::default() },
         };
         let mut views = [0; 8];
         views[1] = (1 << self.pes) - 1;
@@ -217,6 +222,7 @@ impl Model {
                 next.pes[p].wipe();
             }
             next.pes[p].begin(state.current);
+            next.pes[p].places.before = self.two;
             next.order(state.living_in(state.current) | 1 << p);
             out.push(next);
         }
@@ -323,6 +329,15 @@ impl Model {
         match to {
             At::Saved => {
                 (pe.agreed, pe.at) = (number, None);
+                if self.two && pe.live != Some(number) {
+                    return Err(format!("no mix: PE {p} saves {:?} as {number}", pe.live));
+                }
+                pe.places = Places::default();
+                self.finish(pe);
+            }
+            At::Passed => {
+                pe.at = None;
+                (pe.places.before, pe.places.apart.2) = (false, false);
                 self.finish(pe);
             }
             At::Reported => {
@@ -351,7 +366,10 @@ impl Model {
                 let ends = pe.ends;
                 (pe.at, pe.call) = (None, Call::Checkpoint);
                 pe.agreed = number;
-                self.finish(pe);
+                // Before its loop it calls the checkpoint once more, unless others are at their end.
+                if ends || !pe.places.before {
+                    self.finish(pe);
+                }
                 if ends && number < self.last {
                     return Err(format!("alone: PE {p} needs others that are at their end"));
                 }
@@ -428,6 +446,10 @@ impl Model {
         let mut next = *state;
         if state.pes[p].call == Call::Restart {
             next.pes[p].at = Some(At::Whole);
+            out.push(next);
+            return;
+        }
+        if self.two && self.calls(&mut next, p) {
             out.push(next);
             return;
         }

@@ -41,7 +41,7 @@
 //! `the_reductions_change_no_answer` compares the ends with those of the full search.
 
 use super::model::{Broken, Bytes, MOST, Model, NOBODY};
-use super::state::{Pe, State};
+use super::state::{Pe, Places, State};
 use crate::protocol::{At, Call, meeting};
 use crate::store::phase::Phase;
 
@@ -132,7 +132,8 @@ impl Model {
         };
         for (p, pe) in state.pes[..self.pes].iter_mut().enumerate() {
             if pe.alive {
-                if matches!(pe.at, None | Some(At::Enter | At::Whole | At::MeetSettling)) {
+                let begins = [At::Enter, At::Follow, At::Whole, At::MeetSettling];
+                if pe.at.is_none_or(|at| begins.contains(&at)) {
                     (pe.number, pe.good, pe.words, pe.ends) = (0, false, 0, false);
                 }
                 if pe.at.is_none() || checkpoints(pe) {
@@ -159,6 +160,7 @@ impl Model {
     /// counts how many PEs are lost and how many are of no use.
     pub fn answer(&self, state: &State) -> State {
         let mut end = *state;
+        end.pes.iter_mut().for_each(|pe| pe.places = Places::default());
         for pe in end.pes[..self.pes].iter_mut().filter(|pe| pe.alive) {
             pe.shown = state.current;
             if pe.words != NOBODY {
@@ -199,7 +201,11 @@ impl Model {
         };
         let nodes = (0..self.pes).all(|p| (0..self.pes).all(|q| pair(p, q)));
         let words = |sets: usize| usize::from(self.verdicts[sets]);
-        nodes && sets.into_iter().all(|sets| both(words(sets)) == words(both(sets)))
+        // The reference is the lowest of several: numbers count.
+        let alike = |p: usize| usize::from(order[p]) == p;
+        (!self.two || (0..self.pes).all(alike))
+            && nodes
+            && sets.into_iter().all(|sets| both(words(sets)) == words(both(sets)))
     }
 }
 
@@ -207,7 +213,7 @@ impl Model {
 fn checkpoints(pe: &Pe) -> bool {
     use At::*;
     let steps = [
-        Enter, Intend, BarrierQ, Agree, Compare, BarrierC, Encode, Publish, BarrierA, Copy,
+        Enter, Follow, Intend, BarrierQ, Agree, Compare, BarrierC, Encode, Publish, BarrierA, Copy,
         BarrierB,
     ];
     pe.call == Call::Checkpoint && !pe.finished && pe.at.is_none_or(|at| steps.contains(&at))

@@ -12,6 +12,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use super::model::{Bytes, MOST};
 use crate::protocol::{ALL, At, Call, meeting};
 use crate::store::phase::Phase;
+use crate::store::site::Called;
 
 /// Most views of a job, the first included; view 0 is none.
 const VIEWS: usize = 8;
@@ -49,6 +50,60 @@ pub struct Pe {
     pub snapshot: Bytes,
     pub slots: [Bytes; 2],
     pub findings: (bool, bool),
+    /// What it knows and shows of the places of calls, where the program has two.
+    pub places: Places,
+}
+
+/// The first place of a program that calls the checkpoint from two, before its loop.
+pub const BEFORE: u64 = 1;
+/// The second one, at the end of its loop.
+pub const INSIDE: u64 = 2;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Places {
+    /// The next call is the first one.
+    pub before: bool,
+    /// The call it shows: place, number, and whether it is new or late.
+    pub call: (u8, u8, bool, bool),
+    /// After a restart: the reference plus 1, the places of those ahead as bits, and whether this
+    /// one is behind.
+    pub apart: (u8, u8, bool),
+    /// It has computed since the restart.
+    pub written: bool,
+    /// The call it has shown since the restart: view, place, and `written` then.
+    pub shown: (u8, u8, bool),
+}
+
+impl Places {
+    pub fn called(self) -> Called {
+        let (site, number, new, late) = self.call;
+        let (site, number) = (u64::from(site), u64::from(number));
+        Called { site, number, new, late, varied: false }
+    }
+
+    fn pack(self) -> u128 {
+        let (site, number, new, late) = self.call;
+        let (reference, sites, behind) = self.apart;
+        let (view, at, written) = self.shown;
+        let parts = [
+            (u8::from(self.before), 1),
+            (site, 2),
+            (number, 3),
+            (u8::from(new), 1),
+            (u8::from(late), 1),
+            (reference, 3),
+            (sites, 2),
+            (u8::from(behind), 1),
+            (u8::from(self.written), 1),
+            (view, 3),
+            (at, 2),
+            (u8::from(written), 1),
+        ];
+        parts.into_iter().fold(0, |word, (value, bits)| {
+            assert!(u32::from(value) >> bits == 0, "{value} does not fit in {bits} bits");
+            word << bits | u128::from(value)
+        })
+    }
 }
 
 impl Pe {
@@ -58,6 +113,7 @@ impl Pe {
         (self.call, self.at, self.middle) = (Call::Checkpoint, None, false);
         (self.number, self.agreed, self.view, self.joined) = (0, 0, 0, 0);
         (self.shown, self.epoch, self.good, self.words) = (0, 0, false, 0);
+        self.places = Places::default();
         self.ends = false;
     }
 
@@ -96,7 +152,7 @@ impl Pe {
             Some(At::MeetSettling) if !self.middle && self.call == Call::Checkpoint => current,
             Some(At::Reencode) if self.middle => self.view + 1,
             Some(At::Encode) if self.middle => self.joined + 1,
-            Some(At::Enter) => self.joined + 1,
+            Some(At::Enter | At::Follow) => self.joined + 1,
             Some(at) if self.waits() && meeting(at).is_some() => self.view + 1,
             Some(_) if self.waits() => self.joined + 1,
             _ => self.shown,
@@ -146,6 +202,7 @@ impl Pe {
             (bytes(self.slots[1]), 4),
             (at as u8, 6),
         ];
+        let columns = columns << 21 | self.places.pack();
         let flags = flags.into_iter().fold(columns, |word, flag| word << 1 | u128::from(flag));
         small.into_iter().fold(flags, |word, (value, bits)| {
             assert!(u32::from(value) >> bits == 0, "{value} does not fit in {bits} bits");

@@ -2,7 +2,8 @@
 //!
 //! Reads through [`Memory`], so that the running executable and a file are the same to it. 64-bit
 //! little-endian ELF with `RELA` relocations, which is all that x86-64 and aarch64 Linux have
-//! (System V ABI, "Program Loading and Dynamic Linking", and the two processor supplements).
+//! (System V ABI, "Program Loading and Dynamic Linking", and the two processor supplements). The tables
+//! are those of the crate `object`, which itself reads files, and no memory of a process.
 //!
 //! Invariants: nothing is read outside the executable's readable segments; no table contents make
 //! this panic or loop; addresses are those in memory, that is, with the bias added.
@@ -14,35 +15,15 @@
 
 use std::ops::Range;
 
+use object::LittleEndian as Little;
+use object::elf::{self as abi, Dyn64, Rela64, Sym64};
+use object::pod::{self, Pod};
+
 use super::StaticsError;
 
-const PT_LOAD: u32 = 1;
-const PT_DYNAMIC: u32 = 2;
-const PT_GNU_RELRO: u32 = 0x6474_e552;
-const PF_W: u32 = 2;
-const PF_R: u32 = 4;
-
-const DT_NULL: u64 = 0;
-const DT_NEEDED: u64 = 1;
-const DT_PLTRELSZ: u64 = 2;
-const DT_PLTGOT: u64 = 3;
-const DT_STRTAB: u64 = 5;
-const DT_SYMTAB: u64 = 6;
-const DT_RELA: u64 = 7;
-const DT_RELASZ: u64 = 8;
-const DT_RELAENT: u64 = 9;
-const DT_STRSZ: u64 = 10;
-const DT_SYMENT: u64 = 11;
-const DT_JMPREL: u64 = 23;
-
 const WORD: usize = 8;
-/// Bytes of an `Elf64_Dyn`: tag, value.
-const DYN: usize = 2 * WORD;
-/// Bytes of an `Elf64_Rela`: offset, info, addend.
-const RELA: usize = 3 * WORD;
-/// Bytes of an `Elf64_Sym`; the size is its last word.
-const SYM: usize = 24;
-const SYM_SIZE: usize = 16;
+const RELA: usize = size_of::<Rela64<Little>>();
+const SYM: usize = size_of::<Sym64<Little>>();
 /// Words at the start of the lazily bound GOT that are the loader's (both processor supplements).
 const GOT_RESERVED: usize = 3;
 
@@ -73,7 +54,7 @@ impl Header {
 
     /// True for a segment that is mapped and may be read.
     pub fn is_readable(&self) -> bool {
-        self.kind == PT_LOAD && self.flags & PF_R != 0
+        self.kind == abi::PT_LOAD && self.flags & abi::PF_R != 0
     }
 }
 
@@ -91,10 +72,10 @@ pub struct Executable {
 impl Executable {
     /// From the program headers and the result of [`Dynamic::foreign`].
     pub fn new(headers: &[Header], foreign: Vec<Range<usize>>) -> Executable {
-        let writable = |h: &&Header| h.kind == PT_LOAD && h.flags & PF_W != 0;
+        let writable = |h: &&Header| h.kind == abi::PT_LOAD && h.flags & abi::PF_W != 0;
         Executable {
             writable: headers.iter().filter(writable).map(Header::range).collect(),
-            relro: headers.iter().find(|h| h.kind == PT_GNU_RELRO).map(Header::range),
+            relro: headers.iter().find(|h| h.kind == abi::PT_GNU_RELRO).map(Header::range),
             foreign,
         }
     }
@@ -132,14 +113,29 @@ impl Machine {
     /// What a relocation of that number is for.
     pub fn target(self, relocation: u32) -> Target {
         match (self, relocation) {
-            // R_X86_64_COPY, R_AARCH64_COPY
-            (Machine::X86_64, 5) | (Machine::Aarch64, 1024) => Target::Copied,
-            // GLOB_DAT, JUMP_SLOT, DTPMOD64, DTPOFF64, TPOFF64, IRELATIVE
-            (Machine::X86_64, 6 | 7 | 16 | 17 | 18 | 37) => Target::Filled(WORD),
-            // GLOB_DAT, JUMP_SLOT, TLS_DTPMOD, TLS_DTPREL, TLS_TPREL, IRELATIVE
-            (Machine::Aarch64, 1025 | 1026 | 1028..=1030 | 1032) => Target::Filled(WORD),
-            // TLSDESC is two words
-            (Machine::X86_64, 36) | (Machine::Aarch64, 1031) => Target::Filled(2 * WORD),
+            (Machine::X86_64, abi::R_X86_64_COPY) | (Machine::Aarch64, abi::R_AARCH64_COPY) => {
+                Target::Copied
+            }
+            (
+                Machine::X86_64,
+                abi::R_X86_64_GLOB_DAT
+                | abi::R_X86_64_JUMP_SLOT
+                | abi::R_X86_64_DTPMOD64
+                | abi::R_X86_64_DTPOFF64
+                | abi::R_X86_64_TPOFF64
+                | abi::R_X86_64_IRELATIVE,
+            ) => Target::Filled(WORD),
+            (
+                Machine::Aarch64,
+                abi::R_AARCH64_GLOB_DAT
+                | abi::R_AARCH64_JUMP_SLOT
+                | abi::R_AARCH64_TLS_DTPMOD
+                | abi::R_AARCH64_TLS_DTPREL
+                | abi::R_AARCH64_TLS_TPREL
+                | abi::R_AARCH64_IRELATIVE,
+            ) => Target::Filled(WORD),
+            (Machine::X86_64, abi::R_X86_64_TLSDESC)
+            | (Machine::Aarch64, abi::R_AARCH64_TLSDESC) => Target::Filled(2 * WORD),
             _ => Target::Own,
         }
     }
@@ -153,7 +149,7 @@ pub struct Dynamic<'a, M> {
     /// Addresses of the section itself.
     range: Range<usize>,
     /// Tags and values, up to the terminating one.
-    entries: Vec<(u64, u64)>,
+    entries: Vec<Dyn64<Little>>,
 }
 
 impl<'a, M: Memory> Dynamic<'a, M> {
@@ -166,13 +162,12 @@ impl<'a, M: Memory> Dynamic<'a, M> {
         bias: usize,
         memory: &'a M,
     ) -> Result<Option<Dynamic<'a, M>>, StaticsError> {
-        let Some(header) = headers.iter().find(|h| h.kind == PT_DYNAMIC) else { return Ok(None) };
+        let Some(header) = headers.iter().find(|h| h.kind == abi::PT_DYNAMIC) else {
+            return Ok(None);
+        };
         let bytes = read(memory, "dynamic section", header.address, header.len)?;
-        let entries = bytes
-            .chunks_exact(DYN)
-            .map(|entry| (word(entry, 0), word(entry, WORD)))
-            .take_while(|&(tag, _)| tag != DT_NULL)
-            .collect();
+        let entries = rows::<Dyn64<Little>>(&bytes);
+        let entries = entries.into_iter().take_while(|entry| tag(entry) != abi::DT_NULL).collect();
         Ok(Some(Dynamic { headers, bias, memory, range: header.range(), entries }))
     }
 
@@ -181,12 +176,12 @@ impl<'a, M: Memory> Dynamic<'a, M> {
     /// # Errors
     /// The string table is missing or not inside the executable's segments.
     pub fn needed(&self) -> Result<Vec<String>, StaticsError> {
-        let offsets: Vec<u64> =
-            self.entries.iter().filter(|e| e.0 == DT_NEEDED).map(|e| e.1).collect();
+        let needed = self.entries.iter().filter(|entry| tag(entry) == abi::DT_NEEDED);
+        let offsets: Vec<u64> = needed.map(|entry| entry.d_val.get(Little)).collect();
         if offsets.is_empty() {
             return Ok(Vec::new());
         }
-        let strings = self.table("string table", DT_STRTAB, DT_STRSZ)?;
+        let strings = self.table("string table", abi::DT_STRTAB, abi::DT_STRSZ)?;
         let name = |offset: u64| {
             let rest = usize::try_from(offset).ok().and_then(|at| strings.get(at..))?;
             let name = rest.split(|&b| b == 0).next()?;
@@ -203,27 +198,29 @@ impl<'a, M: Memory> Dynamic<'a, M> {
     /// A table is missing, of an unknown format or not inside the executable's segments.
     pub fn foreign(&self, machine: Machine) -> Result<Vec<Range<usize>>, StaticsError> {
         let mut foreign = vec![self.range.clone()];
-        if let Some(got) = self.value(DT_PLTGOT) {
+        if let Some(got) = self.value(abi::DT_PLTGOT) {
             let start = self.address(got);
             foreign.push(start..start.saturating_add(GOT_RESERVED * WORD));
         }
-        if self.value(DT_RELAENT).is_some_and(|size| size != RELA as u64) {
+        if self.value(abi::DT_RELAENT).is_some_and(|size| size != RELA as u64) {
             return Err(StaticsError::Format { table: "relocations" });
         }
-        let lists = [("relocations", DT_RELA, DT_RELASZ), ("GOT", DT_JMPREL, DT_PLTRELSZ)];
+        let lists = [
+            ("relocations", abi::DT_RELA, abi::DT_RELASZ),
+            ("GOT", abi::DT_JMPREL, abi::DT_PLTRELSZ),
+        ];
         for (name, address, len) in lists {
             if self.value(address).is_none() {
                 continue;
             }
-            for entry in self.table(name, address, len)?.chunks_exact(RELA) {
-                let info = word(entry, WORD);
-                let len = match machine.target(info as u32) {
+            for entry in rows::<Rela64<Little>>(&self.table(name, address, len)?) {
+                let len = match machine.target(entry.r_type(Little, false)) {
                     Target::Own => continue,
                     Target::Filled(bytes) => bytes,
-                    Target::Copied => self.symbol_size(info >> 32)?,
+                    Target::Copied => self.symbol_size(entry.r_sym(Little, false))?,
                 };
                 // An offset is one of the file, whatever the loader does to the section's values.
-                let start = self.bias.wrapping_add(word(entry, 0) as usize);
+                let start = self.bias.wrapping_add(entry.r_offset.get(Little) as usize);
                 foreign.push(start..start.saturating_add(len));
             }
         }
@@ -231,26 +228,27 @@ impl<'a, M: Memory> Dynamic<'a, M> {
     }
 
     /// Bytes of the dynamic symbol of that number.
-    fn symbol_size(&self, number: u64) -> Result<usize, StaticsError> {
+    fn symbol_size(&self, number: u32) -> Result<usize, StaticsError> {
         let format = StaticsError::Format { table: "symbol table" };
-        if self.value(DT_SYMENT).is_some_and(|size| size != SYM as u64) {
+        if self.value(abi::DT_SYMENT).is_some_and(|size| size != SYM as u64) {
             return Err(format);
         }
-        let table = self.address(self.value(DT_SYMTAB).ok_or(format)?);
+        let table = self.address(self.value(abi::DT_SYMTAB).ok_or(format.clone())?);
         let at = table.saturating_add((number as usize).saturating_mul(SYM));
-        let symbol = read(self.memory, "symbol table", at, SYM)?;
-        Ok(word(&symbol, SYM_SIZE) as usize)
+        let symbol = rows::<Sym64<Little>>(&read(self.memory, "symbol table", at, SYM)?);
+        symbol.first().map(|symbol| symbol.st_size.get(Little) as usize).ok_or(format)
     }
 
-    fn table(&self, name: &'static str, at: u64, len: u64) -> Result<Vec<u8>, StaticsError> {
+    fn table(&self, name: &'static str, at: u32, len: u32) -> Result<Vec<u8>, StaticsError> {
         match (self.value(at), self.value(len)) {
             (Some(at), Some(len)) => read(self.memory, name, self.address(at), len as usize),
             _ => Err(StaticsError::Format { table: name }),
         }
     }
 
-    fn value(&self, tag: u64) -> Option<u64> {
-        self.entries.iter().find(|e| e.0 == tag).map(|e| e.1)
+    fn value(&self, wanted: u32) -> Option<u64> {
+        let entry = self.entries.iter().find(|entry| tag(entry) == wanted)?;
+        Some(entry.d_val.get(Little))
     }
 
     /// The address that a value of this section stands for. glibc adds the bias to the values in
@@ -258,7 +256,7 @@ impl<'a, M: Memory> Dynamic<'a, M> {
     /// executable is never displaced by less than its own length.
     fn address(&self, value: u64) -> usize {
         let value = value as usize;
-        let inside = |h: &Header| h.kind == PT_LOAD && h.range().contains(&value);
+        let inside = |h: &Header| h.kind == abi::PT_LOAD && h.range().contains(&value);
         if self.headers.iter().any(inside) { value } else { self.bias.wrapping_add(value) }
     }
 }
@@ -272,8 +270,13 @@ fn read(
     memory.read(address, len).ok_or(StaticsError::Outside { table, address, len })
 }
 
-/// The little-endian word at byte `at`; 0 past the end, where the format has no word.
-fn word(bytes: &[u8], at: usize) -> u64 {
-    let word = bytes.get(at..).and_then(|rest| rest.first_chunk());
-    word.copied().map_or(0, u64::from_le_bytes)
+/// What an entry is; one that no table has, if the format knows none of that number.
+fn tag(entry: &Dyn64<Little>) -> u32 {
+    u32::try_from(entry.d_tag.get(Little)).unwrap_or(u32::MAX)
+}
+
+/// The rows of a table; the rest of a last one that is cut short is left out.
+fn rows<T: Pod>(bytes: &[u8]) -> Vec<T> {
+    let rows = pod::slice_from_bytes(bytes, bytes.len() / size_of::<T>());
+    rows.map_or_else(|()| Vec::new(), |(rows, _)| rows.to_vec())
 }

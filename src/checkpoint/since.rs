@@ -1,0 +1,90 @@
+//! What was written since the restart, as one number.
+//!
+//! Live memory is compared with the snapshot that it was restored from, word by word, and what the
+//! manifest would say now with what it said. The number is the same on two PEs that wrote the same
+//! values to the same offsets, in memory that was as different as it may be. Where no snapshot is
+//! kept (`single`) a digest of live memory from the restart is compared: then the number only says
+//! whether something was written.
+
+#![forbid(unsafe_code)]
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use twox_hash::XxHash3_128;
+
+use super::tiles;
+use crate::pgas::World;
+use crate::segment::layout::TILE;
+use crate::store::protection::Protection;
+
+/// A digest of what is not as checkpoint `number`, which was restored last; 0 if all is.
+pub fn written(world: &World, protection: &Protection, number: u64) -> u64 {
+    let (at, covered) = (world.layout().manifest, world.covered());
+    let Ok(manifest) = world.manifest() else { return 1 };
+    let sum = AtomicU64::new(differences(0, world.segment().bytes(at, manifest.len()), &manifest));
+    if protection.mode.keeps_snapshot() {
+        let region = protection.snapshot_at(world.layout(), number);
+        let compare = |tile: usize, scratch: &mut Vec<u8>| {
+            let kept = tiles::unchecked(world, region, tile);
+            let live = tiles::live(world, world.me(), &covered, tile, scratch);
+            // Relaxed: the loop's end shows it.
+            sum.fetch_add(differences(tile * TILE, kept, live), Ordering::Relaxed);
+        };
+        let count = tiles::tiles(covered.len());
+        world.crew.numbers(0..count, || vec![0; TILE], compare);
+    } else {
+        sum.fetch_add(live(world) ^ world.resumed(), Ordering::Relaxed);
+    }
+    sum.into_inner()
+}
+
+/// Where no snapshot is kept: a digest of what is covered.
+pub fn live(world: &World) -> u64 {
+    let covered = world.covered();
+    let mut scratch = vec![0; TILE];
+    let digest = |tile: usize| {
+        let bytes = tiles::live(world, world.me(), &covered, tile, &mut scratch);
+        (XxHash3_128::oneshot(bytes) as u64).rotate_left(tile as u32)
+    };
+    (0..tiles::tiles(covered.len())).map(digest).fold(0, u64::wrapping_add)
+}
+
+/// The sum over all words at `offset` that differ, each as a number of its own; 0 if none does.
+fn differences(offset: usize, was: &[u8], is: &[u8]) -> u64 {
+    if was == is {
+        return 0;
+    }
+    let words = |bytes: &[u8]| -> Vec<u64> {
+        let word =
+            |bytes: &[u8]| bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
+        bytes.chunks(8).map(word).collect()
+    };
+    let pairs = words(was).into_iter().zip(words(is)).enumerate();
+    let one = |(index, (was, is)): (usize, (u64, u64))| {
+        let mixed =
+            XxHash3_128::oneshot(&[is, (offset + index * 8) as u64].map(u64::to_le_bytes).concat());
+        if was == is { 0 } else { mixed as u64 | 1 }
+    };
+    pairs.map(one).fold(0, u64::wrapping_add).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_writes_to_unequal_memory_are_equal() {
+        let (one, other) = ([1u8; 64], [2u8; 64]);
+        let write = |memory: &[u8; 64], at: usize, value: u8| {
+            let mut memory = *memory;
+            memory[at..at + 8].fill(value);
+            memory
+        };
+        let of = |memory: &[u8; 64], at, value| differences(0, memory, &write(memory, at, value));
+        assert_eq!(differences(0, &one, &one), 0);
+        assert_eq!(of(&one, 8, 7), of(&other, 8, 7));
+        assert_ne!(of(&one, 8, 7), of(&one, 16, 7));
+        assert_ne!(of(&one, 8, 7), of(&one, 8, 6));
+        assert_ne!(of(&one, 8, 7), 0);
+    }
+}

@@ -1,0 +1,231 @@
+//! What this PE shows of its calls of the checkpoint, and of what it did since a restart.
+//!
+//! The rule is [`crate::store::site`]; here are the words. They are written only while some PE is
+//! behind since the restart, which is until the next checkpoint is agreed.
+
+#![forbid(unsafe_code)]
+
+use std::mem::offset_of;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use super::world::{World, lock};
+use crate::control::view::{State, View};
+use crate::segment::words::{Barrier, CHAIN, Site as Shown, Words};
+use crate::store::site::{Apart, Called, Deed, Progress, Verdict, apart, follow};
+use crate::sys::site::{self, Site};
+
+/// What is known of the sites of calls.
+#[derive(Debug, Default)]
+pub(super) struct Sites {
+    /// Somebody is behind since the restart.
+    apart: AtomicBool,
+    who: Mutex<Option<Apart>>,
+    /// What the recovery under way has found.
+    found: Mutex<Option<Apart>>,
+    /// The last call reported a loss, and the restart has not come yet.
+    reported: AtomicBool,
+    /// One checkpoint was called from several places.
+    varied: AtomicBool,
+    /// Digest of live memory at the restart, where no snapshot is kept; 0 is none.
+    pub(super) resumed: AtomicU64,
+}
+
+impl World {
+    /// Shows the call that the program makes now, of checkpoint `number`.
+    pub(crate) fn show_call(&self, from: &Site, number: u64) {
+        let words = self.segment().words();
+        let late = lock(&self.sites.who).as_ref().is_some_and(|a| a.is_late(self.me, from.digest));
+        let (new, varied) = (self.is_new(), self.sites.varied.load(Ordering::Relaxed));
+        let call = Called { site: from.digest, number, new, late, varied };
+        let chain = from.chain.iter().copied().chain(std::iter::repeat(0));
+        words.chain.iter().zip(chain).for_each(|(word, at)| word.store(at, Ordering::Relaxed));
+        words.site.site.store(call.site, Ordering::SeqCst);
+        words.site.call.store(call.word(), Ordering::SeqCst);
+        self.sites.reported.store(false, Ordering::Relaxed);
+    }
+
+    /// The call has reported a loss: where it was made is where this PE learned of it.
+    pub(crate) fn note_report(&self) {
+        self.sites.reported.store(true, Ordering::Relaxed);
+    }
+
+    /// A restart; who was told of the loss by no checkpoint learns of it here.
+    pub(crate) fn show_restart(&self, from: &Site) {
+        if !self.sites.reported.load(Ordering::Relaxed) {
+            self.show_call(from, self.agreed() + 1);
+        }
+    }
+
+    fn called(&self, pe: usize) -> Called {
+        let told = self.told(pe);
+        Called::of(told.site, told.call)
+    }
+
+    /// True if the call that this PE shows is one of a PE that is behind.
+    pub(crate) fn is_late(&self) -> bool {
+        self.called(self.me).late
+    }
+
+    /// Finds who is behind in `view`. Called between two meetings, when nobody changes its call.
+    pub(crate) fn find_apart(&self, view: &View) {
+        let living = (0..self.n_pes()).filter(|&pe| view.pes[pe].state == State::Alive);
+        let calls: Vec<(usize, Called)> = living.map(|pe| (pe, self.called(pe))).collect();
+        // With others at their end it comes to its own alone.
+        let ends = calls.iter().any(|&(pe, _)| self.told(pe).ending != 0);
+        *lock(&self.sites.found) = apart(&calls).filter(|_| !ends);
+    }
+
+    /// The PE whose progress counts, if this recovery leaves somebody behind and this PE has a part
+    /// in it.
+    pub(crate) fn has_part(&self) -> bool {
+        let has = |apart: &Apart| apart.reference == self.me || apart.behind.contains(&self.me);
+        lock(&self.sites.found).as_ref().is_some_and(has)
+    }
+
+    /// Where no snapshot is kept: the digest of live memory as it is restored.
+    pub(crate) fn note_resumed(&self, digest: u64) {
+        self.sites.resumed.store(digest, Ordering::Relaxed);
+    }
+
+    /// That digest.
+    pub(crate) fn resumed(&self) -> u64 {
+        self.sites.resumed.load(Ordering::Relaxed)
+    }
+
+    /// The restart is over.
+    pub(super) fn join_apart(&self) {
+        let found = lock(&self.sites.found).take();
+        self.sites.apart.store(found.is_some(), Ordering::Relaxed);
+        *lock(&self.sites.who) = found;
+        self.sites.reported.store(false, Ordering::Relaxed);
+    }
+
+    /// A checkpoint is agreed: nobody is behind any more.
+    pub(crate) fn forget_apart(&self) {
+        self.sites.apart.store(false, Ordering::Relaxed);
+        *lock(&self.sites.who) = None;
+    }
+
+    /// This PE is behind no more.
+    pub(crate) fn caught_up(&self) {
+        if let Some(apart) = &mut *lock(&self.sites.who) {
+            apart.behind.retain(|&pe| pe != self.me);
+        }
+    }
+
+    /// True if what this PE has written since the restart is asked for.
+    pub(crate) fn is_reference(&self) -> bool {
+        lock(&self.sites.who).as_ref().is_some_and(|apart| apart.reference == self.me)
+    }
+
+    // ---- progress -----------------------------------------------------------------------------
+
+    /// This PE waits for others; called by whatever does.
+    #[inline]
+    pub fn waits(&self) {
+        if self.sites.apart.load(Ordering::Relaxed) {
+            self.show_progress(Deed::Waits, 0);
+        }
+    }
+
+    #[inline]
+    pub(super) fn comes_to_barrier(&self) {
+        if self.sites.apart.load(Ordering::Relaxed) {
+            self.show_progress(Deed::Barrier, 0);
+        }
+    }
+
+    /// True while somebody is behind.
+    pub(crate) fn is_apart(&self) -> bool {
+        self.sites.apart.load(Ordering::Relaxed)
+    }
+
+    /// Shows what this PE does, and `written` with it.
+    #[cold]
+    pub(crate) fn show_progress(&self, deed: Deed, written: u64) {
+        let progress = self.progress_now(deed, written);
+        let [event, rest @ ..] = progress.words(self.joined());
+        let words = &self.segment().words().site.progress;
+        words[0].store(0, Ordering::SeqCst);
+        for (word, value) in words[1..].iter().zip(rest) {
+            word.store(value, Ordering::SeqCst);
+        }
+        words[0].store(event, Ordering::SeqCst);
+        let behind = lock(&self.sites.who).as_ref().map(|apart| apart.behind.clone());
+        behind.into_iter().flatten().for_each(|pe| self.wake(pe));
+    }
+
+    fn progress_now(&self, deed: Deed, written: u64) -> Progress {
+        let barriers = self.epochs[Barrier::Program as usize].load(Ordering::Relaxed);
+        let reached = self.reached.others(self.me);
+        let site = self.segment().words().site.site.load(Ordering::Relaxed);
+        Progress { deed, barriers, reached, site, written }
+    }
+
+    /// What PE `pe` shows since the restart; None if that is nothing, or changes.
+    fn progress_of(&self, pe: usize) -> Option<Progress> {
+        let at = offset_of!(Words, site) + offset_of!(Shown, progress);
+        let read = || {
+            let words = [0, 1, 2, 3].map(|word| self.look(pe, at + word * 8));
+            words.into_iter().collect::<Option<Vec<u64>>>()
+        };
+        let words = read().filter(|words| read().as_ref() == Some(words))?;
+        Progress::of(words.try_into().ok()?, self.joined())
+    }
+
+    /// What becomes of the call of this PE, which is behind and has written so much; None if that
+    /// cannot be said yet.
+    pub(crate) fn follow(&self, written: u64) -> Option<Verdict> {
+        let reference = lock(&self.sites.who).as_ref()?.reference;
+        let own = self.progress_now(Deed::Checkpoint, written);
+        let others = || {
+            let others = (0..self.n_pes()).filter(|&pe| pe != self.me);
+            others.map(|pe| self.progress_of(pe)).collect()
+        };
+        follow(&own, self.progress_of(reference).as_ref(), others)
+    }
+
+    /// The PE that this one is behind.
+    pub(crate) fn reference(&self) -> Option<usize> {
+        lock(&self.sites.who).as_ref().map(|apart| apart.reference)
+    }
+
+    // ---- words for people ---------------------------------------------------------------------
+
+    /// Where PE `pe` is, as far as it shows it.
+    pub(crate) fn describe(&self, pe: usize) -> String {
+        match self.progress_of(pe).map(|progress| progress.deed) {
+            Some(Deed::Checkpoint) => format!("the checkpoint at {}", self.site_of(pe)),
+            Some(Deed::Barrier) => "a barrier over all PEs".to_owned(),
+            _ => "a call that waits for other PEs".to_owned(),
+        }
+    }
+
+    /// Where PE `pe` called the checkpoint.
+    pub(crate) fn site_of(&self, pe: usize) -> String {
+        let at = offset_of!(Words, chain);
+        let words = (0..CHAIN).map_while(|word| self.look(pe, at + word * 8));
+        site::name(&words.take_while(|&word| word != 0).collect::<Vec<u64>>())
+    }
+
+    /// Compares the calls of all, which make one checkpoint. The error is the same on every PE.
+    pub(crate) fn compare_calls(&self) -> Result<(), String> {
+        let calls: Vec<Called> = (0..self.n_pes()).map(|pe| self.called(pe)).collect();
+        let first = calls[0];
+        if let Some(pe) = calls.iter().position(|call| call.number != first.number) {
+            return Err(format!(
+                "checkpoints do not fit: PE 0 makes number {} at {}, PE {pe} number {} at {}",
+                first.number,
+                self.site_of(0),
+                calls[pe].number,
+                self.site_of(pe)
+            ));
+        }
+        let known = calls.iter().all(|call| call.site != 0);
+        if known && !self.is_apart() && calls.iter().any(|call| call.site != first.site) {
+            self.sites.varied.store(true, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,123 @@
+//! Programs that call the checkpoint from several places: whoever is lost when, the memory at the
+//! end is right; and a barrier of the program is not taken for a checkpoint.
+
+use super::support::{Job, Outcome, program};
+use super::{RECOVERY, STEPS, right};
+
+fn run(pes: usize, mode: &str, form: &str, words: &str) -> Outcome {
+    let words: Vec<&str> = words.split_whitespace().collect();
+    let job = Job::new(pes).mode(mode).args(&["--verbose"]).args(&words);
+    job.program(&program("places"), &[form]).run()
+}
+
+fn every_step_of(form: &str, option: &str, pes: usize, mode: &str) {
+    for victim in 0..pes {
+        for step in STEPS {
+            right(pes, &run(pes, mode, form, &format!("{option} {victim}@3:{step}")));
+        }
+    }
+}
+
+/// A substitute calls again before the loop, when the others compute.
+#[test]
+fn a_loss_at_every_step_of_a_program_with_two_places() {
+    every_step_of("two", "--kill", 3, "raid5");
+    every_step_of("alone", "--kill", 3, "raid5");
+}
+
+#[test]
+fn a_node_lost_at_every_step_of_a_program_with_two_places() {
+    every_step_of("two", "--nodes 3 --kill-node", 3, "raid5");
+}
+
+/// At the first of the two places, and at the first call of the second one.
+#[test]
+fn a_loss_at_the_place_before_the_loop() {
+    for words in ["1@1:after", "0@2:before", "2@2:copied", "0@2:after", "1@7:before", "2@7:copy"] {
+        right(3, &run(3, "raid5", "two", &format!("--kill {words}")));
+    }
+}
+
+#[test]
+fn every_mode_knows_the_two_places() {
+    for mode in ["single", "double", "raid4", "rs"] {
+        for step in ["before", "copy", "after"] {
+            right(3, &run(3, mode, "two", &format!("--kill 1@3:{step}")));
+            right(3, &run(3, mode, "alone", &format!("--kill 0@3:{step}")));
+        }
+    }
+}
+
+/// In turn, at once, and in the recovery from the first.
+#[test]
+fn two_losses_in_a_program_with_two_places() {
+    for form in ["two", "alone"] {
+        for (one, other) in [(0, 1), (1, 0), (2, 2), (0, 0)] {
+            for (first, second) in [("before", "before"), ("after", "copy"), ("copied", "encode")] {
+                let words = format!("--kill {one}@3:{first} --kill {other}@4:{second}");
+                right(4, &run(4, "rs", form, &words));
+            }
+            right(4, &run(4, "rs", form, &format!("--kill {one}@3 --kill {other}@3:copy")));
+        }
+        for step in RECOVERY {
+            for other in [0, 1, 3] {
+                let words = format!("--kill 1@3:copy --kill {other}@3:{step}");
+                right(4, &run(4, "rs", form, &words));
+            }
+        }
+    }
+}
+
+/// Over an engine, or the barrier of nodes, words of the others are read in another way.
+#[test]
+fn two_places_on_several_nodes() {
+    for words in ["--nodes 2 --kill 1@3", "--nodes 4 --kill-node 0@3:copied --kill 2@5"] {
+        right(4, &run(4, "rs", "two", words));
+    }
+}
+
+/// Forms that never were a problem: all PEs call from the place where one tried again, two
+/// checkpoints a step, and a line that only one PE comes to.
+#[test]
+fn other_forms_with_several_places_go_on() {
+    for form in ["wrapped", "halves", "unlike"] {
+        for victim in 0..3 {
+            for step in ["before", "encode", "copy", "after"] {
+                for number in [3, 4] {
+                    right(3, &run(3, "raid5", form, &format!("--kill {victim}@{number}:{step}")));
+                }
+            }
+        }
+    }
+}
+
+/// What it wrote is in no checkpoint, and the others do not wait for it.
+#[test]
+fn a_substitute_that_writes_before_it_calls_elsewhere_is_an_error_that_names_both_places() {
+    let outcome = run(3, "raid5", "rewrites", "--kill 1@3");
+    outcome.status(3);
+    let source = include_str!("../c/places.c");
+    let begin = source.lines().position(|line| line.starts_with("static void rewrites"));
+    let begin = begin.expect("the form is there");
+    let at = |what: &str| {
+        let mut lines = source.lines().enumerate().skip(begin);
+        lines.find(|(_, line)| line.contains(what)).expect("it is in the form").0 + 1
+    };
+    let main = source.lines().position(|line| line.ends_with("  rewrites();")).expect("a call") + 1;
+    let place = |line: usize| format!("places.c:{line} called at places.c:{main}");
+    let words = format!(
+        "checkpoints do not fit: after the restart PE 1 wrote to symmetric memory and called the \
+         checkpoint at {}, but PE 0 has gone on to the checkpoint at {}",
+        place(at("while (shmem_checkpoint_all()")),
+        place(at("if (shmem_checkpoint_all()"))
+    );
+    outcome.check(outcome.count(&format!("oshrun: {words}")) == 1, &format!("`{words}` expected"));
+}
+
+/// They count arrivals apart: neither lets the other on.
+#[test]
+fn a_barrier_of_the_program_and_a_checkpoint_do_not_release_each_other() {
+    for nodes in ["", "--nodes 3"] {
+        right(3, &run(3, "raid5", "barrier", nodes));
+    }
+}

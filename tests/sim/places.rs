@@ -1,0 +1,94 @@
+//! Programs that call the checkpoint from two places: before their loop until it succeeds, and at
+//! the loop's end. Who is behind after a restart, and what becomes of its call, is the library's
+//! rule; what a PE shows for it is a word of its memory here.
+
+use raidshmem::protocol::Outcome;
+use raidshmem::store::site::{Called, Deed, Progress, Verdict, apart, follow};
+
+use super::job::Job;
+use super::pe::{Proc, Then};
+
+const BEFORE: u64 = 1;
+const INSIDE: u64 = 2;
+
+impl Job {
+    /// Shows the call that a process is about to make. True if it is behind, and has computed
+    /// nothing.
+    pub fn is_behind(&mut self, p: &mut Proc) -> bool {
+        if !self.plan.two {
+            return false;
+        }
+        let site = if p.before { BEFORE } else { INSIDE };
+        let late = p.apart.as_ref().is_some_and(|apart| apart.is_late(p.me(), site));
+        p.written |= !p.before;
+        let (number, new) = (p.agreed + 1, p.joined == 0);
+        self.own(p).told.call = Called { site, number, new, late, varied: false };
+        late
+    }
+
+    pub fn enter_call(&mut self, p: &mut Proc, healthy: Outcome) -> Outcome {
+        if healthy == Outcome::Done && self.memory(p, p.me()).told.call.late {
+            return Outcome::Behind;
+        }
+        self.show_deed(p, Deed::Checkpoint);
+        healthy
+    }
+
+    fn progress(&self, p: &Proc, deed: Deed) -> Progress {
+        let site = self.memory(p, p.me()).told.call.site;
+        let written = u64::from(p.written);
+        Progress { deed, barriers: 0, reached: false, site, written }
+    }
+
+    /// Shows what a process does, while somebody is behind.
+    pub fn show_deed(&mut self, p: &mut Proc, deed: Deed) {
+        let Some(behind) = p.apart.as_ref().map(|apart| apart.behind.clone()) else { return };
+        let progress = self.progress(p, deed);
+        self.own(p).progress = Some((p.joined, progress));
+        for pe in behind {
+            if let Some(proc) = self.carrier[pe] {
+                self.wake(proc);
+            }
+        }
+    }
+
+    pub fn follow(&mut self, p: &mut Proc) -> Then {
+        let reference = p.apart.as_ref().expect("it is behind").reference;
+        let shown = self.memory(p, reference).progress.filter(|(view, _)| *view == p.joined);
+        let own = self.progress(p, Deed::Checkpoint);
+        match follow(&own, shown.map(|(_, progress)| progress).as_ref(), Vec::new) {
+            Some(Verdict::Pass) => {
+                self.ending.passed += 1;
+                Then::Out(Outcome::Behind)
+            }
+            Some(verdict) => {
+                self.broken_promise = Some(format!("PE {} is told {verdict:?}", p.me()));
+                Then::End
+            }
+            None if self.shown(p).number != p.joined => Then::Out(Outcome::Changed),
+            None => Then::Sleep,
+        }
+    }
+
+    /// Who is behind, by the calls of all who live in the view of a restart.
+    pub fn find_apart(&mut self, p: &mut Proc, living: &[usize]) {
+        if self.plan.two && p.call.recovers() {
+            let calls: Vec<_> = living.iter().map(|&pe| (pe, self.told(p, pe).call)).collect();
+            let ends = living.iter().any(|&pe| self.told(p, pe).ending);
+            (p.apart, p.written) = (apart(&calls).filter(|_| !ends), false);
+        }
+    }
+
+    /// A process comes out of the checkpoint it called, saved or passed.
+    pub fn leaves_call(&mut self, p: &mut Proc, saved: bool) {
+        p.before = false;
+        let me = p.me();
+        match &mut p.apart {
+            Some(apart) if !saved => apart.behind.retain(|&pe| pe != me),
+            apart => *apart = None,
+        }
+        if saved && self.plan.two && self.memory(p, me).live != self.plan.content(me, p.number) {
+            self.broken_promise = Some(format!("no mix: PE {me} saves other bytes"));
+        }
+    }
+}
