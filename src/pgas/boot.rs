@@ -240,15 +240,20 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
         file: file.try_clone()?,
         scrubbed: Mutex::default(),
     };
+    arrive(&world, original);
+    Ok(world)
+}
+
+/// Waits for the first view; an original is a member of it.
+fn arrive(world: &World, original: bool) {
     world.show_vote();
     world.wait_raw(|| world.waiting_for_all("shmem_init"), || world.shown());
     if world.far.is_some() {
-        world.refresh(&if original { first_view(&world) } else { world.view() });
+        world.refresh(&if original { first_view(world) } else { world.view() });
     }
     if original {
-        world.join_all(&first_view(&world));
+        world.join_all(&first_view(world));
     }
-    Ok(world)
 }
 
 /// Makes the words of a segment those of a process that begins, whoever had it before.

@@ -14,8 +14,9 @@
 //! does the checkpoint call that follows the restart, if the others used nobody's memory since the
 //! checkpoint: then nothing can be missing that the barrier should have brought.
 //!
-//! Invariants: a PE that is alone is in the faulted state for good, so that every call that concerns
-//! others comes here. Whether a call was cut is asked once, on the way into `shmem_finalize`.
+//! Invariants: a PE that is alone is in the faulted state for good, so that every call that
+//! concerns others comes here. Whether a call was cut is asked once, on the way into
+//! `shmem_finalize`.
 
 #![forbid(unsafe_code)]
 
@@ -98,8 +99,8 @@ impl World {
         Err(Fault)
     }
 
-    /// The checkpoint call of a PE that is alone: the first after its restart is one that the others
-    /// made, and it is where that checkpoint was.
+    /// The checkpoint call of a PE that is alone. The first after its restart is where the last
+    /// checkpoint was made, of which the others are past.
     pub(crate) fn checkpoint_alone(&self) {
         if self.pass_alone().is_err() || self.finish.passed.swap(true, Ordering::Relaxed) {
             self.cut();

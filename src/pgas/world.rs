@@ -217,8 +217,8 @@ impl World {
         self.page.read()
     }
 
-    /// True while calls that concern other PEs are not carried out: between a death and the restart,
-    /// and for good in a PE that goes on alone.
+    /// True while calls that concern other PEs are not carried out: between a death and the
+    /// restart, and for good in a PE that goes on alone.
     #[inline]
     pub fn faulted(&self) -> bool {
         self.view_number() != self.works.load(Ordering::Relaxed)

@@ -16,8 +16,8 @@
 //! finalize    the same, when a PE is lost; it rebuilds, restores and re-encodes nothing
 //! ```
 //!
-//! If a PE of the view is in `shmem_finalize`, no parity is made anew, since live memory is not that
-//! of one checkpoint then; who has gone back comes to its end alone ([`crate::pgas`]).
+//! If a PE of the view is in `shmem_finalize`, no parity is made anew, since live memory is not
+//! that of one checkpoint then; who has gone back comes to its end alone ([`crate::pgas`]).
 //!
 //! At a state named Meet all living PEs of the view wait for each other *in that view*: a PE that
 //! has gone on to a later one does not count, it makes the meeting impossible. A change of view is

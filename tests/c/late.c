@@ -1,6 +1,6 @@
 /*
- * late: takes a checkpoint, goes on a little in the way that its argument names, and ends. The first
- * process of PE 2 dies on that way by SIGKILL, when it has done its part of it.
+ * late: takes a checkpoint, goes on a little in the way that its argument names, and ends. The
+ * first process of PE 2 dies on that way by SIGKILL, when it has done its part of it.
  *
  * silent   it needs nobody; before its end the substitute uses its own memory, and passes barriers
  * consume  a barrier brings it what PE 0 has put there since the checkpoint
@@ -8,7 +8,6 @@
  * produce  it puts to PE 0
  * cut      the others wait in a barrier that it does not come to
  * fetch    the others read what it has, after its death
- * live     nobody dies
  */
 #include "test.h"
 

@@ -66,8 +66,8 @@ fn an_end_without_finalize_is_a_death() {
     ] {
         let outcome = run("none", &args);
         one_line(outcome.status(status), &line(how));
-        // With checkpoints it is one like any other, also when others are in shmem_finalize; one that
-        // happens again and again is a bug and no fault.
+        // With checkpoints it is one like any other, also when others are in shmem_finalize; one
+        // that happens again and again is a bug and no fault.
         let outcome = run("raid5", &args);
         outcome.status(3).says("since checkpoint 1: more than SHMEM_FT_MAX_RESTARTS=3");
         let args = [args[0], args[1]];

@@ -156,7 +156,7 @@ impl Job {
         let at_its_end = p.call == Call::Finalize && self.plan.broken != Broken::EndGoesBack;
         match at {
             At::Rebuild | At::Restore | At::Reencode if at_its_end => {}
-            At::Reencode if p.ends && self.plan.broken != Broken::ParityOfTheEnd => {}
+            At::Reencode if p.ends => {}
             At::Verify => return self.verify(p),
             At::Judge => self.judge(p),
             At::Verdict => return self.give_verdict(p),

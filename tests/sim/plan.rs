@@ -70,8 +70,6 @@ pub enum Broken {
     EndIgnoresLosses,
     /// It goes back to the checkpoint as all do, though its program does not.
     EndGoesBack,
-    /// Parity that was lost is made anew, of what PEs in `shmem_finalize` have computed since.
-    ParityOfTheEnd,
 }
 
 /// What happens to the chosen.

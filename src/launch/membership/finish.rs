@@ -1,7 +1,7 @@
 //! The end of a job in good order: who is in `shmem_finalize`, and what a loss means then.
 //!
-//! Part of the machine in [`super`]. All are in when each has said so as a member of a view in which
-//! the latest loss was made good. What makes a loss one that cannot be, the PEs find out
+//! Part of the machine in [`super`]. All are in when each has said so as a member of a view in
+//! which the latest loss was made good. Whether a loss cannot be made good the PEs find out
 //! (`pgas::finish`), and say here.
 
 #![forbid(unsafe_code)]
