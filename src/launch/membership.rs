@@ -393,7 +393,7 @@ impl Membership {
                  shmem_finalize; checkpoint before it to be safe to the end"
             );
             self.end(UNRECOVERABLE, Some(words));
-        } else if self.view.pes.iter().all(|pe| pe.state != State::Alive) {
+        } else if self.nobody_is_left() {
             let words = "unrecoverable: every PE was lost".to_string();
             self.end(UNRECOVERABLE, Some(words));
         }

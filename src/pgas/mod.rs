@@ -12,6 +12,7 @@
 pub mod boot;
 mod far;
 mod greet;
+mod inherit;
 mod memory;
 mod nodes;
 mod regions;

@@ -126,7 +126,7 @@ pub enum Outcome {
     Changed,
     /// The intents do not fit.
     Refused,
-    /// Too much is lost.
+    /// Too much is lost; of a substitute, at its begin: all that it would have to settle.
     Lost,
 }
 
@@ -189,6 +189,9 @@ pub const TABLE: &[(At, Outcome, At)] = {
 pub fn next(call: Call, at: At, outcome: Outcome) -> Option<At> {
     use At::{Condemned, Decide, MeetSettled, MeetSettling, Reported, Verify, Whole};
     match (call, at, outcome) {
+        // A substitute has no live memory to bring in order. It votes in a whole view, where the
+        // others do for whom memory speaks.
+        (Call::Checkpoint, At::Enter, Outcome::Lost) => Some(Reported),
         (Call::Checkpoint, MeetSettled, Outcome::Done) => Some(Reported),
         (Call::Restart, MeetSettled, Outcome::Done) => Some(Verify),
         // Only substitutes are left in this view: the restart, in a whole view, condemns.

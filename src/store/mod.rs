@@ -25,6 +25,7 @@
 
 pub mod coverage;
 pub mod delta;
+pub mod inherited;
 pub mod phase;
 pub mod protection;
 pub mod stamp;

@@ -274,11 +274,12 @@ impl Job {
 
     fn boot(&mut self, p: &mut Proc) -> Then {
         let original = p.incarnation == 0;
-        let memory = self.own(p);
-        (memory.told.phase, memory.told.decision) = (0, 0);
         if original {
+            let memory = self.own(p);
             memory.set_phase(Phase::Agreed(0));
             p.joined = 1;
+        } else {
+            self.inherit(p);
         }
         p.middle = true;
         Then::Again
@@ -303,6 +304,7 @@ impl Job {
         use Outcome::{Changed, Done, Refused};
         let healthy = if self.faulted(p) { Changed } else { Done };
         match at {
+            At::Enter if p.joined == 0 => return Then::Out(Outcome::Lost),
             At::Enter => return Then::Out(healthy),
             At::Intend if !p.middle => {
                 let me = p.me();
@@ -461,6 +463,10 @@ impl Job {
                 (p.history, p.watch) = Default::default();
             }
             At::Decide => return self.decide(p),
+            At::Finish if p.joined == 0 => {
+                self.finish_inherited(p);
+                p.agreed = p.number;
+            }
             At::Finish => {
                 let phase = Phase::unpack(self.own(p).told.phase);
                 let copies = matches!(
@@ -468,7 +474,6 @@ impl Job {
                     Some(Phase::Encoded(n) | Phase::Copying(n)) if n == p.number
                 );
                 match phase {
-                    // A substitute's snapshot is made in the rebuild.
                     None => {}
                     Some(_) if !copies && !p.middle => {
                         let number = p.number;

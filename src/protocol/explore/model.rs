@@ -6,6 +6,7 @@ use super::acts::Act;
 use super::state::{Pe, State};
 use crate::protocol::{At, Call, Outcome, meeting, next};
 use crate::recovery::plan::{self, Finding, Unrecoverable};
+use crate::store::inherited::is_borne_out;
 use crate::store::phase::Phase;
 
 /// Most PEs of a model.
@@ -36,6 +37,10 @@ pub enum Broken {
     ParityNotMadeAnew,
     /// The plan counts one parity more than there is.
     PlanTooHopeful,
+    /// What a substitute takes over has no say in a decision.
+    DeadUnheard,
+    /// A substitute speaks for memory that it has not saved before its program ran.
+    LiveNotRescued,
 }
 
 /// How a job of the model may end.
@@ -79,6 +84,8 @@ pub struct Model {
     pub verdicts: Vec<u8>,
     /// PEs that share a node, and are lost with it together.
     pub per_node: usize,
+    /// All processes may die at one moment, which leaves their memory whole.
+    pub all_at_once: bool,
     /// What a PE has been shown is chosen when it looks; if not, showing is a step of its own.
     pub lazy: bool,
 }
@@ -97,7 +104,8 @@ impl Model {
         let layout = Layout::new(Scheme::Rs { parity }, pes).expect("a legal shape");
         let words = |sets: usize| verdict(&layout, sets & 15, sets >> 4);
         let verdicts = (0..256).map(words).collect();
-        Model { pes, parity, deaths, last, broken, verdicts, per_node: 1, lazy: true }
+        let (per_node, all_at_once, lazy) = (1, false, true);
+        Model { pes, parity, deaths, last, broken, verdicts, per_node, all_at_once, lazy }
     }
 
     pub fn slot(&self, number: u8) -> usize {
@@ -134,6 +142,7 @@ impl Model {
             decided: None,
             step: (0, 0),
             snapshot: Bytes::Sealed(FIRST, true),
+            beside: Bytes::Void,
             slots,
             findings: (false, false),
         };
@@ -200,8 +209,13 @@ impl Model {
     fn launcher(&self, state: &State, p: usize, out: &mut Vec<State>) {
         let pes = || self.pes(state).iter();
         let over = pes().any(|pe| pe.alive && (pe.finished || pe.condemned));
-        if over || pes().all(|pe| !pe.alive) {
+        if over || pes().all(|pe| !pe.alive && pe.node_lost) {
             return; // the launcher ends the job by name: finalisation is not modelled
+        }
+        if self.all_at_once && state.deaths > 0 && p == 0 && pes().all(|pe| pe.alive) {
+            let mut next = self.lose(state, 0..self.pes, false);
+            next.since_whole = state.since_whole;
+            out.push(next);
         }
         let node = p / self.per_node * self.per_node;
         let here = || node..self.pes.min(node + self.per_node);
@@ -220,10 +234,23 @@ impl Model {
             if next.pes[p].node_lost {
                 next.pes[p].wipe();
             }
-            next.pes[p].begin(state.current);
+            self.begin(&mut next.pes[p], state.current);
             next.order(state.living_in(state.current) | 1 << p);
             out.push(next);
         }
+    }
+
+    fn begin(&self, pe: &mut Pe, shown: u8) {
+        if self.broken == Broken::DeadUnheard {
+            (pe.phase, pe.decided) = (None, None);
+        }
+        if self.broken == Broken::LiveNotRescued {
+            pe.live = None;
+        }
+        let (snapshot, slots) = (pe.snapshot, pe.slots);
+        let slot = |n: u64| slots[self.slot(n as u8)].is(n as u8);
+        pe.phase = pe.phase.filter(|&phase| is_borne_out(phase, |n| snapshot.is(n as u8), slot));
+        pe.begin(shown);
     }
 
     /// A process dies, or a node with all that is on it.
