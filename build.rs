@@ -1,8 +1,10 @@
-//! Says in one line what is missing when the library that a feature needs is not there; the linker
-//! would say it less clearly, and later.
+//! Keeps the library loaded, and says in one line what is missing when the library that a feature
+//! needs is not there; the linker would say it less clearly, and later.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
+    // Threads and exit handlers of the library live as long as the process, whoever loaded it.
+    println!("cargo::rustc-link-arg-cdylib=-Wl,-z,nodelete");
     if std::env::var_os("CARGO_FEATURE_HWLOC").is_none() {
         return;
     }

@@ -1804,6 +1804,20 @@ void pshmem_wait(long *ivar, long cmp_value);
 /* deprecated since 1.4 */
 void pshmem_wait_until(long *ivar, int cmp, long cmp_value);
 
+/* Cache management */
+/* deprecated since 1.3 */
+void pshmem_set_cache_inv(void);
+/* deprecated since 1.3 */
+void pshmem_set_cache_line_inv(void *dest);
+/* deprecated since 1.3 */
+void pshmem_clear_cache_inv(void);
+/* deprecated since 1.3 */
+void pshmem_clear_cache_line_inv(void *dest);
+/* deprecated since 1.3 */
+void pshmem_udcflush(void);
+/* deprecated since 1.3 */
+void pshmem_udcflush_line(void *dest);
+
 /* Collectives: data movement */
 /* deprecated since 1.5 */
 void pshmem_alltoall32(void *dest, const void *source, size_t nelems, int PE_start, int logPE_stride, int PE_size, long *pSync);
@@ -1882,6 +1896,8 @@ int pshmem_ft_algo_init(void);
 
 /* Fault tolerance: extensions */
 int pshmemx_ft_register(void *addr, size_t len);
+int pshmemx_ft_protect(const char *name, void *ptr, size_t len);
+int pshmemx_ft_include(void *addr, size_t len);
 int pshmemx_ft_exclude(void *addr, size_t len);
 const char *pshmemx_ft_last_error(void);
 uint64_t pshmemx_ft_checkpoint_number(void);

@@ -76,6 +76,14 @@ typedef struct { size_t total_ops; } shmem_ctx_session_config_t;
 #define _SHMEM_CMP_LT SHMEM_CMP_LT
 #define _SHMEM_CMP_LE SHMEM_CMP_LE
 
+/* Fault tolerance (shmem_ft.h explains it): what the calls return */
+#define SHMEM_FT_SUCCESS 0
+#define SHMEM_FT_FAILURE 1
+
+/* Fault tolerance: how a PE died */
+#define SHMEM_FT_PE_FAILED 1
+#define SHMEM_FT_NODE_FAILED 2
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -1876,6 +1884,20 @@ void shmem_wait(long *ivar, long cmp_value);
 /* deprecated since 1.4 */
 void shmem_wait_until(long *ivar, int cmp, long cmp_value);
 
+/* Cache management */
+/* deprecated since 1.3 */
+void shmem_set_cache_inv(void);
+/* deprecated since 1.3 */
+void shmem_set_cache_line_inv(void *dest);
+/* deprecated since 1.3 */
+void shmem_clear_cache_inv(void);
+/* deprecated since 1.3 */
+void shmem_clear_cache_line_inv(void *dest);
+/* deprecated since 1.3 */
+void shmem_udcflush(void);
+/* deprecated since 1.3 */
+void shmem_udcflush_line(void *dest);
+
 /* Collectives: data movement */
 /* deprecated since 1.5 */
 void shmem_alltoall32(void *dest, const void *source, size_t nelems, int PE_start, int logPE_stride, int PE_size, long *pSync);
@@ -1945,6 +1967,12 @@ void shmem_double_prod_to_all(double *dest, const double *source, int nreduce, i
 void shmem_longdouble_prod_to_all(long double *dest, const long double *source, int nreduce, int PE_start, int logPE_stride, int PE_size, long double *pWrk, long *pSync);
 void shmem_complexd_prod_to_all(double _Complex *dest, const double _Complex *source, int nreduce, int PE_start, int logPE_stride, int PE_size, double _Complex *pWrk, long *pSync);
 void shmem_complexf_prod_to_all(float _Complex *dest, const float _Complex *source, int nreduce, int PE_start, int logPE_stride, int PE_size, float _Complex *pWrk, long *pSync);
+
+/* Fault tolerance: the calls of the thesis */
+int shmem_checkpoint_all(void);
+void shmem_query_fault(int **pes, int **pes_status, size_t *numpes);
+void shmem_restart_pes(int *pes, size_t numpes);
+int shmem_ft_algo_init(void);
 
 #ifdef __cplusplus
 }

@@ -34,33 +34,31 @@
  * memory, not threads: a substitute starts its own.
  */
 
-/* what the calls return */
-#define SHMEM_FT_SUCCESS 0
-#define SHMEM_FT_FAILURE 1
-
-/* how a PE died */
-#define SHMEM_FT_PE_FAILED 1
-#define SHMEM_FT_NODE_FAILED 2
-
 /*
- * shmemx_ft_register    add private memory of this PE, which stays until the end of the job, to its
- *                       checkpoints; a substitute registers the same before shmem_restart_pes
- * shmemx_ft_exclude     leave symmetric memory out of them, the same on every PE
- * shmemx_ft_last_error  one line, or NULL; good until the thread asks again
+ * shmemx_ft_protect     add private memory of this PE, which stays until the end of the job, to its
+ *                       checkpoints; a substitute protects the same names with the same lengths
+ *                       before shmem_restart_pes, in whatever order, or the job ends with status 3.
+ *                       A name that is protected again takes the memory that is given last. What
+ *                       was protected after the checkpoint that is gone back to gets the bytes that
+ *                       it had then
+ * shmemx_ft_register    the same under a name that is made of the place of the call in the program,
+ *                       how often it was called there, and len
+ * shmemx_ft_exclude     leave symmetric memory (static, or of one block of the heap) out of them,
+ *                       the same on every PE, until it is freed
+ * shmemx_ft_include     take it in again
+ * shmemx_ft_last_error  why the last checkpoint was refused, one line, or NULL; good until the
+ *                       thread asks again. A program that answers a refusal by shmem_restart_pes
+ *                       goes on without a new checkpoint: further refusals are no failures
  */
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* Fault tolerance: the calls of the thesis */
-int shmem_checkpoint_all(void);
-void shmem_query_fault(int **pes, int **pes_status, size_t *numpes);
-void shmem_restart_pes(int *pes, size_t numpes);
-int shmem_ft_algo_init(void);
-
 /* Fault tolerance: extensions */
 int shmemx_ft_register(void *addr, size_t len);
+int shmemx_ft_protect(const char *name, void *ptr, size_t len);
+int shmemx_ft_include(void *addr, size_t len);
 int shmemx_ft_exclude(void *addr, size_t len);
 const char *shmemx_ft_last_error(void);
 uint64_t shmemx_ft_checkpoint_number(void);

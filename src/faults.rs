@@ -5,12 +5,14 @@
 //! Source: thesis, section 4.3.3.
 
 use crate::inject::Point;
+pub use crate::pgas::Name;
 use crate::pgas::world::lock;
 use crate::pgas::{World, complain, world};
 use crate::protocol::drive::Drive;
 use crate::protocol::{At, Call};
 use crate::scrub;
 use crate::store::protection::Protection;
+use crate::store::refusal::Refused;
 
 /// Return value: done, or nothing to report.
 pub const SUCCESS: i32 = 0;
@@ -26,21 +28,27 @@ pub const NODE_FAILED: i32 = 2;
 /// Returns [`SUCCESS`] when the checkpoint is agreed by all PEs; [`FAILURE`] when a PE was lost
 /// since the last call (then `query_fault` names it and `restart_pes` must follow), or when the
 /// checkpoint was refused on every PE (then no PE is lost and `last_error` says why; the last
-/// checkpoint stays good).
+/// checkpoint stays good). A program that answers a refusal by `restart_pes` has [`SUCCESS`] from
+/// then on for checkpoints that are refused, as [`crate::store::refusal`] explains.
 pub fn checkpoint_all() -> i32 {
     let world = world();
     let _turn = world.turn();
+    if world.is_alone() {
+        world.checkpoint_alone();
+        return SUCCESS;
+    }
     let number = world.agreed() + 1;
     world.debug(|| format!("checkpoint {number} begins"));
     world.point(Point::Before, number);
     let result = match world.protection() {
         None => pass(world, number),
-        Some(protection) => {
-            *lock(&world.last_error) = None;
-            save(world, protection, number)
-        }
+        Some(protection) => save(world, protection, number),
     };
-    let how = if result == SUCCESS { "is agreed" } else { "failed" };
+    let how = match result {
+        SUCCESS if world.agreed() < number => "is passed over",
+        SUCCESS => "is agreed",
+        _ => "failed",
+    };
     world.debug(|| format!("checkpoint {number} {how}"));
     result
 }
@@ -61,21 +69,38 @@ fn pass(world: &World, number: u64) -> i32 {
 
 fn save(world: &'static World, protection: &'static Protection, number: u64) -> i32 {
     let mut drive = Drive::new(world, protection, Call::Checkpoint);
-    match drive.run() {
-        At::Saved => {
-            world.set_agreed(number);
-            scrub::start(world, protection);
-            SUCCESS
-        }
-        At::Refused => {
-            let words = drive.refusal().unwrap_or_default();
-            if world.me() == 0 {
-                complain(&words);
-            }
-            *lock(&world.last_error) = Some(words);
-            FAILURE
-        }
-        _ => FAILURE,
+    let end = drive.run();
+    if let (At::Refused, Some(refusal)) = (end, drive.refusal()) {
+        return refuse(world, format!("checkpoint refused: {refusal}"));
+    }
+    *lock(&world.refused) = Refused::default();
+    if end == At::Saved {
+        world.set_agreed(number);
+        world.begin_anew();
+        world.note_saved();
+        scrub::start(world, protection);
+        return SUCCESS;
+    }
+    world.note_cut();
+    FAILURE
+}
+
+fn refuse(world: &World, words: String) -> i32 {
+    if lock(&world.refused).again(words.clone()) {
+        return SUCCESS;
+    }
+    if world.me() == 0 {
+        complain(&words);
+    }
+    FAILURE
+}
+
+/// A PE was lost while this one is in `shmem_finalize`: takes part in the recovery of the others.
+pub fn recover_at_end(world: &'static World) {
+    let _turn = world.turn();
+    if let Some(protection) = world.protection() {
+        world.debug(|| format!("recovery from within shmem_finalize, lost are {:?}", world.lost()));
+        Drive::new(world, protection, Call::Finalize).run();
     }
 }
 
@@ -87,13 +112,14 @@ pub fn query_fault() -> Vec<(usize, i32)> {
 
 /// Brings every PE, the substitutes among them, back to the last agreed checkpoint. Collective.
 ///
-/// Without a fault it does nothing, unless the last checkpoint was refused: a program that only
-/// knows the thesis' loop would try that again for ever, so the job ends with the reason.
+/// Without a fault it changes nothing, and after a refused checkpoint it lets the job go on without
+/// one: a program that only knows the thesis' loop would try it again for ever.
 pub fn restart_pes() {
     let world = world();
     let _turn = world.turn();
-    if world.faulted() {
+    if world.interrupted() {
         world.forget_all();
+        *lock(&world.refused) = Refused::default();
         world.debug(|| format!("restart, lost are {:?}", world.lost()));
         match world.protection() {
             Some(protection) => drop(Drive::new(world, protection, Call::Restart).run()),
@@ -101,8 +127,12 @@ pub fn restart_pes() {
             None => world.wait_raw(|| false),
         }
         world.debug(|| format!("restarted from checkpoint {}", world.agreed()));
-    } else if let Some(words) = world.last_error() {
-        world.condemn(&words);
+    } else if lock(&world.refused).restart() && world.me() == 0 {
+        let back = match world.agreed() {
+            0 => "none was made yet, so a loss ends it".to_owned(),
+            number => format!("a loss takes it back to checkpoint {number}"),
+        };
+        complain(&format!("the job goes on without a new checkpoint: {back}"));
     }
 }
 
@@ -113,7 +143,7 @@ pub fn algo_init() -> bool {
 
 /// True between a death and the restart.
 pub fn faulted() -> bool {
-    world().faulted()
+    world().interrupted()
 }
 
 /// Number of the last agreed checkpoint, 0 before the first.
@@ -127,26 +157,32 @@ pub fn last_error() -> Option<String> {
 }
 
 /// Adds `[addr, addr + len)` of this process's private memory to every later checkpoint, and to
-/// what a restart brings back. A substitute registers the same regions, in the same order, before
-/// its `restart_pes`.
+/// what a restart brings back. It is found again by its name: a substitute registers the same
+/// names with the same lengths before its `restart_pes`, in whatever order, or the job ends with an
+/// error that names what does not fit. What is registered again by a name takes its place.
+///
+/// A restart that goes back to a checkpoint from before the registration puts back the bytes of the
+/// registration.
 ///
 /// # Safety
-/// The memory must stay readable and writable until the job ends.
-pub unsafe fn register(addr: *mut u8, len: usize) -> i32 {
+/// The memory must stay readable and writable until the job ends, or its name is registered again,
+/// and nobody may use it during this call, `checkpoint_all` and `restart_pes`.
+pub unsafe fn protect(name: Name, addr: *mut u8, len: usize) -> i32 {
     // SAFETY: the caller's promise.
-    world().change_regions(|regions| unsafe { regions.register(addr as usize, len) });
+    unsafe { world().register(name, addr as usize, len) };
     SUCCESS
 }
 
-/// Takes symmetric memory out of every later checkpoint: a restart leaves it as it is. Collective
-/// in effect: every PE must exclude the same. [`FAILURE`] if it is not symmetric.
+/// Takes symmetric memory, in one block of the heap or static, out of every later checkpoint: a
+/// restart leaves it as it is. That ends when it is freed; a block that is resized keeps it for the
+/// bytes it keeps. Collective in effect: every PE must exclude the same. [`FAILURE`] if there is no
+/// such memory.
 pub fn exclude(addr: *mut u8, len: usize) -> i32 {
-    let world = world();
-    match world.offset_of(addr as usize, len) {
-        Some(offset) => {
-            world.change_regions(|regions| regions.excluded.push(offset..offset + len));
-            SUCCESS
-        }
-        None => FAILURE,
-    }
+    if world().set_covered(addr as usize, len, false) { SUCCESS } else { FAILURE }
+}
+
+/// Takes symmetric memory that was excluded into every later checkpoint again; the counterpart of
+/// [`exclude`] in everything.
+pub fn include(addr: *mut u8, len: usize) -> i32 {
+    if world().set_covered(addr as usize, len, true) { SUCCESS } else { FAILURE }
 }

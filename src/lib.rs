@@ -23,7 +23,7 @@
 //! faults                                     the fault-tolerance calls
 //! launch                                     launcher, agents, membership (beside)
 //! capi  shmem                                the C API and the safe Rust API, on top
-//! wrapper                                    oshcc and oshc++ (beside)
+//! wrapper  sizing                            oshcc and oshc++; oshinfo plan (beside)
 //! ```
 //!
 //! The codec (stripe layout, XOR, Reed-Solomon, checksums) is the crate `raidshmem-codec`.
@@ -44,13 +44,14 @@ pub mod scrub;
 pub mod segment;
 pub mod settings;
 pub mod shmem;
+pub mod sizing;
 pub mod store;
 pub mod sys;
 pub mod wrapper;
 
 pub use bytemuck;
-pub use shmem::{Batch, Context, Guard, Lock, NoStore, Peers, Private, Serialized, Signal};
+pub use shmem::{Batch, Context, Guard, Lock, NoStore, Peers, Private, Protected};
 pub use shmem::{
-    Bits, Error, Fault, Integer, Number, Shmem, SymRef, SymSlice, Symmetric, Team, TeamConfig,
-    Word, ft,
+    Bits, Error, Fault, Integer, Number, Serialized, Shmem, Signal, SymRef, SymSlice, Symmetric,
+    Team, TeamConfig, Word, ft,
 };

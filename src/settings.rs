@@ -28,7 +28,7 @@ mod kind;
 mod table;
 #[cfg(test)]
 mod tests;
-mod units;
+pub(crate) mod units;
 
 pub use delta::{Delta, Track};
 pub use kind::Kind;

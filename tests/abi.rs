@@ -206,6 +206,27 @@ fn headers_compile_as_c_and_cxx() {
     }
 }
 
+/// The thesis' listing 4.1 with `shmem.h` and `stdlib.h` alone: corrected without a warning, as
+/// printed with one.
+#[test]
+fn the_listing_of_the_thesis_needs_shmem_h_alone() {
+    let listing = include_str!("c/listing.c");
+    for (compiler, suffix) in [("cc", "c"), ("c++", "cc")] {
+        compile(compiler, &["-DNUMPES=numpes"], listing, suffix);
+    }
+    compile("cc", &["-DNUMPES=&numpes", "-Wno-int-conversion"], listing, "c");
+}
+
+/// Those of the specification before 1.5.
+#[test]
+fn the_routines_for_caches_are_there() {
+    let calls = "#include <shmem.h>\nint main(void) {\nstatic long line;\n\
+        shmem_set_cache_inv();\nshmem_set_cache_line_inv(&line);\n\
+        shmem_clear_cache_inv();\nshmem_clear_cache_line_inv(&line);\n\
+        shmem_udcflush();\nshmem_udcflush_line(&line);\nreturn 0;\n}\n";
+    compile("cc", &["-std=c11", "-DCACHES"], calls, "c");
+}
+
 /// Runs `oshcc` and hands back what it printed.
 fn oshcc(args: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_oshcc")).args(args).current_dir(ROOT).output();

@@ -1,14 +1,18 @@
 //! The codec beside Intel's ISA-L, in one process: ratios of throughput.
 //!
 //! For each case both compute the same bytes from the same buffers (compared before anything is
-//! timed), in turns: a round is a sample of ours and a sample of theirs, and the figure is the
-//! median over the rounds of the ratio within a round; what is timed is the processor time of the
-//! thread. So what else the machine does meets both alike or neither. "cache" is a stripe of half a
-//! MiB, which stays in a core's L2; "memory" one of 256 MiB. Rates are bytes of sources per second
-//! (for an update: of the delta).
+//! timed), in turns: a round is a sample of ours and a sample of theirs, every other round in the
+//! other order, and the figure is the median over the rounds of the ratio within a round; what is
+//! timed is the processor time of the thread. So what else the machine does meets both alike or
+//! neither. "cache" is a stripe of half a MiB, which stays in a core's L2; "memory" one of 256 MiB.
+//! All shards start on pages, as in a store; "staggered" ones at different places of a page. Rates
+//! are bytes of sources per second (for an update: of the delta).
 //!
-//! `cargo bench -p raidshmem-codec --features isal --bench isal [-- FILTER]`, or
-//! `benches/peers/isal.sh`; `ROUNDS=n` rounds instead of 9. Prints
+//! With `RAIDSHMEM_KERNEL` one of ssse3, avx2, avx512 and gfni256, ISA-L uses the same instructions,
+//! if it can; else it chooses. "raid6" is beside `pq_gen`, "encode" beside products with the same matrix.
+//!
+//! `cargo bench -p raidshmem-codec --bench isal [-- FILTER]`, or `benches/peers/isal.sh`; `ROUNDS=n`
+//! rounds instead of 9, `ISAL=file` another library than `libisal.so.2`. Prints
 //! `figure | ours GB/s | ISA-L GB/s | ratio | goal`.
 //!
 //! Left out: ISA-L's tables and the codec's plans, both of which are made once per set of losses.
@@ -16,86 +20,136 @@
 use std::hint::black_box;
 use std::time::Duration;
 
+use libloading::Library;
 use raidshmem_codec::code::Code;
 use raidshmem_codec::kernel::Kernel;
 use rustix::time::{ClockId, clock_gettime};
 
-#[link(name = "isal")]
-unsafe extern "C" {
-    fn xor_gen(vects: i32, len: i32, array: *const *mut u8) -> i32;
-    fn ec_init_tables(k: i32, rows: i32, matrix: *const u8, tables: *mut u8);
-    fn ec_encode_data(
-        len: i32,
-        k: i32,
-        rows: i32,
-        tables: *const u8,
-        data: *const *const u8,
-        coding: *const *mut u8,
-    );
-    fn ec_encode_data_update(
-        len: i32,
-        k: i32,
-        rows: i32,
-        column: i32,
-        tables: *const u8,
-        data: *const u8,
-        coding: *const *mut u8,
-    );
+/// Vectors, length, addresses: the results' come last.
+type Generate = unsafe extern "C" fn(i32, i32, *const *mut u8) -> i32;
+/// Sources, rows, matrix, tables.
+type Tables = unsafe extern "C" fn(i32, i32, *const u8, *mut u8);
+/// Length, sources, rows, tables, addresses of sources and of results.
+type Encode = unsafe extern "C" fn(i32, i32, i32, *const u8, *const *const u8, *const *mut u8);
+/// Length, sources, rows, number of the source, tables, its address, those of results.
+type Update = unsafe extern "C" fn(i32, i32, i32, i32, *const u8, *const u8, *const *mut u8);
+
+/// The functions of the library.
+#[derive(Clone, Copy)]
+struct Isal {
+    xor_gen: Generate,
+    pq_gen: Generate,
+    tables: Tables,
+    encode: Encode,
+    update: Update,
 }
 
-const CACHE: usize = 512 << 10;
-const MEMORY: usize = 256 << 20;
+impl Isal {
+    /// Those for the instructions of `kernel`, as far as they have names of their own.
+    fn of(kernel: Kernel) -> Result<Isal, libloading::Error> {
+        let file = std::env::var_os("ISAL").unwrap_or("libisal.so.2".into());
+        // SAFETY: the library has no constructors.
+        let library: &'static Library = Box::leak(Box::new(unsafe { Library::new(file)? }));
+        let (xor, rest, tables) = match kernel.name() {
+            "ssse3" => ("_sse", "_sse", "_base"),
+            "avx2" => ("_avx", "_avx2", "_base"),
+            "avx512" => ("_avx512", "_avx512", "_base"),
+            "gfni256" => ("_avx", "_avx2_gfni", "_gfni"),
+            _ => ("", "", ""),
+        };
+        /// The function `name` followed by `suffix`, or else `name`, whose type is `F`.
+        unsafe fn function<F: Copy>(
+            library: &Library,
+            name: &str,
+            suffix: &str,
+        ) -> Result<F, libloading::Error> {
+            // SAFETY: that this is its type is the caller's word.
+            let own = unsafe { library.get::<F>(format!("{name}{suffix}").as_bytes()) };
+            // SAFETY: as above.
+            own.or_else(|_| unsafe { library.get::<F>(name.as_bytes()) }).map(|f| *f)
+        }
+        // SAFETY: the types are those of the library's headers.
+        unsafe {
+            Ok(Isal {
+                xor_gen: function(library, "xor_gen", xor)?,
+                pq_gen: function(library, "pq_gen", rest)?,
+                tables: function(library, "ec_init_tables", tables)?,
+                encode: function(library, "ec_encode_data", rest)?,
+                update: function(library, "ec_encode_data_update", rest)?,
+            })
+        }
+    }
+}
 
-/// Bytes that start on a page.
+/// Where the bytes of a stripe are.
+#[derive(Clone, Copy)]
+struct Place {
+    name: &'static str,
+    /// Of sources and results together.
+    bytes: usize,
+    /// By how much a shard starts later in a page than the one before.
+    stagger: usize,
+}
+
+const PLACES: [Place; 3] = [
+    Place { name: "cache", bytes: 512 << 10, stagger: 0 },
+    Place { name: "cache staggered", bytes: 512 << 10, stagger: 320 },
+    Place { name: "memory", bytes: 256 << 20, stagger: 0 },
+];
+
+/// Bytes that start at some place of a page.
 struct Shard {
     bytes: Vec<u8>,
     start: usize,
+    len: usize,
 }
 
 impl Shard {
-    fn new(seed: usize, len: usize) -> Shard {
-        let bytes: Vec<u8> =
-            (0..len + 4096).map(|at| (at * 31 + seed * 97 + at / 251) as u8).collect();
-        let start = bytes.as_ptr().align_offset(4096);
-        Shard { bytes, start }
+    fn new(nth: usize, len: usize, stagger: usize) -> Shard {
+        let byte = |at: usize| (at * 31 + nth * 97 + at / 251) as u8;
+        let bytes: Vec<u8> = (0..len + 2 * 4096).map(byte).collect();
+        let start = bytes.as_ptr().align_offset(4096) + nth * stagger % 4096;
+        Shard { bytes, start, len }
     }
 
     fn bytes(&self) -> &[u8] {
-        &self.bytes[self.start..][..self.bytes.len() - 4096]
+        &self.bytes[self.start..][..self.len]
     }
 
     fn bytes_mut(&mut self) -> &mut [u8] {
-        let len = self.bytes.len() - 4096;
-        &mut self.bytes[self.start..][..len]
+        &mut self.bytes[self.start..][..self.len]
     }
 }
 
 /// The buffers of one sum, and ISA-L's view of them.
 struct Case {
+    isal: Isal,
     sources: Vec<Shard>,
     outs: Vec<Shard>,
     tables: Vec<u8>,
 }
 
 impl Case {
-    /// A stripe of `total` bytes, sources and results together.
-    fn new(coefficients: &[u8], k: usize, total: usize) -> Case {
+    /// The sum with `coefficients` of `k` sources.
+    fn new(isal: Isal, coefficients: &[u8], k: usize, place: Place) -> Case {
         let rows = coefficients.len() / k;
-        let len = (total / (k + rows)).next_multiple_of(4096);
+        let len = (place.bytes / (k + rows)).next_multiple_of(4096);
         let mut tables = vec![0; 32 * k * rows];
         // SAFETY: the matrix has `k * rows` bytes, the tables 32 for each of them.
-        unsafe {
-            ec_init_tables(k as i32, rows as i32, coefficients.as_ptr(), tables.as_mut_ptr());
-        }
-        Case {
-            sources: (0..k).map(|i| Shard::new(i, len)).collect(),
-            outs: (0..rows).map(|i| Shard::new(k + i, len)).collect(),
-            tables,
-        }
+        unsafe { (isal.tables)(k as i32, rows as i32, coefficients.as_ptr(), tables.as_mut_ptr()) }
+        let shard = |nth: usize| Shard::new(nth, len, place.stagger);
+        let (sources, outs) = ((0..k).map(shard).collect(), (k..k + rows).map(shard).collect());
+        Case { isal, sources, outs, tables }
     }
 
-    fn len(&self) -> usize {
-        self.outs[0].bytes().len()
+    /// Length, sources and rows.
+    fn shape(&self) -> (i32, i32, i32) {
+        (self.outs[0].len as i32, self.sources.len() as i32, self.outs.len() as i32)
+    }
+
+    fn addresses(&mut self) -> (Vec<*const u8>, Vec<*mut u8>) {
+        let outs = self.outs.iter_mut().map(|out| out.bytes_mut().as_mut_ptr()).collect();
+        (self.sources.iter().map(|source| source.bytes().as_ptr()).collect(), outs)
     }
 
     fn ours(&mut self, operation: impl Fn(&[&[u8]], &mut [&mut [u8]])) {
@@ -104,32 +158,34 @@ impl Case {
         operation(black_box(&sources), black_box(&mut outs));
     }
 
-    fn xor_gen(&mut self) {
-        let outs = self.outs.iter_mut().map(|out| out.bytes_mut().as_mut_ptr());
-        let sources = self.sources.iter().map(|source| source.bytes().as_ptr().cast_mut());
-        let array: Vec<*mut u8> = sources.chain(outs).collect();
-        // SAFETY: all slices have `len` bytes and start on a page; only the last is written.
-        let code = unsafe { xor_gen(array.len() as i32, self.len() as i32, array.as_ptr()) };
+    fn generate(&mut self, generate: Generate) {
+        let ((len, k, rows), (sources, outs)) = (self.shape(), self.addresses());
+        let array: Vec<*mut u8> = sources.iter().map(|s| s.cast_mut()).chain(outs).collect();
+        // SAFETY: all slices have `len` bytes and are aligned to 64; only the results are written.
+        let code = unsafe { generate(k + rows, len, array.as_ptr()) };
         assert_eq!(code, 0);
     }
 
+    fn xor_gen(&mut self) {
+        self.generate(self.isal.xor_gen);
+    }
+
+    fn pq_gen(&mut self) {
+        self.generate(self.isal.pq_gen);
+    }
+
     fn encode_data(&mut self) {
-        let (len, k, rows) = (self.len() as i32, self.sources.len() as i32, self.outs.len() as i32);
-        let sources: Vec<*const u8> = self.sources.iter().map(|s| s.bytes().as_ptr()).collect();
-        let outs: Vec<*mut u8> =
-            self.outs.iter_mut().map(|out| out.bytes_mut().as_mut_ptr()).collect();
-        let tables = self.tables.as_ptr();
+        let ((len, k, rows), (sources, outs)) = (self.shape(), self.addresses());
+        let (tables, sources, outs) = (self.tables.as_ptr(), sources.as_ptr(), outs.as_ptr());
         // SAFETY: all slices have `len` bytes, the tables are those of a matrix of this shape.
-        unsafe { ec_encode_data(len, k, rows, tables, sources.as_ptr(), outs.as_ptr()) }
+        unsafe { (self.isal.encode)(len, k, rows, tables, sources, outs) }
     }
 
     fn encode_data_update(&mut self) {
-        let (len, k, rows) = (self.len() as i32, self.sources.len() as i32, self.outs.len() as i32);
-        let outs: Vec<*mut u8> =
-            self.outs.iter_mut().map(|out| out.bytes_mut().as_mut_ptr()).collect();
-        let (tables, delta) = (self.tables.as_ptr(), self.sources[0].bytes().as_ptr());
+        let ((len, k, rows), (sources, outs)) = (self.shape(), self.addresses());
+        let (tables, delta, outs) = (self.tables.as_ptr(), sources[0], outs.as_ptr());
         // SAFETY: all slices have `len` bytes, the tables are those of a matrix of this shape.
-        unsafe { ec_encode_data_update(len, k, rows, 0, tables, delta, outs.as_ptr()) }
+        unsafe { (self.isal.update)(len, k, rows, 0, tables, delta, outs) }
     }
 
     fn results(&self) -> Vec<Vec<u8>> {
@@ -138,8 +194,8 @@ impl Case {
 }
 
 /// One line of the table.
-struct Figure<'a> {
-    name: &'a str,
+struct Figure {
+    name: String,
     /// Least ratio aimed at, if any.
     goal: Option<f64>,
     /// Bytes counted per call.
@@ -147,16 +203,12 @@ struct Figure<'a> {
 }
 
 /// Compares results, then times `ours` and `theirs` in turns and prints the line.
-fn compare(
-    figure: Figure<'_>,
-    case: &mut Case,
-    ours: impl Fn(&mut Case),
-    theirs: impl Fn(&mut Case),
-) {
+fn compare(figure: Figure, case: &mut Case, ours: impl Fn(&mut Case), theirs: impl Fn(&mut Case)) {
     let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-')).unwrap_or_default();
     if !figure.name.contains(&filter) {
         return;
     }
+    agree(case, &ours, &theirs);
     let sample = |case: &mut Case, run: &dyn Fn(&mut Case), calls: u32| {
         let start = busy();
         (0..calls).for_each(|_| run(case));
@@ -166,8 +218,10 @@ fn compare(
     let calls = (Duration::from_millis(10).as_nanos() / once.as_nanos()).max(1) as u32;
     let rounds = std::env::var("ROUNDS").ok().and_then(|r| r.parse().ok()).unwrap_or(9);
     let (mut mine, mut isal, mut ratios) = (vec![], vec![], vec![]);
-    for _ in 0..rounds {
-        let (a, b) = (sample(case, &ours, calls), sample(case, &theirs, calls));
+    for round in 0..rounds {
+        let first = (round % 2 == 1).then(|| sample(case, &theirs, calls));
+        let a = sample(case, &ours, calls);
+        let b = first.unwrap_or_else(|| sample(case, &theirs, calls));
         let rate =
             |time: Duration| (figure.bytes * calls as usize) as f64 / time.as_secs_f64() / 1e9;
         mine.push(rate(a));
@@ -194,78 +248,104 @@ fn median(mut all: Vec<f64>) -> f64 {
     all[all.len() / 2]
 }
 
-/// Both must leave the same results behind, whatever was there before.
-fn agree(case: &mut Case, ours: impl Fn(&mut Case), theirs: impl Fn(&mut Case)) {
-    ours(case);
-    let results = case.results();
-    case.outs.iter_mut().for_each(|out| out.bytes_mut().fill(0x5a));
-    theirs(case);
-    assert!(case.results() == results, "ISA-L computes other bytes");
-}
-
-fn xor(kernel: Kernel, k: usize, total: usize, place: &str) {
-    let mut case = Case::new(&vec![1; k], k, total);
-    let ours = |case: &mut Case| case.ours(|sources, outs| kernel.xor_of(outs[0], sources));
-    agree(&mut case, ours, Case::xor_gen);
-    let name = format!("xor {k}+1 {place}");
-    let figure = Figure { name: &name, goal: Some(1.0), bytes: k * case.len() };
-    compare(figure, &mut case, ours, Case::xor_gen);
-}
-
-fn encode(k: usize, m: usize, total: usize, place: &str, goal: f64) {
-    let code = Code::new(k, m).unwrap();
-    let matrix: Vec<u8> = (0..m).flat_map(|row| code.coefficients(row).to_vec()).collect();
-    let mut case = Case::new(&matrix, k, total);
-    let ours = |case: &mut Case| case.ours(|sources, outs| code.encode(sources, outs).unwrap());
-    agree(&mut case, ours, Case::encode_data);
-    let name = format!("encode {k}+{m} {place}");
-    let figure = Figure { name: &name, goal: Some(goal), bytes: k * case.len() };
-    compare(figure, &mut case, ours, Case::encode_data);
-}
-
-/// Rebuilds the first `lost` shards.
-fn rebuild(k: usize, m: usize, lost: usize, total: usize, place: &str) {
-    let code = Code::new(k, m).unwrap();
-    let flags: Vec<bool> = (0..k + m).map(|shard| shard < lost).collect();
-    let wants: Vec<usize> = (0..lost).collect();
-    let plan = code.plan_all(&flags, &wants).unwrap();
-    let mut case = Case::new(plan.coefficients(), k, total);
-    let ours = |case: &mut Case| case.ours(|sources, outs| plan.apply(sources, outs).unwrap());
-    agree(&mut case, ours, Case::encode_data);
-    let name = format!("rebuild {lost} of {k}+{m} {place}");
-    let figure = Figure { name: &name, goal: Some(1.5), bytes: k * case.len() };
-    compare(figure, &mut case, ours, Case::encode_data);
-}
-
-/// Takes the change of the first shard over into all parities.
-fn update(k: usize, m: usize, total: usize, place: &str) {
-    let code = Code::new(k, m).unwrap();
-    let matrix: Vec<u8> = (0..m).flat_map(|row| code.coefficients(row).to_vec()).collect();
-    let mut case = Case::new(&matrix, k, total);
-    let ours = |case: &mut Case| {
-        case.ours(|sources, outs| code.update_all(0, sources[0], outs).unwrap());
+/// Both must leave the same results behind, from the same before.
+fn agree(case: &mut Case, ours: &impl Fn(&mut Case), theirs: &impl Fn(&mut Case)) {
+    let mut results = |run: &dyn Fn(&mut Case)| {
+        case.outs.iter_mut().for_each(|out| out.bytes_mut().fill(0x5a));
+        run(case);
+        case.results()
     };
-    let before = case.results();
-    ours(&mut case);
-    Case::encode_data_update(&mut case);
-    assert!(case.results() == before, "ISA-L takes another change back");
-    let name = format!("update {k}+{m} {place}");
-    let figure = Figure { name: &name, goal: None, bytes: case.len() };
-    compare(figure, &mut case, ours, Case::encode_data_update);
+    assert!(results(ours) == results(theirs), "ISA-L computes other bytes");
+}
+
+/// What is compared where.
+struct Table {
+    isal: Isal,
+    kernel: Kernel,
+    place: Place,
+}
+
+impl Table {
+    fn figure(&self, name: String, goal: Option<f64>, case: &Case) -> Figure {
+        let bytes = case.sources.len() * case.outs[0].len;
+        Figure { name: format!("{name} {}", self.place.name), goal, bytes }
+    }
+
+    fn case(&self, coefficients: &[u8], k: usize) -> Case {
+        Case::new(self.isal, coefficients, k, self.place)
+    }
+
+    /// A code, its matrix and its case.
+    fn code(&self, k: usize, m: usize) -> (Code, Case) {
+        let code = Code::with_kernel(k, m, self.kernel).unwrap();
+        let matrix: Vec<u8> = (0..m).flat_map(|row| code.coefficients(row).to_vec()).collect();
+        (code, self.case(&matrix, k))
+    }
+
+    /// `in_cache` or 1, the goal by place.
+    fn goal(&self, in_cache: f64) -> Option<f64> {
+        Some(if self.place.name == "memory" { 1.0 } else { in_cache })
+    }
+
+    fn xor(&self, k: usize) {
+        let (kernel, mut case) = (self.kernel, self.case(&vec![1; k], k));
+        let ours = |case: &mut Case| case.ours(|sources, outs| kernel.xor_of(outs[0], sources));
+        let figure = self.figure(format!("xor {k}+1"), Some(1.0), &case);
+        compare(figure, &mut case, ours, Case::xor_gen);
+    }
+
+    fn encode(&self, k: usize, m: usize) {
+        let (code, mut case) = self.code(k, m);
+        let ours = |case: &mut Case| case.ours(|sources, outs| code.encode(sources, outs).unwrap());
+        if m == 2 {
+            let figure = self.figure(format!("raid6 {k}+{m}"), self.goal(1.1), &case);
+            compare(figure, &mut case, ours, Case::pq_gen);
+        }
+        let figure = self.figure(format!("encode {k}+{m}"), self.goal(1.8), &case);
+        compare(figure, &mut case, ours, Case::encode_data);
+    }
+
+    /// Rebuilds the first `lost` shards.
+    fn rebuild(&self, k: usize, m: usize, lost: usize) {
+        let code = Code::with_kernel(k, m, self.kernel).unwrap();
+        let flags: Vec<bool> = (0..k + m).map(|shard| shard < lost).collect();
+        let wants: Vec<usize> = (0..lost).collect();
+        let plan = code.plan_all(&flags, &wants).unwrap();
+        let mut case = self.case(plan.coefficients(), k);
+        let ours = |case: &mut Case| case.ours(|sources, outs| plan.apply(sources, outs).unwrap());
+        let figure = self.figure(format!("rebuild {lost} of {k}+{m}"), Some(1.5), &case);
+        compare(figure, &mut case, ours, Case::encode_data);
+    }
+
+    /// Takes the change of the first shard over into all parities.
+    fn update(&self, k: usize, m: usize) {
+        let (code, mut case) = self.code(k, m);
+        let ours = |case: &mut Case| {
+            case.ours(|sources, outs| code.update_all(0, sources[0], outs).unwrap());
+        };
+        let figure = self.figure(format!("update {k}+{m}"), None, &case);
+        let figure = Figure { bytes: figure.bytes / k, ..figure };
+        compare(figure, &mut case, ours, Case::encode_data_update);
+    }
 }
 
 fn main() {
     let kernel = Kernel::chosen().unwrap();
+    let isal = Isal::of(kernel).unwrap_or_else(|error| {
+        eprintln!("NOT RUN: {error} (Debian: apt-get install libisal2)");
+        std::process::exit(77);
+    });
     println!("kernel {kernel}");
     println!("{:<34} | {:>6} | {:>6} | ratio | goal", "figure (GB/s)", "ours", "ISA-L");
-    for (total, place, best) in [(CACHE, "cache", 1.8), (MEMORY, "memory", 1.0)] {
-        [3, 8].into_iter().for_each(|k| xor(kernel, k, total, place));
-        for (k, m) in [(3, 2), (8, 2), (10, 4)] {
-            encode(k, m, total, place, best);
+    for place in PLACES {
+        let table = Table { isal, kernel, place };
+        [3, 8].into_iter().for_each(|k| table.xor(k));
+        for (k, m) in [(3, 2), (8, 2), (8, 3), (10, 4)] {
+            table.encode(k, m);
         }
-        for (k, m) in [(8, 2), (10, 4)] {
-            [1, 2].into_iter().for_each(|lost| rebuild(k, m, lost, total, place));
+        for (k, m) in [(8, 1), (8, 2), (8, 3), (10, 4)] {
+            (1..=m).for_each(|lost| table.rebuild(k, m, lost));
         }
-        [(8, 2), (10, 4)].into_iter().for_each(|(k, m)| update(k, m, total, place));
+        [(8, 2), (8, 3), (10, 4)].into_iter().for_each(|(k, m)| table.update(k, m));
     }
 }

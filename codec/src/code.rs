@@ -3,26 +3,26 @@
 //! A stripe has `k` data shards, numbered `0..k`, and `m` parity shards, numbered `k..k + m`;
 //! parity *row* `r` is shard `k + r`. All shards of a stripe have one length, any length.
 //!
-//! With `m == 1` the parity is the XOR of the data: every coefficient is 1 (with `k == 1`, a
-//! copy). With `m >= 2` it is the systematic Reed-Solomon code over GF(2^8) whose shard `x` is
-//! the value at `x` of the polynomial through the data at `0..k`; the bytes equal those of
-//! `reed_solomon_erasure::galois_8`. Note that row 0 of a code with `k, m >= 2` need *not* be the
-//! XOR.
+//! With `m <= 3` row `r` is the sum of `2^(i * r) * data[i]` over GF(2^8): row 0 is the XOR of the
+//! data (with `k == 1`, a copy), rows 0 and 1 are P and Q of RAID-6. With `m >= 4` it is the
+//! systematic Reed-Solomon code whose shard `x` is the value at `x` of the polynomial through the
+//! data at `0..k`; the bytes equal those of `reed_solomon_erasure::galois_8`, and row 0 need *not*
+//! be the XOR.
 //!
 //! Invariants: a byte of parity depends on the bytes at the same offset only, so any range of a
 //! stripe can be coded by itself, and parity is linear: see [`Code::update`]. Any `k` shards
 //! determine the rest. Shapes are checked before the first output byte is written.
 //!
 //! Left out: noticing that a shard is wrong. A wrong source gives wrong output silently.
-//! Source for the code: J. S. Plank, *A Tutorial on Reed-Solomon Coding for Fault-Tolerance in
-//! RAID-like Systems* (with its 2003 correction).
+//! Sources for the codes: H. P. Anvin, *The mathematics of RAID-6*; J. S. Plank, *A Tutorial on
+//! Reed-Solomon Coding for Fault-Tolerance in RAID-like Systems* (with its 2003 correction).
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
 
 use crate::error::Error;
 use crate::kernel::Kernel;
-use crate::matrix::weights;
+use crate::matrix;
 
 /// Shards of the largest stripe: the number of elements of the field.
 pub const MAX_SHARDS: usize = 256;
@@ -64,10 +64,7 @@ impl Code {
         if shards > MAX_SHARDS {
             return Err(Error::TooManyShards { expected: MAX_SHARDS, got: shards });
         }
-        let code = Code { data, parity, coefficients: Arc::from([]), kernel };
-        let points: Vec<usize> = (0..data).collect();
-        let coefficients = (data..shards).flat_map(|shard| code.weights(&points, shard)).collect();
-        Ok(Code { coefficients, ..code })
+        Ok(Code { data, parity, coefficients: matrix::parity(data, parity).into(), kernel })
     }
 
     /// Data shards, `k`.
@@ -216,7 +213,7 @@ impl Code {
 
     /// How to get shard `want` from the shards not flagged in `lost` (one flag per shard, `k + m`
     /// in all). A shard that is not lost is simply read. Otherwise the plan reads `k` shards,
-    /// data before parity, lowest numbers first. Takes about `k` squared field products.
+    /// data before parity, lowest numbers first. Takes about `m` squared times `k` field products.
     ///
     /// # Errors
     /// [`Error::Shards`] unless there are `k + m` flags, [`Error::Index`] for a `want` past the
@@ -227,7 +224,7 @@ impl Code {
             return Ok(Plan { sources: vec![want], coefficients: vec![1], kernel: self.kernel });
         }
         let sources = self.survivors(lost);
-        let coefficients = self.weights(&sources, want);
+        let coefficients = matrix::weights(&self.coefficients, &sources, &[want]);
         Ok(Plan { sources, coefficients, kernel: self.kernel })
     }
 
@@ -240,7 +237,7 @@ impl Code {
     pub fn plan_all(&self, lost: &[bool], wants: &[usize]) -> Result<PlanAll, Error> {
         wants.iter().try_for_each(|&want| self.check_losses(lost, want))?;
         let sources = self.survivors(lost);
-        let coefficients = wants.iter().flat_map(|&want| self.weights(&sources, want)).collect();
+        let coefficients = matrix::weights(&self.coefficients, &sources, wants);
         Ok(PlanAll { sources, wants: wants.to_vec(), coefficients, kernel: self.kernel })
     }
 
@@ -258,20 +255,6 @@ impl Code {
     /// The `k` lowest numbers of shards that are left.
     fn survivors(&self, lost: &[bool]) -> Vec<usize> {
         (0..lost.len()).filter(|&shard| !lost[shard]).take(self.data).collect()
-    }
-
-    /// What to multiply the `k` shards `from` by to get shard `at`. All non-zero, unless `at` is
-    /// one of them: then all are zero but its own, which is 1.
-    fn weights(&self, from: &[usize], at: usize) -> Vec<u8> {
-        if let Ok(index) = from.binary_search(&at) {
-            return (0..from.len()).map(|i| u8::from(i == index)).collect();
-        }
-        if self.parity == 1 {
-            return vec![1; from.len()];
-        }
-        // A stripe has at most 256 shards: their numbers are field elements.
-        let points: Vec<u8> = from.iter().map(|&shard| shard as u8).collect();
-        weights(&points, at as u8)
     }
 }
 

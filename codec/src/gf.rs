@@ -3,11 +3,25 @@
 //! Elements are bytes; addition is XOR; multiplication is that of polynomials over GF(2) modulo
 //! `x^8 + x^4 + x^3 + x^2 + 1` (0x11d), the field `reed-solomon-erasure` uses too.
 //!
+//! 2 generates the field: its powers `2^0..2^254` are all the elements but 0, each once.
+//!
 //! Left out: speed. Nothing here runs per byte of a snapshot except in the naive kernel.
 #![forbid(unsafe_code)]
 
 /// The field polynomial without its `x^8` term.
-const REDUCTION: u8 = 0x1d;
+pub(crate) const REDUCTION: u8 = 0x1d;
+
+/// `POWERS[r][i]` is `x_i^r`, where `x_i = 2^i`.
+pub(crate) static POWERS: [[u8; 255]; 3] = {
+    let mut all = [[1; 255]; 3];
+    let mut i = 1;
+    while i < 255 {
+        all[1][i] = mul(all[1][i - 1], 2);
+        all[2][i] = mul(all[2][i - 1], 4);
+        i += 1;
+    }
+    all
+};
 
 /// Product of two elements: doubles `a` once per bit of `b`.
 pub(crate) const fn mul(mut a: u8, mut b: u8) -> u8 {

@@ -1,60 +1,71 @@
-//! Coefficients of the code, by interpolation.
+//! Coefficients: of the parity of a code, and of a shard that is made of others.
 //!
-//! The systematic matrix derived from a Vandermonde matrix `V` is `V * inverse(top of V)`. Row
-//! `x` of it maps the values of a polynomial of degree below `k` at the points `0..k` to its
-//! value at point `x`: shard `x` *is* the polynomial at `x`. So neither a matrix nor an inversion
-//! is needed: the weights that turn the values at any `k` distinct points into the value at
-//! another are Lagrange's, and the same function serves for parity rows (points `0..k`) and for
-//! rebuilding (points = whichever shards are left).
+//! With up to three parities the coefficient of column `i` in row `r` is `x_i^r`, where
+//! `x_i = 2^i`: the rows `1`, `x` and `x^2` of RAID-6. Every minor of these rows is a product of
+//! some `x_i` and `x_i + x_j`, and none of those is 0.
 //!
-//! Invariant: the points are distinct, and the weight of every point is non-zero unless `at` is
-//! itself one of the points. That is what makes any `k` shards sufficient.
+//! With the row `x^3` that is no longer so (columns 0, 10 and 21 are singular with rows 0, 1 and
+//! 3). More parities have the systematic matrix derived from a Vandermonde matrix `V`,
+//! `V * inverse(top of V)`: row `x` of it maps the values of a polynomial of degree below `k` at
+//! the points `0..k` to its value at point `x`. So its coefficients are Lagrange's.
 //!
-//! Left out: the single-parity code, whose coefficients are all 1 and not of this family.
-//! Source: Lagrange interpolation; MacWilliams and Sloane, *The Theory of Error-Correcting
-//! Codes*, ch. 10.
+//! Invariant: no minor of the parity rows is 0. That is what makes any `k` shards sufficient, and
+//! what lets [`weights`] eliminate without looking for a pivot.
+//!
+//! Source: H. P. Anvin, *The mathematics of RAID-6*; MacWilliams and Sloane, *The Theory of
+//! Error-Correcting Codes*, ch. 10 and 11.
 #![forbid(unsafe_code)]
 
-use crate::gf::{inv, mul};
+use crate::gf::{POWERS, inv, mul};
 
-/// Weights `w` with `p(at) = sum of w[i] * p(points[i])` for every polynomial `p` over GF(2^8) of
-/// degree below `points.len()`. `points` must be distinct. Takes `points.len()` squared steps.
-pub(crate) fn weights(points: &[u8], at: u8) -> Vec<u8> {
-    points.iter().map(|&point| weight(points, point, at)).collect()
+/// The coefficients of `m` rows of parity over `k` shards, row after row. `k + m` is at most 256.
+pub(crate) fn parity(k: usize, m: usize) -> Vec<u8> {
+    if m <= POWERS.len() {
+        return POWERS[..m].iter().flat_map(|row| &row[..k]).copied().collect();
+    }
+    (k..k + m).flat_map(|at| (0..k).map(move |point| lagrange(k, point as u8, at as u8))).collect()
 }
 
-/// Value at `at` of the polynomial that is 1 at `point` and 0 at all other `points`.
-fn weight(points: &[u8], point: u8, at: u8) -> u8 {
-    let others = points.iter().filter(|&&other| other != point);
+/// Value at `at` of the polynomial that is 1 at `point` and 0 at all others of `0..k`.
+fn lagrange(k: usize, point: u8, at: u8) -> u8 {
+    let others = (0..k).map(|other| other as u8).filter(|&other| other != point);
     let (top, bottom) = others
-        .fold((1, 1), |(top, bottom), &other| (mul(top, at ^ other), mul(bottom, point ^ other)));
+        .fold((1, 1), |(top, bottom), other| (mul(top, at ^ other), mul(bottom, point ^ other)));
     mul(top, inv(bottom))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::weights;
-    use crate::gf::mul;
-
-    fn value(polynomial: &[u8], at: u8) -> u8 {
-        polynomial.iter().rev().fold(0, |sum, &c| mul(sum, at) ^ c)
-    }
-
-    #[test]
-    fn weights_carry_a_polynomial_over() {
-        let polynomial = [7, 0, 201, 19];
-        let points = [3, 250, 0, 77];
-        let values = points.map(|p| value(&polynomial, p));
-        for at in 0..=255 {
-            let got = weights(&points, at).iter().zip(values).fold(0, |s, (&w, v)| s ^ mul(w, v));
-            assert_eq!(got, value(&polynomial, at), "at {at}");
+/// What to multiply the `k` shards `from`, in ascending order, by to get each of the shards
+/// `wants`: row after row. No weight is 0, unless the shard is one of `from`. `parity` holds the
+/// rows of [`parity`].
+pub(crate) fn weights(parity: &[u8], from: &[usize], wants: &[usize]) -> Vec<u8> {
+    let k = from.len();
+    let shards = k + parity.len() / k;
+    // Rows over all shards. Those of the parities in `from` add up to 0 ...
+    let made_of_data = |shard: usize| {
+        let mut row = vec![0; shards];
+        match shard.checked_sub(k) {
+            None => row[shard] = 1,
+            Some(nth) => row[..k].copy_from_slice(&parity[nth * k..][..k]),
+        }
+        row
+    };
+    let relation = |&shard: &usize| {
+        let mut row = made_of_data(shard);
+        row[shard] = 1;
+        row
+    };
+    // ... and those of the shards wanted to the shard: at first of data only, at last of `from`.
+    let relations = from.iter().filter(|&&shard| shard >= k).map(relation);
+    let mut rows: Vec<Vec<u8>> = relations.chain(wants.iter().map(|&s| made_of_data(s))).collect();
+    let lost: Vec<usize> = (0..k).filter(|shard| from.binary_search(shard).is_err()).collect();
+    for (nth, &shard) in lost.iter().enumerate() {
+        let (done, rest) = rows.split_at_mut(nth + 1);
+        let pivot = &done[nth];
+        let inverse = inv(pivot[shard]);
+        for row in rest {
+            let factor = mul(row[shard], inverse);
+            row.iter_mut().zip(pivot).for_each(|(to, &from)| *to ^= mul(factor, from));
         }
     }
-
-    #[test]
-    fn only_points_have_zero_weights() {
-        let points: Vec<u8> = (0..12).collect();
-        assert!((12..=255).all(|at| weights(&points, at).iter().all(|&w| w != 0)));
-        assert_eq!(weights(&points, 3).iter().filter(|&&w| w != 0).count(), 1);
-    }
+    rows[lost.len()..].iter().flat_map(|row| from.iter().map(|&shard| row[shard])).collect()
 }

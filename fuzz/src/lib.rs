@@ -20,6 +20,7 @@ use raidshmem::segment::statics::{elf, select};
 use raidshmem::settings::{Bind, Device, Fabric, Settings};
 use raidshmem::store::coverage::Coverage;
 use raidshmem::store::phase::Phase;
+use raidshmem::store::private::{self, Saved};
 use raidshmem::store::stamp::Stamp;
 use raidshmem::sys::process::Ended;
 use raidshmem::sys::socket::decode;
@@ -32,6 +33,7 @@ pub type Target = fn(&[u8]);
 /// Every target, by the name of its corpus.
 pub const TARGETS: &[(&str, Target)] = &[
     ("args", args),
+    ("cgroup", cgroup),
     ("control", control),
     ("elf", statics),
     ("heap", heap),
@@ -113,8 +115,8 @@ fn plausible(bytes: &[u8]) -> Vec<(u32, Up)> {
             3 | 4 => Up::Shown { number: b.into() },
             5 | 6 => said(Said::Hello),
             7 => said(Said::AtPoint { rule: b }),
-            8 => said(Said::Finalizing { joined: b.into() }),
-            9 => said(Said::Finalized),
+            8 => said(Said::Finalizing { joined: b.into(), cut: a % 2 == 1 }),
+            9 => said(if a % 4 == 3 { Said::NeedsOthers } else { Said::Finalized }),
             10 => said(Said::Verdict { status: 3, words: String::new() }),
             _ => Up::Failed { what: String::new() },
         };
@@ -188,6 +190,23 @@ pub fn hosts(bytes: &[u8]) {
     }
 }
 
+/// What the kernel says of the control groups of a process, of what is mounted, and of a group, a
+/// zero byte between them.
+pub fn cgroup(bytes: &[u8]) {
+    use raidshmem::sys::cgroup::{folders, memory_of};
+    let text = String::from_utf8_lossy(bytes);
+    let mut files = text.split('\0');
+    let mut next = || files.next().unwrap_or_default().to_owned();
+    let (groups, mounts, file) = (next(), next(), next());
+    for controller in ["memory", "pids", ""] {
+        let found = folders(&groups, &mounts, controller);
+        let above = found.iter().any(|path| path.iter().any(|part| part == ".."));
+        assert!(!above || mounts.contains(['.', '\\']), "a group outside of the tree: {found:?}");
+    }
+    let room = memory_of([Default::default()], |_| Some(file.clone()));
+    assert!(room.is_none_or(|room| room.free <= room.limit), "more free than there is: {room:?}");
+}
+
 /// What arrives on a sealed connection: at one that just began, and, changed on its way (three
 /// bytes a change: where, and what), at one that is open. A message is taken as it was said, or not
 /// at all.
@@ -231,6 +250,8 @@ pub fn manifest(bytes: &[u8]) {
                 |(at, len): (usize, usize)| at >= layout.statics && at + len <= layout.store;
             assert!(pieces.into_iter().all(visible), "a piece outside the segment");
             coverage.digest();
+            let again = private::encode(manifest.private.iter().copied());
+            assert_eq!(private::decode(&again), Ok(manifest.private));
         }
         Err(error) => one_line(&error.to_string()),
     }
@@ -358,7 +379,9 @@ pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
     let first = layout.statics..layout.statics + 4096;
     let hole = std::slice::from_ref(&hole);
     let first = std::slice::from_ref(&first);
-    let built = Coverage::build(&layout, first, &allocator, hole, &[1, 2, 3]);
+    let region = Saved { name: "`counter`", contents: &[1, 2, 3] };
+    let regions = private::encode([region].into_iter());
+    let built = Coverage::build(&layout, first, &allocator, hole, &regions);
     let tile = vec![3; 100];
     let sealed = Stamp { number: 7, job: 9, pe: 3, incarnation: 1, whole: true }.seal(&tile);
     let text = |all: &[&str]| all.iter().map(|text| text.as_bytes().to_vec()).collect::<Vec<_>>();
@@ -378,10 +401,22 @@ pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
                 pack(&|| {
                     postcard::to_allocvec(&Up::Said {
                         proc: 1,
-                        what: Said::Finalizing { joined: 9 },
+                        what: Said::Finalizing { joined: 9, cut: false },
                     })
                 }),
             ],
+        ),
+        (
+            "cgroup",
+            text(&[
+                "4:memory:/jobs/7\n0::/\0\
+                 35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
+                 41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n\0\
+                 inactive_file 7\nhierarchical_memory_limit 4096\n",
+                "0::/a/b\0\
+                 35 24 0:30 /a /my\\040groups rw shared:9 - cgroup2 cgroup2 rw\n\0\
+                 1234\n",
+            ]),
         ),
         ("heap", vec![allocator.encode()]),
         ("manifest", vec![built.expect("it fits").1]),

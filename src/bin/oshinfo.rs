@@ -1,14 +1,22 @@
 //! `oshinfo`: version, settings with what is in force here, kernels and addresses chosen.
 
 use std::fmt::Write as _;
+use std::hint::black_box;
 use std::io::Write as _;
+use std::time::Instant;
 
 use raidshmem::fabric;
 use raidshmem::settings::{Pages, Settings, table};
+use raidshmem::sizing;
 use raidshmem::sys::huge::{HugeFiles, NoHuge};
 use raidshmem::sys::memory;
 
-const USAGE: &str = "usage: oshinfo [--markdown | --points | --version]";
+const USAGE: &str = "usage: oshinfo [--markdown | --points | --version | plan OPTIONS]";
+
+/// Bytes of a block that is copied to measure memory, far more than caches hold for one thread.
+const COPIED: usize = 64 << 20;
+/// How often.
+const COPIES: usize = 4;
 
 fn main() {
     let mut words = std::env::args().skip(1);
@@ -16,6 +24,7 @@ fn main() {
         None => all(),
         Some("--markdown") => raidshmem::settings::markdown(),
         Some("--points") => points(),
+        Some("plan") => plan(words),
         Some("--version" | "-V") => format!("oshinfo {}\n", env!("CARGO_PKG_VERSION")),
         Some("--help" | "-h") => format!("{USAGE}\n"),
         Some(other) => refuse(&format!("{other}: {USAGE}")),
@@ -27,6 +36,38 @@ fn main() {
 fn refuse(why: &str) -> ! {
     eprintln!("oshinfo: {why}");
     std::process::exit(2)
+}
+
+/// Which mode, group, parity and interval suit a job.
+fn plan(words: impl Iterator<Item = String>) -> String {
+    match sizing::args::answer(words, copy_rate) {
+        Ok(text) => text,
+        Err(error) if error.use_stderr() => {
+            let text = error.to_string();
+            let line = text.lines().next().unwrap_or_default();
+            refuse(&format!("plan: {}", line.trim_start_matches("error: ")))
+        }
+        Err(help) => help.to_string(),
+    }
+}
+
+/// Bytes a second that all processors of this machine together copy from memory to memory.
+fn copy_rate() -> f64 {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let copy = || {
+        let (from, mut to) = (vec![1u8; COPIED], vec![2u8; COPIED]);
+        let begun = Instant::now();
+        for _ in 0..COPIES {
+            to.copy_from_slice(black_box(&from));
+            black_box(&mut to);
+        }
+        begun.elapsed().as_secs_f64()
+    };
+    let slowest = std::thread::scope(|scope| {
+        let running: Vec<_> = (0..threads).map(|_| scope.spawn(copy)).collect();
+        running.into_iter().filter_map(|thread| thread.join().ok()).fold(0.0, f64::max)
+    });
+    (threads * COPIES * COPIED) as f64 / slowest
 }
 
 fn kernel() -> String {

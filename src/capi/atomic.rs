@@ -16,7 +16,7 @@ use crate::pgas::stream::Target;
 #[inline]
 pub fn fetch<T: Bits>(call: &'static str, source: SymIn<T>, pe: impl Into<Target>) -> T {
     let word = Word::new(call, "source", source.as_sym(), pe);
-    T::of(if word.world().faulted() { 0 } else { word.load() })
+    T::of(word.fetch())
 }
 
 /// Stores a value.

@@ -19,7 +19,8 @@ use crate::pgas::{self, Fault};
 
 /// What a call returns: zero, or something else after a death, though all were heard of.
 pub fn status(of: Result<(), Fault>) -> c_int {
-    c_int::from(of.is_err() || pgas::world().faulted())
+    let world = pgas::world();
+    c_int::from(of.is_err() || world.interrupted() && world.cut_short())
 }
 
 /// Reads `bytes` at `offset` of a PE's source to `to` of the own destination.

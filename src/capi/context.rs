@@ -23,7 +23,7 @@ use super::constants::{CTX_SESSION_BATCH, CTX_SESSION_TOTAL_OPS};
 use super::guard::{Ctx, misuse};
 use super::memory_ops::{In, Out};
 use super::team::{self, Team};
-use crate::faults;
+use crate::faults::{self, Name};
 use crate::pgas::stream::{Id, STREAMS};
 use crate::pgas::{self, World};
 
@@ -73,7 +73,7 @@ pub fn register() {
     let slots = (&raw const SLOTS).cast_mut().cast::<u8>();
     // SAFETY: a static of atomics, which are written through shared references: it is there and
     // writable until the process ends, and any bytes of a checkpoint of it are values of it.
-    let refused = unsafe { faults::register(slots, size_of::<Slots>()) };
+    let refused = unsafe { faults::protect(Name::Library("contexts"), slots, size_of::<Slots>()) };
     debug_assert_eq!(refused, 0);
 }
 

@@ -181,6 +181,17 @@ typedef struct { size_t total_ops; } shmem_ctx_session_config_t;
 
 "#;
 
+/// Constants of the thesis' calls.
+const FT_CONSTANTS: &str = r#"
+/* Fault tolerance (shmem_ft.h explains it): what the calls return */
+#define SHMEM_FT_SUCCESS 0
+#define SHMEM_FT_FAILURE 1
+
+/* Fault tolerance: how a PE died */
+#define SHMEM_FT_PE_FAILED 1
+#define SHMEM_FT_NODE_FAILED 2
+"#;
+
 fn shmem_h() -> String {
     let mut text = opening("OpenSHMEM 1.6", "SHMEM_H");
     text.push_str(TYPES);
@@ -191,6 +202,7 @@ fn shmem_h() -> String {
     for name in UNDERSCORED {
         let _ = writeln!(text, "#define _SHMEM_{name} SHMEM_{name}");
     }
+    text.push_str(FT_CONSTANTS);
     text.push_str(BEGIN_C);
     sections(&mut text, false, "");
     text.push_str(END_C);
@@ -232,19 +244,21 @@ const FT_NOTES: &str = r#"
  * memory, not threads: a substitute starts its own.
  */
 
-/* what the calls return */
-#define SHMEM_FT_SUCCESS 0
-#define SHMEM_FT_FAILURE 1
-
-/* how a PE died */
-#define SHMEM_FT_PE_FAILED 1
-#define SHMEM_FT_NODE_FAILED 2
-
 /*
- * shmemx_ft_register    add private memory of this PE, which stays until the end of the job, to its
- *                       checkpoints; a substitute registers the same before shmem_restart_pes
- * shmemx_ft_exclude     leave symmetric memory out of them, the same on every PE
- * shmemx_ft_last_error  one line, or NULL; good until the thread asks again
+ * shmemx_ft_protect     add private memory of this PE, which stays until the end of the job, to its
+ *                       checkpoints; a substitute protects the same names with the same lengths
+ *                       before shmem_restart_pes, in whatever order, or the job ends with status 3.
+ *                       A name that is protected again takes the memory that is given last. What
+ *                       was protected after the checkpoint that is gone back to gets the bytes that
+ *                       it had then
+ * shmemx_ft_register    the same under a name that is made of the place of the call in the program,
+ *                       how often it was called there, and len
+ * shmemx_ft_exclude     leave symmetric memory (static, or of one block of the heap) out of them,
+ *                       the same on every PE, until it is freed
+ * shmemx_ft_include     take it in again
+ * shmemx_ft_last_error  why the last checkpoint was refused, one line, or NULL; good until the
+ *                       thread asks again. A program that answers a refusal by shmem_restart_pes
+ *                       goes on without a new checkpoint: further refusals are no failures
  */
 "#;
 

@@ -1,15 +1,22 @@
-//! The fault-tolerance calls of `shmem_ft.h`: the four of the thesis and ours beside them.
+//! The fault-tolerance calls: the four of the thesis, in `shmem.h`, and ours beside them, in
+//! `shmem_ft.h`.
 //!
 //! They hand over to `ft`, where checkpoints and recovery are; here are only the C shapes.
+//! `shmemx_ft_register` is a few instructions of the machine, since it must know its caller.
 //! Lists are given to the caller as `malloc`ed arrays, which it frees.
 
 use std::cell::RefCell;
-use std::ffi::{CString, c_char, c_int};
+use std::ffi::{CString, c_char, c_int, c_void};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::guard::{self, misuse};
 use super::memory_ops::{In, Out, Sym};
-use crate::faults;
+use crate::faults::{self, Name};
 use crate::pgas;
+use crate::sys::caller;
+
+/// PEs that the last query named; 0 after a restart.
+static QUERIED: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
     /// The text `shmemx_ft_last_error` pointed to last; it stays until the thread asks again.
@@ -44,13 +51,17 @@ fn query(call: &'static str, pes: Out<*mut c_int>, status: Out<*mut c_int>, nump
         }
     }
     numpes.write(numbers.len());
+    QUERIED.store(numbers.len(), Ordering::Relaxed);
 }
 
-/// The list is the one the query gave, and all PEs agree on it anyway: it is only checked.
+/// The library knows who was lost, so the list is only checked, and only as far as the query before
+/// this restart filled one: `numpes` may be anything.
 fn restart(call: &'static str, pes: In<c_int>, numpes: usize) {
     let world = pgas::world();
+    // Relaxed: asking and restarting is for one thread at a time.
+    let filled = QUERIED.swap(0, Ordering::Relaxed);
     if pes.addr() != 0 {
-        for index in 0..numpes {
+        for index in 0..numpes.min(filled) {
             guard::pe(call, world, pes.read_at(index));
         }
     }
@@ -70,28 +81,71 @@ fn last_error() -> *const c_char {
 }
 
 family! { CHECKPOINT: "Fault tolerance: the calls of the thesis";
-    ONE "shmem_checkpoint_all" "" [header "ft"] () -> c_int {
+    ONE "shmem_checkpoint_all" "" () -> c_int {
         pgas::world();
         faults::checkpoint_all()
     }
-    ONE "shmem_query_fault" "" [header "ft"]
+    ONE "shmem_query_fault" ""
     (pes: Out<*mut c_int>, pes_status: Out<*mut c_int>, numpes: Out<usize>) {
         query(NAME, pes, pes_status, numpes)
     }
-    ONE "shmem_restart_pes" "" [header "ft"] (pes: Out<c_int>, numpes: usize) {
+    ONE "shmem_restart_pes" "" (pes: Out<c_int>, numpes: usize) {
         restart(NAME, pes.as_in(), numpes)
     }
-    ONE "shmem_ft_algo_init" "" [header "ft"] () -> c_int {
+    ONE "shmem_ft_algo_init" "" () -> c_int {
         pgas::world();
         c_int::from(faults::algo_init())
     }
 }
 
+/// Registers private memory, which must be somewhere unless it is empty.
+fn protect(call: &str, name: Name, memory: Out<u8>, len: usize) -> c_int {
+    pgas::world();
+    if memory.addr() == 0 && len != 0 {
+        misuse(call, format_args!("the memory is NULL, and len {len}"));
+    }
+    // SAFETY: the caller owes memory that stays, says the header.
+    unsafe { faults::protect(name, memory.pointer(), len) }
+}
+
+describe! { REGISTER: "Fault tolerance: extensions";
+    ONE "shmemx_ft_register" "" [header "ft"] (addr: Out<u8>, len: usize) -> c_int;
+}
+
+/// `shmemx_ft_register`, which is told where it returns to: the name of what it registers.
+extern "C" fn register(addr: Out<u8>, len: usize, from: *mut c_void) -> c_int {
+    protect("shmemx_ft_register", Name::Place(&caller::place(from)), addr, len)
+}
+
+/// An entry that hands its return address to `register`, behind the arguments of the call.
+macro_rules! knows_its_place {
+    ($($symbol:literal)*) => {
+        $(const _: () = {
+            #[unsafe(export_name = $symbol)]
+            #[unsafe(naked)]
+            extern "C" fn entry() {
+                #[cfg(target_arch = "x86_64")]
+                std::arch::naked_asm!("mov rdx, [rsp]", "jmp {inner}", inner = sym register);
+                #[cfg(target_arch = "aarch64")]
+                std::arch::naked_asm!("mov x2, x30", "b {inner}", inner = sym register);
+            }
+        };)*
+    };
+}
+
+knows_its_place! { "shmemx_ft_register" "pshmemx_ft_register" }
+
 family! { EXTENSION: "Fault tolerance: extensions";
-    ONE "shmemx_ft_register" "" [header "ft"] (addr: Out<u8>, len: usize) -> c_int {
+    ONE "shmemx_ft_protect" "" [header "ft"]
+    (name: In<c_char>, ptr: Out<u8>, len: usize) -> c_int {
+        if name.addr() == 0 {
+            misuse(NAME, "name is NULL");
+        }
+        protect(NAME, Name::Given(&name.text()), ptr, len)
+    }
+    ONE "shmemx_ft_include" "" [header "ft"] (addr: Sym<u8>, len: usize) -> c_int {
         pgas::world();
-        // SAFETY: the caller owes memory that stays, says the header.
-        unsafe { faults::register(addr.pointer(), len) }
+        faults::include(addr.pointer(), len)
     }
     ONE "shmemx_ft_exclude" "" [header "ft"] (addr: Sym<u8>, len: usize) -> c_int {
         pgas::world();

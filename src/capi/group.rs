@@ -10,6 +10,8 @@
 //!        | OFFER | RESULT |                                    of a halving (`exchange.rs`)
 //! ```
 //!
+//! The words of teams lie outside of the symmetric heap (`segment::layout`).
+//!
 //! A team has words for more *gates* behind these, with as many rounds as its job needs, and then
 //! the words of its slots in the work area, two sets that are used in turns, and who counts turns.
 //! An active set has none of that: what would need slots goes the way that needs none.
@@ -21,7 +23,8 @@
 //! does no harm. Invariant: a word of a PE is zero again when the call returns there, except for a
 //! signal of the next meeting; so a `pSync` is left as it was found, and the next call may use it.
 //!
-//! A death ends every wait; the words go back to the checkpoint with the rest of the memory.
+//! A death ends every wait. A `pSync` goes back to the checkpoint with the rest of the memory; the
+//! words of teams are zeroed, as they are at every checkpoint.
 
 use std::cell::RefCell;
 use std::ffi::{c_int, c_long};
@@ -29,12 +32,12 @@ use std::rc::Rc;
 
 use super::constants::SYNC_SIZE;
 use super::guard::misuse;
-use super::memory_ops::{self, Slot, Sym, SymIn, Word};
+use super::memory_ops::{self, Slot, Sym, Word};
 use super::order;
 use crate::control::page::PES_MAX;
 use crate::pgas::schedule::{self, Nodes};
 use crate::pgas::{self, Fault};
-use crate::segment::layout::WORK_ROUNDS;
+use crate::segment::layout::{TEAM_WORDS, WORK_ROUNDS};
 use crate::settings::Collectives;
 
 /// Words of a group's array.
@@ -110,9 +113,17 @@ fn slots() -> usize {
     schedule::reduction::rounds(pgas::world().n_pes())
 }
 
-/// Words of a team.
-pub fn team_words() -> usize {
-    slot_words() + 1 + 2 * slots()
+/// Words of a team in the largest job.
+const MOST_WORDS: usize = WORDS + MORE_GATES * (STEPS + GATE_WORDS) + 1 + 2 * WORK_ROUNDS;
+const _: () = assert!(MOST_WORDS <= TEAM_WORDS);
+
+/// Where the words of a group are.
+#[derive(Clone, Copy)]
+enum Words {
+    /// A `pSync` of the caller.
+    Set(Sym<c_long>),
+    /// Those of a team, as an offset in the segment.
+    Team(usize),
 }
 
 /// PEs that act together, seen from one of them.
@@ -128,7 +139,7 @@ pub struct Group {
     pub size: usize,
     /// Which of them this PE is.
     pub index: usize,
-    words: Sym<c_long>,
+    words: Words,
     /// The first word of the gate that it meets at.
     first: usize,
     /// Which team it is; `None` for an active set.
@@ -157,12 +168,13 @@ pub fn index_in(start: isize, stride: isize, size: usize, pe: usize) -> Option<u
 }
 
 impl Group {
-    /// The group of a team, over words that `words` tells.
+    /// The group of the team in slot `team`.
     pub fn of_team(
         call: &'static str,
         (start, stride, size): (isize, isize, usize),
-        (team, words): (usize, Sym<c_long>),
+        team: usize,
     ) -> Group {
+        let words = Words::Team(pgas::world().layout().team(team));
         let team = Some(team);
         match index_in(start, stride, size, pgas::world().me()) {
             Some(index) => Group { call, start, stride, size, index, words, first: 0, team },
@@ -190,10 +202,9 @@ impl Group {
             )
         };
         Word::own(call, "pSync", p_sync.element(WORDS - 1));
+        let words = Words::Set(p_sync);
         match index_in(start, stride, size, pgas::world().me()) {
-            Some(index) => {
-                Group { call, start, stride, size, index, words: p_sync, first: 0, team: None }
-            }
+            Some(index) => Group { call, start, stride, size, index, words, first: 0, team: None },
             None => misuse(call, "this PE is not in the active set"),
         }
     }
@@ -219,7 +230,10 @@ impl Group {
 
     /// A word of the group on one of its PEs.
     pub fn word(&self, at: usize, index: usize) -> Word {
-        Word::new(self.call, "pSync", self.words.element(at), self.pe(index))
+        match self.words {
+            Words::Set(words) => Word::new(self.call, "pSync", words.element(at), self.pe(index)),
+            Words::Team(words) => Word::of_library(self.call, words + at * 8, self.pe(index)),
+        }
     }
 
     /// True if it has slots in the work area.
@@ -233,6 +247,11 @@ impl Group {
         let turn = word.load();
         word.store(turn.wrapping_add(1));
         (turn & 1) as usize
+    }
+
+    /// A new team begins with the same set on all its PEs, whoever had its words before.
+    pub fn begin_turns(&self) {
+        self.word(slot_words(), self.index).store(0);
     }
 
     /// A slot, and its word on one of the PEs.
@@ -347,10 +366,9 @@ impl Group {
         let own = self.word(at, self.index);
         own.store(number);
         self.meet()?;
-        let pes: Vec<c_int> = (0..self.size).map(|index| self.pe(index)).collect();
         let mut numbers = vec![0u64; self.size];
-        let words = SymIn::at(self.words.element(at).addr());
-        memory_ops::fetch_from_each(self.call, &mut numbers, words, &pes);
+        let words = (0..self.size).map(|index| self.word(at, index).place());
+        memory_ops::fetch_from_places(&mut numbers, words);
         self.meet()?;
         own.store(0);
         Ok(numbers)

@@ -58,6 +58,12 @@ impl Ctx {
         if world.checks() { context::begin(call, given) } else { Using::nothing() }
     }
 
+    /// The same for a call that does nothing with `SHMEM_CTX_INVALID`.
+    pub fn begin_if_any(self, call: &'static str) -> Option<Using> {
+        let begin = || self.begin(call);
+        (self != Ctx::INVALID).then(begin)
+    }
+
     /// The team that counts its PEs.
     pub fn team(self) -> Team {
         context::given(self).map_or(Team::WORLD, |given| given.team)

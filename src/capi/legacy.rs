@@ -1,5 +1,7 @@
 //! Names that the specification deprecates but keeps: atomics without `atomic`, and the old waits.
 //!
+//! The routines for caches that are not coherent do nothing: those of this machine are.
+//!
 //! The names from before 1.2 stand with the calls they are other names for (`setup.rs`,
 //! `memory.rs`), the active-set collectives with the other collectives (`coll.rs`, `reduce.rs`).
 
@@ -54,5 +56,20 @@ family! { WAIT: "Point-to-point synchronisation";
     ONE "shmem_wait_until" "" [deprecated "1.4"]
     (ivar: Sym<c_long>, cmp: c_int, cmp_value: c_long) {
         until(NAME, ivar, Cmp::new(NAME, cmp), cmp_value);
+    }
+}
+
+family! { CACHE: "Cache management";
+    ONE "shmem_set_cache_inv" "" [deprecated "1.3"] () {}
+    ONE "shmem_set_cache_line_inv" "" [deprecated "1.3"] (dest: Sym<u8>) {
+        let _ = dest;
+    }
+    ONE "shmem_clear_cache_inv" "" [deprecated "1.3"] () {}
+    ONE "shmem_clear_cache_line_inv" "" [deprecated "1.3"] (dest: Sym<u8>) {
+        let _ = dest;
+    }
+    ONE "shmem_udcflush" "" [deprecated "1.3"] () {}
+    ONE "shmem_udcflush_line" "" [deprecated "1.3"] (dest: Sym<u8>) {
+        let _ = dest;
     }
 }

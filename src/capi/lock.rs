@@ -70,7 +70,7 @@ impl Lock {
     }
 
     fn faulted(&self) -> bool {
-        self.state.world().faulted()
+        self.state.world().interrupted()
     }
 
     pub fn set(&self) {

@@ -14,8 +14,7 @@ use std::ptr;
 use super::guard::misuse;
 use super::memory_ops::{self, Sym};
 use super::order;
-use crate::checkpoint::ahead;
-use crate::pgas::{self, World};
+use crate::pgas;
 
 /// What every block is aligned to: enough for any C type and for a cache line's worth of words.
 const ALIGNMENT: usize = 16;
@@ -27,20 +26,15 @@ fn allocate(size: usize, alignment: usize) -> *mut u8 {
     }
     let block = world.heap_alloc(size, alignment);
     order::meet(world);
-    touch(world, block, size);
     block
-}
-
-/// Lets the checkpoints know of a new block.
-fn touch(world: &World, block: *mut u8, size: usize) {
-    if !block.is_null() {
-        let heap = world.at(world.layout().heap);
-        ahead::touch(world, block.addr() - heap.addr(), size);
-    }
 }
 
 fn allocate_aligned(call: &'static str, alignment: usize, size: usize) -> *mut u8 {
     if alignment.is_power_of_two() && alignment.is_multiple_of(size_of::<usize>()) {
+        if !pgas::world().can_align(alignment) {
+            let why = "symmetric memory is not at its usual address";
+            misuse(call, format_args!("alignment {alignment}: {why}, expected a smaller one"));
+        }
         return allocate(size, alignment.max(ALIGNMENT));
     }
     if pgas::world().checks() {
@@ -63,7 +57,6 @@ fn allocate_zeroed(call: &'static str, count: usize, size: usize) -> *mut u8 {
         memory_ops::zero(call, block, bytes);
     }
     order::meet(world);
-    touch(world, block, bytes);
     block
 }
 
@@ -95,7 +88,6 @@ fn resize(call: &'static str, block: Sym<u8>, size: usize) -> *mut u8 {
     order::meet(world);
     let moved = world.heap_resize(block.pointer(), size);
     order::meet(world);
-    touch(world, moved, size);
     moved
 }
 

@@ -17,7 +17,7 @@ mod elements;
 mod place;
 mod slots;
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use super::bits::Zero;
@@ -125,6 +125,14 @@ impl<T: Copy> In<T> {
     pub fn read_at(self, index: usize) -> T {
         // SAFETY: the caller owes all elements of the call, of which `index` is one.
         unsafe { self.0.add(index).read_unaligned() }
+    }
+}
+
+impl In<c_char> {
+    /// The C text that begins here, with what is not printable escaped.
+    pub fn text(self) -> String {
+        // SAFETY: the caller owes a text that ends with a zero.
+        unsafe { CStr::from_ptr(self.0) }.to_bytes().escape_ascii().to_string()
     }
 }
 
@@ -252,7 +260,7 @@ pub fn put(call: &'static str, dest: Sym<u8>, source: In<u8>, bytes: usize, pe: 
 /// Copies a buffer of `bytes`, which the place holds too.
 #[inline]
 fn put_to(place: Place, source: In<u8>, bytes: usize) {
-    if place.world.faulted() {
+    if place.world.cut_short_at(place.pe) {
         return;
     }
     if place.is_far() {
@@ -286,7 +294,7 @@ pub fn get(
 /// Copies to a buffer of `bytes`, which the place holds too.
 #[inline]
 fn get_from(place: Place, dest: Out<u8>, bytes: usize) {
-    if place.world.faulted() {
+    if place.world.cut_short_at(place.pe) {
         // SAFETY: the caller owes `bytes` writable bytes at `dest`.
         unsafe { dest.0.write_bytes(0, bytes) };
         return;
@@ -303,6 +311,7 @@ fn get_from(place: Place, dest: Out<u8>, bytes: usize) {
     }
     // SAFETY: `place` holds `bytes` bytes of a mapped segment; the caller owes as many at `dest`.
     unsafe { copy(place.at(), dest.0, bytes) };
+    place.world.cut_short_at(place.pe); // it may be what is left of a lost node
 }
 
 /// Stores one value on a PE.
@@ -338,16 +347,25 @@ pub fn fetch_from_each<T: Copy + Zero>(
     source: SymIn<T>,
     pes: &[c_int],
 ) {
-    let each = into.len() / pes.len();
+    let bytes = into.len() / pes.len() * size_of::<T>();
+    let place = |&pe| Place::new(call, "source", source.as_sym().erase(), bytes, pe);
+    fetch_from_places(into, pes.iter().map(place));
+}
+
+/// Reads elements of as many places, which hold an equal part of them each.
+pub fn fetch_from_places<T: Copy + Zero>(
+    into: &mut [T],
+    places: impl ExactSizeIterator<Item = Place>,
+) {
+    let each = into.len() / places.len().max(1);
     let bytes = each * size_of::<T>();
     let mut reads = Vec::new();
-    for (part, &pe) in into.chunks_exact_mut(each.max(1)).zip(pes) {
-        let place = Place::new(call, "source", source.as_sym().erase(), bytes, pe);
+    for (part, place) in into.chunks_exact_mut(each.max(1)).zip(places) {
+        let at = part.as_mut_ptr().cast();
         if !place.is_far() || place.world.faulted() {
-            fetch(call, part, source, pe);
+            get_from(place, Out(at), bytes);
             continue;
         }
-        let at = part.as_mut_ptr().cast();
         // SAFETY: the bytes of `part`, which is borrowed as long; an element may have any bytes
         // that an equal element of a peer has.
         let into = unsafe { std::slice::from_raw_parts_mut(at, bytes) };
@@ -373,7 +391,7 @@ pub fn put_blocks(
 ) {
     let place = Place::new(call, "dest", dest, by.extent(call, by.dest_bytes), pe);
     by.extent(call, by.source_bytes);
-    if place.world.faulted() {
+    if place.world.cut_short_at(place.pe) {
         return;
     }
     check_buffer(call, "source", source.addr(), place.world);
@@ -406,7 +424,7 @@ pub fn get_blocks(
     let place = Place::new(call, "source", source.as_sym(), extent, pe);
     by.extent(call, by.dest_bytes);
     check_buffer(call, "dest", dest.addr(), place.world);
-    let faulted = place.world.faulted();
+    let faulted = place.world.cut_short_at(place.pe);
     if place.is_far() && !faulted {
         return get_blocks_far(place, dest, by);
     }
@@ -422,6 +440,7 @@ pub fn get_blocks(
             unsafe { copy(from, to, by.block_bytes) };
         }
     }
+    place.world.cut_short_at(place.pe); // it may be what is left of a lost node
 }
 
 /// Copies blocks from a PE that is not mapped, many at a time.

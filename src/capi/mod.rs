@@ -75,8 +75,10 @@ const FAMILIES: &[&[family::Family]] = &[
     reduce::SCAN,
     legacy::ATOMICS,
     legacy::WAIT,
+    legacy::CACHE,
     coll::SETS,
     reduce::SETS,
     ft::CHECKPOINT,
+    ft::REGISTER,
     ft::EXTENSION,
 ];

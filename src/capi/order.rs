@@ -44,18 +44,25 @@ family! { ORDER: "Memory ordering";
         order(0);
     }
     ONE "shmem_ctx_fence" "" (ctx: Ctx) {
-        let _using = ctx.begin(NAME);
-        order(ctx.stream());
+        if let Some(_using) = ctx.begin_if_any(NAME) {
+            order(ctx.stream());
+        }
     }
     ONE "shmem_quiet" "" () {
         complete();
     }
     ONE "shmem_ctx_quiet" "" (ctx: Ctx) {
-        let _using = ctx.begin(NAME);
-        pgas::world().quiet_of(ctx.stream());
+        if let Some(_using) = ctx.begin_if_any(NAME) {
+            pgas::world().quiet_of(ctx.stream());
+        }
     }
-    ONE "shmem_pe_quiet" "" ctx("shmem_ctx_pe_quiet") (target_pes: In<c_int>, npes: usize) {
-        complete_pes(NAME, ctx, target_pes, npes);
+    ONE "shmem_pe_quiet" "" (target_pes: In<c_int>, npes: usize) {
+        complete_pes(NAME, Ctx::DEFAULT, target_pes, npes);
+    }
+    ONE "shmem_ctx_pe_quiet" "" (ctx: Ctx, target_pes: In<c_int>, npes: usize) {
+        if let Some(_using) = ctx.begin_if_any(NAME) {
+            complete_pes(NAME, ctx, target_pes, npes);
+        }
     }
 }
 

@@ -1,8 +1,8 @@
 //! Starting, ending and asking: init, finalize, numbers, version, accessibility, exit, pcontrol.
 //!
 //! `shmem_init` and `shmem_finalize` are counted, as version 1.6 wants: the first starts the
-//! library, the last one ends it. A program that began with `start_pes` has no last call, so the
-//! library ends at its exit.
+//! library, the last one ends it, and more of them do nothing. A program that exits with status 0
+//! without it ends the library then; one that began with `start_pes` does so with any status.
 //!
 //! `shmem_pcontrol` is variadic in C; its further arguments are for tools and are not looked at.
 
@@ -16,7 +16,7 @@ use super::guard::misuse;
 use super::memory_ops::{Out, Place, SymIn};
 use super::team;
 use crate::checkpoint::ahead;
-use crate::pgas;
+use crate::{faults, pgas};
 
 /// How many times the library was started and not yet ended.
 static STARTS: AtomicUsize = AtomicUsize::new(0);
@@ -35,7 +35,7 @@ pub(super) fn start(call: &'static str, requested: c_int) -> c_int {
         if pgas::ended() {
             misuse(call, "the library has ended: allowed is one start after another, not again");
         }
-        PROVIDED.store(pgas::init(requested), Ordering::Relaxed);
+        PROVIDED.store(pgas::init(requested, faults::recover_at_end), Ordering::Relaxed);
         ahead::begin(pgas::world());
         team::register();
         context::register();
@@ -48,25 +48,6 @@ fn end() {
     let left = STARTS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1));
     if left == Ok(1) {
         pgas::finalize();
-    }
-}
-
-/// Ends the library at exit, for programs that started it with `start_pes`.
-extern "C" fn end_at_exit() {
-    if pgas::initialized() {
-        STARTS.store(1, Ordering::Relaxed);
-        end();
-    }
-}
-
-/// `start_pes`: a start that ends by itself.
-fn start_until_exit(call: &'static str) {
-    let first = !pgas::initialized();
-    start(call, THREAD_SINGLE);
-    if first {
-        // SAFETY: `end_at_exit` takes nothing, does not unwind and lives as long as the library.
-        let refused = unsafe { libc::atexit(end_at_exit) };
-        debug_assert_eq!(refused, 0);
     }
 }
 
@@ -92,8 +73,10 @@ family! { SETUP: "Setup, exit, query";
         start(NAME, THREAD_SINGLE);
     }
     ONE "shmem_finalize" "" () {
-        pgas::world();
-        end();
+        if !pgas::ended() {
+            pgas::world_for(NAME);
+            end();
+        }
     }
     ONE "shmem_query_initialized" "" (initialized: Out<c_int>) {
         initialized.write(c_int::from(pgas::initialized()));
@@ -127,7 +110,11 @@ family! { SETUP: "Setup, exit, query";
     }
     ONE "start_pes" "" [deprecated "1.2"] (npes: c_int) {
         let _ = npes;
-        start_until_exit(NAME);
+        let first = !pgas::initialized();
+        start(NAME, THREAD_SINGLE);
+        if first {
+            pgas::end_at_any_exit();
+        }
     }
     ONE "_my_pe" "" [deprecated "1.2"] () -> c_int {
         pgas::world_for(NAME).me() as c_int

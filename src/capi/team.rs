@@ -9,21 +9,19 @@
 //! a member of every team in its slots.
 //!
 //! What a death and a restart do to teams follows from where they are kept: the slots are
-//! registered with the checkpoint, the words that the members meet over are in the symmetric heap.
-//! Those are allocated when a team is first used, which all PEs do together: the first use is one
-//! of the world.
+//! registered with the checkpoint, the words that the members meet over are the library's, and zero
+//! at every checkpoint and after every restart.
 
 use std::ffi::{c_int, c_long, c_void};
 use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering};
 
 use super::constants::TEAM_NUM_CONTEXTS;
 use super::context;
-use super::group::{Gate, Group, MASK_AT, index_in, team_words};
+use super::group::{Gate, Group, MASK_AT, index_in};
 use super::guard::misuse;
-use super::memory_ops::{self, In, Out, Sym, SymIn};
-use super::order;
+use super::memory_ops::{In, Out, SymIn};
 use super::setup::pointer_on;
-use crate::faults;
+use crate::faults::{self, Name};
 use crate::pgas;
 use crate::segment::layout::WORK_TEAMS;
 
@@ -64,23 +62,15 @@ struct Slot {
     num_contexts: AtomicUsize,
 }
 
-/// All teams of this PE, and where in its segment their words are (0: nowhere yet).
-struct Slots {
-    words: AtomicUsize,
-    slots: [Slot; SLOTS],
-}
-
-static TEAMS: Slots = Slots {
-    words: AtomicUsize::new(0),
-    slots: [const {
-        Slot {
-            start: AtomicIsize::new(0),
-            stride: AtomicIsize::new(0),
-            size: AtomicUsize::new(0),
-            num_contexts: AtomicUsize::new(0),
-        }
-    }; SLOTS],
-};
+/// All teams of this PE.
+static TEAMS: [Slot; SLOTS] = [const {
+    Slot {
+        start: AtomicIsize::new(0),
+        stride: AtomicIsize::new(0),
+        size: AtomicUsize::new(0),
+        num_contexts: AtomicUsize::new(0),
+    }
+}; SLOTS];
 
 /// The PEs of a team.
 type Members = (isize, isize, usize);
@@ -90,7 +80,7 @@ pub fn register() {
     let slots = (&raw const TEAMS).cast_mut().cast::<u8>();
     // SAFETY: a static of atomics, which are written through shared references: it is there and
     // writable until the process ends, and any bytes of a checkpoint of it are values of it.
-    let refused = unsafe { faults::register(slots, size_of::<Slots>()) };
+    let refused = unsafe { faults::protect(Name::Library("teams"), slots, size_of_val(&TEAMS)) };
     debug_assert_eq!(refused, 0);
 }
 
@@ -102,33 +92,10 @@ pub fn members(team: Team) -> Option<Members> {
         1 => return Some(pgas::world().sharing()),
         _ => {}
     }
-    let slot = TEAMS.slots.get(slot)?;
+    let slot = TEAMS.get(slot)?;
     let size = slot.size.load(Ordering::Relaxed);
     let (start, stride) = (slot.start.load(Ordering::Relaxed), slot.stride.load(Ordering::Relaxed));
     (size > 0).then_some((start, stride, size))
-}
-
-/// The words of all teams, allocated by all PEs together.
-pub fn words(call: &'static str) -> usize {
-    let world = pgas::world();
-    let base = world.segment().base().addr();
-    // Kept as an offset: a substitute may have its memory at another address.
-    let known = TEAMS.words.load(Ordering::Relaxed);
-    if known != 0 {
-        return base + known;
-    }
-    let bytes = SLOTS * team_words() * size_of::<c_long>();
-    let block = world.heap_alloc(bytes, size_of::<c_long>());
-    if block.is_null() {
-        misuse(call, format_args!("no symmetric memory left for teams ({bytes} bytes)"));
-    }
-    // The memory of a substitute is restored, and others may still be writing there.
-    if !world.is_new() {
-        memory_ops::zero(call, block, bytes);
-    }
-    TEAMS.words.store(block.addr() - base, Ordering::Relaxed);
-    order::meet(world);
-    block.addr()
 }
 
 /// The group of a team; a handle that is none is a misuse.
@@ -136,8 +103,7 @@ pub fn group(call: &'static str, team: Team) -> Group {
     let Some(members) = members(team) else {
         misuse(call, "the team is SHMEM_TEAM_INVALID or was destroyed");
     };
-    let first = (team.0 - 1) * team_words();
-    Group::of_team(call, members, (team.0 - 1, Sym::at(words(call)).element(first)))
+    Group::of_team(call, members, team.0 - 1)
 }
 
 /// What a split asks for, in PEs of the parent.
@@ -188,7 +154,7 @@ pub fn split<const N: usize>(
     let within = |part: &Part| part.within(parent_members);
     let all: Option<Vec<_>> = parts.iter().map(within).collect();
     let all = all.ok_or(Unsplit::Outside)?;
-    let is_free = |slot: &usize| TEAMS.slots[*slot].size.load(Ordering::Relaxed) == 0;
+    let is_free = |slot: &usize| TEAMS[*slot].size.load(Ordering::Relaxed) == 0;
     let mine = (0..SLOTS).filter(is_free).fold(0u64, |mask, slot| mask | 1 << slot) & !RESERVED;
     let masks = group(call, parent).through(gate).tell(MASK_AT, mine);
     let masks = masks.map_err(|_| Unsplit::Fault)?;
@@ -201,12 +167,13 @@ pub fn split<const N: usize>(
         let slot = free.trailing_zeros() as usize;
         free &= free - 1;
         if index_in(start, stride, size, pgas::world().me()).is_some() {
-            let room = &TEAMS.slots[slot];
+            let room = &TEAMS[slot];
             room.start.store(start, Ordering::Relaxed);
             room.stride.store(stride, Ordering::Relaxed);
             room.size.store(size, Ordering::Relaxed);
             room.num_contexts.store(part.num_contexts, Ordering::Relaxed);
             context::prepare(pgas::world(), part.num_contexts);
+            Group::of_team(call, (start, stride, size), slot).begin_turns();
             *new = Team(slot + 1);
         }
     }
@@ -265,7 +232,7 @@ pub fn index_of(team: Team, pe: usize) -> c_int {
 
 /// Contexts that the program said it will use with a team.
 pub fn contexts(team: Team) -> usize {
-    TEAMS.slots[team.0 - 1].num_contexts.load(Ordering::Relaxed)
+    TEAMS[team.0 - 1].num_contexts.load(Ordering::Relaxed)
 }
 
 /// Frees the slot of a team that came from a split. Harmless for the members that still have it
@@ -278,7 +245,7 @@ pub fn destroy(call: &'static str, team: Team) {
         misuse(call, "allowed are teams from a split, once");
     }
     context::take_all_of(call, pgas::world(), team);
-    TEAMS.slots[team.0 - 1].size.store(0, Ordering::Relaxed);
+    TEAMS[team.0 - 1].size.store(0, Ordering::Relaxed);
 }
 
 family! { TEAM: "Teams";

@@ -56,7 +56,7 @@ pub(super) fn until<T: Bits>(call: &'static str, ivar: Sym<T>, cmp: Cmp, value: 
 
 fn test<T: Bits>(call: &'static str, ivar: Sym<T>, cmp: Cmp, value: T) -> c_int {
     let word = Word::own(call, "ivar", ivar);
-    c_int::from(cmp.holds(T::of(word.load()), value) || word.world().faulted())
+    c_int::from(cmp.holds(T::of(word.load()), value) || word.world().cut_short())
 }
 
 family! { WAIT: "Point-to-point synchronisation";

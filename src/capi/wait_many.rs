@@ -45,12 +45,12 @@ impl<T: Bits> Set<T> {
     ) -> Set<T> {
         bytes_of(call, nelems, size_of::<T>());
         let taken_out = |index| status.addr() != 0 && status.read_at(index) != 0;
-        let words = (0..nelems)
+        let words: Vec<(usize, Word)> = (0..nelems)
             .filter(|index| !taken_out(*index))
             .map(|index| (index, Word::own(call, "ivars", ivars.element(index))))
             .collect();
         let world = pgas::world();
-        let released = Cell::new(world.faulted());
+        let released = Cell::new(!words.is_empty() && world.interrupted() && world.cut_short());
         Set { words, cmp: Cmp::new(call, cmp), than, world, released }
     }
 

@@ -31,6 +31,16 @@ impl Word {
         Word { place: Place::new(call, name, on, bytes, pe), bytes }
     }
 
+    /// A word of the library, of 8 bytes, out of the program's sight.
+    pub fn of_library(call: &'static str, offset: usize, pe: i32) -> Word {
+        Word { place: Place::of_library(call, offset, pe), bytes: size_of::<u64>() }
+    }
+
+    /// Where it is.
+    pub fn place(&self) -> Place {
+        self.place
+    }
+
     /// The word of this PE.
     #[inline]
     pub fn own<T: Bits>(call: &'static str, name: &str, on: Sym<T>) -> Word {
@@ -65,7 +75,7 @@ impl Word {
     #[inline]
     pub fn change(self, how: Update, value: u64) {
         let Place { world, pe, .. } = self.place;
-        if world.faulted() {
+        if world.cut_short_at(pe) {
             return;
         }
         if self.place.is_far() {
@@ -88,12 +98,23 @@ impl Word {
     /// Updates in one step and wakes the PE; what was there before, zero in the faulted state.
     #[inline]
     pub fn update(self, how: Update, value: u64) -> u64 {
-        if self.place.world.faulted() {
+        let Place { world, pe, .. } = self.place;
+        if world.cut_short_at(pe) {
             return 0;
         }
         let before = self.apply(how, value);
-        self.place.world.ring(self.place.pe);
+        world.ring(pe);
+        world.cut_short_at(pe); // what was there may be what is left of a lost node
         before
+    }
+
+    /// Reads; zero in the faulted state.
+    #[inline]
+    pub fn fetch(self) -> u64 {
+        let Place { world, pe, .. } = self.place;
+        let value = if world.cut_short_at(pe) { 0 } else { self.load() };
+        world.cut_short_at(pe); // as above
+        value
     }
 
     /// Stores `value` if the word holds `cond`; what was there before, zero in the faulted state.

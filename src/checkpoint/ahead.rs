@@ -1,11 +1,11 @@
-//! Memory that the next checkpoint will take, touched when the heap grows, so that the first
-//! checkpoint costs what the later ones do.
+//! Memory that a recovery will take, touched ahead of it; and mappings, ahead of a loop over them.
 //!
-//! What is touched: the new block itself, which a checkpoint reads whether the program has written
-//! it or not; the part of the own store that awaits it; and the peers' pages that this PE will read
-//! for its parity. Only in a job that keeps checkpoints. A substitute with fresh memory has it
-//! touched as soon as it begins, beside the program and on processors that wait: fresh pages take
-//! longer than what is put into them.
+//! A substitute with fresh memory has it touched as soon as it begins, beside the program and on
+//! processors that wait: fresh pages take longer than what is put into them. What the rebuild takes
+//! comes first; the rest is done at the lowest priority.
+//!
+//! Memory of a program that has lost nobody is not touched ahead: what a block costs a checkpoint is
+//! paid in the first one that covers it, and never by a program that takes none.
 //!
 //! Invariant: nothing here decides whether a checkpoint can be made, and a failure is no error:
 //! what is not touched here is faulted in later. Memory that would not be given to a checkpoint
@@ -16,7 +16,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::{copy, prepare, reserve, room, tiles};
+use super::{copy, reserve, room, tiles};
 use crate::pgas::World;
 use crate::segment::layout::TILE;
 use crate::store::coverage::Coverage;
@@ -24,39 +24,20 @@ use crate::store::protection::Protection;
 use crate::sys::memory::HUGE;
 use crate::sys::process;
 
-/// Growth of the heap that is not worth a look, in bytes.
-const LITTLE: usize = 1 << 20;
 /// Bytes that a thread touches at a time: what needs the address space meanwhile waits so long.
 const PIECE: usize = HUGE;
 /// Most threads at it.
 const MOST: usize = 4;
 
-/// To be called when the block of `len` bytes at `offset` of the heap is new.
-pub fn touch(world: &World, offset: usize, len: usize) {
-    let Some(protection) = world.protection().filter(|_| !world.faulted()) else { return };
-    let (had, _) = world.store_used();
-    // Small blocks one after the other are taken together; the last are left to the checkpoint.
-    if world.heap_usage().1 <= had + LITTLE.max(had / 16) {
-        return;
-    }
-    let Ok(coverage) = world.cover() else { return };
-    if !affordable(world, protection, coverage.len(), len) {
-        return;
-    }
-    world.segment().populate(world.layout().heap + offset, len);
-    prepare(world, protection, coverage.len());
-    super::account(world, protection, coverage.len());
-    look(world, protection, &coverage);
-}
-
-/// True if all PEs together may take the store for `len` bytes, and with it and the new block would
-/// take at most half of what the machine has free.
-fn affordable(world: &World, protection: &Protection, len: usize, block: usize) -> bool {
+/// True if all PEs of this machine may take the store for `len` bytes, and with it and as much of
+/// the heap would take at most half of what the machine has free.
+fn affordable(world: &World, protection: &Protection, len: usize) -> bool {
     let (snapshot, slots) = room(world, protection, len);
-    let (hold, pes) = ((snapshot + slots) as u64, world.n_pes() as u64);
+    let (hold, pes) = ((snapshot + slots) as u64, world.pes_of_machine() as u64);
     let available = crate::sys::memory::available().unwrap_or(0);
     let limit = world.settings().memory_limit.unwrap_or(u64::MAX);
-    hold.saturating_mul(pes) <= limit && (hold + block as u64).saturating_mul(pes) <= available / 2
+    let all = (hold + len as u64).saturating_mul(pes);
+    hold.saturating_mul(pes) <= limit && all <= available / 2
 }
 
 /// To be called in a process that begins. In a substitute that adopts nothing: what the peers'
@@ -69,7 +50,7 @@ pub fn begin(world: &'static World) {
     let hint = |pe: usize| world.near(pe).map(|segment| segment.header().snapshot_hint());
     let (number, len) = (0..world.n_pes()).filter_map(hint).max().unwrap_or_default();
     let layout = world.layout();
-    if len == 0 || len > layout.region_len || !affordable(world, protection, len, len) {
+    if len == 0 || len > layout.region_len || !affordable(world, protection, len) {
         return;
     }
     let mut parts = reserve(world, protection, len);

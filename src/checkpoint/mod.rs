@@ -15,18 +15,17 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use crate::control::message::{Found, Report};
+use crate::control::view::View;
 use crate::inject::Point;
 use crate::pgas::World;
 use crate::segment::board::Told;
 use crate::segment::layout::TILE;
 use crate::store::coverage::Coverage;
+use crate::store::intent::{self, Bounds, CANNOT, Refusal};
 use crate::store::protection::Protection;
 
 pub use copy::{complete, copy};
 pub use encode::encode;
-
-/// An intent's length that says: this PE cannot describe what it has to save.
-const CANNOT: u64 = u64::MAX;
 
 /// Writes the manifest and says what this PE is about to save and needs for it. None if that cannot
 /// be written down: then the intent says so, and all refuse.
@@ -107,53 +106,15 @@ pub fn account(world: &World, protection: &Protection, len: usize) {
     world.note_store_used(snapshot, slots);
 }
 
-/// Compares what all PEs brought: equal coverage, and memory for all of it. Every PE reads the same
-/// words, so every PE comes to the same answer.
-pub fn agree(world: &World, protection: &Protection) -> Result<(), String> {
-    let intents: Vec<Told> = (0..world.n_pes()).map(|pe| world.told(pe)).collect();
-    let (digest, len) = (intents[0].digest, intents[0].len);
-    let cannot = intents.iter().position(|intent| intent.len == CANNOT);
-    let odd = intents.iter().position(|intent| (intent.digest, intent.len) != (digest, len));
-    let hold: u64 = intents.iter().map(|intent| intent.hold).sum();
-    let need: u64 = intents.iter().map(|intent| intent.need).sum();
-    let available = intents.iter().map(|intent| intent.available).min().unwrap_or(0);
-    let room = world.layout().region_len;
-    let words = if let Some(pe) = cannot {
-        format!(
-            "checkpoint refused: PE {pe} has more allocations or registered private memory than \
-             the manifest holds ({} KiB)",
-            world.layout().manifest_len >> 10
-        )
-    } else if let Some(pe) = odd {
-        format!(
-            "checkpoint refused: PEs 0 and {pe} have not allocated the same symmetric memory \
-             ({len} and {} bytes live)",
-            intents[pe].len
-        )
-    } else if need > available {
-        format!(
-            "checkpoint refused: it needs {} MiB more memory for {}, and the machine has {} MiB \
-             free",
-            need >> 20,
-            protection.mode.name(),
-            available >> 20
-        )
-    } else if let Some(limit) = world.settings().memory_limit.filter(|&limit| hold > limit) {
-        format!(
-            "checkpoint refused: it takes {:.1} MiB for {}, and SHMEM_FT_MEMORY_LIMIT allows {:.1} \
-             MiB",
-            mib(hold),
-            protection.mode.name(),
-            mib(limit)
-        )
-    } else if len as usize > room {
-        format!("checkpoint refused: {len} bytes live, and the store holds {room} at most")
-    } else {
-        return Ok(());
+/// Compares what all PEs of `view` brought. Every PE comes to the same answer.
+pub fn agree(world: &World, protection: &Protection, view: &View) -> Result<(), Refusal> {
+    let told: Vec<Told> = (0..world.n_pes()).map(|pe| world.told(pe)).collect();
+    let layout = world.layout();
+    let bounds = Bounds {
+        mode: protection.mode.name(),
+        manifest: layout.manifest_len,
+        snapshot: layout.region_len,
+        limit: world.settings().memory_limit,
     };
-    Err(words)
-}
-
-fn mib(bytes: u64) -> f64 {
-    bytes as f64 / f64::from(1 << 20)
+    intent::agree(&told, &world.machines_of(view), &bounds)
 }

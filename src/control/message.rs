@@ -51,6 +51,11 @@ pub struct Job {
 }
 
 impl Job {
+    /// The machine of a node.
+    pub fn machine(&self, node: u32) -> u32 {
+        self.machine_of.get(node as usize).copied().unwrap_or(node)
+    }
+
     /// True if its parts fit each other and the bounds: there are no other jobs.
     pub fn is_sound(&self) -> bool {
         (1..=PES_MAX).contains(&(self.n_pes as usize))
@@ -216,6 +221,8 @@ pub enum Down {
     Kill { proc: ProcId },
     /// Every PE has entered `shmem_finalize`: let them leave.
     Finish,
+    /// The job ends: let the PEs write out what they have buffered, and end.
+    Abort,
     /// Kill everything and exit.
     Shutdown,
 }
@@ -282,12 +289,15 @@ pub enum Said {
     Report(Report),
     /// The job cannot go on; every PE comes to the same words.
     Verdict { status: i32, words: String },
-    /// It entered `shmem_finalize`, being a member of view `joined`.
-    Finalizing { joined: u64 },
+    /// It is in `shmem_finalize`, a member of view `joined`; `cut` if a loss made a call of it do
+    /// less than it should, and it has not gone back since.
+    Finalizing { joined: u64, cut: bool },
+    /// It goes on alone after a loss that came when others were at their end, and cannot.
+    NeedsOthers,
     /// It left `shmem_finalize`; its end is no death any more.
     Finalized,
-    /// `shmem_global_exit`.
-    GlobalExit { status: i32 },
+    /// `shmem_global_exit`, or an end for the reason that `words` say.
+    GlobalExit { status: i32, words: Option<String> },
 }
 
 /// What the scrub of a PE's store has seen so far.
@@ -323,6 +333,8 @@ pub enum Report {
     Rebuilt { pe: u32, number: u64, bytes: u64, from: Vec<u32>, micros: u64 },
     /// All PEs are back at checkpoint `number` (said by PE 0).
     Resumed { number: u64, micros: u64 },
+    /// PE `pe` went back to checkpoint `number`, and others are in `shmem_finalize`.
+    Alone { pe: u32, number: u64, micros: u64 },
     /// The scrub found a damaged `part` of the store: made whole again from the tiles of PEs `from`
     /// (none for a record), or not.
     Damaged { pe: u32, number: u64, part: String, from: Option<Vec<u32>> },

@@ -22,7 +22,7 @@
 //! [`GRANULE`]: it looks at each free range that is long enough only with luck, until one fits.
 //!
 //! Left out: the mapping of memory, locking, and the checking that PEs agree ([`Heap::digest`]
-//! is for that). Alignment is of offsets: the first byte of the heap must be aligned as well.
+//! is for that).
 
 #![forbid(unsafe_code)]
 
@@ -149,11 +149,17 @@ impl Heap {
     /// `None` if there is no room, or if `size` is 0 or `align` no power of two, for which
     /// `shmem_malloc` and `shmem_align` return a null pointer (OpenSHMEM 1.5, section 9.3.1).
     pub fn alloc(&mut self, size: usize, align: usize) -> Option<usize> {
+        self.alloc_from(0, size, align)
+    }
+
+    /// As [`Heap::alloc`] in a heap whose first byte has the address `origin`, a multiple of
+    /// [`GRANULE`]: it is the address that is a multiple of `align`.
+    pub fn alloc_from(&mut self, origin: usize, size: usize, align: usize) -> Option<usize> {
         if size == 0 || !align.is_power_of_two() {
             return None;
         }
         let need = round_up(size)?;
-        let (range, start) = self.best_fit(need, align.max(GRANULE))?;
+        let (range, start) = self.best_fit(origin, need, align.max(GRANULE))?;
         self.take(&range);
         self.release(range.start..start);
         self.release(start + need..range.end);
@@ -242,10 +248,11 @@ impl Heap {
         self.digest
     }
 
-    /// The free range to use and the aligned offset in it, for `need` rounded bytes.
-    fn best_fit(&self, need: usize, align: usize) -> Option<(Range<usize>, usize)> {
+    /// The free range to use and the offset in it that is aligned in a heap that begins at
+    /// `origin`, for `need` rounded bytes.
+    fn best_fit(&self, origin: usize, need: usize, align: usize) -> Option<(Range<usize>, usize)> {
         self.free_by_len.range((need, 0)..).find_map(|&(len, at)| {
-            let start = at.checked_next_multiple_of(align)?;
+            let start = origin.checked_add(at)?.checked_next_multiple_of(align)? - origin;
             let fits = start.checked_add(need)? <= at + len;
             fits.then_some((at..at + len, start))
         })

@@ -57,6 +57,19 @@ fn best_fit_takes_the_shortest_then_the_lowest() {
 }
 
 #[test]
+fn alignment_is_of_addresses() {
+    let origin = 3 << 21;
+    for align in [1 << 12, 1 << 21, 1 << 22, 1 << 24] {
+        let mut h = Heap::new(1 << 25);
+        let at = h.alloc_from(origin, 100, align).unwrap();
+        assert!((origin + at).is_multiple_of(align) && at < align);
+        check(&h);
+    }
+    assert_eq!(Heap::new(1 << 20).alloc_from(origin, 1, 1 << 22), None);
+    assert_eq!(Heap::new(1 << 20).alloc_from(usize::MAX - 63, 1, 1 << 22), None);
+}
+
+#[test]
 fn alignment_leaves_the_front_free() {
     let mut h = Heap::new(1 << 16);
     h.alloc(1, 1).unwrap();

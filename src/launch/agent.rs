@@ -34,6 +34,7 @@ use crate::sys::memory::{Mapping, PAGE};
 use crate::sys::process::{self, Process};
 use crate::sys::socket::{Channel, ChannelError, Outbox};
 
+mod abort;
 mod heart;
 mod orders;
 mod starting;
@@ -63,6 +64,13 @@ struct Local {
 }
 
 impl Local {
+    /// The control words of the PE that it is.
+    fn words(&self) -> Option<&Words> {
+        // SAFETY: the mapping is a whole page and begins with the segment's control words, which
+        // every process touches through atomics only.
+        self.control.as_ref().map(|control| unsafe { &*control.base().cast::<Words>() })
+    }
+
     /// The process that is the PE, or will be.
     fn carrier(&self) -> &Process {
         self.inner.as_ref().unwrap_or(&self.process)
@@ -240,7 +248,7 @@ impl Agent {
         match message {
             Down::Join { .. } | Down::Configure { .. } | Down::Refused { .. } => Ok(()),
             Down::Beat(_) | Down::Ask { .. } | Down::Ring { .. } => Ok(()),
-            Down::Shutdown | Down::Die => Ok(()),
+            Down::Abort | Down::Shutdown | Down::Die => Ok(()),
             Down::MakeMemory { pe, memory } => {
                 self.make_memory(pe, memory);
                 Ok(())
@@ -356,10 +364,7 @@ impl Agent {
     }
 
     fn ring_all(&self) {
-        for control in self.procs.values().filter_map(|local| local.control.as_ref()) {
-            // SAFETY: the mapping is a whole page and begins with the segment's control words,
-            // which every process touches through atomics only.
-            let words = unsafe { &*control.base().cast::<Words>() };
+        for words in self.procs.values().filter_map(Local::words) {
             words.bell.doorbell.fetch_add(1, Ordering::SeqCst);
             futex::wake_all(&words.bell.doorbell);
         }
@@ -428,6 +433,7 @@ impl Agent {
 
     /// True if every process is known to have ended; then nothing is in a hurry any more.
     fn kill_all(&mut self) -> bool {
+        self.wait_for_aborted();
         self.procs.values().for_each(kill);
         let mut ended = self.stop_worker();
         self.procs.values().for_each(kill); // what was just being started

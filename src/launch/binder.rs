@@ -30,12 +30,11 @@ impl Binder {
             Bind::None => Machine::unknown(), // how many there are is enough
             _ => Machine::discover(),
         };
-        let on = |node: u32| job.machine_of.get(node as usize).copied().unwrap_or(node);
         let pes = |wanted: &dyn Fn(u32) -> bool| -> Vec<u32> {
             let nodes = (0u32..).zip(&job.node_of);
             nodes.filter(|&(_, &at)| wanted(at)).map(|(pe, _)| pe).collect()
         };
-        let here = pes(&|at| on(at) == on(node));
+        let here = pes(&|at| job.machine(at) == job.machine(node));
         let seats = seats::seats(&machine, here.len(), job.bind);
         Binder {
             crowded: seats::crowded(&machine, here.len()),

@@ -409,6 +409,9 @@ impl Launcher {
         let mut nodes = std::mem::take(&mut self.nodes);
         let end = Instant::now() + LAST_ORDER;
         for link in nodes.values_mut().filter_map(|node| node.link.as_mut()) {
+            if !self.hurried {
+                let _ = link.send(&Down::Abort, &[]);
+            }
             let _ = link.send(&Down::Shutdown, &[]);
             link.drain(end.saturating_duration_since(Instant::now()));
         }

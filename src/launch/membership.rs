@@ -9,6 +9,7 @@
 //!                     v  |
 //!                    dead -> (view shown on every living node) -> replacing
 //! ```
+//! A death while others are finalizing is one like any other; they serve those who go back.
 //!
 //! Invariants:
 //! - memory of a lost PE is wiped, and a substitute chosen, only after every living node has shown
@@ -22,6 +23,7 @@
 
 mod doubts;
 mod event;
+mod finish;
 mod starting;
 mod substitutes;
 
@@ -72,6 +74,8 @@ struct Pe {
     deaths_at: u64,
     deaths: u32,
     status: Option<i32>,
+    /// The view of which it was a member when it last said that it is in `shmem_finalize`.
+    joined: u64,
 }
 
 /// What a job is made of.
@@ -134,6 +138,7 @@ impl Membership {
             deaths_at: 0,
             deaths: 0,
             status: None,
+            joined: 0,
         };
         let mut machine = Membership {
             mode: settings.backup_mode,
@@ -266,7 +271,9 @@ impl Membership {
             (Said::Report(report), _) => {
                 match report {
                     Report::Checkpoint { number, .. } => self.checkpoint = number,
-                    Report::Resumed { .. } => (self.lost, self.spoiled) = (BTreeSet::new(), 0),
+                    Report::Resumed { .. } | Report::Alone { .. } => {
+                        (self.lost, self.spoiled) = (BTreeSet::new(), 0)
+                    }
                     _ => {}
                 }
                 self.out.push(Action::Tell(report));
@@ -274,8 +281,9 @@ impl Membership {
             (Said::Address { address }, _) => self.addressed(proc, address),
             (Said::Spoiled { view, pe }, _) => self.tile_spoiled(view, pe),
             (Said::Suspect { pe, incarnation }, Some(by)) => self.suspected(by, pe, incarnation),
-            (Said::GlobalExit { status }, _) => self.end(status, None),
-            (Said::Finalizing { joined }, Some(pe)) => self.finalizing(pe, joined),
+            (Said::GlobalExit { status, words }, _) => self.end(status, words),
+            (Said::Finalizing { joined, cut }, Some(pe)) => self.finalizing(pe, joined, cut),
+            (Said::NeedsOthers, Some(pe)) => self.needs_others(pe),
             (Said::Finalized, Some(pe)) => self.pes[pe].stage = Stage::Finalized,
             (Said::Verdict { status, words }, Some(pe)) => {
                 self.pes[pe].stage = Stage::Condemned;
@@ -291,41 +299,6 @@ impl Membership {
         let alive = self.view.pes.iter().zip(&self.pes).filter(|(m, _)| m.state == State::Alive);
         if alive.into_iter().all(|(_, pe)| pe.stage == Stage::Condemned) {
             self.end(status, Some(words));
-        }
-    }
-
-    fn finalizing(&mut self, pe: usize, joined: u64) {
-        if joined < self.fault_view {
-            let lost: Vec<usize> = self.lost.iter().map(|&pe| pe as usize).collect();
-            let words = format!(
-                "unrecoverable: PE {pe} entered shmem_finalize without having gone back to the \
-                 checkpoint, though PEs {} were lost; checkpoint before it to be safe to the end",
-                list(&lost)
-            );
-            return self.end(UNRECOVERABLE, Some(words));
-        }
-        self.pes[pe].stage = Stage::Finalizing;
-        self.finish_if_all_in();
-    }
-
-    fn all_in_finalize(&self) -> bool {
-        self.pes.iter().all(|pe| pe.stage >= Stage::Finalizing)
-    }
-
-    fn finish_if_all_in(&mut self) {
-        if self.all_in_finalize() {
-            let nodes: Vec<u32> = self.shown.keys().copied().collect();
-            for node in nodes {
-                self.send(node, Down::Finish);
-            }
-            self.end_if_all_over();
-        }
-    }
-
-    fn end_if_all_over(&mut self) {
-        if self.pes.iter().all(|pe| pe.status.is_some()) {
-            let status = self.pes.iter().filter_map(|pe| pe.status).find(|&s| s != 0).unwrap_or(0);
-            self.end(status, None);
         }
     }
 
@@ -357,7 +330,8 @@ impl Membership {
             Stage::Running | Stage::Finalizing => {}
         }
         if self.mode.protects() || self.all_in_finalize() {
-            self.out.push(Action::Say(format!("PE {pe} {how}"))); // else it is in the last words
+            let line = format!("PE {pe} {}", cause(how)); // else it is in the last words
+            self.out.push(Action::Say(line));
         }
         if self.lose(&[pe], State::ProcessDead, how) && self.count_death(pe, how) {
             self.show();
@@ -372,27 +346,14 @@ impl Membership {
         }
         let one = lost[0];
         if self.all_in_finalize() {
-            for &pe in lost {
-                self.pes[pe].stage = Stage::Finalized;
-                self.pes[pe].status = Some(how.status());
-            }
-            self.end_if_all_over();
-            return false;
+            return self.lose_at_end(lost, how);
         }
-        let inside = (0..self.pes.len()).find(|&pe| {
-            self.view.pes[pe].state == State::Alive && self.pes[pe].stage == Stage::Finalizing
-        });
         if !self.mode.protects() {
             let words = format!(
-                "PE {one} {how}; SHMEM_FT_BACKUP_MODE=none keeps no checkpoint, so the job ends"
+                "PE {one} {}; SHMEM_FT_BACKUP_MODE=none keeps no checkpoint, so the job ends",
+                cause(how)
             );
             self.end(if how.status() == 0 { 1 } else { how.status() }, Some(words));
-        } else if let Some(other) = inside {
-            let words = format!(
-                "unrecoverable: PE {one} was lost when PE {other} had already entered \
-                 shmem_finalize; checkpoint before it to be safe to the end"
-            );
-            self.end(UNRECOVERABLE, Some(words));
         } else if self.nobody_is_left() {
             let words = "unrecoverable: every PE was lost".to_string();
             self.end(UNRECOVERABLE, Some(words));
@@ -416,8 +377,9 @@ impl Membership {
         entry.deaths += 1;
         if entry.deaths > limit {
             let words = format!(
-                "unrecoverable: PE {pe} {how}, {} times since checkpoint {checkpoint}: more than \
+                "unrecoverable: PE {pe} {}, {} times since checkpoint {checkpoint}: more than \
                  SHMEM_FT_MAX_RESTARTS={limit}",
+                cause(how),
                 entry.deaths
             );
             self.end(UNRECOVERABLE, Some(words));
@@ -467,6 +429,14 @@ impl Membership {
         if self.lose(&lost, State::NodeDead, how) {
             self.show();
         }
+    }
+}
+
+/// How a PE ended that had not left `shmem_finalize`.
+fn cause(how: Ended) -> String {
+    match how {
+        Ended::Exited(_) => format!("{how}, without shmem_finalize"),
+        Ended::Killed(_) => how.to_string(),
     }
 }
 

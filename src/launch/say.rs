@@ -133,6 +133,11 @@ pub fn tell(report: &Report, kept: &str) -> String {
         Report::Resumed { number, micros } => {
             format!("all PEs resume from checkpoint {number} after {:.1} ms", ms(micros))
         }
+        Report::Alone { pe, number, micros } => format!(
+            "PE {pe} goes on alone from checkpoint {number} after {:.1} ms: the others are in \
+             shmem_finalize",
+            ms(micros)
+        ),
         Report::Memory { pe, bytes } => format!("PE {pe}: {:.1} MiB of memory", mib(bytes)),
         Report::Damaged { pe, number, part, from } => {
             let found = format!("PE {pe}: damage in its {part} of checkpoint {number}");

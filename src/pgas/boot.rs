@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::far::{Far, Watch};
+use super::finish::Finish;
 use super::inherit::{Heir, inherit};
 use super::nodes::Nodes;
 use super::stream::Streams;
@@ -32,7 +33,7 @@ use crate::store::protection::{Protection, ProtectionError};
 use crate::sys::crew::{self, Crew};
 use crate::sys::socket::{Channel, ChannelError};
 use crate::sys::written::has_forked;
-use crate::sys::{self, futex, memory, process};
+use crate::sys::{self, exit, futex, memory, process};
 
 /// `SHMEM_THREAD_MULTIPLE`.
 const THREAD_MULTIPLE: i32 = 3;
@@ -102,6 +103,7 @@ pub fn boot(thread_level: i32) -> Result<World, BootError> {
         Some(fd) => take_seat(fd)?,
         None => alone(&settings)?,
     };
+    exit::at_exit(super::exits)?;
     build(thread_level, settings, seat).inspect(World::ask_huge_heaps)
 }
 
@@ -229,6 +231,8 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
         lost_before: welcome.lost,
         incarnations: welcome.incarnations,
         joined: AtomicU64::new(0),
+        works: AtomicU64::new(0),
+        finish: Finish::default(),
         joined_view: Mutex::new(None),
         epoch: AtomicU64::new(0),
         agreed: AtomicU64::new(0),
@@ -237,7 +241,7 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
         history: Mutex::default(),
         tracking: Mutex::default(),
         used: (AtomicUsize::new(0), AtomicUsize::new(0)),
-        last_error: Mutex::new(None),
+        refused: Mutex::default(),
         turns: Turns::default(),
         file: file.try_clone()?,
         scrubbed: Mutex::default(),
@@ -248,7 +252,7 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
         world.refresh(&if original { first_view(&world) } else { world.view() });
     }
     if original {
-        world.join(&first_view(&world));
+        world.join_all(&first_view(&world));
     }
     Ok(world)
 }
@@ -257,6 +261,8 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
 fn take_over(own: &Segment, job: u64, me: usize) {
     own.words().bell.sleepers.store(0, Ordering::SeqCst); // a dead owner may have left some
     own.words().bell.watchers.store(0, Ordering::SeqCst);
+    own.words().abort.store(0, Ordering::SeqCst);
+    own.words().ending.store(0, Ordering::SeqCst); // the dead may have been in shmem_finalize
     let header = own.header();
     if !header.is_of(job, me) {
         header.forget();
@@ -280,7 +286,7 @@ fn heir(settings: &Settings, job: &Job, welcome: &Welcome) -> Heir {
 /// The threads of this PE, which has its processors to itself unless nobody has any.
 fn crew_of(settings: &Settings, job: &Job, welcome: &Welcome, crowded: bool) -> Crew {
     let cpus = process::usable();
-    let machine = |node: &u32| job.machine_of.get(*node as usize).copied().unwrap_or(*node);
+    let machine = |node: &u32| job.machine(*node);
     let (here, seat) = (machine(&welcome.node), job.node_of.get(welcome.pe as usize).map(machine));
     let bound = job.bind != Bind::None && !crowded && seat == Some(here);
     let sharing = match bound {

@@ -128,6 +128,7 @@ impl World {
     #[cold]
     fn wait_for_verdict(&self, lost: Lost) {
         let ear = &self.far().ear;
+        self.note_cut();
         self.wait_raw(|| ear.gone(lost.pe, lost.incarnation));
     }
 
@@ -147,7 +148,7 @@ impl World {
 
     /// Copies bytes to far PEs; drops them in the faulted state. The caller notes it.
     pub(super) fn far_put_all(&self, writes: &[Write]) {
-        if writes.is_empty() || self.faulted() {
+        if writes.is_empty() || self.cut_short() {
             return;
         }
         let engine = &self.far().engine;
@@ -185,7 +186,7 @@ impl World {
     pub(super) fn far_update_all(&self, asks: &[Ask]) -> Vec<u64> {
         let mut before = vec![0; asks.len()];
         if !asks.is_empty()
-            && !self.faulted()
+            && !self.cut_short()
             && let Err(lost) = self.far().engine.update(asks, &mut before)
         {
             self.wait_for_verdict(lost);
@@ -196,7 +197,7 @@ impl World {
 
     /// As `far_update`, without waiting for it; stream `id` completes it.
     pub fn far_post(&self, id: Id, ask: Ask) {
-        if !self.faulted() {
+        if !self.cut_short() {
             self.or(self.far().engine.post(ask), ());
             self.note(id, ask.pe);
         }

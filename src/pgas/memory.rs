@@ -5,16 +5,24 @@
 use std::sync::atomic::Ordering;
 
 use super::world::{World, lock};
+use crate::segment::layout::BASE;
 use crate::segment::{self, Segment};
 
 impl World {
-    /// Allocates `size` bytes of the symmetric heap; null if there is no room. Symmetric only if
-    /// every PE makes the same calls in the same order.
+    /// Allocates `size` bytes of the symmetric heap at a multiple of `align`; null if there is no
+    /// room. Symmetric only if every PE makes the same calls in the same order.
+    ///
+    /// Offsets follow from the usual address of a segment, so they are the same on every PE.
     pub fn heap_alloc(&self, size: usize, align: usize) -> *mut u8 {
-        match lock(&self.heap).alloc(size, align) {
+        match lock(&self.heap).alloc_from(BASE + self.layout.heap, size, align) {
             Some(offset) => self.at(self.layout.heap + offset),
             None => std::ptr::null_mut(),
         }
+    }
+
+    /// True if all PEs can have memory at multiples of `align` in this process.
+    pub fn can_align(&self, align: usize) -> bool {
+        self.own.base().addr().wrapping_sub(BASE).is_multiple_of(align)
     }
 
     fn heap_offset(&self, ptr: *mut u8) -> Option<usize> {
@@ -25,7 +33,9 @@ impl World {
     /// Frees what `heap_alloc` gave.
     pub fn heap_free(&self, ptr: *mut u8) -> Result<(), String> {
         let offset = self.heap_offset(ptr).ok_or("not in the symmetric heap")?;
-        lock(&self.heap).free(offset).map(|_| ()).map_err(|error| error.to_string())
+        let size = lock(&self.heap).free(offset).map_err(|error| error.to_string())?;
+        self.forget_said_of(offset..offset + size);
+        Ok(())
     }
 
     /// Size of an allocation.
@@ -40,6 +50,8 @@ impl World {
         let mut heap = lock(&self.heap);
         let Some(old) = heap.size_of(offset) else { return std::ptr::null_mut() };
         if heap.resize(offset, size) == Ok(true) {
+            drop(heap);
+            self.forget_said_of(offset + size..offset + old.max(size));
             return ptr;
         }
         let Some(new) = heap.alloc(size, 64) else { return std::ptr::null_mut() };
@@ -47,6 +59,9 @@ impl World {
         let bytes = self.own.bytes(at + offset, old.min(size));
         self.own.bytes_mut(at + new, old.min(size)).copy_from_slice(bytes);
         let _ = heap.free(offset);
+        drop(heap);
+        self.move_said_of(offset..offset + old.min(size), new);
+        self.forget_said_of(offset..offset + old);
         self.at(at + new)
     }
 
@@ -78,11 +93,6 @@ impl World {
     /// The same for all that are mapped here.
     pub(super) fn ask_huge_heaps(&self) {
         (0..self.n_pes()).filter_map(|pe| self.near(pe)).for_each(|near| self.ask_huge_heap(near));
-    }
-
-    /// Bytes of the symmetric heap, and of it in use.
-    pub fn heap_usage(&self) -> (usize, usize) {
-        (self.layout.heap_len, lock(&self.heap).used())
     }
 
     /// Bytes of (snapshot, slots) this PE's store already occupies.

@@ -9,8 +9,10 @@
 //!
 //! Left out: types, contexts and teams; those are the business of the APIs on top.
 
+mod abort;
 pub mod boot;
 mod far;
+mod finish;
 mod greet;
 mod inherit;
 mod memory;
@@ -26,16 +28,28 @@ pub mod world;
 
 use std::io::Write;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use crate::sys::caller;
 
+pub use regions::Name;
 pub use wait::Fault;
 pub use world::World;
 
 static WORLD: OnceLock<World> = OnceLock::new();
 /// 0 before, 1 between init and finalize, 2 after.
 static STAGE: AtomicU8 = AtomicU8::new(0);
+/// The process that was initialised: a child of it is no PE.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+/// One thread leaves the job; the others wait for it.
+static LEAVING: Mutex<()> = Mutex::new(());
+/// That thread; 0 while there is none.
+static LEAVER: AtomicI32 = AtomicI32::new(0);
+/// What a PE in `shmem_finalize` does when another is lost.
+static RECOVER: OnceLock<fn(&'static World)> = OnceLock::new();
+/// Exit with any status leaves the job in good order.
+static ENDS_ANYHOW: AtomicBool = AtomicBool::new(false);
 
 /// One line on standard error, with the PE's number where it is known.
 pub fn complain(words: &str) {
@@ -48,14 +62,18 @@ pub fn complain(words: &str) {
 }
 
 /// Initialises the library; a second call does nothing. Returns the thread level provided, which
-/// is the one requested. Bad settings are one line and exit status 2.
-pub fn init(requested: i32) -> i32 {
+/// is the one requested. Bad settings are one line and exit status 2. `recover` is called when a
+/// PE is lost while this one is in `shmem_finalize`.
+pub fn init(requested: i32, recover: fn(&'static World)) -> i32 {
     if WORLD.get().is_some() {
         return requested;
     }
     match boot::boot(requested) {
         Ok(world) => {
             let world = WORLD.get_or_init(|| world);
+            PROCESS.store(std::process::id(), Ordering::Relaxed);
+            RECOVER.get_or_init(|| recover);
+            abort::watch(world);
             STAGE.store(1, Ordering::Release);
             // A fault seen here is reported by the first checkpoint.
             let _ = world.barrier();
@@ -124,18 +142,41 @@ fn untimely(routine: &str) -> ! {
     std::process::exit(2)
 }
 
-/// Leaves the job in good order: waits until every PE has come here. A second call does nothing.
+/// Leaves the job in good order: waits until every PE has come here. A second call does nothing,
+/// nor does one in a child process.
 pub fn finalize() {
-    if let Some(world) = try_world() {
-        world.leave();
-        STAGE.store(2, Ordering::Release);
+    let thread = rustix::thread::gettid().as_raw_nonzero().get();
+    // A signal handler may exit in the midst of it, on the very thread.
+    let inside = LEAVER.load(Ordering::Relaxed) == thread;
+    if inside || PROCESS.load(Ordering::Relaxed) != std::process::id() {
+        return;
     }
+    let _leaving = LEAVING.lock().unwrap_or_else(PoisonError::into_inner);
+    if let (Some(world), Some(recover)) = (try_world(), RECOVER.get()) {
+        LEAVER.store(thread, Ordering::Relaxed);
+        world.leave(*recover);
+        STAGE.store(2, Ordering::Release);
+        LEAVER.store(0, Ordering::Relaxed);
+    }
+}
+
+/// The process ends by `exit` or by the end of `main`: with status 0 that is the end of a program
+/// that has done its work, and any other is a death.
+fn exits(status: i32) {
+    if status == 0 || ENDS_ANYHOW.load(Ordering::Relaxed) {
+        finalize();
+    }
+}
+
+/// From now on the library ends at the exit of the program, whatever its status.
+pub fn end_at_any_exit() {
+    ENDS_ANYHOW.store(true, Ordering::Relaxed);
 }
 
 /// Ends the whole job with `status`.
 pub fn global_exit(status: i32) -> ! {
     if let Some(world) = try_world() {
-        world.end_job(status);
+        world.end_job(status, None);
     }
     std::process::exit(status)
 }

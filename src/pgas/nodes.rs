@@ -76,6 +76,18 @@ impl World {
         Some(pes.map(|pe| view.pes[pe].node).collect())
     }
 
+    /// The machine that each PE of `view` runs on.
+    pub fn machines_of(&self, view: &View) -> Vec<u32> {
+        view.pes.iter().map(|member| self.job.machine(member.node)).collect()
+    }
+
+    /// PEs that run on this machine, this one among them; a view on the page may be older than it.
+    pub fn pes_of_machine(&self) -> usize {
+        let own = self.job.machine(self.node as u32);
+        let machines = self.machines_of(&self.view()).into_iter().enumerate();
+        1 + machines.filter(|&(pe, machine)| pe != self.me() && machine == own).count()
+    }
+
     /// The PEs that map each other's memory, this one among them, as (first, stride, number): all,
     /// or those of the node; this one alone if those are no progression.
     pub fn sharing(&self) -> (isize, isize, usize) {

@@ -1,53 +1,229 @@
 //! Memory the program adds to its checkpoints, or takes out of them.
 //!
 //! Private memory (a loop counter on the stack, a C++ object) can be registered: its bytes travel
-//! in the manifest. It is found again by the order of registration, not by its address, which may
-//! be another one in a substitute; so a substitute must register the same things before it
-//! restarts. Symmetric memory that can be computed again can be excluded.
+//! in the manifest, and it is found again by its name (`store::private`). Symmetric memory that can
+//! be computed again can be excluded, until it is freed.
+//!
+//! A region that was registered after the checkpoint that is gone back to is not in it. It gets the
+//! bytes that it had when it was registered, so that a survivor goes on as a substitute does that
+//! registers it anew. They are kept until a checkpoint has the region.
 
 use std::ops::Range;
+
+use super::World;
+use super::world::lock;
+use crate::control::UNRECOVERABLE;
+use crate::store::coverage::{Coverage, Manifest, ManifestError, without};
+use crate::store::private::{self, Misfit, Saved};
+
+/// What a region is called. No two of different kinds are the same.
+#[derive(Debug, Clone, Copy)]
+pub enum Name<'a> {
+    /// By the program.
+    Given(&'a str),
+    /// By the place in the program that registers it: the regions of one place are counted.
+    Place(&'a str),
+    /// A table of this library.
+    Library(&'static str),
+}
+
+/// Private memory that is registered.
+#[derive(Debug)]
+struct Region {
+    name: String,
+    addr: usize,
+    len: usize,
+    /// What it held when it was registered; None once a checkpoint has it.
+    first: Option<Box<[u8]>>,
+}
+
+impl Region {
+    fn bytes(&self) -> &[u8] {
+        if self.len == 0 {
+            return &[];
+        }
+        // SAFETY: the promise made to `register`: readable, and changed by nobody meanwhile.
+        unsafe { std::slice::from_raw_parts(self.addr as *const u8, self.len) }
+    }
+
+    fn restore(&self, bytes: &[u8]) {
+        assert_eq!(bytes.len(), self.len, "{}", self.name);
+        // SAFETY: the promise made to `register`: writable, and used by nobody meanwhile. The
+        // bytes are a copy of the library's.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.addr as *mut u8, self.len) };
+    }
+}
 
 /// What a program registered and excluded.
 #[derive(Debug, Default)]
 pub struct Regions {
-    /// Address and length of private memory, in order of registration.
-    private: Vec<(usize, usize)>,
-    /// Offsets in the segment that no checkpoint covers.
-    pub excluded: Vec<Range<usize>>,
+    private: Vec<Region>,
+    /// Offsets in the segment that no checkpoint covers, in order, none of them empty.
+    pub(super) excluded: Vec<Range<usize>>,
 }
 
 impl Regions {
-    /// Adds private memory.
+    /// Adds private memory. What is registered again by a name is another region from then on; at
+    /// a place the same memory is the same region.
     ///
     /// # Safety
-    /// `[addr, addr + len)` must be readable and writable until the job ends or `clear` is called.
-    pub unsafe fn register(&mut self, addr: usize, len: usize) {
-        self.private.push((addr, len));
-    }
-
-    /// The registered bytes, each region with its length before it.
-    pub fn gather(&self) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        for &(addr, len) in &self.private {
-            bytes.extend_from_slice(&(len as u64).to_le_bytes());
-            // SAFETY: the promise made to `register`; the program does not run meanwhile.
-            bytes.extend_from_slice(unsafe { std::slice::from_raw_parts(addr as *const u8, len) });
-        }
-        bytes
-    }
-
-    /// Writes gathered bytes back, region by region; a region of another length is left alone.
-    pub fn scatter(&self, mut bytes: &[u8]) {
-        for &(addr, len) in &self.private {
-            let Some((head, rest)) = bytes.split_first_chunk::<8>() else { return };
-            let stored = u64::from_le_bytes(*head) as usize;
-            let Some((data, rest)) = rest.split_at_checked(stored) else { return };
-            if stored == len {
-                // SAFETY: the promise made to `register`; lengths are equal.
-                unsafe { std::slice::from_raw_parts_mut(addr as *mut u8, len) }
-                    .copy_from_slice(data);
+    /// `[addr, addr + len)` must be readable and writable until the job ends, or its name is
+    /// registered again. Nobody else uses it during a checkpoint or restart, nor during this call.
+    pub unsafe fn register(&mut self, name: Name, addr: usize, len: usize) {
+        let name = match name {
+            Name::Given(name) => format!("`{name}`"),
+            Name::Library(name) => format!("the library's {name}"),
+            Name::Place(place) => {
+                let begins = format!("{place}, call ");
+                let of_place = || self.private.iter().filter(|of| of.name.starts_with(&begins));
+                if of_place().any(|region| (region.addr, region.len) == (addr, len)) {
+                    return;
+                }
+                format!("{begins}{}, {len} bytes", of_place().count() + 1)
             }
-            bytes = rest;
+        };
+        let mut region = Region { name, addr, len, first: None };
+        let before = self.private.iter().position(|before| before.name == region.name);
+        if before.is_none_or(|at| self.private[at].first.is_some()) {
+            region.first = Some(region.bytes().into());
+        }
+        match before {
+            Some(at) => self.private[at] = region,
+            None => self.private.push(region),
+        }
+    }
+
+    /// The registered bytes, with their names.
+    fn gather<'a>(&'a self) -> Vec<u8> {
+        let saved = |region: &'a Region| Saved { name: &region.name, contents: region.bytes() };
+        private::encode(self.private.iter().map(saved))
+    }
+
+    /// A checkpoint has every region.
+    fn saved(&mut self) {
+        self.private.iter_mut().for_each(|region| region.first = None);
+    }
+
+    /// Puts every region back to what it held in a checkpoint; one that is not in it to what it
+    /// held when it was registered.
+    fn scatter(&self, saved: &[Saved]) -> Result<(), Misfit> {
+        let registered: Vec<(&str, usize)> =
+            self.private.iter().map(|region| (region.name.as_str(), region.len)).collect();
+        let found = private::fit(saved, &registered)?;
+        for (region, contents) in self.private.iter().zip(found) {
+            contents.or(region.first.as_deref()).into_iter().for_each(|held| region.restore(held));
+        }
+        Ok(())
+    }
+
+    /// Takes a range out of every later checkpoint.
+    fn exclude(&mut self, range: Range<usize>) {
+        self.include(range.clone());
+        if !range.is_empty() {
+            let at = self.excluded.partition_point(|before| before.start < range.start);
+            self.excluded.insert(at, range);
+        }
+    }
+
+    /// Takes a range into every later checkpoint again.
+    fn include(&mut self, range: Range<usize>) {
+        let excluded = std::mem::take(&mut self.excluded);
+        self.excluded = excluded.into_iter().flat_map(|piece| without(piece, &range)).collect();
+    }
+
+    /// What was excluded in `from` moves by so many bytes.
+    fn moved(&mut self, from: Range<usize>, to: usize) {
+        let inside = |piece: &Range<usize>| {
+            let (start, end) = (piece.start.max(from.start), piece.end.min(from.end));
+            (start < end).then(|| start - from.start + to..end - from.start + to)
+        };
+        let there: Vec<Range<usize>> = self.excluded.iter().filter_map(inside).collect();
+        there.into_iter().for_each(|piece| self.exclude(piece));
+    }
+}
+
+impl World {
+    /// Adds private memory to every later checkpoint.
+    ///
+    /// # Safety
+    /// That of [`Regions::register`].
+    pub(crate) unsafe fn register(&self, name: Name, addr: usize, len: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { lock(&self.regions).register(name, addr, len) };
+        if self.protection.is_none() {
+            self.note_saved(); // nothing is ever put back
+        }
+    }
+
+    /// Takes the symmetric bytes `[addr, addr + len)` out of every later checkpoint, until they are
+    /// freed; or, `covered`, takes them in again. False if they are not in one block of the heap or
+    /// in the statics.
+    pub(crate) fn set_covered(&self, addr: usize, len: usize, covered: bool) -> bool {
+        let heap = lock(&self.heap);
+        let range = self.offset_of(addr, len).map(|offset| offset..offset + len);
+        let allocated = |range: &Range<usize>| {
+            let Some(at) = range.start.checked_sub(self.layout.heap) else { return true };
+            heap.block_at(at).is_some_and(|block| at + len <= block.end)
+        };
+        let Some(range) = range.filter(allocated) else { return false };
+        let mut regions = lock(&self.regions);
+        if covered {
+            regions.include(range)
+        } else {
+            regions.exclude(range)
+        }
+        true
+    }
+
+    /// Offsets in the heap are freed: what was said of them ends.
+    pub(super) fn forget_said_of(&self, freed: Range<usize>) {
+        let at = self.layout.heap;
+        lock(&self.regions).include(at + freed.start..at + freed.end);
+    }
+
+    /// Offsets in the heap are copied to another one, and what was said of them holds there.
+    pub(super) fn move_said_of(&self, from: Range<usize>, to: usize) {
+        let at = self.layout.heap;
+        lock(&self.regions).moved(at + from.start..at + from.end, at + to);
+    }
+
+    /// Works out what a checkpoint of the present data covers, and writes its manifest.
+    pub(crate) fn cover(&self) -> Result<Coverage, ManifestError> {
+        let heap = lock(&self.heap);
+        let regions = lock(&self.regions);
+        let private = regions.gather();
+        let statics = self.static_ranges();
+        let (coverage, manifest) =
+            Coverage::build(&self.layout, &statics, &heap, &regions.excluded, &private)?;
+        self.own.bytes_mut(self.layout.manifest, manifest.len()).copy_from_slice(&manifest);
+        *lock(&self.covered) = Some(coverage.clone());
+        Ok(coverage)
+    }
+
+    /// The coverage of the checkpoint being made.
+    pub(crate) fn covered(&self) -> Coverage {
+        lock(&self.covered).clone().expect("a checkpoint was begun")
+    }
+
+    /// What was registered and allocated is in an agreed checkpoint.
+    pub(crate) fn note_saved(&self) {
+        lock(&self.regions).saved();
+    }
+
+    /// Takes over what the snapshot of checkpoint `number` says of allocator, coverage and
+    /// registered private memory. Ends the job if that does not fit what this process registered:
+    /// no substitute would do better.
+    pub(crate) fn adopt(&self, manifest: Manifest, number: u64) {
+        *lock(&self.heap) = manifest.heap;
+        *lock(&self.covered) = Some(manifest.coverage);
+        let mut regions = lock(&self.regions);
+        regions.excluded = manifest.excluded;
+        if let Err(misfit) = regions.scatter(&manifest.private) {
+            let words = format!(
+                "unrecoverable: PE {} cannot go back to checkpoint {number}: {misfit}",
+                self.me
+            );
+            self.end_job(UNRECOVERABLE, Some(words));
         }
     }
 }
@@ -56,28 +232,83 @@ impl Regions {
 mod tests {
     use super::*;
 
+    fn register(regions: &mut Regions, name: Name, bytes: &mut [u8]) {
+        // SAFETY: locals that outlive the registry.
+        unsafe { regions.register(name, bytes.as_mut_ptr() as usize, bytes.len()) };
+    }
+
+    fn names(regions: &Regions) -> Vec<&str> {
+        regions.private.iter().map(|region| region.name.as_str()).collect()
+    }
+
     #[test]
-    fn gathered_bytes_come_back_by_order_not_address() {
+    fn gathered_bytes_come_back_by_name_not_by_address_or_order() {
         let (mut a, mut b) = ([1u8, 2, 3], [9u8; 5]);
         let mut regions = Regions::default();
-        // SAFETY: locals that outlive the registry.
-        unsafe {
-            regions.register(a.as_mut_ptr() as usize, 3);
-            regions.register(b.as_mut_ptr() as usize, 5);
-        }
+        register(&mut regions, Name::Given("a"), &mut a);
+        register(&mut regions, Name::Given("b"), &mut b);
         let bytes = regions.gather();
         let (mut c, mut d) = ([0u8; 3], [0u8; 5]);
         let mut other = Regions::default();
-        // SAFETY: as above.
-        unsafe {
-            other.register(c.as_mut_ptr() as usize, 3);
-            other.register(d.as_mut_ptr() as usize, 5);
-        }
-        other.scatter(&bytes);
+        register(&mut other, Name::Given("b"), &mut d);
+        let misfit = other.scatter(&private::decode(&bytes).unwrap()).unwrap_err();
+        assert_eq!(misfit, Misfit::Missing { name: "`a`".into(), saved: 3 });
+        register(&mut other, Name::Given("a"), &mut c);
+        other.scatter(&private::decode(&bytes).unwrap()).unwrap();
         assert_eq!((c, d), (a, b));
-        other.scatter(&bytes[..4]); // cut short: nothing happens
-        assert_eq!((c, d), (a, b));
-        (c, d) = ([0; 3], [0; 5]);
-        assert_ne!((c, d), (a, b));
+    }
+
+    #[test]
+    fn what_a_checkpoint_lacks_goes_back_to_its_registration() {
+        let mut bytes = [1u8; 4];
+        let mut regions = Regions::default();
+        register(&mut regions, Name::Given("late"), &mut bytes);
+        bytes.fill(2);
+        regions.scatter(&[]).unwrap();
+        assert_eq!(bytes, [1; 4]);
+        bytes.fill(3);
+        register(&mut regions, Name::Given("late"), &mut bytes);
+        bytes.fill(4);
+        regions.scatter(&[]).unwrap();
+        assert_eq!(bytes, [3; 4]);
+        regions.saved();
+        bytes.fill(5);
+        let gathered = regions.gather();
+        bytes.fill(6);
+        regions.scatter(&private::decode(&gathered).unwrap()).unwrap();
+        assert_eq!(bytes, [5; 4]);
+    }
+
+    #[test]
+    fn regions_of_a_place_are_counted_and_the_same_memory_is_one() {
+        let (mut a, mut b) = ([0u8; 3], [0u8; 5]);
+        let mut regions = Regions::default();
+        register(&mut regions, Name::Place("x+0x10"), &mut a);
+        register(&mut regions, Name::Place("x+0x1"), &mut a);
+        register(&mut regions, Name::Place("x+0x10"), &mut b);
+        register(&mut regions, Name::Place("x+0x10"), &mut a);
+        let places = ["x+0x10, call 1, 3 bytes", "x+0x1, call 1, 3 bytes"];
+        assert_eq!(names(&regions)[..2], places);
+        assert_eq!(names(&regions)[2..], ["x+0x10, call 2, 5 bytes"]);
+        register(&mut regions, Name::Given("x"), &mut a);
+        register(&mut regions, Name::Given("x"), &mut b);
+        register(&mut regions, Name::Library("x"), &mut b);
+        assert_eq!(names(&regions)[3..], ["`x`", "the library's x"]);
+        assert_eq!(regions.private[3].len, 5);
+    }
+
+    #[test]
+    fn what_is_said_of_memory_is_cut_and_moved_with_it() {
+        let mut regions = Regions::default();
+        regions.exclude(100..200);
+        regions.exclude(150..250);
+        regions.exclude(10..20);
+        assert_eq!(regions.excluded, [10..20, 100..150, 150..250]);
+        regions.include(120..160);
+        assert_eq!(regions.excluded, [10..20, 100..120, 160..250]);
+        regions.moved(110..170, 1000);
+        assert_eq!(regions.excluded[3..], [1000..1010, 1050..1060]);
+        regions.include(0..500);
+        assert_eq!(regions.excluded, [1000..1010, 1050..1060]);
     }
 }

@@ -311,7 +311,7 @@ impl World {
         let into = |r: &Bytes<*mut u8>| unsafe { std::slice::from_raw_parts_mut(r.at, r.len) };
         let whole = |r: &Bytes<*mut u8>| Read { pe: r.pe, offset: r.offset, into: into(r) };
         let mut reads: Vec<Read> = reads.iter().map(whole).collect();
-        match (reads.is_empty(), self.faulted()) {
+        match (reads.is_empty(), !reads.is_empty() && self.cut_short()) {
             (true, _) => {}
             (false, true) => reads.iter_mut().for_each(|read| read.into.fill(0)),
             (false, false) => self.pull(&mut reads),

@@ -65,7 +65,16 @@ impl World {
             done = ready();
             done || self.faulted()
         });
-        if done { Ok(()) } else { Err(Fault) }
+        self.came(done)
+    }
+
+    /// The outcome of a wait that is over.
+    fn came(&self, done: bool) -> Result<(), Fault> {
+        if done {
+            return Ok(());
+        }
+        self.cut();
+        Err(Fault)
     }
 
     /// Blocks until `ready`, whatever happens. What it looks at is stored with full fences.
@@ -134,11 +143,11 @@ impl World {
     /// others.
     pub fn barrier(&self) -> Result<(), Fault> {
         if self.faulted() {
-            return Err(Fault);
+            return self.pass_alone();
         }
         let gate = match (&self.far, self.near(0)) {
             (None, Some(first)) => &first.words().gate,
-            _ => return self.barrier_of_nodes(),
+            _ => return self.came(self.barrier_of_nodes().is_ok()),
         };
         let epoch = self.next_epoch();
         let n = self.n_pes() as u64;
@@ -152,6 +161,6 @@ impl World {
             done = gate.released.load(Ordering::SeqCst) >= epoch;
             done || self.faulted()
         });
-        if done { Ok(()) } else { Err(Fault) }
+        self.came(done)
     }
 }

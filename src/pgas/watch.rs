@@ -104,7 +104,7 @@ impl Watched {
     }
 }
 
-/// Which PEs' memory this process has used since it was asked last. Every access of the program to
+/// Which PEs' memory this process has used since it was asked last, and since the last checkpoint. Every access of the program to
 /// that of another PE goes through calls that say so, or through a pointer that one gave away.
 #[derive(Debug)]
 pub struct Reached(Box<[AtomicU8]>);
@@ -113,6 +113,8 @@ pub struct Reached(Box<[AtomicU8]>);
 const USED: u8 = 1;
 /// It may be used at any time, by a pointer.
 const KEPT: u8 = 2;
+/// It was used since the last checkpoint.
+const SINCE: u8 = 4;
 
 // Relaxed throughout: it is asked between barriers, where no other thread is in a call.
 impl Reached {
@@ -124,8 +126,8 @@ impl Reached {
     /// PE `pe` is used.
     #[inline]
     pub fn note(&self, pe: usize) {
-        if self.0[pe].load(Ordering::Relaxed) == 0 {
-            self.0[pe].fetch_or(USED, Ordering::Relaxed);
+        if self.0[pe].load(Ordering::Relaxed) & (USED | SINCE) != USED | SINCE {
+            self.0[pe].fetch_or(USED | SINCE, Ordering::Relaxed);
         }
     }
 
@@ -136,7 +138,23 @@ impl Reached {
 
     /// True if PE `pe` may have been used since this was asked last.
     pub fn take(&self, pe: usize) -> bool {
-        self.0[pe].fetch_and(!USED, Ordering::Relaxed) != 0
+        self.0[pe].fetch_and(!USED, Ordering::Relaxed) & (USED | KEPT) != 0
+    }
+
+    /// There is a new checkpoint, or the last one was gone back to.
+    pub fn begin(&self) {
+        self.0.iter().for_each(|used| _ = used.fetch_and(!SINCE, Ordering::Relaxed));
+    }
+
+    /// True if the program has a pointer to memory of PE `pe`.
+    pub fn keeps(&self, pe: usize) -> bool {
+        self.0[pe].load(Ordering::Relaxed) & KEPT != 0
+    }
+
+    /// True if a PE besides `me` may have been used since the last checkpoint.
+    pub fn others(&self, me: usize) -> bool {
+        let used = |used: &AtomicU8| used.load(Ordering::Relaxed) & (SINCE | KEPT) != 0;
+        self.0.iter().enumerate().any(|(pe, word)| pe != me && used(word))
     }
 }
 
@@ -179,5 +197,20 @@ mod tests {
         assert!(reached.take(2) && reached.take(2));
         reached.note(2);
         assert!(reached.take(2) && reached.take(2));
+    }
+
+    #[test]
+    fn a_checkpoint_begins_anew_whoever_has_asked() {
+        let reached = Reached::none(3);
+        assert!(!reached.others(0));
+        reached.note(1);
+        assert!(reached.take(1) && reached.others(0) && !reached.others(1));
+        reached.begin();
+        assert!(!reached.others(0));
+        reached.note(1);
+        assert!(reached.others(0) && reached.take(1));
+        reached.begin();
+        reached.keep(2);
+        assert!(reached.others(0) && reached.keeps(2) && !reached.keeps(1));
     }
 }

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::far::Far;
+use super::finish::Finish;
 use super::nodes::Nodes;
 use super::regions::Regions;
 use super::stream::Streams;
@@ -26,12 +27,13 @@ use crate::segment::Segment;
 use crate::segment::layout::Layout;
 use crate::segment::statics::Statics;
 use crate::settings::Settings;
-use crate::store::coverage::{Coverage, Manifest, ManifestError};
+use crate::store::coverage::Coverage;
 use crate::store::delta::History;
 use crate::store::protection::Protection;
+use crate::store::refusal::Refused;
 use crate::store::stamp::Stamp;
 use crate::sys::socket::Channel;
-use crate::sys::{crew::Crew, memory, process};
+use crate::sys::{crew::Crew, process};
 
 /// A PE's segment as mapped here, null if it is not; replaced when its memory is a new one.
 #[derive(Debug)]
@@ -76,19 +78,22 @@ pub struct World {
     /// Incarnations when that was so.
     pub(super) incarnations: Vec<u32>,
     pub(super) joined: AtomicU64,
+    /// The view in which calls are carried out: the one joined, or none.
+    pub(super) works: AtomicU64,
+    pub(super) finish: Finish,
     pub(super) joined_view: Mutex<Option<View>>,
     pub(super) epoch: AtomicU64,
     pub(super) agreed: AtomicU64,
     pub(super) vote: Ballot,
     pub(super) heap: Mutex<Heap>,
-    pub(crate) regions: Mutex<Regions>,
+    pub(super) regions: Mutex<Regions>,
     pub(super) covered: Mutex<Option<Coverage>>,
     /// What the next checkpoint may build on; forgotten in every recovery.
     pub(crate) history: Mutex<Option<History>>,
     /// The watch over what this process writes; over in every recovery.
     pub(crate) tracking: Mutex<Tracking>,
     pub(super) used: (AtomicUsize, AtomicUsize),
-    pub(crate) last_error: Mutex<Option<String>>,
+    pub(crate) refused: Mutex<Refused>,
     pub(super) turns: Turns,
     pub(crate) crew: Crew,
     /// The own memory file.
@@ -212,10 +217,11 @@ impl World {
         self.page.read()
     }
 
-    /// True between a death and the restart.
+    /// True while calls that concern other PEs are not carried out: between a death and the restart,
+    /// and for good in a PE that goes on alone.
     #[inline]
     pub fn faulted(&self) -> bool {
-        self.view_number() != self.joined.load(Ordering::Relaxed)
+        self.view_number() != self.works.load(Ordering::Relaxed)
     }
 
     /// Number of the view that this PE has joined.
@@ -237,7 +243,12 @@ impl World {
         self.view_number() >= 1 && (self.far.is_none() || alive())
     }
 
-    /// The fault is over: this PE is a member of `view`.
+    /// From now on calls are carried out in that view only.
+    pub(super) fn work_in(&self, view: u64) {
+        self.works.store(view, Ordering::Release);
+    }
+
+    /// The recovery is over: this PE is a member of `view`.
     pub(crate) fn join(&self, view: &View) {
         *lock(&self.joined_view) = Some(view.clone());
         *lock(&self.nodes) = Arc::new(Nodes::of(view, self.me, self.far.is_some()));
@@ -341,26 +352,8 @@ impl World {
         self.agreed.store(number, Ordering::Release);
     }
 
-    /// Works out what a checkpoint of the present data covers, and writes its manifest.
-    pub(crate) fn cover(&self) -> Result<Coverage, ManifestError> {
-        let heap = lock(&self.heap);
-        let regions = lock(&self.regions);
-        let private = regions.gather();
-        let statics = self.static_ranges();
-        let (coverage, manifest) =
-            Coverage::build(&self.layout, &statics, &heap, &regions.excluded, &private)?;
-        self.own.bytes_mut(self.layout.manifest, manifest.len()).copy_from_slice(&manifest);
-        *lock(&self.covered) = Some(coverage.clone());
-        Ok(coverage)
-    }
-
-    /// The coverage of the checkpoint being made.
-    pub(crate) fn covered(&self) -> Coverage {
-        lock(&self.covered).clone().expect("a checkpoint was begun")
-    }
-
     /// The statics without what belongs to other libraries, as offsets in the segment.
-    fn static_ranges(&self) -> Vec<Range<usize>> {
+    pub(super) fn static_ranges(&self) -> Vec<Range<usize>> {
         let Some(statics) = &self.statics else { return Vec::new() };
         let offset = |addr: usize| addr - statics.start + self.layout.statics;
         let (mut ranges, mut from) = (Vec::new(), statics.start);
@@ -372,22 +365,11 @@ impl World {
         ranges
     }
 
-    /// Takes over what a snapshot says of allocator, coverage and registered private memory.
-    pub(crate) fn adopt(&self, manifest: Manifest) {
-        *lock(&self.heap) = manifest.heap;
-        *lock(&self.covered) = Some(manifest.coverage);
-        let mut regions = lock(&self.regions);
-        regions.excluded = manifest.excluded;
-        regions.scatter(manifest.private);
-    }
-
-    /// Changes what a checkpoint covers besides statics and heap.
-    pub(crate) fn change_regions(&self, change: impl FnOnce(&mut Regions)) {
-        change(&mut lock(&self.regions));
-    }
-
-    /// Puts barrier words back to their beginning; part of every recovery.
+    /// Puts the words of barriers and teams back to their beginning; part of every recovery. They
+    /// are as at the checkpoint then: nobody was in a collective.
     pub(crate) fn reset_control(&self) {
+        let teams = self.layout.teams..self.layout.work;
+        self.own.bytes_mut(teams.start, teams.len()).fill(0);
         let gate = &self.own.words().gate;
         gate.arrived.store(0, Ordering::SeqCst);
         gate.released.store(0, Ordering::SeqCst);
@@ -443,17 +425,14 @@ impl World {
     pub(crate) fn condemn(&self, words: &str) -> ! {
         super::complain(words);
         self.say(&Said::Verdict { status: UNRECOVERABLE, words: words.to_string() });
-        // SAFETY: ends the process at once; exit handlers of the program must not run on memory
-        // that is in the middle of a recovery.
-        unsafe { libc::_exit(UNRECOVERABLE) }
+        // Exit handlers of the program must not run on memory that is in the middle of a recovery.
+        process::exit_now(UNRECOVERABLE)
     }
 
-    pub(super) fn end_job(&self, status: i32) -> ! {
-        use std::io::Write;
-        let _ = std::io::stdout().flush();
-        // SAFETY: flushes every C stream; touches no Rust object.
-        unsafe { libc::fflush(std::ptr::null_mut()) };
-        self.say(&Said::GlobalExit { status });
+    /// Ends the job, with `words` of the launcher that say why.
+    pub(super) fn end_job(&self, status: i32, words: Option<String>) -> ! {
+        process::flush_streams();
+        self.say(&Said::GlobalExit { status, words });
         if self.channel.is_none() {
             std::process::exit(status);
         }
@@ -462,34 +441,15 @@ impl World {
         }
     }
 
-    pub(super) fn leave(&self) {
-        self.quiet_all();
-        if self.settings.report && self.barrier().is_ok() {
-            let bytes = memory::proportional_share().unwrap_or(0);
-            self.report(Report::Memory { pe: self.me as u32, bytes });
-            if self.protection.is_some() && self.settings.scrub != 0 && self.settings.checksum {
-                let counts = *lock(&self.scrubbed);
-                self.report(Report::Scrubbed { pe: self.me as u32, counts });
-            }
-            let _ = self.barrier();
-        }
-        if self.channel.is_some() {
-            self.say(&Said::Finalizing { joined: self.joined.load(Ordering::Relaxed) });
-            self.wait_raw(|| self.page.finished().load(Ordering::SeqCst) == 1);
-            self.say(&Said::Finalized);
-            self.close();
-        }
-    }
-
     // ---- the program --------------------------------------------------------------------------
 
-    /// The error of the last fault-tolerance call that failed without a fault.
+    /// Why the last checkpoint was refused, if it was.
     pub fn last_error(&self) -> Option<String> {
-        lock(&self.last_error).clone()
+        lock(&self.refused).words().map(str::to_owned)
     }
 
     /// True if this PE has seen no fault; the error otherwise.
     pub fn healthy(&self) -> Result<(), Fault> {
-        if self.faulted() { Err(Fault) } else { Ok(()) }
+        if self.cut_short() { Err(Fault) } else { Ok(()) }
     }
 }

@@ -17,8 +17,10 @@ use crate::pgas::{Fault, World};
 use crate::recovery::plan::{Finding, Unrecoverable};
 use crate::recovery::{Changed, steps};
 use crate::segment::header::Record;
+use crate::segment::words::Ending;
 use crate::store::coverage::Coverage;
 use crate::store::delta::Changes;
+use crate::store::intent::Refusal;
 use crate::store::phase::{Phase, Vote, decide};
 use crate::store::protection::Protection;
 
@@ -38,11 +40,13 @@ pub struct Drive<'a> {
     bare: bool,
     coverage: Option<Coverage>,
     changes: Option<Changes>,
-    refusal: Option<String>,
+    refusal: Option<Refusal>,
     len: usize,
     findings: Vec<Finding>,
     verdict: Result<(), Unrecoverable>,
     line: Option<Vec<u8>>,
+    /// Others are in `shmem_finalize`; barriers pass if all of them came there silently.
+    ends: Option<Ending>,
 }
 
 impl<'a> Drive<'a> {
@@ -65,6 +69,7 @@ impl<'a> Drive<'a> {
             findings: Vec::new(),
             verdict: Ok(()),
             line: None,
+            ends: None,
         }
     }
 
@@ -72,7 +77,7 @@ impl<'a> Drive<'a> {
     pub fn run(&mut self) -> At {
         let mut at = match self.call {
             Call::Checkpoint => At::Enter,
-            Call::Restart => At::Whole,
+            Call::Restart | Call::Finalize => At::Whole,
         };
         while !at.is_end() {
             let outcome = match meeting(at) {
@@ -85,7 +90,7 @@ impl<'a> Drive<'a> {
     }
 
     /// Why the checkpoint was refused.
-    pub fn refusal(&mut self) -> Option<String> {
+    pub fn refusal(&mut self) -> Option<Refusal> {
         self.refusal.take()
     }
 
@@ -153,7 +158,7 @@ impl<'a> Drive<'a> {
     }
 
     fn agree(&mut self) -> Outcome {
-        self.refusal = checkpoint::agree(self.world, self.protection).err();
+        self.refusal = checkpoint::agree(self.world, self.protection, &self.view).err();
         match (&self.refusal, &self.coverage) {
             (None, Some(coverage)) => {
                 checkpoint::prepare(self.world, self.protection, coverage.len());
@@ -264,7 +269,7 @@ impl<'a> Drive<'a> {
         let alive = |&pe: &usize| self.view.pes[pe].state == State::Alive;
         let votes: Vec<Vote> = (0..self.world.n_pes()).filter(alive).map(vote).collect();
         let Some(target) = decide(&votes) else {
-            if self.call == Call::Restart {
+            if self.call.recovers() {
                 self.world.condemn("unrecoverable: no PE that saw a checkpoint is left");
             }
             return Outcome::Lost;
@@ -321,6 +326,10 @@ impl<'a> Drive<'a> {
     fn judge(&mut self) -> Outcome {
         (self.len, self.findings) = steps::findings(self.world, self.protection);
         self.verdict = steps::check(self.protection, &self.findings);
+        let me = self.world.me();
+        let ending = |pe: usize| self.world.told(pe).ending;
+        let others = (0..self.world.n_pes()).filter(|&pe| pe != me);
+        self.ends = others.map(ending).max().and_then(Ending::of);
         Outcome::Done
     }
 
@@ -337,6 +346,9 @@ impl<'a> Drive<'a> {
     }
 
     fn rebuild(&mut self) -> Outcome {
+        if self.call == Call::Finalize {
+            return Outcome::Done;
+        }
         let (world, protection, view) = (self.world, self.protection, &self.view);
         let (number, len, begun) = (self.number, self.len, self.verifying);
         match steps::rebuild(world, protection, view, &self.findings, number, len, begun) {
@@ -347,6 +359,9 @@ impl<'a> Drive<'a> {
     }
 
     fn restore(&mut self) -> Outcome {
+        if self.call == Call::Finalize {
+            return Outcome::Done;
+        }
         let (world, protection, view) = (self.world, self.protection, &self.view);
         let (line, number, len) = (self.line.take(), self.number, self.len);
         match steps::restore(world, protection, view, line, number, len) {
@@ -357,6 +372,9 @@ impl<'a> Drive<'a> {
     }
 
     fn reencode(&mut self) -> Outcome {
+        if self.call == Call::Finalize || self.ends.is_some() {
+            return Outcome::Done;
+        }
         let (world, protection, view) = (self.world, self.protection, &self.view);
         let (covered, number) = (self.covered(), (self.number, self.checks > 1));
         match steps::reencode(world, protection, view, &self.findings, covered, number) {
@@ -373,10 +391,20 @@ impl<'a> Drive<'a> {
 
     fn join(&mut self) -> Outcome {
         self.world.set_decision(None);
-        self.world.join(&self.view);
-        if self.world.me() == 0 {
-            let micros = self.begun.elapsed().as_micros() as u64;
-            self.world.report(Report::Resumed { number: self.number, micros });
+        let (world, number) = (self.world, self.number);
+        let micros = self.begun.elapsed().as_micros() as u64;
+        match (self.call, self.ends) {
+            (Call::Finalize, _) => world.join(&self.view),
+            (_, Some(ending)) => {
+                world.join_alone(&self.view, ending == Ending::Silent && !world.excludes());
+                world.report(Report::Alone { pe: world.me() as u32, number, micros });
+            }
+            (_, None) => {
+                world.join_all(&self.view);
+                if world.me() == 0 {
+                    world.report(Report::Resumed { number, micros });
+                }
+            }
         }
         self.world.point(Point::Resume, self.number);
         Outcome::Done

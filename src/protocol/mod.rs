@@ -12,7 +12,11 @@
 //! settle      MeetSettling Decide MeetDecided Finish MeetSettled                -> Reported
 //! restart     Whole, settle, Verify .. Judge .. Rebuild .. Restore .. Reencode .. Reset .. Join
 //!                                                                               -> Resumed
+//! finalize    the same, when a PE is lost; it rebuilds, restores and re-encodes nothing
 //! ```
+//!
+//! If a PE of the view is in `shmem_finalize`, no parity is made anew, since live memory is not that
+//! of one checkpoint then; who has gone back comes to its end alone ([`crate::pgas`]).
 //!
 //! At a state named Meet all living PEs of the view wait for each other *in that view*: a PE that
 //! has gone on to a later one does not count, it makes the meeting impossible. A change of view is
@@ -35,6 +39,15 @@ pub enum Call {
     Checkpoint,
     /// `shmem_restart_pes`.
     Restart,
+    /// `shmem_finalize`: it keeps what it has computed, and serves those who go back.
+    Finalize,
+}
+
+impl Call {
+    /// True if it goes through the whole of a recovery, not to the report of the fault only.
+    pub fn recovers(self) -> bool {
+        self != Call::Checkpoint
+    }
 }
 
 /// Where a PE is in the protocol.
@@ -188,17 +201,17 @@ pub const TABLE: &[(At, Outcome, At)] = {
 /// The state after `outcome` at `at`. None for an outcome the state cannot have.
 pub fn next(call: Call, at: At, outcome: Outcome) -> Option<At> {
     use At::{Condemned, Decide, MeetSettled, MeetSettling, Reported, Verify, Whole};
-    match (call, at, outcome) {
+    match (call.recovers(), at, outcome) {
         // A substitute has no live memory to bring in order. It votes in a whole view, where the
         // others do for whom memory speaks.
-        (Call::Checkpoint, At::Enter, Outcome::Lost) => Some(Reported),
-        (Call::Checkpoint, MeetSettled, Outcome::Done) => Some(Reported),
-        (Call::Restart, MeetSettled, Outcome::Done) => Some(Verify),
+        (false, At::Enter, Outcome::Lost) => Some(Reported),
+        (false, MeetSettled, Outcome::Done) => Some(Reported),
+        (true, MeetSettled, Outcome::Done) => Some(Verify),
         // Only substitutes are left in this view: the restart, in a whole view, condemns.
-        (Call::Checkpoint, Decide, Outcome::Lost) => Some(Reported),
-        (Call::Restart, Decide, Outcome::Lost) => Some(Condemned),
-        (Call::Checkpoint, at, Outcome::Changed) if meets(at) => Some(MeetSettling),
-        (Call::Restart, at, Outcome::Changed) if meets(at) || breaks_off(at) => Some(Whole),
+        (false, Decide, Outcome::Lost) => Some(Reported),
+        (true, Decide, Outcome::Lost) => Some(Condemned),
+        (false, at, Outcome::Changed) if meets(at) => Some(MeetSettling),
+        (true, at, Outcome::Changed) if meets(at) || breaks_off(at) => Some(Whole),
         _ => {
             let row = TABLE.iter().find(|&&(from, with, _)| (from, with) == (at, outcome));
             row.map(|&(.., to)| to)

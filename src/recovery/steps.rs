@@ -436,7 +436,7 @@ pub fn restore(
         return Err(spoiled());
     }
     let coverage = manifest.coverage.clone();
-    world.adopt(manifest);
+    world.adopt(manifest, target);
     if !protection.mode.keeps_snapshot() {
         let record = &world.segment().header().snapshots[protection.snapshot_of(target)];
         record.seal(world.job(), target, len);

@@ -3,7 +3,7 @@
 //! ```text
 //! entry of PE 0 | entry of PE 1 | ...          one board in every segment
 //! entry         half of even | of odd incarnations of the PE       128 bytes each
-//! half          step | tag | intent | findings | phase | decision
+//! half          step | tag | intent | findings | phase | decision | ending
 //! ```
 //!
 //! The protocol reads a few words of every peer (see `words` and `header`). Those of a PE whose
@@ -26,7 +26,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Words of a half in use: the step, the tag, and the others.
-pub const WORDS: usize = 13;
+pub const WORDS: usize = 14;
 /// Bytes of a half.
 const HALF: usize = 128;
 /// Bytes of an entry.
@@ -79,6 +79,7 @@ pub struct Told {
     pub found_bare: u64,
     pub phase: u64,
     pub decision: u64,
+    pub ending: u64,
 }
 
 impl Told {
@@ -98,13 +99,15 @@ impl Told {
             self.found_bare,
             self.phase,
             self.decision,
+            self.ending,
         ]
     }
 
     /// The inverse of `words`; None if another incarnation told it.
     pub fn of(words: [u64; WORDS], incarnation: u32) -> Option<Told> {
         let [step, teller, digest, len, hold, need, available, ..] = words;
-        let [.., bad_snapshot, bad_parity, found_len, found_bare, phase, decision] = words;
+        let [.., bad_snapshot, bad_parity, found_len, found_bare, _, _, _] = words;
+        let [.., phase, decision, ending] = words;
         (teller == tag(incarnation)).then_some(Told {
             step,
             digest,
@@ -118,6 +121,7 @@ impl Told {
             found_bare,
             phase,
             decision,
+            ending,
         })
     }
 }

@@ -3,6 +3,7 @@
 //! ```text
 //! 0          control page     words other PEs read and write (segment::words)
 //! board      what PEs that do not map this memory tell its owner (segment::board)
+//! teams      words that the members of each team meet over; zeroed in a recovery
 //! work       slots for what PEs leave each other in a collective: of no use after it
 //! statics    image of the executable's .data and .bss, mapped over the originals
 //! manifest   what a checkpoint covers and the allocator's state, written at each checkpoint
@@ -33,8 +34,12 @@ pub const TILE: usize = 64 * 1024;
 pub const STAMP: usize = 32;
 /// Address of the own segment in every PE; chosen far from what the loader and sanitizers use.
 pub const BASE: usize = 0x3000_0000_0000;
+/// What it is a multiple of, and the most that memory of the heap can be aligned to for certain.
+pub const BASE_ALIGN: usize = 1 << 42;
 /// Teams that have slots in the work area.
 pub const WORK_TEAMS: usize = 64;
+/// Words of a team, of 8 bytes.
+pub const TEAM_WORDS: usize = 256;
 /// Slots of a team that are in use at a time; it has twice as many.
 pub const WORK_ROUNDS: usize = 16;
 /// Bytes of a slot.
@@ -49,6 +54,8 @@ pub const STATICS_MAX: usize = 1 << 30;
 pub struct Layout {
     /// The board: an entry for each PE.
     pub board: usize,
+    /// The words of all teams.
+    pub teams: usize,
     /// The work area of collectives.
     pub work: usize,
     /// Image of the executable's statics.
@@ -77,6 +84,8 @@ pub struct Layout {
     pub total: usize,
 }
 
+const _: () = assert!(BASE.is_multiple_of(BASE_ALIGN));
+
 /// Bytes of a line of the cache: what two PEs read lies in two of them.
 const LINE: usize = 64;
 
@@ -90,7 +99,8 @@ impl Layout {
     pub fn new(heap_len: usize, n_pes: usize) -> Layout {
         let heap_len = page_up(heap_len.max(PAGE));
         let board = PAGE;
-        let work = board + page_up(n_pes * ENTRY);
+        let teams = board + page_up(n_pes * ENTRY);
+        let work = teams + page_up(WORK_TEAMS * TEAM_WORDS * 8);
         let statics = work + WORK;
         let manifest = statics + STATICS_MAX;
         let manifest_len = page_up(heap_len / 32 + (1 << 20));
@@ -109,6 +119,7 @@ impl Layout {
         let total = region(4);
         Layout {
             board,
+            teams,
             work,
             statics,
             manifest,
@@ -123,6 +134,12 @@ impl Layout {
             region_len,
             total,
         }
+    }
+
+    /// The words of a team.
+    pub fn team(&self, team: usize) -> usize {
+        assert!(team < WORK_TEAMS, "{team}");
+        self.teams + team * TEAM_WORDS * 8
     }
 
     /// Slot `round` of a team; the two sets are used in turns.
@@ -153,6 +170,7 @@ mod tests {
             let ends = [
                 (0, PAGE),
                 (l.board, 33 * ENTRY),
+                (l.teams, WORK_TEAMS * TEAM_WORDS * 8),
                 (l.work, WORK),
                 (l.statics, STATICS_MAX),
                 (l.manifest, l.manifest_len),

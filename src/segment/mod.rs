@@ -31,6 +31,9 @@ use words::Words;
 /// Smallest heap, in bytes, that has huge pages: its last one may be all but empty.
 const MANY: usize = 16 * HUGE;
 
+/// Addresses that are tried for the own memory.
+const PLACES: usize = 8;
+
 /// True if heaps of `heap_len` bytes, and what checkpoints keep of them, are to have huge pages.
 pub fn is_large(heap_len: usize, pages: Pages) -> bool {
     pages == Pages::Auto && heap_len >= MANY
@@ -52,13 +55,16 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Maps the own memory file, at [`layout::BASE`] if that is free: then `at_base` is true.
+    /// Maps the own memory file, at [`layout::BASE`] if that is free: then `at_base` is true. Else
+    /// at an address that is a multiple of as much, where one of a few is free.
     pub fn own(fd: BorrowedFd, layout: Layout) -> rustix::io::Result<(Segment, bool)> {
         let map = |at| Mapping::new(fd, 0, layout.store, at, true);
-        let (visible, at_base) = match map(Some(layout::BASE)) {
-            Ok(visible) => (visible, true),
-            Err(_) => (map(None)?, false),
+        let mut places = (0..PLACES).map(|nth| layout::BASE + nth * layout::BASE_ALIGN);
+        let visible = match places.find_map(|at| map(Some(at)).ok()) {
+            Some(visible) => visible,
+            None => map(None)?,
         };
+        let at_base = visible.base().addr() == layout::BASE;
         let store = Mapping::new(fd, layout.store, layout.total - layout.store, None, true)?;
         Ok((Segment::of(visible, store, layout), at_base))
     }
@@ -109,7 +115,7 @@ impl Segment {
     /// Entry of PE `pe` of the board.
     pub fn board(&self, pe: usize) -> &Entry {
         let at = self.at(self.layout.board + pe * ENTRY, ENTRY);
-        assert!(self.layout.board + (pe + 1) * ENTRY <= self.layout.work, "an entry of PE {pe}");
+        assert!(self.layout.board + (pe + 1) * ENTRY <= self.layout.teams, "an entry of PE {pe}");
         // SAFETY: inside the board (asserted), on a boundary of an entry's size since the board
         // begins at a page; all of it atomics.
         unsafe { &*at.cast() }
@@ -133,6 +139,7 @@ impl Segment {
             found_bare: load(&findings.bare),
             phase: load(&header.phase),
             decision: load(&header.decision),
+            ending: load(&words.ending),
         }
     }
 

@@ -6,7 +6,9 @@
 //! line 2   step                                   the owner's progress in a recovery
 //! line 3   checkpoint intent: digest, length, memory held, needed and available
 //! line 4   what the owner found bad: snapshot chunks, parity chunks
-//! line 5.. heard                 barrier of nodes: a word a round; used on the lowest PE of each
+//! line 5   ending                 whether the owner is in shmem_finalize, and how
+//! line 6.. heard                 barrier of nodes: a word a round; used on the lowest PE of each
+//! line 8   abort                                  the job ends: written by the agent
 //! ```
 //!
 //! Invariants: the view in `step` never falls, so it needs no reset and a late reader can never
@@ -100,6 +102,27 @@ pub struct Findings {
     pub bare: AtomicU64,
 }
 
+/// How a PE came into `shmem_finalize`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u64)]
+pub enum Ending {
+    /// It used no other PE's memory since the last checkpoint.
+    Silent = 1,
+    /// It did, or may have.
+    UsedOthers = 2,
+}
+
+impl Ending {
+    /// The inverse of the word; None if its owner is not at its end.
+    pub fn of(word: u64) -> Option<Ending> {
+        match word {
+            0 => None,
+            1 => Some(Ending::Silent),
+            _ => Some(Ending::UsedOthers),
+        }
+    }
+}
+
 /// The control page.
 #[repr(C)]
 pub struct Words {
@@ -113,8 +136,12 @@ pub struct Words {
     pub intent: Line<Intent>,
     /// Findings of the owner's check.
     pub findings: Line<Findings>,
+    /// [`Ending`], or 0 while it is not at its end.
+    pub ending: Line<AtomicU64>,
     /// Barriers that the partner of each round of a meeting of nodes has come to.
     pub heard: Line<[AtomicU64; ROUNDS]>,
+    /// Futex word; 1 once the job ends before its time, so the owner ends, too.
+    pub abort: Line<AtomicU32>,
 }
 
 const _: () = assert!(std::mem::size_of::<Words>() <= crate::sys::memory::PAGE);

@@ -333,9 +333,9 @@ static TABLE: &[Entry] = &[
     Entry {
         name: "SHMEM_FT_MEMORY_LIMIT",
         kind: Kind::Size { min: 64 * KIB, max: 64 * TIB },
-        default: "what the machine has free",
-        doc: "Most bytes that the checkpoints of all PEs on a machine may take, parity and copies \
-              together; one that needs more is refused.",
+        default: "what is free on each machine",
+        doc: "Most bytes that the checkpoints may take on each machine, parity and copies of all \
+              its PEs together. A checkpoint that needs more is refused.",
         store: number!(draft, n, draft.settings.memory_limit = Some(n)),
         show: |s| s.memory_limit.map(show_size),
     },

@@ -14,7 +14,7 @@ pub(super) fn parse_count(text: &str) -> Option<u64> {
 
 /// `20m`, `3.1M`, `.5g`, `65536`: bytes, rounded up. More than 26 digits are refused, so that the
 /// arithmetic is exact in 128 bits.
-pub(super) fn parse_size(text: &str) -> Option<u64> {
+pub(crate) fn parse_size(text: &str) -> Option<u64> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, suffix) = text.split_at(end);
     let scale = match suffix.bytes().next().map(|b| b.to_ascii_uppercase()) {

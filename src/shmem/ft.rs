@@ -5,14 +5,15 @@
 use std::ops::ControlFlow;
 
 use super::root::{self, Progress};
-use super::{Error, Fault, Shmem, SymSlice, Symmetric};
+use super::{Error, Fault, Protected, Shmem, SymSlice, Symmetric};
 use crate::faults;
 
 /// Saves the symmetric heap of all PEs as the next checkpoint. Collective.
 ///
 /// # Errors
 /// [`Error::Fault`] if a PE was lost since the last call: [`restart_pes`] must follow.
-/// [`Error::Refused`] if it could not be made on any PE; the last checkpoint stays good.
+/// [`Error::Refused`] if it could not be made on any PE; the last checkpoint stays good. A program
+/// that calls [`restart_pes`] then goes on without: further ones that are refused are no errors.
 ///
 /// ```
 /// let mut shmem = raidshmem::Shmem::init();
@@ -59,16 +60,72 @@ pub fn checkpoint_number(_shmem: &Shmem) -> u64 {
     faults::checkpoint_number()
 }
 
+/// Keeps a private value of this PE in every later checkpoint, so that a restart brings it back. A
+/// substitute protects the same names, with types of the same size, before its [`restart_pes`], in
+/// whatever order, or the job ends with an error that names what does not fit. A restart that goes
+/// back to a checkpoint from before this call brings back `value`. A name that is protected again
+/// is that of the new value.
+///
+/// ```
+/// let mut shmem = raidshmem::Shmem::init();
+/// let mut steps = raidshmem::ft::protect(&mut shmem, "steps", 0u64);
+/// *steps.get_mut(&mut shmem) += 1;
+/// raidshmem::ft::checkpoint_all(&mut shmem)?;
+/// assert_eq!(*steps.get(&shmem), 1);
+/// # Ok::<(), raidshmem::Error>(())
+/// ```
+pub fn protect<T: Symmetric>(shmem: &mut Shmem, name: &str, value: T) -> Protected<T> {
+    let _alone = shmem;
+    Protected::new(name, value)
+}
+
+/// Leaves memory of one allocation out of every later checkpoint, until it is freed: a restart
+/// leaves it as it is. Every PE excludes the same.
+///
+/// # Panics
+/// If the handle names no allocated memory.
+///
+/// ```
+/// let mut shmem = raidshmem::Shmem::init();
+/// let scratch = shmem.alloc::<u64>(1000)?;
+/// raidshmem::ft::exclude(&mut shmem, scratch);
+/// raidshmem::ft::include(&mut shmem, scratch); // and in again
+/// # Ok::<(), raidshmem::Error>(())
+/// ```
+pub fn exclude<T: Symmetric>(shmem: &mut Shmem, slice: SymSlice<T>) {
+    set_covered(shmem, slice, false);
+}
+
+/// Takes memory that was excluded into every later checkpoint again. Every PE includes the same.
+///
+/// # Panics
+/// As [`exclude`].
+pub fn include<T: Symmetric>(shmem: &mut Shmem, slice: SymSlice<T>) {
+    set_covered(shmem, slice, true);
+}
+
+fn set_covered<T: Symmetric>(shmem: &mut Shmem, slice: SymSlice<T>, covered: bool) {
+    let addr = shmem.local(slice).as_ptr().addr();
+    let known = slice.is_empty() || shmem.world.set_covered(addr, slice.bytes(), covered);
+    assert!(known, "{slice:?} is not allocated");
+}
+
+/// Why the last checkpoint was refused, if it was.
+pub fn last_error(_shmem: &Shmem) -> Option<String> {
+    faults::last_error()
+}
+
 /// Runs a program as steps between checkpoints, over every loss that the parity covers.
 ///
 /// `begin` makes the state of the program: plain data that names everything else by handles. `step`
 /// takes it from one checkpoint to the next and breaks when the work is done. After a loss every
 /// PE, a substitute too, continues with the state of the last checkpoint, so both may be called
 /// again for the same work; an [`Error::Fault`] they return leads there. A last checkpoint confirms
-/// the end: the state returned is one that every PE has reached.
+/// the end: the state returned is one that every PE has reached. A checkpoint that is refused is
+/// passed over: the work goes on, and a loss takes it back to the last one ([`last_error`]).
 ///
 /// # Errors
-/// What `begin` or `step` fail with, but for faults; [`Error::Refused`] of a checkpoint.
+/// What `begin` or `step` fail with, but for faults.
 ///
 /// ```
 /// use std::ops::ControlFlow::{Break, Continue};
@@ -93,7 +150,7 @@ pub fn run<S: Symmetric>(
     loop {
         match checkpoint_all(shmem) {
             Ok(()) => {}
-            Err(Error::Fault(_)) => {
+            Err(Error::Fault(_) | Error::Refused(_)) => {
                 restart_pes(shmem);
                 continue;
             }

@@ -44,6 +44,7 @@ pub mod ft;
 mod handle;
 mod lock;
 mod peers;
+mod protected;
 mod root;
 mod signal;
 mod team;
@@ -55,6 +56,7 @@ pub use context::{Batch, Context, NoStore, Private, Serialized};
 pub use handle::{SymRef, SymSlice, Symmetric};
 pub use lock::{Guard, Lock};
 pub use peers::Peers;
+pub use protected::Protected;
 pub use signal::Signal;
 pub use team::{Team, TeamConfig};
 
@@ -62,6 +64,7 @@ use crate::capi::context as context_table;
 use crate::capi::group::Gate;
 use crate::capi::team as table;
 use crate::checkpoint::ahead;
+use crate::faults;
 use crate::pgas::{self, World};
 use crate::sys::memory::PAGE;
 
@@ -122,7 +125,7 @@ impl Shmem {
     /// If there is a token already, or was one.
     pub fn init() -> Shmem {
         assert!(!pgas::initialized(), "Shmem::init is called once in a process");
-        pgas::init(0);
+        pgas::init(0, faults::recover_at_end);
         let world = pgas::world();
         ahead::begin(world);
         let block = world.heap_alloc(root::ROOT_BYTES, PAGE);
@@ -130,7 +133,6 @@ impl Shmem {
         assert_eq!(block, heap, "the first allocation");
         table::register();
         context_table::register();
-        table::words("Shmem::init");
         if world.is_new() {
             root::settle(world); // nobody is in the middle of a transfer to its predecessor
         }
@@ -168,7 +170,6 @@ impl Shmem {
             return Err(Error::NoRoom { bytes });
         }
         let offset = at as usize - heap as usize;
-        ahead::touch(self.world, offset, bytes);
         let slice = SymSlice::new(offset, len);
         self.local_mut(slice).fill(T::zeroed());
         Ok(slice)
@@ -330,6 +331,9 @@ impl Shmem {
     /// # Ok::<(), raidshmem::Error>(())
     /// ```
     pub fn barrier_all(&mut self) -> Result<(), Fault> {
+        if self.world.is_alone() {
+            return self.world.barrier().map_err(Fault::of);
+        }
         self.healthy()?;
         Team::WORLD.group("barrier_all").through(Gate::Barrier).meet().map_err(Fault::of)
     }

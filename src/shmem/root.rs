@@ -64,7 +64,7 @@ pub(super) fn enter(world: &World) -> bool {
     root(world).inside.store(1, Ordering::SeqCst);
     // Either this PE sees the loss now, or whoever has seen it sees the word above.
     fence(Ordering::SeqCst);
-    !world.faulted()
+    !world.cut_short()
 }
 
 /// This PE transfers nothing any more.

@@ -1,4 +1,5 @@
-//! The name of the routine that a program called, for a message about a call that came too early.
+//! Who called: the name of the routine that a program called, for a message about a call that came
+//! too early, and the place in the program that a call came from.
 //!
 //! Exported functions know their names; what they share does not, and should not be told at every
 //! put. So the few calls that end in a complaint look at the stack instead: the loader knows the
@@ -25,8 +26,27 @@ pub fn exported(prefixes: &[&str]) -> Option<String> {
     names.into_iter().find(|name| prefixes.iter().any(|prefix| name.starts_with(prefix)))
 }
 
+/// The place of a return address, the same in every process that runs the program: the file that
+/// was loaded there and the offset in it. `?` where nothing was loaded.
+pub fn place(frame: *mut c_void) -> String {
+    let Some(info) = lookup(frame).filter(|info| !info.dli_fname.is_null()) else {
+        return "?".into();
+    };
+    // SAFETY: dladdr gives a C text that the loader keeps as long as the object.
+    let path = unsafe { CStr::from_ptr(info.dli_fname) }.to_string_lossy();
+    let file = path.rsplit('/').next().unwrap_or_default();
+    format!("{file}+{:#x}", frame.addr() - info.dli_fbase.addr())
+}
+
 /// The exported function that a return address is in.
 fn symbol(frame: *mut c_void) -> Option<String> {
+    let info = lookup(frame).filter(|info| !info.dli_sname.is_null())?;
+    // SAFETY: dladdr gives a C text in the string table of a loaded object.
+    Some(unsafe { CStr::from_ptr(info.dli_sname) }.to_str().ok()?.to_owned())
+}
+
+/// What the loader knows of a return address.
+fn lookup(frame: *mut c_void) -> Option<libc::Dl_info> {
     let mut info = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
     // The return address of a call that does not return may lie behind the end of the caller.
     let inside = frame.wrapping_byte_sub(1);
@@ -34,9 +54,5 @@ fn symbol(frame: *mut c_void) -> Option<String> {
     let known = unsafe { libc::dladdr(inside, info.as_mut_ptr()) };
     // SAFETY: all of it is integers and pointers, for which zero is a value.
     let info = unsafe { info.assume_init() };
-    if known == 0 || info.dli_sname.is_null() {
-        return None;
-    }
-    // SAFETY: dladdr gives a C text in the string table of a loaded object.
-    Some(unsafe { CStr::from_ptr(info.dli_sname) }.to_str().ok()?.to_owned())
+    (known != 0).then_some(info)
 }

@@ -13,6 +13,8 @@ use rustix::mm::{
 };
 use rustix::process::{Resource, getrlimit};
 
+use super::cgroup;
+
 /// Bytes of a page; the unit of mappings and protections.
 pub const PAGE: usize = 4096;
 
@@ -242,14 +244,20 @@ pub fn huge_pages() -> Option<String> {
     Some(rest.split_once(']')?.0.to_owned())
 }
 
-/// Memory the kernel could still hand out without swapping, in bytes (`MemAvailable`).
+/// Memory that this process could still be given without swapping, in bytes: what the machine has
+/// (`MemAvailable`), within the limits of its control groups.
 pub fn available() -> Option<u64> {
-    meminfo("MemAvailable:")
+    least(meminfo("MemAvailable:"), |groups| groups.free)
 }
 
-/// Memory of the machine in bytes (`MemTotal`).
+/// Memory of the machine in bytes (`MemTotal`), or of the control groups of this process if they
+/// are limited to less.
 pub fn total() -> Option<u64> {
-    meminfo("MemTotal:")
+    least(meminfo("MemTotal:"), |groups| groups.limit)
+}
+
+fn least(machine: Option<u64>, of: impl Fn(cgroup::Memory) -> u64) -> Option<u64> {
+    machine.into_iter().chain(cgroup::memory().map(of)).min()
 }
 
 fn meminfo(field: &str) -> Option<u64> {

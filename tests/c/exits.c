@@ -5,7 +5,11 @@
  * finalize   return CODE after shmem_finalize
  * close      close every descriptor after shmem_init, and go on
  * linger     say so after shmem_finalize, and do not end
- * silent     return CODE without it
+ * silent     return CODE without it, after a line that nobody flushed
+ * thread     exit(CODE) without it, in another thread
+ * fork       a child calls exit(0), and shmem_finalize; then end well
+ * nothing    _exit(CODE) without it
+ * twice      shmem_finalize twice
  * early      exit with CODE before shmem_init
  * global     shmem_global_exit(CODE)
  * abort      abort()
@@ -17,6 +21,7 @@
  */
 #include "test.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -40,6 +45,23 @@ static void start_sleeper(int own_session) {
         wait(NULL);
 }
 
+static void *leave(void *code) {
+    exit(*(int *)code);
+}
+
+/* A child of a PE is none, whatever it calls. */
+static void end_children(void) {
+    for (int i = 0; i < 2; i++) {
+        fflush(stdout);
+        if (fork() == 0) {
+            if (i == 1)
+                shmem_finalize();
+            exit(0);
+        }
+        wait(NULL);
+    }
+}
+
 int main(int argc, char **argv) {
     const char *how = argc > 1 ? argv[1] : "finalize";
     int code = argc > 2 ? atoi(argv[2]) : 0, only = argc > 3 ? atoi(argv[3]) : -1;
@@ -50,8 +72,21 @@ int main(int argc, char **argv) {
     if (shmem_checkpoint_all() != SHMEM_FT_SUCCESS)
         recover();
     if (mine) {
-        if (!strcmp(how, "silent"))
+        if (!strcmp(how, "silent")) {
+            printf("unflushed words of PE %d\n", shmem_my_pe());
             return code;
+        }
+        if (!strcmp(how, "thread")) {
+            pthread_t thread;
+            pthread_create(&thread, NULL, leave, &code);
+            pause();
+        }
+        if (!strcmp(how, "fork"))
+            end_children();
+        if (!strcmp(how, "nothing"))
+            _exit(code);
+        if (!strcmp(how, "twice"))
+            shmem_finalize();
         if (!strcmp(how, "global"))
             shmem_global_exit(code);
         if (!strcmp(how, "abort"))

@@ -4,8 +4,9 @@
  * usage: large HOW MIB
  *
  * ask      asks why, gives the memory back and goes on
- * ignore   knows the thesis' loop only
  * die      PE 1 kills itself when it was refused, so that all go back to the second
+ * ignore   knows the thesis' loop only; at its fifth checkpoint it has the memory given back
+ * late     the same, and PE 1 kills itself before the fifth
  */
 #include "test.h"
 
@@ -27,6 +28,7 @@ static void verify(int value) {
 
 int main(int argc, char **argv) {
     const char *how = argc > 2 ? argv[1] : "ask";
+    int ignores = !strcmp(how, "ignore") || !strcmp(how, "late");
     size_t bytes = (size_t)(argc > 2 ? atol(argv[2]) : 1) << 20;
     int restarted = 0;
     setvbuf(stdout, NULL, _IOLBF, 0);
@@ -34,6 +36,12 @@ int main(int argc, char **argv) {
     for (;;) {
         uint64_t number = shmemx_ft_checkpoint_number();
         if (shmem_checkpoint_all() != SHMEM_FT_SUCCESS) {
+            if (ignores) {
+                restarted |= shmemx_ft_faulted();
+                recover();
+                CHECK(shmemx_ft_checkpoint_number() == 2 && step == (restarted ? 1 : 2));
+                continue;
+            }
             const char *error = shmemx_ft_last_error();
             if (!error) {
                 CHECK(shmemx_ft_faulted());
@@ -45,8 +53,6 @@ int main(int argc, char **argv) {
             }
             CHECK(!shmemx_ft_faulted() && shmemx_ft_checkpoint_number() == number);
             printf("PE %d is refused: %s\n", shmem_my_pe(), error);
-            if (!strcmp(how, "ignore"))
-                recover();
             shmem_barrier_all(); /* all have checked */
             if (!strcmp(how, "die") && shmem_my_pe() == 1 && shmem_ft_algo_init() && !restarted)
                 raise(SIGKILL);
@@ -56,7 +62,12 @@ int main(int argc, char **argv) {
             step = 3;
             continue;
         }
-        CHECK(shmemx_ft_last_error() == NULL);
+        if (shmemx_ft_last_error()) {
+            CHECK(ignores && shmemx_ft_checkpoint_number() == number && number == 2);
+            printf("PE %d is refused: %s\n", shmem_my_pe(), shmemx_ft_last_error());
+        } else {
+            CHECK(shmemx_ft_checkpoint_number() == number + 1);
+        }
         if (step == 4)
             break;
         switch (step) {
@@ -77,6 +88,9 @@ int main(int argc, char **argv) {
             break;
         case 3:
             verify(20);
+            if (!strcmp(how, "late") && shmem_my_pe() == 1 && shmem_ft_algo_init() && !restarted)
+                raise(SIGKILL);
+            shmem_free(large);
             fill(30);
             break;
         }

@@ -173,10 +173,6 @@ static void inside(const char *how) {
         shmem_long_put(words, &local, (size_t)-1 / 4, 0);
     if (!strcmp(how, "misaligned"))
         shmem_long_atomic_add((long *)((char *)&words + 3), 1, 0);
-    if (!strcmp(how, "restart-list")) {
-        int list[] = {0, 99};
-        shmem_restart_pes(list, 2);
-    }
     if (!strcmp(how, "free-twice")) {
         char *block = shmem_malloc(100);
         shmem_free(block);

@@ -8,6 +8,7 @@
 //! - [`data`]: the same under a program whose PEs reach each other through the network
 //! - [`together`]: collectives, whichever way they go, and losses amid them
 //! - [`scrub`]: damage repaired from PEs of other hosts
+//! - [`rooms`]: hosts with different room for checkpoints
 //! - [`rust`]: programs in safe Rust over the same
 //! - [`slurm`]: the same in an allocation of a real Slurm
 //! - [`ssh`]: agents behind a real sshd
@@ -27,6 +28,8 @@ mod fabric;
 mod losses;
 #[cfg_attr(not(feature = "ucx"), allow(dead_code, reason = "more is asked of it over UCX"))]
 mod net;
+#[cfg(feature = "ucx")]
+mod rooms;
 #[cfg(feature = "ucx")]
 mod rust;
 #[cfg(feature = "ucx")]

@@ -124,7 +124,6 @@ const TABLE: &[(&str, &[&str])] = &[
     ("overflow", &["PE 1", "shmem_long_put"]),
     ("misaligned", &["PE 1", "shmem_long_atomic_add"]),
     ("cmp", &["PE 1", "shmem_long_wait_until", "99"]),
-    ("restart-list", &["PE 1", "shmem_restart_pes", "pe 99"]),
     ("put-count", &["PE 1", "shmem_long_put", "more than any memory holds"]),
     ("get-word", &["PE 1", "shmem_long_get", "source", "is not symmetric"]),
     ("p-high", &["PE 1", "shmem_char_p", "pe 17", "0..1"]),

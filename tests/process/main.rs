@@ -4,12 +4,14 @@
 //! - [`binding`]: processors and NUMA nodes of PEs
 //! - [`modes`]: every mode, a process or a node lost at every step of a checkpoint
 //! - [`kill`]: several losses, in turn, at once, more than can be borne, without a substitute
+//! - [`calls`]: calls as the specification has them
 //! - [`corrupt`]: memory of the store that changes by itself
 //! - [`crew`]: several threads of a PE in checkpoints and recoveries
 //! - [`delta`]: checkpoints that save what changed only
 //! - [`exits`]: how a job ends when its programs end
 //! - [`input`]: bad input
 //! - [`kernels`]: every kernel of this machine
+//! - [`late`]: losses after the last checkpoint, and while others are in `shmem_finalize`
 //! - [`memory`]: what a restart brings back, and what it leaves alone
 //! - [`pages`]: huge pages for large heaps, with and without rights
 //! - [`placement`]: failure domains above the node
@@ -24,6 +26,7 @@
 mod support;
 
 mod binding;
+mod calls;
 mod corrupt;
 mod crew;
 mod delta;
@@ -31,6 +34,7 @@ mod exits;
 mod input;
 mod kernels;
 mod kill;
+mod late;
 mod memory;
 mod modes;
 mod pages;

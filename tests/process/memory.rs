@@ -84,3 +84,57 @@ fn registered_memory_goes_back_and_excluded_memory_does_not() {
         }
     }
 }
+
+/// A PE is lost, and its memory adopted or rebuilt.
+const LOSS: [&str; 2] = ["--kill 1@3:before", "--nodes 4 --kill-node 1@3:before"];
+
+#[test]
+fn what_is_said_of_memory_ends_with_it() {
+    for what in ["free", "include", "move"] {
+        for mode in ["raid5", "double"] {
+            for words in LOSS {
+                line(&run("regions", &[what], mode, words), "regions ok");
+            }
+        }
+    }
+}
+
+#[test]
+fn private_memory_is_found_by_its_name_in_whatever_order() {
+    for what in ["named", "places"] {
+        for words in LOSS {
+            line(&run("regions", &[what], "raid5", words), "regions ok");
+        }
+    }
+}
+
+/// By the launcher, and by nobody else.
+#[test]
+fn private_memory_that_does_not_fit_is_one_named_error() {
+    for (what, says) in [
+        ("named-missing", "it has not registered `other`, of which that has 4096 bytes"),
+        ("named-length", "it has registered `other` with 8 bytes, expected 4096"),
+        ("places-missing", ", call 1, 4096 bytes, of which that has 4096 bytes"),
+        ("places-length", ", call 1, 4096 bytes, of which that has 4096 bytes"),
+    ] {
+        for words in LOSS {
+            let outcome = run("regions", &[what], "raid5", words);
+            outcome.status(3);
+            let line = "oshrun: unrecoverable: PE 1 cannot go back to checkpoint 2: it has ";
+            let lines: Vec<&str> =
+                outcome.err.lines().filter(|l| l.contains("registered")).collect();
+            let one = lines.len() == 1 && lines[0].starts_with(line) && lines[0].ends_with(says);
+            outcome.check(one, &format!("one line of `{line}.. {says}` was expected"));
+        }
+    }
+}
+
+/// The second loss goes back to a checkpoint that the substitute has to have registered it for.
+#[test]
+fn what_is_registered_late_goes_back_to_its_registration() {
+    for words in ["--kill 1@2:before", "--kill 1@2:quiesce", "--nodes 4 --kill-node 1@2:before"] {
+        line(&run("regions", &["late"], "raid5", words), "regions ok");
+    }
+    let outcome = run("regions", &["late"], "raid5", "--kill 1@3:before");
+    outcome.status(3).says("PE 1 cannot go back to checkpoint 2: it has not registered regions+0x");
+}

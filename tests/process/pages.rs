@@ -107,3 +107,15 @@ fn small_heaps_and_who_asks_for_it_have_small_pages() {
         .status(2)
         .says("SHMEM_FT_PAGES=large: allowed are auto, small");
 }
+
+/// What a program allocates costs the same in every mode, until its first checkpoint.
+#[test]
+fn memory_that_is_allocated_takes_none_before_a_checkpoint_does() {
+    for mode in ["none", "single", "raid5", "rs"] {
+        for pages in ["auto", "small"] {
+            let job = Job::new(4).mode(mode).env("SHMEM_SYMMETRIC_SIZE", "160M");
+            let outcome = job.env("SHMEM_FT_PAGES", pages).program(&program("lazy"), &[]).run();
+            outcome.status(0).check(outcome.out == "lazy ok\n", "one line");
+        }
+    }
+}

@@ -13,6 +13,7 @@ use std::time::Duration;
 use raidshmem::fabric::built_in;
 use raidshmem::settings::Fabric;
 
+use super::support::cgroup::Group;
 use super::support::jacobi::{self, TINY};
 use super::support::{Job, Outcome, program};
 
@@ -84,13 +85,68 @@ fn after_a_refusal_a_death_goes_back_to_the_last_checkpoint() {
     }
 }
 
-/// A program that only knows the thesis' loop would try the same for ever.
+/// A program that only knows the thesis' loop would try the same for ever: its checkpoints succeed
+/// without being made, until there is room for one.
 #[test]
-fn a_program_that_does_not_ask_ends_with_the_reason() {
-    let outcome = run("raid5", "ignore", 8, "32M", Some("20M"));
+fn a_program_that_does_not_ask_goes_on_without_new_checkpoints() {
+    for mode in ["single", "double", "raid4", "raid5", "rs"] {
+        let outcome = run(mode, "ignore", 8, "32M", Some("20M"));
+        goes_on(&outcome);
+        let words = refused(&outcome, 2);
+        outcome.check(outcome.count(words) == 1, "PE 0 should say it on standard error, once");
+        let goes_on =
+            "the job goes on without a new checkpoint: a loss takes it back to checkpoint 2";
+        outcome.check(outcome.count(goes_on) == 1, "and what it means for the job");
+    }
+}
+
+/// The same with a loss meanwhile: all are told anew.
+#[test]
+fn a_loss_without_new_checkpoints_goes_back_to_the_last() {
+    for mode in ["single", "double", "raid4", "raid5", "rs"] {
+        let outcome = run(mode, "late", 8, "32M", Some("20M"));
+        goes_on(&outcome);
+        outcome.says("oshrun: PE 1 was killed by signal 9");
+        let words = refused(&outcome, 4);
+        outcome.check(outcome.count(words) == 2, "before the loss and after it");
+    }
+}
+
+/// Refused from the first on: there is nothing to go back to, and nothing else is wrong.
+#[test]
+fn a_job_without_room_for_any_checkpoint_comes_to_its_end() {
+    let job = || Job::new(4).mode("raid5").env("SHMEM_FT_MEMORY_LIMIT", "64K");
+    let outcome = jacobi::job(job(), TINY).run();
+    outcome.right_sum(TINY).says("the job goes on without a new checkpoint: none was made yet");
+    let outcome = jacobi::job(job().kill(&["1@1:before"]), TINY).run();
+    outcome.status(3).says("unrecoverable: PEs 1 were lost before the first checkpoint");
+}
+
+/// A control group with less room than the machine: refused, instead of killed by the kernel. What
+/// the group keeps of files does not count.
+#[test]
+fn a_control_group_is_a_small_machine() {
+    let run = |limit: u64, first: &str| {
+        let group = match Group::new(limit << 20) {
+            Ok(group) => group,
+            Err(why) => return Err(super::support::note(&format!("no control group: {why}"))),
+        };
+        let first = format!("{} && {first}", group.enter());
+        let job = Job::new(4).mode("raid5").env("SHMEM_SYMMETRIC_SIZE", "64M").leaves("file");
+        let job = job.program(&program("large"), &["ask", "24"]).after(&first);
+        Ok(job.run())
+    };
+    // Four PEs take 25 MiB and two thirds of that each, 167 in all.
+    let Ok(outcome) = run(160, "touch file") else { return };
+    goes_on(&outcome);
     let words = refused(&outcome, 1);
-    outcome.status(3).check(outcome.count(words) == 4 + 1 + 1, "the words of each, and oshrun's");
-    outcome.says(&format!("oshrun: {words}"));
+    outcome.check(words.contains("PEs 0-3 need 1"), "the PEs of the machine should be named");
+    let cached = "dd if=/dev/zero of=file bs=1M count=200 conv=fsync 2> /dev/null";
+    for (limit, first) in [(600, "touch file"), (300, cached)] {
+        let outcome = run(limit, first).expect("there was one");
+        goes_on(&outcome);
+        outcome.check(!outcome.out.contains("refused"), "there is room");
+    }
 }
 
 /// The same with the memory of the machine as the limit. The heap is not touched, so the test takes
@@ -102,7 +158,7 @@ fn a_checkpoint_larger_than_the_machine_is_refused() {
     let outcome = run("raid5", "ask", mib, &heap, None);
     goes_on(&outcome);
     let words = refused(&outcome, 1);
-    let named = words.contains(" MiB more memory for raid5, and the machine has ");
+    let named = words.contains(" MiB more memory for raid5, and their machine has ");
     outcome.check(named && words.ends_with(" MiB free"), "mode and machine should be named");
     goes_on(&run("raid5", "die", mib, &heap, None));
 }

@@ -3,7 +3,7 @@
 
 use raidshmem::control::message::{Report, Said};
 use raidshmem::launch::membership::Event;
-use raidshmem::protocol::{At, Outcome};
+use raidshmem::protocol::{At, Call, Outcome};
 use raidshmem::recovery::plan::{self, Finding, Unrecoverable, bits, lost_shards};
 use raidshmem::store::phase::Phase;
 use raidshmem::store::stamp::Stamp;
@@ -152,7 +152,10 @@ impl Job {
     // ---- restart --------------------------------------------------------------------------------
 
     pub fn restart(&mut self, p: &mut Proc, at: At) -> Then {
+        let at_its_end = p.call == Call::Finalize && self.plan.broken != Broken::EndGoesBack;
         match at {
+            At::Rebuild | At::Restore | At::Reencode if at_its_end => {}
+            At::Reencode if p.ends && self.plan.broken != Broken::ParityOfTheEnd => {}
             At::Verify => return self.verify(p),
             At::Judge => self.judge(p),
             At::Verdict => return self.give_verdict(p),
@@ -232,7 +235,9 @@ impl Job {
             let told = self.told(p, pe);
             if told.found_len == len { told.findings } else { Finding::lost(&shape.layout, place) }
         };
+        let ends = (0..self.pes()).any(|pe| pe != p.me() && self.told(p, pe).ending);
         (p.len, p.findings) = (len, (0..self.pes()).map(finding).collect());
+        p.ends = ends;
         let shapes = self.plan.protection.shapes.iter().enumerate();
         p.verdict = shapes.into_iter().try_for_each(|(group, shape)| {
             let found: Vec<Finding> = shape.members.iter().map(|&pe| p.findings[pe]).collect();
@@ -401,7 +406,9 @@ impl Job {
     /// from none before one that a PE was told is saved.
     pub fn check_resumed(&mut self, p: &Proc) {
         let (me, number, view) = (p.me(), p.number, p.view.number);
-        let right = self.memory(p, me).live == self.plan.content(me, number);
+        let at_its_end = p.call == Call::Finalize;
+        let expected = if at_its_end { self.plan.last + 1 } else { number };
+        let right = self.memory(p, me).live == self.plan.content(me, expected);
         self.ending.compared += self.memory(p, me).live.len() as u64;
         let saved = self.saved;
         let same = *self.resumed.entry(view).or_insert(number);
@@ -414,6 +421,10 @@ impl Job {
         } else if same != number {
             self.broken_promise =
                 Some(format!("agreement: PE {me} resumes {number}, others {same}"));
+        }
+        if at_its_end || p.ends {
+            self.ending.alone += u32::from(!at_its_end);
+            return; // parity is not made anew
         }
         let newest = self.views.len() as u64 - 1;
         let ordered = &mut self.views[view as usize];

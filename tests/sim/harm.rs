@@ -95,6 +95,10 @@ impl Job {
         self.suspects.insert(pe, accuser);
         self.ending.suspected += 1;
         self.note(|| format!("-- the connection to PE {pe} breaks"));
+        // In shmem_finalize it waits for nobody's answer.
+        if !self.is_finishing(&self.procs[by.0 as usize]) {
+            self.procs[by.0 as usize].blocked = Some((pe, incarnation));
+        }
         let what = Said::Suspect { pe: pe as u32, incarnation };
         self.up(by.1, Event::Said { proc: by.0, what });
         true

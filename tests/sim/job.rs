@@ -107,6 +107,8 @@ pub struct Ending {
     pub by_pages: u32,
     /// Faults that struck when some PE was on its last checkpoint.
     pub late: bool,
+    /// PEs that came to their end alone.
+    pub alone: u32,
     pub events: u64,
     pub compared: u64,
 }

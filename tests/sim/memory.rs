@@ -90,8 +90,11 @@ pub struct Told {
     pub decision: u64,
     pub findings: Finding,
     pub found_len: usize,
-    /// This PE cannot take part in the checkpoint being made.
-    pub cannot: bool,
+    /// Bytes of the checkpoint being made, and what its machine has left for all of its PEs.
+    pub len: u64,
+    pub free: u64,
+    /// It is in `shmem_finalize`.
+    pub ending: bool,
 }
 
 /// One memory file of a PE.

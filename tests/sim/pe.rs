@@ -8,17 +8,19 @@ use std::rc::Rc;
 
 use raidshmem::control::UNRECOVERABLE;
 use raidshmem::control::message::{ProcId, Report, Said, Welcome};
-use raidshmem::control::view::{State, View};
+use raidshmem::control::view::{Member, State, View};
 use raidshmem::launch::membership::Event;
 use raidshmem::protocol::{At, Call, Outcome, meeting, next};
 use raidshmem::recovery::plan::{Finding, Unrecoverable};
+use raidshmem::segment::board;
 use raidshmem::store::delta::{Changes, History};
+use raidshmem::store::intent::{self, Bounds};
 use raidshmem::store::phase::{Phase, Vote, decide};
 use raidshmem::sys::process::Ended;
 
 use super::job::{Job, What};
-use super::memory::Memory;
-use super::plan::{Broken, When};
+use super::memory::{Memory, Told};
+use super::plan::{Broken, Short, When};
 use super::watch::Watch;
 
 /// What a process does after a step.
@@ -69,7 +71,13 @@ pub struct Proc {
     pub bare: bool,
     pub findings: Vec<Finding>,
     pub verdict: Result<(), Unrecoverable>,
-    finishing: bool,
+    /// The view in which it said that it is in `shmem_finalize`.
+    finishing: Option<u64>,
+    /// Others are there, in the recovery that it is in.
+    pub ends: bool,
+    /// Its connection to that incarnation of a PE broke: it waits for the view that says what
+    /// becomes of it.
+    pub blocked: Option<(usize, u32)>,
     /// When all that it told so far is seen by all.
     pub told_at: u64,
 }
@@ -113,7 +121,9 @@ impl Proc {
             bare: false,
             findings: Vec::new(),
             verdict: Ok(()),
-            finishing: false,
+            finishing: None,
+            ends: false,
+            blocked: None,
             told_at: 0,
         }
     }
@@ -157,6 +167,13 @@ impl Job {
     }
 
     fn advance(&mut self, p: &mut Proc) -> Then {
+        if let Some((pe, incarnation)) = p.blocked {
+            let member = self.shown(p).pes[pe];
+            if member.state == State::Alive && member.incarnation == incarnation {
+                return Then::Sleep;
+            }
+            p.blocked = None;
+        }
         let Some(at) = p.at else { return self.program(p) };
         let then = match meeting(at) {
             Some(step) => self.meet(p, at, step),
@@ -190,8 +207,8 @@ impl Job {
             }
             At::Reported => p.call = Call::Restart,
             At::Resumed => {
-                (p.call, p.checks, p.bare) = (Call::Checkpoint, 0, false);
                 self.check_resumed(p);
+                (p.call, p.checks, p.bare) = (Call::Checkpoint, 0, false);
             }
             At::Condemned => return self.condemn(p, None),
             _ => {}
@@ -254,11 +271,15 @@ impl Job {
         if p.number == 0 && p.joined == 0 && !p.middle {
             return self.boot(p);
         }
-        if p.call == Call::Restart {
+        if p.call.recovers() {
             return self.enter(p, At::Whole);
         }
         if p.agreed >= self.plan.last {
             return self.finalize(p);
+        }
+        if p.ends {
+            self.broken_promise = Some(format!("PE {} needs PEs that are at their end", p.me()));
+            return Then::End;
         }
         // What is computed while a PE is known to be lost is worth nothing.
         let computed = match self.faulted(p) {
@@ -274,6 +295,7 @@ impl Job {
 
     fn boot(&mut self, p: &mut Proc) -> Then {
         let original = p.incarnation == 0;
+        self.own(p).told.ending = false;
         if original {
             let memory = self.own(p);
             memory.set_phase(Phase::Agreed(0));
@@ -285,12 +307,26 @@ impl Job {
         Then::Again
     }
 
+    /// True in a process that has said that it is there.
+    pub fn is_finishing(&self, p: &Proc) -> bool {
+        p.finishing.is_some()
+    }
+
     fn finalize(&mut self, p: &mut Proc) -> Then {
-        if !p.finishing {
-            p.finishing = true;
-            self.say(p, Said::Finalizing { joined: p.joined });
+        if p.finishing.is_none() {
+            let computed = self.plan.content(p.me(), self.plan.last + 1);
+            let memory = self.own(p);
+            (memory.live, memory.told.ending) = (computed, true);
+        }
+        if p.finishing != Some(p.joined) {
+            p.finishing = Some(p.joined);
+            self.say(p, Said::Finalizing { joined: p.joined, cut: false });
         }
         if !self.nodes[p.node as usize].finished {
+            if self.faulted(p) && self.plan.broken != Broken::EndIgnoresLosses {
+                p.call = Call::Finalize;
+                return self.enter(p, At::Whole);
+            }
             return Then::Sleep;
         }
         self.say(p, Said::Finalized);
@@ -307,12 +343,11 @@ impl Job {
             At::Enter if p.joined == 0 => return Then::Out(Outcome::Lost),
             At::Enter => return Then::Out(healthy),
             At::Intend if !p.middle => {
-                let me = p.me();
-                let cannot = !self.refused && self.plan.refusal == Some((me, p.number));
+                p.len = self.own(p).live.len();
+                let (len, free) = self.intent(p);
                 let memory = self.own(p);
-                memory.told.cannot = cannot;
+                (memory.told.len, memory.told.free) = (len, free);
                 memory.set_phase(Phase::Entering(p.number));
-                p.len = memory.live.len();
                 self.show_written(p);
                 p.middle = true;
                 return Then::Until(self.publish(p));
@@ -323,7 +358,7 @@ impl Job {
             }
             At::Compare => self.compare(p),
             At::Agree => {
-                if (0..self.pes()).any(|pe| self.told(p, pe).cannot) {
+                if self.agree(p) {
                     self.own(p).set_phase(Phase::Agreed(p.number - 1));
                     return Then::Out(Refused);
                 }
@@ -348,6 +383,41 @@ impl Job {
             _ => return self.recover(p, at),
         }
         Then::Out(Done)
+    }
+
+    /// Bytes that a PE wants to save, and what is free on its machine, which is its node: as much
+    /// as all who are there want.
+    fn intent(&self, p: &Proc) -> (u64, u64) {
+        let (len, pes) = (p.len as u64, &p.view.pes);
+        let free = len * pes.iter().filter(|pe| pe.node == p.node).count() as u64;
+        match self.plan.refusal.filter(|&(_, number, _)| number == p.number && !self.refused) {
+            Some((pe, _, Short::Manifest)) if pe == p.me() => (intent::CANNOT, free),
+            Some((pe, _, Short::Machine)) if pes[pe].node == p.node => (len, free - 1),
+            _ => (len, free),
+        }
+    }
+
+    /// True if the checkpoint is refused, which it is only where the plan says so.
+    fn agree(&mut self, p: &Proc) -> bool {
+        let told = |pe: usize| {
+            let Told { len, free, .. } = self.told(p, pe);
+            let need = if len == intent::CANNOT { 0 } else { len };
+            board::Told { len, need, hold: need, available: free, ..Default::default() }
+        };
+        let told: Vec<board::Told> = (0..self.pes()).map(told).collect();
+        let together = self.plan.broken == Broken::CountedTogether;
+        let machine = |pe: &Member| if together { 0 } else { pe.node };
+        let machines: Vec<u32> = p.view.pes.iter().map(machine).collect();
+        let bounds = Bounds { mode: "rs", manifest: 0, snapshot: usize::MAX, limit: None };
+        let refusal = intent::agree(&told, &machines, &bounds).err();
+        let planned = self.plan.refusal.is_some_and(|(_, number, _)| number == p.number);
+        if let Some(refusal) = refusal.as_ref().filter(|_| !planned) {
+            self.broken_promise = Some(format!("checkpoint {} is refused: {refusal}", p.number));
+        }
+        if refusal.is_none() && planned && !self.refused {
+            self.broken_promise = Some(format!("checkpoint {} has no room", p.number));
+        }
+        refusal.is_some()
     }
 
     fn barrier(&mut self, p: &mut Proc, at: At) -> Then {

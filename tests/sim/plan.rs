@@ -66,8 +66,16 @@ pub enum Broken {
     DeadUnheard,
     /// A substitute speaks for memory that it has not saved before its program ran.
     LiveNotRescued,
+    /// The needs of all PEs are compared with what one machine has.
+    CountedTogether,
     /// A process watches only when it has left the checkpoint: others have before.
     WatchedTooLate,
+    /// Who is in `shmem_finalize` waits for the others there, whatever they need.
+    EndIgnoresLosses,
+    /// It goes back to the checkpoint as all do, though its program does not.
+    EndGoesBack,
+    /// Parity that was lost is made anew, of what PEs in `shmem_finalize` have computed since.
+    ParityOfTheEnd,
 }
 
 /// What happens to the chosen.
@@ -84,6 +92,14 @@ pub enum Harm {
     /// The same, and nobody looks: damage waits for the next recovery. The scrub may have come upon
     /// it in vain, and then its PE has nothing to compare the next checkpoint with.
     Rot,
+}
+
+/// What a checkpoint may be refused for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Short {
+    Manifest,
+    /// One byte is missing on the machine of the PE; every other has just as much as it needs.
+    Machine,
 }
 
 /// When.
@@ -129,8 +145,8 @@ pub struct Plan {
     pub len: usize,
     /// How many tiles are as they were, one checkpoint after another: one of so many changes.
     pub still: Option<usize>,
-    /// A PE that cannot take part in a checkpoint, once.
-    pub refusal: Option<(usize, u64)>,
+    /// A PE that cannot take part in a checkpoint, once: its manifest is full, or its machine.
+    pub refusal: Option<(usize, u64, Short)>,
     /// A PE whose kernel watches no pages.
     pub denied: Option<usize>,
     pub faults: Vec<Fault>,
@@ -222,7 +238,8 @@ impl Plan {
             chance,
         };
         if plan.chance.one_in(3) {
-            plan.refusal = Some((plan.chance.below(pes), 1 + plan.chance.below(2) as u64));
+            let short = Chance::new(seed.rotate_left(32)).pick(&[Short::Manifest, Short::Machine]);
+            plan.refusal = Some((plan.chance.below(pes), 1 + plan.chance.below(2) as u64, short));
         }
         if plan.chance.one_in(2) {
             plan.still = Some(plan.chance.pick(&[2, 5, 20]));

@@ -19,6 +19,7 @@
 #![allow(dead_code)] // every test binary uses its own part of this
 
 mod build;
+pub mod cgroup;
 pub mod image;
 pub mod jacobi;
 pub mod namespaces;

@@ -8,6 +8,7 @@ use std::arch::is_x86_feature_detected;
 use std::arch::x86_64::*;
 
 use super::vector::{Nibbles, Vector, loops};
+use crate::gf::REDUCTION;
 
 /// Proof that this CPU has AVX2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -19,7 +20,7 @@ impl Avx2 {
     }
 }
 
-loops!(Avx2, "avx2", 32, |kernel| Nibbles(kernel), [8, 8, 4, 4, 4]);
+loops!(Avx2, "avx2", 32, |kernel| Nibbles(kernel), [8, 4, 4, 4], [8, 4, 4, 4, 2]);
 
 impl Vector<32> for Avx2 {
     type Word = __m256i;
@@ -64,6 +65,13 @@ impl Vector<32> for Avx2 {
     fn xor(self, a: __m256i, b: __m256i) -> __m256i {
         // SAFETY: `self` proves AVX2.
         unsafe { _mm256_xor_si256(a, b) }
+    }
+
+    #[inline(always)]
+    fn twice(self, word: __m256i) -> (__m256i, __m256i) {
+        // SAFETY: `self` proves AVX2.
+        let double = unsafe { _mm256_add_epi8(word, word) };
+        (double, self.shuffle(self.spread(&[REDUCTION; 16]), word))
     }
 
     #[inline(always)]

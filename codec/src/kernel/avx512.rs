@@ -9,6 +9,7 @@ use std::arch::is_x86_feature_detected;
 use std::arch::x86_64::*;
 
 use super::vector::{Nibbles, Vector, loops};
+use crate::gf::REDUCTION;
 
 /// Proof that this CPU has AVX-512 F and BW.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -21,7 +22,7 @@ impl Avx512 {
     }
 }
 
-loops!(Avx512, "avx512f,avx512bw", 64, |kernel| Nibbles(kernel), [4, 4, 4, 2, 2]);
+loops!(Avx512, "avx512f,avx512bw", 64, |kernel| Nibbles(kernel), [4, 4, 2, 2], [4, 4, 4, 4, 4]);
 
 impl Vector<64> for Avx512 {
     type Word = __m512i;
@@ -74,6 +75,13 @@ impl Vector<64> for Avx512 {
     fn xor3(self, a: __m512i, b: __m512i, c: __m512i) -> __m512i {
         // SAFETY: `self` proves AVX-512 F. Bit `i` of the constant is the parity of `i`.
         unsafe { _mm512_ternarylogic_epi64::<0b1001_0110>(a, b, c) }
+    }
+
+    #[inline(always)]
+    fn twice(self, word: __m512i) -> (__m512i, __m512i) {
+        // SAFETY: `self` proves AVX-512 BW.
+        let double = unsafe { _mm512_add_epi8(word, word) };
+        (double, self.shuffle(self.spread(&[REDUCTION; 16]), word))
     }
 
     #[inline(always)]

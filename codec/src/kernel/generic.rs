@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!              at              at + U * N
-//! source 0  ...|  a0   a1  ...  |     x factor(row, 0)
-//! source 1  ...|  b0   b1  ...  |     x factor(row, 1)
-//!              ...                    summed in M x U registers
+//! source 0  ...|  a0   a1  ...  |
+//! source 1  ...|  b0   b1  ...  |
+//!              ...                    summed in M x U registers by a Rule
 //! row 0     ...|  sum  sum ...  |
 //! row M-1   ...|  sum  sum ...  |
 //! ```
@@ -28,11 +28,31 @@ use std::array;
 
 use super::Sum;
 use super::vector::{Product, Vector, Word};
+use crate::gf::mul;
 
-/// `outs = coefficients * sources` over `sum.range`, plus what `outs` held if `sum.add`.
+/// How the sums at one place are made.
+pub(super) trait Rule<const N: usize, const M: usize>: Copy {
+    /// The products.
+    type Product: Product<N>;
+
+    fn product(self) -> Self::Product;
+
+    /// The sums of the `U` registers from byte `at` on.
+    fn sums<const U: usize>(self, sum: &Sum<'_>, at: usize) -> Sums<N, M, U, Self::Product>;
+
+    /// All whole registers from byte `at` on, if that is better done at once. Returns the bytes done.
+    fn at_once(self, _sum: &Sum<'_>, _outs: &mut [&mut [u8]; M], _at: usize) -> usize {
+        0
+    }
+}
+
+/// Registers of `M` rows.
+type Sums<const N: usize, const M: usize, const U: usize, P> = [[Word<N, P>; U]; M];
+
+/// `outs = sums of the sources by the rule` over `sum.range`, plus what `outs` held if `sum.add`.
 #[inline(always)]
-pub(super) fn combine<const N: usize, const M: usize, const U: usize, P: Product<N>>(
-    product: P,
+pub(super) fn combine<const N: usize, const M: usize, const U: usize, R: Rule<N, M>>(
+    rule: R,
     sum: &Sum<'_>,
     mut outs: [&mut [u8]; M],
 ) {
@@ -40,25 +60,23 @@ pub(super) fn combine<const N: usize, const M: usize, const U: usize, P: Product
     let mut at = sum.range.start;
     let head = head(sum, outs[0], N);
     if head > 0 {
-        edge::<N, M, P>(product, sum, &mut outs, at, head);
+        edge::<N, M, _>(rule.product(), sum, &mut outs, at, head);
         at += head;
     }
-    if let [source] = sum.sources {
-        at += single::<N, M, P>(product, sum, source, &mut outs, at);
-    }
+    at += rule.at_once(sum, &mut outs, at);
     while end - at >= U * N {
-        step::<N, M, U, P>(product, sum, &mut outs, at);
+        step::<N, M, U, R>(rule, sum, &mut outs, at);
         at += U * N;
     }
     while end - at >= N {
-        step::<N, M, 1, P>(product, sum, &mut outs, at);
+        step::<N, M, 1, R>(rule, sum, &mut outs, at);
         at += N;
     }
     if end > at {
-        edge::<N, M, P>(product, sum, &mut outs, at, end - at);
+        edge::<N, M, _>(rule.product(), sum, &mut outs, at, end - at);
     }
     if sum.stream && !sum.more {
-        product.vector().fence();
+        rule.product().vector().fence();
     }
 }
 
@@ -72,32 +90,141 @@ fn head(sum: &Sum<'_>, out: &[u8], align: usize) -> usize {
 
 /// The `U` registers from byte `at` on.
 #[inline(always)]
-fn step<const N: usize, const M: usize, const U: usize, P: Product<N>>(
-    product: P,
+fn step<const N: usize, const M: usize, const U: usize, R: Rule<N, M>>(
+    rule: R,
     sum: &Sum<'_>,
     outs: &mut [&mut [u8]; M],
     at: usize,
 ) {
-    let vector = product.vector();
-    let mut sums = [[vector.zero(); U]; M];
+    let vector = rule.product().vector();
+    let mut sums = rule.sums::<U>(sum, at);
     if sum.add {
         for row in 0..M {
-            copy::<N, U, _>(vector, &mut sums[row], outs[row], at);
+            let lanes = window::<N, U>(outs[row], at);
+            for u in 0..U {
+                sums[row][u] = vector.xor(sums[row][u], vector.load(&lanes[u]));
+            }
         }
-    }
-    let mut done = 0;
-    if P::Vector::TERNARY {
-        for pair in sum.sources.as_chunks::<2>().0 {
-            add::<N, M, U, 2, P>(product, sum, &mut sums, done, [pair[0], pair[1]], at);
-            done += 2;
-        }
-    }
-    for source in &sum.sources[done..] {
-        add::<N, M, U, 1, P>(product, sum, &mut sums, done, [source], at);
-        done += 1;
     }
     for row in 0..M {
-        put::<N, U, _>(vector, sum, &sums[row], window_mut(outs[row], at));
+        put(vector, sum, &sums[row], window_mut(outs[row], at));
+    }
+}
+
+/// Powers from `FIRST` on, by Horner's rule: the last source comes first.
+#[derive(Clone, Copy)]
+pub(super) struct Powers<const N: usize, const M: usize, const FIRST: usize, P: Product<N>> {
+    product: P,
+    /// What the sums of each row are off by, since the first source is not taken about the origin.
+    off: [Word<N, P>; M],
+}
+
+impl<const N: usize, const M: usize, const FIRST: usize, P: Product<N>> Powers<N, M, FIRST, P> {
+    #[inline(always)]
+    pub(super) fn new(product: P, sum: &Sum<'_>) -> Self {
+        let k = sum.sources.len();
+        let mut off = [product.vector().zero(); M];
+        for row in 0..M {
+            if k > 0 {
+                let last = sum.coefficients[row * k + k - 1];
+                off[row] = product.vector().spread(&[mul(P::ORIGIN, last ^ 1); 16]);
+            }
+        }
+        Powers { product, off }
+    }
+}
+
+impl<const N: usize, const M: usize, const FIRST: usize, P: Product<N>> Rule<N, M>
+    for Powers<N, M, FIRST, P>
+{
+    type Product = P;
+
+    #[inline(always)]
+    fn product(self) -> P {
+        self.product
+    }
+
+    #[inline(always)]
+    fn sums<const U: usize>(self, sum: &Sum<'_>, at: usize) -> Sums<N, M, U, P> {
+        let (product, vector) = (self.product, self.product.vector());
+        let mut sums = [[vector.zero(); U]; M];
+        let Some((last, others)) = sum.sources.split_last() else { return sums };
+        let lanes = window::<N, U>(last, at);
+        for u in 0..U {
+            let word = vector.load(&lanes[u]);
+            for row in 0..M {
+                sums[row][u] = word;
+            }
+        }
+        let (first, pairs) = others.as_rchunks::<2>();
+        for [b, a] in pairs.iter().rev() {
+            let (a, b) = (window::<N, U>(a, at), window::<N, U>(b, at));
+            for u in 0..U {
+                let (a, b) = (vector.load(&a[u]), vector.load(&b[u]));
+                for row in 0..M {
+                    sums[row][u] = match FIRST + row {
+                        0 => vector.xor3(sums[row][u], a, b),
+                        n => product.raise(product.raise(sums[row][u], n, a), n, b),
+                    };
+                }
+            }
+        }
+        if let [source] = first {
+            let lanes = window::<N, U>(source, at);
+            for u in 0..U {
+                let word = vector.load(&lanes[u]);
+                for row in 0..M {
+                    sums[row][u] = match FIRST + row {
+                        0 => vector.xor(sums[row][u], word),
+                        n => product.raise(sums[row][u], n, word),
+                    };
+                }
+            }
+        }
+        for row in 0..M {
+            if FIRST + row > 0 && P::ORIGIN != 0 {
+                for u in 0..U {
+                    sums[row][u] = vector.xor(sums[row][u], self.off[row]);
+                }
+            }
+        }
+        sums
+    }
+}
+
+/// Any coefficients, by products.
+#[derive(Clone, Copy)]
+pub(super) struct Any<P>(pub(super) P);
+
+impl<const N: usize, const M: usize, P: Product<N>> Rule<N, M> for Any<P> {
+    type Product = P;
+
+    #[inline(always)]
+    fn product(self) -> P {
+        self.0
+    }
+
+    #[inline(always)]
+    fn sums<const U: usize>(self, sum: &Sum<'_>, at: usize) -> Sums<N, M, U, P> {
+        let mut sums = [[self.0.vector().zero(); U]; M];
+        let mut done = 0;
+        if P::Vector::TERNARY {
+            for pair in sum.sources.as_chunks::<2>().0 {
+                add::<N, M, U, 2, P>(self.0, sum, &mut sums, done, [pair[0], pair[1]], at);
+                done += 2;
+            }
+        }
+        for source in &sum.sources[done..] {
+            add::<N, M, U, 1, P>(self.0, sum, &mut sums, done, [source], at);
+            done += 1;
+        }
+        sums
+    }
+
+    #[inline(always)]
+    fn at_once(self, sum: &Sum<'_>, outs: &mut [&mut [u8]; M], at: usize) -> usize {
+        let [source] = sum.sources else { return 0 };
+        single::<N, M, P>(self.0, sum, source, outs, at)
     }
 }
 
@@ -140,7 +267,7 @@ fn single<const N: usize, const M: usize, P: Product<N>>(
 fn add<const N: usize, const M: usize, const U: usize, const S: usize, P: Product<N>>(
     product: P,
     sum: &Sum<'_>,
-    sums: &mut [[Word<N, P>; U]; M],
+    sums: &mut Sums<N, M, U, P>,
     first: usize,
     sources: [&[u8]; S],
     at: usize,
@@ -198,101 +325,6 @@ fn edge<const N: usize, const M: usize, P: Product<N>>(
         vector.store(sums[row], &mut pad);
         finish(sum, &pad[..len], &mut outs[row][at..at + len]);
     }
-}
-
-/// `out = XOR of the sources` over `sum.range`, plus what `out` held if `sum.add`.
-#[inline(always)]
-pub(super) fn xor<const N: usize, const U: usize, V: Vector<N>>(
-    vector: V,
-    sum: &Sum<'_>,
-    out: &mut [u8],
-) {
-    let end = sum.range.end;
-    let mut at = sum.range.start;
-    let head = head(sum, out, N);
-    if head > 0 {
-        xor_edge::<N, V>(vector, sum, out, at, head);
-        at += head;
-    }
-    while end - at >= U * N {
-        xor_step::<N, U, V>(vector, sum, out, at);
-        at += U * N;
-    }
-    while end - at >= N {
-        xor_step::<N, 1, V>(vector, sum, out, at);
-        at += N;
-    }
-    if end > at {
-        xor_edge::<N, V>(vector, sum, out, at, end - at);
-    }
-    if sum.stream && !sum.more {
-        vector.fence();
-    }
-}
-
-/// The `U` registers from byte `at` on.
-#[inline(always)]
-fn xor_step<const N: usize, const U: usize, V: Vector<N>>(
-    vector: V,
-    sum: &Sum<'_>,
-    out: &mut [u8],
-    at: usize,
-) {
-    let mut sums = [vector.zero(); U];
-    let mut rest = sum.sources;
-    if sum.add {
-        copy::<N, U, V>(vector, &mut sums, out, at);
-    } else if let [first, others @ ..] = rest {
-        copy::<N, U, V>(vector, &mut sums, first, at);
-        rest = others;
-    }
-    let (pairs, last) = rest.as_chunks::<2>();
-    for [a, b] in pairs {
-        let (a, b) = (window::<N, U>(a, at), window::<N, U>(b, at));
-        for u in 0..U {
-            sums[u] = vector.xor3(sums[u], vector.load(&a[u]), vector.load(&b[u]));
-        }
-    }
-    if let [source] = last {
-        let lanes = window::<N, U>(source, at);
-        for u in 0..U {
-            sums[u] = vector.xor(sums[u], vector.load(&lanes[u]));
-        }
-    }
-    put(vector, sum, &sums, window_mut::<N, U>(out, at));
-}
-
-/// The `U` registers from byte `at` on, as they are.
-#[inline(always)]
-fn copy<const N: usize, const U: usize, V: Vector<N>>(
-    vector: V,
-    to: &mut [V::Word; U],
-    from: &[u8],
-    at: usize,
-) {
-    let lanes = window::<N, U>(from, at);
-    for u in 0..U {
-        to[u] = vector.load(&lanes[u]);
-    }
-}
-
-/// `len < N` bytes from byte `at` on, through a padded copy.
-#[inline(always)]
-fn xor_edge<const N: usize, V: Vector<N>>(
-    vector: V,
-    sum: &Sum<'_>,
-    out: &mut [u8],
-    at: usize,
-    len: usize,
-) {
-    let mut pad = [0; N];
-    let mut all = vector.zero();
-    for source in sum.sources {
-        pad[..len].copy_from_slice(&source[at..at + len]);
-        all = vector.xor(all, vector.load(&pad));
-    }
-    vector.store(all, &mut pad);
-    finish(sum, &pad[..len], &mut out[at..at + len]);
 }
 
 /// Writes the sums of a step.

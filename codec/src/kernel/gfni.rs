@@ -23,7 +23,7 @@ impl Gfni256 {
     }
 }
 
-loops!(Gfni256, "gfni,avx2", 32, |kernel| kernel, [8, 4, 4, 2, 2]);
+loops!(Gfni256, "gfni,avx2", 32, |kernel| kernel, [4, 4, 2, 2], [8, 4, 4, 4, 2]);
 
 impl Product<32> for Gfni256 {
     type Vector = Avx2;
@@ -64,7 +64,7 @@ impl Gfni512 {
     }
 }
 
-loops!(Gfni512, "gfni,avx512f,avx512bw", 64, |kernel| kernel, [4, 8, 8, 4, 4]);
+loops!(Gfni512, "gfni,avx512f,avx512bw", 64, |kernel| kernel, [8, 8, 4, 4], [4, 4, 4, 4, 4]);
 
 impl Product<64> for Gfni512 {
     type Vector = Avx512;

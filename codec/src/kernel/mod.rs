@@ -5,6 +5,9 @@
 //! `naive` is the definition, `wide` the portable version; the others are the loops of `generic`
 //! compiled for one instruction set each, over the few operations that `vector` asks for.
 //!
+//! Rows of powers of two, as of XOR and of RAID-6, are recognised by their coefficients, and need no
+//! products: by Horner's rule `a + 2 b + 4 c` is `a + 2 (b + 2 c)`, XOR and doubling.
+//!
 //! Invariants: all kernels give the same bytes for the same input, accept every length
 //! (including 0) and every alignment, touch no byte outside the slices, and never read a
 //! destination they are said to overwrite. A [`Kernel`] exists only if this CPU can run it.
@@ -40,6 +43,7 @@ mod ssse3;
 
 use std::ops::Range;
 
+use crate::gf::POWERS;
 use select::Version;
 
 /// A version of the inner loops. Copying it is free; it holds no state. Which ones there are and
@@ -62,8 +66,7 @@ impl Kernel {
     /// # Panics
     /// If the lengths differ.
     pub fn xor_of(self, dst: &mut [u8], sources: &[&[u8]]) {
-        sources.iter().for_each(|src| check(dst, src));
-        self.xor(sources, dst, false);
+        self.run(&vec![1; sources.len()], sources, &mut [dst], false);
     }
 
     /// `dst = factor * src` in GF(2^8), byte by byte.
@@ -117,8 +120,8 @@ impl Kernel {
     /// `dst = src` in `range`, past the caches; `more` of the same follows.
     fn stream(self, dst: &mut [u8], src: &[u8], range: Range<usize>, more: bool) {
         let sources = &[src];
-        let sum = Sum { coefficients: &[], sources, range, add: false, stream: true, more };
-        self.0.xor(&sum, dst);
+        let sum = Sum { coefficients: &[1], sources, range, add: false, stream: true, more };
+        self.0.powers(&sum, 0, &mut [dst]);
     }
 
     /// As [`Kernel::combine`] of one row, piece by piece, each shown to `look` in the nearest
@@ -182,12 +185,11 @@ impl Kernel {
         outs.iter().for_each(|dst| sources.iter().for_each(|src| check(dst, src)));
         let Some(len) = outs.first().map(|out| out.len()) else { return };
         outs.iter().for_each(|out| check(out, outs[0]));
-        if let [out] = outs
-            && coefficients.iter().all(|&c| c == 1)
-        {
-            return self.xor(sources, out, add);
-        }
         let stream = !add && streams(k + outs.len(), len);
+        if let Some(first) = first_power(coefficients, k, outs.len()) {
+            let sum = Sum { coefficients, sources, range: 0..len, add, stream, more: false };
+            return self.0.powers(&sum, first, outs);
+        }
         let block = if outs.len() <= ROWS { len.max(1) } else { (BLOCK / k.max(1)).max(STEP) };
         for at in (0..len).step_by(block) {
             for (group, outs) in outs.chunks_mut(ROWS).enumerate() {
@@ -198,17 +200,26 @@ impl Kernel {
             }
         }
     }
+}
 
-    fn xor(self, sources: &[&[u8]], out: &mut [u8], add: bool) {
-        let stream = !add && streams(sources.len() + 1, out.len());
-        let range = 0..out.len();
-        self.0.xor(&Sum { coefficients: &[], sources, range, add, stream, more: false }, out);
-    }
+/// If the coefficients are those of consecutive powers, row `r` those of `POWERS[first + r]`, and
+/// kernels have a loop for them, `first`.
+fn first_power(coefficients: &[u8], k: usize, rows: usize) -> Option<usize> {
+    let is_power = |row: &[u8], power: usize| match power {
+        0 => row.iter().all(|&c| c == 1),
+        _ => POWERS[power].starts_with(row),
+    };
+    let fits = |&first: &usize| {
+        (first == 0 || rows == 1)
+            && first + rows <= POWERS.len()
+            && (0..rows).all(|row| is_power(&coefficients[row * k..][..k], first + row))
+    };
+    (0..POWERS.len()).find(fits)
 }
 
 /// One pass over memory. All slices reach to the end of the range at least.
 struct Sum<'a> {
-    /// Row after row, one per source. Not looked at by a plain XOR.
+    /// Row after row, one per source.
     coefficients: &'a [u8],
     sources: &'a [&'a [u8]],
     /// The bytes to do, the same of each source and row.
@@ -225,11 +236,11 @@ struct Sum<'a> {
 
 /// A version of the loops.
 trait Loops: Copy {
-    /// Overwrites `out` with, or adds to it, the XOR of the sources.
-    fn xor(self, sum: &Sum<'_>, out: &mut [u8]);
-
     /// Overwrites `outs`, [`ROWS`] at most, with their rows of the sum, or adds them.
     fn combine(self, sum: &Sum<'_>, outs: &mut [&mut [u8]]);
+
+    /// The same where [`first_power`] says `first` of the coefficients.
+    fn powers(self, sum: &Sum<'_>, first: usize, outs: &mut [&mut [u8]]);
 }
 
 /// Most rows in one pass over the sources: what the registers have room for.

@@ -15,13 +15,6 @@ use crate::gf::mul;
 pub(super) struct Naive;
 
 impl Loops for Naive {
-    fn xor(self, sum: &Sum<'_>, out: &mut [u8]) {
-        for at in sum.range.clone() {
-            let before = if sum.add { out[at] } else { 0 };
-            out[at] = sum.sources.iter().fold(before, |sum, source| sum ^ source[at]);
-        }
-    }
-
     fn combine(self, sum: &Sum<'_>, outs: &mut [&mut [u8]]) {
         let k = sum.sources.len();
         for (row, out) in outs.iter_mut().enumerate() {
@@ -32,5 +25,9 @@ impl Loops for Naive {
                 out[at] = terms.fold(before, |sum, (&c, source)| sum ^ mul(c, source[at]));
             }
         }
+    }
+
+    fn powers(self, sum: &Sum<'_>, _first: usize, outs: &mut [&mut [u8]]) {
+        self.combine(sum, outs);
     }
 }

@@ -9,6 +9,7 @@ use std::arch::aarch64::*;
 use std::arch::is_aarch64_feature_detected;
 
 use super::vector::{Nibbles, Vector, loops};
+use crate::gf::REDUCTION;
 
 /// Proof that this CPU has NEON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -20,7 +21,7 @@ impl Neon {
     }
 }
 
-loops!(Neon, "neon", 16, |kernel| Nibbles(kernel), [8, 4, 4, 2, 2]);
+loops!(Neon, "neon", 16, |kernel| Nibbles(kernel), [4, 4, 2, 2], [8, 4, 4, 4, 2]);
 
 impl Vector<16> for Neon {
     type Word = uint8x16_t;
@@ -47,6 +48,15 @@ impl Vector<16> for Neon {
     fn xor(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t {
         // SAFETY: `self` proves NEON.
         unsafe { veorq_u8(a, b) }
+    }
+
+    #[inline(always)]
+    fn twice(self, word: uint8x16_t) -> (uint8x16_t, uint8x16_t) {
+        // SAFETY: `self` proves NEON.
+        unsafe {
+            let signs = vreinterpretq_u8_s8(vshrq_n_s8::<7>(vreinterpretq_s8_u8(word)));
+            (vaddq_u8(word, word), vbicq_u8(vdupq_n_u8(REDUCTION), signs))
+        }
     }
 
     #[inline(always)]

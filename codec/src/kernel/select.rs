@@ -50,15 +50,15 @@ macro_rules! versions {
                 }
             }
 
-            pub(super) fn xor(self, sum: &Sum<'_>, out: &mut [u8]) {
-                match self {
-                    $($(#[$cfg])? Version::$version(loops) => loops.xor(sum, out),)*
-                }
-            }
-
             pub(super) fn combine(self, sum: &Sum<'_>, outs: &mut [&mut [u8]]) {
                 match self {
                     $($(#[$cfg])? Version::$version(loops) => loops.combine(sum, outs),)*
+                }
+            }
+
+            pub(super) fn powers(self, sum: &Sum<'_>, first: usize, outs: &mut [&mut [u8]]) {
+                match self {
+                    $($(#[$cfg])? Version::$version(loops) => loops.powers(sum, first, outs),)*
                 }
             }
         }

@@ -8,6 +8,7 @@ use std::arch::is_x86_feature_detected;
 use std::arch::x86_64::*;
 
 use super::vector::{Nibbles, Vector, loops};
+use crate::gf::REDUCTION;
 
 /// Proof that this CPU has SSSE3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -19,7 +20,7 @@ impl Ssse3 {
     }
 }
 
-loops!(Ssse3, "ssse3", 16, |kernel| Nibbles(kernel), [8, 4, 2, 1, 1]);
+loops!(Ssse3, "ssse3", 16, |kernel| Nibbles(kernel), [4, 2, 1, 1], [8, 6, 4, 6, 2]);
 
 impl Vector<16> for Ssse3 {
     type Word = __m128i;
@@ -64,6 +65,13 @@ impl Vector<16> for Ssse3 {
     fn xor(self, a: __m128i, b: __m128i) -> __m128i {
         // SAFETY: SSE2 is part of x86-64.
         unsafe { _mm_xor_si128(a, b) }
+    }
+
+    #[inline(always)]
+    fn twice(self, word: __m128i) -> (__m128i, __m128i) {
+        // SAFETY: SSE2 is part of x86-64.
+        let double = unsafe { _mm_add_epi8(word, word) };
+        (double, self.shuffle(self.spread(&[REDUCTION; 16]), word))
     }
 
     #[inline(always)]

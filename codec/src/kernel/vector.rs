@@ -10,6 +10,7 @@
 //! Left out: masked loads. The end of a slice is copied to a whole vector instead.
 
 use super::tables::NIBBLES;
+use crate::gf::{REDUCTION, inv, mul};
 
 /// Registers of `N` bytes.
 pub(super) trait Vector<const N: usize>: Copy {
@@ -38,6 +39,10 @@ pub(super) trait Vector<const N: usize>: Copy {
         self.xor(self.xor(a, b), c)
     }
 
+    /// Two registers whose XOR is, for each byte `x`, `2 x + REDUCTION`. The constant saves an
+    /// instruction: a shuffle of x86 gives 0 where the top bit of an index is set.
+    fn twice(self, word: Self::Word) -> (Self::Word, Self::Word);
+
     /// The table in each 16 bytes of a register.
     fn spread(self, table: &[u8; 16]) -> Self::Word;
 
@@ -57,10 +62,19 @@ pub(super) trait Product<const N: usize>: Copy {
     /// A register prepared for any number of products.
     type Operand: Copy;
 
+    /// What [`Product::raise`] takes for zero.
+    const ORIGIN: u8 = 0;
+
     fn vector(self) -> Self::Vector;
     fn factor(self, factor: u8) -> Self::Factor;
     fn operand(self, word: Word<N, Self>) -> Self::Operand;
     fn product(self, factor: Self::Factor, operand: Self::Operand) -> Word<N, Self>;
+
+    /// `ORIGIN + 2^times * (word - ORIGIN) + plus`, for `times` above 0.
+    #[inline(always)]
+    fn raise(self, word: Word<N, Self>, times: usize, plus: Word<N, Self>) -> Word<N, Self> {
+        self.vector().xor(self.product(self.factor(1 << times), self.operand(word)), plus)
+    }
 }
 
 /// The register of a [`Product`].
@@ -74,6 +88,9 @@ impl<const N: usize, V: Vector<N>> Product<N> for Nibbles<V> {
     type Vector = V;
     type Factor = (V::Word, V::Word);
     type Operand = (V::Word, V::Word);
+
+    /// What [`Vector::twice`] leaves as it is: `2 x + REDUCTION == x`.
+    const ORIGIN: u8 = mul(REDUCTION, inv(3));
 
     #[inline(always)]
     fn vector(self) -> V {
@@ -96,41 +113,70 @@ impl<const N: usize, V: Vector<N>> Product<N> for Nibbles<V> {
         let low = self.0.shuffle(factor.0, operand.0);
         self.0.xor(low, self.0.shuffle(factor.1, operand.1))
     }
+
+    #[inline(always)]
+    fn raise(self, mut word: V::Word, times: usize, plus: V::Word) -> V::Word {
+        for _ in 1..times {
+            let (a, b) = self.0.twice(word);
+            word = self.0.xor(a, b);
+        }
+        let (a, b) = self.0.twice(word);
+        self.0.xor3(a, b, plus)
+    }
 }
 
 /// Makes [`super::Loops`] for a proof type: the generic loops compiled for `$features`, with
 /// registers of `$width` bytes, products of `$product`, and as many registers per source and step
-/// as listed: for the XOR, then for one, two, three and four rows. The lists are measured
-/// ones; factors that find no register come from the L1 cache.
+/// as listed: of any coefficients for one to four rows; of powers for rows `1`, `x` and `x^2` each
+/// alone, and for the first two and three together. The lists are measured ones; factors that find
+/// no register come from the L1 cache.
 macro_rules! loops {
     ($kernel:ident, $features:literal, $width:literal, |$self:ident| $product:expr,
-     [$xor:literal, $one:literal, $two:literal, $three:literal, $four:literal]) => {
+     [$a:literal, $ab:literal, $abc:literal, $abcd:literal],
+     [$p:literal, $q:literal, $r:literal, $pq:literal, $pqr:literal]) => {
         impl super::Loops for $kernel {
-            fn xor(self, sum: &super::Sum<'_>, out: &mut [u8]) {
-                #[target_feature(enable = $features)]
-                fn run($self: $kernel, sum: &super::Sum<'_>, out: &mut [u8]) {
-                    let vector = super::vector::Product::<$width>::vector($product);
-                    super::generic::xor::<$width, $xor, _>(vector, sum, out);
-                }
-                // SAFETY: there is a value of this type, so this CPU has the features.
-                unsafe { run(self, sum, out) }
-            }
-
             fn combine(self, sum: &super::Sum<'_>, outs: &mut [&mut [u8]]) {
                 #[target_feature(enable = $features)]
                 fn run($self: $kernel, sum: &super::Sum<'_>, outs: &mut [&mut [u8]]) {
-                    use super::generic::combine;
+                    use super::generic::{Any, combine};
+                    let any = Any($product);
                     match outs {
                         [] => {}
-                        [a] => combine::<$width, 1, $one, _>($product, sum, [a]),
-                        [a, b] => combine::<$width, 2, $two, _>($product, sum, [a, b]),
-                        [a, b, c] => combine::<$width, 3, $three, _>($product, sum, [a, b, c]),
-                        [a, b, c, d] => combine::<$width, 4, $four, _>($product, sum, [a, b, c, d]),
+                        [a] => combine::<$width, 1, $a, _>(any, sum, [a]),
+                        [a, b] => combine::<$width, 2, $ab, _>(any, sum, [a, b]),
+                        [a, b, c] => combine::<$width, 3, $abc, _>(any, sum, [a, b, c]),
+                        [a, b, c, d] => combine::<$width, 4, $abcd, _>(any, sum, [a, b, c, d]),
                         _ => unreachable!("more than {} rows in one pass", super::ROWS),
                     }
                 }
                 // SAFETY: there is a value of this type, so this CPU has the features.
                 unsafe { run(self, sum, outs) }
+            }
+
+            fn powers(self, sum: &super::Sum<'_>, first: usize, outs: &mut [&mut [u8]]) {
+                #[target_feature(enable = $features)]
+                fn run($self: $kernel, sum: &super::Sum<'_>, first: usize, outs: &mut [&mut [u8]]) {
+                    use super::generic::{Powers, combine};
+                    macro_rules! powers {
+                        ($first:literal, $step:literal, $outs:expr) => {
+                            combine::<$width, _, $step, _>(
+                                Powers::<$width, _, $first, _>::new($product, sum),
+                                sum,
+                                $outs,
+                            )
+                        };
+                    }
+                    match (first, outs) {
+                        (0, [p]) => powers!(0, $p, [p]),
+                        (1, [q]) => powers!(1, $q, [q]),
+                        (2, [r]) => powers!(2, $r, [r]),
+                        (0, [p, q]) => powers!(0, $pq, [p, q]),
+                        (0, [p, q, r]) => powers!(0, $pqr, [p, q, r]),
+                        _ => unreachable!("no loop for these powers"),
+                    }
+                }
+                // SAFETY: there is a value of this type, so this CPU has the features.
+                unsafe { run(self, sum, first, outs) }
             }
         }
     };

@@ -1,10 +1,8 @@
 //! The portable fast kernel.
 //!
-//! XOR works on lanes of 64 bytes held in a fixed-size array, a shape the compiler turns into
-//! vector code of whatever width the target has; the bytes after the last whole lane are done
-//! singly. [`xor_of`] reads all sources lane by lane and so writes `dst` once; two, three and
-//! four sources get a loop with the count known at compile time. Field products are added up a
-//! block at a time, which stays in the L1 cache meanwhile.
+//! XOR and doubling work on lanes of 128 bytes held in a fixed-size array, a shape the compiler turns
+//! into vector code of whatever width the target has; the bytes after the last whole lane are done
+//! singly. Field products are added up a block at a time, which stays in the L1 cache meanwhile.
 //!
 //! Field products go through `reed-solomon-erasure`, whose vector path wants at least one byte:
 //! the empty slice is answered here. So are the factors 0 and 1, which need no products. On
@@ -16,26 +14,18 @@
 
 #![forbid(unsafe_code)]
 
+use std::ops::Range;
+
 use reed_solomon_erasure::galois_8::mul_slice_xor;
 
 use super::{Loops, Sum};
-use crate::gf::mul;
+use crate::gf::{REDUCTION, mul};
 
 /// The portable kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Wide;
 
 impl Loops for Wide {
-    fn xor(self, sum: &Sum<'_>, out: &mut [u8]) {
-        let out = &mut out[sum.range.clone()];
-        if sum.add {
-            sum.sources.iter().for_each(|source| xor_into(out, &source[sum.range.clone()]));
-        } else {
-            let sources: Vec<&[u8]> = sum.sources.iter().map(|s| &s[sum.range.clone()]).collect();
-            xor_of(out, &sources);
-        }
-    }
-
     fn combine(self, sum: &Sum<'_>, outs: &mut [&mut [u8]]) {
         let k = sum.sources.len();
         for at in sum.range.clone().step_by(BLOCK) {
@@ -52,15 +42,24 @@ impl Loops for Wide {
             }
         }
     }
+
+    fn powers(self, sum: &Sum<'_>, first: usize, outs: &mut [&mut [u8]]) {
+        for at in sum.range.clone().step_by(BLOCK) {
+            let end = sum.range.end.min(at + BLOCK);
+            for (row, out) in outs.iter_mut().enumerate() {
+                let lanes = at + (end - at) / LANE * LANE;
+                horner::<LANE>(sum, first + row, out, at..lanes);
+                horner::<1>(sum, first + row, out, lanes..end);
+            }
+        }
+    }
 }
 
 /// Bytes of a row summed up before the next row is.
 const BLOCK: usize = 8 * 1024;
 
-/// Bytes combined per step: a cache line on the machines of today.
-const LANE: usize = 64;
-
-type Lane = [u8; LANE];
+/// Bytes combined per step: half of the registers of an x86-64 without extensions.
+const LANE: usize = 128;
 
 fn xor_into(dst: &mut [u8], src: &[u8]) {
     let (lanes, tail) = dst.as_chunks_mut::<LANE>();
@@ -70,17 +69,6 @@ fn xor_into(dst: &mut [u8], src: &[u8]) {
     }
     for (d, s) in tail.iter_mut().zip(src_tail) {
         *d ^= s;
-    }
-}
-
-fn xor_of(dst: &mut [u8], sources: &[&[u8]]) {
-    match *sources {
-        [] => dst.fill(0),
-        [a] => dst.copy_from_slice(a),
-        [a, b] => fused(dst, [a, b]),
-        [a, b, c] => fused(dst, [a, b, c]),
-        [a, b, c, d] => fused(dst, [a, b, c, d]),
-        _ => many(dst, sources),
     }
 }
 
@@ -108,42 +96,34 @@ fn products_run_here() -> bool {
     yes
 }
 
+/// `range` of `out`, a whole number of lanes, as the sum of `2^(power * i)` times source `i`.
+fn horner<const L: usize>(sum: &Sum<'_>, power: usize, out: &mut [u8], range: Range<usize>) {
+    let (outs, _) = out[range.clone()].as_chunks_mut::<L>();
+    for (nth, out) in outs.iter_mut().enumerate() {
+        let mut lane = [0; L];
+        for source in sum.sources.iter().rev() {
+            (0..power).for_each(|_| double(&mut lane));
+            add(&mut lane, &source[range.clone()].as_chunks::<L>().0[nth]);
+        }
+        if sum.add {
+            add(&mut lane, out);
+        }
+        *out = lane;
+    }
+}
+
+/// `lane = 2 lane`.
+#[inline(always)]
+fn double<const L: usize>(lane: &mut [u8; L]) {
+    for d in lane {
+        *d = (*d << 1) ^ (REDUCTION & (d.cast_signed() >> 7).cast_unsigned());
+    }
+}
+
 /// `lane ^= src`.
 #[inline(always)]
-fn add(lane: &mut Lane, src: &Lane) {
+fn add<const L: usize>(lane: &mut [u8; L], src: &[u8; L]) {
     for (d, s) in lane.iter_mut().zip(src) {
         *d ^= s;
-    }
-}
-
-/// XOR of `N >= 1` sources, the count known to the compiler.
-fn fused<const N: usize>(dst: &mut [u8], sources: [&[u8]; N]) {
-    let (lanes, tail) = dst.as_chunks_mut::<LANE>();
-    let split = sources.map(|src| src.as_chunks::<LANE>());
-    for (i, lane) in lanes.iter_mut().enumerate() {
-        let mut sum = split[0].0[i];
-        for src in &split[1..] {
-            add(&mut sum, &src.0[i]);
-        }
-        *lane = sum;
-    }
-    for (i, d) in tail.iter_mut().enumerate() {
-        *d = split.iter().fold(0, |sum, src| sum ^ src.1[i]);
-    }
-}
-
-/// XOR of any number of sources.
-fn many(dst: &mut [u8], sources: &[&[u8]]) {
-    let (lanes, tail) = dst.as_chunks_mut::<LANE>();
-    let done = lanes.len() * LANE;
-    for (i, lane) in lanes.iter_mut().enumerate() {
-        let mut sum = [0; LANE];
-        for src in sources {
-            add(&mut sum, &src.as_chunks::<LANE>().0[i]);
-        }
-        *lane = sum;
-    }
-    for (i, d) in tail.iter_mut().enumerate() {
-        *d = sources.iter().fold(0, |sum, src| sum ^ src[done + i]);
     }
 }

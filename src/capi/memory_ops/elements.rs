@@ -85,10 +85,11 @@ fn put_word<const BYTES: usize>(call: &'static str, dest: Sym<u8>, source: In<u8
 #[inline(never)]
 fn get_word<const BYTES: usize>(call: &'static str, dest: Out<u8>, source: SymIn<u8>, pe: Target) {
     if dest.addr() != 0
-        && let Some((_, _, from)) = at_once(source.addr(), BYTES, pe)
+        && let Some((world, pe, from)) = at_once(source.addr(), BYTES, pe)
         // SAFETY: `from` is a place in a mapped segment; the caller owes one element at `dest`.
         && unsafe { copy_word(from, dest.0, BYTES) }
     {
+        world.cut_short_at(pe); // it may be what is left of a lost node
         return;
     }
     get_any(call, dest, source, (1, BYTES), pe)

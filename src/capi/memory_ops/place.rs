@@ -2,6 +2,8 @@
 //!
 //! Invariant: a place lies inside the segment of its PE, which exists.
 
+use std::ffi::c_int;
+
 use super::super::guard::{self, misuse};
 use super::{Out, Sym, Update};
 use crate::fabric::Ask;
@@ -40,6 +42,14 @@ impl Place {
             Some(offset) => Place { world, pe, base: world.reach(pe), offset, stream, later },
             None => not_symmetric(call, name, on.addr(), bytes),
         }
+    }
+
+    /// A place in the library's own part of the segments, which the program cannot name. The offset
+    /// is one of `segment::layout`.
+    pub(in crate::capi) fn of_library(call: &'static str, offset: usize, pe: c_int) -> Place {
+        let world = pgas::world_for(call);
+        let pe = guard::pe(call, world, pe);
+        Place { world, pe, base: world.reach(pe), offset, stream: 0, later: false }
     }
 
     /// The address in this process, for `shmem_ptr`; null if there is none. The program may keep

@@ -6,7 +6,6 @@
 use std::ffi::c_int;
 
 use super::super::bits::Zero;
-use super::super::guard;
 use super::{In, Out, Place, get_from, put_to};
 use crate::pgas;
 use crate::segment::layout::WORK_SLOT;
@@ -25,11 +24,9 @@ pub struct Slot {
 impl Slot {
     /// It on a PE, for so many bytes.
     fn on(self, call: &'static str, bytes: usize, pe: c_int) -> Place {
-        let world = pgas::world_for(call);
-        let pe = guard::pe(call, world, pe);
         assert!(bytes <= WORK_SLOT, "{bytes} bytes in a slot");
-        let offset = world.layout().slot(self.team, self.set, self.round);
-        Place { world, pe, base: world.reach(pe), offset, stream: 0, later: false }
+        let layout = pgas::world_for(call).layout();
+        Place::of_library(call, layout.slot(self.team, self.set, self.round), pe)
     }
 }
 

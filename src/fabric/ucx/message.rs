@@ -57,9 +57,11 @@ pub struct Request {
 /// It was carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
+    /// The job; others are refused.
+    pub job: u64,
     /// Who did it.
     pub pe: u32,
-    /// Its incarnation.
+    /// Its incarnation; older ones than known are refused.
     pub incarnation: u32,
     /// Number of the request.
     pub ticket: u64,

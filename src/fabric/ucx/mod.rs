@@ -23,16 +23,17 @@
 mod links;
 mod message;
 mod raw;
+mod shared;
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use self::links::{Link, State, attend, report, tend};
-use self::message::{ANSWER, Address, Answer, Part, REQUEST, Request, decode, encode};
-use self::raw::{Endpoint, Failure, Hearer, Operation, Status, Worker};
+use self::message::{ANSWER, Address, Part, REQUEST, Request, decode, encode};
+use self::raw::{Failure, Operation, Status, Worker};
+use self::shared::{Shared, lock};
 use super::{Ask, Engine, FabricError, Local, Lost, Read, Write};
 use crate::settings::Fabric;
 use crate::sys::futex;
@@ -66,89 +67,6 @@ const WINDOW: usize = 64;
 /// Posts to all peers that may be unanswered.
 const UNANSWERED: u64 = 1024;
 
-/// What callbacks inside UCP touch.
-#[derive(Debug)]
-struct Shared {
-    local: Local,
-    /// The least incarnation of each PE whose requests are carried out.
-    oldest: Box<[AtomicU32]>,
-    /// Posts to each PE that were not answered yet, and all of them.
-    unanswered: Box<[AtomicU64]>,
-    unanswered_all: AtomicU64,
-    /// Updates whose answer is waited for.
-    answers: Mutex<HashMap<u64, Option<u64>>>,
-    any_broken: AtomicBool,
-    /// Grows whenever something happened; threads that wait sleep on it.
-    ticks: AtomicU32,
-    sleepers: AtomicU32,
-    /// Grows with every look of a thread that helps.
-    helps: AtomicU32,
-    /// Grows when a thread that helped goes to sleep; the thread for progress naps on it.
-    alarm: AtomicU32,
-    napping: AtomicBool,
-    stop: AtomicBool,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Shared {
-    /// Something happened: whoever waits looks again.
-    fn tick(&self) {
-        self.ticks.fetch_add(1, Ordering::SeqCst);
-        if self.sleepers.load(Ordering::SeqCst) != 0 {
-            futex::wake_all(&self.ticks);
-        }
-        self.local.ear.arrived();
-    }
-
-    /// Whoever helped sleeps from now on: the thread for progress takes over.
-    fn hand_over(&self) {
-        self.alarm.fetch_add(1, Ordering::SeqCst); // pairs with the look after `napping` is set
-        if self.napping.load(Ordering::SeqCst) {
-            futex::wake_all(&self.alarm);
-        }
-    }
-
-    fn answered(&self, pe: usize) {
-        let one_less = |count: u64| count.checked_sub(1);
-        let counted = &self.unanswered[pe];
-        if counted.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less).is_ok() {
-            self.unanswered_all.fetch_sub(1, Ordering::SeqCst);
-        }
-    }
-
-    fn carry_out(&self, request: &Request) -> Option<Answer> {
-        let known = self.oldest.get(request.pe as usize)?.load(Ordering::SeqCst);
-        if request.job != self.local.job || request.incarnation < known {
-            return None;
-        }
-        let before = self.local.segment.update(request.word, request.change)?;
-        let (pe, incarnation) = (self.local.me as u32, self.local.incarnation);
-        Some(Answer { pe, incarnation, ticket: request.ticket, before })
-    }
-}
-
-impl Hearer for Shared {
-    fn heard(&self, id: u32, message: &[u8], reply: Option<Endpoint>) {
-        if id == REQUEST {
-            let answer = decode::<Request>(message).and_then(|request| self.carry_out(&request));
-            if let (Some(answer), Some(reply)) = (answer, reply) {
-                // If it cannot be sent, the connection is broken and the other side knows.
-                let _ = reply.send(ANSWER, encode(&answer), false);
-            }
-        } else if let Some(answer) = decode::<Answer>(message) {
-            match answer.ticket {
-                0 if (answer.pe as usize) < self.local.n_pes => self.answered(answer.pe as usize),
-                ticket => {
-                    lock(&self.answers).entry(ticket).and_modify(|at| *at = Some(answer.before));
-                }
-            }
-        }
-    }
-}
-
 /// The engine.
 #[derive(Debug)]
 pub struct Ucx {
@@ -179,24 +97,10 @@ impl Ucx {
         let own = worker.address().map_err(refused("the address of this process"))?;
         let address = encode(&Address { job: local.job, worker: own, parts });
         let descriptor = worker.descriptor().map_err(refused("a descriptor to wait on"))?;
-        let pes = 0..local.n_pes;
-        let shared: &'static Shared = Box::leak(Box::new(Shared {
-            oldest: pes.clone().map(|_| AtomicU32::new(0)).collect(),
-            unanswered: pes.clone().map(|_| AtomicU64::new(0)).collect(),
-            unanswered_all: AtomicU64::new(0),
-            answers: Mutex::default(),
-            any_broken: AtomicBool::new(false),
-            ticks: AtomicU32::new(0),
-            sleepers: AtomicU32::new(0),
-            helps: AtomicU32::new(0),
-            alarm: AtomicU32::new(0),
-            napping: AtomicBool::new(false),
-            stop: AtomicBool::new(false),
-            local,
-        }));
+        let links = (0..local.n_pes).map(|_| None).collect();
+        let shared: &'static Shared = Box::leak(Box::new(Shared::new(local)));
         worker.hear::<_, REQUEST>(shared).map_err(refused("hearing requests"))?;
         worker.hear::<_, ANSWER>(shared).map_err(refused("hearing answers"))?;
-        let links = pes.map(|_| None).collect();
         let state = State { worker, links, closing: Vec::new() };
         let state: &'static Mutex<State> = Box::leak(Box::new(Mutex::new(state)));
         let body = move || attend(state, shared, &descriptor);

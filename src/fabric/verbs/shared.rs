@@ -24,6 +24,7 @@ use super::work::{Desk, Shift};
 use crate::fabric::{FabricError, Local, Lost};
 use crate::segment::layout::STATICS_MAX;
 use crate::settings;
+use crate::sys::exit;
 
 /// Work requests of a connection at a time, at most and at least.
 const DEPTH: (usize, usize) = (32, 128);
@@ -139,7 +140,7 @@ impl Shared {
     pub(super) fn fatal(&self, what: &str, why: &str) -> ! {
         let words = format!("raidshmem: PE {}: fabric verbs: {what}: {why}\n", self.local.me);
         let _ = std::io::stderr().write_all(words.as_bytes());
-        std::process::exit(1)
+        exit::end(1) // the caller may hold locks
     }
 
     // ---- buffers -----------------------------------------------------------------------------

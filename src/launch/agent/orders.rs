@@ -26,6 +26,7 @@ impl Agent {
         while let Some((message, fds)) = self.up.try_receive::<Down>()? {
             match self.take_news(message)? {
                 None => {}
+                Some(Down::Abort) => self.abort_pes(),
                 Some(Down::Shutdown) => {
                     self.orders.clear();
                     return Ok(true);

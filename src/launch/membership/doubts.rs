@@ -119,7 +119,9 @@ impl Membership {
         let Some(member) = self.view.pes.get(pe as usize) else { return false };
         let alive = member.state == State::Alive && member.incarnation == incarnation;
         let entry = &self.pes[pe as usize];
-        self.started && alive && entry.stage == Stage::Running && entry.proc.is_some()
+        // Once all are in finalize nobody waits for what was under way.
+        let needed = matches!(entry.stage, Stage::Running | Stage::Finalizing);
+        self.started && alive && needed && entry.proc.is_some() && !self.all_in_finalize()
     }
 
     fn convict(&mut self, accuser: Bearer, suspect: Bearer, guilty: Bearer, why: &str) {
@@ -262,6 +264,39 @@ mod tests {
         assert!(killed(&cluster).is_empty(), "nobody asked after this one");
         answers(&mut cluster, 3);
         assert_eq!(killed(&cluster), [3]);
+    }
+
+    /// It waits there for its accuser, which waits for what becomes of it.
+    #[test]
+    fn a_suspect_in_finalize_is_ended_and_replaced() {
+        for accuser_too in [false, true] {
+            let mut cluster = cluster(3, true);
+            let finalizing = Said::Finalizing { joined: 1, cut: false };
+            cluster.says(3, finalizing.clone());
+            if accuser_too {
+                cluster.says(0, finalizing);
+            }
+            suspects(&mut cluster, 0, 3);
+            assert_eq!(asked(&cluster), [(2, 0), (2, 1)]);
+            answers(&mut cluster, 3);
+            for about in [0, 1] {
+                cluster.event(Event::Opinion { by: 2, about, alive: true });
+            }
+            assert_eq!(killed(&cluster), [3]);
+            cluster.die(3);
+            assert_eq!(cluster.member(3).incarnation, 1);
+        }
+    }
+
+    #[test]
+    fn when_all_are_in_finalize_nobody_is_suspected() {
+        let mut cluster = cluster(2, true);
+        suspects(&mut cluster, 0, 3);
+        (0..4).for_each(|pe| cluster.says(pe, Said::Finalizing { joined: 1, cut: false }));
+        answers(&mut cluster, 3);
+        suspects(&mut cluster, 3, 0);
+        answers(&mut cluster, 0);
+        assert!(killed(&cluster).is_empty());
     }
 
     #[test]

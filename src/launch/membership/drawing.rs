@@ -70,8 +70,12 @@ impl Job {
             };
             let verdict = Said::Verdict { status: UNRECOVERABLE, words: String::new() };
             let says = match self.machine.pes[pe].stage {
-                Stage::Running => vec![Said::Finalizing { joined }, verdict],
+                Stage::Running => vec![Said::Finalizing { joined, cut: false }, verdict],
                 Stage::Finalizing if self.machine.all_in_finalize() => vec![Said::Finalized],
+                // It has seen the loss, and served those who went back.
+                Stage::Finalizing if self.machine.pes[pe].joined < joined => {
+                    vec![Said::Finalizing { joined, cut: false }]
+                }
                 _ => Vec::new(),
             };
             events.extend(says.into_iter().map(|what| Event::Said { proc, what }));

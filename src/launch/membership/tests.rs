@@ -275,7 +275,7 @@ fn mode_none_ends_with_the_status_of_the_dead() {
 fn a_job_ends_when_all_have_finalized_with_the_first_status_that_is_not_zero() {
     let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
     for pe in 0..4 {
-        cluster.says(pe, Said::Finalizing { joined: 1 });
+        cluster.says(pe, Said::Finalizing { joined: 1, cut: false });
     }
     assert_eq!(cluster.sent.iter().filter(|(_, m)| matches!(m, Down::Finish)).count(), 4);
     for pe in 0..4 {
@@ -291,7 +291,7 @@ fn a_job_ends_when_all_have_finalized_with_the_first_status_that_is_not_zero() {
 fn nodes_lost_when_all_have_entered_finalize_are_not_replaced() {
     let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
     for pe in 0..4 {
-        cluster.says(pe, Said::Finalizing { joined: 1 });
+        cluster.says(pe, Said::Finalizing { joined: 1, cut: false });
     }
     let started = |cluster: &Cluster| {
         cluster.sent.iter().filter(|(_, m)| matches!(m, Down::Start { .. })).count()
@@ -306,7 +306,7 @@ fn nodes_lost_when_all_have_entered_finalize_are_not_replaced() {
 fn a_node_that_is_lost_after_finalize_is_the_end_of_its_pe() {
     let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
     for pe in 0..4 {
-        cluster.says(pe, Said::Finalizing { joined: 1 });
+        cluster.says(pe, Said::Finalizing { joined: 1, cut: false });
     }
     for pe in 0..4 {
         cluster.says(pe, Said::Finalized);
@@ -320,18 +320,75 @@ fn a_node_that_is_lost_after_finalize_is_the_end_of_its_pe() {
     assert_eq!(cluster.ended(), (137, ""));
 }
 
+/// PE `pe` is in finalize, a member of the newest view.
+fn finalizes(cluster: &mut Cluster, pe: u32) {
+    let joined = cluster.machine.view.number;
+    cluster.says(pe, Said::Finalizing { joined, cut: false });
+}
+
+fn is_finishing(cluster: &Cluster) -> bool {
+    cluster.sent.iter().any(|(_, message)| matches!(message, Down::Finish))
+}
+
 #[test]
-fn a_loss_that_finalize_cannot_bear_is_named_whichever_comes_first() {
+fn a_loss_while_others_are_in_finalize_is_replaced_and_they_take_part() {
     let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
-    cluster.says(0, Said::Finalizing { joined: 1 });
+    (0..3).for_each(|pe| finalizes(&mut cluster, pe));
+    cluster.die(3);
+    assert_eq!((cluster.member(3).incarnation, cluster.machine.view.whole()), (1, true));
+    finalizes(&mut cluster, 3);
+    assert!(!is_finishing(&cluster), "the others have not seen the loss");
+    (0..3).for_each(|pe| finalizes(&mut cluster, pe));
+    assert!(is_finishing(&cluster));
+    assert!(cluster.end.is_none());
+}
+
+/// One that went on without knowing of the loss, and was not hindered by it.
+#[test]
+fn a_loss_that_nobody_noticed_holds_up_the_end_until_it_is_made_good() {
+    let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
+    cluster.die(3);
+    for pe in 0..4 {
+        cluster.says(pe, Said::Finalizing { joined: 1, cut: false });
+    }
+    assert!(!is_finishing(&cluster));
+    (0..4).for_each(|pe| finalizes(&mut cluster, pe));
+    assert!(is_finishing(&cluster));
+}
+
+#[test]
+fn a_loss_that_finalize_cannot_bear_is_named() {
+    let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
     cluster.die(2);
+    cluster.says(0, Said::Finalizing { joined: 1, cut: true });
     let (status, words) = cluster.ended();
     assert_eq!(status, UNRECOVERABLE);
-    assert!(words.contains("PE 2") && words.contains("shmem_finalize"), "{words}");
+    assert!(words.contains("PE 0") && words.contains("PEs 2 were lost"), "{words}");
     let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
+    finalizes(&mut cluster, 1);
     cluster.die(2);
-    cluster.says(0, Said::Finalizing { joined: 1 });
-    assert_eq!(cluster.ended().0, UNRECOVERABLE);
+    assert!(cluster.end.is_none(), "perhaps nothing is missing");
+    cluster.says(2, Said::NeedsOthers);
+    let (status, words) = cluster.ended();
+    assert_eq!(status, UNRECOVERABLE);
+    assert!(words.contains("PE 2 was lost when PE 1 had already entered"), "{words}");
+}
+
+#[test]
+fn a_loss_when_all_are_in_finalize_costs_nothing() {
+    for mode in [BackupMode::None, BackupMode::Raid5] {
+        let mut cluster = Cluster::four(&settings(mode), 0);
+        (0..4).for_each(|pe| finalizes(&mut cluster, pe));
+        cluster.die(2);
+        cluster.event(Event::NodeLost { node: 3 });
+        assert_eq!(cluster.machine.view.number, 1, "nobody need know");
+        for pe in [0, 1] {
+            let proc = cluster.proc_of(pe);
+            cluster.says(pe, Said::Finalized);
+            cluster.event(Event::Ended { proc, how: Ended::Exited(0) });
+        }
+        assert_eq!(cluster.ended(), (0, ""));
+    }
 }
 
 #[test]

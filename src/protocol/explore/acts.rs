@@ -2,7 +2,7 @@
 
 use super::model::{Broken, Bytes, Model, NOBODY};
 use super::state::{Pe, State};
-use crate::protocol::{At, Outcome};
+use crate::protocol::{At, Call, Outcome};
 use crate::store::phase::{Phase, Vote, decide};
 
 /// An outcome, or None in the middle of a long step; the error says which promise is broken.
@@ -93,7 +93,10 @@ impl Model {
     fn restart(&self, state: &mut State, p: usize, at: At) -> Act {
         let number = state.pes[p].number;
         let slot = self.slot(number);
+        let serves = state.pes[p].call == Call::Finalize && self.broken != Broken::EndGoesBack;
         match at {
+            At::Rebuild | At::Restore | At::Reencode if serves => {}
+            At::Reencode if state.pes[p].ends && self.broken != Broken::ParityOfTheEnd => {}
             At::Verify => {
                 let unseen = self.broken == Broken::AdoptedUnseen;
                 let pe = &mut state.pes[p];
@@ -101,7 +104,11 @@ impl Model {
                 let bad = |bytes: Bytes| !unseen && !bytes.is(number);
                 pe.findings = (bad(pe.snapshot), bad(pe.slots[slot]));
             }
-            At::Judge => state.pes[p].words = self.judge(state)?,
+            At::Judge => {
+                let others = self.pes(state).iter().enumerate().filter(|&(q, _)| q != p);
+                let ends = others.into_iter().any(|(_, pe)| pe.finished);
+                (state.pes[p].words, state.pes[p].ends) = (self.judge(state)?, ends);
+            }
             At::Verdict if state.pes[p].words != 0 => return Ok(Some(Outcome::Lost)),
             At::Rebuild if state.pes[p].findings.0 => {
                 if state.begins(p, |pe| pe.snapshot = Bytes::Void) {

@@ -41,6 +41,12 @@ pub enum Broken {
     DeadUnheard,
     /// A substitute speaks for memory that it has not saved before its program ran.
     LiveNotRescued,
+    /// A PE in `shmem_finalize` waits there, whatever the others need.
+    EndIgnoresLosses,
+    /// It goes back to the checkpoint as all do, though its program does not.
+    EndGoesBack,
+    /// Parity that was lost is made anew, of what PEs in `shmem_finalize` have computed since.
+    ParityOfTheEnd,
 }
 
 /// How a job of the model may end.
@@ -53,8 +59,6 @@ pub enum End {
     /// A PE said the verdict and another waits for PEs to come: the launcher, which gives the
     /// others a few seconds to say it too, ends the job with those words.
     CutShort,
-    /// A PE was lost when another had finished: the launcher ends the job by name.
-    TooLate,
 }
 
 /// Bytes, as far as the protocol cares.
@@ -77,7 +81,7 @@ pub struct Model {
     pub pes: usize,
     pub parity: usize,
     pub deaths: u8,
-    /// The checkpoint after which a PE is finished.
+    /// The checkpoint after which a PE goes to `shmem_finalize`.
     pub last: u8,
     pub broken: Broken,
     /// The real plan's words by PEs without snapshot and PEs without parity.
@@ -135,6 +139,7 @@ impl Model {
             shown: 1,
             epoch: 0,
             good: false,
+            ends: false,
             shows: 0,
             words: 0,
             live: Some(FIRST),
@@ -158,9 +163,6 @@ impl Model {
 
     /// All states one step away. The error says which promise a step breaks.
     pub fn successors(&self, state: &State, out: &mut Vec<State>) -> Result<(), String> {
-        if self.too_late(state) {
-            return Ok(());
-        }
         for p in 0..self.pes {
             let pe = &state.pes[p];
             if !self.lazy && pe.alive && pe.shown < state.current {
@@ -178,14 +180,12 @@ impl Model {
     pub fn ended(&self, state: &State) -> Result<End, String> {
         let living = || self.pes(state).iter().filter(|pe| pe.alive);
         let words = living().next().map_or(0, |pe| pe.words);
-        if self.too_late(state) {
-            Ok(End::TooLate)
-        } else if living().all(|pe| pe.condemned) {
+        if living().all(|pe| pe.condemned) {
             match living().all(|pe| pe.words == words) {
                 true => Ok(End::Condemned),
                 false => Err("verdict: not the same words everywhere".to_string()),
             }
-        } else if living().all(|pe| pe.finished) {
+        } else if living().all(|pe| pe.finished && pe.at.is_none()) {
             Ok(End::Finished)
         } else if living().any(|pe| pe.condemned) {
             let mut condemned = living().filter(|pe| pe.condemned);
@@ -199,18 +199,14 @@ impl Model {
         }
     }
 
-    /// A PE has finished without having seen the latest loss: the launcher ends the job by name.
-    fn too_late(&self, state: &State) -> bool {
-        self.pes(state).iter().any(|pe| pe.alive && pe.finished && pe.joined != state.current)
-    }
-
     // ---- deaths and substitutes -----------------------------------------------------------------
 
     fn launcher(&self, state: &State, p: usize, out: &mut Vec<State>) {
         let pes = || self.pes(state).iter();
-        let over = pes().any(|pe| pe.alive && (pe.finished || pe.condemned));
+        let ended = |pe: &Pe| pe.alive && pe.finished && pe.joined == state.current;
+        let over = pes().all(ended) || pes().any(|pe| pe.alive && pe.condemned);
         if over || pes().all(|pe| !pe.alive && pe.node_lost) {
-            return; // the launcher ends the job by name: finalisation is not modelled
+            return; // the launcher lets all leave, or ends the job by name
         }
         if self.all_at_once && state.deaths > 0 && p == 0 && pes().all(|pe| pe.alive) {
             let mut next = self.lose(state, 0..self.pes, false);
@@ -277,7 +273,11 @@ impl Model {
     /// makes a difference.
     pub fn process(&self, state: &State, p: usize, out: &mut Vec<State>) -> Result<(), String> {
         let pe = &state.pes[p];
-        if !pe.alive || pe.finished || pe.condemned {
+        if !pe.alive || pe.condemned {
+            return Ok(());
+        }
+        if pe.at.is_none() && pe.finished {
+            self.finalize(state, p, out);
             return Ok(());
         }
         if pe.at.is_none() {
@@ -350,7 +350,7 @@ impl Model {
         match to {
             At::Saved => {
                 (pe.agreed, pe.at) = (number, None);
-                pe.finished = number >= self.last;
+                self.finish(pe);
             }
             At::Reported => {
                 (pe.at, pe.call) = (None, Call::Restart);
@@ -367,10 +367,21 @@ impl Model {
                     return Err(format!("durability: PE {p} is condemned"));
                 }
             }
+            At::Resumed if pe.call == Call::Finalize => {
+                (pe.at, pe.call) = (None, Call::Checkpoint);
+                if pe.live.is_some() {
+                    return Err(format!("its own work: PE {p} is at its end, and went back"));
+                }
+            }
             At::Resumed => {
                 let (view, live) = (pe.view, pe.live);
+                let ends = pe.ends;
                 (pe.at, pe.call) = (None, Call::Checkpoint);
-                pe.finished = number >= self.last;
+                pe.agreed = number;
+                self.finish(pe);
+                if ends && number < self.last {
+                    return Err(format!("alone: PE {p} needs others that are at their end"));
+                }
                 if live != Some(number) {
                     return Err(format!("no mix: PE {p} resumes {number} with {live:?}"));
                 }
@@ -378,13 +389,34 @@ impl Model {
                 if !self.pes(state).iter().all(|other| !other.alive || same(other)) {
                     return Err(format!("agreement: PE {p} resumes {number}, others less"));
                 }
-                if self.pes(state).iter().all(|other| other.alive && other.joined == view) {
+                if !ends && self.pes(state).iter().all(|other| other.alive && other.joined == view)
+                {
                     state.since_whole = 0;
                 }
             }
             _ => {}
         }
         Ok(())
+    }
+
+    /// After the last checkpoint it computes on, for itself, and goes to `shmem_finalize`.
+    fn finish(&self, pe: &mut Pe) {
+        if pe.agreed >= self.last {
+            (pe.finished, pe.live) = (true, None);
+        }
+    }
+
+    /// Waits in `shmem_finalize`; takes part in the recovery of a loss that it is shown.
+    fn finalize(&self, state: &State, p: usize, out: &mut Vec<State>) {
+        let pe = &state.pes[p];
+        let shown = if self.lazy { state.current } else { pe.shown };
+        if shown > pe.joined && self.broken != Broken::EndIgnoresLosses {
+            let mut next = *state;
+            let pe = &mut next.pes[p];
+            (pe.call, pe.at) = (Call::Finalize, Some(At::Whole));
+            pe.shown = pe.shown.max(pe.joined + 1);
+            out.push(next);
+        }
     }
 
     fn meet(&self, state: &mut State, p: usize, at: At, step: u8) -> Act {
@@ -394,7 +426,7 @@ impl Model {
                 pe.view = pe.shown;
             }
             let (before, now) = (pe.step, (pe.view, step));
-            let begins = at == At::MeetSettling && pe.call == Call::Restart;
+            let begins = at == At::MeetSettling && pe.call.recovers();
             let settled = meeting(At::MeetSettled).is_some_and(|last| before.1 <= last as u8);
             if now <= before && !(begins && now.0 == before.0 && settled) {
                 return Err(format!("steps grow, but PE {p} goes from {before:?} to {now:?}"));
@@ -426,7 +458,7 @@ impl Model {
             out.push(next);
             return;
         }
-        let computes = |pe: &Pe| pe.alive && pe.at.is_none();
+        let computes = |pe: &Pe| pe.alive && pe.at.is_none() && !pe.finished;
         let disturbed = self.pes(state).iter().any(|pe| computes(pe) && pe.shown != pe.joined);
         next.pes[p].at = Some(At::Enter);
         next.pes[p].live = state.pes[p].live.filter(|_| !disturbed).map(|live| live + 1);

@@ -65,7 +65,7 @@ impl Model {
     /// The view in which the next step of PE `p` may be taken alone, if it may.
     fn local(&self, state: &State, p: usize) -> Option<(usize, u8)> {
         let pe = &state.pes[p];
-        if !pe.alive || pe.finished || pe.condemned {
+        if !pe.alive || pe.condemned || pe.finished && pe.at.is_none() {
             return None;
         }
         let whole = || (pe.shown..=state.current).find(|&view| self.whole(state, view));
@@ -85,7 +85,7 @@ impl Model {
             At::BarrierQ => true,
             At::BarrierC => slot == Bytes::Void,
             At::MeetDecided => !self.copies(pe),
-            At::MeetSettled => pe.call == Call::Restart,
+            At::MeetSettled => pe.call.recovers(),
             At::MeetJudged => pe.words == 0 && (!pe.findings.0 || pe.snapshot == Bytes::Void),
             At::MeetRebuilt | At::MeetEncoded => true,
             At::MeetRestored => !pe.findings.1 || slot == Bytes::Void,
@@ -129,12 +129,12 @@ impl Model {
         let entered = |view: u8| alive().any(|pe| pe.shown <= view || pe.view == view);
         let reads_live = |pe: &Pe, p: usize| match pe.call {
             Call::Checkpoint => checkpoints(pe),
-            Call::Restart => state.views[usize::from(pe.view)] >> p & 1 == 1,
+            Call::Restart | Call::Finalize => state.views[usize::from(pe.view)] >> p & 1 == 1,
         };
         for (p, pe) in state.pes[..self.pes].iter_mut().enumerate() {
             if pe.alive {
                 if matches!(pe.at, None | Some(At::Enter | At::Whole | At::MeetSettling)) {
-                    (pe.number, pe.good, pe.words) = (0, false, 0);
+                    (pe.number, pe.good, pe.words, pe.ends) = (0, false, 0, false);
                 }
                 if pe.at.is_none() || checkpoints(pe) {
                     pe.view = 0;
@@ -214,5 +214,5 @@ fn checkpoints(pe: &Pe) -> bool {
         Enter, Intend, BarrierQ, Agree, Compare, BarrierC, Encode, Publish, BarrierA, Copy,
         BarrierB,
     ];
-    pe.call == Call::Checkpoint && pe.at.is_none_or(|at| steps.contains(&at))
+    pe.call == Call::Checkpoint && !pe.finished && pe.at.is_none_or(|at| steps.contains(&at))
 }

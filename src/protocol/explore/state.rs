@@ -21,6 +21,7 @@ const VIEWS: usize = 8;
 pub struct Pe {
     pub alive: bool,
     pub node_lost: bool,
+    /// It is in `shmem_finalize`.
     pub finished: bool,
     pub condemned: bool,
     // the process
@@ -35,6 +36,8 @@ pub struct Pe {
     pub shown: u8,
     pub epoch: u8,
     pub good: bool,
+    /// Others are in `shmem_finalize`, in the recovery that it is in.
+    pub ends: bool,
     /// The checkpoint whose changes it shows.
     pub shows: u8,
     /// The verdict: low half the PEs lost, high half those not usable; 0 is none.
@@ -58,6 +61,7 @@ impl Pe {
         (self.call, self.at, self.middle) = (Call::Checkpoint, None, false);
         (self.number, self.agreed, self.view, self.joined) = (0, 0, 0, 0);
         (self.shown, self.epoch, self.good, self.words) = (0, 0, false, 0);
+        self.ends = false;
     }
 
     /// The bytes are gone. Who still reads its findings finds it lost.
@@ -141,6 +145,8 @@ impl Pe {
             self.finished,
             self.condemned,
             self.call == Call::Restart,
+            self.call == Call::Finalize,
+            self.ends,
             self.middle,
             self.good,
             self.findings.0,

@@ -1,0 +1,36 @@
+//! The end of a job before its time: PEs write out what they have buffered, then they are killed.
+//!
+//! A PE that stands still, or whose output nobody reads, is not waited for longer than [`LIMIT`].
+
+#![forbid(unsafe_code)]
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::{Agent, Local};
+use crate::sys::futex;
+
+/// How long PEs may take to write out what they have buffered.
+const LIMIT: Duration = Duration::from_secs(1);
+
+impl Agent {
+    /// Tells every PE here that the job ends, so that it writes out what it has buffered and ends.
+    pub(super) fn abort_pes(&self) {
+        for words in self.procs.values().filter_map(Local::words) {
+            words.abort.store(1, Ordering::SeqCst); // pairs with the load of who sleeps on it
+            futex::wake_all(&words.abort);
+        }
+    }
+
+    /// Waits until the PEs that were told to end have done so.
+    pub(super) fn wait_for_aborted(&self) {
+        let end = Instant::now() + LIMIT;
+        let told = |local: &&Local| {
+            local.words().is_some_and(|words| words.abort.load(Ordering::SeqCst) != 0)
+        };
+        for local in self.procs.values().filter(told) {
+            let left = end.saturating_duration_since(Instant::now());
+            local.carrier().wait_end(left.as_millis() as i32);
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! The end of a PE in good order, and a loss that comes so late that it can be borne.
+//!
+//! A PE in `shmem_finalize` has done its work and cannot go back. If another is lost then, its
+//! substitute goes back to the last checkpoint without the others, and comes to its end *alone*.
+//! Nothing is wrong by that under two conditions, which are watched here:
+//!
+//! ```text
+//! (a) uncut    no call of a PE that entered shmem_finalize did less than it should because of the
+//!              loss: no put was dropped, nothing read is zero, no wait returned early
+//! (b) alone    who went back makes no call that reads, writes or waits for another PE
+//! ```
+//!
+//! A call that breaks one of them ends the job by name. With (b), a barrier passes at once, and so
+//! does the checkpoint call that follows the restart, if the others used nobody's memory since the
+//! checkpoint: then nothing can be missing that the barrier should have brought.
+//!
+//! Invariants: a PE that is alone is in the faulted state for good, so that every call that concerns
+//! others comes here. Whether a call was cut is asked once, on the way into `shmem_finalize`.
+
+#![forbid(unsafe_code)]
+
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+
+use super::World;
+use super::wait::Fault;
+use super::world::lock;
+use crate::control::message::{Report, Said};
+use crate::control::view::View;
+use crate::segment::words::Ending;
+use crate::sys::{exit, memory};
+
+/// It takes part with all others.
+const TOGETHER: u8 = 0;
+/// It goes on alone.
+const ALONE: u8 = 1;
+/// The same, and barriers pass.
+const ALONE_AND_FREE: u8 = 2;
+
+/// What is known of the way to the end.
+#[derive(Debug, Default)]
+pub(super) struct Finish {
+    /// A call did less than it should, since the last restart.
+    cut: AtomicBool,
+    company: AtomicU8,
+    /// The checkpoint call after the restart was made.
+    passed: AtomicBool,
+}
+
+// Relaxed throughout: each word is for the threads of a process that are in no order otherwise.
+impl World {
+    /// True if a call that concerns other PEs must do less than it should. Ends the job if this PE
+    /// has to come to its end without them.
+    #[inline]
+    pub fn cut_short(&self) -> bool {
+        self.faulted() && self.cut()
+    }
+
+    /// The same for a call that concerns PE `pe` only.
+    #[inline]
+    pub fn cut_short_at(&self, pe: usize) -> bool {
+        self.faulted() && !(pe == self.me && self.is_alone()) && self.cut()
+    }
+
+    #[cold]
+    pub(super) fn cut(&self) -> bool {
+        if self.is_alone() {
+            self.say(&Said::NeedsOthers);
+            loop {
+                std::thread::park(); // the launcher ends every PE
+            }
+        }
+        self.note_cut();
+        true
+    }
+
+    /// A call of the program has done less than it should.
+    pub(crate) fn note_cut(&self) {
+        self.finish.cut.store(true, Ordering::Relaxed);
+    }
+
+    /// True in a PE that went back to the checkpoint when others were at their end.
+    pub fn is_alone(&self) -> bool {
+        self.finish.company.load(Ordering::Relaxed) != TOGETHER
+    }
+
+    /// True between a death and the restart.
+    pub fn interrupted(&self) -> bool {
+        self.faulted() && !self.is_alone()
+    }
+
+    /// A barrier in the faulted state.
+    pub(super) fn pass_alone(&self) -> Result<(), Fault> {
+        if self.finish.company.load(Ordering::Relaxed) == ALONE_AND_FREE {
+            return Ok(());
+        }
+        self.cut();
+        Err(Fault)
+    }
+
+    /// The checkpoint call of a PE that is alone: the first after its restart is one that the others
+    /// made, and it is where that checkpoint was.
+    pub(crate) fn checkpoint_alone(&self) {
+        if self.pass_alone().is_err() || self.finish.passed.swap(true, Ordering::Relaxed) {
+            self.cut();
+        }
+    }
+
+    /// True if there is symmetric memory that no checkpoint holds.
+    pub(crate) fn excludes(&self) -> bool {
+        !lock(&self.regions).excluded.is_empty()
+    }
+
+    /// A restart is over, in which all take part.
+    pub(crate) fn join_all(&self, view: &View) {
+        self.join(view);
+        self.work_in(view.number);
+        self.begin_anew();
+    }
+
+    /// A restart is over, in which others were at their end. Barriers pass if it is `free`.
+    pub(crate) fn join_alone(&self, view: &View, free: bool) {
+        self.join(view);
+        self.work_in(u64::MAX);
+        let company = if free { ALONE_AND_FREE } else { ALONE };
+        self.finish.company.store(company, Ordering::Relaxed);
+        self.finish.passed.store(false, Ordering::Relaxed);
+        self.begin_anew();
+    }
+
+    /// The checkpoint that was agreed or gone back to holds what was done before.
+    pub(crate) fn begin_anew(&self) {
+        self.finish.cut.store(false, Ordering::Relaxed);
+        self.reached.begin();
+    }
+
+    /// Leaves the job: waits until every PE has come here. Meanwhile `recover` is called for each
+    /// loss: those who go back need what this PE keeps for them.
+    pub(super) fn leave(&'static self, recover: fn(&'static World)) {
+        exit::flush_output();
+        self.quiet_all();
+        self.report_at_end();
+        if self.channel.is_none() {
+            return;
+        }
+        let cut = self.finish.cut.load(Ordering::Relaxed) || self.is_new() || self.misread();
+        let silent = !self.reached.others(self.me);
+        let ending = if silent { Ending::Silent } else { Ending::UsedOthers };
+        self.own.words().ending.store(ending as u64, Ordering::SeqCst);
+        loop {
+            let joined = self.joined();
+            self.say(&Said::Finalizing { joined, cut });
+            let finished = || self.page.finished().load(Ordering::SeqCst) == 1;
+            let lost = || self.protection.is_some() && self.view_number() != joined;
+            self.wait_raw(|| finished() || lost());
+            if finished() {
+                break;
+            }
+            recover(self);
+        }
+        self.say(&Said::Finalized);
+        self.close();
+    }
+
+    /// True if the program may have read by a pointer what is left of memory that was lost.
+    fn misread(&self) -> bool {
+        let gone = |with_node: bool| with_node || !self.settings.adopt;
+        let read = |&(pe, with_node): &(usize, bool)| gone(with_node) && self.reached.keeps(pe);
+        self.interrupted() && self.lost().iter().any(read)
+    }
+
+    fn report_at_end(&self) {
+        if !self.settings.report {
+            return;
+        }
+        let bytes = memory::proportional_share().unwrap_or(0);
+        self.report(Report::Memory { pe: self.me as u32, bytes });
+        if self.protection.is_some() && self.settings.scrub != 0 && self.settings.checksum {
+            let counts = *lock(&self.scrubbed);
+            self.report(Report::Scrubbed { pe: self.me as u32, counts });
+        }
+    }
+}

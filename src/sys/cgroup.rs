@@ -1,0 +1,139 @@
+//! Control groups of this process: where they are, and how much memory they leave.
+//!
+//! A process is in one group of the second version's tree, and in one of each tree of the first
+//! version. The limits of all groups above it hold as well, as far as they can be seen: in a
+//! container the group of the container is the topmost.
+//!
+//! What a group uses includes pages of files, which the kernel drops when it needs room. They count
+//! as free here, as they do in `MemAvailable`. `memory.high` is a limit like `memory.max`: a group
+//! above it does not die, but its processes are slowed down until they make no progress.
+//!
+//! Left out: swap, which `MemAvailable` leaves out, too.
+
+#![forbid(unsafe_code)]
+
+use std::path::{Component, Path, PathBuf};
+
+/// What the groups of a process leave it, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Memory {
+    /// The lowest limit.
+    pub limit: u64,
+    /// What can still be taken before the first limit is reached.
+    pub free: u64,
+}
+
+/// Memory of the groups of this process; None if none has a limit.
+pub fn memory() -> Option<Memory> {
+    memory_of(own("memory"), |file| std::fs::read_to_string(file).ok())
+}
+
+/// The folders of the groups of this process that may limit `controller`.
+pub fn own(controller: &str) -> Vec<PathBuf> {
+    let read = |file: &str| std::fs::read(file).unwrap_or_default();
+    let [groups, mounts] = ["/proc/self/cgroup", "/proc/self/mountinfo"].map(read);
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    folders(&text(&groups), &text(&mounts), controller)
+}
+
+/// The same from what `/proc/self/cgroup` and `/proc/self/mountinfo` say. In each tree the group of
+/// the process comes first, and those above it follow.
+pub fn folders(groups: &str, mounts: &str, controller: &str) -> Vec<PathBuf> {
+    let mounts: Vec<Mount> = mounts.lines().filter_map(Mount::parse).collect();
+    let innermost = groups.lines().filter_map(|line| {
+        // NUMBER:CONTROLLERS:PATH, without controllers in the second version.
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (controllers, path) = (fields.next()?, Path::new(fields.next()?));
+        let is_its = |mount: &&Mount| match (controllers, mount.options) {
+            ("", options) => options.is_none(),
+            (_, Some(options)) => has(controllers, controller) && has(options, controller),
+            (_, None) => false,
+        };
+        mounts.iter().filter(is_its).find_map(|mount| mount.folders(path))
+    });
+    innermost.flatten().collect()
+}
+
+fn has(list: &str, word: &str) -> bool {
+    list.split(',').any(|other| other == word)
+}
+
+/// A tree of groups, or a part of one, where it is mounted.
+struct Mount<'a> {
+    /// The group that is seen at `point`.
+    root: PathBuf,
+    point: PathBuf,
+    /// Its options, the controllers among them, in the first version; None in the second.
+    options: Option<&'a str>,
+}
+
+impl Mount<'_> {
+    /// `ID PARENT DEVICE ROOT POINT OPTIONS .. - TYPE SOURCE OPTIONS`; None of another file system.
+    fn parse(line: &str) -> Option<Mount<'_>> {
+        let (place, system) = line.split_once(" - ")?;
+        let mut place = place.split(' ').skip(3);
+        let (root, point) = (unescape(place.next()?), unescape(place.next()?));
+        let mut system = system.split(' ');
+        let options = match system.next()? {
+            "cgroup2" => None,
+            "cgroup" => Some(system.nth(1)?),
+            _ => return None,
+        };
+        Some(Mount { root, point, options })
+    }
+
+    /// The folder of a group and of those above it; None if it cannot be seen here.
+    fn folders(&self, group: &Path) -> Option<Vec<PathBuf>> {
+        let inside = group.strip_prefix(&self.root).ok()?;
+        let is_plain = |part: Component| matches!(part, Component::Normal(_));
+        let seen = inside.components().all(is_plain); // else it is outside of the namespace
+        seen.then(|| inside.ancestors().map(|part| self.point.join(part)).collect())
+    }
+}
+
+/// Spaces and the like are three octal digits after a backslash there.
+fn unescape(text: &str) -> PathBuf {
+    let mut pieces = text.split('\\');
+    let first = pieces.next().unwrap_or_default().to_owned();
+    let whole = pieces.fold(first, |done, piece| {
+        let digits = piece.get(..3).and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        match digits.filter(u8::is_ascii) {
+            Some(code) => done + char::from(code).encode_utf8(&mut [0; 4]) + &piece[3..],
+            None => done + "\\" + piece,
+        }
+    });
+    PathBuf::from(whole)
+}
+
+/// What groups in these folders leave together; None if none has a limit.
+pub fn memory_of(
+    folders: impl IntoIterator<Item = PathBuf>,
+    read: impl Fn(&Path) -> Option<String>,
+) -> Option<Memory> {
+    let one = |folder: PathBuf| group(|file| read(&folder.join(file)));
+    let least =
+        |a: Memory, b: Memory| Memory { limit: a.limit.min(b.limit), free: a.free.min(b.free) };
+    folders.into_iter().filter_map(one).reduce(least)
+}
+
+/// One group, by the files of either version.
+fn group(read: impl Fn(&str) -> Option<String>) -> Option<Memory> {
+    let number = |file: &str| read(file)?.trim().parse::<u64>().ok(); // `max` is none
+    let stat = read("memory.stat").unwrap_or_default();
+    let field = |name: &str| {
+        let value = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok();
+        stat.lines().find_map(value)
+    };
+    // The first version has sums over the groups below under names of their own.
+    let with_below = |name: &str| field(&format!("total_{name}")).or_else(|| field(name));
+    let pages = ["inactive_file", "active_file", "slab_reclaimable"];
+    let pages = pages.into_iter().filter_map(with_below).fold(0, u64::saturating_add);
+    let limits = ["memory.max", "memory.high", "memory.limit_in_bytes"];
+    let above = field("hierarchical_memory_limit"); // of the first version, seen or not
+    let limit = limits.into_iter().filter_map(number).chain(above).min()?;
+    let used = ["memory.current", "memory.usage_in_bytes"].into_iter().find_map(number)?;
+    Some(Memory { limit, free: limit.saturating_sub(used.saturating_sub(pages)) })
+}
+
+#[cfg(test)]
+mod tests;

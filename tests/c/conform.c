@@ -1,0 +1,134 @@
+/*
+ * conform: calls that are right by the specification, one group for each argument.
+ */
+#define _DEFAULT_SOURCE
+
+#include "test.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+static long word;
+
+/* Memory is at a multiple of what was asked for, on every PE, and is really there. */
+static void align(void) {
+    for (size_t alignment = sizeof(void *); alignment <= (size_t)16 << 20; alignment *= 2) {
+        char *small = shmem_malloc(24);
+        char *block = shmem_align(alignment, 1000);
+        CHECK(small && block);
+        CHECK((uintptr_t)block % alignment == 0);
+        memset(block, 1, 1000);
+        shmem_free(small);
+        shmem_free(block);
+    }
+}
+
+/* Nothing is done with a context that is none. */
+static void no_context(void) {
+    shmem_ctx_fence(SHMEM_CTX_INVALID);
+    shmem_ctx_quiet(SHMEM_CTX_INVALID);
+    shmem_ctx_pe_quiet(SHMEM_CTX_INVALID, (int[]){0, 99}, 2);
+    shmem_ctx_destroy(SHMEM_CTX_INVALID);
+    shmem_long_p(&word, 1, 0);
+    shmem_ctx_quiet(SHMEM_CTX_DEFAULT);
+}
+
+/* One int at the end of a page, behind which nothing can be read. */
+static int *at_the_edge(void) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *two = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(two != MAP_FAILED && munmap(two + page, page) == 0);
+    return (int *)(two + page) - 1;
+}
+
+/* A number of PEs that is far too large, with the list of the query and with another one; or, if it
+ * is to be wrong, with a PE that does not exist. */
+static void list(int wrong) {
+    static long step;
+    int *edge = at_the_edge();
+    while (step < 4) {
+        if (shmem_checkpoint_all() == SHMEM_FT_SUCCESS) {
+            step++;
+            continue;
+        }
+        int *pes = NULL;
+        size_t n = 0;
+        shmem_query_fault(&pes, NULL, &n);
+        CHECK(n == 1 && pes[0] == 1);
+        *edge = wrong ? 99 : pes[0];
+        shmem_restart_pes(edge, (size_t)-1);
+        free(pes);
+        *edge = 99; /* nobody asked since */
+        shmem_restart_pes(edge, (size_t)-1);
+        shmem_barrier_all();
+    }
+}
+
+/* Nothing that a collective needs is in the heap, of which not a byte is left. */
+static void full(void) {
+    static long one = 1, sum;
+    for (size_t size = (size_t)1 << 40; size; size /= 2)
+        while (shmem_malloc(size))
+            ;
+    CHECK(!shmem_malloc(1));
+    shmem_long_sum_reduce(SHMEM_TEAM_WORLD, &sum, &one, 1);
+    CHECK(sum == shmem_n_pes());
+    shmem_team_t even;
+    CHECK(!shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, 2, 2, NULL, 0, &even));
+    if (even != SHMEM_TEAM_INVALID) {
+        shmem_long_sum_reduce(even, &sum, &one, 1);
+        CHECK(sum == 2);
+    }
+}
+
+/* Teams of two PEs, one after the other in the same place, with PE 0 in all of them. */
+static void pairs(void) {
+    static long one = 1, sum;
+    for (int other = 1; other < shmem_n_pes(); other++) {
+        shmem_team_t pair;
+        CHECK(!shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, other, 2, NULL, 0, &pair));
+        for (int i = 0; i < 3 && pair != SHMEM_TEAM_INVALID; i++) {
+            shmem_long_sum_reduce(pair, &sum, &one, 1);
+            CHECK(sum == 2);
+        }
+        shmem_team_destroy(pair);
+    }
+}
+
+/* Every PE has something buffered, one in the library, one in a loop of its own, one asleep; then
+ * the last one makes a mistake. */
+static void buffered(int argc) {
+    int me = shmem_my_pe();
+    printf("PE %d has something to say\n", me); /* to a pipe: buffered */
+    shmem_barrier_all();
+    if (me == shmem_n_pes() - 1)
+        shmem_long_p(&word, 1, argc + 99);
+    if (me == 1)
+        for (volatile long i = 0;; i++)
+            ;
+    if (me == 2)
+        for (;;)
+            pause();
+}
+
+int main(int argc, char **argv) {
+    const char *what = argc > 1 ? argv[1] : "";
+    shmem_init();
+    if (!strcmp(what, "align"))
+        align();
+    if (!strcmp(what, "list") || !strcmp(what, "wrong-list"))
+        list(what[0] == 'w');
+    if (!strcmp(what, "full"))
+        full();
+    if (!strcmp(what, "pairs"))
+        pairs();
+    if (!strcmp(what, "buffered"))
+        buffered(argc);
+    if (!strcmp(what, "no-context"))
+        no_context();
+    shmem_barrier_all();
+    if (shmem_my_pe() == 0)
+        puts("conform ok");
+    shmem_finalize();
+    return 0;
+}

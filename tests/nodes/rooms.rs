@@ -1,0 +1,59 @@
+//! Hosts with different room: each in a control group of its own, as a batch system makes them.
+
+use std::fmt::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use super::net::Net;
+use super::support::cgroup::Group;
+use super::support::{Outcome, note, program};
+
+/// Four PEs on as many hosts, which may use so many MiB; each takes 82 MiB for a checkpoint.
+/// None where nobody can be limited.
+fn run(rooms: [u64; 4]) -> Option<Outcome> {
+    let net = Net::new(rooms.len());
+    let mut groups = Vec::new();
+    let mut script = "#!/bin/sh\nhost=$1\nshift\ncase $host in\n".to_owned();
+    for (host, room) in rooms.into_iter().enumerate() {
+        match Group::new(room << 20) {
+            Ok(group) => {
+                let _ = writeln!(script, "{}) {} ;;", net.host(host), group.enter());
+                groups.push(group);
+            }
+            Err(why) => {
+                note(&format!("no control groups: hosts with different room are not tried: {why}"));
+                return None;
+            }
+        }
+    }
+    script.push_str("esac\nexec ip netns exec \"$host\" \"$@\"\n");
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("rooms-{}", net.host(0)));
+    std::fs::write(&path, script).expect("a script");
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).expect("it may be run");
+    let job = net.job_by(&format!("{} {{host}}", path.display()), &[1, 1, 1, 1]);
+    let job = job.args(&["--fabric", "ucx"]).mode("raid5").env("SHMEM_SYMMETRIC_SIZE", "128M");
+    let outcome = job.program(&program("large"), &["ask", "48"]).run();
+    std::fs::remove_file(path).expect("it was written");
+    Some(outcome)
+}
+
+fn done(outcome: &Outcome) -> usize {
+    outcome.status(0).out.lines().filter(|line| line.ends_with(" is done")).count()
+}
+
+/// All of them together want more than any one has.
+#[test]
+fn hosts_with_room_for_their_own_pes_are_enough() {
+    let Some(outcome) = run([300; 4]) else { return };
+    outcome.check(done(&outcome) == 4, "every PE should come to the end");
+    outcome.check(!outcome.out.contains("refused"), "nothing should be refused");
+}
+
+#[test]
+fn a_host_without_room_is_named_by_its_pes() {
+    let Some(outcome) = run([300, 300, 85, 300]) else { return };
+    outcome.check(done(&outcome) == 4, "every PE should come to the end");
+    let named = "is refused: checkpoint refused: PEs 2 need ";
+    let told = outcome.out.lines().filter(|line| line.contains(named)).count();
+    outcome.check(told == 4, "all are told that it is host 2");
+}

@@ -1,0 +1,73 @@
+//! Calls as the specification has them: what is allowed is not refused, what is promised is there.
+
+use super::support::{Job, Outcome, program, program_with};
+
+#[track_caller]
+fn ok(outcome: &Outcome) {
+    outcome.status(0);
+    let lines = outcome.out.lines().filter(|line| *line == "conform ok").count();
+    outcome.check(lines == 1, "`conform ok` was expected");
+}
+
+#[test]
+fn memory_is_aligned_beyond_a_huge_page() {
+    for pes in [1, 3] {
+        let job = Job::new(pes).env("SHMEM_SYMMETRIC_SIZE", "64M");
+        ok(&job.program(&program("conform"), &["align"]).run());
+    }
+}
+
+#[test]
+fn fence_and_quiet_of_no_context_do_nothing() {
+    ok(&Job::new(2).program(&program("conform"), &["no-context"]).run());
+}
+
+/// As printed it gives `shmem_restart_pes` an address for the number of PEs.
+#[test]
+fn the_listing_of_the_thesis_survives_a_loss() {
+    for flags in [&["-DNUMPES=&numpes", "-Wno-int-conversion"][..], &["-DNUMPES=numpes"]] {
+        let listing = program_with("listing", flags);
+        let outcome = Job::new(3).mode("raid5").kill(&["1@3"]).program(&listing, &[]).run();
+        outcome.status(0).says("PE 1 was killed by signal 9");
+    }
+}
+
+#[test]
+fn the_list_of_a_restart_is_read_as_far_as_the_last_query_filled_it() {
+    let job = Job::new(3).mode("raid5").kill(&["1@2"]);
+    ok(&job.program(&program("conform"), &["list"]).run());
+    let job = Job::new(3).mode("raid5").kill(&["1@2"]);
+    let outcome = job.program(&program("conform"), &["wrong-list"]).run();
+    outcome.status(2).says("shmem_restart_pes: pe 99: allowed are 0..2");
+}
+
+#[test]
+fn collectives_need_nothing_of_the_heap() {
+    for mode in ["none", "raid5"] {
+        ok(&Job::new(4).mode(mode).program(&program("conform"), &["full"]).run());
+    }
+}
+
+/// Whichever way they go: by doubling they use slots in turns.
+#[test]
+fn a_team_begins_anew_where_another_one_was() {
+    for how in ["direct", "doubling", "halving"] {
+        let job = Job::new(4).env("SHMEM_FT_COLLECTIVES", how);
+        ok(&job.program(&program("conform"), &["pairs"]).run());
+    }
+}
+
+/// Whatever each PE is doing when another one ends the job.
+#[test]
+fn a_misuse_loses_no_output_of_other_pes() {
+    for words in [&[][..], &["--nodes", "4"]] {
+        let job = Job::new(4).args(words).program(&program("conform"), &["buffered"]);
+        let outcome = job.run();
+        outcome.status(2).says("raidshmem: PE 3: shmem_long_p: pe 101");
+        for pe in 0..4 {
+            let line = format!("PE {pe} has something to say");
+            let lines = outcome.out.lines().filter(|said| *said == line).count();
+            outcome.check(lines == 1, &format!("`{line}` was expected, once"));
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Losses after the last checkpoint, and while others are in `shmem_finalize`: the job goes on if
+//! nobody needs the lost PE and its substitute needs nobody; else it ends by name. Never with a
+//! wrong result and status 0.
+
+use rustix::process::Signal;
+
+use super::support::{Job, Outcome, processes, program};
+
+/// The example of the README, whose last checkpoint is its 21st.
+fn count(mode: &str, words: &str) -> Outcome {
+    let words: Vec<&str> = words.split_whitespace().collect();
+    Job::new(4).mode(mode).args(&["--verbose"]).args(&words).program(&program("count"), &[]).run()
+}
+
+/// The sum, once, from whoever is PE 0 at the end.
+#[track_caller]
+fn counted(outcome: &Outcome) {
+    let sums = outcome.status(0).out.lines().filter(|line| *line == "sum 760").count();
+    outcome.check(sums == 1, "one sum was expected");
+}
+
+#[test]
+fn a_loss_after_the_last_checkpoint_costs_nothing() {
+    for mode in ["double", "raid4", "raid5", "rs"] {
+        for pe in 0..4 {
+            let outcome = count(mode, &format!("--kill {pe}@21"));
+            counted(&outcome);
+            outcome.says(&format!("PE {pe} goes on alone from checkpoint 21"));
+        }
+    }
+    for pe in 0..4 {
+        counted(&count("raid5", &format!("--nodes 4 --kill-node {pe}@21")));
+    }
+    counted(&count("rs", "--kill 1@21 --kill 3@21"));
+    counted(&count("rs", "--nodes 4 --kill-node 1@21 --kill-node 3@21"));
+}
+
+/// Some have passed the last barrier of it perhaps, and some have not.
+#[test]
+fn a_loss_in_the_last_checkpoint_costs_nothing() {
+    for point in ["before", "encode", "encoded", "copy", "copied"] {
+        counted(&count("raid5", &format!("--kill 2@21:{point}")));
+        counted(&count("raid5", &format!("--nodes 4 --kill-node 0@21:{point}")));
+    }
+}
+
+/// Of a PE that serves the recovery from within `shmem_finalize`, and of one that goes back.
+#[test]
+fn a_second_loss_in_that_recovery_is_borne_too() {
+    for point in ["settle", "decided", "verify"] {
+        counted(&count("rs", &format!("--kill 2@21 --kill 1@21:{point}")));
+        counted(&count("rs", &format!("--nodes 4 --kill-node 2@21 --kill-node 1@21:{point}")));
+    }
+    for point in ["rebuild", "restore", "resume"] {
+        counted(&count("rs", &format!("--nodes 4 --kill-node 2@21 --kill 2@21:{point}")));
+    }
+}
+
+/// It stands still when the others are in `shmem_finalize` already, and is lost much later.
+#[test]
+fn a_pe_that_stands_still_at_the_end_is_replaced() {
+    let program = program("count");
+    let job = Job::new(4).mode("raid5").env("SHMEM_FT_INJECT", "stop:2@21");
+    let outcome = job.env("SHMEM_FT_PE_TIMEOUT", "0.5").program(&program, &[]).run();
+    counted(&outcome);
+    outcome.says("PE 2 was killed by signal 9");
+}
+
+/// The same of a node: until its lease is over nobody knows whether it is lost.
+#[test]
+fn a_node_that_stands_still_at_the_end_is_replaced() {
+    let job = Job::new(4).mode("raid5").args(&["--verbose", "--nodes", "4"]);
+    let job = job.env("SHMEM_FT_INJECT", "stop:2@21").env("SHMEM_FT_NODE_TIMEOUT", "1");
+    let mut run = job.program(&program("count"), &[]).start();
+    run.wait_until("PE 2 should be stopped", |found| {
+        found.iter().any(|found| found.name == "count" && found.state == 'T')
+    });
+    let agent = run.agents()[2].pid;
+    processes::signal(agent, Signal::STOP);
+    run.wait_for("goes on alone from checkpoint 21");
+    let outcome = run.finish();
+    counted(&outcome);
+    outcome.says("node 2 was lost with PE 2");
+}
+
+fn late(how: &str) -> Outcome {
+    Job::new(4).mode("raid5").program(&program("late"), &[how]).run()
+}
+
+#[test]
+fn a_substitute_that_needs_nobody_comes_to_its_end() {
+    let outcome = late("silent");
+    outcome.status(0);
+    for line in ["0 ends with 100, 100", "2 ends with 102, 204", "3 ends with 103, 103"] {
+        let line = format!("PE {line}");
+        outcome.check(outcome.out.lines().any(|found| found == line), &line);
+    }
+}
+
+#[test]
+fn a_substitute_that_needs_others_ends_the_job_by_name() {
+    for how in ["consume", "await", "produce"] {
+        let outcome = late(how);
+        outcome.status(3).says("unrecoverable: PE 2 was lost when PE ");
+        outcome.says("had already entered shmem_finalize; checkpoint before it");
+    }
+}
+
+#[test]
+fn a_call_that_was_cut_short_ends_the_job_by_name() {
+    for how in ["cut", "fetch"] {
+        let outcome = late(how);
+        outcome.status(3).says("entered shmem_finalize without having gone back to the checkpoint");
+        outcome.says("though PEs 2 were lost");
+    }
+}

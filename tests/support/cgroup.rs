@@ -1,0 +1,56 @@
+//! Control groups with a limit of memory, of either version; removed with the test's last look.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use raidshmem::sys::cgroup;
+
+/// A group that nobody is in yet.
+pub struct Group(PathBuf);
+
+impl Group {
+    /// One of at most `limit` bytes, below a group of this process.
+    ///
+    /// # Errors
+    /// Why this machine allows none.
+    pub fn new(limit: u64) -> Result<Group, String> {
+        let mut why = "no memory controller is mounted".to_owned();
+        for above in cgroup::own("memory") {
+            match Group::below(&above, limit) {
+                Ok(group) => return Ok(group),
+                Err(error) => why = format!("{}: {error}", above.display()),
+            }
+        }
+        Err(why)
+    }
+
+    fn below(above: &Path, limit: u64) -> std::io::Result<Group> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let nth = NEXT.fetch_add(1, Ordering::Relaxed);
+        let folder = above.join(format!("rshm{}-{nth}", std::process::id()));
+        fs::create_dir(&folder)?;
+        let group = Group(folder);
+        let limits = ["memory.max", "memory.limit_in_bytes"].map(|file| group.0.join(file));
+        let file = limits.iter().find(|file| file.exists());
+        let file = file.ok_or_else(|| std::io::Error::other("it does not limit memory"))?;
+        fs::write(file, limit.to_string())?;
+        Ok(group)
+    }
+
+    /// A command by which a shell moves into the group, with all that it starts.
+    pub fn enter(&self) -> String {
+        format!("echo $$ > {}/cgroup.procs", self.0.display())
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // A process that has just ended may still be in it.
+        let end = Instant::now() + Duration::from_secs(5);
+        while fs::remove_dir(&self.0).is_err() && Instant::now() < end {
+            std::thread::yield_now();
+        }
+    }
+}

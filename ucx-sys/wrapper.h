@@ -1,2 +1,0 @@
-/* The header that the bindings are made from. */
-#include <ucp/api/ucp.h>
