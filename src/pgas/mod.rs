@@ -14,6 +14,7 @@ pub mod boot;
 mod far;
 mod finish;
 mod greet;
+mod inherit;
 mod memory;
 mod nodes;
 mod regions;

@@ -101,6 +101,7 @@ impl<'a> Drive<'a> {
 
     fn act(&mut self, at: At) -> Outcome {
         match at {
+            At::Enter if self.world.is_new() => Outcome::Lost,
             At::Enter => self.enter(),
             At::Follow => self.follow(),
             At::Intend => self.intend(),
@@ -351,12 +352,13 @@ impl<'a> Drive<'a> {
 
     fn finish(&mut self) -> Outcome {
         match self.world.phase() {
+            _ if self.world.is_new() => self.world.finish_inherited(self.protection, self.number),
             Some(Phase::Encoded(n) | Phase::Copying(n)) if n == self.number => {
                 let (world, protection) = (self.world, self.protection);
                 checkpoint::copy(world, protection, self.covered(), self.number, None, None);
             }
             Some(_) => self.world.set_phase(Phase::Agreed(self.number)),
-            None => {} // a substitute: its snapshot is made in the rebuild
+            None => {}
         }
         self.world.set_agreed(self.number);
         Outcome::Done

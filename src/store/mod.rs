@@ -27,6 +27,7 @@
 
 pub mod coverage;
 pub mod delta;
+pub mod inherited;
 pub mod intent;
 pub mod phase;
 pub mod private;

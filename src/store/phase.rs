@@ -42,7 +42,7 @@ impl Phase {
         }
     }
 
-    /// The inverse; None for 0 (a substitute that has no say) and for garbage.
+    /// The inverse; None for 0 (a process that has no say) and for garbage.
     pub fn unpack(word: u64) -> Option<Phase> {
         let n = word >> 3;
         match word & 7 {
@@ -52,6 +52,11 @@ impl Phase {
             4 => Some(Phase::Copying(n)),
             _ => None,
         }
+    }
+
+    /// True if this PE can be made that of checkpoint `number`, going back or forward.
+    pub fn has(self, number: u64) -> bool {
+        (self.knows()..=self.reaches()).contains(&number)
     }
 
     /// The checkpoint whose parity is complete here and whose snapshot is, or can still be made,
@@ -72,10 +77,10 @@ impl Phase {
     }
 }
 
-/// What a survivor brings to the decision.
+/// What a PE brings to the decision: a survivor, or a substitute for the dead ([`super::inherited`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Vote {
-    /// Its phase; None in a substitute.
+    /// Its phase; None in a substitute that has not taken over the memory of the dead.
     pub phase: Option<Phase>,
     /// A decision it has written down and not yet finished.
     pub decided: Option<u64>,

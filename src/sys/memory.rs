@@ -66,6 +66,12 @@ pub fn wipe(fd: impl AsFd) -> Result<()> {
     fallocate(fd, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, 0, len)
 }
 
+/// Gives the pages of part of a memory file back to the kernel: its bytes read as zero afterwards.
+pub fn give_back(fd: impl AsFd, at: usize, len: usize) -> Result<()> {
+    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    fallocate(fd, flags, at as u64, len as u64)
+}
+
 /// Writes all of `bytes` to a memory file.
 pub fn write_at(fd: impl AsFd, at: usize, bytes: &[u8]) -> Result<()> {
     let mut done = 0;

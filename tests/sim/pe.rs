@@ -313,11 +313,13 @@ impl Job {
 
     fn boot(&mut self, p: &mut Proc) -> Then {
         let original = p.incarnation == 0;
-        let memory = self.own(p);
-        (memory.told.phase, memory.told.decision, memory.told.ending) = (0, 0, false);
+        self.own(p).told.ending = false;
         if original {
+            let memory = self.own(p);
             memory.set_phase(Phase::Agreed(0));
             p.joined = 1;
+        } else {
+            self.inherit(p);
         }
         p.middle = true;
         Then::Again
@@ -357,6 +359,7 @@ impl Job {
         use Outcome::{Changed, Done, Refused};
         let healthy = if self.faulted(p) { Changed } else { Done };
         match at {
+            At::Enter if p.joined == 0 => return Then::Out(Outcome::Lost),
             At::Enter => return Then::Out(self.enter_call(p, healthy)),
             At::Follow => return self.follow(p),
             At::Intend if !p.middle => {
@@ -556,6 +559,10 @@ impl Job {
                 (p.history, p.watch) = Default::default();
             }
             At::Decide => return self.decide(p),
+            At::Finish if p.joined == 0 => {
+                self.finish_inherited(p);
+                p.agreed = p.number;
+            }
             At::Finish => {
                 let phase = Phase::unpack(self.own(p).told.phase);
                 let copies = matches!(
@@ -563,7 +570,6 @@ impl Job {
                     Some(Phase::Encoded(n) | Phase::Copying(n)) if n == p.number
                 );
                 match phase {
-                    // A substitute's snapshot is made in the rebuild.
                     None => {}
                     Some(_) if !copies && !p.middle => {
                         let number = p.number;

@@ -84,6 +84,15 @@ impl Membership {
         (self.pes[pe].assigned, self.pes[pe].reached) = (false, false);
     }
 
+    /// No process lives that is a PE, and no memory is left that a substitute could take over.
+    pub(super) fn nobody_is_left(&self) -> bool {
+        self.view.pes.iter().all(|pe| match pe.state {
+            State::Alive => false,
+            State::ProcessDead => !self.adopt || !self.shown.contains_key(&pe.node),
+            State::NodeDead => true,
+        })
+    }
+
     fn spare(&self, on: impl Fn(u32) -> bool) -> Option<ProcId> {
         let found = self.procs.iter().find(|(_, p)| p.role == Role::Spare && p.hello && on(p.node));
         found.map(|(&id, _)| id)

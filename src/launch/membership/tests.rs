@@ -183,6 +183,30 @@ fn a_lost_node_is_wiped_and_replaced_only_after_every_node_shows_the_death() {
 }
 
 #[test]
+fn all_processes_may_die_while_their_memory_is_there() {
+    let all_die = |settings: &Settings| {
+        let mut cluster = Cluster::four(settings, 0);
+        cluster.hold_shown = true;
+        (0..4).for_each(|pe| cluster.die(pe));
+        cluster
+    };
+    let mut cluster = all_die(&settings(BackupMode::Raid5));
+    cluster.hold_shown = false;
+    for event in std::mem::take(&mut cluster.held) {
+        cluster.event(event);
+    }
+    assert!(cluster.end.is_none() && cluster.machine.view.whole());
+    assert!(cluster.wiped().is_empty(), "and is taken over");
+    let mut cluster = all_die(&settings(BackupMode::Raid5));
+    (0..3).for_each(|node| cluster.event(Event::NodeLost { node }));
+    assert!(cluster.end.is_none(), "one memory is left; whether it is enough, its heir finds out");
+    cluster.event(Event::NodeLost { node: 3 });
+    assert_eq!(cluster.ended(), (UNRECOVERABLE, "unrecoverable: every PE was lost"));
+    let cluster = all_die(&Settings { adopt: false, ..settings(BackupMode::Raid5) });
+    assert_eq!(cluster.ended(), (UNRECOVERABLE, "unrecoverable: every PE was lost"));
+}
+
+#[test]
 fn a_number_is_given_away_only_after_the_lost_memory_is_wiped() {
     let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
     cluster.hold_wiped = true;

@@ -29,6 +29,10 @@ pub enum Broken {
     ParityNotMadeAnew,
     /// The plan counts one parity more than there is.
     PlanTooHopeful,
+    /// What a substitute takes over has no say in a decision.
+    DeadUnheard,
+    /// A substitute speaks for memory that it has not saved before its program ran.
+    LiveNotRescued,
     /// Every call of the checkpoint meets, wherever it is made.
     EveryCallMeets,
     /// A PE in `shmem_finalize` waits there, whatever the others need.
