@@ -132,7 +132,7 @@ fn a_control_group_is_a_small_machine() {
             Err(why) => return Err(super::support::note(&format!("no control group: {why}"))),
         };
         let first = format!("{} && {first}", group.enter());
-        let job = Job::new(4).mode("raid5").env("SHMEM_SYMMETRIC_SIZE", "64M").leaves("file");
+        let job = Job::new(4).mode("raid5").env("SHMEM_SYMMETRIC_SIZE", "32M").leaves("file");
         let job = job.program(&program("large"), &["ask", "24"]).after(&first);
         Ok(job.run())
     };
