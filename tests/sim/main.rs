@@ -159,6 +159,7 @@ fn one_more_is_lost_and_every_pe_says_so() {
 fn broken_rules_are_caught() {
     use Broken::*;
     for broken in [
+        CountedTogether,
         PeersForgotten,
         DoubtsIgnored,
         WatchedTooLate,
@@ -180,7 +181,6 @@ fn broken_rules_are_caught() {
         RestoredUnchecked,
         KeptThoughChanged,
         SilenceIsNoChange,
-        CountedTogether,
         EndIgnoresLosses,
         EndGoesBack,
         ParityOfTheEnd,
