@@ -27,7 +27,8 @@ fn run(rooms: [u64; 4]) -> Option<Outcome> {
             }
         }
     }
-    script.push_str("esac\nexec ip netns exec \"$host\" \"$@\"\n");
+    // `ip netns exec` would mount another /sys, in which no group is seen.
+    script.push_str("esac\nexec nsenter --net=/run/netns/\"$host\" \"$@\"\n");
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("rooms-{}", net.host(0)));
     std::fs::write(&path, script).expect("a script");
     std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).expect("it may be run");
