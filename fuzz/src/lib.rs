@@ -360,6 +360,17 @@ fn private_memory() -> Vec<u8> {
     private::encode([region].into_iter())
 }
 
+/// Groups of the two versions: where they are, what is mounted, and what one of them says.
+const GROUPS: [&str; 2] = [
+    "4:memory:/jobs/7\n0::/\0\
+     35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
+     41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n\0\
+     inactive_file 7\nhierarchical_memory_limit 4096\n",
+    "0::/a/b\0\
+     35 24 0:30 /a /my\\040groups rw shared:9 - cgroup2 cgroup2 rw\n\0\
+     1234\n",
+];
+
 /// Right inputs, for each target a few: what a mutator begins with beside the files of the corpus.
 pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
     use raidshmem::control::message::Welcome;
@@ -410,18 +421,7 @@ pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
                 }),
             ],
         ),
-        (
-            "cgroup",
-            text(&[
-                "4:memory:/jobs/7\n0::/\0\
-                 35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
-                 41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n\0\
-                 inactive_file 7\nhierarchical_memory_limit 4096\n",
-                "0::/a/b\0\
-                 35 24 0:30 /a /my\\040groups rw shared:9 - cgroup2 cgroup2 rw\n\0\
-                 1234\n",
-            ]),
-        ),
+        ("cgroup", text(&GROUPS)),
         ("heap", vec![allocator.encode()]),
         ("manifest", vec![built.expect("it fits").1]),
         (

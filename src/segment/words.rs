@@ -145,7 +145,7 @@ pub struct Intent {
     pub len: AtomicU64,
     /// Bytes the store will hold with this checkpoint.
     pub hold: AtomicU64,
-    /// Bytes of them it must still allocate.
+    /// Bytes of them, and of live data that nobody has written, that must still be allocated.
     pub need: AtomicU64,
     /// Bytes the machine could still give when the owner looked.
     pub available: AtomicU64,

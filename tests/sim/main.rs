@@ -167,6 +167,7 @@ fn one_more_is_lost_and_every_pe_says_so() {
 fn broken_rules_are_caught() {
     use Broken::*;
     for broken in [
+        CountedTogether,
         PeersForgotten,
         DoubtsIgnored,
         WatchedTooLate,
@@ -190,7 +191,6 @@ fn broken_rules_are_caught() {
         RestoredUnchecked,
         KeptThoughChanged,
         SilenceIsNoChange,
-        CountedTogether,
         EndIgnoresLosses,
         EndGoesBack,
     ] {

@@ -212,6 +212,9 @@ impl Job {
             }
         }
         match to {
+            At::Saved | At::Refused if self.is_wrong_end(p.number, to) => {
+                self.broken_promise = Some(format!("checkpoint {} came to {to:?}", p.number));
+            }
             At::Saved => {
                 p.agreed = p.number;
                 self.saved = self.saved.max(p.number);
@@ -406,6 +409,16 @@ impl Job {
         Then::Out(Done)
     }
 
+    /// True if a checkpoint that comes to such an end should have come to the other.
+    fn is_wrong_end(&self, number: u64, to: At) -> bool {
+        let planned = self.plan.refusal.is_some_and(|(_, refused, _)| refused == number);
+        match to {
+            At::Saved => planned && !self.refused,
+            At::Refused => !planned,
+            _ => false,
+        }
+    }
+
     /// Bytes that a PE wants to save, and what is free on its machine, which is its node: as much
     /// as all who are there want.
     fn intent(&self, p: &Proc) -> (u64, u64) {
@@ -418,8 +431,9 @@ impl Job {
         }
     }
 
-    /// True if the checkpoint is refused, which it is only where the plan says so.
-    fn agree(&mut self, p: &Proc) -> bool {
+    /// True if this PE refuses the checkpoint, as far as it can read what the others told: after a
+    /// loss that may be nothing, and then they do not meet to refuse it.
+    fn agree(&self, p: &Proc) -> bool {
         let told = |pe: usize| {
             let Told { len, free, .. } = self.told(p, pe);
             let need = if len == intent::CANNOT { 0 } else { len };
@@ -430,15 +444,7 @@ impl Job {
         let machine = |pe: &Member| if together { 0 } else { pe.node };
         let machines: Vec<u32> = p.view.pes.iter().map(machine).collect();
         let bounds = Bounds { mode: "rs", manifest: 0, snapshot: usize::MAX, limit: None };
-        let refusal = intent::agree(&told, &machines, &bounds).err();
-        let planned = self.plan.refusal.is_some_and(|(_, number, _)| number == p.number);
-        if let Some(refusal) = refusal.as_ref().filter(|_| !planned) {
-            self.broken_promise = Some(format!("checkpoint {} is refused: {refusal}", p.number));
-        }
-        if refusal.is_none() && planned && !self.refused {
-            self.broken_promise = Some(format!("checkpoint {} has no room", p.number));
-        }
-        refusal.is_some()
+        intent::agree(&told, &machines, &bounds).is_err()
     }
 
     fn barrier(&mut self, p: &mut Proc, at: At) -> Then {
