@@ -287,7 +287,9 @@ impl Plan {
             };
             self.faults.push(Fault { when, harm, pe, fired: false, tries: 0 });
         }
-        let (mut other, adopts) = (Chance::new(!self.seed ^ 0xa11), self.settings.adopt);
+        // Spares are elsewhere, and take over no memory.
+        let adopts = self.settings.adopt && self.spares.is_empty();
+        let mut other = Chance::new(!self.seed ^ 0xa11);
         if let Some(last) = self.faults.last_mut().filter(|_| adopts && other.one_in(4)) {
             last.harm = Harm::AtOnce;
         }
