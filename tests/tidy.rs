@@ -52,6 +52,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/fabric/ucx/raw.rs", "calls UCX"),
     ("src/launch/agent.rs", "rings the bell in the control words of a PE"),
     ("src/pgas/boot.rs", "takes an inherited descriptor; maps the statics in place"),
+    ("src/pgas/inherit.rs", "writes the store before the process is a PE"),
     ("src/pgas/regions.rs", "copies private memory that was registered"),
     ("src/pgas/stream.rs", "buffers of calls that have returned, until their operation is over"),
     ("src/pgas/world.rs", "references to segments that are never freed"),

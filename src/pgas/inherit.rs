@@ -132,7 +132,7 @@ impl Store<'_> {
         let (region, count) = (layout.snapshots[place], coverage.len().div_ceil(TILE));
         self.record(place).void();
         for tile in 0..if keeps { count } else { 0 } {
-            let into = self.own.bytes_mut(region + tile * TILE, TILE);
+            let into = self.store_mut(region + tile * TILE, TILE);
             let mut filled = 0;
             for (at, len) in coverage.pieces(tile * TILE..(tile + 1) * TILE) {
                 into[filled..filled + len].copy_from_slice(self.own.bytes(at, len));
@@ -140,10 +140,18 @@ impl Store<'_> {
             }
             into[filled..].fill(0);
             let seal = stamp.seal(into);
-            self.own.bytes_mut(layout.stamps(region) + tile * STAMP, STAMP).copy_from_slice(&seal);
+            self.store_mut(layout.stamps(region) + tile * STAMP, STAMP).copy_from_slice(&seal);
         }
         self.record(place).seal(self.job, number, coverage.len());
         true
+    }
+
+    /// Own store, to be written.
+    #[allow(clippy::mut_from_ref)] // as `Segment::bytes_mut`
+    fn store_mut(&self, at: usize, len: usize) -> &mut [u8] {
+        // SAFETY: nobody else writes the store of a process that is not a PE yet, nor reads what is
+        // not sealed; and no two slices of it live here at a time.
+        unsafe { self.own.bytes_mut(at, len) }
     }
 
     /// Makes the snapshot what lies beside it.
@@ -153,7 +161,7 @@ impl Store<'_> {
         let [to, from] = layout.snapshots;
         self.record(0).void();
         let copy = |to: usize, from: usize, len: usize| {
-            self.own.bytes_mut(to, len).copy_from_slice(self.own.bytes(from, len));
+            self.store_mut(to, len).copy_from_slice(self.own.bytes(from, len));
         };
         if self.protection.mode.keeps_snapshot() {
             copy(to, from, count * TILE);
