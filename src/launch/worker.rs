@@ -1,8 +1,8 @@
 //! A thread for what may take longer than a millisecond, beside a loop that renews leases.
 //!
 //! Invariants: jobs are done one after another, in the order in which they were given; every job
-//! gives one result (it returns errors and does not panic), and the bell rings until it was taken. The thread lives as long as the
-//! process, so that what a job starts does not lose its parent.
+//! gives one result (it returns errors and does not panic), and the bell rings until it was taken.
+//! The thread lives as long as the process, so that what a job starts does not lose its parent.
 
 #![forbid(unsafe_code)]
 

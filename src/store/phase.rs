@@ -77,7 +77,8 @@ impl Phase {
     }
 }
 
-/// What a PE brings to the decision: a survivor, or a substitute for the dead ([`super::inherited`]).
+/// What a PE brings to the decision: a survivor, or a substitute for the dead
+/// ([`super::inherited`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Vote {
     /// Its phase; None in a substitute that has not taken over the memory of the dead.

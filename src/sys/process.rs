@@ -124,10 +124,11 @@ impl Process {
         }
     }
 
-    /// True if it has ended, or does nothing any more but end: its descriptors are closed then, some
-    /// time before its end is told. Not to be asked of one that was collected.
+    /// True if it has ended, or does nothing any more but end: its descriptors are closed then,
+    /// some time before its end is told. Not to be asked of one that was collected.
     pub fn is_ending(&self) -> bool {
-        const PF_EXITING: u32 = 4; // of the kernel; its first thread has it when descriptors are closed
+        // The kernel's; the first thread has it when descriptors are closed.
+        const PF_EXITING: u32 = 4;
         let flags = || fields_of(self.pid).get(6)?.parse::<u32>().ok();
         self.wait_end(0) || flags().is_some_and(|flags| flags & PF_EXITING != 0)
     }

@@ -129,8 +129,8 @@ impl Pe {
         self.shows = 0;
     }
 
-    /// A new process carries the number, and takes over the memory; its page may still show the view
-    /// in which it is dead.
+    /// A new process carries the number, and takes over the memory; its page may still show the
+    /// view in which it is dead.
     pub fn begin(&mut self, shown: u8) {
         (self.alive, self.node_lost, self.shown) = (true, false, shown);
         let live = |n: u64| Bytes::Sealed(n as u8, self.live == Some(n as u8));
