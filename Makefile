@@ -14,7 +14,7 @@ INTO    := $(DESTDIR)$(PREFIX)
 BUILT   ?= $(RELEASE)
 HEADERS := $(patsubst include/%,%,$(wildcard include/*.h include/*/*.h))
 
-.PHONY: build demo test test-nodes sanitize soak scorecard scorecard-quick scaling
+.PHONY: build demo test test-nodes sanitize soak mutants scorecard scorecard-quick scaling
 .PHONY: install clean help
 
 build:
@@ -53,6 +53,11 @@ scorecard scorecard-quick:
 
 soak: build
 	@.ci/soak
+
+# Breaks rules one at a time, and says which tier of tests notices: NAMES="no-barrier-b ..." some.
+mutants:
+	@.ci/setup build
+	@.ci/mutants $(NAMES)
 
 # Cost of checkpoint and rebuild against bytes, PEs, group size and parity: target/scaling*.
 scaling: build

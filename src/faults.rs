@@ -11,6 +11,7 @@ use crate::pgas::{World, complain, world};
 use crate::protocol::drive::Drive;
 use crate::protocol::{At, Call};
 use crate::scrub;
+use crate::segment::waits::Waiting;
 use crate::segment::words::Barrier;
 use crate::store::protection::Protection;
 use crate::store::refusal::Refused;
@@ -64,7 +65,7 @@ fn pass(world: &World, number: u64) -> i32 {
     let steps = |points: [Point; 3]| points.map(|point| world.point(point, number));
     world.quiet_all();
     steps([Quiesce, Encode, Encoded]);
-    if world.barrier_of(Barrier::Protocol).is_err() {
+    if world.barrier_of(Barrier::Protocol, Call::Checkpoint.name()).is_err() {
         return FAILURE;
     }
     world.set_agreed(number);
@@ -137,7 +138,7 @@ pub fn restart_pes() {
         match world.protection() {
             Some(protection) => drop(Drive::new(world, protection, Call::Restart).run()),
             // In mode none the launcher ends the job.
-            None => world.wait_raw(|| false),
+            None => world.wait_raw(|| Waiting::anyone(Call::Restart.name()), || false),
         }
         world.debug(|| format!("restarted from checkpoint {}", world.agreed()));
     } else if lock(&world.refused).restart() && world.me() == 0 {

@@ -8,7 +8,7 @@
 //! Layers, each importing only from those above it or to the left of it (`tests/tidy.rs` holds it):
 //!
 //! ```text
-//! sys  inject  settings                      words, environment, system calls
+//! sys  mutant  inject  settings              words, environment, system calls
 //! heap                                       symmetric allocator (pure)
 //! placement                                  failure domains, groups, substitutes (pure)
 //! control                                    messages, views, the page that shows them
@@ -47,6 +47,8 @@ pub mod heap;
 pub mod inject;
 #[doc(hidden)]
 pub mod launch;
+#[doc(hidden)]
+pub mod mutant;
 #[doc(hidden)]
 pub mod pgas;
 #[doc(hidden)]

@@ -302,6 +302,8 @@ pub struct Settings {
     pub node_timeout: Duration,
     /// `SHMEM_FT_PE_TIMEOUT`: a stopped PE is killed after this; `None`: never.
     pub pe_timeout: Option<Duration>,
+    /// `SHMEM_FT_STALL`: who waits for longer in one call is told of; zero: nobody is.
+    pub stall: Duration,
     /// `SHMEM_FT_CHECKSUM`: blocks of a checkpoint carry checksums.
     pub checksum: bool,
     /// `SHMEM_FT_SCRUB`: bytes a second in which a PE looks over its checkpoint; 0 is off.
@@ -346,6 +348,7 @@ impl Default for Settings {
             heartbeat: None,
             node_timeout: Duration::from_secs(10),
             pe_timeout: None,
+            stall: Duration::from_secs(60),
             checksum: true,
             scrub: 16 << 20,
             inject: Vec::new(),

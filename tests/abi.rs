@@ -269,3 +269,13 @@ fn the_stencil_refuses_bad_arguments_in_one_line_and_computes_without_the_librar
     let last = text.lines().last().expect("a last line");
     assert!(last.starts_with("jacobi checksum=") && last.contains(" seconds="), "{last}");
 }
+
+/// The switch that breaks rules for `.ci/mutants` is in no other build.
+#[test]
+fn a_build_for_users_has_no_rule_to_break() {
+    for file in [PathBuf::from(env!("CARGO_BIN_EXE_oshrun")), library()] {
+        let bytes = std::fs::read(&file).expect("it was built for the tests");
+        let there = bytes.windows(16).any(|name| name == b"RAIDSHMEM_MUTANT");
+        assert_eq!(there, cfg!(feature = "mutants"), "{}", file.display());
+    }
+}

@@ -1,14 +1,32 @@
 #!/bin/sh
 # The parity codec beside Intel's ISA-L, as ratios of runs in turns: see codec/benches/isal.rs.
 #
-#   benches/peers/isal.sh [FILTER]      ROUNDS=n, RAIDSHMEM_KERNEL=name
+#   benches/peers/isal.sh [FILTER]      ROUNDS=n, RAIDSHMEM_KERNEL=name, ISAL=libisal.so
 #
-# Needs libisal (Debian: libisal-dev); ends with 77, as a skipped test does, if it is missing.
+# ISA-L is Debian's (libisal2, 2.30) and then that of the Python package `isal` (2.32, with GFNI),
+# which is built from its source by nasm; or the one that ISAL names. Ends with 77, as a skipped
+# test does, if there is none.
 set -eu
 cd "$(dirname "$0")/../.."
-if ! printf '#include <isa-l.h>\nint main(void) { return !xor_gen; }\n' |
-    "${CC:-cc}" -x c - -o /dev/null -lisal 2>/dev/null; then
-    echo "isal.sh: NOT RUN: no ISA-L to link with (Debian: apt-get install libisal-dev)" >&2
-    exit 77
+bench() {
+    cargo bench --quiet --package raidshmem-codec --bench isal -- "$@"
+}
+if [ -n "${ISAL:-}" ]; then
+    bench "$@"
+    exit
 fi
-exec cargo bench --quiet --package raidshmem-codec --features isal --bench isal -- "$@"
+echo "ISA-L of the system"
+bench "$@" && status=0 || status=$?
+folder=${CARGO_TARGET_DIR:-target}/isal-1.9.1
+source=$folder/src/isal/isa-l
+if [ ! -e "$source/bin/libisal.so" ]; then
+    pip download --quiet --no-deps --no-binary :all: --dest "${folder%/*}" isal==1.9.1 &&
+        tar -xf "$folder.tar.gz" -C "${folder%/*}" &&
+        make -s -C "$source" -f Makefile.unx units="erasure_code raid" slib > /dev/null || {
+        echo "isal.sh: NOT RUN: no ISA-L 2.32 (it takes pip, make and nasm)" >&2
+        exit "$status"
+    }
+fi
+echo "ISA-L 2.32.1"
+ISAL=$(realpath "$source/bin/libisal.so") && export ISAL
+bench "$@"

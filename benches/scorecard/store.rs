@@ -112,8 +112,7 @@ fn memory(program: &Program) -> Result<Vec<Figure>, Trouble> {
     ])
 }
 
-/// What the PEs hold beyond those of a job without protection, over what is saved. The store is
-/// touched as the heap grows, so a job cannot be compared with itself.
+/// What the PEs hold beyond those of a job without protection, over what is saved.
 fn extra(program: &Program, mode: Mode, pes: usize) -> Result<f64, Trouble> {
     let protected = program.save(pes, mode, "1")?;
     let plain = program.save(pes, NONE, "1")?;

@@ -99,7 +99,14 @@ fn matrix(rows: usize, k: usize) -> Vec<u8> {
     (0..rows * k).map(|at| (at * 73 % 255) as u8 + u8::from(at % 5 == 1)).collect()
 }
 
-/// All sums of up to `SOURCES + 3` sources and up to 6 rows, which no kernel does in one pass.
+/// The coefficients of `rows` rows of powers, `x_i^first` and so on with `x_i = 2^i`.
+fn powers(first: usize, rows: usize, k: usize) -> Vec<u8> {
+    let power = |n: usize| (0..n).fold(1, |power, _| product(power, 2));
+    (first..first + rows).flat_map(|row| (0..k).map(move |i| power(row * i))).collect()
+}
+
+/// All sums of up to `SOURCES + 3` sources and up to 6 rows, which no kernel does in one pass, of
+/// any coefficients and of powers.
 fn every_sum(len: usize) {
     let data: Vec<Vec<u8>> = (0..SOURCES as u64 + 3).map(|i| noise(i + 9, len)).collect();
     let fenced: Vec<Fenced> = data
@@ -112,8 +119,13 @@ fn every_sum(len: usize) {
         .collect();
     let sources: Vec<&[u8]> = fenced.iter().map(|fenced| fenced.last(len)).collect();
     let mut results: Vec<Fenced> = (0..6).map(|_| Fenced::new(len + LANE)).collect();
-    for (k, rows) in (0..=sources.len()).flat_map(|k| (1..=6).map(move |rows| (k, rows))) {
-        let (matrix, sources) = (matrix(rows, k), &sources[..k]);
+    let matrices = |k| {
+        let any = (1..=6).map(move |rows| (k, rows, matrix(rows, k)));
+        let known = [(0, 1), (0, 2), (0, 3), (0, 4), (1, 1), (1, 2), (2, 1), (3, 1)];
+        any.chain(known.map(|(first, rows)| (k, rows, powers(first, rows, k))))
+    };
+    for (k, rows, matrix) in (0..=sources.len()).flat_map(matrices) {
+        let sources = &sources[..k];
         let sums: Vec<Vec<u8>> =
             (0..rows).map(|r| combination(&matrix[r * k..][..k], sources, len)).collect();
         for &kernel in Kernel::available() {

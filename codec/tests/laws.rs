@@ -167,7 +167,7 @@ fn shards_of_many_blocks_agree_across_kernels() {
 #[test]
 fn large_results_agree_across_kernels() {
     const LEN: usize = (6 << 20) + 77;
-    for (k, m) in [(3, 1), (2, 2)] {
+    for (k, m) in [(3, 1), (2, 2), (2, 4)] {
         let data = shards(5, k, LEN);
         let parity = |kernel: Kernel| {
             let mut rooms = vec![vec![0x77; LEN + 6]; m];
@@ -187,7 +187,7 @@ fn large_results_agree_across_kernels() {
 /// Lengths around a piece, shifted so that streamed stores have a head.
 #[test]
 fn what_is_shown_on_the_way_is_what_is_written() {
-    for (k, m) in [(1, 1), (1, 2), (3, 1), (4, 2)] {
+    for (k, m) in [(1, 1), (1, 2), (3, 1), (4, 2), (3, 3), (2, 4)] {
         for len in [0, 1, 4095, 4096, 4097, 3 * 4096 + 17] {
             let data = shards(len as u64, k, len);
             let sources = slices(&data);

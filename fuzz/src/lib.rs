@@ -354,6 +354,23 @@ fn job_of_four() -> Job {
     }
 }
 
+/// Private memory as a manifest holds it.
+fn private_memory() -> Vec<u8> {
+    let region = Saved { name: "`counter`", contents: &[1, 2, 3] };
+    private::encode([region].into_iter())
+}
+
+/// Groups of the two versions: where they are, what is mounted, and what one of them says.
+const GROUPS: [&str; 2] = [
+    "4:memory:/jobs/7\n0::/\0\
+     35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
+     41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n\0\
+     inactive_file 7\nhierarchical_memory_limit 4096\n",
+    "0::/a/b\0\
+     35 24 0:30 /a /my\\040groups rw shared:9 - cgroup2 cgroup2 rw\n\0\
+     1234\n",
+];
+
 /// Right inputs, for each target a few: what a mutator begins with beside the files of the corpus.
 pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
     use raidshmem::control::message::Welcome;
@@ -379,9 +396,7 @@ pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
     let first = layout.statics..layout.statics + 4096;
     let hole = std::slice::from_ref(&hole);
     let first = std::slice::from_ref(&first);
-    let region = Saved { name: "`counter`", contents: &[1, 2, 3] };
-    let regions = private::encode([region].into_iter());
-    let built = Coverage::build(&layout, first, &allocator, hole, &regions);
+    let built = Coverage::build(&layout, first, &allocator, hole, &private_memory());
     let tile = vec![3; 100];
     let sealed = Stamp { number: 7, job: 9, pe: 3, incarnation: 1, whole: true }.seal(&tile);
     let text = |all: &[&str]| all.iter().map(|text| text.as_bytes().to_vec()).collect::<Vec<_>>();
@@ -406,18 +421,7 @@ pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
                 }),
             ],
         ),
-        (
-            "cgroup",
-            text(&[
-                "4:memory:/jobs/7\n0::/\0\
-                 35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
-                 41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n\0\
-                 inactive_file 7\nhierarchical_memory_limit 4096\n",
-                "0::/a/b\0\
-                 35 24 0:30 /a /my\\040groups rw shared:9 - cgroup2 cgroup2 rw\n\0\
-                 1234\n",
-            ]),
-        ),
+        ("cgroup", text(&GROUPS)),
         ("heap", vec![allocator.encode()]),
         ("manifest", vec![built.expect("it fits").1]),
         (

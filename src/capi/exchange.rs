@@ -78,13 +78,13 @@ impl<'a> Actors<'a> {
 
     fn pick<T: Copy + Zero>(&self, slot: (usize, usize), into: &mut [T]) -> Result<(), Fault> {
         let (slot, word): (Slot, _) = self.group.slot(slot, self.group.index);
-        word.heed(1)?;
+        word.heed(1, || self.group.waiting())?;
         memory_ops::pick(self.group.call, slot, into);
         Ok(())
     }
 
     fn heed(&self, word: usize) -> Result<(), Fault> {
-        self.group.word(word, self.group.index).heed(1)
+        self.group.heed(word, 1)
     }
 
     /// Elements that fit a slot, from `source` and reduced into `dest`, by recursive doubling with

@@ -34,10 +34,12 @@ use super::constants::SYNC_SIZE;
 use super::guard::misuse;
 use super::memory_ops::{self, Slot, Sym, Word};
 use super::order;
+use crate::control::message::Whom;
 use crate::control::page::PES_MAX;
 use crate::pgas::schedule::{self, Nodes};
 use crate::pgas::{self, Fault};
 use crate::segment::layout::{TEAM_WORDS, WORK_ROUNDS};
+use crate::segment::waits::Waiting;
 use crate::settings::Collectives;
 
 /// Words of a group's array.
@@ -236,6 +238,18 @@ impl Group {
         }
     }
 
+    /// Waits for signals to a word of this PE and takes `count` of them away.
+    pub fn heed(&self, at: usize, count: u64) -> Result<(), Fault> {
+        self.word(at, self.index).heed(count, || self.waiting())
+    }
+
+    /// A wait for its PEs to come to the call.
+    pub fn waiting(&self) -> Waiting {
+        let (start, stride) = (self.start as i32, self.stride as i32);
+        let whom = Whom::Members { start, stride, size: self.size as u32 };
+        Waiting { call: self.call, whom }
+    }
+
     /// True if it has slots in the work area.
     pub fn has_slots(&self) -> bool {
         self.team.is_some()
@@ -330,7 +344,7 @@ impl Group {
     ) -> Result<(), Fault> {
         for (round, peers) in schedule::rounds(own, size).enumerate() {
             self.word(self.first + round, index(peers.to)).signal();
-            self.word(self.first + round, self.index).heed(1)?;
+            self.heed(self.first + round, 1)?;
         }
         Ok(())
     }
@@ -345,7 +359,7 @@ impl Group {
     /// Tells the leader of the node, who waits for all of it.
     pub fn arrive(&self, nodes: &Nodes, at: usize) -> Result<(), Fault> {
         if nodes.leads(self.index) {
-            return self.word(at, self.index).heed(nodes.members[nodes.own].len() as u64 - 1);
+            return self.heed(at, nodes.members[nodes.own].len() as u64 - 1);
         }
         self.word(at, nodes.leaders[nodes.own]).signal();
         Ok(())
@@ -354,7 +368,7 @@ impl Group {
     /// The leader tells all of its node, who wait for it.
     pub fn release(&self, nodes: &Nodes, at: usize) -> Result<(), Fault> {
         if !nodes.leads(self.index) {
-            return self.word(at, self.index).heed(1);
+            return self.heed(at, 1);
         }
         let others = nodes.members[nodes.own].iter().filter(|index| **index != self.index);
         others.for_each(|&index| self.word(at, index).signal());

@@ -22,6 +22,7 @@ use super::guard::misuse;
 use super::memory_ops::{Sym, Update, Word};
 use super::order;
 use crate::pgas;
+use crate::segment::waits::Waiting;
 
 /// The words of a lock as this PE needs them.
 pub struct Lock {
@@ -84,7 +85,10 @@ impl Lock {
             self.state.store(HOLDING);
         } else {
             self.of(before, NEXT_AT).store(self.me);
-            let _ = self.state.world().wait_until(|| self.state.load() == HOLDING);
+            let _ = self
+                .state
+                .world()
+                .wait_until(|| Waiting::anyone(self.call), || self.state.load() == HOLDING);
         }
     }
 
@@ -115,7 +119,10 @@ impl Lock {
                 return;
             }
             // Somebody is behind, and about to say so.
-            let _ = self.next.world().wait_until(|| self.next.load() != 0);
+            let _ = self
+                .next
+                .world()
+                .wait_until(|| Waiting::anyone(self.call), || self.next.load() != 0);
         }
         let next = self.next.load();
         if next != 0 {

@@ -19,13 +19,13 @@ use crate::pgas;
 /// What every block is aligned to: enough for any C type and for a cache line's worth of words.
 const ALIGNMENT: usize = 16;
 
-fn allocate(size: usize, alignment: usize) -> *mut u8 {
+fn allocate(call: &'static str, size: usize, alignment: usize) -> *mut u8 {
     let world = pgas::world();
     if size == 0 {
         return ptr::null_mut();
     }
     let block = world.heap_alloc(size, alignment);
-    order::meet(world);
+    order::meet(world, call);
     block
 }
 
@@ -35,7 +35,7 @@ fn allocate_aligned(call: &'static str, alignment: usize, size: usize) -> *mut u
             let why = "symmetric memory is not at its usual address";
             misuse(call, format_args!("alignment {alignment}: {why}, expected a smaller one"));
         }
-        return allocate(size, alignment.max(ALIGNMENT));
+        return allocate(call, size, alignment.max(ALIGNMENT));
     }
     if pgas::world().checks() {
         let least = size_of::<usize>();
@@ -56,7 +56,7 @@ fn allocate_zeroed(call: &'static str, count: usize, size: usize) -> *mut u8 {
     if !block.is_null() {
         memory_ops::zero(call, block, bytes);
     }
-    order::meet(world);
+    order::meet(world, call);
     block
 }
 
@@ -66,7 +66,7 @@ fn release(call: &'static str, block: Sym<u8>) {
     if block.is_null() {
         return;
     }
-    order::meet(world);
+    order::meet(world, call);
     if let Err(reason) = world.heap_free(block) {
         misuse(call, format_args!("ptr {:#x}: {reason}", block.addr()));
     }
@@ -75,7 +75,7 @@ fn release(call: &'static str, block: Sym<u8>) {
 fn resize(call: &'static str, block: Sym<u8>, size: usize) -> *mut u8 {
     let world = pgas::world();
     if block.pointer().is_null() {
-        return allocate(size, ALIGNMENT);
+        return allocate(call, size, ALIGNMENT);
     }
     if size == 0 {
         release(call, block);
@@ -85,15 +85,15 @@ fn resize(call: &'static str, block: Sym<u8>, size: usize) -> *mut u8 {
         let addr = block.addr();
         misuse(call, format_args!("ptr {addr:#x}: allowed are blocks from shmem_malloc and NULL"));
     }
-    order::meet(world);
+    order::meet(world, call);
     let moved = world.heap_resize(block.pointer(), size);
-    order::meet(world);
+    order::meet(world, call);
     moved
 }
 
 family! { MEMORY: "Symmetric memory";
     ONE "shmem_malloc" "" (size: usize) -> *mut u8 {
-        allocate(size, ALIGNMENT)
+        allocate(NAME, size, ALIGNMENT)
     }
     ONE "shmem_free" "" (ptr: Sym<u8>) {
         release(NAME, ptr)
@@ -106,13 +106,13 @@ family! { MEMORY: "Symmetric memory";
     }
     ONE "shmem_malloc_with_hints" "" (size: usize, hints: c_long) -> *mut u8 {
         let _ = hints;
-        allocate(size, ALIGNMENT)
+        allocate(NAME, size, ALIGNMENT)
     }
     ONE "shmem_calloc" "" (count: usize, size: usize) -> *mut u8 {
         allocate_zeroed(NAME, count, size)
     }
     ONE "shmalloc" "" [deprecated "1.2"] (size: usize) -> *mut u8 {
-        allocate(size, ALIGNMENT)
+        allocate(NAME, size, ALIGNMENT)
     }
     ONE "shfree" "" [deprecated "1.2"] (ptr: Sym<u8>) {
         release(NAME, ptr)

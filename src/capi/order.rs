@@ -27,9 +27,9 @@ pub fn complete() {
 
 /// Quiet and barrier over all PEs. Returns at once between a death and the restart: what the others
 /// did is then undone anyway, so there is nothing to tell the caller here.
-pub fn meet(world: &World) {
+pub fn meet(world: &World, call: &'static str) {
     complete();
-    let _ = world.barrier();
+    let _ = world.barrier(call);
 }
 
 fn complete_pes(call: &'static str, ctx: Ctx, targets: In<c_int>, npes: usize) {
@@ -68,9 +68,9 @@ family! { ORDER: "Memory ordering";
 
 family! { SYNC: "Collectives: synchronisation";
     ONE "shmem_barrier_all" "" () {
-        meet(pgas::world());
+        meet(pgas::world(), NAME);
     }
     ONE "shmem_sync_all" "" () {
-        meet(pgas::world());
+        meet(pgas::world(), NAME);
     }
 }

@@ -145,7 +145,7 @@ impl Relay<'_> {
                 group.word(word(number), leaders[to]).signal();
             }
             if step.receive.is_some() {
-                group.word(word(number), group.index).heed(1)?;
+                group.heed(word(number), 1)?;
             }
         }
         Ok(())

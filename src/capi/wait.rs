@@ -10,6 +10,7 @@ use super::bits::Bits;
 use super::constants::{CMP_EQ, CMP_GE, CMP_GT, CMP_LE, CMP_LT, CMP_NE};
 use super::guard::misuse;
 use super::memory_ops::{Sym, Word};
+use crate::segment::waits::Waiting;
 
 /// A comparison as C names it, checked.
 #[derive(Clone, Copy)]
@@ -46,10 +47,13 @@ pub(super) fn until<T: Bits>(call: &'static str, ivar: Sym<T>, cmp: Cmp, value: 
     let mut seen = T::of(word.load());
     if !cmp.holds(seen, value) {
         // A death ends the wait: the caller learns of it at its next checkpoint call.
-        let _ = word.world().wait_until(|| {
-            seen = T::of(word.load());
-            cmp.holds(seen, value)
-        });
+        let _ = word.world().wait_until(
+            || Waiting::anyone(call),
+            || {
+                seen = T::of(word.load());
+                cmp.holds(seen, value)
+            },
+        );
     }
     seen
 }

@@ -13,6 +13,7 @@ use super::guard::bytes_of;
 use super::memory_ops::{In, Out, Sym, Word};
 use super::wait::Cmp;
 use crate::pgas::{self, World};
+use crate::segment::waits::Waiting;
 
 /// What the words are compared with.
 #[derive(Clone, Copy)]
@@ -23,6 +24,7 @@ enum Than<T> {
 
 /// A set of words of this PE and the condition on them.
 struct Set<T> {
+    call: &'static str,
     words: Vec<(usize, Word)>,
     cmp: Cmp,
     than: Than<T>,
@@ -52,7 +54,7 @@ impl<T: Bits> Set<T> {
         let world = pgas::world();
         world.waits();
         let released = Cell::new(!words.is_empty() && world.interrupted() && world.cut_short());
-        Set { words, cmp: Cmp::new(call, cmp), than, world, released }
+        Set { call, words, cmp: Cmp::new(call, cmp), than, world, released }
     }
 
     fn holds(&self, index: usize, word: Word) -> bool {
@@ -90,10 +92,13 @@ impl<T: Bits> Set<T> {
         }
         let mut found = ready(self);
         if found.is_none() {
-            let waited = self.world.wait_until(|| {
-                found = ready(self);
-                found.is_some()
-            });
+            let waited = self.world.wait_until(
+                || Waiting::anyone(self.call),
+                || {
+                    found = ready(self);
+                    found.is_some()
+                },
+            );
             if waited.is_err() && found.is_none() {
                 self.released.set(true);
                 found = ready(self);

@@ -11,6 +11,7 @@ use super::memory_ops::{Out, Place, Sym, Update};
 use crate::pgas::stream::Target;
 use crate::pgas::{self, Fault, World};
 use crate::segment::update::{self, Change};
+use crate::segment::waits::Waiting;
 
 /// A symmetric word of 2, 4 or 8 bytes on its natural boundary. The value is the proof.
 #[derive(Clone, Copy)]
@@ -129,9 +130,9 @@ impl Word {
     }
 
     /// Waits for a signal to this word, which is the own, and takes `count` of them away.
-    pub fn heed(self, count: u64) -> Result<(), Fault> {
+    pub fn heed(self, count: u64, waiting: impl FnOnce() -> Waiting) -> Result<(), Fault> {
         let enough = || self.load().cast_signed() >= count.cast_signed();
-        self.world().wait_until(enough)?;
+        self.world().wait_until(waiting, enough)?;
         self.update(Update::Add, count.wrapping_neg());
         Ok(())
     }

@@ -4,8 +4,8 @@
 //! processors that wait: fresh pages take longer than what is put into them. What the rebuild takes
 //! comes first; the rest is done at the lowest priority.
 //!
-//! Memory of a program that has lost nobody is not touched ahead: what a block costs a checkpoint is
-//! paid in the first one that covers it, and never by a program that takes none.
+//! Memory of a program that has lost nobody is not touched ahead: what a block costs a checkpoint
+//! is paid in the first one that covers it, and never by a program that takes none.
 //!
 //! Invariant: nothing here decides whether a checkpoint can be made, and a failure is no error:
 //! what is not touched here is faulted in later. Memory that would not be given to a checkpoint

@@ -36,13 +36,15 @@ pub fn intend(world: &World, protection: &Protection) -> Option<Coverage> {
     let len = coverage.as_ref().map_or(0, Coverage::len);
     let (snapshot, slots) = room(world, protection, len);
     let used = world.store_used();
-    let need = snapshot.saturating_sub(used.0) + slots.saturating_sub(used.1);
-    let available = (need != 0).then(crate::sys::memory::available).flatten(); // takes its time
+    let grows = (snapshot.saturating_sub(used.0) + slots.saturating_sub(used.1)) as u64;
+    // Both take their time.
+    let absent = coverage.as_ref().filter(|_| grows != 0).map_or(0, |live| world.absent(live));
+    let available = (grows != 0).then(crate::sys::memory::available).flatten();
     let digest = coverage.as_ref().map_or(0, Coverage::digest);
     intent.digest.store(digest, Ordering::Release);
     intent.len.store(coverage.as_ref().map_or(CANNOT, |c| c.len() as u64), Ordering::Release);
     intent.hold.store((snapshot + slots) as u64, Ordering::Release);
-    intent.need.store(need as u64, Ordering::Release);
+    intent.need.store(grows + absent, Ordering::Release);
     intent.available.store(available.unwrap_or(u64::MAX), Ordering::Release);
     coverage
 }

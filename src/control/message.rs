@@ -99,6 +99,34 @@ impl Welcome {
     }
 }
 
+/// Whom a PE waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Whom {
+    /// PEs that have to make the same call: `start`, `start + stride` and so on, `size` of them.
+    Members { start: i32, stride: i32, size: u32 },
+    /// Some PE that does something: a put, a signal, the release of a lock.
+    Anyone,
+    /// Those that have not finalised yet; this one is in `shmem_finalize`.
+    Finalize,
+}
+
+/// A wait of a PE, as its agent sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wait {
+    pub pe: u32,
+    /// The thread, and which wait of it this is.
+    pub serial: (u8, u64),
+    /// How often it has looked at what it waits for.
+    pub looks: u64,
+    /// For how long its agent has seen it.
+    pub lasted: Duration,
+    /// The routine.
+    pub call: String,
+    pub whom: Whom,
+    /// The last agreed checkpoint.
+    pub agreed: u64,
+}
+
 /// A heartbeat, with the time of the clock of who asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Beat {
@@ -153,6 +181,8 @@ pub struct Pulse {
     pub limit: Duration,
     /// A PE that is stopped for longer is killed; never if there is none.
     pub pe_limit: Option<Duration>,
+    /// A PE that waits for longer in one call is told of; never if there is none.
+    pub stall: Option<Duration>,
     /// Between hosts: the key of heartbeats, and the launcher's UDP port.
     pub net: Option<(Secret, u16)>,
 }
@@ -250,6 +280,9 @@ pub enum Up {
     Opinion { node: u32, alive: bool },
     /// The process that it was asked to look after has not ended.
     Looked { proc: ProcId },
+    /// The PEs here that wait for long, and those that are stopped; said again while there are any,
+    /// and once when there are none.
+    Waits { waits: Vec<Wait>, stopped: Vec<u32> },
     /// News for people.
     Note { line: String },
     /// What was asked for cannot be done here.

@@ -38,6 +38,7 @@ mod abort;
 mod heart;
 mod orders;
 mod starting;
+mod waits;
 mod work;
 
 use heart::{Heart, Ties};

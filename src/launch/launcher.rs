@@ -24,10 +24,12 @@ use super::output;
 use super::placing::Placing;
 use super::pulse::Heartbeats;
 use super::say::{Writer, say, signalled, tell};
+use super::stall::{Act, Stalls};
 use super::worker::Worker;
+use crate::control::UNRECOVERABLE;
 use crate::control::link::{Link, timespec};
-use crate::control::message::{Down, Party, ProcId, Pulse, Said, Up};
-use crate::settings::{BackupMode, Fabric};
+use crate::control::message::{Down, Party, ProcId, Said, Up, Wait};
+use crate::settings::Fabric;
 use crate::sys::process::{self, Ended, Process};
 use crate::sys::socket::ChannelError;
 
@@ -51,7 +53,7 @@ mod rests;
 
 pub use error::{LaunchError, Signals};
 use guard::Guard;
-use job::{job_id, job_of, place};
+use job::{job_id, job_of, kept, place, pulse_of};
 use leaving::{Done, Leaving};
 use rests::Rests;
 
@@ -77,6 +79,7 @@ struct Launcher {
     /// The placement, as far as the nodes have said where their PEs run; None once it is shown.
     placing: Option<Placing>,
     guard: Guard,
+    stalls: Stalls,
     rests: Rests,
     /// PEs are on several hosts, and nothing carries data between them.
     islands: bool,
@@ -104,8 +107,7 @@ pub fn run(ready: &Ready) -> Result<i32, LaunchError> {
         heartbeats = Some(Heartbeats::new(socket, Party::Launcher, &key));
         net = Some((key, port));
     }
-    let pulse =
-        Pulse { period: timing.period, limit: timing.limit, pe_limit: settings.pe_timeout, net };
+    let pulse = pulse_of(settings, net);
     let program: Vec<Vec<u8>> = ready.program.iter().map(|word| word.as_bytes().to_vec()).collect();
     for (&node, entry) in &mut nodes {
         let place = entry.remote.as_ref().map(|_| place());
@@ -135,16 +137,14 @@ pub fn run(ready: &Ready) -> Result<i32, LaunchError> {
         memories: BTreeMap::new(),
         procs: BTreeMap::new(),
         report: settings.report,
-        kept: match settings.backup_mode {
-            BackupMode::Single | BackupMode::Double => "copies",
-            _ => "parity",
-        },
+        kept: kept(settings.backup_mode),
         result: None,
         signals,
         hurried: false,
         last_words: None,
         placing: ready.report_placement.then(|| Placing::new(ready)),
         guard,
+        stalls: Stalls::new(settings.stall),
         rests: Rests::default(),
         islands: ready.cluster.is_some() && shape.fabric == Fabric::Shm && several,
     };
@@ -330,6 +330,7 @@ impl Launcher {
                 Event::Opinion { by: node, about, alive }
             }
             Up::Looked { proc } => Event::Looked { proc },
+            Up::Waits { waits, stopped } => return self.heard_of_waits(node, waits, stopped),
             Up::Note { line } => return say(&line),
             Up::Shown { number } => Event::Shown { node, number },
             Up::Failed { what } => {
@@ -340,6 +341,27 @@ impl Launcher {
         };
         let actions = self.machine.handle(event);
         self.act(actions);
+    }
+
+    /// Waits of a node's PEs that last.
+    fn heard_of_waits(&mut self, node: u32, waits: Vec<Wait>, stopped: Vec<u32>) {
+        if self.machine.condemned() {
+            return;
+        }
+        let (time, standing) = (self.guard.now(), self.machine.standing());
+        let act = self.stalls.hear(time, (node, waits, stopped), &standing);
+        self.say_stall(act);
+    }
+
+    fn say_stall(&mut self, act: Option<Act>) {
+        match act {
+            None => {}
+            Some(Act::Say(line)) => say(&line),
+            Some(Act::End(words)) => {
+                say(&words);
+                self.result.get_or_insert(UNRECOVERABLE);
+            }
+        }
     }
 
     /// Without its connection a node ends itself; that it has is seen.

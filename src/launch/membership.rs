@@ -358,7 +358,7 @@ impl Membership {
                 cause(how)
             );
             self.end(if how.status() == 0 { 1 } else { how.status() }, Some(words));
-        } else if self.view.pes.iter().all(|pe| pe.state != State::Alive) {
+        } else if self.nobody_is_left() {
             let words = "unrecoverable: every PE was lost".to_string();
             self.end(UNRECOVERABLE, Some(words));
         }

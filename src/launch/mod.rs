@@ -24,5 +24,6 @@ mod output;
 mod placing;
 mod pulse;
 pub mod say;
+mod stall;
 pub mod starter;
 mod worker;

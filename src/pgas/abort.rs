@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::World;
-use crate::sys::{futex, process};
+use crate::sys::{exit, futex, process};
 
 /// Bytes of the thread's stack: what C streams have buffered is written on it, perhaps by functions
 /// of the program.
@@ -25,8 +25,8 @@ pub(super) fn watch(world: &'static World) {
         while abort.load(Ordering::SeqCst) == 0 {
             futex::sleep_while(abort, 0, LIMIT);
         }
-        process::flush_streams();
-        process::exit_now(0) // the job has its status already
+        exit::flush_streams();
+        exit::end(0) // the job has its status already
     };
     if world.channel.is_some() {
         let _ = process::helper("shmem-end", STACK, wait);

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use super::far::{Far, Watch};
 use super::finish::Finish;
+use super::inherit::{Heir, inherit};
 use super::nodes::Nodes;
 use super::site::Sites;
 use super::stream::Streams;
@@ -28,7 +29,7 @@ use crate::segment::layout::{Layout, STATICS_MAX};
 use crate::segment::statics::{self, Statics};
 use crate::segment::{Segment, is_large};
 use crate::settings::{Bind, Fabric, Pages, SettingError, Settings};
-use crate::store::phase::Phase;
+use crate::store::phase::{Phase, Vote};
 use crate::store::protection::{Protection, ProtectionError};
 use crate::sys::crew::{self, Crew};
 use crate::sys::socket::{Channel, ChannelError};
@@ -184,7 +185,6 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
     let Some((_, file)) = &memories[me] else { return Err(ChannelError::Malformed(0).into()) };
     let own = attach_own(file, layout, job.pages)?.leak();
     let (peers, bases) = map_peers(&memories, me, own, settings.snapshots == 2)?;
-    let statics = map_statics(file, layout)?;
     let original = welcome.incarnation == 0;
     take_over(own, job.id, me);
     let nodes: Vec<usize> = job.node_of.iter().map(|&node| node as usize).collect();
@@ -192,6 +192,12 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
         Some(_) => Protection::new(&settings, &nodes, &job.domains)?,
         None => None, // alone: nobody to protect
     };
+    let vote = match &protection {
+        _ if original => Vote { phase: Some(Phase::Agreed(0)), decided: None },
+        Some(protection) => inherit(own, protection, &heir(&settings, &job, &welcome)),
+        None => Vote { phase: None, decided: None },
+    };
+    let statics = map_statics(file, layout)?; // overwrites what was inherited
     let rules = settings.inject.iter().copied().enumerate().map(|(i, rule)| (i as u32, rule));
     let rules = rules.filter(|(i, _)| !welcome.fired.contains(i)).collect();
     let far = open_fabric(&job, &welcome, own, crowded, (&page, channel.as_ref()))?;
@@ -229,7 +235,7 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
         joined_view: Mutex::new(None),
         epochs: Default::default(),
         agreed: AtomicU64::new(0),
-        vote: Ballot::new(original.then_some(Phase::Agreed(0))),
+        vote: Ballot::new(vote),
         sites: Sites::default(),
         covered: Mutex::new(None),
         history: Mutex::default(),
@@ -247,7 +253,7 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
 /// Waits for the first view; an original is a member of it.
 fn arrive(world: &World, original: bool) {
     world.show_vote();
-    world.wait_raw(|| world.shown());
+    world.wait_raw(|| world.waiting_for_all("shmem_init"), || world.shown());
     if world.far.is_some() {
         world.refresh(&if original { first_view(world) } else { world.view() });
     }
@@ -260,11 +266,26 @@ fn arrive(world: &World, original: bool) {
 fn take_over(own: &Segment, job: u64, me: usize) {
     own.words().bell.sleepers.store(0, Ordering::SeqCst); // a dead owner may have left some
     own.words().bell.watchers.store(0, Ordering::SeqCst);
+    own.words().waits.clear();
     own.words().abort.store(0, Ordering::SeqCst);
+    own.words().ending.store(0, Ordering::SeqCst); // the dead may have been in shmem_finalize
     let header = own.header();
     if !header.is_of(job, me) {
         header.forget();
         header.create(job, me);
+    }
+}
+
+/// Who takes over the memory of a dead process.
+fn heir(settings: &Settings, job: &Job, welcome: &Welcome) -> Heir {
+    let machine = |node: u32| job.machine_of.get(node as usize).copied().unwrap_or(node);
+    let here = |node: &&u32| machine(**node) == machine(welcome.node);
+    Heir {
+        job: job.id,
+        pe: welcome.pe,
+        incarnation: welcome.incarnation,
+        checksum: settings.checksum,
+        sharing: job.node_of.iter().filter(here).count(),
     }
 }
 

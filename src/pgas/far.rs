@@ -20,6 +20,7 @@ use crate::fabric::{Ask, Ear, Engine, Lost, Read, Write};
 use crate::segment::Segment;
 use crate::segment::board::{self, ENTRY, Told, WORDS};
 use crate::segment::update::{Change, Update, WordAt};
+use crate::segment::waits::Waiting;
 use crate::sys::socket::Channel;
 
 /// The engine between nodes and what it needs to know of the peers.
@@ -129,7 +130,8 @@ impl World {
     fn wait_for_verdict(&self, lost: Lost) {
         let ear = &self.far().ear;
         self.note_cut();
-        self.wait_raw(|| ear.gone(lost.pe, lost.incarnation));
+        let waiting = || Waiting::anyone("a transfer whose connection broke");
+        self.wait_raw(waiting, || ear.gone(lost.pe, lost.incarnation));
     }
 
     /// The result, or after a loss the other value, once the view tells of it.

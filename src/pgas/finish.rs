@@ -25,8 +25,9 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use super::World;
 use super::wait::Fault;
 use super::world::lock;
-use crate::control::message::{Report, Said};
+use crate::control::message::{Report, Said, Whom};
 use crate::control::view::View;
+use crate::segment::waits::Waiting;
 use crate::segment::words::Ending;
 use crate::sys::{exit, memory};
 
@@ -153,7 +154,8 @@ impl World {
             self.say(&Said::Finalizing { joined, cut });
             let finished = || self.page.finished().load(Ordering::SeqCst) == 1;
             let lost = || self.protection.is_some() && self.view_number() != joined;
-            self.wait_raw(|| finished() || lost());
+            let waiting = || Waiting { call: "shmem_finalize", whom: Whom::Finalize };
+            self.wait_raw(waiting, || finished() || lost());
             if finished() {
                 break;
             }

@@ -7,6 +7,8 @@ use std::sync::atomic::Ordering;
 use super::world::{World, lock};
 use crate::segment::layout::BASE;
 use crate::segment::{self, Segment};
+use crate::store::coverage::Coverage;
+use crate::sys::memory;
 
 impl World {
     /// Allocates `size` bytes of the symmetric heap at a multiple of `align`; null if there is no
@@ -92,6 +94,12 @@ impl World {
     /// The same for all that are mapped here.
     pub(super) fn ask_huge_heaps(&self) {
         (0..self.n_pes()).filter_map(|pe| self.near(pe)).for_each(|near| self.ask_huge_heap(near));
+    }
+
+    /// Bytes of the own live data that have no memory yet, and will have when they are read.
+    pub(crate) fn absent(&self, coverage: &Coverage) -> u64 {
+        let pieces = coverage.pieces(0..coverage.len());
+        pieces.map(|(at, len)| memory::absent(&self.file, at, len)).sum()
     }
 
     /// Bytes of (snapshot, slots) this PE's store already occupies.

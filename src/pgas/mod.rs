@@ -14,6 +14,7 @@ pub mod boot;
 mod far;
 mod finish;
 mod greet;
+mod inherit;
 mod memory;
 mod nodes;
 mod regions;
@@ -76,7 +77,7 @@ pub fn init(requested: i32, recover: fn(&'static World)) -> i32 {
             abort::watch(world);
             STAGE.store(1, Ordering::Release);
             // A fault seen here is reported by the first checkpoint.
-            let _ = world.barrier();
+            let _ = world.barrier("shmem_init");
             world.greet();
         }
         Err(error) => {

@@ -117,7 +117,12 @@ impl World {
         all.for_each(|word| word.store(0, Ordering::SeqCst));
     }
 
-    pub(super) fn barrier_of_nodes(&self, whose: Barrier, epoch: u64) -> Result<(), Fault> {
+    pub(super) fn barrier_of_nodes(
+        &self,
+        whose: Barrier,
+        call: &'static str,
+        epoch: u64,
+    ) -> Result<(), Fault> {
         let nodes = Arc::clone(&lock(&self.nodes));
         let leader = nodes.leaders[nodes.index];
         let Some(leading) = self.near(leader) else {
@@ -130,34 +135,43 @@ impl World {
             if arrived == all {
                 self.wake(leader);
             }
-            return self.until(&gate.released, epoch);
+            return self.until(call, &gate.released, epoch);
         }
-        self.until(&gate.arrived, all)?;
-        self.meet_leaders(&nodes, whose, epoch)?;
+        self.until(call, &gate.arrived, all)?;
+        self.meet_leaders(call, &nodes, whose, epoch)?;
         gate.released.store(epoch, Ordering::SeqCst);
         nodes.here.iter().filter(|&&pe| pe != leader).for_each(|&pe| self.wake(pe));
         Ok(())
     }
 
-    fn meet_leaders(&self, nodes: &Nodes, whose: Barrier, epoch: u64) -> Result<(), Fault> {
+    fn meet_leaders(
+        &self,
+        call: &'static str,
+        nodes: &Nodes,
+        whose: Barrier,
+        epoch: u64,
+    ) -> Result<(), Fault> {
         let heard = &self.segment().words().heard[whose as usize];
         let at = std::mem::offset_of!(Words, heard) + whose as usize * size_of_val(heard);
         let rounds = schedule::rounds(nodes.index, nodes.leaders.len());
         for (number, round) in rounds.enumerate().take(ROUNDS) {
             let partner = nodes.leaders[round.to];
             self.far_tell(partner, at + number * 8, epoch);
-            self.until(&heard[number], epoch)?;
+            self.until(call, &heard[number], epoch)?;
         }
         Ok(())
     }
 
     /// Waits until `word` is at least `value`.
-    fn until(&self, word: &AtomicU64, value: u64) -> Result<(), Fault> {
+    fn until(&self, call: &'static str, word: &AtomicU64, value: u64) -> Result<(), Fault> {
         let mut done = false;
-        self.wait_raw(|| {
-            done = word.load(Ordering::SeqCst) >= value;
-            done || self.faulted()
-        });
+        self.wait_raw(
+            || self.waiting_for_all(call),
+            || {
+                done = word.load(Ordering::SeqCst) >= value;
+                done || self.faulted()
+            },
+        );
         if done { Ok(()) } else { Err(Fault) }
     }
 }

@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::World;
-use crate::store::phase::Phase;
+use crate::store::phase::{Phase, Vote};
 
 /// Phase and pending decision, as the words of the header; 0 is none.
 #[derive(Debug)]
@@ -16,20 +16,28 @@ pub(super) struct Ballot {
 }
 
 impl Ballot {
-    /// That of a PE at `phase`; None in a substitute, which has no say before its first recovery.
-    pub fn new(phase: Option<Phase>) -> Ballot {
-        Ballot { phase: phase.map_or(0, Phase::pack).into(), decision: 0.into() }
+    /// That of a process that begins.
+    pub fn new(vote: Vote) -> Ballot {
+        let decision = vote.decided.map_or(0, |decided| decided + 1).into();
+        Ballot { phase: vote.phase.map_or(0, Phase::pack).into(), decision }
     }
 }
 
 impl World {
-    /// How far this PE has come; None in a substitute that has not recovered yet.
+    /// How far this PE has come, or the dead had whose memory it took over; None in a substitute
+    /// that has not recovered yet and took over none.
     pub(crate) fn phase(&self) -> Option<Phase> {
         Phase::unpack(self.vote.phase.load(Ordering::SeqCst))
     }
 
     pub(crate) fn set_phase(&self, phase: Phase) {
         self.vote.phase.store(phase.pack(), Ordering::SeqCst);
+        self.show_vote();
+    }
+
+    /// The memory is not what any phase says: this PE has no say until it has recovered.
+    pub(crate) fn forget_phase(&self) {
+        self.vote.phase.store(0, Ordering::SeqCst);
         self.show_vote();
     }
 

@@ -10,6 +10,9 @@
 //! - plain puts do not fence, so a sleeper that waits for one issues a process-wide barrier
 //!   (`membarrier`) between announcing itself and its last look.
 //!
+//! A wait that is longer than the spinning is shown (`segment/waits.rs`), so that somebody can say
+//! what a job waits for.
+//!
 //! A PE killed between its store and its ring leaves a sleeper to the limit below or to the change
 //! of view that follows its death, whichever comes first.
 
@@ -17,6 +20,7 @@ use std::sync::atomic::{Ordering, compiler_fence};
 use std::time::{Duration, Instant};
 
 use super::World;
+use crate::segment::waits::Waiting;
 use crate::segment::words::{Barrier, announce};
 use crate::sys::{futex, process};
 
@@ -62,11 +66,15 @@ impl World {
         }
     }
 
-    /// Blocks until `ready`, or until a PE is lost.
-    pub fn wait_until(&self, mut ready: impl FnMut() -> bool) -> Result<(), Fault> {
+    /// Blocks until `ready`, or until a PE is lost. `waiting` is asked only if that takes long.
+    pub fn wait_until(
+        &self,
+        waiting: impl FnOnce() -> Waiting,
+        mut ready: impl FnMut() -> bool,
+    ) -> Result<(), Fault> {
         self.waits();
         let mut done = false;
-        self.wait(true, || {
+        self.wait(waiting, true, || {
             done = ready();
             done || self.faulted()
         });
@@ -83,11 +91,16 @@ impl World {
     }
 
     /// Blocks until `ready`, whatever happens. Whoever stores what it looks at calls `wake` then.
-    pub fn wait_raw(&self, ready: impl FnMut() -> bool) {
-        self.wait(false, ready);
+    pub fn wait_raw(&self, waiting: impl FnOnce() -> Waiting, ready: impl FnMut() -> bool) {
+        self.wait(waiting, false, ready);
     }
 
-    fn wait(&self, plain_stores: bool, mut ready: impl FnMut() -> bool) {
+    fn wait(
+        &self,
+        waiting: impl FnOnce() -> Waiting,
+        plain_stores: bool,
+        mut ready: impl FnMut() -> bool,
+    ) {
         let (looks, offers) = if self.crowded() { PATIENCE_CROWDED } else { PATIENCE };
         let (mut offer, mut longer) = (0, None);
         let mut goes_on = || {
@@ -114,7 +127,13 @@ impl World {
             self.spread();
         }
         self.land_before_sleep();
-        let bell = &self.segment().words().bell;
+        self.sleep(waiting(), plain_stores, ready);
+    }
+
+    #[cold]
+    fn sleep(&self, waiting: Waiting, plain_stores: bool, mut ready: impl FnMut() -> bool) {
+        let words = self.segment().words();
+        let (bell, showing) = (&words.bell, words.waits.show(waiting, self.agreed()));
         let watcher = u32::from(plain_stores);
         loop {
             let seen = bell.doorbell.load(Ordering::SeqCst);
@@ -131,6 +150,7 @@ impl World {
             if ready() {
                 return;
             }
+            showing.looked();
         }
     }
 
@@ -144,22 +164,28 @@ impl World {
         }
     }
 
-    /// Waits for all PEs to come to a barrier of the program.
-    pub fn barrier(&self) -> Result<(), Fault> {
-        self.barrier_of(Barrier::Program)
+    /// A wait for every PE to come to `call`.
+    pub fn waiting_for_all(&self, call: &'static str) -> Waiting {
+        Waiting::all(call, self.n_pes())
     }
 
-    /// Waits for all PEs. Where all are mapped a counter on PE 0: the last to arrive releases the
-    /// others.
-    pub(crate) fn barrier_of(&self, whose: Barrier) -> Result<(), Fault> {
+    /// Waits for all PEs to come to `call`, a barrier of the program.
+    pub fn barrier(&self, call: &'static str) -> Result<(), Fault> {
+        self.barrier_of(Barrier::Program, call)
+    }
+
+    /// Waits for all PEs to come to `call`. Where all are mapped a counter on PE 0: the last to
+    /// arrive releases the others.
+    pub(crate) fn barrier_of(&self, whose: Barrier, call: &'static str) -> Result<(), Fault> {
         if self.faulted() {
             return self.pass_alone();
         }
         let epoch = self.next_epoch(whose);
         let gate = match (&self.far, self.near(0)) {
             (None, Some(first)) => &first.words().gates[whose as usize],
-            _ => return self.came(self.barrier_of_nodes(whose, epoch).is_ok()),
+            _ => return self.came(self.barrier_of_nodes(whose, call, epoch).is_ok()),
         };
+        let waiting = || self.waiting_for_all(call);
         let n = self.n_pes() as u64;
         if gate.arrived.fetch_add(1, Ordering::SeqCst) + 1 == epoch * n {
             gate.released.store(epoch, Ordering::SeqCst); // pairs with the loads below
@@ -167,7 +193,7 @@ impl World {
             return Ok(());
         }
         let mut done = false;
-        self.wait(false, || {
+        self.wait_raw(waiting, || {
             done = gate.released.load(Ordering::SeqCst) >= epoch;
             done || self.faulted()
         });

@@ -27,6 +27,7 @@ use crate::inject::{Point, Rule, Target};
 use crate::segment::Segment;
 use crate::segment::layout::Layout;
 use crate::segment::statics::Statics;
+use crate::segment::waits::Waiting;
 use crate::settings::Settings;
 use crate::store::coverage::Coverage;
 use crate::store::delta::History;
@@ -34,7 +35,7 @@ use crate::store::protection::Protection;
 use crate::store::refusal::Refused;
 use crate::store::stamp::Stamp;
 use crate::sys::socket::Channel;
-use crate::sys::{crew::Crew, process};
+use crate::sys::{crew::Crew, exit, process};
 
 /// A PE's segment as mapped here, null if it is not; replaced when its memory is a new one.
 #[derive(Debug)]
@@ -412,7 +413,8 @@ impl World {
     /// in which all check anew, and waits for it.
     pub(crate) fn spoiled(&self, view: &View, pe: usize) {
         self.say(&Said::Spoiled { view: view.number, pe: pe as u32 });
-        self.wait_raw(|| self.view_number() != view.number);
+        let waiting = || Waiting::anyone("shmem_restart_pes");
+        self.wait_raw(waiting, || self.view_number() != view.number);
     }
 
     /// Says that the job cannot go on, as every PE does, and ends this process.
@@ -420,12 +422,12 @@ impl World {
         super::complain(words);
         self.say(&Said::Verdict { status: UNRECOVERABLE, words: words.to_string() });
         // Exit handlers of the program must not run on memory that is in the middle of a recovery.
-        process::exit_now(UNRECOVERABLE)
+        exit::end(UNRECOVERABLE)
     }
 
     /// Ends the job, with `words` of the launcher that say why.
     pub(super) fn end_job(&self, status: i32, words: Option<String>) -> ! {
-        process::flush_streams();
+        exit::flush_streams();
         self.say(&Said::GlobalExit { status, words });
         if self.channel.is_none() {
             std::process::exit(status);

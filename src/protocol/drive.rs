@@ -12,6 +12,7 @@ use crate::checkpoint::{delta, pages, since};
 use crate::control::message::Report;
 use crate::control::view::{State, View};
 use crate::inject::Point;
+use crate::mutant::{Mutant, breaks};
 use crate::pgas::world::lock;
 use crate::pgas::{Fault, World};
 use crate::recovery::plan::{Finding, Unrecoverable};
@@ -100,6 +101,7 @@ impl<'a> Drive<'a> {
 
     fn act(&mut self, at: At) -> Outcome {
         match at {
+            At::Enter if self.world.is_new() => Outcome::Lost,
             At::Enter => self.enter(),
             At::Follow => self.follow(),
             At::Intend => self.intend(),
@@ -155,15 +157,18 @@ impl<'a> Drive<'a> {
         let written = since::written(world, self.protection, self.number - 1);
         world.show_progress(Deed::Checkpoint, written);
         let (mut verdict, mut looked) = (None, None::<Instant>);
-        world.wait_raw(|| {
-            // A far PE is not asked again at once.
-            let soon = world.is_far(reference) && looked.is_some_and(|at| at.elapsed() < PAUSE);
-            if !soon {
-                verdict = world.follow(written);
-                looked = Some(Instant::now());
-            }
-            verdict.is_some() || world.faulted()
-        });
+        world.wait_raw(
+            || world.waiting_for_all(self.call.name()),
+            || {
+                // A far PE is not asked again at once.
+                let soon = world.is_far(reference) && looked.is_some_and(|at| at.elapsed() < PAUSE);
+                if !soon {
+                    verdict = world.follow(written);
+                    looked = Some(Instant::now());
+                }
+                verdict.is_some() || world.faulted()
+            },
+        );
         match verdict {
             None => return Outcome::Changed,
             Some(Verdict::Mismatch) => world.condemn(&format!(
@@ -192,7 +197,11 @@ impl<'a> Drive<'a> {
     }
 
     fn barrier(&mut self, at: At) -> Outcome {
-        match (self.world.barrier_of(Barrier::Protocol), at) {
+        let skipped = at == At::BarrierB && breaks(Mutant::NoBarrierB)
+            || at == At::BarrierA && breaks(Mutant::NoBarrierA);
+        let barrier = || self.world.barrier_of(Barrier::Protocol, self.call.name());
+        let met = if skipped { Ok(()) } else { barrier() };
+        match (met, at) {
             (Err(Fault), _) => return Outcome::Changed,
             (Ok(()), At::BarrierB) => {
                 let changes = self.changes.take();
@@ -255,7 +264,7 @@ impl<'a> Drive<'a> {
         );
         self.changes = changes;
         // What was pulled since a death may be a lost node's zeroes.
-        self.healthy()
+        if breaks(Mutant::ViewNotChecked) { Outcome::Done } else { self.healthy() }
     }
 
     /// What is said of the slot of the checkpoint being made.
@@ -307,10 +316,13 @@ impl<'a> Drive<'a> {
             theirs >> 8 == view.number && theirs >= word
         };
         let mut met = false;
-        world.wait_raw(|| {
-            met = others.iter().all(here);
-            met || world.view_number() != view.number
-        });
+        world.wait_raw(
+            || world.waiting_for_all(self.call.name()),
+            || {
+                met = others.iter().all(here);
+                met || world.view_number() != view.number
+            },
+        );
         if met { Outcome::Done } else { Outcome::Changed }
     }
 
@@ -331,19 +343,22 @@ impl<'a> Drive<'a> {
         if self.call.recovers() {
             self.world.find_apart(&self.view);
         }
-        self.world.set_decision(Some(target));
+        if !breaks(Mutant::DecisionNotWritten) {
+            self.world.set_decision(Some(target));
+        }
         self.world.point(Point::Decided, target);
         Outcome::Done
     }
 
     fn finish(&mut self) -> Outcome {
         match self.world.phase() {
+            _ if self.world.is_new() => self.world.finish_inherited(self.protection, self.number),
             Some(Phase::Encoded(n) | Phase::Copying(n)) if n == self.number => {
                 let (world, protection) = (self.world, self.protection);
                 checkpoint::copy(world, protection, self.covered(), self.number, None, None);
             }
             Some(_) => self.world.set_phase(Phase::Agreed(self.number)),
-            None => {} // a substitute: its snapshot is made in the rebuild
+            None => {}
         }
         self.world.set_agreed(self.number);
         Outcome::Done
@@ -355,10 +370,14 @@ impl<'a> Drive<'a> {
         let world = self.world;
         *lock(&world.history) = None;
         pages::forget(world);
-        world.wait_raw(|| {
-            self.view = world.view();
-            self.view.whole()
-        });
+        let call = self.call.name();
+        world.wait_raw(
+            || world.waiting_for_all(call),
+            || {
+                self.view = world.view();
+                self.view.whole()
+            },
+        );
         world.refresh(&self.view);
         Outcome::Done
     }
@@ -427,6 +446,9 @@ impl<'a> Drive<'a> {
     }
 
     fn reencode(&mut self) -> Outcome {
+        if breaks(Mutant::ParityNotMadeAnew) {
+            return Outcome::Done;
+        }
         if self.call == Call::Finalize || self.ends.is_some() {
             return Outcome::Done;
         }

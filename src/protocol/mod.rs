@@ -49,6 +49,15 @@ impl Call {
     pub fn recovers(self) -> bool {
         self != Call::Checkpoint
     }
+
+    /// Where a PE is, for people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Call::Checkpoint => "shmem_checkpoint_all",
+            Call::Restart => "shmem_restart_pes",
+            Call::Finalize => "a recovery in shmem_finalize",
+        }
+    }
 }
 
 /// Where a PE is in the protocol.
@@ -145,7 +154,8 @@ pub enum Outcome {
     Changed,
     /// The intents do not fit.
     Refused,
-    /// Too much is lost, or calls that never meet.
+    /// Too much is lost, or calls that never meet; of a substitute, at its begin: all that it would
+    /// have to settle.
     Lost,
     /// This PE is behind; the others have gone on.
     Behind,
@@ -225,6 +235,9 @@ pub const TABLE: &[(At, Outcome, At)] = {
 pub fn next(call: Call, at: At, outcome: Outcome) -> Option<At> {
     use At::{Condemned, Decide, MeetSettled, MeetSettling, Reported, Verify, Whole};
     match (call.recovers(), at, outcome) {
+        // A substitute has no live memory to bring in order. It votes in a whole view, where the
+        // others do for whom memory speaks.
+        (false, At::Enter, Outcome::Lost) => Some(Reported),
         (false, MeetSettled, Outcome::Done) => Some(Reported),
         (true, MeetSettled, Outcome::Done) => Some(Verify),
         // Only substitutes are left in this view: the restart, in a whole view, condemns.

@@ -7,6 +7,7 @@
 
 use raidshmem_codec::stripe::{Data, Layout, Stripe};
 
+use crate::mutant::{Mutant, breaks};
 use crate::store::protection::Shape;
 
 /// What one member found in its own store for the checkpoint decided on.
@@ -115,7 +116,7 @@ pub fn check(
 ) -> Result<(), Unrecoverable> {
     let over = |stripe: &&Stripe| {
         let lost = lost_shards(stripe, findings).iter().filter(|&&lost| lost).count();
-        lost > stripe.parity.len()
+        lost > stripe.parity.len() + usize::from(breaks(Mutant::PlanTooHopeful))
     };
     if !layout.stripes().iter().any(|stripe| over(&stripe)) {
         return Ok(());

@@ -8,7 +8,8 @@
 //!
 //! A record is void (all of it 0) while what it speaks of is being written. It is written twice,
 //! and each entry's seal must fit its fields: a bit that flips in it costs no checkpoint. Phase and
-//! decision count only while their owner lives, and it shows them anew before every vote.
+//! decision are shown anew by their owner before every vote; those of a dead one count only where
+//! the records bear them out.
 //!
 //! Left out: protection against somebody who computes matching seals on purpose.
 
@@ -103,7 +104,7 @@ pub struct Header {
     magic: AtomicU64,
     job: AtomicU64,
     pe: AtomicU64,
-    /// `phase::Phase` packed; 0 in a substitute that has not recovered yet.
+    /// `phase::Phase` packed; 0 in a process that has no say.
     pub phase: AtomicU64,
     /// Checkpoint decided on, plus one; 0 when none is pending.
     pub decision: AtomicU64,

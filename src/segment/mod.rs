@@ -15,6 +15,7 @@ pub mod header;
 pub mod layout;
 pub mod statics;
 pub mod update;
+pub mod waits;
 pub mod words;
 
 use std::os::fd::BorrowedFd;

@@ -11,6 +11,7 @@
 //! line 8.. call chain: return addresses in the executable
 //! line 10. heard                 barriers of nodes: a word a round; used on the lowest PE of each
 //! line 14  abort                                  the job ends: written by the agent
+//! line 15. waits                 what threads of the owner wait in; read by its agent
 //! ```
 //!
 //! Barriers of the program and those of the protocol have words of their own ([`Barrier`]): a PE in
@@ -26,6 +27,8 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
+use super::waits::Waits;
+use crate::mutant::{Mutant, breaks};
 use crate::sys::futex;
 
 /// Most rounds of a meeting of nodes: enough for 2^16 of them.
@@ -94,7 +97,9 @@ impl Counter for AtomicU32 {
 /// at least one look sees, because both sides have a fence in between.
 #[inline]
 pub fn is_awaited(sleepers: &impl Counter) -> bool {
-    sleepers.fence();
+    if !breaks(Mutant::WakeWithoutFence) {
+        sleepers.fence();
+    }
     sleepers.count() != 0
 }
 
@@ -140,7 +145,7 @@ pub struct Intent {
     pub len: AtomicU64,
     /// Bytes the store will hold with this checkpoint.
     pub hold: AtomicU64,
-    /// Bytes of them it must still allocate.
+    /// Bytes of them, and of live data that nobody has written, that must still be allocated.
     pub need: AtomicU64,
     /// Bytes the machine could still give when the owner looked.
     pub available: AtomicU64,
@@ -215,6 +220,8 @@ pub struct Words {
     pub heard: [Line<[AtomicU64; ROUNDS]>; 2],
     /// Futex word; 1 once the job ends before its time, so the owner ends, too.
     pub abort: Line<AtomicU32>,
+    /// What threads of the owner wait in.
+    pub waits: Waits,
 }
 
 const _: () = assert!(std::mem::size_of::<Words>() <= crate::sys::memory::PAGE);

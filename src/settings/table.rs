@@ -365,6 +365,15 @@ static TABLE: &[Entry] = &[
         show: |s| s.pe_timeout.map(show_time),
     },
     Entry {
+        name: "SHMEM_FT_STALL",
+        kind: Kind::Seconds { min: 0, max: 86_400_000 },
+        default: "60",
+        doc: "When PEs wait in one call for longer than this, a line says who waits in which call, \
+              and who does not; 0 is off. The job ends only if such a wait can never end.",
+        store: number!(draft, n, draft.settings.stall = Duration::from_millis(n)),
+        show: |s| Some(show_time(s.stall)),
+    },
+    Entry {
         name: "SHMEM_FT_CHECKSUM",
         kind: Kind::Switch,
         default: "1",

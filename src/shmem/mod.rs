@@ -335,7 +335,7 @@ impl Shmem {
     /// ```
     pub fn barrier_all(&mut self) -> Result<(), Fault> {
         if self.world.is_alone() {
-            return self.world.barrier().map_err(Fault::of);
+            return self.world.barrier("barrier_all").map_err(Fault::of);
         }
         self.healthy()?;
         Team::WORLD.group("barrier_all").through(Gate::Barrier).meet().map_err(Fault::of)

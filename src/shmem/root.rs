@@ -82,15 +82,18 @@ pub(super) fn settle(world: &World) {
     };
     world.refresh(&view);
     alive(&view).iter().for_each(|&pe| world.nudge(pe));
-    world.wait_raw(|| {
-        if world.view_number() != view.number {
-            view = world.view();
-            world.refresh(&view);
-        }
-        // One that cannot be reached is no way out of here: the view says what became of it.
-        let inside = |pe: usize| world.look(pe, word) != Some(0);
-        !alive(&view).into_iter().any(inside)
-    });
+    world.wait_raw(
+        || world.waiting_for_all("exchange"),
+        || {
+            if world.view_number() != view.number {
+                view = world.view();
+                world.refresh(&view);
+            }
+            // One that cannot be reached is no way out of here: the view says what became of it.
+            let inside = |pe: usize| world.look(pe, word) != Some(0);
+            !alive(&view).into_iter().any(inside)
+        },
+    );
 }
 
 /// The words of the root object's handle.

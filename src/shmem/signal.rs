@@ -6,6 +6,7 @@
 use super::atomic::Word;
 use super::{Fault, Peers, SymRef, SymSlice, Symmetric};
 use crate::capi::memory_ops::Word as Own;
+use crate::segment::waits::Waiting;
 
 /// What a put does to the signal word when its data is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,7 +139,9 @@ impl Peers<'_> {
                 found = look();
                 found.is_some()
             };
-            self.world().wait_until(ready).map_err(Fault::of)?;
+            self.world()
+                .wait_until(|| Waiting::anyone("Peers::wait_until"), ready)
+                .map_err(Fault::of)?;
         }
         Ok(found.expect("the wait has ended"))
     }

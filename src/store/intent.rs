@@ -120,8 +120,8 @@ mod tests {
         let of_two: Vec<u32> = (0..32).map(|pe| pe / 2).collect();
         assert_eq!(words(&told, &of_two), "");
         let on_one = words(&told, &[0; 32]);
-        let expected = "PEs 0-31 need 3200 MiB more memory for raid5, and their machine has 210 MiB \
-            free";
+        let expected = "PEs 0-31 need 3200 MiB more memory for raid5, and their machine has 210 \
+            MiB free";
         assert_eq!(on_one, expected);
     }
 

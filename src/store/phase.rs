@@ -16,6 +16,8 @@
 
 #![forbid(unsafe_code)]
 
+use crate::mutant::{Mutant, breaks};
+
 /// How far a PE has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
@@ -40,7 +42,7 @@ impl Phase {
         }
     }
 
-    /// The inverse; None for 0 (a substitute that has no say) and for garbage.
+    /// The inverse; None for 0 (a process that has no say) and for garbage.
     pub fn unpack(word: u64) -> Option<Phase> {
         let n = word >> 3;
         match word & 7 {
@@ -50,6 +52,11 @@ impl Phase {
             4 => Some(Phase::Copying(n)),
             _ => None,
         }
+    }
+
+    /// True if this PE can be made that of checkpoint `number`, going back or forward.
+    pub fn has(self, number: u64) -> bool {
+        (self.knows()..=self.reaches()).contains(&number)
     }
 
     /// The checkpoint whose parity is complete here and whose snapshot is, or can still be made,
@@ -70,10 +77,10 @@ impl Phase {
     }
 }
 
-/// What a survivor brings to the decision.
+/// What a PE brings to the decision: a survivor, or a substitute for the dead ([`super::inherited`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Vote {
-    /// Its phase; None in a substitute.
+    /// Its phase; None in a substitute that has not taken over the memory of the dead.
     pub phase: Option<Phase>,
     /// A decision it has written down and not yet finished.
     pub decided: Option<u64>,
@@ -86,7 +93,10 @@ pub fn decide(votes: &[Vote]) -> Option<u64> {
     }
     let phases = || votes.iter().filter_map(|vote| vote.phase);
     let known = phases().map(Phase::knows).max()?;
-    let reached = phases().map(Phase::reaches).min()?;
+    let reached = match breaks(Mutant::ForwardTooEarly) {
+        false => phases().map(Phase::reaches).min()?,
+        true => phases().map(Phase::reaches).max()?,
+    };
     Some(known.max(reached))
 }
 

@@ -47,6 +47,13 @@ pub fn flush_output() {
     unsafe { libc::fflush(stdout) };
 }
 
+/// The same, then all other streams.
+pub fn flush_streams() {
+    flush_output();
+    // SAFETY: the C library goes through its own list of streams.
+    unsafe { libc::fflush(std::ptr::null_mut()) };
+}
+
 /// Ends this process with that status, and runs no exit handler: those of the program and of this
 /// library may wait for a lock that the caller holds.
 pub fn end(status: i32) -> ! {

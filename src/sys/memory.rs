@@ -6,7 +6,8 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 
-use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, fstat, ftruncate, memfd_create};
+use rustix::fs::{FallocateFlags, MemfdFlags, SeekFrom};
+use rustix::fs::{fallocate, fstat, ftruncate, memfd_create, seek};
 use rustix::io::{Errno, Result};
 use rustix::mm::{
     Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mmap_anonymous, mprotect, munmap,
@@ -66,6 +67,12 @@ pub fn wipe(fd: impl AsFd) -> Result<()> {
     fallocate(fd, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, 0, len)
 }
 
+/// Gives the pages of part of a memory file back to the kernel: its bytes read as zero afterwards.
+pub fn give_back(fd: impl AsFd, at: usize, len: usize) -> Result<()> {
+    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    fallocate(fd, flags, at as u64, len as u64)
+}
+
 /// Writes all of `bytes` to a memory file.
 pub fn write_at(fd: impl AsFd, at: usize, bytes: &[u8]) -> Result<()> {
     let mut done = 0;
@@ -97,6 +104,18 @@ pub fn read_at(fd: impl AsFd, at: usize, bytes: &mut [u8]) -> Result<()> {
 /// Bytes that the file really occupies.
 pub fn allocated(fd: impl AsFd) -> Result<u64> {
     Ok(fstat(fd)?.st_blocks as u64 * 512)
+}
+
+/// Bytes of `[from, from + len)` of a memory file that have no pages yet: to read them through a
+/// mapping takes as much memory as to write them.
+pub fn absent(fd: impl AsFd, from: usize, len: usize) -> u64 {
+    let (mut at, end, mut absent) = (from as u64, (from + len) as u64, 0);
+    while at < end {
+        let data = seek(&fd, SeekFrom::Data(at)).unwrap_or(end).min(end); // none: a hole to the end
+        absent += data - at;
+        at = seek(&fd, SeekFrom::Hole(data)).unwrap_or(end);
+    }
+    absent
 }
 
 /// A shared mapping of a whole memory file, unmapped on drop.
@@ -284,4 +303,22 @@ pub fn proportional_share() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/smaps_rollup").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_absent_is_what_nobody_wrote() {
+        let file = create("holes", 64 * PAGE).unwrap();
+        assert_eq!(absent(&file, 0, 64 * PAGE), 64 * PAGE as u64);
+        write_at(&file, 3 * PAGE, &[1; 2 * PAGE]).unwrap();
+        write_at(&file, 60 * PAGE + 5, &[1]).unwrap();
+        for (from, len, pages) in [(0, 64, 61), (3, 2, 0), (2, 3, 1), (4, 4, 3), (60, 4, 3)] {
+            let found = absent(&file, from * PAGE, len * PAGE);
+            assert_eq!(found, (pages * PAGE) as u64, "{from} {len}");
+        }
+        assert_eq!(absent(&file, 4 * PAGE + 100, PAGE), 100);
+    }
 }

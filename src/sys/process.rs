@@ -337,19 +337,6 @@ fn prepare(
     Ok(())
 }
 
-/// Writes out what the program's streams have buffered, in C and in Rust.
-pub fn flush_streams() {
-    // SAFETY: flushes every C stream; touches no Rust object.
-    unsafe { libc::fflush(std::ptr::null_mut()) };
-    let _ = io::Write::flush(&mut io::stdout());
-}
-
-/// Ends this process at once, without exit handlers.
-pub fn exit_now(status: i32) -> ! {
-    // SAFETY: ends the process; nothing of it is used any more.
-    unsafe { libc::_exit(status) }
-}
-
 /// Stops this process, as Ctrl-Z would not: until somebody sends SIGCONT.
 pub fn stop() {
     let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::STOP);

@@ -37,9 +37,10 @@ int main(int argc, char **argv) {
         uint64_t number = shmemx_ft_checkpoint_number();
         if (shmem_checkpoint_all() != SHMEM_FT_SUCCESS) {
             if (ignores) {
-                restarted |= shmemx_ft_faulted();
+                int lost = shmemx_ft_faulted();
                 recover();
-                CHECK(shmemx_ft_checkpoint_number() == 2 && step == (restarted ? 1 : 2));
+                restarted |= lost;
+                CHECK(step == (lost ? 1 : 2));
                 continue;
             }
             const char *error = shmemx_ft_last_error();
@@ -63,7 +64,7 @@ int main(int argc, char **argv) {
             continue;
         }
         if (shmemx_ft_last_error()) {
-            CHECK(ignores && shmemx_ft_checkpoint_number() == number && number == 2);
+            CHECK(ignores && shmemx_ft_checkpoint_number() == number);
             printf("PE %d is refused: %s\n", shmem_my_pe(), shmemx_ft_last_error());
         } else {
             CHECK(shmemx_ft_checkpoint_number() == number + 1);

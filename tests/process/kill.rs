@@ -1,8 +1,12 @@
 //! Several losses: in turn, at once, during a recovery, more than can be borne, without a
 //! substitute. The table of single losses is in `modes.rs`.
 
+use rustix::process::Signal;
+
 use super::support::jacobi::{self, SMALL};
+use super::support::processes::{self, Found};
 use super::support::{Job, Outcome, program};
+use super::{RECOVERY, STEPS};
 
 fn run(mode: &str, words: &str) -> Outcome {
     run_with(mode, words, &[])
@@ -70,8 +74,8 @@ fn losses_in_turn_with_spares_that_are_used_up_or_not() {
     }
 }
 
-/// The memory of a dead process is taken over as it was, unless that is switched off or it was
-/// being written; the memory of a dead node is always rebuilt.
+/// The memory of a dead process is taken over as it was, and what was being written is completed,
+/// unless that is switched off; the memory of a dead node is always rebuilt.
 #[test]
 fn memory_is_adopted_from_a_process_and_rebuilt_from_parity_otherwise() {
     let adopted = "PE 1: memory of the dead process adopted";
@@ -79,7 +83,7 @@ fn memory_is_adopted_from_a_process_and_rebuilt_from_parity_otherwise() {
     for (words, env, expected) in [
         ("--kill 1@3", "1", adopted),
         ("--kill 1@3", "0", rebuilt),
-        ("--kill 1@3:copy", "1", rebuilt),
+        ("--kill 1@3:copy", "1", adopted),
         ("--kill 1@3:copy", "0", rebuilt),
         ("--nodes 4 --kill-node 1@3", "1", rebuilt),
         ("--nodes 4 --spares 1 --kill 1@3", "1", adopted),
@@ -211,10 +215,58 @@ fn nobody_left_is_said_by_the_launcher() {
         run("rs", words).status(3).says("oshrun: unrecoverable: every PE was lost");
     }
     // One by one, and each may have a substitute before the next is dead, which knows of nothing.
-    let outcome = run("rs", "--kill 0@3 --kill 1@3 --kill 2@3 --kill 3@3");
+    let env = [("SHMEM_FT_ADOPT", "0")];
+    let outcome = run_with("rs", "--kill 0@3 --kill 1@3 --kill 2@3 --kill 3@3", &env);
     let all = outcome.count("oshrun: unrecoverable: every PE was lost");
     let none = outcome.count("oshrun: unrecoverable: no PE that saw a checkpoint is left");
     outcome.status(3).check(all + none == 1, "the reason should be named");
+}
+
+/// These PEs stop at `step` of checkpoint 3, and when they do all processes are killed. Those that
+/// come by again are sent on.
+fn all_at_once(job: Job, pes: &[usize], step: &str) -> Outcome {
+    let stops: Vec<String> = pes.iter().map(|pe| format!("stop:{pe}@3:{step}")).collect();
+    let job = job.args(&["--verbose"]).env("SHMEM_FT_INJECT", &stops.join(","));
+    let mut run = jacobi::job(job.env("SHMEM_FT_SCRUB", "off"), SMALL).start();
+    let stopped = |found: &Found| found.state == 'T';
+    run.wait_until("the PEs stand at the step", |found| {
+        found.iter().filter(|found| stopped(found)).count() == pes.len()
+    });
+    for found in run.processes().iter().filter(|found| found.name == "jacobi") {
+        processes::signal(found.pid, Signal::KILL);
+    }
+    while run.is_alive() {
+        for found in run.processes().iter().filter(|found| stopped(found)) {
+            processes::signal(found.pid, Signal::CONT);
+        }
+        std::thread::yield_now();
+    }
+    run.finish()
+}
+
+/// The agents are there, and hold the memory of all.
+#[test]
+fn all_processes_at_once_at_every_step() {
+    for (mode, snapshots) in [("raid5", "1"), ("raid5", "2"), ("double", "1")] {
+        for step in STEPS {
+            let job = Job::new(4).mode(mode).args(&["--nodes", "2"]);
+            let job = job.env("SHMEM_FT_SNAPSHOTS", snapshots);
+            goes_on(&all_at_once(job, &[0, 1, 2, 3], step), 4);
+        }
+    }
+}
+
+/// The substitute of the first to be lost may be anywhere.
+#[test]
+fn all_processes_at_once_in_a_recovery() {
+    for step in RECOVERY {
+        for first in ["--kill", "--kill-node"] {
+            let job = Job::new(4).mode("raid5").args(&["--nodes", "4", first, "1@3"]);
+            let outcome = all_at_once(job, &[0, 2, 3], step);
+            outcome.right_sum(SMALL);
+            outcome.check(outcome.count("was killed by signal 9") > 2, "three more were expected");
+        }
+    }
 }
 
 #[test]

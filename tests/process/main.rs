@@ -20,6 +20,7 @@
 //! - [`residue`]: whatever is killed from outside, nothing is left; stopped is not dead
 //! - [`scrub`]: damage found and repaired in idle time
 //! - [`snapshots`]: two of them in turns
+//! - [`stall`]: waits that last, and those that never end
 //! - [`starve`]: checkpoints for which there is no memory
 //! - [`written`]: checkpoints that take from the kernel what was written
 
@@ -45,6 +46,7 @@ mod recovery;
 mod residue;
 mod scrub;
 mod snapshots;
+mod stall;
 mod starve;
 mod written;
 

@@ -3,6 +3,7 @@
 
 use raidshmem::control::message::{Report, Said};
 use raidshmem::launch::membership::Event;
+use raidshmem::mutant::{Mutant, breaks};
 use raidshmem::protocol::{At, Call, Outcome};
 use raidshmem::recovery::plan::{self, Finding, Unrecoverable, bits, lost_shards};
 use raidshmem::store::phase::Phase;
@@ -393,7 +394,7 @@ impl Job {
         if self.changed(p) {
             return Then::Out(Outcome::Changed);
         }
-        if self.plan.broken != Broken::ParityNotMadeAnew {
+        if self.plan.broken != Broken::ParityNotMadeAnew && !breaks(Mutant::ParityNotMadeAnew) {
             let (slot, record) = (self.plan.slot_of(p.number), (p.number, p.len));
             self.own(p).slots[slot].record = record;
         }

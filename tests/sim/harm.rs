@@ -52,10 +52,25 @@ impl Job {
                 }
                 may
             }
+            Harm::AtOnce if self.may_lose(&[]) && self.suspects.is_empty() => {
+                self.all_die();
+                true
+            }
             Harm::Suspect if self.may_lose(&[pe]) => self.suspect(pe, proc),
             Harm::Flip if self.may_lose(&[pe]) => self.flip(pe),
             Harm::Rot if self.may_lose(&[pe]) => self.rot(pe, proc),
             _ => false,
+        }
+    }
+
+    fn all_die(&mut self) {
+        self.lose(&[]);
+        self.note(|| "-- all PEs die".to_string());
+        self.ending.at_once += 1;
+        for proc in 0..self.procs.len() {
+            if self.procs[proc].me.is_some() {
+                self.process_dies(proc as u32, Ended::Killed(9));
+            }
         }
     }
 

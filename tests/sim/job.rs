@@ -89,6 +89,8 @@ pub struct Ending {
     pub accusers: u32,
     /// Nodes that the detector declared lost.
     pub declared: u32,
+    /// Times that all processes died at once.
+    pub at_once: u32,
     /// Tiles that went bad between check and use.
     pub spoiled: u32,
     /// Looks at a snapshot that was not checked before and does not hold.

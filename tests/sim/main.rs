@@ -17,6 +17,7 @@ mod board;
 mod bytes;
 mod delta;
 mod harm;
+mod inherit;
 mod job;
 mod memory;
 mod pe;
@@ -79,6 +80,7 @@ struct Sum {
     along: u64,
     by_pages: u32,
     declared: u32,
+    at_once: u32,
     suspected: u32,
     accusers: u32,
     condemned: u32,
@@ -103,6 +105,7 @@ impl Sum {
         self.along += ending.along;
         self.by_pages += ending.by_pages;
         self.declared += ending.declared;
+        self.at_once += ending.at_once;
         self.suspected += ending.suspected;
         self.accusers += ending.accusers;
         self.condemned += u32::from(ending.status != 0);
@@ -148,6 +151,7 @@ fn at_most_the_parity_is_lost_and_the_job_goes_on_with_the_right_bytes() {
     assert!(sum.jobs == 1 || spoiled > 100 && declared > 100 && suspected > 100, "{sum:?}");
     assert!(sum.jobs == 1 || accusers > 10 && rotten > 100 && spared > 10_000, "{sum:?}");
     assert!(sum.jobs == 1 || by_pages > 10_000 && sum.updated > 1000, "{sum:?}");
+    assert!(sum.jobs == 1 || sum.at_once > 100, "{sum:?}");
     assert!(sum.jobs == 1 || sum.late > 100 && sum.alone > 100, "{sum:?}");
     assert!(sum.jobs == 1 || sum.along > 100_000 && sum.found > 100, "{sum:?}");
     assert!(sum.jobs == 1 || sum.passed > 100, "{sum:?}");
@@ -163,6 +167,7 @@ fn one_more_is_lost_and_every_pe_says_so() {
 fn broken_rules_are_caught() {
     use Broken::*;
     for broken in [
+        CountedTogether,
         PeersForgotten,
         DoubtsIgnored,
         WatchedTooLate,
@@ -170,6 +175,8 @@ fn broken_rules_are_caught() {
         SnapshotReused,
         SnapshotBelieved,
         ForwardTooEarly,
+        DeadUnheard,
+        LiveNotRescued,
         ViewNotChecked,
         ShownTooEarly,
         ChecksumsIgnored,
@@ -184,7 +191,6 @@ fn broken_rules_are_caught() {
         RestoredUnchecked,
         KeptThoughChanged,
         SilenceIsNoChange,
-        CountedTogether,
         EndIgnoresLosses,
         EndGoesBack,
     ] {

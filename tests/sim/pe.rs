@@ -10,6 +10,7 @@ use raidshmem::control::UNRECOVERABLE;
 use raidshmem::control::message::{ProcId, Report, Said, Welcome};
 use raidshmem::control::view::{Member, State, View};
 use raidshmem::launch::membership::Event;
+use raidshmem::mutant::{Mutant, breaks};
 use raidshmem::protocol::{At, Call, Outcome, meeting, next};
 use raidshmem::recovery::plan::{Finding, Unrecoverable};
 use raidshmem::segment::board;
@@ -211,6 +212,9 @@ impl Job {
             }
         }
         match to {
+            At::Saved | At::Refused if self.is_wrong_end(p.number, to) => {
+                self.broken_promise = Some(format!("checkpoint {} came to {to:?}", p.number));
+            }
             At::Saved => {
                 p.agreed = p.number;
                 self.saved = self.saved.max(p.number);
@@ -312,11 +316,13 @@ impl Job {
 
     fn boot(&mut self, p: &mut Proc) -> Then {
         let original = p.incarnation == 0;
-        let memory = self.own(p);
-        (memory.told.phase, memory.told.decision, memory.told.ending) = (0, 0, false);
+        self.own(p).told.ending = false;
         if original {
+            let memory = self.own(p);
             memory.set_phase(Phase::Agreed(0));
             p.joined = 1;
+        } else {
+            self.inherit(p);
         }
         p.middle = true;
         Then::Again
@@ -356,6 +362,7 @@ impl Job {
         use Outcome::{Changed, Done, Refused};
         let healthy = if self.faulted(p) { Changed } else { Done };
         match at {
+            At::Enter if p.joined == 0 => return Then::Out(Outcome::Lost),
             At::Enter => return Then::Out(self.enter_call(p, healthy)),
             At::Follow => return self.follow(p),
             At::Intend if !p.middle => {
@@ -381,7 +388,8 @@ impl Job {
             }
             At::Encode => {
                 let all = self.parities(p);
-                let unchecked = self.plan.broken == Broken::ViewNotChecked;
+                let unchecked =
+                    self.plan.broken == Broken::ViewNotChecked || breaks(Mutant::ViewNotChecked);
                 return match self.encode(p, all) {
                     false => Then::Again,
                     true if unchecked => Then::Out(Done),
@@ -401,6 +409,16 @@ impl Job {
         Then::Out(Done)
     }
 
+    /// True if a checkpoint that comes to such an end should have come to the other.
+    fn is_wrong_end(&self, number: u64, to: At) -> bool {
+        let planned = self.plan.refusal.is_some_and(|(_, refused, _)| refused == number);
+        match to {
+            At::Saved => planned && !self.refused,
+            At::Refused => !planned,
+            _ => false,
+        }
+    }
+
     /// Bytes that a PE wants to save, and what is free on its machine, which is its node: as much
     /// as all who are there want.
     fn intent(&self, p: &Proc) -> (u64, u64) {
@@ -413,8 +431,9 @@ impl Job {
         }
     }
 
-    /// True if the checkpoint is refused, which it is only where the plan says so.
-    fn agree(&mut self, p: &Proc) -> bool {
+    /// True if this PE refuses the checkpoint, as far as it can read what the others told: after a
+    /// loss that may be nothing, and then they do not meet to refuse it.
+    fn agree(&self, p: &Proc) -> bool {
         let told = |pe: usize| {
             let Told { len, free, .. } = self.told(p, pe);
             let need = if len == intent::CANNOT { 0 } else { len };
@@ -425,15 +444,7 @@ impl Job {
         let machine = |pe: &Member| if together { 0 } else { pe.node };
         let machines: Vec<u32> = p.view.pes.iter().map(machine).collect();
         let bounds = Bounds { mode: "rs", manifest: 0, snapshot: usize::MAX, limit: None };
-        let refusal = intent::agree(&told, &machines, &bounds).err();
-        let planned = self.plan.refusal.is_some_and(|(_, number, _)| number == p.number);
-        if let Some(refusal) = refusal.as_ref().filter(|_| !planned) {
-            self.broken_promise = Some(format!("checkpoint {} is refused: {refusal}", p.number));
-        }
-        if refusal.is_none() && planned && !self.refused {
-            self.broken_promise = Some(format!("checkpoint {} has no room", p.number));
-        }
-        refusal.is_some()
+        intent::agree(&told, &machines, &bounds).is_err()
     }
 
     fn barrier(&mut self, p: &mut Proc, at: At) -> Then {
@@ -441,6 +452,11 @@ impl Job {
         let pes = self.pes() as u64;
         let zero = if p.me() == 0 { p.memory } else { p.mapped[0] };
         let gate = &mut self.memories[0][zero as usize].gate;
+        let skipped = at == At::BarrierB && breaks(Mutant::NoBarrierB)
+            || at == At::BarrierA && breaks(Mutant::NoBarrierA);
+        if skipped {
+            return self.pass(p, at);
+        }
         if p.middle {
             return match (gate.1 >= p.epoch, faulted) {
                 (true, _) => self.pass(p, at),
@@ -549,6 +565,10 @@ impl Job {
                 (p.history, p.watch) = Default::default();
             }
             At::Decide => return self.decide(p),
+            At::Finish if p.joined == 0 => {
+                self.finish_inherited(p);
+                p.agreed = p.number;
+            }
             At::Finish => {
                 let phase = Phase::unpack(self.own(p).told.phase);
                 let copies = matches!(
@@ -556,7 +576,6 @@ impl Job {
                     Some(Phase::Encoded(n) | Phase::Copying(n)) if n == p.number
                 );
                 match phase {
-                    // A substitute's snapshot is made in the rebuild.
                     None => {}
                     Some(_) if !copies && !p.middle => {
                         let number = p.number;
@@ -590,7 +609,9 @@ impl Job {
         }
         self.find_apart(p, &alive);
         p.number = target;
-        self.own(p).told.decision = target + 1;
+        if !breaks(Mutant::DecisionNotWritten) {
+            self.own(p).told.decision = target + 1;
+        }
         Then::Out(Outcome::Done)
     }
 }

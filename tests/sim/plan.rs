@@ -62,6 +62,10 @@ pub enum Broken {
     PeersForgotten,
     /// Who does not say that it watched is taken to have written nothing.
     DoubtsIgnored,
+    /// What a substitute takes over has no say in a decision.
+    DeadUnheard,
+    /// A substitute speaks for memory that it has not saved before its program ran.
+    LiveNotRescued,
     /// The needs of all PEs are compared with what one machine has.
     CountedTogether,
     /// A process watches only when it has left the checkpoint: others have before.
@@ -76,6 +80,8 @@ pub enum Broken {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Harm {
     Process,
+    /// Every process, at one moment; their memory is left.
+    AtOnce,
     Node,
     /// A far PE's connection to it breaks, though it lives.
     Suspect,
@@ -280,6 +286,12 @@ impl Plan {
                 _ => chance.below(pes),
             };
             self.faults.push(Fault { when, harm, pe, fired: false, tries: 0 });
+        }
+        // Spares are elsewhere, and take over no memory.
+        let adopts = self.settings.adopt && self.spares.is_empty();
+        let mut other = Chance::new(!self.seed ^ 0xa11);
+        if let Some(last) = self.faults.last_mut().filter(|_| adopts && other.one_in(4)) {
+            last.harm = Harm::AtOnce;
         }
     }
 

@@ -40,7 +40,8 @@ pub(super) trait Rule<const N: usize, const M: usize>: Copy {
     /// The sums of the `U` registers from byte `at` on.
     fn sums<const U: usize>(self, sum: &Sum<'_>, at: usize) -> Sums<N, M, U, Self::Product>;
 
-    /// All whole registers from byte `at` on, if that is better done at once. Returns the bytes done.
+    /// All whole registers from byte `at` on, if it is better to do them at once. Returns the bytes
+    /// done.
     fn at_once(self, _sum: &Sum<'_>, _outs: &mut [&mut [u8]; M], _at: usize) -> usize {
         0
     }

@@ -5,8 +5,8 @@
 //! `naive` is the definition, `wide` the portable version; the others are the loops of `generic`
 //! compiled for one instruction set each, over the few operations that `vector` asks for.
 //!
-//! Rows of powers of two, as of XOR and of RAID-6, are recognised by their coefficients, and need no
-//! products: by Horner's rule `a + 2 b + 4 c` is `a + 2 (b + 2 c)`, XOR and doubling.
+//! Rows of powers of two, as of XOR and of RAID-6, are recognised by their coefficients. They need
+//! no products: by Horner's rule `a + 2 b + 4 c` is `a + 2 (b + 2 c)`, XOR and doubling.
 //!
 //! Invariants: all kernels give the same bytes for the same input, accept every length
 //! (including 0) and every alignment, touch no byte outside the slices, and never read a

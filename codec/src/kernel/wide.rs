@@ -1,8 +1,9 @@
 //! The portable fast kernel.
 //!
-//! XOR and doubling work on lanes of 128 bytes held in a fixed-size array, a shape the compiler turns
-//! into vector code of whatever width the target has; the bytes after the last whole lane are done
-//! singly. Field products are added up a block at a time, which stays in the L1 cache meanwhile.
+//! XOR and doubling work on lanes of 128 bytes held in a fixed-size array, a shape the compiler
+//! turns into vector code of whatever width the target has; the bytes after the last whole lane are
+//! done singly. Field products are added up a block at a time, which stays in the L1 cache
+//! meanwhile.
 //!
 //! Field products go through `reed-solomon-erasure`, whose vector path wants at least one byte:
 //! the empty slice is answered here. So are the factors 0 and 1, which need no products. On

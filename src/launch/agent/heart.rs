@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::Agent;
+use super::waits::Looks;
 use crate::control::message::{Beat, Down, Job, Party, ProcId, Pulse, Up};
 use crate::fabric::{self, Signs};
 use crate::launch::detector::{Act, News, Time, Timing, Watch};
@@ -33,6 +34,8 @@ pub struct Heart {
     pe_limit: Option<Duration>,
     /// PEs that are stopped, and since when.
     stopped: BTreeMap<ProcId, Time>,
+    /// What PEs wait in.
+    pub looks: Option<Looks>,
 }
 
 /// What ties an agent on another host to the job.
@@ -55,8 +58,19 @@ impl Heart {
         let deadline = Deadline::new(clock).ok(); // without one it still looks at its clock
         let watch = Watch::new(node, timing, clock.now());
         let (limit, pe_limit, stopped) = (pulse.limit, pulse.pe_limit, BTreeMap::new());
-        let heart =
-            Heart { watch, clock, net, signs, addresses, deadline, limit, pe_limit, stopped };
+        let looks = Looks::new(pulse.stall, clock.now());
+        let heart = Heart {
+            watch,
+            clock,
+            net,
+            signs,
+            addresses,
+            deadline,
+            limit,
+            pe_limit,
+            stopped,
+            looks,
+        };
         heart.move_deadline();
         heart
     }
@@ -80,7 +94,8 @@ impl Agent {
     /// How long until the clock must be looked at.
     pub(super) fn left(&self) -> Duration {
         let scripts = self.procs.values().filter_map(|local| local.until);
-        let first = scripts.fold(self.heart.watch.deadline(), Time::min);
+        let looks = self.heart.looks.as_ref().map(Looks::next);
+        let first = scripts.chain(looks).fold(self.heart.watch.deadline(), Time::min);
         first.saturating_sub(self.heart.clock.now())
     }
 
@@ -95,6 +110,7 @@ impl Agent {
         self.act(acts)?;
         self.look_for_signs(time)?;
         self.look_for_stopped(time)?;
+        self.look_for_waits(time)?;
         for local in self.procs.values_mut() {
             if local.until.take_if(|until| *until <= time).is_none() {
                 continue;

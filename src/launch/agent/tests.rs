@@ -58,7 +58,8 @@ fn memory_of_a_pe_that_moved_and_of_one_that_got_a_new_one_is_given_back() {
     let agent = std::thread::spawn(move || run(theirs));
     let mut launcher = Link::pair(mine);
     let second = Duration::from_secs(1);
-    let pulse = Pulse { period: second * 10, limit: second * 60, pe_limit: None, net: None };
+    let (period, limit) = (second * 10, second * 60);
+    let pulse = Pulse { period, limit, pe_limit: None, stall: None, net: None };
     let program = vec![b"/bin/true".to_vec()];
     let job = Box::new(job());
     let configure = Down::Configure { job, node: 0, program, place: None, pulse };

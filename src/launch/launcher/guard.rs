@@ -48,6 +48,11 @@ impl Guard {
         Guard { court, clock, net, addresses, limit: timing.limit }
     }
 
+    /// The time of the launcher's clock.
+    pub fn now(&self) -> Time {
+        self.clock.now()
+    }
+
     /// How long until somebody must look at the clock.
     pub fn left(&self) -> Option<Duration> {
         Some(self.court.deadline()?.saturating_sub(self.clock.now()))
@@ -90,6 +95,10 @@ impl Launcher {
     pub(super) fn look_at_clock(&mut self) {
         let sentences = self.guard.court.tick(self.guard.clock.now());
         self.execute(sentences, Way::Link);
+        if !self.machine.has_started() {
+            let act = self.stalls.look(self.guard.now(), &self.machine.standing());
+            self.say_stall(act);
+        }
     }
 
     fn testify(&mut self, node: u32, evidence: Evidence, way: Way) {

@@ -4,8 +4,10 @@
 
 use std::os::unix::ffi::OsStringExt;
 
-use crate::control::message::{Job, Place};
+use crate::control::message::{Job, Place, Pulse};
+use crate::control::noise::Secret;
 use crate::launch::args::Ready;
+use crate::settings::{BackupMode, Settings};
 
 /// What the processes of the job have to know.
 pub(super) fn job_of(ready: &Ready, id: u64) -> Job {
@@ -24,6 +26,25 @@ pub(super) fn job_of(ready: &Ready, id: u64) -> Job {
         domains: ready.site.domains.clone(),
         fabric: shape.fabric,
         device: ready.settings.device.clone(),
+    }
+}
+
+/// What agents have to know of heartbeats, and of what else they look after by the clock.
+pub(super) fn pulse_of(settings: &Settings, net: Option<(Secret, u16)>) -> Pulse {
+    Pulse {
+        period: settings.period(),
+        limit: settings.node_timeout,
+        pe_limit: settings.pe_timeout,
+        stall: Some(settings.stall).filter(|limit| !limit.is_zero()),
+        net,
+    }
+}
+
+/// What a PE keeps for others in a mode.
+pub(super) fn kept(mode: BackupMode) -> &'static str {
+    match mode {
+        BackupMode::Single | BackupMode::Double => "copies",
+        _ => "parity",
     }
 }
 

@@ -145,7 +145,10 @@ impl Launcher {
     pub(super) fn hear_worker(&mut self) {
         for done in self.worker.results() {
             let event = match done {
-                Done::Lines { node } => Event::NodeLost { node },
+                Done::Lines { node } => {
+                    self.stalls.forget(node);
+                    Event::NodeLost { node }
+                }
                 Done::Wiped { pe, memory, result: Ok(()) } => Event::Wiped { pe, memory },
                 Done::Wiped { pe, result: Err(error), .. } => {
                     say(&format!("PE {pe}: its lost memory could not be wiped: {error}"));

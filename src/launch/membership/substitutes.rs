@@ -11,6 +11,7 @@ use crate::control::UNRECOVERABLE;
 use crate::control::message::{Down, ProcId, Welcome};
 use crate::control::view::State;
 use crate::inject::Target;
+use crate::mutant::{Mutant, breaks};
 use crate::placement::substitute::Place;
 use crate::settings::Substitute;
 
@@ -21,7 +22,8 @@ impl Membership {
     /// Finds substitutes for the dead once every living node shows that they are dead.
     pub(super) fn repair(&mut self) {
         let current = self.view.number;
-        if !self.started || self.ended || self.shown.values().any(|&shown| shown < current) {
+        let unseen = self.shown.values().any(|&shown| shown < current);
+        if !self.started || self.ended || unseen && !breaks(Mutant::WipedTooEarly) {
             return;
         }
         for pe in 0..self.pes.len() {
@@ -80,6 +82,15 @@ impl Membership {
         self.view.pes[pe].node = node;
         self.pes[pe].proc = Some(proc);
         (self.pes[pe].assigned, self.pes[pe].reached) = (false, false);
+    }
+
+    /// No process lives that is a PE, and no memory is left that a substitute could take over.
+    pub(super) fn nobody_is_left(&self) -> bool {
+        self.view.pes.iter().all(|pe| match pe.state {
+            State::Alive => false,
+            State::ProcessDead => !self.adopt || !self.shown.contains_key(&pe.node),
+            State::NodeDead => true,
+        })
     }
 
     fn spare(&self, on: impl Fn(u32) -> bool) -> Option<ProcId> {

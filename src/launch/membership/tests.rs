@@ -24,7 +24,7 @@ pub struct Cluster {
 impl Cluster {
     pub fn new(shape: &Shape, settings: &Settings, groups: Vec<usize>) -> Cluster {
         let (machine, first) = Membership::new(shape, settings, groups);
-        let (sent, log, held) = (Vec::new(), Vec::new(), Vec::new());
+        let (sent, log) = (Vec::new(), Vec::new());
         let reached = shape.fabric != Fabric::Shm;
         let (hold_shown, hold_rests, hold_wiped) = (false, false, false);
         let (end, held) = (None, Vec::new());
@@ -180,6 +180,30 @@ fn a_lost_node_is_wiped_and_replaced_only_after_every_node_shows_the_death() {
     assert_eq!((member.state, member.node, member.memory), (State::Alive, 4, 1));
     let at = |what: &str| cluster.log.iter().position(|line| line == what).unwrap();
     assert!(at("shown 2 by 4") < at("wipe 1.0") && at("wipe 1.0") < at("make 1.1"));
+}
+
+#[test]
+fn all_processes_may_die_while_their_memory_is_there() {
+    let all_die = |settings: &Settings| {
+        let mut cluster = Cluster::four(settings, 0);
+        cluster.hold_shown = true;
+        (0..4).for_each(|pe| cluster.die(pe));
+        cluster
+    };
+    let mut cluster = all_die(&settings(BackupMode::Raid5));
+    cluster.hold_shown = false;
+    for event in std::mem::take(&mut cluster.held) {
+        cluster.event(event);
+    }
+    assert!(cluster.end.is_none() && cluster.machine.view.whole());
+    assert!(cluster.wiped().is_empty(), "and is taken over");
+    let mut cluster = all_die(&settings(BackupMode::Raid5));
+    (0..3).for_each(|node| cluster.event(Event::NodeLost { node }));
+    assert!(cluster.end.is_none(), "one memory is left; whether it is enough, its heir finds out");
+    cluster.event(Event::NodeLost { node: 3 });
+    assert_eq!(cluster.ended(), (UNRECOVERABLE, "unrecoverable: every PE was lost"));
+    let cluster = all_die(&Settings { adopt: false, ..settings(BackupMode::Raid5) });
+    assert_eq!(cluster.ended(), (UNRECOVERABLE, "unrecoverable: every PE was lost"));
 }
 
 #[test]

@@ -28,6 +28,7 @@ impl Model {
         let number = state.pes[p].number;
         let slot = self.slot(number);
         match at {
+            At::Enter if state.pes[p].is_new() => return Ok(Some(Outcome::Lost)),
             At::Enter => return Ok(Some(self.enter(state, p, healthy))),
             At::Follow => return self.follow(state, p),
             At::Intend => {
@@ -35,6 +36,8 @@ impl Model {
                 pe.number = pe.agreed + 1;
                 pe.phase = Some(Phase::Entering(u64::from(pe.number)));
             }
+            At::BarrierB if self.broken == Broken::NoBarrierB => {}
+            At::BarrierA if self.broken == Broken::NoBarrierA => {}
             At::BarrierQ | At::BarrierC | At::BarrierA | At::BarrierB => {
                 return Ok(self.barrier(state, p));
             }
@@ -140,6 +143,7 @@ impl Model {
                 state.pes[p].view = shown;
             }
             At::Decide => return Ok(Some(self.decide(state, p))),
+            At::Finish if state.pes[p].is_new() => return Ok(state.finish_inherited(p, number)),
             At::Finish => {
                 let pe = &mut state.pes[p];
                 let copies = match pe.phase {
@@ -258,7 +262,9 @@ impl Model {
             self.find_apart(state, p);
         }
         state.pes[p].number = target as u8;
-        state.pes[p].decided = Some(target as u8);
+        if self.broken != Broken::DecisionNotWritten {
+            state.pes[p].decided = Some(target as u8);
+        }
         Outcome::Done
     }
 
@@ -318,6 +324,28 @@ impl State {
             self.pes[p].middle = true;
         }
         begins
+    }
+
+    /// What a substitute took over is made that of checkpoint `number`, or has no say.
+    fn finish_inherited(&mut self, p: usize, number: u8) -> Option<Outcome> {
+        let target = u64::from(number);
+        let first_half = |pe: &mut Pe| {
+            pe.phase = Some(Phase::Copying(target));
+            pe.snapshot = Bytes::Void;
+        };
+        let pe = self.pes[p];
+        let forward = pe.middle || pe.phase == Some(Phase::Encoded(target));
+        if forward && self.begins(p, first_half) {
+            return None;
+        }
+        let pe = &mut self.pes[p];
+        if forward {
+            pe.snapshot = pe.beside;
+        }
+        pe.beside = Bytes::Void;
+        pe.phase = pe.phase.filter(|phase| phase.has(target)).map(|_| Phase::Agreed(target));
+        pe.agreed = number;
+        Some(Outcome::Done)
     }
 
     fn copy(&mut self, p: usize, number: u8) -> Option<Outcome> {

@@ -3,9 +3,12 @@
 use raidshmem_codec::stripe::{Layout, Scheme};
 
 use super::acts::Act;
+pub use super::broken::Broken;
+use super::broken::switched;
 use super::state::{Pe, Places, State};
 use crate::protocol::{At, Call, Outcome, meeting, next};
 use crate::recovery::plan::{self, Finding, Unrecoverable};
+use crate::store::inherited::is_borne_out;
 use crate::store::phase::Phase;
 
 /// Most PEs of a model.
@@ -14,37 +17,6 @@ pub const MOST: usize = 4;
 const FIRST: u8 = 1;
 /// The words of a PE that finds nobody left that saw a checkpoint.
 pub const NOBODY: u8 = 0xff;
-
-/// A rule broken on purpose, to test the checker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Broken {
-    /// The real protocol.
-    Nothing,
-    /// The new parity overwrites the agreed one.
-    SlotReused,
-    /// Forward as soon as one survivor has encoded.
-    ForwardTooEarly,
-    /// Encoding is believed without looking at the view.
-    ViewNotChecked,
-    /// A lost node's memory is wiped before all have seen that it is lost.
-    WipedTooEarly,
-    /// The program hears of a fault before the checkpoint is settled.
-    NoSettleBeforeReport,
-    /// A dead process's memory is taken over without a look at its seals.
-    AdoptedUnseen,
-    /// The program goes on before the parity that was lost is there again.
-    ParityNotMadeAnew,
-    /// The plan counts one parity more than there is.
-    PlanTooHopeful,
-    /// Every call of the checkpoint meets, wherever it is made.
-    EveryCallMeets,
-    /// A PE in `shmem_finalize` waits there, whatever the others need.
-    EndIgnoresLosses,
-    /// It goes back to the checkpoint as all do, though its program does not.
-    EndGoesBack,
-    /// Parity that was lost is made anew, of what PEs in `shmem_finalize` have computed since.
-    ParityOfTheEnd,
-}
 
 /// How a job of the model may end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,6 +57,8 @@ pub struct Model {
     pub verdicts: Vec<u8>,
     /// PEs that share a node, and are lost with it together.
     pub per_node: usize,
+    /// All processes may die at one moment, which leaves their memory whole.
+    pub all_at_once: bool,
     /// What a PE has been shown is chosen when it looks; if not, showing is a step of its own.
     pub lazy: bool,
     /// The program calls the checkpoint before its loop, until it succeeds, and at the loop's end.
@@ -105,7 +79,9 @@ impl Model {
         let layout = Layout::new(Scheme::Rs { parity }, pes).expect("a legal shape");
         let words = |sets: usize| verdict(&layout, sets & 15, sets >> 4);
         let verdicts = (0..256).map(words).collect();
-        Model { pes, parity, deaths, last, broken, verdicts, per_node: 1, lazy: true, two: false }
+        let broken = if broken == Broken::Nothing { switched() } else { broken };
+        let (per_node, all_at_once, lazy, two) = (1, false, true, false);
+        Model { pes, parity, deaths, last, broken, verdicts, per_node, all_at_once, lazy, two }
     }
 
     pub fn slot(&self, number: u8) -> usize {
@@ -143,6 +119,7 @@ impl Model {
             decided: None,
             step: (0, 0),
             snapshot: Bytes::Sealed(FIRST, true),
+            beside: Bytes::Void,
             slots,
             findings: (false, false),
             places: Places { before: self.two, ..Places::default() },
@@ -201,8 +178,13 @@ impl Model {
         let pes = || self.pes(state).iter();
         let ended = |pe: &Pe| pe.alive && pe.finished && pe.joined == state.current;
         let over = pes().all(ended) || pes().any(|pe| pe.alive && pe.condemned);
-        if over || pes().all(|pe| !pe.alive) {
+        if over || pes().all(|pe| !pe.alive && pe.node_lost) {
             return; // the launcher lets all leave, or ends the job by name
+        }
+        if self.all_at_once && state.deaths > 0 && p == 0 && pes().all(|pe| pe.alive) {
+            let mut next = self.lose(state, 0..self.pes, false);
+            next.since_whole = state.since_whole;
+            out.push(next);
         }
         let node = p / self.per_node * self.per_node;
         let here = || node..self.pes.min(node + self.per_node);
@@ -221,11 +203,24 @@ impl Model {
             if next.pes[p].node_lost {
                 next.pes[p].wipe();
             }
-            next.pes[p].begin(state.current);
+            self.begin(&mut next.pes[p], state.current);
             next.pes[p].places.before = self.two;
             next.order(state.living_in(state.current) | 1 << p);
             out.push(next);
         }
+    }
+
+    fn begin(&self, pe: &mut Pe, shown: u8) {
+        if self.broken == Broken::DeadUnheard {
+            (pe.phase, pe.decided) = (None, None);
+        }
+        if self.broken == Broken::LiveNotRescued {
+            pe.live = None;
+        }
+        let (snapshot, slots) = (pe.snapshot, pe.slots);
+        let slot = |n: u64| slots[self.slot(n as u8)].is(n as u8);
+        pe.phase = pe.phase.filter(|&phase| is_borne_out(phase, |n| snapshot.is(n as u8), slot));
+        pe.begin(shown);
     }
 
     /// A process dies, or a node with all that is on it.
@@ -457,6 +452,10 @@ impl Model {
         let disturbed = self.pes(state).iter().any(|pe| computes(pe) && pe.shown != pe.joined);
         next.pes[p].at = Some(At::Enter);
         next.pes[p].live = state.pes[p].live.filter(|_| !disturbed).map(|live| live + 1);
+        // On the way it puts into all peers: one that copies has bytes of two times then.
+        for q in next.pes[..self.pes].iter_mut().filter(|q| q.alive && q.at == Some(At::Copy)) {
+            q.live = None;
+        }
         out.push(next);
         for q in (0..self.pes).filter(|_| self.lazy && !disturbed) {
             let peer = &state.pes[q];

@@ -16,7 +16,8 @@
 //!
 //! *Dead words.* What is written anew before anybody reads it is put to zero ([`Model::forget`]):
 //! the barrier's words once nobody is on the way through a checkpoint, what a dead PE wrote in a
-//! view that nobody is in or can enter any more, the number of a PE that is about to decide.
+//! view that nobody is in or can enter any more (but not its vote, while its memory is there), the
+//! number of a PE that is about to decide.
 //!
 //! *Local steps.* Where going on first allows all that can follow otherwise, it is done at once
 //! ([`Model::take_local_steps`]) and the state before it is not kept:
@@ -141,13 +142,16 @@ impl Model {
                 } else {
                     pe.epoch = 0;
                 }
-            } else if !alive().any(|pe| reads_live(pe, p)) {
+            } else if !pe.may_be_rescued() && !alive().any(|pe| reads_live(pe, p)) {
                 pe.live = None;
             }
             if !entered(pe.step.0) {
                 pe.step = (0, 0);
                 if !pe.alive {
-                    (pe.phase, pe.decided, pe.findings) = (None, None, (false, false));
+                    pe.findings = (false, false);
+                }
+                if pe.node_lost {
+                    (pe.phase, pe.decided) = (None, None); // as it is wiped before anybody looks
                 }
             }
         }

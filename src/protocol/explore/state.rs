@@ -11,7 +11,8 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use super::model::{Bytes, MOST};
 use crate::protocol::{ALL, At, Call, meeting};
-use crate::store::phase::Phase;
+use crate::store::inherited::{Rescue, rescue, without_live};
+use crate::store::phase::{Phase, Vote};
 use crate::store::site::Called;
 
 /// Most views of a job, the first included; view 0 is none.
@@ -48,6 +49,8 @@ pub struct Pe {
     pub decided: Option<u8>,
     pub step: (u8, u8),
     pub snapshot: Bytes,
+    /// Live memory that a substitute keeps until it is decided which checkpoint stands.
+    pub beside: Bytes,
     pub slots: [Bytes; 2],
     pub findings: (bool, bool),
     /// What it knows and shows of the places of calls, where the program has two.
@@ -121,15 +124,37 @@ impl Pe {
     pub fn wipe(&mut self) {
         self.live = None;
         (self.phase, self.decided, self.step) = (None, None, (0, 0));
-        (self.snapshot, self.slots) = (Bytes::Void, [Bytes::Void; 2]);
+        (self.snapshot, self.beside, self.slots) = (Bytes::Void, Bytes::Void, [Bytes::Void; 2]);
         self.findings = (true, true);
         self.shows = 0;
     }
 
-    /// A new process carries the number; its page may still show the view in which it is dead.
+    /// A new process carries the number, and takes over the memory; its page may still show the view
+    /// in which it is dead.
     pub fn begin(&mut self, shown: u8) {
         (self.alive, self.node_lost, self.shown) = (true, false, shown);
-        (self.live, self.phase, self.decided) = (None, None, None);
+        let live = |n: u64| Bytes::Sealed(n as u8, self.live == Some(n as u8));
+        match rescue(&Vote { phase: self.phase, decided: self.decided.map(u64::from) }) {
+            Rescue::Complete(n) => {
+                let beside = self.beside.is(n as u8);
+                self.snapshot = if beside { self.beside } else { live(n) };
+                self.phase = self.phase.map(without_live);
+            }
+            Rescue::Keep(n) if !self.beside.is(n as u8) => self.beside = live(n),
+            Rescue::Keep(_) | Rescue::Nothing => {}
+        }
+        self.live = None;
+    }
+
+    /// True in a substitute that has not recovered yet.
+    pub fn is_new(&self) -> bool {
+        self.joined == 0
+    }
+
+    /// Its process died, and what it had in live memory may be needed.
+    pub fn may_be_rescued(&self) -> bool {
+        let encoded = matches!(self.phase, Some(Phase::Encoded(_) | Phase::Copying(_)));
+        !self.alive && !self.node_lost && encoded
     }
 
     /// Waits for the others once it has come.
@@ -198,6 +223,7 @@ impl Pe {
             (self.step.0, 3),
             (self.step.1, 4),
             (bytes(self.snapshot), 4),
+            (bytes(self.beside), 4),
             (bytes(self.slots[0]), 4),
             (bytes(self.slots[1]), 4),
             (at as u8, 6),

@@ -19,7 +19,7 @@ const UNIFIED_MOUNTS: &str = "35 24 0:30 / /sys/fs/cgroup rw,nosuid,nodev,noexec
 /// A container of the first version that sees the groups of the machine by their names.
 const DOCKER_GROUPS: &str = "11:memory:/docker/0b56ed\n5:cpu,cpuacct:/docker/0b56ed\n0::/x\n";
 const DOCKER_MOUNTS: &str = "\
-    731 730 0:32 /docker/0b56ed /sys/fs/cgroup/memory ro,nosuid master:15 - cgroup cgroup rw,memory\n\
+    731 730 0:32 /docker/0b56ed /sys/fs/cgroup/memory ro master:15 - cgroup cgroup rw,memory\n\
     733 730 0:26 /docker/0b56ed /sys/fs/cgroup/cpu,cpuacct ro master:11 - cgroup cgroup \
     rw,cpu,cpuacct\n";
 

@@ -1,0 +1,155 @@
+//! Waits that last: who waits for whom is said, and a wait that can never end ends the job.
+
+use rustix::process::Signal;
+
+use super::support::processes;
+use super::support::{Job, Outcome, Running, program};
+
+/// `SHMEM_FT_STALL` of these jobs.
+const LIMIT: &str = "1";
+
+fn job(words: &str, how: &[&str]) -> Job {
+    let words: Vec<&str> = words.split_whitespace().collect();
+    let job = Job::new(4).mode("raid5").env("SHMEM_FT_STALL", LIMIT).args(&words);
+    job.program(&program("stall"), how)
+}
+
+/// Lines about waits.
+fn lines(outcome: &Outcome) -> Vec<&str> {
+    outcome.lines("oshrun: ").filter(|line| line.contains(" in shmem_")).collect()
+}
+
+/// The job goes on when `late` is let on, after a line that begins and ends so and is the only one.
+#[track_caller]
+fn goes_on(job: Job, begin: &str, end: &str) {
+    let mut run = job.after("mkfifo go").leaves("go").start();
+    run.wait_for("ready");
+    run.wait_for(&format!("oshrun: {begin}"));
+    let_on(&run);
+    let outcome = run.finish();
+    let lines = lines(outcome.status(0));
+    let same = lines.len() == 1 && lines[0].starts_with(begin) && lines[0].ends_with(end);
+    outcome.check(same, &format!("one line about waits was expected: `{begin} ..{end}`"));
+    let ends = outcome.out.lines().filter(|line| line.ends_with(" is at the end")).count();
+    outcome.check(ends == 4, "every PE should come to the end");
+}
+
+fn let_on(run: &Running) {
+    std::fs::write(run.folder().join("go"), "go\n").expect("its fifo");
+}
+
+/// The job ends with that line, said once.
+#[track_caller]
+fn never_ends(outcome: &Outcome, line: &str) {
+    outcome.status(3);
+    let (before, after) = line.split_once("..").expect("what lasts how long");
+    let verdicts: Vec<&str> = outcome.lines("oshrun: unrecoverable: ").collect();
+    let same = |found: &str| found.starts_with(before) && found.ends_with(after);
+    outcome.check(verdicts.len() == 1 && same(verdicts[0]), &format!("`{line}` was expected"));
+}
+
+#[test]
+fn a_collective_that_one_pe_does_not_reach_is_told() {
+    let computes = " s; PE 3 does not (it computes)";
+    for nodes in ["1", "2"] {
+        let job = |how| job(&format!("--nodes {nodes}"), &[how]);
+        goes_on(job("barrier"), "PEs 0-2 wait in shmem_barrier_all for ", computes);
+        for mode in ["none", "raid5"] {
+            let begin = "PEs 0-2 wait in shmem_checkpoint_all for ";
+            goes_on(job("checkpoint").mode(mode), begin, computes);
+        }
+    }
+}
+
+/// PEs that are not in the team are in `shmem_finalize`, which is nobody's stall.
+#[test]
+fn a_team_and_an_active_set_concern_their_members_only() {
+    let computes = " s; PE 2 does not (it computes)";
+    goes_on(job("", &["team"]), "PE 0 waits in shmem_team_sync of PEs 0,2 for ", computes);
+    goes_on(job("", &["set"]), "PE 0 waits in shmem_barrier of PEs 0,2 for ", computes);
+}
+
+/// Somebody may still put there. PEs in `shmem_finalize` are served meanwhile.
+#[test]
+fn a_wait_for_a_word_gets_a_line_and_goes_on() {
+    let rest = " s; PE 3 does not (it computes), PEs 1,2 do not (they are in shmem_finalize)";
+    for (how, call) in [
+        ("until", "shmem_long_wait_until"),
+        ("signal", "shmem_signal_wait_until"),
+        ("lock", "shmem_set_lock"),
+    ] {
+        goes_on(job("", &[how]), &format!("PE 0 waits in {call} for "), rest);
+    }
+}
+
+#[test]
+fn a_pe_that_never_calls_shmem_init_is_told() {
+    let script = "mkdir first 2>/dev/null && { echo ready; read line < go; }; exec \"$0\" barrier";
+    let stall = program("stall");
+    let stall = stall.to_str().expect("a plain name");
+    let job = Job::new(4).env("SHMEM_FT_STALL", LIMIT).args(&["sh", "-c", script, stall]);
+    let mut run = job.after("mkfifo go").leaves("go").leaves("first").start();
+    run.wait_for(" (it has not called shmem_init)");
+    let_on(&run);
+    run.wait_for("wait in shmem_barrier_all for ");
+    let_on(&run);
+    let outcome = run.finish();
+    outcome.status(0).check(lines(&outcome).len() == 2, "two lines were expected");
+    outcome.check(outcome.count(" wait in shmem_init for ") == 1, "one of them is about the start");
+}
+
+#[test]
+fn a_pe_that_is_stopped_is_said_to_be() {
+    let job = job("", &["barrier"]).after("mkfifo go").leaves("go");
+    let mut run = job.start();
+    run.wait_for("ready");
+    run.wait_for("PE 3 does not (it computes)");
+    let late = run.pid_of(3);
+    processes::signal(late, Signal::STOP);
+    run.wait_for("PEs 0-2 wait in shmem_barrier_all for ");
+    run.wait_for(" s; PE 3 does not (it is stopped)");
+    processes::signal(late, Signal::CONT);
+    let_on(&run);
+    let outcome = run.finish();
+    outcome.status(0).check(lines(&outcome).len() == 2, "two lines were expected");
+}
+
+#[test]
+fn a_checkpoint_that_some_pes_never_call_ends_the_job() {
+    for nodes in ["1", "4"] {
+        for mode in ["none", "raid5"] {
+            never_ends(
+                &job(&format!("--nodes {nodes}"), &["some"]).mode(mode).run(),
+                "PEs 0-2 wait in shmem_checkpoint_all for .. s, and PE 3, for which they wait, is \
+                 in shmem_finalize",
+            );
+        }
+    }
+    never_ends(
+        &job("", &["early"]).run(),
+        "PE 0 waits in shmem_barrier_all for .. s, and PEs 1-3, for which it waits, are in \
+         shmem_finalize",
+    );
+    // With a report every PE meets the others in `shmem_finalize` once more.
+    job("", &["early"]).env("SHMEM_FT_REPORT", "1").run().status(3).says(", are in shmem_finalize");
+}
+
+/// The survivors go on with their counters, and the substitute begins anew: they come to the end
+/// while it is in the middle.
+#[test]
+fn a_loop_by_a_counter_that_no_checkpoint_holds_ends_with_its_reason() {
+    let outcome = job("--kill 3@3", &["loop"]).run();
+    never_ends(
+        &outcome,
+        "PE 3 waits in shmem_checkpoint_all after checkpoint 3 for .. s, and PEs 0-2, for which it \
+         waits, are in shmem_finalize",
+    );
+}
+
+#[test]
+fn nothing_is_said_where_nobody_wants_to_know() {
+    let job = |limit: &str| job("", &["busy", "1000"]).env("SHMEM_FT_STALL", limit).run();
+    job("0.2").status(0).says("PEs 0-2 wait in shmem_barrier_all for ");
+    let outcome = job("0");
+    outcome.status(0).check(lines(&outcome).is_empty(), "nothing was expected");
+}

@@ -1,0 +1,95 @@
+//! A substitute takes over the memory of the dead: what `pgas/inherit.rs` does, over small memory.
+//! What to do is the library's own rule.
+
+use raidshmem::store::inherited::{Rescue, is_borne_out, rescue, without_live};
+use raidshmem::store::phase::{Phase, Vote};
+
+use super::job::Job;
+use super::memory::{Memory, tiles};
+use super::pe::Proc;
+use super::plan::Broken;
+
+/// The second snapshot of a store that keeps one.
+const BESIDE: usize = 1;
+
+impl Job {
+    /// What the dead has to say, after what is needed for that was saved.
+    pub fn inherit(&mut self, p: &Proc) {
+        let mut vote = self.vote_of_the_dead(p);
+        let saved = match rescue(&vote) {
+            Rescue::Nothing => true,
+            Rescue::Complete(n) if self.is_beside(p, n) => {
+                bring(self.own(p));
+                true
+            }
+            Rescue::Complete(n) => self.rescue_live(p, n, self.plan.snapshot_of(n)),
+            Rescue::Keep(n) => {
+                let second = self.plan.settings.snapshots == 2;
+                let place = if second { self.plan.snapshot_of(n) } else { BESIDE };
+                let is_there = self.own(p).snapshots[place].record.0 == n;
+                is_there || self.rescue_live(p, n, place)
+            }
+        };
+        if !saved || matches!(vote.phase, Some(Phase::Copying(_))) {
+            vote.phase = vote.phase.map(without_live);
+        }
+        let told = &mut self.own(p).told;
+        told.phase = vote.phase.map_or(0, Phase::pack);
+        told.decision = vote.decided.map_or(0, |decided| decided + 1);
+    }
+
+    fn vote_of_the_dead(&mut self, p: &Proc) -> Vote {
+        if self.plan.broken == Broken::DeadUnheard {
+            return Vote { phase: None, decided: None };
+        }
+        let memory = self.memory(p, p.me());
+        let snapshot = |n: u64| memory.snapshots[self.plan.snapshot_of(n)].record.0 == n;
+        let slot = |n: u64| memory.slots[self.plan.slot_of(n)].record.0 == n;
+        let phase = Phase::unpack(memory.told.phase);
+        let phase = phase.filter(|&phase| is_borne_out(phase, snapshot, slot));
+        let known = |&n: &u64| phase.is_some_and(|phase| phase.has(n)) || snapshot(n) || slot(n);
+        let decided = memory.told.decision.checked_sub(1).filter(known);
+        Vote { phase, decided }
+    }
+
+    fn is_beside(&mut self, p: &Proc, number: u64) -> bool {
+        self.plan.settings.snapshots == 1 && self.own(p).snapshots[BESIDE].record.0 == number
+    }
+
+    fn rescue_live(&mut self, p: &Proc, number: u64, place: usize) -> bool {
+        if self.plan.broken == Broken::LiveNotRescued {
+            self.own(p).live.fill(0xee);
+        }
+        let (stamp, slot) = (self.stamp(p, p.me(), number), self.plan.slot_of(number));
+        let memory = self.own(p);
+        let len = memory.live.len();
+        if memory.slots[slot].record != (number, len) {
+            return false;
+        }
+        for tile in 0..tiles(len) {
+            let bytes = memory.live_tile(tile);
+            memory.snapshots[place].write(tile, &bytes, &stamp);
+        }
+        memory.snapshots[place].record = (number, len);
+        true
+    }
+
+    /// What was taken over is made that of the checkpoint decided on, or has no say.
+    pub fn finish_inherited(&mut self, p: &Proc) {
+        let (number, is_beside) = (p.number, self.is_beside(p, p.number));
+        let one = self.plan.settings.snapshots == 1;
+        let memory = self.own(p);
+        let Some(phase) = Phase::unpack(memory.told.phase) else { return };
+        if phase == Phase::Encoded(number) && is_beside {
+            bring(memory);
+        }
+        if one {
+            memory.snapshots[BESIDE] = Default::default();
+        }
+        memory.told.phase = if phase.has(number) { Phase::Agreed(number).pack() } else { 0 };
+    }
+}
+
+fn bring(memory: &mut Memory) {
+    memory.snapshots[0] = memory.snapshots[BESIDE].clone();
+}
