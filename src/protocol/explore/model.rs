@@ -453,8 +453,12 @@ impl Model {
         next.pes[p].at = Some(At::Enter);
         next.pes[p].live = state.pes[p].live.filter(|_| !disturbed).map(|live| live + 1);
         // On the way it puts into all peers: one that copies has bytes of two times then.
-        for q in next.pes[..self.pes].iter_mut().filter(|q| q.alive && q.at == Some(At::Copy)) {
-            q.live = None;
+        // One that has gone on in the same view only: those who know of a loss drop what they put.
+        let own = state.pes[p];
+        let copies = |q: &Pe| q.alive && q.at == Some(At::Copy) && q.joined == own.joined;
+        let peers = next.pes[..self.pes].iter_mut().filter(|q| copies(q));
+        for peer in peers.filter(|q| own.agreed == q.number && !disturbed) {
+            peer.live = None;
         }
         out.push(next);
         for q in (0..self.pes).filter(|_| self.lazy && !disturbed) {
