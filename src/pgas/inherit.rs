@@ -5,7 +5,6 @@
 //! only once its record is sealed, and until then the phase in the header is the old one, so that
 //! the next substitute can begin again.
 
-
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 
