@@ -120,8 +120,8 @@ mod tests {
     /// Bits of a tile and its checksum.
     const BITS: usize = 65536 * 8 + 32;
 
-    /// The remainders of x^0, x^1, ... by the polynomial, as many as there are bits. Wrong bits pass
-    /// iff the sum of their remainders is 0.
+    /// The remainders of x^0, x^1, ... by the polynomial, as many as there are bits. Wrong bits
+    /// pass iff the sum of their remainders is 0.
     fn powers() -> Vec<u32> {
         let double = |r: u32| (r << 1) ^ ((r >> 31) * 0x04c1_1db7);
         std::iter::successors(Some(1), |&r| Some(double(r))).take(BITS).collect()

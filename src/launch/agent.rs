@@ -173,18 +173,7 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
         carriers,
         heart,
     };
-    let (result, ended) = (agent.serve(), agent.kill_all());
-    if ended && matches!(result, Ok(false)) {
-        agent.say_gone();
-    }
-    // In good order somebody may read slowly; beyond its lease nothing is left here.
-    agent.carriers.finish(LAST_LINES, || matches!(result, Ok(true)) && output::is_held_up());
-    match result {
-        Ok(true) => Ok(()),
-        Ok(false) => Err(JoinError::Fenced { node, limit: pulse.limit.as_secs_f64() }),
-        Err(ChannelError::Closed) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
+    agent.serve_to_the_end(pulse.limit)
 }
 
 enum Source {
@@ -196,6 +185,22 @@ enum Source {
 }
 
 impl Agent {
+    /// Serves until it is told to end, or must; `limit` is that of its lease.
+    fn serve_to_the_end(&mut self, limit: Duration) -> Result<(), JoinError> {
+        let (result, ended) = (self.serve(), self.kill_all());
+        if ended && matches!(result, Ok(false)) {
+            self.say_gone();
+        }
+        // In good order somebody may read slowly; beyond its lease nothing is left here.
+        self.carriers.finish(LAST_LINES, || matches!(result, Ok(true)) && output::is_held_up());
+        match result {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(JoinError::Fenced { node: self.node, limit: limit.as_secs_f64() }),
+            Err(ChannelError::Closed) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// True when told to end, false when the lease is over.
     fn serve(&mut self) -> Result<bool, ChannelError> {
         // Orders that came together with the first are here already: no poll tells of them.
@@ -355,9 +360,13 @@ impl Agent {
     fn show(&mut self, view: &View) -> Result<(), ChannelError> {
         if self.job.fabric != Fabric::Shm {
             // A PE that went to another node left memory that nobody needs any more.
-            let left = |pe: &u32, _: &mut _| view.pes[*pe as usize].node != self.node;
-            let left: Vec<_> = self.memories.extract_if(.., left).collect();
-            left.into_iter().for_each(|(_, (_, fd))| self.wipe(fd));
+            let here = |pe: &u32| view.pes[*pe as usize].node == self.node;
+            let left: Vec<u32> = self.memories.keys().copied().filter(|pe| !here(pe)).collect();
+            for pe in left {
+                if let Some((_, fd)) = self.memories.remove(&pe) {
+                    self.wipe(fd);
+                }
+            }
         }
         self.page.publish(view);
         self.ring_all();

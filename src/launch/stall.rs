@@ -258,7 +258,7 @@ impl<'a> Picture<'a> {
                 Whom::Members { .. } => !members(wait.whom, self.does.len()).all(holds),
                 Whom::Anyone | Whom::Finalize => true,
             };
-            let can_move = |pe: &&usize| self.waits[**pe].iter().any(|wait| ends(&wait));
+            let can_move = |pe: &&usize| self.waits[**pe].iter().any(ends);
             let freed: Vec<usize> = stuck.iter().filter(can_move).copied().collect();
             if freed.is_empty() {
                 return stuck;

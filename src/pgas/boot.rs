@@ -192,11 +192,7 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
         Some(_) => Protection::new(&settings, &nodes, &job.domains)?,
         None => None, // alone: nobody to protect
     };
-    let vote = match &protection {
-        _ if original => Vote { phase: Some(Phase::Agreed(0)), decided: None },
-        Some(protection) => inherit(own, protection, &heir(&settings, &job, &welcome)),
-        None => Vote { phase: None, decided: None },
-    };
+    let vote = first_vote(own, protection.as_ref(), &heir(&settings, &job, &welcome));
     let statics = map_statics(file, layout)?; // overwrites what was inherited
     let rules = settings.inject.iter().copied().enumerate().map(|(i, rule)| (i as u32, rule));
     let rules = rules.filter(|(i, _)| !welcome.fired.contains(i)).collect();
@@ -273,6 +269,15 @@ fn take_over(own: &Segment, job: u64, me: usize) {
     if !header.is_of(job, me) {
         header.forget();
         header.create(job, me);
+    }
+}
+
+/// What a process that begins brings to a decision.
+fn first_vote(own: &'static Segment, protection: Option<&Protection>, heir: &Heir) -> Vote {
+    match protection {
+        _ if heir.incarnation == 0 => Vote { phase: Some(Phase::Agreed(0)), decided: None },
+        Some(protection) => inherit(own, protection, heir),
+        None => Vote { phase: None, decided: None },
     }
 }
 

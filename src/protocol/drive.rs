@@ -334,6 +334,10 @@ impl<'a> Drive<'a> {
         let alive = |&pe: &usize| self.view.pes[pe].state == State::Alive;
         let votes: Vec<Vote> = (0..self.world.n_pes()).filter(alive).map(vote).collect();
         let Some(target) = decide(&votes) else {
+            // Memory is wiped only after this node has shown that it is lost.
+            if self.world.view_number() != self.view.number {
+                return Outcome::Changed;
+            }
             if self.call.recovers() {
                 self.world.condemn("unrecoverable: no PE that saw a checkpoint is left");
             }

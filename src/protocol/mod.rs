@@ -243,7 +243,7 @@ pub fn next(call: Call, at: At, outcome: Outcome) -> Option<At> {
         // Only substitutes are left in this view: the restart, in a whole view, condemns.
         (false, Decide, Outcome::Lost) => Some(Reported),
         (true, Decide, Outcome::Lost) => Some(Condemned),
-        (false, at, Outcome::Changed) if meets(at) => Some(MeetSettling),
+        (false, at, Outcome::Changed) if meets(at) || at == Decide => Some(MeetSettling),
         (true, at, Outcome::Changed) if meets(at) || breaks_off(at) => Some(Whole),
         _ => {
             let row = TABLE.iter().find(|&&(from, with, _)| (from, with) == (at, outcome));
@@ -276,7 +276,7 @@ fn meets(at: At) -> bool {
 /// Recovery steps that a change of view breaks off: those that read peers' memory, which a lost
 /// node takes away under the reader, and those that come upon a tile that does not hold.
 fn breaks_off(at: At) -> bool {
-    matches!(at, At::Verdict | At::Rebuild | At::Restore | At::Reencode)
+    matches!(at, At::Decide | At::Verdict | At::Rebuild | At::Restore | At::Reencode)
 }
 
 /// The machine as a graph in the dot language.

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use clap::Parser;
+use clap::builder::RangedU64ValueParser;
 
 use super::report::Report;
 use super::{Site, choose};
@@ -19,10 +20,10 @@ struct Args {
     #[arg(long, value_name = "BYTES", value_parser = size)]
     heap: f64,
     /// PEs of the job.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=PES_MAX as u64))]
+    #[arg(long, value_name = "N", value_parser = count())]
     pes: u64,
     /// Nodes of the job.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=PES_MAX as u64))]
+    #[arg(long, value_name = "N", value_parser = count())]
     nodes: u64,
     /// Time between two losses of nodes of the job, on average: 90s, 30m, 6h, 2d, 1y.
     #[arg(long, value_name = "TIME", value_parser = time)]
@@ -42,6 +43,10 @@ struct Args {
     /// Accepted chance, in per cent, that the job is lost within 30 days.
     #[arg(long, value_name = "PERCENT", default_value = "1", value_parser = percent)]
     risk: f64,
+}
+
+fn count() -> RangedU64ValueParser {
+    clap::value_parser!(u64).range(2..=PES_MAX as u64)
 }
 
 /// A positive number and the letters after it.
@@ -106,7 +111,8 @@ pub fn answer(
 ) -> Result<String, clap::Error> {
     let args = Args::try_parse_from(std::iter::once("oshinfo plan".to_owned()).chain(words))?;
     if args.nodes > args.pes {
-        let words = format!("--nodes {}: expected 2 to {}, one for each PE", args.nodes, args.pes);
+        let words =
+            format!("--nodes {}: expected 2 to {}, the number of PEs", args.nodes, args.pes);
         return Err(clap::Error::raw(clap::error::ErrorKind::ValueValidation, words + "\n"));
     }
     let site = Site {

@@ -64,7 +64,8 @@ impl fmt::Display for Report<'_> {
         )?;
         writeln!(
             f,
-            "  mode    group  parity  memory  checkpoint   interval      lost recovery unrecoverable"
+            "  mode    group  parity  memory  checkpoint   interval      lost recovery \
+             unrecoverable"
         )?;
         for (index, candidate) in choice.candidates.iter().enumerate() {
             let mark = if choice.best == Some(index) { '*' } else { ' ' };
@@ -72,8 +73,9 @@ impl fmt::Display for Report<'_> {
         }
         writeln!(
             f,
-            "\nmemory: times the live bytes. lost: share of the time for checkpoints, recoveries and\n\
-             work done again. unrecoverable: chance within 30 days that more is lost than the parity.\n"
+            "\nmemory: times the live bytes. lost: share of the time for checkpoints, recoveries\n\
+             and work done again. unrecoverable: chance within 30 days that more is lost than\n\
+             the parity.\n"
         )?;
         match choice.best.map(|best| &choice.candidates[best]) {
             None => {

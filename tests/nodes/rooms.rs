@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::net::Net;
 use super::support::cgroup::Group;
-use super::support::{Outcome, note, program};
+use super::support::{Outcome, program, skip};
 
 /// Four PEs on as many hosts, which may use so many MiB; each takes 130 MiB for a checkpoint:
 /// 49 and two thirds of that, and 48 that it has not written.
@@ -22,7 +22,7 @@ fn run(rooms: [u64; 4]) -> Option<Outcome> {
                 groups.push(group);
             }
             Err(why) => {
-                note(&format!("no control groups: hosts with different room are not tried: {why}"));
+                skip("control-groups", &why);
                 return None;
             }
         }

@@ -599,7 +599,10 @@ impl Job {
         let alive = (0..self.pes()).filter(|&pe| p.view.pes[pe].state == State::Alive);
         let alive: Vec<usize> = alive.collect();
         let votes: Vec<Vote> = alive.iter().map(|&pe| vote(pe)).collect();
-        let Some(mut target) = decide(&votes) else { return Then::Out(Outcome::Lost) };
+        let Some(mut target) = decide(&votes) else {
+            let changed = self.shown(p).number != p.view.number;
+            return Then::Out(if changed { Outcome::Changed } else { Outcome::Lost });
+        };
         if self.plan.broken == Broken::ForwardTooEarly {
             let encoded = votes.iter().filter_map(|vote| match vote.phase {
                 Some(Phase::Encoded(n)) => Some(n),

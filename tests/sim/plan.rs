@@ -182,6 +182,14 @@ const STEPS: [At; 22] = {
 };
 
 impl Plan {
+    fn choose_refusal(&mut self) {
+        if self.chance.one_in(3) {
+            let mut other = Chance::new(self.seed.rotate_left(32));
+            let (short, pes) = (other.pick(&[Short::Manifest, Short::Machine]), self.node_of.len());
+            self.refusal = Some((self.chance.below(pes), 1 + self.chance.below(2) as u64, short));
+        }
+    }
+
     pub fn new(seed: u64, mode: Mode, broken: Broken) -> Plan {
         let mut chance = Chance::new(seed);
         let parity = chance.pick(&[1, 1, 2, 2, 3]);
@@ -238,10 +246,7 @@ impl Plan {
             faults: Vec::new(),
             chance,
         };
-        if plan.chance.one_in(3) {
-            let short = Chance::new(seed.rotate_left(32)).pick(&[Short::Manifest, Short::Machine]);
-            plan.refusal = Some((plan.chance.below(pes), 1 + plan.chance.below(2) as u64, short));
-        }
+        plan.choose_refusal();
         if plan.chance.one_in(2) {
             plan.still = Some(plan.chance.pick(&[2, 5, 20]));
             plan.last += plan.chance.below(4) as u64;

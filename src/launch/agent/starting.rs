@@ -104,7 +104,7 @@ fn start_in(
     }
     Process::start(&mut command, Some(kept), true).map_err(|error| {
         let full = error.kind() == std::io::ErrorKind::WouldBlock; // EAGAIN
-        let limits = full.then(|| format!("; {}", limits::of_processes())).unwrap_or_default();
+        let limits = if full { format!("; {}", limits::of_processes()) } else { String::new() };
         let program = Path::new(command.get_program()).display();
         format!("{program}: cannot start: {error}{limits}")
     })

@@ -63,8 +63,8 @@ impl Model {
         Ok(Some(Outcome::Done))
     }
 
-    /// Shows the call that PE `p` is about to make, in a program with two places. True if it is made
-    /// before the loop, where nothing is computed: what is saved there is what all have.
+    /// Shows the call that PE `p` is about to make, in a program with two places. True if it is
+    /// made before the loop, where nothing is computed: what is saved there is what all have.
     pub fn calls(&self, state: &mut State, p: usize) -> bool {
         let pe = &mut state.pes[p];
         let places = &mut pe.places;
@@ -248,6 +248,9 @@ impl Model {
         let alive = (0..self.pes).filter(|q| living >> q & 1 == 1);
         let votes: Vec<Vote> = alive.map(|q| vote(&state.pes[q])).collect();
         let Some(mut target) = decide(&votes) else {
+            if state.pes[p].shown != state.pes[p].view {
+                return Outcome::Changed;
+            }
             state.pes[p].words = NOBODY;
             return Outcome::Lost;
         };

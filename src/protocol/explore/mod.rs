@@ -225,8 +225,7 @@ fn broken_rules_are_caught() {
 }
 
 /// PEs, parity, deaths with which a broken rule shows.
-const BROKEN: [(usize, usize, u8, Broken); 19] = [
-    (3, 2, 2, Broken::DecisionNotWritten),
+const BROKEN: [(usize, usize, u8, Broken); 18] = [
     (2, 1, 1, Broken::NoBarrierB),
     (3, 1, 1, Broken::NoBarrierA),
     (3, 1, 1, Broken::SlotReused),

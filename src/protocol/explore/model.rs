@@ -361,7 +361,7 @@ impl Model {
                 let ends = pe.ends;
                 (pe.at, pe.call) = (None, Call::Checkpoint);
                 pe.agreed = number;
-                // Before its loop it calls the checkpoint once more, unless others are at their end.
+                // Before its loop it calls the checkpoint once more, unless others are at the end.
                 if ends || !pe.places.before {
                     self.finish(pe);
                 }
