@@ -131,7 +131,7 @@ fn a_control_group_is_a_small_machine() {
         let first = format!("{} && {first}", group.enter());
         let job = Job::new(4).mode("raid5").env("SHMEM_SYMMETRIC_SIZE", "32M").leaves("file");
         let job = job.program(&program("large"), &["ask", "24"]).after(&first);
-        Ok(job.run())
+        Ok::<_, String>(job.run())
     };
     // Four PEs take 25 MiB and two thirds of that each, and 24 that they have not written: 263.
     let outcome = match run(220, "touch file") {
