@@ -31,6 +31,9 @@
 //!
 //! The codec (stripe layout, XOR, Reed-Solomon, checksums) is the crate `raidshmem-codec`.
 
+// Modules that users do not see explain themselves by what is private to them.
+#![allow(rustdoc::private_intra_doc_links)]
+
 #[doc(hidden)]
 pub mod capi;
 #[doc(hidden)]

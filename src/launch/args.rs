@@ -27,6 +27,7 @@ use crate::sys::memory;
 const DOMAINS_MAX: u64 = 16 << 20;
 
 /// Runs an OpenSHMEM program whose PEs may die.
+#[allow(rustdoc::broken_intra_doc_links)] // brackets of the usage, which clap prints as they are
 #[derive(Debug, Parser)]
 #[command(name = "oshrun", version, about, max_term_width = 100)]
 pub struct Args {

@@ -1,6 +1,6 @@
 //! The OpenSHMEM model over segments: one [`World`] per process, bytes, words and sets of PEs.
 //!
-//! [`boot`] builds the world from the agent's welcome (or alone, without `oshrun`), [`world`] is
+//! [`boot`] builds the world from the agent's welcome (or alone, without `oshrun`), `world` is
 //! the table everything goes through, [`wait`] the one way to block, [`far`] how PEs are reached
 //! whose memory is not mapped, [`stream`] what is under way there.
 //!

@@ -1,7 +1,7 @@
 //! What changed between two checkpoints, tile by tile, and what that spares the next one.
 //!
 //! A tile of a snapshot that did not change is not copied again; a tile of parity none of whose
-//! sources changed is not computed again. Either gets a new stamp only ([`Stamp::renew`]), so that
+//! sources changed is not computed again. Either gets a new stamp only ([`super::stamp`]), so that
 //! everything that is believed still bears the number of the checkpoint it belongs to. Parity few
 //! of whose sources changed is brought up to date: what it was, and what they were and are.
 //!
@@ -16,8 +16,6 @@
 //!
 //! Invariant: a choice made here by one PE binds no other. A PE that has nothing to compare with
 //! says that all of its tiles changed.
-//!
-//! [`Stamp::renew`]: super::stamp::Stamp::renew
 
 #![forbid(unsafe_code)]
 
