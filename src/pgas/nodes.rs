@@ -106,7 +106,8 @@ impl World {
         epoch
     }
 
-    /// Puts barrier words back to their beginning; part of every recovery.
+    /// Puts the words of barriers and teams back to their beginning; part of every recovery. They
+    /// are as at the checkpoint then: nobody was in a collective.
     pub(crate) fn reset_control(&self) {
         let teams = self.layout.teams..self.layout.work;
         self.write_own(teams.start, &vec![0; teams.len()]);

@@ -13,6 +13,7 @@ use std::ops::Range;
 use super::World;
 use super::world::lock;
 use crate::control::UNRECOVERABLE;
+use crate::heap::Heap;
 use crate::store::coverage::{Coverage, Manifest, ManifestError, without};
 use crate::store::private::{self, Misfit, Saved};
 
@@ -187,22 +188,22 @@ impl World {
         lock(&self.regions).moved(at + from.start..at + from.end, at + to);
     }
 
-    fn described(&self) -> Result<(Coverage, Vec<u8>), ManifestError> {
-        let heap = lock(&self.heap);
+    fn described(&self, heap: &Heap) -> Result<(Coverage, Vec<u8>), ManifestError> {
         let regions = lock(&self.regions);
         let private = regions.gather();
         let statics = self.static_ranges();
-        Coverage::build(&self.layout, &statics, &heap, &regions.excluded, &private)
+        Coverage::build(&self.layout, &statics, heap, &regions.excluded, &private)
     }
 
     /// The manifest of the present data.
     pub(crate) fn manifest(&self) -> Result<Vec<u8>, ManifestError> {
-        self.described().map(|(_, manifest)| manifest)
+        self.described(&lock(&self.heap)).map(|(_, manifest)| manifest)
     }
 
     /// Works out what a checkpoint of the present data covers, and writes its manifest.
     pub(crate) fn cover(&self) -> Result<Coverage, ManifestError> {
-        let (coverage, manifest) = self.described()?;
+        let heap = lock(&self.heap); // held until the manifest is written
+        let (coverage, manifest) = self.described(&heap)?;
         self.write_own(self.layout.manifest, &manifest);
         *lock(&self.covered) = Some(coverage.clone());
         Ok(coverage)

@@ -355,7 +355,8 @@ impl World {
 
     /// Writes own memory that is of nobody else: just allocated, or shown by the barrier to come.
     pub(super) fn write_own(&self, at: usize, bytes: &[u8]) {
-        // SAFETY: as said, and only by the thread that holds the heap's lock.
+        // SAFETY: as said, and only by the thread that holds the heap's lock, or between meetings
+        // of a recovery, which one thread of a PE goes through.
         unsafe { self.own.bytes_mut(at, bytes.len()) }.copy_from_slice(bytes);
     }
 
