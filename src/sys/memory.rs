@@ -231,11 +231,12 @@ pub unsafe fn move_to_file(fd: BorrowedFd, offset: usize, len: usize, at: usize)
     let mut done = 0;
     while done < len {
         let from = std::ptr::with_exposed_provenance::<core::ffi::c_void>(at + done);
-        // By the kernel, from an address: other threads may write there, and AddressSanitizer takes
-        // a copy over the gaps between variables for a mistake.
+        let (left, to) = (len - done, (offset + done) as i64);
+        // By the kernel, from an address: other threads may write there. By `syscall`: `pwrite` is
+        // one of the functions that AddressSanitizer replaces, and it takes a copy over the gaps
+        // between variables for a mistake.
         // SAFETY: readable (the caller's promise).
-        let wrote =
-            unsafe { libc::pwrite(fd.as_raw_fd(), from, len - done, (offset + done) as i64) };
+        let wrote = unsafe { libc::syscall(libc::SYS_pwrite64, fd.as_raw_fd(), from, left, to) };
         match usize::try_from(wrote) {
             Ok(0) => return Err(Errno::NOSPC),
             Ok(wrote) => done += wrote,

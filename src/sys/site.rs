@@ -133,6 +133,8 @@ mod tests {
     #[test]
     fn an_address_without_a_name_is_shown_as_one() {
         assert_eq!(name(&[]), "a place that is not known");
-        assert_eq!(name(&[0x1]), "address 0x1");
+        // Far beyond the end of the program; debug information of functions that the linker left
+        // out claims addresses at its start.
+        assert_eq!(name(&[1 << 40]), "address 0x10000000000");
     }
 }
