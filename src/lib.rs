@@ -5,7 +5,7 @@
 //! substitute takes its number, its memory is adopted or rebuilt from the survivors, all roll back
 //! to the last agreed checkpoint, and the program goes on.
 //!
-//! Layers, each importing only from those above it or to the left of it (`tests/tidy.rs` holds it):
+//! Layers, each importing only from those above it or to the left of it (`tests/tidy/` holds it):
 //!
 //! ```text
 //! sys  mutant  inject  settings              words, environment, system calls
