@@ -12,6 +12,7 @@
 //! - [`rust`]: programs in safe Rust over the same
 //! - [`slurm`]: the same in an allocation of a real Slurm
 //! - [`ssh`]: agents behind a real sshd
+//! - [`stalls`]: PEs of several hosts that wait for one that does not come
 //! - [`stops`]: a stopped agent, launcher or PE on one machine; how long a death takes to be seen
 //!
 //! Every network is made by its test ([`net`]), inside namespaces of its own, and removed with it,
@@ -38,6 +39,8 @@ mod scrub;
 mod slurm;
 #[cfg(feature = "ucx")]
 mod ssh;
+#[cfg(feature = "ucx")]
+mod stalls;
 mod start;
 mod stops;
 mod strangers;

@@ -3,49 +3,13 @@
 use rustix::process::Signal;
 
 use super::support::processes;
-use super::support::{Job, Outcome, Running, program};
-
-/// `SHMEM_FT_STALL` of these jobs.
-const LIMIT: &str = "1";
+use super::support::stall::{LIMIT, goes_on, let_on, lines, never_ends};
+use super::support::{Job, program};
 
 fn job(words: &str, how: &[&str]) -> Job {
     let words: Vec<&str> = words.split_whitespace().collect();
     let job = Job::new(4).mode("raid5").env("SHMEM_FT_STALL", LIMIT).args(&words);
     job.program(&program("stall"), how)
-}
-
-/// Lines about waits.
-fn lines(outcome: &Outcome) -> Vec<&str> {
-    outcome.lines("oshrun: ").filter(|line| line.contains(" in shmem_")).collect()
-}
-
-/// The job goes on when `late` is let on, after a line that begins and ends so and is the only one.
-#[track_caller]
-fn goes_on(job: Job, begin: &str, end: &str) {
-    let mut run = job.after("mkfifo go").leaves("go").start();
-    run.wait_for("ready");
-    run.wait_for(&format!("oshrun: {begin}"));
-    let_on(&run);
-    let outcome = run.finish();
-    let lines = lines(outcome.status(0));
-    let same = lines.len() == 1 && lines[0].starts_with(begin) && lines[0].ends_with(end);
-    outcome.check(same, &format!("one line about waits was expected: `{begin} ..{end}`"));
-    let ends = outcome.out.lines().filter(|line| line.ends_with(" is at the end")).count();
-    outcome.check(ends == 4, "every PE should come to the end");
-}
-
-fn let_on(run: &Running) {
-    std::fs::write(run.folder().join("go"), "go\n").expect("its fifo");
-}
-
-/// The job ends with that line, said once.
-#[track_caller]
-fn never_ends(outcome: &Outcome, line: &str) {
-    outcome.status(3);
-    let (before, after) = line.split_once("..").expect("what lasts how long");
-    let verdicts: Vec<&str> = outcome.lines("oshrun: unrecoverable: ").collect();
-    let same = |found: &str| found.starts_with(before) && found.ends_with(after);
-    outcome.check(verdicts.len() == 1 && same(verdicts[0]), &format!("`{line}` was expected"));
 }
 
 #[test]

@@ -27,6 +27,7 @@ pub mod processes;
 pub mod random;
 mod residue;
 mod skip;
+pub mod stall;
 
 use std::ffi::{OsStr, OsString};
 use std::io::{Read, Write};

@@ -1,0 +1,63 @@
+//! Waits that last, where each node tells of its own PEs alone.
+
+use super::net::Net;
+use super::support::stall::{LIMIT, goes_on, let_on, lines, never_ends};
+use super::support::{Job, processes, program};
+
+use rustix::process::Signal;
+
+/// PEs 0 to 2 on two hosts and 3, which comes late, on one of its own.
+const PLACES: [usize; 3] = [2, 1, 1];
+
+fn job(net: &Net, how: &str) -> Job {
+    let job = net.job(&PLACES).args(&["--fabric", "ucx"]).mode("raid5");
+    job.env("SHMEM_FT_STALL", LIMIT).program(&program("stall"), &[how])
+}
+
+/// By counters of nodes, by a checkpoint, by a team whose members are on two hosts, and by a word
+/// that a PE of another host writes.
+#[test]
+fn one_line_names_who_waits_on_which_host_and_who_does_not() {
+    let net = Net::new(PLACES.len());
+    for (how, call) in [("barrier", "shmem_barrier_all"), ("checkpoint", "shmem_checkpoint_all")] {
+        let begin = format!("PEs 0-2 wait in {call} for ");
+        goes_on(job(&net, how), &begin, " s; PE 3 does not (it computes)");
+    }
+    let begin = "PE 0 waits in shmem_team_sync of PEs 0,2 for ";
+    goes_on(job(&net, "team"), begin, " s; PE 2 does not (it computes)");
+    let rest = " s; PE 3 does not (it computes), PEs 1,2 do not (they are in shmem_finalize)";
+    goes_on(job(&net, "until"), "PE 0 waits in shmem_long_wait_until for ", rest);
+}
+
+/// Its agent is asked for no help of the PE.
+#[test]
+fn a_pe_of_another_host_that_is_stopped_is_said_to_be() {
+    let net = Net::new(PLACES.len());
+    let mut run = job(&net, "barrier").after("mkfifo go").leaves("go").start();
+    run.wait_for("ready");
+    run.wait_for("PE 3 does not (it computes)");
+    let late = run.pid_of(3);
+    processes::signal(late, Signal::STOP);
+    run.wait_for("PEs 0-2 wait in shmem_barrier_all for ");
+    run.wait_for(" s; PE 3 does not (it is stopped)");
+    processes::signal(late, Signal::CONT);
+    let_on(&run);
+    let outcome = run.finish();
+    outcome.status(0).check(lines(&outcome).len() == 2, "two lines were expected");
+}
+
+/// Those in `shmem_finalize` are on hosts of their own, or beside those that wait.
+#[test]
+fn a_call_that_never_ends_ends_the_job_with_its_reason() {
+    let net = Net::new(PLACES.len());
+    never_ends(
+        &job(&net, "some").run(),
+        "PEs 0-2 wait in shmem_checkpoint_all for .. s, and PE 3, for which they wait, is in \
+         shmem_finalize",
+    );
+    never_ends(
+        &job(&net, "early").run(),
+        "PE 0 waits in shmem_barrier_all for .. s, and PEs 1-3, for which it waits, are in \
+         shmem_finalize",
+    );
+}

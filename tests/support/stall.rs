@@ -1,0 +1,41 @@
+//! Jobs of the program `stall`, in which some PEs wait for long: what is said of it.
+
+use super::{Job, Outcome, Running};
+
+/// `SHMEM_FT_STALL` of these jobs.
+pub const LIMIT: &str = "1";
+
+/// Lines about waits.
+pub fn lines(outcome: &Outcome) -> Vec<&str> {
+    outcome.lines("oshrun: ").filter(|line| line.contains(" in shmem_")).collect()
+}
+
+/// The job goes on when `late` is let on, after a line that begins and ends so and is the only one.
+#[track_caller]
+pub fn goes_on(job: Job, begin: &str, end: &str) {
+    let mut run = job.after("mkfifo go").leaves("go").start();
+    run.wait_for("ready");
+    run.wait_for(&format!("oshrun: {begin}"));
+    let_on(&run);
+    let outcome = run.finish();
+    let lines = lines(outcome.status(0));
+    let same = lines.len() == 1 && lines[0].starts_with(begin) && lines[0].ends_with(end);
+    outcome.check(same, &format!("one line about waits was expected: `{begin} ..{end}`"));
+    let ends = outcome.out.lines().filter(|line| line.ends_with(" is at the end")).count();
+    outcome.check(ends == 4, "every PE should come to the end");
+}
+
+/// Lets the PE on that computes until then.
+pub fn let_on(run: &Running) {
+    std::fs::write(run.folder().join("go"), "go\n").expect("its fifo");
+}
+
+/// The job ends with that line, said once.
+#[track_caller]
+pub fn never_ends(outcome: &Outcome, line: &str) {
+    outcome.status(3);
+    let (before, after) = line.split_once("..").expect("what lasts how long");
+    let verdicts: Vec<&str> = outcome.lines("oshrun: unrecoverable: ").collect();
+    let same = |found: &str| found.starts_with(before) && found.ends_with(after);
+    outcome.check(verdicts.len() == 1 && same(verdicts[0]), &format!("`{line}` was expected"));
+}
