@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use super::world::{World, lock};
 use crate::control::view::{State, View};
 use crate::segment::words::{Barrier, CHAIN, Site as Shown, Words};
-use crate::store::site::{Apart, Called, Deed, Progress, Verdict, apart, follow};
+use crate::store::site::{Apart, Called, Deed, Progress, Verdict, apart, follow, unlike};
 use crate::sys::site::{self, Site};
 
 /// What is known of the sites of calls.
@@ -213,7 +213,7 @@ impl World {
     pub(crate) fn compare_calls(&self) -> Result<(), String> {
         let calls: Vec<Called> = (0..self.n_pes()).map(|pe| self.called(pe)).collect();
         let first = calls[0];
-        if let Some(pe) = calls.iter().position(|call| call.number != first.number) {
+        if let Some(pe) = unlike(&calls) {
             return Err(format!(
                 "checkpoints do not fit: PE 0 makes number {} at {}, PE {pe} number {} at {}",
                 first.number,

@@ -93,6 +93,14 @@ pub fn apart(calls: &[(usize, Called)]) -> Option<Apart> {
     (!silent && !behind.is_empty()).then_some(Apart { reference, sites, behind })
 }
 
+/// The lowest PE that makes another checkpoint than PE 0, if not all in a meeting make the same one.
+/// No program brings that about, for those who meet have agreed on the same one before: words were
+/// damaged, or the library is wrong.
+pub fn unlike(calls: &[Called]) -> Option<usize> {
+    let first = calls.first()?;
+    calls.iter().position(|call| call.number != first.number)
+}
+
 /// What a PE did last since the restart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Deed {
@@ -250,6 +258,15 @@ mod tests {
         let varied = Called { varied: true, ..called(B, 3) };
         assert_eq!(apart(&[(0, varied), (1, new(A))]), None);
         assert_eq!(apart(&[]), None);
+    }
+
+    #[test]
+    fn checkpoints_are_alike_by_their_numbers_whoever_calls_from_where() {
+        assert_eq!(unlike(&[]), None);
+        let late = Called { late: true, varied: true, ..called(B, 3) };
+        assert_eq!(unlike(&[called(A, 3), Called { new: true, ..called(0, 3) }, late]), None);
+        assert_eq!(unlike(&[called(A, 3), called(A, 3), called(A, 4), called(A, 2)]), Some(2));
+        assert_eq!(unlike(&[called(A, 4), called(A, 3)]), Some(1));
     }
 
     #[test]

@@ -1,7 +1,13 @@
 //! Programs that call the checkpoint from several places: whoever is lost when, the memory at the
 //! end is right; and a barrier of the program is not taken for a checkpoint.
 
-use super::support::{Job, Outcome, program};
+use std::mem::offset_of;
+
+use raidshmem::segment::words::{Site, Words};
+use raidshmem::store::site::Called;
+
+use super::support::stall::{LIMIT, let_on};
+use super::support::{Job, Outcome, image, program};
 use super::{RECOVERY, STEPS, right};
 
 fn run(pes: usize, mode: &str, form: &str, words: &str) -> Outcome {
@@ -111,6 +117,37 @@ fn a_substitute_that_writes_before_it_calls_elsewhere_is_an_error_that_names_bot
         place(at("while (shmem_checkpoint_all()")),
         place(at("if (shmem_checkpoint_all()"))
     );
+    outcome.check(outcome.count(&format!("oshrun: {words}")) == 1, &format!("`{words}` expected"));
+}
+
+/// Somebody else damages the word of a PE that waits in a checkpoint: no program brings about two
+/// numbers in one meeting.
+#[test]
+fn two_numbers_in_one_checkpoint_are_one_error_that_names_both_places() {
+    let job = Job::new(4).mode("raid5").env("SHMEM_FT_STALL", LIMIT);
+    let job = job.program(&program("stall"), &["places"]).after("mkfifo go").leaves("go");
+    let mut run = job.start();
+    run.wait_for("ready");
+    run.wait_for("PEs 0-2 wait in shmem_checkpoint_all for ");
+    let images = image::all(run.launcher());
+    let at = offset_of!(Words, site) + offset_of!(Site, call);
+    let call = Called::of(0, images[1].word(at));
+    assert_eq!(call, Called { number: 1, ..Called::default() }, "its first checkpoint");
+    let other = Called { number: 7, ..call };
+    images[1].write(at, &other.word().to_le_bytes());
+    drop(images);
+    let_on(&run);
+    let outcome = run.finish();
+    let source = include_str!("../c/stall.c").lines().enumerate();
+    let calls = source.filter(|(_, line)| line.starts_with("            CHECK(shmem_checkpoint"));
+    let [own, all] = calls.map(|(at, _)| at + 1).collect::<Vec<_>>()[..] else {
+        panic!("two calls are in the program");
+    };
+    let words = format!(
+        "checkpoints do not fit: PE 0 makes number 1 at stall.c:{all}, PE 1 number 7 at \
+         stall.c:{own}"
+    );
+    outcome.status(3);
     outcome.check(outcome.count(&format!("oshrun: {words}")) == 1, &format!("`{words}` expected"));
 }
 
