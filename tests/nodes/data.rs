@@ -9,7 +9,7 @@ use raidshmem::fabric::built_in;
 use raidshmem::settings::Fabric;
 use rustix::process::Signal;
 
-use super::losses::{BUSY, declared, detached};
+use super::losses::{BUSY, declared, detached, strict};
 use super::net::{Net, agent};
 use super::support::jacobi;
 use super::support::{Job, Running, processes, skip};
@@ -54,7 +54,7 @@ fn a_spare_host_takes_the_place_of_one_whose_link_went_down() {
             return;
         }
         let net = Net::new(5);
-        let mut run = start(net.job_by(&detached(), &[1, 1, 1, 1, 0]), mode);
+        let mut run = start(strict(net.job_by(&detached(), &[1, 1, 1, 1, 0])), mode);
         let begun = Instant::now();
         net.link(1, false);
         declared(&mut run, 1, begun, &format!("Jacobi, {mode}, link down"));
@@ -71,7 +71,7 @@ fn of_a_partition_two_from_two_the_launcher_s_side_gives_the_right_sum() {
         return;
     }
     let net = Net::new(4);
-    let mut run = start(net.job_by(&detached(), &[1, 1, 1, 1]), "rs");
+    let mut run = start(strict(net.job_by(&detached(), &[1, 1, 1, 1])), "rs");
     let others: Vec<u32> = [2, 3].map(|node| agent(&run, node).pid).into();
     let begun = Instant::now();
     net.part(&[2, 3]);
@@ -88,7 +88,7 @@ fn of_a_partition_two_from_two_the_launcher_s_side_gives_the_right_sum() {
 
     // One parity does not bear two losses: the launcher's side says so, and nobody goes on.
     let net = Net::new(4);
-    let run = start(net.job_by(&detached(), &[1, 1, 1, 1]), "raid5");
+    let run = start(strict(net.job_by(&detached(), &[1, 1, 1, 1])), "raid5");
     net.part(&[2, 3]);
     let outcome = run.finish();
     outcome.status(3).says("oshrun: unrecoverable: group 0 lost PEs");

@@ -20,6 +20,10 @@ use super::support::{Job, LIMIT, Running, namespaces};
 /// Where the launcher listens.
 pub const HUB: &str = "10.9.0.254";
 
+/// `SHMEM_FT_NODE_TIMEOUT` of jobs, in seconds, unless silence is what a test is about: on a busy
+/// machine agents that are well stand still for seconds.
+pub const SILENCE: u64 = 20;
+
 /// A network that is there as long as this.
 pub struct Net {
     name: String,
@@ -97,7 +101,7 @@ impl Net {
     /// `oshrun` in the hub, with these words.
     pub fn oshrun(&self, words: &[&str]) -> Job {
         let job = Job::of(&["--listen", HUB]).args(words).inside(&self.hub_path());
-        job.env("SHMEM_SYMMETRIC_SIZE", "16M").env("SHMEM_FT_NODE_TIMEOUT", "2")
+        job.env("SHMEM_SYMMETRIC_SIZE", "16M").env("SHMEM_FT_NODE_TIMEOUT", &SILENCE.to_string())
     }
 
     /// A command in a namespace, with mounts and a host name of its own, after `first` there.

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::daemons::Daemons;
-use super::losses::{BUSY, declared};
+use super::losses::{BUSY, declared, strict};
 use super::support::{Job, LIMIT, Outcome, jacobi, processes, program};
 
 /// Long enough that a fault comes before its end.
@@ -135,7 +135,7 @@ fn a_host_behind_ssh_that_is_killed_is_rebuilt_on_the_spare_one() {
 fn a_killed_agent_behind_ssh_is_known_at_once_and_a_lost_link_after_its_limit() {
     let ssh = Ssh::start(3);
     let job = ssh.job_with("config", "h0:1,h1:0,h2:0").args(&["--fabric", "shm"]);
-    let mut run = job.program(&program("steps"), &[]).with_orphans().start();
+    let mut run = strict(job).program(&program("steps"), &[]).with_orphans().start();
     run.wait_for("ready");
     let of = |host: usize| {
         let all = ssh.daemons.net.processes(&ssh.daemons.net.host(host)).into_iter();

@@ -6,7 +6,7 @@ use std::mem::offset_of;
 use raidshmem::segment::words::{Site, Words};
 use raidshmem::store::site::Called;
 
-use super::support::stall::{LIMIT, let_on};
+use super::support::stall::let_on;
 use super::support::{Job, Outcome, image, program};
 use super::{RECOVERY, STEPS, right};
 
@@ -124,7 +124,7 @@ fn a_substitute_that_writes_before_it_calls_elsewhere_is_an_error_that_names_bot
 /// numbers in one meeting.
 #[test]
 fn two_numbers_in_one_checkpoint_are_one_error_that_names_both_places() {
-    let job = Job::new(4).mode("raid5").env("SHMEM_FT_STALL", LIMIT);
+    let job = Job::new(4).mode("raid5").env("SHMEM_FT_STALL", "1");
     let job = job.program(&program("stall"), &["places"]).after("mkfifo go").leaves("go");
     let mut run = job.start();
     run.wait_for("ready");

@@ -3,8 +3,11 @@
 use rustix::process::Signal;
 
 use super::support::processes;
-use super::support::stall::{LIMIT, goes_on, let_on, lines, never_ends};
+use super::support::stall::{goes_on, let_on, lines, never_ends};
 use super::support::{Job, program};
+
+/// `SHMEM_FT_STALL` of these jobs.
+const LIMIT: &str = "1";
 
 fn job(words: &str, how: &[&str]) -> Job {
     let words: Vec<&str> = words.split_whitespace().collect();

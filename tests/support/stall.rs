@@ -2,9 +2,6 @@
 
 use super::{Job, Outcome, Running};
 
-/// `SHMEM_FT_STALL` of these jobs.
-pub const LIMIT: &str = "1";
-
 /// Lines about waits.
 pub fn lines(outcome: &Outcome) -> Vec<&str> {
     outcome.lines("oshrun: ").filter(|line| line.contains(" in shmem_")).collect()
