@@ -2,9 +2,12 @@
 
 use raidshmem::sys::written::Watch;
 
-use super::net::Net;
+use rustix::process::Signal;
+
+use super::net::{Net, agent};
+use super::support::image::{self, Image};
 use super::support::jacobi::{self, TINY};
-use super::support::{Job, partly, program, program_with};
+use super::support::{Job, partly, processes, program, program_with};
 
 fn over_ucx(net: &Net, counts: &[usize]) -> Job {
     net.job(counts).args(&["--fabric", "ucx"])
@@ -26,6 +29,32 @@ fn a_lost_process_and_a_lost_host_cost_no_byte() {
         let job = over_ucx(&net, &[1, 1, 1, 1]).mode(mode).kill_node(&["2@3"]).with_orphans();
         jacobi::job(job, TINY).run().right_sum(TINY);
     }
+}
+
+/// The PE beside it goes on to map that memory, and this test holds it: only its host's agent can
+/// give it back.
+#[test]
+fn memory_of_a_pe_that_moved_to_a_spare_on_another_host_is_given_back() {
+    let net = Net::new(4);
+    let job = over_ucx(&net, &[2, 1, 1, 0]).args(&["--verbose", "--spares", "1"]).mode("raid5");
+    let job = job.env("SHMEM_FT_SUBSTITUTE", "spare").env("SHMEM_FT_GROUP_SIZE", "4");
+    let mut run = job.program(&program("steps"), &[]).start();
+    let moves = run.pid_of(0);
+    run.wait_for("ready");
+    let of_host = |run: &_, host: usize| image::all(agent(run, host).pid);
+    let pes = |images: &[Image]| images.iter().map(|image| image.pe).collect::<Vec<_>>();
+    let before = of_host(&run, 0);
+    assert_eq!(pes(&before), [0, 1]);
+    assert!(before.iter().all(|image| !image.is_given_back()), "both are in use");
+    processes::signal(moves, Signal::KILL);
+    run.wait_for("all PEs resume from checkpoint");
+    run.wait_until("memory is given back", |_| before[0].is_given_back());
+    assert!(!before[1].is_given_back(), "the memory of the PE that stayed is in use");
+    assert_eq!(pes(&of_host(&run, 0)), [1]);
+    assert_eq!(pes(&of_host(&run, 3)), [0], "it is on the host of the spare");
+    run.stop();
+    let outcome = run.finish();
+    outcome.status(0).says("PE 0 was killed by signal 9").says("rebuilt from PEs");
 }
 
 /// What other hosts put arrives through the target's own process: its page tables show it.

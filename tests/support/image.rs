@@ -23,10 +23,11 @@ pub struct Image {
     file: File,
 }
 
-/// The memory of every PE of the job of `launcher` that has begun, by PE.
-pub fn all(launcher: u32) -> Vec<Image> {
+/// The memory of every PE that has begun, by PE, as far as a process holds it: the launcher where
+/// nodes map each other, else the agent of a node.
+pub fn all(holder: u32) -> Vec<Image> {
     let mut found = BTreeMap::new();
-    let links = fs::read_dir(format!("/proc/{launcher}/fd")).into_iter().flatten().flatten();
+    let links = fs::read_dir(format!("/proc/{holder}/fd")).into_iter().flatten().flatten();
     for path in links.map(|link| link.path()) {
         let is_memory = |to: &Path| {
             ["/memfd:raidshmem-pe (deleted)", "/raidshmem-pe (deleted)"]
@@ -103,6 +104,11 @@ impl Image {
             None => region + tile * TILE + at,
             Some(at) => self.layout.stamps(region) + tile * STAMP + at,
         }
+    }
+
+    /// True if none of it is allocated.
+    pub fn is_given_back(&self) -> bool {
+        self.file.metadata().expect("it is open").blocks() == 0
     }
 
     /// How far the PE has come, a line: for a run that hangs.
