@@ -204,7 +204,8 @@ fn pes_whose_agent_and_keeper_stand_still_end_with_the_lease() {
 fn a_script_s_pe_that_stands_still_with_its_agent_and_keeper_ends_with_the_lease() {
     let net = Net::new(2);
     let script = format!("{}; exit $?", program("steps").display());
-    let job = net.job_by(&detached(), &[0, 1]).args(&["--fabric", "shm", "sh", "-c", &script]);
+    let job = strict(net.job_by(&detached(), &[0, 1]));
+    let job = job.args(&["--fabric", "shm", "sh", "-c", &script]);
     let mut run = job.with_orphans().start();
     run.wait_for("ready");
     let (agent, keeper) = (agent(&run, 1).pid, keeper(&run, 1).pid);
