@@ -144,9 +144,9 @@ impl Crate {
                 None => Vec::new(),
             };
         }
-        let through = module.globs.iter().filter_map(|path| self.absolute(own, path, 0));
+        let mut through = module.globs.iter().filter_map(|path| self.absolute(own, path, 0));
         let defines = |path: &Names| self.0.get(path).is_some_and(|m| m.defined.contains(name));
-        match through.filter(defines).next().filter(|_| !module.defined.contains(name)) {
+        match through.find(defines).filter(|_| !module.defined.contains(name)) {
             Some(path) => vec![(self.0[&path].file.clone(), name.clone())],
             None => here(name),
         }
