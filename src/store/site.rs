@@ -93,9 +93,9 @@ pub fn apart(calls: &[(usize, Called)]) -> Option<Apart> {
     (!silent && !behind.is_empty()).then_some(Apart { reference, sites, behind })
 }
 
-/// The lowest PE that makes another checkpoint than PE 0, if not all in a meeting make the same one.
-/// No program brings that about, for those who meet have agreed on the same one before: words were
-/// damaged, or the library is wrong.
+/// The lowest PE that makes another checkpoint than PE 0, if not all in a meeting make the same
+/// one. No program brings that about, for those who meet have agreed on the same one before: words
+/// were damaged, or the library is wrong.
 pub fn unlike(calls: &[Called]) -> Option<usize> {
     let first = calls.first()?;
     calls.iter().position(|call| call.number != first.number)
