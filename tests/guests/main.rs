@@ -9,6 +9,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod control_groups;
 mod engines;
 mod heartbeats;
 mod image;
