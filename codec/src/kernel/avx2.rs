@@ -7,7 +7,8 @@
 use std::arch::is_x86_feature_detected;
 use std::arch::x86_64::*;
 
-use super::vector::{Nibbles, Vector, loops};
+use super::loops::loops;
+use super::vector::{Nibbles, Vector};
 use crate::gf::REDUCTION;
 
 /// Proof that this CPU has AVX2.

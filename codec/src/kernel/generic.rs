@@ -26,7 +26,7 @@
 
 use std::array;
 
-use super::Sum;
+use super::sum::Sum;
 use super::vector::{Product, Vector, Word};
 use crate::gf::mul;
 

@@ -10,8 +10,9 @@ use std::arch::x86_64::*;
 
 use super::avx2::Avx2;
 use super::avx512::Avx512;
+use super::loops::loops;
 use super::tables::MATRICES;
-use super::vector::{Product, loops};
+use super::vector::Product;
 
 /// Proof that this CPU has GFNI and AVX2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

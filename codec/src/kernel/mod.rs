@@ -21,10 +21,14 @@
 
 mod naive;
 mod select;
+mod sum;
+mod version;
 mod wide;
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod generic;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod loops;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod tables;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
@@ -44,7 +48,8 @@ mod ssse3;
 use std::ops::Range;
 
 use crate::gf::POWERS;
-use select::Version;
+use sum::{ROWS, Sum};
+use version::Version;
 
 /// A version of the inner loops. Copying it is free; it holds no state. Which ones there are and
 /// which one is used: [`Kernel::available`], [`Kernel::chosen`].
@@ -216,35 +221,6 @@ fn first_power(coefficients: &[u8], k: usize, rows: usize) -> Option<usize> {
     };
     (0..POWERS.len()).find(fits)
 }
-
-/// One pass over memory. All slices reach to the end of the range at least.
-struct Sum<'a> {
-    /// Row after row, one per source.
-    coefficients: &'a [u8],
-    sources: &'a [&'a [u8]],
-    /// The bytes to do, the same of each source and row.
-    range: Range<usize>,
-    /// Whether the result is added to what the rows hold.
-    add: bool,
-    /// Whether to write past the caches, where that can be done; not together with `add`.
-    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
-    stream: bool,
-    /// Whether streaming goes on: the fence comes with the last of it.
-    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
-    more: bool,
-}
-
-/// A version of the loops.
-trait Loops: Copy {
-    /// Overwrites `outs`, [`ROWS`] at most, with their rows of the sum, or adds them.
-    fn combine(self, sum: &Sum<'_>, outs: &mut [&mut [u8]]);
-
-    /// The same where [`first_power`] says `first` of the coefficients.
-    fn powers(self, sum: &Sum<'_>, first: usize, outs: &mut [&mut [u8]]);
-}
-
-/// Most rows in one pass over the sources: what the registers have room for.
-const ROWS: usize = 4;
 
 /// Bytes of all sources together that are gone through once for every [`ROWS`] rows: they and the
 /// rows stay in the L1 cache meanwhile.

@@ -7,7 +7,7 @@
 
 #![forbid(unsafe_code)]
 
-use super::{Loops, Sum};
+use super::sum::{Loops, Sum};
 use crate::gf::mul;
 
 /// The reference kernel.

@@ -8,7 +8,8 @@
 use std::arch::aarch64::*;
 use std::arch::is_aarch64_feature_detected;
 
-use super::vector::{Nibbles, Vector, loops};
+use super::loops::loops;
+use super::vector::{Nibbles, Vector};
 use crate::gf::REDUCTION;
 
 /// Proof that this CPU has NEON.

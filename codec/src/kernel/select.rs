@@ -1,8 +1,5 @@
 //! Which kernels there are, which of them this machine can run, and which one is used.
 //!
-//! A version with instructions of its own carries the proof that the CPU has them, given by the
-//! version's constructor only; so a [`Kernel`] by its existence may be run.
-//!
 //! Invariant: [`Kernel::NAMES`] lists every version of every architecture, slowest first;
 //! [`Kernel::available`] is a subsequence of it. The choice is made once and does not change.
 //!
@@ -12,72 +9,14 @@
 use std::fmt;
 use std::sync::OnceLock;
 
+use super::Kernel;
 use super::naive::Naive;
+use super::version::Version;
 use super::wide::Wide;
-use super::{Kernel, Loops, Sum};
-#[cfg(target_arch = "x86_64")]
-use super::{
-    avx2::Avx2,
-    avx512::Avx512,
-    gfni::{Gfni256, Gfni512},
-    ssse3::Ssse3,
-};
 use crate::error::Error;
 
 /// The environment variable that names the kernel to use. Empty counts as not set.
 pub const KNOB: &str = "RAIDSHMEM_KERNEL";
-
-/// Makes [`Version`] and what goes through all versions.
-macro_rules! versions {
-    ($($(#[$cfg:meta])? $version:ident = $name:literal, $new:expr;)*) => {
-        #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-        pub(super) enum Version {
-            $($(#[$cfg])? $version($version),)*
-        }
-
-        impl Version {
-            /// The version of this name, if this machine can run it.
-            fn named(name: &str) -> Option<Version> {
-                match name {
-                    $($(#[$cfg])? $name => $new.map(Version::$version),)*
-                    _ => None,
-                }
-            }
-
-            fn name(self) -> &'static str {
-                match self {
-                    $($(#[$cfg])? Version::$version(_) => $name,)*
-                }
-            }
-
-            pub(super) fn combine(self, sum: &Sum<'_>, outs: &mut [&mut [u8]]) {
-                match self {
-                    $($(#[$cfg])? Version::$version(loops) => loops.combine(sum, outs),)*
-                }
-            }
-
-            pub(super) fn powers(self, sum: &Sum<'_>, first: usize, outs: &mut [&mut [u8]]) {
-                match self {
-                    $($(#[$cfg])? Version::$version(loops) => loops.powers(sum, first, outs),)*
-                }
-            }
-        }
-    };
-}
-
-#[cfg(target_arch = "aarch64")]
-use super::neon::Neon;
-
-versions! {
-    Naive = "naive", Some(Naive);
-    Wide = "wide", Some(Wide);
-    #[cfg(target_arch = "aarch64")] Neon = "neon", Neon::new();
-    #[cfg(target_arch = "x86_64")] Ssse3 = "ssse3", Ssse3::new();
-    #[cfg(target_arch = "x86_64")] Avx2 = "avx2", Avx2::new();
-    #[cfg(target_arch = "x86_64")] Gfni256 = "gfni256", Gfni256::new();
-    #[cfg(target_arch = "x86_64")] Avx512 = "avx512", Avx512::new();
-    #[cfg(target_arch = "x86_64")] Gfni512 = "gfni512", Gfni512::new();
-}
 
 impl Kernel {
     /// The reference the others are tested by: one byte at a time, field products bit by bit.

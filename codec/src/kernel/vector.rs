@@ -5,7 +5,7 @@
 //! the permission to execute them, which makes all methods safe to call and the loops safe code.
 //!
 //! The methods are `inline(always)` and become instructions only inside a function compiled for
-//! the feature; [`loops`] makes those functions, and they are the only callers.
+//! the feature; [`super::loops`] makes those functions, and they are the only callers.
 //!
 //! Left out: masked loads. The end of a slice is copied to a whole vector instead.
 
@@ -124,61 +124,3 @@ impl<const N: usize, V: Vector<N>> Product<N> for Nibbles<V> {
         self.0.xor3(a, b, plus)
     }
 }
-
-/// Makes [`super::Loops`] for a proof type: the generic loops compiled for `$features`, with
-/// registers of `$width` bytes, products of `$product`, and as many registers per source and step
-/// as listed: of any coefficients for one to four rows; of powers for rows `1`, `x` and `x^2` each
-/// alone, and for the first two and three together. The lists are measured ones; factors that find
-/// no register come from the L1 cache.
-macro_rules! loops {
-    ($kernel:ident, $features:literal, $width:literal, |$self:ident| $product:expr,
-     [$a:literal, $ab:literal, $abc:literal, $abcd:literal],
-     [$p:literal, $q:literal, $r:literal, $pq:literal, $pqr:literal]) => {
-        impl super::Loops for $kernel {
-            fn combine(self, sum: &super::Sum<'_>, outs: &mut [&mut [u8]]) {
-                #[target_feature(enable = $features)]
-                fn run($self: $kernel, sum: &super::Sum<'_>, outs: &mut [&mut [u8]]) {
-                    use super::generic::{Any, combine};
-                    let any = Any($product);
-                    match outs {
-                        [] => {}
-                        [a] => combine::<$width, 1, $a, _>(any, sum, [a]),
-                        [a, b] => combine::<$width, 2, $ab, _>(any, sum, [a, b]),
-                        [a, b, c] => combine::<$width, 3, $abc, _>(any, sum, [a, b, c]),
-                        [a, b, c, d] => combine::<$width, 4, $abcd, _>(any, sum, [a, b, c, d]),
-                        _ => unreachable!("more than {} rows in one pass", super::ROWS),
-                    }
-                }
-                // SAFETY: there is a value of this type, so this CPU has the features.
-                unsafe { run(self, sum, outs) }
-            }
-
-            fn powers(self, sum: &super::Sum<'_>, first: usize, outs: &mut [&mut [u8]]) {
-                #[target_feature(enable = $features)]
-                fn run($self: $kernel, sum: &super::Sum<'_>, first: usize, outs: &mut [&mut [u8]]) {
-                    use super::generic::{Powers, combine};
-                    macro_rules! powers {
-                        ($first:literal, $step:literal, $outs:expr) => {
-                            combine::<$width, _, $step, _>(
-                                Powers::<$width, _, $first, _>::new($product, sum),
-                                sum,
-                                $outs,
-                            )
-                        };
-                    }
-                    match (first, outs) {
-                        (0, [p]) => powers!(0, $p, [p]),
-                        (1, [q]) => powers!(1, $q, [q]),
-                        (2, [r]) => powers!(2, $r, [r]),
-                        (0, [p, q]) => powers!(0, $pq, [p, q]),
-                        (0, [p, q, r]) => powers!(0, $pqr, [p, q, r]),
-                        _ => unreachable!("no loop for these powers"),
-                    }
-                }
-                // SAFETY: there is a value of this type, so this CPU has the features.
-                unsafe { run(self, sum, first, outs) }
-            }
-        }
-    };
-}
-pub(super) use loops;

@@ -19,7 +19,7 @@ use std::ops::Range;
 
 use reed_solomon_erasure::galois_8::mul_slice_xor;
 
-use super::{Loops, Sum};
+use super::sum::{Loops, Sum};
 use crate::gf::{REDUCTION, mul};
 
 /// The portable kernel.
