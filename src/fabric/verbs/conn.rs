@@ -16,8 +16,8 @@ use std::time::Instant;
 
 use super::link::Link;
 use super::pace::Pace;
-use super::pair::{Pair, Place, Route};
-use super::wire::{Address, Message};
+use super::pair::{Pair, Route};
+use super::wire::{Address, Message, Place};
 use crate::fabric::Lost;
 
 /// Places in the send queue that answers have for themselves.

@@ -8,6 +8,7 @@
 //! pace      how long a thread that waits looks out before it sleeps (pure)
 //! device    which device, port and identifier; limits
 //! objects   memory, queues                         pair   queue pairs
+//! poller    who looks at completions
 //! shared    the state of an engine: connections made, broken and ended
 //! work      posting, waiting, completions, what peers ask of this processor
 //! transfer  puts, gets, updates, on top of those
@@ -47,6 +48,7 @@ mod link;
 mod objects;
 mod pace;
 mod pair;
+mod poller;
 mod shared;
 mod transfer;
 mod windows;
@@ -62,8 +64,8 @@ use std::time::Duration;
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::{Ask, Engine, FabricError, Local, Lost, Read, Write};
-use crate::settings::{self, Fabric};
-use shared::Shared;
+use crate::settings;
+use shared::{Shared, refused};
 
 pub use beat::Beats;
 pub use device::Atomics;
@@ -74,10 +76,6 @@ pub struct Verbs {
     shared: Arc<Shared>,
     stop: Arc<OwnedFd>,
     thread: Option<JoinHandle<()>>,
-}
-
-fn refused(what: &'static str, why: String) -> FabricError {
-    FabricError::Refused { fabric: Fabric::Verbs, what, why }
 }
 
 impl Verbs {

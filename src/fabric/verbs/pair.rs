@@ -12,13 +12,10 @@ use rdma_sys::*;
 
 use super::device::Device;
 use super::objects::{Inbox, LINKED, Queue, Span, named, receive};
-use super::wire::Address;
+use super::wire::{Address, Place};
 
 /// Most bytes that travel in a work request itself.
 pub const INLINE: usize = 128;
-
-/// Address and key of bytes of a peer.
-pub type Place = (u64, u32);
 
 /// What a work request does.
 #[derive(Debug, Clone, Copy)]

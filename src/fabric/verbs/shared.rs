@@ -17,13 +17,12 @@ use super::link::{Greeting, Link};
 use super::objects::{Inbox, Queue, Region};
 use super::pace::Pace;
 use super::pair::{Local as Bytes, Pair, Route, What, Work};
-use super::refused;
+use super::poller::{HandOff, Poller};
 use super::windows::Windows;
 use super::wire::{Address, Hello, Message};
-use super::work::{Desk, Shift};
 use crate::fabric::{FabricError, Local, Lost};
 use crate::segment::layout::STATICS_MAX;
-use crate::settings;
+use crate::settings::{self, Fabric};
 use crate::sys::exit;
 
 /// Work requests of a connection at a time, at most and at least.
@@ -42,7 +41,7 @@ const MESSAGES: (usize, usize) = (32, 4096);
 pub struct Shared {
     pub(super) local: Local,
     pub(super) windows: Windows,
-    pub(super) desk: Mutex<Desk>,
+    pub(super) poller: Mutex<Poller>,
     /// How long round trips take, to any peer.
     pub(super) pace: Mutex<Pace>,
     /// Connections with posts that their peers were not told of yet.
@@ -50,7 +49,7 @@ pub struct Shared {
     /// Something waits for a completion to make room for it.
     pub(super) due: AtomicBool,
     /// For the engine's thread, which stays away while others look.
-    pub(super) shift: Shift,
+    pub(super) hand_off: HandOff,
     /// Peers may use the atomics of this device.
     serves_atomics: bool,
     peers: Box<[RwLock<Option<Arc<Conn>>>]>,
@@ -67,6 +66,11 @@ pub struct Shared {
     pub(super) queue: Arc<Queue>,
     device: Arc<Device>,
     depth: usize,
+}
+
+/// A refusal by this fabric.
+pub fn refused(what: &'static str, why: String) -> FabricError {
+    FabricError::Refused { fabric: Fabric::Verbs, what, why }
 }
 
 impl Shared {
@@ -96,11 +100,11 @@ impl Shared {
         let blocks = Region::private(&device, BLOCKS * BLOCK).map_err(pinned)?;
         let windows = Windows::new(&layout);
         let own = Shared {
-            desk: Mutex::default(),
+            poller: Mutex::default(),
             pace: Mutex::default(),
             served: Mutex::default(),
             due: AtomicBool::new(false),
-            shift: Shift::default(),
+            hand_off: HandOff::default(),
             serves_atomics: device.atomics != Atomics::None && device.atomics >= atomics,
             peers: (0..n).map(|_| RwLock::new(None)).collect(),
             incarnations: (0..n).map(|_| AtomicU32::new(0)).collect(),

@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 
 use super::conn::{Conn, Used, lock};
 use super::objects::LINKED;
-use super::pair::{INLINE, Local as Bytes, Place, What, Work};
+use super::pair::{INLINE, Local as Bytes, What, Work};
 use super::shared::{BLOCK, Shared};
-use super::wire::Message;
+use super::wire::{Message, Place};
 use crate::fabric::{Ask, Lost, Read, Write};
 use crate::segment::update::Update;
 

@@ -11,11 +11,13 @@
 
 #![forbid(unsafe_code)]
 
-use super::pair::Place;
 use crate::segment::update::{Change, Update, WordAt};
 
 /// Changes with the meaning of any of these bytes.
 const VERSION: u8 = 3;
+
+/// Address and key of bytes of a peer.
+pub type Place = (u64, u32);
 
 /// Where a process is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

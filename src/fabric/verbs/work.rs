@@ -8,16 +8,17 @@
 #![forbid(unsafe_code)]
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::conn::{Conn, Sender, Ticket, Used, lock};
-use super::objects::{Completion, LINKED};
+use super::objects::LINKED;
 use super::pace::{MOST, trip};
 use super::pair::{Local as Bytes, What, Work};
+use super::poller::Poller;
 use super::shared::Shared;
 use super::wire::Message;
 use crate::fabric::Lost;
@@ -39,20 +40,6 @@ const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
 /// a round trip takes longer, since to come costs whoever looks the processor at times.
 const AWAY: (Duration, Duration) = (Duration::from_micros(200), Duration::from_millis(1));
 
-/// Completions, and who looks at them.
-#[derive(Debug)]
-pub struct Desk {
-    done: Vec<Completion>,
-    /// Whoever looked last, looked then; or slept until then, and would have been woken.
-    missed: Instant,
-}
-
-impl Default for Desk {
-    fn default() -> Desk {
-        Desk { done: Vec::new(), missed: Instant::now() }
-    }
-}
-
 /// How a thread looks out.
 #[derive(Debug, Clone, Copy)]
 struct Lookout {
@@ -61,17 +48,6 @@ struct Lookout {
     /// It gives its processor away after every look: there are not enough of them, or much is under
     /// way, which takes a while, and other threads may have work that was read before.
     gives_way: bool,
-}
-
-/// Who looks at completions: the engine's thread, or threads that wait for something anyway. A
-/// message would wake the first beside the others, and cost them more than it does itself.
-#[derive(Debug, Default)]
-pub struct Shift {
-    /// Grows with every look of a thread that waits.
-    looks: AtomicU32,
-    /// Grows when such a thread goes to sleep; the engine's thread sleeps on it while it is away.
-    alarm: AtomicU32,
-    away: AtomicBool,
 }
 
 impl Shared {
@@ -215,7 +191,7 @@ impl Shared {
         sender.wake.1 = true;
         self.due.store(true, Ordering::Release);
         drop(sender);
-        self.serve(&mut lock(&self.desk)); // this thread may look no more for long
+        self.serve(&mut lock(&self.poller)); // this thread may look no more for long
     }
 
     // ---- waiting -----------------------------------------------------------------------------
@@ -279,7 +255,7 @@ impl Shared {
         self.queue.arm(false);
         if self.turn() == 0 {
             let _ = poll(&mut [PollFd::new(&self.queue.fd(), PollFlags::IN)], Some(&NAP));
-            lock(&self.desk).missed = Instant::now();
+            lock(&self.poller).missed = Instant::now();
         }
     }
 
@@ -287,18 +263,18 @@ impl Shared {
     pub fn serve_until(&self, stop: &OwnedFd) {
         let (mut seen, mut heard, mut pause) = (0, 0, AWAY.0);
         loop {
-            let (shift, queue) = (&self.shift, self.queue.fd());
+            let (hand_off, queue) = (&self.hand_off, self.queue.fd());
             let mut fds = [
                 PollFd::from_borrowed_fd(stop.as_fd(), PollFlags::IN),
                 PollFd::new(&queue, PollFlags::IN),
             ];
-            let alarm = shift.alarm.load(Ordering::SeqCst);
-            let looks = shift.looks.load(Ordering::Relaxed);
+            let alarm = hand_off.alarm.load(Ordering::SeqCst);
+            let looks = hand_off.looks.load(Ordering::Relaxed);
             let called = std::mem::replace(&mut heard, alarm) != alarm;
             if std::mem::replace(&mut seen, looks) != looks && !called {
-                shift.away.store(true, Ordering::SeqCst);
-                futex::sleep_while(&shift.alarm, alarm, pause);
-                shift.away.store(false, Ordering::SeqCst);
+                hand_off.away.store(true, Ordering::SeqCst);
+                futex::sleep_while(&hand_off.alarm, alarm, pause);
+                hand_off.away.store(false, Ordering::SeqCst);
                 let most = lock(&self.pace).longest().clamp(AWAY.1, MOST);
                 pause = (2 * pause).min(most);
                 let _ = poll(&mut fds[..1], Some(&Timespec::default()));
@@ -306,7 +282,7 @@ impl Shared {
                 pause = AWAY.0;
                 self.queue.take_events();
                 self.queue.arm(true);
-                while self.serve(&mut lock(&self.desk)) > 0 {}
+                while self.serve(&mut lock(&self.poller)) > 0 {}
                 let _ = poll(&mut fds, None);
             }
             if !fds[0].revents().is_empty() {
@@ -317,9 +293,9 @@ impl Shared {
 
     /// A thread that looked goes to sleep: the engine's thread takes over.
     pub fn hand_over(&self) {
-        self.shift.alarm.fetch_add(1, Ordering::SeqCst); // pairs with the look before it is away
-        if self.shift.away.load(Ordering::SeqCst) {
-            futex::wake_all(&self.shift.alarm);
+        self.hand_off.alarm.fetch_add(1, Ordering::SeqCst); // pairs with the look before it is away
+        if self.hand_off.away.load(Ordering::SeqCst) {
+            futex::wake_all(&self.hand_off.alarm);
         }
     }
 
@@ -327,28 +303,28 @@ impl Shared {
 
     /// Looks at completions, unless somebody else does; how many there were.
     pub fn turn(&self) -> usize {
-        self.shift.looks.fetch_add(1, Ordering::Relaxed); // says only that somebody is here
-        match self.desk.try_lock() {
-            Ok(mut desk) => self.serve(&mut desk),
-            Err(TryLockError::Poisoned(desk)) => self.serve(&mut desk.into_inner()),
+        self.hand_off.looks.fetch_add(1, Ordering::Relaxed); // says only that somebody is here
+        match self.poller.try_lock() {
+            Ok(mut poller) => self.serve(&mut poller),
+            Err(TryLockError::Poisoned(poller)) => self.serve(&mut poller.into_inner()),
             Err(TryLockError::WouldBlock) => 0,
         }
     }
 
     /// Looks until there are no more. While something waits for its turn, the completion that makes
     /// room for it wakes the engine's thread: it is asked for before the last look.
-    fn serve(&self, desk: &mut Desk) -> usize {
+    fn serve(&self, poller: &mut Poller) -> usize {
         let mut total = 0;
         loop {
             if self.due.swap(false, Ordering::AcqRel) {
                 self.queue.arm(false);
             }
             let now = Instant::now();
-            self.queue.poll(&mut desk.done, BUDGET);
-            let count = desk.done.len();
+            self.queue.poll(&mut poller.done, BUDGET);
+            let count = poller.done.len();
             total += count;
-            self.digest(desk, now);
-            desk.missed = now;
+            self.digest(poller, now);
+            poller.missed = now;
             let due = self.due.load(Ordering::Acquire);
             if !due && (count < BUDGET || total >= 2 * BUDGET) {
                 return total;
@@ -356,12 +332,12 @@ impl Shared {
         }
     }
 
-    fn digest(&self, desk: &Desk, now: Instant) {
+    fn digest(&self, poller: &Poller, now: Instant) {
         let mut arrived = false;
-        for done in &desk.done {
+        for done in &poller.done {
             let ticket = Ticket::unpack(done.id);
             match ticket {
-                Ticket::Sent(conn, low) => self.settle(conn, (low, done.ok), (desk.missed, now)),
+                Ticket::Sent(conn, low) => self.settle(conn, (low, done.ok), (poller.missed, now)),
                 Ticket::Greeted => {}
                 Ticket::Hello(_) => {
                     let hello = self.hello(ticket, done.bytes);
