@@ -6,8 +6,8 @@
 #![forbid(unsafe_code)]
 
 use super::units::{KIB, parse_count, parse_seconds, parse_size, show_seconds, show_size};
-use super::{Device, inject};
-use crate::inject::{Point, Rule};
+use super::values::Device;
+use crate::inject::{self, Point, Rule};
 
 /// What a setting's value may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,12 +6,12 @@
 
 use std::time::Duration;
 
+use super::delta::{Delta, Track};
+use super::fields::{Draft, Settings};
 use super::kind::{Kind, Value};
 use super::units::{KIB, TIB, show_size, show_time};
-use super::{
-    BackupMode, Bind, Collectives, Delta, Device, Draft, Fabric, Pages, Placement, SettingError,
-    Settings, Substitute, Track, inject,
-};
+use super::values::{BackupMode, Bind, Collectives, Device, Fabric, Pages, Placement, Substitute};
+use crate::inject;
 
 /// One setting: a row of [`table`].
 pub struct Entry {
@@ -23,7 +23,7 @@ pub struct Entry {
     pub default: &'static str,
     /// One sentence on what it does.
     pub doc: &'static str,
-    store: fn(&mut Draft, Value),
+    pub(super) store: fn(&mut Draft, Value),
     show: fn(&Settings) -> Option<String>,
 }
 
@@ -36,24 +36,6 @@ impl Entry {
     /// The value in force as the environment would spell it; `None` where it is unset.
     pub fn show(&self, settings: &Settings) -> Option<String> {
         (self.show)(settings)
-    }
-
-    pub(super) fn parse_into(&self, draft: &mut Draft, text: &str) -> Result<(), SettingError> {
-        let name = self.name;
-        match self.kind.parse(text.trim()) {
-            Some(value) => {
-                (self.store)(draft, value);
-                Ok(())
-            }
-            None => Err(match inject::parse(text) {
-                Err(source) if self.kind == Kind::Rules => SettingError::Rule { name, source },
-                _ => SettingError::Value {
-                    name,
-                    value: text.escape_debug().to_string(),
-                    allowed: self.allowed(),
-                },
-            }),
-        }
     }
 }
 

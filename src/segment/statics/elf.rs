@@ -19,7 +19,7 @@ use object::LittleEndian as Little;
 use object::elf::{self as abi, Dyn64, Rela64, Sym64};
 use object::pod::{self, Pod};
 
-use super::StaticsError;
+use super::error::StaticsError;
 
 const WORD: usize = 8;
 const RELA: usize = size_of::<Rela64<Little>>();
