@@ -159,7 +159,7 @@ impl Coverage {
         if ranges.first() != Some(&(layout.manifest..layout.manifest + need)) {
             return Err(bad("its first extent is not itself"));
         }
-        let private = private::decode(&bytes[state_end..end])?;
+        let private = private::decode(&bytes[state_end..end]).ok_or(bad("private memory"))?;
         let coverage = Coverage::new(ranges.into_iter());
         Ok(Manifest { coverage, heap, excluded, private })
     }

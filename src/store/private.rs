@@ -12,8 +12,6 @@
 
 #![forbid(unsafe_code)]
 
-use super::coverage::ManifestError;
-
 /// A region as a manifest holds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Saved<'a> {
@@ -58,26 +56,25 @@ pub fn encode<'a>(regions: impl Iterator<Item = Saved<'a>>) -> Vec<u8> {
     bytes
 }
 
-/// The regions that were encoded.
-pub fn decode(mut bytes: &[u8]) -> Result<Vec<Saved<'_>>, ManifestError> {
-    const BAD: ManifestError = ManifestError::Malformed("private memory");
+/// The regions that were encoded; None if these bytes are none.
+pub fn decode(mut bytes: &[u8]) -> Option<Vec<Saved<'_>>> {
     let mut regions: Vec<Saved> = Vec::new();
     let mut names = std::collections::BTreeSet::new();
     while let Some((lengths, rest)) = bytes.split_first_chunk::<16>() {
         let length = |at: usize| {
             let word = lengths[at..at + 8].try_into().expect("eight bytes");
-            usize::try_from(u64::from_le_bytes(word)).map_err(|_| BAD)
+            usize::try_from(u64::from_le_bytes(word)).ok()
         };
-        let (name, rest) = rest.split_at_checked(length(0)?).ok_or(BAD)?;
-        let (contents, rest) = rest.split_at_checked(length(8)?).ok_or(BAD)?;
-        let name = std::str::from_utf8(name).map_err(|_| BAD)?;
+        let (name, rest) = rest.split_at_checked(length(0)?)?;
+        let (contents, rest) = rest.split_at_checked(length(8)?)?;
+        let name = std::str::from_utf8(name).ok()?;
         if name.is_empty() || !names.insert(name) {
-            return Err(BAD);
+            return None;
         }
         regions.push(Saved { name, contents });
         bytes = rest;
     }
-    if bytes.is_empty() { Ok(regions) } else { Err(BAD) }
+    bytes.is_empty().then_some(regions)
 }
 
 /// What each of the `registered` regions (name, bytes) held, in their order; None for one that the
@@ -117,18 +114,18 @@ mod tests {
         assert_eq!(decode(&bytes).unwrap(), SAVED);
         assert_eq!(decode(&[]).unwrap(), []);
         let twice = encode(SAVED.into_iter().chain(SAVED));
-        assert!(decode(&twice).is_err());
-        assert!(decode(&[0; 16]).is_err());
+        assert!(decode(&twice).is_none());
+        assert!(decode(&[0; 16]).is_none());
         // What is cut short is refused, but for where a region ends.
         let ends: Vec<usize> = (0..=3).map(|n| encode(SAVED.into_iter().take(n)).len()).collect();
         for cut in 0..bytes.len() {
-            assert_eq!(decode(&bytes[..cut]).is_ok(), ends.contains(&cut), "{cut}");
+            assert_eq!(decode(&bytes[..cut]).is_some(), ends.contains(&cut), "{cut}");
         }
         for huge in [u64::MAX, u64::MAX - 15, 1 << 62] {
             for at in [0, 8] {
                 let mut bytes = bytes.clone();
                 bytes[at..at + 8].copy_from_slice(&huge.to_le_bytes());
-                assert!(decode(&bytes).is_err());
+                assert!(decode(&bytes).is_none());
             }
         }
     }
