@@ -2,9 +2,10 @@
 
 use std::os::fd::{FromRawFd, OwnedFd};
 
-use raidshmem::launch::args::Args;
-use raidshmem::launch::say::say;
-use raidshmem::launch::{agent, join, launcher, starter};
+use raidshmem::launch::cli::args::Args;
+use raidshmem::launch::handshake::{AGENT_ARGUMENT, ALL_DEAD, SUPERVISOR_ARGUMENT};
+use raidshmem::launch::lines::say;
+use raidshmem::launch::{agent, launcher, supervisor};
 use raidshmem::sys::socket::Channel;
 use raidshmem::sys::{environment, is_open, signals};
 
@@ -21,12 +22,12 @@ static AFTER_LIBRARIES: extern "C" fn() = signals::restore;
 
 fn main() {
     let mut words = std::env::args_os().skip(1);
-    if words.next().is_some_and(|word| word == launcher::AGENT_ARGUMENT) {
+    if words.next().is_some_and(|word| word == AGENT_ARGUMENT) {
         std::process::exit(run_agent(words.next().and_then(|word| word.into_string().ok())));
     }
-    if std::env::args_os().nth(1).is_some_and(|word| word == starter::KEEPER_ARGUMENT) {
+    if std::env::args_os().nth(1).is_some_and(|word| word == SUPERVISOR_ARGUMENT) {
         let words: Vec<String> = words.filter_map(|word| word.into_string().ok()).collect();
-        std::process::exit(run_keeper(&words));
+        std::process::exit(run_supervisor(&words));
     }
     let ready = match Args::of(std::env::args_os()).prepare(environment()) {
         Ok(ready) => ready,
@@ -73,10 +74,10 @@ fn run_agent(fd: Option<String>) -> i32 {
     }
 }
 
-fn run_keeper(words: &[String]) -> i32 {
-    match join::keep(words) {
+fn run_supervisor(words: &[String]) -> i32 {
+    match supervisor::run(words) {
         Ok(true) => 0,
-        Ok(false) => join::ALL_DEAD,
+        Ok(false) => ALL_DEAD,
         Err(error) => {
             say(&error.to_string());
             2

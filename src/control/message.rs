@@ -1,8 +1,9 @@
 //! The messages of the control connections. Pure data; `sys::socket` carries them.
 //!
 //! Two conversations: launcher with agent, agent with PE. An agent passes on what a PE says about
-//! itself as `Up::Said`, so the launcher sees one stream a node. On another host a keeper starts
-//! the agent and tells it, as a launcher would, whom to join; the agent then says `Hello` first.
+//! itself as `Up::Said`, so the launcher sees one stream a node. On another host a node supervisor
+//! starts the agent and tells it, as a launcher would, whom to join; the agent then says `Hello`
+//! first.
 
 #![forbid(unsafe_code)]
 #![allow(missing_docs)] // the sentence of each variant speaks of its fields
@@ -211,7 +212,7 @@ pub struct Hello {
 /// Launcher to agent.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Down {
-    /// First message of a keeper: connect to the launcher, and take the orders from there.
+    /// First message of a node supervisor: connect to the launcher, and take the orders from there.
     Join { launcher: SocketAddr, node: u32, secret: Secret },
     /// First message: the job, this node's number, the program and its arguments; `place` on
     /// another host.
@@ -292,8 +293,8 @@ pub enum Up {
 /// Agent to PE.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum ToPe {
-    /// First message: a leash comes along, to be worn ([`crate::sys::process::leash`]).
-    Leash,
+    /// First message: a parent-death pipe comes along, to be armed ([`crate::sys::process::arm`]).
+    ParentDeathPipe,
     /// You are `pe`; the page of views comes along. With `crowded` the PEs of the machine have to
     /// take turns on its processors.
     Welcome { job: Box<Job>, welcome: Welcome, crowded: bool },

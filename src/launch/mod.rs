@@ -1,29 +1,36 @@
 //! Starting a job, watching it, and leaving nothing behind.
 //!
-//! `oshrun` runs [`launcher`]: one process that orders membership ([`membership`], pure) and owns
-//! no PE. Each node has one [`agent`], a child of the launcher, which starts PEs, holds their
-//! memory and watches them through pidfds. Whoever dies, the kernel kills what it started: agents
-//! die with the launcher, PEs with their agent, and memory files have no name to be left behind
-//! under.
+//! A folder for each process that runs, the pure machines beside:
 //!
-//! On other hosts ([`hosts`]) agents are started by ssh, srun or any command ([`starter`],
-//! [`gather`]); there a keeper ([`join`]) ends the node's processes, and the agent comes to the
-//! launcher through the network and its [`door`](self).
+//! ```text
+//! cli          the command line of oshrun: what a job is, checked before anything starts
+//! launcher     one process: orders membership, owns no PE
+//! agent        one a node: starts PEs, holds their memory, watches them through pidfds
+//! supervisor   on another host, beside the agent: ends what is left of the node
+//!
+//! membership   who carries which PE number (pure)
+//! detector     who is dead, between nodes (pure)
+//! stall        who waits for whom, and whether that can end (pure)
+//!
+//! handshake    what launcher, supervisor and agent agree on before they talk
+//! heartbeats   heartbeats between hosts, as sealed datagrams
+//! lines        lines for people            output   what programs on other hosts print
+//! worker       a thread for long work, beside a loop that renews leases
+//! ```
+//!
+//! Whoever dies, the kernel kills what it started: agents die with the launcher, PEs with their
+//! agent, and memory files have no name to be left behind under. Processes import from what is
+//! beside them and never from each other; the launcher takes its job from [`cli`].
 
 pub mod agent;
-pub mod args;
-mod binder;
+pub mod cli;
 pub mod detector;
-mod door;
-pub mod gather;
-pub mod hosts;
-pub mod join;
+pub mod handshake;
+mod heartbeats;
 pub mod launcher;
+pub mod lines;
 pub mod membership;
 mod output;
-mod placing;
-mod pulse;
-pub mod say;
 mod stall;
-pub mod starter;
+pub mod supervisor;
 mod worker;

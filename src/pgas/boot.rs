@@ -121,10 +121,10 @@ fn take_seat(fd: i32) -> Result<Seat, BootError> {
     // The kernel kills the child that an agent started with it, but not what a script started in
     // turn.
     let (first, mut fds) = channel.receive::<ToPe>()?;
-    let (ToPe::Leash, Some(leash)) = (first, fds.pop()) else {
+    let (ToPe::ParentDeathPipe, Some(pipe)) = (first, fds.pop()) else {
         return Err(ChannelError::Malformed(0).into());
     };
-    process::wear(leash)?;
+    process::arm(pipe)?;
     channel.send(&Said::Hello, &[])?;
     let (message, mut fds) = channel.receive::<ToPe>()?;
     let (ToPe::Welcome { job, welcome, crowded }, Some(page)) = (message, fds.pop()) else {

@@ -205,13 +205,13 @@ impl Deadline {
 /// Linux's; the crate `libc` has no name for it.
 const F_SETSIG: libc::c_int = 10;
 
-/// The two ends of a leash: who holds the first, and who wears the second.
+/// The two ends of a parent-death pipe: the parent holds the first, the child arms the second.
 ///
 /// # Errors
 /// What the kernel says: no descriptors are left.
-pub fn leash() -> io::Result<(OwnedFd, OwnedFd)> {
-    let (worn, held) = io::pipe()?; // nothing is ever written to it
-    Ok((held.into(), worn.into()))
+pub fn parent_death_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (armed, held) = io::pipe()?; // nothing is ever written to it
+    Ok((held.into(), armed.into()))
 }
 
 /// From now on the kernel kills this process, stopped or not, when the other end is let go of: at
@@ -219,9 +219,9 @@ pub fn leash() -> io::Result<(OwnedFd, OwnedFd)> {
 ///
 /// # Errors
 /// What the kernel says.
-pub fn wear(leash: OwnedFd) -> io::Result<()> {
+pub fn arm(pipe: OwnedFd) -> io::Result<()> {
     let pid = rustix::process::getpid();
-    let fd = leash.into_raw_fd(); // it stays open
+    let fd = pipe.into_raw_fd(); // it stays open
     for (command, word) in [
         (libc::F_SETOWN, pid.as_raw_nonzero().get()),
         (F_SETSIG, libc::SIGKILL),

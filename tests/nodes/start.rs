@@ -151,10 +151,10 @@ fn bad_options_are_named_before_anything_starts() {
         (&["--hosts", "a,,b", "-n", "2"][..], &["--hosts: ``", "NAME:PES"][..]),
         (&["--hosts", "a,a", "-n", "2"], &["a is named twice"]),
         (&["--hosts", "a,b"], &["how many PEs?"]),
-        (&["--hosts", "a:1,b:1", "-n", "3"], &["-n 3", "1..=2"]),
-        (&["--hosts", "a:999999999999999"], &["-n 999999999999999", "1..=16384"]),
+        (&["--hosts", "a:1,b:1", "-n", "3"], &["-n 3", "expected 1 to 2"]),
+        (&["--hosts", "a:999999999999999"], &["-n 999999999999999", "expected 1 to 16384"]),
         (&["--hosts", "a:1,b", "-N", "3"], &["-N 3", "one of the two"]),
-        (&["--hosts", "a", "-N", "0"], &["-N 0", "1..=16384"]),
+        (&["--hosts", "a", "-N", "0"], &["-N 0", "expected 1 to 16384"]),
         (&["-n", "2", "-N", "2"], &["-N 2", "--hosts"]),
         (&["--hosts", "a", "-n", "2", "--nodes", "2"], &["--hosts and --nodes"]),
         (

@@ -1,9 +1,9 @@
 //! Heartbeats: the library's own machines of the failure detector decide which node is lost.
 //!
-//! Every agent has a [`Watch`], the launcher the [`Court`]. Heartbeats take their time and get
-//! lost, a few in a row; a node dies with or without somebody who sees it, or is cut off from
-//! launcher and agents while its PEs still reach the memory of others: they go on in the last view
-//! that they were shown until the lease of their agent is over.
+//! Every agent has a [`Monitor`], the launcher the [`FailureDetector`]. Heartbeats take their time
+//! and get lost, a few in a row; a node dies with or without somebody who sees it, or is cut off
+//! from launcher and agents while its PEs still reach the memory of others: they go on in the last
+//! view that they were shown until the lease of their agent is over.
 //!
 //! Checked at every declaration: something had happened to the node, not longer ago than 1.5
 //! limits, and none of its processes lives.
@@ -12,7 +12,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use raidshmem::control::message::{Beat, Party};
-use raidshmem::launch::detector::{Act, Court, Evidence, News, Sentence, Timing, Watch};
+use raidshmem::launch::detector::{
+    Act, Decision, FailureDetector, Monitor, News, Observation, Timing,
+};
 use raidshmem::launch::membership::Event;
 use raidshmem::sys::process::Ended;
 
@@ -28,14 +30,14 @@ pub enum Pulse {
     /// Somebody looks at the clock.
     Look(Party),
     News(u32, News),
-    Evidence(u32, Evidence),
+    Observation(u32, Observation),
 }
 
 /// The machines, and what is wrong with the network.
 pub struct Detector {
     timing: Timing,
-    watches: BTreeMap<u32, Watch>,
-    court: Court,
+    watches: BTreeMap<u32, Monitor>,
+    failures: FailureDetector,
     /// Cut off from all other agents and from the launcher.
     parted: BTreeSet<u32>,
     lost: BTreeMap<(Party, Party), u32>,
@@ -57,11 +59,11 @@ impl Detector {
     pub fn new(plan: &Plan) -> Detector {
         let period = time((40 * plan.message).max(plan.stall) as u64);
         let timing = Timing { period, limit: 12 * period };
-        let watch = |node| (node, Watch::new(node, timing, Duration::ZERO));
+        let watch = |node| (node, Monitor::new(node, timing, Duration::ZERO));
         Detector {
             timing,
             watches: (0..plan.nodes).map(watch).collect(),
-            court: Court::new(0..plan.nodes, true, timing, Duration::ZERO),
+            failures: FailureDetector::new(0..plan.nodes, true, timing, Duration::ZERO),
             parted: BTreeSet::new(),
             lost: BTreeMap::new(),
             since: BTreeMap::new(),
@@ -74,11 +76,11 @@ impl Job {
     pub fn begin_pulse(&mut self) {
         let Some(detector) = &self.detector else { return };
         let nodes: Vec<u32> = detector.watches.keys().copied().collect();
-        let first = detector.court.ring();
+        let first = detector.failures.ring();
         for party in nodes.into_iter().map(Party::Node).chain([Party::Launcher]) {
             self.at(0, What::Pulse(Pulse::Look(party)));
         }
-        self.pronounce(first);
+        self.decided(first);
     }
 
     /// True if nothing passes between the node and the launcher.
@@ -95,9 +97,9 @@ impl Job {
             detector.parted.insert(node);
             self.suspects.extend(here.into_iter().map(|pe| (pe, pe))); // they go on, for a while
         } else if self.plan.chance.one_in(2) {
-            // Its keeper sees that all its processes have ended.
+            // Its supervisor sees that all its processes have ended.
             let seen = now + self.plan.step as u64 + self.delay(self.plan.message);
-            self.at(seen, What::Pulse(Pulse::Evidence(node, Evidence::Dead)));
+            self.at(seen, What::Pulse(Pulse::Observation(node, Observation::Dead)));
         }
     }
 
@@ -106,9 +108,9 @@ impl Job {
         let Some(detector) = &mut self.detector else { return };
         match pulse {
             Pulse::Look(Party::Launcher) => {
-                let sentences = detector.court.tick(now);
-                let next = detector.court.deadline().map(|next| ticks(next).max(self.now + 1));
-                self.pronounce(sentences);
+                let decisions = detector.failures.tick(now);
+                let next = detector.failures.deadline().map(|next| ticks(next).max(self.now + 1));
+                self.decided(decisions);
                 if let Some(next) = next {
                     self.at(next, What::Pulse(Pulse::Look(Party::Launcher)));
                 }
@@ -130,9 +132,9 @@ impl Job {
                 self.carry_out(node, acts);
             }
             Pulse::Look(_) | Pulse::News(..) => {}
-            Pulse::Evidence(node, evidence) => {
-                let sentences = detector.court.handle(now, node, evidence);
-                self.pronounce(sentences);
+            Pulse::Observation(node, observation) => {
+                let decisions = detector.failures.handle(now, node, observation);
+                self.decided(decisions);
             }
         }
     }
@@ -140,20 +142,20 @@ impl Job {
     fn carry_out(&mut self, node: u32, acts: Vec<Act>) {
         let me = Party::Node(node);
         for act in acts {
-            let (about, evidence) = match act {
+            let (about, observation) = match act {
                 Act::Beat { to: Party::Node(to), beat } => {
                     self.beat(me, Party::Node(to), Pulse::News(to, News::Beat { from: me, beat }));
                     continue;
                 }
                 Act::Die => return self.lease_is_over(node),
-                Act::Beat { beat, .. } => (node, Evidence::Beat { beat }),
-                Act::Accuse { node: about } => (about, Evidence::Accused { by: node }),
-                Act::Withdraw { node: about } => (about, Evidence::Withdrawn { by: node }),
+                Act::Beat { beat, .. } => (node, Observation::Beat { beat }),
+                Act::Accuse { node: about } => (about, Observation::Accused { by: node }),
+                Act::Withdraw { node: about } => (about, Observation::Withdrawn { by: node }),
                 Act::Opinion { node: about, alive } => {
-                    (about, Evidence::Opinion { by: node, alive })
+                    (about, Observation::Opinion { by: node, alive })
                 }
             };
-            self.beat(me, Party::Launcher, Pulse::Evidence(about, evidence));
+            self.beat(me, Party::Launcher, Pulse::Observation(about, observation));
         }
     }
 
@@ -174,7 +176,7 @@ impl Job {
                 self.at(now, What::ProcessDies(proc as u32, Ended::Killed(9)));
             }
         }
-        let gone = Pulse::Evidence(node, Evidence::Beat { beat: Beat::Gone });
+        let gone = Pulse::Observation(node, Observation::Beat { beat: Beat::Gone });
         let later = now + 1; // when the processes have ended
         if !self.is_parted(node) {
             self.at(later, What::Pulse(gone));
@@ -199,23 +201,23 @@ impl Job {
         self.at(time, What::Pulse(pulse));
     }
 
-    fn pronounce(&mut self, sentences: Vec<Sentence>) {
-        for sentence in sentences {
-            let (node, news) = match sentence {
-                Sentence::Beat { node, beat } => (node, News::Beat { from: Party::Launcher, beat }),
-                Sentence::Ask { witness, node } => (witness, News::Ask { node }),
-                Sentence::Ring { nodes } => {
+    fn decided(&mut self, decisions: Vec<Decision>) {
+        for decision in decisions {
+            let (node, news) = match decision {
+                Decision::Beat { node, beat } => (node, News::Beat { from: Party::Launcher, beat }),
+                Decision::Ask { witness, node } => (witness, News::Ask { node }),
+                Decision::Ring { nodes } => {
                     for &node in &nodes {
                         let news = News::Ring { nodes: nodes.clone() };
                         self.beat(Party::Launcher, Party::Node(node), Pulse::News(node, news));
                     }
                     continue;
                 }
-                Sentence::Declare { node, .. } => {
+                Decision::Declare { node, .. } => {
                     self.declared(node);
                     continue;
                 }
-                Sentence::CutOff { .. } | Sentence::Quarrel { .. } => continue,
+                Decision::CutOff { .. } | Decision::AsymmetricLink { .. } => continue,
             };
             self.beat(Party::Launcher, Party::Node(node), Pulse::News(node, news));
         }

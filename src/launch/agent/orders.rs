@@ -6,15 +6,11 @@
 
 #![forbid(unsafe_code)]
 
-use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use super::Agent;
 use crate::control::message::Down;
 use crate::sys::socket::ChannelError;
-
-/// An order and the descriptors that came with it.
-pub type Order = (Down, Vec<OwnedFd>);
 
 /// How long orders are carried out before something else is looked at.
 const SLICE: Duration = Duration::from_millis(5);
@@ -45,7 +41,7 @@ impl Agent {
     pub(super) fn carry_out(&mut self) -> Result<(), ChannelError> {
         let end = Instant::now() + SLICE;
         while let Some((order, fds)) = self.orders.pop_front() {
-            self.obey(order, fds)?;
+            self.execute(order, fds)?;
             if Instant::now() >= end {
                 break;
             }

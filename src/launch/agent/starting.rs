@@ -1,23 +1,21 @@
-//! How an agent starts a process of the program: with a connection, a leash, processors, and on
-//! another host the folder, the variables and pipes for its output.
+//! How an agent starts a process of the program: with a connection, a parent-death pipe,
+//! processors, and on another host the folder, the variables and pipes for its output.
 
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use super::Agent;
-use super::work::{Done, Started};
+use super::done::{Done, Started};
 use crate::control::CONTROL_FD;
-use crate::control::message::{Job, ProcId, ToPe};
-use crate::control::page::Page;
+use crate::control::message::{ProcId, ToPe};
 use crate::fabric;
-use crate::settings::Fabric;
 use crate::sys::limits;
 use crate::sys::process::{self, Process};
 use crate::sys::socket::{Channel, ChannelError, Outbox};
@@ -30,41 +28,16 @@ fn add_defaults(command: &mut Command, mut defaults: Vec<(&'static str, &'static
     command.envs(defaults);
 }
 
-/// The control page; or what to say if the agent of `node` cannot do its work. With `pairs` nodes
-/// may map each other's memory.
-pub(super) fn begin(job: &Job, node: u32, pairs: bool) -> Result<(Page, Arc<OwnedFd>), String> {
-    files_missing(job, node, pairs).map_or(Ok(()), Err)?;
-    match Page::create(job.n_pes as usize) {
-        Ok((page, fd)) => Ok((page, Arc::new(fd))),
-        Err(error) => Err(format!("node {node}: memory for the control page: {error}")),
-    }
-}
-
-/// What to say if the agent may have fewer files open than it will have at least: its own, three
-/// for each of its PEs (the process, a connection, a leash), and every memory that its PEs map.
-fn files_missing(job: &Job, node: u32, pairs: bool) -> Option<String> {
-    const OWN: usize = 5;
-    let own = job.node_of.iter().filter(|&&at| at == node).count();
-    let mapped = if pairs && job.fabric == Fabric::Shm { job.node_of.len() } else { own };
-    let (needed, most) = (OWN + 3 * own + mapped, process::open_files_max());
-    (needed as u64 > most).then(|| {
-        format!(
-            "node {node}: too many open files: {own} PEs need {needed} at least, and ulimit -n \
-             allows {most}"
-        )
-    })
-}
-
 impl Agent {
     pub(super) fn start(&mut self, proc: ProcId, pe: Option<u32>) -> Result<(), ChannelError> {
         let (mine, theirs) = Channel::pair()?;
         mine.name_senders()?;
-        let (held, worn) = match process::leash() {
+        let (parent_death, armed) = match process::parent_death_pipe() {
             Ok(ends) => ends,
             Err(error) => return self.fail(format!("a pipe for a PE: {error}")),
         };
         let mut channel = Outbox::new(mine);
-        if let Err(error) = channel.send(&ToPe::Leash, &[Arc::new(worn)]) {
+        if let Err(error) = channel.send(&ToPe::ParentDeathPipe, &[Arc::new(armed)]) {
             return self.fail(format!("a message to a PE: {error}"));
         }
         let mut command = Command::new(&self.program[0]);
@@ -87,7 +60,7 @@ impl Agent {
             let start = || start_in(folder.as_deref(), command, theirs.as_fd());
             let result = binder.start(pe, start);
             let meant = pe.is_some();
-            Done::Started(Box::new(Started { proc, meant, channel, leash: held, result }))
+            Done::Started(Box::new(Started { proc, meant, channel, parent_death, result }))
         });
         Ok(())
     }

@@ -9,35 +9,16 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 
+use super::done::{Done, Started};
 use super::{Agent, Local};
 use crate::control::link::timespec;
-use crate::control::message::{ProcId, Up};
+use crate::control::message::Up;
 use crate::segment;
 use crate::segment::layout::Layout;
 use crate::settings::Fabric;
 use crate::sys::huge::HugeFiles;
 use crate::sys::memory;
-use crate::sys::process::Process;
-use crate::sys::socket::{ChannelError, Outbox};
-
-/// What was done.
-pub(super) enum Done {
-    /// The memory of a PE was made.
-    Made { pe: u32, memory: u32, result: rustix::io::Result<OwnedFd> },
-    /// A process was started; or why not.
-    Started(Box<Started>),
-    /// Memory that nobody needs any more was given back, or lies there until the job ends.
-    Wiped,
-}
-
-/// A process and what it is held by.
-pub(super) struct Started {
-    pub proc: ProcId,
-    pub meant: bool,
-    pub channel: Outbox,
-    pub leash: OwnedFd,
-    pub result: Result<Process, String>,
-}
+use crate::sys::socket::ChannelError;
 
 /// How long what was begun may take when the agent ends.
 const LAST_JOB: Duration = Duration::from_secs(5);
@@ -117,7 +98,7 @@ impl Agent {
     }
 
     fn started(&mut self, started: Started) -> Result<(), ChannelError> {
-        let Started { proc, meant, channel, leash, result } = started;
+        let Started { proc, meant, channel, parent_death, result } = started;
         let process = match result {
             Ok(process) => process,
             Err(what) => return self.fail(what),
@@ -131,7 +112,7 @@ impl Agent {
             process,
             inner: None,
             channel: Some(channel),
-            _leash: leash,
+            _parent_death: parent_death,
             meant,
             finalized: false,
             deaf: false,

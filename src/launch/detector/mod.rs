@@ -1,6 +1,6 @@
-//! Who is dead, between nodes: time and messages in, verdicts out; no clock, no socket.
+//! Who is dead, between nodes: time and messages in, decisions out; no clock, no socket.
 //!
-//! Two machines. A [`Watch`] runs in every agent, the [`Court`] in the launcher.
+//! Two machines. A [`Monitor`] runs in every agent, the [`FailureDetector`] in the launcher.
 //!
 //! ```text
 //! every period   agent --ping--> launcher --pong--> agent      renews the agent's lease
@@ -27,87 +27,19 @@
 //! All time counts, also that in which a machine sleeps: others do not wait for it. Only nodes that
 //! are all on the launcher's machine sleep with it, and their leases do.
 //!
-//! Left out: deaths that are known (a pidfd, a keeper's exit status): they are told as such and
-//! need no time.
+//! Left out: deaths that are known (a pidfd, a node supervisor's exit status): they are told as
+//! such and need no time.
 
 #![forbid(unsafe_code)]
 #![allow(missing_docs)] // the sentence of each event and action speaks of its fields
 
-mod court;
-mod watch;
+mod failure_detector;
+mod monitor;
+mod timing;
 
-use std::time::Duration;
-
-pub use court::{Court, Evidence, Sentence};
-pub use watch::{Act, News, Watch};
-
-/// Time of the machine's own clock, which never goes back.
-pub type Time = Duration;
-
-/// How often, and how long.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Timing {
-    /// Between two heartbeats.
-    pub period: Duration,
-    /// After this without an answer of the launcher a node ends itself.
-    pub limit: Duration,
-}
-
-impl Timing {
-    /// Silence after which the launcher asks for a second opinion.
-    fn doubt(&self) -> Duration {
-        self.limit / 2
-    }
-
-    /// How long a second opinion may take.
-    fn opinion(&self) -> Duration {
-        self.limit / 4
-    }
-
-    /// Silence after which a lease has run out, with time to end what it held.
-    fn over(&self) -> Duration {
-        self.limit * 5 / 4
-    }
-
-    /// Silence after which no opinion counts any more.
-    fn last(&self) -> Duration {
-        self.limit * 7 / 5
-    }
-
-    /// Between two looks at a clock more time than this does not pass unless one was away.
-    fn away(&self) -> Duration {
-        self.period * 2
-    }
-}
-
-/// The right of a node to go on, renewed by every answer of the launcher.
-#[derive(Debug, Clone, Copy)]
-pub struct Lease {
-    limit: Duration,
-    contact: Time,
-}
-
-impl Lease {
-    /// Begins at `now`.
-    pub fn new(now: Time, limit: Duration) -> Lease {
-        Lease { limit, contact: now }
-    }
-
-    /// The ping that was sent at `stamp` was answered.
-    pub fn renew(&mut self, stamp: Time) {
-        self.contact = self.contact.max(stamp);
-    }
-
-    /// When it ends unless it is renewed.
-    pub fn end(&self) -> Time {
-        self.contact + self.limit
-    }
-
-    /// True when it has run out.
-    pub fn is_over(&self, now: Time) -> bool {
-        now >= self.end()
-    }
-}
+pub use failure_detector::{Decision, FailureDetector, Observation};
+pub use monitor::{Act, Monitor, News};
+pub use timing::{Lease, Time, Timing};
 
 #[cfg(test)]
 mod tests;

@@ -32,7 +32,7 @@ impl Random {
 
 #[derive(Debug, Clone)]
 enum Message {
-    Up(u32, Evidence),
+    Up(u32, Observation),
     Down(News),
 }
 
@@ -48,7 +48,7 @@ enum Fault {
 }
 
 struct Agent {
-    watch: Watch,
+    monitor: Monitor,
     /// Ended by its own hand or by a fault.
     ended: Option<Time>,
     stopped: Time,
@@ -61,16 +61,16 @@ struct World {
     sent: BTreeMap<(Time, u64), (Party, Message)>,
     count: u64,
     agents: BTreeMap<u32, Agent>,
-    court: Court,
-    court_stopped: Time,
-    court_inbox: Vec<(u32, Evidence)>,
+    detector: FailureDetector,
+    detector_stopped: Time,
+    detector_inbox: Vec<(u32, Observation)>,
     parted: u64,
     /// Longest delay of a message, and how many in a row may be lost.
     delay: Time,
     losses: u32,
     lost: BTreeMap<(u64, u64), u32>,
     declared: BTreeMap<u32, Time>,
-    sentences: Vec<Sentence>,
+    decisions: Vec<Decision>,
 }
 
 fn bit(party: Party) -> u64 {
@@ -84,26 +84,26 @@ impl World {
     fn new(seed: u64, nodes: u32, delay: Time, losses: u32) -> World {
         let start = Time::from_secs(100);
         let agent = |node| {
-            let watch = Watch::new(node, TIMING, start);
-            (node, Agent { watch, ended: None, stopped: start, inbox: Vec::new() })
+            let monitor = Monitor::new(node, TIMING, start);
+            (node, Agent { monitor, ended: None, stopped: start, inbox: Vec::new() })
         };
-        let court = Court::new(0..nodes, true, TIMING, start);
-        let first = court.ring();
+        let detector = FailureDetector::new(0..nodes, true, TIMING, start);
+        let first = detector.ring();
         let mut world = World {
             random: Random(seed),
             now: start,
             sent: BTreeMap::new(),
             count: 0,
             agents: (0..nodes).map(agent).collect(),
-            court,
-            court_stopped: start,
-            court_inbox: Vec::new(),
+            detector,
+            detector_stopped: start,
+            detector_inbox: Vec::new(),
             parted: 0,
             delay,
             losses,
             lost: BTreeMap::new(),
             declared: BTreeMap::new(),
-            sentences: Vec::new(),
+            decisions: Vec::new(),
         };
         world.judge(first);
         world
@@ -129,26 +129,26 @@ impl World {
     fn act(&mut self, node: u32, acts: Vec<Act>) {
         let me = Party::Node(node);
         for act in acts {
-            let up = |about, evidence| Message::Up(about, evidence);
+            let up = |about, observation| Message::Up(about, observation);
             match act {
                 Act::Beat { to: Party::Launcher, beat } => {
-                    let message = up(node, Evidence::Beat { beat });
+                    let message = up(node, Observation::Beat { beat });
                     self.send(me, Party::Launcher, message, false);
                 }
                 Act::Beat { to, beat } => {
                     self.send(me, to, Message::Down(News::Beat { from: me, beat }), false);
                 }
                 Act::Accuse { node: about } => {
-                    let evidence = Evidence::Accused { by: node };
-                    self.send(me, Party::Launcher, up(about, evidence), true);
+                    let observation = Observation::Accused { by: node };
+                    self.send(me, Party::Launcher, up(about, observation), true);
                 }
                 Act::Withdraw { node: about } => {
-                    let evidence = Evidence::Withdrawn { by: node };
-                    self.send(me, Party::Launcher, up(about, evidence), true);
+                    let observation = Observation::Withdrawn { by: node };
+                    self.send(me, Party::Launcher, up(about, observation), true);
                 }
                 Act::Opinion { node: about, alive } => {
-                    let evidence = Evidence::Opinion { by: node, alive };
-                    self.send(me, Party::Launcher, up(about, evidence), true);
+                    let observation = Observation::Opinion { by: node, alive };
+                    self.send(me, Party::Launcher, up(about, observation), true);
                 }
                 Act::Die => self.end(node),
             }
@@ -162,34 +162,34 @@ impl World {
         }
     }
 
-    fn judge(&mut self, sentences: Vec<Sentence>) {
-        for sentence in sentences {
-            match sentence.clone() {
-                Sentence::Beat { node, beat } => {
+    fn judge(&mut self, decisions: Vec<Decision>) {
+        for decision in decisions {
+            match decision.clone() {
+                Decision::Beat { node, beat } => {
                     let news = News::Beat { from: Party::Launcher, beat };
                     self.send(Party::Launcher, Party::Node(node), Message::Down(news), false);
                 }
-                Sentence::Ask { witness, node } => {
+                Decision::Ask { witness, node } => {
                     let news = Message::Down(News::Ask { node });
                     self.send(Party::Launcher, Party::Node(witness), news, true);
                 }
-                Sentence::CutOff { node, .. } => self.end(node), // told to end, and it does
-                Sentence::Quarrel { .. } => {}
-                Sentence::Declare { node, .. } => {
+                Decision::CutOff { node, .. } => self.end(node), // told to end, and it does
+                Decision::AsymmetricLink { .. } => {}
+                Decision::Declare { node, .. } => {
                     let agent = &self.agents[&node];
-                    // The keeper of a stopped agent has the same lease.
-                    let over = agent.watch.lease().is_over(self.now) || agent.ended.is_some();
+                    // The supervisor of a stopped agent has the same lease.
+                    let over = agent.monitor.lease().is_over(self.now) || agent.ended.is_some();
                     assert!(over, "node {node} was declared lost while it might act");
                     self.declared.insert(node, self.now);
                 }
-                Sentence::Ring { nodes } => {
+                Decision::Ring { nodes } => {
                     for &node in &nodes {
                         let news = Message::Down(News::Ring { nodes: nodes.clone() });
                         self.send(Party::Launcher, Party::Node(node), news, true);
                     }
                 }
             }
-            self.sentences.push(sentence);
+            self.decisions.push(decision);
         }
     }
 
@@ -198,7 +198,7 @@ impl World {
             Fault::Dies(node) => self.end(node),
             Fault::Part(parties) => self.parted = parties,
             Fault::Heal => self.parted = 0,
-            Fault::Stops(Party::Launcher, until) => self.court_stopped = until,
+            Fault::Stops(Party::Launcher, until) => self.detector_stopped = until,
             Fault::Stops(Party::Node(node), until) => {
                 if let Some(agent) = self.agents.get_mut(&node) {
                     agent.stopped = until;
@@ -209,8 +209,8 @@ impl World {
 
     fn deliver(&mut self, to: Party, message: Message) {
         match (to, message) {
-            (Party::Launcher, Message::Up(node, evidence)) => {
-                self.court_inbox.push((node, evidence));
+            (Party::Launcher, Message::Up(node, observation)) => {
+                self.detector_inbox.push((node, observation));
             }
             (Party::Node(node), Message::Down(news)) => {
                 if let Some(agent) = self.agents.get_mut(&node) {
@@ -223,13 +223,13 @@ impl World {
 
     /// Everybody who runs looks at what arrived, and at the clock, as the shells do.
     fn look(&mut self) {
-        if self.court_stopped <= self.now {
-            for (node, evidence) in std::mem::take(&mut self.court_inbox) {
-                let sentences = self.court.handle(self.now, node, evidence);
-                self.judge(sentences);
+        if self.detector_stopped <= self.now {
+            for (node, observation) in std::mem::take(&mut self.detector_inbox) {
+                let decisions = self.detector.handle(self.now, node, observation);
+                self.judge(decisions);
             }
-            let sentences = self.court.tick(self.now);
-            self.judge(sentences);
+            let decisions = self.detector.tick(self.now);
+            self.judge(decisions);
         }
         let nodes: Vec<u32> = self.agents.keys().copied().collect();
         for node in nodes {
@@ -238,10 +238,10 @@ impl World {
             if agent.ended.is_some() || agent.stopped > now {
                 continue;
             }
-            let mut acts = agent.watch.tick(now);
+            let mut acts = agent.monitor.tick(now);
             if !acts.contains(&Act::Die) {
                 for news in std::mem::take(&mut agent.inbox) {
-                    acts.extend(agent.watch.handle(now, news));
+                    acts.extend(agent.monitor.handle(now, news));
                 }
             }
             self.act(node, acts);
@@ -250,11 +250,11 @@ impl World {
 
     fn next(&self, faults: &[(Time, Fault)]) -> Time {
         let running = self.agents.values().filter(|agent| agent.ended.is_none());
-        let agents = running.map(|agent| agent.watch.deadline().max(agent.stopped));
-        let court = self.court.deadline().map(|at| at.max(self.court_stopped));
+        let agents = running.map(|agent| agent.monitor.deadline().max(agent.stopped));
+        let detector = self.detector.deadline().map(|at| at.max(self.detector_stopped));
         let sent = self.sent.keys().next().map(|&(at, _)| at);
         let fault = faults.first().map(|&(at, _)| at);
-        let all = agents.chain(court).chain(sent).chain(fault);
+        let all = agents.chain(detector).chain(sent).chain(fault);
         all.min().unwrap_or(Time::MAX).max(self.now)
     }
 
@@ -300,7 +300,7 @@ fn nobody_is_declared_lost_while_messages_arrive_within_the_limit() {
         let stop = Fault::Stops(Party::Node(node), away + LIMIT / 10);
         world.run(vec![(away, stop)], START + LIMIT * 40);
         assert!(world.declared.is_empty() && world.ended().is_empty(), "seed {seed}");
-        let cut = world.sentences.iter().any(|s| matches!(s, Sentence::CutOff { .. }));
+        let cut = world.decisions.iter().any(|s| matches!(s, Decision::CutOff { .. }));
         assert!(!cut, "seed {seed}");
     }
 }
@@ -408,31 +408,31 @@ fn a_node_that_only_the_launcher_hears_is_cut_off() {
     }
     assert_eq!(world.ended(), [2]);
     assert!(world.now - START <= LIMIT * 3 / 2);
-    let cut = |s: &&Sentence| matches!(s, Sentence::CutOff { node: 2, .. });
-    assert_eq!(world.sentences.iter().filter(cut).count(), 1);
+    let cut = |s: &&Decision| matches!(s, Decision::CutOff { node: 2, .. });
+    assert_eq!(world.decisions.iter().filter(cut).count(), 1);
     let now = world.now;
-    world.court.handle(now, 2, Evidence::Dead);
-    assert!(world.court.handle(now, 2, Evidence::Beat { beat: Beat::Ping(now) }).is_empty());
+    world.detector.handle(now, 2, Observation::Dead);
+    assert!(world.detector.handle(now, 2, Observation::Beat { beat: Beat::Ping(now) }).is_empty());
 }
 
 /// Two nodes that do not hear each other, while all others hear both, are no reason to end one.
 #[test]
 fn one_accusation_is_not_enough() {
     let now = START;
-    let mut court = Court::new(0..3, true, TIMING, now);
-    let asked = court.handle(now, 1, Evidence::Accused { by: 0 });
-    assert_eq!(asked, [Sentence::Ask { witness: 2, node: 1 }]);
-    let said = court.handle(now, 1, Evidence::Opinion { by: 2, alive: true });
-    assert_eq!(said, [Sentence::Quarrel { node: 1, by: 0, witness: 2 }]);
-    let mut two = Court::new(0..2, true, TIMING, now);
-    assert!(two.handle(now, 1, Evidence::Accused { by: 0 }).is_empty(), "nobody to ask");
+    let mut detector = FailureDetector::new(0..3, true, TIMING, now);
+    let asked = detector.handle(now, 1, Observation::Accused { by: 0 });
+    assert_eq!(asked, [Decision::Ask { witness: 2, node: 1 }]);
+    let said = detector.handle(now, 1, Observation::Opinion { by: 2, alive: true });
+    assert_eq!(said, [Decision::AsymmetricLink { node: 1, by: 0, witness: 2 }]);
+    let mut two = FailureDetector::new(0..2, true, TIMING, now);
+    assert!(two.handle(now, 1, Observation::Accused { by: 0 }).is_empty(), "nobody to ask");
 }
 
 /// Where only the launcher's answers are lost it hears how the node ends itself: nobody waits then.
 #[test]
 fn a_node_that_says_it_is_gone_is_believed() {
-    let mut court = Court::new(0..3, true, TIMING, START);
-    let said = court.handle(START, 1, Evidence::Beat { beat: Beat::Gone });
-    assert_eq!(said[0], Sentence::Declare { node: 1, silent: None, witness: None });
-    assert_eq!(said[1], Sentence::Ring { nodes: vec![0, 2] });
+    let mut detector = FailureDetector::new(0..3, true, TIMING, START);
+    let said = detector.handle(START, 1, Observation::Beat { beat: Beat::Gone });
+    assert_eq!(said[0], Decision::Declare { node: 1, silent: None, witness: None });
+    assert_eq!(said[1], Decision::Ring { nodes: vec![0, 2] });
 }

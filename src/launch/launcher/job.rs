@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStringExt;
 
 use crate::control::message::{Job, Place, Pulse};
 use crate::control::noise::Secret;
-use crate::launch::args::Ready;
+use crate::launch::cli::ready::Ready;
 use crate::settings::{BackupMode, Settings};
 
 /// What the processes of the job have to know.

@@ -1,20 +1,15 @@
 //! Crash loops: a PE that dies again and again without progress of the program.
 //!
-//! Part of the machine in [`super`]. A program that crashes at one place takes a checkpoint or two
-//! of the same state on its way back there, so the number of the checkpoint grows without progress.
-//! What counts is how many a process has passed from its restart to its death: at most [`FEW`], or
-//! at most [`MANY`] and as many as the one before it, are no progress.
+//! Pure, and of one PE: `deaths` is what the machine makes of it. A program that crashes at one
+//! place takes a checkpoint or two of the same state on its way back there, so the number of the
+//! checkpoint grows without progress. What counts is how many a process has passed from its restart
+//! to its death: at most [`FEW`], or at most [`MANY`] and as many as the one before it, are no
+//! progress.
 //!
 //! From the second such death on the next substitute is held back, longer each time, so that a
 //! cause that passes (memory that is short, say) may pass.
 
 #![forbid(unsafe_code)]
-
-use std::collections::BTreeSet;
-
-use super::{Action, Membership};
-use crate::control::UNRECOVERABLE;
-use crate::sys::process::Ended;
 
 /// Checkpoints that are passed on the way back to the place of a crash.
 const FEW: u64 = 2;
@@ -48,12 +43,12 @@ impl Crashes {
     }
 
     /// All go on from checkpoint `number`.
-    fn resume(&mut self, number: u64) {
+    pub fn resume(&mut self, number: u64) {
         self.from.get_or_insert(number);
     }
 
     /// It dies when checkpoint `now` is the last. How often it has without progress.
-    fn die(&mut self, now: u64) -> u32 {
+    pub fn die(&mut self, now: u64) -> u32 {
         let passed = self.from.map_or(0, |from| now.saturating_sub(from));
         let again = passed <= MANY && self.before == Some(passed);
         if passed > FEW && !again {
@@ -66,49 +61,10 @@ impl Crashes {
 }
 
 /// How long the substitute after so many deaths is held back, in milliseconds; 0 is not at all.
-fn rest(deaths: u32) -> u64 {
+pub(super) fn rest(deaths: u32) -> u64 {
     match deaths {
         0 | 1 => 0,
         _ => LONGEST.min(REST << (deaths - 2).min(16)),
-    }
-}
-
-impl Membership {
-    /// All go on from checkpoint `number`: nobody is lost any more.
-    pub(super) fn resumed(&mut self, number: u64) {
-        (self.lost, self.spoiled) = (BTreeSet::new(), 0);
-        self.checkpoint = number;
-        self.pes.iter_mut().for_each(|pe| pe.crashes.resume(number));
-    }
-
-    /// Counts a death of `pe` against the limit. False when the job is over by that.
-    pub(super) fn count_death(&mut self, pe: usize, how: Ended) -> bool {
-        let limit = self.max_restarts;
-        let deaths = self.pes[pe].crashes.die(self.checkpoint);
-        if deaths > limit {
-            let cause = match how {
-                Ended::Exited(status) => format!("with exit status {status}"),
-                Ended::Killed(signal) => format!("by signal {signal}"),
-            };
-            let times = if deaths == 1 { "once".to_owned() } else { format!("{deaths} times") };
-            let words = format!(
-                "unrecoverable: PE {pe} crashed {times} at the same place, {cause}: more than \
-                 SHMEM_FT_MAX_RESTARTS={limit}"
-            );
-            self.end(UNRECOVERABLE, Some(words));
-        }
-        let ms = rest(deaths);
-        if ms > 0 && !self.ended {
-            self.pes[pe].rests = true;
-            self.out.push(Action::Rest { pe: pe as u32, ms });
-        }
-        !self.ended
-    }
-
-    /// The substitute of `pe` need not be held back any longer.
-    pub(super) fn rested(&mut self, pe: u32) {
-        self.pes[pe as usize].rests = false;
-        self.repair();
     }
 }
 

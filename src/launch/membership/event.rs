@@ -1,10 +1,8 @@
-//! What the machine is told, what it tells the launcher to do, and how far it says each PE is.
+//! What the machine is told, and what it tells the launcher to do.
 
 #![forbid(unsafe_code)]
 
-use super::{Member, Membership, Pe, Stage, State};
 use crate::control::message::{Down, ProcId, Report, Said};
-use crate::launch::stall::Standing;
 use crate::sys::process::Ended;
 
 /// What happened.
@@ -47,27 +45,4 @@ pub enum Action {
     Tell(Report),
     /// The job is over.
     End { status: i32, words: Option<String> },
-}
-
-impl Membership {
-    /// True once every PE has come to `shmem_init`.
-    pub fn has_started(&self) -> bool {
-        self.started
-    }
-
-    /// How far each PE is.
-    pub fn standing(&self) -> Vec<Standing> {
-        let of = |(pe, member): (&Pe, &Member)| match pe.stage {
-            Stage::Finalized => Standing::Ended,
-            _ if pe.status.is_some() => Standing::Ended,
-            _ if member.state != State::Alive => Standing::Lost,
-            Stage::Starting => match pe.proc.and_then(|proc| self.procs.get(&proc)) {
-                Some(proc) if proc.hello => Standing::Joining,
-                _ => Standing::Starting,
-            },
-            Stage::Running | Stage::Condemned => Standing::Running,
-            Stage::Finalizing => Standing::Finalizing,
-        };
-        self.pes.iter().zip(&self.view.pes).map(of).collect()
-    }
 }

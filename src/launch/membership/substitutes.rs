@@ -16,7 +16,7 @@ use crate::placement::substitute::Place;
 use crate::settings::Substitute;
 
 /// How often a recovery may begin again because a tile does not hold.
-const SPOILED_MAX: u32 = 8;
+const CORRUPT_MAX: u32 = 8;
 
 impl Membership {
     /// Finds substitutes for the dead once every living node shows that they are dead.
@@ -185,14 +185,14 @@ impl Membership {
 
     /// A tile of PE `of` does not hold in the recovery of a view: all begin again in a new one, and
     /// what they then find they find alike. Who says so of an older view is on the way already.
-    pub(super) fn tile_spoiled(&mut self, view: u64, of: u32) {
+    pub(super) fn tile_corrupt(&mut self, view: u64, of: u32) {
         if view != self.view.number || !self.started {
             return;
         }
-        self.spoiled += 1;
-        if self.spoiled > SPOILED_MAX {
+        self.corrupt += 1;
+        if self.corrupt > CORRUPT_MAX {
             let words = format!(
-                "unrecoverable: tiles of PE {of} and others did not hold in {SPOILED_MAX} \
+                "unrecoverable: tiles of PE {of} and others did not hold in {CORRUPT_MAX} \
                  recoveries in a row, though they were checked"
             );
             return self.end(UNRECOVERABLE, Some(words));

@@ -1,82 +1,39 @@
-//! The launcher's shell of [`detector::Court`]: carries heartbeats to it and out its sentences.
+//! The launcher's shell of [`detector::FailureDetector`]: carries heartbeats to it, and carries out
+//! its decisions.
 //!
-//! [`detector::Court`]: crate::launch::detector::Court
+//! [`detector::FailureDetector`]: crate::launch::detector::FailureDetector
 
-use std::collections::BTreeMap;
-use std::net::SocketAddr;
+#![forbid(unsafe_code)]
+
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::Launcher;
+use super::detection::Way;
 use crate::control::message::{Beat, Down, Party};
-use crate::launch::detector::{Court, Evidence, Sentence, Time, Timing};
-use crate::launch::pulse::{Datagram, Heartbeats};
-use crate::launch::say::say;
-use crate::sys::process::Clock;
+use crate::launch::detector::{Decision, Observation, Time};
+use crate::launch::heartbeats::{Datagram, Heartbeats};
+use crate::launch::lines::say;
 use crate::sys::socket::ChannelError;
-
-/// The court and its ways to the nodes.
-pub struct Guard {
-    pub court: Court,
-    /// Nodes on this machine sleep when it does.
-    clock: Clock,
-    /// Between hosts.
-    pub net: Option<Heartbeats>,
-    /// Where nodes hear heartbeats.
-    addresses: BTreeMap<u32, SocketAddr>,
-    limit: Duration,
-}
-
-/// The way a heartbeat came; its answer goes back the same way.
-#[derive(Clone, Copy)]
-pub enum Way {
-    Link,
-    Datagram,
-}
-
-impl Guard {
-    /// Over `nodes`, which have all just come.
-    pub fn new(
-        nodes: impl Iterator<Item = u32>,
-        net: Option<Heartbeats>,
-        addresses: BTreeMap<u32, SocketAddr>,
-        timing: Timing,
-    ) -> Guard {
-        let clock = if net.is_some() { Clock::Always } else { Clock::Awake };
-        let court = Court::new(nodes, net.is_some(), timing, clock.now());
-        Guard { court, clock, net, addresses, limit: timing.limit }
-    }
-
-    /// The time of the launcher's clock.
-    pub fn now(&self) -> Time {
-        self.clock.now()
-    }
-
-    /// How long until somebody must look at the clock.
-    pub fn left(&self) -> Option<Duration> {
-        Some(self.court.deadline()?.saturating_sub(self.clock.now()))
-    }
-}
 
 impl Launcher {
     /// Tells the nodes whom to watch.
     pub(super) fn form_ring(&mut self) {
-        let sentences = self.guard.court.ring();
-        self.execute(sentences, Way::Link);
+        let decisions = self.detection.detector.ring();
+        self.execute(decisions, Way::Link);
     }
 
     /// A heartbeat that came through a node's connection.
     pub(super) fn heartbeat(&mut self, node: u32, beat: Beat) {
-        self.testify(node, Evidence::Beat { beat }, Way::Link);
+        self.observe(node, Observation::Beat { beat }, Way::Link);
     }
 
     /// Heartbeats that came as datagrams.
     pub(super) fn hear_datagrams(&mut self) {
-        while let Some(datagram) = self.guard.net.as_mut().and_then(Heartbeats::receive) {
+        while let Some(datagram) = self.detection.net.as_mut().and_then(Heartbeats::receive) {
             match datagram {
                 Datagram::Beat(Party::Node(node), beat) => {
-                    self.testify(node, Evidence::Beat { beat }, Way::Datagram);
+                    self.observe(node, Observation::Beat { beat }, Way::Datagram);
                 }
                 Datagram::Beat(Party::Launcher, _) => {}
                 Datagram::Foreign(from) => {
@@ -87,42 +44,43 @@ impl Launcher {
     }
 
     /// Something that concerns `node`.
-    pub(super) fn evidence(&mut self, node: u32, evidence: Evidence) {
-        self.testify(node, evidence, Way::Link);
+    pub(super) fn observed(&mut self, node: u32, observation: Observation) {
+        self.observe(node, observation, Way::Link);
     }
 
     /// Looks at the clock, after everything that had arrived was heard.
     pub(super) fn look_at_clock(&mut self) {
-        let sentences = self.guard.court.tick(self.guard.clock.now());
-        self.execute(sentences, Way::Link);
+        let decisions = self.detection.detector.tick(self.detection.clock.now());
+        self.execute(decisions, Way::Link);
         if !self.machine.has_started() {
-            let act = self.stalls.look(self.guard.now(), &self.machine.standing());
+            let act = self.stalls.look(self.detection.now(), &self.machine.standing());
             self.say_stall(act);
         }
     }
 
-    fn testify(&mut self, node: u32, evidence: Evidence, way: Way) {
-        let sentences = self.guard.court.handle(self.guard.clock.now(), node, evidence);
-        self.execute(sentences, way);
+    fn observe(&mut self, node: u32, observation: Observation, way: Way) {
+        let decisions =
+            self.detection.detector.handle(self.detection.clock.now(), node, observation);
+        self.execute(decisions, way);
     }
 
-    fn execute(&mut self, sentences: Vec<Sentence>, way: Way) {
-        for sentence in sentences {
-            match sentence {
-                Sentence::Beat { node, beat } => self.answer(node, beat, way),
-                Sentence::Ask { witness, node } => self.tell(witness, &Down::Ask { node }, &[]),
-                Sentence::Ring { nodes } => {
+    fn execute(&mut self, decisions: Vec<Decision>, way: Way) {
+        for decision in decisions {
+            match decision {
+                Decision::Beat { node, beat } => self.answer(node, beat, way),
+                Decision::Ask { witness, node } => self.tell(witness, &Down::Ask { node }, &[]),
+                Decision::Ring { nodes } => {
                     let found =
-                        nodes.iter().filter_map(|n| Some((*n, *self.guard.addresses.get(n)?)));
+                        nodes.iter().filter_map(|n| Some((*n, *self.detection.addresses.get(n)?)));
                     let ring = Down::Ring { nodes: found.collect() };
                     nodes.iter().for_each(|&node| self.tell(node, &ring, &[]));
                 }
-                Sentence::Quarrel { node, by, witness } => say(&format!(
+                Decision::AsymmetricLink { node, by, witness } => say(&format!(
                     "{} is not heard by node {by}, but by node {witness} and here: the network \
                      between the two is in doubt",
                     self.name(node)
                 )),
-                Sentence::CutOff { node, by, witness } => {
+                Decision::CutOff { node, by, witness } => {
                     say(&format!(
                         "{} is not heard by nodes {by} and {witness}, though it is here: it is cut \
                          off from its peers and told to end",
@@ -130,7 +88,7 @@ impl Launcher {
                     ));
                     self.tell(node, &Down::Shutdown, &[]);
                 }
-                Sentence::Declare { node, silent, witness } => {
+                Decision::Declare { node, silent, witness } => {
                     self.say_why(node, silent, witness);
                     self.node_gone(node, silent.is_none());
                 }
@@ -145,7 +103,7 @@ impl Launcher {
             "{}: no sign of life for {:.1} s{also} (SHMEM_FT_NODE_TIMEOUT={}): it is declared lost",
             self.name(node),
             silent.as_secs_f64(),
-            self.guard.limit.as_secs_f64()
+            self.detection.limit.as_secs_f64()
         ));
     }
 
@@ -154,8 +112,8 @@ impl Launcher {
     }
 
     fn answer(&mut self, node: u32, beat: Beat, way: Way) {
-        let at = self.guard.addresses.get(&node).copied();
-        match (way, at, &mut self.guard.net) {
+        let at = self.detection.addresses.get(&node).copied();
+        match (way, at, &mut self.detection.net) {
             (Way::Datagram, Some(at), Some(net)) => net.send(Party::Node(node), at, beat),
             _ => self.tell(node, &Down::Beat(beat), &[]),
         }

@@ -1,14 +1,14 @@
 //! What `--report-placement` prints, once every node has said where its PEs run.
 
-use super::args::Ready;
-use super::say;
 use crate::control::message::Seated;
+use crate::launch::cli::ready::Ready;
+use crate::launch::lines;
 use crate::placement::Domains;
 use crate::placement::seats::Seat;
 use crate::placement::table::Placement;
 
 /// A table that is not complete yet.
-pub struct Placing {
+pub struct PlacementReport {
     node_of: Vec<usize>,
     domains: Domains,
     group_of: Vec<usize>,
@@ -16,12 +16,12 @@ pub struct Placing {
     seats: Vec<Option<Seat>>,
 }
 
-impl Placing {
+impl PlacementReport {
     /// The table of a job of which no node has said anything.
-    pub fn new(ready: &Ready) -> Placing {
+    pub fn new(ready: &Ready) -> PlacementReport {
         let node_of: Vec<usize> = ready.shape.node_of.iter().map(|&node| node as usize).collect();
         let mode = ready.settings.backup_mode.name();
-        Placing {
+        PlacementReport {
             seats: vec![None; node_of.len()],
             node_of,
             domains: ready.site.domains.clone(),
@@ -37,7 +37,7 @@ impl Placing {
     }
 
     /// Takes what a node says, and prints the table when that was the last; the table else.
-    pub fn hear(mut self, seated: Vec<Seated>) -> Option<Placing> {
+    pub fn hear(mut self, seated: Vec<Seated>) -> Option<PlacementReport> {
         for Seated { pe, cpus, numa } in seated {
             if let Some(seat) = self.seats.get_mut(pe as usize) {
                 let cpus = cpus.into_iter().map(|cpu| cpu as usize).collect();
@@ -54,7 +54,7 @@ impl Placing {
             group_of: &self.group_of,
             seats: &seats,
         };
-        say::print(format!("{table}{}\n", self.survives));
+        lines::print(format!("{table}{}\n", self.survives));
         None
     }
 }

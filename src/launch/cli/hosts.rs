@@ -23,7 +23,7 @@ pub struct Host {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HostsError {
     /// A word that names no host.
-    #[error("--hosts: `{0}`: allowed are NAME or NAME:PES, separated by commas")]
+    #[error("--hosts: `{0}`: expected NAME or NAME:PES, separated by commas")]
     Word(String),
     /// A name twice.
     #[error("--hosts: {0} is named twice; write {0}:PES for several PEs on it")]
@@ -37,13 +37,13 @@ pub enum HostsError {
         value: String,
     },
     /// Too many.
-    #[error("{0} hosts: allowed are 1..={HOSTS_MAX}")]
+    #[error("{0} hosts: expected 1 to {HOSTS_MAX}")]
     Many(usize),
     /// Nobody said how many PEs.
     #[error("how many PEs? give -n N, -N PES, or --hosts NAME:PES")]
     NoCount,
     /// More PEs than places.
-    #[error("-n {pes}: the hosts have room for {room} PEs: allowed are 1..={room}")]
+    #[error("-n {pes}: the hosts have room for {room} PEs: expected 1 to {room}")]
     Room {
         /// Asked for.
         pes: usize,
@@ -51,7 +51,7 @@ pub enum HostsError {
         room: usize,
     },
     /// Two ways of saying how many.
-    #[error("-N {0} and --hosts NAME:PES: allowed is one of the two")]
+    #[error("-N {0} and --hosts NAME:PES: expected one of the two")]
     Both(usize),
 }
 

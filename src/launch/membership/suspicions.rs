@@ -16,37 +16,15 @@
 
 #![forbid(unsafe_code)]
 
+use super::suspicion::{Incarnation, Suspicion, decide};
 use super::{Action, Membership, Stage};
 use crate::control::message::{Down, ProcId};
 use crate::control::view::State;
 
-/// A PE number and its incarnation.
-type Bearer = (u32, u32);
-
-/// What is asked about one connection.
-#[derive(Debug, Clone)]
-struct Doubt {
-    accuser: Bearer,
-    suspect: Bearer,
-    /// The suspect's agent answered.
-    answered: bool,
-    witness: Option<u32>,
-    /// Whether the witness hears the nodes of accuser and suspect.
-    hears: [Option<bool>; 2],
-}
-
-/// All that is asked.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Doubts {
-    /// Agents can ask each other.
-    among_hosts: bool,
-    open: Vec<Doubt>,
-}
-
 impl Membership {
     /// Agents hear each other: they can be asked for a second opinion.
     pub fn let_nodes_be_asked(&mut self) {
-        self.doubts.among_hosts = true;
+        self.suspicions.among_hosts = true;
     }
 
     /// The connection of `accuser` to that incarnation of `pe` broke.
@@ -56,23 +34,24 @@ impl Membership {
         if accuser.0 == pe || !self.carries_on(accuser) || !self.carries_on(suspect) {
             return;
         }
-        let node = |bearer: Bearer| self.view.pes[bearer.0 as usize].node;
-        let of_pair = |doubt: &Doubt| {
-            let pair = (doubt.accuser, doubt.suspect);
+        let node = |incarnation: Incarnation| self.view.pes[incarnation.0 as usize].node;
+        let of_pair = |suspicion: &Suspicion| {
+            let pair = (suspicion.accuser, suspicion.suspect);
             pair == (accuser, suspect) || pair == (suspect, accuser)
         };
-        let seconds =
-            |doubt: &Doubt| doubt.suspect == suspect && node(doubt.accuser) != node(accuser);
-        if let Some(first) = self.doubts.open.iter().find(|doubt| seconds(doubt)) {
+        let seconds = |suspicion: &Suspicion| {
+            suspicion.suspect == suspect && node(suspicion.accuser) != node(accuser)
+        };
+        if let Some(first) = self.suspicions.open.iter().find(|suspicion| seconds(suspicion)) {
             let why = format!("as did that of PE {}", first.accuser.0);
-            return self.convict(accuser, suspect, suspect, &why);
+            return self.declare(accuser, suspect, suspect, &why);
         }
-        if self.doubts.open.iter().any(of_pair) {
+        if self.suspicions.open.iter().any(of_pair) {
             return;
         }
         let nodes = [node(accuser), node(suspect)];
         let witness = self.shown.keys().copied().find(|node| !nodes.contains(node));
-        let witness = witness.filter(|_| self.doubts.among_hosts);
+        let witness = witness.filter(|_| self.suspicions.among_hosts);
         if let Some(witness) = witness {
             nodes.into_iter().for_each(|node| self.send(witness, Down::Ask { node }));
         }
@@ -80,42 +59,47 @@ impl Membership {
             self.send(nodes[1], Down::Look { proc });
         }
         let (answered, hears) = (false, [None; 2]);
-        self.doubts.open.push(Doubt { accuser, suspect, answered, witness, hears });
+        self.suspicions.open.push(Suspicion { accuser, suspect, answered, witness, hears });
     }
 
     /// The agent of `proc` answered.
     pub(super) fn looked(&mut self, proc: ProcId) {
-        for doubt in &mut self.doubts.open {
-            let asked = self.pes[doubt.suspect.0 as usize].proc == Some(proc);
-            doubt.answered |= asked;
+        for suspicion in &mut self.suspicions.open {
+            let asked = self.pes[suspicion.suspect.0 as usize].proc == Some(proc);
+            suspicion.answered |= asked;
         }
     }
 
     /// Node `by` says whether it hears node `about`.
     pub(super) fn opinion(&mut self, by: u32, about: u32, alive: bool) {
-        for doubt in self.doubts.open.iter_mut().filter(|doubt| doubt.witness == Some(by)) {
-            for (at, bearer) in [doubt.accuser, doubt.suspect].into_iter().enumerate() {
-                if self.view.pes[bearer.0 as usize].node == about {
-                    doubt.hears[at] = Some(alive);
+        for suspicion in
+            self.suspicions.open.iter_mut().filter(|suspicion| suspicion.witness == Some(by))
+        {
+            for (at, incarnation) in [suspicion.accuser, suspicion.suspect].into_iter().enumerate()
+            {
+                if self.view.pes[incarnation.0 as usize].node == about {
+                    suspicion.hears[at] = Some(alive);
                 }
             }
         }
     }
 
-    /// Drops what has been settled otherwise, and judges what can be judged.
+    /// Drops what has been settled otherwise, and decides what can be decided.
     pub(super) fn settle(&mut self) {
-        let mut open = std::mem::take(&mut self.doubts.open);
-        open.retain(|doubt| self.carries_on(doubt.accuser) && self.carries_on(doubt.suspect));
-        for doubt in &mut open {
-            doubt.witness = doubt.witness.filter(|node| self.shown.contains_key(node));
+        let mut open = std::mem::take(&mut self.suspicions.open);
+        open.retain(|suspicion| {
+            self.carries_on(suspicion.accuser) && self.carries_on(suspicion.suspect)
+        });
+        for suspicion in &mut open {
+            suspicion.witness = suspicion.witness.filter(|node| self.shown.contains_key(node));
         }
-        self.doubts.open = open;
-        while let Some((doubt, guilty, why)) = self.doubts.open.iter().find_map(judge) {
-            self.convict(doubt.accuser, doubt.suspect, guilty, &why);
+        self.suspicions.open = open;
+        while let Some((suspicion, declared, why)) = self.suspicions.open.iter().find_map(decide) {
+            self.declare(suspicion.accuser, suspicion.suspect, declared, &why);
         }
     }
 
-    fn carries_on(&self, (pe, incarnation): Bearer) -> bool {
+    fn carries_on(&self, (pe, incarnation): Incarnation) -> bool {
         let Some(member) = self.view.pes.get(pe as usize) else { return false };
         let alive = member.state == State::Alive && member.incarnation == incarnation;
         let entry = &self.pes[pe as usize];
@@ -124,40 +108,25 @@ impl Membership {
         self.started && alive && needed && entry.proc.is_some() && !self.all_in_finalize()
     }
 
-    fn convict(&mut self, accuser: Bearer, suspect: Bearer, guilty: Bearer, why: &str) {
-        self.doubts.open.retain(|doubt| doubt.accuser != guilty && doubt.suspect != guilty);
+    fn declare(
+        &mut self,
+        accuser: Incarnation,
+        suspect: Incarnation,
+        declared: Incarnation,
+        why: &str,
+    ) {
+        self.suspicions
+            .open
+            .retain(|suspicion| suspicion.accuser != declared && suspicion.suspect != declared);
         self.out.push(Action::Say(format!(
             "the connection of PE {} to PE {} broke, {why}: PE {} is ended",
-            accuser.0, suspect.0, guilty.0
+            accuser.0, suspect.0, declared.0
         )));
-        let node = self.view.pes[guilty.0 as usize].node;
-        if let Some(proc) = self.pes[guilty.0 as usize].proc {
+        let node = self.view.pes[declared.0 as usize].node;
+        if let Some(proc) = self.pes[declared.0 as usize].proc {
             self.send(node, Down::Kill { proc });
         }
     }
-}
-
-/// The one to be ended and why, once everybody who was asked has answered.
-fn judge(doubt: &Doubt) -> Option<(Doubt, Bearer, String)> {
-    let (accuser, suspect) = (doubt.accuser, doubt.suspect);
-    let (guilty, why) = match (doubt.answered, doubt.witness, doubt.hears) {
-        (false, ..) => return None,
-        (true, None, _) => (suspect, "and nobody else can be asked".to_owned()),
-        (true, Some(node), [Some(false), Some(true)]) => {
-            (accuser, format!("and node {node} hears the node of PE {} only", suspect.0))
-        }
-        (true, Some(node), [Some(true), Some(false)]) => {
-            (suspect, format!("and node {node} hears the node of PE {} only", accuser.0))
-        }
-        (true, Some(node), [Some(true), Some(true)]) => {
-            (suspect, format!("though node {node} hears the nodes of both"))
-        }
-        (true, Some(node), [Some(false), Some(false)]) => {
-            (suspect, format!("and node {node} hears neither node"))
-        }
-        (true, Some(_), _) => return None,
-    };
-    Some((doubt.clone(), guilty, why))
 }
 
 #[cfg(test)]
@@ -212,7 +181,7 @@ mod tests {
 
     #[test]
     fn what_a_third_node_hears_says_which_of_two_is_ended() {
-        for (accuser_is_heard, suspect_is_heard, guilty) in
+        for (accuser_is_heard, suspect_is_heard, declared) in
             [(true, true, 3), (true, false, 3), (false, true, 0), (false, false, 3)]
         {
             let mut cluster = cluster(3, true);
@@ -224,7 +193,7 @@ mod tests {
             cluster.event(opinion(0, accuser_is_heard));
             assert!(killed(&cluster).is_empty(), "nor of the other");
             cluster.event(opinion(1, suspect_is_heard));
-            assert_eq!(killed(&cluster), [guilty]);
+            assert_eq!(killed(&cluster), [declared]);
         }
     }
 

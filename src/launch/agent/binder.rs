@@ -1,8 +1,8 @@
 //! Binds the PEs of a node to processors, and their memory to the NUMA node that is near.
 //!
-//! Agents that share a machine share its processors: the PEs of all of them are seated together,
-//! in the order of their numbers, so that every agent comes to the same seats. A PE that comes from
-//! another machine, as a substitute, is not bound: its seat is there.
+//! Agents that share a machine share its processors: the PEs of all of them are bound together, in
+//! the order of their numbers, so that every agent comes to the same CPU bindings. A PE that comes
+//! from another machine, as a substitute, is not bound: its binding is there.
 //!
 //! Invariant: processors outside the mask that the agent was started with are never used. What the
 //! kernel refuses is left as it is, and nothing is lost but time.
@@ -16,15 +16,15 @@ use crate::settings::Bind;
 use crate::sys::machine::Machine;
 use crate::sys::{memory, process};
 
-/// The seats of a machine.
+/// The CPU bindings of a machine.
 pub struct Binder {
     seats: BTreeMap<u32, Seat>,
-    crowded: bool,
+    oversubscribed: bool,
     own: Vec<u32>,
 }
 
 impl Binder {
-    /// The seats of the machine that `node` is on.
+    /// The CPU bindings of the machine that `node` is on.
     pub fn new(job: &Job, node: u32) -> Binder {
         let machine = match job.bind {
             Bind::None => Machine::unknown(), // how many there are is enough
@@ -37,19 +37,19 @@ impl Binder {
         let here = pes(&|at| job.machine(at) == job.machine(node));
         let seats = seats::seats(&machine, here.len(), job.bind);
         Binder {
-            crowded: seats::crowded(&machine, here.len()),
+            oversubscribed: seats::crowded(&machine, here.len()),
             seats: here.into_iter().zip(seats).collect(),
             own: pes(&|at| at == node),
         }
     }
 
     /// True if the PEs of the machine have to take turns.
-    pub fn crowded(&self) -> bool {
-        self.crowded
+    pub fn oversubscribed(&self) -> bool {
+        self.oversubscribed
     }
 
     /// Where the PEs of this node run, for people.
-    pub fn seated(&self) -> Vec<Seated> {
+    pub fn bindings(&self) -> Vec<Seated> {
         let seated = |&pe: &u32| {
             let seat = self.seats.get(&pe)?;
             let cpus = seat.cpus.iter().map(|&cpu| cpu as u32).collect();

@@ -1,114 +1,39 @@
-//! The agent's shell of [`detector::Watch`]: sends and hears heartbeats, and looks after PEs that
-//! are stopped.
+//! What an agent does by the clock and about heartbeats: the shell of [`detector::Monitor`], and
+//! the care for PEs that are stopped.
 //!
-//! [`detector::Watch`]: crate::launch::detector::Watch
+//! [`detector::Monitor`]: crate::launch::detector::Monitor
 
-use std::collections::BTreeMap;
-use std::net::SocketAddr;
+#![forbid(unsafe_code)]
+
 use std::time::Duration;
 
 use super::Agent;
-use super::waits::Looks;
-use crate::control::message::{Beat, Down, Job, Party, ProcId, Pulse, Up};
-use crate::fabric::{self, Signs};
-use crate::launch::detector::{Act, News, Time, Timing, Watch};
-use crate::launch::pulse::{Datagram, Heartbeats};
-use crate::sys::process::{Clock, Deadline, is_stopped};
+use super::looks::Looks;
+use crate::control::message::{Beat, Down, Party, ProcId, Up};
+use crate::launch::detector::{Act, News, Time};
+use crate::launch::heartbeats::{Datagram, Heartbeats};
+use crate::sys::process::is_stopped;
 use crate::sys::socket::ChannelError;
-
-/// The watch and its ways to others.
-pub struct Heart {
-    watch: Watch,
-    /// Of the lease and of all that the agent waits for. A launcher on another host does not sleep
-    /// when this one does.
-    pub clock: Clock,
-    /// Between hosts.
-    pub net: Option<Heartbeats>,
-    /// What is seen of the successor without its help.
-    signs: Option<Box<dyn Signs>>,
-    /// Where others hear heartbeats.
-    addresses: BTreeMap<Party, SocketAddr>,
-    /// Ends this agent, and with it its PEs, when it cannot itself: it may be stopped.
-    deadline: Option<Deadline>,
-    limit: Duration,
-    pe_limit: Option<Duration>,
-    /// PEs that are stopped, and since when.
-    stopped: BTreeMap<ProcId, Time>,
-    /// What PEs wait in.
-    pub looks: Option<Looks>,
-}
-
-/// What ties an agent on another host to the job.
-pub struct Ties {
-    pub net: Heartbeats,
-    pub launcher: SocketAddr,
-}
-
-impl Heart {
-    /// Of node `node`.
-    pub fn new(node: u32, job: &Job, pulse: &Pulse, ties: Option<Ties>) -> Heart {
-        let timing = Timing { period: pulse.period, limit: pulse.limit };
-        let clock = if ties.is_some() { Clock::Always } else { Clock::Awake };
-        let (mut addresses, mut net, mut signs) = (BTreeMap::new(), None, None);
-        if let Some(ties) = ties {
-            addresses.insert(Party::Launcher, ties.launcher);
-            net = Some(ties.net);
-            signs = fabric::signs(job.fabric, job.device.as_ref(), pulse.period);
-        }
-        let deadline = Deadline::new(clock).ok(); // without one it still looks at its clock
-        let watch = Watch::new(node, timing, clock.now());
-        let (limit, pe_limit, stopped) = (pulse.limit, pulse.pe_limit, BTreeMap::new());
-        let looks = Looks::new(pulse.stall, clock.now());
-        let heart = Heart {
-            watch,
-            clock,
-            net,
-            signs,
-            addresses,
-            deadline,
-            limit,
-            pe_limit,
-            stopped,
-            looks,
-        };
-        heart.move_deadline();
-        heart
-    }
-
-    /// A little after the end of the lease, so that an agent that can end itself does.
-    fn move_deadline(&self) {
-        if let Some(deadline) = &self.deadline {
-            deadline.set(Some(self.watch.lease().end() + self.limit / 5));
-        }
-    }
-
-    /// Every PE has ended: what is left to do may take its time.
-    pub fn rest(&self) {
-        if let Some(deadline) = &self.deadline {
-            deadline.set(None);
-        }
-    }
-}
 
 impl Agent {
     /// How long until the clock must be looked at.
     pub(super) fn left(&self) -> Duration {
         let scripts = self.procs.values().filter_map(|local| local.until);
-        let looks = self.heart.looks.as_ref().map(Looks::next);
-        let first = scripts.chain(looks).fold(self.heart.watch.deadline(), Time::min);
-        first.saturating_sub(self.heart.clock.now())
+        let looks = self.heartbeat.looks.as_ref().map(Looks::next);
+        let first = scripts.chain(looks).fold(self.heartbeat.monitor.deadline(), Time::min);
+        first.saturating_sub(self.heartbeat.clock.now())
     }
 
     /// Looks at the clock, before anything that has arrived is looked at. False when the lease is
     /// over.
     pub(super) fn look_at_clock(&mut self) -> Result<bool, ChannelError> {
-        let time = self.heart.clock.now();
-        let acts = self.heart.watch.tick(time);
+        let time = self.heartbeat.clock.now();
+        let acts = self.heartbeat.monitor.tick(time);
         if acts.contains(&Act::Die) {
             return Ok(false);
         }
         self.act(acts)?;
-        self.look_for_signs(time)?;
+        self.look_for_rdma_liveness(time)?;
         self.look_for_stopped(time)?;
         self.look_for_waits(time)?;
         for local in self.procs.values_mut() {
@@ -134,7 +59,7 @@ impl Agent {
             Down::Ask { node } => News::Ask { node },
             Down::Ring { nodes } => {
                 let known = nodes.iter().map(|&(node, at)| (Party::Node(node), at));
-                self.heart.addresses.extend(known);
+                self.heartbeat.addresses.extend(known);
                 News::Ring { nodes: nodes.into_iter().map(|(node, _)| node).collect() }
             }
             other => return Ok(Some(other)),
@@ -145,11 +70,11 @@ impl Agent {
 
     /// Heartbeats that came as datagrams.
     pub(super) fn hear_datagrams(&mut self) -> Result<(), ChannelError> {
-        while let Some(datagram) = self.heart.net.as_mut().and_then(Heartbeats::receive) {
+        while let Some(datagram) = self.heartbeat.net.as_mut().and_then(Heartbeats::receive) {
             match datagram {
                 Datagram::Beat(Party::Node(node), beat @ (Beat::Reader(_) | Beat::Counter(_))) => {
-                    let signs = self.heart.signs.as_mut();
-                    if let Some(answer) = signs.and_then(|signs| signs.hear(node, beat)) {
+                    let liveness = self.heartbeat.rdma_liveness.as_mut();
+                    if let Some(answer) = liveness.and_then(|liveness| liveness.hear(node, beat)) {
                         self.beat(Party::Node(node), answer)?;
                     }
                 }
@@ -172,10 +97,10 @@ impl Agent {
     }
 
     fn news(&mut self, news: News) -> Result<(), ChannelError> {
-        let end = self.heart.watch.lease().end();
-        let acts = self.heart.watch.handle(self.heart.clock.now(), news);
-        if self.heart.watch.lease().end() > end {
-            self.heart.move_deadline();
+        let end = self.heartbeat.monitor.lease().end();
+        let acts = self.heartbeat.monitor.handle(self.heartbeat.clock.now(), news);
+        if self.heartbeat.monitor.lease().end() > end {
+            self.heartbeat.move_deadline();
         }
         self.act(acts)
     }
@@ -198,7 +123,8 @@ impl Agent {
     /// To the launcher both ways: a datagram overtakes what a connection is still repeating, and
     /// the connection goes where datagrams may not.
     fn beat(&mut self, to: Party, beat: Beat) -> Result<(), ChannelError> {
-        if let (Some(net), Some(at)) = (&mut self.heart.net, self.heart.addresses.get(&to)) {
+        if let (Some(net), Some(at)) = (&mut self.heartbeat.net, self.heartbeat.addresses.get(&to))
+        {
             net.send(to, *at, beat);
         }
         match to {
@@ -208,10 +134,10 @@ impl Agent {
     }
 
     /// A sign of the successor is as good as its answer to a ping.
-    fn look_for_signs(&mut self, time: Time) -> Result<(), ChannelError> {
-        let successor = self.heart.watch.successor();
-        let Some(signs) = &mut self.heart.signs else { return Ok(()) };
-        let (beat, seen) = signs.look(successor, time);
+    fn look_for_rdma_liveness(&mut self, time: Time) -> Result<(), ChannelError> {
+        let successor = self.heartbeat.monitor.successor();
+        let Some(liveness) = &mut self.heartbeat.rdma_liveness else { return Ok(()) };
+        let (beat, seen) = liveness.look(successor, time);
         let Some(from) = successor.map(Party::Node) else { return Ok(()) };
         if let Some(beat) = beat {
             self.beat(from, beat)?;
@@ -224,16 +150,16 @@ impl Agent {
 
     /// Kills PEs that have been stopped for too long, if there is a limit.
     fn look_for_stopped(&mut self, time: Time) -> Result<(), ChannelError> {
-        let Some(limit) = self.heart.pe_limit else { return Ok(()) };
+        let Some(limit) = self.heartbeat.pe_limit else { return Ok(()) };
         let stopped: Vec<ProcId> = self
             .procs
             .iter()
             .filter(|(_, local)| is_stopped(local.carrier().pid))
             .map(|(&proc, _)| proc)
             .collect();
-        self.heart.stopped.retain(|proc, _| stopped.contains(proc));
+        self.heartbeat.stopped.retain(|proc, _| stopped.contains(proc));
         for proc in stopped {
-            let since = *self.heart.stopped.entry(proc).or_insert(time);
+            let since = *self.heartbeat.stopped.entry(proc).or_insert(time);
             let (true, Some(local)) = (time - since >= limit, self.procs.get(&proc)) else {
                 continue;
             };

@@ -14,16 +14,13 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 
-use super::args::Ready;
-use super::detector::{Evidence, Timing};
-use super::door::Door;
-use super::gather::{self, Node};
-use super::join::ALL_DEAD;
+use super::cli::ready::Ready;
+use super::detector::{Observation, Timing};
+use super::handshake::ALL_DEAD;
+use super::heartbeats::Heartbeats;
+use super::lines::{Writer, say};
 use super::membership::{Action, Event, Membership};
 use super::output;
-use super::placing::Placing;
-use super::pulse::Heartbeats;
-use super::say::{Writer, say, signalled, tell};
 use super::stall::{Act, Stalls};
 use super::worker::Worker;
 use crate::control::UNRECOVERABLE;
@@ -32,9 +29,6 @@ use crate::control::message::{Down, Party, ProcId, Said, Up, Wait};
 use crate::settings::Fabric;
 use crate::sys::process::{self, Ended, Process};
 use crate::sys::socket::ChannelError;
-
-/// Hidden first argument that makes `oshrun` an agent.
-pub const AGENT_ARGUMENT: &str = "--raidshmem-agent";
 
 /// How long the last order to a node may wait for room.
 const LAST_ORDER: Duration = Duration::from_secs(1);
@@ -45,17 +39,29 @@ const LAST_LINES: Duration = Duration::from_secs(2);
 /// How long PEs have to say the verdict one of them said.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
+mod decisions;
+mod detection;
 mod error;
-mod guard;
+mod gather;
 mod job;
 mod leaving;
+mod listener;
+mod lost;
+mod placement;
+mod report;
 mod rests;
+mod signals;
 
-pub use error::{LaunchError, Signals};
-use guard::Guard;
+use detection::Detection;
+pub use error::LaunchError;
+use gather::Node;
 use job::{job_id, job_of, kept, place, pulse_of};
 use leaving::{Done, Leaving};
+use listener::Listener;
+use placement::PlacementReport;
+use report::{signalled, tell};
 use rests::Rests;
+use signals::Signals;
 
 struct Launcher {
     machine: Membership,
@@ -64,8 +70,8 @@ struct Launcher {
     leaving: BTreeMap<u32, Leaving>,
     /// Does what this loop must not wait for.
     worker: Worker<Done>,
-    /// Where other hosts' agents came in, and nobody else does.
-    door: Option<Door>,
+    /// Where other hosts' agents connected; it rejects everybody else now.
+    listener: Option<Listener>,
     memories: BTreeMap<(u32, u32), Arc<OwnedFd>>,
     procs: BTreeMap<ProcId, (u32, Process)>,
     report: bool,
@@ -77,8 +83,8 @@ struct Launcher {
     hurried: bool,
     last_words: Option<Instant>,
     /// The placement, as far as the nodes have said where their PEs run; None once it is shown.
-    placing: Option<Placing>,
-    guard: Guard,
+    placement: Option<PlacementReport>,
+    detection: Detection,
     stalls: Stalls,
     rests: Rests,
     /// PEs are on several hosts, and nothing carries data between them.
@@ -94,15 +100,15 @@ pub fn run(ready: &Ready) -> Result<i32, LaunchError> {
     let signals = Signals::catch().map_err(system("signals"))?;
     let lines = Writer::begin().map_err(system("thread for lines"))?;
     let job = job_of(ready, job_id().map_err(system("random number of the job"))?);
-    let (mut nodes, door) = match &ready.cluster {
+    let (mut nodes, listener) = match &ready.cluster {
         None => gather::local(shape.nodes).map_err(system("agent"))?,
         Some(cluster) => gather::cluster(cluster, &signals)?,
     };
     let timing = Timing { period: settings.period(), limit: settings.node_timeout };
     let (mut net, mut heartbeats) = (None, None);
-    if let Some(door) = &door {
+    if let Some(listener) = &listener {
         let key = gather::secret().map_err(system("random secret of the job"))?;
-        let socket = door.datagrams().map_err(system("socket for heartbeats"))?;
+        let socket = listener.datagrams().map_err(system("socket for heartbeats"))?;
         let port = socket.local_addr().map_err(system("socket for heartbeats"))?.port();
         heartbeats = Some(Heartbeats::new(socket, Party::Launcher, &key));
         net = Some((key, port));
@@ -122,7 +128,7 @@ pub fn run(ready: &Ready) -> Result<i32, LaunchError> {
         }
     }
     let remotes = nodes.iter().filter_map(|(&node, n)| Some((node, n.remote.as_ref()?.beats)));
-    let guard = Guard::new(nodes.keys().copied(), heartbeats, remotes.collect(), timing);
+    let detection = Detection::new(nodes.keys().copied(), heartbeats, remotes.collect(), timing);
     let (mut machine, first) = Membership::new(shape, settings, ready.site.clone());
     if ready.cluster.is_some() {
         machine.let_nodes_be_asked();
@@ -133,7 +139,7 @@ pub fn run(ready: &Ready) -> Result<i32, LaunchError> {
         nodes,
         leaving: BTreeMap::new(),
         worker: Worker::new().map_err(system("thread for long work"))?,
-        door,
+        listener,
         memories: BTreeMap::new(),
         procs: BTreeMap::new(),
         report: settings.report,
@@ -142,8 +148,8 @@ pub fn run(ready: &Ready) -> Result<i32, LaunchError> {
         signals,
         hurried: false,
         last_words: None,
-        placing: ready.report_placement.then(|| Placing::new(ready)),
-        guard,
+        placement: ready.report_placement.then(|| PlacementReport::new(ready)),
+        detection,
         stalls: Stalls::new(settings.stall),
         rests: Rests::default(),
         islands: ready.cluster.is_some() && shape.fabric == Fabric::Shm && several,
@@ -152,7 +158,7 @@ pub fn run(ready: &Ready) -> Result<i32, LaunchError> {
     launcher.act(first);
     let status = launcher.serve();
     launcher.shut_down();
-    lines.finish(launcher.hurried.then_some(LAST_LINES), &launcher.signals);
+    lines.finish(launcher.hurried.then_some(LAST_LINES), launcher.signals.fds());
     Ok(status)
 }
 
@@ -174,7 +180,7 @@ impl Launcher {
                 match source {
                     Source::Channel(node) => self.listen(node),
                     Source::End(node) => self.starter_ended(node),
-                    Source::Word(node) => self.keeper_spoke(node),
+                    Source::Word(node) => self.supervisor_spoke(node),
                     Source::Worker => self.hear_worker(),
                     Source::Other => {}
                 }
@@ -186,7 +192,7 @@ impl Launcher {
                 self.hurried = true;
                 return signalled(signal);
             }
-            self.answer_the_door();
+            self.reject_late_nodes();
             self.hear_datagrams();
             self.look_at_clock();
             self.tell_of_late();
@@ -223,15 +229,15 @@ impl Launcher {
         fds.push(PollFd::new(&self.worker, PollFlags::IN));
         sources.push(Source::Worker);
         fds.extend(self.signals.fds());
-        fds.extend(self.guard.net.iter().map(|net| PollFd::new(net, PollFlags::IN)));
-        fds.extend(self.door.iter().flat_map(Door::fds));
+        fds.extend(self.detection.net.iter().map(|net| PollFd::new(net, PollFlags::IN)));
+        fds.extend(self.listener.iter().flat_map(Listener::fds));
         sources.resize_with(fds.len(), || Source::Other);
         let now = Instant::now();
         let verdict = self.machine.condemned().then(|| self.last_words.unwrap_or(now));
-        let door = self.door.as_ref().and_then(Door::deadline);
+        let listener = self.listener.as_ref().and_then(Listener::deadline);
         let left = |end: Instant| end.saturating_duration_since(now);
         let (late, rests) = (self.late().map(left), self.rests.left(now));
-        let limits = [verdict.map(left), door.map(left), late, self.guard.left(), rests];
+        let limits = [verdict.map(left), listener.map(left), late, self.detection.left(), rests];
         // A nanosecond later, so that what is waited for is over then.
         let limit = limits.into_iter().flatten().min().map(|left| left + Duration::from_nanos(1));
         let _ = poll(&mut fds, limit.map(timespec).as_ref());
@@ -239,17 +245,17 @@ impl Launcher {
         sources.into_iter().zip(ready).filter_map(|(s, ready)| ready.then_some(s)).collect()
     }
 
-    /// All nodes are in: whoever comes now is not taken.
-    fn answer_the_door(&mut self) {
-        let Some(door) = &mut self.door else { return };
-        for arrival in door.serve() {
-            let node = arrival.hello.node;
+    /// All nodes are in: a connection that comes now is rejected.
+    fn reject_late_nodes(&mut self) {
+        let Some(listener) = &mut self.listener else { return };
+        for accepted in listener.serve() {
+            let node = accepted.hello.node;
             let is_here = self.nodes.contains_key(&node) && !self.leaving.contains_key(&node);
             let why = match is_here {
                 true => format!("node {node} is there already"),
                 false => format!("node {node} was declared lost, and is not taken back"),
             };
-            door.turn_away(arrival, &why);
+            listener.reject(accepted, &why);
         }
     }
 
@@ -288,7 +294,7 @@ impl Launcher {
                 Event::MemoryMade { pe, memory }
             }
             Up::Seated(seated) => {
-                self.placing = self.placing.take().and_then(|placing| placing.hear(seated));
+                self.placement = self.placement.take().and_then(|report| report.hear(seated));
                 return;
             }
             Up::Started { proc, pid } => {
@@ -299,7 +305,7 @@ impl Launcher {
             }
             Up::Said { what: Said::Hello, .. } if self.islands => {
                 let words = "--fabric shm: PEs on different hosts do not reach each other so; \
-                             allowed is a fabric between hosts";
+                             expected a fabric between hosts";
                 // Every PE says hello before its agent hears of the end; one line is enough.
                 if self.result.replace(2).is_none() {
                     say(words);
@@ -320,13 +326,13 @@ impl Launcher {
             }
             Up::Beat(beat) => return self.heartbeat(node, beat),
             Up::Accuse { node: about, silent: true } => {
-                return self.evidence(about, Evidence::Accused { by: node });
+                return self.observed(about, Observation::Accused { by: node });
             }
             Up::Accuse { node: about, silent: false } => {
-                return self.evidence(about, Evidence::Withdrawn { by: node });
+                return self.observed(about, Observation::Withdrawn { by: node });
             }
             Up::Opinion { node: about, alive } => {
-                self.evidence(about, Evidence::Opinion { by: node, alive });
+                self.observed(about, Observation::Opinion { by: node, alive });
                 Event::Opinion { by: node, about, alive }
             }
             Up::Looked { proc } => Event::Looked { proc },
@@ -348,7 +354,7 @@ impl Launcher {
         if self.machine.condemned() {
             return;
         }
-        let (time, standing) = (self.guard.now(), self.machine.standing());
+        let (time, standing) = (self.detection.now(), self.machine.standing());
         let act = self.stalls.hear(time, (node, waits, stopped), &standing);
         self.say_stall(act);
     }
@@ -368,22 +374,22 @@ impl Launcher {
     fn disconnected(&mut self, node: u32) {
         let Some(entry) = self.nodes.get_mut(&node) else { return };
         entry.link = None;
-        self.evidence(node, Evidence::Disconnected);
+        self.observed(node, Observation::Disconnected);
     }
 
-    /// The keeper of a node said its last word, by which nothing runs there any more; or it can say
-    /// nothing more.
-    fn keeper_spoke(&mut self, node: u32) {
+    /// The supervisor of a node said its last word, by which nothing runs there any more; or it can
+    /// say nothing more.
+    fn supervisor_spoke(&mut self, node: u32) {
         let remote = self.nodes.get_mut(&node).and_then(|entry| entry.remote.as_mut());
         let Some(remote) = remote else { return };
         remote.word = None;
         if remote.gate.has_heard() {
-            self.evidence(node, Evidence::Dead);
+            self.observed(node, Observation::Dead);
         }
     }
 
     /// An agent of this machine has ended, or what started one elsewhere; its status may be that of
-    /// the keeper, or of anything.
+    /// the supervisor, or of anything.
     fn starter_ended(&mut self, node: u32) {
         if self.leaving.contains_key(&node) {
             return self.see_off(node);
@@ -391,9 +397,9 @@ impl Launcher {
         let Some(entry) = self.nodes.get_mut(&node) else { return };
         entry.started_over = true;
         if entry.remote.is_none() || entry.process.reap() == Some(Ended::Exited(ALL_DEAD)) {
-            return self.evidence(node, Evidence::Dead);
+            return self.observed(node, Observation::Dead);
         }
-        self.evidence(node, Evidence::Disconnected);
+        self.observed(node, Observation::Disconnected);
     }
 
     fn act(&mut self, actions: Vec<Action>) {
@@ -436,7 +442,7 @@ impl Launcher {
 
     /// The same time for all: hosts that do not answer do not add up.
     fn shut_down(&mut self) {
-        self.door = None;
+        self.listener = None;
         let mut nodes = std::mem::take(&mut self.nodes);
         let end = Instant::now() + LAST_ORDER;
         for link in nodes.values_mut().filter_map(|node| node.link.as_mut()) {

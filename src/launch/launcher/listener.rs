@@ -1,10 +1,10 @@
-//! The launcher's door to the network: who knocks, and who may come in.
+//! The launcher's listener: which connections are pending, and which are accepted.
 //!
 //! Invariants: nothing a stranger sends costs more than one frame of memory and [`PATIENCE`] of
-//! time, and at most [`KNOCKS_MAX`] may knock at once; each one that is refused is one line, up to
-//! [`LINES_MAX`] of them. Only who knows the job's secret gets to say which node it is. While this
-//! process can take no connection, for want of descriptors say, the door is shut for [`SHUT`] at a
-//! time: who knocks waits in the kernel, and nobody looks at it over and over.
+//! time, and at most [`PENDING_MAX`] are pending at once; each one that is rejected is one line, up
+//! to [`LINES_MAX`] of them. Only who knows the job's secret gets to say which node it is. While
+//! this process can accept no connection, for want of descriptors say, the listener pauses for
+//! [`PAUSE`] at a time: connections wait in the kernel, and nobody polls for them over and over.
 
 #![forbid(unsafe_code)]
 
@@ -15,29 +15,29 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 
-use super::say::say;
 use crate::control::link::{Link, Net};
 use crate::control::message::{Down, Hello};
 use crate::control::noise::{Secret, Side};
+use crate::launch::lines::say;
 use crate::sys::socket::ChannelError;
 
 /// How long a stranger may take to prove that it belongs here.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Most that may knock at once; more wait in the kernel.
-const KNOCKS_MAX: usize = 256;
-/// How long the door is shut when nobody can be let in.
-const SHUT: Duration = Duration::from_millis(100);
-/// Most lines about refusals.
+/// Most connections that are pending at once; more wait in the kernel.
+const PENDING_MAX: usize = 256;
+/// How long the listener pauses when no connection can be accepted.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Most lines about rejected connections.
 const LINES_MAX: u32 = 20;
 
-struct Knock {
+struct Pending {
     link: Link,
     from: SocketAddr,
     until: Instant,
 }
 
-/// Somebody who knows the secret.
-pub struct Arrival {
+/// A connection from somebody who knows the secret.
+pub struct Accepted {
     /// Its connection.
     pub link: Link,
     /// Its address.
@@ -47,23 +47,30 @@ pub struct Arrival {
 }
 
 /// The listening side of a job.
-pub struct Door {
+pub struct Listener {
     listener: TcpListener,
     secret: Secret,
-    knocks: Vec<Knock>,
+    pending: Vec<Pending>,
     lines: u32,
-    /// Shut until then.
-    shut: Option<Instant>,
-    /// It was said that it may be shut.
+    /// It accepts none until then.
+    paused: Option<Instant>,
+    /// It was said that it may pause.
     warned: bool,
 }
 
-impl Door {
+impl Listener {
     /// Listens at `ip`; port 0 takes any.
-    pub fn open(address: SocketAddr, secret: Secret) -> std::io::Result<Door> {
+    pub fn open(address: SocketAddr, secret: Secret) -> std::io::Result<Listener> {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
-        Ok(Door { listener, secret, knocks: Vec::new(), lines: 0, shut: None, warned: false })
+        Ok(Listener {
+            listener,
+            secret,
+            pending: Vec::new(),
+            lines: 0,
+            paused: None,
+            warned: false,
+        })
     }
 
     /// Where agents find it.
@@ -80,30 +87,29 @@ impl Door {
 
     /// What to poll.
     pub fn fds(&self) -> impl Iterator<Item = PollFd<'_>> {
-        let knocks =
-            self.knocks.iter().map(|knock| PollFd::new(&knock.link, knock.link.interest()));
-        let full = self.knocks.len() >= KNOCKS_MAX;
-        let closed = full || self.shut.is_some();
+        let pending = self.pending.iter().map(|one| PollFd::new(&one.link, one.link.interest()));
+        let full = self.pending.len() >= PENDING_MAX;
+        let closed = full || self.paused.is_some();
         let interest = if closed { PollFlags::empty() } else { PollFlags::IN };
-        knocks.chain([PollFd::from_borrowed_fd(self.listener.as_fd(), interest)])
+        pending.chain([PollFd::from_borrowed_fd(self.listener.as_fd(), interest)])
     }
 
     /// When it must be looked at though nothing arrives.
     pub fn deadline(&self) -> Option<Instant> {
-        self.knocks.iter().map(|knock| knock.until).chain(self.shut).min()
+        self.pending.iter().map(|one| one.until).chain(self.paused).min()
     }
 
-    /// Lets in who has proven to belong here, and refuses who cannot.
-    pub fn serve(&mut self) -> Vec<Arrival> {
-        self.shut = self.shut.filter(|until| Instant::now() < *until);
-        while self.knocks.len() < KNOCKS_MAX && self.shut.is_none() {
+    /// Accepts connections that have proven to belong here, and rejects those that cannot.
+    pub fn serve(&mut self) -> Vec<Accepted> {
+        self.paused = self.paused.filter(|until| Instant::now() < *until);
+        while self.pending.len() < PENDING_MAX && self.paused.is_none() {
             let (stream, from) = match self.listener.accept() {
-                Ok(knock) => knock,
+                Ok(one) => one,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                // Gone before it was let in.
+                // Gone before it was accepted.
                 Err(error) if error.kind() == ErrorKind::ConnectionAborted => continue,
                 Err(error) => {
-                    self.close(&error);
+                    self.pause(&error);
                     break;
                 }
             };
@@ -111,38 +117,38 @@ impl Door {
             match Net::new(stream, Side::Launcher, &self.secret) {
                 Ok(net) => {
                     let link = Link::Net(Box::new(net));
-                    self.knocks.push(Knock { link, from, until });
+                    self.pending.push(Pending { link, from, until });
                 }
                 Err(error) => self.refused(from, &error.to_string()),
             }
         }
-        let mut arrivals = Vec::new();
-        for mut knock in std::mem::take(&mut self.knocks) {
-            let _ = knock.link.flush(); // what cannot be told is seen when it is read
-            match knock.link.try_receive::<Hello>() {
+        let mut accepted = Vec::new();
+        for mut one in std::mem::take(&mut self.pending) {
+            let _ = one.link.flush(); // what cannot be told is seen when it is read
+            match one.link.try_receive::<Hello>() {
                 Ok(Some((hello, _))) => {
-                    arrivals.push(Arrival { link: knock.link, from: knock.from, hello });
+                    accepted.push(Accepted { link: one.link, from: one.from, hello });
                 }
-                Ok(None) if Instant::now() < knock.until => self.knocks.push(knock),
-                Ok(None) => self.refused(knock.from, "it said nothing"),
-                Err(ChannelError::Foreign) => self.refused(knock.from, "not of this job"),
-                Err(_) => self.refused(knock.from, "it went away"),
+                Ok(None) if Instant::now() < one.until => self.pending.push(one),
+                Ok(None) => self.refused(one.from, "it said nothing"),
+                Err(ChannelError::Foreign) => self.refused(one.from, "not of this job"),
+                Err(_) => self.refused(one.from, "it went away"),
             }
         }
-        arrivals
+        accepted
     }
 
-    /// Refuses somebody who knows the secret.
-    pub fn turn_away(&mut self, arrival: Arrival, why: &str) {
-        let Arrival { mut link, from, .. } = arrival;
+    /// Rejects a node that knows the secret.
+    pub fn reject(&mut self, accepted: Accepted, why: &str) {
+        let Accepted { mut link, from, .. } = accepted;
         let _ = link.send(&Down::Refused { why: why.to_owned() }, &[]);
         link.drain(Duration::from_millis(100));
         self.refused(from, why);
     }
 
-    /// Nobody can be let in now.
-    fn close(&mut self, why: &std::io::Error) {
-        self.shut = Some(Instant::now() + SHUT);
+    /// No connection can be accepted now.
+    fn pause(&mut self, why: &std::io::Error) {
+        self.paused = Some(Instant::now() + PAUSE);
         if !std::mem::replace(&mut self.warned, true) {
             say(&format!("no connection can be accepted for now: {why}"));
         }

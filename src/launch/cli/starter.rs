@@ -7,8 +7,7 @@
 
 use std::net::SocketAddr;
 
-/// Hidden first argument that makes `oshrun` the keeper of an agent on another host.
-pub const KEEPER_ARGUMENT: &str = "--raidshmem-agent-of";
+use crate::launch::handshake::SUPERVISOR_ARGUMENT;
 
 /// How agents are started on other hosts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,9 +62,9 @@ impl Means {
     }
 }
 
-/// The words that make `oshrun` the keeper of node `node`'s agent.
+/// The words that make `oshrun` the supervisor of node `node`.
 pub fn agent_words(oshrun: &str, launcher: SocketAddr, node: u32) -> Vec<String> {
-    vec![oshrun.to_owned(), KEEPER_ARGUMENT.to_owned(), launcher.to_string(), node.to_string()]
+    vec![oshrun.to_owned(), SUPERVISOR_ARGUMENT.to_owned(), launcher.to_string(), node.to_string()]
 }
 
 /// A word as a shell reads it back.

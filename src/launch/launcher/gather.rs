@@ -7,19 +7,20 @@ use std::collections::BTreeMap;
 use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd};
-use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 
-use super::door::{Arrival, Door, own_address};
-use super::join::{ALL_DEAD, build_id, last_word};
-use super::launcher::{AGENT_ARGUMENT, LaunchError, Signals};
-use super::output::{Carriers, Gate, Stream};
-use super::starter::{Means, agent_words};
+use super::error::LaunchError;
+use super::listener::{Accepted, Listener, own_address};
+use super::signals::Signals;
 use crate::control::link::{Link, timespec};
 use crate::control::noise::{SECRET_LEN, Secret};
+use crate::launch::cli::ready::Cluster;
+use crate::launch::cli::starter::agent_words;
+use crate::launch::handshake::{AGENT_ARGUMENT, ALL_DEAD, build_id, last_word};
+use crate::launch::output::{Carriers, Gate, Stream};
 use crate::sys::process::{self, Ended, Process};
 use crate::sys::socket::Channel;
 
@@ -29,19 +30,6 @@ const START: Duration = Duration::from_secs(60);
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// How long agents may take to end.
 const END: Duration = Duration::from_secs(10);
-
-/// Other hosts, and how agents are started there.
-#[derive(Debug, Clone)]
-pub struct Cluster {
-    /// Name of each node's host.
-    pub names: Vec<String>,
-    /// What starts an agent.
-    pub means: Means,
-    /// Path of `oshrun` on the hosts; None for that of this one.
-    pub oshrun: Option<PathBuf>,
-    /// Where to listen; None for what the routes to the hosts say.
-    pub listen: Option<SocketAddr>,
-}
 
 /// A node's agent.
 pub struct Node {
@@ -61,10 +49,10 @@ pub struct Node {
 
 /// What the launcher holds of an agent on another host.
 pub struct Remote {
-    /// Standard input of what started it: its end tells the keeper that the launcher is gone.
+    /// Standard input of what started it: its end tells the supervisor that the launcher is gone.
     _stdin: PipeWriter,
     carriers: Carriers,
-    /// Hears the last word of its keeper.
+    /// Hears the last word of its supervisor.
     pub gate: Gate,
     /// At its end once that was heard, or cannot be any more.
     pub word: Option<PipeReader>,
@@ -89,8 +77,8 @@ impl Node {
     }
 }
 
-/// Everybody, and the door if there is one.
-pub type Gathered = (BTreeMap<u32, Node>, Option<Door>);
+/// Every node, and the listener if there is one.
+pub type Gathered = (BTreeMap<u32, Node>, Option<Listener>);
 
 /// Starts `count` agents on this machine.
 pub fn local(count: u32) -> std::io::Result<Gathered> {
@@ -114,7 +102,7 @@ pub fn cluster(cluster: &Cluster, signals: &Signals) -> Result<Gathered, LaunchE
             for remote in gathering.nodes.values().filter_map(|node| node.remote.as_ref()) {
                 remote.gate.open();
             }
-            Ok((std::mem::take(&mut gathering.nodes), gathering.door.take()))
+            Ok((std::mem::take(&mut gathering.nodes), gathering.listener.take()))
         }
         Err(error) => {
             gathering.end();
@@ -128,7 +116,7 @@ pub fn end(nodes: &mut BTreeMap<u32, Node>) {
     for node in nodes.values_mut() {
         node.link = None;
         if let Some(remote) = node.remote.take() {
-            drop(remote); // the end of its input ends the keeper, and with it the node
+            drop(remote); // the end of its input ends the supervisor, and with it the node
         }
     }
     let end = Instant::now() + END;
@@ -145,7 +133,7 @@ pub fn end(nodes: &mut BTreeMap<u32, Node>) {
 
 struct Gathering {
     nodes: BTreeMap<u32, Node>,
-    door: Option<Door>,
+    listener: Option<Listener>,
     build: String,
     means: String,
 }
@@ -163,13 +151,13 @@ impl Gathering {
             }
         };
         let listen = |error| LaunchError::Listen { address, error };
-        let door = Door::open(address, secret.clone()).map_err(listen)?;
-        let address = door.address().map_err(listen)?;
+        let listener = Listener::open(address, secret.clone()).map_err(listen)?;
+        let address = listener.address().map_err(listen)?;
         let own = std::env::current_exe().map_err(system("path of oshrun"))?;
         let oshrun = cluster.oshrun.as_ref().unwrap_or(&own).to_string_lossy().into_owned();
         let means = cluster.means.name().to_owned();
         let (nodes, build) = (BTreeMap::new(), build_id());
-        let mut gathering = Gathering { nodes, door: Some(door), build, means };
+        let mut gathering = Gathering { nodes, listener: Some(listener), build, means };
         for (node, host) in (0..).zip(&cluster.names) {
             let words = cluster.means.words(host, &agent_words(&oshrun, address, node));
             match start_one(node, host, &words, &secret) {
@@ -185,7 +173,7 @@ impl Gathering {
     }
 
     fn end(&mut self) {
-        self.door = None;
+        self.listener = None;
         end(&mut self.nodes);
     }
 
@@ -197,9 +185,9 @@ impl Gathering {
                 let (name, limit) = (missing.name.clone(), START.as_secs());
                 return Err(LaunchError::Late { name, limit });
             }
-            let Some(door) = &self.door else { return Ok(()) };
-            let until = door.deadline().map_or(limit, |deadline| deadline.min(limit));
-            let mut fds: Vec<PollFd> = door.fds().collect();
+            let Some(listener) = &self.listener else { return Ok(()) };
+            let until = listener.deadline().map_or(limit, |deadline| deadline.min(limit));
+            let mut fds: Vec<PollFd> = listener.fds().collect();
             fds.extend(signals.fds());
             let starters = self.nodes.values().map(|node| &node.process);
             fds.extend(starters.map(|process| PollFd::new(process, PollFlags::IN)));
@@ -208,24 +196,24 @@ impl Gathering {
             if let Some(signal) = signals.arrived() {
                 return Err(LaunchError::Signal(signal));
             }
-            let arrivals = self.door.as_mut().map(Door::serve).unwrap_or_default();
-            for arrival in arrivals {
-                self.arrived(arrival)?;
+            let accepted = self.listener.as_mut().map(Listener::serve).unwrap_or_default();
+            for one in accepted {
+                self.accepted(one)?;
             }
             self.look_at_starters()?;
         }
         Ok(())
     }
 
-    fn arrived(&mut self, arrival: Arrival) -> Result<(), LaunchError> {
-        let Some(door) = &mut self.door else { return Ok(()) };
-        let node = arrival.hello.node;
+    fn accepted(&mut self, accepted: Accepted) -> Result<(), LaunchError> {
+        let Some(listener) = &mut self.listener else { return Ok(()) };
+        let node = accepted.hello.node;
         match self.nodes.get_mut(&node) {
-            Some(entry) if arrival.hello.build != self.build => {
+            Some(entry) if accepted.hello.build != self.build => {
                 let (name, theirs, ours) =
-                    (entry.name.clone(), arrival.hello.build.clone(), self.build.clone());
+                    (entry.name.clone(), accepted.hello.build.clone(), self.build.clone());
                 let error = LaunchError::Build { name, theirs, ours };
-                let mut link = arrival.link;
+                let mut link = accepted.link;
                 let refused = crate::control::message::Down::Refused { why: error.to_string() };
                 let _ = link.send(&refused, &[]);
                 link.drain(Duration::from_millis(100));
@@ -233,12 +221,12 @@ impl Gathering {
             }
             Some(entry) if entry.link.is_none() => {
                 if let Some(remote) = &mut entry.remote {
-                    remote.beats = SocketAddr::new(arrival.from.ip(), arrival.hello.beats);
+                    remote.beats = SocketAddr::new(accepted.from.ip(), accepted.hello.beats);
                 }
-                entry.link = Some(arrival.link);
+                entry.link = Some(accepted.link);
             }
-            Some(_) => door.turn_away(arrival, &format!("node {node} is there already")),
-            None => door.turn_away(arrival, &format!("the job has no node {node}")),
+            Some(_) => listener.reject(accepted, &format!("node {node} is there already")),
+            None => listener.reject(accepted, &format!("the job has no node {node}")),
         }
         Ok(())
     }

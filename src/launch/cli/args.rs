@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 
 use clap::Parser;
 
-use super::gather::Cluster;
 use super::hosts::{self, HostsError};
-use super::membership::Shape;
+use super::ready::{Cluster, Ready};
 use super::starter::Means;
 use crate::control::page::PES_MAX;
 use crate::fabric::{self, FabricError};
 use crate::inject::{Rule, RuleError};
+use crate::launch::membership::Shape;
 use crate::pgas::boot::default_heap;
 use crate::placement::substitute::Site;
 use crate::placement::{Domains, file};
@@ -84,13 +84,13 @@ pub struct Args {
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
     /// `-n` out of range.
-    #[error("-n {}: allowed are 1..={PES_MAX}", .got.escape_debug())]
+    #[error("-n {}: expected 1 to {PES_MAX}", .got.escape_debug())]
     Pes {
         /// What was given.
         got: String,
     },
     /// `--nodes` out of range.
-    #[error("--nodes {}: allowed are 1..={most} (at most one a PE)", .got.escape_debug())]
+    #[error("--nodes {}: expected 1 to {most} (at most one a PE)", .got.escape_debug())]
     Nodes {
         /// What was given.
         got: String,
@@ -99,7 +99,7 @@ pub enum Refused {
     },
     /// `-N` out of range.
     #[error(
-        "-N {}: allowed are 1..={PES_MAX}, with --hosts or in a Slurm allocation",
+        "-N {}: expected 1 to {PES_MAX}, with --hosts or in a Slurm allocation",
         .got.escape_debug()
     )]
     PerHost {
@@ -107,7 +107,7 @@ pub enum Refused {
         got: String,
     },
     /// Two options that contradict each other.
-    #[error("{one} and {other}: allowed is one of the two")]
+    #[error("{one} and {other}: expected one of the two")]
     Contradiction {
         /// An option.
         one: &'static str,
@@ -115,20 +115,20 @@ pub enum Refused {
         other: &'static str,
     },
     /// `--launch-agent` without a place for the host, or `--listen` that is no address.
-    #[error("{option} `{}`: {allowed}", .got.escape_debug())]
+    #[error("{option} `{}`: {expected}", .got.escape_debug())]
     Option {
         /// The option.
         option: &'static str,
         /// What was given.
         got: String,
-        /// What is allowed.
-        allowed: &'static str,
+        /// What is expected.
+        expected: &'static str,
     },
     /// Hosts that cannot be had.
     #[error("{0}")]
     Hosts(#[from] HostsError),
     /// Too many spares.
-    #[error("--spares {}: allowed are 0..={PES_MAX}", .got.escape_debug())]
+    #[error("--spares {}: expected 0 to {PES_MAX}", .got.escape_debug())]
     Spares {
         /// What was given.
         got: String,
@@ -175,7 +175,7 @@ pub enum Refused {
         total_mib: u64,
     },
     /// An injection rule names what is not there.
-    #[error("{rule}: allowed are {what} 0..={last}")]
+    #[error("{rule}: expected {what} 0 to {last}")]
     Target {
         /// The rule.
         rule: String,
@@ -195,7 +195,7 @@ pub enum Refused {
     Protection(#[from] ProtectionError),
     /// The file of failure domains cannot be read.
     #[error(
-        "SHMEM_FT_DOMAINS={}: {error}: allowed is a file that can be read, of at most {} MiB",
+        "SHMEM_FT_DOMAINS={}: {error}: expected a file that can be read, of at most {} MiB",
         .path.escape_debug(),
         DOMAINS_MAX >> 20
     )]
@@ -208,29 +208,6 @@ pub enum Refused {
     /// The file of failure domains is wrong.
     #[error("SHMEM_FT_DOMAINS: {0}")]
     Domains(#[from] file::FileError),
-}
-
-/// A job ready to start.
-#[derive(Debug)]
-pub struct Ready {
-    /// Nodes, PEs and spares.
-    pub shape: Shape,
-    /// Other hosts; None for nodes on this machine.
-    pub cluster: Option<Cluster>,
-    /// Settings in force.
-    pub settings: Settings,
-    /// Groups, and what the nodes are called and fail together with.
-    pub site: Site,
-    /// What is survived, in words; None in mode `none`.
-    pub survives: Option<String>,
-    /// True if the loss of some failure domain is not survived though losses are to be.
-    pub fragile: bool,
-    /// Bytes of each symmetric heap.
-    pub heap_len: u64,
-    /// Whether the placement is to be printed.
-    pub report_placement: bool,
-    /// Program with its path resolved, and arguments.
-    pub program: Vec<OsString>,
 }
 
 impl Args {
@@ -383,11 +360,11 @@ impl Args {
         let means = match &self.launch_agent {
             Some(text) if text.contains("{host}") => Means::Command(text.clone()),
             Some(got) => {
-                let allowed = "allowed is a command with {host} in it";
+                let expected = "expected a command with {host} in it";
                 return Err(Refused::Option {
                     option: "--launch-agent",
                     got: got.clone(),
-                    allowed,
+                    expected,
                 });
             }
             None => means,
@@ -450,8 +427,8 @@ fn read_domains(settings: &Settings, names: Vec<String>) -> Result<Domains, Refu
 
 fn listen_address(text: &str) -> Result<SocketAddr, Refused> {
     let address = text.parse().ok().or_else(|| Some(SocketAddr::new(text.parse().ok()?, 0)));
-    let allowed = "allowed is an address of this machine, or ADDRESS:PORT";
-    address.ok_or(Refused::Option { option: "--listen", got: text.to_owned(), allowed })
+    let expected = "expected an address of this machine, or ADDRESS:PORT";
+    address.ok_or(Refused::Option { option: "--listen", got: text.to_owned(), expected })
 }
 
 fn check_rules(settings: &Settings, pes: usize, nodes: usize) -> Result<(), Refused> {

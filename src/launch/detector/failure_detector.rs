@@ -4,12 +4,12 @@
 
 use std::collections::BTreeMap;
 
-use super::{Time, Timing};
+use super::timing::{Time, Timing};
 use crate::control::message::Beat;
 
 /// What the launcher hears of a node.
 #[derive(Debug, Clone, Copy)]
-pub enum Evidence {
+pub enum Observation {
     /// Its heartbeat.
     Beat { beat: Beat },
     /// Node `by` does not hear it.
@@ -26,7 +26,7 @@ pub enum Evidence {
 
 /// What the launcher must do.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Sentence {
+pub enum Decision {
     /// Answer a heartbeat.
     Beat { node: u32, beat: Beat },
     /// Ask `witness` whether it hears `node`.
@@ -34,7 +34,7 @@ pub enum Sentence {
     /// Two nodes do not hear it, though the launcher does: tell it to end.
     CutOff { node: u32, by: u32, witness: u32 },
     /// Node `by` does not hear it, but `witness` and the launcher do.
-    Quarrel { node: u32, by: u32, witness: u32 },
+    AsymmetricLink { node: u32, by: u32, witness: u32 },
     /// It is lost, for good. `silent` for this long, if that is the reason; `witness` hears nothing
     /// either.
     Declare { node: u32, silent: Option<Time>, witness: Option<u32> },
@@ -55,7 +55,7 @@ struct Node {
 
 /// The machine.
 #[derive(Debug)]
-pub struct Court {
+pub struct FailureDetector {
     timing: Timing,
     /// Living nodes.
     nodes: BTreeMap<u32, Node>,
@@ -64,21 +64,26 @@ pub struct Court {
     looked: Time,
 }
 
-impl Court {
+impl FailureDetector {
     /// Over `nodes`, all of which were heard just now. With `ring` they watch each other.
-    pub fn new(nodes: impl Iterator<Item = u32>, ring: bool, timing: Timing, now: Time) -> Court {
+    pub fn new(
+        nodes: impl Iterator<Item = u32>,
+        ring: bool,
+        timing: Timing,
+        now: Time,
+    ) -> FailureDetector {
         let node = |number| {
             let node =
                 Node { contact: now, accused_by: None, asked: None, opinion: None, cut_off: false };
             (number, node)
         };
-        Court { timing, nodes: nodes.map(node).collect(), ring, looked: now }
+        FailureDetector { timing, nodes: nodes.map(node).collect(), ring, looked: now }
     }
 
     /// The ring as it stands, for the start.
-    pub fn ring(&self) -> Vec<Sentence> {
+    pub fn ring(&self) -> Vec<Decision> {
         let nodes = self.nodes.keys().copied().collect();
-        if self.ring { vec![Sentence::Ring { nodes }] } else { Vec::new() }
+        if self.ring { vec![Decision::Ring { nodes }] } else { Vec::new() }
     }
 
     /// When to look at the clock again: every period at least, or it would seem to be away.
@@ -98,40 +103,40 @@ impl Court {
         Some(look.min(self.looked + self.timing.period))
     }
 
-    /// Takes one piece of evidence about `node`.
-    pub fn handle(&mut self, now: Time, node: u32, evidence: Evidence) -> Vec<Sentence> {
+    /// Takes one observation of `node`.
+    pub fn handle(&mut self, now: Time, node: u32, observation: Observation) -> Vec<Decision> {
         let Some(entry) = self.nodes.get_mut(&node) else { return Vec::new() };
-        match evidence {
-            Evidence::Beat { beat: Beat::Ping(stamp) } if !entry.cut_off => {
+        match observation {
+            Observation::Beat { beat: Beat::Ping(stamp) } if !entry.cut_off => {
                 entry.contact = now;
                 if entry.accused_by.is_none() {
                     (entry.asked, entry.opinion) = (None, None);
                 }
-                vec![Sentence::Beat { node, beat: Beat::Pong(stamp) }]
+                vec![Decision::Beat { node, beat: Beat::Pong(stamp) }]
             }
-            Evidence::Beat { beat: Beat::Gone } | Evidence::Dead => {
+            Observation::Beat { beat: Beat::Gone } | Observation::Dead => {
                 // One that was silent beyond its lease died of that.
                 let silence = now.saturating_sub(entry.contact);
                 self.declare(node, Some(silence).filter(|silence| *silence >= self.timing.limit))
             }
-            Evidence::Beat { .. } => Vec::new(),
-            Evidence::Accused { by } => {
+            Observation::Beat { .. } => Vec::new(),
+            Observation::Accused { by } => {
                 entry.accused_by = Some(by);
                 (entry.asked, entry.opinion) = (None, None);
                 self.ask(now, node)
             }
-            Evidence::Withdrawn { by } => {
+            Observation::Withdrawn { by } => {
                 if entry.accused_by == Some(by) {
                     entry.accused_by = None;
                 }
                 Vec::new()
             }
-            Evidence::Opinion { by, alive } if entry.asked == Some(by) => {
+            Observation::Opinion { by, alive } if entry.asked == Some(by) => {
                 entry.opinion = Some((by, alive));
                 self.confront(node)
             }
-            Evidence::Opinion { .. } => Vec::new(),
-            Evidence::Disconnected => {
+            Observation::Opinion { .. } => Vec::new(),
+            Observation::Disconnected => {
                 entry.cut_off = true;
                 Vec::new()
             }
@@ -139,14 +144,14 @@ impl Court {
     }
 
     /// Looks at the clock. To be called after what has arrived was handled: it may be from before.
-    pub fn tick(&mut self, now: Time) -> Vec<Sentence> {
+    pub fn tick(&mut self, now: Time) -> Vec<Decision> {
         let gap = now.saturating_sub(self.looked);
         self.looked = now;
         if gap > self.timing.away() {
             // Nothing was heard because nobody listened.
             self.nodes.values_mut().for_each(|node| node.contact = (node.contact + gap).min(now));
         }
-        let mut sentences = Vec::new();
+        let mut decisions = Vec::new();
         let numbers: Vec<u32> = self.nodes.keys().copied().collect();
         for node in numbers {
             let Some(entry) = self.nodes.get(&node) else { continue };
@@ -154,16 +159,16 @@ impl Court {
             let heard = matches!(entry.opinion, Some((_, true))) && !entry.cut_off;
             let limit = if heard { self.timing.last() } else { self.timing.over() };
             if silence >= limit {
-                sentences.extend(self.declare(node, Some(silence)));
+                decisions.extend(self.declare(node, Some(silence)));
             } else if silence >= self.timing.doubt() && entry.asked.is_none() {
-                sentences.extend(self.ask(now, node));
+                decisions.extend(self.ask(now, node));
             }
         }
-        sentences
+        decisions
     }
 
     /// Asks a node that is heard well and is not itself concerned.
-    fn ask(&mut self, now: Time, node: u32) -> Vec<Sentence> {
+    fn ask(&mut self, now: Time, node: u32) -> Vec<Decision> {
         let accuser = self.nodes.get(&node).and_then(|entry| entry.accused_by);
         let fit = |(&other, entry): (&u32, &Node)| {
             let heard = now.saturating_sub(entry.contact) < self.timing.doubt();
@@ -176,23 +181,25 @@ impl Court {
         if let Some(entry) = self.nodes.get_mut(&node) {
             entry.asked = Some(witness);
         }
-        vec![Sentence::Ask { witness, node }]
+        vec![Decision::Ask { witness, node }]
     }
 
     /// An accusation and a second opinion together.
-    fn confront(&mut self, node: u32) -> Vec<Sentence> {
+    fn confront(&mut self, node: u32) -> Vec<Decision> {
         let Some(entry) = self.nodes.get_mut(&node) else { return Vec::new() };
         match (entry.accused_by, entry.opinion) {
             (Some(by), Some((witness, false))) if !entry.cut_off => {
                 entry.cut_off = true;
-                vec![Sentence::CutOff { node, by, witness }]
+                vec![Decision::CutOff { node, by, witness }]
             }
-            (Some(by), Some((witness, true))) => vec![Sentence::Quarrel { node, by, witness }],
+            (Some(by), Some((witness, true))) => {
+                vec![Decision::AsymmetricLink { node, by, witness }]
+            }
             _ => Vec::new(),
         }
     }
 
-    fn declare(&mut self, node: u32, silent: Option<Time>) -> Vec<Sentence> {
+    fn declare(&mut self, node: u32, silent: Option<Time>) -> Vec<Decision> {
         let Some(entry) = self.nodes.remove(&node) else { return Vec::new() };
         let witness = entry.opinion.filter(|(_, alive)| !alive).map(|(witness, _)| witness);
         for other in self.nodes.values_mut() {
@@ -203,8 +210,8 @@ impl Court {
                 other.asked = None; // somebody else is asked at the next look
             }
         }
-        let mut sentences = vec![Sentence::Declare { node, silent, witness }];
-        sentences.extend(self.ring());
-        sentences
+        let mut decisions = vec![Decision::Declare { node, silent, witness }];
+        decisions.extend(self.ring());
+        decisions
     }
 }

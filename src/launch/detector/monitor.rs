@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Lease, Time, Timing};
+use super::timing::{Lease, Time, Timing};
 use crate::control::message::{Beat, Party};
 
 /// What an agent hears.
@@ -35,7 +35,7 @@ pub enum Act {
 
 /// The machine.
 #[derive(Debug)]
-pub struct Watch {
+pub struct Monitor {
     me: u32,
     timing: Timing,
     lease: Lease,
@@ -50,10 +50,10 @@ pub struct Watch {
     looked: Time,
 }
 
-impl Watch {
+impl Monitor {
     /// Of node `me`; its lease begins now.
-    pub fn new(me: u32, timing: Timing, now: Time) -> Watch {
-        Watch {
+    pub fn new(me: u32, timing: Timing, now: Time) -> Monitor {
+        Monitor {
             me,
             timing,
             lease: Lease::new(now, timing.limit),

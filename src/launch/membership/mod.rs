@@ -22,17 +22,20 @@
 #![allow(missing_docs)] // the sentence of each event and action speaks of its fields
 
 mod crashes;
-mod doubts;
+mod deaths;
 mod event;
 mod finish;
+mod standing;
 mod starting;
 mod substitutes;
+mod suspicion;
+mod suspicions;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crashes::Crashes;
-
 pub use event::{Action, Event};
+use suspicion::Suspicions;
 
 use crate::control::UNRECOVERABLE;
 use crate::control::message::{Down, ProcId, Report, Said};
@@ -122,8 +125,8 @@ pub struct Membership {
     /// PEs lost since the job last resumed.
     lost: BTreeSet<u32>,
     /// How often its recovery was begun again since a tile did not hold.
-    spoiled: u32,
-    doubts: doubts::Doubts,
+    corrupt: u32,
+    suspicions: Suspicions,
     started: bool,
     verdict: Option<(i32, String)>,
     ended: bool,
@@ -165,8 +168,8 @@ impl Membership {
             checkpoint: 0,
             fault_view: 0,
             lost: BTreeSet::new(),
-            spoiled: 0,
-            doubts: doubts::Doubts::default(),
+            corrupt: 0,
+            suspicions: Suspicions::default(),
             started: false,
             verdict: None,
             ended: false,
@@ -277,13 +280,13 @@ impl Membership {
                 match report {
                     Report::Checkpoint { number, .. } => self.checkpoint = number,
                     Report::Resumed { number, .. } => self.resumed(number),
-                    Report::Alone { .. } => (self.lost, self.spoiled) = (BTreeSet::new(), 0),
+                    Report::Alone { .. } => (self.lost, self.corrupt) = (BTreeSet::new(), 0),
                     _ => {}
                 }
                 self.out.push(Action::Tell(report));
             }
             (Said::Address { address }, _) => self.addressed(proc, address),
-            (Said::Spoiled { view, pe }, _) => self.tile_spoiled(view, pe),
+            (Said::Spoiled { view, pe }, _) => self.tile_corrupt(view, pe),
             (Said::Suspect { pe, incarnation }, Some(by)) => self.suspected(by, pe, incarnation),
             (Said::GlobalExit { status, words }, _) => self.end(status, words),
             (Said::Finalizing { joined, cut }, Some(pe)) => self.finalizing(pe, joined, cut),

@@ -3,7 +3,7 @@
 //! A thin shell: it decides nothing. What it is told it does, what happens it reports, in the order
 //! in which it happened; a process's last words are passed on before its end.
 //!
-//! On another host its first orders come from its keeper: whom to join. What its PEs print it
+//! On another host its first orders come from its supervisor: whom to join. What its PEs print it
 //! carries on in whole lines, and descriptors stay with it.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -16,11 +16,10 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 
-use super::binder::Binder;
 use super::detector::Time;
-use super::join::{self, JoinError};
+use super::handshake::JoinError;
+use super::heartbeats::Heartbeats;
 use super::output::{self, Carriers};
-use super::pulse::Heartbeats;
 use super::worker::Worker;
 use crate::control::link::{Link, timespec};
 use crate::control::message::{Down, Job, Party, Place, ProcId, Said, ToPe, Up, Welcome};
@@ -35,23 +34,32 @@ use crate::sys::process::{self, Process};
 use crate::sys::socket::{Channel, ChannelError, Outbox};
 
 mod abort;
-mod heart;
+mod begin;
+mod binder;
+mod clock;
+mod done;
+mod heartbeat;
+mod join;
+mod looks;
 mod orders;
 mod starting;
 mod waits;
 mod work;
 
-use heart::{Heart, Ties};
-use orders::Order;
-use work::Done;
+use binder::Binder;
+use done::Done;
+use heartbeat::{HeartbeatClient, Ties};
+
+/// An order and the descriptors that came with it.
+type Order = (Down, Vec<OwnedFd>);
 
 struct Local {
     process: Process,
     /// The process that said Hello, when it is not the one that was started (a script's child).
     inner: Option<Process>,
     channel: Option<Outbox>,
-    /// Whatever wears the other end, a script's child too, is killed with this agent.
-    _leash: OwnedFd,
+    /// Parent-death pipe: who armed the other end, a script's child too, is killed with this agent.
+    _parent_death: OwnedFd,
     /// It was started for its number, and bound with it; what it did since is its own business.
     meant: bool,
     /// It has left `shmem_finalize`: a script round it may go on.
@@ -99,7 +107,7 @@ struct Agent {
     /// Where programs run, and what they print: on another host.
     place: Option<Place>,
     carriers: Carriers,
-    heart: Heart,
+    heartbeat: HeartbeatClient,
 }
 
 /// How long the first orders may take; the others have to be started too.
@@ -119,7 +127,7 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
     if let Some((Down::Join { launcher, node, secret }, _)) = first {
         let (mut link, socket) = join::join(launcher, node, &secret)?;
         first = link.receive::<Down>(ORDERS)?;
-        up = link; // the keeper has said all it had to say
+        up = link; // the supervisor has said all it had to say
         joined = Some((socket, launcher));
     }
     let (job, node, program, place, pulse) = match first {
@@ -139,8 +147,8 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
         Ties { net: Heartbeats::new(socket, Party::Node(node), key), launcher }
     });
     up.give_up_after(pulse.limit * 5 / 4);
-    let heart = Heart::new(node, &job, &pulse, ties);
-    let (page, page_fd) = match starting::begin(&job, node, up.carries_descriptors()) {
+    let heartbeat = HeartbeatClient::new(node, &job, &pulse, ties);
+    let (page, page_fd) = match begin::begin(&job, node, up.carries_descriptors()) {
         Ok(page) => page,
         Err(what) => return Ok(up.send(&Up::Failed { what }, &[])?),
     };
@@ -154,7 +162,7 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
     };
     let (orders, memories, addresses, procs, carriers, huge) = Default::default();
     let binder = Arc::new(Binder::new(&job, node));
-    up.send(&Up::Seated(binder.seated()), &[])?;
+    up.send(&Up::Seated(binder.bindings()), &[])?;
     let mut agent = Agent {
         up,
         orders,
@@ -171,7 +179,7 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
         procs,
         place,
         carriers,
-        heart,
+        heartbeat,
     };
     agent.serve_to_the_end(pulse.limit)
 }
@@ -228,7 +236,7 @@ impl Agent {
         let own = [(PollFd::new(&self.up, self.up.interest()), Source::Launcher)];
         let worker = (PollFd::new(&self.worker, PollFlags::IN), Source::Worker);
         let (mut fds, mut sources): (Vec<_>, Vec<_>) = own.into_iter().chain([worker]).unzip();
-        if let Some(net) = &self.heart.net {
+        if let Some(net) = &self.heartbeat.net {
             fds.push(PollFd::new(net, PollFlags::IN));
             sources.push(Source::Datagram);
         }
@@ -250,7 +258,7 @@ impl Agent {
         sources.into_iter().zip(ready).filter_map(|(s, ready)| ready.then_some(s)).collect()
     }
 
-    fn obey(&mut self, message: Down, mut fds: Vec<OwnedFd>) -> Result<(), ChannelError> {
+    fn execute(&mut self, message: Down, mut fds: Vec<OwnedFd>) -> Result<(), ChannelError> {
         match message {
             Down::Join { .. } | Down::Configure { .. } | Down::Refused { .. } => Ok(()),
             Down::Beat(_) | Down::Ask { .. } | Down::Ring { .. } => Ok(()),
@@ -315,12 +323,12 @@ impl Agent {
                 sent = sent.and(channel.send(message, fds));
             }
         }
-        self.heed(sent)
+        self.check_sent(sent)
     }
 
     /// A PE that is gone is reported by its pidfd; one that is not told what it waits for ends the
     /// job.
-    fn heed(&mut self, sent: Result<(), ChannelError>) -> Result<(), ChannelError> {
+    fn check_sent(&mut self, sent: Result<(), ChannelError>) -> Result<(), ChannelError> {
         match sent {
             Ok(()) | Err(ChannelError::Closed) => Ok(()),
             Err(error) => self.fail(format!("a message to a PE: {error}")),
@@ -339,7 +347,7 @@ impl Agent {
             self.binder.bind(pe, local.carrier().pid);
         }
         let Some(channel) = &mut local.channel else { return Ok(()) };
-        let (job, crowded) = (Box::new(self.job.clone()), self.binder.crowded());
+        let (job, crowded) = (Box::new(self.job.clone()), self.binder.oversubscribed());
         let welcome = ToPe::Welcome { job, welcome, crowded };
         let mut sent = channel.send(&welcome, &[Arc::clone(&self.page_fd)]);
         for (&pe, (memory, fd)) in &self.memories {
@@ -354,7 +362,7 @@ impl Agent {
                 sent = channel.send(&ToPe::Address { pe, incarnation, address }, &[]);
             }
         }
-        self.heed(sent)
+        self.check_sent(sent)
     }
 
     fn show(&mut self, view: &View) -> Result<(), ChannelError> {
@@ -399,7 +407,8 @@ impl Agent {
                     // connection would be waited for without end.
                     local.channel = None;
                     if local.pe.is_some() && !local.finalized {
-                        (local.deaf, local.until) = (true, Some(self.heart.clock.now() + SCRIPT));
+                        (local.deaf, local.until) =
+                            (true, Some(self.heartbeat.clock.now() + SCRIPT));
                     }
                     return Ok(());
                 }
@@ -416,7 +425,7 @@ impl Agent {
         match Process::open(pid) {
             Ok(inner) => local.inner = Some(inner),
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {
-                local.until = Some(self.heart.clock.now() + SCRIPT); // it has ended since
+                local.until = Some(self.heartbeat.clock.now() + SCRIPT); // it has ended since
             }
             Err(error) => return self.fail(format!("watching a script's PE: {error}")),
         }
@@ -428,7 +437,7 @@ impl Agent {
         let Some(local) = self.procs.get_mut(&proc) else { return Ok(()) };
         if local.inner.as_ref().is_some_and(|inner| inner.wait_end(0)) {
             (local.inner, local.deaf) = (None, false); // the script round it tells how
-            local.until = (!local.finalized).then(|| self.heart.clock.now() + SCRIPT);
+            local.until = (!local.finalized).then(|| self.heartbeat.clock.now() + SCRIPT);
         }
         if !local.process.wait_end(0) {
             return Ok(());
@@ -453,7 +462,7 @@ impl Agent {
             local.process.reap();
         }
         if ended {
-            self.heart.rest();
+            self.heartbeat.rest();
         }
         ended
     }

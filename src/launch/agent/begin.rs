@@ -1,0 +1,37 @@
+//! What an agent needs before it starts anything: its control page, and files enough.
+
+#![forbid(unsafe_code)]
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use crate::control::message::Job;
+use crate::control::page::Page;
+use crate::settings::Fabric;
+use crate::sys::process;
+
+/// The control page; or what to say if the agent of `node` cannot do its work. With `pairs` nodes
+/// may map each other's memory.
+pub fn begin(job: &Job, node: u32, pairs: bool) -> Result<(Page, Arc<OwnedFd>), String> {
+    files_missing(job, node, pairs).map_or(Ok(()), Err)?;
+    match Page::create(job.n_pes as usize) {
+        Ok((page, fd)) => Ok((page, Arc::new(fd))),
+        Err(error) => Err(format!("node {node}: memory for the control page: {error}")),
+    }
+}
+
+/// What to say if the agent may have fewer files open than it will have at least: its own, three
+/// for each of its PEs (the process, a connection, a parent-death pipe), and every memory that its
+/// PEs map.
+fn files_missing(job: &Job, node: u32, pairs: bool) -> Option<String> {
+    const OWN: usize = 5;
+    let own = job.node_of.iter().filter(|&&at| at == node).count();
+    let mapped = if pairs && job.fabric == Fabric::Shm { job.node_of.len() } else { own };
+    let (needed, most) = (OWN + 3 * own + mapped, process::open_files_max());
+    (needed as u64 > most).then(|| {
+        format!(
+            "node {node}: too many open files: {own} PEs need {needed} at least, and ulimit -n \
+             allows {most}"
+        )
+    })
+}

@@ -1,0 +1,28 @@
+//! What the worker of an agent hands back.
+
+#![forbid(unsafe_code)]
+
+use std::os::fd::OwnedFd;
+
+use crate::control::message::ProcId;
+use crate::sys::process::Process;
+use crate::sys::socket::Outbox;
+
+/// What was done.
+pub(super) enum Done {
+    /// The memory of a PE was made.
+    Made { pe: u32, memory: u32, result: rustix::io::Result<OwnedFd> },
+    /// A process was started; or why not.
+    Started(Box<Started>),
+    /// Memory that nobody needs any more was given back, or lies there until the job ends.
+    Wiped,
+}
+
+/// A process and what it is held by.
+pub(super) struct Started {
+    pub proc: ProcId,
+    pub meant: bool,
+    pub channel: Outbox,
+    pub parent_death: OwnedFd,
+    pub result: Result<Process, String>,
+}

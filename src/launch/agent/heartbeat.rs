@@ -1,0 +1,88 @@
+//! The heartbeat client of an agent: its monitor, its lease's deadline, and its ways to others.
+
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::looks::Looks;
+use crate::control::message::{Job, Party, ProcId, Pulse};
+use crate::fabric::{self, Signs};
+use crate::launch::detector::{Monitor, Time, Timing};
+use crate::launch::heartbeats::Heartbeats;
+use crate::sys::process::{Clock, Deadline};
+
+/// The monitor and its ways to others.
+pub struct HeartbeatClient {
+    pub monitor: Monitor,
+    /// Of the lease and of all that the agent waits for. A launcher on another host does not sleep
+    /// when this one does.
+    pub clock: Clock,
+    /// Between hosts.
+    pub net: Option<Heartbeats>,
+    /// What is seen of the successor without its help.
+    pub rdma_liveness: Option<Box<dyn Signs>>,
+    /// Where others hear heartbeats.
+    pub addresses: BTreeMap<Party, SocketAddr>,
+    /// Ends this agent, and with it its PEs, when it cannot itself: it may be stopped.
+    deadline: Option<Deadline>,
+    pub limit: Duration,
+    pub pe_limit: Option<Duration>,
+    /// PEs that are stopped, and since when.
+    pub stopped: BTreeMap<ProcId, Time>,
+    /// What PEs wait in.
+    pub looks: Option<Looks>,
+}
+
+/// What ties an agent on another host to the job.
+pub struct Ties {
+    pub net: Heartbeats,
+    pub launcher: SocketAddr,
+}
+
+impl HeartbeatClient {
+    /// Of node `node`.
+    pub fn new(node: u32, job: &Job, pulse: &Pulse, ties: Option<Ties>) -> HeartbeatClient {
+        let timing = Timing { period: pulse.period, limit: pulse.limit };
+        let clock = if ties.is_some() { Clock::Always } else { Clock::Awake };
+        let (mut addresses, mut net, mut rdma_liveness) = (BTreeMap::new(), None, None);
+        if let Some(ties) = ties {
+            addresses.insert(Party::Launcher, ties.launcher);
+            net = Some(ties.net);
+            rdma_liveness = fabric::signs(job.fabric, job.device.as_ref(), pulse.period);
+        }
+        let deadline = Deadline::new(clock).ok(); // without one it still looks at its clock
+        let monitor = Monitor::new(node, timing, clock.now());
+        let (limit, pe_limit, stopped) = (pulse.limit, pulse.pe_limit, BTreeMap::new());
+        let looks = Looks::new(pulse.stall, clock.now());
+        let client = HeartbeatClient {
+            monitor,
+            clock,
+            net,
+            rdma_liveness,
+            addresses,
+            deadline,
+            limit,
+            pe_limit,
+            stopped,
+            looks,
+        };
+        client.move_deadline();
+        client
+    }
+
+    /// A little after the end of the lease, so that an agent that can end itself does.
+    pub fn move_deadline(&self) {
+        if let Some(deadline) = &self.deadline {
+            deadline.set(Some(self.monitor.lease().end() + self.limit / 5));
+        }
+    }
+
+    /// Every PE has ended: what is left to do may take its time.
+    pub fn rest(&self) {
+        if let Some(deadline) = &self.deadline {
+            deadline.set(None);
+        }
+    }
+}

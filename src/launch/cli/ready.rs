@@ -1,0 +1,48 @@
+//! A job that was checked and can be started.
+
+#![forbid(unsafe_code)]
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use super::starter::Means;
+use crate::launch::membership::Shape;
+use crate::placement::substitute::Site;
+use crate::settings::Settings;
+
+/// A job ready to start.
+#[derive(Debug)]
+pub struct Ready {
+    /// Nodes, PEs and spares.
+    pub shape: Shape,
+    /// Other hosts; None for nodes on this machine.
+    pub cluster: Option<Cluster>,
+    /// Settings in force.
+    pub settings: Settings,
+    /// Groups, and what the nodes are called and fail together with.
+    pub site: Site,
+    /// What is survived, in words; None in mode `none`.
+    pub survives: Option<String>,
+    /// True if the loss of some failure domain is not survived though losses are to be.
+    pub fragile: bool,
+    /// Bytes of each symmetric heap.
+    pub heap_len: u64,
+    /// Whether the placement is to be printed.
+    pub report_placement: bool,
+    /// Program with its path resolved, and arguments.
+    pub program: Vec<OsString>,
+}
+
+/// Other hosts, and how agents are started there.
+#[derive(Debug, Clone)]
+pub struct Cluster {
+    /// Name of each node's host.
+    pub names: Vec<String>,
+    /// What starts an agent.
+    pub means: Means,
+    /// Path of `oshrun` on the hosts; None for that of this one.
+    pub oshrun: Option<PathBuf>,
+    /// Where to listen; None for what the routes to the hosts say.
+    pub listen: Option<SocketAddr>,
+}

@@ -1,0 +1,54 @@
+//! The launcher's failure detector, with its clock and its ways to the nodes.
+
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use crate::launch::detector::{FailureDetector, Time, Timing};
+use crate::launch::heartbeats::Heartbeats;
+use crate::sys::process::Clock;
+
+/// The failure detector and its ways to the nodes.
+pub struct Detection {
+    pub detector: FailureDetector,
+    /// Nodes on this machine sleep when it does.
+    pub clock: Clock,
+    /// Between hosts.
+    pub net: Option<Heartbeats>,
+    /// Where nodes hear heartbeats.
+    pub addresses: BTreeMap<u32, SocketAddr>,
+    pub limit: Duration,
+}
+
+/// The way a heartbeat came; its answer goes back the same way.
+#[derive(Clone, Copy)]
+pub enum Way {
+    Link,
+    Datagram,
+}
+
+impl Detection {
+    /// Over `nodes`, which have all just come.
+    pub fn new(
+        nodes: impl Iterator<Item = u32>,
+        net: Option<Heartbeats>,
+        addresses: BTreeMap<u32, SocketAddr>,
+        timing: Timing,
+    ) -> Detection {
+        let clock = if net.is_some() { Clock::Always } else { Clock::Awake };
+        let detector = FailureDetector::new(nodes, net.is_some(), timing, clock.now());
+        Detection { detector, clock, net, addresses, limit: timing.limit }
+    }
+
+    /// The time of the launcher's clock.
+    pub fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    /// How long until somebody must look at the clock.
+    pub fn left(&self) -> Option<Duration> {
+        Some(self.detector.deadline()?.saturating_sub(self.clock.now()))
+    }
+}

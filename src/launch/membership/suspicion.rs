@@ -1,0 +1,49 @@
+//! One broken connection between two PEs: what is asked, and the decision (pure).
+
+#![forbid(unsafe_code)]
+
+/// A PE number and its incarnation.
+pub type Incarnation = (u32, u32);
+
+/// What is asked about one connection.
+#[derive(Debug, Clone)]
+pub struct Suspicion {
+    pub accuser: Incarnation,
+    pub suspect: Incarnation,
+    /// The suspect's agent answered.
+    pub answered: bool,
+    pub witness: Option<u32>,
+    /// Whether the witness hears the nodes of accuser and suspect.
+    pub hears: [Option<bool>; 2],
+}
+
+/// All that is asked.
+#[derive(Debug, Clone, Default)]
+pub struct Suspicions {
+    /// Agents can ask each other.
+    pub among_hosts: bool,
+    pub open: Vec<Suspicion>,
+}
+
+/// The one to be ended and why, once everybody who was asked has answered.
+pub fn decide(suspicion: &Suspicion) -> Option<(Suspicion, Incarnation, String)> {
+    let (accuser, suspect) = (suspicion.accuser, suspicion.suspect);
+    let (declared, why) = match (suspicion.answered, suspicion.witness, suspicion.hears) {
+        (false, ..) => return None,
+        (true, None, _) => (suspect, "and nobody else can be asked".to_owned()),
+        (true, Some(node), [Some(false), Some(true)]) => {
+            (accuser, format!("and node {node} hears the node of PE {} only", suspect.0))
+        }
+        (true, Some(node), [Some(true), Some(false)]) => {
+            (suspect, format!("and node {node} hears the node of PE {} only", accuser.0))
+        }
+        (true, Some(node), [Some(true), Some(true)]) => {
+            (suspect, format!("though node {node} hears the nodes of both"))
+        }
+        (true, Some(node), [Some(false), Some(false)]) => {
+            (suspect, format!("and node {node} hears neither node"))
+        }
+        (true, Some(_), _) => return None,
+    };
+    Some((suspicion.clone(), declared, why))
+}
