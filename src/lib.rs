@@ -22,7 +22,8 @@
 //! protocol                                   the machine that orders both, and its driver
 //! faults                                     the fault-tolerance calls
 //! launch                                     launcher, agents, membership (beside)
-//! capi  shmem                                the C API and the safe Rust API, on top
+//! openshmem                                  the model: teams, collectives, waits, locks ..
+//! capi  shmem                                the C API and the safe Rust API, side by side
 //! wrapper  sizing                            oshcc and oshc++; oshinfo plan (beside)
 //! ```
 //!
@@ -52,6 +53,7 @@ pub mod inject;
 pub mod launch;
 #[doc(hidden)]
 pub mod mutant;
+mod openshmem;
 #[doc(hidden)]
 pub mod pgas;
 #[doc(hidden)]

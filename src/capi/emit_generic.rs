@@ -8,9 +8,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::FAMILIES;
-use super::emit;
+use super::families::FAMILIES;
 use super::family::Family;
+use super::prototypes::{parameters, plain, returns, symbols_of};
 use super::types;
 
 /// One C type of a generic name: the family it is from and the name in the type tables.
@@ -87,8 +87,8 @@ fn c11(text: &mut String) {
     plains.into_iter().for_each(|plain| pick(text, plain));
     for (generic, entries) in &all {
         let family = entries[0].family;
-        let lead = if emit::plain(family.args[0].1) == "Team" { TEAM } else { "" };
-        let chosen = emit::plain(family.args[usize::from(!lead.is_empty())].1);
+        let lead = if plain(family.args[0].1) == "Team" { TEAM } else { "" };
+        let chosen = plain(family.args[usize::from(!lead.is_empty())].1);
         assert!(["Sym<T>", "SymIn<T>", "Out<T>"].contains(&chosen.as_str()), "{generic}: {chosen}");
         text.push('\n');
         if family.ctx.is_empty() {
@@ -107,7 +107,7 @@ fn c11(text: &mut String) {
 }
 
 fn cxx(text: &mut String) {
-    let functions = emit::symbols();
+    let functions: Vec<String> = FAMILIES.iter().copied().flatten().flat_map(symbols_of).collect();
     for (generic, entries) in &generics() {
         text.push('\n');
         for entry in entries {
@@ -117,8 +117,8 @@ fn cxx(text: &mut String) {
                 if pre.is_empty() || (!ctx && is_c && entry.name == "long") {
                     continue;
                 }
-                let returns = emit::returns(entry.family, entry.name);
-                let parameters = emit::parameters(entry.family, entry.name, ctx);
+                let returned = returns(entry.family, entry.name);
+                let taken = parameters(entry.family, entry.name, ctx);
                 let args = ctx
                     .then_some("ctx")
                     .into_iter()
@@ -126,8 +126,8 @@ fn cxx(text: &mut String) {
                     .collect::<Vec<_>>()
                     .join(", ");
                 let symbol = format!("{pre}{}{}", entry.name, entry.family.post);
-                let back = if returns == "void" { "" } else { "return " };
-                let _ = writeln!(text, "static inline {returns} {generic}({parameters})");
+                let back = if returned == "void" { "" } else { "return " };
+                let _ = writeln!(text, "static inline {returned} {generic}({taken})");
                 let _ = writeln!(text, "{{ {back}{symbol}({args}); }}");
             }
         }

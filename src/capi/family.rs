@@ -111,11 +111,11 @@ macro_rules! export_one {
     ($pre:literal $name:literal $post:literal $rust:ident ($ctx:ident($cpre:literal))
      ($($arg:ident: $ty:ty),*) $ret:tt $body:block) => {
         export_one! { $pre $name $post $rust () ($($arg: $ty),*) $ret {
-            let $ctx = $crate::capi::guard::Ctx::DEFAULT;
+            let $ctx = $crate::openshmem::context::Ctx::DEFAULT;
             $body
         } }
         export_one! { $cpre $name $post $rust ()
-            ($ctx: $crate::capi::guard::Ctx, $($arg: $ty),*) $ret {
+            ($ctx: $crate::openshmem::context::Ctx, $($arg: $ty),*) $ret {
             let _using = $ctx.begin(NAME);
             $body
         } }

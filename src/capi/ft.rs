@@ -9,9 +9,10 @@ use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::guard::{self, misuse};
-use super::memory_ops::{In, Out, Sym};
+use super::claims::{read_at, text};
 use crate::faults::{self, Name};
+use crate::openshmem::check::{self, misuse};
+use crate::openshmem::memory::address::{In, Out, Sym};
 use crate::pgas;
 use crate::sys::caller;
 
@@ -62,7 +63,7 @@ fn restart(call: &'static str, pes: In<c_int>, numpes: usize) {
     let filled = QUERIED.swap(0, Ordering::Relaxed);
     if pes.addr() != 0 {
         for index in 0..numpes.min(filled) {
-            guard::pe(call, world, pes.read_at(index));
+            check::pe(call, world, read_at(pes, index));
         }
     }
     faults::restart_pes();
@@ -141,7 +142,7 @@ family! { EXTENSION: "Fault tolerance: extensions";
         if name.addr() == 0 {
             misuse(NAME, "name is NULL");
         }
-        protect(NAME, Name::Given(&name.text()), ptr, len)
+        protect(NAME, Name::Given(&text(name)), ptr, len)
     }
     ONE "shmemx_ft_include" "" [header "ft"] (addr: Sym<u8>, len: usize) -> c_int {
         pgas::world();

@@ -7,9 +7,11 @@
 
 use std::ffi::{c_int, c_long};
 
-use super::atomic::{compare_swap, fetch, set, update};
-use super::memory_ops::{Sym, SymIn, Update};
-use super::wait::{Cmp, until};
+use super::wait::comparison;
+use crate::openshmem::memory::address::{Sym, SymIn};
+use crate::openshmem::memory::atomic::{compare_swap, fetch, set, update};
+use crate::openshmem::wait::{Cmp, until};
+use crate::segment::update::Update;
 
 family! { ATOMICS: "Atomics, blocking";
     OLDEXT "shmem_" "_fetch" [generic "shmem_fetch"] [deprecated "1.4"]
@@ -48,14 +50,14 @@ family! { ATOMICS: "Atomics, blocking";
 
 family! { WAIT: "Point-to-point synchronisation";
     OLDWAIT "shmem_" "_wait" [deprecated "1.4"] (ivar: Sym<T>, cmp_value: T) {
-        until(NAME, ivar, Cmp::NE, cmp_value);
+        until(NAME, ivar, Cmp::Ne, cmp_value);
     }
     ONE "shmem_wait" "" [deprecated "1.4"] (ivar: Sym<c_long>, cmp_value: c_long) {
-        until(NAME, ivar, Cmp::NE, cmp_value);
+        until(NAME, ivar, Cmp::Ne, cmp_value);
     }
     ONE "shmem_wait_until" "" [deprecated "1.4"]
     (ivar: Sym<c_long>, cmp: c_int, cmp_value: c_long) {
-        until(NAME, ivar, Cmp::new(NAME, cmp), cmp_value);
+        until(NAME, ivar, comparison(NAME, cmp), cmp_value);
     }
 }
 

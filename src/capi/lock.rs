@@ -1,135 +1,9 @@
-//! Locks over a symmetric `long`: a queue of PEs, first come first served.
-//!
-//! ```text
-//! on the home PE of the lock   | tail: u32 ........... | next: u16 | state: u16 |
-//! on every PE                    the last in the queue   who is      mine: idle,
-//!                                (home only)             behind me   waiting, holding
-//! ```
-//!
-//! PEs are counted from one; zero is nobody. A PE appends itself to the tail; if somebody was there
-//! it tells that PE who is behind and waits on its *own* state. Releasing hands the lock to the
-//! next one, or empties the tail. The home is chosen by the lock's offset, so that locks are
-//! spread.
-//!
-//! Invariants: the tail is zero exactly when nobody holds the lock; a PE is in a queue at most
-//! once; another PE writes my state only while I wait; all words zero is a free lock, so symmetric
-//! memory that was zeroed needs no further preparation. After a death the waits return and all
-//! words go back to the checkpoint.
+//! Locks.
 
 use std::ffi::{c_int, c_long};
 
-use super::guard::misuse;
-use super::memory_ops::{Sym, Update, Word};
-use super::order;
-use crate::pgas;
-use crate::segment::waits::Waiting;
-
-/// The words of a lock as this PE needs them.
-pub struct Lock {
-    call: &'static str,
-    on: Sym<c_long>,
-    tail: Word,
-    next: Word,
-    state: Word,
-    /// This PE, counted from one.
-    me: u64,
-}
-
-const TAIL_BYTES: usize = 4;
-const PE_BYTES: usize = 2;
-const NEXT_AT: usize = TAIL_BYTES;
-const STATE_AT: usize = NEXT_AT + PE_BYTES;
-
-const IDLE: u64 = 0;
-const WAITING: u64 = 1;
-const HOLDING: u64 = 2;
-
-impl Lock {
-    pub fn new(call: &'static str, on: Sym<c_long>) -> Lock {
-        let world = pgas::world();
-        if world.n_pes() >= usize::from(u16::MAX) {
-            let most = u16::MAX - 1;
-            misuse(call, format_args!("{} PEs: locks are for at most {most}", world.n_pes()));
-        }
-        let own = Word::own(call, "lock", on);
-        let offset = world.offset_of(on.addr(), size_of::<c_long>()).unwrap_or(0);
-        let home = offset / size_of::<c_long>() % world.n_pes();
-        Lock {
-            call,
-            on,
-            tail: Word::new(call, "lock", on, home as c_int).field(0, TAIL_BYTES),
-            next: own.field(NEXT_AT, PE_BYTES),
-            state: own.field(STATE_AT, PE_BYTES),
-            me: world.me() as u64 + 1,
-        }
-    }
-
-    /// A field of another PE in the queue.
-    fn of(&self, pe: u64, offset_bytes: usize) -> Word {
-        let number = (pe - 1) as c_int;
-        Word::new(self.call, "lock", self.on, number).field(offset_bytes, PE_BYTES)
-    }
-
-    fn faulted(&self) -> bool {
-        self.state.world().interrupted()
-    }
-
-    pub fn set(&self) {
-        if self.state.load() != IDLE && !self.faulted() {
-            misuse(self.call, "this PE holds the lock already");
-        }
-        self.next.store(0);
-        self.state.store(WAITING);
-        let before = self.tail.update(Update::Swap, self.me);
-        if before == 0 {
-            self.state.store(HOLDING);
-        } else {
-            self.of(before, NEXT_AT).store(self.me);
-            let _ = self
-                .state
-                .world()
-                .wait_until(|| Waiting::anyone(self.call), || self.state.load() == HOLDING);
-        }
-    }
-
-    /// Zero when the lock was free and is now held.
-    pub fn try_set(&self) -> c_int {
-        if self.state.load() != IDLE && !self.faulted() {
-            return 1;
-        }
-        self.next.store(0);
-        let before = self.tail.compare_swap(0, self.me);
-        if before == 0 {
-            self.state.store(HOLDING);
-        }
-        c_int::from(before != 0)
-    }
-
-    pub fn clear(&self) {
-        order::complete();
-        match self.state.load() {
-            _ if self.faulted() => return,
-            IDLE => misuse(self.call, "this PE does not hold the lock"),
-            // A death ended the wait for it.
-            WAITING => return,
-            _ => self.state.store(IDLE),
-        }
-        if self.next.load() == 0 {
-            if self.tail.compare_swap(self.me, 0) == self.me {
-                return;
-            }
-            // Somebody is behind, and about to say so.
-            let _ = self
-                .next
-                .world()
-                .wait_until(|| Waiting::anyone(self.call), || self.next.load() != 0);
-        }
-        let next = self.next.load();
-        if next != 0 {
-            self.of(next, STATE_AT).store(HOLDING);
-        }
-    }
-}
+use crate::openshmem::lock::Lock;
+use crate::openshmem::memory::address::Sym;
 
 family! { LOCKS: "Locks";
     ONE "shmem_clear_lock" "" (lock: Sym<c_long>) {
@@ -139,6 +13,6 @@ family! { LOCKS: "Locks";
         Lock::new(NAME, lock).set()
     }
     ONE "shmem_test_lock" "" (lock: Sym<c_long>) -> c_int {
-        Lock::new(NAME, lock).try_set()
+        c_int::from(!Lock::new(NAME, lock).try_set())
     }
 }

@@ -11,9 +11,10 @@
 
 use std::ffi::c_int;
 
-use super::guard::Ctx;
-use super::memory_ops::{self, In, Out, Sym, SymIn};
 use super::types::LongDouble;
+use crate::openshmem::context::Ctx;
+use crate::openshmem::memory::address::{In, Out, Sym, SymIn};
+use crate::openshmem::memory::rma;
 use crate::pgas::stream::Target;
 
 describe! { BY_VALUE: "RMA, blocking";
@@ -24,11 +25,11 @@ describe! { BY_VALUE: "RMA, blocking";
 }
 
 fn put_to(call: &'static str, dest: Sym<LongDouble>, value: In<LongDouble>, pe: Target) {
-    memory_ops::put(call, dest.erase(), value.erase(), size_of::<LongDouble>(), pe);
+    rma::put(call, dest.erase(), value.erase(), size_of::<LongDouble>(), pe);
 }
 
 fn get_from(call: &'static str, source: SymIn<LongDouble>, value: Out<LongDouble>, pe: Target) {
-    memory_ops::get(call, value.erase(), source.erase(), size_of::<LongDouble>(), pe);
+    rma::get(call, value.erase(), source.erase(), size_of::<LongDouble>(), pe);
 }
 
 extern "C" fn put(dest: Sym<LongDouble>, pe: c_int, value: In<LongDouble>) {

@@ -11,9 +11,10 @@
 use std::ffi::c_long;
 use std::ptr;
 
-use super::guard::misuse;
-use super::memory_ops::{self, Sym};
-use super::order;
+use crate::openshmem::check::misuse;
+use crate::openshmem::memory::address::Sym;
+use crate::openshmem::memory::rma;
+use crate::openshmem::order;
 use crate::pgas;
 
 /// What every block is aligned to: enough for any C type and for a cache line's worth of words.
@@ -54,7 +55,7 @@ fn allocate_zeroed(call: &'static str, count: usize, size: usize) -> *mut u8 {
     }
     let block = world.heap_alloc(bytes, ALIGNMENT);
     if !block.is_null() {
-        memory_ops::zero(call, block, bytes);
+        rma::zero(call, block, bytes);
     }
     order::meet(world, call);
     block

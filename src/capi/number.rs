@@ -1,95 +1,14 @@
-//! Arithmetic of the reductions on every element type, C's `long double` and complex ones included.
+//! Arithmetic of the reductions on the element types that are C's alone: `long double`, complex.
 //!
-//! Integers wrap: C leaves overflow of signed ones open, so any result is allowed, and wrapping is
-//! the one that cannot end the process. `min` and `max` keep the left operand when the operands
-//! cannot be compared (NaN). `long double` is the machine's: 80 bits on the x87 stack, or IEEE
-//! binary128 by the routines of the compiler's library.
+//! `long double` is the machine's: 80 bits on the x87 stack, or IEEE binary128 by the routines of
+//! the compiler's library.
 
-use super::bits::Zero;
 use super::types::{Complex, LongDouble};
+use crate::openshmem::bits::Zero;
+use crate::openshmem::number::{Number, Ordered};
 
-/// What sums, products and scans need.
-pub trait Number: Copy + Zero {
-    /// `a + b`
-    fn sum(a: Self, b: Self) -> Self;
-    /// `a * b`
-    fn prod(a: Self, b: Self) -> Self;
-}
-
-/// What minima and maxima need.
-pub trait Ordered: Copy + Zero {
-    /// The smaller one.
-    fn min(a: Self, b: Self) -> Self;
-    /// The larger one.
-    fn max(a: Self, b: Self) -> Self;
-}
-
-/// What the bitwise reductions need.
-pub trait Bitwise: Copy + Zero {
-    /// `a & b`
-    fn and(a: Self, b: Self) -> Self;
-    /// `a | b`
-    fn or(a: Self, b: Self) -> Self;
-    /// `a ^ b`
-    fn xor(a: Self, b: Self) -> Self;
-}
-
-macro_rules! ordered {
+macro_rules! complex {
     ($($type:ty)*) => { $(
-        impl Ordered for $type {
-            #[inline]
-            fn min(a: Self, b: Self) -> Self {
-                if b < a { b } else { a }
-            }
-            #[inline]
-            fn max(a: Self, b: Self) -> Self {
-                if b > a { b } else { a }
-            }
-        }
-    )* };
-}
-
-macro_rules! integers {
-    ($($type:ty)*) => { $(
-        impl Number for $type {
-            #[inline]
-            fn sum(a: Self, b: Self) -> Self {
-                a.wrapping_add(b)
-            }
-            #[inline]
-            fn prod(a: Self, b: Self) -> Self {
-                a.wrapping_mul(b)
-            }
-        }
-        impl Bitwise for $type {
-            #[inline]
-            fn and(a: Self, b: Self) -> Self {
-                a & b
-            }
-            #[inline]
-            fn or(a: Self, b: Self) -> Self {
-                a | b
-            }
-            #[inline]
-            fn xor(a: Self, b: Self) -> Self {
-                a ^ b
-            }
-        }
-    )* };
-}
-
-macro_rules! floats {
-    ($($type:ty)*) => { $(
-        impl Number for $type {
-            #[inline]
-            fn sum(a: Self, b: Self) -> Self {
-                a + b
-            }
-            #[inline]
-            fn prod(a: Self, b: Self) -> Self {
-                a * b
-            }
-        }
         impl Number for Complex<$type> {
             #[inline]
             fn sum(a: Self, b: Self) -> Self {
@@ -108,9 +27,7 @@ macro_rules! floats {
     )* };
 }
 
-integers! { i8 u8 i16 u16 i32 u32 i64 u64 isize usize }
-ordered! { i8 u8 i16 u16 i32 u32 i64 u64 isize usize f32 f64 }
-floats! { f32 f64 }
+complex! { f32 f64 }
 
 impl Zero for LongDouble {
     fn zero() -> Self {

@@ -1,229 +1,14 @@
-//! Reductions and scans.
-//!
-//! All PEs combine in one tree (`pgas::schedule::reduction`), whichever way they go:
-//!
-//! - *directly*, between PEs that map each other: each PE has a share of the elements. It reads
-//!   them from everybody's source, in the order of the PEs, and stores what comes out into
-//!   everybody's destination. So the work is spread, and the source may be the destination: nobody
-//!   else reads or writes the elements of a share.
-//! - *by passing on* partial results, between PEs that do not (`exchange.rs`). Where the tree fits,
-//!   the PEs of a node reduce directly into the destination of their leader first, and copy the
-//!   result from there; on other nodes every PE acts for itself.
-//!
-//! So the bits of a result depend on the number of PEs alone. Scans combine in the order of the
-//! PEs, and always go directly: what a scan stores differs from PE to PE.
+//! Reductions and scans: over teams, and over active sets.
 
 use std::ffi::{c_int, c_long};
-use std::ops::Range;
 
-use super::bits::Zero;
-use super::coll::{check, check_source, set, status};
-use super::exchange::{Actors, with_room};
-use super::group::Group;
-use super::guard::{bytes_of, misuse};
-use super::memory_ops::{self, Sym, SymIn};
-use super::number::{Bitwise, Number, Ordered};
-use super::relay::Relay;
-use super::team::{self, Team};
-use crate::pgas::schedule::{Nodes, reduction};
-use crate::pgas::{Fault, schedule};
-use crate::segment::layout::WORK_SLOT;
-
-/// Elements reduced at a time: the accumulator and a piece of a source stay in the cache.
-const PIECE: usize = 1024;
-
-/// PEs of which elements are read at a time.
-const READS: usize = 8;
-
-/// PEs that share the elements between them: this one is number `own` of `size`, and `pe` says
-/// which PE the others are.
-struct Sharers<F> {
-    call: &'static str,
-    own: usize,
-    size: usize,
-    pe: F,
-}
-
-impl<F: Fn(usize) -> c_int> Sharers<F> {
-    /// The share of this PE, in pieces.
-    fn pieces(&self, count: usize) -> impl Iterator<Item = Range<usize>> {
-        let share = schedule::share(count, self.own, self.size);
-        let end = share.end;
-        share.step_by(PIECE).map(move |first| first..end.min(first + PIECE))
-    }
-
-    /// Reduces the share of this PE in the tree; `give` gets the first element of a piece, and it.
-    fn reduce<T: Copy + Zero>(
-        &self,
-        source: SymIn<T>,
-        count: usize,
-        op: &impl Fn(T, T) -> T,
-        give: impl Fn(usize, &[T]),
-    ) {
-        let longest = self.pieces(count).next().map_or(0, |piece| piece.len());
-        with_room((1 + reduction::depth(self.size)) * longest, |room| {
-            for piece in self.pieces(count) {
-                let (theirs, stack) = room.split_at_mut(piece.len());
-                let mut top = 0;
-                for index in 0..self.size {
-                    let (below, rest) = stack.split_at_mut(top);
-                    let (merges, pe) = (reduction::merges(index, self.size), (self.pe)(index));
-                    // What is not combined at once is read to where it stays.
-                    let into = if merges == 0 { &mut rest[..piece.len()] } else { &mut *theirs };
-                    memory_ops::fetch(self.call, into, source.element(piece.start), pe);
-                    top =
-                        if merges == 0 { top + into.len() } else { merge(below, into, merges, op) };
-                }
-                give(piece.start, &stack[..top]);
-            }
-        });
-    }
-
-    /// Goes through the share of this PE piece by piece. `each` is given the first element of a
-    /// piece, the number of a PE and its piece, in the order of the PEs.
-    fn in_turn<T: Copy + Zero>(
-        &self,
-        source: SymIn<T>,
-        count: usize,
-        mut each: impl FnMut(usize, usize, &[T]),
-    ) {
-        let longest = self.pieces(count).next().map_or(0, |piece| piece.len());
-        let at_a_time = self.size.min(READS);
-        with_room(at_a_time * longest, |room| {
-            for piece in self.pieces(count) {
-                for index in (0..self.size).step_by(at_a_time) {
-                    let n = at_a_time.min(self.size - index);
-                    let pes: [c_int; READS] =
-                        std::array::from_fn(|more| (self.pe)(index + more.min(n - 1)));
-                    let theirs = &mut room[..n * piece.len()];
-                    let from = source.element(piece.start);
-                    memory_ops::fetch_from_each(self.call, theirs, from, &pes[..n]);
-                    for (more, theirs) in theirs.chunks_exact(piece.len()).enumerate() {
-                        each(piece.start, index + more, theirs);
-                    }
-                }
-            }
-        });
-    }
-}
-
-/// Combines `upper` with the topmost of a stack of partial results, that with the one below, and so
-/// on; how high the stack is then.
-fn merge<T: Copy>(
-    mut stack: &mut [T],
-    upper: &[T],
-    merges: usize,
-    op: &impl Fn(T, T) -> T,
-) -> usize {
-    let len = upper.len();
-    let mut upper = upper;
-    for _ in 0..merges {
-        let (below, lower) = stack.split_at_mut(stack.len() - len);
-        lower.iter_mut().zip(upper).for_each(|(a, b)| *a = op(*a, *b));
-        (stack, upper) = (below, lower);
-    }
-    stack.len() + len
-}
-
-/// Refuses what is not symmetric, before any PE waits for this one.
-fn check_both<T>(group: &Group, dest: Sym<T>, source: SymIn<T>, count: usize) {
-    let bytes = bytes_of(group.call, count, size_of::<T>());
-    check(group, dest.erase(), bytes);
-    check_source(group, source.erase(), bytes);
-}
-
-/// Of everybody's elements one by one; all get the result.
-pub fn reduce<T: Copy + Zero>(
-    group: Group,
-    dest: Sym<T>,
-    source: SymIn<T>,
-    count: usize,
-    op: impl Fn(T, T) -> T,
-) -> Result<(), Fault> {
-    check_both(&group, dest, source, count);
-    if let Some(nodes) = group.nodes(None).as_deref() {
-        return reduce_by_passing((&group, nodes), (dest, source), count, &op);
-    }
-    group.meet()?;
-    let (call, own, size) = (group.call, group.index, group.size);
-    let sharers = Sharers { call, own, size, pe: |index| group.pe(index) };
-    sharers.reduce(source, count, &op, |first, result| {
-        for index in group.partners() {
-            memory_ops::send(group.call, dest.element(first), result, group.pe(index));
-        }
-    });
-    group.meet()
-}
-
-/// The same where not all PEs map each other.
-fn reduce_by_passing<T: Copy + Zero>(
-    (group, nodes): (&Group, &Nodes),
-    (dest, source): (Sym<T>, SymIn<T>),
-    count: usize,
-    op: &impl Fn(T, T) -> T,
-) -> Result<(), Fault> {
-    let bytes = count * size_of::<T>();
-    let doubles = group.has_slots() && bytes <= WORK_SLOT && !group.is_long(bytes, group.size);
-    let set = if doubles { group.turn() } else { 0 };
-    let pass = |actors: Actors, source| match doubles {
-        true => actors.double((dest, source), count, set, op),
-        false => actors.halve((dest, source), count, op),
-    };
-    let here = &nodes.members[nodes.own];
-    if !reduction::fits(&nodes.members) || here.len() == 1 {
-        return pass(Actors::all(group), source);
-    }
-    group.meet_node(nodes)?;
-    let leader = group.pe(nodes.leaders[nodes.own]);
-    let own = group.index - here[0];
-    let pe = |index: usize| group.pe(here[index]);
-    let sharers = Sharers { call: group.call, own, size: here.len(), pe };
-    sharers.reduce(source, count, op, |first, result| {
-        memory_ops::send(group.call, dest.element(first), result, leader);
-    });
-    let relay = Relay { group, nodes, dest: dest.erase() };
-    relay.through_leader(bytes, || pass(Actors::leaders(group, nodes), SymIn::at(dest.addr())))
-}
-
-/// The same over the PEs up to this one, itself included if `inclusive`; zero before the first.
-pub fn scan<T: Copy + Zero>(
-    group: Group,
-    dest: Sym<T>,
-    source: SymIn<T>,
-    count: usize,
-    (inclusive, op): (bool, impl Fn(T, T) -> T),
-) -> Result<(), Fault> {
-    check_both(&group, dest, source, count);
-    group.meet()?;
-    let mut sums = Vec::new();
-    let add = |first: usize, index: usize, theirs: &[T]| {
-        let send = |sums: &[T]| {
-            memory_ops::send(group.call, dest.element(first), sums, group.pe(index));
-        };
-        if !inclusive && index == 0 {
-            send(&vec![T::zero(); theirs.len()]);
-        } else if !inclusive {
-            send(&sums);
-        }
-        fold(&mut sums, (index, theirs), &op);
-        if inclusive {
-            send(&sums);
-        }
-    };
-    let (call, own, size) = (group.call, group.index, group.size);
-    let sharers = Sharers { call, own, size, pe: |index| group.pe(index) };
-    sharers.in_turn(source, count, add);
-    group.meet()
-}
-
-/// `into := into op theirs`; the first one's are taken as they are.
-fn fold<T: Copy>(into: &mut Vec<T>, (index, theirs): (usize, &[T]), op: impl Fn(T, T) -> T) {
-    if index == 0 {
-        into.clear();
-        return into.extend_from_slice(theirs);
-    }
-    into.iter_mut().zip(theirs).for_each(|(a, b)| *a = op(*a, *b));
-}
+use super::coll::{set, status};
+use crate::openshmem::check::misuse;
+use crate::openshmem::collective::reduce::{reduce, scan};
+use crate::openshmem::group::Group;
+use crate::openshmem::memory::address::{Sym, SymIn};
+use crate::openshmem::number::{Bitwise, Number, Ordered};
+use crate::openshmem::team::Team;
 
 /// The number of elements of the old reductions, an `int`.
 fn count(call: &'static str, nreduce: c_int) -> usize {
@@ -238,7 +23,7 @@ macro_rules! reductions {
         family! { $list: "Collectives: reductions"; $(
             $set "shmem_" $post [generic $generic]
             (team: Team, dest: Sym<T>, source: SymIn<T>, nreduce: usize) -> c_int {
-                let group = team::group(NAME, team);
+                let group = Group::of_team(NAME, team);
                 status(reduce(group, dest, source, nreduce, <T as $trait>::$op))
             }
         )* }
@@ -282,10 +67,10 @@ reductions_to_all! { SETS:
 family! { SCAN: "Collectives: scan";
     SUM "shmem_" "_sum_inscan" [generic "shmem_sum_inscan"]
     (team: Team, dest: Sym<T>, source: SymIn<T>, nelems: usize) -> c_int {
-        status(scan(team::group(NAME, team), dest, source, nelems, (true, T::sum)))
+        status(scan(Group::of_team(NAME, team), dest, source, nelems, (true, T::sum)))
     }
     SUM "shmem_" "_sum_exscan" [generic "shmem_sum_exscan"]
     (team: Team, dest: Sym<T>, source: SymIn<T>, nelems: usize) -> c_int {
-        status(scan(team::group(NAME, team), dest, source, nelems, (false, T::sum)))
+        status(scan(Group::of_team(NAME, team), dest, source, nelems, (false, T::sum)))
     }
 }

@@ -9,14 +9,14 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
+use super::claims::write_all;
 use super::constants::{MAJOR_VERSION, MINOR_VERSION, THREAD_MULTIPLE, THREAD_SINGLE};
 use super::constants::{MAX_NAME_LEN, VENDOR_STRING};
-use super::context;
-use super::guard::misuse;
-use super::memory_ops::{Out, Place, SymIn};
-use super::team;
-use crate::checkpoint::ahead;
-use crate::{faults, pgas};
+use crate::openshmem;
+use crate::openshmem::check::misuse;
+use crate::openshmem::memory::address::{Out, SymIn};
+use crate::openshmem::memory::place::Place;
+use crate::pgas;
 
 /// How many times the library was started and not yet ended.
 static STARTS: AtomicUsize = AtomicUsize::new(0);
@@ -35,10 +35,7 @@ pub(super) fn start(call: &'static str, requested: c_int) -> c_int {
         if pgas::ended() {
             misuse(call, "the library has ended: allowed is one start after another, not again");
         }
-        PROVIDED.store(pgas::init(requested, faults::recover_at_end), Ordering::Relaxed);
-        ahead::begin(pgas::world());
-        team::register();
-        context::register();
+        PROVIDED.store(openshmem::start(requested), Ordering::Relaxed);
     }
     PROVIDED.load(Ordering::Relaxed)
 }
@@ -106,7 +103,7 @@ family! { SETUP: "Setup, exit, query";
     }
     ONE "shmem_info_get_name" "" (name: Out<c_char>) {
         let text = VENDOR_STRING.bytes().chain([0]).map(|byte| byte as c_char);
-        name.write_slice(&text.collect::<Vec<_>>());
+        write_all(name, &text.collect::<Vec<_>>());
     }
     ONE "start_pes" "" [deprecated "1.2"] (npes: c_int) {
         let _ = npes;

@@ -5,21 +5,22 @@
 
 use std::ffi::c_int;
 
-use super::guard::Shape;
-use super::memory_ops::{self, In, Out, Sym, SymIn};
+use crate::openshmem::memory::address::{In, Out, Sym, SymIn};
+use crate::openshmem::memory::rma;
+use crate::openshmem::memory::strides::Shape;
 use crate::pgas::stream::Target;
 
 fn put(call: &'static str, dest: Sym<u8>, source: In<u8>, shape: Shape, pe: Target) {
     match shape.strides(call) {
-        Some(strides) => memory_ops::put_blocks(call, dest, source, strides, pe),
-        None => memory_ops::put(call, dest, source, 0, pe),
+        Some(strides) => rma::put_blocks(call, dest, source, strides, pe),
+        None => rma::put(call, dest, source, 0, pe),
     }
 }
 
 fn get(call: &'static str, dest: Out<u8>, source: SymIn<u8>, shape: Shape, pe: Target) {
     match shape.strides(call) {
-        Some(strides) => memory_ops::get_blocks(call, dest, source, strides, pe),
-        None => memory_ops::get(call, dest, source, 0, pe),
+        Some(strides) => rma::get_blocks(call, dest, source, strides, pe),
+        None => rma::get(call, dest, source, 0, pe),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The OpenSHMEM model over segments: one [`World`] per process, bytes, words and sets of PEs.
+//! The runtime of a process under the OpenSHMEM model: one [`World`], bytes, words and sets of PEs.
 //!
 //! [`boot`] builds the world from the agent's welcome (or alone, without `oshrun`), `world` is
 //! the table everything goes through, [`wait`] the one way to block, [`far`] how PEs are reached
@@ -7,7 +7,7 @@
 //! Invariants: no call waits for ever for a dead PE: every blocking call looks at the view number.
 //! Between a death and the restart (`World::faulted`) puts are dropped and blocking calls return.
 //!
-//! Left out: types, contexts and teams; those are the business of the APIs on top.
+//! Left out: types, contexts and teams, which are the model's (`openshmem`).
 
 mod abort;
 pub mod boot;
@@ -18,7 +18,7 @@ mod inherit;
 mod memory;
 mod nodes;
 mod regions;
-pub mod schedule;
+pub mod rounds;
 mod site;
 pub mod stream;
 mod turn;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! arrive    every PE of a node adds one to the gate of the node's lowest PE, its leader
-//! meet      leaders meet by dissemination (`schedule::rounds`): each tells its partner of a round
+//! meet      leaders meet by dissemination (`rounds.rs`): each tells its partner of a round
 //!           the number of the barrier, and waits for it from the other
 //! release   each leader opens its gate and wakes its node
 //! ```
@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::schedule;
+use super::rounds::rounds;
 use super::wait::Fault;
 use super::world::{World, lock};
 use crate::control::view::View;
@@ -154,8 +154,8 @@ impl World {
     ) -> Result<(), Fault> {
         let heard = &self.segment().words().heard[whose as usize];
         let at = std::mem::offset_of!(Words, heard) + whose as usize * size_of_val(heard);
-        let rounds = schedule::rounds(nodes.index, nodes.leaders.len());
-        for (number, round) in rounds.enumerate().take(ROUNDS) {
+        let meeting = rounds(nodes.index, nodes.leaders.len());
+        for (number, round) in meeting.enumerate().take(ROUNDS) {
             let partner = nodes.leaders[round.to];
             self.far_tell(partner, at + number * 8, epoch);
             self.until(call, &heard[number], epoch)?;

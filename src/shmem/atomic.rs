@@ -1,7 +1,7 @@
 //! Types that take atomic updates: the tables of the OpenSHMEM specification, without type names.
 
 use super::Symmetric;
-use crate::capi::{bits, number};
+use crate::openshmem::{bits, number};
 
 mod sealed {
     pub trait Word: super::bits::Bits {}

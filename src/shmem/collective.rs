@@ -1,4 +1,4 @@
-//! Collectives over the team of an exchange: the schedules of the C API on checked handles.
+//! Collectives over the team of an exchange: those of the model on checked handles.
 //!
 //! Every PE of the team calls the same, with equal lengths unless it says otherwise, from one
 //! thread at a time. Sources are read where they lie, so they must be complete: what a PE has put
@@ -9,11 +9,11 @@
 
 use super::atomic::{Bits, Number, Word};
 use super::{Fault, Peers, SymSlice, Symmetric};
-use crate::capi::bits::Zero;
-use crate::capi::guard::Shape;
-use crate::capi::memory_ops::{Sym, SymIn};
-use crate::capi::number::{Bitwise, Number as Arithmetic, Ordered};
-use crate::capi::{coll, exchange, reduce};
+use crate::openshmem::bits::Zero;
+use crate::openshmem::collective::{exchange, movement, reduce};
+use crate::openshmem::memory::address::{Sym, SymIn};
+use crate::openshmem::memory::strides::Shape;
+use crate::openshmem::number::{Bitwise, Number as Arithmetic, Ordered};
 
 /// An element of any plain type, for the functions under the C API.
 #[repr(transparent)]
@@ -110,7 +110,8 @@ impl Peers<'_> {
         assert!(to.len() == from.len(), "broadcast of {} elements to {}", from.len(), to.len());
         let group = self.group("Peers::broadcast");
         let root = (root as i32, true);
-        coll::broadcast(group, self.at(to), self.from(from), to.bytes(), root).map_err(Fault::of)
+        movement::broadcast(group, self.at(to), self.from(from), to.bytes(), root)
+            .map_err(Fault::of)
     }
 
     /// Puts the `from` of all PEs one after another into `to` of every PE. Lengths may differ from
@@ -138,7 +139,7 @@ impl Peers<'_> {
     ) -> Result<usize, Fault> {
         let group = self.group("Peers::collect");
         let dest = (self.at(to), to.bytes());
-        let bytes = coll::collect(group, dest, self.from(from), from.bytes());
+        let bytes = movement::collect(group, dest, self.from(from), from.bytes());
         Ok(bytes.map_err(Fault::of)? / size_of::<T>())
     }
 
@@ -162,7 +163,7 @@ impl Peers<'_> {
         let (n, each) = (self.n_pes(), from.len());
         assert!(Some(to.len()) == each.checked_mul(n), "{n} times {each} elements to {}", to.len());
         let group = self.group("Peers::fcollect");
-        coll::fcollect(group, self.at(to), self.from(from), from.bytes()).map_err(Fault::of)
+        movement::fcollect(group, self.at(to), self.from(from), from.bytes()).map_err(Fault::of)
     }
 
     /// Cuts `from` into one block for each PE, and puts the blocks of all for this PE one after
@@ -188,7 +189,7 @@ impl Peers<'_> {
         assert!(to.len() == len && len.is_multiple_of(n), "{len} to {} of {n} PEs", to.len());
         let group = self.group("Peers::alltoall");
         let bytes = from.bytes() / n;
-        coll::alltoall(group, self.at(to), self.from(from), bytes).map_err(Fault::of)
+        movement::alltoall(group, self.at(to), self.from(from), bytes).map_err(Fault::of)
     }
 
     /// The same with blocks of `count` elements that do not lie together: from one to the next it
@@ -228,12 +229,12 @@ impl Peers<'_> {
             element_bytes: size_of::<T>(),
         };
         let group = self.group("Peers::alltoalls");
-        coll::alltoalls(group, self.at(to), self.from(from), shape).map_err(Fault::of)
+        movement::alltoalls(group, self.at(to), self.from(from), shape).map_err(Fault::of)
     }
 
     /// Combines the elements of all PEs' `from` one by one into `to` of every PE; all get the same
     /// bytes. Operands stay in the order of the team, and how they are grouped depends on its size
-    /// alone (`pgas::schedule::reduction`). `to` may be `from`.
+    /// alone (`openshmem/schedule/reduction.rs`). `to` may be `from`.
     ///
     /// # Errors
     /// [`Fault`] if a PE was lost.

@@ -18,18 +18,16 @@
 //! as that is only ever lent. A context gathers nothing.
 
 use std::cell::Cell;
-use std::ffi::c_long;
 use std::marker::PhantomData;
 use std::ops::Deref;
 
 use super::atomic::{Integer, Word};
 use super::{Peers, SymRef, SymSlice, Symmetric};
-use crate::capi;
-use crate::capi::constants::CTX_NOSTORE;
-use crate::capi::context::{self, Given};
-use crate::capi::memory_ops::Update;
+use crate::openshmem::context::{self, Given, Options};
+use crate::openshmem::team;
 use crate::pgas::World;
 use crate::pgas::stream::Id;
+use crate::segment::update::Update;
 
 /// One thread at a time uses the context.
 #[derive(Debug)]
@@ -79,8 +77,8 @@ struct Lease<'a> {
 }
 
 impl<'a> Lease<'a> {
-    fn new(world: &'a World, options: c_long) -> Lease<'a> {
-        let ctx = context::give(world, capi::team::Team::WORLD, options);
+    fn new(world: &'a World, options: Options) -> Lease<'a> {
+        let ctx = context::give(world, team::Team::WORLD, options);
         Lease { world, given: ctx.and_then(context::given) }
     }
 
@@ -100,7 +98,7 @@ impl Drop for Lease<'_> {
 }
 
 impl Peers<'_> {
-    fn of_kind<Kind>(&self, options: c_long) -> Context<'_, Kind> {
+    fn of_kind<Kind>(&self, options: Options) -> Context<'_, Kind> {
         let lease = Lease::new(self.world(), options);
         let peers = self.through(lease.stream(), false);
         Context { peers, _lease: lease, kind: PhantomData }
@@ -108,7 +106,7 @@ impl Peers<'_> {
 
     /// A context that one thread at a time uses. See [`Context`] for an example.
     pub fn context(&self) -> Context<'_, Serialized> {
-        self.of_kind(0)
+        self.of_kind(Options::default())
     }
 
     /// A context of this thread.
@@ -132,7 +130,7 @@ impl Peers<'_> {
     /// });
     /// ```
     pub fn context_private(&self) -> Context<'_, Private> {
-        self.of_kind(0)
+        self.of_kind(Options::default())
     }
 
     /// A context that only reads.
@@ -148,7 +146,7 @@ impl Peers<'_> {
     /// # Ok::<(), raidshmem::Error>(())
     /// ```
     pub fn context_nostore(&self) -> Context<'_, NoStore> {
-        self.of_kind(CTX_NOSTORE)
+        self.of_kind(Options { nostore: true, ..Options::default() })
     }
 
     /// Starts transfers that need not be complete before all of `body` is done: their buffers are
@@ -184,7 +182,7 @@ impl Peers<'_> {
     /// # Ok::<(), raidshmem::Error>(())
     /// ```
     pub fn nonblocking<'b, R>(&self, body: impl FnOnce(&Batch<'_, 'b>) -> R) -> R {
-        let lease = Lease::new(self.world(), 0);
+        let lease = Lease::new(self.world(), Options::default());
         let later = lease.given.is_some();
         let batch = Batch { peers: self.through(lease.stream(), later), buffers: PhantomData };
         if later {

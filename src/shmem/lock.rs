@@ -4,8 +4,8 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::{Fault, Peers, SymRef};
-use crate::capi::lock::Lock as Queue;
-use crate::capi::memory_ops::Sym;
+use crate::openshmem::lock::Lock as Queue;
+use crate::openshmem::memory::address::Sym;
 
 /// A lock, of which every PE has a part. Fresh memory is a free lock.
 ///
@@ -74,7 +74,7 @@ impl Peers<'_> {
     /// # Ok::<(), raidshmem::Error>(())
     /// ```
     pub fn try_lock(&self, lock: SymRef<Lock>) -> Option<Guard<'_>> {
-        let held = self.queue("Peers::try_lock", lock).try_set() == 0 && !self.faulted();
+        let held = self.queue("Peers::try_lock", lock).try_set() && !self.faulted();
         held.then(|| Guard { peers: self, lock })
     }
 }

@@ -30,7 +30,7 @@
 //!   the same job can write at any time, as can `unsafe` code here;
 //! - inside an exchange two PEs may write the same element, in safe code. They get unexpected
 //!   values, not undefined behaviour: words are atomics, and longer ranges are moved by a routine
-//!   of the C library that the compiler does not see into (`capi/memory_ops.rs`);
+//!   of the C library that the compiler does not see into (`openshmem/memory/rma.rs`);
 //! - a PE that learns of a loss waits until the living have left their exchanges before it gives
 //!   out references again. Nodes learn of it one after another: in between a transfer from another
 //!   node may still arrive, in memory that the restart overwrites.
@@ -60,11 +60,8 @@ pub use protected::Protected;
 pub use signal::Signal;
 pub use team::{Team, TeamConfig};
 
-use crate::capi::context as context_table;
-use crate::capi::group::Gate;
-use crate::capi::team as table;
-use crate::checkpoint::ahead;
-use crate::faults;
+use crate::openshmem;
+use crate::openshmem::group::Gate;
 use crate::pgas::{self, World};
 use crate::sys::memory::PAGE;
 
@@ -125,14 +122,11 @@ impl Shmem {
     /// If there is a token already, or was one.
     pub fn init() -> Shmem {
         assert!(!pgas::initialized(), "Shmem::init is called once in a process");
-        pgas::init(0, faults::recover_at_end);
+        openshmem::start(0);
         let world = pgas::world();
-        ahead::begin(world);
         let block = world.heap_alloc(root::ROOT_BYTES, PAGE);
         let heap = world.segment().base().wrapping_add(world.layout().heap);
         assert_eq!(block, heap, "the first allocation");
-        table::register();
-        context_table::register();
         if world.is_new() {
             root::settle(world); // nobody is in the middle of a transfer to its predecessor
         }

@@ -2,8 +2,8 @@
 //!
 //! [`Peers`] exists only while [`Shmem::exchange`] runs its closure, and while it exists no PE of
 //! its team holds a reference to its symmetric memory; see the parent module for why that matters.
-//! The functions under the C API do the work (`capi/memory_ops.rs`, `capi/atomic.rs`): here handles
-//! become checked addresses, and PEs of a team become PEs of the world.
+//! The model does the work (`openshmem/memory`): here handles become checked addresses, and PEs of
+//! a team become PEs of the world.
 //!
 //! Between a death and the restart writes are dropped, reads give zeroes, waiting ends with
 //! [`Fault`], and the exchange itself ends with it. Nothing waits for a dead PE.
@@ -13,11 +13,14 @@
 use super::atomic::{Integer, Word};
 use super::team::Team;
 use super::{Fault, SymRef, SymSlice, Symmetric};
-use crate::capi::group::{Group, index_in};
-use crate::capi::memory_ops::{self, Out, Sym, SymIn, Update};
-use crate::capi::{atomic, order};
+use crate::openshmem::group::Group;
+use crate::openshmem::memory::address::{Out, Sym, SymIn};
+use crate::openshmem::memory::{atomic, rma};
+use crate::openshmem::order;
+use crate::openshmem::team::index_in;
 use crate::pgas::World;
 use crate::pgas::stream::{Id, Target};
+use crate::segment::update::Update;
 
 /// The PEs of a team, this one among them, during an exchange. They are counted from 0 in the order
 /// of the team. It may be used by several threads; collectives by one at a time.
@@ -115,7 +118,7 @@ impl<'a> Peers<'a> {
         Target { pe, stream: self.stream, later: self.later }
     }
 
-    /// Symmetric memory as the functions under the C API take it.
+    /// Symmetric memory as the model takes it.
     ///
     /// # Panics
     /// If the handle names no symmetric memory.
@@ -147,7 +150,7 @@ impl<'a> Peers<'a> {
     pub fn get<T: Symmetric>(&self, pe: usize, from: SymSlice<T>, to: &mut [T]) {
         let (pe, source) = (self.pe(pe), self.from(from));
         assert!(from.len() == to.len(), "get of {} elements to {}", from.len(), to.len());
-        memory_ops::fetch("Peers::get", bytemuck::cast_slice_mut::<T, u8>(to), source, pe);
+        rma::fetch("Peers::get", bytemuck::cast_slice_mut::<T, u8>(to), source, pe);
     }
 
     /// Copies private memory of this PE to elements of `pe`.
@@ -169,7 +172,7 @@ impl<'a> Peers<'a> {
     pub fn put<T: Symmetric>(&self, pe: usize, to: SymSlice<T>, from: &[T]) {
         let (pe, dest) = (self.pe(pe), self.at(to));
         assert!(from.len() == to.len(), "put of {} elements to {}", from.len(), to.len());
-        memory_ops::send("Peers::put", dest, bytemuck::cast_slice::<T, u8>(from), pe);
+        rma::send("Peers::put", dest, bytemuck::cast_slice::<T, u8>(from), pe);
     }
 
     /// Reads one element of `pe`; zero between a death and the restart.
@@ -209,7 +212,7 @@ impl<'a> Peers<'a> {
     pub fn pull<T: Symmetric>(&self, pe: usize, from: SymSlice<T>, to: SymSlice<T>) {
         let (pe, source, dest) = (self.pe(pe), self.from(from), self.at(to));
         check(from, to);
-        memory_ops::get("Peers::pull", dest.as_out(), source, to.bytes(), pe);
+        rma::get("Peers::pull", dest.as_out(), source, to.bytes(), pe);
     }
 
     /// Copies symmetric memory of this PE to elements of `pe`; otherwise as [`Peers::pull`].
@@ -224,7 +227,7 @@ impl<'a> Peers<'a> {
     pub fn push<T: Symmetric>(&self, pe: usize, to: SymSlice<T>, from: SymSlice<T>) {
         let (pe, source, dest) = (self.pe(pe), self.from(from), self.at(to));
         check(from, to);
-        memory_ops::put("Peers::push", dest, source.as_in(), to.bytes(), pe);
+        rma::put("Peers::push", dest, source.as_in(), to.bytes(), pe);
     }
 
     /// Orders: puts before are seen before puts and atomic updates after, by any PE.
@@ -302,7 +305,7 @@ impl<'a> Peers<'a> {
         atomic::update("Peers::update", how, self.word(on), operand, self.pe(pe))
     }
 
-    /// A word as the functions under the C API take it.
+    /// A word as the model takes it.
     #[inline]
     pub(super) fn word<T: Symmetric>(&self, on: SymRef<T>) -> Sym<T> {
         Sym::at(self.at(on.as_slice()).addr())

@@ -5,7 +5,8 @@
 
 use super::atomic::Word;
 use super::{Fault, Peers, SymRef, SymSlice, Symmetric};
-use crate::capi::memory_ops::Word as Own;
+use crate::openshmem::memory::word::Word as Own;
+use crate::segment::update::Update;
 use crate::segment::waits::Waiting;
 
 /// What a put does to the signal word when its data is there.
@@ -64,12 +65,12 @@ impl Peers<'_> {
     /// # Ok::<(), raidshmem::Error>(())
     /// ```
     pub fn signal(&self, pe: usize, word: SymRef<u64>, signal: Signal) {
-        match signal {
-            Signal::Set(value) => self.set(pe, word, value),
-            Signal::Add(value) => {
-                self.fetch_add(pe, word, value);
-            }
-        }
+        let (how, value) = match signal {
+            Signal::Set(value) => (Update::Store, value),
+            Signal::Add(value) => (Update::Add, value),
+        };
+        let word = Own::new("Peers::signal", "the signal word", self.word(word), self.pe(pe));
+        word.after_puts().change(how, value);
     }
 
     /// This PE's value of a word, now; what its writer put before is seen.

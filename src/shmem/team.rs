@@ -14,8 +14,9 @@ use std::fmt;
 use bytemuck::{Pod, Zeroable};
 
 use super::{Error, Fault, Shmem};
-use crate::capi::group::{Gate, Group, MASK_AT};
-use crate::capi::team::{self, Part, Unsplit};
+use crate::openshmem::group::{Gate, Group, MASK_AT};
+use crate::openshmem::split::{self, Part, Unsplit};
+use crate::openshmem::team;
 
 /// Some PEs of the job, `start, start + stride, ..`, counted from 0 in this order.
 ///
@@ -72,7 +73,7 @@ impl Team {
         self.members();
         let index = team::index_of(self.number(), crate::pgas::world().me());
         assert!(index >= 0, "this PE is not a member of {self:?}");
-        team::group(call, self.number())
+        Group::of_team(call, self.number())
     }
 }
 
@@ -207,7 +208,7 @@ impl Shmem {
         let start = isize::try_from(start).unwrap_or(isize::MAX);
         agree(parent, &[start as u64, stride as u64, size as u64])?;
         let part = Part { start, stride, size, num_contexts: config.contexts };
-        let [new] = team::split("split_strided", (parent.number(), Gate::Split), [part])?;
+        let [new] = split::split("split_strided", (parent.number(), Gate::Split), [part])?;
         Ok(Team::of(new))
     }
 
@@ -234,8 +235,8 @@ impl Shmem {
             return Err(Error::NoTeam("rows of 0 columns"));
         }
         let part = |(start, stride, size)| Part { start, stride, size, num_contexts: 0 };
-        let parts = team::row_and_column(index, size, columns.min(size)).map(part);
-        let made = team::split("split_2d", (parent.number(), Gate::Split), parts)?;
+        let parts = split::row_and_column(index, size, columns.min(size)).map(part);
+        let made = split::split("split_2d", (parent.number(), Gate::Split), parts)?;
         Ok(made.map(|team| Team::of(team).expect("a PE is in its own row and column")))
     }
 
@@ -261,7 +262,7 @@ impl Shmem {
         let group = team.group("destroy").through(Gate::Destroy);
         self.healthy()?;
         group.meet().map_err(Fault::of)?;
-        team::destroy("destroy", team.number());
+        split::destroy("destroy", team.number());
         Ok(())
     }
 }

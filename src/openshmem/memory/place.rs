@@ -2,27 +2,25 @@
 //!
 //! Invariant: a place lies inside the segment of its PE, which exists.
 
-use std::ffi::c_int;
-
-use super::super::guard::{self, misuse};
-use super::{Out, Sym, Update};
+use super::address::{Out, Sym};
 use crate::fabric::Ask;
+use crate::openshmem::check::{self, misuse};
 use crate::pgas::stream::{Id, Target};
 use crate::pgas::{self, World};
-use crate::segment::update::{Change, WordAt};
+use crate::segment::update::{Change, Update, WordAt};
 
 /// A range inside the segment of a PE that exists. The value is the proof.
 #[derive(Clone, Copy)]
 pub struct Place {
-    pub(in crate::capi) world: &'static World,
-    pub(in crate::capi) pe: usize,
+    pub(super) world: &'static World,
+    pub(super) pe: usize,
     /// Where the segment begins here; null if it is not mapped.
-    pub(in crate::capi) base: *mut u8,
-    pub(in crate::capi) offset: usize,
+    pub(super) base: *mut u8,
+    pub(super) offset: usize,
     /// What completes operations on it.
-    pub(in crate::capi) stream: Id,
+    pub(super) stream: Id,
     /// They need not be over when their call returns.
-    pub(in crate::capi) later: bool,
+    pub(super) later: bool,
 }
 
 impl Place {
@@ -37,7 +35,7 @@ impl Place {
     ) -> Place {
         let world = pgas::world_for(call);
         let Target { pe, stream, later } = pe.into();
-        let pe = guard::pe(call, world, pe);
+        let pe = check::pe(call, world, pe);
         match world.offset_of(on.addr(), bytes) {
             Some(offset) => Place { world, pe, base: world.reach(pe), offset, stream, later },
             None => not_symmetric(call, name, on.addr(), bytes),
@@ -46,9 +44,9 @@ impl Place {
 
     /// A place in the library's own part of the segments, which the program cannot name. The offset
     /// is one of `segment::layout`.
-    pub(in crate::capi) fn of_library(call: &'static str, offset: usize, pe: c_int) -> Place {
+    pub(super) fn of_library(call: &'static str, offset: usize, pe: i32) -> Place {
         let world = pgas::world_for(call);
-        let pe = guard::pe(call, world, pe);
+        let pe = check::pe(call, world, pe);
         Place { world, pe, base: world.reach(pe), offset, stream: 0, later: false }
     }
 
@@ -61,7 +59,7 @@ impl Place {
 
     /// It is not mapped: an engine reaches it.
     #[inline]
-    pub(in crate::capi) fn is_far(&self) -> bool {
+    pub(super) fn is_far(&self) -> bool {
         self.base.is_null()
     }
 
@@ -81,37 +79,32 @@ impl Place {
     }
 
     /// An update of the word of `bytes` bytes that is here.
-    pub(in crate::capi) fn ask(&self, bytes: usize, how: Update, operand: u64) -> Ask {
+    pub(super) fn ask(&self, bytes: usize, how: Update, operand: u64) -> Ask {
         let word = WordAt { offset: self.offset, bytes };
         Ask { pe: self.pe, word, change: Change { how, operand } }
     }
 
     /// Begins an update that nobody waits for, on a PE that is far.
-    pub(in crate::capi) fn post_far(&self, bytes: usize, how: Update, operand: u64) {
+    pub(super) fn post_far(&self, bytes: usize, how: Update, operand: u64) {
         self.world.far_post(self.stream, self.ask(bytes, how, operand));
     }
 
-    /// Begins an update, on a PE that is far; what was there goes to `before`, which the caller of
-    /// the C function leaves alone until the stream's next quiet.
-    pub(in crate::capi) fn ask_later(
-        &self,
-        bytes: usize,
-        (how, operand): (Update, u64),
-        before: Out<u8>,
-    ) {
+    /// Begins an update, on a PE that is far; what was there goes to `before`, which the caller
+    /// leaves alone until the stream's next quiet.
+    pub(super) fn ask_later(&self, bytes: usize, (how, operand): (Update, u64), before: Out<u8>) {
         let ask = self.ask(bytes, how, operand);
         // SAFETY: the caller owes room for the word until then; a null pointer is left alone.
         unsafe { self.world.later_update(self.stream, ask, before.0) };
     }
 
     /// Orders what its stream put on its PE, which is far, before what follows.
-    pub(in crate::capi) fn fence_far(&self) {
+    pub(super) fn fence_far(&self) {
         self.world.fence_at(self.stream, self.pe);
     }
 
     /// The address of a place that is not far.
     #[inline]
-    pub(in crate::capi) fn at(&self) -> *mut u8 {
+    pub(super) fn at(&self) -> *mut u8 {
         self.base.wrapping_add(self.offset)
     }
 }

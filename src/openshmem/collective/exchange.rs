@@ -1,18 +1,21 @@
 //! What PEs that act together leave each other: reductions by doubling and halving, blocks for all.
 //!
-//! The steps are those of `pgas::schedule::reduction` and `bruck`; here they are done. Slots are in
+//! The steps are those of `schedule::reduction` and `bruck`; here they are done. Slots are in
 //! the work area of the segments, [`WORK_SLOT`] bytes each, out of the symmetric heap and of every
 //! checkpoint; their words are the team's. A halving needs none: it reads destinations in place, in
 //! pieces of [`READ_BYTES`].
 //!
 //! Left out: meetings before and after. See the schedules for why nobody is too early.
 
-use super::bits::Zero;
-use super::group::{COUNT_AT, Group, OFFER_AT, RESULT_AT};
-use super::memory_ops::{self, Slot, Sym, SymIn};
+use crate::openshmem::bits::Zero;
+use crate::openshmem::group::{COUNT_AT, Group, OFFER_AT, RESULT_AT};
+use crate::openshmem::memory::address::{Sym, SymIn};
+use crate::openshmem::memory::rma;
+use crate::openshmem::memory::slots::{self, Slot};
+use crate::openshmem::schedule::reduction::{At, Op, Side};
+use crate::openshmem::schedule::{Nodes, bruck, reduction};
 use crate::pgas::Fault;
-use crate::pgas::schedule::reduction::{At, Op, Side};
-use crate::pgas::schedule::{self, Nodes, bruck, reduction};
+use crate::pgas::rounds::rounds;
 use crate::segment::layout::WORK_SLOT;
 
 /// Bytes that a halving reads at a time.
@@ -72,14 +75,14 @@ impl<'a> Actors<'a> {
     fn leave<T: Copy + Zero>(&self, to: usize, slot: (usize, usize), from: &[T]) {
         let to = self.index(to);
         let (slot, word) = self.group.slot(slot, to);
-        memory_ops::leave(self.group.call, slot, from, self.group.pe(to));
+        slots::leave(self.group.call, slot, from, self.group.pe(to));
         word.signal();
     }
 
     fn pick<T: Copy + Zero>(&self, slot: (usize, usize), into: &mut [T]) -> Result<(), Fault> {
         let (slot, word): (Slot, _) = self.group.slot(slot, self.group.index);
         word.heed(1, || self.group.waiting())?;
-        memory_ops::pick(self.group.call, slot, into);
+        slots::pick(self.group.call, slot, into);
         Ok(())
     }
 
@@ -100,7 +103,7 @@ impl<'a> Actors<'a> {
         let (own, size) = self.own();
         with_room(2 * count, |room| {
             let (mine, theirs) = room.split_at_mut(count);
-            memory_ops::fetch(call, mine, source, me);
+            rma::fetch(call, mine, source, me);
             for step in reduction::doubling(own, size) {
                 match step {
                     Op::Leave { to, round } => self.leave(to, (set, round), mine),
@@ -112,7 +115,7 @@ impl<'a> Actors<'a> {
                     other => unreachable!("{other:?} in a doubling"),
                 }
             }
-            memory_ops::send(call, dest, mine, me);
+            rma::send(call, dest, mine, me);
             Ok(())
         })
     }
@@ -155,12 +158,12 @@ impl<'a> Actors<'a> {
                 let (read, own) = room.split_at_mut(at_a_time);
                 for first in range.clone().step_by(at_a_time) {
                     let read = &mut read[..at_a_time.min(range.end - first)];
-                    memory_ops::fetch(call, read, at(theirs).element(first), from);
+                    rma::fetch(call, read, at(theirs).element(first), from);
                     for (nth, read) in read.chunks(PIECE).enumerate() {
                         let (own, first) = (&mut own[..read.len()], first + nth * PIECE);
-                        memory_ops::fetch(call, own, at(mine).element(first), me);
+                        rma::fetch(call, own, at(mine).element(first), me);
                         combine(own, read, side, op);
-                        memory_ops::send(call, dest.element(first), own, me);
+                        rma::send(call, dest.element(first), own, me);
                     }
                 }
             }
@@ -168,7 +171,7 @@ impl<'a> Actors<'a> {
                 let (to, part) = (self.index(to), dest.element(range.start));
                 let bytes = range.len() * size_of::<T>();
                 let from = part.erase().as_out().as_in();
-                memory_ops::put(call, part.erase(), from, bytes, group.pe(to));
+                rma::put(call, part.erase(), from, bytes, group.pe(to));
                 group.word(RESULT_AT + round, to).signal();
             }
             Op::Get { round } => self.heed(RESULT_AT + round)?,
@@ -194,12 +197,12 @@ pub fn blocks(
     let mut row = [0u8; 2 * WORK_SLOT]; // all blocks, at most twice what a message has of them
     for (distance, block) in row.chunks_exact_mut(bytes.max(1)).take(size).enumerate() {
         let from = bruck::ahead(group.index, distance, size);
-        memory_ops::fetch(group.call, &mut block[..bytes], source.element(from * bytes), me);
+        rma::fetch(group.call, &mut block[..bytes], source.element(from * bytes), me);
     }
     pass_on(group, &mut row, bytes)?;
     for (distance, block) in row.chunks_exact(bytes.max(1)).take(size).enumerate() {
         let to = bruck::behind(group.index, distance, size);
-        memory_ops::send(group.call, dest.element(to * bytes), &block[..bytes], me);
+        rma::send(group.call, dest.element(to * bytes), &block[..bytes], me);
     }
     Ok(())
 }
@@ -225,7 +228,7 @@ pub fn gather(group: &Group, number: u64) -> Result<Vec<u64>, Fault> {
 fn pass_on(group: &Group, row: &mut [u8], bytes: usize) -> Result<(), Fault> {
     let (actors, size, set) = (Actors::all(group), group.size, group.turn());
     let mut message = [0u8; WORK_SLOT];
-    for (round, peers) in schedule::rounds(group.index, size).enumerate() {
+    for (round, peers) in rounds(group.index, size).enumerate() {
         let sent = bruck::sent(round, size);
         let mut len = 0;
         for distance in sent.clone() {

@@ -1,7 +1,7 @@
 //! PEs that act together: the one shape under teams and active sets, and how they meet.
 //!
 //! A group is `start, start + stride, ..` (`size` PEs) and an array of symmetric words (a team's
-//! own, or the `pSync` of the caller). They meet by dissemination (`pgas::schedule`), each round on
+//! own, or the `pSync` of the caller). They meet by dissemination (`pgas::rounds`), each round on
 //! a word of its own. Where nodes do not share memory, the leaders of nodes do so, between the
 //! arrivals of their PEs and their release:
 //!
@@ -14,8 +14,7 @@
 //!
 //! A team has words for more *gates* behind these, with as many rounds as its job needs, and then
 //! the words of its slots in the work area, two sets that are used in turns, and who counts turns.
-//! An active set has none of that: what would need slots goes the way that needs none.
-//! PEs that
+//! An active set has none of that: what would need slots goes the way that needs none. PEs that
 //! come to different gates wait for each other for ever instead of taking one meeting for another:
 //! the safe API rests on it (`shmem/mod.rs`).
 //!
@@ -27,23 +26,26 @@
 //! words of teams are zeroed, as they are at every checkpoint.
 
 use std::cell::RefCell;
-use std::ffi::{c_int, c_long};
 use std::rc::Rc;
 
-use super::constants::SYNC_SIZE;
-use super::guard::misuse;
-use super::memory_ops::{self, Slot, Sym, Word};
+use super::check::misuse;
+use super::memory::address::Sym;
+use super::memory::rma;
+use super::memory::slots::Slot;
+use super::memory::word::Word;
 use super::order;
+use super::schedule::{self, Nodes};
+use super::team::{Members, Team, index_in, members};
 use crate::control::message::Whom;
 use crate::control::page::PES_MAX;
-use crate::pgas::schedule::{self, Nodes};
+use crate::pgas::rounds::rounds;
 use crate::pgas::{self, Fault};
 use crate::segment::layout::{TEAM_WORDS, WORK_ROUNDS};
 use crate::segment::waits::Waiting;
 use crate::settings::Collectives;
 
-/// Words of a group's array.
-pub const WORDS: usize = SYNC_SIZE;
+/// Words of a group's array; a `pSync` has as many.
+pub const WORDS: usize = 96;
 /// The word for free team slots.
 pub const MASK_AT: usize = 62;
 /// The word for a PE's number of elements.
@@ -102,7 +104,7 @@ const MORE_GATES: usize = Gate::Destroy as usize;
 
 /// Rounds of a meeting of all PEs.
 fn rounds_of_all() -> usize {
-    schedule::rounds(0, pgas::world().n_pes()).take(ROUNDS).count()
+    rounds(0, pgas::world().n_pes()).take(ROUNDS).count()
 }
 
 /// The words of a team's slots: the turn, then two sets.
@@ -123,7 +125,7 @@ const _: () = assert!(MOST_WORDS <= TEAM_WORDS);
 #[derive(Clone, Copy)]
 enum Words {
     /// A `pSync` of the caller.
-    Set(Sym<c_long>),
+    Set(Sym<i64>),
     /// Those of a team, as an offset in the segment.
     Team(usize),
 }
@@ -148,61 +150,23 @@ pub struct Group {
     team: Option<usize>,
 }
 
-/// An active set as C says it.
-#[derive(Clone, Copy)]
-pub struct ActiveSet {
-    /// The first PE.
-    pub start: c_int,
-    /// The binary logarithm of the stride.
-    pub log_stride: c_int,
-    /// How many PEs.
-    pub size: c_int,
-}
-
-/// Which of the PEs `start, start + stride, ..` a PE is.
-pub fn index_in(start: isize, stride: isize, size: usize, pe: usize) -> Option<usize> {
-    let from_start = pe.cast_signed() - start;
-    let index = match stride {
-        0 => (from_start == 0).then_some(0),
-        _ => (from_start % stride == 0).then_some(from_start / stride),
-    }?;
-    usize::try_from(index).ok().filter(|index| *index < size)
-}
-
 impl Group {
-    /// The group of the team in slot `team`.
-    pub fn of_team(
-        call: &'static str,
-        (start, stride, size): (isize, isize, usize),
-        team: usize,
-    ) -> Group {
-        let words = Words::Team(pgas::world().layout().team(team));
-        let team = Some(team);
+    /// The group of a team; a handle that is none is a misuse.
+    pub fn of_team(call: &'static str, team: Team) -> Group {
+        let Some((start, stride, size)) = members(team) else {
+            misuse(call, "the team is SHMEM_TEAM_INVALID or was destroyed");
+        };
+        let slot = team.0 - 1;
+        let words = Words::Team(pgas::world().layout().team(slot));
+        let team = Some(slot);
         match index_in(start, stride, size, pgas::world().me()) {
             Some(index) => Group { call, start, stride, size, index, words, first: 0, team },
             None => misuse(call, "this PE is not in the team"),
         }
     }
 
-    /// The group of an active set; `pSync` is symmetric and long enough.
-    pub fn of_set(call: &'static str, set: ActiveSet, p_sync: Sym<c_long>) -> Group {
-        let n_pes = pgas::world().n_pes();
-        let range = u32::try_from(set.log_stride).ok().filter(|log| *log < 31).and_then(|log| {
-            let (start, size) = (usize::try_from(set.start).ok()?, usize::try_from(set.size).ok()?);
-            let last = size.checked_sub(1)?.checked_mul(1 << log)?.checked_add(start)?;
-            (last < n_pes).then_some((start as isize, 1isize << log, size))
-        });
-        let Some((start, stride, size)) = range else {
-            let ActiveSet { start, log_stride, size } = set;
-            misuse(
-                call,
-                format_args!(
-                    "PE_start {start}, logPE_stride {log_stride}, PE_size {size}: allowed are sets \
-                     of PEs 0..{}",
-                    n_pes - 1
-                ),
-            )
-        };
+    /// The group of an active set, whose PEs exist; `pSync` is symmetric and long enough.
+    pub fn of_set(call: &'static str, (start, stride, size): Members, p_sync: Sym<i64>) -> Group {
         Word::own(call, "pSync", p_sync.element(WORDS - 1));
         let words = Words::Set(p_sync);
         match index_in(start, stride, size, pgas::world().me()) {
@@ -212,8 +176,8 @@ impl Group {
     }
 
     /// The PE with an index.
-    pub fn pe(&self, index: usize) -> c_int {
-        (self.start + self.stride * index.cast_signed()) as c_int
+    pub fn pe(&self, index: usize) -> i32 {
+        (self.start + self.stride * index.cast_signed()) as i32
     }
 
     /// The same PEs, meeting at another gate. For teams only.
@@ -342,7 +306,7 @@ impl Group {
         size: usize,
         index: impl Fn(usize) -> usize,
     ) -> Result<(), Fault> {
-        for (round, peers) in schedule::rounds(own, size).enumerate() {
+        for (round, peers) in rounds(own, size).enumerate() {
             self.word(self.first + round, index(peers.to)).signal();
             self.heed(self.first + round, 1)?;
         }
@@ -382,25 +346,9 @@ impl Group {
         self.meet()?;
         let mut numbers = vec![0u64; self.size];
         let words = (0..self.size).map(|index| self.word(at, index).place());
-        memory_ops::fetch_from_places(&mut numbers, words);
+        rma::fetch_from_places(&mut numbers, words);
         self.meet()?;
         own.store(0);
         Ok(numbers)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn index_in_is_the_inverse_of_the_progression() {
-        for (start, stride, size) in [(0, 1, 5), (3, 2, 4), (9, -3, 4), (7, 0, 1)] {
-            let pes: Vec<isize> = (0..size).map(|i| start + stride * i as isize).collect();
-            for pe in 0..20 {
-                let expected = pes.iter().position(|member| *member == pe);
-                assert_eq!(index_in(start, stride, size, pe as usize), expected);
-            }
-        }
     }
 }

@@ -4,8 +4,10 @@
 //! to it. What stands against it (no such PE, not symmetric, not mapped, not on its boundary, a
 //! death, a call too early) the way for all cases finds out and deals with.
 
-use super::super::guard;
-use super::{In, Out, Sym, SymIn, copy_word, get, put};
+use super::address::{In, Out, Sym, SymIn};
+use super::rma::{copy_word, get, put};
+use crate::openshmem::bits::Zero;
+use crate::openshmem::check;
 use crate::pgas::stream::Target;
 use crate::pgas::{self, World};
 
@@ -70,6 +72,20 @@ pub fn get_elements<T>(
     )
 }
 
+/// Stores one value on a PE.
+#[inline]
+pub fn put_value<T: Copy>(call: &'static str, dest: Sym<T>, value: T, pe: impl Into<Target>) {
+    put_elements(call, dest, In(&raw const value), 1, pe);
+}
+
+/// Reads one value from a PE.
+#[inline]
+pub fn get_value<T: Copy + Zero>(call: &'static str, source: SymIn<T>, pe: impl Into<Target>) -> T {
+    let mut value = T::zero();
+    get_elements(call, Out(&raw mut value), source, 1, pe);
+    value
+}
+
 #[inline(never)]
 fn put_word<const BYTES: usize>(call: &'static str, dest: Sym<u8>, source: In<u8>, pe: Target) {
     if source.addr() != 0
@@ -97,10 +113,10 @@ fn get_word<const BYTES: usize>(call: &'static str, dest: Out<u8>, source: SymIn
 
 #[inline(never)]
 fn put_any(call: &'static str, dest: Sym<u8>, source: In<u8>, of: (usize, usize), pe: Target) {
-    put(call, dest, source, guard::bytes_of(call, of.0, of.1), pe);
+    put(call, dest, source, check::bytes_of(call, of.0, of.1), pe);
 }
 
 #[inline(never)]
 fn get_any(call: &'static str, dest: Out<u8>, source: SymIn<u8>, of: (usize, usize), pe: Target) {
-    get(call, dest, source, guard::bytes_of(call, of.0, of.1), pe);
+    get(call, dest, source, check::bytes_of(call, of.0, of.1), pe);
 }

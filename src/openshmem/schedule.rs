@@ -1,17 +1,14 @@
 //! Who deals with whom, and in which order, when PEs act together: functions of index and size.
 //!
 //! ```text
-//! rounds   meeting by dissemination       0 1 2 3 4     round 0: i signals i + 1
-//!                                         0 1 2 3 4     round 1: i signals i + 2
-//!                                         0 1 2 3 4     round 2: i signals i + 4  (mod size)
 //! partners everybody with everybody       step s: i deals with i + s  (mod size)
 //! share    who reduces which elements     | 0 0 0 | 1 1 1 | 2 2 | 3 2 | ..
 //! ```
 //!
-//! After `ceil(log2 size)` rounds each has heard, directly or not, of all. In every step of
-//! `partners` all pairs are disjoint, so no PE's memory is read by two at a time (the pairwise
-//! exchange). Shares are those of a reduce-scatter; the PE that reduced a share writes it to all,
-//! which is the allgather.
+//! In every step of `partners` all pairs are disjoint, so no PE's memory is read by two at a time
+//! (the pairwise exchange). Shares are those of a reduce-scatter; the PE that reduced a share
+//! writes it to all, which is the allgather. How PEs meet is in `pgas/rounds.rs`, since the barrier
+//! over all PEs does so too.
 //!
 //! Between PEs that map each other that is all: each reads another's memory in place, and nothing
 //! is gained by passing data on. Between nodes each step costs a message, and fewer or larger ones
@@ -35,23 +32,7 @@ pub mod reduction;
 
 use std::ops::Range;
 
-/// One round of a meeting, as one of the PEs sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Round {
-    /// Whom to signal.
-    pub to: usize,
-    /// Whose signal to wait for.
-    pub from: usize,
-}
-
-/// The rounds of PE `index` of `size` (`index < size`); none for one that is alone.
-pub fn rounds(index: usize, size: usize) -> impl Iterator<Item = Round> {
-    let distances = std::iter::successors(Some(1usize), |distance| distance.checked_mul(2));
-    distances.take_while(move |distance| *distance < size).map(move |distance| Round {
-        to: (index + distance) % size,
-        from: (index + size - distance) % size,
-    })
-}
+use crate::pgas::rounds::rounds;
 
 /// All PEs, PE `index` of `size` itself first: with whom it deals in each step.
 pub fn partners(index: usize, size: usize) -> impl Iterator<Item = usize> {

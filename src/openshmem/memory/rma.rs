@@ -1,189 +1,31 @@
-//! The unsafe core of the C layer: here, and for words in `word.rs`, an address becomes an access.
+//! Puts and gets: here, and for words in `word.rs`, an address becomes an access.
 //!
-//! A pointer crosses the boundary as a *claim*: [`In`] and [`Out`] for a buffer of the caller,
-//! [`Sym`] and [`SymIn`] for an object that every PE has. A claim is made by a C call and by
-//! nothing else (no constructor, private fields), so to hold one is to be inside a call whose
-//! caller owes what the specification asks of the argument. What the library can check itself it
-//! checks: a symmetric claim becomes a [`Place`], that is a PE that exists and a range inside its
-//! segment, before anything is read or written there.
+//! What can be checked is checked: a symmetric claim (`address.rs`) becomes a [`Place`], that is a
+//! PE that exists and a range inside its segment, before anything is read or written there. For a
+//! buffer the caller answers, as the specification says.
 //!
 //! Invariants: a `Place` lies inside the segment of `pe`. Peers may write the same bytes at the
 //! same time: words are therefore accessed as atomics; longer ranges are copied as the caller's own
 //! code would copy them, and the specification makes it the caller's duty not to race on them.
 //!
 //! Between a death and the restart (`World::faulted`) writes are dropped and reads give zeroes.
+//!
+//! Left out: single words of a mapped PE, which go a shorter way (`elements.rs`).
 
-mod elements;
-mod place;
-mod slots;
-
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::c_void;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
-use super::bits::Zero;
-use super::guard::{self, Strides, misuse};
-pub use super::word::Word;
+use super::address::{In, Out, Sym, SymIn};
+use super::place::Place;
+use super::strides::Strides;
 use crate::fabric::Read;
+use crate::openshmem::bits::Zero;
+use crate::openshmem::check::{self, misuse};
 use crate::pgas::stream::Target;
 use crate::pgas::{self, World};
-pub use crate::segment::update::Update;
-pub use elements::{get_elements, put_elements};
-pub use place::Place;
-pub use slots::{Slot, leave, pick};
 
 /// Blocks of a strided get that are on their way at a time.
 const READS: usize = 64;
-
-macro_rules! claims {
-    ($($(#[$doc:meta])* $name:ident($pointer:ty);)*) => {
-        $($(#[$doc])*
-        #[repr(transparent)]
-        pub struct $name<T>($pointer);
-
-        impl<T> Clone for $name<T> {
-            fn clone(&self) -> Self {
-                *self
-            }
-        }
-
-        impl<T> Copy for $name<T> {}
-
-        impl<T> $name<T> {
-            /// The same claim, in bytes.
-            #[inline]
-            pub fn erase(self) -> $name<u8> {
-                $name(self.0.cast())
-            }
-
-            /// The address, for checks and messages.
-            #[inline]
-            pub fn addr(self) -> usize {
-                self.0.addr()
-            }
-        })*
-    };
-}
-
-claims! {
-    /// A buffer of the caller that may be read.
-    In(*const T);
-    /// A buffer of the caller that may be written.
-    Out(*mut T);
-    /// A symmetric object: the caller's own address of it.
-    Sym(*mut T);
-    /// A symmetric object that is only read.
-    SymIn(*const T);
-}
-
-impl<T> Out<T> {
-    /// A place of the safe API, which keeps it borrowed until the operation is over.
-    #[inline]
-    pub fn at(place: &mut T) -> Out<T> {
-        Out(place)
-    }
-
-    /// Writes one value; a null pointer is left alone.
-    #[inline]
-    pub fn write(self, value: T) {
-        if !self.0.is_null() {
-            // SAFETY: not null, and the caller of the C function owes a writable object here.
-            unsafe { self.0.write_unaligned(value) };
-        }
-    }
-
-    /// Writes `values` one after another; a null pointer is left alone.
-    pub fn write_slice(self, values: &[T])
-    where
-        T: Copy,
-    {
-        if !self.0.is_null() {
-            // SAFETY: not null, and the caller owes room for what the call says it writes.
-            unsafe { values.as_ptr().copy_to(self.0, values.len()) };
-        }
-    }
-
-    /// The pointer itself, for calls that keep it.
-    pub fn pointer(self) -> *mut u8 {
-        self.0.cast()
-    }
-
-    /// The same buffer, read.
-    pub fn as_in(self) -> In<T> {
-        In(self.0)
-    }
-
-    /// Writes element `index`, which the call promised to be in range.
-    pub fn write_at(self, index: usize, value: T) {
-        // SAFETY: the caller owes room for all elements of the call, of which `index` is one.
-        unsafe { self.0.add(index).write_unaligned(value) };
-    }
-}
-
-impl<T: Copy> In<T> {
-    /// Reads element `index`, which the call promised to be in range.
-    #[inline]
-    pub fn read_at(self, index: usize) -> T {
-        // SAFETY: the caller owes all elements of the call, of which `index` is one.
-        unsafe { self.0.add(index).read_unaligned() }
-    }
-}
-
-impl In<c_char> {
-    /// The C text that begins here, with what is not printable escaped.
-    pub fn text(self) -> String {
-        // SAFETY: the caller owes a text that ends with a zero.
-        unsafe { CStr::from_ptr(self.0) }.to_bytes().escape_ascii().to_string()
-    }
-}
-
-impl<T> Sym<T> {
-    /// Element `index` of an array; checked, as every claim, when it becomes a `Place`.
-    #[inline]
-    pub fn element(self, index: usize) -> Self {
-        Sym(self.0.wrapping_add(index))
-    }
-
-    /// A symmetric object of the library; harmless whatever the address, as it is checked like all.
-    pub fn at(addr: usize) -> Sym<T> {
-        Sym(std::ptr::with_exposed_provenance_mut(addr))
-    }
-
-    /// The caller's own copy of it, as a buffer.
-    #[inline]
-    pub fn as_out(self) -> Out<T> {
-        Out(self.0)
-    }
-
-    /// The pointer itself, for the allocator, which looks it up before it uses it.
-    pub fn pointer(self) -> *mut u8 {
-        self.0.cast()
-    }
-}
-
-impl<T> SymIn<T> {
-    /// A symmetric object of the library; harmless whatever the address, as it is checked like all.
-    pub fn at(addr: usize) -> SymIn<T> {
-        SymIn(std::ptr::with_exposed_provenance(addr))
-    }
-
-    /// The caller's own copy of it, as a buffer.
-    #[inline]
-    pub fn as_in(self) -> In<T> {
-        In(self.0)
-    }
-
-    /// Element `index` of an array; checked, as every claim, when it becomes a `Place`.
-    #[inline]
-    pub fn element(self, index: usize) -> Self {
-        SymIn(self.0.wrapping_add(index))
-    }
-
-    /// The same object for calls that share their code with writing ones.
-    #[inline]
-    pub fn as_sym(self) -> Sym<T> {
-        Sym(self.0.cast_mut())
-    }
-}
 
 /// A caller's buffer is null although bytes are to be moved.
 #[inline]
@@ -220,7 +62,7 @@ unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
 ///
 /// That of [`copy`].
 #[inline(always)]
-unsafe fn copy_word(from: *const u8, to: *mut u8, bytes: usize) -> bool {
+pub(super) unsafe fn copy_word(from: *const u8, to: *mut u8, bytes: usize) -> bool {
     macro_rules! word {
         ($atomic:ty) => {{
             // SAFETY: readable by the contract, aligned by the match; a word is only ever
@@ -249,7 +91,7 @@ unsafe fn copy_word(from: *const u8, to: *mut u8, bytes: usize) -> bool {
 pub fn put(call: &'static str, dest: Sym<u8>, source: In<u8>, bytes: usize, pe: impl Into<Target>) {
     let pe = pe.into();
     if bytes == 0 {
-        guard::pe(call, pgas::world_for(call), pe.pe);
+        check::pe(call, pgas::world_for(call), pe.pe);
         return;
     }
     let place = Place::new(call, "dest", dest, bytes, pe);
@@ -259,7 +101,7 @@ pub fn put(call: &'static str, dest: Sym<u8>, source: In<u8>, bytes: usize, pe: 
 
 /// Copies a buffer of `bytes`, which the place holds too.
 #[inline]
-fn put_to(place: Place, source: In<u8>, bytes: usize) {
+pub(super) fn put_to(place: Place, source: In<u8>, bytes: usize) {
     if place.world.cut_short_at(place.pe) {
         return;
     }
@@ -283,7 +125,7 @@ pub fn get(
 ) {
     let pe = pe.into();
     if bytes == 0 {
-        guard::pe(call, pgas::world_for(call), pe.pe);
+        check::pe(call, pgas::world_for(call), pe.pe);
         return;
     }
     let place = Place::new(call, "source", source.as_sym(), bytes, pe);
@@ -293,7 +135,7 @@ pub fn get(
 
 /// Copies to a buffer of `bytes`, which the place holds too.
 #[inline]
-fn get_from(place: Place, dest: Out<u8>, bytes: usize) {
+pub(super) fn get_from(place: Place, dest: Out<u8>, bytes: usize) {
     if place.world.cut_short_at(place.pe) {
         // SAFETY: the caller owes `bytes` writable bytes at `dest`.
         unsafe { dest.0.write_bytes(0, bytes) };
@@ -314,20 +156,6 @@ fn get_from(place: Place, dest: Out<u8>, bytes: usize) {
     place.world.cut_short_at(place.pe); // it may be what is left of a lost node
 }
 
-/// Stores one value on a PE.
-#[inline]
-pub fn put_value<T: Copy>(call: &'static str, dest: Sym<T>, value: T, pe: impl Into<Target>) {
-    put_elements(call, dest, In(&raw const value), 1, pe);
-}
-
-/// Reads one value from a PE.
-#[inline]
-pub fn get_value<T: Copy + Zero>(call: &'static str, source: SymIn<T>, pe: impl Into<Target>) -> T {
-    let mut value = T::zero();
-    get_elements(call, Out(&raw mut value), source, 1, pe);
-    value
-}
-
 /// Reads elements of a PE. For later: the caller keeps `into` from everybody until then.
 pub fn fetch<T: Copy + Zero>(
     call: &'static str,
@@ -345,7 +173,7 @@ pub fn fetch_from_each<T: Copy + Zero>(
     call: &'static str,
     into: &mut [T],
     source: SymIn<T>,
-    pes: &[c_int],
+    pes: &[i32],
 ) {
     let bytes = into.len() / pes.len() * size_of::<T>();
     let place = |&pe| Place::new(call, "source", source.as_sym().erase(), bytes, pe);
@@ -460,7 +288,7 @@ fn get_blocks_far(place: Place, dest: Out<u8>, by: Strides) {
 
 /// Fills symmetric memory of this PE with zeroes.
 pub fn zero(call: &'static str, own: *mut u8, bytes: usize) {
-    let place = Place::new(call, "block", Sym(own), bytes, pgas::world().me() as c_int);
+    let place = Place::new(call, "block", Sym(own), bytes, pgas::world().me() as i32);
     // SAFETY: the place is `bytes` bytes of this PE's own segment, just allocated by this call.
     unsafe { place.at().write_bytes(0, bytes) };
 }

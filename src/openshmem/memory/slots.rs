@@ -1,12 +1,12 @@
 //! The work area of collectives: what PEs leave for each other, out of the program's sight.
 //!
 //! A slot is a `Place` by its number instead of an address of the program's. Who may write a slot
-//! and when, the schedules say (`pgas::schedule::reduction`).
+//! and when, the schedules say (`schedule::reduction`).
 
-use std::ffi::c_int;
-
-use super::super::bits::Zero;
-use super::{In, Out, Place, get_from, put_to};
+use super::address::{In, Out};
+use super::place::Place;
+use super::rma::{get_from, put_to};
+use crate::openshmem::bits::Zero;
 use crate::pgas;
 use crate::segment::layout::WORK_SLOT;
 
@@ -23,7 +23,7 @@ pub struct Slot {
 
 impl Slot {
     /// It on a PE, for so many bytes.
-    fn on(self, call: &'static str, bytes: usize, pe: c_int) -> Place {
+    fn on(self, call: &'static str, bytes: usize, pe: i32) -> Place {
         assert!(bytes <= WORK_SLOT, "{bytes} bytes in a slot");
         let layout = pgas::world_for(call).layout();
         Place::of_library(call, layout.slot(self.team, self.set, self.round), pe)
@@ -31,13 +31,13 @@ impl Slot {
 }
 
 /// Copies elements into a slot of a PE.
-pub fn leave<T: Copy + Zero>(call: &'static str, slot: Slot, from: &[T], pe: c_int) {
+pub fn leave<T: Copy + Zero>(call: &'static str, slot: Slot, from: &[T], pe: i32) {
     let bytes = size_of_val(from);
     put_to(slot.on(call, bytes, pe), In(from.as_ptr()).erase(), bytes);
 }
 
 /// Copies elements out of a slot of this PE.
 pub fn pick<T: Copy + Zero>(call: &'static str, slot: Slot, into: &mut [T]) {
-    let (bytes, me) = (size_of_val(into), pgas::world_for(call).me() as c_int);
+    let (bytes, me) = (size_of_val(into), pgas::world_for(call).me() as i32);
     get_from(slot.on(call, bytes, me), Out(into.as_mut_ptr()).erase(), bytes);
 }

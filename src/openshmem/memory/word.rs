@@ -5,12 +5,13 @@
 //!
 //! Between a death and the restart (`World::faulted`) changes are dropped and give zero.
 
-use super::bits::Bits;
-use super::guard::misuse;
-use super::memory_ops::{Out, Place, Sym, Update};
+use super::address::{Out, Sym};
+use super::place::Place;
+use crate::openshmem::bits::Bits;
+use crate::openshmem::check::misuse;
 use crate::pgas::stream::Target;
 use crate::pgas::{self, Fault, World};
-use crate::segment::update::{self, Change};
+use crate::segment::update::{self, Change, Update};
 use crate::segment::waits::Waiting;
 
 /// A symmetric word of 2, 4 or 8 bytes on its natural boundary. The value is the proof.

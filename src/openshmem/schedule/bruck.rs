@@ -10,7 +10,7 @@
 //! ```
 //!
 //! A block goes as far as its distance says, a binary digit in each round; with whom, says
-//! `schedule::rounds`. So a PE sends `ceil(log2 size)` messages of half of its blocks, and not one
+//! `pgas::rounds`. So a PE sends `ceil(log2 size)` messages of half of its blocks, and not one
 //! to each. Nobody leaves before all have come, since each gets something from each.
 
 /// Distances of the blocks that are sent in a round.

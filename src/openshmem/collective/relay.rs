@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! gather    PEs of a node bring what is theirs into the leader's destination, by mapped memory
-//! pass      leaders put blocks into each other's destinations, in the steps of `pgas::schedule`
+//! pass      leaders put blocks into each other's destinations, in the steps of `schedule.rs`
 //! hand out  PEs of a node copy what they want from the leader's destination
 //! ```
 //!
@@ -15,10 +15,11 @@
 
 use std::ops::Range;
 
-use super::group::{DONE_AT, Group, READY_AT, SPREAD_AT, TREE_AT};
-use super::memory_ops::{self, Sym, SymIn};
+use crate::openshmem::group::{DONE_AT, Group, READY_AT, SPREAD_AT, TREE_AT};
+use crate::openshmem::memory::address::{Sym, SymIn};
+use crate::openshmem::memory::rma;
+use crate::openshmem::schedule::{self, Nodes, Step};
 use crate::pgas::Fault;
-use crate::pgas::schedule::{self, Nodes, Step};
 
 /// One collective under way between nodes.
 pub struct Relay<'a> {
@@ -51,7 +52,7 @@ impl Relay<'_> {
     pub fn give(&self, source: SymIn<u8>, range: Range<usize>) {
         let to = self.group.pe(self.leader());
         let dest = self.dest.element(range.start);
-        memory_ops::put(self.group.call, dest, source.as_in(), range.len(), to);
+        rma::put(self.group.call, dest, source.as_in(), range.len(), to);
     }
 
     /// What the leaders' destinations hold is complete: all spread it, node `i` the ranges `of(i)`,
@@ -140,7 +141,7 @@ impl Relay<'_> {
                     let (dest, source) =
                         (self.dest.element(range.start), from.element(range.start));
                     let pe = group.pe(leaders[to]);
-                    memory_ops::put(group.call, dest, source.as_in(), range.len(), pe);
+                    rma::put(group.call, dest, source.as_in(), range.len(), pe);
                 }
                 group.word(word(number), leaders[to]).signal();
             }
@@ -163,7 +164,7 @@ impl Relay<'_> {
 
     fn copy_from(&self, from: SymIn<u8>, index: usize, bytes: usize) {
         let (group, dest) = (self.group, self.dest.as_out());
-        memory_ops::get(group.call, dest, from, bytes, group.pe(index));
+        rma::get(group.call, dest, from, bytes, group.pe(index));
     }
 
     fn dest_in(&self) -> SymIn<u8> {

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
-use super::super::{bruck, rounds as meetings};
+use super::super::bruck;
 use super::*;
+use crate::pgas::rounds::{Round, rounds as meetings};
 
 const LARGEST: usize = 64;
 
@@ -252,7 +253,7 @@ impl World<'_> {
                 let at = |distance| bruck::ahead(index, distance, size) * call.count;
                 let row = (0..size).flat_map(|d| pe.partial[at(d)..at(d) + call.count].to_vec());
                 pe.partial = row.collect();
-                let both = |(round, peers): (usize, super::super::Round)| {
+                let both = |(round, peers): (usize, Round)| {
                     [Step::Send { to: peers.to, round }, Step::Take { round }]
                 };
                 meetings(index, size).enumerate().flat_map(both).collect()

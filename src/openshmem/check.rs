@@ -1,0 +1,41 @@
+//! What every call checks before it touches anything, and how it ends the job when a check fails.
+//!
+//! A misuse is one line on standard error, `raidshmem: PE 1: shmem_putmem: ...`, that names what is
+//! allowed, and the end of the whole job with status 2. Checks without which an access could go
+//! astray (PE in range, symmetric range, alignment, sizes that overflow) are always made, they cost
+//! a few compares; the others are made when `World::checks` says so.
+//!
+//! Not here: addresses become accesses in `memory` only.
+
+use std::fmt::Display;
+
+use crate::pgas::{self, World};
+
+/// The status with which a job ends after a misuse.
+const STATUS_MISUSE: i32 = 2;
+
+/// Ends the job: `call` was misused.
+#[cold]
+#[inline(never)]
+pub fn misuse(call: &str, what: impl Display) -> ! {
+    pgas::complain(&format!("{call}: {what}"));
+    pgas::global_exit(STATUS_MISUSE)
+}
+
+/// The number of a PE, checked.
+#[inline]
+pub fn pe(call: &'static str, world: &World, pe: i32) -> usize {
+    match usize::try_from(pe) {
+        Ok(number) if number < world.n_pes() => number,
+        _ => misuse(call, format_args!("pe {pe}: allowed are 0..{}", world.n_pes() - 1)),
+    }
+}
+
+/// `count` elements in bytes; a count that no memory holds is a misuse.
+#[inline]
+pub fn bytes_of(call: &'static str, count: usize, element_bytes: usize) -> usize {
+    match count.checked_mul(element_bytes) {
+        Some(bytes) if isize::try_from(bytes).is_ok() => bytes,
+        _ => misuse(call, format_args!("nelems {count}: more than any memory holds")),
+    }
+}

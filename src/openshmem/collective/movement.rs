@@ -1,0 +1,182 @@
+//! Collectives that move data: broadcast, collect, fcollect, alltoall, alltoalls.
+//!
+//! Where sources are mapped everybody reads what it needs straight from where it lies: meet (all
+//! sources are ready), read, meet (all have read). Between nodes that do not share memory the
+//! leaders of nodes pass on what is for all (`relay.rs`), and what is for one is put there (the
+//! pairwise exchange) or, in small blocks, passed on (`exchange.rs`). Teams and active sets share
+//! the code (`group.rs`).
+
+use super::exchange;
+use super::relay::{Relay, joined};
+use crate::openshmem::check::{bytes_of, misuse};
+use crate::openshmem::group::Group;
+use crate::openshmem::memory::address::{Sym, SymIn};
+use crate::openshmem::memory::place::Place;
+use crate::openshmem::memory::rma;
+use crate::openshmem::memory::strides::Shape;
+use crate::pgas::Fault;
+
+/// Reads `bytes` at `offset` of a PE's source to `to` of the own destination.
+fn read(
+    group: &Group,
+    (dest, to): (Sym<u8>, usize),
+    (source, offset): (SymIn<u8>, usize),
+    bytes: usize,
+    index: usize,
+) {
+    let (dest, source) = (dest.element(to).as_out(), source.element(offset));
+    rma::get(group.call, dest, source, bytes, group.pe(index));
+}
+
+/// Refuses a destination that is not symmetric, before any PE waits for this one.
+pub fn check(group: &Group, dest: Sym<u8>, bytes: usize) {
+    if bytes > 0 {
+        Place::new(group.call, "dest", dest, bytes, group.pe(group.index));
+    }
+}
+
+/// The same for a source, also of a PE that nobody reads from: all PEs pass the same object.
+pub fn check_source(group: &Group, source: SymIn<u8>, bytes: usize) {
+    if bytes > 0 {
+        Place::new(group.call, "source", source.as_sym(), bytes, group.pe(group.index));
+    }
+}
+
+/// From the root to all; `to_root` says whether the root's destination is written too.
+pub fn broadcast(
+    group: Group,
+    dest: Sym<u8>,
+    source: SymIn<u8>,
+    bytes: usize,
+    (root, to_root): (i32, bool),
+) -> Result<(), Fault> {
+    let root = match usize::try_from(root) {
+        Ok(root) if root < group.size => root,
+        _ => misuse(group.call, format_args!("PE_root {root}: allowed are 0..{}", group.size - 1)),
+    };
+    check(&group, dest, bytes);
+    check_source(&group, source, bytes);
+    if let Some(nodes) = group.nodes(Some(root)).as_deref() {
+        group.meet_by(Some(nodes))?;
+        return Relay { group: &group, nodes, dest }.broadcast(source, bytes, (root, to_root));
+    }
+    group.meet()?;
+    if group.index != root || to_root {
+        read(&group, (dest, 0), (source, 0), bytes, root);
+    }
+    group.meet()
+}
+
+/// The same number of bytes from each, by index.
+pub fn fcollect(group: Group, dest: Sym<u8>, source: SymIn<u8>, bytes: usize) -> Result<(), Fault> {
+    let all = bytes_of(group.call, group.size, bytes);
+    check(&group, dest, all);
+    check_source(&group, source, bytes);
+    group.meet()?;
+    if let Some(nodes) = group.nodes(None).as_deref() {
+        let relay = Relay { group: &group, nodes, dest };
+        let block = |index: usize| index * bytes..(index + 1) * bytes;
+        relay.give(source, block(group.index));
+        let of = |node: usize| joined(nodes.members[node].iter().map(|i| block(*i)));
+        return relay.complete(all, &of);
+    }
+    for index in group.partners() {
+        read(&group, (dest, index * bytes), (source, 0), bytes, index);
+    }
+    group.meet()
+}
+
+/// From each as many bytes as it says, one after another by index; hands back how many in all.
+///
+/// `room` is how many bytes `dest` has, where that is known.
+pub fn collect(
+    group: Group,
+    (dest, room): (Sym<u8>, usize),
+    source: SymIn<u8>,
+    bytes: usize,
+) -> Result<usize, Fault> {
+    check_source(&group, source, bytes);
+    let lengths = exchange::gather(&group, bytes as u64)?;
+    let all = lengths.iter().fold(0usize, |all, length| all.saturating_add(*length as usize));
+    if all > room {
+        misuse(
+            group.call,
+            format_args!("{all} bytes are collected: allowed are {room}, all of dest"),
+        );
+    }
+    check(&group, dest, all);
+    let mut end = 0;
+    let block = |length: &u64| {
+        let start = end;
+        end += *length as usize;
+        start..end
+    };
+    let blocks: Vec<_> = lengths.iter().map(block).collect();
+    if let Some(nodes) = group.nodes(None).as_deref() {
+        let relay = Relay { group: &group, nodes, dest };
+        relay.give(source, blocks[group.index].clone());
+        let of = |node: usize| joined(nodes.members[node].iter().map(|i| blocks[*i].clone()));
+        return relay.complete(all, &of).map(|()| all);
+    }
+    for (index, block) in blocks.into_iter().enumerate() {
+        read(&group, (dest, block.start), (source, 0), block.len(), index);
+    }
+    group.meet()?;
+    Ok(all)
+}
+
+/// Block `i` of each goes to PE `i`, there by index.
+pub fn alltoall(group: Group, dest: Sym<u8>, source: SymIn<u8>, bytes: usize) -> Result<(), Fault> {
+    let all = bytes_of(group.call, group.size, bytes);
+    check(&group, dest, all);
+    check_source(&group, source, all);
+    let by_nodes = group.nodes(None).is_some();
+    let long = group.is_long(bytes_of(group.call, group.size, bytes), group.size);
+    if by_nodes && !long && exchange::fit_slots(&group, bytes) {
+        return exchange::blocks(&group, (dest, source), bytes);
+    }
+    group.meet()?;
+    for index in group.partners() {
+        if by_nodes {
+            // Puts to all are under way at a time; the meeting completes them.
+            let (to, from) = (dest.element(group.index * bytes), source.element(index * bytes));
+            rma::put(group.call, to, from.as_in(), bytes, group.pe(index));
+        } else {
+            read(&group, (dest, index * bytes), (source, group.index * bytes), bytes, index);
+        }
+    }
+    group.meet()
+}
+
+/// The same with elements that are `dst` and `sst` elements apart; `shape` is that of one block.
+pub fn alltoalls(
+    group: Group,
+    dest: Sym<u8>,
+    source: SymIn<u8>,
+    shape: Shape,
+) -> Result<(), Fault> {
+    let Some(strides) = shape.strides(group.call) else {
+        return group.meet();
+    };
+    let step = |stride_bytes| bytes_of(group.call, strides.blocks, stride_bytes);
+    let (dest_step, source_step) = (step(strides.dest_bytes), step(strides.source_bytes));
+    bytes_of(group.call, group.size, dest_step.max(source_step));
+    let rest = strides.extent(group.call, strides.dest_bytes);
+    check(&group, dest, dest_step * (group.size - 1) + rest);
+    let rest = strides.extent(group.call, strides.source_bytes);
+    check_source(&group, source, source_step * (group.size - 1) + rest);
+    let by_nodes = group.nodes(None).is_some();
+    group.meet()?;
+    for index in group.partners() {
+        if by_nodes {
+            let to = dest.element(group.index * dest_step);
+            let from = source.element(index * source_step).as_in();
+            rma::put_blocks(group.call, to, from, strides, group.pe(index));
+            continue;
+        }
+        let to = dest.element(index * dest_step).as_out();
+        let from = source.element(group.index * source_step);
+        rma::get_blocks(group.call, to, from, strides, group.pe(index));
+    }
+    group.meet()
+}

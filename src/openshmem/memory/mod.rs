@@ -1,0 +1,21 @@
+//! Reaching memory of PEs: addresses, places, transfers, words.
+//!
+//! ```text
+//! address    what a call is given          claims
+//! strides    blocks that are far apart
+//! place      where that is on a PE         checked
+//! rma        copies                        elements: single words, by a shorter way
+//! word       what PEs poll and change      atomic: as the specification's calls do
+//! slots      the work area of collectives
+//! ```
+//!
+//! Invariant: C pointers and references of the safe API become accesses in this folder only.
+
+pub mod address;
+pub mod atomic;
+pub mod elements;
+pub mod place;
+pub mod rma;
+pub mod slots;
+pub mod strides;
+pub mod word;

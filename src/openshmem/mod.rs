@@ -1,0 +1,50 @@
+//! The OpenSHMEM model: what the calls of the specification do, without the shape of any language.
+//!
+//! The C interface (`capi`) and the safe Rust API (`shmem`) stand on it side by side. A file
+//! imports only from those above it (`tests/tidy/` holds that there is no circle):
+//!
+//! ```text
+//! check  bits  number                what is refused; the element types as bits and as numbers
+//! memory                             addresses, transfers, words, atomics
+//! order  signal  wait  wait_set      fence and quiet, signals, waits
+//! schedule                           who deals with whom in which step (pure)
+//! team  context                      the tables of handles
+//! group                              PEs that act together, and how they meet
+//! split  lock                        teams of a team's PEs; queues for a lock
+//! collective                         moving data, reductions, scans
+//! ```
+//!
+//! What a caller got wrong is one line and the end of the job (`check.rs`), and no call waits for a
+//! dead PE: between a death and the restart blocking calls return, writes are dropped and reads
+//! give zeroes.
+//!
+//! Left out: names, C types and handles of C (`capi`); handles that a borrow checker understands
+//! (`shmem`); the symmetric heap (`pgas`).
+
+pub mod bits;
+pub mod check;
+pub mod collective;
+pub mod context;
+pub mod group;
+pub mod lock;
+pub mod memory;
+pub mod number;
+pub mod order;
+mod schedule;
+pub mod signal;
+pub mod split;
+pub mod team;
+pub mod wait;
+pub mod wait_set;
+
+use crate::checkpoint::ahead;
+use crate::{faults, pgas};
+
+/// Starts the library: the world, and the tables that checkpoints keep. The thread level provided.
+pub fn start(requested: i32) -> i32 {
+    let provided = pgas::init(requested, faults::recover_at_end);
+    ahead::begin(pgas::world());
+    team::register();
+    context::register();
+    provided
+}

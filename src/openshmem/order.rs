@@ -1,0 +1,29 @@
+//! Order and meeting: fence, quiet, and the barriers over all PEs.
+//!
+//! Copies between mapped segments are complete when the call returns: there fence and quiet only
+//! keep the processor's stores in order. Between nodes each context waits for its own operations;
+//! the barriers are of the default one.
+
+use crate::pgas::stream::Id;
+use crate::pgas::{self, World};
+
+/// Orders earlier puts of a stream before later ones. Pairs with the acquire loads of
+/// `memory::word::Word`.
+pub fn order(stream: Id) {
+    pgas::world().fence_of(stream);
+}
+
+/// Completes all earlier operations of the default context.
+///
+/// Sequentially consistent: a PE may next read what another one wrote before *its* quiet (each
+/// writes its own flag and reads the other's), which release and acquire alone would not order.
+pub fn complete() {
+    pgas::world().quiet();
+}
+
+/// Quiet and barrier over all PEs. Returns at once between a death and the restart: what the others
+/// did is then undone anyway, so there is nothing to tell the caller here.
+pub fn meet(world: &World, call: &'static str) {
+    complete();
+    let _ = world.barrier(call);
+}

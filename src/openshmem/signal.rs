@@ -1,0 +1,45 @@
+//! Signals: a word of a PE that is updated, by itself or when data before it is there.
+//!
+//! The data is copied first and the signal word updated after it with release, so whoever sees the
+//! signal (`wait.rs` loads with acquire) sees the data. The signal operations are atomic among
+//! themselves, with reads of the word and with the waits on signals.
+
+use super::memory::address::{In, Sym};
+use super::memory::rma;
+use super::memory::word::Word;
+use crate::pgas::stream::Target;
+use crate::segment::update::Update;
+
+/// What is done with which signal word.
+#[derive(Clone, Copy)]
+pub struct Signal {
+    /// The word.
+    pub word: Sym<u64>,
+    /// The operand.
+    pub value: u64,
+    /// `Store` or `Add`.
+    pub how: Update,
+}
+
+impl Signal {
+    fn on(self, call: &'static str, pe: Target) -> Word {
+        Word::new(call, "sig_addr", self.word, pe)
+    }
+}
+
+/// Copies bytes of a buffer to a PE, then signals; all is checked before the data moves.
+pub fn put(
+    call: &'static str,
+    (dest, source, bytes): (Sym<u8>, In<u8>, usize),
+    signal: Signal,
+    pe: Target,
+) {
+    let word = signal.on(call, pe);
+    rma::put(call, dest, source, bytes, pe);
+    word.after_puts().change(signal.how, signal.value);
+}
+
+/// Signals, without waiting for it.
+pub fn send(call: &'static str, signal: Signal, pe: Target) {
+    signal.on(call, pe).change(signal.how, signal.value);
+}

@@ -1,0 +1,128 @@
+//! Making teams of a team's PEs, and ending them.
+//!
+//! The PEs of a split agree on a slot that is free with all of them, and disjoint teams may have
+//! the same one.
+
+use super::check::misuse;
+use super::context;
+use super::group::{Gate, Group, MASK_AT};
+use super::team::{self, Members, Team, index_in};
+use crate::pgas;
+
+/// What a split asks for, in PEs of the parent.
+#[derive(Clone, Copy)]
+pub struct Part {
+    /// The first PE.
+    pub start: isize,
+    /// From one PE to the next.
+    pub stride: isize,
+    /// How many.
+    pub size: usize,
+    /// Contexts that the program says it will use.
+    pub num_contexts: usize,
+}
+
+impl Part {
+    /// The part in PEs of the world; `None` when it is not inside the parent.
+    fn within(self, (start, stride, size): Members) -> Option<Members> {
+        let reach = self.stride.checked_mul(self.size.checked_sub(1)?.cast_signed())?;
+        let last = self.start.checked_add(reach)?;
+        let inside = |index: isize| usize::try_from(index).is_ok_and(|index| index < size);
+        let sound = inside(self.start) && inside(last) && (self.stride != 0 || self.size == 1);
+        sound.then_some((start + self.start * stride, self.stride * stride, self.size))
+    }
+}
+
+/// Why a team was not split.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unsplit {
+    /// The parent is none, or a part is empty or not inside it.
+    Outside,
+    /// Some PE is in as many teams as there can be.
+    Full,
+    /// A PE was lost.
+    Fault,
+}
+
+/// Makes one new team for each part this PE is a member of, in slots that are free with all;
+/// `INVALID` for a part that it is not in. They meet at `gate`.
+///
+/// All PEs of the parent call with parts that may differ in which PEs they name, not in number.
+pub fn split<const N: usize>(
+    call: &'static str,
+    (parent, gate): (Team, Gate),
+    parts: [Part; N],
+) -> Result<[Team; N], Unsplit> {
+    let parent_members = team::members(parent).ok_or(Unsplit::Outside)?;
+    let within = |part: &Part| part.within(parent_members);
+    let all: Option<Vec<_>> = parts.iter().map(within).collect();
+    let all = all.ok_or(Unsplit::Outside)?;
+    let masks = Group::of_team(call, parent).through(gate).tell(MASK_AT, team::free());
+    let masks = masks.map_err(|_| Unsplit::Fault)?;
+    let mut free = masks.into_iter().fold(u64::MAX, |all, mask| all & mask);
+    if (free.count_ones() as usize) < N {
+        return Err(Unsplit::Full);
+    }
+    let mut teams = [Team::INVALID; N];
+    for ((part, new), (start, stride, size)) in parts.iter().zip(&mut teams).zip(all) {
+        let slot = free.trailing_zeros() as usize;
+        free &= free - 1;
+        if index_in(start, stride, size, pgas::world().me()).is_some() {
+            *new = team::fill(slot, (start, stride, size), part.num_contexts);
+            context::prepare(pgas::world(), part.num_contexts);
+            Group::of_team(call, *new).begin_turns();
+        }
+    }
+    Ok(teams)
+}
+
+/// The parts of a parent laid out in rows of `xrange`: the row of this PE, and its column.
+pub fn row_and_column(index: usize, size: usize, xrange: usize) -> [(isize, isize, usize); 2] {
+    let (x, y) = (index % xrange, index / xrange);
+    let row = (y * xrange, 1, xrange.min(size - y * xrange));
+    let column = (x, xrange, (size - x).div_ceil(xrange));
+    [row, column].map(|(start, stride, size)| (start as isize, stride as isize, size))
+}
+
+/// Frees the slot of a team that came from a split. Harmless for the members that still have it
+/// only if none of them uses it any more.
+pub fn destroy(call: &'static str, team: Team) {
+    if team == Team::INVALID {
+        return;
+    }
+    if team == Team::WORLD || team == Team::SHARED || team::members(team).is_none() {
+        misuse(call, "allowed are teams from a split, once");
+    }
+    context::take_all_of(call, pgas::world(), team);
+    team::empty(team);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_and_columns_cover_each_pe_once() {
+        for size in 1..20 {
+            for xrange in 1..=size {
+                for index in 0..size {
+                    for (start, stride, count) in row_and_column(index, size, xrange) {
+                        assert!(index_in(start, stride, count, index).is_some());
+                        let part = Part { start, stride, size: count, num_contexts: 0 };
+                        assert_eq!(part.within((0, 1, size)), Some((start, stride, count)));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_part_outside_its_parent_is_refused() {
+        let part = |start, stride, size| Part { start, stride, size, num_contexts: 0 };
+        assert_eq!(part(1, 2, 3).within((4, 3, 6)), Some((7, 6, 3)));
+        assert_eq!(part(5, -1, 6).within((0, 1, 6)), Some((5, -1, 6)));
+        for bad in [part(0, 1, 0), part(0, 0, 2), part(0, 1, 7), part(6, 1, 1), part(-1, 1, 2)] {
+            assert_eq!(bad.within((0, 1, 6)), None);
+        }
+    }
+}

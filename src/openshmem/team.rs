@@ -1,0 +1,146 @@
+//! Teams: handles, and the table of their PEs.
+//!
+//! A team is an arithmetic progression of PEs, and so is every split of it (`split.rs`). A handle
+//! is the number of a slot, counted from one; slot 0 is the world and slot 1 the PEs that share
+//! memory with this one: all, or those of the node in this view.
+//!
+//! Invariants: a slot with size 0 is free; all members of a team have it in the same slot; a PE is
+//! a member of every team in its slots.
+//!
+//! What a death and a restart do to teams follows from where they are kept: the slots are
+//! registered with the checkpoint, the words that the members meet over are the library's, and zero
+//! at every checkpoint and after every restart.
+
+use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering};
+
+use crate::faults::{self, Name};
+use crate::pgas;
+use crate::segment::layout::WORK_TEAMS;
+
+/// A handle, which C holds too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Team(pub usize);
+
+impl Team {
+    /// `SHMEM_TEAM_INVALID`.
+    pub const INVALID: Team = Team(0);
+    /// `SHMEM_TEAM_WORLD`.
+    pub const WORLD: Team = Team(1);
+    /// `SHMEM_TEAM_SHARED`.
+    pub const SHARED: Team = Team(2);
+}
+
+/// One bit each in a word.
+pub const SLOTS: usize = WORK_TEAMS;
+const _: () = assert!(SLOTS == u64::BITS as usize);
+/// World and shared: never given out.
+const RESERVED: u64 = 0b11;
+/// A team, while its size is not zero. Relaxed throughout: a team is handed on by the program.
+struct Slot {
+    start: AtomicIsize,
+    stride: AtomicIsize,
+    size: AtomicUsize,
+    num_contexts: AtomicUsize,
+}
+
+/// All teams of this PE.
+static TEAMS: [Slot; SLOTS] = [const {
+    Slot {
+        start: AtomicIsize::new(0),
+        stride: AtomicIsize::new(0),
+        size: AtomicUsize::new(0),
+        num_contexts: AtomicUsize::new(0),
+    }
+}; SLOTS];
+
+/// The PEs of a team: `start, start + stride, ..`, and how many.
+pub type Members = (isize, isize, usize);
+
+/// Makes the slots part of every checkpoint of this PE.
+pub fn register() {
+    let slots = (&raw const TEAMS).cast_mut().cast::<u8>();
+    // SAFETY: a static of atomics, which are written through shared references: it is there and
+    // writable until the process ends, and any bytes of a checkpoint of it are values of it.
+    let refused = unsafe { faults::protect(Name::Library("teams"), slots, size_of_val(&TEAMS)) };
+    debug_assert_eq!(refused, 0);
+}
+
+/// The PEs of a team; `None` for a handle that is none.
+pub fn members(team: Team) -> Option<Members> {
+    let slot = team.0.checked_sub(1)?;
+    match slot {
+        0 => return Some((0, 1, pgas::world().n_pes())),
+        1 => return Some(pgas::world().sharing()),
+        _ => {}
+    }
+    let slot = TEAMS.get(slot)?;
+    let size = slot.size.load(Ordering::Relaxed);
+    let (start, stride) = (slot.start.load(Ordering::Relaxed), slot.stride.load(Ordering::Relaxed));
+    (size > 0).then_some((start, stride, size))
+}
+
+/// The slots that are free with this PE, a bit each.
+pub fn free() -> u64 {
+    let is_free = |slot: &usize| TEAMS[*slot].size.load(Ordering::Relaxed) == 0;
+    (0..SLOTS).filter(is_free).fold(0u64, |mask, slot| mask | 1 << slot) & !RESERVED
+}
+
+/// Puts a team into a free slot.
+pub fn fill(slot: usize, (start, stride, size): Members, num_contexts: usize) -> Team {
+    let room = &TEAMS[slot];
+    room.start.store(start, Ordering::Relaxed);
+    room.stride.store(stride, Ordering::Relaxed);
+    room.size.store(size, Ordering::Relaxed);
+    room.num_contexts.store(num_contexts, Ordering::Relaxed);
+    Team(slot + 1)
+}
+
+/// Frees the slot of a team.
+pub fn empty(team: Team) {
+    TEAMS[team.0 - 1].size.store(0, Ordering::Relaxed);
+}
+
+/// Which of the PEs `start, start + stride, ..` a PE is.
+pub fn index_in(start: isize, stride: isize, size: usize, pe: usize) -> Option<usize> {
+    let from_start = pe.cast_signed() - start;
+    let index = match stride {
+        0 => (from_start == 0).then_some(0),
+        _ => (from_start % stride == 0).then_some(from_start / stride),
+    }?;
+    usize::try_from(index).ok().filter(|index| *index < size)
+}
+
+/// The PE of the world that a team's PE is.
+pub fn to_world(team: Team, pe: i32) -> Option<usize> {
+    let (start, stride, size) = members(team)?;
+    let index = usize::try_from(pe).ok().filter(|index| *index < size)?;
+    usize::try_from(start + stride * index.cast_signed()).ok()
+}
+
+/// Which PE of a team a PE of the world is; -1 if it is none.
+pub fn index_of(team: Team, pe: usize) -> i32 {
+    let found = members(team).and_then(|(start, stride, size)| index_in(start, stride, size, pe));
+    found.map_or(-1, |index| index as i32)
+}
+
+/// Contexts that the program said it will use with a team.
+pub fn contexts(team: Team) -> usize {
+    TEAMS[team.0 - 1].num_contexts.load(Ordering::Relaxed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn index_in_is_the_inverse_of_the_progression() {
+        for (start, stride, size) in [(0, 1, 5), (3, 2, 4), (9, -3, 4), (7, 0, 1)] {
+            let pes: Vec<isize> = (0..size).map(|i| start + stride * i as isize).collect();
+            for pe in 0..20 {
+                let expected = pes.iter().position(|member| *member == pe);
+                assert_eq!(index_in(start, stride, size, pe as usize), expected);
+            }
+        }
+    }
+}

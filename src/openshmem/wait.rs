@@ -1,0 +1,66 @@
+//! Waiting for a word of one's own to change, and testing it: one word. Sets of words are in
+//! `wait_set.rs`.
+//!
+//! A wait returns as soon as a death is known, satisfied or not. A test says "yes" between a death
+//! and the restart, so that a loop around it ends; the restart undoes what the program makes of it.
+
+use super::bits::Bits;
+use super::memory::address::Sym;
+use super::memory::word::Word;
+use crate::segment::waits::Waiting;
+
+/// How a word is compared with a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cmp {
+    /// `==`
+    Eq,
+    /// `!=`
+    Ne,
+    /// `>`
+    Gt,
+    /// `>=`
+    Ge,
+    /// `<`
+    Lt,
+    /// `<=`
+    Le,
+}
+
+impl Cmp {
+    /// Whether `value` is what is waited for.
+    #[inline]
+    pub fn holds<T: Bits>(self, value: T, than: T) -> bool {
+        match self {
+            Cmp::Eq => value == than,
+            Cmp::Ne => value != than,
+            Cmp::Gt => value > than,
+            Cmp::Ge => value >= than,
+            Cmp::Lt => value < than,
+            Cmp::Le => value <= than,
+        }
+    }
+}
+
+/// Waits; the value that satisfied, or the one a death left there.
+pub fn until<T: Bits>(call: &'static str, ivar: Sym<T>, cmp: Cmp, value: T) -> T {
+    let word = Word::own(call, "ivar", ivar);
+    let mut seen = T::of(word.load());
+    if !cmp.holds(seen, value) {
+        // A death ends the wait: the caller learns of it at its next checkpoint call.
+        let _ = word.world().wait_until(
+            || Waiting::anyone(call),
+            || {
+                seen = T::of(word.load());
+                cmp.holds(seen, value)
+            },
+        );
+    }
+    seen
+}
+
+/// Whether a word satisfies now.
+pub fn test<T: Bits>(call: &'static str, ivar: Sym<T>, cmp: Cmp, value: T) -> bool {
+    let word = Word::own(call, "ivar", ivar);
+    word.world().waits(); // again and again, perhaps
+    cmp.holds(T::of(word.load()), value) || word.world().cut_short()
+}

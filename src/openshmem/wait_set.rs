@@ -1,0 +1,113 @@
+//! Waiting for and testing sets of words of the own: all, any, some, each against a value.
+//!
+//! An empty set is satisfied at once. As in `wait.rs`, between a death and the restart every word
+//! counts as satisfied.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::bits::Bits;
+use super::check::bytes_of;
+use super::memory::address::Sym;
+use super::memory::word::Word;
+use super::wait::Cmp;
+use crate::pgas::{self, World};
+use crate::segment::waits::Waiting;
+
+/// A set of words of this PE and the condition on them: `than` says what each is compared with.
+pub struct Set<F> {
+    call: &'static str,
+    words: Vec<(usize, Word)>,
+    cmp: Cmp,
+    than: F,
+    world: &'static World,
+    /// A death is known: every word counts as satisfied.
+    released: Cell<bool>,
+}
+
+/// Where `any` starts to look next, so that one busy word does not starve the others.
+static NEXT: AtomicUsize = AtomicUsize::new(0);
+
+impl<T: Bits, F: Fn(usize) -> T> Set<F> {
+    /// The words of an array, but for those that are taken out.
+    pub fn new(
+        call: &'static str,
+        (ivars, nelems): (Sym<T>, usize),
+        taken_out: impl Fn(usize) -> bool,
+        cmp: Cmp,
+        than: F,
+    ) -> Set<F> {
+        bytes_of(call, nelems, size_of::<T>());
+        let words: Vec<(usize, Word)> = (0..nelems)
+            .filter(|index| !taken_out(*index))
+            .map(|index| (index, Word::own(call, "ivars", ivars.element(index))))
+            .collect();
+        let world = pgas::world();
+        world.waits();
+        let released = Cell::new(!words.is_empty() && world.interrupted() && world.cut_short());
+        Set { call, words, cmp, than, world, released }
+    }
+
+    fn holds(&self, index: usize, word: Word) -> bool {
+        self.released.get() || self.cmp.holds(T::of(word.load()), (self.than)(index))
+    }
+
+    /// True if every word satisfies.
+    pub fn all(&self) -> bool {
+        self.words.iter().all(|(index, word)| self.holds(*index, *word))
+    }
+
+    /// The next satisfied word after the one given last.
+    pub fn any(&self) -> Option<usize> {
+        // Relaxed: only a hint where to start.
+        let start = NEXT.load(Ordering::Relaxed) % self.words.len().max(1);
+        let (before, after) = self.words.split_at(start);
+        let found = after.iter().chain(before).find(|(index, word)| self.holds(*index, *word));
+        let found = found.map(|(index, _)| *index)?;
+        NEXT.store(found + 1, Ordering::Relaxed);
+        Some(found)
+    }
+
+    /// Shows the satisfied words to `give`, and counts them.
+    pub fn some(&self, give: &impl Fn(usize, usize)) -> usize {
+        let held = self.words.iter().filter(|(index, word)| self.holds(*index, *word));
+        held.enumerate().map(|(at, (index, _))| give(at, *index)).count()
+    }
+
+    /// Waits for `ready`. After a death it is asked once more, and then finds all satisfied.
+    fn wait<R>(&self, mut ready: impl FnMut(&Self) -> Option<R>) -> Option<R> {
+        if self.words.is_empty() {
+            return None;
+        }
+        let mut found = ready(self);
+        if found.is_none() {
+            let waited = self.world.wait_until(
+                || Waiting::anyone(self.call),
+                || {
+                    found = ready(self);
+                    found.is_some()
+                },
+            );
+            if waited.is_err() && found.is_none() {
+                self.released.set(true);
+                found = ready(self);
+            }
+        }
+        found
+    }
+
+    /// Waits until every word satisfies.
+    pub fn wait_all(&self) {
+        self.wait(|set| set.all().then_some(()));
+    }
+
+    /// Waits for one that satisfies; none of an empty set.
+    pub fn wait_any(&self) -> Option<usize> {
+        self.wait(|set| set.any())
+    }
+
+    /// Waits until there are some, and shows them as [`Set::some`] does.
+    pub fn wait_some(&self, give: &impl Fn(usize, usize)) -> usize {
+        self.wait(|set| Some(set.some(give)).filter(|count| *count > 0)).unwrap_or(0)
+    }
+}
