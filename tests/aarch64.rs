@@ -72,7 +72,8 @@ fn the_library_compiles_and_its_pure_parts_and_long_double_work() {
         return;
     }
     // What is decided without the system: arithmetic, layouts, plans, machines.
-    let pure = ["capi::", "heap::", "segment::layout", "store::", "recovery::", "shmem::"];
+    let pure =
+        ["capi::", "openshmem::", "heap::", "segment::layout", "store::", "recovery::", "shmem::"];
     let tests = run(cargo("test").arg("--").args(pure));
     assert!(tests.contains("test result: ok"), "{tests}");
 
