@@ -8,7 +8,7 @@ use crate::inject::Point;
 pub use crate::pgas::Name;
 use crate::pgas::world::lock;
 use crate::pgas::{World, complain, world};
-use crate::protocol::drive::Drive;
+use crate::protocol::real;
 use crate::protocol::{At, Call};
 use crate::scrub;
 use crate::segment::waits::Waiting;
@@ -74,9 +74,8 @@ fn pass(world: &World, number: u64) -> i32 {
 }
 
 fn save(world: &'static World, protection: &'static Protection, number: u64) -> i32 {
-    let mut drive = Drive::new(world, protection, Call::Checkpoint);
-    let end = drive.run();
-    if let (At::Refused, Some(refusal)) = (end, drive.refusal()) {
+    let (end, refusal) = real::run(world, protection, Call::Checkpoint);
+    if let (At::Refused, Some(refusal)) = (end, refusal) {
         return refuse(world, format!("checkpoint refused: {refusal}"));
     }
     *lock(&world.refused) = Refused::default();
@@ -113,7 +112,7 @@ pub fn recover_at_end(world: &'static World) {
     let _turn = world.turn();
     if let Some(protection) = world.protection() {
         world.debug(|| format!("recovery from within shmem_finalize, lost are {:?}", world.lost()));
-        Drive::new(world, protection, Call::Finalize).run();
+        real::run(world, protection, Call::Finalize);
     }
 }
 
@@ -136,7 +135,7 @@ pub fn restart_pes() {
         *lock(&world.refused) = Refused::default();
         world.debug(|| format!("restart, lost are {:?}", world.lost()));
         match world.protection() {
-            Some(protection) => drop(Drive::new(world, protection, Call::Restart).run()),
+            Some(protection) => drop(real::run(world, protection, Call::Restart)),
             // In mode none the launcher ends the job.
             None => world.wait_raw(|| Waiting::anyone(Call::Restart.name()), || false),
         }

@@ -2,8 +2,8 @@
 //! feature `mutants`, by `RAIDSHMEM_MUTANT=NAME`. `.ci/mutants` does it for all of them.
 //!
 //! Without the feature [`breaks`] is false, what asks is compiled away, and nothing knows the
-//! variable. The pure rules are shared by the library, the model checker and the simulator; where
-//! these have a model of the driver of their own, both ask.
+//! variable. The driver of the protocol asks its port, so that the model checker and the simulator
+//! break its rules in any build.
 
 #![forbid(unsafe_code)]
 
@@ -30,6 +30,10 @@ pub enum Mutant {
     ParityNotMadeAnew,
     /// A substitute is chosen, and memory wiped, before all nodes show the death.
     WipedTooEarly,
+    /// A PE in `shmem_finalize` goes back to the checkpoint as all do, though its program does not.
+    EndGoesBack,
+    /// Parity that was lost is made anew, of what PEs in `shmem_finalize` have computed since.
+    ParityOfTheEnd,
     /// Who wakes does not fence between its store and its look for sleepers.
     WakeWithoutFence,
 }
@@ -37,13 +41,14 @@ pub enum Mutant {
 /// True if this process is to break the rule.
 #[inline]
 pub fn breaks(rule: Mutant) -> bool {
-    #[cfg(feature = "mutants")]
-    return chosen() == Some(rule);
-    #[cfg(not(feature = "mutants"))]
-    {
-        let _ = rule;
-        false
-    }
+    chosen() == Some(rule)
+}
+
+/// The rule that is broken in this process.
+#[cfg(not(feature = "mutants"))]
+#[inline]
+pub fn chosen() -> Option<Mutant> {
+    None
 }
 
 /// The rule that is broken in this process.
@@ -70,5 +75,7 @@ pub const ALL: &[(&str, Mutant)] = &[
     ("plan-too-hopeful", Mutant::PlanTooHopeful),
     ("parity-not-made-anew", Mutant::ParityNotMadeAnew),
     ("wiped-too-early", Mutant::WipedTooEarly),
+    ("end-goes-back", Mutant::EndGoesBack),
+    ("parity-of-the-end", Mutant::ParityOfTheEnd),
     ("wake-without-fence", Mutant::WakeWithoutFence),
 ];

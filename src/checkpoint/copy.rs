@@ -25,7 +25,6 @@ use crate::pgas::World;
 use crate::segment::layout::{STAMP, TILE};
 use crate::store::coverage::Coverage;
 use crate::store::delta::{Changes, Next};
-use crate::store::phase::Phase;
 use crate::store::protection::Protection;
 use crate::store::stamp::Renewal;
 
@@ -120,38 +119,33 @@ impl<'a> Own<'a> {
     }
 }
 
-/// After barrier A: makes the own snapshot that of `number`. `half` is passed on the way.
+/// After barrier A: makes the own snapshot that of `number`, as much of it as `changes` asks for.
+/// A second one was written with the parity, and is only looked at.
 pub fn complete(
     world: &World,
     protection: &Protection,
     coverage: &Coverage,
     number: u64,
     changes: &mut Changes,
-    half: Point,
 ) {
     if protection.snapshots == 1 {
-        return copy(world, protection, coverage, number, Some(changes), Some(half));
+        return copy(world, protection, coverage, number, Some(changes));
     }
-    world.set_phase(Phase::Copying(number));
-    world.point(half, number);
+    world.point(Point::Copy, number);
     let own = Own::new(world, protection, coverage, number);
     let is_new = |tile: &usize| !own.is_as(*tile, own.stamp_of_last(*tile));
     changes.seen = (0..own.count()).filter(is_new).count();
-    seal(world, protection, coverage, number);
 }
 
-/// Copies all of live memory into the snapshot, which becomes that of `number`, or as much of it as
-/// `changes` asks for. `half` is passed when half of it is done.
+/// Copies all of live memory into the snapshot, whose record is void meanwhile, or as much of it
+/// as `changes` asks for; then `Point::Copy` is passed when half of it is done.
 pub fn copy(
     world: &World,
     protection: &Protection,
     coverage: &Coverage,
     number: u64,
     changes: Option<&mut Changes>,
-    half: Option<Point>,
 ) {
-    world.set_phase(Phase::Copying(number));
-    world.segment().header().snapshots[protection.snapshot_of(number)].void();
     let own = Own::new(world, protection, coverage, number);
     let (known, seen, count) = (changes.as_deref(), AtomicUsize::new(0), own.count());
     let copy = |tile: usize, scratch: &mut Vec<u8>| {
@@ -162,17 +156,11 @@ pub fn copy(
     };
     let scratch = || vec![0; TILE];
     world.crew.numbers(0..count / 2, scratch, copy);
-    half.into_iter().for_each(|point| world.point(point, number));
+    if known.is_some() {
+        world.point(Point::Copy, number);
+    }
     world.crew.numbers(count / 2..count, scratch, copy);
     if let Some(changes) = changes {
         changes.seen = seen.into_inner();
     }
-    seal(world, protection, coverage, number);
-}
-
-/// From here on the snapshot counts.
-fn seal(world: &World, protection: &Protection, coverage: &Coverage, number: u64) {
-    let record = &world.segment().header().snapshots[protection.snapshot_of(number)];
-    record.seal(world.job(), number, coverage.len());
-    world.set_phase(Phase::Agreed(number));
 }

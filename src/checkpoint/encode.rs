@@ -42,8 +42,7 @@ pub fn encode(
     coverage: &Coverage,
     number: u64,
     wanted: &dyn Fn(usize) -> bool,
-    mut changes: Option<&mut Changes>,
-    half: Point,
+    (mut changes, half): (Option<&mut Changes>, Point),
 ) {
     let (shape, place) = protection.place(world.me());
     let per_chunk = shape.chunk_len(coverage.len()) / TILE;

@@ -154,10 +154,16 @@ impl Store<'_> {
 
     /// Makes the snapshot what lies beside it.
     fn bring(&self, number: u64) {
-        let Some(len) = self.record(BESIDE).holds(self.job, number) else { return };
+        self.record(0).void();
+        let len = self.bring_tiles(number);
+        self.record(0).seal(self.job, number, len);
+    }
+
+    /// Copies what lies beside the snapshot into it; its length.
+    fn bring_tiles(&self, number: u64) -> usize {
+        let len = self.record(BESIDE).holds(self.job, number).unwrap_or(0);
         let (layout, count) = (self.own.layout(), len.div_ceil(TILE));
         let [to, from] = layout.snapshots;
-        self.record(0).void();
         let copy = |to: usize, from: usize, len: usize| {
             self.store_mut(to, len).copy_from_slice(self.own.bytes(from, len));
         };
@@ -165,7 +171,7 @@ impl Store<'_> {
             copy(to, from, count * TILE);
             copy(layout.stamps(to), layout.stamps(from), count * STAMP);
         }
-        self.record(0).seal(self.job, number, len);
+        len
     }
 
     /// Nothing lies beside the snapshot any more.
@@ -181,19 +187,22 @@ impl Store<'_> {
 }
 
 impl World {
-    /// The decision is for checkpoint `number`: what was inherited is made that, or has no say.
-    pub(crate) fn finish_inherited(&self, protection: &Protection, number: u64) {
-        let Some(phase) = self.phase() else { return };
-        let store = Store { own: self.segment(), protection, job: self.job() };
-        if phase == Phase::Encoded(number) && store.is_beside(number) {
-            self.set_phase(Phase::Copying(number));
-            store.bring(number);
-            self.set_phase(Phase::Agreed(number));
-        }
-        store.clear_beside(&self.file);
-        match phase.has(number) {
-            true => self.set_phase(Phase::Agreed(number)),
-            false => self.forget_phase(),
-        }
+    fn inherited<'a>(&'a self, protection: &'a Protection) -> Store<'a> {
+        Store { own: self.segment(), protection, job: self.job() }
+    }
+
+    /// True if the dead's live memory is kept beside the snapshot as that of checkpoint `number`.
+    pub(crate) fn is_beside(&self, protection: &Protection, number: u64) -> bool {
+        self.inherited(protection).is_beside(number)
+    }
+
+    /// Copies it into the snapshot, whose record is void meanwhile; its length in bytes.
+    pub(crate) fn bring_inherited(&self, protection: &Protection, number: u64) -> usize {
+        self.inherited(protection).bring_tiles(number)
+    }
+
+    /// Gives back what lies beside the snapshot.
+    pub(crate) fn clear_beside(&self, protection: &Protection) {
+        self.inherited(protection).clear_beside(&self.file);
     }
 }

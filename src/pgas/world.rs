@@ -413,9 +413,14 @@ impl World {
     /// A tile of PE `pe` that held when it was checked does not hold any more: asks for a new view,
     /// in which all check anew, and waits for it.
     pub(crate) fn spoiled(&self, view: &View, pe: usize) {
-        self.say(&Said::Spoiled { view: view.number, pe: pe as u32 });
+        self.report_damage(view, pe);
         let waiting = || Waiting::anyone("shmem_restart_pes");
         self.wait_raw(waiting, || self.view_number() != view.number);
+    }
+
+    /// Says that what PE `pe` keeps is damaged: the launcher orders the next view.
+    pub(crate) fn report_damage(&self, view: &View, pe: usize) {
+        self.say(&Said::Spoiled { view: view.number, pe: pe as u32 });
     }
 
     /// Says that the job cannot go on, as every PE does, and ends this process.

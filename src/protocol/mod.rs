@@ -1,10 +1,11 @@
 //! The protocol of checkpoint and recovery as one pure machine: states, outcomes, a table.
 //!
-//! A PE inside `shmem_checkpoint_all` or `shmem_restart_pes` is at one state of [`At`]. The driver
-//! ([`drive`]) does what the state says, with real memory and real waiting, and hands the outcome
-//! to [`next`]; the model checker (`explore`, in the tests) does the same with a model of memory,
-//! views and deaths, over the very same table. [`crate::store::phase::decide`] and
-//! [`crate::recovery::plan::check`] are the two decisions it takes; they are pure too.
+//! A PE inside `shmem_checkpoint_all` or `shmem_restart_pes` is at one state of [`At`]. The
+//! [`driver`] says what is done there, one operation after the other, and hands the outcome to
+//! [`next`]. Operations are carried out over real memory ([`real`]), over a model of memory, views
+//! and deaths (`explore`, in the tests), and over the simulator's (`tests/sim`).
+//! [`crate::store::phase::decide`] and [`crate::recovery::plan::check`] are the two decisions it
+//! takes; they are pure too.
 //!
 //! ```text
 //! checkpoint  Enter Intend BarrierQ Agree Compare BarrierC Encode Publish BarrierA
@@ -29,9 +30,11 @@
 
 #![forbid(unsafe_code)]
 
-pub mod drive;
+pub mod driver;
 #[cfg(test)]
 mod explore;
+pub mod operation;
+pub mod real;
 
 /// Which call of the program a PE is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -214,6 +217,7 @@ pub const TABLE: &[(At, Outcome, At)] = {
         (MeetDecided, Done, Finish),
         (Finish, Done, MeetSettled),
         (Verify, Done, MeetVerified),
+        (Verify, Lost, Condemned),
         (MeetVerified, Done, Judge),
         (Judge, Done, MeetJudged),
         (MeetJudged, Done, Verdict),

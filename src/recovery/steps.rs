@@ -117,36 +117,50 @@ pub fn check(protection: &Protection, findings: &[Finding]) -> Result<(), Unreco
     })
 }
 
-/// Makes the own snapshot of `target` whole. In a mode without snapshots the bytes are returned.
+/// True if the own snapshot misses something that was found.
+pub fn misses_snapshot(world: &World, protection: &Protection, findings: &[Finding]) -> bool {
+    let (shape, _) = protection.place(world.me());
+    findings[world.me()].snapshot & bits(shape.layout.chunks()) != 0
+}
+
+/// Tells people that the memory of a dead process was taken over.
+pub fn report_adopted(world: &World, number: u64, len: usize, begun: Instant) {
+    let (pe, micros) = (world.me() as u32, begun.elapsed().as_micros() as u64);
+    world.report(Report::Adopted { pe, number, bytes: len as u64, micros });
+}
+
+/// What was rebuilt.
+pub struct Rebuilt {
+    bytes: usize,
+    from: BTreeSet<u32>,
+}
+
+impl Rebuilt {
+    /// Tells people.
+    pub fn report(self, world: &World, protection: &Protection, number: u64, begun: Instant) {
+        if protection.mode.keeps_snapshot() || world.is_new() {
+            world.report(Report::Rebuilt {
+                pe: world.me() as u32,
+                number,
+                bytes: self.bytes as u64,
+                from: self.from.into_iter().collect(),
+                micros: begun.elapsed().as_micros() as u64,
+            });
+        }
+    }
+}
+
+/// Decodes what the own snapshot misses, whose record is void meanwhile: of checkpoint `target`,
+/// `len` bytes long. In a mode without snapshots the bytes are returned.
 pub fn rebuild(
     world: &World,
     protection: &Protection,
-    view: &View,
-    findings: &[Finding],
-    target: u64,
-    len: usize,
-    begun: Instant,
-) -> Result<Option<Vec<u8>>, Changed> {
+    (view, findings, target, len): (&View, &[Finding], u64, usize),
+) -> Result<(Rebuilt, Option<Vec<u8>>), Changed> {
     let (shape, place) = protection.place(world.me());
     let own = findings[world.me()].snapshot & bits(shape.layout.chunks());
     let keeps = protection.mode.keeps_snapshot();
     let mut line = (!keeps).then(|| vec![0; tiles::tiles(len) * TILE]);
-    if keeps && own == 0 {
-        world.point(Point::Rebuild, target);
-        if world.is_new() && !findings[world.me()].bare {
-            world.report(Report::Adopted {
-                pe: world.me() as u32,
-                number: target,
-                bytes: len as u64,
-                micros: begun.elapsed().as_micros() as u64,
-            });
-        }
-        return Ok(None);
-    }
-    let record = &world.segment().header().snapshots[protection.snapshot_of(target)];
-    if keeps {
-        record.void();
-    }
     let mut from = BTreeSet::new();
     let found = of_group(shape, findings);
     let crew = crew(world, findings);
@@ -171,20 +185,7 @@ pub fn rebuild(
     if !passed {
         world.point(Point::Rebuild, target);
     }
-    unchanged(world, view)?;
-    if keeps {
-        record.seal(world.job(), target, len);
-    }
-    if keeps || world.is_new() {
-        world.report(Report::Rebuilt {
-            pe: world.me() as u32,
-            number: target,
-            bytes: (all * TILE) as u64,
-            from: from.into_iter().collect(),
-            micros: begun.elapsed().as_micros() as u64,
-        });
-    }
-    Ok(line)
+    Ok((Rebuilt { bytes: all * TILE, from }, line))
 }
 
 /// The threads for a rebuild: all PEs that need none sleep until it is over.
@@ -437,10 +438,6 @@ pub fn restore(
     }
     let coverage = manifest.coverage.clone();
     world.adopt(manifest, target);
-    if !protection.mode.keeps_snapshot() {
-        let record = &world.segment().header().snapshots[protection.snapshot_of(target)];
-        record.seal(world.job(), target, len);
-    }
     Ok(coverage)
 }
 
@@ -467,31 +464,31 @@ fn damaged_unread(
     indices.filter(held).fold(0, |all, index| all | bad(index))
 }
 
-/// Computes the parity this PE misses anew, from the live memory of all, which is at `target` now;
-/// also what is found to be damaged only now, unless all was `checked` before.
+/// The own parity that is missing, a bit for each chunk; also what is found to be damaged only now,
+/// unless all was `checked` before.
+pub fn missing(
+    world: &World,
+    protection: &Protection,
+    (findings, checked): (&[Finding], bool),
+    coverage: &Coverage,
+    target: u64,
+) -> u64 {
+    let unread = || damaged_unread(world, protection, findings, coverage.len(), target);
+    findings[world.me()].parity | if checked { 0 } else { unread() }
+}
+
+/// Computes `missing` parity anew into the slot, whose record is void meanwhile, from the live
+/// memory of all, which is at `target` now.
 pub fn reencode(
     world: &World,
     protection: &Protection,
-    view: &View,
-    findings: &[Finding],
     coverage: &Coverage,
-    (target, checked): (u64, bool),
-) -> Result<(), Changed> {
-    let mut missing = findings[world.me()].parity;
-    if !checked {
-        missing |= damaged_unread(world, protection, findings, coverage.len(), target);
-    }
-    let slot = protection.slot_of(target);
-    let record = &world.segment().header().slots[slot];
-    if missing != 0 {
-        record.void();
-        checkpoint::prepare(world, protection, coverage.len());
-        checkpoint::ahead::look(world, protection, coverage);
-    }
+    target: u64,
+    missing: u64,
+) {
+    checkpoint::prepare(world, protection, coverage.len());
+    checkpoint::ahead::look(world, protection, coverage);
     let wanted = |index: usize| missing >> index & 1 == 1;
-    checkpoint::encode(world, protection, coverage, target, &wanted, None, Point::Reencode);
-    unchanged(world, view)?;
-    record.seal(world.job(), target, coverage.len());
-    checkpoint::account(world, protection, coverage.len());
-    Ok(())
+    let half = (None, Point::Reencode);
+    checkpoint::encode(world, protection, coverage, target, &wanted, half);
 }

@@ -177,7 +177,7 @@ pub struct Findings {
 }
 
 /// How a PE came into `shmem_finalize`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u64)]
 pub enum Ending {
     /// It used no other PE's memory since the last checkpoint.

@@ -16,8 +16,6 @@
 
 #![forbid(unsafe_code)]
 
-use crate::mutant::{Mutant, breaks};
-
 /// How far a PE has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
@@ -93,12 +91,14 @@ pub fn decide(votes: &[Vote]) -> Option<u64> {
         return Some(decided);
     }
     let phases = || votes.iter().filter_map(|vote| vote.phase);
-    let known = phases().map(Phase::knows).max()?;
-    let reached = match breaks(Mutant::ForwardTooEarly) {
-        false => phases().map(Phase::reaches).min()?,
-        true => phases().map(Phase::reaches).max()?,
-    };
+    let (known, reached) = (phases().map(Phase::knows).max()?, phases().map(Phase::reaches).min()?);
     Some(known.max(reached))
+}
+
+/// The rule broken on purpose ([`crate::mutant`]): forward as soon as one survivor has encoded.
+pub fn forward_too_early(votes: &[Vote]) -> Option<u64> {
+    let reached = votes.iter().filter_map(|vote| vote.phase).map(Phase::reaches).max();
+    decide(votes).max(reached)
 }
 
 #[cfg(test)]

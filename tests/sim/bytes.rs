@@ -1,17 +1,15 @@
 //! The steps that move bytes: encode, copy, verify, rebuild, restore, re-encode; and what is
 //! checked of them. Real stripes, real codes, real stamps, a few tiles at a time.
 
-use raidshmem::control::message::{Report, Said};
-use raidshmem::launch::membership::Event;
-use raidshmem::mutant::{Mutant, breaks};
-use raidshmem::protocol::{At, Call, Outcome};
-use raidshmem::recovery::plan::{self, Finding, Unrecoverable, bits, lost_shards};
-use raidshmem::store::phase::Phase;
+use raidshmem::control::message::Said;
+use raidshmem::protocol::driver::Progress;
+use raidshmem::protocol::{Call, Outcome};
+use raidshmem::recovery::plan::{self, Finding, bits, lost_shards};
 use raidshmem::store::stamp::Stamp;
 
 use super::job::Job;
 use super::memory::{TILE, tiles};
-use super::pe::{Proc, Then};
+use super::pe::Proc;
 use super::plan::Broken;
 
 pub const JOB: u64 = 77;
@@ -52,16 +50,6 @@ impl Job {
     /// written of second snapshots. True when all is written.
     pub fn encode(&mut self, p: &mut Proc, wanted: u64) -> bool {
         let slot = self.plan.slot_of(p.number);
-        if !p.middle {
-            p.middle = true;
-            if wanted != 0 {
-                self.own(p).slots[slot].record = (0, 0);
-            }
-            if p.changes.is_some() && self.plan.settings.snapshots == 2 {
-                let snapshot = self.plan.snapshot_of(p.number);
-                self.own(p).snapshots[snapshot].record = (0, 0);
-            }
-        }
         let per_chunk = self.per_chunk(p);
         let indices: Vec<usize> = (0..64).filter(|index| wanted >> index & 1 == 1).collect();
         let (parity, left) = (indices.len() * per_chunk, self.left(p));
@@ -102,39 +90,20 @@ impl Job {
         out
     }
 
-    /// After barrier A: copies a portion of live memory into the snapshot, or seals the second one,
-    /// which is there. True when it is that of the checkpoint.
-    pub fn complete(&mut self, p: &mut Proc) -> bool {
-        if self.plan.settings.snapshots == 1 {
-            return self.copy(p);
-        }
+    /// Counts what is new in a second snapshot, which was written with the parity.
+    pub fn look(&mut self, p: &mut Proc) {
         let [new, last] = [p.number, p.number - 1].map(|number| self.plan.snapshot_of(number));
-        let (number, begun) = (p.number, std::mem::replace(&mut p.middle, true));
         let memory = self.own(p);
-        if !begun {
-            memory.set_phase(Phase::Copying(number));
-            return false;
-        }
         let is_new =
             |&tile: &usize| memory.snapshots[new].tile(tile) != memory.snapshots[last].tile(tile);
         let seen = (0..tiles(memory.live.len())).filter(is_new).count();
         p.changes.iter_mut().for_each(|changes| changes.seen = seen);
-        memory.snapshots[new].record = (number, memory.live.len());
-        memory.set_phase(Phase::Agreed(number));
-        true
     }
 
     /// Copies a portion of live memory into the snapshot. True when all is copied.
     pub fn copy(&mut self, p: &mut Proc) -> bool {
-        let (number, snapshot) = (p.number, self.plan.snapshot_of(p.number));
         let all = tiles(self.own(p).live.len());
         let portion = self.portion(all);
-        let memory = self.own(p);
-        if !p.middle {
-            p.middle = true;
-            memory.set_phase(Phase::Copying(number));
-            memory.snapshots[snapshot].record = (0, 0);
-        }
         let believed = self.plan.broken == Broken::SnapshotBelieved;
         let left = if believed && self.plan.settings.snapshots == 2 { 0 } else { all };
         let end = all.min(p.progress + portion);
@@ -142,58 +111,13 @@ impl Job {
             self.copy_tile(p, tile);
         }
         p.progress = end;
-        let memory = self.own(p);
-        if end == all {
-            memory.snapshots[snapshot].record = (number, memory.live.len());
-            memory.set_phase(Phase::Agreed(number));
-        }
         end == all
     }
 
     // ---- restart --------------------------------------------------------------------------------
 
-    pub fn restart(&mut self, p: &mut Proc, at: At) -> Then {
-        let at_its_end = p.call == Call::Finalize && self.plan.broken != Broken::EndGoesBack;
-        match at {
-            At::Rebuild | At::Restore | At::Reencode if at_its_end => {}
-            At::Reencode if p.ends => {}
-            At::Verify => return self.verify(p),
-            At::Judge => self.judge(p),
-            At::Verdict => return self.give_verdict(p),
-            At::Rebuild => return self.rebuild(p),
-            At::Restore => return self.restore(p),
-            At::Reencode => return self.reencode(p),
-            At::Reset => {
-                (self.own(p).gate, p.epoch) = ((0, 0), 0);
-                let number = p.number;
-                self.own(p).set_phase(Phase::Agreed(number));
-            }
-            At::Join => {
-                self.own(p).told.decision = 0;
-                p.joined = p.view.number;
-                if p.me() == 0 && self.nodes[p.node as usize].alive {
-                    let report = Report::Resumed { number: p.number, micros: 0 };
-                    let what = Said::Report(report);
-                    self.up(p.node, Event::Said { proc: p.id, what });
-                }
-            }
-            _ => {}
-        }
-        Then::Out(Outcome::Done)
-    }
-
-    fn verify(&mut self, p: &mut Proc) -> Then {
+    pub fn verify(&mut self, p: &mut Proc) {
         let (me, target) = (p.me(), p.number);
-        if target == 0 {
-            let lost = (0..self.pes()).filter(|&pe| p.view.pes[pe].incarnation > 0);
-            let lost: Vec<String> = lost.map(|pe| pe.to_string()).collect();
-            let words = format!(
-                "unrecoverable: PEs {} were lost before the first checkpoint",
-                lost.join(",")
-            );
-            return self.condemn(p, Some(words));
-        }
-        p.checks += 1;
         let (shape, place) = self.plan.protection.place(me);
         let mut found = Finding::lost(&shape.layout, place);
         let slot = self.plan.slot_of(target);
@@ -225,10 +149,9 @@ impl Job {
         let len = if snapshot.0 == target || parity.0 == target { len } else { 0 };
         let memory = self.own(p);
         (memory.told.findings, memory.told.found_len) = (found, len);
-        Then::Out(Outcome::Done)
     }
 
-    fn judge(&mut self, p: &mut Proc) {
+    pub fn judge(&mut self, p: &mut Proc) {
         let lens = (0..self.pes()).map(|pe| self.told(p, pe).found_len);
         let len = lens.into_iter().find(|&len| len != 0).unwrap_or(0);
         let finding = |pe: usize| {
@@ -236,25 +159,12 @@ impl Job {
             let told = self.told(p, pe);
             if told.found_len == len { told.findings } else { Finding::lost(&shape.layout, place) }
         };
-        let ends = (0..self.pes()).any(|pe| pe != p.me() && self.told(p, pe).ending);
         (p.len, p.findings) = (len, (0..self.pes()).map(finding).collect());
-        p.ends = ends;
         let shapes = self.plan.protection.shapes.iter().enumerate();
         p.verdict = shapes.into_iter().try_for_each(|(group, shape)| {
             let found: Vec<Finding> = shape.members.iter().map(|&pe| p.findings[pe]).collect();
             plan::check(group, &shape.layout, &shape.members, &found, true)
         });
-    }
-
-    fn give_verdict(&mut self, p: &mut Proc) -> Then {
-        let Err(Unrecoverable { damaged, .. }) = &p.verdict else {
-            return Then::Out(Outcome::Done);
-        };
-        match damaged.first().copied().filter(|_| p.checks == 1) {
-            None => Then::Out(Outcome::Lost),
-            Some(_) if self.changed(p) => Then::Out(Outcome::Changed),
-            Some(pe) => self.complain(p, pe),
-        }
     }
 
     /// The tiles of the own snapshot that must be decoded.
@@ -265,17 +175,9 @@ impl Job {
         bad.flat_map(|chunk| (chunk * each).min(all)..((chunk + 1) * each).min(all)).collect()
     }
 
-    fn rebuild(&mut self, p: &mut Proc) -> Then {
-        let missing = self.missing(p);
-        let whole = p.findings[p.me()].snapshot == 0;
-        if whole {
-            return Then::Out(Outcome::Done);
-        }
-        let snapshot = self.plan.snapshot_of(p.number);
-        if !p.middle {
-            p.middle = true;
-            self.own(p).snapshots[snapshot].record = (0, 0);
-        }
+    /// Decodes a portion of what the own snapshot misses.
+    pub fn rebuild(&mut self, p: &mut Proc) -> Progress {
+        let (missing, snapshot) = (self.missing(p), self.plan.snapshot_of(p.number));
         let end = missing.len().min(p.progress + self.portion(missing.len()));
         while p.progress < end {
             let tile = missing[p.progress];
@@ -284,31 +186,25 @@ impl Job {
             }
             let bytes = match self.decode(p, tile) {
                 Ok(bytes) => bytes,
-                Err(_) if self.changed(p) => return Then::Out(Outcome::Changed),
-                Err(pe) => return self.complain(p, pe),
+                Err(_) if self.changed(p) => return Progress::Out(Outcome::Changed),
+                Err(pe) => {
+                    self.complain(p, pe);
+                    return Progress::Wait;
+                }
             };
             let stamp = self.stamp(p, p.me(), p.number);
             self.own(p).snapshots[snapshot].write(tile, &bytes, &stamp);
             p.progress += 1;
         }
-        if p.progress < missing.len() {
-            return Then::Again;
-        }
-        if self.changed(p) {
-            return Then::Out(Outcome::Changed);
-        }
-        let record = (p.number, p.len);
-        self.own(p).snapshots[snapshot].record = record;
-        Then::Out(Outcome::Done)
+        if p.progress < missing.len() { Progress::Part } else { Progress::Done }
     }
 
-    /// Says that a tile of a PE does not hold, and waits for the view in which all are checked.
-    fn complain(&mut self, p: &mut Proc, pe: usize) -> Then {
+    /// Says that a tile of a PE does not hold: in the next view all are checked.
+    pub fn complain(&mut self, p: &mut Proc, pe: usize) {
         let (view, pe) = (p.view.number, pe as u32);
         if std::mem::replace(&mut p.complained, view) != view {
             self.say(p, Said::Spoiled { view, pe });
         }
-        Then::Sleep
     }
 
     /// Decodes a tile of the own snapshot. The error is the PE whose tile does not hold.
@@ -347,20 +243,22 @@ impl Job {
         Ok(out)
     }
 
-    fn restore(&mut self, p: &mut Proc) -> Then {
+    /// Snapshot into live memory.
+    pub fn restore(&mut self, p: &mut Proc) -> Progress {
         let (me, len, snapshot) = (p.me(), p.len, self.plan.snapshot_of(p.number));
         let whole = (0..tiles(len)).all(|tile| self.holds(p, me, false, tile));
         if !whole && self.plan.broken != Broken::RestoredUnchecked {
             self.ending.found += u32::from(!self.changed(p));
-            return match self.changed(p) {
-                true => Then::Out(Outcome::Changed),
-                false => self.complain(p, me),
-            };
+            if self.changed(p) {
+                return Progress::Out(Outcome::Changed);
+            }
+            self.complain(p, me);
+            return Progress::Wait;
         }
         let memory = self.own(p);
         let line = (0..tiles(len)).flat_map(|tile| memory.snapshots[snapshot].tile(tile).to_vec());
         memory.live = line.take(len).collect();
-        Then::Out(Outcome::Done)
+        Progress::Done
     }
 
     /// The own parity chunks that a rebuild did not read whole, and that do not hold.
@@ -379,26 +277,13 @@ impl Job {
         indices.filter(bad).fold(0, |all, index| all | 1 << index)
     }
 
-    fn reencode(&mut self, p: &mut Proc) -> Then {
-        if !p.middle && p.checks == 1 && self.plan.broken != Broken::UnreadBelieved {
-            let (me, unread) = (p.me(), self.damaged_unread(p));
-            p.findings[me].parity |= unread;
+    /// True if the own parity misses something, or is found to be damaged only now.
+    pub fn misses_parity(&mut self, p: &mut Proc) -> bool {
+        let me = p.me();
+        if p.checks == 1 && self.plan.broken != Broken::UnreadBelieved {
+            p.findings[me].parity |= self.damaged_unread(p);
         }
-        let wanted = match self.plan.broken {
-            Broken::ParityNotMadeAnew => 0,
-            _ => p.findings[p.me()].parity,
-        };
-        if !self.encode(p, wanted) {
-            return Then::Again;
-        }
-        if self.changed(p) {
-            return Then::Out(Outcome::Changed);
-        }
-        if self.plan.broken != Broken::ParityNotMadeAnew && !breaks(Mutant::ParityNotMadeAnew) {
-            let (slot, record) = (self.plan.slot_of(p.number), (p.number, p.len));
-            self.own(p).slots[slot].record = record;
-        }
-        Then::Out(Outcome::Done)
+        p.findings[me].parity != 0
     }
 
     // ---- what is promised -----------------------------------------------------------------------

@@ -194,7 +194,7 @@ impl Job {
             self.flip_some(pe, number);
         }
         self.ending.rotten += 1;
-        let at = self.procs[proc as usize].at;
+        let at = self.procs[proc as usize].at();
         let before = matches!(at, None | Some(At::Intend | At::BarrierQ | At::Agree));
         let seen = before && self.plan.chance.one_in(2);
         if seen {

@@ -52,8 +52,9 @@ impl Job {
         Vote { phase, decided }
     }
 
-    fn is_beside(&mut self, p: &Proc, number: u64) -> bool {
-        self.plan.settings.snapshots == 1 && self.own(p).snapshots[BESIDE].record.0 == number
+    pub fn is_beside(&self, p: &Proc, number: u64) -> bool {
+        let beside = &self.memory(p, p.me()).snapshots[BESIDE];
+        self.plan.settings.snapshots == 1 && beside.record.0 == number
     }
 
     fn rescue_live(&mut self, p: &Proc, number: u64, place: usize) -> bool {
@@ -72,21 +73,6 @@ impl Job {
         }
         memory.snapshots[place].record = (number, len);
         true
-    }
-
-    /// What was taken over is made that of the checkpoint decided on, or has no say.
-    pub fn finish_inherited(&mut self, p: &Proc) {
-        let (number, is_beside) = (p.number, self.is_beside(p, p.number));
-        let one = self.plan.settings.snapshots == 1;
-        let memory = self.own(p);
-        let Some(phase) = Phase::unpack(memory.told.phase) else { return };
-        if phase == Phase::Encoded(number) && is_beside {
-            bring(memory);
-        }
-        if one {
-            memory.snapshots[BESIDE] = Default::default();
-        }
-        memory.told.phase = if phase.has(number) { Phase::Agreed(number).pack() } else { 0 };
     }
 }
 

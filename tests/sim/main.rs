@@ -23,6 +23,7 @@ mod memory;
 mod pe;
 mod places;
 mod plan;
+mod port;
 mod pulse;
 mod watch;
 
@@ -30,6 +31,7 @@ use std::time::{Duration, Instant};
 
 use job::{Ending, Job};
 use plan::{Broken, Mode, Plan};
+use raidshmem::mutant::Mutant;
 
 /// Runs a seed. The error is the promise that was broken, and how it came to that.
 fn run(seed: u64, mode: Mode, broken: Broken) -> Result<Ending, String> {
@@ -171,16 +173,16 @@ fn broken_rules_are_caught() {
         PeersForgotten,
         DoubtsIgnored,
         WatchedTooLate,
-        SlotReused,
+        Rule(Mutant::SlotReused),
         SnapshotReused,
         SnapshotBelieved,
-        ForwardTooEarly,
+        Rule(Mutant::ForwardTooEarly),
         DeadUnheard,
         LiveNotRescued,
-        ViewNotChecked,
+        Rule(Mutant::ViewNotChecked),
         ShownTooEarly,
         ChecksumsIgnored,
-        ParityNotMadeAnew,
+        Rule(Mutant::ParityNotMadeAnew),
         UnreadBelieved,
         StepBeforeWords,
         WordsNotTagged,
@@ -192,7 +194,10 @@ fn broken_rules_are_caught() {
         KeptThoughChanged,
         SilenceIsNoChange,
         EndIgnoresLosses,
-        EndGoesBack,
+        Rule(Mutant::NoBarrierA),
+        Rule(Mutant::NoBarrierB),
+        Rule(Mutant::ParityOfTheEnd),
+        Rule(Mutant::EndGoesBack),
     ] {
         let caught =
             (0..20_000).find_map(|seed| Some((seed, run(seed, Mode::Within, broken).err()?)));

@@ -2,11 +2,13 @@
 //! the loop's end. Who is behind after a restart, and what becomes of its call, is the library's
 //! rule; what a PE shows for it is a word of its memory here.
 
+use raidshmem::control::view::State;
 use raidshmem::protocol::Outcome;
+use raidshmem::protocol::driver::Progress as Followed;
 use raidshmem::store::site::{Called, Deed, Progress, Verdict, apart, follow};
 
 use super::job::Job;
-use super::pe::{Proc, Then};
+use super::pe::Proc;
 
 const BEFORE: u64 = 1;
 const INSIDE: u64 = 2;
@@ -24,14 +26,6 @@ impl Job {
         let (number, new) = (p.agreed + 1, p.joined == 0);
         self.own(p).told.call = Called { site, number, new, late, varied: false };
         late
-    }
-
-    pub fn enter_call(&mut self, p: &mut Proc, healthy: Outcome) -> Outcome {
-        if healthy == Outcome::Done && self.memory(p, p.me()).told.call.late {
-            return Outcome::Behind;
-        }
-        self.show_deed(p, Deed::Checkpoint);
-        healthy
     }
 
     fn progress(&self, p: &Proc, deed: Deed) -> Progress {
@@ -52,27 +46,29 @@ impl Job {
         }
     }
 
-    pub fn follow(&mut self, p: &mut Proc) -> Then {
+    pub fn follow(&mut self, p: &mut Proc) -> Followed {
         let reference = p.apart.as_ref().expect("it is behind").reference;
         let shown = self.memory(p, reference).progress.filter(|(view, _)| *view == p.joined);
         let own = self.progress(p, Deed::Checkpoint);
         match follow(&own, shown.map(|(_, progress)| progress).as_ref(), Vec::new) {
             Some(Verdict::Pass) => {
                 self.ending.passed += 1;
-                Then::Out(Outcome::Behind)
+                Followed::Out(Outcome::Behind)
             }
             Some(verdict) => {
                 self.broken_promise = Some(format!("PE {} is told {verdict:?}", p.me()));
-                Then::End
+                Followed::Wait
             }
-            None if self.shown(p).number != p.joined => Then::Out(Outcome::Changed),
-            None => Then::Sleep,
+            None if self.faulted(p) => Followed::Out(Outcome::Changed),
+            None => Followed::Wait,
         }
     }
 
     /// Who is behind, by the calls of all who live in the view of a restart.
-    pub fn find_apart(&mut self, p: &mut Proc, living: &[usize]) {
-        if self.plan.two && p.call.recovers() {
+    pub fn find_apart(&mut self, p: &mut Proc) {
+        if self.plan.two {
+            let alive = |&pe: &usize| p.view.pes[pe].state == State::Alive;
+            let living: Vec<usize> = (0..self.pes()).filter(alive).collect();
             let calls: Vec<_> = living.iter().map(|&pe| (pe, self.told(p, pe).call)).collect();
             let ends = living.iter().any(|&pe| self.told(p, pe).ending);
             (p.apart, p.written) = (apart(&calls).filter(|_| !ends), false);

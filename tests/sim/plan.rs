@@ -1,5 +1,6 @@
 //! What one seed means: the job's size, how slow everything is, what is lost when.
 
+use raidshmem::mutant::Mutant;
 use raidshmem::placement::Domains;
 use raidshmem::protocol::At;
 use raidshmem::settings::{BackupMode, Delta, Settings, Substitute, Track};
@@ -20,23 +21,17 @@ pub enum Mode {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Broken {
     Nothing,
-    /// The new parity overwrites the agreed one.
-    SlotReused,
+    /// A rule that can be broken in the library, too.
+    Rule(Mutant),
     /// Of two snapshots, too, the new one overwrites the agreed one.
     SnapshotReused,
     /// Who goes forward takes what others wrote of its second snapshot for all of it, though one of
     /// them did not come to the end.
     SnapshotBelieved,
-    /// Forward as soon as one survivor has encoded.
-    ForwardTooEarly,
-    /// What was read is believed without a look at the view.
-    ViewNotChecked,
     /// An agent says that it shows a view before it does.
     ShownTooEarly,
     /// Whatever is in the store is taken for what it says it is.
     ChecksumsIgnored,
-    /// Lost parity is not made anew.
-    ParityNotMadeAnew,
     /// Parity that no rebuild has read is taken to hold.
     UnreadBelieved,
     /// Far PEs see that a PE has come to a meeting before they see what it says there.
@@ -72,8 +67,6 @@ pub enum Broken {
     WatchedTooLate,
     /// Who is in `shmem_finalize` waits for the others there, whatever they need.
     EndIgnoresLosses,
-    /// It goes back to the checkpoint as all do, though its program does not.
-    EndGoesBack,
 }
 
 /// What happens to the chosen.
@@ -335,7 +328,7 @@ impl Plan {
 
     pub fn slot_of(&self, number: u64) -> usize {
         match self.broken {
-            Broken::SlotReused => 0,
+            Broken::Rule(Mutant::SlotReused) => 0,
             _ => self.protection.slot_of(number),
         }
     }

@@ -110,10 +110,6 @@ const CIRCLE_DEBTS: &[(&str, &str)] = &[
         "the world of a process holds what each part of it keeps, and each is given the world",
     ),
     (
-        "protocol/explore/acts.rs protocol/explore/model.rs protocol/explore/state.rs",
-        "to be opened",
-    ),
-    (
         "shmem/context.rs shmem/lock.rs shmem/mod.rs shmem/peers.rs shmem/protected.rs \
          shmem/signal.rs shmem/team.rs",
         "a PE has its world, and what that has knows its PE: to be split",

@@ -1,66 +1,62 @@
-//! What the states of the protocol do to the model's memory: the driver's acts, made small.
+//! The port of the model: what the driver's operations do to memory that is made small.
 
-use super::model::{Broken, Bytes, Model, NOBODY};
-use super::state::{BEFORE, INSIDE, Pe, State};
-use crate::protocol::{At, Call, Outcome};
-use crate::store::phase::{Phase, Vote, decide};
-use crate::store::site::{Deed, Progress, Verdict, apart, follow};
+use super::model::{Broken, Model, NOBODY};
+use super::state::{BEFORE, Bytes, INSIDE, Pe, State};
+use crate::mutant::Mutant;
+use crate::protocol::driver::{Driver, Judgement, Port, Progress, Standing, Step};
+use crate::protocol::operation::{Op, Part};
+use crate::protocol::{At, Outcome, meeting};
+use crate::segment::words::Ending;
+use crate::store::phase::{Phase, Vote};
+use crate::store::site::{Deed, Progress as Shown, Verdict, apart, follow};
 
 /// An outcome, or None in the middle of a long step; the error says which promise is broken.
 pub type Act = Result<Option<Outcome>, String>;
 
+/// Where a state may be left for another PE's step, or for a death: before bytes move, once what
+/// they replace is void, and while waiting for others.
+fn pauses(op: Op) -> bool {
+    use Op::*;
+    matches!(op, Await | Encode | CopyLive | BringInherited | Decode | EncodeMissing)
+}
+
 impl Model {
-    /// Does what `at` says. None: in the middle of it, or it must wait.
-    pub fn act(&self, state: &mut State, p: usize, at: At) -> Act {
-        match at {
-            At::Verify | At::Judge | At::Verdict | At::Rebuild | At::Restore => {
-                self.restart(state, p, at)
+    /// Goes on in the state of PE `p`. None: in the middle of it, or it must wait.
+    pub fn act(&self, state: &mut State, p: usize) -> Act {
+        let (mut driver, goes_on) = (self.driver(state, p), state.pes[p].middle);
+        let at = driver.at();
+        let mut memory = Memory { model: self, state, p, broken_promise: None };
+        let mut moved = goes_on;
+        let outcome = loop {
+            if driver.op().is_some_and(pauses) && !std::mem::take(&mut moved) {
+                memory.state.pes[p].middle = true;
+                break None;
             }
-            At::Reencode | At::Reset | At::Join => self.restart(state, p, at),
-            At::Whole | At::Decide | At::Finish => self.settle(state, p, at),
-            _ => self.checkpoint(state, p, at),
+            match driver.step(&mut memory) {
+                Step::Again => {}
+                Step::Wait => break None,
+                Step::Left(_, outcome) => break Some(outcome),
+            }
+        };
+        let (pe, error) = (&mut memory.state.pes[p], memory.broken_promise);
+        if ![At::Enter, At::Follow].contains(&at) {
+            (pe.number, pe.ends) = (driver.number() as u8, driver.ends().is_some());
         }
+        if driver.at() == At::Condemned && pe.words == 0 {
+            pe.words = NOBODY;
+        }
+        error.map_or(Ok(outcome), Err)
     }
 
-    fn checkpoint(&self, state: &mut State, p: usize, at: At) -> Act {
-        let faulted = state.pes[p].shown != state.pes[p].joined;
-        let healthy = if faulted { Outcome::Changed } else { Outcome::Done };
-        let number = state.pes[p].number;
-        let slot = self.slot(number);
-        match at {
-            At::Enter if state.pes[p].is_new() => return Ok(Some(Outcome::Lost)),
-            At::Enter => return Ok(Some(self.enter(state, p, healthy))),
-            At::Follow => return self.follow(state, p),
-            At::Intend => {
-                let pe = &mut state.pes[p];
-                pe.number = pe.agreed + 1;
-                pe.phase = Some(Phase::Entering(u64::from(pe.number)));
-            }
-            At::BarrierB if self.broken == Broken::NoBarrierB => {}
-            At::BarrierA if self.broken == Broken::NoBarrierA => {}
-            At::BarrierQ | At::BarrierC | At::BarrierA | At::BarrierB => {
-                return Ok(self.barrier(state, p));
-            }
-            At::Compare => state.pes[p].shows = number,
-            At::Encode => {
-                if state.begins(p, |pe| pe.slots[slot] = Bytes::Void) {
-                    return Ok(None);
-                }
-                let shown = state.pes[..self.pes].iter().all(|pe| pe.shows == number);
-                state.pes[p].good = shown && self.all_live(state, number);
-                let unchecked = self.broken == Broken::ViewNotChecked;
-                return Ok(Some(if unchecked { Outcome::Done } else { healthy }));
-            }
-            At::Publish => {
-                let pe = &mut state.pes[p];
-                pe.slots[slot] = Bytes::Sealed(number, pe.good);
-                pe.phase = Some(Phase::Encoded(u64::from(number)));
-                pe.good = false;
-            }
-            At::Copy => return Ok(state.copy(p, number)),
-            _ => {}
-        }
-        Ok(Some(Outcome::Done))
+    /// The driver of PE `p`, as far as it has come.
+    fn driver(&self, state: &State, p: usize) -> Driver {
+        let pe = &state.pes[p];
+        let at = pe.at.expect("inside a call");
+        let begins = [At::Enter, At::Follow, At::Intend].contains(&at);
+        let number = u64::from(if begins { pe.agreed + 1 } else { pe.number });
+        let ends = pe.ends.then_some(Ending::Silent);
+        let before = pe.middle.then_some(pauses as fn(Op) -> bool);
+        Driver::restored((pe.call, at), number, ends, pe.is_new(), before)
     }
 
     /// Shows the call that PE `p` is about to make, in a program with two places. True if it is
@@ -79,46 +75,6 @@ impl Model {
         pe.places.before
     }
 
-    fn enter(&self, state: &mut State, p: usize, healthy: Outcome) -> Outcome {
-        let pe = &mut state.pes[p];
-        let (site, _, _, late) = pe.places.call;
-        if late && healthy == Outcome::Done && self.broken != Broken::EveryCallMeets {
-            return Outcome::Behind;
-        }
-        if pe.places.apart.0 != 0 {
-            pe.places.shown = (pe.joined, site, pe.places.written);
-        }
-        healthy
-    }
-
-    /// The real rule, over what the reference has shown in this view.
-    fn follow(&self, state: &State, p: usize) -> Act {
-        let pe = &state.pes[p];
-        let progress = |deed, site: u8, written: bool| Progress {
-            deed,
-            barriers: 0,
-            reached: false,
-            site: u64::from(site),
-            written: u64::from(written),
-        };
-        let other = &state.pes[usize::from(pe.places.apart.0 - 1)];
-        let (view, site, written) = other.places.shown;
-        let reference = match (other.joined == pe.joined, view == pe.joined) {
-            (true, _) if other.finished => Some(progress(Deed::Waits, 0, true)),
-            (_, true) => Some(progress(Deed::Checkpoint, site, written)),
-            _ => None,
-        };
-        let own = progress(Deed::Checkpoint, pe.places.call.0, pe.places.written);
-        match follow(&own, reference.as_ref(), Vec::new) {
-            Some(Verdict::Pass) => Ok(Some(Outcome::Behind)),
-            Some(Verdict::Meet) if written => Err(format!("no mix: PE {p} meets who has gone on")),
-            Some(Verdict::Meet) => Ok(Some(Outcome::Done)),
-            Some(Verdict::Mismatch) => Err(format!("PE {p} has written nothing")),
-            None if pe.shown != pe.joined => Ok(Some(Outcome::Changed)),
-            None => Ok(None),
-        }
-    }
-
     fn find_apart(&self, state: &mut State, p: usize) {
         let living = state.living_in(state.pes[p].view);
         let living = (0..self.pes).filter(|q| living >> q & 1 == 1);
@@ -130,145 +86,6 @@ impl Model {
             (apart.reference as u8 + 1, sites, apart.behind.contains(&p))
         });
         (places.written, places.shown) = (false, (0, 0, false));
-    }
-
-    fn settle(&self, state: &mut State, p: usize, at: At) -> Act {
-        let number = state.pes[p].number;
-        match at {
-            At::Whole => {
-                let shown = state.pes[p].shown;
-                if !self.whole(state, shown) {
-                    return Ok(None);
-                }
-                state.pes[p].view = shown;
-            }
-            At::Decide => return Ok(Some(self.decide(state, p))),
-            At::Finish if state.pes[p].is_new() => return Ok(state.finish_inherited(p, number)),
-            At::Finish => {
-                let pe = &mut state.pes[p];
-                let copies = match pe.phase {
-                    Some(Phase::Encoded(n) | Phase::Copying(n)) => n == u64::from(number),
-                    _ => false,
-                };
-                if pe.middle || copies {
-                    let copied = state.copy(p, number);
-                    state.pes[p].agreed = number;
-                    return Ok(copied);
-                }
-                pe.phase = pe.phase.map(|_| Phase::Agreed(u64::from(number)));
-                pe.agreed = number;
-            }
-            _ => {}
-        }
-        Ok(Some(Outcome::Done))
-    }
-
-    fn restart(&self, state: &mut State, p: usize, at: At) -> Act {
-        let number = state.pes[p].number;
-        let slot = self.slot(number);
-        let serves = state.pes[p].call == Call::Finalize && self.broken != Broken::EndGoesBack;
-        match at {
-            At::Rebuild | At::Restore | At::Reencode if serves => {}
-            At::Reencode if state.pes[p].ends && self.broken != Broken::ParityOfTheEnd => {}
-            At::Verify => {
-                let unseen = self.broken == Broken::AdoptedUnseen;
-                let pe = &mut state.pes[p];
-                let unseen = unseen && pe.phase.is_none();
-                let bad = |bytes: Bytes| !unseen && !bytes.is(number);
-                pe.findings = (bad(pe.snapshot), bad(pe.slots[slot]));
-            }
-            At::Judge => {
-                let others = self.pes(state).iter().enumerate().filter(|&(q, _)| q != p);
-                let ends = others.into_iter().any(|(_, pe)| pe.finished);
-                (state.pes[p].words, state.pes[p].ends) = (self.judge(state)?, ends);
-            }
-            At::Verdict if state.pes[p].words != 0 => return Ok(Some(Outcome::Lost)),
-            At::Rebuild if state.pes[p].findings.0 => {
-                if state.begins(p, |pe| pe.snapshot = Bytes::Void) {
-                    return Ok(None);
-                }
-                match self.sources(state, p, number, slot) {
-                    Some(good) => state.pes[p].snapshot = Bytes::Sealed(number, good),
-                    None if state.pes[p].shown != state.pes[p].view => {
-                        return Ok(Some(Outcome::Changed));
-                    }
-                    None => return Err(format!("no mix: what PE {p} reads is not there")),
-                }
-            }
-            At::Restore => {
-                let pe = &mut state.pes[p];
-                pe.live = (pe.snapshot == Bytes::Sealed(number, true)).then_some(number);
-            }
-            At::Reencode if self.broken == Broken::ParityNotMadeAnew => {}
-            At::Reencode if state.pes[p].findings.1 => {
-                if state.begins(p, |pe| pe.slots[slot] = Bytes::Void) {
-                    return Ok(None);
-                }
-                let good = self.all_live(state, number);
-                if state.pes[p].shown != state.pes[p].view && self.broken != Broken::ViewNotChecked
-                {
-                    return Ok(Some(Outcome::Changed));
-                }
-                state.pes[p].slots[slot] = Bytes::Sealed(number, good);
-            }
-            At::Reset => {
-                state.pes[p].phase = Some(Phase::Agreed(u64::from(number)));
-                state.pes[p].epoch = 0;
-                state.gate = (0, 0);
-            }
-            At::Join => {
-                let pe = &mut state.pes[p];
-                (pe.decided, pe.joined) = (None, pe.view);
-            }
-            _ => {}
-        }
-        Ok(Some(Outcome::Done))
-    }
-
-    fn barrier(&self, state: &mut State, p: usize) -> Option<Outcome> {
-        let pe = &mut state.pes[p];
-        if pe.middle {
-            return (state.gate.1 >= pe.epoch).then_some(Outcome::Done);
-        }
-        if pe.shown != pe.joined {
-            return Some(Outcome::Changed);
-        }
-        pe.epoch += 1;
-        pe.middle = true;
-        state.gate.0 += 1;
-        if state.gate.0 == pe.epoch * self.pes as u8 {
-            state.gate.1 = pe.epoch;
-        }
-        None
-    }
-
-    fn decide(&self, state: &mut State, p: usize) -> Outcome {
-        let living = state.living_in(state.pes[p].view);
-        let vote = |pe: &Pe| Vote { phase: pe.phase, decided: pe.decided.map(u64::from) };
-        let alive = (0..self.pes).filter(|q| living >> q & 1 == 1);
-        let votes: Vec<Vote> = alive.map(|q| vote(&state.pes[q])).collect();
-        let Some(mut target) = decide(&votes) else {
-            if state.pes[p].shown != state.pes[p].view {
-                return Outcome::Changed;
-            }
-            state.pes[p].words = NOBODY;
-            return Outcome::Lost;
-        };
-        if self.broken == Broken::ForwardTooEarly {
-            let encoded = votes.iter().filter_map(|vote| match vote.phase {
-                Some(Phase::Encoded(n)) => Some(n),
-                _ => None,
-            });
-            target = encoded.fold(target, u64::max);
-        }
-        if self.two && state.pes[p].call.recovers() {
-            self.find_apart(state, p);
-        }
-        state.pes[p].number = target as u8;
-        if self.broken != Broken::DecisionNotWritten {
-            state.pes[p].decided = Some(target as u8);
-        }
-        Outcome::Done
     }
 
     /// The real plan's verdict on the findings of all, and how many PEs have lost everything.
@@ -288,7 +105,8 @@ impl Model {
         if self.broken == Broken::Nothing && incomplete > self.most_lost() {
             return Err(format!("{incomplete} PEs miss something, more than were ever lost"));
         }
-        let hopeful = self.broken == Broken::PlanTooHopeful && lost <= self.parity + 1;
+        let hopeful =
+            self.broken == Broken::Rule(Mutant::PlanTooHopeful) && lost <= self.parity + 1;
         Ok(if hopeful { 0 } else { words })
     }
 
@@ -299,7 +117,8 @@ impl Model {
         let others = self.pes(state).iter().enumerate().filter(|&(q, _)| q != p);
         let used = others
             .flat_map(|(_, pe)| [(pe.findings.0, pe.snapshot), (pe.findings.1, pe.slots[slot])]);
-        let mut good = self.broken != Broken::PlanTooHopeful || self.verdict(state).0 == 0;
+        let mut good =
+            self.broken != Broken::Rule(Mutant::PlanTooHopeful) || self.verdict(state).0 == 0;
         for (_, bytes) in used.filter(|(bad, _)| !bad) {
             match bytes {
                 Bytes::Sealed(n, is_good) if n == number => good &= is_good,
@@ -318,50 +137,256 @@ impl Model {
     }
 }
 
-impl State {
-    /// The first half of a long step, if it has not been taken.
-    fn begins(&mut self, p: usize, first_half: impl Fn(&mut Pe)) -> bool {
-        let begins = !self.pes[p].middle;
-        if begins {
-            first_half(&mut self.pes[p]);
-            self.pes[p].middle = true;
-        }
-        begins
+/// The memory of PE `p`, and that of its peers.
+struct Memory<'a> {
+    model: &'a Model,
+    state: &'a mut State,
+    p: usize,
+    broken_promise: Option<String>,
+}
+
+impl Memory<'_> {
+    fn own(&mut self) -> &mut Pe {
+        &mut self.state.pes[self.p]
     }
 
-    /// What a substitute took over is made that of checkpoint `number`, or has no say.
-    fn finish_inherited(&mut self, p: usize, number: u8) -> Option<Outcome> {
-        let target = u64::from(number);
-        let first_half = |pe: &mut Pe| {
-            pe.phase = Some(Phase::Copying(target));
-            pe.snapshot = Bytes::Void;
-        };
-        let pe = self.pes[p];
-        let forward = pe.middle || pe.phase == Some(Phase::Encoded(target));
-        if forward && self.begins(p, first_half) {
-            return None;
+    fn part(&mut self, part: Part, number: u8) -> &mut Bytes {
+        let slot = self.model.slot(number);
+        match part {
+            Part::Snapshot => &mut self.own().snapshot,
+            Part::Slot => &mut self.own().slots[slot],
         }
-        let pe = &mut self.pes[p];
-        if forward {
-            pe.snapshot = pe.beside;
-        }
-        pe.beside = Bytes::Void;
-        pe.phase = pe.phase.filter(|phase| phase.has(target)).map(|_| Phase::Agreed(target));
-        pe.agreed = number;
-        Some(Outcome::Done)
     }
 
-    fn copy(&mut self, p: usize, number: u8) -> Option<Outcome> {
-        let first_half = |pe: &mut Pe| {
-            pe.phase = Some(Phase::Copying(u64::from(number)));
-            pe.snapshot = Bytes::Void;
-        };
-        if self.begins(p, first_half) {
-            return None;
+    /// Seals what was written: good if the bytes are those of the checkpoint.
+    fn seal(&mut self, part: Part, number: u8) {
+        let good = std::mem::take(&mut self.own().good);
+        *self.part(part, number) = Bytes::Sealed(number, good);
+    }
+
+    fn breaks_promise(&mut self, words: String) -> Progress {
+        self.broken_promise = Some(words);
+        Progress::Wait
+    }
+
+    /// Comes to a barrier, or to a meeting, whose number grows.
+    fn arrive(&mut self, driver: &Driver) -> Progress {
+        let Some(step) = meeting(driver.at()) else { return self.arrive_at_barrier() };
+        let (p, pe) = (self.p, &mut self.state.pes[self.p]);
+        let (before, now) = (pe.step, (pe.view, step as u8));
+        let begins = driver.at() == At::MeetSettling && pe.call.recovers();
+        let settled = meeting(At::MeetSettled).is_some_and(|last| before.1 <= last as u8);
+        pe.step = now;
+        if now <= before && !(begins && now.0 == before.0 && settled) {
+            return self
+                .breaks_promise(format!("steps grow, but PE {p} goes from {before:?} to {now:?}"));
         }
-        let pe = &mut self.pes[p];
-        pe.snapshot = Bytes::Sealed(number, pe.live == Some(number));
-        pe.phase = Some(Phase::Agreed(u64::from(number)));
-        Some(Outcome::Done)
+        Progress::Done
+    }
+
+    fn arrive_at_barrier(&mut self) -> Progress {
+        let pe = &mut self.state.pes[self.p];
+        if pe.shown != pe.joined {
+            return Progress::Out(Outcome::Changed);
+        }
+        pe.epoch += 1;
+        self.state.gate.0 += 1;
+        if self.state.gate.0 == pe.epoch * self.model.pes as u8 {
+            self.state.gate.1 = pe.epoch;
+        }
+        Progress::Done
+    }
+
+    fn all_came(&self, driver: &Driver) -> Progress {
+        let came = match meeting(driver.at()) {
+            Some(step) => self.model.all_here(self.state, self.p, step as u8),
+            None => self.state.gate.1 >= self.state.pes[self.p].epoch,
+        };
+        if came { Progress::Done } else { Progress::Wait }
+    }
+
+    /// The real rule, over what the reference has shown in this view.
+    fn follow(&mut self) -> Progress {
+        let (p, pe) = (self.p, &self.state.pes[self.p]);
+        let progress = |deed, site: u8, written: bool| Shown {
+            deed,
+            barriers: 0,
+            reached: false,
+            site: u64::from(site),
+            written: u64::from(written),
+        };
+        let other = &self.state.pes[usize::from(pe.places.apart.0 - 1)];
+        let (view, site, written) = other.places.shown;
+        let reference = match (other.joined == pe.joined, view == pe.joined) {
+            (true, _) if other.finished => Some(progress(Deed::Waits, 0, true)),
+            (_, true) => Some(progress(Deed::Checkpoint, site, written)),
+            _ => None,
+        };
+        let own = progress(Deed::Checkpoint, pe.places.call.0, pe.places.written);
+        match follow(&own, reference.as_ref(), Vec::new) {
+            Some(Verdict::Pass) => Progress::Out(Outcome::Behind),
+            Some(Verdict::Meet) if written => {
+                self.breaks_promise(format!("no mix: PE {p} meets who has gone on"))
+            }
+            Some(Verdict::Meet) => Progress::Done,
+            Some(Verdict::Mismatch) => self.breaks_promise(format!("PE {p} has written nothing")),
+            None if pe.shown != pe.joined => Progress::Out(Outcome::Changed),
+            None => Progress::Wait,
+        }
+    }
+
+    fn check_store(&mut self, number: u8) {
+        let (slot, unseen) = (self.model.slot(number), self.model.broken == Broken::AdoptedUnseen);
+        let pe = self.own();
+        let unseen = unseen && pe.phase.is_none();
+        let bad = |bytes: Bytes| !unseen && !bytes.is(number);
+        pe.findings = (bad(pe.snapshot), bad(pe.slots[slot]));
+    }
+
+    fn decode(&mut self, number: u8) -> Progress {
+        match self.model.sources(self.state, self.p, number, self.model.slot(number)) {
+            Some(good) => {
+                self.own().good = good;
+                Progress::Done
+            }
+            None if self.changed() => Progress::Out(Outcome::Changed),
+            None => {
+                let p = self.p;
+                self.breaks_promise(format!("no mix: what PE {p} reads is not there"))
+            }
+        }
+    }
+}
+
+impl Port for Memory<'_> {
+    fn carry_out(&mut self, driver: &Driver, op: Op) -> Progress {
+        let (model, p, number) = (self.model, self.p, driver.number() as u8);
+        match op {
+            Op::Post(posted) => self.own().phase = posted.phase(driver.number()),
+            Op::Void(part) => *self.part(part, number) = Bytes::Void,
+            Op::Seal(part) => self.seal(part, number),
+            Op::Arrive => return self.arrive(driver),
+            Op::Await => return self.all_came(driver),
+            Op::ShowCall if self.own().places.apart.0 != 0 => {
+                let pe = self.own();
+                pe.places.shown = (pe.joined, pe.places.call.0, pe.places.written);
+            }
+            Op::Follow => return self.follow(),
+            Op::Compare => self.own().shows = number,
+            Op::Encode => {
+                let shown = model.pes(self.state).iter().all(|pe| pe.shows == number);
+                self.own().good = shown && model.all_live(self.state, number);
+            }
+            Op::EncodeMissing => self.own().good = model.all_live(self.state, number),
+            Op::CopyLive => {
+                let pe = self.own();
+                pe.good = pe.live == Some(number);
+            }
+            Op::BringInherited => {
+                let pe = self.own();
+                pe.good = pe.beside == Bytes::Sealed(number, true);
+            }
+            Op::ClearBeside => self.own().beside = Bytes::Void,
+            Op::AwaitWhole if !model.whole(self.state, self.state.pes[p].shown) => {
+                return Progress::Wait;
+            }
+            Op::Adopt => {
+                let pe = self.own();
+                pe.view = pe.shown;
+            }
+            Op::FindApart if model.two => model.find_apart(self.state, p),
+            Op::WriteDecision => self.own().decided = Some(number),
+            Op::ForgetDecision => self.own().decided = None,
+            Op::SetAgreed => self.own().agreed = number,
+            Op::CheckStore => self.check_store(number),
+            Op::ReadFindings => match model.judge(self.state) {
+                Ok(words) => self.own().words = words,
+                Err(words) => return self.breaks_promise(words),
+            },
+            Op::NeedSnapshot if !self.own().findings.0 => return Progress::Out(Outcome::Done),
+            Op::Decode => return self.decode(number),
+            Op::Restore => {
+                let pe = self.own();
+                pe.live = (pe.snapshot == Bytes::Sealed(number, true)).then_some(number);
+            }
+            Op::NeedParity if !self.own().findings.1 => return Progress::Out(Outcome::Done),
+            Op::ResetWords => {
+                self.own().epoch = 0;
+                self.state.gate = (0, 0);
+            }
+            Op::Join => {
+                let pe = self.own();
+                pe.joined = pe.view;
+            }
+            _ => {} // nothing that the model has
+        }
+        Progress::Done
+    }
+
+    fn standing(&mut self) -> Standing {
+        let (pe, broken) = (&self.state.pes[self.p], self.model.broken);
+        match () {
+            () if pe.is_new() => Standing::New,
+            () if self.faulted() => Standing::Faulted,
+            () if pe.places.call.3 && broken != Broken::EveryCallMeets => Standing::Late,
+            () => Standing::Well,
+        }
+    }
+
+    fn agrees(&mut self, _: &Driver) -> bool {
+        true
+    }
+
+    fn in_turns(&self) -> bool {
+        false
+    }
+
+    fn keeps_snapshot(&self) -> bool {
+        true
+    }
+
+    fn is_new(&self) -> bool {
+        self.state.pes[self.p].is_new()
+    }
+
+    fn is_beside(&self, _: u64) -> bool {
+        true
+    }
+
+    fn phase(&self) -> Option<Phase> {
+        self.state.pes[self.p].phase
+    }
+
+    fn votes(&self) -> Vec<Vote> {
+        let living = self.state.living_in(self.state.pes[self.p].view);
+        let alive = (0..self.model.pes).filter(|q| living >> q & 1 == 1);
+        let pes = alive.map(|q| &self.state.pes[q]);
+        pes.map(|pe| Vote { phase: pe.phase, decided: pe.decided.map(u64::from) }).collect()
+    }
+
+    fn faulted(&self) -> bool {
+        let pe = &self.state.pes[self.p];
+        pe.shown != pe.joined
+    }
+
+    fn changed(&self) -> bool {
+        let pe = &self.state.pes[self.p];
+        pe.shown != pe.view
+    }
+
+    fn judgement(&self) -> Judgement {
+        match self.state.pes[self.p].words {
+            0 => Judgement::Recoverable,
+            _ => Judgement::Unrecoverable,
+        }
+    }
+
+    fn ends(&self) -> Option<Ending> {
+        let mut others = (0..self.model.pes).filter(|&q| q != self.p);
+        others.any(|q| self.state.pes[q].finished).then_some(Ending::Silent)
+    }
+
+    fn breaks(&self, rule: Mutant) -> bool {
+        self.model.broken == Broken::Rule(rule)
     }
 }

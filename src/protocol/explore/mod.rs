@@ -30,6 +30,7 @@ mod state;
 use std::collections::BTreeSet;
 use std::time::Instant;
 
+use crate::mutant::Mutant;
 use model::{Broken, End, Model};
 use state::{Seen, State};
 
@@ -226,22 +227,22 @@ fn broken_rules_are_caught() {
 
 /// PEs, parity, deaths with which a broken rule shows.
 const BROKEN: [(usize, usize, u8, Broken); 18] = [
-    (2, 1, 1, Broken::NoBarrierB),
-    (3, 1, 1, Broken::NoBarrierA),
-    (3, 1, 1, Broken::SlotReused),
-    (3, 1, 1, Broken::ForwardTooEarly),
-    (3, 1, 1, Broken::ViewNotChecked),
-    (3, 1, 1, Broken::WipedTooEarly),
+    (2, 1, 1, Broken::Rule(Mutant::NoBarrierB)),
+    (3, 1, 1, Broken::Rule(Mutant::NoBarrierA)),
+    (3, 1, 1, Broken::Rule(Mutant::SlotReused)),
+    (3, 1, 1, Broken::Rule(Mutant::ForwardTooEarly)),
+    (3, 1, 1, Broken::Rule(Mutant::ViewNotChecked)),
+    (3, 1, 1, Broken::Rule(Mutant::WipedTooEarly)),
     (3, 1, 1, Broken::NoSettleBeforeReport),
     (3, 1, 1, Broken::AdoptedUnseen),
-    (3, 1, 2, Broken::ParityNotMadeAnew),
-    (2, 1, 2, Broken::PlanTooHopeful),
-    (3, 2, 2, Broken::SlotReused),
-    (3, 2, 2, Broken::ForwardTooEarly),
-    (3, 2, 2, Broken::ViewNotChecked),
-    (3, 2, 2, Broken::WipedTooEarly),
+    (3, 1, 2, Broken::Rule(Mutant::ParityNotMadeAnew)),
+    (2, 1, 2, Broken::Rule(Mutant::PlanTooHopeful)),
+    (3, 2, 2, Broken::Rule(Mutant::SlotReused)),
+    (3, 2, 2, Broken::Rule(Mutant::ForwardTooEarly)),
+    (3, 2, 2, Broken::Rule(Mutant::ViewNotChecked)),
+    (3, 2, 2, Broken::Rule(Mutant::WipedTooEarly)),
     (3, 2, 2, Broken::AdoptedUnseen),
     (3, 1, 1, Broken::EndIgnoresLosses),
-    (3, 1, 1, Broken::EndGoesBack),
-    (3, 2, 2, Broken::ParityOfTheEnd),
+    (3, 1, 1, Broken::Rule(Mutant::EndGoesBack)),
+    (3, 2, 2, Broken::Rule(Mutant::ParityOfTheEnd)),
 ];

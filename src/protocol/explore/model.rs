@@ -2,17 +2,14 @@
 
 use raidshmem_codec::stripe::{Layout, Scheme};
 
-use super::acts::Act;
 pub use super::broken::Broken;
-use super::broken::switched;
-use super::state::{Pe, Places, State};
-use crate::protocol::{At, Call, Outcome, meeting, next};
+use super::state::{Bytes, MOST, Pe, Places, State};
+use crate::mutant::{self, Mutant};
+use crate::protocol::{At, Call, Outcome, next};
 use crate::recovery::plan::{self, Finding, Unrecoverable};
 use crate::store::inherited::is_borne_out;
 use crate::store::phase::Phase;
 
-/// Most PEs of a model.
-pub const MOST: usize = 4;
 /// Checkpoint that exists at the beginning.
 const FIRST: u8 = 1;
 /// The words of a PE that finds nobody left that saw a checkpoint.
@@ -28,20 +25,6 @@ pub enum End {
     /// A PE said the verdict and another waits for PEs to come: the launcher, which gives the
     /// others a few seconds to say it too, ends the job with those words.
     CutShort,
-}
-
-/// Bytes, as far as the protocol cares.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bytes {
-    Void,
-    /// Sealed as this checkpoint; good if they really are.
-    Sealed(u8, bool),
-}
-
-impl Bytes {
-    pub fn is(self, number: u8) -> bool {
-        matches!(self, Bytes::Sealed(n, _) if n == number)
-    }
 }
 
 /// A job's size, how much may die, and what is broken.
@@ -79,13 +62,14 @@ impl Model {
         let layout = Layout::new(Scheme::Rs { parity }, pes).expect("a legal shape");
         let words = |sets: usize| verdict(&layout, sets & 15, sets >> 4);
         let verdicts = (0..256).map(words).collect();
-        let broken = if broken == Broken::Nothing { switched() } else { broken };
+        let switched = mutant::chosen().filter(|_| broken == Broken::Nothing);
+        let broken = switched.map_or(broken, Broken::Rule);
         let (per_node, all_at_once, lazy, two) = (1, false, true, false);
         Model { pes, parity, deaths, last, broken, verdicts, per_node, all_at_once, lazy, two }
     }
 
     pub fn slot(&self, number: u8) -> usize {
-        if self.broken == Broken::SlotReused { 0 } else { usize::from(number) % 2 }
+        if self.broken == Broken::Rule(Mutant::SlotReused) { 0 } else { usize::from(number) % 2 }
     }
 
     /// How many PEs can be lost in all.
@@ -233,7 +217,7 @@ impl Model {
             next.since_whole |= 1 << p;
             next.pes[p].die();
             next.pes[p].node_lost |= node;
-            if self.broken == Broken::WipedTooEarly && node {
+            if self.broken == Broken::Rule(Mutant::WipedTooEarly) && node {
                 next.pes[p].wipe();
             }
         }
@@ -274,10 +258,7 @@ impl Model {
         let at = pe.at.expect("inside a call");
         let mut next = *state;
         next.pes[p].shown = shown;
-        let outcome = match meeting(at) {
-            Some(step) => self.meet(&mut next, p, at, step as u8)?,
-            None => self.act(&mut next, p, at)?,
-        };
+        let outcome = self.act(&mut next, p)?;
         if pe.middle && pe.waits() {
             // That all have come may be seen late by one who sees that the view has changed.
             if outcome.is_some() && shown == pe.shown {
@@ -403,24 +384,6 @@ impl Model {
             pe.shown = pe.shown.max(pe.joined + 1);
             out.push(next);
         }
-    }
-
-    fn meet(&self, state: &mut State, p: usize, at: At, step: u8) -> Act {
-        let pe = &mut state.pes[p];
-        if !pe.middle {
-            if at == At::MeetSettling && pe.call == Call::Checkpoint {
-                pe.view = pe.shown;
-            }
-            let (before, now) = (pe.step, (pe.view, step));
-            let begins = at == At::MeetSettling && pe.call.recovers();
-            let settled = meeting(At::MeetSettled).is_some_and(|last| before.1 <= last as u8);
-            if now <= before && !(begins && now.0 == before.0 && settled) {
-                return Err(format!("steps grow, but PE {p} goes from {before:?} to {now:?}"));
-            }
-            (pe.step, pe.middle) = (now, true);
-            return Ok(None);
-        }
-        Ok(self.all_here(state, p, step).then_some(Outcome::Done))
     }
 
     /// Whether every living PE of the view of PE `p` has come to its meeting.

@@ -41,8 +41,9 @@
 //!
 //! `the_reductions_change_no_answer` compares the ends with those of the full search.
 
-use super::model::{Broken, Bytes, MOST, Model, NOBODY};
-use super::state::{Pe, Places, State};
+use super::model::{Broken, Model, NOBODY};
+use super::state::{Bytes, MOST, Pe, Places, State};
+use crate::mutant::Mutant;
 use crate::protocol::{At, Call, meeting};
 use crate::store::phase::Phase;
 
@@ -85,7 +86,7 @@ impl Model {
             At::BarrierQ => true,
             At::BarrierC => slot == Bytes::Void,
             At::MeetDecided => !self.copies(pe),
-            At::MeetSettled => pe.call.recovers(),
+            At::MeetSettled => pe.call.recovers() && pe.number != 0,
             At::MeetJudged => pe.words == 0 && (!pe.findings.0 || pe.snapshot == Bytes::Void),
             At::MeetRebuilt | At::MeetEncoded => true,
             At::MeetRestored => !pe.findings.1 || slot == Bytes::Void,
@@ -109,13 +110,16 @@ impl Model {
         match pe.at {
             None => pe.call == Call::Restart || faulted,
             Some(At::Enter | At::Intend | At::Agree | At::Compare | At::Publish) => true,
-            Some(At::Verify | At::Restore | At::Reset) => true,
+            Some(At::Verify) => pe.number != 0,
+            Some(At::Restore | At::Reset) => true,
             Some(At::Copy) => !pe.middle,
             Some(At::Finish) => !pe.middle && !self.copies(pe),
             Some(At::Verdict) => pe.words == 0,
             Some(At::Rebuild) => !pe.findings.0 || !pe.middle && pe.snapshot == Bytes::Void,
             Some(At::Reencode) => !pe.findings.1 || !pe.middle && slot == Bytes::Void,
-            Some(At::Encode) if pe.middle => faulted && self.broken != Broken::ViewNotChecked,
+            Some(At::Encode) if pe.middle => {
+                faulted && self.broken != Broken::Rule(Mutant::ViewNotChecked)
+            }
             Some(At::Encode) => slot == Bytes::Void,
             _ => false,
         }
@@ -135,8 +139,9 @@ impl Model {
             if pe.alive {
                 let begins = [At::Enter, At::Follow, At::Whole, At::MeetSettling];
                 if pe.at.is_none_or(|at| begins.contains(&at)) {
-                    (pe.number, pe.good, pe.words, pe.ends) = (0, false, 0, false);
+                    (pe.number, pe.words, pe.ends) = (0, 0, false);
                 }
+                pe.good &= pe.at == Some(At::Publish); // elsewhere it is sealed at once
                 if pe.at.is_none() || checkpoints(pe) {
                     pe.view = 0;
                 } else {

@@ -9,14 +9,29 @@
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use super::model::{Bytes, MOST};
 use crate::protocol::{ALL, At, Call, meeting};
 use crate::store::inherited::{Rescue, rescue, without_live};
 use crate::store::phase::{Phase, Vote};
 use crate::store::site::Called;
 
+/// Most PEs of a model.
+pub const MOST: usize = 4;
 /// Most views of a job, the first included; view 0 is none.
 const VIEWS: usize = 8;
+
+/// Bytes, as far as the protocol cares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bytes {
+    Void,
+    /// Sealed as this checkpoint; good if they really are.
+    Sealed(u8, bool),
+}
+
+impl Bytes {
+    pub fn is(self, number: u8) -> bool {
+        matches!(self, Bytes::Sealed(n, _) if n == number)
+    }
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pe {
@@ -175,7 +190,7 @@ impl Pe {
         let after = match self.at {
             Some(At::Whole) => current,
             Some(At::MeetSettling) if !self.middle && self.call == Call::Checkpoint => current,
-            Some(At::Reencode) if self.middle => self.view + 1,
+            Some(At::Rebuild | At::Reencode) if self.middle => self.view + 1,
             Some(At::Encode) if self.middle => self.joined + 1,
             Some(At::Enter | At::Follow) => self.joined + 1,
             Some(at) if self.waits() && meeting(at).is_some() => self.view + 1,

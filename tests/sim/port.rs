@@ -1,0 +1,353 @@
+//! The port of a simulated process: what the driver's operations do to small memory. An operation
+//! that others can see is a step of its own; long ones take several.
+
+use raidshmem::control::message::{Report, Said};
+use raidshmem::control::view::{Member, State};
+use raidshmem::mutant::{self, Mutant};
+use raidshmem::protocol::driver::{Driver, Judgement, Port, Progress, Standing};
+use raidshmem::protocol::operation::{Op, Part};
+use raidshmem::protocol::{At, Outcome, meeting};
+use raidshmem::segment::board;
+use raidshmem::segment::words::Ending;
+use raidshmem::store::intent::{self, Bounds};
+use raidshmem::store::phase::{Phase, Vote};
+use raidshmem::store::site::Deed;
+
+use super::job::Job;
+use super::memory::{Region, Told};
+use super::pe::{Proc, Then};
+use super::plan::{Broken, Short};
+
+/// The second snapshot of a store that keeps one.
+const BESIDE: usize = 1;
+
+/// A process that carries out operations.
+pub struct Hands<'a> {
+    pub job: &'a mut Job,
+    pub p: &'a mut Proc,
+    /// It has done something that others can see.
+    pub moved: bool,
+    /// It cannot go on at once.
+    pub busy: Option<Then>,
+}
+
+impl Hands<'_> {
+    fn part(&mut self, part: Part, number: u64) -> &mut Region {
+        let (slot, snapshot) = (self.job.plan.slot_of(number), self.job.plan.snapshot_of(number));
+        let memory = self.job.own(self.p);
+        match part {
+            Part::Snapshot => &mut memory.snapshots[snapshot],
+            Part::Slot => &mut memory.slots[slot],
+        }
+    }
+
+    /// Takes a part of a long operation.
+    fn part_of(&mut self, whole: bool) -> Progress {
+        if whole { Progress::Done } else { Progress::Part }
+    }
+
+    fn publish(&mut self) {
+        if self.job.plan.far {
+            self.busy = Some(Then::Until(self.job.publish(self.p)));
+        }
+    }
+
+    fn arrive(&mut self, driver: &Driver) -> Progress {
+        match meeting(driver.at()) {
+            Some(step) => {
+                self.job.arrive(self.p, step);
+                self.publish();
+                Progress::Done
+            }
+            None => self.job.arrive_at_barrier(self.p),
+        }
+    }
+
+    fn all_came(&mut self, driver: &Driver) -> Progress {
+        let (job, p) = (&mut *self.job, &mut *self.p);
+        let Some(step) = meeting(driver.at()) else {
+            let progress = job.has_passed(p);
+            job.refused |= progress == Progress::Done && driver.at() == At::BarrierRefuse;
+            return progress;
+        };
+        let word = p.view.number << 8 | step;
+        let living = |pe: &usize| p.view.pes[*pe].state == State::Alive;
+        let here = |pe: usize| {
+            let theirs = job.told(p, pe).step;
+            theirs >> 8 == p.view.number && theirs >= word
+        };
+        match ((0..job.pes()).filter(living).all(here), job.changed(p)) {
+            (true, _) => Progress::Done,
+            (false, true) => Progress::Out(Outcome::Changed),
+            (false, false) => Progress::Wait,
+        }
+    }
+
+    fn describe(&mut self) {
+        let (job, p) = (&mut *self.job, &mut *self.p);
+        p.len = job.own(p).live.len();
+        let (len, free) = job.intent(p);
+        let memory = job.own(p);
+        (memory.told.len, memory.told.free) = (len, free);
+        job.show_written(p);
+    }
+
+    fn saved(&mut self) {
+        let (job, p) = (&mut *self.job, &mut *self.p);
+        job.keep_changes(p);
+        if p.me() == 0 {
+            let (number, bytes) = (p.number, p.len as u64);
+            let (parity_bytes, micros, found) = (0, 0, None);
+            let report = Report::Checkpoint { number, bytes, parity_bytes, micros, found };
+            job.say(p, Said::Report(report));
+        }
+    }
+
+    fn join(&mut self) {
+        let (job, p) = (&mut *self.job, &mut *self.p);
+        p.joined = p.view.number;
+        if p.me() == 0 {
+            let report = Report::Resumed { number: p.number, micros: 0 };
+            job.say(p, Said::Report(report));
+        }
+    }
+
+    fn bring_inherited(&mut self) {
+        let memory = self.job.own(self.p);
+        memory.snapshots[0] = memory.snapshots[BESIDE].clone();
+        let (_, len) = std::mem::take(&mut memory.snapshots[0].record);
+        self.p.len = len;
+    }
+
+    fn show_damage(&mut self) {
+        let damaged = self.p.verdict.as_ref().err().and_then(|lost| lost.damaged.first());
+        let pe = *damaged.expect("the judgement was that");
+        self.job.complain(self.p, pe);
+    }
+}
+
+impl Port for Hands<'_> {
+    fn carry_out(&mut self, driver: &Driver, op: Op) -> Progress {
+        let number = driver.number();
+        self.moved = true;
+        let in_turns = self.in_turns();
+        let (job, p) = (&mut *self.job, &mut *self.p);
+        match op {
+            Op::Post(posted) => {
+                job.own(p).told.phase = posted.phase(number).map_or(0, Phase::pack);
+            }
+            Op::Void(part) => self.part(part, number).record = (0, 0),
+            Op::Seal(part) => {
+                let len = self.p.len;
+                self.part(part, number).record = (number, len);
+            }
+            Op::Arrive => return self.arrive(driver),
+            Op::Await => return self.all_came(driver),
+            Op::Publish => self.publish(),
+            Op::ShowCall => job.show_deed(p, Deed::Checkpoint),
+            Op::Follow => return job.follow(p),
+            Op::Describe => self.describe(),
+            Op::Compare => job.compare(p),
+            Op::Encode => {
+                let whole = job.encode(p, job.parities(p));
+                return self.part_of(whole);
+            }
+            Op::CopyLive if in_turns && driver.at() == At::Copy => job.look(p),
+            Op::CopyLive => {
+                let whole = job.copy(p);
+                return self.part_of(whole);
+            }
+            Op::Watch => job.watch(p),
+            Op::Saved => self.saved(),
+            Op::ForgetChanges => (p.history, p.watch) = Default::default(),
+            Op::AwaitWhole if !job.shown(p).whole() => return Progress::Wait,
+            Op::AwaitNext if !job.changed(p) => return Progress::Wait,
+            Op::Adopt => {
+                p.changes = None;
+                job.refresh(p);
+            }
+            Op::FindApart => job.find_apart(p),
+            Op::WriteDecision => job.own(p).told.decision = number + 1,
+            Op::ForgetDecision => job.own(p).told.decision = 0,
+            Op::BringInherited => self.bring_inherited(),
+            Op::ClearBeside if !in_turns => job.own(p).snapshots[BESIDE] = Default::default(),
+            Op::SetAgreed => p.agreed = number,
+            Op::CheckStore => job.verify(p),
+            Op::ReadFindings => job.judge(p),
+            Op::ShowDamage => self.show_damage(),
+            Op::NeedSnapshot if p.findings[p.me()].snapshot == 0 => {
+                return Progress::Out(Outcome::Done);
+            }
+            Op::Decode => return job.rebuild(p),
+            Op::Restore => return job.restore(p),
+            Op::NeedParity if !job.misses_parity(p) => return Progress::Out(Outcome::Done),
+            Op::EncodeMissing => {
+                let whole = job.encode(p, p.findings[p.me()].parity);
+                return self.part_of(whole);
+            }
+            Op::ResetWords => (job.own(p).gate, p.epoch) = ((0, 0), 0),
+            Op::Join => self.join(),
+            _ => self.moved = false, // nothing that is simulated
+        }
+        Progress::Done
+    }
+
+    fn standing(&mut self) -> Standing {
+        let (job, p) = (&*self.job, &*self.p);
+        match (p.joined == 0, job.faulted(p)) {
+            (true, _) => Standing::New,
+            (_, true) => Standing::Faulted,
+            _ if job.memory(p, p.me()).told.call.late => Standing::Late,
+            _ => Standing::Well,
+        }
+    }
+
+    fn agrees(&mut self, _: &Driver) -> bool {
+        !self.job.refuses(self.p)
+    }
+
+    fn in_turns(&self) -> bool {
+        self.job.plan.settings.snapshots == 2
+    }
+
+    fn keeps_snapshot(&self) -> bool {
+        true
+    }
+
+    fn is_new(&self) -> bool {
+        self.p.joined == 0
+    }
+
+    fn is_beside(&self, number: u64) -> bool {
+        self.job.is_beside(self.p, number)
+    }
+
+    fn phase(&self) -> Option<Phase> {
+        Phase::unpack(self.job.memory(self.p, self.p.me()).told.phase)
+    }
+
+    fn votes(&self) -> Vec<Vote> {
+        let (job, p) = (&*self.job, &*self.p);
+        let vote = |pe: usize| {
+            let told = job.told(p, pe);
+            Vote { phase: Phase::unpack(told.phase), decided: told.decision.checked_sub(1) }
+        };
+        let alive = (0..job.pes()).filter(|&pe| p.view.pes[pe].state == State::Alive);
+        alive.map(vote).collect()
+    }
+
+    fn faulted(&self) -> bool {
+        self.job.faulted(self.p)
+    }
+
+    fn changed(&self) -> bool {
+        self.job.changed(self.p)
+    }
+
+    fn judgement(&self) -> Judgement {
+        match &self.p.verdict {
+            Ok(()) => Judgement::Recoverable,
+            Err(lost) if lost.damaged.is_empty() => Judgement::Unrecoverable,
+            Err(_) => Judgement::Damaged,
+        }
+    }
+
+    fn ends(&self) -> Option<Ending> {
+        let (job, p) = (&*self.job, &*self.p);
+        let mut others = (0..job.pes()).filter(|&pe| pe != p.me());
+        others.any(|pe| job.told(p, pe).ending).then_some(Ending::Silent)
+    }
+
+    fn breaks(&self, rule: Mutant) -> bool {
+        self.job.plan.broken == Broken::Rule(rule) || mutant::breaks(rule)
+    }
+}
+
+impl Job {
+    /// Bytes that a PE wants to save, and what is free on its machine, which is its node: as much
+    /// as all who are there want.
+    fn intent(&self, p: &Proc) -> (u64, u64) {
+        let (len, pes) = (p.len as u64, &p.view.pes);
+        let free = len * pes.iter().filter(|pe| pe.node == p.node).count() as u64;
+        match self.plan.refusal.filter(|&(_, number, _)| number == p.number && !self.refused) {
+            Some((pe, _, Short::Manifest)) if pe == p.me() => (intent::CANNOT, free),
+            Some((pe, _, Short::Machine)) if pes[pe].node == p.node => (len, free - 1),
+            _ => (len, free),
+        }
+    }
+
+    /// True if this PE refuses the checkpoint, as far as it can read what the others told: after a
+    /// loss that may be nothing, and then they do not meet to refuse it.
+    fn refuses(&self, p: &Proc) -> bool {
+        let told = |pe: usize| {
+            let Told { len, free, .. } = self.told(p, pe);
+            let need = if len == intent::CANNOT { 0 } else { len };
+            board::Told { len, need, hold: need, available: free, ..Default::default() }
+        };
+        let told: Vec<board::Told> = (0..self.pes()).map(told).collect();
+        let together = self.plan.broken == Broken::CountedTogether;
+        let machine = |pe: &Member| if together { 0 } else { pe.node };
+        let machines: Vec<u32> = p.view.pes.iter().map(machine).collect();
+        let bounds = Bounds { mode: "rs", manifest: 0, snapshot: usize::MAX, limit: None };
+        intent::agree(&told, &machines, &bounds).is_err()
+    }
+
+    fn gate(&mut self, p: &Proc) -> &mut (u64, u64) {
+        let zero = if p.me() == 0 { p.memory } else { p.mapped[0] };
+        &mut self.memories[0][zero as usize].gate
+    }
+
+    fn arrive_at_barrier(&mut self, p: &mut Proc) -> Progress {
+        if self.faulted(p) {
+            return Progress::Out(Outcome::Changed);
+        }
+        p.epoch += 1;
+        let (pes, epoch) = (self.pes() as u64, p.epoch);
+        let gate = self.gate(p);
+        gate.0 += 1;
+        if gate.0 == epoch * pes {
+            gate.1 = epoch;
+            for pe in 0..self.pes() {
+                if let Some(proc) = self.carrier[pe] {
+                    self.wake(proc);
+                }
+            }
+        }
+        Progress::Done
+    }
+
+    fn has_passed(&mut self, p: &Proc) -> Progress {
+        match (self.gate(p).1 >= p.epoch, self.faulted(p)) {
+            (true, _) => Progress::Done,
+            (false, true) => Progress::Out(Outcome::Changed),
+            (false, false) => Progress::Wait,
+        }
+    }
+
+    /// Takes the view that is shown, with the memories that are new in it.
+    fn refresh(&mut self, p: &mut Proc) {
+        p.view = self.shown(p).clone();
+        p.mapped = self.views[p.view.number as usize].mapped.clone();
+    }
+
+    /// Shows that this PE has come to a meeting, and wakes the others if it was the last.
+    fn arrive(&mut self, p: &Proc, step: u64) {
+        let number = p.view.number;
+        let before = std::mem::replace(&mut self.own(p).told.step, number << 8 | step);
+        let ordered = &mut self.views[number as usize];
+        let from = if before >> 8 == number { (before & 15) as usize } else { 0 };
+        ordered.arrived[from] = ordered.arrived[from].saturating_sub(1);
+        ordered.arrived[step as usize] += 1;
+        let complete = |at: usize| ordered.arrived[at..].iter().sum::<usize>() >= ordered.living;
+        if !(from + 1..=step as usize).any(complete) {
+            return;
+        }
+        for pe in 0..self.pes() {
+            if let Some(proc) = self.carrier[pe]
+                && self.procs[proc as usize].view.number == number
+            {
+                self.wake(proc);
+            }
+        }
+    }
+}
