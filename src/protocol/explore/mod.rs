@@ -226,7 +226,8 @@ fn broken_rules_are_caught() {
 }
 
 /// PEs, parity, deaths with which a broken rule shows.
-const BROKEN: [(usize, usize, u8, Broken); 18] = [
+const BROKEN: [(usize, usize, u8, Broken); 19] = [
+    (2, 1, 2, Broken::Rule(Mutant::DecisionNotWritten)),
     (2, 1, 1, Broken::Rule(Mutant::NoBarrierB)),
     (3, 1, 1, Broken::Rule(Mutant::NoBarrierA)),
     (3, 1, 1, Broken::Rule(Mutant::SlotReused)),

@@ -325,6 +325,12 @@ impl Model {
             {
                 (pe.at, pe.call, pe.live) = (None, Call::Restart, None);
             }
+            // All have encoded what was missing: only what is lost later counts.
+            At::Reset if pe.call == Call::Restart && !pe.ends => {
+                let views = usize::from(pe.view)..=usize::from(state.current);
+                let kept = views.fold(u8::MAX, |kept, view| kept & state.views[view]);
+                state.since_whole &= !kept;
+            }
             At::Condemned => {
                 pe.condemned = true;
                 if state.since_whole.count_ones() as usize <= self.parity {
@@ -338,8 +344,7 @@ impl Model {
                 }
             }
             At::Resumed => {
-                let (view, live) = (pe.view, pe.live);
-                let ends = pe.ends;
+                let (view, live, ends) = (pe.view, pe.live, pe.ends);
                 (pe.at, pe.call) = (None, Call::Checkpoint);
                 pe.agreed = number;
                 // Before its loop it calls the checkpoint once more, unless others are at the end.
@@ -355,10 +360,6 @@ impl Model {
                 let same = |other: &Pe| other.joined != view || other.agreed >= number;
                 if !self.pes(state).iter().all(|other| !other.alive || same(other)) {
                     return Err(format!("agreement: PE {p} resumes {number}, others less"));
-                }
-                if !ends && self.pes(state).iter().all(|other| other.alive && other.joined == view)
-                {
-                    state.since_whole = 0;
                 }
             }
             _ => {}
