@@ -316,17 +316,22 @@ impl Job {
         let ordered = &mut self.views[view as usize];
         ordered.resumed += 1;
         if ordered.resumed == ordered.living && view == newest {
-            // Who died since has not been made whole.
-            let lives = |pe: usize| {
-                let other = &self.procs[self.carrier[pe].unwrap_or(p.id) as usize];
-                let (alive, node) =
-                    if pe == me { (true, p.node) } else { (other.alive, other.node) };
-                alive && self.nodes[node as usize].alive
-            };
-            let dead = self.lost.iter().copied().filter(|&pe| !lives(pe)).collect();
-            self.lost = dead;
             self.spoils = 0;
             self.ending.recoveries += 1;
         }
+    }
+
+    /// All have encoded what was missing: only what is lost later counts.
+    pub fn note_whole(&mut self, p: &Proc) {
+        if p.view.number + 1 != self.views.len() as u64 {
+            return; // who died since has not been made whole
+        }
+        let lives = |pe: usize| {
+            let other = &self.procs[self.carrier[pe].unwrap_or(p.id) as usize];
+            let (alive, node) =
+                if pe == p.me() { (true, p.node) } else { (other.alive, other.node) };
+            alive && self.nodes[node as usize].alive
+        };
+        self.lost = self.lost.iter().copied().filter(|&pe| !lives(pe)).collect();
     }
 }

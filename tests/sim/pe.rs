@@ -238,6 +238,7 @@ impl Job {
             }
             At::Passed => self.leaves_call(p, false),
             At::Reported => p.call = Call::Restart,
+            At::Reset if p.call == Call::Restart && !p.ends => self.note_whole(p),
             At::Resumed => {
                 self.check_resumed(p);
                 (p.call, p.bare) = (Call::Checkpoint, false);
