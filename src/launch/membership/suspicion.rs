@@ -12,6 +12,8 @@ pub struct Suspicion {
     pub suspect: Incarnation,
     /// The suspect's agent answered.
     pub answered: bool,
+    /// A PE on another node whose connection to the suspect broke too.
+    pub second: Option<u32>,
     pub witness: Option<u32>,
     /// Whether the witness hears the nodes of accuser and suspect.
     pub hears: [Option<bool>; 2],
@@ -25,9 +27,13 @@ pub struct Suspicions {
     pub open: Vec<Suspicion>,
 }
 
-/// The one to be ended and why, once everybody who was asked has answered.
+/// The one to be ended and why, once everybody who was asked has answered. Without its agent it is
+/// the node that is in doubt, whoever else accuses the PE.
 pub fn decide(suspicion: &Suspicion) -> Option<(Suspicion, Incarnation, String)> {
     let (accuser, suspect) = (suspicion.accuser, suspicion.suspect);
+    if let (true, Some(second)) = (suspicion.answered, suspicion.second) {
+        return Some((suspicion.clone(), suspect, format!("as did that of PE {second}")));
+    }
     let (declared, why) = match (suspicion.answered, suspicion.witness, suspicion.hears) {
         (false, ..) => return None,
         (true, None, _) => (suspect, "and nobody else can be asked".to_owned()),

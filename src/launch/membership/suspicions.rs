@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! its agent        of the suspect: whether it answers; if not, its node is in doubt, not the PE
-//! second accuser   on another node: then it is the suspect
+//! second accuser   on another node: then it is the suspect, whom its agent still has
 //! witness          a third node, asked whether it hears the nodes of both:
 //!                  the suspect's only: the accuser is ended; else the suspect
 //! nobody to ask    two nodes, or one machine: the suspect
@@ -42,9 +42,9 @@ impl Membership {
         let seconds = |suspicion: &Suspicion| {
             suspicion.suspect == suspect && node(suspicion.accuser) != node(accuser)
         };
-        if let Some(first) = self.suspicions.open.iter().find(|suspicion| seconds(suspicion)) {
-            let why = format!("as did that of PE {}", first.accuser.0);
-            return self.declare(accuser, suspect, suspect, &why);
+        if let Some(first) = self.suspicions.open.iter().position(seconds) {
+            self.suspicions.open[first].second = Some(accuser.0);
+            return;
         }
         if self.suspicions.open.iter().any(of_pair) {
             return;
@@ -58,8 +58,9 @@ impl Membership {
         if let Some(proc) = self.pes[pe as usize].proc {
             self.send(nodes[1], Down::Look { proc });
         }
-        let (answered, hears) = (false, [None; 2]);
-        self.suspicions.open.push(Suspicion { accuser, suspect, answered, witness, hears });
+        let (answered, second, hears) = (false, None, [None; 2]);
+        let suspicion = Suspicion { accuser, suspect, answered, second, witness, hears };
+        self.suspicions.open.push(suspicion);
     }
 
     /// The agent of `proc` answered.
@@ -218,9 +219,21 @@ mod tests {
         suspects(&mut cluster, 1, 3);
         assert!(killed(&cluster).is_empty());
         suspects(&mut cluster, 4, 3);
+        assert!(killed(&cluster).is_empty(), "its node may be lost");
+        answers(&mut cluster, 3);
         assert_eq!(killed(&cluster), [3]);
         answers(&mut cluster, 3);
         assert_eq!(killed(&cluster), [3], "once");
+    }
+
+    /// Connections break before the launcher hears that the node is lost.
+    #[test]
+    fn a_pe_that_dies_with_its_node_is_not_blamed_for_the_connections_of_two() {
+        let mut cluster = cluster(3, true);
+        suspects(&mut cluster, 0, 3);
+        suspects(&mut cluster, 4, 3);
+        cluster.event(Event::NodeLost { node: 1 });
+        assert!(killed(&cluster).is_empty());
     }
 
     #[test]
