@@ -321,11 +321,13 @@ impl Job {
         }
     }
 
-    /// All have encoded what was missing: only what is lost later counts.
+    /// All have encoded what was missing, says the first who knows: only what is lost later counts.
     pub fn note_whole(&mut self, p: &Proc) {
-        if p.view.number + 1 != self.views.len() as u64 {
+        let newest = self.views.len() - 1;
+        if p.view.number != newest as u64 || self.views[newest].whole {
             return; // who died since has not been made whole
         }
+        self.views[newest].whole = true;
         let lives = |pe: usize| {
             let other = &self.procs[self.carrier[pe].unwrap_or(p.id) as usize];
             let (alive, node) =

@@ -65,13 +65,15 @@ pub struct Ordered {
     /// How many PEs have come to each meeting, and to none after it.
     pub arrived: [usize; 16],
     pub resumed: usize,
+    /// All have encoded what was missing.
+    pub whole: bool,
 }
 
 impl Ordered {
     fn new(view: View, mapped: Vec<u32>) -> Ordered {
         let living = view.pes.iter().filter(|pe| pe.state == State::Alive).count();
         let (view, mapped) = (Rc::new(view), Rc::new(mapped));
-        Ordered { view, mapped, living, arrived: [0; 16], resumed: 0 }
+        Ordered { view, mapped, living, arrived: [0; 16], resumed: 0, whole: false }
     }
 }
 

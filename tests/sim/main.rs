@@ -196,7 +196,6 @@ fn broken_rules_are_caught() {
         EndIgnoresLosses,
         Rule(Mutant::NoBarrierA),
         Rule(Mutant::NoBarrierB),
-        Rule(Mutant::DecisionNotWritten),
         Rule(Mutant::ParityOfTheEnd),
         Rule(Mutant::EndGoesBack),
     ] {
