@@ -30,8 +30,8 @@
 //!   again in a newer view. Hence the first whole view is as good as a later one, too;
 //! - leaving a meeting or barrier for the next one, where nothing lies between that could not be
 //!   done again: to turn back from there is to turn back from here. Never where a decision is
-//!   taken, findings of others are read, a snapshot, slot or seal that counts is changed, redundancy
-//!   is whole, or a call ends;
+//!   taken, findings of others are read, a snapshot, slot or seal that counts is changed,
+//!   redundancy is whole, or a call ends;
 //! - the step after one that cannot be turned back from, where the two leave behind nothing that
 //!   the first alone would not: a slot is sealed right after it is encoded (who dies in between
 //!   leaves a void slot, as who dies before), a copy begins when its barrier is left.
