@@ -1,10 +1,8 @@
 //! Waits that last, where each node tells of its own PEs alone.
 
 use super::net::Net;
-use super::support::stall::{goes_on, let_on, lines, never_ends};
-use super::support::{Job, processes, program};
-
-use rustix::process::Signal;
+use super::support::stall::{goes_on, never_ends, tells_of_a_stopped_pe};
+use super::support::{Job, program};
 
 /// `SHMEM_FT_STALL` of these jobs: on a busy machine hosts wait for each other for a second.
 const LIMIT: &str = "3";
@@ -35,17 +33,7 @@ fn one_line_names_who_waits_on_which_host_and_who_does_not() {
 #[test]
 fn a_pe_of_another_host_that_is_stopped_is_said_to_be() {
     let net = Net::new(PLACES.len());
-    let mut run = job(&net, "barrier").after("mkfifo go").leaves("go").start();
-    run.wait_for("ready");
-    run.wait_for("PE 3 does not (it computes)");
-    let late = run.pid_of(3);
-    processes::signal(late, Signal::STOP);
-    run.wait_for("PEs 0-2 wait in shmem_barrier_all for ");
-    run.wait_for(" s; PE 3 does not (it is stopped)");
-    processes::signal(late, Signal::CONT);
-    let_on(&run);
-    let outcome = run.finish();
-    outcome.status(0).check(lines(&outcome).len() == 2, "two lines were expected");
+    tells_of_a_stopped_pe(job(&net, "barrier"));
 }
 
 /// Those in `shmem_finalize` are on hosts of their own, or beside those that wait.

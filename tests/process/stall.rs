@@ -1,9 +1,6 @@
 //! Waits that last: who waits for whom is said, and a wait that can never end ends the job.
 
-use rustix::process::Signal;
-
-use super::support::processes;
-use super::support::stall::{goes_on, let_on, lines, never_ends};
+use super::support::stall::{goes_on, let_on, lines, never_ends, tells_of_a_stopped_pe};
 use super::support::{Job, program};
 
 /// `SHMEM_FT_STALL` of these jobs.
@@ -67,18 +64,7 @@ fn a_pe_that_never_calls_shmem_init_is_told() {
 
 #[test]
 fn a_pe_that_is_stopped_is_said_to_be() {
-    let job = job("", &["barrier"]).after("mkfifo go").leaves("go");
-    let mut run = job.start();
-    run.wait_for("ready");
-    run.wait_for("PE 3 does not (it computes)");
-    let late = run.pid_of(3);
-    processes::signal(late, Signal::STOP);
-    run.wait_for("PEs 0-2 wait in shmem_barrier_all for ");
-    run.wait_for(" s; PE 3 does not (it is stopped)");
-    processes::signal(late, Signal::CONT);
-    let_on(&run);
-    let outcome = run.finish();
-    outcome.status(0).check(lines(&outcome).len() == 2, "two lines were expected");
+    tells_of_a_stopped_pe(job("", &["barrier"]));
 }
 
 #[test]

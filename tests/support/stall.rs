@@ -1,6 +1,8 @@
 //! Jobs of the program `stall`, in which some PEs wait for long: what is said of it.
 
-use super::{Job, Outcome, Running};
+use rustix::process::Signal;
+
+use super::{Job, Outcome, Running, processes};
 
 /// Lines about waits.
 pub fn lines(outcome: &Outcome) -> Vec<&str> {
@@ -20,6 +22,22 @@ pub fn goes_on(job: Job, begin: &str, end: &str) {
     outcome.check(same, &format!("one line about waits was expected: `{begin} ..{end}`"));
     let ends = outcome.out.lines().filter(|line| line.ends_with(" is at the end")).count();
     outcome.check(ends == 4, "every PE should come to the end");
+}
+
+/// PE 3 comes late to the barrier of all, and is stopped meanwhile.
+#[track_caller]
+pub fn tells_of_a_stopped_pe(job: Job) {
+    let mut run = job.after("mkfifo go").leaves("go").start();
+    run.wait_for("ready");
+    run.wait_for("PE 3 does not (it computes)");
+    let late = run.pid_of(3);
+    processes::signal(late, Signal::STOP);
+    run.wait_for("PEs 0-2 wait in shmem_barrier_all for ");
+    run.wait_for(" s; PE 3 does not (it is stopped)");
+    processes::signal(late, Signal::CONT);
+    let_on(&run);
+    let outcome = run.finish();
+    outcome.status(0).check(lines(&outcome).len() == 2, "two lines were expected");
 }
 
 /// Lets the PE on that computes until then.
