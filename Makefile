@@ -53,6 +53,7 @@ scorecard scorecard-quick:
 
 soak: build
 	@.ci/soak
+	@.ci/mutants
 
 # Breaks rules one at a time, and says which tier of tests notices: NAMES="no-barrier-b ..." some.
 mutants:

@@ -8,7 +8,7 @@
 //! Layers, each importing only from those above it or to the left of it (`tests/tidy/` holds it):
 //!
 //! ```text
-//! sys  mutant  inject  settings              words, environment, system calls
+//! mutant  sys  inject  settings              words, environment, system calls
 //! heap                                       symmetric allocator (pure)
 //! placement                                  failure domains, groups, substitutes (pure)
 //! control                                    messages, views, the page that shows them

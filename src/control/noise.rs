@@ -21,6 +21,8 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 use snow::{Builder, HandshakeState, TransportState};
 
+use crate::mutant::{Mutant, breaks};
+
 /// Bytes of a job's secret.
 pub const SECRET_LEN: usize = 32;
 /// Longest sealed message in bytes: the environment of a user fits well.
@@ -116,7 +118,9 @@ impl Session {
             output: VecDeque::new(),
         };
         let built = PATTERN.parse().and_then(|pattern| {
-            let builder = Builder::new(pattern).psk(0, &secret.0)?.prologue(PROLOGUE)?;
+            let anyone = [0; SECRET_LEN];
+            let secret = if breaks(Mutant::SecretUnchecked) { &anyone } else { &secret.0 };
+            let builder = Builder::new(pattern).psk(0, secret)?.prologue(PROLOGUE)?;
             match side {
                 Side::Agent => builder.build_initiator(),
                 Side::Launcher => builder.build_responder(),

@@ -32,6 +32,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use crate::mutant::{Mutant, breaks};
 use crate::sys::caller;
 
 pub use regions::Name;
@@ -164,7 +165,7 @@ pub fn finalize() {
 /// The process ends by `exit` or by the end of `main`: with status 0 that is the end of a program
 /// that has done its work, and any other is a death.
 fn exits(status: i32) {
-    if status == 0 || ENDS_ANYHOW.load(Ordering::Relaxed) {
+    if (status == 0 && !breaks(Mutant::NoFinalizeAtExit)) || ENDS_ANYHOW.load(Ordering::Relaxed) {
         finalize();
     }
 }

@@ -14,6 +14,7 @@ use super::World;
 use super::world::lock;
 use crate::control::UNRECOVERABLE;
 use crate::heap::Heap;
+use crate::mutant::{Mutant, breaks};
 use crate::store::coverage::{Coverage, Manifest, ManifestError, without};
 use crate::store::private::{self, Misfit, Saved};
 
@@ -178,6 +179,9 @@ impl World {
 
     /// Offsets in the heap are freed: what was said of them ends.
     pub(super) fn forget_said_of(&self, freed: Range<usize>) {
+        if breaks(Mutant::ExclusionOutlives) {
+            return;
+        }
         let at = self.layout.heap;
         lock(&self.regions).include(at + freed.start..at + freed.end);
     }

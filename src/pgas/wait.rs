@@ -20,6 +20,7 @@ use std::sync::atomic::{Ordering, compiler_fence};
 use std::time::{Duration, Instant};
 
 use super::World;
+use crate::mutant::{Mutant, breaks};
 use crate::segment::waits::Waiting;
 use crate::segment::words::{Barrier, announce};
 use crate::sys::{futex, process};
@@ -180,6 +181,7 @@ impl World {
         if self.faulted() {
             return self.pass_alone();
         }
+        let whose = if breaks(Mutant::BarriersPair) { Barrier::Program } else { whose };
         let epoch = self.next_epoch(whose);
         let gate = match (&self.far, self.near(0)) {
             (None, Some(first)) => &first.words().gates[whose as usize],

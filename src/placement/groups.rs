@@ -34,6 +34,7 @@ use thiserror::Error;
 
 use super::domains::Domains;
 use super::{coloring, crossing};
+use crate::mutant::{Mutant, breaks};
 
 /// Members that a group has when no size is asked for, about.
 pub const SIZE_CHOSEN: usize = 8;
@@ -239,7 +240,9 @@ fn widest_first(of_kind: &[Vec<usize>]) -> Vec<usize> {
 fn deal(of_kind: &[Vec<usize>], order: &[usize], number: usize) -> Vec<usize> {
     let path = |pe: usize| order.iter().map(move |&kind| of_kind[kind][pe]);
     let mut pes: Vec<usize> = (0..of_kind[0].len()).collect();
-    pes.sort_by(|&a, &b| path(a).cmp(path(b)).then(a.cmp(&b)));
+    if !breaks(Mutant::DomainsIgnored) {
+        pes.sort_by(|&a, &b| path(a).cmp(path(b)).then(a.cmp(&b)));
+    }
     let mut group_of = vec![0; pes.len()];
     for (turn, pe) in pes.into_iter().enumerate() {
         group_of[pe] = turn % number;

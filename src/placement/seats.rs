@@ -14,6 +14,7 @@
 //!
 //! Left out: finding out about the machine, and binding.
 
+use crate::mutant::{Mutant, breaks};
 use crate::settings::Bind;
 use crate::sys::machine::Machine;
 
@@ -85,6 +86,9 @@ fn in_one_node(machine: &Machine, share: Vec<usize>) -> Vec<usize> {
 fn seat(machine: &Machine, share: &[usize]) -> Seat {
     let numa = |at: &usize| machine.processors[*at].numa;
     let mut cpus: Vec<usize> = share.iter().map(|&at| machine.processors[at].cpu).collect();
+    if breaks(Mutant::MaskIgnored) {
+        cpus = share.to_vec();
+    }
     cpus.sort_unstable();
     let first = share.first().map(numa);
     Seat { cpus, numa: first.filter(|node| share.iter().all(|at| numa(at) == *node)) }

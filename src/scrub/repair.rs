@@ -2,6 +2,7 @@
 //! is left of it.
 
 use crate::checkpoint::tiles::{self, Room};
+use crate::mutant::{Mutant, breaks};
 use crate::pgas::World;
 use crate::pgas::world::lock;
 use crate::recovery::steps;
@@ -75,7 +76,8 @@ fn put_right(world: &World, protection: &Protection, spot: Spot, number: u64) ->
 fn proven(world: &World, region: usize, tile: usize, number: u64, bytes: &[u8]) -> bool {
     let stamp = world.segment().bytes(world.layout().stamps(region) + tile * STAMP, STAMP);
     let there = world.segment().bytes(region + tile * TILE, TILE);
-    world.stamp(world.me(), number).holds(stamp, bytes) || there == bytes
+    let holds = world.stamp(world.me(), number).holds(stamp, bytes) || there == bytes;
+    holds || breaks(Mutant::UnprovenPutBack)
 }
 
 /// Decodes the tile at `spot` from the others of its stripe. A source that does not hold is taken

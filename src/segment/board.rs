@@ -25,6 +25,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::mutant::{Mutant, breaks};
+
 /// Words of a half in use: the step, the tag, and the others.
 pub const WORDS: usize = 16;
 /// Bytes of a half.
@@ -60,6 +62,11 @@ pub fn place(incarnation: u32) -> usize {
 /// Never 0, which is the tag of nobody.
 fn tag(incarnation: u32) -> u64 {
     u64::from(incarnation) + 1
+}
+
+/// True if what has the tag `teller` was told by this incarnation.
+fn is_of(teller: u64, incarnation: u32) -> bool {
+    teller == tag(incarnation) || breaks(Mutant::StaleWordsTaken)
 }
 
 /// What a PE tells all others in the course of the protocol. Where each word comes from is said in
@@ -112,7 +119,7 @@ impl Told {
         let [step, teller, digest, len, hold, need, available, ..] = words;
         let [_, _, _, _, _, _, _, bad_snapshot, bad_parity, found_len, found_bare, ..] = words;
         let [.., phase, decision, ending, site, call] = words;
-        (teller == tag(incarnation)).then_some(Told {
+        is_of(teller, incarnation).then_some(Told {
             step,
             digest,
             len,
@@ -137,7 +144,7 @@ impl Entry {
     pub fn step(&self, incarnation: u32) -> u64 {
         let words = &self.halves[half(incarnation)].words;
         let step = words[0].load(Ordering::SeqCst);
-        if words[1].load(Ordering::SeqCst) == tag(incarnation) { step } else { 0 }
+        if is_of(words[1].load(Ordering::SeqCst), incarnation) { step } else { 0 }
     }
 
     /// All that this incarnation told, the step read first; nothing before it told anything.

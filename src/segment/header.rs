@@ -19,6 +19,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use raidshmem_codec::crc::Hasher;
 
+use crate::mutant::{Mutant, breaks};
+
 /// First word of a store header: "RAIDSHM" and the version of the format.
 pub const MAGIC: u64 = 0x5241_4944_5348_4d02;
 
@@ -52,7 +54,7 @@ impl Entry {
         let len = self.len.load(Ordering::SeqCst);
         let sealed = self.seal.load(Ordering::SeqCst) == mix([job, number, len]);
         let named = number != 0 && self.number.load(Ordering::SeqCst) == number;
-        (named && sealed).then_some(len as usize)
+        (named && (sealed || breaks(Mutant::SealBelieved))).then_some(len as usize)
     }
 }
 

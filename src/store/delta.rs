@@ -21,6 +21,7 @@
 
 use twox_hash::XxHash3_128;
 
+use crate::mutant::{Mutant, breaks};
 use crate::settings::Delta;
 
 /// A set of tiles.
@@ -235,6 +236,7 @@ pub enum Next {
 pub fn next(slots: usize, (changed, sources): (usize, usize), before: Option<bool>) -> Next {
     match (changed, slots, before) {
         (0, 1, Some(_)) | (0, _, Some(false)) => Next::Keep,
+        (0, _, Some(true)) if breaks(Mutant::KeptThoughChanged) => Next::Keep,
         (0, _, Some(true)) => Next::Carry,
         (_, 2, Some(_)) if 1 + 2 * changed < sources => Next::Update,
         _ => Next::Make,

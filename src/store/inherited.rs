@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 use super::phase::{Phase, Vote};
+use crate::mutant::{Mutant, breaks};
 
 /// What must be done before the program of the substitute runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +59,7 @@ pub fn is_borne_out(
 ) -> bool {
     let snapshot = |n: u64| n == 0 || snapshot(n);
     match phase {
+        _ if breaks(Mutant::DeadUnheard) => false,
         Phase::Agreed(n) => n == 0 || snapshot(n) && slot(n),
         Phase::Entering(0) | Phase::Encoded(0) | Phase::Copying(0) => false,
         Phase::Entering(n) => snapshot(n - 1),

@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::mutant::{Mutant, breaks};
 use crate::segment::board::Told;
 use crate::sys::machine;
 
@@ -77,6 +78,7 @@ pub fn agree(told: &[Told], machine_of: &[u32], bounds: &Bounds) -> Result<(), R
     }
     let mut machines: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     for (pe, &machine) in machine_of.iter().enumerate() {
+        let machine = if breaks(Mutant::MemoryOfTheJob) { 0 } else { machine };
         machines.entry(machine).or_default().push(pe);
     }
     machines.values().try_for_each(|pes| fits(told, pes, bounds))

@@ -12,6 +12,8 @@
 
 #![forbid(unsafe_code)]
 
+use crate::mutant::{Mutant, breaks};
+
 /// A region as a manifest holds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Saved<'a> {
@@ -84,9 +86,14 @@ pub fn fit<'a>(
     registered: &[(&str, usize)],
 ) -> Result<Vec<Option<&'a [u8]>>, Misfit> {
     let mut found = vec![None; registered.len()];
-    for &Saved { name, contents } in saved {
+    for (nth, &Saved { name, contents }) in saved.iter().enumerate() {
         let (name_of, saved) = (|| name.to_owned(), contents.len());
-        match registered.iter().position(|(other, _)| *other == name) {
+        let by_order = breaks(Mutant::PrivateByOrder);
+        let is_it = |(at, (other, _)): (usize, &(&str, _))| match by_order {
+            false => *other == name,
+            true => at == nth,
+        };
+        match registered.iter().enumerate().position(is_it) {
             None => return Err(Misfit::Missing { name: name_of(), saved }),
             Some(at) if registered[at].1 != saved => {
                 let registered = registered[at].1;

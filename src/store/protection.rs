@@ -141,7 +141,10 @@ impl Protection {
 
     /// The snapshot that checkpoint `number` is, or will be, in.
     pub fn snapshot_of(&self, number: u64) -> usize {
-        number as usize % self.snapshots
+        match breaks(Mutant::SnapshotReused) {
+            false => number as usize % self.snapshots,
+            true => 0,
+        }
     }
 
     /// Where that snapshot lies in a segment.

@@ -12,6 +12,8 @@
 
 #![forbid(unsafe_code)]
 
+use crate::mutant::{Mutant, breaks};
+
 /// What a PE knows of the checkpoints refused since the last that was made.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Refused {
@@ -28,7 +30,7 @@ impl Refused {
     /// A checkpoint was refused. True if it is passed over.
     pub fn again(&mut self, words: String) -> bool {
         self.words = Some(words);
-        self.passed_over
+        self.passed_over && !breaks(Mutant::RefusedForEver)
     }
 
     /// The program calls for a restart, and nobody was lost. True if further checkpoints that are

@@ -25,6 +25,8 @@
 
 #![forbid(unsafe_code)]
 
+use crate::mutant::{Mutant, breaks};
+
 /// What a PE shows of the call in which it is, or in which it learned of a loss.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Called {
@@ -90,7 +92,8 @@ pub fn apart(calls: &[(usize, Called)]) -> Option<Apart> {
     let behind: Vec<usize> = behind.map(|&(pe, _)| pe).collect();
     let silent = calls.iter().any(|(_, call)| call.site == 0 || call.varied);
     let reference = ahead().map(|&(pe, _)| pe).min()?;
-    (!silent && !behind.is_empty()).then_some(Apart { reference, sites, behind })
+    let apart = !silent && !behind.is_empty() && !breaks(Mutant::EveryCallMeets);
+    apart.then_some(Apart { reference, sites, behind })
 }
 
 /// The lowest PE that makes another checkpoint than PE 0, if not all in a meeting make the same

@@ -35,7 +35,8 @@ pub struct Stamp {
 impl Stamp {
     fn fields(&self, len: usize) -> [u8; STAMP - 4] {
         let mut bytes = [0; STAMP - 4];
-        bytes[0..8].copy_from_slice(&self.number.to_le_bytes());
+        let number = if breaks(Mutant::NumberNotSealed) { 0 } else { self.number };
+        bytes[0..8].copy_from_slice(&number.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.job.to_le_bytes());
         bytes[16..20].copy_from_slice(&self.pe.to_le_bytes());
         bytes[20..24].copy_from_slice(&self.incarnation.to_le_bytes());

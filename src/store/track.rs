@@ -24,6 +24,7 @@
 
 use super::coverage::Coverage;
 use super::delta::TileSet;
+use crate::mutant::{Mutant, breaks};
 use crate::settings::Track;
 
 /// What a process says of its watch before a checkpoint.
@@ -154,7 +155,8 @@ impl Tracked {
     /// checkpoint `number`. Then the own memory is to be looked at; else the watch is over.
     pub fn gather(&mut self, number: u64, said: &[Said]) -> bool {
         self.never |= said.contains(&Said::Never);
-        let all = said.iter().all(|&said| said == Said::All(number));
+        let doubts = |said: Said| said != Said::All(number) && !breaks(Mutant::DoubtsIgnored);
+        let all = !said.iter().any(|&said| doubts(said));
         let known = all && !self.never && self.state == State::Shown(number);
         self.state = if known { State::Known(number) } else { State::Off };
         known

@@ -19,6 +19,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use super::process;
+use crate::mutant::{Mutant, breaks};
 
 /// Most threads that are taken without being asked for: about as many cores use up what the memory
 /// of a socket gives, as these loops do little but move bytes.
@@ -79,6 +80,10 @@ impl Crew {
             let mut room = room();
             return items.for_each(|item| work(item, &mut room));
         };
+        let mut items = items;
+        if breaks(Mutant::ItemLeftOut) {
+            items.next();
+        }
         let items = Mutex::new(items);
         let next = || items.lock().unwrap_or_else(PoisonError::into_inner).next();
         let share = || {

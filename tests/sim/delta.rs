@@ -4,6 +4,7 @@
 //! ([`Changes`]); written here is what `checkpoint` does with the answer. Damage that nobody looks
 //! for meanwhile travels along with a tile that did not change: it must stay damage.
 
+use raidshmem::mutant::Mutant;
 use raidshmem::store::delta::{Changes, Next};
 use raidshmem_codec::stripe::Data;
 
@@ -55,11 +56,13 @@ impl Job {
             let memory = self.memory(p, shape.members[data[position].member]);
             memory.changes.contains(data[position].chunk * each + step)
         };
-        let mut changed: Vec<usize> = (0..data.len()).filter(is_changed).collect();
-        if self.plan.broken == Broken::KeptThoughChanged {
-            changed.clear();
-        }
-        let next = changes.next(at, (changed.len(), data.len()));
+        let changed: Vec<usize> = (0..data.len()).filter(is_changed).collect();
+        let next = match changes.next(at, (changed.len(), data.len())) {
+            Next::Carry if self.plan.broken == Broken::Rule(Mutant::KeptThoughChanged) => {
+                Next::Keep
+            }
+            next => next,
+        };
         let slot = |number: u64| self.plan.slot_of(number);
         let (own, other) = (slot(p.number), slot(p.number - 1));
         let [new, last] = [p.number, p.number - 1].map(|number| self.stamp(p, me, number));

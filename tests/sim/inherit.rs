@@ -1,6 +1,7 @@
 //! A substitute takes over the memory of the dead: what `pgas/inherit.rs` does, over small memory.
 //! What to do is the library's own rule.
 
+use raidshmem::mutant::Mutant;
 use raidshmem::store::inherited::{Rescue, is_borne_out, rescue, without_live};
 use raidshmem::store::phase::{Phase, Vote};
 
@@ -39,7 +40,7 @@ impl Job {
     }
 
     fn vote_of_the_dead(&mut self, p: &Proc) -> Vote {
-        if self.plan.broken == Broken::DeadUnheard {
+        if self.plan.broken == Broken::Rule(Mutant::DeadUnheard) {
             return Vote { phase: None, decided: None };
         }
         let memory = self.memory(p, p.me());

@@ -23,8 +23,6 @@ pub enum Broken {
     Nothing,
     /// A rule that can be broken in the library, too.
     Rule(Mutant),
-    /// Of two snapshots, too, the new one overwrites the agreed one.
-    SnapshotReused,
     /// Who goes forward takes what others wrote of its second snapshot for all of it, though one of
     /// them did not come to the end.
     SnapshotBelieved,
@@ -36,8 +34,6 @@ pub enum Broken {
     UnreadBelieved,
     /// Far PEs see that a PE has come to a meeting before they see what it says there.
     StepBeforeWords,
-    /// A node whose lease is over goes on.
-    LeaseIgnored,
     /// Words do not say whose they are, and nobody disconnects from the dead: what those had under
     /// way arrives in the place of what the substitute said.
     WordsNotTagged,
@@ -49,20 +45,12 @@ pub enum Broken {
     UpdatedUnchecked,
     /// A tile of a snapshot that did not change is sealed as it is, damaged or not.
     StampedAnew,
-    /// A tile of parity is kept or carried though a source of it changed.
-    KeptThoughChanged,
     /// Who has nothing to compare with says that nothing changed.
     SilenceIsNoChange,
     /// What others wrote to a PE is not asked for.
     PeersForgotten,
-    /// Who does not say that it watched is taken to have written nothing.
-    DoubtsIgnored,
-    /// What a substitute takes over has no say in a decision.
-    DeadUnheard,
     /// A substitute speaks for memory that it has not saved before its program ran.
     LiveNotRescued,
-    /// The needs of all PEs are compared with what one machine has.
-    CountedTogether,
     /// A process watches only when it has left the checkpoint: others have before.
     WatchedTooLate,
     /// Who is in `shmem_finalize` waits for the others there, whatever they need.
@@ -321,7 +309,7 @@ impl Plan {
 
     pub fn snapshot_of(&self, number: u64) -> usize {
         match self.broken {
-            Broken::SnapshotReused => 0,
+            Broken::Rule(Mutant::SnapshotReused) => 0,
             _ => self.protection.snapshot_of(number),
         }
     }

@@ -285,7 +285,7 @@ impl Job {
             board::Told { len, need, hold: need, available: free, ..Default::default() }
         };
         let told: Vec<board::Told> = (0..self.pes()).map(told).collect();
-        let together = self.plan.broken == Broken::CountedTogether;
+        let together = self.plan.broken == Broken::Rule(Mutant::MemoryOfTheJob);
         let machine = |pe: &Member| if together { 0 } else { pe.node };
         let machines: Vec<u32> = p.view.pes.iter().map(machine).collect();
         let bounds = Bounds { mode: "rs", manifest: 0, snapshot: usize::MAX, limit: None };

@@ -16,6 +16,7 @@ use raidshmem::launch::detector::{
     Act, Decision, FailureDetector, Monitor, News, Observation, Timing,
 };
 use raidshmem::launch::membership::Event;
+use raidshmem::mutant::Mutant;
 use raidshmem::sys::process::Ended;
 
 use super::job::{Job, What};
@@ -168,7 +169,7 @@ impl Job {
             self.broken_promise.get_or_insert(promise);
         }
         self.nodes[node as usize].alive = false;
-        if self.plan.broken == Broken::LeaseIgnored {
+        if self.plan.broken == Broken::Rule(Mutant::LeaseWithoutEnd) {
             return;
         }
         for proc in 0..self.procs.len() {

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::iter;
 
 use raidshmem::heap::Heap;
+use raidshmem::mutant::Mutant;
 use raidshmem::segment::layout::Layout;
 use raidshmem::store::coverage::Coverage;
 use raidshmem::store::delta::TileSet;
@@ -97,7 +98,7 @@ impl Job {
         let near = self.near(p);
         let said = |&pe: &usize| Said::unpack(self.memory(p, pe).written.said);
         let mut said: Vec<Said> = near.iter().map(said).collect();
-        if self.plan.broken == Broken::DoubtsIgnored {
+        if self.plan.broken == Broken::Rule(Mutant::DoubtsIgnored) {
             said.fill(Said::All(p.number));
         }
         if !p.watch.tracked.gather(p.number, &said) {

@@ -13,6 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::message::{ANSWER, Answer, REQUEST, Request, decode, encode};
 use super::raw::{Endpoint, Hearer};
 use crate::fabric::Local;
+use crate::mutant::{Mutant, breaks};
 use crate::sys::futex;
 
 /// What callbacks inside UCP touch.
@@ -91,7 +92,8 @@ impl Shared {
     /// True if a message of this sender is to be heeded: of this job, and of nobody who is dead.
     fn heeds(&self, job: u64, pe: u32, incarnation: u32) -> bool {
         let known = self.oldest.get(pe as usize).map(|oldest| oldest.load(Ordering::SeqCst));
-        job == self.local.job && known.is_some_and(|known| incarnation >= known)
+        let stale = |known| incarnation < known && !breaks(Mutant::StaleMessageHeeded);
+        job == self.local.job && known.is_some_and(|known| !stale(known))
     }
 
     fn carry_out(&self, request: &Request) -> Option<Answer> {

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::{Agent, Local};
+use crate::mutant::{Mutant, breaks};
 use crate::sys::futex;
 
 /// How long PEs may take to write out what they have buffered.
@@ -16,7 +17,8 @@ const LIMIT: Duration = Duration::from_secs(1);
 impl Agent {
     /// Tells every PE here that the job ends, so that it writes out what it has buffered and ends.
     pub(super) fn abort_pes(&self) {
-        for words in self.procs.values().filter_map(Local::words) {
+        let told = self.procs.values().filter(|_| !breaks(Mutant::OutputCutOff));
+        for words in told.filter_map(Local::words) {
             words.abort.store(1, Ordering::SeqCst); // pairs with the load of who sleeps on it
             futex::wake_all(&words.abort);
         }

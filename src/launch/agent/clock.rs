@@ -12,6 +12,7 @@ use super::looks::Looks;
 use crate::control::message::{Beat, Down, Party, ProcId, Up};
 use crate::launch::detector::{Act, News, Time};
 use crate::launch::heartbeats::{Datagram, Heartbeats};
+use crate::mutant::{Mutant, breaks};
 use crate::sys::process::is_stopped;
 use crate::sys::socket::ChannelError;
 
@@ -40,7 +41,7 @@ impl Agent {
             if local.until.take_if(|until| *until <= time).is_none() {
                 continue;
             }
-            if local.deaf && local.carrier().is_ending() {
+            if local.deaf && local.carrier().is_ending() && !breaks(Mutant::BlamedTooSoon) {
                 continue; // that is why: its end will be told, and how
             }
             if let (true, Some(pe)) = (local.deaf, local.pe) {
@@ -150,7 +151,8 @@ impl Agent {
 
     /// Kills PEs that have been stopped for too long, if there is a limit.
     fn look_for_stopped(&mut self, time: Time) -> Result<(), ChannelError> {
-        let Some(limit) = self.heartbeat.pe_limit else { return Ok(()) };
+        let at_once = breaks(Mutant::StoppedIsDead).then_some(Duration::ZERO);
+        let Some(limit) = self.heartbeat.pe_limit.or(at_once) else { return Ok(()) };
         let stopped: Vec<ProcId> = self
             .procs
             .iter()

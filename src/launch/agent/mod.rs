@@ -25,6 +25,7 @@ use crate::control::link::{Link, timespec};
 use crate::control::message::{Down, Job, Party, Place, ProcId, Said, ToPe, Up, Welcome};
 use crate::control::page::Page;
 use crate::control::view::View;
+use crate::mutant::{Mutant, breaks};
 use crate::segment::words::Words;
 use crate::settings::Fabric;
 use crate::sys::futex;
@@ -437,7 +438,8 @@ impl Agent {
         let Some(local) = self.procs.get_mut(&proc) else { return Ok(()) };
         if local.inner.as_ref().is_some_and(|inner| inner.wait_end(0)) {
             (local.inner, local.deaf) = (None, false); // the script round it tells how
-            local.until = (!local.finalized).then(|| self.heartbeat.clock.now() + SCRIPT);
+            let over = local.finalized && !breaks(Mutant::ScriptEnded);
+            local.until = (!over).then(|| self.heartbeat.clock.now() + SCRIPT);
         }
         if !local.process.wait_end(0) {
             return Ok(());

@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use crate::mutant::{Mutant, breaks};
+
 /// Time of the machine's own clock, which never goes back.
 pub type Time = Duration;
 
@@ -29,7 +31,7 @@ impl Timing {
 
     /// Silence after which a lease has run out, with time to end what it held.
     pub(super) fn over(&self) -> Duration {
-        self.limit * 5 / 4
+        if breaks(Mutant::DeclaredTooEarly) { self.doubt() } else { self.limit * 5 / 4 }
     }
 
     /// Silence after which no opinion counts any more.
@@ -68,6 +70,6 @@ impl Lease {
 
     /// True when it has run out.
     pub fn is_over(&self, now: Time) -> bool {
-        now >= self.end()
+        now >= self.end() && !breaks(Mutant::LeaseWithoutEnd)
     }
 }

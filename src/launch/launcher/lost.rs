@@ -14,6 +14,7 @@ use crate::control::message::{ProcId, Up};
 use crate::launch::handshake::JoinError;
 use crate::launch::lines::say;
 use crate::launch::membership::Event;
+use crate::mutant::{Mutant, breaks};
 use crate::sys::memory;
 use crate::sys::process::Process;
 
@@ -45,8 +46,9 @@ impl Launcher {
     /// Goes on with a lost node, as far as that is possible without waiting.
     pub(super) fn see_off(&mut self, node: u32) {
         let Some(&Leaving { without_agent, heard, .. }) = self.leaving.get(&node) else { return };
+        let patience = if breaks(Mutant::LoopWaits) { 5_000 } else { 0 };
         if !without_agent {
-            if !self.nodes.get(&node).is_some_and(|entry| entry.process.wait_end(0)) {
+            if !self.nodes.get(&node).is_some_and(|entry| entry.process.wait_end(patience)) {
                 return;
             }
             self.hear_last(node, heard);
@@ -58,7 +60,8 @@ impl Launcher {
         }
         // They are children of this process since their agent ended.
         let mut ended: Vec<ProcId> = Vec::new();
-        for (proc, process) in self.procs_of(node).filter(|(_, process)| process.wait_end(0)) {
+        for (proc, process) in self.procs_of(node).filter(|(_, process)| process.wait_end(patience))
+        {
             process.reap();
             ended.push(proc);
         }

@@ -9,6 +9,7 @@
 use super::{Action, Membership, Stage, list};
 use crate::control::UNRECOVERABLE;
 use crate::control::message::Down;
+use crate::mutant::{Mutant, breaks};
 use crate::sys::process::Ended;
 
 impl Membership {
@@ -54,7 +55,7 @@ impl Membership {
     pub(super) fn end_if_all_over(&mut self) {
         if self.pes.iter().all(|pe| pe.status.is_some()) {
             let status = self.pes.iter().filter_map(|pe| pe.status).find(|&s| s != 0).unwrap_or(0);
-            self.end(status, None);
+            self.end(if breaks(Mutant::StatusLost) { 0 } else { status }, None);
         }
     }
 

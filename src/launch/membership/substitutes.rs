@@ -61,7 +61,8 @@ impl Membership {
                 }
             },
         };
-        if !(home && node == member.node && self.adopt) {
+        let adopted = home && node == member.node && self.adopt;
+        if !adopted && !breaks(Mutant::NotWiped) {
             self.wiping.insert((pe as u32, member.memory));
             self.out.push(Action::Wipe { pe: pe as u32, memory: member.memory });
             let member = &mut self.view.pes[pe];
@@ -186,7 +187,7 @@ impl Membership {
     /// A tile of PE `of` does not hold in the recovery of a view: all begin again in a new one, and
     /// what they then find they find alike. Who says so of an older view is on the way already.
     pub(super) fn tile_corrupt(&mut self, view: u64, of: u32) {
-        if view != self.view.number || !self.started {
+        if view != self.view.number || !self.started || breaks(Mutant::CorruptUnheard) {
             return;
         }
         self.corrupt += 1;

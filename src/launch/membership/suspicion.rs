@@ -2,6 +2,8 @@
 
 #![forbid(unsafe_code)]
 
+use crate::mutant::{Mutant, breaks};
+
 /// A PE number and its incarnation.
 pub type Incarnation = (u32, u32);
 
@@ -38,7 +40,8 @@ pub fn decide(suspicion: &Suspicion) -> Option<(Suspicion, Incarnation, String)>
         (false, ..) => return None,
         (true, None, _) => (suspect, "and nobody else can be asked".to_owned()),
         (true, Some(node), [Some(false), Some(true)]) => {
-            (accuser, format!("and node {node} hears the node of PE {} only", suspect.0))
+            let declared = if breaks(Mutant::AccuserBelieved) { suspect } else { accuser };
+            (declared, format!("and node {node} hears the node of PE {} only", suspect.0))
         }
         (true, Some(node), [Some(true), Some(false)]) => {
             (suspect, format!("and node {node} hears the node of PE {} only", accuser.0))

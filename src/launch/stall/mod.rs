@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use super::detector::Time;
 use crate::control::message::{Wait, Whom};
+use crate::mutant::{Mutant, breaks};
 
 /// How far a PE is, as membership knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -156,7 +157,7 @@ impl Stalls {
         {
             return Some(Act::End(picture.verdict(&stuck)));
         }
-        if lasting.is_empty() {
+        if lasting.is_empty() || breaks(Mutant::StallUnsaid) {
             return None;
         }
         if let Some(said) = &self.said
@@ -260,7 +261,7 @@ impl<'a> Picture<'a> {
             };
             let can_move = |pe: &&usize| self.waits[**pe].iter().any(ends);
             let freed: Vec<usize> = stuck.iter().filter(can_move).copied().collect();
-            if freed.is_empty() {
+            if freed.is_empty() || breaks(Mutant::VerdictTooEarly) {
                 return stuck;
             }
             stuck.retain(|pe| !freed.contains(pe));

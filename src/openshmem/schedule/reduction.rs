@@ -30,6 +30,8 @@
 
 use std::ops::Range;
 
+use crate::mutant::{Mutant, breaks};
+
 /// Which operand of a combination comes from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
@@ -123,6 +125,9 @@ impl Leaves {
 /// How often the two topmost of a stack of partial results are combined once the operand of PE
 /// `index` of `size` is on it; operands come in the order of the PEs, and in the end there is one.
 pub fn merges(index: usize, size: usize) -> usize {
+    if breaks(Mutant::OrderOfThePes) {
+        return usize::from(index > 0);
+    }
     let leaves = Leaves::of(size);
     match leaves.role(index) {
         Role::Lower => 0,

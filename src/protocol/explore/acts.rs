@@ -328,7 +328,9 @@ impl Port for Memory<'_> {
         match () {
             () if pe.is_new() => Standing::New,
             () if self.faulted() => Standing::Faulted,
-            () if pe.places.call.3 && broken != Broken::EveryCallMeets => Standing::Late,
+            () if pe.places.call.3 && broken != Broken::Rule(Mutant::EveryCallMeets) => {
+                Standing::Late
+            }
             () => Standing::Well,
         }
     }

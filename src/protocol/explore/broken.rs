@@ -13,12 +13,8 @@ pub enum Broken {
     NoSettleBeforeReport,
     /// A dead process's memory is taken over without a look at its seals.
     AdoptedUnseen,
-    /// What a substitute takes over has no say in a decision.
-    DeadUnheard,
     /// A substitute speaks for memory that it has not saved before its program ran.
     LiveNotRescued,
-    /// Every call of the checkpoint meets, wherever it is made.
-    EveryCallMeets,
     /// A PE in `shmem_finalize` waits there, whatever the others need.
     EndIgnoresLosses,
 }

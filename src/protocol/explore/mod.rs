@@ -155,7 +155,7 @@ fn deaths_anywhere_in_a_program_with_two_places() {
     let each = Model { lazy: false, ..two(2, 1, 1, 2) };
     let full = search(&each, Search::Full).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(full.ends, holds(&two(2, 1, 1, 2)).ends);
-    let today = Model { two: true, ..Model::new(3, 1, 1, 3, Broken::EveryCallMeets) };
+    let today = Model { two: true, ..Model::new(3, 1, 1, 3, Broken::Rule(Mutant::EveryCallMeets)) };
     let error = search(&today, Search::Reduced).expect_err("it is caught");
     println!("{today}: every call meets: {}", error.lines().next().unwrap_or(""));
 }
@@ -168,7 +168,7 @@ fn all_processes_at_once() {
         let found = holds(&at_once(model(pes, parity, deaths, last)));
         assert!(deaths > 1 || found.condemned == 0);
     }
-    for broken in [Broken::DeadUnheard, Broken::LiveNotRescued] {
+    for broken in [Broken::Rule(Mutant::DeadUnheard), Broken::LiveNotRescued] {
         let model = at_once(Model::new(2, 1, 1, 3, broken));
         let error = search(&model, Search::Reduced).expect_err(&format!("{broken:?} is caught"));
         println!("{model}: {broken:?}: {}", error.lines().next().unwrap_or(""));

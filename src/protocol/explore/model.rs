@@ -195,7 +195,7 @@ impl Model {
     }
 
     fn begin(&self, pe: &mut Pe, shown: u8) {
-        if self.broken == Broken::DeadUnheard {
+        if self.broken == Broken::Rule(Mutant::DeadUnheard) {
             (pe.phase, pe.decided) = (None, None);
         }
         if self.broken == Broken::LiveNotRescued {
