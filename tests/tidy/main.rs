@@ -15,6 +15,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 mod circles;
+mod mutants;
 
 use circles::{Circle, circles};
 
@@ -517,15 +518,20 @@ fn no_files_go_in_circles() {
     expect_none(complaints);
 }
 
-/// In the first table of the guarantees: what stands in the last column is a path, or a test.
+/// The rows of the first table of the guarantees.
+fn promises(guarantees: &str) -> Vec<&str> {
+    let rows = guarantees.lines().skip_while(|line| !line.starts_with("| ---")).skip(1);
+    rows.take_while(|line| line.starts_with('|')).collect()
+}
+
+/// In the first table of the guarantees: what stands in the second column is a path, or a test.
 #[test]
 fn every_promise_names_what_holds_it() {
     let text = page("docs/guarantees.md");
-    let rows = text.lines().skip_while(|line| !line.starts_with("| ---")).skip(1);
     let tests: String = sources().into_iter().map(|file| file.text).collect();
     let mut wrong = Vec::new();
-    for row in rows.take_while(|line| line.starts_with('|')) {
-        let held = row.trim_end_matches(" |").rsplit(" | ").next().unwrap_or_default();
+    for row in promises(&text) {
+        let held = row.split(" | ").nth(1).unwrap_or_default();
         let names: Vec<&str> = held.split('`').skip(1).step_by(2).collect();
         let there = |name: &&str| match name.contains('/') {
             true => Path::new(ROOT).join(name).exists(),
@@ -536,6 +542,23 @@ fn every_promise_names_what_holds_it() {
             wrong.push(format!("nothing holds: {row}"));
         }
     }
+    expect_none(wrong);
+}
+
+#[test]
+fn every_promise_has_a_rule_to_break_and_every_rule_a_test_that_notices() {
+    let (text, guarantees) = (page("src/mutant.rs"), page("docs/guarantees.md"));
+    let rules = mutants::rules(&text).unwrap_or_else(|error| panic!("{error}"));
+    let sources = sources();
+    let exists = |rule: &mutants::Rule| {
+        let Some(folder) = mutants::folder(rule.tier) else { return false };
+        let there =
+            |file: &File| file.path.starts_with(folder) && mutants::has_test(&file.text, rule.test);
+        sources.iter().any(there)
+    };
+    let mut wrong = mutants::apart(&rules, &promises(&guarantees));
+    let missing = rules.iter().filter(|rule| !exists(rule));
+    wrong.extend(missing.map(|rule| format!("src/mutant.rs: there is no such test: {rule:?}")));
     expect_none(wrong);
 }
 
