@@ -56,7 +56,7 @@ fn is_pe(pe: c_int) -> bool {
 /// The address in this process of `dest` on `pe`, null when there is none.
 pub(super) fn pointer_on(call: &'static str, dest: SymIn<c_void>, pe: c_int) -> *mut u8 {
     let world = pgas::world();
-    if !is_pe(pe) || world.offset_of(dest.addr(), 1).is_none() {
+    if !is_pe(pe) || world.segments.offset_of(dest.addr(), 1).is_none() {
         return std::ptr::null_mut();
     }
     if pe as usize == world.me() {
@@ -92,7 +92,7 @@ family! { SETUP: "Setup, exit, query";
         c_int::from(is_pe(pe))
     }
     ONE "shmem_addr_accessible" "" (addr: SymIn<c_void>, pe: c_int) -> c_int {
-        c_int::from(is_pe(pe) && pgas::world().offset_of(addr.addr(), 1).is_some())
+        c_int::from(is_pe(pe) && pgas::world().segments.offset_of(addr.addr(), 1).is_some())
     }
     ONE "shmem_ptr" "" (dest: SymIn<c_void>, pe: c_int) -> *mut u8 {
         pointer_on(NAME, dest, pe)

@@ -44,12 +44,12 @@ fn affordable(world: &World, protection: &Protection, len: usize) -> bool {
 /// snapshots occupy its own will, and as much of the heap is taken to be in use.
 pub fn begin(world: &'static World) {
     let Some(protection) = world.protection().filter(|_| world.is_new()) else { return };
-    if world.segment().header().snapshot_hint().1 != 0 {
+    if world.segments.own().header().snapshot_hint().1 != 0 {
         return; // the pages are there, and are mapped faster than others could be out of the way
     }
-    let hint = |pe: usize| world.near(pe).map(|segment| segment.header().snapshot_hint());
+    let hint = |pe: usize| world.segments.near(pe).map(|segment| segment.header().snapshot_hint());
     let (number, len) = (0..world.n_pes()).filter_map(hint).max().unwrap_or_default();
-    let layout = world.layout();
+    let layout = world.segments.layout();
     if len == 0 || len > layout.region_len || !affordable(world, protection, len) {
         return;
     }
@@ -74,7 +74,7 @@ pub fn begin(world: &'static World) {
                 if nth >= first && !std::mem::replace(&mut modest, true) {
                     process::least_priority();
                 }
-                world.segment().populate(at, len);
+                world.segments.own().populate(at, len);
             }
         });
     }
@@ -90,8 +90,8 @@ pub fn look(world: &World, protection: &Protection, coverage: &Coverage) {
             let (to, end) = (from + chunk / TILE, tiles::tiles(coverage.len()));
             tiles::map(world, pe, coverage, from..to);
             if copy::is_mine(world, protection, (pe, from), coverage.len()) {
-                for region in world.layout().snapshots {
-                    world.ask_huge_near(pe, region, end * TILE);
+                for region in world.segments.layout().snapshots {
+                    world.segments.ask_huge_near(pe, region, end * TILE);
                     tiles::map_store(world, pe, region, from..to.min(end));
                 }
             }

@@ -37,7 +37,7 @@ pub(super) fn is_mine(
     len: usize,
 ) -> bool {
     let (shape, place) = protection.place(pe);
-    let there = protection.snapshots == 2 && tile < tiles::tiles(len) && !world.is_far(pe);
+    let there = protection.snapshots == 2 && tile < tiles::tiles(len) && !world.segments.is_far(pe);
     there && shape.copier(place, tile / (shape.chunk_len(len) / TILE)) == Some(world.me())
 }
 
@@ -72,14 +72,14 @@ impl<'a> Own<'a> {
 
     /// Where the snapshot of a checkpoint is.
     fn region(&self, number: u64) -> usize {
-        self.protection.snapshot_at(self.world.layout(), number)
+        self.protection.snapshot_at(self.world.segments.layout(), number)
     }
 
     /// The tiles of the second snapshot that no other PE writes.
     pub fn left(&self, changes: &Changes) -> Vec<usize> {
         let (shape, place) = self.protection.place(self.world.me());
         let per_chunk = shape.chunk_len(self.coverage.len()) / TILE;
-        let own = |chunk: usize| shape.copier(place, chunk).is_none_or(|pe| self.world.is_far(pe));
+        let own = |chunk: usize| shape.copier(place, chunk).is_none_or(|pe| self.world.segments.is_far(pe));
         let own: Vec<bool> = (0..shape.layout.chunks()).map(own).collect();
         let left = |tile: &usize| own[tile / per_chunk] || !changes.own.contains(*tile);
         let second = self.protection.snapshots == 2;

@@ -39,7 +39,7 @@ pub fn compare(
         changes.know(written);
     } else if protection.mode.keeps_snapshot() && changes.looks(world.settings().delta, count) {
         let begun = Instant::now();
-        let last = protection.snapshot_at(world.layout(), number - 1);
+        let last = protection.snapshot_at(world.segments.layout(), number - 1);
         let mut looks = vec![Look::default(); count];
         let look = |(tile, found): (usize, &mut Look), scratch: &mut Vec<u8>| {
             let bytes = tiles::live(world, world.me(), coverage, tile, scratch);

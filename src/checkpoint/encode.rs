@@ -173,12 +173,12 @@ impl Encode<'_> {
 
     /// Where the snapshots of a checkpoint are.
     fn snapshot(&self, number: u64) -> usize {
-        self.protection.snapshot_at(self.world.layout(), number)
+        self.protection.snapshot_at(self.world.segments.layout(), number)
     }
 
     /// Where the own parity of a checkpoint is.
     fn slot(&self, number: u64) -> usize {
-        self.world.layout().slots[self.protection.slot_of(number)]
+        self.world.segments.layout().slots[self.protection.slot_of(number)]
     }
 
     /// Which tile of the own parity that is.
@@ -205,7 +205,7 @@ impl Encode<'_> {
     /// process.
     fn run(&self, tasks: &[Task], bring: &(dyn Fn(usize, &mut [u8]) + Sync)) {
         let members = self.shape.members.len();
-        let far = self.shape.members.iter().any(|&pe| self.world.is_far(pe));
+        let far = self.shape.members.iter().any(|&pe| self.world.segments.is_far(pe));
         let scratch = || Scratch {
             live: vec![vec![0; TILE]; members],
             old: vec![tiles::Room::empty(); members],

@@ -32,13 +32,13 @@ pub use encode::encode;
 /// be written down: then the intent says so, and all refuse.
 pub fn intend(world: &World, protection: &Protection) -> Option<Coverage> {
     let coverage = world.cover().ok();
-    let intent = &world.segment().words().intent;
+    let intent = &world.segments.own().words().intent;
     let len = coverage.as_ref().map_or(0, Coverage::len);
     let (snapshot, slots) = room(world, protection, len);
     let used = world.store_used();
     let grows = (snapshot.saturating_sub(used.0) + slots.saturating_sub(used.1)) as u64;
     // Both take their time.
-    let absent = coverage.as_ref().filter(|_| grows != 0).map_or(0, |live| world.absent(live));
+    let absent = coverage.as_ref().filter(|_| grows != 0).map_or(0, |live| world.segments.absent(live));
     let available = (grows != 0).then(crate::sys::memory::available).flatten();
     let digest = coverage.as_ref().map_or(0, Coverage::digest);
     intent.digest.store(digest, Ordering::Release);
@@ -61,11 +61,11 @@ fn room(world: &World, protection: &Protection, len: usize) -> (usize, usize) {
 /// part. They come in huge pages when they are touched, as far as these fit in.
 pub fn reserve(world: &World, protection: &Protection, len: usize) -> Vec<(usize, usize)> {
     let (snapshots, slots) = room(world, protection, len);
-    let (layout, counts) = (world.layout(), (protection.snapshots, protection.mode.slots()));
+    let (layout, counts) = (world.segments.layout(), (protection.snapshots, protection.mode.slots()));
     let snapshots = layout.snapshots[..counts.0].iter().map(|&at| (at, snapshots / counts.0));
     let slots = layout.slots[..counts.1].iter().map(|&slot| (slot, slots / counts.1));
     let parts = snapshots.chain(slots);
-    parts.inspect(|&(at, len)| world.ask_huge(at, len)).collect()
+    parts.inspect(|&(at, len)| world.segments.ask_huge(at, len)).collect()
 }
 
 /// Touches what the store has grown by, all snapshots and slots at once, so that no later
@@ -75,7 +75,7 @@ pub fn prepare(world: &World, protection: &Protection, len: usize) {
     let (had_snapshot, had_slots) = world.store_used();
     if snapshot > had_snapshot || slots > had_slots {
         let parts = reserve(world, protection, len);
-        parts.into_iter().for_each(|(at, len)| world.segment().populate(at, len));
+        parts.into_iter().for_each(|(at, len)| world.segments.own().populate(at, len));
     }
 }
 
@@ -112,7 +112,7 @@ pub fn account(world: &World, protection: &Protection, len: usize) {
 /// Compares what all PEs of `view` brought. Every PE comes to the same answer.
 pub fn agree(world: &World, protection: &Protection, view: &View) -> Result<(), Refusal> {
     let told: Vec<Told> = (0..world.n_pes()).map(|pe| world.told(pe)).collect();
-    let layout = world.layout();
+    let layout = world.segments.layout();
     let bounds = Bounds {
         mode: protection.mode.name(),
         manifest: layout.manifest_len,

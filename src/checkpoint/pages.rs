@@ -116,7 +116,7 @@ pub fn watch(world: &World, protection: &Protection, coverage: &Coverage, number
     if wanted {
         costs.spent = 0;
         // Who reads live memory through another mapping does not mind that this one is cut.
-        let cuts = world.settings().track == Track::Pages || world.segment().is_twice();
+        let cuts = world.settings().track == Track::Pages || world.segments.own().is_twice();
         match Watched::new(world, &spans(coverage), cuts) {
             Ok(new) => {
                 *watched = Some(new);
@@ -169,7 +169,7 @@ fn spans(coverage: &Coverage) -> Vec<Range<usize>> {
 
 /// The PEs whose memory is mapped here, but for this one.
 fn near(world: &World) -> impl Iterator<Item = usize> + '_ {
-    (0..world.n_pes()).filter(|&pe| pe != world.me() && !world.is_far(pe))
+    (0..world.n_pes()).filter(|&pe| pe != world.me() && !world.segments.is_far(pe))
 }
 
 /// Tiles of PE `pe`, of `count`, that this process wrote to; None if the kernel does not say.

@@ -19,11 +19,11 @@ use crate::store::protection::Protection;
 
 /// A digest of what is not as checkpoint `number`, which was restored last; 0 if all is.
 pub fn written(world: &World, protection: &Protection, number: u64) -> u64 {
-    let (at, covered) = (world.layout().manifest, world.covered());
+    let (at, covered) = (world.segments.layout().manifest, world.covered());
     let Ok(manifest) = world.manifest() else { return 1 };
-    let sum = AtomicU64::new(differences(0, world.segment().bytes(at, manifest.len()), &manifest));
+    let sum = AtomicU64::new(differences(0, world.segments.own().bytes(at, manifest.len()), &manifest));
     if protection.mode.keeps_snapshot() {
-        let region = protection.snapshot_at(world.layout(), number);
+        let region = protection.snapshot_at(world.segments.layout(), number);
         let compare = |tile: usize, scratch: &mut Vec<u8>| {
             let kept = tiles::unchecked(world, region, tile);
             let live = tiles::live(world, world.me(), &covered, tile, scratch);

@@ -26,7 +26,7 @@ pub fn tiles(len: usize) -> usize {
 }
 
 fn stamp_at(world: &World, region: usize, tile: usize) -> usize {
-    world.layout().stamps(region) + tile * STAMP
+    world.segments.layout().stamps(region) + tile * STAMP
 }
 
 /// Overwrites a tile of the store of PE `pe`, which is this one or near it, with what `fill` writes
@@ -39,7 +39,7 @@ pub fn write(
     number: u64,
     fill: impl FnOnce(&mut [u8], &mut Seal),
 ) {
-    let store = world.near(pe).expect("a store is written where it is mapped");
+    let store = world.segments.near(pe).expect("a store is written where it is mapped");
     let mut seal = world.stamp(pe, number).begin();
     // SAFETY: a tile and its stamp have one writer in each step of the protocol, this thread (of
     // those that share a loop each has other tiles), and readers only in later steps.
@@ -85,7 +85,7 @@ pub fn carry(
     renewal: &Renewal,
 ) -> bool {
     let Some(renewed) = renewal.of(stamp_of(world, from, tile)) else { return false };
-    put(world, world.me(), to, tile, number, world.segment().bytes(from + tile * TILE, TILE));
+    put(world, world.me(), to, tile, number, world.segments.own().bytes(from + tile * TILE, TILE));
     let is_whole = *stamp_of(world, to, tile) == renewed;
     if !is_whole {
         set_stamp(world, to, tile, &[0; STAMP]);
@@ -95,39 +95,39 @@ pub fn carry(
 
 /// The stamp of an own tile as it is.
 pub fn stamp_of(world: &World, region: usize, tile: usize) -> &[u8] {
-    world.segment().bytes(stamp_at(world, region, tile), STAMP)
+    world.segments.own().bytes(stamp_at(world, region, tile), STAMP)
 }
 
 /// Gives an own tile another stamp; one of zeroes says that it is none.
 pub fn set_stamp(world: &World, region: usize, tile: usize, stamp: &[u8; STAMP]) {
     // SAFETY: the own store; as in `write`.
-    unsafe { world.segment().bytes_mut(stamp_at(world, region, tile), STAMP) }
+    unsafe { world.segments.own().bytes_mut(stamp_at(world, region, tile), STAMP) }
         .copy_from_slice(stamp);
 }
 
 /// Bytes of an own tile, unchecked.
 pub fn unchecked(world: &World, region: usize, tile: usize) -> &[u8] {
-    world.segment().bytes(region + tile * TILE, TILE)
+    world.segments.own().bytes(region + tile * TILE, TILE)
 }
 
 /// Writes what peers read after the next barrier into the own store.
 fn show(world: &World, at: usize, bytes: &[u8]) {
     // SAFETY: written by the thread that has its turn, before the barrier that its readers wait at.
-    unsafe { world.segment().bytes_mut(at, bytes.len()) }.copy_from_slice(bytes);
+    unsafe { world.segments.own().bytes_mut(at, bytes.len()) }.copy_from_slice(bytes);
 }
 
 /// Shows the peers which own tiles changed.
 pub fn show_changes(world: &World, changed: &TileSet) {
     let bytes = changed.bytes();
-    show(world, world.layout().changes, bytes);
+    show(world, world.segments.layout().changes, bytes);
 }
 
 /// Which of the first `count` tiles of PE `pe` changed, as it showed them. If it is lost meanwhile
 /// the view has changed when the call returns, and the answer must not be believed.
 pub fn changes(world: &World, pe: usize, count: usize) -> TileSet {
     let mut bytes = TileSet::none(count).bytes().to_vec();
-    let (offset, len) = (world.layout().changes, bytes.len());
-    match world.near(pe) {
+    let (offset, len) = (world.segments.layout().changes, bytes.len());
+    match world.segments.near(pe) {
         Some(segment) => bytes.copy_from_slice(segment.bytes(offset, len)),
         None => world.pull(&mut [Read { pe, offset, into: &mut bytes }]),
     }
@@ -136,47 +136,47 @@ pub fn changes(world: &World, pe: usize, count: usize) -> TileSet {
 
 /// Shows PE `pe` which of its tiles this process wrote to.
 pub fn show_written(world: &World, pe: usize, written: &TileSet) {
-    let (at, bytes) = (world.layout().written_to(pe), written.bytes());
+    let (at, bytes) = (world.segments.layout().written_to(pe), written.bytes());
     show(world, at, bytes);
 }
 
 /// Says whether what was shown so is all.
 pub fn say_written(world: &World, said: Said) {
     let word = said.pack().to_ne_bytes();
-    show(world, world.layout().written, &word);
+    show(world, world.segments.layout().written, &word);
 }
 
 /// Says what it costs to find changes.
 pub fn say_costs(world: &World, costs: &Costs) {
-    show(world, world.layout().written + 8, &costs.pack());
+    show(world, world.segments.layout().written + 8, &costs.pack());
 }
 
 /// What it costs PE `pe`, if it is mapped here.
 pub fn costs_of(world: &World, pe: usize) -> Costs {
     let words = |near: &Segment| {
-        let bytes = near.bytes(world.layout().written + 8, COSTS);
+        let bytes = near.bytes(world.segments.layout().written + 8, COSTS);
         Costs::unpack(bytes.try_into().expect("so many bytes"))
     };
-    world.near(pe).map_or_else(Costs::default, words)
+    world.segments.near(pe).map_or_else(Costs::default, words)
 }
 
 /// What PE `pe` says so, if it is mapped here.
 pub fn said_written(world: &World, pe: usize) -> Said {
-    let Some(segment) = world.near(pe) else { return Said::Nothing };
-    let word = segment.bytes(world.layout().written, 8);
+    let Some(segment) = world.segments.near(pe) else { return Said::Nothing };
+    let word = segment.bytes(world.segments.layout().written, 8);
     Said::unpack(u64::from_ne_bytes(word.try_into().expect("eight bytes")))
 }
 
 /// Which of the first `count` own tiles PE `pe`, which is mapped here, wrote to.
 pub fn written_by(world: &World, pe: usize, count: usize) -> TileSet {
-    let Some(segment) = world.near(pe) else { return TileSet::all(count) };
+    let Some(segment) = world.segments.near(pe) else { return TileSet::all(count) };
     let len = TileSet::none(count).bytes().len();
-    TileSet::from_bytes(segment.bytes(world.layout().written_to(world.me()), len))
+    TileSet::from_bytes(segment.bytes(world.segments.layout().written_to(world.me()), len))
 }
 
 /// True if the own tile holds what its stamp says, as of checkpoint `number`.
 pub fn holds(world: &World, region: usize, tile: usize, number: u64) -> bool {
-    sealed(world.segment(), world, region, tile, &world.stamp(world.me(), number))
+    sealed(world.segments.own(), world, region, tile, &world.stamp(world.me(), number))
 }
 
 fn sealed(segment: &Segment, world: &World, region: usize, tile: usize, stamp: &Stamp) -> bool {
@@ -187,7 +187,7 @@ fn sealed(segment: &Segment, world: &World, region: usize, tile: usize, stamp: &
 /// A tile of the own store, if it holds as of checkpoint `number`.
 pub fn own(world: &World, region: usize, tile: usize, number: u64) -> Option<&[u8]> {
     let whole = holds(world, region, tile, number);
-    whole.then(|| world.segment().bytes(region + tile * TILE, TILE))
+    whole.then(|| world.segments.own().bytes(region + tile * TILE, TILE))
 }
 
 /// Room for a tile of a far PE's store, and which one is in it: PE, region, tile.
@@ -212,7 +212,7 @@ pub fn pull_store<'a>(
     world: &World,
     wanted: impl Iterator<Item = ((usize, usize, usize), &'a mut Room)>,
 ) {
-    let mut wanted: Vec<_> = wanted.filter(|((pe, ..), _)| world.is_far(*pe)).collect();
+    let mut wanted: Vec<_> = wanted.filter(|((pe, ..), _)| world.segments.is_far(*pe)).collect();
     wanted.sort_by_key(|(at, _)| *at);
     let (mut reads, mut seals) = (Vec::new(), vec![[0; STAMP]; wanted.len()]);
     let mut rest = &mut seals[..];
@@ -283,7 +283,7 @@ pub fn read<'a>(
     room: &'a mut Room,
 ) -> Reading<'a> {
     let seal = world.stamp(pe, number).begin();
-    if let Some(segment) = world.near(pe) {
+    if let Some(segment) = world.segments.near(pe) {
         let stamp = segment.bytes(stamp_at(world, region, tile), STAMP);
         let bytes = segment.bytes(region + tile * TILE, TILE);
         return Reading { bytes, check: Some((seal, stamp)) };
@@ -322,7 +322,7 @@ pub fn pull<'a>(
     wanted: impl Iterator<Item = ((usize, usize), &'a mut Vec<u8>)>,
 ) {
     let mut reads = Vec::new();
-    for ((pe, tile), scratch) in wanted.filter(|((pe, _), _)| world.is_far(*pe)) {
+    for ((pe, tile), scratch) in wanted.filter(|((pe, _), _)| world.segments.is_far(*pe)) {
         let mut rest = scratch.as_mut_slice();
         for (offset, len) in coverage.pieces(tile * TILE..(tile + 1) * TILE) {
             let (into, after) = std::mem::take(&mut rest).split_at_mut(len);
@@ -356,7 +356,7 @@ pub fn live<'a>(
     tile: usize,
     scratch: &'a mut [u8],
 ) -> &'a [u8] {
-    let Some(segment) = world.near(pe) else { return scratch };
+    let Some(segment) = world.segments.near(pe) else { return scratch };
     let mut pieces = coverage.pieces(tile * TILE..(tile + 1) * TILE);
     match pieces.next() {
         None => &ZEROES,
@@ -375,20 +375,20 @@ pub fn live<'a>(
 
 /// Maps the pages of tiles of PE `pe`'s store ahead of their use.
 pub fn map_store(world: &World, pe: usize, region: usize, tiles: Range<usize>) {
-    let Some(segment) = world.near(pe) else { return };
+    let Some(segment) = world.segments.near(pe) else { return };
     segment.populate(region + tiles.start * TILE, tiles.len() * TILE);
 }
 
 /// Makes the pages of the own live data present ahead of their being written.
 pub fn map_live(world: &World, coverage: &Coverage) {
     for (at, len) in coverage.pieces(0..coverage.len()) {
-        world.segment().populate(at, len);
+        world.segments.own().populate(at, len);
     }
 }
 
 /// Maps the pages of PE `pe`'s live tiles ahead of their being read, if they are to be had.
 pub fn map(world: &World, pe: usize, coverage: &Coverage, tiles: Range<usize>) {
-    let Some(segment) = world.near(pe) else { return };
+    let Some(segment) = world.segments.near(pe) else { return };
     for (at, len) in coverage.pieces(tiles.start * TILE..tiles.end * TILE) {
         segment.populate_live(at, len);
     }
@@ -409,7 +409,7 @@ pub fn restore(
         let (piece, after) = rest.split_at(len);
         // SAFETY: own live memory between the barriers of a recovery: no call of the program runs,
         // and each tile is written by one thread.
-        kernel.copy(unsafe { world.segment().bytes_mut(at, len) }, piece, &mut look);
+        kernel.copy(unsafe { world.segments.own().bytes_mut(at, len) }, piece, &mut look);
         rest = after;
     }
     look(rest);

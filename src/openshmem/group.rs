@@ -157,7 +157,7 @@ impl Group {
             misuse(call, "the team is SHMEM_TEAM_INVALID or was destroyed");
         };
         let slot = team.0 - 1;
-        let words = Words::Team(pgas::world().layout().team(slot));
+        let words = Words::Team(pgas::world().segments.layout().team(slot));
         let team = Some(slot);
         match index_in(start, stride, size, pgas::world().me()) {
             Some(index) => Group { call, start, stride, size, index, words, first: 0, team },

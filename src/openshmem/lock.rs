@@ -53,7 +53,7 @@ impl Lock {
             misuse(call, format_args!("{} PEs: locks are for at most {most}", world.n_pes()));
         }
         let own = Word::own(call, "lock", on);
-        let offset = world.offset_of(on.addr(), size_of::<i64>()).unwrap_or(0);
+        let offset = world.segments.offset_of(on.addr(), size_of::<i64>()).unwrap_or(0);
         let home = offset / size_of::<i64>() % world.n_pes();
         Lock {
             call,

@@ -21,7 +21,7 @@ const LIMIT: Duration = Duration::from_secs(3600);
 /// Starts the thread. Refused, what is buffered at such an end is lost, and nothing else.
 pub(super) fn watch(world: &'static World) {
     let wait = || {
-        let abort = &world.segment().words().abort;
+        let abort = &world.segments.own().words().abort;
         while abort.load(Ordering::SeqCst) == 0 {
             futex::sleep_while(abort, 0, LIMIT);
         }

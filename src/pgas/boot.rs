@@ -5,7 +5,7 @@
 //! A process started without `oshrun` is a job of one PE.
 
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::far::{Far, Watch};
@@ -17,7 +17,8 @@ use super::stream::Streams;
 use super::turn::Turns;
 use super::vote::Ballot;
 use super::watch::Reached;
-use super::world::{Peer, World};
+use super::segments::Segments;
+use super::world::World;
 use crate::control::CONTROL_FD;
 use crate::control::message::{Job, Said, ToPe, Welcome};
 use crate::control::page::Page;
@@ -105,7 +106,7 @@ pub fn boot(thread_level: i32) -> Result<World, BootError> {
         None => alone(&settings)?,
     };
     exit::at_exit(super::exits)?;
-    build(thread_level, settings, seat).inspect(World::ask_huge_heaps)
+    build(thread_level, settings, seat).inspect(|world| world.segments.ask_huge_heaps())
 }
 
 fn take_seat(fd: i32) -> Result<Seat, BootError> {
@@ -184,7 +185,8 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
     let layout = Layout::new(job.heap_len as usize, n_pes);
     let Some((_, file)) = &memories[me] else { return Err(ChannelError::Malformed(0).into()) };
     let own = attach_own(file, layout, job.pages)?.leak();
-    let (peers, bases) = map_peers(&memories, me, own, settings.snapshots == 2)?;
+    let how = (is_large(layout.heap_len, job.pages), settings.snapshots == 2);
+    let mut segments = Segments::map(me, own, &memories, how)?;
     let original = welcome.incarnation == 0;
     take_over(own, job.id, me);
     let nodes: Vec<usize> = job.node_of.iter().map(|&node| node as usize).collect();
@@ -193,7 +195,7 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
         None => None, // alone: nobody to protect
     };
     let vote = first_vote(own, protection.as_ref(), &heir(&settings, &job, &welcome));
-    let statics = map_statics(file, layout)?; // overwrites what was inherited
+    segments.set_statics(map_statics(file, layout)?); // overwrites what was inherited
     let rules = settings.inject.iter().copied().enumerate().map(|(i, rule)| (i as u32, rule));
     let rules = rules.filter(|(i, _)| !welcome.fired.contains(i)).collect();
     let far = open_fabric(&job, &welcome, own, crowded, (&page, channel.as_ref()))?;
@@ -209,12 +211,8 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
         regions: Mutex::default(),
         job,
         settings,
-        layout,
-        own,
-        peers: peers.into(),
-        bases: bases.into(),
+        segments,
         reached: Reached::none(n_pes),
-        statics,
         page,
         channel,
         streams: Streams::new(n_pes),
@@ -239,7 +237,6 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
         used: (AtomicUsize::new(0), AtomicUsize::new(0)),
         refused: Mutex::default(),
         turns: Turns::default(),
-        file: file.try_clone()?,
         scrubbed: Mutex::default(),
     };
     arrive(&world, original);
@@ -335,31 +332,6 @@ fn open_fabric(
     let links = Mutex::new(vec![Default::default(); n_pes]);
     let heard = welcome.incarnations.iter().map(|&known| AtomicU32::new(known)).collect();
     Ok(Some(Far { engine, ear, links, heard }))
-}
-
-/// The segments of PEs, and where each begins here; null for those that are not mapped (yet).
-fn map_peers(
-    memories: &[Option<(u32, OwnedFd)>],
-    me: usize,
-    own: &'static Segment,
-    open: bool,
-) -> Result<(Vec<Peer>, Vec<AtomicPtr<u8>>), BootError> {
-    let (mut peers, mut bases) = (Vec::new(), Vec::new());
-    for (pe, file) in memories.iter().enumerate() {
-        let segment = match file {
-            Some(_) if pe == me => Some(own),
-            Some((_, fd)) => {
-                let peer = Segment::peer(fd.as_fd(), *own.layout(), open);
-                Some(peer.map_err(std::io::Error::from)?.twice(fd.as_fd(), own.is_twice()).leak())
-            }
-            None => None,
-        };
-        bases.push(AtomicPtr::new(segment.map_or(std::ptr::null_mut(), Segment::base)));
-        let segment = segment.map_or(std::ptr::null(), std::ptr::from_ref).cast_mut();
-        let memory = file.as_ref().map_or(0, |(memory, _)| *memory);
-        peers.push(Peer { segment: AtomicPtr::new(segment), memory: AtomicU32::new(memory) });
-    }
-    Ok((peers, bases))
 }
 
 /// The view every original joins: number 1, all alive. A death shown meanwhile is a fault then.

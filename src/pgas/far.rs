@@ -82,12 +82,6 @@ impl World {
         self.far.is_some()
     }
 
-    /// True if PE `pe` is reached through the engine.
-    #[inline]
-    pub fn is_far(&self, pe: usize) -> bool {
-        self.base(pe).is_null()
-    }
-
     fn far(&self) -> &Far {
         self.far.as_ref().expect("a PE that is not mapped is reached through an engine")
     }
@@ -173,7 +167,7 @@ impl World {
 
     /// Bytes of PE `pe` that will soon be pulled, if it is far. Its loss is for the pull to tell.
     pub fn expect(&self, pe: usize, range: Range<usize>) {
-        if self.is_far(pe) {
+        if self.segments.is_far(pe) {
             let _ = self.far().engine.expect(pe, range);
         }
     }
@@ -229,7 +223,7 @@ impl World {
     /// A word of PE `pe` as it is now, faulted or not; None if it cannot be reached. Without a
     /// restart only words that no checkpoint brings back mean anything then.
     pub(crate) fn look(&self, pe: usize, offset: usize) -> Option<u64> {
-        if let Some(segment) = self.near(pe) {
+        if let Some(segment) = self.segments.near(pe) {
             let change = Change { how: Update::Load, operand: 0 };
             return segment.update(WordAt { offset, bytes: 8 }, change);
         }
@@ -241,11 +235,11 @@ impl World {
     /// Threads of PE `pe` that sleep look again, wherever it is, once what this PE did there before
     /// has arrived.
     pub(crate) fn nudge(&self, pe: usize) {
-        if !self.is_far(pe) {
+        if !self.segments.is_far(pe) {
             return self.wake(pe);
         }
         // An update that changes nothing: it makes the target look with every engine.
-        let offset = self.layout().board + self.me() * ENTRY;
+        let offset = self.segments.layout().board + self.me() * ENTRY;
         let (word, how) = (WordAt { offset, bytes: 8 }, Update::Or);
         let _ = self.far().engine.post(Ask { pe, word, change: Change { how, operand: 0 } });
     }
@@ -254,17 +248,17 @@ impl World {
 
     /// What PE `pe` tells all others.
     pub(crate) fn told(&self, pe: usize) -> Told {
-        match self.near(pe) {
+        match self.segments.near(pe) {
             Some(segment) => segment.told(),
-            None => self.own.board(pe).read(self.heard(pe)),
+            None => self.segments.own().board(pe).read(self.heard(pe)),
         }
     }
 
     /// How far PE `pe` is in a recovery.
     pub(crate) fn step_of(&self, pe: usize) -> u64 {
-        match self.near(pe) {
+        match self.segments.near(pe) {
             Some(segment) => segment.words().step.load(Ordering::SeqCst),
-            None => self.own.board(pe).step(self.heard(pe)),
+            None => self.segments.own().board(pe).step(self.heard(pe)),
         }
     }
 
@@ -276,13 +270,13 @@ impl World {
     /// are complete when any of them sees it. A loss meanwhile is for the view to tell.
     pub(crate) fn publish(&self, view: &View) {
         let Some(engine) = self.engine() else { return };
-        let words = self.own.told().words(self.incarnation);
+        let words = self.segments.own().told().words(self.incarnation);
         let mut bytes = [0; WORDS * 8];
         for (at, word) in words.iter().enumerate() {
             bytes[at * 8..][..8].copy_from_slice(&word.to_ne_bytes());
         }
-        let at = self.layout().board + self.me() * ENTRY + board::place(self.incarnation);
-        let alive = |pe: &usize| view.pes[*pe].state == State::Alive && self.is_far(*pe);
+        let at = self.segments.layout().board + self.me() * ENTRY + board::place(self.incarnation);
+        let alive = |pe: &usize| view.pes[*pe].state == State::Alive && self.segments.is_far(*pe);
         let far: Vec<usize> = (0..self.n_pes()).filter(alive).collect();
         let write = |&pe: &usize| Write { pe, offset: at + 8, from: &bytes[8..] };
         let _ = engine.put(&far.iter().map(write).collect::<Vec<_>>());
@@ -352,7 +346,7 @@ impl World {
             {
                 continue;
             }
-            self.put_out_of_reach(pe);
+            self.segments.put_out_of_reach(pe);
             if let Some((known, address)) = &link.address
                 && *known == wanted
             {

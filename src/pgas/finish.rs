@@ -148,7 +148,7 @@ impl World {
         let cut = self.finish.cut.load(Ordering::Relaxed) || self.is_new() || self.misread();
         let silent = !self.reached.others(self.me);
         let ending = if silent { Ending::Silent } else { Ending::UsedOthers };
-        self.own.words().ending.store(ending as u64, Ordering::SeqCst);
+        self.segments.own().words().ending.store(ending as u64, Ordering::SeqCst);
         loop {
             let joined = self.joined();
             self.say(&Said::Finalizing { joined, cut });

@@ -188,7 +188,7 @@ impl Store<'_> {
 
 impl World {
     fn inherited<'a>(&'a self, protection: &'a Protection) -> Store<'a> {
-        Store { own: self.segment(), protection, job: self.job() }
+        Store { own: self.segments.own(), protection, job: self.job() }
     }
 
     /// True if the dead's live memory is kept beside the snapshot as that of checkpoint `number`.
@@ -203,6 +203,6 @@ impl World {
 
     /// Gives back what lies beside the snapshot.
     pub(crate) fn clear_beside(&self, protection: &Protection) {
-        self.inherited(protection).clear_beside(&self.file);
+        self.inherited(protection).clear_beside(self.segments.file());
     }
 }

@@ -19,6 +19,7 @@ mod memory;
 mod nodes;
 mod regions;
 pub mod rounds;
+mod segments;
 mod site;
 pub mod stream;
 mod turn;

@@ -109,9 +109,9 @@ impl World {
     /// Puts the words of barriers and teams back to their beginning; part of every recovery. They
     /// are as at the checkpoint then: nobody was in a collective.
     pub(crate) fn reset_control(&self) {
-        let teams = self.layout.teams..self.layout.work;
-        self.write_own(teams.start, &vec![0; teams.len()]);
-        let words = self.own.words();
+        let teams = self.segments.layout().teams..self.segments.layout().work;
+        self.segments.write_own(teams.start, &vec![0; teams.len()]);
+        let words = self.segments.own().words();
         let gates = words.gates.iter().flat_map(|gate| [&gate.arrived, &gate.released]);
         let heard = words.heard.iter().flat_map(|heard| heard.iter());
         let all = gates.chain(heard).chain(&self.epochs);
@@ -126,7 +126,7 @@ impl World {
     ) -> Result<(), Fault> {
         let nodes = Arc::clone(&lock(&self.nodes));
         let leader = nodes.leaders[nodes.index];
-        let Some(leading) = self.near(leader) else {
+        let Some(leading) = self.segments.near(leader) else {
             return Err(Fault); // moved away: the view is another one by now
         };
         let gate = &leading.words().gates[whose as usize];
@@ -152,7 +152,7 @@ impl World {
         whose: Barrier,
         epoch: u64,
     ) -> Result<(), Fault> {
-        let heard = &self.segment().words().heard[whose as usize];
+        let heard = &self.segments.own().words().heard[whose as usize];
         let at = std::mem::offset_of!(Words, heard) + whose as usize * size_of_val(heard);
         let meeting = rounds(nodes.index, nodes.leaders.len());
         for (number, round) in meeting.enumerate().take(ROUNDS) {

@@ -162,9 +162,9 @@ impl World {
     /// in the statics.
     pub(crate) fn set_covered(&self, addr: usize, len: usize, covered: bool) -> bool {
         let heap = lock(&self.heap);
-        let range = self.offset_of(addr, len).map(|offset| offset..offset + len);
+        let range = self.segments.offset_of(addr, len).map(|offset| offset..offset + len);
         let allocated = |range: &Range<usize>| {
-            let Some(at) = range.start.checked_sub(self.layout.heap) else { return true };
+            let Some(at) = range.start.checked_sub(self.segments.layout().heap) else { return true };
             heap.block_at(at).is_some_and(|block| at + len <= block.end)
         };
         let Some(range) = range.filter(allocated) else { return false };
@@ -182,21 +182,21 @@ impl World {
         if breaks(Mutant::ExclusionOutlives) {
             return;
         }
-        let at = self.layout.heap;
+        let at = self.segments.layout().heap;
         lock(&self.regions).include(at + freed.start..at + freed.end);
     }
 
     /// Offsets in the heap are copied to another one, and what was said of them holds there.
     pub(super) fn move_said_of(&self, from: Range<usize>, to: usize) {
-        let at = self.layout.heap;
+        let at = self.segments.layout().heap;
         lock(&self.regions).moved(at + from.start..at + from.end, at + to);
     }
 
     fn described(&self, heap: &Heap) -> Result<(Coverage, Vec<u8>), ManifestError> {
         let regions = lock(&self.regions);
         let private = regions.gather();
-        let statics = self.static_ranges();
-        Coverage::build(&self.layout, &statics, heap, &regions.excluded, &private)
+        let statics = self.segments.static_ranges();
+        Coverage::build(self.segments.layout(), &statics, heap, &regions.excluded, &private)
     }
 
     /// The manifest of the present data.
@@ -208,7 +208,7 @@ impl World {
     pub(crate) fn cover(&self) -> Result<Coverage, ManifestError> {
         let heap = lock(&self.heap); // held until the manifest is written
         let (coverage, manifest) = self.described(&heap)?;
-        self.write_own(self.layout.manifest, &manifest);
+        self.segments.write_own(self.segments.layout().manifest, &manifest);
         *lock(&self.covered) = Some(coverage.clone());
         Ok(coverage)
     }

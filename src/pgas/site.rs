@@ -34,7 +34,7 @@ pub(super) struct Sites {
 impl World {
     /// Shows the call that the program makes now, of checkpoint `number`.
     pub(crate) fn show_call(&self, from: &Site, number: u64) {
-        let words = self.segment().words();
+        let words = self.segments.own().words();
         let late = lock(&self.sites.who).as_ref().is_some_and(|a| a.is_late(self.me, from.digest));
         let (new, varied) = (self.is_new(), self.sites.varied.load(Ordering::Relaxed));
         let call = Called { site: from.digest, number, new, late, varied };
@@ -146,7 +146,7 @@ impl World {
     pub(crate) fn show_progress(&self, deed: Deed, written: u64) {
         let progress = self.progress_now(deed, written);
         let [event, rest @ ..] = progress.words(self.joined());
-        let words = &self.segment().words().site.progress;
+        let words = &self.segments.own().words().site.progress;
         words[0].store(0, Ordering::SeqCst);
         for (word, value) in words[1..].iter().zip(rest) {
             word.store(value, Ordering::SeqCst);
@@ -159,7 +159,7 @@ impl World {
     fn progress_now(&self, deed: Deed, written: u64) -> Progress {
         let barriers = self.epochs[Barrier::Program as usize].load(Ordering::Relaxed);
         let reached = self.reached.others(self.me);
-        let site = self.segment().words().site.site.load(Ordering::Relaxed);
+        let site = self.segments.own().words().site.site.load(Ordering::Relaxed);
         Progress { deed, barriers, reached, site, written }
     }
 

@@ -51,9 +51,4 @@ impl World {
     pub(crate) fn turns(&self) -> u64 {
         self.turns.count.load(Ordering::SeqCst)
     }
-
-    /// Reads bytes of the own memory through its file, as it is now; false if that cannot be.
-    pub(crate) fn read_own(&self, at: usize, bytes: &mut [u8]) -> bool {
-        crate::sys::memory::read_at(&self.file, at, bytes).is_ok()
-    }
 }

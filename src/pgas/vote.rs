@@ -49,7 +49,7 @@ impl World {
 
     /// Shows both in the store header.
     pub(crate) fn show_vote(&self) {
-        let (header, vote) = (self.segment().header(), &self.vote);
+        let (header, vote) = (self.segments.own().header(), &self.vote);
         header.phase.store(vote.phase.load(Ordering::SeqCst), Ordering::SeqCst);
         header.decision.store(vote.decision.load(Ordering::SeqCst), Ordering::SeqCst);
     }

@@ -50,7 +50,7 @@ impl World {
     /// after every put to a mapped PE.
     #[inline]
     pub fn ring(&self, pe: usize) {
-        let Some(peer) = self.near(pe) else { return };
+        let Some(peer) = self.segments.near(pe) else { return };
         let bell = &peer.words().bell;
         // The processor's order is the sleeper's business (module doc); this is for the compiler.
         compiler_fence(Ordering::SeqCst);
@@ -62,7 +62,7 @@ impl World {
     /// Wakes PE `pe` if it is mapped here and sleeps. Called after a store to a word of the
     /// library.
     pub fn wake(&self, pe: usize) {
-        if let Some(peer) = self.near(pe) {
+        if let Some(peer) = self.segments.near(pe) {
             peer.words().bell.wake();
         }
     }
@@ -133,7 +133,7 @@ impl World {
 
     #[cold]
     fn sleep(&self, waiting: Waiting, plain_stores: bool, mut ready: impl FnMut() -> bool) {
-        let words = self.segment().words();
+        let words = self.segments.own().words();
         let (bell, showing) = (&words.bell, words.waits.show(waiting, self.agreed()));
         let watcher = u32::from(plain_stores);
         loop {
@@ -183,7 +183,7 @@ impl World {
         }
         let whose = if breaks(Mutant::BarriersPair) { Barrier::Program } else { whose };
         let epoch = self.next_epoch(whose);
-        let gate = match (&self.far, self.near(0)) {
+        let gate = match (&self.far, self.segments.near(0)) {
             (None, Some(first)) => &first.words().gates[whose as usize],
             _ => return self.came(self.barrier_of_nodes(whose, call, epoch).is_ok()),
         };

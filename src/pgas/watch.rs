@@ -59,7 +59,7 @@ impl Watched {
     pub fn new(world: &World, spans: &[Range<usize>], cuts: bool) -> Result<Watched> {
         let mut pieces = Vec::new();
         for pe in 0..world.n_pes() {
-            let base = world.base(pe) as usize;
+            let base = world.segments.base(pe) as usize;
             if base == 0 {
                 continue;
             }
@@ -69,8 +69,8 @@ impl Watched {
             };
             pieces.extend(spans.iter().map(piece));
         }
-        if let Some(statics) = &world.statics {
-            let (me, begin) = (world.me, world.layout.statics);
+        if let Some(statics) = world.segments.statics() {
+            let (me, begin) = (world.me, world.segments.layout().statics);
             let inside =
                 |span: &Range<usize>| span.start.max(begin)..span.end.min(begin + statics.len);
             let piece = |span: Range<usize>| {
@@ -86,7 +86,7 @@ impl Watched {
         let mut watch = Watch::new(cuts)?;
         pieces.iter().try_for_each(|piece| watch.add(piece.at, piece.len))?;
         if watch.has_cut() {
-            (0..world.n_pes()).filter_map(|pe| world.near(pe)).for_each(Segment::read_apart);
+            (0..world.n_pes()).filter_map(|pe| world.segments.near(pe)).for_each(Segment::read_apart);
         }
         Ok(Watched { watch, pieces })
     }
@@ -165,7 +165,7 @@ impl World {
     #[inline]
     pub fn reach(&self, pe: usize) -> *mut u8 {
         self.reached.note(pe);
-        self.base(pe)
+        self.segments.base(pe)
     }
 
     /// True if whatever is written to symmetric memory goes through the page tables of processes
@@ -177,7 +177,7 @@ impl World {
 
     /// Bytes of huge pages of the own memory in `spans` (offsets, whole pages).
     pub(crate) fn huge(&self, spans: &[Range<usize>]) -> usize {
-        let at = |offset: usize| self.at(offset) as usize;
+        let at = |offset: usize| self.segments.at(offset) as usize;
         spans.iter().filter_map(|span| huge(at(span.start)..at(span.end))).sum()
     }
 }

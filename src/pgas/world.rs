@@ -3,15 +3,14 @@
 //! Invariants: `joined <= view number`, equal exactly when the PE is not faulted. `heap` is the
 //! allocator's state as of now; `covered` is that of the checkpoint being made or last restored.
 
-use std::ops::Range;
-use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::far::Far;
 use super::finish::Finish;
 use super::nodes::Nodes;
 use super::regions::Regions;
+use super::segments::{self, Segments};
 use super::site::Sites;
 use super::stream::Streams;
 use super::turn::Turns;
@@ -24,9 +23,6 @@ use crate::control::page::Page;
 use crate::control::view::{State, View};
 use crate::heap::Heap;
 use crate::inject::{Point, Rule, Target};
-use crate::segment::Segment;
-use crate::segment::layout::Layout;
-use crate::segment::statics::Statics;
 use crate::segment::waits::Waiting;
 use crate::settings::Settings;
 use crate::store::coverage::Coverage;
@@ -37,13 +33,6 @@ use crate::store::stamp::Stamp;
 use crate::sys::socket::Channel;
 use crate::sys::{crew::Crew, exit, process};
 
-/// A PE's segment as mapped here, null if it is not; replaced when its memory is a new one.
-#[derive(Debug)]
-pub(super) struct Peer {
-    pub segment: AtomicPtr<Segment>,
-    pub memory: AtomicU32,
-}
-
 /// Everything a process knows about its job.
 #[derive(Debug)]
 pub struct World {
@@ -53,13 +42,10 @@ pub struct World {
     pub(super) node: usize,
     pub(super) job: Job,
     pub(super) settings: Settings,
-    pub(super) layout: Layout,
-    pub(super) own: &'static Segment,
-    pub(super) peers: Box<[Peer]>,
-    pub(super) bases: Box<[AtomicPtr<u8>]>,
+    /// Where the bytes of PEs are.
+    pub(crate) segments: Segments,
     /// Which of them the program has used.
     pub(crate) reached: Reached,
-    pub(super) statics: Option<Statics>,
     pub(super) page: Arc<Page>,
     pub(super) channel: Option<Arc<Channel>>,
     /// The engine between nodes; None where every PE is mapped.
@@ -100,14 +86,9 @@ pub struct World {
     pub(crate) refused: Mutex<Refused>,
     pub(super) turns: Turns,
     pub(crate) crew: Crew,
-    /// The own memory file.
-    pub(super) file: OwnedFd,
     /// What the scrub of the store has seen.
     pub(crate) scrubbed: Mutex<Scrubbed>,
 }
-
-/// Addresses of the segments of lost nodes, which stay mapped.
-static REPLACED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
 /// A lock whose data stays meaningful whatever a panicking holder did.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -124,7 +105,7 @@ impl World {
     /// Number of PEs.
     #[inline]
     pub fn n_pes(&self) -> usize {
-        self.peers.len()
+        self.segments.n_pes()
     }
 
     /// How many processes carried this number before.
@@ -156,48 +137,6 @@ impl World {
     /// How this job is protected; None in mode `none`.
     pub fn protection(&self) -> Option<&Protection> {
         self.protection.as_ref()
-    }
-
-    /// Where the parts of a segment are.
-    pub fn layout(&self) -> &Layout {
-        &self.layout
-    }
-
-    /// The own segment.
-    pub fn segment(&self) -> &Segment {
-        self.own
-    }
-
-    /// PE `pe`'s segment, if it is mapped here.
-    #[inline]
-    pub fn near(&self, pe: usize) -> Option<&Segment> {
-        // SAFETY: null, or set in `boot` and `refresh` to leaked segments, which are never freed.
-        unsafe { self.peers[pe].segment.load(Ordering::Acquire).as_ref() }
-    }
-
-    /// Where PE `pe`'s segment begins here; null if it is not mapped. Not to be written through.
-    #[inline]
-    pub(super) fn base(&self, pe: usize) -> *mut u8 {
-        self.bases[pe].load(Ordering::Relaxed)
-    }
-
-    /// Offset in the segment of the symmetric bytes `[addr, addr + len)`; None if they are not
-    /// symmetric: neither in the heap nor in the executable's statics.
-    #[inline]
-    pub fn offset_of(&self, addr: usize, len: usize) -> Option<usize> {
-        let heap = addr.wrapping_sub(self.own.base() as usize + self.layout.heap);
-        if heap < self.layout.heap_len && len <= self.layout.heap_len - heap {
-            return Some(self.layout.heap + heap);
-        }
-        let statics = self.statics.as_ref()?;
-        let at = addr.wrapping_sub(statics.start);
-        (at < statics.len && len <= statics.len - at).then(|| self.layout.statics + at)
-    }
-
-    /// Where this process sees byte `offset` of its own segment.
-    #[inline]
-    pub fn at(&self, offset: usize) -> *mut u8 {
-        self.own.base().wrapping_add(offset)
     }
 
     pub(super) fn crowded(&self) -> bool {
@@ -285,17 +224,15 @@ impl World {
         let Some(channel) = &self.channel else { return };
         self.fence_off(view);
         let stale = |pe: usize| {
-            let (peer, member) = (&self.peers[pe], view.pes[pe]);
-            let unmapped = peer.segment.load(Ordering::Relaxed).is_null()
-                || peer.memory.load(Ordering::Relaxed) < member.memory;
-            member.state == State::Alive
-                && (self.mappable(view, pe) && unmapped || self.awaits_address(view, pe))
+            let member = view.pes[pe];
+            let lacks = self.mappable(view, pe) && self.segments.lacks(pe, member.memory);
+            member.state == State::Alive && (lacks || self.awaits_address(view, pe))
         };
         while (0..self.n_pes()).any(stale) {
             match channel.receive::<ToPe>() {
-                Ok((ToPe::Memory { pe, memory }, fds)) if (pe as usize) < self.n_pes() => {
-                    if let Some(fd) = fds.first() {
-                        self.remap(pe as usize, memory, fd);
+                Ok((ToPe::Memory { pe, memory }, mut fds)) if (pe as usize) < self.n_pes() => {
+                    if let Some(fd) = fds.pop() {
+                        self.remap(pe as usize, &(memory, fd));
                     }
                 }
                 Ok((other, _)) => self.heed(other),
@@ -305,33 +242,10 @@ impl World {
         self.connect(view);
     }
 
-    /// PE `pe` is on another node now: what is mapped of it is the memory of a dead process.
-    pub(super) fn put_out_of_reach(&self, pe: usize) {
-        self.bases[pe].store(std::ptr::null_mut(), Ordering::Release);
-        let before = self.peers[pe].segment.swap(std::ptr::null_mut(), Ordering::AcqRel);
-        if !before.is_null() {
-            lock(&REPLACED).push(before.expose_provenance());
+    fn remap(&self, pe: usize, file: &segments::File) {
+        if let Err(error) = self.segments.replace(pe, file) {
+            self.condemn(&format!("memory of PE {pe} cannot be mapped: {error}"));
         }
-    }
-
-    fn remap(&self, pe: usize, memory: u32, fd: &std::os::fd::OwnedFd) {
-        let peer = &self.peers[pe];
-        let mapped = !peer.segment.load(Ordering::Relaxed).is_null();
-        if pe == self.me || mapped && memory <= peer.memory.load(Ordering::Relaxed) {
-            return;
-        }
-        let segment = match Segment::peer(fd.as_fd(), self.layout, self.settings.snapshots == 2) {
-            Ok(segment) => segment.twice(fd.as_fd(), self.is_large()).leak(),
-            Err(error) => self.condemn(&format!("memory of PE {pe} cannot be mapped: {error}")),
-        };
-        let before = peer.segment.swap(std::ptr::from_ref(segment).cast_mut(), Ordering::AcqRel);
-        if !before.is_null() {
-            // Never freed, as another thread may be using it; kept, so that it is no leak either.
-            lock(&REPLACED).push(before.expose_provenance());
-        }
-        self.ask_huge_heap(segment);
-        self.bases[pe].store(segment.base(), Ordering::Release);
-        self.peers[pe].memory.store(memory, Ordering::Release);
     }
 
     // ---- checkpoint state ---------------------------------------------------------------------
@@ -351,26 +265,6 @@ impl World {
 
     pub(crate) fn set_agreed(&self, number: u64) {
         self.agreed.store(number, Ordering::Release);
-    }
-
-    /// Writes own memory that is of nobody else: just allocated, or shown by the barrier to come.
-    pub(super) fn write_own(&self, at: usize, bytes: &[u8]) {
-        // SAFETY: as said, and only by the thread that holds the heap's lock, or between meetings
-        // of a recovery, which one thread of a PE goes through.
-        unsafe { self.own.bytes_mut(at, bytes.len()) }.copy_from_slice(bytes);
-    }
-
-    /// The statics without what belongs to other libraries, as offsets in the segment.
-    pub(super) fn static_ranges(&self) -> Vec<Range<usize>> {
-        let Some(statics) = &self.statics else { return Vec::new() };
-        let offset = |addr: usize| addr - statics.start + self.layout.statics;
-        let (mut ranges, mut from) = (Vec::new(), statics.start);
-        for hole in &statics.excluded {
-            ranges.push(offset(from)..offset(hole.start));
-            from = hole.end;
-        }
-        ranges.push(offset(from)..offset(statics.start + statics.len));
-        ranges
     }
 
     // ---- the agent's ear ----------------------------------------------------------------------

@@ -218,7 +218,7 @@ impl<'a> Memory<'a> {
     }
 
     fn record(&self, part: Part, number: u64) -> &Record {
-        let (header, protection) = (self.world.segment().header(), self.protection);
+        let (header, protection) = (self.world.segments.own().header(), self.protection);
         match part {
             Part::Snapshot => &header.snapshots[protection.snapshot_of(number)],
             Part::Slot => &header.slots[protection.slot_of(number)],
@@ -238,7 +238,7 @@ impl<'a> Memory<'a> {
         let (Some(step), world) = (meeting(driver.at()), self.world) else { return };
         // Pairs with the loads below: what was written before is seen by whoever sees the step.
         let word = self.view.number << 8 | step;
-        world.segment().words().step.store(word, Ordering::SeqCst);
+        world.segments.own().words().step.store(word, Ordering::SeqCst);
         self.living().for_each(|pe| world.wake(pe));
         world.publish(&self.view);
     }
@@ -287,7 +287,7 @@ impl<'a> Memory<'a> {
         let Some(reference) = world.reference() else { return Progress::Done };
         // A far PE is not asked again at once.
         let now = Instant::now();
-        let soon = |at: Instant| world.is_far(reference) && now - at < PAUSE;
+        let soon = |at: Instant| world.segments.is_far(reference) && now - at < PAUSE;
         if self.asked.get().is_some_and(soon) {
             return Progress::Wait;
         }

@@ -34,7 +34,7 @@ use crate::sys::crew::Crew;
 /// then at last. `bare` becomes true if there is nothing of either.
 pub fn verify(world: &World, protection: &Protection, target: u64, all: bool, bare: &mut bool) {
     let (shape, place) = protection.place(world.me());
-    let header = world.segment().header();
+    let header = world.segments.own().header();
     let slot = protection.slot_of(target);
     let whole = Finding::lost(&shape.layout, place);
     let mut found = whole;
@@ -42,7 +42,7 @@ pub fn verify(world: &World, protection: &Protection, target: u64, all: bool, ba
     let parity = header.slots[slot].holds(world.job(), target);
     if let Some(len) = snapshot.filter(|_| protection.mode.keeps_snapshot()) {
         let per_chunk = shape.chunk_len(len) / TILE;
-        let region = protection.snapshot_at(world.layout(), target);
+        let region = protection.snapshot_at(world.segments.layout(), target);
         if world.is_new() {
             let all = 0..tiles::tiles(len);
             tiles::map_store(world, world.me(), region, all);
@@ -52,7 +52,7 @@ pub fn verify(world: &World, protection: &Protection, target: u64, all: bool, ba
     }
     if let Some(len) = parity {
         let per_chunk = shape.chunk_len(len) / TILE;
-        let region = world.layout().slots[slot];
+        let region = world.segments.layout().slots[slot];
         let held = shape.layout.parities_of(place).len() * per_chunk;
         if world.is_new() {
             tiles::map_store(world, world.me(), region, 0..held);
@@ -61,7 +61,7 @@ pub fn verify(world: &World, protection: &Protection, target: u64, all: bool, ba
         found.parity = damaged(world, region, 0..count, per_chunk, target);
     }
     *bare |= snapshot.is_none() && parity.is_none();
-    let words = &world.segment().words().findings;
+    let words = &world.segments.own().words().findings;
     words.snapshot.store(found.snapshot, Ordering::SeqCst);
     words.parity.store(found.parity, Ordering::SeqCst);
     words.bare.store(u64::from(*bare), Ordering::SeqCst);
@@ -218,7 +218,7 @@ struct Decode<'a> {
 impl Decode<'_> {
     /// Where the snapshots to be made whole lie.
     fn snapshot(&self) -> usize {
-        self.protection.snapshot_at(self.world.layout(), self.target)
+        self.protection.snapshot_at(self.world.segments.layout(), self.target)
     }
 
     fn tiles(&self, chunk: usize) -> Range<usize> {
@@ -253,7 +253,7 @@ impl Decode<'_> {
         let (at, plan) = self.plan(place, chunk);
         let stripe = &self.shape.layout.stripes()[at.stripe];
         let own = self.tiles(chunk).start;
-        let far = self.shape.members.iter().any(|&pe| self.world.is_far(pe));
+        let far = self.shape.members.iter().any(|&pe| self.world.segments.is_far(pe));
         let room = || vec![Room::empty(); plan.sources().len()];
         let fetch = |steps: &[usize], rooms: &mut [Vec<Room>]| {
             self.map(plan.sources(), at.stripe, steps, own);
@@ -365,7 +365,7 @@ pub fn reading<'a>(
     let per_chunk = shape.chunk_len(len) / TILE;
     let (pe, region, chunk) = place_of(world, protection, shape, (stripe, shard), number);
     let tile = chunk * per_chunk + step;
-    if region == protection.snapshot_at(world.layout(), number) && tile >= tiles::tiles(len) {
+    if region == protection.snapshot_at(world.segments.layout(), number) && tile >= tiles::tiles(len) {
         return (pe, Reading::zeroes());
     }
     (pe, tiles::read(world, pe, region, tile, number, room))
@@ -379,7 +379,7 @@ fn place_of(
     (stripe, shard): (usize, usize),
     number: u64,
 ) -> (usize, usize, usize) {
-    let (stripe, layout) = (&shape.layout.stripes()[stripe], world.layout());
+    let (stripe, layout) = (&shape.layout.stripes()[stripe], world.segments.layout());
     let (member, region, chunk) = match stripe.data.get(shard) {
         Some(data) => (data.member, protection.snapshot_at(layout, number), data.chunk),
         None => {
@@ -400,8 +400,8 @@ pub fn restore(
     target: u64,
     len: usize,
 ) -> Result<Coverage, Changed> {
-    let (region, count) = (protection.snapshot_at(world.layout(), target), tiles::tiles(len));
-    let own = || world.segment().bytes(region, count * TILE);
+    let (region, count) = (protection.snapshot_at(world.segments.layout(), target), tiles::tiles(len));
+    let own = || world.segments.own().bytes(region, count * TILE);
     let bytes: &[u8] = line.as_deref().unwrap_or_else(own);
     let spoiled = || {
         world.spoiled(view, world.me());
@@ -411,7 +411,7 @@ pub fn restore(
     if line.is_none() && !(0..described).all(|tile| tiles::holds(world, region, tile, target)) {
         return Err(spoiled());
     }
-    let manifest = match Coverage::parse(world.layout(), &bytes[..len]) {
+    let manifest = match Coverage::parse(world.segments.layout(), &bytes[..len]) {
         Ok(parsed) => parsed,
         Err(error) => world.condemn(&format!(
             "unrecoverable: the snapshot of checkpoint {target} does not explain itself: {error}"
@@ -452,7 +452,7 @@ fn damaged_unread(
 ) -> u64 {
     let (shape, place) = protection.place(world.me());
     let (per_chunk, found) = (shape.chunk_len(len) / TILE, of_group(shape, findings));
-    let region = world.layout().slots[protection.slot_of(target)];
+    let region = world.segments.layout().slots[protection.slot_of(target)];
     let held = |&index: &usize| found[place].parity >> index & 1 == 0;
     let bad = |index: usize| {
         let tiles = |chunk| chunk_tiles(shape, len, chunk).len();

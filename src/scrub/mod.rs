@@ -107,9 +107,9 @@ impl Scrub {
                 .iter()
                 .all(|r| r.is_whole(world.job(), number)),
             Some((region, tile)) => {
-                let at = world.layout().stamps(region) + tile * STAMP;
-                let read = world.read_own(region + tile * TILE, &mut self.bytes)
-                    && world.read_own(at, &mut stamp);
+                let at = world.segments.layout().stamps(region) + tile * STAMP;
+                let read = world.segments.read_own(region + tile * TILE, &mut self.bytes)
+                    && world.segments.read_own(at, &mut stamp);
                 if !read {
                     return Seen::Nothing;
                 }

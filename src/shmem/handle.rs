@@ -208,8 +208,8 @@ impl<T: Symmetric> SymSlice<T> {
     /// Offset in a segment of the first element; the whole range is inside the heap and aligned.
     #[inline]
     pub(super) fn checked(self, world: &World) -> usize {
-        match self.in_heap(world.layout().heap_len) {
-            Ok(range) => world.layout().heap + range.start,
+        match self.in_heap(world.segments.layout().heap_len) {
+            Ok(range) => world.segments.layout().heap + range.start,
             Err(stray) => panic!("{stray}"),
         }
     }

@@ -125,7 +125,7 @@ impl Shmem {
         openshmem::start(0);
         let world = pgas::world();
         let block = world.heap_alloc(root::ROOT_BYTES, PAGE);
-        let heap = world.segment().base().wrapping_add(world.layout().heap);
+        let heap = world.segments.own().base().wrapping_add(world.segments.layout().heap);
         assert_eq!(block, heap, "the first allocation");
         if world.is_new() {
             root::settle(world); // nobody is in the middle of a transfer to its predecessor
@@ -159,7 +159,7 @@ impl Shmem {
     pub fn alloc<T: Symmetric>(&mut self, len: usize) -> Result<SymSlice<T>, Error> {
         let bytes = len.saturating_mul(size_of::<T>());
         let at = self.world.heap_alloc(bytes.max(1), align_of::<T>().max(64));
-        let heap = self.world.segment().base().wrapping_add(self.world.layout().heap);
+        let heap = self.world.segments.own().base().wrapping_add(self.world.segments.layout().heap);
         if at.is_null() {
             return Err(Error::NoRoom { bytes });
         }
@@ -193,7 +193,7 @@ impl Shmem {
     /// # Panics
     /// If it is not the whole of an allocation.
     pub fn free<T: Symmetric>(&mut self, slice: SymSlice<T>) {
-        let at = self.world.segment().base().wrapping_add(slice.checked(self.world));
+        let at = self.world.segments.own().base().wrapping_add(slice.checked(self.world));
         if let Err(error) = self.world.heap_free(at) {
             panic!("{slice:?} cannot be freed: {error}");
         }
@@ -205,7 +205,7 @@ impl Shmem {
     /// If the handle names no symmetric memory.
     pub fn local<T: Symmetric>(&self, slice: SymSlice<T>) -> &[T] {
         let at = slice.checked(self.world);
-        bytemuck::cast_slice(self.world.segment().bytes(at, slice.bytes()))
+        bytemuck::cast_slice(self.world.segments.own().bytes(at, slice.bytes()))
     }
 
     /// This PE's elements of `slice`, to be changed.
@@ -216,7 +216,7 @@ impl Shmem {
         let at = slice.checked(self.world);
         // SAFETY: inside the heap (`checked`). Within this PE `&mut self` is the only way to its
         // memory; what peers may write meanwhile, and when, is said in the module's opening.
-        bytemuck::cast_slice_mut(unsafe { self.world.segment().bytes_mut(at, slice.bytes()) })
+        bytemuck::cast_slice_mut(unsafe { self.world.segments.own().bytes_mut(at, slice.bytes()) })
     }
 
     /// This PE's elements of two slices, the second to be changed.
@@ -239,7 +239,7 @@ impl Shmem {
     ) -> (&[T], &mut [U]) {
         assert!(!read.overlaps(write), "{read:?} and {write:?} overlap");
         let (from, to) = (read.checked(self.world), write.checked(self.world));
-        let segment = self.world.segment();
+        let segment = self.world.segments.own();
         let read = bytemuck::cast_slice(segment.bytes(from, read.bytes()));
         // SAFETY: as in `local_mut`; the two do not overlap (asserted).
         (read, bytemuck::cast_slice_mut(unsafe { segment.bytes_mut(to, write.bytes()) }))

@@ -124,13 +124,13 @@ impl<'a> Peers<'a> {
     /// If the handle names no symmetric memory.
     #[inline]
     pub(super) fn at<T: Symmetric>(&self, slice: SymSlice<T>) -> Sym<u8> {
-        Sym::at(self.world.segment().base() as usize + slice.checked(self.world))
+        Sym::at(self.world.segments.own().base() as usize + slice.checked(self.world))
     }
 
     /// The same, to be read.
     #[inline]
     pub(super) fn from<T: Symmetric>(&self, slice: SymSlice<T>) -> SymIn<u8> {
-        SymIn::at(self.world.segment().base() as usize + slice.checked(self.world))
+        SymIn::at(self.world.segments.own().base() as usize + slice.checked(self.world))
     }
 
     /// Copies elements of `pe` to this PE's private memory. Zeroes between a death and the restart.

@@ -47,7 +47,7 @@ pub(super) struct Root {
 
 /// Address of the own block.
 fn block(world: &World) -> usize {
-    world.segment().base() as usize + world.layout().heap
+    world.segments.own().base() as usize + world.segments.layout().heap
 }
 
 /// The own block.
@@ -75,7 +75,7 @@ pub(super) fn leave(world: &World) {
 /// Leaves after a loss, and waits until nobody transfers any more.
 pub(super) fn settle(world: &World) {
     leave(world);
-    let word = world.layout().heap + offset_of!(Root, inside);
+    let word = world.segments.layout().heap + offset_of!(Root, inside);
     let mut view = world.view();
     let alive = |view: &crate::control::view::View| -> Vec<usize> {
         (0..world.n_pes()).filter(|&pe| view.pes[pe].state == State::Alive).collect()

@@ -36,7 +36,7 @@ impl Place {
         let world = pgas::world_for(call);
         let Target { pe, stream, later } = pe.into();
         let pe = check::pe(call, world, pe);
-        match world.offset_of(on.addr(), bytes) {
+        match world.segments.offset_of(on.addr(), bytes) {
             Some(offset) => Place { world, pe, base: world.reach(pe), offset, stream, later },
             None => not_symmetric(call, name, on.addr(), bytes),
         }

@@ -25,7 +25,7 @@ impl Slot {
     /// It on a PE, for so many bytes.
     fn on(self, call: &'static str, bytes: usize, pe: i32) -> Place {
         assert!(bytes <= WORK_SLOT, "{bytes} bytes in a slot");
-        let layout = pgas::world_for(call).layout();
+        let layout = pgas::world_for(call).segments.layout();
         Place::of_library(call, layout.slot(self.team, self.set, self.round), pe)
     }
 }
