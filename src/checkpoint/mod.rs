@@ -38,7 +38,8 @@ pub fn intend(world: &World, protection: &Protection) -> Option<Coverage> {
     let used = world.store_used();
     let grows = (snapshot.saturating_sub(used.0) + slots.saturating_sub(used.1)) as u64;
     // Both take their time.
-    let absent = coverage.as_ref().filter(|_| grows != 0).map_or(0, |live| world.segments.absent(live));
+    let absent =
+        coverage.as_ref().filter(|_| grows != 0).map_or(0, |live| world.segments.absent(live));
     let available = (grows != 0).then(crate::sys::memory::available).flatten();
     let digest = coverage.as_ref().map_or(0, Coverage::digest);
     intent.digest.store(digest, Ordering::Release);
@@ -61,7 +62,8 @@ fn room(world: &World, protection: &Protection, len: usize) -> (usize, usize) {
 /// part. They come in huge pages when they are touched, as far as these fit in.
 pub fn reserve(world: &World, protection: &Protection, len: usize) -> Vec<(usize, usize)> {
     let (snapshots, slots) = room(world, protection, len);
-    let (layout, counts) = (world.segments.layout(), (protection.snapshots, protection.mode.slots()));
+    let (layout, counts) =
+        (world.segments.layout(), (protection.snapshots, protection.mode.slots()));
     let snapshots = layout.snapshots[..counts.0].iter().map(|&at| (at, snapshots / counts.0));
     let slots = layout.slots[..counts.1].iter().map(|&slot| (slot, slots / counts.1));
     let parts = snapshots.chain(slots);

@@ -9,7 +9,7 @@ use std::ops::Range;
 use raidshmem_codec::kernel::Kernel;
 
 use crate::fabric::Read;
-use crate::pgas::World;
+use crate::pgas::{Segments, World};
 use crate::segment::Segment;
 use crate::segment::layout::{STAMP, TILE};
 use crate::store::coverage::Coverage;
@@ -25,8 +25,8 @@ pub fn tiles(len: usize) -> usize {
     len.div_ceil(TILE)
 }
 
-fn stamp_at(world: &World, region: usize, tile: usize) -> usize {
-    world.segments.layout().stamps(region) + tile * STAMP
+fn stamp_at(segments: &Segments, region: usize, tile: usize) -> usize {
+    segments.layout().stamps(region) + tile * STAMP
 }
 
 /// Overwrites a tile of the store of PE `pe`, which is this one or near it, with what `fill` writes
@@ -46,7 +46,7 @@ pub fn write(
     let (bytes, stamp) = unsafe {
         (
             store.bytes_mut(region + tile * TILE, TILE),
-            store.bytes_mut(stamp_at(world, region, tile), STAMP),
+            store.bytes_mut(stamp_at(&world.segments, region, tile), STAMP),
         )
     };
     fill(bytes, &mut seal);
@@ -70,8 +70,8 @@ pub fn renewal(world: &World, number: u64, back: u64) -> Renewal {
 
 /// Gives an own tile that is as it was its new stamp. False if it has not the old one.
 pub fn renew(world: &World, region: usize, tile: usize, renewal: &Renewal) -> bool {
-    let renewed = renewal.of(stamp_of(world, region, tile));
-    renewed.inspect(|renewed| set_stamp(world, region, tile, renewed)).is_some()
+    let renewed = renewal.of(stamp_of(&world.segments, region, tile));
+    renewed.inspect(|renewed| set_stamp(&world.segments, region, tile, renewed)).is_some()
 }
 
 /// Overwrites a tile of region `to` of the own store with that of region `from`, with its stamp as
@@ -84,42 +84,42 @@ pub fn carry(
     number: u64,
     renewal: &Renewal,
 ) -> bool {
-    let Some(renewed) = renewal.of(stamp_of(world, from, tile)) else { return false };
+    let Some(renewed) = renewal.of(stamp_of(&world.segments, from, tile)) else { return false };
     put(world, world.me(), to, tile, number, world.segments.own().bytes(from + tile * TILE, TILE));
-    let is_whole = *stamp_of(world, to, tile) == renewed;
+    let is_whole = *stamp_of(&world.segments, to, tile) == renewed;
     if !is_whole {
-        set_stamp(world, to, tile, &[0; STAMP]);
+        set_stamp(&world.segments, to, tile, &[0; STAMP]);
     }
     is_whole
 }
 
 /// The stamp of an own tile as it is.
-pub fn stamp_of(world: &World, region: usize, tile: usize) -> &[u8] {
-    world.segments.own().bytes(stamp_at(world, region, tile), STAMP)
+pub fn stamp_of(segments: &Segments, region: usize, tile: usize) -> &[u8] {
+    segments.own().bytes(stamp_at(segments, region, tile), STAMP)
 }
 
 /// Gives an own tile another stamp; one of zeroes says that it is none.
-pub fn set_stamp(world: &World, region: usize, tile: usize, stamp: &[u8; STAMP]) {
+pub fn set_stamp(segments: &Segments, region: usize, tile: usize, stamp: &[u8; STAMP]) {
     // SAFETY: the own store; as in `write`.
-    unsafe { world.segments.own().bytes_mut(stamp_at(world, region, tile), STAMP) }
+    unsafe { segments.own().bytes_mut(stamp_at(segments, region, tile), STAMP) }
         .copy_from_slice(stamp);
 }
 
 /// Bytes of an own tile, unchecked.
-pub fn unchecked(world: &World, region: usize, tile: usize) -> &[u8] {
-    world.segments.own().bytes(region + tile * TILE, TILE)
+pub fn unchecked(segments: &Segments, region: usize, tile: usize) -> &[u8] {
+    segments.own().bytes(region + tile * TILE, TILE)
 }
 
 /// Writes what peers read after the next barrier into the own store.
-fn show(world: &World, at: usize, bytes: &[u8]) {
+fn show(segments: &Segments, at: usize, bytes: &[u8]) {
     // SAFETY: written by the thread that has its turn, before the barrier that its readers wait at.
-    unsafe { world.segments.own().bytes_mut(at, bytes.len()) }.copy_from_slice(bytes);
+    unsafe { segments.own().bytes_mut(at, bytes.len()) }.copy_from_slice(bytes);
 }
 
 /// Shows the peers which own tiles changed.
-pub fn show_changes(world: &World, changed: &TileSet) {
+pub fn show_changes(segments: &Segments, changed: &TileSet) {
     let bytes = changed.bytes();
-    show(world, world.segments.layout().changes, bytes);
+    show(segments, segments.layout().changes, bytes);
 }
 
 /// Which of the first `count` tiles of PE `pe` changed, as it showed them. If it is lost meanwhile
@@ -135,53 +135,59 @@ pub fn changes(world: &World, pe: usize, count: usize) -> TileSet {
 }
 
 /// Shows PE `pe` which of its tiles this process wrote to.
-pub fn show_written(world: &World, pe: usize, written: &TileSet) {
-    let (at, bytes) = (world.segments.layout().written_to(pe), written.bytes());
-    show(world, at, bytes);
+pub fn show_written(segments: &Segments, pe: usize, written: &TileSet) {
+    let (at, bytes) = (segments.layout().written_to(pe), written.bytes());
+    show(segments, at, bytes);
 }
 
 /// Says whether what was shown so is all.
-pub fn say_written(world: &World, said: Said) {
+pub fn say_written(segments: &Segments, said: Said) {
     let word = said.pack().to_ne_bytes();
-    show(world, world.segments.layout().written, &word);
+    show(segments, segments.layout().written, &word);
 }
 
 /// Says what it costs to find changes.
-pub fn say_costs(world: &World, costs: &Costs) {
-    show(world, world.segments.layout().written + 8, &costs.pack());
+pub fn say_costs(segments: &Segments, costs: &Costs) {
+    show(segments, segments.layout().written + 8, &costs.pack());
 }
 
 /// What it costs PE `pe`, if it is mapped here.
-pub fn costs_of(world: &World, pe: usize) -> Costs {
+pub fn costs_of(segments: &Segments, pe: usize) -> Costs {
     let words = |near: &Segment| {
-        let bytes = near.bytes(world.segments.layout().written + 8, COSTS);
+        let bytes = near.bytes(segments.layout().written + 8, COSTS);
         Costs::unpack(bytes.try_into().expect("so many bytes"))
     };
-    world.segments.near(pe).map_or_else(Costs::default, words)
+    segments.near(pe).map_or_else(Costs::default, words)
 }
 
 /// What PE `pe` says so, if it is mapped here.
-pub fn said_written(world: &World, pe: usize) -> Said {
-    let Some(segment) = world.segments.near(pe) else { return Said::Nothing };
-    let word = segment.bytes(world.segments.layout().written, 8);
+pub fn said_written(segments: &Segments, pe: usize) -> Said {
+    let Some(segment) = segments.near(pe) else { return Said::Nothing };
+    let word = segment.bytes(segments.layout().written, 8);
     Said::unpack(u64::from_ne_bytes(word.try_into().expect("eight bytes")))
 }
 
 /// Which of the first `count` own tiles PE `pe`, which is mapped here, wrote to.
-pub fn written_by(world: &World, pe: usize, count: usize) -> TileSet {
-    let Some(segment) = world.segments.near(pe) else { return TileSet::all(count) };
+pub fn written_by(segments: &Segments, pe: usize, count: usize) -> TileSet {
+    let Some(segment) = segments.near(pe) else { return TileSet::all(count) };
     let len = TileSet::none(count).bytes().len();
-    TileSet::from_bytes(segment.bytes(world.segments.layout().written_to(world.me()), len))
+    TileSet::from_bytes(segment.bytes(segments.layout().written_to(segments.me()), len))
 }
 
 /// True if the own tile holds what its stamp says, as of checkpoint `number`.
 pub fn holds(world: &World, region: usize, tile: usize, number: u64) -> bool {
-    sealed(world.segments.own(), world, region, tile, &world.stamp(world.me(), number))
+    sealed(world.segments.own(), &world.segments, region, tile, &world.stamp(world.me(), number))
 }
 
-fn sealed(segment: &Segment, world: &World, region: usize, tile: usize, stamp: &Stamp) -> bool {
+fn sealed(
+    segment: &Segment,
+    segments: &Segments,
+    region: usize,
+    tile: usize,
+    stamp: &Stamp,
+) -> bool {
     let bytes = segment.bytes(region + tile * TILE, TILE);
-    stamp.holds(segment.bytes(stamp_at(world, region, tile), STAMP), bytes)
+    stamp.holds(segment.bytes(stamp_at(segments, region, tile), STAMP), bytes)
 }
 
 /// A tile of the own store, if it holds as of checkpoint `number`.
@@ -220,7 +226,7 @@ pub fn pull_store<'a>(
         let (these, others) = rest.split_at_mut(run.len());
         let (pe, region, first) = run[0].0;
         let into = these.as_flattened_mut();
-        reads.push(Read { pe, offset: stamp_at(world, region, first), into });
+        reads.push(Read { pe, offset: stamp_at(&world.segments, region, first), into });
         for ((pe, region, tile), room) in run {
             room.holds = Some((*pe, *region, *tile));
             room.bytes.resize(TILE, 0);
@@ -236,7 +242,7 @@ pub fn pull_store<'a>(
 
 /// Says that tiles of PE `pe`'s store will soon be pulled, their stamps before them.
 pub fn expect_store(world: &World, pe: usize, region: usize, tiles: Range<usize>) {
-    let at = |tile| stamp_at(world, region, tile);
+    let at = |tile| stamp_at(&world.segments, region, tile);
     world.expect(pe, at(tiles.start)..at(tiles.end));
     world.expect(pe, region + tiles.start * TILE..region + tiles.end * TILE);
 }
@@ -284,7 +290,7 @@ pub fn read<'a>(
 ) -> Reading<'a> {
     let seal = world.stamp(pe, number).begin();
     if let Some(segment) = world.segments.near(pe) {
-        let stamp = segment.bytes(stamp_at(world, region, tile), STAMP);
+        let stamp = segment.bytes(stamp_at(&world.segments, region, tile), STAMP);
         let bytes = segment.bytes(region + tile * TILE, TILE);
         return Reading { bytes, check: Some((seal, stamp)) };
     }
@@ -350,13 +356,13 @@ fn turn(me: usize, pe: usize, n: usize) -> usize {
 /// Bytes `[tile * TILE, ..)` of PE `pe`'s live data, in place where they are contiguous, else
 /// gathered into `scratch`, where `pull` has put those of a far PE; zeroes beyond the end.
 pub fn live<'a>(
-    world: &'a World,
+    segments: &'a Segments,
     pe: usize,
     coverage: &Coverage,
     tile: usize,
     scratch: &'a mut [u8],
 ) -> &'a [u8] {
-    let Some(segment) = world.segments.near(pe) else { return scratch };
+    let Some(segment) = segments.near(pe) else { return scratch };
     let mut pieces = coverage.pieces(tile * TILE..(tile + 1) * TILE);
     match pieces.next() {
         None => &ZEROES,
@@ -374,21 +380,21 @@ pub fn live<'a>(
 }
 
 /// Maps the pages of tiles of PE `pe`'s store ahead of their use.
-pub fn map_store(world: &World, pe: usize, region: usize, tiles: Range<usize>) {
-    let Some(segment) = world.segments.near(pe) else { return };
+pub fn map_store(segments: &Segments, pe: usize, region: usize, tiles: Range<usize>) {
+    let Some(segment) = segments.near(pe) else { return };
     segment.populate(region + tiles.start * TILE, tiles.len() * TILE);
 }
 
 /// Makes the pages of the own live data present ahead of their being written.
-pub fn map_live(world: &World, coverage: &Coverage) {
+pub fn map_live(segments: &Segments, coverage: &Coverage) {
     for (at, len) in coverage.pieces(0..coverage.len()) {
-        world.segments.own().populate(at, len);
+        segments.own().populate(at, len);
     }
 }
 
 /// Maps the pages of PE `pe`'s live tiles ahead of their being read, if they are to be had.
-pub fn map(world: &World, pe: usize, coverage: &Coverage, tiles: Range<usize>) {
-    let Some(segment) = world.segments.near(pe) else { return };
+pub fn map(segments: &Segments, pe: usize, coverage: &Coverage, tiles: Range<usize>) {
+    let Some(segment) = segments.near(pe) else { return };
     for (at, len) in coverage.pieces(tiles.start * TILE..tiles.end * TILE) {
         segment.populate_live(at, len);
     }
@@ -397,7 +403,7 @@ pub fn map(world: &World, pe: usize, coverage: &Coverage, tiles: Range<usize>) {
 /// Writes one tile of a snapshot's line back into the own live memory, which nobody reads soon. All
 /// of the tile is shown to `look`, piece by piece.
 pub fn restore(
-    world: &World,
+    segments: &Segments,
     coverage: &Coverage,
     tile: usize,
     bytes: &[u8],
@@ -409,7 +415,7 @@ pub fn restore(
         let (piece, after) = rest.split_at(len);
         // SAFETY: own live memory between the barriers of a recovery: no call of the program runs,
         // and each tile is written by one thread.
-        kernel.copy(unsafe { world.segments.own().bytes_mut(at, len) }, piece, &mut look);
+        kernel.copy(unsafe { segments.own().bytes_mut(at, len) }, piece, &mut look);
         rest = after;
     }
     look(rest);

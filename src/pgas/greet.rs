@@ -9,7 +9,10 @@ impl World {
     /// The lines of a start.
     pub(super) fn greet(&self) {
         self.debug(|| {
-            let (heap, at) = (self.segments.layout().heap_len, self.segments.own().base().wrapping_add(self.segments.layout().heap));
+            let (heap, at) = (
+                self.segments.layout().heap_len,
+                self.segments.own().base().wrapping_add(self.segments.layout().heap),
+            );
             let (n, process) = (self.n_pes(), std::process::id());
             let mode = self.settings.backup_mode;
             let crowded = if self.crowded { "more" } else { "not more" };

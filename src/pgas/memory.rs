@@ -25,7 +25,8 @@ impl World {
     }
 
     fn heap_offset(&self, ptr: *mut u8) -> Option<usize> {
-        let offset = (ptr as usize).wrapping_sub(self.segments.own().base() as usize + self.segments.layout().heap);
+        let offset = (ptr as usize)
+            .wrapping_sub(self.segments.own().base() as usize + self.segments.layout().heap);
         (offset < self.segments.layout().heap_len).then_some(offset)
     }
 

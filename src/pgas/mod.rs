@@ -37,6 +37,7 @@ use crate::mutant::{Mutant, breaks};
 use crate::sys::caller;
 
 pub use regions::Name;
+pub use segments::Segments;
 pub use wait::Fault;
 pub use world::World;
 

@@ -164,7 +164,9 @@ impl World {
         let heap = lock(&self.heap);
         let range = self.segments.offset_of(addr, len).map(|offset| offset..offset + len);
         let allocated = |range: &Range<usize>| {
-            let Some(at) = range.start.checked_sub(self.segments.layout().heap) else { return true };
+            let Some(at) = range.start.checked_sub(self.segments.layout().heap) else {
+                return true;
+            };
             heap.block_at(at).is_some_and(|block| at + len <= block.end)
         };
         let Some(range) = range.filter(allocated) else { return false };

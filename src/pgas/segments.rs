@@ -239,10 +239,9 @@ impl Segments {
         }
         let segment = Segment::peer(file.as_fd(), self.layout, self.writable)?;
         let segment = segment.twice(file.as_fd(), self.large).leak();
-        self.keep(self.peers[pe].segment.swap(
-            std::ptr::from_ref(segment).cast_mut(),
-            Ordering::AcqRel,
-        ));
+        self.keep(
+            self.peers[pe].segment.swap(std::ptr::from_ref(segment).cast_mut(), Ordering::AcqRel),
+        );
         self.ask_huge_heap(pe);
         self.bases[pe].store(segment.base(), Ordering::Release);
         self.peers[pe].memory.store(*memory, Ordering::Release);

@@ -387,7 +387,8 @@ impl World {
         fence(Ordering::SeqCst);
         if self.has_engine() {
             self.land(self.streams.of(id));
-            let far: Vec<usize> = pes.iter().copied().filter(|&pe| self.segments.is_far(pe)).collect();
+            let far: Vec<usize> =
+                pes.iter().copied().filter(|&pe| self.segments.is_far(pe)).collect();
             if !far.is_empty() {
                 self.far_quiet(&far);
             }

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use rustix::io::Result;
 
-use super::World;
+use super::{Segments, World};
 use crate::segment::Segment;
 use crate::store::track::{Costs, Tracked};
 use crate::sys::written::{Watch, has_forked, huge};
@@ -56,10 +56,10 @@ impl Watched {
     ///
     /// # Errors
     /// The kernel's, or too many spans, or huge pages.
-    pub fn new(world: &World, spans: &[Range<usize>], cuts: bool) -> Result<Watched> {
+    pub fn new(segments: &Segments, spans: &[Range<usize>], cuts: bool) -> Result<Watched> {
         let mut pieces = Vec::new();
-        for pe in 0..world.n_pes() {
-            let base = world.segments.base(pe) as usize;
+        for pe in 0..segments.n_pes() {
+            let base = segments.base(pe) as usize;
             if base == 0 {
                 continue;
             }
@@ -69,8 +69,8 @@ impl Watched {
             };
             pieces.extend(spans.iter().map(piece));
         }
-        if let Some(statics) = world.segments.statics() {
-            let (me, begin) = (world.me, world.segments.layout().statics);
+        if let Some(statics) = segments.statics() {
+            let (me, begin) = (segments.me(), segments.layout().statics);
             let inside =
                 |span: &Range<usize>| span.start.max(begin)..span.end.min(begin + statics.len);
             let piece = |span: Range<usize>| {
@@ -86,7 +86,7 @@ impl Watched {
         let mut watch = Watch::new(cuts)?;
         pieces.iter().try_for_each(|piece| watch.add(piece.at, piece.len))?;
         if watch.has_cut() {
-            (0..world.n_pes()).filter_map(|pe| world.segments.near(pe)).for_each(Segment::read_apart);
+            (0..segments.n_pes()).filter_map(|pe| segments.near(pe)).for_each(Segment::read_apart);
         }
         Ok(Watched { watch, pieces })
     }

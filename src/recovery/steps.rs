@@ -45,7 +45,7 @@ pub fn verify(world: &World, protection: &Protection, target: u64, all: bool, ba
         let region = protection.snapshot_at(world.segments.layout(), target);
         if world.is_new() {
             let all = 0..tiles::tiles(len);
-            tiles::map_store(world, world.me(), region, all);
+            tiles::map_store(&world.segments, world.me(), region, all);
         }
         let count = if all { tiles::tiles(len) } else { 0 };
         found.snapshot = damaged(world, region, 0..count, per_chunk, target);
@@ -55,7 +55,7 @@ pub fn verify(world: &World, protection: &Protection, target: u64, all: bool, ba
         let region = world.segments.layout().slots[slot];
         let held = shape.layout.parities_of(place).len() * per_chunk;
         if world.is_new() {
-            tiles::map_store(world, world.me(), region, 0..held);
+            tiles::map_store(&world.segments, world.me(), region, 0..held);
         }
         let count = if all { held } else { 0 };
         found.parity = damaged(world, region, 0..count, per_chunk, target);
@@ -310,7 +310,7 @@ impl Decode<'_> {
             None => Ok(()),
             Some(pe) => {
                 if line.is_none() {
-                    tiles::set_stamp(world, region, tile, &[0; STAMP]);
+                    tiles::set_stamp(&world.segments, region, tile, &[0; STAMP]);
                 }
                 Err(pe)
             }
@@ -343,11 +343,16 @@ impl Decode<'_> {
         let steps = *first..last + 1;
         for &shard in sources {
             let (pe, region, from) = self.source((stripe, shard));
-            tiles::map_store(self.world, pe, region, from + steps.start..from + steps.end);
+            tiles::map_store(
+                &self.world.segments,
+                pe,
+                region,
+                from + steps.start..from + steps.end,
+            );
         }
         if self.protection.mode.keeps_snapshot() {
             let own = own + steps.start..own + steps.end;
-            tiles::map_store(self.world, self.world.me(), self.snapshot(), own);
+            tiles::map_store(&self.world.segments, self.world.me(), self.snapshot(), own);
         }
     }
 }
@@ -365,7 +370,9 @@ pub fn reading<'a>(
     let per_chunk = shape.chunk_len(len) / TILE;
     let (pe, region, chunk) = place_of(world, protection, shape, (stripe, shard), number);
     let tile = chunk * per_chunk + step;
-    if region == protection.snapshot_at(world.segments.layout(), number) && tile >= tiles::tiles(len) {
+    if region == protection.snapshot_at(world.segments.layout(), number)
+        && tile >= tiles::tiles(len)
+    {
         return (pe, Reading::zeroes());
     }
     (pe, tiles::read(world, pe, region, tile, number, room))
@@ -400,7 +407,8 @@ pub fn restore(
     target: u64,
     len: usize,
 ) -> Result<Coverage, Changed> {
-    let (region, count) = (protection.snapshot_at(world.segments.layout(), target), tiles::tiles(len));
+    let (region, count) =
+        (protection.snapshot_at(world.segments.layout(), target), tiles::tiles(len));
     let own = || world.segments.own().bytes(region, count * TILE);
     let bytes: &[u8] = line.as_deref().unwrap_or_else(own);
     let spoiled = || {
@@ -418,15 +426,17 @@ pub fn restore(
         )),
     };
     if world.is_new() {
-        tiles::map_live(world, &manifest.coverage);
+        tiles::map_live(&world.segments, &manifest.coverage);
     }
     let bad = AtomicBool::new(false);
     let put_back = |tile: usize, (): &mut ()| {
         let mut seal = world.stamp(world.me(), target).begin();
         let bytes = &bytes[tile * TILE..(tile + 1) * TILE];
-        tiles::restore(world, &manifest.coverage, tile, bytes, |piece| seal.update(piece));
+        tiles::restore(&world.segments, &manifest.coverage, tile, bytes, |piece| {
+            seal.update(piece)
+        });
         // Relaxed: the loop's end shows it.
-        if line.is_none() && !seal.holds(tiles::stamp_of(world, region, tile)) {
+        if line.is_none() && !seal.holds(tiles::stamp_of(&world.segments, region, tile)) {
             bad.store(true, Ordering::Relaxed);
         }
     };

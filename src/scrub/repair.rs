@@ -32,8 +32,12 @@ pub fn region(
 ) -> Option<(usize, usize)> {
     match spot {
         Spot::Header => None,
-        Spot::Snapshot(tile) => Some((protection.snapshot_at(world.segments.layout(), number), tile)),
-        Spot::Parity(tile) => Some((world.segments.layout().slots[protection.slot_of(number)], tile)),
+        Spot::Snapshot(tile) => {
+            Some((protection.snapshot_at(world.segments.layout(), number), tile))
+        }
+        Spot::Parity(tile) => {
+            Some((world.segments.layout().slots[protection.slot_of(number)], tile))
+        }
     }
 }
 
@@ -74,7 +78,8 @@ fn put_right(world: &World, protection: &Protection, spot: Spot, number: u64) ->
 /// True if `bytes` are what the tile held: its stamp says so, or the tile, and the stamp is what
 /// was damaged. With both gone it is left to the next checkpoint, or to a recovery.
 fn proven(world: &World, region: usize, tile: usize, number: u64, bytes: &[u8]) -> bool {
-    let stamp = world.segments.own().bytes(world.segments.layout().stamps(region) + tile * STAMP, STAMP);
+    let stamp =
+        world.segments.own().bytes(world.segments.layout().stamps(region) + tile * STAMP, STAMP);
     let there = world.segments.own().bytes(region + tile * TILE, TILE);
     let holds = world.stamp(world.me(), number).holds(stamp, bytes) || there == bytes;
     holds || breaks(Mutant::UnprovenPutBack)
