@@ -42,7 +42,7 @@ pub fn checkpoint_all() -> i32 {
     }
     let number = world.agreed() + 1;
     world.debug(|| format!("checkpoint {number} begins"));
-    world.point(Point::Before, number);
+    world.members.point(Point::Before, number);
     let result = match world.protection() {
         None => pass(world, number),
         Some(protection) => {
@@ -62,7 +62,7 @@ pub fn checkpoint_all() -> i32 {
 /// A checkpoint in mode `none`: the PEs meet and pass every step, but nothing is kept.
 fn pass(world: &World, number: u64) -> i32 {
     use Point::{After, Copied, Copy, Encode, Encoded, Quiesce};
-    let steps = |points: [Point; 3]| points.map(|point| world.point(point, number));
+    let steps = |points: [Point; 3]| points.map(|point| world.members.point(point, number));
     world.quiet_all();
     steps([Quiesce, Encode, Encoded]);
     if world.barrier_of(Barrier::Protocol, Call::Checkpoint.name()).is_err() {
@@ -111,7 +111,9 @@ fn refuse(world: &World, words: String) -> i32 {
 pub fn recover_at_end(world: &'static World) {
     let _turn = world.turn();
     if let Some(protection) = world.protection() {
-        world.debug(|| format!("recovery from within shmem_finalize, lost are {:?}", world.lost()));
+        world.debug(|| {
+            format!("recovery from within shmem_finalize, lost are {:?}", world.members.lost())
+        });
         real::run(world, protection, Call::Finalize);
     }
 }
@@ -119,7 +121,7 @@ pub fn recover_at_end(world: &'static World) {
 /// The PEs lost since this PE last saw the job whole, each with its status.
 pub fn query_fault() -> Vec<(usize, i32)> {
     let status = |with_node| if with_node { NODE_FAILED } else { PE_FAILED };
-    world().lost().into_iter().map(|(pe, with_node)| (pe, status(with_node))).collect()
+    world().members.lost().into_iter().map(|(pe, with_node)| (pe, status(with_node))).collect()
 }
 
 /// Brings every PE, the substitutes among them, back to the last agreed checkpoint. Collective.
@@ -133,7 +135,7 @@ pub fn restart_pes() {
         world.show_restart(&site::here());
         world.forget_all();
         *lock(&world.refused) = Refused::default();
-        world.debug(|| format!("restart, lost are {:?}", world.lost()));
+        world.debug(|| format!("restart, lost are {:?}", world.members.lost()));
         match world.protection() {
             Some(protection) => drop(real::run(world, protection, Call::Restart)),
             // In mode none the launcher ends the job.
@@ -151,7 +153,7 @@ pub fn restart_pes() {
 
 /// True in an original PE, false in a substitute: guards initialisation that the checkpoint holds.
 pub fn algo_init() -> bool {
-    world().incarnation() == 0
+    world().members.incarnation() == 0
 }
 
 /// True between a death and the restart.

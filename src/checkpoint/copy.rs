@@ -133,7 +133,7 @@ pub fn complete(
     if protection.snapshots == 1 {
         return copy(world, protection, coverage, number, Some(changes));
     }
-    world.point(Point::Copy, number);
+    world.members.point(Point::Copy, number);
     let own = Own::new(world, protection, coverage, number);
     let is_new = |tile: &usize| !own.is_as(*tile, own.stamp_of_last(*tile));
     changes.seen = (0..own.count()).filter(is_new).count();
@@ -159,7 +159,7 @@ pub fn copy(
     let scratch = || vec![0; TILE];
     world.crew.numbers(0..count / 2, scratch, copy);
     if known.is_some() {
-        world.point(Point::Copy, number);
+        world.members.point(Point::Copy, number);
     }
     world.crew.numbers(count / 2..count, scratch, copy);
     if let Some(changes) = changes {

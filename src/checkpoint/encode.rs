@@ -61,7 +61,7 @@ pub fn encode(
     }
     let (first, second) = tasks.split_at(count / 2);
     job.run(first, &bring);
-    world.point(half, number);
+    world.members.point(half, number);
     job.run(second, &bring);
 }
 

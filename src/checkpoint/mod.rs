@@ -94,7 +94,7 @@ pub fn saved(
     if world.me() == 0 {
         let (shape, place) = protection.place(0);
         let parity = shape.layout.slot_len(place, shape.chunk_len(len));
-        world.report(Report::Checkpoint {
+        world.members.report(Report::Checkpoint {
             number,
             bytes: len as u64,
             parity_bytes: parity as u64,
@@ -102,7 +102,7 @@ pub fn saved(
             found,
         });
     }
-    world.point(Point::After, number);
+    world.members.point(Point::After, number);
 }
 
 /// Notes how much of the store is occupied once a checkpoint of `len` bytes is in it.

@@ -245,7 +245,7 @@ impl Group {
         if !world.acts_by_nodes() {
             return None;
         }
-        let shape = (world.joined(), self.start, self.stride, self.size, first);
+        let shape = (world.members.joined(), self.start, self.stride, self.size, first);
         KNOWN.with_borrow_mut(|known| {
             if let Some((_, nodes)) = known.iter().find(|(of, _)| *of == shape) {
                 return nodes.clone();

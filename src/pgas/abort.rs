@@ -28,7 +28,7 @@ pub(super) fn watch(world: &'static World) {
         exit::flush_streams();
         exit::end(0) // the job has its status already
     };
-    if world.channel.is_some() {
+    if world.members.has_agent() {
         let _ = process::helper("shmem-end", STACK, wait);
     }
 }

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use super::far::{Far, Watch};
 use super::finish::Finish;
 use super::inherit::{Heir, inherit};
+use super::members::Membership;
 use super::nodes::Nodes;
 use super::segments::Segments;
 use super::site::Sites;
@@ -199,11 +200,10 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
     let rules = settings.inject.iter().copied().enumerate().map(|(i, rule)| (i as u32, rule));
     let rules = rules.filter(|(i, _)| !welcome.fired.contains(i)).collect();
     let far = open_fabric(&job, &welcome, own, crowded, (&page, channel.as_ref()))?;
+    let crew = crew_of(&settings, &job, &welcome, crowded);
     let world = World {
-        me,
-        incarnation: welcome.incarnation,
-        node: welcome.node as usize,
-        crew: crew_of(&settings, &job, &welcome, crowded),
+        members: Membership::new(welcome, page, channel, rules),
+        crew,
         crowded,
         spreads: job.bind == Bind::None && !crowded && thread_level < THREAD_MULTIPLE,
         offers: AtomicU32::new(0),
@@ -213,20 +213,12 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
         settings,
         segments,
         reached: Reached::none(n_pes),
-        page,
-        channel,
         streams: Streams::new(n_pes),
         far,
         nodes: Mutex::new(Arc::new(Nodes::default())),
         protection,
         thread_level,
-        rules,
-        lost_before: welcome.lost,
-        incarnations: welcome.incarnations,
-        joined: AtomicU64::new(0),
-        works: AtomicU64::new(0),
         finish: Finish::default(),
-        joined_view: Mutex::new(None),
         epochs: Default::default(),
         agreed: AtomicU64::new(0),
         vote: Ballot::new(vote),
@@ -246,9 +238,12 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
 /// Waits for the first view; an original is a member of it.
 fn arrive(world: &World, original: bool) {
     world.show_vote();
-    world.wait_raw(|| world.waiting_for_all("shmem_init"), || world.shown());
+    world.wait_raw(
+        || world.waiting_for_all("shmem_init"),
+        || world.members.shown(world.far.is_some()),
+    );
     if world.far.is_some() {
-        world.refresh(&if original { first_view(world) } else { world.view() });
+        world.refresh(&if original { first_view(world) } else { world.members.view() });
     }
     if original {
         world.join_all(&first_view(world));

@@ -203,7 +203,7 @@ impl World {
     pub(super) fn far_tell(&self, pe: usize, offset: usize, operand: u64) {
         let (word, how) = (WordAt { offset, bytes: 8 }, Update::Store);
         let ask = Ask { pe, word, change: Change { how, operand } };
-        if !self.faulted() {
+        if !self.members.faulted() {
             self.or(self.far().engine.post(ask), ());
         }
     }
@@ -270,12 +270,14 @@ impl World {
     /// are complete when any of them sees it. A loss meanwhile is for the view to tell.
     pub(crate) fn publish(&self, view: &View) {
         let Some(engine) = self.engine() else { return };
-        let words = self.segments.own().told().words(self.incarnation);
+        let words = self.segments.own().told().words(self.members.incarnation());
         let mut bytes = [0; WORDS * 8];
         for (at, word) in words.iter().enumerate() {
             bytes[at * 8..][..8].copy_from_slice(&word.to_ne_bytes());
         }
-        let at = self.segments.layout().board + self.me() * ENTRY + board::place(self.incarnation);
+        let at = self.segments.layout().board
+            + self.me() * ENTRY
+            + board::place(self.members.incarnation());
         let alive = |pe: &usize| view.pes[*pe].state == State::Alive && self.segments.is_far(*pe);
         let far: Vec<usize> = (0..self.n_pes()).filter(alive).collect();
         let write = |&pe: &usize| Write { pe, offset: at + 8, from: &bytes[8..] };
@@ -352,7 +354,9 @@ impl World {
             {
                 match far.engine.connect(pe, wanted, address) {
                     Ok(()) => link.connected = Some(wanted),
-                    Err(error) => self.condemn(&format!("PE {pe} cannot be reached: {error}")),
+                    Err(error) => {
+                        self.members.condemn(&format!("PE {pe} cannot be reached: {error}"))
+                    }
                 }
             }
         }

@@ -54,19 +54,19 @@ impl World {
     /// has to come to its end without them.
     #[inline]
     pub fn cut_short(&self) -> bool {
-        self.faulted() && self.cut()
+        self.members.faulted() && self.cut()
     }
 
     /// The same for a call that concerns PE `pe` only.
     #[inline]
     pub fn cut_short_at(&self, pe: usize) -> bool {
-        self.faulted() && !(pe == self.me && self.is_alone()) && self.cut()
+        self.members.faulted() && !(pe == self.me() && self.is_alone()) && self.cut()
     }
 
     #[cold]
     pub(super) fn cut(&self) -> bool {
         if self.is_alone() {
-            self.say(&Said::NeedsOthers);
+            self.members.say(&Said::NeedsOthers);
             loop {
                 std::thread::park(); // the launcher ends every PE
             }
@@ -87,7 +87,7 @@ impl World {
 
     /// True between a death and the restart.
     pub fn interrupted(&self) -> bool {
-        self.faulted() && !self.is_alone()
+        self.members.faulted() && !self.is_alone()
     }
 
     /// A barrier in the faulted state.
@@ -115,14 +115,14 @@ impl World {
     /// A restart is over, in which all take part.
     pub(crate) fn join_all(&self, view: &View) {
         self.join(view);
-        self.work_in(view.number);
+        self.members.work_in(view.number);
         self.begin_anew();
     }
 
     /// A restart is over, in which others were at their end. Barriers pass if it is `free`.
     pub(crate) fn join_alone(&self, view: &View, free: bool) {
         self.join(view);
-        self.work_in(u64::MAX);
+        self.members.work_in(u64::MAX);
         let company = if free { ALONE_AND_FREE } else { ALONE };
         self.finish.company.store(company, Ordering::Relaxed);
         self.finish.passed.store(false, Ordering::Relaxed);
@@ -142,18 +142,19 @@ impl World {
         exit::flush_output();
         self.quiet_all();
         self.report_at_end();
-        if self.channel.is_none() {
+        if !self.members.has_agent() {
             return;
         }
-        let cut = self.finish.cut.load(Ordering::Relaxed) || self.is_new() || self.misread();
-        let silent = !self.reached.others(self.me);
+        let cut =
+            self.finish.cut.load(Ordering::Relaxed) || self.members.is_new() || self.misread();
+        let silent = !self.reached.others(self.me());
         let ending = if silent { Ending::Silent } else { Ending::UsedOthers };
         self.segments.own().words().ending.store(ending as u64, Ordering::SeqCst);
         loop {
-            let joined = self.joined();
-            self.say(&Said::Finalizing { joined, cut });
-            let finished = || self.page.finished().load(Ordering::SeqCst) == 1;
-            let lost = || self.protection.is_some() && self.view_number() != joined;
+            let joined = self.members.joined();
+            self.members.say(&Said::Finalizing { joined, cut });
+            let finished = || self.members.all_have_come();
+            let lost = || self.protection.is_some() && self.members.view_number() != joined;
             let waiting = || Waiting { call: "shmem_finalize", whom: Whom::Finalize };
             self.wait_raw(waiting, || finished() || lost());
             if finished() {
@@ -161,7 +162,7 @@ impl World {
             }
             recover(self);
         }
-        self.say(&Said::Finalized);
+        self.members.say(&Said::Finalized);
         self.close();
     }
 
@@ -169,7 +170,7 @@ impl World {
     fn misread(&self) -> bool {
         let gone = |with_node: bool| with_node || !self.settings.adopt;
         let read = |&(pe, with_node): &(usize, bool)| gone(with_node) && self.reached.keeps(pe);
-        self.interrupted() && self.lost().iter().any(read)
+        self.interrupted() && self.members.lost().iter().any(read)
     }
 
     fn report_at_end(&self) {
@@ -177,10 +178,10 @@ impl World {
             return;
         }
         let bytes = memory::proportional_share().unwrap_or(0);
-        self.report(Report::Memory { pe: self.me as u32, bytes });
+        self.members.report(Report::Memory { pe: self.me() as u32, bytes });
         if self.protection.is_some() && self.settings.scrub != 0 && self.settings.checksum {
             let counts = *lock(&self.scrubbed);
-            self.report(Report::Scrubbed { pe: self.me as u32, counts });
+            self.members.report(Report::Scrubbed { pe: self.me() as u32, counts });
         }
     }
 }

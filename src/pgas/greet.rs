@@ -16,7 +16,7 @@ impl World {
             let (n, process) = (self.n_pes(), std::process::id());
             let mode = self.settings.backup_mode;
             let crowded = if self.crowded { "more" } else { "not more" };
-            let (incarnation, level) = (self.incarnation, self.thread_level);
+            let (incarnation, level) = (self.members.incarnation(), self.thread_level);
             let crew = self.crew.threads();
             format!(
                 "one of {n} PEs, incarnation {incarnation}, process {process}, thread level \
@@ -24,7 +24,7 @@ impl World {
                  {mode:?}, checkpoints by {crew} threads"
             )
         });
-        if self.me != 0 || self.incarnation != 0 {
+        if self.me() != 0 || self.members.incarnation() != 0 {
             return;
         }
         let mut out = std::io::stdout().lock(); // a full disk is no reason to stop

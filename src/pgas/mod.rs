@@ -15,6 +15,7 @@ mod far;
 mod finish;
 mod greet;
 mod inherit;
+mod members;
 mod memory;
 mod nodes;
 mod regions;

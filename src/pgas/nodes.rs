@@ -71,7 +71,7 @@ impl World {
         if let Collectives::Doubling | Collectives::Halving = self.settings.collectives {
             return Some(pes.map(|pe| pe as u32).collect());
         }
-        let view = lock(&self.joined_view);
+        let view = self.members.joined_view();
         let view = view.as_ref()?;
         Some(pes.map(|pe| view.pes[pe].node).collect())
     }
@@ -83,8 +83,8 @@ impl World {
 
     /// PEs that run on this machine, this one among them; a view on the page may be older than it.
     pub fn pes_of_machine(&self) -> usize {
-        let own = self.job.machine(self.node as u32);
-        let machines = self.machines_of(&self.view()).into_iter().enumerate();
+        let own = self.job.machine(self.members.node());
+        let machines = self.machines_of(&self.members.view()).into_iter().enumerate();
         1 + machines.filter(|&(pe, machine)| pe != self.me() && machine == own).count()
     }
 
@@ -170,7 +170,7 @@ impl World {
             || self.waiting_for_all(call),
             || {
                 done = word.load(Ordering::SeqCst) >= value;
-                done || self.faulted()
+                done || self.members.faulted()
             },
         );
         if done { Ok(()) } else { Err(Fault) }

@@ -236,7 +236,7 @@ impl World {
         if let Err(misfit) = regions.scatter(&manifest.private) {
             let words = format!(
                 "unrecoverable: PE {} cannot go back to checkpoint {number}: {misfit}",
-                self.me
+                self.me()
             );
             self.end_job(UNRECOVERABLE, Some(words));
         }

@@ -35,8 +35,9 @@ impl World {
     /// Shows the call that the program makes now, of checkpoint `number`.
     pub(crate) fn show_call(&self, from: &Site, number: u64) {
         let words = self.segments.own().words();
-        let late = lock(&self.sites.who).as_ref().is_some_and(|a| a.is_late(self.me, from.digest));
-        let (new, varied) = (self.is_new(), self.sites.varied.load(Ordering::Relaxed));
+        let late =
+            lock(&self.sites.who).as_ref().is_some_and(|a| a.is_late(self.me(), from.digest));
+        let (new, varied) = (self.members.is_new(), self.sites.varied.load(Ordering::Relaxed));
         let call = Called { site: from.digest, number, new, late, varied };
         let chain = from.chain.iter().copied().chain(std::iter::repeat(0));
         words.chain.iter().zip(chain).for_each(|(word, at)| word.store(at, Ordering::Relaxed));
@@ -64,7 +65,7 @@ impl World {
 
     /// True if the call that this PE shows is one of a PE that is behind.
     pub(crate) fn is_late(&self) -> bool {
-        self.called(self.me).late
+        self.called(self.me()).late
     }
 
     /// Finds who is behind in `view`. Called between two meetings, when nobody changes its call.
@@ -79,7 +80,7 @@ impl World {
     /// The PE whose progress counts, if this recovery leaves somebody behind and this PE has a part
     /// in it.
     pub(crate) fn has_part(&self) -> bool {
-        let has = |apart: &Apart| apart.reference == self.me || apart.behind.contains(&self.me);
+        let has = |apart: &Apart| apart.reference == self.me() || apart.behind.contains(&self.me());
         lock(&self.sites.found).as_ref().is_some_and(has)
     }
 
@@ -110,13 +111,13 @@ impl World {
     /// This PE is behind no more.
     pub(crate) fn caught_up(&self) {
         if let Some(apart) = &mut *lock(&self.sites.who) {
-            apart.behind.retain(|&pe| pe != self.me);
+            apart.behind.retain(|&pe| pe != self.me());
         }
     }
 
     /// True if what this PE has written since the restart is asked for.
     pub(crate) fn is_reference(&self) -> bool {
-        lock(&self.sites.who).as_ref().is_some_and(|apart| apart.reference == self.me)
+        lock(&self.sites.who).as_ref().is_some_and(|apart| apart.reference == self.me())
     }
 
     // ---- progress -----------------------------------------------------------------------------
@@ -145,7 +146,7 @@ impl World {
     #[cold]
     pub(crate) fn show_progress(&self, deed: Deed, written: u64) {
         let progress = self.progress_now(deed, written);
-        let [event, rest @ ..] = progress.words(self.joined());
+        let [event, rest @ ..] = progress.words(self.members.joined());
         let words = &self.segments.own().words().site.progress;
         words[0].store(0, Ordering::SeqCst);
         for (word, value) in words[1..].iter().zip(rest) {
@@ -158,7 +159,7 @@ impl World {
 
     fn progress_now(&self, deed: Deed, written: u64) -> Progress {
         let barriers = self.epochs[Barrier::Program as usize].load(Ordering::Relaxed);
-        let reached = self.reached.others(self.me);
+        let reached = self.reached.others(self.me());
         let site = self.segments.own().words().site.site.load(Ordering::Relaxed);
         Progress { deed, barriers, reached, site, written }
     }
@@ -171,7 +172,7 @@ impl World {
             words.into_iter().collect::<Option<Vec<u64>>>()
         };
         let words = read().filter(|words| read().as_ref() == Some(words))?;
-        Progress::of(words.try_into().ok()?, self.joined())
+        Progress::of(words.try_into().ok()?, self.members.joined())
     }
 
     /// What becomes of the call of this PE, which is behind and has written so much; None if that
@@ -180,7 +181,7 @@ impl World {
         let reference = lock(&self.sites.who).as_ref()?.reference;
         let own = self.progress_now(Deed::Checkpoint, written);
         let others = || {
-            let others = (0..self.n_pes()).filter(|&pe| pe != self.me);
+            let others = (0..self.n_pes()).filter(|&pe| pe != self.me());
             others.map(|pe| self.progress_of(pe)).collect()
         };
         follow(&own, self.progress_of(reference).as_ref(), others)

@@ -77,7 +77,7 @@ impl World {
         let mut done = false;
         self.wait(waiting, true, || {
             done = ready();
-            done || self.faulted()
+            done || self.members.faulted()
         });
         self.came(done)
     }
@@ -178,7 +178,7 @@ impl World {
     /// Waits for all PEs to come to `call`. Where all are mapped a counter on PE 0: the last to
     /// arrive releases the others.
     pub(crate) fn barrier_of(&self, whose: Barrier, call: &'static str) -> Result<(), Fault> {
-        if self.faulted() {
+        if self.members.faulted() {
             return self.pass_alone();
         }
         let whose = if breaks(Mutant::BarriersPair) { Barrier::Program } else { whose };
@@ -197,7 +197,7 @@ impl World {
         let mut done = false;
         self.wait_raw(waiting, || {
             done = gate.released.load(Ordering::SeqCst) >= epoch;
-            done || self.faulted()
+            done || self.members.faulted()
         });
         self.came(done)
     }

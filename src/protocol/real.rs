@@ -88,8 +88,8 @@ impl Port for Memory<'_> {
         let (world, protection, number) = (self.world, self.protection, driver.number());
         match op {
             Op::ShowCall if driver.at() == At::Enter && !world.is_apart() => {}
-            Op::Pass(Point::Settle) => world.point(Point::Settle, world.agreed()),
-            Op::Pass(point) => world.point(point, number),
+            Op::Pass(Point::Settle) => world.members.point(Point::Settle, world.agreed()),
+            Op::Pass(point) => world.members.point(point, number),
             Op::Post(posted) => match posted.phase(number) {
                 Some(phase) => world.set_phase(phase),
                 None => world.forget_phase(),
@@ -101,10 +101,10 @@ impl Port for Memory<'_> {
             Op::Publish => world.publish(&self.view),
             Op::ShowVote => world.show_vote(),
             Op::Adopt => {
-                self.view = world.view();
+                self.view = world.members.view();
                 world.refresh(&self.view);
             }
-            Op::AwaitWhole if !world.view().whole() => return Progress::Wait,
+            Op::AwaitWhole if !world.members.view().whole() => return Progress::Wait,
             Op::AwaitNext if !self.changed() => return Progress::Wait,
             Op::AwaitWhole | Op::AwaitNext => {}
             Op::FindApart => world.find_apart(&self.view),
@@ -116,7 +116,7 @@ impl Port for Memory<'_> {
             Op::Follow => return self.follow(),
             Op::ShowDamage => {
                 let damaged = self.verdict.as_ref().err().and_then(|lost| lost.damaged.first());
-                world.report_damage(&self.view, *damaged.expect("the judgement was that"));
+                world.members.report_damage(&self.view, *damaged.expect("the judgement was that"));
             }
             Op::CopyLive => self.checkpoint(driver, op),
             _ if driver.call() == Call::Checkpoint => self.checkpoint(driver, op),
@@ -127,7 +127,7 @@ impl Port for Memory<'_> {
 
     fn standing(&mut self) -> Standing {
         let world = self.world;
-        match (world.is_new(), world.faulted()) {
+        match (world.members.is_new(), world.members.faulted()) {
             (true, _) => Standing::New,
             (_, true) => Standing::Faulted,
             _ if world.is_late() => Standing::Late,
@@ -137,7 +137,7 @@ impl Port for Memory<'_> {
 
     fn agrees(&mut self, _: &Driver) -> bool {
         if let Err(words) = self.world.compare_calls() {
-            self.world.condemn(&words);
+            self.world.members.condemn(&words);
         }
         self.refusal = checkpoint::agree(self.world, self.protection, &self.view).err();
         self.refusal.is_none() && self.coverage.is_some()
@@ -152,7 +152,7 @@ impl Port for Memory<'_> {
     }
 
     fn is_new(&self) -> bool {
-        self.world.is_new()
+        self.world.members.is_new()
     }
 
     fn is_beside(&self, number: u64) -> bool {
@@ -172,11 +172,11 @@ impl Port for Memory<'_> {
     }
 
     fn faulted(&self) -> bool {
-        self.world.faulted()
+        self.world.members.faulted()
     }
 
     fn changed(&self) -> bool {
-        self.world.view_number() != self.view.number
+        self.world.members.view_number() != self.view.number
     }
 
     fn judgement(&self) -> Judgement {
@@ -198,7 +198,7 @@ impl<'a> Memory<'a> {
         Memory {
             world,
             protection,
-            view: world.view(),
+            view: world.members.view(),
             begun: Instant::now(),
             verifying: Instant::now(),
             bare: false,
@@ -293,9 +293,9 @@ impl<'a> Memory<'a> {
         }
         self.asked.set(Some(now));
         match world.follow(self.written) {
-            None if world.faulted() => Progress::Out(Outcome::Changed),
+            None if world.members.faulted() => Progress::Out(Outcome::Changed),
             None => Progress::Wait,
-            Some(Verdict::Mismatch) => world.condemn(&format!(
+            Some(Verdict::Mismatch) => world.members.condemn(&format!(
                 "checkpoints do not fit: after the restart PE {} wrote to symmetric memory and \
                  called the checkpoint at {}, but PE {reference} has gone on to {}",
                 world.me(),
@@ -400,8 +400,8 @@ impl<'a> Memory<'a> {
             }
             Op::NeedSnapshot if steps::misses_snapshot(world, protection, &self.findings) => {}
             Op::NeedSnapshot => {
-                world.point(Point::Rebuild, number);
-                let adopted = world.is_new() && !self.findings[world.me()].bare;
+                world.members.point(Point::Rebuild, number);
+                let adopted = world.members.is_new() && !self.findings[world.me()].bare;
                 if adopted {
                     steps::report_adopted(world, number, self.len, self.verifying);
                 }
@@ -430,7 +430,7 @@ impl<'a> Memory<'a> {
                 let findings = (&self.findings[..], checked);
                 self.missing = steps::missing(world, protection, findings, covered, number);
                 if self.missing == 0 {
-                    world.point(Point::Reencode, number);
+                    world.members.point(Point::Reencode, number);
                     checkpoint::account(world, protection, self.len);
                     return Progress::Out(Outcome::Done);
                 }
@@ -458,12 +458,12 @@ impl<'a> Memory<'a> {
             (Call::Finalize, _) => world.join(&self.view),
             (_, Some(ending)) => {
                 world.join_alone(&self.view, ending == Ending::Silent && !world.excludes());
-                world.report(Report::Alone { pe: world.me() as u32, number, micros });
+                world.members.report(Report::Alone { pe: world.me() as u32, number, micros });
             }
             (_, None) => {
                 world.join_all(&self.view);
                 if world.me() == 0 {
-                    world.report(Report::Resumed { number, micros });
+                    world.members.report(Report::Resumed { number, micros });
                 }
             }
         }
@@ -472,12 +472,12 @@ impl<'a> Memory<'a> {
     /// Ends the job: what was lost cannot be made up for.
     fn condemn(&self, from: At) -> ! {
         match &self.verdict {
-            Err(verdict) if from == At::Verdict => self.world.condemn(&verdict.to_string()),
-            _ if from == At::Verify => self.world.condemn(&format!(
+            Err(verdict) if from == At::Verdict => self.world.members.condemn(&verdict.to_string()),
+            _ if from == At::Verify => self.world.members.condemn(&format!(
                 "unrecoverable: PEs {} were lost before the first checkpoint",
-                self.world.replaced_in(&self.view)
+                self.world.members.replaced_in(&self.view)
             )),
-            _ => self.world.condemn("unrecoverable: no PE that saw a checkpoint is left"),
+            _ => self.world.members.condemn("unrecoverable: no PE that saw a checkpoint is left"),
         }
     }
 }

@@ -30,5 +30,5 @@ pub(crate) struct Changed;
 /// of a lost PE is taken away only after the view says so, hence while the view stands, what was
 /// read was there.
 fn unchanged(world: &World, view: &View) -> Result<(), Changed> {
-    if world.view_number() == view.number { Ok(()) } else { Err(Changed) }
+    if world.members.view_number() == view.number { Ok(()) } else { Err(Changed) }
 }

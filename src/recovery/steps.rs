@@ -43,7 +43,7 @@ pub fn verify(world: &World, protection: &Protection, target: u64, all: bool, ba
     if let Some(len) = snapshot.filter(|_| protection.mode.keeps_snapshot()) {
         let per_chunk = shape.chunk_len(len) / TILE;
         let region = protection.snapshot_at(world.segments.layout(), target);
-        if world.is_new() {
+        if world.members.is_new() {
             let all = 0..tiles::tiles(len);
             tiles::map_store(&world.segments, world.me(), region, all);
         }
@@ -54,7 +54,7 @@ pub fn verify(world: &World, protection: &Protection, target: u64, all: bool, ba
         let per_chunk = shape.chunk_len(len) / TILE;
         let region = world.segments.layout().slots[slot];
         let held = shape.layout.parities_of(place).len() * per_chunk;
-        if world.is_new() {
+        if world.members.is_new() {
             tiles::map_store(&world.segments, world.me(), region, 0..held);
         }
         let count = if all { held } else { 0 };
@@ -126,7 +126,7 @@ pub fn misses_snapshot(world: &World, protection: &Protection, findings: &[Findi
 /// Tells people that the memory of a dead process was taken over.
 pub fn report_adopted(world: &World, number: u64, len: usize, begun: Instant) {
     let (pe, micros) = (world.me() as u32, begun.elapsed().as_micros() as u64);
-    world.report(Report::Adopted { pe, number, bytes: len as u64, micros });
+    world.members.report(Report::Adopted { pe, number, bytes: len as u64, micros });
 }
 
 /// What was rebuilt.
@@ -138,8 +138,8 @@ pub struct Rebuilt {
 impl Rebuilt {
     /// Tells people.
     pub fn report(self, world: &World, protection: &Protection, number: u64, begun: Instant) {
-        if protection.mode.keeps_snapshot() || world.is_new() {
-            world.report(Report::Rebuilt {
+        if protection.mode.keeps_snapshot() || world.members.is_new() {
+            world.members.report(Report::Rebuilt {
                 pe: world.me() as u32,
                 number,
                 bytes: self.bytes as u64,
@@ -178,12 +178,12 @@ pub fn rebuild(
         from.extend(job.chunk((place, chunk), 0..cut, parts.as_deref())?);
         before -= cut;
         if before == 0 && !std::mem::replace(&mut passed, true) {
-            world.point(Point::Rebuild, target);
+            world.members.point(Point::Rebuild, target);
         }
         from.extend(job.chunk((place, chunk), cut..count, parts.as_deref())?);
     }
     if !passed {
-        world.point(Point::Rebuild, target);
+        world.members.point(Point::Rebuild, target);
     }
     Ok((Rebuilt { bytes: all * TILE, from }, line))
 }
@@ -421,11 +421,11 @@ pub fn restore(
     }
     let manifest = match Coverage::parse(world.segments.layout(), &bytes[..len]) {
         Ok(parsed) => parsed,
-        Err(error) => world.condemn(&format!(
+        Err(error) => world.members.condemn(&format!(
             "unrecoverable: the snapshot of checkpoint {target} does not explain itself: {error}"
         )),
     };
-    if world.is_new() {
+    if world.members.is_new() {
         tiles::map_live(&world.segments, &manifest.coverage);
     }
     let bad = AtomicBool::new(false);
@@ -441,7 +441,7 @@ pub fn restore(
         }
     };
     world.crew.numbers(0..count / 2, || (), put_back);
-    world.point(Point::Restore, target);
+    world.members.point(Point::Restore, target);
     world.crew.numbers(count / 2..count, || (), put_back);
     if bad.into_inner() {
         return Err(spoiled());

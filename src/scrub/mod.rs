@@ -117,7 +117,9 @@ impl Scrub {
             }
         };
         match whole {
-            _ if turns % 2 == 1 || world.turns() != turns || world.faulted() => Seen::Nothing,
+            _ if turns % 2 == 1 || world.turns() != turns || world.members.faulted() => {
+                Seen::Nothing
+            }
             true => Seen::Whole,
             false => Seen::Damaged,
         }
@@ -138,7 +140,7 @@ impl Scrub {
         }
         if self.patrol.may_tell() {
             let (pe, part) = (self.world.me() as u32, spot.name().to_owned());
-            self.world.report(Report::Damaged { pe, number, part, from });
+            self.world.members.report(Report::Damaged { pe, number, part, from });
         }
     }
 

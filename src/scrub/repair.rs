@@ -51,7 +51,7 @@ pub fn repair(
     number: u64,
 ) -> Option<Option<Vec<u32>>> {
     let _turn = world.try_turn()?;
-    if world.faulted() || world.agreed() != number {
+    if world.members.faulted() || world.agreed() != number {
         return None;
     }
     let repaired = put_right(world, protection, spot, number);

@@ -127,7 +127,7 @@ impl Shmem {
         let block = world.heap_alloc(root::ROOT_BYTES, PAGE);
         let heap = world.segments.own().base().wrapping_add(world.segments.layout().heap);
         assert_eq!(block, heap, "the first allocation");
-        if world.is_new() {
+        if world.members.is_new() {
             root::settle(world); // nobody is in the middle of a transfer to its predecessor
         }
         Shmem { world, not_shared: PhantomData }

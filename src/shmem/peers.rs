@@ -80,7 +80,7 @@ impl<'a> Peers<'a> {
 
     /// True between a death and the restart: what is done now will be undone.
     pub fn faulted(&self) -> bool {
-        self.world.faulted()
+        self.world.members.faulted()
     }
 
     /// The PEs of another team inside the same exchange.

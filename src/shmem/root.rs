@@ -76,7 +76,7 @@ pub(super) fn leave(world: &World) {
 pub(super) fn settle(world: &World) {
     leave(world);
     let word = world.segments.layout().heap + offset_of!(Root, inside);
-    let mut view = world.view();
+    let mut view = world.members.view();
     let alive = |view: &crate::control::view::View| -> Vec<usize> {
         (0..world.n_pes()).filter(|&pe| view.pes[pe].state == State::Alive).collect()
     };
@@ -85,8 +85,8 @@ pub(super) fn settle(world: &World) {
     world.wait_raw(
         || world.waiting_for_all("exchange"),
         || {
-            if world.view_number() != view.number {
-                view = world.view();
+            if world.members.view_number() != view.number {
+                view = world.members.view();
                 world.refresh(&view);
             }
             // One that cannot be reached is no way out of here: the view says what became of it.

@@ -270,7 +270,7 @@ impl Shmem {
 /// All members say the same words, or none goes on.
 fn agree(team: Team, words: &[u64]) -> Result<(), Error> {
     let group = team.group("split").through(Gate::Split);
-    if crate::pgas::world().faulted() {
+    if crate::pgas::world().members.faulted() {
         return Err(Error::Fault(Fault::new()));
     }
     let mut equal = true;

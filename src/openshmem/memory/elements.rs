@@ -19,7 +19,7 @@ fn at_once(addr: usize, bytes: usize, pe: Target) -> Option<(&'static World, usi
     let pe = usize::try_from(pe.pe).ok().filter(|pe| *pe < world.n_pes())?;
     let base = world.reach(pe);
     let at = base.wrapping_add(world.segments.offset_of(addr, bytes)?);
-    (!base.is_null() && !world.faulted()).then_some((world, pe, at))
+    (!base.is_null() && !world.members.faulted()).then_some((world, pe, at))
 }
 
 macro_rules! by_size {

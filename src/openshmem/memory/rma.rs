@@ -190,7 +190,7 @@ pub fn fetch_from_places<T: Copy + Zero>(
     let mut reads = Vec::new();
     for (part, place) in into.chunks_exact_mut(each.max(1)).zip(places) {
         let at = part.as_mut_ptr().cast();
-        if !place.is_far() || place.world.faulted() {
+        if !place.is_far() || place.world.members.faulted() {
             get_from(place, Out(at), bytes);
             continue;
         }

@@ -91,7 +91,7 @@ impl Word {
     /// quiet.
     #[inline]
     pub fn update_later<T: Bits>(self, how: Update, value: u64, before: Out<T>) {
-        match self.place.is_far() && !self.place.world.faulted() {
+        match self.place.is_far() && !self.place.world.members.faulted() {
             true => self.place.ask_later(self.bytes, (how, value), before.erase()),
             false => before.write(T::of(self.update(how, value))),
         }

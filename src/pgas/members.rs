@@ -1,0 +1,220 @@
+//! This PE as a member of the job: the views it is shown, the one it has joined, its connection to
+//! the agent.
+//!
+//! Invariants: `joined <= view number`, equal exactly when the PE is not faulted, but for a PE that
+//! goes on alone, which is faulted for good.
+
+#![forbid(unsafe_code)]
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use super::world::lock;
+use crate::control::UNRECOVERABLE;
+use crate::control::message::{Report, Said, Welcome};
+use crate::control::page::Page;
+use crate::control::view::{State, View};
+use crate::inject::{Point, Rule, Target};
+use crate::sys::socket::Channel;
+use crate::sys::{exit, process};
+
+/// What a PE knows of the job's membership.
+#[derive(Debug)]
+pub struct Membership {
+    me: usize,
+    incarnation: u32,
+    /// The node it runs on; a view on the page may be older than this process.
+    node: u32,
+    page: Arc<Page>,
+    /// The agent; None in a job of one PE without a launcher.
+    channel: Option<Arc<Channel>>,
+    /// PEs that were lost before this substitute was made one, its own number among them.
+    lost_before: Vec<u32>,
+    /// Incarnations when that was so.
+    incarnations: Vec<u32>,
+    joined: AtomicU64,
+    joined_view: Mutex<Option<View>>,
+    /// The view in which calls are carried out: the one joined, or none.
+    works: AtomicU64,
+    /// Faults to be injected.
+    rules: Vec<(u32, Rule)>,
+}
+
+impl Membership {
+    /// That of a process that has joined no view yet.
+    pub(super) fn new(
+        welcome: Welcome,
+        page: Arc<Page>,
+        channel: Option<Arc<Channel>>,
+        rules: Vec<(u32, Rule)>,
+    ) -> Membership {
+        Membership {
+            me: welcome.pe as usize,
+            incarnation: welcome.incarnation,
+            node: welcome.node,
+            page,
+            channel,
+            lost_before: welcome.lost,
+            incarnations: welcome.incarnations,
+            joined: AtomicU64::new(0),
+            joined_view: Mutex::new(None),
+            works: AtomicU64::new(0),
+            rules,
+        }
+    }
+
+    /// How many processes carried this number before.
+    pub fn incarnation(&self) -> u32 {
+        self.incarnation
+    }
+
+    /// The same of PE `pe`, in the view that is shown.
+    pub fn incarnation_of(&self, pe: usize) -> u32 {
+        if pe == self.me { self.incarnation } else { self.page.member(pe).incarnation }
+    }
+
+    /// The connection to the agent, if there is one.
+    pub(super) fn channel(&self) -> Option<&Channel> {
+        self.channel.as_deref()
+    }
+
+    /// True unless this is a job of one PE without a launcher.
+    pub(super) fn has_agent(&self) -> bool {
+        self.channel.is_some()
+    }
+
+    /// True once every PE has come into `shmem_finalize`.
+    pub(super) fn all_have_come(&self) -> bool {
+        self.page.finished().load(Ordering::SeqCst) == 1
+    }
+
+    /// The node it runs on.
+    pub(super) fn node(&self) -> u32 {
+        self.node
+    }
+
+    /// The view that this PE has joined; None before the first.
+    pub(super) fn joined_view(&self) -> MutexGuard<'_, Option<View>> {
+        lock(&self.joined_view)
+    }
+
+    /// This PE is a member of `view` from now on.
+    pub(super) fn join(&self, view: &View) {
+        *lock(&self.joined_view) = Some(view.clone());
+        self.joined.store(view.number, Ordering::Release);
+    }
+
+    /// Number of the view the agent shows now.
+    #[inline]
+    pub fn view_number(&self) -> u64 {
+        self.page.number().load(Ordering::Acquire)
+    }
+
+    /// The view the agent shows now.
+    pub fn view(&self) -> View {
+        self.page.read()
+    }
+
+    /// True while calls that concern other PEs are not carried out: between a death and the
+    /// restart, and for good in a PE that goes on alone.
+    #[inline]
+    pub fn faulted(&self) -> bool {
+        self.view_number() != self.works.load(Ordering::Relaxed)
+    }
+
+    /// Number of the view that this PE has joined.
+    #[inline]
+    pub fn joined(&self) -> u64 {
+        self.joined.load(Ordering::Acquire)
+    }
+
+    /// True in a substitute that has not taken part in a recovery yet.
+    pub fn is_new(&self) -> bool {
+        self.incarnation > 0 && self.joined.load(Ordering::Relaxed) == 0
+    }
+
+    /// True once the page shows a view, and with an engine one in which this process is alive:
+    /// addresses are sent before the view that needs them.
+    pub(super) fn shown(&self, with_engine: bool) -> bool {
+        let own = || self.page.member(self.me);
+        let alive = || own().state == State::Alive && own().incarnation == self.incarnation;
+        self.view_number() >= 1 && (!with_engine || alive())
+    }
+
+    /// From now on calls are carried out in that view only.
+    pub(super) fn work_in(&self, view: u64) {
+        self.works.store(view, Ordering::Release);
+    }
+
+    /// PEs lost since this PE last joined a view, and whether their node was lost with them. The
+    /// same on every PE, survivor or substitute, that asks in the same view.
+    pub fn lost(&self) -> Vec<(usize, bool)> {
+        let view = self.view();
+        let joined = self.joined_view();
+        let lost = |&pe: &usize| match joined.as_ref() {
+            _ if view.pes[pe].state != State::Alive => true,
+            Some(joined) => joined.pes[pe].incarnation != view.pes[pe].incarnation,
+            None => {
+                self.lost_before.contains(&(pe as u32))
+                    || self.incarnations[pe] != view.pes[pe].incarnation
+            }
+        };
+        (0..view.pes.len()).filter(lost).map(|pe| (pe, view.pes[pe].with_node)).collect()
+    }
+
+    /// The lost PEs as a list for people.
+    pub(crate) fn replaced_in(&self, view: &View) -> String {
+        let lost = (0..view.pes.len()).filter(|&pe| view.pes[pe].incarnation > 0);
+        lost.map(|pe| pe.to_string()).collect::<Vec<_>>().join(",")
+    }
+
+    // ---- what the launcher hears --------------------------------------------------------------
+
+    pub(super) fn say(&self, what: &Said) {
+        if let Some(channel) = &self.channel {
+            // An agent that is gone takes this process with it; nobody is left to tell.
+            let _ = channel.send(what, &[]);
+        }
+    }
+
+    pub(crate) fn report(&self, report: Report) {
+        self.say(&Said::Report(report));
+    }
+
+    /// A named step of the protocol: if a fault is to be injected here, waits to be killed.
+    #[inline]
+    pub(crate) fn point(&self, point: Point, checkpoint: u64) {
+        if !self.rules.is_empty() {
+            self.stand_at(point, checkpoint);
+        }
+    }
+
+    #[cold]
+    fn stand_at(&self, point: Point, checkpoint: u64) {
+        for &(rule, what) in &self.rules {
+            if what.matches(self.me, self.node as usize, checkpoint, point) {
+                if let Target::Stop(_) = what.target {
+                    process::stop();
+                    continue;
+                }
+                self.say(&Said::AtPoint { rule });
+                loop {
+                    std::thread::park();
+                }
+            }
+        }
+    }
+
+    /// Says that what PE `pe` keeps is damaged: the launcher orders the next view.
+    pub(crate) fn report_damage(&self, view: &View, pe: usize) {
+        self.say(&Said::Spoiled { view: view.number, pe: pe as u32 });
+    }
+
+    /// Says that the job cannot go on, as every PE does, and ends this process.
+    pub(crate) fn condemn(&self, words: &str) -> ! {
+        super::complain(words);
+        self.say(&Said::Verdict { status: UNRECOVERABLE, words: words.to_string() });
+        // Exit handlers of the program must not run on memory that is in the middle of a recovery.
+        exit::end(UNRECOVERABLE)
+    }
+}
