@@ -35,15 +35,15 @@ pub const NODE_FAILED: i32 = 2;
 /// then on for checkpoints that are refused, as [`crate::store::refusal`] explains.
 pub fn checkpoint_all() -> i32 {
     let world = world();
-    let _turn = world.turn();
+    let _turn = world.store.turns.take();
     if world.is_alone() {
         world.checkpoint_alone();
         return SUCCESS;
     }
-    let number = world.agreed() + 1;
+    let number = world.store.agreed() + 1;
     world.debug(|| format!("checkpoint {number} begins"));
     world.members.point(Point::Before, number);
-    let result = match world.protection() {
+    let result = match world.store.protection() {
         None => pass(world, number),
         Some(protection) => {
             world.show_call(&site::here(), number);
@@ -51,7 +51,7 @@ pub fn checkpoint_all() -> i32 {
         }
     };
     let how = match result {
-        SUCCESS if world.agreed() < number => "is passed over",
+        SUCCESS if world.store.agreed() < number => "is passed over",
         SUCCESS => "is agreed",
         _ => "failed",
     };
@@ -68,7 +68,7 @@ fn pass(world: &World, number: u64) -> i32 {
     if world.barrier_of(Barrier::Protocol, Call::Checkpoint.name()).is_err() {
         return FAILURE;
     }
-    world.set_agreed(number);
+    world.store.set_agreed(number);
     steps([Copy, Copied, After]);
     SUCCESS
 }
@@ -78,10 +78,10 @@ fn save(world: &'static World, protection: &'static Protection, number: u64) -> 
     if let (At::Refused, Some(refusal)) = (end, refusal) {
         return refuse(world, format!("checkpoint refused: {refusal}"));
     }
-    *lock(&world.refused) = Refused::default();
+    *lock(&world.store.refused) = Refused::default();
     match end {
         At::Saved => {
-            world.set_agreed(number);
+            world.store.set_agreed(number);
             world.begin_anew();
             world.note_saved();
             world.forget_apart();
@@ -98,7 +98,7 @@ fn save(world: &'static World, protection: &'static Protection, number: u64) -> 
 }
 
 fn refuse(world: &World, words: String) -> i32 {
-    if lock(&world.refused).again(words.clone()) {
+    if lock(&world.store.refused).again(words.clone()) {
         return SUCCESS;
     }
     if world.me() == 0 {
@@ -109,8 +109,8 @@ fn refuse(world: &World, words: String) -> i32 {
 
 /// A PE was lost while this one is in `shmem_finalize`: takes part in the recovery of the others.
 pub fn recover_at_end(world: &'static World) {
-    let _turn = world.turn();
-    if let Some(protection) = world.protection() {
+    let _turn = world.store.turns.take();
+    if let Some(protection) = world.store.protection() {
         world.debug(|| {
             format!("recovery from within shmem_finalize, lost are {:?}", world.members.lost())
         });
@@ -130,20 +130,20 @@ pub fn query_fault() -> Vec<(usize, i32)> {
 /// one: a program that only knows the thesis' loop would try it again for ever.
 pub fn restart_pes() {
     let world = world();
-    let _turn = world.turn();
+    let _turn = world.store.turns.take();
     if world.interrupted() {
         world.show_restart(&site::here());
         world.forget_all();
-        *lock(&world.refused) = Refused::default();
+        *lock(&world.store.refused) = Refused::default();
         world.debug(|| format!("restart, lost are {:?}", world.members.lost()));
-        match world.protection() {
+        match world.store.protection() {
             Some(protection) => drop(real::run(world, protection, Call::Restart)),
             // In mode none the launcher ends the job.
             None => world.wait_raw(|| Waiting::anyone(Call::Restart.name()), || false),
         }
-        world.debug(|| format!("restarted from checkpoint {}", world.agreed()));
-    } else if lock(&world.refused).restart() && world.me() == 0 {
-        let back = match world.agreed() {
+        world.debug(|| format!("restarted from checkpoint {}", world.store.agreed()));
+    } else if lock(&world.store.refused).restart() && world.me() == 0 {
+        let back = match world.store.agreed() {
             0 => "none was made yet, so a loss ends it".to_owned(),
             number => format!("a loss takes it back to checkpoint {number}"),
         };
@@ -163,12 +163,12 @@ pub fn faulted() -> bool {
 
 /// Number of the last agreed checkpoint, 0 before the first.
 pub fn checkpoint_number() -> u64 {
-    world().agreed()
+    world().store.agreed()
 }
 
 /// Why the last `checkpoint_all` failed, when it was not a death.
 pub fn last_error() -> Option<String> {
-    world().last_error()
+    world().store.last_error()
 }
 
 /// Adds `[addr, addr + len)` of this process's private memory to every later checkpoint, and to

@@ -43,7 +43,9 @@ fn affordable(world: &World, protection: &Protection, len: usize) -> bool {
 /// To be called in a process that begins. In a substitute that adopts nothing: what the peers'
 /// snapshots occupy its own will, and as much of the heap is taken to be in use.
 pub fn begin(world: &'static World) {
-    let Some(protection) = world.protection().filter(|_| world.members.is_new()) else { return };
+    let Some(protection) = world.store.protection().filter(|_| world.members.is_new()) else {
+        return;
+    };
     if world.segments.own().header().snapshot_hint().1 != 0 {
         return; // the pages are there, and are mapped faster than others could be out of the way
     }

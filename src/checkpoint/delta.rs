@@ -31,7 +31,7 @@ pub fn compare(
     let (shape, place) = protection.place(world.me());
     let (len, count) = (coverage.len(), tiles::tiles(coverage.len()));
     let held = shape.layout.parities_of(place).len() * shape.chunk_len(len) / TILE;
-    let history = lock(&world.history).take();
+    let history = lock(&world.store.history).take();
     let places = (protection.snapshots, protection.mode.slots());
     let mut changes = Changes::since(history, (number, len), (count, held), places);
     let mut looked = None;
@@ -46,7 +46,7 @@ pub fn compare(
             *found = changes
                 .look(world.job(), tile, bytes, || tiles::unchecked(&world.segments, last, tile));
         };
-        world.crew.each(looks.iter_mut().enumerate(), || vec![0; TILE], look);
+        world.store.crew.each(looks.iter_mut().enumerate(), || vec![0; TILE], look);
         looks.into_iter().for_each(|look| changes.note(look));
         looked = Some(begun.elapsed());
     }
@@ -64,5 +64,5 @@ pub fn found(changes: &Changes) -> Option<Found> {
 
 /// The checkpoint is agreed: what was found is what the next one builds on.
 pub fn keep(world: &World, changes: Changes, number: u64, len: usize) {
-    *lock(&world.history) = Some(changes.agreed(number, len));
+    *lock(&world.store.history) = Some(changes.agreed(number, len));
 }

@@ -35,7 +35,7 @@ pub fn intend(world: &World, protection: &Protection) -> Option<Coverage> {
     let intent = &world.segments.own().words().intent;
     let len = coverage.as_ref().map_or(0, Coverage::len);
     let (snapshot, slots) = room(world, protection, len);
-    let used = world.store_used();
+    let used = world.store.used();
     let grows = (snapshot.saturating_sub(used.0) + slots.saturating_sub(used.1)) as u64;
     // Both take their time.
     let absent =
@@ -74,7 +74,7 @@ pub fn reserve(world: &World, protection: &Protection, len: usize) -> Vec<(usize
 /// checkpoint pays for it.
 pub fn prepare(world: &World, protection: &Protection, len: usize) {
     let (snapshot, slots) = room(world, protection, len);
-    let (had_snapshot, had_slots) = world.store_used();
+    let (had_snapshot, had_slots) = world.store.used();
     if snapshot > had_snapshot || slots > had_slots {
         let parts = reserve(world, protection, len);
         parts.into_iter().for_each(|(at, len)| world.segments.own().populate(at, len));
@@ -108,7 +108,7 @@ pub fn saved(
 /// Notes how much of the store is occupied once a checkpoint of `len` bytes is in it.
 pub fn account(world: &World, protection: &Protection, len: usize) {
     let (snapshot, slots) = room(world, protection, len);
-    world.note_store_used(snapshot, slots);
+    world.store.note_used(snapshot, slots);
 }
 
 /// Compares what all PEs of `view` brought. Every PE comes to the same answer.

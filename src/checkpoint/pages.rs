@@ -40,7 +40,7 @@ const GAP: usize = 1 << 20;
 /// Before barrier Q of checkpoint `number`: shows what this process wrote to the PEs near it since
 /// the last one, or that it does not know.
 pub fn show(world: &World, coverage: &Coverage, number: u64) {
-    let mut tracking = lock(&world.tracking);
+    let mut tracking = lock(&world.store.tracking);
     let Tracking { tracked, watched, costs, since } = &mut *tracking;
     costs.ran = since.map_or(u64::MAX, |since| nanos(since.elapsed()));
     if tracked.show(number, coverage) {
@@ -70,7 +70,7 @@ pub fn show(world: &World, coverage: &Coverage, number: u64) {
 /// is not known.
 pub fn written(world: &World, coverage: &Coverage, number: u64) -> Option<TileSet> {
     let count = tiles::tiles(coverage.len());
-    let mut tracking = lock(&world.tracking);
+    let mut tracking = lock(&world.store.tracking);
     let Tracking { tracked, watched, .. } = &mut *tracking;
     let said: Vec<Said> = near(world).map(|pe| tiles::said_written(&world.segments, pe)).collect();
     let mut set = None;
@@ -93,7 +93,7 @@ pub fn written(world: &World, coverage: &Coverage, number: u64) -> Option<TileSe
 
 /// Before barrier C: says what it costs to find changes, `looked` if that was done by digests now.
 pub fn tell(world: &World, coverage: &Coverage, looked: Option<Duration>) {
-    let mut tracking = lock(&world.tracking);
+    let mut tracking = lock(&world.store.tracking);
     let costs = &mut tracking.costs;
     if let Some(looked) = looked {
         costs.looked = nanos(looked);
@@ -106,7 +106,7 @@ pub fn tell(world: &World, coverage: &Coverage, looked: Option<Duration>) {
 /// Before barrier B, while live memory stands still: watches what is written from here on, if that
 /// pays after the changes that checkpoint `number` brought.
 pub fn watch(world: &World, protection: &Protection, coverage: &Coverage, number: u64) {
-    let mut tracking = lock(&world.tracking);
+    let mut tracking = lock(&world.store.tracking);
     let Tracking { tracked, watched, costs, since } = &mut *tracking;
     let wanted = wanted(world, protection, coverage, number, (tracked, costs));
     *since = Some(Instant::now());
@@ -160,7 +160,7 @@ fn wanted(
 
 /// A recovery: nothing is known any more.
 pub fn forget(world: &World) {
-    let mut tracking = lock(&world.tracking);
+    let mut tracking = lock(&world.store.tracking);
     tracking.tracked.end();
     (tracking.watched, tracking.since) = (None, None);
 }

@@ -5,7 +5,7 @@
 //! A process started without `oshrun` is a job of one PE.
 
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::far::{Far, Watch};
@@ -15,8 +15,8 @@ use super::members::Membership;
 use super::nodes::Nodes;
 use super::segments::Segments;
 use super::site::Sites;
+use super::store::Store;
 use super::stream::Streams;
-use super::turn::Turns;
 use super::vote::Ballot;
 use super::watch::Reached;
 use super::world::World;
@@ -202,8 +202,8 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
     let far = open_fabric(&job, &welcome, own, crowded, (&page, channel.as_ref()))?;
     let crew = crew_of(&settings, &job, &welcome, crowded);
     let world = World {
+        store: Store::new(protection, Ballot::new(own, vote), crew),
         members: Membership::new(welcome, page, channel, rules),
-        crew,
         crowded,
         spreads: job.bind == Bind::None && !crowded && thread_level < THREAD_MULTIPLE,
         offers: AtomicU32::new(0),
@@ -216,20 +216,11 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
         streams: Streams::new(n_pes),
         far,
         nodes: Mutex::new(Arc::new(Nodes::default())),
-        protection,
         thread_level,
         finish: Finish::default(),
         epochs: Default::default(),
-        agreed: AtomicU64::new(0),
-        vote: Ballot::new(vote),
         sites: Sites::default(),
         covered: Mutex::new(None),
-        history: Mutex::default(),
-        tracking: Mutex::default(),
-        used: (AtomicUsize::new(0), AtomicUsize::new(0)),
-        refused: Mutex::default(),
-        turns: Turns::default(),
-        scrubbed: Mutex::default(),
     };
     arrive(&world, original);
     Ok(world)
@@ -237,7 +228,7 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
 
 /// Waits for the first view; an original is a member of it.
 fn arrive(world: &World, original: bool) {
-    world.show_vote();
+    world.store.vote.show();
     world.wait_raw(
         || world.waiting_for_all("shmem_init"),
         || world.members.shown(world.far.is_some()),

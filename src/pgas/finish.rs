@@ -154,7 +154,7 @@ impl World {
             let joined = self.members.joined();
             self.members.say(&Said::Finalizing { joined, cut });
             let finished = || self.members.all_have_come();
-            let lost = || self.protection.is_some() && self.members.view_number() != joined;
+            let lost = || self.store.protection().is_some() && self.members.view_number() != joined;
             let waiting = || Waiting { call: "shmem_finalize", whom: Whom::Finalize };
             self.wait_raw(waiting, || finished() || lost());
             if finished() {
@@ -179,8 +179,8 @@ impl World {
         }
         let bytes = memory::proportional_share().unwrap_or(0);
         self.members.report(Report::Memory { pe: self.me() as u32, bytes });
-        if self.protection.is_some() && self.settings.scrub != 0 && self.settings.checksum {
-            let counts = *lock(&self.scrubbed);
+        if self.store.protection().is_some() && self.settings.scrub != 0 && self.settings.checksum {
+            let counts = *lock(&self.store.scrubbed);
             self.members.report(Report::Scrubbed { pe: self.me() as u32, counts });
         }
     }

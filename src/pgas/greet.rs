@@ -17,7 +17,7 @@ impl World {
             let mode = self.settings.backup_mode;
             let crowded = if self.crowded { "more" } else { "not more" };
             let (incarnation, level) = (self.members.incarnation(), self.thread_level);
-            let crew = self.crew.threads();
+            let crew = self.store.crew.threads();
             format!(
                 "one of {n} PEs, incarnation {incarnation}, process {process}, thread level \
                  {level}, heap of {heap} bytes at {at:p}, {crowded} PEs than processors, mode \

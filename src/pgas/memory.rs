@@ -2,8 +2,6 @@
 
 #![forbid(unsafe_code)]
 
-use std::sync::atomic::Ordering;
-
 use super::world::{World, lock};
 use crate::segment::layout::BASE;
 
@@ -62,15 +60,5 @@ impl World {
         self.move_said_of(offset..offset + old.min(size), new);
         self.forget_said_of(offset..offset + old);
         self.segments.at(at + new)
-    }
-
-    /// Bytes of (snapshot, slots) this PE's store already occupies.
-    pub(crate) fn store_used(&self) -> (usize, usize) {
-        (self.used.0.load(Ordering::Relaxed), self.used.1.load(Ordering::Relaxed))
-    }
-
-    pub(crate) fn note_store_used(&self, snapshot: usize, slots: usize) {
-        self.used.0.fetch_max(snapshot, Ordering::Relaxed);
-        self.used.1.fetch_max(slots, Ordering::Relaxed);
     }
 }

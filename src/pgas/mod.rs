@@ -22,6 +22,7 @@ mod regions;
 pub mod rounds;
 mod segments;
 mod site;
+mod store;
 pub mod stream;
 mod turn;
 mod vote;

@@ -152,7 +152,7 @@ impl World {
     pub(crate) unsafe fn register(&self, name: Name, addr: usize, len: usize) {
         // SAFETY: the caller's promise.
         unsafe { lock(&self.regions).register(name, addr, len) };
-        if self.protection.is_none() {
+        if self.store.protection().is_none() {
             self.note_saved(); // nothing is ever put back
         }
     }

@@ -54,7 +54,7 @@ impl World {
     /// A restart; who was told of the loss by no checkpoint learns of it here.
     pub(crate) fn show_restart(&self, from: &Site) {
         if !self.sites.reported.load(Ordering::Relaxed) {
-            self.show_call(from, self.agreed() + 1);
+            self.show_call(from, self.store.agreed() + 1);
         }
     }
 

@@ -6,11 +6,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::World;
-
 /// The turn of this process, and how many there were.
 #[derive(Debug, Default)]
-pub(super) struct Turns {
+pub struct Turns {
     taken: Mutex<()>,
     count: AtomicU64,
 }
@@ -34,21 +32,21 @@ impl Drop for Turn<'_> {
     }
 }
 
-impl World {
+impl Turns {
     /// Waits for the turn.
-    pub(crate) fn turn(&self) -> Turn<'_> {
-        let taken = self.turns.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        Turn::begin(&self.turns.count, taken)
+    pub(crate) fn take(&self) -> Turn<'_> {
+        let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        Turn::begin(&self.count, taken)
     }
 
     /// Takes the turn if nobody has it.
-    pub(crate) fn try_turn(&self) -> Option<Turn<'_>> {
-        let taken = self.turns.taken.try_lock().ok()?;
-        Some(Turn::begin(&self.turns.count, taken))
+    pub(crate) fn try_take(&self) -> Option<Turn<'_>> {
+        let taken = self.taken.try_lock().ok()?;
+        Some(Turn::begin(&self.count, taken))
     }
 
     /// Begins and ends of turns so far.
-    pub(crate) fn turns(&self) -> u64 {
-        self.turns.count.load(Ordering::SeqCst)
+    pub(crate) fn count(&self) -> u64 {
+        self.count.load(Ordering::SeqCst)
     }
 }

@@ -5,52 +5,51 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::World;
+use crate::segment::Segment;
 use crate::store::phase::{Phase, Vote};
 
 /// Phase and pending decision, as the words of the header; 0 is none.
 #[derive(Debug)]
-pub(super) struct Ballot {
+pub struct Ballot {
+    own: &'static Segment,
     phase: AtomicU64,
     decision: AtomicU64,
 }
 
 impl Ballot {
     /// That of a process that begins.
-    pub fn new(vote: Vote) -> Ballot {
+    pub(super) fn new(own: &'static Segment, vote: Vote) -> Ballot {
         let decision = vote.decided.map_or(0, |decided| decided + 1).into();
-        Ballot { phase: vote.phase.map_or(0, Phase::pack).into(), decision }
+        Ballot { own, phase: vote.phase.map_or(0, Phase::pack).into(), decision }
     }
-}
 
-impl World {
     /// How far this PE has come, or the dead had whose memory it took over; None in a substitute
     /// that has not recovered yet and took over none.
     pub(crate) fn phase(&self) -> Option<Phase> {
-        Phase::unpack(self.vote.phase.load(Ordering::SeqCst))
+        Phase::unpack(self.phase.load(Ordering::SeqCst))
     }
 
     pub(crate) fn set_phase(&self, phase: Phase) {
-        self.vote.phase.store(phase.pack(), Ordering::SeqCst);
-        self.show_vote();
+        self.phase.store(phase.pack(), Ordering::SeqCst);
+        self.show();
     }
 
     /// The memory is not what any phase says: this PE has no say until it has recovered.
     pub(crate) fn forget_phase(&self) {
-        self.vote.phase.store(0, Ordering::SeqCst);
-        self.show_vote();
+        self.phase.store(0, Ordering::SeqCst);
+        self.show();
     }
 
     /// Writes down what was decided, or that it is over.
     pub(crate) fn set_decision(&self, target: Option<u64>) {
-        self.vote.decision.store(target.map_or(0, |target| target + 1), Ordering::SeqCst);
-        self.show_vote();
+        self.decision.store(target.map_or(0, |target| target + 1), Ordering::SeqCst);
+        self.show();
     }
 
     /// Shows both in the store header.
-    pub(crate) fn show_vote(&self) {
-        let (header, vote) = (self.segments.own().header(), &self.vote);
-        header.phase.store(vote.phase.load(Ordering::SeqCst), Ordering::SeqCst);
-        header.decision.store(vote.decision.load(Ordering::SeqCst), Ordering::SeqCst);
+    pub(crate) fn show(&self) {
+        let header = self.own.header();
+        header.phase.store(self.phase.load(Ordering::SeqCst), Ordering::SeqCst);
+        header.decision.store(self.decision.load(Ordering::SeqCst), Ordering::SeqCst);
     }
 }

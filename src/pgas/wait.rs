@@ -134,7 +134,7 @@ impl World {
     #[cold]
     fn sleep(&self, waiting: Waiting, plain_stores: bool, mut ready: impl FnMut() -> bool) {
         let words = self.segments.own().words();
-        let (bell, showing) = (&words.bell, words.waits.show(waiting, self.agreed()));
+        let (bell, showing) = (&words.bell, words.waits.show(waiting, self.store.agreed()));
         let watcher = u32::from(plain_stores);
         loop {
             let seen = bell.doorbell.load(Ordering::SeqCst);

@@ -3,7 +3,7 @@
 //! Invariants: `joined <= view number`, equal exactly when the PE is not faulted. `heap` is the
 //! allocator's state as of now; `covered` is that of the checkpoint being made or last restored.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::far::Far;
@@ -13,22 +13,18 @@ use super::nodes::Nodes;
 use super::regions::Regions;
 use super::segments::{self, Segments};
 use super::site::Sites;
+use super::store::Store;
 use super::stream::Streams;
-use super::turn::Turns;
-use super::vote::Ballot;
 use super::wait::Fault;
-use super::watch::{Reached, Tracking};
-use crate::control::message::{Job, Said, Scrubbed, ToPe};
+use super::watch::Reached;
+use crate::control::message::{Job, Said, ToPe};
 use crate::control::view::{State, View};
 use crate::heap::Heap;
 use crate::segment::waits::Waiting;
 use crate::settings::Settings;
 use crate::store::coverage::Coverage;
-use crate::store::delta::History;
-use crate::store::protection::Protection;
-use crate::store::refusal::Refused;
 use crate::store::stamp::Stamp;
-use crate::sys::{crew::Crew, exit};
+use crate::sys::exit;
 
 /// Everything a process knows about its job.
 #[derive(Debug)]
@@ -39,7 +35,9 @@ pub struct World {
     pub(crate) members: Membership,
     /// Where the bytes of PEs are.
     pub(crate) segments: Segments,
-    /// Which of them the program has used.
+    /// What this PE keeps for checkpoints.
+    pub(crate) store: Store,
+    /// Which PEs the program has used.
     pub(crate) reached: Reached,
     /// The engine between nodes; None where every PE is mapped.
     pub(super) far: Option<Far>,
@@ -47,7 +45,6 @@ pub struct World {
     pub(super) streams: Streams,
     /// Who meets whom in a barrier, in the view joined.
     pub(super) nodes: Mutex<Arc<Nodes>>,
-    pub(super) protection: Option<Protection>,
     pub(super) crowded: bool,
     /// Each PE has a processor of its own, and one thread that waits.
     pub(super) spreads: bool,
@@ -56,22 +53,10 @@ pub struct World {
     pub(super) finish: Finish,
     /// Barriers begun since the last reset, by whose they are.
     pub(super) epochs: [AtomicU64; 2],
-    pub(super) agreed: AtomicU64,
-    pub(super) vote: Ballot,
     pub(super) sites: Sites,
     pub(super) heap: Mutex<Heap>,
     pub(super) regions: Mutex<Regions>,
     pub(super) covered: Mutex<Option<Coverage>>,
-    /// What the next checkpoint may build on; forgotten in every recovery.
-    pub(crate) history: Mutex<Option<History>>,
-    /// The watch over what this process writes; over in every recovery.
-    pub(crate) tracking: Mutex<Tracking>,
-    pub(super) used: (AtomicUsize, AtomicUsize),
-    pub(crate) refused: Mutex<Refused>,
-    pub(super) turns: Turns,
-    pub(crate) crew: Crew,
-    /// What the scrub of the store has seen.
-    pub(crate) scrubbed: Mutex<Scrubbed>,
 }
 
 /// A lock whose data stays meaningful whatever a panicking holder did.
@@ -111,11 +96,6 @@ impl World {
     #[inline]
     pub fn checks(&self) -> bool {
         self.settings.check
-    }
-
-    /// How this job is protected; None in mode `none`.
-    pub fn protection(&self) -> Option<&Protection> {
-        self.protection.as_ref()
     }
 
     pub(super) fn crowded(&self) -> bool {
@@ -171,15 +151,6 @@ impl World {
         Stamp { number, job: self.job.id, pe: pe as u32, incarnation, whole }
     }
 
-    /// Number of the last agreed checkpoint, 0 before the first.
-    pub fn agreed(&self) -> u64 {
-        self.agreed.load(Ordering::Acquire)
-    }
-
-    pub(crate) fn set_agreed(&self, number: u64) {
-        self.agreed.store(number, Ordering::Release);
-    }
-
     // ---- the agent's ear ----------------------------------------------------------------------
 
     /// A tile of PE `pe` that held when it was checked does not hold any more: asks for a new view,
@@ -203,11 +174,6 @@ impl World {
     }
 
     // ---- the program --------------------------------------------------------------------------
-
-    /// Why the last checkpoint was refused, if it was.
-    pub fn last_error(&self) -> Option<String> {
-        lock(&self.refused).words().map(str::to_owned)
-    }
 
     /// True if this PE has seen no fault; the error otherwise.
     pub fn healthy(&self) -> Result<(), Fault> {

@@ -37,7 +37,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// Goes through the protocol to an end, and says why a checkpoint was refused. At `Condemned` it
 /// does not return.
 pub fn run(world: &World, protection: &Protection, call: Call) -> (At, Option<Refusal>) {
-    let mut driver = Driver::new(call, world.agreed());
+    let mut driver = Driver::new(call, world.store.agreed());
     let mut memory = Memory::new(world, protection);
     while !driver.at().is_end() {
         match driver.step(&mut memory) {
@@ -88,18 +88,18 @@ impl Port for Memory<'_> {
         let (world, protection, number) = (self.world, self.protection, driver.number());
         match op {
             Op::ShowCall if driver.at() == At::Enter && !world.is_apart() => {}
-            Op::Pass(Point::Settle) => world.members.point(Point::Settle, world.agreed()),
+            Op::Pass(Point::Settle) => world.members.point(Point::Settle, world.store.agreed()),
             Op::Pass(point) => world.members.point(point, number),
             Op::Post(posted) => match posted.phase(number) {
-                Some(phase) => world.set_phase(phase),
-                None => world.forget_phase(),
+                Some(phase) => world.store.vote.set_phase(phase),
+                None => world.store.vote.forget_phase(),
             },
             Op::Void(part) => self.record(part, number).void(),
             Op::Seal(part) => self.record(part, number).seal(world.job(), number, self.len),
             Op::Arrive => self.arrive(driver),
             Op::Await => return self.all_came(driver),
             Op::Publish => world.publish(&self.view),
-            Op::ShowVote => world.show_vote(),
+            Op::ShowVote => world.store.vote.show(),
             Op::Adopt => {
                 self.view = world.members.view();
                 world.refresh(&self.view);
@@ -108,9 +108,9 @@ impl Port for Memory<'_> {
             Op::AwaitNext if !self.changed() => return Progress::Wait,
             Op::AwaitWhole | Op::AwaitNext => {}
             Op::FindApart => world.find_apart(&self.view),
-            Op::WriteDecision => world.set_decision(Some(number)),
-            Op::ForgetDecision => world.set_decision(None),
-            Op::SetAgreed => world.set_agreed(number),
+            Op::WriteDecision => world.store.vote.set_decision(Some(number)),
+            Op::ForgetDecision => world.store.vote.set_decision(None),
+            Op::SetAgreed => world.store.set_agreed(number),
             Op::ClearBeside => world.clear_beside(protection),
             Op::BringInherited => self.len = world.bring_inherited(protection, number),
             Op::Follow => return self.follow(),
@@ -160,7 +160,7 @@ impl Port for Memory<'_> {
     }
 
     fn phase(&self) -> Option<Phase> {
-        self.world.phase()
+        self.world.store.vote.phase()
     }
 
     fn votes(&self) -> Vec<Vote> {
@@ -386,7 +386,7 @@ impl<'a> Memory<'a> {
         let (world, protection, number) = (self.world, self.protection, driver.number());
         match op {
             Op::ForgetChanges => {
-                *lock(&world.history) = None;
+                *lock(&world.store.history) = None;
                 pages::forget(world);
             }
             Op::CheckStore => {

@@ -85,7 +85,7 @@ fn damaged(
             bad.fetch_or(chunk, Ordering::Relaxed);
         }
     };
-    world.crew.numbers(tiles, || (), look);
+    world.store.crew.numbers(tiles, || (), look);
     bad.into_inner()
 }
 
@@ -192,8 +192,8 @@ pub fn rebuild(
 fn crew(world: &World, findings: &[Finding]) -> Crew {
     let busy = findings.iter().filter(|finding| finding.snapshot != 0).count();
     match world.settings().threads {
-        0 => world.crew.among(busy),
-        _ => world.crew.among(usize::MAX),
+        0 => world.store.crew.among(busy),
+        _ => world.store.crew.among(usize::MAX),
     }
 }
 
@@ -440,9 +440,9 @@ pub fn restore(
             bad.store(true, Ordering::Relaxed);
         }
     };
-    world.crew.numbers(0..count / 2, || (), put_back);
+    world.store.crew.numbers(0..count / 2, || (), put_back);
     world.members.point(Point::Restore, target);
-    world.crew.numbers(count / 2..count, || (), put_back);
+    world.store.crew.numbers(count / 2..count, || (), put_back);
     if bad.into_inner() {
         return Err(spoiled());
     }

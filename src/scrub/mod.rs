@@ -72,7 +72,7 @@ impl Scrub {
     }
 
     fn step(&mut self) {
-        let turns = self.world.turns();
+        let turns = self.world.store.turns.count();
         let extent = self.extent();
         let Some(spot) = self.patrol.next(extent) else { return };
         match self.look(spot, extent.number, turns) {
@@ -85,7 +85,7 @@ impl Scrub {
 
     /// What there is of the agreed checkpoint.
     fn extent(&self) -> Extent {
-        let (world, number) = (self.world, self.world.agreed());
+        let (world, number) = (self.world, self.world.store.agreed());
         let Some(len) = repair::length(world, self.protection, number) else {
             return Extent::default();
         };
@@ -117,7 +117,10 @@ impl Scrub {
             }
         };
         match whole {
-            _ if turns % 2 == 1 || world.turns() != turns || world.members.faulted() => {
+            _ if turns % 2 == 1
+                || world.store.turns.count() != turns
+                || world.members.faulted() =>
+            {
                 Seen::Nothing
             }
             true => Seen::Whole,
@@ -145,6 +148,6 @@ impl Scrub {
     }
 
     fn count(&self, add: impl FnOnce(&mut Scrubbed)) {
-        add(&mut lock(&self.world.scrubbed));
+        add(&mut lock(&self.world.store.scrubbed));
     }
 }

@@ -50,14 +50,14 @@ pub fn repair(
     spot: Spot,
     number: u64,
 ) -> Option<Option<Vec<u32>>> {
-    let _turn = world.try_turn()?;
-    if world.members.faulted() || world.agreed() != number {
+    let _turn = world.store.turns.try_take()?;
+    if world.members.faulted() || world.store.agreed() != number {
         return None;
     }
     let repaired = put_right(world, protection, spot, number);
     if repaired.is_none() {
         // The next checkpoint must write it anew, changed or not, and all parity over it.
-        *lock(&world.history) = None;
+        *lock(&world.store.history) = None;
     }
     Some(repaired)
 }

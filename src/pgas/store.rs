@@ -1,0 +1,84 @@
+//! What this PE keeps for checkpoints beside the bytes: how far it has come, what it remembers of the
+//! last one, whose turn it is to change the store, and the threads that do.
+
+#![forbid(unsafe_code)]
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use super::turn::Turns;
+use super::vote::Ballot;
+use super::watch::Tracking;
+use super::world::lock;
+use crate::control::message::Scrubbed;
+use crate::store::delta::History;
+use crate::store::protection::Protection;
+use crate::store::refusal::Refused;
+use crate::sys::crew::Crew;
+
+/// The own part of the checkpoint store.
+#[derive(Debug)]
+pub struct Store {
+    protection: Option<Protection>,
+    agreed: AtomicU64,
+    used: (AtomicUsize, AtomicUsize),
+    pub(crate) vote: Ballot,
+    pub(crate) turns: Turns,
+    /// The threads that go through its loops.
+    pub(crate) crew: Crew,
+    /// What the next checkpoint may build on; forgotten in every recovery.
+    pub(crate) history: Mutex<Option<History>>,
+    /// The watch over what this process writes; over in every recovery.
+    pub(crate) tracking: Mutex<Tracking>,
+    /// Why checkpoints were refused.
+    pub(crate) refused: Mutex<Refused>,
+    /// What the scrub has seen.
+    pub(crate) scrubbed: Mutex<Scrubbed>,
+}
+
+impl Store {
+    /// That of a process that begins.
+    pub(super) fn new(protection: Option<Protection>, vote: Ballot, crew: Crew) -> Store {
+        Store {
+            protection,
+            agreed: AtomicU64::new(0),
+            used: Default::default(),
+            vote,
+            turns: Turns::default(),
+            crew,
+            history: Mutex::default(),
+            tracking: Mutex::default(),
+            refused: Mutex::default(),
+            scrubbed: Mutex::default(),
+        }
+    }
+
+    /// How this job is protected; None in mode `none`.
+    pub fn protection(&self) -> Option<&Protection> {
+        self.protection.as_ref()
+    }
+
+    /// Number of the last agreed checkpoint, 0 before the first.
+    pub fn agreed(&self) -> u64 {
+        self.agreed.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_agreed(&self, number: u64) {
+        self.agreed.store(number, Ordering::Release);
+    }
+
+    /// Bytes of (snapshot, slots) that it already occupies.
+    pub(crate) fn used(&self) -> (usize, usize) {
+        (self.used.0.load(Ordering::Relaxed), self.used.1.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn note_used(&self, snapshot: usize, slots: usize) {
+        self.used.0.fetch_max(snapshot, Ordering::Relaxed);
+        self.used.1.fetch_max(slots, Ordering::Relaxed);
+    }
+
+    /// Why the last checkpoint was refused, if it was.
+    pub fn last_error(&self) -> Option<String> {
+        lock(&self.refused).words().map(str::to_owned)
+    }
+}
