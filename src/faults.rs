@@ -83,7 +83,7 @@ fn save(world: &'static World, protection: &'static Protection, number: u64) -> 
         At::Saved => {
             world.store.set_agreed(number);
             world.begin_anew();
-            world.note_saved();
+            world.memory.note_saved();
             world.forget_apart();
             scrub::start(world, protection);
             SUCCESS
@@ -193,11 +193,11 @@ pub unsafe fn protect(name: Name, addr: *mut u8, len: usize) -> i32 {
 /// bytes it keeps. Collective in effect: every PE must exclude the same. [`FAILURE`] if there is no
 /// such memory.
 pub fn exclude(addr: *mut u8, len: usize) -> i32 {
-    if world().set_covered(addr as usize, len, false) { SUCCESS } else { FAILURE }
+    if world().memory.set_covered(addr as usize, len, false) { SUCCESS } else { FAILURE }
 }
 
 /// Takes symmetric memory that was excluded into every later checkpoint again; the counterpart of
 /// [`exclude`] in everything.
 pub fn include(addr: *mut u8, len: usize) -> i32 {
-    if world().set_covered(addr as usize, len, true) { SUCCESS } else { FAILURE }
+    if world().memory.set_covered(addr as usize, len, true) { SUCCESS } else { FAILURE }
 }

@@ -25,14 +25,14 @@ fn allocate(call: &'static str, size: usize, alignment: usize) -> *mut u8 {
     if size == 0 {
         return ptr::null_mut();
     }
-    let block = world.heap_alloc(size, alignment);
+    let block = world.memory.alloc(size, alignment);
     order::meet(world, call);
     block
 }
 
 fn allocate_aligned(call: &'static str, alignment: usize, size: usize) -> *mut u8 {
     if alignment.is_power_of_two() && alignment.is_multiple_of(size_of::<usize>()) {
-        if !pgas::world().can_align(alignment) {
+        if !pgas::world().memory.can_align(alignment) {
             let why = "symmetric memory is not at its usual address";
             misuse(call, format_args!("alignment {alignment}: {why}, expected a smaller one"));
         }
@@ -53,7 +53,7 @@ fn allocate_zeroed(call: &'static str, count: usize, size: usize) -> *mut u8 {
     if bytes == 0 {
         return ptr::null_mut();
     }
-    let block = world.heap_alloc(bytes, ALIGNMENT);
+    let block = world.memory.alloc(bytes, ALIGNMENT);
     if !block.is_null() {
         rma::zero(call, block, bytes);
     }
@@ -68,7 +68,7 @@ fn release(call: &'static str, block: Sym<u8>) {
         return;
     }
     order::meet(world, call);
-    if let Err(reason) = world.heap_free(block) {
+    if let Err(reason) = world.memory.free(block) {
         misuse(call, format_args!("ptr {:#x}: {reason}", block.addr()));
     }
 }
@@ -82,12 +82,12 @@ fn resize(call: &'static str, block: Sym<u8>, size: usize) -> *mut u8 {
         release(call, block);
         return ptr::null_mut();
     }
-    if world.heap_size_of(block.pointer()).is_none() {
+    if world.memory.size_of(block.pointer()).is_none() {
         let addr = block.addr();
         misuse(call, format_args!("ptr {addr:#x}: allowed are blocks from shmem_malloc and NULL"));
     }
     order::meet(world, call);
-    let moved = world.heap_resize(block.pointer(), size);
+    let moved = world.memory.resize(block.pointer(), size);
     order::meet(world, call);
     moved
 }

@@ -90,11 +90,11 @@ pub fn look(world: &World, protection: &Protection, coverage: &Coverage) {
         for data in &shape.layout.stripes()[parity.stripe].data {
             let (pe, from) = (shape.members[data.member], data.chunk * chunk / TILE);
             let (to, end) = (from + chunk / TILE, tiles::tiles(coverage.len()));
-            tiles::map(&world.segments, pe, coverage, from..to);
+            tiles::map(world.segments, pe, coverage, from..to);
             if copy::is_mine(world, protection, (pe, from), coverage.len()) {
                 for region in world.segments.layout().snapshots {
                     world.segments.ask_huge_near(pe, region, end * TILE);
-                    tiles::map_store(&world.segments, pe, region, from..to.min(end));
+                    tiles::map_store(world.segments, pe, region, from..to.min(end));
                 }
             }
         }

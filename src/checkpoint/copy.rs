@@ -103,20 +103,20 @@ impl<'a> Own<'a> {
             }
             Next::Keep | Next::Update | Next::Make => {}
         }
-        let bytes = tiles::live(&world.segments, me, self.coverage, tile, scratch);
+        let bytes = tiles::live(world.segments, me, self.coverage, tile, scratch);
         tiles::put(world, me, region, tile, number, bytes);
     }
 
     /// The stamp that a tile must have if it is as it was at the last checkpoint, while that is
     /// there.
     fn stamp_of_last(&self, tile: usize) -> Option<[u8; STAMP]> {
-        self.last.of(tiles::stamp_of(&self.world.segments, self.region(self.number - 1), tile))
+        self.last.of(tiles::stamp_of(self.world.segments, self.region(self.number - 1), tile))
     }
 
     /// True if a tile has the stamp `was`: equal checksums, not a proof, but all that the choice
     /// for the next checkpoint needs.
     fn is_as(&self, tile: usize, was: Option<[u8; STAMP]>) -> bool {
-        let stamp = tiles::stamp_of(&self.world.segments, self.region(self.number), tile);
+        let stamp = tiles::stamp_of(self.world.segments, self.region(self.number), tile);
         self.world.settings().checksum && was.is_some_and(|was| *stamp == was)
     }
 }

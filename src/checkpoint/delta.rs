@@ -42,16 +42,16 @@ pub fn compare(
         let last = protection.snapshot_at(world.segments.layout(), number - 1);
         let mut looks = vec![Look::default(); count];
         let look = |(tile, found): (usize, &mut Look), scratch: &mut Vec<u8>| {
-            let bytes = tiles::live(&world.segments, world.me(), coverage, tile, scratch);
+            let bytes = tiles::live(world.segments, world.me(), coverage, tile, scratch);
             *found = changes
-                .look(world.job(), tile, bytes, || tiles::unchecked(&world.segments, last, tile));
+                .look(world.job(), tile, bytes, || tiles::unchecked(world.segments, last, tile));
         };
         world.store.crew.each(looks.iter_mut().enumerate(), || vec![0; TILE], look);
         looks.into_iter().for_each(|look| changes.note(look));
         looked = Some(begun.elapsed());
     }
     pages::tell(world, coverage, looked);
-    tiles::show_changes(&world.segments, &changes.own);
+    tiles::show_changes(world.segments, &changes.own);
     changes
 }
 

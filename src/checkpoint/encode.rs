@@ -257,7 +257,7 @@ impl Encode<'_> {
             let (pe, at) = places[position];
             let was = tiles::fetch(world, pe, snapshot, at, last, old);
             let Some(was) = was else { return false };
-            changes.push((position, was, tiles::live(&world.segments, pe, coverage, at, live)));
+            changes.push((position, was, tiles::live(world.segments, pe, coverage, at, live)));
         }
         let (code, row) = self.code(tile);
         let slot = self.slot(number);
@@ -278,7 +278,7 @@ impl Encode<'_> {
         if task.update.is_some() {
             tiles::pull(world, coverage, self.places(task.tile).zip(&mut scratch.live));
         }
-        let live = |(&(pe, at), scratch)| tiles::live(&world.segments, pe, coverage, at, scratch);
+        let live = |(&(pe, at), scratch)| tiles::live(world.segments, pe, coverage, at, scratch);
         let scratches = scratch.live.iter_mut().map(Vec::as_mut_slice);
         let sources: Vec<&[u8]> = places.iter().zip(scratches).map(live).collect();
         let (code, row) = self.code(task.tile);

@@ -31,7 +31,7 @@ pub use encode::encode;
 /// Writes the manifest and says what this PE is about to save and needs for it. None if that cannot
 /// be written down: then the intent says so, and all refuse.
 pub fn intend(world: &World, protection: &Protection) -> Option<Coverage> {
-    let coverage = world.cover().ok();
+    let coverage = world.memory.cover().ok();
     let intent = &world.segments.own().words().intent;
     let len = coverage.as_ref().map_or(0, Coverage::len);
     let (snapshot, slots) = room(world, protection, len);
@@ -89,7 +89,7 @@ pub fn saved(
     begun: Instant,
     found: Option<Found>,
 ) {
-    let len = world.covered().len();
+    let len = world.memory.covered().len();
     account(world, protection, len);
     if world.me() == 0 {
         let (shape, place) = protection.place(0);

@@ -52,7 +52,7 @@ pub fn show(world: &World, coverage: &Coverage, number: u64) {
                     true => look(watched, pe, &places, count),
                     false => Some(TileSet::none(count)),
                 };
-                set.inspect(|set| tiles::show_written(&world.segments, pe, set)).is_some()
+                set.inspect(|set| tiles::show_written(world.segments, pe, set)).is_some()
             };
             world.sees_writes() && near(world).all(seen)
         });
@@ -63,7 +63,7 @@ pub fn show(world: &World, coverage: &Coverage, number: u64) {
     if tracked.said() == Said::Nothing || tracked.said() == Said::Never {
         *watched = None;
     }
-    tiles::say_written(&world.segments, tracked.said());
+    tiles::say_written(world.segments, tracked.said());
 }
 
 /// After barrier Q: the own tiles that anybody wrote to since checkpoint `number - 1`; None if that
@@ -72,7 +72,7 @@ pub fn written(world: &World, coverage: &Coverage, number: u64) -> Option<TileSe
     let count = tiles::tiles(coverage.len());
     let mut tracking = lock(&world.store.tracking);
     let Tracking { tracked, watched, .. } = &mut *tracking;
-    let said: Vec<Said> = near(world).map(|pe| tiles::said_written(&world.segments, pe)).collect();
+    let said: Vec<Said> = near(world).map(|pe| tiles::said_written(world.segments, pe)).collect();
     let mut set = None;
     if tracked.gather(number, &said) {
         set = watched
@@ -80,7 +80,7 @@ pub fn written(world: &World, coverage: &Coverage, number: u64) -> Option<TileSe
             .and_then(|watched| look(watched, world.me(), &coverage.places(), count));
         match &mut set {
             Some(set) => {
-                near(world).for_each(|pe| set.add(&tiles::written_by(&world.segments, pe, count)))
+                near(world).for_each(|pe| set.add(&tiles::written_by(world.segments, pe, count)))
             }
             None => tracked.never(),
         }
@@ -100,7 +100,7 @@ pub fn tell(world: &World, coverage: &Coverage, looked: Option<Duration>) {
         costs.spent = costs.spent.saturating_add(costs.looked);
         costs.huge = world.huge(&spans(coverage)) as u64;
     }
-    tiles::say_costs(&world.segments, costs);
+    tiles::say_costs(world.segments, costs);
 }
 
 /// Before barrier B, while live memory stands still: watches what is written from here on, if that
@@ -119,7 +119,7 @@ pub fn watch(world: &World, protection: &Protection, coverage: &Coverage, number
         costs.spent = 0;
         // Who reads live memory through another mapping does not mind that this one is cut.
         let cuts = world.settings().track == Track::Pages || world.segments.own().is_twice();
-        match Watched::new(&world.segments, &spans(coverage), cuts) {
+        match Watched::new(world.segments, &spans(coverage), cuts) {
             Ok(new) => {
                 *watched = Some(new);
                 tracked.begin(number, coverage.clone());
@@ -153,7 +153,7 @@ fn wanted(
             settings.track,
             number,
             few,
-            here().map(|pe| tiles::costs_of(&world.segments, pe)),
+            here().map(|pe| tiles::costs_of(world.segments, pe)),
         )
         && world.sees_writes()
 }

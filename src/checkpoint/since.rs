@@ -19,15 +19,15 @@ use crate::store::protection::Protection;
 
 /// A digest of what is not as checkpoint `number`, which was restored last; 0 if all is.
 pub fn written(world: &World, protection: &Protection, number: u64) -> u64 {
-    let (at, covered) = (world.segments.layout().manifest, world.covered());
-    let Ok(manifest) = world.manifest() else { return 1 };
+    let (at, covered) = (world.segments.layout().manifest, world.memory.covered());
+    let Ok(manifest) = world.memory.manifest() else { return 1 };
     let sum =
         AtomicU64::new(differences(0, world.segments.own().bytes(at, manifest.len()), &manifest));
     if protection.mode.keeps_snapshot() {
         let region = protection.snapshot_at(world.segments.layout(), number);
         let compare = |tile: usize, scratch: &mut Vec<u8>| {
-            let kept = tiles::unchecked(&world.segments, region, tile);
-            let live = tiles::live(&world.segments, world.me(), &covered, tile, scratch);
+            let kept = tiles::unchecked(world.segments, region, tile);
+            let live = tiles::live(world.segments, world.me(), &covered, tile, scratch);
             // Relaxed: the loop's end shows it.
             sum.fetch_add(differences(tile * TILE, kept, live), Ordering::Relaxed);
         };
@@ -41,10 +41,10 @@ pub fn written(world: &World, protection: &Protection, number: u64) -> u64 {
 
 /// Where no snapshot is kept: a digest of what is covered.
 pub fn live(world: &World) -> u64 {
-    let covered = world.covered();
+    let covered = world.memory.covered();
     let mut scratch = vec![0; TILE];
     let digest = |tile: usize| {
-        let bytes = tiles::live(&world.segments, world.me(), &covered, tile, &mut scratch);
+        let bytes = tiles::live(world.segments, world.me(), &covered, tile, &mut scratch);
         (XxHash3_128::oneshot(bytes) as u64).rotate_left(tile as u32)
     };
     (0..tiles::tiles(covered.len())).map(digest).fold(0, u64::wrapping_add)

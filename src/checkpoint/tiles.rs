@@ -46,7 +46,7 @@ pub fn write(
     let (bytes, stamp) = unsafe {
         (
             store.bytes_mut(region + tile * TILE, TILE),
-            store.bytes_mut(stamp_at(&world.segments, region, tile), STAMP),
+            store.bytes_mut(stamp_at(world.segments, region, tile), STAMP),
         )
     };
     fill(bytes, &mut seal);
@@ -70,8 +70,8 @@ pub fn renewal(world: &World, number: u64, back: u64) -> Renewal {
 
 /// Gives an own tile that is as it was its new stamp. False if it has not the old one.
 pub fn renew(world: &World, region: usize, tile: usize, renewal: &Renewal) -> bool {
-    let renewed = renewal.of(stamp_of(&world.segments, region, tile));
-    renewed.inspect(|renewed| set_stamp(&world.segments, region, tile, renewed)).is_some()
+    let renewed = renewal.of(stamp_of(world.segments, region, tile));
+    renewed.inspect(|renewed| set_stamp(world.segments, region, tile, renewed)).is_some()
 }
 
 /// Overwrites a tile of region `to` of the own store with that of region `from`, with its stamp as
@@ -84,11 +84,11 @@ pub fn carry(
     number: u64,
     renewal: &Renewal,
 ) -> bool {
-    let Some(renewed) = renewal.of(stamp_of(&world.segments, from, tile)) else { return false };
+    let Some(renewed) = renewal.of(stamp_of(world.segments, from, tile)) else { return false };
     put(world, world.me(), to, tile, number, world.segments.own().bytes(from + tile * TILE, TILE));
-    let is_whole = *stamp_of(&world.segments, to, tile) == renewed;
+    let is_whole = *stamp_of(world.segments, to, tile) == renewed;
     if !is_whole {
-        set_stamp(&world.segments, to, tile, &[0; STAMP]);
+        set_stamp(world.segments, to, tile, &[0; STAMP]);
     }
     is_whole
 }
@@ -176,7 +176,7 @@ pub fn written_by(segments: &Segments, pe: usize, count: usize) -> TileSet {
 
 /// True if the own tile holds what its stamp says, as of checkpoint `number`.
 pub fn holds(world: &World, region: usize, tile: usize, number: u64) -> bool {
-    sealed(world.segments.own(), &world.segments, region, tile, &world.stamp(world.me(), number))
+    sealed(world.segments.own(), world.segments, region, tile, &world.stamp(world.me(), number))
 }
 
 fn sealed(
@@ -226,7 +226,7 @@ pub fn pull_store<'a>(
         let (these, others) = rest.split_at_mut(run.len());
         let (pe, region, first) = run[0].0;
         let into = these.as_flattened_mut();
-        reads.push(Read { pe, offset: stamp_at(&world.segments, region, first), into });
+        reads.push(Read { pe, offset: stamp_at(world.segments, region, first), into });
         for ((pe, region, tile), room) in run {
             room.holds = Some((*pe, *region, *tile));
             room.bytes.resize(TILE, 0);
@@ -242,7 +242,7 @@ pub fn pull_store<'a>(
 
 /// Says that tiles of PE `pe`'s store will soon be pulled, their stamps before them.
 pub fn expect_store(world: &World, pe: usize, region: usize, tiles: Range<usize>) {
-    let at = |tile| stamp_at(&world.segments, region, tile);
+    let at = |tile| stamp_at(world.segments, region, tile);
     world.expect(pe, at(tiles.start)..at(tiles.end));
     world.expect(pe, region + tiles.start * TILE..region + tiles.end * TILE);
 }
@@ -290,7 +290,7 @@ pub fn read<'a>(
 ) -> Reading<'a> {
     let seal = world.stamp(pe, number).begin();
     if let Some(segment) = world.segments.near(pe) {
-        let stamp = segment.bytes(stamp_at(&world.segments, region, tile), STAMP);
+        let stamp = segment.bytes(stamp_at(world.segments, region, tile), STAMP);
         let bytes = segment.bytes(region + tile * TILE, TILE);
         return Reading { bytes, check: Some((seal, stamp)) };
     }

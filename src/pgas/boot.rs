@@ -12,6 +12,7 @@ use super::far::{Far, Watch};
 use super::finish::Finish;
 use super::inherit::{Heir, inherit};
 use super::members::Membership;
+use super::memory::Memory;
 use super::nodes::Nodes;
 use super::segments::Segments;
 use super::site::Sites;
@@ -25,7 +26,6 @@ use crate::control::message::{Job, Said, ToPe, Welcome};
 use crate::control::page::Page;
 use crate::control::view::{Member, View};
 use crate::fabric::{self, Ear, FabricError, Local};
-use crate::heap::Heap;
 use crate::placement::Domains;
 use crate::segment::layout::{Layout, STATICS_MAX};
 use crate::segment::statics::{self, Statics};
@@ -201,14 +201,15 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
     let rules = rules.filter(|(i, _)| !welcome.fired.contains(i)).collect();
     let far = open_fabric(&job, &welcome, own, crowded, (&page, channel.as_ref()))?;
     let crew = crew_of(&settings, &job, &welcome, crowded);
+    // It lives as long as the process, like the segments.
+    let segments: &Segments = Box::leak(Box::new(segments));
     let world = World {
+        memory: Memory::new(segments),
         store: Store::new(protection, Ballot::new(own, vote), crew),
         members: Membership::new(welcome, page, channel, rules),
         crowded,
         spreads: job.bind == Bind::None && !crowded && thread_level < THREAD_MULTIPLE,
         offers: AtomicU32::new(0),
-        heap: Mutex::new(Heap::new(layout.heap_len)),
-        regions: Mutex::default(),
         job,
         settings,
         segments,
@@ -220,7 +221,6 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
         finish: Finish::default(),
         epochs: Default::default(),
         sites: Sites::default(),
-        covered: Mutex::new(None),
     };
     arrive(&world, original);
     Ok(world)

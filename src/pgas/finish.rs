@@ -107,11 +107,6 @@ impl World {
         }
     }
 
-    /// True if there is symmetric memory that no checkpoint holds.
-    pub(crate) fn excludes(&self) -> bool {
-        !lock(&self.regions).excluded.is_empty()
-    }
-
     /// A restart is over, in which all take part.
     pub(crate) fn join_all(&self, view: &View) {
         self.join(view);

@@ -1,16 +1,41 @@
-//! Symmetric memory of this PE: the allocator's answers as addresses, and what the store occupies.
+//! Symmetric memory of this PE: what is allocated, and what a checkpoint of it covers.
+//!
+//! Invariants: `heap` is the allocator's state as of now; `covered` is that of the checkpoint being
+//! made or last restored.
 
-#![forbid(unsafe_code)]
+use std::ops::Range;
+use std::sync::Mutex;
 
-use super::world::{World, lock};
+use super::Segments;
+use super::regions::{Name, Regions};
+use super::world::lock;
+use crate::heap::Heap;
+use crate::mutant::{Mutant, breaks};
 use crate::segment::layout::BASE;
+use crate::store::coverage::{Coverage, Manifest, ManifestError};
+use crate::store::private::Misfit;
 
-impl World {
+/// What is where in the own segment.
+#[derive(Debug)]
+pub struct Memory {
+    segments: &'static Segments,
+    heap: Mutex<Heap>,
+    regions: Mutex<Regions>,
+    covered: Mutex<Option<Coverage>>,
+}
+
+impl Memory {
+    /// With nothing allocated.
+    pub(super) fn new(segments: &'static Segments) -> Memory {
+        let heap = Mutex::new(Heap::new(segments.layout().heap_len));
+        Memory { segments, heap, regions: Mutex::default(), covered: Mutex::new(None) }
+    }
+
     /// Allocates `size` bytes of the symmetric heap at a multiple of `align`; null if there is no
     /// room. Symmetric only if every PE makes the same calls in the same order.
     ///
     /// Offsets follow from the usual address of a segment, so they are the same on every PE.
-    pub fn heap_alloc(&self, size: usize, align: usize) -> *mut u8 {
+    pub fn alloc(&self, size: usize, align: usize) -> *mut u8 {
         match lock(&self.heap).alloc_from(BASE + self.segments.layout().heap, size, align) {
             Some(offset) => self.segments.at(self.segments.layout().heap + offset),
             None => std::ptr::null_mut(),
@@ -22,29 +47,29 @@ impl World {
         self.segments.own().base().addr().wrapping_sub(BASE).is_multiple_of(align)
     }
 
-    fn heap_offset(&self, ptr: *mut u8) -> Option<usize> {
+    fn offset(&self, ptr: *mut u8) -> Option<usize> {
         let offset = (ptr as usize)
             .wrapping_sub(self.segments.own().base() as usize + self.segments.layout().heap);
         (offset < self.segments.layout().heap_len).then_some(offset)
     }
 
-    /// Frees what `heap_alloc` gave.
-    pub fn heap_free(&self, ptr: *mut u8) -> Result<(), String> {
-        let offset = self.heap_offset(ptr).ok_or("not in the symmetric heap")?;
+    /// Frees what `alloc` gave.
+    pub fn free(&self, ptr: *mut u8) -> Result<(), String> {
+        let offset = self.offset(ptr).ok_or("not in the symmetric heap")?;
         let size = lock(&self.heap).free(offset).map_err(|error| error.to_string())?;
         self.forget_said_of(offset..offset + size);
         Ok(())
     }
 
     /// Size of an allocation.
-    pub fn heap_size_of(&self, ptr: *mut u8) -> Option<usize> {
-        lock(&self.heap).size_of(self.heap_offset(ptr)?)
+    pub fn size_of(&self, ptr: *mut u8) -> Option<usize> {
+        lock(&self.heap).size_of(self.offset(ptr)?)
     }
 
     /// Grows or shrinks an allocation, moving it if it must; null if there is no room, and then the
     /// old one stays.
-    pub fn heap_resize(&self, ptr: *mut u8, size: usize) -> *mut u8 {
-        let Some(offset) = self.heap_offset(ptr) else { return std::ptr::null_mut() };
+    pub fn resize(&self, ptr: *mut u8, size: usize) -> *mut u8 {
+        let Some(offset) = self.offset(ptr) else { return std::ptr::null_mut() };
         let mut heap = lock(&self.heap);
         let Some(old) = heap.size_of(offset) else { return std::ptr::null_mut() };
         if heap.resize(offset, size) == Ok(true) {
@@ -60,5 +85,101 @@ impl World {
         self.move_said_of(offset..offset + old.min(size), new);
         self.forget_said_of(offset..offset + old);
         self.segments.at(at + new)
+    }
+
+    // ---- what a checkpoint covers -------------------------------------------------------------
+
+    /// Adds private memory to every later checkpoint.
+    ///
+    /// # Safety
+    /// That of [`Regions::register`].
+    pub(crate) unsafe fn register(&self, name: Name, addr: usize, len: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { lock(&self.regions).register(name, addr, len) };
+    }
+
+    /// Takes the symmetric bytes `[addr, addr + len)` out of every later checkpoint, until they are
+    /// freed; or, `covered`, takes them in again. False if they are not in one block of the heap or
+    /// in the statics.
+    pub(crate) fn set_covered(&self, addr: usize, len: usize, covered: bool) -> bool {
+        let heap = lock(&self.heap);
+        let range = self.segments.offset_of(addr, len).map(|offset| offset..offset + len);
+        let allocated = |range: &Range<usize>| {
+            let Some(at) = range.start.checked_sub(self.segments.layout().heap) else {
+                return true;
+            };
+            heap.block_at(at).is_some_and(|block| at + len <= block.end)
+        };
+        let Some(range) = range.filter(allocated) else { return false };
+        let mut regions = lock(&self.regions);
+        if covered {
+            regions.include(range)
+        } else {
+            regions.exclude(range)
+        }
+        true
+    }
+
+    /// Offsets in the heap are freed: what was said of them ends.
+    fn forget_said_of(&self, freed: Range<usize>) {
+        if breaks(Mutant::ExclusionOutlives) {
+            return;
+        }
+        let at = self.segments.layout().heap;
+        lock(&self.regions).include(at + freed.start..at + freed.end);
+    }
+
+    /// Offsets in the heap are copied to another one, and what was said of them holds there.
+    fn move_said_of(&self, from: Range<usize>, to: usize) {
+        let at = self.segments.layout().heap;
+        lock(&self.regions).moved(at + from.start..at + from.end, at + to);
+    }
+
+    fn described(&self, heap: &Heap) -> Result<(Coverage, Vec<u8>), ManifestError> {
+        let regions = lock(&self.regions);
+        let private = regions.gather();
+        let statics = self.segments.static_ranges();
+        Coverage::build(self.segments.layout(), &statics, heap, &regions.excluded, &private)
+    }
+
+    /// The manifest of the present data.
+    pub(crate) fn manifest(&self) -> Result<Vec<u8>, ManifestError> {
+        self.described(&lock(&self.heap)).map(|(_, manifest)| manifest)
+    }
+
+    /// Works out what a checkpoint of the present data covers, and writes its manifest.
+    pub(crate) fn cover(&self) -> Result<Coverage, ManifestError> {
+        let heap = lock(&self.heap); // held until the manifest is written
+        let (coverage, manifest) = self.described(&heap)?;
+        self.segments.write_own(self.segments.layout().manifest, &manifest);
+        *lock(&self.covered) = Some(coverage.clone());
+        Ok(coverage)
+    }
+
+    /// The coverage of the checkpoint being made.
+    pub(crate) fn covered(&self) -> Coverage {
+        lock(&self.covered).clone().expect("a checkpoint was begun")
+    }
+
+    /// What was registered and allocated is in an agreed checkpoint.
+    pub(crate) fn note_saved(&self) {
+        lock(&self.regions).saved();
+    }
+
+    /// True if there is symmetric memory that no checkpoint holds.
+    pub(crate) fn excludes(&self) -> bool {
+        !lock(&self.regions).excluded.is_empty()
+    }
+
+    /// Takes over what a snapshot says of allocator, coverage and registered private memory.
+    ///
+    /// # Errors
+    /// What does not fit what this process registered: no substitute would do better.
+    pub(crate) fn adopt(&self, manifest: Manifest) -> Result<(), Misfit> {
+        *lock(&self.heap) = manifest.heap;
+        *lock(&self.covered) = Some(manifest.coverage);
+        let mut regions = lock(&self.regions);
+        regions.excluded = manifest.excluded;
+        regions.scatter(&manifest.private)
     }
 }

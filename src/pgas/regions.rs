@@ -10,12 +10,7 @@
 
 use std::ops::Range;
 
-use super::World;
-use super::world::lock;
-use crate::control::UNRECOVERABLE;
-use crate::heap::Heap;
-use crate::mutant::{Mutant, breaks};
-use crate::store::coverage::{Coverage, Manifest, ManifestError, without};
+use crate::store::coverage::without;
 use crate::store::private::{self, Misfit, Saved};
 
 /// What a region is called. No two of different kinds are the same.
@@ -96,19 +91,19 @@ impl Regions {
     }
 
     /// The registered bytes, with their names.
-    fn gather<'a>(&'a self) -> Vec<u8> {
+    pub(super) fn gather<'a>(&'a self) -> Vec<u8> {
         let saved = |region: &'a Region| Saved { name: &region.name, contents: region.bytes() };
         private::encode(self.private.iter().map(saved))
     }
 
     /// A checkpoint has every region.
-    fn saved(&mut self) {
+    pub(super) fn saved(&mut self) {
         self.private.iter_mut().for_each(|region| region.first = None);
     }
 
     /// Puts every region back to what it held in a checkpoint; one that is not in it to what it
     /// held when it was registered.
-    fn scatter(&self, saved: &[Saved]) -> Result<(), Misfit> {
+    pub(super) fn scatter(&self, saved: &[Saved]) -> Result<(), Misfit> {
         let registered: Vec<(&str, usize)> =
             self.private.iter().map(|region| (region.name.as_str(), region.len)).collect();
         let found = private::fit(saved, &registered)?;
@@ -119,7 +114,7 @@ impl Regions {
     }
 
     /// Takes a range out of every later checkpoint.
-    fn exclude(&mut self, range: Range<usize>) {
+    pub(super) fn exclude(&mut self, range: Range<usize>) {
         self.include(range.clone());
         if !range.is_empty() {
             let at = self.excluded.partition_point(|before| before.start < range.start);
@@ -128,118 +123,19 @@ impl Regions {
     }
 
     /// Takes a range into every later checkpoint again.
-    fn include(&mut self, range: Range<usize>) {
+    pub(super) fn include(&mut self, range: Range<usize>) {
         let excluded = std::mem::take(&mut self.excluded);
         self.excluded = excluded.into_iter().flat_map(|piece| without(piece, &range)).collect();
     }
 
     /// What was excluded in `from` moves by so many bytes.
-    fn moved(&mut self, from: Range<usize>, to: usize) {
+    pub(super) fn moved(&mut self, from: Range<usize>, to: usize) {
         let inside = |piece: &Range<usize>| {
             let (start, end) = (piece.start.max(from.start), piece.end.min(from.end));
             (start < end).then(|| start - from.start + to..end - from.start + to)
         };
         let there: Vec<Range<usize>> = self.excluded.iter().filter_map(inside).collect();
         there.into_iter().for_each(|piece| self.exclude(piece));
-    }
-}
-
-impl World {
-    /// Adds private memory to every later checkpoint.
-    ///
-    /// # Safety
-    /// That of [`Regions::register`].
-    pub(crate) unsafe fn register(&self, name: Name, addr: usize, len: usize) {
-        // SAFETY: the caller's promise.
-        unsafe { lock(&self.regions).register(name, addr, len) };
-        if self.store.protection().is_none() {
-            self.note_saved(); // nothing is ever put back
-        }
-    }
-
-    /// Takes the symmetric bytes `[addr, addr + len)` out of every later checkpoint, until they are
-    /// freed; or, `covered`, takes them in again. False if they are not in one block of the heap or
-    /// in the statics.
-    pub(crate) fn set_covered(&self, addr: usize, len: usize, covered: bool) -> bool {
-        let heap = lock(&self.heap);
-        let range = self.segments.offset_of(addr, len).map(|offset| offset..offset + len);
-        let allocated = |range: &Range<usize>| {
-            let Some(at) = range.start.checked_sub(self.segments.layout().heap) else {
-                return true;
-            };
-            heap.block_at(at).is_some_and(|block| at + len <= block.end)
-        };
-        let Some(range) = range.filter(allocated) else { return false };
-        let mut regions = lock(&self.regions);
-        if covered {
-            regions.include(range)
-        } else {
-            regions.exclude(range)
-        }
-        true
-    }
-
-    /// Offsets in the heap are freed: what was said of them ends.
-    pub(super) fn forget_said_of(&self, freed: Range<usize>) {
-        if breaks(Mutant::ExclusionOutlives) {
-            return;
-        }
-        let at = self.segments.layout().heap;
-        lock(&self.regions).include(at + freed.start..at + freed.end);
-    }
-
-    /// Offsets in the heap are copied to another one, and what was said of them holds there.
-    pub(super) fn move_said_of(&self, from: Range<usize>, to: usize) {
-        let at = self.segments.layout().heap;
-        lock(&self.regions).moved(at + from.start..at + from.end, at + to);
-    }
-
-    fn described(&self, heap: &Heap) -> Result<(Coverage, Vec<u8>), ManifestError> {
-        let regions = lock(&self.regions);
-        let private = regions.gather();
-        let statics = self.segments.static_ranges();
-        Coverage::build(self.segments.layout(), &statics, heap, &regions.excluded, &private)
-    }
-
-    /// The manifest of the present data.
-    pub(crate) fn manifest(&self) -> Result<Vec<u8>, ManifestError> {
-        self.described(&lock(&self.heap)).map(|(_, manifest)| manifest)
-    }
-
-    /// Works out what a checkpoint of the present data covers, and writes its manifest.
-    pub(crate) fn cover(&self) -> Result<Coverage, ManifestError> {
-        let heap = lock(&self.heap); // held until the manifest is written
-        let (coverage, manifest) = self.described(&heap)?;
-        self.segments.write_own(self.segments.layout().manifest, &manifest);
-        *lock(&self.covered) = Some(coverage.clone());
-        Ok(coverage)
-    }
-
-    /// The coverage of the checkpoint being made.
-    pub(crate) fn covered(&self) -> Coverage {
-        lock(&self.covered).clone().expect("a checkpoint was begun")
-    }
-
-    /// What was registered and allocated is in an agreed checkpoint.
-    pub(crate) fn note_saved(&self) {
-        lock(&self.regions).saved();
-    }
-
-    /// Takes over what the snapshot of checkpoint `number` says of allocator, coverage and
-    /// registered private memory. Ends the job if that does not fit what this process registered:
-    /// no substitute would do better.
-    pub(crate) fn adopt(&self, manifest: Manifest, number: u64) {
-        *lock(&self.heap) = manifest.heap;
-        *lock(&self.covered) = Some(manifest.coverage);
-        let mut regions = lock(&self.regions);
-        regions.excluded = manifest.excluded;
-        if let Err(misfit) = regions.scatter(&manifest.private) {
-            let words = format!(
-                "unrecoverable: PE {} cannot go back to checkpoint {number}: {misfit}",
-                self.me()
-            );
-            self.end_job(UNRECOVERABLE, Some(words));
-        }
     }
 }
 
@@ -257,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn gathered_bytes_come_back_by_name_not_by_address_or_order() {
+    pub(super) fn gathered_bytes_come_back_by_name_not_by_address_or_order() {
         let (mut a, mut b) = ([1u8, 2, 3], [9u8; 5]);
         let mut regions = Regions::default();
         register(&mut regions, Name::Given("a"), &mut a);

@@ -9,8 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::far::Far;
 use super::finish::Finish;
 use super::members::Membership;
+use super::memory::Memory;
 use super::nodes::Nodes;
-use super::regions::Regions;
+use super::regions::Name;
 use super::segments::{self, Segments};
 use super::site::Sites;
 use super::store::Store;
@@ -19,10 +20,8 @@ use super::wait::Fault;
 use super::watch::Reached;
 use crate::control::message::{Job, Said, ToPe};
 use crate::control::view::{State, View};
-use crate::heap::Heap;
 use crate::segment::waits::Waiting;
 use crate::settings::Settings;
-use crate::store::coverage::Coverage;
 use crate::store::stamp::Stamp;
 use crate::sys::exit;
 
@@ -34,7 +33,9 @@ pub struct World {
     /// This PE as a member of the job.
     pub(crate) members: Membership,
     /// Where the bytes of PEs are.
-    pub(crate) segments: Segments,
+    pub(crate) segments: &'static Segments,
+    /// What is where in the own one.
+    pub(crate) memory: Memory,
     /// What this PE keeps for checkpoints.
     pub(crate) store: Store,
     /// Which PEs the program has used.
@@ -54,9 +55,6 @@ pub struct World {
     /// Barriers begun since the last reset, by whose they are.
     pub(super) epochs: [AtomicU64; 2],
     pub(super) sites: Sites,
-    pub(super) heap: Mutex<Heap>,
-    pub(super) regions: Mutex<Regions>,
-    pub(super) covered: Mutex<Option<Coverage>>,
 }
 
 /// A lock whose data stays meaningful whatever a panicking holder did.
@@ -161,8 +159,20 @@ impl World {
         self.wait_raw(waiting, || self.members.view_number() != view.number);
     }
 
+    /// Adds private memory to every later checkpoint.
+    ///
+    /// # Safety
+    /// That of [`Memory::register`].
+    pub(crate) unsafe fn register(&self, name: Name, addr: usize, len: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { self.memory.register(name, addr, len) };
+        if self.store.protection().is_none() {
+            self.memory.note_saved(); // nothing is ever put back
+        }
+    }
+
     /// Ends the job, with `words` of the launcher that say why.
-    pub(super) fn end_job(&self, status: i32, words: Option<String>) -> ! {
+    pub(crate) fn end_job(&self, status: i32, words: Option<String>) -> ! {
         exit::flush_streams();
         self.members.say(&Said::GlobalExit { status, words });
         if !self.members.has_agent() {

@@ -457,7 +457,7 @@ impl<'a> Memory<'a> {
         match (driver.call(), driver.ends()) {
             (Call::Finalize, _) => world.join(&self.view),
             (_, Some(ending)) => {
-                world.join_alone(&self.view, ending == Ending::Silent && !world.excludes());
+                world.join_alone(&self.view, ending == Ending::Silent && !world.memory.excludes());
                 world.members.report(Report::Alone { pe: world.me() as u32, number, micros });
             }
             (_, None) => {

@@ -17,6 +17,7 @@ use super::{Changed, unchanged};
 use crate::checkpoint;
 use crate::checkpoint::pipeline;
 use crate::checkpoint::tiles::{self, Reading, Room};
+use crate::control::UNRECOVERABLE;
 use crate::control::message::Report;
 use crate::control::view::View;
 use crate::inject::Point;
@@ -45,7 +46,7 @@ pub fn verify(world: &World, protection: &Protection, target: u64, all: bool, ba
         let region = protection.snapshot_at(world.segments.layout(), target);
         if world.members.is_new() {
             let all = 0..tiles::tiles(len);
-            tiles::map_store(&world.segments, world.me(), region, all);
+            tiles::map_store(world.segments, world.me(), region, all);
         }
         let count = if all { tiles::tiles(len) } else { 0 };
         found.snapshot = damaged(world, region, 0..count, per_chunk, target);
@@ -55,7 +56,7 @@ pub fn verify(world: &World, protection: &Protection, target: u64, all: bool, ba
         let region = world.segments.layout().slots[slot];
         let held = shape.layout.parities_of(place).len() * per_chunk;
         if world.members.is_new() {
-            tiles::map_store(&world.segments, world.me(), region, 0..held);
+            tiles::map_store(world.segments, world.me(), region, 0..held);
         }
         let count = if all { held } else { 0 };
         found.parity = damaged(world, region, 0..count, per_chunk, target);
@@ -310,7 +311,7 @@ impl Decode<'_> {
             None => Ok(()),
             Some(pe) => {
                 if line.is_none() {
-                    tiles::set_stamp(&world.segments, region, tile, &[0; STAMP]);
+                    tiles::set_stamp(world.segments, region, tile, &[0; STAMP]);
                 }
                 Err(pe)
             }
@@ -343,16 +344,11 @@ impl Decode<'_> {
         let steps = *first..last + 1;
         for &shard in sources {
             let (pe, region, from) = self.source((stripe, shard));
-            tiles::map_store(
-                &self.world.segments,
-                pe,
-                region,
-                from + steps.start..from + steps.end,
-            );
+            tiles::map_store(self.world.segments, pe, region, from + steps.start..from + steps.end);
         }
         if self.protection.mode.keeps_snapshot() {
             let own = own + steps.start..own + steps.end;
-            tiles::map_store(&self.world.segments, self.world.me(), self.snapshot(), own);
+            tiles::map_store(self.world.segments, self.world.me(), self.snapshot(), own);
         }
     }
 }
@@ -426,17 +422,15 @@ pub fn restore(
         )),
     };
     if world.members.is_new() {
-        tiles::map_live(&world.segments, &manifest.coverage);
+        tiles::map_live(world.segments, &manifest.coverage);
     }
     let bad = AtomicBool::new(false);
     let put_back = |tile: usize, (): &mut ()| {
         let mut seal = world.stamp(world.me(), target).begin();
         let bytes = &bytes[tile * TILE..(tile + 1) * TILE];
-        tiles::restore(&world.segments, &manifest.coverage, tile, bytes, |piece| {
-            seal.update(piece)
-        });
+        tiles::restore(world.segments, &manifest.coverage, tile, bytes, |piece| seal.update(piece));
         // Relaxed: the loop's end shows it.
-        if line.is_none() && !seal.holds(tiles::stamp_of(&world.segments, region, tile)) {
+        if line.is_none() && !seal.holds(tiles::stamp_of(world.segments, region, tile)) {
             bad.store(true, Ordering::Relaxed);
         }
     };
@@ -447,7 +441,12 @@ pub fn restore(
         return Err(spoiled());
     }
     let coverage = manifest.coverage.clone();
-    world.adopt(manifest, target);
+    if let Err(misfit) = world.memory.adopt(manifest) {
+        let me = world.me();
+        let words =
+            format!("unrecoverable: PE {me} cannot go back to checkpoint {target}: {misfit}");
+        world.end_job(UNRECOVERABLE, Some(words));
+    }
     Ok(coverage)
 }
 

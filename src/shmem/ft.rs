@@ -106,7 +106,7 @@ pub fn include<T: Symmetric>(shmem: &mut Shmem, slice: SymSlice<T>) {
 
 fn set_covered<T: Symmetric>(shmem: &mut Shmem, slice: SymSlice<T>, covered: bool) {
     let addr = shmem.local(slice).as_ptr().addr();
-    let known = slice.is_empty() || shmem.world.set_covered(addr, slice.bytes(), covered);
+    let known = slice.is_empty() || shmem.world.memory.set_covered(addr, slice.bytes(), covered);
     assert!(known, "{slice:?} is not allocated");
 }
 

@@ -124,7 +124,7 @@ impl Shmem {
         assert!(!pgas::initialized(), "Shmem::init is called once in a process");
         openshmem::start(0);
         let world = pgas::world();
-        let block = world.heap_alloc(root::ROOT_BYTES, PAGE);
+        let block = world.memory.alloc(root::ROOT_BYTES, PAGE);
         let heap = world.segments.own().base().wrapping_add(world.segments.layout().heap);
         assert_eq!(block, heap, "the first allocation");
         if world.members.is_new() {
@@ -158,7 +158,7 @@ impl Shmem {
     /// ```
     pub fn alloc<T: Symmetric>(&mut self, len: usize) -> Result<SymSlice<T>, Error> {
         let bytes = len.saturating_mul(size_of::<T>());
-        let at = self.world.heap_alloc(bytes.max(1), align_of::<T>().max(64));
+        let at = self.world.memory.alloc(bytes.max(1), align_of::<T>().max(64));
         let heap = self.world.segments.own().base().wrapping_add(self.world.segments.layout().heap);
         if at.is_null() {
             return Err(Error::NoRoom { bytes });
@@ -194,7 +194,7 @@ impl Shmem {
     /// If it is not the whole of an allocation.
     pub fn free<T: Symmetric>(&mut self, slice: SymSlice<T>) {
         let at = self.world.segments.own().base().wrapping_add(slice.checked(self.world));
-        if let Err(error) = self.world.heap_free(at) {
+        if let Err(error) = self.world.memory.free(at) {
             panic!("{slice:?} cannot be freed: {error}");
         }
     }
