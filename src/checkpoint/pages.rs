@@ -54,7 +54,7 @@ pub fn show(world: &World, coverage: &Coverage, number: u64) {
                 };
                 set.inspect(|set| tiles::show_written(world.segments, pe, set)).is_some()
             };
-            world.sees_writes() && near(world).all(seen)
+            world.comm.sees_writes() && near(world).all(seen)
         });
         if !all {
             tracked.never();
@@ -155,7 +155,7 @@ fn wanted(
             few,
             here().map(|pe| tiles::costs_of(world.segments, pe)),
         )
-        && world.sees_writes()
+        && world.comm.sees_writes()
 }
 
 /// A recovery: nothing is known any more.

@@ -8,16 +8,15 @@ use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
+use super::comm::Communication;
 use super::far::{Far, Watch};
 use super::finish::Finish;
 use super::inherit::{Heir, inherit};
 use super::members::Membership;
 use super::memory::Memory;
-use super::nodes::Nodes;
 use super::segments::Segments;
 use super::site::Sites;
 use super::store::Store;
-use super::stream::Streams;
 use super::vote::Ballot;
 use super::watch::Reached;
 use super::world::World;
@@ -205,6 +204,7 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
     let segments: &Segments = Box::leak(Box::new(segments));
     let world = World {
         memory: Memory::new(segments),
+        comm: Communication::new(far, n_pes),
         store: Store::new(protection, Ballot::new(own, vote), crew),
         members: Membership::new(welcome, page, channel, rules),
         crowded,
@@ -214,12 +214,8 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
         settings,
         segments,
         reached: Reached::none(n_pes),
-        streams: Streams::new(n_pes),
-        far,
-        nodes: Mutex::new(Arc::new(Nodes::default())),
         thread_level,
         finish: Finish::default(),
-        epochs: Default::default(),
         sites: Sites::default(),
     };
     arrive(&world, original);
@@ -231,9 +227,9 @@ fn arrive(world: &World, original: bool) {
     world.store.vote.show();
     world.wait_raw(
         || world.waiting_for_all("shmem_init"),
-        || world.members.shown(world.far.is_some()),
+        || world.members.shown(world.comm.has_engine()),
     );
-    if world.far.is_some() {
+    if world.comm.has_engine() {
         world.refresh(&if original { first_view(world) } else { world.members.view() });
     }
     if original {

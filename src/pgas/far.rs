@@ -9,7 +9,6 @@
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
-use std::time::Duration;
 
 use super::stream::Id;
 use super::world::{World, lock};
@@ -76,53 +75,10 @@ impl std::fmt::Debug for dyn Ear {
 }
 
 impl World {
-    /// True if there are PEs that are reached through an engine, or may be.
-    #[inline]
-    pub fn has_engine(&self) -> bool {
-        self.far.is_some()
-    }
-
-    fn far(&self) -> &Far {
-        self.far.as_ref().expect("a PE that is not mapped is reached through an engine")
-    }
-
-    /// The engine, where one is needed at all.
-    #[inline]
-    pub(super) fn engine(&self) -> Option<&dyn Engine> {
-        self.far.as_ref().map(|far| &*far.engine)
-    }
-
-    /// How long those who wait go on looking for what comes through the engine.
-    pub(super) fn patience(&self) -> Duration {
-        self.engine().map_or(Duration::ZERO, Engine::patience)
-    }
-
-    /// Lets the engine do what it has to; called by those who wait.
-    #[inline]
-    pub(super) fn progress(&self) {
-        if let Some(engine) = self.engine() {
-            engine.progress();
-        }
-    }
-
-    /// This thread, which waits, sleeps from now on.
-    pub(super) fn rest(&self) {
-        if let Some(engine) = self.engine() {
-            engine.rest();
-        }
-    }
-
-    /// Nobody needs this process any more.
-    pub(super) fn close(&self) {
-        if let Some(engine) = self.engine() {
-            engine.close();
-        }
-    }
-
     /// Waits for the view that says what became of the peer.
     #[cold]
     fn wait_for_verdict(&self, lost: Lost) {
-        let ear = &self.far().ear;
+        let ear = &self.comm.far().ear;
         self.note_cut();
         let waiting = || Waiting::anyone("a transfer whose connection broke");
         self.wait_raw(waiting, || ear.gone(lost.pe, lost.incarnation));
@@ -147,7 +103,7 @@ impl World {
         if writes.is_empty() || self.cut_short() {
             return;
         }
-        let engine = &self.far().engine;
+        let engine = &self.comm.far().engine;
         self.or(engine.put_and_wake(writes), ());
     }
 
@@ -159,7 +115,7 @@ impl World {
     /// Reads from several far PEs at a time. If one of them is lost, all that was to be read is
     /// zeroes, and the view has changed when the call returns.
     pub fn pull(&self, reads: &mut [Read]) {
-        if let Err(lost) = self.far().engine.get(reads) {
+        if let Err(lost) = self.comm.far().engine.get(reads) {
             self.wait_for_verdict(lost);
             reads.iter_mut().for_each(|read| read.into.fill(0));
         }
@@ -168,7 +124,7 @@ impl World {
     /// Bytes of PE `pe` that will soon be pulled, if it is far. Its loss is for the pull to tell.
     pub fn expect(&self, pe: usize, range: Range<usize>) {
         if self.segments.is_far(pe) {
-            let _ = self.far().engine.expect(pe, range);
+            let _ = self.comm.far().engine.expect(pe, range);
         }
     }
 
@@ -183,7 +139,7 @@ impl World {
         let mut before = vec![0; asks.len()];
         if !asks.is_empty()
             && !self.cut_short()
-            && let Err(lost) = self.far().engine.update(asks, &mut before)
+            && let Err(lost) = self.comm.far().engine.update(asks, &mut before)
         {
             self.wait_for_verdict(lost);
             before.fill(0);
@@ -194,7 +150,7 @@ impl World {
     /// As `far_update`, without waiting for it; stream `id` completes it.
     pub fn far_post(&self, id: Id, ask: Ask) {
         if !self.cut_short() {
-            self.or(self.far().engine.post(ask), ());
+            self.or(self.comm.far().engine.post(ask), ());
             self.note(id, ask.pe);
         }
     }
@@ -204,20 +160,20 @@ impl World {
         let (word, how) = (WordAt { offset, bytes: 8 }, Update::Store);
         let ask = Ask { pe, word, change: Change { how, operand } };
         if !self.members.faulted() {
-            self.or(self.far().engine.post(ask), ());
+            self.or(self.comm.far().engine.post(ask), ());
         }
     }
 
     /// What was begun at `peers` comes before what follows there.
     pub(super) fn far_fence(&self, peers: &[usize]) {
         if !peers.is_empty() {
-            self.or(self.far().engine.fence(peers), ());
+            self.or(self.comm.far().engine.fence(peers), ());
         }
     }
 
     /// Waits until what was begun at `peers` has arrived; false if one of them was lost.
     pub(super) fn far_quiet(&self, peers: &[usize]) -> bool {
-        self.or(self.far().engine.quiet(peers).map(|()| true), false)
+        self.or(self.comm.far().engine.quiet(peers).map(|()| true), false)
     }
 
     /// A word of PE `pe` as it is now, faulted or not; None if it cannot be reached. Without a
@@ -229,7 +185,7 @@ impl World {
         }
         let mut word = [0; 8];
         let read = Read { pe, offset, into: &mut word };
-        self.far().engine.get(&mut [read]).ok().map(|()| u64::from_ne_bytes(word))
+        self.comm.far().engine.get(&mut [read]).ok().map(|()| u64::from_ne_bytes(word))
     }
 
     /// Threads of PE `pe` that sleep look again, wherever it is, once what this PE did there before
@@ -241,7 +197,7 @@ impl World {
         // An update that changes nothing: it makes the target look with every engine.
         let offset = self.segments.layout().board + self.me() * ENTRY;
         let (word, how) = (WordAt { offset, bytes: 8 }, Update::Or);
-        let _ = self.far().engine.post(Ask { pe, word, change: Change { how, operand: 0 } });
+        let _ = self.comm.far().engine.post(Ask { pe, word, change: Change { how, operand: 0 } });
     }
 
     // ---- the board ----------------------------------------------------------------------------
@@ -263,13 +219,13 @@ impl World {
     }
 
     fn heard(&self, pe: usize) -> u32 {
-        self.far().heard[pe].load(Ordering::Relaxed)
+        self.comm.far().heard[pe].load(Ordering::Relaxed)
     }
 
     /// Writes what this PE tells into the boards of the far PEs of `view`. All transfers before it
     /// are complete when any of them sees it. A loss meanwhile is for the view to tell.
     pub(crate) fn publish(&self, view: &View) {
-        let Some(engine) = self.engine() else { return };
+        let Some(engine) = self.comm.engine() else { return };
         let words = self.segments.own().told().words(self.members.incarnation());
         let mut bytes = [0; WORDS * 8];
         for (at, word) in words.iter().enumerate() {
@@ -294,12 +250,12 @@ impl World {
 
     /// True if PE `pe` of `view` can be mapped here.
     pub(super) fn mappable(&self, view: &View, pe: usize) -> bool {
-        self.far.is_none() || view.pes[pe].node == view.pes[self.me()].node
+        !self.comm.has_engine() || view.pes[pe].node == view.pes[self.me()].node
     }
 
     /// Takes note of an address.
     pub(super) fn learn(&self, pe: usize, incarnation: u32, address: Vec<u8>) {
-        let Some(far) = &self.far else { return };
+        let Some(far) = &self.comm.far else { return };
         if let Some(link) = lock(&far.links).get_mut(pe) {
             let newer = link.address.as_ref().is_none_or(|(known, _)| *known < incarnation);
             if newer {
@@ -310,7 +266,7 @@ impl World {
 
     /// True if the address of a far PE of `view` has not come yet.
     pub(super) fn awaits_address(&self, view: &View, pe: usize) -> bool {
-        let Some(far) = &self.far else { return false };
+        let Some(far) = &self.comm.far else { return false };
         let wanted = view.pes[pe].incarnation;
         let links = lock(&far.links);
         let known = links[pe].address.as_ref().is_some_and(|(known, _)| *known >= wanted);
@@ -319,7 +275,7 @@ impl World {
 
     /// Disconnects from those who are no more in `view`: nothing of theirs arrives from now on.
     pub(super) fn fence_off(&self, view: &View) {
-        let Some(far) = &self.far else { return };
+        let Some(far) = &self.comm.far else { return };
         for (pe, link) in lock(&far.links).iter_mut().enumerate() {
             let member = view.pes[pe];
             let over = |connected: u32| {
@@ -336,7 +292,7 @@ impl World {
 
     /// Connects to the far PEs that are alive in `view`.
     pub(super) fn connect(&self, view: &View) {
-        let Some(far) = &self.far else { return };
+        let Some(far) = &self.comm.far else { return };
         for (pe, link) in lock(&far.links).iter_mut().enumerate() {
             let wanted = view.pes[pe].incarnation;
             if view.pes[pe].state == State::Alive {

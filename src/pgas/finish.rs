@@ -158,7 +158,7 @@ impl World {
             recover(self);
         }
         self.members.say(&Said::Finalized);
-        self.close();
+        self.comm.close();
     }
 
     /// True if the program may have read by a pointer what is left of memory that was lost.

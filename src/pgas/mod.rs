@@ -11,6 +11,7 @@
 
 mod abort;
 pub mod boot;
+mod comm;
 mod far;
 mod finish;
 mod greet;

@@ -13,12 +13,11 @@
 //! meetings of all PEs, each after everything sent before has arrived.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::World;
 use super::rounds::rounds;
 use super::wait::Fault;
-use super::world::{World, lock};
 use crate::control::view::View;
 use crate::segment::words::{Barrier, ROUNDS, Words};
 use crate::settings::Collectives;
@@ -59,7 +58,7 @@ impl World {
     /// setting.
     pub fn acts_by_nodes(&self) -> bool {
         match self.settings.collectives {
-            Collectives::Auto => self.far.is_some(),
+            Collectives::Auto => self.comm.has_engine(),
             Collectives::Direct => false,
             Collectives::Nodes | Collectives::Doubling | Collectives::Halving => true,
         }
@@ -91,19 +90,11 @@ impl World {
     /// The PEs that map each other's memory, this one among them, as (first, stride, number): all,
     /// or those of the node; this one alone if those are no progression.
     pub fn sharing(&self) -> (isize, isize, usize) {
-        if self.far.is_none() {
+        if !self.comm.has_engine() {
             return (0, 1, self.n_pes());
         }
         let alone = (self.me().cast_signed(), 1, 1);
-        progression(&lock(&self.nodes).here).unwrap_or(alone)
-    }
-
-    pub(super) fn next_epoch(&self, whose: Barrier) -> u64 {
-        let epoch = self.epochs[whose as usize].fetch_add(1, Ordering::Relaxed) + 1;
-        if whose == Barrier::Program {
-            self.comes_to_barrier();
-        }
-        epoch
+        progression(&self.comm.nodes().here).unwrap_or(alone)
     }
 
     /// Puts the words of barriers and teams back to their beginning; part of every recovery. They
@@ -114,7 +105,7 @@ impl World {
         let words = self.segments.own().words();
         let gates = words.gates.iter().flat_map(|gate| [&gate.arrived, &gate.released]);
         let heard = words.heard.iter().flat_map(|heard| heard.iter());
-        let all = gates.chain(heard).chain(&self.epochs);
+        let all = gates.chain(heard).chain(self.comm.epochs());
         all.for_each(|word| word.store(0, Ordering::SeqCst));
     }
 
@@ -124,7 +115,7 @@ impl World {
         call: &'static str,
         epoch: u64,
     ) -> Result<(), Fault> {
-        let nodes = Arc::clone(&lock(&self.nodes));
+        let nodes = self.comm.nodes();
         let leader = nodes.leaders[nodes.index];
         let Some(leading) = self.segments.near(leader) else {
             return Err(Fault); // moved away: the view is another one by now

@@ -158,7 +158,7 @@ impl World {
     }
 
     fn progress_now(&self, deed: Deed, written: u64) -> Progress {
-        let barriers = self.epochs[Barrier::Program as usize].load(Ordering::Relaxed);
+        let barriers = self.comm.epochs()[Barrier::Program as usize].load(Ordering::Relaxed);
         let reached = self.reached.others(self.me());
         let site = self.segments.own().words().site.site.load(Ordering::Relaxed);
         Progress { deed, barriers, reached, site, written }

@@ -180,24 +180,24 @@ impl World {
 
     /// Makes the rooms of streams ahead of their use.
     pub fn prepare_streams(&self, ids: impl Iterator<Item = Id>) {
-        if self.has_engine() {
-            ids.for_each(|id| _ = self.streams.of(id));
+        if self.comm.has_engine() {
+            ids.for_each(|id| _ = self.comm.streams.of(id));
         }
     }
 
     /// Sets what stream `id` is for: whether its fence and quiet pass over puts.
     pub fn open_stream(&self, id: Id, no_store: bool) {
-        if self.has_engine() {
-            self.streams.of(id).no_store.store(no_store, Ordering::Relaxed);
+        if self.comm.has_engine() {
+            self.comm.streams.of(id).no_store.store(no_store, Ordering::Relaxed);
         }
     }
 
     /// Begins or ends gathering the puts of stream `id`, which has about `expected` before it.
     pub fn batch(&self, id: Id, on: bool, expected: usize) {
-        if !self.has_engine() {
+        if !self.comm.has_engine() {
             return;
         }
-        let stream = self.streams.of(id);
+        let stream = self.comm.streams.of(id);
         stream.batch.store(on, Ordering::Relaxed);
         if on {
             lock(&stream.gathered).writes.reserve(expected.min(WINDOW));
@@ -208,7 +208,7 @@ impl World {
 
     /// Completes everything of stream `id` that was begun, and makes it as new.
     pub fn close_stream(&self, id: Id) {
-        if let Some(stream) = self.streams.table[usize::from(id)].get() {
+        if let Some(stream) = self.comm.streams.table[usize::from(id)].get() {
             self.complete(stream);
             stream.batch.store(false, Ordering::Relaxed);
             stream.no_store.store(false, Ordering::Relaxed);
@@ -233,7 +233,7 @@ impl World {
     /// `[from, from + len)` is readable and does not change until the stream's next quiet is over
     /// or [`World::forget`] was called.
     pub unsafe fn later_put(&self, id: Id, pe: usize, offset: usize, from: *const u8, len: usize) {
-        if self.streams.of(id).batch.load(Ordering::Relaxed) {
+        if self.comm.streams.of(id).batch.load(Ordering::Relaxed) {
             let write = Bytes { pe, offset, at: from, len };
             return self.gather(id, |gathered| gathered.writes.push(write));
         }
@@ -251,7 +251,7 @@ impl World {
     }
 
     fn gather(&self, id: Id, push: impl FnOnce(&mut Gathered)) {
-        let (streams, stream) = (&self.streams, self.streams.of(id));
+        let (streams, stream) = (&self.comm.streams, self.comm.streams.of(id));
         streams.change(stream, lock(&stream.gathered), push);
         if stream.waiting.load(Ordering::Relaxed) >= WINDOW {
             self.land(stream);
@@ -260,8 +260,8 @@ impl World {
 
     /// Drops what stream `id` has gathered: nobody waits for it any more.
     pub fn forget(&self, id: Id) {
-        if let Some(stream) = self.streams.table[usize::from(id)].get() {
-            self.streams.change(stream, lock(&stream.gathered), std::mem::take);
+        if let Some(stream) = self.comm.streams.table[usize::from(id)].get() {
+            self.comm.streams.change(stream, lock(&stream.gathered), std::mem::take);
         }
     }
 
@@ -273,7 +273,7 @@ impl World {
     fn land(&self, stream: &Stream) {
         if stream.waiting.load(Ordering::SeqCst) != 0 {
             let gathered = lock(&stream.gathered);
-            self.streams.change(stream, gathered, |gathered| {
+            self.comm.streams.change(stream, gathered, |gathered| {
                 self.carry_out(stream, std::mem::take(gathered));
             });
         }
@@ -281,16 +281,16 @@ impl World {
 
     /// Carries out what is gathered, unless somebody does: for threads that are about to sleep.
     pub(super) fn land_before_sleep(&self) {
-        if self.streams.waiting.load(Ordering::SeqCst) == 0 {
+        if self.comm.streams.waiting.load(Ordering::SeqCst) == 0 {
             return;
         }
-        for stream in self.streams.made() {
+        for stream in self.comm.streams.made() {
             let gathered = match stream.gathered.try_lock() {
                 Ok(gathered) => gathered,
                 Err(TryLockError::Poisoned(gathered)) => gathered.into_inner(),
                 Err(TryLockError::WouldBlock) => continue, // perhaps this thread, further up
             };
-            self.streams.change(stream, gathered, |gathered| {
+            self.comm.streams.change(stream, gathered, |gathered| {
                 self.carry_out(stream, std::mem::take(gathered));
             });
         }
@@ -332,15 +332,15 @@ impl World {
 
     /// Something was begun at PE `pe`, which is far.
     pub(super) fn note(&self, id: Id, pe: usize) {
-        self.streams.of(id).note(pe);
+        self.comm.streams.of(id).note(pe);
     }
 
     /// Orders the transfers of stream `id` before those that follow.
     #[inline]
     pub fn fence_of(&self, id: Id) {
         fence(Ordering::Release);
-        if self.has_engine() {
-            let stream = self.streams.of(id);
+        if self.comm.has_engine() {
+            let stream = self.comm.streams.of(id);
             self.land(stream);
             if !stream.no_store.load(Ordering::Relaxed) {
                 self.far_fence(&stream.open().0);
@@ -350,7 +350,7 @@ impl World {
 
     /// Orders what stream `id` did at PE `pe`, which is far, before what follows there.
     pub fn fence_at(&self, id: Id, pe: usize) {
-        self.land(self.streams.of(id));
+        self.land(self.comm.streams.of(id));
         self.far_fence(&[pe]);
     }
 
@@ -359,8 +359,8 @@ impl World {
     #[inline]
     pub fn quiet_of(&self, id: Id) {
         fence(Ordering::SeqCst);
-        if self.has_engine() {
-            let stream = self.streams.of(id);
+        if self.comm.has_engine() {
+            let stream = self.comm.streams.of(id);
             match stream.no_store.load(Ordering::Relaxed) {
                 true => self.land(stream),
                 false => self.complete(stream),
@@ -377,16 +377,16 @@ impl World {
     /// The same for all streams.
     pub fn quiet_all(&self) {
         fence(Ordering::SeqCst);
-        if self.has_engine() {
-            self.streams.made().for_each(|stream| self.complete(stream));
+        if self.comm.has_engine() {
+            self.comm.streams.made().for_each(|stream| self.complete(stream));
         }
     }
 
     /// The same for what stream `id` did at some PEs.
     pub fn quiet_at(&self, id: Id, pes: &[usize]) {
         fence(Ordering::SeqCst);
-        if self.has_engine() {
-            self.land(self.streams.of(id));
+        if self.comm.has_engine() {
+            self.land(self.comm.streams.of(id));
             let far: Vec<usize> =
                 pes.iter().copied().filter(|&pe| self.segments.is_far(pe)).collect();
             if !far.is_empty() {

@@ -109,7 +109,7 @@ impl World {
             offer <= offers
                 || !self.crowded() && {
                     let (since, longer) =
-                        *longer.get_or_insert_with(|| (Instant::now(), self.patience()));
+                        *longer.get_or_insert_with(|| (Instant::now(), self.comm.patience()));
                     since.elapsed() < longer
                 }
         };
@@ -119,11 +119,11 @@ impl World {
                     return;
                 }
                 if look % ENGINE == 0 {
-                    self.progress();
+                    self.comm.progress();
                 }
                 std::hint::spin_loop();
             }
-            self.progress();
+            self.comm.progress();
             std::thread::yield_now();
             self.spread();
         }
@@ -142,7 +142,7 @@ impl World {
             announce(&bell.sleepers);
             let fenced = !plain_stores || futex::expedited_barrier();
             if !ready() {
-                self.rest();
+                self.comm.rest();
                 let limit = if fenced { LIMIT } else { LIMIT_UNFENCED };
                 futex::sleep_while(&bell.doorbell, seen, limit);
             }
@@ -182,8 +182,11 @@ impl World {
             return self.pass_alone();
         }
         let whose = if breaks(Mutant::BarriersPair) { Barrier::Program } else { whose };
-        let epoch = self.next_epoch(whose);
-        let gate = match (&self.far, self.segments.near(0)) {
+        let epoch = self.comm.next_epoch(whose);
+        if whose == Barrier::Program {
+            self.comes_to_barrier();
+        }
+        let gate = match (&self.comm.far, self.segments.near(0)) {
             (None, Some(first)) => &first.words().gates[whose as usize],
             _ => return self.came(self.barrier_of_nodes(whose, call, epoch).is_ok()),
         };

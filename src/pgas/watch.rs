@@ -15,7 +15,7 @@ use rustix::io::Result;
 use super::{Segments, World};
 use crate::segment::Segment;
 use crate::store::track::{Costs, Tracked};
-use crate::sys::written::{Watch, has_forked, huge};
+use crate::sys::written::{Watch, huge};
 
 /// Most pieces that mappings are cut into: the kernel has a limit for each process.
 const MOST: usize = 4096;
@@ -166,13 +166,6 @@ impl World {
     pub fn reach(&self, pe: usize) -> *mut u8 {
         self.reached.note(pe);
         self.segments.base(pe)
-    }
-
-    /// True if whatever is written to symmetric memory goes through the page tables of processes
-    /// that map it.
-    pub(crate) fn sees_writes(&self) -> bool {
-        let far = self.far.as_ref();
-        !has_forked() && far.is_none_or(|far| far.engine.writes_are_seen())
     }
 
     /// Bytes of huge pages of the own memory in `spans` (offsets, whole pages).

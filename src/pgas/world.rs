@@ -3,10 +3,10 @@
 //! Invariants: `joined <= view number`, equal exactly when the PE is not faulted. `heap` is the
 //! allocator's state as of now; `covered` is that of the checkpoint being made or last restored.
 
-use std::sync::atomic::{AtomicU32, AtomicU64};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::AtomicU32;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::far::Far;
+use super::comm::Communication;
 use super::finish::Finish;
 use super::members::Membership;
 use super::memory::Memory;
@@ -15,7 +15,6 @@ use super::regions::Name;
 use super::segments::{self, Segments};
 use super::site::Sites;
 use super::store::Store;
-use super::stream::Streams;
 use super::wait::Fault;
 use super::watch::Reached;
 use crate::control::message::{Job, Said, ToPe};
@@ -36,24 +35,18 @@ pub struct World {
     pub(crate) segments: &'static Segments,
     /// What is where in the own one.
     pub(crate) memory: Memory,
+    /// Its ways to the others.
+    pub(crate) comm: Communication,
     /// What this PE keeps for checkpoints.
     pub(crate) store: Store,
     /// Which PEs the program has used.
     pub(crate) reached: Reached,
-    /// The engine between nodes; None where every PE is mapped.
-    pub(super) far: Option<Far>,
-    /// What is under way to PEs that are not mapped.
-    pub(super) streams: Streams,
-    /// Who meets whom in a barrier, in the view joined.
-    pub(super) nodes: Mutex<Arc<Nodes>>,
     pub(super) crowded: bool,
     /// Each PE has a processor of its own, and one thread that waits.
     pub(super) spreads: bool,
     pub(super) offers: AtomicU32,
     pub(super) thread_level: i32,
     pub(super) finish: Finish,
-    /// Barriers begun since the last reset, by whose they are.
-    pub(super) epochs: [AtomicU64; 2],
     pub(super) sites: Sites,
 }
 
@@ -105,7 +98,7 @@ impl World {
     /// The recovery is over: this PE is a member of `view`.
     pub(crate) fn join(&self, view: &View) {
         self.members.join(view);
-        *lock(&self.nodes) = Arc::new(Nodes::of(view, self.me(), self.far.is_some()));
+        self.comm.set_nodes(Nodes::of(view, self.me(), self.comm.has_engine()));
         self.join_apart();
     }
 

@@ -1,0 +1,110 @@
+//! How PEs are reached that are not mapped here, and who meets whom in a barrier.
+//!
+//! Left out: what a transfer does ([`super::far`], [`super::stream`]) and how a PE waits
+//! ([`super::wait`]).
+
+#![forbid(unsafe_code)]
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use super::far::Far;
+use super::nodes::Nodes;
+use super::stream::Streams;
+use super::world::lock;
+use crate::fabric::Engine;
+use crate::segment::words::Barrier;
+use crate::sys::written::has_forked;
+
+/// The ways of this PE to the others.
+#[derive(Debug)]
+pub struct Communication {
+    /// The engine between nodes; None where every PE is mapped.
+    pub(super) far: Option<Far>,
+    /// What is under way to PEs that are not mapped.
+    pub(super) streams: Streams,
+    /// Who meets whom in a barrier, in the view joined.
+    nodes: Mutex<Arc<Nodes>>,
+    /// Barriers begun since the last reset, by whose they are.
+    epochs: [AtomicU64; 2],
+}
+
+impl Communication {
+    /// Before a view is joined.
+    pub(super) fn new(far: Option<Far>, n_pes: usize) -> Communication {
+        let (streams, nodes) = (Streams::new(n_pes), Mutex::default());
+        Communication { far, streams, nodes, epochs: Default::default() }
+    }
+
+    /// Who meets whom.
+    pub(super) fn nodes(&self) -> Arc<Nodes> {
+        Arc::clone(&lock(&self.nodes))
+    }
+
+    /// Another view is joined.
+    pub(super) fn set_nodes(&self, nodes: Nodes) {
+        *lock(&self.nodes) = Arc::new(nodes);
+    }
+
+    /// Counts of barriers begun.
+    pub(super) fn epochs(&self) -> &[AtomicU64; 2] {
+        &self.epochs
+    }
+
+    /// True if there are PEs that are reached through an engine, or may be.
+    #[inline]
+    pub fn has_engine(&self) -> bool {
+        self.far.is_some()
+    }
+
+    /// The engine and what it needs, where a PE is not mapped.
+    pub(super) fn far(&self) -> &Far {
+        self.far.as_ref().expect("a PE that is not mapped is reached through an engine")
+    }
+
+    /// The engine, where one is needed at all.
+    #[inline]
+    pub(super) fn engine(&self) -> Option<&dyn Engine> {
+        self.far.as_ref().map(|far| &*far.engine)
+    }
+
+    /// How long those who wait go on looking for what comes through the engine.
+    pub(super) fn patience(&self) -> Duration {
+        self.engine().map_or(Duration::ZERO, Engine::patience)
+    }
+
+    /// Lets the engine do what it has to; called by those who wait.
+    #[inline]
+    pub(super) fn progress(&self) {
+        if let Some(engine) = self.engine() {
+            engine.progress();
+        }
+    }
+
+    /// This thread, which waits, sleeps from now on.
+    pub(super) fn rest(&self) {
+        if let Some(engine) = self.engine() {
+            engine.rest();
+        }
+    }
+
+    /// Nobody needs this process any more.
+    pub(super) fn close(&self) {
+        if let Some(engine) = self.engine() {
+            engine.close();
+        }
+    }
+
+    /// True if whatever is written to symmetric memory goes through the page tables of processes
+    /// that map it.
+    pub(crate) fn sees_writes(&self) -> bool {
+        let far = self.far.as_ref();
+        !has_forked() && far.is_none_or(|far| far.engine.writes_are_seen())
+    }
+
+    /// A barrier begins: its number since the last reset.
+    pub(super) fn next_epoch(&self, whose: Barrier) -> u64 {
+        self.epochs[whose as usize].fetch_add(1, Ordering::Relaxed) + 1
+    }
+}
