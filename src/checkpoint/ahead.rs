@@ -32,7 +32,7 @@ const MOST: usize = 4;
 /// True if all PEs of this machine may take the store for `len` bytes, and with it and as much of
 /// the heap would take at most half of what the machine has free.
 fn affordable(world: &World, protection: &Protection, len: usize) -> bool {
-    let (snapshot, slots) = room(world, protection, len);
+    let (snapshot, slots) = room(world.segments, protection, len);
     let (hold, pes) = ((snapshot + slots) as u64, world.pes_of_machine() as u64);
     let available = crate::sys::memory::available().unwrap_or(0);
     let limit = world.settings().memory_limit.unwrap_or(u64::MAX);
@@ -55,7 +55,7 @@ pub fn begin(world: &'static World) {
     if len == 0 || len > layout.region_len || !affordable(world, protection, len) {
         return;
     }
-    let mut parts = reserve(world, protection, len);
+    let mut parts = reserve(world.segments, protection, len);
     parts.swap(0, protection.snapshot_of(number)); // the rebuild of that comes first
     let first = parts[0].1.div_ceil(PIECE);
     parts.insert(1, (layout.heap, len.min(layout.heap_len)));
@@ -91,7 +91,7 @@ pub fn look(world: &World, protection: &Protection, coverage: &Coverage) {
             let (pe, from) = (shape.members[data.member], data.chunk * chunk / TILE);
             let (to, end) = (from + chunk / TILE, tiles::tiles(coverage.len()));
             tiles::map(world.segments, pe, coverage, from..to);
-            if copy::is_mine(world, protection, (pe, from), coverage.len()) {
+            if copy::is_mine(world.segments, protection, (pe, from), coverage.len()) {
                 for region in world.segments.layout().snapshots {
                     world.segments.ask_huge_near(pe, region, end * TILE);
                     tiles::map_store(world.segments, pe, region, from..to.min(end));

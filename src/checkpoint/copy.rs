@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::tiles;
 use crate::inject::Point;
-use crate::pgas::World;
+use crate::pgas::{Segments, World};
 use crate::segment::layout::{STAMP, TILE};
 use crate::store::coverage::Coverage;
 use crate::store::delta::{Changes, Next};
@@ -31,14 +31,14 @@ use crate::store::stamp::Renewal;
 /// True if this PE, which makes a parity over it, writes a tile of PE `pe`'s that changed into its
 /// second snapshot.
 pub(super) fn is_mine(
-    world: &World,
+    segments: &Segments,
     protection: &Protection,
     (pe, tile): (usize, usize),
     len: usize,
 ) -> bool {
     let (shape, place) = protection.place(pe);
-    let there = protection.snapshots == 2 && tile < tiles::tiles(len) && !world.segments.is_far(pe);
-    there && shape.copier(place, tile / (shape.chunk_len(len) / TILE)) == Some(world.me())
+    let there = protection.snapshots == 2 && tile < tiles::tiles(len) && !segments.is_far(pe);
+    there && shape.copier(place, tile / (shape.chunk_len(len) / TILE)) == Some(segments.me())
 }
 
 /// The own tiles, and how they come to be those of a checkpoint.

@@ -14,8 +14,8 @@ use std::time::Instant;
 
 use super::{pages, tiles};
 use crate::control::message::Found;
-use crate::pgas::World;
 use crate::pgas::world::lock;
+use crate::pgas::{Store, World};
 use crate::segment::layout::TILE;
 use crate::store::coverage::Coverage;
 use crate::store::delta::{By, Changes, Look};
@@ -63,6 +63,6 @@ pub fn found(changes: &Changes) -> Option<Found> {
 }
 
 /// The checkpoint is agreed: what was found is what the next one builds on.
-pub fn keep(world: &World, changes: Changes, number: u64, len: usize) {
-    *lock(&world.store.history) = Some(changes.agreed(number, len));
+pub fn keep(store: &Store, changes: Changes, number: u64, len: usize) {
+    *lock(&store.history) = Some(changes.agreed(number, len));
 }

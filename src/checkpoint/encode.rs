@@ -162,7 +162,8 @@ impl Encode<'_> {
     /// Those of the sources at `changed` that this PE writes into their owners' second snapshots.
     fn copies(&self, tile: Tile, changed: &[usize]) -> Vec<usize> {
         let (places, len): (Vec<_>, _) = (self.places(tile).collect(), self.coverage.len());
-        let is_mine = |&at: &usize| copy::is_mine(self.world, self.protection, places[at], len);
+        let is_mine =
+            |&at: &usize| copy::is_mine(self.world.segments, self.protection, places[at], len);
         changed.iter().copied().filter(is_mine).collect()
     }
 

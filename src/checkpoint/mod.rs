@@ -18,7 +18,7 @@ use std::time::Instant;
 use crate::control::message::{Found, Report};
 use crate::control::view::View;
 use crate::inject::Point;
-use crate::pgas::World;
+use crate::pgas::{Segments, World};
 use crate::segment::board::Told;
 use crate::segment::layout::TILE;
 use crate::store::coverage::Coverage;
@@ -34,7 +34,7 @@ pub fn intend(world: &World, protection: &Protection) -> Option<Coverage> {
     let coverage = world.memory.cover().ok();
     let intent = &world.segments.own().words().intent;
     let len = coverage.as_ref().map_or(0, Coverage::len);
-    let (snapshot, slots) = room(world, protection, len);
+    let (snapshot, slots) = room(world.segments, protection, len);
     let used = world.store.used();
     let grows = (snapshot.saturating_sub(used.0) + slots.saturating_sub(used.1)) as u64;
     // Both take their time.
@@ -51,8 +51,8 @@ pub fn intend(world: &World, protection: &Protection) -> Option<Coverage> {
 }
 
 /// Bytes of all snapshots and of all slots together for snapshots of `len` bytes.
-fn room(world: &World, protection: &Protection, len: usize) -> (usize, usize) {
-    let (shape, place) = protection.place(world.me());
+fn room(segments: &Segments, protection: &Protection, len: usize) -> (usize, usize) {
+    let (shape, place) = protection.place(segments.me());
     let snapshot = if protection.mode.keeps_snapshot() { tiles::tiles(len) * TILE } else { 0 };
     let slot = shape.layout.slot_len(place, shape.chunk_len(len));
     (snapshot * protection.snapshots, slot * protection.mode.slots())
@@ -60,23 +60,22 @@ fn room(world: &World, protection: &Protection, len: usize) -> (usize, usize) {
 
 /// Where snapshots of `len` bytes and their parity go in the own store: offset and length of each
 /// part. They come in huge pages when they are touched, as far as these fit in.
-pub fn reserve(world: &World, protection: &Protection, len: usize) -> Vec<(usize, usize)> {
-    let (snapshots, slots) = room(world, protection, len);
-    let (layout, counts) =
-        (world.segments.layout(), (protection.snapshots, protection.mode.slots()));
+pub fn reserve(segments: &Segments, protection: &Protection, len: usize) -> Vec<(usize, usize)> {
+    let (snapshots, slots) = room(segments, protection, len);
+    let (layout, counts) = (segments.layout(), (protection.snapshots, protection.mode.slots()));
     let snapshots = layout.snapshots[..counts.0].iter().map(|&at| (at, snapshots / counts.0));
     let slots = layout.slots[..counts.1].iter().map(|&slot| (slot, slots / counts.1));
     let parts = snapshots.chain(slots);
-    parts.inspect(|&(at, len)| world.segments.ask_huge(at, len)).collect()
+    parts.inspect(|&(at, len)| segments.ask_huge(at, len)).collect()
 }
 
 /// Touches what the store has grown by, all snapshots and slots at once, so that no later
 /// checkpoint pays for it.
 pub fn prepare(world: &World, protection: &Protection, len: usize) {
-    let (snapshot, slots) = room(world, protection, len);
+    let (snapshot, slots) = room(world.segments, protection, len);
     let (had_snapshot, had_slots) = world.store.used();
     if snapshot > had_snapshot || slots > had_slots {
-        let parts = reserve(world, protection, len);
+        let parts = reserve(world.segments, protection, len);
         parts.into_iter().for_each(|(at, len)| world.segments.own().populate(at, len));
     }
 }
@@ -107,7 +106,7 @@ pub fn saved(
 
 /// Notes how much of the store is occupied once a checkpoint of `len` bytes is in it.
 pub fn account(world: &World, protection: &Protection, len: usize) {
-    let (snapshot, slots) = room(world, protection, len);
+    let (snapshot, slots) = room(world.segments, protection, len);
     world.store.note_used(snapshot, slots);
 }
 

@@ -20,9 +20,9 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use super::tiles;
-use crate::pgas::World;
 use crate::pgas::watch::{Tracking, Watched};
 use crate::pgas::world::lock;
+use crate::pgas::{Segments, Store, World};
 use crate::segment::layout::TILE;
 use crate::settings::{Delta, Track};
 use crate::store::coverage::{Coverage, Places};
@@ -54,7 +54,7 @@ pub fn show(world: &World, coverage: &Coverage, number: u64) {
                 };
                 set.inspect(|set| tiles::show_written(world.segments, pe, set)).is_some()
             };
-            world.comm.sees_writes() && near(world).all(seen)
+            world.comm.sees_writes() && near(world.segments).all(seen)
         });
         if !all {
             tracked.never();
@@ -72,16 +72,16 @@ pub fn written(world: &World, coverage: &Coverage, number: u64) -> Option<TileSe
     let count = tiles::tiles(coverage.len());
     let mut tracking = lock(&world.store.tracking);
     let Tracking { tracked, watched, .. } = &mut *tracking;
-    let said: Vec<Said> = near(world).map(|pe| tiles::said_written(world.segments, pe)).collect();
+    let said: Vec<Said> =
+        near(world.segments).map(|pe| tiles::said_written(world.segments, pe)).collect();
     let mut set = None;
     if tracked.gather(number, &said) {
         set = watched
             .as_ref()
             .and_then(|watched| look(watched, world.me(), &coverage.places(), count));
         match &mut set {
-            Some(set) => {
-                near(world).for_each(|pe| set.add(&tiles::written_by(world.segments, pe, count)))
-            }
+            Some(set) => near(world.segments)
+                .for_each(|pe| set.add(&tiles::written_by(world.segments, pe, count))),
             None => tracked.never(),
         }
     }
@@ -141,13 +141,13 @@ fn wanted(
     (tracked, costs): (&Tracked, &mut Costs),
 ) -> bool {
     let (settings, count) = (world.settings(), tiles::tiles(coverage.len()));
-    let here = || near(world).chain([world.me()]);
+    let here = || near(world.segments).chain([world.me()]);
     let few = few(count, here().map(|pe| tiles::changes(world, pe, count)));
     if !few {
         costs.spent = 0;
     }
     protection.mode.keeps_snapshot()
-        && (settings.track != Track::Auto || near(world).count() < MOST_NEAR)
+        && (settings.track != Track::Auto || near(world.segments).count() < MOST_NEAR)
         && settings.delta != Delta::Off
         && tracked.pays(
             settings.track,
@@ -159,8 +159,8 @@ fn wanted(
 }
 
 /// A recovery: nothing is known any more.
-pub fn forget(world: &World) {
-    let mut tracking = lock(&world.store.tracking);
+pub fn forget(store: &Store) {
+    let mut tracking = lock(&store.tracking);
     tracking.tracked.end();
     (tracking.watched, tracking.since) = (None, None);
 }
@@ -175,8 +175,8 @@ fn spans(coverage: &Coverage) -> Vec<Range<usize>> {
 }
 
 /// The PEs whose memory is mapped here, but for this one.
-fn near(world: &World) -> impl Iterator<Item = usize> + '_ {
-    (0..world.n_pes()).filter(|&pe| pe != world.me() && !world.segments.is_far(pe))
+fn near(segments: &Segments) -> impl Iterator<Item = usize> + '_ {
+    (0..segments.n_pes()).filter(|&pe| pe != segments.me() && !segments.is_far(pe))
 }
 
 /// Tiles of PE `pe`, of `count`, that this process wrote to; None if the kernel does not say.

@@ -39,8 +39,10 @@ use std::sync::{Mutex, PoisonError};
 use crate::mutant::{Mutant, breaks};
 use crate::sys::caller;
 
+pub use members::Membership;
 pub use regions::Name;
 pub use segments::Segments;
+pub use store::Store;
 pub use wait::Fault;
 pub use world::World;
 

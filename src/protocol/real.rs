@@ -363,7 +363,7 @@ impl<'a> Memory<'a> {
                 self.len = coverage.len();
                 pages::show(self.world, coverage, number);
             }
-            None => pages::forget(self.world),
+            None => pages::forget(&self.world.store),
         }
     }
 
@@ -371,7 +371,7 @@ impl<'a> Memory<'a> {
         let changes = self.changes.take();
         let found = changes.as_ref().and_then(delta::found);
         if let Some(changes) = changes {
-            delta::keep(self.world, changes, number, self.len);
+            delta::keep(&self.world.store, changes, number, self.len);
         }
         checkpoint::saved(self.world, self.protection, number, self.begun, found);
     }
@@ -387,7 +387,7 @@ impl<'a> Memory<'a> {
         match op {
             Op::ForgetChanges => {
                 *lock(&world.store.history) = None;
-                pages::forget(world);
+                pages::forget(&world.store);
             }
             Op::CheckStore => {
                 self.verifying = Instant::now();

@@ -21,7 +21,7 @@ pub mod plan;
 pub(crate) mod steps;
 
 use crate::control::view::View;
-use crate::pgas::World;
+use crate::pgas::Membership;
 
 /// The view changed: begin again with the next.
 pub(crate) struct Changed;
@@ -29,6 +29,6 @@ pub(crate) struct Changed;
 /// To be asked after peers' memory was read and before anything is made of it that counts: memory
 /// of a lost PE is taken away only after the view says so, hence while the view stands, what was
 /// read was there.
-fn unchanged(world: &World, view: &View) -> Result<(), Changed> {
-    if world.members.view_number() == view.number { Ok(()) } else { Err(Changed) }
+fn unchanged(members: &Membership, view: &View) -> Result<(), Changed> {
+    if members.view_number() == view.number { Ok(()) } else { Err(Changed) }
 }

@@ -21,8 +21,8 @@ use crate::control::UNRECOVERABLE;
 use crate::control::message::Report;
 use crate::control::view::View;
 use crate::inject::Point;
-use crate::pgas::World;
 use crate::pgas::world::lock;
+use crate::pgas::{Segments, World};
 use crate::segment::board::Told;
 use crate::segment::layout::{STAMP, TILE};
 use crate::store::coverage::Coverage;
@@ -270,7 +270,7 @@ impl Decode<'_> {
         };
         let steps: Vec<usize> = steps.collect();
         if let Err(pe) = pipeline::run(self.crew, &steps, room, far, fetch, work) {
-            unchanged(self.world, self.view)?;
+            unchanged(&self.world.members, self.view)?;
             self.world.spoiled(self.view, pe);
             return Err(Changed);
         }
@@ -333,7 +333,7 @@ impl Decode<'_> {
     /// Where a shard of a stripe begins: PE, region, tile.
     fn source(&self, of: (usize, usize)) -> (usize, usize, usize) {
         let (pe, region, chunk) =
-            place_of(self.world, self.protection, self.shape, of, self.target);
+            place_of(self.world.segments, self.protection, self.shape, of, self.target);
         (pe, region, chunk * (self.shape.chunk_len(self.len) / TILE))
     }
 
@@ -364,7 +364,7 @@ pub fn reading<'a>(
     room: &'a mut Room,
 ) -> (usize, Reading<'a>) {
     let per_chunk = shape.chunk_len(len) / TILE;
-    let (pe, region, chunk) = place_of(world, protection, shape, (stripe, shard), number);
+    let (pe, region, chunk) = place_of(world.segments, protection, shape, (stripe, shard), number);
     let tile = chunk * per_chunk + step;
     if region == protection.snapshot_at(world.segments.layout(), number)
         && tile >= tiles::tiles(len)
@@ -376,13 +376,13 @@ pub fn reading<'a>(
 
 /// Where a shard of a stripe is kept as of checkpoint `number`: PE, region, chunk of the region.
 fn place_of(
-    world: &World,
+    segments: &Segments,
     protection: &Protection,
     shape: &Shape,
     (stripe, shard): (usize, usize),
     number: u64,
 ) -> (usize, usize, usize) {
-    let (stripe, layout) = (&shape.layout.stripes()[stripe], world.segments.layout());
+    let (stripe, layout) = (&shape.layout.stripes()[stripe], segments.layout());
     let (member, region, chunk) = match stripe.data.get(shard) {
         Some(data) => (data.member, protection.snapshot_at(layout, number), data.chunk),
         None => {

@@ -102,8 +102,8 @@ impl Scrub {
     fn look(&mut self, spot: Spot, number: u64, turns: u64) -> Seen {
         let world = self.world;
         let mut stamp = [0; STAMP];
-        let whole = match repair::region(world, self.protection, spot, number) {
-            None => repair::records(world, self.protection, number)
+        let whole = match repair::region(world.segments, self.protection, spot, number) {
+            None => repair::records(world.segments, self.protection, number)
                 .iter()
                 .all(|r| r.is_whole(world.job(), number)),
             Some((region, tile)) => {

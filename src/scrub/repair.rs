@@ -3,8 +3,8 @@
 
 use crate::checkpoint::tiles::{self, Room};
 use crate::mutant::{Mutant, breaks};
-use crate::pgas::World;
 use crate::pgas::world::lock;
+use crate::pgas::{Segments, World};
 use crate::recovery::steps;
 use crate::segment::header::Record;
 use crate::segment::layout::{STAMP, TILE};
@@ -13,31 +13,31 @@ use crate::store::protection::{Protection, Shape};
 use super::patrol::Spot;
 
 /// The records of the agreed checkpoint: of the snapshot and of its parity slot.
-pub fn records<'a>(world: &'a World, protection: &Protection, number: u64) -> [&'a Record; 2] {
-    let header = world.segments.own().header();
+pub fn records<'a>(
+    segments: &'a Segments,
+    protection: &Protection,
+    number: u64,
+) -> [&'a Record; 2] {
+    let header = segments.own().header();
     [&header.snapshots[protection.snapshot_of(number)], &header.slots[protection.slot_of(number)]]
 }
 
 /// Bytes of the snapshot of checkpoint `number`, if any record of it holds.
 pub fn length(world: &World, protection: &Protection, number: u64) -> Option<usize> {
-    records(world, protection, number).iter().find_map(|r| r.holds(world.job(), number))
+    records(world.segments, protection, number).iter().find_map(|r| r.holds(world.job(), number))
 }
 
 /// The region that a spot lies in, and its tile; None for the header.
 pub fn region(
-    world: &World,
+    segments: &Segments,
     protection: &Protection,
     spot: Spot,
     number: u64,
 ) -> Option<(usize, usize)> {
     match spot {
         Spot::Header => None,
-        Spot::Snapshot(tile) => {
-            Some((protection.snapshot_at(world.segments.layout(), number), tile))
-        }
-        Spot::Parity(tile) => {
-            Some((world.segments.layout().slots[protection.slot_of(number)], tile))
-        }
+        Spot::Snapshot(tile) => Some((protection.snapshot_at(segments.layout(), number), tile)),
+        Spot::Parity(tile) => Some((segments.layout().slots[protection.slot_of(number)], tile)),
     }
 }
 
@@ -64,8 +64,10 @@ pub fn repair(
 
 fn put_right(world: &World, protection: &Protection, spot: Spot, number: u64) -> Option<Vec<u32>> {
     let len = length(world, protection, number)?;
-    let Some((region, tile)) = region(world, protection, spot, number) else {
-        records(world, protection, number).iter().for_each(|r| r.seal(world.job(), number, len));
+    let Some((region, tile)) = region(world.segments, protection, spot, number) else {
+        records(world.segments, protection, number)
+            .iter()
+            .for_each(|r| r.seal(world.job(), number, len));
         return Some(Vec::new());
     };
     let mut bytes = vec![0; TILE];

@@ -156,8 +156,8 @@ pub fn run<S: Symmetric>(
             }
             Err(error) => return Err(error),
         }
-        let object = SymSlice::<S>::of_words(root::object(shmem.world));
-        let done = match root::progress(shmem.world) {
+        let object = SymSlice::<S>::of_words(root::object(shmem.world.segments));
+        let done = match root::progress(shmem.world.segments) {
             Progress::Fresh => begin(shmem).and_then(|state| keep(shmem, state)),
             Progress::Stepping => advance(shmem, object, &mut step),
             Progress::Done => return Ok(shmem.read(object.at(0))),
@@ -171,8 +171,8 @@ pub fn run<S: Symmetric>(
 
 fn keep<S: Symmetric>(shmem: &mut Shmem, state: S) -> Result<(), Error> {
     let object = shmem.alloc_from(&[state])?;
-    root::set_object(shmem.world, object.words());
-    root::set_progress(shmem.world, Progress::Stepping);
+    root::set_object(shmem.world.segments, object.words());
+    root::set_progress(shmem.world.segments, Progress::Stepping);
     Ok(())
 }
 
@@ -185,7 +185,7 @@ fn advance<S: Symmetric>(
     let flow = step(shmem, &mut state)?;
     shmem.write(object.at(0), state);
     if flow.is_break() {
-        root::set_progress(shmem.world, Progress::Done);
+        root::set_progress(shmem.world.segments, Progress::Done);
     }
     Ok(())
 }

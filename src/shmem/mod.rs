@@ -313,7 +313,7 @@ impl Shmem {
         self.world.quiet_all(); // of contexts too
         pass(Gate::Close).map_err(lost)?;
         self.healthy().map_err(lost)?; // one that was lost after its last signal: reads gave zeroes
-        root::leave(self.world);
+        root::leave(self.world.segments);
         Ok(result)
     }
 

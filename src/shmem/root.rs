@@ -19,7 +19,7 @@ use std::mem::offset_of;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use crate::control::view::State;
-use crate::pgas::World;
+use crate::pgas::{Segments, World};
 
 /// Bytes of the block.
 pub(super) const ROOT_BYTES: usize = size_of::<Root>();
@@ -46,35 +46,35 @@ pub(super) struct Root {
 }
 
 /// Address of the own block.
-fn block(world: &World) -> usize {
-    world.segments.own().base() as usize + world.segments.layout().heap
+fn block(segments: &Segments) -> usize {
+    segments.own().base() as usize + segments.layout().heap
 }
 
 /// The own block.
-fn root(world: &World) -> &Root {
+fn root(segments: &Segments) -> &Root {
     // SAFETY: the heap begins with this block (`Shmem::init` allocated it first), page-aligned; it
     // is made of atomics, for which any bytes are a value, and the segment stays mapped until the
     // process ends. Other processes access it as atomic words only, and the library's plain copies
     // (checkpoint, restore) are made while no PE runs its program.
-    unsafe { &*std::ptr::with_exposed_provenance::<Root>(block(world)) }
+    unsafe { &*std::ptr::with_exposed_provenance::<Root>(block(segments)) }
 }
 
 /// This PE is about to transfer. False after a loss: then it must not.
 pub(super) fn enter(world: &World) -> bool {
-    root(world).inside.store(1, Ordering::SeqCst);
+    root(world.segments).inside.store(1, Ordering::SeqCst);
     // Either this PE sees the loss now, or whoever has seen it sees the word above.
     fence(Ordering::SeqCst);
     !world.cut_short()
 }
 
 /// This PE transfers nothing any more.
-pub(super) fn leave(world: &World) {
-    root(world).inside.store(0, Ordering::SeqCst);
+pub(super) fn leave(segments: &Segments) {
+    root(segments).inside.store(0, Ordering::SeqCst);
 }
 
 /// Leaves after a loss, and waits until nobody transfers any more.
 pub(super) fn settle(world: &World) {
-    leave(world);
+    leave(world.segments);
     let word = world.segments.layout().heap + offset_of!(Root, inside);
     let mut view = world.members.view();
     let alive = |view: &crate::control::view::View| -> Vec<usize> {
@@ -97,21 +97,21 @@ pub(super) fn settle(world: &World) {
 }
 
 /// The words of the root object's handle.
-pub(super) fn object(world: &World) -> [u64; 2] {
+pub(super) fn object(segments: &Segments) -> [u64; 2] {
     // Relaxed: only this PE touches its own.
-    root(world).object.each_ref().map(|word| word.load(Ordering::Relaxed))
+    root(segments).object.each_ref().map(|word| word.load(Ordering::Relaxed))
 }
 
 /// Sets them.
-pub(super) fn set_object(world: &World, words: [u64; 2]) {
-    for (kept, word) in root(world).object.iter().zip(words) {
+pub(super) fn set_object(segments: &Segments, words: [u64; 2]) {
+    for (kept, word) in root(segments).object.iter().zip(words) {
         kept.store(word, Ordering::Relaxed); // as above
     }
 }
 
 /// How far the loop is.
-pub(super) fn progress(world: &World) -> Progress {
-    match root(world).progress.load(Ordering::Relaxed) {
+pub(super) fn progress(segments: &Segments) -> Progress {
+    match root(segments).progress.load(Ordering::Relaxed) {
         0 => Progress::Fresh,
         1 => Progress::Stepping,
         _ => Progress::Done,
@@ -119,6 +119,6 @@ pub(super) fn progress(world: &World) -> Progress {
 }
 
 /// Notes how far the loop is.
-pub(super) fn set_progress(world: &World, progress: Progress) {
-    root(world).progress.store(progress as u64, Ordering::Relaxed);
+pub(super) fn set_progress(segments: &Segments, progress: Progress) {
+    root(segments).progress.store(progress as u64, Ordering::Relaxed);
 }
