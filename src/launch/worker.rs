@@ -97,9 +97,8 @@ mod tests {
             got.extend(worker.results());
         }
         assert!(got.into_iter().eq(0..100));
-        let mut fds = [PollFd::new(&worker, PollFlags::IN)];
-        assert_eq!(poll(&mut fds, Some(&Default::default())), Ok(0), "nothing is left to take");
-        assert!(worker.is_idle());
+        // The bell may ring once more, for a result that was taken before it.
+        assert!(worker.results().is_empty() && worker.is_idle(), "nothing is left to take");
         worker.stop();
         worker.begin(|| 100);
         while !worker.is_idle() {
