@@ -35,7 +35,7 @@ pub const NODE_FAILED: i32 = 2;
 /// then on for checkpoints that are refused, as [`crate::store::refusal`] explains.
 pub fn checkpoint_all() -> i32 {
     let world = world();
-    let _turn = world.store.turns.take();
+    let _turn = world.store.lock.lock();
     if world.is_alone() {
         world.checkpoint_alone();
         return SUCCESS;
@@ -109,7 +109,7 @@ fn refuse(world: &World, words: String) -> i32 {
 
 /// A PE was lost while this one is in `shmem_finalize`: takes part in the recovery of the others.
 pub fn recover_at_end(world: &'static World) {
-    let _turn = world.store.turns.take();
+    let _turn = world.store.lock.lock();
     if let Some(protection) = world.store.protection() {
         world.debug(|| {
             format!("recovery from within shmem_finalize, lost are {:?}", world.members.lost())
@@ -130,7 +130,7 @@ pub fn query_fault() -> Vec<(usize, i32)> {
 /// one: a program that only knows the thesis' loop would try it again for ever.
 pub fn restart_pes() {
     let world = world();
-    let _turn = world.store.turns.take();
+    let _turn = world.store.lock.lock();
     if world.interrupted() {
         world.show_restart(&site::here());
         world.forget_all();

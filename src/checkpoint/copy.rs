@@ -157,11 +157,11 @@ pub fn copy(
         seen.fetch_add(usize::from(!own.is_as(tile, was)), Ordering::Relaxed);
     };
     let scratch = || vec![0; TILE];
-    world.store.crew.numbers(0..count / 2, scratch, copy);
+    world.store.pool.numbers(0..count / 2, scratch, copy);
     if known.is_some() {
         world.members.point(Point::Copy, number);
     }
-    world.store.crew.numbers(count / 2..count, scratch, copy);
+    world.store.pool.numbers(count / 2..count, scratch, copy);
     if let Some(changes) = changes {
         changes.seen = seen.into_inner();
     }

@@ -46,7 +46,7 @@ pub fn compare(
             *found = changes
                 .look(world.job(), tile, bytes, || tiles::unchecked(world.segments, last, tile));
         };
-        world.store.crew.each(looks.iter_mut().enumerate(), || vec![0; TILE], look);
+        world.store.pool.each(looks.iter_mut().enumerate(), || vec![0; TILE], look);
         looks.into_iter().for_each(|look| changes.note(look));
         looked = Some(begun.elapsed());
     }

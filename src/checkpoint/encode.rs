@@ -53,7 +53,7 @@ pub fn encode(
     let left = changes.map_or(Vec::new(), |changes| own.left(changes));
     let bring = |tile: usize, scratch: &mut [u8]| own.bring(left[tile], changes, scratch);
     if tasks.is_empty() {
-        world.store.crew.numbers(0..left.len(), || vec![0; TILE], |tile, room| bring(tile, room));
+        world.store.pool.numbers(0..left.len(), || vec![0; TILE], |tile, room| bring(tile, room));
     }
     let count = tasks.len();
     for (nth, task) in tasks.iter_mut().enumerate() {
@@ -136,7 +136,7 @@ impl Encode<'_> {
                 lock(&tasks).push((nth, Task { update, copies, ..Task::whole(tile) }));
             }
         };
-        world.store.crew.numbers(0..all.len(), || (), look);
+        world.store.pool.numbers(0..all.len(), || (), look);
         let mut tasks = tasks.into_inner().expect("no thread panicked");
         tasks.sort_unstable_by_key(|&(nth, _)| nth);
         let tasks: Vec<Task> = tasks.into_iter().map(|(_, task)| task).collect();
@@ -220,7 +220,7 @@ impl Encode<'_> {
             task.own.clone().for_each(|tile| bring(tile, &mut scratch.live[0]));
             Ok::<(), Infallible>(())
         };
-        let Ok(()) = pipeline::run(&self.world.store.crew, tasks, scratch, far, pull, work);
+        let Ok(()) = pipeline::run(&self.world.store.pool, tasks, scratch, far, pull, work);
     }
 
     /// Pulls what is far of the sources of a batch, all on its way at a time.

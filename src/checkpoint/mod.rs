@@ -3,12 +3,12 @@
 //! What to encode comes from the stripe layout, what to cover from `coverage`; the order of the
 //! steps, and what follows a death, is the machine in [`crate::protocol`].
 
-pub mod ahead;
 mod copy;
 pub mod delta;
 mod encode;
 pub mod pages;
 pub mod pipeline;
+pub mod prefault;
 pub mod since;
 pub mod tiles;
 

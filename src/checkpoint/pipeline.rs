@@ -14,7 +14,7 @@
 use std::sync::mpsc::channel;
 use std::sync::{Mutex, PoisonError};
 
-use crate::sys::crew::Crew;
+use crate::sys::pool::WorkerPool;
 use crate::sys::process;
 
 /// Steps of a stripe that are fetched together. Eight of four members, a tile each, are 2 MiB: some
@@ -52,7 +52,7 @@ impl<E> First<E> {
 /// # Errors
 /// The first that `work` gives; what is not begun then is left undone.
 pub fn run<T: Sync, R: Send, E: Send>(
-    crew: &Crew,
+    pool: &WorkerPool,
     tiles: &[T],
     room: impl Fn() -> R + Sync,
     far: bool,
@@ -69,11 +69,11 @@ pub fn run<T: Sync, R: Send, E: Send>(
         let rooms = || (0..STEPS).map(|_| room()).collect();
         let fetch = |batch: &&[T], rooms: &mut Vec<R>| fetch(batch, rooms);
         ahead(&tiles.chunks(STEPS).collect::<Vec<_>>(), rooms, fetch, |batch, rooms| {
-            crew.each(batch.iter().zip(rooms), || (), |(tile, room), ()| one(tile, room));
+            pool.each(batch.iter().zip(rooms), || (), |(tile, room), ()| one(tile, room));
             !first.is_there()
         });
     } else {
-        crew.each(tiles.chunks(STEPS), &room, |batch, room| {
+        pool.each(tiles.chunks(STEPS), &room, |batch, room| {
             fetch(batch, &mut []);
             batch.iter().for_each(|tile| one(tile, room));
         });
@@ -142,11 +142,11 @@ mod tests {
 
     use super::*;
 
-    fn crew(threads: usize) -> Crew {
-        Crew::new(threads, Vec::new())
+    fn pool(threads: usize) -> WorkerPool {
+        WorkerPool::new(threads, Vec::new())
     }
 
-    /// For a crew of one, so that the order is the only one.
+    /// For a pool of one, so that the order is the only one.
     #[test]
     fn batches_are_fetched_and_then_worked_on_in_their_order() {
         for (far, count) in [(false, 90), (true, 0), (true, 1), (true, STEPS + 1), (true, 90)] {
@@ -162,7 +162,7 @@ mod tests {
                 worked.lock().unwrap().push(tile);
                 Ok::<(), ()>(())
             };
-            run(&crew(1), &tiles, || 0, far, fetch, work).unwrap();
+            run(&pool(1), &tiles, || 0, far, fetch, work).unwrap();
             assert_eq!(worked.into_inner().unwrap(), tiles);
             let (mut order, threads): (Vec<_>, Vec<_>) =
                 fetched.into_inner().unwrap().into_iter().unzip();
@@ -186,7 +186,7 @@ mod tests {
                 worked.lock().unwrap().push(tile);
                 Ok::<(), ()>(())
             };
-            run(&crew(threads), &tiles, || 0, far, fetch, work).unwrap();
+            run(&pool(threads), &tiles, || 0, far, fetch, work).unwrap();
             let worked = worked.into_inner().unwrap();
             assert_eq!(worked.len(), tiles.len());
             assert!(worked.into_iter().collect::<BTreeSet<_>>().into_iter().eq(tiles));
@@ -210,7 +210,7 @@ mod tests {
             Ok::<(), ()>(())
         };
         let tiles: Vec<usize> = (0..3 * STEPS).collect();
-        run(&crew(1), &tiles, || (), true, fetch, work).unwrap();
+        run(&pool(1), &tiles, || (), true, fetch, work).unwrap();
     }
 
     /// The fetching of a batch waits for that of the next: it would not end if one were over first.
@@ -221,7 +221,7 @@ mod tests {
             both.wait();
         };
         let tiles: Vec<usize> = (0..4 * STEPS).collect();
-        run(&crew(1), &tiles, || (), true, fetch, |_, ()| Ok::<(), ()>(())).unwrap();
+        run(&pool(1), &tiles, || (), true, fetch, |_, ()| Ok::<(), ()>(())).unwrap();
     }
 
     #[test]
@@ -233,7 +233,7 @@ mod tests {
                 if tile == 1 { Err("bad") } else { Ok(()) }
             };
             let tiles: Vec<usize> = (0..10_000).collect();
-            let result = run(&crew(threads), &tiles, || (), far, |_, _| (), work);
+            let result = run(&pool(threads), &tiles, || (), far, |_, _| (), work);
             assert_eq!(result, Err("bad"));
             let worked = *worked.lock().unwrap();
             assert!(if threads == 1 { worked == 2 } else { worked < tiles.len() }, "{worked}");

@@ -32,7 +32,7 @@ pub fn written(world: &World, protection: &Protection, number: u64) -> u64 {
             sum.fetch_add(differences(tile * TILE, kept, live), Ordering::Relaxed);
         };
         let count = tiles::tiles(covered.len());
-        world.store.crew.numbers(0..count, || vec![0; TILE], compare);
+        world.store.pool.numbers(0..count, || vec![0; TILE], compare);
     } else {
         sum.fetch_add(live(world) ^ world.resumed(), Ordering::Relaxed);
     }

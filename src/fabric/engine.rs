@@ -14,11 +14,11 @@
 //!
 //! - *No operation stays open.* Every call returns: with its result, or with [`Lost`] when the
 //!   connection to that incarnation broke, when [`Engine::disconnect`] was called by another
-//!   thread, or soon (some 10 ms) after [`Ear::gone`] says that it is no more. Nothing else ends a
+//!   thread, or soon (some 10 ms) after [`EventSink::gone`] says that it is no more. Nothing else ends a
 //!   call: a peer that is slow or stopped is waited for.
 //! - *A broken connection stays broken.* Puts may have been lost with it, so every later call that
 //!   needs the peer, [`Engine::quiet`] among them, gives [`Lost`] until `disconnect`. The engine
-//!   tells [`Ear::suspect`] once, and decides nothing: views decide.
+//!   tells [`EventSink::suspect`] once, and decides nothing: views decide.
 //! - *Others are not disturbed.* `quiet` and `fence` do their work at all other peers that were
 //!   named before they give `Lost`; a call for many ranges or words gives `Lost` when all the
 //!   others of it are over.
@@ -34,7 +34,7 @@
 //! - *Order.* Operations between the same two PEs are not ordered, except: `post` after `post`, and
 //!   all that precedes a `fence` before all that follows it, as the target's processor sees it.
 //! - *Atomics are those of the target's processor*: atomic with the updates that PEs on the
-//!   target's node make directly. They wake sleepers of the target like [`Ear::arrived`].
+//!   target's node make directly. They wake sleepers of the target like [`EventSink::arrived`].
 //! - `put` may return before the bytes are there; then the caller may change the source. `get` and
 //!   `update` return when they are over, and what one call asks for is in flight together. `quiet`
 //!   returns when all puts and posts are.
@@ -120,7 +120,7 @@ pub struct Ask {
 }
 
 /// What an engine asks and tells about its peers and its own process.
-pub trait Ear: Send + Sync {
+pub trait EventSink: Send + Sync {
     /// True once the view says that this incarnation of `pe` is no more.
     fn gone(&self, pe: usize, incarnation: u32) -> bool;
     /// The connection to it broke. Called once for each, from any thread; must not wait.
@@ -143,9 +143,9 @@ pub struct Local {
     /// What it shows: peers write the visible part and read all of it.
     pub segment: &'static Segment,
     /// More threads than processors: waiting should not spin.
-    pub crowded: bool,
+    pub oversubscribed: bool,
     /// Whom to ask and to tell.
-    pub ear: Arc<dyn Ear>,
+    pub events: Arc<dyn EventSink>,
 }
 
 impl Debug for Local {

@@ -14,7 +14,9 @@ pub mod verbs;
 
 use std::time::Duration;
 
-pub use engine::{Ask, Ear, Engine, FabricError, Local, Lost, Read, Signs, Write, built_in, names};
+pub use engine::{
+    Ask, Engine, EventSink, FabricError, Local, Lost, Read, Signs, Write, built_in, names,
+};
 
 use crate::settings::{Device, Fabric};
 

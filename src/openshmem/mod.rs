@@ -37,13 +37,13 @@ pub mod team;
 pub mod wait;
 pub mod wait_set;
 
-use crate::checkpoint::ahead;
+use crate::checkpoint::prefault;
 use crate::{faults, pgas};
 
 /// Starts the library: the world, and the tables that checkpoints keep. The thread level provided.
 pub fn start(requested: i32) -> i32 {
     let provided = pgas::init(requested, faults::recover_at_end);
-    ahead::begin(pgas::world());
+    prefault::begin(pgas::world());
     team::register();
     context::register();
     provided

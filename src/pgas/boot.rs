@@ -14,17 +14,17 @@ use super::finish::Finish;
 use super::inherit::{Heir, inherit};
 use super::members::Membership;
 use super::memory::Memory;
+use super::recovery_state::RecoveryState;
 use super::segments::Segments;
 use super::site::Sites;
 use super::store::Store;
-use super::vote::Ballot;
 use super::watch::Reached;
 use super::world::World;
 use crate::control::CONTROL_FD;
 use crate::control::message::{Job, Said, ToPe, Welcome};
 use crate::control::page::Page;
 use crate::control::view::{Member, View};
-use crate::fabric::{self, Ear, FabricError, Local};
+use crate::fabric::{self, EventSink, FabricError, Local};
 use crate::placement::Domains;
 use crate::segment::layout::{Layout, STATICS_MAX};
 use crate::segment::statics::{self, Statics};
@@ -32,7 +32,7 @@ use crate::segment::{Segment, is_large};
 use crate::settings::{Bind, Fabric, Pages, SettingError, Settings};
 use crate::store::phase::{Phase, Vote};
 use crate::store::protection::{Protection, ProtectionError};
-use crate::sys::crew::{self, Crew};
+use crate::sys::pool::{self, WorkerPool};
 use crate::sys::socket::{Channel, ChannelError};
 use crate::sys::written::has_forked;
 use crate::sys::{self, exit, futex, memory, process};
@@ -82,7 +82,7 @@ struct Seat {
     job: Job,
     welcome: Welcome,
     /// The PEs of this machine have to take turns.
-    crowded: bool,
+    oversubscribed: bool,
     page: Arc<Page>,
     channel: Option<Arc<Channel>>,
     /// Memory number and file of each PE that is mapped from the start: all of them, or this one.
@@ -128,7 +128,7 @@ fn take_seat(fd: i32) -> Result<Seat, BootError> {
     process::arm(pipe)?;
     channel.send(&Said::Hello, &[])?;
     let (message, mut fds) = channel.receive::<ToPe>()?;
-    let (ToPe::Welcome { job, welcome, crowded }, Some(page)) = (message, fds.pop()) else {
+    let (ToPe::Welcome { job, welcome, oversubscribed }, Some(page)) = (message, fds.pop()) else {
         return Err(ChannelError::Malformed(0).into());
     };
     if !job.is_sound() || !welcome.is_sound(&job) {
@@ -151,7 +151,7 @@ fn take_seat(fd: i32) -> Result<Seat, BootError> {
         }
     }
     let channel = Arc::new(channel);
-    Ok(Seat { job: *job, welcome, crowded, page, channel: Some(channel), memories })
+    Ok(Seat { job: *job, welcome, oversubscribed, page, channel: Some(channel), memories })
 }
 
 /// A job of one PE, its own agent.
@@ -176,11 +176,11 @@ fn alone(settings: &Settings) -> Result<Seat, BootError> {
     let (fired, lost, incarnations) = (Vec::new(), Vec::new(), vec![0]);
     let welcome = Welcome { pe: 0, incarnation: 0, memory: 0, node: 0, fired, lost, incarnations };
     let memories = vec![Some((0, memory))];
-    Ok(Seat { job, welcome, crowded: false, page: Arc::new(page), channel: None, memories })
+    Ok(Seat { job, welcome, oversubscribed: false, page: Arc::new(page), channel: None, memories })
 }
 
 fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, BootError> {
-    let Seat { job, welcome, crowded, page, channel, memories } = seat;
+    let Seat { job, welcome, oversubscribed, page, channel, memories } = seat;
     let (me, n_pes) = (welcome.pe as usize, job.n_pes as usize);
     let layout = Layout::new(job.heap_len as usize, n_pes);
     let Some((_, file)) = &memories[me] else { return Err(ChannelError::Malformed(0).into()) };
@@ -198,17 +198,17 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
     segments.set_statics(map_statics(file, layout)?); // overwrites what was inherited
     let rules = settings.inject.iter().copied().enumerate().map(|(i, rule)| (i as u32, rule));
     let rules = rules.filter(|(i, _)| !welcome.fired.contains(i)).collect();
-    let far = open_fabric(&job, &welcome, own, crowded, (&page, channel.as_ref()))?;
-    let crew = crew_of(&settings, &job, &welcome, crowded);
+    let far = open_fabric(&job, &welcome, own, oversubscribed, (&page, channel.as_ref()))?;
+    let pool = pool_of(&settings, &job, &welcome, oversubscribed);
     // It lives as long as the process, like the segments.
     let segments: &Segments = Box::leak(Box::new(segments));
     let world = World {
         memory: Memory::new(segments),
         comm: Communication::new(far, n_pes),
-        store: Store::new(protection, Ballot::new(own, vote), crew),
+        store: Store::new(protection, RecoveryState::new(own, vote), pool),
         members: Membership::new(welcome, page, channel, rules),
-        crowded,
-        spreads: job.bind == Bind::None && !crowded && thread_level < THREAD_MULTIPLE,
+        oversubscribed,
+        spreads: job.bind == Bind::None && !oversubscribed && thread_level < THREAD_MULTIPLE,
         offers: AtomicU32::new(0),
         job,
         settings,
@@ -224,7 +224,7 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
 
 /// Waits for the first view; an original is a member of it.
 fn arrive(world: &World, original: bool) {
-    world.store.vote.show();
+    world.store.recovery.show();
     world.wait_raw(
         || world.waiting_for_all("shmem_init"),
         || world.members.shown(world.comm.has_engine()),
@@ -274,20 +274,20 @@ fn heir(settings: &Settings, job: &Job, welcome: &Welcome) -> Heir {
 }
 
 /// The threads of this PE, which has its processors to itself unless nobody has any.
-fn crew_of(settings: &Settings, job: &Job, welcome: &Welcome, crowded: bool) -> Crew {
+fn pool_of(settings: &Settings, job: &Job, welcome: &Welcome, oversubscribed: bool) -> WorkerPool {
     let cpus = process::usable();
     let machine = |node: &u32| job.machine(*node);
     let (here, seat) = (machine(&welcome.node), job.node_of.get(welcome.pe as usize).map(machine));
-    let bound = job.bind != Bind::None && !crowded && seat == Some(here);
+    let bound = job.bind != Bind::None && !oversubscribed && seat == Some(here);
     let sharing = match bound {
         true => 1,
         false => job.node_of.iter().filter(|&node| machine(node) == here).count(),
     };
     let threads = match settings.threads {
-        0 => crew::fair(cpus.len(), sharing),
+        0 => pool::fair(cpus.len(), sharing),
         asked => asked,
     };
-    Crew::new(threads, cpus)
+    WorkerPool::new(threads, cpus)
 }
 
 /// Opens the engine between nodes, if the job has one, and says where it is reached.
@@ -295,16 +295,23 @@ fn open_fabric(
     job: &Job,
     welcome: &Welcome,
     segment: &'static Segment,
-    crowded: bool,
+    oversubscribed: bool,
     (page, channel): (&Arc<Page>, Option<&Arc<Channel>>),
 ) -> Result<Option<Far>, BootError> {
     let (page, channel) = (Arc::clone(page), channel.cloned());
     let watch = Watch { page, channel: channel.clone(), own: segment };
-    let ear: Arc<dyn Ear> = Arc::new(watch);
+    let events: Arc<dyn EventSink> = Arc::new(watch);
     let (me, n_pes) = (welcome.pe as usize, job.n_pes as usize);
     let (incarnation, job_id) = (welcome.incarnation, job.id);
-    let local =
-        Local { me, incarnation, n_pes, job: job_id, segment, crowded, ear: Arc::clone(&ear) };
+    let local = Local {
+        me,
+        incarnation,
+        n_pes,
+        job: job_id,
+        segment,
+        oversubscribed,
+        events: Arc::clone(&events),
+    };
     let Some(engine) = fabric::open(job.fabric, job.device.as_ref(), local)? else {
         return Ok(None);
     };
@@ -313,7 +320,7 @@ fn open_fabric(
     }
     let links = Mutex::new(vec![Default::default(); n_pes]);
     let heard = welcome.incarnations.iter().map(|&known| AtomicU32::new(known)).collect();
-    Ok(Some(Far { engine, ear, links, heard }))
+    Ok(Some(Far { engine, events, links, heard }))
 }
 
 /// The view every original joins: number 1, all alive. A death shown meanwhile is a fault then.

@@ -15,7 +15,7 @@ use super::world::{World, lock};
 use crate::control::message::{Said, ToPe};
 use crate::control::page::Page;
 use crate::control::view::{State, View};
-use crate::fabric::{Ask, Ear, Engine, Lost, Read, Write};
+use crate::fabric::{Ask, Engine, EventSink, Lost, Read, Write};
 use crate::segment::Segment;
 use crate::segment::board::{self, ENTRY, Told, WORDS};
 use crate::segment::update::{Change, Update, WordAt};
@@ -26,7 +26,7 @@ use crate::sys::socket::Channel;
 #[derive(Debug)]
 pub(super) struct Far {
     pub engine: Box<dyn Engine>,
-    pub ear: Arc<dyn Ear>,
+    pub events: Arc<dyn EventSink>,
     pub links: std::sync::Mutex<Vec<Link>>,
     /// The incarnation of each PE in the view that was last given to `refresh`, in which it lived:
     /// words of others on the board are refused.
@@ -49,7 +49,7 @@ pub(super) struct Watch {
     pub own: &'static Segment,
 }
 
-impl Ear for Watch {
+impl EventSink for Watch {
     fn gone(&self, pe: usize, incarnation: u32) -> bool {
         let member = self.page.member(pe);
         member.state != State::Alive || member.incarnation != incarnation
@@ -68,9 +68,9 @@ impl Ear for Watch {
     }
 }
 
-impl std::fmt::Debug for dyn Ear {
+impl std::fmt::Debug for dyn EventSink {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-        f.write_str("Ear")
+        f.write_str("EventSink")
     }
 }
 
@@ -78,10 +78,10 @@ impl World {
     /// Waits for the view that says what became of the peer.
     #[cold]
     fn wait_for_verdict(&self, lost: Lost) {
-        let ear = &self.comm.far().ear;
+        let events = &self.comm.far().events;
         self.note_cut();
         let waiting = || Waiting::anyone("a transfer whose connection broke");
-        self.wait_raw(waiting, || ear.gone(lost.pe, lost.incarnation));
+        self.wait_raw(waiting, || events.gone(lost.pe, lost.incarnation));
     }
 
     /// The result, or after a loss the other value, once the view tells of it.

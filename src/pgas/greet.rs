@@ -15,13 +15,13 @@ impl World {
             );
             let (n, process) = (self.n_pes(), std::process::id());
             let mode = self.settings.backup_mode;
-            let crowded = if self.crowded { "more" } else { "not more" };
+            let oversubscribed = if self.oversubscribed { "more" } else { "not more" };
             let (incarnation, level) = (self.members.incarnation(), self.thread_level);
-            let crew = self.store.crew.threads();
+            let pool = self.store.pool.threads();
             format!(
                 "one of {n} PEs, incarnation {incarnation}, process {process}, thread level \
-                 {level}, heap of {heap} bytes at {at:p}, {crowded} PEs than processors, mode \
-                 {mode:?}, checkpoints by {crew} threads"
+                 {level}, heap of {heap} bytes at {at:p}, {oversubscribed} PEs than processors, mode \
+                 {mode:?}, checkpoints by {pool} threads"
             )
         });
         if self.me() != 0 || self.members.incarnation() != 0 {

@@ -6,15 +6,15 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use super::turn::Turns;
-use super::vote::Ballot;
+use super::recovery_state::RecoveryState;
+use super::store_lock::StoreLock;
 use super::watch::Tracking;
 use super::world::lock;
 use crate::control::message::Scrubbed;
 use crate::store::delta::History;
 use crate::store::protection::Protection;
 use crate::store::refusal::Refused;
-use crate::sys::crew::Crew;
+use crate::sys::pool::WorkerPool;
 
 /// The own part of the checkpoint store.
 #[derive(Debug)]
@@ -22,10 +22,10 @@ pub struct Store {
     protection: Option<Protection>,
     agreed: AtomicU64,
     used: (AtomicUsize, AtomicUsize),
-    pub(crate) vote: Ballot,
-    pub(crate) turns: Turns,
+    pub(crate) recovery: RecoveryState,
+    pub(crate) lock: StoreLock,
     /// The threads that go through its loops.
-    pub(crate) crew: Crew,
+    pub(crate) pool: WorkerPool,
     /// What the next checkpoint may build on; forgotten in every recovery.
     pub(crate) history: Mutex<Option<History>>,
     /// The watch over what this process writes; over in every recovery.
@@ -38,14 +38,18 @@ pub struct Store {
 
 impl Store {
     /// That of a process that begins.
-    pub(super) fn new(protection: Option<Protection>, vote: Ballot, crew: Crew) -> Store {
+    pub(super) fn new(
+        protection: Option<Protection>,
+        recovery: RecoveryState,
+        pool: WorkerPool,
+    ) -> Store {
         Store {
             protection,
             agreed: AtomicU64::new(0),
             used: Default::default(),
-            vote,
-            turns: Turns::default(),
-            crew,
+            recovery,
+            lock: StoreLock::default(),
+            pool,
             history: Mutex::default(),
             tracking: Mutex::default(),
             refused: Mutex::default(),

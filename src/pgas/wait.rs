@@ -39,7 +39,7 @@ const LIMIT_UNFENCED: Duration = Duration::from_millis(1);
 /// processor: then only an offer lets the other PE on.
 const PATIENCE: (u32, u32) = (100, 40);
 /// The same when there are more PEs than processors.
-const PATIENCE_CROWDED: (u32, u32) = (10, 6);
+const PATIENCE_OVERSUBSCRIBED: (u32, u32) = (10, 6);
 /// Looks between two of an engine, which is a system call; what comes through it is seen no sooner.
 const ENGINE: u32 = 8;
 /// Offers between two moves to the own processor: a move costs as much as a few of them.
@@ -102,12 +102,13 @@ impl World {
         plain_stores: bool,
         mut ready: impl FnMut() -> bool,
     ) {
-        let (looks, offers) = if self.crowded() { PATIENCE_CROWDED } else { PATIENCE };
+        let (looks, offers) =
+            if self.oversubscribed() { PATIENCE_OVERSUBSCRIBED } else { PATIENCE };
         let (mut offer, mut longer) = (0, None);
         let mut goes_on = || {
             offer += 1;
             offer <= offers
-                || !self.crowded() && {
+                || !self.oversubscribed() && {
                     let (since, longer) =
                         *longer.get_or_insert_with(|| (Instant::now(), self.comm.patience()));
                     since.elapsed() < longer

@@ -41,7 +41,7 @@ pub struct World {
     pub(crate) store: Store,
     /// Which PEs the program has used.
     pub(crate) reached: Reached,
-    pub(super) crowded: bool,
+    pub(super) oversubscribed: bool,
     /// Each PE has a processor of its own, and one thread that waits.
     pub(super) spreads: bool,
     pub(super) offers: AtomicU32,
@@ -89,8 +89,8 @@ impl World {
         self.settings.check
     }
 
-    pub(super) fn crowded(&self) -> bool {
-        self.crowded
+    pub(super) fn oversubscribed(&self) -> bool {
+        self.oversubscribed
     }
 
     // ---- views -------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ impl World {
         Stamp { number, job: self.job.id, pe: pe as u32, incarnation, whole }
     }
 
-    // ---- the agent's ear ----------------------------------------------------------------------
+    // ---- what the launcher hears ----------------------------------------------------------------------
 
     /// A tile of PE `pe` that held when it was checked does not hold any more: asks for a new view,
     /// in which all check anew, and waits for it.

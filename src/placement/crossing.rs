@@ -50,7 +50,7 @@ pub(super) fn improve(
     while gained && left > bound && looks < LOOKS_MAX {
         gained = false;
         for pe in 0..tally.group_of.len() {
-            if !tally.crowded(pe) {
+            if !tally.oversubscribed(pe) {
                 continue;
             }
             let better = |&other: &usize| tally.gain(pe, other) < (0, 0);
@@ -88,7 +88,7 @@ impl<'a> Tally<'a> {
     }
 
     /// True if this PE is in a domain that has too many of its group.
-    fn crowded(&self, pe: usize) -> bool {
+    fn oversubscribed(&self, pe: usize) -> bool {
         let members = |kind: usize| self.members[kind][self.cell(kind, pe, self.group_of[pe])];
         (0..self.of_kind.len()).any(|kind| members(kind) > self.parity)
     }

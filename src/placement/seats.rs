@@ -50,7 +50,7 @@ pub fn seats(machine: &Machine, pes: usize, bind: Bind) -> Vec<Seat> {
 }
 
 /// True if PEs have to take turns on the processors.
-pub fn crowded(machine: &Machine, pes: usize) -> bool {
+pub fn oversubscribed(machine: &Machine, pes: usize) -> bool {
     pes > machine.processors.len().max(1)
 }
 
@@ -148,7 +148,7 @@ mod tests {
                 for bind in [Bind::Auto, Bind::Core] {
                     check(&machine, &seats(&machine, pes, bind), bind);
                 }
-                assert_eq!(crowded(&machine, pes), pes > all);
+                assert_eq!(oversubscribed(&machine, pes), pes > all);
             }
         }
     }

@@ -91,15 +91,15 @@ impl Port for Memory<'_> {
             Op::Pass(Point::Settle) => world.members.point(Point::Settle, world.store.agreed()),
             Op::Pass(point) => world.members.point(point, number),
             Op::Post(posted) => match posted.phase(number) {
-                Some(phase) => world.store.vote.set_phase(phase),
-                None => world.store.vote.forget_phase(),
+                Some(phase) => world.store.recovery.set_phase(phase),
+                None => world.store.recovery.forget_phase(),
             },
             Op::Void(part) => self.record(part, number).void(),
             Op::Seal(part) => self.record(part, number).seal(world.job(), number, self.len),
             Op::Arrive => self.arrive(driver),
             Op::Await => return self.all_came(driver),
             Op::Publish => world.publish(&self.view),
-            Op::ShowVote => world.store.vote.show(),
+            Op::ShowVote => world.store.recovery.show(),
             Op::Adopt => {
                 self.view = world.members.view();
                 world.refresh(&self.view);
@@ -108,8 +108,8 @@ impl Port for Memory<'_> {
             Op::AwaitNext if !self.changed() => return Progress::Wait,
             Op::AwaitWhole | Op::AwaitNext => {}
             Op::FindApart => world.find_apart(&self.view),
-            Op::WriteDecision => world.store.vote.set_decision(Some(number)),
-            Op::ForgetDecision => world.store.vote.set_decision(None),
+            Op::WriteDecision => world.store.recovery.set_decision(Some(number)),
+            Op::ForgetDecision => world.store.recovery.set_decision(None),
             Op::SetAgreed => world.store.set_agreed(number),
             Op::ClearBeside => world.clear_beside(protection),
             Op::BringInherited => self.len = world.bring_inherited(protection, number),
@@ -160,7 +160,7 @@ impl Port for Memory<'_> {
     }
 
     fn phase(&self) -> Option<Phase> {
-        self.world.store.vote.phase()
+        self.world.store.recovery.phase()
     }
 
     fn votes(&self) -> Vec<Vote> {

@@ -27,7 +27,7 @@ use crate::segment::board::Told;
 use crate::segment::layout::{STAMP, TILE};
 use crate::store::coverage::Coverage;
 use crate::store::protection::{Protection, Shape};
-use crate::sys::crew::Crew;
+use crate::sys::pool::WorkerPool;
 
 /// Checks the own store as of checkpoint `target` and shows what does not hold: `all` its tiles, or
 /// only whether there are a snapshot and parity. Tiles are checked where they are used, too, which
@@ -86,7 +86,7 @@ fn damaged(
             bad.fetch_or(chunk, Ordering::Relaxed);
         }
     };
-    world.store.crew.numbers(tiles, || (), look);
+    world.store.pool.numbers(tiles, || (), look);
     bad.into_inner()
 }
 
@@ -164,9 +164,9 @@ pub fn rebuild(
     let mut line = (!keeps).then(|| vec![0; tiles::tiles(len) * TILE]);
     let mut from = BTreeSet::new();
     let found = of_group(shape, findings);
-    let crew = crew(world, findings);
+    let pool = pool(world, findings);
     let (found, sum) = (&found, Sum::new(TILE));
-    let job = Decode { world, crew: &crew, protection, view, shape, found, target, len, sum };
+    let job = Decode { world, pool: &pool, protection, view, shape, found, target, len, sum };
     let wanted = || (0..shape.layout.chunks()).filter(|chunk| own >> chunk & 1 == 1);
     let all: usize = wanted().map(|chunk| job.tiles(chunk).len()).sum();
     wanted().for_each(|chunk| job.expect((place, chunk)));
@@ -190,11 +190,11 @@ pub fn rebuild(
 }
 
 /// The threads for a rebuild: all PEs that need none sleep until it is over.
-fn crew(world: &World, findings: &[Finding]) -> Crew {
+fn pool(world: &World, findings: &[Finding]) -> WorkerPool {
     let busy = findings.iter().filter(|finding| finding.snapshot != 0).count();
     match world.settings().threads {
-        0 => world.store.crew.among(busy),
-        _ => world.store.crew.among(usize::MAX),
+        0 => world.store.pool.among(busy),
+        _ => world.store.pool.among(usize::MAX),
     }
 }
 
@@ -206,7 +206,7 @@ fn chunk_tiles(shape: &Shape, len: usize, chunk: usize) -> Range<usize> {
 
 struct Decode<'a> {
     world: &'a World,
-    crew: &'a Crew,
+    pool: &'a WorkerPool,
     protection: &'a Protection,
     view: &'a View,
     shape: &'a Shape,
@@ -269,7 +269,7 @@ impl Decode<'_> {
             self.decode(own + step, line, &plan, shards.map(read).unzip())
         };
         let steps: Vec<usize> = steps.collect();
-        if let Err(pe) = pipeline::run(self.crew, &steps, room, far, fetch, work) {
+        if let Err(pe) = pipeline::run(self.pool, &steps, room, far, fetch, work) {
             unchanged(&self.world.members, self.view)?;
             self.world.spoiled(self.view, pe);
             return Err(Changed);
@@ -434,9 +434,9 @@ pub fn restore(
             bad.store(true, Ordering::Relaxed);
         }
     };
-    world.store.crew.numbers(0..count / 2, || (), put_back);
+    world.store.pool.numbers(0..count / 2, || (), put_back);
     world.members.point(Point::Restore, target);
-    world.store.crew.numbers(count / 2..count, || (), put_back);
+    world.store.pool.numbers(count / 2..count, || (), put_back);
     if bad.into_inner() {
         return Err(spoiled());
     }
@@ -496,7 +496,7 @@ pub fn reencode(
     missing: u64,
 ) {
     checkpoint::prepare(world, protection, coverage.len());
-    checkpoint::ahead::look(world, protection, coverage);
+    checkpoint::prefault::look(world, protection, coverage);
     let wanted = |index: usize| missing >> index & 1 == 1;
     let half = (None, Point::Reencode);
     checkpoint::encode(world, protection, coverage, target, &wanted, half);

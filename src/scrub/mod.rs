@@ -72,7 +72,7 @@ impl Scrub {
     }
 
     fn step(&mut self) {
-        let turns = self.world.store.turns.count();
+        let turns = self.world.store.lock.sequence();
         let extent = self.extent();
         let Some(spot) = self.patrol.next(extent) else { return };
         match self.look(spot, extent.number, turns) {
@@ -118,7 +118,7 @@ impl Scrub {
         };
         match whole {
             _ if turns % 2 == 1
-                || world.store.turns.count() != turns
+                || world.store.lock.sequence() != turns
                 || world.members.faulted() =>
             {
                 Seen::Nothing

@@ -50,7 +50,7 @@ pub fn repair(
     spot: Spot,
     number: u64,
 ) -> Option<Option<Vec<u32>>> {
-    let _turn = world.store.turns.try_take()?;
+    let _turn = world.store.lock.try_lock()?;
     if world.members.faulted() || world.store.agreed() != number {
         return None;
     }

@@ -7,13 +7,13 @@
 
 pub mod caller;
 pub mod cgroup;
-pub mod crew;
 pub mod exit;
 pub mod futex;
 pub mod huge;
 pub mod limits;
 pub mod machine;
 pub mod memory;
+pub mod pool;
 pub mod process;
 pub mod signals;
 pub mod site;

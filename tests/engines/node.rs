@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use raidshmem::fabric::{self, Ask, Ear, Engine, Local};
+use raidshmem::fabric::{self, Ask, Engine, EventSink, Local};
 use raidshmem::segment::Segment;
 use raidshmem::segment::layout::Layout;
 use raidshmem::segment::update::{Change, Update, WordAt};
@@ -49,7 +49,7 @@ impl View {
     }
 }
 
-impl Ear for View {
+impl EventSink for View {
     fn gone(&self, pe: usize, incarnation: u32) -> bool {
         self.dead.lock().unwrap().contains(&(pe, incarnation))
     }
@@ -105,8 +105,9 @@ impl Node {
     /// A PE with the engine of this name, over the memory of that name.
     pub fn open(engine: &str, me: usize, incarnation: u32, path: &str) -> Node {
         let (segment, view) = (own(path), Arc::new(View::default()));
-        let ear: Arc<dyn Ear> = view.clone();
-        let local = Local { me, incarnation, n_pes: PES, job: JOB, segment, crowded: true, ear };
+        let events: Arc<dyn EventSink> = view.clone();
+        let local =
+            Local { me, incarnation, n_pes: PES, job: JOB, segment, oversubscribed: true, events };
         let engine: Box<dyn Engine> = match engine {
             "self" | "shm" => Box::new(Mapped::new(path)),
             #[cfg(feature = "verbs")]

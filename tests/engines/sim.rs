@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use raidshmem::fabric::{Ask, Ear, Engine, FabricError, Lost, Read, Write};
+use raidshmem::fabric::{Ask, Engine, EventSink, FabricError, Lost, Read, Write};
 use raidshmem::segment::Segment;
 use raidshmem::segment::update::{Change, Update, WordAt};
 

@@ -6,7 +6,7 @@
 //! - [`kill`]: several losses, in turn, at once, more than can be borne, without a substitute
 //! - [`calls`]: calls as the specification has them
 //! - [`corrupt`]: memory of the store that changes by itself
-//! - [`crew`]: several threads of a PE in checkpoints and recoveries
+//! - [`pool`]: several threads of a PE in checkpoints and recoveries
 //! - [`delta`]: checkpoints that save what changed only
 //! - [`exits`]: how a job ends when its programs end
 //! - [`input`]: bad input
@@ -30,7 +30,6 @@ mod support;
 mod binding;
 mod calls;
 mod corrupt;
-mod crew;
 mod delta;
 mod exits;
 mod input;
@@ -42,6 +41,7 @@ mod modes;
 mod pages;
 mod placement;
 mod places;
+mod pool;
 mod recovery;
 mod residue;
 mod scrub;

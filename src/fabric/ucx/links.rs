@@ -31,7 +31,7 @@ pub(super) struct Link {
     pub keys: [Key; 2],
     pub parts: [Part; 2],
     pub failure: Box<Failure>,
-    /// The ear was told.
+    /// The events was told.
     pub told: bool,
 }
 
@@ -102,7 +102,7 @@ pub(super) fn tend(state: &mut State, shared: &Shared, all: bool) -> Vec<(usize,
     }
     for pe in 0..state.links.len() {
         let Some(link) = &mut state.links[pe] else { continue };
-        let gone = shared.local.ear.gone(pe, link.incarnation);
+        let gone = shared.local.events.gone(pe, link.incarnation);
         if link.works().is_none() && !link.told && !gone {
             suspects.push((pe, link.incarnation));
             link.told = true;
@@ -118,7 +118,7 @@ pub(super) fn tend(state: &mut State, shared: &Shared, all: bool) -> Vec<(usize,
 /// Tells of links that broke.
 pub(super) fn report(shared: &Shared, suspects: Vec<(usize, u32)>) {
     for (pe, incarnation) in suspects {
-        shared.local.ear.suspect(pe, incarnation);
+        shared.local.events.suspect(pe, incarnation);
     }
 }
 

@@ -116,7 +116,7 @@ impl Ucx {
 
     /// Waits until `over` has an answer, helping the progress.
     fn complete<T>(&self, mut over: impl FnMut(&mut State) -> Option<T>) -> T {
-        let looks = if self.shared.local.crowded { LOOKS.1 } else { LOOKS.0 };
+        let looks = if self.shared.local.oversubscribed { LOOKS.1 } else { LOOKS.0 };
         let mut look = 0u32;
         loop {
             let seen = self.shared.ticks.load(Ordering::SeqCst);

@@ -70,7 +70,7 @@ impl Shared {
         if self.sleepers.load(Ordering::SeqCst) != 0 {
             futex::wake_all(&self.ticks);
         }
-        self.local.ear.arrived();
+        self.local.events.arrived();
     }
 
     /// Whoever helped sleeps from now on: the thread for progress takes over.
@@ -140,14 +140,14 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::fabric::Ear;
+    use crate::fabric::EventSink;
     use crate::segment::Segment;
     use crate::segment::layout::Layout;
     use crate::sys::memory;
 
     struct Deaf;
 
-    impl Ear for Deaf {
+    impl EventSink for Deaf {
         fn gone(&self, _: usize, _: u32) -> bool {
             false
         }
@@ -162,9 +162,10 @@ mod tests {
         let layout = Layout::new(1 << 20, 2);
         let file = memory::create("own", layout.total).unwrap();
         let segment = Segment::own(file.as_fd(), layout).unwrap().0.leak();
-        let (me, incarnation, n_pes, job, crowded) = (0, 0, 2, 5, false);
-        let ear = Arc::new(Deaf);
-        let shared = Shared::new(Local { me, incarnation, n_pes, job, segment, crowded, ear });
+        let (me, incarnation, n_pes, job, oversubscribed) = (0, 0, 2, 5, false);
+        let events = Arc::new(Deaf);
+        let shared =
+            Shared::new(Local { me, incarnation, n_pes, job, segment, oversubscribed, events });
         shared.oldest[1].store(3, Ordering::SeqCst);
         shared.unanswered[1].store(1, Ordering::SeqCst);
         shared.unanswered_all.store(1, Ordering::SeqCst);

@@ -245,7 +245,7 @@ impl Shared {
             pair.fail();
         }
         if suspect {
-            self.local.ear.suspect(conn.pe, conn.incarnation);
+            self.local.events.suspect(conn.pe, conn.incarnation);
         }
     }
 

@@ -223,7 +223,7 @@ impl Shared {
                 std::thread::yield_now();
             }
             let asks = idle.is_multiple_of(PATIENCE) || sleep;
-            if asks && self.local.ear.gone(conn.pe, conn.incarnation) {
+            if asks && self.local.events.gone(conn.pe, conn.incarnation) {
                 self.broke(conn, false);
                 return Err(conn.lost());
             }
@@ -235,12 +235,13 @@ impl Shared {
 
     /// How a thread looks out for what `conn` brings.
     fn lookout(&self, conn: &Conn) -> Lookout {
-        let (since, crowded, sender) = (Instant::now(), self.local.crowded, lock(&conn.sender));
+        let (since, oversubscribed, sender) =
+            (Instant::now(), self.local.oversubscribed, lock(&conn.sender));
         let patience = match sender.pace.patience() {
-            patience if crowded => patience.min(CROWDED),
+            patience if oversubscribed => patience.min(CROWDED),
             patience => patience,
         };
-        let gives_way = crowded || sender.posted > conn.completed() + 1;
+        let gives_way = oversubscribed || sender.posted > conn.completed() + 1;
         Lookout { since, patience, gives_way }
     }
 
@@ -366,7 +367,7 @@ impl Shared {
             }
         }
         if arrived {
-            self.local.ear.arrived();
+            self.local.events.arrived();
         }
     }
 

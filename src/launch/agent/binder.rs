@@ -37,7 +37,7 @@ impl Binder {
         let here = pes(&|at| job.machine(at) == job.machine(node));
         let seats = seats::seats(&machine, here.len(), job.bind);
         Binder {
-            oversubscribed: seats::crowded(&machine, here.len()),
+            oversubscribed: seats::oversubscribed(&machine, here.len()),
             seats: here.into_iter().zip(seats).collect(),
             own: pes(&|at| at == node),
         }

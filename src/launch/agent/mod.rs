@@ -348,8 +348,8 @@ impl Agent {
             self.binder.bind(pe, local.carrier().pid);
         }
         let Some(channel) = &mut local.channel else { return Ok(()) };
-        let (job, crowded) = (Box::new(self.job.clone()), self.binder.oversubscribed());
-        let welcome = ToPe::Welcome { job, welcome, crowded };
+        let (job, oversubscribed) = (Box::new(self.job.clone()), self.binder.oversubscribed());
+        let welcome = ToPe::Welcome { job, welcome, oversubscribed };
         let mut sent = channel.send(&welcome, &[Arc::clone(&self.page_fd)]);
         for (&pe, (memory, fd)) in &self.memories {
             if sent.is_ok() {

@@ -6,7 +6,7 @@
 //! order, one at a time, so that what is near in memory is near in time, whoever takes it.
 //!
 //! Invariants: the thread that calls works as well; when a loop returns nothing of it is being
-//! worked on; a panic in any thread is one of the call. A crew of one has no other thread, and its
+//! worked on; a panic in any thread is one of the call. A pool of one has no other thread, and its
 //! loops are plain ones. So are those of a process that may start no threads.
 //!
 //! Left out: loops inside of loops.
@@ -29,12 +29,12 @@ const FEW: usize = 4;
 /// Bytes of a helper's stack: tiles and their scratches are not on it.
 const STACK: usize = 256 << 10;
 
-/// Numbers in a run of [`Crew::numbers`].
+/// Numbers in a run of [`WorkerPool::numbers`].
 const RUN: usize = 8;
 
 /// The threads of one process.
 #[derive(Debug)]
-pub struct Crew {
+pub struct WorkerPool {
     threads: usize,
     cpus: Vec<usize>,
     pool: OnceLock<Option<ThreadPool>>,
@@ -45,17 +45,17 @@ pub fn fair(cpus: usize, sharing: usize) -> usize {
     (cpus / sharing.max(1)).clamp(1, MOST)
 }
 
-impl Crew {
+impl WorkerPool {
     /// This many threads, the calling one among them, on these processors; on any, if there are
     /// none.
-    pub fn new(threads: usize, cpus: Vec<usize>) -> Crew {
-        Crew { threads, cpus, pool: OnceLock::new() }
+    pub fn new(threads: usize, cpus: Vec<usize>) -> WorkerPool {
+        WorkerPool { threads, cpus, pool: OnceLock::new() }
     }
 
     /// One for a loop while others sleep, so that only `sharing` processes have a use for the
     /// processors. Never smaller than this one.
-    pub fn among(&self, sharing: usize) -> Crew {
-        Crew::new(self.threads.max(fair(self.cpus.len(), sharing)), self.cpus.clone())
+    pub fn among(&self, sharing: usize) -> WorkerPool {
+        WorkerPool::new(self.threads.max(fair(self.cpus.len(), sharing)), self.cpus.clone())
     }
 
     /// How many there are, the calling one among them.
@@ -104,7 +104,7 @@ impl Crew {
     /// than it is handed out.
     ///
     /// # Panics
-    /// As [`Crew::each`].
+    /// As [`WorkerPool::each`].
     pub fn numbers<R>(
         &self,
         numbers: Range<usize>,
@@ -122,7 +122,7 @@ impl Crew {
             return None;
         }
         let start = |thread: rayon::ThreadBuilder| {
-            let (name, cpus) = (format!("shmem-crew-{}", thread.index()), self.cpus.clone());
+            let (name, cpus) = (format!("shmem-pool-{}", thread.index()), self.cpus.clone());
             process::helper(&name, STACK, move || {
                 process::stay_on(&cpus);
                 thread.run();
@@ -141,8 +141,8 @@ mod tests {
 
     use super::*;
 
-    fn crew(threads: usize) -> Crew {
-        Crew::new(threads, Vec::new())
+    fn pool(threads: usize) -> WorkerPool {
+        WorkerPool::new(threads, Vec::new())
     }
 
     #[test]
@@ -154,8 +154,8 @@ mod tests {
     #[test]
     fn while_others_sleep_a_crew_is_larger_and_never_smaller() {
         let sizes = |threads: usize, sharing: &[usize]| -> Vec<usize> {
-            let crew = Crew::new(threads, (0..6).collect());
-            sharing.iter().map(|&sharing| crew.among(sharing).threads()).collect()
+            let pool = WorkerPool::new(threads, (0..6).collect());
+            sharing.iter().map(|&sharing| pool.among(sharing).threads()).collect()
         };
         assert_eq!(sizes(1, &[1, 2, 4, 12, usize::MAX]), [6, 3, 1, 1, 1]);
         assert_eq!(sizes(4, &[1, 2, 12]), [6, 4, 4]);
@@ -164,11 +164,11 @@ mod tests {
     #[test]
     fn every_item_is_worked_on_once_whoever_does_it() {
         for threads in [1, 2, 5] {
-            let crew = crew(threads);
+            let pool = pool(threads);
             for count in [0, 1, FEW, 1000] {
                 let seen = Mutex::new(vec![0; count]);
-                crew.each(0..count, || (), |item, ()| seen.lock().unwrap()[item] += 1);
-                crew.numbers(count / 3..count, || (), |item, ()| seen.lock().unwrap()[item] += 2);
+                pool.each(0..count, || (), |item, ()| seen.lock().unwrap()[item] += 1);
+                pool.numbers(count / 3..count, || (), |item, ()| seen.lock().unwrap()[item] += 2);
                 let times = |item: usize| if item < count / 3 { 1 } else { 3 };
                 assert!((0..count).map(times).eq(seen.into_inner().unwrap()));
             }
@@ -178,9 +178,9 @@ mod tests {
     /// Each waits for all others: it would not end if one thread had two of the items.
     #[test]
     fn all_threads_work_at_the_same_time_and_each_has_its_room() {
-        let (crew, here) = (crew(4), Barrier::new(4));
+        let (pool, here) = (pool(4), Barrier::new(4));
         let threads = Mutex::new(HashSet::new());
-        crew.each(
+        pool.each(
             0..4,
             || current().id(),
             |_, room| {
@@ -195,20 +195,20 @@ mod tests {
 
     #[test]
     fn items_are_handed_out_in_their_order() {
-        let (crew, taken) = (crew(3), Mutex::new(Vec::new()));
+        let (pool, taken) = (pool(3), Mutex::new(Vec::new()));
         let items = (0..500).inspect(|&item| taken.lock().unwrap().push(item));
-        crew.each(items, || (), |_, ()| ());
+        pool.each(items, || (), |_, ()| ());
         assert_eq!(taken.into_inner().unwrap(), (0..500).collect::<Vec<_>>());
     }
 
     #[test]
     fn a_panic_of_any_thread_is_one_of_the_call_and_the_crew_goes_on() {
         for threads in [1, 3] {
-            let crew = crew(threads);
+            let pool = pool(threads);
             let work = |item: usize, (): &mut ()| assert!(item != 77, "item 77 is bad");
-            let bad = std::panic::AssertUnwindSafe(|| crew.each(0..100, || (), work));
+            let bad = std::panic::AssertUnwindSafe(|| pool.each(0..100, || (), work));
             assert!(std::panic::catch_unwind(bad).is_err());
-            crew.each(0..77, || (), work);
+            pool.each(0..77, || (), work);
         }
     }
 
@@ -216,7 +216,7 @@ mod tests {
     fn helpers_run_on_the_processors_they_were_given() {
         let all = process::usable();
         let last = *all.last().expect("this thread runs somewhere");
-        let (crew, caller) = (Crew::new(2, vec![last]), current().id());
+        let (pool, caller) = (WorkerPool::new(2, vec![last]), current().id());
         let (here, found) = (Barrier::new(2), Mutex::new(Vec::new()));
         let work = |nth: usize, (): &mut ()| {
             if nth < 2 {
@@ -224,7 +224,7 @@ mod tests {
                 found.lock().unwrap().push((current().id(), process::usable()));
             }
         };
-        crew.each(0..FEW, || (), work);
+        pool.each(0..FEW, || (), work);
         for (id, cpus) in found.into_inner().unwrap() {
             assert_eq!(cpus, if id == caller { all.clone() } else { vec![last] });
         }

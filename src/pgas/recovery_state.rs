@@ -10,17 +10,17 @@ use crate::store::phase::{Phase, Vote};
 
 /// Phase and pending decision, as the words of the header; 0 is none.
 #[derive(Debug)]
-pub struct Ballot {
+pub struct RecoveryState {
     own: &'static Segment,
     phase: AtomicU64,
     decision: AtomicU64,
 }
 
-impl Ballot {
+impl RecoveryState {
     /// That of a process that begins.
-    pub(super) fn new(own: &'static Segment, vote: Vote) -> Ballot {
+    pub(super) fn new(own: &'static Segment, vote: Vote) -> RecoveryState {
         let decision = vote.decided.map_or(0, |decided| decided + 1).into();
-        Ballot { own, phase: vote.phase.map_or(0, Phase::pack).into(), decision }
+        RecoveryState { own, phase: vote.phase.map_or(0, Phase::pack).into(), decision }
     }
 
     /// How far this PE has come, or the dead had whose memory it took over; None in a substitute

@@ -68,7 +68,7 @@ pub fn begin(world: &'static World) {
     for _ in 0..(processors - 1).min(MOST) {
         let (pieces, next) = (Arc::clone(&pieces), Arc::clone(&next));
         // Without a thread the pages come when they are needed. Relaxed: a number for each.
-        let _ = process::helper("shmem-ahead", 64 * 1024, move || {
+        let _ = process::helper("shmem-prefault", 64 * 1024, move || {
             let mut modest = false;
             loop {
                 let nth = next.fetch_add(1, Ordering::Relaxed);

@@ -51,11 +51,11 @@ fn tiles_of_far_pes() {
 /// How many threads help each PE, and how many processors a PE may use.
 fn helpers(pes: usize, threads: &str, words: &[&str]) -> Vec<(usize, usize)> {
     let job = Job::new(pes).mode("raid5").env("SHMEM_FT_THREADS", threads).args(words);
-    let outcome = job.program(&program("crew"), &[]).run();
+    let outcome = job.program(&program("pool"), &[]).run();
     outcome.status(0);
     let line = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
-        outcome.check(words.len() == 6 && words[0] == "crew", line);
+        outcome.check(words.len() == 6 && words[0] == "pool", line);
         [words[3], words[5]].map(|word| word.parse().expect("a number"))
     };
     let lines: Vec<[usize; 2]> = outcome.out.lines().map(line).collect();

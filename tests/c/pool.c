@@ -1,8 +1,8 @@
 /*
- * crew: makes checkpoints, says how many threads the library has started for their loops, and fails
+ * pool: makes checkpoints, says how many threads the library has started for their loops, and fails
  * if one of these takes signals. Between two checkpoints a child of fork allocates and ends.
  *
- * One line a PE: crew PE threads COUNT cpus COUNT
+ * One line a PE: pool PE threads COUNT cpus COUNT
  */
 #define _GNU_SOURCE
 #include "test.h"
@@ -35,7 +35,7 @@ static int helpers(void) {
         snprintf(path, sizeof path, "/proc/self/task/%s/status", task->d_name);
         find(path, "Name:\t", name, sizeof name);
         find(path, "SigBlk:\t", blocked, sizeof blocked);
-        if (strncmp(name, "shmem-crew-", 11) != 0)
+        if (strncmp(name, "shmem-pool-", 11) != 0)
             continue;
         count++;
         /* SIGTERM, SIGALRM, SIGUSR1 are in the lowest 16 bits. */
@@ -64,7 +64,7 @@ int main(void) {
     memset(data, 1 + shmem_my_pe(), BYTES);
     CHECK(shmem_checkpoint_all() == SHMEM_FT_SUCCESS);
     CHECK(helpers() == count);
-    printf("crew %d threads %d cpus %d\n", shmem_my_pe(), count, CPU_COUNT(&mask));
+    printf("pool %d threads %d cpus %d\n", shmem_my_pe(), count, CPU_COUNT(&mask));
     shmem_finalize();
     return 0;
 }

@@ -1,0 +1,53 @@
+//! The lock of the own store: one call at a time changes it and drives the protocol.
+//!
+//! It is a sequence lock: its number grows when it is taken and when it is given back, and is odd
+//! in between. Who reads the store without it, and sees the same even number before and after, has
+//! read what nobody was changing.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The lock, and how often it was taken and given back.
+#[derive(Debug, Default)]
+pub struct StoreLock {
+    taken: Mutex<()>,
+    sequence: AtomicU64,
+}
+
+/// The lock as taken, given back on drop.
+pub(crate) struct StoreGuard<'a> {
+    sequence: &'a AtomicU64,
+    _taken: MutexGuard<'a, ()>,
+}
+
+impl<'a> StoreGuard<'a> {
+    fn begin(sequence: &'a AtomicU64, taken: MutexGuard<'a, ()>) -> StoreGuard<'a> {
+        sequence.fetch_add(1, Ordering::SeqCst);
+        StoreGuard { sequence, _taken: taken }
+    }
+}
+
+impl Drop for StoreGuard<'_> {
+    fn drop(&mut self) {
+        self.sequence.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl StoreLock {
+    /// Waits until it is free, and takes it.
+    pub(crate) fn lock(&self) -> StoreGuard<'_> {
+        let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        StoreGuard::begin(&self.sequence, taken)
+    }
+
+    /// Takes it if it is free.
+    pub(crate) fn try_lock(&self) -> Option<StoreGuard<'_>> {
+        let taken = self.taken.try_lock().ok()?;
+        Some(StoreGuard::begin(&self.sequence, taken))
+    }
+
+    /// How often it was taken and given back so far.
+    pub(crate) fn sequence(&self) -> u64 {
+        self.sequence.load(Ordering::SeqCst)
+    }
+}
