@@ -409,7 +409,7 @@ pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
                     postcard::to_allocvec(&ToPe::Welcome {
                         job: Box::new(job.clone()),
                         welcome: welcome.clone(),
-                        crowded: false,
+                        oversubscribed: false,
                     })
                 }),
                 pack(&|| postcard::to_allocvec(&Said::AtPoint { rule: 3 })),

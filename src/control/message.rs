@@ -295,8 +295,8 @@ pub enum Up {
 pub enum ToPe {
     /// First message: a parent-death pipe comes along, to be armed ([`crate::sys::process::arm`]).
     ParentDeathPipe,
-    /// You are `pe`; the page of views comes along. With `oversubscribed` the PEs of the machine have to
-    /// take turns on its processors.
+    /// You are `pe`; the page of views comes along. With `oversubscribed` the machine has more PEs
+    /// than processors.
     Welcome { job: Box<Job>, welcome: Welcome, oversubscribed: bool },
     /// The memory `memory` of `pe`, as a descriptor.
     Memory { pe: u32, memory: u32 },

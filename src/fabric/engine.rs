@@ -14,8 +14,8 @@
 //!
 //! - *No operation stays open.* Every call returns: with its result, or with [`Lost`] when the
 //!   connection to that incarnation broke, when [`Engine::disconnect`] was called by another
-//!   thread, or soon (some 10 ms) after [`EventSink::gone`] says that it is no more. Nothing else ends a
-//!   call: a peer that is slow or stopped is waited for.
+//!   thread, or soon (some 10 ms) after [`EventSink::gone`] says that it is no more. Nothing else
+//!   ends a call: a peer that is slow or stopped is waited for.
 //! - *A broken connection stays broken.* Puts may have been lost with it, so every later call that
 //!   needs the peer, [`Engine::quiet`] among them, gives [`Lost`] until `disconnect`. The engine
 //!   tells [`EventSink::suspect`] once, and decides nothing: views decide.

@@ -15,12 +15,12 @@ impl World {
             );
             let (n, process) = (self.n_pes(), std::process::id());
             let mode = self.settings.backup_mode;
-            let oversubscribed = if self.oversubscribed { "more" } else { "not more" };
+            let more = if self.oversubscribed { "more" } else { "not more" };
             let (incarnation, level) = (self.members.incarnation(), self.thread_level);
             let pool = self.store.pool.threads();
             format!(
                 "one of {n} PEs, incarnation {incarnation}, process {process}, thread level \
-                 {level}, heap of {heap} bytes at {at:p}, {oversubscribed} PEs than processors, mode \
+                 {level}, heap of {heap} bytes at {at:p}, {more} PEs than processors, mode \
                  {mode:?}, checkpoints by {pool} threads"
             )
         });

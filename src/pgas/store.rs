@@ -1,5 +1,5 @@
-//! What this PE keeps for checkpoints beside the bytes: how far it has come, what it remembers of the
-//! last one, whose turn it is to change the store, and the threads that do.
+//! What this PE keeps for checkpoints beside the bytes: how far it has come, what it remembers of
+//! the last one, the lock of the store, and the threads that go through it.
 
 #![forbid(unsafe_code)]
 

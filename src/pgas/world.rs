@@ -142,7 +142,7 @@ impl World {
         Stamp { number, job: self.job.id, pe: pe as u32, incarnation, whole }
     }
 
-    // ---- what the launcher hears ----------------------------------------------------------------------
+    // ---- what the launcher hears --------------------------------------------------------------
 
     /// A tile of PE `pe` that held when it was checked does not hold any more: asks for a new view,
     /// in which all check anew, and waits for it.
