@@ -183,8 +183,12 @@ pub fn last_error() -> Option<String> {
 /// The memory must stay readable and writable until the job ends, or its name is registered again,
 /// and nobody may use it during this call, `checkpoint_all` and `restart_pes`.
 pub unsafe fn protect(name: Name, addr: *mut u8, len: usize) -> i32 {
+    let world = world();
     // SAFETY: the caller's promise.
-    unsafe { world().register(name, addr as usize, len) };
+    unsafe { world.memory.register(name, addr as usize, len) };
+    if world.store.protection().is_none() {
+        world.memory.note_saved(); // nothing is ever put back
+    }
     SUCCESS
 }
 

@@ -1,7 +1,16 @@
-//! The world of a process: its PE number, its segment, its peers' segments, the view it has joined.
+//! A process of the job: its parts, and what needs several of them.
 //!
-//! Invariants: `joined <= view number`, equal exactly when the PE is not faulted. `heap` is the
-//! allocator's state as of now; `covered` is that of the checkpoint being made or last restored.
+//! Each part is a value of its own, and a function takes the parts that it needs:
+//!
+//! ```text
+//! members    the views, the one joined, the agent            [`super::members`]
+//! segments   where the bytes of PEs are mapped               [`super::segments`]
+//! memory     what is allocated, and what a checkpoint covers [`super::memory`]
+//! comm       the engine, what is under way, who meets whom   [`super::comm`]
+//! store      what a PE keeps for checkpoints                 [`super::store`]
+//! ```
+
+#![forbid(unsafe_code)]
 
 use std::sync::atomic::AtomicU32;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,7 +20,6 @@ use super::finish::Finish;
 use super::members::Membership;
 use super::memory::Memory;
 use super::nodes::Nodes;
-use super::regions::Name;
 use super::segments::{self, Segments};
 use super::site::Sites;
 use super::store::Store;
@@ -150,18 +158,6 @@ impl World {
         self.members.report_damage(view, pe);
         let waiting = || Waiting::anyone("shmem_restart_pes");
         self.wait_raw(waiting, || self.members.view_number() != view.number);
-    }
-
-    /// Adds private memory to every later checkpoint.
-    ///
-    /// # Safety
-    /// That of [`Memory::register`].
-    pub(crate) unsafe fn register(&self, name: Name, addr: usize, len: usize) {
-        // SAFETY: the caller's promise.
-        unsafe { self.memory.register(name, addr, len) };
-        if self.store.protection().is_none() {
-            self.memory.note_saved(); // nothing is ever put back
-        }
     }
 
     /// Ends the job, with `words` of the launcher that say why.
