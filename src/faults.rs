@@ -6,7 +6,6 @@
 
 use crate::inject::Point;
 pub use crate::pgas::Name;
-use crate::pgas::world::lock;
 use crate::pgas::{World, complain, world};
 use crate::protocol::real;
 use crate::protocol::{At, Call};
@@ -15,6 +14,7 @@ use crate::segment::waits::Waiting;
 use crate::segment::words::Barrier;
 use crate::store::protection::Protection;
 use crate::store::refusal::Refused;
+use crate::sys::lock;
 use crate::sys::site;
 
 /// Return value: done, or nothing to report.

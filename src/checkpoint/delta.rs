@@ -14,12 +14,12 @@ use std::time::Instant;
 
 use super::{pages, tiles};
 use crate::control::message::Found;
-use crate::pgas::world::lock;
 use crate::pgas::{Store, World};
 use crate::segment::layout::TILE;
 use crate::store::coverage::Coverage;
 use crate::store::delta::{By, Changes, Look};
 use crate::store::protection::Protection;
+use crate::sys::lock;
 
 /// Finds the own tiles that changed since checkpoint `number - 1` and shows them to the peers.
 pub fn compare(

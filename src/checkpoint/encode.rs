@@ -24,12 +24,12 @@ use super::copy::{self, Own};
 use super::{pipeline, tiles};
 use crate::inject::Point;
 use crate::pgas::World;
-use crate::pgas::world::lock;
 use crate::segment::layout::TILE;
 use crate::store::coverage::Coverage;
 use crate::store::delta::{Changes, Next, TileSet};
 use crate::store::protection::{Protection, Shape};
 use crate::store::stamp::Renewal;
+use crate::sys::lock;
 
 /// Pulls the chunks this PE protects from its peers' live memory into the slot of `number`, whose
 /// record is void meanwhile; of the parity chunks it holds only those that `wanted` names. `half`

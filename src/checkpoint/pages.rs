@@ -21,7 +21,6 @@ use std::time::{Duration, Instant};
 
 use super::tiles;
 use crate::pgas::watch::{Tracking, Watched};
-use crate::pgas::world::lock;
 use crate::pgas::{Segments, Store, World};
 use crate::segment::layout::TILE;
 use crate::settings::{Delta, Track};
@@ -29,6 +28,7 @@ use crate::store::coverage::{Coverage, Places};
 use crate::store::delta::TileSet;
 use crate::store::protection::Protection;
 use crate::store::track::{Costs, Said, Tracked, few};
+use crate::sys::lock;
 use crate::sys::memory::PAGE;
 
 /// Most PEs near each other that do so unasked. Each keeps 8 bytes of page table for each page of

@@ -18,6 +18,7 @@ use super::recovery_state::RecoveryState;
 use super::segments::Segments;
 use super::site::Sites;
 use super::store::Store;
+use super::wait::Pace;
 use super::watch::Reached;
 use super::world::World;
 use crate::control::CONTROL_FD;
@@ -200,6 +201,7 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
     let rules = rules.filter(|(i, _)| !welcome.fired.contains(i)).collect();
     let far = open_fabric(&job, &welcome, own, oversubscribed, (&page, channel.as_ref()))?;
     let pool = pool_of(&settings, &job, &welcome, oversubscribed);
+    let spreads = job.bind == Bind::None && !oversubscribed && thread_level < THREAD_MULTIPLE;
     // It lives as long as the process, like the segments.
     let segments: &Segments = Box::leak(Box::new(segments));
     let world = World {
@@ -207,9 +209,7 @@ fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, Boo
         comm: Communication::new(far, n_pes),
         store: Store::new(protection, RecoveryState::new(own, vote), pool),
         members: Membership::new(welcome, page, channel, rules),
-        oversubscribed,
-        spreads: job.bind == Bind::None && !oversubscribed && thread_level < THREAD_MULTIPLE,
-        offers: AtomicU32::new(0),
+        pace: Pace { oversubscribed, spreads, offers: AtomicU32::new(0) },
         job,
         settings,
         segments,

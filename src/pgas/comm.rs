@@ -12,9 +12,9 @@ use std::time::Duration;
 use super::far::Far;
 use super::nodes::Nodes;
 use super::stream::Streams;
-use super::world::lock;
 use crate::fabric::Engine;
 use crate::segment::words::Barrier;
+use crate::sys::lock;
 use crate::sys::written::has_forked;
 
 /// The ways of this PE to the others.

@@ -10,8 +10,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
+use super::World;
 use super::stream::Id;
-use super::world::{World, lock};
 use crate::control::message::{Said, ToPe};
 use crate::control::page::Page;
 use crate::control::view::{State, View};
@@ -20,6 +20,7 @@ use crate::segment::Segment;
 use crate::segment::board::{self, ENTRY, Told, WORDS};
 use crate::segment::update::{Change, Update, WordAt};
 use crate::segment::waits::Waiting;
+use crate::sys::lock;
 use crate::sys::socket::Channel;
 
 /// The engine between nodes and what it needs to know of the peers.

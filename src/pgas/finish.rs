@@ -24,11 +24,11 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use super::World;
 use super::wait::Fault;
-use super::world::lock;
 use crate::control::message::{Report, Said, Whom};
 use crate::control::view::View;
 use crate::segment::waits::Waiting;
 use crate::segment::words::Ending;
+use crate::sys::lock;
 use crate::sys::{exit, memory};
 
 /// It takes part with all others.

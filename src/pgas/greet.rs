@@ -15,7 +15,7 @@ impl World {
             );
             let (n, process) = (self.n_pes(), std::process::id());
             let mode = self.settings.backup_mode;
-            let more = if self.oversubscribed { "more" } else { "not more" };
+            let more = if self.pace.oversubscribed { "more" } else { "not more" };
             let (incarnation, level) = (self.members.incarnation(), self.thread_level);
             let pool = self.store.pool.threads();
             format!(

@@ -9,12 +9,12 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::world::lock;
 use crate::control::UNRECOVERABLE;
 use crate::control::message::{Report, Said, Welcome};
 use crate::control::page::Page;
 use crate::control::view::{State, View};
 use crate::inject::{Point, Rule, Target};
+use crate::sys::lock;
 use crate::sys::socket::Channel;
 use crate::sys::{exit, process};
 

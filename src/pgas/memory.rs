@@ -8,12 +8,12 @@ use std::sync::Mutex;
 
 use super::Segments;
 use super::regions::{Name, Regions};
-use super::world::lock;
 use crate::heap::Heap;
 use crate::mutant::{Mutant, breaks};
 use crate::segment::layout::BASE;
 use crate::store::coverage::{Coverage, Manifest, ManifestError};
 use crate::store::private::Misfit;
+use crate::sys::lock;
 
 /// What is where in the own segment.
 #[derive(Debug)]

@@ -11,11 +11,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-use super::world::lock;
 use crate::segment::Segment;
 use crate::segment::layout::Layout;
 use crate::segment::statics::Statics;
 use crate::store::coverage::Coverage;
+use crate::sys::lock;
 use crate::sys::memory;
 
 /// Addresses of segments that were replaced: kept, so that they are no leak.

@@ -9,10 +9,11 @@ use std::mem::offset_of;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::world::{World, lock};
+use super::World;
 use crate::control::view::{State, View};
 use crate::segment::words::{Barrier, CHAIN, Site as Shown, Words};
 use crate::store::site::{Apart, Called, Deed, Progress, Verdict, apart, follow, unlike};
+use crate::sys::lock;
 use crate::sys::site::{self, Site};
 
 /// What is known of the sites of calls.

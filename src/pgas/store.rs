@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use super::recovery_state::RecoveryState;
 use super::store_lock::StoreLock;
 use super::watch::Tracking;
-use super::world::lock;
 use crate::control::message::Scrubbed;
 use crate::store::delta::History;
 use crate::store::protection::Protection;
 use crate::store::refusal::Refused;
+use crate::sys::lock;
 use crate::sys::pool::WorkerPool;
 
 /// The own part of the checkpoint store.

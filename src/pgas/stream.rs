@@ -25,8 +25,9 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Mutex, MutexGuard, OnceLock, TryLockError};
 
-use super::world::{World, lock};
+use super::World;
 use crate::fabric::{Ask, Read, Write};
+use crate::sys::lock;
 
 /// Number of a stream; 0 is the default one.
 pub type Id = u16;

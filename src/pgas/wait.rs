@@ -16,7 +16,7 @@
 //! A PE killed between its store and its ring leaves a sleeper to the limit below or to the change
 //! of view that follows its death, whichever comes first.
 
-use std::sync::atomic::{Ordering, compiler_fence};
+use std::sync::atomic::{AtomicU32, Ordering, compiler_fence};
 use std::time::{Duration, Instant};
 
 use super::World;
@@ -44,6 +44,17 @@ const PATIENCE_OVERSUBSCRIBED: (u32, u32) = (10, 6);
 const ENGINE: u32 = 8;
 /// Offers between two moves to the own processor: a move costs as much as a few of them.
 const SPREAD: u32 = 256;
+
+/// How a PE waits.
+#[derive(Debug)]
+pub(super) struct Pace {
+    /// There are more PEs than processors.
+    pub oversubscribed: bool,
+    /// Each PE has a processor of its own, and one thread that waits.
+    pub spreads: bool,
+    /// How often the processor was offered to others.
+    pub offers: AtomicU32,
+}
 
 impl World {
     /// Wakes PE `pe` if it is mapped here and sleeps until a put brings what it waits for. Called
@@ -103,12 +114,12 @@ impl World {
         mut ready: impl FnMut() -> bool,
     ) {
         let (looks, offers) =
-            if self.oversubscribed() { PATIENCE_OVERSUBSCRIBED } else { PATIENCE };
+            if self.pace.oversubscribed { PATIENCE_OVERSUBSCRIBED } else { PATIENCE };
         let (mut offer, mut longer) = (0, None);
         let mut goes_on = || {
             offer += 1;
             offer <= offers
-                || !self.oversubscribed() && {
+                || !self.pace.oversubscribed && {
                     let (since, longer) =
                         *longer.get_or_insert_with(|| (Instant::now(), self.comm.patience()));
                     since.elapsed() < longer
@@ -161,7 +172,9 @@ impl World {
     /// waits, so neither looks as if it wanted a whole one.
     fn spread(&self) {
         // Relaxed: the number only says when.
-        if self.spreads && self.offers.fetch_add(1, Ordering::Relaxed) % SPREAD == SPREAD - 1 {
+        if self.pace.spreads
+            && self.pace.offers.fetch_add(1, Ordering::Relaxed) % SPREAD == SPREAD - 1
+        {
             process::start_on(self.me());
         }
     }

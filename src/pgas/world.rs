@@ -12,9 +12,6 @@
 
 #![forbid(unsafe_code)]
 
-use std::sync::atomic::AtomicU32;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use super::comm::Communication;
 use super::finish::Finish;
 use super::members::Membership;
@@ -23,7 +20,7 @@ use super::nodes::Nodes;
 use super::segments::{self, Segments};
 use super::site::Sites;
 use super::store::Store;
-use super::wait::Fault;
+use super::wait::{Fault, Pace};
 use super::watch::Reached;
 use crate::control::message::{Job, Said, ToPe};
 use crate::control::view::{State, View};
@@ -49,18 +46,10 @@ pub struct World {
     pub(crate) store: Store,
     /// Which PEs the program has used.
     pub(crate) reached: Reached,
-    pub(super) oversubscribed: bool,
-    /// Each PE has a processor of its own, and one thread that waits.
-    pub(super) spreads: bool,
-    pub(super) offers: AtomicU32,
+    pub(super) pace: Pace,
     pub(super) thread_level: i32,
     pub(super) finish: Finish,
     pub(super) sites: Sites,
-}
-
-/// A lock whose data stays meaningful whatever a panicking holder did.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl World {
@@ -95,10 +84,6 @@ impl World {
     #[inline]
     pub fn checks(&self) -> bool {
         self.settings.check
-    }
-
-    pub(super) fn oversubscribed(&self) -> bool {
-        self.oversubscribed
     }
 
     // ---- views -------------------------------------------------------------------------------

@@ -18,7 +18,6 @@ use crate::checkpoint::{delta, pages, since};
 use crate::control::message::Report;
 use crate::control::view::{State, View};
 use crate::inject::Point;
-use crate::pgas::world::lock;
 use crate::pgas::{Fault, World};
 use crate::recovery::plan::{Finding, Unrecoverable};
 use crate::recovery::{Changed, steps};
@@ -30,6 +29,7 @@ use crate::store::intent::Refusal;
 use crate::store::phase::{Phase, Vote};
 use crate::store::protection::Protection;
 use crate::store::site::{Deed, Verdict};
+use crate::sys::lock;
 
 /// How long a far PE is not asked again.
 const PAUSE: Duration = Duration::from_millis(1);

@@ -21,12 +21,12 @@ use crate::control::UNRECOVERABLE;
 use crate::control::message::Report;
 use crate::control::view::View;
 use crate::inject::Point;
-use crate::pgas::world::lock;
 use crate::pgas::{Segments, World};
 use crate::segment::board::Told;
 use crate::segment::layout::{STAMP, TILE};
 use crate::store::coverage::Coverage;
 use crate::store::protection::{Protection, Shape};
+use crate::sys::lock;
 use crate::sys::pool::WorkerPool;
 
 /// Checks the own store as of checkpoint `target` and shows what does not hold: `all` its tiles, or

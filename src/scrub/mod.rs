@@ -24,9 +24,9 @@ use std::time::Instant;
 use crate::checkpoint::tiles;
 use crate::control::message::{Report, Scrubbed};
 use crate::pgas::World;
-use crate::pgas::world::lock;
 use crate::segment::layout::{STAMP, TILE};
 use crate::store::protection::Protection;
+use crate::sys::lock;
 use crate::sys::process;
 use patrol::{Extent, Patrol, Spot, batch, rest};
 

@@ -3,12 +3,12 @@
 
 use crate::checkpoint::tiles::{self, Room};
 use crate::mutant::{Mutant, breaks};
-use crate::pgas::world::lock;
 use crate::pgas::{Segments, World};
 use crate::recovery::steps;
 use crate::segment::header::Record;
 use crate::segment::layout::{STAMP, TILE};
 use crate::store::protection::{Protection, Shape};
+use crate::sys::lock;
 
 use super::patrol::Spot;
 

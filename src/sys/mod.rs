@@ -20,6 +20,13 @@ pub mod site;
 pub mod socket;
 pub mod written;
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A lock whose data stays meaningful whatever a panicking holder did.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// The environment as text. A byte that is none becomes a mark, so that a setting with one in it is
 /// refused for its value, not skipped.
 pub fn environment() -> impl Iterator<Item = (String, String)> {
