@@ -84,14 +84,14 @@ fn save(world: &'static World, protection: &'static Protection, number: u64) -> 
             world.store.set_agreed(number);
             world.begin_anew();
             world.memory.note_saved();
-            world.forget_apart();
+            world.sites.forget_apart();
             scrub::start(world, protection);
             SUCCESS
         }
         At::Passed => SUCCESS,
         _ => {
             world.note_cut();
-            world.note_report();
+            world.sites.note_report();
             FAILURE
         }
     }

@@ -98,7 +98,7 @@ pub fn tell(world: &World, coverage: &Coverage, looked: Option<Duration>) {
     if let Some(looked) = looked {
         costs.looked = nanos(looked);
         costs.spent = costs.spent.saturating_add(costs.looked);
-        costs.huge = world.huge(&spans(coverage)) as u64;
+        costs.huge = world.segments.huge_bytes(&spans(coverage)) as u64;
     }
     tiles::say_costs(world.segments, costs);
 }

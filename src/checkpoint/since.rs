@@ -34,7 +34,7 @@ pub fn written(world: &World, protection: &Protection, number: u64) -> u64 {
         let count = tiles::tiles(covered.len());
         world.store.pool.numbers(0..count, || vec![0; TILE], compare);
     } else {
-        sum.fetch_add(live(world) ^ world.resumed(), Ordering::Relaxed);
+        sum.fetch_add(live(world) ^ world.sites.resumed(), Ordering::Relaxed);
     }
     sum.into_inner()
 }

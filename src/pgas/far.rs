@@ -193,7 +193,7 @@ impl World {
     /// has arrived.
     pub(crate) fn nudge(&self, pe: usize) {
         if !self.segments.is_far(pe) {
-            return self.wake(pe);
+            return self.segments.wake(pe);
         }
         // An update that changes nothing: it makes the target look with every engine.
         let offset = self.segments.layout().board + self.me() * ENTRY;

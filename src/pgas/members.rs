@@ -217,4 +217,16 @@ impl Membership {
         // Exit handlers of the program must not run on memory that is in the middle of a recovery.
         exit::end(UNRECOVERABLE)
     }
+
+    /// Ends the job, with `words` of the launcher that say why.
+    pub(crate) fn end_job(&self, status: i32, words: Option<String>) -> ! {
+        exit::flush_streams();
+        self.say(&Said::GlobalExit { status, words });
+        if !self.has_agent() {
+            std::process::exit(status);
+        }
+        loop {
+            std::thread::park(); // the launcher ends every PE
+        }
+    }
 }

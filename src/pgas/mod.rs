@@ -185,7 +185,7 @@ pub fn end_at_any_exit() {
 /// Ends the whole job with `status`.
 pub fn global_exit(status: i32) -> ! {
     if let Some(world) = try_world() {
-        world.end_job(status, None);
+        world.members.end_job(status, None);
     }
     std::process::exit(status)
 }

@@ -125,14 +125,14 @@ impl World {
         let arrived = gate.arrived.fetch_add(1, Ordering::SeqCst) + 1;
         if self.me() != leader {
             if arrived == all {
-                self.wake(leader);
+                self.segments.wake(leader);
             }
             return self.until(call, &gate.released, epoch);
         }
         self.until(call, &gate.arrived, all)?;
         self.meet_leaders(call, &nodes, whose, epoch)?;
         gate.released.store(epoch, Ordering::SeqCst);
-        nodes.here.iter().filter(|&&pe| pe != leader).for_each(|&pe| self.wake(pe));
+        nodes.here.iter().filter(|&&pe| pe != leader).for_each(|&pe| self.segments.wake(pe));
         Ok(())
     }
 

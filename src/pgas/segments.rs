@@ -9,7 +9,7 @@
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering, compiler_fence};
 
 use crate::segment::Segment;
 use crate::segment::layout::Layout;
@@ -17,6 +17,7 @@ use crate::segment::statics::Statics;
 use crate::store::coverage::Coverage;
 use crate::sys::lock;
 use crate::sys::memory;
+use crate::sys::written::huge;
 
 /// Addresses of segments that were replaced: kept, so that they are no leak.
 static REPLACED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
@@ -195,6 +196,27 @@ impl Segments {
         pieces.map(|(at, len)| memory::absent(&self.file, at, len)).sum()
     }
 
+    /// Wakes PE `pe` if it is mapped here and sleeps until a put brings what it waits for. Called
+    /// after every put to a mapped PE.
+    #[inline]
+    pub fn ring(&self, pe: usize) {
+        let Some(peer) = self.near(pe) else { return };
+        let bell = &peer.words().bell;
+        // The processor's order is the sleeper's business (`pgas::wait`); this is for the compiler.
+        compiler_fence(Ordering::SeqCst);
+        if bell.watchers.load(Ordering::Relaxed) != 0 {
+            bell.pull();
+        }
+    }
+
+    /// Wakes PE `pe` if it is mapped here and sleeps. Called after a store to a word of the
+    /// library.
+    pub fn wake(&self, pe: usize) {
+        if let Some(peer) = self.near(pe) {
+            peer.words().bell.wake();
+        }
+    }
+
     // ---- huge pages ---------------------------------------------------------------------------
 
     /// Asks for huge pages for a part of the own segment that is about to be used, if the job has
@@ -218,6 +240,12 @@ impl Segments {
     /// The same for all that are mapped here.
     pub(super) fn ask_huge_heaps(&self) {
         (0..self.n_pes()).for_each(|pe| self.ask_huge_heap(pe));
+    }
+
+    /// Bytes of huge pages of the own memory in `spans` (offsets, whole pages).
+    pub(crate) fn huge_bytes(&self, spans: &[Range<usize>]) -> usize {
+        let at = |offset: usize| self.at(offset) as usize;
+        spans.iter().filter_map(|span| huge(at(span.start)..at(span.end))).sum()
     }
 
     // ---- what changes -------------------------------------------------------------------------

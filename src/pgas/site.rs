@@ -18,7 +18,7 @@ use crate::sys::site::{self, Site};
 
 /// What is known of the sites of calls.
 #[derive(Debug, Default)]
-pub(super) struct Sites {
+pub struct Sites {
     /// Somebody is behind since the restart.
     apart: AtomicBool,
     who: Mutex<Option<Apart>>,
@@ -30,6 +30,39 @@ pub(super) struct Sites {
     varied: AtomicBool,
     /// Digest of live memory at the restart, where no snapshot is kept; 0 is none.
     pub(super) resumed: AtomicU64,
+}
+
+impl Sites {
+    /// The call has reported a loss: where it was made is where this PE learned of it.
+    pub(crate) fn note_report(&self) {
+        self.reported.store(true, Ordering::Relaxed);
+    }
+
+    /// Where no snapshot is kept: the digest of live memory as it is restored.
+    pub(crate) fn note_resumed(&self, digest: u64) {
+        self.resumed.store(digest, Ordering::Relaxed);
+    }
+
+    /// That digest.
+    pub(crate) fn resumed(&self) -> u64 {
+        self.resumed.load(Ordering::Relaxed)
+    }
+
+    /// True while somebody is behind.
+    pub(crate) fn is_apart(&self) -> bool {
+        self.apart.load(Ordering::Relaxed)
+    }
+
+    /// The PE that this one is behind.
+    pub(crate) fn reference(&self) -> Option<usize> {
+        lock(&self.who).as_ref().map(|apart| apart.reference)
+    }
+
+    /// A checkpoint is agreed: nobody is behind any more.
+    pub(crate) fn forget_apart(&self) {
+        self.apart.store(false, Ordering::Relaxed);
+        *lock(&self.who) = None;
+    }
 }
 
 impl World {
@@ -45,11 +78,6 @@ impl World {
         words.site.site.store(call.site, Ordering::SeqCst);
         words.site.call.store(call.word(), Ordering::SeqCst);
         self.sites.reported.store(false, Ordering::Relaxed);
-    }
-
-    /// The call has reported a loss: where it was made is where this PE learned of it.
-    pub(crate) fn note_report(&self) {
-        self.sites.reported.store(true, Ordering::Relaxed);
     }
 
     /// A restart; who was told of the loss by no checkpoint learns of it here.
@@ -85,28 +113,12 @@ impl World {
         lock(&self.sites.found).as_ref().is_some_and(has)
     }
 
-    /// Where no snapshot is kept: the digest of live memory as it is restored.
-    pub(crate) fn note_resumed(&self, digest: u64) {
-        self.sites.resumed.store(digest, Ordering::Relaxed);
-    }
-
-    /// That digest.
-    pub(crate) fn resumed(&self) -> u64 {
-        self.sites.resumed.load(Ordering::Relaxed)
-    }
-
     /// The restart is over.
     pub(super) fn join_apart(&self) {
         let found = lock(&self.sites.found).take();
         self.sites.apart.store(found.is_some(), Ordering::Relaxed);
         *lock(&self.sites.who) = found;
         self.sites.reported.store(false, Ordering::Relaxed);
-    }
-
-    /// A checkpoint is agreed: nobody is behind any more.
-    pub(crate) fn forget_apart(&self) {
-        self.sites.apart.store(false, Ordering::Relaxed);
-        *lock(&self.sites.who) = None;
     }
 
     /// This PE is behind no more.
@@ -138,11 +150,6 @@ impl World {
         }
     }
 
-    /// True while somebody is behind.
-    pub(crate) fn is_apart(&self) -> bool {
-        self.sites.apart.load(Ordering::Relaxed)
-    }
-
     /// Shows what this PE does, and `written` with it.
     #[cold]
     pub(crate) fn show_progress(&self, deed: Deed, written: u64) {
@@ -155,7 +162,7 @@ impl World {
         }
         words[0].store(event, Ordering::SeqCst);
         let behind = lock(&self.sites.who).as_ref().map(|apart| apart.behind.clone());
-        behind.into_iter().flatten().for_each(|pe| self.wake(pe));
+        behind.into_iter().flatten().for_each(|pe| self.segments.wake(pe));
     }
 
     fn progress_now(&self, deed: Deed, written: u64) -> Progress {
@@ -186,11 +193,6 @@ impl World {
             others.map(|pe| self.progress_of(pe)).collect()
         };
         follow(&own, self.progress_of(reference).as_ref(), others)
-    }
-
-    /// The PE that this one is behind.
-    pub(crate) fn reference(&self) -> Option<usize> {
-        lock(&self.sites.who).as_ref().map(|apart| apart.reference)
     }
 
     // ---- words for people ---------------------------------------------------------------------
@@ -225,7 +227,7 @@ impl World {
             ));
         }
         let known = calls.iter().all(|call| call.site != 0);
-        if known && !self.is_apart() && calls.iter().any(|call| call.site != first.site) {
+        if known && !self.sites.is_apart() && calls.iter().any(|call| call.site != first.site) {
             self.sites.varied.store(true, Ordering::Relaxed);
         }
         Ok(())

@@ -16,7 +16,7 @@
 //! A PE killed between its store and its ring leaves a sleeper to the limit below or to the change
 //! of view that follows its death, whichever comes first.
 
-use std::sync::atomic::{AtomicU32, Ordering, compiler_fence};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use super::World;
@@ -57,27 +57,6 @@ pub(super) struct Pace {
 }
 
 impl World {
-    /// Wakes PE `pe` if it is mapped here and sleeps until a put brings what it waits for. Called
-    /// after every put to a mapped PE.
-    #[inline]
-    pub fn ring(&self, pe: usize) {
-        let Some(peer) = self.segments.near(pe) else { return };
-        let bell = &peer.words().bell;
-        // The processor's order is the sleeper's business (module doc); this is for the compiler.
-        compiler_fence(Ordering::SeqCst);
-        if bell.watchers.load(Ordering::Relaxed) != 0 {
-            bell.pull();
-        }
-    }
-
-    /// Wakes PE `pe` if it is mapped here and sleeps. Called after a store to a word of the
-    /// library.
-    pub fn wake(&self, pe: usize) {
-        if let Some(peer) = self.segments.near(pe) {
-            peer.words().bell.wake();
-        }
-    }
-
     /// Blocks until `ready`, or until a PE is lost. `waiting` is asked only if that takes long.
     pub fn wait_until(
         &self,
@@ -208,7 +187,7 @@ impl World {
         let n = self.n_pes() as u64;
         if gate.arrived.fetch_add(1, Ordering::SeqCst) + 1 == epoch * n {
             gate.released.store(epoch, Ordering::SeqCst); // pairs with the loads below
-            (0..self.n_pes()).filter(|&pe| pe != self.me()).for_each(|pe| self.wake(pe));
+            (0..self.n_pes()).filter(|&pe| pe != self.me()).for_each(|pe| self.segments.wake(pe));
             return Ok(());
         }
         let mut done = false;

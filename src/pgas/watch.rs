@@ -15,7 +15,7 @@ use rustix::io::Result;
 use super::{Segments, World};
 use crate::segment::Segment;
 use crate::store::track::{Costs, Tracked};
-use crate::sys::written::{Watch, huge};
+use crate::sys::written::Watch;
 
 /// Most pieces that mappings are cut into: the kernel has a limit for each process.
 const MOST: usize = 4096;
@@ -166,12 +166,6 @@ impl World {
     pub fn reach(&self, pe: usize) -> *mut u8 {
         self.reached.note(pe);
         self.segments.base(pe)
-    }
-
-    /// Bytes of huge pages of the own memory in `spans` (offsets, whole pages).
-    pub(crate) fn huge(&self, spans: &[Range<usize>]) -> usize {
-        let at = |offset: usize| self.segments.at(offset) as usize;
-        spans.iter().filter_map(|span| huge(at(span.start)..at(span.end))).sum()
     }
 }
 

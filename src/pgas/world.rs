@@ -22,12 +22,11 @@ use super::site::Sites;
 use super::store::Store;
 use super::wait::{Fault, Pace};
 use super::watch::Reached;
-use crate::control::message::{Job, Said, ToPe};
+use crate::control::message::{Job, ToPe};
 use crate::control::view::{State, View};
 use crate::segment::waits::Waiting;
 use crate::settings::Settings;
 use crate::store::stamp::Stamp;
-use crate::sys::exit;
 
 /// Everything a process knows about its job.
 #[derive(Debug)]
@@ -49,7 +48,7 @@ pub struct World {
     pub(super) pace: Pace,
     pub(super) thread_level: i32,
     pub(super) finish: Finish,
-    pub(super) sites: Sites,
+    pub(crate) sites: Sites,
 }
 
 impl World {
@@ -143,18 +142,6 @@ impl World {
         self.members.report_damage(view, pe);
         let waiting = || Waiting::anyone("shmem_restart_pes");
         self.wait_raw(waiting, || self.members.view_number() != view.number);
-    }
-
-    /// Ends the job, with `words` of the launcher that say why.
-    pub(crate) fn end_job(&self, status: i32, words: Option<String>) -> ! {
-        exit::flush_streams();
-        self.members.say(&Said::GlobalExit { status, words });
-        if !self.members.has_agent() {
-            std::process::exit(status);
-        }
-        loop {
-            std::thread::park(); // the launcher ends every PE
-        }
     }
 
     // ---- the program --------------------------------------------------------------------------

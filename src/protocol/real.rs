@@ -87,7 +87,7 @@ impl Port for Memory<'_> {
         }
         let (world, protection, number) = (self.world, self.protection, driver.number());
         match op {
-            Op::ShowCall if driver.at() == At::Enter && !world.is_apart() => {}
+            Op::ShowCall if driver.at() == At::Enter && !world.sites.is_apart() => {}
             Op::Pass(Point::Settle) => world.members.point(Point::Settle, world.store.agreed()),
             Op::Pass(point) => world.members.point(point, number),
             Op::Post(posted) => match posted.phase(number) {
@@ -239,7 +239,7 @@ impl<'a> Memory<'a> {
         // Pairs with the loads below: what was written before is seen by whoever sees the step.
         let word = self.view.number << 8 | step;
         world.segments.own().words().step.store(word, Ordering::SeqCst);
-        self.living().for_each(|pe| world.wake(pe));
+        self.living().for_each(|pe| world.segments.wake(pe));
         world.publish(&self.view);
     }
 
@@ -284,7 +284,7 @@ impl<'a> Memory<'a> {
     /// Whether the reference has said where it goes on from the restart.
     fn follow(&self) -> Progress {
         let world = self.world;
-        let Some(reference) = world.reference() else { return Progress::Done };
+        let Some(reference) = world.sites.reference() else { return Progress::Done };
         // A far PE is not asked again at once.
         let now = Instant::now();
         let soon = |at: Instant| world.segments.is_far(reference) && now - at < PAUSE;
@@ -442,7 +442,7 @@ impl<'a> Memory<'a> {
             Op::ResetWords => {
                 world.reset_control();
                 if !protection.mode.keeps_snapshot() && world.has_part() {
-                    world.note_resumed(since::live(world));
+                    world.sites.note_resumed(since::live(world));
                 }
             }
             Op::Join => self.join(driver),

@@ -445,7 +445,7 @@ pub fn restore(
         let me = world.me();
         let words =
             format!("unrecoverable: PE {me} cannot go back to checkpoint {target}: {misfit}");
-        world.end_job(UNRECOVERABLE, Some(words));
+        world.members.end_job(UNRECOVERABLE, Some(words));
     }
     Ok(coverage)
 }

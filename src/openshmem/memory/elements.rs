@@ -93,7 +93,7 @@ fn put_word<const BYTES: usize>(call: &'static str, dest: Sym<u8>, source: In<u8
         // SAFETY: `to` is a place in a mapped segment; the caller owes one element at `source`.
         && unsafe { copy_word(source.0, to, BYTES) }
     {
-        return world.ring(pe);
+        return world.segments.ring(pe);
     }
     put_any(call, dest, source, (1, BYTES), pe)
 }

@@ -111,7 +111,7 @@ pub(super) fn put_to(place: Place, source: In<u8>, bytes: usize) {
     }
     // SAFETY: `place` holds `bytes` bytes of a mapped segment; the caller owes as many at `source`.
     unsafe { copy(source.0, place.at(), bytes) };
-    place.world.ring(place.pe);
+    place.world.segments.ring(place.pe);
 }
 
 /// Copies from a PE to a caller's buffer.
@@ -237,7 +237,7 @@ pub fn put_blocks(
         // SAFETY: as above; one block lies within each extent.
         unsafe { copy(from, to, by.block_bytes) };
     }
-    place.world.ring(place.pe);
+    place.world.segments.ring(place.pe);
 }
 
 /// Copies blocks from a PE to a caller's buffer.

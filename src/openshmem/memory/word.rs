@@ -84,7 +84,7 @@ impl Word {
             return self.place.post_far(self.bytes, how, value);
         }
         self.apply(how, value);
-        world.ring(pe);
+        world.segments.ring(pe);
     }
 
     /// As [`Word::update`]; what was there may be written to `before` as late as the stream's next
@@ -105,7 +105,7 @@ impl Word {
             return 0;
         }
         let before = self.apply(how, value);
-        world.ring(pe);
+        world.segments.ring(pe);
         world.cut_short_at(pe); // what was there may be what is left of a lost node
         before
     }
