@@ -19,8 +19,8 @@ use crate::control::message::{Found, Report};
 use crate::control::view::View;
 use crate::inject::Point;
 use crate::pgas::{Segments, World};
-use crate::segment::board::Told;
 use crate::segment::layout::TILE;
+use crate::segment::mailbox::PeerStatus;
 use crate::store::coverage::Coverage;
 use crate::store::intent::{self, Bounds, CANNOT, Refusal};
 use crate::store::protection::Protection;
@@ -112,7 +112,7 @@ pub fn account(world: &World, protection: &Protection, len: usize) {
 
 /// Compares what all PEs of `view` brought. Every PE comes to the same answer.
 pub fn agree(world: &World, protection: &Protection, view: &View) -> Result<(), Refusal> {
-    let told: Vec<Told> = (0..world.n_pes()).map(|pe| world.told(pe)).collect();
+    let told: Vec<PeerStatus> = (0..world.n_pes()).map(|pe| world.status_of(pe)).collect();
     let layout = world.segments.layout();
     let bounds = Bounds {
         mode: protection.mode.name(),

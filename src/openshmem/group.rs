@@ -203,8 +203,8 @@ impl Group {
     }
 
     /// Waits for signals to a word of this PE and takes `count` of them away.
-    pub fn heed(&self, at: usize, count: u64) -> Result<(), Fault> {
-        self.word(at, self.index).heed(count, || self.waiting())
+    pub fn wait_for(&self, at: usize, count: u64) -> Result<(), Fault> {
+        self.word(at, self.index).wait_for(count, || self.waiting())
     }
 
     /// A wait for its PEs to come to the call.
@@ -308,7 +308,7 @@ impl Group {
     ) -> Result<(), Fault> {
         for (round, peers) in rounds(own, size).enumerate() {
             self.word(self.first + round, index(peers.to)).signal();
-            self.heed(self.first + round, 1)?;
+            self.wait_for(self.first + round, 1)?;
         }
         Ok(())
     }
@@ -323,7 +323,7 @@ impl Group {
     /// Tells the leader of the node, who waits for all of it.
     pub fn arrive(&self, nodes: &Nodes, at: usize) -> Result<(), Fault> {
         if nodes.leads(self.index) {
-            return self.heed(at, nodes.members[nodes.own].len() as u64 - 1);
+            return self.wait_for(at, nodes.members[nodes.own].len() as u64 - 1);
         }
         self.word(at, nodes.leaders[nodes.own]).signal();
         Ok(())
@@ -332,7 +332,7 @@ impl Group {
     /// The leader tells all of its node, who wait for it.
     pub fn release(&self, nodes: &Nodes, at: usize) -> Result<(), Fault> {
         if !nodes.leads(self.index) {
-            return self.heed(at, 1);
+            return self.wait_for(at, 1);
         }
         let others = nodes.members[nodes.own].iter().filter(|index| **index != self.index);
         others.for_each(|&index| self.word(at, index).signal());

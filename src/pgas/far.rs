@@ -17,7 +17,7 @@ use crate::control::page::Page;
 use crate::control::view::{State, View};
 use crate::fabric::{Ask, Engine, EventSink, Lost, Read, Write};
 use crate::segment::Segment;
-use crate::segment::board::{self, ENTRY, Told, WORDS};
+use crate::segment::mailbox::{self, ENTRY, PeerStatus, WORDS};
 use crate::segment::update::{Change, Update, WordAt};
 use crate::segment::waits::Waiting;
 use crate::sys::lock;
@@ -30,7 +30,7 @@ pub(super) struct Far {
     pub events: Arc<dyn EventSink>,
     pub links: std::sync::Mutex<Vec<Link>>,
     /// The incarnation of each PE in the view that was last given to `refresh`, in which it lived:
-    /// words of others on the board are refused.
+    /// words of others on the mailbox are refused.
     pub heard: Box<[AtomicU32]>,
 }
 
@@ -196,18 +196,18 @@ impl World {
             return self.segments.wake(pe);
         }
         // An update that changes nothing: it makes the target look with every engine.
-        let offset = self.segments.layout().board + self.me() * ENTRY;
+        let offset = self.segments.layout().mailbox + self.me() * ENTRY;
         let (word, how) = (WordAt { offset, bytes: 8 }, Update::Or);
         let _ = self.comm.far().engine.post(Ask { pe, word, change: Change { how, operand: 0 } });
     }
 
-    // ---- the board ----------------------------------------------------------------------------
+    // ---- the mailbox --------------------------------------------------------------------------
 
     /// What PE `pe` tells all others.
-    pub(crate) fn told(&self, pe: usize) -> Told {
+    pub(crate) fn status_of(&self, pe: usize) -> PeerStatus {
         match self.segments.near(pe) {
-            Some(segment) => segment.told(),
-            None => self.segments.own().board(pe).read(self.heard(pe)),
+            Some(segment) => segment.status(),
+            None => self.segments.own().mailbox(pe).read(self.heard(pe)),
         }
     }
 
@@ -215,7 +215,7 @@ impl World {
     pub(crate) fn step_of(&self, pe: usize) -> u64 {
         match self.segments.near(pe) {
             Some(segment) => segment.words().step.load(Ordering::SeqCst),
-            None => self.segments.own().board(pe).step(self.heard(pe)),
+            None => self.segments.own().mailbox(pe).step(self.heard(pe)),
         }
     }
 
@@ -223,18 +223,18 @@ impl World {
         self.comm.far().heard[pe].load(Ordering::Relaxed)
     }
 
-    /// Writes what this PE tells into the boards of the far PEs of `view`. All transfers before it
-    /// are complete when any of them sees it. A loss meanwhile is for the view to tell.
+    /// Posts the status of this PE in the mailboxes of the far PEs of `view`. All transfers before
+    /// it are complete when any of them sees it. A loss meanwhile is for the view to tell.
     pub(crate) fn publish(&self, view: &View) {
         let Some(engine) = self.comm.engine() else { return };
-        let words = self.segments.own().told().words(self.members.incarnation());
+        let words = self.segments.own().status().words(self.members.incarnation());
         let mut bytes = [0; WORDS * 8];
         for (at, word) in words.iter().enumerate() {
             bytes[at * 8..][..8].copy_from_slice(&word.to_ne_bytes());
         }
-        let at = self.segments.layout().board
+        let at = self.segments.layout().mailbox
             + self.me() * ENTRY
-            + board::place(self.members.incarnation());
+            + mailbox::place(self.members.incarnation());
         let alive = |pe: &usize| view.pes[*pe].state == State::Alive && self.segments.is_far(*pe);
         let far: Vec<usize> = (0..self.n_pes()).filter(alive).collect();
         let write = |&pe: &usize| Write { pe, offset: at + 8, from: &bytes[8..] };
@@ -320,7 +320,7 @@ impl World {
     }
 
     /// What the agent said besides memory.
-    pub(super) fn heed(&self, message: ToPe) {
+    pub(super) fn receive(&self, message: ToPe) {
         if let ToPe::Address { pe, incarnation, address } = message {
             self.learn(pe as usize, incarnation, address);
         }

@@ -88,7 +88,7 @@ impl World {
     }
 
     fn called(&self, pe: usize) -> Called {
-        let told = self.told(pe);
+        let told = self.status_of(pe);
         Called::of(told.site, told.call)
     }
 
@@ -102,7 +102,7 @@ impl World {
         let living = (0..self.n_pes()).filter(|&pe| view.pes[pe].state == State::Alive);
         let calls: Vec<(usize, Called)> = living.map(|pe| (pe, self.called(pe))).collect();
         // With others at their end it comes to its own alone.
-        let ends = calls.iter().any(|&(pe, _)| self.told(pe).ending != 0);
+        let ends = calls.iter().any(|&(pe, _)| self.status_of(pe).ending != 0);
         *lock(&self.sites.found) = apart(&calls).filter(|_| !ends);
     }
 

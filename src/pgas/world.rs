@@ -112,7 +112,7 @@ impl World {
                         self.remap(pe as usize, &(memory, fd));
                     }
                 }
-                Ok((other, _)) => self.heed(other),
+                Ok((other, _)) => self.receive(other),
                 Err(error) => self.members.condemn(&format!("the agent is gone: {error}")),
             }
         }

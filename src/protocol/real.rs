@@ -165,7 +165,7 @@ impl Port for Memory<'_> {
 
     fn votes(&self) -> Vec<Vote> {
         let vote = |pe: usize| {
-            let told = self.world.told(pe);
+            let told = self.world.status_of(pe);
             Vote { phase: Phase::unpack(told.phase), decided: told.decision.checked_sub(1) }
         };
         self.living().map(vote).collect()
@@ -189,7 +189,7 @@ impl Port for Memory<'_> {
 
     fn ends(&self) -> Option<Ending> {
         let others = (0..self.world.n_pes()).filter(|&pe| pe != self.world.me());
-        others.map(|pe| self.world.told(pe).ending).max().and_then(Ending::of)
+        others.map(|pe| self.world.status_of(pe).ending).max().and_then(Ending::of)
     }
 }
 

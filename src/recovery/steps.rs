@@ -22,8 +22,8 @@ use crate::control::message::Report;
 use crate::control::view::View;
 use crate::inject::Point;
 use crate::pgas::{Segments, World};
-use crate::segment::board::Told;
 use crate::segment::layout::{STAMP, TILE};
+use crate::segment::mailbox::PeerStatus;
 use crate::store::coverage::Coverage;
 use crate::store::protection::{Protection, Shape};
 use crate::sys::lock;
@@ -92,14 +92,14 @@ fn damaged(
 
 /// What all PEs found, by PE, and the snapshot length they speak of.
 pub fn findings(world: &World, protection: &Protection) -> (usize, Vec<Finding>) {
-    let told: Vec<Told> = (0..world.n_pes()).map(|pe| world.told(pe)).collect();
+    let told: Vec<PeerStatus> = (0..world.n_pes()).map(|pe| world.status_of(pe)).collect();
     let len = told.iter().map(|told| told.found_len).find(|&len| len != 0).unwrap_or(0);
     let finding = |pe: usize| {
         let (shape, place) = protection.place(pe);
         if told[pe].found_len != len {
             return Finding::lost(&shape.layout, place);
         }
-        let Told { bad_snapshot, bad_parity, found_bare, .. } = told[pe];
+        let PeerStatus { bad_snapshot, bad_parity, found_bare, .. } = told[pe];
         Finding { snapshot: bad_snapshot, parity: bad_parity, bare: found_bare == 1 }
     };
     (len as usize, (0..world.n_pes()).map(finding).collect())

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 0          control page     words other PEs read and write (segment::words)
-//! board      what PEs that do not map this memory tell its owner (segment::board)
+//! mailbox      what PEs that do not map this memory tell its owner (segment::mailbox)
 //! teams      words that the members of each team meet over; zeroed in a recovery
 //! work       slots for what PEs leave each other in a collective: of no use after it
 //! statics    image of the executable's .data and .bss, mapped over the originals
@@ -25,7 +25,7 @@
 
 #![forbid(unsafe_code)]
 
-use super::board::ENTRY;
+use super::mailbox::ENTRY;
 use crate::sys::memory::{HUGE, PAGE, page_up};
 
 /// Bytes under one checksum and stamp.
@@ -52,8 +52,8 @@ pub const STATICS_MAX: usize = 1 << 30;
 /// Offsets of the parts, in bytes from the start of the segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
-    /// The board: an entry for each PE.
-    pub board: usize,
+    /// The mailbox: an entry for each PE.
+    pub mailbox: usize,
     /// The words of all teams.
     pub teams: usize,
     /// The work area of collectives.
@@ -98,8 +98,8 @@ impl Layout {
     /// The layout for symmetric heaps of `heap_len` bytes in a job of `n_pes` PEs.
     pub fn new(heap_len: usize, n_pes: usize) -> Layout {
         let heap_len = page_up(heap_len.max(PAGE));
-        let board = PAGE;
-        let teams = board + page_up(n_pes * ENTRY);
+        let mailbox = PAGE;
+        let teams = mailbox + page_up(n_pes * ENTRY);
         let work = teams + page_up(WORK_TEAMS * TEAM_WORDS * 8);
         let statics = work + WORK;
         let manifest = statics + STATICS_MAX;
@@ -118,7 +118,7 @@ impl Layout {
         let (snapshots, slots) = ([region(0), region(1)], [region(2), region(3)]);
         let total = region(4);
         Layout {
-            board,
+            mailbox,
             teams,
             work,
             statics,
@@ -169,7 +169,7 @@ mod tests {
             let l = Layout::new(heap, 33);
             let ends = [
                 (0, PAGE),
-                (l.board, 33 * ENTRY),
+                (l.mailbox, 33 * ENTRY),
                 (l.teams, WORK_TEAMS * TEAM_WORDS * 8),
                 (l.work, WORK),
                 (l.statics, STATICS_MAX),

@@ -10,9 +10,9 @@
 //! Bulk bytes of a peer may change under a reader only where the protocol is broken; what is read
 //! from a store is checksummed before it is believed.
 
-pub mod board;
 pub mod header;
 pub mod layout;
+pub mod mailbox;
 pub mod statics;
 pub mod update;
 pub mod waits;
@@ -23,9 +23,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::settings::Pages;
 use crate::sys::memory::{self, HUGE, Mapping, PAGE, page_up};
-use board::{ENTRY, Entry, Told};
 use header::Header;
 use layout::Layout;
+use mailbox::{ENTRY, Entry, PeerStatus};
 use update::{Change, WordAt};
 use words::Words;
 
@@ -113,21 +113,21 @@ impl Segment {
         unsafe { &*self.store.base().cast() }
     }
 
-    /// Entry of PE `pe` of the board.
-    pub fn board(&self, pe: usize) -> &Entry {
-        let at = self.at(self.layout.board + pe * ENTRY, ENTRY);
-        assert!(self.layout.board + (pe + 1) * ENTRY <= self.layout.teams, "an entry of PE {pe}");
-        // SAFETY: inside the board (asserted), on a boundary of an entry's size since the board
+    /// Entry of PE `pe` of the mailbox.
+    pub fn mailbox(&self, pe: usize) -> &Entry {
+        let at = self.at(self.layout.mailbox + pe * ENTRY, ENTRY);
+        assert!(self.layout.mailbox + (pe + 1) * ENTRY <= self.layout.teams, "an entry of PE {pe}");
+        // SAFETY: inside the mailbox (asserted), on a boundary of an entry's size since the mailbox
         // begins at a page; all of it atomics.
         unsafe { &*at.cast() }
     }
 
     /// What the owner tells all others, read where its words are.
-    pub fn told(&self) -> Told {
+    pub fn status(&self) -> PeerStatus {
         let (words, header) = (self.words(), self.header());
         let (intent, findings) = (&words.intent, &words.findings);
         let load = |word: &std::sync::atomic::AtomicU64| word.load(Ordering::SeqCst);
-        Told {
+        PeerStatus {
             step: load(&words.step),
             digest: load(&intent.digest),
             len: load(&intent.len),

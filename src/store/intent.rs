@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use crate::mutant::{Mutant, breaks};
-use crate::segment::board::Told;
+use crate::segment::mailbox::PeerStatus;
 use crate::sys::machine;
 
 /// A length that says: this PE cannot describe what it has to save.
@@ -64,12 +64,12 @@ fn mib(bytes: u64) -> f64 {
 ///
 /// # Errors
 /// The first reason not to make the checkpoint.
-pub fn agree(told: &[Told], machine_of: &[u32], bounds: &Bounds) -> Result<(), Refusal> {
+pub fn agree(told: &[PeerStatus], machine_of: &[u32], bounds: &Bounds) -> Result<(), Refusal> {
     let len = told[0].len;
     if let Some(pe) = told.iter().position(|intent| intent.len == CANNOT) {
         return Err(Refusal::Manifest { pe, room: bounds.manifest });
     }
-    let is_odd = |intent: &Told| (intent.digest, intent.len) != (told[0].digest, len);
+    let is_odd = |intent: &PeerStatus| (intent.digest, intent.len) != (told[0].digest, len);
     if let Some(pe) = told.iter().position(is_odd) {
         return Err(Refusal::Different { pe, len: (len, told[pe].len) });
     }
@@ -85,8 +85,8 @@ pub fn agree(told: &[Told], machine_of: &[u32], bounds: &Bounds) -> Result<(), R
 }
 
 /// Whether one machine has room for what its PEs take.
-fn fits(told: &[Told], pes: &[usize], bounds: &Bounds) -> Result<(), Refusal> {
-    let of = |word: fn(&Told) -> u64| pes.iter().map(move |&pe| word(&told[pe]));
+fn fits(told: &[PeerStatus], pes: &[usize], bounds: &Bounds) -> Result<(), Refusal> {
+    let of = |word: fn(&PeerStatus) -> u64| pes.iter().map(move |&pe| word(&told[pe]));
     let need = of(|intent| intent.need).fold(0, u64::saturating_add);
     let hold = of(|intent| intent.hold).fold(0, u64::saturating_add);
     let free = of(|intent| intent.available).min().unwrap_or(u64::MAX);
@@ -105,12 +105,12 @@ mod tests {
     const BOUNDS: Bounds =
         Bounds { mode: "raid5", manifest: 4096, snapshot: 1 << 40, limit: Some(300 << 20) };
 
-    fn told(need: u64, available: u64) -> Told {
+    fn told(need: u64, available: u64) -> PeerStatus {
         let (need, available) = (need << 20, available << 20);
-        Told { digest: 7, len: 1000, hold: need, need, available, ..Told::default() }
+        PeerStatus { digest: 7, len: 1000, hold: need, need, available, ..PeerStatus::default() }
     }
 
-    fn words(told: &[Told], machine_of: &[u32]) -> String {
+    fn words(told: &[PeerStatus], machine_of: &[u32]) -> String {
         agree(told, machine_of, &BOUNDS)
             .map_or_else(|refusal| refusal.to_string(), |()| String::new())
     }
@@ -135,7 +135,7 @@ mod tests {
             free";
         assert_eq!(words(&mixed, &[4, 1, 4, 1, 0]), expected);
         assert_eq!(words(&mixed, &[4, 1, 4, 0, 2]), "", "apart they fit");
-        let none = Told { available: u64::MAX, ..told(0, 0) };
+        let none = PeerStatus { available: u64::MAX, ..told(0, 0) };
         assert_eq!(words(&[told(190, 199), none], &[0, 0]), "", "who needs nothing has not looked");
     }
 
@@ -151,15 +151,15 @@ mod tests {
     #[test]
     fn what_is_not_the_same_or_too_large_is_refused_before_memory_is_counted() {
         let short = told(100, 1);
-        let odd = Told { len: 900, ..short };
-        let cannot = Told { len: CANNOT, ..short };
+        let odd = PeerStatus { len: 900, ..short };
+        let cannot = PeerStatus { len: CANNOT, ..short };
         let apart = words(&[short, odd], &[0, 1]);
         assert!(apart.starts_with("PEs 0 and 1 have not allocated"), "{apart}");
         let full = words(&[short, odd, cannot], &[0, 1, 2]);
         assert!(full.starts_with("PE 2 has more allocations"), "{full}");
-        let large = [Told { len: 1 << 41, ..short }; 2];
+        let large = [PeerStatus { len: 1 << 41, ..short }; 2];
         assert!(words(&large, &[0, 1]).ends_with("and the store holds 1099511627776 at most"));
-        let same = Told { digest: 8, ..short };
+        let same = PeerStatus { digest: 8, ..short };
         assert!(words(&[short, same], &[0, 1]).starts_with("PEs 0 and 1"));
     }
 }

@@ -14,7 +14,7 @@ use raidshmem::launch::membership::{Action, Event, Membership, Shape};
 use raidshmem::settings::Fabric;
 use raidshmem::sys::process::Ended;
 
-use super::board::Transfer;
+use super::mailbox::Transfer;
 use super::memory::Memory;
 use super::pe::Proc;
 use super::plan::{Broken, Mode, Plan, When};
@@ -34,7 +34,7 @@ pub enum What {
     Down(u32, Down),
     /// A message reaches the launcher.
     Up(Event),
-    /// Words arrive in a board.
+    /// Words arrive in a mailbox.
     Board(Transfer),
     /// A view appears on a node's page.
     Show(u32, u64),

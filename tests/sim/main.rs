@@ -13,12 +13,12 @@
 //! Left out: the program's own communication, and what two PEs do to one word at one moment: a step
 //! of a PE is one moment here, as it is in the model checker, which tries all orders of small jobs.
 
-mod board;
 mod bytes;
 mod delta;
 mod harm;
 mod inherit;
 mod job;
+mod mailbox;
 mod memory;
 mod pe;
 mod places;

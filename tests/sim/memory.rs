@@ -10,7 +10,7 @@ use raidshmem::store::phase::Phase;
 use raidshmem::store::site::{Called, Progress};
 use raidshmem::store::stamp::{Renewal, Stamp};
 
-use super::board::Half;
+use super::mailbox::Half;
 use super::watch::Written;
 
 /// Bytes under one stamp.
@@ -105,7 +105,7 @@ pub struct Told {
 pub struct Memory {
     pub told: Told,
     /// What PEs that are out of reach told, by PE.
-    pub board: Vec<[Half; 2]>,
+    pub mailbox: Vec<[Half; 2]>,
     /// Arrived, released.
     pub gate: (u64, u64),
     /// What its process did since the restart, and in which view.

@@ -7,7 +7,7 @@ use raidshmem::mutant::{self, Mutant};
 use raidshmem::protocol::driver::{Driver, Judgement, Port, Progress, Standing};
 use raidshmem::protocol::operation::{Op, Part};
 use raidshmem::protocol::{At, Outcome, meeting};
-use raidshmem::segment::board;
+use raidshmem::segment::mailbox;
 use raidshmem::segment::words::Ending;
 use raidshmem::store::intent::{self, Bounds};
 use raidshmem::store::phase::{Phase, Vote};
@@ -282,9 +282,9 @@ impl Job {
         let told = |pe: usize| {
             let Told { len, free, .. } = self.told(p, pe);
             let need = if len == intent::CANNOT { 0 } else { len };
-            board::Told { len, need, hold: need, available: free, ..Default::default() }
+            mailbox::PeerStatus { len, need, hold: need, available: free, ..Default::default() }
         };
-        let told: Vec<board::Told> = (0..self.pes()).map(told).collect();
+        let told: Vec<mailbox::PeerStatus> = (0..self.pes()).map(told).collect();
         let together = self.plan.broken == Broken::Rule(Mutant::MemoryOfTheJob);
         let machine = |pe: &Member| if together { 0 } else { pe.node };
         let machines: Vec<u32> = p.view.pes.iter().map(machine).collect();

@@ -42,7 +42,7 @@ pub fn all(holder: u32) -> Vec<Image> {
     found.into_values().collect()
 }
 
-/// A number of PEs: the board of up to 16 fills one page, so their layouts are the same.
+/// A number of PEs: the mailbox of up to 16 fills one page, so their layouts are the same.
 const SMALL: usize = 16;
 
 /// The layout whose segments have `total` bytes: the longer the heap, the longer the segment.

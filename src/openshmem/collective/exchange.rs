@@ -81,13 +81,13 @@ impl<'a> Actors<'a> {
 
     fn pick<T: Copy + Zero>(&self, slot: (usize, usize), into: &mut [T]) -> Result<(), Fault> {
         let (slot, word): (Slot, _) = self.group.slot(slot, self.group.index);
-        word.heed(1, || self.group.waiting())?;
+        word.wait_for(1, || self.group.waiting())?;
         slots::pick(self.group.call, slot, into);
         Ok(())
     }
 
-    fn heed(&self, word: usize) -> Result<(), Fault> {
-        self.group.heed(word, 1)
+    fn wait_for(&self, word: usize) -> Result<(), Fault> {
+        self.group.wait_for(word, 1)
     }
 
     /// Elements that fit a slot, from `source` and reduced into `dest`, by recursive doubling with
@@ -153,7 +153,7 @@ impl<'a> Actors<'a> {
         match step {
             Op::Offer { to, round } => group.word(OFFER_AT + round, self.index(to)).signal(),
             Op::Read { from, round, range, side, theirs, mine } => {
-                self.heed(OFFER_AT + round)?;
+                self.wait_for(OFFER_AT + round)?;
                 let from = group.pe(self.index(from));
                 let (read, own) = room.split_at_mut(at_a_time);
                 for first in range.clone().step_by(at_a_time) {
@@ -174,7 +174,7 @@ impl<'a> Actors<'a> {
                 rma::put(call, part.erase(), from, bytes, group.pe(to));
                 group.word(RESULT_AT + round, to).signal();
             }
-            Op::Get { round } => self.heed(RESULT_AT + round)?,
+            Op::Get { round } => self.wait_for(RESULT_AT + round)?,
             other => unreachable!("{other:?} in a halving"),
         }
         Ok(())

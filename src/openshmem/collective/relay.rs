@@ -146,7 +146,7 @@ impl Relay<'_> {
                 group.word(word(number), leaders[to]).signal();
             }
             if step.receive.is_some() {
-                group.heed(word(number), 1)?;
+                group.wait_for(word(number), 1)?;
             }
         }
         Ok(())

@@ -131,7 +131,7 @@ impl Word {
     }
 
     /// Waits for a signal to this word, which is the own, and takes `count` of them away.
-    pub fn heed(self, count: u64, waiting: impl FnOnce() -> Waiting) -> Result<(), Fault> {
+    pub fn wait_for(self, count: u64, waiting: impl FnOnce() -> Waiting) -> Result<(), Fault> {
         let enough = || self.load().cast_signed() >= count.cast_signed();
         self.world().wait_until(waiting, enough)?;
         self.update(Update::Add, count.wrapping_neg());

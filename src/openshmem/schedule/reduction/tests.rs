@@ -182,7 +182,7 @@ impl World<'_> {
         self.flying.push(Message { to, slot: None, result: None, key });
     }
 
-    fn heed(&mut self, pe: usize, key: Key) -> bool {
+    fn wait_for(&mut self, pe: usize, key: Key) -> bool {
         let word = self.pes[pe].words.entry(key).or_default();
         let told = *word > 0;
         *word -= usize::from(told);
@@ -297,7 +297,7 @@ impl World<'_> {
                 send(self, to, round, data);
             }
             Step::Take { round } => {
-                if !self.heed(me, slot(round)) {
+                if !self.wait_for(me, slot(round)) {
                     return false;
                 }
                 let pe = &mut self.pes[me];
@@ -326,7 +326,7 @@ impl World<'_> {
             }
             Op::Combine { round, .. } | Op::Adopt { round } => {
                 let key = (slot.0, slot.1, round);
-                if !self.heed(me, key) {
+                if !self.wait_for(me, key) {
                     return false;
                 }
                 let pe = &mut self.pes[me];
@@ -340,7 +340,7 @@ impl World<'_> {
             }
             Op::Offer { to, round } => self.signal(call.pes[to], (team, Word::Offer, round)),
             Op::Read { from, round, range, side, theirs, mine } => {
-                if !self.heed(me, (team, Word::Offer, round)) {
+                if !self.wait_for(me, (team, Word::Offer, round)) {
                     return false;
                 }
                 // Where a call is in place, source and destination are one.
@@ -361,7 +361,7 @@ impl World<'_> {
                 let result = Some((range.start, data));
                 self.flying.push(Message { to, slot: None, result, key });
             }
-            Op::Get { round } => return self.heed(me, (team, Word::Result, round)),
+            Op::Get { round } => return self.wait_for(me, (team, Word::Result, round)),
         }
         true
     }

@@ -1,4 +1,4 @@
-//! What PEs tell each other: read where it is by PEs of one node, written into the reader's board
+//! What PEs tell each other: read where it is by PEs of one node, written into the reader's mailbox
 //! by PEs of others, where nobody can look into the other's memory.
 //!
 //! The words travel first, in two parts, each to its reader in its own time; when all have arrived
@@ -14,7 +14,7 @@ use super::memory::Told;
 use super::pe::Proc;
 use super::plan::Broken;
 
-/// A transfer into the board of a PE.
+/// A transfer into the mailbox of a PE.
 #[derive(Debug)]
 pub struct Transfer {
     from: usize,
@@ -57,10 +57,10 @@ impl Job {
         }
     }
 
-    /// What the incarnation of PE `pe` in the view of a process wrote in its board.
+    /// What the incarnation of PE `pe` in the view of a process wrote in its mailbox.
     fn heard(&self, p: &Proc, pe: usize) -> Told {
         let wanted = p.view.pes[pe].incarnation;
-        let entry = self.memory(p, p.me()).board.get(pe);
+        let entry = self.memory(p, p.me()).mailbox.get(pe);
         let Half { tag, told } =
             entry.map_or_else(Half::default, |halves| halves[self.half(wanted)]);
         let own = tag == wanted + 1 || self.untagged();
@@ -122,9 +122,9 @@ impl Job {
             return;
         }
         let (pes, half) = (self.pes(), self.half(incarnation));
-        let board = &mut self.memories[to][memory as usize].board;
-        board.resize(pes, Default::default());
-        let entry = &mut board[from][half];
+        let mailbox = &mut self.memories[to][memory as usize].mailbox;
+        mailbox.resize(pes, Default::default());
+        let entry = &mut mailbox[from][half];
         match part {
             Part::First => {
                 let Told { phase, decision, step, .. } = entry.told;

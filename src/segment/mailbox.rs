@@ -1,14 +1,14 @@
-//! The board: what PEs that cannot look into each other's memory tell each other.
+//! The mailbox: what PEs that cannot look into each other's memory tell each other.
 //!
 //! ```text
-//! entry of PE 0 | entry of PE 1 | ...          one board in every segment
+//! entry of PE 0 | entry of PE 1 | ...          one mailbox in every segment
 //! entry         half of even | of odd incarnations of the PE       128 bytes each
 //! half          step | tag | intent | findings | phase | decision | ending | site, call
 //! ```
 //!
 //! The protocol reads a few words of every peer (see `words` and `header`). Those of a PE whose
 //! memory is mapped here are read where they are. A PE that is out of reach writes them into its
-//! entry of the reader's board, so that nobody polls over a network.
+//! entry of the reader's mailbox, so that nobody polls over a network.
 //!
 //! A writer that was declared dead may still have words under way when its successor writes. The
 //! two have different halves, and the tag says whose words a half holds: a reader asks for the
@@ -73,7 +73,7 @@ fn is_of(teller: u64, incarnation: u32) -> bool {
 /// [`super::words`] and [`super::header`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // the words have their names from the two modules above
-pub struct Told {
+pub struct PeerStatus {
     pub step: u64,
     pub digest: u64,
     pub len: u64,
@@ -91,7 +91,7 @@ pub struct Told {
     pub call: u64,
 }
 
-impl Told {
+impl PeerStatus {
     /// As the words of a half, told by an incarnation.
     pub fn words(&self, incarnation: u32) -> [u64; WORDS] {
         [
@@ -115,11 +115,11 @@ impl Told {
     }
 
     /// The inverse of `words`; None if another incarnation told it.
-    pub fn of(words: [u64; WORDS], incarnation: u32) -> Option<Told> {
+    pub fn of(words: [u64; WORDS], incarnation: u32) -> Option<PeerStatus> {
         let [step, teller, digest, len, hold, need, available, ..] = words;
         let [_, _, _, _, _, _, _, bad_snapshot, bad_parity, found_len, found_bare, ..] = words;
         let [.., phase, decision, ending, site, call] = words;
-        is_of(teller, incarnation).then_some(Told {
+        is_of(teller, incarnation).then_some(PeerStatus {
             step,
             digest,
             len,
@@ -148,10 +148,10 @@ impl Entry {
     }
 
     /// All that this incarnation told, the step read first; nothing before it told anything.
-    pub fn read(&self, incarnation: u32) -> Told {
+    pub fn read(&self, incarnation: u32) -> PeerStatus {
         let words = &self.halves[half(incarnation)].words;
         let words = std::array::from_fn(|at| words[at].load(Ordering::SeqCst));
-        Told::of(words, incarnation).unwrap_or_default()
+        PeerStatus::of(words, incarnation).unwrap_or_default()
     }
 }
 
@@ -159,12 +159,12 @@ impl Entry {
 mod tests {
     use super::*;
 
-    fn told(seed: u64) -> Told {
+    fn told(seed: u64) -> PeerStatus {
         let words = std::array::from_fn(|at| if at == 1 { tag(0) } else { seed + at as u64 });
-        Told::of(words, 0).unwrap()
+        PeerStatus::of(words, 0).unwrap()
     }
 
-    fn write(entry: &Entry, told: &Told, incarnation: u32) {
+    fn write(entry: &Entry, told: &PeerStatus, incarnation: u32) {
         let half = &entry.halves[place(incarnation) / HALF];
         for (word, told) in half.words.iter().zip(told.words(incarnation)) {
             word.store(told, Ordering::SeqCst);
@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn what_is_told_survives_the_board() {
         let (entry, first) = (empty(), told(70));
-        assert_eq!((entry.step(0), entry.read(0)), (0, Told::default()));
+        assert_eq!((entry.step(0), entry.read(0)), (0, PeerStatus::default()));
         write(&entry, &first, 0);
         assert_eq!((entry.step(0), entry.read(0)), (first.step, first));
     }
@@ -203,7 +203,11 @@ mod tests {
         let entry = empty();
         write(&entry, &told(70), 4);
         for other in [0, 2, 3, 5, 6] {
-            assert_eq!((entry.step(other), entry.read(other)), (0, Told::default()), "{other}");
+            assert_eq!(
+                (entry.step(other), entry.read(other)),
+                (0, PeerStatus::default()),
+                "{other}"
+            );
         }
     }
 }
