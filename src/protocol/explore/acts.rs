@@ -351,8 +351,8 @@ impl Port for Memory<'_> {
         self.state.pes[self.p].is_new()
     }
 
-    fn is_beside(&self, _: u64) -> bool {
-        true
+    fn is_beside(&self, number: u64) -> bool {
+        self.state.pes[self.p].beside.is(number as u8)
     }
 
     fn phase(&self) -> Option<Phase> {
