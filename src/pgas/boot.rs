@@ -8,19 +8,20 @@ use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use super::comm::Communication;
-use super::far::{Far, Watch};
-use super::finish::Finish;
+use super::complain::complain;
 use super::inherit::{Heir, inherit};
-use super::members::Membership;
-use super::memory::Memory;
-use super::recovery_state::RecoveryState;
-use super::segments::Segments;
-use super::site::Sites;
-use super::store::Store;
-use super::wait::Pace;
-use super::watch::Reached;
 use super::world::World;
+use super::world::comm::Communication;
+use super::world::far::{Far, Watch};
+use super::world::finish::Finish;
+use super::world::members::Membership;
+use super::world::memory::Memory;
+use super::world::pace::Pace;
+use super::world::recovery_state::RecoveryState;
+use super::world::segments::Segments;
+use super::world::sites::Sites;
+use super::world::store::Store;
+use super::world::watch::Reached;
 use crate::control::CONTROL_FD;
 use crate::control::message::{Job, Said, ToPe, Welcome};
 use crate::control::page::Page;
@@ -97,8 +98,9 @@ pub fn default_heap(n_pes: usize) -> u64 {
     (share.min(1 << 30) >> 20 << 20).max(1 << 20)
 }
 
-/// Builds the world of this process.
-pub fn boot(thread_level: i32) -> Result<World, BootError> {
+/// Builds the world of this process. `at_exit` is called with its status when it ends by `exit`
+/// or by the end of `main`.
+pub fn boot(thread_level: i32, at_exit: fn(i32)) -> Result<World, BootError> {
     let settings = Settings::from_env(sys::environment())?;
     has_forked(); // from here on forks are noted
     futex::register_barrier();
@@ -106,7 +108,7 @@ pub fn boot(thread_level: i32) -> Result<World, BootError> {
         Some(fd) => take_seat(fd)?,
         None => alone(&settings)?,
     };
-    exit::at_exit(super::exits)?;
+    exit::at_exit(at_exit)?;
     build(thread_level, settings, seat).inspect(|world| world.segments.ask_huge_heaps())
 }
 
@@ -331,7 +333,7 @@ fn first_view(world: &World) -> View {
 fn attach_own(fd: &OwnedFd, layout: Layout, pages: Pages) -> Result<Segment, BootError> {
     let (segment, at_base) = Segment::own(fd.as_fd(), layout).map_err(std::io::Error::from)?;
     if !at_base {
-        super::complain(
+        complain(
             "symmetric memory is not at its usual address: pointers stored in it are not valid in \
              a substitute",
         );

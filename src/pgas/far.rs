@@ -7,73 +7,17 @@
 //! an engine is connected to the incarnations of the view that was last given to `refresh`.
 
 use std::ops::Range;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::sync::atomic::Ordering;
 
 use super::World;
 use super::stream::Id;
-use crate::control::message::{Said, ToPe};
-use crate::control::page::Page;
+use crate::control::message::ToPe;
 use crate::control::view::{State, View};
-use crate::fabric::{Ask, Engine, EventSink, Lost, Read, Write};
-use crate::segment::Segment;
+use crate::fabric::{Ask, Lost, Read, Write};
 use crate::segment::mailbox::{self, ENTRY, PeerStatus, WORDS};
 use crate::segment::update::{Change, Update, WordAt};
 use crate::segment::waits::Waiting;
 use crate::sys::lock;
-use crate::sys::socket::Channel;
-
-/// The engine between nodes and what it needs to know of the peers.
-#[derive(Debug)]
-pub(super) struct Far {
-    pub engine: Box<dyn Engine>,
-    pub events: Arc<dyn EventSink>,
-    pub links: std::sync::Mutex<Vec<Link>>,
-    /// The incarnation of each PE in the view that was last given to `refresh`, in which it lived:
-    /// words of others on the mailbox are refused.
-    pub heard: Box<[AtomicU32]>,
-}
-
-/// What is known of a PE that may be out of reach.
-#[derive(Debug, Default, Clone)]
-pub(super) struct Link {
-    /// The newest incarnation that said where it is reached.
-    address: Option<(u32, Vec<u8>)>,
-    /// The incarnation that the engine is connected to.
-    connected: Option<u32>,
-}
-
-/// Asks the page, and tells the agent.
-pub(super) struct Watch {
-    pub page: Arc<Page>,
-    pub channel: Option<Arc<Channel>>,
-    pub own: &'static Segment,
-}
-
-impl EventSink for Watch {
-    fn gone(&self, pe: usize, incarnation: u32) -> bool {
-        let member = self.page.member(pe);
-        member.state != State::Alive || member.incarnation != incarnation
-    }
-
-    fn suspect(&self, pe: usize, incarnation: u32) {
-        if let Some(channel) = &self.channel {
-            // An agent that is gone takes this process with it.
-            let _ = channel.send(&Said::Suspect { pe: pe as u32, incarnation }, &[]);
-        }
-    }
-
-    fn arrived(&self) {
-        fence(Ordering::SeqCst); // pairs with the announcement of a sleeper in `wait`
-        self.own.words().bell.wake();
-    }
-}
-
-impl std::fmt::Debug for dyn EventSink {
-    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-        f.write_str("EventSink")
-    }
-}
 
 impl World {
     /// Waits for the view that says what became of the peer.

@@ -20,33 +20,16 @@
 
 #![forbid(unsafe_code)]
 
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::Ordering;
 
-use super::World;
-use super::wait::Fault;
+use super::world::finish::{ALONE, ALONE_AND_FREE, TOGETHER};
+use super::{Fault, World};
 use crate::control::message::{Report, Said, Whom};
 use crate::control::view::View;
 use crate::segment::waits::Waiting;
 use crate::segment::words::Ending;
 use crate::sys::lock;
 use crate::sys::{exit, memory};
-
-/// It takes part with all others.
-const TOGETHER: u8 = 0;
-/// It goes on alone.
-const ALONE: u8 = 1;
-/// The same, and barriers pass.
-const ALONE_AND_FREE: u8 = 2;
-
-/// What is known of the way to the end.
-#[derive(Debug, Default)]
-pub(super) struct Finish {
-    /// A call did less than it should, since the last restart.
-    cut: AtomicBool,
-    company: AtomicU8,
-    /// The checkpoint call after the restart was made.
-    passed: AtomicBool,
-}
 
 // Relaxed throughout: each word is for the threads of a process that are in no order otherwise.
 impl World {

@@ -4,6 +4,7 @@
 use std::io::Write;
 
 use super::World;
+use super::complain::complain;
 
 impl World {
     /// The lines of a start.
@@ -39,7 +40,7 @@ impl World {
     /// A line on standard error, if `SHMEM_DEBUG` asks for such.
     pub fn debug(&self, words: impl FnOnce() -> String) {
         if self.settings.debug {
-            super::complain(&format!("debug: {}", words()));
+            complain(&format!("debug: {}", words()));
         }
     }
 }

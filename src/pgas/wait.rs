@@ -16,19 +16,13 @@
 //! A PE killed between its store and its ring leaves a sleeper to the limit below or to the change
 //! of view that follows its death, whichever comes first.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::World;
-use crate::mutant::{Mutant, breaks};
+use super::{Fault, World};
 use crate::segment::waits::Waiting;
-use crate::segment::words::{Barrier, announce};
+use crate::segment::words::announce;
 use crate::sys::{futex, process};
-
-/// A PE was lost: the view is not the one this PE has joined.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a PE was lost")]
-pub struct Fault;
 
 /// Longest sleep without a look.
 const LIMIT: Duration = Duration::from_millis(100);
@@ -44,17 +38,6 @@ const PATIENCE_OVERSUBSCRIBED: (u32, u32) = (10, 6);
 const ENGINE: u32 = 8;
 /// Offers between two moves to the own processor: a move costs as much as a few of them.
 const SPREAD: u32 = 256;
-
-/// How a PE waits.
-#[derive(Debug)]
-pub(super) struct Pace {
-    /// There are more PEs than processors.
-    pub oversubscribed: bool,
-    /// Each PE has a processor of its own, and one thread that waits.
-    pub spreads: bool,
-    /// How often the processor was offered to others.
-    pub offers: AtomicU32,
-}
 
 impl World {
     /// Blocks until `ready`, or until a PE is lost. `waiting` is asked only if that takes long.
@@ -73,7 +56,7 @@ impl World {
     }
 
     /// The outcome of a wait that is over.
-    fn came(&self, done: bool) -> Result<(), Fault> {
+    pub(super) fn came(&self, done: bool) -> Result<(), Fault> {
         if done {
             return Ok(());
         }
@@ -156,45 +139,5 @@ impl World {
         {
             process::start_on(self.me());
         }
-    }
-
-    /// A wait for every PE to come to `call`.
-    pub fn waiting_for_all(&self, call: &'static str) -> Waiting {
-        Waiting::all(call, self.n_pes())
-    }
-
-    /// Waits for all PEs to come to `call`, a barrier of the program.
-    pub fn barrier(&self, call: &'static str) -> Result<(), Fault> {
-        self.barrier_of(Barrier::Program, call)
-    }
-
-    /// Waits for all PEs to come to `call`. Where all are mapped a counter on PE 0: the last to
-    /// arrive releases the others.
-    pub(crate) fn barrier_of(&self, whose: Barrier, call: &'static str) -> Result<(), Fault> {
-        if self.members.faulted() {
-            return self.pass_alone();
-        }
-        let whose = if breaks(Mutant::BarriersPair) { Barrier::Program } else { whose };
-        let epoch = self.comm.next_epoch(whose);
-        if whose == Barrier::Program {
-            self.comes_to_barrier();
-        }
-        let gate = match (&self.comm.far, self.segments.near(0)) {
-            (None, Some(first)) => &first.words().gates[whose as usize],
-            _ => return self.came(self.barrier_of_nodes(whose, call, epoch).is_ok()),
-        };
-        let waiting = || self.waiting_for_all(call);
-        let n = self.n_pes() as u64;
-        if gate.arrived.fetch_add(1, Ordering::SeqCst) + 1 == epoch * n {
-            gate.released.store(epoch, Ordering::SeqCst); // pairs with the loads below
-            (0..self.n_pes()).filter(|&pe| pe != self.me()).for_each(|pe| self.segments.wake(pe));
-            return Ok(());
-        }
-        let mut done = false;
-        self.wait_raw(waiting, || {
-            done = gate.released.load(Ordering::SeqCst) >= epoch;
-            done || self.members.faulted()
-        });
-        self.came(done)
     }
 }

@@ -6,64 +6,15 @@
 #![forbid(unsafe_code)]
 
 use std::mem::offset_of;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use super::World;
+
 use crate::control::view::{State, View};
 use crate::segment::words::{Barrier, CHAIN, Site as Shown, Words};
 use crate::store::site::{Apart, Called, Deed, Progress, Verdict, apart, follow, unlike};
 use crate::sys::lock;
 use crate::sys::site::{self, Site};
-
-/// What is known of the sites of calls.
-#[derive(Debug, Default)]
-pub struct Sites {
-    /// Somebody is behind since the restart.
-    apart: AtomicBool,
-    who: Mutex<Option<Apart>>,
-    /// What the recovery under way has found.
-    found: Mutex<Option<Apart>>,
-    /// The last call reported a loss, and the restart has not come yet.
-    reported: AtomicBool,
-    /// One checkpoint was called from several places.
-    varied: AtomicBool,
-    /// Digest of live memory at the restart, where no snapshot is kept; 0 is none.
-    pub(super) resumed: AtomicU64,
-}
-
-impl Sites {
-    /// The call has reported a loss: where it was made is where this PE learned of it.
-    pub(crate) fn note_report(&self) {
-        self.reported.store(true, Ordering::Relaxed);
-    }
-
-    /// Where no snapshot is kept: the digest of live memory as it is restored.
-    pub(crate) fn note_resumed(&self, digest: u64) {
-        self.resumed.store(digest, Ordering::Relaxed);
-    }
-
-    /// That digest.
-    pub(crate) fn resumed(&self) -> u64 {
-        self.resumed.load(Ordering::Relaxed)
-    }
-
-    /// True while somebody is behind.
-    pub(crate) fn is_apart(&self) -> bool {
-        self.apart.load(Ordering::Relaxed)
-    }
-
-    /// The PE that this one is behind.
-    pub(crate) fn reference(&self) -> Option<usize> {
-        lock(&self.who).as_ref().map(|apart| apart.reference)
-    }
-
-    /// A checkpoint is agreed: nobody is behind any more.
-    pub(crate) fn forget_apart(&self) {
-        self.apart.store(false, Ordering::Relaxed);
-        *lock(&self.who) = None;
-    }
-}
 
 impl World {
     /// Shows the call that the program makes now, of checkpoint `number`.

@@ -23,7 +23,7 @@ use crate::sys::written::huge;
 static REPLACED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
 /// Number and file of a PE's memory.
-pub(super) type File = (u32, OwnedFd);
+pub(in crate::pgas) type File = (u32, OwnedFd);
 
 /// A PE's segment as mapped here, null if it is not; replaced when its memory is a new one.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ impl Segments {
     ///
     /// # Errors
     /// What the system says when a segment cannot be mapped.
-    pub(super) fn map(
+    pub(in crate::pgas) fn map(
         me: usize,
         own: &'static Segment,
         memories: &[Option<File>],
@@ -91,12 +91,12 @@ impl Segments {
     }
 
     /// The executable's statics lie in the own segment from now on.
-    pub(super) fn set_statics(&mut self, statics: Option<Statics>) {
+    pub(in crate::pgas) fn set_statics(&mut self, statics: Option<Statics>) {
         self.statics = statics;
     }
 
     /// The executable's statics, if they are symmetric.
-    pub(super) fn statics(&self) -> Option<&Statics> {
+    pub(in crate::pgas) fn statics(&self) -> Option<&Statics> {
         self.statics.as_ref()
     }
 
@@ -123,7 +123,7 @@ impl Segments {
     }
 
     /// The own memory file.
-    pub(super) fn file(&self) -> &OwnedFd {
+    pub(in crate::pgas) fn file(&self) -> &OwnedFd {
         &self.file
     }
 
@@ -136,7 +136,7 @@ impl Segments {
 
     /// Where PE `pe`'s segment begins here; null if it is not mapped. Not to be written through.
     #[inline]
-    pub(super) fn base(&self, pe: usize) -> *mut u8 {
+    pub(in crate::pgas) fn base(&self, pe: usize) -> *mut u8 {
         self.bases[pe].load(Ordering::Relaxed)
     }
 
@@ -166,7 +166,7 @@ impl Segments {
     }
 
     /// Writes own memory that is of nobody else: just allocated, or shown by the barrier to come.
-    pub(super) fn write_own(&self, at: usize, bytes: &[u8]) {
+    pub(in crate::pgas) fn write_own(&self, at: usize, bytes: &[u8]) {
         // SAFETY: as said, and only by the thread that holds the heap's lock, or between meetings
         // of a recovery, which one thread of a PE goes through.
         unsafe { self.own.bytes_mut(at, bytes.len()) }.copy_from_slice(bytes);
@@ -178,7 +178,7 @@ impl Segments {
     }
 
     /// The statics without what belongs to other libraries, as offsets in the segment.
-    pub(super) fn static_ranges(&self) -> Vec<Range<usize>> {
+    pub(in crate::pgas) fn static_ranges(&self) -> Vec<Range<usize>> {
         let Some(statics) = &self.statics else { return Vec::new() };
         let offset = |addr: usize| addr - statics.start + self.layout.statics;
         let (mut ranges, mut from) = (Vec::new(), statics.start);
@@ -238,7 +238,7 @@ impl Segments {
     }
 
     /// The same for all that are mapped here.
-    pub(super) fn ask_huge_heaps(&self) {
+    pub(in crate::pgas) fn ask_huge_heaps(&self) {
         (0..self.n_pes()).for_each(|pe| self.ask_huge_heap(pe));
     }
 
@@ -251,7 +251,7 @@ impl Segments {
     // ---- what changes -------------------------------------------------------------------------
 
     /// True if memory `memory` of PE `pe` is not mapped here, nor a newer one.
-    pub(super) fn lacks(&self, pe: usize, memory: u32) -> bool {
+    pub(in crate::pgas) fn lacks(&self, pe: usize, memory: u32) -> bool {
         let peer = &self.peers[pe];
         let unmapped = peer.segment.load(Ordering::Relaxed).is_null();
         pe != self.me && (unmapped || peer.memory.load(Ordering::Relaxed) < memory)
@@ -261,7 +261,7 @@ impl Segments {
     ///
     /// # Errors
     /// What the system says when it cannot be mapped.
-    pub(super) fn replace(&self, pe: usize, (memory, file): &File) -> std::io::Result<()> {
+    pub(in crate::pgas) fn replace(&self, pe: usize, (memory, file): &File) -> std::io::Result<()> {
         if !self.lacks(pe, *memory) {
             return Ok(());
         }
@@ -277,7 +277,7 @@ impl Segments {
     }
 
     /// PE `pe` is on another node now: what is mapped of it is the memory of a dead process.
-    pub(super) fn put_out_of_reach(&self, pe: usize) {
+    pub(in crate::pgas) fn put_out_of_reach(&self, pe: usize) {
         self.bases[pe].store(std::ptr::null_mut(), Ordering::Release);
         self.keep(self.peers[pe].segment.swap(std::ptr::null_mut(), Ordering::AcqRel));
     }

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use rustix::io::Result;
 
-use super::{Segments, World};
+use super::segments::Segments;
 use crate::segment::Segment;
 use crate::store::track::{Costs, Tracked};
 use crate::sys::written::Watch;
@@ -156,16 +156,6 @@ impl Reached {
     pub fn others(&self, me: usize) -> bool {
         let used = |used: &AtomicU8| used.load(Ordering::Relaxed) & (SINCE | KEPT) != 0;
         self.0.iter().enumerate().any(|(pe, word)| pe != me && used(word))
-    }
-}
-
-impl World {
-    /// Where PE `pe`'s segment begins here, for the program's reads and writes, which are noted;
-    /// null if it is not mapped.
-    #[inline]
-    pub fn reach(&self, pe: usize) -> *mut u8 {
-        self.reached.note(pe);
-        self.segments.base(pe)
     }
 }
 

@@ -38,7 +38,7 @@ pub struct Store {
 
 impl Store {
     /// That of a process that begins.
-    pub(super) fn new(
+    pub(in crate::pgas) fn new(
         protection: Option<Protection>,
         recovery: RecoveryState,
         pool: WorkerPool,

@@ -3,36 +3,50 @@
 //! Each part is a value of its own, and a function takes the parts that it needs:
 //!
 //! ```text
-//! members    the views, the one joined, the agent            [`super::members`]
-//! segments   where the bytes of PEs are mapped               [`super::segments`]
-//! memory     what is allocated, and what a checkpoint covers [`super::memory`]
-//! comm       the engine, what is under way, who meets whom   [`super::comm`]
-//! store      what a PE keeps for checkpoints                 [`super::store`]
+//! members    the views, the one joined, the agent            [`self::members`]
+//! segments   where the bytes of PEs are mapped               [`self::segments`]
+//! memory     what is allocated, and what a checkpoint covers [`self::memory`]
+//! comm       the engine, what is under way, who meets whom   [`self::comm`]
+//! store      what a PE keeps for checkpoints                 [`self::store`]
 //! ```
 
-#![forbid(unsafe_code)]
+pub mod comm;
+pub mod far;
+pub mod finish;
+pub mod members;
+pub mod memory;
+pub mod nodes;
+pub mod pace;
+pub mod recovery_state;
+pub mod regions;
+pub mod segments;
+pub mod sites;
+pub mod store;
+pub mod store_lock;
+pub mod stream;
+pub mod watch;
 
-use super::comm::Communication;
-use super::finish::Finish;
-use super::members::Membership;
-use super::memory::Memory;
-use super::nodes::Nodes;
-use super::segments::{self, Segments};
-use super::site::Sites;
-use super::store::Store;
-use super::wait::{Fault, Pace};
-use super::watch::Reached;
+use self::comm::Communication;
+use self::finish::Finish;
+use self::members::{Fault, Membership};
+use self::memory::Memory;
+use self::nodes::{Nodes, progression};
+use self::pace::Pace;
+use self::segments::Segments;
+use self::sites::Sites;
+use self::store::Store;
+use self::watch::Reached;
 use crate::control::message::{Job, ToPe};
 use crate::control::view::{State, View};
 use crate::segment::waits::Waiting;
-use crate::settings::Settings;
+use crate::settings::{Collectives, Settings};
 use crate::store::stamp::Stamp;
 
 /// Everything a process knows about its job.
 #[derive(Debug)]
 pub struct World {
-    pub(super) job: Job,
-    pub(super) settings: Settings,
+    pub(in crate::pgas) job: Job,
+    pub(in crate::pgas) settings: Settings,
     /// This PE as a member of the job.
     pub(crate) members: Membership,
     /// Where the bytes of PEs are.
@@ -45,9 +59,9 @@ pub struct World {
     pub(crate) store: Store,
     /// Which PEs the program has used.
     pub(crate) reached: Reached,
-    pub(super) pace: Pace,
-    pub(super) thread_level: i32,
-    pub(super) finish: Finish,
+    pub(in crate::pgas) pace: Pace,
+    pub(in crate::pgas) thread_level: i32,
+    pub(in crate::pgas) finish: Finish,
     pub(crate) sites: Sites,
 }
 
@@ -149,5 +163,58 @@ impl World {
     /// True if this PE has seen no fault; the error otherwise.
     pub fn healthy(&self) -> Result<(), Fault> {
         if self.cut_short() { Err(Fault) } else { Ok(()) }
+    }
+
+    // ---- who is where -------------------------------------------------------------------------
+
+    /// Where PE `pe`'s segment begins here, for the program's reads and writes, which are noted;
+    /// null if it is not mapped.
+    #[inline]
+    pub fn reach(&self, pe: usize) -> *mut u8 {
+        self.reached.note(pe);
+        self.segments.base(pe)
+    }
+
+    /// True if PEs act together by nodes: where there is an engine between nodes, or by the
+    /// setting.
+    pub fn acts_by_nodes(&self) -> bool {
+        match self.settings.collectives {
+            Collectives::Auto => self.comm.has_engine(),
+            Collectives::Direct => false,
+            Collectives::Nodes | Collectives::Doubling | Collectives::Halving => true,
+        }
+    }
+
+    /// The node of each of `pes`; by the setting every PE is on one of its own. The same answer for
+    /// all who ask in the same view.
+    pub fn nodes_of(&self, pes: impl Iterator<Item = usize>) -> Option<Vec<u32>> {
+        if let Collectives::Doubling | Collectives::Halving = self.settings.collectives {
+            return Some(pes.map(|pe| pe as u32).collect());
+        }
+        let view = self.members.joined_view();
+        let view = view.as_ref()?;
+        Some(pes.map(|pe| view.pes[pe].node).collect())
+    }
+
+    /// The machine that each PE of `view` runs on.
+    pub fn machines_of(&self, view: &View) -> Vec<u32> {
+        view.pes.iter().map(|member| self.job.machine(member.node)).collect()
+    }
+
+    /// PEs that run on this machine, this one among them; a view on the page may be older than it.
+    pub fn pes_of_machine(&self) -> usize {
+        let own = self.job.machine(self.members.node());
+        let machines = self.machines_of(&self.members.view()).into_iter().enumerate();
+        1 + machines.filter(|&(pe, machine)| pe != self.me() && machine == own).count()
+    }
+
+    /// The PEs that map each other's memory, this one among them, as (first, stride, number): all,
+    /// or those of the node; this one alone if those are no progression.
+    pub fn sharing(&self) -> (isize, isize, usize) {
+        if !self.comm.has_engine() {
+            return (0, 1, self.n_pes());
+        }
+        let alone = (self.me().cast_signed(), 1, 1);
+        progression(&self.comm.nodes().here).unwrap_or(alone)
     }
 }

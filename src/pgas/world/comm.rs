@@ -21,9 +21,9 @@ use crate::sys::written::has_forked;
 #[derive(Debug)]
 pub struct Communication {
     /// The engine between nodes; None where every PE is mapped.
-    pub(super) far: Option<Far>,
+    pub(in crate::pgas) far: Option<Far>,
     /// What is under way to PEs that are not mapped.
-    pub(super) streams: Streams,
+    pub(in crate::pgas) streams: Streams,
     /// Who meets whom in a barrier, in the view joined.
     nodes: Mutex<Arc<Nodes>>,
     /// Barriers begun since the last reset, by whose they are.
@@ -32,23 +32,23 @@ pub struct Communication {
 
 impl Communication {
     /// Before a view is joined.
-    pub(super) fn new(far: Option<Far>, n_pes: usize) -> Communication {
+    pub(in crate::pgas) fn new(far: Option<Far>, n_pes: usize) -> Communication {
         let (streams, nodes) = (Streams::new(n_pes), Mutex::default());
         Communication { far, streams, nodes, epochs: Default::default() }
     }
 
     /// Who meets whom.
-    pub(super) fn nodes(&self) -> Arc<Nodes> {
+    pub(in crate::pgas) fn nodes(&self) -> Arc<Nodes> {
         Arc::clone(&lock(&self.nodes))
     }
 
     /// Another view is joined.
-    pub(super) fn set_nodes(&self, nodes: Nodes) {
+    pub(in crate::pgas) fn set_nodes(&self, nodes: Nodes) {
         *lock(&self.nodes) = Arc::new(nodes);
     }
 
     /// Counts of barriers begun.
-    pub(super) fn epochs(&self) -> &[AtomicU64; 2] {
+    pub(in crate::pgas) fn epochs(&self) -> &[AtomicU64; 2] {
         &self.epochs
     }
 
@@ -59,38 +59,38 @@ impl Communication {
     }
 
     /// The engine and what it needs, where a PE is not mapped.
-    pub(super) fn far(&self) -> &Far {
+    pub(in crate::pgas) fn far(&self) -> &Far {
         self.far.as_ref().expect("a PE that is not mapped is reached through an engine")
     }
 
     /// The engine, where one is needed at all.
     #[inline]
-    pub(super) fn engine(&self) -> Option<&dyn Engine> {
+    pub(in crate::pgas) fn engine(&self) -> Option<&dyn Engine> {
         self.far.as_ref().map(|far| &*far.engine)
     }
 
     /// How long those who wait go on looking for what comes through the engine.
-    pub(super) fn patience(&self) -> Duration {
+    pub(in crate::pgas) fn patience(&self) -> Duration {
         self.engine().map_or(Duration::ZERO, Engine::patience)
     }
 
     /// Lets the engine do what it has to; called by those who wait.
     #[inline]
-    pub(super) fn progress(&self) {
+    pub(in crate::pgas) fn progress(&self) {
         if let Some(engine) = self.engine() {
             engine.progress();
         }
     }
 
     /// This thread, which waits, sleeps from now on.
-    pub(super) fn rest(&self) {
+    pub(in crate::pgas) fn rest(&self) {
         if let Some(engine) = self.engine() {
             engine.rest();
         }
     }
 
     /// Nobody needs this process any more.
-    pub(super) fn close(&self) {
+    pub(in crate::pgas) fn close(&self) {
         if let Some(engine) = self.engine() {
             engine.close();
         }
@@ -104,7 +104,7 @@ impl Communication {
     }
 
     /// A barrier begins: its number since the last reset.
-    pub(super) fn next_epoch(&self, whose: Barrier) -> u64 {
+    pub(in crate::pgas) fn next_epoch(&self, whose: Barrier) -> u64 {
         self.epochs[whose as usize].fetch_add(1, Ordering::Relaxed) + 1
     }
 }

@@ -18,7 +18,7 @@ pub struct RecoveryState {
 
 impl RecoveryState {
     /// That of a process that begins.
-    pub(super) fn new(own: &'static Segment, vote: Vote) -> RecoveryState {
+    pub(in crate::pgas) fn new(own: &'static Segment, vote: Vote) -> RecoveryState {
         let decision = vote.decided.map_or(0, |decided| decided + 1).into();
         RecoveryState { own, phase: vote.phase.map_or(0, Phase::pack).into(), decision }
     }

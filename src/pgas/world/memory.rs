@@ -6,8 +6,8 @@
 use std::ops::Range;
 use std::sync::Mutex;
 
-use super::Segments;
 use super::regions::{Name, Regions};
+use super::segments::Segments;
 use crate::heap::Heap;
 use crate::mutant::{Mutant, breaks};
 use crate::segment::layout::BASE;
@@ -26,7 +26,7 @@ pub struct Memory {
 
 impl Memory {
     /// With nothing allocated.
-    pub(super) fn new(segments: &'static Segments) -> Memory {
+    pub(in crate::pgas) fn new(segments: &'static Segments) -> Memory {
         let heap = Mutex::new(Heap::new(segments.layout().heap_len));
         Memory { segments, heap, regions: Mutex::default(), covered: Mutex::new(None) }
     }

@@ -56,7 +56,7 @@ impl Region {
 pub struct Regions {
     private: Vec<Region>,
     /// Offsets in the segment that no checkpoint covers, in order, none of them empty.
-    pub(super) excluded: Vec<Range<usize>>,
+    pub(in crate::pgas) excluded: Vec<Range<usize>>,
 }
 
 impl Regions {
@@ -91,19 +91,19 @@ impl Regions {
     }
 
     /// The registered bytes, with their names.
-    pub(super) fn gather<'a>(&'a self) -> Vec<u8> {
+    pub(in crate::pgas) fn gather<'a>(&'a self) -> Vec<u8> {
         let saved = |region: &'a Region| Saved { name: &region.name, contents: region.bytes() };
         private::encode(self.private.iter().map(saved))
     }
 
     /// A checkpoint has every region.
-    pub(super) fn saved(&mut self) {
+    pub(in crate::pgas) fn saved(&mut self) {
         self.private.iter_mut().for_each(|region| region.first = None);
     }
 
     /// Puts every region back to what it held in a checkpoint; one that is not in it to what it
     /// held when it was registered.
-    pub(super) fn scatter(&self, saved: &[Saved]) -> Result<(), Misfit> {
+    pub(in crate::pgas) fn scatter(&self, saved: &[Saved]) -> Result<(), Misfit> {
         let registered: Vec<(&str, usize)> =
             self.private.iter().map(|region| (region.name.as_str(), region.len)).collect();
         let found = private::fit(saved, &registered)?;
@@ -114,7 +114,7 @@ impl Regions {
     }
 
     /// Takes a range out of every later checkpoint.
-    pub(super) fn exclude(&mut self, range: Range<usize>) {
+    pub(in crate::pgas) fn exclude(&mut self, range: Range<usize>) {
         self.include(range.clone());
         if !range.is_empty() {
             let at = self.excluded.partition_point(|before| before.start < range.start);
@@ -123,13 +123,13 @@ impl Regions {
     }
 
     /// Takes a range into every later checkpoint again.
-    pub(super) fn include(&mut self, range: Range<usize>) {
+    pub(in crate::pgas) fn include(&mut self, range: Range<usize>) {
         let excluded = std::mem::take(&mut self.excluded);
         self.excluded = excluded.into_iter().flat_map(|piece| without(piece, &range)).collect();
     }
 
     /// What was excluded in `from` moves by so many bytes.
-    pub(super) fn moved(&mut self, from: Range<usize>, to: usize) {
+    pub(in crate::pgas) fn moved(&mut self, from: Range<usize>, to: usize) {
         let inside = |piece: &Range<usize>| {
             let (start, end) = (piece.start.max(from.start), piece.end.min(from.end));
             (start < end).then(|| start - from.start + to..end - from.start + to)
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    pub(super) fn gathered_bytes_come_back_by_name_not_by_address_or_order() {
+    pub(in crate::pgas) fn gathered_bytes_come_back_by_name_not_by_address_or_order() {
         let (mut a, mut b) = ([1u8, 2, 3], [9u8; 5]);
         let mut regions = Regions::default();
         register(&mut regions, Name::Given("a"), &mut a);

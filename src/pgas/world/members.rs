@@ -14,9 +14,15 @@ use crate::control::message::{Report, Said, Welcome};
 use crate::control::page::Page;
 use crate::control::view::{State, View};
 use crate::inject::{Point, Rule, Target};
+use crate::pgas::complain::complain;
 use crate::sys::lock;
 use crate::sys::socket::Channel;
 use crate::sys::{exit, process};
+
+/// A PE was lost: the view is not the one this PE has joined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a PE was lost")]
+pub struct Fault;
 
 /// What a PE knows of the job's membership.
 #[derive(Debug)]
@@ -42,7 +48,7 @@ pub struct Membership {
 
 impl Membership {
     /// That of a process that has joined no view yet.
-    pub(super) fn new(
+    pub(in crate::pgas) fn new(
         welcome: Welcome,
         page: Arc<Page>,
         channel: Option<Arc<Channel>>,
@@ -74,32 +80,32 @@ impl Membership {
     }
 
     /// The connection to the agent, if there is one.
-    pub(super) fn channel(&self) -> Option<&Channel> {
+    pub(in crate::pgas) fn channel(&self) -> Option<&Channel> {
         self.channel.as_deref()
     }
 
     /// True unless this is a job of one PE without a launcher.
-    pub(super) fn has_agent(&self) -> bool {
+    pub(in crate::pgas) fn has_agent(&self) -> bool {
         self.channel.is_some()
     }
 
     /// True once every PE has come into `shmem_finalize`.
-    pub(super) fn all_have_come(&self) -> bool {
+    pub(in crate::pgas) fn all_have_come(&self) -> bool {
         self.page.finished().load(Ordering::SeqCst) == 1
     }
 
     /// The node it runs on.
-    pub(super) fn node(&self) -> u32 {
+    pub(in crate::pgas) fn node(&self) -> u32 {
         self.node
     }
 
     /// The view that this PE has joined; None before the first.
-    pub(super) fn joined_view(&self) -> MutexGuard<'_, Option<View>> {
+    pub(in crate::pgas) fn joined_view(&self) -> MutexGuard<'_, Option<View>> {
         lock(&self.joined_view)
     }
 
     /// This PE is a member of `view` from now on.
-    pub(super) fn join(&self, view: &View) {
+    pub(in crate::pgas) fn join(&self, view: &View) {
         *lock(&self.joined_view) = Some(view.clone());
         self.joined.store(view.number, Ordering::Release);
     }
@@ -135,14 +141,14 @@ impl Membership {
 
     /// True once the page shows a view, and with an engine one in which this process is alive:
     /// addresses are sent before the view that needs them.
-    pub(super) fn shown(&self, with_engine: bool) -> bool {
+    pub(in crate::pgas) fn shown(&self, with_engine: bool) -> bool {
         let own = || self.page.member(self.me);
         let alive = || own().state == State::Alive && own().incarnation == self.incarnation;
         self.view_number() >= 1 && (!with_engine || alive())
     }
 
     /// From now on calls are carried out in that view only.
-    pub(super) fn work_in(&self, view: u64) {
+    pub(in crate::pgas) fn work_in(&self, view: u64) {
         self.works.store(view, Ordering::Release);
     }
 
@@ -170,7 +176,7 @@ impl Membership {
 
     // ---- what the launcher hears --------------------------------------------------------------
 
-    pub(super) fn say(&self, what: &Said) {
+    pub(in crate::pgas) fn say(&self, what: &Said) {
         if let Some(channel) = &self.channel {
             // An agent that is gone takes this process with it; nobody is left to tell.
             let _ = channel.send(what, &[]);
@@ -212,7 +218,7 @@ impl Membership {
 
     /// Says that the job cannot go on, as every PE does, and ends this process.
     pub(crate) fn condemn(&self, words: &str) -> ! {
-        super::complain(words);
+        complain(words);
         self.say(&Said::Verdict { status: UNRECOVERABLE, words: words.to_string() });
         // Exit handlers of the program must not run on memory that is in the middle of a recovery.
         exit::end(UNRECOVERABLE)

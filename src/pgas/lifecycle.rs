@@ -1,0 +1,146 @@
+//! From `shmem_init` to `shmem_finalize`: the one [`World`] of this process.
+
+#![forbid(unsafe_code)]
+
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use super::complain::{complain, speak_as};
+use super::{World, abort, boot};
+use crate::mutant::{Mutant, breaks};
+use crate::sys::caller;
+
+static WORLD: OnceLock<World> = OnceLock::new();
+/// 0 before, 1 between init and finalize, 2 after.
+static STAGE: AtomicU8 = AtomicU8::new(0);
+/// The process that was initialised: a child of it is no PE.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+/// One thread leaves the job; the others wait for it.
+static LEAVING: Mutex<()> = Mutex::new(());
+/// That thread; 0 while there is none.
+static LEAVER: AtomicI32 = AtomicI32::new(0);
+/// What a PE in `shmem_finalize` does when another is lost.
+static RECOVER: OnceLock<fn(&'static World)> = OnceLock::new();
+/// Exit with any status leaves the job in good order.
+static ENDS_ANYHOW: AtomicBool = AtomicBool::new(false);
+
+/// Initialises the library; a second call does nothing. Returns the thread level provided, which
+/// is the one requested. Bad settings are one line and exit status 2. `recover` is called when a
+/// PE is lost while this one is in `shmem_finalize`.
+pub fn init(requested: i32, recover: fn(&'static World)) -> i32 {
+    if WORLD.get().is_some() {
+        return requested;
+    }
+    match boot::boot(requested, exits) {
+        Ok(world) => {
+            speak_as(world.me());
+            let world = WORLD.get_or_init(|| world);
+            PROCESS.store(std::process::id(), Ordering::Relaxed);
+            RECOVER.get_or_init(|| recover);
+            abort::watch(world);
+            STAGE.store(1, Ordering::Release);
+            // A fault seen here is reported by the first checkpoint.
+            let _ = world.barrier("shmem_init");
+            world.greet();
+        }
+        Err(error) => {
+            complain(&error.to_string());
+            std::process::exit(error.status());
+        }
+    }
+    requested
+}
+
+/// True between `init` and `finalize`.
+#[inline]
+pub fn initialized() -> bool {
+    STAGE.load(Ordering::Acquire) == 1
+}
+
+/// True after `finalize`.
+pub fn ended() -> bool {
+    STAGE.load(Ordering::Acquire) == 2
+}
+
+/// The world, if the library is initialised.
+#[inline]
+pub fn try_world() -> Option<&'static World> {
+    if initialized() { WORLD.get() } else { None }
+}
+
+/// The world; without one, a line that says why and exit status 2.
+#[inline]
+pub fn world() -> &'static World {
+    match try_world() {
+        Some(world) => world,
+        None => no_world(),
+    }
+}
+
+/// The same for a call that knows its name.
+#[inline]
+pub fn world_for(routine: &str) -> &'static World {
+    match try_world() {
+        Some(world) => world,
+        None => untimely(routine),
+    }
+}
+
+#[cold]
+fn no_world() -> ! {
+    const OURS: &[&str] = &["sh", "psh", "_my_pe", "_num_pes", "p_my_pe", "p_num_pes"];
+    let routine = caller::exported(OURS).unwrap_or("an OpenSHMEM routine".to_owned());
+    // A name and its twin may be one piece of code: it is called by the name without the `p`.
+    untimely(routine.strip_prefix('p').unwrap_or(&routine))
+}
+
+#[cold]
+fn untimely(routine: &str) -> ! {
+    let when = match STAGE.load(Ordering::Acquire) {
+        0 => "before shmem_init",
+        _ => "after shmem_finalize",
+    };
+    complain(&format!(
+        "{routine} was called {when}: allowed only between shmem_init and shmem_finalize"
+    ));
+    std::process::exit(2)
+}
+
+/// Leaves the job in good order: waits until every PE has come here. A second call does nothing,
+/// nor does one in a child process.
+pub fn finalize() {
+    let thread = rustix::thread::gettid().as_raw_nonzero().get();
+    // A signal handler may exit in the midst of it, on the very thread.
+    let inside = LEAVER.load(Ordering::Relaxed) == thread;
+    if inside || PROCESS.load(Ordering::Relaxed) != std::process::id() {
+        return;
+    }
+    let _leaving = LEAVING.lock().unwrap_or_else(PoisonError::into_inner);
+    if let (Some(world), Some(recover)) = (try_world(), RECOVER.get()) {
+        LEAVER.store(thread, Ordering::Relaxed);
+        world.leave(*recover);
+        STAGE.store(2, Ordering::Release);
+        LEAVER.store(0, Ordering::Relaxed);
+    }
+}
+
+/// The process ends by `exit` or by the end of `main`: with status 0 that is the end of a program
+/// that has done its work, and any other is a death.
+fn exits(status: i32) {
+    if (status == 0 && !breaks(Mutant::NoFinalizeAtExit)) || ENDS_ANYHOW.load(Ordering::Relaxed) {
+        finalize();
+    }
+}
+
+/// From now on the library ends at the exit of the program, whatever its status.
+pub fn end_at_any_exit() {
+    ENDS_ANYHOW.store(true, Ordering::Relaxed);
+}
+
+/// Ends the whole job with `status`.
+pub fn global_exit(status: i32) -> ! {
+    if let Some(world) = try_world() {
+        world.members.end_job(status, None);
+    }
+    std::process::exit(status)
+}

@@ -1,0 +1,69 @@
+//! A view as a barrier sees it: nodes, and the lowest PE of each.
+
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeSet;
+
+use crate::control::view::View;
+
+/// A view as the barrier sees it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Nodes {
+    /// The lowest PE of each node.
+    pub leaders: Vec<usize>,
+    /// Index of the own node among them.
+    pub index: usize,
+    /// PEs of the own node.
+    pub here: Vec<usize>,
+}
+
+impl Nodes {
+    /// Nodes of `view` as PE `me` sees them; one node if there is no engine between them.
+    pub fn of(view: &View, me: usize, engine: bool) -> Nodes {
+        let node = |pe: usize| if engine { view.pes[pe].node } else { 0 };
+        let all = 0..view.pes.len();
+        let mut seen = BTreeSet::new();
+        let leaders: Vec<usize> = all.clone().filter(|&pe| seen.insert(node(pe))).collect();
+        let index = leaders.iter().position(|&pe| node(pe) == node(me)).unwrap_or(0);
+        Nodes { leaders, index, here: all.filter(|&pe| node(pe) == node(me)).collect() }
+    }
+}
+
+/// PEs as (first, stride, number), if they are a progression.
+pub fn progression(pes: &[usize]) -> Option<(isize, isize, usize)> {
+    let (&first, last) = (pes.first()?, *pes.last()?);
+    let stride = ((last - first) / (pes.len() - 1).max(1)).max(1);
+    let fits = pes.iter().enumerate().all(|(index, pe)| *pe == first + index * stride);
+    fits.then_some((first.cast_signed(), stride.cast_signed(), pes.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::view::Member;
+
+    #[test]
+    fn pes_that_are_a_progression_are_seen_as_one() {
+        assert_eq!(progression(&[4]), Some((4, 1, 1)));
+        assert_eq!(progression(&[2, 3, 4]), Some((2, 1, 3)));
+        assert_eq!(progression(&[1, 4, 7, 10]), Some((1, 3, 4)));
+        for none in [&[][..], &[0, 1, 3], &[0, 2, 3, 6]] {
+            assert_eq!(progression(none), None);
+        }
+    }
+
+    #[test]
+    fn every_pe_has_one_leader_and_all_agree_on_the_leaders() {
+        let on = [2, 0, 2, 1, 0, 2];
+        let view = View { number: 1, pes: on.iter().map(|&node| Member::first(node)).collect() };
+        for (me, node) in on.iter().enumerate() {
+            let nodes = Nodes::of(&view, me, true);
+            assert_eq!(nodes.leaders, [0, 1, 3]);
+            assert_eq!(on[nodes.leaders[nodes.index]], *node);
+            assert!(nodes.here.contains(&me) && nodes.here.contains(&nodes.leaders[nodes.index]));
+            assert!(nodes.here.iter().all(|&pe| on[pe] == *node));
+            let one = Nodes::of(&view, me, false);
+            assert_eq!((one.leaders.as_slice(), one.here.len()), ([0].as_slice(), on.len()));
+        }
+    }
+}

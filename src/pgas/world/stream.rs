@@ -1,0 +1,174 @@
+//! Streams: operations to PEs that are not mapped, each stream with a fence and quiet of its own.
+//!
+//! The contexts of OpenSHMEM and of the Rust API are streams; stream 0 is the default context's.
+//! What goes to mapped PEs is over when its call returns and is no stream's business.
+//!
+//! ```text
+//! put, post          begin at once; the stream notes the peer, and its quiet asks the engine to
+//!                    complete that peer. Two streams that use one peer wait for each other there.
+//! get, fetch, later  are gathered, and go out together: when WINDOW of them are there, at the next
+//!                    fence or quiet of the stream, or when the program blocks in some other call
+//! put, later         the same in a session for batches; otherwise as a put
+//! ```
+//!
+//! So a call that need not be over costs a part of a round trip instead of a whole one; it does not
+//! run beside the program's own work. A stream without stores (`SHMEM_CTX_NOSTORE`) completes what
+//! is gathered and waits for no put.
+//!
+//! Between a death and the restart nothing goes out: what was to be read is zero.
+//!
+//! Left out: carrying it out (`pgas/nonblocking.rs`).
+//!
+//! Unsafe code: what is gathered goes from thread to thread.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock};
+
+use crate::fabric::Ask;
+
+/// Number of a stream; 0 is the default one.
+pub type Id = u16;
+/// Streams besides the default one.
+pub const STREAMS: usize = 256;
+/// Operations that are gathered before they go out.
+pub(in crate::pgas) const WINDOW: usize = 64;
+
+/// Whom an operation is for, and what completes it.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// The PE, as the caller named it: unchecked.
+    pub pe: i32,
+    /// The stream that completes it.
+    pub stream: Id,
+    /// It need not be over when the call returns.
+    pub later: bool,
+}
+
+impl From<i32> for Target {
+    fn from(pe: i32) -> Target {
+        Target { pe, stream: 0, later: false }
+    }
+}
+
+impl Target {
+    /// The same for an operation that need not be over when the call returns.
+    pub fn later(self) -> Target {
+        Target { later: true, ..self }
+    }
+}
+
+/// Where a peer's bytes are, and where in this process.
+#[derive(Debug)]
+pub(in crate::pgas) struct Bytes<P> {
+    pub pe: usize,
+    pub offset: usize,
+    pub at: P,
+    pub len: usize,
+}
+
+/// Operations that were not begun yet.
+#[derive(Debug, Default)]
+pub(in crate::pgas) struct Gathered {
+    pub writes: Vec<Bytes<*const u8>>,
+    pub reads: Vec<Bytes<*mut u8>>,
+    pub asks: Vec<(Ask, *mut u8)>,
+}
+
+// SAFETY: pointers to buffers that their owners leave alone until the operation is over, so any
+// thread may use them (`World::later_get` and its like).
+unsafe impl Send for Gathered {}
+
+impl Gathered {
+    fn len(&self) -> usize {
+        self.writes.len() + self.reads.len() + self.asks.len()
+    }
+}
+
+/// What was begun at a peer, and how much of it is complete.
+#[derive(Debug, Default)]
+pub(in crate::pgas) struct Note {
+    pub begun: AtomicU64,
+    pub over: AtomicU64,
+}
+
+/// One stream.
+#[derive(Debug)]
+pub(in crate::pgas) struct Stream {
+    pub notes: Box<[Note]>,
+    pub gathered: Mutex<Gathered>,
+    /// How many are gathered, to be looked at without the lock.
+    pub waiting: AtomicUsize,
+    /// Puts are gathered too.
+    pub batch: AtomicBool,
+    /// Its fence and quiet are not for puts.
+    pub no_store: AtomicBool,
+}
+
+impl Stream {
+    fn new(n_pes: usize) -> Stream {
+        Stream {
+            notes: (0..n_pes).map(|_| Note::default()).collect(),
+            gathered: Mutex::default(),
+            waiting: AtomicUsize::new(0),
+            batch: AtomicBool::new(false),
+            no_store: AtomicBool::new(false),
+        }
+    }
+
+    pub fn note(&self, pe: usize) {
+        self.notes[pe].begun.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// The peers where something may not be complete, and up to what it was begun.
+    pub fn open(&self) -> (Vec<usize>, Vec<u64>) {
+        let begun = |note: &Note| {
+            let begun = note.begun.load(Ordering::SeqCst);
+            (begun > note.over.load(Ordering::SeqCst)).then_some(begun)
+        };
+        let open = |(pe, note)| Some((pe, begun(note)?));
+        self.notes.iter().enumerate().filter_map(open).unzip()
+    }
+}
+
+/// All streams of a process.
+#[derive(Debug)]
+pub(in crate::pgas) struct Streams {
+    pub table: Box<[OnceLock<Stream>]>,
+    pub n_pes: usize,
+    /// Streams with something gathered.
+    pub waiting: AtomicUsize,
+}
+
+impl Streams {
+    pub fn new(n_pes: usize) -> Streams {
+        let table = (0..=STREAMS).map(|_| OnceLock::new()).collect();
+        Streams { table, n_pes, waiting: AtomicUsize::new(0) }
+    }
+
+    pub fn of(&self, id: Id) -> &Stream {
+        self.table[usize::from(id)].get_or_init(|| Stream::new(self.n_pes))
+    }
+
+    pub fn made(&self) -> impl Iterator<Item = &Stream> {
+        self.table.iter().filter_map(OnceLock::get)
+    }
+
+    /// Changes what is gathered.
+    pub fn change<R>(
+        &self,
+        stream: &Stream,
+        mut gathered: MutexGuard<Gathered>,
+        with: impl FnOnce(&mut Gathered) -> R,
+    ) -> R {
+        let before = gathered.len();
+        let result = with(&mut gathered);
+        let after = gathered.len();
+        stream.waiting.store(after, Ordering::SeqCst);
+        match (before, after) {
+            (0, 1..) => drop(self.waiting.fetch_add(1, Ordering::SeqCst)),
+            (1.., 0) => drop(self.waiting.fetch_sub(1, Ordering::SeqCst)),
+            _ => {}
+        }
+        result
+    }
+}
