@@ -23,7 +23,7 @@
 //!   named before they give `Lost`; a call for many ranges or words gives `Lost` when all the
 //!   others of it are over.
 //! - *Peers are told apart, callers are not.* `quiet` of a peer completes whatever any thread has
-//!   begun there. Streams of the program (`pgas/world/stream.rs`) name the peers that they have used, so
+//!   begun there. Streams of the program (`pgas::stream`) name the peers that they have used, so
 //!   one of them may wait for the operations of another, to the same peer, but never for less than
 //!   its own.
 //! - *Incarnations are kept apart.* After `connect(pe, n)` nothing is carried out for a process

@@ -1,6 +1,6 @@
 //! Contexts and their sessions.
 //!
-//! A context is a stream of operations (`pgas/world/stream.rs`) with a team that counts its PEs. Options
+//! A context is a stream of operations (`pgas::stream`) with a team that counts its PEs. Options
 //! are held to, where `SHMEM_CHECK` is on: `SHMEM_CTX_PRIVATE` is for the thread that made the
 //! context, `SHMEM_CTX_SERIALIZED` for one thread at a time. Fence and quiet of a
 //! `SHMEM_CTX_NOSTORE` one pass over puts. A session for batches lets non-blocking puts go out

@@ -20,7 +20,7 @@ use crate::control::view::{State, View};
 use crate::inject::Point;
 use crate::pgas::{Fault, World};
 use crate::recovery::plan::{Finding, Unrecoverable};
-use crate::recovery::{Changed, steps};
+use crate::recovery::{Changed, rebuild, restore, verify};
 use crate::segment::header::Record;
 use crate::segment::words::{Barrier, Ending};
 use crate::store::coverage::Coverage;
@@ -69,7 +69,7 @@ struct Memory<'a> {
     verdict: Result<(), Unrecoverable>,
     /// The checkpoint's bytes, where no snapshot is kept.
     line: Option<Vec<u8>>,
-    rebuilt: Option<steps::Rebuilt>,
+    rebuilt: Option<rebuild::Rebuilt>,
     /// The own parity that is missing, a bit for each chunk.
     missing: u64,
     /// What was written since the restart, as far as it is asked for.
@@ -392,24 +392,24 @@ impl<'a> Memory<'a> {
             Op::CheckStore => {
                 self.verifying = Instant::now();
                 let all = driver.checks() > 1;
-                steps::verify(world, protection, number, all, &mut self.bare);
+                verify::verify(world, protection, number, all, &mut self.bare);
             }
             Op::ReadFindings => {
-                (self.len, self.findings) = steps::findings(world, protection);
-                self.verdict = steps::check(protection, &self.findings);
+                (self.len, self.findings) = verify::findings(world, protection);
+                self.verdict = verify::check(protection, &self.findings);
             }
-            Op::NeedSnapshot if steps::misses_snapshot(world, protection, &self.findings) => {}
+            Op::NeedSnapshot if verify::misses_snapshot(world, protection, &self.findings) => {}
             Op::NeedSnapshot => {
                 world.members.point(Point::Rebuild, number);
                 let adopted = world.members.is_new() && !self.findings[world.me()].bare;
                 if adopted {
-                    steps::report_adopted(world, number, self.len, self.verifying);
+                    rebuild::report_adopted(world, number, self.len, self.verifying);
                 }
                 return Progress::Out(Outcome::Done);
             }
             Op::Decode => {
                 let job = (&self.view, &self.findings[..], number, self.len);
-                match steps::rebuild(world, protection, job) {
+                match rebuild::rebuild(world, protection, job) {
                     Ok((rebuilt, line)) => (self.rebuilt, self.line) = (Some(rebuilt), line),
                     Err(Changed) => return Progress::Out(Outcome::Changed),
                 }
@@ -420,7 +420,7 @@ impl<'a> Memory<'a> {
             }
             Op::Restore => {
                 let (line, view) = (self.line.take(), &self.view);
-                match steps::restore(world, protection, view, line, number, self.len) {
+                match restore::restore(world, protection, view, line, number, self.len) {
                     Ok(coverage) => (self.len, self.coverage) = (coverage.len(), Some(coverage)),
                     Err(Changed) => return Progress::Out(Outcome::Changed),
                 }
@@ -428,7 +428,7 @@ impl<'a> Memory<'a> {
             Op::NeedParity => {
                 let (covered, checked) = (self.covered(), driver.checks() > 1);
                 let findings = (&self.findings[..], checked);
-                self.missing = steps::missing(world, protection, findings, covered, number);
+                self.missing = restore::missing(world, protection, findings, covered, number);
                 if self.missing == 0 {
                     world.members.point(Point::Reencode, number);
                     checkpoint::account(world, protection, self.len);
@@ -436,7 +436,7 @@ impl<'a> Memory<'a> {
                 }
             }
             Op::EncodeMissing => {
-                steps::reencode(world, protection, self.covered(), number, self.missing);
+                restore::reencode(world, protection, self.covered(), number, self.missing);
             }
             Op::Account => checkpoint::account(world, protection, self.len),
             Op::ResetWords => {

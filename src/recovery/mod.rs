@@ -18,7 +18,9 @@
 //! whole; nothing is sealed that was made of a peer's memory while the view changed.
 
 pub mod plan;
-pub(crate) mod steps;
+pub(crate) mod rebuild;
+pub(crate) mod restore;
+pub(crate) mod verify;
 
 use crate::control::view::View;
 use crate::pgas::Membership;

@@ -4,7 +4,7 @@
 use crate::checkpoint::tiles::{self, Room};
 use crate::mutant::{Mutant, breaks};
 use crate::pgas::{Segments, World};
-use crate::recovery::steps;
+use crate::recovery::rebuild;
 use crate::segment::header::Record;
 use crate::segment::layout::{STAMP, TILE};
 use crate::store::protection::{Protection, Shape};
@@ -106,7 +106,7 @@ fn decode(
         let mut scratch = vec![Room::empty(); plan.sources().len()];
         let read = plan.sources().iter().zip(&mut scratch).map(|(&shard, room)| {
             let (at, target) = ((stripe, shard, step), (number, len));
-            let (_, tile) = steps::reading(world, protection, shape, at, target, room);
+            let (_, tile) = rebuild::reading(world, protection, shape, at, target, room);
             tiles::whole(tile).ok_or(shard)
         });
         match read.collect::<Result<Vec<&[u8]>, usize>>() {

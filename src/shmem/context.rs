@@ -8,7 +8,7 @@
 //! Context<NoStore>      reads only: nothing that a fence or quiet would have to wait for
 //! ```
 //!
-//! A context has a stream of its own (`pgas/world/stream.rs`): its fence and quiet are for what was done
+//! A context has a stream of its own (`pgas::stream`): its fence and quiet are for what was done
 //! through it. A batch has one too, on which its transfers go out together. When all streams are
 //! taken, a context shares the default one, and what a batch starts is complete at once. Between
 //! mapped memories a transfer is complete when its call returns; then there is nothing to wait for.

@@ -2,8 +2,9 @@
 //!
 //! A [`Team`] is plain data, as a handle of memory is: kept in the state of the program it means
 //! the same after a restart, because the table of teams and the words that members meet over are
-//! part of every checkpoint. It owns nothing; [`Shmem::destroy`] gives its place free, and what is
-//! left of it then names no team, or another one: harmless, as only members ever enter an exchange.
+//! part of every checkpoint. It owns nothing; [`Shmem::destroy`](super::Shmem::destroy) gives its
+//! place free, and what is left of it then names no team, or another one: harmless, as only members
+//! ever enter an exchange.
 //!
 //! Why that holds: members agree on everything about their team. They make it together from equal
 //! arguments (compared) and end it together (they meet), each at a gate of its own kind, so that no
@@ -13,9 +14,7 @@ use std::fmt;
 
 use bytemuck::{Pod, Zeroable};
 
-use super::{Error, Fault, Shmem};
-use crate::openshmem::group::{Gate, Group, MASK_AT};
-use crate::openshmem::split::{self, Part, Unsplit};
+use crate::openshmem::group::Group;
 use crate::openshmem::team;
 
 /// Some PEs of the job, `start, start + stride, ..`, counted from 0 in this order.
@@ -42,16 +41,19 @@ pub struct TeamConfig {
 }
 
 impl Team {
-    fn of(team: team::Team) -> Option<Team> {
+    pub(super) fn of(team: team::Team) -> Option<Team> {
         (team != team::Team::INVALID).then_some(Team { number: team.0 as u64 })
     }
 
-    fn number(self) -> team::Team {
+    pub(super) fn number(self) -> team::Team {
         team::Team(self.number as usize)
     }
 
     /// All PEs.
     pub(super) const WORLD: Team = Team { number: team::Team::WORLD.0 as u64 };
+
+    /// The PEs that map each other's memory.
+    pub(super) const SHARED: Team = Team { number: team::Team::SHARED.0 as u64 };
 
     /// First PE, stride and size.
     ///
@@ -74,219 +76,5 @@ impl Team {
         let index = team::index_of(self.number(), crate::pgas::world().me());
         assert!(index >= 0, "this PE is not a member of {self:?}");
         Group::of_team(call, self.number())
-    }
-}
-
-impl Shmem {
-    /// The team of all PEs, in the order of their numbers.
-    ///
-    /// ```
-    /// let shmem = raidshmem::Shmem::init();
-    /// assert_eq!(shmem.team_size(shmem.team_world()), shmem.n_pes());
-    /// ```
-    pub fn team_world(&self) -> Team {
-        Team::WORLD
-    }
-
-    /// The team of the PEs that share memory with this one.
-    ///
-    /// ```
-    /// let shmem = raidshmem::Shmem::init();
-    /// assert!(shmem.team_pe(shmem.team_shared()).is_some());
-    /// ```
-    pub fn team_shared(&self) -> Team {
-        Team { number: team::Team::SHARED.0 as u64 }
-    }
-
-    /// What a team was made for; all zero for the teams that are there from the beginning.
-    ///
-    /// # Panics
-    /// If there is no such team. See [`Shmem::split_strided_with`] for an example.
-    pub fn team_config(&self, team: Team) -> TeamConfig {
-        team.members();
-        TeamConfig { contexts: team::contexts(team.number()) }
-    }
-
-    /// Number of PEs in a team.
-    ///
-    /// # Panics
-    /// If there is no such team.
-    ///
-    /// ```
-    /// let shmem = raidshmem::Shmem::init();
-    /// assert_eq!(shmem.team_size(shmem.team_world()), 1); // started without oshrun
-    /// ```
-    pub fn team_size(&self, team: Team) -> usize {
-        team.members().2
-    }
-
-    /// Number of this PE in a team; `None` if it is not a member.
-    ///
-    /// # Panics
-    /// If there is no such team.
-    ///
-    /// ```
-    /// let shmem = raidshmem::Shmem::init();
-    /// assert_eq!(shmem.team_pe(shmem.team_world()), Some(shmem.my_pe()));
-    /// ```
-    pub fn team_pe(&self, team: Team) -> Option<usize> {
-        team.members();
-        usize::try_from(team::index_of(team.number(), self.my_pe())).ok()
-    }
-
-    /// Number in team `to` of the PE that is `pe` in team `from`; `None` if it is not a member of
-    /// both.
-    ///
-    /// # Panics
-    /// If there is no such team.
-    ///
-    /// ```
-    /// let shmem = raidshmem::Shmem::init();
-    /// let all = shmem.team_world();
-    /// assert_eq!(shmem.translate_pe(all, 0, all), Some(0));
-    /// assert_eq!(shmem.translate_pe(all, shmem.n_pes(), all), None);
-    /// ```
-    pub fn translate_pe(&self, from: Team, pe: usize, to: Team) -> Option<usize> {
-        let ((start, stride, size), _) = (from.members(), to.members());
-        let in_world = (pe < size).then(|| start + stride * pe.cast_signed())?;
-        let index = team::index_of(to.number(), usize::try_from(in_world).ok()?);
-        usize::try_from(index).ok()
-    }
-
-    /// Makes a team of `size` PEs of `parent`: its PEs `start, start + stride, ..`, in this order.
-    /// Collective over `parent`, with equal arguments; `None` for a PE that is not a member.
-    ///
-    /// # Errors
-    /// [`Error::NoTeam`] on every PE if the PEs named are not in `parent`, if arguments differ, or
-    /// if some PE is in 62 such teams already. [`Error::Fault`] if a PE was lost.
-    ///
-    /// # Panics
-    /// If this PE is not a member of `parent`.
-    ///
-    /// ```
-    /// let mut shmem = raidshmem::Shmem::init();
-    /// let half = shmem.n_pes().div_ceil(2);
-    /// let even = shmem.split_strided(shmem.team_world(), 0, 2, half)?;
-    /// assert_eq!(even.is_some(), shmem.my_pe() % 2 == 0);
-    /// if let Some(even) = even {
-    ///     let sum = shmem.exchange_in(even, |peers| peers.reduce(1, |a, b| a + b))??;
-    ///     assert_eq!(sum, half);
-    /// }
-    /// # Ok::<(), raidshmem::Error>(())
-    /// ```
-    pub fn split_strided(
-        &mut self,
-        parent: Team,
-        start: usize,
-        stride: isize,
-        size: usize,
-    ) -> Result<Option<Team>, Error> {
-        self.split_strided_with(parent, (start, stride, size), TeamConfig::default())
-    }
-
-    /// As [`Shmem::split_strided`], of `(start, stride, size)`, for what `config` says. That may
-    /// differ from PE to PE.
-    ///
-    /// # Errors
-    /// As [`Shmem::split_strided`].
-    ///
-    /// ```
-    /// use raidshmem::TeamConfig;
-    ///
-    /// let mut shmem = raidshmem::Shmem::init();
-    /// let config = TeamConfig { contexts: 4 };
-    /// let team = shmem.split_strided_with(shmem.team_world(), (0, 1, 1), config)?;
-    /// assert_eq!(shmem.team_config(team.expect("PE 0 is in it")), config);
-    /// # Ok::<(), raidshmem::Error>(())
-    /// ```
-    pub fn split_strided_with(
-        &mut self,
-        parent: Team,
-        (start, stride, size): (usize, isize, usize),
-        config: TeamConfig,
-    ) -> Result<Option<Team>, Error> {
-        let start = isize::try_from(start).unwrap_or(isize::MAX);
-        agree(parent, &[start as u64, stride as u64, size as u64])?;
-        let part = Part { start, stride, size, num_contexts: config.contexts };
-        let [new] = split::split("split_strided", (parent.number(), Gate::Split), [part])?;
-        Ok(Team::of(new))
-    }
-
-    /// Lays the PEs of `parent` out in rows of `columns` PEs, and makes a team of each row and of
-    /// each column: those of this PE. The last row may be shorter. Collective over `parent`.
-    ///
-    /// # Errors
-    /// As [`Shmem::split_strided`]; `columns` of 0 are none.
-    ///
-    /// # Panics
-    /// If this PE is not a member of `parent`.
-    ///
-    /// ```
-    /// let mut shmem = raidshmem::Shmem::init();
-    /// let [row, column] = shmem.split_2d(shmem.team_world(), 2)?;
-    /// let (x, y) = (shmem.team_pe(row), shmem.team_pe(column));
-    /// assert_eq!((x, y), (Some(shmem.my_pe() % 2), Some(shmem.my_pe() / 2)));
-    /// # Ok::<(), raidshmem::Error>(())
-    /// ```
-    pub fn split_2d(&mut self, parent: Team, columns: usize) -> Result<[Team; 2], Error> {
-        agree(parent, &[columns as u64])?;
-        let (index, (_, _, size)) = (parent.group("split_2d").index, parent.members());
-        if columns == 0 {
-            return Err(Error::NoTeam("rows of 0 columns"));
-        }
-        let part = |(start, stride, size)| Part { start, stride, size, num_contexts: 0 };
-        let parts = split::row_and_column(index, size, columns.min(size)).map(part);
-        let made = split::split("split_2d", (parent.number(), Gate::Split), parts)?;
-        Ok(made.map(|team| Team::of(team).expect("a PE is in its own row and column")))
-    }
-
-    /// Ends a team that was split off. Collective over it: its members meet, then it is gone.
-    ///
-    /// # Errors
-    /// [`Fault`] if a PE was lost: then the team is as it was in the checkpoint.
-    ///
-    /// # Panics
-    /// If this PE is not a member, or it is the team of all or of those that share memory.
-    ///
-    /// ```
-    /// let mut shmem = raidshmem::Shmem::init();
-    /// let alone = shmem.split_strided(shmem.team_world(), 0, 1, 1)?.expect("PE 0 is in it");
-    /// shmem.destroy(alone)?;
-    /// let ask = std::panic::AssertUnwindSafe(|| shmem.team_size(alone));
-    /// assert!(std::panic::catch_unwind(ask).is_err()); // it is no team any more
-    /// # Ok::<(), raidshmem::Error>(())
-    /// ```
-    pub fn destroy(&mut self, team: Team) -> Result<(), Fault> {
-        let given = team == self.team_world() || team == self.team_shared();
-        assert!(!given, "{team:?} cannot be destroyed: allowed are teams from a split");
-        let group = team.group("destroy").through(Gate::Destroy);
-        self.healthy()?;
-        group.meet().map_err(Fault::of)?;
-        split::destroy("destroy", team.number());
-        Ok(())
-    }
-}
-
-/// All members say the same words, or none goes on.
-fn agree(team: Team, words: &[u64]) -> Result<(), Error> {
-    let group = team.group("split").through(Gate::Split);
-    if crate::pgas::world().members.faulted() {
-        return Err(Error::Fault(Fault::new()));
-    }
-    let mut equal = true;
-    for &word in words {
-        let said = group.tell(MASK_AT, word).map_err(Fault::of)?;
-        equal &= said.iter().all(|other| *other == word);
-    }
-    if equal { Ok(()) } else { Err(Error::NoTeam("the arguments differ from PE to PE")) }
-}
-
-impl From<Unsplit> for Error {
-    fn from(why: Unsplit) -> Error {
-        match why {
-            Unsplit::Outside => Error::NoTeam("it would have PEs that the parent has not, or none"),
-            Unsplit::Full => Error::NoTeam("a PE is in as many teams as there can be"),
-            Unsplit::Fault => Error::Fault(Fault::new()),
-        }
     }
 }

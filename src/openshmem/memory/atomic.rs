@@ -2,7 +2,7 @@
 //!
 //! On a mapped PE an operation is one instruction of the processor on the word itself, and done
 //! when the call returns. Elsewhere one that fetches waits for the answer, one that fetches nothing
-//! is complete with the next quiet, and the non-blocking ones go out together (`pgas/world/stream.rs`).
+//! is complete with the next quiet, and the non-blocking ones go out together (`pgas::stream`).
 //! Between a death and the restart updates are dropped and what is fetched is zero.
 
 use super::address::{Out, Sym, SymIn};

@@ -1,128 +1,31 @@
-//! The steps of a recovery that move bytes: verify, rebuild, restore, re-encode.
+//! Computing the lost again from what survives.
 //!
-//! Each PE works on its own store and its own live memory and only reads its peers'.
+//! Each PE works on its own store and only reads its peers'.
+
+#![forbid(unsafe_code)]
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use raidshmem_codec::code::Plan;
 use raidshmem_codec::crc::Sum;
 use raidshmem_codec::stripe::Place;
 
-use super::plan::{self, Finding, Unrecoverable, bits, lost_shards};
+use super::plan::{Finding, bits, lost_shards};
+use super::verify::of_group;
 use super::{Changed, unchanged};
-use crate::checkpoint;
 use crate::checkpoint::pipeline;
 use crate::checkpoint::tiles::{self, Reading, Room};
-use crate::control::UNRECOVERABLE;
 use crate::control::message::Report;
 use crate::control::view::View;
 use crate::inject::Point;
 use crate::pgas::{Segments, World};
 use crate::segment::layout::{STAMP, TILE};
-use crate::segment::mailbox::PeerStatus;
-use crate::store::coverage::Coverage;
 use crate::store::protection::{Protection, Shape};
 use crate::sys::lock;
 use crate::sys::pool::WorkerPool;
-
-/// Checks the own store as of checkpoint `target` and shows what does not hold: `all` its tiles, or
-/// only whether there are a snapshot and parity. Tiles are checked where they are used, too, which
-/// is in this recovery: in a rebuild, when live memory is put back, and parity that was not used
-/// then at last. `bare` becomes true if there is nothing of either.
-pub fn verify(world: &World, protection: &Protection, target: u64, all: bool, bare: &mut bool) {
-    let (shape, place) = protection.place(world.me());
-    let header = world.segments.own().header();
-    let slot = protection.slot_of(target);
-    let whole = Finding::lost(&shape.layout, place);
-    let mut found = whole;
-    let snapshot = header.snapshots[protection.snapshot_of(target)].holds(world.job(), target);
-    let parity = header.slots[slot].holds(world.job(), target);
-    if let Some(len) = snapshot.filter(|_| protection.mode.keeps_snapshot()) {
-        let per_chunk = shape.chunk_len(len) / TILE;
-        let region = protection.snapshot_at(world.segments.layout(), target);
-        if world.members.is_new() {
-            let all = 0..tiles::tiles(len);
-            tiles::map_store(world.segments, world.me(), region, all);
-        }
-        let count = if all { tiles::tiles(len) } else { 0 };
-        found.snapshot = damaged(world, region, 0..count, per_chunk, target);
-    }
-    if let Some(len) = parity {
-        let per_chunk = shape.chunk_len(len) / TILE;
-        let region = world.segments.layout().slots[slot];
-        let held = shape.layout.parities_of(place).len() * per_chunk;
-        if world.members.is_new() {
-            tiles::map_store(world.segments, world.me(), region, 0..held);
-        }
-        let count = if all { held } else { 0 };
-        found.parity = damaged(world, region, 0..count, per_chunk, target);
-    }
-    *bare |= snapshot.is_none() && parity.is_none();
-    let words = &world.segments.own().words().findings;
-    words.snapshot.store(found.snapshot, Ordering::SeqCst);
-    words.parity.store(found.parity, Ordering::SeqCst);
-    words.bare.store(u64::from(*bare), Ordering::SeqCst);
-    words.len.store(snapshot.or(parity).unwrap_or(0) as u64, Ordering::SeqCst);
-}
-
-/// The chunks of `per_chunk` tiles, a bit for each, that have a tile among `tiles` of a region of
-/// the own store that does not hold.
-fn damaged(
-    world: &World,
-    region: usize,
-    tiles: Range<usize>,
-    per_chunk: usize,
-    target: u64,
-) -> u64 {
-    let bad = AtomicU64::new(0);
-    let look = |tile: usize, (): &mut ()| {
-        // Relaxed: the loop's end shows it, and to look in vain is no harm.
-        let chunk = 1 << (tile / per_chunk);
-        if bad.load(Ordering::Relaxed) & chunk == 0 && !tiles::holds(world, region, tile, target) {
-            bad.fetch_or(chunk, Ordering::Relaxed);
-        }
-    };
-    world.store.pool.numbers(tiles, || (), look);
-    bad.into_inner()
-}
-
-/// What all PEs found, by PE, and the snapshot length they speak of.
-pub fn findings(world: &World, protection: &Protection) -> (usize, Vec<Finding>) {
-    let told: Vec<PeerStatus> = (0..world.n_pes()).map(|pe| world.status_of(pe)).collect();
-    let len = told.iter().map(|told| told.found_len).find(|&len| len != 0).unwrap_or(0);
-    let finding = |pe: usize| {
-        let (shape, place) = protection.place(pe);
-        if told[pe].found_len != len {
-            return Finding::lost(&shape.layout, place);
-        }
-        let PeerStatus { bad_snapshot, bad_parity, found_bare, .. } = told[pe];
-        Finding { snapshot: bad_snapshot, parity: bad_parity, bare: found_bare == 1 }
-    };
-    (len as usize, (0..world.n_pes()).map(finding).collect())
-}
-
-fn of_group(shape: &Shape, findings: &[Finding]) -> Vec<Finding> {
-    shape.members.iter().map(|&pe| findings[pe]).collect()
-}
-
-/// The plan's verdict over all groups; the same on every PE.
-pub fn check(protection: &Protection, findings: &[Finding]) -> Result<(), Unrecoverable> {
-    let keeps = protection.mode.keeps_snapshot();
-    protection.shapes.iter().enumerate().try_for_each(|(group, shape)| {
-        let found = of_group(shape, findings);
-        plan::check(group, &shape.layout, &shape.members, &found, keeps)
-    })
-}
-
-/// True if the own snapshot misses something that was found.
-pub fn misses_snapshot(world: &World, protection: &Protection, findings: &[Finding]) -> bool {
-    let (shape, _) = protection.place(world.me());
-    findings[world.me()].snapshot & bits(shape.layout.chunks()) != 0
-}
 
 /// Tells people that the memory of a dead process was taken over.
 pub fn report_adopted(world: &World, number: u64, len: usize, begun: Instant) {
@@ -199,7 +102,7 @@ fn pool(world: &World, findings: &[Finding]) -> WorkerPool {
 }
 
 /// The tiles of a chunk of a snapshot of `len` bytes; those beyond its end are no tiles.
-fn chunk_tiles(shape: &Shape, len: usize, chunk: usize) -> Range<usize> {
+pub(super) fn chunk_tiles(shape: &Shape, len: usize, chunk: usize) -> Range<usize> {
     let (per_chunk, end) = (shape.chunk_len(len) / TILE, tiles::tiles(len));
     (chunk * per_chunk).min(end)..((chunk + 1) * per_chunk).min(end)
 }
@@ -391,113 +294,4 @@ fn place_of(
         }
     };
     (shape.members[member], region, chunk)
-}
-
-/// Puts live memory and the allocator back to checkpoint `target`, from the own snapshot, which is
-/// checked on the way, or from `line`.
-pub fn restore(
-    world: &World,
-    protection: &Protection,
-    view: &View,
-    line: Option<Vec<u8>>,
-    target: u64,
-    len: usize,
-) -> Result<Coverage, Changed> {
-    let (region, count) =
-        (protection.snapshot_at(world.segments.layout(), target), tiles::tiles(len));
-    let own = || world.segments.own().bytes(region, count * TILE);
-    let bytes: &[u8] = line.as_deref().unwrap_or_else(own);
-    let spoiled = || {
-        world.spoiled(view, world.me());
-        Changed
-    };
-    let described = tiles::tiles(Coverage::manifest_len(bytes)).clamp(1, count);
-    if line.is_none() && !(0..described).all(|tile| tiles::holds(world, region, tile, target)) {
-        return Err(spoiled());
-    }
-    let manifest = match Coverage::parse(world.segments.layout(), &bytes[..len]) {
-        Ok(parsed) => parsed,
-        Err(error) => world.members.condemn(&format!(
-            "unrecoverable: the snapshot of checkpoint {target} does not explain itself: {error}"
-        )),
-    };
-    if world.members.is_new() {
-        tiles::map_live(world.segments, &manifest.coverage);
-    }
-    let bad = AtomicBool::new(false);
-    let put_back = |tile: usize, (): &mut ()| {
-        let mut seal = world.stamp(world.me(), target).begin();
-        let bytes = &bytes[tile * TILE..(tile + 1) * TILE];
-        tiles::restore(world.segments, &manifest.coverage, tile, bytes, |piece| seal.update(piece));
-        // Relaxed: the loop's end shows it.
-        if line.is_none() && !seal.holds(tiles::stamp_of(world.segments, region, tile)) {
-            bad.store(true, Ordering::Relaxed);
-        }
-    };
-    world.store.pool.numbers(0..count / 2, || (), put_back);
-    world.members.point(Point::Restore, target);
-    world.store.pool.numbers(count / 2..count, || (), put_back);
-    if bad.into_inner() {
-        return Err(spoiled());
-    }
-    let coverage = manifest.coverage.clone();
-    if let Err(misfit) = world.memory.adopt(manifest) {
-        let me = world.me();
-        let words =
-            format!("unrecoverable: PE {me} cannot go back to checkpoint {target}: {misfit}");
-        world.members.end_job(UNRECOVERABLE, Some(words));
-    }
-    Ok(coverage)
-}
-
-/// The own parity chunks, a bit for each, that have a tile that does not hold, among those that the
-/// rebuild did not read: what it read has held.
-fn damaged_unread(
-    world: &World,
-    protection: &Protection,
-    findings: &[Finding],
-    len: usize,
-    target: u64,
-) -> u64 {
-    let (shape, place) = protection.place(world.me());
-    let (per_chunk, found) = (shape.chunk_len(len) / TILE, of_group(shape, findings));
-    let region = world.segments.layout().slots[protection.slot_of(target)];
-    let held = |&index: &usize| found[place].parity >> index & 1 == 0;
-    let bad = |index: usize| {
-        let tiles = |chunk| chunk_tiles(shape, len, chunk).len();
-        let read = plan::read(shape, (place, index), &found, tiles);
-        let unread = index * per_chunk + read..(index + 1) * per_chunk;
-        damaged(world, region, unread, per_chunk, target)
-    };
-    let indices = 0..shape.layout.parities_of(place).len();
-    indices.filter(held).fold(0, |all, index| all | bad(index))
-}
-
-/// The own parity that is missing, a bit for each chunk; also what is found to be damaged only now,
-/// unless all was `checked` before.
-pub fn missing(
-    world: &World,
-    protection: &Protection,
-    (findings, checked): (&[Finding], bool),
-    coverage: &Coverage,
-    target: u64,
-) -> u64 {
-    let unread = || damaged_unread(world, protection, findings, coverage.len(), target);
-    findings[world.me()].parity | if checked { 0 } else { unread() }
-}
-
-/// Computes `missing` parity anew into the slot, whose record is void meanwhile, from the live
-/// memory of all, which is at `target` now.
-pub fn reencode(
-    world: &World,
-    protection: &Protection,
-    coverage: &Coverage,
-    target: u64,
-    missing: u64,
-) {
-    checkpoint::prepare(world, protection, coverage.len());
-    checkpoint::prefault::look(world, protection, coverage);
-    let wanted = |index: usize| missing >> index & 1 == 1;
-    let half = (None, Point::Reencode);
-    checkpoint::encode(world, protection, coverage, target, &wanted, half);
 }

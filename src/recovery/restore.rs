@@ -1,0 +1,130 @@
+//! Live memory goes back to the checkpoint, and its parity is computed again.
+//!
+//! Each PE works on its own store and its own live memory and only reads its peers'.
+
+#![forbid(unsafe_code)]
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::Changed;
+use super::plan::{self, Finding};
+use super::rebuild::chunk_tiles;
+use super::verify::{damaged, of_group};
+use crate::checkpoint;
+use crate::checkpoint::tiles::{self};
+use crate::control::UNRECOVERABLE;
+use crate::control::view::View;
+use crate::inject::Point;
+use crate::pgas::World;
+use crate::segment::layout::TILE;
+use crate::store::coverage::Coverage;
+use crate::store::protection::Protection;
+
+/// Puts live memory and the allocator back to checkpoint `target`, from the own snapshot, which is
+/// checked on the way, or from `line`.
+pub fn restore(
+    world: &World,
+    protection: &Protection,
+    view: &View,
+    line: Option<Vec<u8>>,
+    target: u64,
+    len: usize,
+) -> Result<Coverage, Changed> {
+    let (region, count) =
+        (protection.snapshot_at(world.segments.layout(), target), tiles::tiles(len));
+    let own = || world.segments.own().bytes(region, count * TILE);
+    let bytes: &[u8] = line.as_deref().unwrap_or_else(own);
+    let spoiled = || {
+        world.spoiled(view, world.me());
+        Changed
+    };
+    let described = tiles::tiles(Coverage::manifest_len(bytes)).clamp(1, count);
+    if line.is_none() && !(0..described).all(|tile| tiles::holds(world, region, tile, target)) {
+        return Err(spoiled());
+    }
+    let manifest = match Coverage::parse(world.segments.layout(), &bytes[..len]) {
+        Ok(parsed) => parsed,
+        Err(error) => world.members.condemn(&format!(
+            "unrecoverable: the snapshot of checkpoint {target} does not explain itself: {error}"
+        )),
+    };
+    if world.members.is_new() {
+        tiles::map_live(world.segments, &manifest.coverage);
+    }
+    let bad = AtomicBool::new(false);
+    let put_back = |tile: usize, (): &mut ()| {
+        let mut seal = world.stamp(world.me(), target).begin();
+        let bytes = &bytes[tile * TILE..(tile + 1) * TILE];
+        tiles::restore(world.segments, &manifest.coverage, tile, bytes, |piece| seal.update(piece));
+        // Relaxed: the loop's end shows it.
+        if line.is_none() && !seal.holds(tiles::stamp_of(world.segments, region, tile)) {
+            bad.store(true, Ordering::Relaxed);
+        }
+    };
+    world.store.pool.numbers(0..count / 2, || (), put_back);
+    world.members.point(Point::Restore, target);
+    world.store.pool.numbers(count / 2..count, || (), put_back);
+    if bad.into_inner() {
+        return Err(spoiled());
+    }
+    let coverage = manifest.coverage.clone();
+    if let Err(misfit) = world.memory.adopt(manifest) {
+        let me = world.me();
+        let words =
+            format!("unrecoverable: PE {me} cannot go back to checkpoint {target}: {misfit}");
+        world.members.end_job(UNRECOVERABLE, Some(words));
+    }
+    Ok(coverage)
+}
+
+/// The own parity chunks, a bit for each, that have a tile that does not hold, among those that the
+/// rebuild did not read: what it read has held.
+fn damaged_unread(
+    world: &World,
+    protection: &Protection,
+    findings: &[Finding],
+    len: usize,
+    target: u64,
+) -> u64 {
+    let (shape, place) = protection.place(world.me());
+    let (per_chunk, found) = (shape.chunk_len(len) / TILE, of_group(shape, findings));
+    let region = world.segments.layout().slots[protection.slot_of(target)];
+    let held = |&index: &usize| found[place].parity >> index & 1 == 0;
+    let bad = |index: usize| {
+        let tiles = |chunk| chunk_tiles(shape, len, chunk).len();
+        let read = plan::read(shape, (place, index), &found, tiles);
+        let unread = index * per_chunk + read..(index + 1) * per_chunk;
+        damaged(world, region, unread, per_chunk, target)
+    };
+    let indices = 0..shape.layout.parities_of(place).len();
+    indices.filter(held).fold(0, |all, index| all | bad(index))
+}
+
+/// The own parity that is missing, a bit for each chunk; also what is found to be damaged only now,
+/// unless all was `checked` before.
+pub fn missing(
+    world: &World,
+    protection: &Protection,
+    (findings, checked): (&[Finding], bool),
+    coverage: &Coverage,
+    target: u64,
+) -> u64 {
+    let unread = || damaged_unread(world, protection, findings, coverage.len(), target);
+    findings[world.me()].parity | if checked { 0 } else { unread() }
+}
+
+/// Computes `missing` parity anew into the slot, whose record is void meanwhile, from the live
+/// memory of all, which is at `target` now.
+pub fn reencode(
+    world: &World,
+    protection: &Protection,
+    coverage: &Coverage,
+    target: u64,
+    missing: u64,
+) {
+    checkpoint::prepare(world, protection, coverage.len());
+    checkpoint::prefault::look(world, protection, coverage);
+    let wanted = |index: usize| missing >> index & 1 == 1;
+    let half = (None, Point::Reencode);
+    checkpoint::encode(world, protection, coverage, target, &wanted, half);
+}

@@ -1,0 +1,108 @@
+//! What of the own store holds, and what others found of theirs.
+
+#![forbid(unsafe_code)]
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::plan::{self, Finding, Unrecoverable, bits};
+use crate::checkpoint::tiles::{self};
+use crate::pgas::World;
+use crate::segment::layout::TILE;
+use crate::segment::mailbox::PeerStatus;
+use crate::store::protection::{Protection, Shape};
+
+/// Checks the own store as of checkpoint `target` and shows what does not hold: `all` its tiles, or
+/// only whether there are a snapshot and parity. Tiles are checked where they are used, too, which
+/// is in this recovery: in a rebuild, when live memory is put back, and parity that was not used
+/// then at last. `bare` becomes true if there is nothing of either.
+pub fn verify(world: &World, protection: &Protection, target: u64, all: bool, bare: &mut bool) {
+    let (shape, place) = protection.place(world.me());
+    let header = world.segments.own().header();
+    let slot = protection.slot_of(target);
+    let whole = Finding::lost(&shape.layout, place);
+    let mut found = whole;
+    let snapshot = header.snapshots[protection.snapshot_of(target)].holds(world.job(), target);
+    let parity = header.slots[slot].holds(world.job(), target);
+    if let Some(len) = snapshot.filter(|_| protection.mode.keeps_snapshot()) {
+        let per_chunk = shape.chunk_len(len) / TILE;
+        let region = protection.snapshot_at(world.segments.layout(), target);
+        if world.members.is_new() {
+            let all = 0..tiles::tiles(len);
+            tiles::map_store(world.segments, world.me(), region, all);
+        }
+        let count = if all { tiles::tiles(len) } else { 0 };
+        found.snapshot = damaged(world, region, 0..count, per_chunk, target);
+    }
+    if let Some(len) = parity {
+        let per_chunk = shape.chunk_len(len) / TILE;
+        let region = world.segments.layout().slots[slot];
+        let held = shape.layout.parities_of(place).len() * per_chunk;
+        if world.members.is_new() {
+            tiles::map_store(world.segments, world.me(), region, 0..held);
+        }
+        let count = if all { held } else { 0 };
+        found.parity = damaged(world, region, 0..count, per_chunk, target);
+    }
+    *bare |= snapshot.is_none() && parity.is_none();
+    let words = &world.segments.own().words().findings;
+    words.snapshot.store(found.snapshot, Ordering::SeqCst);
+    words.parity.store(found.parity, Ordering::SeqCst);
+    words.bare.store(u64::from(*bare), Ordering::SeqCst);
+    words.len.store(snapshot.or(parity).unwrap_or(0) as u64, Ordering::SeqCst);
+}
+
+/// The chunks of `per_chunk` tiles, a bit for each, that have a tile among `tiles` of a region of
+/// the own store that does not hold.
+pub(super) fn damaged(
+    world: &World,
+    region: usize,
+    tiles: Range<usize>,
+    per_chunk: usize,
+    target: u64,
+) -> u64 {
+    let bad = AtomicU64::new(0);
+    let look = |tile: usize, (): &mut ()| {
+        // Relaxed: the loop's end shows it, and to look in vain is no harm.
+        let chunk = 1 << (tile / per_chunk);
+        if bad.load(Ordering::Relaxed) & chunk == 0 && !tiles::holds(world, region, tile, target) {
+            bad.fetch_or(chunk, Ordering::Relaxed);
+        }
+    };
+    world.store.pool.numbers(tiles, || (), look);
+    bad.into_inner()
+}
+
+/// What all PEs found, by PE, and the snapshot length they speak of.
+pub fn findings(world: &World, protection: &Protection) -> (usize, Vec<Finding>) {
+    let told: Vec<PeerStatus> = (0..world.n_pes()).map(|pe| world.status_of(pe)).collect();
+    let len = told.iter().map(|told| told.found_len).find(|&len| len != 0).unwrap_or(0);
+    let finding = |pe: usize| {
+        let (shape, place) = protection.place(pe);
+        if told[pe].found_len != len {
+            return Finding::lost(&shape.layout, place);
+        }
+        let PeerStatus { bad_snapshot, bad_parity, found_bare, .. } = told[pe];
+        Finding { snapshot: bad_snapshot, parity: bad_parity, bare: found_bare == 1 }
+    };
+    (len as usize, (0..world.n_pes()).map(finding).collect())
+}
+
+pub(super) fn of_group(shape: &Shape, findings: &[Finding]) -> Vec<Finding> {
+    shape.members.iter().map(|&pe| findings[pe]).collect()
+}
+
+/// The plan's verdict over all groups; the same on every PE.
+pub fn check(protection: &Protection, findings: &[Finding]) -> Result<(), Unrecoverable> {
+    let keeps = protection.mode.keeps_snapshot();
+    protection.shapes.iter().enumerate().try_for_each(|(group, shape)| {
+        let found = of_group(shape, findings);
+        plan::check(group, &shape.layout, &shape.members, &found, keeps)
+    })
+}
+
+/// True if the own snapshot misses something that was found.
+pub fn misses_snapshot(world: &World, protection: &Protection, findings: &[Finding]) -> bool {
+    let (shape, _) = protection.place(world.me());
+    findings[world.me()].snapshot & bits(shape.layout.chunks()) != 0
+}
