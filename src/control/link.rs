@@ -65,6 +65,15 @@ impl Link {
         }
     }
 
+    /// The same for a message to whose order nobody holds: on one machine it goes before what waits
+    /// for the kernel to let more descriptors be under way.
+    pub fn send_ahead<M: Serialize>(&mut self, message: &M) -> Result<(), ChannelError> {
+        match self {
+            Link::Pair(outbox) => outbox.send_ahead(message),
+            Link::Net(net) => net.send(message),
+        }
+    }
+
     /// Sends what is queued, as far as there is room.
     pub fn flush(&mut self) -> Result<(), ChannelError> {
         match self {

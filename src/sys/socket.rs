@@ -231,6 +231,8 @@ pub struct Outbox {
 }
 
 impl Outbox {
+    const FLAGS: SendFlags = SendFlags::NOSIGNAL.union(SendFlags::DONTWAIT);
+
     /// An empty queue before `channel`.
     pub fn new(channel: Channel) -> Outbox {
         Outbox { channel, queue: VecDeque::new() }
@@ -249,11 +251,26 @@ impl Outbox {
         self.flush()
     }
 
+    /// The same for a message to whose order nobody holds, such as a heartbeat: it does not wait
+    /// behind descriptors that the kernel holds back.
+    pub fn send_ahead<M: Serialize>(&mut self, message: &M) -> Result<(), ChannelError> {
+        let (bytes, long) = encode(message)?;
+        let fds: Vec<Arc<OwnedFd>> = long.map(Arc::new).into_iter().collect();
+        let borrowed: Vec<BorrowedFd> = fds.iter().map(|fd| fd.as_fd()).collect();
+        match self.channel.send_bytes(&bytes, &borrowed, Outbox::FLAGS) {
+            Err(ChannelError::Io(Errno::AGAIN | Errno::NOBUFS | Errno::TOOMANYREFS)) => {
+                self.queue.push_back((bytes, fds));
+                Ok(())
+            }
+            sent => sent,
+        }
+    }
+
     /// Sends what is queued, as far as there is room.
     pub fn flush(&mut self) -> Result<(), ChannelError> {
         while let Some((bytes, fds)) = self.queue.front() {
             let fds: Vec<BorrowedFd> = fds.iter().map(|fd| fd.as_fd()).collect();
-            match self.channel.send_bytes(bytes, &fds, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+            match self.channel.send_bytes(bytes, &fds, Outbox::FLAGS) {
                 Ok(()) => drop(self.queue.pop_front()),
                 Err(ChannelError::Io(Errno::AGAIN | Errno::NOBUFS)) => return Ok(()),
                 // The user has too many descriptors under way, to all processes together: those

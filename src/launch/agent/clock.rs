@@ -128,9 +128,10 @@ impl Agent {
         {
             net.send(to, *at, beat);
         }
-        match to {
-            Party::Launcher => self.up.send(&Up::Beat(beat), &[]),
-            Party::Node(_) => Ok(()),
+        match (to, beat) {
+            (Party::Launcher, Beat::Gone) => self.up.send(&Up::Beat(beat), &[]),
+            (Party::Launcher, _) => self.up.send_ahead(&Up::Beat(beat)),
+            (Party::Node(_), _) => Ok(()),
         }
     }
 

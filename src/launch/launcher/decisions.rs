@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use super::Launcher;
 use super::detection::Way;
+use crate::control::link::Link;
 use crate::control::message::{Beat, Down, Party};
 use crate::launch::detector::{Decision, Observation, Time};
 use crate::launch::heartbeats::{Datagram, Heartbeats};
@@ -115,15 +116,19 @@ impl Launcher {
         let at = self.detection.addresses.get(&node).copied();
         match (way, at, &mut self.detection.net) {
             (Way::Datagram, Some(at), Some(net)) => net.send(Party::Node(node), at, beat),
-            _ => self.tell(node, &Down::Beat(beat), &[]),
+            _ => self.say_to(node, |link| link.send_ahead(&Down::Beat(beat))),
         }
+    }
+
+    pub(super) fn tell(&mut self, node: u32, message: &Down, fds: &[Arc<OwnedFd>]) {
+        self.say_to(node, |link| link.send(message, fds));
     }
 
     /// A node that is gone is noticed by its end. One that is there and cannot be told what it has
     /// to know would be waited for without end.
-    pub(super) fn tell(&mut self, node: u32, message: &Down, fds: &[Arc<OwnedFd>]) {
+    fn say_to(&mut self, node: u32, say_it: impl FnOnce(&mut Link) -> Result<(), ChannelError>) {
         let Some(entry) = self.nodes.get_mut(&node) else { return };
-        match entry.link.as_mut().map(|link| link.send(message, fds)) {
+        match entry.link.as_mut().map(say_it) {
             None | Some(Ok(()) | Err(ChannelError::Closed)) => {}
             Some(Err(error)) => {
                 say(&format!("{}: {error}", entry.name));
