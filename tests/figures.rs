@@ -9,7 +9,8 @@
 //!
 //! `RAIDSHMEM_WRITE_DOCS=1 cargo test --test figures` writes them. Invariant: a figure that misses
 //! its goal in a table of `benches/README.md` has its reason there, in the table under
-//! `## Why some miss`, whose first column names figures in the same way.
+//! `## Why some miss`, whose first column names figures in the same way. `benches/scorecard.svg`
+//! shows the first table of that document.
 //!
 //! Left out: figures in running text.
 
@@ -88,6 +89,66 @@ fn renewed(text: &str) -> (String, Vec<Value>) {
         shown.extend(figures);
     }
     (renewed, shown)
+}
+
+/// How far each figure is from its goal, as bars on a scale of powers of two: to the right of the
+/// line it is better than the goal, to the left it misses it.
+fn plot(figures: &[Value]) -> String {
+    const ROW: usize = 17;
+    const LINE: f64 = 420.0;
+    const OCTAVE: f64 = 110.0;
+    let height = figures.len() * ROW + 40;
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 780 {height}\" \
+         font-family=\"sans-serif\" font-size=\"12\">\n\
+         <rect width=\"780\" height=\"{height}\" fill=\"white\"/>\n"
+    );
+    let mark = |factor: f64, text: &str| {
+        let (x, bottom) = (LINE + OCTAVE * factor.log2(), height - 22);
+        format!(
+            "<line x1=\"{x:.0}\" x2=\"{x:.0}\" y1=\"8\" y2=\"{bottom}\" stroke=\"#ccc\"/>\
+             <text x=\"{x:.0}\" y=\"{}\" text-anchor=\"middle\" fill=\"#555\">{text}</text>\n",
+            height - 7
+        )
+    };
+    svg += &[(0.5, "half as good"), (1.0, "goal"), (2.0, "twice as good"), (4.0, "4 times")]
+        .map(|(factor, text)| mark(factor, text))
+        .concat();
+    for (index, figure) in figures.iter().enumerate() {
+        let number = |key: &str| figure[key].as_f64().expect("a number");
+        let better = number("measured") / number("goal");
+        let better = if figure["direction"] == "min" { 1.0 / better } else { better };
+        let end = LINE + OCTAVE * better.log2().clamp(-1.5, 3.0);
+        let (from, width) = (LINE.min(end), (end - LINE).abs().max(1.0));
+        let colour = if is_met(figure) { "#4878a8" } else { "#c2703d" };
+        let (top, base) = (index * ROW + 10, index * ROW + 22);
+        let name = name_of(figure).replace('&', "&amp;").replace('<', "&lt;");
+        svg += &format!(
+            "<text x=\"8\" y=\"{base}\" fill=\"#333\">{name}</text>\
+             <rect x=\"{from:.0}\" y=\"{top}\" width=\"{width:.0}\" height=\"12\" \
+             fill=\"{colour}\"/>\n"
+        );
+    }
+    svg + "</svg>\n"
+}
+
+/// The record of the first table of a document.
+fn first_record(text: &str) -> &str {
+    let (_, rest) = text.split_once(BEGIN).expect("a table");
+    rest.split_once(" -->").expect("a mark that ends").0
+}
+
+#[test]
+fn the_plot_is_that_of_the_record() {
+    let text = page("benches/README.md");
+    let wanted = plot(&figures(first_record(&text), None));
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/scorecard.svg");
+    if std::env::var_os("RAIDSHMEM_WRITE_DOCS").is_some() {
+        std::fs::write(path, wanted).expect("the plot is written");
+    } else {
+        let how = "RAIDSHMEM_WRITE_DOCS=1 cargo test --test figures";
+        assert!(page("benches/scorecard.svg") == wanted, "the plot is stale: run `{how}`");
+    }
 }
 
 #[test]

@@ -144,7 +144,7 @@ const LONG_BYTES: usize = 8 << 20;
 /// pass on twice as much as there is, whatever the size. So `r - 2` times the bytes are what is
 /// gained, on links that are the bottleneck. Where processors are (network namespaces of one
 /// machine with 2 of them) nothing is gained up to 4 MiB: the tree takes 0.27 to 0.48 of the time
-/// between 8 nodes and 0.39 to 0.99 between 4, see `benches/README.md`.
+/// between 8 nodes and 0.39 to 0.99 between 4, see `benches/notes.md`.
 pub fn is_long(bytes: usize, size: usize) -> bool {
     let rounds = size.next_power_of_two().trailing_zeros() as usize;
     bytes.saturating_mul(rounds.saturating_sub(2)) >= LONG_BYTES

@@ -6,7 +6,7 @@
 //! Exceptions are lists in this file, each entry with its reason. An entry that is no longer needed
 //! is a failure too, so the lists only shrink by themselves and grow only on purpose.
 //!
-//! `RAIDSHMEM_WRITE_DOCS=1 cargo test --test tidy` writes the settings table into the README.
+//! `RAIDSHMEM_WRITE_DOCS=1 cargo test --test tidy` writes the table of `docs/settings.md`.
 //!
 //! Left out: what rustfmt and clippy see.
 
@@ -556,21 +556,81 @@ fn every_promise_has_a_rule_to_break_and_every_rule_a_test_that_notices() {
 }
 
 #[test]
-fn the_readme_shows_the_settings_there_are() {
+fn the_settings_page_shows_the_settings_there_are() {
+    const PAGE: &str = "docs/settings.md";
     const BEGIN: &str = "<!-- settings: printed by oshinfo --markdown -->\n";
     const END: &str = "<!-- end of settings -->";
-    let readme = page("README.md");
-    let (before, rest) = readme.split_once(BEGIN).expect("README.md has the mark of the settings");
-    let (shown, after) = rest.split_once(END).expect("README.md has the end of the settings");
+    let text = page(PAGE);
+    let (before, rest) = text.split_once(BEGIN).expect("the mark of the settings");
+    let (shown, after) = rest.split_once(END).expect("the end of the settings");
     let wanted = raidshmem::settings::markdown();
     if std::env::var_os("RAIDSHMEM_WRITE_DOCS").is_some() {
         let text = format!("{before}{BEGIN}{wanted}{END}{after}");
-        return fs::write(Path::new(ROOT).join("README.md"), text).expect("README.md is written");
+        return fs::write(Path::new(ROOT).join(PAGE), text).expect("the page is written");
     }
     assert!(
         shown == wanted,
-        "README.md: the settings are stale: run `RAIDSHMEM_WRITE_DOCS=1 cargo test --test tidy`"
+        "{PAGE}: the settings are stale: run `RAIDSHMEM_WRITE_DOCS=1 cargo test --test tidy`"
     );
+}
+
+/// The first page is read whole or not at all.
+#[test]
+fn the_readme_is_short() {
+    let words = page("README.md").split_whitespace().count();
+    assert!(words < 1500, "README.md has {words} words; what it says at length belongs into docs/");
+}
+
+/// Links from a document to a file or a heading of the repository.
+#[test]
+fn links_between_documents_lead_somewhere() {
+    let mut wrong = Vec::new();
+    for document in documents() {
+        let folder = Path::new(&document).parent().expect("a folder").to_owned();
+        let text = page(&document);
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            if link.contains("://") {
+                continue;
+            }
+            let (file, heading) = link.split_once('#').unwrap_or((link, ""));
+            let path = match file {
+                "" => Path::new(&document).to_owned(),
+                file => folder.join(file),
+            };
+            let there = Path::new(ROOT).join(&path).exists();
+            let anchors = || headings(&page(&path.to_string_lossy()));
+            if !there || !(heading.is_empty() || anchors().iter().any(|anchor| anchor == heading)) {
+                wrong.push(format!("{document}: {link} leads nowhere"));
+            }
+        }
+    }
+    expect_none(wrong);
+}
+
+/// The documents of the repository.
+fn documents() -> Vec<String> {
+    let mut all = Vec::new();
+    for folder in [".", "docs", "benches", "whitepaper"] {
+        for entry in fs::read_dir(Path::new(ROOT).join(folder)).expect("a folder") {
+            let name = entry.expect("an entry").file_name().to_string_lossy().into_owned();
+            if name.ends_with(".md") {
+                all.push(format!("{folder}/{name}"));
+            }
+        }
+    }
+    assert!(all.len() > 10, "{all:?}");
+    all
+}
+
+/// The headings of a document, as links name them.
+fn headings(text: &str) -> Vec<String> {
+    let lines = text.lines().filter(|line| line.starts_with('#'));
+    let anchor = |line: &str| -> String {
+        let words = line.trim_start_matches('#').trim().to_lowercase();
+        let kept = words.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+        kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+    };
+    lines.map(anchor).collect()
 }
 
 #[test]
