@@ -190,13 +190,13 @@ impl fmt::Display for Rule {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RuleError {
     /// No `@`, or nothing between two commas.
-    #[error("rule `{rule}`: allowed is PE@CHECKPOINT[:point], node:K@.. or stop:PE@..")]
+    #[error("rule `{rule}`: expected PE@CHECKPOINT[:point], node:K@.. or stop:PE@..")]
     Shape {
         /// The rule as written.
         rule: String,
     },
     /// What stands before the `@` is neither a PE nor a node.
-    #[error("rule `{rule}`: no PE or node `{target}`: allowed are a PE number, node:K or stop:PE")]
+    #[error("rule `{rule}`: no PE or node `{target}`: expected a PE number, node:K or stop:PE")]
     Target {
         /// The rule as written.
         rule: String,
@@ -204,7 +204,7 @@ pub enum RuleError {
         target: String,
     },
     /// What stands after the `@` is no checkpoint number.
-    #[error("rule `{rule}`: no checkpoint number `{checkpoint}`: allowed are 0, 1, 2 and so on")]
+    #[error("rule `{rule}`: no checkpoint number `{checkpoint}`: expected 0, 1, 2 and so on")]
     Checkpoint {
         /// The rule as written.
         rule: String,
@@ -212,7 +212,7 @@ pub enum RuleError {
         checkpoint: String,
     },
     /// No step of that name.
-    #[error("rule `{rule}`: no point `{point}`: allowed are {}", names())]
+    #[error("rule `{rule}`: no point `{point}`: expected {}", names())]
     Point {
         /// The rule as written.
         rule: String,
@@ -334,7 +334,7 @@ mod tests {
     #[test]
     fn errors_name_rule_and_allowed() {
         let text = |t: &str| parse(t).unwrap_err().to_string();
-        assert!(text("7").contains("rule `7`: allowed is PE@CHECKPOINT[:point]"));
+        assert!(text("7").contains("rule `7`: expected PE@CHECKPOINT[:point]"));
         assert!(text("1@2,").contains("rule ``"));
         assert!(text("-1@2").contains("no PE or node `-1`"));
         assert!(text("node:@2").contains("no PE or node `node:`"));
@@ -342,7 +342,7 @@ mod tests {
         assert!(text("1@x").contains("no checkpoint number `x`"));
         assert!(text("1@99999999999999999999").contains("no checkpoint number"));
         let point = text("1@2:later");
-        assert!(point.starts_with("rule `1@2:later`: no point `later`: allowed are before, quie"));
+        assert!(point.starts_with("rule `1@2:later`: no point `later`: expected before, quie"));
         assert!(point.contains("resume"));
         assert!(!text("1@2:a\nb").contains('\n'));
     }

@@ -42,7 +42,7 @@ pub use values::{BackupMode, Bind, Collectives, Device, Fabric, Pages, Placement
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SettingError {
     /// A `SHMEM_FT_*` name that is not in the table.
-    #[error("{name}: no such setting, nearest is {nearest}; allowed are {}", table::ft_names())]
+    #[error("{name}: no such setting, nearest is {nearest}; expected {}", table::ft_names())]
     Unknown {
         /// The name as found.
         name: String,
@@ -50,7 +50,7 @@ pub enum SettingError {
         nearest: &'static str,
     },
     /// A value that is not of the setting's kind or outside its bounds.
-    #[error("{name}={value}: allowed are {allowed}")]
+    #[error("{name}={value}: expected {allowed}")]
     Value {
         /// The setting.
         name: &'static str,
@@ -69,7 +69,7 @@ pub enum SettingError {
     },
     /// Heartbeats too rare for the timeout.
     #[error(
-        "SHMEM_FT_HEARTBEAT={}: allowed is at most a quarter of SHMEM_FT_NODE_TIMEOUT={}",
+        "SHMEM_FT_HEARTBEAT={}: expected at most a quarter of SHMEM_FT_NODE_TIMEOUT={}",
         .heartbeat.as_secs_f64(),
         .timeout.as_secs_f64()
     )]
@@ -81,7 +81,7 @@ pub enum SettingError {
     },
     /// More than one parity in a mode that keeps exactly one.
     #[error(
-        "SHMEM_FT_PARITY={parity}: allowed is 1 with SHMEM_FT_BACKUP_MODE={}; \
+        "SHMEM_FT_PARITY={parity}: expected 1 with SHMEM_FT_BACKUP_MODE={}; \
          only rs may have another number",
         mode.name()
     )]
@@ -93,7 +93,7 @@ pub enum SettingError {
     },
     /// More than one snapshot in a mode that has no second place for parity either.
     #[error(
-        "SHMEM_FT_SNAPSHOTS={snapshots}: allowed is 1 with SHMEM_FT_BACKUP_MODE={}; only raid4, \
+        "SHMEM_FT_SNAPSHOTS={snapshots}: expected 1 with SHMEM_FT_BACKUP_MODE={}; only raid4, \
          raid5 and rs may have another number",
         mode.name()
     )]

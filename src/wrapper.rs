@@ -158,7 +158,7 @@ impl Wrapper {
             let question = question.to_string_lossy();
             let Some(words) = answer(&question, &line, &places) else {
                 return self.complain(&format!(
-                    "{question}: allowed are -show and --showme[:compile|:link|:incdirs|:libdirs\
+                    "{question}: expected -show and --showme[:compile|:link|:incdirs|:libdirs\
                      |:libs]"
                 ));
             };

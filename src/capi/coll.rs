@@ -38,7 +38,7 @@ pub fn set(call: &'static str, start: c_int, log: c_int, size: c_int, p: Sym<c_l
         misuse(
             call,
             format_args!(
-                "PE_start {start}, logPE_stride {log}, PE_size {size}: allowed are sets of PEs \
+                "PE_start {start}, logPE_stride {log}, PE_size {size}: expected a set of PEs \
                  0..{}",
                 n_pes - 1
             ),

@@ -26,9 +26,7 @@ fn create(call: &'static str, team: Team, options: c_long, ctx: Out<Ctx>) -> c_i
     if options & !(CTX_SERIALIZED | CTX_PRIVATE | CTX_NOSTORE) != 0 {
         misuse(
             call,
-            format_args!(
-                "options {options:#x}: allowed are SHMEM_CTX_SERIALIZED, PRIVATE, NOSTORE"
-            ),
+            format_args!("options {options:#x}: expected SHMEM_CTX_SERIALIZED, PRIVATE, NOSTORE"),
         );
     }
     let options = Options {
@@ -44,7 +42,7 @@ fn create(call: &'static str, team: Team, options: c_long, ctx: Out<Ctx>) -> c_i
 /// What a session says is to come: about so many operations.
 fn expected(call: &'static str, config: In<SessionConfig>, config_mask: c_long) -> usize {
     if config_mask & !CTX_SESSION_TOTAL_OPS != 0 {
-        let allowed = "allowed is SHMEM_CTX_SESSION_TOTAL_OPS";
+        let allowed = "expected SHMEM_CTX_SESSION_TOTAL_OPS";
         misuse(call, format_args!("config_mask {config_mask:#x}: {allowed}"));
     }
     match (config_mask, config.addr()) {
@@ -86,7 +84,7 @@ family! { SESSION: "Sessions";
     (ctx: Ctx, options: c_long, config: In<SessionConfig>, config_mask: c_long) {
         let _using = ctx.begin(NAME);
         if options & !CTX_SESSION_BATCH != 0 {
-            let allowed = "allowed is SHMEM_CTX_SESSION_BATCH";
+            let allowed = "expected SHMEM_CTX_SESSION_BATCH";
             misuse(NAME, format_args!("options {options:#x}: {allowed}"));
         }
         let expected = expected(NAME, config, config_mask);

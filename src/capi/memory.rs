@@ -40,7 +40,7 @@ fn allocate_aligned(call: &'static str, alignment: usize, size: usize) -> *mut u
     }
     if pgas::world().checks() {
         let least = size_of::<usize>();
-        misuse(call, format_args!("alignment {alignment}: allowed are powers of two from {least}"));
+        misuse(call, format_args!("alignment {alignment}: expected a power of two from {least}"));
     }
     ptr::null_mut()
 }
@@ -84,7 +84,7 @@ fn resize(call: &'static str, block: Sym<u8>, size: usize) -> *mut u8 {
     }
     if world.memory.size_of(block.pointer()).is_none() {
         let addr = block.addr();
-        misuse(call, format_args!("ptr {addr:#x}: allowed are blocks from shmem_malloc and NULL"));
+        misuse(call, format_args!("ptr {addr:#x}: expected a block from shmem_malloc, or NULL"));
     }
     order::meet(world, call);
     let moved = world.memory.resize(block.pointer(), size);

@@ -14,7 +14,7 @@ use crate::openshmem::team::Team;
 fn count(call: &'static str, nreduce: c_int) -> usize {
     match usize::try_from(nreduce) {
         Ok(count) => count,
-        Err(_) => misuse(call, format_args!("nreduce {nreduce}: allowed are 0 and more")),
+        Err(_) => misuse(call, format_args!("nreduce {nreduce}: expected 0 or more")),
     }
 }
 

@@ -28,12 +28,12 @@ const _: () = assert!(VENDOR_STRING.len() < MAX_NAME_LEN);
 /// Starts the library unless it is started; the thread level provided.
 pub(super) fn start(call: &'static str, requested: c_int) -> c_int {
     if !(THREAD_SINGLE..=THREAD_MULTIPLE).contains(&requested) {
-        misuse(call, format_args!("thread level {requested}: allowed are 0..{THREAD_MULTIPLE}"));
+        misuse(call, format_args!("thread level {requested}: expected 0..{THREAD_MULTIPLE}"));
     }
     // Relaxed: starting and ending is for one thread, says the specification.
     if STARTS.fetch_add(1, Ordering::Relaxed) == 0 {
         if pgas::ended() {
-            misuse(call, "the library has ended: allowed is one start after another, not again");
+            misuse(call, "the library has ended and cannot start again");
         }
         PROVIDED.store(openshmem::start(requested), Ordering::Relaxed);
     }

@@ -15,7 +15,7 @@ fn update(call: &'static str, op: c_int) -> Update {
     match op {
         SIGNAL_SET => Update::Store,
         SIGNAL_ADD => Update::Add,
-        _ => misuse(call, format_args!("sig_op {op}: allowed are SHMEM_SIGNAL_SET and _ADD")),
+        _ => misuse(call, format_args!("sig_op {op}: expected SHMEM_SIGNAL_SET or _ADD")),
     }
 }
 

@@ -37,7 +37,7 @@ fn split_for<const N: usize>(
 /// What a config says of contexts; `name` is that of its mask.
 fn contexts_of(call: &'static str, name: &str, config: In<TeamConfig>, mask: c_long) -> usize {
     if mask & !TEAM_NUM_CONTEXTS != 0 {
-        misuse(call, format_args!("{name} {mask:#x}: allowed is SHMEM_TEAM_NUM_CONTEXTS"));
+        misuse(call, format_args!("{name} {mask:#x}: expected SHMEM_TEAM_NUM_CONTEXTS"));
     }
     if mask == 0 {
         return 0;
@@ -48,7 +48,7 @@ fn contexts_of(call: &'static str, name: &str, config: In<TeamConfig>, mask: c_l
     let asked = read_at(config, 0).num_contexts;
     match usize::try_from(asked) {
         Ok(contexts) => contexts,
-        Err(_) => misuse(call, format_args!("num_contexts {asked}: allowed are 0 and more")),
+        Err(_) => misuse(call, format_args!("num_contexts {asked}: expected 0 or more")),
     }
 }
 
@@ -62,7 +62,7 @@ family! { TEAM: "Teams";
     ONE "shmem_team_get_config" ""
     (team: Team, config_mask: c_long, config: Out<TeamConfig>) -> c_int {
         if config_mask & !TEAM_NUM_CONTEXTS != 0 {
-            let allowed = "allowed is SHMEM_TEAM_NUM_CONTEXTS";
+            let allowed = "expected SHMEM_TEAM_NUM_CONTEXTS";
             misuse(NAME, format_args!("config_mask {config_mask:#x}: {allowed}"));
         }
         if members(team).is_none() {

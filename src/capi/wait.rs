@@ -18,7 +18,7 @@ pub(super) fn comparison(call: &'static str, cmp: c_int) -> Cmp {
         CMP_GE => Cmp::Ge,
         CMP_LT => Cmp::Lt,
         CMP_LE => Cmp::Le,
-        _ => misuse(call, format_args!("cmp {cmp}: allowed are SHMEM_CMP_EQ, NE, GT, GE, LT, LE")),
+        _ => misuse(call, format_args!("cmp {cmp}: expected SHMEM_CMP_EQ, NE, GT, GE, LT, LE")),
     }
 }
 

@@ -27,7 +27,7 @@ pub fn misuse(call: &str, what: impl Display) -> ! {
 pub fn pe(call: &'static str, world: &World, pe: i32) -> usize {
     match usize::try_from(pe) {
         Ok(number) if number < world.n_pes() => number,
-        _ => misuse(call, format_args!("pe {pe}: allowed are 0..{}", world.n_pes() - 1)),
+        _ => misuse(call, format_args!("pe {pe}: expected 0..{}", world.n_pes() - 1)),
     }
 }
 

@@ -172,9 +172,7 @@ impl Ctx {
         let given = self.given(call);
         match to_world(given.team, pe) {
             Some(pe) => Target { pe: pe as i32, stream: given.stream(), later: false },
-            None => {
-                misuse(call, format_args!("pe {pe}: allowed are the PEs of the context's team"))
-            }
+            None => misuse(call, format_args!("pe {pe}: expected a PE of the context's team")),
         }
     }
 }
@@ -207,14 +205,14 @@ fn begin(call: &'static str, given: Given) -> Using {
         if let Err(owner) = user.owner.compare_exchange(0, me, relaxed, relaxed)
             && owner != me
         {
-            misuse(call, "the context is SHMEM_CTX_PRIVATE: allowed is the thread that made it");
+            misuse(call, "the context is SHMEM_CTX_PRIVATE: expected the thread that made it");
         }
     }
     if !given.options.serialized {
         return Using(None);
     }
     if user.busy.swap(true, Ordering::Acquire) {
-        misuse(call, "the context is SHMEM_CTX_SERIALIZED: allowed is one thread at a time");
+        misuse(call, "the context is SHMEM_CTX_SERIALIZED: expected one thread at a time");
     }
     Using(Some(given.slot))
 }

@@ -91,7 +91,7 @@ pub fn destroy(call: &'static str, team: Team) {
         return;
     }
     if team == Team::WORLD || team == Team::SHARED || team::members(team).is_none() {
-        misuse(call, "allowed are teams from a split, once");
+        misuse(call, "expected a team from a split, once");
     }
     context::take_all_of(call, pgas::world(), team);
     team::empty(team);

@@ -40,15 +40,13 @@ pub struct FileError {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Wrong {
     /// It is no TOML.
-    #[error("{message}: allowed are tables of hosts, as [rack] with left = ['node[01-16]']")]
+    #[error("{message}: expected tables of hosts, as [rack] with left = ['node[01-16]']")]
     Syntax {
         /// What the reader of TOML says.
         message: String,
     },
     /// It is TOML of another shape.
-    #[error(
-        "{name} is {found}: allowed are tables of hosts, as [rack] with left = ['node[01-16]']"
-    )]
+    #[error("{name} is {found}: expected tables of hosts, as [rack] with left = ['node[01-16]']")]
     Shape {
         /// What has the wrong shape.
         name: String,
@@ -56,19 +54,19 @@ pub enum Wrong {
         found: String,
     },
     /// A kind has the name of one that is always there.
-    #[error("[{name}] is there by itself: allowed are names of what is above nodes, such as rack")]
+    #[error("[{name}] is built in: expected a name of what is above nodes, such as rack")]
     Reserved {
         /// The name.
         name: String,
     },
     /// A pattern cannot be read.
-    #[error("`{text}` is no host: allowed are a name, or a pattern such as node[01-16,20]")]
+    #[error("`{text}` is no host: expected a name, or a pattern such as node[01-16,20]")]
     Pattern {
         /// The pattern.
         text: String,
     },
     /// A host is in two domains of a kind.
-    #[error("host {host} is in {kind} {first} and in {kind} {second}: allowed is one a host")]
+    #[error("host {host} is in {kind} {first} and in {kind} {second}: expected one for each host")]
     Twice {
         /// The host.
         host: String,
@@ -80,7 +78,7 @@ pub enum Wrong {
         second: String,
     },
     /// A host of the job is in no domain of a kind.
-    #[error("host {host} of this job is in no {kind}: allowed are hosts that [{kind}] names")]
+    #[error("host {host} of this job is in no {kind}: expected a host that [{kind}] names")]
     Unknown {
         /// The host.
         host: String,
@@ -304,23 +302,24 @@ mod tests {
     #[test]
     fn what_is_wrong_is_one_line_with_its_place() {
         let table: &[(&str, &str)] = &[
-            ("", "rack.toml:1: the file is empty: allowed are tables of hosts"),
+            ("", "rack.toml:1: the file is empty: expected tables of hosts"),
             ("\n[rack\n", "rack.toml:2: "),
             ("[rack]\nleft = [\n", "rack.toml:"),
             ("[rack]\nleft = ['node[0-3]']\nleft = ['x']", "rack.toml:3: duplicate key"),
-            ("a = 1", "rack.toml:1: a is of type integer: allowed are tables"),
-            ("[rack]\nleft = 'node0'", "rack.toml:2: left is of type string: allowed are"),
-            ("[rack]\nleft = []", "rack.toml:2: left is an empty array: allowed are"),
-            ("[rack]\nleft = ['node0',\n 7]", "rack.toml:3: left is of type integer: allowed"),
-            ("[rack]\nleft = ['n[3-1]']", "rack.toml:2: `n[3-1]` is no host: allowed are a name"),
-            ("[Node]\nx = ['a']", "rack.toml:1: [Node] is there by itself: allowed are names"),
+            ("a = 1", "rack.toml:1: a is of type integer: expected tables"),
+            ("[rack]\nleft = 'node0'", "rack.toml:2: left is of type string: expected"),
+            ("[rack]\nleft = []", "rack.toml:2: left is an empty array: expected"),
+            ("[rack]\nleft = ['node0',\n 7]", "rack.toml:3: left is of type integer: expected"),
+            ("[rack]\nleft = ['n[3-1]']", "rack.toml:2: `n[3-1]` is no host: expected a name"),
+            ("[Node]\nx = ['a']", "rack.toml:1: [Node] is built in: expected a name"),
             (
                 "[rack]\nleft = ['node[0-2]']\nright = [\n 'node3',\n 'node[2-3]']",
-                "rack.toml:5: host node2 is in rack left and in rack right: allowed is one a host",
+                "rack.toml:5: host node2 is in rack left and in rack right: expected one for each \
+                 host",
             ),
             (
                 "# racks\n[rack]\nleft = ['node[0-2]']",
-                "rack.toml:2: host node3 of this job is in no rack: allowed are hosts that [rack] \
+                "rack.toml:2: host node3 of this job is in no rack: expected a host that [rack] \
                  names",
             ),
         ];

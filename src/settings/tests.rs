@@ -50,7 +50,7 @@ fn modes() {
     }
     assert_eq!(
         refusal("SHMEM_FT_BACKUP_MODE", "raid6"),
-        "SHMEM_FT_BACKUP_MODE=raid6: allowed are none, single, double, raid4, raid5, rs"
+        "SHMEM_FT_BACKUP_MODE=raid6: expected none, single, double, raid4, raid5, rs"
     );
     let slots = BackupMode::ALL.map(BackupMode::slots);
     assert_eq!(slots, [0, 1, 1, 2, 2, 2]);
@@ -78,14 +78,8 @@ fn words() {
         assert!(refusal("SHMEM_FT_THREADS", bad).ends_with(" auto, 1 to 64"));
     }
     assert_eq!(one("SHMEM_FT_PLACEMENT", "strict").placement, Placement::Strict);
-    assert_eq!(
-        refusal("SHMEM_FT_PLACEMENT", ""),
-        "SHMEM_FT_PLACEMENT=: allowed are spread, strict"
-    );
-    assert_eq!(
-        refusal("SHMEM_FT_DOMAINS", " "),
-        "SHMEM_FT_DOMAINS= : allowed are the path of a file"
-    );
+    assert_eq!(refusal("SHMEM_FT_PLACEMENT", ""), "SHMEM_FT_PLACEMENT=: expected spread, strict");
+    assert_eq!(refusal("SHMEM_FT_DOMAINS", " "), "SHMEM_FT_DOMAINS= : expected the path of a file");
 }
 
 #[test]
@@ -94,7 +88,7 @@ fn devices() {
     let named = |port| Device { name: "mlx5_0".to_owned(), port };
     assert_eq!((device("mlx5_0"), device("mlx5_0:2")), (named(None), named(Some(2))));
     for bad in ["", ":1", "a b", "mlx5_0:", "mlx5_0:0", "mlx5_0:256", "mlx5_0:1:2", "../x"] {
-        let allowed = "allowed are NAME or NAME:PORT of a device that ibv_devices lists";
+        let allowed = "expected NAME or NAME:PORT of a device that ibv_devices lists";
         assert_eq!(refusal("SHMEM_FT_DEVICE", bad), format!("SHMEM_FT_DEVICE={bad}: {allowed}"));
     }
 }
@@ -117,7 +111,7 @@ fn both_bounds_of_every_number() {
     }
     assert_eq!(one("SHMEM_FT_MAX_RESTARTS", "1000000").max_restarts, 1_000_000);
     assert_eq!(one("SHMEM_FT_GROUP_SIZE", " 64 ").group_size, Some(64));
-    assert_eq!(refusal("SHMEM_FT_GROUP_SIZE", "1"), "SHMEM_FT_GROUP_SIZE=1: allowed are 2 to 64");
+    assert_eq!(refusal("SHMEM_FT_GROUP_SIZE", "1"), "SHMEM_FT_GROUP_SIZE=1: expected 2 to 64");
     for bad in ["+4", "4x", "-4", "", "4.0", "99999999999999999999999"] {
         assert!(env(&[("SHMEM_FT_GROUP_SIZE", bad)]).is_err(), "{bad}");
     }
@@ -133,7 +127,7 @@ fn parity_depends_on_the_mode() {
     let refused = env(&[("SHMEM_FT_PARITY", "2"), ("SHMEM_FT_BACKUP_MODE", "raid5")]).unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "SHMEM_FT_PARITY=2: allowed is 1 with SHMEM_FT_BACKUP_MODE=raid5; \
+        "SHMEM_FT_PARITY=2: expected 1 with SHMEM_FT_BACKUP_MODE=raid5; \
          only rs may have another number"
     );
 }
@@ -147,7 +141,7 @@ fn snapshots_depend_on_the_mode() {
     }
     assert_eq!(
         two("double").unwrap_err().to_string(),
-        "SHMEM_FT_SNAPSHOTS=2: allowed is 1 with SHMEM_FT_BACKUP_MODE=double; only raid4, raid5 \
+        "SHMEM_FT_SNAPSHOTS=2: expected 1 with SHMEM_FT_BACKUP_MODE=double; only raid4, raid5 \
          and rs may have another number"
     );
     assert!(two("none").is_err() && two("single").is_err());
@@ -171,7 +165,7 @@ fn sizes_follow_the_specification() {
     assert_eq!(size(&format!("{}T", "9".repeat(26))), None);
     assert_eq!(
         refusal("SHMEM_SYMMETRIC_SIZE", "1K"),
-        "SHMEM_SYMMETRIC_SIZE=1K: allowed are 64K to 64T bytes, as a number with an optional \
+        "SHMEM_SYMMETRIC_SIZE=1K: expected 64K to 64T bytes, as a number with an optional \
          suffix K, M, G or T"
     );
 }
@@ -193,7 +187,7 @@ fn seconds_are_exact_and_heartbeats_frequent_enough() {
     let both = [("SHMEM_FT_HEARTBEAT", "0.6"), ("SHMEM_FT_NODE_TIMEOUT", "2")];
     assert_eq!(
         env(&both).unwrap_err().to_string(),
-        "SHMEM_FT_HEARTBEAT=0.6: allowed is at most a quarter of SHMEM_FT_NODE_TIMEOUT=2"
+        "SHMEM_FT_HEARTBEAT=0.6: expected at most a quarter of SHMEM_FT_NODE_TIMEOUT=2"
     );
 }
 
@@ -206,7 +200,7 @@ fn switches_and_flags() {
         assert!(one("SHMEM_VERSION", on).version);
         assert!(one("SHMEM_DEBUG", on).debug);
     }
-    assert_eq!(refusal("SHMEM_CHECK", "yes"), "SHMEM_CHECK=yes: allowed are 1 (on), 0 (off)");
+    assert_eq!(refusal("SHMEM_CHECK", "yes"), "SHMEM_CHECK=yes: expected 1 (on), 0 (off)");
 }
 
 #[test]
@@ -214,14 +208,14 @@ fn rules_are_read_and_refused_by_name() {
     assert_eq!(one("SHMEM_FT_INJECT", "2@5,node:1@3:copy").inject.len(), 2);
     assert!(one("SHMEM_FT_INJECT", "").inject.is_empty());
     let text = refusal("SHMEM_FT_INJECT", "2@5:then");
-    assert!(text.starts_with("SHMEM_FT_INJECT: rule `2@5:then`: no point `then`: allowed are bef"));
+    assert!(text.starts_with("SHMEM_FT_INJECT: rule `2@5:then`: no point `then`: expected bef"));
 }
 
 #[test]
 fn unknown_names_list_the_nearest() {
     let text = refusal("SHMEM_FT_BACKUPMODE", "raid5");
     assert!(text.starts_with(
-        "SHMEM_FT_BACKUPMODE: no such setting, nearest is SHMEM_FT_BACKUP_MODE; allowed are \
+        "SHMEM_FT_BACKUPMODE: no such setting, nearest is SHMEM_FT_BACKUP_MODE; expected \
          SHMEM_FT_BACKUP_MODE, SHMEM_FT_GROUP_SIZE, "
     ));
     assert!(!text.contains("SHMEM_INFO"));

@@ -113,7 +113,7 @@ impl<'a> Peers<'a> {
     #[inline]
     pub(super) fn pe(&self, pe: usize) -> Target {
         let (start, stride, size) = self.team.members();
-        assert!(pe < size, "PE {pe}: allowed are 0..={}", size - 1);
+        assert!(pe < size, "PE {pe}: expected 0..={}", size - 1);
         let pe = (start + stride * pe.cast_signed()) as i32;
         Target { pe, stream: self.stream, later: self.later }
     }

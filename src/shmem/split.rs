@@ -188,7 +188,7 @@ impl Shmem {
     /// ```
     pub fn destroy(&mut self, team: Team) -> Result<(), Fault> {
         let given = team == self.team_world() || team == self.team_shared();
-        assert!(!given, "{team:?} cannot be destroyed: allowed are teams from a split");
+        assert!(!given, "{team:?} cannot be destroyed: expected a team from a split");
         let group = team.group("destroy").through(Gate::Destroy);
         self.healthy()?;
         group.meet().map_err(Fault::of)?;

@@ -182,7 +182,7 @@ impl Mapping {
         let inside = from.checked_add(len).is_some_and(|end| end <= self.len);
         assert!(inside, "bytes {from}+{len} of a mapping of {}", self.len);
         let flags = MprotectFlags::READ | MprotectFlags::WRITE;
-        // SAFETY: inside the mapping, of which nothing that was allowed is taken back.
+        // SAFETY: inside the mapping, of which nothing that was expected taken back.
         unsafe { mprotect(self.base().wrapping_add(from).cast(), len, flags) }
     }
 

@@ -77,7 +77,7 @@ fn what_is_missing_is_said_in_one_line() {
     assert!(limited.status == 1 && limited.text.contains(line), "{limited}");
     for (device, allowed) in [("mlx5_0", "rxe0"), ("rxe0:2", "ports 1 to 1")] {
         let refused = guest.run(&format!("SHMEM_FT_DEVICE={device} {job}"));
-        let line = format!("fabric verbs: device: SHMEM_FT_DEVICE={device}: allowed are {allowed}");
+        let line = format!("fabric verbs: device: SHMEM_FT_DEVICE={device}: expected {allowed}");
         assert!(refused.status == 1 && refused.text.contains(&line), "{refused}");
     }
     right_sum(&guest.run(&format!("SHMEM_FT_DEVICE=rxe0:1 {job}")), jacobi::TINY);

@@ -1,4 +1,4 @@
-//! Calls as the specification has them: what is allowed is not refused, what is promised is there.
+//! Calls as the specification has them: what is expected not refused, what is promised is there.
 
 use super::support::{Job, Outcome, program, program_with};
 
@@ -38,7 +38,7 @@ fn the_list_of_a_restart_is_read_as_far_as_the_last_query_filled_it() {
     ok(&job.program(&program("conform"), &["list"]).run());
     let job = Job::new(3).mode("raid5").kill(&["1@2"]);
     let outcome = job.program(&program("conform"), &["wrong-list"]).run();
-    outcome.status(2).says("shmem_restart_pes: pe 99: allowed are 0..2");
+    outcome.status(2).says("shmem_restart_pes: pe 99: expected 0..2");
 }
 
 #[test]

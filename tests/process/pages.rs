@@ -108,7 +108,7 @@ fn small_heaps_and_who_asks_for_it_have_small_pages() {
         .program(&program("pages"), &[])
         .run()
         .status(2)
-        .says("SHMEM_FT_PAGES=large: allowed are auto, small");
+        .says("SHMEM_FT_PAGES=large: expected auto, small");
 }
 
 /// What a program allocates costs the same in every mode, until its first checkpoint.

@@ -88,8 +88,8 @@ fn a_topology_that_cannot_meet_the_parity_is_refused_or_said() {
 fn a_file_that_is_wrong_is_one_line_before_anything_starts() {
     let long = "[rack]\nleft = ['node[0-2]']\n";
     for (name, text, parts) in [
-        ("syntax", "[rack\n", [":1: ", "allowed are tables"]),
-        ("unknown", long, [":1: host node3 of this job is in no rack", "allowed are hosts"]),
+        ("syntax", "[rack\n", [":1: ", "expected tables"]),
+        ("unknown", long, [":1: host node3 of this job is in no rack", "expected a host"]),
         ("twice", &format!("{long}right = ['node[2-3]']\n"), [":3: host node2", "one a host"]),
     ] {
         let file = Text::new(name, text);

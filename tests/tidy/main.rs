@@ -279,7 +279,7 @@ fn strange_letters(file: &File) -> Vec<String> {
 fn long_file(file: &File) -> Option<String> {
     let lines = file.text.lines().count();
     (lines > FILE_LINES_MAX)
-        .then(|| format!("{}: {lines} lines; allowed are {FILE_LINES_MAX}", file.path))
+        .then(|| format!("{}: {lines} lines; expected {FILE_LINES_MAX}", file.path))
 }
 
 fn long_functions(file: &File) -> Vec<String> {
@@ -303,7 +303,7 @@ fn long_functions(file: &File) -> Vec<String> {
     let long = |at: usize| {
         let lines = length(at).filter(|&lines| lines > FUNCTION_LINES_MAX)?;
         let place = format!("{}:{}", file.path, line_of(&code, at));
-        Some(format!("{place}: a function of {lines} lines; allowed are {FUNCTION_LINES_MAX}"))
+        Some(format!("{place}: a function of {lines} lines; expected {FUNCTION_LINES_MAX}"))
     };
     words(&code, "fn").into_iter().filter_map(long).collect()
 }

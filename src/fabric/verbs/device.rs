@@ -88,7 +88,7 @@ impl Device {
         unsafe { ibv_free_device_list(list) };
         if let (true, Some(named)) = (tried.is_empty(), named) {
             let names: Vec<String> = all.into_iter().map(|(_, name)| name).collect();
-            return Err(format!("SHMEM_FT_DEVICE={named}: allowed are {}", names.join(", ")));
+            return Err(format!("SHMEM_FT_DEVICE={named}: expected {}", names.join(", ")));
         }
         let mut why = String::new();
         for tried in tried {
@@ -142,7 +142,7 @@ impl Device {
         let ports = 1..=what.phys_port_cnt;
         if let Some(port) = port.filter(|port| !ports.contains(port)) {
             let last = what.phys_port_cnt;
-            return Err(format!("SHMEM_FT_DEVICE={name}:{port}: allowed are ports 1 to {last}"));
+            return Err(format!("SHMEM_FT_DEVICE={name}:{port}: expected ports 1 to {last}"));
         }
         let mut wanted = ports.filter(|own| port.is_none_or(|port| port == *own));
         match wanted.find_map(|port| own.use_port(port)) {

@@ -52,7 +52,7 @@ pub fn broadcast(
 ) -> Result<(), Fault> {
     let root = match usize::try_from(root) {
         Ok(root) if root < group.size => root,
-        _ => misuse(group.call, format_args!("PE_root {root}: allowed are 0..{}", group.size - 1)),
+        _ => misuse(group.call, format_args!("PE_root {root}: expected 0..{}", group.size - 1)),
     };
     check(&group, dest, bytes);
     check_source(&group, source, bytes);
@@ -99,10 +99,7 @@ pub fn collect(
     let lengths = exchange::gather(&group, bytes as u64)?;
     let all = lengths.iter().fold(0usize, |all, length| all.saturating_add(*length as usize));
     if all > room {
-        misuse(
-            group.call,
-            format_args!("{all} bytes are collected: allowed are {room}, all of dest"),
-        );
+        misuse(group.call, format_args!("{all} bytes are collected: expected {room}, all of dest"));
     }
     check(&group, dest, all);
     let mut end = 0;

@@ -115,7 +115,7 @@ fn not_symmetric(call: &str, name: &str, addr: usize, bytes: usize) -> ! {
     misuse(
         call,
         format_args!(
-            "{name} {addr:#x} ({bytes} bytes) is not symmetric (allowed are shmem_malloc memory \
+            "{name} {addr:#x} ({bytes} bytes) is not symmetric (expected shmem_malloc memory \
              and global or static variables of the program)"
         ),
     )

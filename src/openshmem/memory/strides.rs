@@ -42,7 +42,7 @@ impl Shape {
         let block_bytes = bytes_of(call, self.bsize, self.element_bytes);
         let stride = |name: &str, stride: isize| match usize::try_from(stride) {
             Ok(elements) if elements >= self.bsize => bytes_of(call, elements, self.element_bytes),
-            _ => misuse(call, format_args!("{name} {stride}: allowed are {} and more", self.bsize)),
+            _ => misuse(call, format_args!("{name} {stride}: expected {} or more", self.bsize)),
         };
         let (dest_bytes, source_bytes) = (stride("dst", self.dst), stride("sst", self.sst));
         Some(Strides { blocks: self.nblocks, block_bytes, dest_bytes, source_bytes })
