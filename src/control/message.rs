@@ -87,7 +87,7 @@ pub struct Welcome {
 
 /// Where a PE runs: its processors (none: it is not bound), and where its memory is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Seated {
+pub struct Bound {
     pub pe: u32,
     pub cpus: Vec<u32>,
     pub numa: Option<u32>,
@@ -175,7 +175,7 @@ pub enum Party {
 
 /// What an agent needs to know about heartbeats.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Pulse {
+pub struct HeartbeatSettings {
     /// Between two heartbeats.
     pub period: Duration,
     /// A node that has not heard the launcher for this time ends itself.
@@ -221,7 +221,7 @@ pub enum Down {
         node: u32,
         program: Vec<Vec<u8>>,
         place: Option<Place>,
-        pulse: Pulse,
+        heartbeat: HeartbeatSettings,
     },
     /// A heartbeat of the launcher.
     Beat(Beat),
@@ -264,7 +264,7 @@ pub enum Up {
     /// The memory asked for, as a descriptor where other nodes may map it.
     Memory { pe: u32, memory: u32 },
     /// First message: where this node's PEs will run.
-    Seated(Vec<Seated>),
+    Bound(Vec<Bound>),
     /// A process was started; its pidfd comes along.
     Started { proc: ProcId, pid: u32 },
     /// A process said something.
@@ -316,7 +316,7 @@ pub enum Said {
     Suspect { pe: u32, incarnation: u32 },
     /// A tile of PE `pe` does not hold any more, though it did when it was checked in the recovery
     /// of view `view`.
-    Spoiled { view: u64, pe: u32 },
+    Corrupt { view: u64, pe: u32 },
     /// It stands at a point of injection rule `rule` and waits to be killed.
     AtPoint { rule: u32 },
     /// Something worth a line.

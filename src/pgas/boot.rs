@@ -80,7 +80,7 @@ impl BootError {
 }
 
 /// What a process is told about its place in the job.
-struct Seat {
+struct Assignment {
     job: Job,
     welcome: Welcome,
     /// The PEs of this machine have to take turns.
@@ -104,15 +104,15 @@ pub fn boot(thread_level: i32, at_exit: fn(i32)) -> Result<World, BootError> {
     let settings = Settings::from_env(sys::environment())?;
     has_forked(); // from here on forks are noted
     futex::register_barrier();
-    let seat = match std::env::var(CONTROL_FD).ok().and_then(|fd| fd.parse::<i32>().ok()) {
-        Some(fd) => take_seat(fd)?,
+    let assignment = match std::env::var(CONTROL_FD).ok().and_then(|fd| fd.parse::<i32>().ok()) {
+        Some(fd) => receive_assignment(fd)?,
         None => alone(&settings)?,
     };
     exit::at_exit(at_exit)?;
-    build(thread_level, settings, seat).inspect(|world| world.segments.ask_huge_heaps())
+    build(thread_level, settings, assignment).inspect(|world| world.segments.ask_huge_heaps())
 }
 
-fn take_seat(fd: i32) -> Result<Seat, BootError> {
+fn receive_assignment(fd: i32) -> Result<Assignment, BootError> {
     if !sys::is_open(fd) {
         return Err(ChannelError::Gone(fd).into()); // whoever started this process closed it
     }
@@ -154,11 +154,11 @@ fn take_seat(fd: i32) -> Result<Seat, BootError> {
         }
     }
     let channel = Arc::new(channel);
-    Ok(Seat { job: *job, welcome, oversubscribed, page, channel: Some(channel), memories })
+    Ok(Assignment { job: *job, welcome, oversubscribed, page, channel: Some(channel), memories })
 }
 
 /// A job of one PE, its own agent.
-fn alone(settings: &Settings) -> Result<Seat, BootError> {
+fn alone(settings: &Settings) -> Result<Assignment, BootError> {
     let heap_len = settings.symmetric_size.unwrap_or_else(|| default_heap(1));
     let job = Job {
         id: 1,
@@ -179,11 +179,22 @@ fn alone(settings: &Settings) -> Result<Seat, BootError> {
     let (fired, lost, incarnations) = (Vec::new(), Vec::new(), vec![0]);
     let welcome = Welcome { pe: 0, incarnation: 0, memory: 0, node: 0, fired, lost, incarnations };
     let memories = vec![Some((0, memory))];
-    Ok(Seat { job, welcome, oversubscribed: false, page: Arc::new(page), channel: None, memories })
+    Ok(Assignment {
+        job,
+        welcome,
+        oversubscribed: false,
+        page: Arc::new(page),
+        channel: None,
+        memories,
+    })
 }
 
-fn build(thread_level: i32, settings: Settings, seat: Seat) -> Result<World, BootError> {
-    let Seat { job, welcome, oversubscribed, page, channel, memories } = seat;
+fn build(
+    thread_level: i32,
+    settings: Settings,
+    assignment: Assignment,
+) -> Result<World, BootError> {
+    let Assignment { job, welcome, oversubscribed, page, channel, memories } = assignment;
     let (me, n_pes) = (welcome.pe as usize, job.n_pes as usize);
     let layout = Layout::new(job.heap_len as usize, n_pes);
     let Some((_, file)) = &memories[me] else { return Err(ChannelError::Malformed(0).into()) };
@@ -279,8 +290,8 @@ fn heir(settings: &Settings, job: &Job, welcome: &Welcome) -> Heir {
 fn pool_of(settings: &Settings, job: &Job, welcome: &Welcome, oversubscribed: bool) -> WorkerPool {
     let cpus = process::usable();
     let machine = |node: &u32| job.machine(*node);
-    let (here, seat) = (machine(&welcome.node), job.node_of.get(welcome.pe as usize).map(machine));
-    let bound = job.bind != Bind::None && !oversubscribed && seat == Some(here);
+    let (here, home) = (machine(&welcome.node), job.node_of.get(welcome.pe as usize).map(machine));
+    let bound = job.bind != Bind::None && !oversubscribed && home == Some(here);
     let sharing = match bound {
         true => 1,
         false => job.node_of.iter().filter(|&node| machine(node) == here).count(),

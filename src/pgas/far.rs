@@ -256,7 +256,7 @@ impl World {
                 match far.engine.connect(pe, wanted, address) {
                     Ok(()) => link.connected = Some(wanted),
                     Err(error) => {
-                        self.members.condemn(&format!("PE {pe} cannot be reached: {error}"))
+                        self.members.abort(&format!("PE {pe} cannot be reached: {error}"))
                     }
                 }
             }

@@ -2,8 +2,8 @@
 //!
 //! A *failure domain* is what dies together: a process, a node, and what the user names above the
 //! node (a rack, a switch, a power feed). [`domains`] holds them, [`file`] reads the user's,
-//! [`groups`] decides who protects whom, [`substitute`] where a lost PE goes on, [`seats`] on which
-//! processors each runs.
+//! [`groups`] decides who protects whom, [`substitute`] where a lost PE goes on, [`bindings`] on
+//! which processors each runs.
 //!
 //! All of it is pure, and a function of words that every process of a job is given, so all come to
 //! the same answer.
@@ -13,12 +13,12 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bindings;
 mod coloring;
 mod crossing;
 pub mod domains;
 pub mod file;
 pub mod groups;
-pub mod seats;
 pub mod substitute;
 pub mod table;
 #[cfg(test)]

@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 
+use super::bindings::Binding;
 use super::domains::Domains;
-use super::seats::Seat;
 use crate::sys::machine;
 
 /// Rows before the next larger unit is a row.
@@ -23,7 +23,7 @@ pub struct Placement<'a> {
     /// Parity groups; empty where there are none.
     pub group_of: &'a [usize],
     /// Processors.
-    pub seats: &'a [Seat],
+    pub bindings: &'a [Binding],
 }
 
 impl std::fmt::Display for Placement<'_> {
@@ -75,9 +75,9 @@ impl Placement<'_> {
         let groups = pes.iter().filter_map(|&pe| self.group_of.get(pe).copied());
         let groups = numbers(groups, "groups");
         row.push(if groups.is_empty() { "none".to_owned() } else { groups });
-        let seats = || pes.iter().filter_map(|&pe| self.seats.get(pe));
-        let cpus = numbers(seats().flat_map(|seat| seat.cpus.iter().copied()), "cpus");
-        let numa = numbers(seats().filter_map(|seat| seat.numa), "nodes");
+        let bindings = || pes.iter().filter_map(|&pe| self.bindings.get(pe));
+        let cpus = numbers(bindings().flat_map(|binding| binding.cpus.iter().copied()), "cpus");
+        let numa = numbers(bindings().filter_map(|binding| binding.numa), "nodes");
         row.extend([cpus, numa].map(|cell| if cell.is_empty() { "any".to_owned() } else { cell }));
         row
     }
@@ -101,21 +101,25 @@ mod tests {
         nodes: usize,
         each: usize,
         racks: usize,
-    ) -> (Vec<usize>, Domains, Vec<usize>, Vec<Seat>) {
+    ) -> (Vec<usize>, Domains, Vec<usize>, Vec<Binding>) {
         let node_of: Vec<usize> = (0..nodes * each).map(|pe| pe / each).collect();
         let of = (0..nodes).map(|node| node * racks / nodes).collect();
         let domains = (0..racks).map(|rack| format!("r{rack}")).collect();
         let rack = Kind { name: "rack".into(), domains, of };
         let groups = (0..nodes * each).map(|pe| pe % (nodes * each / 4)).collect();
-        let seat = |pe: usize| Seat { cpus: vec![pe % each], numa: Some(0) };
-        let seats = (0..nodes * each).map(seat).collect();
-        (node_of, Domains::default().with_kinds(vec![rack]), groups, seats)
+        let binding = |pe: usize| Binding { cpus: vec![pe % each], numa: Some(0) };
+        let bindings = (0..nodes * each).map(binding).collect();
+        (node_of, Domains::default().with_kinds(vec![rack]), groups, bindings)
     }
 
     fn text(nodes: usize, each: usize, racks: usize) -> String {
-        let (node_of, domains, group_of, seats) = job(nodes, each, racks);
-        let placement =
-            Placement { node_of: &node_of, domains: &domains, group_of: &group_of, seats: &seats };
+        let (node_of, domains, group_of, bindings) = job(nodes, each, racks);
+        let placement = Placement {
+            node_of: &node_of,
+            domains: &domains,
+            group_of: &group_of,
+            bindings: &bindings,
+        };
         placement.to_string()
     }
 
@@ -142,9 +146,13 @@ mod tests {
     #[test]
     fn what_is_not_bound_may_run_anywhere() {
         let (node_of, domains, group_of, _) = job(4, 1, 1);
-        let seats = vec![Seat::default(); 4];
-        let placement =
-            Placement { node_of: &node_of, domains: &domains, group_of: &group_of, seats: &seats };
+        let bindings = vec![Binding::default(); 4];
+        let placement = Placement {
+            node_of: &node_of,
+            domains: &domains,
+            group_of: &group_of,
+            bindings: &bindings,
+        };
         assert!(
             placement
                 .to_string()

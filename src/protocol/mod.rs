@@ -145,7 +145,7 @@ pub enum At {
     /// End: back at the checkpoint, whole.
     Resumed,
     /// End: the job cannot go on; the same words on every PE.
-    Condemned,
+    Unrecoverable,
 }
 
 /// What came of a state.
@@ -175,8 +175,8 @@ impl Outcome {
 impl At {
     /// True where a call ends.
     pub fn is_end(self) -> bool {
-        use At::{Condemned, Passed, Refused, Reported, Resumed, Saved};
-        matches!(self, Saved | Passed | Refused | Reported | Resumed | Condemned)
+        use At::{Passed, Refused, Reported, Resumed, Saved, Unrecoverable};
+        matches!(self, Saved | Passed | Refused | Reported | Resumed | Unrecoverable)
     }
 }
 
@@ -191,13 +191,13 @@ pub const TABLE: &[(At, Outcome, At)] = {
         (Follow, Done, Intend),
         (Follow, Behind, Passed),
         (Follow, Changed, MeetSettling),
-        (Follow, Lost, Condemned),
+        (Follow, Lost, Unrecoverable),
         (Intend, Done, BarrierQ),
         (BarrierQ, Done, Agree),
         (BarrierQ, Changed, MeetSettling),
         (Agree, Done, Compare),
         (Agree, Outcome::Refused, BarrierRefuse),
-        (Agree, Lost, Condemned),
+        (Agree, Lost, Unrecoverable),
         (BarrierRefuse, Done, Refused),
         (BarrierRefuse, Changed, MeetSettling),
         (Compare, Done, BarrierC),
@@ -217,12 +217,12 @@ pub const TABLE: &[(At, Outcome, At)] = {
         (MeetDecided, Done, Finish),
         (Finish, Done, MeetSettled),
         (Verify, Done, MeetVerified),
-        (Verify, Lost, Condemned),
+        (Verify, Lost, Unrecoverable),
         (MeetVerified, Done, Judge),
         (Judge, Done, MeetJudged),
         (MeetJudged, Done, Verdict),
         (Verdict, Done, Rebuild),
-        (Verdict, Lost, Condemned),
+        (Verdict, Lost, Unrecoverable),
         (Rebuild, Done, MeetRebuilt),
         (MeetRebuilt, Done, Restore),
         (Restore, Done, MeetRestored),
@@ -237,16 +237,16 @@ pub const TABLE: &[(At, Outcome, At)] = {
 
 /// The state after `outcome` at `at`. None for an outcome the state cannot have.
 pub fn next(call: Call, at: At, outcome: Outcome) -> Option<At> {
-    use At::{Condemned, Decide, MeetSettled, MeetSettling, Reported, Verify, Whole};
+    use At::{Decide, MeetSettled, MeetSettling, Reported, Unrecoverable, Verify, Whole};
     match (call.recovers(), at, outcome) {
         // A substitute has no live memory to bring in order. It votes in a whole view, where the
         // others do for whom memory speaks.
         (false, At::Enter, Outcome::Lost) => Some(Reported),
         (false, MeetSettled, Outcome::Done) => Some(Reported),
         (true, MeetSettled, Outcome::Done) => Some(Verify),
-        // Only substitutes are left in this view: the restart, in a whole view, condemns.
+        // Only substitutes are left in this view: the restart, in a whole view, ends the job.
         (false, Decide, Outcome::Lost) => Some(Reported),
-        (true, Decide, Outcome::Lost) => Some(Condemned),
+        (true, Decide, Outcome::Lost) => Some(Unrecoverable),
         (false, at, Outcome::Changed) if meets(at) || at == Decide => Some(MeetSettling),
         (true, at, Outcome::Changed) if meets(at) || breaks_off(at) => Some(Whole),
         _ => {
@@ -343,7 +343,7 @@ pub const ALL: [At; 39] = {
         Refused,
         Reported,
         Resumed,
-        Condemned,
+        Unrecoverable,
     ]
 };
 

@@ -34,8 +34,8 @@ use crate::sys::lock;
 /// How long a far PE is not asked again.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Goes through the protocol to an end, and says why a checkpoint was refused. At `Condemned` it
-/// does not return.
+/// Goes through the protocol to an end, and says why a checkpoint was refused. It does not
+/// return at `Unrecoverable`.
 pub fn run(world: &World, protection: &Protection, call: Call) -> (At, Option<Refusal>) {
     let mut driver = Driver::new(call, world.store.agreed());
     let mut memory = Memory::new(world, protection);
@@ -43,7 +43,7 @@ pub fn run(world: &World, protection: &Protection, call: Call) -> (At, Option<Re
         match driver.step(&mut memory) {
             Step::Again => {}
             Step::Wait => memory.wait(&driver),
-            Step::Left(from, _) if driver.at() == At::Condemned => memory.condemn(from),
+            Step::Left(from, _) if driver.at() == At::Unrecoverable => memory.abort(from),
             Step::Left(..) => {}
         }
     }
@@ -59,7 +59,7 @@ struct Memory<'a> {
     begun: Instant,
     verifying: Instant,
     /// Nothing of the own store was there when it first looked.
-    bare: bool,
+    empty: bool,
     coverage: Option<Coverage>,
     changes: Option<Changes>,
     refusal: Option<Refusal>,
@@ -137,7 +137,7 @@ impl Port for Memory<'_> {
 
     fn agrees(&mut self, _: &Driver) -> bool {
         if let Err(words) = self.world.compare_calls() {
-            self.world.members.condemn(&words);
+            self.world.members.abort(&words);
         }
         self.refusal = checkpoint::agree(self.world, self.protection, &self.view).err();
         self.refusal.is_none() && self.coverage.is_some()
@@ -201,7 +201,7 @@ impl<'a> Memory<'a> {
             view: world.members.view(),
             begun: Instant::now(),
             verifying: Instant::now(),
-            bare: false,
+            empty: false,
             coverage: None,
             changes: None,
             refusal: None,
@@ -295,7 +295,7 @@ impl<'a> Memory<'a> {
         match world.follow(self.written) {
             None if world.members.faulted() => Progress::Out(Outcome::Changed),
             None => Progress::Wait,
-            Some(Verdict::Mismatch) => world.members.condemn(&format!(
+            Some(Verdict::Mismatch) => world.members.abort(&format!(
                 "checkpoints do not fit: after the restart PE {} wrote to symmetric memory and \
                  called the checkpoint at {}, but PE {reference} has gone on to {}",
                 world.me(),
@@ -392,7 +392,7 @@ impl<'a> Memory<'a> {
             Op::CheckStore => {
                 self.verifying = Instant::now();
                 let all = driver.checks() > 1;
-                verify::verify(world, protection, number, all, &mut self.bare);
+                verify::verify(world, protection, number, all, &mut self.empty);
             }
             Op::ReadFindings => {
                 (self.len, self.findings) = verify::findings(world, protection);
@@ -401,7 +401,7 @@ impl<'a> Memory<'a> {
             Op::NeedSnapshot if verify::misses_snapshot(world, protection, &self.findings) => {}
             Op::NeedSnapshot => {
                 world.members.point(Point::Rebuild, number);
-                let adopted = world.members.is_new() && !self.findings[world.me()].bare;
+                let adopted = world.members.is_new() && !self.findings[world.me()].empty;
                 if adopted {
                     rebuild::report_adopted(world, number, self.len, self.verifying);
                 }
@@ -470,14 +470,14 @@ impl<'a> Memory<'a> {
     }
 
     /// Ends the job: what was lost cannot be made up for.
-    fn condemn(&self, from: At) -> ! {
+    fn abort(&self, from: At) -> ! {
         match &self.verdict {
-            Err(verdict) if from == At::Verdict => self.world.members.condemn(&verdict.to_string()),
-            _ if from == At::Verify => self.world.members.condemn(&format!(
+            Err(verdict) if from == At::Verdict => self.world.members.abort(&verdict.to_string()),
+            _ if from == At::Verify => self.world.members.abort(&format!(
                 "unrecoverable: PEs {} were lost before the first checkpoint",
                 self.world.members.replaced_in(&self.view)
             )),
-            _ => self.world.members.condemn("unrecoverable: no PE that saw a checkpoint is left"),
+            _ => self.world.members.abort("unrecoverable: no PE that saw a checkpoint is left"),
         }
     }
 }

@@ -18,14 +18,14 @@ pub struct Finding {
     /// Bit per parity chunk it holds: 1 is unusable.
     pub parity: u64,
     /// It had nothing when it first looked: a loss, though it may have got its snapshot back since.
-    pub bare: bool,
+    pub empty: bool,
 }
 
 impl Finding {
     /// A member of which nothing is left.
     pub fn lost(layout: &Layout, place: usize) -> Finding {
         let parity = bits(layout.parities_of(place).len());
-        Finding { snapshot: bits(layout.chunks()), parity, bare: true }
+        Finding { snapshot: bits(layout.chunks()), parity, empty: true }
     }
 }
 
@@ -124,7 +124,7 @@ pub fn check(
     let gone = |place: &usize| {
         let (found, all) = (findings[*place], Finding::lost(layout, *place));
         let nothing = found.snapshot == all.snapshot || !keeps_snapshot;
-        found.bare || found.parity == all.parity && nothing
+        found.empty || found.parity == all.parity && nothing
     };
     let whole = |place: &usize| {
         let found = findings[*place];

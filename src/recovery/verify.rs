@@ -15,8 +15,8 @@ use crate::store::protection::{Protection, Shape};
 /// Checks the own store as of checkpoint `target` and shows what does not hold: `all` its tiles, or
 /// only whether there are a snapshot and parity. Tiles are checked where they are used, too, which
 /// is in this recovery: in a rebuild, when live memory is put back, and parity that was not used
-/// then at last. `bare` becomes true if there is nothing of either.
-pub fn verify(world: &World, protection: &Protection, target: u64, all: bool, bare: &mut bool) {
+/// then at last. `empty` becomes true if there is nothing of either.
+pub fn verify(world: &World, protection: &Protection, target: u64, all: bool, empty: &mut bool) {
     let (shape, place) = protection.place(world.me());
     let header = world.segments.own().header();
     let slot = protection.slot_of(target);
@@ -44,11 +44,11 @@ pub fn verify(world: &World, protection: &Protection, target: u64, all: bool, ba
         let count = if all { held } else { 0 };
         found.parity = damaged(world, region, 0..count, per_chunk, target);
     }
-    *bare |= snapshot.is_none() && parity.is_none();
+    *empty |= snapshot.is_none() && parity.is_none();
     let words = &world.segments.own().words().findings;
     words.snapshot.store(found.snapshot, Ordering::SeqCst);
     words.parity.store(found.parity, Ordering::SeqCst);
-    words.bare.store(u64::from(*bare), Ordering::SeqCst);
+    words.empty.store(u64::from(*empty), Ordering::SeqCst);
     words.len.store(snapshot.or(parity).unwrap_or(0) as u64, Ordering::SeqCst);
 }
 
@@ -82,8 +82,8 @@ pub fn findings(world: &World, protection: &Protection) -> (usize, Vec<Finding>)
         if told[pe].found_len != len {
             return Finding::lost(&shape.layout, place);
         }
-        let PeerStatus { bad_snapshot, bad_parity, found_bare, .. } = told[pe];
-        Finding { snapshot: bad_snapshot, parity: bad_parity, bare: found_bare == 1 }
+        let PeerStatus { bad_snapshot, bad_parity, found_empty, .. } = told[pe];
+        Finding { snapshot: bad_snapshot, parity: bad_parity, empty: found_empty == 1 }
     };
     (len as usize, (0..world.n_pes()).map(finding).collect())
 }

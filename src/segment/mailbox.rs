@@ -83,7 +83,7 @@ pub struct PeerStatus {
     pub bad_snapshot: u64,
     pub bad_parity: u64,
     pub found_len: u64,
-    pub found_bare: u64,
+    pub found_empty: u64,
     pub phase: u64,
     pub decision: u64,
     pub ending: u64,
@@ -105,7 +105,7 @@ impl PeerStatus {
             self.bad_snapshot,
             self.bad_parity,
             self.found_len,
-            self.found_bare,
+            self.found_empty,
             self.phase,
             self.decision,
             self.ending,
@@ -117,7 +117,7 @@ impl PeerStatus {
     /// The inverse of `words`; None if another incarnation told it.
     pub fn of(words: [u64; WORDS], incarnation: u32) -> Option<PeerStatus> {
         let [step, teller, digest, len, hold, need, available, ..] = words;
-        let [_, _, _, _, _, _, _, bad_snapshot, bad_parity, found_len, found_bare, ..] = words;
+        let [_, _, _, _, _, _, _, bad_snapshot, bad_parity, found_len, found_empty, ..] = words;
         let [.., phase, decision, ending, site, call] = words;
         is_of(teller, incarnation).then_some(PeerStatus {
             step,
@@ -129,7 +129,7 @@ impl PeerStatus {
             bad_snapshot,
             bad_parity,
             found_len,
-            found_bare,
+            found_empty,
             phase,
             decision,
             ending,

@@ -137,7 +137,7 @@ impl Segment {
             bad_snapshot: load(&findings.snapshot),
             bad_parity: load(&findings.parity),
             found_len: load(&findings.len),
-            found_bare: load(&findings.bare),
+            found_empty: load(&findings.empty),
             phase: load(&header.phase),
             decision: load(&header.decision),
             ending: load(&words.ending),

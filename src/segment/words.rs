@@ -173,7 +173,7 @@ pub struct Findings {
     /// Bytes of the snapshot the findings speak of, 0 if the owner knows of none.
     pub len: AtomicU64,
     /// 1 if the owner had no store when it first looked.
-    pub bare: AtomicU64,
+    pub empty: AtomicU64,
 }
 
 /// How a PE came into `shmem_finalize`.

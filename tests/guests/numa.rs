@@ -24,19 +24,19 @@ const NODES: &[&str] = &[
 const PAGES: usize = 256;
 
 fn boot(switch: &Switch) -> (Guest, PathBuf) {
-    let seat = program("seat");
+    let binding = program("binding");
     let oshrun = Path::new(env!("CARGO_BIN_EXE_oshrun"));
-    let payload = image::add("seat", &[oshrun, &seat]);
+    let payload = image::add("binding", &[oshrun, &binding]);
     let words = NODES.iter().map(|word| (*word).to_owned()).collect();
     let plan = Plan { cpus: 4, memory: 768, words, ..Plan::new(1) };
     let mut guest = plan.with(&payload).boot(switch);
     guest.ready();
-    (guest, seat)
+    (guest, binding)
 }
 
 /// What the program says of each PE: its processor, its NUMA node, pages of its heap and store.
 #[derive(Debug)]
-struct Seat {
+struct Binding {
     cpu: usize,
     near: usize,
     heap: usize,
@@ -44,34 +44,34 @@ struct Seat {
 }
 
 /// Runs the program on `nodes` nodes. It fails itself if a page is not where its PE runs.
-fn seats(guest: &mut Guest, seat: &Path, words: &str) -> (BTreeMap<usize, Seat>, String) {
+fn bindings(guest: &mut Guest, binding: &Path, words: &str) -> (BTreeMap<usize, Binding>, String) {
     let settings = "SHMEM_SYMMETRIC_SIZE=8M SHMEM_FT_BACKUP_MODE=raid5 SHMEM_FT_GROUP_SIZE=2";
     let oshrun = env!("CARGO_BIN_EXE_oshrun");
-    let said = guest.must(&format!("{settings} {oshrun} -n 4 {words} {}", seat.display()));
+    let said = guest.must(&format!("{settings} {oshrun} -n 4 {words} {}", binding.display()));
     let number = |word: &str| word.parse().unwrap_or_else(|_| panic!("{word}: {said}"));
-    let lines = said.lines().filter(|line| line.starts_with("seat "));
-    let seats = lines.map(|line| {
+    let lines = said.lines().filter(|line| line.starts_with("binding "));
+    let bindings = lines.map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
         let [cpu, near, heap, store] = [3, 5, 9, 13].map(|at| number(words[at]));
-        (number(words[1]), Seat { cpu, near, heap, store })
+        (number(words[1]), Binding { cpu, near, heap, store })
     });
-    (seats.collect(), said)
+    (bindings.collect(), said)
 }
 
 #[test]
 fn memory_and_store_are_near_the_processors_of_their_pe() {
     let switch = Switch::new();
-    let (mut guest, seat) = boot(&switch);
+    let (mut guest, binding) = boot(&switch);
     guest.must("test -d /sys/devices/system/node/node1");
     let mut report = String::new();
     for words in ["", "--nodes 2 --report-placement"] {
-        let (seats, said) = seats(&mut guest, &seat, words);
-        let cpus: BTreeSet<usize> = seats.values().map(|seat| seat.cpu).collect();
+        let (bindings, said) = bindings(&mut guest, &binding, words);
+        let cpus: BTreeSet<usize> = bindings.values().map(|binding| binding.cpu).collect();
         assert_eq!(cpus, BTreeSet::from([0, 1, 2, 3]), "a processor each: {said}");
-        for (pe, seat) in &seats {
-            assert_eq!((seat.near, seat.heap), (seat.cpu / 2, PAGES), "PE {pe}: {said}");
+        for (pe, binding) in &bindings {
+            assert_eq!((binding.near, binding.heap), (binding.cpu / 2, PAGES), "PE {pe}: {said}");
             // A snapshot, and parity of half as much or more.
-            assert!(seat.store >= PAGES + PAGES / 2, "PE {pe}: {said}");
+            assert!(binding.store >= PAGES + PAGES / 2, "PE {pe}: {said}");
         }
         report = said;
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use super::net::{Net, SILENCE, agent, keeper};
+use super::net::{Net, SILENCE, agent, supervisor};
 use super::support::{Job, Outcome, Running, note, processes, program};
 
 /// `SHMEM_FT_NODE_TIMEOUT` of jobs that lose a node by its silence.
@@ -54,8 +54,8 @@ fn line_of(outcome: &Outcome, text: &str) -> usize {
     at.unwrap_or_else(|| panic!("`{text}` was expected\n{outcome}"))
 }
 
-/// A command whose agent outlives it, and whose keeper's last word is lost on the way: what a host
-/// that cannot be reached is.
+/// A command whose agent outlives it, and whose supervisor's last word is lost on the way: what a
+/// host that cannot be reached is.
 pub fn detached() -> String {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("detached");
     std::fs::create_dir_all(&folder).expect("a folder");
@@ -84,7 +84,7 @@ fn a_killed_agent_is_known_at_once() {
         "a killed agent of another host: known after {:.1} ms",
         1e3 * took.as_secs_f64()
     ));
-    assert!(took.as_secs() < SILENCE / 2, "its keeper knows: no limit has to pass");
+    assert!(took.as_secs() < SILENCE / 2, "its supervisor knows: no limit has to pass");
     end(run);
     // With the one PE on it there is nobody left.
     let mut run = patient(net.job(&[0, 1])).start();
@@ -154,13 +154,13 @@ fn the_side_without_the_launcher_stops_though_it_has_the_pes() {
     outcome.check(said.iter().sum::<usize>() == 1, "it says how it ends");
 }
 
-/// Agent and PEs stand still; the keeper does not. Then the keeper too: a whole host.
+/// Agent and PEs stand still; the supervisor does not. Then the supervisor too: a whole host.
 #[test]
 fn a_node_that_stood_still_is_ended_and_does_not_come_back() {
     let net = Net::new(3);
     let mut run = steps(net.job_by(&detached(), &[1, 0, 0])).start();
     run.wait_for("ready");
-    let (first, second, third) = (agent(&run, 1).pid, agent(&run, 2).pid, keeper(&run, 2).pid);
+    let (first, second, third) = (agent(&run, 1).pid, agent(&run, 2).pid, supervisor(&run, 2).pid);
     let begun = Instant::now();
     processes::signal(first, Signal::STOP);
     declared(&mut run, 1, begun, "stopped agent");
@@ -186,15 +186,15 @@ fn pes_whose_agent_and_keeper_stand_still_end_with_the_lease() {
     let mut run = steps(net.job_by(&detached(), &[0, 1])).start();
     let pe = run.pid_of(0);
     run.wait_for("ready");
-    let (agent, keeper) = (agent(&run, 1).pid, keeper(&run, 1).pid);
+    let (agent, supervisor) = (agent(&run, 1).pid, supervisor(&run, 1).pid);
     let begun = Instant::now();
-    for pid in [keeper, agent] {
+    for pid in [supervisor, agent] {
         processes::signal(pid, Signal::STOP);
     }
     assert!(processes::ends_before(pe, begun + LIMIT + BUSY), "the PE goes on");
     assert!(begun.elapsed() >= LIMIT / 2, "it had its lease until then");
     run.wait_for("declared lost");
-    processes::signal(keeper, Signal::CONT);
+    processes::signal(supervisor, Signal::CONT);
     run.finish().status(137).says("node 1 was lost with PE 0");
 }
 
@@ -208,7 +208,7 @@ fn a_script_s_pe_that_stands_still_with_its_agent_and_keeper_ends_with_the_lease
     let job = job.args(&["--fabric", "shm", "sh", "-c", &script]);
     let mut run = job.with_orphans().start();
     run.wait_for("ready");
-    let (agent, keeper) = (agent(&run, 1).pid, keeper(&run, 1).pid);
+    let (agent, supervisor) = (agent(&run, 1).pid, supervisor(&run, 1).pid);
     let found = run.processes();
     let [shell] = &found.iter().filter(|found| found.parent == agent).collect::<Vec<_>>()[..]
     else {
@@ -217,17 +217,17 @@ fn a_script_s_pe_that_stands_still_with_its_agent_and_keeper_ends_with_the_lease
     let pe =
         found.iter().find(|found| found.parent == shell.pid).expect("the shell has a child").pid;
     let begun = Instant::now();
-    for pid in [keeper, agent, pe] {
+    for pid in [supervisor, agent, pe] {
         processes::signal(pid, Signal::STOP);
     }
     assert!(processes::ends_before(pe, begun + LIMIT + BUSY), "the PE would go on");
     assert!(begun.elapsed() >= LIMIT / 2, "it had its lease until then");
     run.wait_for("declared lost");
-    processes::signal(keeper, Signal::CONT);
+    processes::signal(supervisor, Signal::CONT);
     run.finish().status(137).says("node 1 was lost with PE 0");
 }
 
-/// A command with a status of its own: the keeper's last word says what its status would.
+/// A command with a status of its own: the supervisor's last word says what its status would.
 #[test]
 fn a_killed_agent_is_known_at_once_though_its_status_is_not_passed_on() {
     let net = Net::new(2);
@@ -237,7 +237,7 @@ fn a_killed_agent_is_known_at_once_though_its_status_is_not_passed_on() {
     let begun = Instant::now();
     processes::signal(agent(&run, 1).pid, Signal::KILL);
     run.wait_for("node 1 was lost; it carried no PE");
-    assert!(begun.elapsed().as_secs() < SILENCE / 2, "its keeper's word is enough");
+    assert!(begun.elapsed().as_secs() < SILENCE / 2, "its supervisor's word is enough");
     let outcome = end(run);
     outcome.check(!outcome.err.contains("raidshmem-node-"), "the word is for the launcher");
 }

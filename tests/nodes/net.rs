@@ -207,28 +207,28 @@ fn ip(words: &[&str]) {
     );
 }
 
-/// The keeper of a node.
-pub fn keeper(run: &Running, node: usize) -> Found {
+/// The supervisor of a node.
+pub fn supervisor(run: &Running, node: usize) -> Found {
     let end = format!(" {node}");
     let is = |found: &Found| {
         let words = found.words.trim_end();
         words.contains(" --raidshmem-agent-of ") && words.ends_with(&end) && found.name == "oshrun"
     };
-    run.processes().into_iter().find(is).expect("the node has a keeper")
+    run.processes().into_iter().find(is).expect("the node has a supervisor")
 }
 
 /// The agent of a node.
 pub fn agent(run: &Running, node: usize) -> Found {
-    let keeper = keeper(run, node).pid;
-    let is = |found: &Found| found.parent == keeper && !found.is_zombie();
-    run.processes().into_iter().find(is).expect("the keeper has an agent")
+    let of = supervisor(run, node).pid;
+    let is = |found: &Found| found.parent == of && !found.is_zombie();
+    run.processes().into_iter().find(is).expect("the supervisor has an agent")
 }
 
 /// Where the launcher listens.
 pub fn address(run: &Running) -> std::net::SocketAddr {
-    let words = keeper(run, 0).words;
+    let words = supervisor(run, 0).words;
     let mut words = words.split_whitespace().rev().skip(1);
-    words.next().and_then(|word| word.parse().ok()).expect("the keeper is told an address")
+    words.next().and_then(|word| word.parse().ok()).expect("the supervisor is told an address")
 }
 
 /// A test that is killed removes nothing.

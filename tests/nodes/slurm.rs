@@ -165,7 +165,7 @@ fn a_job_of_sbatch_goes_on_without_its_lost_hosts_on_the_spare_ones() {
     slurm.wait_for_line("checkpoint 3: ");
     let of_job: Vec<u32> = slurm.of_jobs().iter().map(|found| found.pid).collect();
     let there = slurm.daemons.net.processes(&slurm.daemons.net.host(1));
-    assert!(there.iter().filter(|pid| of_job.contains(pid)).count() >= 3, "keeper, agent, PE");
+    assert!(there.iter().filter(|pid| of_job.contains(pid)).count() >= 3, "supervisor, agent, PE");
     slurm.daemons.net.kill(1, Some(slurm.daemons.id(1)));
     slurm.wait_for_line("node 1 was lost with PE 1");
     slurm.wait_for_line("all PEs resume from checkpoint");

@@ -150,7 +150,7 @@ fn a_killed_agent_behind_ssh_is_known_at_once_and_a_lost_link_after_its_limit() 
     let [agent] = of(1)[..] else { panic!("one agent was expected") };
     processes::signal(agent, rustix::process::Signal::KILL);
     run.wait_for("node 1 was lost; it carried no PE");
-    assert!(begun.elapsed() < BUSY, "its keeper's word comes through ssh");
+    assert!(begun.elapsed() < BUSY, "its supervisor's word comes through ssh");
     let [agent] = of(2)[..] else { panic!("one agent was expected") };
     let begun = Instant::now();
     ssh.daemons.net.link(2, false);

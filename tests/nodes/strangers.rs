@@ -33,7 +33,7 @@ fn ends_well(run: Running) -> super::support::Outcome {
 }
 
 /// Sends bytes and waits for the end of the connection.
-fn knock(at: SocketAddr, bytes: &[u8]) {
+fn connect_and_send(at: SocketAddr, bytes: &[u8]) {
     let mut stream = TcpStream::connect(at).expect("the launcher listens");
     let _ = stream.write_all(bytes); // it may be refused half way
     let _ = stream.read_to_end(&mut Vec::new());
@@ -47,7 +47,7 @@ fn strangers_and_members_of_other_jobs_are_refused_and_the_job_goes_on() {
     let at = address(&run);
     for garbage in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0; 64], &[255; 70_000]] {
         let garbage = garbage.to_vec();
-        net.on(1, move || knock(at, &garbage));
+        net.on(1, move || connect_and_send(at, &garbage));
         run.wait_for("a connection from 10.9.0.2");
     }
     // Somebody who speaks the protocol, with a secret of another job, as any node.
@@ -174,7 +174,9 @@ fn what_was_recorded_and_is_played_again_is_refused() {
     run.wait_for("ready");
     let bytes = recorded.lock().expect("nobody panics").clone();
     assert!(bytes.len() > 200, "the relay kept what the agent said");
-    net.on(0, move || knock(SocketAddr::new(HUB.parse().expect("an address"), 7000), &bytes));
+    net.on(0, move || {
+        connect_and_send(SocketAddr::new(HUB.parse().expect("an address"), 7000), &bytes)
+    });
     run.wait_for("was refused: not of this job");
     let outcome = ends_well(run);
     outcome.check(outcome.count("was refused") == 1, "one line was expected");

@@ -16,7 +16,7 @@ impl Seats {
         outcome.status(0);
         let line = |line: &str| {
             let words: Vec<&str> = line.split_whitespace().collect();
-            outcome.check(words.len() == 14 && words[0] == "seat", line);
+            outcome.check(words.len() == 14 && words[0] == "binding", line);
             let pe = words[1].parse().expect("a number");
             (pe, (machine::list(words[3]), words[5].to_owned()))
         };
@@ -29,7 +29,7 @@ impl Seats {
 }
 
 fn run(pes: usize, words: &[&str]) -> Seats {
-    let job = Job::new(pes).args(words).program(&program("seat"), &[]);
+    let job = Job::new(pes).args(words).program(&program("binding"), &[]);
     Seats::of(&job.run())
 }
 
@@ -44,9 +44,9 @@ fn usable() -> Vec<usize> {
 fn as_many_pes_as_processors_have_one_each() {
     let usable = usable();
     for nodes in [1, usable.len().min(2)] {
-        let seats = run(usable.len(), &["--nodes", &nodes.to_string()]);
+        let bindings = run(usable.len(), &["--nodes", &nodes.to_string()]);
         let mut all: Vec<usize> =
-            (0..usable.len()).flat_map(|pe| seats.cpus(pe).to_vec()).collect();
+            (0..usable.len()).flat_map(|pe| bindings.cpus(pe).to_vec()).collect();
         all.sort_unstable();
         assert_eq!(all, usable, "each is used once");
     }
@@ -58,8 +58,8 @@ fn one_pe_has_all_and_too_many_are_not_bound() {
     let usable = usable();
     assert_eq!(run(1, &[]).cpus(0), usable);
     let crowd = usable.len() + 1;
-    let seats = run(crowd, &[]);
-    assert!((0..crowd).all(|pe| seats.cpus(pe) == usable));
+    let bindings = run(crowd, &[]);
+    assert!((0..crowd).all(|pe| bindings.cpus(pe) == usable));
     let told = run(crowd, &["--bind", "core"]);
     assert!((0..crowd).all(|pe| told.cpus(pe).len() == 1), "unless told");
     let none = run(usable.len(), &["--bind", "none"]);
@@ -73,10 +73,10 @@ fn a_mask_is_respected() {
     let mut mask = CpuSet::new();
     mask.set(first);
     sched_setaffinity(None, &mask).expect("a part of its own");
-    let seats = ["auto", "core", "none"].map(|bind| run(2, &["--bind", bind]));
+    let bindings = ["auto", "core", "none"].map(|bind| run(2, &["--bind", bind]));
     sched_setaffinity(None, &before).expect("what it was");
-    for seats in seats {
-        assert_eq!([seats.cpus(0), seats.cpus(1)], [[first], [first]]);
+    for bindings in bindings {
+        assert_eq!([bindings.cpus(0), bindings.cpus(1)], [[first], [first]]);
     }
 }
 
@@ -89,7 +89,7 @@ fn the_placement_is_printed() {
     let words = ["--nodes", "4", "--report-placement", "--bind", "none"];
     let job = Job::new(8).mode("raid5").args(&words);
     let job = job.env("SHMEM_FT_DOMAINS", path.to_str().expect("plain names"));
-    let outcome = job.program(&program("seat"), &[]).run();
+    let outcome = job.program(&program("binding"), &[]).run();
     let _ = std::fs::remove_file(&path);
     outcome.status(0);
     let wanted = [

@@ -143,8 +143,8 @@ impl Job {
             };
             found.parity = mask(&bad, shape.layout.parities_of(place).len());
         }
-        p.bare |= snapshot.0 != target && parity.0 != target;
-        found.bare = p.bare;
+        p.empty |= snapshot.0 != target && parity.0 != target;
+        found.empty = p.empty;
         let len = if snapshot.0 == target { snapshot.1 } else { parity.1 };
         let len = if snapshot.0 == target || parity.0 == target { len } else { 0 };
         let memory = self.own(p);
@@ -203,7 +203,7 @@ impl Job {
     pub fn complain(&mut self, p: &mut Proc, pe: usize) {
         let (view, pe) = (p.view.number, pe as u32);
         if std::mem::replace(&mut p.complained, view) != view {
-            self.say(p, Said::Spoiled { view, pe });
+            self.say(p, Said::Corrupt { view, pe });
         }
     }
 

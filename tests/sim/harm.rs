@@ -225,7 +225,7 @@ impl Job {
         flip(self);
         if held && self.decode(p, tile).is_err() {
             self.lose(&[pe]);
-            self.ending.spoiled += 1;
+            self.ending.corrupt += 1;
             self.spoils += 1;
             self.note(|| format!("-- what PE {pe} holds goes bad while PE {} uses it", p.me()));
         } else {

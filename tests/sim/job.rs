@@ -14,11 +14,11 @@ use raidshmem::launch::membership::{Action, Event, Membership, Shape};
 use raidshmem::settings::Fabric;
 use raidshmem::sys::process::Ended;
 
+use super::heartbeats::{Detector, Heartbeat};
 use super::mailbox::Transfer;
 use super::memory::Memory;
 use super::pe::Proc;
 use super::plan::{Broken, Mode, Plan, When};
-use super::pulse::{Detector, Pulse};
 
 /// Events after which a job that goes on is taken to go on for ever.
 const EVENTS_MAX: u64 = 20_000_000;
@@ -35,14 +35,14 @@ pub enum What {
     /// A message reaches the launcher.
     Up(Event),
     /// Words arrive in a mailbox.
-    Board(Transfer),
+    Mailbox(Transfer),
     /// A view appears on a node's page.
     Show(u32, u64),
     /// A process takes a step.
     Step(ProcId),
     ProcessDies(ProcId, Ended),
     NodeGone(u32),
-    Pulse(Pulse),
+    Heartbeat(Heartbeat),
     Fault(usize),
     CutShort,
 }
@@ -94,7 +94,7 @@ pub struct Ending {
     /// Times that all processes died at once.
     pub at_once: u32,
     /// Tiles that went bad between check and use.
-    pub spoiled: u32,
+    pub corrupt: u32,
     /// Looks at a snapshot that was not checked before and does not hold.
     pub found: u32,
     /// Times that bits flipped and nobody looked.
@@ -182,7 +182,7 @@ impl Job {
             free: Vec::new(),
             sequence: 0,
             machine,
-            detector: plan.pulse.then(|| Detector::new(&plan)),
+            detector: plan.heartbeat.then(|| Detector::new(&plan)),
             nodes: (0..plan.nodes).map(node).collect(),
             procs: Vec::new(),
             memories: vec![Vec::new(); pes],
@@ -230,8 +230,8 @@ impl Job {
             self.ending.events += 1;
             let what = self.waiting[slot].take().expect("queued once");
             self.free.push(slot);
-            looked_again &= matches!(what, What::Step(_) | What::Pulse(_));
-            beats = if matches!(what, What::Pulse(_)) { beats + 1 } else { 0 };
+            looked_again &= matches!(what, What::Step(_) | What::Heartbeat(_));
+            beats = if matches!(what, What::Heartbeat(_)) { beats + 1 } else { 0 };
             self.happen(what);
             if let Some(promise) = self.broken_promise.take() {
                 return Err(promise);
@@ -292,9 +292,9 @@ impl Job {
             }
             What::Up(event) => self.tell(event),
             What::Show(node, number) => self.show(node, number),
-            What::Board(transfer) => self.land(transfer),
+            What::Mailbox(transfer) => self.land(transfer),
             What::Step(proc) => self.step(proc),
-            What::Pulse(pulse) => self.pulse(pulse),
+            What::Heartbeat(heartbeat) => self.heartbeat(heartbeat),
             What::ProcessDies(proc, how) => self.process_dies(proc, how),
             What::NodeGone(node) => {
                 self.note(|| format!("launcher: node {node} is lost"));
@@ -322,7 +322,7 @@ impl Job {
         }
         let actions = self.machine.handle(event);
         self.act(actions);
-        if self.machine.condemned() && !self.cut {
+        if self.machine.unrecoverable() && !self.cut {
             self.cut = true;
             self.at(self.now + LAST_WORDS * self.plan.message as u64, What::CutShort);
         }

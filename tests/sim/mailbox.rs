@@ -89,7 +89,7 @@ impl Job {
             quiet = quiet.max(time);
             let (from, memory, held) = (p.me(), p.mapped[to], false);
             let transfer = Transfer { from, writer: p.id, to, memory, told, part, held };
-            self.at(time, What::Board(transfer));
+            self.at(time, What::Mailbox(transfer));
         }
         let posted = if self.plan.broken == Broken::StepBeforeWords { self.now } else { quiet };
         p.told_at = quiet;
@@ -99,7 +99,7 @@ impl Job {
             let part = Part::Step;
             let (from, memory, held) = (p.me(), p.mapped[to], false);
             let transfer = Transfer { from, writer: p.id, to, memory, told, part, held };
-            self.at(time, What::Board(transfer));
+            self.at(time, What::Mailbox(transfer));
         }
         quiet
     }
@@ -109,7 +109,7 @@ impl Job {
         if dead && !transfer.held && self.plan.chance.one_in(3) {
             transfer.held = true;
             let later = self.now + self.delay(40 * self.plan.message);
-            return self.at(later, What::Board(transfer));
+            return self.at(later, What::Mailbox(transfer));
         }
         let Transfer { from, writer, to, memory, told, part, held } = transfer;
         let entered = self.carrier[to].map(|proc| &self.procs[proc as usize].view);

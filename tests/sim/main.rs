@@ -16,6 +16,7 @@
 mod bytes;
 mod delta;
 mod harm;
+mod heartbeats;
 mod inherit;
 mod job;
 mod mailbox;
@@ -24,7 +25,6 @@ mod pe;
 mod places;
 mod plan;
 mod port;
-mod pulse;
 mod watch;
 
 use std::time::{Duration, Instant};
@@ -74,7 +74,7 @@ struct Sum {
     losses: u32,
     recoveries: u32,
     flips: u32,
-    spoiled: u32,
+    corrupt: u32,
     found: u32,
     rotten: u32,
     spared: u32,
@@ -85,7 +85,7 @@ struct Sum {
     at_once: u32,
     suspected: u32,
     accusers: u32,
-    condemned: u32,
+    unrecoverable: u32,
     late: u32,
     alone: u32,
     events: u64,
@@ -99,7 +99,7 @@ impl Sum {
         self.losses += ending.losses;
         self.recoveries += ending.recoveries;
         self.flips += ending.flips;
-        self.spoiled += ending.spoiled;
+        self.corrupt += ending.corrupt;
         self.found += ending.found;
         self.rotten += ending.rotten;
         self.spared += ending.spared;
@@ -110,7 +110,7 @@ impl Sum {
         self.at_once += ending.at_once;
         self.suspected += ending.suspected;
         self.accusers += ending.accusers;
-        self.condemned += u32::from(ending.status != 0);
+        self.unrecoverable += u32::from(ending.status != 0);
         self.late += u32::from(ending.late);
         self.alone += ending.alone;
         self.events += ending.events;
@@ -149,8 +149,8 @@ fn seeds(count: u64) -> std::ops::Range<u64> {
 fn at_most_the_parity_is_lost_and_the_job_goes_on_with_the_right_bytes() {
     let sum = many(seeds(4000), Mode::Within, Duration::MAX);
     assert!(sum.jobs == 1 || sum.recoveries > 3000 && sum.flips > 1000, "{sum:?}");
-    let Sum { spoiled, declared, suspected, accusers, rotten, spared, by_pages, .. } = sum;
-    assert!(sum.jobs == 1 || spoiled > 100 && declared > 100 && suspected > 100, "{sum:?}");
+    let Sum { corrupt, declared, suspected, accusers, rotten, spared, by_pages, .. } = sum;
+    assert!(sum.jobs == 1 || corrupt > 100 && declared > 100 && suspected > 100, "{sum:?}");
     assert!(sum.jobs == 1 || accusers > 10 && rotten > 100 && spared > 10_000, "{sum:?}");
     assert!(sum.jobs == 1 || by_pages > 10_000 && sum.updated > 1000, "{sum:?}");
     assert!(sum.jobs == 1 || sum.at_once > 100, "{sum:?}");
@@ -162,7 +162,7 @@ fn at_most_the_parity_is_lost_and_the_job_goes_on_with_the_right_bytes() {
 #[test]
 fn one_more_is_lost_and_every_pe_says_so() {
     let sum = many(seeds(2000), Mode::Beyond, Duration::MAX);
-    assert!(sum.jobs == 1 || sum.condemned > 1000, "{sum:?}");
+    assert!(sum.jobs == 1 || sum.unrecoverable > 1000, "{sum:?}");
 }
 
 #[test]

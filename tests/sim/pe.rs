@@ -66,7 +66,7 @@ pub struct Proc {
     /// How often the own store was checked in this recovery: all tiles of it, but the first time.
     pub checks: u32,
     /// Nothing of the own store was there when it first looked.
-    pub bare: bool,
+    pub empty: bool,
     /// It has not come to its loop yet.
     pub before: bool,
     /// Who is behind since the restart.
@@ -122,7 +122,7 @@ impl Proc {
             epoch: 0,
             len: 0,
             checks: 0,
-            bare: false,
+            empty: false,
             before: true,
             apart: None,
             written: false,
@@ -241,9 +241,9 @@ impl Job {
             At::Reset if p.call == Call::Restart && !p.ends => self.note_whole(p),
             At::Resumed => {
                 self.check_resumed(p);
-                (p.call, p.bare) = (Call::Checkpoint, false);
+                (p.call, p.empty) = (Call::Checkpoint, false);
             }
-            At::Condemned => return self.condemn(p, from),
+            At::Unrecoverable => return self.abort(p, from),
             _ => {}
         }
         Then::Again
@@ -284,7 +284,7 @@ impl Job {
     }
 
     /// The job cannot go on; ends the process.
-    fn condemn(&mut self, p: &Proc, from: At) -> Then {
+    fn abort(&mut self, p: &Proc, from: At) -> Then {
         let words = match &p.verdict {
             Err(verdict) if from == At::Verdict => verdict.to_string(),
             _ if from == At::Verify => {
@@ -297,7 +297,7 @@ impl Job {
             }
             _ => "unrecoverable: no PE that saw a checkpoint is left".to_string(),
         };
-        self.note(|| format!("PE {} is condemned: {words}", p.me()));
+        self.note(|| format!("PE {} is unrecoverable: {words}", p.me()));
         self.say(p, Said::Verdict { status: UNRECOVERABLE, words });
         self.at(self.now, What::ProcessDies(p.id, Ended::Exited(UNRECOVERABLE)));
         Then::End

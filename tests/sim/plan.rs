@@ -113,7 +113,7 @@ pub struct Plan {
     /// A third node is asked which of two PEs is to be ended.
     pub asked: bool,
     /// Nodes are declared lost by the detector.
-    pub pulse: bool,
+    pub heartbeat: bool,
     /// The program ends after this checkpoint.
     pub last: u64,
     /// Most time a message takes, a step takes, and a stall.
@@ -213,7 +213,7 @@ impl Plan {
             spares,
             protection: protection.expect("a mode that protects"),
             far: pes <= 64 && chance.one_in(3),
-            pulse: nodes <= 16 && chance.one_in(3),
+            heartbeat: nodes <= 16 && chance.one_in(3),
             last: 3 + chance.below(4) as u64,
             message,
             step,

@@ -382,7 +382,7 @@ fn upward(file: &File, layers: &[String]) -> Vec<(String, String)> {
 
 /// String literals that reach a user: the first in each of these calls and attributes.
 const SPEAKING: &[&str] =
-    &["#[error(", "misuse(", "condemn(", "complain(", "fail(", " say(", "words = format!("];
+    &["#[error(", "misuse(", "abort(", "complain(", "fail(", " say(", "words = format!("];
 
 /// The longest piece without a placeholder of each message in a source.
 fn messages(text: &str) -> Vec<String> {
@@ -745,7 +745,7 @@ fn imports_against_the_layers_are_found() {
 #[test]
 fn messages_are_found_in_attributes_and_calls() {
     let text = "#[error(\n    \"-n {n}: no room \\\n     for that {}\", show(n)\n)]\n
-        world.condemn(&format!(\"PE {pe} is gone for good\"));
+        world.abort(&format!(\"PE {pe} is gone for good\"));
         #[error(\"{0}\")] misuse(call, \"this PE holds the lock\")";
     let found: BTreeSet<String> = messages(text).into_iter().collect();
     let wanted = [": no room for that", "is gone for good", "this PE holds the lock"];

@@ -56,7 +56,7 @@ pub struct Shared {
     incarnations: Box<[AtomicU32]>,
     pub(super) all: RwLock<Vec<Arc<Conn>>>,
     listening: Mutex<HashMap<u32, Arc<Conn>>>,
-    greeter: Pair,
+    bootstrap: Pair,
     /// The own windows that are registered.
     regions: Box<[OnceLock<Region>]>,
     buffers: Region,
@@ -92,8 +92,8 @@ impl Shared {
         let made = |why: String| refused("device", why);
         let queue = Arc::new(Queue::new(&device, entries).map_err(made)?);
         let inbox = Arc::new(Inbox::new(&device, messages).map_err(made)?);
-        let greeter = Pair::new(&device, &queue, None, HELLOS).map_err(made)?;
-        greeter.open(key(local.job)).map_err(made)?;
+        let bootstrap = Pair::new(&device, &queue, None, HELLOS).map_err(made)?;
+        bootstrap.open(key(local.job)).map_err(made)?;
         let pinned = |why: String| refused("locked memory", why);
         let letters = messages * Message::LEN + HELLOS * (HEADER + Hello::LEN);
         let buffers = Region::private(&device, letters).map_err(pinned)?;
@@ -110,7 +110,7 @@ impl Shared {
             incarnations: (0..n).map(|_| AtomicU32::new(0)).collect(),
             all: RwLock::default(),
             listening: Mutex::default(),
-            greeter,
+            bootstrap,
             regions: (0..windows.count()).map(|_| OnceLock::new()).collect(),
             windows,
             buffers,
@@ -130,7 +130,7 @@ impl Shared {
     /// Where this process is reached.
     pub fn address(&self) -> Address {
         let d = &self.device;
-        let qpn = self.greeter.number();
+        let qpn = self.bootstrap.number();
         let atomics = self.serves_atomics;
         Address { gid: d.gid, lid: d.lid, mtu: d.mtu, reads: d.reads.0, atomics, qpn }
     }
@@ -163,7 +163,7 @@ impl Shared {
         let (at, len) = self.place(buffer);
         let span = self.buffers.span(at, len);
         match buffer {
-            Ticket::Hello(_) => self.greeter.offer(buffer.pack(), span),
+            Ticket::Hello(_) => self.bootstrap.offer(buffer.pack(), span),
             _ => self.inbox.offer(buffer.pack(), span),
         }
     }
@@ -294,7 +294,8 @@ impl Shared {
         let what = What::Datagram(route, conn.address.qpn, key(self.local.job));
         let bytes = hello.encode();
         let id = Ticket::Greeted.pack();
-        let _ = self.greeter.post(&[Work { id, what, local: Bytes::Inline(&bytes), signal: true }]);
+        let _ =
+            self.bootstrap.post(&[Work { id, what, local: Bytes::Inline(&bytes), signal: true }]);
     }
 
     /// A greeting came.

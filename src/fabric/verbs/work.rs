@@ -29,7 +29,7 @@ const BUDGET: usize = 4 * LINKED;
 /// Idle looks between two questions whether the peer is gone.
 const PATIENCE: u32 = 64;
 /// Where PEs take turns on the processors, a thread looks out for no longer than this.
-const CROWDED: Duration = Duration::from_millis(2);
+const OVERSUBSCRIBED: Duration = Duration::from_millis(2);
 /// Who waits for a peer's program, and not for its device only, looks out for at least this long.
 const PROGRAM: Duration = Duration::from_millis(2);
 /// Bytes of the largest transfer that is measured: a packet on any network.
@@ -238,7 +238,7 @@ impl Shared {
         let (since, oversubscribed, sender) =
             (Instant::now(), self.local.oversubscribed, lock(&conn.sender));
         let patience = match sender.pace.patience() {
-            patience if oversubscribed => patience.min(CROWDED),
+            patience if oversubscribed => patience.min(OVERSUBSCRIBED),
             patience => patience,
         };
         let gives_way = oversubscribed || sender.posted > conn.completed() + 1;

@@ -10,15 +10,15 @@
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 
-use crate::control::message::{Job, Seated};
-use crate::placement::seats::{self, Seat};
+use crate::control::message::{Bound, Job};
+use crate::placement::bindings::{self, Binding};
 use crate::settings::Bind;
 use crate::sys::machine::Machine;
 use crate::sys::{memory, process};
 
 /// The CPU bindings of a machine.
 pub struct Binder {
-    seats: BTreeMap<u32, Seat>,
+    bindings: BTreeMap<u32, Binding>,
     oversubscribed: bool,
     own: Vec<u32>,
 }
@@ -35,10 +35,10 @@ impl Binder {
             nodes.filter(|&(_, &at)| wanted(at)).map(|(pe, _)| pe).collect()
         };
         let here = pes(&|at| job.machine(at) == job.machine(node));
-        let seats = seats::seats(&machine, here.len(), job.bind);
+        let bindings = bindings::bindings(&machine, here.len(), job.bind);
         Binder {
-            oversubscribed: seats::oversubscribed(&machine, here.len()),
-            seats: here.into_iter().zip(seats).collect(),
+            oversubscribed: bindings::oversubscribed(&machine, here.len()),
+            bindings: here.into_iter().zip(bindings).collect(),
             own: pes(&|at| at == node),
         }
     }
@@ -49,18 +49,18 @@ impl Binder {
     }
 
     /// Where the PEs of this node run, for people.
-    pub fn bindings(&self) -> Vec<Seated> {
-        let seated = |&pe: &u32| {
-            let seat = self.seats.get(&pe)?;
-            let cpus = seat.cpus.iter().map(|&cpu| cpu as u32).collect();
-            Some(Seated { pe, cpus, numa: seat.numa.map(|node| node as u32) })
+    pub fn bindings(&self) -> Vec<Bound> {
+        let bound = |&pe: &u32| {
+            let binding = self.bindings.get(&pe)?;
+            let cpus = binding.cpus.iter().map(|&cpu| cpu as u32).collect();
+            Some(Bound { pe, cpus, numa: binding.numa.map(|node| node as u32) })
         };
-        self.own.iter().filter_map(seated).collect()
+        self.own.iter().filter_map(bound).collect()
     }
 
     /// Puts the memory of `pe` near its processors, before it is touched.
     pub fn place_memory(&self, pe: u32, memory: impl AsFd, len: usize) {
-        if let Some(node) = self.seats.get(&pe).and_then(|seat| seat.numa) {
+        if let Some(node) = self.bindings.get(&pe).and_then(|binding| binding.numa) {
             let _ = memory::prefer_node(memory, len, node);
         }
     }
@@ -81,6 +81,9 @@ impl Binder {
     }
 
     fn cpus(&self, pe: u32) -> Option<&[usize]> {
-        self.seats.get(&pe).map(|seat| seat.cpus.as_slice()).filter(|cpus| !cpus.is_empty())
+        self.bindings
+            .get(&pe)
+            .map(|binding| binding.cpus.as_slice())
+            .filter(|cpus| !cpus.is_empty())
     }
 }

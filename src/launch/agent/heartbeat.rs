@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::looks::Looks;
-use crate::control::message::{Job, Party, ProcId, Pulse};
+use crate::control::message::{HeartbeatSettings, Job, Party, ProcId};
 use crate::fabric::{self, Signs};
 use crate::launch::detector::{Monitor, Time, Timing};
 use crate::launch::heartbeats::Heartbeats;
@@ -43,19 +43,24 @@ pub struct Ties {
 
 impl HeartbeatClient {
     /// Of node `node`.
-    pub fn new(node: u32, job: &Job, pulse: &Pulse, ties: Option<Ties>) -> HeartbeatClient {
-        let timing = Timing { period: pulse.period, limit: pulse.limit };
+    pub fn new(
+        node: u32,
+        job: &Job,
+        heartbeat: &HeartbeatSettings,
+        ties: Option<Ties>,
+    ) -> HeartbeatClient {
+        let timing = Timing { period: heartbeat.period, limit: heartbeat.limit };
         let clock = if ties.is_some() { Clock::Always } else { Clock::Awake };
         let (mut addresses, mut net, mut rdma_liveness) = (BTreeMap::new(), None, None);
         if let Some(ties) = ties {
             addresses.insert(Party::Launcher, ties.launcher);
             net = Some(ties.net);
-            rdma_liveness = fabric::signs(job.fabric, job.device.as_ref(), pulse.period);
+            rdma_liveness = fabric::signs(job.fabric, job.device.as_ref(), heartbeat.period);
         }
         let deadline = Deadline::new(clock).ok(); // without one it still looks at its clock
         let monitor = Monitor::new(node, timing, clock.now());
-        let (limit, pe_limit, stopped) = (pulse.limit, pulse.pe_limit, BTreeMap::new());
-        let looks = Looks::new(pulse.stall, clock.now());
+        let (limit, pe_limit, stopped) = (heartbeat.limit, heartbeat.pe_limit, BTreeMap::new());
+        let looks = Looks::new(heartbeat.stall, clock.now());
         let client = HeartbeatClient {
             monitor,
             clock,

@@ -131,9 +131,9 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
         up = link; // the supervisor has said all it had to say
         joined = Some((socket, launcher));
     }
-    let (job, node, program, place, pulse) = match first {
-        Some((Down::Configure { job, node, program, place, pulse }, _)) => {
-            (*job, node, program, place, pulse)
+    let (job, node, program, place, timing) = match first {
+        Some((Down::Configure { job, node, program, place, heartbeat }, _)) => {
+            (*job, node, program, place, heartbeat)
         }
         Some((Down::Refused { why }, _)) => return Err(JoinError::Refused(why)),
         Some(_) => return Err(ChannelError::Malformed(0).into()),
@@ -142,13 +142,13 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
     if !job.is_sound() || program.is_empty() {
         return Err(ChannelError::Malformed(0).into());
     }
-    let ties = joined.zip(pulse.net.as_ref());
+    let ties = joined.zip(timing.net.as_ref());
     let ties = ties.map(|((socket, mut launcher), (key, port))| {
         launcher.set_port(*port);
         Ties { net: Heartbeats::new(socket, Party::Node(node), key), launcher }
     });
-    up.give_up_after(pulse.limit * 5 / 4);
-    let heartbeat = HeartbeatClient::new(node, &job, &pulse, ties);
+    up.give_up_after(timing.limit * 5 / 4);
+    let heartbeat = HeartbeatClient::new(node, &job, &timing, ties);
     let (page, page_fd) = match begin::begin(&job, node, up.carries_descriptors()) {
         Ok(page) => page,
         Err(what) => return Ok(up.send(&Up::Failed { what }, &[])?),
@@ -163,7 +163,7 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
     };
     let (orders, memories, addresses, procs, carriers, huge) = Default::default();
     let binder = Arc::new(Binder::new(&job, node));
-    up.send(&Up::Seated(binder.bindings()), &[])?;
+    up.send(&Up::Bound(binder.bindings()), &[])?;
     let mut agent = Agent {
         up,
         orders,
@@ -182,7 +182,7 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
         carriers,
         heartbeat,
     };
-    agent.serve_to_the_end(pulse.limit)
+    agent.serve_to_the_end(timing.limit)
 }
 
 enum Source {

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
 use super::*;
-use crate::control::message::Pulse;
+use crate::control::message::HeartbeatSettings;
 use crate::control::view::Member;
 use crate::placement::Domains;
 use crate::settings::{Bind, Pages};
@@ -59,10 +59,10 @@ fn memory_of_a_pe_that_moved_and_of_one_that_got_a_new_one_is_given_back() {
     let mut launcher = Link::pair(mine);
     let second = Duration::from_secs(1);
     let (period, limit) = (second * 10, second * 60);
-    let pulse = Pulse { period, limit, pe_limit: None, stall: None, net: None };
+    let heartbeat = HeartbeatSettings { period, limit, pe_limit: None, stall: None, net: None };
     let program = vec![b"/bin/true".to_vec()];
     let job = Box::new(job());
-    let configure = Down::Configure { job, node: 0, program, place: None, pulse };
+    let configure = Down::Configure { job, node: 0, program, place: None, heartbeat };
     launcher.send(&configure, &[]).unwrap();
     for pe in 0..2 {
         launcher.send(&Down::MakeMemory { pe, memory: 0 }, &[]).unwrap();

@@ -4,7 +4,7 @@
 
 use std::os::unix::ffi::OsStringExt;
 
-use crate::control::message::{Job, Place, Pulse};
+use crate::control::message::{HeartbeatSettings, Job, Place};
 use crate::control::noise::Secret;
 use crate::launch::cli::ready::Ready;
 use crate::settings::{BackupMode, Settings};
@@ -30,8 +30,11 @@ pub(super) fn job_of(ready: &Ready, id: u64) -> Job {
 }
 
 /// What agents have to know of heartbeats, and of what else they look after by the clock.
-pub(super) fn pulse_of(settings: &Settings, net: Option<(Secret, u16)>) -> Pulse {
-    Pulse {
+pub(super) fn heartbeat_settings(
+    settings: &Settings,
+    net: Option<(Secret, u16)>,
+) -> HeartbeatSettings {
+    HeartbeatSettings {
         period: settings.period(),
         limit: settings.node_timeout,
         pe_limit: settings.pe_timeout,

@@ -55,7 +55,7 @@ mod signals;
 use detection::Detection;
 pub use error::LaunchError;
 use gather::Node;
-use job::{job_id, job_of, kept, place, pulse_of};
+use job::{heartbeat_settings, job_id, job_of, kept, place};
 use leaving::{Done, Leaving};
 use listener::Listener;
 use placement::PlacementReport;
@@ -113,15 +113,15 @@ pub fn run(ready: &Ready) -> Result<i32, LaunchError> {
         heartbeats = Some(Heartbeats::new(socket, Party::Launcher, &key));
         net = Some((key, port));
     }
-    let pulse = pulse_of(settings, net);
+    let heartbeat = heartbeat_settings(settings, net);
     let program: Vec<Vec<u8>> = ready.program.iter().map(|word| word.as_bytes().to_vec()).collect();
     for (&node, entry) in &mut nodes {
         let place = entry.remote.as_ref().map(|_| place());
-        let (job, program, pulse) = (job.clone(), program.clone(), pulse.clone());
+        let (job, program, heartbeat) = (job.clone(), program.clone(), heartbeat.clone());
         if let Some(link) = &mut entry.link {
             link.give_up_after(timing.limit * 5 / 4);
             let job = Box::new(job);
-            match link.send(&Down::Configure { job, node, program, place, pulse }, &[]) {
+            match link.send(&Down::Configure { job, node, program, place, heartbeat }, &[]) {
                 Ok(()) | Err(ChannelError::Closed) => {} // its end is noticed
                 Err(error) => return Err(error.into()),
             }
@@ -200,7 +200,7 @@ impl Launcher {
                 let actions = self.machine.handle(Event::Rested { pe });
                 self.act(actions);
             }
-            if self.machine.condemned() && self.result.is_none() {
+            if self.machine.unrecoverable() && self.result.is_none() {
                 let end = *self.last_words.get_or_insert_with(|| Instant::now() + LAST_WORDS);
                 if Instant::now() >= end {
                     let actions = self.machine.cut_short();
@@ -233,7 +233,7 @@ impl Launcher {
         fds.extend(self.listener.iter().flat_map(Listener::fds));
         sources.resize_with(fds.len(), || Source::Other);
         let now = Instant::now();
-        let verdict = self.machine.condemned().then(|| self.last_words.unwrap_or(now));
+        let verdict = self.machine.unrecoverable().then(|| self.last_words.unwrap_or(now));
         let listener = self.listener.as_ref().and_then(Listener::deadline);
         let left = |end: Instant| end.saturating_duration_since(now);
         let (late, rests) = (self.late().map(left), self.rests.left(now));
@@ -293,8 +293,8 @@ impl Launcher {
                 }
                 Event::MemoryMade { pe, memory }
             }
-            Up::Seated(seated) => {
-                self.placement = self.placement.take().and_then(|report| report.hear(seated));
+            Up::Bound(bound) => {
+                self.placement = self.placement.take().and_then(|report| report.hear(bound));
                 return;
             }
             Up::Started { proc, pid } => {
@@ -314,7 +314,7 @@ impl Launcher {
             }
             Up::Said { proc, what } => {
                 if let Said::Verdict { words, .. } = &what
-                    && !self.machine.condemned()
+                    && !self.machine.unrecoverable()
                 {
                     say(words);
                 }
@@ -351,7 +351,7 @@ impl Launcher {
 
     /// Waits of a node's PEs that last.
     fn heard_of_waits(&mut self, node: u32, waits: Vec<Wait>, stopped: Vec<u32>) {
-        if self.machine.condemned() {
+        if self.machine.unrecoverable() {
             return;
         }
         let (time, standing) = (self.detection.now(), self.machine.standing());
@@ -424,7 +424,7 @@ impl Launcher {
                 Action::Tell(_) => {}
                 Action::End { status, words } => {
                     if let Some(words) = words
-                        && !self.machine.condemned()
+                        && !self.machine.unrecoverable()
                     {
                         say(&words);
                     }

@@ -1,10 +1,10 @@
 //! What `--report-placement` prints, once every node has said where its PEs run.
 
-use crate::control::message::Seated;
+use crate::control::message::Bound;
 use crate::launch::cli::ready::Ready;
 use crate::launch::lines;
 use crate::placement::Domains;
-use crate::placement::seats::Seat;
+use crate::placement::bindings::Binding;
 use crate::placement::table::Placement;
 
 /// A table that is not complete yet.
@@ -13,7 +13,7 @@ pub struct PlacementReport {
     domains: Domains,
     group_of: Vec<usize>,
     survives: String,
-    seats: Vec<Option<Seat>>,
+    bindings: Vec<Option<Binding>>,
 }
 
 impl PlacementReport {
@@ -22,7 +22,7 @@ impl PlacementReport {
         let node_of: Vec<usize> = ready.shape.node_of.iter().map(|&node| node as usize).collect();
         let mode = ready.settings.backup_mode.name();
         PlacementReport {
-            seats: vec![None; node_of.len()],
+            bindings: vec![None; node_of.len()],
             node_of,
             domains: ready.site.domains.clone(),
             group_of: match &ready.survives {
@@ -37,22 +37,22 @@ impl PlacementReport {
     }
 
     /// Takes what a node says, and prints the table when that was the last; the table else.
-    pub fn hear(mut self, seated: Vec<Seated>) -> Option<PlacementReport> {
-        for Seated { pe, cpus, numa } in seated {
-            if let Some(seat) = self.seats.get_mut(pe as usize) {
+    pub fn hear(mut self, bound: Vec<Bound>) -> Option<PlacementReport> {
+        for Bound { pe, cpus, numa } in bound {
+            if let Some(binding) = self.bindings.get_mut(pe as usize) {
                 let cpus = cpus.into_iter().map(|cpu| cpu as usize).collect();
-                *seat = Some(Seat { cpus, numa: numa.map(|node| node as usize) });
+                *binding = Some(Binding { cpus, numa: numa.map(|node| node as usize) });
             }
         }
-        if self.seats.iter().any(Option::is_none) {
+        if self.bindings.iter().any(Option::is_none) {
             return Some(self);
         }
-        let seats: Vec<Seat> = self.seats.into_iter().flatten().collect();
+        let bindings: Vec<Binding> = self.bindings.into_iter().flatten().collect();
         let table = Placement {
             node_of: &self.node_of,
             domains: &self.domains,
             group_of: &self.group_of,
-            seats: &seats,
+            bindings: &bindings,
         };
         lines::print(format!("{table}{}\n", self.survives));
         None

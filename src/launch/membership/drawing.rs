@@ -125,7 +125,7 @@ impl Job {
             (Stage::Starting, _) => "Starting",
             (Stage::Finalizing, _) => "Finalizing",
             (Stage::Finalized, _) => "Finalized",
-            (Stage::Condemned, _) => "Condemned",
+            (Stage::Unrecoverable, _) => "Unrecoverable",
             (Stage::Running, State::Alive) => "Running",
             (Stage::Running, _) if carried => "Replacing",
             (Stage::Running, State::ProcessDead) => "ProcessDead",
@@ -165,7 +165,7 @@ fn draw() -> (String, usize) {
                 }
             }
             let Job { machine, pending, running, losses } = &next;
-            let goes_on = !(machine.ended || machine.condemned());
+            let goes_on = !(machine.ended || machine.unrecoverable());
             let nobody = running.is_empty() && pending.is_empty();
             assert!(!(goes_on && nobody), "nobody is left to end it: {machine:?}");
             if !machine.ended && seen.insert(format!("{machine:?}{pending:?}{running:?}{losses}")) {

@@ -66,7 +66,7 @@ enum Stage {
     Running,
     Finalizing,
     Finalized,
-    Condemned,
+    Unrecoverable,
 }
 
 #[derive(Debug, Clone)]
@@ -212,7 +212,7 @@ impl Membership {
     }
 
     /// True once a PE said that the job cannot go on: the others may say so too.
-    pub fn condemned(&self) -> bool {
+    pub fn unrecoverable(&self) -> bool {
         self.verdict.is_some()
     }
 
@@ -286,25 +286,25 @@ impl Membership {
                 self.out.push(Action::Tell(report));
             }
             (Said::Address { address }, _) => self.addressed(proc, address),
-            (Said::Spoiled { view, pe }, _) => self.tile_corrupt(view, pe),
+            (Said::Corrupt { view, pe }, _) => self.tile_corrupt(view, pe),
             (Said::Suspect { pe, incarnation }, Some(by)) => self.suspected(by, pe, incarnation),
             (Said::GlobalExit { status, words }, _) => self.end(status, words),
             (Said::Finalizing { joined, cut }, Some(pe)) => self.finalizing(pe, joined, cut),
             (Said::NeedsOthers, Some(pe)) => self.needs_others(pe),
             (Said::Finalized, Some(pe)) => self.pes[pe].stage = Stage::Finalized,
             (Said::Verdict { status, words }, Some(pe)) => {
-                self.pes[pe].stage = Stage::Condemned;
+                self.pes[pe].stage = Stage::Unrecoverable;
                 self.verdict.get_or_insert((status, words));
-                self.end_if_all_condemned();
+                self.end_if_all_unrecoverable();
             }
             (_, None) => {} // for PEs only
         }
     }
 
-    fn end_if_all_condemned(&mut self) {
+    fn end_if_all_unrecoverable(&mut self) {
         let Some((status, words)) = self.verdict.clone() else { return };
         let alive = self.view.pes.iter().zip(&self.pes).filter(|(m, _)| m.state == State::Alive);
-        if alive.into_iter().all(|(_, pe)| pe.stage == Stage::Condemned) {
+        if alive.into_iter().all(|(_, pe)| pe.stage == Stage::Unrecoverable) {
             self.end(status, Some(words));
         }
     }
@@ -329,7 +329,7 @@ impl Membership {
         self.pes[pe].proc = None;
         match self.pes[pe].stage {
             Stage::Starting => return self.ended_at_start(pe, hello, how),
-            Stage::Condemned => return self.end_if_all_condemned(),
+            Stage::Unrecoverable => return self.end_if_all_unrecoverable(),
             Stage::Finalized => {
                 self.pes[pe].status = Some(how.status());
                 return self.end_if_all_over();

@@ -24,7 +24,7 @@ impl Membership {
                 Some(proc) if proc.hello => Standing::Joining,
                 _ => Standing::Starting,
             },
-            Stage::Running | Stage::Condemned => Standing::Running,
+            Stage::Running | Stage::Unrecoverable => Standing::Running,
             Stage::Finalizing => Standing::Finalizing,
         };
         self.pes.iter().zip(&self.view.pes).map(of).collect()

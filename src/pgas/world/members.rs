@@ -213,11 +213,11 @@ impl Membership {
 
     /// Says that what PE `pe` keeps is damaged: the launcher orders the next view.
     pub(crate) fn report_damage(&self, view: &View, pe: usize) {
-        self.say(&Said::Spoiled { view: view.number, pe: pe as u32 });
+        self.say(&Said::Corrupt { view: view.number, pe: pe as u32 });
     }
 
     /// Says that the job cannot go on, as every PE does, and ends this process.
-    pub(crate) fn condemn(&self, words: &str) -> ! {
+    pub(crate) fn abort(&self, words: &str) -> ! {
         complain(words);
         self.say(&Said::Verdict { status: UNRECOVERABLE, words: words.to_string() });
         // Exit handlers of the program must not run on memory that is in the middle of a recovery.

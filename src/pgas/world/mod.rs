@@ -127,7 +127,7 @@ impl World {
                     }
                 }
                 Ok((other, _)) => self.receive(other),
-                Err(error) => self.members.condemn(&format!("the agent is gone: {error}")),
+                Err(error) => self.members.abort(&format!("the agent is gone: {error}")),
             }
         }
         self.connect(view);
@@ -135,7 +135,7 @@ impl World {
 
     fn remap(&self, pe: usize, file: &segments::File) {
         if let Err(error) = self.segments.replace(pe, file) {
-            self.members.condemn(&format!("memory of PE {pe} cannot be mapped: {error}"));
+            self.members.abort(&format!("memory of PE {pe} cannot be mapped: {error}"));
         }
     }
 
@@ -152,7 +152,7 @@ impl World {
 
     /// A tile of PE `pe` that held when it was checked does not hold any more: asks for a new view,
     /// in which all check anew, and waits for it.
-    pub(crate) fn spoiled(&self, view: &View, pe: usize) {
+    pub(crate) fn corrupt(&self, view: &View, pe: usize) {
         self.members.report_damage(view, pe);
         let waiting = || Waiting::anyone("shmem_restart_pes");
         self.wait_raw(waiting, || self.members.view_number() != view.number);

@@ -42,7 +42,7 @@ impl Model {
         if ![At::Enter, At::Follow].contains(&at) {
             (pe.number, pe.ends) = (driver.number() as u8, driver.ends().is_some());
         }
-        if driver.at() == At::Condemned && pe.words == 0 {
+        if driver.at() == At::Unrecoverable && pe.words == 0 {
             pe.words = NOBODY;
         }
         error.map_or(Ok(outcome), Err)

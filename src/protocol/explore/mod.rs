@@ -11,9 +11,9 @@
 //! Checked in every state:
 //! - agreement: no two PEs of a view resume from different checkpoints;
 //! - no mix: what is restored bears one number and comes from good sources;
-//! - durability: with at most m losses since redundancy was whole, nobody is condemned;
-//! - verdict: when nothing moves any more, either all have finished or all living are condemned,
-//!   in the same words;
+//! - durability: with at most m losses since redundancy was whole, nobody is unrecoverable;
+//! - verdict: when nothing moves any more, either all have finished or all living are
+//!   unrecoverable, in the same words;
 //! - no wait for ever: a state in which nothing moves is one of those two;
 //! - steps: the meetings that a PE shows grow as `segment::words` says;
 //! - its own work: a PE in `shmem_finalize` keeps what it has computed since the last checkpoint,
@@ -47,7 +47,7 @@ enum Search {
 #[derive(Debug, Default)]
 struct Found {
     states: usize,
-    condemned: usize,
+    unrecoverable: usize,
     cut_short: usize,
     finished: usize,
     /// The states in which nothing moves any more.
@@ -73,7 +73,7 @@ fn search(model: &Model, how: Search) -> Result<Found, String> {
         model.successors(&state, &mut next).map_err(|error| way(model, &path, &error))?;
         if next.is_empty() {
             match model.ended(&state).map_err(|error| way(model, &path, &error))? {
-                End::Condemned => found.condemned += 1,
+                End::Unrecoverable => found.unrecoverable += 1,
                 End::CutShort => found.cut_short += 1,
                 End::Finished => found.finished += 1,
             }
@@ -108,10 +108,10 @@ fn model(pes: usize, parity: usize, deaths: u8, last: u8) -> Model {
 fn holds(model: &Model) -> Found {
     let begun = Instant::now();
     let found = search(model, Search::Reduced).unwrap_or_else(|error| panic!("{error}"));
-    let Found { states, condemned, cut_short, finished, .. } = &found;
+    let Found { states, unrecoverable, cut_short, finished, .. } = &found;
     println!(
-        "{model}: {states} states searched in {:.1} s; ends: {finished} finished, {condemned} \
-         condemned, {cut_short} cut short",
+        "{model}: {states} states searched in {:.1} s; ends: {finished} finished, {unrecoverable} \
+         unrecoverable, {cut_short} cut short",
         begun.elapsed().as_secs_f64()
     );
     assert!(*states > 1000 && *finished > 0);
@@ -138,10 +138,10 @@ fn the_reductions_change_no_answer() {
 
 #[test]
 fn deaths_anywhere() {
-    assert_eq!(holds(&model(4, 1, 1, 2)).condemned, 0);
-    assert_eq!(holds(&model(3, 2, 2, 2)).condemned, 0);
+    assert_eq!(holds(&model(4, 1, 1, 2)).unrecoverable, 0);
+    assert_eq!(holds(&model(3, 2, 2, 2)).unrecoverable, 0);
     let found = holds(&model(2, 1, 2, 3));
-    assert!(found.condemned > 0, "both at once are more than one parity bears");
+    assert!(found.unrecoverable > 0, "both at once are more than one parity bears");
 }
 
 /// A program that calls the checkpoint from two places goes on after every loss.
@@ -150,7 +150,7 @@ fn deaths_anywhere_in_a_program_with_two_places() {
     let two = |pes, parity, deaths, last| Model { two: true, ..model(pes, parity, deaths, last) };
     for (pes, parity, deaths, last) in [(2, 1, 1, 3), (3, 1, 1, 3), (2, 1, 2, 2)] {
         let found = holds(&two(pes, parity, deaths, last));
-        assert!(usize::from(deaths) > parity || found.condemned == 0);
+        assert!(usize::from(deaths) > parity || found.unrecoverable == 0);
     }
     let each = Model { lazy: false, ..two(2, 1, 1, 2) };
     let full = search(&each, Search::Full).unwrap_or_else(|error| panic!("{error}"));
@@ -166,7 +166,7 @@ fn all_processes_at_once() {
     let at_once = |model: Model| Model { all_at_once: true, ..model };
     for (pes, parity, deaths, last) in [(2, 1, 1, 3), (3, 1, 1, 2), (2, 1, 2, 2)] {
         let found = holds(&at_once(model(pes, parity, deaths, last)));
-        assert!(deaths > 1 || found.condemned == 0);
+        assert!(deaths > 1 || found.unrecoverable == 0);
     }
     for broken in [Broken::Rule(Mutant::DeadUnheard), Broken::LiveNotRescued] {
         let model = at_once(Model::new(2, 1, 1, 3, broken));
@@ -181,13 +181,13 @@ fn two_deaths_and_four_pes() {
     if !asked_for("RAIDSHMEM_SEARCH", "search") {
         return;
     }
-    assert_eq!(holds(&model(4, 1, 1, 3)).condemned, 0);
+    assert_eq!(holds(&model(4, 1, 1, 3)).unrecoverable, 0);
     let at_once = |model| Model { all_at_once: true, ..model };
-    assert_eq!(holds(&at_once(model(4, 1, 1, 2))).condemned, 0);
-    assert_eq!(holds(&model(4, 2, 2, 2)).condemned, 0);
-    assert!(holds(&model(4, 1, 2, 2)).condemned > 0);
+    assert_eq!(holds(&at_once(model(4, 1, 1, 2))).unrecoverable, 0);
+    assert_eq!(holds(&model(4, 2, 2, 2)).unrecoverable, 0);
+    assert!(holds(&model(4, 1, 2, 2)).unrecoverable > 0);
     let two = Model { two: true, ..model(3, 2, 2, 2) };
-    assert_eq!(holds(&two).condemned, 0);
+    assert_eq!(holds(&two).unrecoverable, 0);
 }
 
 /// The searches too long for every day.
@@ -197,10 +197,10 @@ fn larger_jobs_when_soaking() {
         return;
     }
     let two_a_node = Model { per_node: 2, ..model(4, 2, 1, 2) };
-    assert_eq!(holds(&two_a_node).condemned, 0);
+    assert_eq!(holds(&two_a_node).unrecoverable, 0);
     for (pes, parity, deaths, last) in LARGE {
         let found = holds(&model(pes, parity, deaths, last));
-        assert!(usize::from(deaths) > parity || found.condemned == 0);
+        assert!(usize::from(deaths) > parity || found.unrecoverable == 0);
     }
 }
 

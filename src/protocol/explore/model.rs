@@ -21,7 +21,7 @@ pub enum End {
     /// All PEs made the last checkpoint.
     Finished,
     /// All living PEs said the verdict, or none is left.
-    Condemned,
+    Unrecoverable,
     /// A PE said the verdict and another waits for PEs to come: the launcher, which gives the
     /// others a few seconds to say it too, ends the job with those words.
     CutShort,
@@ -84,7 +84,7 @@ impl Model {
             alive: true,
             node_lost: false,
             finished: false,
-            condemned: false,
+            unrecoverable: false,
             call: Call::Checkpoint,
             at: None,
             middle: false,
@@ -137,17 +137,17 @@ impl Model {
     pub fn ended(&self, state: &State) -> Result<End, String> {
         let living = || self.pes(state).iter().filter(|pe| pe.alive);
         let words = living().next().map_or(0, |pe| pe.words);
-        if living().all(|pe| pe.condemned) {
+        if living().all(|pe| pe.unrecoverable) {
             match living().all(|pe| pe.words == words) {
-                true => Ok(End::Condemned),
+                true => Ok(End::Unrecoverable),
                 false => Err("verdict: not the same words everywhere".to_string()),
             }
         } else if living().all(|pe| pe.finished && pe.at.is_none()) {
             Ok(End::Finished)
-        } else if living().any(|pe| pe.condemned) {
-            let mut condemned = living().filter(|pe| pe.condemned);
-            let words = condemned.next().map_or(0, |pe| pe.words);
-            match condemned.all(|pe| pe.words == words) {
+        } else if living().any(|pe| pe.unrecoverable) {
+            let mut unrecoverable = living().filter(|pe| pe.unrecoverable);
+            let words = unrecoverable.next().map_or(0, |pe| pe.words);
+            match unrecoverable.all(|pe| pe.words == words) {
                 true => Ok(End::CutShort),
                 false => Err("verdict: not the same words everywhere".to_string()),
             }
@@ -161,7 +161,7 @@ impl Model {
     fn launcher(&self, state: &State, p: usize, out: &mut Vec<State>) {
         let pes = || self.pes(state).iter();
         let ended = |pe: &Pe| pe.alive && pe.finished && pe.joined == state.current;
-        let over = pes().all(ended) || pes().any(|pe| pe.alive && pe.condemned);
+        let over = pes().all(ended) || pes().any(|pe| pe.alive && pe.unrecoverable);
         if over || pes().all(|pe| !pe.alive && pe.node_lost) {
             return; // the launcher lets all leave, or ends the job by name
         }
@@ -231,7 +231,7 @@ impl Model {
     /// makes a difference.
     pub fn process(&self, state: &State, p: usize, out: &mut Vec<State>) -> Result<(), String> {
         let pe = &state.pes[p];
-        if !pe.alive || pe.condemned {
+        if !pe.alive || pe.unrecoverable {
             return Ok(());
         }
         if pe.at.is_none() && pe.finished {
@@ -331,10 +331,10 @@ impl Model {
                 let kept = views.fold(u8::MAX, |kept, view| kept & state.views[view]);
                 state.since_whole &= !kept;
             }
-            At::Condemned => {
-                pe.condemned = true;
+            At::Unrecoverable => {
+                pe.unrecoverable = true;
                 if state.since_whole.count_ones() as usize <= self.parity {
-                    return Err(format!("durability: PE {p} is condemned"));
+                    return Err(format!("durability: PE {p} is unrecoverable"));
                 }
             }
             At::Resumed if pe.call == Call::Finalize => {
@@ -445,7 +445,7 @@ fn verdict(layout: &Layout, snapshots: usize, parities: usize) -> u8 {
         Finding {
             snapshot: if snapshots >> place & 1 == 1 { all.snapshot } else { 0 },
             parity: if parities >> place & 1 == 1 { all.parity } else { 0 },
-            bare: false,
+            empty: false,
         }
     };
     let findings: Vec<Finding> = (0..layout.members()).map(finding).collect();

@@ -66,7 +66,7 @@ impl Model {
     /// The view in which the next step of PE `p` may be taken alone, if it may.
     fn local(&self, state: &State, p: usize) -> Option<(usize, u8)> {
         let pe = &state.pes[p];
-        if !pe.alive || pe.condemned || pe.finished && pe.at.is_none() {
+        if !pe.alive || pe.unrecoverable || pe.finished && pe.at.is_none() {
             return None;
         }
         let whole = || (pe.shown..=state.current).find(|&view| self.whole(state, view));

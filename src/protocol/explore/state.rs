@@ -39,7 +39,7 @@ pub struct Pe {
     pub node_lost: bool,
     /// It is in `shmem_finalize`.
     pub finished: bool,
-    pub condemned: bool,
+    pub unrecoverable: bool,
     // the process
     pub call: Call,
     pub at: Option<At>,
@@ -127,7 +127,7 @@ impl Places {
 impl Pe {
     /// Its process is gone, its memory is left.
     pub fn die(&mut self) {
-        (self.alive, self.finished, self.condemned) = (false, false, false);
+        (self.alive, self.finished, self.unrecoverable) = (false, false, false);
         (self.call, self.at, self.middle) = (Call::Checkpoint, None, false);
         (self.number, self.agreed, self.view, self.joined) = (0, 0, 0, 0);
         (self.shown, self.epoch, self.good, self.words) = (0, 0, false, 0);
@@ -214,7 +214,7 @@ impl Pe {
             self.alive,
             self.node_lost,
             self.finished,
-            self.condemned,
+            self.unrecoverable,
             self.call == Call::Restart,
             self.call == Call::Finalize,
             self.ends,

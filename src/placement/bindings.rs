@@ -8,7 +8,7 @@
 //! 9 PEs                              auto: not bound; core: round the threads again
 //! ```
 //!
-//! Invariants: a seat is never empty and uses what the machine lists only; with no more PEs than
+//! Invariants: a binding is never empty and uses what the machine lists only; with no more PEs than
 //! threads no two PEs share a thread, and with no more PEs than cores no two share a core; a share
 //! smaller than a NUMA node lies in one.
 //!
@@ -20,23 +20,23 @@ use crate::sys::machine::Machine;
 
 /// Where one PE runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seat {
+pub struct Binding {
     /// Its processors, ascending; empty: it is not bound.
     pub cpus: Vec<usize>,
     /// The NUMA node of its memory, if its processors have one.
     pub numa: Option<usize>,
 }
 
-/// The seats of `pes` PEs on a machine, in the order of their numbers.
-pub fn seats(machine: &Machine, pes: usize, bind: Bind) -> Vec<Seat> {
+/// The bindings of `pes` PEs on a machine, in the order of their numbers.
+pub fn bindings(machine: &Machine, pes: usize, bind: Bind) -> Vec<Binding> {
     let threads = machine.processors.len();
     let free = bind == Bind::None || threads == 0 || (bind == Bind::Auto && pes > threads);
     if free {
-        return vec![Seat::default(); pes];
+        return vec![Binding::default(); pes];
     }
     if pes > machine.cores() {
         let order = threads_in_turn(machine);
-        return (0..pes).map(|pe| seat(machine, &[order[pe % threads]])).collect();
+        return (0..pes).map(|pe| binding(machine, &[order[pe % threads]])).collect();
     }
     let cores = machine.cores();
     let share = |pe: usize| {
@@ -46,7 +46,7 @@ pub fn seats(machine: &Machine, pes: usize, bind: Bind) -> Vec<Seat> {
             _ => in_one_node(machine, threads_of(machine, first..after)),
         }
     };
-    (0..pes).map(|pe| seat(machine, &share(pe))).collect()
+    (0..pes).map(|pe| binding(machine, &share(pe))).collect()
 }
 
 /// True if PEs have to take turns on the processors.
@@ -83,7 +83,7 @@ fn in_one_node(machine: &Machine, share: Vec<usize>) -> Vec<usize> {
     share.into_iter().filter(|&at| Some(numa(at)) == home).collect()
 }
 
-fn seat(machine: &Machine, share: &[usize]) -> Seat {
+fn binding(machine: &Machine, share: &[usize]) -> Binding {
     let numa = |at: &usize| machine.processors[*at].numa;
     let mut cpus: Vec<usize> = share.iter().map(|&at| machine.processors[at].cpu).collect();
     if breaks(Mutant::MaskIgnored) {
@@ -91,7 +91,7 @@ fn seat(machine: &Machine, share: &[usize]) -> Seat {
     }
     cpus.sort_unstable();
     let first = share.first().map(numa);
-    Seat { cpus, numa: first.filter(|node| share.iter().all(|at| numa(at) == *node)) }
+    Binding { cpus, numa: first.filter(|node| share.iter().all(|at| numa(at) == *node)) }
 }
 
 #[cfg(test)]
@@ -108,7 +108,7 @@ mod tests {
     }
 
     fn cpus(machine: &Machine, pes: usize, bind: Bind) -> Vec<Vec<usize>> {
-        seats(machine, pes, bind).into_iter().map(|seat| seat.cpus).collect()
+        bindings(machine, pes, bind).into_iter().map(|binding| binding.cpus).collect()
     }
 
     #[test]
@@ -127,7 +127,7 @@ mod tests {
     fn memory_is_near() {
         let two = machine(2, 4, 1);
         let numa = |pes, bind| -> Vec<Option<usize>> {
-            seats(&two, pes, bind).into_iter().map(|seat| seat.numa).collect()
+            bindings(&two, pes, bind).into_iter().map(|binding| binding.numa).collect()
         };
         assert_eq!(numa(1, Bind::Auto), [None], "all of the machine is its own");
         assert_eq!(numa(1, Bind::Core), [Some(0)]);
@@ -146,32 +146,33 @@ mod tests {
             let all = machine.processors.len();
             for pes in 1..=all + 2 {
                 for bind in [Bind::Auto, Bind::Core] {
-                    check(&machine, &seats(&machine, pes, bind), bind);
+                    check(&machine, &bindings(&machine, pes, bind), bind);
                 }
                 assert_eq!(oversubscribed(&machine, pes), pes > all);
             }
         }
     }
 
-    fn check(machine: &Machine, seats: &[Seat], bind: Bind) {
-        let (pes, all) = (seats.len(), machine.processors.len());
+    fn check(machine: &Machine, bindings: &[Binding], bind: Bind) {
+        let (pes, all) = (bindings.len(), machine.processors.len());
         let of = |cpu: usize| *machine.processors.iter().find(|p| p.cpu == cpu).unwrap();
         let bound = bind == Bind::Core || pes <= all;
-        assert!(seats.iter().all(|seat| seat.cpus.is_empty() != bound));
-        for seat in seats {
-            assert!(seat.cpus.windows(2).all(|pair| pair[0] < pair[1]));
-            let one = seat.cpus.iter().all(|&cpu| Some(of(cpu).numa) == seat.numa);
-            assert!(one || seat.numa.is_none());
+        assert!(bindings.iter().all(|binding| binding.cpus.is_empty() != bound));
+        for binding in bindings {
+            assert!(binding.cpus.windows(2).all(|pair| pair[0] < pair[1]));
+            let one = binding.cpus.iter().all(|&cpu| Some(of(cpu).numa) == binding.numa);
+            assert!(one || binding.numa.is_none());
         }
-        let mut used: Vec<usize> = seats.iter().flat_map(|seat| seat.cpus.clone()).collect();
+        let mut used: Vec<usize> =
+            bindings.iter().flat_map(|binding| binding.cpus.clone()).collect();
         let count = used.len();
         used.sort_unstable();
         used.dedup();
         assert!(used.len() == count || pes > all, "no thread is shared");
-        let mut cores: Vec<usize> = seats
+        let mut cores: Vec<usize> = bindings
             .iter()
-            .flat_map(|seat| {
-                let mut cores: Vec<usize> = seat.cpus.iter().map(|&cpu| of(cpu).core).collect();
+            .flat_map(|binding| {
+                let mut cores: Vec<usize> = binding.cpus.iter().map(|&cpu| of(cpu).core).collect();
                 cores.sort_unstable();
                 cores.dedup();
                 cores
@@ -187,8 +188,8 @@ mod tests {
     fn a_mask_with_holes_is_respected() {
         let mut four = machine(2, 2, 2).processors;
         four.retain(|p| [1, 3, 7].contains(&p.cpu));
-        let seats = seats(&Machine::new(four), 2, Bind::Auto);
-        assert_eq!(seats[0], Seat { cpus: vec![1], numa: Some(0) });
-        assert_eq!(seats[1], Seat { cpus: vec![3, 7], numa: Some(1) });
+        let bindings = bindings(&Machine::new(four), 2, Bind::Auto);
+        assert_eq!(bindings[0], Binding { cpus: vec![1], numa: Some(0) });
+        assert_eq!(bindings[1], Binding { cpus: vec![3, 7], numa: Some(1) });
     }
 }

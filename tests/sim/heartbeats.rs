@@ -27,7 +27,7 @@ const LOSSES: u32 = 2;
 
 /// Of the detector.
 #[derive(Debug)]
-pub enum Pulse {
+pub enum Heartbeat {
     /// Somebody looks at the clock.
     Look(Party),
     News(u32, News),
@@ -79,7 +79,7 @@ impl Job {
         let nodes: Vec<u32> = detector.watches.keys().copied().collect();
         let first = detector.failures.ring();
         for party in nodes.into_iter().map(Party::Node).chain([Party::Launcher]) {
-            self.at(0, What::Pulse(Pulse::Look(party)));
+            self.at(0, What::Heartbeat(Heartbeat::Look(party)));
         }
         self.decided(first);
     }
@@ -100,30 +100,30 @@ impl Job {
         } else if self.plan.chance.one_in(2) {
             // Its supervisor sees that all its processes have ended.
             let seen = now + self.plan.step as u64 + self.delay(self.plan.message);
-            self.at(seen, What::Pulse(Pulse::Observation(node, Observation::Dead)));
+            self.at(seen, What::Heartbeat(Heartbeat::Observation(node, Observation::Dead)));
         }
     }
 
-    pub fn pulse(&mut self, pulse: Pulse) {
+    pub fn heartbeat(&mut self, heartbeat: Heartbeat) {
         let now = time(self.now);
         let Some(detector) = &mut self.detector else { return };
-        match pulse {
-            Pulse::Look(Party::Launcher) => {
+        match heartbeat {
+            Heartbeat::Look(Party::Launcher) => {
                 let decisions = detector.failures.tick(now);
                 let next = detector.failures.deadline().map(|next| ticks(next).max(self.now + 1));
                 self.decided(decisions);
                 if let Some(next) = next {
-                    self.at(next, What::Pulse(Pulse::Look(Party::Launcher)));
+                    self.at(next, What::Heartbeat(Heartbeat::Look(Party::Launcher)));
                 }
             }
-            Pulse::Look(Party::Node(node)) if self.nodes[node as usize].alive => {
+            Heartbeat::Look(Party::Node(node)) if self.nodes[node as usize].alive => {
                 let Some(watch) = detector.watches.get_mut(&node) else { return };
                 let acts = watch.tick(now);
                 let next = ticks(watch.deadline()).max(self.now + 1);
                 self.carry_out(node, acts);
-                self.at(next, What::Pulse(Pulse::Look(Party::Node(node))));
+                self.at(next, What::Heartbeat(Heartbeat::Look(Party::Node(node))));
             }
-            Pulse::News(node, news) if self.nodes[node as usize].alive => {
+            Heartbeat::News(node, news) if self.nodes[node as usize].alive => {
                 let Some(watch) = detector.watches.get_mut(&node) else { return };
                 // As the agent does: who comes too late to his own lease hears nothing any more.
                 let mut acts = watch.tick(now);
@@ -132,8 +132,8 @@ impl Job {
                 }
                 self.carry_out(node, acts);
             }
-            Pulse::Look(_) | Pulse::News(..) => {}
-            Pulse::Observation(node, observation) => {
+            Heartbeat::Look(_) | Heartbeat::News(..) => {}
+            Heartbeat::Observation(node, observation) => {
                 let decisions = detector.failures.handle(now, node, observation);
                 self.decided(decisions);
             }
@@ -145,7 +145,11 @@ impl Job {
         for act in acts {
             let (about, observation) = match act {
                 Act::Beat { to: Party::Node(to), beat } => {
-                    self.beat(me, Party::Node(to), Pulse::News(to, News::Beat { from: me, beat }));
+                    self.beat(
+                        me,
+                        Party::Node(to),
+                        Heartbeat::News(to, News::Beat { from: me, beat }),
+                    );
                     continue;
                 }
                 Act::Die => return self.lease_is_over(node),
@@ -156,7 +160,7 @@ impl Job {
                     (about, Observation::Opinion { by: node, alive })
                 }
             };
-            self.beat(me, Party::Launcher, Pulse::Observation(about, observation));
+            self.beat(me, Party::Launcher, Heartbeat::Observation(about, observation));
         }
     }
 
@@ -177,15 +181,15 @@ impl Job {
                 self.at(now, What::ProcessDies(proc as u32, Ended::Killed(9)));
             }
         }
-        let gone = Pulse::Observation(node, Observation::Beat { beat: Beat::Gone });
+        let gone = Heartbeat::Observation(node, Observation::Beat { beat: Beat::Gone });
         let later = now + 1; // when the processes have ended
         if !self.is_parted(node) {
-            self.at(later, What::Pulse(gone));
+            self.at(later, What::Heartbeat(gone));
         }
     }
 
     /// Sends a heartbeat, or what goes the same way.
-    fn beat(&mut self, from: Party, to: Party, pulse: Pulse) {
+    fn beat(&mut self, from: Party, to: Party, heartbeat: Heartbeat) {
         let cut = |job: &Job, party| matches!(party, Party::Node(node) if job.is_parted(node));
         if cut(self, from) || cut(self, to) {
             return;
@@ -199,7 +203,7 @@ impl Job {
         }
         *lost = 0;
         let time = self.now + self.delay(self.plan.message).min(20 * self.plan.message as u64);
-        self.at(time, What::Pulse(pulse));
+        self.at(time, What::Heartbeat(heartbeat));
     }
 
     fn decided(&mut self, decisions: Vec<Decision>) {
@@ -210,7 +214,7 @@ impl Job {
                 Decision::Ring { nodes } => {
                     for &node in &nodes {
                         let news = News::Ring { nodes: nodes.clone() };
-                        self.beat(Party::Launcher, Party::Node(node), Pulse::News(node, news));
+                        self.beat(Party::Launcher, Party::Node(node), Heartbeat::News(node, news));
                     }
                     continue;
                 }
@@ -220,7 +224,7 @@ impl Job {
                 }
                 Decision::CutOff { .. } | Decision::AsymmetricLink { .. } => continue,
             };
-            self.beat(Party::Launcher, Party::Node(node), Pulse::News(node, news));
+            self.beat(Party::Launcher, Party::Node(node), Heartbeat::News(node, news));
         }
     }
 

@@ -1,5 +1,5 @@
 /*
- * seat: says where each PE may run and where the pages of its symmetric heap and of its store are,
+ * binding: says where each PE may run and where the pages of its symmetric heap and of its store are,
  * and fails if a page is not on the NUMA node of its owner's processors although these are all on
  * one node.
  *
@@ -7,9 +7,9 @@
  * where they are, and not who came first. Those of the store are what else this process has mapped
  * of the file that the heap lies in, after a checkpoint. Run it on the machine in question:
  *
- *     oshcc -o seat seat.c && oshrun --report-placement -n 4 ./seat
+ *     oshcc -o binding binding.c && oshrun --report-placement -n 4 ./binding
  *
- * One line a PE: seat PE cpus LIST near NODE pages COUNT there COUNT store COUNT there COUNT
+ * One line a PE: binding PE cpus LIST near NODE pages COUNT there COUNT store COUNT there COUNT
  * (near -1: the processors are on several nodes, or the kernel knows of none).
  */
 #define _GNU_SOURCE
@@ -128,7 +128,7 @@ int main(void) {
         node = -1;
     int saved = shmem_checkpoint_all() == SHMEM_FT_SUCCESS;
     store(heap, node, &stored, &stored_there);
-    printf("seat %d cpus %s near %d pages %d there %zu", me, list, node, PAGES, there);
+    printf("binding %d cpus %s near %d pages %d there %zu", me, list, node, PAGES, there);
     printf(" store %zu there %zu\n", stored, stored_there);
     fflush(stdout);
     shmem_barrier_all();
