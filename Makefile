@@ -14,7 +14,7 @@ INTO    := $(DESTDIR)$(PREFIX)
 BUILT   ?= $(RELEASE)
 HEADERS := $(patsubst include/%,%,$(wildcard include/*.h include/*/*.h))
 
-.PHONY: build demo test test-nodes sanitize soak mutants scorecard scorecard-quick scaling
+.PHONY: build demo test test-all test-nodes sanitize soak mutants scorecard scorecard-quick scaling
 .PHONY: install clean help
 
 build:
@@ -25,17 +25,23 @@ build:
 demo: build
 	@examples/demo.sh '$(RELEASE)'
 
+# What a newcomer runs: a few minutes, compilers only.
 test:
+	@.ci/setup build
+	@.ci/test quick
+
+# Everything that one machine can run; CI runs it.
+test-all:
 	@.ci/setup test
 	@$(MAKE) --no-print-directory build
-	@.ci/test
+	@.ci/test all
 
-# Nodes that are machines in software, with soft-RoCE; CI runs it after `make test`.
+# Nodes that are machines in software, with soft-RoCE; CI runs it after `make test-all`.
 test-nodes:
 	@.ci/setup nodes
 	@.ci/test nodes
 
-# The C programs under AddressSanitizer and UndefinedBehaviorSanitizer; part of `make test` too.
+# The C programs under AddressSanitizer and UndefinedBehaviorSanitizer; part of `make test-all` too.
 sanitize:
 	@.ci/setup test
 	$(CARGO) test --locked --test sanitize
@@ -86,7 +92,8 @@ clean:
 help:
 	@echo 'make build     build the library, oshrun, oshcc, oshc++ and oshinfo (release)'
 	@echo 'make demo      build, then a Jacobi run that loses a PE and a node, in under a minute'
-	@echo 'make test      formatting, lints and every test; the last line counts them'
+	@echo 'make test      the tests a newcomer runs, in a few minutes; the last line counts them'
+	@echo 'make test-all  formatting, lints and every test that one machine can run'
 	@echo 'make test-nodes  nodes that are machines in software, with soft-RoCE (QEMU)'
 	@echo 'make soak      the simulator, then Jacobi with faults, over and over (MINUTES=10 SEED=..)'
 	@echo 'make sanitize  the C programs under AddressSanitizer and UndefinedBehaviorSanitizer'

@@ -7,8 +7,8 @@
 //! end, with every restored byte compared; one beyond it must end with the same words on every PE
 //! that speaks.
 //!
-//! A failing seed prints what happened; `SEED=n` runs that seed alone. `RAIDSHMEM_SOAK=1` runs new
-//! seeds for `SECONDS_OF_SIM`.
+//! A failing seed prints what happened; `SEED=n` runs that seed alone. `RAIDSHMEM_ALL=1` runs all
+//! seeds instead of a fifth, `RAIDSHMEM_SOAK=1` new ones for `SECONDS_OF_SIM`.
 //!
 //! Left out: the program's own communication, and what two PEs do to one word at one moment: a step
 //! of a PE is one moment here, as it is in the model checker, which tries all orders of small jobs.
@@ -25,6 +25,8 @@ mod pe;
 mod places;
 mod plan;
 mod port;
+#[path = "../support/skip.rs"]
+mod skip;
 mod watch;
 
 use std::time::{Duration, Instant};
@@ -140,29 +142,37 @@ fn from_environment(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// The seeds of every day, or the one asked for.
+/// The seed asked for, or `count` seeds; a fifth of them if not everything was asked for.
 fn seeds(count: u64) -> std::ops::Range<u64> {
-    from_environment("SEED").map_or(0..count, |seed| seed..seed + 1)
+    match from_environment("SEED") {
+        Some(seed) => seed..seed + 1,
+        None if skip::all_asked_for() => 0..count,
+        None => {
+            skip::partly("all", &format!("{} of {count} seeds; make test-all takes all", count / 5));
+            0..count / 5
+        }
+    }
 }
 
 #[test]
 fn at_most_the_parity_is_lost_and_the_job_goes_on_with_the_right_bytes() {
     let sum = many(seeds(4000), Mode::Within, Duration::MAX);
-    assert!(sum.jobs == 1 || sum.recoveries > 3000 && sum.flips > 1000, "{sum:?}");
+    let few = sum.jobs < 4000; // whether seeds came to everything is asked of all of them
+    assert!(few || sum.recoveries > 3000 && sum.flips > 1000, "{sum:?}");
     let Sum { corrupt, declared, suspected, accusers, rotten, spared, by_pages, .. } = sum;
-    assert!(sum.jobs == 1 || corrupt > 100 && declared > 100 && suspected > 100, "{sum:?}");
-    assert!(sum.jobs == 1 || accusers > 10 && rotten > 100 && spared > 10_000, "{sum:?}");
-    assert!(sum.jobs == 1 || by_pages > 10_000 && sum.updated > 1000, "{sum:?}");
-    assert!(sum.jobs == 1 || sum.at_once > 100, "{sum:?}");
-    assert!(sum.jobs == 1 || sum.late > 100 && sum.alone > 100, "{sum:?}");
-    assert!(sum.jobs == 1 || sum.along > 100_000 && sum.found > 100, "{sum:?}");
-    assert!(sum.jobs == 1 || sum.passed > 100, "{sum:?}");
+    assert!(few || corrupt > 100 && declared > 100 && suspected > 100, "{sum:?}");
+    assert!(few || accusers > 10 && rotten > 100 && spared > 10_000, "{sum:?}");
+    assert!(few || by_pages > 10_000 && sum.updated > 1000, "{sum:?}");
+    assert!(few || sum.at_once > 100, "{sum:?}");
+    assert!(few || sum.late > 100 && sum.alone > 100, "{sum:?}");
+    assert!(few || sum.along > 100_000 && sum.found > 100, "{sum:?}");
+    assert!(few || sum.passed > 100, "{sum:?}");
 }
 
 #[test]
 fn one_more_is_lost_and_every_pe_says_so() {
     let sum = many(seeds(2000), Mode::Beyond, Duration::MAX);
-    assert!(sum.jobs == 1 || sum.unrecoverable > 1000, "{sum:?}");
+    assert!(sum.jobs < 2000 || sum.unrecoverable > 1000, "{sum:?}");
 }
 
 #[test]
@@ -210,9 +220,7 @@ fn broken_rules_are_caught() {
 #[test]
 fn endless_when_soaking() {
     if std::env::var_os("RAIDSHMEM_SOAK").is_none() {
-        let line = "SKIPPED: endless_when_soaking: soak: RAIDSHMEM_SOAK is not set\n";
-        let _ = std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes());
-        return;
+        return skip::skip("soak", "RAIDSHMEM_SOAK is not set");
     }
     let seconds = from_environment("SECONDS_OF_SIM").unwrap_or(60);
     let first = from_environment("SEED").unwrap_or(0) << 32;

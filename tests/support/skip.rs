@@ -18,3 +18,29 @@ fn without(what: &str, need: &str, why: &str) {
     let line = format!("{what}: {}: {need}: {why}\n", thread.name().unwrap_or("a test"));
     let _ = std::io::stderr().write_all(line.as_bytes());
 }
+
+/// True if everything was asked for (`make test-all`).
+pub fn all_asked_for() -> bool {
+    std::env::var_os("RAIDSHMEM_ALL").is_some()
+}
+
+/// The cases of a matrix: all of them if everything was asked for, else about `most`, evenly, and
+/// it says so.
+pub fn sample<T>(cases: Vec<T>, most: usize) -> Vec<T> {
+    let count = cases.len();
+    if all_asked_for() || count <= most {
+        return cases;
+    }
+    partly("all", &format!("{most} of {count} cases; make test-all takes all"));
+    let chosen = |&(index, _): &(usize, T)| index * most / count != (index + 1) * most / count;
+    cases.into_iter().enumerate().filter(chosen).map(|(_, case)| case).collect()
+}
+
+/// True if this test, which is long, is to run: everything was asked for. Else it says that it is
+/// left out.
+pub fn long() -> bool {
+    if !all_asked_for() {
+        skip("all", "it is long; make test-all runs it");
+    }
+    all_asked_for()
+}

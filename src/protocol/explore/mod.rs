@@ -178,7 +178,7 @@ fn all_processes_at_once() {
 /// What `make test` searches besides, and a quick `cargo test` does not.
 #[test]
 fn two_deaths_and_four_pes() {
-    if !asked_for("RAIDSHMEM_SEARCH", "search") {
+    if !asked_for("RAIDSHMEM_ALL", "all") {
         return;
     }
     assert_eq!(holds(&model(4, 1, 1, 3)).unrecoverable, 0);
