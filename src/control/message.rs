@@ -312,6 +312,8 @@ pub enum Said {
     Hello,
     /// Where its engine is reached; it waits to be shown as alive.
     Address { address: Vec<u8> },
+    /// To the agent: it takes the memories that it was not sent yet, since its view names them.
+    TakesMemories,
     /// Its connection to that incarnation of `pe` broke.
     Suspect { pe: u32, incarnation: u32 },
     /// A tile of PE `pe` does not hold any more, though it did when it was checked in the recovery

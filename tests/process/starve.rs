@@ -236,9 +236,17 @@ fn descriptors_under_way_may_be_more_than_the_kernel_lets_be() {
         let outcome = job.program(&program("hello"), &[]).after(user).run();
         outcome.status(0).check(outcome.out.lines().count() == 40, "a line of each PE");
     }
-    let job = Job::new(40).mode("raid5").env("SHMEM_SYMMETRIC_SIZE", "1M");
-    let job = job.args(&["--nodes", "4"]).kill_node(&["1@3"]).env("SHMEM_FT_GROUP_SIZE", "4");
-    jacobi::job(job, TINY).after(user).run().right_sum(TINY).says("node 1 was lost");
+    // Jobs of one user side by side have so many together.
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                let job = Job::new(40).mode("raid5").env("SHMEM_SYMMETRIC_SIZE", "1M");
+                let job = job.args(&["--nodes", "4"]).kill_node(&["1@3"]);
+                let job = jacobi::job(job.env("SHMEM_FT_GROUP_SIZE", "4"), TINY).after(user);
+                job.run().right_sum(TINY).says("node 1 was lost");
+            });
+        }
+    });
 }
 
 /// The usual limit is far below the one up to which a process may raise its own. Launcher and agent

@@ -148,7 +148,10 @@ fn seeds(count: u64) -> std::ops::Range<u64> {
         Some(seed) => seed..seed + 1,
         None if skip::all_asked_for() => 0..count,
         None => {
-            skip::partly("all", &format!("{} of {count} seeds; make test-all takes all", count / 5));
+            skip::partly(
+                "all",
+                &format!("{} of {count} seeds; make test-all takes all", count / 5),
+            );
             0..count / 5
         }
     }

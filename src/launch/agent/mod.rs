@@ -6,9 +6,9 @@
 //! On another host its first orders come from its supervisor: whom to join. What its PEs print it
 //! carries on in whole lines, and descriptors stay with it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsString;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
@@ -22,7 +22,7 @@ use super::heartbeats::Heartbeats;
 use super::output::{self, Carriers};
 use super::worker::Worker;
 use crate::control::link::{Link, timespec};
-use crate::control::message::{Down, Job, Party, Place, ProcId, Said, ToPe, Up, Welcome};
+use crate::control::message::{Down, Job, Party, Place, ProcId, Said, ToPe, Up};
 use crate::control::page::Page;
 use crate::control::view::View;
 use crate::mutant::{Mutant, breaks};
@@ -30,7 +30,7 @@ use crate::segment::words::Words;
 use crate::settings::Fabric;
 use crate::sys::futex;
 use crate::sys::huge::HugeFiles;
-use crate::sys::memory::{Mapping, PAGE};
+use crate::sys::memory::Mapping;
 use crate::sys::process::{self, Process};
 use crate::sys::socket::{Channel, ChannelError, Outbox};
 
@@ -42,6 +42,7 @@ mod done;
 mod heartbeat;
 mod join;
 mod looks;
+mod memories;
 mod orders;
 mod starting;
 mod waits;
@@ -71,6 +72,8 @@ struct Local {
     until: Option<Time>,
     pe: Option<u32>,
     control: Option<Mapping>,
+    /// PEs whose memory is newer than what it was sent.
+    unsent: BTreeSet<u32>,
 }
 
 impl Local {
@@ -307,71 +310,13 @@ impl Agent {
         self.up.send(&Up::Failed { what: format!("node {}: {what}", self.node) }, &[])
     }
 
-    /// Gives the memory of `pe` to every PE here.
-    fn keep(&mut self, pe: u32, memory: u32, fd: OwnedFd) -> Result<(), ChannelError> {
-        let fd = Arc::new(fd);
-        let told = self.tell_all(&ToPe::Memory { pe, memory }, &[Arc::clone(&fd)]);
-        if let Some((_, before)) = self.memories.insert(pe, (memory, fd)) {
-            self.wipe(before);
-        }
-        told
-    }
-
-    fn tell_all(&mut self, message: &ToPe, fds: &[Arc<OwnedFd>]) -> Result<(), ChannelError> {
-        let mut sent = Ok(());
-        for local in self.procs.values_mut().filter(|local| local.pe.is_some()) {
-            if let Some(channel) = &mut local.channel {
-                sent = sent.and(channel.send(message, fds));
-            }
-        }
-        self.check_sent(sent)
-    }
-
-    /// A PE that is gone is reported by its pidfd; one that is not told what it waits for ends the
-    /// job.
-    fn check_sent(&mut self, sent: Result<(), ChannelError>) -> Result<(), ChannelError> {
-        match sent {
-            Ok(()) | Err(ChannelError::Closed) => Ok(()),
-            Err(error) => self.fail(format!("a message to a PE: {error}")),
-        }
-    }
-
-    fn assign(&mut self, proc: ProcId, welcome: Welcome) -> Result<(), ChannelError> {
-        let pe = welcome.pe;
-        let Some((_, fd)) = self.memories.get(&pe) else {
-            return self.fail(format!("no memory for PE {pe}"));
-        };
-        let control = Mapping::new(fd.as_fd(), 0, PAGE, None, true).ok();
-        let Some(local) = self.procs.get_mut(&proc) else { return Ok(()) };
-        (local.pe, local.control) = (Some(pe), control);
-        if !local.meant {
-            self.binder.bind(pe, local.carrier().pid);
-        }
-        let Some(channel) = &mut local.channel else { return Ok(()) };
-        let (job, oversubscribed) = (Box::new(self.job.clone()), self.binder.oversubscribed());
-        let welcome = ToPe::Welcome { job, welcome, oversubscribed };
-        let mut sent = channel.send(&welcome, &[Arc::clone(&self.page_fd)]);
-        for (&pe, (memory, fd)) in &self.memories {
-            if sent.is_ok() {
-                let memory = ToPe::Memory { pe, memory: *memory };
-                sent = channel.send(&memory, &[Arc::clone(fd)]);
-            }
-        }
-        for (&pe, (incarnation, address)) in &self.addresses {
-            if sent.is_ok() {
-                let (incarnation, address) = (*incarnation, address.clone());
-                sent = channel.send(&ToPe::Address { pe, incarnation, address }, &[]);
-            }
-        }
-        self.check_sent(sent)
-    }
-
     fn show(&mut self, view: &View) -> Result<(), ChannelError> {
         if self.job.fabric != Fabric::Shm {
             // A PE that went to another node left memory that nobody needs any more.
             let here = |pe: &u32| view.pes[*pe as usize].node == self.node;
             let left: Vec<u32> = self.memories.keys().copied().filter(|pe| !here(pe)).collect();
             for pe in left {
+                self.send_last(pe)?;
                 if let Some((_, fd)) = self.memories.remove(&pe) {
                     self.wipe(fd);
                 }
@@ -395,6 +340,7 @@ impl Agent {
             let Some(channel) = &mut local.channel else { return Ok(()) };
             let _ = channel.flush(); // its end, if it ended, comes through the pidfd
             match channel.try_receive_from::<Said>() {
+                Ok(Some((Said::TakesMemories, _))) => self.send_memories(proc)?,
                 Ok(Some((what, sender))) => {
                     local.finalized |= matches!(what, Said::Finalized);
                     if let (Said::Hello, Some(pid)) = (&what, sender) {

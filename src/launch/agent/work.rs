@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -119,6 +120,7 @@ impl Agent {
             until: None,
             pe: None,
             control: None,
+            unsent: BTreeSet::new(),
         };
         self.procs.insert(proc, local);
         self.up.send(&Up::Started { proc, pid }, &fds)

@@ -275,6 +275,7 @@ impl Membership {
                 self.advance();
                 self.repair(); // a spare may be waited for
             }
+            (Said::TakesMemories, _) => {} // its agent's business
             (Said::AtPoint { rule }, _) => self.at_point(proc, rule),
             (Said::Report(report), _) => {
                 match report {

@@ -36,7 +36,7 @@ use self::segments::Segments;
 use self::sites::Sites;
 use self::store::Store;
 use self::watch::Reached;
-use crate::control::message::{Job, ToPe};
+use crate::control::message::{Job, Said, ToPe};
 use crate::control::view::{State, View};
 use crate::segment::waits::Waiting;
 use crate::settings::{Collectives, Settings};
@@ -109,8 +109,8 @@ impl World {
     }
 
     /// Maps the memory of every PE that is alive in `view` and has a new one, connects to those
-    /// that cannot be mapped, and shuts out the dead. Descriptors and addresses were sent before
-    /// the view was shown, so this waits for nothing that is not on its way.
+    /// that cannot be mapped, and shuts out the dead. The agent has memories and addresses before it
+    /// shows the view, so this waits for nothing that is not on its way.
     pub(crate) fn refresh(&self, view: &View) {
         let Some(channel) = self.members.channel() else { return };
         self.fence_off(view);
@@ -119,7 +119,11 @@ impl World {
             let lacks = self.mappable(view, pe) && self.segments.lacks(pe, member.memory);
             member.state == State::Alive && (lacks || self.awaits_address(view, pe))
         };
-        while (0..self.n_pes()).any(stale) {
+        let any_stale = || (0..self.n_pes()).any(stale);
+        if any_stale() {
+            self.members.say(&Said::TakesMemories);
+        }
+        while any_stale() {
             match channel.receive::<ToPe>() {
                 Ok((ToPe::Memory { pe, memory }, mut fds)) if (pe as usize) < self.n_pes() => {
                     if let Some(fd) = fds.pop() {
