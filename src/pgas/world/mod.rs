@@ -109,8 +109,8 @@ impl World {
     }
 
     /// Maps the memory of every PE that is alive in `view` and has a new one, connects to those
-    /// that cannot be mapped, and shuts out the dead. The agent has memories and addresses before it
-    /// shows the view, so this waits for nothing that is not on its way.
+    /// that cannot be mapped, and shuts out the dead. The agent has memories and addresses before
+    /// it shows the view, so this waits for nothing that is not on its way.
     pub(crate) fn refresh(&self, view: &View) {
         let Some(channel) = self.members.channel() else { return };
         self.fence_off(view);
