@@ -1,7 +1,7 @@
 /*
  * binding: says where each PE may run and where the pages of its symmetric heap and of its store
- * are, and fails if a page is not on the NUMA node of its owner's processors although these are all on
- * one node.
+ * are, and fails if a page is not on the NUMA node of its owner's processors although these are all
+ * on one node.
  *
  * The pages of the heap are touched by a neighbour first, so that it is the binding that decides
  * where they are, and not who came first. Those of the store are what else this process has mapped
