@@ -191,6 +191,9 @@ fn flip_and_lose(mode: &str, with_node: bool, spots: &[(usize, Spot)], random: &
 /// flipped bit costs nothing, not even where there is no parity to spare.
 #[test]
 fn a_flipped_bit_in_any_word_of_a_header_costs_nothing() {
+    if !super::support::long() {
+        return;
+    }
     let mut random = Random::new(1);
     for word in 0..size_of::<Header>() / 8 {
         for (pe, words) in [(0, "--kill-node 1@4:before"), (1, "--kill 1@4:before")] {
@@ -220,6 +223,9 @@ fn a_header_that_is_destroyed_is_a_lost_store() {
 
 #[test]
 fn one_damaged_tile_or_stamp_of_each_kind_is_found_before_it_is_used() {
+    if !super::support::long() {
+        return;
+    }
     let mut random = Random::new(2);
     for mode in ["double", "raid4", "raid5", "rs"] {
         for with_node in [false, true] {
@@ -276,6 +282,9 @@ fn damage_counts_against_the_parity_like_a_loss() {
 /// Bits anywhere in the store that is in use, few and many, with and without the loss of memory.
 #[test]
 fn random_damage_is_made_up_for_or_named() {
+    if !super::support::long() {
+        return;
+    }
     for seed in 0..40 {
         let mut random = Random::new(1000 + seed);
         let mode = ["raid5", "rs"][random.below(2)];

@@ -20,6 +20,9 @@ fn of(pes: usize, mode: &str, delta: &str, adopt: &str, words: &str) -> Outcome 
 /// With `SHMEM_FT_ADOPT=0` a dead process is rebuilt from the parity.
 #[test]
 fn a_loss_at_every_step_and_one_later() {
+    if !super::support::long() {
+        return;
+    }
     for mode in ["raid4", "raid5", "rs"] {
         for (index, step) in STEPS.into_iter().enumerate() {
             let [pe, later, last] = [0, 1, 2].map(|more| (index + more) % 4);
@@ -35,6 +38,9 @@ fn a_loss_at_every_step_and_one_later() {
 
 #[test]
 fn memory_that_is_adopted_and_nodes() {
+    if !super::support::long() {
+        return;
+    }
     for mode in ["double", "raid4", "raid5", "rs"] {
         for (index, step) in STEPS.into_iter().enumerate() {
             let (pe, later) = (index % 4, (index + 1) % 4);
@@ -52,6 +58,9 @@ fn memory_that_is_adopted_and_nodes() {
 
 #[test]
 fn each_of_the_choices_is_right() {
+    if !super::support::long() {
+        return;
+    }
     for delta in ["auto", "on", "off"] {
         for mode in ["double", "raid5", "rs"] {
             right(4, &run(mode, delta, "0", "--kill 3@11"));
@@ -63,6 +72,9 @@ fn each_of_the_choices_is_right() {
 /// Where few of many sources of a tile of parity changed, it is brought up to date.
 #[test]
 fn parity_that_was_brought_up_to_date() {
+    if !super::support::long() {
+        return;
+    }
     for (pes, mode) in [(6, "raid4"), (6, "raid5"), (7, "rs")] {
         for (index, step) in STEPS.into_iter().enumerate() {
             let (pe, later) = (index % pes, (index + 1) % pes);

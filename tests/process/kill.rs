@@ -288,6 +288,9 @@ fn before_the_first_checkpoint_there_is_nothing_to_go_back_to() {
 /// The second checkpoint covers what was allocated since the first, so stripes and slots grow.
 #[test]
 fn a_checkpoint_that_grows_is_survived_at_every_step() {
+    if !super::support::long() {
+        return;
+    }
     for mode in ["raid4", "raid5", "rs"] {
         for step in ["before", "quiesce", "encode", "encoded", "copy", "copied", "after"] {
             goes_on(&run(mode, &format!("--nodes 4 --kill-node 2@2:{step}")), 1);

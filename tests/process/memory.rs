@@ -38,6 +38,9 @@ fn line<'a>(outcome: &'a Outcome, begins: &str) -> &'a str {
 /// back with them.
 #[test]
 fn allocations_between_checkpoints_are_undone() {
+    if !super::support::long() {
+        return;
+    }
     let quiet = run("heap", &[], "none", "");
     let sum = line(&quiet, "heap sum=");
     for mode in ["raid5", "rs", "double"] {
@@ -54,6 +57,9 @@ fn allocations_between_checkpoints_are_undone() {
 
 #[test]
 fn statics_go_back_and_what_is_libc_s_does_not() {
+    if !super::support::long() {
+        return;
+    }
     for flags in [&[][..], &["-no-pie", "-fno-pie"], &["-O0"], &["-O2", "-fcommon"]] {
         for words in LOSSES {
             let mode = if words.contains("node") { "raid5" } else { "raid4" };

@@ -92,16 +92,25 @@ fn none_keeps_nothing() {
 
 #[test]
 fn single() {
+    if !super::support::long() {
+        return;
+    }
     every_step_of("single");
 }
 
 #[test]
 fn double() {
+    if !super::support::long() {
+        return;
+    }
     every_step_of("double");
 }
 
 #[test]
 fn raid4() {
+    if !super::support::long() {
+        return;
+    }
     every_step_of("raid4");
 }
 
@@ -112,6 +121,9 @@ fn raid5() {
 
 #[test]
 fn rs() {
+    if !super::support::long() {
+        return;
+    }
     every_step_of("rs");
 }
 

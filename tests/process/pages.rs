@@ -66,6 +66,9 @@ fn others_have_them() -> bool {
 
 #[test]
 fn heaps_and_checkpoints_have_huge_pages_whoever_is_lost() {
+    if !super::support::long() {
+        return;
+    }
     let large = HugeFiles::new().is_ok() || others_have_them();
     for losses in LOSSES {
         let outcome = job(losses).run();
@@ -75,6 +78,9 @@ fn heaps_and_checkpoints_have_huge_pages_whoever_is_lost() {
 
 #[test]
 fn who_may_not_mount_has_them_by_a_namespace_and_who_may_not_make_one_has_memory_all_the_same() {
+    if !super::support::long() {
+        return;
+    }
     for losses in [LOSSES[0], LOSSES[3]] {
         let outcome = job(losses).after(&without_rights(true)).run();
         let large = HugeFiles::by_namespace().is_ok() || others_have_them();
@@ -97,6 +103,9 @@ fn who_may_not_mount_has_them_by_a_namespace_and_who_may_not_make_one_has_memory
 
 #[test]
 fn small_heaps_and_who_asks_for_it_have_small_pages() {
+    if !super::support::long() {
+        return;
+    }
     let forced = ["always", "force"].map(|word| memory::huge_pages().as_deref() == Some(word));
     if forced.contains(&true) {
         return super::support::skip("small-pages", "all shared memory here has huge pages");
@@ -114,6 +123,9 @@ fn small_heaps_and_who_asks_for_it_have_small_pages() {
 /// What a program allocates costs the same in every mode, until its first checkpoint.
 #[test]
 fn memory_that_is_allocated_takes_none_before_a_checkpoint_does() {
+    if !super::support::long() {
+        return;
+    }
     for mode in ["none", "single", "raid5", "rs"] {
         for pages in ["auto", "small"] {
             let job = Job::new(4).mode(mode).env("SHMEM_SYMMETRIC_SIZE", "160M");

@@ -57,6 +57,9 @@ fn every_mode_knows_the_two_places() {
 /// In turn, at once, and in the recovery from the first.
 #[test]
 fn two_losses_in_a_program_with_two_places() {
+    if !super::support::long() {
+        return;
+    }
     for form in ["two", "alone"] {
         for (one, other) in [(0, 1), (1, 0), (2, 2), (0, 0)] {
             for (first, second) in [("before", "before"), ("after", "copy"), ("copied", "encode")] {

@@ -14,6 +14,9 @@ fn run(mode: &str, threads: usize, words: &str) -> Outcome {
 
 #[test]
 fn a_loss_at_every_step_of_a_checkpoint() {
+    if !super::support::long() {
+        return;
+    }
     for (index, step) in STEPS.into_iter().enumerate() {
         let (pe, threads) = (index % 4, 2 + index % 3);
         for mode in ["raid4", "raid5", "rs"] {
@@ -29,6 +32,9 @@ fn a_loss_at_every_step_of_a_checkpoint() {
 
 #[test]
 fn a_second_loss_at_every_step_of_a_recovery() {
+    if !super::support::long() {
+        return;
+    }
     for (index, step) in RECOVERY.into_iter().enumerate() {
         let (pe, threads) = (index % 4, 2 + index % 3);
         let words = format!("--nodes 4 --kill-node 1@5 --kill-node {pe}@5:{step}");

@@ -40,6 +40,9 @@ fn of_substitute(step: &str) -> u32 {
 /// the dead are.
 #[test]
 fn a_process_dies_and_memory_is_adopted() {
+    if !super::support::long() {
+        return;
+    }
     for mode in ["single", "double", "raid4", "raid5", "rs"] {
         for step in RECOVERY {
             for pe in [0, 1, 2] {
@@ -93,6 +96,9 @@ fn survivor(step: &str, outcome: &Outcome) {
 /// rule speaks of the checkpoint agreed so far.
 #[test]
 fn a_decision_stands_against_a_second_loss() {
+    if !super::support::long() {
+        return;
+    }
     for (first, number) in [("1@3:quiesce", 2), ("1@3:copy", 3), ("1@3:copied", 3)] {
         for (step, at) in [("settle", 2), ("decided", number), ("verify", number)] {
             for pe in [0, 2] {

@@ -320,6 +320,9 @@ fn a_pe_that_is_stopped_is_waited_for() {
 /// What is left after one run may be too little to see; after a hundred it is not.
 #[test]
 fn a_hundred_runs_leave_nothing() {
+    if !super::support::long() {
+        return;
+    }
     for number in 0..100 {
         let (pe, step) = (number % 4, ["before", "encode", "copy", "after"][number / 4 % 4]);
         let rule = format!("{pe}@{}:{step}", 2 + number % 3);

@@ -30,6 +30,9 @@ fn sparse(job: Job, delta: &str) -> Outcome {
 /// parity: then the dead may not have written what it was to write of the others' snapshots.
 #[test]
 fn a_loss_at_every_step_and_one_later() {
+    if !super::support::long() {
+        return;
+    }
     for mode in MODES {
         for (index, step) in STEPS.into_iter().enumerate() {
             let [pe, later] = [0, 1].map(|more| (index + more) % 4);
@@ -47,6 +50,9 @@ fn a_loss_at_every_step_and_one_later() {
 
 #[test]
 fn what_did_not_change_is_kept_carried_and_updated() {
+    if !super::support::long() {
+        return;
+    }
     let jobs = [(4, "raid5"), (6, "raid4"), (6, "raid5"), (7, "rs")].into_iter().enumerate();
     for (nth, (pes, mode)) in jobs {
         for (index, step) in STEPS.into_iter().enumerate() {
@@ -64,6 +70,9 @@ fn what_did_not_change_is_kept_carried_and_updated() {
 
 #[test]
 fn a_second_loss_at_every_step_of_a_recovery() {
+    if !super::support::long() {
+        return;
+    }
     for (index, step) in RECOVERY.into_iter().enumerate() {
         let (pe, threads) = (index % 4, 1 + index % 3);
         let words = format!("--nodes 4 --kill-node 1@5:encode --kill-node {pe}@4:{step}");
@@ -79,6 +88,9 @@ fn a_second_loss_at_every_step_of_a_recovery() {
 #[cfg(feature = "ucx")]
 #[test]
 fn far_pes() {
+    if !super::support::long() {
+        return;
+    }
     for (index, step) in STEPS.into_iter().enumerate() {
         let threads = (1 + index % 2).to_string();
         let words = format!("--nodes 4 --fabric ucx --kill-node {}@9:{step}", index % 4);
@@ -115,6 +127,9 @@ fn the_second_one_counts() {
 /// They come in huge pages like the rest, and no more of them than is kept.
 #[test]
 fn huge_pages() {
+    if !super::support::long() {
+        return;
+    }
     const LIVE: u64 = 24 << 10;
     for words in ["", "--kill 1@2", "--nodes 4 --kill 2@2 --kill-node 0@3:copy"] {
         let job = job(4, "raid5", words).env("SHMEM_SYMMETRIC_SIZE", "64M");

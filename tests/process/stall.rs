@@ -69,6 +69,9 @@ fn a_pe_that_is_stopped_is_said_to_be() {
 
 #[test]
 fn a_checkpoint_that_some_pes_never_call_ends_the_job() {
+    if !super::support::long() {
+        return;
+    }
     for nodes in ["1", "4"] {
         for mode in ["none", "raid5"] {
             never_ends(

@@ -216,6 +216,9 @@ fn limited(limit: &str, kill: &str) -> Outcome {
 
 #[test]
 fn a_pe_without_descriptors_says_so() {
+    if !super::support::long() {
+        return;
+    }
     let mut right = 0;
     for most in 4..=24 {
         for kill in ["", "1@3"] {
@@ -377,6 +380,9 @@ fn who_stops_reading_holds_up_nobody_but_the_lines() {
 /// bytes, or an end that names what is missing.
 #[test]
 fn after_a_limit_a_death_is_borne_or_what_is_missing_is_named() {
+    if !super::support::long() {
+        return;
+    }
     let fabrics: &[&str] = match built_in().contains(&Fabric::Ucx) {
         true => &["shm", "ucx"],
         false => &["shm"],

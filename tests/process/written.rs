@@ -51,6 +51,9 @@ fn seeds(all: std::ops::Range<u64>) -> Vec<u64> {
 
 #[test]
 fn every_way_of_writing_is_seen_whatever_is_lost() {
+    if !super::support::long() {
+        return;
+    }
     for seed in seeds(1..13) {
         let mut random = Random::new(seed);
         let mode = random.one(&["raid5", "raid5", "rs", "double", "raid4"]);
@@ -93,6 +96,9 @@ fn checkpoints_go_by_pages() {
 /// where they were not cut, through mappings that nothing can be written through.
 #[test]
 fn no_mapping_is_left_out() {
+    if !super::support::long() {
+        return;
+    }
     for (heap, losses) in
         [("16M", ""), ("64M", ""), ("64M", "--kill 1@6 --nodes 4 --kill-node 3@11")]
     {
