@@ -12,20 +12,22 @@ use crate::sys::memory::{Mapping, PAGE};
 use crate::sys::socket::ChannelError;
 
 impl Agent {
-    /// Keeps the memory of `pe`. Before the first view every PE here is sent it, since it waits for
-    /// it; from then on when it asks. A user may have few descriptors under way, all processes
-    /// together: those that nobody takes yet would hold up the view that names them.
+    /// Keeps the memory of `pe`. Every PE here is sent it if it may wait for it: before the first
+    /// view, or if the view shown names it; otherwise when it asks. A user may have few descriptors
+    /// under way, all processes together: those that nobody takes yet would hold up the view that
+    /// names them.
     pub(super) fn keep(&mut self, pe: u32, memory: u32, fd: OwnedFd) -> Result<(), ChannelError> {
         let fd = Arc::new(fd);
-        let starting = self.page.number().load(Ordering::Acquire) == 0;
-        let sent = match starting {
+        let first = self.page.number().load(Ordering::Acquire) == 0;
+        let waited_for = first || self.page.member(pe as usize).memory == memory;
+        let sent = match waited_for {
             true => self.tell_all(&ToPe::Memory { pe, memory }, &[Arc::clone(&fd)]),
             false => Ok(()),
         };
         if let Some((_, before)) = self.memories.insert(pe, (memory, fd)) {
             self.wipe(before);
         }
-        if !starting {
+        if !waited_for {
             self.procs.values_mut().for_each(|local| _ = local.unsent.insert(pe));
         }
         sent
