@@ -73,7 +73,7 @@ rules! {
     SealBelieved = "seal-believed", unit, "one_flipped_bit_costs_nothing_and_one_in_each";
     /// A tile that changed with the checkpoint before is left as it was two before.
     KeptThoughChanged = "kept-though-changed", unit, "a_slot_never_keeps_what_is_not_so_any_more";
-    /// That a PE does not know all that it wrote is not heeded.
+    /// That a PE does not know all that it wrote is not taken into account.
     DoubtsIgnored = "doubts-ignored", unit, "any_doubt_ends_it";
     /// What no old checksum proves is put back.
     UnprovenPutBack = "unproven-put-back", processes, "nothing_is_put_back_that_no_old_checksum";
@@ -139,8 +139,8 @@ rules! {
     // Between PEs.
     /// The operands of a reduction are combined one after the other, not in the tree.
     OrderOfThePes = "order-of-the-pes", unit, "a_stack_combines_in_the_tree";
-    /// What a dead incarnation sent is heeded.
-    StaleMessageHeeded = "stale-message-heeded", unit, "an_answer_of_the_dead_is_not_taken_for_one";
+    /// What a dead incarnation sent is accepted.
+    StaleAccepted = "stale-accepted", unit, "an_answer_of_the_dead_is_not_taken_for_one";
 }
 
 /// True if this process is to break the rule.

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn while_others_sleep_a_crew_is_larger_and_never_smaller() {
+    fn while_others_sleep_a_pool_is_larger_and_never_smaller() {
         let sizes = |threads: usize, sharing: &[usize]| -> Vec<usize> {
             let pool = WorkerPool::new(threads, (0..6).collect());
             sharing.iter().map(|&sharing| pool.among(sharing).threads()).collect()
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_of_any_thread_is_one_of_the_call_and_the_crew_goes_on() {
+    fn a_panic_of_any_thread_is_one_of_the_call_and_the_pool_goes_on() {
         for threads in [1, 3] {
             let pool = pool(threads);
             let work = |item: usize, (): &mut ()| assert!(item != 77, "item 77 is bad");

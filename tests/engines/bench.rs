@@ -186,7 +186,7 @@ impl Processes {
         let child = &self.partner.child;
         let signal = if on { Signal::STOP } else { Signal::CONT };
         kill_process(Pid::from_child(child), signal).expect("it lives");
-        self.node.wait("it to heed the signal", || is_stopped(child.id()) == on);
+        self.node.wait("it to obey the signal", || is_stopped(child.id()) == on);
     }
 }
 

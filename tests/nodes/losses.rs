@@ -181,7 +181,7 @@ fn a_node_that_stood_still_is_ended_and_does_not_come_back() {
 
 /// Whoever could end the PEs stands still, and they do not.
 #[test]
-fn pes_whose_agent_and_keeper_stand_still_end_with_the_lease() {
+fn pes_whose_agent_and_supervisor_stand_still_end_with_the_lease() {
     let net = Net::new(2);
     let mut run = steps(net.job_by(&detached(), &[0, 1])).start();
     let pe = run.pid_of(0);
@@ -201,7 +201,7 @@ fn pes_whose_agent_and_keeper_stand_still_end_with_the_lease() {
 /// A PE that a script started is no child of the agent, and here it stands still too: whoever goes
 /// on after such a pause must not be a PE that was declared dead.
 #[test]
-fn a_script_s_pe_that_stands_still_with_its_agent_and_keeper_ends_with_the_lease() {
+fn a_script_s_pe_that_stands_still_with_its_agent_and_supervisor_ends_with_the_lease() {
     let net = Net::new(2);
     let script = format!("{}; exit $?", program("steps").display());
     let job = strict(net.job_by(&detached(), &[0, 1]));

@@ -226,7 +226,7 @@ fn the_secret_is_on_no_command_line_and_in_no_environment() {
     let mut run = steps(net.job(&[1, 0])).start();
     run.wait_for("ready");
     let found = run.processes();
-    assert!(found.len() >= 6, "launcher, two keepers, two agents, a PE");
+    assert!(found.len() >= 6, "launcher, two supervisors, two agents, a PE");
     for process in found {
         for file in ["cmdline", "environ"] {
             let bytes = std::fs::read(format!("/proc/{}/{file}", process.pid)).unwrap_or_default();

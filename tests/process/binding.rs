@@ -8,11 +8,11 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use super::support::{Job, Outcome, program};
 
 /// Processors and NUMA node of each PE, as the program found them.
-struct Seats(BTreeMap<usize, (Vec<usize>, String)>);
+struct Bindings(BTreeMap<usize, (Vec<usize>, String)>);
 
-impl Seats {
+impl Bindings {
     #[track_caller]
-    fn of(outcome: &Outcome) -> Seats {
+    fn of(outcome: &Outcome) -> Bindings {
         outcome.status(0);
         let line = |line: &str| {
             let words: Vec<&str> = line.split_whitespace().collect();
@@ -20,7 +20,7 @@ impl Seats {
             let pe = words[1].parse().expect("a number");
             (pe, (machine::list(words[3]), words[5].to_owned()))
         };
-        Seats(outcome.out.lines().map(line).collect())
+        Bindings(outcome.out.lines().map(line).collect())
     }
 
     fn cpus(&self, pe: usize) -> &[usize] {
@@ -28,9 +28,9 @@ impl Seats {
     }
 }
 
-fn run(pes: usize, words: &[&str]) -> Seats {
+fn run(pes: usize, words: &[&str]) -> Bindings {
     let job = Job::new(pes).args(words).program(&program("binding"), &[]);
-    Seats::of(&job.run())
+    Bindings::of(&job.run())
 }
 
 fn usable() -> Vec<usize> {

@@ -74,7 +74,7 @@ impl Detector {
 
 impl Job {
     /// The first looks.
-    pub fn begin_pulse(&mut self) {
+    pub fn begin_heartbeats(&mut self) {
         let Some(detector) = &self.detector else { return };
         let nodes: Vec<u32> = detector.watches.keys().copied().collect();
         let first = detector.failures.ring();

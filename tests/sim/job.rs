@@ -203,7 +203,7 @@ impl Job {
             plan,
         };
         job.act(first);
-        job.begin_pulse();
+        job.begin_heartbeats();
         for index in 0..job.plan.faults.len() {
             if let When::Time(time) = job.plan.faults[index].when {
                 job.at(time, What::Fault(index));

@@ -489,6 +489,39 @@ fn layers_import_downwards_only() {
     expect_none(complaints);
 }
 
+/// The field has a word for it: `docs/glossary.md` has the few that are ours.
+#[test]
+fn words_are_the_fields() {
+    // Cut in two, so that this file does not contain them.
+    const OTHERS: &[(&str, &str)] = &[
+        (concat!("cr", "ew"), "worker pool"),
+        (concat!("le", "ash"), "parent-death pipe"),
+        (concat!("kee", "per"), "supervisor"),
+        (concat!("bal", "lot"), "recovery state"),
+        (concat!("he", "ed"), "wait for, accept"),
+        (concat!("cond", "emn"), "abort, unrecoverable"),
+        (concat!("spo", "iled"), "corrupt"),
+        (concat!("crow", "ded"), "oversubscribed"),
+        (concat!("pu", "lse"), "heartbeat"),
+        (concat!("se", "at"), "binding"),
+    ];
+    let forms = |word: &str| [word.to_owned(), format!("{word}s"), format!("{word}ed")];
+    let ours = |line: &str| {
+        let words = line.split(|c: char| !c.is_ascii_alphabetic()).map(str::to_lowercase);
+        let words: Vec<String> = words.collect();
+        OTHERS.iter().find(|(word, _)| forms(word).iter().any(|form| words.contains(form)))
+    };
+    let mut wrong = Vec::new();
+    for file in sources().into_iter().chain(others()) {
+        for (number, line) in file.text.lines().enumerate() {
+            if let Some((word, instead)) = ours(line) {
+                wrong.push(format!("{}:{}: {word}: say {instead}", file.path, number + 1));
+            }
+        }
+    }
+    expect_none(wrong);
+}
+
 /// Files and the folder of a crate's `lib.rs` that they lie in.
 fn files_of(root: &str) -> Vec<(String, String)> {
     let below = |file: File| {

@@ -1,5 +1,5 @@
 //! What the callbacks of UCP and the threads of the engine share: counters, answers, and whose
-//! messages are heeded.
+//! messages are accepted.
 //!
 //! Invariant: nothing that a dead incarnation sent counts once this process has disconnected from
 //! it, however late it comes.
@@ -89,15 +89,15 @@ impl Shared {
         }
     }
 
-    /// True if a message of this sender is to be heeded: of this job, and of nobody who is dead.
-    fn heeds(&self, job: u64, pe: u32, incarnation: u32) -> bool {
+    /// True if a message of this sender is accepted: of this job, and of nobody who is dead.
+    fn accepts(&self, job: u64, pe: u32, incarnation: u32) -> bool {
         let known = self.oldest.get(pe as usize).map(|oldest| oldest.load(Ordering::SeqCst));
-        let stale = |known| incarnation < known && !breaks(Mutant::StaleMessageHeeded);
+        let stale = |known| incarnation < known && !breaks(Mutant::StaleAccepted);
         job == self.local.job && known.is_some_and(|known| !stale(known))
     }
 
     fn carry_out(&self, request: &Request) -> Option<Answer> {
-        if !self.heeds(request.job, request.pe, request.incarnation) {
+        if !self.accepts(request.job, request.pe, request.incarnation) {
             return None;
         }
         let before = self.local.segment.update(request.word, request.change)?;
@@ -108,7 +108,7 @@ impl Shared {
     /// An answer of the dead would be taken for one of their substitute: then a quiet would be over
     /// before what it waits for has arrived.
     fn take(&self, answer: &Answer) {
-        if !self.heeds(answer.job, answer.pe, answer.incarnation) {
+        if !self.accepts(answer.job, answer.pe, answer.incarnation) {
             return;
         }
         match answer.ticket {
