@@ -174,7 +174,7 @@ impl Decode<'_> {
         let steps: Vec<usize> = steps.collect();
         if let Err(pe) = pipeline::run(self.pool, &steps, room, far, fetch, work) {
             unchanged(&self.world.members, self.view)?;
-            self.world.corrupt(self.view, pe);
+            self.world.found_corrupt(self.view, pe);
             return Err(Changed);
         }
         let holders: Vec<usize> = stripe.holders().collect();

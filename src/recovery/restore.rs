@@ -34,13 +34,13 @@ pub fn restore(
         (protection.snapshot_at(world.segments.layout(), target), tiles::tiles(len));
     let own = || world.segments.own().bytes(region, count * TILE);
     let bytes: &[u8] = line.as_deref().unwrap_or_else(own);
-    let corrupt = || {
-        world.corrupt(view, world.me());
+    let begin_again = || {
+        world.found_corrupt(view, world.me());
         Changed
     };
     let described = tiles::tiles(Coverage::manifest_len(bytes)).clamp(1, count);
     if line.is_none() && !(0..described).all(|tile| tiles::holds(world, region, tile, target)) {
-        return Err(corrupt());
+        return Err(begin_again());
     }
     let manifest = match Coverage::parse(world.segments.layout(), &bytes[..len]) {
         Ok(parsed) => parsed,
@@ -65,7 +65,7 @@ pub fn restore(
     world.members.point(Point::Restore, target);
     world.store.pool.numbers(count / 2..count, || (), put_back);
     if bad.into_inner() {
-        return Err(corrupt());
+        return Err(begin_again());
     }
     let coverage = manifest.coverage.clone();
     if let Err(misfit) = world.memory.adopt(manifest) {

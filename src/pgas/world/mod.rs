@@ -156,7 +156,7 @@ impl World {
 
     /// A tile of PE `pe` that held when it was checked does not hold any more: asks for a new view,
     /// in which all check anew, and waits for it.
-    pub(crate) fn corrupt(&self, view: &View, pe: usize) {
+    pub(crate) fn found_corrupt(&self, view: &View, pe: usize) {
         self.members.report_damage(view, pe);
         let waiting = || Waiting::anyone("shmem_restart_pes");
         self.wait_raw(waiting, || self.members.view_number() != view.number);
