@@ -132,7 +132,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("stride", &["PE 1", "shmem_long_iput", "dst 0", "expected 1 or more"]),
     ("stride-end", &["PE 1", "shmem_long_iget", "source", "is not symmetric"]),
     ("block", &["PE 1", "shmem_long_ibput", "dst 1", "expected 2 or more"]),
-    ("sig-op", &["PE 1", "shmem_long_put_signal", "sig_op 7", "SHMEM_SIGNAL_SET and _ADD"]),
+    ("sig-op", &["PE 1", "shmem_long_put_signal", "sig_op 7", "SHMEM_SIGNAL_SET or _ADD"]),
     ("sig-addr", &["PE 1", "shmem_long_put_signal", "sig_addr", "is not symmetric"]),
     ("fetch-local", &["PE 1", "shmem_long_atomic_fetch", "source", "is not symmetric"]),
     ("swap-pe", &["PE 1", "shmem_long_atomic_swap", "pe 99", "0..1"]),

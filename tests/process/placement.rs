@@ -90,7 +90,11 @@ fn a_file_that_is_wrong_is_one_line_before_anything_starts() {
     for (name, text, parts) in [
         ("syntax", "[rack\n", [":1: ", "expected tables"]),
         ("unknown", long, [":1: host node3 of this job is in no rack", "expected a host"]),
-        ("twice", &format!("{long}right = ['node[2-3]']\n"), [":3: host node2", "one a host"]),
+        (
+            "twice",
+            &format!("{long}right = ['node[2-3]']\n"),
+            [":3: host node2", "one for each host"],
+        ),
     ] {
         let file = Text::new(name, text);
         let job = Job::of(&["-n", "4", "--nodes", "4", "true"]);
