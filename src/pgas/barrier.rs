@@ -15,6 +15,8 @@
 //! Invariant: numbers of barriers only grow between two resets, and a reset is made between two
 //! meetings of all PEs, each after everything sent before has arrived.
 
+#![forbid(unsafe_code)]
+
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::rounds::rounds;

@@ -9,7 +9,6 @@ use std::mem::offset_of;
 use std::sync::atomic::Ordering;
 
 use super::World;
-
 use crate::control::view::{State, View};
 use crate::segment::words::{Barrier, CHAIN, Site as Shown, Words};
 use crate::store::site::{Apart, Called, Deed, Progress, Verdict, apart, follow, unlike};

@@ -6,6 +6,8 @@
 //! Invariants: `World::base` of a PE is null exactly while it is out of reach of loads and stores;
 //! an engine is connected to the incarnations of the view that was last given to `refresh`.
 
+#![forbid(unsafe_code)]
+
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 

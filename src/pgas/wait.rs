@@ -16,6 +16,8 @@
 //! A PE killed between its store and its ring leaves a sleeper to the limit below or to the change
 //! of view that follows its death, whichever comes first.
 
+#![forbid(unsafe_code)]
+
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 

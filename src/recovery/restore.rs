@@ -11,7 +11,7 @@ use super::plan::{self, Finding};
 use super::rebuild::chunk_tiles;
 use super::verify::{damaged, of_group};
 use crate::checkpoint;
-use crate::checkpoint::tiles::{self};
+use crate::checkpoint::tiles;
 use crate::control::UNRECOVERABLE;
 use crate::control::view::View;
 use crate::inject::Point;

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::plan::{self, Finding, Unrecoverable, bits};
-use crate::checkpoint::tiles::{self};
+use crate::checkpoint::tiles;
 use crate::pgas::World;
 use crate::segment::layout::TILE;
 use crate::segment::mailbox::PeerStatus;
