@@ -181,6 +181,9 @@ fn one_more_is_lost_and_every_pe_says_so() {
 #[test]
 fn broken_rules_are_caught() {
     use Broken::*;
+    if !skip::long() {
+        return;
+    }
     for broken in [
         Rule(Mutant::MemoryOfTheJob),
         PeersForgotten,
