@@ -4,6 +4,8 @@
 //! everybody back to the last agreed checkpoint; `algo_init` tells an original from a substitute.
 //! Source: thesis, section 4.3.3.
 
+use tracing::info;
+
 use crate::inject::Point;
 pub use crate::pgas::Name;
 use crate::pgas::{World, complain, world};
@@ -41,7 +43,7 @@ pub fn checkpoint_all() -> i32 {
         return SUCCESS;
     }
     let number = world.store.agreed() + 1;
-    world.debug(|| format!("checkpoint {number} begins"));
+    info!("checkpoint {number} begins");
     world.members.point(Point::Before, number);
     let result = match world.store.protection() {
         None => pass(world, number),
@@ -55,7 +57,7 @@ pub fn checkpoint_all() -> i32 {
         SUCCESS => "is agreed",
         _ => "failed",
     };
-    world.debug(|| format!("checkpoint {number} {how}"));
+    info!("checkpoint {number} {how}");
     result
 }
 
@@ -111,9 +113,7 @@ fn refuse(world: &World, words: String) -> i32 {
 pub fn recover_at_end(world: &'static World) {
     let _turn = world.store.lock.lock();
     if let Some(protection) = world.store.protection() {
-        world.debug(|| {
-            format!("recovery from within shmem_finalize, lost are {:?}", world.members.lost())
-        });
+        info!("recovery from within shmem_finalize, lost are {:?}", world.members.lost());
         real::run(world, protection, Call::Finalize);
     }
 }
@@ -135,13 +135,13 @@ pub fn restart_pes() {
         world.show_restart(&site::here());
         world.forget_all();
         *lock(&world.store.refused) = Refused::default();
-        world.debug(|| format!("restart, lost are {:?}", world.members.lost()));
+        info!("restart, lost are {:?}", world.members.lost());
         match world.store.protection() {
             Some(protection) => drop(real::run(world, protection, Call::Restart)),
             // In mode none the launcher ends the job.
             None => world.wait_raw(|| Waiting::anyone(Call::Restart.name()), || false),
         }
-        world.debug(|| format!("restarted from checkpoint {}", world.store.agreed()));
+        info!("restarted from checkpoint {}", world.store.agreed());
     } else if lock(&world.store.refused).restart() && world.me() == 0 {
         let back = match world.store.agreed() {
             0 => "none was made yet, so a loss ends it".to_owned(),

@@ -9,6 +9,7 @@
 //!
 //! ```text
 //! mutant  sys  inject  settings              words, environment, system calls
+//! trace                                      the last events of a process
 //! heap                                       symmetric allocator (pure)
 //! placement                                  failure domains, groups, substitutes (pure)
 //! control                                    messages, views, the page that shows them
@@ -76,6 +77,8 @@ pub mod sizing;
 pub mod store;
 #[doc(hidden)]
 pub mod sys;
+#[doc(hidden)]
+pub mod trace;
 #[doc(hidden)]
 pub mod wrapper;
 

@@ -36,7 +36,9 @@ use fields::Draft;
 pub use fields::Settings;
 pub use kind::Kind;
 pub use table::{Entry, markdown, table};
-pub use values::{BackupMode, Bind, Collectives, Device, Fabric, Pages, Placement, Substitute};
+pub use values::{
+    BackupMode, Bind, Collectives, Device, Fabric, Pages, Placement, Substitute, Trace,
+};
 
 /// Why the environment was refused. Every message is one line that says what is allowed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

@@ -125,7 +125,7 @@ pub fn watch(world: &World, protection: &Protection, coverage: &Coverage, number
                 tracked.begin(number, coverage.clone());
             }
             Err(error) => {
-                world.debug(|| format!("pages are not watched: {error}"));
+                tracing::info!("pages are not watched: {error}");
                 tracked.never();
             }
         }

@@ -8,6 +8,8 @@ use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
+use tracing::level_filters::LevelFilter;
+
 use super::complain::complain;
 use super::inherit::{Heir, inherit};
 use super::world::World;
@@ -31,13 +33,14 @@ use crate::placement::Domains;
 use crate::segment::layout::{Layout, STATICS_MAX};
 use crate::segment::statics::{self, Statics};
 use crate::segment::{Segment, is_large};
-use crate::settings::{Bind, Fabric, Pages, SettingError, Settings};
+use crate::settings::{Bind, Fabric, Pages, SettingError, Settings, Trace};
 use crate::store::phase::{Phase, Vote};
 use crate::store::protection::{Protection, ProtectionError};
 use crate::sys::pool::{self, WorkerPool};
 use crate::sys::socket::{Channel, ChannelError};
 use crate::sys::written::has_forked;
 use crate::sys::{self, exit, futex, memory, process};
+use crate::trace;
 
 /// `SHMEM_THREAD_MULTIPLE`.
 const THREAD_MULTIPLE: i32 = 3;
@@ -203,6 +206,7 @@ fn build(
     let mut segments = Segments::map(me, own, &memories, how)?;
     let original = welcome.incarnation == 0;
     take_over(own, job.id, me);
+    trace::begin(own.trace(), welcome.incarnation, level(&settings), settings.debug.then_some(say));
     let nodes: Vec<usize> = job.node_of.iter().map(|&node| node as usize).collect();
     let protection = match channel {
         Some(_) => Protection::new(&settings, &nodes, &job.domains)?,
@@ -233,6 +237,20 @@ fn build(
     };
     arrive(&world, original);
     Ok(world)
+}
+
+/// Which events this PE keeps.
+fn level(settings: &Settings) -> LevelFilter {
+    match settings.trace {
+        Trace::Off => LevelFilter::OFF,
+        Trace::Info => LevelFilter::INFO,
+        Trace::Debug => LevelFilter::DEBUG,
+    }
+}
+
+/// An event for people.
+fn say(words: &str) {
+    complain(&format!("debug: {words}"));
 }
 
 /// Waits for the first view; an original is a member of it.

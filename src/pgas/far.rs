@@ -11,6 +11,8 @@
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
+use tracing::info;
+
 use super::World;
 use super::stream::Id;
 use crate::control::message::ToPe;
@@ -231,6 +233,7 @@ impl World {
                     || self.mappable(view, pe)
             };
             if link.connected.is_some_and(over) {
+                info!("cuts the connection to PE {pe}");
                 far.engine.disconnect(pe);
                 link.connected = None;
             }
@@ -255,6 +258,7 @@ impl World {
             if let Some((known, address)) = &link.address
                 && *known == wanted
             {
+                info!("connects to PE {pe}, incarnation {wanted}");
                 match far.engine.connect(pe, wanted, address) {
                     Ok(()) => link.connected = Some(wanted),
                     Err(error) => {

@@ -1,15 +1,16 @@
 //! What a PE says at its start and on the way when the environment asks: `SHMEM_VERSION` and
-//! `SHMEM_INFO` (once in a job, on standard output), `SHMEM_DEBUG` (each PE, on standard error).
+//! `SHMEM_INFO` (once in a job, on standard output); and the first event of each PE.
 
 use std::io::Write;
 
+use tracing::info;
+
 use super::World;
-use super::complain::complain;
 
 impl World {
     /// The lines of a start.
     pub(super) fn greet(&self) {
-        self.debug(|| {
+        let words = || {
             let (heap, at) = (
                 self.segments.layout().heap_len,
                 self.segments.own().base().wrapping_add(self.segments.layout().heap),
@@ -24,7 +25,8 @@ impl World {
                  {level}, heap of {heap} bytes at {at:p}, {more} PEs than processors, mode \
                  {mode:?}, checkpoints by {pool} threads"
             )
-        });
+        };
+        info!("{}", words());
         if self.me() != 0 || self.members.incarnation() != 0 {
             return;
         }
@@ -34,13 +36,6 @@ impl World {
         }
         if self.settings.info {
             let _ = write!(out, "{}", crate::settings::markdown());
-        }
-    }
-
-    /// A line on standard error, if `SHMEM_DEBUG` asks for such.
-    pub fn debug(&self, words: impl FnOnce() -> String) {
-        if self.settings.debug {
-            complain(&format!("debug: {}", words()));
         }
     }
 }

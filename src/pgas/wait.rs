@@ -21,6 +21,8 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use tracing::debug;
+
 use super::{Fault, World};
 use crate::segment::waits::Waiting;
 use crate::segment::words::announce;
@@ -109,6 +111,8 @@ impl World {
 
     #[cold]
     fn sleep(&self, waiting: Waiting, plain_stores: bool, mut ready: impl FnMut() -> bool) {
+        debug!("waits in {} for {:?}", waiting.call, waiting.whom);
+        let call = waiting.call;
         let words = self.segments.own().words();
         let (bell, showing) = (&words.bell, words.waits.show(waiting, self.store.agreed()));
         let watcher = u32::from(plain_stores);
@@ -125,6 +129,7 @@ impl World {
             bell.watchers.fetch_sub(watcher, Ordering::SeqCst);
             bell.sleepers.fetch_sub(1, Ordering::SeqCst);
             if ready() {
+                debug!("goes on in {call}");
                 return;
             }
             showing.looked();

@@ -10,6 +10,8 @@ use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use tracing::info;
+
 use super::driver::{Driver, Judgement, Port, Progress, Standing, Step};
 use super::operation::{Op, Part};
 use super::{At, Call, Outcome, meeting};
@@ -43,8 +45,12 @@ pub fn run(world: &World, protection: &Protection, call: Call) -> (At, Option<Re
         match driver.step(&mut memory) {
             Step::Again => {}
             Step::Wait => memory.wait(&driver),
-            Step::Left(from, _) if driver.at() == At::Unrecoverable => memory.abort(from),
-            Step::Left(..) => {}
+            Step::Left(from, outcome) => {
+                info!("{}: {from:?}, {outcome:?}: {:?}", driver.number(), driver.at());
+                if driver.at() == At::Unrecoverable {
+                    memory.abort(from);
+                }
+            }
         }
     }
     (driver.at(), memory.refusal)

@@ -5,6 +5,7 @@
 //! mailbox      what PEs that do not map this memory tell its owner (segment::mailbox)
 //! teams      words that the members of each team meet over; zeroed in a recovery
 //! work       slots for what PEs leave each other in a collective: of no use after it
+//! trace      the last events of the owner (trace::ring)
 //! statics    image of the executable's .data and .bss, mapped over the originals
 //! manifest   what a checkpoint covers and the allocator's state, written at each checkpoint
 //! heap       the symmetric heap
@@ -27,6 +28,7 @@
 
 use super::mailbox::ENTRY;
 use crate::sys::memory::{HUGE, PAGE, page_up};
+use crate::trace::ring;
 
 /// Bytes under one checksum and stamp.
 pub const TILE: usize = 64 * 1024;
@@ -58,6 +60,8 @@ pub struct Layout {
     pub teams: usize,
     /// The work area of collectives.
     pub work: usize,
+    /// The ring of events.
+    pub trace: usize,
     /// Image of the executable's statics.
     pub statics: usize,
     /// Manifest of the checkpoint.
@@ -101,7 +105,8 @@ impl Layout {
         let mailbox = PAGE;
         let teams = mailbox + page_up(n_pes * ENTRY);
         let work = teams + page_up(WORK_TEAMS * TEAM_WORDS * 8);
-        let statics = work + WORK;
+        let trace = work + WORK;
+        let statics = trace + page_up(ring::BYTES);
         let manifest = statics + STATICS_MAX;
         let manifest_len = page_up(heap_len / 32 + (1 << 20));
         let heap = (manifest + manifest_len).next_multiple_of(HUGE);
@@ -121,6 +126,7 @@ impl Layout {
             mailbox,
             teams,
             work,
+            trace,
             statics,
             manifest,
             manifest_len,
@@ -172,6 +178,7 @@ mod tests {
                 (l.mailbox, 33 * ENTRY),
                 (l.teams, WORK_TEAMS * TEAM_WORDS * 8),
                 (l.work, WORK),
+                (l.trace, ring::BYTES),
                 (l.statics, STATICS_MAX),
                 (l.manifest, l.manifest_len),
                 (l.heap, l.heap_len),
@@ -189,7 +196,7 @@ mod tests {
                 assert!(pair[0].0 + pair[0].1 <= pair[1].0, "{heap}: {pair:?}");
             }
             let last = l.slot(WORK_TEAMS - 1, 1, WORK_ROUNDS - 1);
-            assert_eq!((l.slot(0, 0, 0), last + WORK_SLOT), (l.work, l.statics));
+            assert_eq!((l.slot(0, 0, 0), last + WORK_SLOT), (l.work, l.trace));
             let inner = |at: usize| at > l.changes && at < l.snapshots[0];
             assert!(ends.iter().all(|&(at, _)| at % PAGE == 0 || inner(at) && at % LINE == 0));
             assert!([l.heap, l.store, l.snapshots[0], l.slots[1]].iter().all(|at| at % HUGE == 0));

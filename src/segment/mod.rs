@@ -19,10 +19,11 @@ pub mod waits;
 pub mod words;
 
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::settings::Pages;
 use crate::sys::memory::{self, HUGE, Mapping, PAGE, page_up};
+use crate::trace::ring::{self, Ring};
 use header::Header;
 use layout::Layout;
 use mailbox::{ENTRY, Entry, PeerStatus};
@@ -106,6 +107,14 @@ impl Segment {
         unsafe { &*self.visible.base().cast() }
     }
 
+    /// The last events of the owner.
+    pub fn trace(&self) -> Ring<'_> {
+        let at = self.at(self.layout.trace, ring::BYTES);
+        // SAFETY: inside the visible part (`at`), at the beginning of a page; the library alone
+        // uses these bytes, as atomics, and the mapping lives as long as self.
+        Ring::of(unsafe { std::slice::from_raw_parts(at.cast::<AtomicU64>(), ring::BYTES / 8) })
+    }
+
     /// The store header.
     pub fn header(&self) -> &Header {
         // SAFETY: the first page of the store holds the header, all of it atomics, page-aligned.
@@ -126,7 +135,7 @@ impl Segment {
     pub fn status(&self) -> PeerStatus {
         let (words, header) = (self.words(), self.header());
         let (intent, findings) = (&words.intent, &words.findings);
-        let load = |word: &std::sync::atomic::AtomicU64| word.load(Ordering::SeqCst);
+        let load = |word: &AtomicU64| word.load(Ordering::SeqCst);
         PeerStatus {
             step: load(&words.step),
             digest: load(&intent.digest),
@@ -250,6 +259,29 @@ impl Segment {
     /// Keeps the mapping for the rest of the process: pointers into it may still be in use.
     pub fn leak(self) -> &'static Segment {
         Box::leak(Box::new(self))
+    }
+}
+
+/// The ring of events in a PE's memory file, for its agent.
+#[derive(Debug)]
+pub struct Traced(Mapping);
+
+impl Traced {
+    /// Maps it.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn of(fd: BorrowedFd, layout: &Layout) -> rustix::io::Result<Traced> {
+        Mapping::new(fd, layout.trace, ring::BYTES, None, true).map(Traced)
+    }
+
+    /// The ring.
+    pub fn ring(&self) -> Ring<'_> {
+        // SAFETY: the whole mapping, page-aligned; every process touches it through atomics only.
+        let words = unsafe {
+            std::slice::from_raw_parts(self.0.base().cast::<AtomicU64>(), ring::BYTES / 8)
+        };
+        Ring::of(words)
     }
 }
 

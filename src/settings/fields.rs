@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use super::delta::{Delta, Track};
-use super::values::{BackupMode, Bind, Collectives, Device, Fabric, Pages, Placement, Substitute};
+use super::values::{BackupMode, Bind, Collectives, Device, Fabric, Pages, Placement, Substitute, Trace};
 use crate::inject::Rule;
 
 /// All settings of one run, parsed and within bounds. `default()` is the empty environment.
@@ -56,6 +56,8 @@ pub struct Settings {
     pub pe_timeout: Option<Duration>,
     /// `SHMEM_FT_STALL`: who waits for longer in one call is told of; zero: nobody is.
     pub stall: Duration,
+    /// `SHMEM_FT_TRACE`: events that a PE keeps for who looks at it.
+    pub trace: Trace,
     /// `SHMEM_FT_CHECKSUM`: blocks of a checkpoint carry checksums.
     pub checksum: bool,
     /// `SHMEM_FT_SCRUB`: bytes a second in which a PE looks over its checkpoint; 0 is off.
@@ -101,6 +103,7 @@ impl Default for Settings {
             node_timeout: Duration::from_secs(10),
             pe_timeout: None,
             stall: Duration::from_secs(60),
+            trace: Trace::Info,
             checksum: true,
             scrub: 16 << 20,
             inject: Vec::new(),

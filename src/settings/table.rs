@@ -10,7 +10,7 @@ use super::delta::{Delta, Track};
 use super::fields::{Draft, Settings};
 use super::kind::{Kind, Value};
 use super::units::{KIB, TIB, show_size, show_time};
-use super::values::{BackupMode, Bind, Collectives, Device, Fabric, Pages, Placement, Substitute};
+use super::values::{BackupMode, Bind, Collectives, Device, Fabric, Pages, Placement, Substitute, Trace};
 use crate::inject;
 
 /// One setting: a row of [`table`].
@@ -354,6 +354,20 @@ static TABLE: &[Entry] = &[
               and who does not; 0 is off. The job ends only if such a wait can never end.",
         store: number!(draft, n, draft.settings.stall = Duration::from_millis(n)),
         show: |s| Some(show_time(s.stall)),
+    },
+    Entry {
+        name: "SHMEM_FT_TRACE",
+        kind: Kind::Choice(&Trace::NAMES),
+        default: "info",
+        doc: "Events that each PE keeps, the last 511 of them, for `oshrun --dump` and for the line \
+              of SHMEM_FT_STALL: info are views and steps of checkpoints and recoveries, debug \
+              also every call that waits for long.",
+        store: |draft, value| {
+            if let Value::Choice(at) = value {
+                draft.settings.trace = Trace::ALL[at]
+            }
+        },
+        show: |s| Some(s.trace.name().to_owned()),
     },
     Entry {
         name: "SHMEM_FT_CHECKSUM",

@@ -235,6 +235,7 @@ fn environment_round_trips() {
         ("SHMEM_FT_PLACEMENT", "strict"),
         ("SHMEM_FT_DOMAINS", "site/rack.toml"),
         ("SHMEM_FT_BIND", "core"),
+        ("SHMEM_FT_TRACE", "debug"),
         ("SHMEM_FT_PAGES", "small"),
         ("SHMEM_FT_DEVICE", "mlx5_0:2"),
         ("SHMEM_FT_ADOPT", "0"),

@@ -121,6 +121,29 @@ impl Bind {
     }
 }
 
+/// Which events a PE keeps for who looks at a job that hangs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Trace {
+    /// None.
+    Off,
+    /// Those that are rare: views, steps of a checkpoint and a recovery, connections.
+    #[default]
+    Info,
+    /// And every wait that lasts.
+    Debug,
+}
+
+impl Trace {
+    /// Every level, in the order of the documentation.
+    pub const ALL: [Trace; 3] = [Trace::Off, Trace::Info, Trace::Debug];
+    pub(super) const NAMES: [&'static str; 3] = ["off", "info", "debug"];
+
+    /// The name as `SHMEM_FT_TRACE` spells it.
+    pub const fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
+}
+
 /// Pages of the memory of PEs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Pages {

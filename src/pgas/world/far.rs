@@ -5,6 +5,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
+use tracing::info;
+
 use crate::control::message::Said;
 use crate::control::page::Page;
 use crate::control::view::State;
@@ -46,6 +48,7 @@ impl EventSink for Watch {
     }
 
     fn suspect(&self, pe: usize, incarnation: u32) {
+        info!("the connection to PE {pe}, incarnation {incarnation}, broke");
         if let Some(channel) = &self.channel {
             // An agent that is gone takes this process with it.
             let _ = channel.send(&Said::Suspect { pe: pe as u32, incarnation }, &[]);

@@ -9,6 +9,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use tracing::info;
+
 use crate::control::UNRECOVERABLE;
 use crate::control::message::{Report, Said, Welcome};
 use crate::control::page::Page;
@@ -106,6 +108,7 @@ impl Membership {
 
     /// This PE is a member of `view` from now on.
     pub(in crate::pgas) fn join(&self, view: &View) {
+        info!("view {} joined", view.number);
         *lock(&self.joined_view) = Some(view.clone());
         self.joined.store(view.number, Ordering::Release);
     }
@@ -177,6 +180,7 @@ impl Membership {
     // ---- what the launcher hears --------------------------------------------------------------
 
     pub(in crate::pgas) fn say(&self, what: &Said) {
+        info!("says {what:?}");
         if let Some(channel) = &self.channel {
             // An agent that is gone takes this process with it; nobody is left to tell.
             let _ = channel.send(what, &[]);
