@@ -24,6 +24,8 @@ use rustix::process::{
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
+use super::signal_names::name;
+
 /// A running process, held by a descriptor that cannot come to mean another one.
 #[derive(Debug)]
 pub struct Process {
@@ -55,7 +57,7 @@ impl std::fmt::Display for Ended {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Ended::Exited(status) => write!(f, "exited with status {status}"),
-            Ended::Killed(signal) => write!(f, "was killed by signal {signal}"),
+            Ended::Killed(signal) => write!(f, "was killed by {}", name(*signal)),
         }
     }
 }
@@ -103,6 +105,13 @@ impl Process {
     /// SIGKILL, if it still runs.
     pub fn kill(&self) {
         let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
+    }
+
+    /// That signal, if it still runs and there is such a signal.
+    pub fn signal(&self, signal: i32) {
+        if let Some(signal) = Signal::from_named_raw(signal) {
+            let _ = pidfd_send_signal(&self.pidfd, signal);
+        }
     }
 
     /// SIGKILL to it and to all of its process group.

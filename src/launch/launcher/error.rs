@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use crate::sys::signal_names::name;
 use crate::sys::socket::ChannelError;
 
 /// Why a job could not be started.
@@ -66,7 +67,7 @@ pub enum LaunchError {
         ours: String,
     },
     /// A signal came before the job was started.
-    #[error("stopped by signal {0} before the job was started")]
+    #[error("stopped by {} before the job was started", name(*.0))]
     Signal(i32),
 }
 
