@@ -14,6 +14,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+mod sink;
+
+pub use sink::{Marks, Sink};
+
 /// Bytes of one line that are kept before it is cut.
 const LINE_MAX: usize = 1 << 20;
 /// Between two looks whether lines that were held up are read now.
@@ -147,13 +151,15 @@ impl Carriers {
     }
 
     /// Gives `command` pipes for its output, and carries on what comes through them.
-    pub fn take_output(&mut self, command: &mut Command) -> std::io::Result<()> {
-        let (from, to) = std::io::pipe()?;
-        command.stdout(to);
-        self.carry(from, Stream::Out)?;
-        let (from, to) = std::io::pipe()?;
-        command.stderr(to);
-        self.carry(from, Stream::Err)
+    pub fn take_output(&mut self, command: &mut Command, to: &Arc<Sink>) -> std::io::Result<()> {
+        let (from, end) = std::io::pipe()?;
+        command.stdout(end);
+        let sink = Arc::clone(to);
+        self.spawn(from, move |bytes| sink.write(Stream::Out, bytes))?;
+        let (from, end) = std::io::pipe()?;
+        command.stderr(end);
+        let sink = Arc::clone(to);
+        self.spawn(from, move |bytes| sink.write(Stream::Err, bytes))
     }
 
     fn spawn(

@@ -2,12 +2,14 @@
 
 #![forbid(unsafe_code)]
 
+use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
 
 use crate::control::message::{HeartbeatSettings, Job, Place};
 use crate::control::noise::Secret;
-use crate::launch::cli::ready::Ready;
-use crate::settings::{BackupMode, Settings};
+use crate::launch::cli::ready::{Programs, Ready};
+use crate::settings::{BackupMode, Settings, table};
 
 /// What the processes of the job have to know.
 pub(super) fn job_of(ready: &Ready, id: u64) -> Job {
@@ -59,15 +61,33 @@ pub(super) fn job_id() -> std::io::Result<u64> {
     Ok(u64::from_ne_bytes(bytes) | 1)
 }
 
-/// What programs on other hosts would inherit from this process, without what is about this host.
-pub(super) fn place() -> Place {
+/// How programs run; on other hosts with what they would inherit from this process, without what is
+/// about this host.
+pub(super) fn place(programs: &Programs, elsewhere: bool) -> Place {
     const OWN: &[&str] = &["HOST", "HOSTNAME", "DISPLAY", "XAUTHORITY", "TMPDIR", "LS_COLORS", "_"];
     const OWN_PREFIXES: &[&str] = &["SSH_", "SLURM_", "XDG_", "DBUS_"];
     let own = |name: &str| {
         OWN.contains(&name) || OWN_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
     };
-    let all = std::env::vars_os().filter(|(name, _)| !own(&name.to_string_lossy()));
-    let env = all.map(|(name, value)| (name.into_vec(), value.into_vec())).collect();
-    let folder = std::env::current_dir().unwrap_or_else(|_| "/".into());
-    Place { folder: folder.into_os_string().into_vec(), env }
+    let inherited = std::env::vars_os().filter(|(name, _)| !own(&name.to_string_lossy()));
+    let inherited = inherited.filter(|_| elsewhere);
+    // Settings are in force already, with what options say.
+    let set = |name: &str| table().iter().any(|entry| entry.name == name);
+    let given = programs.variables.iter().filter(|(name, _)| !set(name));
+    let given = given.map(|(name, value)| (OsString::from(name), OsString::from(value)));
+    let env = inherited.chain(given);
+    let folder = match &programs.folder {
+        None if elsewhere => Some(std::env::current_dir().unwrap_or_else(|_| "/".into())),
+        folder => folder.clone(),
+    };
+    let bytes = |path: PathBuf| path.into_os_string().into_vec();
+    Place {
+        folder: folder.map(bytes),
+        env: env.map(|(name, value)| (name.into_vec(), value.into_vec())).collect(),
+        stdin: programs.stdin && !elsewhere,
+        carried: elsewhere || programs.tag || programs.stamp || programs.output.is_some(),
+        tag: programs.tag,
+        stamp: programs.stamp,
+        output: programs.output.clone().map(bytes),
+    }
 }
