@@ -14,7 +14,7 @@ use crate::control::link::Link;
 use crate::control::message::{Beat, Down, Party};
 use crate::launch::detector::{Decision, Observation, Time};
 use crate::launch::heartbeats::{Datagram, Heartbeats};
-use crate::launch::lines::say;
+use crate::launch::lines::{news, say};
 use crate::sys::socket::ChannelError;
 
 impl Launcher {
@@ -38,7 +38,7 @@ impl Launcher {
                 }
                 Datagram::Beat(Party::Launcher, _) => {}
                 Datagram::Foreign(from) => {
-                    say(&format!("a heartbeat from {from} was refused: not of this job"));
+                    news(&format!("a heartbeat from {from} was refused: not of this job"));
                 }
             }
         }
@@ -76,13 +76,13 @@ impl Launcher {
                     let ring = Down::Ring { nodes: found.collect() };
                     nodes.iter().for_each(|&node| self.tell(node, &ring, &[]));
                 }
-                Decision::AsymmetricLink { node, by, witness } => say(&format!(
+                Decision::AsymmetricLink { node, by, witness } => news(&format!(
                     "{} is not heard by node {by}, but by node {witness} and here: the network \
                      between the two is in doubt",
                     self.name(node)
                 )),
                 Decision::CutOff { node, by, witness } => {
-                    say(&format!(
+                    news(&format!(
                         "{} is not heard by nodes {by} and {witness}, though it is here: it is cut \
                          off from its peers and told to end",
                         self.name(node)
@@ -100,7 +100,7 @@ impl Launcher {
     fn say_why(&self, node: u32, silent: Option<Time>, witness: Option<u32>) {
         let Some(silent) = silent else { return };
         let also = witness.map(|by| format!(", nor does node {by} hear it")).unwrap_or_default();
-        say(&format!(
+        news(&format!(
             "{}: no sign of life for {:.1} s{also} (SHMEM_FT_NODE_TIMEOUT={}): it is declared lost",
             self.name(node),
             silent.as_secs_f64(),

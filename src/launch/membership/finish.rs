@@ -6,7 +6,7 @@
 
 #![forbid(unsafe_code)]
 
-use super::{Action, Membership, Stage, list};
+use super::{Action, Membership, Stage, named};
 use crate::control::UNRECOVERABLE;
 use crate::control::message::Down;
 use crate::mutant::{Mutant, breaks};
@@ -18,8 +18,9 @@ impl Membership {
             let lost: Vec<usize> = self.lost.iter().map(|&pe| pe as usize).collect();
             let words = format!(
                 "unrecoverable: PE {pe} entered shmem_finalize without having gone back to the \
-                 checkpoint, though PEs {} were lost; checkpoint before it to be safe to the end",
-                list(&lost)
+                 checkpoint, though {} {} lost; checkpoint before it to be safe to the end",
+                named(&lost),
+                if lost.len() == 1 { "was" } else { "were" }
             );
             return self.end(UNRECOVERABLE, Some(words));
         }
