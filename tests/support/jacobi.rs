@@ -49,8 +49,8 @@ impl Outcome {
         self
     }
 
-    /// Fails the test unless the job ended with status 3 and one verdict, which is given back: every
-    /// PE comes to the same, and the launcher says what differs.
+    /// Fails the test unless the job ended with status 3 and one verdict, which is given back:
+    /// every PE comes to the same, and the launcher says what differs.
     #[track_caller]
     pub fn same_verdict(&self) -> &str {
         self.status(3);

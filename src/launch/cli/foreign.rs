@@ -1,4 +1,4 @@
-//! Options of other launchers, and what they are called here: `mpirun` (Open MPI, MPICH) and `srun`.
+//! Options of other launchers, of `mpirun` (Open MPI, MPICH) and `srun`, and their names here.
 //!
 //! Pure: a table. What changes nothing is left out with a line; what would change something is
 //! refused with the name of the option that does so here.

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::args::Args;
-use super::environment;
+use super::environment::{self, Variables};
 use super::hosts::{self, Host, HostsError};
 use super::ready::{Cluster, Programs, Ready};
 use super::refused::{FILE_MAX, Refused};
@@ -69,31 +69,14 @@ impl Args {
             Some(protection) => protection.plan.of.iter().map(|&(group, _)| group).collect(),
             None => vec![0; pes],
         };
-        let on = |node: u32| shape.node_of.iter().filter(|&&other| other == node).count();
-        let most = (0..shape.nodes).map(on).max().unwrap_or(pes);
-        let together = if cluster.is_some() { most } else { pes }; // on one machine
-        let heap_len = settings.symmetric_size.unwrap_or_else(|| default_heap(together));
-        let total = memory::total().unwrap_or(u64::MAX);
-        if cluster.is_none() && heap_len.saturating_mul(pes as u64) > total {
-            let (heap_mib, total_mib) = (heap_len >> 20, total >> 20);
-            return Err(Refused::Memory { pes, heap_mib, total_mib });
-        }
-        let folder = self.wdir.as_deref().map(|path| folder(path, cluster.is_some()));
-        let folder = folder.transpose()?;
+        let heap_len = heap_len(&settings, &shape, cluster.is_some())?;
         let (timeout, stop_signal) = (self.timeout()?, self.stop_signal()?);
-        let stdin = self.reads_input()?;
+        let programs = self.programs(exported, cluster.is_some())?;
         let mut notes = [self.needless.clone(), unset, environment::strange(&environment)].concat();
         notes.extend(protection.as_ref().and_then(|found| bent(&settings, &found.plan)));
-        let programs = Programs {
-            variables: exported,
-            stdin,
-            tag: self.tag_output,
-            stamp: self.timestamp_output,
-            output: self.output.as_deref().map(|path| output(path)).transpose()?,
-            folder: folder.clone(),
-        };
         let mut program = self.program;
-        program[0] = resolve(Path::new(&program[0]), folder.as_deref())?.into_os_string();
+        let folder = programs.folder.as_deref();
+        program[0] = resolve(Path::new(&program[0]), folder)?.into_os_string();
         Ok(Ready {
             programs,
             timeout,
@@ -109,6 +92,18 @@ impl Args {
             heap_len,
             report_placement: self.report_placement,
             program,
+        })
+    }
+
+    /// What programs get, and what becomes of what they print.
+    fn programs(&self, variables: Variables, elsewhere: bool) -> Result<Programs, Refused> {
+        Ok(Programs {
+            folder: self.wdir.as_deref().map(|path| folder(path, elsewhere)).transpose()?,
+            variables,
+            stdin: self.reads_input()?,
+            tag: self.tag_output,
+            stamp: self.timestamp_output,
+            output: self.output.as_deref().map(output).transpose()?,
         })
     }
 
@@ -245,6 +240,21 @@ impl Args {
         let cluster = Cluster { names, means, oshrun: self.oshrun.clone(), listen };
         Ok(Some((cluster, counts)))
     }
+}
+
+/// Bytes of a symmetric heap; those of all PEs must fit into this machine if they are on it.
+fn heap_len(settings: &Settings, shape: &Shape, elsewhere: bool) -> Result<u64, Refused> {
+    let pes = shape.node_of.len();
+    let on = |node: u32| shape.node_of.iter().filter(|&&other| other == node).count();
+    let most = (0..shape.nodes).map(on).max().unwrap_or(pes);
+    let together = if elsewhere { most } else { pes }; // on one machine
+    let heap_len = settings.symmetric_size.unwrap_or_else(|| default_heap(together));
+    let total = memory::total().unwrap_or(u64::MAX);
+    if !elsewhere && heap_len.saturating_mul(pes as u64) > total {
+        let (heap_mib, total_mib) = (heap_len >> 20, total >> 20);
+        return Err(Refused::Memory { pes, heap_mib, total_mib });
+    }
+    Ok(heap_len)
 }
 
 /// The failure domains of nodes with these names.

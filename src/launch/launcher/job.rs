@@ -2,14 +2,17 @@
 
 #![forbid(unsafe_code)]
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
-use crate::control::message::{HeartbeatSettings, Job, Place};
+use super::gather::Node;
+use crate::control::message::{Down, HeartbeatSettings, Job, Place};
 use crate::control::noise::Secret;
 use crate::launch::cli::ready::{Programs, Ready};
-use crate::settings::{BackupMode, Settings, table};
+use crate::settings::{Settings, table};
+use crate::sys::socket::ChannelError;
 
 /// What the processes of the job have to know.
 pub(super) fn job_of(ready: &Ready, id: u64) -> Job {
@@ -45,12 +48,29 @@ pub(super) fn heartbeat_settings(
     }
 }
 
-/// What a PE keeps for others in a mode.
-pub(super) fn kept(mode: BackupMode) -> &'static str {
-    match mode {
-        BackupMode::Single | BackupMode::Double => "copies",
-        _ => "parity",
+/// Tells every node what the job is, and how programs run there.
+///
+/// # Errors
+/// A connection that failed; the end of a node is noticed.
+pub(super) fn configure(
+    nodes: &mut BTreeMap<u32, Node>,
+    ready: &Ready,
+    job: &Job,
+    heartbeat: &HeartbeatSettings,
+) -> Result<(), ChannelError> {
+    let program: Vec<Vec<u8>> = ready.program.iter().map(|word| word.as_bytes().to_vec()).collect();
+    for (&node, entry) in nodes {
+        let place = place(&ready.programs, entry.remote.is_some());
+        let Some(link) = &mut entry.link else { continue };
+        link.give_up_after(heartbeat.limit * 5 / 4);
+        let (job, heartbeat) = (Box::new(job.clone()), heartbeat.clone());
+        let program = program.clone();
+        match link.send(&Down::Configure { job, node, program, place, heartbeat }, &[]) {
+            Ok(()) | Err(ChannelError::Closed) => {}
+            Err(error) => return Err(error),
+        }
     }
+    Ok(())
 }
 
 /// A random number, not 0.
@@ -63,7 +83,7 @@ pub(super) fn job_id() -> std::io::Result<u64> {
 
 /// How programs run; on other hosts with what they would inherit from this process, without what is
 /// about this host.
-pub(super) fn place(programs: &Programs, elsewhere: bool) -> Place {
+fn place(programs: &Programs, elsewhere: bool) -> Place {
     const OWN: &[&str] = &["HOST", "HOSTNAME", "DISPLAY", "XAUTHORITY", "TMPDIR", "LS_COLORS", "_"];
     const OWN_PREFIXES: &[&str] = &["SSH_", "SLURM_", "XDG_", "DBUS_"];
     let own = |name: &str| {

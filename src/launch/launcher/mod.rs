@@ -8,7 +8,6 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -56,17 +55,17 @@ mod signals;
 mod telling;
 mod words;
 
-use chronicle::Chronicle;
 use detection::Detection;
 pub use error::LaunchError;
 use gather::Node;
-use job::{heartbeat_settings, job_id, job_of, kept, place};
+use job::{configure, heartbeat_settings, job_id, job_of};
 use leaving::{Done, Leaving};
 use listener::Listener;
 use placement::PlacementReport;
 use report::{signalled, timed_out};
 use rests::Rests;
 use signals::Signals;
+use telling::Telling;
 
 struct Launcher {
     machine: Membership,
@@ -79,20 +78,15 @@ struct Launcher {
     listener: Option<Listener>,
     memories: BTreeMap<(u32, u32), Arc<OwnedFd>>,
     procs: BTreeMap<ProcId, (u32, Process)>,
-    report: bool,
-    chronicle: Chronicle,
+    telling: Telling,
     begun: Instant,
     /// How long the job may run.
     timeout: Option<Duration>,
-    /// What a PE keeps for others in this job's mode.
-    kept: &'static str,
     result: Option<i32>,
     signals: Signals,
     /// A signal came: nobody is waited for who does not read.
     hurried: bool,
     last_words: Option<Instant>,
-    /// The verdict that was said.
-    verdict: Option<String>,
     /// The placement, as far as the nodes have said where their PEs run; None once it is shown.
     placement: Option<PlacementReport>,
     detection: Detection,
@@ -130,19 +124,7 @@ pub fn run(ready: &Ready) -> Result<i32, LaunchError> {
         net = Some((key, port));
     }
     let heartbeat = heartbeat_settings(settings, net);
-    let program: Vec<Vec<u8>> = ready.program.iter().map(|word| word.as_bytes().to_vec()).collect();
-    for (&node, entry) in &mut nodes {
-        let place = place(&ready.programs, entry.remote.is_some());
-        let (job, program, heartbeat) = (job.clone(), program.clone(), heartbeat.clone());
-        if let Some(link) = &mut entry.link {
-            link.give_up_after(timing.limit * 5 / 4);
-            let job = Box::new(job);
-            match link.send(&Down::Configure { job, node, program, place, heartbeat }, &[]) {
-                Ok(()) | Err(ChannelError::Closed) => {} // its end is noticed
-                Err(error) => return Err(error.into()),
-            }
-        }
-    }
+    configure(&mut nodes, ready, &job, &heartbeat)?;
     let remotes = nodes.iter().filter_map(|(&node, n)| Some((node, n.remote.as_ref()?.beats)));
     let detection = Detection::new(nodes.keys().copied(), heartbeats, remotes.collect(), timing);
     let (mut machine, first) = Membership::new(shape, settings, ready.site.clone());
@@ -158,16 +140,13 @@ pub fn run(ready: &Ready) -> Result<i32, LaunchError> {
         listener,
         memories: BTreeMap::new(),
         procs: BTreeMap::new(),
-        report: settings.report,
-        chronicle: Chronicle::new(settings),
+        telling: Telling::new(settings),
         begun,
         timeout: ready.timeout,
-        kept: kept(settings.backup_mode),
         result: None,
         signals,
         hurried: false,
         last_words: None,
-        verdict: None,
         placement: ready.report_placement.then(|| PlacementReport::new(ready)),
         detection,
         stalls: Stalls::new(settings.stall),
@@ -341,7 +320,7 @@ impl Launcher {
             }
             Up::Said { proc, what } => {
                 if let Said::Verdict { words, .. } = &what {
-                    self.say_verdict(words);
+                    self.telling.say_verdict(words);
                 }
                 Event::Said { proc, what }
             }
@@ -443,13 +422,12 @@ impl Launcher {
                 }
                 Action::Say(line) => news(&line),
                 Action::Lost { pes, with_node } => {
-                    let late = self.chronicle.lost(self.begun.elapsed(), &pes, with_node);
-                    late.iter().for_each(|line| news(line));
+                    self.telling.lost(self.begun.elapsed(), &pes, with_node);
                 }
                 Action::Rest { pe, ms } => self.rests.add(pe, ms),
-                Action::Tell(report) => self.tell_of(&report),
+                Action::Tell(report) => self.telling.hear(self.begun.elapsed(), &report),
                 Action::End { status, words } => {
-                    words.iter().for_each(|words| self.say_verdict(words));
+                    words.iter().for_each(|words| self.telling.say_verdict(words));
                     self.result = Some(status);
                 }
             }

@@ -4,12 +4,14 @@
 //! Left out: KILL and STOP, which nobody catches, those of crashes, and those that are ignored
 //! because whoever started this process wants it so, as `nohup` does.
 
-use std::io::Read;
+#![forbid(unsafe_code)]
+
+use std::cell::RefCell;
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::event::{PollFd, PollFlags};
+use signal_hook::iterator::backend::SignalDelivery;
+use signal_hook::iterator::exfiltrator::SignalOnly;
 
 use crate::sys::signals;
 
@@ -30,10 +32,12 @@ const OTHERS: [i32; 9] = [
     libc::SIGXFSZ,
 ];
 
-/// The signals that are caught, and the socket that their handlers write to.
+/// The signals that are caught, and those that have arrived.
 pub struct Signals {
-    caught: Vec<(i32, Arc<AtomicBool>)>,
+    /// All write to one socket: there are many.
+    caught: RefCell<SignalDelivery<UnixStream, SignalOnly>>,
     bell: UnixStream,
+    arrived: RefCell<Vec<i32>>,
     stop: Option<i32>,
 }
 
@@ -41,18 +45,11 @@ impl Signals {
     /// Catches them from now on; `stop` stops the job, and is not passed on.
     pub fn catch(stop: Option<i32>) -> std::io::Result<Signals> {
         let (bell, ring) = UnixStream::pair()?;
-        bell.set_nonblocking(true)?;
         let others = PASSED.into_iter().chain(OTHERS).chain(libc::SIGRTMIN()..=libc::SIGRTMAX());
         let others = others.filter(|&signal| !signals::ignores(signal));
-        let catch = |signal| {
-            let flag = Arc::new(AtomicBool::new(false));
-            // Handlers run in this order: who hears the bell finds the flag.
-            signal_hook::flag::register(signal, Arc::clone(&flag))?;
-            signal_hook::low_level::pipe::register(signal, ring.try_clone()?)?;
-            Ok((signal, flag))
-        };
-        let caught = ALWAYS.into_iter().chain(others).map(catch);
-        Ok(Signals { caught: caught.collect::<std::io::Result<_>>()?, bell, stop })
+        let all = ALWAYS.into_iter().chain(others);
+        let caught = SignalDelivery::with_pipe(bell.try_clone()?, ring, SignalOnly, all)?;
+        Ok(Signals { caught: RefCell::new(caught), bell, arrived: RefCell::default(), stop })
     }
 
     /// What to poll.
@@ -60,16 +57,13 @@ impl Signals {
         std::iter::once(PollFd::new(&self.bell, PollFlags::IN))
     }
 
-    fn is_passed(&self, signal: i32) -> bool {
-        PASSED.contains(&signal) && self.stop != Some(signal)
-    }
-
     /// Takes the first that has arrived and stops the job, or is passed on.
     fn take(&self, passed: bool) -> Option<i32> {
-        while matches!((&self.bell).read(&mut [0; 64]), Ok(64)) {}
-        let wanted = |(signal, _): &&(i32, _)| self.is_passed(*signal) == passed;
-        let there = |(_, flag): &&(i32, Arc<AtomicBool>)| flag.swap(false, Ordering::SeqCst);
-        self.caught.iter().filter(wanted).find(there).map(|(signal, _)| *signal)
+        let mut arrived = self.arrived.borrow_mut();
+        arrived.extend(self.caught.borrow_mut().pending());
+        let is_passed = |signal: &i32| PASSED.contains(signal) && self.stop != Some(*signal);
+        let at = arrived.iter().position(|signal| is_passed(signal) == passed)?;
+        Some(arrived.remove(at))
     }
 
     /// One that has arrived and stops the job.

@@ -1,8 +1,8 @@
 //! Where the lines of a PE go: to a stream of this process, or to the file of the PE; and what each
 //! begins with.
 //!
-//! A process that waits for a number has none yet: its lines until then are those of a spare. A file
-//! goes on over incarnations of its PE; the first process of the job begins it anew.
+//! A process that waits for a number has none yet: its lines until then are those of a spare. A
+//! file goes on over incarnations of its PE; the first process of a PE begins it anew.
 
 #![forbid(unsafe_code)]
 
@@ -13,7 +13,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::SystemTime;
 
-use super::Stream;
+use super::stream::Stream;
 use crate::launch::lines::say;
 use crate::sys::lock;
 
