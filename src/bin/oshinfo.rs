@@ -6,10 +6,10 @@ use std::io::Write as _;
 use std::time::Instant;
 
 use raidshmem::fabric;
-use raidshmem::settings::{Pages, Settings, table};
 use raidshmem::sizing;
 use raidshmem::sys::huge::{HugeFiles, NoHuge};
 use raidshmem::sys::memory;
+use raidshmem_core::settings::{Pages, Settings, table};
 
 const USAGE: &str = "usage: oshinfo [--markdown | --points | --version | plan OPTIONS]";
 
@@ -22,7 +22,7 @@ fn main() {
     let mut words = std::env::args().skip(1);
     let text = match words.next().as_deref() {
         None => all(),
-        Some("--markdown") => raidshmem::settings::markdown(),
+        Some("--markdown") => raidshmem_core::settings::markdown(),
         Some("--points") => points(),
         Some("plan") => plan(words),
         Some("--version" | "-V") => format!("oshinfo {}\n", env!("CARGO_PKG_VERSION")),
@@ -40,7 +40,7 @@ fn refuse(why: &str) -> ! {
 
 /// Which mode, group, parity and interval suit a job.
 fn plan(words: impl Iterator<Item = String>) -> String {
-    match sizing::args::answer(words, copy_rate) {
+    match sizing::answer(words, copy_rate) {
         Ok(text) => text,
         Err(error) if error.use_stderr() => {
             let text = error.to_string();
@@ -110,8 +110,9 @@ fn huge_pages(settings: &Settings) -> String {
 }
 
 fn points() -> String {
-    let line = |point: raidshmem::inject::Point| format!("{:<10} {}\n", point.name(), point.doc());
-    raidshmem::inject::Point::ALL.map(line).concat()
+    let line =
+        |point: raidshmem_core::inject::Point| format!("{:<10} {}\n", point.name(), point.doc());
+    raidshmem_core::inject::Point::ALL.map(line).concat()
 }
 
 fn all() -> String {

@@ -14,11 +14,11 @@ pub mod verbs;
 
 use std::time::Duration;
 
+use raidshmem_core::settings::{Device, Fabric};
+
 pub use engine::{
     Ask, Engine, EventSink, FabricError, Local, Lost, Read, Signs, Write, built_in, names,
 };
-
-use crate::settings::{Device, Fabric};
 
 /// The fabric of a job, and why it is this one. `one_machine`: its nodes can map each other. What
 /// nobody asked for is not refused here but by [`open`]: a job that is no OpenSHMEM program needs

@@ -15,7 +15,6 @@ pub mod machine;
 pub mod memory;
 pub mod pool;
 pub mod process;
-pub mod signal_names;
 pub mod signals;
 pub mod site;
 pub mod socket;

@@ -7,8 +7,9 @@
 mod support;
 
 use raidshmem::fabric::{built_in, names};
-use raidshmem::inject::Point;
-use raidshmem::settings::Fabric;
+use raidshmem_core::inject::Point;
+use raidshmem_core::settings::Fabric;
+
 use support::jacobi::{self, TINY};
 use support::{Job, program};
 

@@ -6,7 +6,7 @@
 use std::time::Instant;
 
 use raidshmem::fabric::built_in;
-use raidshmem::settings::Fabric;
+use raidshmem_core::settings::Fabric;
 use rustix::process::Signal;
 
 use super::losses::{BUSY, declared, detached, strict};

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use raidshmem::fabric::built_in;
-use raidshmem::settings::{Collectives, Fabric};
+use raidshmem_core::settings::{Collectives, Fabric};
 
 use super::net::Net;
 use super::support::{Job, program, skip};

@@ -200,7 +200,7 @@ fn no_signal_ends_a_job_without_a_line() {
         let run = listening(&[]);
         run.signal(signal);
         let number = signal.as_raw();
-        let name = raidshmem::sys::signal_names::name(number);
+        let name = raidshmem_core::signals::name(number);
         let outcome = run.finish();
         outcome.status(128 + number).says(&format!("stopped by {name}; every PE is killed"));
     }

@@ -5,7 +5,7 @@
 
 use std::time::Instant;
 
-use raidshmem::sys::signal_names::name;
+use raidshmem_core::signals::name;
 use rustix::process::Signal;
 
 use super::support::jacobi::{self, TINY};

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use raidshmem::fabric::built_in;
-use raidshmem::settings::Fabric;
+use raidshmem_core::settings::Fabric;
 
 use super::support::cgroup::Group;
 use super::support::jacobi::{self, TINY};

@@ -5,9 +5,10 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use crate::control::message::Job;
+use raidshmem_core::message::Job;
+use raidshmem_core::settings::Fabric;
+
 use crate::control::page::Page;
-use crate::settings::Fabric;
 use crate::sys::process;
 
 /// The control page; or what to say if the agent of `node` cannot do its work. With `pairs` nodes

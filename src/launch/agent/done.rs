@@ -5,7 +5,8 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use crate::control::message::ProcId;
+use raidshmem_core::message::ProcId;
+
 use crate::launch::output::Sink;
 use crate::sys::process::Process;
 use crate::sys::socket::Outbox;

@@ -11,10 +11,11 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
+use raidshmem_core::message::{ProcId, ToPe};
+
 use super::Agent;
 use super::done::{Done, Started};
 use crate::control::CONTROL_FD;
-use crate::control::message::{ProcId, ToPe};
 use crate::fabric;
 use crate::launch::output::{Marks, Sink};
 use crate::sys::limits;

@@ -7,8 +7,8 @@
 
 use super::args::Args;
 use super::refused::Refused;
-use crate::inject::Rule;
-use crate::settings::{SettingError, Settings, table};
+use raidshmem_core::inject::Rule;
+use raidshmem_core::settings::{SettingError, Settings, table};
 
 /// Names and values.
 pub type Variables = Vec<(String, String)>;
@@ -129,7 +129,7 @@ fn meant(name: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::BackupMode;
+    use raidshmem_core::settings::BackupMode;
 
     fn pairs(list: &[(&str, &str)]) -> Variables {
         list.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()

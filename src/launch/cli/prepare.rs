@@ -1,7 +1,7 @@
 //! What a command line asks for, checked before anything is started.
 //!
 //! Here are the looks at files, at the machine and at the environment; what decides is in
-//! [`super::environment`], [`super::hosts`] and [`crate::placement`].
+//! [`super::environment`], [`super::hosts`] and [`raidshmem_core::placement`].
 
 #![forbid(unsafe_code)]
 
@@ -18,17 +18,17 @@ use super::hosts::{self, Host, HostsError};
 use super::ready::{Cluster, Programs, Ready};
 use super::refused::{FILE_MAX, Refused};
 use super::starter::Means;
-use crate::control::page::PES_MAX;
 use crate::fabric;
-use crate::launch::membership::Shape;
 use crate::pgas::boot::default_heap;
-use crate::placement::groups::Plan;
-use crate::placement::substitute::Site;
-use crate::placement::{Domains, file};
-use crate::settings::{Fabric, Settings};
-use crate::store::protection::Protection;
 use crate::sys::memory;
-use crate::sys::signal_names::number;
+use raidshmem_core::membership::Shape;
+use raidshmem_core::placement::groups::Plan;
+use raidshmem_core::placement::substitute::Site;
+use raidshmem_core::placement::{Domains, file};
+use raidshmem_core::settings::{Fabric, Settings};
+use raidshmem_core::signals::number;
+use raidshmem_core::store::protection::Protection;
+use raidshmem_core::view::PES_MAX;
 
 /// What `--stop-signal` may name.
 const STOPS: [i32; 6] =
@@ -272,7 +272,7 @@ fn listen_address(text: &str) -> Result<SocketAddr, Refused> {
 }
 
 fn check_rules(settings: &Settings, pes: usize, nodes: usize) -> Result<(), Refused> {
-    use crate::inject::Target;
+    use raidshmem_core::inject::Target;
     for rule in &settings.inject {
         let (what, number, count) = match rule.target {
             Target::Pe(pe) | Target::Stop(pe) => ("PEs", pe, pes),

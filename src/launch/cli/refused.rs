@@ -6,12 +6,12 @@ use std::path::PathBuf;
 
 use super::hosts::HostsError;
 use super::words::WordsError;
-use crate::control::page::PES_MAX;
 use crate::fabric::FabricError;
-use crate::inject::RuleError;
-use crate::placement::file;
-use crate::settings::SettingError;
-use crate::store::protection::ProtectionError;
+use raidshmem_core::inject::RuleError;
+use raidshmem_core::placement::file;
+use raidshmem_core::settings::SettingError;
+use raidshmem_core::store::protection::ProtectionError;
+use raidshmem_core::view::PES_MAX;
 
 /// Longest file that is read for a job, in bytes.
 pub const FILE_MAX: u64 = 16 << 20;

@@ -17,8 +17,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::words::{bytes, count, millis, time};
-use crate::control::message::Report;
-use crate::settings::{BackupMode, Settings};
+use raidshmem_core::message::Report;
+use raidshmem_core::settings::{BackupMode, Settings};
 
 /// A restart of which not everything is known yet.
 #[derive(Debug)]

@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 
-use crate::sys::signal_names::name;
 use crate::sys::socket::ChannelError;
+use raidshmem_core::signals::name;
 
 /// Why a job could not be started.
 #[derive(Debug, thiserror::Error)]

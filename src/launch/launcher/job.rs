@@ -7,11 +7,12 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
+use raidshmem_core::message::{Down, HeartbeatSettings, Job, Place};
+use raidshmem_core::secret::Secret;
+use raidshmem_core::settings::{Settings, table};
+
 use super::gather::Node;
-use crate::control::message::{Down, HeartbeatSettings, Job, Place};
-use crate::control::noise::Secret;
 use crate::launch::cli::ready::{Programs, Ready};
-use crate::settings::{Settings, table};
 use crate::sys::socket::ChannelError;
 
 /// What the processes of the job have to know.

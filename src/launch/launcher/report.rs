@@ -4,11 +4,12 @@
 
 use std::time::{Duration, SystemTime};
 
+use raidshmem_core::inject::Rule;
+use raidshmem_core::message::{Found, Report};
+use raidshmem_core::signals::name;
+
 use super::words::{bytes, count, millis};
-use crate::control::message::{Found, Report};
-use crate::inject::Rule;
 use crate::launch::lines::say;
-use crate::sys::signal_names::name;
 
 /// Status of a job whose time is over, as of `timeout`.
 const TIME_IS_OVER: i32 = 124;

@@ -7,10 +7,10 @@ use std::time::Duration;
 use super::Launcher;
 use super::chronicle::Chronicle;
 use super::report::{not_due, tell};
-use crate::control::message::{Down, Report};
 use crate::launch::lines::{news, say};
-use crate::settings::{BackupMode, Settings};
-use crate::sys::signal_names::name;
+use raidshmem_core::message::{Down, Report};
+use raidshmem_core::settings::{BackupMode, Settings};
+use raidshmem_core::signals::name;
 
 /// What was said, and what there is to say.
 pub struct Telling {
