@@ -15,6 +15,7 @@
 //! handshake    what launcher, supervisor and agent agree on before they talk
 //! heartbeats   heartbeats between hosts, as sealed datagrams
 //! lines        lines for people            output   what programs on other hosts print
+//! probe        whether an engine can be had here
 //! worker       a thread for long work, beside a loop that renews leases
 //! ```
 //!
@@ -31,6 +32,7 @@ pub mod launcher;
 pub mod lines;
 pub mod membership;
 mod output;
+pub mod probe;
 mod stall;
 pub mod supervisor;
 mod worker;

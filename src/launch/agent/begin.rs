@@ -1,22 +1,34 @@
-//! What an agent needs before it starts anything: its control page, and files enough.
+//! What an agent needs before it starts anything: its control page, files enough, and what the
+//! fabric of the job needs.
 
 #![forbid(unsafe_code)]
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use crate::control::message::Job;
+use super::starting::variables;
+use crate::control::message::{Job, Place};
 use crate::control::page::Page;
+use crate::launch::probe::probe;
 use crate::settings::Fabric;
 use crate::sys::process;
 
 /// The control page; or what to say if the agent of `node` cannot do its work. With `pairs` nodes
-/// may map each other's memory.
-pub fn begin(job: &Job, node: u32, pairs: bool) -> Result<(Page, Arc<OwnedFd>), String> {
+/// may map each other's memory. `place` is where programs run on another host: what the launcher
+/// can load, that host may lack.
+pub fn begin(
+    job: &Job,
+    node: u32,
+    pairs: bool,
+    place: Option<&Place>,
+) -> Result<(Page, Arc<OwnedFd>), String> {
     files_missing(job, node, pairs).map_or(Ok(()), Err)?;
+    if let Some(place) = place {
+        probe(job.fabric, variables(place)).map_err(|error| error.to_string())?;
+    }
     match Page::create(job.n_pes as usize) {
         Ok((page, fd)) => Ok((page, Arc::new(fd))),
-        Err(error) => Err(format!("node {node}: memory for the control page: {error}")),
+        Err(error) => Err(format!("memory for the control page: {error}")),
     }
 }
 
@@ -30,8 +42,7 @@ fn files_missing(job: &Job, node: u32, pairs: bool) -> Option<String> {
     let (needed, most) = (OWN + 3 * own + mapped, process::open_files_max());
     (needed as u64 > most).then(|| {
         format!(
-            "node {node}: too many open files: {own} PEs need {needed} at least, and ulimit -n \
-             allows {most}"
+            "too many open files: {own} PEs need {needed} at least, and ulimit -n allows {most}"
         )
     })
 }

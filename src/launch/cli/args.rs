@@ -16,6 +16,7 @@ use crate::control::page::PES_MAX;
 use crate::fabric::{self, FabricError};
 use crate::inject::{Rule, RuleError};
 use crate::launch::membership::Shape;
+use crate::launch::probe::probe;
 use crate::pgas::boot::default_heap;
 use crate::placement::substitute::Site;
 use crate::placement::{Domains, file};
@@ -243,7 +244,7 @@ impl Args {
         let settings = Settings::from_env(self.with_rules(environment.into_iter())?.into_iter())?;
         let together = shape.node_of.windows(2).all(|pair| pair[0] == pair[1]);
         let one_machine = cluster.is_none() || together;
-        shape.fabric = fabric::choose(settings.fabric, one_machine)?.0;
+        shape.fabric = fabric::choose(settings.fabric, one_machine, |fabric| probe(fabric, []))?.0;
         check_rules(&settings, pes, shape.nodes as usize)?;
         let places: Vec<usize> = shape.node_of.iter().map(|&node| node as usize).collect();
         let domains = read_domains(
