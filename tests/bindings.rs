@@ -2,7 +2,7 @@
 //! this machine, and another one is noticed; and they are what `bindings/` prints, where there is
 //! libclang.
 //!
-//! Builds compare nothing: they need no header, and what is loaded at run time is another machine's.
+//! Builds compare nothing: they need no header, and what is loaded at run time may be another one.
 
 #[path = "support/skip.rs"]
 mod support;

@@ -107,7 +107,9 @@ impl Pair {
 pub fn figures(bench: &Bench) -> Result<Vec<Figure>, Trouble> {
     let emulator = Command::new("qemu-system-x86_64").arg("--version").output();
     if !emulator.is_ok_and(|output| output.status.success()) {
-        eprintln!("scorecard: guests: SKIPPED: no qemu-system-x86_64 (.ci/setup nodes installs it)");
+        eprintln!(
+            "scorecard: guests: SKIPPED: no qemu-system-x86_64 (.ci/setup nodes installs it)"
+        );
         return Ok(Vec::new());
     }
     let mut guests = Guests::boot(bench)?;

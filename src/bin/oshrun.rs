@@ -3,9 +3,7 @@
 use std::os::fd::{FromRawFd, OwnedFd};
 
 use raidshmem::launch::cli::args::Args;
-use raidshmem::launch::handshake::{
-    AGENT_ARGUMENT, ALL_DEAD, PROBE_ARGUMENT, SUPERVISOR_ARGUMENT,
-};
+use raidshmem::launch::handshake::{AGENT_ARGUMENT, ALL_DEAD, PROBE_ARGUMENT, SUPERVISOR_ARGUMENT};
 use raidshmem::launch::lines::say;
 use raidshmem::launch::{agent, launcher, probe, supervisor};
 use raidshmem::sys::socket::Channel;

@@ -4,9 +4,9 @@
 //! other peer is reached through the one [`Engine`] of the job. Each engine has a file or folder
 //! here; which one is used is [`choose`]'s business.
 //!
-//! An engine stands on a library of the machine, which is loaded when it is needed ([`load`]) and by
-//! nobody else: one build serves machines with and without it, and a job over shared memory never
-//! meets it.
+//! An engine stands on a library of the machine. Who needs the engine loads it ([`load`]), nobody
+//! else: one build serves machines with and without it, and a job over shared memory never meets
+//! it.
 //!
 //! Left out: peers that are mapped (`pgas` goes there directly), and who is dead (`launch`).
 
@@ -62,7 +62,7 @@ pub fn load(fabric: Fabric) -> Result<bool, FabricError> {
 }
 
 /// What a PE's environment must hold before it starts for `fabric` to work as promised: its library
-/// reads it as soon as it is loaded, which is before `main` if the program itself is linked with it.
+/// reads it when it is loaded, which is before `main` if the program itself is linked with it.
 /// Names that are set already are the user's to set.
 pub fn environment(fabric: Fabric) -> impl Iterator<Item = (&'static str, &'static str)> {
     let all: &[_] = if fabric == Fabric::Ucx { ucx::ENVIRONMENT } else { &[] };

@@ -1,9 +1,9 @@
-//! What engines stand on is loaded by the processes that use it, and by no other; where it cannot be
-//! loaded, one line says which file or function is missing and what would help, before anything
+//! What engines stand on is loaded by the processes that use it, and by no other; where it cannot
+//! be loaded, one line says which file or function is missing and what would help, before anything
 //! starts.
 //!
-//! The loader is shown another library by `LD_LIBRARY_PATH`: an empty file, or one in C that has the
-//! functions that it is to have.
+//! The loader is shown another library by `LD_LIBRARY_PATH`: an empty file, or one in C that has
+//! the functions that it is to have.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ fn broken() -> PathBuf {
     folder
 }
 
-/// A folder with a library of these functions, which all give `version` where they are asked for it.
+/// A folder with a library of these functions, which says that it is of `version`.
 fn made(name: &str, library: &str, functions: &[&str], version: (u32, u32)) -> PathBuf {
     let folder = folder(name);
     let mut source = String::new();
@@ -103,9 +103,8 @@ fn a_library_that_lacks_a_function_or_is_too_old_is_named() {
         functions(include_str!("../../ucx-sys/src/bindings.rs")),
         functions(include_str!("../../rdma-sys/src/bindings.rs")),
     );
-    for ((fabric, needs), (library, all, missing)) in NEEDS
-        .into_iter()
-        .zip([(UCX, &ucx, "ucp_put_nbx"), (VERBS, &verbs, "ibv_create_srq")])
+    for ((fabric, needs), (library, all, missing)) in
+        NEEDS.into_iter().zip([(UCX, &ucx, "ucp_put_nbx"), (VERBS, &verbs, "ibv_create_srq")])
     {
         let some: Vec<&str> = all.iter().copied().filter(|name| *name != missing).collect();
         assert_eq!(some.len() + 1, all.len());
@@ -134,7 +133,10 @@ fn oshinfo_says_of_each_engine_whether_it_can_be_loaded() {
     assert_eq!(lines.len(), 3, "{text}");
     assert!(lines[0].starts_with("fabric shm: "), "{text}");
     for (line, (fabric, needs)) in lines[1..].iter().zip(NEEDS) {
-        assert!(line.starts_with(&format!("fabric {fabric}: /")) && line.ends_with(needs), "{text}");
+        assert!(
+            line.starts_with(&format!("fabric {fabric}: /")) && line.ends_with(needs),
+            "{text}"
+        );
     }
     if has_ucx_too() {
         let output = Command::new(env!("CARGO_BIN_EXE_oshinfo")).arg("engines").output();

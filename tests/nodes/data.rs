@@ -1,7 +1,7 @@
 //! Jacobi over hosts whose PEs reach each other through an engine only: whatever is lost, the sum
 //! is that of plain loops, or the job ends with a name for it.
 //!
-//! Without an engine on this machine there is nothing to carry data between hosts: said, not hidden.
+//! Without an engine here there is nothing to carry data between hosts: said, not hidden.
 
 use std::time::Instant;
 

@@ -10,7 +10,6 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-
 use super::support::cgroup::Group;
 use super::support::jacobi::{self, TINY};
 use super::support::{Job, Outcome, program};

@@ -21,7 +21,8 @@ pub fn program_with(name: &str, options: &[&str]) -> PathBuf {
     built.entry(key.clone()).or_insert_with(|| build(name, options, &key)).clone()
 }
 
-/// An example in Rust, beside the binaries. `cargo test` builds them only when asked for all targets.
+/// An example in Rust, beside the binaries. `cargo test` builds them only when asked for all
+/// targets.
 pub fn example(name: &str) -> PathBuf {
     static BUILT: Once = Once::new();
     BUILT.call_once(|| {

@@ -46,9 +46,9 @@ pub const ENVIRONMENT: &[(&str, &str)] = &[
     ("UCX_MEM_EVENTS", "n"),
     ("UCX_VFS_ENABLE", "n"),           // no files
     ("UCX_WARN_UNUSED_ENV_VARS", "n"), // no lines about those of another version
-    ("UCX_TLS", "tcp"),             // its shared memory is not safe round a death
-    ("UCX_TCP_CONN_NB", "y"),       // else connecting to a lost node blocks for a minute
-    ("UCX_TCP_TX_SEG_SIZE", "64k"), // several times faster from 64 KiB on
+    ("UCX_TLS", "tcp"),                // its shared memory is not safe round a death
+    ("UCX_TCP_CONN_NB", "y"),          // else connecting to a lost node blocks for a minute
+    ("UCX_TCP_TX_SEG_SIZE", "64k"),    // several times faster from 64 KiB on
     ("UCX_TCP_RX_SEG_SIZE", "64k"),
     ("UCX_KEEPALIVE_INTERVAL", "1s"),
     ("UCX_LOG_LEVEL", "fatal"), // losses are told by the launcher
@@ -83,7 +83,8 @@ impl Ucx {
     /// # Errors
     /// [`FabricError`] with what the loader or UCX says.
     pub fn open(local: Local) -> Result<Ucx, FabricError> {
-        let absent = |why: &str| FabricError::NotLoaded { fabric: Fabric::Ucx, why: why.to_owned() };
+        let absent =
+            |why: &str| FabricError::NotLoaded { fabric: Fabric::Ucx, why: why.to_owned() };
         let ucp = ucx_sys::load().map_err(absent)?;
         let worker = Worker::open(ucp, local.n_pes).map_err(refused("opening UCX"))?;
         let mut parts = Vec::new();

@@ -137,7 +137,9 @@ impl Worker {
         // SAFETY: a mapping of the own segment, which is never unmapped.
         check(self.ucp, unsafe { self.ucp.ucp_mem_map(self.context, &params, &mut memory) })?;
         // SAFETY: memory of this context.
-        check(self.ucp, unsafe { self.ucp.ucp_rkey_pack(self.context, memory, &mut key, &mut bytes) })?;
+        check(self.ucp, unsafe {
+            self.ucp.ucp_rkey_pack(self.context, memory, &mut key, &mut bytes)
+        })?;
         // SAFETY: UCP gave so many bytes there.
         let packed = unsafe { std::slice::from_raw_parts(key.cast::<u8>(), bytes) }.to_vec();
         // SAFETY: given by `ucp_rkey_pack`, and copied.
@@ -149,7 +151,9 @@ impl Worker {
     pub fn address(&self) -> Result<Vec<u8>, Status> {
         let (mut address, mut bytes) = (null_mut(), 0);
         // SAFETY: a living worker.
-        check(self.ucp, unsafe { self.ucp.ucp_worker_get_address(self.worker, &mut address, &mut bytes) })?;
+        check(self.ucp, unsafe {
+            self.ucp.ucp_worker_get_address(self.worker, &mut address, &mut bytes)
+        })?;
         // SAFETY: UCP gave so many bytes there.
         let copy = unsafe { std::slice::from_raw_parts(address.cast::<u8>(), bytes) }.to_vec();
         // SAFETY: given by the call above, and copied.
@@ -260,7 +264,9 @@ impl Endpoint {
     pub fn key(&self, packed: &[u8]) -> Result<Key, Status> {
         let mut key = null_mut();
         // SAFETY: a living endpoint; the bytes are what the peer's `ucp_rkey_pack` gave.
-        check(self.ucp, unsafe { self.ucp.ucp_ep_rkey_unpack(self.at, packed.as_ptr().cast(), &mut key) })?;
+        check(self.ucp, unsafe {
+            self.ucp.ucp_ep_rkey_unpack(self.at, packed.as_ptr().cast(), &mut key)
+        })?;
         Ok(Key(key))
     }
 
@@ -271,7 +277,9 @@ impl Endpoint {
     pub unsafe fn put(&self, from: *const u8, bytes: usize, to: u64, key: Key) -> Operation {
         let param = plain();
         // SAFETY: a living endpoint and its key; the caller's promise for the bytes.
-        Operation::of(self.ucp, unsafe { self.ucp.ucp_put_nbx(self.at, from.cast(), bytes, to, key.0, &param) })
+        Operation::of(self.ucp, unsafe {
+            self.ucp.ucp_put_nbx(self.at, from.cast(), bytes, to, key.0, &param)
+        })
     }
 
     /// Starts a get.
@@ -281,7 +289,9 @@ impl Endpoint {
     pub unsafe fn get(&self, into: *mut u8, bytes: usize, from: u64, key: Key) -> Operation {
         let param = plain();
         // SAFETY: as for `put`.
-        Operation::of(self.ucp, unsafe { self.ucp.ucp_get_nbx(self.at, into.cast(), bytes, from, key.0, &param) })
+        Operation::of(self.ucp, unsafe {
+            self.ucp.ucp_get_nbx(self.at, into.cast(), bytes, from, key.0, &param)
+        })
     }
 
     /// Starts a flush: it is over when all puts before have arrived.
@@ -315,8 +325,9 @@ impl Endpoint {
         param.cb.send = Some(sent);
         param.user_data = kept.cast();
         // SAFETY: a living endpoint; the message lives until it is sent.
-        let under_way =
-            unsafe { self.ucp.ucp_am_send_nbx(self.at, id as c_uint, at.cast(), len, null(), 0, &param) };
+        let under_way = unsafe {
+            self.ucp.ucp_am_send_nbx(self.at, id as c_uint, at.cast(), len, null(), 0, &param)
+        };
         match Operation::of(self.ucp, under_way) {
             Operation::Open(_) => Ok(()), // `sent` frees it
             Operation::Over(result) => {

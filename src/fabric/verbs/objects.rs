@@ -110,7 +110,8 @@ impl Region {
         access: u32,
     ) -> Result<Region, String> {
         // SAFETY: the range is mapped for the rest of the process (all callers).
-        let entry = unsafe { device.api.ibv_reg_mr(device.domain, base.cast(), len, access as i32) };
+        let entry =
+            unsafe { device.api.ibv_reg_mr(device.domain, base.cast(), len, access as i32) };
         if entry.is_null() {
             return Err(named(&format!("{len} bytes cannot be registered")));
         }
@@ -198,8 +199,9 @@ impl Queue {
         let flags = fcntl_getfl(own.fd()).and_then(|f| fcntl_setfl(own.fd(), f | OFlags::NONBLOCK));
         flags.map_err(|error| format!("completion channel: {error}"))?;
         // SAFETY: an open device and its channel.
-        own.entry =
-            unsafe { device.api.ibv_create_cq(device.context, entries as i32, null_mut(), channel, 0) };
+        own.entry = unsafe {
+            device.api.ibv_create_cq(device.context, entries as i32, null_mut(), channel, 0)
+        };
         if own.entry.is_null() {
             return Err(named(&format!("completion queue of {entries}")));
         }
@@ -244,7 +246,9 @@ impl Queue {
     pub fn take_events(&self) {
         let (mut queue, mut context) = (null_mut(), null_mut());
         // SAFETY: the channel is of this queue alone, and does not block.
-        while unsafe { self.device.api.ibv_get_cq_event(self.channel, &mut queue, &mut context) } == 0 {
+        while unsafe { self.device.api.ibv_get_cq_event(self.channel, &mut queue, &mut context) }
+            == 0
+        {
             // SAFETY: the event that was taken.
             unsafe { self.device.api.ibv_ack_cq_events(queue, 1) };
         }

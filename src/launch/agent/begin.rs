@@ -3,10 +3,11 @@
 
 #![forbid(unsafe_code)]
 
+use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
-use super::starting::variables;
 use crate::control::message::{Job, Place};
 use crate::control::page::Page;
 use crate::launch::probe::probe;
@@ -30,6 +31,11 @@ pub fn begin(
         Ok((page, fd)) => Ok((page, Arc::new(fd))),
         Err(error) => Err(format!("memory for the control page: {error}")),
     }
+}
+
+/// What programs find in their environment, over what the host has.
+pub fn variables(place: &Place) -> impl Iterator<Item = (&OsStr, &OsStr)> {
+    place.env.iter().map(|(name, value)| (OsStr::from_bytes(name), OsStr::from_bytes(value)))
 }
 
 /// What to say if the agent may have fewer files open than it will have at least: its own, three

@@ -12,27 +12,20 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use super::Agent;
+use super::begin::variables;
 use super::done::{Done, Started};
 use crate::control::CONTROL_FD;
-use crate::control::message::{Place, ProcId, ToPe};
+use crate::control::message::{ProcId, ToPe};
 use crate::fabric;
 use crate::sys::limits;
 use crate::sys::process::{self, Process};
 use crate::sys::socket::{Channel, ChannelError, Outbox};
 
 /// Sets what neither the user has set nor this process has.
-fn add_defaults<'a>(
-    command: &mut Command,
-    defaults: impl Iterator<Item = (&'a str, &'a str)>,
-) {
+fn add_defaults<'a>(command: &mut Command, defaults: impl Iterator<Item = (&'a str, &'a str)>) {
     let own: BTreeSet<OsString> = command.get_envs().map(|(name, _)| name.to_owned()).collect();
     let is_set = |name: &str| own.contains(OsStr::new(name)) || std::env::var_os(name).is_some();
     command.envs(defaults.filter(|(name, _)| !is_set(name)));
-}
-
-/// What programs find in their environment, over what the host has.
-pub fn variables(place: &Place) -> impl Iterator<Item = (&OsStr, &OsStr)> {
-    place.env.iter().map(|(name, value)| (OsStr::from_bytes(name), OsStr::from_bytes(value)))
 }
 
 impl Agent {
