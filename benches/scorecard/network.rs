@@ -21,7 +21,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use raidshmem::fabric;
-use raidshmem::settings::Fabric;
+use raidshmem_core::settings::Fabric;
 
 use super::figure::{Figure, ratios};
 use super::namespaces;

@@ -8,10 +8,10 @@ use std::time::Instant;
 use raidshmem::fabric::{self, FabricError};
 use raidshmem::launch::handshake::PROBE_ARGUMENT;
 use raidshmem::launch::probe;
-use raidshmem::settings::{Fabric, Pages, Settings, table};
 use raidshmem::sizing;
 use raidshmem::sys::huge::{HugeFiles, NoHuge};
 use raidshmem::sys::memory;
+use raidshmem_core::settings::{Fabric, Pages, Settings, table};
 
 const USAGE: &str = "usage: oshinfo [--markdown | --points | --version | engines | plan OPTIONS]";
 
@@ -24,7 +24,7 @@ fn main() {
     let mut words = std::env::args().skip(1);
     let text = match words.next().as_deref() {
         None => all(),
-        Some("--markdown") => raidshmem::settings::markdown(),
+        Some("--markdown") => raidshmem_core::settings::markdown(),
         Some("--points") => points(),
         Some("engines") => engines(),
         Some("plan") => plan(words),
@@ -44,7 +44,7 @@ fn refuse(why: &str) -> ! {
 
 /// Which mode, group, parity and interval suit a job.
 fn plan(words: impl Iterator<Item = String>) -> String {
-    match sizing::args::answer(words, copy_rate) {
+    match sizing::answer(words, copy_rate) {
         Ok(text) => text,
         Err(error) if error.use_stderr() => {
             let text = error.to_string();
@@ -134,8 +134,9 @@ fn huge_pages(settings: &Settings) -> String {
 }
 
 fn points() -> String {
-    let line = |point: raidshmem::inject::Point| format!("{:<10} {}\n", point.name(), point.doc());
-    raidshmem::inject::Point::ALL.map(line).concat()
+    let line =
+        |point: raidshmem_core::inject::Point| format!("{:<10} {}\n", point.name(), point.doc());
+    raidshmem_core::inject::Point::ALL.map(line).concat()
 }
 
 fn all() -> String {

@@ -50,10 +50,11 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::control::message::Beat;
+use raidshmem_core::message::Beat;
+use raidshmem_core::settings::Fabric;
+
 use crate::segment::Segment;
 use crate::segment::update::{Change, WordAt};
-use crate::settings::Fabric;
 
 /// The connection to this incarnation is broken, or the view says that it is dead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -16,9 +16,9 @@ pub mod verbs;
 
 use std::time::Duration;
 
-pub use engine::{Ask, Engine, EventSink, FabricError, Local, Lost, Read, Signs, Write};
+use raidshmem_core::settings::{Device, Fabric};
 
-use crate::settings::{Device, Fabric};
+pub use engine::{Ask, Engine, EventSink, FabricError, Local, Lost, Read, Signs, Write};
 
 /// The fabric of a job, and why it is this one. `one_machine`: its nodes can map each other.
 /// `probe` says of a fabric what [`load`] would.

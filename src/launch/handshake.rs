@@ -7,9 +7,9 @@ use std::net::SocketAddr;
 
 use chacha20poly1305::aead::{Aead, KeyInit};
 use chacha20poly1305::{ChaCha20Poly1305, Key, Nonce};
+use raidshmem_core::ended::Ended;
+use raidshmem_core::secret::Secret;
 
-use crate::control::noise::Secret;
-use crate::sys::process::Ended;
 use crate::sys::socket::ChannelError;
 
 /// Hidden first argument that makes `oshrun` an agent.

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use super::handshake::PROBE_ARGUMENT;
 use crate::fabric::{self, FabricError};
-use crate::settings::Fabric;
+use raidshmem_core::settings::Fabric;
 
 /// Exit status of a process that has loaded it, and sees a device for it, or sees none.
 const LOADED: [i32; 2] = [0, 1];

@@ -11,7 +11,6 @@
 //! from a store is checksummed before it is believed.
 
 pub mod header;
-pub mod layout;
 pub mod mailbox;
 pub mod statics;
 pub mod update;
@@ -21,11 +20,15 @@ pub mod words;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::settings::Pages;
-use crate::sys::memory::{self, HUGE, Mapping, PAGE, page_up};
+use raidshmem_core::layout::MAILBOX_ENTRY;
+use raidshmem_core::layout::{self, Layout};
+use raidshmem_core::page::{HUGE, PAGE, page_up};
+use raidshmem_core::settings::Pages;
+use raidshmem_core::status::PeerStatus;
+
+use crate::sys::memory::{self, Mapping};
 use header::Header;
-use layout::Layout;
-use mailbox::{ENTRY, Entry, PeerStatus};
+use mailbox::Entry;
 use update::{Change, WordAt};
 use words::Words;
 
@@ -115,8 +118,11 @@ impl Segment {
 
     /// Entry of PE `pe` of the mailbox.
     pub fn mailbox(&self, pe: usize) -> &Entry {
-        let at = self.at(self.layout.mailbox + pe * ENTRY, ENTRY);
-        assert!(self.layout.mailbox + (pe + 1) * ENTRY <= self.layout.teams, "an entry of PE {pe}");
+        let at = self.at(self.layout.mailbox + pe * MAILBOX_ENTRY, MAILBOX_ENTRY);
+        assert!(
+            self.layout.mailbox + (pe + 1) * MAILBOX_ENTRY <= self.layout.teams,
+            "an entry of PE {pe}"
+        );
         // SAFETY: inside the mailbox (asserted), on a boundary of an entry's size since the mailbox
         // begins at a page; all of it atomics.
         unsafe { &*at.cast() }

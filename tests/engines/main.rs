@@ -23,9 +23,10 @@ mod suite;
 
 use std::process::Command;
 
-use bench::ROLE;
 use raidshmem::fabric::environment;
-use raidshmem::settings::Fabric;
+use raidshmem_core::settings::Fabric;
+
+use bench::ROLE;
 use skip::has_ucx;
 
 /// Runs the suite over an engine in a process of its own.

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use raidshmem::fabric::{self, Ask, Engine, EventSink, Local};
 use raidshmem::segment::Segment;
-use raidshmem::segment::layout::Layout;
 use raidshmem::segment::update::{Change, Update, WordAt};
-use raidshmem::settings::Fabric;
 use raidshmem::sys::memory;
+use raidshmem_core::layout::Layout;
+use raidshmem_core::settings::Fabric;
 
 use super::mapped::Mapped;
 

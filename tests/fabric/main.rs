@@ -9,7 +9,8 @@ mod support;
 
 mod loading;
 
-use raidshmem::inject::Point;
+use raidshmem_core::inject::Point;
+
 use support::jacobi::{self, TINY};
 use support::{Job, has_ucx, has_ucx_too, program};
 

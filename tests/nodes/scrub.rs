@@ -3,7 +3,7 @@
 
 use std::fs::OpenOptions;
 
-use raidshmem::segment::layout::{STAMP, TILE};
+use raidshmem_core::layout::{STAMP, TILE};
 
 use super::net::{Net, agent};
 use super::support::image::{self, Image};

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use raidshmem::settings::Collectives;
+use raidshmem_core::settings::Collectives;
 
 use super::net::Net;
 use super::support::{Job, has_ucx, has_ucx_too, program};

@@ -58,7 +58,7 @@ const RECOVERY: [&str; 7] =
 
 #[test]
 fn the_steps_are_the_library_s() {
-    use raidshmem::inject::Point;
+    use raidshmem_core::inject::Point;
     assert!(Point::ALL.map(Point::name).iter().eq(STEPS.iter().chain(&RECOVERY)));
 }
 

@@ -80,7 +80,7 @@ const fn row(mode: &'static str, loss: Loss, then: [Then; STEPS.len()]) -> Row {
 /// The steps are the library's, none is left out.
 #[test]
 fn the_table_has_every_step_of_a_checkpoint() {
-    use raidshmem::inject::Point;
+    use raidshmem_core::inject::Point;
     let points = Point::ALL.into_iter().filter(|point| !point.is_recovery());
     assert!(points.map(Point::name).eq(STEPS));
 }

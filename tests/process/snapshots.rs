@@ -8,7 +8,7 @@ use std::fs::OpenOptions;
 use std::mem::{offset_of, size_of};
 
 use raidshmem::segment::header::{Header, Record};
-use raidshmem::segment::layout::TILE;
+use raidshmem_core::layout::TILE;
 
 use super::support::image::{self, Image};
 use super::support::{Job, Outcome, has_ucx, program};

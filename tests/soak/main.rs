@@ -186,7 +186,7 @@ fn a_schedule_is_what_its_line_says() {
 /// in two modes, with memory adopted, rebuilt, and lost with its node.
 #[test]
 fn all_pairs_are_all() {
-    use raidshmem::inject::Point;
+    use raidshmem_core::inject::Point;
     let recovery = Point::ALL.into_iter().filter(|point| point.is_recovery()).count();
     let first = (Point::ALL.len() - recovery) * PES;
     assert_eq!(Schedule::all().len(), 2 * 3 * first * (1 + recovery * PES));

@@ -30,12 +30,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use raidshmem_core::settings::Fabric;
+
 use self::links::{Link, State, attend, report, tend};
 use self::message::{ANSWER, Address, Part, REQUEST, Request, decode, encode};
 use self::raw::{Failure, Operation, Status, Worker};
 use self::shared::{Shared, lock};
 use super::{Ask, Engine, FabricError, Local, Lost, Read, Write};
-use crate::settings::Fabric;
 use crate::sys::futex;
 
 /// Variables that UCX's libraries read, and why they are not left at their defaults.

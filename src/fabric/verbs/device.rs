@@ -11,10 +11,9 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use raidshmem_core::settings;
 use rdma_sys::*;
 use rustix::process::{Resource, getrlimit};
-
-use crate::settings;
 
 /// Link layer of a port that is Ethernet (`IBV_LINK_LAYER_ETHERNET`).
 const ETHERNET: u8 = 2;

@@ -61,10 +61,10 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use raidshmem_core::settings;
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::{Ask, Engine, FabricError, Local, Lost, Read, Write};
-use crate::settings;
 use shared::{Shared, refused};
 
 pub use beat::Beats;

@@ -11,11 +11,12 @@ use std::ptr::null_mut;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use raidshmem_core::page::PAGE;
 use rdma_sys::*;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 use super::device::Device;
-use crate::sys::memory::{self, Mapping, PAGE};
+use crate::sys::memory::{self, Mapping};
 
 /// Most work requests that are linked and announced together.
 pub const LINKED: usize = 16;

@@ -8,10 +8,11 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
-use crate::control::message::{Job, Place};
+use raidshmem_core::message::{Job, Place};
+use raidshmem_core::settings::Fabric;
+
 use crate::control::page::Page;
 use crate::launch::probe::probe;
-use crate::settings::Fabric;
 use crate::sys::process;
 
 /// The control page; or what to say if the agent of `node` cannot do its work. With `pairs` nodes

@@ -4,7 +4,8 @@
 
 use std::os::fd::OwnedFd;
 
-use crate::control::message::ProcId;
+use raidshmem_core::message::ProcId;
+
 use crate::sys::process::Process;
 use crate::sys::socket::Outbox;
 

@@ -6,9 +6,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use raidshmem_core::message::{ProcId, ToPe, Welcome};
+use raidshmem_core::page::PAGE;
+
 use super::{Agent, Local};
-use crate::control::message::{ProcId, ToPe, Welcome};
-use crate::sys::memory::{Mapping, PAGE};
+use crate::sys::memory::Mapping;
 use crate::sys::socket::ChannelError;
 
 impl Agent {

@@ -14,20 +14,20 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use raidshmem_core::detector::Time;
+use raidshmem_core::message::{Down, Job, Party, Place, ProcId, Said, ToPe, Up};
+use raidshmem_core::mutant::{Mutant, breaks};
+use raidshmem_core::settings::Fabric;
+use raidshmem_core::view::View;
 use rustix::event::{PollFd, PollFlags, poll};
 
-use super::detector::Time;
 use super::handshake::JoinError;
 use super::heartbeats::Heartbeats;
 use super::output::{self, Carriers};
 use super::worker::Worker;
 use crate::control::link::{Link, timespec};
-use crate::control::message::{Down, Job, Party, Place, ProcId, Said, ToPe, Up};
 use crate::control::page::Page;
-use crate::control::view::View;
-use crate::mutant::{Mutant, breaks};
 use crate::segment::words::Words;
-use crate::settings::Fabric;
 use crate::sys::futex;
 use crate::sys::huge::HugeFiles;
 use crate::sys::memory::Mapping;

@@ -11,11 +11,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
+use raidshmem_core::message::{ProcId, ToPe};
+
 use super::Agent;
 use super::begin::variables;
 use super::done::{Done, Started};
 use crate::control::CONTROL_FD;
-use crate::control::message::{ProcId, ToPe};
 use crate::fabric;
 use crate::sys::limits;
 use crate::sys::process::{self, Process};

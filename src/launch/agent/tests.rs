@@ -4,11 +4,12 @@ use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
+use raidshmem_core::message::HeartbeatSettings;
+use raidshmem_core::placement::Domains;
+use raidshmem_core::settings::{Bind, Pages};
+use raidshmem_core::view::Member;
+
 use super::*;
-use crate::control::message::HeartbeatSettings;
-use crate::control::view::Member;
-use crate::placement::Domains;
-use crate::settings::{Bind, Pages};
 use crate::sys::memory;
 
 const SOON: Duration = Duration::from_secs(60);

@@ -8,20 +8,20 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
+use raidshmem_core::inject::{Rule, RuleError};
+use raidshmem_core::membership::Shape;
+use raidshmem_core::placement::substitute::Site;
+use raidshmem_core::placement::{Domains, file};
+use raidshmem_core::settings::{Fabric, SettingError, Settings};
+use raidshmem_core::store::protection::{Protection, ProtectionError};
+use raidshmem_core::view::PES_MAX;
 
 use super::hosts::{self, HostsError};
 use super::ready::{Cluster, Ready};
 use super::starter::Means;
-use crate::control::page::PES_MAX;
 use crate::fabric::{self, FabricError};
-use crate::inject::{Rule, RuleError};
-use crate::launch::membership::Shape;
 use crate::launch::probe::probe;
 use crate::pgas::boot::default_heap;
-use crate::placement::substitute::Site;
-use crate::placement::{Domains, file};
-use crate::settings::{Fabric, SettingError, Settings};
-use crate::store::protection::{Protection, ProtectionError};
 use crate::sys::memory;
 
 /// Longest file of failure domains, in bytes.
@@ -433,7 +433,7 @@ fn listen_address(text: &str) -> Result<SocketAddr, Refused> {
 }
 
 fn check_rules(settings: &Settings, pes: usize, nodes: usize) -> Result<(), Refused> {
-    use crate::inject::Target;
+    use raidshmem_core::inject::Target;
     for rule in &settings.inject {
         let (what, number, count) = match rule.target {
             Target::Pe(pe) | Target::Stop(pe) => ("PEs", pe, pes),

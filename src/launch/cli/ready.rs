@@ -6,10 +6,11 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use raidshmem_core::membership::Shape;
+use raidshmem_core::placement::substitute::Site;
+use raidshmem_core::settings::Settings;
+
 use super::starter::Means;
-use crate::launch::membership::Shape;
-use crate::placement::substitute::Site;
-use crate::settings::Settings;
 
 /// A job ready to start.
 #[derive(Debug)]

@@ -1,18 +1,19 @@
 //! The launcher's shell of [`detector::FailureDetector`]: carries heartbeats to it, and carries out
 //! its decisions.
 //!
-//! [`detector::FailureDetector`]: crate::launch::detector::FailureDetector
+//! [`detector::FailureDetector`]: raidshmem_core::detector::FailureDetector
 
 #![forbid(unsafe_code)]
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use raidshmem_core::detector::{Decision, Observation, Time};
+use raidshmem_core::message::{Beat, Down, Party};
+
 use super::Launcher;
 use super::detection::Way;
 use crate::control::link::Link;
-use crate::control::message::{Beat, Down, Party};
-use crate::launch::detector::{Decision, Observation, Time};
 use crate::launch::heartbeats::{Datagram, Heartbeats};
 use crate::launch::lines::say;
 use crate::sys::socket::ChannelError;

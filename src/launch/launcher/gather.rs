@@ -10,18 +10,19 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use raidshmem_core::ended::Ended;
+use raidshmem_core::secret::{SECRET_LEN, Secret};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::error::LaunchError;
 use super::listener::{Accepted, Listener, own_address};
 use super::signals::Signals;
 use crate::control::link::{Link, timespec};
-use crate::control::noise::{SECRET_LEN, Secret};
 use crate::launch::cli::ready::Cluster;
 use crate::launch::cli::starter::agent_words;
 use crate::launch::handshake::{AGENT_ARGUMENT, ALL_DEAD, build_id, last_word};
 use crate::launch::output::{Carriers, Gate, Stream};
-use crate::sys::process::{self, Ended, Process};
+use crate::sys::process::{self, Process};
 use crate::sys::socket::Channel;
 
 /// How long the agents of all hosts may take to come.
@@ -214,7 +215,7 @@ impl Gathering {
                     (entry.name.clone(), accepted.hello.build.clone(), self.build.clone());
                 let error = LaunchError::Build { name, theirs, ours };
                 let mut link = accepted.link;
-                let refused = crate::control::message::Down::Refused { why: error.to_string() };
+                let refused = raidshmem_core::message::Down::Refused { why: error.to_string() };
                 let _ = link.send(&refused, &[]);
                 link.drain(Duration::from_millis(100));
                 return Err(error);

@@ -4,10 +4,11 @@
 
 use std::os::unix::ffi::OsStringExt;
 
-use crate::control::message::{HeartbeatSettings, Job, Place};
-use crate::control::noise::Secret;
+use raidshmem_core::message::{HeartbeatSettings, Job, Place};
+use raidshmem_core::secret::Secret;
+use raidshmem_core::settings::{BackupMode, Settings};
+
 use crate::launch::cli::ready::Ready;
-use crate::settings::{BackupMode, Settings};
 
 /// What the processes of the job have to know.
 pub(super) fn job_of(ready: &Ready, id: u64) -> Job {

@@ -7,14 +7,15 @@
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
+use raidshmem_core::membership::Event;
+use raidshmem_core::message::{ProcId, Up};
+use raidshmem_core::mutant::{Mutant, breaks};
+
 use super::gather::Node;
 use super::leaving::{Done, Leaving};
 use super::{LAST_LINES, Launcher};
-use crate::control::message::{ProcId, Up};
 use crate::launch::handshake::JoinError;
 use crate::launch::lines::say;
-use crate::launch::membership::Event;
-use crate::mutant::{Mutant, breaks};
 use crate::sys::memory;
 use crate::sys::process::Process;
 

@@ -1,4 +1,5 @@
-//! The launcher: carries out what [`super::membership`] decides, and prints what people should see.
+//! The launcher: carries out what [`raidshmem_core::membership`] decides, and prints what people
+//! should see.
 //!
 //! Where nodes map each other it holds a descriptor of every PE's memory, so that it can take the
 //! bytes of a lost node away before anything is rebuilt, and a pidfd of every process, so that a
@@ -12,22 +13,23 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use raidshmem_core::detector::{Observation, Timing};
+use raidshmem_core::ended::Ended;
+use raidshmem_core::ended::UNRECOVERABLE;
+use raidshmem_core::membership::{Action, Event, Membership};
+use raidshmem_core::message::{Down, Party, ProcId, Said, Up, Wait};
+use raidshmem_core::settings::Fabric;
+use raidshmem_core::stall::{Act, Stalls};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::cli::ready::Ready;
-use super::detector::{Observation, Timing};
 use super::handshake::ALL_DEAD;
 use super::heartbeats::Heartbeats;
 use super::lines::{Writer, say};
-use super::membership::{Action, Event, Membership};
 use super::output;
-use super::stall::{Act, Stalls};
 use super::worker::Worker;
-use crate::control::UNRECOVERABLE;
 use crate::control::link::{Link, timespec};
-use crate::control::message::{Down, Party, ProcId, Said, Up, Wait};
-use crate::settings::Fabric;
-use crate::sys::process::{self, Ended, Process};
+use crate::sys::process::{self, Process};
 use crate::sys::socket::ChannelError;
 
 /// How long the last order to a node may wait for room.

@@ -2,7 +2,8 @@
 
 #![forbid(unsafe_code)]
 
-use crate::control::message::{Found, Report};
+use raidshmem_core::message::{Found, Report};
+
 use crate::launch::lines::say;
 
 /// The status of a job that was stopped by `signal`, as a shell would show it.

@@ -5,9 +5,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
-use crate::control::message::Said;
+use raidshmem_core::message::Said;
+use raidshmem_core::view::State;
+
 use crate::control::page::Page;
-use crate::control::view::State;
 use crate::fabric::{Engine, EventSink};
 use crate::segment::Segment;
 use crate::sys::socket::Channel;

@@ -9,11 +9,12 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use crate::control::UNRECOVERABLE;
-use crate::control::message::{Report, Said, Welcome};
+use raidshmem_core::ended::UNRECOVERABLE;
+use raidshmem_core::inject::{Point, Rule, Target};
+use raidshmem_core::message::{Report, Said, Welcome};
+use raidshmem_core::view::{State, View};
+
 use crate::control::page::Page;
-use crate::control::view::{State, View};
-use crate::inject::{Point, Rule, Target};
 use crate::pgas::complain::complain;
 use crate::sys::lock;
 use crate::sys::socket::Channel;
