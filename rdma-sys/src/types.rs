@@ -156,7 +156,7 @@ pub struct ibv_ah_attr {
     pub port_num: u8,
 }
 
-// The layouts that `build.rs` compares with the headers.
+// The layouts that `tests/bindings.rs` of raidshmem compares with the headers.
 const _: () = {
     use std::mem::{offset_of, size_of};
     ["Size of ibv_gid"][size_of::<ibv_gid>() - 16usize];

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::net::SocketAddr;
@@ -19,6 +20,7 @@ use super::ready::{Cluster, Programs, Ready};
 use super::refused::{FILE_MAX, Refused};
 use super::starter::Means;
 use crate::fabric;
+use crate::launch::probe::probe;
 use crate::pgas::boot::default_heap;
 use crate::sys::memory;
 use raidshmem_core::membership::Shape;
@@ -54,7 +56,9 @@ impl Args {
         let settings = environment::settings(&self, &environment, &exported)?;
         let together = shape.node_of.windows(2).all(|pair| pair[0] == pair[1]);
         let one_machine = cluster.is_none() || together;
-        shape.fabric = fabric::choose(settings.fabric, one_machine)?.0;
+        let more = || exported.iter().map(|(name, value)| (OsStr::new(name), OsStr::new(value)));
+        shape.fabric =
+            fabric::choose(settings.fabric, one_machine, |fabric| probe(fabric, more()))?.0;
         check_rules(&settings, pes, shape.nodes as usize)?;
         let places: Vec<usize> = shape.node_of.iter().map(|&node| node as usize).collect();
         let domains = read_domains(

@@ -346,7 +346,7 @@ impl Launcher {
             Up::Note { line } => return news(&line),
             Up::Shown { number } => Event::Shown { node, number },
             Up::Failed { what } => {
-                say(&what);
+                say(&format!("{}: {what}", self.name(node)));
                 self.result = Some(1);
                 return;
             }
