@@ -522,7 +522,8 @@ const PURE: &[&str] = &[
 const UNORDERED: &[&str] = &["HashMap", "HashSet"];
 
 /// Crates that the core may depend on.
-const PURE_CRATES: &[&str] = &["raidshmem-codec", "serde", "thiserror", "toml", "twox-hash"];
+const PURE_CRATES: &[&str] =
+    &["raidshmem-codec", "serde", "strsim", "thiserror", "toml", "twox-hash"];
 
 /// Where the core may name something else, and why.
 const IMPURE: &[(&str, &str)] = &[("crates/core/src/mutant.rs", "env::var")]; // a build for tests

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use raidshmem_core::detector::{Decision, Observation, Time};
 use raidshmem_core::message::{Beat, Down, Party};
+use raidshmem_core::signals;
 
 use super::Launcher;
 use super::detection::Way;
@@ -118,6 +119,16 @@ impl Launcher {
         match (way, at, &mut self.detection.net) {
             (Way::Datagram, Some(at), Some(net)) => net.send(Party::Node(node), at, beat),
             _ => self.say_to(node, |link| link.send_ahead(&Down::Beat(beat))),
+        }
+    }
+
+    /// Signals that are not for this process.
+    pub(super) fn pass_on_signals(&mut self) {
+        while let Some(number) = self.signals.passed() {
+            news(&format!("{} is passed on to every PE", signals::name(number)));
+            for node in self.nodes.keys().copied().collect::<Vec<u32>>() {
+                self.tell(node, &Down::Signal { signal: number }, &[]);
+            }
         }
     }
 

@@ -159,7 +159,7 @@ pub fn run(ready: &Ready) -> Result<i32, LaunchError> {
     launcher.act(first);
     let status = launcher.serve();
     launcher.shut_down();
-    launcher.sum_up();
+    launcher.telling.sum_up(begun.elapsed(), launcher.machine.not_due());
     lines.finish(launcher.hurried.then_some(LAST_LINES), launcher.signals.fds());
     Ok(status)
 }

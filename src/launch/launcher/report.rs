@@ -27,7 +27,7 @@ pub(super) fn timed_out(limit: Duration) -> i32 {
 }
 
 /// Lines on rules of injection that did nothing; `last` is the number of the last checkpoint.
-pub(super) fn not_due<'a>(rules: impl Iterator<Item = &'a Rule>, last: u64) -> Vec<String> {
+pub(super) fn never_due<'a>(rules: impl Iterator<Item = &'a Rule>, last: u64) -> Vec<String> {
     let made = match last {
         0 => "no checkpoint was made".to_owned(),
         last => format!("the last checkpoint was number {last}"),

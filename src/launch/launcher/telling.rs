@@ -4,13 +4,12 @@
 
 use std::time::Duration;
 
-use super::Launcher;
 use super::chronicle::Chronicle;
-use super::report::{not_due, tell};
+use super::report::{never_due, tell};
 use crate::launch::lines::{news, say};
-use raidshmem_core::message::{Down, Report};
+use raidshmem_core::inject::Rule;
+use raidshmem_core::message::Report;
 use raidshmem_core::settings::{BackupMode, Settings};
-use raidshmem_core::signals::name;
 
 /// What was said, and what there is to say.
 pub struct Telling {
@@ -53,24 +52,12 @@ impl Telling {
             self.verdict = Some(words.to_owned());
         }
     }
-}
 
-impl Launcher {
-    /// Signals that are not for this process.
-    pub(super) fn pass_on_signals(&mut self) {
-        while let Some(signal) = self.signals.passed() {
-            news(&format!("{} is passed on to every PE", name(signal)));
-            for node in self.nodes.keys().copied().collect::<Vec<u32>>() {
-                self.tell(node, &Down::Signal { signal }, &[]);
-            }
-        }
-    }
-
-    /// The last lines of a job.
-    pub(super) fn sum_up(&mut self) {
-        let (left, last) = self.machine.not_due();
-        let left = not_due(left, last);
-        let summary = self.telling.chronicle.summary(self.begun.elapsed());
-        summary.iter().chain(&left).for_each(|line| news(line));
+    /// The last lines of a job: what happened, and rules of injection that were `not_due` by the
+    /// last checkpoint.
+    pub fn sum_up<'a>(&mut self, now: Duration, not_due: (impl Iterator<Item = &'a Rule>, u64)) {
+        let (rules, last) = not_due;
+        let lines = self.chronicle.summary(now).into_iter().chain(never_due(rules, last));
+        lines.for_each(|line| news(&line));
     }
 }
