@@ -572,6 +572,12 @@ fn the_core_is_pure() {
 }
 
 /// The field has a word for it: `docs/glossary.md` has the few that are ours.
+/// A patch would hold here, and not for a program that depends on this crate.
+#[test]
+fn dependencies_are_what_they_are_for_users_too() {
+    assert!(!page("Cargo.toml").contains("[patch"), "Cargo.toml: expected a path, no patch");
+}
+
 #[test]
 fn words_are_the_fields() {
     // Cut in two, so that this file does not contain them.
