@@ -4,18 +4,18 @@
 //! everybody back to the last agreed checkpoint; `algo_init` tells an original from a substitute.
 //! Source: thesis, section 4.3.3.
 
+use raidshmem_core::inject::Point;
+use raidshmem_core::protocol::{At, Call};
+use raidshmem_core::store::protection::Protection;
+use raidshmem_core::store::refusal::Refused;
 use tracing::info;
 
-use crate::inject::Point;
 pub use crate::pgas::Name;
 use crate::pgas::{World, complain, world};
-use crate::protocol::real;
-use crate::protocol::{At, Call};
+use crate::port;
 use crate::scrub;
 use crate::segment::waits::Waiting;
 use crate::segment::words::Barrier;
-use crate::store::protection::Protection;
-use crate::store::refusal::Refused;
 use crate::sys::lock;
 use crate::sys::site;
 
@@ -34,7 +34,7 @@ pub const NODE_FAILED: i32 = 2;
 /// since the last call (then `query_fault` names it and `restart_pes` must follow), or when the
 /// checkpoint was refused on every PE (then no PE is lost and `last_error` says why; the last
 /// checkpoint stays good). A program that answers a refusal by `restart_pes` has [`SUCCESS`] from
-/// then on for checkpoints that are refused, as [`crate::store::refusal`] explains.
+/// then on for checkpoints that are refused, as [`raidshmem_core::store::refusal`] explains.
 pub fn checkpoint_all() -> i32 {
     let world = world();
     let _turn = world.store.lock.lock();
@@ -76,7 +76,7 @@ fn pass(world: &World, number: u64) -> i32 {
 }
 
 fn save(world: &'static World, protection: &'static Protection, number: u64) -> i32 {
-    let (end, refusal) = real::run(world, protection, Call::Checkpoint);
+    let (end, refusal) = port::run(world, protection, Call::Checkpoint);
     if let (At::Refused, Some(refusal)) = (end, refusal) {
         return refuse(world, format!("checkpoint refused: {refusal}"));
     }
@@ -114,7 +114,7 @@ pub fn recover_at_end(world: &'static World) {
     let _turn = world.store.lock.lock();
     if let Some(protection) = world.store.protection() {
         info!("recovery from within shmem_finalize, lost are {:?}", world.members.lost());
-        real::run(world, protection, Call::Finalize);
+        port::run(world, protection, Call::Finalize);
     }
 }
 
@@ -137,7 +137,7 @@ pub fn restart_pes() {
         *lock(&world.store.refused) = Refused::default();
         info!("restart, lost are {:?}", world.members.lost());
         match world.store.protection() {
-            Some(protection) => drop(real::run(world, protection, Call::Restart)),
+            Some(protection) => drop(port::run(world, protection, Call::Restart)),
             // In mode none the launcher ends the job.
             None => world.wait_raw(|| Waiting::anyone(Call::Restart.name()), || false),
         }

@@ -5,24 +5,24 @@
 //! substitute takes its number, its memory is adopted or rebuilt from the survivors, all roll back
 //! to the last agreed checkpoint, and the program goes on.
 //!
+//! The crate `raidshmem-core` decides, pure: placement, views, what a checkpoint is, the order of
+//! checkpoint and recovery, who is dead. This crate carries it out.
+//!
 //! Layers, each importing only from those above it or to the left of it (`tests/tidy/` holds it):
 //!
 //! ```text
-//! mutant  sys  inject  settings              words, environment, system calls
+//! sys                                        system calls
 //! trace                                      the last events of a process
-//! heap                                       symmetric allocator (pure)
-//! placement                                  failure domains, groups, substitutes (pure)
-//! control                                    messages, views, the page that shows them
+//! control                                    connections, the page that shows the view
 //! segment                                    memory of a PE, offsets to bytes
 //! fabric                                     reaching memory that is not mapped
-//! store                                      what a checkpoint is, how it is agreed
 //! pgas                                       the world of a process: waiting, barrier, memory
 //! checkpoint                                 sealing live memory and its parity
-//! recovery                                   what was lost, and making it whole again
+//! recovery                                   making lost memory whole again
 //! scrub                                      looking over the store in idle time
-//! protocol                                   the machine that orders both, and its driver
+//! port                                       the steps of the protocol over real memory
 //! faults                                     the fault-tolerance calls
-//! launch                                     launcher, agents, membership (beside)
+//! launch                                     launcher, agents, supervisors (beside)
 //! openshmem                                  the model: teams, collectives, waits, locks ..
 //! capi  shmem                                the C API and the safe Rust API, side by side
 //! wrapper  sizing                            oshcc and oshc++; oshinfo plan (beside)
@@ -47,20 +47,12 @@ pub mod fabric;
 #[doc(hidden)]
 pub mod faults;
 #[doc(hidden)]
-pub mod heap;
-#[doc(hidden)]
-pub mod inject;
-#[doc(hidden)]
 pub mod launch;
-#[doc(hidden)]
-pub mod mutant;
 mod openshmem;
 #[doc(hidden)]
 pub mod pgas;
 #[doc(hidden)]
-pub mod placement;
-#[doc(hidden)]
-pub mod protocol;
+pub mod port;
 #[doc(hidden)]
 pub mod recovery;
 #[doc(hidden)]
@@ -68,13 +60,9 @@ pub mod scrub;
 #[doc(hidden)]
 pub mod segment;
 #[doc(hidden)]
-pub mod settings;
-#[doc(hidden)]
 pub mod shmem;
 #[doc(hidden)]
 pub mod sizing;
-#[doc(hidden)]
-pub mod store;
 #[doc(hidden)]
 pub mod sys;
 #[doc(hidden)]

@@ -102,13 +102,18 @@ fn right_inputs_are_taken() {
     use raidshmem::sys::socket::decode;
     let examples = entries::examples();
     let one = |name: &str| examples[name][0].clone();
-    let layout = raidshmem::segment::layout::Layout::new(1 << 20, 4);
-    assert!(decode::<raidshmem::control::message::ToPe>(&one("control")).is_ok());
-    assert!(decode::<Vec<(u32, raidshmem::control::message::Up)>>(&one("membership")).is_ok());
-    assert!(raidshmem::store::coverage::Coverage::parse(&layout, &one("manifest")).is_ok());
-    assert!(raidshmem::heap::Heap::decode(&one("heap")).is_ok());
-    let stamp =
-        raidshmem::store::stamp::Stamp { number: 7, job: 9, pe: 3, incarnation: 2, whole: true };
+    let layout = raidshmem_core::layout::Layout::new(1 << 20, 4);
+    assert!(decode::<raidshmem_core::message::ToPe>(&one("control")).is_ok());
+    assert!(decode::<Vec<(u32, raidshmem_core::message::Up)>>(&one("membership")).is_ok());
+    assert!(raidshmem_core::store::coverage::Coverage::parse(&layout, &one("manifest")).is_ok());
+    assert!(raidshmem_core::heap::Heap::decode(&one("heap")).is_ok());
+    let stamp = raidshmem_core::store::stamp::Stamp {
+        number: 7,
+        job: 9,
+        pe: 3,
+        incarnation: 2,
+        whole: true,
+    };
     assert!(stamp.holds(&one("stamp")[..32], &one("stamp")[32..]));
 }
 

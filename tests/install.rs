@@ -181,7 +181,7 @@ fn the_man_pages_are_sound_and_complete() {
     run(Command::new("mandoc").args(["-Tlint", "-Wwarning"]).args(&pages));
     let of = |name: &str| fs::read_to_string(man(name)).expect("a page").replace('\\', "");
     let (oshrun, oshinfo, oshcc) = (of("oshrun.1"), of("oshinfo.1"), of("oshcc.1"));
-    for entry in raidshmem::settings::table() {
+    for entry in raidshmem_core::settings::table() {
         assert!(oshrun.contains(entry.name), "oshrun.1 lacks {}", entry.name);
     }
     let help = run(Command::new(env!("CARGO_BIN_EXE_oshrun")).arg("--help"));

@@ -7,23 +7,24 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use raidshmem::control::message::{Down, Job, Report, Said, ToPe, Up};
-use raidshmem::control::noise::{Secret, Session, Side};
-use raidshmem::control::view::{Member, View};
-use raidshmem::heap::Heap;
+use raidshmem::control::noise::{Session, Side};
 use raidshmem::launch::cli::args::Args;
 use raidshmem::launch::cli::hosts;
-use raidshmem::launch::membership::{Action, Event, Membership, Shape};
-use raidshmem::placement::Domains;
-use raidshmem::segment::layout::{Layout, STAMP, TILE};
 use raidshmem::segment::statics::{elf, select};
-use raidshmem::settings::{Bind, Device, Fabric, Settings};
-use raidshmem::store::coverage::Coverage;
-use raidshmem::store::phase::Phase;
-use raidshmem::store::private::{self, Saved};
-use raidshmem::store::stamp::Stamp;
-use raidshmem::sys::process::Ended;
 use raidshmem::sys::socket::decode;
+use raidshmem_core::ended::Ended;
+use raidshmem_core::heap::Heap;
+use raidshmem_core::layout::{Layout, STAMP, TILE};
+use raidshmem_core::membership::{Action, Event, Membership, Shape};
+use raidshmem_core::message::{Down, Job, Report, Said, ToPe, Up};
+use raidshmem_core::placement::Domains;
+use raidshmem_core::secret::Secret;
+use raidshmem_core::settings::{Bind, Device, Fabric, Settings};
+use raidshmem_core::store::coverage::Coverage;
+use raidshmem_core::store::phase::Phase;
+use raidshmem_core::store::private::{self, Saved};
+use raidshmem_core::store::stamp::Stamp;
+use raidshmem_core::view::{Member, View};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -147,10 +148,10 @@ fn one_line(error: &str) {
 /// A value of `SHMEM_FT_INJECT`.
 pub fn rules(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
-    match raidshmem::inject::parse(&text) {
+    match raidshmem_core::inject::parse(&text) {
         Ok(rules) => {
-            let written = raidshmem::inject::list(&rules);
-            assert_eq!(raidshmem::inject::parse(&written), Ok(rules));
+            let written = raidshmem_core::inject::list(&rules);
+            assert_eq!(raidshmem_core::inject::parse(&written), Ok(rules));
         }
         Err(error) => one_line(&error.to_string()),
     }
@@ -373,7 +374,7 @@ const GROUPS: [&str; 2] = [
 
 /// Right inputs, for each target a few: what a mutator begins with beside the files of the corpus.
 pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
-    use raidshmem::control::message::Welcome;
+    use raidshmem_core::message::Welcome;
     let pack = |said: &dyn Fn() -> postcard::Result<Vec<u8>>| said().expect("it can be written");
     let (fired, lost) = (vec![0], vec![1]);
     let incarnations = vec![0; 4];

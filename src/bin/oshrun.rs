@@ -3,46 +3,39 @@
 use std::os::fd::{FromRawFd, OwnedFd};
 
 use raidshmem::launch::cli::args::Args;
-use raidshmem::launch::handshake::{AGENT_ARGUMENT, ALL_DEAD, SUPERVISOR_ARGUMENT};
-use raidshmem::launch::lines::say;
-use raidshmem::launch::{agent, launcher, supervisor};
+use raidshmem::launch::handshake::{AGENT_ARGUMENT, ALL_DEAD, PROBE_ARGUMENT, SUPERVISOR_ARGUMENT};
+use raidshmem::launch::lines::{news, say, set_quiet};
+use raidshmem::launch::{agent, launcher, probe, supervisor};
 use raidshmem::sys::socket::Channel;
-use raidshmem::sys::{environment, is_open, signals};
-
-/// The loader calls this before any library's own code, and ...
-// SAFETY: both sections are lists of such functions.
-#[used]
-#[unsafe(link_section = ".preinit_array")]
-static BEFORE_LIBRARIES: extern "C" fn() = signals::remember;
-
-/// ... this after all of it. Agents and programs inherit what signals do then.
-#[used]
-#[unsafe(link_section = ".init_array")]
-static AFTER_LIBRARIES: extern "C" fn() = signals::restore;
+use raidshmem::sys::{environment, is_open};
 
 fn main() {
-    let mut words = std::env::args_os().skip(1);
-    if words.next().is_some_and(|word| word == AGENT_ARGUMENT) {
-        std::process::exit(run_agent(words.next().and_then(|word| word.into_string().ok())));
+    let mut words = std::env::args_os().skip(1).map(|word| word.into_string().unwrap_or_default());
+    match words.next().as_deref() {
+        Some(AGENT_ARGUMENT) => std::process::exit(run_agent(words.next())),
+        Some(SUPERVISOR_ARGUMENT) => {
+            std::process::exit(run_supervisor(&words.collect::<Vec<String>>()))
+        }
+        Some(PROBE_ARGUMENT) => std::process::exit(probe::answer(words.next().as_deref())),
+        _ => {}
     }
-    if std::env::args_os().nth(1).is_some_and(|word| word == SUPERVISOR_ARGUMENT) {
-        let words: Vec<String> = words.filter_map(|word| word.into_string().ok()).collect();
-        std::process::exit(run_supervisor(&words));
-    }
-    let ready = match Args::of(std::env::args_os()).prepare(environment()) {
+    let args = Args::of(std::env::args_os());
+    let ready = match args.and_then(|args| args.prepare(environment())) {
         Ok(ready) => ready,
         Err(error) => {
             say(&error.to_string());
             std::process::exit(2);
         }
     };
+    set_quiet(ready.quiet);
+    ready.notes.iter().for_each(|note| news(note));
     if let Some(survives) =
         ready.survives.as_ref().filter(|_| ready.fragile || ready.settings.report)
     {
-        say(&format!("{}: {survives}", ready.settings.backup_mode.name()));
+        news(&format!("{}: {survives}", ready.settings.backup_mode.name()));
     }
     if ready.survives.is_some() && !ready.settings.checksum {
-        say("SHMEM_FT_CHECKSUM=0: damage in a checkpoint is not noticed and comes back as data");
+        news("SHMEM_FT_CHECKSUM=0: damage in a checkpoint is not noticed and comes back as data");
     }
     for (name, value) in ready.settings.to_env() {
         // SAFETY: this process has one thread; its children must see the settings in force.

@@ -19,14 +19,15 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use raidshmem_core::inject::Point;
+use raidshmem_core::layout::{STAMP, TILE};
+use raidshmem_core::store::coverage::Coverage;
+use raidshmem_core::store::delta::{Changes, Next};
+use raidshmem_core::store::protection::Protection;
+use raidshmem_core::store::stamp::Renewal;
+
 use super::tiles;
-use crate::inject::Point;
 use crate::pgas::{Segments, World};
-use crate::segment::layout::{STAMP, TILE};
-use crate::store::coverage::Coverage;
-use crate::store::delta::{Changes, Next};
-use crate::store::protection::Protection;
-use crate::store::stamp::Renewal;
 
 /// True if this PE, which makes a parity over it, writes a tile of PE `pe`'s that changed into its
 /// second snapshot.

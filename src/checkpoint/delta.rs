@@ -12,13 +12,14 @@
 
 use std::time::Instant;
 
+use raidshmem_core::layout::TILE;
+use raidshmem_core::message::Found;
+use raidshmem_core::store::coverage::Coverage;
+use raidshmem_core::store::delta::{By, Changes, Look};
+use raidshmem_core::store::protection::Protection;
+
 use super::{pages, tiles};
-use crate::control::message::Found;
 use crate::pgas::{Store, World};
-use crate::segment::layout::TILE;
-use crate::store::coverage::Coverage;
-use crate::store::delta::{By, Changes, Look};
-use crate::store::protection::Protection;
 use crate::sys::lock;
 
 /// Finds the own tiles that changed since checkpoint `number - 1` and shows them to the peers.

@@ -19,16 +19,16 @@ use std::sync::Mutex;
 
 use raidshmem_codec::code::Code;
 use raidshmem_codec::stripe::Data;
+use raidshmem_core::inject::Point;
+use raidshmem_core::layout::TILE;
+use raidshmem_core::store::coverage::Coverage;
+use raidshmem_core::store::delta::{Changes, Next, TileSet};
+use raidshmem_core::store::protection::{Protection, Shape};
+use raidshmem_core::store::stamp::Renewal;
 
 use super::copy::{self, Own};
 use super::{pipeline, tiles};
-use crate::inject::Point;
 use crate::pgas::World;
-use crate::segment::layout::TILE;
-use crate::store::coverage::Coverage;
-use crate::store::delta::{Changes, Next, TileSet};
-use crate::store::protection::{Protection, Shape};
-use crate::store::stamp::Renewal;
 use crate::sys::lock;
 
 /// Pulls the chunks this PE protects from its peers' live memory into the slot of `number`, whose

@@ -1,7 +1,7 @@
 //! The steps of a checkpoint that move bytes: intend, agree, compare, encode, copy.
 //!
 //! What to encode comes from the stripe layout, what to cover from `coverage`; the order of the
-//! steps, and what follows a death, is the machine in [`crate::protocol`].
+//! steps, and what follows a death, is the machine in [`raidshmem_core::protocol`].
 
 mod copy;
 pub mod delta;
@@ -15,16 +15,16 @@ pub mod tiles;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use crate::control::message::{Found, Report};
-use crate::control::view::View;
-use crate::inject::Point;
-use crate::pgas::{Segments, World};
-use crate::segment::layout::TILE;
-use crate::segment::mailbox::PeerStatus;
-use crate::store::coverage::Coverage;
-use crate::store::intent::{self, Bounds, CANNOT, Refusal};
-use crate::store::protection::Protection;
+use raidshmem_core::inject::Point;
+use raidshmem_core::layout::TILE;
+use raidshmem_core::message::{Found, Report};
+use raidshmem_core::status::PeerStatus;
+use raidshmem_core::store::coverage::Coverage;
+use raidshmem_core::store::intent::{self, Bounds, CANNOT, Refusal};
+use raidshmem_core::store::protection::Protection;
+use raidshmem_core::view::View;
 
+use crate::pgas::{Segments, World};
 pub use copy::{complete, copy};
 pub use encode::encode;
 

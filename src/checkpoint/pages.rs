@@ -1,8 +1,9 @@
 //! What was written since the last checkpoint, as the kernel noted it page by page.
 //!
-//! What a look is good for, and what must come in which order, is said in [`crate::store::track`];
-//! here it is done: watching the pages, looking at them, showing what was written to PEs near this
-//! one in the own store, and putting together what all of them wrote to the own memory.
+//! What a look is good for, and what must come in which order, is said in
+//! [`raidshmem_core::store::track`]; here it is done: watching the pages, looking at them, showing
+//! what was written to PEs near this one in the own store, and putting together what all of them
+//! wrote to the own memory.
 //!
 //! Huge pages are cut where they are watched. Live memory is read through other mappings then,
 //! which are not, and through which nothing can be written ([`crate::segment::Segment::live`]).
@@ -19,17 +20,18 @@
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
+use raidshmem_core::layout::TILE;
+use raidshmem_core::page::PAGE;
+use raidshmem_core::settings::{Delta, Track};
+use raidshmem_core::store::coverage::{Coverage, Places};
+use raidshmem_core::store::delta::TileSet;
+use raidshmem_core::store::protection::Protection;
+use raidshmem_core::store::track::{Costs, Said, Tracked, few};
+
 use super::tiles;
 use crate::pgas::watch::{Tracking, Watched};
 use crate::pgas::{Segments, Store, World};
-use crate::segment::layout::TILE;
-use crate::settings::{Delta, Track};
-use crate::store::coverage::{Coverage, Places};
-use crate::store::delta::TileSet;
-use crate::store::protection::Protection;
-use crate::store::track::{Costs, Said, Tracked, few};
 use crate::sys::lock;
-use crate::sys::memory::PAGE;
 
 /// Most PEs near each other that do so unasked. Each keeps 8 bytes of page table for each page of
 /// all of them: with so many a sixteenth of what is watched.

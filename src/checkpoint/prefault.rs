@@ -16,12 +16,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use raidshmem_core::layout::TILE;
+use raidshmem_core::page::HUGE;
+use raidshmem_core::store::coverage::Coverage;
+use raidshmem_core::store::protection::Protection;
+
 use super::{copy, reserve, room, tiles};
 use crate::pgas::World;
-use crate::segment::layout::TILE;
-use crate::store::coverage::Coverage;
-use crate::store::protection::Protection;
-use crate::sys::memory::HUGE;
 use crate::sys::process;
 
 /// Bytes that a thread touches at a time: what needs the address space meanwhile waits so long.

@@ -10,12 +10,12 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use raidshmem_core::layout::TILE;
+use raidshmem_core::store::protection::Protection;
 use twox_hash::XxHash3_128;
 
 use super::tiles;
 use crate::pgas::World;
-use crate::segment::layout::TILE;
-use crate::store::protection::Protection;
 
 /// A digest of what is not as checkpoint `number`, which was restored last; 0 if all is.
 pub fn written(world: &World, protection: &Protection, number: u64) -> u64 {

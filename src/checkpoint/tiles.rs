@@ -7,15 +7,15 @@
 use std::ops::Range;
 
 use raidshmem_codec::kernel::Kernel;
+use raidshmem_core::layout::{STAMP, TILE};
+use raidshmem_core::store::coverage::Coverage;
+use raidshmem_core::store::delta::TileSet;
+use raidshmem_core::store::stamp::{Renewal, Seal, Stamp};
+use raidshmem_core::store::track::{COSTS, Costs, Said};
 
 use crate::fabric::Read;
 use crate::pgas::{Segments, World};
 use crate::segment::Segment;
-use crate::segment::layout::{STAMP, TILE};
-use crate::store::coverage::Coverage;
-use crate::store::delta::TileSet;
-use crate::store::stamp::{Renewal, Seal, Stamp};
-use crate::store::track::{COSTS, Costs, Said};
 
 /// A tile of zeroes: what lies beyond the end of a snapshot.
 pub static ZEROES: [u8; TILE] = [0; TILE];

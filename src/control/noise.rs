@@ -18,13 +18,10 @@
 
 use std::collections::VecDeque;
 
-use serde::{Deserialize, Serialize};
+use raidshmem_core::mutant::{Mutant, breaks};
+use raidshmem_core::secret::{SECRET_LEN, Secret};
 use snow::{Builder, HandshakeState, TransportState};
 
-use crate::mutant::{Mutant, breaks};
-
-/// Bytes of a job's secret.
-pub const SECRET_LEN: usize = 32;
 /// Longest sealed message in bytes: the environment of a user fits well.
 pub const SEALED_MAX: usize = 16 << 20;
 
@@ -35,37 +32,6 @@ const HELLO_LEN: usize = 32 + 16;
 const TAG_LEN: usize = 16;
 const FRAME_MAX: usize = u16::MAX as usize;
 const PIECE_MAX: usize = FRAME_MAX - TAG_LEN - 1;
-
-/// The secret of a job: who knows it belongs to the job. It does not print.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Secret(pub [u8; SECRET_LEN]);
-
-impl Secret {
-    /// As one word of hexadecimal digits.
-    pub fn to_hex(&self) -> String {
-        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
-    }
-
-    /// The inverse of `to_hex`.
-    pub fn from_hex(text: &str) -> Option<Secret> {
-        let digits = text.as_bytes();
-        let mut secret = [0; SECRET_LEN];
-        if digits.len() != 2 * SECRET_LEN {
-            return None;
-        }
-        for (byte, pair) in secret.iter_mut().zip(digits.chunks(2)) {
-            let digit = |at: usize| char::from(pair[at]).to_digit(16);
-            *byte = (digit(0)? * 16 + digit(1)?) as u8;
-        }
-        Some(Secret(secret))
-    }
-}
-
-impl std::fmt::Debug for Secret {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Secret")
-    }
-}
 
 /// Which end of the conversation this is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -388,14 +354,5 @@ mod tests {
                 assert!(launcher.input.len() <= FRAME_MAX + 2);
             }
         }
-    }
-
-    #[test]
-    fn a_secret_survives_its_spelling_and_does_not_print() {
-        let secret = Secret(std::array::from_fn(|i| i as u8 * 7));
-        assert_eq!(Secret::from_hex(&secret.to_hex()), Some(secret.clone()));
-        assert_eq!(Secret::from_hex("00"), None);
-        assert_eq!(Secret::from_hex(&"g".repeat(64)), None);
-        assert_eq!(format!("{secret:?}"), "Secret");
     }
 }

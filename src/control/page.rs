@@ -9,12 +9,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use memmap2::{MmapOptions, MmapRaw};
+use raidshmem_core::page::page_up;
+use raidshmem_core::view::{Member, View};
 
-use super::view::{Member, View};
-use crate::sys::memory::{self, page_up};
-
-/// Most PEs of a job.
-pub const PES_MAX: usize = 1 << 14;
+use crate::sys::memory;
 
 const HEADER: usize = 64;
 

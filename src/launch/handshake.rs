@@ -7,9 +7,9 @@ use std::net::SocketAddr;
 
 use chacha20poly1305::aead::{Aead, KeyInit};
 use chacha20poly1305::{ChaCha20Poly1305, Key, Nonce};
+use raidshmem_core::ended::Ended;
+use raidshmem_core::secret::Secret;
 
-use crate::control::noise::Secret;
-use crate::sys::process::Ended;
 use crate::sys::socket::ChannelError;
 
 /// Hidden first argument that makes `oshrun` an agent.
@@ -17,6 +17,9 @@ pub const AGENT_ARGUMENT: &str = "--raidshmem-agent";
 
 /// Hidden first argument that makes `oshrun` the supervisor of a node on another host.
 pub const SUPERVISOR_ARGUMENT: &str = "--raidshmem-agent-of";
+
+/// Hidden first argument that makes `oshrun` a process that loads what a fabric needs, and ends.
+pub const PROBE_ARGUMENT: &str = "--raidshmem-probe";
 
 /// Exit status of a node supervisor whose node has no process any more, though nobody told it to
 /// end.

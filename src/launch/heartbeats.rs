@@ -18,10 +18,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use chacha20poly1305::aead::{Aead, KeyInit};
 use chacha20poly1305::{ChaCha20Poly1305, Key, Nonce};
-
-use crate::control::message::{Beat, Party};
-use crate::control::noise::Secret;
-use crate::mutant::{Mutant, breaks};
+use raidshmem_core::message::{Beat, Party};
+use raidshmem_core::mutant::{Mutant, breaks};
+use raidshmem_core::secret::Secret;
 
 const NONCE_LEN: usize = 12;
 const DATAGRAM_MAX: usize = 128;
@@ -149,8 +148,9 @@ fn read_nonce(nonce: &[u8]) -> Option<(Party, u64)> {
 mod tests {
     use std::time::Duration;
 
+    use raidshmem_core::secret::SECRET_LEN;
+
     use super::*;
-    use crate::control::noise::SECRET_LEN;
 
     fn sealed(me: Party, key: u8) -> Sealed {
         Sealed::new(me, &Secret([key; SECRET_LEN]))

@@ -1,6 +1,8 @@
 //! Starting a job, watching it, and leaving nothing behind.
 //!
-//! A folder for each process that runs, the pure machines beside:
+//! A folder for each process that runs. What they decide is in `raidshmem_core`: `membership` (who
+//! carries which PE number), `detector` (who is dead, between nodes) and `stall` (who waits for
+//! whom).
 //!
 //! ```text
 //! cli          the command line of oshrun: what a job is, checked before anything starts
@@ -8,13 +10,10 @@
 //! agent        one a node: starts PEs, holds their memory, watches them through pidfds
 //! supervisor   on another host, beside the agent: ends what is left of the node
 //!
-//! membership   who carries which PE number (pure)
-//! detector     who is dead, between nodes (pure)
-//! stall        who waits for whom, and whether that can end (pure)
-//!
 //! handshake    what launcher, supervisor and agent agree on before they talk
 //! heartbeats   heartbeats between hosts, as sealed datagrams
 //! lines        lines for people            output   what programs on other hosts print
+//! probe        whether an engine can be had here
 //! worker       a thread for long work, beside a loop that renews leases
 //! ```
 //!
@@ -24,13 +23,11 @@
 
 pub mod agent;
 pub mod cli;
-pub mod detector;
 pub mod handshake;
 mod heartbeats;
 pub mod launcher;
 pub mod lines;
-pub mod membership;
 mod output;
-mod stall;
+pub mod probe;
 pub mod supervisor;
 mod worker;

@@ -28,21 +28,22 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use raidshmem_core::layout::{TEAM_WORDS, WORK_ROUNDS};
+use raidshmem_core::message::Whom;
+use raidshmem_core::rounds::rounds;
+use raidshmem_core::schedule::{self, Nodes};
+use raidshmem_core::settings::Collectives;
+use raidshmem_core::view::PES_MAX;
+
 use super::check::misuse;
 use super::memory::address::Sym;
 use super::memory::rma;
 use super::memory::slots::Slot;
 use super::memory::word::Word;
 use super::order;
-use super::schedule::{self, Nodes};
 use super::team::{Members, Team, index_in, members};
-use crate::control::message::Whom;
-use crate::control::page::PES_MAX;
-use crate::pgas::rounds::rounds;
 use crate::pgas::{self, Fault};
-use crate::segment::layout::{TEAM_WORDS, WORK_ROUNDS};
 use crate::segment::waits::Waiting;
-use crate::settings::Collectives;
 
 /// Words of a group's array; a `pSync` has as many.
 pub const WORDS: usize = 96;

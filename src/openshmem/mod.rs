@@ -7,7 +7,6 @@
 //! check  bits  number                what is refused; the element types as bits and as numbers
 //! memory                             addresses, transfers, words, atomics
 //! order  signal  wait  wait_set      fence and quiet, signals, waits
-//! schedule                           who deals with whom in which step (pure)
 //! team  context                      the tables of handles
 //! group                              PEs that act together, and how they meet
 //! split  lock                        teams of a team's PEs; queues for a lock
@@ -17,6 +16,8 @@
 //! What a caller got wrong is one line and the end of the job (`check.rs`), and no call waits for a
 //! dead PE: between a death and the restart blocking calls return, writes are dropped and reads
 //! give zeroes.
+//!
+//! Who deals with whom in which step is in `raidshmem_core::schedule`, pure.
 //!
 //! Left out: names, C types and handles of C (`capi`); handles that a borrow checker understands
 //! (`shmem`); the symmetric heap (`pgas`).
@@ -30,7 +31,6 @@ pub mod lock;
 pub mod memory;
 pub mod number;
 pub mod order;
-mod schedule;
 pub mod signal;
 pub mod split;
 pub mod team;

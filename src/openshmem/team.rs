@@ -13,9 +13,10 @@
 
 use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering};
 
+use raidshmem_core::layout::WORK_TEAMS;
+
 use crate::faults::{self, Name};
 use crate::pgas;
-use crate::segment::layout::WORK_TEAMS;
 
 /// A handle, which C holds too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

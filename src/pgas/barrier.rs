@@ -19,10 +19,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::rounds::rounds;
+use raidshmem_core::mutant::{Mutant, breaks};
+use raidshmem_core::rounds::rounds;
+
 use super::world::nodes::Nodes;
 use super::{Fault, World};
-use crate::mutant::{Mutant, breaks};
 use crate::segment::waits::Waiting;
 use crate::segment::words::{Barrier, ROUNDS, Words};
 

@@ -8,6 +8,13 @@ use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
+use raidshmem_core::layout::{Layout, STATICS_MAX};
+use raidshmem_core::message::{Job, Said, ToPe, Welcome};
+use raidshmem_core::placement::Domains;
+use raidshmem_core::settings::{Bind, Fabric, Pages, SettingError, Settings, Trace};
+use raidshmem_core::store::phase::{Phase, Vote};
+use raidshmem_core::store::protection::{Protection, ProtectionError};
+use raidshmem_core::view::{Member, View};
 use tracing::level_filters::LevelFilter;
 
 use super::complain::complain;
@@ -25,17 +32,10 @@ use super::world::sites::Sites;
 use super::world::store::Store;
 use super::world::watch::Reached;
 use crate::control::CONTROL_FD;
-use crate::control::message::{Job, Said, ToPe, Welcome};
 use crate::control::page::Page;
-use crate::control::view::{Member, View};
 use crate::fabric::{self, EventSink, FabricError, Local};
-use crate::placement::Domains;
-use crate::segment::layout::{Layout, STATICS_MAX};
 use crate::segment::statics::{self, Statics};
 use crate::segment::{Segment, is_large};
-use crate::settings::{Bind, Fabric, Pages, SettingError, Settings, Trace};
-use crate::store::phase::{Phase, Vote};
-use crate::store::protection::{Protection, ProtectionError};
 use crate::sys::pool::{self, WorkerPool};
 use crate::sys::socket::{Channel, ChannelError};
 use crate::sys::written::has_forked;
@@ -75,7 +75,7 @@ impl BootError {
     /// Exit status of the process.
     pub fn status(&self) -> i32 {
         match self {
-            BootError::Fabric(FabricError::NotBuilt { .. }) => 2,
+            BootError::Fabric(FabricError::NotLoaded { .. }) => 2,
             BootError::Channel(_) | BootError::Memory(_) | BootError::Fabric(_) => 1,
             _ => 2,
         }

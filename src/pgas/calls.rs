@@ -1,17 +1,18 @@
 //! What this PE shows of its calls of the checkpoint, and of what it did since a restart.
 //!
-//! The rule is [`crate::store::site`]; here are the words. They are written only while some PE is
-//! behind since the restart, which is until the next checkpoint is agreed.
+//! The rule is [`raidshmem_core::store::site`]; here are the words. They are written only while
+//! some PE is behind since the restart, which is until the next checkpoint is agreed.
 
 #![forbid(unsafe_code)]
 
 use std::mem::offset_of;
 use std::sync::atomic::Ordering;
 
+use raidshmem_core::store::site::{Apart, Called, Deed, Progress, Verdict, apart, follow, unlike};
+use raidshmem_core::view::{State, View};
+
 use super::World;
-use crate::control::view::{State, View};
 use crate::segment::words::{Barrier, CHAIN, Site as Shown, Words};
-use crate::store::site::{Apart, Called, Deed, Progress, Verdict, apart, follow, unlike};
 use crate::sys::lock;
 use crate::sys::site::{self, Site};
 

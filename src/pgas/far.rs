@@ -11,14 +11,16 @@
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
+use raidshmem_core::layout::MAILBOX_ENTRY;
+use raidshmem_core::message::ToPe;
+use raidshmem_core::status::{PeerStatus, WORDS};
+use raidshmem_core::view::{State, View};
 use tracing::info;
 
 use super::World;
 use super::stream::Id;
-use crate::control::message::ToPe;
-use crate::control::view::{State, View};
 use crate::fabric::{Ask, Lost, Read, Write};
-use crate::segment::mailbox::{self, ENTRY, PeerStatus, WORDS};
+use crate::segment::mailbox;
 use crate::segment::update::{Change, Update, WordAt};
 use crate::segment::waits::Waiting;
 use crate::sys::lock;
@@ -144,7 +146,7 @@ impl World {
             return self.segments.wake(pe);
         }
         // An update that changes nothing: it makes the target look with every engine.
-        let offset = self.segments.layout().mailbox + self.me() * ENTRY;
+        let offset = self.segments.layout().mailbox + self.me() * MAILBOX_ENTRY;
         let (word, how) = (WordAt { offset, bytes: 8 }, Update::Or);
         let _ = self.comm.far().engine.post(Ask { pe, word, change: Change { how, operand: 0 } });
     }
@@ -181,7 +183,7 @@ impl World {
             bytes[at * 8..][..8].copy_from_slice(&word.to_ne_bytes());
         }
         let at = self.segments.layout().mailbox
-            + self.me() * ENTRY
+            + self.me() * MAILBOX_ENTRY
             + mailbox::place(self.members.incarnation());
         let alive = |pe: &usize| view.pes[*pe].state == State::Alive && self.segments.is_far(*pe);
         let far: Vec<usize> = (0..self.n_pes()).filter(alive).collect();

@@ -22,12 +22,13 @@
 
 use std::sync::atomic::Ordering;
 
+use raidshmem_core::message::{Report, Said, Whom};
+use raidshmem_core::status::Ending;
+use raidshmem_core::view::View;
+
 use super::world::finish::{ALONE, ALONE_AND_FREE, TOGETHER};
 use super::{Fault, World};
-use crate::control::message::{Report, Said, Whom};
-use crate::control::view::View;
 use crate::segment::waits::Waiting;
-use crate::segment::words::Ending;
 use crate::sys::lock;
 use crate::sys::{exit, memory};
 

@@ -35,7 +35,7 @@ impl World {
             let _ = writeln!(out, "raidshmem {} (OpenSHMEM 1.6)", env!("CARGO_PKG_VERSION"));
         }
         if self.settings.info {
-            let _ = write!(out, "{}", crate::settings::markdown());
+            let _ = write!(out, "{}", raidshmem_core::settings::markdown());
         }
     }
 }

@@ -1,5 +1,5 @@
 //! Taking over the memory of a dead process: what it says, and what of it must be saved before the
-//! program of the substitute runs ([`crate::store::inherited`] decides).
+//! program of the substitute runs ([`raidshmem_core::store::inherited`] decides).
 //!
 //! Invariants: live memory is read before anything of this process writes to it; a region counts
 //! only once its record is sealed, and until then the phase in the header is the old one, so that
@@ -8,15 +8,16 @@
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 
+use raidshmem_core::layout::{STAMP, TILE};
+use raidshmem_core::store::coverage::Coverage;
+use raidshmem_core::store::inherited::{Rescue, is_borne_out, rescue, without_live};
+use raidshmem_core::store::phase::{Phase, Vote};
+use raidshmem_core::store::protection::Protection;
+use raidshmem_core::store::stamp::Stamp;
+
 use super::World;
 use crate::segment::Segment;
 use crate::segment::header::Record;
-use crate::segment::layout::{STAMP, TILE};
-use crate::store::coverage::Coverage;
-use crate::store::inherited::{Rescue, is_borne_out, rescue, without_live};
-use crate::store::phase::{Phase, Vote};
-use crate::store::protection::Protection;
-use crate::store::stamp::Stamp;
 use crate::sys::memory;
 
 /// The second snapshot of a store that keeps one: where live memory is kept.

@@ -5,9 +5,10 @@
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+use raidshmem_core::mutant::{Mutant, breaks};
+
 use super::complain::{complain, speak_as};
 use super::{World, abort, boot};
-use crate::mutant::{Mutant, breaks};
 use crate::sys::caller;
 
 static WORLD: OnceLock<World> = OnceLock::new();

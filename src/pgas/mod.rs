@@ -25,7 +25,6 @@ mod greet;
 mod inherit;
 mod lifecycle;
 mod nonblocking;
-pub mod rounds;
 mod wait;
 mod world;
 

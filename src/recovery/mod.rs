@@ -4,7 +4,7 @@
 //! settle     all living PEs meet, decide n or n+1, write the decision, finish n+1 if forward
 //! verify     each PE looks what it has, and checks all of its store if this began before; findings
 //!            are shown to all
-//! plan       pure: what is missing, or the agreed verdict that too much is
+//! plan       what is missing, or the agreed verdict that too much is (`raidshmem_core::plan`)
 //! rebuild    who misses chunks of its snapshot decodes them from its group's survivors
 //! restore    snapshot, checked on the way -> live memory, allocator state
 //! reencode   who misses parity computes it anew from live memory: redundancy is whole again
@@ -12,17 +12,18 @@
 //! ```
 //!
 //! The order of the steps, and where the PEs meet between them, is the machine in
-//! [`crate::protocol`]. A further death anywhere changes the view, and everyone begins again.
+//! [`raidshmem_core::protocol`]. A further death anywhere changes the view, and everyone begins
+//! again.
 //!
 //! Invariants: nothing of the store that the decision relies on is overwritten before redundancy is
 //! whole; nothing is sealed that was made of a peer's memory while the view changed.
 
-pub mod plan;
 pub(crate) mod rebuild;
 pub(crate) mod restore;
 pub(crate) mod verify;
 
-use crate::control::view::View;
+use raidshmem_core::view::View;
+
 use crate::pgas::Membership;
 
 /// The view changed: begin again with the next.

@@ -12,18 +12,18 @@ use std::time::Instant;
 use raidshmem_codec::code::Plan;
 use raidshmem_codec::crc::Sum;
 use raidshmem_codec::stripe::Place;
+use raidshmem_core::inject::Point;
+use raidshmem_core::layout::{STAMP, TILE};
+use raidshmem_core::message::Report;
+use raidshmem_core::plan::{Finding, bits, lost_shards};
+use raidshmem_core::store::protection::{Protection, Shape};
+use raidshmem_core::view::View;
 
-use super::plan::{Finding, bits, lost_shards};
 use super::verify::of_group;
 use super::{Changed, unchanged};
 use crate::checkpoint::pipeline;
 use crate::checkpoint::tiles::{self, Reading, Room};
-use crate::control::message::Report;
-use crate::control::view::View;
-use crate::inject::Point;
 use crate::pgas::{Segments, World};
-use crate::segment::layout::{STAMP, TILE};
-use crate::store::protection::{Protection, Shape};
 use crate::sys::lock;
 use crate::sys::pool::WorkerPool;
 

@@ -6,19 +6,20 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use raidshmem_core::ended::UNRECOVERABLE;
+use raidshmem_core::inject::Point;
+use raidshmem_core::layout::TILE;
+use raidshmem_core::plan::{self, Finding};
+use raidshmem_core::store::coverage::Coverage;
+use raidshmem_core::store::protection::Protection;
+use raidshmem_core::view::View;
+
 use super::Changed;
-use super::plan::{self, Finding};
 use super::rebuild::chunk_tiles;
 use super::verify::{damaged, of_group};
 use crate::checkpoint;
 use crate::checkpoint::tiles;
-use crate::control::UNRECOVERABLE;
-use crate::control::view::View;
-use crate::inject::Point;
 use crate::pgas::World;
-use crate::segment::layout::TILE;
-use crate::store::coverage::Coverage;
-use crate::store::protection::Protection;
 
 /// Puts live memory and the allocator back to checkpoint `target`, from the own snapshot, which is
 /// checked on the way, or from `line`.

@@ -5,12 +5,13 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::plan::{self, Finding, Unrecoverable, bits};
+use raidshmem_core::layout::TILE;
+use raidshmem_core::plan::{self, Finding, Unrecoverable, bits};
+use raidshmem_core::status::PeerStatus;
+use raidshmem_core::store::protection::{Protection, Shape};
+
 use crate::checkpoint::tiles;
 use crate::pgas::World;
-use crate::segment::layout::TILE;
-use crate::segment::mailbox::PeerStatus;
-use crate::store::protection::{Protection, Shape};
 
 /// Checks the own store as of checkpoint `target` and shows what does not hold: `all` its tiles, or
 /// only whether there are a snapshot and parity. Tiles are checked where they are used, too, which

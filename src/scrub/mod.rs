@@ -21,11 +21,12 @@ mod repair;
 use std::sync::Once;
 use std::time::Instant;
 
+use raidshmem_core::layout::{STAMP, TILE};
+use raidshmem_core::message::{Report, Scrubbed};
+use raidshmem_core::store::protection::Protection;
+
 use crate::checkpoint::tiles;
-use crate::control::message::{Report, Scrubbed};
 use crate::pgas::World;
-use crate::segment::layout::{STAMP, TILE};
-use crate::store::protection::Protection;
 use crate::sys::lock;
 use crate::sys::process;
 use patrol::{Extent, Patrol, Spot, batch, rest};

@@ -1,16 +1,16 @@
 //! Making a damaged spot of the own store whole: a tile from the group's tiles, a record from what
 //! is left of it.
 
+use raidshmem_core::layout::{STAMP, TILE};
+use raidshmem_core::mutant::{Mutant, breaks};
+use raidshmem_core::store::protection::{Protection, Shape};
+
+use super::patrol::Spot;
 use crate::checkpoint::tiles::{self, Room};
-use crate::mutant::{Mutant, breaks};
 use crate::pgas::{Segments, World};
 use crate::recovery::rebuild;
 use crate::segment::header::Record;
-use crate::segment::layout::{STAMP, TILE};
-use crate::store::protection::{Protection, Shape};
 use crate::sys::lock;
-
-use super::patrol::Spot;
 
 /// The records of the agreed checkpoint: of the snapshot and of its parity slot.
 pub fn records<'a>(

@@ -18,8 +18,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use raidshmem_codec::crc::Hasher;
-
-use crate::mutant::{Mutant, breaks};
+use raidshmem_core::mutant::{Mutant, breaks};
 
 /// First word of a store header: "RAIDSHM" and the version of the format.
 pub const MAGIC: u64 = 0x5241_4944_5348_4d02;
@@ -144,7 +143,7 @@ impl Header {
     }
 }
 
-const _: () = assert!(std::mem::size_of::<Header>() <= crate::sys::memory::PAGE);
+const _: () = assert!(std::mem::size_of::<Header>() <= raidshmem_core::page::PAGE);
 
 #[cfg(test)]
 mod tests {

@@ -25,14 +25,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::mutant::{Mutant, breaks};
+use raidshmem_core::layout::MAILBOX_ENTRY;
+use raidshmem_core::status::{PeerStatus, WORDS, is_of};
 
-/// Words of a half in use: the step, the tag, and the others.
-pub const WORDS: usize = 16;
 /// Bytes of a half.
-const HALF: usize = 128;
-/// Bytes of an entry.
-pub const ENTRY: usize = 2 * HALF;
+const HALF: usize = MAILBOX_ENTRY / 2;
 
 /// What one incarnation wrote last, or one long before it.
 #[repr(C, align(128))]
@@ -48,7 +45,7 @@ pub struct Entry {
     halves: [Half; 2],
 }
 
-const _: () = assert!(size_of::<Entry>() == ENTRY && WORDS <= HALF / 8);
+const _: () = assert!(size_of::<Entry>() == MAILBOX_ENTRY && WORDS <= HALF / 8);
 
 fn half(incarnation: u32) -> usize {
     (incarnation & 1) as usize
@@ -57,86 +54,6 @@ fn half(incarnation: u32) -> usize {
 /// Where in its entry an incarnation writes.
 pub fn place(incarnation: u32) -> usize {
     half(incarnation) * HALF
-}
-
-/// Never 0, which is the tag of nobody.
-fn tag(incarnation: u32) -> u64 {
-    u64::from(incarnation) + 1
-}
-
-/// True if what has the tag `teller` was told by this incarnation.
-fn is_of(teller: u64, incarnation: u32) -> bool {
-    teller == tag(incarnation) || breaks(Mutant::StaleWordsTaken)
-}
-
-/// What a PE tells all others in the course of the protocol. Where each word comes from is said in
-/// [`super::words`] and [`super::header`].
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[allow(missing_docs)] // the words have their names from the two modules above
-pub struct PeerStatus {
-    pub step: u64,
-    pub digest: u64,
-    pub len: u64,
-    pub hold: u64,
-    pub need: u64,
-    pub available: u64,
-    pub bad_snapshot: u64,
-    pub bad_parity: u64,
-    pub found_len: u64,
-    pub found_empty: u64,
-    pub phase: u64,
-    pub decision: u64,
-    pub ending: u64,
-    pub site: u64,
-    pub call: u64,
-}
-
-impl PeerStatus {
-    /// As the words of a half, told by an incarnation.
-    pub fn words(&self, incarnation: u32) -> [u64; WORDS] {
-        [
-            self.step,
-            tag(incarnation),
-            self.digest,
-            self.len,
-            self.hold,
-            self.need,
-            self.available,
-            self.bad_snapshot,
-            self.bad_parity,
-            self.found_len,
-            self.found_empty,
-            self.phase,
-            self.decision,
-            self.ending,
-            self.site,
-            self.call,
-        ]
-    }
-
-    /// The inverse of `words`; None if another incarnation told it.
-    pub fn of(words: [u64; WORDS], incarnation: u32) -> Option<PeerStatus> {
-        let [step, teller, digest, len, hold, need, available, ..] = words;
-        let [_, _, _, _, _, _, _, bad_snapshot, bad_parity, found_len, found_empty, ..] = words;
-        let [.., phase, decision, ending, site, call] = words;
-        is_of(teller, incarnation).then_some(PeerStatus {
-            step,
-            digest,
-            len,
-            hold,
-            need,
-            available,
-            bad_snapshot,
-            bad_parity,
-            found_len,
-            found_empty,
-            phase,
-            decision,
-            ending,
-            site,
-            call,
-        })
-    }
 }
 
 impl Entry {
@@ -160,7 +77,8 @@ mod tests {
     use super::*;
 
     fn told(seed: u64) -> PeerStatus {
-        let words = std::array::from_fn(|at| if at == 1 { tag(0) } else { seed + at as u64 });
+        let tag = PeerStatus::default().words(0)[1];
+        let words = std::array::from_fn(|at| if at == 1 { tag } else { seed + at as u64 });
         PeerStatus::of(words, 0).unwrap()
     }
 

@@ -11,7 +11,6 @@
 //! from a store is checksummed before it is believed.
 
 pub mod header;
-pub mod layout;
 pub mod mailbox;
 pub mod statics;
 pub mod update;
@@ -21,12 +20,16 @@ pub mod words;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::settings::Pages;
-use crate::sys::memory::{self, HUGE, Mapping, PAGE, page_up};
-use crate::trace::ring::{self, Ring};
+use raidshmem_core::layout::MAILBOX_ENTRY;
+use raidshmem_core::layout::{self, Layout, TRACE};
+use raidshmem_core::page::{HUGE, PAGE, page_up};
+use raidshmem_core::settings::Pages;
+use raidshmem_core::status::PeerStatus;
+
+use crate::sys::memory::{self, Mapping};
+use crate::trace::ring::Ring;
 use header::Header;
-use layout::Layout;
-use mailbox::{ENTRY, Entry, PeerStatus};
+use mailbox::Entry;
 use update::{Change, WordAt};
 use words::Words;
 
@@ -109,10 +112,10 @@ impl Segment {
 
     /// The last events of the owner.
     pub fn trace(&self) -> Ring<'_> {
-        let at = self.at(self.layout.trace, ring::BYTES);
+        let at = self.at(self.layout.trace, TRACE);
         // SAFETY: inside the visible part (`at`), at the beginning of a page; the library alone
         // uses these bytes, as atomics, and the mapping lives as long as self.
-        Ring::of(unsafe { std::slice::from_raw_parts(at.cast::<AtomicU64>(), ring::BYTES / 8) })
+        Ring::of(unsafe { std::slice::from_raw_parts(at.cast::<AtomicU64>(), TRACE / 8) })
     }
 
     /// The store header.
@@ -124,8 +127,11 @@ impl Segment {
 
     /// Entry of PE `pe` of the mailbox.
     pub fn mailbox(&self, pe: usize) -> &Entry {
-        let at = self.at(self.layout.mailbox + pe * ENTRY, ENTRY);
-        assert!(self.layout.mailbox + (pe + 1) * ENTRY <= self.layout.teams, "an entry of PE {pe}");
+        let at = self.at(self.layout.mailbox + pe * MAILBOX_ENTRY, MAILBOX_ENTRY);
+        assert!(
+            self.layout.mailbox + (pe + 1) * MAILBOX_ENTRY <= self.layout.teams,
+            "an entry of PE {pe}"
+        );
         // SAFETY: inside the mailbox (asserted), on a boundary of an entry's size since the mailbox
         // begins at a page; all of it atomics.
         unsafe { &*at.cast() }
@@ -272,14 +278,14 @@ impl Traced {
     /// # Errors
     /// What the kernel says.
     pub fn of(fd: BorrowedFd, layout: &Layout) -> rustix::io::Result<Traced> {
-        Mapping::new(fd, layout.trace, ring::BYTES, None, true).map(Traced)
+        Mapping::new(fd, layout.trace, TRACE, None, true).map(Traced)
     }
 
     /// The ring.
     pub fn ring(&self) -> Ring<'_> {
         // SAFETY: the whole mapping, page-aligned; every process touches it through atomics only.
         let words = unsafe {
-            std::slice::from_raw_parts(self.0.base().cast::<AtomicU64>(), ring::BYTES / 8)
+            std::slice::from_raw_parts(self.0.base().cast::<AtomicU64>(), TRACE / 8)
         };
         Ring::of(words)
     }

@@ -12,7 +12,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use crate::control::message::Whom;
+use raidshmem_core::message::Whom;
 
 /// Threads of a PE that others can see waiting; what more of them wait in is not shown.
 pub const ENTRIES: usize = 4;

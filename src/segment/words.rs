@@ -27,8 +27,9 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
+use raidshmem_core::mutant::{Mutant, breaks};
+
 use super::waits::Waits;
-use crate::mutant::{Mutant, breaks};
 use crate::sys::futex;
 
 /// Most rounds of a meeting of nodes: enough for 2^16 of them.
@@ -176,27 +177,6 @@ pub struct Findings {
     pub empty: AtomicU64,
 }
 
-/// How a PE came into `shmem_finalize`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[repr(u64)]
-pub enum Ending {
-    /// It used no other PE's memory since the last checkpoint.
-    Silent = 1,
-    /// It did, or may have.
-    UsedOthers = 2,
-}
-
-impl Ending {
-    /// The inverse of the word; None if its owner is not at its end.
-    pub fn of(word: u64) -> Option<Ending> {
-        match word {
-            0 => None,
-            1 => Some(Ending::Silent),
-            _ => Some(Ending::UsedOthers),
-        }
-    }
-}
-
 /// The control page.
 #[repr(C)]
 pub struct Words {
@@ -210,7 +190,7 @@ pub struct Words {
     pub intent: Line<Intent>,
     /// Findings of the owner's check.
     pub findings: Line<Findings>,
-    /// [`Ending`], or 0 while it is not at its end.
+    /// [`raidshmem_core::status::Ending`], or 0 while it is not at its end.
     pub ending: Line<AtomicU64>,
     /// Call site.
     pub site: Line<Site>,
@@ -224,7 +204,7 @@ pub struct Words {
     pub waits: Waits,
 }
 
-const _: () = assert!(std::mem::size_of::<Words>() <= crate::sys::memory::PAGE);
+const _: () = assert!(std::mem::size_of::<Words>() <= raidshmem_core::page::PAGE);
 
 #[cfg(test)]
 mod tests {

@@ -17,10 +17,10 @@ use std::marker::PhantomData;
 use std::ops::{Bound, Range, RangeBounds};
 
 use bytemuck::{Pod, Zeroable};
+use raidshmem_core::page::PAGE;
 
 use super::root::ROOT_BYTES;
 use crate::pgas::World;
-use crate::sys::memory::PAGE;
 
 /// Plain old data that may lie in symmetric memory: every bit pattern is a value, there is no
 /// padding, no pointer, and a copy of the bytes is a copy of the value.

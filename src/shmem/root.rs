@@ -18,7 +18,8 @@
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use crate::control::view::State;
+use raidshmem_core::view::State;
+
 use crate::pgas::{Segments, World};
 
 /// Bytes of the block.
@@ -77,7 +78,7 @@ pub(super) fn settle(world: &World) {
     leave(world.segments);
     let word = world.segments.layout().heap + offset_of!(Root, inside);
     let mut view = world.members.view();
-    let alive = |view: &crate::control::view::View| -> Vec<usize> {
+    let alive = |view: &raidshmem_core::view::View| -> Vec<usize> {
         (0..world.n_pes()).filter(|&pe| view.pes[pe].state == State::Alive).collect()
     };
     world.refresh(&view);

@@ -4,12 +4,13 @@
 
 use std::marker::PhantomData;
 
+use raidshmem_core::page::PAGE;
+
 use super::root;
 use super::{Error, Fault, Peers, SymRef, SymSlice, Symmetric, Team};
 use crate::openshmem;
 use crate::openshmem::group::Gate;
 use crate::pgas::{self, World};
-use crate::sys::memory::PAGE;
 
 /// The token of initialisation: the library is initialised while it exists.
 ///

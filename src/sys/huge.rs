@@ -139,12 +139,14 @@ unsafe fn in_child(work: impl FnOnce() -> Result<()>) -> Result<()> {
 mod tests {
     use std::os::fd::AsRawFd;
 
-    use super::super::memory::{HUGE, Mapping, allocated, ask_huge};
+    use raidshmem_core::page::{HUGE, PAGE};
+
+    use super::super::memory::{Mapping, allocated, ask_huge};
     use super::*;
 
     /// What is asked for is had in huge pages, and nothing beyond it is taken.
     fn gives_what_is_asked_for(files: &HugeFiles) {
-        let (len, used) = (16 * HUGE, 3 * HUGE + 5 * memory::PAGE);
+        let (len, used) = (16 * HUGE, 3 * HUGE + 5 * PAGE);
         let file = files.create("test", len).unwrap();
         let name = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap();
         assert_eq!(name.to_str(), Some("/test (deleted)"));

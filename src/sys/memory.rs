@@ -6,6 +6,7 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 
+use raidshmem_core::page::HUGE;
 use rustix::fs::{FallocateFlags, MemfdFlags, SeekFrom};
 use rustix::fs::{fallocate, fstat, ftruncate, memfd_create, seek};
 use rustix::io::{Errno, Result};
@@ -15,17 +16,6 @@ use rustix::mm::{
 use rustix::process::{Resource, getrlimit};
 
 use super::cgroup;
-
-/// Bytes of a page; the unit of mappings and protections.
-pub const PAGE: usize = 4096;
-
-/// Bytes of a huge page, where shared memory has them.
-pub const HUGE: usize = 2 << 20;
-
-/// `len` rounded up to whole pages.
-pub const fn page_up(len: usize) -> usize {
-    len.div_ceil(PAGE) * PAGE
-}
 
 /// Makes a sparse memory file of `len` bytes; pages are allocated when first written.
 pub fn create(name: &str, len: usize) -> Result<OwnedFd> {
@@ -308,6 +298,8 @@ pub fn proportional_share() -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use raidshmem_core::page::PAGE;
+
     use super::*;
 
     #[test]

@@ -16,10 +16,10 @@
 use std::ops::Range;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+use raidshmem_core::mutant::{Mutant, breaks};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use super::process;
-use crate::mutant::{Mutant, breaks};
 
 /// Most threads that are taken without being asked for: about as many cores use up what the memory
 /// of a socket gives, as these loops do little but move bytes.

@@ -15,6 +15,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
+use raidshmem_core::ended::Ended;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
     Pid, PidfdFlags, Resource, Rlimit, Signal, WaitId, WaitIdOptions, getppid, getrlimit,
@@ -30,34 +31,6 @@ pub struct Process {
     /// Its process id.
     pub pid: u32,
     pidfd: OwnedFd,
-}
-
-/// How a process ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub enum Ended {
-    /// It exited with this status.
-    Exited(i32),
-    /// This signal killed it.
-    Killed(i32),
-}
-
-impl Ended {
-    /// The status a shell would show.
-    pub fn status(self) -> i32 {
-        match self {
-            Ended::Exited(status) => status,
-            Ended::Killed(signal) => 128 + signal,
-        }
-    }
-}
-
-impl std::fmt::Display for Ended {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Ended::Exited(status) => write!(f, "exited with status {status}"),
-            Ended::Killed(signal) => write!(f, "was killed by signal {signal}"),
-        }
-    }
 }
 
 impl Process {
@@ -103,6 +76,13 @@ impl Process {
     /// SIGKILL, if it still runs.
     pub fn kill(&self) {
         let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
+    }
+
+    /// That signal, if it still runs and there is such a signal.
+    pub fn signal(&self, signal: i32) {
+        if let Some(signal) = Signal::from_named_raw(signal) {
+            let _ = pidfd_send_signal(&self.pidfd, signal);
+        }
     }
 
     /// SIGKILL to it and to all of its process group.

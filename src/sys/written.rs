@@ -240,8 +240,10 @@ pub fn has_forked() -> bool {
 mod tests {
     use std::os::fd::AsFd;
 
+    use raidshmem_core::page::{HUGE, PAGE};
+
     use super::*;
-    use crate::sys::memory::{HUGE, Mapping, PAGE, create};
+    use crate::sys::memory::{Mapping, create};
 
     const PAGES: usize = 1024;
 

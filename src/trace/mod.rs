@@ -16,6 +16,7 @@ use std::fmt::{Debug, Write};
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 
+use raidshmem_core::layout::TRACE;
 use rustix::time::{ClockId, clock_gettime};
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
@@ -23,6 +24,7 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::{Metadata, Subscriber};
 
 use ring::Ring;
+
 
 /// Takes the events of this process.
 struct Recorder {
@@ -48,7 +50,7 @@ impl Visit for Words {
 
 impl Subscriber for Recorder {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        let ours = metadata.target().starts_with(env!("CARGO_PKG_NAME"));
+        let ours = metadata.target().starts_with("raidshmem");
         ours && metadata.is_event() && self.max_level_hint() >= Some((*metadata.level()).into())
     }
 
@@ -102,7 +104,7 @@ pub fn begin(
 /// The ring of a launcher or an agent, which begins with the first call.
 pub fn own() -> Ring<'static> {
     static MEMORY: OnceLock<Box<[AtomicU64]>> = OnceLock::new();
-    let memory = MEMORY.get_or_init(|| (0..ring::BYTES / 8).map(|_| AtomicU64::new(0)).collect());
+    let memory = MEMORY.get_or_init(|| (0..TRACE / 8).map(|_| AtomicU64::new(0)).collect());
     Ring::of(memory)
 }
 

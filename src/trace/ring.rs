@@ -12,9 +12,6 @@
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// Bytes of a ring.
-pub const BYTES: usize = 64 << 10;
-
 /// Words of a record; the first record of the memory counts events.
 const RECORD: usize = 16;
 /// Words of it before the text.

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use raidshmem::fabric::{self, Ask, Engine, EventSink, Local};
 use raidshmem::segment::Segment;
-use raidshmem::segment::layout::Layout;
 use raidshmem::segment::update::{Change, Update, WordAt};
-use raidshmem::settings::Fabric;
 use raidshmem::sys::memory;
+use raidshmem_core::layout::Layout;
+use raidshmem_core::settings::Fabric;
 
 use super::mapped::Mapped;
 
@@ -110,7 +110,6 @@ impl Node {
             Local { me, incarnation, n_pes: PES, job: JOB, segment, oversubscribed: true, events };
         let engine: Box<dyn Engine> = match engine {
             "self" | "shm" => Box::new(Mapped::new(path)),
-            #[cfg(feature = "verbs")]
             "verbs-atomics" => {
                 use raidshmem::fabric::verbs::{Atomics, Verbs};
                 Box::new(Verbs::with_atomics(local, None, Atomics::Own).expect("it opens"))

@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use raidshmem::control::link::{Link, Net as Sealed};
-use raidshmem::control::message::{Down, Hello};
-use raidshmem::control::noise::{SECRET_LEN, Secret, Side};
+use raidshmem::control::noise::Side;
+use raidshmem_core::message::{Down, Hello};
+use raidshmem_core::secret::{SECRET_LEN, Secret};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
 use super::net::{HUB, Net, address};

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use raidshmem::sys::machine::{self, Machine};
+use raidshmem::sys::machine;
+use raidshmem_core::machine::list;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::support::{Job, Outcome, program};
@@ -18,7 +19,7 @@ impl Bindings {
             let words: Vec<&str> = line.split_whitespace().collect();
             outcome.check(words.len() == 14 && words[0] == "binding", line);
             let pe = words[1].parse().expect("a number");
-            (pe, (machine::list(words[3]), words[5].to_owned()))
+            (pe, (list(words[3]), words[5].to_owned()))
         };
         Bindings(outcome.out.lines().map(line).collect())
     }
@@ -35,7 +36,7 @@ fn run(pes: usize, words: &[&str]) -> Bindings {
 
 fn usable() -> Vec<usize> {
     let mut cpus: Vec<usize> =
-        Machine::discover().processors.iter().map(|processor| processor.cpu).collect();
+        machine::discover().processors.iter().map(|processor| processor.cpu).collect();
     cpus.sort_unstable();
     cpus
 }
@@ -105,5 +106,5 @@ fn the_placement_is_printed() {
     Job::of(&["-n", "2", "--bind", "socket", "true"])
         .run()
         .status(2)
-        .says("SHMEM_FT_BIND=socket: expected auto, core, none");
+        .says("--bind socket: expected auto, core, none");
 }

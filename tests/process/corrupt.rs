@@ -9,12 +9,12 @@ use std::fs::OpenOptions;
 use std::mem::size_of;
 use std::time::{Duration, Instant};
 
-use raidshmem::placement::Domains;
-use raidshmem::recovery::plan::{self, Finding};
 use raidshmem::segment::header::Header;
-use raidshmem::segment::layout::{STAMP, TILE};
-use raidshmem::settings::Settings;
-use raidshmem::store::protection::Protection;
+use raidshmem_core::layout::{STAMP, TILE};
+use raidshmem_core::placement::Domains;
+use raidshmem_core::plan::{self, Finding};
+use raidshmem_core::settings::Settings;
+use raidshmem_core::store::protection::Protection;
 use rustix::process::Signal;
 
 use super::support::image::{self, Image};
@@ -162,7 +162,7 @@ fn ends(outcome: &Outcome, verdict: Option<&str>) {
     match verdict {
         None => goes_on(outcome),
         Some(words) => {
-            let said = outcome.same_verdict(PES);
+            let said = outcome.same_verdict();
             outcome.check(said == words, &format!("`{words}` was expected"));
         }
     }

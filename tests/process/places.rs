@@ -4,7 +4,7 @@
 use std::mem::offset_of;
 
 use raidshmem::segment::words::{Site, Words};
-use raidshmem::store::site::Called;
+use raidshmem_core::store::site::Called;
 
 use super::support::stall::let_on;
 use super::support::{Job, Outcome, image, program};

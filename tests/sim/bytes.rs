@@ -1,11 +1,11 @@
 //! The steps that move bytes: encode, copy, verify, rebuild, restore, re-encode; and what is
 //! checked of them. Real stripes, real codes, real stamps, a few tiles at a time.
 
-use raidshmem::control::message::Said;
-use raidshmem::protocol::driver::Progress;
-use raidshmem::protocol::{Call, Outcome};
-use raidshmem::recovery::plan::{self, Finding, bits, lost_shards};
-use raidshmem::store::stamp::Stamp;
+use raidshmem_core::message::Said;
+use raidshmem_core::plan::{self, Finding, bits, lost_shards};
+use raidshmem_core::protocol::driver::Progress;
+use raidshmem_core::protocol::{Call, Outcome};
+use raidshmem_core::store::stamp::Stamp;
 
 use super::job::Job;
 use super::memory::{TILE, tiles};

@@ -4,9 +4,9 @@
 //! ([`Changes`]); written here is what `checkpoint` does with the answer. Damage that nobody looks
 //! for meanwhile travels along with a tile that did not change: it must stay damage.
 
-use raidshmem::mutant::Mutant;
-use raidshmem::store::delta::{Changes, Next};
 use raidshmem_codec::stripe::Data;
+use raidshmem_core::mutant::Mutant;
+use raidshmem_core::store::delta::{Changes, Next};
 
 use super::bytes::JOB;
 use super::job::Job;

@@ -1,9 +1,9 @@
 //! Deaths of processes and nodes, and flipped bits, as the plan says and as many as it may.
 
-use raidshmem::control::message::Said;
-use raidshmem::launch::membership::Event;
-use raidshmem::protocol::At;
-use raidshmem::sys::process::Ended;
+use raidshmem_core::ended::Ended;
+use raidshmem_core::membership::Event;
+use raidshmem_core::message::Said;
+use raidshmem_core::protocol::At;
 
 use super::job::{Job, What};
 use super::pe::Proc;

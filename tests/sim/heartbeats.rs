@@ -11,13 +11,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use raidshmem::control::message::{Beat, Party};
-use raidshmem::launch::detector::{
+use raidshmem_core::detector::{
     Act, Decision, FailureDetector, Monitor, News, Observation, Timing,
 };
-use raidshmem::launch::membership::Event;
-use raidshmem::mutant::Mutant;
-use raidshmem::sys::process::Ended;
+use raidshmem_core::ended::Ended;
+use raidshmem_core::membership::Event;
+use raidshmem_core::message::{Beat, Party};
+use raidshmem_core::mutant::Mutant;
 
 use super::job::{Job, What};
 use super::plan::{Broken, Plan};

@@ -1,9 +1,9 @@
 //! A substitute takes over the memory of the dead: what `pgas/inherit.rs` does, over small memory.
 //! What to do is the library's own rule.
 
-use raidshmem::mutant::Mutant;
-use raidshmem::store::inherited::{Rescue, is_borne_out, rescue, without_live};
-use raidshmem::store::phase::{Phase, Vote};
+use raidshmem_core::mutant::Mutant;
+use raidshmem_core::store::inherited::{Rescue, is_borne_out, rescue, without_live};
+use raidshmem_core::store::phase::{Phase, Vote};
 
 use super::job::Job;
 use super::memory::{Memory, tiles};

@@ -8,11 +8,11 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::rc::Rc;
 
-use raidshmem::control::message::{Down, ProcId, Said, Welcome};
-use raidshmem::control::view::{State, View};
-use raidshmem::launch::membership::{Action, Event, Membership, Shape};
-use raidshmem::settings::Fabric;
-use raidshmem::sys::process::Ended;
+use raidshmem_core::ended::Ended;
+use raidshmem_core::membership::{Action, Event, Membership, Shape};
+use raidshmem_core::message::{Down, ProcId, Said, Welcome};
+use raidshmem_core::settings::Fabric;
+use raidshmem_core::view::{State, View};
 
 use super::heartbeats::{Detector, Heartbeat};
 use super::mailbox::Transfer;
@@ -357,7 +357,8 @@ impl Job {
                 Action::Rest { pe, ms } => {
                     self.at(self.now + ms, What::Up(Event::Rested { pe }));
                 }
-                Action::KillNode { .. } | Action::Say(_) | Action::Tell(_) => {}
+                Action::KillNode { .. } | Action::Lost { .. } => {}
+                Action::Say(_) | Action::Tell(_) => {}
             }
         }
     }

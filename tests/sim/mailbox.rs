@@ -7,7 +7,7 @@
 //! incarnation is refused. An incarnation and its successor write in different halves, and what is
 //! read bears its tag.
 
-use raidshmem::control::view::State;
+use raidshmem_core::view::State;
 
 use super::job::{Job, What};
 use super::memory::Told;

@@ -31,9 +31,10 @@ mod watch;
 
 use std::time::{Duration, Instant};
 
+use raidshmem_core::mutant::Mutant;
+
 use job::{Ending, Job};
 use plan::{Broken, Mode, Plan};
-use raidshmem::mutant::Mutant;
 
 /// Runs a seed. The error is the promise that was broken, and how it came to that.
 fn run(seed: u64, mode: Mode, broken: Broken) -> Result<Ending, String> {

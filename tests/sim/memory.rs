@@ -3,12 +3,12 @@
 //! A tile is 16 bytes and carries the library's real stamp; everything else that the protocol reads
 //! or writes in a PE's memory is a plain word here.
 
-use raidshmem::recovery::plan::Finding;
-use raidshmem::segment::layout::STAMP;
-use raidshmem::store::delta::TileSet;
-use raidshmem::store::phase::Phase;
-use raidshmem::store::site::{Called, Progress};
-use raidshmem::store::stamp::{Renewal, Stamp};
+use raidshmem_core::layout::STAMP;
+use raidshmem_core::plan::Finding;
+use raidshmem_core::store::delta::TileSet;
+use raidshmem_core::store::phase::Phase;
+use raidshmem_core::store::site::{Called, Progress};
+use raidshmem_core::store::stamp::{Renewal, Stamp};
 
 use super::mailbox::Half;
 use super::watch::Written;

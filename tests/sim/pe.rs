@@ -3,17 +3,17 @@
 
 use std::rc::Rc;
 
-use raidshmem::control::UNRECOVERABLE;
-use raidshmem::control::message::{ProcId, Said, Welcome};
-use raidshmem::control::view::{State, View};
-use raidshmem::launch::membership::Event;
-use raidshmem::protocol::driver::{Driver, Step};
-use raidshmem::protocol::{At, Call};
-use raidshmem::recovery::plan::{Finding, Unrecoverable};
-use raidshmem::store::delta::{Changes, History};
-use raidshmem::store::phase::Phase;
-use raidshmem::store::site::{Apart, Deed};
-use raidshmem::sys::process::Ended;
+use raidshmem_core::ended::Ended;
+use raidshmem_core::ended::UNRECOVERABLE;
+use raidshmem_core::membership::Event;
+use raidshmem_core::message::{ProcId, Said, Welcome};
+use raidshmem_core::plan::{Finding, Unrecoverable};
+use raidshmem_core::protocol::driver::{Driver, Step};
+use raidshmem_core::protocol::{At, Call};
+use raidshmem_core::store::delta::{Changes, History};
+use raidshmem_core::store::phase::Phase;
+use raidshmem_core::store::site::{Apart, Deed};
+use raidshmem_core::view::{State, View};
 
 use super::job::{Job, What};
 use super::memory::Memory;
@@ -290,10 +290,7 @@ impl Job {
             _ if from == At::Verify => {
                 let lost = (0..self.pes()).filter(|&pe| p.view.pes[pe].incarnation > 0);
                 let lost: Vec<String> = lost.map(|pe| pe.to_string()).collect();
-                format!(
-                    "unrecoverable: PEs {} were lost before the first checkpoint",
-                    lost.join(",")
-                )
+                format!("unrecoverable: PEs {}: lost before the first checkpoint", lost.join(","))
             }
             _ => "unrecoverable: no PE that saw a checkpoint is left".to_string(),
         };

@@ -2,10 +2,10 @@
 //! the loop's end. Who is behind after a restart, and what becomes of its call, is the library's
 //! rule; what a PE shows for it is a word of its memory here.
 
-use raidshmem::control::view::State;
-use raidshmem::protocol::Outcome;
-use raidshmem::protocol::driver::Progress as Followed;
-use raidshmem::store::site::{Called, Deed, Progress, Verdict, apart, follow};
+use raidshmem_core::protocol::Outcome;
+use raidshmem_core::protocol::driver::Progress as Followed;
+use raidshmem_core::store::site::{Called, Deed, Progress, Verdict, apart, follow};
+use raidshmem_core::view::State;
 
 use super::job::Job;
 use super::pe::Proc;

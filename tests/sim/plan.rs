@@ -1,10 +1,10 @@
 //! What one seed means: the job's size, how slow everything is, what is lost when.
 
-use raidshmem::mutant::Mutant;
-use raidshmem::placement::Domains;
-use raidshmem::protocol::At;
-use raidshmem::settings::{BackupMode, Delta, Settings, Substitute, Track};
-use raidshmem::store::protection::Protection;
+use raidshmem_core::mutant::Mutant;
+use raidshmem_core::placement::Domains;
+use raidshmem_core::protocol::At;
+use raidshmem_core::settings::{BackupMode, Delta, Settings, Substitute, Track};
+use raidshmem_core::store::protection::Protection;
 
 use super::memory::{Chance, TILE, tiles};
 

@@ -1,17 +1,17 @@
 //! The port of a simulated process: what the driver's operations do to small memory. An operation
 //! that others can see is a step of its own; long ones take several.
 
-use raidshmem::control::message::{Report, Said};
-use raidshmem::control::view::{Member, State};
-use raidshmem::mutant::{self, Mutant};
-use raidshmem::protocol::driver::{Driver, Judgement, Port, Progress, Standing};
-use raidshmem::protocol::operation::{Op, Part};
-use raidshmem::protocol::{At, Outcome, meeting};
-use raidshmem::segment::mailbox;
-use raidshmem::segment::words::Ending;
-use raidshmem::store::intent::{self, Bounds};
-use raidshmem::store::phase::{Phase, Vote};
-use raidshmem::store::site::Deed;
+use raidshmem_core::message::{Report, Said};
+use raidshmem_core::mutant::{self, Mutant};
+use raidshmem_core::protocol::driver::{Driver, Judgement, Port, Progress, Standing};
+use raidshmem_core::protocol::operation::{Op, Part};
+use raidshmem_core::protocol::{At, Outcome, meeting};
+use raidshmem_core::status::Ending;
+use raidshmem_core::status::PeerStatus;
+use raidshmem_core::store::intent::{self, Bounds};
+use raidshmem_core::store::phase::{Phase, Vote};
+use raidshmem_core::store::site::Deed;
+use raidshmem_core::view::{Member, State};
 
 use super::job::Job;
 use super::memory::{Region, Told};
@@ -282,9 +282,9 @@ impl Job {
         let told = |pe: usize| {
             let Told { len, free, .. } = self.told(p, pe);
             let need = if len == intent::CANNOT { 0 } else { len };
-            mailbox::PeerStatus { len, need, hold: need, available: free, ..Default::default() }
+            PeerStatus { len, need, hold: need, available: free, ..Default::default() }
         };
-        let told: Vec<mailbox::PeerStatus> = (0..self.pes()).map(told).collect();
+        let told: Vec<PeerStatus> = (0..self.pes()).map(told).collect();
         let together = self.plan.broken == Broken::Rule(Mutant::MemoryOfTheJob);
         let machine = |pe: &Member| if together { 0 } else { pe.node };
         let machines: Vec<u32> = p.view.pes.iter().map(machine).collect();

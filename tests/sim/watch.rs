@@ -8,12 +8,12 @@
 use std::collections::BTreeMap;
 use std::iter;
 
-use raidshmem::heap::Heap;
-use raidshmem::mutant::Mutant;
-use raidshmem::segment::layout::Layout;
-use raidshmem::store::coverage::Coverage;
-use raidshmem::store::delta::TileSet;
-use raidshmem::store::track::{Said, Tracked, few};
+use raidshmem_core::heap::Heap;
+use raidshmem_core::layout::Layout;
+use raidshmem_core::mutant::Mutant;
+use raidshmem_core::store::coverage::Coverage;
+use raidshmem_core::store::delta::TileSet;
+use raidshmem_core::store::track::{Said, Tracked, few};
 
 use super::job::Job;
 use super::memory::{TILE, tiles};

@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 use std::str::FromStr;
 
-use raidshmem::inject::{Point, Rule, Target};
+use raidshmem_core::inject::{Point, Rule, Target};
 
 use super::support::random::Random;
 

@@ -9,12 +9,12 @@ use std::mem::offset_of;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
-use raidshmem::protocol::{ALL, meeting};
 use raidshmem::segment::header::Header;
-use raidshmem::segment::layout::{Layout, STAMP, TILE};
 use raidshmem::segment::words::{Barrier, Gate, Line, Words};
-use raidshmem::store::phase::Phase;
-use raidshmem::sys::memory::PAGE;
+use raidshmem_core::layout::{Layout, STAMP, TILE};
+use raidshmem_core::page::PAGE;
+use raidshmem_core::protocol::{ALL, meeting};
+use raidshmem_core::store::phase::Phase;
 
 /// The memory of one PE.
 pub struct Image {

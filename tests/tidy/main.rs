@@ -24,13 +24,15 @@ const COLUMNS_MAX: usize = 100;
 const FILE_LINES_MAX: usize = 500;
 const FUNCTION_LINES_MAX: usize = 70;
 
+/// The folders of the `lib.rs` of each crate that is shipped.
+const CRATES: &[&str] = &["src", "codec/src", CORE];
+/// What decides, and has no unsafe code at all.
+const CORE: &str = "crates/core/src";
+const CORE_MANIFEST: &str = "crates/core/Cargo.toml";
+
 /// Files that may contain unsafe code, with the reason; ARCHITECTURE.md shows the same list.
 const UNSAFE: &[(&str, &str)] = &[
-    (
-        "src/bin/oshrun.rs",
-        "names functions for the loader; sets its environment before any thread; takes an \
-         inherited descriptor",
-    ),
+    ("src/bin/oshrun.rs", "sets its environment before any thread; takes an inherited descriptor"),
     ("src/capi/claims.rs", "reads and writes the lists of the C caller, and reads its texts"),
     ("src/capi/family.rs", "exports C functions under their names"),
     (
@@ -97,7 +99,7 @@ const UNSAFE: &[(&str, &str)] = &[
         "acts between fork and exec; a timer and a pipe of the kernel that end the process; blanks \
          a variable of the environment",
     ),
-    ("src/sys/signals.rs", "asks and sets what signals do"),
+    ("src/sys/signals.rs", "asks what a signal does"),
     ("src/sys/written.rs", "asks the kernel to watch pages, and which were written"),
 ];
 
@@ -161,8 +163,9 @@ fn rust(folders: &[&str]) -> Vec<File> {
 
 /// All Rust sources, ours to read and to write.
 fn sources() -> Vec<File> {
-    rust(&["src", "codec/src", "codec/tests", "codec/benches", "codec/examples", "tests"])
+    rust(CRATES)
         .into_iter()
+        .chain(rust(&["codec/tests", "codec/benches", "codec/examples", "tests"]))
         .chain(rust(&["examples", "benches", "fuzz/src", "fuzz/fuzz_targets"]))
         .collect()
 }
@@ -172,7 +175,7 @@ fn others() -> Vec<File> {
     let c = ["examples", "tests"]
         .into_iter()
         .flat_map(|folder| files(folder, |n| [".c", ".cc", ".sh"].iter().any(|e| n.ends_with(e))));
-    let single = ["Makefile", "Cargo.toml", "codec/Cargo.toml", "raidshmem.pc.in"];
+    let single = ["Makefile", "Cargo.toml", "codec/Cargo.toml", CORE_MANIFEST, "raidshmem.pc.in"];
     let single = single.into_iter().map(|name| read(Path::new(ROOT).join(name)));
     c.chain(files(".ci", |_| true)).chain(single).collect()
 }
@@ -357,9 +360,9 @@ fn imports(text: &str) -> BTreeSet<String> {
     found
 }
 
-/// The top module that a file of `src/` belongs to.
+/// The top module of its crate that a file belongs to.
 fn module_of(path: &str) -> Option<String> {
-    let inside = path.strip_prefix("src/")?;
+    let (_, inside) = path.split_once("src/")?;
     let first = inside.split('/').next()?.trim_end_matches(".rs");
     (!["lib", "bin"].contains(&first)).then(|| first.to_owned())
 }
@@ -419,7 +422,7 @@ fn lines_letters_and_words() {
 
 #[test]
 fn files_are_short_and_say_what_they_are() {
-    let short = rust(&["src", "codec/src"]);
+    let short = rust(CRATES);
     let debt = |file: &&File| LENGTH_DEBTS.contains(&file.path.as_str());
     let mut complaints: Vec<String> =
         short.iter().filter(|f| !debt(f)).filter_map(long_file).collect();
@@ -436,7 +439,7 @@ fn functions_are_short() {
 
 #[test]
 fn unsafe_code_is_where_it_may_be() {
-    let shipped = rust(&["src", "codec/src"]);
+    let shipped = rust(CRATES);
     let holding: Vec<&str> =
         shipped.iter().filter(|f| has_unsafe(f)).map(|f| f.path.as_str()).collect();
     let allowed: Vec<&str> = UNSAFE.iter().map(|(path, _)| *path).collect();
@@ -448,7 +451,7 @@ fn unsafe_code_is_where_it_may_be() {
     let architecture = page("ARCHITECTURE.md");
     let (_, section) = architecture.split_once("## Files with unsafe code").expect("the section");
     let section = section.split("\n## ").next().unwrap_or_default();
-    let of_file = |line: &&str| line.starts_with("| `src/") || line.starts_with("| `codec/");
+    let of_file = |line: &&str| line.starts_with("| `") && line.contains(".rs` | ");
     let shown: Vec<&str> = section.lines().filter(of_file).collect();
     let row = |(path, why): &(&str, &str)| format!("| `{path}` | {why} |");
     let wanted: Vec<String> = UNSAFE.iter().map(row).collect();
@@ -467,29 +470,114 @@ fn modules_are_hidden_from_users() {
 
 #[test]
 fn layers_import_downwards_only() {
-    let documentation = page("src/lib.rs");
+    let (mut complaints, found): (Vec<_>, Vec<_>) =
+        ["src", CORE].map(layers_of).into_iter().unzip();
+    let found = found.concat();
+    let is = |debt: &(&str, &str, &str), (path, module): &(String, String)| {
+        debt.0 == path && debt.1 == module
+    };
+    let new = found.iter().filter(|edge| !LAYER_DEBTS.iter().any(|debt| is(debt, edge)));
+    let new = new.map(|(path, module)| format!("{path}: imports {module}, not above it"));
+    complaints.push(new.collect());
+    let paid = LAYER_DEBTS.iter().filter(|debt| !found.iter().any(|edge| is(debt, edge)));
+    complaints
+        .push(paid.map(|debt| format!("LAYER_DEBTS: {} {} is paid", debt.0, debt.1)).collect());
+    expect_none(complaints.concat());
+}
+
+/// Of one crate: what its diagram lacks, and the imports against it.
+fn layers_of(root: &str) -> (Vec<String>, Vec<(String, String)>) {
+    let documentation = page(&format!("{root}/lib.rs"));
     let layers = layers(&documentation);
     let declared = documentation
         .lines()
         .filter_map(|line| line.trim_start_matches("pub ").strip_prefix("mod "));
     let declared = declared.map(|name| name.trim_end_matches(';'));
     let hidden = declared.filter(|name| !layers.iter().any(|layer| layer == name));
-    let mut complaints: Vec<String> =
-        hidden.map(|name| format!("src/lib.rs: {name} is not in the diagram")).collect();
+    let hidden = hidden.map(|name| format!("{root}/lib.rs: {name} is not in the diagram"));
+    let against = rust(&[root]).iter().flat_map(|file| upward(file, &layers)).collect();
+    (hidden.collect(), against)
+}
 
-    let found: Vec<(String, String)> =
-        rust(&["src"]).iter().flat_map(|file| upward(file, &layers)).collect();
-    let is = |debt: &(&str, &str, &str), (path, module): &(String, String)| {
-        debt.0 == path && debt.1 == module
+/// Of the standard library, what the core may name: a module, or one item of a module.
+const PURE: &[&str] = &[
+    "array",
+    "borrow",
+    "cmp",
+    "collections",
+    "error",
+    "fmt",
+    "iter",
+    "mem",
+    "net::SocketAddr",
+    "ops",
+    "ptr::eq",
+    "slice",
+    "str",
+    "sync::OnceLock",
+    "time::Duration",
+];
+
+/// Collections whose order is another one in each process.
+const UNORDERED: &[&str] = &["HashMap", "HashSet"];
+
+/// Crates that the core may depend on.
+const PURE_CRATES: &[&str] =
+    &["raidshmem-codec", "serde", "strsim", "thiserror", "toml", "twox-hash"];
+
+/// Where the core may name something else, and why.
+const IMPURE: &[(&str, &str)] = &[("crates/core/src/mutant.rs", "env::var")]; // a build for tests
+
+/// What a source names of the standard library and the core must not.
+fn impure(file: &File) -> Vec<String> {
+    let text = file.text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    let code = code_only(text);
+    let strange = |at: usize| {
+        let path = code[at..].strip_prefix("std::")?;
+        let end = path.find(|c: char| !c.is_alphanumeric() && !"_:".contains(c));
+        let path = &path[..end.unwrap_or(path.len())];
+        let is = |pure: &&str| path == *pure || path.starts_with(&format!("{pure}::"));
+        let known = PURE.iter().any(is) || IMPURE.contains(&(file.path.as_str(), path));
+        (!known).then(|| format!("{}: std::{path}", file.path))
     };
-    let new = found.iter().filter(|edge| !LAYER_DEBTS.iter().any(|debt| is(debt, edge)));
-    complaints.extend(new.map(|(path, module)| format!("{path}: imports {module}, not above it")));
-    let paid = LAYER_DEBTS.iter().filter(|debt| !found.iter().any(|edge| is(debt, edge)));
-    complaints.extend(paid.map(|debt| format!("LAYER_DEBTS: {} {} is paid", debt.0, debt.1)));
-    expect_none(complaints);
+    let unordered = UNORDERED.iter().filter(|name| !words(&code, name).is_empty());
+    let unordered = unordered.map(|name| format!("{}: {name}", file.path));
+    words(&code, "std").into_iter().filter_map(strange).chain(unordered).collect()
+}
+
+/// The files of the core that are in no build but those of tests: paths without `.rs`.
+fn test_modules(files: &[File]) -> Vec<String> {
+    let of = |file: &File| -> Vec<String> {
+        let folder = file.path.trim_end_matches(".rs").trim_end_matches("/mod").to_owned();
+        let declared = file.text.split("#[cfg(test)]\nmod ").skip(1);
+        let names = declared.filter_map(|rest| rest.lines().next()?.strip_suffix(';'));
+        names.map(|name| format!("{folder}/{name}")).collect()
+    };
+    files.iter().flat_map(of).collect()
+}
+
+/// Unsafe code the compiler refuses there; this is about what safe code can do.
+#[test]
+fn the_core_is_pure() {
+    assert!(page("crates/core/src/lib.rs").contains("\n#![forbid(unsafe_code)]\n"));
+    let files = rust(&[CORE]);
+    let tests = test_modules(&files);
+    let shipped = files.iter().filter(|file| !tests.iter().any(|test| file.path.starts_with(test)));
+    expect_none(shipped.flat_map(impure).collect());
+    let manifest = page(CORE_MANIFEST);
+    let (_, needs) = manifest.split_once("[dependencies]\n").expect("dependencies");
+    let needs = needs.lines().take_while(|line| !line.is_empty());
+    let needs: Vec<&str> = needs.filter_map(|line| line.split(" = ").next()).collect();
+    assert_eq!(needs, PURE_CRATES);
 }
 
 /// The field has a word for it: `docs/glossary.md` has the few that are ours.
+/// A patch would hold here, and not for a program that depends on this crate.
+#[test]
+fn dependencies_are_what_they_are_for_users_too() {
+    assert!(!page("Cargo.toml").contains("[patch"), "Cargo.toml: expected a path, no patch");
+}
+
 #[test]
 fn words_are_the_fields() {
     // Cut in two, so that this file does not contain them.
@@ -533,7 +621,7 @@ fn files_of(root: &str) -> Vec<(String, String)> {
 
 #[test]
 fn no_files_go_in_circles() {
-    let found: Vec<_> = ["src", "codec/src"].map(|root| circles(&files_of(root))).concat();
+    let found: Vec<_> = CRATES.iter().flat_map(|root| circles(&files_of(root))).collect();
     let is = |debt: &(&str, &str), circle: &Circle| debt.0 == circle.files.join(" ");
     let new = found.iter().filter(|circle| !CIRCLE_DEBTS.iter().any(|debt| is(debt, circle)));
     let mut complaints: Vec<String> = new
@@ -573,18 +661,18 @@ fn every_promise_names_what_holds_it() {
 
 #[test]
 fn every_promise_has_a_rule_to_break_and_every_rule_a_test_that_notices() {
-    let (text, guarantees) = (page("src/mutant.rs"), page("docs/guarantees.md"));
+    let (text, guarantees) = (page(mutants::TABLE), page("docs/guarantees.md"));
     let rules = mutants::rules(&text).unwrap_or_else(|error| panic!("{error}"));
     let sources = sources();
     let exists = |rule: &mutants::Rule| {
-        let Some(folder) = mutants::folder(rule.tier) else { return false };
-        let there =
-            |file: &File| file.path.starts_with(folder) && mutants::has_test(&file.text, rule.test);
-        sources.iter().any(there)
+        let folders = mutants::folders(rule.tier);
+        let is_in = |file: &File| folders.iter().any(|folder| file.path.starts_with(folder));
+        sources.iter().any(|file| is_in(file) && mutants::has_test(&file.text, rule.test))
     };
     let mut wrong = mutants::apart(&rules, &promises(&guarantees));
     let missing = rules.iter().filter(|rule| !exists(rule));
-    wrong.extend(missing.map(|rule| format!("src/mutant.rs: there is no such test: {rule:?}")));
+    wrong
+        .extend(missing.map(|rule| format!("{}: there is no such test: {rule:?}", mutants::TABLE)));
     expect_none(wrong);
 }
 
@@ -596,7 +684,7 @@ fn the_settings_page_shows_the_settings_there_are() {
     let text = page(PAGE);
     let (before, rest) = text.split_once(BEGIN).expect("the mark of the settings");
     let (shown, after) = rest.split_once(END).expect("the end of the settings");
-    let wanted = raidshmem::settings::markdown();
+    let wanted = raidshmem_core::settings::markdown();
     if std::env::var_os("RAIDSHMEM_WRITE_DOCS").is_some() {
         let text = format!("{before}{BEGIN}{wanted}{END}{after}");
         return fs::write(Path::new(ROOT).join(PAGE), text).expect("the page is written");
@@ -605,6 +693,34 @@ fn the_settings_page_shows_the_settings_there_are() {
         shown == wanted,
         "{PAGE}: the settings are stale: run `RAIDSHMEM_WRITE_DOCS=1 cargo test --test tidy`"
     );
+}
+
+/// Long options that a text names.
+fn options_in(text: &str) -> BTreeSet<String> {
+    let part = |c: char| c.is_ascii_lowercase() || c == '-';
+    let words = text.split(|c| !part(c)).filter_map(|word| word.strip_prefix("--"));
+    words.filter(|word| !word.is_empty()).map(str::to_owned).collect()
+}
+
+#[test]
+fn the_manual_and_the_page_have_the_options_there_are() {
+    let known = raidshmem::launch::cli::args::known();
+    let names: BTreeSet<String> = known.into_iter().flat_map(|known| known.longs).collect();
+    let (manual, page) = (page("man/oshrun.1").replace('\\', ""), page("docs/running.md"));
+    let (manual, shown) = (options_in(&manual), options_in(&page));
+    let mut wrong = Vec::new();
+    for name in &names {
+        let alias = ["host", "per-host"].contains(&name.as_str());
+        if !manual.contains(name) && !alias {
+            wrong.push(format!("man/oshrun.1 lacks --{name}"));
+        }
+        if !shown.contains(name) && !alias && !["help", "version"].contains(&name.as_str()) {
+            wrong.push(format!("docs/running.md lacks --{name}"));
+        }
+    }
+    let other = manual.iter().filter(|name| !names.contains(*name) && *name != "points");
+    wrong.extend(other.map(|name| format!("man/oshrun.1: there is no --{name}")));
+    expect_none(wrong);
 }
 
 /// The first page is read whole or not at all.
@@ -682,7 +798,7 @@ fn every_message_is_explained() {
         let missing = messages(&file.text).into_iter().filter(|text| !explained.contains(text));
         missing.map(|text| format!("docs/errors.md lacks `{text}` ({})", file.path)).collect()
     };
-    expect_none(rust(&["src", "codec/src"]).iter().flat_map(silent).collect());
+    expect_none(rust(CRATES).iter().flat_map(silent).collect());
 }
 
 /// What `.ci/sums` makes of a log: its status and its lines.
@@ -773,6 +889,25 @@ fn imports_against_the_layers_are_found() {
     assert_eq!(up("src/capi/lock.rs", "use crate::shmem::Lock;").len(), 1);
     assert_eq!(up("src/openshmem/lock.rs", "use crate::capi::claims;").len(), 1);
     assert!(up("src/shmem/lock.rs", "use crate::{openshmem::lock::Lock, shmem};").is_empty());
+}
+
+#[test]
+fn what_is_not_pure_is_found() {
+    for text in [
+        "std::fs::read(p)",
+        "HashMap::new()",
+        "use std::time::Instant;",
+        "use std::{fmt, env};",
+        "std::env",
+    ] {
+        assert_eq!(impure(&snippet(text)).len(), 1, "{text}");
+    }
+    for text in ["use std::fmt;", "std::time::Duration::ZERO", "// std::fs", "a::std_fs::b()"] {
+        assert!(impure(&snippet(text)).is_empty(), "{text}");
+    }
+    assert!(impure(&snippet("#[cfg(test)]\nmod tests {\n    use std::fs;\n}\n")).is_empty());
+    let parent = snippet("#[cfg(test)]\nmod model;\nmod driver;\n");
+    assert_eq!(test_modules(&[parent]), ["src/snippet/model"]);
 }
 
 #[test]

@@ -1,10 +1,13 @@
 //! The rules that are broken on purpose, against the tests and the promises that they name.
 //!
-//! Pure: what is read is given as text. A rule is one line of `src/mutant.rs`, as `.ci/mutants`
+//! Pure: what is read is given as text. A rule is one line of [`TABLE`], as `.ci/mutants`
 //! reads it; a promise is a row of the first table of `docs/guarantees.md`, whose last column names
 //! the rules that stand for it, or says after [`NONE`] why none can.
 
 use std::collections::BTreeSet;
+
+/// The file of the rules.
+pub const TABLE: &str = "crates/core/src/mutant.rs";
 
 /// How a row begins to say why no rule stands for it.
 const NONE: &str = "none: ";
@@ -17,12 +20,12 @@ pub struct Rule<'a> {
     pub test: &'a str,
 }
 
-/// The rules in the text of `src/mutant.rs`; the error is a line that is none.
+/// The rules in the text of [`TABLE`]; the error is a line that is none.
 pub fn rules(text: &str) -> Result<Vec<Rule<'_>>, String> {
     let lines = text.lines().skip_while(|line| *line != "rules! {").skip(1);
     let lines = lines.take_while(|line| *line != "}").map(str::trim);
     let lines = lines.filter(|line| !line.is_empty() && !line.starts_with("//"));
-    lines.map(|line| rule(line).ok_or(format!("src/mutant.rs: not a rule: {line}"))).collect()
+    lines.map(|line| rule(line).ok_or(format!("{TABLE}: not a rule: {line}"))).collect()
 }
 
 fn rule(line: &str) -> Option<Rule<'_>> {
@@ -37,15 +40,15 @@ fn rule(line: &str) -> Option<Rule<'_>> {
     whole.then_some(Rule { name, tier, test })
 }
 
-/// The folder of the tests of a tier.
-pub fn folder(tier: &str) -> Option<&'static str> {
-    Some(match tier {
-        "unit" => "src/",
-        "explorer" => "src/protocol/explore/",
-        "simulator" => "tests/sim/",
-        "processes" => "tests/process/",
-        _ => return None,
-    })
+/// The folders of the tests of a tier; none if there is no such tier.
+pub fn folders(tier: &str) -> &'static [&'static str] {
+    match tier {
+        "unit" => &["src/", "crates/core/src/"],
+        "explorer" => &["crates/core/src/protocol/explore/"],
+        "simulator" => &["tests/sim/"],
+        "processes" => &["tests/process/"],
+        _ => &[],
+    }
 }
 
 /// True if a test in the text has a name that begins so.

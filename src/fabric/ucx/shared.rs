@@ -10,10 +10,11 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use raidshmem_core::mutant::{Mutant, breaks};
+
 use super::message::{ANSWER, Answer, REQUEST, Request, decode, encode};
 use super::raw::{Endpoint, Hearer};
 use crate::fabric::Local;
-use crate::mutant::{Mutant, breaks};
 use crate::sys::futex;
 
 /// What callbacks inside UCP touch.
@@ -139,10 +140,11 @@ mod tests {
     use std::os::fd::AsFd;
     use std::sync::Arc;
 
+    use raidshmem_core::layout::Layout;
+
     use super::*;
     use crate::fabric::EventSink;
     use crate::segment::Segment;
-    use crate::segment::layout::Layout;
     use crate::sys::memory;
 
     struct Deaf;

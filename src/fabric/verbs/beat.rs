@@ -21,14 +21,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use raidshmem_core::message::{Beat, End};
+use raidshmem_core::settings;
+
 use super::device::Device;
 use super::objects::{Completion, Inbox, Queue, Region};
 use super::pair::{Local as Bytes, Pair, What, Work};
 use super::shared::psn;
 use super::wire::Address;
-use crate::control::message::{Beat, End};
 use crate::fabric::Signs;
-use crate::settings;
 
 /// Work requests of a queue pair, and completions of all of them.
 const DEPTH: usize = 4;

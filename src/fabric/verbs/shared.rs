@@ -11,6 +11,9 @@ use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
+use raidshmem_core::layout::STATICS_MAX;
+use raidshmem_core::settings::{self, Fabric};
+
 use super::conn::{Conn, Ticket, lock};
 use super::device::{self, Atomics, Device};
 use super::link::{Greeting, Link};
@@ -21,8 +24,6 @@ use super::poller::{HandOff, Poller};
 use super::windows::Windows;
 use super::wire::{Address, Hello, Message};
 use crate::fabric::{FabricError, Local, Lost};
-use crate::segment::layout::STATICS_MAX;
-use crate::settings::{self, Fabric};
 use crate::sys::exit;
 
 /// Work requests of a connection at a time, at most and at least.
@@ -81,6 +82,8 @@ impl Shared {
         named: Option<&settings::Device>,
         atomics: Atomics,
     ) -> Result<Shared, FabricError> {
+        let absent = |why: &str| FabricError::NotLoaded { fabric: Fabric::Verbs, why: why.into() };
+        rdma_sys::load().map_err(absent)?;
         let layout = *local.segment.layout();
         let needed = layout.total - STATICS_MAX + BLOCKS * BLOCK;
         device::may_pin(needed as u64).map_err(|why| refused("locked memory", why))?;

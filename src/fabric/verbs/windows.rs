@@ -12,7 +12,7 @@
 
 use std::ops::Range;
 
-use crate::segment::layout::Layout;
+use raidshmem_core::layout::Layout;
 
 /// Bytes of the first window of a part.
 const FIRST: usize = 1 << 20;

@@ -7,8 +7,9 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use raidshmem_core::mutant::{Mutant, breaks};
+
 use super::{Agent, Local};
-use crate::mutant::{Mutant, breaks};
 use crate::sys::futex;
 
 /// How long PEs may take to write out what they have buffered.

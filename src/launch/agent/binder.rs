@@ -10,10 +10,11 @@
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 
-use crate::control::message::{Bound, Job};
-use crate::placement::bindings::{self, Binding};
-use crate::settings::Bind;
-use crate::sys::machine::Machine;
+use raidshmem_core::message::{Bound, Job};
+use raidshmem_core::placement::bindings::{self, Binding};
+use raidshmem_core::settings::Bind;
+
+use crate::sys::machine;
 use crate::sys::{memory, process};
 
 /// The CPU bindings of a machine.
@@ -27,8 +28,8 @@ impl Binder {
     /// The CPU bindings of the machine that `node` is on.
     pub fn new(job: &Job, node: u32) -> Binder {
         let machine = match job.bind {
-            Bind::None => Machine::unknown(), // how many there are is enough
-            _ => Machine::discover(),
+            Bind::None => machine::unknown(), // how many there are is enough
+            _ => machine::discover(),
         };
         let pes = |wanted: &dyn Fn(u32) -> bool| -> Vec<u32> {
             let nodes = (0u32..).zip(&job.node_of);

@@ -1,18 +1,19 @@
 //! What an agent does by the clock and about heartbeats: the shell of [`detector::Monitor`], and
 //! the care for PEs that are stopped.
 //!
-//! [`detector::Monitor`]: crate::launch::detector::Monitor
+//! [`detector::Monitor`]: raidshmem_core::detector::Monitor
 
 #![forbid(unsafe_code)]
 
 use std::time::Duration;
 
+use raidshmem_core::detector::{Act, News, Time};
+use raidshmem_core::message::{Beat, Down, Party, ProcId, Up};
+use raidshmem_core::mutant::{Mutant, breaks};
+
 use super::Agent;
 use super::looks::Looks;
-use crate::control::message::{Beat, Down, Party, ProcId, Up};
-use crate::launch::detector::{Act, News, Time};
 use crate::launch::heartbeats::{Datagram, Heartbeats};
-use crate::mutant::{Mutant, breaks};
 use crate::sys::process::is_stopped;
 use crate::sys::socket::ChannelError;
 

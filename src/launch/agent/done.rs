@@ -3,8 +3,11 @@
 #![forbid(unsafe_code)]
 
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
-use crate::control::message::ProcId;
+use raidshmem_core::message::ProcId;
+
+use crate::launch::output::Sink;
 use crate::sys::process::Process;
 use crate::sys::socket::Outbox;
 
@@ -23,6 +26,7 @@ pub(super) struct Started {
     pub proc: ProcId,
     pub meant: bool,
     pub channel: Outbox,
+    pub sink: Option<Arc<Sink>>,
     pub parent_death: OwnedFd,
     pub result: Result<Process, String>,
 }

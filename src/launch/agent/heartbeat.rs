@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use raidshmem_core::detector::{Monitor, Time, Timing};
+use raidshmem_core::message::{HeartbeatSettings, Job, Party, ProcId};
+
 use super::looks::Looks;
-use crate::control::message::{HeartbeatSettings, Job, Party, ProcId};
 use crate::fabric::{self, Signs};
-use crate::launch::detector::{Monitor, Time, Timing};
 use crate::launch::heartbeats::Heartbeats;
 use crate::sys::process::{Clock, Deadline};
 

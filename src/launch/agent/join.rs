@@ -5,9 +5,11 @@
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
 
+use raidshmem_core::message::Hello;
+use raidshmem_core::secret::Secret;
+
 use crate::control::link::{Link, Net};
-use crate::control::message::Hello;
-use crate::control::noise::{Secret, Side};
+use crate::control::noise::Side;
 use crate::launch::handshake::{JoinError, build_id};
 
 /// How long connecting may take.

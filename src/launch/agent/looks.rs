@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::control::message::Wait;
-use crate::launch::detector::Time;
+use raidshmem_core::detector::Time;
+use raidshmem_core::message::Wait;
 
 /// A wait: its PE, and the thread and serial of it.
 type Key = (u32, (u8, u64));
@@ -48,8 +48,9 @@ impl Looks {
 
 #[cfg(test)]
 mod tests {
+    use raidshmem_core::message::Whom;
+
     use super::*;
-    use crate::control::message::Whom;
 
     fn wait(pe: u32, serial: u64) -> Wait {
         Wait {

@@ -6,9 +6,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use raidshmem_core::message::{ProcId, ToPe, Welcome};
+use raidshmem_core::page::PAGE;
+
 use super::{Agent, Local};
-use crate::control::message::{ProcId, ToPe, Welcome};
-use crate::sys::memory::{Mapping, PAGE};
+use crate::sys::memory::Mapping;
 use crate::sys::socket::ChannelError;
 
 impl Agent {
@@ -85,6 +87,7 @@ impl Agent {
         let control = Mapping::new(fd.as_fd(), 0, PAGE, None, true).ok();
         let Some(local) = self.procs.get_mut(&proc) else { return Ok(()) };
         (local.pe, local.control) = (Some(pe), control);
+        local.sink.iter().for_each(|sink| sink.name(pe));
         local.unsent.clear(); // all of them follow
         if !local.meant {
             self.binder.bind(pe, local.carrier().pid);

@@ -14,20 +14,20 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use raidshmem_core::detector::Time;
+use raidshmem_core::message::{Down, Job, Party, Place, ProcId, Said, ToPe, Up};
+use raidshmem_core::mutant::{Mutant, breaks};
+use raidshmem_core::settings::Fabric;
+use raidshmem_core::view::View;
 use rustix::event::{PollFd, PollFlags, poll};
 
-use super::detector::Time;
 use super::handshake::JoinError;
 use super::heartbeats::Heartbeats;
-use super::output::{self, Carriers};
+use super::output::{self, Carriers, Sink};
 use super::worker::Worker;
 use crate::control::link::{Link, timespec};
-use crate::control::message::{Down, Job, Party, Place, ProcId, Said, ToPe, Up};
 use crate::control::page::Page;
-use crate::control::view::View;
-use crate::mutant::{Mutant, breaks};
 use crate::segment::words::Words;
-use crate::settings::Fabric;
 use crate::sys::futex;
 use crate::sys::huge::HugeFiles;
 use crate::sys::memory::Mapping;
@@ -71,6 +71,8 @@ struct Local {
     /// When it is killed for that, or a script whose PE died: somebody waits for its number.
     until: Option<Time>,
     pe: Option<u32>,
+    /// Where its lines go, if they are carried there.
+    sink: Option<Arc<Sink>>,
     control: Option<Mapping>,
     /// PEs whose memory is newer than what it was sent.
     unsent: BTreeSet<u32>,
@@ -108,8 +110,8 @@ struct Agent {
     /// Incarnation and address of PEs that are reached through an engine.
     addresses: BTreeMap<u32, (u32, Vec<u8>)>,
     procs: BTreeMap<ProcId, Local>,
-    /// Where programs run, and what they print: on another host.
-    place: Option<Place>,
+    /// How programs run, and what carries on what they print.
+    place: Place,
     carriers: Carriers,
     heartbeat: HeartbeatClient,
 }
@@ -152,7 +154,7 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
     });
     up.give_up_after(timing.limit * 5 / 4);
     let heartbeat = HeartbeatClient::new(node, &job, &timing, ties);
-    let (page, page_fd) = match begin::begin(&job, node, up.carries_descriptors()) {
+    let (page, page_fd) = match begin::begin(&job, node, up.carries_descriptors(), &place) {
         Ok(page) => page,
         Err(what) => return Ok(up.send(&Up::Failed { what }, &[])?),
     };
@@ -160,7 +162,7 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
     let worker = match Worker::new() {
         Ok(worker) => worker,
         Err(error) => {
-            let what = format!("node {node}: thread for long work: {error}");
+            let what = format!("thread for long work: {error}");
             return Ok(up.send(&Up::Failed { what }, &[])?);
         }
     };
@@ -297,6 +299,12 @@ impl Agent {
                     _ => self.up.send(&Up::Looked { proc }, &[]),
                 }
             }
+            Down::Signal { signal } => {
+                // Not to a spare, which is not the program's yet: it would end.
+                let pes = self.procs.values().filter(|local| local.meant || local.pe.is_some());
+                pes.for_each(|local| local.carrier().signal(signal));
+                Ok(())
+            }
             Down::Kill { proc } => {
                 if let Some(local) = self.procs.get(&proc) {
                     kill(local);
@@ -307,7 +315,7 @@ impl Agent {
     }
 
     fn fail(&mut self, what: String) -> Result<(), ChannelError> {
-        self.up.send(&Up::Failed { what: format!("node {}: {what}", self.node) }, &[])
+        self.up.send(&Up::Failed { what }, &[])
     }
 
     fn show(&mut self, view: &View) -> Result<(), ChannelError> {

@@ -8,8 +8,9 @@
 
 use std::time::{Duration, Instant};
 
+use raidshmem_core::message::Down;
+
 use super::Agent;
-use crate::control::message::Down;
 use crate::sys::socket::ChannelError;
 
 /// How long orders are carried out before something else is looked at.

@@ -4,11 +4,12 @@ use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
+use raidshmem_core::message::HeartbeatSettings;
+use raidshmem_core::placement::Domains;
+use raidshmem_core::settings::{Bind, Pages};
+use raidshmem_core::view::Member;
+
 use super::*;
-use crate::control::message::HeartbeatSettings;
-use crate::control::view::Member;
-use crate::placement::Domains;
-use crate::settings::{Bind, Pages};
 use crate::sys::memory;
 
 const SOON: Duration = Duration::from_secs(60);
@@ -62,7 +63,7 @@ fn memory_of_a_pe_that_moved_and_of_one_that_got_a_new_one_is_given_back() {
     let heartbeat = HeartbeatSettings { period, limit, pe_limit: None, stall: None, net: None };
     let program = vec![b"/bin/true".to_vec()];
     let job = Box::new(job());
-    let configure = Down::Configure { job, node: 0, program, place: None, heartbeat };
+    let configure = Down::Configure { job, node: 0, program, place: Place::default(), heartbeat };
     launcher.send(&configure, &[]).unwrap();
     for pe in 0..2 {
         launcher.send(&Down::MakeMemory { pe, memory: 0 }, &[]).unwrap();

@@ -7,9 +7,10 @@
 
 use std::time::Duration;
 
+use raidshmem_core::detector::Time;
+use raidshmem_core::message::{Up, Wait};
+
 use super::Agent;
-use crate::control::message::{Up, Wait};
-use crate::launch::detector::Time;
 use crate::sys::process::is_stopped;
 use crate::sys::socket::ChannelError;
 

@@ -8,15 +8,15 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use raidshmem_core::layout::Layout;
+use raidshmem_core::message::Up;
+use raidshmem_core::settings::Fabric;
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::done::{Done, Started};
 use super::{Agent, Local};
 use crate::control::link::timespec;
-use crate::control::message::Up;
 use crate::segment;
-use crate::segment::layout::Layout;
-use crate::settings::Fabric;
 use crate::sys::huge::HugeFiles;
 use crate::sys::memory;
 use crate::sys::socket::ChannelError;
@@ -99,7 +99,7 @@ impl Agent {
     }
 
     fn started(&mut self, started: Started) -> Result<(), ChannelError> {
-        let Started { proc, meant, channel, parent_death, result } = started;
+        let Started { proc, meant, channel, sink, parent_death, result } = started;
         let process = match result {
             Ok(process) => process,
             Err(what) => return self.fail(what),
@@ -119,6 +119,7 @@ impl Agent {
             deaf: false,
             until: None,
             pe: None,
+            sink,
             control: None,
             unsent: BTreeSet::new(),
         };

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::launch::detector::{FailureDetector, Time, Timing};
+use raidshmem_core::detector::{FailureDetector, Time, Timing};
+
 use crate::launch::heartbeats::Heartbeats;
 use crate::sys::process::Clock;
 

@@ -6,22 +6,23 @@
 use std::collections::BTreeMap;
 use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use raidshmem_core::ended::Ended;
+use raidshmem_core::secret::{SECRET_LEN, Secret};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::error::LaunchError;
 use super::listener::{Accepted, Listener, own_address};
 use super::signals::Signals;
 use crate::control::link::{Link, timespec};
-use crate::control::noise::{SECRET_LEN, Secret};
 use crate::launch::cli::ready::Cluster;
 use crate::launch::cli::starter::agent_words;
 use crate::launch::handshake::{AGENT_ARGUMENT, ALL_DEAD, build_id, last_word};
 use crate::launch::output::{Carriers, Gate, Stream};
-use crate::sys::process::{self, Ended, Process};
+use crate::sys::process::{self, Process};
 use crate::sys::socket::Channel;
 
 /// How long the agents of all hosts may take to come.
@@ -80,12 +81,15 @@ impl Node {
 /// Every node, and the listener if there is one.
 pub type Gathered = (BTreeMap<u32, Node>, Option<Listener>);
 
-/// Starts `count` agents on this machine.
-pub fn local(count: u32) -> std::io::Result<Gathered> {
+/// Starts `count` agents on this machine, with that standard input, or the own one.
+pub fn local(count: u32, stdin: Option<BorrowedFd>) -> std::io::Result<Gathered> {
     let start = |node| {
         let (mine, theirs) = Channel::pair().map_err(std::io::Error::other)?;
         let mut command = Command::new("/proc/self/exe");
         command.arg(AGENT_ARGUMENT).arg(theirs.as_fd().as_raw_fd().to_string());
+        if let Some(stdin) = stdin {
+            command.stdin(stdin.try_clone_to_owned()?);
+        }
         let process = Process::start(&mut command, Some(theirs.as_fd()), false)?;
         let (name, link) = (format!("node {node}"), Some(Link::pair(mine)));
         Ok((node, Node { name, process, link, remote: None, started_over: false, ordered: false }))
@@ -193,7 +197,7 @@ impl Gathering {
             fds.extend(starters.map(|process| PollFd::new(process, PollFlags::IN)));
             let _ = poll(&mut fds, Some(&timespec(until.saturating_duration_since(now))));
             drop(fds);
-            if let Some(signal) = signals.arrived() {
+            if let Some(signal) = signals.stopped() {
                 return Err(LaunchError::Signal(signal));
             }
             let accepted = self.listener.as_mut().map(Listener::serve).unwrap_or_default();
@@ -214,7 +218,7 @@ impl Gathering {
                     (entry.name.clone(), accepted.hello.build.clone(), self.build.clone());
                 let error = LaunchError::Build { name, theirs, ours };
                 let mut link = accepted.link;
-                let refused = crate::control::message::Down::Refused { why: error.to_string() };
+                let refused = raidshmem_core::message::Down::Refused { why: error.to_string() };
                 let _ = link.send(&refused, &[]);
                 link.drain(Duration::from_millis(100));
                 return Err(error);

@@ -13,11 +13,12 @@ use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use raidshmem_core::message::{Down, Hello};
+use raidshmem_core::secret::Secret;
 use rustix::event::{PollFd, PollFlags};
 
 use crate::control::link::{Link, Net};
-use crate::control::message::{Down, Hello};
-use crate::control::noise::{Secret, Side};
+use crate::control::noise::Side;
 use crate::launch::lines::say;
 use crate::sys::socket::ChannelError;
 

@@ -1,11 +1,12 @@
 //! What `--report-placement` prints, once every node has said where its PEs run.
 
-use crate::control::message::Bound;
+use raidshmem_core::message::Bound;
+use raidshmem_core::placement::Domains;
+use raidshmem_core::placement::bindings::Binding;
+use raidshmem_core::placement::table::Placement;
+
 use crate::launch::cli::ready::Ready;
 use crate::launch::lines;
-use crate::placement::Domains;
-use crate::placement::bindings::Binding;
-use crate::placement::table::Placement;
 
 /// A table that is not complete yet.
 pub struct PlacementReport {

@@ -24,14 +24,15 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::process::Command;
 use std::time::Duration;
 
+use raidshmem_core::ended::Ended;
+use raidshmem_core::message::Down;
+use raidshmem_core::secret::{SECRET_LEN, Secret};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::handshake::{AGENT_ARGUMENT, JoinError, last_word};
 use super::lines::{print, say};
 use crate::control::link::timespec;
-use crate::control::message::Down;
-use crate::control::noise::{SECRET_LEN, Secret};
-use crate::sys::process::{self, Ended, Process};
+use crate::sys::process::{self, Process};
 use crate::sys::socket::Channel;
 
 /// How long the secret may take to arrive.

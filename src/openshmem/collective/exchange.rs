@@ -7,16 +7,17 @@
 //!
 //! Left out: meetings before and after. See the schedules for why nobody is too early.
 
+use raidshmem_core::layout::WORK_SLOT;
+use raidshmem_core::rounds::rounds;
+use raidshmem_core::schedule::reduction::{At, Op, Side};
+use raidshmem_core::schedule::{Nodes, bruck, reduction};
+
 use crate::openshmem::bits::Zero;
 use crate::openshmem::group::{COUNT_AT, Group, OFFER_AT, RESULT_AT};
 use crate::openshmem::memory::address::{Sym, SymIn};
 use crate::openshmem::memory::rma;
 use crate::openshmem::memory::slots::{self, Slot};
-use crate::openshmem::schedule::reduction::{At, Op, Side};
-use crate::openshmem::schedule::{Nodes, bruck, reduction};
 use crate::pgas::Fault;
-use crate::pgas::rounds::rounds;
-use crate::segment::layout::WORK_SLOT;
 
 /// Bytes that a halving reads at a time.
 const READ_BYTES: usize = 256 << 10;

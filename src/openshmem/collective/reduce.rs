@@ -15,6 +15,9 @@
 
 use std::ops::Range;
 
+use raidshmem_core::layout::WORK_SLOT;
+use raidshmem_core::schedule::{self, Nodes, reduction};
+
 use super::exchange::{Actors, with_room};
 use super::movement::{check, check_source};
 use super::relay::Relay;
@@ -23,9 +26,7 @@ use crate::openshmem::check::bytes_of;
 use crate::openshmem::group::Group;
 use crate::openshmem::memory::address::{Sym, SymIn};
 use crate::openshmem::memory::rma;
-use crate::openshmem::schedule::{self, Nodes, reduction};
 use crate::pgas::Fault;
-use crate::segment::layout::WORK_SLOT;
 
 /// Elements reduced at a time: the accumulator and a piece of a source stay in the cache.
 const PIECE: usize = 1024;

@@ -15,10 +15,11 @@
 
 use std::ops::Range;
 
+use raidshmem_core::schedule::{self, Nodes, Step};
+
 use crate::openshmem::group::{DONE_AT, Group, READY_AT, SPREAD_AT, TREE_AT};
 use crate::openshmem::memory::address::{Sym, SymIn};
 use crate::openshmem::memory::rma;
-use crate::openshmem::schedule::{self, Nodes, Step};
 use crate::pgas::Fault;
 
 /// One collective under way between nodes.

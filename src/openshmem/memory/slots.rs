@@ -3,12 +3,13 @@
 //! A slot is a `Place` by its number instead of an address of the program's. Who may write a slot
 //! and when, the schedules say (`schedule::reduction`).
 
+use raidshmem_core::layout::WORK_SLOT;
+
 use super::address::{In, Out};
 use super::place::Place;
 use super::rma::{get_from, put_to};
 use crate::openshmem::bits::Zero;
 use crate::pgas;
-use crate::segment::layout::WORK_SLOT;
 
 /// One of the slots that every PE has.
 #[derive(Clone, Copy, Debug)]

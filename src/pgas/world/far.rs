@@ -5,11 +5,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
+use raidshmem_core::message::Said;
+use raidshmem_core::view::State;
 use tracing::info;
 
-use crate::control::message::Said;
 use crate::control::page::Page;
-use crate::control::view::State;
 use crate::fabric::{Engine, EventSink};
 use crate::segment::Segment;
 use crate::sys::socket::Channel;

@@ -6,13 +6,14 @@
 use std::ops::Range;
 use std::sync::Mutex;
 
+use raidshmem_core::heap::Heap;
+use raidshmem_core::layout::BASE;
+use raidshmem_core::mutant::{Mutant, breaks};
+use raidshmem_core::store::coverage::{Coverage, Manifest, ManifestError};
+use raidshmem_core::store::private::Misfit;
+
 use super::regions::{Name, Regions};
 use super::segments::Segments;
-use crate::heap::Heap;
-use crate::mutant::{Mutant, breaks};
-use crate::segment::layout::BASE;
-use crate::store::coverage::{Coverage, Manifest, ManifestError};
-use crate::store::private::Misfit;
 use crate::sys::lock;
 
 /// What is where in the own segment.

@@ -26,6 +26,11 @@ pub mod store_lock;
 pub mod stream;
 pub mod watch;
 
+use raidshmem_core::message::{Job, Said, ToPe};
+use raidshmem_core::settings::{Collectives, Settings};
+use raidshmem_core::store::stamp::Stamp;
+use raidshmem_core::view::{State, View};
+
 use self::comm::Communication;
 use self::finish::Finish;
 use self::members::{Fault, Membership};
@@ -36,11 +41,7 @@ use self::segments::Segments;
 use self::sites::Sites;
 use self::store::Store;
 use self::watch::Reached;
-use crate::control::message::{Job, Said, ToPe};
-use crate::control::view::{State, View};
 use crate::segment::waits::Waiting;
-use crate::settings::{Collectives, Settings};
-use crate::store::stamp::Stamp;
 
 /// Everything a process knows about its job.
 #[derive(Debug)]

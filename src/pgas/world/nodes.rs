@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::control::view::View;
+use raidshmem_core::view::View;
 
 /// A view as the barrier sees it.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -39,8 +39,9 @@ pub fn progression(pes: &[usize]) -> Option<(isize, isize, usize)> {
 
 #[cfg(test)]
 mod tests {
+    use raidshmem_core::view::Member;
+
     use super::*;
-    use crate::control::view::Member;
 
     #[test]
     fn pes_that_are_a_progression_are_seen_as_one() {

@@ -5,8 +5,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use raidshmem_core::store::phase::{Phase, Vote};
+
 use crate::segment::Segment;
-use crate::store::phase::{Phase, Vote};
 
 /// Phase and pending decision, as the words of the header; 0 is none.
 #[derive(Debug)]

@@ -10,8 +10,8 @@
 
 use std::ops::Range;
 
-use crate::store::coverage::without;
-use crate::store::private::{self, Misfit, Saved};
+use raidshmem_core::store::coverage::without;
+use raidshmem_core::store::private::{self, Misfit, Saved};
 
 /// What a region is called. No two of different kinds are the same.
 #[derive(Debug, Clone, Copy)]

@@ -11,10 +11,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering, compiler_fence};
 
+use raidshmem_core::layout::Layout;
+use raidshmem_core::store::coverage::Coverage;
+
 use crate::segment::Segment;
-use crate::segment::layout::Layout;
 use crate::segment::statics::Statics;
-use crate::store::coverage::Coverage;
 use crate::sys::lock;
 use crate::sys::memory;
 use crate::sys::written::huge;

@@ -5,7 +5,8 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::store::site::Apart;
+use raidshmem_core::store::site::Apart;
+
 use crate::sys::lock;
 
 /// What is known of the sites of calls.

@@ -6,13 +6,14 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use raidshmem_core::message::Scrubbed;
+use raidshmem_core::store::delta::History;
+use raidshmem_core::store::protection::Protection;
+use raidshmem_core::store::refusal::Refused;
+
 use super::recovery_state::RecoveryState;
 use super::store_lock::StoreLock;
 use super::watch::Tracking;
-use crate::control::message::Scrubbed;
-use crate::store::delta::History;
-use crate::store::protection::Protection;
-use crate::store::refusal::Refused;
 use crate::sys::lock;
 use crate::sys::pool::WorkerPool;
 

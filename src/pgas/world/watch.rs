@@ -10,11 +10,11 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Instant;
 
+use raidshmem_core::store::track::{Costs, Tracked};
 use rustix::io::Result;
 
 use super::segments::Segments;
 use crate::segment::Segment;
-use crate::store::track::{Costs, Tracked};
 use crate::sys::written::Watch;
 
 /// Most pieces that mappings are cut into: the kernel has a limit for each process.

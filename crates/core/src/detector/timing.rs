@@ -1,0 +1,73 @@
+//! Time, limits and leases.
+
+use std::time::Duration;
+
+use crate::mutant::{Mutant, breaks};
+
+/// Time of the machine's own clock, which never goes back.
+pub type Time = Duration;
+
+/// How often, and how long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timing {
+    /// Between two heartbeats.
+    pub period: Duration,
+    /// After this without an answer of the launcher a node ends itself.
+    pub limit: Duration,
+}
+
+impl Timing {
+    /// Silence after which the launcher asks for a second opinion.
+    pub(super) fn doubt(&self) -> Duration {
+        self.limit / 2
+    }
+
+    /// How long a second opinion may take.
+    pub(super) fn opinion(&self) -> Duration {
+        self.limit / 4
+    }
+
+    /// Silence after which a lease has run out, with time to end what it held.
+    pub(super) fn over(&self) -> Duration {
+        if breaks(Mutant::DeclaredTooEarly) { self.doubt() } else { self.limit * 5 / 4 }
+    }
+
+    /// Silence after which no opinion counts any more.
+    pub(super) fn last(&self) -> Duration {
+        self.limit * 7 / 5
+    }
+
+    /// Between two looks at a clock more time than this does not pass unless one was away.
+    pub(super) fn away(&self) -> Duration {
+        self.period * 2
+    }
+}
+
+/// The right of a node to go on, renewed by every answer of the launcher.
+#[derive(Debug, Clone, Copy)]
+pub struct Lease {
+    limit: Duration,
+    contact: Time,
+}
+
+impl Lease {
+    /// Begins at `now`.
+    pub fn new(now: Time, limit: Duration) -> Lease {
+        Lease { limit, contact: now }
+    }
+
+    /// The ping that was sent at `stamp` was answered.
+    pub fn renew(&mut self, stamp: Time) {
+        self.contact = self.contact.max(stamp);
+    }
+
+    /// When it ends unless it is renewed.
+    pub fn end(&self) -> Time {
+        self.contact + self.limit
+    }
+
+    /// True when it has run out.
+    pub fn is_over(&self, now: Time) -> bool {
+        now >= self.end() && !breaks(Mutant::LeaseWithoutEnd)
+    }
+}

@@ -1,0 +1,38 @@
+//! How processes end, and the status of a job that cannot go on.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::signals::name;
+
+/// Exit status of a job that fault tolerance could not carry on.
+pub const UNRECOVERABLE: i32 = 3;
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Ended {
+    /// It exited with this status.
+    Exited(i32),
+    /// This signal killed it.
+    Killed(i32),
+}
+
+impl Ended {
+    /// The status a shell would show.
+    pub fn status(self) -> i32 {
+        match self {
+            Ended::Exited(status) => status,
+            Ended::Killed(signal) => 128 + signal,
+        }
+    }
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Ended::Exited(status) => write!(f, "exited with status {status}"),
+            Ended::Killed(signal) => write!(f, "was killed by {}", name(*signal)),
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! The symmetric heap's allocator: offsets in, offsets out, no memory of its own.
+//!
+//! Every PE makes the same calls in the same order (OpenSHMEM 1.5, section 9.3), so every PE gets
+//! the same offsets without a word between them. The state is small and goes into symmetric memory
+//! with every checkpoint; rolled back with it, a substitute allocates exactly as the others do
+//! (which the thesis could not: it forbade allocation between checkpoints).
+//!
+//! ```text
+//! 0        64                 192       256                      len
+//! | block A | block B          | free    | block C | free ....... |
+//!   offsets and block lengths are multiples of GRANULE; a block's size is what was asked for
+//! ```
+//!
+//! Invariants:
+//! - blocks do not overlap, do not touch `len`, and `used` is the sum of their rounded lengths;
+//! - the free ranges are exactly the gaps between blocks, never two in a row (coalesced), and
+//!   `free_at` and `free_by_len` hold the same ranges;
+//! - hence the whole state follows from `len` and the set of (offset, size): two heaps with the
+//!   same blocks are equal, whatever calls led there, and behave equally from then on.
+//!
+//! Best fit, lowest offset among equals. Every operation is O(log n), but for an alignment above
+//! [`GRANULE`]: it looks at each free range that is long enough only with luck, until one fits.
+//!
+//! Left out: the mapping of memory, locking, and the checking that PEs agree ([`Heap::digest`]
+//! is for that).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use thiserror::Error;
+
+mod image;
+#[cfg(test)]
+mod tests;
+
+/// Offsets and lengths of blocks are multiples of this, in bytes: one cache line, so that no two
+/// blocks share one.
+pub const GRANULE: usize = 64;
+
+/// A gap between two allocated ranges that is shorter than this, in bytes, is counted as live:
+/// copying it is cheaper than starting anew behind it.
+pub const SWALLOWED_GAP: usize = 4096;
+
+/// What is wrong with a call, or with the bytes of a stored heap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum HeapError {
+    /// The offset lies in free memory: it is freed twice, or was never allocated.
+    #[error("offset {offset:#x} of the symmetric heap is free already")]
+    AlreadyFree {
+        /// The offset, in bytes from the start of the heap.
+        offset: usize,
+    },
+    /// The offset lies in an allocated block but is not its start.
+    #[error("offset {offset:#x} of the symmetric heap lies inside the block at {block:#x}")]
+    InsideBlock {
+        /// The offset, in bytes from the start of the heap.
+        offset: usize,
+        /// Start of the block that it lies in.
+        block: usize,
+    },
+    /// The offset is not in the heap, or no block can start there.
+    #[error("offset {offset:#x} is none of the symmetric heap's ({len:#x} bytes)")]
+    Unknown {
+        /// The offset, in bytes from the start of the heap.
+        offset: usize,
+        /// Length of the heap in bytes.
+        len: usize,
+    },
+    /// A block cannot be resized to nothing; free it.
+    #[error("the block at offset {offset:#x} cannot be resized to 0 bytes")]
+    ZeroSize {
+        /// Start of the block.
+        offset: usize,
+    },
+    /// The stored heap has another number of bytes than it says.
+    #[error("a stored heap has {found} bytes where {expected} are needed")]
+    Length {
+        /// Bytes needed.
+        expected: usize,
+        /// Bytes there.
+        found: usize,
+    },
+    /// The bytes are no stored heap, or one of an unknown format.
+    #[error("no stored heap: it begins with {found:#018x}")]
+    Magic {
+        /// The first eight bytes as a little-endian number.
+        found: u64,
+    },
+    /// A stored block is empty, misplaced, overlaps the one before it or reaches past the end.
+    #[error("stored heap: block {index} of size {size:#x} at offset {offset:#x} cannot be there")]
+    BadBlock {
+        /// Which block, counted from 0.
+        index: usize,
+        /// Its stored offset.
+        offset: u64,
+        /// Its stored size.
+        size: u64,
+    },
+    /// The heap's length is not a multiple of [`GRANULE`] or does not fit this machine.
+    #[error("stored heap: its length {len:#x} is impossible")]
+    BadLen {
+        /// The stored length in bytes.
+        len: u64,
+    },
+    /// The blocks are possible but not those that were stored.
+    #[error("stored heap: digest {found:#018x}, but {expected:#018x} was stored")]
+    BadDigest {
+        /// The digest stored.
+        expected: u64,
+        /// The digest of what was read.
+        found: u64,
+    },
+}
+
+/// The state of a symmetric heap of a fixed length.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Heap {
+    len: usize,
+    /// Offset of each allocated block, and the size asked for.
+    blocks: BTreeMap<usize, usize>,
+    /// Offset of each free range, and its length.
+    free_at: BTreeMap<usize, usize>,
+    /// The same ranges as (length, offset), for best fit.
+    free_by_len: BTreeSet<(usize, usize)>,
+    used: usize,
+    digest: u64,
+}
+
+impl Heap {
+    /// An empty heap of `len` bytes, rounded down to [`GRANULE`].
+    pub fn new(len: usize) -> Heap {
+        let len = len - len % GRANULE;
+        let mut heap = Heap {
+            len,
+            blocks: BTreeMap::new(),
+            free_at: BTreeMap::new(),
+            free_by_len: BTreeSet::new(),
+            used: 0,
+            digest: mix(len, usize::MAX),
+        };
+        heap.release(0..len);
+        heap
+    }
+
+    /// Allocates `size` bytes at a multiple of `align` and returns the offset.
+    ///
+    /// `None` if there is no room, or if `size` is 0 or `align` no power of two, for which
+    /// `shmem_malloc` and `shmem_align` return a null pointer (OpenSHMEM 1.5, section 9.3.1).
+    pub fn alloc(&mut self, size: usize, align: usize) -> Option<usize> {
+        self.alloc_from(0, size, align)
+    }
+
+    /// As [`Heap::alloc`] in a heap whose first byte has the address `origin`, a multiple of
+    /// [`GRANULE`]: it is the address that is a multiple of `align`.
+    pub fn alloc_from(&mut self, origin: usize, size: usize, align: usize) -> Option<usize> {
+        if size == 0 || !align.is_power_of_two() {
+            return None;
+        }
+        let need = round_up(size)?;
+        let (range, start) = self.best_fit(origin, need, align.max(GRANULE))?;
+        self.take(&range);
+        self.release(range.start..start);
+        self.release(start + need..range.end);
+        self.insert_block(start, size);
+        Some(start)
+    }
+
+    /// Frees the block that starts at `offset` and returns the size it was asked for with.
+    ///
+    /// # Errors
+    /// `AlreadyFree`, `InsideBlock` or `Unknown`; the heap is then unchanged.
+    pub fn free(&mut self, offset: usize) -> Result<usize, HeapError> {
+        let size = self.find(offset)?;
+        self.remove_block(offset, size);
+        self.release_coalesced(offset..offset + block_len(size));
+        Ok(size)
+    }
+
+    /// Makes the block at `offset` `size` bytes long without moving it. `Ok(false)` if there is
+    /// no room behind it; the heap is then unchanged and the caller moves the block.
+    ///
+    /// # Errors
+    /// As [`Heap::free`], and `ZeroSize`; the heap is then unchanged.
+    pub fn resize(&mut self, offset: usize, size: usize) -> Result<bool, HeapError> {
+        let old_size = self.find(offset)?;
+        if size == 0 {
+            return Err(HeapError::ZeroSize { offset });
+        }
+        let Some(new_len) = round_up(size) else { return Ok(false) };
+        let old_end = offset + block_len(old_size);
+        let free_end = old_end + self.free_at.get(&old_end).copied().unwrap_or(0);
+        if new_len > free_end - offset {
+            return Ok(false);
+        }
+        self.remove_block(offset, old_size);
+        self.take(&(old_end..free_end));
+        self.release(offset + new_len..free_end);
+        self.insert_block(offset, size);
+        Ok(true)
+    }
+
+    /// The size that the block at `offset` was asked for with, in bytes; `None` if no block
+    /// starts there.
+    pub fn size_of(&self, offset: usize) -> Option<usize> {
+        self.blocks.get(&offset).copied()
+    }
+
+    /// The block that `offset` lies in, as the range that was asked for (without rounding).
+    pub fn block_at(&self, offset: usize) -> Option<Range<usize>> {
+        let (&start, &size) = self.blocks.range(..=offset).next_back()?;
+        (offset < start + size).then(|| start..start + size)
+    }
+
+    /// Bytes allocated, each block rounded up to [`GRANULE`].
+    pub fn used(&self) -> usize {
+        self.used
+    }
+
+    /// Length of the heap in bytes.
+    pub fn capacity(&self) -> usize {
+        self.len
+    }
+
+    /// Number of allocated blocks.
+    pub fn blocks(&self) -> usize {
+        self.blocks.len()
+    }
+
+    /// The allocated ranges, sorted; two with a gap of less than [`SWALLOWED_GAP`] between them
+    /// are given as one. O(n).
+    pub fn live(&self) -> Vec<Range<usize>> {
+        let mut ranges: Vec<Range<usize>> = Vec::new();
+        for (&start, &size) in &self.blocks {
+            let end = start + block_len(size);
+            match ranges.last_mut() {
+                Some(last) if start - last.end < SWALLOWED_GAP => last.end = end,
+                _ => ranges.push(start..end),
+            }
+        }
+        ranges
+    }
+
+    /// A number that is the same on all PEs whose heaps are equal, and, but for one chance in
+    /// 2^64, different where they are not. Kept up to date, so reading it costs nothing.
+    pub fn digest(&self) -> u64 {
+        self.digest
+    }
+
+    /// The free range to use and the offset in it that is aligned in a heap that begins at
+    /// `origin`, for `need` rounded bytes.
+    fn best_fit(&self, origin: usize, need: usize, align: usize) -> Option<(Range<usize>, usize)> {
+        self.free_by_len.range((need, 0)..).find_map(|&(len, at)| {
+            let start = origin.checked_add(at)?.checked_next_multiple_of(align)? - origin;
+            let fits = start.checked_add(need)? <= at + len;
+            fits.then_some((at..at + len, start))
+        })
+    }
+
+    /// The size of the block at `offset`, or what is wrong with the offset.
+    fn find(&self, offset: usize) -> Result<usize, HeapError> {
+        if let Some(size) = self.size_of(offset) {
+            return Ok(size);
+        }
+        Err(match self.blocks.range(..offset).next_back() {
+            Some((&block, &size)) if offset < block + block_len(size) => {
+                HeapError::InsideBlock { offset, block }
+            }
+            _ if offset < self.len && offset.is_multiple_of(GRANULE) => {
+                HeapError::AlreadyFree { offset }
+            }
+            _ => HeapError::Unknown { offset, len: self.len },
+        })
+    }
+
+    fn insert_block(&mut self, offset: usize, size: usize) {
+        self.blocks.insert(offset, size);
+        self.used += block_len(size);
+        self.digest = self.digest.wrapping_add(mix(offset, size));
+    }
+
+    fn remove_block(&mut self, offset: usize, size: usize) {
+        self.blocks.remove(&offset);
+        self.used -= block_len(size);
+        self.digest = self.digest.wrapping_sub(mix(offset, size));
+    }
+
+    /// Removes a whole free range (nothing, if it is empty).
+    fn take(&mut self, range: &Range<usize>) {
+        if !range.is_empty() {
+            self.free_at.remove(&range.start);
+            self.free_by_len.remove(&(range.len(), range.start));
+        }
+    }
+
+    /// Adds a free range that has no free neighbour (nothing, if it is empty).
+    fn release(&mut self, range: Range<usize>) {
+        if !range.is_empty() {
+            self.free_at.insert(range.start, range.len());
+            self.free_by_len.insert((range.len(), range.start));
+        }
+    }
+
+    /// Adds a free range and joins it with free neighbours on both sides.
+    fn release_coalesced(&mut self, mut range: Range<usize>) {
+        if let Some((&start, &len)) = self.free_at.range(..range.start).next_back()
+            && start + len == range.start
+        {
+            self.take(&(start..start + len));
+            range.start = start;
+        }
+        if let Some(&len) = self.free_at.get(&range.end) {
+            let end = range.end + len;
+            self.take(&(range.end..end));
+            range.end = end;
+        }
+        self.release(range);
+    }
+}
+
+/// `size` rounded up to [`GRANULE`]; `None` if that does not fit.
+fn round_up(size: usize) -> Option<usize> {
+    size.checked_next_multiple_of(GRANULE)
+}
+
+/// Length of a block whose size passed [`round_up`] when it was allocated.
+fn block_len(size: usize) -> usize {
+    size.next_multiple_of(GRANULE)
+}
+
+/// Spreads a block's offset and size over 64 bits (finalizer of SplitMix64, twice), so that sums
+/// of such numbers tell sets of blocks apart. A fixed function: it is stored in checkpoints.
+fn mix(offset: usize, size: usize) -> u64 {
+    let scramble = |mut x: u64| {
+        x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        x ^ (x >> 31)
+    };
+    scramble(scramble(offset as u64) ^ size as u64)
+}

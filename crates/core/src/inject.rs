@@ -1,0 +1,358 @@
+//! Fault injection rules: which PE or node dies at which named step of which checkpoint.
+//!
+//! A test or a curious user sets `SHMEM_FT_INJECT` to a comma separated list of rules and the
+//! library kills itself exactly there, so that every step of the checkpoint and of the recovery
+//! can be shown to be survived, again and again, without a race:
+//!
+//! ```text
+//! rule   := target '@' CHECKPOINT [ ':' point ]
+//! target := PE | 'node:' NODE | 'stop:' PE
+//! ```
+//!
+//! `2@5` kills PE 2 when checkpoint 5 is agreed; `node:1@3:copy` kills all of node 1 in the middle
+//! of its copy of checkpoint 3; `0@3:rebuild` kills PE 0 in the recovery that goes back to 3;
+//! `stop:0@3:rebuild` stops it there, so that somebody may look, or do harm, in between.
+//!
+//! Invariants: [`Point::ALL`] is the one table of steps (names, help and parser are read from it);
+//! `parse(rule.to_string()) == rule` for every rule; nothing here looks at the clock, the
+//! environment or a process.
+//!
+//! Left out: the killing itself, and remembering which rule has fired. A substitute that comes to
+//! the same step again would match again; the caller asks for first incarnations only.
+
+use std::fmt;
+use std::str::FromStr;
+
+use thiserror::Error;
+
+/// A named step of the checkpoint or of the recovery at which a fault can be injected.
+///
+/// The steps are those of the protocol in the order in which a PE passes them; for a recovery step
+/// the checkpoint number of a rule is the one that the PEs roll back to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Point {
+    /// Entry of the checkpoint call.
+    Before,
+    /// Outstanding transfers are done, the first barrier is not yet entered.
+    Quiesce,
+    /// Half of the own parity is written.
+    Encode,
+    /// The own parity is complete, barrier A is not yet entered.
+    Encoded,
+    /// Half of the own snapshot is written.
+    Copy,
+    /// The own snapshot is complete, barrier B is not yet entered.
+    Copied,
+    /// The checkpoint is agreed, the program is about to go on. What a rule means that names none.
+    #[default]
+    After,
+    /// The death is known, the phases are not yet exchanged.
+    Settle,
+    /// The decision is written in the own header, nobody has acted on it.
+    Decided,
+    /// What is there of the own snapshot and parity is about to be checked.
+    Verify,
+    /// Half of a lost snapshot is rebuilt.
+    Rebuild,
+    /// Half of the live memory is overwritten from the snapshot.
+    Restore,
+    /// Half of a lost parity is written again.
+    Reencode,
+    /// Memory is whole again, the program is about to go on.
+    Resume,
+}
+
+impl Point {
+    /// Every point, in the order in which a PE passes them: checkpoint steps, then recovery steps.
+    pub const ALL: [Point; 14] = [
+        Point::Before,
+        Point::Quiesce,
+        Point::Encode,
+        Point::Encoded,
+        Point::Copy,
+        Point::Copied,
+        Point::After,
+        Point::Settle,
+        Point::Decided,
+        Point::Verify,
+        Point::Rebuild,
+        Point::Restore,
+        Point::Reencode,
+        Point::Resume,
+    ];
+
+    /// Name and sentence of a point; the one place that both are written.
+    const fn entry(self) -> (&'static str, &'static str) {
+        match self {
+            Point::Before => ("before", "entry of the checkpoint call"),
+            Point::Quiesce => {
+                ("quiesce", "outstanding transfers are done, before the first barrier")
+            }
+            Point::Encode => ("encode", "half of the own parity is written"),
+            Point::Encoded => ("encoded", "the own parity is complete, before barrier A"),
+            Point::Copy => ("copy", "half of the own snapshot is written"),
+            Point::Copied => ("copied", "the own snapshot is complete, before barrier B"),
+            Point::After => ("after", "the checkpoint is agreed, the program is about to go on"),
+            Point::Settle => ("settle", "recovery: the death is known, nothing is decided"),
+            Point::Decided => ("decided", "recovery: the decision is written, not acted on"),
+            Point::Verify => ("verify", "recovery: the own store is about to be checked"),
+            Point::Rebuild => ("rebuild", "recovery: half of a lost snapshot is rebuilt"),
+            Point::Restore => ("restore", "recovery: half of the live memory is rolled back"),
+            Point::Reencode => ("reencode", "recovery: half of a lost parity is written again"),
+            Point::Resume => ("resume", "recovery: all is whole, the program is about to go on"),
+        }
+    }
+
+    /// The name as a rule spells it, in lower case.
+    pub const fn name(self) -> &'static str {
+        self.entry().0
+    }
+
+    /// One sentence (without a full stop) that says where the step is.
+    pub const fn doc(self) -> &'static str {
+        self.entry().1
+    }
+
+    /// True for a step of the recovery, false for one of the checkpoint.
+    pub const fn is_recovery(self) -> bool {
+        self as u8 >= Point::Settle as u8
+    }
+
+    /// The point of that name, exactly spelled.
+    pub fn parse(name: &str) -> Option<Point> {
+        Point::ALL.into_iter().find(|p| p.name() == name)
+    }
+}
+
+impl fmt::Display for Point {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What a rule kills, or stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Target {
+    /// The process that carries this PE number.
+    Pe(usize),
+    /// The node of this index: its agent, its PEs and the memory it holds for them.
+    Node(usize),
+    /// The process that carries this PE number, which stops itself (SIGSTOP), each time it comes
+    /// there, until somebody lets it go on.
+    Stop(usize),
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Target::Pe(pe) => write!(f, "{pe}"),
+            Target::Node(node) => write!(f, "node:{node}"),
+            Target::Stop(pe) => write!(f, "stop:{pe}"),
+        }
+    }
+}
+
+/// One fault: `target` dies at `point` of `checkpoint`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Rule {
+    /// What dies.
+    pub target: Target,
+    /// The checkpoint being made, or, for a recovery step, the one rolled back to.
+    pub checkpoint: u64,
+    /// The step at which it dies.
+    pub point: Point,
+}
+
+impl Rule {
+    /// True if PE `pe` on node `node` is to die (with its node, or alone) at this step.
+    ///
+    /// Every PE of a node matches a node rule; which of them fires it is the caller's choice.
+    pub fn matches(&self, pe: usize, node: usize, checkpoint: u64, point: Point) -> bool {
+        let hit = match self.target {
+            Target::Pe(target) | Target::Stop(target) => target == pe,
+            Target::Node(target) => target == node,
+        };
+        hit && self.checkpoint == checkpoint && self.point == point
+    }
+}
+
+impl fmt::Display for Rule {
+    /// The shortest spelling that parses to the same rule: the default point is not written.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}", self.target, self.checkpoint)?;
+        if self.point == Point::default() { Ok(()) } else { write!(f, ":{}", self.point) }
+    }
+}
+
+/// Why a rule was refused; every message names the rule and what is allowed instead.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum RuleError {
+    /// No `@`, or nothing between two commas.
+    #[error("rule `{rule}`: expected PE@CHECKPOINT[:point], node:K@.. or stop:PE@..")]
+    Shape {
+        /// The rule as written.
+        rule: String,
+    },
+    /// What stands before the `@` is neither a PE nor a node.
+    #[error("rule `{rule}`: no PE or node `{target}`: expected a PE number, node:K or stop:PE")]
+    Target {
+        /// The rule as written.
+        rule: String,
+        /// The part that was not understood.
+        target: String,
+    },
+    /// What stands after the `@` is no checkpoint number.
+    #[error("rule `{rule}`: no checkpoint number `{checkpoint}`: expected 0, 1, 2 and so on")]
+    Checkpoint {
+        /// The rule as written.
+        rule: String,
+        /// The part that was not understood.
+        checkpoint: String,
+    },
+    /// No step of that name.
+    #[error("rule `{rule}`: no point `{point}`: expected {}", names())]
+    Point {
+        /// The rule as written.
+        rule: String,
+        /// The part that was not understood.
+        point: String,
+    },
+}
+
+impl FromStr for Rule {
+    type Err = RuleError;
+
+    /// Reads one rule; spaces around it are dropped, none are allowed inside.
+    fn from_str(text: &str) -> Result<Rule, RuleError> {
+        let text = text.trim();
+        let rule = || text.escape_debug().to_string();
+        let (target, rest) =
+            text.split_once('@').ok_or_else(|| RuleError::Shape { rule: rule() })?;
+        let (number, point) = match rest.split_once(':') {
+            Some((number, point)) => (number, Some(point)),
+            None => (rest, None),
+        };
+        Ok(Rule {
+            target: parse_target(target).ok_or_else(|| RuleError::Target {
+                rule: rule(),
+                target: target.escape_debug().to_string(),
+            })?,
+            checkpoint: parse_number(number).ok_or_else(|| RuleError::Checkpoint {
+                rule: rule(),
+                checkpoint: number.escape_debug().to_string(),
+            })?,
+            point: match point {
+                None => Point::default(),
+                Some(name) => Point::parse(name).ok_or_else(|| RuleError::Point {
+                    rule: rule(),
+                    point: name.escape_debug().to_string(),
+                })?,
+            },
+        })
+    }
+}
+
+/// Reads a comma separated list of rules; text of nothing but spaces is the empty list.
+///
+/// # Errors
+/// The first rule that cannot be read.
+pub fn parse(text: &str) -> Result<Vec<Rule>, RuleError> {
+    if text.trim().is_empty() {
+        return Ok(Vec::new());
+    }
+    text.split(',').map(str::parse).collect()
+}
+
+/// Writes rules as [`parse`] reads them.
+pub fn list(rules: &[Rule]) -> String {
+    rules.iter().map(Rule::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// All point names, separated by commas.
+fn names() -> String {
+    Point::ALL.map(Point::name).join(", ")
+}
+
+fn parse_target(text: &str) -> Option<Target> {
+    let bounded = |digits: &str| usize::try_from(parse_number(digits)?).ok();
+    match text.split_once(':') {
+        Some(("node", node)) => bounded(node).map(Target::Node),
+        Some(("stop", pe)) => bounded(pe).map(Target::Stop),
+        Some(_) => None,
+        None => bounded(text).map(Target::Pe),
+    }
+}
+
+/// A number of plain digits: no sign, no spaces.
+fn parse_number(text: &str) -> Option<u64> {
+    if text.bytes().all(|b| b.is_ascii_digit()) { text.parse().ok() } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(target: Target, checkpoint: u64, point: Point) -> Rule {
+        Rule { target, checkpoint, point }
+    }
+
+    #[test]
+    fn grammar() {
+        assert_eq!(parse("2@5"), Ok(vec![rule(Target::Pe(2), 5, Point::After)]));
+        assert_eq!(
+            parse(" node:1@3:copy, 0@0:resume "),
+            Ok(vec![rule(Target::Node(1), 3, Point::Copy), rule(Target::Pe(0), 0, Point::Resume)])
+        );
+        assert_eq!(parse("  "), Ok(vec![]));
+    }
+
+    #[test]
+    fn display_round_trips_for_every_point() {
+        let mut rules = Vec::new();
+        for point in Point::ALL {
+            assert_eq!(Point::parse(point.name()), Some(point));
+            let targets = [Target::Pe(0), Target::Pe(usize::MAX), Target::Node(7), Target::Stop(2)];
+            for target in targets {
+                rules.push(rule(target, u64::MAX - point as u64, point));
+            }
+        }
+        assert_eq!(parse(&list(&rules)), Ok(rules));
+    }
+
+    #[test]
+    fn recovery_steps_follow_checkpoint_steps() {
+        assert!(Point::ALL.is_sorted());
+        assert_eq!(Point::ALL.iter().filter(|p| !p.is_recovery()).count(), 7);
+        assert!(!Point::After.is_recovery() && Point::Settle.is_recovery());
+        let mut names = Point::ALL.map(Point::name);
+        names.sort();
+        assert!(names.windows(2).all(|w| w[0] != w[1]));
+    }
+
+    #[test]
+    fn errors_name_rule_and_allowed() {
+        let text = |t: &str| parse(t).unwrap_err().to_string();
+        assert!(text("7").contains("rule `7`: expected PE@CHECKPOINT[:point]"));
+        assert!(text("1@2,").contains("rule ``"));
+        assert!(text("-1@2").contains("no PE or node `-1`"));
+        assert!(text("node:@2").contains("no PE or node `node:`"));
+        assert!(text("+1@2").contains("no PE or node `+1`"));
+        assert!(text("1@x").contains("no checkpoint number `x`"));
+        assert!(text("1@99999999999999999999").contains("no checkpoint number"));
+        let point = text("1@2:later");
+        assert!(point.starts_with("rule `1@2:later`: no point `later`: expected before, quie"));
+        assert!(point.contains("resume"));
+        assert!(!text("1@2:a\nb").contains('\n'));
+    }
+
+    #[test]
+    fn matching() {
+        let r = rule(Target::Pe(2), 5, Point::Encode);
+        assert!(r.matches(2, 0, 5, Point::Encode));
+        assert!(!r.matches(0, 2, 5, Point::Encode));
+        assert!(!r.matches(2, 0, 6, Point::Encode));
+        assert!(!r.matches(2, 0, 5, Point::Encoded));
+        let n = rule(Target::Node(2), 5, Point::Encode);
+        assert!(n.matches(9, 2, 5, Point::Encode) && !n.matches(2, 9, 5, Point::Encode));
+    }
+}

@@ -1,0 +1,207 @@
+//! Where everything lies in a PE's segment. Pure arithmetic, equal on every PE of a job.
+//!
+//! ```text
+//! 0          control page     words other PEs read and write (segment::words)
+//! mailbox      what PEs that do not map this memory tell its owner (segment::mailbox)
+//! teams      words that the members of each team meet over; zeroed in a recovery
+//! work       slots for what PEs leave each other in a collective: of no use after it
+//! trace      the last events of the owner (trace::ring)
+//! statics    image of the executable's .data and .bss, mapped over the originals
+//! manifest   what a checkpoint covers and the allocator's state, written at each checkpoint
+//! heap       the symmetric heap
+//! ---------- visible to peers above, library only below ----------------------------------
+//! header     store header: numbers, phases, decision (store::stamp)
+//! changes    a bit per tile of the snapshot, set if it is not that of the last checkpoint
+//! written    what this process wrote to the PEs near it: a word that says whether that is known,
+//!            what it costs, then for each PE a bit per tile of its snapshot
+//! snapshot 0 local copy, then its tile stamps
+//! snapshot 1 the same, in a job that keeps two
+//! slot 0     parity, then its tile stamps
+//! slot 1     parity, then its tile stamps
+//! ```
+//!
+//! Every part is reserved at its largest; the memory file is sparse, so what is not written costs
+//! nothing. Nothing moves when the live data grows. What is large begins at a multiple of a huge
+//! page.
+
+use crate::page::{HUGE, PAGE, page_up};
+
+/// Bytes under one checksum and stamp.
+pub const TILE: usize = 64 * 1024;
+/// Bytes of an entry of the mailbox: two halves, of a PE's even and odd incarnations.
+pub const MAILBOX_ENTRY: usize = 256;
+/// Bytes of one tile stamp in the tables behind snapshot and slots.
+pub const STAMP: usize = 32;
+/// Address of the own segment in every PE; chosen far from what the loader and sanitizers use.
+pub const BASE: usize = 0x3000_0000_0000;
+/// What it is a multiple of, and the most that memory of the heap can be aligned to for certain.
+pub const BASE_ALIGN: usize = 1 << 42;
+/// Teams that have slots in the work area.
+pub const WORK_TEAMS: usize = 64;
+/// Words of a team, of 8 bytes.
+pub const TEAM_WORDS: usize = 256;
+/// Slots of a team that are in use at a time; it has twice as many.
+pub const WORK_ROUNDS: usize = 16;
+/// Bytes of a slot.
+pub const WORK_SLOT: usize = 16 << 10;
+/// Bytes of the work area: a program touches what it uses of it.
+const WORK: usize = WORK_TEAMS * 2 * WORK_ROUNDS * WORK_SLOT;
+/// Bytes of the ring of events.
+pub const TRACE: usize = 64 << 10;
+/// Largest statics of an executable.
+pub const STATICS_MAX: usize = 1 << 30;
+
+/// Offsets of the parts, in bytes from the start of the segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layout {
+    /// The mailbox: an entry for each PE.
+    pub mailbox: usize,
+    /// The words of all teams.
+    pub teams: usize,
+    /// The work area of collectives.
+    pub work: usize,
+    /// The ring of events.
+    pub trace: usize,
+    /// Image of the executable's statics.
+    pub statics: usize,
+    /// Manifest of the checkpoint.
+    pub manifest: usize,
+    /// Bytes reserved for the manifest.
+    pub manifest_len: usize,
+    /// Symmetric heap.
+    pub heap: usize,
+    /// Its length.
+    pub heap_len: usize,
+    /// Store header; everything from here on is the library's.
+    pub store: usize,
+    /// Which tiles changed since the last checkpoint.
+    pub changes: usize,
+    /// What this process wrote to PEs near it.
+    pub written: usize,
+    /// The local copies of the live data: one, or two in turns.
+    pub snapshots: [usize; 2],
+    /// The two parity slots.
+    pub slots: [usize; 2],
+    /// Most bytes a snapshot or a slot can hold.
+    pub region_len: usize,
+    /// End of the segment.
+    pub total: usize,
+}
+
+const _: () = assert!(BASE.is_multiple_of(BASE_ALIGN));
+
+/// Bytes of a line of the cache: what two PEs read lies in two of them.
+const LINE: usize = 64;
+
+/// Bytes for a bit per tile of a snapshot.
+fn set_len(region_len: usize) -> usize {
+    (region_len / TILE / 8 + 1).next_multiple_of(LINE)
+}
+
+impl Layout {
+    /// The layout for symmetric heaps of `heap_len` bytes in a job of `n_pes` PEs.
+    pub fn new(heap_len: usize, n_pes: usize) -> Layout {
+        let heap_len = page_up(heap_len.max(PAGE));
+        let mailbox = PAGE;
+        let teams = mailbox + page_up(n_pes * MAILBOX_ENTRY);
+        let work = teams + page_up(WORK_TEAMS * TEAM_WORDS * 8);
+        let trace = work + WORK;
+        let statics = trace + page_up(TRACE);
+        let manifest = statics + STATICS_MAX;
+        let manifest_len = page_up(heap_len / 32 + (1 << 20));
+        let heap = (manifest + manifest_len).next_multiple_of(HUGE);
+        let store = (heap + heap_len).next_multiple_of(HUGE);
+        let live_max = store - statics;
+        // A snapshot is cut into at most 64 chunks, each rounded up to whole tiles.
+        let region_len = (live_max.div_ceil(TILE) + 64) * TILE;
+        let with_stamps = (region_len + region_len / TILE * STAMP).next_multiple_of(HUGE);
+        let changes = store + PAGE;
+        let written = changes + set_len(region_len);
+        let sets = written + LINE + n_pes * set_len(region_len);
+        let regions = sets.next_multiple_of(HUGE);
+        let region = |nth: usize| regions + nth * with_stamps;
+        let (snapshots, slots) = ([region(0), region(1)], [region(2), region(3)]);
+        let total = region(4);
+        Layout {
+            mailbox,
+            teams,
+            work,
+            trace,
+            statics,
+            manifest,
+            manifest_len,
+            heap,
+            heap_len,
+            store,
+            changes,
+            written,
+            snapshots,
+            slots,
+            region_len,
+            total,
+        }
+    }
+
+    /// The words of a team.
+    pub fn team(&self, team: usize) -> usize {
+        assert!(team < WORK_TEAMS, "{team}");
+        self.teams + team * TEAM_WORDS * 8
+    }
+
+    /// Slot `round` of a team; the two sets are used in turns.
+    pub fn slot(&self, team: usize, set: usize, round: usize) -> usize {
+        assert!(team < WORK_TEAMS && set < 2 && round < WORK_ROUNDS, "{team}, {set}, {round}");
+        self.work + ((2 * team + set) * WORK_ROUNDS + round) * WORK_SLOT
+    }
+
+    /// Where a PE shows which tiles of PE `pe` its process wrote to.
+    pub fn written_to(&self, pe: usize) -> usize {
+        self.written + LINE + pe * set_len(self.region_len)
+    }
+
+    /// Where the tile stamps of the region at `region` (snapshot or slot) begin.
+    pub fn stamps(&self, region: usize) -> usize {
+        region + self.region_len
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_follow_each_other_without_overlap_on_page_bounds() {
+        for heap in [1, 4096, 65_537, 1 << 20, 3 << 30] {
+            let l = Layout::new(heap, 33);
+            let ends = [
+                (0, PAGE),
+                (l.mailbox, 33 * MAILBOX_ENTRY),
+                (l.teams, WORK_TEAMS * TEAM_WORDS * 8),
+                (l.work, WORK),
+                (l.trace, TRACE),
+                (l.statics, STATICS_MAX),
+                (l.manifest, l.manifest_len),
+                (l.heap, l.heap_len),
+                (l.store, PAGE),
+                (l.changes, l.region_len / TILE / 8 + 1),
+                (l.written, LINE),
+                (l.written_to(0), l.region_len / TILE / 8 + 1),
+                (l.written_to(32), l.region_len / TILE / 8 + 1),
+                (l.snapshots[0], l.region_len),
+                (l.snapshots[1], l.region_len),
+                (l.slots[0], l.region_len),
+                (l.slots[1], l.region_len),
+            ];
+            for pair in ends.windows(2) {
+                assert!(pair[0].0 + pair[0].1 <= pair[1].0, "{heap}: {pair:?}");
+            }
+            let last = l.slot(WORK_TEAMS - 1, 1, WORK_ROUNDS - 1);
+            assert_eq!((l.slot(0, 0, 0), last + WORK_SLOT), (l.work, l.trace));
+            let inner = |at: usize| at > l.changes && at < l.snapshots[0];
+            assert!(ends.iter().all(|&(at, _)| at % PAGE == 0 || inner(at) && at % LINE == 0));
+            assert!([l.heap, l.store, l.snapshots[0], l.slots[1]].iter().all(|at| at % HUGE == 0));
+            assert!(l.stamps(l.slots[1]) + l.region_len / TILE * STAMP <= l.total);
+            assert!(l.heap_len >= heap && l.region_len >= STATICS_MAX + l.heap_len);
+        }
+    }
+}

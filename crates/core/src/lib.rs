@@ -1,0 +1,63 @@
+//! What raidshmem decides: data in, decisions out.
+//!
+//! Who is dead, who takes whose place, which PEs protect each other, what a checkpoint covers, in
+//! which order it and a recovery go, what of a store is believed, what must be rebuilt from whom:
+//! all of it is here, as functions and state machines. The crate `raidshmem` carries it out over
+//! memory, processes and networks; the model checker (in [`protocol`]) and the simulator (in the
+//! tests of that crate) carry out the same over small models of them.
+//!
+//! Invariants: no unsafe code. Nothing here reads a clock, the environment or a file, starts a
+//! thread or a process, or shares memory: the caller passes in what it knows, and the same
+//! arguments give the same answer on every PE. The compiler holds the first, `tests/tidy` of the
+//! workspace the rest. The one exception is a build with the feature `mutants`, in which [`mutant`]
+//! reads which rule a test wants broken.
+//!
+//! Left out: memory and its words, connections, processes, and the arithmetic of parity, which is
+//! the crate `raidshmem-codec`. The items here are public for the programs and tests of the
+//! workspace alone, and change at will.
+//!
+//! Layers, each importing only from those above it or to the left of it:
+//!
+//! ```text
+//! mutant  page  machine  signals  ended  secret   words that all share
+//! inject  settings                           the environment, parsed
+//! heap                                       symmetric allocator
+//! layout                                     where everything lies in a PE's segment
+//! placement                                  failure domains, groups, substitutes
+//! view  message                              which process is which PE; what processes say
+//! status                                     what a PE tells all others, as words
+//! store                                      what a checkpoint is, how it is agreed
+//! plan                                       what was lost, and what must be rebuilt
+//! protocol                                   the machine that orders both, and its driver
+//! stall  detector  membership                who waits for whom, who is dead, who is who
+//! rounds  schedule                           who sends what to whom in a collective
+//! sizing                                     which mode and group suit a job (beside)
+//! ```
+
+#![forbid(unsafe_code)]
+// Modules explain themselves by what is private to them.
+#![allow(rustdoc::private_intra_doc_links)]
+
+pub mod detector;
+pub mod ended;
+pub mod heap;
+pub mod inject;
+pub mod layout;
+pub mod machine;
+pub mod membership;
+pub mod message;
+pub mod mutant;
+pub mod page;
+pub mod placement;
+pub mod plan;
+pub mod protocol;
+pub mod rounds;
+pub mod schedule;
+pub mod secret;
+pub mod settings;
+pub mod signals;
+pub mod sizing;
+pub mod stall;
+pub mod status;
+pub mod store;
+pub mod view;

@@ -1,0 +1,96 @@
+//! The processors of a machine as data: which share a core, and which memory is near.
+
+/// A hardware thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Processor {
+    /// Its number, as the kernel counts.
+    pub cpu: usize,
+    /// The core it is a thread of, numbered from 0 by this library.
+    pub core: usize,
+    /// The NUMA node whose memory is near, as the kernel counts.
+    pub numa: usize,
+}
+
+/// The usable processors of a machine, neighbours next to each other.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Machine {
+    /// Sorted by NUMA node, then by core, so that each lies in one piece.
+    pub processors: Vec<Processor>,
+}
+
+impl Machine {
+    /// A machine of these processors; `core` may be any number that tells cores apart.
+    pub fn new(mut processors: Vec<Processor>) -> Machine {
+        processors.sort_by_key(|p| (p.numa, p.core, p.cpu));
+        let mut before = None;
+        let mut core = 0;
+        for processor in &mut processors {
+            let own = Some((processor.numa, processor.core));
+            core += usize::from(before.is_some() && before != own);
+            before = own;
+            processor.core = core;
+        }
+        Machine { processors }
+    }
+
+    /// NUMA nodes with usable processors.
+    pub fn numa_nodes(&self) -> usize {
+        let mut nodes: Vec<usize> = self.processors.iter().map(|p| p.numa).collect();
+        nodes.dedup();
+        nodes.len()
+    }
+
+    /// Cores with usable threads.
+    pub fn cores(&self) -> usize {
+        self.processors.last().map_or(0, |last| last.core + 1)
+    }
+}
+
+/// `0-3,8`: the kernel's way to write a set of numbers.
+pub fn list(text: &str) -> Vec<usize> {
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some(first.trim().parse::<usize>().ok()?..=last.trim().parse().ok()?)
+    };
+    text.trim().split(',').filter_map(range).flatten().collect()
+}
+
+/// The inverse of [`list`]; the numbers ascend.
+pub fn show(numbers: &[usize]) -> String {
+    let mut ranges: Vec<(usize, usize)> = Vec::new();
+    for &number in numbers {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == number => *last = number,
+            _ => ranges.push((number, number)),
+        }
+    }
+    let text = |(first, last)| match first == last {
+        true => format!("{first}"),
+        false => format!("{first}-{last}"),
+    };
+    ranges.into_iter().map(text).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_of_numbers() {
+        assert_eq!(list("0-3,8,10-11\n"), [0, 1, 2, 3, 8, 10, 11]);
+        assert_eq!(show(&[0, 1, 2, 3, 8, 10, 11]), "0-3,8,10-11");
+        assert_eq!((list(""), show(&[])), (Vec::new(), String::new()));
+    }
+
+    #[test]
+    fn cores_are_numbered_in_the_order_of_nearness() {
+        let processor = |cpu, core, numa| Processor { cpu, core, numa };
+        let mixed = vec![processor(0, 0, 0), processor(1, 7, 1), processor(2, 0, 0)];
+        let machine = Machine::new(mixed);
+        assert_eq!(
+            machine.processors,
+            [(0, 0, 0), (2, 0, 0), (1, 1, 1)].map(|(a, b, c)| { processor(a, b, c) })
+        );
+        assert_eq!((machine.cores(), machine.numa_nodes()), (2, 2));
+    }
+}

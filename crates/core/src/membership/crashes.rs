@@ -1,0 +1,116 @@
+//! Crash loops: a PE that dies again and again without progress of the program.
+//!
+//! Pure, and of one PE: `deaths` is what the machine makes of it. A program that crashes at one
+//! place takes a checkpoint or two of the same state on its way back there, so the number of the
+//! checkpoint grows without progress. What counts is how many a process has passed from its restart
+//! to its death: at most [`FEW`], or at most [`MANY`] and as many as the one before it, are no
+//! progress.
+//!
+//! From the second such death on the next substitute is held back, longer each time, so that a
+//! cause that passes (memory that is short, say) may pass.
+
+use crate::mutant::{Mutant, breaks};
+
+/// Checkpoints that are passed on the way back to the place of a crash.
+const FEW: u64 = 2;
+/// The same in a program that calls the checkpoint from many places.
+const MANY: u64 = 8;
+/// How long the first substitute is held back, in milliseconds; the next one twice as long.
+const REST: u64 = 100;
+/// The longest time.
+const LONGEST: u64 = 5000;
+
+/// What is known of the deaths of one PE.
+#[derive(Debug, Clone)]
+pub(super) struct Crashes {
+    /// The checkpoint from which its process began; None before its restart is over.
+    from: Option<u64>,
+    /// Checkpoints that the process before it had passed.
+    before: Option<u64>,
+    /// Deaths without progress, the last one among them.
+    deaths: u32,
+}
+
+impl Crashes {
+    /// Those of an original.
+    pub fn original() -> Crashes {
+        Crashes { from: Some(0), before: None, deaths: 0 }
+    }
+
+    /// A substitute begins.
+    pub fn begin(&mut self) {
+        self.from = None;
+    }
+
+    /// All go on from checkpoint `number`.
+    pub fn resume(&mut self, number: u64) {
+        self.from.get_or_insert(number);
+    }
+
+    /// It dies when checkpoint `now` is the last. How often it has without progress.
+    pub fn die(&mut self, now: u64) -> u32 {
+        let passed = self.from.map_or(0, |from| now.saturating_sub(from));
+        let again = passed <= MANY && self.before == Some(passed);
+        if passed > FEW && !again {
+            self.deaths = 0;
+        }
+        (self.before, self.from) = (Some(passed), None);
+        self.deaths += u32::from(!breaks(Mutant::CrashNotCounted));
+        self.deaths
+    }
+}
+
+/// How long the substitute after so many deaths is held back, in milliseconds; 0 is not at all.
+pub(super) fn rest(deaths: u32) -> u64 {
+    match deaths {
+        0 | 1 => 0,
+        _ => LONGEST.min(REST << (deaths - 2).min(16)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Deaths counted after each of several lives that passed so many checkpoints.
+    fn counted(lives: &[u64]) -> Vec<u32> {
+        let (mut crashes, mut now) = (Crashes::original(), 0);
+        let mut count = |passed: &u64| {
+            now += passed;
+            let deaths = crashes.die(now);
+            crashes.begin();
+            crashes.resume(now);
+            deaths
+        };
+        lives.iter().map(&mut count).collect()
+    }
+
+    #[test]
+    fn lives_that_only_repeat_a_checkpoint_are_no_progress() {
+        assert_eq!(counted(&[100, 1, 1, 1]), [1, 2, 3, 4]);
+        assert_eq!(counted(&[1, 0, 2, 1]), [1, 2, 3, 4]);
+        assert_eq!(counted(&[7, 5, 5, 5, 5]), [1, 1, 2, 3, 4], "five calls of the checkpoint");
+    }
+
+    #[test]
+    fn progress_starts_the_count_anew() {
+        assert_eq!(counted(&[100, 50, 30, 10, 9]), [1, 1, 1, 1, 1]);
+        assert_eq!(counted(&[3, 1, 1, 40, 1, 1]), [1, 2, 3, 1, 2, 3]);
+        assert_eq!(counted(&[90, 90, 90]), [1, 1, 1], "a leak that takes its time");
+    }
+
+    #[test]
+    fn who_dies_before_its_restart_is_over_has_passed_nothing() {
+        let mut crashes = Crashes::original();
+        assert_eq!(crashes.die(70), 1);
+        for deaths in 2..6 {
+            crashes.begin();
+            assert_eq!(crashes.die(70 + u64::from(deaths)), deaths);
+        }
+    }
+
+    #[test]
+    fn a_substitute_is_held_back_longer_each_time() {
+        assert_eq!([1, 2, 3, 4, 9, 1_000_000].map(rest), [0, 100, 200, 400, 5000, 5000]);
+    }
+}

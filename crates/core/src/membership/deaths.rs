@@ -1,0 +1,50 @@
+//! What the machine does about PEs that die again and again: it counts, and holds substitutes back.
+//!
+//! Part of the machine in [`super`].
+
+use std::collections::BTreeSet;
+
+use super::crashes::rest;
+use super::{Action, Membership};
+use crate::ended::Ended;
+use crate::ended::UNRECOVERABLE;
+use crate::signals::name;
+
+impl Membership {
+    /// All go on from checkpoint `number`: nobody is lost any more.
+    pub(super) fn resumed(&mut self, number: u64) {
+        (self.lost, self.corrupt) = (BTreeSet::new(), 0);
+        self.checkpoint = number;
+        self.pes.iter_mut().for_each(|pe| pe.crashes.resume(number));
+    }
+
+    /// Counts a death of `pe` against the limit. False when the job is over by that.
+    pub(super) fn count_death(&mut self, pe: usize, how: Ended) -> bool {
+        let limit = self.max_restarts;
+        let deaths = self.pes[pe].crashes.die(self.checkpoint);
+        if deaths > limit {
+            let cause = match how {
+                Ended::Exited(status) => format!("with exit status {status}"),
+                Ended::Killed(signal) => format!("by {}", name(signal)),
+            };
+            let times = if deaths == 1 { "once".to_owned() } else { format!("{deaths} times") };
+            let words = format!(
+                "unrecoverable: PE {pe} crashed {times} at the same place, {cause}: more than \
+                 SHMEM_FT_MAX_RESTARTS={limit}"
+            );
+            self.end(UNRECOVERABLE, Some(words));
+        }
+        let ms = rest(deaths);
+        if ms > 0 && !self.ended {
+            self.pes[pe].rests = true;
+            self.out.push(Action::Rest { pe: pe as u32, ms });
+        }
+        !self.ended
+    }
+
+    /// The substitute of `pe` need not be held back any longer.
+    pub(super) fn rested(&mut self, pe: u32) {
+        self.pes[pe as usize].rests = false;
+        self.repair();
+    }
+}

@@ -1,0 +1,190 @@
+//! The machine drawn: every change of a PE that any order of events can bring about, found by
+//! trying them all on a small job, so the picture is that of the code.
+//!
+//! Two PEs on two nodes, up to two deaths. What the launcher asks for happens at any time, or is
+//! overtaken by an end or a lost node.
+
+use std::collections::{BTreeSet, HashSet};
+
+use super::*;
+
+#[derive(Clone)]
+struct Job {
+    machine: Membership,
+    /// What was asked for and has not happened yet.
+    pending: Vec<Event>,
+    /// Processes and their nodes.
+    running: Vec<(ProcId, u32)>,
+    losses: u32,
+}
+
+impl Job {
+    fn new() -> Job {
+        let (node_of, spares) = (vec![0, 1], Vec::new());
+        let shape = Shape { node_of, nodes: 2, spares, fabric: Fabric::Shm };
+        let settings = Settings { backup_mode: BackupMode::Raid5, ..Settings::default() };
+        let (machine, first) = Membership::new(&shape, &settings, vec![0; 2]);
+        let mut job = Job { machine, pending: Vec::new(), running: Vec::new(), losses: 2 };
+        job.act(first);
+        job
+    }
+
+    fn act(&mut self, actions: Vec<Action>) {
+        for action in actions {
+            let (node, message) = match action {
+                Action::Send { node, message } => (node, message),
+                Action::Wipe { pe, memory } => {
+                    self.pending.push(Event::Wiped { pe, memory });
+                    continue;
+                }
+                Action::Rest { pe, .. } => {
+                    self.pending.push(Event::Rested { pe });
+                    continue;
+                }
+                _ => continue,
+            };
+            match message {
+                Down::MakeMemory { pe, memory } => {
+                    self.pending.push(Event::MemoryMade { pe, memory });
+                }
+                Down::Start { proc, .. } => {
+                    self.running.push((proc, node));
+                    self.pending.push(Event::Said { proc, what: Said::Hello });
+                }
+                Down::Show(view) => {
+                    self.pending
+                        .retain(|e| !matches!(e, Event::Shown { node: n, .. } if *n == node));
+                    self.pending.push(Event::Shown { node, number: view.number });
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Every event that may come next.
+    fn events(&self) -> Vec<Event> {
+        let mut events = self.pending.clone();
+        let joined = self.machine.view.number;
+        for &(proc, _) in &self.running {
+            if self.losses > 0 {
+                events.push(Event::Ended { proc, how: Ended::Killed(9) });
+            }
+            let Some(pe) = self.machine.pes.iter().position(|pe| pe.proc == Some(proc)) else {
+                continue;
+            };
+            let verdict = Said::Verdict { status: UNRECOVERABLE, words: String::new() };
+            let says = match self.machine.pes[pe].stage {
+                Stage::Running => vec![Said::Finalizing { joined, cut: false }, verdict],
+                Stage::Finalizing if self.machine.all_in_finalize() => vec![Said::Finalized],
+                // It has seen the loss, and served those who went back.
+                Stage::Finalizing if self.machine.pes[pe].joined < joined => {
+                    vec![Said::Finalizing { joined, cut: false }]
+                }
+                _ => Vec::new(),
+            };
+            events.extend(says.into_iter().map(|what| Event::Said { proc, what }));
+            if self.machine.pes[pe].stage >= Stage::Finalized {
+                events.push(Event::Ended { proc, how: Ended::Exited(0) });
+            }
+        }
+        if self.losses > 0 {
+            events.extend(self.machine.shown.keys().map(|&node| Event::NodeLost { node }));
+        }
+        events
+    }
+
+    fn after(&self, event: &Event) -> Job {
+        let mut job = self.clone();
+        let told = format!("{event:?}");
+        job.pending.retain(|pending| format!("{pending:?}") != told);
+        let lost: Vec<ProcId> = match event {
+            Event::Ended { proc, .. } => vec![*proc],
+            Event::NodeLost { node } => {
+                let here = job.running.iter().filter(|(_, at)| at == node);
+                here.map(|&(proc, _)| proc).collect()
+            }
+            _ => Vec::new(),
+        };
+        job.running.retain(|(proc, _)| !lost.contains(proc));
+        job.pending.retain(|e| !matches!(e, Event::Said { proc, .. } if lost.contains(proc)));
+        if let Event::NodeLost { node } = event {
+            job.pending.retain(|e| !matches!(e, Event::Shown { node: n, .. } if n == node));
+        }
+        if matches!(event, Event::NodeLost { .. } | Event::Ended { how: Ended::Killed(_), .. }) {
+            job.losses -= 1;
+        }
+        let actions = job.machine.handle(event.clone());
+        job.act(actions);
+        job
+    }
+
+    fn place(&self, pe: usize) -> &'static str {
+        let carried = self.machine.pes[pe].proc.is_some();
+        match (self.machine.pes[pe].stage, self.machine.view.pes[pe].state) {
+            _ if self.machine.ended => "JobEnded",
+            (Stage::Starting, _) => "Starting",
+            (Stage::Finalizing, _) => "Finalizing",
+            (Stage::Finalized, _) => "Finalized",
+            (Stage::Unrecoverable, _) => "Unrecoverable",
+            (Stage::Running, State::Alive) => "Running",
+            (Stage::Running, _) if carried => "Replacing",
+            (Stage::Running, State::ProcessDead) => "ProcessDead",
+            (Stage::Running, State::NodeDead) => "NodeDead",
+        }
+    }
+}
+
+fn name(event: &Event) -> &'static str {
+    match event {
+        Event::MemoryMade { .. } => "memory made",
+        Event::Wiped { .. } => "memory wiped",
+        Event::Ended { .. } => "process ended",
+        Event::NodeLost { .. } => "node lost",
+        Event::Shown { .. } => "view shown everywhere",
+        Event::Said { what: Said::Hello, .. } => "hello",
+        Event::Said { what: Said::Finalizing { .. }, .. } => "finalizing",
+        Event::Said { what: Said::Finalized, .. } => "finalized",
+        Event::Said { .. } => "verdict",
+        Event::Rested { .. } => "held back for long enough",
+        Event::Looked { .. } | Event::Opinion { .. } => "suspected",
+    }
+}
+
+/// All changes of a PE's place, as a graph in the dot language; and the number of states tried.
+fn draw() -> (String, usize) {
+    let mut rows = BTreeSet::new();
+    let mut seen = HashSet::new();
+    let mut stack = vec![Job::new()];
+    while let Some(job) = stack.pop() {
+        for event in job.events() {
+            let next = job.after(&event);
+            for pe in 0..2 {
+                let (from, to) = (job.place(pe), next.place(pe));
+                if from != to {
+                    rows.insert(format!("  {from} -> {to} [label=\"{}\"];\n", name(&event)));
+                }
+            }
+            let Job { machine, pending, running, losses } = &next;
+            let goes_on = !(machine.ended || machine.unrecoverable());
+            let nobody = running.is_empty() && pending.is_empty();
+            assert!(!(goes_on && nobody), "nobody is left to end it: {machine:?}");
+            if !machine.ended && seen.insert(format!("{machine:?}{pending:?}{running:?}{losses}")) {
+                stack.push(next);
+            }
+        }
+    }
+    let rows: String = rows.into_iter().collect();
+    (format!("digraph membership {{\n{rows}}}\n"), seen.len())
+}
+
+/// A changed machine shows as a changed picture. `RAIDSHMEM_WRITE_DOCS=1` writes it anew.
+#[test]
+fn the_drawing_is_that_of_the_machine() {
+    let (drawn, states) = draw();
+    println!("{states} states of a job of two PEs");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/membership.dot");
+    if std::env::var_os("RAIDSHMEM_WRITE_DOCS").is_some() {
+        std::fs::write(path, &drawn).unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(path).unwrap(), drawn, "docs/membership.dot is stale");
+}

@@ -1,0 +1,48 @@
+//! What the machine is told, and what it tells the launcher to do.
+
+use crate::ended::Ended;
+use crate::message::{Down, ProcId, Report, Said};
+
+/// What happened.
+#[derive(Debug, Clone)]
+pub enum Event {
+    /// The memory asked for was made and handed to every node.
+    MemoryMade { pe: u32, memory: u32 },
+    /// The bytes of a lost memory were taken away.
+    Wiped { pe: u32, memory: u32 },
+    /// A process said something.
+    Said { proc: ProcId, what: Said },
+    /// A process ended.
+    Ended { proc: ProcId, how: Ended },
+    /// A node is gone and its processes are known to be dead.
+    NodeLost { node: u32 },
+    /// The agent of `proc` was asked to look after it, and answered.
+    Looked { proc: ProcId },
+    /// Node `by` was asked whether it hears node `about`.
+    Opinion { by: u32, about: u32, alive: bool },
+    /// A substitute of that PE was held back for long enough.
+    Rested { pe: u32 },
+    /// A node shows that view.
+    Shown { node: u32, number: u64 },
+}
+
+/// What the launcher must do, in this order.
+#[derive(Debug, Clone)]
+pub enum Action {
+    /// Send a message to a node's agent.
+    Send { node: u32, message: Down },
+    /// Take the bytes of a lost memory away, and say when that is done.
+    Wipe { pe: u32, memory: u32 },
+    /// Kill a node: its agent and every process on it.
+    KillNode { node: u32 },
+    /// Say so when that many milliseconds are over.
+    Rest { pe: u32, ms: u64 },
+    /// PEs were lost, by the loss of a node or without.
+    Lost { pes: Vec<u32>, with_node: bool },
+    /// A line for people.
+    Say(String),
+    /// A progress report for people and tests.
+    Tell(Report),
+    /// The job is over.
+    End { status: i32, words: Option<String> },
+}

@@ -1,0 +1,72 @@
+//! The end of a job in good order: who is in `shmem_finalize`, and what a loss means then.
+//!
+//! Part of the machine in [`super`]. All are in when each has said so as a member of a view in
+//! which the latest loss was made good. Whether a loss cannot be made good the PEs find out
+//! (`pgas::finish`), and say here.
+
+use super::{Action, Membership, Stage, named};
+use crate::ended::Ended;
+use crate::ended::UNRECOVERABLE;
+use crate::message::Down;
+use crate::mutant::{Mutant, breaks};
+
+impl Membership {
+    pub(super) fn finalizing(&mut self, pe: usize, joined: u64, cut: bool) {
+        if cut && self.mode.protects() {
+            let lost: Vec<usize> = self.lost.iter().map(|&pe| pe as usize).collect();
+            let words = format!(
+                "unrecoverable: PE {pe} entered shmem_finalize without having gone back to the \
+                 checkpoint, though {} {} lost; checkpoint before it to be safe to the end",
+                named(&lost),
+                if lost.len() == 1 { "was" } else { "were" }
+            );
+            return self.end(UNRECOVERABLE, Some(words));
+        }
+        (self.pes[pe].stage, self.pes[pe].joined) = (Stage::Finalizing, joined);
+        self.finish_if_all_in();
+    }
+
+    /// PE `pe` has gone back alone, and needs PEs that are at their end.
+    pub(super) fn needs_others(&mut self, pe: usize) {
+        let other = self.pes.iter().position(|pe| pe.stage == Stage::Finalizing).unwrap_or(pe);
+        let words = format!(
+            "unrecoverable: PE {pe} was lost when PE {other} had already entered shmem_finalize; \
+             checkpoint before it to be safe to the end"
+        );
+        self.end(UNRECOVERABLE, Some(words));
+    }
+
+    /// True if all are in `shmem_finalize`, and what was lost before has been made good.
+    pub(super) fn all_in_finalize(&self) -> bool {
+        self.pes.iter().all(|pe| pe.stage >= Stage::Finalizing && pe.joined >= self.fault_view)
+    }
+
+    pub(super) fn finish_if_all_in(&mut self) {
+        if self.all_in_finalize() {
+            let nodes: Vec<u32> = self.shown.keys().copied().collect();
+            for node in nodes {
+                self.send(node, Down::Finish);
+            }
+            self.end_if_all_over();
+        }
+    }
+
+    pub(super) fn end_if_all_over(&mut self) {
+        if self.pes.iter().all(|pe| pe.status.is_some()) {
+            let status = self.pes.iter().filter_map(|pe| pe.status).find(|&s| s != 0).unwrap_or(0);
+            self.end(if breaks(Mutant::StatusLost) { 0 } else { status }, None);
+        }
+    }
+
+    /// All have done their work: nothing of it is lost. A status is what the program says.
+    pub(super) fn lose_at_end(&mut self, lost: &[usize], how: Ended) -> bool {
+        for &pe in lost {
+            let status = if let Ended::Exited(status) = how { status } else { 0 };
+            (self.pes[pe].stage, self.pes[pe].status) = (Stage::Finalized, Some(status));
+        }
+        let line = "all PEs are in shmem_finalize: the loss costs nothing".to_string();
+        self.out.push(Action::Say(line));
+        self.end_if_all_over();
+        false
+    }
+}

@@ -1,0 +1,453 @@
+//! Who carries which PE number: the launcher's decisions as a pure machine.
+//!
+//! Events in, actions out; no clock, no socket, no process: `launcher` is the shell.
+//!
+//! ```text
+//! PE:   starting -> running -> finalizing -> finalized
+//!                     |  ^
+//!               death |  | a substitute said Hello and its memory is made
+//!                     v  |
+//!                    dead -> (view shown on every living node) -> replacing
+//! ```
+//! A death while others are finalizing is one like any other; they serve those who go back.
+//!
+//! Invariants:
+//! - memory of a lost PE is wiped, and a substitute chosen, only after every living node has shown
+//!   the view in which the PE is dead: a survivor that read wiped bytes sees that view afterwards;
+//!   the number is given to the substitute only after the memory is wiped;
+//! - a PE number is given away only after its process is known to have ended; `view.number`, and
+//!   each PE's `incarnation` and `memory`, only grow.
+
+#![allow(missing_docs)] // the sentence of each event and action speaks of its fields
+
+mod crashes;
+mod deaths;
+mod event;
+mod finish;
+mod standing;
+mod starting;
+mod substitutes;
+mod suspicion;
+mod suspicions;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::ended::{Ended, UNRECOVERABLE};
+use crate::inject::Rule;
+use crate::message::{Down, ProcId, Report, Said};
+use crate::placement::substitute::Site;
+use crate::settings::{BackupMode, Fabric, Settings, Substitute};
+use crate::view::{Member, State, View};
+use crashes::Crashes;
+pub use event::{Action, Event};
+use suspicion::Suspicions;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Pe(u32),
+    /// Meant for a PE number, not carrying it yet.
+    Substitute(u32),
+    Spare,
+}
+
+#[derive(Debug, Clone)]
+struct Proc {
+    node: u32,
+    role: Role,
+    hello: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    Starting,
+    Running,
+    Finalizing,
+    Finalized,
+    Unrecoverable,
+}
+
+#[derive(Debug, Clone)]
+struct Pe {
+    proc: Option<ProcId>,
+    stage: Stage,
+    memory_made: bool,
+    /// Its process was told its number, and may have said where its engine is reached.
+    assigned: bool,
+    reached: bool,
+    crashes: Crashes,
+    /// Its substitute is not started yet: it died too often.
+    rests: bool,
+    status: Option<i32>,
+    /// The view of which it was a member when it last said that it is in `shmem_finalize`.
+    joined: u64,
+}
+
+/// What a job is made of.
+#[derive(Debug, Clone)]
+pub struct Shape {
+    /// Node of each PE.
+    pub node_of: Vec<u32>,
+    /// Nodes in all, those of spares included.
+    pub nodes: u32,
+    /// Node of each sleeping spare.
+    pub spares: Vec<u32>,
+    /// What carries data between the nodes; never `Auto`.
+    pub fabric: Fabric,
+}
+
+/// The machine.
+#[derive(Debug, Clone)]
+pub struct Membership {
+    mode: BackupMode,
+    substitute: Substitute,
+    adopt: bool,
+    max_restarts: u32,
+    /// PEs of other nodes are reached through an engine, by addresses.
+    engine: bool,
+    rules: Vec<Rule>,
+    fired: BTreeSet<u32>,
+    /// Groups and failure domains: a substitute keeps away from its group.
+    site: Site,
+    view: View,
+    pes: Vec<Pe>,
+    /// Memories of lost PEs that are being wiped.
+    wiping: BTreeSet<(u32, u32)>,
+    procs: BTreeMap<ProcId, Proc>,
+    next_proc: ProcId,
+    /// Living nodes and the newest view each shows.
+    shown: BTreeMap<u32, u64>,
+    checkpoint: u64,
+    /// The view in which the latest loss was shown; who joined an older one has not seen it.
+    fault_view: u64,
+    /// PEs lost since the job last resumed.
+    lost: BTreeSet<u32>,
+    /// How often its recovery was begun again since a tile did not hold.
+    corrupt: u32,
+    suspicions: Suspicions,
+    started: bool,
+    verdict: Option<(i32, String)>,
+    ended: bool,
+    out: Vec<Action>,
+}
+
+impl Membership {
+    /// A job that is about to start, and the actions that start it.
+    pub fn new(shape: &Shape, settings: &Settings, site: impl Into<Site>) -> (Self, Vec<Action>) {
+        let pe = |_: &u32| Pe {
+            proc: None,
+            stage: Stage::Starting,
+            memory_made: false,
+            assigned: false,
+            reached: false,
+            crashes: Crashes::original(),
+            rests: false,
+            status: None,
+            joined: 0,
+        };
+        let mut machine = Membership {
+            mode: settings.backup_mode,
+            substitute: settings.substitute,
+            adopt: settings.adopt,
+            max_restarts: settings.max_restarts,
+            engine: shape.fabric != Fabric::Shm,
+            rules: settings.inject.clone(),
+            fired: BTreeSet::new(),
+            site: site.into(),
+            view: View {
+                number: 0,
+                pes: shape.node_of.iter().copied().map(Member::first).collect(),
+            },
+            pes: shape.node_of.iter().map(pe).collect(),
+            wiping: BTreeSet::new(),
+            procs: BTreeMap::new(),
+            next_proc: 0,
+            shown: (0..shape.nodes).map(|node| (node, 0)).collect(),
+            checkpoint: 0,
+            fault_view: 0,
+            lost: BTreeSet::new(),
+            corrupt: 0,
+            suspicions: Suspicions::default(),
+            started: false,
+            verdict: None,
+            ended: false,
+            out: Vec::new(),
+        };
+        for (pe, &node) in shape.node_of.iter().enumerate() {
+            machine.send(node, Down::MakeMemory { pe: pe as u32, memory: 0 });
+            let proc = machine.start(node, Role::Pe(pe as u32));
+            machine.pes[pe].proc = Some(proc);
+        }
+        for &node in &shape.spares {
+            machine.start(node, Role::Spare);
+        }
+        let out = std::mem::take(&mut machine.out);
+        (machine, out)
+    }
+
+    /// Takes one event and says what to do.
+    pub fn handle(&mut self, event: Event) -> Vec<Action> {
+        if !self.ended {
+            match event {
+                Event::MemoryMade { pe, memory } => self.memory_made(pe, memory),
+                Event::Wiped { pe, memory } => self.wiped(pe, memory),
+                Event::Said { proc, what } => self.said(proc, what),
+                Event::Ended { proc, how } => self.proc_ended(proc, how),
+                Event::NodeLost { node } => self.node_lost(node),
+                Event::Shown { node, number } => {
+                    if let Some(shown) = self.shown.get_mut(&node) {
+                        *shown = number;
+                    }
+                    self.repair();
+                }
+                Event::Looked { proc } => self.looked(proc),
+                Event::Opinion { by, about, alive } => self.opinion(by, about, alive),
+                Event::Rested { pe } => self.rested(pe),
+            }
+            self.settle();
+        }
+        std::mem::take(&mut self.out)
+    }
+
+    /// The rules of injection that have not been carried out, and the last checkpoint.
+    pub fn not_due(&self) -> (impl Iterator<Item = &Rule>, u64) {
+        let numbered = (0..).zip(&self.rules);
+        let left = numbered.filter(|(rule, _)| !self.fired.contains(rule)).map(|(_, rule)| rule);
+        (left, self.checkpoint)
+    }
+
+    /// True once a PE said that the job cannot go on: the others may say so too.
+    pub fn unrecoverable(&self) -> bool {
+        self.verdict.is_some()
+    }
+
+    /// Ends the job with the verdict already heard, though not every PE has spoken.
+    pub fn cut_short(&mut self) -> Vec<Action> {
+        let (status, words) = self.verdict.clone().unwrap_or((1, "the job was cut short".into()));
+        self.end(status, Some(words));
+        std::mem::take(&mut self.out)
+    }
+
+    fn send(&mut self, node: u32, message: Down) {
+        self.out.push(Action::Send { node, message });
+    }
+
+    fn end(&mut self, status: i32, words: Option<String>) {
+        if !self.ended {
+            self.ended = true;
+            self.out.push(Action::End { status, words });
+        }
+    }
+
+    fn start(&mut self, node: u32, role: Role) -> ProcId {
+        let proc = self.next_proc;
+        self.next_proc += 1;
+        self.procs.insert(proc, Proc { node, role, hello: false });
+        let pe = match role {
+            Role::Pe(pe) | Role::Substitute(pe) => Some(pe),
+            Role::Spare => None,
+        };
+        self.send(node, Down::Start { proc, pe });
+        proc
+    }
+
+    fn show(&mut self) {
+        self.view.number += 1;
+        let nodes: Vec<u32> = self.shown.keys().copied().collect();
+        for node in nodes {
+            self.send(node, Down::Show(self.view.clone()));
+        }
+    }
+
+    fn memory_made(&mut self, pe: u32, memory: u32) {
+        let newest = self.view.pes.get(pe as usize).map(|member| member.memory);
+        if newest == Some(memory) {
+            self.pes[pe as usize].memory_made = true;
+        }
+        self.advance();
+    }
+
+    fn said(&mut self, proc: ProcId, what: Said) {
+        let Some(entry) = self.procs.get_mut(&proc) else { return };
+        let pe = match entry.role {
+            Role::Pe(pe) => Some(pe as usize),
+            _ => None,
+        };
+        match (what, pe) {
+            (Said::Hello, _) => {
+                entry.hello = true;
+                self.refuse_part_of_a_job();
+                self.advance();
+                self.repair(); // a spare may be waited for
+            }
+            (Said::TakesMemories, _) => {} // its agent's business
+            (Said::AtPoint { rule }, _) => self.at_point(proc, rule),
+            (Said::Report(report), _) => {
+                match report {
+                    Report::Checkpoint { number, .. } => self.checkpoint = number,
+                    Report::Resumed { number, .. } => self.resumed(number),
+                    Report::Alone { .. } => (self.lost, self.corrupt) = (BTreeSet::new(), 0),
+                    _ => {}
+                }
+                self.out.push(Action::Tell(report));
+            }
+            (Said::Address { address }, _) => self.addressed(proc, address),
+            (Said::Corrupt { view, pe }, _) => self.tile_corrupt(view, pe),
+            (Said::Suspect { pe, incarnation }, Some(by)) => self.suspected(by, pe, incarnation),
+            (Said::GlobalExit { status, words }, _) => self.end(status, words),
+            (Said::Finalizing { joined, cut }, Some(pe)) => self.finalizing(pe, joined, cut),
+            (Said::NeedsOthers, Some(pe)) => self.needs_others(pe),
+            (Said::Finalized, Some(pe)) => self.pes[pe].stage = Stage::Finalized,
+            (Said::Verdict { status, words }, Some(pe)) => {
+                self.pes[pe].stage = Stage::Unrecoverable;
+                self.verdict.get_or_insert((status, words));
+                self.end_if_all_unrecoverable();
+            }
+            (_, None) => {} // for PEs only
+        }
+    }
+
+    fn end_if_all_unrecoverable(&mut self) {
+        let Some((status, words)) = self.verdict.clone() else { return };
+        let alive = self.view.pes.iter().zip(&self.pes).filter(|(m, _)| m.state == State::Alive);
+        if alive.into_iter().all(|(_, pe)| pe.stage == Stage::Unrecoverable) {
+            self.end(status, Some(words));
+        }
+    }
+
+    fn proc_ended(&mut self, proc: ProcId, how: Ended) {
+        let Some(entry) = self.procs.remove(&proc) else { return };
+        match entry.role {
+            Role::Spare => self.repair(), // it may have been waited for
+            Role::Substitute(pe) => self.substitute_died(pe as usize, how),
+            Role::Pe(pe) => self.pe_died(pe as usize, entry.hello, how),
+        }
+    }
+
+    fn substitute_died(&mut self, pe: usize, how: Ended) {
+        self.pes[pe].proc = None;
+        if self.count_death(pe, how) {
+            self.repair();
+        }
+    }
+
+    fn pe_died(&mut self, pe: usize, hello: bool, how: Ended) {
+        self.pes[pe].proc = None;
+        match self.pes[pe].stage {
+            Stage::Starting => return self.ended_at_start(pe, hello, how),
+            Stage::Unrecoverable => return self.end_if_all_unrecoverable(),
+            Stage::Finalized => {
+                self.pes[pe].status = Some(how.status());
+                return self.end_if_all_over();
+            }
+            Stage::Running | Stage::Finalizing => {}
+        }
+        if self.mode.protects() || self.all_in_finalize() {
+            let line = format!("PE {pe} {}", cause(how)); // else it is in the last words
+            self.out.push(Action::Say(line));
+        }
+        if self.lose(&[pe], State::ProcessDead, how) && self.count_death(pe, how) {
+            self.show();
+        }
+    }
+
+    /// Marks PEs as dead. False when the job is over by that.
+    fn lose(&mut self, lost: &[usize], state: State, how: Ended) -> bool {
+        for &pe in lost {
+            self.view.pes[pe].state = state;
+            self.view.pes[pe].with_node = state == State::NodeDead;
+        }
+        let one = lost[0];
+        if self.all_in_finalize() {
+            return self.lose_at_end(lost, how);
+        }
+        if !self.mode.protects() {
+            let words = format!(
+                "PE {one} {}; SHMEM_FT_BACKUP_MODE=none keeps no checkpoint, so the job ends",
+                cause(how)
+            );
+            self.end(if how.status() == 0 { 1 } else { how.status() }, Some(words));
+        } else if self.nobody_is_left() {
+            let words = "unrecoverable: every PE was lost".to_string();
+            self.end(UNRECOVERABLE, Some(words));
+        }
+        for &pe in lost {
+            self.pes[pe].stage = Stage::Running;
+            self.lost.insert(pe as u32);
+        }
+        let pes = lost.iter().map(|&pe| pe as u32).collect();
+        self.out.push(Action::Lost { pes, with_node: state == State::NodeDead });
+        self.fault_view = self.view.number + 1;
+        !self.ended
+    }
+
+    fn node_lost(&mut self, node: u32) {
+        if self.shown.remove(&node).is_none() {
+            return;
+        }
+        let gone: Vec<ProcId> =
+            self.procs.iter().filter(|(_, p)| p.node == node).map(|(&id, _)| id).collect();
+        let mut lost = Vec::new();
+        for id in gone {
+            match self.procs.remove(&id).map(|proc| proc.role) {
+                Some(Role::Pe(pe)) => lost.push(pe as usize),
+                Some(Role::Substitute(pe)) => self.pes[pe as usize].proc = None,
+                Some(Role::Spare) | None => {}
+            }
+        }
+        lost.extend((0..self.pes.len()).filter(|&pe| {
+            // Its process died before, but its memory was still there: not any more.
+            self.view.pes[pe].node == node && self.view.pes[pe].state == State::ProcessDead
+        }));
+        lost.sort_unstable();
+        for &pe in &lost {
+            self.pes[pe].proc = None;
+        }
+        self.out.push(Action::Say(match lost.as_slice() {
+            [] => format!("node {node} was lost; it carried no PE"),
+            pes => format!("node {node} was lost with {}", named(pes)),
+        }));
+        let how = Ended::Killed(9);
+        if !self.started {
+            return self.end(1, Some(format!("node {node} was lost before the job was whole")));
+        }
+        let (over, lost): (Vec<usize>, Vec<usize>) =
+            lost.into_iter().partition(|&pe| self.pes[pe].stage == Stage::Finalized);
+        for pe in over {
+            self.pes[pe].status.get_or_insert(how.status()); // its end comes with the node's
+        }
+        if lost.is_empty() {
+            self.end_if_all_over();
+            return self.repair();
+        }
+        if self.lose(&lost, State::NodeDead, how) {
+            self.show();
+        }
+    }
+}
+
+/// How a PE ended that had not left `shmem_finalize`.
+fn cause(how: Ended) -> String {
+    match how {
+        Ended::Exited(_) => format!("{how}, without shmem_finalize"),
+        Ended::Killed(_) => how.to_string(),
+    }
+}
+
+/// `PE 1`, `PEs 1,3`
+fn named(pes: &[usize]) -> String {
+    format!("{} {}", if pes.len() == 1 { "PE" } else { "PEs" }, list(pes))
+}
+
+/// Ascending numbers for people; more than four in a row by their ends.
+fn list(pes: &[usize]) -> String {
+    let rows = pes.chunk_by(|a, b| a + 1 == *b).map(|row| match row {
+        [first, _, _, _, .., last] => format!("{first}-{last}"),
+        few => few.iter().map(usize::to_string).collect::<Vec<_>>().join(","),
+    });
+    rows.collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod drawing;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,236 @@
+//! Substitutes: which process takes the number of a lost PE, where, and with which memory.
+//!
+//! Part of the machine in [`super`]. A spare on the same node is best, for there the
+//! memory of a dead process can be adopted; then a new process there; then the place that
+//! [`crate::placement::substitute`] finds.
+
+use super::{Action, Membership, Role, Stage};
+use crate::ended::UNRECOVERABLE;
+use crate::inject::Target;
+use crate::message::{Down, ProcId, Welcome};
+use crate::mutant::{Mutant, breaks};
+use crate::placement::substitute::Place;
+use crate::settings::Substitute;
+use crate::view::State;
+
+/// How often a recovery may begin again because a tile does not hold.
+const CORRUPT_MAX: u32 = 8;
+
+impl Membership {
+    /// Finds substitutes for the dead once every living node shows that they are dead.
+    pub(super) fn repair(&mut self) {
+        let current = self.view.number;
+        let unseen = self.shown.values().any(|&shown| shown < current);
+        if !self.started || self.ended || unseen && !breaks(Mutant::WipedTooEarly) {
+            return;
+        }
+        for pe in 0..self.pes.len() {
+            let over = self.pes[pe].stage == Stage::Finalized;
+            let free = self.pes[pe].proc.is_none() && !self.pes[pe].rests;
+            if self.view.pes[pe].state != State::Alive && free && !over {
+                self.replace(pe);
+                if self.ended {
+                    return;
+                }
+            }
+        }
+        self.advance();
+    }
+
+    fn replace(&mut self, pe: usize) {
+        let member = self.view.pes[pe];
+        let home = member.state == State::ProcessDead && self.shown.contains_key(&member.node);
+        let spare_here = self.spare(|node| node == member.node);
+        let spawn = self.substitute == Substitute::Spawn;
+        let (proc, node) = match (home, spare_here, spawn) {
+            (true, Some(proc), _) => (Some(proc), member.node),
+            (true, None, true) => (None, member.node),
+            _ => match self.elsewhere(pe, spawn) {
+                Some(place) => place,
+                None if self.procs.values().any(|proc| proc.role == Role::Spare) => {
+                    return; // it is on its way to shmem_init
+                }
+                None => {
+                    let words = format!(
+                        "unrecoverable: no substitute left for PE {pe}: \
+                         SHMEM_FT_SUBSTITUTE=spare and every spare is used"
+                    );
+                    return self.end(UNRECOVERABLE, Some(words));
+                }
+            },
+        };
+        let adopted = home && node == member.node && self.adopt;
+        if !adopted && !breaks(Mutant::NotWiped) {
+            self.wiping.insert((pe as u32, member.memory));
+            self.out.push(Action::Wipe { pe: pe as u32, memory: member.memory });
+            let member = &mut self.view.pes[pe];
+            member.memory += 1;
+            member.state = State::NodeDead;
+            let memory = member.memory;
+            self.pes[pe].memory_made = false;
+            self.send(node, Down::MakeMemory { pe: pe as u32, memory });
+        }
+        let role = Role::Substitute(pe as u32);
+        let proc = match proc {
+            Some(proc) => {
+                self.procs.get_mut(&proc).expect("a spare is a process").role = role;
+                proc
+            }
+            None => self.start(node, role),
+        };
+        self.view.pes[pe].node = node;
+        self.pes[pe].proc = Some(proc);
+        (self.pes[pe].assigned, self.pes[pe].reached) = (false, false);
+    }
+
+    /// No process lives that is a PE, and no memory is left that a substitute could take over.
+    pub(super) fn nobody_is_left(&self) -> bool {
+        self.view.pes.iter().all(|pe| match pe.state {
+            State::Alive => false,
+            State::ProcessDead => !self.adopt || !self.shown.contains_key(&pe.node),
+            State::NodeDead => true,
+        })
+    }
+
+    fn spare(&self, on: impl Fn(u32) -> bool) -> Option<ProcId> {
+        let found = self.procs.iter().find(|(_, p)| p.role == Role::Spare && p.hello && on(p.node));
+        found.map(|(&id, _)| id)
+    }
+
+    /// The best living node for PE `lost`, and the spare that sleeps there if one does.
+    fn elsewhere(&self, lost: usize, spawn: bool) -> Option<(Option<ProcId>, u32)> {
+        let node_of: Vec<usize> = self.view.pes.iter().map(|pe| pe.node as usize).collect();
+        let place = |&node: &u32| Place {
+            node: node as usize,
+            spare: self.spare(|at| at == node).is_some(),
+        };
+        let places = self.shown.keys().map(place).filter(|place| spawn || place.spare);
+        let node = self.site.best(lost, &node_of, places)?.node as u32;
+        Some((self.spare(|at| at == node), node))
+    }
+
+    /// The bytes of a lost memory are gone.
+    pub(super) fn wiped(&mut self, pe: u32, memory: u32) {
+        self.wiping.remove(&(pe, memory));
+        self.advance();
+    }
+
+    /// Gives numbers to processes that are ready for them.
+    pub(super) fn advance(&mut self) {
+        if self.ended {
+            return;
+        }
+        let ready = |m: &Self, pe: usize| {
+            m.pes[pe].memory_made
+                && !m.wiping.iter().any(|&(of, _)| of as usize == pe)
+                && m.pes[pe].proc.is_some_and(|id| m.procs.get(&id).is_some_and(|p| p.hello))
+        };
+        if !self.started {
+            if (0..self.pes.len()).all(|pe| ready(self, pe)) {
+                self.introduce((0..self.pes.len()).collect());
+            }
+            return;
+        }
+        let waiting = |&pe: &usize| self.view.pes[pe].state != State::Alive && ready(self, pe);
+        self.introduce((0..self.pes.len()).filter(waiting).collect());
+    }
+
+    /// Tells processes their numbers, and shows those whom all others can reach. The originals are
+    /// shown together.
+    fn introduce(&mut self, ready: Vec<usize>) {
+        for &pe in &ready {
+            if !self.pes[pe].assigned {
+                self.assign(pe);
+            }
+        }
+        let reached = |pe: &&usize| self.pes[**pe].reached;
+        let shown: Vec<usize> = ready.iter().filter(reached).copied().collect();
+        if shown.is_empty() || !self.started && shown.len() < ready.len() {
+            return;
+        }
+        for &pe in &shown {
+            let member = &mut self.view.pes[pe];
+            member.incarnation += u32::from(self.started);
+            member.state = State::Alive;
+            self.pes[pe].stage = Stage::Running;
+            if self.started {
+                self.pes[pe].crashes.begin();
+            }
+            let proc = self.pes[pe].proc.and_then(|proc| self.procs.get_mut(&proc));
+            if let Some(proc) = proc {
+                proc.role = Role::Pe(pe as u32);
+            }
+        }
+        self.started = true;
+        self.show();
+    }
+
+    /// A process that was told its number said where it is reached: all others learn it before the
+    /// view that shows it.
+    pub(super) fn addressed(&mut self, proc: ProcId, address: Vec<u8>) {
+        let carries = |pe: &usize| self.pes[*pe].proc == Some(proc) && self.pes[*pe].assigned;
+        let Some(pe) = (0..self.pes.len()).find(carries).filter(|&pe| !self.pes[pe].reached) else {
+            return;
+        };
+        let incarnation = self.view.pes[pe].incarnation + u32::from(self.started);
+        let nodes: Vec<u32> = self.shown.keys().copied().collect();
+        for node in nodes {
+            let address = address.clone();
+            self.send(node, Down::Address { pe: pe as u32, incarnation, address });
+        }
+        self.pes[pe].reached = true;
+        self.advance();
+    }
+
+    /// A tile of PE `of` does not hold in the recovery of a view: all begin again in a new one, and
+    /// what they then find they find alike. Who says so of an older view is on the way already.
+    pub(super) fn tile_corrupt(&mut self, view: u64, of: u32) {
+        if view != self.view.number || !self.started || breaks(Mutant::CorruptUnheard) {
+            return;
+        }
+        self.corrupt += 1;
+        if self.corrupt > CORRUPT_MAX {
+            let words = format!(
+                "unrecoverable: tiles of PE {of} and others did not hold in {CORRUPT_MAX} \
+                 recoveries in a row, though they were checked"
+            );
+            return self.end(UNRECOVERABLE, Some(words));
+        }
+        let line = format!("a tile of PE {of} does not hold: the recovery begins again");
+        self.out.push(Action::Say(line));
+        self.show();
+    }
+
+    /// A process stands where a rule says: what the rule names is killed, once.
+    pub(super) fn at_point(&mut self, proc: ProcId, rule: u32) {
+        let Some(target) = self.rules.get(rule as usize).map(|rule| rule.target) else { return };
+        if !self.fired.insert(rule) {
+            return;
+        }
+        match target {
+            Target::Stop(_) => {}
+            Target::Pe(_) => {
+                let node = self.procs[&proc].node;
+                self.send(node, Down::Kill { proc });
+            }
+            Target::Node(node) => self.out.push(Action::KillNode { node: node as u32 }),
+        }
+    }
+
+    fn assign(&mut self, pe: usize) {
+        let Some(proc) = self.pes[pe].proc else { return };
+        let member = self.view.pes[pe];
+        self.pes[pe].assigned = true;
+        self.pes[pe].reached = !self.engine;
+        let welcome = Welcome {
+            pe: pe as u32,
+            incarnation: member.incarnation + u32::from(self.started),
+            memory: member.memory,
+            node: member.node,
+            fired: self.fired.iter().copied().collect(),
+            lost: self.lost.iter().copied().collect(),
+            incarnations: self.view.pes.iter().map(|member| member.incarnation).collect(),
+        };
+        self.send(member.node, Down::Assign { proc, welcome });
+    }
+}

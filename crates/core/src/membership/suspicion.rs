@@ -1,0 +1,56 @@
+//! One broken connection between two PEs: what is asked, and the decision (pure).
+
+use crate::mutant::{Mutant, breaks};
+
+/// A PE number and its incarnation.
+pub type Incarnation = (u32, u32);
+
+/// What is asked about one connection.
+#[derive(Debug, Clone)]
+pub struct Suspicion {
+    pub accuser: Incarnation,
+    pub suspect: Incarnation,
+    /// The suspect's agent answered.
+    pub answered: bool,
+    /// A PE on another node whose connection to the suspect broke too.
+    pub second: Option<u32>,
+    pub witness: Option<u32>,
+    /// Whether the witness hears the nodes of accuser and suspect.
+    pub hears: [Option<bool>; 2],
+}
+
+/// All that is asked.
+#[derive(Debug, Clone, Default)]
+pub struct Suspicions {
+    /// Agents can ask each other.
+    pub among_hosts: bool,
+    pub open: Vec<Suspicion>,
+}
+
+/// The one to be ended and why, once everybody who was asked has answered. Without its agent it is
+/// the node that is in doubt, whoever else accuses the PE.
+pub fn decide(suspicion: &Suspicion) -> Option<(Suspicion, Incarnation, String)> {
+    let (accuser, suspect) = (suspicion.accuser, suspicion.suspect);
+    if let (true, Some(second)) = (suspicion.answered, suspicion.second) {
+        return Some((suspicion.clone(), suspect, format!("as did that of PE {second}")));
+    }
+    let (declared, why) = match (suspicion.answered, suspicion.witness, suspicion.hears) {
+        (false, ..) => return None,
+        (true, None, _) => (suspect, "and nobody else can be asked".to_owned()),
+        (true, Some(node), [Some(false), Some(true)]) => {
+            let declared = if breaks(Mutant::AccuserBelieved) { suspect } else { accuser };
+            (declared, format!("and node {node} hears the node of PE {} only", suspect.0))
+        }
+        (true, Some(node), [Some(true), Some(false)]) => {
+            (suspect, format!("and node {node} hears the node of PE {} only", accuser.0))
+        }
+        (true, Some(node), [Some(true), Some(true)]) => {
+            (suspect, format!("though node {node} hears the nodes of both"))
+        }
+        (true, Some(node), [Some(false), Some(false)]) => {
+            (suspect, format!("and node {node} hears neither node"))
+        }
+        (true, Some(_), _) => return None,
+    };
+    Some((suspicion.clone(), declared, why))
+}

@@ -1,0 +1,312 @@
+//! Broken connections: which of two PEs is ended when one of them says that it lost the other.
+//!
+//! Part of the machine in [`super`]. What was under way on the connection is lost, and only a
+//! rollback mends that: one of the two has to be replaced. Which one, others say:
+//!
+//! ```text
+//! its agent        of the suspect: whether it answers; if not, its node is in doubt, not the PE
+//! second accuser   on another node: then it is the suspect, whom its agent still has
+//! witness          a third node, asked whether it hears the nodes of both:
+//!                  the suspect's only: the accuser is ended; else the suspect
+//! nobody to ask    two nodes, or one machine: the suspect
+//! ```
+//!
+//! Invariants: nobody is ended for what an earlier incarnation of it did; of the two PEs of one
+//! connection, one is ended, though each may accuse the other.
+
+use super::suspicion::{Incarnation, Suspicion, decide};
+use super::{Action, Membership, Stage};
+use crate::message::{Down, ProcId};
+use crate::view::State;
+
+impl Membership {
+    /// Agents hear each other: they can be asked for a second opinion.
+    pub fn let_nodes_be_asked(&mut self) {
+        self.suspicions.among_hosts = true;
+    }
+
+    /// The connection of `accuser` to that incarnation of `pe` broke.
+    pub(super) fn suspected(&mut self, accuser: usize, pe: u32, incarnation: u32) {
+        let accuser = (accuser as u32, self.view.pes[accuser].incarnation);
+        let suspect = (pe, incarnation);
+        if accuser.0 == pe || !self.carries_on(accuser) || !self.carries_on(suspect) {
+            return;
+        }
+        let node = |incarnation: Incarnation| self.view.pes[incarnation.0 as usize].node;
+        let of_pair = |suspicion: &Suspicion| {
+            let pair = (suspicion.accuser, suspicion.suspect);
+            pair == (accuser, suspect) || pair == (suspect, accuser)
+        };
+        let seconds = |suspicion: &Suspicion| {
+            suspicion.suspect == suspect && node(suspicion.accuser) != node(accuser)
+        };
+        if let Some(first) = self.suspicions.open.iter().position(seconds) {
+            self.suspicions.open[first].second = Some(accuser.0);
+            return;
+        }
+        if self.suspicions.open.iter().any(of_pair) {
+            return;
+        }
+        let nodes = [node(accuser), node(suspect)];
+        let witness = self.shown.keys().copied().find(|node| !nodes.contains(node));
+        let witness = witness.filter(|_| self.suspicions.among_hosts);
+        if let Some(witness) = witness {
+            nodes.into_iter().for_each(|node| self.send(witness, Down::Ask { node }));
+        }
+        if let Some(proc) = self.pes[pe as usize].proc {
+            self.send(nodes[1], Down::Look { proc });
+        }
+        let (answered, second, hears) = (false, None, [None; 2]);
+        let suspicion = Suspicion { accuser, suspect, answered, second, witness, hears };
+        self.suspicions.open.push(suspicion);
+    }
+
+    /// The agent of `proc` answered.
+    pub(super) fn looked(&mut self, proc: ProcId) {
+        for suspicion in &mut self.suspicions.open {
+            let asked = self.pes[suspicion.suspect.0 as usize].proc == Some(proc);
+            suspicion.answered |= asked;
+        }
+    }
+
+    /// Node `by` says whether it hears node `about`.
+    pub(super) fn opinion(&mut self, by: u32, about: u32, alive: bool) {
+        for suspicion in
+            self.suspicions.open.iter_mut().filter(|suspicion| suspicion.witness == Some(by))
+        {
+            for (at, incarnation) in [suspicion.accuser, suspicion.suspect].into_iter().enumerate()
+            {
+                if self.view.pes[incarnation.0 as usize].node == about {
+                    suspicion.hears[at] = Some(alive);
+                }
+            }
+        }
+    }
+
+    /// Drops what has been settled otherwise, and decides what can be decided.
+    pub(super) fn settle(&mut self) {
+        let mut open = std::mem::take(&mut self.suspicions.open);
+        open.retain(|suspicion| {
+            self.carries_on(suspicion.accuser) && self.carries_on(suspicion.suspect)
+        });
+        for suspicion in &mut open {
+            suspicion.witness = suspicion.witness.filter(|node| self.shown.contains_key(node));
+        }
+        self.suspicions.open = open;
+        while let Some((suspicion, declared, why)) = self.suspicions.open.iter().find_map(decide) {
+            self.declare(suspicion.accuser, suspicion.suspect, declared, &why);
+        }
+    }
+
+    fn carries_on(&self, (pe, incarnation): Incarnation) -> bool {
+        let Some(member) = self.view.pes.get(pe as usize) else { return false };
+        let alive = member.state == State::Alive && member.incarnation == incarnation;
+        let entry = &self.pes[pe as usize];
+        // Once all are in finalize nobody waits for what was under way.
+        let needed = matches!(entry.stage, Stage::Running | Stage::Finalizing);
+        self.started && alive && needed && entry.proc.is_some() && !self.all_in_finalize()
+    }
+
+    fn declare(
+        &mut self,
+        accuser: Incarnation,
+        suspect: Incarnation,
+        declared: Incarnation,
+        why: &str,
+    ) {
+        self.suspicions
+            .open
+            .retain(|suspicion| suspicion.accuser != declared && suspicion.suspect != declared);
+        self.out.push(Action::Say(format!(
+            "the connection of PE {} to PE {} broke, {why}: PE {} is ended",
+            accuser.0, suspect.0, declared.0
+        )));
+        let node = self.view.pes[declared.0 as usize].node;
+        if let Some(proc) = self.pes[declared.0 as usize].proc {
+            self.send(node, Down::Kill { proc });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::Cluster;
+    use super::super::{Event, Shape};
+    use super::*;
+    use crate::message::Said;
+    use crate::settings::{BackupMode, Fabric, Settings};
+
+    /// So many nodes with two PEs each, over an engine.
+    fn cluster(nodes: u32, among_hosts: bool) -> Cluster {
+        let node_of = (0..2 * nodes).map(|pe| pe / 2).collect();
+        let shape = Shape { node_of, nodes, spares: Vec::new(), fabric: Fabric::Ucx };
+        let mode = if nodes > 2 { BackupMode::Raid5 } else { BackupMode::Double };
+        let settings = Settings { backup_mode: mode, ..Settings::default() };
+        let groups = (0..2 * nodes as usize).map(|pe| pe % 2).collect();
+        let mut cluster = Cluster::new(&shape, &settings, groups);
+        if among_hosts {
+            cluster.machine.let_nodes_be_asked();
+        }
+        cluster
+    }
+
+    fn suspects(cluster: &mut Cluster, accuser: u32, pe: u32) {
+        cluster.says(accuser, Said::Suspect { pe, incarnation: 0 });
+    }
+
+    fn asked(cluster: &Cluster) -> Vec<(u32, u32)> {
+        let ask = |(witness, message): &(u32, Down)| match message {
+            Down::Ask { node } => Some((*witness, *node)),
+            _ => None,
+        };
+        cluster.sent.iter().filter_map(ask).collect()
+    }
+
+    /// The suspect's agent answers.
+    fn answers(cluster: &mut Cluster, pe: u32) {
+        let proc = cluster.proc_of(pe);
+        cluster.event(Event::Looked { proc });
+    }
+
+    fn killed(cluster: &Cluster) -> Vec<u32> {
+        let proc = |(_, message): &(u32, Down)| match message {
+            Down::Kill { proc } => Some(*proc),
+            _ => None,
+        };
+        let of =
+            |proc| (0..cluster.machine.pes.len() as u32).find(|&pe| cluster.proc_of(pe) == proc);
+        cluster.sent.iter().filter_map(proc).filter_map(of).collect()
+    }
+
+    #[test]
+    fn what_a_third_node_hears_says_which_of_two_is_ended() {
+        for (accuser_is_heard, suspect_is_heard, declared) in
+            [(true, true, 3), (true, false, 3), (false, true, 0), (false, false, 3)]
+        {
+            let mut cluster = cluster(3, true);
+            suspects(&mut cluster, 0, 3);
+            assert_eq!(asked(&cluster), [(2, 0), (2, 1)]);
+            answers(&mut cluster, 3);
+            assert!(killed(&cluster).is_empty(), "the other node has said nothing yet");
+            let opinion = |about, alive| Event::Opinion { by: 2, about, alive };
+            cluster.event(opinion(0, accuser_is_heard));
+            assert!(killed(&cluster).is_empty(), "nor of the other");
+            cluster.event(opinion(1, suspect_is_heard));
+            assert_eq!(killed(&cluster), [declared]);
+        }
+    }
+
+    #[test]
+    fn a_suspect_whose_agent_does_not_answer_waits_for_what_becomes_of_its_node() {
+        let mut cluster = cluster(3, true);
+        suspects(&mut cluster, 0, 3);
+        for about in [0, 1] {
+            cluster.event(Event::Opinion { by: 2, about, alive: about == 0 });
+        }
+        assert!(killed(&cluster).is_empty());
+        cluster.event(Event::NodeLost { node: 1 });
+        assert!(killed(&cluster).is_empty(), "it died with its node");
+        answers(&mut cluster, 3);
+        assert!(killed(&cluster).is_empty(), "its substitute is another");
+    }
+
+    #[test]
+    fn two_accusers_on_two_nodes_are_enough_and_two_on_one_are_not() {
+        let mut cluster = cluster(3, true);
+        suspects(&mut cluster, 0, 3);
+        suspects(&mut cluster, 1, 3);
+        assert!(killed(&cluster).is_empty());
+        suspects(&mut cluster, 4, 3);
+        assert!(killed(&cluster).is_empty(), "its node may be lost");
+        answers(&mut cluster, 3);
+        assert_eq!(killed(&cluster), [3]);
+        answers(&mut cluster, 3);
+        assert_eq!(killed(&cluster), [3], "once");
+    }
+
+    /// Connections break before the launcher hears that the node is lost.
+    #[test]
+    fn a_pe_that_dies_with_its_node_is_not_blamed_for_the_connections_of_two() {
+        let mut cluster = cluster(3, true);
+        suspects(&mut cluster, 0, 3);
+        suspects(&mut cluster, 4, 3);
+        cluster.event(Event::NodeLost { node: 1 });
+        assert!(killed(&cluster).is_empty());
+    }
+
+    #[test]
+    fn of_two_that_accuse_each_other_one_is_ended() {
+        let mut cluster = cluster(2, true);
+        suspects(&mut cluster, 0, 3);
+        suspects(&mut cluster, 3, 0);
+        assert!(asked(&cluster).is_empty(), "there is nobody");
+        answers(&mut cluster, 0);
+        assert!(killed(&cluster).is_empty(), "nobody asked after this one");
+        answers(&mut cluster, 3);
+        assert_eq!(killed(&cluster), [3]);
+    }
+
+    /// It waits there for its accuser, which waits for what becomes of it.
+    #[test]
+    fn a_suspect_in_finalize_is_ended_and_replaced() {
+        for accuser_too in [false, true] {
+            let mut cluster = cluster(3, true);
+            let finalizing = Said::Finalizing { joined: 1, cut: false };
+            cluster.says(3, finalizing.clone());
+            if accuser_too {
+                cluster.says(0, finalizing);
+            }
+            suspects(&mut cluster, 0, 3);
+            assert_eq!(asked(&cluster), [(2, 0), (2, 1)]);
+            answers(&mut cluster, 3);
+            for about in [0, 1] {
+                cluster.event(Event::Opinion { by: 2, about, alive: true });
+            }
+            assert_eq!(killed(&cluster), [3]);
+            cluster.die(3);
+            assert_eq!(cluster.member(3).incarnation, 1);
+        }
+    }
+
+    #[test]
+    fn when_all_are_in_finalize_nobody_is_suspected() {
+        let mut cluster = cluster(2, true);
+        suspects(&mut cluster, 0, 3);
+        (0..4).for_each(|pe| cluster.says(pe, Said::Finalizing { joined: 1, cut: false }));
+        answers(&mut cluster, 3);
+        suspects(&mut cluster, 3, 0);
+        answers(&mut cluster, 0);
+        assert!(killed(&cluster).is_empty());
+    }
+
+    #[test]
+    fn a_witness_that_is_lost_has_no_opinion() {
+        let mut cluster = cluster(3, true);
+        suspects(&mut cluster, 0, 3);
+        answers(&mut cluster, 3);
+        cluster.event(Event::NodeLost { node: 2 });
+        assert_eq!(killed(&cluster), [3]);
+    }
+
+    #[test]
+    fn on_one_machine_no_other_node_is_asked() {
+        let mut cluster = cluster(3, false);
+        suspects(&mut cluster, 0, 3);
+        assert!(asked(&cluster).is_empty());
+        answers(&mut cluster, 3);
+        assert_eq!(killed(&cluster), [3]);
+    }
+
+    #[test]
+    fn a_process_that_died_or_is_another_by_now_is_left_alone() {
+        let mut cluster = cluster(3, true);
+        cluster.says(0, Said::Suspect { pe: 3, incarnation: 1 });
+        assert!(asked(&cluster).is_empty(), "there is no such incarnation");
+        suspects(&mut cluster, 0, 3);
+        cluster.die(3);
+        assert_eq!(cluster.member(3).incarnation, 1);
+        answers(&mut cluster, 3);
+        suspects(&mut cluster, 5, 3);
+        assert!(killed(&cluster).is_empty());
+    }
+}

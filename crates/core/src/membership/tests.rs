@@ -1,0 +1,473 @@
+//! A cluster that does what it is told, and the machine's promises checked on it.
+
+mod reached;
+
+use super::*;
+
+fn settings(mode: BackupMode) -> Settings {
+    Settings { backup_mode: mode, ..Settings::default() }
+}
+
+/// Carries out the actions as a healthy cluster would, until nothing is left to do.
+pub struct Cluster {
+    pub machine: Membership,
+    pub sent: Vec<(u32, Down)>,
+    end: Option<(i32, Option<String>)>,
+    /// What happened to memory and views, in order.
+    log: Vec<String>,
+    hold_shown: bool,
+    hold_rests: bool,
+    hold_wiped: bool,
+    /// PEs say where they are reached as soon as they know their number.
+    reached: bool,
+    held: Vec<Event>,
+}
+
+impl Cluster {
+    pub fn new(shape: &Shape, settings: &Settings, groups: Vec<usize>) -> Cluster {
+        let (machine, first) = Membership::new(shape, settings, groups);
+        let (sent, log) = (Vec::new(), Vec::new());
+        let reached = shape.fabric != Fabric::Shm;
+        let (hold_shown, hold_rests, hold_wiped) = (false, false, false);
+        let (end, held) = (None, Vec::new());
+        let mut cluster =
+            Cluster { machine, sent, end, log, hold_shown, hold_rests, hold_wiped, reached, held };
+        cluster.act(first);
+        cluster
+    }
+
+    fn four(settings: &Settings, spares: usize) -> Cluster {
+        let nodes = if spares > 0 { 5 } else { 4 };
+        let (node_of, spares) = (vec![0, 1, 2, 3], vec![4; spares]);
+        let shape = Shape { node_of, nodes, spares, fabric: Fabric::Shm };
+        Cluster::new(&shape, settings, vec![0; 4])
+    }
+
+    fn act(&mut self, actions: Vec<Action>) {
+        let mut events = Vec::new();
+        for action in actions {
+            match action {
+                Action::Send { node, message } => {
+                    match &message {
+                        Down::MakeMemory { pe, memory } => {
+                            self.log.push(format!("make {pe}.{memory}"));
+                            events.push(Event::MemoryMade { pe: *pe, memory: *memory });
+                        }
+                        Down::Start { proc, .. } => {
+                            let what = Said::Hello;
+                            events.push(Event::Said { proc: *proc, what });
+                        }
+                        Down::Assign { proc, .. } if self.reached => {
+                            let what = Said::Address { address: vec![7] };
+                            events.push(Event::Said { proc: *proc, what });
+                        }
+                        Down::Address { pe, incarnation, .. } => {
+                            self.log.push(format!("tell {node} of {pe}.{incarnation}"));
+                        }
+                        Down::Show(view) => {
+                            events.push(Event::Shown { node, number: view.number });
+                        }
+                        _ => {}
+                    }
+                    self.sent.push((node, message));
+                }
+                Action::Rest { .. } if self.hold_rests => {}
+                Action::Rest { pe, .. } => events.push(Event::Rested { pe }),
+                Action::Wipe { pe, memory } => {
+                    self.log.push(format!("wipe {pe}.{memory}"));
+                    events.push(Event::Wiped { pe, memory });
+                }
+                Action::End { status, words } => self.end = Some((status, words)),
+                Action::KillNode { .. } | Action::Lost { .. } => {}
+                Action::Say(_) | Action::Tell(_) => {}
+            }
+        }
+        for event in events {
+            let shown = matches!(event, Event::Shown { .. });
+            let wiped = matches!(event, Event::Wiped { .. });
+            if self.hold_shown && shown || self.hold_wiped && wiped {
+                self.held.push(event);
+            } else {
+                self.event(event);
+            }
+        }
+    }
+
+    pub fn event(&mut self, event: Event) {
+        if let Event::Shown { node, number } = &event {
+            self.log.push(format!("shown {number} by {node}"));
+        }
+        let actions = self.machine.handle(event);
+        self.act(actions);
+    }
+
+    pub fn proc_of(&self, pe: u32) -> ProcId {
+        self.machine.pes[pe as usize].proc.expect("carried by a process")
+    }
+
+    /// A PE dies after each of these checkpoints, and all go on from there.
+    fn crash_at(&mut self, pe: u32, checkpoints: &[u64]) {
+        for &number in checkpoints {
+            let (found, micros) = (None, 1);
+            let report = Report::Checkpoint { number, bytes: 1, parity_bytes: 1, micros, found };
+            self.says(0, Said::Report(report));
+            self.die(pe);
+            self.says(0, Said::Report(Report::Resumed { number, micros }));
+        }
+    }
+
+    pub fn die(&mut self, pe: u32) {
+        let proc = self.proc_of(pe);
+        self.event(Event::Ended { proc, how: Ended::Killed(9) });
+    }
+
+    pub fn says(&mut self, pe: u32, what: Said) {
+        let proc = self.proc_of(pe);
+        self.event(Event::Said { proc, what });
+    }
+
+    pub fn member(&self, pe: usize) -> Member {
+        self.machine.view.pes[pe]
+    }
+
+    fn wiped(&self) -> Vec<&str> {
+        self.log.iter().map(String::as_str).filter(|line| line.starts_with("wipe")).collect()
+    }
+
+    fn ended(&self) -> (i32, &str) {
+        let (status, words) = self.end.as_ref().expect("the job is over");
+        (*status, words.as_deref().unwrap_or(""))
+    }
+}
+
+#[test]
+fn a_job_starts_whole_at_view_1() {
+    let cluster = Cluster::four(&settings(BackupMode::Raid5), 1);
+    assert_eq!(cluster.machine.view.number, 1);
+    assert!(cluster.machine.view.whole());
+    let assigned = cluster.sent.iter().filter(|(_, m)| matches!(m, Down::Assign { .. })).count();
+    assert_eq!(assigned, 4, "the spare is not given a number");
+}
+
+#[test]
+fn a_dead_process_is_replaced_on_its_node_and_its_memory_kept() {
+    let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
+    cluster.die(2);
+    let member = cluster.member(2);
+    assert_eq!((member.state, member.incarnation), (State::Alive, 1));
+    assert_eq!((member.memory, member.node), (0, 2));
+    assert!(cluster.wiped().is_empty());
+}
+
+#[test]
+fn without_adoption_the_memory_is_wiped_and_made_anew() {
+    let settings = Settings { adopt: false, ..settings(BackupMode::Raid5) };
+    let mut cluster = Cluster::four(&settings, 0);
+    cluster.die(2);
+    assert_eq!((cluster.wiped(), cluster.member(2).memory), (vec!["wipe 2.0"], 1));
+}
+
+#[test]
+fn a_lost_node_is_wiped_and_replaced_only_after_every_node_shows_the_death() {
+    let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 1);
+    cluster.hold_shown = true;
+    cluster.event(Event::NodeLost { node: 1 });
+    assert_eq!(cluster.member(1).state, State::NodeDead);
+    let held = std::mem::take(&mut cluster.held);
+    assert_eq!(held.len(), 4, "living nodes, the spare's among them");
+    for event in held {
+        assert!(cluster.wiped().is_empty(), "not before the view is shown everywhere");
+        cluster.event(event);
+    }
+    let member = cluster.member(1);
+    assert_eq!((member.state, member.node, member.memory), (State::Alive, 4, 1));
+    let at = |what: &str| cluster.log.iter().position(|line| line == what).unwrap();
+    assert!(at("shown 2 by 4") < at("wipe 1.0") && at("wipe 1.0") < at("make 1.1"));
+}
+
+#[test]
+fn all_processes_may_die_while_their_memory_is_there() {
+    let all_die = |settings: &Settings| {
+        let mut cluster = Cluster::four(settings, 0);
+        cluster.hold_shown = true;
+        (0..4).for_each(|pe| cluster.die(pe));
+        cluster
+    };
+    let mut cluster = all_die(&settings(BackupMode::Raid5));
+    cluster.hold_shown = false;
+    for event in std::mem::take(&mut cluster.held) {
+        cluster.event(event);
+    }
+    assert!(cluster.end.is_none() && cluster.machine.view.whole());
+    assert!(cluster.wiped().is_empty(), "and is taken over");
+    let mut cluster = all_die(&settings(BackupMode::Raid5));
+    (0..3).for_each(|node| cluster.event(Event::NodeLost { node }));
+    assert!(cluster.end.is_none(), "one memory is left; whether it is enough, its heir finds out");
+    cluster.event(Event::NodeLost { node: 3 });
+    assert_eq!(cluster.ended(), (UNRECOVERABLE, "unrecoverable: every PE was lost"));
+    let cluster = all_die(&Settings { adopt: false, ..settings(BackupMode::Raid5) });
+    assert_eq!(cluster.ended(), (UNRECOVERABLE, "unrecoverable: every PE was lost"));
+}
+
+#[test]
+fn a_number_is_given_away_only_after_the_lost_memory_is_wiped() {
+    let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
+    cluster.hold_wiped = true;
+    cluster.event(Event::NodeLost { node: 1 });
+    assert!(cluster.log.iter().any(|line| line == "make 1.1"), "{:?}", cluster.log);
+    assert_eq!(cluster.member(1).state, State::NodeDead, "its old memory is there");
+    let home = cluster.member(1).node;
+    cluster.event(Event::NodeLost { node: home });
+    for event in std::mem::take(&mut cluster.held) {
+        assert_ne!(cluster.member(1).state, State::Alive, "nor does a second loss hurry it");
+        cluster.event(event);
+    }
+    for event in std::mem::take(&mut cluster.held) {
+        cluster.event(event);
+    }
+    assert!(cluster.machine.view.whole(), "{:?}", cluster.log);
+}
+
+#[test]
+fn two_nodes_lost_at_once_are_both_replaced() {
+    let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 2);
+    cluster.hold_shown = true;
+    cluster.event(Event::NodeLost { node: 1 });
+    cluster.event(Event::NodeLost { node: 3 });
+    cluster.hold_shown = false;
+    for event in std::mem::take(&mut cluster.held) {
+        cluster.event(event);
+    }
+    assert!(cluster.machine.view.whole());
+    assert_eq!(cluster.wiped(), ["wipe 1.0", "wipe 3.0"]);
+}
+
+#[test]
+fn no_substitute_left_is_an_error_not_a_hang() {
+    let settings = Settings { substitute: Substitute::Spare, ..settings(BackupMode::Raid5) };
+    let mut cluster = Cluster::four(&settings, 1);
+    cluster.event(Event::NodeLost { node: 1 });
+    assert!(cluster.machine.view.whole());
+    cluster.event(Event::NodeLost { node: 2 });
+    let (status, words) = cluster.ended();
+    assert_eq!(status, UNRECOVERABLE);
+    assert!(words.contains("no substitute left for PE 2"), "{words}");
+}
+
+#[test]
+fn a_spawned_substitute_keeps_away_from_its_group() {
+    let (node_of, spares) = (vec![0, 0, 1, 1, 2, 2], Vec::new());
+    let shape = Shape { node_of, nodes: 3, spares, fabric: Fabric::Shm };
+    let groups = vec![0, 1, 0, 1, 1, 1];
+    let mut cluster = Cluster::new(&shape, &settings(BackupMode::Raid5), groups);
+    cluster.event(Event::NodeLost { node: 1 });
+    assert_eq!(cluster.member(2).node, 2, "group 0 has a PE on node 0 and none on node 2");
+}
+
+#[test]
+fn a_pe_that_dies_again_and_again_ends_the_job_with_its_name() {
+    let settings = Settings { max_restarts: 2, ..settings(BackupMode::Raid5) };
+    let mut cluster = Cluster::four(&settings, 0);
+    cluster.crash_at(1, &[3, 5, 9]);
+    assert!(cluster.end.is_none(), "three checkpoints in between count anew");
+    cluster.crash_at(1, &[10, 11]);
+    let (status, words) = cluster.ended();
+    assert_eq!(status, UNRECOVERABLE);
+    let expected = "unrecoverable: PE 1 crashed 3 times at the same place, by SIGKILL: more than \
+                    SHMEM_FT_MAX_RESTARTS=2";
+    assert_eq!(words, expected);
+}
+
+/// Every restart takes a checkpoint of the same state again: the number alone is no progress.
+#[test]
+fn a_crash_loop_in_which_the_number_grows_ends_the_job() {
+    let settings = Settings { max_restarts: 3, ..settings(BackupMode::Raid5) };
+    let mut cluster = Cluster::four(&settings, 0);
+    cluster.crash_at(1, &[5, 6, 7, 8]);
+    assert!(cluster.ended().1.contains("crashed 4 times at the same place, by SIGKILL"));
+}
+
+/// The launcher's time passes elsewhere: while a substitute is held back nothing else is.
+#[test]
+fn a_substitute_that_is_held_back_starts_when_its_time_is_over() {
+    let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
+    cluster.crash_at(1, &[5]);
+    cluster.hold_rests = true;
+    cluster.crash_at(1, &[6]);
+    assert_eq!(cluster.member(1).state, State::ProcessDead);
+    cluster.die(2);
+    assert_eq!(cluster.member(2).state, State::Alive, "another one is not");
+    cluster.event(Event::Rested { pe: 1 });
+    assert_eq!(cluster.member(1).state, State::Alive);
+}
+
+#[test]
+fn mode_none_ends_with_the_status_of_the_dead() {
+    let mut cluster = Cluster::four(&settings(BackupMode::None), 0);
+    cluster.die(3);
+    assert_eq!(cluster.ended().0, 137);
+}
+
+#[test]
+fn a_job_ends_when_all_have_finalized_with_the_first_status_that_is_not_zero() {
+    let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
+    for pe in 0..4 {
+        cluster.says(pe, Said::Finalizing { joined: 1, cut: false });
+    }
+    assert_eq!(cluster.sent.iter().filter(|(_, m)| matches!(m, Down::Finish)).count(), 4);
+    for pe in 0..4 {
+        let proc = cluster.proc_of(pe);
+        cluster.says(pe, Said::Finalized);
+        let how = Ended::Exited(if pe == 2 { 7 } else { 0 });
+        cluster.event(Event::Ended { proc, how });
+    }
+    assert_eq!(cluster.ended(), (7, ""));
+}
+
+#[test]
+fn nodes_lost_when_all_have_entered_finalize_are_not_replaced() {
+    let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
+    for pe in 0..4 {
+        cluster.says(pe, Said::Finalizing { joined: 1, cut: false });
+    }
+    let started = |cluster: &Cluster| {
+        cluster.sent.iter().filter(|(_, m)| matches!(m, Down::Start { .. })).count()
+    };
+    cluster.says(1, Said::Finalized);
+    cluster.event(Event::NodeLost { node: 2 });
+    cluster.event(Event::NodeLost { node: 1 });
+    assert_eq!(started(&cluster), 4, "the four of the beginning");
+}
+
+#[test]
+fn a_node_that_is_lost_after_finalize_is_the_end_of_its_pe() {
+    let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
+    for pe in 0..4 {
+        cluster.says(pe, Said::Finalizing { joined: 1, cut: false });
+    }
+    for pe in 0..4 {
+        cluster.says(pe, Said::Finalized);
+    }
+    for pe in [0, 2, 3] {
+        let proc = cluster.proc_of(pe);
+        cluster.event(Event::Ended { proc, how: Ended::Exited(0) });
+    }
+    assert!(cluster.end.is_none(), "PE 1 does something else");
+    cluster.event(Event::NodeLost { node: 1 });
+    assert_eq!(cluster.ended(), (137, ""));
+}
+
+/// PE `pe` is in finalize, a member of the newest view.
+fn finalizes(cluster: &mut Cluster, pe: u32) {
+    let joined = cluster.machine.view.number;
+    cluster.says(pe, Said::Finalizing { joined, cut: false });
+}
+
+fn is_finishing(cluster: &Cluster) -> bool {
+    cluster.sent.iter().any(|(_, message)| matches!(message, Down::Finish))
+}
+
+#[test]
+fn a_loss_while_others_are_in_finalize_is_replaced_and_they_take_part() {
+    let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
+    (0..3).for_each(|pe| finalizes(&mut cluster, pe));
+    cluster.die(3);
+    assert_eq!((cluster.member(3).incarnation, cluster.machine.view.whole()), (1, true));
+    finalizes(&mut cluster, 3);
+    assert!(!is_finishing(&cluster), "the others have not seen the loss");
+    (0..3).for_each(|pe| finalizes(&mut cluster, pe));
+    assert!(is_finishing(&cluster));
+    assert!(cluster.end.is_none());
+}
+
+/// One that went on without knowing of the loss, and was not hindered by it.
+#[test]
+fn a_loss_that_nobody_noticed_holds_up_the_end_until_it_is_made_good() {
+    let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
+    cluster.die(3);
+    for pe in 0..4 {
+        cluster.says(pe, Said::Finalizing { joined: 1, cut: false });
+    }
+    assert!(!is_finishing(&cluster));
+    (0..4).for_each(|pe| finalizes(&mut cluster, pe));
+    assert!(is_finishing(&cluster));
+}
+
+#[test]
+fn a_loss_that_finalize_cannot_bear_is_named() {
+    let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
+    cluster.die(2);
+    cluster.says(0, Said::Finalizing { joined: 1, cut: true });
+    let (status, words) = cluster.ended();
+    assert_eq!(status, UNRECOVERABLE);
+    assert!(words.contains("PE 0") && words.contains("PE 2 was lost"), "{words}");
+    let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
+    finalizes(&mut cluster, 1);
+    cluster.die(2);
+    assert!(cluster.end.is_none(), "perhaps nothing is missing");
+    cluster.says(2, Said::NeedsOthers);
+    let (status, words) = cluster.ended();
+    assert_eq!(status, UNRECOVERABLE);
+    assert!(words.contains("PE 2 was lost when PE 1 had already entered"), "{words}");
+}
+
+#[test]
+fn a_loss_when_all_are_in_finalize_costs_nothing() {
+    for mode in [BackupMode::None, BackupMode::Raid5] {
+        let mut cluster = Cluster::four(&settings(mode), 0);
+        (0..4).for_each(|pe| finalizes(&mut cluster, pe));
+        cluster.die(2);
+        cluster.event(Event::NodeLost { node: 3 });
+        assert_eq!(cluster.machine.view.number, 1, "nobody need know");
+        for pe in [0, 1] {
+            let proc = cluster.proc_of(pe);
+            cluster.says(pe, Said::Finalized);
+            cluster.event(Event::Ended { proc, how: Ended::Exited(0) });
+        }
+        assert_eq!(cluster.ended(), (0, ""));
+    }
+}
+
+#[test]
+fn a_verdict_ends_the_job_when_every_living_pe_has_said_it() {
+    let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
+    let words = "unrecoverable: group 0 lost PEs 1,2, parity 1";
+    for pe in 0..4 {
+        assert!(cluster.end.is_none());
+        cluster.says(pe, Said::Verdict { status: 3, words: words.to_string() });
+    }
+    assert_eq!(cluster.ended(), (3, words));
+}
+
+#[test]
+fn a_program_that_never_initialises_ends_with_its_own_status() {
+    let (node_of, spares) = (vec![0, 0], Vec::new());
+    let shape = Shape { node_of, nodes: 1, spares, fabric: Fabric::Shm };
+    for (how, status) in [(Ended::Exited(0), 0), (Ended::Exited(5), 5)] {
+        let (mut machine, _) = Membership::new(&shape, &settings(BackupMode::None), vec![0; 2]);
+        let mut actions = machine.handle(Event::Ended { proc: 0, how });
+        actions.extend(machine.handle(Event::Ended { proc: 1, how }));
+        let ends: Vec<i32> = actions
+            .iter()
+            .filter_map(|action| match action {
+                Action::End { status, .. } => Some(*status),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(ends, [status]);
+    }
+}
+
+#[test]
+fn many_numbers_are_few_words() {
+    for (pes, words) in [
+        (vec![], ""),
+        (vec![3], "3"),
+        (vec![0, 1, 2, 3], "0,1,2,3"),
+        (vec![0, 1, 2, 3, 4], "0-4"),
+        (vec![1, 3, 4, 5, 6, 7, 9], "1,3-7,9"),
+        ((0..16384).collect(), "0-16383"),
+    ] {
+        assert_eq!(list(&pes), words);
+    }
+}

@@ -1,0 +1,400 @@
+//! The messages of the control connections. Pure data; others carry them.
+//!
+//! Two conversations: launcher with agent, agent with PE. An agent passes on what a PE says about
+//! itself as `Up::Said`, so the launcher sees one stream a node. On another host a node supervisor
+//! starts the agent and tells it, as a launcher would, whom to join; the agent then says `Hello`
+//! first.
+
+#![allow(missing_docs)] // the sentence of each variant speaks of its fields
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ended::Ended;
+use crate::placement::Domains;
+use crate::secret::Secret;
+use crate::settings::{Bind, Device, Fabric, Pages};
+use crate::view::{PES_MAX, View};
+
+/// Largest symmetric heap of a PE in bytes, as the settings bound it.
+pub const HEAP_MAX: u64 = 64 << 40;
+
+/// Number of a process in the job; never reused.
+pub type ProcId = u32;
+
+/// What every process of a job must know and agree on.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Job {
+    /// Random name of the job; bytes of another job are refused.
+    pub id: u64,
+    /// Number of PEs.
+    pub n_pes: u32,
+    /// Bytes of the symmetric heap of each PE.
+    pub heap_len: u64,
+    /// Node of each PE at the start: groups are made from it and never change.
+    pub node_of: Vec<u32>,
+    /// Machine of each node: those of one machine share its processors.
+    pub machine_of: Vec<u32>,
+    /// What PEs are bound to.
+    pub bind: Bind,
+    /// Pages of the memory of PEs.
+    pub pages: Pages,
+    /// What the nodes are called, and what fails together with them.
+    pub domains: Domains,
+    /// What carries data between nodes; never `Auto`.
+    pub fabric: Fabric,
+    /// Through which device.
+    pub device: Option<Device>,
+}
+
+impl Job {
+    /// The machine of a node.
+    pub fn machine(&self, node: u32) -> u32 {
+        self.machine_of.get(node as usize).copied().unwrap_or(node)
+    }
+
+    /// True if its parts fit each other and the bounds: there are no other jobs.
+    pub fn is_sound(&self) -> bool {
+        (1..=PES_MAX).contains(&(self.n_pes as usize))
+            && self.node_of.len() == self.n_pes as usize
+            && self.node_of.iter().all(|&node| self.domains.hold(node as usize))
+            && self.heap_len <= HEAP_MAX
+    }
+}
+
+/// What makes a waiting process a PE.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Welcome {
+    /// Its number.
+    pub pe: u32,
+    /// How many processes carried it before.
+    pub incarnation: u32,
+    /// Number of its memory.
+    pub memory: u32,
+    /// The node it runs on, which the view on the page may not say yet.
+    pub node: u32,
+    /// Injection rules that have been carried out.
+    pub fired: Vec<u32>,
+    /// PEs lost since the job last resumed, this one among them if it is a substitute.
+    pub lost: Vec<u32>,
+    /// Incarnation of each PE when this was written: one that is higher later was lost since.
+    pub incarnations: Vec<u32>,
+}
+
+/// Where a PE runs: its processors (none: it is not bound), and where its memory is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bound {
+    pub pe: u32,
+    pub cpus: Vec<u32>,
+    pub numa: Option<u32>,
+}
+
+impl Welcome {
+    /// True if it names a PE of `job`, and speaks of all of them.
+    pub fn is_sound(&self, job: &Job) -> bool {
+        self.pe < job.n_pes && self.incarnations.len() == job.n_pes as usize
+    }
+}
+
+/// Whom a PE waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Whom {
+    /// PEs that have to make the same call: `start`, `start + stride` and so on, `size` of them.
+    Members { start: i32, stride: i32, size: u32 },
+    /// Some PE that does something: a put, a signal, the release of a lock.
+    Anyone,
+    /// Those that have not finalised yet; this one is in `shmem_finalize`.
+    Finalize,
+}
+
+/// A wait of a PE, as its agent sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wait {
+    pub pe: u32,
+    /// The thread, and which wait of it this is.
+    pub serial: (u8, u64),
+    /// How often it has looked at what it waits for.
+    pub looks: u64,
+    /// For how long its agent has seen it.
+    pub lasted: Duration,
+    /// The routine.
+    pub call: String,
+    pub whom: Whom,
+    /// The last agreed checkpoint.
+    pub agreed: u64,
+}
+
+/// A heartbeat, with the time of the clock of who asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Beat {
+    /// Do you hear me?
+    Ping(Duration),
+    /// Yes, I heard what you asked at that time.
+    Pong(Duration),
+    /// My lease is over, and every process of my node has ended.
+    Gone,
+    /// This queue pair wants to read your counter.
+    Reader(End),
+    /// Mine for yours, and where my counter is.
+    Counter(End),
+}
+
+/// One end of a connection over which a counter is read by RDMA.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct End {
+    /// Global identifier of its port.
+    pub gid: [u8; 16],
+    /// Local identifier of its port, 0 on Ethernet.
+    pub lid: u16,
+    /// Largest packet as the code of the verbs interface.
+    pub mtu: u8,
+    /// Reads that it serves at a time.
+    pub reads: u8,
+    /// Its queue pair.
+    pub qpn: u32,
+    /// The queue pair at the other end; 0 while it is not known.
+    pub peer: u32,
+    /// Address of its counter.
+    pub place: u64,
+    /// Key for reading it.
+    pub key: u32,
+}
+
+/// Who sends heartbeats, and who gets them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Party {
+    /// The agent of a node.
+    Node(u32),
+    /// The launcher.
+    Launcher,
+}
+
+/// What an agent needs to know about heartbeats.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct HeartbeatSettings {
+    /// Between two heartbeats.
+    pub period: Duration,
+    /// A node that has not heard the launcher for this time ends itself.
+    pub limit: Duration,
+    /// A PE that is stopped for longer is killed; never if there is none.
+    pub pe_limit: Option<Duration>,
+    /// A PE that waits for longer in one call is told of; never if there is none.
+    pub stall: Option<Duration>,
+    /// Between hosts: the key of heartbeats, and the launcher's UDP port.
+    pub net: Option<(Secret, u16)>,
+}
+
+/// How programs run: what they get, and what becomes of what they print. On another host it has
+/// all that a child of the launcher would have inherited.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// Folder to run in; None for that of the agent.
+    pub folder: Option<Vec<u8>>,
+    /// Variables, over those that the agent has.
+    pub env: Vec<(Vec<u8>, Vec<u8>)>,
+    /// PE 0 has the standard input of the agent; the others have none.
+    pub stdin: bool,
+    /// What they print comes through pipes, and is carried on in whole lines.
+    pub carried: bool,
+    /// Such a line begins with the number of its PE.
+    pub tag: bool,
+    /// Such a line begins with the time.
+    pub stamp: bool,
+    /// Folder of a file for each PE, to which lines are carried.
+    pub output: Option<Vec<u8>>,
+}
+
+/// First message of an agent on another host. Its shape never changes, so that two builds can tell
+/// each other that they differ.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// Version and checksum of its program.
+    pub build: String,
+    /// The node it was started as.
+    pub node: u32,
+    /// UDP port on which it hears heartbeats.
+    pub beats: u16,
+}
+
+/// Launcher to agent.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum Down {
+    /// First message of a node supervisor: connect to the launcher, and take the orders from there.
+    Join { launcher: SocketAddr, node: u32, secret: Secret },
+    /// First message: the job, this node's number, the program, its arguments and how it runs.
+    Configure {
+        job: Box<Job>,
+        node: u32,
+        program: Vec<Vec<u8>>,
+        place: Place,
+        heartbeat: HeartbeatSettings,
+    },
+    /// A heartbeat of the launcher.
+    Beat(Beat),
+    /// The nodes that watch each other, and where they hear heartbeats.
+    Ring { nodes: Vec<(u32, SocketAddr)> },
+    /// Do you hear that node?
+    Ask { node: u32 },
+    /// Look after that process: if it ended, that is said first.
+    Look { proc: ProcId },
+    /// End at once, by SIGKILL: a fault that was asked for.
+    Die,
+    /// The launcher does not take this agent, and why.
+    Refused { why: String },
+    /// Make the memory `memory` of `pe`.
+    MakeMemory { pe: u32, memory: u32 },
+    /// Start a process, meant for the number `pe` if for any; it says `Hello` and then waits to be
+    /// given one.
+    Start { proc: ProcId, pe: Option<u32> },
+    /// Give the waiting process `proc` the number `pe`.
+    Assign { proc: ProcId, welcome: Welcome },
+    /// The memory `memory` of `pe`, as a descriptor: hand it to every PE of the node.
+    Memory { pe: u32, memory: u32 },
+    /// Where that incarnation of `pe` is reached, for the engine between nodes: tell every PE.
+    Address { pe: u32, incarnation: u32, address: Vec<u8> },
+    /// Show this view to the PEs.
+    Show(View),
+    /// Send that signal to every PE.
+    Signal { signal: i32 },
+    /// Kill that process.
+    Kill { proc: ProcId },
+    /// Every PE has entered `shmem_finalize`: let them leave.
+    Finish,
+    /// The job ends: let the PEs write out what they have buffered, and end.
+    Abort,
+    /// Kill everything and exit.
+    Shutdown,
+}
+
+/// Agent to launcher.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum Up {
+    /// The memory asked for, as a descriptor where other nodes may map it.
+    Memory { pe: u32, memory: u32 },
+    /// First message: where this node's PEs will run.
+    Bound(Vec<Bound>),
+    /// A process was started; its pidfd comes along.
+    Started { proc: ProcId, pid: u32 },
+    /// A process said something.
+    Said { proc: ProcId, what: Said },
+    /// A process ended.
+    Ended { proc: ProcId, how: Ended },
+    /// The PEs see that view now.
+    Shown { number: u64 },
+    /// A heartbeat of the agent.
+    Beat(Beat),
+    /// The agent's successor is silent; or not any more.
+    Accuse { node: u32, silent: bool },
+    /// Whether the node that was asked about answers.
+    Opinion { node: u32, alive: bool },
+    /// The process that it was asked to look after has not ended.
+    Looked { proc: ProcId },
+    /// The PEs here that wait for long, and those that are stopped; said again while there are any,
+    /// and once when there are none.
+    Waits { waits: Vec<Wait>, stopped: Vec<u32> },
+    /// News for people.
+    Note { line: String },
+    /// What was asked for cannot be done here.
+    Failed { what: String },
+}
+
+/// Agent to PE.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum ToPe {
+    /// First message: a parent-death pipe comes along, to be armed.
+    ParentDeathPipe,
+    /// You are `pe`; the page of views comes along. With `oversubscribed` the machine has more PEs
+    /// than processors.
+    Welcome { job: Box<Job>, welcome: Welcome, oversubscribed: bool },
+    /// The memory `memory` of `pe`, as a descriptor.
+    Memory { pe: u32, memory: u32 },
+    /// Where that incarnation of `pe` is reached, if its memory cannot be mapped.
+    Address { pe: u32, incarnation: u32, address: Vec<u8> },
+}
+
+/// What a PE says.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum Said {
+    /// First message. When the program is wrapped in a script it does not come from the child that
+    /// the agent started: the kernel says from whom.
+    Hello,
+    /// Where its engine is reached; it waits to be shown as alive.
+    Address { address: Vec<u8> },
+    /// To the agent: it takes the memories that it was not sent yet, since its view names them.
+    TakesMemories,
+    /// Its connection to that incarnation of `pe` broke.
+    Suspect { pe: u32, incarnation: u32 },
+    /// A tile of PE `pe` does not hold any more, though it did when it was checked in the recovery
+    /// of view `view`.
+    Corrupt { view: u64, pe: u32 },
+    /// It stands at a point of injection rule `rule` and waits to be killed.
+    AtPoint { rule: u32 },
+    /// Something worth a line.
+    Report(Report),
+    /// The job cannot go on; every PE comes to the same words.
+    Verdict { status: i32, words: String },
+    /// It is in `shmem_finalize`, a member of view `joined`; `cut` if a loss made a call of it do
+    /// less than it should, and it has not gone back since.
+    Finalizing { joined: u64, cut: bool },
+    /// It goes on alone after a loss that came when others were at their end, and cannot.
+    NeedsOthers,
+    /// It left `shmem_finalize`; its end is no death any more.
+    Finalized,
+    /// `shmem_global_exit`, or an end for the reason that `words` say.
+    GlobalExit { status: i32, words: Option<String> },
+}
+
+/// What the scrub of a PE's store has seen so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Scrubbed {
+    /// Bytes that were looked at and held.
+    pub bytes: u64,
+    /// Tiles and headers that did not.
+    pub damaged: u64,
+    /// Those of them that were made whole again.
+    pub repaired: u64,
+}
+
+/// What a PE found to have changed since the checkpoint before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Found {
+    /// Tiles that changed.
+    pub changed: u64,
+    /// Of so many.
+    pub of: u64,
+    /// By the pages that were written; else by digests.
+    pub by_pages: bool,
+}
+
+/// Progress worth a line for people, and for tests.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Report {
+    /// A checkpoint was agreed (said by PE 0). Bytes are one PE's.
+    Checkpoint { number: u64, bytes: u64, parity_bytes: u64, micros: u64, found: Option<Found> },
+    /// The memory of a dead process was taken over as it was.
+    Adopted { pe: u32, number: u64, bytes: u64, micros: u64 },
+    /// Lost data was rebuilt from the survivors.
+    Rebuilt { pe: u32, number: u64, bytes: u64, from: Vec<u32>, micros: u64 },
+    /// All PEs are back at checkpoint `number` (said by PE 0).
+    Resumed { number: u64, micros: u64 },
+    /// PE `pe` went back to checkpoint `number`, and others are in `shmem_finalize`.
+    Alone { pe: u32, number: u64, micros: u64 },
+    /// The scrub found a damaged `part` of the store: made whole again from the tiles of PEs `from`
+    /// (none for a record), or not.
+    Damaged { pe: u32, number: u64, part: String, from: Option<Vec<u32>> },
+    /// What the scrub of one PE has seen by `shmem_finalize`.
+    Scrubbed { pe: u32, counts: Scrubbed },
+    /// Proportional share of memory of one PE at `shmem_finalize`.
+    Memory { pe: u32, bytes: u64 },
+    /// A free-form line.
+    Note(String),
+}
+
+impl Report {
+    /// True if people must hear of it though they did not ask for reports.
+    pub fn is_alarm(&self) -> bool {
+        matches!(self, Report::Damaged { .. })
+    }
+}

@@ -1,0 +1,221 @@
+//! From what the survivors found in their stores to what must be rebuilt, or that it cannot be.
+//!
+//! Pure: a function of the stripe layout and each member's findings. Every PE computes it from the
+//! same words, so every PE comes to the same plan or the same verdict.
+
+use raidshmem_codec::stripe::{Data, Layout, Stripe};
+
+use crate::mutant::{Mutant, breaks};
+use crate::store::protection::Shape;
+
+/// What one member found in its own store for the checkpoint decided on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Finding {
+    /// Bit per chunk of its snapshot: 1 is unusable.
+    pub snapshot: u64,
+    /// Bit per parity chunk it holds: 1 is unusable.
+    pub parity: u64,
+    /// It had nothing when it first looked: a loss, though it may have got its snapshot back since.
+    pub empty: bool,
+}
+
+impl Finding {
+    /// A member of which nothing is left.
+    pub fn lost(layout: &Layout, place: usize) -> Finding {
+        let parity = bits(layout.parities_of(place).len());
+        Finding { snapshot: bits(layout.chunks()), parity, empty: true }
+    }
+}
+
+/// The lowest `count` bits.
+pub fn bits(count: usize) -> u64 {
+    if count >= 64 { u64::MAX } else { (1 << count) - 1 }
+}
+
+/// Which shards of a stripe are unusable, in code order.
+pub fn lost_shards(stripe: &Stripe, findings: &[Finding]) -> Vec<bool> {
+    let data = stripe.data.iter().map(|d| findings[d.member].snapshot >> d.chunk & 1 == 1);
+    let parity = stripe.parity.iter().map(|p| findings[p.member].parity >> p.slot & 1 == 1);
+    data.chain(parity).collect()
+}
+
+/// How many tiles of parity chunk `index` of the member at `place`, from its first on, are read,
+/// and hence checked, by members that make their snapshots whole as `found` (by place) asks for.
+/// `tiles` says how many a chunk of a snapshot has.
+pub fn read(
+    shape: &Shape,
+    (place, index): (usize, usize),
+    found: &[Finding],
+    tiles: impl Fn(usize) -> usize,
+) -> usize {
+    let parity = shape.layout.parities_of(place)[index];
+    let (stripe, code) = (&shape.layout.stripes()[parity.stripe], &shape.codes[parity.stripe]);
+    let (lost, shard) = (lost_shards(stripe, found), stripe.data.len() + parity.row);
+    let reads = |&(at, _): &(usize, &Data)| {
+        let plan = code.plan(&lost, at).ok().filter(|_| lost[at]);
+        plan.is_some_and(|plan| plan.sources().contains(&shard))
+    };
+    let readers = stripe.data.iter().enumerate().filter(reads);
+    readers.map(|(_, data)| tiles(data.chunk)).max().unwrap_or(0)
+}
+
+/// More was lost than the parity covers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unrecoverable {
+    /// The group.
+    pub group: usize,
+    /// The PEs of which nothing is left.
+    pub pes: Vec<usize>,
+    /// The PEs that miss something that would have been needed: damaged, or, in a mode with one
+    /// slot, overwritten by the next checkpoint.
+    pub damaged: Vec<usize>,
+    /// The group's parity; None in mode `single`, which has no second copy.
+    pub parity: Option<usize>,
+}
+
+impl std::fmt::Display for Unrecoverable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (group, pes) = (self.group, named(&self.pes));
+        match self.parity {
+            Some(parity) => write!(f, "unrecoverable: group {group} lost {pes}, parity {parity}")?,
+            // Those PEs may well be alive: the one slot of each is overwritten in a checkpoint.
+            None => write!(
+                f,
+                "unrecoverable: group {group} lost the copies on {pes}, mode single keeps no other"
+            )?,
+        }
+        if !self.damaged.is_empty() {
+            write!(f, "; not usable on {}", named(&self.damaged))?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Unrecoverable {}
+
+/// `PE 1`, `PEs 1,2`
+fn named(pes: &[usize]) -> String {
+    format!("{} {}", if pes.len() == 1 { "PE" } else { "PEs" }, list(pes))
+}
+
+fn list(pes: &[usize]) -> String {
+    match pes {
+        [] => "none".to_string(),
+        pes => pes.iter().map(usize::to_string).collect::<Vec<_>>().join(","),
+    }
+}
+
+/// Checks that every stripe of a group can be decoded. `members` are the PEs by place;
+/// `keeps_snapshot` is false in mode `single`, where a missing snapshot is no loss.
+pub fn check(
+    group: usize,
+    layout: &Layout,
+    members: &[usize],
+    findings: &[Finding],
+    keeps_snapshot: bool,
+) -> Result<(), Unrecoverable> {
+    let over = |stripe: &&Stripe| {
+        let lost = lost_shards(stripe, findings).iter().filter(|&&lost| lost).count();
+        lost > stripe.parity.len() + usize::from(breaks(Mutant::PlanTooHopeful))
+    };
+    if !layout.stripes().iter().any(|stripe| over(&stripe)) {
+        return Ok(());
+    }
+    let gone = |place: &usize| {
+        let (found, all) = (findings[*place], Finding::lost(layout, *place));
+        let nothing = found.snapshot == all.snapshot || !keeps_snapshot;
+        found.empty || found.parity == all.parity && nothing
+    };
+    let whole = |place: &usize| {
+        let found = findings[*place];
+        found.parity == 0 && (found.snapshot == 0 || !keeps_snapshot)
+    };
+    let pes = |places: &mut dyn Iterator<Item = usize>| {
+        let mut pes: Vec<usize> = places.map(|place| members[place]).collect();
+        pes.sort_unstable();
+        pes
+    };
+    let all = || 0..members.len();
+    let damaged = pes(&mut all().filter(|place| !gone(place) && !whole(place)));
+    let parity = keeps_snapshot.then(|| layout.parity());
+    Err(Unrecoverable { group, pes: pes(&mut all().filter(gone)), damaged, parity })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use raidshmem_codec::stripe::Scheme;
+
+    fn findings(layout: &Layout, lost: &[usize]) -> Vec<Finding> {
+        let of = |place: usize| match lost.contains(&place) {
+            true => Finding::lost(layout, place),
+            false => Finding::default(),
+        };
+        (0..layout.members()).map(of).collect()
+    }
+
+    /// Exactly m losses are borne and m + 1 are not, whichever they are.
+    #[test]
+    fn the_parity_is_the_boundary_for_every_pattern() {
+        for members in 2..=9 {
+            for parity in 1..members.min(4) {
+                let layout = Layout::new(Scheme::Rs { parity }, members).unwrap();
+                let pes: Vec<usize> = (10..10 + members).collect();
+                for pattern in 0u32..1 << members {
+                    let lost: Vec<usize> = (0..members).filter(|i| pattern >> i & 1 == 1).collect();
+                    let got = check(7, &layout, &pes, &findings(&layout, &lost), true);
+                    if lost.len() <= parity {
+                        assert_eq!(got, Ok(()), "{members} {parity} {lost:?}");
+                    } else {
+                        let pes = lost.iter().map(|place| place + 10).collect();
+                        let (damaged, parity) = (Vec::new(), Some(parity));
+                        assert_eq!(got, Err(Unrecoverable { group: 7, pes, damaged, parity }));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_verdict_names_group_pes_and_parity() {
+        let layout = Layout::new(Scheme::Raid5, 4).unwrap();
+        let error =
+            check(0, &layout, &[0, 1, 2, 3], &findings(&layout, &[2, 1]), true).unwrap_err();
+        assert_eq!(error.to_string(), "unrecoverable: group 0 lost PEs 1,2, parity 1");
+    }
+
+    /// Who was lost is, though its snapshot was rebuilt before something else was found.
+    #[test]
+    fn what_was_lost_stays_lost_in_the_verdict() {
+        let layout = Layout::new(Scheme::Raid5, 4).unwrap();
+        let mut found = findings(&layout, &[2]);
+        (found[2].snapshot, found[0].snapshot) = (0, u64::MAX);
+        let error = check(0, &layout, &[0, 1, 2, 3], &found, true).unwrap_err();
+        assert_eq!((error.pes, error.damaged), (vec![2], vec![0]));
+    }
+
+    #[test]
+    fn single_bears_no_lost_copy_and_double_bears_one() {
+        let layout = Layout::new(Scheme::Mirror, 4).unwrap();
+        let none = Finding { snapshot: 1, ..Finding::default() };
+        let intact = vec![none; 4];
+        assert_eq!(check(0, &layout, &[0, 1, 2, 3], &intact, false), Ok(()));
+        let mut one = intact.clone();
+        one[2].parity = 1;
+        let error = check(0, &layout, &[0, 1, 2, 3], &one, false).unwrap_err();
+        assert_eq!(error.pes, [2]);
+        assert_eq!(check(0, &layout, &[0, 1, 2, 3], &findings(&layout, &[2]), true), Ok(()));
+    }
+
+    #[test]
+    fn damage_of_single_chunks_counts_by_stripe() {
+        let layout = Layout::new(Scheme::Raid5, 4).unwrap();
+        let mut found = findings(&layout, &[]);
+        found[0].snapshot = 1; // chunk 0 of place 0 is in stripe 1
+        assert_eq!(check(0, &layout, &[0, 1, 2, 3], &found, true), Ok(()));
+        found[2].parity = 1; // the parity of stripe 2: another stripe
+        assert_eq!(check(0, &layout, &[0, 1, 2, 3], &found, true), Ok(()));
+        found[1].parity = 1; // the parity of stripe 1
+        assert!(check(0, &layout, &[0, 1, 2, 3], &found, true).is_err());
+    }
+}

@@ -1,0 +1,394 @@
+//! The port of the model: what the driver's operations do to memory that is made small.
+
+use super::model::{Broken, Model, NOBODY};
+use super::state::{BEFORE, Bytes, INSIDE, Pe, State};
+use crate::mutant::Mutant;
+use crate::protocol::driver::{Driver, Judgement, Port, Progress, Standing, Step};
+use crate::protocol::operation::{Op, Part};
+use crate::protocol::{At, Outcome, meeting};
+use crate::status::Ending;
+use crate::store::phase::{Phase, Vote};
+use crate::store::site::{Deed, Progress as Shown, Verdict, apart, follow};
+
+/// An outcome, or None in the middle of a long step; the error says which promise is broken.
+pub type Act = Result<Option<Outcome>, String>;
+
+/// Where a state may be left for another PE's step, or for a death: before bytes move, once what
+/// they replace is void, and while waiting for others.
+fn pauses(op: Op) -> bool {
+    use Op::*;
+    matches!(op, Await | Encode | CopyLive | BringInherited | Decode | EncodeMissing)
+}
+
+impl Model {
+    /// Goes on in the state of PE `p`. None: in the middle of it, or it must wait.
+    pub fn act(&self, state: &mut State, p: usize) -> Act {
+        let (mut driver, goes_on) = (self.driver(state, p), state.pes[p].middle);
+        let at = driver.at();
+        let mut memory = Memory { model: self, state, p, broken_promise: None };
+        let mut moved = goes_on;
+        let outcome = loop {
+            if driver.op().is_some_and(pauses) && !std::mem::take(&mut moved) {
+                memory.state.pes[p].middle = true;
+                break None;
+            }
+            match driver.step(&mut memory) {
+                Step::Again => {}
+                Step::Wait => break None,
+                Step::Left(_, outcome) => break Some(outcome),
+            }
+        };
+        let (pe, error) = (&mut memory.state.pes[p], memory.broken_promise);
+        if ![At::Enter, At::Follow].contains(&at) {
+            (pe.number, pe.ends) = (driver.number() as u8, driver.ends().is_some());
+        }
+        if driver.at() == At::Unrecoverable && pe.words == 0 {
+            pe.words = NOBODY;
+        }
+        error.map_or(Ok(outcome), Err)
+    }
+
+    /// The driver of PE `p`, as far as it has come.
+    fn driver(&self, state: &State, p: usize) -> Driver {
+        let pe = &state.pes[p];
+        let at = pe.at.expect("inside a call");
+        let begins = [At::Enter, At::Follow, At::Intend].contains(&at);
+        let number = u64::from(if begins { pe.agreed + 1 } else { pe.number });
+        let ends = pe.ends.then_some(Ending::Silent);
+        let before = pe.middle.then_some(pauses as fn(Op) -> bool);
+        Driver::restored((pe.call, at), number, ends, pe.is_new(), before)
+    }
+
+    /// Shows the call that PE `p` is about to make, in a program with two places. True if it is
+    /// made before the loop, where nothing is computed: what is saved there is what all have.
+    pub fn calls(&self, state: &mut State, p: usize) -> bool {
+        let pe = &mut state.pes[p];
+        let places = &mut pe.places;
+        let site = if places.before { BEFORE } else { INSIDE };
+        let late = places.apart.2 && places.apart.1 & site as u8 == 0;
+        places.call = (site as u8, pe.agreed + 1, pe.joined == 0, late);
+        places.written |= !places.before;
+        if places.before {
+            pe.at = Some(At::Enter);
+            pe.live = pe.live.map(|live| live + u8::from(!late));
+        }
+        pe.places.before
+    }
+
+    fn find_apart(&self, state: &mut State, p: usize) {
+        let living = state.living_in(state.pes[p].view);
+        let living = (0..self.pes).filter(|q| living >> q & 1 == 1);
+        let calls: Vec<_> = living.map(|q| (q, state.pes[q].places.called())).collect();
+        let ends = calls.iter().any(|&(q, _)| state.pes[q].finished);
+        let places = &mut state.pes[p].places;
+        places.apart = apart(&calls).filter(|_| !ends).map_or((0, 0, false), |apart| {
+            let sites = apart.sites.iter().fold(0, |sites, &site| sites | site as u8);
+            (apart.reference as u8 + 1, sites, apart.behind.contains(&p))
+        });
+        (places.written, places.shown) = (false, (0, 0, false));
+    }
+
+    /// The real plan's verdict on the findings of all, and how many PEs have lost everything.
+    fn verdict(&self, state: &State) -> (u8, usize) {
+        let mask = |found: fn(&Pe) -> bool| {
+            let pes = self.pes(state).iter().enumerate();
+            pes.fold(0, |mask, (p, pe)| mask | usize::from(found(pe)) << p)
+        };
+        let (snapshots, parities) = (mask(|pe| pe.findings.0), mask(|pe| pe.findings.1));
+        let lost = (snapshots & parities).count_ones() as usize;
+        (self.verdicts[parities << 4 | snapshots], lost)
+    }
+
+    fn judge(&self, state: &State) -> Result<u8, String> {
+        let (words, lost) = self.verdict(state);
+        let incomplete = self.pes(state).iter().filter(|pe| pe.findings.0 || pe.findings.1).count();
+        if self.broken == Broken::Nothing && incomplete > self.most_lost() {
+            return Err(format!("{incomplete} PEs miss something, more than were ever lost"));
+        }
+        let hopeful =
+            self.broken == Broken::Rule(Mutant::PlanTooHopeful) && lost <= self.parity + 1;
+        Ok(if hopeful { 0 } else { words })
+    }
+
+    /// What a rebuild reads is what verification passed on the other PEs. None if it is not there
+    /// any more: every tile is checked as it is read. What is decoded of less than a stripe needs
+    /// is not what was saved; that there is enough, the true plan has seen to.
+    fn sources(&self, state: &State, p: usize, number: u8, slot: usize) -> Option<bool> {
+        let others = self.pes(state).iter().enumerate().filter(|&(q, _)| q != p);
+        let used = others
+            .flat_map(|(_, pe)| [(pe.findings.0, pe.snapshot), (pe.findings.1, pe.slots[slot])]);
+        let mut good =
+            self.broken != Broken::Rule(Mutant::PlanTooHopeful) || self.verdict(state).0 == 0;
+        for (_, bytes) in used.filter(|(bad, _)| !bad) {
+            match bytes {
+                Bytes::Sealed(n, is_good) if n == number => good &= is_good,
+                _ => return None,
+            }
+        }
+        Some(good)
+    }
+
+    pub fn whole(&self, state: &State, view: u8) -> bool {
+        state.living_in(view).count_ones() as usize == self.pes
+    }
+
+    fn all_live(&self, state: &State, number: u8) -> bool {
+        self.pes(state).iter().all(|pe| pe.live == Some(number))
+    }
+}
+
+/// The memory of PE `p`, and that of its peers.
+struct Memory<'a> {
+    model: &'a Model,
+    state: &'a mut State,
+    p: usize,
+    broken_promise: Option<String>,
+}
+
+impl Memory<'_> {
+    fn own(&mut self) -> &mut Pe {
+        &mut self.state.pes[self.p]
+    }
+
+    fn part(&mut self, part: Part, number: u8) -> &mut Bytes {
+        let slot = self.model.slot(number);
+        match part {
+            Part::Snapshot => &mut self.own().snapshot,
+            Part::Slot => &mut self.own().slots[slot],
+        }
+    }
+
+    /// Seals what was written: good if the bytes are those of the checkpoint.
+    fn seal(&mut self, part: Part, number: u8) {
+        let good = std::mem::take(&mut self.own().good);
+        *self.part(part, number) = Bytes::Sealed(number, good);
+    }
+
+    fn breaks_promise(&mut self, words: String) -> Progress {
+        self.broken_promise = Some(words);
+        Progress::Wait
+    }
+
+    /// Comes to a barrier, or to a meeting, whose number grows.
+    fn arrive(&mut self, driver: &Driver) -> Progress {
+        let Some(step) = meeting(driver.at()) else { return self.arrive_at_barrier() };
+        let (p, pe) = (self.p, &mut self.state.pes[self.p]);
+        let (before, now) = (pe.step, (pe.view, step as u8));
+        let begins = driver.at() == At::MeetSettling && pe.call.recovers();
+        let settled = meeting(At::MeetSettled).is_some_and(|last| before.1 <= last as u8);
+        pe.step = now;
+        if now <= before && !(begins && now.0 == before.0 && settled) {
+            return self
+                .breaks_promise(format!("steps grow, but PE {p} goes from {before:?} to {now:?}"));
+        }
+        Progress::Done
+    }
+
+    fn arrive_at_barrier(&mut self) -> Progress {
+        let pe = &mut self.state.pes[self.p];
+        if pe.shown != pe.joined {
+            return Progress::Out(Outcome::Changed);
+        }
+        pe.epoch += 1;
+        self.state.gate.0 += 1;
+        if self.state.gate.0 == pe.epoch * self.model.pes as u8 {
+            self.state.gate.1 = pe.epoch;
+        }
+        Progress::Done
+    }
+
+    fn all_came(&self, driver: &Driver) -> Progress {
+        let came = match meeting(driver.at()) {
+            Some(step) => self.model.all_here(self.state, self.p, step as u8),
+            None => self.state.gate.1 >= self.state.pes[self.p].epoch,
+        };
+        if came { Progress::Done } else { Progress::Wait }
+    }
+
+    /// The real rule, over what the reference has shown in this view.
+    fn follow(&mut self) -> Progress {
+        let (p, pe) = (self.p, &self.state.pes[self.p]);
+        let progress = |deed, site: u8, written: bool| Shown {
+            deed,
+            barriers: 0,
+            reached: false,
+            site: u64::from(site),
+            written: u64::from(written),
+        };
+        let other = &self.state.pes[usize::from(pe.places.apart.0 - 1)];
+        let (view, site, written) = other.places.shown;
+        let reference = match (other.joined == pe.joined, view == pe.joined) {
+            (true, _) if other.finished => Some(progress(Deed::Waits, 0, true)),
+            (_, true) => Some(progress(Deed::Checkpoint, site, written)),
+            _ => None,
+        };
+        let own = progress(Deed::Checkpoint, pe.places.call.0, pe.places.written);
+        match follow(&own, reference.as_ref(), Vec::new) {
+            Some(Verdict::Pass) => Progress::Out(Outcome::Behind),
+            Some(Verdict::Meet) if written => {
+                self.breaks_promise(format!("no mix: PE {p} meets who has gone on"))
+            }
+            Some(Verdict::Meet) => Progress::Done,
+            Some(Verdict::Mismatch) => self.breaks_promise(format!("PE {p} has written nothing")),
+            None if pe.shown != pe.joined => Progress::Out(Outcome::Changed),
+            None => Progress::Wait,
+        }
+    }
+
+    fn check_store(&mut self, number: u8) {
+        let (slot, unseen) = (self.model.slot(number), self.model.broken == Broken::AdoptedUnseen);
+        let pe = self.own();
+        let unseen = unseen && pe.phase.is_none();
+        let bad = |bytes: Bytes| !unseen && !bytes.is(number);
+        pe.findings = (bad(pe.snapshot), bad(pe.slots[slot]));
+    }
+
+    fn decode(&mut self, number: u8) -> Progress {
+        match self.model.sources(self.state, self.p, number, self.model.slot(number)) {
+            Some(good) => {
+                self.own().good = good;
+                Progress::Done
+            }
+            None if self.changed() => Progress::Out(Outcome::Changed),
+            None => {
+                let p = self.p;
+                self.breaks_promise(format!("no mix: what PE {p} reads is not there"))
+            }
+        }
+    }
+}
+
+impl Port for Memory<'_> {
+    fn carry_out(&mut self, driver: &Driver, op: Op) -> Progress {
+        let (model, p, number) = (self.model, self.p, driver.number() as u8);
+        match op {
+            Op::Post(posted) => self.own().phase = posted.phase(driver.number()),
+            Op::Void(part) => *self.part(part, number) = Bytes::Void,
+            Op::Seal(part) => self.seal(part, number),
+            Op::Arrive => return self.arrive(driver),
+            Op::Await => return self.all_came(driver),
+            Op::ShowCall if self.own().places.apart.0 != 0 => {
+                let pe = self.own();
+                pe.places.shown = (pe.joined, pe.places.call.0, pe.places.written);
+            }
+            Op::Follow => return self.follow(),
+            Op::Compare => self.own().shows = number,
+            Op::Encode => {
+                let shown = model.pes(self.state).iter().all(|pe| pe.shows == number);
+                self.own().good = shown && model.all_live(self.state, number);
+            }
+            Op::EncodeMissing => self.own().good = model.all_live(self.state, number),
+            Op::CopyLive => {
+                let pe = self.own();
+                pe.good = pe.live == Some(number);
+            }
+            Op::BringInherited => {
+                let pe = self.own();
+                pe.good = pe.beside == Bytes::Sealed(number, true);
+            }
+            Op::ClearBeside => self.own().beside = Bytes::Void,
+            Op::AwaitWhole if !model.whole(self.state, self.state.pes[p].shown) => {
+                return Progress::Wait;
+            }
+            Op::Adopt => {
+                let pe = self.own();
+                pe.view = pe.shown;
+            }
+            Op::FindApart if model.two => model.find_apart(self.state, p),
+            Op::WriteDecision => self.own().decided = Some(number),
+            Op::ForgetDecision => self.own().decided = None,
+            Op::SetAgreed => self.own().agreed = number,
+            Op::CheckStore => self.check_store(number),
+            Op::ReadFindings => match model.judge(self.state) {
+                Ok(words) => self.own().words = words,
+                Err(words) => return self.breaks_promise(words),
+            },
+            Op::NeedSnapshot if !self.own().findings.0 => return Progress::Out(Outcome::Done),
+            Op::Decode => return self.decode(number),
+            Op::Restore => {
+                let pe = self.own();
+                pe.live = (pe.snapshot == Bytes::Sealed(number, true)).then_some(number);
+            }
+            Op::NeedParity if !self.own().findings.1 => return Progress::Out(Outcome::Done),
+            Op::ResetWords => {
+                self.own().epoch = 0;
+                self.state.gate = (0, 0);
+            }
+            Op::Join => {
+                let pe = self.own();
+                pe.joined = pe.view;
+            }
+            _ => {} // nothing that the model has
+        }
+        Progress::Done
+    }
+
+    fn standing(&mut self) -> Standing {
+        let (pe, broken) = (&self.state.pes[self.p], self.model.broken);
+        match () {
+            () if pe.is_new() => Standing::New,
+            () if self.faulted() => Standing::Faulted,
+            () if pe.places.call.3 && broken != Broken::Rule(Mutant::EveryCallMeets) => {
+                Standing::Late
+            }
+            () => Standing::Well,
+        }
+    }
+
+    fn agrees(&mut self, _: &Driver) -> bool {
+        true
+    }
+
+    fn in_turns(&self) -> bool {
+        false
+    }
+
+    fn keeps_snapshot(&self) -> bool {
+        true
+    }
+
+    fn is_new(&self) -> bool {
+        self.state.pes[self.p].is_new()
+    }
+
+    fn is_beside(&self, number: u64) -> bool {
+        self.state.pes[self.p].beside.is(number as u8)
+    }
+
+    fn phase(&self) -> Option<Phase> {
+        self.state.pes[self.p].phase
+    }
+
+    fn votes(&self) -> Vec<Vote> {
+        let living = self.state.living_in(self.state.pes[self.p].view);
+        let alive = (0..self.model.pes).filter(|q| living >> q & 1 == 1);
+        let pes = alive.map(|q| &self.state.pes[q]);
+        pes.map(|pe| Vote { phase: pe.phase, decided: pe.decided.map(u64::from) }).collect()
+    }
+
+    fn faulted(&self) -> bool {
+        let pe = &self.state.pes[self.p];
+        pe.shown != pe.joined
+    }
+
+    fn changed(&self) -> bool {
+        let pe = &self.state.pes[self.p];
+        pe.shown != pe.view
+    }
+
+    fn judgement(&self) -> Judgement {
+        match self.state.pes[self.p].words {
+            0 => Judgement::Recoverable,
+            _ => Judgement::Unrecoverable,
+        }
+    }
+
+    fn ends(&self) -> Option<Ending> {
+        let mut others = (0..self.model.pes).filter(|&q| q != self.p);
+        others.any(|q| self.state.pes[q].finished).then_some(Ending::Silent)
+    }
+
+    fn breaks(&self, rule: Mutant) -> bool {
+        self.model.broken == Broken::Rule(rule)
+    }
+}

@@ -1,0 +1,458 @@
+//! The model: memory, views and deaths around the protocol's table.
+
+use raidshmem_codec::stripe::{Layout, Scheme};
+
+pub use super::broken::Broken;
+use super::state::{Bytes, MOST, Pe, Places, State};
+use crate::mutant::{self, Mutant};
+use crate::plan::{self, Finding, Unrecoverable};
+use crate::protocol::{At, Call, Outcome, next};
+use crate::store::inherited::is_borne_out;
+use crate::store::phase::Phase;
+
+/// Checkpoint that exists at the beginning.
+const FIRST: u8 = 1;
+/// The words of a PE that finds nobody left that saw a checkpoint.
+pub const NOBODY: u8 = 0xff;
+
+/// How a job of the model may end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// All PEs made the last checkpoint.
+    Finished,
+    /// All living PEs said the verdict, or none is left.
+    Unrecoverable,
+    /// A PE said the verdict and another waits for PEs to come: the launcher, which gives the
+    /// others a few seconds to say it too, ends the job with those words.
+    CutShort,
+}
+
+/// A job's size, how much may die, and what is broken.
+#[derive(Debug)]
+pub struct Model {
+    pub pes: usize,
+    pub parity: usize,
+    pub deaths: u8,
+    /// The checkpoint after which a PE goes to `shmem_finalize`.
+    pub last: u8,
+    pub broken: Broken,
+    /// The real plan's words by PEs without snapshot and PEs without parity.
+    pub verdicts: Vec<u8>,
+    /// PEs that share a node, and are lost with it together.
+    pub per_node: usize,
+    /// All processes may die at one moment, which leaves their memory whole.
+    pub all_at_once: bool,
+    /// What a PE has been shown is chosen when it looks; if not, showing is a step of its own.
+    pub lazy: bool,
+    /// The program calls the checkpoint before its loop, until it succeeds, and at the loop's end.
+    pub two: bool,
+}
+
+impl std::fmt::Display for Model {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Model { pes, parity, deaths, last, per_node, .. } = self;
+        write!(f, "{pes} PEs, {per_node} a node, parity {parity}, {deaths} deaths, ")?;
+        write!(f, "checkpoints to {last}")
+    }
+}
+
+impl Model {
+    pub fn new(pes: usize, parity: usize, deaths: u8, last: u8, broken: Broken) -> Model {
+        assert!(pes <= MOST);
+        let layout = Layout::new(Scheme::Rs { parity }, pes).expect("a legal shape");
+        let words = |sets: usize| verdict(&layout, sets & 15, sets >> 4);
+        let verdicts = (0..256).map(words).collect();
+        let switched = mutant::chosen().filter(|_| broken == Broken::Nothing);
+        let broken = switched.map_or(broken, Broken::Rule);
+        let (per_node, all_at_once, lazy, two) = (1, false, true, false);
+        Model { pes, parity, deaths, last, broken, verdicts, per_node, all_at_once, lazy, two }
+    }
+
+    pub fn slot(&self, number: u8) -> usize {
+        if self.broken == Broken::Rule(Mutant::SlotReused) { 0 } else { usize::from(number) % 2 }
+    }
+
+    /// How many PEs can be lost in all.
+    pub fn most_lost(&self) -> usize {
+        usize::from(self.deaths) * self.per_node
+    }
+
+    pub fn first(&self) -> State {
+        let mut slots = [Bytes::Void; 2];
+        slots[self.slot(FIRST)] = Bytes::Sealed(FIRST, true);
+        let pe = Pe {
+            alive: true,
+            node_lost: false,
+            finished: false,
+            unrecoverable: false,
+            call: Call::Checkpoint,
+            at: None,
+            middle: false,
+            number: FIRST,
+            agreed: FIRST,
+            view: 1,
+            joined: 1,
+            shown: 1,
+            epoch: 0,
+            good: false,
+            ends: false,
+            shows: 0,
+            words: 0,
+            live: Some(FIRST),
+            phase: Some(Phase::Agreed(u64::from(FIRST))),
+            decided: None,
+            step: (0, 0),
+            snapshot: Bytes::Sealed(FIRST, true),
+            beside: Bytes::Void,
+            slots,
+            findings: (false, false),
+            places: Places { before: self.two, ..Places::default() },
+        };
+        let mut views = [0; 8];
+        views[1] = (1 << self.pes) - 1;
+        let (deaths, since_whole) = (self.deaths, 0);
+        State { pes: [pe; MOST], views, current: 1, gate: (0, 0), deaths, since_whole }
+    }
+
+    pub fn pes<'a>(&self, state: &'a State) -> &'a [Pe] {
+        &state.pes[..self.pes]
+    }
+
+    /// All states one step away. The error says which promise a step breaks.
+    pub fn successors(&self, state: &State, out: &mut Vec<State>) -> Result<(), String> {
+        for p in 0..self.pes {
+            let pe = &state.pes[p];
+            if !self.lazy && pe.alive && pe.shown < state.current {
+                let mut next = *state;
+                next.pes[p].shown += 1;
+                out.push(next);
+            }
+            self.process(state, p, out)?;
+            self.launcher(state, p, out);
+        }
+        Ok(())
+    }
+
+    /// How the job ended; anything else is a hang.
+    pub fn ended(&self, state: &State) -> Result<End, String> {
+        let living = || self.pes(state).iter().filter(|pe| pe.alive);
+        let words = living().next().map_or(0, |pe| pe.words);
+        if living().all(|pe| pe.unrecoverable) {
+            match living().all(|pe| pe.words == words) {
+                true => Ok(End::Unrecoverable),
+                false => Err("verdict: not the same words everywhere".to_string()),
+            }
+        } else if living().all(|pe| pe.finished && pe.at.is_none()) {
+            Ok(End::Finished)
+        } else if living().any(|pe| pe.unrecoverable) {
+            let mut unrecoverable = living().filter(|pe| pe.unrecoverable);
+            let words = unrecoverable.next().map_or(0, |pe| pe.words);
+            match unrecoverable.all(|pe| pe.words == words) {
+                true => Ok(End::CutShort),
+                false => Err("verdict: not the same words everywhere".to_string()),
+            }
+        } else {
+            Err("no wait for ever, one verdict: nothing moves here".to_string())
+        }
+    }
+
+    // ---- deaths and substitutes -----------------------------------------------------------------
+
+    fn launcher(&self, state: &State, p: usize, out: &mut Vec<State>) {
+        let pes = || self.pes(state).iter();
+        let ended = |pe: &Pe| pe.alive && pe.finished && pe.joined == state.current;
+        let over = pes().all(ended) || pes().any(|pe| pe.alive && pe.unrecoverable);
+        if over || pes().all(|pe| !pe.alive && pe.node_lost) {
+            return; // the launcher lets all leave, or ends the job by name
+        }
+        if self.all_at_once && state.deaths > 0 && p == 0 && pes().all(|pe| pe.alive) {
+            let mut next = self.lose(state, 0..self.pes, false);
+            next.since_whole = state.since_whole;
+            out.push(next);
+        }
+        let node = p / self.per_node * self.per_node;
+        let here = || node..self.pes.min(node + self.per_node);
+        if state.deaths > 0 && state.pes[p].alive {
+            out.push(self.lose(state, p..p + 1, false));
+        }
+        if state.deaths > 0 && p == node && here().any(|p| !state.pes[p].node_lost) {
+            out.push(self.lose(state, here(), true));
+        }
+        let seen = pes().all(|pe| !pe.alive || pe.shown == state.current);
+        if !state.pes[p].alive && (seen || self.lazy) {
+            let mut next = *state;
+            for pe in next.pes[..self.pes].iter_mut().filter(|pe| pe.alive) {
+                pe.shown = state.current;
+            }
+            if next.pes[p].node_lost {
+                next.pes[p].wipe();
+            }
+            self.begin(&mut next.pes[p], state.current);
+            next.pes[p].places.before = self.two;
+            next.order(state.living_in(state.current) | 1 << p);
+            out.push(next);
+        }
+    }
+
+    fn begin(&self, pe: &mut Pe, shown: u8) {
+        if self.broken == Broken::Rule(Mutant::DeadUnheard) {
+            (pe.phase, pe.decided) = (None, None);
+        }
+        if self.broken == Broken::LiveNotRescued {
+            pe.live = None;
+        }
+        let (snapshot, slots) = (pe.snapshot, pe.slots);
+        let slot = |n: u64| slots[self.slot(n as u8)].is(n as u8);
+        pe.phase = pe.phase.filter(|&phase| is_borne_out(phase, |n| snapshot.is(n as u8), slot));
+        pe.begin(shown);
+    }
+
+    /// A process dies, or a node with all that is on it.
+    fn lose(&self, state: &State, lost: std::ops::Range<usize>, node: bool) -> State {
+        let mut next = *state;
+        next.deaths -= 1;
+        let mut living = state.living_in(state.current);
+        for p in lost {
+            living &= !(1 << p);
+            next.since_whole |= 1 << p;
+            next.pes[p].die();
+            next.pes[p].node_lost |= node;
+            if self.broken == Broken::Rule(Mutant::WipedTooEarly) && node {
+                next.pes[p].wipe();
+            }
+        }
+        next.order(living);
+        next
+    }
+
+    // ---- the protocol ---------------------------------------------------------------------------
+
+    /// The steps of PE `p`'s process: one for each view that it may have been shown, as far as that
+    /// makes a difference.
+    pub fn process(&self, state: &State, p: usize, out: &mut Vec<State>) -> Result<(), String> {
+        let pe = &state.pes[p];
+        if !pe.alive || pe.unrecoverable {
+            return Ok(());
+        }
+        if pe.at.is_none() && pe.finished {
+            self.finalize(state, p, out);
+            return Ok(());
+        }
+        if pe.at.is_none() {
+            self.program(state, p, out);
+            return Ok(());
+        }
+        let newest = if self.lazy { pe.newest(state.current) } else { pe.shown };
+        (pe.shown..=newest).try_for_each(|shown| self.step(state, p, shown, out))
+    }
+
+    /// The step of PE `p` that has been shown this view.
+    pub fn step(
+        &self,
+        state: &State,
+        p: usize,
+        shown: u8,
+        out: &mut Vec<State>,
+    ) -> Result<(), String> {
+        let pe = &state.pes[p];
+        let at = pe.at.expect("inside a call");
+        let mut next = *state;
+        next.pes[p].shown = shown;
+        let outcome = self.act(&mut next, p)?;
+        if pe.middle && pe.waits() {
+            // That all have come may be seen late by one who sees that the view has changed.
+            if outcome.is_some() && shown == pe.shown {
+                self.leave(&next, p, (at, Outcome::Done), out)?;
+            }
+            return match next.pes[p].sees_change() {
+                true => self.leave(&next, p, (at, Outcome::Changed), out),
+                false => Ok(()),
+            };
+        }
+        match outcome {
+            Some(outcome) => self.leave(&next, p, (at, outcome), out),
+            None if next != *state => {
+                out.push(next); // in the middle of it
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn leave(
+        &self,
+        state: &State,
+        p: usize,
+        (at, outcome): (At, Outcome),
+        out: &mut Vec<State>,
+    ) -> Result<(), String> {
+        let mut state = *state;
+        let call = state.pes[p].call;
+        let to = next(call, at, outcome).ok_or(format!("{at:?} cannot end with {outcome:?}"))?;
+        state.pes[p].middle = false;
+        state.pes[p].at = Some(to);
+        if (at, outcome) == (At::MeetSettling, Outcome::Done) {
+            state.pes[p].findings = (false, false); // nobody is in an older view any more
+        }
+        self.end(&mut state, p, to)?;
+        out.push(state);
+        Ok(())
+    }
+
+    fn end(&self, state: &mut State, p: usize, to: At) -> Result<(), String> {
+        let number = state.pes[p].number;
+        let pe = &mut state.pes[p];
+        match to {
+            At::Saved => {
+                (pe.agreed, pe.at) = (number, None);
+                if self.two && pe.live != Some(number) {
+                    return Err(format!("no mix: PE {p} saves {:?} as {number}", pe.live));
+                }
+                pe.places = Places::default();
+                self.finish(pe);
+            }
+            At::Passed => {
+                pe.at = None;
+                (pe.places.before, pe.places.apart.2) = (false, false);
+                self.finish(pe);
+            }
+            At::Reported => {
+                (pe.at, pe.call) = (None, Call::Restart);
+                pe.live = None; // user code may do what it likes now
+            }
+            At::MeetSettling
+                if self.broken == Broken::NoSettleBeforeReport && pe.call == Call::Checkpoint =>
+            {
+                (pe.at, pe.call, pe.live) = (None, Call::Restart, None);
+            }
+            // All have encoded what was missing: only what is lost later counts.
+            At::Reset if pe.call == Call::Restart && !pe.ends => {
+                let views = usize::from(pe.view)..=usize::from(state.current);
+                let kept = views.fold(u8::MAX, |kept, view| kept & state.views[view]);
+                state.since_whole &= !kept;
+            }
+            At::Unrecoverable => {
+                pe.unrecoverable = true;
+                if state.since_whole.count_ones() as usize <= self.parity {
+                    return Err(format!("durability: PE {p} is unrecoverable"));
+                }
+            }
+            At::Resumed if pe.call == Call::Finalize => {
+                (pe.at, pe.call) = (None, Call::Checkpoint);
+                if pe.live.is_some() {
+                    return Err(format!("its own work: PE {p} is at its end, and went back"));
+                }
+            }
+            At::Resumed => {
+                let (view, live, ends) = (pe.view, pe.live, pe.ends);
+                (pe.at, pe.call) = (None, Call::Checkpoint);
+                pe.agreed = number;
+                // Before its loop it calls the checkpoint once more, unless others are at the end.
+                if ends || !pe.places.before {
+                    self.finish(pe);
+                }
+                if ends && number < self.last {
+                    return Err(format!("alone: PE {p} needs others that are at their end"));
+                }
+                if live != Some(number) {
+                    return Err(format!("no mix: PE {p} resumes {number} with {live:?}"));
+                }
+                let same = |other: &Pe| other.joined != view || other.agreed >= number;
+                if !self.pes(state).iter().all(|other| !other.alive || same(other)) {
+                    return Err(format!("agreement: PE {p} resumes {number}, others less"));
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// After the last checkpoint it computes on, for itself, and goes to `shmem_finalize`.
+    fn finish(&self, pe: &mut Pe) {
+        if pe.agreed >= self.last {
+            (pe.finished, pe.live) = (true, None);
+        }
+    }
+
+    /// Waits in `shmem_finalize`; takes part in the recovery of a loss that it is shown.
+    fn finalize(&self, state: &State, p: usize, out: &mut Vec<State>) {
+        let pe = &state.pes[p];
+        let shown = if self.lazy { state.current } else { pe.shown };
+        if shown > pe.joined && self.broken != Broken::EndIgnoresLosses {
+            let mut next = *state;
+            let pe = &mut next.pes[p];
+            (pe.call, pe.at) = (Call::Finalize, Some(At::Whole));
+            pe.shown = pe.shown.max(pe.joined + 1);
+            out.push(next);
+        }
+    }
+
+    /// Whether every living PE of the view of PE `p` has come to its meeting.
+    pub fn all_here(&self, state: &State, p: usize, step: u8) -> bool {
+        let word = (state.pes[p].view, step);
+        let living = state.living_in(word.0);
+        let here = |q: usize| {
+            let step = state.pes[q].step;
+            living >> q & 1 == 0 || (step.0 == word.0 && step >= word)
+        };
+        (0..self.pes).all(here)
+    }
+
+    /// User code: computes towards the next checkpoint, or restarts. What it computes while a peer
+    /// in the program knows of a fault already is worth nothing: that peer's puts are dropped. Of a
+    /// peer that is in the next call already all puts are there.
+    fn program(&self, state: &State, p: usize, out: &mut Vec<State>) {
+        let mut next = *state;
+        if state.pes[p].call == Call::Restart {
+            next.pes[p].at = Some(At::Whole);
+            out.push(next);
+            return;
+        }
+        if self.two && self.calls(&mut next, p) {
+            out.push(next);
+            return;
+        }
+        let computes = |pe: &Pe| pe.alive && pe.at.is_none() && !pe.finished;
+        let disturbed = self.pes(state).iter().any(|pe| computes(pe) && pe.shown != pe.joined);
+        next.pes[p].at = Some(At::Enter);
+        next.pes[p].live = state.pes[p].live.filter(|_| !disturbed).map(|live| live + 1);
+        // On the way it puts into all peers: one that copies has bytes of two times then.
+        // One that has gone on in the same view only: those who know of a loss drop what they put.
+        let own = state.pes[p];
+        let copies = |q: &Pe| q.alive && q.at == Some(At::Copy) && q.joined == own.joined;
+        let peers = next.pes[..self.pes].iter_mut().filter(|q| copies(q));
+        for peer in peers.filter(|q| own.agreed == q.number && !disturbed) {
+            peer.live = None;
+        }
+        out.push(next);
+        for q in (0..self.pes).filter(|_| self.lazy && !disturbed) {
+            let peer = &state.pes[q];
+            if computes(peer) && peer.joined < state.current {
+                let mut disturbed = next;
+                disturbed.pes[q].shown = peer.joined + 1;
+                disturbed.pes[p].live = None;
+                out.push(disturbed);
+            }
+        }
+    }
+}
+
+/// The real plan's verdict when the PEs in `snapshots` miss their snapshot and those in `parities`
+/// their parity, as a PE's words; 0 if all can be rebuilt.
+fn verdict(layout: &Layout, snapshots: usize, parities: usize) -> u8 {
+    let finding = |place: usize| {
+        let all = Finding::lost(layout, place);
+        Finding {
+            snapshot: if snapshots >> place & 1 == 1 { all.snapshot } else { 0 },
+            parity: if parities >> place & 1 == 1 { all.parity } else { 0 },
+            empty: false,
+        }
+    };
+    let findings: Vec<Finding> = (0..layout.members()).map(finding).collect();
+    let members: Vec<usize> = (0..layout.members()).collect();
+    let mask = |pes: Vec<usize>| pes.into_iter().fold(0, |mask, pe| mask | 1u8 << pe);
+    match plan::check(0, layout, &members, &findings, true) {
+        Ok(()) => 0,
+        Err(Unrecoverable { pes, damaged, .. }) => mask(pes) | mask(damaged) << 4,
+    }
+}

@@ -1,0 +1,176 @@
+//! The environment: one typed table that parses, bounds, prints and documents every setting.
+//!
+//! Every setting is one [`Entry`] of [`table()`]: its name, its [`Kind`] (which holds the bounds
+//! and does the parsing), its default, one sentence, how it is stored in [`Settings`] and how it is
+//! read back. Nothing else in the library looks at `SHMEM_*` variables.
+//!
+//! Invariants: `from_env(s.to_env()) == s` for every `s` that `from_env` returned; an unknown
+//! `SHMEM_FT_*` name or a value outside its bounds is one line that says what is allowed, never a
+//! silent default. Other unknown `SHMEM_*` names are left alone: they may belong to other tools.
+//!
+//! Names without `FT` are those of OpenSHMEM 1.5, section 8 (environment variables), and
+//! `SHMEM_CHECK`; names with it are this library's.
+//!
+//! Left out: reading the environment (the caller passes it in), and whether a group size fits the
+//! number of PEs, which [`crate::placement::groups::plan`] decides when that number is known.
+
+use std::time::Duration;
+
+use thiserror::Error;
+
+use crate::inject::{self, RuleError};
+
+mod delta;
+mod fields;
+mod kind;
+mod table;
+#[cfg(test)]
+mod tests;
+pub mod units;
+mod values;
+
+pub use delta::{Delta, Track};
+use fields::Draft;
+pub use fields::Settings;
+pub use kind::Kind;
+pub use table::{Entry, markdown, table};
+pub use values::{
+    BackupMode, Bind, Collectives, Device, Fabric, Pages, Placement, Substitute, Trace,
+};
+
+/// Why the environment was refused. Every message is one line that says what is allowed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum SettingError {
+    /// A `SHMEM_FT_*` name that is not in the table.
+    #[error("{name}: no such setting, nearest is {nearest}; `oshinfo` lists them")]
+    Unknown {
+        /// The name as found.
+        name: String,
+        /// The allowed name that is most like it.
+        nearest: &'static str,
+    },
+    /// A value that is not of the setting's kind or outside its bounds.
+    #[error("{name}={value}: expected {allowed}")]
+    Value {
+        /// The setting.
+        name: &'static str,
+        /// The value as found.
+        value: String,
+        /// What is allowed, as the table prints it.
+        allowed: String,
+    },
+    /// A fault injection rule that cannot be read.
+    #[error("{name}: {source}")]
+    Rule {
+        /// The setting.
+        name: &'static str,
+        /// What is wrong with which rule.
+        source: RuleError,
+    },
+    /// Heartbeats too rare for the timeout.
+    #[error(
+        "SHMEM_FT_HEARTBEAT={}: expected at most a quarter of SHMEM_FT_NODE_TIMEOUT={}",
+        .heartbeat.as_secs_f64(),
+        .timeout.as_secs_f64()
+    )]
+    Heartbeat {
+        /// Between two.
+        heartbeat: Duration,
+        /// The timeout of a node.
+        timeout: Duration,
+    },
+    /// More than one parity in a mode that keeps exactly one.
+    #[error(
+        "SHMEM_FT_PARITY={parity}: expected 1 with SHMEM_FT_BACKUP_MODE={}; \
+         only rs may have another number",
+        mode.name()
+    )]
+    Parity {
+        /// The number asked for.
+        parity: usize,
+        /// The mode it was asked with.
+        mode: BackupMode,
+    },
+    /// More than one snapshot in a mode that has no second place for parity either.
+    #[error(
+        "SHMEM_FT_SNAPSHOTS={snapshots}: expected 1 with SHMEM_FT_BACKUP_MODE={}; only raid4, \
+         raid5 and rs may have another number",
+        mode.name()
+    )]
+    Snapshots {
+        /// The number asked for.
+        snapshots: usize,
+        /// The mode it was asked with.
+        mode: BackupMode,
+    },
+}
+
+impl Settings {
+    /// Parses an environment; variables that do not begin with `SHMEM_` are skipped, and of a name
+    /// given twice the last counts. Pure: reads nothing but `vars`.
+    ///
+    /// # Errors
+    /// The first variable that is refused, or parity or snapshots that the mode cannot keep.
+    pub fn from_env(
+        vars: impl Iterator<Item = (String, String)>,
+    ) -> Result<Settings, SettingError> {
+        let mut draft = Draft { settings: Settings::default(), parity: None };
+        for (name, value) in vars {
+            match table().iter().find(|entry| entry.name == name) {
+                Some(entry) => parse_into(entry, &mut draft, &value)?,
+                None if name.starts_with("SHMEM_FT_") => {
+                    let nearest = table::nearest(&name);
+                    let name = name.escape_debug().to_string();
+                    return Err(SettingError::Unknown { name, nearest });
+                }
+                None => {}
+            }
+        }
+        draft.finish()
+    }
+
+    /// The settings that are in force, as name and value, in the order of the table; those that
+    /// are unset are left out. [`Settings::from_env`] of it gives the same settings again.
+    pub fn to_env(&self) -> Vec<(&'static str, String)> {
+        table().iter().filter_map(|e| Some((e.name, e.show(self)?))).collect()
+    }
+}
+
+impl Draft {
+    fn finish(self) -> Result<Settings, SettingError> {
+        let mut settings = self.settings;
+        let mode = settings.backup_mode;
+        settings.parity = match (mode, self.parity) {
+            (BackupMode::Rs, parity) => parity.unwrap_or(2),
+            (_, None | Some(1)) => 1,
+            (_, Some(parity)) => return Err(SettingError::Parity { parity, mode }),
+        };
+        if settings.snapshots > mode.slots().max(1) {
+            return Err(SettingError::Snapshots { snapshots: settings.snapshots, mode });
+        }
+        let (heartbeat, timeout) = (settings.period(), settings.node_timeout);
+        if heartbeat > timeout / 4 {
+            return Err(SettingError::Heartbeat { heartbeat, timeout });
+        }
+        Ok(settings)
+    }
+}
+
+/// Stores what `text` says into `draft`, as `entry` parses and bounds it.
+fn parse_into(entry: &Entry, draft: &mut Draft, text: &str) -> Result<(), SettingError> {
+    let name = entry.name;
+    match entry.kind.parse(text.trim()) {
+        Some(value) => {
+            (entry.store)(draft, value);
+            Ok(())
+        }
+        None => Err(match inject::parse(text) {
+            Err(source) if entry.kind == Kind::Rules => SettingError::Rule { name, source },
+            _ => SettingError::Value {
+                name,
+                value: text.escape_debug().to_string(),
+                allowed: entry.allowed(),
+            },
+        }),
+    }
+}

@@ -1,0 +1,129 @@
+//! All settings, with their defaults.
+
+use std::time::Duration;
+
+use super::delta::{Delta, Track};
+use super::values::{BackupMode, Bind, Collectives, Device, Fabric, Pages, Placement, Substitute, Trace};
+use crate::inject::Rule;
+
+/// All settings of one run, parsed and within bounds. `default()` is the empty environment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// `SHMEM_FT_BACKUP_MODE`.
+    pub backup_mode: BackupMode,
+    /// `SHMEM_FT_GROUP_SIZE`: PEs in a parity group; `None`: chosen from the number of PEs.
+    pub group_size: Option<usize>,
+    /// `SHMEM_FT_PARITY`: parities of a group, that is, losses it survives; 1 unless mode `rs`.
+    pub parity: usize,
+    /// `SHMEM_FT_SNAPSHOTS`: local copies that a PE keeps, in turns; 1 but in modes with parity.
+    pub snapshots: usize,
+    /// `SHMEM_FT_SUBSTITUTE`.
+    pub substitute: Substitute,
+    /// `SHMEM_FT_PLACEMENT`.
+    pub placement: Placement,
+    /// `SHMEM_FT_DOMAINS`: path of a file of failure domains.
+    pub domains: Option<String>,
+    /// `SHMEM_FT_BIND`.
+    pub bind: Bind,
+    /// `SHMEM_FT_PAGES`.
+    pub pages: Pages,
+    /// `SHMEM_FT_DELTA`: a checkpoint may look for what changed.
+    pub delta: Delta,
+    /// `SHMEM_FT_TRACK`: how it finds that.
+    pub track: Track,
+    /// `SHMEM_FT_THREADS`: threads of a PE in a checkpoint or recovery; 0: as many as it has
+    /// processors for itself.
+    pub threads: usize,
+    /// `SHMEM_FT_FABRIC`.
+    pub fabric: Fabric,
+    /// `SHMEM_FT_DEVICE`: the device for RDMA; `None`: the first with an active port.
+    pub device: Option<Device>,
+    /// `SHMEM_FT_COLLECTIVES`.
+    pub collectives: Collectives,
+    /// `SHMEM_FT_ADOPT`: a substitute may take over the memory that a dead process left behind.
+    pub adopt: bool,
+    /// `SHMEM_FT_MAX_RESTARTS`: deaths of one PE between two checkpoints before the job ends.
+    pub max_restarts: u32,
+    /// `SHMEM_FT_MEMORY_LIMIT`: most bytes of all checkpoints on a machine; `None`: what is free.
+    pub memory_limit: Option<u64>,
+    /// `SHMEM_FT_HEARTBEAT`; `None`: a tenth of the timeout of a node.
+    pub heartbeat: Option<Duration>,
+    /// `SHMEM_FT_NODE_TIMEOUT`: a node without the launcher for this time ends itself.
+    pub node_timeout: Duration,
+    /// `SHMEM_FT_PE_TIMEOUT`: a stopped PE is killed after this; `None`: never.
+    pub pe_timeout: Option<Duration>,
+    /// `SHMEM_FT_STALL`: who waits for longer in one call is told of; zero: nobody is.
+    pub stall: Duration,
+    /// `SHMEM_FT_TRACE`: events that a PE keeps for who looks at it.
+    pub trace: Trace,
+    /// `SHMEM_FT_CHECKSUM`: blocks of a checkpoint carry checksums.
+    pub checksum: bool,
+    /// `SHMEM_FT_SCRUB`: bytes a second in which a PE looks over its checkpoint; 0 is off.
+    pub scrub: u64,
+    /// `SHMEM_FT_INJECT`: faults to inject; empty for none.
+    pub inject: Vec<Rule>,
+    /// `SHMEM_SYMMETRIC_SIZE`: bytes of symmetric heap per PE; `None`: the library chooses.
+    pub symmetric_size: Option<u64>,
+    /// `SHMEM_INFO`: print the settings at start-up.
+    pub info: bool,
+    /// `SHMEM_VERSION`: print the library's version at start-up.
+    pub version: bool,
+    /// `SHMEM_DEBUG`: print debugging messages.
+    pub debug: bool,
+    /// `SHMEM_CHECK`: check the arguments of every call.
+    pub check: bool,
+    /// `SHMEM_FT_REPORT`: say on standard error what was lost and how it was recovered.
+    pub report: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            backup_mode: BackupMode::None,
+            group_size: None,
+            parity: 1,
+            snapshots: 1,
+            substitute: Substitute::Spawn,
+            placement: Placement::Spread,
+            domains: None,
+            bind: Bind::Auto,
+            pages: Pages::Auto,
+            delta: Delta::Auto,
+            track: Track::Auto,
+            threads: 0,
+            fabric: Fabric::Auto,
+            device: None,
+            collectives: Collectives::Auto,
+            adopt: true,
+            max_restarts: 3,
+            memory_limit: None,
+            heartbeat: None,
+            node_timeout: Duration::from_secs(10),
+            pe_timeout: None,
+            stall: Duration::from_secs(60),
+            trace: Trace::Info,
+            checksum: true,
+            scrub: 16 << 20,
+            inject: Vec::new(),
+            symmetric_size: None,
+            info: false,
+            version: false,
+            debug: false,
+            check: true,
+            report: false,
+        }
+    }
+}
+
+impl Settings {
+    /// Time between two heartbeats.
+    pub fn period(&self) -> Duration {
+        self.heartbeat.unwrap_or(self.node_timeout / 10)
+    }
+}
+
+/// Settings under construction: the default of the parity depends on the mode.
+pub(super) struct Draft {
+    pub settings: Settings,
+    pub parity: Option<usize>,
+}

@@ -1,0 +1,445 @@
+//! The rows of the settings table.
+//!
+//! Invariant: names are unique and grouped, `SHMEM_FT_*` first.
+//!
+//! Left out: what a setting does; that is the business of the module that reads the field.
+
+use std::time::Duration;
+
+use super::delta::{Delta, Track};
+use super::fields::{Draft, Settings};
+use super::kind::{Kind, Value};
+use super::units::{KIB, TIB, show_size, show_time};
+use super::values::{BackupMode, Bind, Collectives, Device, Fabric, Pages, Placement, Substitute, Trace};
+use crate::inject;
+
+/// One setting: a row of [`table`].
+pub struct Entry {
+    /// The environment variable.
+    pub name: &'static str,
+    /// What its value may be.
+    pub kind: Kind,
+    /// The default as documentation prints it; in words where it is not a value.
+    pub default: &'static str,
+    /// One sentence on what it does.
+    pub doc: &'static str,
+    pub(super) store: fn(&mut Draft, Value),
+    show: fn(&Settings) -> Option<String>,
+}
+
+impl Entry {
+    /// What is allowed, as documentation and error messages print it.
+    pub fn allowed(&self) -> String {
+        self.kind.allowed()
+    }
+
+    /// The value in force as the environment would spell it; `None` where it is unset.
+    pub fn show(&self, settings: &Settings) -> Option<String> {
+        (self.show)(settings)
+    }
+}
+
+/// Every setting, in the order of the documentation.
+pub fn table() -> &'static [Entry] {
+    TABLE
+}
+
+/// The settings as a Markdown table, one row each.
+pub fn markdown() -> String {
+    let mut text = String::from("| setting | allowed | default | what it does |\n");
+    text.push_str("| --- | --- | --- | --- |\n");
+    for e in table() {
+        let row = format!("| `{}` | {} | {} | {} |\n", e.name, e.allowed(), e.default, e.doc);
+        text.push_str(&row);
+    }
+    text
+}
+
+/// The allowed `SHMEM_FT_*` name that was perhaps meant; the first of equals.
+pub(super) fn nearest(name: &str) -> &'static str {
+    let names = table().iter().map(|entry| entry.name).filter(|name| name.starts_with(PREFIX));
+    let better = |best, other| if alike(name, other) > alike(name, best) { other } else { best };
+    names.reduce(better).unwrap_or_default()
+}
+
+const PREFIX: &str = "SHMEM_FT_";
+
+/// How much alike two names are, 0 to 1: letter by letter, or, where words were left out, by the
+/// words there are.
+fn alike(name: &str, known: &str) -> f64 {
+    let likeness = strsim::normalized_damerau_levenshtein;
+    let words = |text: &'_ str| {
+        let words = text.trim_start_matches(PREFIX).split('_').map(str::to_owned);
+        words.collect::<Vec<String>>()
+    };
+    let (words, of_known) = (words(name), words(known));
+    let best = |word: &String| of_known.iter().map(|w| likeness(word, w)).fold(0.0, f64::max);
+    let by_words = words.iter().map(best).sum::<f64>() / words.len() as f64;
+    likeness(name, known).max(0.95 * by_words)
+}
+
+fn show_switch(on: bool) -> Option<String> {
+    Some(if on { "1" } else { "0" }.to_owned())
+}
+
+/// A flag counts as soon as it is set, so one that is off must not be shown at all.
+fn show_flag(on: bool) -> Option<String> {
+    on.then(|| "1".to_owned())
+}
+
+/// The store function of a number, which narrows to the field's type. The bounds of the row are
+/// inside every target type, so the narrowing cannot fail; tests store both bounds of each row.
+macro_rules! number {
+    ($draft:ident, $n:ident, $set:expr) => {
+        |$draft, value| {
+            if let Value::Number($n) = value {
+                $set
+            }
+        }
+    };
+}
+
+macro_rules! switch {
+    ($field:ident) => {
+        |draft, value| {
+            if let Value::On(on) = value {
+                draft.settings.$field = on
+            }
+        }
+    };
+}
+
+static TABLE: &[Entry] = &[
+    Entry {
+        name: "SHMEM_FT_BACKUP_MODE",
+        kind: Kind::Choice(&BackupMode::NAMES),
+        default: "none",
+        doc: "How checkpoints are protected.",
+        store: |draft, value| {
+            if let Value::Choice(at) = value {
+                draft.settings.backup_mode = BackupMode::ALL[at]
+            }
+        },
+        show: |s| Some(s.backup_mode.name().to_owned()),
+    },
+    Entry {
+        name: "SHMEM_FT_GROUP_SIZE",
+        kind: Kind::Count { min: 2, max: 64 },
+        default: "chosen from the number of PEs",
+        doc: "PEs in a group that protect each other.",
+        store: number!(draft, n, draft.settings.group_size = Some(n as usize)),
+        show: |s| s.group_size.map(|n| n.to_string()),
+    },
+    Entry {
+        name: "SHMEM_FT_PARITY",
+        kind: Kind::Count { min: 1, max: 16 },
+        default: "1, with rs 2",
+        doc: "Parities of a group, which is how many losses it survives; only rs may have \
+              other than 1.",
+        store: number!(draft, n, draft.parity = Some(n as usize)),
+        show: |s| Some(s.parity.to_string()),
+    },
+    Entry {
+        name: "SHMEM_FT_SNAPSHOTS",
+        kind: Kind::Count { min: 1, max: 2 },
+        default: "1",
+        doc: "Local copies of its live memory that a PE keeps, in turns. With 2 a checkpoint reads \
+              memory once and not twice, and takes the live bytes once more; only raid4, raid5 and \
+              rs may have 2.",
+        store: number!(draft, n, draft.settings.snapshots = n as usize),
+        show: |s| Some(s.snapshots.to_string()),
+    },
+    Entry {
+        name: "SHMEM_FT_SUBSTITUTE",
+        kind: Kind::Choice(&Substitute::NAMES),
+        default: "spawn",
+        doc: "Who takes the place of a dead PE: spawn takes a sleeping spare where there is one, \
+              else a new process; spare takes only spares.",
+        store: |draft, value| {
+            if let Value::Choice(at) = value {
+                draft.settings.substitute = [Substitute::Spawn, Substitute::Spare][at]
+            }
+        },
+        show: |s| Some(s.substitute.name().to_owned()),
+    },
+    Entry {
+        name: "SHMEM_FT_PLACEMENT",
+        kind: Kind::Choice(&Placement::NAMES),
+        default: "spread",
+        doc: "Groups are spread over nodes and other failure domains as well as can be, or \
+              (strict) the job is refused if they would not survive the loss of any one.",
+        store: |draft, value| {
+            if let Value::Choice(at) = value {
+                draft.settings.placement = [Placement::Spread, Placement::Strict][at]
+            }
+        },
+        show: |s| Some(s.placement.name().to_owned()),
+    },
+    Entry {
+        name: "SHMEM_FT_DOMAINS",
+        kind: Kind::File,
+        default: "none",
+        doc: "Failure domains above the nodes: which hosts share a rack, a switch or a power feed.",
+        store: |draft, value| {
+            if let Value::File(path) = value {
+                draft.settings.domains = Some(path)
+            }
+        },
+        show: |s| s.domains.clone(),
+    },
+    Entry {
+        name: "SHMEM_FT_BIND",
+        kind: Kind::Choice(&Bind::NAMES),
+        default: "auto",
+        doc: "What PEs are bound to: auto gives each its share of the cores and the memory near \
+              them, if there are enough threads for all; core gives each one core, or one thread.",
+        store: |draft, value| {
+            if let Value::Choice(at) = value {
+                draft.settings.bind = [Bind::Auto, Bind::Core, Bind::None][at]
+            }
+        },
+        show: |s| Some(s.bind.name().to_owned()),
+    },
+    Entry {
+        name: "SHMEM_FT_PAGES",
+        kind: Kind::Choice(&Pages::NAMES),
+        default: "auto",
+        doc: "Pages of the memory of PEs: auto has huge ones for heaps of 32 MiB and more and for \
+              what checkpoints keep of them, where they can be had; oshinfo says whether.",
+        store: |draft, value| {
+            if let Value::Choice(at) = value {
+                draft.settings.pages = [Pages::Auto, Pages::Small][at]
+            }
+        },
+        show: |s| Some(s.pages.name().to_owned()),
+    },
+    Entry {
+        name: "SHMEM_FT_DELTA",
+        kind: Kind::Choice(&Delta::NAMES),
+        default: "auto",
+        doc: "Whether a checkpoint looks for what changed since the last and leaves the rest as it \
+              is; auto does so while less than a quarter of the blocks (64 KiB) change.",
+        store: |draft, value| {
+            if let Value::Choice(at) = value {
+                draft.settings.delta = [Delta::Auto, Delta::On, Delta::Off][at]
+            }
+        },
+        show: |s| Some(s.delta.name().to_owned()),
+    },
+    Entry {
+        name: "SHMEM_FT_TRACK",
+        kind: Kind::Choice(&Track::NAMES),
+        default: "auto",
+        doc: "How it finds what changed: from the kernel, which notes the pages that are written \
+              (pages), or by reading all (digests); auto is pages while less than an eighth of the \
+              blocks change, and where pages are huge while that saves more than a program may \
+              lose by small ones. Say digests where devices write to symmetric memory.",
+        store: |draft, value| {
+            if let Value::Choice(at) = value {
+                draft.settings.track = [Track::Auto, Track::Pages, Track::Digests][at]
+            }
+        },
+        show: |s| Some(s.track.name().to_owned()),
+    },
+    Entry {
+        name: "SHMEM_FT_THREADS",
+        kind: Kind::Share { max: 64 },
+        default: "auto",
+        doc: "Threads with which each PE makes checkpoints and recovers; auto is one for each \
+              processor that the PE need not share, 8 at most.",
+        store: number!(draft, n, draft.settings.threads = n as usize),
+        show: |s| Some(if s.threads == 0 { "auto".to_owned() } else { s.threads.to_string() }),
+    },
+    Entry {
+        name: "SHMEM_FT_FABRIC",
+        kind: Kind::Choice(&Fabric::NAMES),
+        default: "auto",
+        doc: "What carries data between PEs on different nodes; auto is shm where all nodes are \
+              on one machine. oshinfo engines says what there is.",
+        store: |draft, value| {
+            if let Value::Choice(at) = value {
+                draft.settings.fabric = Fabric::ALL[at]
+            }
+        },
+        show: |s| Some(s.fabric.name().to_owned()),
+    },
+    Entry {
+        name: "SHMEM_FT_DEVICE",
+        kind: Kind::Device,
+        default: "the first with an active port",
+        doc: "The device for RDMA and its port, on every node; for the fabric verbs.",
+        store: |draft, value| {
+            if let Value::Device(device) = value {
+                draft.settings.device = Some(device)
+            }
+        },
+        show: |s| s.device.as_ref().map(Device::to_string),
+    },
+    Entry {
+        name: "SHMEM_FT_COLLECTIVES",
+        kind: Kind::Choice(&Collectives::NAMES),
+        default: "auto",
+        doc: "How PEs act together: each reads from all (direct), the leaders of nodes pass on \
+              what is for all (nodes), or all PEs do, in the fewest messages (doubling) or bytes \
+              (halving); auto chooses by size, and is direct where PEs share memory.",
+        store: |draft, value| {
+            if let Value::Choice(at) = value {
+                draft.settings.collectives = Collectives::ALL[at]
+            }
+        },
+        show: |s| Some(s.collectives.name().to_owned()),
+    },
+    Entry {
+        name: "SHMEM_FT_ADOPT",
+        kind: Kind::Switch,
+        default: "1",
+        doc: "A substitute takes over the memory that a dead process left behind where its \
+              checksums hold; 0 always rebuilds it.",
+        store: switch!(adopt),
+        show: |s| show_switch(s.adopt),
+    },
+    Entry {
+        name: "SHMEM_FT_MAX_RESTARTS",
+        kind: Kind::Count { min: 0, max: 1_000_000 },
+        default: "3",
+        doc: "Deaths of one PE without progress of the program, before the job ends.",
+        store: number!(draft, n, draft.settings.max_restarts = n as u32),
+        show: |s| Some(s.max_restarts.to_string()),
+    },
+    Entry {
+        name: "SHMEM_FT_MEMORY_LIMIT",
+        kind: Kind::Size { min: 64 * KIB, max: 64 * TIB },
+        default: "what is free on each machine",
+        doc: "Most bytes that the checkpoints may take on each machine, parity and copies of all \
+              its PEs together. A checkpoint that needs more is refused.",
+        store: number!(draft, n, draft.settings.memory_limit = Some(n)),
+        show: |s| s.memory_limit.map(show_size),
+    },
+    Entry {
+        name: "SHMEM_FT_HEARTBEAT",
+        kind: Kind::Seconds { min: 10, max: 60_000 },
+        default: "a tenth of SHMEM_FT_NODE_TIMEOUT",
+        doc: "Time between two heartbeats of a node; at most a quarter of SHMEM_FT_NODE_TIMEOUT.",
+        store: number!(draft, n, draft.settings.heartbeat = Some(Duration::from_millis(n))),
+        show: |s| s.heartbeat.map(show_time),
+    },
+    Entry {
+        name: "SHMEM_FT_NODE_TIMEOUT",
+        kind: Kind::Seconds { min: 100, max: 3_600_000 },
+        default: "10",
+        doc: "A node that has not heard the launcher for this time ends itself; it is declared \
+              lost within 1.5 times this.",
+        store: number!(draft, n, draft.settings.node_timeout = Duration::from_millis(n)),
+        show: |s| Some(show_time(s.node_timeout)),
+    },
+    Entry {
+        name: "SHMEM_FT_PE_TIMEOUT",
+        kind: Kind::Seconds { min: 100, max: 86_400_000 },
+        default: "none",
+        doc: "A PE that is stopped (by SIGSTOP, for example) for longer than this is killed.",
+        store: number!(draft, n, draft.settings.pe_timeout = Some(Duration::from_millis(n))),
+        show: |s| s.pe_timeout.map(show_time),
+    },
+    Entry {
+        name: "SHMEM_FT_STALL",
+        kind: Kind::Seconds { min: 0, max: 86_400_000 },
+        default: "60",
+        doc: "When PEs wait in one call for longer than this, a line says who waits in which call, \
+              and who does not; 0 is off. The job ends only if such a wait can never end.",
+        store: number!(draft, n, draft.settings.stall = Duration::from_millis(n)),
+        show: |s| Some(show_time(s.stall)),
+    },
+    Entry {
+        name: "SHMEM_FT_TRACE",
+        kind: Kind::Choice(&Trace::NAMES),
+        default: "info",
+        doc: "Events that each PE keeps, the last 511 of them, for `oshrun --dump` and for the line \
+              of SHMEM_FT_STALL: info are views and steps of checkpoints and recoveries, debug \
+              also every call that waits for long.",
+        store: |draft, value| {
+            if let Value::Choice(at) = value {
+                draft.settings.trace = Trace::ALL[at]
+            }
+        },
+        show: |s| Some(s.trace.name().to_owned()),
+    },
+    Entry {
+        name: "SHMEM_FT_CHECKSUM",
+        kind: Kind::Switch,
+        default: "1",
+        doc: "Every block of a checkpoint carries a checksum and is used only if it holds; 0 is \
+              to measure what that costs: damage then goes unnoticed and comes back as data.",
+        store: switch!(checksum),
+        show: |s| show_switch(s.checksum),
+    },
+    Entry {
+        name: "SHMEM_FT_SCRUB",
+        kind: Kind::Rate { max: TIB },
+        default: "16M",
+        doc: "How fast each PE looks over its part of the last checkpoint while the program runs; \
+              damage is told and repaired.",
+        store: number!(draft, n, draft.settings.scrub = n),
+        show: |s| Some(if s.scrub == 0 { "off".to_owned() } else { show_size(s.scrub) }),
+    },
+    Entry {
+        name: "SHMEM_FT_INJECT",
+        kind: Kind::Rules,
+        default: "none",
+        doc: "Faults to inject: which PE or node dies, or which PE stops, at which step of \
+              which checkpoint.",
+        store: |draft, value| {
+            if let Value::Rules(rules) = value {
+                draft.settings.inject = rules
+            }
+        },
+        show: |s| (!s.inject.is_empty()).then(|| inject::list(&s.inject)),
+    },
+    Entry {
+        name: "SHMEM_FT_REPORT",
+        kind: Kind::Switch,
+        default: "0",
+        doc: "Progress lines on standard error: what was lost and how it was recovered.",
+        store: switch!(report),
+        show: |s| show_switch(s.report),
+    },
+    Entry {
+        name: "SHMEM_SYMMETRIC_SIZE",
+        kind: Kind::Size { min: 64 * KIB, max: 64 * TIB },
+        default: "chosen by the library",
+        doc: "Size of the symmetric heap of each PE.",
+        store: number!(draft, n, draft.settings.symmetric_size = Some(n)),
+        show: |s| s.symmetric_size.map(show_size),
+    },
+    Entry {
+        name: "SHMEM_INFO",
+        kind: Kind::Flag,
+        default: "off",
+        doc: "Print the settings at start-up.",
+        store: switch!(info),
+        show: |s| show_flag(s.info),
+    },
+    Entry {
+        name: "SHMEM_VERSION",
+        kind: Kind::Flag,
+        default: "off",
+        doc: "Print the library's version at start-up.",
+        store: switch!(version),
+        show: |s| show_flag(s.version),
+    },
+    Entry {
+        name: "SHMEM_DEBUG",
+        kind: Kind::Flag,
+        default: "off",
+        doc: "Print debugging messages.",
+        store: switch!(debug),
+        show: |s| show_flag(s.debug),
+    },
+    Entry {
+        name: "SHMEM_CHECK",
+        kind: Kind::Switch,
+        default: "1",
+        doc: "Check the arguments of every call, and say what is wrong with them.",
+        store: switch!(check),
+        show: |s| show_switch(s.check),
+    },
+];

@@ -1,0 +1,276 @@
+//! Tests of the settings table: every row's bounds, messages, defaults and round trip.
+
+use super::*;
+
+fn env(vars: &[(&str, &str)]) -> Result<Settings, SettingError> {
+    Settings::from_env(vars.iter().map(|(n, v)| (n.to_string(), v.to_string())))
+}
+
+fn one(name: &str, value: &str) -> Settings {
+    env(&[(name, value)]).unwrap()
+}
+
+fn refusal(name: &str, value: &str) -> String {
+    let text = env(&[(name, value)]).unwrap_err().to_string();
+    assert!(!text.contains('\n'), "{text}");
+    text
+}
+
+fn size(text: &str) -> Option<u64> {
+    env(&[("SHMEM_SYMMETRIC_SIZE", text)]).ok().and_then(|s| s.symmetric_size)
+}
+
+#[test]
+fn empty_environment_is_the_default() {
+    assert_eq!(env(&[]), Ok(Settings::default()));
+    assert_eq!(env(&[("PATH", "/bin"), ("SHMEM_OTHER", "x")]), Ok(Settings::default()));
+}
+
+#[test]
+fn table_defaults_are_the_real_ones() {
+    for entry in table() {
+        if entry.show(&Settings::default()).is_some() && entry.name != "SHMEM_FT_PARITY" {
+            assert_eq!(entry.show(&Settings::default()).as_deref(), Some(entry.default));
+            assert_eq!(env(&[(entry.name, entry.default)]), Ok(Settings::default()));
+        }
+    }
+}
+
+#[test]
+fn names_are_unique() {
+    let mut names: Vec<_> = table().iter().map(|e| e.name).collect();
+    names.sort();
+    assert!(names.windows(2).all(|w| w[0] != w[1]));
+}
+
+#[test]
+fn modes() {
+    for mode in BackupMode::ALL {
+        assert_eq!(one("SHMEM_FT_BACKUP_MODE", mode.name()).backup_mode, mode);
+    }
+    assert_eq!(
+        refusal("SHMEM_FT_BACKUP_MODE", "raid6"),
+        "SHMEM_FT_BACKUP_MODE=raid6: expected none, single, double, raid4, raid5, rs"
+    );
+    let slots = BackupMode::ALL.map(BackupMode::slots);
+    assert_eq!(slots, [0, 1, 1, 2, 2, 2]);
+    let snapshot = BackupMode::ALL.map(BackupMode::keeps_snapshot);
+    assert_eq!(snapshot, [false, false, true, true, true, true]);
+    assert!(!BackupMode::None.protects() && BackupMode::Single.protects());
+}
+
+#[test]
+fn words() {
+    assert_eq!(one("SHMEM_FT_SUBSTITUTE", "spawn").substitute, Substitute::Spawn);
+    assert_eq!(one("SHMEM_FT_SUBSTITUTE", "spare").substitute, Substitute::Spare);
+    assert_eq!(one("SHMEM_FT_PLACEMENT", "spread").placement, Placement::Spread);
+    for (text, delta) in [("auto", Delta::Auto), ("on", Delta::On), ("off", Delta::Off)] {
+        assert_eq!(one("SHMEM_FT_DELTA", text).delta, delta);
+    }
+    let tracks = [("auto", Track::Auto), ("pages", Track::Pages), ("digests", Track::Digests)];
+    for (text, track) in tracks {
+        assert_eq!(one("SHMEM_FT_TRACK", text).track, track);
+    }
+    for (text, threads) in [("auto", 0), ("1", 1), ("64", 64)] {
+        assert_eq!(one("SHMEM_FT_THREADS", text).threads, threads);
+    }
+    for bad in ["0", "65", "all"] {
+        assert!(refusal("SHMEM_FT_THREADS", bad).ends_with(" auto, 1 to 64"));
+    }
+    assert_eq!(one("SHMEM_FT_PLACEMENT", "strict").placement, Placement::Strict);
+    assert_eq!(refusal("SHMEM_FT_PLACEMENT", ""), "SHMEM_FT_PLACEMENT=: expected spread, strict");
+    assert_eq!(refusal("SHMEM_FT_DOMAINS", " "), "SHMEM_FT_DOMAINS= : expected the path of a file");
+}
+
+#[test]
+fn devices() {
+    let device = |text| one("SHMEM_FT_DEVICE", text).device.expect("it is set");
+    let named = |port| Device { name: "mlx5_0".to_owned(), port };
+    assert_eq!((device("mlx5_0"), device("mlx5_0:2")), (named(None), named(Some(2))));
+    for bad in ["", ":1", "a b", "mlx5_0:", "mlx5_0:0", "mlx5_0:256", "mlx5_0:1:2", "../x"] {
+        let allowed = "expected NAME or NAME:PORT of a device that ibv_devices lists";
+        assert_eq!(refusal("SHMEM_FT_DEVICE", bad), format!("SHMEM_FT_DEVICE={bad}: {allowed}"));
+    }
+}
+
+#[test]
+fn both_bounds_of_every_number() {
+    let rs = |name, value: u64| {
+        env(&[("SHMEM_FT_BACKUP_MODE", "rs"), (name, value.to_string().as_str())])
+    };
+    for entry in table() {
+        let (Kind::Count { min, max } | Kind::Size { min, max }) = entry.kind else { continue };
+        for inside in [min, max] {
+            let settings = rs(entry.name, inside).unwrap();
+            let shown = entry.show(&settings).unwrap();
+            assert_eq!(env(&[("SHMEM_FT_BACKUP_MODE", "rs"), (entry.name, &shown)]), Ok(settings));
+        }
+        for outside in [min.checked_sub(1), Some(max + 1)].into_iter().flatten() {
+            assert!(rs(entry.name, outside).is_err(), "{}={outside}", entry.name);
+        }
+    }
+    assert_eq!(one("SHMEM_FT_MAX_RESTARTS", "1000000").max_restarts, 1_000_000);
+    assert_eq!(one("SHMEM_FT_GROUP_SIZE", " 64 ").group_size, Some(64));
+    assert_eq!(refusal("SHMEM_FT_GROUP_SIZE", "1"), "SHMEM_FT_GROUP_SIZE=1: expected 2 to 64");
+    for bad in ["+4", "4x", "-4", "", "4.0", "99999999999999999999999"] {
+        assert!(env(&[("SHMEM_FT_GROUP_SIZE", bad)]).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn parity_depends_on_the_mode() {
+    assert_eq!(one("SHMEM_FT_BACKUP_MODE", "rs").parity, 2);
+    assert_eq!(one("SHMEM_FT_BACKUP_MODE", "raid5").parity, 1);
+    assert_eq!(env(&[("SHMEM_FT_PARITY", "3"), ("SHMEM_FT_BACKUP_MODE", "rs")]).unwrap().parity, 3);
+    assert_eq!(env(&[("SHMEM_FT_BACKUP_MODE", "rs"), ("SHMEM_FT_PARITY", "1")]).unwrap().parity, 1);
+    assert_eq!(one("SHMEM_FT_PARITY", "1").parity, 1);
+    let refused = env(&[("SHMEM_FT_PARITY", "2"), ("SHMEM_FT_BACKUP_MODE", "raid5")]).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "SHMEM_FT_PARITY=2: expected 1 with SHMEM_FT_BACKUP_MODE=raid5; \
+         only rs may have another number"
+    );
+}
+
+#[test]
+fn snapshots_depend_on_the_mode() {
+    let two = |mode| env(&[("SHMEM_FT_SNAPSHOTS", "2"), ("SHMEM_FT_BACKUP_MODE", mode)]);
+    for mode in ["raid4", "raid5", "rs"] {
+        assert_eq!(two(mode).unwrap().snapshots, 2);
+        assert_eq!(one("SHMEM_FT_BACKUP_MODE", mode).snapshots, 1);
+    }
+    assert_eq!(
+        two("double").unwrap_err().to_string(),
+        "SHMEM_FT_SNAPSHOTS=2: expected 1 with SHMEM_FT_BACKUP_MODE=double; only raid4, raid5 \
+         and rs may have another number"
+    );
+    assert!(two("none").is_err() && two("single").is_err());
+    assert_eq!(one("SHMEM_FT_SNAPSHOTS", "1").snapshots, 1);
+}
+
+#[test]
+fn sizes_follow_the_specification() {
+    assert_eq!(size("65536"), Some(65536));
+    assert_eq!(size("20m"), Some(20_971_520));
+    assert_eq!(size("3.1M"), Some(3_250_586));
+    assert_eq!(size(".5m"), Some(524_288));
+    assert_eq!(size("100kk"), Some(102_400));
+    assert_eq!(size("1.5G"), Some(3 << 29));
+    assert_eq!(size("2t"), Some(2 << 40));
+    assert_eq!(size("64T"), Some(64 << 40));
+    for bad in ["", ".", "M", "63K", "65T", "-1M", "1e9", "1.2.3M", "1 M", "0x100000"] {
+        assert_eq!(size(bad), None, "{bad}");
+    }
+    assert_eq!(size(&format!("{}M", "9".repeat(30))), None);
+    assert_eq!(size(&format!("{}T", "9".repeat(26))), None);
+    assert_eq!(
+        refusal("SHMEM_SYMMETRIC_SIZE", "1K"),
+        "SHMEM_SYMMETRIC_SIZE=1K: expected 64K to 64T bytes, as a number with an optional \
+         suffix K, M, G or T"
+    );
+}
+
+#[test]
+fn seconds_are_exact_and_heartbeats_frequent_enough() {
+    let timeout = |text: &str| env(&[("SHMEM_FT_NODE_TIMEOUT", text)]);
+    for (text, millis) in [("0.1", 100), ("2", 2000), ("1.05", 1050), ("3600", 3_600_000)] {
+        let settings = timeout(text).unwrap();
+        assert_eq!(settings.node_timeout, Duration::from_millis(millis));
+        assert_eq!(settings.period(), Duration::from_millis(millis) / 10);
+        let again = settings.to_env().into_iter().map(|(n, v)| (n.to_owned(), v));
+        assert_eq!(Settings::from_env(again), Ok(settings));
+    }
+    for bad in ["", "0", "0.099", "3601", ".5", "1.", "1.0001", "-1", "1s", "99999999999999999999"]
+    {
+        assert!(timeout(bad).is_err(), "{bad}");
+    }
+    let both = [("SHMEM_FT_HEARTBEAT", "0.6"), ("SHMEM_FT_NODE_TIMEOUT", "2")];
+    assert_eq!(
+        env(&both).unwrap_err().to_string(),
+        "SHMEM_FT_HEARTBEAT=0.6: expected at most a quarter of SHMEM_FT_NODE_TIMEOUT=2"
+    );
+}
+
+#[test]
+fn switches_and_flags() {
+    assert!(!one("SHMEM_FT_ADOPT", "0").adopt && one("SHMEM_FT_ADOPT", "1").adopt);
+    assert!(!one("SHMEM_FT_REPORT", "0").report && !one("SHMEM_CHECK", "0").check);
+    for on in ["", "0", "no", "1"] {
+        assert!(one("SHMEM_INFO", on).info);
+        assert!(one("SHMEM_VERSION", on).version);
+        assert!(one("SHMEM_DEBUG", on).debug);
+    }
+    assert_eq!(refusal("SHMEM_CHECK", "yes"), "SHMEM_CHECK=yes: expected 1 (on), 0 (off)");
+}
+
+#[test]
+fn rules_are_read_and_refused_by_name() {
+    assert_eq!(one("SHMEM_FT_INJECT", "2@5,node:1@3:copy").inject.len(), 2);
+    assert!(one("SHMEM_FT_INJECT", "").inject.is_empty());
+    let text = refusal("SHMEM_FT_INJECT", "2@5:then");
+    assert!(text.starts_with("SHMEM_FT_INJECT: rule `2@5:then`: no point `then`: expected bef"));
+}
+
+#[test]
+fn unknown_names_list_the_nearest() {
+    for (name, nearest) in [
+        ("SHMEM_FT_BACKUPMODE", "SHMEM_FT_BACKUP_MODE"),
+        ("SHMEM_FT_MODE", "SHMEM_FT_BACKUP_MODE"),
+        ("SHMEM_FT_GROUP", "SHMEM_FT_GROUP_SIZE"),
+        ("SHMEM_FT_PARTY", "SHMEM_FT_PARITY"),
+        ("SHMEM_FT_NODE_TIMOUT", "SHMEM_FT_NODE_TIMEOUT"),
+        ("SHMEM_FT_RESTARTS", "SHMEM_FT_MAX_RESTARTS"),
+    ] {
+        let line = format!("{name}: no such setting, nearest is {nearest}; `oshinfo` lists them");
+        assert_eq!(refusal(name, "1"), line);
+    }
+    refusal("SHMEM_FT_A\nB", "1");
+    refusal("SHMEM_FT_BACKUP_MODE", "a\nb");
+}
+
+#[test]
+fn environment_round_trips() {
+    let all = env(&[
+        ("SHMEM_FT_BACKUP_MODE", "rs"),
+        ("SHMEM_FT_GROUP_SIZE", "12"),
+        ("SHMEM_FT_PARITY", "3"),
+        ("SHMEM_FT_SNAPSHOTS", "2"),
+        ("SHMEM_FT_SUBSTITUTE", "spare"),
+        ("SHMEM_FT_PLACEMENT", "strict"),
+        ("SHMEM_FT_DOMAINS", "site/rack.toml"),
+        ("SHMEM_FT_BIND", "core"),
+        ("SHMEM_FT_TRACE", "debug"),
+        ("SHMEM_FT_PAGES", "small"),
+        ("SHMEM_FT_DEVICE", "mlx5_0:2"),
+        ("SHMEM_FT_ADOPT", "0"),
+        ("SHMEM_FT_MAX_RESTARTS", "0"),
+        ("SHMEM_FT_MEMORY_LIMIT", "1.5G"),
+        ("SHMEM_FT_HEARTBEAT", "0.25"),
+        ("SHMEM_FT_NODE_TIMEOUT", "2.5"),
+        ("SHMEM_FT_PE_TIMEOUT", "60"),
+        ("SHMEM_FT_SCRUB", "off"),
+        ("SHMEM_FT_INJECT", "1@2:encode,node:0@4"),
+        ("SHMEM_FT_REPORT", "0"),
+        ("SHMEM_SYMMETRIC_SIZE", "100001"),
+        ("SHMEM_INFO", ""),
+        ("SHMEM_VERSION", ""),
+        ("SHMEM_DEBUG", ""),
+        ("SHMEM_CHECK", "0"),
+    ])
+    .unwrap();
+    assert_eq!(all.to_env().len(), table().len());
+    for settings in [all, Settings::default()] {
+        let vars = settings.to_env().into_iter().map(|(n, v)| (n.to_owned(), v));
+        assert_eq!(Settings::from_env(vars), Ok(settings.clone()));
+    }
+}
+
+#[test]
+fn markdown_has_a_row_for_every_setting() {
+    let text = markdown();
+    assert_eq!(text.lines().count(), table().len() + 2);
+    for (line, entry) in text.lines().skip(2).zip(table()) {
+        assert!(line.starts_with(&format!("| `{}` | ", entry.name)));
+        assert_eq!(line.matches('|').count(), 5, "{line}");
+    }
+}

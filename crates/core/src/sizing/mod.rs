@@ -1,0 +1,241 @@
+//! Which mode, group, parity and interval suit a job: `oshinfo plan`.
+//!
+//! Every candidate has its groups from [`crate::placement`], its memory and its times from the
+//! bytes that have to move, its interval from [`interval`] and its chance to be lost from [`risk`].
+//! [`report`] prints; `oshinfo` reads the command line.
+//!
+//! With `L` live bytes a PE, `p` PEs a node, groups of `g` with `m` parities and `k = g - m`:
+//!
+//! ```text
+//! memory      2 + 2 m / k          live bytes, one snapshot, two parity slots (double: 3)
+//! checkpoint  the longer of        p L (m + 2 + m / k) / 2 at the rate of a copy, and
+//!                                  p m L over the node's link
+//! recovery    detection, then      p L (k + m) over the link of the node that takes all
+//!                                  substitutes, and p L at the rate of a copy to go back
+//! ```
+//!
+//! Left out: what a program does besides; time to meet, which is small beside bytes of this size.
+
+pub mod interval;
+#[cfg(test)]
+mod random;
+pub mod report;
+pub mod risk;
+
+use std::collections::BTreeSet;
+
+use crate::placement::Domains;
+use crate::placement::groups;
+use crate::settings::BackupMode;
+use risk::Exposure;
+
+/// Group sizes that are tried.
+const GROUPS: [usize; 5] = [4, 8, 16, 32, 64];
+/// Parities that are tried.
+const PARITIES: [usize; 3] = [1, 2, 3];
+/// Share of the time that less memory may cost.
+const WORTH: f64 = 0.01;
+
+/// A job and the machine it runs on. Bytes, seconds, and bytes a second.
+#[derive(Debug, Clone, Copy)]
+pub struct Site {
+    /// Live symmetric bytes of each PE.
+    pub live: f64,
+    /// PEs of the job.
+    pub pes: usize,
+    /// Nodes that they run on, in equal shares.
+    pub nodes: usize,
+    /// Between two losses of nodes of the job, on average.
+    pub mtbf: f64,
+    /// Rate of a node's link.
+    pub link: f64,
+    /// Rate at which the PEs of a node together copy memory.
+    pub copy: f64,
+    /// From the death of a node until it is declared lost.
+    pub detection: f64,
+    /// Bytes of memory of a node, where they bound the choice.
+    pub memory: Option<f64>,
+    /// Chance of a loss of the job in 30 days that is accepted.
+    pub risk: f64,
+}
+
+/// One way to protect the job, and what it costs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Candidate {
+    /// How checkpoints are protected.
+    pub mode: BackupMode,
+    /// Size of groups to ask for; None leaves it to the library.
+    pub size: Option<usize>,
+    /// PEs of the largest group.
+    pub group: usize,
+    /// Parities of a group.
+    pub parity: usize,
+    /// Memory over live bytes.
+    pub memory: f64,
+    /// Seconds of a checkpoint.
+    pub checkpoint: f64,
+    /// Seconds from a loss until all is whole again.
+    pub recovery: f64,
+    /// Seconds of work between two checkpoints.
+    pub interval: f64,
+    /// Share of the time that goes into checkpoints, recoveries and work done again.
+    pub lost: f64,
+    /// Chance that the job is lost within 30 days.
+    pub chance: f64,
+    /// The loss of any one node is survived, and there is memory for it.
+    pub possible: bool,
+}
+
+/// Every candidate, and the index of the best.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Choice {
+    /// In the order of parity and group size; copies last.
+    pub candidates: Vec<Candidate>,
+    /// The one to take; None if none survives the loss of a node within the memory there is.
+    pub best: Option<usize>,
+    /// Its chance is the one that was accepted, or less.
+    pub safe: bool,
+}
+
+/// Tries every candidate. The best is the one with the least memory among those that lose hardly
+/// more time than the fastest, where the chance of a loss is accepted; where it is nowhere, the one
+/// with the smallest chance.
+pub fn choose(site: &Site) -> Choice {
+    let sizes = || GROUPS.into_iter().filter(|&group| group <= site.nodes).map(Some);
+    let shapes = PARITIES.into_iter().flat_map(|m| sizes().chain([None]).map(move |s| (m, s)));
+    let mut candidates: Vec<Candidate> = Vec::new();
+    for (parity, size) in shapes {
+        let same = |c: &Candidate| (c.parity, c.group);
+        let found = striped(site, size, parity);
+        candidates.extend(found.filter(|c| candidates.iter().all(|known| same(known) != same(c))));
+    }
+    candidates.extend(copies(site));
+    let possible = |c: &&Candidate| c.possible && c.mode != BackupMode::Double;
+    let accepted = |c: &&Candidate| possible(c) && c.chance <= site.risk;
+    let least_lost =
+        candidates.iter().filter(accepted).map(|c| c.lost).fold(f64::INFINITY, f64::min);
+    let worth = |c: &&Candidate| accepted(c) && c.lost <= least_lost + WORTH;
+    let safest = || candidates.iter().filter(possible).min_by(|a, b| a.chance.total_cmp(&b.chance));
+    let found = candidates.iter().filter(worth).min_by(|a, b| a.memory.total_cmp(&b.memory));
+    let safe = found.is_some();
+    let best = found.or_else(safest);
+    let best = best.and_then(|best| candidates.iter().position(|c| std::ptr::eq(c, best)));
+    Choice { candidates, best, safe }
+}
+
+/// Bytes, times and chances with parity; None where groups of this size hold no such parity.
+fn striped(site: &Site, size: Option<usize>, parity: usize) -> Option<Candidate> {
+    let (m, bytes) = (parity as f64, site.bytes_a_node());
+    let placed = placed(site, size, parity)?;
+    let k = (placed.group - parity) as f64;
+    let memory = 2.0 + 2.0 * m / k;
+    let copied = bytes * (m + 2.0 + m / k) / 2.0 / site.copy;
+    let checkpoint = copied.max(bytes * m / site.link);
+    let rebuilt = bytes * (k + m) / site.link;
+    let recovery = site.detection + rebuilt + bytes / site.copy;
+    let mode = if parity == 1 { BackupMode::Raid5 } else { BackupMode::Rs };
+    let shape = Candidate {
+        mode,
+        size,
+        group: placed.group,
+        parity,
+        memory,
+        checkpoint,
+        recovery,
+        possible: placed.share <= parity && site.has_room(memory),
+        ..Candidate::bare()
+    };
+    let exposure = site.exposure(&placed, parity, recovery);
+    Some(site.rated(shape, |_| exposure.chance(risk::MONTH)))
+}
+
+/// A copy on another PE, for comparison: it is not whole while a checkpoint overwrites it.
+fn copies(site: &Site) -> Option<Candidate> {
+    let (placed, bytes) = (placed(site, None, 1)?, site.bytes_a_node());
+    let checkpoint = (2.0 * bytes / site.copy).max(bytes / site.link);
+    let recovery = site.detection + 2.0 * bytes / site.link + bytes / site.copy;
+    let shape = Candidate {
+        mode: BackupMode::Double,
+        group: placed.group,
+        parity: 1,
+        memory: 3.0,
+        checkpoint,
+        recovery,
+        possible: placed.share <= 1 && site.has_room(3.0),
+        ..Candidate::bare()
+    };
+    // The loss of either neighbour during a recovery, and of any node during a checkpoint.
+    let pairs = Placed { group: 3, sets: site.nodes as f64 / 3.0, ..placed };
+    let between = site.exposure(&pairs, 1, recovery).rate();
+    Some(site.rated(shape, |interval| {
+        let amid = checkpoint / (interval + checkpoint) / site.mtbf;
+        -(-(between + amid) * risk::MONTH).exp_m1()
+    }))
+}
+
+/// Groups as the library makes them.
+struct Placed {
+    group: usize,
+    /// Sets of nodes that carry a group.
+    sets: f64,
+    /// Most members of one group that lie on one node.
+    share: usize,
+}
+
+fn placed(site: &Site, size: Option<usize>, parity: usize) -> Option<Placed> {
+    let node_of: Vec<usize> = (0..site.pes).map(|pe| pe * site.nodes / site.pes).collect();
+    let plan = groups::plan(&node_of, &Domains::default(), size, parity).ok()?;
+    let nodes = |group: &groups::Group| group.members.iter().map(|&pe| node_of[pe]).collect();
+    let sets: BTreeSet<BTreeSet<usize>> = plan.groups.iter().map(nodes).collect();
+    let share = plan.worst[0].members;
+    Some(Placed { group: plan.sizes().1, sets: sets.len() as f64, share })
+}
+
+impl Candidate {
+    fn bare() -> Candidate {
+        Candidate {
+            mode: BackupMode::None,
+            size: None,
+            group: 0,
+            parity: 0,
+            memory: 1.0,
+            checkpoint: 0.0,
+            recovery: 0.0,
+            interval: 0.0,
+            lost: 0.0,
+            chance: 0.0,
+            possible: false,
+        }
+    }
+}
+
+impl Site {
+    fn bytes_a_node(&self) -> f64 {
+        self.live * self.pes.div_ceil(self.nodes) as f64
+    }
+
+    fn has_room(&self, memory: f64) -> bool {
+        self.memory.is_none_or(|room| memory * self.bytes_a_node() <= room)
+    }
+
+    fn exposure(&self, placed: &Placed, parity: usize, recovery: f64) -> Exposure {
+        Exposure {
+            nodes: self.nodes as f64,
+            group: placed.group.min(self.nodes),
+            groups: placed.sets,
+            parity: parity / placed.share,
+            mtbf: self.mtbf,
+            recovery,
+        }
+    }
+
+    /// With its interval, and what follows from it.
+    fn rated(&self, shape: Candidate, chance: impl Fn(f64) -> f64) -> Candidate {
+        let interval = interval::daly(shape.checkpoint, self.mtbf);
+        let stretch = interval::stretch(interval, shape.checkpoint, shape.recovery, self.mtbf);
+        Candidate { interval, lost: 1.0 - 1.0 / stretch, chance: chance(interval), ..shape }
+    }
+}
+
+#[cfg(test)]
+mod tests;

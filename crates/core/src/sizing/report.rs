@@ -1,0 +1,97 @@
+//! The answer of `oshinfo plan` for people: a table of candidates, and what to set.
+
+use std::fmt;
+
+use super::{Candidate, Choice, Site};
+
+const GIB: f64 = (1u64 << 30) as f64;
+
+/// Seconds with the unit that people would take.
+pub(super) fn time(seconds: f64) -> String {
+    match seconds {
+        s if s < 1.0 => format!("{:.0} ms", s * 1e3),
+        s if s < 120.0 => format!("{s:.1} s"),
+        s if s < 7200.0 => format!("{:.0} min", s / 60.0),
+        s if s < 172_800.0 => format!("{:.1} h", s / 3600.0),
+        s => format!("{:.1} days", s / 86_400.0),
+    }
+}
+
+/// A share as per cent, with as many digits as it takes to be no 0.
+fn share(share: f64) -> String {
+    let percent = 100.0 * share;
+    match percent {
+        p if p >= 0.1 => format!("{p:.1} %"),
+        p if p >= 0.001 => format!("{p:.3} %"),
+        0.0 => "0 %".to_owned(),
+        p => format!("{p:.0e} %"),
+    }
+}
+
+fn row(candidate: &Candidate, mark: char) -> String {
+    let Candidate { mode, group, parity, memory, .. } = candidate;
+    format!(
+        "{mark} {:<7} {group:>5} {parity:>7} {memory:>7.2} {:>11} {:>10} {:>9} {:>8} {:>13}{}",
+        mode.name(),
+        time(candidate.checkpoint),
+        time(candidate.interval),
+        share(candidate.lost),
+        time(candidate.recovery),
+        share(candidate.chance),
+        if candidate.possible { "" } else { "  not possible" }
+    )
+}
+
+/// A choice, with the site that it was made for.
+pub struct Report<'a>(pub &'a Site, pub &'a Choice);
+
+impl fmt::Display for Report<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Report(site, choice) = self;
+        writeln!(
+            f,
+            "{} PEs on {} nodes, {:.2} GiB live in each PE; a node is lost every {}\n\
+             link {:.1} GB/s a node, copy {:.1} GB/s a node, a loss is noticed after {}\n",
+            site.pes,
+            site.nodes,
+            site.live / GIB,
+            time(site.mtbf),
+            site.link / 1e9,
+            site.copy / 1e9,
+            time(site.detection)
+        )?;
+        writeln!(
+            f,
+            "  mode    group  parity  memory  checkpoint   interval      lost recovery \
+             unrecoverable"
+        )?;
+        for (index, candidate) in choice.candidates.iter().enumerate() {
+            let mark = if choice.best == Some(index) { '*' } else { ' ' };
+            writeln!(f, "{}", row(candidate, mark))?;
+        }
+        writeln!(
+            f,
+            "\nmemory: times the live bytes. lost: share of the time for checkpoints, recoveries\n\
+             and work done again. unrecoverable: chance within 30 days that more is lost than\n\
+             the parity.\n"
+        )?;
+        match choice.best.map(|best| &choice.candidates[best]) {
+            None => {
+                writeln!(f, "no mode survives the loss of a node here within the memory there is")
+            }
+            Some(best) => {
+                if !choice.safe {
+                    writeln!(f, "no mode keeps the chance below {}:", share(site.risk))?;
+                }
+                write!(f, "export SHMEM_FT_BACKUP_MODE={}", best.mode.name())?;
+                if let Some(size) = best.size {
+                    write!(f, " SHMEM_FT_GROUP_SIZE={size}")?;
+                }
+                if best.parity > 1 {
+                    write!(f, " SHMEM_FT_PARITY={}", best.parity)?;
+                }
+                writeln!(f, "\ncall shmem_checkpoint_all every {}", time(best.interval))
+            }
+        }
+    }
+}

@@ -1,0 +1,420 @@
+//! Who waits for whom, when that lasts too long: a line for people, or the end of the job where it
+//! can never end. Pure: reports and times in, words out.
+//!
+//! Agents report the waits of their PEs that last, again and again while there are any. When one
+//! has lasted for the limit, a line says who waits in which call and who does not: once for each
+//! stall, and again after another limit if a wait lasts that it did not show, or somebody stopped
+//! or finalised since. (Agents report one after another, so that a stall that is over may still be
+//! there for one of them: that some PEs go on is no news.)
+//!
+//! A wait can never end if it is for PEs that have to make the same call, one of them waits in
+//! `shmem_finalize` or has ended, and nobody can still move who could have to do with it: a PE can
+//! *move* if it computes, is stopped, is being replaced, or waits for something that any PE may do;
+//! and who waits for one that can move can move. (A PE that has done its part of a collective may
+//! be in `shmem_finalize` while others are still in that collective: those look, and go on.)
+//!
+//! Invariant: before the job is ended for it, everybody who waits there has looked again at what it
+//! waits for, when the picture was this one already.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::time::Duration;
+
+use super::detector::Time;
+use crate::message::{Wait, Whom};
+use crate::mutant::{Mutant, breaks};
+
+/// How far a PE is, as membership knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Standing {
+    /// It has not called `shmem_init`.
+    Starting,
+    /// It is in `shmem_init`.
+    Joining,
+    /// It runs the program.
+    Running,
+    /// It was lost, and its substitute is on its way.
+    Lost,
+    /// It is in `shmem_finalize`.
+    Finalizing,
+    /// It has left that.
+    Ended,
+}
+
+/// What to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Act {
+    /// A line for people.
+    Say(String),
+    /// End the job: the wait can never end.
+    End(String),
+}
+
+/// What a PE does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Does {
+    Wait,
+    Compute,
+    Stopped,
+    Starting,
+    Lost,
+    /// It is in `shmem_finalize`, but not known to wait there: it may take part in a recovery.
+    Finalizing,
+    Finalize,
+    Ended,
+}
+
+/// What one node reported last.
+#[derive(Debug, Clone, Default)]
+struct Report {
+    waits: Vec<Wait>,
+    stopped: Vec<u32>,
+}
+
+/// Everybody at one time.
+struct Picture<'a> {
+    does: Vec<Does>,
+    /// The waits of each PE that waits.
+    waits: Vec<Vec<&'a Wait>>,
+}
+
+/// What the last line showed.
+#[derive(Debug)]
+struct Said {
+    time: Time,
+    does: Vec<Does>,
+    waits: BTreeSet<(u32, (u8, u64))>,
+}
+
+/// Waits by PE, thread and serial, and how often each has looked.
+type Looks = BTreeMap<(u32, (u8, u64)), u64>;
+
+/// PEs that cannot move, since when, and how often each had looked then.
+#[derive(Debug)]
+struct Stuck {
+    since: Time,
+    looks: Looks,
+}
+
+/// Looks that show that a thread has seen what was there when the first was counted.
+const LOOKED: u64 = 2;
+
+/// The stalls of a job.
+#[derive(Debug)]
+pub struct Stalls {
+    limit: Duration,
+    nodes: BTreeMap<u32, Report>,
+    said: Option<Said>,
+    /// Since when some PE is in `shmem_init`, until a line was said of it.
+    joining: Option<Time>,
+    stuck: Option<Stuck>,
+}
+
+impl Stalls {
+    /// Of waits that last longer than `limit`.
+    pub fn new(limit: Duration) -> Stalls {
+        Stalls { limit, nodes: BTreeMap::new(), said: None, joining: None, stuck: None }
+    }
+
+    /// Before the job is whole nobody shows waits: all wait for those that have not come.
+    pub fn look(&mut self, time: Time, standing: &[Standing]) -> Option<Act> {
+        let of = |what| (0..standing.len()).filter(|&pe| standing[pe] == what).collect::<Vec<_>>();
+        let (joining, missing) = (of(Standing::Joining), of(Standing::Starting));
+        if self.limit.is_zero() || joining.is_empty() || missing.is_empty() {
+            return None;
+        }
+        let since = *self.joining.get_or_insert(time);
+        if time.saturating_sub(since) < self.limit {
+            return None;
+        }
+        self.joining = Some(Time::MAX); // said
+        let (verb, lasted) = (if joining.len() == 1 { "waits" } else { "wait" }, time - since);
+        let (who, rest) = (named(&joining), others(Does::Starting, &missing));
+        Some(Act::Say(format!("{who} {verb} in shmem_init for {}; {rest}", seconds(lasted))))
+    }
+
+    /// What was reported of a node that is gone counts no more.
+    pub fn forget(&mut self, node: u32) {
+        self.nodes.remove(&node);
+    }
+
+    /// A node's report: the waits of its PEs that last, and those that are stopped.
+    pub fn hear(
+        &mut self,
+        time: Time,
+        (node, waits, stopped): (u32, Vec<Wait>, Vec<u32>),
+        standing: &[Standing],
+    ) -> Option<Act> {
+        self.nodes.insert(node, Report { waits, stopped });
+        let picture = Picture::new(self.nodes.values(), standing);
+        let stuck = picture.stuck();
+        let lasting = picture.lasting(self.limit);
+        if is_settled(&mut self.stuck, time, picture.looks(&stuck), self.limit)
+            && !stuck.is_disjoint(&lasting)
+            && stuck.iter().any(|pe| picture.blocker(*pe).is_some())
+        {
+            return Some(Act::End(picture.verdict(&stuck)));
+        }
+        if lasting.is_empty() || breaks(Mutant::StallUnsaid) {
+            return None;
+        }
+        if let Some(said) = &self.said
+            && (time - said.time < self.limit || !picture.is_news(said, &lasting))
+        {
+            return None;
+        }
+        let (line, waits) = (picture.line(), picture.waits.iter().flatten());
+        let waits = waits.map(|wait| (wait.pe, wait.serial)).collect();
+        let does = picture.does.clone();
+        self.said = Some(Said { time, does, waits });
+        Some(Act::Say(line))
+    }
+}
+
+/// True if the same waits have been stuck for half of `limit`, and all have looked meanwhile.
+fn is_settled(stuck: &mut Option<Stuck>, time: Time, looks: Looks, limit: Duration) -> bool {
+    match stuck {
+        Some(before) if before.looks.keys().eq(looks.keys()) => {
+            let looked = before.looks.iter().all(|(wait, then)| looks[wait] >= then + LOOKED);
+            looked && time - before.since >= limit / 2
+        }
+        _ => {
+            *stuck = Some(Stuck { since: time, looks });
+            false
+        }
+    }
+}
+
+fn members(whom: Whom, n_pes: usize) -> impl Iterator<Item = usize> {
+    let (start, stride, size) = match whom {
+        Whom::Members { start, stride, size } => (start, stride, size as usize),
+        Whom::Anyone | Whom::Finalize => (0, 1, n_pes),
+    };
+    let at = move |index: usize| i64::from(start) + i64::from(stride) * index as i64;
+    (0..size.min(n_pes))
+        .filter_map(move |i| usize::try_from(at(i)).ok())
+        .filter(move |&pe| pe < n_pes)
+}
+
+impl<'a> Picture<'a> {
+    fn new(reports: impl Iterator<Item = &'a Report>, standing: &[Standing]) -> Picture<'a> {
+        let n_pes = standing.len();
+        let (mut waits, mut stopped) = (vec![Vec::new(); n_pes], vec![false; n_pes]);
+        for report in reports {
+            let known = report.waits.iter().filter(|wait| (wait.pe as usize) < n_pes);
+            known.for_each(|wait| waits[wait.pe as usize].push(wait));
+            let known = report.stopped.iter().filter(|&&pe| (pe as usize) < n_pes);
+            known.for_each(|&pe| stopped[pe as usize] = true);
+        }
+        let ends = |waits: &[&Wait]| waits.iter().any(|wait| wait.whom == Whom::Finalize);
+        let does = |(pe, standing): (usize, &Standing)| match standing {
+            Standing::Lost => Does::Lost,
+            Standing::Ended => Does::Ended,
+            _ if ends(&waits[pe]) => Does::Finalize,
+            _ if stopped[pe] => Does::Stopped,
+            _ if !waits[pe].is_empty() => Does::Wait,
+            Standing::Finalizing => Does::Finalizing,
+            Standing::Starting => Does::Starting,
+            Standing::Joining => Does::Compute,
+            Standing::Running => Does::Compute,
+        };
+        Picture { does: standing.iter().enumerate().map(does).collect(), waits }
+    }
+
+    fn pes(&self) -> std::ops::Range<usize> {
+        0..self.does.len()
+    }
+
+    fn waiting(&self) -> impl Iterator<Item = usize> {
+        self.pes().filter(|&pe| self.does[pe] == Does::Wait)
+    }
+
+    /// True if a wait of `lasting` was not shown by then, or somebody does what nobody comes out of
+    /// soon, and did not.
+    fn is_news(&self, said: &Said, lasting: &BTreeSet<usize>) -> bool {
+        let new = |wait: &&Wait| !said.waits.contains(&(wait.pe, wait.serial));
+        let goes_on = |does: Does| matches!(does, Does::Wait | Does::Compute);
+        lasting.iter().any(|&pe| self.waits[pe].iter().any(new))
+            || self.pes().any(|pe| !goes_on(self.does[pe]) && self.does[pe] != said.does[pe])
+    }
+
+    /// PEs that have waited for `limit`.
+    fn lasting(&self, limit: Duration) -> BTreeSet<usize> {
+        let long = |pe: &usize| self.waits[*pe].iter().any(|wait| wait.lasted >= limit);
+        self.waiting().filter(long).collect()
+    }
+
+    fn is_over(&self, pe: usize) -> bool {
+        matches!(self.does[pe], Does::Finalize | Does::Ended)
+    }
+
+    /// PEs that wait and cannot move.
+    fn stuck(&self) -> BTreeSet<usize> {
+        let mut stuck: BTreeSet<usize> = self.waiting().collect();
+        loop {
+            let holds = |pe: usize| stuck.contains(&pe) || self.is_over(pe);
+            let ends = |wait: &&Wait| match wait.whom {
+                Whom::Members { .. } => !members(wait.whom, self.does.len()).all(holds),
+                Whom::Anyone | Whom::Finalize => true,
+            };
+            let can_move = |pe: &&usize| self.waits[**pe].iter().any(ends);
+            let freed: Vec<usize> = stuck.iter().filter(can_move).copied().collect();
+            if freed.is_empty() || breaks(Mutant::VerdictTooEarly) {
+                return stuck;
+            }
+            stuck.retain(|pe| !freed.contains(pe));
+        }
+    }
+
+    /// The wait of a PE for others that are in `shmem_finalize`, or have ended.
+    fn blocker(&self, pe: usize) -> Option<&'a Wait> {
+        let n_pes = self.does.len();
+        let of = |wait: &&&Wait| {
+            let group = matches!(wait.whom, Whom::Members { .. });
+            group && members(wait.whom, n_pes).any(|other| self.is_over(other))
+        };
+        self.waits[pe].iter().find(of).copied()
+    }
+
+    /// The waits of those who are stuck, and of those in `shmem_finalize`.
+    fn looks(&self, stuck: &BTreeSet<usize>) -> Looks {
+        let of = self.pes().filter(|pe| stuck.contains(pe) || self.does[*pe] == Does::Finalize);
+        let waits = of.flat_map(|pe| &self.waits[pe]);
+        waits.map(|wait| ((wait.pe, wait.serial), wait.looks)).collect()
+    }
+
+    // ---- words --------------------------------------------------------------------------------
+
+    /// Who waits in which call: `PEs 0-2 wait in shmem_barrier_all for 60 s`.
+    fn calls(&self, of: impl Iterator<Item = usize>) -> String {
+        let mut calls: BTreeMap<(&str, Whom, u64), (Vec<usize>, Duration)> = BTreeMap::new();
+        for wait in of.flat_map(|pe| &self.waits[pe]) {
+            let call = calls.entry((&wait.call, wait.whom, wait.agreed)).or_default();
+            if call.0.last() != Some(&(wait.pe as usize)) {
+                call.0.push(wait.pe as usize);
+            }
+            call.1 = call.1.max(wait.lasted);
+        }
+        let mut calls: Vec<_> = calls.into_iter().collect();
+        calls.sort_by_key(|(_, (pes, _))| pes.clone());
+        let say =
+            |((call, whom, agreed), (pes, lasted))| self.call(call, whom, agreed, pes, lasted);
+        calls.into_iter().map(say).collect::<Vec<_>>().join(", ")
+    }
+
+    fn call(
+        &self,
+        call: &str,
+        whom: Whom,
+        agreed: u64,
+        pes: Vec<usize>,
+        lasted: Duration,
+    ) -> String {
+        let verb = if pes.len() == 1 { "waits" } else { "wait" };
+        let mut text = format!("{} {verb} in {call}", named(&pes));
+        let team: Vec<usize> = members(whom, self.does.len()).collect();
+        if let Whom::Members { .. } = whom
+            && team.len() < self.does.len()
+        {
+            let _ = write!(text, " of {}", named(&team));
+        }
+        if agreed > 0 {
+            let _ = write!(text, " after checkpoint {agreed}");
+        }
+        let _ = write!(text, " for {}", seconds(lasted));
+        text
+    }
+
+    fn line(&self) -> String {
+        let mut rest: BTreeMap<Does, Vec<usize>> = BTreeMap::new();
+        let waits = self.waiting().flat_map(|pe| &self.waits[pe]);
+        let concerned: BTreeSet<usize> =
+            waits.flat_map(|wait| members(wait.whom, self.does.len())).collect();
+        for pe in concerned.into_iter().filter(|&pe| self.does[pe] != Does::Wait) {
+            rest.entry(self.does[pe]).or_default().push(pe);
+        }
+        let rest: Vec<String> = rest.iter().map(|(does, pes)| others(*does, pes)).collect();
+        let rest = if rest.is_empty() { "no PE computes".to_owned() } else { rest.join(", ") };
+        format!("{}; {rest}", self.calls(self.waiting()))
+    }
+
+    fn verdict(&self, stuck: &BTreeSet<usize>) -> String {
+        let blocked = || stuck.iter().copied().filter(|&pe| self.blocker(pe).is_some());
+        let waits = blocked().filter_map(|pe| self.blocker(pe));
+        let awaited = waits.flat_map(|wait| members(wait.whom, self.does.len()));
+        let over: BTreeSet<usize> = awaited.filter(|&pe| self.is_over(pe)).collect();
+        let over: Vec<usize> = over.into_iter().collect();
+        let (one, few) = (over.len() == 1, blocked().nth(1).is_none());
+        let who = if few { "it waits" } else { "they wait" };
+        let where_from = match over.iter().all(|&pe| self.does[pe] == Does::Ended) {
+            true => {
+                if one {
+                    "has ended"
+                } else {
+                    "have ended"
+                }
+            }
+            false => {
+                if one {
+                    "is in shmem_finalize"
+                } else {
+                    "are in shmem_finalize"
+                }
+            }
+        };
+        let calls = self.calls(blocked());
+        format!("unrecoverable: {calls}, and {}, for which {who}, {where_from}", named(&over))
+    }
+}
+
+impl Does {
+    fn words(self, one: bool) -> &'static str {
+        match (self, one) {
+            (Does::Wait, true) => "waits",
+            (Does::Wait, false) => "wait",
+            (Does::Compute, true) => "computes",
+            (Does::Compute, false) => "compute",
+            (Does::Stopped, true) => "is stopped",
+            (Does::Stopped, false) => "are stopped",
+            (Does::Starting, true) => "has not called shmem_init",
+            (Does::Starting, false) => "have not called shmem_init",
+            (Does::Lost, true) => "is being replaced",
+            (Does::Lost, false) => "are being replaced",
+            (Does::Finalizing | Does::Finalize, true) => "is in shmem_finalize",
+            (Does::Finalizing | Does::Finalize, false) => "are in shmem_finalize",
+            (Does::Ended, true) => "has ended",
+            (Does::Ended, false) => "have ended",
+        }
+    }
+}
+
+/// `PE 3 does not (it computes)`.
+fn others(does: Does, pes: &[usize]) -> String {
+    let one = pes.len() == 1;
+    let (verb, who) = if one { ("does", "it") } else { ("do", "they") };
+    format!("{} {verb} not ({who} {})", named(pes), does.words(one))
+}
+
+fn seconds(time: Duration) -> String {
+    let digits = if time.as_secs() < 10 { 1 } else { 0 };
+    format!("{:.digits$} s", time.as_secs_f64())
+}
+
+/// `PE 3`, `PEs 0-2,5`; many that are no rows by the first of them.
+fn named(pes: &[usize]) -> String {
+    const MOST: usize = 16;
+    let rows: Vec<String> = pes
+        .chunk_by(|a, b| a + 1 == *b)
+        .flat_map(|row| match row {
+            [first, _, .., last] if row.len() > 2 => vec![format!("{first}-{last}")],
+            few => few.iter().map(usize::to_string).collect(),
+        })
+        .collect();
+    let more =
+        if rows.len() > MOST { format!(" and {} more", rows.len() - MOST) } else { String::new() };
+    let plural = if pes.len() == 1 { "" } else { "s" };
+    format!("PE{plural} {}{more}", rows[..rows.len().min(MOST)].join(","))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,140 @@
+//! What a PE tells all others in the course of the protocol, as words.
+//!
+//! Where a reader finds them, in the memory of their PE or in its own mailbox, is the business of
+//! who carries them. The tag says whose words they are: those of a process that was declared dead
+//! are refused when its successor is asked for.
+
+use crate::mutant::{Mutant, breaks};
+
+/// Words that a PE tells: the step, the tag, and the others.
+pub const WORDS: usize = 16;
+
+/// Never 0, which is the tag of nobody.
+fn tag(incarnation: u32) -> u64 {
+    u64::from(incarnation) + 1
+}
+
+/// True if what has the tag `teller` was told by this incarnation.
+pub fn is_of(teller: u64, incarnation: u32) -> bool {
+    teller == tag(incarnation) || breaks(Mutant::StaleWordsTaken)
+}
+
+/// What a PE tells all others. Where each word comes from is said where they are in memory: the
+/// control words of a segment, and the header of its store.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[allow(missing_docs)] // the words have the names that they have there
+pub struct PeerStatus {
+    pub step: u64,
+    pub digest: u64,
+    pub len: u64,
+    pub hold: u64,
+    pub need: u64,
+    pub available: u64,
+    pub bad_snapshot: u64,
+    pub bad_parity: u64,
+    pub found_len: u64,
+    pub found_empty: u64,
+    pub phase: u64,
+    pub decision: u64,
+    pub ending: u64,
+    pub site: u64,
+    pub call: u64,
+}
+
+impl PeerStatus {
+    /// As words, told by an incarnation.
+    pub fn words(&self, incarnation: u32) -> [u64; WORDS] {
+        [
+            self.step,
+            tag(incarnation),
+            self.digest,
+            self.len,
+            self.hold,
+            self.need,
+            self.available,
+            self.bad_snapshot,
+            self.bad_parity,
+            self.found_len,
+            self.found_empty,
+            self.phase,
+            self.decision,
+            self.ending,
+            self.site,
+            self.call,
+        ]
+    }
+
+    /// The inverse of `words`; None if another incarnation told it.
+    pub fn of(words: [u64; WORDS], incarnation: u32) -> Option<PeerStatus> {
+        let [step, teller, digest, len, hold, need, available, ..] = words;
+        let [_, _, _, _, _, _, _, bad_snapshot, bad_parity, found_len, found_empty, ..] = words;
+        let [.., phase, decision, ending, site, call] = words;
+        is_of(teller, incarnation).then_some(PeerStatus {
+            step,
+            digest,
+            len,
+            hold,
+            need,
+            available,
+            bad_snapshot,
+            bad_parity,
+            found_len,
+            found_empty,
+            phase,
+            decision,
+            ending,
+            site,
+            call,
+        })
+    }
+}
+
+/// How a PE came into `shmem_finalize`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u64)]
+pub enum Ending {
+    /// It used no other PE's memory since the last checkpoint.
+    Silent = 1,
+    /// It did, or may have.
+    UsedOthers = 2,
+}
+
+impl Ending {
+    /// The inverse of the word; None if its owner is not at its end.
+    pub fn of(word: u64) -> Option<Ending> {
+        match word {
+            0 => None,
+            1 => Some(Ending::Silent),
+            _ => Some(Ending::UsedOthers),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_come_back_to_who_asks_for_their_teller_and_to_nobody_else() {
+        let tag_of = |incarnation: u32| PeerStatus::default().words(incarnation)[1];
+        for incarnation in [0, 1, 7, u32::MAX] {
+            let words: [u64; WORDS] = std::array::from_fn(|at| match at {
+                1 => tag_of(incarnation),
+                at => 70 + at as u64,
+            });
+            let told = PeerStatus::of(words, incarnation).expect("its own words");
+            assert_eq!(told.words(incarnation), words);
+            assert_eq!((told.step, told.call), (words[0], words[WORDS - 1]));
+            assert_eq!(PeerStatus::of(words, incarnation ^ 1), None);
+            assert_eq!(PeerStatus::of([0; WORDS], incarnation), None, "nobody told anything");
+        }
+    }
+
+    #[test]
+    fn an_ending_survives_its_word() {
+        for ending in [Ending::Silent, Ending::UsedOthers] {
+            assert_eq!(Ending::of(ending as u64), Some(ending));
+        }
+        assert_eq!(Ending::of(0), None);
+    }
+}

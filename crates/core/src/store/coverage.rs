@@ -1,0 +1,382 @@
+//! Which bytes of a PE a checkpoint covers, as one line of bytes, and the manifest that says so.
+//!
+//! The snapshot of a PE is the concatenation of its extents. The first extent is the manifest: the
+//! list of the extents and the allocator's state, written into the segment at every checkpoint, so
+//! a snapshot explains itself and `shmem_malloc` between checkpoints is undone by a rollback.
+//! Private memory that the program registered is copied into the manifest and travels with it, and
+//! so does the list of what it excluded, which a substitute has never heard of.
+//!
+//! ```text
+//! manifest   magic | bytes | extents | bytes of heap state | bytes of private memory | excluded
+//!            (offset, length) of extents ... | of excluded ... | heap state | private memory
+//! ```
+//!
+//! Invariants: the coverage is equal on every PE (symmetric allocation, same executable); PEs
+//! compare digests before anything is written. The manifest and the heap come in whole pages, and
+//! first, so that a byte of the heap has the same place in its page as in that of its snapshot
+//! (unless the program excluded something before it): a copy whose source is a little behind its
+//! destination, counted in pages, makes the processor take each load for one that has to wait for
+//! the stores before it.
+
+use std::ops::Range;
+
+use raidshmem_codec::crc::Hasher;
+
+use super::private::{self, Saved};
+use crate::heap::Heap;
+use crate::layout::Layout;
+use crate::mutant::{Mutant, breaks};
+use crate::page::PAGE;
+
+const MAGIC: u64 = 0x4d41_4e49_4645_5354;
+const FIXED: usize = 48;
+
+/// Why bytes are no manifest, or a manifest cannot be made.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum ManifestError {
+    /// Too many ranges for the room reserved.
+    #[error("the allocator's state needs {need} bytes, the manifest has room for {room}")]
+    TooLong {
+        /// Bytes needed.
+        need: usize,
+        /// Bytes reserved.
+        room: usize,
+    },
+    /// Not a manifest.
+    #[error("not a manifest: {0}")]
+    Malformed(&'static str),
+}
+
+/// What a manifest says.
+#[derive(Debug)]
+pub struct Manifest<'a> {
+    /// The covered bytes.
+    pub coverage: Coverage,
+    /// The allocator.
+    pub heap: Heap,
+    /// Offsets that the program excluded.
+    pub excluded: Vec<Range<usize>>,
+    /// Private memory that it registered.
+    pub private: Vec<Saved<'a>>,
+}
+
+/// The covered bytes as one line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Coverage {
+    /// (start in the line, offset in the segment, length), in order, without gaps in the line.
+    extents: Vec<(usize, usize, usize)>,
+    len: usize,
+}
+
+impl Coverage {
+    fn new(ranges: impl Iterator<Item = Range<usize>>) -> Coverage {
+        let (mut extents, mut len) = (Vec::new(), 0);
+        for range in ranges.filter(|range| !range.is_empty()) {
+            extents.push((len, range.start, range.len()));
+            len += range.len();
+        }
+        Coverage { extents, len }
+    }
+
+    /// The coverage of `ranges` (offsets in the segment) and of what is allocated in `heap`, less
+    /// `excluded`, with its manifest's bytes, `private` (encoded regions) among them.
+    pub fn build(
+        layout: &Layout,
+        ranges: &[Range<usize>],
+        heap: &Heap,
+        excluded: &[Range<usize>],
+        private: &[u8],
+    ) -> Result<(Coverage, Vec<u8>), ManifestError> {
+        let state = heap.encode();
+        let at = |range: Range<usize>| layout.heap + range.start..layout.heap + range.end;
+        let mut all: Vec<Range<usize>> = whole_pages(heap.live()).map(at).collect();
+        if !breaks(Mutant::StaticsLeftOut) {
+            all.extend_from_slice(ranges);
+        }
+        for hole in excluded {
+            all = all.into_iter().flat_map(|range| without(range, hole)).collect();
+        }
+        let count = all.len() + 1;
+        let pairs = (count + excluded.len()) * 16;
+        let need = (FIXED + pairs + state.len() + private.len()).next_multiple_of(PAGE);
+        if need > layout.manifest_len {
+            return Err(ManifestError::TooLong { need, room: layout.manifest_len });
+        }
+        let own = std::iter::once(layout.manifest..layout.manifest + need);
+        let coverage = Coverage::new(own.chain(all));
+        let mut bytes = Vec::with_capacity(need);
+        let lengths = [need, count, state.len(), private.len(), excluded.len()];
+        let extents = coverage.extents.iter().map(|&(_, at, len)| [at, len]);
+        let holes = excluded.iter().map(|hole| [hole.start, hole.len()]);
+        bytes.extend_from_slice(&MAGIC.to_le_bytes());
+        for word in lengths.into_iter().chain(extents.chain(holes).flatten()) {
+            bytes.extend_from_slice(&(word as u64).to_le_bytes());
+        }
+        bytes.extend_from_slice(&state);
+        bytes.extend_from_slice(private);
+        bytes.resize(need, 0);
+        Ok((coverage, bytes))
+    }
+
+    /// Bytes at the start of a snapshot that are its manifest, by what the first tile says; at most
+    /// all of `bytes`.
+    pub fn manifest_len(bytes: &[u8]) -> usize {
+        let word = bytes.get(8..16).map(|at| at.try_into().expect("eight bytes"));
+        word.map_or(bytes.len(), |word| bytes.len().min(u64::from_le_bytes(word) as usize))
+    }
+
+    /// Reads a manifest from the start of a snapshot.
+    pub fn parse<'a>(layout: &Layout, bytes: &'a [u8]) -> Result<Manifest<'a>, ManifestError> {
+        let bad = |what| ManifestError::Malformed(what);
+        let word = |index: usize| -> Result<usize, ManifestError> {
+            let at = bytes.get(index * 8..index * 8 + 8).ok_or(bad("cut short"))?;
+            let word = u64::from_le_bytes(at.try_into().expect("eight bytes"));
+            usize::try_from(word).map_err(|_| bad("a number too large"))
+        };
+        if word(0)? as u64 != MAGIC {
+            return Err(bad("it does not begin as one"));
+        }
+        let (need, count, state_len) = (word(1)?, word(2)?, word(3)?);
+        let (private_len, holes) = (word(4)?, word(5)?);
+        let pairs = count.checked_add(holes).ok_or(bad("too many extents"))?;
+        let state_at = pairs
+            .checked_mul(16)
+            .and_then(|len| len.checked_add(FIXED))
+            .ok_or(bad("too many extents"))?;
+        let state_end = state_at.checked_add(state_len).ok_or(bad("too long a heap state"))?;
+        let end = state_end.checked_add(private_len).ok_or(bad("too much private memory"))?;
+        let fits = end <= need && need <= layout.manifest_len && need <= bytes.len();
+        if !fits && !breaks(Mutant::LengthsBelieved) {
+            return Err(bad("lengths that do not fit"));
+        }
+        let pair = |index: usize| -> Result<Range<usize>, ManifestError> {
+            let (at, len) = (word(FIXED / 8 + index * 2)?, word(FIXED / 8 + index * 2 + 1)?);
+            let end =
+                at.checked_add(len).filter(|&end| at >= layout.statics && end <= layout.store);
+            Ok(at..end.ok_or(bad("an extent outside the visible segment"))?)
+        };
+        let ranges = (0..count).map(pair).collect::<Result<Vec<_>, _>>()?;
+        let excluded = (count..pairs).map(pair).collect::<Result<Vec<_>, _>>()?;
+        let heap = Heap::decode(&bytes[state_at..state_end]).map_err(|_| bad("heap state"))?;
+        if ranges.first() != Some(&(layout.manifest..layout.manifest + need)) {
+            return Err(bad("its first extent is not itself"));
+        }
+        let private = private::decode(&bytes[state_end..end]).ok_or(bad("private memory"))?;
+        let coverage = Coverage::new(ranges.into_iter());
+        Ok(Manifest { coverage, heap, excluded, private })
+    }
+
+    /// Bytes covered.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// True if nothing is covered.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Digest of the extents; equal coverages have equal digests.
+    pub fn digest(&self) -> u64 {
+        let mut hasher = Hasher::new();
+        for &(_, at, len) in &self.extents {
+            hasher.update(&(at as u64).to_le_bytes());
+            hasher.update(&(len as u64).to_le_bytes());
+        }
+        u64::from(hasher.finish()) << 32 | self.len as u64 & 0xffff_ffff
+    }
+
+    /// The same by offset in the segment.
+    pub fn places(&self) -> Places {
+        let by_offset = |&(start, at, len): &(usize, usize, usize)| (at, start, len);
+        let mut extents: Vec<_> = self.extents.iter().map(by_offset).collect();
+        extents.sort_unstable();
+        Places { extents }
+    }
+
+    /// The pieces of the segment that make up `range` of the line, as (offset, length). What lies
+    /// beyond the end of the line is left out.
+    pub fn pieces(&self, range: Range<usize>) -> impl Iterator<Item = (usize, usize)> + '_ {
+        let first = self.extents.partition_point(|&(start, _, len)| start + len <= range.start);
+        self.extents[first..].iter().map_while(move |&(start, at, len)| {
+            let (from, to) = (range.start.max(start), range.end.min(start + len));
+            (from < to).then(|| (at + from - start, to - from))
+        })
+    }
+}
+
+/// Where bytes of the segment are in the line.
+#[derive(Debug)]
+pub struct Places {
+    /// (offset in the segment, start in the line, length), by offset.
+    extents: Vec<(usize, usize, usize)>,
+}
+
+impl Places {
+    /// The parts of the line that lie in `range` of the segment.
+    pub fn of(&self, range: Range<usize>) -> impl Iterator<Item = Range<usize>> + '_ {
+        let first = self.extents.partition_point(|&(at, _, len)| at + len <= range.start);
+        let inside = self.extents[first..].iter().take_while(move |&&(at, ..)| at < range.end);
+        inside.map(move |&(at, start, len)| {
+            let (from, to) = (range.start.max(at), range.end.min(at + len));
+            start + from - at..start + to - at
+        })
+    }
+
+    /// Whole units of `page` bytes of the segment with all that is covered in them, in order; what
+    /// is less than `gap` bytes apart is one.
+    pub fn spans(&self, page: usize, gap: usize) -> Vec<Range<usize>> {
+        let mut spans: Vec<Range<usize>> = Vec::new();
+        for &(at, _, len) in &self.extents {
+            let (from, to) = (at / page * page, (at + len).next_multiple_of(page));
+            match spans.last_mut() {
+                Some(last) if from < last.end + gap => last.end = last.end.max(to),
+                _ => spans.push(from..to),
+            }
+        }
+        spans
+    }
+}
+
+/// The pages that `ranges`, which are sorted, lie on.
+fn whole_pages(ranges: Vec<Range<usize>>) -> impl Iterator<Item = Range<usize>> {
+    let mut pages: Vec<Range<usize>> = Vec::new();
+    for range in ranges {
+        let (start, end) = (range.start / PAGE * PAGE, range.end.next_multiple_of(PAGE));
+        match pages.last_mut() {
+            Some(last) if start <= last.end => last.end = end,
+            _ => pages.push(start..end),
+        }
+    }
+    pages.into_iter()
+}
+
+/// `range` without `hole`: none, one or two pieces.
+pub fn without(range: Range<usize>, hole: &Range<usize>) -> impl Iterator<Item = Range<usize>> {
+    let before = range.start..range.end.min(hole.start).max(range.start);
+    let after = range.start.max(hole.end).min(range.end)..range.end;
+    [before, after].into_iter().filter(|piece| !piece.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PRIVATE: Saved = Saved { name: "name", contents: b"private" };
+
+    fn encoded() -> Vec<u8> {
+        private::encode([PRIVATE].into_iter())
+    }
+
+    fn sample() -> (Layout, Coverage, Vec<u8>, Heap) {
+        let layout = Layout::new(1 << 20, 4);
+        let mut heap = Heap::new(layout.heap_len);
+        heap.alloc(100, 64).unwrap();
+        let gap = heap.alloc(64 * 1024, 64).unwrap();
+        heap.alloc(5000, 4096).unwrap();
+        heap.free(gap).unwrap();
+        let ranges =
+            [layout.statics..layout.statics + 40, layout.statics + 100..layout.statics + 160];
+        let (coverage, bytes) = Coverage::build(&layout, &ranges, &heap, &[], &encoded()).unwrap();
+        (layout, coverage, bytes, heap)
+    }
+
+    #[test]
+    fn a_manifest_reads_back_and_begins_its_own_line() {
+        let (layout, coverage, bytes, heap) = sample();
+        let again = Coverage::parse(&layout, &bytes).unwrap();
+        assert_eq!((&again.coverage, again.heap.digest()), (&coverage, heap.digest()));
+        assert_eq!((again.private, again.excluded), (vec![PRIVATE], vec![]));
+        assert_eq!(coverage.pieces(0..8).collect::<Vec<_>>(), [(layout.manifest, 8)]);
+        assert_eq!(coverage.extents.len(), 5, "{:?}", coverage.extents);
+    }
+
+    #[test]
+    fn pieces_of_every_range_are_the_bytes_one_by_one() {
+        let (_, coverage, ..) = sample();
+        let all: Vec<usize> =
+            coverage.pieces(0..coverage.len()).flat_map(|(at, len)| at..at + len).collect();
+        assert_eq!(all.len(), coverage.len());
+        for from in (0..coverage.len() + 10).step_by(7) {
+            for len in [0, 1, 63, 64, 500, 100_000] {
+                let got: Vec<usize> =
+                    coverage.pieces(from..from + len).flat_map(|(at, len)| at..at + len).collect();
+                let end = (from + len).min(all.len());
+                assert_eq!(got, all[from.min(end)..end]);
+            }
+        }
+    }
+
+    #[test]
+    fn places_are_pieces_the_other_way_round() {
+        let (layout, coverage, ..) = sample();
+        let places = coverage.places();
+        let line: Vec<usize> =
+            coverage.pieces(0..coverage.len()).flat_map(|(at, len)| at..at + len).collect();
+        for from in (layout.statics..layout.statics + 200).chain(layout.heap..layout.heap + 9000) {
+            for len in [1, 40, 4096] {
+                let got: Vec<usize> = places.of(from..from + len).flatten().collect();
+                let inside = |&at: &usize| (from..from + len).contains(&line[at]);
+                let mut wanted: Vec<usize> = if from % 97 == 0 || len == 1 && from % 13 == 0 {
+                    (0..line.len()).filter(inside).collect()
+                } else {
+                    continue;
+                };
+                wanted.sort_by_key(|&at| line[at]);
+                assert_eq!(got, wanted, "{from} {len}");
+            }
+        }
+        for gap in [0, 4096, 1 << 30] {
+            let spans = places.spans(4096, gap);
+            assert!(line.iter().all(|at| spans.iter().any(|span| span.contains(at))));
+            assert!(spans.windows(2).all(|two| two[0].end + gap <= two[1].start));
+            assert!(spans.iter().all(|span| span.start % 4096 == 0 && span.end % 4096 == 0));
+        }
+        assert_eq!(places.spans(4096, 1 << 40).len(), 1);
+    }
+
+    #[test]
+    fn an_excluded_range_is_cut_out() {
+        let layout = Layout::new(1 << 20, 4);
+        let mut heap = Heap::new(layout.heap_len);
+        heap.alloc(4096, 64).unwrap();
+        let hole = layout.heap + 100..layout.heap + 300;
+        let holes = [hole];
+        let (coverage, bytes) = Coverage::build(&layout, &[], &heap, &holes, &[]).unwrap();
+        assert_eq!(Coverage::parse(&layout, &bytes).unwrap().excluded, holes);
+        let pieces: Vec<_> = coverage.pieces(0..coverage.len()).skip(1).collect();
+        assert_eq!(pieces, [(layout.heap, 100), (layout.heap + 300, 3796)]);
+        let all = layout.heap..layout.heap + 4096;
+        let (coverage, _) = Coverage::build(&layout, &[], &heap, &[all], &[]).unwrap();
+        assert_eq!(coverage.extents.len(), 1);
+    }
+
+    #[test]
+    fn heap_bytes_have_the_same_place_in_their_pages_as_in_those_of_the_line() {
+        let (layout, coverage, ..) = sample();
+        let heap = layout.heap..layout.heap + layout.heap_len;
+        let mut seen = 0;
+        for from in (0..coverage.len()).step_by(61) {
+            let (at, _) = coverage.pieces(from..from + 1).next().unwrap();
+            if heap.contains(&at) {
+                assert_eq!(at % PAGE, from % PAGE);
+                seen += 61;
+            }
+        }
+        assert!(seen > 5000, "{seen}");
+    }
+
+    #[test]
+    fn garbage_is_refused_and_never_panics() {
+        let (layout, _, bytes, _) = sample();
+        for cut in 0..bytes.len() {
+            let _ = Coverage::parse(&layout, &bytes[..cut]);
+        }
+        for bit in 0..bytes.len() * 8 {
+            let mut bytes = bytes.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            let refused = Coverage::parse(&layout, &bytes).is_err();
+            assert!(refused || bit >= FIXED * 8, "bit {bit}");
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! What a substitute that takes over the memory of a dead process says for it, and does first.
+//!
+//! The phase and the decision in that memory are what the dead would have voted with, and the vote
+//! counts like that of a survivor once the memory can do what it promises: go back to the
+//! checkpoint that all agreed on, and forward to the one that it has encoded. For that the dead
+//! had its live memory, which the program of the substitute is about to overwrite. So, before:
+//!
+//! ```text
+//! Copying(n)   every PE has encoded n: the copy is completed, and the phase is Agreed(n)
+//! Encoded(n)   nobody knows yet: live memory is copied beside the snapshot of n - 1, and the
+//!              decision says which of the two stays
+//! ```
+//!
+//! Both may be done again when the substitute dies over it. What would need live memory is given up
+//! ([`without_live`]) where it cannot be saved: then the PE counts as lost, and is rebuilt.
+
+use super::phase::{Phase, Vote};
+use crate::mutant::{Mutant, breaks};
+
+/// What must be done before the program of the substitute runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rescue {
+    /// Nothing: live memory is not needed any more.
+    Nothing,
+    /// Make the snapshot that of this checkpoint.
+    Complete(u64),
+    /// Keep live memory as this checkpoint, beside the snapshot.
+    Keep(u64),
+}
+
+/// What the memory of a PE that died with this vote needs.
+pub fn rescue(vote: &Vote) -> Rescue {
+    match vote.phase {
+        Some(Phase::Copying(n)) => Rescue::Complete(n),
+        Some(Phase::Encoded(n)) if vote.decided.is_none_or(|decided| decided >= n) => {
+            Rescue::Keep(n)
+        }
+        _ => Rescue::Nothing,
+    }
+}
+
+/// The phase of a PE whose live memory is gone.
+pub fn without_live(phase: Phase) -> Phase {
+    match phase {
+        Phase::Encoded(n) => Phase::Entering(n),
+        Phase::Copying(n) => Phase::Agreed(n),
+        other => other,
+    }
+}
+
+/// True if what a memory holds, by its records, bears out what its header says: that word has no
+/// owner any more who would show it anew.
+pub fn is_borne_out(
+    phase: Phase,
+    snapshot: impl Fn(u64) -> bool,
+    slot: impl Fn(u64) -> bool,
+) -> bool {
+    let snapshot = |n: u64| n == 0 || snapshot(n);
+    match phase {
+        _ if breaks(Mutant::DeadUnheard) => false,
+        Phase::Agreed(n) => n == 0 || snapshot(n) && slot(n),
+        Phase::Entering(0) | Phase::Encoded(0) | Phase::Copying(0) => false,
+        Phase::Entering(n) => snapshot(n - 1),
+        Phase::Encoded(n) => snapshot(n - 1) && slot(n),
+        Phase::Copying(n) => slot(n),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Phase::{Agreed, Copying, Encoded, Entering};
+
+    #[test]
+    fn live_memory_is_saved_while_it_may_be_needed() {
+        let of = |phase, decided| rescue(&Vote { phase: Some(phase), decided });
+        assert_eq!(of(Copying(5), None), Rescue::Complete(5));
+        assert_eq!(of(Copying(5), Some(5)), Rescue::Complete(5));
+        assert_eq!(of(Encoded(5), None), Rescue::Keep(5));
+        assert_eq!(of(Encoded(5), Some(5)), Rescue::Keep(5));
+        assert_eq!(of(Encoded(5), Some(4)), Rescue::Nothing, "it goes back");
+        assert_eq!(of(Entering(5), None), Rescue::Nothing);
+        assert_eq!(of(Agreed(5), None), Rescue::Nothing);
+        assert_eq!(rescue(&Vote { phase: None, decided: Some(5) }), Rescue::Nothing);
+    }
+
+    #[test]
+    fn a_phase_is_believed_by_what_the_records_hold() {
+        let with =
+            |phase, snapshot: u64, slot: u64| is_borne_out(phase, |n| n == snapshot, |n| n == slot);
+        assert!(with(Agreed(5), 5, 5) && with(Entering(6), 5, 0));
+        assert!(with(Encoded(6), 5, 6) && with(Copying(6), 0, 6));
+        assert!(with(Agreed(0), 9, 9) && with(Entering(1), 9, 9) && with(Encoded(1), 9, 1));
+        for phase in [Agreed(7), Entering(7), Encoded(7), Copying(7), Copying(0), Encoded(0)] {
+            assert!(!with(phase, 5, 6), "{phase:?}");
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! What all PEs bring to a checkpoint, compared: equal coverage, and memory for all of it.
+//!
+//! Every PE compares the same words, so every PE comes to the same answer.
+//!
+//! Invariant: memory is counted for each machine by itself, with the PEs that run there now.
+
+use std::collections::BTreeMap;
+
+use crate::machine;
+use crate::mutant::{Mutant, breaks};
+use crate::status::PeerStatus;
+
+/// A length that says: this PE cannot describe what it has to save.
+pub const CANNOT: u64 = u64::MAX;
+
+/// What a checkpoint must fit into, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Name of the mode.
+    pub mode: &'static str,
+    /// Room for a manifest.
+    pub manifest: usize,
+    /// Room for a snapshot.
+    pub snapshot: usize,
+    /// `SHMEM_FT_MEMORY_LIMIT`: what all stores of a machine may hold together.
+    pub limit: Option<u64>,
+}
+
+/// Why a checkpoint cannot be made.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[allow(missing_docs)] // the sentence of each variant speaks of its fields
+pub enum Refusal {
+    #[error(
+        "PE {pe} has more allocations or registered private memory than the manifest holds \
+         ({} KiB)", room >> 10
+    )]
+    Manifest { pe: usize, room: usize },
+    #[error(
+        "PEs 0 and {pe} have not allocated the same symmetric memory ({} and {} bytes live)",
+        len.0, len.1
+    )]
+    Different { pe: usize, len: (u64, u64) },
+    #[error(
+        "PEs {pes} need {} MiB more memory for {mode}, and their machine has {} MiB free",
+        need >> 20, free >> 20
+    )]
+    Memory { pes: String, mode: &'static str, need: u64, free: u64 },
+    #[error(
+        "PEs {pes}, of one machine, take {:.1} MiB for {mode}, and SHMEM_FT_MEMORY_LIMIT allows \
+         {:.1} MiB", mib(*hold), mib(*limit)
+    )]
+    Limit { pes: String, mode: &'static str, hold: u64, limit: u64 },
+    #[error("{len} bytes live, and the store holds {room} at most")]
+    Store { len: u64, room: usize },
+}
+
+fn mib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
+/// Compares what the PEs told, each of which runs on the machine of that number.
+///
+/// # Errors
+/// The first reason not to make the checkpoint.
+pub fn agree(told: &[PeerStatus], machine_of: &[u32], bounds: &Bounds) -> Result<(), Refusal> {
+    let len = told[0].len;
+    if let Some(pe) = told.iter().position(|intent| intent.len == CANNOT) {
+        return Err(Refusal::Manifest { pe, room: bounds.manifest });
+    }
+    let is_odd = |intent: &PeerStatus| (intent.digest, intent.len) != (told[0].digest, len);
+    if let Some(pe) = told.iter().position(is_odd) {
+        return Err(Refusal::Different { pe, len: (len, told[pe].len) });
+    }
+    if len > bounds.snapshot as u64 {
+        return Err(Refusal::Store { len, room: bounds.snapshot });
+    }
+    let mut machines: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+    for (pe, &machine) in machine_of.iter().enumerate() {
+        let machine = if breaks(Mutant::MemoryOfTheJob) { 0 } else { machine };
+        machines.entry(machine).or_default().push(pe);
+    }
+    machines.values().try_for_each(|pes| fits(told, pes, bounds))
+}
+
+/// Whether one machine has room for what its PEs take.
+fn fits(told: &[PeerStatus], pes: &[usize], bounds: &Bounds) -> Result<(), Refusal> {
+    let of = |word: fn(&PeerStatus) -> u64| pes.iter().map(move |&pe| word(&told[pe]));
+    let need = of(|intent| intent.need).fold(0, u64::saturating_add);
+    let hold = of(|intent| intent.hold).fold(0, u64::saturating_add);
+    let free = of(|intent| intent.available).min().unwrap_or(u64::MAX);
+    let (mode, shown) = (bounds.mode, || machine::show(pes));
+    match bounds.limit {
+        _ if need > free => Err(Refusal::Memory { pes: shown(), mode, need, free }),
+        Some(limit) if hold > limit => Err(Refusal::Limit { pes: shown(), mode, hold, limit }),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOUNDS: Bounds =
+        Bounds { mode: "raid5", manifest: 4096, snapshot: 1 << 40, limit: Some(300 << 20) };
+
+    fn told(need: u64, available: u64) -> PeerStatus {
+        let (need, available) = (need << 20, available << 20);
+        PeerStatus { digest: 7, len: 1000, hold: need, need, available, ..PeerStatus::default() }
+    }
+
+    fn words(told: &[PeerStatus], machine_of: &[u32]) -> String {
+        agree(told, machine_of, &BOUNDS)
+            .map_or_else(|refusal| refusal.to_string(), |()| String::new())
+    }
+
+    /// Sixteen hosts with room for their own, and for no more.
+    #[test]
+    fn memory_is_counted_for_each_machine() {
+        let told = [told(100, 210); 32];
+        let of_two: Vec<u32> = (0..32).map(|pe| pe / 2).collect();
+        assert_eq!(words(&told, &of_two), "");
+        let on_one = words(&told, &[0; 32]);
+        let expected = "PEs 0-31 need 3200 MiB more memory for raid5, and their machine has 210 \
+            MiB free";
+        assert_eq!(on_one, expected);
+    }
+
+    #[test]
+    fn the_machine_that_is_short_is_named() {
+        let (much, little) = (told(100, 250), told(100, 199));
+        let mixed = [much, little, much, little, much];
+        let expected = "PEs 1,3 need 200 MiB more memory for raid5, and their machine has 199 MiB \
+            free";
+        assert_eq!(words(&mixed, &[4, 1, 4, 1, 0]), expected);
+        assert_eq!(words(&mixed, &[4, 1, 4, 0, 2]), "", "apart they fit");
+        let none = PeerStatus { available: u64::MAX, ..told(0, 0) };
+        assert_eq!(words(&[told(190, 199), none], &[0, 0]), "", "who needs nothing has not looked");
+    }
+
+    #[test]
+    fn the_limit_is_that_of_a_machine() {
+        let told = [told(100, 1000); 6];
+        assert_eq!(words(&told, &[0, 0, 0, 1, 1, 1]), "", "three times 100 MiB each");
+        let expected = "PEs 0-1,3-4, of one machine, take 400.0 MiB for raid5, and \
+            SHMEM_FT_MEMORY_LIMIT allows 300.0 MiB";
+        assert_eq!(words(&told, &[0, 0, 1, 0, 0, 1]), expected);
+    }
+
+    #[test]
+    fn what_is_not_the_same_or_too_large_is_refused_before_memory_is_counted() {
+        let short = told(100, 1);
+        let odd = PeerStatus { len: 900, ..short };
+        let cannot = PeerStatus { len: CANNOT, ..short };
+        let apart = words(&[short, odd], &[0, 1]);
+        assert!(apart.starts_with("PEs 0 and 1 have not allocated"), "{apart}");
+        let full = words(&[short, odd, cannot], &[0, 1, 2]);
+        assert!(full.starts_with("PE 2 has more allocations"), "{full}");
+        let large = [PeerStatus { len: 1 << 41, ..short }; 2];
+        assert!(words(&large, &[0, 1]).ends_with("and the store holds 1099511627776 at most"));
+        let same = PeerStatus { digest: 8, ..short };
+        assert!(words(&[short, same], &[0, 1]).starts_with("PEs 0 and 1"));
+    }
+}

@@ -1,0 +1,167 @@
+//! Which checkpoint stands after a death at any moment: a pure rule over the survivors' phases.
+//!
+//! ```text
+//! Agreed(n) -> Entering(n+1) -> Encoded(n+1) -> Copying(n+1) -> Agreed(n+1)
+//!                    |               |   \
+//!                    +--- back to n -+    +--- forward to n+1
+//! ```
+//!
+//! A PE becomes `Encoded(n+1)` only when its own parity of `n+1` is complete, and `Copying(n+1)`
+//! only when every PE was `Encoded(n+1)`. Hence: forward to `n+1` if every survivor is at least
+//! `Encoded(n+1)`, or any has gone past it; back to `n` otherwise. A decision once written into a
+//! header stands until the recovery it belongs to is over, whatever the phases say meanwhile.
+//!
+//! Why it holds: whitepaper/paper.md, section 6. The thesis has no such rule (its faults are
+//! simulated between checkpoints).
+
+/// How far a PE has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// Snapshot and parity of this checkpoint are complete here; the program runs.
+    Agreed(u64),
+    /// In the call that makes this checkpoint; parity not complete.
+    Entering(u64),
+    /// Own parity of this checkpoint complete; snapshot still the one before.
+    Encoded(u64),
+    /// Snapshot being overwritten with this checkpoint.
+    Copying(u64),
+}
+
+impl Phase {
+    /// As one word of the store header; never 0.
+    pub fn pack(self) -> u64 {
+        match self {
+            Phase::Agreed(n) => n << 3 | 1,
+            Phase::Entering(n) => n << 3 | 2,
+            Phase::Encoded(n) => n << 3 | 3,
+            Phase::Copying(n) => n << 3 | 4,
+        }
+    }
+
+    /// The inverse; None for 0 (a process that has no say) and for garbage.
+    pub fn unpack(word: u64) -> Option<Phase> {
+        let n = word >> 3;
+        match word & 7 {
+            1 => Some(Phase::Agreed(n)),
+            2 => Some(Phase::Entering(n)),
+            3 => Some(Phase::Encoded(n)),
+            4 => Some(Phase::Copying(n)),
+            _ => None,
+        }
+    }
+
+    /// True if this PE can be made that of checkpoint `number`, going back or forward.
+    pub fn has(self, number: u64) -> bool {
+        (self.knows()..=self.reaches()).contains(&number)
+    }
+
+    /// The checkpoint whose parity is complete here and whose snapshot is, or can still be made,
+    /// if the rule says forward.
+    fn reaches(self) -> u64 {
+        match self {
+            Phase::Agreed(n) | Phase::Encoded(n) | Phase::Copying(n) => n,
+            Phase::Entering(n) => n - 1,
+        }
+    }
+
+    /// A checkpoint this PE knows every PE to have encoded.
+    fn knows(self) -> u64 {
+        match self {
+            Phase::Agreed(n) | Phase::Copying(n) => n,
+            Phase::Entering(n) | Phase::Encoded(n) => n - 1,
+        }
+    }
+}
+
+/// What a PE brings to the decision: a survivor, or a substitute for the dead
+/// ([`super::inherited`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Vote {
+    /// Its phase; None in a substitute that has not taken over the memory of the dead.
+    pub phase: Option<Phase>,
+    /// A decision it has written down and not yet finished.
+    pub decided: Option<u64>,
+}
+
+/// The checkpoint to resume from. None if nobody has a say.
+pub fn decide(votes: &[Vote]) -> Option<u64> {
+    if let Some(decided) = votes.iter().filter_map(|vote| vote.decided).max() {
+        return Some(decided);
+    }
+    let phases = || votes.iter().filter_map(|vote| vote.phase);
+    let (known, reached) = (phases().map(Phase::knows).max()?, phases().map(Phase::reaches).min()?);
+    Some(known.max(reached))
+}
+
+/// The rule broken on purpose ([`crate::mutant`]): forward as soon as one survivor has encoded.
+pub fn forward_too_early(votes: &[Vote]) -> Option<u64> {
+    let reached = votes.iter().filter_map(|vote| vote.phase).map(Phase::reaches).max();
+    decide(votes).max(reached)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Phase::{Agreed, Copying, Encoded, Entering};
+
+    fn of(phases: &[Phase]) -> Option<u64> {
+        let vote = |&phase| Vote { phase: Some(phase), decided: None };
+        decide(&phases.iter().map(vote).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn phases_survive_packing_and_zero_is_no_phase() {
+        for phase in [Agreed(0), Agreed(5), Entering(1), Encoded(9), Copying(1 << 40)] {
+            assert_eq!(Phase::unpack(phase.pack()), Some(phase));
+        }
+        assert_eq!(Phase::unpack(0), None);
+        assert_eq!(Phase::unpack(7), None);
+    }
+
+    #[test]
+    fn back_until_every_survivor_has_encoded_forward_after() {
+        assert_eq!(of(&[Agreed(4), Agreed(4)]), Some(4));
+        assert_eq!(of(&[Entering(5), Agreed(4)]), Some(4));
+        assert_eq!(of(&[Encoded(5), Entering(5)]), Some(4));
+        assert_eq!(of(&[Encoded(5), Agreed(4)]), Some(4));
+        assert_eq!(of(&[Encoded(5), Encoded(5)]), Some(5));
+        assert_eq!(of(&[Encoded(5), Copying(5)]), Some(5));
+        assert_eq!(of(&[Encoded(5), Agreed(5)]), Some(5));
+        assert_eq!(of(&[Agreed(5), Copying(5)]), Some(5));
+        assert_eq!(of(&[Agreed(5), Entering(6)]), Some(5));
+        assert_eq!(of(&[]), None);
+    }
+
+    /// Every set of phases the protocol can reach, with the truth beside it: at `n+1` agreed only
+    /// if all survivors hold its parity, and always if one may have thrown `n` away.
+    #[test]
+    fn exhaustive_over_reachable_phases_of_four() {
+        let all = [Agreed(4), Entering(5), Encoded(5), Copying(5), Agreed(5), Entering(6)];
+        let mut reachable = 0;
+        for code in 0..all.len().pow(4) {
+            let set: Vec<Phase> =
+                (0..4).map(|i| all[code / all.len().pow(i) % all.len()]).collect();
+            let least = set.iter().map(|p| p.reaches()).min().unwrap();
+            let overwritten = set.iter().any(|p| matches!(p, Copying(5) | Agreed(5) | Entering(6)));
+            let past_b = set.iter().any(|p| matches!(p, Entering(6)));
+            let not_copied = set.iter().any(|p| !matches!(p, Agreed(5) | Entering(6)));
+            if (overwritten && least < 5) || (past_b && not_copied) {
+                continue; // the barriers forbid it
+            }
+            reachable += 1;
+            let expected = if least >= 5 { 5 } else { 4 };
+            assert_eq!(of(&set), Some(expected), "{set:?}");
+        }
+        assert!(reachable > 100, "{reachable}");
+    }
+
+    #[test]
+    fn a_written_decision_stands_against_the_phases() {
+        let back = Vote { phase: Some(Encoded(5)), decided: Some(4) };
+        let other = Vote { phase: Some(Encoded(5)), decided: None };
+        assert_eq!(decide(&[other, back]), Some(4));
+        assert_eq!(decide(&[other, other]), Some(5));
+        let substitute = Vote { phase: None, decided: Some(5) };
+        assert_eq!(decide(&[substitute]), Some(5));
+    }
+}

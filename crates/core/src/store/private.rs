@@ -1,0 +1,147 @@
+//! Private memory in a manifest: each region with its name, so that it is found again by that.
+//!
+//! ```text
+//! region   bytes of name | bytes of contents | name | contents
+//! ```
+//!
+//! A substitute may have a region at another address and register it in another order. What it has
+//! registered must have every region of the checkpoint, as long; what it has beyond that was
+//! registered later, or by the substitute alone.
+//!
+//! Invariant: every region has a name, and no two of a manifest have one.
+
+use crate::mutant::{Mutant, breaks};
+
+/// A region as a manifest holds it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Saved<'a> {
+    /// What it is found by.
+    pub name: &'a str,
+    /// What it held.
+    pub contents: &'a [u8],
+}
+
+/// Why a checkpoint cannot be put back.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Misfit {
+    /// A region of the checkpoint is not registered.
+    #[error("it has not registered {name}, of which that has {saved} bytes")]
+    Missing {
+        /// Its name.
+        name: String,
+        /// Its bytes in the checkpoint.
+        saved: usize,
+    },
+    /// A region has another length.
+    #[error("it has registered {name} with {registered} bytes, expected {saved}")]
+    Length {
+        /// Its name.
+        name: String,
+        /// Its bytes in the checkpoint.
+        saved: usize,
+        /// Its bytes now.
+        registered: usize,
+    },
+}
+
+/// The bytes of all regions.
+pub fn encode<'a>(regions: impl Iterator<Item = Saved<'a>>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for Saved { name, contents } in regions {
+        bytes.extend_from_slice(&(name.len() as u64).to_le_bytes());
+        bytes.extend_from_slice(&(contents.len() as u64).to_le_bytes());
+        bytes.extend_from_slice(name.as_bytes());
+        bytes.extend_from_slice(contents);
+    }
+    bytes
+}
+
+/// The regions that were encoded; None if these bytes are none.
+pub fn decode(mut bytes: &[u8]) -> Option<Vec<Saved<'_>>> {
+    let mut regions: Vec<Saved> = Vec::new();
+    let mut names = std::collections::BTreeSet::new();
+    while let Some((lengths, rest)) = bytes.split_first_chunk::<16>() {
+        let length = |at: usize| {
+            let word = lengths[at..at + 8].try_into().expect("eight bytes");
+            usize::try_from(u64::from_le_bytes(word)).ok()
+        };
+        let (name, rest) = rest.split_at_checked(length(0)?)?;
+        let (contents, rest) = rest.split_at_checked(length(8)?)?;
+        let name = std::str::from_utf8(name).ok()?;
+        if name.is_empty() || !names.insert(name) {
+            return None;
+        }
+        regions.push(Saved { name, contents });
+        bytes = rest;
+    }
+    bytes.is_empty().then_some(regions)
+}
+
+/// What each of the `registered` regions (name, bytes) held, in their order; None for one that the
+/// checkpoint does not know.
+pub fn fit<'a>(
+    saved: &[Saved<'a>],
+    registered: &[(&str, usize)],
+) -> Result<Vec<Option<&'a [u8]>>, Misfit> {
+    let mut found = vec![None; registered.len()];
+    for (nth, &Saved { name, contents }) in saved.iter().enumerate() {
+        let (name_of, saved) = (|| name.to_owned(), contents.len());
+        let by_order = breaks(Mutant::PrivateByOrder);
+        let is_it = |(at, (other, _)): (usize, &(&str, _))| match by_order {
+            false => *other == name,
+            true => at == nth,
+        };
+        match registered.iter().enumerate().position(is_it) {
+            None => return Err(Misfit::Missing { name: name_of(), saved }),
+            Some(at) if registered[at].1 != saved => {
+                let registered = registered[at].1;
+                return Err(Misfit::Length { name: name_of(), saved, registered });
+            }
+            Some(at) => found[at] = Some(contents),
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAVED: [Saved; 3] = [
+        Saved { name: "one", contents: b"1" },
+        Saved { name: "two", contents: b"22" },
+        Saved { name: "three", contents: b"" },
+    ];
+
+    #[test]
+    fn what_was_encoded_is_read_back_and_nothing_else() {
+        let bytes = encode(SAVED.into_iter());
+        assert_eq!(decode(&bytes).unwrap(), SAVED);
+        assert_eq!(decode(&[]).unwrap(), []);
+        let twice = encode(SAVED.into_iter().chain(SAVED));
+        assert!(decode(&twice).is_none());
+        assert!(decode(&[0; 16]).is_none());
+        // What is cut short is refused, but for where a region ends.
+        let ends: Vec<usize> = (0..=3).map(|n| encode(SAVED.into_iter().take(n)).len()).collect();
+        for cut in 0..bytes.len() {
+            assert_eq!(decode(&bytes[..cut]).is_some(), ends.contains(&cut), "{cut}");
+        }
+        for huge in [u64::MAX, u64::MAX - 15, 1 << 62] {
+            for at in [0, 8] {
+                let mut bytes = bytes.clone();
+                bytes[at..at + 8].copy_from_slice(&huge.to_le_bytes());
+                assert!(decode(&bytes).is_none());
+            }
+        }
+    }
+
+    #[test]
+    fn regions_fit_by_name_whatever_their_order() {
+        let found = fit(&SAVED, &[("three", 0), ("later", 9), ("two", 2), ("one", 1)]);
+        assert_eq!(found, Ok(vec![Some(&b""[..]), None, Some(b"22"), Some(b"1")]));
+        let missing = Misfit::Missing { name: "two".into(), saved: 2 };
+        assert_eq!(fit(&SAVED, &[("three", 0), ("one", 1)]), Err(missing));
+        let length = Misfit::Length { name: "one".into(), saved: 1, registered: 7 };
+        assert_eq!(fit(&SAVED, &[("three", 0), ("two", 2), ("one", 7)]), Err(length));
+    }
+}

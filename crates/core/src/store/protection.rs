@@ -1,0 +1,190 @@
+//! Who protects whom in this job: mode, groups, stripe layouts and codes, worked out once.
+
+use raidshmem_codec::code::Code;
+use raidshmem_codec::stripe::{Layout, Scheme};
+
+use crate::layout::{self, TILE};
+use crate::mutant::{Mutant, breaks};
+use crate::placement::Domains;
+use crate::placement::groups::{self, Plan};
+use crate::settings::{BackupMode, Settings};
+
+/// Why a job cannot be protected as asked.
+#[derive(Debug, thiserror::Error)]
+pub enum ProtectionError {
+    /// The groups cannot be made.
+    #[error("{0}")]
+    Group(#[from] groups::GroupError),
+    /// The codec refuses the shape.
+    #[error("group of {members} PEs: {error}")]
+    Shape {
+        /// Members of the group.
+        members: usize,
+        /// What the codec said.
+        error: raidshmem_codec::Error,
+    },
+    /// `SHMEM_FT_PLACEMENT=strict` and the loss of a failure domain is not survived.
+    #[error("SHMEM_FT_PLACEMENT=strict: {0}")]
+    Placement(String),
+}
+
+/// One group's layout and the code of each of its stripes.
+#[derive(Debug)]
+pub struct Shape {
+    /// PEs by place.
+    pub members: Vec<usize>,
+    /// Which chunk is where.
+    pub layout: Layout,
+    /// Code of each stripe.
+    pub codes: Vec<Code>,
+}
+
+impl Shape {
+    fn new(scheme: Scheme, members: Vec<usize>) -> Result<Shape, ProtectionError> {
+        let fault = |error| ProtectionError::Shape { members: members.len(), error };
+        let layout = Layout::new(scheme, members.len()).map_err(fault)?;
+        let code = |s: &raidshmem_codec::stripe::Stripe| Code::new(s.data.len(), s.parity.len());
+        let codes = layout.stripes().iter().map(code).collect::<Result<_, _>>().map_err(fault)?;
+        Ok(Shape { members, layout, codes })
+    }
+
+    /// The PE that makes the first parity over a chunk of the member at `place`, and may copy that
+    /// into its second snapshot on the way. None where some make more parity than others: then each
+    /// PE copies for itself.
+    pub fn copier(&self, place: usize, chunk: usize) -> Option<usize> {
+        let stripes = self.layout.stripes();
+        let stripe = &stripes[self.layout.place_of(place, chunk).stripe];
+        let even = stripes.len() == self.members.len();
+        even.then(|| self.members[stripe.parity[0].member])
+    }
+
+    /// Bytes of a chunk of a snapshot of `len` bytes; whole tiles.
+    pub fn chunk_len(&self, len: usize) -> usize {
+        self.layout.chunk_len(len, TILE)
+    }
+}
+
+impl std::fmt::Display for Protection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.mode {
+            BackupMode::Single => write!(
+                f,
+                "one copy on another PE: survives the death of processes between checkpoints, not \
+                 the loss of a node, and nothing while a checkpoint is written"
+            ),
+            BackupMode::Double => write!(
+                f,
+                "{}; while a checkpoint is written the one copy on another PE is not complete",
+                self.plan
+            ),
+            _ => write!(f, "{}", self.plan),
+        }
+    }
+}
+
+/// The protection of a job.
+#[derive(Debug)]
+pub struct Protection {
+    /// How copies or parity are kept.
+    pub mode: BackupMode,
+    /// Snapshots that a PE keeps, in turns.
+    pub snapshots: usize,
+    /// The groups.
+    pub shapes: Vec<Shape>,
+    /// What is survived.
+    pub plan: Plan,
+}
+
+impl Protection {
+    /// The protection of PEs on the nodes `node_of`; None in mode `none`.
+    pub fn new(
+        settings: &Settings,
+        node_of: &[usize],
+        domains: &Domains,
+    ) -> Result<Option<Self>, ProtectionError> {
+        let scheme = match settings.backup_mode {
+            BackupMode::None => return Ok(None),
+            BackupMode::Single | BackupMode::Double => Scheme::Mirror,
+            BackupMode::Raid4 => Scheme::Raid4,
+            BackupMode::Raid5 => Scheme::Raid5,
+            BackupMode::Rs => Scheme::Rs { parity: settings.parity },
+        };
+        let plan = groups::plan(node_of, domains, settings.group_size, settings.parity)?;
+        let strict = settings.placement == crate::settings::Placement::Strict;
+        let shapes = plan
+            .groups
+            .iter()
+            .map(|group| Shape::new(scheme, group.members.clone()))
+            .collect::<Result<_, _>>()?;
+        let (mode, snapshots) = (settings.backup_mode, settings.snapshots);
+        let protection = Protection { mode, snapshots, shapes, plan };
+        if strict && !protection.survives_domains() {
+            return Err(ProtectionError::Placement(protection.to_string()));
+        }
+        Ok(Some(protection))
+    }
+
+    /// True if the loss of any one failure domain of each kind is survived. Mode `single` never
+    /// does: with a copy on another PE and no local one, who loses its copy cannot go back (thesis,
+    /// section 5.1.1).
+    pub fn survives_domains(&self) -> bool {
+        self.plan.survives_all() && self.mode != BackupMode::Single
+    }
+
+    /// Group and place of a PE.
+    pub fn place(&self, pe: usize) -> (&Shape, usize) {
+        let (group, place) = self.plan.of[pe];
+        (&self.shapes[group], place)
+    }
+
+    /// The snapshot that checkpoint `number` is, or will be, in.
+    pub fn snapshot_of(&self, number: u64) -> usize {
+        match breaks(Mutant::SnapshotReused) {
+            false => number as usize % self.snapshots,
+            true => 0,
+        }
+    }
+
+    /// Where that snapshot lies in a segment.
+    pub fn snapshot_at(&self, layout: &layout::Layout, number: u64) -> usize {
+        layout.snapshots[self.snapshot_of(number)]
+    }
+
+    /// The slot that checkpoint `number` is, or will be, in.
+    pub fn slot_of(&self, number: u64) -> usize {
+        match breaks(Mutant::SlotReused) {
+            false => number as usize % self.mode.slots().max(1),
+            true => 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of all copying each PE has its share, one chunk of as many others as it makes parity of; who
+    /// copies a chunk makes its first parity; or nobody copies for others.
+    #[test]
+    fn copying_for_others_is_shared_out_evenly() {
+        let of = |scheme, members: usize| Shape::new(scheme, (10..10 + members).collect()).unwrap();
+        for members in 3..=9 {
+            for scheme in [Scheme::Raid5, Scheme::Rs { parity: 2 }] {
+                let shape = of(scheme, members);
+                let chunks = shape.layout.chunks();
+                let mut copied = vec![0; members];
+                for (place, chunk) in (0..members).flat_map(|p| (0..chunks).map(move |c| (p, c))) {
+                    let pe = shape.copier(place, chunk).expect("all make as much parity");
+                    let stripe = shape.layout.place_of(place, chunk).stripe;
+                    let first = shape.layout.parities_of(pe - 10)[0];
+                    assert_eq!((first.stripe, first.row), (stripe, 0));
+                    assert_ne!(pe - 10, place);
+                    copied[pe - 10] += 1;
+                }
+                assert_eq!(copied, vec![chunks; members]);
+            }
+            let raid4 = of(Scheme::Raid4, members);
+            assert!((0..members).all(|place| raid4.copier(place, 0).is_none()));
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! The view: which process carries which PE number, agreed by the launcher's order.
+//!
+//! Invariants: the number of a view only grows; an incarnation of a PE only grows; a PE that is
+//! `Dead` in a view never acts in it.
+
+use serde::{Deserialize, Serialize};
+
+/// Most PEs of a job.
+pub const PES_MAX: usize = 1 << 14;
+
+/// State of a PE in a view.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum State {
+    /// A process carries this number.
+    Alive,
+    /// Its process died; the memory it left may still be there.
+    ProcessDead,
+    /// Its node is gone, and its memory with it.
+    NodeDead,
+}
+
+/// One PE in a view.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Member {
+    /// Alive or how it died.
+    pub state: State,
+    /// How many processes carried this number before; at most 2^23 - 1.
+    pub incarnation: u32,
+    /// Number of the memory file: grows when the PE's memory is a new one.
+    pub memory: u32,
+    /// The node it is on.
+    pub node: u32,
+    /// Whether the last process to be lost was lost with its node; stands when another carries on.
+    pub with_node: bool,
+}
+
+/// The agreed list of PEs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct View {
+    /// Grows by one with every change.
+    pub number: u64,
+    /// Index is the PE number.
+    pub pes: Vec<Member>,
+}
+
+impl View {
+    /// True when every PE number is carried by a living process.
+    pub fn whole(&self) -> bool {
+        self.pes.iter().all(|pe| pe.state == State::Alive)
+    }
+}
+
+impl Member {
+    /// A PE at the start of a job.
+    pub fn first(node: u32) -> Member {
+        Member { state: State::Alive, incarnation: 0, memory: 0, node, with_node: false }
+    }
+
+    /// One word: state 2 bits, lost with its node 1, incarnation 23, memory 24, node 14.
+    pub fn pack(self) -> u64 {
+        let state = match self.state {
+            State::Alive => 0u64,
+            State::ProcessDead => 1,
+            State::NodeDead => 2,
+        };
+        let clip = |value: u32, bits: u32| u64::from(value) & ((1 << bits) - 1);
+        state << 62
+            | u64::from(self.with_node) << 61
+            | clip(self.incarnation, 23) << 38
+            | clip(self.memory, 24) << 14
+            | clip(self.node, 14)
+    }
+
+    /// The inverse of `pack`.
+    pub fn unpack(word: u64) -> Member {
+        let state = match word >> 62 {
+            0 => State::Alive,
+            1 => State::ProcessDead,
+            _ => State::NodeDead,
+        };
+        Member {
+            state,
+            incarnation: (word >> 38 & 0x7f_ffff) as u32,
+            memory: (word >> 14 & 0xff_ffff) as u32,
+            node: (word & 0x3fff) as u32,
+            with_node: word >> 61 & 1 == 1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_survives_packing() {
+        for state in [State::Alive, State::ProcessDead, State::NodeDead] {
+            for (incarnation, memory, node) in
+                [(0, 0, 0), (1, 2, 3), (0x7f_ffff, 0xff_ffff, 0x3fff)]
+            {
+                for with_node in [false, true] {
+                    let member = Member { state, incarnation, memory, node, with_node };
+                    assert_eq!(Member::unpack(member.pack()), member);
+                }
+            }
+        }
+    }
+}

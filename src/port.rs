@@ -1,0 +1,490 @@
+//! The port over real memory: carries out what the driver says, and waits where it must.
+//!
+//! It decides nothing: what comes next is the business of [`raidshmem_core::protocol::driver`], and
+//! where that leads of [`raidshmem_core::protocol::next`]. Every named step at which a fault can be
+//! injected is passed here, or in the functions called from here.
+
+#![forbid(unsafe_code)]
+
+use std::cell::Cell;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use raidshmem_core::inject::Point;
+use raidshmem_core::message::Report;
+use raidshmem_core::plan::{Finding, Unrecoverable};
+use raidshmem_core::protocol::driver::{Driver, Judgement, Port, Progress, Standing, Step};
+use raidshmem_core::protocol::operation::{Op, Part};
+use raidshmem_core::protocol::{At, Call, Outcome, meeting};
+use raidshmem_core::status::Ending;
+use raidshmem_core::store::coverage::Coverage;
+use raidshmem_core::store::delta::Changes;
+use raidshmem_core::store::intent::Refusal;
+use raidshmem_core::store::phase::{Phase, Vote};
+use raidshmem_core::store::protection::Protection;
+use raidshmem_core::store::site::{Deed, Verdict};
+use raidshmem_core::view::{State, View};
+use tracing::info;
+
+use crate::checkpoint;
+use crate::checkpoint::{delta, pages, since};
+use crate::pgas::{Fault, World};
+use crate::recovery::{Changed, rebuild, restore, verify};
+use crate::segment::header::Record;
+use crate::segment::words::Barrier;
+use crate::sys::lock;
+
+/// How long a far PE is not asked again.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// Goes through the protocol to an end, and says why a checkpoint was refused. It does not
+/// return at `Unrecoverable`.
+pub fn run(world: &World, protection: &Protection, call: Call) -> (At, Option<Refusal>) {
+    let mut driver = Driver::new(call, world.store.agreed());
+    let mut memory = Memory::new(world, protection);
+    while !driver.at().is_end() {
+        match driver.step(&mut memory) {
+            Step::Again => {}
+            Step::Wait => memory.wait(&driver),
+            Step::Left(from, outcome) => {
+                info!("{}: {from:?}, {outcome:?}: {:?}", driver.number(), driver.at());
+                if driver.at() == At::Unrecoverable {
+                    memory.abort(from);
+                }
+            }
+        }
+    }
+    (driver.at(), memory.refusal)
+}
+
+/// The memory of a PE in one call, and that of its peers.
+struct Memory<'a> {
+    world: &'a World,
+    protection: &'a Protection,
+    /// The view adopted.
+    view: View,
+    begun: Instant,
+    verifying: Instant,
+    /// Nothing of the own store was there when it first looked.
+    empty: bool,
+    coverage: Option<Coverage>,
+    changes: Option<Changes>,
+    refusal: Option<Refusal>,
+    /// Bytes of the snapshot that is sealed next.
+    len: usize,
+    findings: Vec<Finding>,
+    verdict: Result<(), Unrecoverable>,
+    /// The checkpoint's bytes, where no snapshot is kept.
+    line: Option<Vec<u8>>,
+    rebuilt: Option<rebuild::Rebuilt>,
+    /// The own parity that is missing, a bit for each chunk.
+    missing: u64,
+    /// What was written since the restart, as far as it is asked for.
+    written: u64,
+    /// When the reference was last asked.
+    asked: Cell<Option<Instant>>,
+    /// How the operation went that was waited for.
+    over: Option<Progress>,
+}
+
+impl Port for Memory<'_> {
+    fn carry_out(&mut self, driver: &Driver, op: Op) -> Progress {
+        if let Some(over) = self.over.take() {
+            return over;
+        }
+        let (world, protection, number) = (self.world, self.protection, driver.number());
+        match op {
+            Op::ShowCall if driver.at() == At::Enter && !world.sites.is_apart() => {}
+            Op::Pass(Point::Settle) => world.members.point(Point::Settle, world.store.agreed()),
+            Op::Pass(point) => world.members.point(point, number),
+            Op::Post(posted) => match posted.phase(number) {
+                Some(phase) => world.store.recovery.set_phase(phase),
+                None => world.store.recovery.forget_phase(),
+            },
+            Op::Void(part) => self.record(part, number).void(),
+            Op::Seal(part) => self.record(part, number).seal(world.job(), number, self.len),
+            Op::Arrive => self.arrive(driver),
+            Op::Await => return self.all_came(driver),
+            Op::Publish => world.publish(&self.view),
+            Op::ShowVote => world.store.recovery.show(),
+            Op::Adopt => {
+                self.view = world.members.view();
+                world.refresh(&self.view);
+            }
+            Op::AwaitWhole if !world.members.view().whole() => return Progress::Wait,
+            Op::AwaitNext if !self.changed() => return Progress::Wait,
+            Op::AwaitWhole | Op::AwaitNext => {}
+            Op::FindApart => world.find_apart(&self.view),
+            Op::WriteDecision => world.store.recovery.set_decision(Some(number)),
+            Op::ForgetDecision => world.store.recovery.set_decision(None),
+            Op::SetAgreed => world.store.set_agreed(number),
+            Op::ClearBeside => world.clear_beside(protection),
+            Op::BringInherited => self.len = world.bring_inherited(protection, number),
+            Op::Follow => return self.follow(),
+            Op::ShowDamage => {
+                let damaged = self.verdict.as_ref().err().and_then(|lost| lost.damaged.first());
+                world.members.report_damage(&self.view, *damaged.expect("the judgement was that"));
+            }
+            Op::CopyLive => self.checkpoint(driver, op),
+            _ if driver.call() == Call::Checkpoint => self.checkpoint(driver, op),
+            _ => return self.restart(driver, op),
+        }
+        Progress::Done
+    }
+
+    fn standing(&mut self) -> Standing {
+        let world = self.world;
+        match (world.members.is_new(), world.members.faulted()) {
+            (true, _) => Standing::New,
+            (_, true) => Standing::Faulted,
+            _ if world.is_late() => Standing::Late,
+            _ => Standing::Well,
+        }
+    }
+
+    fn agrees(&mut self, _: &Driver) -> bool {
+        if let Err(words) = self.world.compare_calls() {
+            self.world.members.abort(&words);
+        }
+        self.refusal = checkpoint::agree(self.world, self.protection, &self.view).err();
+        self.refusal.is_none() && self.coverage.is_some()
+    }
+
+    fn in_turns(&self) -> bool {
+        self.protection.snapshots == 2
+    }
+
+    fn keeps_snapshot(&self) -> bool {
+        self.protection.mode.keeps_snapshot()
+    }
+
+    fn is_new(&self) -> bool {
+        self.world.members.is_new()
+    }
+
+    fn is_beside(&self, number: u64) -> bool {
+        self.world.is_beside(self.protection, number)
+    }
+
+    fn phase(&self) -> Option<Phase> {
+        self.world.store.recovery.phase()
+    }
+
+    fn votes(&self) -> Vec<Vote> {
+        let vote = |pe: usize| {
+            let told = self.world.status_of(pe);
+            Vote { phase: Phase::unpack(told.phase), decided: told.decision.checked_sub(1) }
+        };
+        self.living().map(vote).collect()
+    }
+
+    fn faulted(&self) -> bool {
+        self.world.members.faulted()
+    }
+
+    fn changed(&self) -> bool {
+        self.world.members.view_number() != self.view.number
+    }
+
+    fn judgement(&self) -> Judgement {
+        match &self.verdict {
+            Ok(()) => Judgement::Recoverable,
+            Err(lost) if lost.damaged.is_empty() => Judgement::Unrecoverable,
+            Err(_) => Judgement::Damaged,
+        }
+    }
+
+    fn ends(&self) -> Option<Ending> {
+        let others = (0..self.world.n_pes()).filter(|&pe| pe != self.world.me());
+        others.map(|pe| self.world.status_of(pe).ending).max().and_then(Ending::of)
+    }
+}
+
+impl<'a> Memory<'a> {
+    fn new(world: &'a World, protection: &'a Protection) -> Memory<'a> {
+        Memory {
+            world,
+            protection,
+            view: world.members.view(),
+            begun: Instant::now(),
+            verifying: Instant::now(),
+            empty: false,
+            coverage: None,
+            changes: None,
+            refusal: None,
+            len: 0,
+            findings: Vec::new(),
+            verdict: Ok(()),
+            line: None,
+            rebuilt: None,
+            missing: 0,
+            written: 0,
+            asked: Cell::new(None),
+            over: None,
+        }
+    }
+
+    fn record(&self, part: Part, number: u64) -> &Record {
+        let (header, protection) = (self.world.segments.own().header(), self.protection);
+        match part {
+            Part::Snapshot => &header.snapshots[protection.snapshot_of(number)],
+            Part::Slot => &header.slots[protection.slot_of(number)],
+        }
+    }
+
+    /// The PEs that live in the view adopted.
+    fn living(&self) -> impl Iterator<Item = usize> {
+        let living = |&pe: &usize| self.view.pes[pe].state == State::Alive;
+        (0..self.world.n_pes()).filter(living)
+    }
+
+    // ---- waiting ------------------------------------------------------------------------------
+
+    /// Shows that this PE has come to a meeting. A barrier is come to when it is waited for.
+    fn arrive(&self, driver: &Driver) {
+        let (Some(step), world) = (meeting(driver.at()), self.world) else { return };
+        // Pairs with the loads below: what was written before is seen by whoever sees the step.
+        let word = self.view.number << 8 | step;
+        world.segments.own().words().step.store(word, Ordering::SeqCst);
+        self.living().for_each(|pe| world.segments.wake(pe));
+        world.publish(&self.view);
+    }
+
+    /// Whether all have come to the meeting, or cannot come any more. Of a barrier it is known once
+    /// it was waited for.
+    fn all_came(&self, driver: &Driver) -> Progress {
+        let Some(step) = meeting(driver.at()) else { return Progress::Wait };
+        let word = self.view.number << 8 | step;
+        let here = |pe: usize| {
+            let theirs = self.world.step_of(pe);
+            theirs >> 8 == self.view.number && theirs >= word
+        };
+        match (self.living().all(here), self.changed()) {
+            (true, _) => Progress::Done,
+            (false, true) => Progress::Out(Outcome::Changed),
+            (false, false) => Progress::Wait,
+        }
+    }
+
+    /// Blocks until the operation that waits may go on.
+    fn wait(&mut self, driver: &Driver) {
+        let (world, call) = (self.world, driver.call().name());
+        let op = driver.op().expect("an operation waits");
+        let mut over = Progress::Wait;
+        if op == Op::Await && meeting(driver.at()).is_none() {
+            over = match world.barrier_of(Barrier::Protocol, call) {
+                Ok(()) => Progress::Done,
+                Err(Fault) => Progress::Out(Outcome::Changed),
+            };
+        } else {
+            world.wait_raw(
+                || world.waiting_for_all(call),
+                || {
+                    over = self.carry_out(driver, op);
+                    over != Progress::Wait
+                },
+            );
+        }
+        self.over = Some(over);
+    }
+
+    /// Whether the reference has said where it goes on from the restart.
+    fn follow(&self) -> Progress {
+        let world = self.world;
+        let Some(reference) = world.sites.reference() else { return Progress::Done };
+        // A far PE is not asked again at once.
+        let now = Instant::now();
+        let soon = |at: Instant| world.segments.is_far(reference) && now - at < PAUSE;
+        if self.asked.get().is_some_and(soon) {
+            return Progress::Wait;
+        }
+        self.asked.set(Some(now));
+        match world.follow(self.written) {
+            None if world.members.faulted() => Progress::Out(Outcome::Changed),
+            None => Progress::Wait,
+            Some(Verdict::Mismatch) => world.members.abort(&format!(
+                "checkpoints do not fit: after the restart PE {} wrote to symmetric memory and \
+                 called the checkpoint at {}, but PE {reference} has gone on to {}",
+                world.me(),
+                world.site_of(world.me()),
+                world.describe(reference)
+            )),
+            Some(Verdict::Meet) => {
+                world.caught_up();
+                Progress::Done
+            }
+            Some(Verdict::Pass) => {
+                world.caught_up();
+                Progress::Out(Outcome::Behind)
+            }
+        }
+    }
+
+    // ---- checkpoint ---------------------------------------------------------------------------
+
+    fn checkpoint(&mut self, driver: &Driver, op: Op) {
+        let (world, protection, number) = (self.world, self.protection, driver.number());
+        match op {
+            Op::ShowCall => self.show_call(driver),
+            Op::Quiet => world.quiet_all(),
+            Op::Describe => self.describe(number),
+            Op::Prepare => checkpoint::prepare(world, protection, self.len),
+            Op::Compare => {
+                let changes = delta::compare(world, protection, self.covered(), number);
+                self.changes = Some(changes);
+            }
+            Op::Encode => {
+                let (mut changes, all) = (self.changes.take(), |_| true);
+                let (covered, half) = (self.covered(), (changes.as_mut(), Point::Encode));
+                checkpoint::encode(world, protection, covered, number, &all, half);
+                self.changes = changes;
+            }
+            Op::CopyLive if driver.at() == At::Finish => {
+                checkpoint::copy(world, protection, self.covered(), number, None);
+            }
+            Op::CopyLive => {
+                let mut changes = self.changes.take().expect("set at Compare");
+                let covered = self.covered();
+                checkpoint::complete(world, protection, covered, number, &mut changes);
+                self.changes = Some(changes);
+            }
+            Op::Watch => pages::watch(world, protection, self.covered(), number),
+            Op::Saved => self.saved(number),
+            _ => unreachable!("{op:?} at {:?}", driver.at()),
+        }
+    }
+
+    /// Shows the place of the call, with what was written since the restart where that is asked
+    /// for.
+    fn show_call(&mut self, driver: &Driver) {
+        let (world, agreed) = (self.world, driver.number() - 1);
+        let asked = driver.at() == At::Follow || world.is_reference();
+        self.written = if asked { since::written(world, self.protection, agreed) } else { 0 };
+        world.show_progress(Deed::Checkpoint, self.written);
+    }
+
+    fn describe(&mut self, number: u64) {
+        self.coverage = checkpoint::intend(self.world, self.protection);
+        match &self.coverage {
+            Some(coverage) => {
+                self.len = coverage.len();
+                pages::show(self.world, coverage, number);
+            }
+            None => pages::forget(&self.world.store),
+        }
+    }
+
+    fn saved(&mut self, number: u64) {
+        let changes = self.changes.take();
+        let found = changes.as_ref().and_then(delta::found);
+        if let Some(changes) = changes {
+            delta::keep(&self.world.store, changes, number, self.len);
+        }
+        checkpoint::saved(self.world, self.protection, number, self.begun, found);
+    }
+
+    fn covered(&self) -> &Coverage {
+        self.coverage.as_ref().expect("set at Intend or Restore")
+    }
+
+    // ---- recovery -----------------------------------------------------------------------------
+
+    fn restart(&mut self, driver: &Driver, op: Op) -> Progress {
+        let (world, protection, number) = (self.world, self.protection, driver.number());
+        match op {
+            Op::ForgetChanges => {
+                *lock(&world.store.history) = None;
+                pages::forget(&world.store);
+            }
+            Op::CheckStore => {
+                self.verifying = Instant::now();
+                let all = driver.checks() > 1;
+                verify::verify(world, protection, number, all, &mut self.empty);
+            }
+            Op::ReadFindings => {
+                (self.len, self.findings) = verify::findings(world, protection);
+                self.verdict = verify::check(protection, &self.findings);
+            }
+            Op::NeedSnapshot if verify::misses_snapshot(world, protection, &self.findings) => {}
+            Op::NeedSnapshot => {
+                world.members.point(Point::Rebuild, number);
+                let adopted = world.members.is_new() && !self.findings[world.me()].empty;
+                if adopted {
+                    rebuild::report_adopted(world, number, self.len, self.verifying);
+                }
+                return Progress::Out(Outcome::Done);
+            }
+            Op::Decode => {
+                let job = (&self.view, &self.findings[..], number, self.len);
+                match rebuild::rebuild(world, protection, job) {
+                    Ok((rebuilt, line)) => (self.rebuilt, self.line) = (Some(rebuilt), line),
+                    Err(Changed) => return Progress::Out(Outcome::Changed),
+                }
+            }
+            Op::Rebuilt => {
+                let rebuilt = self.rebuilt.take().expect("set at Decode");
+                rebuilt.report(world, protection, number, self.verifying);
+            }
+            Op::Restore => {
+                let (line, view) = (self.line.take(), &self.view);
+                match restore::restore(world, protection, view, line, number, self.len) {
+                    Ok(coverage) => (self.len, self.coverage) = (coverage.len(), Some(coverage)),
+                    Err(Changed) => return Progress::Out(Outcome::Changed),
+                }
+            }
+            Op::NeedParity => {
+                let (covered, checked) = (self.covered(), driver.checks() > 1);
+                let findings = (&self.findings[..], checked);
+                self.missing = restore::missing(world, protection, findings, covered, number);
+                if self.missing == 0 {
+                    world.members.point(Point::Reencode, number);
+                    checkpoint::account(world, protection, self.len);
+                    return Progress::Out(Outcome::Done);
+                }
+            }
+            Op::EncodeMissing => {
+                restore::reencode(world, protection, self.covered(), number, self.missing);
+            }
+            Op::Account => checkpoint::account(world, protection, self.len),
+            Op::ResetWords => {
+                world.reset_control();
+                if !protection.mode.keeps_snapshot() && world.has_part() {
+                    world.sites.note_resumed(since::live(world));
+                }
+            }
+            Op::Join => self.join(driver),
+            _ => unreachable!("{op:?} at {:?}", driver.at()),
+        }
+        Progress::Done
+    }
+
+    fn join(&self, driver: &Driver) {
+        let (world, number) = (self.world, driver.number());
+        let micros = self.begun.elapsed().as_micros() as u64;
+        match (driver.call(), driver.ends()) {
+            (Call::Finalize, _) => world.join(&self.view),
+            (_, Some(ending)) => {
+                world.join_alone(&self.view, ending == Ending::Silent && !world.memory.excludes());
+                world.members.report(Report::Alone { pe: world.me() as u32, number, micros });
+            }
+            (_, None) => {
+                world.join_all(&self.view);
+                if world.me() == 0 {
+                    world.members.report(Report::Resumed { number, micros });
+                }
+            }
+        }
+    }
+
+    /// Ends the job: what was lost cannot be made up for.
+    fn abort(&self, from: At) -> ! {
+        match &self.verdict {
+            Err(verdict) if from == At::Verdict => self.world.members.abort(&verdict.to_string()),
+            _ if from == At::Verify => self.world.members.abort(&format!(
+                "unrecoverable: {} lost before the first checkpoint",
+                self.world.members.replaced_in(&self.view)
+            )),
+            _ => self.world.members.abort("unrecoverable: no PE that saw a checkpoint is left"),
+        }
+    }
+}
