@@ -1,11 +1,12 @@
 //! `oshrun`: starts a job and ends with its status.
 
+use std::io::Write;
 use std::os::fd::{FromRawFd, OwnedFd};
 
 use raidshmem::launch::cli::args::Args;
 use raidshmem::launch::handshake::{AGENT_ARGUMENT, ALL_DEAD, PROBE_ARGUMENT, SUPERVISOR_ARGUMENT};
 use raidshmem::launch::lines::{news, say, set_quiet};
-use raidshmem::launch::{agent, launcher, probe, supervisor};
+use raidshmem::launch::{agent, dump, launcher, probe, supervisor};
 use raidshmem::sys::socket::Channel;
 use raidshmem::sys::{environment, is_open};
 
@@ -20,6 +21,9 @@ fn main() {
         _ => {}
     }
     let args = Args::of(std::env::args_os());
+    if let Ok(Args { dump: Some(job), .. }) = &args {
+        std::process::exit(run_dump(job));
+    }
     let ready = match args.and_then(|args| args.prepare(environment())) {
         Ok(ready) => ready,
         Err(error) => {
@@ -46,6 +50,20 @@ fn main() {
         Err(error) => {
             say(&error.to_string());
             std::process::exit(error.status());
+        }
+    }
+}
+
+fn run_dump(job: &str) -> i32 {
+    match dump::ask(job) {
+        Ok(text) => {
+            // Who reads may have seen enough.
+            let _ = std::io::stdout().write_all(text.as_bytes());
+            0
+        }
+        Err(error) => {
+            say(&error.to_string());
+            2
         }
     }
 }

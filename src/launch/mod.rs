@@ -23,6 +23,7 @@
 
 pub mod agent;
 pub mod cli;
+pub mod dump;
 pub mod handshake;
 mod heartbeats;
 pub mod launcher;

@@ -17,6 +17,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 
 use raidshmem_core::layout::TRACE;
+use raidshmem_core::message::Traced;
 use rustix::time::{ClockId, clock_gettime};
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
@@ -101,11 +102,26 @@ pub fn begin(
     let _ = tracing::subscriber::set_global_default(recorder);
 }
 
+/// From now on events of this launcher or agent are kept.
+pub fn begin_own() {
+    begin(own(), 0, LevelFilter::INFO, None);
+}
+
 /// The ring of a launcher or an agent, which begins with the first call.
 pub fn own() -> Ring<'static> {
     static MEMORY: OnceLock<Box<[AtomicU64]>> = OnceLock::new();
     let memory = MEMORY.get_or_init(|| (0..TRACE / 8).map(|_| AtomicU64::new(0)).collect());
     Ring::of(memory)
+}
+
+/// The last events of a ring, at most so many, each with the name of who it is of, which takes the
+/// incarnation.
+pub fn told(ring: Ring, most: usize, who: impl Fn(u32) -> String) -> Vec<Traced> {
+    let events = ring.events();
+    let skipped = events.len().saturating_sub(most);
+    let line = |event: &ring::Event| format!("{}: {}", who(event.incarnation), event.text);
+    let told = |event: &ring::Event| Traced { micros: event.micros, line: line(event) };
+    events[skipped..].iter().map(told).collect()
 }
 
 /// The time of day of an event, to the microsecond (UTC).

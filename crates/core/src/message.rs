@@ -126,6 +126,15 @@ pub struct Wait {
     pub agreed: u64,
 }
 
+/// Something that a process did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Traced {
+    /// When, in microseconds since 1970.
+    pub micros: u64,
+    /// Who, and what.
+    pub line: String,
+}
+
 /// A heartbeat, with the time of the clock of who asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Beat {
@@ -256,6 +265,8 @@ pub enum Down {
     Address { pe: u32, incarnation: u32, address: Vec<u8> },
     /// Show this view to the PEs.
     Show(View),
+    /// Say what the processes here did last.
+    Dump,
     /// Send that signal to every PE.
     Signal { signal: i32 },
     /// Kill that process.
@@ -294,6 +305,10 @@ pub enum Up {
     /// The PEs here that wait for long, and those that are stopped; said again while there are any,
     /// and once when there are none.
     Waits { waits: Vec<Wait>, stopped: Vec<u32> },
+    /// The processes here, a line each, and what they and this agent did last.
+    Dump { processes: Vec<String>, events: Vec<Traced> },
+    /// The last events of a PE whose process died.
+    Last { events: Vec<Traced> },
     /// News for people.
     Note { line: String },
     /// What was asked for cannot be done here.

@@ -20,6 +20,7 @@ use raidshmem_core::mutant::{Mutant, breaks};
 use raidshmem_core::settings::Fabric;
 use raidshmem_core::view::View;
 use rustix::event::{PollFd, PollFlags, poll};
+use tracing::info;
 
 use super::handshake::JoinError;
 use super::heartbeats::Heartbeats;
@@ -33,12 +34,14 @@ use crate::sys::huge::HugeFiles;
 use crate::sys::memory::Mapping;
 use crate::sys::process::{self, Process};
 use crate::sys::socket::{Channel, ChannelError, Outbox};
+use crate::trace;
 
 mod abort;
 mod begin;
 mod binder;
 mod clock;
 mod done;
+mod dump;
 mod heartbeat;
 mod join;
 mod looks;
@@ -118,6 +121,8 @@ struct Agent {
 
 /// How long the first orders may take; the others have to be started too.
 const ORDERS: Duration = Duration::from_secs(120);
+/// Events that are told of a PE whose process died.
+const LAST_EVENTS: usize = 4;
 /// How long the last lines of programs may take.
 const LAST_LINES: Duration = Duration::from_secs(2);
 /// How long a script whose PE died, or a PE without a connection, may take to end.
@@ -126,6 +131,7 @@ const SCRIPT: Duration = Duration::from_millis(500);
 /// Runs a node's agent on its connection to the launcher. Returns when told to, or when the
 /// launcher is gone; every process it started is dead then.
 pub fn run(channel: Channel) -> Result<(), JoinError> {
+    trace::begin_own();
     process::raise_open_files();
     let mut up = Link::pair(channel);
     let mut first = up.receive::<Down>(ORDERS)?;
@@ -286,6 +292,7 @@ impl Agent {
                 Ok(())
             }
             Down::Show(view) => self.show(&view),
+            Down::Dump => self.dump(),
             Down::Finish => {
                 self.page.finished().store(1, Ordering::SeqCst);
                 self.ring_all();
@@ -307,6 +314,7 @@ impl Agent {
             }
             Down::Kill { proc } => {
                 if let Some(local) = self.procs.get(&proc) {
+                    info!("kills process {proc} of PE {:?}", local.pe);
                     kill(local);
                 }
                 Ok(())
@@ -330,6 +338,7 @@ impl Agent {
                 }
             }
         }
+        info!("shows view {}", view.number);
         self.page.publish(view);
         self.ring_all();
         self.up.send(&Up::Shown { number: view.number }, &[])
@@ -402,7 +411,12 @@ impl Agent {
         // it is not collected.
         local.process.kill_group();
         let Some(how) = local.process.reap() else { return Ok(()) };
+        let died = local.pe.filter(|_| !local.finalized);
+        info!("process {proc} of PE {:?} ended: {how:?}", local.pe);
         self.procs.remove(&proc);
+        if let Some(pe) = died {
+            self.up.send(&Up::Last { events: self.events_of(pe, LAST_EVENTS) }, &[])?;
+        }
         self.up.send(&Up::Ended { proc, how }, &[])
     }
 

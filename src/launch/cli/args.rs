@@ -97,6 +97,10 @@ pub struct Args {
     /// A line for every checkpoint, with the time, and for each step of a recovery.
     #[arg(short, long, overrides_with = "verbose", help_heading = JOB)]
     pub verbose: bool,
+    /// Print what the processes of a job that runs did last, and what they wait in; JOB is the
+    /// process id of its oshrun. Without a program.
+    #[arg(long, value_name = "JOB", help_heading = JOB)]
+    pub dump: Option<String>,
     /// Print nothing but errors.
     #[arg(short, long, overrides_with = "quiet", help_heading = JOB)]
     pub quiet: bool,

@@ -20,6 +20,7 @@ use raidshmem_core::message::{Down, Party, ProcId, Said, Up, Wait};
 use raidshmem_core::settings::Fabric;
 use raidshmem_core::stall::{Act, Stalls};
 use rustix::event::{PollFd, PollFlags, poll};
+use tracing::info;
 
 use super::cli::ready::Ready;
 use super::handshake::ALL_DEAD;
@@ -30,6 +31,7 @@ use super::worker::Worker;
 use crate::control::link::{Link, timespec};
 use crate::sys::process::{self, Process};
 use crate::sys::socket::ChannelError;
+use crate::trace;
 
 /// How long the last order to a node may wait for room.
 const LAST_ORDER: Duration = Duration::from_secs(1);
@@ -43,6 +45,7 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 mod chronicle;
 mod decisions;
 mod detection;
+mod dumps;
 mod error;
 mod gather;
 mod input;
@@ -58,6 +61,7 @@ mod telling;
 mod words;
 
 use detection::Detection;
+use dumps::Dumps;
 pub use error::LaunchError;
 use gather::Node;
 use job::{configure, heartbeat_settings, job_id, job_of};
@@ -94,6 +98,7 @@ struct Launcher {
     detection: Detection,
     stalls: Stalls,
     rests: Rests,
+    dumps: Dumps,
     /// PEs are on several hosts, and nothing carries data between them.
     islands: bool,
 }
@@ -103,6 +108,7 @@ pub fn run(ready: &Ready) -> Result<i32, LaunchError> {
     let (shape, settings) = (&ready.shape, &ready.settings);
     let system = |what| move |error| LaunchError::System { what, error };
     let begun = Instant::now();
+    trace::begin_own();
     process::adopt_orphans().map_err(system("adopting orphans"))?;
     process::raise_open_files();
     let signals = Signals::catch(ready.stop_signal).map_err(system("signals"))?;
@@ -153,6 +159,7 @@ pub fn run(ready: &Ready) -> Result<i32, LaunchError> {
         detection,
         stalls: Stalls::new(settings.stall),
         rests: Rests::default(),
+        dumps: Dumps::new(),
         islands: ready.cluster.is_some() && shape.fabric == Fabric::Shm && several,
     };
     launcher.form_ring();
@@ -202,6 +209,7 @@ impl Launcher {
             self.hear_datagrams();
             self.look_at_clock();
             self.tell_of_late();
+            self.serve_dumps();
             for pe in self.rests.over() {
                 let actions = self.machine.handle(Event::Rested { pe });
                 self.act(actions);
@@ -237,6 +245,8 @@ impl Launcher {
         fds.extend(self.signals.fds());
         fds.extend(self.detection.net.iter().map(|net| PollFd::new(net, PollFlags::IN)));
         fds.extend(self.listener.iter().flat_map(Listener::fds));
+        let door = self.dumps.door.iter();
+        fds.extend(door.map(|door| PollFd::new(door.listener(), PollFlags::IN)));
         sources.resize_with(fds.len(), || Source::Other);
         let now = Instant::now();
         let verdict = self.machine.unrecoverable().then(|| self.last_words.unwrap_or(now));
@@ -244,8 +254,9 @@ impl Launcher {
         let left = |end: Instant| end.saturating_duration_since(now);
         let (late, rests) = (self.late().map(left), self.rests.left(now));
         let over = self.timeout.map(|limit| left(self.begun + limit));
-        let limits =
-            [verdict.map(left), listener.map(left), late, self.detection.left(), rests, over];
+        let (verdict, listener) = (verdict.map(left), listener.map(left));
+        let dumps = self.dumps.deadline().map(left);
+        let limits = [verdict, listener, late, self.detection.left(), rests, over, dumps];
         // A nanosecond later, so that what is waited for is over then.
         let limit = limits.into_iter().flatten().min().map(|left| left + Duration::from_nanos(1));
         let _ = poll(&mut fds, limit.map(timespec).as_ref());
@@ -306,6 +317,7 @@ impl Launcher {
                 return;
             }
             Up::Started { proc, pid } => {
+                info!("process {proc} of node {node} is {pid}");
                 if let Some(fd) = fds.pop() {
                     self.procs.insert(proc, (node, Process::received(pid, fd)));
                 }
@@ -327,6 +339,7 @@ impl Launcher {
                 Event::Said { proc, what }
             }
             Up::Ended { proc, how } => {
+                info!("process {proc} of node {node} ended: {how:?}");
                 self.procs.remove(&proc);
                 Event::Ended { proc, how }
             }
@@ -343,8 +356,13 @@ impl Launcher {
             }
             Up::Looked { proc } => Event::Looked { proc },
             Up::Waits { waits, stopped } => return self.heard_of_waits(node, waits, stopped),
+            Up::Dump { processes, events } => return self.dumped(node, &processes, &events),
+            Up::Last { events } => return self.telling.last_of(events),
             Up::Note { line } => return news(&line),
-            Up::Shown { number } => Event::Shown { node, number },
+            Up::Shown { number } => {
+                info!("node {node} shows view {number}");
+                Event::Shown { node, number }
+            }
             Up::Failed { what } => {
                 say(&format!("{}: {what}", self.name(node)));
                 self.result = Some(1);
@@ -368,10 +386,13 @@ impl Launcher {
     fn say_stall(&mut self, act: Option<Act>) {
         match act {
             None => {}
-            Some(Act::Say(line)) => news(&line),
+            Some(Act::Say(line)) => {
+                news(&line);
+                self.dump_stall(None);
+            }
             Some(Act::End(words)) => {
                 say(&words);
-                self.result.get_or_insert(UNRECOVERABLE);
+                self.dump_stall(Some(UNRECOVERABLE));
             }
         }
     }
@@ -424,6 +445,7 @@ impl Launcher {
                 }
                 Action::Say(line) => news(&line),
                 Action::Lost { pes, with_node } => {
+                    info!("lost: PEs {pes:?}, with their node: {with_node}");
                     self.telling.lost(self.begun.elapsed(), &pes, with_node);
                 }
                 Action::Rest { pe, ms } => self.rests.add(pe, ms),

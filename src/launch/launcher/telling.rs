@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use super::chronicle::Chronicle;
 use super::report::{never_due, tell};
+use crate::launch::dump::text;
 use crate::launch::lines::{news, say};
 use raidshmem_core::inject::Rule;
-use raidshmem_core::message::Report;
+use raidshmem_core::message::{Report, Traced};
 use raidshmem_core::settings::{BackupMode, Settings};
 
 /// What was said, and what there is to say.
@@ -34,6 +35,13 @@ impl Telling {
     /// PEs were lost.
     pub fn lost(&mut self, now: Duration, pes: &[u32], with_node: bool) {
         self.chronicle.lost(now, pes, with_node).iter().for_each(|line| news(line));
+    }
+
+    /// What a PE did last whose process died.
+    pub fn last_of(&self, events: Vec<Traced>) {
+        if self.verbose {
+            text(&[], events).lines().for_each(|line| news(&format!("  {line}")));
+        }
     }
 
     /// A report of a PE. Damage is told in any case.
