@@ -21,6 +21,7 @@ build:
 	@.ci/setup build
 	$(CARGO) build --release --workspace --locked
 	@ln -sf oshcxx '$(RELEASE)/oshc++'
+	@'$(RELEASE)/oshinfo' engines
 
 demo: build
 	@examples/demo.sh '$(RELEASE)'
@@ -48,13 +49,13 @@ sanitize:
 
 # Every figure beside the real peers: target/scorecard.json. RECORD=1 keeps it in benches/record;
 # VERBS=1 adds those of RDMA between guests.
-scorecard scorecard-quick: ENGINES = 'ucx$(if $(VERBS), verbs)'
 scorecard scorecard-quick:
 	@.ci/setup peers
 	@$(if $(VERBS),.ci/setup nodes)
-	$(CARGO) build --release --workspace --locked --features $(ENGINES)
-	$(CARGO) bench --locked --features $(ENGINES) --bench scorecard -- \
+	$(CARGO) build --release --workspace --locked
+	$(CARGO) bench --locked --bench scorecard -- \
 	    $(if $(findstring quick,$@),--quick) \
+	    $(if $(VERBS),--guests) \
 	    $(if $(RECORD),--record)
 
 soak: build

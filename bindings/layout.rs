@@ -1,5 +1,5 @@
-// What the build scripts of ucx-sys and rdma-sys share: the layouts and values that are committed,
-// as a program in C that does not compile if the headers of this machine have others.
+// The layouts and values that ucx-sys and rdma-sys have committed, as a program in C that does not
+// compile if the headers of this machine have others: for `tests/bindings.rs`.
 
 /// Numbers that the Rust compiler holds `text` to, as the C compiler is to see them.
 ///

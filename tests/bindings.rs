@@ -1,5 +1,8 @@
-//! The committed bindings of `ucx-sys` and `rdma-sys`: a header with another layout is noticed when
-//! they are built, and they are what `bindings/` prints, where there is libclang.
+//! The committed bindings of `ucx-sys` and `rdma-sys` have the layouts and values of the headers of
+//! this machine, and another one is noticed; and they are what `bindings/` prints, where there is
+//! libclang.
+//!
+//! Builds compare nothing: they need no header, and what is loaded at run time may be another one.
 
 #[path = "support/skip.rs"]
 mod support;
@@ -11,42 +14,85 @@ use support::skip;
 
 include!("../bindings/layout.rs");
 
-/// Enough of those of `ucx-sys/build.rs`; UCX of this machine may be newer than the bindings.
-const GROW: &[&str] = &["ucp_ep_params", "ucp_params", "ucp_worker_params", "ucp_mem_map_params"];
+/// Structures that say by a mask which of their fields are set.
+const UCX_GROW: &[&str] = &[
+    "ucp_am_handler_param",
+    "ucp_am_recv_param",
+    "ucp_ep_params",
+    "ucp_mem_map_params",
+    "ucp_params",
+    "ucp_request_param_t",
+    "ucp_worker_params",
+];
+/// One of which the library is told how long it is here, or fills the old part only.
+const VERBS_GROW: &[&str] = &["ibv_port_attr"];
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
-/// True if the C compiler takes the program.
-fn compiles(name: &str, program: &str) -> bool {
+/// What the C compiler says against the program, with the headers of this package; nothing if it
+/// takes it.
+fn complaints(name: &str, package: &str, program: &str) -> String {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("bindings-{name}.c"));
     std::fs::write(&file, program).expect("a folder for programs");
     let mut compiler = Command::new("cc");
-    let output = compiler.arg("-fsyntax-only").arg(&file).output().expect("cc runs");
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() || errors.contains("differs: "), "{errors}");
-    output.status.success()
+    compiler.args(["-fsyntax-only", "-w"]).arg(&file);
+    compiler.args(says("pkg-config", &["--cflags", package]).split_whitespace());
+    let output = compiler.output().expect("cc runs");
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.success(), errors.is_empty(), "{errors}");
+    errors
+}
+
+/// The bindings fit the headers of a package, and each of these changes of them is noticed.
+fn compare(package: &str, header: &str, texts: &[&str], grow: &[&str], changes: &[[&str; 2]]) {
+    if says("pkg-config", &["--modversion", package]).is_empty() {
+        return skip(&format!("{package}-headers"), "they are not installed");
+    }
+    assert_eq!(complaints(&format!("{package}-right"), package, &program(header, texts, grow)), "");
+    for [right, wrong] in changes {
+        let others: Vec<String> = texts.iter().map(|text| text.replace(right, wrong)).collect();
+        let others: Vec<&str> = others.iter().map(String::as_str).collect();
+        assert_ne!(others, texts, "{right}");
+        let program = program(header, &others, grow);
+        let complaints = complaints(&format!("{package}-wrong"), package, &program);
+        assert!(complaints.contains("differs: "), "{wrong}\n{complaints}");
+    }
 }
 
 #[test]
-fn another_layout_or_value_is_noticed() {
+fn layouts_and_values_of_ucx_are_those_of_its_headers() {
     let text = include_str!("../ucx-sys/src/bindings.rs");
-    if !Path::new("/usr/include/ucp/api/ucp.h").exists() {
-        return skip("ucx", "its headers are not installed");
-    }
-    let header = "ucp/api/ucp.h";
-    assert!(compiles("right", &program(header, &[text], GROW)));
-    for (right, wrong) in [
-        ("offset_of!(ucp_params, features) - 8", "offset_of!(ucp_params, features) - 16"),
-        ("size_of::<ucp_err_handler>() - 16", "size_of::<ucp_err_handler>() - 24"),
-        ("UCS_INPROGRESS: ucs_status_t = 1;", "UCS_INPROGRESS: ucs_status_t = 2;"),
-        (
-            "type ucs_status_t = ::std::os::raw::c_schar",
-            "type ucs_status_t = ::std::os::raw::c_int",
-        ),
-    ] {
-        let other = text.replace(right, wrong);
-        assert_ne!(other, text, "{right}");
-        assert!(!compiles("wrong", &program(header, &[&other], GROW)), "{wrong}");
-    }
+    compare(
+        "ucx",
+        "ucp/api/ucp.h",
+        &[text],
+        UCX_GROW,
+        &[
+            ["offset_of!(ucp_params, features) - 8", "offset_of!(ucp_params, features) - 16"],
+            ["size_of::<ucp_err_handler>() - 16", "size_of::<ucp_err_handler>() - 24"],
+            ["UCS_INPROGRESS: ucs_status_t = 1;", "UCS_INPROGRESS: ucs_status_t = 2;"],
+            [
+                "type ucs_status_t = ::std::os::raw::c_schar",
+                "type ucs_status_t = ::std::os::raw::c_int",
+            ],
+        ],
+    );
+}
+
+#[test]
+fn layouts_and_values_of_libibverbs_are_those_of_its_headers() {
+    let texts =
+        [include_str!("../rdma-sys/src/bindings.rs"), include_str!("../rdma-sys/src/types.rs")];
+    compare(
+        "libibverbs",
+        "infiniband/verbs.h",
+        &texts,
+        VERBS_GROW,
+        &[
+            ["offset_of!(ibv_qp, qp_num) - 52", "offset_of!(ibv_qp, qp_num) - 56"],
+            ["size_of::<ibv_wc>() - 48", "size_of::<ibv_wc>() - 56"],
+            ["IBV_WR_RDMA_READ: Type = 4;", "IBV_WR_RDMA_READ: Type = 5;"],
+        ],
+    );
 }
 
 fn says(program: &str, arguments: &[&str]) -> String {

@@ -39,24 +39,27 @@ use std::process::ExitCode;
 use figure::Figure;
 use programs::{Bench, Trouble};
 
-const USAGE: &str = "usage: scorecard [--quick] [--record] [--only SECTION] [--out FILE]\
+const USAGE: &str = "usage: scorecard [--quick] [--record] [--guests] [--only SECTION] [--out FILE]\
     \n       SECTION is codec, small, store, jacobi, network or guests";
 
 struct Options {
     quick: bool,
     record: bool,
+    guests: bool,
     only: Option<String>,
     out: Option<std::path::PathBuf>,
 }
 
 fn options(words: impl Iterator<Item = String>) -> Result<Options, String> {
     let mut words = words.filter(|word| word != "--bench"); // cargo's own
-    let mut options = Options { quick: false, record: false, only: None, out: None };
+    let (quick, record, guests, only, out) = Default::default();
+    let mut options = Options { quick, record, guests, only, out };
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or(format!("{word} needs a value; {USAGE}"));
         match word.as_str() {
             "--quick" => options.quick = true,
             "--record" => options.record = true,
+            "--guests" => options.guests = true,
             "--only" => options.only = Some(value()?),
             "--out" => options.out = Some(value()?.into()),
             _ => return Err(format!("{word}: {USAGE}")),
@@ -77,7 +80,10 @@ const SECTIONS: [(&str, Section); 6] = [
 
 fn run(options: &Options) -> Result<(), Trouble> {
     let (bench, load) = (Bench::new(options.quick)?, record::load());
-    let chosen = |name: &str| options.only.as_deref().is_none_or(|only| only == name);
+    let chosen = |name: &str| match options.only.as_deref() {
+        Some(only) => only == name,
+        None => name != "guests" || options.guests, // it takes as long as all others
+    };
     let mut figures = Vec::new();
     println!("{}", figure::heading());
     for (name, section) in SECTIONS.iter().filter(|(name, _)| chosen(name)) {

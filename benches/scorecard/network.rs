@@ -13,7 +13,7 @@
 //! measured against the way there and back. Bytes of a rebuild are those that the substitute has to
 //! read: one chunk of every other member of the group for each of its own.
 //!
-//! Where namespaces may not be made (not root), or UCX is not built in, a line says so.
+//! Where namespaces may not be made (not root), or UCX cannot be loaded, a line says so.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -175,8 +175,8 @@ pub fn figures(bench: &Bench) -> Result<Vec<Figure>, Trouble> {
         eprintln!("scorecard: network: NOT MEASURED: only root may make network namespaces");
         return Ok(Vec::new());
     }
-    if !fabric::built_in().contains(&Fabric::Ucx) {
-        eprintln!("scorecard: network: NOT MEASURED: built without the feature ucx");
+    if let Err(why) = fabric::load(Fabric::Ucx) {
+        eprintln!("scorecard: network: NOT MEASURED: {why}");
         return Ok(Vec::new());
     }
     let hosts = Hosts::new()?;

@@ -1,8 +1,8 @@
 //! Writes `ucx-sys/src/bindings.rs` and `rdma-sys/src/bindings.rs` from the system's headers, cut to
 //! what the engines use; with `--check` compares them instead.
 //!
-//! Needs libclang, which the engines' builds do not: these check the committed layouts by a C
-//! compiler (`bindings/layout.rs`).
+//! Needs libclang, which nothing else does: `tests/bindings.rs` compares the committed layouts with
+//! headers by a C compiler (`bindings/layout.rs`).
 //!
 //! usage: cargo run --manifest-path bindings/Cargo.toml [-- --check]
 
@@ -18,6 +18,7 @@ const MADE_FROM: &str = "1.13.1 1.14.44.0";
 const UCX_FUNCTIONS: &[&str] = &[
     "ucp_config_read",
     "ucp_config_release",
+    "ucp_get_version",
     "ucp_init_version",
     "ucp_worker_create",
     "ucp_worker_get_address",
@@ -147,13 +148,14 @@ fn builder(header: &str) -> Builder {
         .header_contents("headers.h", header)
         .generate_comments(false)
         .layout_tests(true)
+        .dynamic_link_require_all(true)
         .prepend_enum_name(false)
         .rust_target(RustTarget::stable(85, 0).expect("a released Rust"))
 }
 
 fn ucx() -> Builder {
     let b = builder("#include <ucp/api/ucp.h>").derive_default(true);
-    let b = b.default_enum_style(EnumVariation::Consts);
+    let b = b.default_enum_style(EnumVariation::Consts).dynamic_library_name("Ucp");
     let names = [UCX_FUNCTIONS, UCX_CONSTANTS].concat();
     let b = b.allowlist_type(UCX_ENUMERATIONS);
     names.iter().fold(b, |b, name| b.allowlist_item(name)).parse_callbacks(Box::new(Used))
@@ -161,6 +163,7 @@ fn ucx() -> Builder {
 
 fn verbs() -> Builder {
     let b = builder("#include <infiniband/verbs.h>").derive_debug(false);
+    let b = b.dynamic_library_name("Ibverbs");
     let b = b.allowlist_type("ibv_port_attr").allowlist_type("ibv_recv_wr");
     let b = b.opaque_type("pthread_.*").opaque_type("ibv_device").opaque_type("ibv_mw(_bind)?");
     let b = VERBS_FUNCTIONS.iter().fold(b, |b, name| b.allowlist_function(name));

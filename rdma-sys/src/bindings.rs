@@ -1051,109 +1051,273 @@ const _: () = {
     ["Offset of field: ibv_context::abi_compat"]
         [::std::mem::offset_of!(ibv_context, abi_compat) - 320usize];
 };
-unsafe extern "C" {
-    pub fn ibv_get_device_list(num_devices: *mut ::std::os::raw::c_int) -> *mut *mut ibv_device;
-}
-unsafe extern "C" {
-    pub fn ibv_free_device_list(list: *mut *mut ibv_device);
-}
-unsafe extern "C" {
-    pub fn ibv_get_device_name(device: *mut ibv_device) -> *const ::std::os::raw::c_char;
-}
-unsafe extern "C" {
-    pub fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context;
-}
-unsafe extern "C" {
-    pub fn ibv_close_device(context: *mut ibv_context) -> ::std::os::raw::c_int;
-}
-unsafe extern "C" {
-    pub fn ibv_query_device(
+pub struct Ibverbs {
+    __library: ::libloading::Library,
+    pub ibv_get_device_list:
+        unsafe extern "C" fn(num_devices: *mut ::std::os::raw::c_int) -> *mut *mut ibv_device,
+    pub ibv_free_device_list: unsafe extern "C" fn(list: *mut *mut ibv_device),
+    pub ibv_get_device_name:
+        unsafe extern "C" fn(device: *mut ibv_device) -> *const ::std::os::raw::c_char,
+    pub ibv_open_device: unsafe extern "C" fn(device: *mut ibv_device) -> *mut ibv_context,
+    pub ibv_close_device: unsafe extern "C" fn(context: *mut ibv_context) -> ::std::os::raw::c_int,
+    pub ibv_query_device: unsafe extern "C" fn(
         context: *mut ibv_context,
         device_attr: *mut ibv_device_attr,
-    ) -> ::std::os::raw::c_int;
-}
-unsafe extern "C" {
-    pub fn ibv_query_port(
+    ) -> ::std::os::raw::c_int,
+    pub ibv_query_port: unsafe extern "C" fn(
         context: *mut ibv_context,
         port_num: u8,
         port_attr: *mut _compat_ibv_port_attr,
-    ) -> ::std::os::raw::c_int;
-}
-unsafe extern "C" {
-    pub fn ibv_query_gid(
+    ) -> ::std::os::raw::c_int,
+    pub ibv_query_gid: unsafe extern "C" fn(
         context: *mut ibv_context,
         port_num: u8,
         index: ::std::os::raw::c_int,
         gid: *mut ibv_gid,
-    ) -> ::std::os::raw::c_int;
-}
-unsafe extern "C" {
-    pub fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd;
-}
-unsafe extern "C" {
-    pub fn ibv_dealloc_pd(pd: *mut ibv_pd) -> ::std::os::raw::c_int;
-}
-unsafe extern "C" {
-    pub fn ibv_reg_mr(
+    ) -> ::std::os::raw::c_int,
+    pub ibv_alloc_pd: unsafe extern "C" fn(context: *mut ibv_context) -> *mut ibv_pd,
+    pub ibv_dealloc_pd: unsafe extern "C" fn(pd: *mut ibv_pd) -> ::std::os::raw::c_int,
+    pub ibv_reg_mr: unsafe extern "C" fn(
         pd: *mut ibv_pd,
         addr: *mut ::std::os::raw::c_void,
         length: usize,
         access: ::std::os::raw::c_int,
-    ) -> *mut ibv_mr;
-}
-unsafe extern "C" {
-    pub fn ibv_dereg_mr(mr: *mut ibv_mr) -> ::std::os::raw::c_int;
-}
-unsafe extern "C" {
-    pub fn ibv_create_comp_channel(context: *mut ibv_context) -> *mut ibv_comp_channel;
-}
-unsafe extern "C" {
-    pub fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel) -> ::std::os::raw::c_int;
-}
-unsafe extern "C" {
-    pub fn ibv_create_cq(
+    ) -> *mut ibv_mr,
+    pub ibv_dereg_mr: unsafe extern "C" fn(mr: *mut ibv_mr) -> ::std::os::raw::c_int,
+    pub ibv_create_comp_channel:
+        unsafe extern "C" fn(context: *mut ibv_context) -> *mut ibv_comp_channel,
+    pub ibv_destroy_comp_channel:
+        unsafe extern "C" fn(channel: *mut ibv_comp_channel) -> ::std::os::raw::c_int,
+    pub ibv_create_cq: unsafe extern "C" fn(
         context: *mut ibv_context,
         cqe: ::std::os::raw::c_int,
         cq_context: *mut ::std::os::raw::c_void,
         channel: *mut ibv_comp_channel,
         comp_vector: ::std::os::raw::c_int,
-    ) -> *mut ibv_cq;
-}
-unsafe extern "C" {
-    pub fn ibv_destroy_cq(cq: *mut ibv_cq) -> ::std::os::raw::c_int;
-}
-unsafe extern "C" {
-    pub fn ibv_get_cq_event(
+    ) -> *mut ibv_cq,
+    pub ibv_destroy_cq: unsafe extern "C" fn(cq: *mut ibv_cq) -> ::std::os::raw::c_int,
+    pub ibv_get_cq_event: unsafe extern "C" fn(
         channel: *mut ibv_comp_channel,
         cq: *mut *mut ibv_cq,
         cq_context: *mut *mut ::std::os::raw::c_void,
-    ) -> ::std::os::raw::c_int;
-}
-unsafe extern "C" {
-    pub fn ibv_ack_cq_events(cq: *mut ibv_cq, nevents: ::std::os::raw::c_uint);
-}
-unsafe extern "C" {
-    pub fn ibv_create_srq(pd: *mut ibv_pd, srq_init_attr: *mut ibv_srq_init_attr) -> *mut ibv_srq;
-}
-unsafe extern "C" {
-    pub fn ibv_destroy_srq(srq: *mut ibv_srq) -> ::std::os::raw::c_int;
-}
-unsafe extern "C" {
-    pub fn ibv_create_qp(pd: *mut ibv_pd, qp_init_attr: *mut ibv_qp_init_attr) -> *mut ibv_qp;
-}
-unsafe extern "C" {
-    pub fn ibv_modify_qp(
+    ) -> ::std::os::raw::c_int,
+    pub ibv_ack_cq_events: unsafe extern "C" fn(cq: *mut ibv_cq, nevents: ::std::os::raw::c_uint),
+    pub ibv_create_srq: unsafe extern "C" fn(
+        pd: *mut ibv_pd,
+        srq_init_attr: *mut ibv_srq_init_attr,
+    ) -> *mut ibv_srq,
+    pub ibv_destroy_srq: unsafe extern "C" fn(srq: *mut ibv_srq) -> ::std::os::raw::c_int,
+    pub ibv_create_qp:
+        unsafe extern "C" fn(pd: *mut ibv_pd, qp_init_attr: *mut ibv_qp_init_attr) -> *mut ibv_qp,
+    pub ibv_modify_qp: unsafe extern "C" fn(
         qp: *mut ibv_qp,
         attr: *mut ibv_qp_attr,
         attr_mask: ::std::os::raw::c_int,
-    ) -> ::std::os::raw::c_int;
+    ) -> ::std::os::raw::c_int,
+    pub ibv_destroy_qp: unsafe extern "C" fn(qp: *mut ibv_qp) -> ::std::os::raw::c_int,
+    pub ibv_create_ah: unsafe extern "C" fn(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *mut ibv_ah,
+    pub ibv_destroy_ah: unsafe extern "C" fn(ah: *mut ibv_ah) -> ::std::os::raw::c_int,
 }
-unsafe extern "C" {
-    pub fn ibv_destroy_qp(qp: *mut ibv_qp) -> ::std::os::raw::c_int;
-}
-unsafe extern "C" {
-    pub fn ibv_create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *mut ibv_ah;
-}
-unsafe extern "C" {
-    pub fn ibv_destroy_ah(ah: *mut ibv_ah) -> ::std::os::raw::c_int;
+impl Ibverbs {
+    pub unsafe fn new<P>(path: P) -> Result<Self, ::libloading::Error>
+    where
+        P: AsRef<::std::ffi::OsStr>,
+    {
+        let library = ::libloading::Library::new(path)?;
+        Self::from_library(library)
+    }
+    pub unsafe fn from_library<L>(library: L) -> Result<Self, ::libloading::Error>
+    where
+        L: Into<::libloading::Library>,
+    {
+        let __library = library.into();
+        let ibv_get_device_list = __library.get(b"ibv_get_device_list\0").map(|sym| *sym)?;
+        let ibv_free_device_list = __library.get(b"ibv_free_device_list\0").map(|sym| *sym)?;
+        let ibv_get_device_name = __library.get(b"ibv_get_device_name\0").map(|sym| *sym)?;
+        let ibv_open_device = __library.get(b"ibv_open_device\0").map(|sym| *sym)?;
+        let ibv_close_device = __library.get(b"ibv_close_device\0").map(|sym| *sym)?;
+        let ibv_query_device = __library.get(b"ibv_query_device\0").map(|sym| *sym)?;
+        let ibv_query_port = __library.get(b"ibv_query_port\0").map(|sym| *sym)?;
+        let ibv_query_gid = __library.get(b"ibv_query_gid\0").map(|sym| *sym)?;
+        let ibv_alloc_pd = __library.get(b"ibv_alloc_pd\0").map(|sym| *sym)?;
+        let ibv_dealloc_pd = __library.get(b"ibv_dealloc_pd\0").map(|sym| *sym)?;
+        let ibv_reg_mr = __library.get(b"ibv_reg_mr\0").map(|sym| *sym)?;
+        let ibv_dereg_mr = __library.get(b"ibv_dereg_mr\0").map(|sym| *sym)?;
+        let ibv_create_comp_channel =
+            __library.get(b"ibv_create_comp_channel\0").map(|sym| *sym)?;
+        let ibv_destroy_comp_channel =
+            __library.get(b"ibv_destroy_comp_channel\0").map(|sym| *sym)?;
+        let ibv_create_cq = __library.get(b"ibv_create_cq\0").map(|sym| *sym)?;
+        let ibv_destroy_cq = __library.get(b"ibv_destroy_cq\0").map(|sym| *sym)?;
+        let ibv_get_cq_event = __library.get(b"ibv_get_cq_event\0").map(|sym| *sym)?;
+        let ibv_ack_cq_events = __library.get(b"ibv_ack_cq_events\0").map(|sym| *sym)?;
+        let ibv_create_srq = __library.get(b"ibv_create_srq\0").map(|sym| *sym)?;
+        let ibv_destroy_srq = __library.get(b"ibv_destroy_srq\0").map(|sym| *sym)?;
+        let ibv_create_qp = __library.get(b"ibv_create_qp\0").map(|sym| *sym)?;
+        let ibv_modify_qp = __library.get(b"ibv_modify_qp\0").map(|sym| *sym)?;
+        let ibv_destroy_qp = __library.get(b"ibv_destroy_qp\0").map(|sym| *sym)?;
+        let ibv_create_ah = __library.get(b"ibv_create_ah\0").map(|sym| *sym)?;
+        let ibv_destroy_ah = __library.get(b"ibv_destroy_ah\0").map(|sym| *sym)?;
+        Ok(Ibverbs {
+            __library,
+            ibv_get_device_list,
+            ibv_free_device_list,
+            ibv_get_device_name,
+            ibv_open_device,
+            ibv_close_device,
+            ibv_query_device,
+            ibv_query_port,
+            ibv_query_gid,
+            ibv_alloc_pd,
+            ibv_dealloc_pd,
+            ibv_reg_mr,
+            ibv_dereg_mr,
+            ibv_create_comp_channel,
+            ibv_destroy_comp_channel,
+            ibv_create_cq,
+            ibv_destroy_cq,
+            ibv_get_cq_event,
+            ibv_ack_cq_events,
+            ibv_create_srq,
+            ibv_destroy_srq,
+            ibv_create_qp,
+            ibv_modify_qp,
+            ibv_destroy_qp,
+            ibv_create_ah,
+            ibv_destroy_ah,
+        })
+    }
+    pub unsafe fn ibv_get_device_list(
+        &self,
+        num_devices: *mut ::std::os::raw::c_int,
+    ) -> *mut *mut ibv_device {
+        (self.ibv_get_device_list)(num_devices)
+    }
+    pub unsafe fn ibv_free_device_list(&self, list: *mut *mut ibv_device) {
+        (self.ibv_free_device_list)(list)
+    }
+    pub unsafe fn ibv_get_device_name(
+        &self,
+        device: *mut ibv_device,
+    ) -> *const ::std::os::raw::c_char {
+        (self.ibv_get_device_name)(device)
+    }
+    pub unsafe fn ibv_open_device(&self, device: *mut ibv_device) -> *mut ibv_context {
+        (self.ibv_open_device)(device)
+    }
+    pub unsafe fn ibv_close_device(&self, context: *mut ibv_context) -> ::std::os::raw::c_int {
+        (self.ibv_close_device)(context)
+    }
+    pub unsafe fn ibv_query_device(
+        &self,
+        context: *mut ibv_context,
+        device_attr: *mut ibv_device_attr,
+    ) -> ::std::os::raw::c_int {
+        (self.ibv_query_device)(context, device_attr)
+    }
+    pub unsafe fn ibv_query_port(
+        &self,
+        context: *mut ibv_context,
+        port_num: u8,
+        port_attr: *mut _compat_ibv_port_attr,
+    ) -> ::std::os::raw::c_int {
+        (self.ibv_query_port)(context, port_num, port_attr)
+    }
+    pub unsafe fn ibv_query_gid(
+        &self,
+        context: *mut ibv_context,
+        port_num: u8,
+        index: ::std::os::raw::c_int,
+        gid: *mut ibv_gid,
+    ) -> ::std::os::raw::c_int {
+        (self.ibv_query_gid)(context, port_num, index, gid)
+    }
+    pub unsafe fn ibv_alloc_pd(&self, context: *mut ibv_context) -> *mut ibv_pd {
+        (self.ibv_alloc_pd)(context)
+    }
+    pub unsafe fn ibv_dealloc_pd(&self, pd: *mut ibv_pd) -> ::std::os::raw::c_int {
+        (self.ibv_dealloc_pd)(pd)
+    }
+    pub unsafe fn ibv_reg_mr(
+        &self,
+        pd: *mut ibv_pd,
+        addr: *mut ::std::os::raw::c_void,
+        length: usize,
+        access: ::std::os::raw::c_int,
+    ) -> *mut ibv_mr {
+        (self.ibv_reg_mr)(pd, addr, length, access)
+    }
+    pub unsafe fn ibv_dereg_mr(&self, mr: *mut ibv_mr) -> ::std::os::raw::c_int {
+        (self.ibv_dereg_mr)(mr)
+    }
+    pub unsafe fn ibv_create_comp_channel(
+        &self,
+        context: *mut ibv_context,
+    ) -> *mut ibv_comp_channel {
+        (self.ibv_create_comp_channel)(context)
+    }
+    pub unsafe fn ibv_destroy_comp_channel(
+        &self,
+        channel: *mut ibv_comp_channel,
+    ) -> ::std::os::raw::c_int {
+        (self.ibv_destroy_comp_channel)(channel)
+    }
+    pub unsafe fn ibv_create_cq(
+        &self,
+        context: *mut ibv_context,
+        cqe: ::std::os::raw::c_int,
+        cq_context: *mut ::std::os::raw::c_void,
+        channel: *mut ibv_comp_channel,
+        comp_vector: ::std::os::raw::c_int,
+    ) -> *mut ibv_cq {
+        (self.ibv_create_cq)(context, cqe, cq_context, channel, comp_vector)
+    }
+    pub unsafe fn ibv_destroy_cq(&self, cq: *mut ibv_cq) -> ::std::os::raw::c_int {
+        (self.ibv_destroy_cq)(cq)
+    }
+    pub unsafe fn ibv_get_cq_event(
+        &self,
+        channel: *mut ibv_comp_channel,
+        cq: *mut *mut ibv_cq,
+        cq_context: *mut *mut ::std::os::raw::c_void,
+    ) -> ::std::os::raw::c_int {
+        (self.ibv_get_cq_event)(channel, cq, cq_context)
+    }
+    pub unsafe fn ibv_ack_cq_events(&self, cq: *mut ibv_cq, nevents: ::std::os::raw::c_uint) {
+        (self.ibv_ack_cq_events)(cq, nevents)
+    }
+    pub unsafe fn ibv_create_srq(
+        &self,
+        pd: *mut ibv_pd,
+        srq_init_attr: *mut ibv_srq_init_attr,
+    ) -> *mut ibv_srq {
+        (self.ibv_create_srq)(pd, srq_init_attr)
+    }
+    pub unsafe fn ibv_destroy_srq(&self, srq: *mut ibv_srq) -> ::std::os::raw::c_int {
+        (self.ibv_destroy_srq)(srq)
+    }
+    pub unsafe fn ibv_create_qp(
+        &self,
+        pd: *mut ibv_pd,
+        qp_init_attr: *mut ibv_qp_init_attr,
+    ) -> *mut ibv_qp {
+        (self.ibv_create_qp)(pd, qp_init_attr)
+    }
+    pub unsafe fn ibv_modify_qp(
+        &self,
+        qp: *mut ibv_qp,
+        attr: *mut ibv_qp_attr,
+        attr_mask: ::std::os::raw::c_int,
+    ) -> ::std::os::raw::c_int {
+        (self.ibv_modify_qp)(qp, attr, attr_mask)
+    }
+    pub unsafe fn ibv_destroy_qp(&self, qp: *mut ibv_qp) -> ::std::os::raw::c_int {
+        (self.ibv_destroy_qp)(qp)
+    }
+    pub unsafe fn ibv_create_ah(&self, pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *mut ibv_ah {
+        (self.ibv_create_ah)(pd, attr)
+    }
+    pub unsafe fn ibv_destroy_ah(&self, ah: *mut ibv_ah) -> ::std::os::raw::c_int {
+        (self.ibv_destroy_ah)(ah)
+    }
 }

@@ -1,8 +1,9 @@
-//! rdma-sys 0.3.0 with committed bindings: see README.md.
+//! rdma-sys 0.3.0 with committed bindings, loaded at run time: see README.md.
 #![allow(non_snake_case, non_camel_case_types, non_upper_case_globals)]
 #![allow(clippy::all, missing_docs, unsafe_op_in_unsafe_fn)]
 
 use libc::*;
+use std::sync::OnceLock;
 
 include!("bindings.rs");
 
@@ -11,3 +12,27 @@ mod verbs;
 
 pub use self::types::*;
 pub use self::verbs::*;
+
+/// What the loader looks for.
+const LIBRARY: &str = "libibverbs.so.1";
+
+impl std::fmt::Debug for Ibverbs {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        f.write_str(LIBRARY)
+    }
+}
+
+/// The functions of the library, which the first call opens and nobody closes.
+///
+/// # Errors
+/// What the loader says, which names the file or the function that is missing.
+pub fn load() -> Result<&'static Ibverbs, &'static str> {
+    static IBVERBS: OnceLock<Result<Ibverbs, String>> = OnceLock::new();
+    IBVERBS.get_or_init(open).as_ref().map_err(String::as_str)
+}
+
+fn open() -> Result<Ibverbs, String> {
+    // SAFETY: a library of this name has the interface of the bindings, by its version; what it does
+    // when it is loaded is made to be done in any process.
+    unsafe { Ibverbs::new(LIBRARY) }.map_err(|error| error.to_string())
+}

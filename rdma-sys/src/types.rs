@@ -156,23 +156,29 @@ pub struct ibv_ah_attr {
     pub port_num: u8,
 }
 
-// The layouts that `build.rs` compares with the headers.
+// The layouts that `tests/bindings.rs` of raidshmem compares with the headers.
 const _: () = {
     use std::mem::{offset_of, size_of};
     ["Size of ibv_gid"][size_of::<ibv_gid>() - 16usize];
     ["Offset of field: ibv_gid::raw"][offset_of!(ibv_gid, raw) - 0usize];
-    ["Offset of field: ibv_gid::global.interface_id"][offset_of!(ibv_gid, global.interface_id) - 8usize];
+    ["Offset of field: ibv_gid::global.interface_id"]
+        [offset_of!(ibv_gid, global.interface_id) - 8usize];
     ["Size of ibv_global_route"][size_of::<ibv_global_route>() - 24usize];
     ["Offset of field: ibv_global_route::dgid"][offset_of!(ibv_global_route, dgid) - 0usize];
-    ["Offset of field: ibv_global_route::flow_label"][offset_of!(ibv_global_route, flow_label) - 16usize];
-    ["Offset of field: ibv_global_route::sgid_index"][offset_of!(ibv_global_route, sgid_index) - 20usize];
-    ["Offset of field: ibv_global_route::hop_limit"][offset_of!(ibv_global_route, hop_limit) - 21usize];
-    ["Offset of field: ibv_global_route::traffic_class"][offset_of!(ibv_global_route, traffic_class) - 22usize];
+    ["Offset of field: ibv_global_route::flow_label"]
+        [offset_of!(ibv_global_route, flow_label) - 16usize];
+    ["Offset of field: ibv_global_route::sgid_index"]
+        [offset_of!(ibv_global_route, sgid_index) - 20usize];
+    ["Offset of field: ibv_global_route::hop_limit"]
+        [offset_of!(ibv_global_route, hop_limit) - 21usize];
+    ["Offset of field: ibv_global_route::traffic_class"]
+        [offset_of!(ibv_global_route, traffic_class) - 22usize];
     ["Size of ibv_ah_attr"][size_of::<ibv_ah_attr>() - 32usize];
     ["Offset of field: ibv_ah_attr::grh"][offset_of!(ibv_ah_attr, grh) - 0usize];
     ["Offset of field: ibv_ah_attr::dlid"][offset_of!(ibv_ah_attr, dlid) - 24usize];
     ["Offset of field: ibv_ah_attr::sl"][offset_of!(ibv_ah_attr, sl) - 26usize];
-    ["Offset of field: ibv_ah_attr::src_path_bits"][offset_of!(ibv_ah_attr, src_path_bits) - 27usize];
+    ["Offset of field: ibv_ah_attr::src_path_bits"]
+        [offset_of!(ibv_ah_attr, src_path_bits) - 27usize];
     ["Offset of field: ibv_ah_attr::static_rate"][offset_of!(ibv_ah_attr, static_rate) - 28usize];
     ["Offset of field: ibv_ah_attr::is_global"][offset_of!(ibv_ah_attr, is_global) - 29usize];
     ["Offset of field: ibv_ah_attr::port_num"][offset_of!(ibv_ah_attr, port_num) - 30usize];
@@ -196,14 +202,22 @@ const _: () = {
     ["Offset of field: ibv_send_wr::num_sge"][offset_of!(ibv_send_wr, num_sge) - 24usize];
     ["Offset of field: ibv_send_wr::opcode"][offset_of!(ibv_send_wr, opcode) - 28usize];
     ["Offset of field: ibv_send_wr::send_flags"][offset_of!(ibv_send_wr, send_flags) - 32usize];
-    ["Offset of field: ibv_send_wr::wr.rdma.remote_addr"][offset_of!(ibv_send_wr, wr.rdma.remote_addr) - 40usize];
+    ["Offset of field: ibv_send_wr::wr.rdma.remote_addr"]
+        [offset_of!(ibv_send_wr, wr.rdma.remote_addr) - 40usize];
     ["Offset of field: ibv_send_wr::wr.rdma.rkey"][offset_of!(ibv_send_wr, wr.rdma.rkey) - 48usize];
-    ["Offset of field: ibv_send_wr::wr.atomic.remote_addr"][offset_of!(ibv_send_wr, wr.atomic.remote_addr) - 40usize];
-    ["Offset of field: ibv_send_wr::wr.atomic.compare_add"][offset_of!(ibv_send_wr, wr.atomic.compare_add) - 48usize];
-    ["Offset of field: ibv_send_wr::wr.atomic.swap"][offset_of!(ibv_send_wr, wr.atomic.swap) - 56usize];
-    ["Offset of field: ibv_send_wr::wr.atomic.rkey"][offset_of!(ibv_send_wr, wr.atomic.rkey) - 64usize];
+    ["Offset of field: ibv_send_wr::wr.atomic.remote_addr"]
+        [offset_of!(ibv_send_wr, wr.atomic.remote_addr) - 40usize];
+    ["Offset of field: ibv_send_wr::wr.atomic.compare_add"]
+        [offset_of!(ibv_send_wr, wr.atomic.compare_add) - 48usize];
+    ["Offset of field: ibv_send_wr::wr.atomic.swap"]
+        [offset_of!(ibv_send_wr, wr.atomic.swap) - 56usize];
+    ["Offset of field: ibv_send_wr::wr.atomic.rkey"]
+        [offset_of!(ibv_send_wr, wr.atomic.rkey) - 64usize];
     ["Offset of field: ibv_send_wr::wr.ud.ah"][offset_of!(ibv_send_wr, wr.ud.ah) - 40usize];
-    ["Offset of field: ibv_send_wr::wr.ud.remote_qpn"][offset_of!(ibv_send_wr, wr.ud.remote_qpn) - 48usize];
-    ["Offset of field: ibv_send_wr::wr.ud.remote_qkey"][offset_of!(ibv_send_wr, wr.ud.remote_qkey) - 52usize];
-    ["Offset of field: ibv_send_wr::qp_type.xrc.remote_srqn"][offset_of!(ibv_send_wr, qp_type.xrc.remote_srqn) - 72usize];
+    ["Offset of field: ibv_send_wr::wr.ud.remote_qpn"]
+        [offset_of!(ibv_send_wr, wr.ud.remote_qpn) - 48usize];
+    ["Offset of field: ibv_send_wr::wr.ud.remote_qkey"]
+        [offset_of!(ibv_send_wr, wr.ud.remote_qkey) - 52usize];
+    ["Offset of field: ibv_send_wr::qp_type.xrc.remote_srqn"]
+        [offset_of!(ibv_send_wr, qp_type.xrc.remote_srqn) - 72usize];
 };

@@ -3,14 +3,17 @@
 use crate::*;
 
 // ibv_context related inline function
-#[inline]
-pub unsafe fn ___ibv_query_port(
-    context: *mut ibv_context,
-    port_num: u8,
-    port_attr: *mut ibv_port_attr,
-) -> c_int {
-    *port_attr = std::mem::zeroed();
-    ibv_query_port(context, port_num, port_attr.cast())
+impl Ibverbs {
+    #[inline]
+    pub unsafe fn ___ibv_query_port(
+        &self,
+        context: *mut ibv_context,
+        port_num: u8,
+        port_attr: *mut ibv_port_attr,
+    ) -> c_int {
+        *port_attr = std::mem::zeroed();
+        self.ibv_query_port(context, port_num, port_attr.cast())
+    }
 }
 
 // ibv_cq related inline functions

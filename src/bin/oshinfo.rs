@@ -1,17 +1,19 @@
-//! `oshinfo`: version, settings with what is in force here, kernels and addresses chosen.
+//! `oshinfo`: version, settings with what is in force here, engines, kernels chosen.
 
 use std::fmt::Write as _;
 use std::hint::black_box;
 use std::io::Write as _;
 use std::time::Instant;
 
-use raidshmem::fabric;
+use raidshmem::fabric::{self, FabricError};
+use raidshmem::launch::handshake::PROBE_ARGUMENT;
+use raidshmem::launch::probe;
 use raidshmem::sizing;
 use raidshmem::sys::huge::{HugeFiles, NoHuge};
 use raidshmem::sys::memory;
-use raidshmem_core::settings::{Pages, Settings, table};
+use raidshmem_core::settings::{Fabric, Pages, Settings, table};
 
-const USAGE: &str = "usage: oshinfo [--markdown | --points | --version | plan OPTIONS]";
+const USAGE: &str = "usage: oshinfo [--markdown | --points | --version | engines | plan OPTIONS]";
 
 /// Bytes of a block that is copied to measure memory, far more than caches hold for one thread.
 const COPIED: usize = 64 << 20;
@@ -24,7 +26,9 @@ fn main() {
         None => all(),
         Some("--markdown") => raidshmem_core::settings::markdown(),
         Some("--points") => points(),
+        Some("engines") => engines(),
         Some("plan") => plan(words),
+        Some(PROBE_ARGUMENT) => std::process::exit(probe::answer(words.next().as_deref())),
         Some("--version" | "-V") => format!("oshinfo {}\n", env!("CARGO_PKG_VERSION")),
         Some("--help" | "-h") => format!("{USAGE}\n"),
         Some(other) => refuse(&format!("{other}: {USAGE}")),
@@ -77,18 +81,38 @@ fn kernel() -> String {
     }
 }
 
-/// Those built in, and which one a job on this machine and one on several would have.
+/// Those that this machine can have, and which one a job on it and one on several would have.
 fn fabrics(settings: &Settings) -> String {
-    let chosen = |one_machine| match fabric::choose(settings.fabric, one_machine) {
-        Ok((fabric, why)) => {
-            let there = fabric::built_in().contains(&fabric);
-            format!("{}{} ({why})", fabric.name(), if there { "" } else { ", not built in" })
-        }
+    let known = engine_states();
+    let state = |fabric| known.iter().find(|(other, _)| *other == fabric);
+    let state = |fabric| state(fabric).map_or(Ok(true), |(_, state)| state.clone());
+    let chosen = |one_machine| match fabric::choose(settings.fabric, one_machine, state) {
+        Ok((fabric, why)) => format!("{} ({why})", fabric.name()),
         Err(error) => error.to_string(),
     };
+    let there = [Fabric::Shm, Fabric::Ucx, Fabric::Verbs].into_iter();
+    let there = there.filter(|&fabric| state(fabric).is_ok()).map(Fabric::name);
+    let there = there.collect::<Vec<_>>().join(", ");
     let (here, apart) = (chosen(true), chosen(false));
-    let there = fabric::names(fabric::built_in());
     if here == apart { format!("{there}; {here}") } else { format!("{there}; {here}; {apart}") }
+}
+
+/// What can be said of each engine here.
+fn engine_states() -> [(Fabric, Result<bool, FabricError>); 2] {
+    [Fabric::Ucx, Fabric::Verbs].map(|fabric| (fabric, probe::probe(fabric, [])))
+}
+
+/// A line for each: that it can be used, or what it needs.
+fn engines() -> String {
+    let mut text = "fabric shm: needs nothing; between nodes of one machine\n".to_owned();
+    for (fabric, state) in engine_states() {
+        let _ = match state {
+            Ok(true) => writeln!(text, "fabric {}: can be loaded", fabric.name()),
+            Ok(false) => writeln!(text, "fabric {}: can be loaded; no device here", fabric.name()),
+            Err(error) => writeln!(text, "{error}"),
+        };
+    }
+    text
 }
 
 /// Whether large heaps and their checkpoints have huge pages here, and why.

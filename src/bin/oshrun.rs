@@ -3,31 +3,21 @@
 use std::os::fd::{FromRawFd, OwnedFd};
 
 use raidshmem::launch::cli::args::Args;
-use raidshmem::launch::handshake::{AGENT_ARGUMENT, ALL_DEAD, SUPERVISOR_ARGUMENT};
+use raidshmem::launch::handshake::{AGENT_ARGUMENT, ALL_DEAD, PROBE_ARGUMENT, SUPERVISOR_ARGUMENT};
 use raidshmem::launch::lines::say;
-use raidshmem::launch::{agent, launcher, supervisor};
+use raidshmem::launch::{agent, launcher, probe, supervisor};
 use raidshmem::sys::socket::Channel;
-use raidshmem::sys::{environment, is_open, signals};
-
-/// The loader calls this before any library's own code, and ...
-// SAFETY: both sections are lists of such functions.
-#[used]
-#[unsafe(link_section = ".preinit_array")]
-static BEFORE_LIBRARIES: extern "C" fn() = signals::remember;
-
-/// ... this after all of it. Agents and programs inherit what signals do then.
-#[used]
-#[unsafe(link_section = ".init_array")]
-static AFTER_LIBRARIES: extern "C" fn() = signals::restore;
+use raidshmem::sys::{environment, is_open};
 
 fn main() {
-    let mut words = std::env::args_os().skip(1);
-    if words.next().is_some_and(|word| word == AGENT_ARGUMENT) {
-        std::process::exit(run_agent(words.next().and_then(|word| word.into_string().ok())));
-    }
-    if std::env::args_os().nth(1).is_some_and(|word| word == SUPERVISOR_ARGUMENT) {
-        let words: Vec<String> = words.filter_map(|word| word.into_string().ok()).collect();
-        std::process::exit(run_supervisor(&words));
+    let mut words = std::env::args_os().skip(1).map(|word| word.into_string().unwrap_or_default());
+    match words.next().as_deref() {
+        Some(AGENT_ARGUMENT) => std::process::exit(run_agent(words.next())),
+        Some(SUPERVISOR_ARGUMENT) => {
+            std::process::exit(run_supervisor(&words.collect::<Vec<String>>()))
+        }
+        Some(PROBE_ARGUMENT) => std::process::exit(probe::answer(words.next().as_deref())),
+        _ => {}
     }
     let ready = match Args::of(std::env::args_os()).prepare(environment()) {
         Ok(ready) => ready,

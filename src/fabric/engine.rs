@@ -69,11 +69,13 @@ pub struct Lost {
 /// Why a fabric cannot be used.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum FabricError {
-    /// It was left out when the library was built.
-    #[error("fabric {}: not built in; there are {}", .asked.name(), names(built_in()))]
-    NotBuilt {
-        /// What was asked for.
-        asked: Fabric,
+    /// The library that it needs cannot be loaded.
+    #[error("fabric {}: {why}; expected {}", .fabric.name(), needed(*.fabric))]
+    NotLoaded {
+        /// The fabric.
+        fabric: Fabric,
+        /// What the loader said: which file, or which function of it.
+        why: String,
     },
     /// The network library or the network refused.
     #[error("fabric {}: {what}: {why}", .fabric.name())]
@@ -264,18 +266,11 @@ pub trait Engine: Send + Sync + Debug {
     fn rest(&self) {}
 }
 
-/// The fabrics that this build has, shared memory first.
-pub fn built_in() -> &'static [Fabric] {
-    &[
-        Fabric::Shm,
-        #[cfg(feature = "ucx")]
-        Fabric::Ucx,
-        #[cfg(feature = "verbs")]
-        Fabric::Verbs,
-    ]
-}
-
-/// Names in one line.
-pub fn names(fabrics: &[Fabric]) -> String {
-    fabrics.iter().map(|fabric| fabric.name()).collect::<Vec<_>>().join(", ")
+/// What a machine must have for a fabric, and how it gets it.
+fn needed(fabric: Fabric) -> &'static str {
+    match fabric {
+        Fabric::Auto | Fabric::Shm => "nothing",
+        Fabric::Ucx => "UCX 1.13 or newer (Debian: apt-get install libucx0)",
+        Fabric::Verbs => "libibverbs (Debian: apt-get install libibverbs1 ibverbs-providers)",
+    }
 }

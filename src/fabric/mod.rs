@@ -4,59 +4,69 @@
 //! other peer is reached through the one [`Engine`] of the job. Each engine has a file or folder
 //! here; which one is used is [`choose`]'s business.
 //!
+//! An engine stands on a library of the machine. Who needs the engine loads it ([`load`]), nobody
+//! else: one build serves machines with and without it, and a job over shared memory never meets
+//! it.
+//!
 //! Left out: peers that are mapped (`pgas` goes there directly), and who is dead (`launch`).
 
 mod engine;
-#[cfg(feature = "ucx")]
 pub mod ucx;
-#[cfg(feature = "verbs")]
 pub mod verbs;
 
 use std::time::Duration;
 
 use raidshmem_core::settings::{Device, Fabric};
 
-pub use engine::{
-    Ask, Engine, EventSink, FabricError, Local, Lost, Read, Signs, Write, built_in, names,
-};
+pub use engine::{Ask, Engine, EventSink, FabricError, Local, Lost, Read, Signs, Write};
 
-/// The fabric of a job, and why it is this one. `one_machine`: its nodes can map each other. What
-/// nobody asked for is not refused here but by [`open`]: a job that is no OpenSHMEM program needs
-/// none.
+/// The fabric of a job, and why it is this one. `one_machine`: its nodes can map each other.
+/// `probe` says of a fabric what [`load`] would.
 ///
 /// # Errors
-/// [`FabricError::NotBuilt`].
-pub fn choose(asked: Fabric, one_machine: bool) -> Result<(Fabric, &'static str), FabricError> {
-    let (fabric, why) = match asked {
-        Fabric::Auto if one_machine => (Fabric::Shm, "all nodes are on one machine"),
+/// [`FabricError::NotLoaded`].
+pub fn choose(
+    asked: Fabric,
+    one_machine: bool,
+    probe: impl Fn(Fabric) -> Result<bool, FabricError>,
+) -> Result<(Fabric, &'static str), FabricError> {
+    match asked {
+        Fabric::Auto if one_machine => Ok((Fabric::Shm, "all nodes are on one machine")),
         Fabric::Auto => {
-            let there = |fabric: &Fabric| built_in().contains(fabric);
-            let network = [Fabric::Ucx, Fabric::Verbs].into_iter().find(there);
-            return Ok((network.unwrap_or(Fabric::Ucx), "nodes are on several machines"));
+            let fabric = match probe(Fabric::Ucx) {
+                Ok(_) => Fabric::Ucx,
+                Err(_) if matches!(probe(Fabric::Verbs), Ok(true)) => Fabric::Verbs,
+                Err(why) => return Err(why),
+            };
+            Ok((fabric, "nodes are on several machines"))
         }
-        other => (other, "asked for by SHMEM_FT_FABRIC"),
-    };
-    if built_in().contains(&fabric) {
-        Ok((fabric, why))
-    } else {
-        Err(FabricError::NotBuilt { asked: fabric })
+        other => {
+            probe(other)?;
+            Ok((other, "asked for by SHMEM_FT_FABRIC"))
+        }
     }
 }
 
-/// What a PE's environment must hold before it starts: for `fabric` to work as promised, and for
-/// the network libraries of this build to leave a program alone that is only linked with them. They
-/// read it before `main`. Names that are set already are the user's to set.
-pub fn environment(fabric: Fabric) -> Vec<(&'static str, &'static str)> {
-    #[cfg(feature = "ucx")]
-    {
-        let engine: &[_] = if fabric == Fabric::Ucx { ucx::ENVIRONMENT } else { &[] };
-        [ucx::LOADED, engine].concat()
-    }
-    #[cfg(not(feature = "ucx"))]
-    {
-        let _ = fabric; // for the one that reads its environment
-        Vec::new()
-    }
+/// Loads what `fabric` needs into this process, where it stays. True if there is a device for it,
+/// where it needs one.
+///
+/// # Errors
+/// [`FabricError::NotLoaded`].
+pub fn load(fabric: Fabric) -> Result<bool, FabricError> {
+    let loaded = match fabric {
+        Fabric::Auto | Fabric::Shm => Ok(true),
+        Fabric::Ucx => ucx_sys::load().map(|_| true),
+        Fabric::Verbs => verbs::any_device(),
+    };
+    loaded.map_err(|why| FabricError::NotLoaded { fabric, why: why.to_owned() })
+}
+
+/// What a PE's environment must hold before it starts for `fabric` to work as promised: its library
+/// reads it when it is loaded, which is before `main` if the program itself is linked with it.
+/// Names that are set already are the user's to set.
+pub fn environment(fabric: Fabric) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let all: &[_] = if fabric == Fabric::Ucx { ucx::ENVIRONMENT } else { &[] };
+    all.iter().copied()
 }
 
 /// Opens the engine of `fabric` for this process, with RDMA through `device`; None for `shm`, which
@@ -69,31 +79,21 @@ pub fn open(
     device: Option<&Device>,
     local: Local,
 ) -> Result<Option<Box<dyn Engine>>, FabricError> {
-    let _ = device; // for one of them
     match fabric {
         Fabric::Auto | Fabric::Shm => Ok(None),
-        #[cfg(feature = "ucx")]
         Fabric::Ucx => Ok(Some(Box::new(ucx::Ucx::open(local)?))),
-        #[cfg(feature = "verbs")]
         Fabric::Verbs => Ok(Some(Box::new(verbs::Verbs::open(local, device)?))),
-        #[allow(unreachable_patterns)] // where all are built in
-        asked => {
-            drop(local);
-            Err(FabricError::NotBuilt { asked })
-        }
     }
 }
 
 /// Signs of life over `fabric`, one every `period`; None if it has none, or the device refuses:
 /// then heartbeats are messages only.
 pub fn signs(fabric: Fabric, device: Option<&Device>, period: Duration) -> Option<Box<dyn Signs>> {
-    #[cfg(feature = "verbs")]
-    if fabric == Fabric::Verbs {
-        let beats = verbs::Beats::open(device, period).ok()?;
-        return Some(Box::new(beats));
+    if fabric != Fabric::Verbs {
+        return None;
     }
-    let _ = (fabric, device, period);
-    None
+    let beats = verbs::Beats::open(device, period).ok()?;
+    Some(Box::new(beats))
 }
 
 #[cfg(test)]
@@ -101,20 +101,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn on_one_machine_memory_is_shared_and_what_is_not_built_in_is_refused() {
-        assert_eq!(choose(Fabric::Auto, true).unwrap().0, Fabric::Shm);
-        let network = choose(Fabric::Auto, false).unwrap().0;
-        let only_verbs = !cfg!(feature = "ucx") && cfg!(feature = "verbs");
-        assert_eq!(network, if only_verbs { Fabric::Verbs } else { Fabric::Ucx });
-        for asked in [Fabric::Ucx, Fabric::Verbs] {
-            match choose(asked, true) {
-                Ok((chosen, _)) => assert!(chosen == asked && built_in().contains(&asked)),
-                Err(error) => {
-                    let there = names(built_in());
-                    let line = format!("fabric {}: not built in; there are {there}", asked.name());
-                    assert_eq!(error.to_string(), line);
-                }
-            }
+    fn the_fabric_is_what_was_asked_for_or_what_can_be_had() {
+        let absent = |fabric| FabricError::NotLoaded { fabric, why: "it.so: not there".to_owned() };
+        let chosen = |asked, one_machine, ucx: bool, verbs: Option<bool>| {
+            let probe = |fabric| match fabric {
+                Fabric::Ucx => ucx.then_some(true).ok_or(absent(fabric)),
+                Fabric::Verbs => verbs.ok_or(absent(fabric)),
+                _ => Ok(true),
+            };
+            choose(asked, one_machine, probe).map(|(fabric, _)| fabric).map_err(|e| e.to_string())
+        };
+        let (ucx, verbs) = (Ok(Fabric::Ucx), Ok(Fabric::Verbs));
+        assert_eq!(chosen(Fabric::Auto, true, true, Some(true)), Ok(Fabric::Shm));
+        assert_eq!(chosen(Fabric::Shm, false, false, None), Ok(Fabric::Shm));
+        assert_eq!(chosen(Fabric::Auto, false, true, Some(true)), ucx);
+        assert_eq!(chosen(Fabric::Auto, false, false, Some(true)), verbs);
+        assert_eq!(chosen(Fabric::Verbs, true, false, Some(false)), verbs, "the device is later");
+        let no_ucx = "fabric ucx: it.so: not there; expected UCX 1.13 or newer (Debian: apt-get \
+                      install libucx0)";
+        let no_verbs = "fabric verbs: it.so: not there; expected libibverbs (Debian: apt-get \
+                        install libibverbs1 ibverbs-providers)";
+        for verbs in [Some(false), None] {
+            assert_eq!(chosen(Fabric::Auto, false, false, verbs), Err(no_ucx.to_owned()));
         }
+        assert_eq!(chosen(Fabric::Ucx, true, false, Some(true)), Err(no_ucx.to_owned()));
+        assert_eq!(chosen(Fabric::Verbs, false, true, None), Err(no_verbs.to_owned()));
     }
 }

@@ -18,6 +18,9 @@ pub const AGENT_ARGUMENT: &str = "--raidshmem-agent";
 /// Hidden first argument that makes `oshrun` the supervisor of a node on another host.
 pub const SUPERVISOR_ARGUMENT: &str = "--raidshmem-agent-of";
 
+/// Hidden first argument that makes `oshrun` a process that loads what a fabric needs, and ends.
+pub const PROBE_ARGUMENT: &str = "--raidshmem-probe";
+
 /// Exit status of a node supervisor whose node has no process any more, though nobody told it to
 /// end.
 pub const ALL_DEAD: i32 = 87;

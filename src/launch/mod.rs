@@ -13,6 +13,7 @@
 //! handshake    what launcher, supervisor and agent agree on before they talk
 //! heartbeats   heartbeats between hosts, as sealed datagrams
 //! lines        lines for people            output   what programs on other hosts print
+//! probe        whether an engine can be had here
 //! worker       a thread for long work, beside a loop that renews leases
 //! ```
 //!
@@ -27,5 +28,6 @@ mod heartbeats;
 pub mod launcher;
 pub mod lines;
 mod output;
+pub mod probe;
 pub mod supervisor;
 mod worker;

@@ -73,7 +73,7 @@ impl BootError {
     /// Exit status of the process.
     pub fn status(&self) -> i32 {
         match self {
-            BootError::Fabric(FabricError::NotBuilt { .. }) => 2,
+            BootError::Fabric(FabricError::NotLoaded { .. }) => 2,
             BootError::Channel(_) | BootError::Memory(_) | BootError::Fabric(_) => 1,
             _ => 2,
         }

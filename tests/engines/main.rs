@@ -10,6 +10,8 @@
 
 #[path = "../support/random.rs"]
 mod random;
+#[path = "../support/skip.rs"]
+mod skip;
 
 mod bench;
 mod mapped;
@@ -25,6 +27,7 @@ use raidshmem::fabric::environment;
 use raidshmem_core::settings::Fabric;
 
 use bench::ROLE;
+use skip::has_ucx;
 
 /// Runs the suite over an engine in a process of its own.
 fn over(engine: &str) {
@@ -36,7 +39,7 @@ fn over(engine: &str) {
     let fabric = Fabric::ALL.into_iter().find(|fabric| fabric.name() == engine);
     let mut driver = Command::new("timeout");
     driver.args(["-s", "KILL", "240"]).arg(exe).args([&name, "--exact", "--nocapture"]);
-    driver.envs(fabric.map_or_else(Vec::new, environment));
+    driver.envs(fabric.into_iter().flat_map(environment));
     let ended = driver.env(ROLE, "driver").output().expect("the driver is started");
     let (out, err) =
         (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
@@ -59,8 +62,10 @@ fn a_simulated_network() {
     over("simulated");
 }
 
-#[cfg(feature = "ucx")]
 #[test]
 fn ucx() {
+    if !has_ucx() {
+        return;
+    }
     over("ucx");
 }

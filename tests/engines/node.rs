@@ -110,7 +110,6 @@ impl Node {
             Local { me, incarnation, n_pes: PES, job: JOB, segment, oversubscribed: true, events };
         let engine: Box<dyn Engine> = match engine {
             "self" | "shm" => Box::new(Mapped::new(path)),
-            #[cfg(feature = "verbs")]
             "verbs-atomics" => {
                 use raidshmem::fabric::verbs::{Atomics, Verbs};
                 Box::new(Verbs::with_atomics(local, None, Atomics::Own).expect("it opens"))

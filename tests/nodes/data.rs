@@ -1,29 +1,19 @@
 //! Jacobi over hosts whose PEs reach each other through an engine only: whatever is lost, the sum
 //! is that of plain loops, or the job ends with a name for it.
 //!
-//! Without an engine in this build there is nothing to carry data between hosts: said, not hidden.
+//! Without an engine here there is nothing to carry data between hosts: said, not hidden.
 
 use std::time::Instant;
 
-use raidshmem::fabric::built_in;
-use raidshmem_core::settings::Fabric;
 use rustix::process::Signal;
 
 use super::losses::{BUSY, declared, detached, strict};
 use super::net::{Net, agent};
 use super::support::jacobi;
-use super::support::{Job, Running, processes, skip};
+use super::support::{Job, Running, has_ucx, processes};
 
 /// Long enough that a fault comes before its end; a checkpoint every few of its steps.
 const LONG: &[&str] = &["--bytes", "1M", "--sweeps", "6144", "--halo", "32"];
-
-fn has_engine() -> bool {
-    let there = built_in().contains(&Fabric::Ucx);
-    if !there {
-        skip("ucx", "built without it (cargo test --features ucx)");
-    }
-    there
-}
 
 fn start(job: Job, mode: &str) -> Running {
     let job = job.args(&["--verbose", "--fabric", "ucx"]).mode(mode).with_orphans();
@@ -35,7 +25,7 @@ fn start(job: Job, mode: &str) -> Running {
 #[test]
 fn an_agent_killed_with_its_pes_is_rebuilt_from_the_other_hosts() {
     for mode in ["raid5", "rs"] {
-        if !has_engine() {
+        if !has_ucx() {
             return;
         }
         let net = Net::new(4);
@@ -50,7 +40,7 @@ fn an_agent_killed_with_its_pes_is_rebuilt_from_the_other_hosts() {
 #[test]
 fn a_spare_host_takes_the_place_of_one_whose_link_went_down() {
     for mode in ["raid5", "rs"] {
-        if !has_engine() {
+        if !has_ucx() {
             return;
         }
         let net = Net::new(5);
@@ -67,7 +57,7 @@ fn a_spare_host_takes_the_place_of_one_whose_link_went_down() {
 
 #[test]
 fn of_a_partition_two_from_two_the_launcher_s_side_gives_the_right_sum() {
-    if !has_engine() {
+    if !has_ucx() {
         return;
     }
     let net = Net::new(4);

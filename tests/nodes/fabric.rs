@@ -1,5 +1,8 @@
 //! PEs of different hosts reach each other by the engine over UCX, and survive the loss of a host.
 
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
 use raidshmem::sys::written::Watch;
 
 use rustix::process::Signal;
@@ -7,7 +10,7 @@ use rustix::process::Signal;
 use super::net::{Net, agent};
 use super::support::image::{self, Image};
 use super::support::jacobi::{self, TINY};
-use super::support::{Job, partly, processes, program, program_with};
+use super::support::{Job, has_ucx, partly, processes, program, program_with};
 
 fn over_ucx(net: &Net, counts: &[usize]) -> Job {
     net.job(counts).args(&["--fabric", "ucx"])
@@ -15,6 +18,9 @@ fn over_ucx(net: &Net, counts: &[usize]) -> Job {
 
 #[test]
 fn transfers_and_order_are_as_promised_between_hosts() {
+    if !has_ucx() {
+        return;
+    }
     let net = Net::new(2);
     let outcome = over_ucx(&net, &[1, 1]).program(&program("litmus"), &["apart"]).run();
     outcome.status(0).check(outcome.out.contains("all as promised"), "`all as promised` expected");
@@ -22,6 +28,9 @@ fn transfers_and_order_are_as_promised_between_hosts() {
 
 #[test]
 fn a_lost_process_and_a_lost_host_cost_no_byte() {
+    if !has_ucx() {
+        return;
+    }
     let net = Net::new(4);
     for mode in ["raid5", "rs"] {
         let job = over_ucx(&net, &[1, 1, 1, 1]).mode(mode).kill(&["1@3"]);
@@ -35,6 +44,9 @@ fn a_lost_process_and_a_lost_host_cost_no_byte() {
 /// give it back.
 #[test]
 fn memory_of_a_pe_that_moved_to_a_spare_on_another_host_is_given_back() {
+    if !has_ucx() {
+        return;
+    }
     let net = Net::new(4);
     let job = over_ucx(&net, &[2, 1, 1, 0]).args(&["--verbose", "--spares", "1"]).mode("raid5");
     let job = job.env("SHMEM_FT_SUBSTITUTE", "spare").env("SHMEM_FT_GROUP_SIZE", "4");
@@ -60,6 +72,9 @@ fn memory_of_a_pe_that_moved_to_a_spare_on_another_host_is_given_back() {
 /// What other hosts put arrives through the target's own process: its page tables show it.
 #[test]
 fn pages_that_other_hosts_write_are_in_the_next_checkpoint() {
+    if !has_ucx() {
+        return;
+    }
     let net = Net::new(3);
     let path = program_with("written", &["-pthread"]);
     for (seed, words) in [
@@ -84,6 +99,9 @@ fn pages_that_other_hosts_write_are_in_the_next_checkpoint() {
 
 #[test]
 fn what_the_user_set_for_the_network_library_holds_on_every_host() {
+    if !has_ucx() {
+        return;
+    }
     let net = Net::new(2);
     let job = over_ucx(&net, &[1, 1]).mode("none").env("UCX_KEEPALIVE_INTERVAL", "3s");
     let outcome = job.program(&program("exits"), &["show"]).run();
@@ -91,4 +109,38 @@ fn what_the_user_set_for_the_network_library_holds_on_every_host() {
     let count = |word: &str| outcome.out.lines().filter(|line| *line == word).count();
     let counts = ["UCX_KEEPALIVE_INTERVAL=3s", "UCX_MEM_EVENTS=n"].map(count);
     outcome.check(counts == [2, 2], "both PEs should have both");
+}
+
+/// It is the loader of host 1 alone that finds no library.
+#[test]
+fn a_host_that_lacks_the_engine_is_named_in_a_line() {
+    if !has_ucx() {
+        return;
+    }
+    let net = Net::new(2);
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(net.host(1));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    std::fs::write(folder.join("libucp.so.0"), "").expect("a file that is no library");
+    let hide = folder.join("on");
+    let script = format!(
+        "#!/bin/sh\nhost=$1\nshift\n[ $host = {} ] && export LD_LIBRARY_PATH={}\n\
+         exec ip netns exec $host \"$@\"\n",
+        net.host(1),
+        folder.display()
+    );
+    std::fs::write(&hide, script).expect("a script");
+    std::fs::set_permissions(&hide, PermissionsExt::from_mode(0o755)).expect("it may be run");
+    for fabric in ["auto", "ucx"] {
+        let job = net.job_by(&format!("{} {{host}}", hide.display()), &[1, 1]);
+        let job = job.args(&["--fabric", fabric, "sleep", "1000"]);
+        let outcome = job.run();
+        let line = format!(
+            "oshrun: node 1 ({}): fabric ucx: {}: file too short; expected UCX 1.13 or newer \
+             (Debian: apt-get install libucx0)\n",
+            net.host(1),
+            folder.join("libucp.so.0").display()
+        );
+        outcome.status(1).check(outcome.err == line, &format!("`{line}` was expected"));
+    }
+    std::fs::remove_dir_all(folder).expect("it was made");
 }

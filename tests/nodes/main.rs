@@ -21,25 +21,16 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-#[cfg(feature = "ucx")]
 mod daemons;
 mod data;
-#[cfg(feature = "ucx")]
 mod fabric;
 mod losses;
-#[cfg_attr(not(feature = "ucx"), allow(dead_code, reason = "more is asked of it over UCX"))]
 mod net;
-#[cfg(feature = "ucx")]
 mod rooms;
-#[cfg(feature = "ucx")]
 mod rust;
-#[cfg(feature = "ucx")]
 mod scrub;
-#[cfg(feature = "ucx")]
 mod slurm;
-#[cfg(feature = "ucx")]
 mod ssh;
-#[cfg(feature = "ucx")]
 mod stalls;
 mod start;
 mod stops;

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::net::Net;
 use super::support::cgroup::Group;
-use super::support::{Outcome, program, skip};
+use super::support::{Outcome, has_ucx, program, skip};
 
 /// Four PEs on as many hosts, which may use so many MiB; each takes 130 MiB for a checkpoint:
 /// 49 and two thirds of that, and 48 that it has not written.
@@ -46,6 +46,9 @@ fn done(outcome: &Outcome) -> usize {
 /// All of them together want more than any one has.
 #[test]
 fn hosts_with_room_for_their_own_pes_are_enough() {
+    if !has_ucx() {
+        return;
+    }
     let Some(outcome) = run([300; 4]) else { return };
     outcome.check(done(&outcome) == 4, "every PE should come to the end");
     outcome.check(!outcome.out.contains("refused"), "nothing should be refused");
@@ -53,6 +56,9 @@ fn hosts_with_room_for_their_own_pes_are_enough() {
 
 #[test]
 fn a_host_without_room_is_named_by_its_pes() {
+    if !has_ucx() {
+        return;
+    }
     let Some(outcome) = run([300, 300, 120, 300]) else { return };
     outcome.check(done(&outcome) == 4, "every PE should come to the end");
     let named = "is refused: checkpoint refused: PEs 2 need ";

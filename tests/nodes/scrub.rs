@@ -7,13 +7,16 @@ use raidshmem_core::layout::{STAMP, TILE};
 
 use super::net::{Net, agent};
 use super::support::image::{self, Image};
-use super::support::program;
+use super::support::{has_ucx, program};
 
 const HOSTS: usize = 4;
 
 /// One of each kind of tile, on each of three PEs: the one that is lost later needs them all.
 #[test]
 fn damage_is_repaired_over_the_network_before_the_loss_that_needs_it() {
+    if !has_ucx() {
+        return;
+    }
     type Spot = (&'static str, fn(&Image) -> usize);
     let spots: [(usize, Spot); 3] = [
         (0, ("snapshot", |image| image.place(image.layout.snapshots[0], 5, 1234))),

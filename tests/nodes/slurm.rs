@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::daemons::Daemons;
 use super::net::HUB;
 use super::support::processes::{self, Found};
-use super::support::{LIMIT, MARKER, jacobi, program};
+use super::support::{LIMIT, MARKER, has_ucx, jacobi, program};
 
 /// How long the daemons may take to come.
 const START: Duration = Duration::from_secs(30);
@@ -152,6 +152,9 @@ impl Slurm {
 /// by SIGKILL, then a host with all that is on it, which Slurm gives up as well.
 #[test]
 fn a_job_of_sbatch_goes_on_without_its_lost_hosts_on_the_spare_ones() {
+    if !has_ucx() {
+        return;
+    }
     const LONG: &[&str] = &["--bytes", "1M", "--sweeps", "6144", "--halo", "32"];
     let slurm = Slurm::start(5);
     let script = format!(

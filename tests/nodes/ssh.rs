@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::daemons::Daemons;
 use super::losses::{BUSY, declared, strict};
-use super::support::{Job, LIMIT, Outcome, jacobi, processes, program};
+use super::support::{Job, LIMIT, Outcome, has_ucx, jacobi, processes, program};
 
 /// Long enough that a fault comes before its end.
 const LONG: &[&str] = &["--bytes", "1M", "--sweeps", "6144", "--halo", "32"];
@@ -120,6 +120,9 @@ impl Ssh {
 
 #[test]
 fn a_host_behind_ssh_that_is_killed_is_rebuilt_on_the_spare_one() {
+    if !has_ucx() {
+        return;
+    }
     let ssh = Ssh::start(4);
     let job = ssh.job("h0:1,h1:1,h2:1,h3:0").args(&["--verbose"]).mode("raid5").with_orphans();
     let mut run = jacobi::job(job, LONG).start();

@@ -2,7 +2,7 @@
 
 use super::net::Net;
 use super::support::stall::{goes_on, never_ends, tells_of_a_stopped_pe};
-use super::support::{Job, program};
+use super::support::{Job, has_ucx, program};
 
 /// `SHMEM_FT_STALL` of these jobs: on a busy machine hosts wait for each other for a second.
 const LIMIT: &str = "3";
@@ -18,6 +18,9 @@ fn job(net: &Net, how: &str) -> Job {
 /// that a PE of another host writes.
 #[test]
 fn one_line_names_who_waits_on_which_host_and_who_does_not() {
+    if !has_ucx() {
+        return;
+    }
     let net = Net::new(PLACES.len());
     for (how, call) in [("barrier", "shmem_barrier_all"), ("checkpoint", "shmem_checkpoint_all")] {
         let begin = format!("PEs 0-2 wait in {call} for ");
@@ -32,6 +35,9 @@ fn one_line_names_who_waits_on_which_host_and_who_does_not() {
 /// Its agent is asked for no help of the PE.
 #[test]
 fn a_pe_of_another_host_that_is_stopped_is_said_to_be() {
+    if !has_ucx() {
+        return;
+    }
     let net = Net::new(PLACES.len());
     tells_of_a_stopped_pe(job(&net, "barrier"));
 }
@@ -39,6 +45,9 @@ fn a_pe_of_another_host_that_is_stopped_is_said_to_be() {
 /// Those in `shmem_finalize` are on hosts of their own, or beside those that wait.
 #[test]
 fn a_call_that_never_ends_ends_the_job_with_its_reason() {
+    if !has_ucx() {
+        return;
+    }
     let net = Net::new(PLACES.len());
     never_ends(
         &job(&net, "some").run(),

@@ -3,11 +3,10 @@
 
 use std::path::PathBuf;
 
-use raidshmem::fabric::built_in;
-use raidshmem_core::settings::{Collectives, Fabric};
+use raidshmem_core::settings::Collectives;
 
 use super::net::Net;
-use super::support::{Job, program, skip};
+use super::support::{Job, has_ucx, has_ucx_too, program};
 
 fn together() -> PathBuf {
     program("together")
@@ -35,7 +34,7 @@ fn sums_have_the_same_bits_whichever_way_and_wherever_the_pes_are() {
             check(by(one_node(), way), &format!("one node, {way}"));
             check(by(one_node().args(&["--nodes", "2"]), way), &format!("two nodes, {way}"));
         }
-        if !has_engine() {
+        if !has_ucx_too() {
             continue;
         }
         let places: &[&[usize]] =
@@ -48,14 +47,6 @@ fn sums_have_the_same_bits_whichever_way_and_wherever_the_pes_are() {
             }
         }
     }
-}
-
-fn has_engine() -> bool {
-    let there = built_in().contains(&Fabric::Ucx);
-    if !there {
-        skip("ucx", "built without it (cargo test --features ucx)");
-    }
-    there
 }
 
 /// A job of which PE 2 kills itself or its node so long after a checkpoint, amid collectives.
@@ -72,7 +63,7 @@ fn survives(way: &str, microseconds: &str, words: &[&str], lost: &str) {
 
 #[test]
 fn a_process_and_a_host_lost_amid_collectives_cost_no_bit() {
-    if !has_engine() {
+    if !has_ucx() {
         return;
     }
     let delays = ["200", "1500", "6000", "14000", "27000", "41000", "58000", "83000"];

@@ -10,9 +10,6 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-use raidshmem::fabric::built_in;
-use raidshmem_core::settings::Fabric;
-
 use super::support::cgroup::Group;
 use super::support::jacobi::{self, TINY};
 use super::support::{Job, Outcome, program};
@@ -383,7 +380,7 @@ fn after_a_limit_a_death_is_borne_or_what_is_missing_is_named() {
     if !super::support::long() {
         return;
     }
-    let fabrics: &[&str] = match built_in().contains(&Fabric::Ucx) {
+    let fabrics: &[&str] = match super::support::has_ucx_too() {
         true => &["shm", "ucx"],
         false => &["shm"],
     };

@@ -21,17 +21,14 @@ pub fn program_with(name: &str, options: &[&str]) -> PathBuf {
     built.entry(key.clone()).or_insert_with(|| build(name, options, &key)).clone()
 }
 
-/// An example in Rust, beside the binaries, with the fabrics of this build. `cargo test` builds
-/// them only when asked for all targets.
+/// An example in Rust, beside the binaries. `cargo test` builds them only when asked for all
+/// targets.
 pub fn example(name: &str) -> PathBuf {
     static BUILT: Once = Once::new();
     BUILT.call_once(|| {
         let mut cargo = Command::new(env!("CARGO"));
         cargo.args(["build", "--quiet", "--locked", "--example", "jacobi", "--example", "teams"]);
         cargo.args(["--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")]);
-        if cfg!(feature = "ucx") {
-            cargo.args(["--features", "ucx"]);
-        }
         let built = cargo.status();
         assert!(built.is_ok_and(|status| status.success()), "cargo build --example");
     });

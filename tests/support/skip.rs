@@ -19,6 +19,21 @@ fn without(what: &str, need: &str, why: &str) {
     let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
+/// True if UCX can be loaded here. Else this test does not run.
+pub fn has_ucx() -> bool {
+    ucx(skip)
+}
+
+/// True if UCX can be loaded here. Else this test runs without what is over it.
+pub fn has_ucx_too() -> bool {
+    ucx(partly)
+}
+
+fn ucx(without: fn(&str, &str)) -> bool {
+    let loaded = raidshmem::fabric::load(raidshmem_core::settings::Fabric::Ucx);
+    loaded.map_err(|why| without("ucx", &why.to_string())).is_ok()
+}
+
 /// True if everything was asked for (`make test-all`).
 pub fn all_asked_for() -> bool {
     std::env::var_os("RAIDSHMEM_ALL").is_some()

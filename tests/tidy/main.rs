@@ -32,11 +32,7 @@ const CORE: &str = "crates/core/src";
 
 /// Files that may contain unsafe code, with the reason; ARCHITECTURE.md shows the same list.
 const UNSAFE: &[(&str, &str)] = &[
-    (
-        "src/bin/oshrun.rs",
-        "names functions for the loader; sets its environment before any thread; takes an \
-         inherited descriptor",
-    ),
+    ("src/bin/oshrun.rs", "sets its environment before any thread; takes an inherited descriptor"),
     ("src/capi/claims.rs", "reads and writes the lists of the C caller, and reads its texts"),
     ("src/capi/family.rs", "exports C functions under their names"),
     (
@@ -103,7 +99,7 @@ const UNSAFE: &[(&str, &str)] = &[
         "acts between fork and exec; a timer and a pipe of the kernel that end the process; blanks \
          a variable of the environment",
     ),
-    ("src/sys/signals.rs", "asks and sets what signals do"),
+    ("src/sys/signals.rs", "asks what a signal does"),
     ("src/sys/written.rs", "asks the kernel to watch pages, and which were written"),
 ];
 
@@ -522,6 +518,12 @@ fn the_core_is_pure() {
 }
 
 /// The field has a word for it: `docs/glossary.md` has the few that are ours.
+/// A patch would hold here, and not for a program that depends on this crate.
+#[test]
+fn dependencies_are_what_they_are_for_users_too() {
+    assert!(!page("Cargo.toml").contains("[patch"), "Cargo.toml: expected a path, no patch");
+}
+
 #[test]
 fn words_are_the_fields() {
     // Cut in two, so that this file does not contain them.

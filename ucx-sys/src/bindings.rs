@@ -9,9 +9,6 @@ pub const UCS_INPROGRESS: ucs_status_t = 1;
 pub const UCS_ERR_IO_ERROR: ucs_status_t = -3;
 pub type ucs_status_t = ::std::os::raw::c_schar;
 pub type ucs_status_ptr_t = *mut ::std::os::raw::c_void;
-unsafe extern "C" {
-    pub fn ucs_status_string(status: ucs_status_t) -> *const ::std::os::raw::c_char;
-}
 pub type __socklen_t = ::std::os::raw::c_uint;
 pub type socklen_t = __socklen_t;
 pub type sa_family_t = ::std::os::raw::c_ushort;
@@ -590,104 +587,77 @@ impl Default for ucp_am_recv_param {
         }
     }
 }
-unsafe extern "C" {
-    pub fn ucp_config_read(
+pub struct Ucp {
+    __library: ::libloading::Library,
+    pub ucs_status_string:
+        unsafe extern "C" fn(status: ucs_status_t) -> *const ::std::os::raw::c_char,
+    pub ucp_config_read: unsafe extern "C" fn(
         env_prefix: *const ::std::os::raw::c_char,
         filename: *const ::std::os::raw::c_char,
         config_p: *mut *mut ucp_config_t,
-    ) -> ucs_status_t;
-}
-unsafe extern "C" {
-    pub fn ucp_config_release(config: *mut ucp_config_t);
-}
-unsafe extern "C" {
-    pub fn ucp_init_version(
+    ) -> ucs_status_t,
+    pub ucp_config_release: unsafe extern "C" fn(config: *mut ucp_config_t),
+    pub ucp_get_version: unsafe extern "C" fn(
+        major_version: *mut ::std::os::raw::c_uint,
+        minor_version: *mut ::std::os::raw::c_uint,
+        release_number: *mut ::std::os::raw::c_uint,
+    ),
+    pub ucp_init_version: unsafe extern "C" fn(
         api_major_version: ::std::os::raw::c_uint,
         api_minor_version: ::std::os::raw::c_uint,
         params: *const ucp_params_t,
         config: *const ucp_config_t,
         context_p: *mut ucp_context_h,
-    ) -> ucs_status_t;
-}
-unsafe extern "C" {
-    pub fn ucp_worker_create(
+    ) -> ucs_status_t,
+    pub ucp_worker_create: unsafe extern "C" fn(
         context: ucp_context_h,
         params: *const ucp_worker_params_t,
         worker_p: *mut ucp_worker_h,
-    ) -> ucs_status_t;
-}
-unsafe extern "C" {
-    pub fn ucp_worker_get_address(
+    ) -> ucs_status_t,
+    pub ucp_worker_get_address: unsafe extern "C" fn(
         worker: ucp_worker_h,
         address_p: *mut *mut ucp_address_t,
         address_length_p: *mut usize,
-    ) -> ucs_status_t;
-}
-unsafe extern "C" {
-    pub fn ucp_worker_release_address(worker: ucp_worker_h, address: *mut ucp_address_t);
-}
-unsafe extern "C" {
-    pub fn ucp_worker_progress(worker: ucp_worker_h) -> ::std::os::raw::c_uint;
-}
-unsafe extern "C" {
-    pub fn ucp_worker_get_efd(worker: ucp_worker_h, fd: *mut ::std::os::raw::c_int)
-    -> ucs_status_t;
-}
-unsafe extern "C" {
-    pub fn ucp_worker_arm(worker: ucp_worker_h) -> ucs_status_t;
-}
-unsafe extern "C" {
-    pub fn ucp_worker_signal(worker: ucp_worker_h) -> ucs_status_t;
-}
-unsafe extern "C" {
-    pub fn ucp_ep_create(
+    ) -> ucs_status_t,
+    pub ucp_worker_release_address:
+        unsafe extern "C" fn(worker: ucp_worker_h, address: *mut ucp_address_t),
+    pub ucp_worker_progress: unsafe extern "C" fn(worker: ucp_worker_h) -> ::std::os::raw::c_uint,
+    pub ucp_worker_get_efd:
+        unsafe extern "C" fn(worker: ucp_worker_h, fd: *mut ::std::os::raw::c_int) -> ucs_status_t,
+    pub ucp_worker_arm: unsafe extern "C" fn(worker: ucp_worker_h) -> ucs_status_t,
+    pub ucp_worker_signal: unsafe extern "C" fn(worker: ucp_worker_h) -> ucs_status_t,
+    pub ucp_ep_create: unsafe extern "C" fn(
         worker: ucp_worker_h,
         params: *const ucp_ep_params_t,
         ep_p: *mut ucp_ep_h,
-    ) -> ucs_status_t;
-}
-unsafe extern "C" {
-    pub fn ucp_ep_close_nbx(ep: ucp_ep_h, param: *const ucp_request_param_t) -> ucs_status_ptr_t;
-}
-unsafe extern "C" {
-    pub fn ucp_ep_flush_nbx(ep: ucp_ep_h, param: *const ucp_request_param_t) -> ucs_status_ptr_t;
-}
-unsafe extern "C" {
-    pub fn ucp_mem_map(
+    ) -> ucs_status_t,
+    pub ucp_ep_close_nbx:
+        unsafe extern "C" fn(ep: ucp_ep_h, param: *const ucp_request_param_t) -> ucs_status_ptr_t,
+    pub ucp_ep_flush_nbx:
+        unsafe extern "C" fn(ep: ucp_ep_h, param: *const ucp_request_param_t) -> ucs_status_ptr_t,
+    pub ucp_mem_map: unsafe extern "C" fn(
         context: ucp_context_h,
         params: *const ucp_mem_map_params_t,
         memh_p: *mut ucp_mem_h,
-    ) -> ucs_status_t;
-}
-unsafe extern "C" {
-    pub fn ucp_rkey_pack(
+    ) -> ucs_status_t,
+    pub ucp_rkey_pack: unsafe extern "C" fn(
         context: ucp_context_h,
         memh: ucp_mem_h,
         rkey_buffer_p: *mut *mut ::std::os::raw::c_void,
         size_p: *mut usize,
-    ) -> ucs_status_t;
-}
-unsafe extern "C" {
-    pub fn ucp_rkey_buffer_release(rkey_buffer: *mut ::std::os::raw::c_void);
-}
-unsafe extern "C" {
-    pub fn ucp_ep_rkey_unpack(
+    ) -> ucs_status_t,
+    pub ucp_rkey_buffer_release: unsafe extern "C" fn(rkey_buffer: *mut ::std::os::raw::c_void),
+    pub ucp_ep_rkey_unpack: unsafe extern "C" fn(
         ep: ucp_ep_h,
         rkey_buffer: *const ::std::os::raw::c_void,
         rkey_p: *mut ucp_rkey_h,
-    ) -> ucs_status_t;
-}
-unsafe extern "C" {
-    pub fn ucp_rkey_destroy(rkey: ucp_rkey_h);
-}
-unsafe extern "C" {
-    pub fn ucp_worker_set_am_recv_handler(
+    ) -> ucs_status_t,
+    pub ucp_rkey_destroy: unsafe extern "C" fn(rkey: ucp_rkey_h),
+    pub ucp_worker_set_am_recv_handler: unsafe extern "C" fn(
         worker: ucp_worker_h,
         param: *const ucp_am_handler_param_t,
-    ) -> ucs_status_t;
-}
-unsafe extern "C" {
-    pub fn ucp_am_send_nbx(
+    ) -> ucs_status_t,
+    pub ucp_am_send_nbx: unsafe extern "C" fn(
         ep: ucp_ep_h,
         id: ::std::os::raw::c_uint,
         header: *const ::std::os::raw::c_void,
@@ -695,31 +665,272 @@ unsafe extern "C" {
         buffer: *const ::std::os::raw::c_void,
         count: usize,
         param: *const ucp_request_param_t,
-    ) -> ucs_status_ptr_t;
-}
-unsafe extern "C" {
-    pub fn ucp_put_nbx(
+    ) -> ucs_status_ptr_t,
+    pub ucp_put_nbx: unsafe extern "C" fn(
         ep: ucp_ep_h,
         buffer: *const ::std::os::raw::c_void,
         count: usize,
         remote_addr: u64,
         rkey: ucp_rkey_h,
         param: *const ucp_request_param_t,
-    ) -> ucs_status_ptr_t;
-}
-unsafe extern "C" {
-    pub fn ucp_get_nbx(
+    ) -> ucs_status_ptr_t,
+    pub ucp_get_nbx: unsafe extern "C" fn(
         ep: ucp_ep_h,
         buffer: *mut ::std::os::raw::c_void,
         count: usize,
         remote_addr: u64,
         rkey: ucp_rkey_h,
         param: *const ucp_request_param_t,
-    ) -> ucs_status_ptr_t;
+    ) -> ucs_status_ptr_t,
+    pub ucp_request_check_status:
+        unsafe extern "C" fn(request: *mut ::std::os::raw::c_void) -> ucs_status_t,
+    pub ucp_request_free: unsafe extern "C" fn(request: *mut ::std::os::raw::c_void),
 }
-unsafe extern "C" {
-    pub fn ucp_request_check_status(request: *mut ::std::os::raw::c_void) -> ucs_status_t;
-}
-unsafe extern "C" {
-    pub fn ucp_request_free(request: *mut ::std::os::raw::c_void);
+impl Ucp {
+    pub unsafe fn new<P>(path: P) -> Result<Self, ::libloading::Error>
+    where
+        P: AsRef<::std::ffi::OsStr>,
+    {
+        let library = ::libloading::Library::new(path)?;
+        Self::from_library(library)
+    }
+    pub unsafe fn from_library<L>(library: L) -> Result<Self, ::libloading::Error>
+    where
+        L: Into<::libloading::Library>,
+    {
+        let __library = library.into();
+        let ucs_status_string = __library.get(b"ucs_status_string\0").map(|sym| *sym)?;
+        let ucp_config_read = __library.get(b"ucp_config_read\0").map(|sym| *sym)?;
+        let ucp_config_release = __library.get(b"ucp_config_release\0").map(|sym| *sym)?;
+        let ucp_get_version = __library.get(b"ucp_get_version\0").map(|sym| *sym)?;
+        let ucp_init_version = __library.get(b"ucp_init_version\0").map(|sym| *sym)?;
+        let ucp_worker_create = __library.get(b"ucp_worker_create\0").map(|sym| *sym)?;
+        let ucp_worker_get_address = __library.get(b"ucp_worker_get_address\0").map(|sym| *sym)?;
+        let ucp_worker_release_address =
+            __library.get(b"ucp_worker_release_address\0").map(|sym| *sym)?;
+        let ucp_worker_progress = __library.get(b"ucp_worker_progress\0").map(|sym| *sym)?;
+        let ucp_worker_get_efd = __library.get(b"ucp_worker_get_efd\0").map(|sym| *sym)?;
+        let ucp_worker_arm = __library.get(b"ucp_worker_arm\0").map(|sym| *sym)?;
+        let ucp_worker_signal = __library.get(b"ucp_worker_signal\0").map(|sym| *sym)?;
+        let ucp_ep_create = __library.get(b"ucp_ep_create\0").map(|sym| *sym)?;
+        let ucp_ep_close_nbx = __library.get(b"ucp_ep_close_nbx\0").map(|sym| *sym)?;
+        let ucp_ep_flush_nbx = __library.get(b"ucp_ep_flush_nbx\0").map(|sym| *sym)?;
+        let ucp_mem_map = __library.get(b"ucp_mem_map\0").map(|sym| *sym)?;
+        let ucp_rkey_pack = __library.get(b"ucp_rkey_pack\0").map(|sym| *sym)?;
+        let ucp_rkey_buffer_release =
+            __library.get(b"ucp_rkey_buffer_release\0").map(|sym| *sym)?;
+        let ucp_ep_rkey_unpack = __library.get(b"ucp_ep_rkey_unpack\0").map(|sym| *sym)?;
+        let ucp_rkey_destroy = __library.get(b"ucp_rkey_destroy\0").map(|sym| *sym)?;
+        let ucp_worker_set_am_recv_handler =
+            __library.get(b"ucp_worker_set_am_recv_handler\0").map(|sym| *sym)?;
+        let ucp_am_send_nbx = __library.get(b"ucp_am_send_nbx\0").map(|sym| *sym)?;
+        let ucp_put_nbx = __library.get(b"ucp_put_nbx\0").map(|sym| *sym)?;
+        let ucp_get_nbx = __library.get(b"ucp_get_nbx\0").map(|sym| *sym)?;
+        let ucp_request_check_status =
+            __library.get(b"ucp_request_check_status\0").map(|sym| *sym)?;
+        let ucp_request_free = __library.get(b"ucp_request_free\0").map(|sym| *sym)?;
+        Ok(Ucp {
+            __library,
+            ucs_status_string,
+            ucp_config_read,
+            ucp_config_release,
+            ucp_get_version,
+            ucp_init_version,
+            ucp_worker_create,
+            ucp_worker_get_address,
+            ucp_worker_release_address,
+            ucp_worker_progress,
+            ucp_worker_get_efd,
+            ucp_worker_arm,
+            ucp_worker_signal,
+            ucp_ep_create,
+            ucp_ep_close_nbx,
+            ucp_ep_flush_nbx,
+            ucp_mem_map,
+            ucp_rkey_pack,
+            ucp_rkey_buffer_release,
+            ucp_ep_rkey_unpack,
+            ucp_rkey_destroy,
+            ucp_worker_set_am_recv_handler,
+            ucp_am_send_nbx,
+            ucp_put_nbx,
+            ucp_get_nbx,
+            ucp_request_check_status,
+            ucp_request_free,
+        })
+    }
+    pub unsafe fn ucs_status_string(&self, status: ucs_status_t) -> *const ::std::os::raw::c_char {
+        (self.ucs_status_string)(status)
+    }
+    pub unsafe fn ucp_config_read(
+        &self,
+        env_prefix: *const ::std::os::raw::c_char,
+        filename: *const ::std::os::raw::c_char,
+        config_p: *mut *mut ucp_config_t,
+    ) -> ucs_status_t {
+        (self.ucp_config_read)(env_prefix, filename, config_p)
+    }
+    pub unsafe fn ucp_config_release(&self, config: *mut ucp_config_t) {
+        (self.ucp_config_release)(config)
+    }
+    pub unsafe fn ucp_get_version(
+        &self,
+        major_version: *mut ::std::os::raw::c_uint,
+        minor_version: *mut ::std::os::raw::c_uint,
+        release_number: *mut ::std::os::raw::c_uint,
+    ) {
+        (self.ucp_get_version)(major_version, minor_version, release_number)
+    }
+    pub unsafe fn ucp_init_version(
+        &self,
+        api_major_version: ::std::os::raw::c_uint,
+        api_minor_version: ::std::os::raw::c_uint,
+        params: *const ucp_params_t,
+        config: *const ucp_config_t,
+        context_p: *mut ucp_context_h,
+    ) -> ucs_status_t {
+        (self.ucp_init_version)(api_major_version, api_minor_version, params, config, context_p)
+    }
+    pub unsafe fn ucp_worker_create(
+        &self,
+        context: ucp_context_h,
+        params: *const ucp_worker_params_t,
+        worker_p: *mut ucp_worker_h,
+    ) -> ucs_status_t {
+        (self.ucp_worker_create)(context, params, worker_p)
+    }
+    pub unsafe fn ucp_worker_get_address(
+        &self,
+        worker: ucp_worker_h,
+        address_p: *mut *mut ucp_address_t,
+        address_length_p: *mut usize,
+    ) -> ucs_status_t {
+        (self.ucp_worker_get_address)(worker, address_p, address_length_p)
+    }
+    pub unsafe fn ucp_worker_release_address(
+        &self,
+        worker: ucp_worker_h,
+        address: *mut ucp_address_t,
+    ) {
+        (self.ucp_worker_release_address)(worker, address)
+    }
+    pub unsafe fn ucp_worker_progress(&self, worker: ucp_worker_h) -> ::std::os::raw::c_uint {
+        (self.ucp_worker_progress)(worker)
+    }
+    pub unsafe fn ucp_worker_get_efd(
+        &self,
+        worker: ucp_worker_h,
+        fd: *mut ::std::os::raw::c_int,
+    ) -> ucs_status_t {
+        (self.ucp_worker_get_efd)(worker, fd)
+    }
+    pub unsafe fn ucp_worker_arm(&self, worker: ucp_worker_h) -> ucs_status_t {
+        (self.ucp_worker_arm)(worker)
+    }
+    pub unsafe fn ucp_worker_signal(&self, worker: ucp_worker_h) -> ucs_status_t {
+        (self.ucp_worker_signal)(worker)
+    }
+    pub unsafe fn ucp_ep_create(
+        &self,
+        worker: ucp_worker_h,
+        params: *const ucp_ep_params_t,
+        ep_p: *mut ucp_ep_h,
+    ) -> ucs_status_t {
+        (self.ucp_ep_create)(worker, params, ep_p)
+    }
+    pub unsafe fn ucp_ep_close_nbx(
+        &self,
+        ep: ucp_ep_h,
+        param: *const ucp_request_param_t,
+    ) -> ucs_status_ptr_t {
+        (self.ucp_ep_close_nbx)(ep, param)
+    }
+    pub unsafe fn ucp_ep_flush_nbx(
+        &self,
+        ep: ucp_ep_h,
+        param: *const ucp_request_param_t,
+    ) -> ucs_status_ptr_t {
+        (self.ucp_ep_flush_nbx)(ep, param)
+    }
+    pub unsafe fn ucp_mem_map(
+        &self,
+        context: ucp_context_h,
+        params: *const ucp_mem_map_params_t,
+        memh_p: *mut ucp_mem_h,
+    ) -> ucs_status_t {
+        (self.ucp_mem_map)(context, params, memh_p)
+    }
+    pub unsafe fn ucp_rkey_pack(
+        &self,
+        context: ucp_context_h,
+        memh: ucp_mem_h,
+        rkey_buffer_p: *mut *mut ::std::os::raw::c_void,
+        size_p: *mut usize,
+    ) -> ucs_status_t {
+        (self.ucp_rkey_pack)(context, memh, rkey_buffer_p, size_p)
+    }
+    pub unsafe fn ucp_rkey_buffer_release(&self, rkey_buffer: *mut ::std::os::raw::c_void) {
+        (self.ucp_rkey_buffer_release)(rkey_buffer)
+    }
+    pub unsafe fn ucp_ep_rkey_unpack(
+        &self,
+        ep: ucp_ep_h,
+        rkey_buffer: *const ::std::os::raw::c_void,
+        rkey_p: *mut ucp_rkey_h,
+    ) -> ucs_status_t {
+        (self.ucp_ep_rkey_unpack)(ep, rkey_buffer, rkey_p)
+    }
+    pub unsafe fn ucp_rkey_destroy(&self, rkey: ucp_rkey_h) {
+        (self.ucp_rkey_destroy)(rkey)
+    }
+    pub unsafe fn ucp_worker_set_am_recv_handler(
+        &self,
+        worker: ucp_worker_h,
+        param: *const ucp_am_handler_param_t,
+    ) -> ucs_status_t {
+        (self.ucp_worker_set_am_recv_handler)(worker, param)
+    }
+    pub unsafe fn ucp_am_send_nbx(
+        &self,
+        ep: ucp_ep_h,
+        id: ::std::os::raw::c_uint,
+        header: *const ::std::os::raw::c_void,
+        header_length: usize,
+        buffer: *const ::std::os::raw::c_void,
+        count: usize,
+        param: *const ucp_request_param_t,
+    ) -> ucs_status_ptr_t {
+        (self.ucp_am_send_nbx)(ep, id, header, header_length, buffer, count, param)
+    }
+    pub unsafe fn ucp_put_nbx(
+        &self,
+        ep: ucp_ep_h,
+        buffer: *const ::std::os::raw::c_void,
+        count: usize,
+        remote_addr: u64,
+        rkey: ucp_rkey_h,
+        param: *const ucp_request_param_t,
+    ) -> ucs_status_ptr_t {
+        (self.ucp_put_nbx)(ep, buffer, count, remote_addr, rkey, param)
+    }
+    pub unsafe fn ucp_get_nbx(
+        &self,
+        ep: ucp_ep_h,
+        buffer: *mut ::std::os::raw::c_void,
+        count: usize,
+        remote_addr: u64,
+        rkey: ucp_rkey_h,
+        param: *const ucp_request_param_t,
+    ) -> ucs_status_ptr_t {
+        (self.ucp_get_nbx)(ep, buffer, count, remote_addr, rkey, param)
+    }
+    pub unsafe fn ucp_request_check_status(
+        &self,
+        request: *mut ::std::os::raw::c_void,
+    ) -> ucs_status_t {
+        (self.ucp_request_check_status)(request)
+    }
+    pub unsafe fn ucp_request_free(&self, request: *mut ::std::os::raw::c_void) {
+        (self.ucp_request_free)(request)
+    }
 }

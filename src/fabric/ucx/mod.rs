@@ -14,8 +14,8 @@
 //! Invariants: UCP is called with the lock held. A link that has failed stays in the table until
 //! `disconnect`, so that `quiet` goes on saying so. Whatever came in, threads that wait look again.
 //!
-//! Settings of UCX are its environment, read before `main` by its libraries: [`LOADED`] in every
-//! job, [`ENVIRONMENT`] in those over this engine.
+//! Settings of UCX are its environment, [`ENVIRONMENT`], which its libraries read when they are
+//! loaded.
 //!
 //! Left out: a refusal of RMA by incarnation. TCP has no keys to revoke: the fence round a dead
 //! process is the closed connection, and its being killed before its number is given away.
@@ -39,21 +39,17 @@ use self::shared::{Shared, lock};
 use super::{Ask, Engine, FabricError, Local, Lost, Read, Write};
 use crate::sys::futex;
 
-/// What UCX's libraries do as soon as they are loaded, used or not, unless these say otherwise.
-pub const LOADED: &[(&str, &str)] = &[
+/// Variables that UCX's libraries read, and why they are not left at their defaults.
+pub const ENVIRONMENT: &[(&str, &str)] = &[
     ("UCX_HANDLE_ERRORS", "none"), // no signal handlers in the program's process
     ("UCX_DEBUG_SIGNO", "0"),
     ("UCX_MEM_MMAP_HOOK_MODE", "none"), // no hooks in its allocator
     ("UCX_MEM_EVENTS", "n"),
     ("UCX_VFS_ENABLE", "n"),           // no files
     ("UCX_WARN_UNUSED_ENV_VARS", "n"), // no lines about those of another version
-];
-
-/// Variables that they read when the engine is opened, and why they are not left at their defaults.
-pub const ENVIRONMENT: &[(&str, &str)] = &[
-    ("UCX_TLS", "tcp"),             // its shared memory is not safe round a death
-    ("UCX_TCP_CONN_NB", "y"),       // else connecting to a lost node blocks for a minute
-    ("UCX_TCP_TX_SEG_SIZE", "64k"), // several times faster from 64 KiB on
+    ("UCX_TLS", "tcp"),                // its shared memory is not safe round a death
+    ("UCX_TCP_CONN_NB", "y"),          // else connecting to a lost node blocks for a minute
+    ("UCX_TCP_TX_SEG_SIZE", "64k"),    // several times faster from 64 KiB on
     ("UCX_TCP_RX_SEG_SIZE", "64k"),
     ("UCX_KEEPALIVE_INTERVAL", "1s"),
     ("UCX_LOG_LEVEL", "fatal"), // losses are told by the launcher
@@ -86,9 +82,12 @@ impl Ucx {
     /// Opens UCX for this process.
     ///
     /// # Errors
-    /// [`FabricError::Refused`] with what UCX says.
+    /// [`FabricError`] with what the loader or UCX says.
     pub fn open(local: Local) -> Result<Ucx, FabricError> {
-        let worker = Worker::open(local.n_pes).map_err(refused("opening UCX"))?;
+        let absent =
+            |why: &str| FabricError::NotLoaded { fabric: Fabric::Ucx, why: why.to_owned() };
+        let ucp = ucx_sys::load().map_err(absent)?;
+        let worker = Worker::open(ucp, local.n_pes).map_err(refused("opening UCX"))?;
         let mut parts = Vec::new();
         for (offset, base, len) in local.segment.parts() {
             let key = worker.expose(base, len).map_err(refused("exposing memory"))?;

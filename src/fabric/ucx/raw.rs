@@ -14,23 +14,26 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use ucx_sys::*;
 
 /// Why UCP refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Status(ucs_status_t);
+#[derive(Debug, Clone, Copy)]
+pub struct Status {
+    ucp: &'static Ucp,
+    code: ucs_status_t,
+}
 
 impl std::fmt::Display for Status {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
         // SAFETY: gives a string that lives as long as the library, for any status.
-        let text = unsafe { CStr::from_ptr(ucs_status_string(self.0)) };
+        let text = unsafe { CStr::from_ptr(self.ucp.ucs_status_string(self.code)) };
         f.write_str(&text.to_string_lossy())
     }
 }
 
-fn check(status: ucs_status_t) -> Result<(), Status> {
-    if status == UCS_OK { Ok(()) } else { Err(Status(status)) }
+fn check(ucp: &'static Ucp, code: ucs_status_t) -> Result<(), Status> {
+    if code == UCS_OK { Ok(()) } else { Err(Status { ucp, code }) }
 }
 
 /// Whom messages are for.
-pub trait Hearer: Sync {
+pub trait Hearer: Sync + 'static {
     /// A message of kind `id` came; runs inside `Worker::progress`. `reply` answers the sender.
     fn heard(&self, id: u32, message: &[u8], reply: Option<Endpoint>);
 }
@@ -51,8 +54,14 @@ unsafe extern "C" fn failed(failure: *mut c_void, _: ucp_ep_h, _: ucs_status_t) 
     failure.any.store(true, Ordering::SeqCst);
 }
 
+/// What the callback for messages is given.
+struct Ear<H: 'static> {
+    ucp: &'static Ucp,
+    hearer: &'static H,
+}
+
 unsafe extern "C" fn heard<H: Hearer, const ID: u32>(
-    hearer: *mut c_void,
+    ear: *mut c_void,
     header: *const c_void,
     len: usize,
     _: *mut c_void,
@@ -60,19 +69,21 @@ unsafe extern "C" fn heard<H: Hearer, const ID: u32>(
     param: *const ucp_am_recv_param_t,
 ) -> ucs_status_t {
     // SAFETY: `Worker::hear` gave it, and it lives for ever.
-    let hearer = unsafe { &*hearer.cast::<H>() };
+    let ear = unsafe { &*ear.cast::<Ear<H>>() };
     // SAFETY: UCP lends so many bytes for this call.
     let message = unsafe { std::slice::from_raw_parts(header.cast::<u8>(), len) };
     // SAFETY: UCP lends it for this call.
     let param = unsafe { &*param };
     let answered = param.recv_attr & u64::from(UCP_AM_RECV_ATTR_FIELD_REPLY_EP) != 0;
-    hearer.heard(ID, message, answered.then_some(Endpoint(param.reply_ep)));
+    let reply = answered.then_some(Endpoint { ucp: ear.ucp, at: param.reply_ep });
+    ear.hearer.heard(ID, message, reply);
     UCS_OK
 }
 
 /// A context and its one worker. Never freed: the process ends with them.
 #[derive(Debug)]
 pub struct Worker {
+    ucp: &'static Ucp,
     context: ucp_context_h,
     worker: ucp_worker_h,
 }
@@ -83,7 +94,7 @@ unsafe impl Send for Worker {}
 
 impl Worker {
     /// Opens UCP for about `peers` endpoints.
-    pub fn open(peers: usize) -> Result<Worker, Status> {
+    pub fn open(ucp: &'static Ucp, peers: usize) -> Result<Worker, Status> {
         let params = ucp_params {
             field_mask: u64::from(UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS),
             features: u64::from(UCP_FEATURE_RMA | UCP_FEATURE_AM | UCP_FEATURE_WAKEUP),
@@ -92,21 +103,21 @@ impl Worker {
         };
         let (mut config, mut context, mut worker) = (null_mut(), null_mut(), null_mut());
         // SAFETY: reads the environment into a new object; no prefix and no file are asked for.
-        check(unsafe { ucp_config_read(null(), null(), &mut config) })?;
+        check(ucp, unsafe { ucp.ucp_config_read(null(), null(), &mut config) })?;
         let (major, minor) = (UCP_API_MAJOR, UCP_API_MINOR);
         // SAFETY: both objects live during the call, and the version is that of the bindings.
-        let opened = unsafe { ucp_init_version(major, minor, &params, config, &mut context) };
+        let opened = unsafe { ucp.ucp_init_version(major, minor, &params, config, &mut context) };
         // SAFETY: made above, and not used any more.
-        unsafe { ucp_config_release(config) };
-        check(opened)?;
+        unsafe { ucp.ucp_config_release(config) };
+        check(ucp, opened)?;
         let params = ucp_worker_params {
             field_mask: u64::from(UCP_WORKER_PARAM_FIELD_THREAD_MODE),
             thread_mode: UCS_THREAD_MODE_SERIALIZED,
             ..Default::default()
         };
         // SAFETY: a context just made.
-        check(unsafe { ucp_worker_create(context, &params, &mut worker) })?;
-        Ok(Worker { context, worker })
+        check(ucp, unsafe { ucp.ucp_worker_create(context, &params, &mut worker) })?;
+        Ok(Worker { ucp, context, worker })
     }
 
     /// Lets peers read and write `len` bytes at `at`, which stay mapped; the key they need.
@@ -124,13 +135,15 @@ impl Worker {
         };
         let (mut memory, mut key, mut bytes) = (null_mut(), null_mut(), 0);
         // SAFETY: a mapping of the own segment, which is never unmapped.
-        check(unsafe { ucp_mem_map(self.context, &params, &mut memory) })?;
+        check(self.ucp, unsafe { self.ucp.ucp_mem_map(self.context, &params, &mut memory) })?;
         // SAFETY: memory of this context.
-        check(unsafe { ucp_rkey_pack(self.context, memory, &mut key, &mut bytes) })?;
+        check(self.ucp, unsafe {
+            self.ucp.ucp_rkey_pack(self.context, memory, &mut key, &mut bytes)
+        })?;
         // SAFETY: UCP gave so many bytes there.
         let packed = unsafe { std::slice::from_raw_parts(key.cast::<u8>(), bytes) }.to_vec();
         // SAFETY: given by `ucp_rkey_pack`, and copied.
-        unsafe { ucp_rkey_buffer_release(key) };
+        unsafe { self.ucp.ucp_rkey_buffer_release(key) };
         Ok(packed)
     }
 
@@ -138,11 +151,13 @@ impl Worker {
     pub fn address(&self) -> Result<Vec<u8>, Status> {
         let (mut address, mut bytes) = (null_mut(), 0);
         // SAFETY: a living worker.
-        check(unsafe { ucp_worker_get_address(self.worker, &mut address, &mut bytes) })?;
+        check(self.ucp, unsafe {
+            self.ucp.ucp_worker_get_address(self.worker, &mut address, &mut bytes)
+        })?;
         // SAFETY: UCP gave so many bytes there.
         let copy = unsafe { std::slice::from_raw_parts(address.cast::<u8>(), bytes) }.to_vec();
         // SAFETY: given by the call above, and copied.
-        unsafe { ucp_worker_release_address(self.worker, address) };
+        unsafe { self.ucp.ucp_worker_release_address(self.worker, address) };
         Ok(copy)
     }
 
@@ -150,14 +165,15 @@ impl Worker {
     pub fn descriptor(&self) -> Result<OwnedFd, Status> {
         let mut fd = -1;
         // SAFETY: a living worker with the wakeup feature.
-        check(unsafe { ucp_worker_get_efd(self.worker, &mut fd) })?;
+        check(self.ucp, unsafe { self.ucp.ucp_worker_get_efd(self.worker, &mut fd) })?;
         // SAFETY: open as long as the worker; a duplicate is made of it here.
         let fd = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned();
-        fd.map_err(|_| Status(UCS_ERR_IO_ERROR))
+        fd.map_err(|_| Status { ucp: self.ucp, code: UCS_ERR_IO_ERROR })
     }
 
     /// Messages of kind `ID` go to `hearer`.
     pub fn hear<H: Hearer, const ID: u32>(&self, hearer: &'static H) -> Result<(), Status> {
+        let ear: &'static Ear<H> = Box::leak(Box::new(Ear { ucp: self.ucp, hearer }));
         let params = ucp_am_handler_param {
             field_mask: u64::from(
                 UCP_AM_HANDLER_PARAM_FIELD_ID
@@ -168,17 +184,17 @@ impl Worker {
             id: ID,
             flags: UCP_AM_FLAG_WHOLE_MSG,
             cb: Some(heard::<H, ID>),
-            arg: std::ptr::from_ref(hearer).cast_mut().cast(),
+            arg: std::ptr::from_ref(ear).cast_mut().cast(),
         };
         // SAFETY: the function takes the argument for what it is, and it lives for ever.
-        check(unsafe { ucp_worker_set_am_recv_handler(self.worker, &params) })
+        check(self.ucp, unsafe { self.ucp.ucp_worker_set_am_recv_handler(self.worker, &params) })
     }
 
     /// Does what is to do; true if there was something.
     pub fn progress(&self) -> bool {
         let mut worked = false;
         // SAFETY: a living worker; callbacks are this engine's, made for being called here.
-        while unsafe { ucp_worker_progress(self.worker) } != 0 {
+        while unsafe { self.ucp.ucp_worker_progress(self.worker) } != 0 {
             worked = true;
         }
         worked
@@ -187,13 +203,13 @@ impl Worker {
     /// Makes the descriptor readable for what comes from now on; false if something came already.
     pub fn arm(&self) -> bool {
         // SAFETY: a living worker.
-        unsafe { ucp_worker_arm(self.worker) == UCS_OK }
+        unsafe { self.ucp.ucp_worker_arm(self.worker) == UCS_OK }
     }
 
     /// Wakes whoever polls the descriptor.
     pub fn signal(&self) {
         // SAFETY: a living worker.
-        let _ = unsafe { ucp_worker_signal(self.worker) };
+        let _ = unsafe { self.ucp.ucp_worker_signal(self.worker) };
     }
 
     /// An endpoint to the worker at `address`. `failure` is set when it breaks.
@@ -217,14 +233,17 @@ impl Worker {
         };
         let mut endpoint = null_mut();
         // SAFETY: address and handler live as the callers promise; UCP copies the address.
-        check(unsafe { ucp_ep_create(self.worker, &params, &mut endpoint) })?;
-        Ok(Endpoint(endpoint))
+        check(self.ucp, unsafe { self.ucp.ucp_ep_create(self.worker, &params, &mut endpoint) })?;
+        Ok(Endpoint { ucp: self.ucp, at: endpoint })
     }
 }
 
 /// An endpoint: a connection to one worker, from this side.
 #[derive(Debug, Clone, Copy)]
-pub struct Endpoint(ucp_ep_h);
+pub struct Endpoint {
+    ucp: &'static Ucp,
+    at: ucp_ep_h,
+}
 
 // SAFETY: as for `Worker`.
 unsafe impl Send for Endpoint {}
@@ -245,7 +264,9 @@ impl Endpoint {
     pub fn key(&self, packed: &[u8]) -> Result<Key, Status> {
         let mut key = null_mut();
         // SAFETY: a living endpoint; the bytes are what the peer's `ucp_rkey_pack` gave.
-        check(unsafe { ucp_ep_rkey_unpack(self.0, packed.as_ptr().cast(), &mut key) })?;
+        check(self.ucp, unsafe {
+            self.ucp.ucp_ep_rkey_unpack(self.at, packed.as_ptr().cast(), &mut key)
+        })?;
         Ok(Key(key))
     }
 
@@ -256,7 +277,9 @@ impl Endpoint {
     pub unsafe fn put(&self, from: *const u8, bytes: usize, to: u64, key: Key) -> Operation {
         let param = plain();
         // SAFETY: a living endpoint and its key; the caller's promise for the bytes.
-        Operation::of(unsafe { ucp_put_nbx(self.0, from.cast(), bytes, to, key.0, &param) })
+        Operation::of(self.ucp, unsafe {
+            self.ucp.ucp_put_nbx(self.at, from.cast(), bytes, to, key.0, &param)
+        })
     }
 
     /// Starts a get.
@@ -266,33 +289,35 @@ impl Endpoint {
     pub unsafe fn get(&self, into: *mut u8, bytes: usize, from: u64, key: Key) -> Operation {
         let param = plain();
         // SAFETY: as for `put`.
-        Operation::of(unsafe { ucp_get_nbx(self.0, into.cast(), bytes, from, key.0, &param) })
+        Operation::of(self.ucp, unsafe {
+            self.ucp.ucp_get_nbx(self.at, into.cast(), bytes, from, key.0, &param)
+        })
     }
 
     /// Starts a flush: it is over when all puts before have arrived.
     pub fn flush(&self) -> Operation {
         let param = plain();
         // SAFETY: a living endpoint.
-        Operation::of(unsafe { ucp_ep_flush_nbx(self.0, &param) })
+        Operation::of(self.ucp, unsafe { self.ucp.ucp_ep_flush_nbx(self.at, &param) })
     }
 
     /// Ends all operations of the endpoint with an error, and frees it.
     pub fn close(self, keys: &[Key]) -> Operation {
         for key in keys {
             // SAFETY: keys of this endpoint, used by nobody any more.
-            unsafe { ucp_rkey_destroy(key.0) };
+            unsafe { self.ucp.ucp_rkey_destroy(key.0) };
         }
         let mut param = plain();
         (param.op_attr_mask, param.flags) = (UCP_OP_ATTR_FIELD_FLAGS, UCP_EP_CLOSE_FLAG_FORCE);
         // SAFETY: a living endpoint, used by nobody any more.
-        Operation::of(unsafe { ucp_ep_close_nbx(self.0, &param) })
+        Operation::of(self.ucp, unsafe { self.ucp.ucp_ep_close_nbx(self.at, &param) })
     }
 
     /// Sends a message of kind `id`. `answered`: the peer gets an endpoint to answer on.
     pub fn send(&self, id: u32, message: Vec<u8>, answered: bool) -> Result<(), Status> {
-        let kept = Box::into_raw(Box::new(message));
-        // SAFETY: just made; it is freed in `sent`, or below where that is not called.
-        let (at, len) = unsafe { ((*kept).as_ptr(), (&*kept).len()) };
+        let (at, len) = (message.as_ptr(), message.len());
+        // It is freed in `sent`, or below where that is not called.
+        let kept = Box::into_raw(Box::new(Kept { ucp: self.ucp, message }));
         let mut param = plain();
         param.op_attr_mask =
             UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
@@ -300,9 +325,10 @@ impl Endpoint {
         param.cb.send = Some(sent);
         param.user_data = kept.cast();
         // SAFETY: a living endpoint; the message lives until it is sent.
-        let under_way =
-            unsafe { ucp_am_send_nbx(self.0, id as c_uint, at.cast(), len, null(), 0, &param) };
-        match Operation::of(under_way) {
+        let under_way = unsafe {
+            self.ucp.ucp_am_send_nbx(self.at, id as c_uint, at.cast(), len, null(), 0, &param)
+        };
+        match Operation::of(self.ucp, under_way) {
             Operation::Open(_) => Ok(()), // `sent` frees it
             Operation::Over(result) => {
                 // SAFETY: over at once, so `sent` is not called.
@@ -313,46 +339,60 @@ impl Endpoint {
     }
 }
 
+/// A message that is being sent.
+struct Kept {
+    ucp: &'static Ucp,
+    #[allow(dead_code, reason = "UCP reads it")]
+    message: Vec<u8>,
+}
+
 unsafe extern "C" fn sent(request: *mut c_void, _: ucs_status_t, kept: *mut c_void) {
     // SAFETY: made by `Endpoint::send` for this one call.
-    drop(unsafe { Box::from_raw(kept.cast::<Vec<u8>>()) });
+    let kept = unsafe { Box::from_raw(kept.cast::<Kept>()) };
     // SAFETY: the request is over, and nobody else knows of it.
-    unsafe { ucp_request_free(request) };
+    unsafe { kept.ucp.ucp_request_free(request) };
+}
+
+/// UCP's request.
+#[derive(Debug, Clone, Copy)]
+pub struct Request {
+    ucp: &'static Ucp,
+    at: *mut c_void,
 }
 
 // SAFETY: as for `Worker`: a request is looked at with the engine's lock.
-unsafe impl Send for Operation {}
+unsafe impl Send for Request {}
 
 /// An operation that may be under way.
 #[derive(Debug)]
 pub enum Operation {
     /// Over, well or not.
     Over(Result<(), Status>),
-    /// UCP's request.
-    Open(*mut c_void),
+    /// Under way.
+    Open(Request),
 }
 
 impl Operation {
-    fn of(pointer: ucs_status_ptr_t) -> Operation {
+    fn of(ucp: &'static Ucp, at: ucs_status_ptr_t) -> Operation {
         // As UCP's macros have it: null is done, the last addresses are errors.
-        match pointer as isize {
+        match at as isize {
             0 => Operation::Over(Ok(())),
-            status @ -100..0 => Operation::Over(Err(Status(status as ucs_status_t))),
-            _ => Operation::Open(pointer),
+            code @ -100..0 => Operation::Over(Err(Status { ucp, code: code as ucs_status_t })),
+            _ => Operation::Open(Request { ucp, at }),
         }
     }
 
     /// The result if it is over. Called with the lock, as everything here.
     pub fn result(&mut self) -> Option<Result<(), Status>> {
-        if let Operation::Open(request) = *self {
+        if let Operation::Open(Request { ucp, at }) = *self {
             // SAFETY: a request of this operation that was not freed.
-            let status = unsafe { ucp_request_check_status(request) };
+            let status = unsafe { ucp.ucp_request_check_status(at) };
             if status == UCS_INPROGRESS {
                 return None;
             }
             // SAFETY: over, and forgotten below.
-            unsafe { ucp_request_free(request) };
-            *self = Operation::Over(check(status));
+            unsafe { ucp.ucp_request_free(at) };
+            *self = Operation::Over(check(ucp, status));
         }
         match self {
             Operation::Over(result) => Some(*result),

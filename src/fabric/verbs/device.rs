@@ -34,6 +34,7 @@ pub enum Atomics {
 /// An open device with its protection domain.
 #[derive(Debug)]
 pub struct Device {
+    pub(super) api: &'static Ibverbs,
     pub(super) context: *mut ibv_context,
     pub(super) domain: *mut ibv_pd,
     /// Its name.
@@ -69,22 +70,23 @@ impl Device {
     /// # Errors
     /// What is missing, in words.
     pub fn open(named: Option<&settings::Device>) -> Result<Arc<Device>, String> {
+        let api = rdma_sys::load()?;
         let mut count = 0;
         // SAFETY: the list is freed below, after the last use of what is in it.
-        let list = unsafe { ibv_get_device_list(&mut count) };
+        let list = unsafe { api.ibv_get_device_list(&mut count) };
         if list.is_null() || count <= 0 {
             return Err("none was found (`ibv_devices` lists them)".to_owned());
         }
         // SAFETY: the list has so many entries.
         let devices = unsafe { std::slice::from_raw_parts(list, count as usize) };
-        let name = |&device: &*mut ibv_device| (device, device_name(device));
+        let name = |&device: &*mut ibv_device| (device, device_name(api, device));
         let all: Vec<(*mut ibv_device, String)> = devices.iter().map(name).collect();
         let wanted = |(_, own): &&(_, String)| named.is_none_or(|named| named.name == *own);
         let port = named.and_then(|named| named.port);
         let tried: Vec<_> =
-            all.iter().filter(wanted).map(|(d, n)| Device::try_open(*d, n, port)).collect();
+            all.iter().filter(wanted).map(|(d, n)| Device::try_open(api, *d, n, port)).collect();
         // SAFETY: made by the call above; open devices live on without it.
-        unsafe { ibv_free_device_list(list) };
+        unsafe { api.ibv_free_device_list(list) };
         if let (true, Some(named)) = (tried.is_empty(), named) {
             let names: Vec<String> = all.into_iter().map(|(_, name)| name).collect();
             return Err(format!("SHMEM_FT_DEVICE={named}: expected {}", names.join(", ")));
@@ -99,15 +101,21 @@ impl Device {
         Err(why)
     }
 
-    fn try_open(device: *mut ibv_device, name: &str, port: Option<u8>) -> Result<Device, String> {
+    fn try_open(
+        api: &'static Ibverbs,
+        device: *mut ibv_device,
+        name: &str,
+        port: Option<u8>,
+    ) -> Result<Device, String> {
         // SAFETY: a device of the list that the caller holds.
-        let context = unsafe { ibv_open_device(device) };
+        let context = unsafe { api.ibv_open_device(device) };
         if context.is_null() {
             return Err(format!("{name}: {}", io::Error::last_os_error()));
         }
         // SAFETY: an open device.
-        let domain = unsafe { ibv_alloc_pd(context) };
+        let domain = unsafe { api.ibv_alloc_pd(context) };
         let mut own = Device {
+            api,
             context,
             domain,
             name: name.to_owned(),
@@ -127,7 +135,7 @@ impl Device {
         // SAFETY: plain numbers, for which zero is a value; filled by the call.
         let mut what: ibv_device_attr = unsafe { std::mem::zeroed() };
         // SAFETY: an open device and a place for the answer.
-        if unsafe { ibv_query_device(context, &mut what) } != 0 {
+        if unsafe { api.ibv_query_device(context, &mut what) } != 0 {
             return Err(format!("{name}: it does not say what it can do"));
         }
         let reads = |most: i32| most.clamp(1, 16) as u8;
@@ -154,7 +162,7 @@ impl Device {
         // SAFETY: plain numbers, for which zero is a value; filled by the call.
         let mut what: ibv_port_attr = unsafe { std::mem::zeroed() };
         // SAFETY: an open device and a place for the answer.
-        let failed = unsafe { ___ibv_query_port(self.context, port, &mut what) };
+        let failed = unsafe { self.api.___ibv_query_port(self.context, port, &mut what) };
         if failed != 0 || what.state != ibv_port_state::IBV_PORT_ACTIVE {
             return None;
         }
@@ -174,7 +182,7 @@ impl Device {
     fn gid_at(&self, port: u8, index: u8) -> Option<(u8, [u8; 16], String)> {
         let mut gid = ibv_gid { raw: [0; 16] };
         // SAFETY: an open device and a place for the answer.
-        if unsafe { ibv_query_gid(self.context, port, index.into(), &mut gid) } != 0 {
+        if unsafe { self.api.ibv_query_gid(self.context, port, index.into(), &mut gid) } != 0 {
             return None;
         }
         // SAFETY: every pattern of bytes is one of `raw`.
@@ -191,16 +199,33 @@ impl Drop for Device {
         // SAFETY: both were made in `try_open`; what was made from them holds this device.
         unsafe {
             if !self.domain.is_null() {
-                ibv_dealloc_pd(self.domain);
+                self.api.ibv_dealloc_pd(self.domain);
             }
-            ibv_close_device(self.context);
+            self.api.ibv_close_device(self.context);
         }
     }
 }
 
-fn device_name(device: *mut ibv_device) -> String {
+/// True if there is a device, active or not.
+///
+/// # Errors
+/// What the loader says of the library.
+pub fn any_device() -> Result<bool, &'static str> {
+    let api = rdma_sys::load()?;
+    let mut count = 0;
+    // SAFETY: a place for a number; what comes back is null or a list, which is freed.
+    unsafe {
+        let list = api.ibv_get_device_list(&mut count);
+        if !list.is_null() {
+            api.ibv_free_device_list(list);
+        }
+    }
+    Ok(count > 0)
+}
+
+fn device_name(api: &Ibverbs, device: *mut ibv_device) -> String {
     // SAFETY: a device of a list that is held; its name is text that lives as long.
-    let name = unsafe { CStr::from_ptr(ibv_get_device_name(device)) };
+    let name = unsafe { CStr::from_ptr(api.ibv_get_device_name(device)) };
     name.to_string_lossy().into_owned()
 }
 

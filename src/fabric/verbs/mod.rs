@@ -68,7 +68,7 @@ use super::{Ask, Engine, FabricError, Local, Lost, Read, Write};
 use shared::{Shared, refused};
 
 pub use beat::Beats;
-pub use device::Atomics;
+pub use device::{Atomics, any_device};
 
 /// The engine.
 #[derive(Debug)]
@@ -82,7 +82,7 @@ impl Verbs {
     /// Opens `device`, or the first with an active port.
     ///
     /// # Errors
-    /// [`FabricError::Refused`]: no device, or too little memory may be pinned.
+    /// [`FabricError`]: no library, no device, or too little memory may be pinned.
     pub fn open(local: Local, device: Option<&settings::Device>) -> Result<Verbs, FabricError> {
         Verbs::with_atomics(local, device, Atomics::All)
     }

@@ -34,7 +34,7 @@ pub struct Region {
     entry: *mut ibv_mr,
     base: *mut u8,
     len: usize,
-    _device: Arc<Device>,
+    device: Arc<Device>,
 }
 
 // SAFETY: an address range and its registration, which is given up in drop only; who may touch
@@ -111,11 +111,12 @@ impl Region {
         access: u32,
     ) -> Result<Region, String> {
         // SAFETY: the range is mapped for the rest of the process (all callers).
-        let entry = unsafe { ibv_reg_mr(device.domain, base.cast(), len, access as i32) };
+        let entry =
+            unsafe { device.api.ibv_reg_mr(device.domain, base.cast(), len, access as i32) };
         if entry.is_null() {
             return Err(named(&format!("{len} bytes cannot be registered")));
         }
-        Ok(Region { entry, base, len, _device: Arc::clone(device) })
+        Ok(Region { entry, base, len, device: Arc::clone(device) })
     }
 
     /// Address of the first byte, as peers name it, and the key that they need.
@@ -150,7 +151,7 @@ impl Region {
 impl Drop for Region {
     fn drop(&mut self) {
         // SAFETY: made in `register`.
-        unsafe { ibv_dereg_mr(self.entry) };
+        unsafe { self.device.api.ibv_dereg_mr(self.entry) };
     }
 }
 
@@ -161,7 +162,7 @@ impl Drop for Region {
 pub struct Queue {
     pub(super) entry: *mut ibv_cq,
     channel: *mut ibv_comp_channel,
-    _device: Arc<Device>,
+    device: Arc<Device>,
 }
 
 // SAFETY: libibverbs is thread-safe; the pointers are freed in drop only.
@@ -191,16 +192,17 @@ impl Queue {
     /// In words.
     pub fn new(device: &Arc<Device>, entries: usize) -> Result<Queue, String> {
         // SAFETY: an open device.
-        let channel = unsafe { ibv_create_comp_channel(device.context) };
+        let channel = unsafe { device.api.ibv_create_comp_channel(device.context) };
         if channel.is_null() {
             return Err(named("completion channel"));
         }
-        let mut own = Queue { entry: null_mut(), channel, _device: Arc::clone(device) };
+        let mut own = Queue { entry: null_mut(), channel, device: Arc::clone(device) };
         let flags = fcntl_getfl(own.fd()).and_then(|f| fcntl_setfl(own.fd(), f | OFlags::NONBLOCK));
         flags.map_err(|error| format!("completion channel: {error}"))?;
         // SAFETY: an open device and its channel.
-        own.entry =
-            unsafe { ibv_create_cq(device.context, entries as i32, null_mut(), channel, 0) };
+        own.entry = unsafe {
+            device.api.ibv_create_cq(device.context, entries as i32, null_mut(), channel, 0)
+        };
         if own.entry.is_null() {
             return Err(named(&format!("completion queue of {entries}")));
         }
@@ -245,9 +247,11 @@ impl Queue {
     pub fn take_events(&self) {
         let (mut queue, mut context) = (null_mut(), null_mut());
         // SAFETY: the channel is of this queue alone, and does not block.
-        while unsafe { ibv_get_cq_event(self.channel, &mut queue, &mut context) } == 0 {
+        while unsafe { self.device.api.ibv_get_cq_event(self.channel, &mut queue, &mut context) }
+            == 0
+        {
             // SAFETY: the event that was taken.
-            unsafe { ibv_ack_cq_events(queue, 1) };
+            unsafe { self.device.api.ibv_ack_cq_events(queue, 1) };
         }
     }
 }
@@ -257,9 +261,9 @@ impl Drop for Queue {
         // SAFETY: made in `new`; the queue pairs that use it are gone (they hold it).
         unsafe {
             if !self.entry.is_null() {
-                ibv_destroy_cq(self.entry);
+                self.device.api.ibv_destroy_cq(self.entry);
             }
-            ibv_destroy_comp_channel(self.channel);
+            self.device.api.ibv_destroy_comp_channel(self.channel);
         }
     }
 }
@@ -268,7 +272,7 @@ impl Drop for Queue {
 #[derive(Debug)]
 pub struct Inbox {
     pub(super) entry: *mut ibv_srq,
-    _device: Arc<Device>,
+    device: Arc<Device>,
 }
 
 // SAFETY: libibverbs is thread-safe; the pointer is freed in drop only.
@@ -286,11 +290,11 @@ impl Inbox {
         let mut what: ibv_srq_init_attr = unsafe { std::mem::zeroed() };
         (what.attr.max_wr, what.attr.max_sge) = (buffers as u32, 1);
         // SAFETY: an open device.
-        let entry = unsafe { ibv_create_srq(device.domain, &mut what) };
+        let entry = unsafe { device.api.ibv_create_srq(device.domain, &mut what) };
         if entry.is_null() {
             return Err(named(&format!("receive queue of {buffers}")));
         }
-        Ok(Inbox { entry, _device: Arc::clone(device) })
+        Ok(Inbox { entry, device: Arc::clone(device) })
     }
 
     /// Offers a buffer.
@@ -305,7 +309,7 @@ impl Inbox {
 impl Drop for Inbox {
     fn drop(&mut self) {
         // SAFETY: made in `new`; the queue pairs that use it are gone (they hold it).
-        unsafe { ibv_destroy_srq(self.entry) };
+        unsafe { self.device.api.ibv_destroy_srq(self.entry) };
     }
 }
 

@@ -73,14 +73,6 @@ unsafe impl Send for Pair {}
 // SAFETY: as above.
 unsafe impl Sync for Pair {}
 
-fn modify(pair: *mut ibv_qp, mut to: ibv_qp_attr, mask: ibv_qp_attr_mask) -> Result<(), String> {
-    // SAFETY: a queue pair and what is to be changed of it.
-    match unsafe { ibv_modify_qp(pair, &mut to, mask.0 as i32) } {
-        0 => Ok(()),
-        error => Err(io::Error::from_raw_os_error(error).to_string()),
-    }
-}
-
 fn state(state: ibv_qp_state::Type) -> ibv_qp_attr {
     // SAFETY: plain numbers, for which zero is a value.
     let mut to: ibv_qp_attr = unsafe { std::mem::zeroed() };
@@ -112,7 +104,7 @@ impl Pair {
             }
         }
         // SAFETY: an open device; queues that live as long as self.
-        let entry = unsafe { ibv_create_qp(device.domain, &mut what) };
+        let entry = unsafe { device.api.ibv_create_qp(device.domain, &mut what) };
         if entry.is_null() {
             return Err(named("queue pair"));
         }
@@ -122,6 +114,14 @@ impl Pair {
             return Err(format!("{}: no room for {INLINE} bytes in work requests", device.name));
         }
         Ok(own)
+    }
+
+    fn modify(&self, mut to: ibv_qp_attr, mask: ibv_qp_attr_mask) -> Result<(), String> {
+        // SAFETY: made in `new`, and what is to be changed of it.
+        match unsafe { self.device.api.ibv_modify_qp(self.entry, &mut to, mask.0 as i32) } {
+            0 => Ok(()),
+            error => Err(io::Error::from_raw_os_error(error).to_string()),
+        }
     }
 
     /// Its number.
@@ -139,10 +139,10 @@ impl Pair {
         let mut to = state(ibv_qp_state::IBV_QPS_INIT);
         (to.port_num, to.qkey) = (self.device.port, key);
         let first = mask::IBV_QP_STATE | mask::IBV_QP_PKEY_INDEX | mask::IBV_QP_PORT;
-        modify(self.entry, to, first | mask::IBV_QP_QKEY)?;
-        modify(self.entry, state(ibv_qp_state::IBV_QPS_RTR), mask::IBV_QP_STATE)?;
+        self.modify(to, first | mask::IBV_QP_QKEY)?;
+        self.modify(state(ibv_qp_state::IBV_QPS_RTR), mask::IBV_QP_STATE)?;
         let to = state(ibv_qp_state::IBV_QPS_RTS);
-        modify(self.entry, to, mask::IBV_QP_STATE | mask::IBV_QP_SQ_PSN)
+        self.modify(to, mask::IBV_QP_STATE | mask::IBV_QP_SQ_PSN)
     }
 
     /// Connects it to queue pair `qpn` at `peer`, which may use the device's atomics here if
@@ -166,7 +166,7 @@ impl Pair {
             to.qp_access_flags |= access::IBV_ACCESS_REMOTE_ATOMIC.0;
         }
         let first = mask::IBV_QP_STATE | mask::IBV_QP_PKEY_INDEX | mask::IBV_QP_PORT;
-        modify(self.entry, to, first | mask::IBV_QP_ACCESS_FLAGS)?;
+        self.modify(to, first | mask::IBV_QP_ACCESS_FLAGS)?;
 
         let mut to = state(ibv_qp_state::IBV_QPS_RTR);
         (to.path_mtu, to.dest_qp_num) = (self.device.mtu.min(peer.mtu).into(), qpn);
@@ -176,7 +176,7 @@ impl Pair {
         let mask_ = mask::IBV_QP_STATE | mask::IBV_QP_AV | mask::IBV_QP_PATH_MTU;
         let mask_ = mask_ | mask::IBV_QP_DEST_QPN | mask::IBV_QP_RQ_PSN;
         let mask_ = mask_ | mask::IBV_QP_MAX_DEST_RD_ATOMIC | mask::IBV_QP_MIN_RNR_TIMER;
-        modify(self.entry, to, mask_)?;
+        self.modify(to, mask_)?;
 
         let mut to = state(ibv_qp_state::IBV_QPS_RTS);
         (to.sq_psn, to.max_rd_atomic) = (psn.0, self.device.reads.1.min(peer.reads));
@@ -185,13 +185,13 @@ impl Pair {
         (to.timeout, to.retry_cnt, to.rnr_retry) = (17, 7, 7);
         let mask_ = mask::IBV_QP_STATE | mask::IBV_QP_TIMEOUT | mask::IBV_QP_RETRY_CNT;
         let mask_ = mask_ | mask::IBV_QP_RNR_RETRY | mask::IBV_QP_SQ_PSN;
-        modify(self.entry, to, mask_ | mask::IBV_QP_MAX_QP_RD_ATOMIC)
+        self.modify(to, mask_ | mask::IBV_QP_MAX_QP_RD_ATOMIC)
     }
 
     /// Ends it: nothing comes or goes any more, and what is under way completes with an error.
     pub fn fail(&self) {
         let to = state(ibv_qp_state::IBV_QPS_ERR);
-        let _ = modify(self.entry, to, ibv_qp_attr_mask::IBV_QP_STATE); // allowed in every state
+        let _ = self.modify(to, ibv_qp_attr_mask::IBV_QP_STATE); // allowed in every state
     }
 
     /// Offers a buffer for a datagram.
@@ -240,7 +240,7 @@ impl Pair {
 impl Drop for Pair {
     fn drop(&mut self) {
         // SAFETY: made in `new`.
-        unsafe { ibv_destroy_qp(self.entry) };
+        unsafe { self.device.api.ibv_destroy_qp(self.entry) };
     }
 }
 
@@ -294,7 +294,7 @@ fn fill(out: &mut ibv_send_wr, work: &Work) {
 #[derive(Debug)]
 pub struct Route {
     entry: *mut ibv_ah,
-    _device: Arc<Device>,
+    device: Arc<Device>,
 }
 
 // SAFETY: libibverbs is thread-safe; the pointer is freed in drop only.
@@ -309,18 +309,18 @@ impl Route {
     /// In words.
     pub fn new(device: &Arc<Device>, peer: &Address) -> Result<Route, String> {
         // SAFETY: an open device and a description that the call copies.
-        let entry = unsafe { ibv_create_ah(device.domain, &mut route(device, peer)) };
+        let entry = unsafe { device.api.ibv_create_ah(device.domain, &mut route(device, peer)) };
         if entry.is_null() {
             return Err(named("route"));
         }
-        Ok(Route { entry, _device: Arc::clone(device) })
+        Ok(Route { entry, device: Arc::clone(device) })
     }
 }
 
 impl Drop for Route {
     fn drop(&mut self) {
         // SAFETY: made in `new`.
-        unsafe { ibv_destroy_ah(self.entry) };
+        unsafe { self.device.api.ibv_destroy_ah(self.entry) };
     }
 }
 

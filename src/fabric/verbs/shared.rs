@@ -82,6 +82,8 @@ impl Shared {
         named: Option<&settings::Device>,
         atomics: Atomics,
     ) -> Result<Shared, FabricError> {
+        let absent = |why: &str| FabricError::NotLoaded { fabric: Fabric::Verbs, why: why.into() };
+        rdma_sys::load().map_err(absent)?;
         let layout = *local.segment.layout();
         let needed = layout.total - STATICS_MAX + BLOCKS * BLOCK;
         device::may_pin(needed as u64).map_err(|why| refused("locked memory", why))?;

@@ -1,24 +1,42 @@
-//! What an agent needs before it starts anything: its control page, and files enough.
+//! What an agent needs before it starts anything: its control page, files enough, and what the
+//! fabric of the job needs.
 
 #![forbid(unsafe_code)]
 
+use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
-use raidshmem_core::message::Job;
+use raidshmem_core::message::{Job, Place};
 use raidshmem_core::settings::Fabric;
 
 use crate::control::page::Page;
+use crate::launch::probe::probe;
 use crate::sys::process;
 
 /// The control page; or what to say if the agent of `node` cannot do its work. With `pairs` nodes
-/// may map each other's memory.
-pub fn begin(job: &Job, node: u32, pairs: bool) -> Result<(Page, Arc<OwnedFd>), String> {
+/// may map each other's memory. `place` is where programs run on another host: what the launcher
+/// can load, that host may lack.
+pub fn begin(
+    job: &Job,
+    node: u32,
+    pairs: bool,
+    place: Option<&Place>,
+) -> Result<(Page, Arc<OwnedFd>), String> {
     files_missing(job, node, pairs).map_or(Ok(()), Err)?;
+    if let Some(place) = place {
+        probe(job.fabric, variables(place)).map_err(|error| error.to_string())?;
+    }
     match Page::create(job.n_pes as usize) {
         Ok((page, fd)) => Ok((page, Arc::new(fd))),
-        Err(error) => Err(format!("node {node}: memory for the control page: {error}")),
+        Err(error) => Err(format!("memory for the control page: {error}")),
     }
+}
+
+/// What programs find in their environment, over what the host has.
+pub fn variables(place: &Place) -> impl Iterator<Item = (&OsStr, &OsStr)> {
+    place.env.iter().map(|(name, value)| (OsStr::from_bytes(name), OsStr::from_bytes(value)))
 }
 
 /// What to say if the agent may have fewer files open than it will have at least: its own, three
@@ -31,8 +49,7 @@ fn files_missing(job: &Job, node: u32, pairs: bool) -> Option<String> {
     let (needed, most) = (OWN + 3 * own + mapped, process::open_files_max());
     (needed as u64 > most).then(|| {
         format!(
-            "node {node}: too many open files: {own} PEs need {needed} at least, and ulimit -n \
-             allows {most}"
+            "too many open files: {own} PEs need {needed} at least, and ulimit -n allows {most}"
         )
     })
 }

@@ -152,7 +152,7 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
     });
     up.give_up_after(timing.limit * 5 / 4);
     let heartbeat = HeartbeatClient::new(node, &job, &timing, ties);
-    let (page, page_fd) = match begin::begin(&job, node, up.carries_descriptors()) {
+    let (page, page_fd) = match begin::begin(&job, node, up.carries_descriptors(), place.as_ref()) {
         Ok(page) => page,
         Err(what) => return Ok(up.send(&Up::Failed { what }, &[])?),
     };
@@ -160,7 +160,7 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
     let worker = match Worker::new() {
         Ok(worker) => worker,
         Err(error) => {
-            let what = format!("node {node}: thread for long work: {error}");
+            let what = format!("thread for long work: {error}");
             return Ok(up.send(&Up::Failed { what }, &[])?);
         }
     };
@@ -307,7 +307,7 @@ impl Agent {
     }
 
     fn fail(&mut self, what: String) -> Result<(), ChannelError> {
-        self.up.send(&Up::Failed { what: format!("node {}: {what}", self.node) }, &[])
+        self.up.send(&Up::Failed { what }, &[])
     }
 
     fn show(&mut self, view: &View) -> Result<(), ChannelError> {

@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -14,6 +14,7 @@ use std::sync::Arc;
 use raidshmem_core::message::{ProcId, ToPe};
 
 use super::Agent;
+use super::begin::variables;
 use super::done::{Done, Started};
 use crate::control::CONTROL_FD;
 use crate::fabric;
@@ -22,11 +23,10 @@ use crate::sys::process::{self, Process};
 use crate::sys::socket::{Channel, ChannelError, Outbox};
 
 /// Sets what neither the user has set nor this process has.
-fn add_defaults(command: &mut Command, mut defaults: Vec<(&'static str, &'static str)>) {
-    let own: BTreeSet<&OsStr> = command.get_envs().map(|(name, _)| name).collect();
+fn add_defaults<'a>(command: &mut Command, defaults: impl Iterator<Item = (&'a str, &'a str)>) {
+    let own: BTreeSet<OsString> = command.get_envs().map(|(name, _)| name.to_owned()).collect();
     let is_set = |name: &str| own.contains(OsStr::new(name)) || std::env::var_os(name).is_some();
-    defaults.retain(|(name, _)| !is_set(name));
-    command.envs(defaults);
+    command.envs(defaults.filter(|(name, _)| !is_set(name)));
 }
 
 impl Agent {
@@ -46,8 +46,7 @@ impl Agent {
         let mut folder = None;
         if let Some(place) = &self.place {
             let path = Path::new(OsStr::from_bytes(&place.folder));
-            let env = place.env.iter();
-            command.envs(env.map(|(n, v)| (OsStr::from_bytes(n), OsStr::from_bytes(v))));
+            command.envs(variables(place));
             command.current_dir(path);
             folder = Some(path.to_owned());
             if let Err(error) = self.carriers.take_output(&mut command) {

@@ -20,6 +20,7 @@ use super::hosts::{self, HostsError};
 use super::ready::{Cluster, Ready};
 use super::starter::Means;
 use crate::fabric::{self, FabricError};
+use crate::launch::probe::probe;
 use crate::pgas::boot::default_heap;
 use crate::sys::memory;
 
@@ -243,7 +244,7 @@ impl Args {
         let settings = Settings::from_env(self.with_rules(environment.into_iter())?.into_iter())?;
         let together = shape.node_of.windows(2).all(|pair| pair[0] == pair[1]);
         let one_machine = cluster.is_none() || together;
-        shape.fabric = fabric::choose(settings.fabric, one_machine)?.0;
+        shape.fabric = fabric::choose(settings.fabric, one_machine, |fabric| probe(fabric, []))?.0;
         check_rules(&settings, pes, shape.nodes as usize)?;
         let places: Vec<usize> = shape.node_of.iter().map(|&node| node as usize).collect();
         let domains = read_domains(

@@ -109,7 +109,7 @@ impl Launcher {
         ));
     }
 
-    fn name(&self, node: u32) -> String {
+    pub(super) fn name(&self, node: u32) -> String {
         self.nodes.get(&node).map_or_else(|| format!("node {node}"), |entry| entry.name.clone())
     }
 

@@ -342,7 +342,7 @@ impl Launcher {
             Up::Note { line } => return say(&line),
             Up::Shown { number } => Event::Shown { node, number },
             Up::Failed { what } => {
-                say(&what);
+                say(&format!("{}: {what}", self.name(node)));
                 self.result = Some(1);
                 return;
             }

@@ -261,7 +261,7 @@ static TABLE: &[Entry] = &[
         kind: Kind::Choice(&Fabric::NAMES),
         default: "auto",
         doc: "What carries data between PEs on different nodes; auto is shm where all nodes are \
-              on one machine. oshinfo says which are built in.",
+              on one machine. oshinfo engines says what there is.",
         store: |draft, value| {
             if let Value::Choice(at) = value {
                 draft.settings.fabric = Fabric::ALL[at]
