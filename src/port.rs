@@ -476,7 +476,7 @@ impl<'a> Memory<'a> {
         match &self.verdict {
             Err(verdict) if from == At::Verdict => self.world.members.abort(&verdict.to_string()),
             _ if from == At::Verify => self.world.members.abort(&format!(
-                "unrecoverable: PEs {} were lost before the first checkpoint",
+                "unrecoverable: {} lost before the first checkpoint",
                 self.world.members.replaced_in(&self.view)
             )),
             _ => self.world.members.abort("unrecoverable: no PE that saw a checkpoint is left"),

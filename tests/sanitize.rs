@@ -111,7 +111,7 @@ fn examples_are_clean_whatever_dies() {
     clean(&Job::new(4).program(&count, &[]).run());
     for mode in ["single", "double", "raid4", "raid5", "rs"] {
         let job = Job::new(4).mode(mode).kill(&["1@3"]).program(&count, &[]);
-        clean(&job.run()).says("PE 1 was killed by signal 9");
+        clean(&job.run()).says("PE 1 was killed by SIGKILL");
     }
     for mode in ["raid5", "rs"] {
         let job = Job::new(4).mode(mode).args(&["--nodes", "4"]).kill_node(&["2@5"]);

@@ -183,7 +183,7 @@ fn rate_of_rebuild(text: &str) -> Result<f64, Trouble> {
 
 /// What `cargo test` asks of this module.
 pub fn check() {
-    let line = "raidshmem: PE 1: 8.0 MiB of checkpoint 2 rebuilt from PEs 0 in 400.0 ms";
+    let line = "raidshmem: PE 1: 8.0 MiB of checkpoint 2 rebuilt from PE 0 in 400.0 ms";
     assert!(rate_of_rebuild(line).is_ok_and(|rate| (rate - 20.0).abs() < 1e-9));
     assert!(rate_of_rebuild("all PEs resume").is_err());
     assert_eq!(hosts(&[1, 3]), "--hosts 10.77.0.1,10.77.0.3");

@@ -148,6 +148,6 @@ pub fn value(text: &str, name: &str) -> Result<f64, Trouble> {
 
 /// From the launcher's line about a rebuilt PE.
 pub fn millis_of_rebuild(line: &str) -> Option<f64> {
-    let (_, rest) = line.split_once(" rebuilt from PEs ")?;
+    let (_, rest) = line.split_once(" rebuilt from PE")?;
     rest.strip_suffix(" ms")?.rsplit(' ').next()?.parse().ok()
 }

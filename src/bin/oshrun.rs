@@ -4,7 +4,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 
 use raidshmem::launch::cli::args::Args;
 use raidshmem::launch::handshake::{AGENT_ARGUMENT, ALL_DEAD, PROBE_ARGUMENT, SUPERVISOR_ARGUMENT};
-use raidshmem::launch::lines::say;
+use raidshmem::launch::lines::{news, say, set_quiet};
 use raidshmem::launch::{agent, launcher, probe, supervisor};
 use raidshmem::sys::socket::Channel;
 use raidshmem::sys::{environment, is_open};
@@ -19,20 +19,23 @@ fn main() {
         Some(PROBE_ARGUMENT) => std::process::exit(probe::answer(words.next().as_deref())),
         _ => {}
     }
-    let ready = match Args::of(std::env::args_os()).prepare(environment()) {
+    let args = Args::of(std::env::args_os());
+    let ready = match args.and_then(|args| args.prepare(environment())) {
         Ok(ready) => ready,
         Err(error) => {
             say(&error.to_string());
             std::process::exit(2);
         }
     };
+    set_quiet(ready.quiet);
+    ready.notes.iter().for_each(|note| news(note));
     if let Some(survives) =
         ready.survives.as_ref().filter(|_| ready.fragile || ready.settings.report)
     {
-        say(&format!("{}: {survives}", ready.settings.backup_mode.name()));
+        news(&format!("{}: {survives}", ready.settings.backup_mode.name()));
     }
     if ready.survives.is_some() && !ready.settings.checksum {
-        say("SHMEM_FT_CHECKSUM=0: damage in a checkpoint is not noticed and comes back as data");
+        news("SHMEM_FT_CHECKSUM=0: damage in a checkpoint is not noticed and comes back as data");
     }
     for (name, value) in ready.settings.to_env() {
         // SAFETY: this process has one thread; its children must see the settings in force.

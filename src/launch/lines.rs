@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 use std::io::{PipeReader, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -18,6 +19,9 @@ use crate::control::link::timespec;
 /// To the thread that writes, while there is one.
 static TEXTS: Mutex<Option<Sender<String>>> = Mutex::new(None);
 
+/// Nothing but errors is printed.
+static QUIET: AtomicBool = AtomicBool::new(false);
+
 fn texts() -> MutexGuard<'static, Option<Sender<String>>> {
     TEXTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -29,6 +33,18 @@ fn write(text: &str) {
 /// One line on standard error, in one write, so that it does not mix with the lines of PEs.
 pub fn say(line: &str) {
     print(format!("oshrun: {line}\n"));
+}
+
+/// The same for what is no error: not if only errors are to be printed.
+pub fn news(line: &str) {
+    if !QUIET.load(Ordering::Relaxed) {
+        say(line);
+    }
+}
+
+/// From now on only errors are printed, or all.
+pub fn set_quiet(quiet: bool) {
+    QUIET.store(quiet, Ordering::Relaxed);
 }
 
 /// Whole lines on standard error, in one write.

@@ -7,49 +7,22 @@
 
 #![forbid(unsafe_code)]
 
-use std::io::{PipeReader, PipeWriter, Read, Write};
+use std::io::{PipeReader, PipeWriter, Read};
 use std::process::Command;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+mod sink;
+mod stream;
+
+pub use sink::{Marks, Sink};
+pub use stream::{Stream, is_held_up};
 
 /// Bytes of one line that are kept before it is cut.
 const LINE_MAX: usize = 1 << 20;
 /// Between two looks whether lines that were held up are read now.
 pub const LOOK: Duration = Duration::from_millis(50);
-
-/// Which stream of this process the lines go to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stream {
-    /// Standard output.
-    Out,
-    /// Standard error.
-    Err,
-}
-
-/// Threads of this process that write what they carry, or wait for room.
-static WRITING: AtomicUsize = AtomicUsize::new(0);
-
-/// True if lines wait for somebody who does not read: to be asked when nothing is said any more.
-pub fn is_held_up() -> bool {
-    WRITING.load(Ordering::Relaxed) > 0
-}
-
-impl Stream {
-    fn write(self, bytes: &[u8]) {
-        WRITING.fetch_add(1, Ordering::Relaxed);
-        // Nobody may be reading any more; the programs are not to suffer for it.
-        let _ = match self {
-            Stream::Out => {
-                let mut out = std::io::stdout().lock();
-                out.write_all(bytes).and_then(|()| out.flush())
-            }
-            Stream::Err => std::io::stderr().lock().write_all(bytes),
-        };
-        WRITING.fetch_sub(1, Ordering::Relaxed);
-    }
-}
 
 /// A place where lines wait until it is known whether they are a program's or a failure's. A line
 /// that ends with a certain word stays here.
@@ -147,13 +120,15 @@ impl Carriers {
     }
 
     /// Gives `command` pipes for its output, and carries on what comes through them.
-    pub fn take_output(&mut self, command: &mut Command) -> std::io::Result<()> {
-        let (from, to) = std::io::pipe()?;
-        command.stdout(to);
-        self.carry(from, Stream::Out)?;
-        let (from, to) = std::io::pipe()?;
-        command.stderr(to);
-        self.carry(from, Stream::Err)
+    pub fn take_output(&mut self, command: &mut Command, to: &Arc<Sink>) -> std::io::Result<()> {
+        let (from, end) = std::io::pipe()?;
+        command.stdout(end);
+        let sink = Arc::clone(to);
+        self.spawn(from, move |bytes| sink.write(Stream::Out, bytes))?;
+        let (from, end) = std::io::pipe()?;
+        command.stderr(end);
+        let sink = Arc::clone(to);
+        self.spawn(from, move |bytes| sink.write(Stream::Err, bytes))
     }
 
     fn spawn(

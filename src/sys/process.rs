@@ -78,6 +78,13 @@ impl Process {
         let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
     }
 
+    /// That signal, if it still runs and there is such a signal.
+    pub fn signal(&self, signal: i32) {
+        if let Some(signal) = Signal::from_named_raw(signal) {
+            let _ = pidfd_send_signal(&self.pidfd, signal);
+        }
+    }
+
     /// SIGKILL to it and to all of its process group.
     pub fn kill_group(&self) {
         if let Some(pid) = Pid::from_raw(self.pid as i32) {

@@ -33,7 +33,7 @@ fn an_agent_killed_with_its_pes_is_rebuilt_from_the_other_hosts() {
         processes::signal(agent(&run, 2).pid, Signal::KILL);
         let outcome = run.finish();
         outcome.right_sum(LONG).says("node 2 was lost with PE 2");
-        outcome.says("rebuilt from PEs");
+        outcome.says("rebuilt from PE");
     }
 }
 
@@ -49,7 +49,7 @@ fn a_spare_host_takes_the_place_of_one_whose_link_went_down() {
         net.link(1, false);
         declared(&mut run, 1, begun, &format!("Jacobi, {mode}, link down"));
         let outcome = run.finish();
-        outcome.right_sum(LONG).says("node 1 was lost with PE 1").says("rebuilt from PEs");
+        outcome.right_sum(LONG).says("node 1 was lost with PE 1").says("rebuilt from PE");
         outcome.says("node 1: no contact with the launcher for 2 s");
         outcome.check(outcome.count("was lost with") == 1, "one loss was expected");
     }

@@ -66,7 +66,7 @@ fn memory_of_a_pe_that_moved_to_a_spare_on_another_host_is_given_back() {
     assert_eq!(pes(&of_host(&run, 3)), [0], "it is on the host of the spare");
     run.stop();
     let outcome = run.finish();
-    outcome.status(0).says("PE 0 was killed by signal 9").says("rebuilt from PEs");
+    outcome.status(0).says("PE 0 was killed by SIGKILL").says("rebuilt from PE");
 }
 
 /// What other hosts put arrives through the target's own process: its page tables show it.

@@ -149,7 +149,7 @@ fn the_side_without_the_launcher_stops_though_it_has_the_pes() {
     let outcome = run.finish();
     outcome.status(137).says("declared lost").says("node 1 was lost with PE 0");
     // On a busy machine the kernel is first.
-    let ends = ["no contact with the launcher for 2 s", "its agent was killed by signal 9"];
+    let ends = ["no contact with the launcher for 2 s", "its agent was killed by SIGKILL"];
     let said = ends.map(|how| outcome.count(&format!("node 1: {how}")));
     outcome.check(said.iter().sum::<usize>() == 1, "it says how it ends");
 }
@@ -175,7 +175,7 @@ fn a_node_that_stood_still_is_ended_and_does_not_come_back() {
     assert!(processes::ends_before(third, Instant::now() + BUSY), "it comes back");
     let outcome = end(run);
     for node in [1, 2] {
-        outcome.says(&format!("node {node}: its agent was killed by signal 9"));
+        outcome.says(&format!("node {node}: its agent was killed by SIGKILL"));
     }
 }
 

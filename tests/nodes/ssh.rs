@@ -129,7 +129,7 @@ fn a_host_behind_ssh_that_is_killed_is_rebuilt_on_the_spare_one() {
     run.wait_for("checkpoint 3: ");
     ssh.daemons.net.kill(1, Some(ssh.daemons.id(1)));
     let outcome = run.finish();
-    outcome.right_sum(LONG).says("node 1 was lost with PE 1").says("rebuilt from PEs");
+    outcome.right_sum(LONG).says("node 1 was lost with PE 1").says("rebuilt from PE");
     ssh.is_clean();
 }
 

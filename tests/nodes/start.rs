@@ -61,7 +61,7 @@ fn who_reads_slowly_gets_every_line() {
 fn status_signal_input_and_folder_are_those_of_one_machine() {
     let net = Net::new(2);
     sh(net.job(&[1, 1]), "exit 7").run().status(7);
-    sh(net.job(&[1, 1]), "kill -9 $$").run().status(137).says("was killed by signal 9");
+    sh(net.job(&[1, 1]), "kill -9 $$").run().status(137).says("was killed by SIGKILL");
     let outcome = sh(net.job(&[1, 1]), "cat; pwd; echo $SHMEM_FT_NODE_TIMEOUT $SSH_X").run();
     let folders = outcome.out.lines().filter(|line| line.contains("/run-")).count();
     outcome.status(0).check(folders == 2, "the folder of the job was expected");

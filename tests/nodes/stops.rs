@@ -84,7 +84,7 @@ fn a_pe_that_is_stopped_for_longer_than_its_limit_is_killed() {
     run.stop();
     let outcome = run.finish();
     outcome.status(0).says("oshrun: PE 1 was stopped for longer than SHMEM_FT_PE_TIMEOUT=1");
-    outcome.check(outcome.count("PE 1 was killed by signal 9") == 1, "one death was expected");
+    outcome.check(outcome.count("PE 1 was killed by SIGKILL") == 1, "one death was expected");
 }
 
 /// From the moment before a PE kills itself to the moment at which another, asleep in a barrier,

@@ -69,7 +69,7 @@ fn a_process_and_a_host_lost_amid_collectives_cost_no_bit() {
     let delays = ["200", "1500", "6000", "14000", "27000", "41000", "58000", "83000"];
     let mut delays = delays.into_iter();
     for way in ["nodes", "doubling", "halving", "auto"] {
-        survives(way, delays.next().expect("a delay"), &[], "PE 2 was killed by signal 9");
+        survives(way, delays.next().expect("a delay"), &[], "PE 2 was killed by SIGKILL");
         survives(way, delays.next().expect("a delay"), &["node"], "node 2 was lost with PE 2");
     }
 }

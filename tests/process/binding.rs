@@ -106,5 +106,5 @@ fn the_placement_is_printed() {
     Job::of(&["-n", "2", "--bind", "socket", "true"])
         .run()
         .status(2)
-        .says("SHMEM_FT_BIND=socket: expected auto, core, none");
+        .says("--bind socket: expected auto, core, none");
 }

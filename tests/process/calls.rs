@@ -28,7 +28,7 @@ fn the_listing_of_the_thesis_survives_a_loss() {
     for flags in [&["-DNUMPES=&numpes", "-Wno-int-conversion"][..], &["-DNUMPES=numpes"]] {
         let listing = program_with("listing", flags);
         let outcome = Job::new(3).mode("raid5").kill(&["1@3"]).program(&listing, &[]).run();
-        outcome.status(0).says("PE 1 was killed by signal 9");
+        outcome.status(0).says("PE 1 was killed by SIGKILL");
     }
 }
 

@@ -162,7 +162,7 @@ fn ends(outcome: &Outcome, verdict: Option<&str>) {
     match verdict {
         None => goes_on(outcome),
         Some(words) => {
-            let said = outcome.same_verdict(PES);
+            let said = outcome.same_verdict();
             outcome.check(said == words, &format!("`{words}` was expected"));
         }
     }

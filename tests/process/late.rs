@@ -63,7 +63,7 @@ fn a_pe_that_stands_still_at_the_end_is_replaced() {
     let job = Job::new(4).mode("raid5").env("SHMEM_FT_INJECT", "stop:2@21");
     let outcome = job.env("SHMEM_FT_PE_TIMEOUT", "0.5").program(&program, &[]).run();
     counted(&outcome);
-    outcome.says("PE 2 was killed by signal 9");
+    outcome.says("PE 2 was killed by SIGKILL");
 }
 
 /// The same of a node: until its lease is over nobody knows whether it is lost.
@@ -111,6 +111,6 @@ fn a_call_that_was_cut_short_ends_the_job_by_name() {
     for how in ["cut", "fetch"] {
         let outcome = late(how);
         outcome.status(3).says("entered shmem_finalize without having gone back to the checkpoint");
-        outcome.says("though PEs 2 were lost");
+        outcome.says("though PE 2 was lost");
     }
 }

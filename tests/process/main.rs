@@ -10,6 +10,8 @@
 //! - [`delta`]: checkpoints that save what changed only
 //! - [`exits`]: how a job ends when its programs end
 //! - [`input`]: bad input
+//! - [`options`]: options as hands expect them, standard input, output, signals
+//! - [`telling`]: what is said of losses and at the end
 //! - [`kernels`]: every kernel of this machine
 //! - [`late`]: losses after the last checkpoint, and while others are in `shmem_finalize`
 //! - [`memory`]: what a restart brings back, and what it leaves alone
@@ -38,6 +40,7 @@ mod kill;
 mod late;
 mod memory;
 mod modes;
+mod options;
 mod pages;
 mod placement;
 mod places;
@@ -48,6 +51,7 @@ mod scrub;
 mod snapshots;
 mod stall;
 mod starve;
+mod telling;
 mod written;
 
 /// Steps of a checkpoint at which somebody may be killed.

@@ -146,7 +146,7 @@ fn one(row: &Row, step: &str, then: Then, pe: usize) {
     };
     let outcome = jacobi::job(job, SMALL).run();
     let loss = match row.loss {
-        Process => format!("oshrun: PE {pe} was killed by signal 9"),
+        Process => format!("oshrun: PE {pe} was killed by SIGKILL"),
         Node => format!("oshrun: node {pe} was lost with PE {pe}"),
     };
     outcome.check(outcome.count(&loss) >= 1, "the loss was expected to be said");
@@ -154,7 +154,7 @@ fn one(row: &Row, step: &str, then: Then, pe: usize) {
         Ends => {
             outcome.status(137);
             let line = format!(
-                "oshrun: PE {pe} was killed by signal 9; SHMEM_FT_BACKUP_MODE=none keeps no \
+                "oshrun: PE {pe} was killed by SIGKILL; SHMEM_FT_BACKUP_MODE=none keeps no \
                  checkpoint, so the job ends"
             );
             outcome.check(outcome.count(&line) == 1, &format!("one `{line}` was expected"));
@@ -177,7 +177,7 @@ fn goes_on(outcome: &Outcome, then: Then, pe: usize) {
 }
 
 fn error(outcome: &Outcome, pe: usize) {
-    let words = outcome.same_verdict(PES);
+    let words = outcome.same_verdict();
     // In `single` it is the copy of another PE's data that is missed, and may be on living PEs too.
     let (_, named) = words.split_once("PEs ").unwrap_or_default();
     let mut named = named.split(',').map_while(|number| number.parse::<usize>().ok());

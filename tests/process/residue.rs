@@ -5,6 +5,7 @@
 
 use std::time::Instant;
 
+use raidshmem_core::signals::name;
 use rustix::process::Signal;
 
 use super::support::jacobi::{self, TINY};
@@ -60,7 +61,7 @@ fn a_signal_to_the_launcher_ends_the_job_with_a_line() {
             run.signal(signal);
             let outcome = run.finish();
             let number = signal.as_raw();
-            let line = format!("oshrun: stopped by signal {number}; every PE is killed");
+            let line = format!("oshrun: stopped by {}; every PE is killed", name(number));
             let counted = outcome.count(&line);
             outcome.status(128 + number).check(counted == 1, "one line was expected");
         }
@@ -127,7 +128,7 @@ fn an_agent_that_is_killed_is_a_lost_node() {
         run.stop();
         let outcome = run.finish();
         outcome.status(0).says(&format!("oshrun: node {node} was lost with PE {node}"));
-        outcome.says(&format!("oshrun: node {node}: its agent was killed by signal 9: "));
+        outcome.says(&format!("oshrun: node {node}: its agent was killed by SIGKILL: "));
         outcome.check(outcome.out.contains("stopped"), "the end was expected");
     }
     let mut run = steps("raid5", "").start();
@@ -168,7 +169,7 @@ fn a_pe_that_takes_long_to_end_is_not_blamed_for_closing_its_connection() {
     run.wait_for("all PEs resume from checkpoint");
     run.stop();
     let outcome = run.finish();
-    outcome.status(0).says("oshrun: PE 1 was killed by signal 9");
+    outcome.status(0).says("oshrun: PE 1 was killed by SIGKILL");
     outcome.check(outcome.count("it is killed") == 0, "it had not done anything");
     outcome.check(outcome.took.as_secs_f64() > 1.5, "its end should have taken so long");
 }
@@ -249,7 +250,7 @@ fn a_pe_that_is_killed_from_outside_is_replaced() {
         processes::signal(pe, signal);
         if mode == "single" || mode == "double" {
             // In their write windows these may not recover.
-            run.wait_for("oshrun: PE 2 was killed by signal");
+            run.wait_for("oshrun: PE 2 was killed by SIG");
             run.stop();
             let outcome = run.finish();
             outcome.check([0, 3].contains(&outcome.status), "0 or 3 was expected");
@@ -258,7 +259,7 @@ fn a_pe_that_is_killed_from_outside_is_replaced() {
         run.wait_for("all PEs resume from checkpoint");
         run.stop();
         let outcome = run.finish();
-        outcome.status(0).says(&format!("PE 2 was killed by signal {}", signal.as_raw()));
+        outcome.status(0).says(&format!("PE 2 was killed by {}", name(signal.as_raw())));
     }
 }
 
@@ -288,7 +289,7 @@ fn a_script_s_program_that_ended_before_it_was_met_is_not_waited_for() {
     processes::signal(pe, Signal::KILL);
     run.wait_until("the script should go on", |found| named(found, "sleep").is_some());
     processes::signal(agent, Signal::CONT);
-    run.finish().status(137).says("oshrun: PE 0 was killed by signal 9; ");
+    run.finish().status(137).says("oshrun: PE 0 was killed by SIGKILL; ");
 }
 
 /// Until every process of the job is as it should be. Nobody tells when a process stops that is no

@@ -76,7 +76,7 @@ fn after_a_refusal_a_death_goes_back_to_the_last_checkpoint() {
     for mode in ["single", "double", "raid4", "raid5", "rs"] {
         let outcome = run(mode, "die", 8, "32M", Some("20M"));
         goes_on(&outcome);
-        outcome.says("oshrun: PE 1 was killed by signal 9");
+        outcome.says("oshrun: PE 1 was killed by SIGKILL");
         // PE 1 is refused, dies, and is refused again; so are the others.
         refused(&outcome, 2);
     }
@@ -103,7 +103,7 @@ fn a_loss_without_new_checkpoints_goes_back_to_the_last() {
     for mode in ["single", "double", "raid4", "raid5", "rs"] {
         let outcome = run(mode, "late", 8, "32M", Some("20M"));
         goes_on(&outcome);
-        outcome.says("oshrun: PE 1 was killed by signal 9");
+        outcome.says("oshrun: PE 1 was killed by SIGKILL");
         let words = refused(&outcome, 4);
         outcome.check(outcome.count(words) == 2, "before the loss and after it");
     }
@@ -116,7 +116,7 @@ fn a_job_without_room_for_any_checkpoint_comes_to_its_end() {
     let outcome = jacobi::job(job(), TINY).run();
     outcome.right_sum(TINY).says("the job goes on without a new checkpoint: none was made yet");
     let outcome = jacobi::job(job().kill(&["1@1:before"]), TINY).run();
-    outcome.status(3).says("unrecoverable: PEs 1 were lost before the first checkpoint");
+    outcome.status(3).says("unrecoverable: PE 1 was lost before the first checkpoint");
 }
 
 /// A control group with less room than the machine: refused, instead of killed by the kernel. What

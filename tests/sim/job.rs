@@ -357,7 +357,8 @@ impl Job {
                 Action::Rest { pe, ms } => {
                     self.at(self.now + ms, What::Up(Event::Rested { pe }));
                 }
-                Action::KillNode { .. } | Action::Say(_) | Action::Tell(_) => {}
+                Action::KillNode { .. } | Action::Lost { .. } => {}
+                Action::Say(_) | Action::Tell(_) => {}
             }
         }
     }

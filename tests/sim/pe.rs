@@ -290,10 +290,7 @@ impl Job {
             _ if from == At::Verify => {
                 let lost = (0..self.pes()).filter(|&pe| p.view.pes[pe].incarnation > 0);
                 let lost: Vec<String> = lost.map(|pe| pe.to_string()).collect();
-                format!(
-                    "unrecoverable: PEs {} were lost before the first checkpoint",
-                    lost.join(",")
-                )
+                format!("unrecoverable: PEs {}: lost before the first checkpoint", lost.join(","))
             }
             _ => "unrecoverable: no PE that saw a checkpoint is left".to_string(),
         };

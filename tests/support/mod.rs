@@ -55,6 +55,7 @@ pub struct Job {
     orphans: bool,
     after: Option<String>,
     network: Option<PathBuf>,
+    input: Option<String>,
 }
 
 impl Job {
@@ -67,7 +68,7 @@ impl Job {
     pub fn of(words: &[&str]) -> Job {
         let words = words.iter().map(|word| (*word).to_owned()).collect();
         let (env, leaves) = (Vec::new(), Vec::new());
-        Job { words, env, leaves, orphans: false, after: None, network: None }
+        Job { words, env, leaves, orphans: false, after: None, network: None, input: None }
     }
 
     /// More words.
@@ -79,6 +80,12 @@ impl Job {
     /// `oshrun` starts after these commands of a shell, and with what they leave it: limits, say.
     pub fn after(mut self, commands: &str) -> Job {
         self.after = Some(format!("{commands}; exec \"$@\""));
+        self
+    }
+
+    /// What its standard input says, through a pipe.
+    pub fn input(mut self, text: &str) -> Job {
+        self.input = Some(text.to_owned());
         self
     }
 
@@ -161,7 +168,7 @@ impl Job {
         }
         command.env_remove("LD_LIBRARY_PATH");
         command.args(&self.words).envs(self.env.iter().cloned()).env(MARKER, &marker);
-        command.current_dir(&folder).stdin(Stdio::null());
+        command.current_dir(&folder).stdin(self.input.as_deref().map_or_else(Stdio::null, piped));
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let shm = residue::Shm::new(&folder);
         let enter = shm.entrance();
@@ -196,6 +203,13 @@ impl Job {
         let after = self.after.clone().into_iter();
         env.chain(after).chain(["oshrun".to_owned()]).chain(words).collect::<Vec<_>>().join(" ")
     }
+}
+
+/// A pipe that holds `text`.
+fn piped(text: &str) -> Stdio {
+    let (from, mut to) = std::io::pipe().expect("a pipe");
+    to.write_all(text.as_bytes()).expect("it fits into the pipe");
+    from.into()
 }
 
 /// What a job has said so far.

@@ -641,6 +641,34 @@ fn the_settings_page_shows_the_settings_there_are() {
     );
 }
 
+/// Long options that a text names.
+fn options_in(text: &str) -> BTreeSet<String> {
+    let part = |c: char| c.is_ascii_lowercase() || c == '-';
+    let words = text.split(|c| !part(c)).filter_map(|word| word.strip_prefix("--"));
+    words.filter(|word| !word.is_empty()).map(str::to_owned).collect()
+}
+
+#[test]
+fn the_manual_and_the_page_have_the_options_there_are() {
+    let known = raidshmem::launch::cli::args::known();
+    let names: BTreeSet<String> = known.into_iter().flat_map(|known| known.longs).collect();
+    let (manual, page) = (page("man/oshrun.1").replace('\\', ""), page("docs/running.md"));
+    let (manual, shown) = (options_in(&manual), options_in(&page));
+    let mut wrong = Vec::new();
+    for name in &names {
+        let alias = ["host", "per-host"].contains(&name.as_str());
+        if !manual.contains(name) && !alias {
+            wrong.push(format!("man/oshrun.1 lacks --{name}"));
+        }
+        if !shown.contains(name) && !alias && !["help", "version"].contains(&name.as_str()) {
+            wrong.push(format!("docs/running.md lacks --{name}"));
+        }
+    }
+    let other = manual.iter().filter(|name| !names.contains(*name) && *name != "points");
+    wrong.extend(other.map(|name| format!("man/oshrun.1: there is no --{name}")));
+    expect_none(wrong);
+}
+
 /// The first page is read whole or not at all.
 #[test]
 fn the_readme_is_short() {

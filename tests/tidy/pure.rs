@@ -31,7 +31,8 @@ const NEVER: &[&str] =
     &["HashMap", "HashSet", "print", "println", "eprint", "eprintln", "thread_local"];
 
 /// Crates that the core depends on.
-pub const CRATES: &[&str] = &["raidshmem-codec", "serde", "thiserror", "toml", "twox-hash"];
+pub const CRATES: &[&str] =
+    &["raidshmem-codec", "serde", "strsim", "thiserror", "toml", "twox-hash"];
 
 /// Files that may name something else: that is compiled for tests alone.
 const EXCEPT: &[(&str, &str)] = &[("crates/core/src/mutant.rs", "env::var")];

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::signals::name;
+
 /// Exit status of a job that fault tolerance could not carry on.
 pub const UNRECOVERABLE: i32 = 3;
 
@@ -30,7 +32,7 @@ impl fmt::Display for Ended {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Ended::Exited(status) => write!(f, "exited with status {status}"),
-            Ended::Killed(signal) => write!(f, "was killed by signal {signal}"),
+            Ended::Killed(signal) => write!(f, "was killed by {}", name(*signal)),
         }
     }
 }

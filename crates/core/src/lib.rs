@@ -19,7 +19,7 @@
 //! Layers, each importing only from those above it or to the left of it:
 //!
 //! ```text
-//! mutant  page  machine  ended  secret       words that all share
+//! mutant  page  machine  signals  ended  secret   words that all share
 //! inject  settings                           the environment, parsed
 //! heap                                       symmetric allocator
 //! layout                                     where everything lies in a PE's segment
@@ -55,6 +55,7 @@ pub mod rounds;
 pub mod schedule;
 pub mod secret;
 pub mod settings;
+pub mod signals;
 pub mod sizing;
 pub mod stall;
 pub mod status;

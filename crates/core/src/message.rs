@@ -186,13 +186,24 @@ pub struct HeartbeatSettings {
     pub net: Option<(Secret, u16)>,
 }
 
-/// Where programs run on another host: what a child of the launcher would have inherited.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// How programs run: what they get, and what becomes of what they print. On another host it has
+/// all that a child of the launcher would have inherited.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
-    /// Folder to run in.
-    pub folder: Vec<u8>,
-    /// Variables, over those that the host has.
+    /// Folder to run in; None for that of the agent.
+    pub folder: Option<Vec<u8>>,
+    /// Variables, over those that the agent has.
     pub env: Vec<(Vec<u8>, Vec<u8>)>,
+    /// PE 0 has the standard input of the agent; the others have none.
+    pub stdin: bool,
+    /// What they print comes through pipes, and is carried on in whole lines.
+    pub carried: bool,
+    /// Such a line begins with the number of its PE.
+    pub tag: bool,
+    /// Such a line begins with the time.
+    pub stamp: bool,
+    /// Folder of a file for each PE, to which lines are carried.
+    pub output: Option<Vec<u8>>,
 }
 
 /// First message of an agent on another host. Its shape never changes, so that two builds can tell
@@ -212,13 +223,12 @@ pub struct Hello {
 pub enum Down {
     /// First message of a node supervisor: connect to the launcher, and take the orders from there.
     Join { launcher: SocketAddr, node: u32, secret: Secret },
-    /// First message: the job, this node's number, the program and its arguments; `place` on
-    /// another host.
+    /// First message: the job, this node's number, the program, its arguments and how it runs.
     Configure {
         job: Box<Job>,
         node: u32,
         program: Vec<Vec<u8>>,
-        place: Option<Place>,
+        place: Place,
         heartbeat: HeartbeatSettings,
     },
     /// A heartbeat of the launcher.
@@ -246,6 +256,8 @@ pub enum Down {
     Address { pe: u32, incarnation: u32, address: Vec<u8> },
     /// Show this view to the PEs.
     Show(View),
+    /// Send that signal to every PE.
+    Signal { signal: i32 },
     /// Kill that process.
     Kill { proc: ProcId },
     /// Every PE has entered `shmem_finalize`: let them leave.

@@ -75,26 +75,28 @@ pub struct Unrecoverable {
 
 impl std::fmt::Display for Unrecoverable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (group, pes) = (self.group, list(&self.pes));
+        let (group, pes) = (self.group, named(&self.pes));
         match self.parity {
-            Some(parity) => {
-                write!(f, "unrecoverable: group {group} lost PEs {pes}, parity {parity}")?
-            }
+            Some(parity) => write!(f, "unrecoverable: group {group} lost {pes}, parity {parity}")?,
             // Those PEs may well be alive: the one slot of each is overwritten in a checkpoint.
             None => write!(
                 f,
-                "unrecoverable: group {group} lost the copies on PEs {pes}, mode single keeps no \
-                 other"
+                "unrecoverable: group {group} lost the copies on {pes}, mode single keeps no other"
             )?,
         }
         if !self.damaged.is_empty() {
-            write!(f, "; not usable on PEs {}", list(&self.damaged))?;
+            write!(f, "; not usable on {}", named(&self.damaged))?;
         }
         Ok(())
     }
 }
 
 impl std::error::Error for Unrecoverable {}
+
+/// `PE 1`, `PEs 1,2`
+fn named(pes: &[usize]) -> String {
+    format!("{} {}", if pes.len() == 1 { "PE" } else { "PEs" }, list(pes))
+}
 
 fn list(pes: &[usize]) -> String {
     match pes {

@@ -40,11 +40,11 @@ pub use values::{BackupMode, Bind, Collectives, Device, Fabric, Pages, Placement
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SettingError {
     /// A `SHMEM_FT_*` name that is not in the table.
-    #[error("{name}: no such setting, nearest is {nearest}; expected {}", table::ft_names())]
+    #[error("{name}: no such setting, nearest is {nearest}; `oshinfo` lists them")]
     Unknown {
         /// The name as found.
         name: String,
-        /// The allowed name with the fewest letters to change.
+        /// The allowed name that is most like it.
         nearest: &'static str,
     },
     /// A value that is not of the setting's kind or outside its bounds.

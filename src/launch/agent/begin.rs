@@ -16,16 +16,16 @@ use crate::launch::probe::probe;
 use crate::sys::process;
 
 /// The control page; or what to say if the agent of `node` cannot do its work. With `pairs` nodes
-/// may map each other's memory. `place` is where programs run on another host: what the launcher
-/// can load, that host may lack.
+/// may map each other's memory; without, this is another host, which may lack what the launcher can
+/// load. `place` says how programs run.
 pub fn begin(
     job: &Job,
     node: u32,
     pairs: bool,
-    place: Option<&Place>,
+    place: &Place,
 ) -> Result<(Page, Arc<OwnedFd>), String> {
     files_missing(job, node, pairs).map_or(Ok(()), Err)?;
-    if let Some(place) = place {
+    if !pairs {
         probe(job.fabric, variables(place)).map_err(|error| error.to_string())?;
     }
     match Page::create(job.n_pes as usize) {

@@ -3,9 +3,11 @@
 #![forbid(unsafe_code)]
 
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use raidshmem_core::message::ProcId;
 
+use crate::launch::output::Sink;
 use crate::sys::process::Process;
 use crate::sys::socket::Outbox;
 
@@ -24,6 +26,7 @@ pub(super) struct Started {
     pub proc: ProcId,
     pub meant: bool,
     pub channel: Outbox,
+    pub sink: Option<Arc<Sink>>,
     pub parent_death: OwnedFd,
     pub result: Result<Process, String>,
 }

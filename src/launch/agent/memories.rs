@@ -87,6 +87,7 @@ impl Agent {
         let control = Mapping::new(fd.as_fd(), 0, PAGE, None, true).ok();
         let Some(local) = self.procs.get_mut(&proc) else { return Ok(()) };
         (local.pe, local.control) = (Some(pe), control);
+        local.sink.iter().for_each(|sink| sink.name(pe));
         local.unsent.clear(); // all of them follow
         if !local.meant {
             self.binder.bind(pe, local.carrier().pid);

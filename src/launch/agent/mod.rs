@@ -23,7 +23,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use super::handshake::JoinError;
 use super::heartbeats::Heartbeats;
-use super::output::{self, Carriers};
+use super::output::{self, Carriers, Sink};
 use super::worker::Worker;
 use crate::control::link::{Link, timespec};
 use crate::control::page::Page;
@@ -71,6 +71,8 @@ struct Local {
     /// When it is killed for that, or a script whose PE died: somebody waits for its number.
     until: Option<Time>,
     pe: Option<u32>,
+    /// Where its lines go, if they are carried there.
+    sink: Option<Arc<Sink>>,
     control: Option<Mapping>,
     /// PEs whose memory is newer than what it was sent.
     unsent: BTreeSet<u32>,
@@ -108,8 +110,8 @@ struct Agent {
     /// Incarnation and address of PEs that are reached through an engine.
     addresses: BTreeMap<u32, (u32, Vec<u8>)>,
     procs: BTreeMap<ProcId, Local>,
-    /// Where programs run, and what they print: on another host.
-    place: Option<Place>,
+    /// How programs run, and what carries on what they print.
+    place: Place,
     carriers: Carriers,
     heartbeat: HeartbeatClient,
 }
@@ -152,7 +154,7 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
     });
     up.give_up_after(timing.limit * 5 / 4);
     let heartbeat = HeartbeatClient::new(node, &job, &timing, ties);
-    let (page, page_fd) = match begin::begin(&job, node, up.carries_descriptors(), place.as_ref()) {
+    let (page, page_fd) = match begin::begin(&job, node, up.carries_descriptors(), &place) {
         Ok(page) => page,
         Err(what) => return Ok(up.send(&Up::Failed { what }, &[])?),
     };
@@ -296,6 +298,12 @@ impl Agent {
                     Some(local) if local.until.is_some() || local.carrier().is_ending() => Ok(()),
                     _ => self.up.send(&Up::Looked { proc }, &[]),
                 }
+            }
+            Down::Signal { signal } => {
+                // Not to a spare, which is not the program's yet: it would end.
+                let pes = self.procs.values().filter(|local| local.meant || local.pe.is_some());
+                pes.for_each(|local| local.carrier().signal(signal));
+                Ok(())
             }
             Down::Kill { proc } => {
                 if let Some(local) = self.procs.get(&proc) {

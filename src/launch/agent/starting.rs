@@ -18,6 +18,7 @@ use super::begin::variables;
 use super::done::{Done, Started};
 use crate::control::CONTROL_FD;
 use crate::fabric;
+use crate::launch::output::{Marks, Sink};
 use crate::sys::limits;
 use crate::sys::process::{self, Process};
 use crate::sys::socket::{Channel, ChannelError, Outbox};
@@ -42,17 +43,18 @@ impl Agent {
             return self.fail(format!("a message to a PE: {error}"));
         }
         let mut command = Command::new(&self.program[0]);
-        command.args(&self.program[1..]).stdin(Stdio::null());
-        let mut folder = None;
-        if let Some(place) = &self.place {
-            let path = Path::new(OsStr::from_bytes(&place.folder));
-            command.envs(variables(place));
-            command.current_dir(path);
-            folder = Some(path.to_owned());
-            if let Err(error) = self.carriers.take_output(&mut command) {
-                return self.fail(format!("pipes for the output of a PE: {error}"));
-            }
-        }
+        command.args(&self.program[1..]);
+        let stdin =
+            if self.place.stdin && pe == Some(0) { Stdio::inherit() } else { Stdio::null() };
+        command.stdin(stdin);
+        command.envs(variables(&self.place));
+        let path = |bytes: &Vec<u8>| Path::new(OsStr::from_bytes(bytes)).to_owned();
+        let folder = self.place.folder.as_ref().map(path);
+        folder.iter().for_each(|folder| _ = command.current_dir(folder));
+        let sink = match self.carry_output(proc, pe, &mut command) {
+            Ok(sink) => sink,
+            Err(error) => return self.fail(format!("pipes for the output of a PE: {error}")),
+        };
         command.env(CONTROL_FD, theirs.as_fd().as_raw_fd().to_string());
         add_defaults(&mut command, fabric::environment(self.job.fabric));
         let binder = Arc::clone(&self.binder);
@@ -60,9 +62,28 @@ impl Agent {
             let start = || start_in(folder.as_deref(), command, theirs.as_fd());
             let result = binder.start(pe, start);
             let meant = pe.is_some();
-            Done::Started(Box::new(Started { proc, meant, channel, parent_death, result }))
+            Done::Started(Box::new(Started { proc, meant, channel, sink, parent_death, result }))
         });
         Ok(())
+    }
+
+    /// Gives `command` pipes for its output, if that is carried on. The first processes of a job
+    /// have the numbers of their PEs.
+    fn carry_output(
+        &mut self,
+        proc: ProcId,
+        pe: Option<u32>,
+        command: &mut Command,
+    ) -> std::io::Result<Option<Arc<Sink>>> {
+        let place = &self.place;
+        if !place.carried {
+            return Ok(None);
+        }
+        let marks = Marks { tag: place.tag, stamp: place.stamp };
+        let folder = place.output.as_ref().map(|bytes| Path::new(OsStr::from_bytes(bytes)));
+        let sink = Arc::new(Sink::new(marks, pe, folder, pe == Some(proc))?);
+        self.carriers.take_output(command, &sink)?;
+        Ok(Some(sink))
     }
 }
 

@@ -99,7 +99,7 @@ impl Agent {
     }
 
     fn started(&mut self, started: Started) -> Result<(), ChannelError> {
-        let Started { proc, meant, channel, parent_death, result } = started;
+        let Started { proc, meant, channel, sink, parent_death, result } = started;
         let process = match result {
             Ok(process) => process,
             Err(what) => return self.fail(what),
@@ -119,6 +119,7 @@ impl Agent {
             deaf: false,
             until: None,
             pe: None,
+            sink,
             control: None,
             unsent: BTreeSet::new(),
         };

@@ -28,6 +28,16 @@ pub enum HostsError {
     /// A name twice.
     #[error("--hosts: {0} is named twice; write {0}:PES for several PEs on it")]
     Twice(String),
+    /// A line of a file that names no host.
+    #[error("--hostfile {file}:{line}: `{text}`: expected NAME, NAME:PES or NAME slots=PES")]
+    Line {
+        /// The file.
+        file: String,
+        /// The number of the line.
+        line: usize,
+        /// The line.
+        text: String,
+    },
     /// Slurm's variables cannot be read.
     #[error("{name}={value}: not a list as Slurm writes it")]
     Slurm {
@@ -72,6 +82,57 @@ pub fn parse(text: &str) -> Result<Vec<Host>, HostsError> {
         }
     }
     if hosts.len() > HOSTS_MAX { Err(HostsError::Many(hosts.len())) } else { Ok(hosts) }
+}
+
+/// The lines of a file: `a`, `a:2` or `a slots=2`, with comments after `#`. A host that is named
+/// again has room for one more PE, or as many as that line says.
+pub fn parse_file(file: &str, text: &str) -> Result<Vec<Host>, HostsError> {
+    let mut hosts: Vec<Host> = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let line = line.split('#').next().unwrap_or_default().trim();
+        if line.is_empty() {
+            continue;
+        }
+        let text = || line.escape_debug().to_string();
+        let bad = || HostsError::Line {
+            file: file.escape_debug().to_string(),
+            line: number,
+            text: text(),
+        };
+        let host = host_of(line).ok_or_else(bad)?;
+        match hosts.iter_mut().find(|other| other.name == host.name) {
+            Some(other) => {
+                let sum = other.pes.unwrap_or(1).saturating_add(host.pes.unwrap_or(1));
+                other.pes = Some(sum);
+            }
+            None => hosts.push(host),
+        }
+    }
+    match hosts.len() {
+        1..=HOSTS_MAX => Ok(hosts),
+        number => Err(HostsError::Many(number)),
+    }
+}
+
+/// One line of such a file.
+fn host_of(line: &str) -> Option<Host> {
+    let mut words = line.split_whitespace();
+    let first = words.next()?;
+    let (name, count) = match first.split_once(':') {
+        Some((name, count)) => (name, Some(count.parse().ok()?)),
+        None => (first, None),
+    };
+    let mut host = Host { name: is_name(name).then(|| name.to_owned())?, pes: count };
+    for word in words {
+        let (key, value) = word.split_once('=')?;
+        let value: usize = value.parse().ok()?;
+        match key {
+            "slots" if host.pes.is_none() => host.pes = Some(value),
+            "max_slots" | "max-slots" => {} // there is no room beyond the slots anyway
+            _ => return None,
+        }
+    }
+    Some(host)
 }
 
 /// A name that no shell and no program takes for anything else.
@@ -215,6 +276,22 @@ mod tests {
             assert!(error.contains("NAME:PES"), "{bad}: {error}");
         }
         assert_eq!(parse("a,b,a"), Err(HostsError::Twice("a".into())));
+    }
+
+    #[test]
+    fn files_of_hosts_are_read_as_open_mpi_and_mpich_write_them() {
+        let text = "# all\n\na slots=4 max_slots=8\nb:2 # two\n c\nd slots=0\nc\n";
+        let hosts = parse_file("f", text).unwrap();
+        assert_eq!(names(&hosts), ["a", "b", "c", "d"]);
+        let pes: Vec<_> = hosts.iter().map(|host| host.pes).collect();
+        assert_eq!(pes, [Some(4), Some(2), Some(2), Some(0)]);
+        let plain = parse_file("f", "a\nb\n").unwrap();
+        assert_eq!(place(&plain, Some(4), None), Ok(vec![2, 2]));
+        for bad in ["a slots", "a slots=x", "a:1 slots=2", "a b", "-o x", "a;b", "a user=me"] {
+            let error = parse_file("f", &format!("a\n{bad}\n")).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("--hostfile f:2: `{bad}`: expected")), "{error}");
+        }
+        assert_eq!(parse_file("f", "# none\n"), Err(HostsError::Many(0)));
     }
 
     #[test]

@@ -1,6 +1,11 @@
 //! The command line: what a job is, and its checks before anything is started.
 
 pub mod args;
+pub mod environment;
+mod foreign;
 pub mod hosts;
+mod prepare;
 pub mod ready;
+pub mod refused;
 pub mod starter;
+pub mod words;

@@ -5,6 +5,7 @@
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use raidshmem_core::membership::Shape;
 use raidshmem_core::placement::substitute::Site;
@@ -33,6 +34,33 @@ pub struct Ready {
     pub report_placement: bool,
     /// Program with its path resolved, and arguments.
     pub program: Vec<OsString>,
+    /// What programs get, and what becomes of what they print.
+    pub programs: Programs,
+    /// When the job ends, whatever it does.
+    pub timeout: Option<Duration>,
+    /// A signal that stops the job, and is not passed on to PEs.
+    pub stop_signal: Option<i32>,
+    /// Nothing but errors is to be printed.
+    pub quiet: bool,
+    /// Lines for the start.
+    pub notes: Vec<String>,
+}
+
+/// What programs get, and what becomes of what they print.
+#[derive(Debug, Clone, Default)]
+pub struct Programs {
+    /// Folder to run in; None for that of `oshrun`.
+    pub folder: Option<PathBuf>,
+    /// Variables, over those of `oshrun`.
+    pub variables: Vec<(String, String)>,
+    /// PE 0 reads the standard input of `oshrun`.
+    pub stdin: bool,
+    /// Lines begin with the number of their PE.
+    pub tag: bool,
+    /// Lines begin with the time.
+    pub stamp: bool,
+    /// Folder of a file for each PE.
+    pub output: Option<PathBuf>,
 }
 
 /// Other hosts, and how agents are started there.

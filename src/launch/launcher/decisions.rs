@@ -10,12 +10,13 @@ use std::sync::Arc;
 
 use raidshmem_core::detector::{Decision, Observation, Time};
 use raidshmem_core::message::{Beat, Down, Party};
+use raidshmem_core::signals;
 
 use super::Launcher;
 use super::detection::Way;
 use crate::control::link::Link;
 use crate::launch::heartbeats::{Datagram, Heartbeats};
-use crate::launch::lines::say;
+use crate::launch::lines::{news, say};
 use crate::sys::socket::ChannelError;
 
 impl Launcher {
@@ -39,7 +40,7 @@ impl Launcher {
                 }
                 Datagram::Beat(Party::Launcher, _) => {}
                 Datagram::Foreign(from) => {
-                    say(&format!("a heartbeat from {from} was refused: not of this job"));
+                    news(&format!("a heartbeat from {from} was refused: not of this job"));
                 }
             }
         }
@@ -77,13 +78,13 @@ impl Launcher {
                     let ring = Down::Ring { nodes: found.collect() };
                     nodes.iter().for_each(|&node| self.tell(node, &ring, &[]));
                 }
-                Decision::AsymmetricLink { node, by, witness } => say(&format!(
+                Decision::AsymmetricLink { node, by, witness } => news(&format!(
                     "{} is not heard by node {by}, but by node {witness} and here: the network \
                      between the two is in doubt",
                     self.name(node)
                 )),
                 Decision::CutOff { node, by, witness } => {
-                    say(&format!(
+                    news(&format!(
                         "{} is not heard by nodes {by} and {witness}, though it is here: it is cut \
                          off from its peers and told to end",
                         self.name(node)
@@ -101,7 +102,7 @@ impl Launcher {
     fn say_why(&self, node: u32, silent: Option<Time>, witness: Option<u32>) {
         let Some(silent) = silent else { return };
         let also = witness.map(|by| format!(", nor does node {by} hear it")).unwrap_or_default();
-        say(&format!(
+        news(&format!(
             "{}: no sign of life for {:.1} s{also} (SHMEM_FT_NODE_TIMEOUT={}): it is declared lost",
             self.name(node),
             silent.as_secs_f64(),
@@ -118,6 +119,16 @@ impl Launcher {
         match (way, at, &mut self.detection.net) {
             (Way::Datagram, Some(at), Some(net)) => net.send(Party::Node(node), at, beat),
             _ => self.say_to(node, |link| link.send_ahead(&Down::Beat(beat))),
+        }
+    }
+
+    /// Signals that are not for this process.
+    pub(super) fn pass_on_signals(&mut self) {
+        while let Some(number) = self.signals.passed() {
+            news(&format!("{} is passed on to every PE", signals::name(number)));
+            for node in self.nodes.keys().copied().collect::<Vec<u32>>() {
+                self.tell(node, &Down::Signal { signal: number }, &[]);
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use crate::sys::socket::ChannelError;
+use raidshmem_core::signals::name;
 
 /// Why a job could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -66,7 +67,7 @@ pub enum LaunchError {
         ours: String,
     },
     /// A signal came before the job was started.
-    #[error("stopped by signal {0} before the job was started")]
+    #[error("stopped by {} before the job was started", name(*.0))]
     Signal(i32),
 }
 

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -81,12 +81,15 @@ impl Node {
 /// Every node, and the listener if there is one.
 pub type Gathered = (BTreeMap<u32, Node>, Option<Listener>);
 
-/// Starts `count` agents on this machine.
-pub fn local(count: u32) -> std::io::Result<Gathered> {
+/// Starts `count` agents on this machine, with that standard input, or the own one.
+pub fn local(count: u32, stdin: Option<BorrowedFd>) -> std::io::Result<Gathered> {
     let start = |node| {
         let (mine, theirs) = Channel::pair().map_err(std::io::Error::other)?;
         let mut command = Command::new("/proc/self/exe");
         command.arg(AGENT_ARGUMENT).arg(theirs.as_fd().as_raw_fd().to_string());
+        if let Some(stdin) = stdin {
+            command.stdin(stdin.try_clone_to_owned()?);
+        }
         let process = Process::start(&mut command, Some(theirs.as_fd()), false)?;
         let (name, link) = (format!("node {node}"), Some(Link::pair(mine)));
         Ok((node, Node { name, process, link, remote: None, started_over: false, ordered: false }))
@@ -194,7 +197,7 @@ impl Gathering {
             fds.extend(starters.map(|process| PollFd::new(process, PollFlags::IN)));
             let _ = poll(&mut fds, Some(&timespec(until.saturating_duration_since(now))));
             drop(fds);
-            if let Some(signal) = signals.arrived() {
+            if let Some(signal) = signals.stopped() {
                 return Err(LaunchError::Signal(signal));
             }
             let accepted = self.listener.as_mut().map(Listener::serve).unwrap_or_default();

@@ -2,13 +2,18 @@
 
 #![forbid(unsafe_code)]
 
-use std::os::unix::ffi::OsStringExt;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
 
-use raidshmem_core::message::{HeartbeatSettings, Job, Place};
+use raidshmem_core::message::{Down, HeartbeatSettings, Job, Place};
 use raidshmem_core::secret::Secret;
-use raidshmem_core::settings::{BackupMode, Settings};
+use raidshmem_core::settings::{Settings, table};
 
-use crate::launch::cli::ready::Ready;
+use super::gather::Node;
+use crate::launch::cli::ready::{Programs, Ready};
+use crate::sys::socket::ChannelError;
 
 /// What the processes of the job have to know.
 pub(super) fn job_of(ready: &Ready, id: u64) -> Job {
@@ -44,12 +49,29 @@ pub(super) fn heartbeat_settings(
     }
 }
 
-/// What a PE keeps for others in a mode.
-pub(super) fn kept(mode: BackupMode) -> &'static str {
-    match mode {
-        BackupMode::Single | BackupMode::Double => "copies",
-        _ => "parity",
+/// Tells every node what the job is, and how programs run there.
+///
+/// # Errors
+/// A connection that failed; the end of a node is noticed.
+pub(super) fn configure(
+    nodes: &mut BTreeMap<u32, Node>,
+    ready: &Ready,
+    job: &Job,
+    heartbeat: &HeartbeatSettings,
+) -> Result<(), ChannelError> {
+    let program: Vec<Vec<u8>> = ready.program.iter().map(|word| word.as_bytes().to_vec()).collect();
+    for (&node, entry) in nodes {
+        let place = place(&ready.programs, entry.remote.is_some());
+        let Some(link) = &mut entry.link else { continue };
+        link.give_up_after(heartbeat.limit * 5 / 4);
+        let (job, heartbeat) = (Box::new(job.clone()), heartbeat.clone());
+        let program = program.clone();
+        match link.send(&Down::Configure { job, node, program, place, heartbeat }, &[]) {
+            Ok(()) | Err(ChannelError::Closed) => {}
+            Err(error) => return Err(error),
+        }
     }
+    Ok(())
 }
 
 /// A random number, not 0.
@@ -60,15 +82,33 @@ pub(super) fn job_id() -> std::io::Result<u64> {
     Ok(u64::from_ne_bytes(bytes) | 1)
 }
 
-/// What programs on other hosts would inherit from this process, without what is about this host.
-pub(super) fn place() -> Place {
+/// How programs run; on other hosts with what they would inherit from this process, without what is
+/// about this host.
+fn place(programs: &Programs, elsewhere: bool) -> Place {
     const OWN: &[&str] = &["HOST", "HOSTNAME", "DISPLAY", "XAUTHORITY", "TMPDIR", "LS_COLORS", "_"];
     const OWN_PREFIXES: &[&str] = &["SSH_", "SLURM_", "XDG_", "DBUS_"];
     let own = |name: &str| {
         OWN.contains(&name) || OWN_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
     };
-    let all = std::env::vars_os().filter(|(name, _)| !own(&name.to_string_lossy()));
-    let env = all.map(|(name, value)| (name.into_vec(), value.into_vec())).collect();
-    let folder = std::env::current_dir().unwrap_or_else(|_| "/".into());
-    Place { folder: folder.into_os_string().into_vec(), env }
+    let inherited = std::env::vars_os().filter(|(name, _)| !own(&name.to_string_lossy()));
+    let inherited = inherited.filter(|_| elsewhere);
+    // Settings are in force already, with what options say.
+    let set = |name: &str| table().iter().any(|entry| entry.name == name);
+    let given = programs.variables.iter().filter(|(name, _)| !set(name));
+    let given = given.map(|(name, value)| (OsString::from(name), OsString::from(value)));
+    let env = inherited.chain(given);
+    let folder = match &programs.folder {
+        None if elsewhere => Some(std::env::current_dir().unwrap_or_else(|_| "/".into())),
+        folder => folder.clone(),
+    };
+    let bytes = |path: PathBuf| path.into_os_string().into_vec();
+    Place {
+        folder: folder.map(bytes),
+        env: env.map(|(name, value)| (name.into_vec(), value.into_vec())).collect(),
+        stdin: programs.stdin && !elsewhere,
+        carried: elsewhere || programs.tag || programs.stamp || programs.output.is_some(),
+        tag: programs.tag,
+        stamp: programs.stamp,
+        output: programs.output.clone().map(bytes),
+    }
 }

@@ -15,7 +15,7 @@ use super::gather::Node;
 use super::leaving::{Done, Leaving};
 use super::{LAST_LINES, Launcher};
 use crate::launch::handshake::JoinError;
-use crate::launch::lines::say;
+use crate::launch::lines::{news, say};
 use crate::sys::memory;
 use crate::sys::process::Process;
 
@@ -83,7 +83,7 @@ impl Launcher {
         let now = Instant::now();
         for (node, leaving) in &mut self.leaving {
             if leaving.late.take_if(|late| *late <= now).is_some() {
-                say(&format!(
+                news(&format!(
                     "node {node} is lost, but processes of it have not ended after {} s: they are \
                      waited for",
                     LATE.as_secs()
@@ -110,7 +110,7 @@ impl Launcher {
     fn take_leave(&mut self, node: u32, heard: bool) {
         let Some(mut entry) = self.nodes.remove(&node) else { return };
         if let Some(how) = entry.collect().filter(|_| heard) {
-            say(&JoinError::Killed { node, how }.to_string());
+            news(&JoinError::Killed { node, how }.to_string());
         }
         self.worker.begin(move || {
             let limit = if heard { LAST_LINES / 10 } else { Duration::ZERO };

@@ -8,8 +8,7 @@
 //! and collected by it.
 
 use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -25,7 +24,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use super::cli::ready::Ready;
 use super::handshake::ALL_DEAD;
 use super::heartbeats::Heartbeats;
-use super::lines::{Writer, say};
+use super::lines::{Writer, news, say};
 use super::output;
 use super::worker::Worker;
 use crate::control::link::{Link, timespec};
@@ -41,10 +40,12 @@ const LAST_LINES: Duration = Duration::from_secs(2);
 /// How long PEs have to say the verdict one of them said.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
+mod chronicle;
 mod decisions;
 mod detection;
 mod error;
 mod gather;
+mod input;
 mod job;
 mod leaving;
 mod listener;
@@ -53,17 +54,20 @@ mod placement;
 mod report;
 mod rests;
 mod signals;
+mod telling;
+mod words;
 
 use detection::Detection;
 pub use error::LaunchError;
 use gather::Node;
-use job::{heartbeat_settings, job_id, job_of, kept, place};
+use job::{configure, heartbeat_settings, job_id, job_of};
 use leaving::{Done, Leaving};
 use listener::Listener;
 use placement::PlacementReport;
-use report::{signalled, tell};
+use report::{signalled, timed_out};
 use rests::Rests;
 use signals::Signals;
+use telling::Telling;
 
 struct Launcher {
     machine: Membership,
@@ -76,9 +80,10 @@ struct Launcher {
     listener: Option<Listener>,
     memories: BTreeMap<(u32, u32), Arc<OwnedFd>>,
     procs: BTreeMap<ProcId, (u32, Process)>,
-    report: bool,
-    /// What a PE keeps for others in this job's mode.
-    kept: &'static str,
+    telling: Telling,
+    begun: Instant,
+    /// How long the job may run.
+    timeout: Option<Duration>,
     result: Option<i32>,
     signals: Signals,
     /// A signal came: nobody is waited for who does not read.
@@ -97,13 +102,18 @@ struct Launcher {
 pub fn run(ready: &Ready) -> Result<i32, LaunchError> {
     let (shape, settings) = (&ready.shape, &ready.settings);
     let system = |what| move |error| LaunchError::System { what, error };
+    let begun = Instant::now();
     process::adopt_orphans().map_err(system("adopting orphans"))?;
     process::raise_open_files();
-    let signals = Signals::catch().map_err(system("signals"))?;
+    let signals = Signals::catch(ready.stop_signal).map_err(system("signals"))?;
     let lines = Writer::begin().map_err(system("thread for lines"))?;
     let job = job_of(ready, job_id().map_err(system("random number of the job"))?);
     let (mut nodes, listener) = match &ready.cluster {
-        None => gather::local(shape.nodes).map_err(system("agent"))?,
+        None => {
+            let input = input::open(ready.programs.stdin).map_err(system("standard input"))?;
+            let input = input.as_ref().map(AsFd::as_fd);
+            gather::local(shape.nodes, input).map_err(system("agent"))?
+        }
         Some(cluster) => gather::cluster(cluster, &signals)?,
     };
     let timing = Timing { period: settings.period(), limit: settings.node_timeout };
@@ -116,19 +126,7 @@ pub fn run(ready: &Ready) -> Result<i32, LaunchError> {
         net = Some((key, port));
     }
     let heartbeat = heartbeat_settings(settings, net);
-    let program: Vec<Vec<u8>> = ready.program.iter().map(|word| word.as_bytes().to_vec()).collect();
-    for (&node, entry) in &mut nodes {
-        let place = entry.remote.as_ref().map(|_| place());
-        let (job, program, heartbeat) = (job.clone(), program.clone(), heartbeat.clone());
-        if let Some(link) = &mut entry.link {
-            link.give_up_after(timing.limit * 5 / 4);
-            let job = Box::new(job);
-            match link.send(&Down::Configure { job, node, program, place, heartbeat }, &[]) {
-                Ok(()) | Err(ChannelError::Closed) => {} // its end is noticed
-                Err(error) => return Err(error.into()),
-            }
-        }
-    }
+    configure(&mut nodes, ready, &job, &heartbeat)?;
     let remotes = nodes.iter().filter_map(|(&node, n)| Some((node, n.remote.as_ref()?.beats)));
     let detection = Detection::new(nodes.keys().copied(), heartbeats, remotes.collect(), timing);
     let (mut machine, first) = Membership::new(shape, settings, ready.site.clone());
@@ -144,8 +142,9 @@ pub fn run(ready: &Ready) -> Result<i32, LaunchError> {
         listener,
         memories: BTreeMap::new(),
         procs: BTreeMap::new(),
-        report: settings.report,
-        kept: kept(settings.backup_mode),
+        telling: Telling::new(settings),
+        begun,
+        timeout: ready.timeout,
         result: None,
         signals,
         hurried: false,
@@ -160,6 +159,7 @@ pub fn run(ready: &Ready) -> Result<i32, LaunchError> {
     launcher.act(first);
     let status = launcher.serve();
     launcher.shut_down();
+    launcher.telling.sum_up(begun.elapsed(), launcher.machine.not_due());
     lines.finish(launcher.hurried.then_some(LAST_LINES), launcher.signals.fds());
     Ok(status)
 }
@@ -178,6 +178,7 @@ impl Launcher {
             if let Some(status) = self.result {
                 return status;
             }
+            self.pass_on_signals();
             for source in self.wait() {
                 match source {
                     Source::Channel(node) => self.listen(node),
@@ -190,9 +191,12 @@ impl Launcher {
                     break; // the job is over, and what comes is of no use
                 }
             }
-            if let Some(signal) = self.signals.arrived() {
+            if let Some(signal) = self.signals.stopped() {
                 self.hurried = true;
                 return signalled(signal);
+            }
+            if let Some(limit) = self.timeout.filter(|limit| self.begun.elapsed() >= *limit) {
+                return timed_out(limit);
             }
             self.reject_late_nodes();
             self.hear_datagrams();
@@ -239,7 +243,9 @@ impl Launcher {
         let listener = self.listener.as_ref().and_then(Listener::deadline);
         let left = |end: Instant| end.saturating_duration_since(now);
         let (late, rests) = (self.late().map(left), self.rests.left(now));
-        let limits = [verdict.map(left), listener.map(left), late, self.detection.left(), rests];
+        let over = self.timeout.map(|limit| left(self.begun + limit));
+        let limits =
+            [verdict.map(left), listener.map(left), late, self.detection.left(), rests, over];
         // A nanosecond later, so that what is waited for is over then.
         let limit = limits.into_iter().flatten().min().map(|left| left + Duration::from_nanos(1));
         let _ = poll(&mut fds, limit.map(timespec).as_ref());
@@ -315,10 +321,8 @@ impl Launcher {
                 return;
             }
             Up::Said { proc, what } => {
-                if let Said::Verdict { words, .. } = &what
-                    && !self.machine.unrecoverable()
-                {
-                    say(words);
+                if let Said::Verdict { words, .. } = &what {
+                    self.telling.say_verdict(words);
                 }
                 Event::Said { proc, what }
             }
@@ -339,7 +343,7 @@ impl Launcher {
             }
             Up::Looked { proc } => Event::Looked { proc },
             Up::Waits { waits, stopped } => return self.heard_of_waits(node, waits, stopped),
-            Up::Note { line } => return say(&line),
+            Up::Note { line } => return news(&line),
             Up::Shown { number } => Event::Shown { node, number },
             Up::Failed { what } => {
                 say(&format!("{}: {what}", self.name(node)));
@@ -364,7 +368,7 @@ impl Launcher {
     fn say_stall(&mut self, act: Option<Act>) {
         match act {
             None => {}
-            Some(Act::Say(line)) => say(&line),
+            Some(Act::Say(line)) => news(&line),
             Some(Act::End(words)) => {
                 say(&words);
                 self.result.get_or_insert(UNRECOVERABLE);
@@ -418,18 +422,14 @@ impl Launcher {
                         }
                     }
                 }
-                Action::Say(line) => say(&line),
-                Action::Rest { pe, ms } => self.rests.add(pe, ms),
-                Action::Tell(report) if self.report || report.is_alarm() => {
-                    say(&tell(&report, self.kept))
+                Action::Say(line) => news(&line),
+                Action::Lost { pes, with_node } => {
+                    self.telling.lost(self.begun.elapsed(), &pes, with_node);
                 }
-                Action::Tell(_) => {}
+                Action::Rest { pe, ms } => self.rests.add(pe, ms),
+                Action::Tell(report) => self.telling.hear(self.begun.elapsed(), &report),
                 Action::End { status, words } => {
-                    if let Some(words) = words
-                        && !self.machine.unrecoverable()
-                    {
-                        say(&words);
-                    }
+                    words.iter().for_each(|words| self.telling.say_verdict(words));
                     self.result = Some(status);
                 }
             }
@@ -438,7 +438,7 @@ impl Launcher {
 
     /// True while somebody who reads slowly has not read all yet, and nobody is in a hurry.
     fn is_patient(&mut self) -> bool {
-        self.hurried |= self.signals.arrived().is_some();
+        self.hurried |= self.signals.stopped().is_some();
         !self.hurried && output::is_held_up()
     }
 

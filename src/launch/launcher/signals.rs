@@ -1,40 +1,79 @@
-//! The signals that stop a job.
+//! The signals that stop a job, and those that are passed on to PEs: every one that would end this
+//! process without a word.
+//!
+//! Left out: KILL and STOP, which nobody catches, those of crashes, and those that are ignored
+//! because whoever started this process wants it so, as `nohup` does.
 
-use std::io::Read;
+#![forbid(unsafe_code)]
+
+use std::cell::RefCell;
 use std::os::unix::net::UnixStream;
 
 use rustix::event::{PollFd, PollFlags};
+use signal_hook::iterator::backend::SignalDelivery;
+use signal_hook::iterator::exfiltrator::SignalOnly;
 
 use crate::sys::signals;
 
-/// The signals that end a job, each with the socket that its handler writes to.
-pub struct Signals(Vec<(i32, UnixStream)>);
+/// What is passed on.
+const PASSED: [i32; 3] = [libc::SIGUSR1, libc::SIGUSR2, libc::SIGQUIT];
+/// What stops a job whoever ignores it: a shell does for what it starts in the background.
+const ALWAYS: [i32; 2] = [libc::SIGINT, libc::SIGTERM];
+/// What else would end this process. The others are for real time, from this on.
+const OTHERS: [i32; 9] = [
+    libc::SIGHUP,
+    libc::SIGALRM,
+    libc::SIGVTALRM,
+    libc::SIGPROF,
+    libc::SIGIO,
+    libc::SIGPWR,
+    libc::SIGSTKFLT,
+    libc::SIGXCPU,
+    libc::SIGXFSZ,
+];
+
+/// The signals that are caught, and those that have arrived.
+pub struct Signals {
+    /// All write to one socket: there are many.
+    caught: RefCell<SignalDelivery<UnixStream, SignalOnly>>,
+    bell: UnixStream,
+    arrived: RefCell<Vec<i32>>,
+    stop: Option<i32>,
+}
 
 impl Signals {
-    /// Catches them from now on; not a hangup that is ignored, as under `nohup`.
-    pub fn catch() -> std::io::Result<Signals> {
-        let catch = |signal| {
-            let (receiver, sender) = UnixStream::pair()?;
-            receiver.set_nonblocking(true)?;
-            signal_hook::low_level::pipe::register(signal, sender)?;
-            Ok((signal, receiver))
-        };
-        let hangup = (!signals::ignores(libc::SIGHUP)).then_some(libc::SIGHUP);
-        let all = [libc::SIGINT, libc::SIGTERM].into_iter().chain(hangup);
-        Ok(Signals(all.map(catch).collect::<std::io::Result<_>>()?))
+    /// Catches them from now on; `stop` stops the job, and is not passed on.
+    pub fn catch(stop: Option<i32>) -> std::io::Result<Signals> {
+        let (bell, ring) = UnixStream::pair()?;
+        let others = PASSED.into_iter().chain(OTHERS).chain(libc::SIGRTMIN()..=libc::SIGRTMAX());
+        let others = others.filter(|&signal| !signals::ignores(signal));
+        let all = ALWAYS.into_iter().chain(others);
+        let caught = SignalDelivery::with_pipe(bell.try_clone()?, ring, SignalOnly, all)?;
+        Ok(Signals { caught: RefCell::new(caught), bell, arrived: RefCell::default(), stop })
     }
 
     /// What to poll.
     pub fn fds(&self) -> impl Iterator<Item = PollFd<'_>> {
-        self.0.iter().map(|(_, receiver)| PollFd::new(receiver, PollFlags::IN))
+        std::iter::once(PollFd::new(&self.bell, PollFlags::IN))
     }
 
-    /// The first that has arrived.
-    pub fn arrived(&self) -> Option<i32> {
-        let there = |(_, receiver): &&(i32, UnixStream)| {
-            let mut receiver = receiver;
-            matches!(receiver.read(&mut [0; 8]), Ok(1..))
-        };
-        self.0.iter().find(there).map(|(signal, _)| *signal)
+    /// Takes the first that has arrived and stops the job, or is passed on.
+    fn take(&self, passed: bool) -> Option<i32> {
+        let mut arrived = self.arrived.borrow_mut();
+        arrived.extend(self.caught.borrow_mut().pending());
+        let is_passed = |signal: &i32| PASSED.contains(signal) && self.stop != Some(*signal);
+        let at = arrived.iter().position(|signal| is_passed(signal) == passed)?;
+        Some(arrived.remove(at))
+    }
+
+    /// One that has arrived and stops the job.
+    pub fn stopped(&self) -> Option<i32> {
+        self.take(false)
+    }
+
+    /// One that has arrived for the PEs. To be asked before it is waited for others: the bell rings
+    /// once for all.
+    pub fn passed(&self) -> Option<i32> {
+        self.take(true)
     }
 }

@@ -169,10 +169,14 @@ impl Membership {
         (0..view.pes.len()).filter(lost).map(|pe| (pe, view.pes[pe].with_node)).collect()
     }
 
-    /// The lost PEs as a list for people.
+    /// The lost PEs as a list for people, and its verb.
     pub(crate) fn replaced_in(&self, view: &View) -> String {
         let lost = (0..view.pes.len()).filter(|&pe| view.pes[pe].incarnation > 0);
-        lost.map(|pe| pe.to_string()).collect::<Vec<_>>().join(",")
+        let lost: Vec<String> = lost.map(|pe| pe.to_string()).collect();
+        match lost.as_slice() {
+            [one] => format!("PE {one} was"),
+            several => format!("PEs {} were", several.join(",")),
+        }
     }
 
     // ---- what the launcher hears --------------------------------------------------------------
@@ -219,7 +223,9 @@ impl Membership {
 
     /// Says that the job cannot go on, as every PE does, and ends this process.
     pub(crate) fn abort(&self, words: &str) -> ! {
-        complain(words);
+        if !self.has_agent() {
+            complain(words); // else the launcher says it, once for all
+        }
         self.say(&Said::Verdict { status: UNRECOVERABLE, words: words.to_string() });
         // Exit handlers of the program must not run on memory that is in the middle of a recovery.
         exit::end(UNRECOVERABLE)

@@ -8,6 +8,7 @@ use super::crashes::rest;
 use super::{Action, Membership};
 use crate::ended::Ended;
 use crate::ended::UNRECOVERABLE;
+use crate::signals::name;
 
 impl Membership {
     /// All go on from checkpoint `number`: nobody is lost any more.
@@ -24,7 +25,7 @@ impl Membership {
         if deaths > limit {
             let cause = match how {
                 Ended::Exited(status) => format!("with exit status {status}"),
-                Ended::Killed(signal) => format!("by signal {signal}"),
+                Ended::Killed(signal) => format!("by {}", name(signal)),
             };
             let times = if deaths == 1 { "once".to_owned() } else { format!("{deaths} times") };
             let words = format!(

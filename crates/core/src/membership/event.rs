@@ -37,6 +37,8 @@ pub enum Action {
     KillNode { node: u32 },
     /// Say so when that many milliseconds are over.
     Rest { pe: u32, ms: u64 },
+    /// PEs were lost, by the loss of a node or without.
+    Lost { pes: Vec<u32>, with_node: bool },
     /// A line for people.
     Say(String),
     /// A progress report for people and tests.

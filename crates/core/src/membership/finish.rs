@@ -4,7 +4,7 @@
 //! which the latest loss was made good. Whether a loss cannot be made good the PEs find out
 //! (`pgas::finish`), and say here.
 
-use super::{Action, Membership, Stage, list};
+use super::{Action, Membership, Stage, named};
 use crate::ended::Ended;
 use crate::ended::UNRECOVERABLE;
 use crate::message::Down;
@@ -16,8 +16,9 @@ impl Membership {
             let lost: Vec<usize> = self.lost.iter().map(|&pe| pe as usize).collect();
             let words = format!(
                 "unrecoverable: PE {pe} entered shmem_finalize without having gone back to the \
-                 checkpoint, though PEs {} were lost; checkpoint before it to be safe to the end",
-                list(&lost)
+                 checkpoint, though {} {} lost; checkpoint before it to be safe to the end",
+                named(&lost),
+                if lost.len() == 1 { "was" } else { "were" }
             );
             return self.end(UNRECOVERABLE, Some(words));
         }

@@ -208,6 +208,13 @@ impl Membership {
         std::mem::take(&mut self.out)
     }
 
+    /// The rules of injection that have not been carried out, and the last checkpoint.
+    pub fn not_due(&self) -> (impl Iterator<Item = &Rule>, u64) {
+        let numbered = (0..).zip(&self.rules);
+        let left = numbered.filter(|(rule, _)| !self.fired.contains(rule)).map(|(_, rule)| rule);
+        (left, self.checkpoint)
+    }
+
     /// True once a PE said that the job cannot go on: the others may say so too.
     pub fn unrecoverable(&self) -> bool {
         self.verdict.is_some()
@@ -367,6 +374,8 @@ impl Membership {
             self.pes[pe].stage = Stage::Running;
             self.lost.insert(pe as u32);
         }
+        let pes = lost.iter().map(|&pe| pe as u32).collect();
+        self.out.push(Action::Lost { pes, with_node: state == State::NodeDead });
         self.fault_view = self.view.number + 1;
         !self.ended
     }
@@ -395,7 +404,7 @@ impl Membership {
         }
         self.out.push(Action::Say(match lost.as_slice() {
             [] => format!("node {node} was lost; it carried no PE"),
-            pes => format!("node {node} was lost with PE {}", list(pes)),
+            pes => format!("node {node} was lost with {}", named(pes)),
         }));
         let how = Ended::Killed(9);
         if !self.started {
@@ -422,6 +431,11 @@ fn cause(how: Ended) -> String {
         Ended::Exited(_) => format!("{how}, without shmem_finalize"),
         Ended::Killed(_) => how.to_string(),
     }
+}
+
+/// `PE 1`, `PEs 1,3`
+fn named(pes: &[usize]) -> String {
+    format!("{} {}", if pes.len() == 1 { "PE" } else { "PEs" }, list(pes))
 }
 
 /// Ascending numbers for people; more than four in a row by their ends.

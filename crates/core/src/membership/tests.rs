@@ -78,7 +78,8 @@ impl Cluster {
                     events.push(Event::Wiped { pe, memory });
                 }
                 Action::End { status, words } => self.end = Some((status, words)),
-                Action::KillNode { .. } | Action::Say(_) | Action::Tell(_) => {}
+                Action::KillNode { .. } | Action::Lost { .. } => {}
+                Action::Say(_) | Action::Tell(_) => {}
             }
         }
         for event in events {
@@ -272,7 +273,7 @@ fn a_pe_that_dies_again_and_again_ends_the_job_with_its_name() {
     cluster.crash_at(1, &[10, 11]);
     let (status, words) = cluster.ended();
     assert_eq!(status, UNRECOVERABLE);
-    let expected = "unrecoverable: PE 1 crashed 3 times at the same place, by signal 9: more than \
+    let expected = "unrecoverable: PE 1 crashed 3 times at the same place, by SIGKILL: more than \
                     SHMEM_FT_MAX_RESTARTS=2";
     assert_eq!(words, expected);
 }
@@ -283,7 +284,7 @@ fn a_crash_loop_in_which_the_number_grows_ends_the_job() {
     let settings = Settings { max_restarts: 3, ..settings(BackupMode::Raid5) };
     let mut cluster = Cluster::four(&settings, 0);
     cluster.crash_at(1, &[5, 6, 7, 8]);
-    assert!(cluster.ended().1.contains("crashed 4 times at the same place, by signal 9"));
+    assert!(cluster.ended().1.contains("crashed 4 times at the same place, by SIGKILL"));
 }
 
 /// The launcher's time passes elsewhere: while a substitute is held back nothing else is.
@@ -399,7 +400,7 @@ fn a_loss_that_finalize_cannot_bear_is_named() {
     cluster.says(0, Said::Finalizing { joined: 1, cut: true });
     let (status, words) = cluster.ended();
     assert_eq!(status, UNRECOVERABLE);
-    assert!(words.contains("PE 0") && words.contains("PEs 2 were lost"), "{words}");
+    assert!(words.contains("PE 0") && words.contains("PE 2 was lost"), "{words}");
     let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
     finalizes(&mut cluster, 1);
     cluster.die(2);

@@ -55,33 +55,27 @@ pub fn markdown() -> String {
     text
 }
 
-/// The allowed `SHMEM_FT_*` names, separated by commas.
-pub(super) fn ft_names() -> String {
-    ft_entries().map(|e| e.name).collect::<Vec<_>>().join(", ")
-}
-
-/// The allowed `SHMEM_FT_*` name with the fewest letters to change; the first of equals.
+/// The allowed `SHMEM_FT_*` name that was perhaps meant; the first of equals.
 pub(super) fn nearest(name: &str) -> &'static str {
-    ft_entries().map(|e| e.name).min_by_key(|known| distance(name, known)).unwrap_or_default()
+    let names = table().iter().map(|entry| entry.name).filter(|name| name.starts_with(PREFIX));
+    let better = |best, other| if alike(name, other) > alike(name, best) { other } else { best };
+    names.reduce(better).unwrap_or_default()
 }
 
-fn ft_entries() -> impl Iterator<Item = &'static Entry> {
-    table().iter().filter(|e| e.name.starts_with("SHMEM_FT_"))
-}
+const PREFIX: &str = "SHMEM_FT_";
 
-/// Letters to insert, remove or replace to turn `a` into `b` (Levenshtein).
-fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.bytes().enumerate() {
-            let replaced = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
+/// How much alike two names are, 0 to 1: letter by letter, or, where words were left out, by the
+/// words there are.
+fn alike(name: &str, known: &str) -> f64 {
+    let likeness = strsim::normalized_damerau_levenshtein;
+    let words = |text: &'_ str| {
+        let words = text.trim_start_matches(PREFIX).split('_').map(str::to_owned);
+        words.collect::<Vec<String>>()
+    };
+    let (words, of_known) = (words(name), words(known));
+    let best = |word: &String| of_known.iter().map(|w| likeness(word, w)).fold(0.0, f64::max);
+    let by_words = words.iter().map(best).sum::<f64>() / words.len() as f64;
+    likeness(name, known).max(0.95 * by_words)
 }
 
 fn show_switch(on: bool) -> Option<String> {

@@ -1,0 +1,42 @@
+//! Names of signals, for people. Pure: a table.
+
+/// Names without `SIG`, from number 1 on: Linux has the same on every machine it is built for here.
+const NAMES: [&str; 31] = [
+    "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2",
+    "PIPE", "ALRM", "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG",
+    "XCPU", "XFSZ", "VTALRM", "PROF", "WINCH", "IO", "PWR", "SYS",
+];
+
+/// `SIGKILL`, or `signal 40` where there is no name.
+pub fn name(signal: i32) -> String {
+    let name = usize::try_from(signal - 1).ok().and_then(|at| NAMES.get(at));
+    name.map_or_else(|| format!("signal {signal}"), |name| format!("SIG{name}"))
+}
+
+/// `KILL`, `SIGKILL` or `9`, in small letters too.
+pub fn number(text: &str) -> Option<i32> {
+    let text = text.to_ascii_uppercase();
+    let bare = text.strip_prefix("SIG").unwrap_or(&text);
+    let named = (1..).zip(NAMES).find(|(_, name)| *name == bare).map(|(number, _)| number);
+    named.or_else(|| bare.parse().ok().filter(|number| (1..=NAMES.len() as i32).contains(number)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_numbers_are_those_of_the_kernel() {
+        assert_eq!([9, 11, 15, 10].map(name), ["SIGKILL", "SIGSEGV", "SIGTERM", "SIGUSR1"]);
+        assert_eq!(name(40), "signal 40");
+        for text in ["USR1", "SIGUSR1", "sigusr1", "10"] {
+            assert_eq!(number(text), Some(10), "{text}");
+        }
+        for text in ["", "SIG", "NONE", "0", "99", "-1"] {
+            assert_eq!(number(text), None, "{text}");
+        }
+        for signal in 1..32 {
+            assert_eq!(number(&name(signal)), Some(signal));
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! What `oshrun` says of a job: by default, with `-v`, with `-q`, and at the end.
+
+use super::support::jacobi::{self, TINY};
+use super::support::{Job, Outcome};
+
+/// A job of four PEs on four nodes, which loses a process and then a node.
+fn two_losses(options: &[&str]) -> Outcome {
+    let job = Job::new(4).mode("raid5").args(&["--nodes", "4"]).args(options);
+    let outcome = jacobi::job(job.kill(&["1@2"]).kill_node(&["2@4"]), TINY).run();
+    outcome.right_sum(TINY);
+    outcome
+}
+
+#[test]
+fn losses_and_recoveries_are_told_by_default_and_summed_up() {
+    let outcome = two_losses(&[]);
+    let lines: Vec<&str> = outcome.lines("oshrun: ").collect();
+    let begin = [
+        "PE 1 was killed by SIGKILL",
+        "all PEs resume from checkpoint 2 (PE 1 adopted) after ",
+        "node 2 was lost with PE 2",
+        "all PEs resume from checkpoint 4 (PE 2 rebuilt from 0,1,3) after ",
+        "9 checkpoints took ",
+        "a PE keeps ",
+        "lost 1 PE and 1 node: ",
+    ];
+    outcome.check(lines.len() == begin.len(), "seven lines were expected");
+    for (line, begin) in lines.iter().zip(begin) {
+        outcome.check(line.starts_with(begin), &format!("`{begin}` was expected: {line}"));
+    }
+    let parts = [" % of ", " of data (single ", ", double ", " of work done again, "];
+    parts.iter().for_each(|part| _ = outcome.says(part));
+}
+
+#[test]
+fn each_checkpoint_has_a_line_with_the_time_if_asked() {
+    let outcome = two_losses(&["-v"]);
+    let lines = outcome.lines("oshrun: checkpoint ");
+    let stamped = lines.filter(|line| line.contains(" at ") && line.ends_with('Z')).count();
+    outcome.check(stamped == 9, "a time for each checkpoint");
+    outcome.check(outcome.count("all PEs resume from checkpoint ") == 2, "each restart once");
+}
+
+#[test]
+fn nothing_but_errors_is_printed_if_asked() {
+    let outcome = two_losses(&["-q"]);
+    outcome.check(outcome.count("oshrun: ") == 0, "nothing was expected");
+    let job = Job::new(4).mode("raid5").args(&["-q", "--nodes", "4"]);
+    let outcome = jacobi::job(job.kill_node(&["1@2", "2@2"]), TINY).run();
+    let verdict = outcome.same_verdict();
+    assert_eq!(verdict, "unrecoverable: group 0 lost PEs 1,2, parity 1");
+    outcome.check(outcome.count("oshrun: ") == 1, "one line was expected");
+}
+
+/// A job without checkpoints and losses says nothing of its own.
+#[test]
+fn a_job_without_news_has_no_summary() {
+    let job = Job::new(2).args(&["sh", "-c", "true"]);
+    let outcome = job.run();
+    outcome.status(0).check(outcome.err.is_empty(), "nothing was expected");
+}
+
+#[test]
+fn a_rule_that_never_came_due_is_said() {
+    let job = Job::new(4).mode("raid5").args(&["--nodes", "4"]);
+    let outcome = jacobi::job(job.kill(&["1@2", "3@77:copy"]), TINY).run();
+    outcome.right_sum(TINY).says("oshrun: 3@77:copy was to be killed or stopped, and never was: ");
+    outcome.check(outcome.count(" never was") == 1, "the other rule came due");
+}
+
+#[test]
+fn a_group_size_that_cannot_be_is_said() {
+    let groups = |pes: usize, size: &str| {
+        let job = Job::new(pes).mode("raid5").args(&["--group", size]);
+        jacobi::job(job, TINY).run()
+    };
+    let line = "oshrun: groups of 3 were asked for; 4 PEs make groups of 4";
+    groups(4, "3").right_sum(TINY).says(line);
+    let outcome = groups(4, "2");
+    outcome.right_sum(TINY).check(outcome.count("were asked for") == 0, "two of two");
+}
