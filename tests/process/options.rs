@@ -1,7 +1,9 @@
 //! Options as hands expect them: numbers of PEs and hosts, variables, folders, standard input and
 //! output, time, signals.
 
+use std::io::Write;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
 
@@ -206,7 +208,7 @@ fn no_signal_ends_a_job_without_a_line() {
     }
     let run = listening(&[]);
     let launcher = run.launcher().to_string();
-    let sent = std::process::Command::new("kill").args(["-40", &launcher]).status();
+    let sent = Command::new("kill").args(["-40", &launcher]).status();
     assert!(sent.unwrap().success());
     run.finish().status(168).says("oshrun: stopped by signal 40; every PE is killed");
 }
@@ -237,4 +239,20 @@ fn help_has_modes_examples_and_where_to_read_on() {
     }
     outcome.check(outcome.out.lines().all(|line| line.len() <= 80), "eighty columns");
     assert!(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/running.md").exists());
+}
+
+/// Only the foreground of a terminal may read it, which the launcher is, and PEs are not.
+#[test]
+fn pe_0_reads_a_terminal_through_the_launcher() {
+    let script = format!("{} -n2 sh -c 'read line; echo got $line.'", env!("CARGO_BIN_EXE_oshrun"));
+    let mut command = Command::new("script"); // it makes the terminal
+    command.args(["-qec", &script, "/dev/null"]).env("SHMEM_SYMMETRIC_SIZE", "1M");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().expect("a terminal");
+    let mut keys = child.stdin.take().expect("it is piped");
+    keys.write_all(b"hello\n").expect("it is read");
+    let output = child.wait_with_output().expect("it ends");
+    drop(keys);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("got hello.") && text.contains("got ."), "{text}");
 }

@@ -13,8 +13,8 @@ pub fn count(number: u64, what: &str) -> String {
 /// Bytes in MiB, in KiB where that would be less than a tenth.
 pub fn bytes(bytes: u64) -> String {
     match bytes {
-        ..1024 => count(bytes, "byte"),
-        ..104_858 => format!("{:.1} KiB", bytes as f64 / 1024.0),
+        0..1024 => count(bytes, "byte"),
+        1024..104_858 => format!("{:.1} KiB", bytes as f64 / 1024.0),
         _ => format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20)),
     }
 }
