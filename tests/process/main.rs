@@ -33,6 +33,7 @@ mod binding;
 mod calls;
 mod corrupt;
 mod delta;
+mod dump;
 mod exits;
 mod input;
 mod kernels;

@@ -1,0 +1,118 @@
+//! What a job that hangs, stalls or loses a PE leaves to read.
+
+use std::process::{Command, Output};
+
+use rustix::process::Signal;
+
+use super::support::stall::let_on;
+use super::support::{Job, Running, processes, program};
+
+fn dump(job: &str) -> Output {
+    let dump = Command::new(env!("CARGO_BIN_EXE_oshrun")).args(["--dump", job]).output();
+    dump.expect("oshrun runs")
+}
+
+fn dump_of(run: &Running) -> String {
+    let dump = dump(&run.launcher().to_string());
+    assert!(dump.status.success(), "{dump:?}");
+    String::from_utf8(dump.stdout).expect("text")
+}
+
+#[track_caller]
+fn holds(text: &str, words: &[&str]) {
+    for words in words {
+        assert!(text.contains(words), "`{words}` was expected in\n{text}");
+    }
+}
+
+/// PE 3 is stopped, and the others wait for it: both can be read.
+#[test]
+fn a_stopped_pe_and_those_that_wait_for_it_are_read() {
+    let job = Job::new(4).mode("raid5").env("SHMEM_FT_TRACE", "debug").args(&["--nodes", "2"]);
+    let job = job.program(&program("stall"), &["barrier"]).after("mkfifo go").leaves("go");
+    let mut run = job.start();
+    run.wait_for("ready");
+    let stopped = run.pid_of(3);
+    processes::signal(stopped, Signal::STOP);
+    let waits = |text: &str| (0..3).all(|pe| text.contains(&format!("PE {pe}: waits in")));
+    let end = std::time::Instant::now() + super::support::LIMIT;
+    let mut text = dump_of(&run);
+    while !waits(&text) && std::time::Instant::now() < end {
+        text = dump_of(&run);
+    }
+    holds(
+        &text,
+        &[
+            &format!("launcher: process {}\n", run.launcher()),
+            &format!("PE 3: process {stopped} of node 1, stopped\n"),
+            "of node 0, waits in shmem_barrier_all\n",
+            " PE 0: waits in shmem_barrier_all for ",
+            " PE 3: one of 4 PEs, incarnation 0, ",
+            " node 1: shows view 1\n",
+            " launcher: node 0 shows view 1\n",
+        ],
+    );
+    let times: Vec<&str> = text.lines().filter_map(|line| line.get(..15)).collect();
+    let times: Vec<&&str> = times.iter().filter(|time| time.as_bytes()[2] == b':').collect();
+    assert!(times.len() > 20 && times.is_sorted(), "{text}");
+    processes::signal(stopped, Signal::CONT);
+    let_on(&run);
+    run.finish().status(0);
+}
+
+/// The events of a dead process are there with those of who took its place.
+#[test]
+fn what_a_lost_pe_did_last_outlives_it() {
+    let job = Job::new(4).mode("raid5").kill(&["1@2:encode"]).args(&["-v"]);
+    let mut run = job.program(&program("pause"), &[]).leaves("go").start();
+    run.wait_for("ready");
+    let text = dump_of(&run);
+    holds(
+        &text,
+        &[
+            " PE 1: checkpoint 2 begins\n",
+            " PE 1: says AtPoint { rule: 0 }\n",
+            " PE 1 (incarnation 1): restarted from checkpoint 1\n",
+            " launcher: lost: PEs [1], with their node: false\n",
+        ],
+    );
+    let_on(&run);
+    let outcome = run.finish();
+    outcome.status(0).says("PE 1: says AtPoint { rule: 0 }");
+}
+
+#[test]
+fn a_pe_keeps_nothing_if_it_is_not_to() {
+    let job = Job::new(2).mode("raid5").env("SHMEM_FT_TRACE", "off");
+    let mut run = job.program(&program("pause"), &[]).leaves("go").start();
+    run.wait_for("ready");
+    let text = dump_of(&run);
+    holds(&text, &["\nPE 0: process ", "\nPE 1: process ", " launcher: "]);
+    assert!(!text.contains(" PE "), "{text}");
+    let_on(&run);
+    run.finish().status(0);
+}
+
+/// Who waits for what nobody will do is told of, with what was done last.
+#[test]
+fn a_stall_is_told_of_with_what_was_done_last() {
+    let job = Job::new(4).mode("raid5").env("SHMEM_FT_STALL", "1");
+    let job = job.program(&program("stall"), &["barrier"]).after("mkfifo go").leaves("go");
+    let mut run = job.start();
+    run.wait_for("PEs 0-2 wait in shmem_barrier_all for ");
+    run.wait_for("what was done last (oshrun --dump");
+    run.wait_for(" PE 0: view 1 joined");
+    let_on(&run);
+    run.finish().status(0);
+}
+
+#[test]
+fn a_job_that_is_none_is_named() {
+    for asked in ["1", "0", "-3", "x", "99999999999"] {
+        let dump = dump(asked);
+        let err = String::from_utf8_lossy(&dump.stderr).into_owned();
+        assert_eq!(dump.status.code(), Some(2), "{err}");
+        assert!(err.starts_with(&format!("oshrun: --dump {asked}: no such job; ")), "{err}");
+        assert_eq!(err.lines().count(), 1, "{err}");
+    }
+}
