@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 mod circles;
 mod mutants;
+mod pure;
 
 use circles::{Circle, circles};
 
@@ -28,7 +29,6 @@ const FUNCTION_LINES_MAX: usize = 70;
 const CRATES: &[&str] = &["src", "codec/src", CORE];
 /// What decides, and has no unsafe code at all.
 const CORE: &str = "crates/core/src";
-const CORE_MANIFEST: &str = "crates/core/Cargo.toml";
 
 /// Files that may contain unsafe code, with the reason; ARCHITECTURE.md shows the same list.
 const UNSAFE: &[(&str, &str)] = &[
@@ -175,8 +175,9 @@ fn others() -> Vec<File> {
     let c = ["examples", "tests"]
         .into_iter()
         .flat_map(|folder| files(folder, |n| [".c", ".cc", ".sh"].iter().any(|e| n.ends_with(e))));
-    let single = ["Makefile", "Cargo.toml", "codec/Cargo.toml", CORE_MANIFEST, "raidshmem.pc.in"];
-    let single = single.into_iter().map(|name| read(Path::new(ROOT).join(name)));
+    let manifests = ["Cargo.toml", "codec/Cargo.toml", "crates/core/Cargo.toml"];
+    let single = manifests.into_iter().chain(["Makefile", "raidshmem.pc.in"]);
+    let single = single.map(|name| read(Path::new(ROOT).join(name)));
     c.chain(files(".ci", |_| true)).chain(single).collect()
 }
 
@@ -499,76 +500,21 @@ fn layers_of(root: &str) -> (Vec<String>, Vec<(String, String)>) {
     (hidden.collect(), against)
 }
 
-/// Of the standard library, what the core may name: a module, or one item of a module.
-const PURE: &[&str] = &[
-    "array",
-    "borrow",
-    "cmp",
-    "collections",
-    "error",
-    "fmt",
-    "iter",
-    "mem",
-    "net::SocketAddr",
-    "ops",
-    "ptr::eq",
-    "slice",
-    "str",
-    "sync::OnceLock",
-    "time::Duration",
-];
-
-/// Collections whose order is another one in each process.
-const UNORDERED: &[&str] = &["HashMap", "HashSet"];
-
-/// Crates that the core may depend on.
-const PURE_CRATES: &[&str] =
-    &["raidshmem-codec", "serde", "strsim", "thiserror", "toml", "twox-hash"];
-
-/// Where the core may name something else, and why.
-const IMPURE: &[(&str, &str)] = &[("crates/core/src/mutant.rs", "env::var")]; // a build for tests
-
-/// What a source names of the standard library and the core must not.
-fn impure(file: &File) -> Vec<String> {
-    let text = file.text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
-    let code = code_only(text);
-    let strange = |at: usize| {
-        let path = code[at..].strip_prefix("std::")?;
-        let end = path.find(|c: char| !c.is_alphanumeric() && !"_:".contains(c));
-        let path = &path[..end.unwrap_or(path.len())];
-        let is = |pure: &&str| path == *pure || path.starts_with(&format!("{pure}::"));
-        let known = PURE.iter().any(is) || IMPURE.contains(&(file.path.as_str(), path));
-        (!known).then(|| format!("{}: std::{path}", file.path))
-    };
-    let unordered = UNORDERED.iter().filter(|name| !words(&code, name).is_empty());
-    let unordered = unordered.map(|name| format!("{}: {name}", file.path));
-    words(&code, "std").into_iter().filter_map(strange).chain(unordered).collect()
-}
-
-/// The files of the core that are in no build but those of tests: paths without `.rs`.
-fn test_modules(files: &[File]) -> Vec<String> {
-    let of = |file: &File| -> Vec<String> {
-        let folder = file.path.trim_end_matches(".rs").trim_end_matches("/mod").to_owned();
-        let declared = file.text.split("#[cfg(test)]\nmod ").skip(1);
-        let names = declared.filter_map(|rest| rest.lines().next()?.strip_suffix(';'));
-        names.map(|name| format!("{folder}/{name}")).collect()
-    };
-    files.iter().flat_map(of).collect()
-}
-
-/// Unsafe code the compiler refuses there; this is about what safe code can do.
+/// The compiler refuses unsafe code there; this is about what safe code can do.
 #[test]
 fn the_core_is_pure() {
     assert!(page("crates/core/src/lib.rs").contains("\n#![forbid(unsafe_code)]\n"));
     let files = rust(&[CORE]);
-    let tests = test_modules(&files);
+    let tests: Vec<String> =
+        files.iter().flat_map(|file| pure::test_modules(&file.path, &file.text)).collect();
     let shipped = files.iter().filter(|file| !tests.iter().any(|test| file.path.starts_with(test)));
+    let impure = |file: &File| -> Vec<String> {
+        let text = file.text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+        let found = pure::impure(&file.path, &code_only(text)).into_iter();
+        found.map(|name| format!("{}: {name}", file.path)).collect()
+    };
     expect_none(shipped.flat_map(impure).collect());
-    let manifest = page(CORE_MANIFEST);
-    let (_, needs) = manifest.split_once("[dependencies]\n").expect("dependencies");
-    let needs = needs.lines().take_while(|line| !line.is_empty());
-    let needs: Vec<&str> = needs.filter_map(|line| line.split(" = ").next()).collect();
-    assert_eq!(needs, PURE_CRATES);
+    assert_eq!(pure::needs(&page("crates/core/Cargo.toml")), pure::CRATES);
 }
 
 /// The field has a word for it: `docs/glossary.md` has the few that are ours.
@@ -889,25 +835,6 @@ fn imports_against_the_layers_are_found() {
     assert_eq!(up("src/capi/lock.rs", "use crate::shmem::Lock;").len(), 1);
     assert_eq!(up("src/openshmem/lock.rs", "use crate::capi::claims;").len(), 1);
     assert!(up("src/shmem/lock.rs", "use crate::{openshmem::lock::Lock, shmem};").is_empty());
-}
-
-#[test]
-fn what_is_not_pure_is_found() {
-    for text in [
-        "std::fs::read(p)",
-        "HashMap::new()",
-        "use std::time::Instant;",
-        "use std::{fmt, env};",
-        "std::env",
-    ] {
-        assert_eq!(impure(&snippet(text)).len(), 1, "{text}");
-    }
-    for text in ["use std::fmt;", "std::time::Duration::ZERO", "// std::fs", "a::std_fs::b()"] {
-        assert!(impure(&snippet(text)).is_empty(), "{text}");
-    }
-    assert!(impure(&snippet("#[cfg(test)]\nmod tests {\n    use std::fs;\n}\n")).is_empty());
-    let parent = snippet("#[cfg(test)]\nmod model;\nmod driver;\n");
-    assert_eq!(test_modules(&[parent]), ["src/snippet/model"]);
 }
 
 #[test]

@@ -23,6 +23,7 @@ use super::words::{self, Known};
     override_usage = "oshrun -n N [OPTIONS] PROGRAM [ARGUMENTS]",
     after_help = AFTER_HELP
 )]
+#[allow(rustdoc::broken_intra_doc_links)] // brackets of a command line are no links
 pub struct Args {
     /// Number of PEs, also -np N. May be left out where the hosts say how many.
     #[arg(short = 'n', long = "np", value_name = "N", help_heading = WHERE)]
