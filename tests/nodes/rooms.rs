@@ -61,7 +61,7 @@ fn a_host_without_room_is_named_by_its_pes() {
     }
     let Some(outcome) = run([300, 300, 120, 300]) else { return };
     outcome.check(done(&outcome) == 4, "every PE should come to the end");
-    let named = "is refused: checkpoint refused: PEs 2 need ";
+    let named = "is refused: checkpoint refused: PE 2 needs ";
     let told = outcome.out.lines().filter(|line| line.contains(named)).count();
     outcome.check(told == 4, "all are told that it is host 2");
 }

@@ -398,7 +398,8 @@ static TABLE: &[Entry] = &[
         name: "SHMEM_FT_REPORT",
         kind: Kind::Switch,
         default: "0",
-        doc: "Progress lines on standard error: what was lost and how it was recovered.",
+        doc: "A line for every checkpoint, each step of a recovery and the memory of each PE, as \
+              oshrun -v prints.",
         store: switch!(report),
         show: |s| show_switch(s.report),
     },

@@ -41,15 +41,15 @@ pub enum Refusal {
     )]
     Different { pe: usize, len: (u64, u64) },
     #[error(
-        "PEs {pes} need {} MiB more memory for {mode}, and their machine has {} MiB free",
+        "{who} {} MiB more memory for {mode}, and {whose} machine has {} MiB free",
         need >> 20, free >> 20
     )]
-    Memory { pes: String, mode: &'static str, need: u64, free: u64 },
+    Memory { who: String, whose: &'static str, mode: &'static str, need: u64, free: u64 },
     #[error(
-        "PEs {pes}, of one machine, take {:.1} MiB for {mode}, and SHMEM_FT_MEMORY_LIMIT allows \
+        "{who} {:.1} MiB for {mode}, and SHMEM_FT_MEMORY_LIMIT allows \
          {:.1} MiB", mib(*hold), mib(*limit)
     )]
-    Limit { pes: String, mode: &'static str, hold: u64, limit: u64 },
+    Limit { who: String, mode: &'static str, hold: u64, limit: u64 },
     #[error("{len} bytes live, and the store holds {room} at most")]
     Store { len: u64, room: usize },
 }
@@ -88,10 +88,14 @@ fn fits(told: &[PeerStatus], pes: &[usize], bounds: &Bounds) -> Result<(), Refus
     let need = of(|intent| intent.need).fold(0, u64::saturating_add);
     let hold = of(|intent| intent.hold).fold(0, u64::saturating_add);
     let free = of(|intent| intent.available).min().unwrap_or(u64::MAX);
-    let (mode, shown) = (bounds.mode, || machine::show(pes));
+    let (mode, shown) = (bounds.mode, machine::show(pes));
+    let (needs, whose, takes) = match pes.len() {
+        1 => (format!("PE {shown} needs"), "its", format!("PE {shown} takes")),
+        _ => (format!("PEs {shown} need"), "their", format!("PEs {shown}, of one machine, take")),
+    };
     match bounds.limit {
-        _ if need > free => Err(Refusal::Memory { pes: shown(), mode, need, free }),
-        Some(limit) if hold > limit => Err(Refusal::Limit { pes: shown(), mode, hold, limit }),
+        _ if need > free => Err(Refusal::Memory { who: needs, whose, mode, need, free }),
+        Some(limit) if hold > limit => Err(Refusal::Limit { who: takes, mode, hold, limit }),
         _ => Ok(()),
     }
 }
@@ -133,6 +137,9 @@ mod tests {
             free";
         assert_eq!(words(&mixed, &[4, 1, 4, 1, 0]), expected);
         assert_eq!(words(&mixed, &[4, 1, 4, 0, 2]), "", "apart they fit");
+        let alone = words(&[much, told(300, 199)], &[0, 1]);
+        let expected = "PE 1 needs 300 MiB more memory for raid5, and its machine has 199 MiB free";
+        assert_eq!(alone, expected);
         let none = PeerStatus { available: u64::MAX, ..told(0, 0) };
         assert_eq!(words(&[told(190, 199), none], &[0, 0]), "", "who needs nothing has not looked");
     }
@@ -144,6 +151,8 @@ mod tests {
         let expected = "PEs 0-1,3-4, of one machine, take 400.0 MiB for raid5, and \
             SHMEM_FT_MEMORY_LIMIT allows 300.0 MiB";
         assert_eq!(words(&told, &[0, 0, 1, 0, 0, 1]), expected);
+        let expected = "PE 0 takes 400.0 MiB for raid5, and SHMEM_FT_MEMORY_LIMIT allows 300.0 MiB";
+        assert_eq!(words(&[super::tests::told(400, 1000)], &[0]), expected);
     }
 
     #[test]
