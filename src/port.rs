@@ -47,7 +47,8 @@ pub fn run(world: &World, protection: &Protection, call: Call) -> (At, Option<Re
             Step::Again => {}
             Step::Wait => memory.wait(&driver),
             Step::Left(from, outcome) => {
-                info!("{}: {from:?}, {outcome:?}: {:?}", driver.number(), driver.at());
+                let (number, to) = (driver.number(), driver.at());
+                info!("checkpoint {number}: {from:?} ({outcome:?}), now {to:?}");
                 if driver.at() == At::Unrecoverable {
                     memory.abort(from);
                 }

@@ -284,9 +284,8 @@ impl Traced {
     /// The ring.
     pub fn ring(&self) -> Ring<'_> {
         // SAFETY: the whole mapping, page-aligned; every process touches it through atomics only.
-        let words = unsafe {
-            std::slice::from_raw_parts(self.0.base().cast::<AtomicU64>(), TRACE / 8)
-        };
+        let words =
+            unsafe { std::slice::from_raw_parts(self.0.base().cast::<AtomicU64>(), TRACE / 8) };
         Ring::of(words)
     }
 }

@@ -26,7 +26,6 @@ use tracing::{Metadata, Subscriber};
 
 use ring::Ring;
 
-
 /// Takes the events of this process.
 struct Recorder {
     ring: Ring<'static>,
@@ -88,12 +87,7 @@ fn now() -> u64 {
 
 /// From now on events of this process up to `level` go into `ring`, and all of them to `print`. A
 /// Rust program that has a subscriber of its own keeps it, and gets the events instead.
-pub fn begin(
-    ring: Ring<'static>,
-    incarnation: u32,
-    level: LevelFilter,
-    print: Option<fn(&str)>,
-) {
+pub fn begin(ring: Ring<'static>, incarnation: u32, level: LevelFilter, print: Option<fn(&str)>) {
     if level == LevelFilter::OFF && print.is_none() {
         return;
     }

@@ -1,117 +1,60 @@
-//! Asks the agents what their processes did last: for who connected, and when a job stalls.
+//! Who wants to know what the processes of the job did last, and what was answered so far.
 
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeSet;
 use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use raidshmem_core::message::{Down, Traced};
+use raidshmem_core::message::{Traced, Up};
 use tracing::info;
 
-use super::Launcher;
-use crate::launch::dump::{self, Door};
-use crate::launch::lines::news;
-use crate::trace;
-
-/// How long agents may take to answer.
-const ANSWERS: Duration = Duration::from_secs(2);
-/// Events that are shown of a job that stalls.
-const SHOWN: usize = 20;
+use crate::launch::dump::Door;
 
 /// Who asked.
-enum For {
+pub enum For {
     Somebody(UnixStream),
     /// The stall; the job ends with this status after it.
-    Stall { end: Option<i32> },
+    Stall {
+        end: Option<i32>,
+    },
 }
 
 /// A question to all agents.
-struct Question {
-    whom: For,
+pub struct Question {
+    pub whom: For,
     /// Nodes that have not answered.
-    waiting: BTreeSet<u32>,
-    until: Instant,
-    processes: Vec<String>,
-    events: Vec<Traced>,
+    pub waiting: BTreeSet<u32>,
+    pub until: Instant,
+    pub processes: Vec<String>,
+    pub events: Vec<Traced>,
 }
 
 /// The questions that are open.
-pub(super) struct Dumps {
+pub struct Dumps {
     /// None where the kernel refused it: nobody can ask then.
-    pub(super) door: Option<Door>,
-    open: Vec<Question>,
+    pub door: Option<Door>,
+    pub open: Vec<Question>,
 }
 
 impl Dumps {
-    pub(super) fn new() -> Dumps {
+    pub fn new() -> Dumps {
         Dumps { door: Door::open().ok(), open: Vec::new() }
     }
 
     /// When an answer is not waited for any more.
-    pub(super) fn deadline(&self) -> Option<Instant> {
+    pub fn deadline(&self) -> Option<Instant> {
         self.open.iter().map(|question| question.until).min()
     }
 }
 
-impl Launcher {
-    /// Lets in who asks, and answers what is complete or has taken too long.
-    pub(super) fn serve_dumps(&mut self) {
-        while let Some(stream) = self.dumps.door.as_ref().and_then(Door::asked) {
-            self.ask_for_dump(For::Somebody(stream));
-        }
-        let now = Instant::now();
-        let over = |question: &mut Question| question.waiting.is_empty() || question.until <= now;
-        for question in self.dumps.open.extract_if(.., over).collect::<Vec<_>>() {
-            self.answer_dump(question);
-        }
-    }
-
-    /// The job stalls: what was done last is shown, and then it ends if there is a status.
-    pub(super) fn dump_stall(&mut self, end: Option<i32>) {
-        self.ask_for_dump(For::Stall { end });
-    }
-
-    fn ask_for_dump(&mut self, whom: For) {
-        let linked = self.nodes.iter().filter(|(_, node)| node.link.is_some());
-        let waiting: BTreeSet<u32> = linked.map(|(&node, _)| node).collect();
-        for &node in &waiting {
-            self.tell(node, &Down::Dump, &[]);
-        }
-        let processes = vec![format!("launcher: process {}", std::process::id())];
-        let events = trace::told(trace::own(), usize::MAX, |_| "launcher".to_owned());
-        let until = Instant::now() + ANSWERS;
-        self.dumps.open.push(Question { whom, waiting, until, processes, events });
-    }
-
-    /// A node's answer, which is one to all questions.
-    pub(super) fn dumped(&mut self, node: u32, processes: &[String], events: &[Traced]) {
-        for question in &mut self.dumps.open {
-            if question.waiting.remove(&node) {
-                question.processes.extend_from_slice(processes);
-                question.events.extend_from_slice(events);
-            }
-        }
-    }
-
-    fn answer_dump(&mut self, mut question: Question) {
-        let silent = question.waiting.iter().map(|node| format!("node {node}: no answer"));
-        question.processes.extend(silent);
-        match question.whom {
-            For::Somebody(stream) => {
-                dump::answer(stream, dump::text(&question.processes, question.events));
-            }
-            For::Stall { end } => {
-                let text = dump::text(&[], question.events);
-                let lines: Vec<&str> = text.lines().collect();
-                news("what was done last (oshrun --dump shows more of a job that runs):");
-                let skipped = lines.len().saturating_sub(SHOWN);
-                lines[skipped..].iter().for_each(|line| news(&format!("  {line}")));
-                if let Some(status) = end {
-                    info!("ends the job with status {status}");
-                    self.result.get_or_insert(status);
-                }
-            }
-        }
+/// Keeps what is worth it of what a node says.
+pub fn note(node: u32, message: &Up) {
+    match message {
+        Up::Started { proc, pid } => info!("process {proc} of node {node} is {pid}"),
+        Up::Ended { proc, how } => info!("process {proc} of node {node} ended: {how:?}"),
+        Up::Shown { number } => info!("node {node} shows view {number}"),
+        Up::Accuse { .. } | Up::Opinion { .. } => info!("node {node}: {message:?}"),
+        _ => {}
     }
 }

@@ -14,11 +14,10 @@ use std::time::{Duration, Instant};
 
 use raidshmem_core::detector::{Observation, Timing};
 use raidshmem_core::ended::Ended;
-use raidshmem_core::ended::UNRECOVERABLE;
 use raidshmem_core::membership::{Action, Event, Membership};
-use raidshmem_core::message::{Down, Party, ProcId, Said, Up, Wait};
+use raidshmem_core::message::{Down, Party, ProcId, Said, Up};
 use raidshmem_core::settings::Fabric;
-use raidshmem_core::stall::{Act, Stalls};
+use raidshmem_core::stall::Stalls;
 use rustix::event::{PollFd, PollFlags, poll};
 use tracing::info;
 
@@ -45,6 +44,7 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 mod chronicle;
 mod decisions;
 mod detection;
+mod dumping;
 mod dumps;
 mod error;
 mod gather;
@@ -299,6 +299,7 @@ impl Launcher {
     }
 
     fn heard(&mut self, node: u32, message: Up, mut fds: Vec<OwnedFd>) {
+        dumps::note(node, &message);
         let event = match message {
             Up::Memory { pe, memory } => {
                 if let Some(fd) = fds.pop().map(Arc::new) {
@@ -317,7 +318,6 @@ impl Launcher {
                 return;
             }
             Up::Started { proc, pid } => {
-                info!("process {proc} of node {node} is {pid}");
                 if let Some(fd) = fds.pop() {
                     self.procs.insert(proc, (node, Process::received(pid, fd)));
                 }
@@ -339,7 +339,6 @@ impl Launcher {
                 Event::Said { proc, what }
             }
             Up::Ended { proc, how } => {
-                info!("process {proc} of node {node} ended: {how:?}");
                 self.procs.remove(&proc);
                 Event::Ended { proc, how }
             }
@@ -359,10 +358,7 @@ impl Launcher {
             Up::Dump { processes, events } => return self.dumped(node, &processes, &events),
             Up::Last { events } => return self.telling.last_of(events),
             Up::Note { line } => return news(&line),
-            Up::Shown { number } => {
-                info!("node {node} shows view {number}");
-                Event::Shown { node, number }
-            }
+            Up::Shown { number } => Event::Shown { node, number },
             Up::Failed { what } => {
                 say(&format!("{}: {what}", self.name(node)));
                 self.result = Some(1);
@@ -371,30 +367,6 @@ impl Launcher {
         };
         let actions = self.machine.handle(event);
         self.act(actions);
-    }
-
-    /// Waits of a node's PEs that last.
-    fn heard_of_waits(&mut self, node: u32, waits: Vec<Wait>, stopped: Vec<u32>) {
-        if self.machine.unrecoverable() {
-            return;
-        }
-        let (time, standing) = (self.detection.now(), self.machine.standing());
-        let act = self.stalls.hear(time, (node, waits, stopped), &standing);
-        self.say_stall(act);
-    }
-
-    fn say_stall(&mut self, act: Option<Act>) {
-        match act {
-            None => {}
-            Some(Act::Say(line)) => {
-                news(&line);
-                self.dump_stall(None);
-            }
-            Some(Act::End(words)) => {
-                say(&words);
-                self.dump_stall(Some(UNRECOVERABLE));
-            }
-        }
     }
 
     /// Without its connection a node ends itself; that it has is seen.

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use super::delta::{Delta, Track};
-use super::values::{BackupMode, Bind, Collectives, Device, Fabric, Pages, Placement, Substitute, Trace};
+use super::values::{
+    BackupMode, Bind, Collectives, Device, Fabric, Pages, Placement, Substitute, Trace,
+};
 use crate::inject::Rule;
 
 /// All settings of one run, parsed and within bounds. `default()` is the empty environment.

@@ -10,7 +10,9 @@ use super::delta::{Delta, Track};
 use super::fields::{Draft, Settings};
 use super::kind::{Kind, Value};
 use super::units::{KIB, TIB, show_size, show_time};
-use super::values::{BackupMode, Bind, Collectives, Device, Fabric, Pages, Placement, Substitute, Trace};
+use super::values::{
+    BackupMode, Bind, Collectives, Device, Fabric, Pages, Placement, Substitute, Trace,
+};
 use crate::inject;
 
 /// One setting: a row of [`table`].
@@ -353,9 +355,8 @@ static TABLE: &[Entry] = &[
         name: "SHMEM_FT_TRACE",
         kind: Kind::Choice(&Trace::NAMES),
         default: "info",
-        doc: "Events that each PE keeps, the last 511 of them, for `oshrun --dump` and for the line \
-              of SHMEM_FT_STALL: info are views and steps of checkpoints and recoveries, debug \
-              also every call that waits for long.",
+        doc: "Which events each PE keeps, the last 511 of them, for `oshrun --dump`: info are views \
+              and steps of checkpoints and recoveries, debug also every call that waits for long.",
         store: |draft, value| {
             if let Value::Choice(at) = value {
                 draft.settings.trace = Trace::ALL[at]
