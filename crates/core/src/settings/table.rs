@@ -355,8 +355,9 @@ static TABLE: &[Entry] = &[
         name: "SHMEM_FT_TRACE",
         kind: Kind::Choice(&Trace::NAMES),
         default: "info",
-        doc: "Which events each PE keeps, the last 511 of them, for `oshrun --dump`: info are views \
-              and steps of checkpoints and recoveries, debug also every call that waits for long.",
+        doc: "Which events each PE keeps, the last 511 of them, for `oshrun --dump`: info are \
+              views and steps of checkpoints and recoveries, debug also every call that waits for \
+              long.",
         store: |draft, value| {
             if let Value::Choice(at) = value {
                 draft.settings.trace = Trace::ALL[at]
