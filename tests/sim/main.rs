@@ -8,7 +8,7 @@
 //! that speaks.
 //!
 //! A failing seed prints what happened; `SEED=n` runs that seed alone. `RAIDSHMEM_ALL=1` runs all
-//! seeds instead of a fifth, `RAIDSHMEM_SOAK=1` new ones for `SECONDS_OF_SIM`.
+//! seeds instead of a tenth, `RAIDSHMEM_SOAK=1` new ones for `SECONDS_OF_SIM`.
 //!
 //! Left out: the program's own communication, and what two PEs do to one word at one moment: a step
 //! of a PE is one moment here, as it is in the model checker, which tries all orders of small jobs.
@@ -143,7 +143,7 @@ fn from_environment(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// The seed asked for, or `count` seeds; a fifth of them if not everything was asked for.
+/// The seed asked for, or `count` seeds; a tenth of them if not everything was asked for.
 fn seeds(count: u64) -> std::ops::Range<u64> {
     match from_environment("SEED") {
         Some(seed) => seed..seed + 1,
@@ -151,9 +151,9 @@ fn seeds(count: u64) -> std::ops::Range<u64> {
         None => {
             skip::partly(
                 "all",
-                &format!("{} of {count} seeds; make test-all takes all", count / 5),
+                &format!("{} of {count} seeds; make test-all takes all", count / 10),
             );
-            0..count / 5
+            0..count / 10
         }
     }
 }
