@@ -34,6 +34,7 @@ impl Launcher {
 
     pub(super) fn say_stall(&mut self, act: Option<Act>) {
         match act {
+            _ if self.dumps.end_the_job() => {}
             None => {}
             Some(Act::Say(line)) => {
                 news(&line);

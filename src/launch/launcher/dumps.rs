@@ -42,6 +42,11 @@ impl Dumps {
         Dumps { door: Door::open().ok(), open: Vec::new() }
     }
 
+    /// True if the job ends when a question is answered.
+    pub fn end_the_job(&self) -> bool {
+        self.open.iter().any(|question| matches!(question.whom, For::Stall { end: Some(_) }))
+    }
+
     /// When an answer is not waited for any more.
     pub fn deadline(&self) -> Option<Instant> {
         self.open.iter().map(|question| question.until).min()
