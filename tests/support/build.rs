@@ -27,7 +27,7 @@ pub fn example(name: &str) -> PathBuf {
     static BUILT: Once = Once::new();
     BUILT.call_once(|| {
         let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--quiet", "--locked", "--example", "jacobi", "--example", "teams"]);
+        cargo.args(["build", "--quiet", "--locked", "--workspace", "--examples"]);
         cargo.args(["--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")]);
         let built = cargo.status();
         assert!(built.is_ok_and(|status| status.success()), "cargo build --example");

@@ -307,7 +307,7 @@ pub enum Up {
     Waits { waits: Vec<Wait>, stopped: Vec<u32> },
     /// The processes here, a line each, and what they and this agent did last.
     Dump { processes: Vec<String>, events: Vec<Traced> },
-    /// The last events of a PE whose process died.
+    /// The last events of a PE whose process was killed.
     Last { events: Vec<Traced> },
     /// News for people.
     Note { line: String },

@@ -15,6 +15,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use raidshmem_core::detector::Time;
+use raidshmem_core::ended::Ended;
 use raidshmem_core::message::{Down, Job, Party, Place, ProcId, Said, ToPe, Up};
 use raidshmem_core::mutant::{Mutant, breaks};
 use raidshmem_core::settings::Fabric;
@@ -411,7 +412,7 @@ impl Agent {
         // it is not collected.
         local.process.kill_group();
         let Some(how) = local.process.reap() else { return Ok(()) };
-        let died = local.pe.filter(|_| !local.finalized);
+        let died = local.pe.filter(|_| matches!(how, Ended::Killed(_)));
         info!("process {proc} of PE {:?} ended: {how:?}", local.pe);
         self.procs.remove(&proc);
         if let Some(pe) = died {

@@ -39,7 +39,7 @@ impl Telling {
 
     /// What a PE did last whose process died.
     pub fn last_of(&self, events: Vec<Traced>) {
-        if self.verbose {
+        if self.verbose && self.verdict.is_none() {
             text(&[], events).lines().for_each(|line| news(&format!("  {line}")));
         }
     }
