@@ -360,6 +360,8 @@ impl Membership {
         if self.all_in_finalize() {
             return self.lose_at_end(lost, how);
         }
+        let pes = lost.iter().map(|&pe| pe as u32).collect();
+        self.out.push(Action::Lost { pes, with_node: state == State::NodeDead });
         if !self.mode.protects() {
             let words = format!(
                 "PE {one} {}; SHMEM_FT_BACKUP_MODE=none keeps no checkpoint, so the job ends",
@@ -374,8 +376,6 @@ impl Membership {
             self.pes[pe].stage = Stage::Running;
             self.lost.insert(pe as u32);
         }
-        let pes = lost.iter().map(|&pe| pe as u32).collect();
-        self.out.push(Action::Lost { pes, with_node: state == State::NodeDead });
         self.fault_view = self.view.number + 1;
         !self.ended
     }
