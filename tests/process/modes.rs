@@ -179,7 +179,8 @@ fn goes_on(outcome: &Outcome, then: Then, pe: usize) {
 fn error(outcome: &Outcome, pe: usize) {
     let words = outcome.same_verdict();
     // In `single` it is the copy of another PE's data that is missed, and may be on living PEs too.
-    let (_, named) = words.split_once("PEs ").unwrap_or_default();
+    let list = words.split_once("PEs ").or_else(|| words.split_once("PE "));
+    let (_, named) = list.unwrap_or_default();
     let mut named = named.split(',').map_while(|number| number.parse::<usize>().ok());
     outcome.check(named.any(|named| named == pe), &format!("PE {pe} should be named"));
 }

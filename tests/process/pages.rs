@@ -69,6 +69,9 @@ fn heaps_and_checkpoints_have_huge_pages_whoever_is_lost() {
     if !super::support::long() {
         return;
     }
+    if !super::support::huge_pages_are_free() {
+        return;
+    }
     let large = HugeFiles::new().is_ok() || others_have_them();
     for losses in LOSSES {
         let outcome = job(losses).run();
@@ -79,6 +82,9 @@ fn heaps_and_checkpoints_have_huge_pages_whoever_is_lost() {
 #[test]
 fn who_may_not_mount_has_them_by_a_namespace_and_who_may_not_make_one_has_memory_all_the_same() {
     if !super::support::long() {
+        return;
+    }
+    if !super::support::huge_pages_are_free() {
         return;
     }
     for losses in [LOSSES[0], LOSSES[3]] {

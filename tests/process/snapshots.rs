@@ -132,6 +132,9 @@ fn huge_pages() {
     if !super::support::long() {
         return;
     }
+    if !super::support::huge_pages_are_free() {
+        return;
+    }
     const LIVE: u64 = 24 << 10;
     for words in ["", "--kill 1@2", "--nodes 4 --kill 2@2 --kill-node 0@3:copy"] {
         let job = job(4, "raid5", words).env("SHMEM_SYMMETRIC_SIZE", "64M");

@@ -180,6 +180,11 @@ impl Job {
                 move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network))?;
             }
             enter()?;
+            // A shell has whom it starts in the background ignore these.
+            for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGHUP] {
+                // SAFETY: before exec, where no handler is.
+                unsafe { libc::signal(signal, libc::SIG_DFL) };
+            }
             rustix::process::setsid().map(drop).map_err(Into::into)
         };
         // SAFETY: all are system calls and nothing else: they may be made after fork.

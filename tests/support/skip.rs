@@ -34,6 +34,30 @@ fn ucx(without: fn(&str, &str)) -> bool {
     loaded.map_err(|why| without("ucx", &why.to_string())).is_ok()
 }
 
+/// MiB of free memory in pieces of a huge page, once the kernel has given up what it keeps of files
+/// and moved together the rest, which it does for root.
+fn unbroken() -> usize {
+    let _ = std::fs::write("/proc/sys/vm/drop_caches", "1");
+    let _ = std::fs::write("/proc/sys/vm/compact_memory", "1");
+    let info = std::fs::read_to_string("/proc/buddyinfo").unwrap_or_default();
+    let pieces = |line: &str| -> usize {
+        let counts = line.split_whitespace().skip(4).enumerate();
+        counts.skip(9).map(|(order, count)| count.parse().unwrap_or(0) << order).sum()
+    };
+    info.lines().map(pieces).sum::<usize>() * 4 / 1024
+}
+
+/// True if a test finds huge pages enough. Memory that is free in small pieces has none, whoever
+/// asks: else this test does not run.
+pub fn huge_pages_are_free() -> bool {
+    const ENOUGH: usize = 1024;
+    let there = unbroken();
+    if there < ENOUGH {
+        skip("unbroken-memory", &format!("{there} MiB are free in large pieces, not {ENOUGH}"));
+    }
+    there >= ENOUGH
+}
+
 /// True if everything was asked for (`make test-all`).
 pub fn all_asked_for() -> bool {
     std::env::var_os("RAIDSHMEM_ALL").is_some()
