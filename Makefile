@@ -68,30 +68,38 @@ mutants:
 	@.ci/mutants $(NAMES)
 
 # Cost of checkpoint and rebuild against bytes, PEs, group size and parity: target/scaling*.
+# START=1: time of jobs of 64 to 1,024 PEs that only start and end.
 scaling: build
 	@.ci/setup build
-	$(CARGO) bench --locked --bench scaling -- $(if $(QUICK),--quick) $(if $(RECORD),--record)
+	$(CARGO) bench --locked --bench scaling -- \
+		$(if $(START),--start) $(if $(QUICK),--quick) $(if $(RECORD),--record)
 
 # Installs what `make build` made; builds nothing, so that it can be run by root.
 install:
 	@test -x '$(BUILT)/oshrun' || { echo 'make install: run make build first' >&2; exit 2; }
 	install -d '$(INTO)/bin' '$(INTO)/lib/pkgconfig' '$(INTO)/include/mpp'
+	install -d '$(INTO)/lib/cmake/OpenSHMEM'
 	install -d '$(INTO)/share/man/man1' '$(INTO)/share/man/man3'
-	install -m 755 '$(BUILT)/oshrun' '$(BUILT)/oshcc' '$(BUILT)/oshinfo' '$(INTO)/bin'
+	install -m 755 '$(BUILT)/oshrun' '$(BUILT)/oshcc' '$(BUILT)/oshinfo' '$(BUILT)/oshreport' \
+	    '$(INTO)/bin'
 	install -m 755 '$(BUILT)/oshcxx' '$(INTO)/bin/oshc++'
+	for name in oshcxx oshCC; do ln -sf oshc++ "$(INTO)/bin/$$name"; done
 	install -m 755 '$(BUILT)/libraidshmem.so' '$(INTO)/lib'
 	for header in $(HEADERS); do install -m 644 "include/$$header" "$(INTO)/include/$$header"; done
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' raidshmem.pc.in \
 	    > '$(INTO)/lib/pkgconfig/raidshmem.pc'
+	sed -e 's|@VERSION@|$(VERSION)|' OpenSHMEMConfig.cmake.in \
+	    > '$(INTO)/lib/cmake/OpenSHMEM/OpenSHMEMConfig.cmake'
 	install -m 644 man/*.1 '$(INTO)/share/man/man1'
 	install -m 644 man/*.3 '$(INTO)/share/man/man3'
-	ln -sf oshcc.1 '$(INTO)/share/man/man1/oshc++.1'
+	for name in oshc++ oshcxx oshCC; do \
+	    ln -sf oshcc.1 "$(INTO)/share/man/man1/$$name.1"; done
 
 clean:
 	$(CARGO) clean
 
 help:
-	@echo 'make build     build the library, oshrun, oshcc, oshc++ and oshinfo (release)'
+	@echo 'make build     build the library, oshrun, oshcc, oshc++, oshinfo and oshreport'
 	@echo 'make demo      build, then a Jacobi run that loses a PE and a node, in under a minute'
 	@echo 'make test      the tests a newcomer runs, in a few minutes; the last line counts them'
 	@echo 'make test-all  formatting, lints and every test that one machine can run'

@@ -1901,6 +1901,8 @@ int pshmemx_ft_include(void *addr, size_t len);
 int pshmemx_ft_exclude(void *addr, size_t len);
 const char *pshmemx_ft_last_error(void);
 uint64_t pshmemx_ft_checkpoint_number(void);
+int pshmemx_ft_need_checkpoint(void);
+int pshmemx_ft_get(void *dest, const void *source, size_t nbytes, int pe);
 int pshmemx_ft_faulted(void);
 
 #ifdef __cplusplus

@@ -46,6 +46,9 @@
  * shmemx_ft_exclude     leave symmetric memory (static, or of one block of the heap) out of them,
  *                       the same on every PE, until it is freed
  * shmemx_ft_include     take it in again
+ * shmemx_ft_need_checkpoint
+ *                       collective: 1 if the next shmem_checkpoint_all saves or reports a loss, 0
+ *                       if it would pass without either, because of SHMEM_FT_INTERVAL
  * shmemx_ft_last_error  why the last checkpoint was refused, one line, or NULL; good until the
  *                       thread asks again. A program that answers a refusal by shmem_restart_pes
  *                       goes on without a new checkpoint: further refusals are no failures
@@ -62,6 +65,8 @@ int shmemx_ft_include(void *addr, size_t len);
 int shmemx_ft_exclude(void *addr, size_t len);
 const char *shmemx_ft_last_error(void);
 uint64_t shmemx_ft_checkpoint_number(void);
+int shmemx_ft_need_checkpoint(void);
+int shmemx_ft_get(void *dest, const void *source, size_t nbytes, int pe);
 int shmemx_ft_faulted(void);
 
 #ifdef __cplusplus

@@ -4,20 +4,23 @@
 //! everybody back to the last agreed checkpoint; `algo_init` tells an original from a substitute.
 //! Source: thesis, section 4.3.3.
 
+use std::time::Instant;
+
 use raidshmem_core::inject::Point;
 use raidshmem_core::protocol::{At, Call};
+use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::store::protection::Protection;
 use raidshmem_core::store::refusal::Refused;
+use raidshmem_segment::waits::Waiting;
+use raidshmem_segment::words::Barrier;
+use raidshmem_sys::lock;
+use raidshmem_sys::site;
 use tracing::info;
 
 pub use crate::pgas::Name;
 use crate::pgas::{World, complain, world};
 use crate::port;
 use crate::scrub;
-use crate::segment::waits::Waiting;
-use crate::segment::words::Barrier;
-use crate::sys::lock;
-use crate::sys::site;
 
 /// Return value: done, or nothing to report.
 pub const SUCCESS: i32 = 0;
@@ -28,7 +31,8 @@ pub const PE_FAILED: i32 = 1;
 /// Status of a lost PE: its node is gone, and its memory with it.
 pub const NODE_FAILED: i32 = 2;
 
-/// Saves the symmetric data of all PEs as the next checkpoint, or reports a fault. Collective.
+/// Saves the symmetric data of all PEs as the next checkpoint, or reports a fault. Collective. With
+/// `SHMEM_FT_INTERVAL` a call that comes too early saves nothing.
 ///
 /// Returns [`SUCCESS`] when the checkpoint is agreed by all PEs; [`FAILURE`] when a PE was lost
 /// since the last call (then `query_fault` names it and `restart_pes` must follow), or when the
@@ -36,20 +40,25 @@ pub const NODE_FAILED: i32 = 2;
 /// checkpoint stays good). A program that answers a refusal by `restart_pes` has [`SUCCESS`] from
 /// then on for checkpoints that are refused, as [`raidshmem_core::store::refusal`] explains.
 pub fn checkpoint_all() -> i32 {
+    if world().is_alone() || is_due(Call::Checkpoint.name()) { save_all() } else { SUCCESS }
+}
+
+/// [`checkpoint_all`] that saves whether it is due or not.
+pub(crate) fn save_all() -> i32 {
     let world = world();
     let _turn = world.store.lock.lock();
     if world.is_alone() {
         world.checkpoint_alone();
         return SUCCESS;
     }
-    let number = world.store.agreed() + 1;
+    let number = world.store.agreed().next();
     info!("checkpoint {number} begins");
     world.members.point(Point::Before, number);
     let result = match world.store.protection() {
-        None => pass(world, number),
+        None => pass(world, number.0),
         Some(protection) => {
             world.show_call(&site::here(), number);
-            save(world, protection, number)
+            save(world, protection, number.0)
         }
     };
     let how = match result {
@@ -61,21 +70,41 @@ pub fn checkpoint_all() -> i32 {
     result
 }
 
+/// True if the next [`checkpoint_all`] saves, or reports a loss. Collective, with the same answer
+/// on all PEs that know of no loss.
+pub fn need_checkpoint() -> bool {
+    let world = world();
+    let is_due = world.is_alone() || is_due("shmemx_ft_need_checkpoint");
+    if is_due {
+        world.timing.promise();
+    }
+    is_due
+}
+
+/// By default each call saves, and so it does in mode `none`, where nothing is kept.
+fn is_due(call: &'static str) -> bool {
+    let world = world();
+    world.store.protection().is_none() || world.saves_now(call)
+}
+
 /// A checkpoint in mode `none`: the PEs meet and pass every step, but nothing is kept.
 fn pass(world: &World, number: u64) -> i32 {
     use Point::{After, Copied, Copy, Encode, Encoded, Quiesce};
-    let steps = |points: [Point; 3]| points.map(|point| world.members.point(point, number));
+    let steps = |points: [Point; 3]| {
+        points.map(|point| world.members.point(point, CheckpointNumber(number)))
+    };
     world.quiet_all();
     steps([Quiesce, Encode, Encoded]);
     if world.barrier_of(Barrier::Protocol, Call::Checkpoint.name()).is_err() {
         return FAILURE;
     }
-    world.store.set_agreed(number);
+    world.store.set_agreed(CheckpointNumber(number));
     steps([Copy, Copied, After]);
     SUCCESS
 }
 
 fn save(world: &'static World, protection: &'static Protection, number: u64) -> i32 {
+    let began = Instant::now();
     let (end, refusal) = port::run(world, protection, Call::Checkpoint);
     if let (At::Refused, Some(refusal)) = (end, refusal) {
         return refuse(world, format!("checkpoint refused: {refusal}"));
@@ -83,10 +112,11 @@ fn save(world: &'static World, protection: &'static Protection, number: u64) -> 
     *lock(&world.store.refused) = Refused::default();
     match end {
         At::Saved => {
-            world.store.set_agreed(number);
+            world.store.set_agreed(CheckpointNumber(number));
             world.begin_anew();
             world.memory.note_saved();
             world.sites.forget_apart();
+            world.timing.saved(began);
             scrub::start(world, protection);
             SUCCESS
         }
@@ -141,10 +171,11 @@ pub fn restart_pes() {
             // In mode none the launcher ends the job.
             None => world.wait_raw(|| Waiting::anyone(Call::Restart.name()), || false),
         }
+        world.timing.restarted();
         info!("restarted from checkpoint {}", world.store.agreed());
     } else if lock(&world.store.refused).restart() && world.me() == 0 {
         let back = match world.store.agreed() {
-            0 => "none was made yet, so a loss ends it".to_owned(),
+            CheckpointNumber(0) => "none was made yet, so a loss ends it".to_owned(),
             number => format!("a loss takes it back to checkpoint {number}"),
         };
         complain(&format!("the job goes on without a new checkpoint: {back}"));
@@ -163,7 +194,7 @@ pub fn faulted() -> bool {
 
 /// Number of the last agreed checkpoint, 0 before the first.
 pub fn checkpoint_number() -> u64 {
-    world().store.agreed()
+    world().store.agreed().0
 }
 
 /// Why the last `checkpoint_all` failed, when it was not a death.

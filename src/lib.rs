@@ -6,16 +6,16 @@
 //! to the last agreed checkpoint, and the program goes on.
 //!
 //! The crate `raidshmem-core` decides, pure: placement, views, what a checkpoint is, the order of
-//! checkpoint and recovery, who is dead. This crate carries it out.
+//! checkpoint and recovery, who is dead. This crate carries it out, on crates for what lies below:
+//! `raidshmem-sys` (system calls), `raidshmem-segment` (the memory of a PE), `raidshmem-fabric`
+//! (what an engine is) and one for each engine.
 //!
 //! Layers, each importing only from those above it or to the left of it (`tests/tidy/` holds it):
 //!
 //! ```text
-//! sys                                        system calls
 //! trace                                      the last events of a process
 //! control                                    connections, the page that shows the view
-//! segment                                    memory of a PE, offsets to bytes
-//! fabric                                     reaching memory that is not mapped
+//! fabric                                     which engine reaches what is not mapped
 //! pgas                                       the world of a process: waiting, barrier, memory
 //! checkpoint                                 sealing live memory and its parity
 //! recovery                                   making lost memory whole again
@@ -58,13 +58,9 @@ pub mod recovery;
 #[doc(hidden)]
 pub mod scrub;
 #[doc(hidden)]
-pub mod segment;
-#[doc(hidden)]
 pub mod shmem;
 #[doc(hidden)]
 pub mod sizing;
-#[doc(hidden)]
-pub mod sys;
 #[doc(hidden)]
 pub mod trace;
 #[doc(hidden)]

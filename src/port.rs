@@ -16,6 +16,7 @@ use raidshmem_core::plan::{Finding, Unrecoverable};
 use raidshmem_core::protocol::driver::{Driver, Judgement, Port, Progress, Standing, Step};
 use raidshmem_core::protocol::operation::{Op, Part};
 use raidshmem_core::protocol::{At, Call, Outcome, meeting};
+use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::status::Ending;
 use raidshmem_core::store::coverage::Coverage;
 use raidshmem_core::store::delta::Changes;
@@ -24,15 +25,15 @@ use raidshmem_core::store::phase::{Phase, Vote};
 use raidshmem_core::store::protection::Protection;
 use raidshmem_core::store::site::{Deed, Verdict};
 use raidshmem_core::view::{State, View};
+use raidshmem_segment::header::Record;
+use raidshmem_segment::words::Barrier;
+use raidshmem_sys::lock;
 use tracing::info;
 
 use crate::checkpoint;
 use crate::checkpoint::{delta, pages, since};
 use crate::pgas::{Fault, World};
 use crate::recovery::{Changed, rebuild, restore, verify};
-use crate::segment::header::Record;
-use crate::segment::words::Barrier;
-use crate::sys::lock;
 
 /// How long a far PE is not asked again.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -163,7 +164,7 @@ impl Port for Memory<'_> {
         self.world.members.is_new()
     }
 
-    fn is_beside(&self, number: u64) -> bool {
+    fn is_beside(&self, number: CheckpointNumber) -> bool {
         self.world.is_beside(self.protection, number)
     }
 
@@ -174,7 +175,10 @@ impl Port for Memory<'_> {
     fn votes(&self) -> Vec<Vote> {
         let vote = |pe: usize| {
             let told = self.world.status_of(pe);
-            Vote { phase: Phase::unpack(told.phase), decided: told.decision.checked_sub(1) }
+            Vote {
+                phase: Phase::unpack(told.phase),
+                decided: CheckpointNumber::unpack(told.decision),
+            }
         };
         self.living().map(vote).collect()
     }
@@ -225,7 +229,7 @@ impl<'a> Memory<'a> {
         }
     }
 
-    fn record(&self, part: Part, number: u64) -> &Record {
+    fn record(&self, part: Part, number: CheckpointNumber) -> &Record {
         let (header, protection) = (self.world.segments.own().header(), self.protection);
         match part {
             Part::Snapshot => &header.snapshots[protection.snapshot_of(number)],
@@ -245,7 +249,7 @@ impl<'a> Memory<'a> {
     fn arrive(&self, driver: &Driver) {
         let (Some(step), world) = (meeting(driver.at()), self.world) else { return };
         // Pairs with the loads below: what was written before is seen by whoever sees the step.
-        let word = self.view.number << 8 | step;
+        let word = self.view.number.0 << 8 | step;
         world.segments.own().words().step.store(word, Ordering::SeqCst);
         self.living().for_each(|pe| world.segments.wake(pe));
         world.publish(&self.view);
@@ -255,10 +259,10 @@ impl<'a> Memory<'a> {
     /// it was waited for.
     fn all_came(&self, driver: &Driver) -> Progress {
         let Some(step) = meeting(driver.at()) else { return Progress::Wait };
-        let word = self.view.number << 8 | step;
+        let word = self.view.number.0 << 8 | step;
         let here = |pe: usize| {
             let theirs = self.world.step_of(pe);
-            theirs >> 8 == self.view.number && theirs >= word
+            theirs >> 8 == self.view.number.0 && theirs >= word
         };
         match (self.living().all(here), self.changed()) {
             (true, _) => Progress::Done,
@@ -358,13 +362,13 @@ impl<'a> Memory<'a> {
     /// Shows the place of the call, with what was written since the restart where that is asked
     /// for.
     fn show_call(&mut self, driver: &Driver) {
-        let (world, agreed) = (self.world, driver.number() - 1);
+        let (world, agreed) = (self.world, driver.number().previous());
         let asked = driver.at() == At::Follow || world.is_reference();
         self.written = if asked { since::written(world, self.protection, agreed) } else { 0 };
         world.show_progress(Deed::Checkpoint, self.written);
     }
 
-    fn describe(&mut self, number: u64) {
+    fn describe(&mut self, number: CheckpointNumber) {
         self.coverage = checkpoint::intend(self.world, self.protection);
         match &self.coverage {
             Some(coverage) => {
@@ -375,7 +379,7 @@ impl<'a> Memory<'a> {
         }
     }
 
-    fn saved(&mut self, number: u64) {
+    fn saved(&mut self, number: CheckpointNumber) {
         let changes = self.changes.take();
         let found = changes.as_ref().and_then(delta::found);
         if let Some(changes) = changes {

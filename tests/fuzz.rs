@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 
 use random::Random;
 
+use raidshmem_core::quantity::{CheckpointNumber, Incarnation};
+
 /// Numbers that bounds are made of.
 const EDGES: [u64; 10] =
     [0, 1, 127, 128, 255, 1 << 16, u32::MAX as u64, 1 << 47, u64::MAX >> 1, u64::MAX];
@@ -99,19 +101,21 @@ fn no_parser_is_moved_by_hostile_bytes() {
 /// A right input is taken: what the mutations are made of is not refused at the first byte.
 #[test]
 fn right_inputs_are_taken() {
-    use raidshmem::sys::socket::decode;
+    use raidshmem_sys::socket::decode;
     let examples = entries::examples();
     let one = |name: &str| examples[name][0].clone();
     let layout = raidshmem_core::layout::Layout::new(1 << 20, 4);
     assert!(decode::<raidshmem_core::message::ToPe>(&one("control")).is_ok());
     assert!(decode::<Vec<(u32, raidshmem_core::message::Up)>>(&one("membership")).is_ok());
     assert!(raidshmem_core::store::coverage::Coverage::parse(&layout, &one("manifest")).is_ok());
+    let report = String::from_utf8(one("report")).expect("text");
+    assert!(raidshmem_report::record::Record::read(&report).is_ok());
     assert!(raidshmem_core::heap::Heap::decode(&one("heap")).is_ok());
     let stamp = raidshmem_core::store::stamp::Stamp {
-        number: 7,
+        number: CheckpointNumber(7),
         job: 9,
         pe: 3,
-        incarnation: 2,
+        incarnation: Incarnation(2),
         whole: true,
     };
     assert!(stamp.holds(&one("stamp")[..32], &one("stamp")[32..]));

@@ -2,6 +2,7 @@
 //!
 //! - what is installed compiles and runs programs by itself, with the wrappers and with pkg-config,
 //!   and nothing of the build folder is needed;
+//! - CMake finds it by `find_package(OpenSHMEM)`;
 //! - `DESTDIR` is put before every path and appears in no file;
 //! - the wrappers answer `-show` and `--showme` questions with the installed places;
 //! - the man pages have no errors, and name every option and every setting there is.
@@ -11,12 +12,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::SystemTime;
 
+#[path = "support/skip.rs"]
+mod skip;
+
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 const PAGES: &[&str] = &[
     "man1/oshrun.1",
     "man1/oshcc.1",
     "man1/oshc++.1",
     "man1/oshinfo.1",
+    "man1/oshreport.1",
     "man3/shmem_checkpoint_all.3",
     "man3/shmem_query_fault.3",
     "man3/shmem_restart_pes.3",
@@ -64,6 +69,7 @@ fn install(into: &Path, prefix: &Path, destdir: &str) {
         ("oshcc", env!("CARGO_BIN_EXE_oshcc")),
         ("oshcxx", env!("CARGO_BIN_EXE_oshcxx")),
         ("oshinfo", env!("CARGO_BIN_EXE_oshinfo")),
+        ("oshreport", env!("CARGO_BIN_EXE_oshreport")),
     ];
     for (name, path) in programs {
         fs::copy(path, built.join(name)).expect("it was built");
@@ -124,8 +130,10 @@ fn what_is_installed_compiles_and_runs_programs() {
     run(Command::new(prefix.join("bin/oshc++")).args(strict).args([&target, &source]));
     let printed = run(Command::new(prefix.join("bin/oshrun")).args(["-n", "2"]).arg(&target));
     assert_eq!(printed, "PEs 2\nPEs 2\n");
-    let version = run(Command::new(prefix.join("bin/oshinfo")).arg("--version"));
-    assert_eq!(version, format!("oshinfo {}\n", env!("CARGO_PKG_VERSION")));
+    for name in ["oshinfo", "oshreport"] {
+        let version = run(Command::new(prefix.join("bin").join(name)).arg("--version"));
+        assert_eq!(version, format!("{name} {}\n", env!("CARGO_PKG_VERSION")));
+    }
 }
 
 #[test]
@@ -135,7 +143,8 @@ fn wrappers_answer_with_the_installed_places() {
     let shown = prefix.display().to_string();
     let compile = format!("-I{shown}/include");
     let link = format!("-L{shown}/lib -Wl,-rpath,{shown}/lib -lraidshmem -Wl,-z,now");
-    for (wrapper, compiler) in [("oshcc", "cc"), ("oshc++", "c++")] {
+    let wrappers = [("oshcc", "cc"), ("oshc++", "c++"), ("oshcxx", "c++"), ("oshCC", "c++")];
+    for (wrapper, compiler) in wrappers {
         let ask = |words: &[&str]| {
             let mut command = Command::new(prefix.join("bin").join(wrapper));
             command.env_remove("OSHCC_CC").env_remove("OSHCC_CXX");
@@ -153,6 +162,30 @@ fn wrappers_answer_with_the_installed_places() {
             assert_eq!(ask(&["a.o", "-o", "a", question]), whole);
         }
     }
+}
+
+#[test]
+fn cmake_finds_the_library() {
+    if Command::new("cmake").arg("--version").output().is_err() {
+        skip::skip("cmake", "there is no cmake");
+        return;
+    }
+    let prefix = folder("cmake");
+    install(&prefix, &prefix, "");
+    let (source, build) = (prefix.join("source"), prefix.join("build"));
+    fs::create_dir_all(&source).expect("a folder below the target folder");
+    fs::copy(Path::new(ROOT).join("examples/count.c"), source.join("count.c"))
+        .expect("it is there");
+    let lists = "cmake_minimum_required(VERSION 3.13)\nproject(count C)\n\
+                 find_package(OpenSHMEM REQUIRED)\nadd_executable(count count.c)\n\
+                 target_link_libraries(count PRIVATE OpenSHMEM::OpenSHMEM)\n";
+    fs::write(source.join("CMakeLists.txt"), lists).expect("a file below the target folder");
+    let shown = format!("-DCMAKE_PREFIX_PATH={}", prefix.display());
+    run(Command::new("cmake").arg("-S").arg(&source).arg("-B").arg(&build).arg(shown));
+    run(Command::new("cmake").arg("--build").arg(&build));
+    count(&prefix, &build.join("count"));
+    let dynamic = run(Command::new("readelf").arg("-d").arg(build.join("count")));
+    assert!(dynamic.contains("NOW"), "statics are resolved before the program runs: {dynamic}");
 }
 
 #[test]
@@ -201,6 +234,10 @@ fn the_man_pages_are_sound_and_complete() {
     let plan = run(Command::new(env!("CARGO_BIN_EXE_oshinfo")).args(["plan", "--help"]));
     for option in options(&plan) {
         assert!(oshinfo.contains(&option), "oshinfo.1 lacks {option}");
+    }
+    let help = run(Command::new(env!("CARGO_BIN_EXE_oshreport")).arg("--help"));
+    for option in options(&help) {
+        assert!(of("oshreport.1").contains(&option), "oshreport.1 lacks {option}");
     }
     for question in ["-show", "--showme:compile", ":link", ":incdirs", ":libdirs", ":libs"] {
         assert!(oshcc.contains(question), "oshcc.1 lacks {question}");

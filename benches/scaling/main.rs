@@ -6,6 +6,9 @@
 //! of 100,000 PEs. `make scaling RECORD=1` keeps all of it under `benches/record`, with the machine
 //! and the time in a file beside it.
 //!
+//! `make scaling START=1` measures instead how long jobs of 64 to 1,024 PEs take that only start
+//! and end ([`start`]), and writes `target/scaling-start.csv`.
+//!
 //! One parameter varies at a time, round a middle: 64 MiB a PE, 4 PEs, one group, one parity.
 //! `--quick` leaves out the large ends. Points that the machine has no memory for are left out, and
 //! said so.
@@ -21,6 +24,7 @@ mod programs;
 #[path = "../scorecard/record.rs"]
 #[allow(dead_code)]
 mod record;
+mod start;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -95,7 +99,7 @@ impl Study {
 
 /// Most bytes that the study's programs may take together: data, its copy, snapshot and parity.
 fn fits(point: &Point) -> bool {
-    let available = raidshmem::sys::memory::available().unwrap_or(0) as f64 / f64::from(1 << 20);
+    let available = raidshmem_sys::memory::available().unwrap_or(0) as f64 / f64::from(1 << 20);
     4.5 * point.mib * (point.pes as f64) < 0.8 * available
 }
 
@@ -132,6 +136,22 @@ fn run(quick: bool, keep: bool) -> Result<(), Trouble> {
     if keep { record(&study.bench, record::Context::new(quick, load)) } else { Ok(()) }
 }
 
+/// How long jobs take that only start and end.
+fn run_start(quick: bool, keep: bool) -> Result<(), Trouble> {
+    let (bench, load) = (Bench::new(quick)?, record::load());
+    let csv = start::curve(&bench)?;
+    write(&bench.target().join("scaling-start.csv"), &csv)?;
+    if !keep {
+        return Ok(());
+    }
+    let context = record::Context::new(quick, load);
+    let (folder, date) = record::place(&bench, &context);
+    let folder = folder.join(format!("start-{date}"));
+    record::save(&folder, "start.csv", &csv)?;
+    let text = serde_json::to_string_pretty(&context).map_err(Trouble::new)?;
+    record::save(&folder, "context.json", &(text + "\n"))
+}
+
 /// Keeps what was written to the target folder under `benches/record`.
 fn record(bench: &Bench, context: record::Context) -> Result<(), Trouble> {
     let (folder, date) = record::place(bench, &context);
@@ -154,9 +174,11 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     if !words.iter().any(|word| word == "--bench") {
         model::check();
+        start::check();
         return ExitCode::SUCCESS;
     }
     let asked = |word: &str| words.iter().any(|other| other == word);
+    let run = if asked("--start") { run_start } else { run };
     match run(asked("--quick"), asked("--record")) {
         Ok(()) => ExitCode::SUCCESS,
         Err(trouble) => {

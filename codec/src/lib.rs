@@ -9,6 +9,16 @@
 //! global state is the choice of a kernel, made once. Wrong shapes are answered with a variant of
 //! [`Error`] before any output byte is written.
 //!
+//! Layers, each importing only from those above it or to the left of it:
+//!
+//! ```text
+//! crc  error                                 checksums; what is refused
+//! gf  matrix                                 the field, and matrices over it
+//! kernel                                     the loops, by what the processor has
+//! code                                       the parity of a stripe
+//! stripe                                     where the parity of what lies
+//! ```
+//!
 //! Left out: deciding *which* shards are lost (the codec is told), storing anything, and
 //! finding a shard that is present but wrong (that is what the checksums are for).
 //!

@@ -10,14 +10,13 @@ use std::ops::Range;
 use raidshmem::control::noise::{Session, Side};
 use raidshmem::launch::cli::args::Args;
 use raidshmem::launch::cli::hosts;
-use raidshmem::segment::statics::{elf, select};
-use raidshmem::sys::socket::decode;
 use raidshmem_core::ended::Ended;
 use raidshmem_core::heap::Heap;
 use raidshmem_core::layout::{Layout, STAMP, TILE};
 use raidshmem_core::membership::{Action, Event, Membership, Shape};
 use raidshmem_core::message::{Down, Job, Report, Said, ToPe, Up};
 use raidshmem_core::placement::Domains;
+use raidshmem_core::quantity::{CheckpointNumber, Incarnation, ViewNumber};
 use raidshmem_core::secret::Secret;
 use raidshmem_core::settings::{Bind, Device, Fabric, Settings};
 use raidshmem_core::store::coverage::Coverage;
@@ -25,8 +24,26 @@ use raidshmem_core::store::phase::Phase;
 use raidshmem_core::store::private::{self, Saved};
 use raidshmem_core::store::stamp::Stamp;
 use raidshmem_core::view::{Member, View};
+use raidshmem_report::page::page;
+use raidshmem_report::record::Record;
+use raidshmem_segment::statics::{elf, select};
+use raidshmem_sys::socket::decode;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+
+/// A job of two PEs that lost one of them.
+const REPORT: &str = r#"{"raidshmem_report":1,"job":{"raidshmem":"0","program":"a","host":"b",
+"launcher":7,"since":"c","nodes":["d","e"],"node_of":[0,1],"spares":0,"mode":"raid5","parity":1,
+"snapshots":1,"slots":2,"groups":[[0,1]],"heap":4096,"fabric":"shm","settings":[{"name":"f",
+"value":null,"default":false,"doc":"g"}]},"end":{"status":3,"words":"h","ran":9.5},"totals":
+{"checkpoints":1,"saving":0.5,"again":1.5,"recovery":2.5,"processes":1,"nodes":0,"data":99,
+"kept":44},"checkpoints":[
+{"count":1,"first":1,"last":1,"begin":1.0,"end":1.5,"took":0.5,"longest":0.5}],
+"events":[{"time":0.5,"event":"started"},{"time":2.0,"event":"lost","pes":[1],"node":1,"cause":"i"},
+{"time":2.1,"event":"replaced","pe":1,"node":0,"incarnation":1},{"time":2.2,"event":"step","step":
+"rebuild"},{"time":2.3,"event":"rebuilt","pe":1,"checkpoint":1,"bytes":99,"from":[0],"took":0.1},
+{"time":2.4,"event":"resumed","checkpoint":1,"took":0.3},{"time":3.0,"event":"said","line":"j"}],
+"left_out":0,"at_end":[{"pe":1,"memory":5,"scrubbed":[9,1,1]}]}"#;
 
 /// A parser under test.
 pub type Target = fn(&[u8]);
@@ -42,6 +59,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("manifest", manifest),
     ("membership", membership),
     ("noise", noise),
+    ("report", report),
     ("rules", rules),
     ("settings", settings),
     ("stamp", stamp),
@@ -80,7 +98,7 @@ pub fn membership(bytes: &[u8]) {
     let settings = Settings::from_env(pairs.into_iter()).expect("right settings");
     let shape = Shape { node_of: vec![0, 0, 1, 1], nodes: 3, spares: vec![2], fabric: Fabric::Shm };
     let (mut machine, _) = Membership::new(&shape, &settings, vec![0; 4]);
-    let (mut view, mut over) = (0, false);
+    let (mut view, mut over) = (ViewNumber(0), false);
     for (node, up) in said {
         let event = match up {
             Up::Memory { pe, memory } => Event::MemoryMade { pe, memory },
@@ -113,10 +131,10 @@ fn plausible(bytes: &[u8]) -> Vec<(u32, Up)> {
             0 => Up::Memory { pe: a, memory: b },
             1 => Up::Ended { proc: a, how: Ended::Killed(9) },
             2 => Up::Ended { proc: a, how: Ended::Exited(b as i32) },
-            3 | 4 => Up::Shown { number: b.into() },
+            3 | 4 => Up::Shown { number: ViewNumber(b.into()) },
             5 | 6 => said(Said::Hello),
             7 => said(Said::AtPoint { rule: b }),
-            8 => said(Said::Finalizing { joined: b.into(), cut: a % 2 == 1 }),
+            8 => said(Said::Finalizing { joined: ViewNumber(b.into()), cut: a % 2 == 1 }),
             9 => said(if a % 4 == 3 { Said::NeedsOthers } else { Said::Finalized }),
             10 => said(Said::Verdict { status: 3, words: String::new() }),
             _ => Up::Failed { what: String::new() },
@@ -173,6 +191,18 @@ pub fn args(bytes: &[u8]) {
     }
 }
 
+/// What `oshreport` reads; of what it takes it makes a page.
+pub fn report(bytes: &[u8]) {
+    match Record::read(&String::from_utf8_lossy(bytes)) {
+        Ok(record) => {
+            assert!(page(&record).ends_with("</html>"));
+            let written = record.to_json().expect("what was read can be written");
+            assert!(Record::read(&written).is_ok(), "what was written can be read");
+        }
+        Err(error) => one_line(&error.to_string()),
+    }
+}
+
 /// A list of hosts, as `--hosts` takes it and as Slurm writes it, with its counts after a space.
 pub fn hosts(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
@@ -194,7 +224,7 @@ pub fn hosts(bytes: &[u8]) {
 /// What the kernel says of the control groups of a process, of what is mounted, and of a group, a
 /// zero byte between them.
 pub fn cgroup(bytes: &[u8]) {
-    use raidshmem::sys::cgroup::{folders, memory_of};
+    use raidshmem_sys::cgroup::{folders, memory_of};
     let text = String::from_utf8_lossy(bytes);
     let mut files = text.split('\0');
     let mut next = || files.next().unwrap_or_default().to_owned();
@@ -271,16 +301,24 @@ pub fn heap(bytes: &[u8]) {
     assert!(live.windows(2).all(|pair| pair[0].end <= pair[1].start), "live ranges overlap");
 }
 
+/// A stamp of PE 3, as of that checkpoint and incarnation.
+fn stamp_of(number: u64, incarnation: u32) -> Stamp {
+    let (number, incarnation) = (CheckpointNumber(number), Incarnation(incarnation));
+    Stamp { number, job: 9, pe: 3, incarnation, whole: true }
+}
+
 /// A tile with its stamp before it: bytes that nobody sealed are not taken.
 pub fn stamp(bytes: &[u8]) {
     let Some((stamp, tile)) = bytes.split_at_checked(STAMP) else { return };
     let tile = &tile[..tile.len().min(TILE)];
-    let expected = Stamp { number: 7, job: 9, pe: 3, incarnation: 2, whole: true };
+    let expected = stamp_of(7, 2);
     if expected.holds(stamp, tile) {
-        let sealed = (0..=2).map(|incarnation| Stamp { incarnation, ..expected }.seal(tile));
+        let sealed = (0..=2).map(|incarnation| {
+            Stamp { incarnation: Incarnation(incarnation), ..expected }.seal(tile)
+        });
         assert!(sealed.into_iter().any(|sealed| sealed == stamp), "a stamp that nobody made");
     }
-    for other in [Stamp { number: 6, ..expected }, Stamp { job: 8, ..expected }] {
+    for other in [Stamp { number: CheckpointNumber(6), ..expected }, Stamp { job: 8, ..expected }] {
         assert!(!(expected.holds(stamp, tile) && other.holds(stamp, tile)));
     }
 }
@@ -377,17 +415,17 @@ pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
     use raidshmem_core::message::Welcome;
     let pack = |said: &dyn Fn() -> postcard::Result<Vec<u8>>| said().expect("it can be written");
     let (fired, lost) = (vec![0], vec![1]);
-    let incarnations = vec![0; 4];
-    let welcome = Welcome { pe: 1, incarnation: 2, memory: 3, node: 0, fired, lost, incarnations };
+    let (incarnation, incarnations) = (Incarnation(2), vec![Incarnation::FIRST; 4]);
+    let welcome = Welcome { pe: 1, incarnation, memory: 3, node: 0, fired, lost, incarnations };
     let job = job_of_four();
     let hello = |proc| (proc / 2, Up::Said { proc, what: Said::Hello });
     let memory = |pe| (pe / 2, Up::Memory { pe, memory: 0 });
     let begin: Vec<(u32, Up)> = (0..4).map(memory).chain((0..5).map(hello)).collect();
-    let shown = (0..3).map(|node| (node, Up::Shown { number: 1 }));
+    let shown = (0..3).map(|node| (node, Up::Shown { number: ViewNumber(1) }));
     let killed = Ended::Killed(9);
     let mut death: Vec<(u32, Up)> = begin.iter().cloned().chain(shown).collect();
     death.push((0, Up::Ended { proc: 1, how: killed }));
-    death.extend((0..3).map(|node| (node, Up::Shown { number: 2 })));
+    death.extend((0..3).map(|node| (node, Up::Shown { number: ViewNumber(2) })));
     let mut allocator = Heap::new(1 << 20);
     let first = allocator.alloc(5000, 64).expect("room");
     allocator.alloc(100, 4096).expect("room");
@@ -399,9 +437,10 @@ pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
     let first = std::slice::from_ref(&first);
     let built = Coverage::build(&layout, first, &allocator, hole, &private_memory());
     let tile = vec![3; 100];
-    let sealed = Stamp { number: 7, job: 9, pe: 3, incarnation: 1, whole: true }.seal(&tile);
+    let sealed = stamp_of(7, 1).seal(&tile);
     let text = |all: &[&str]| all.iter().map(|text| text.as_bytes().to_vec()).collect::<Vec<_>>();
     BTreeMap::from([
+        ("report", text(&[REPORT])),
         ("args", text(&["-n\x004", "-n\x008\0--nodes\x004\0--spares\x001\0--kill\x001@3:copy"])),
         (
             "control",
@@ -417,7 +456,7 @@ pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
                 pack(&|| {
                     postcard::to_allocvec(&Up::Said {
                         proc: 1,
-                        what: Said::Finalizing { joined: 9, cut: false },
+                        what: Said::Finalizing { joined: ViewNumber(9), cut: false },
                     })
                 }),
             ],
@@ -434,7 +473,7 @@ pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
         ("rules", text(&["2@5", "node:1@3:copy, 0@0:resume"])),
         ("settings", text(&["SHMEM_FT_BACKUP_MODE=rs\nSHMEM_FT_PARITY=3\nSHMEM_FT_SCRUB=off\n"])),
         ("stamp", vec![[sealed.as_slice(), &tile].concat()]),
-        ("words", vec![Phase::Encoded(5).pack().to_le_bytes().to_vec()]),
+        ("words", vec![Phase::Encoded(CheckpointNumber(5)).pack().to_le_bytes().to_vec()]),
         ("elf", vec![executable()]),
     ])
 }

@@ -5,13 +5,14 @@ use std::hint::black_box;
 use std::io::Write as _;
 use std::time::Instant;
 
-use raidshmem::fabric::{self, FabricError};
+use raidshmem::fabric;
 use raidshmem::launch::handshake::PROBE_ARGUMENT;
 use raidshmem::launch::probe;
 use raidshmem::sizing;
-use raidshmem::sys::huge::{HugeFiles, NoHuge};
-use raidshmem::sys::memory;
 use raidshmem_core::settings::{Fabric, Pages, Settings, table};
+use raidshmem_fabric::FabricError;
+use raidshmem_sys::huge::{HugeFiles, NoHuge};
+use raidshmem_sys::memory;
 
 const USAGE: &str = "usage: oshinfo [--markdown | --points | --version | engines | plan OPTIONS]";
 
@@ -140,11 +141,11 @@ fn points() -> String {
 }
 
 fn all() -> String {
-    let settings = Settings::from_env(raidshmem::sys::environment())
+    let settings = Settings::from_env(raidshmem_sys::environment())
         .unwrap_or_else(|error| refuse(&error.to_string()));
     let mib = |bytes: Option<u64>| bytes.map_or("unknown".into(), |b| format!("{} MiB", b >> 20));
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let expedited = raidshmem::sys::futex::register_barrier();
+    let expedited = raidshmem_sys::futex::register_barrier();
     let mut text = format!("raidshmem {} (OpenSHMEM 1.6)\n", env!("CARGO_PKG_VERSION"));
     let facts = [
         ("processors", processors.to_string()),

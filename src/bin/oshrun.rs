@@ -4,11 +4,12 @@ use std::io::Write;
 use std::os::fd::{FromRawFd, OwnedFd};
 
 use raidshmem::launch::cli::args::Args;
+use raidshmem::launch::door::Asked;
 use raidshmem::launch::handshake::{AGENT_ARGUMENT, ALL_DEAD, PROBE_ARGUMENT, SUPERVISOR_ARGUMENT};
 use raidshmem::launch::lines::{news, say, set_quiet};
-use raidshmem::launch::{agent, dump, launcher, probe, supervisor};
-use raidshmem::sys::socket::Channel;
-use raidshmem::sys::{environment, is_open};
+use raidshmem::launch::{agent, door, launcher, probe, supervisor};
+use raidshmem_sys::socket::Channel;
+use raidshmem_sys::{environment, is_open};
 
 fn main() {
     let mut words = std::env::args_os().skip(1).map(|word| word.into_string().unwrap_or_default());
@@ -21,8 +22,8 @@ fn main() {
         _ => {}
     }
     let args = Args::of(std::env::args_os());
-    if let Ok(Args { dump: Some(job), .. }) = &args {
-        std::process::exit(run_dump(job));
+    if let Ok(Ok(Some((what, job)))) = args.as_ref().map(Args::question) {
+        std::process::exit(ask(what, job));
     }
     let ready = match args.and_then(|args| args.prepare(environment())) {
         Ok(ready) => ready,
@@ -45,7 +46,7 @@ fn main() {
         // SAFETY: this process has one thread; its children must see the settings in force.
         unsafe { std::env::set_var(name, value) };
     }
-    match launcher::run(&ready) {
+    match launcher::run(ready) {
         Ok(status) => std::process::exit(status),
         Err(error) => {
             say(&error.to_string());
@@ -54,8 +55,8 @@ fn main() {
     }
 }
 
-fn run_dump(job: &str) -> i32 {
-    match dump::ask(job) {
+fn ask(what: Asked, job: &str) -> i32 {
+    match door::ask(what, job) {
         Ok(text) => {
             // Who reads may have seen enough.
             let _ = std::io::stdout().write_all(text.as_bytes());

@@ -2,10 +2,11 @@
 
 use std::ffi::c_int;
 
+use raidshmem_segment::update::Update;
+
 use crate::openshmem::bits::Bits;
 use crate::openshmem::memory::address::{Out, Sym, SymIn};
 use crate::openshmem::memory::atomic::{change, compare_swap, fetch, set, update, update_later};
-use crate::segment::update::Update;
 
 family! { BLOCKING: "Atomics, blocking";
     EXT "shmem_" "_atomic_fetch" ctx("shmem_ctx_") [generic "shmem_atomic_fetch"]

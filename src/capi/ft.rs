@@ -7,14 +7,16 @@
 
 use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int, c_void};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering, fence};
+
+use raidshmem_sys::caller;
 
 use super::claims::{read_at, text};
 use crate::faults::{self, Name};
 use crate::openshmem::check::{self, misuse};
-use crate::openshmem::memory::address::{In, Out, Sym};
+use crate::openshmem::memory::address::{In, Out, Sym, SymIn};
+use crate::openshmem::memory::rma;
 use crate::pgas;
-use crate::sys::caller;
 
 /// PEs that the last query named; 0 after a restart.
 static QUERIED: AtomicUsize = AtomicUsize::new(0);
@@ -158,6 +160,16 @@ family! { EXTENSION: "Fault tolerance: extensions";
     ONE "shmemx_ft_checkpoint_number" "" [header "ft"] () -> u64 {
         pgas::world();
         faults::checkpoint_number()
+    }
+    ONE "shmemx_ft_need_checkpoint" "" [header "ft"] () -> c_int {
+        pgas::world();
+        c_int::from(faults::need_checkpoint())
+    }
+    ONE "shmemx_ft_get" "" [header "ft"]
+    (dest: Out<u8>, source: SymIn<u8>, nbytes: usize, pe: c_int) -> c_int {
+        rma::get(NAME, dest, source, nbytes, pe);
+        fence(Ordering::Acquire); // the bytes are read before the look at the view
+        c_int::from(pgas::world().interrupted())
     }
     ONE "shmemx_ft_faulted" "" [header "ft"] () -> c_int {
         pgas::world();

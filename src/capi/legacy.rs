@@ -7,11 +7,12 @@
 
 use std::ffi::{c_int, c_long};
 
+use raidshmem_segment::update::Update;
+
 use super::wait::comparison;
 use crate::openshmem::memory::address::{Sym, SymIn};
 use crate::openshmem::memory::atomic::{compare_swap, fetch, set, update};
 use crate::openshmem::wait::{Cmp, until};
-use crate::segment::update::Update;
 
 family! { ATOMICS: "Atomics, blocking";
     OLDEXT "shmem_" "_fetch" [generic "shmem_fetch"] [deprecated "1.4"]

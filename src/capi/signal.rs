@@ -2,13 +2,14 @@
 
 use std::ffi::c_int;
 
+use raidshmem_segment::update::Update;
+
 use super::constants::{SIGNAL_ADD, SIGNAL_SET};
 use crate::openshmem::check::{bytes_of, misuse};
 use crate::openshmem::memory::address::{In, Sym, SymIn};
 use crate::openshmem::memory::word::Word;
 use crate::openshmem::signal::{self, Signal};
 use crate::pgas::stream::Target;
-use crate::segment::update::Update;
 
 /// What C calls the updates of a signal word.
 fn update(call: &'static str, op: c_int) -> Update {

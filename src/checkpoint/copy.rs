@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use raidshmem_core::inject::Point;
 use raidshmem_core::layout::{STAMP, TILE};
+use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::store::coverage::Coverage;
 use raidshmem_core::store::delta::{Changes, Next};
 use raidshmem_core::store::protection::Protection;
@@ -47,7 +48,7 @@ pub(super) struct Own<'a> {
     pub world: &'a World,
     pub protection: &'a Protection,
     pub coverage: &'a Coverage,
-    pub number: u64,
+    pub number: CheckpointNumber,
     /// How the stamp that a tile has there becomes that of this checkpoint, and that in the last
     /// snapshot.
     here: Renewal,
@@ -59,7 +60,7 @@ impl<'a> Own<'a> {
         world: &'a World,
         protection: &'a Protection,
         coverage: &'a Coverage,
-        number: u64,
+        number: CheckpointNumber,
     ) -> Own<'a> {
         let renewal = |back: u64| tiles::renewal(world, number, back);
         let (here, last) = (renewal(protection.snapshots as u64), renewal(1));
@@ -72,7 +73,7 @@ impl<'a> Own<'a> {
     }
 
     /// Where the snapshot of a checkpoint is.
-    fn region(&self, number: u64) -> usize {
+    fn region(&self, number: CheckpointNumber) -> usize {
         self.protection.snapshot_at(self.world.segments.layout(), number)
     }
 
@@ -97,7 +98,7 @@ impl<'a> Own<'a> {
         match changes.map_or(Next::Make, |changes| changes.next_own(tile)) {
             Next::Keep if tiles::renew(world, region, tile, &self.here) => return,
             Next::Carry => {
-                let regions = (self.region(number - 1), region);
+                let regions = (self.region(number.previous()), region);
                 if tiles::carry(world, regions, tile, number, &self.last) {
                     return;
                 }
@@ -111,7 +112,11 @@ impl<'a> Own<'a> {
     /// The stamp that a tile must have if it is as it was at the last checkpoint, while that is
     /// there.
     fn stamp_of_last(&self, tile: usize) -> Option<[u8; STAMP]> {
-        self.last.of(tiles::stamp_of(self.world.segments, self.region(self.number - 1), tile))
+        self.last.of(tiles::stamp_of(
+            self.world.segments,
+            self.region(self.number.previous()),
+            tile,
+        ))
     }
 
     /// True if a tile has the stamp `was`: equal checksums, not a proof, but all that the choice
@@ -128,7 +133,7 @@ pub fn complete(
     world: &World,
     protection: &Protection,
     coverage: &Coverage,
-    number: u64,
+    number: CheckpointNumber,
     changes: &mut Changes,
 ) {
     if protection.snapshots == 1 {
@@ -146,7 +151,7 @@ pub fn copy(
     world: &World,
     protection: &Protection,
     coverage: &Coverage,
-    number: u64,
+    number: CheckpointNumber,
     changes: Option<&mut Changes>,
 ) {
     let own = Own::new(world, protection, coverage, number);

@@ -14,20 +14,22 @@ use std::time::Instant;
 
 use raidshmem_core::layout::TILE;
 use raidshmem_core::message::Found;
+use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::store::coverage::Coverage;
 use raidshmem_core::store::delta::{By, Changes, Look};
 use raidshmem_core::store::protection::Protection;
+use raidshmem_sys::lock;
 
 use super::{pages, tiles};
 use crate::pgas::{Store, World};
-use crate::sys::lock;
 
-/// Finds the own tiles that changed since checkpoint `number - 1` and shows them to the peers.
+/// Finds the own tiles that changed since the checkpoint before `number`, and shows them to the
+/// peers.
 pub fn compare(
     world: &World,
     protection: &Protection,
     coverage: &Coverage,
-    number: u64,
+    number: CheckpointNumber,
 ) -> Changes {
     let (shape, place) = protection.place(world.me());
     let (len, count) = (coverage.len(), tiles::tiles(coverage.len()));
@@ -40,7 +42,7 @@ pub fn compare(
         changes.know(written);
     } else if protection.mode.keeps_snapshot() && changes.looks(world.settings().delta, count) {
         let begun = Instant::now();
-        let last = protection.snapshot_at(world.segments.layout(), number - 1);
+        let last = protection.snapshot_at(world.segments.layout(), number.previous());
         let mut looks = vec![Look::default(); count];
         let look = |(tile, found): (usize, &mut Look), scratch: &mut Vec<u8>| {
             let bytes = tiles::live(world.segments, world.me(), coverage, tile, scratch);
@@ -64,6 +66,6 @@ pub fn found(changes: &Changes) -> Option<Found> {
 }
 
 /// The checkpoint is agreed: what was found is what the next one builds on.
-pub fn keep(store: &Store, changes: Changes, number: u64, len: usize) {
+pub fn keep(store: &Store, changes: Changes, number: CheckpointNumber, len: usize) {
     *lock(&store.history) = Some(changes.agreed(number, len));
 }

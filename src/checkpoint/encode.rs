@@ -21,15 +21,16 @@ use raidshmem_codec::code::Code;
 use raidshmem_codec::stripe::Data;
 use raidshmem_core::inject::Point;
 use raidshmem_core::layout::TILE;
+use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::store::coverage::Coverage;
 use raidshmem_core::store::delta::{Changes, Next, TileSet};
 use raidshmem_core::store::protection::{Protection, Shape};
 use raidshmem_core::store::stamp::Renewal;
+use raidshmem_sys::lock;
 
 use super::copy::{self, Own};
 use super::{pipeline, tiles};
 use crate::pgas::World;
-use crate::sys::lock;
 
 /// Pulls the chunks this PE protects from its peers' live memory into the slot of `number`, whose
 /// record is void meanwhile; of the parity chunks it holds only those that `wanted` names. `half`
@@ -40,7 +41,7 @@ pub fn encode(
     world: &World,
     protection: &Protection,
     coverage: &Coverage,
-    number: u64,
+    number: CheckpointNumber,
     wanted: &dyn Fn(usize) -> bool,
     (mut changes, half): (Option<&mut Changes>, Point),
 ) {
@@ -100,7 +101,7 @@ struct Encode<'a> {
     shape: &'a Shape,
     place: usize,
     per_chunk: usize,
-    number: u64,
+    number: CheckpointNumber,
 }
 
 impl Encode<'_> {
@@ -152,7 +153,7 @@ impl Encode<'_> {
         match next {
             Next::Keep => tiles::renew(world, self.slot(number), at, here),
             Next::Carry => {
-                let slots = (self.slot(number - 1), self.slot(number));
+                let slots = (self.slot(number.previous()), self.slot(number));
                 tiles::carry(world, slots, at, number, other)
             }
             Next::Update | Next::Make => false,
@@ -173,12 +174,12 @@ impl Encode<'_> {
     }
 
     /// Where the snapshots of a checkpoint are.
-    fn snapshot(&self, number: u64) -> usize {
+    fn snapshot(&self, number: CheckpointNumber) -> usize {
         self.protection.snapshot_at(self.world.segments.layout(), number)
     }
 
     /// Where the own parity of a checkpoint is.
-    fn slot(&self, number: u64) -> usize {
+    fn slot(&self, number: CheckpointNumber) -> usize {
         self.world.segments.layout().slots[self.protection.slot_of(number)]
     }
 
@@ -233,7 +234,7 @@ impl Encode<'_> {
                 Some(changed) => {
                     let places = changed.iter().map(|&position| places[position]);
                     live.extend(places.clone().zip(&mut scratch.live));
-                    let last = self.snapshot(self.number - 1);
+                    let last = self.snapshot(self.number.previous());
                     let was = |(pe, tile)| (pe, last, tile);
                     old.extend(places.map(was).zip(&mut scratch.old));
                 }
@@ -248,7 +249,7 @@ impl Encode<'_> {
     fn update(&self, task: &Task, changed: &[usize], scratch: &mut Scratch) -> bool {
         let Encode { world, coverage, number, .. } = *self;
         let tile = task.tile;
-        let (last, snapshot) = (number - 1, self.snapshot(number - 1));
+        let (last, snapshot) = (number.previous(), self.snapshot(number.previous()));
         let parity = tiles::own(world, self.slot(last), self.at(tile), last);
         let Some(parity) = parity else { return false };
         let places: Vec<(usize, usize)> = self.places(tile).collect();

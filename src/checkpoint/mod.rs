@@ -18,6 +18,7 @@ use std::time::Instant;
 use raidshmem_core::inject::Point;
 use raidshmem_core::layout::TILE;
 use raidshmem_core::message::{Found, Report};
+use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::status::PeerStatus;
 use raidshmem_core::store::coverage::Coverage;
 use raidshmem_core::store::intent::{self, Bounds, CANNOT, Refusal};
@@ -40,7 +41,7 @@ pub fn intend(world: &World, protection: &Protection) -> Option<Coverage> {
     // Both take their time.
     let absent =
         coverage.as_ref().filter(|_| grows != 0).map_or(0, |live| world.segments.absent(live));
-    let available = (grows != 0).then(crate::sys::memory::available).flatten();
+    let available = (grows != 0).then(raidshmem_sys::memory::available).flatten();
     let digest = coverage.as_ref().map_or(0, Coverage::digest);
     intent.digest.store(digest, Ordering::Release);
     intent.len.store(coverage.as_ref().map_or(CANNOT, |c| c.len() as u64), Ordering::Release);
@@ -84,7 +85,7 @@ pub fn prepare(world: &World, protection: &Protection, len: usize) {
 pub fn saved(
     world: &World,
     protection: &Protection,
-    number: u64,
+    number: CheckpointNumber,
     begun: Instant,
     found: Option<Found>,
 ) {

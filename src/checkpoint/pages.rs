@@ -6,7 +6,7 @@
 //! wrote to the own memory.
 //!
 //! Huge pages are cut where they are watched. Live memory is read through other mappings then,
-//! which are not, and through which nothing can be written ([`crate::segment::Segment::live`]).
+//! which are not, and through which nothing can be written ([`raidshmem_segment::Segment::live`]).
 //! What it costs to find changes each PE tells those near it before barrier C.
 //!
 //! Invariant: an error of the kernel is no error of the checkpoint. It ends the watch for good, on
@@ -22,16 +22,17 @@ use std::time::{Duration, Instant};
 
 use raidshmem_core::layout::TILE;
 use raidshmem_core::page::PAGE;
+use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::settings::{Delta, Track};
 use raidshmem_core::store::coverage::{Coverage, Places};
 use raidshmem_core::store::delta::TileSet;
 use raidshmem_core::store::protection::Protection;
 use raidshmem_core::store::track::{Costs, Said, Tracked, few};
+use raidshmem_sys::lock;
 
 use super::tiles;
 use crate::pgas::watch::{Tracking, Watched};
 use crate::pgas::{Segments, Store, World};
-use crate::sys::lock;
 
 /// Most PEs near each other that do so unasked. Each keeps 8 bytes of page table for each page of
 /// all of them: with so many a sixteenth of what is watched.
@@ -41,7 +42,7 @@ const GAP: usize = 1 << 20;
 
 /// Before barrier Q of checkpoint `number`: shows what this process wrote to the PEs near it since
 /// the last one, or that it does not know.
-pub fn show(world: &World, coverage: &Coverage, number: u64) {
+pub fn show(world: &World, coverage: &Coverage, number: CheckpointNumber) {
     let mut tracking = lock(&world.store.tracking);
     let Tracking { tracked, watched, costs, since } = &mut *tracking;
     costs.ran = since.map_or(u64::MAX, |since| nanos(since.elapsed()));
@@ -70,7 +71,7 @@ pub fn show(world: &World, coverage: &Coverage, number: u64) {
 
 /// After barrier Q: the own tiles that anybody wrote to since checkpoint `number - 1`; None if that
 /// is not known.
-pub fn written(world: &World, coverage: &Coverage, number: u64) -> Option<TileSet> {
+pub fn written(world: &World, coverage: &Coverage, number: CheckpointNumber) -> Option<TileSet> {
     let count = tiles::tiles(coverage.len());
     let mut tracking = lock(&world.store.tracking);
     let Tracking { tracked, watched, .. } = &mut *tracking;
@@ -107,7 +108,12 @@ pub fn tell(world: &World, coverage: &Coverage, looked: Option<Duration>) {
 
 /// Before barrier B, while live memory stands still: watches what is written from here on, if that
 /// pays after the changes that checkpoint `number` brought.
-pub fn watch(world: &World, protection: &Protection, coverage: &Coverage, number: u64) {
+pub fn watch(
+    world: &World,
+    protection: &Protection,
+    coverage: &Coverage,
+    number: CheckpointNumber,
+) {
     let mut tracking = lock(&world.store.tracking);
     let Tracking { tracked, watched, costs, since } = &mut *tracking;
     let wanted = wanted(world, protection, coverage, number, (tracked, costs));
@@ -139,7 +145,7 @@ fn wanted(
     world: &World,
     protection: &Protection,
     coverage: &Coverage,
-    number: u64,
+    number: CheckpointNumber,
     (tracked, costs): (&Tracked, &mut Costs),
 ) -> bool {
     let (settings, count) = (world.settings(), tiles::tiles(coverage.len()));

@@ -14,8 +14,8 @@
 use std::sync::mpsc::channel;
 use std::sync::{Mutex, PoisonError};
 
-use crate::sys::pool::WorkerPool;
-use crate::sys::process;
+use raidshmem_sys::pool::WorkerPool;
+use raidshmem_sys::process;
 
 /// Steps of a stripe that are fetched together. Eight of four members, a tile each, are 2 MiB: some
 /// times what is on its way in a network, so that the pause between two batches is short beside it.

@@ -20,10 +20,10 @@ use raidshmem_core::layout::TILE;
 use raidshmem_core::page::HUGE;
 use raidshmem_core::store::coverage::Coverage;
 use raidshmem_core::store::protection::Protection;
+use raidshmem_sys::process;
 
 use super::{copy, reserve, room, tiles};
 use crate::pgas::World;
-use crate::sys::process;
 
 /// Bytes that a thread touches at a time: what needs the address space meanwhile waits so long.
 const PIECE: usize = HUGE;
@@ -35,7 +35,7 @@ const MOST: usize = 4;
 fn affordable(world: &World, protection: &Protection, len: usize) -> bool {
     let (snapshot, slots) = room(world.segments, protection, len);
     let (hold, pes) = ((snapshot + slots) as u64, world.pes_of_machine() as u64);
-    let available = crate::sys::memory::available().unwrap_or(0);
+    let available = raidshmem_sys::memory::available().unwrap_or(0);
     let limit = world.settings().memory_limit.unwrap_or(u64::MAX);
     let all = (hold + len as u64).saturating_mul(pes);
     hold.saturating_mul(pes) <= limit && all <= available / 2

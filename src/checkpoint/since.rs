@@ -11,6 +11,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use raidshmem_core::layout::TILE;
+use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::store::protection::Protection;
 use twox_hash::XxHash3_128;
 
@@ -18,7 +19,7 @@ use super::tiles;
 use crate::pgas::World;
 
 /// A digest of what is not as checkpoint `number`, which was restored last; 0 if all is.
-pub fn written(world: &World, protection: &Protection, number: u64) -> u64 {
+pub fn written(world: &World, protection: &Protection, number: CheckpointNumber) -> u64 {
     let (at, covered) = (world.segments.layout().manifest, world.memory.covered());
     let Ok(manifest) = world.memory.manifest() else { return 1 };
     let sum =

@@ -8,14 +8,15 @@ use std::ops::Range;
 
 use raidshmem_codec::kernel::Kernel;
 use raidshmem_core::layout::{STAMP, TILE};
+use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::store::coverage::Coverage;
 use raidshmem_core::store::delta::TileSet;
 use raidshmem_core::store::stamp::{Renewal, Seal, Stamp};
 use raidshmem_core::store::track::{COSTS, Costs, Said};
+use raidshmem_fabric::Read;
+use raidshmem_segment::Segment;
 
-use crate::fabric::Read;
 use crate::pgas::{Segments, World};
-use crate::segment::Segment;
 
 /// A tile of zeroes: what lies beyond the end of a snapshot.
 pub static ZEROES: [u8; TILE] = [0; TILE];
@@ -36,7 +37,7 @@ pub fn write(
     pe: usize,
     region: usize,
     tile: usize,
-    number: u64,
+    number: CheckpointNumber,
     fill: impl FnOnce(&mut [u8], &mut Seal),
 ) {
     let store = world.segments.near(pe).expect("a store is written where it is mapped");
@@ -54,7 +55,14 @@ pub fn write(
 }
 
 /// The same with `bytes`, which are read once.
-pub fn put(world: &World, pe: usize, region: usize, tile: usize, number: u64, bytes: &[u8]) {
+pub fn put(
+    world: &World,
+    pe: usize,
+    region: usize,
+    tile: usize,
+    number: CheckpointNumber,
+    bytes: &[u8],
+) {
     let kernel = Kernel::chosen().expect("codes were made with it");
     write(world, pe, region, tile, number, |out, seal| {
         kernel.copy(out, bytes, |piece| seal.update(piece));
@@ -63,9 +71,9 @@ pub fn put(world: &World, pe: usize, region: usize, tile: usize, number: u64, by
 
 /// How own stamps of the checkpoint `back` before become those of `number`; before the first one
 /// there are none.
-pub fn renewal(world: &World, number: u64, back: u64) -> Renewal {
+pub fn renewal(world: &World, number: CheckpointNumber, back: u64) -> Renewal {
     let stamp = |number| world.stamp(world.me(), number);
-    Renewal::new(stamp(number.saturating_sub(back)), stamp(number), TILE)
+    Renewal::new(stamp(number.before(back)), stamp(number), TILE)
 }
 
 /// Gives an own tile that is as it was its new stamp. False if it has not the old one.
@@ -81,7 +89,7 @@ pub fn carry(
     world: &World,
     (from, to): (usize, usize),
     tile: usize,
-    number: u64,
+    number: CheckpointNumber,
     renewal: &Renewal,
 ) -> bool {
     let Some(renewed) = renewal.of(stamp_of(world.segments, from, tile)) else { return false };
@@ -175,7 +183,7 @@ pub fn written_by(segments: &Segments, pe: usize, count: usize) -> TileSet {
 }
 
 /// True if the own tile holds what its stamp says, as of checkpoint `number`.
-pub fn holds(world: &World, region: usize, tile: usize, number: u64) -> bool {
+pub fn holds(world: &World, region: usize, tile: usize, number: CheckpointNumber) -> bool {
     sealed(world.segments.own(), world.segments, region, tile, &world.stamp(world.me(), number))
 }
 
@@ -191,7 +199,7 @@ fn sealed(
 }
 
 /// A tile of the own store, if it holds as of checkpoint `number`.
-pub fn own(world: &World, region: usize, tile: usize, number: u64) -> Option<&[u8]> {
+pub fn own(world: &World, region: usize, tile: usize, number: CheckpointNumber) -> Option<&[u8]> {
     let whole = holds(world, region, tile, number);
     whole.then(|| world.segments.own().bytes(region + tile * TILE, TILE))
 }
@@ -285,7 +293,7 @@ pub fn read<'a>(
     pe: usize,
     region: usize,
     tile: usize,
-    number: u64,
+    number: CheckpointNumber,
     room: &'a mut Room,
 ) -> Reading<'a> {
     let seal = world.stamp(pe, number).begin();
@@ -306,7 +314,7 @@ pub fn fetch<'a>(
     pe: usize,
     region: usize,
     tile: usize,
-    number: u64,
+    number: CheckpointNumber,
     room: &'a mut Room,
 ) -> Option<&'a [u8]> {
     whole(read(world, pe, region, tile, number, room))

@@ -13,13 +13,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use raidshmem_core::secret::Secret;
+use raidshmem_sys::socket::{Channel, ChannelError, Outbox, decode};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::noise::{Session, Side};
-use crate::sys::socket::{Channel, ChannelError, Outbox, decode};
 
 /// A message and the descriptors that came with it.
 type Received<M> = (M, Vec<OwnedFd>);

@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use memmap2::{MmapOptions, MmapRaw};
 use raidshmem_core::page::page_up;
+use raidshmem_core::quantity::ViewNumber;
 use raidshmem_core::view::{Member, View};
-
-use crate::sys::memory;
+use raidshmem_sys::memory;
 
 const HEADER: usize = 64;
 
@@ -60,12 +60,12 @@ impl Page {
 
     /// Shows `view`.
     pub fn publish(&self, view: &View) {
-        self.word(0).store(view.number, Ordering::Relaxed);
+        self.word(0).store(view.number.0, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         for (pe, member) in view.pes.iter().enumerate().take(self.n_pes) {
             self.word(HEADER / 8 + pe).store(member.pack(), Ordering::Relaxed);
         }
-        self.number().store(view.number, Ordering::SeqCst); // pairs with every load of `number`
+        self.number().store(view.number.0, Ordering::SeqCst); // pairs with every load of `number`
     }
 
     /// One PE of the current view.
@@ -81,7 +81,7 @@ impl Page {
             let pes = (0..self.n_pes).map(load).collect();
             fence(Ordering::SeqCst);
             if self.word(0).load(Ordering::Relaxed) == number {
-                return View { number, pes };
+                return View { number: ViewNumber(number), pes };
             }
             std::hint::spin_loop();
         }

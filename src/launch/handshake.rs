@@ -9,8 +9,7 @@ use chacha20poly1305::aead::{Aead, KeyInit};
 use chacha20poly1305::{ChaCha20Poly1305, Key, Nonce};
 use raidshmem_core::ended::Ended;
 use raidshmem_core::secret::Secret;
-
-use crate::sys::socket::ChannelError;
+use raidshmem_sys::socket::ChannelError;
 
 /// Hidden first argument that makes `oshrun` an agent.
 pub const AGENT_ARGUMENT: &str = "--raidshmem-agent";

@@ -13,6 +13,10 @@
 //! handshake    what launcher, supervisor and agent agree on before they talk
 //! heartbeats   heartbeats between hosts, as sealed datagrams
 //! lines        lines for people            output   what programs on other hosts print
+//! readers      who reads what happens, beside people: a file for the record, one for events, and
+//!              who asks for metrics        feed     lines of events    scrape   answers who asks
+//! live         the view on a terminal
+//! door         who asks a job that runs    dump     what its processes did last, as text
 //! probe        whether an engine can be had here
 //! worker       a thread for long work, beside a loop that renews leases
 //! ```
@@ -23,12 +27,17 @@
 
 pub mod agent;
 pub mod cli;
-pub mod dump;
+pub mod door;
+mod dump;
+mod feed;
 pub mod handshake;
 mod heartbeats;
 pub mod launcher;
 pub mod lines;
+mod live;
 mod output;
 pub mod probe;
+pub mod readers;
+mod scrape;
 pub mod supervisor;
 mod worker;

@@ -7,7 +7,7 @@
 
 #![forbid(unsafe_code)]
 
-use std::io::{PipeReader, PipeWriter, Read};
+use std::io::{IsTerminal, PipeReader, PipeWriter, Read, stderr, stdout};
 use std::process::Command;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -117,6 +117,21 @@ impl Carriers {
         gate: Gate,
     ) -> std::io::Result<()> {
         self.spawn(from, move |bytes| gate.pass(Stream::Err, bytes))
+    }
+
+    /// Gives `command` pipes in place of the terminal, and carries on what comes through them.
+    pub fn take_terminal(&mut self, command: &mut Command) -> std::io::Result<()> {
+        if stdout().is_terminal() {
+            let (from, end) = std::io::pipe()?;
+            command.stdout(end);
+            self.carry(from, Stream::Out)?;
+        }
+        if stderr().is_terminal() {
+            let (from, end) = std::io::pipe()?;
+            command.stderr(end);
+            self.carry(from, Stream::Err)?;
+        }
+        Ok(())
     }
 
     /// Gives `command` pipes for its output, and carries on what comes through them.

@@ -7,8 +7,9 @@ use std::ffi::OsStr;
 use std::process::{Command, Stdio};
 
 use super::handshake::PROBE_ARGUMENT;
-use crate::fabric::{self, FabricError};
+use crate::fabric;
 use raidshmem_core::settings::Fabric;
+use raidshmem_fabric::FabricError;
 
 /// Exit status of a process that has loaded it, and sees a device for it, or sees none.
 const LOADED: [i32; 2] = [0, 1];

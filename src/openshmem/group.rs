@@ -34,6 +34,7 @@ use raidshmem_core::rounds::rounds;
 use raidshmem_core::schedule::{self, Nodes};
 use raidshmem_core::settings::Collectives;
 use raidshmem_core::view::PES_MAX;
+use raidshmem_segment::waits::Waiting;
 
 use super::check::misuse;
 use super::memory::address::Sym;
@@ -43,7 +44,6 @@ use super::memory::word::Word;
 use super::order;
 use super::team::{Members, Team, index_in, members};
 use crate::pgas::{self, Fault};
-use crate::segment::waits::Waiting;
 
 /// Words of a group's array; a `pSync` has as many.
 pub const WORDS: usize = 96;

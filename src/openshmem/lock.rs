@@ -16,13 +16,14 @@
 //! memory that was zeroed needs no further preparation. After a death the waits return and all
 //! words go back to the checkpoint.
 
+use raidshmem_segment::update::Update;
+use raidshmem_segment::waits::Waiting;
+
 use super::check::misuse;
 use super::memory::address::Sym;
 use super::memory::word::Word;
 use super::order;
 use crate::pgas;
-use crate::segment::update::Update;
-use crate::segment::waits::Waiting;
 
 /// The words of a lock as this PE needs them.
 pub struct Lock {

@@ -4,11 +4,12 @@
 //! signal (`wait.rs` loads with acquire) sees the data. The signal operations are atomic among
 //! themselves, with reads of the word and with the waits on signals.
 
+use raidshmem_segment::update::Update;
+
 use super::memory::address::{In, Sym};
 use super::memory::rma;
 use super::memory::word::Word;
 use crate::pgas::stream::Target;
-use crate::segment::update::Update;
 
 /// What is done with which signal word.
 #[derive(Clone, Copy)]

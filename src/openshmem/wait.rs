@@ -4,10 +4,11 @@
 //! A wait returns as soon as a death is known, satisfied or not. A test says "yes" between a death
 //! and the restart, so that a loop around it ends; the restart undoes what the program makes of it.
 
+use raidshmem_segment::waits::Waiting;
+
 use super::bits::Bits;
 use super::memory::address::Sym;
 use super::memory::word::Word;
-use crate::segment::waits::Waiting;
 
 /// How a word is compared with a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,13 +6,14 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use raidshmem_segment::waits::Waiting;
+
 use super::bits::Bits;
 use super::check::bytes_of;
 use super::memory::address::Sym;
 use super::memory::word::Word;
 use super::wait::Cmp;
 use crate::pgas::{self, World};
-use crate::segment::waits::Waiting;
 
 /// A set of words of this PE and the condition on them: `than` says what each is compared with.
 pub struct Set<F> {

@@ -9,8 +9,9 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use raidshmem_sys::{exit, futex, process};
+
 use super::World;
-use crate::sys::{exit, futex, process};
 
 /// Bytes of the thread's stack: what C streams have buffered is written on it, perhaps by functions
 /// of the program.

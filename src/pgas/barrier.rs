@@ -1,13 +1,14 @@
 //! Barriers over all PEs, and the words that they count in.
 //!
-//! Where all PEs are mapped a counter on PE 0 is all. Where nodes do not map each other, nodes
-//! meet, then their lowest PEs:
+//! PEs that map each other meet at counters in a tree (`rounds::counters`), one counter if they are
+//! few. Where nodes do not map each other, the lowest PEs of nodes meet in between:
 //!
 //! ```text
-//! arrive    every PE of a node adds one to the gate of the node's lowest PE, its leader
-//! meet      leaders meet by dissemination (`rounds.rs`): each tells its partner of a round
-//!           the number of the barrier, and waits for it from the other
-//! release   each leader opens its gate and wakes its node
+//! arrive    every PE adds one to the counter of who leads it, who waits for all and goes on so
+//! meet      leaders of nodes meet by dissemination (`rounds::rounds`): each tells its partner of a
+//!           round the number of the barrier, and waits for it from the other
+//! release   who leads at a counter opens it and wakes those who wait there; at the last one, if
+//!           nobody else is to be met, who came last
 //! ```
 //!
 //! Nothing is polled over the network: a leader waits for words of its own segment.
@@ -20,12 +21,12 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use raidshmem_core::mutant::{Mutant, breaks};
-use raidshmem_core::rounds::rounds;
+use raidshmem_core::rounds::{Counter, counters, rounds};
+use raidshmem_segment::waits::Waiting;
+use raidshmem_segment::words::{Barrier, Gate, ROUNDS, Words};
 
 use super::world::nodes::Nodes;
 use super::{Fault, World};
-use crate::segment::waits::Waiting;
-use crate::segment::words::{Barrier, ROUNDS, Words};
 
 impl World {
     /// A wait for every PE to come to `call`.
@@ -38,8 +39,7 @@ impl World {
         self.barrier_of(Barrier::Program, call)
     }
 
-    /// Waits for all PEs to come to `call`. Where all are mapped a counter on PE 0: the last to
-    /// arrive releases the others.
+    /// Waits for all PEs to come to `call`.
     pub(crate) fn barrier_of(&self, whose: Barrier, call: &'static str) -> Result<(), Fault> {
         if self.members.faulted() {
             return self.pass_alone();
@@ -49,23 +49,7 @@ impl World {
         if whose == Barrier::Program {
             self.comes_to_barrier();
         }
-        let gate = match (&self.comm.far, self.segments.near(0)) {
-            (None, Some(first)) => &first.words().gates[whose as usize],
-            _ => return self.came(self.barrier_of_nodes(whose, call, epoch).is_ok()),
-        };
-        let waiting = || self.waiting_for_all(call);
-        let n = self.n_pes() as u64;
-        if gate.arrived.fetch_add(1, Ordering::SeqCst) + 1 == epoch * n {
-            gate.released.store(epoch, Ordering::SeqCst); // pairs with the loads below
-            (0..self.n_pes()).filter(|&pe| pe != self.me()).for_each(|pe| self.segments.wake(pe));
-            return Ok(());
-        }
-        let mut done = false;
-        self.wait_raw(waiting, || {
-            done = gate.released.load(Ordering::SeqCst) >= epoch;
-            done || self.members.faulted()
-        });
-        self.came(done)
+        self.came(self.meet_all(whose, call, epoch).is_ok())
     }
 
     /// Puts the words of barriers and teams back to their beginning; part of every recovery. They
@@ -74,37 +58,52 @@ impl World {
         let teams = self.segments.layout().teams..self.segments.layout().work;
         self.segments.write_own(teams.start, &vec![0; teams.len()]);
         let words = self.segments.own().words();
-        let gates = words.gates.iter().flat_map(|gate| [&gate.arrived, &gate.released]);
+        let gates = words.gates.iter().flatten().flat_map(|gate| [&gate.arrived, &gate.released]);
         let heard = words.heard.iter().flat_map(|heard| heard.iter());
         let all = gates.chain(heard).chain(self.comm.epochs());
         all.for_each(|word| word.store(0, Ordering::SeqCst));
     }
 
-    pub(super) fn barrier_of_nodes(
-        &self,
-        whose: Barrier,
-        call: &'static str,
-        epoch: u64,
-    ) -> Result<(), Fault> {
+    fn meet_all(&self, whose: Barrier, call: &'static str, epoch: u64) -> Result<(), Fault> {
         let nodes = self.comm.nodes();
-        let leader = nodes.leaders[nodes.index];
-        let Some(leading) = self.segments.near(leader) else {
-            return Err(Fault); // moved away: the view is another one by now
-        };
-        let gate = &leading.words().gates[whose as usize];
-        let all = epoch * nodes.here.len() as u64;
-        let arrived = gate.arrived.fetch_add(1, Ordering::SeqCst) + 1;
-        if self.me() != leader {
-            if arrived == all {
-                self.segments.wake(leader);
+        let mut led = Vec::new();
+        for at in counters(nodes.place, nodes.here.len()) {
+            let gate = self.gate(&nodes, whose, at)?;
+            let leads = at.leader == nodes.place;
+            let all = epoch * at.members as u64;
+            let is_last = gate.arrived.fetch_add(1, Ordering::SeqCst) + 1 == all;
+            if at.is_top && nodes.leaders.len() == 1 && is_last {
+                self.release(&nodes, at, gate, epoch);
+            } else if at.is_top && nodes.leaders.len() == 1 || !leads {
+                if is_last {
+                    self.segments.wake(nodes.here[at.leader]);
+                }
+                self.until(call, &gate.released, epoch)?;
+            } else {
+                self.until(call, &gate.arrived, all)?;
+                if at.is_top {
+                    self.meet_leaders(call, &nodes, whose, epoch)?;
+                }
+                led.push(at);
             }
-            return self.until(call, &gate.released, epoch);
         }
-        self.until(call, &gate.arrived, all)?;
-        self.meet_leaders(call, &nodes, whose, epoch)?;
-        gate.released.store(epoch, Ordering::SeqCst);
-        nodes.here.iter().filter(|&&pe| pe != leader).for_each(|&pe| self.segments.wake(pe));
+        for &at in led.iter().rev() {
+            self.release(&nodes, at, self.gate(&nodes, whose, at)?, epoch);
+        }
         Ok(())
+    }
+
+    /// The counter; a PE that moved away has none here, and the view is another one by now.
+    fn gate(&self, nodes: &Nodes, whose: Barrier, at: Counter) -> Result<&Gate, Fault> {
+        let leader = self.segments.near(nodes.here[at.leader]).ok_or(Fault)?;
+        Ok(&leader.words().gates[whose as usize][at.level])
+    }
+
+    /// Lets those go on who wait at a counter.
+    fn release(&self, nodes: &Nodes, at: Counter, gate: &Gate, epoch: u64) {
+        gate.released.store(epoch, Ordering::SeqCst); // pairs with the loads of `until`
+        let others = at.indices().filter(|&index| index != nodes.place);
+        others.for_each(|index| self.segments.wake(nodes.here[index]));
     }
 
     fn meet_leaders(

@@ -4,17 +4,26 @@
 //! sleeps until it is given a PE number: at once for an original, when somebody dies for a spare.
 //! A process started without `oshrun` is a job of one PE.
 
-use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::collections::BTreeMap;
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use raidshmem_core::layout::{Layout, STATICS_MAX};
 use raidshmem_core::message::{Job, Said, ToPe, Welcome};
 use raidshmem_core::placement::Domains;
+use raidshmem_core::quantity::{CheckpointNumber, Incarnation, ViewNumber};
 use raidshmem_core::settings::{Bind, Fabric, Pages, SettingError, Settings, Trace};
 use raidshmem_core::store::phase::{Phase, Vote};
 use raidshmem_core::store::protection::{Protection, ProtectionError};
 use raidshmem_core::view::{Member, View};
+use raidshmem_fabric::{EventSink, FabricError, Local};
+use raidshmem_segment::statics::{self, Statics};
+use raidshmem_segment::{Segment, is_large};
+use raidshmem_sys::pool::{self, WorkerPool};
+use raidshmem_sys::socket::{Channel, ChannelError};
+use raidshmem_sys::written::has_forked;
+use raidshmem_sys::{environment, exit, futex, is_open, memory, process};
 use tracing::level_filters::LevelFilter;
 
 use super::complain::complain;
@@ -30,17 +39,13 @@ use super::world::recovery_state::RecoveryState;
 use super::world::segments::Segments;
 use super::world::sites::Sites;
 use super::world::store::Store;
+use super::world::timing::Timing;
 use super::world::watch::Reached;
 use crate::control::CONTROL_FD;
 use crate::control::page::Page;
-use crate::fabric::{self, EventSink, FabricError, Local};
-use crate::segment::statics::{self, Statics};
-use crate::segment::{Segment, is_large};
-use crate::sys::pool::{self, WorkerPool};
-use crate::sys::socket::{Channel, ChannelError};
-use crate::sys::written::has_forked;
-use crate::sys::{self, exit, futex, memory, process};
+use crate::fabric;
 use crate::trace;
+use raidshmem_sys::memory::Part;
 
 /// `SHMEM_THREAD_MULTIPLE`.
 const THREAD_MULTIPLE: i32 = 3;
@@ -90,8 +95,8 @@ struct Assignment {
     oversubscribed: bool,
     page: Arc<Page>,
     channel: Option<Arc<Channel>>,
-    /// Memory number and file of each PE that is mapped from the start: all of them, or this one.
-    memories: Vec<Option<(u32, OwnedFd)>>,
+    /// The memory files that have come so far, that of its own node among them.
+    files: BTreeMap<u32, Arc<OwnedFd>>,
 }
 
 /// Default symmetric heap of `n_pes` PEs on a machine, in bytes.
@@ -102,9 +107,9 @@ pub fn default_heap(n_pes: usize) -> u64 {
 }
 
 /// Builds the world of this process. `at_exit` is called with its status when it ends by `exit`
-/// or by the end of `main`.
-pub fn boot(thread_level: i32, at_exit: fn(i32)) -> Result<World, BootError> {
-    let settings = Settings::from_env(sys::environment())?;
+/// or by the end of `main`, and `end` when it cannot go on, to say why.
+pub fn boot(thread_level: i32, at_exit: fn(i32), end: fn(&str) -> !) -> Result<World, BootError> {
+    let settings = Settings::from_env(environment())?;
     has_forked(); // from here on forks are noted
     futex::register_barrier();
     let assignment = match std::env::var(CONTROL_FD).ok().and_then(|fd| fd.parse::<i32>().ok()) {
@@ -112,11 +117,14 @@ pub fn boot(thread_level: i32, at_exit: fn(i32)) -> Result<World, BootError> {
         None => alone(&settings)?,
     };
     exit::at_exit(at_exit)?;
-    build(thread_level, settings, assignment).inspect(|world| world.segments.ask_huge_heaps())
+    let world = build(thread_level, settings, assignment, end)?;
+    let layout = world.segments.layout();
+    world.segments.ask_huge(layout.heap, layout.heap_len);
+    Ok(world)
 }
 
 fn receive_assignment(fd: i32) -> Result<Assignment, BootError> {
-    if !sys::is_open(fd) {
+    if !is_open(fd) {
         return Err(ChannelError::Gone(fd).into()); // whoever started this process closed it
     }
     // SAFETY: the agent left this descriptor open for this process and says so in the environment;
@@ -141,23 +149,16 @@ fn receive_assignment(fd: i32) -> Result<Assignment, BootError> {
         return Err(ChannelError::Malformed(0).into());
     }
     let page = Arc::new(Page::attach(&page, job.n_pes as usize)?);
-    let mut memories: Vec<Option<(u32, OwnedFd)>> = (0..job.n_pes).map(|_| None).collect();
-    // Where there is an engine, which of the others are mapped is for the first view to say.
-    let own = welcome.pe as usize;
-    let all = job.fabric == Fabric::Shm;
-    let early = |memories: &[Option<_>]| match all {
-        true => memories.iter().any(Option::is_none),
-        false => memories[own].is_none(),
-    };
-    while early(&memories) {
-        if let (ToPe::Memory { pe, memory }, mut fds) = channel.receive::<ToPe>()?
-            && let (Some(place), Some(fd)) = (memories.get_mut(pe as usize), fds.pop())
+    let mut files = BTreeMap::new();
+    while !files.contains_key(&welcome.node) {
+        if let (ToPe::File { node }, mut fds) = channel.receive::<ToPe>()?
+            && let Some(file) = fds.pop()
         {
-            *place = Some((memory, fd));
+            files.insert(node, Arc::new(file));
         }
     }
     let channel = Arc::new(channel);
-    Ok(Assignment { job: *job, welcome, oversubscribed, page, channel: Some(channel), memories })
+    Ok(Assignment { job: *job, welcome, oversubscribed, page, channel: Some(channel), files })
 }
 
 /// A job of one PE, its own agent.
@@ -167,8 +168,8 @@ fn alone(settings: &Settings) -> Result<Assignment, BootError> {
         id: 1,
         n_pes: 1,
         heap_len,
-        node_of: vec![0],
-        machine_of: vec![0],
+        node_of: vec![(Incarnation::FIRST).0],
+        machine_of: vec![(Incarnation::FIRST).0],
         bind: Bind::None,
         pages: settings.pages,
         fabric: Fabric::Shm,
@@ -176,19 +177,27 @@ fn alone(settings: &Settings) -> Result<Assignment, BootError> {
         domains: Domains::default(),
     };
     let (page, _) = Page::create(1)?;
-    page.publish(&View { number: 1, pes: vec![Member::first(0)] });
+    page.publish(&View { number: ViewNumber(1), pes: vec![Member::first(0)] });
     let memory = memory::create("raidshmem-pe", Layout::new(heap_len as usize, 1).total)
         .map_err(std::io::Error::from)?;
-    let (fired, lost, incarnations) = (Vec::new(), Vec::new(), vec![0]);
-    let welcome = Welcome { pe: 0, incarnation: 0, memory: 0, node: 0, fired, lost, incarnations };
-    let memories = vec![Some((0, memory))];
+    let (fired, lost, incarnations) = (Vec::new(), Vec::new(), vec![Incarnation::FIRST]);
+    let welcome = Welcome {
+        pe: 0,
+        incarnation: Incarnation::FIRST,
+        memory: 0,
+        node: 0,
+        fired,
+        lost,
+        incarnations,
+    };
+    let files = BTreeMap::from([(0, Arc::new(memory))]);
     Ok(Assignment {
         job,
         welcome,
         oversubscribed: false,
         page: Arc::new(page),
         channel: None,
-        memories,
+        files,
     })
 }
 
@@ -196,15 +205,18 @@ fn build(
     thread_level: i32,
     settings: Settings,
     assignment: Assignment,
+    end: fn(&str) -> !,
 ) -> Result<World, BootError> {
-    let Assignment { job, welcome, oversubscribed, page, channel, memories } = assignment;
+    let Assignment { job, welcome, oversubscribed, page, channel, files } = assignment;
     let (me, n_pes) = (welcome.pe as usize, job.n_pes as usize);
     let layout = Layout::new(job.heap_len as usize, n_pes);
-    let Some((_, file)) = &memories[me] else { return Err(ChannelError::Malformed(0).into()) };
-    let own = attach_own(file, layout, job.pages)?.leak();
+    let file = Arc::clone(&files[&welcome.node]);
+    let part = Part::new(file, me * layout.total, layout.total);
+    let own = attach_own(&part, layout, job.pages)?.leak();
     let how = (is_large(layout.heap_len, job.pages), settings.snapshots == 2);
-    let mut segments = Segments::map(me, own, &memories, how)?;
-    let original = welcome.incarnation == 0;
+    let memory = (own, part.clone());
+    let mut segments = Segments::new(me, memory, files, &job.node_of, how, end);
+    let original = welcome.incarnation == Incarnation(0);
     take_over(own, job.id, me);
     trace::begin(own.trace(), welcome.incarnation, level(&settings), settings.debug.then_some(say));
     let nodes: Vec<usize> = job.node_of.iter().map(|&node| node as usize).collect();
@@ -213,12 +225,13 @@ fn build(
         None => None, // alone: nobody to protect
     };
     let vote = first_vote(own, protection.as_ref(), &heir(&settings, &job, &welcome));
-    segments.set_statics(map_statics(file, layout)?); // overwrites what was inherited
+    segments.set_statics(map_statics(&part, layout)?); // overwrites what was inherited
     let rules = settings.inject.iter().copied().enumerate().map(|(i, rule)| (i as u32, rule));
     let rules = rules.filter(|(i, _)| !welcome.fired.contains(i)).collect();
     let far = open_fabric(&job, &welcome, own, oversubscribed, (&page, channel.as_ref()))?;
     let pool = pool_of(&settings, &job, &welcome, oversubscribed);
     let spreads = job.bind == Bind::None && !oversubscribed && thread_level < THREAD_MULTIPLE;
+    let timing = Timing::new(&settings, !original);
     // It lives as long as the process, like the segments.
     let segments: &Segments = Box::leak(Box::new(segments));
     let world = World {
@@ -234,6 +247,7 @@ fn build(
         thread_level,
         finish: Finish::default(),
         sites: Sites::default(),
+        timing,
     };
     arrive(&world, original);
     Ok(world)
@@ -260,7 +274,7 @@ fn arrive(world: &World, original: bool) {
         || world.waiting_for_all("shmem_init"),
         || world.members.shown(world.comm.has_engine()),
     );
-    if world.comm.has_engine() {
+    if original || world.comm.has_engine() {
         world.refresh(&if original { first_view(world) } else { world.members.view() });
     }
     if original {
@@ -285,7 +299,9 @@ fn take_over(own: &Segment, job: u64, me: usize) {
 /// What a process that begins brings to a decision.
 fn first_vote(own: &'static Segment, protection: Option<&Protection>, heir: &Heir) -> Vote {
     match protection {
-        _ if heir.incarnation == 0 => Vote { phase: Some(Phase::Agreed(0)), decided: None },
+        _ if heir.incarnation == Incarnation(0) => {
+            Vote { phase: Some(Phase::Agreed(CheckpointNumber(0))), decided: None }
+        }
         Some(protection) => inherit(own, protection, heir),
         None => Vote { phase: None, decided: None },
     }
@@ -350,28 +366,31 @@ fn open_fabric(
         channel.send(&Said::Address { address: engine.address() }, &[])?;
     }
     let links = Mutex::new(vec![Default::default(); n_pes]);
-    let heard = welcome.incarnations.iter().map(|&known| AtomicU32::new(known)).collect();
+    let heard = welcome.incarnations.iter().map(|&known| AtomicU32::new(known.0)).collect();
     Ok(Some(Far { engine, events, links, heard }))
 }
 
 /// The view every original joins: number 1, all alive. A death shown meanwhile is a fault then.
 fn first_view(world: &World) -> View {
-    View { number: 1, pes: world.job.node_of.iter().copied().map(Member::first).collect() }
+    View {
+        number: ViewNumber(1),
+        pes: world.job.node_of.iter().copied().map(Member::first).collect(),
+    }
 }
 
-fn attach_own(fd: &OwnedFd, layout: Layout, pages: Pages) -> Result<Segment, BootError> {
-    let (segment, at_base) = Segment::own(fd.as_fd(), layout).map_err(std::io::Error::from)?;
+fn attach_own(part: &Part, layout: Layout, pages: Pages) -> Result<Segment, BootError> {
+    let (segment, at_base) = Segment::own(part, layout).map_err(std::io::Error::from)?;
     if !at_base {
         complain(
             "symmetric memory is not at its usual address: pointers stored in it are not valid in \
              a substitute",
         );
     }
-    Ok(segment.twice(fd.as_fd(), is_large(layout.heap_len, pages)))
+    Ok(segment.twice(part, is_large(layout.heap_len, pages)))
 }
 
 /// Copies the executable's statics into the segment and maps that in their place.
-fn map_statics(fd: &OwnedFd, layout: Layout) -> Result<Option<Statics>, BootError> {
+fn map_statics(part: &Part, layout: Layout) -> Result<Option<Statics>, BootError> {
     let Some(statics) = statics::find()? else { return Ok(None) };
     if statics.len > STATICS_MAX {
         return Err(BootError::StaticsTooLarge(statics.len));
@@ -379,7 +398,7 @@ fn map_statics(fd: &OwnedFd, layout: Layout) -> Result<Option<Statics>, BootErro
     // SAFETY: whole pages of the executable's own writable data (statics::find), of which no Rust
     // object is a part. A thread that the program started before it initialised may write them
     // meanwhile; then that write is lost, as README.md says.
-    unsafe { memory::move_to_file(fd.as_fd(), layout.statics, statics.len, statics.start) }
+    unsafe { part.move_here(layout.statics, statics.len, statics.start) }
         .map_err(std::io::Error::from)?;
     Ok(Some(statics))
 }

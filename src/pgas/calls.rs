@@ -8,17 +8,18 @@
 use std::mem::offset_of;
 use std::sync::atomic::Ordering;
 
+use raidshmem_core::quantity::{CheckpointNumber, ViewNumber};
 use raidshmem_core::store::site::{Apart, Called, Deed, Progress, Verdict, apart, follow, unlike};
 use raidshmem_core::view::{State, View};
+use raidshmem_segment::words::{Barrier, CHAIN, Site as Shown, Words};
+use raidshmem_sys::lock;
+use raidshmem_sys::site::{self, Site};
 
 use super::World;
-use crate::segment::words::{Barrier, CHAIN, Site as Shown, Words};
-use crate::sys::lock;
-use crate::sys::site::{self, Site};
 
 impl World {
     /// Shows the call that the program makes now, of checkpoint `number`.
-    pub(crate) fn show_call(&self, from: &Site, number: u64) {
+    pub(crate) fn show_call(&self, from: &Site, number: CheckpointNumber) {
         let words = self.segments.own().words();
         let late =
             lock(&self.sites.who).as_ref().is_some_and(|a| a.is_late(self.me(), from.digest));
@@ -34,7 +35,7 @@ impl World {
     /// A restart; who was told of the loss by no checkpoint learns of it here.
     pub(crate) fn show_restart(&self, from: &Site) {
         if !self.sites.reported.load(Ordering::Relaxed) {
-            self.show_call(from, self.store.agreed() + 1);
+            self.show_call(from, self.store.agreed().next());
         }
     }
 
@@ -105,7 +106,7 @@ impl World {
     #[cold]
     pub(crate) fn show_progress(&self, deed: Deed, written: u64) {
         let progress = self.progress_now(deed, written);
-        let [event, rest @ ..] = progress.words(self.members.joined());
+        let [event, rest @ ..] = progress.words(ViewNumber(self.members.joined()));
         let words = &self.segments.own().words().site.progress;
         words[0].store(0, Ordering::SeqCst);
         for (word, value) in words[1..].iter().zip(rest) {
@@ -131,7 +132,7 @@ impl World {
             words.into_iter().collect::<Option<Vec<u64>>>()
         };
         let words = read().filter(|words| read().as_ref() == Some(words))?;
-        Progress::of(words.try_into().ok()?, self.members.joined())
+        Progress::of(words.try_into().ok()?, ViewNumber(self.members.joined()))
     }
 
     /// What becomes of the call of this PE, which is behind and has written so much; None if that
@@ -161,7 +162,8 @@ impl World {
     pub(crate) fn site_of(&self, pe: usize) -> String {
         let at = offset_of!(Words, chain);
         let words = (0..CHAIN).map_while(|word| self.look(pe, at + word * 8));
-        site::name(&words.take_while(|&word| word != 0).collect::<Vec<u64>>())
+        let chain: Vec<u64> = words.take_while(|&word| word != 0).collect();
+        site::name(&chain, concat!(env!("CARGO_MANIFEST_DIR"), "/src"))
     }
 
     /// Compares the calls of all, which make one checkpoint. The error is the same on every PE.

@@ -13,17 +13,18 @@ use std::sync::atomic::Ordering;
 
 use raidshmem_core::layout::MAILBOX_ENTRY;
 use raidshmem_core::message::ToPe;
+use raidshmem_core::quantity::Incarnation;
 use raidshmem_core::status::{PeerStatus, WORDS};
 use raidshmem_core::view::{State, View};
+use raidshmem_fabric::{Ask, Lost, Read, Write};
+use raidshmem_segment::mailbox;
+use raidshmem_segment::update::{Change, Update, WordAt};
+use raidshmem_segment::waits::Waiting;
+use raidshmem_sys::lock;
 use tracing::info;
 
 use super::World;
 use super::stream::Id;
-use crate::fabric::{Ask, Lost, Read, Write};
-use crate::segment::mailbox;
-use crate::segment::update::{Change, Update, WordAt};
-use crate::segment::waits::Waiting;
-use crate::sys::lock;
 
 impl World {
     /// Waits for the view that says what became of the peer.
@@ -169,22 +170,22 @@ impl World {
         }
     }
 
-    fn heard(&self, pe: usize) -> u32 {
-        self.comm.far().heard[pe].load(Ordering::Relaxed)
+    fn heard(&self, pe: usize) -> Incarnation {
+        Incarnation(self.comm.far().heard[pe].load(Ordering::Relaxed))
     }
 
     /// Posts the status of this PE in the mailboxes of the far PEs of `view`. All transfers before
     /// it are complete when any of them sees it. A loss meanwhile is for the view to tell.
     pub(crate) fn publish(&self, view: &View) {
         let Some(engine) = self.comm.engine() else { return };
-        let words = self.segments.own().status().words(self.members.incarnation());
+        let words = self.segments.own().status().words(Incarnation(self.members.incarnation()));
         let mut bytes = [0; WORDS * 8];
         for (at, word) in words.iter().enumerate() {
             bytes[at * 8..][..8].copy_from_slice(&word.to_ne_bytes());
         }
         let at = self.segments.layout().mailbox
             + self.me() * MAILBOX_ENTRY
-            + mailbox::place(self.members.incarnation());
+            + mailbox::place(Incarnation(self.members.incarnation()));
         let alive = |pe: &usize| view.pes[*pe].state == State::Alive && self.segments.is_far(*pe);
         let far: Vec<usize> = (0..self.n_pes()).filter(alive).collect();
         let write = |&pe: &usize| Write { pe, offset: at + 8, from: &bytes[8..] };
@@ -205,7 +206,7 @@ impl World {
     }
 
     /// Takes note of an address.
-    pub(super) fn learn(&self, pe: usize, incarnation: u32, address: Vec<u8>) {
+    pub(super) fn learn(&self, pe: usize, incarnation: Incarnation, address: Vec<u8>) {
         let Some(far) = &self.comm.far else { return };
         if let Some(link) = lock(&far.links).get_mut(pe) {
             let newer = link.address.as_ref().is_none_or(|(known, _)| *known < incarnation);
@@ -229,7 +230,7 @@ impl World {
         let Some(far) = &self.comm.far else { return };
         for (pe, link) in lock(&far.links).iter_mut().enumerate() {
             let member = view.pes[pe];
-            let over = |connected: u32| {
+            let over = |connected: Incarnation| {
                 member.state != State::Alive
                     || member.incarnation != connected
                     || self.mappable(view, pe)
@@ -248,7 +249,7 @@ impl World {
         for (pe, link) in lock(&far.links).iter_mut().enumerate() {
             let wanted = view.pes[pe].incarnation;
             if view.pes[pe].state == State::Alive {
-                far.heard[pe].store(wanted, Ordering::Relaxed);
+                far.heard[pe].store(wanted.0, Ordering::Relaxed);
             }
             if view.pes[pe].state != State::Alive
                 || self.mappable(view, pe)
@@ -256,7 +257,6 @@ impl World {
             {
                 continue;
             }
-            self.segments.put_out_of_reach(pe);
             if let Some((known, address)) = &link.address
                 && *known == wanted
             {

@@ -23,14 +23,15 @@
 use std::sync::atomic::Ordering;
 
 use raidshmem_core::message::{Report, Said, Whom};
+use raidshmem_core::quantity::ViewNumber;
 use raidshmem_core::status::Ending;
 use raidshmem_core::view::View;
+use raidshmem_segment::waits::Waiting;
+use raidshmem_sys::lock;
+use raidshmem_sys::{exit, memory};
 
 use super::world::finish::{ALONE, ALONE_AND_FREE, TOGETHER};
 use super::{Fault, World};
-use crate::segment::waits::Waiting;
-use crate::sys::lock;
-use crate::sys::{exit, memory};
 
 // Relaxed throughout: each word is for the threads of a process that are in no order otherwise.
 impl World {
@@ -101,7 +102,7 @@ impl World {
     /// A restart is over, in which others were at their end. Barriers pass if it is `free`.
     pub(crate) fn join_alone(&self, view: &View, free: bool) {
         self.join(view);
-        self.members.work_in(u64::MAX);
+        self.members.work_in(ViewNumber(u64::MAX));
         let company = if free { ALONE_AND_FREE } else { ALONE };
         self.finish.company.store(company, Ordering::Relaxed);
         self.finish.passed.store(false, Ordering::Relaxed);
@@ -131,9 +132,12 @@ impl World {
         self.segments.own().words().ending.store(ending as u64, Ordering::SeqCst);
         loop {
             let joined = self.members.joined();
-            self.members.say(&Said::Finalizing { joined, cut });
+            self.members.say(&Said::Finalizing { joined: ViewNumber(joined), cut });
             let finished = || self.members.all_have_come();
-            let lost = || self.store.protection().is_some() && self.members.view_number() != joined;
+            let lost = || {
+                self.store.protection().is_some()
+                    && self.members.view_number() != ViewNumber(joined)
+            };
             let waiting = || Waiting { call: "shmem_finalize", whom: Whom::Finalize };
             self.wait_raw(waiting, || finished() || lost());
             if finished() {

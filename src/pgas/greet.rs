@@ -3,6 +3,8 @@
 
 use std::io::Write;
 
+use raidshmem_core::settings::in_force;
+use raidshmem_core::settings::units::{show_size, show_time};
 use tracing::info;
 
 use super::World;
@@ -35,7 +37,24 @@ impl World {
             let _ = writeln!(out, "raidshmem {} (OpenSHMEM 1.6)", env!("CARGO_PKG_VERSION"));
         }
         if self.settings.info {
-            let _ = write!(out, "{}", raidshmem_core::settings::markdown());
+            let _ = write!(out, "{}", in_force(&self.settings, &self.chosen()));
         }
+    }
+
+    /// What the library has chosen where the settings leave it the choice.
+    fn chosen(&self) -> Vec<(&'static str, String)> {
+        let groups = self.store.protection().map(|protection| {
+            let (least, most) = protection.plan.sizes();
+            if least == most { most.to_string() } else { format!("{least} to {most}") }
+        });
+        let group = groups.map(|sizes| ("SHMEM_FT_GROUP_SIZE", sizes));
+        let heap = show_size(self.segments.layout().heap_len as u64);
+        let always = [
+            ("SHMEM_FT_THREADS", self.store.pool.threads().to_string()),
+            ("SHMEM_FT_FABRIC", self.job.fabric.name().to_owned()),
+            ("SHMEM_FT_HEARTBEAT", show_time(self.settings.period())),
+            ("SHMEM_SYMMETRIC_SIZE", heap),
+        ];
+        group.into_iter().chain(always).collect()
     }
 }

@@ -5,20 +5,20 @@
 //! only once its record is sealed, and until then the phase in the header is the old one, so that
 //! the next substitute can begin again.
 
-use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 
 use raidshmem_core::layout::{STAMP, TILE};
+use raidshmem_core::quantity::{CheckpointNumber, Incarnation};
 use raidshmem_core::store::coverage::Coverage;
 use raidshmem_core::store::inherited::{Rescue, is_borne_out, rescue, without_live};
 use raidshmem_core::store::phase::{Phase, Vote};
 use raidshmem_core::store::protection::Protection;
 use raidshmem_core::store::stamp::Stamp;
+use raidshmem_segment::Segment;
+use raidshmem_segment::header::Record;
 
 use super::World;
-use crate::segment::Segment;
-use crate::segment::header::Record;
-use crate::sys::memory;
+use raidshmem_sys::memory::{self, Part};
 
 /// The second snapshot of a store that keeps one: where live memory is kept.
 const BESIDE: usize = 1;
@@ -27,7 +27,7 @@ const BESIDE: usize = 1;
 pub(super) struct Heir {
     pub job: u64,
     pub pe: u32,
-    pub incarnation: u32,
+    pub incarnation: Incarnation,
     pub checksum: bool,
     /// PEs of this machine, which may all need room now.
     pub sharing: usize,
@@ -71,34 +71,36 @@ impl Store<'_> {
         &self.own.header().snapshots[snapshot]
     }
 
-    fn holds_slot(&self, number: u64) -> Option<usize> {
+    fn holds_slot(&self, number: CheckpointNumber) -> Option<usize> {
         self.own.header().slots[self.protection.slot_of(number)].holds(self.job, number)
     }
 
     /// Phase and decision of the header, if they are believed.
     fn vote(&self) -> Vote {
         let header = self.own.header();
-        let snapshot = |n: u64| {
+        let snapshot = |n: CheckpointNumber| {
             let keeps = self.protection.mode.keeps_snapshot();
             !keeps || self.record(self.protection.snapshot_of(n)).holds(self.job, n).is_some()
         };
-        let slot = |n: u64| self.holds_slot(n).is_some();
+        let slot = |n: CheckpointNumber| self.holds_slot(n).is_some();
         let phase = Phase::unpack(header.phase.load(Ordering::SeqCst));
         let phase = phase.filter(|&phase| is_borne_out(phase, snapshot, slot));
-        let decided = header.decision.load(Ordering::SeqCst).checked_sub(1);
-        let known = |&n: &u64| phase.is_some_and(|phase| phase.has(n)) || snapshot(n) || slot(n);
+        let decided = CheckpointNumber::unpack(header.decision.load(Ordering::SeqCst));
+        let known = |&n: &CheckpointNumber| {
+            phase.is_some_and(|phase| phase.has(n)) || snapshot(n) || slot(n)
+        };
         Vote { phase, decided: decided.filter(known) }
     }
 
     /// Where live memory is kept as that of checkpoint `number`.
-    fn place_to_keep(&self, number: u64) -> usize {
+    fn place_to_keep(&self, number: CheckpointNumber) -> usize {
         match self.protection.snapshots {
             1 => BESIDE,
             _ => self.protection.snapshot_of(number),
         }
     }
 
-    fn is_beside(&self, number: u64) -> bool {
+    fn is_beside(&self, number: CheckpointNumber) -> bool {
         self.protection.snapshots == 1 && self.record(BESIDE).holds(self.job, number).is_some()
     }
 
@@ -121,7 +123,7 @@ impl Store<'_> {
 
     /// Makes snapshot `place` that of checkpoint `number` from live memory. False if that is not
     /// what the parity was made of.
-    fn copy_live(&self, heir: &Heir, number: u64, place: usize) -> bool {
+    fn copy_live(&self, heir: &Heir, number: CheckpointNumber, place: usize) -> bool {
         let coverage = self.coverage().filter(|c| self.holds_slot(number) == Some(c.len()));
         let Some(coverage) = coverage else { return false };
         let keeps = self.protection.mode.keeps_snapshot();
@@ -154,14 +156,14 @@ impl Store<'_> {
     }
 
     /// Makes the snapshot what lies beside it.
-    fn bring(&self, number: u64) {
+    fn bring(&self, number: CheckpointNumber) {
         self.record(0).void();
         let len = self.bring_tiles(number);
         self.record(0).seal(self.job, number, len);
     }
 
     /// Copies what lies beside the snapshot into it; its length.
-    fn bring_tiles(&self, number: u64) -> usize {
+    fn bring_tiles(&self, number: CheckpointNumber) -> usize {
         let len = self.record(BESIDE).holds(self.job, number).unwrap_or(0);
         let (layout, count) = (self.own.layout(), len.div_ceil(TILE));
         let [to, from] = layout.snapshots;
@@ -176,14 +178,14 @@ impl Store<'_> {
     }
 
     /// Nothing lies beside the snapshot any more.
-    fn clear_beside(&self, file: impl AsFd) {
+    fn clear_beside(&self, part: &Part) {
         if self.protection.snapshots > 1 {
             return;
         }
         self.record(BESIDE).void();
         let layout = self.own.layout();
         let [at, end] = [layout.snapshots[BESIDE], layout.slots[0]];
-        let _ = memory::give_back(file, at, end - at); // it is taken until the end of the job then
+        let _ = part.give_back(at, end - at); // it is taken until the end of the job then
     }
 }
 
@@ -193,17 +195,21 @@ impl World {
     }
 
     /// True if the dead's live memory is kept beside the snapshot as that of checkpoint `number`.
-    pub(crate) fn is_beside(&self, protection: &Protection, number: u64) -> bool {
+    pub(crate) fn is_beside(&self, protection: &Protection, number: CheckpointNumber) -> bool {
         self.inherited(protection).is_beside(number)
     }
 
     /// Copies it into the snapshot, whose record is void meanwhile; its length in bytes.
-    pub(crate) fn bring_inherited(&self, protection: &Protection, number: u64) -> usize {
+    pub(crate) fn bring_inherited(
+        &self,
+        protection: &Protection,
+        number: CheckpointNumber,
+    ) -> usize {
         self.inherited(protection).bring_tiles(number)
     }
 
     /// Gives back what lies beside the snapshot.
     pub(crate) fn clear_beside(&self, protection: &Protection) {
-        self.inherited(protection).clear_beside(self.segments.file());
+        self.inherited(protection).clear_beside(self.segments.part());
     }
 }

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use raidshmem_core::mutant::{Mutant, breaks};
+use raidshmem_sys::caller;
 
 use super::complain::{complain, speak_as};
 use super::{World, abort, boot};
-use crate::sys::caller;
 
 static WORLD: OnceLock<World> = OnceLock::new();
 /// 0 before, 1 between init and finalize, 2 after.
@@ -32,7 +32,7 @@ pub fn init(requested: i32, recover: fn(&'static World)) -> i32 {
     if WORLD.get().is_some() {
         return requested;
     }
-    match boot::boot(requested, exits) {
+    match boot::boot(requested, exits, ends) {
         Ok(world) => {
             speak_as(world.me());
             let world = WORLD.get_or_init(|| world);
@@ -50,6 +50,17 @@ pub fn init(requested: i32, recover: fn(&'static World)) -> i32 {
         }
     }
     requested
+}
+
+/// This PE cannot go on.
+fn ends(words: &str) -> ! {
+    match WORLD.get() {
+        Some(world) => world.members.abort(words),
+        None => {
+            complain(words);
+            std::process::exit(1)
+        }
+    }
 }
 
 /// True between `init` and `finalize`.

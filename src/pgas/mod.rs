@@ -5,7 +5,7 @@
 //! boot, lifecycle          from shmem_init to shmem_finalize; finish: the end in good order
 //! wait, barrier            the one way to block, and the barrier of all PEs
 //! far, nonblocking         PEs whose memory is not mapped here, and what is under way there
-//! calls                    what a PE shows of its checkpoint calls
+//! calls, timing            what a PE shows of its checkpoint calls; which of them save
 //! inherit                  what a substitute takes over from the dead
 //! ```
 //!
@@ -25,6 +25,7 @@ mod greet;
 mod inherit;
 mod lifecycle;
 mod nonblocking;
+mod timing;
 mod wait;
 mod world;
 

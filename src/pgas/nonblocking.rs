@@ -9,10 +9,11 @@
 use std::sync::TryLockError;
 use std::sync::atomic::{Ordering, fence};
 
+use raidshmem_fabric::{Ask, Read, Write};
+use raidshmem_sys::lock;
+
 use super::World;
 use super::world::stream::{Bytes, Gathered, Id, STREAMS, Stream, WINDOW};
-use crate::fabric::{Ask, Read, Write};
-use crate::sys::lock;
 
 impl World {
     // ---- what a stream is ---------------------------------------------------------------------

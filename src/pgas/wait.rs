@@ -21,12 +21,12 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use raidshmem_segment::waits::Waiting;
+use raidshmem_segment::words::announce;
+use raidshmem_sys::{futex, process};
 use tracing::debug;
 
 use super::{Fault, World};
-use crate::segment::waits::Waiting;
-use crate::segment::words::announce;
-use crate::sys::{futex, process};
 
 /// Longest sleep without a look.
 const LIMIT: Duration = Duration::from_millis(100);

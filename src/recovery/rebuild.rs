@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use raidshmem_codec::code::Plan;
@@ -16,19 +17,23 @@ use raidshmem_core::inject::Point;
 use raidshmem_core::layout::{STAMP, TILE};
 use raidshmem_core::message::Report;
 use raidshmem_core::plan::{Finding, bits, lost_shards};
+use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::store::protection::{Protection, Shape};
 use raidshmem_core::view::View;
+use raidshmem_sys::lock;
+use raidshmem_sys::pool::WorkerPool;
 
 use super::verify::of_group;
 use super::{Changed, unchanged};
 use crate::checkpoint::pipeline;
 use crate::checkpoint::tiles::{self, Reading, Room};
 use crate::pgas::{Segments, World};
-use crate::sys::lock;
-use crate::sys::pool::WorkerPool;
+
+/// Between two messages of a PE on how far it is, in milliseconds.
+const PERIOD_MS: u64 = 250;
 
 /// Tells people that the memory of a dead process was taken over.
-pub fn report_adopted(world: &World, number: u64, len: usize, begun: Instant) {
+pub fn report_adopted(world: &World, number: CheckpointNumber, len: usize, begun: Instant) {
     let (pe, micros) = (world.me() as u32, begun.elapsed().as_micros() as u64);
     world.members.report(Report::Adopted { pe, number, bytes: len as u64, micros });
 }
@@ -41,7 +46,13 @@ pub struct Rebuilt {
 
 impl Rebuilt {
     /// Tells people.
-    pub fn report(self, world: &World, protection: &Protection, number: u64, begun: Instant) {
+    pub fn report(
+        self,
+        world: &World,
+        protection: &Protection,
+        number: CheckpointNumber,
+        begun: Instant,
+    ) {
         if protection.mode.keeps_snapshot() || world.members.is_new() {
             world.members.report(Report::Rebuilt {
                 pe: world.me() as u32,
@@ -59,7 +70,7 @@ impl Rebuilt {
 pub fn rebuild(
     world: &World,
     protection: &Protection,
-    (view, findings, target, len): (&View, &[Finding], u64, usize),
+    (view, findings, target, len): (&View, &[Finding], CheckpointNumber, usize),
 ) -> Result<(Rebuilt, Option<Vec<u8>>), Changed> {
     let (shape, place) = protection.place(world.me());
     let own = findings[world.me()].snapshot & bits(shape.layout.chunks());
@@ -69,9 +80,11 @@ pub fn rebuild(
     let found = of_group(shape, findings);
     let pool = pool(world, findings);
     let (found, sum) = (&found, Sum::new(TILE));
-    let job = Decode { world, pool: &pool, protection, view, shape, found, target, len, sum };
     let wanted = || (0..shape.layout.chunks()).filter(|chunk| own >> chunk & 1 == 1);
-    let all: usize = wanted().map(|chunk| job.tiles(chunk).len()).sum();
+    let all: usize = wanted().map(|chunk| chunk_tiles(shape, len, chunk).len()).sum();
+    let told = Telling::begin(world, all);
+    let pool = &pool;
+    let job = Decode { world, pool, protection, view, shape, found, target, len, sum, told };
     wanted().for_each(|chunk| job.expect((place, chunk)));
     let parts = line.as_deref_mut().map(|line| line.chunks_mut(TILE).map(Mutex::new).collect());
     let parts: Option<Vec<Mutex<&mut [u8]>>> = parts;
@@ -82,6 +95,7 @@ pub fn rebuild(
         from.extend(job.chunk((place, chunk), 0..cut, parts.as_deref())?);
         before -= cut;
         if before == 0 && !std::mem::replace(&mut passed, true) {
+            job.told.say();
             world.members.point(Point::Rebuild, target);
         }
         from.extend(job.chunk((place, chunk), cut..count, parts.as_deref())?);
@@ -89,6 +103,7 @@ pub fn rebuild(
     if !passed {
         world.members.point(Point::Rebuild, target);
     }
+    job.told.say();
     Ok((Rebuilt { bytes: all * TILE, from }, line))
 }
 
@@ -114,9 +129,52 @@ struct Decode<'a> {
     view: &'a View,
     shape: &'a Shape,
     found: &'a [Finding],
-    target: u64,
+    target: CheckpointNumber,
     len: usize,
     sum: Sum,
+    told: Telling<'a>,
+}
+
+/// Tells how far a rebuild is: at its begin and end, in the middle, and now and then.
+struct Telling<'a> {
+    world: &'a World,
+    all: usize,
+    /// Tiles that are decoded.
+    done: AtomicUsize,
+    begun: Instant,
+    /// When to tell of it again, in milliseconds after that.
+    next: AtomicU64,
+}
+
+impl<'a> Telling<'a> {
+    fn begin(world: &'a World, all: usize) -> Telling<'a> {
+        let (done, next) = (AtomicUsize::new(0), AtomicU64::new(PERIOD_MS));
+        let telling = Telling { world, all, done, begun: Instant::now(), next };
+        telling.say();
+        telling
+    }
+
+    /// A tile is decoded.
+    fn add(&self) {
+        self.done.fetch_add(1, Ordering::Relaxed); // it is for people only, as is `next`
+        let now = self.begun.elapsed().as_millis() as u64;
+        let next = self.next.load(Ordering::Relaxed);
+        let later = now + PERIOD_MS;
+        let turn = || {
+            self.next.compare_exchange(next, later, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        };
+        if now >= next && turn() {
+            self.say();
+        }
+    }
+
+    fn say(&self) {
+        let (bytes, of) = (self.done.load(Ordering::Relaxed) * TILE, self.all * TILE);
+        if of > 0 {
+            let (pe, bytes, of) = (self.world.me() as u32, bytes as u64, of as u64);
+            self.world.members.report_progress(Report::Rebuilding { pe, bytes, of });
+        }
+    }
 }
 
 impl Decode<'_> {
@@ -211,7 +269,10 @@ impl Decode<'_> {
             }),
         }
         match pes.into_iter().zip(read).find_map(|(pe, tile)| (!tile.holds()).then_some(pe)) {
-            None => Ok(()),
+            None => {
+                self.told.add();
+                Ok(())
+            }
             Some(pe) => {
                 if line.is_none() {
                     tiles::set_stamp(world.segments, region, tile, &[0; STAMP]);
@@ -263,7 +324,7 @@ pub fn reading<'a>(
     protection: &Protection,
     shape: &Shape,
     (stripe, shard, step): (usize, usize, usize),
-    (number, len): (u64, usize),
+    (number, len): (CheckpointNumber, usize),
     room: &'a mut Room,
 ) -> (usize, Reading<'a>) {
     let per_chunk = shape.chunk_len(len) / TILE;
@@ -283,7 +344,7 @@ fn place_of(
     protection: &Protection,
     shape: &Shape,
     (stripe, shard): (usize, usize),
-    number: u64,
+    number: CheckpointNumber,
 ) -> (usize, usize, usize) {
     let (stripe, layout) = (&shape.layout.stripes()[stripe], segments.layout());
     let (member, region, chunk) = match stripe.data.get(shard) {

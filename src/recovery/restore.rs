@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use raidshmem_core::ended::UNRECOVERABLE;
 use raidshmem_core::inject::Point;
 use raidshmem_core::layout::TILE;
+use raidshmem_core::message::Step;
 use raidshmem_core::plan::{self, Finding};
+use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::store::coverage::Coverage;
 use raidshmem_core::store::protection::Protection;
 use raidshmem_core::view::View;
@@ -28,9 +30,10 @@ pub fn restore(
     protection: &Protection,
     view: &View,
     line: Option<Vec<u8>>,
-    target: u64,
+    target: CheckpointNumber,
     len: usize,
 ) -> Result<Coverage, Changed> {
+    world.members.report_step(Step::Restore);
     let (region, count) =
         (protection.snapshot_at(world.segments.layout(), target), tiles::tiles(len));
     let own = || world.segments.own().bytes(region, count * TILE);
@@ -85,7 +88,7 @@ fn damaged_unread(
     protection: &Protection,
     findings: &[Finding],
     len: usize,
-    target: u64,
+    target: CheckpointNumber,
 ) -> u64 {
     let (shape, place) = protection.place(world.me());
     let (per_chunk, found) = (shape.chunk_len(len) / TILE, of_group(shape, findings));
@@ -108,8 +111,9 @@ pub fn missing(
     protection: &Protection,
     (findings, checked): (&[Finding], bool),
     coverage: &Coverage,
-    target: u64,
+    target: CheckpointNumber,
 ) -> u64 {
+    world.members.report_step(Step::Reencode);
     let unread = || damaged_unread(world, protection, findings, coverage.len(), target);
     findings[world.me()].parity | if checked { 0 } else { unread() }
 }
@@ -120,7 +124,7 @@ pub fn reencode(
     world: &World,
     protection: &Protection,
     coverage: &Coverage,
-    target: u64,
+    target: CheckpointNumber,
     missing: u64,
 ) {
     checkpoint::prepare(world, protection, coverage.len());

@@ -6,7 +6,9 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use raidshmem_core::layout::TILE;
+use raidshmem_core::message::Step;
 use raidshmem_core::plan::{self, Finding, Unrecoverable, bits};
+use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::status::PeerStatus;
 use raidshmem_core::store::protection::{Protection, Shape};
 
@@ -17,7 +19,14 @@ use crate::pgas::World;
 /// only whether there are a snapshot and parity. Tiles are checked where they are used, too, which
 /// is in this recovery: in a rebuild, when live memory is put back, and parity that was not used
 /// then at last. `empty` becomes true if there is nothing of either.
-pub fn verify(world: &World, protection: &Protection, target: u64, all: bool, empty: &mut bool) {
+pub fn verify(
+    world: &World,
+    protection: &Protection,
+    target: CheckpointNumber,
+    all: bool,
+    empty: &mut bool,
+) {
+    world.members.report_step(Step::Verify);
     let (shape, place) = protection.place(world.me());
     let header = world.segments.own().header();
     let slot = protection.slot_of(target);
@@ -60,7 +69,7 @@ pub(super) fn damaged(
     region: usize,
     tiles: Range<usize>,
     per_chunk: usize,
-    target: u64,
+    target: CheckpointNumber,
 ) -> u64 {
     let bad = AtomicU64::new(0);
     let look = |tile: usize, (): &mut ()| {

@@ -23,12 +23,13 @@ use std::time::Instant;
 
 use raidshmem_core::layout::{STAMP, TILE};
 use raidshmem_core::message::{Report, Scrubbed};
+use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::store::protection::Protection;
+use raidshmem_sys::lock;
+use raidshmem_sys::process;
 
 use crate::checkpoint::tiles;
 use crate::pgas::World;
-use crate::sys::lock;
-use crate::sys::process;
 use patrol::{Extent, Patrol, Spot, batch, rest};
 
 /// Starts the thread, once, unless the settings say `off` or leave nothing to look at. Called when
@@ -100,7 +101,7 @@ impl Scrub {
         }
     }
 
-    fn look(&mut self, spot: Spot, number: u64, turns: u64) -> Seen {
+    fn look(&mut self, spot: Spot, number: CheckpointNumber, turns: u64) -> Seen {
         let world = self.world;
         let mut stamp = [0; STAMP];
         let whole = match repair::region(world.segments, self.protection, spot, number) {
@@ -130,7 +131,7 @@ impl Scrub {
     }
 
     /// Repairs what is news, and tells people.
-    fn damaged(&mut self, spot: Spot, number: u64) {
+    fn damaged(&mut self, spot: Spot, number: CheckpointNumber) {
         let Some(from) = repair::repair(self.world, self.protection, spot, number) else {
             self.patrol.repaired(spot); // not now: a call is under way
             return;

@@ -9,6 +9,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use raidshmem_core::quantity::CheckpointNumber;
+
 /// Most tiles between two rests.
 const BATCH: usize = 16;
 /// How often a second there is a rest, unless the tiles are too large for it.
@@ -42,7 +44,7 @@ impl Spot {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Extent {
     /// The checkpoint; 0 for none.
-    pub number: u64,
+    pub number: CheckpointNumber,
     /// Tiles of the snapshot.
     pub snapshot: usize,
     /// Tiles of the parity held.
@@ -80,7 +82,7 @@ impl Patrol {
         }
         let spot = now.spot(self.next % now.len());
         self.next = (self.next + 1) % now.len();
-        (now.number != 0).then_some(spot)
+        (now.number != CheckpointNumber(0)).then_some(spot)
     }
 
     /// A spot was found damaged. True if that is not known yet.
@@ -114,7 +116,7 @@ pub fn rest(rate: u64, bytes: usize, took: Duration) -> Duration {
 mod tests {
     use super::*;
 
-    const EXTENT: Extent = Extent { number: 3, snapshot: 2, parity: 1 };
+    const EXTENT: Extent = Extent { number: CheckpointNumber(3), snapshot: 2, parity: 1 };
 
     #[test]
     fn a_round_sees_everything_once_and_begins_again() {
@@ -134,7 +136,7 @@ mod tests {
         assert!(patrol.is_news(Spot::Snapshot(1)) && !patrol.is_news(Spot::Snapshot(1)));
         (0..LINES).for_each(|_| assert!(patrol.may_tell()));
         assert!(!patrol.may_tell());
-        let other = Extent { number: 4, ..EXTENT };
+        let other = Extent { number: CheckpointNumber(4), ..EXTENT };
         assert_eq!(patrol.next(other), Some(Spot::Header));
         assert!(patrol.is_news(Spot::Snapshot(1)) && patrol.may_tell());
         patrol.repaired(Spot::Snapshot(1));

@@ -3,27 +3,28 @@
 
 use raidshmem_core::layout::{STAMP, TILE};
 use raidshmem_core::mutant::{Mutant, breaks};
+use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::store::protection::{Protection, Shape};
+use raidshmem_segment::header::Record;
+use raidshmem_sys::lock;
 
 use super::patrol::Spot;
 use crate::checkpoint::tiles::{self, Room};
 use crate::pgas::{Segments, World};
 use crate::recovery::rebuild;
-use crate::segment::header::Record;
-use crate::sys::lock;
 
 /// The records of the agreed checkpoint: of the snapshot and of its parity slot.
 pub fn records<'a>(
     segments: &'a Segments,
     protection: &Protection,
-    number: u64,
+    number: CheckpointNumber,
 ) -> [&'a Record; 2] {
     let header = segments.own().header();
     [&header.snapshots[protection.snapshot_of(number)], &header.slots[protection.slot_of(number)]]
 }
 
 /// Bytes of the snapshot of checkpoint `number`, if any record of it holds.
-pub fn length(world: &World, protection: &Protection, number: u64) -> Option<usize> {
+pub fn length(world: &World, protection: &Protection, number: CheckpointNumber) -> Option<usize> {
     records(world.segments, protection, number).iter().find_map(|r| r.holds(world.job(), number))
 }
 
@@ -32,7 +33,7 @@ pub fn region(
     segments: &Segments,
     protection: &Protection,
     spot: Spot,
-    number: u64,
+    number: CheckpointNumber,
 ) -> Option<(usize, usize)> {
     match spot {
         Spot::Header => None,
@@ -48,7 +49,7 @@ pub fn repair(
     world: &World,
     protection: &Protection,
     spot: Spot,
-    number: u64,
+    number: CheckpointNumber,
 ) -> Option<Option<Vec<u32>>> {
     let _turn = world.store.lock.try_lock()?;
     if world.members.faulted() || world.store.agreed() != number {
@@ -62,7 +63,12 @@ pub fn repair(
     Some(repaired)
 }
 
-fn put_right(world: &World, protection: &Protection, spot: Spot, number: u64) -> Option<Vec<u32>> {
+fn put_right(
+    world: &World,
+    protection: &Protection,
+    spot: Spot,
+    number: CheckpointNumber,
+) -> Option<Vec<u32>> {
     let len = length(world, protection, number)?;
     let Some((region, tile)) = region(world.segments, protection, spot, number) else {
         records(world.segments, protection, number)
@@ -79,7 +85,13 @@ fn put_right(world: &World, protection: &Protection, spot: Spot, number: u64) ->
 
 /// True if `bytes` are what the tile held: its stamp says so, or the tile, and the stamp is what
 /// was damaged. With both gone it is left to the next checkpoint, or to a recovery.
-fn proven(world: &World, region: usize, tile: usize, number: u64, bytes: &[u8]) -> bool {
+fn proven(
+    world: &World,
+    region: usize,
+    tile: usize,
+    number: CheckpointNumber,
+    bytes: &[u8],
+) -> bool {
     let stamp =
         world.segments.own().bytes(world.segments.layout().stamps(region) + tile * STAMP, STAMP);
     let there = world.segments.own().bytes(region + tile * TILE, TILE);
@@ -93,7 +105,7 @@ fn decode(
     world: &World,
     protection: &Protection,
     spot: Spot,
-    (number, len): (u64, usize),
+    (number, len): (CheckpointNumber, usize),
     out: &mut [u8],
 ) -> Option<Vec<u32>> {
     let (shape, place) = protection.place(world.me());

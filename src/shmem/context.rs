@@ -21,13 +21,14 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ops::Deref;
 
+use raidshmem_segment::update::Update;
+
 use super::atomic::{Integer, Word};
 use super::{Peers, SymRef, SymSlice, Symmetric};
 use crate::openshmem::context::{self, Given, Options};
 use crate::openshmem::team;
 use crate::pgas::World;
 use crate::pgas::stream::Id;
-use crate::segment::update::Update;
 
 /// One thread at a time uses the context.
 #[derive(Debug)]

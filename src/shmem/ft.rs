@@ -8,7 +8,8 @@ use super::root::{self, Progress};
 use super::{Error, Fault, Protected, Shmem, SymSlice, Symmetric};
 use crate::faults;
 
-/// Saves the symmetric heap of all PEs as the next checkpoint. Collective.
+/// Saves the symmetric heap of all PEs as the next checkpoint. Collective. With `SHMEM_FT_INTERVAL`
+/// a call that comes too early saves nothing, and reports losses all the same.
 ///
 /// # Errors
 /// [`Error::Fault`] if a PE was lost since the last call: [`restart_pes`] must follow.
@@ -22,10 +23,30 @@ use crate::faults;
 /// ```
 pub fn checkpoint_all(shmem: &mut Shmem) -> Result<(), Error> {
     let _alone = shmem;
-    match faults::checkpoint_all() {
+    outcome(faults::checkpoint_all())
+}
+
+fn outcome(status: i32) -> Result<(), Error> {
+    match status {
         faults::SUCCESS => Ok(()),
         _ => Err(faults::last_error().map_or(Error::Fault(Fault::new()), Error::Refused)),
     }
+}
+
+/// True if the next [`checkpoint_all`] saves or reports a loss, and is not passed over because of
+/// `SHMEM_FT_INTERVAL`. Collective: all PEs ask, and have the same answer unless one was lost.
+///
+/// ```
+/// let mut shmem = raidshmem::Shmem::init();
+/// if raidshmem::ft::need_checkpoint(&mut shmem) {
+///     // put away what a checkpoint need not hold
+///     raidshmem::ft::checkpoint_all(&mut shmem)?;
+/// }
+/// # Ok::<(), raidshmem::Error>(())
+/// ```
+pub fn need_checkpoint(shmem: &mut Shmem) -> bool {
+    let _alone = shmem;
+    faults::need_checkpoint()
 }
 
 /// How a PE was lost.
@@ -148,7 +169,7 @@ pub fn run<S: Symmetric>(
     mut step: impl FnMut(&mut Shmem, &mut S) -> Result<ControlFlow<()>, Error>,
 ) -> Result<S, Error> {
     loop {
-        match checkpoint_all(shmem) {
+        match confirmed(shmem) {
             Ok(()) => {}
             Err(Error::Fault(_) | Error::Refused(_)) => {
                 restart_pes(shmem);
@@ -166,6 +187,14 @@ pub fn run<S: Symmetric>(
             Ok(()) | Err(Error::Fault(_)) => {} // the next checkpoint reports it
             Err(error) => return Err(error),
         }
+    }
+}
+
+/// The checkpoint between two steps; the one after the last step saves even if it is not due.
+fn confirmed(shmem: &mut Shmem) -> Result<(), Error> {
+    match root::progress(shmem.world.segments) {
+        Progress::Done => outcome(faults::save_all()),
+        _ => checkpoint_all(shmem),
     }
 }
 

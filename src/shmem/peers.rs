@@ -10,6 +10,8 @@
 //!
 //! [`Shmem::exchange`]: super::Shmem::exchange
 
+use raidshmem_segment::update::Update;
+
 use super::atomic::{Integer, Word};
 use super::team::Team;
 use super::{Fault, SymRef, SymSlice, Symmetric};
@@ -20,7 +22,6 @@ use crate::openshmem::order;
 use crate::openshmem::team::index_in;
 use crate::pgas::World;
 use crate::pgas::stream::{Id, Target};
-use crate::segment::update::Update;
 
 /// The PEs of a team, this one among them, during an exchange. They are counted from 0 in the order
 /// of the team. It may be used by several threads; collectives by one at a time.

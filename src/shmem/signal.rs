@@ -3,11 +3,12 @@
 //! Waits return as soon as a loss is known, with [`Fault`]. A word that is waited for is written by
 //! [`Peers::set`], an atomic update, [`Peers::put_signal`] or a put of one element.
 
+use raidshmem_segment::update::Update;
+use raidshmem_segment::waits::Waiting;
+
 use super::atomic::Word;
 use super::{Fault, Peers, SymRef, SymSlice, Symmetric};
 use crate::openshmem::memory::word::Word as Own;
-use crate::segment::update::Update;
-use crate::segment::waits::Waiting;
 
 /// What a put does to the signal word when its data is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

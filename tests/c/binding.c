@@ -5,7 +5,8 @@
  *
  * The pages of the heap are touched by a neighbour first, so that it is the binding that decides
  * where they are, and not who came first. Those of the store are what else this process has mapped
- * of the file that the heap lies in, after a checkpoint. Run it on the machine in question:
+ * of its part of the file that the heap lies in, after a checkpoint. Run it on the machine in
+ * question:
  *
  *     oshcc -o binding binding.c && oshrun --report-placement -n 4 ./binding
  *
@@ -89,20 +90,38 @@ static int next_range(FILE *maps, struct range *range) {
     return 0;
 }
 
-/* The pages behind those that the heap is mapped with, in the same file. */
+/* The mapping that an address is in; of file 0 if that is none. */
+static struct range range_of(FILE *maps, const char *address) {
+    struct range seen, none = {0, 0, 0, 0};
+    rewind(maps);
+    while (next_range(maps, &seen))
+        if (seen.start <= (unsigned long)address && (unsigned long)address < seen.end)
+            return seen;
+    return none;
+}
+
+/* The pages behind those that the heap is mapped with, in the same file and in the PE's own part of
+ * it: PE k of a node has the k-th part, and heaps are as far from each other as these are long. */
 static void store(char *heap, int node, size_t *mapped, size_t *there) {
     FILE *maps = fopen("/proc/self/maps", "r");
-    struct range seen, own = {0, 0, 0, 0};
-    while (maps && next_range(maps, &seen))
-        if (seen.start <= (unsigned long)heap && (unsigned long)heap < seen.end)
-            own = seen;
-    if (maps)
-        rewind(maps);
-    while (maps && next_range(maps, &seen))
-        if (seen.file == own.file && seen.offset > own.offset)
+    if (!maps)
+        return;
+    struct range seen, own = range_of(maps, heap);
+    unsigned long part = -1ul;
+    for (int pe = 0; pe < shmem_n_pes(); pe++) {
+        char *other = shmem_ptr(heap, pe);
+        seen = other ? range_of(maps, other) : own;
+        unsigned long apart = seen.offset > own.offset ? seen.offset - own.offset
+                                                       : own.offset - seen.offset;
+        if (seen.file == own.file && apart != 0 && apart < part)
+            part = apart;
+    }
+    unsigned long end = part == -1ul ? part : own.offset / part * part + part;
+    rewind(maps);
+    while (next_range(maps, &seen))
+        if (seen.file == own.file && seen.offset > own.offset && seen.offset < end)
             count((char *)seen.start, (seen.end - seen.start) / PAGE, node, mapped, there);
-    if (maps)
-        fclose(maps);
+    fclose(maps);
 }
 
 int main(void) {

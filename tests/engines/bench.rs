@@ -5,7 +5,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread::JoinHandle;
 
-use raidshmem::segment::Segment;
+use raidshmem_core::quantity::Incarnation;
+use raidshmem_segment::Segment;
 
 use super::node::{BYSTANDER, DRIVER, Memory, Node, PARTNER};
 use super::roles::play;
@@ -122,13 +123,14 @@ pub fn serve(engine: &str) {
     let own = std::env::var(SELF).expect("a peer is told who it is");
     let words: Vec<&str> = own.split(' ').collect();
     let [me, incarnation] = [0, 1].map(|at| words[at].parse::<usize>().expect("a number"));
-    let node = Node::open(engine, me, incarnation as u32, words[2]);
+    let node = Node::open(engine, me, Incarnation(incarnation as u32), words[2]);
     println!("@address {}", hex(&node.engine.address()));
     for line in std::io::stdin().lines().map_while(Result::ok) {
         let words: Vec<&str> = line.split(' ').collect();
         match words[..] {
             ["connect", pe, incarnation, address] => {
-                let (pe, incarnation) = (pe.parse().unwrap(), incarnation.parse().unwrap());
+                let (pe, incarnation) =
+                    (pe.parse().unwrap(), Incarnation(incarnation.parse().unwrap()));
                 node.engine.connect(pe, incarnation, &bytes(address)).expect("it is reached");
                 println!("@connected");
             }
@@ -157,12 +159,12 @@ pub struct Processes {
 impl Processes {
     pub fn new(engine: &str) -> Processes {
         let own = Memory::new();
-        let node = Node::open(engine, DRIVER, 0, &own.path());
+        let node = Node::open(engine, DRIVER, Incarnation(0), &own.path());
         let address = hex(&node.engine.address());
         let [mut partner, mut bystander] = [PARTNER, BYSTANDER].map(|pe| Process::start(pe, 0));
         for (pe, peer) in [(PARTNER, &mut partner), (BYSTANDER, &mut bystander)] {
             peer.connect(DRIVER, 0, &address);
-            node.engine.connect(pe, 0, &bytes(&peer.address)).expect("it is reached");
+            node.engine.connect(pe, Incarnation(0), &bytes(&peer.address)).expect("it is reached");
         }
         let engine = engine.to_owned();
         let _own = own;
@@ -181,7 +183,7 @@ impl Processes {
 
     /// The other one is stopped, or goes on.
     pub fn halt(&self, on: bool) {
-        use raidshmem::sys::process::is_stopped;
+        use raidshmem_sys::process::is_stopped;
         use rustix::process::{Pid, Signal, kill_process};
         let child = &self.partner.child;
         let signal = if on { Signal::STOP } else { Signal::CONT };
@@ -241,7 +243,10 @@ impl Bench for Processes {
         self.partner = Process::start(PARTNER, self.incarnation);
         self.partner.connect(DRIVER, 0, &self.address);
         let address = bytes(&self.partner.address);
-        self.node.engine.connect(PARTNER, self.incarnation, &address).expect("it is reached");
+        self.node
+            .engine
+            .connect(PARTNER, Incarnation(self.incarnation), &address)
+            .expect("it is reached");
     }
 
     fn incarnation(&self) -> u32 {
@@ -263,8 +268,8 @@ impl Alone {
     pub fn new() -> Alone {
         let memory = Memory::new();
         let path = memory.path();
-        let node = Node::open("self", DRIVER, 0, &path);
-        node.engine.connect(DRIVER, 0, &node.engine.address()).expect("it is reached");
+        let node = Node::open("self", DRIVER, Incarnation(0), &path);
+        node.engine.connect(DRIVER, Incarnation(0), &node.engine.address()).expect("it is reached");
         Alone { node, path, memory, plays: 0 }
     }
 }
@@ -290,8 +295,10 @@ impl Bench for Alone {
         self.plays += 1;
         let (path, number) = (self.path.clone(), self.plays);
         let other = std::thread::spawn(move || {
-            let node = Node::open("self", DRIVER, 0, &path);
-            node.engine.connect(DRIVER, 0, &node.engine.address()).expect("it is reached");
+            let node = Node::open("self", DRIVER, Incarnation(0), &path);
+            node.engine
+                .connect(DRIVER, Incarnation(0), &node.engine.address())
+                .expect("it is reached");
             play(role, number, &node, 1, DRIVER);
         });
         play(role, number, &self.node, 0, DRIVER);
@@ -359,7 +366,7 @@ impl Simulated {
     fn open(&mut self, pe: usize) {
         let memory = Memory::new();
         let incarnation = if pe == PARTNER { self.incarnation } else { 0 };
-        let node = self.hub.node(pe, incarnation, &memory.path());
+        let node = self.hub.node(pe, Incarnation(incarnation), &memory.path());
         if pe == PARTNER {
             self.memory = memory.segment();
         }
@@ -369,7 +376,10 @@ impl Simulated {
     fn connect(&self, from: usize, to: usize) {
         let incarnation = if to == PARTNER { self.incarnation } else { 0 };
         let address = self.nodes[&to].engine.address();
-        self.nodes[&from].engine.connect(to, incarnation, &address).expect("it is reached");
+        self.nodes[&from]
+            .engine
+            .connect(to, Incarnation(incarnation), &address)
+            .expect("it is reached");
     }
 }
 
@@ -413,7 +423,7 @@ impl Bench for Simulated {
 
     fn killer(&mut self) -> Box<dyn FnOnce() + Send> {
         let (hub, incarnation) = (self.hub.clone(), self.incarnation);
-        Box::new(move || hub.kill(PARTNER, incarnation))
+        Box::new(move || hub.kill(PARTNER, Incarnation(incarnation)))
     }
 
     fn replace(&mut self) {

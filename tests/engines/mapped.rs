@@ -6,11 +6,12 @@
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{PoisonError, RwLock};
 
-use raidshmem::fabric::{Ask, Engine, FabricError, Lost, Read, Write};
-use raidshmem::segment::Segment;
-use raidshmem::segment::update::{Change, Update, WordAt};
+use raidshmem_core::quantity::Incarnation;
+use raidshmem_fabric::{Ask, Engine, FabricError, Lost, Read, Write};
+use raidshmem_segment::Segment;
+use raidshmem_segment::update::{Change, Update, WordAt};
 
-use super::node::{PES, fill, layout};
+use super::node::{PES, fill, layout, part};
 
 #[derive(Debug)]
 pub struct Mapped {
@@ -25,7 +26,7 @@ impl Mapped {
 
     fn peer(&self, pe: usize) -> Result<&'static Segment, Lost> {
         let peers = self.peers.read().unwrap_or_else(PoisonError::into_inner);
-        peers[pe].map(|(_, segment)| segment).ok_or(Lost { pe, incarnation: u32::MAX })
+        peers[pe].map(|(_, segment)| segment).ok_or(Lost { pe, incarnation: Incarnation(u32::MAX) })
     }
 }
 
@@ -34,14 +35,16 @@ impl Engine for Mapped {
         self.path.clone().into_bytes()
     }
 
-    fn connect(&self, pe: usize, incarnation: u32, address: &[u8]) -> Result<(), FabricError> {
-        use std::os::fd::AsFd;
+    fn connect(
+        &self,
+        pe: usize,
+        incarnation: Incarnation,
+        address: &[u8],
+    ) -> Result<(), FabricError> {
         let path = std::str::from_utf8(address).expect("a path");
-        let file = std::fs::OpenOptions::new().read(true).write(true).open(path);
-        let file = file.expect("the memory is there");
-        let segment = Segment::peer(file.as_fd(), layout(), false).expect("it is mapped").leak();
+        let segment = Segment::peer(&part(path), layout(), false).expect("it is mapped").leak();
         let mut peers = self.peers.write().unwrap_or_else(PoisonError::into_inner);
-        peers[pe] = Some((incarnation, segment));
+        peers[pe] = Some((incarnation.0, segment));
         Ok(())
     }
 

@@ -2,17 +2,19 @@
 
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use raidshmem::fabric::{self, Ask, Engine, EventSink, Local};
-use raidshmem::segment::Segment;
-use raidshmem::segment::update::{Change, Update, WordAt};
-use raidshmem::sys::memory;
+use raidshmem::fabric;
 use raidshmem_core::layout::Layout;
+use raidshmem_core::quantity::Incarnation;
 use raidshmem_core::settings::Fabric;
+use raidshmem_fabric::{Ask, Engine, EventSink, Local};
+use raidshmem_segment::Segment;
+use raidshmem_segment::update::{Change, Update, WordAt};
+use raidshmem_sys::memory::{self, Part};
 
 use super::mapped::Mapped;
 
@@ -44,17 +46,17 @@ pub struct View {
 
 impl View {
     /// This incarnation is no more.
-    pub fn bury(&self, pe: usize, incarnation: u32) {
-        self.dead.lock().unwrap().insert((pe, incarnation));
+    pub fn bury(&self, pe: usize, incarnation: Incarnation) {
+        self.dead.lock().unwrap().insert((pe, incarnation.0));
     }
 }
 
 impl EventSink for View {
-    fn gone(&self, pe: usize, incarnation: u32) -> bool {
-        self.dead.lock().unwrap().contains(&(pe, incarnation))
+    fn gone(&self, pe: usize, incarnation: Incarnation) -> bool {
+        self.dead.lock().unwrap().contains(&(pe, incarnation.0))
     }
 
-    fn suspect(&self, _: usize, _: u32) {
+    fn suspect(&self, _: usize, _: Incarnation) {
         self.suspected.fetch_add(1, Ordering::SeqCst);
     }
 
@@ -83,14 +85,19 @@ impl Memory {
 
     /// As a peer sees it.
     pub fn segment(&self) -> &'static Segment {
-        Segment::peer(self.0.as_fd(), layout(), false).expect("it is mapped").leak()
+        Segment::peer(&part(&self.path()), layout(), false).expect("it is mapped").leak()
     }
+}
+
+/// The memory of this name.
+pub fn part(path: &str) -> Part {
+    let file = OpenOptions::new().read(true).write(true).open(path).expect("the memory is there");
+    Part::new(Arc::new(file.into()), 0, layout().total)
 }
 
 /// The memory of this name, as its owner maps it.
 pub fn own(path: &str) -> &'static Segment {
-    let file = OpenOptions::new().read(true).write(true).open(path).expect("the memory is there");
-    Segment::own(file.as_fd(), layout()).expect("it is mapped").0.leak()
+    Segment::own(&part(path), layout()).expect("it is mapped").0.leak()
 }
 
 /// One PE.
@@ -103,7 +110,7 @@ pub struct Node {
 
 impl Node {
     /// A PE with the engine of this name, over the memory of that name.
-    pub fn open(engine: &str, me: usize, incarnation: u32, path: &str) -> Node {
+    pub fn open(engine: &str, me: usize, incarnation: Incarnation, path: &str) -> Node {
         let (segment, view) = (own(path), Arc::new(View::default()));
         let events: Arc<dyn EventSink> = view.clone();
         let local =
@@ -111,7 +118,7 @@ impl Node {
         let engine: Box<dyn Engine> = match engine {
             "self" | "shm" => Box::new(Mapped::new(path)),
             "verbs-atomics" => {
-                use raidshmem::fabric::verbs::{Atomics, Verbs};
+                use raidshmem_fabric_verbs::{Atomics, Verbs};
                 Box::new(Verbs::with_atomics(local, None, Atomics::Own).expect("it opens"))
             }
             name => {

@@ -3,8 +3,8 @@
 //! Every side writes to the other's heap only, at places of its own, so that both may have one
 //! memory.
 
-use raidshmem::fabric::{Engine, Write};
-use raidshmem::segment::update::{Change, Update, WordAt};
+use raidshmem_fabric::{Engine, Write};
+use raidshmem_segment::update::{Change, Update, WordAt};
 
 use super::node::{DRIVER, Node, PARTNER, ask, heap};
 

@@ -8,9 +8,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use raidshmem::fabric::{Ask, Engine, EventSink, FabricError, Lost, Read, Write};
-use raidshmem::segment::Segment;
-use raidshmem::segment::update::{Change, Update, WordAt};
+use raidshmem_core::quantity::Incarnation;
+use raidshmem_fabric::{Ask, Engine, EventSink, FabricError, Lost, Read, Write};
+use raidshmem_segment::Segment;
+use raidshmem_segment::update::{Change, Update, WordAt};
 
 use super::node::{Node, View, fill, own};
 use super::random::Random;
@@ -19,7 +20,7 @@ use super::random::Random;
 const DEPTH: usize = 48;
 
 /// A PE and its incarnation.
-type Who = (usize, u32);
+type Who = (usize, Incarnation);
 
 #[derive(Debug, Clone)]
 enum What {
@@ -46,7 +47,7 @@ struct State {
     fences: BTreeMap<(Who, Who), u64>,
     living: BTreeMap<Who, (&'static Segment, Arc<View>)>,
     /// What a PE refuses: everything from this one of a smaller incarnation.
-    oldest: BTreeMap<(Who, usize), u32>,
+    oldest: BTreeMap<(Who, usize), Incarnation>,
     next: u64,
 }
 
@@ -82,7 +83,7 @@ impl Hub {
     }
 
     /// A PE on this network, over the memory of this name.
-    pub fn node(&self, me: usize, incarnation: u32, path: &str) -> Node {
+    pub fn node(&self, me: usize, incarnation: Incarnation, path: &str) -> Node {
         let (segment, view) = (own(path), Arc::new(View::default()));
         let who = (me, incarnation);
         self.0.state.lock().unwrap().living.insert(who, (segment, view.clone()));
@@ -91,7 +92,7 @@ impl Hub {
     }
 
     /// Nothing more comes from it or is done by it.
-    pub fn kill(&self, pe: usize, incarnation: u32) {
+    pub fn kill(&self, pe: usize, incarnation: Incarnation) {
         let (who, mut state) = ((pe, incarnation), self.0.state.lock().unwrap());
         state.living.remove(&who);
         state.parcels.retain(|parcel| parcel.from != who && parcel.to != who);
@@ -116,7 +117,8 @@ fn deliver(state: &mut State, random: &mut Random) {
         let Some(&at) = (!may.is_empty()).then(|| random.one(&may)) else { return };
         let parcel = state.parcels.swap_remove(at);
         let Some((segment, view)) = state.living.get(&parcel.to).cloned() else { continue };
-        let oldest = state.oldest.get(&(parcel.to, parcel.from.0)).copied().unwrap_or(0);
+        let oldest =
+            state.oldest.get(&(parcel.to, parcel.from.0)).copied().unwrap_or(Incarnation(0));
         if parcel.from.1 < oldest {
             continue;
         }
@@ -148,7 +150,7 @@ struct Sim {
     net: Arc<Net>,
     who: Who,
     /// Whom it is connected to, and whether the connection is broken.
-    peers: Mutex<BTreeMap<usize, (u32, bool)>>,
+    peers: Mutex<BTreeMap<usize, (Incarnation, bool)>>,
     view: Arc<View>,
 }
 
@@ -163,7 +165,7 @@ impl Sim {
         match self.peers.lock().unwrap().get(&pe) {
             Some(&(incarnation, false)) => Ok((pe, incarnation)),
             Some(&(incarnation, true)) => Err(Lost { pe, incarnation }),
-            None => Err(Lost { pe, incarnation: u32::MAX }),
+            None => Err(Lost { pe, incarnation: Incarnation(u32::MAX) }),
         }
     }
 
@@ -222,7 +224,7 @@ impl Engine for Sim {
         Vec::new()
     }
 
-    fn connect(&self, pe: usize, incarnation: u32, _: &[u8]) -> Result<(), FabricError> {
+    fn connect(&self, pe: usize, incarnation: Incarnation, _: &[u8]) -> Result<(), FabricError> {
         self.peers.lock().unwrap().insert(pe, (incarnation, false));
         self.net.state.lock().unwrap().oldest.insert((self.who, pe), incarnation);
         Ok(())
@@ -231,7 +233,7 @@ impl Engine for Sim {
     fn disconnect(&self, pe: usize) {
         let Some((incarnation, _)) = self.peers.lock().unwrap().remove(&pe) else { return };
         let mut state = self.net.state.lock().unwrap();
-        state.oldest.insert((self.who, pe), incarnation + 1);
+        state.oldest.insert((self.who, pe), incarnation.next());
         state.parcels.retain(|parcel| (parcel.from, parcel.to.0) != (self.who, pe));
     }
 
@@ -276,7 +278,7 @@ impl Engine for Sim {
                 Ok(to) => {
                     *self.net.state.lock().unwrap().fences.entry((self.who, to)).or_default() += 1
                 }
-                Err(Lost { incarnation: u32::MAX, .. }) => {}
+                Err(Lost { incarnation: Incarnation(u32::MAX), .. }) => {}
                 Err(lost) => first = first.and(Err(lost)),
             }
         }
@@ -288,7 +290,7 @@ impl Engine for Sim {
         for &pe in peers {
             let to = match self.peer(pe) {
                 Ok(to) => to,
-                Err(Lost { incarnation: u32::MAX, .. }) => continue,
+                Err(Lost { incarnation: Incarnation(u32::MAX), .. }) => continue,
                 Err(lost) => {
                     first = first.and(Err(lost));
                     continue;

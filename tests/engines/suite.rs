@@ -5,8 +5,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use raidshmem::fabric::{Lost, Read, Write};
-use raidshmem::segment::update::Update;
+use raidshmem_core::quantity::Incarnation;
+use raidshmem_fabric::{Lost, Read, Write};
+use raidshmem_segment::update::Update;
 
 use super::bench::{Bench, Processes};
 use super::node::{BYSTANDER, LONG, ask, ask_of, fill, heap, layout, read};
@@ -258,14 +259,14 @@ fn refused(bench: &mut Processes) {
     bench.cut(end);
     bench.node().engine.expect(pe, heap(2 * BULK)..end + BULK).expect("a living peer");
     assert_eq!(bench.ended(), Some(1), "it says why, and ends");
-    bench.node().view.bury(pe, incarnation);
+    bench.node().view.bury(pe, Incarnation(incarnation));
     for offset in [heap(2 * BULK), end] {
         let mut bytes = [[0; 64]; 3];
         let [one, two, again] = &mut bytes;
         let of = |pe, into| Read { pe, offset, into };
         let engine = &bench.node().engine;
         let got = engine.get(&mut [of(pe, one), of(BYSTANDER, two)]);
-        assert_eq!(got, Err(Lost { pe, incarnation }), "at {offset}");
+        assert_eq!(got, Err(Lost { pe, incarnation: Incarnation(incarnation) }), "at {offset}");
         engine.get(&mut [of(BYSTANDER, again)]).expect("a living peer");
     }
     bench.replace();
@@ -315,7 +316,7 @@ fn stale(bench: &mut dyn Bench) {
         assert_eq!(node.word(HAMMERED), after, "a blow of one that was shut out");
     }
     bench.killer()();
-    bench.node().view.bury(bench.other(), bench.incarnation());
+    bench.node().view.bury(bench.other(), Incarnation(bench.incarnation()));
     bench.replace();
 }
 
@@ -379,7 +380,7 @@ fn deaths(bench: &mut dyn Bench, seed: u64, wanted: fn(&str) -> bool) {
             std::thread::sleep(wait);
             kill();
             std::thread::sleep(Duration::from_millis(20)); // till the view is there
-            view.bury(dead.0, dead.1);
+            view.bury(dead.0, Incarnation(dead.1));
         });
         if bench.loses() {
             let begun = Instant::now();
@@ -390,7 +391,7 @@ fn deaths(bench: &mut dyn Bench, seed: u64, wanted: fn(&str) -> bool) {
                 }
             };
             deed.join().expect("it was killed");
-            assert_eq!(lost, Lost { pe: dead.0, incarnation: dead.1 }, "{what}");
+            assert_eq!(lost, Lost { pe: dead.0, incarnation: Incarnation(dead.1) }, "{what}");
             let again = Instant::now();
             for (other, call) in CALLS {
                 assert!(call(&*bench).is_err(), "{other} to the dead, after {what}");

@@ -3,8 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use raidshmem::sys::written::Watch;
-
+use raidshmem_sys::written::Watch;
 use rustix::process::Signal;
 
 use super::net::{Net, agent};

@@ -158,7 +158,7 @@ fn a_job_of_sbatch_goes_on_without_its_lost_hosts_on_the_spare_ones() {
     const LONG: &[&str] = &["--bytes", "1M", "--sweeps", "6144", "--halo", "32"];
     let slurm = Slurm::start(5);
     let script = format!(
-        "export SHMEM_FT_BACKUP_MODE=raid5 SHMEM_SYMMETRIC_SIZE=16M SHMEM_FT_NODE_TIMEOUT=2\n\
+        "export SHMEM_FT_BACKUP_MODE=raid5 SHMEM_SYMMETRIC_SIZE=16M SHMEM_FT_NODE_TIMEOUT=5\n\
          {} -n 3 --verbose {} {}\necho status $?",
         env!("CARGO_BIN_EXE_oshrun"),
         program("jacobi").display(),

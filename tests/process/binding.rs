@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use raidshmem::sys::machine;
 use raidshmem_core::machine::list;
+use raidshmem_sys::machine;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::support::{Job, Outcome, program};

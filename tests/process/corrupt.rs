@@ -9,12 +9,13 @@ use std::fs::OpenOptions;
 use std::mem::size_of;
 use std::time::{Duration, Instant};
 
-use raidshmem::segment::header::Header;
 use raidshmem_core::layout::{STAMP, TILE};
 use raidshmem_core::placement::Domains;
 use raidshmem_core::plan::{self, Finding};
+use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::settings::Settings;
 use raidshmem_core::store::protection::Protection;
+use raidshmem_segment::header::Header;
 use rustix::process::Signal;
 
 use super::support::image::{self, Image};
@@ -67,7 +68,7 @@ impl Rules {
 
     /// Where in the memory file a spot is.
     fn at(&self, image: &Image, spot: Spot) -> usize {
-        let slot = image.layout.slots[self.protection.slot_of(NUMBER)];
+        let slot = image.layout.slots[self.protection.slot_of(CheckpointNumber(NUMBER))];
         match spot {
             Spot::Snapshot(tile, at) => image.place(image.layout.snapshots[0], tile, at),
             Spot::Parity(tile, at) => image.place(slot, tile, at),
@@ -358,7 +359,7 @@ fn tiles_of_another_checkpoint_pe_or_job_are_refused() {
         let mut verdict = None;
         let outcome = run(mode, "--kill-node 1@4:before", &[], |images| {
             let rules = Rules::new(mode, images);
-            let slot = rules.protection.slot_of(NUMBER);
+            let slot = rules.protection.slot_of(CheckpointNumber(NUMBER));
             let slots = images[0].layout.slots;
             let spots: Vec<(usize, Spot)> = match what {
                 "checkpoint" => {

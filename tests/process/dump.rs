@@ -73,7 +73,7 @@ fn what_a_lost_pe_did_last_outlives_it() {
             " PE 1: checkpoint 2 begins\n",
             " PE 1: says AtPoint { rule: 0 }\n",
             " PE 1 (incarnation 1): restarted from checkpoint ",
-            " launcher: lost: PEs [1], with their node: false\n",
+            " launcher: lost: PEs [1], with node: None\n",
         ],
     );
     let_on(&run);

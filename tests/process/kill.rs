@@ -47,6 +47,20 @@ const IN_TURN: &[(&str, usize)] = &[
     ("--nodes 2 --kill 0@4:before --kill 3@4:quiesce", 2),
 ];
 
+/// More PEs than meet at one counter: who leads the second one, who waits there, and a whole node.
+#[test]
+fn losses_among_forty_pes() {
+    for words in
+        ["--kill 16@2:copy --kill 39@4", "--nodes 2 --kill 16@2", "--nodes 20 --kill-node 8@3"]
+    {
+        let words: Vec<&str> = words.split_whitespace().collect();
+        let job = Job::new(40).mode("raid5").args(&["--verbose"]).args(&words);
+        let outcome = jacobi::job(job, SMALL).run();
+        outcome.right_sum(SMALL);
+        outcome.check(outcome.count("all PEs resume from checkpoint") > 0, "a recovery");
+    }
+}
+
 #[test]
 fn two_and_three_losses_in_turn() {
     for mode in ["double", "raid4", "raid5", "rs"] {
@@ -125,6 +139,19 @@ fn every_pe_is_told_the_same_of_a_loss() {
             outcome.check(said(&line) == 1, &format!("PE {pe}: `{line}` was expected, once"));
             outcome.check(said("goes on from 2") == 1, &format!("PE {pe} should go on from 2"));
         }
+    }
+}
+
+/// The status of a get says whether its bytes may be used, on one machine.
+#[test]
+fn a_get_with_a_status_tells_of_a_death() {
+    for nodes in ["1", "2", "4"] {
+        let job = Job::new(4).mode("raid5").args(&["--nodes", nodes]);
+        let outcome = job.program(&program("get_status"), &[]).run();
+        outcome.status(0);
+        let count = |what: &str| outcome.out.lines().filter(|line| line.contains(what)).count();
+        outcome.check(count("is told that a get failed") == 1, "PE 0 should be told once");
+        outcome.check(count("is at the end") == 4, "all should come to the end");
     }
 }
 

@@ -10,8 +10,10 @@
 //! - [`delta`]: checkpoints that save what changed only
 //! - [`exits`]: how a job ends when its programs end
 //! - [`input`]: bad input
+//! - [`interval`]: checkpoints that pass until one is due
 //! - [`options`]: options as hands expect them, standard input, output, signals
 //! - [`telling`]: what is said of losses and at the end
+//! - [`report`]: events, the report and its page, metrics
 //! - [`kernels`]: every kernel of this machine
 //! - [`late`]: losses after the last checkpoint, and while others are in `shmem_finalize`
 //! - [`memory`]: what a restart brings back, and what it leaves alone
@@ -24,6 +26,7 @@
 //! - [`snapshots`]: two of them in turns
 //! - [`stall`]: waits that last, and those that never end
 //! - [`starve`]: checkpoints for which there is no memory
+//! - [`status`]: what is shown of a job that runs
 //! - [`written`]: checkpoints that take from the kernel what was written
 
 #[path = "../support/mod.rs"]
@@ -36,6 +39,7 @@ mod delta;
 mod dump;
 mod exits;
 mod input;
+mod interval;
 mod kernels;
 mod kill;
 mod late;
@@ -47,11 +51,13 @@ mod placement;
 mod places;
 mod pool;
 mod recovery;
+mod report;
 mod residue;
 mod scrub;
 mod snapshots;
 mod stall;
 mod starve;
+mod status;
 mod telling;
 mod written;
 

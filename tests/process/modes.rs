@@ -178,9 +178,9 @@ fn goes_on(outcome: &Outcome, then: Then, pe: usize) {
 
 fn error(outcome: &Outcome, pe: usize) {
     let words = outcome.same_verdict();
-    // In `single` it is the copy of another PE's data that is missed, and may be on living PEs too.
-    let list = words.split_once("PEs ").or_else(|| words.split_once("PE "));
-    let (_, named) = list.unwrap_or_default();
-    let mut named = named.split(',').map_while(|number| number.parse::<usize>().ok());
+    // Lost, or its store not usable; in `single` the copy of another PE's data may be missed.
+    let lists = words.split("PE").skip(1).map(|list| list.trim_start_matches('s').trim_start());
+    let number = |part: &str| part.split([' ', ';']).next()?.parse::<usize>().ok();
+    let mut named = lists.flat_map(|list| list.split(',').map_while(number));
     outcome.check(named.any(|named| named == pe), &format!("PE {pe} should be named"));
 }

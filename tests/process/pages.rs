@@ -1,8 +1,8 @@
 //! Huge pages for large heaps and their checkpoints: with the right to mount, with a namespace's
 //! instead, and without either; also in PEs that came back.
 
-use raidshmem::sys::huge::HugeFiles;
-use raidshmem::sys::memory;
+use raidshmem_sys::huge::HugeFiles;
+use raidshmem_sys::memory;
 
 use super::support::{Job, Outcome, program};
 

@@ -3,8 +3,9 @@
 
 use std::mem::offset_of;
 
-use raidshmem::segment::words::{Site, Words};
+use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::store::site::Called;
+use raidshmem_segment::words::{Site, Words};
 
 use super::support::stall::let_on;
 use super::support::{Job, Outcome, image, program};
@@ -135,8 +136,12 @@ fn two_numbers_in_one_checkpoint_are_one_error_that_names_both_places() {
     let images = image::all(run.launcher());
     let at = offset_of!(Words, site) + offset_of!(Site, call);
     let call = Called::of(0, images[1].word(at));
-    assert_eq!(call, Called { number: 1, ..Called::default() }, "its first checkpoint");
-    let other = Called { number: 7, ..call };
+    assert_eq!(
+        call,
+        Called { number: CheckpointNumber(1), ..Called::default() },
+        "its first checkpoint"
+    );
+    let other = Called { number: CheckpointNumber(7), ..call };
     images[1].write(at, &other.word().to_le_bytes());
     drop(images);
     let_on(&run);

@@ -7,8 +7,8 @@
 use std::fs::OpenOptions;
 use std::mem::offset_of;
 
-use raidshmem::segment::header::Header;
 use raidshmem_core::layout::{STAMP, TILE};
+use raidshmem_segment::header::Header;
 
 use super::support::image::{self, Image};
 use super::support::jacobi::{self, SMALL};

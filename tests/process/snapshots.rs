@@ -7,8 +7,8 @@
 use std::fs::OpenOptions;
 use std::mem::{offset_of, size_of};
 
-use raidshmem::segment::header::{Header, Record};
 use raidshmem_core::layout::TILE;
+use raidshmem_segment::header::{Header, Record};
 
 use super::support::image::{self, Image};
 use super::support::{Job, Outcome, has_ucx, program};
@@ -143,7 +143,7 @@ fn huge_pages() {
         let kib = |line: &str| line.split_whitespace().nth(5).and_then(|kib| kib.parse().ok());
         let stores: Vec<u64> = lines.filter_map(kib).collect();
         outcome.check(stores.len() == 4, "a line of each PE");
-        if raidshmem::sys::huge::HugeFiles::new().is_err() {
+        if raidshmem_sys::huge::HugeFiles::new().is_err() {
             super::support::partly("mounts", "no huge pages by a mount: only bytes are compared");
             continue;
         }

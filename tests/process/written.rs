@@ -5,8 +5,8 @@
 //!
 //! Where the kernel watches no pages the same runs are made, by digests, and a line says so.
 
-use raidshmem::sys::huge::HugeFiles;
-use raidshmem::sys::written::Watch;
+use raidshmem_sys::huge::HugeFiles;
+use raidshmem_sys::written::Watch;
 
 use super::support::random::Random;
 use super::support::{Job, Outcome, note, partly, program, program_with};

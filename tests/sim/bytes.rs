@@ -5,6 +5,7 @@ use raidshmem_core::message::Said;
 use raidshmem_core::plan::{self, Finding, bits, lost_shards};
 use raidshmem_core::protocol::driver::Progress;
 use raidshmem_core::protocol::{Call, Outcome};
+use raidshmem_core::quantity::{CheckpointNumber, ViewNumber};
 use raidshmem_core::store::stamp::Stamp;
 
 use super::job::Job;
@@ -15,7 +16,7 @@ use super::plan::Broken;
 pub const JOB: u64 = 77;
 
 impl Job {
-    pub fn stamp(&self, p: &Proc, pe: usize, number: u64) -> Stamp {
+    pub fn stamp(&self, p: &Proc, pe: usize, number: CheckpointNumber) -> Stamp {
         let others = || self.shown(p).pes[pe].incarnation;
         let incarnation = if pe == p.me() { p.incarnation } else { others() };
         Stamp { number, job: JOB, pe: pe as u32, incarnation, whole: true }
@@ -23,8 +24,8 @@ impl Job {
 
     fn holds(&self, p: &Proc, pe: usize, parity: bool, tile: usize) -> bool {
         let memory = self.memory(p, pe);
-        let slot = self.plan.slot_of(p.number);
-        let snapshot = self.plan.snapshot_of(p.number);
+        let slot = self.plan.slot_of(p.number.0);
+        let snapshot = self.plan.snapshot_of(p.number.0);
         let region = if parity { &memory.slots[slot] } else { &memory.snapshots[snapshot] };
         self.plan.broken == Broken::ChecksumsIgnored
             || region.holds(tile, &self.stamp(p, pe, p.number))
@@ -49,7 +50,7 @@ impl Job {
     /// Writes a portion of the parity chunks in `wanted`, and in a checkpoint of what is to be
     /// written of second snapshots. True when all is written.
     pub fn encode(&mut self, p: &mut Proc, wanted: u64) -> bool {
-        let slot = self.plan.slot_of(p.number);
+        let slot = self.plan.slot_of(p.number.0);
         let per_chunk = self.per_chunk(p);
         let indices: Vec<usize> = (0..64).filter(|index| wanted >> index & 1 == 1).collect();
         let (parity, left) = (indices.len() * per_chunk, self.left(p));
@@ -92,7 +93,8 @@ impl Job {
 
     /// Counts what is new in a second snapshot, which was written with the parity.
     pub fn look(&mut self, p: &mut Proc) {
-        let [new, last] = [p.number, p.number - 1].map(|number| self.plan.snapshot_of(number));
+        let [new, last] =
+            [p.number, p.number.previous()].map(|number| self.plan.snapshot_of(number.0));
         let memory = self.own(p);
         let is_new =
             |&tile: &usize| memory.snapshots[new].tile(tile) != memory.snapshots[last].tile(tile);
@@ -120,9 +122,9 @@ impl Job {
         let (me, target) = (p.me(), p.number);
         let (shape, place) = self.plan.protection.place(me);
         let mut found = Finding::lost(&shape.layout, place);
-        let slot = self.plan.slot_of(target);
+        let slot = self.plan.slot_of(target.0);
         let memory = self.memory(p, me);
-        let snapshot = memory.snapshots[self.plan.snapshot_of(target)].record;
+        let snapshot = memory.snapshots[self.plan.snapshot_of(target.0)].record;
         let parity = memory.slots[slot].record;
         let mask = |bad: &dyn Fn(usize) -> bool, count: usize| {
             (0..count).filter(|&chunk| bad(chunk)).fold(0, |mask, chunk| mask | 1u64 << chunk)
@@ -177,7 +179,7 @@ impl Job {
 
     /// Decodes a portion of what the own snapshot misses.
     pub fn rebuild(&mut self, p: &mut Proc) -> Progress {
-        let (missing, snapshot) = (self.missing(p), self.plan.snapshot_of(p.number));
+        let (missing, snapshot) = (self.missing(p), self.plan.snapshot_of(p.number.0));
         let end = missing.len().min(p.progress + self.portion(missing.len()));
         while p.progress < end {
             let tile = missing[p.progress];
@@ -216,7 +218,7 @@ impl Job {
         let found: Vec<Finding> = shape.members.iter().map(|&pe| p.findings[pe]).collect();
         let lost = lost_shards(stripe, &found);
         let plan = shape.codes[at.stripe].plan(&lost, at.index).expect("checked by the plan");
-        let (slot, snapshot) = (self.plan.slot_of(p.number), self.plan.snapshot_of(p.number));
+        let (slot, snapshot) = (self.plan.slot_of(p.number.0), self.plan.snapshot_of(p.number.0));
         let shard = |&shard: &usize| -> Result<&[u8], usize> {
             let data = stripe.data.get(shard);
             let (member, tile, parity) = match data {
@@ -245,7 +247,7 @@ impl Job {
 
     /// Snapshot into live memory.
     pub fn restore(&mut self, p: &mut Proc) -> Progress {
-        let (me, len, snapshot) = (p.me(), p.len, self.plan.snapshot_of(p.number));
+        let (me, len, snapshot) = (p.me(), p.len, self.plan.snapshot_of(p.number.0));
         let whole = (0..tiles(len)).all(|tile| self.holds(p, me, false, tile));
         if !whole && self.plan.broken != Broken::RestoredUnchecked {
             self.ending.found += u32::from(!self.changed(p));
@@ -293,8 +295,8 @@ impl Job {
     pub fn check_resumed(&mut self, p: &Proc) {
         let (me, number, view) = (p.me(), p.number, p.view.number);
         let at_its_end = p.call == Call::Finalize;
-        let expected = if at_its_end { self.plan.last + 1 } else { number };
-        let right = self.memory(p, me).live == self.plan.content(me, expected);
+        let expected = if at_its_end { self.plan.last.next() } else { number };
+        let right = self.memory(p, me).live == self.plan.content(me, expected.0);
         self.ending.compared += self.memory(p, me).live.len() as u64;
         let saved = self.saved;
         let same = *self.resumed.entry(view).or_insert(number);
@@ -313,9 +315,9 @@ impl Job {
             return; // parity is not made anew
         }
         let newest = self.views.len() as u64 - 1;
-        let ordered = &mut self.views[view as usize];
+        let ordered = &mut self.views[view.0 as usize];
         ordered.resumed += 1;
-        if ordered.resumed == ordered.living && view == newest {
+        if ordered.resumed == ordered.living && view == ViewNumber(newest) {
             self.spoils = 0;
             self.ending.recoveries += 1;
         }
@@ -324,7 +326,7 @@ impl Job {
     /// All have encoded what was missing, says the first who knows: only what is lost later counts.
     pub fn note_whole(&mut self, p: &Proc) {
         let newest = self.views.len() - 1;
-        if p.view.number != newest as u64 || self.views[newest].whole {
+        if p.view.number != ViewNumber(newest as u64) || self.views[newest].whole {
             return; // who died since has not been made whole
         }
         self.views[newest].whole = true;

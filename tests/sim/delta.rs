@@ -6,6 +6,7 @@
 
 use raidshmem_codec::stripe::Data;
 use raidshmem_core::mutant::Mutant;
+use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::store::delta::{Changes, Next};
 
 use super::bytes::JOB;
@@ -28,7 +29,7 @@ impl Job {
             changes.know(written);
         } else if changes.looks(self.plan.settings.delta, count) {
             let memory = self.memory(p, p.me());
-            let last = &memory.snapshots[self.plan.snapshot_of(p.number - 1)];
+            let last = &memory.snapshots[self.plan.snapshot_of(p.number.previous().0)];
             for tile in 0..count {
                 let bytes = memory.live_tile(tile);
                 let look = changes.look(JOB, tile, &bytes, || last.tile(tile));
@@ -63,13 +64,13 @@ impl Job {
             }
             next => next,
         };
-        let slot = |number: u64| self.plan.slot_of(number);
-        let (own, other) = (slot(p.number), slot(p.number - 1));
-        let [new, last] = [p.number, p.number - 1].map(|number| self.stamp(p, me, number));
+        let slot = |number: CheckpointNumber| self.plan.slot_of(number.0);
+        let (own, other) = (slot(p.number), slot(p.number.previous()));
+        let [new, last] = [p.number, p.number.previous()].map(|number| self.stamp(p, me, number));
         let spared = match next {
             Next::Keep => {
                 let slots = self.plan.protection.mode.slots() as u64;
-                let old = self.stamp(p, me, p.number - slots);
+                let old = self.stamp(p, me, p.number.before(slots));
                 self.own(p).slots[own].renew(at, &old, &new)
             }
             Next::Carry => {
@@ -94,12 +95,12 @@ impl Job {
     /// Makes a tile of parity that of the checkpoint from what it was and what those of its sources
     /// that changed were and are, if all that holds.
     fn update(&mut self, p: &Proc, (index, step): (usize, usize), changed: &[usize]) -> bool {
-        let (each, me, last) = (self.per_chunk(p), p.me(), p.number - 1);
+        let (each, me, last) = (self.per_chunk(p), p.me(), p.number.previous());
         let unchecked = self.plan.broken == Broken::UpdatedUnchecked;
         let (shape, place) = self.plan.protection.place(me);
         let parity = shape.layout.parities_of(place)[index];
         let data = &shape.layout.stripes()[parity.stripe].data;
-        let (own, other) = (self.plan.slot_of(p.number), self.plan.slot_of(last));
+        let (own, other) = (self.plan.slot_of(p.number.0), self.plan.slot_of(last.0));
         let at = index * each + step;
         let old = &self.memory(p, me).slots[other];
         if !old.holds(at, &self.stamp(p, me, last)) {
@@ -110,7 +111,7 @@ impl Job {
             let (pe, tile) =
                 (shape.members[data[position].member], data[position].chunk * each + step);
             let memory = self.memory(p, pe);
-            let snapshot = &memory.snapshots[self.plan.snapshot_of(last)];
+            let snapshot = &memory.snapshots[self.plan.snapshot_of(last.0)];
             if !unchecked && !snapshot.holds(tile, &self.stamp(p, pe, last)) {
                 return false;
             }
@@ -132,10 +133,11 @@ impl Job {
     pub fn copy_tile(&mut self, p: &mut Proc, tile: usize) {
         let snapshots = self.plan.settings.snapshots as u64;
         let next = p.changes.as_ref().map_or(Next::Make, |changes| changes.next_own(tile));
-        let stamp = |number: u64| self.stamp(p, p.me(), number);
-        let (new, last) = (stamp(p.number), stamp(p.number - 1));
-        let old = stamp(p.number.saturating_sub(snapshots));
-        let [own, other] = [p.number, p.number - 1].map(|number| self.plan.snapshot_of(number));
+        let stamp = |number: CheckpointNumber| self.stamp(p, p.me(), number);
+        let (new, last) = (stamp(p.number), stamp(p.number.previous()));
+        let old = stamp(p.number.before(snapshots));
+        let [own, other] =
+            [p.number, p.number.previous()].map(|number| self.plan.snapshot_of(number.0));
         let resealed = self.plan.broken == Broken::StampedAnew;
         let memory = self.own(p);
         let carried = memory.snapshots[other].tile(tile).to_vec();
@@ -180,7 +182,7 @@ impl Job {
         if p.changes.is_none() || self.plan.settings.snapshots == 1 {
             return;
         }
-        let (each, me, own) = (self.per_chunk(p), p.me(), self.plan.snapshot_of(p.number));
+        let (each, me, own) = (self.per_chunk(p), p.me(), self.plan.snapshot_of(p.number.0));
         let (shape, place) = self.plan.protection.place(me);
         let stripe = shape.layout.parities_of(place)[index].stripe;
         let spot = |data: &Data| {

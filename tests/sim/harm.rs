@@ -4,6 +4,7 @@ use raidshmem_core::ended::Ended;
 use raidshmem_core::membership::Event;
 use raidshmem_core::message::Said;
 use raidshmem_core::protocol::At;
+use raidshmem_core::quantity::CheckpointNumber;
 
 use super::job::{Job, What};
 use super::pe::Proc;
@@ -97,7 +98,7 @@ impl Job {
         self.note(|| format!("-- the connection to PE {pe} breaks"));
         // In shmem_finalize it waits for nobody's answer.
         if !self.is_finishing(&self.procs[by.0 as usize]) {
-            self.procs[by.0 as usize].blocked = Some((pe, incarnation));
+            self.procs[by.0 as usize].blocked = Some((pe, incarnation.0));
         }
         let what = Said::Suspect { pe: pe as u32, incarnation };
         self.up(by.1, Event::Said { proc: by.0, what });
@@ -137,7 +138,8 @@ impl Job {
         lost.extend(pes);
         lost.extend(self.suspects.iter().flat_map(|(&pe, &accuser)| [pe, accuser]));
         let of_group = |group: usize| lost.iter().filter(|&&pe| of[pe].0 == group).count();
-        self.saved > 0 && pes.iter().all(|&pe| of_group(of[pe].0) <= self.plan.settings.parity)
+        self.saved > CheckpointNumber(0)
+            && pes.iter().all(|&pe| of_group(of[pe].0) <= self.plan.settings.parity)
     }
 
     fn lose(&mut self, pes: &[usize]) {
@@ -187,7 +189,7 @@ impl Job {
         self.lose(&[pe]);
         let number = self.procs[proc as usize].memory as usize;
         if self.plan.chance.one_in(2) {
-            let slot = self.plan.slot_of(self.procs[proc as usize].agreed);
+            let slot = self.plan.slot_of((self.procs[proc as usize].agreed).0);
             let random = self.plan.chance.next();
             self.memories[pe][number].slots[slot].flip_all(random);
         } else {

@@ -2,6 +2,7 @@
 //! What to do is the library's own rule.
 
 use raidshmem_core::mutant::Mutant;
+use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::store::inherited::{Rescue, is_borne_out, rescue, without_live};
 use raidshmem_core::store::phase::{Phase, Vote};
 
@@ -23,10 +24,10 @@ impl Job {
                 bring(self.own(p));
                 true
             }
-            Rescue::Complete(n) => self.rescue_live(p, n, self.plan.snapshot_of(n)),
+            Rescue::Complete(n) => self.rescue_live(p, n, self.plan.snapshot_of(n.0)),
             Rescue::Keep(n) => {
                 let second = self.plan.settings.snapshots == 2;
-                let place = if second { self.plan.snapshot_of(n) } else { BESIDE };
+                let place = if second { self.plan.snapshot_of(n.0) } else { BESIDE };
                 let is_there = self.own(p).snapshots[place].record.0 == n;
                 is_there || self.rescue_live(p, n, place)
             }
@@ -36,7 +37,7 @@ impl Job {
         }
         let told = &mut self.own(p).told;
         told.phase = vote.phase.map_or(0, Phase::pack);
-        told.decision = vote.decided.map_or(0, |decided| decided + 1);
+        told.decision = CheckpointNumber::pack(vote.decided);
     }
 
     fn vote_of_the_dead(&mut self, p: &Proc) -> Vote {
@@ -44,25 +45,28 @@ impl Job {
             return Vote { phase: None, decided: None };
         }
         let memory = self.memory(p, p.me());
-        let snapshot = |n: u64| memory.snapshots[self.plan.snapshot_of(n)].record.0 == n;
-        let slot = |n: u64| memory.slots[self.plan.slot_of(n)].record.0 == n;
+        let snapshot =
+            |n: CheckpointNumber| memory.snapshots[self.plan.snapshot_of(n.0)].record.0 == n;
+        let slot = |n: CheckpointNumber| memory.slots[self.plan.slot_of(n.0)].record.0 == n;
         let phase = Phase::unpack(memory.told.phase);
         let phase = phase.filter(|&phase| is_borne_out(phase, snapshot, slot));
-        let known = |&n: &u64| phase.is_some_and(|phase| phase.has(n)) || snapshot(n) || slot(n);
-        let decided = memory.told.decision.checked_sub(1).filter(known);
+        let known = |&n: &CheckpointNumber| {
+            phase.is_some_and(|phase| phase.has(n)) || snapshot(n) || slot(n)
+        };
+        let decided = CheckpointNumber::unpack(memory.told.decision).filter(known);
         Vote { phase, decided }
     }
 
-    pub fn is_beside(&self, p: &Proc, number: u64) -> bool {
+    pub fn is_beside(&self, p: &Proc, number: CheckpointNumber) -> bool {
         let beside = &self.memory(p, p.me()).snapshots[BESIDE];
         self.plan.settings.snapshots == 1 && beside.record.0 == number
     }
 
-    fn rescue_live(&mut self, p: &Proc, number: u64, place: usize) -> bool {
+    fn rescue_live(&mut self, p: &Proc, number: CheckpointNumber, place: usize) -> bool {
         if self.plan.broken == Broken::LiveNotRescued {
             self.own(p).live.fill(0xee);
         }
-        let (stamp, slot) = (self.stamp(p, p.me(), number), self.plan.slot_of(number));
+        let (stamp, slot) = (self.stamp(p, p.me(), number), self.plan.slot_of(number.0));
         let memory = self.own(p);
         let len = memory.live.len();
         if memory.slots[slot].record != (number, len) {

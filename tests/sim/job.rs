@@ -11,6 +11,7 @@ use std::rc::Rc;
 use raidshmem_core::ended::Ended;
 use raidshmem_core::membership::{Action, Event, Membership, Shape};
 use raidshmem_core::message::{Down, ProcId, Said, Welcome};
+use raidshmem_core::quantity::{CheckpointNumber, ViewNumber};
 use raidshmem_core::settings::Fabric;
 use raidshmem_core::view::{State, View};
 
@@ -37,7 +38,7 @@ pub enum What {
     /// Words arrive in a mailbox.
     Mailbox(Transfer),
     /// A view appears on a node's page.
-    Show(u32, u64),
+    Show(u32, ViewNumber),
     /// A process takes a step.
     Step(ProcId),
     ProcessDies(ProcId, Ended),
@@ -144,9 +145,9 @@ pub struct Job {
     pub suspects: BTreeMap<usize, usize>,
     pub verdicts: BTreeSet<String>,
     /// Highest checkpoint that any PE was told is saved.
-    pub saved: u64,
+    pub saved: CheckpointNumber,
     /// Checkpoint resumed from, by view.
-    pub resumed: BTreeMap<u64, u64>,
+    pub resumed: BTreeMap<ViewNumber, CheckpointNumber>,
     pub ending: Ending,
     over: bool,
     cut: bool,
@@ -171,7 +172,8 @@ impl Job {
             machine.let_nodes_be_asked();
         }
         let pes = plan.node_of.len();
-        let first_view = Ordered::new(View { number: 0, pes: Vec::new() }, vec![0; pes]);
+        let first_view =
+            Ordered::new(View { number: ViewNumber(0), pes: Vec::new() }, vec![0; pes]);
         let none = first_view.view.clone();
         let node =
             |_| Node { alive: true, finished: false, shown: none.clone(), down_at: 0, up_at: 0 };
@@ -192,7 +194,7 @@ impl Job {
             lost: BTreeSet::new(),
             suspects: BTreeMap::new(),
             verdicts: BTreeSet::new(),
-            saved: 0,
+            saved: CheckpointNumber(0),
             resumed: Default::default(),
             ending: Ending::default(),
             over: false,
@@ -365,7 +367,7 @@ impl Job {
 
     /// Notes a new view, and which memories a PE maps that enters it.
     fn order(&mut self, view: &View) {
-        if view.number < self.views.len() as u64 {
+        if view.number < ViewNumber(self.views.len() as u64) {
             return;
         }
         let mut mapped = self.views[self.views.len() - 1].mapped.to_vec();
@@ -428,12 +430,12 @@ impl Job {
         }
     }
 
-    fn show(&mut self, node: u32, number: u64) {
+    fn show(&mut self, node: u32, number: ViewNumber) {
         if number <= self.nodes[node as usize].shown.number {
             return;
         }
         self.note(|| format!("node {node} shows view {number}"));
-        self.nodes[node as usize].shown = self.views[number as usize].view.clone();
+        self.nodes[node as usize].shown = self.views[number.0 as usize].view.clone();
         self.wake_node(node);
     }
 

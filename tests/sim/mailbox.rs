@@ -7,6 +7,7 @@
 //! incarnation is refused. An incarnation and its successor write in different halves, and what is
 //! read bears its tag.
 
+use raidshmem_core::quantity::Incarnation;
 use raidshmem_core::view::State;
 
 use super::job::{Job, What};
@@ -63,12 +64,12 @@ impl Job {
         let entry = self.memory(p, p.me()).mailbox.get(pe);
         let Half { tag, told } =
             entry.map_or_else(Half::default, |halves| halves[self.half(wanted)]);
-        let own = tag == wanted + 1 || self.untagged();
+        let own = tag == wanted.0 + 1 || self.untagged();
         if own { told } else { Told::default() }
     }
 
-    fn half(&self, incarnation: u32) -> usize {
-        if self.untagged() { 0 } else { (incarnation & 1) as usize }
+    fn half(&self, incarnation: Incarnation) -> usize {
+        if self.untagged() { 0 } else { (incarnation.0 & 1) as usize }
     }
 
     fn untagged(&self) -> bool {
@@ -113,7 +114,8 @@ impl Job {
         }
         let Transfer { from, writer, to, memory, told, part, held } = transfer;
         let entered = self.carrier[to].map(|proc| &self.procs[proc as usize].view);
-        let newest = entered.and_then(|view| view.pes.get(from)).map_or(0, |pe| pe.incarnation);
+        let newest =
+            entered.and_then(|view| view.pes.get(from)).map_or(Incarnation(0), |pe| pe.incarnation);
         // Who enters a view disconnects from the incarnations that are dead in it.
         let incarnation = self.procs[writer as usize].incarnation;
         let fenced = incarnation < newest && !self.untagged();
@@ -128,7 +130,7 @@ impl Job {
         match part {
             Part::First => {
                 let Told { phase, decision, step, .. } = entry.told;
-                entry.tag = incarnation + 1;
+                entry.tag = incarnation.0 + 1;
                 entry.told = Told { phase, decision, step, ..told };
             }
             Part::Second => {

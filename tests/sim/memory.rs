@@ -5,6 +5,7 @@
 
 use raidshmem_core::layout::STAMP;
 use raidshmem_core::plan::Finding;
+use raidshmem_core::quantity::{CheckpointNumber, ViewNumber};
 use raidshmem_core::store::delta::TileSet;
 use raidshmem_core::store::phase::Phase;
 use raidshmem_core::store::site::{Called, Progress};
@@ -25,7 +26,7 @@ pub fn tiles(len: usize) -> usize {
 #[derive(Debug, Clone, Default)]
 pub struct Region {
     /// Checkpoint held, 0 while it is being written; length of the snapshots it speaks of.
-    pub record: (u64, usize),
+    pub record: (CheckpointNumber, usize),
     bytes: Vec<u8>,
     stamps: Vec<[u8; STAMP]>,
 }
@@ -109,7 +110,7 @@ pub struct Memory {
     /// Arrived, released.
     pub gate: (u64, u64),
     /// What its process did since the restart, and in which view.
-    pub progress: Option<(u64, Progress)>,
+    pub progress: Option<(ViewNumber, Progress)>,
     pub live: Vec<u8>,
     /// The tiles that changed since the last checkpoint, as this PE says.
     pub changes: TileSet,

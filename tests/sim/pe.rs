@@ -10,6 +10,7 @@ use raidshmem_core::message::{ProcId, Said, Welcome};
 use raidshmem_core::plan::{Finding, Unrecoverable};
 use raidshmem_core::protocol::driver::{Driver, Step};
 use raidshmem_core::protocol::{At, Call};
+use raidshmem_core::quantity::{CheckpointNumber, Incarnation, ViewNumber};
 use raidshmem_core::store::delta::{Changes, History};
 use raidshmem_core::store::phase::Phase;
 use raidshmem_core::store::site::{Apart, Deed};
@@ -42,10 +43,10 @@ pub struct Proc {
     pub asleep: bool,
     pub me: Option<usize>,
     pub memory: u32,
-    pub incarnation: u32,
+    pub incarnation: Incarnation,
     pub mapped: Rc<Vec<u32>>,
     pub view: Rc<View>,
-    pub joined: u64,
+    pub joined: ViewNumber,
     pub call: Call,
     /// The call it is in.
     pub driver: Option<Driver>,
@@ -54,9 +55,9 @@ pub struct Proc {
     /// How far it is with tiles.
     pub progress: usize,
     /// The view in which it said that a tile went bad.
-    pub complained: u64,
-    pub number: u64,
-    pub agreed: u64,
+    pub complained: ViewNumber,
+    pub number: CheckpointNumber,
+    pub agreed: CheckpointNumber,
     /// What it remembers of the last checkpoint, and knows of the one being made.
     pub history: Option<History>,
     pub changes: Option<Changes>,
@@ -76,7 +77,7 @@ pub struct Proc {
     pub findings: Vec<Finding>,
     pub verdict: Result<(), Unrecoverable>,
     /// The view in which it said that it is in `shmem_finalize`.
-    finishing: Option<u64>,
+    finishing: Option<ViewNumber>,
     /// Others are there, in the recovery that it is in.
     pub ends: bool,
     /// Its connection to that incarnation of a PE broke: it waits for the view that says what
@@ -105,17 +106,17 @@ impl Proc {
             asleep: true,
             me: None,
             memory: 0,
-            incarnation: 0,
+            incarnation: Incarnation(0),
             mapped: Rc::new(Vec::new()),
-            view: Rc::new(View { number: 0, pes: Vec::new() }),
-            joined: 0,
+            view: Rc::new(View { number: ViewNumber(0), pes: Vec::new() }),
+            joined: ViewNumber(0),
             call: Call::Checkpoint,
             driver: None,
             booted: false,
             progress: 0,
-            complained: 0,
-            number: 0,
-            agreed: 0,
+            complained: ViewNumber(0),
+            number: CheckpointNumber(0),
+            agreed: CheckpointNumber(0),
             history: None,
             changes: None,
             watch: Watch::default(),
@@ -181,7 +182,7 @@ impl Job {
     fn advance(&mut self, p: &mut Proc) -> Then {
         if let Some((pe, incarnation)) = p.blocked {
             let member = self.shown(p).pes[pe];
-            if member.state == State::Alive && member.incarnation == incarnation {
+            if member.state == State::Alive && member.incarnation == Incarnation(incarnation) {
                 return Then::Sleep;
             }
             p.blocked = None;
@@ -288,7 +289,8 @@ impl Job {
         let words = match &p.verdict {
             Err(verdict) if from == At::Verdict => verdict.to_string(),
             _ if from == At::Verify => {
-                let lost = (0..self.pes()).filter(|&pe| p.view.pes[pe].incarnation > 0);
+                let lost =
+                    (0..self.pes()).filter(|&pe| p.view.pes[pe].incarnation > Incarnation(0));
                 let lost: Vec<String> = lost.map(|pe| pe.to_string()).collect();
                 format!("unrecoverable: PEs {}: lost before the first checkpoint", lost.join(","))
             }
@@ -303,7 +305,7 @@ impl Job {
     // ---- the program ----------------------------------------------------------------------------
 
     fn program(&mut self, p: &mut Proc) -> Then {
-        if self.shown(p).number == 0 {
+        if self.shown(p).number == ViewNumber(0) {
             return Then::Sleep;
         }
         if !p.booted {
@@ -327,22 +329,22 @@ impl Job {
         // What is computed while a PE is known to be lost is worth nothing.
         let computed = match self.faulted(p) {
             true => vec![0xee; self.plan.len],
-            false => self.plan.content(p.me(), p.agreed + 1),
+            false => self.plan.content(p.me(), p.agreed.next().0),
         };
         self.own(p).live = computed;
-        p.number = p.agreed + 1;
+        p.number = p.agreed.next();
         p.view = self.shown(p).clone();
         self.wrote(p);
         self.call(p)
     }
 
     fn boot(&mut self, p: &mut Proc) -> Then {
-        let original = p.incarnation == 0;
+        let original = p.incarnation == Incarnation(0);
         self.own(p).told.ending = false;
         if original {
             let memory = self.own(p);
-            memory.set_phase(Phase::Agreed(0));
-            p.joined = 1;
+            memory.set_phase(Phase::Agreed(CheckpointNumber(0)));
+            p.joined = ViewNumber(1);
         } else {
             self.inherit(p);
         }
@@ -357,7 +359,7 @@ impl Job {
 
     fn finalize(&mut self, p: &mut Proc) -> Then {
         if p.finishing.is_none() {
-            let computed = self.plan.content(p.me(), self.plan.last + 1);
+            let computed = self.plan.content(p.me(), self.plan.last.next().0);
             let memory = self.own(p);
             (memory.live, memory.told.ending) = (computed, true);
             self.show_deed(p, Deed::Waits);
@@ -379,7 +381,7 @@ impl Job {
     }
 
     /// True if a checkpoint that comes to such an end should have come to the other.
-    fn is_wrong_end(&self, number: u64, to: At) -> bool {
+    fn is_wrong_end(&self, number: CheckpointNumber, to: At) -> bool {
         let planned = self.plan.refusal.is_some_and(|(_, refused, _)| refused == number);
         match to {
             At::Saved => planned && !self.refused,

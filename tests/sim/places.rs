@@ -4,6 +4,7 @@
 
 use raidshmem_core::protocol::Outcome;
 use raidshmem_core::protocol::driver::Progress as Followed;
+use raidshmem_core::quantity::ViewNumber;
 use raidshmem_core::store::site::{Called, Deed, Progress, Verdict, apart, follow};
 use raidshmem_core::view::State;
 
@@ -23,7 +24,7 @@ impl Job {
         let site = if p.before { BEFORE } else { INSIDE };
         let late = p.apart.as_ref().is_some_and(|apart| apart.is_late(p.me(), site));
         p.written |= !p.before;
-        let (number, new) = (p.agreed + 1, p.joined == 0);
+        let (number, new) = (p.agreed.next(), p.joined == ViewNumber(0));
         self.own(p).told.call = Called { site, number, new, late, varied: false };
         late
     }
@@ -83,7 +84,7 @@ impl Job {
             Some(apart) if !saved => apart.behind.retain(|&pe| pe != me),
             apart => *apart = None,
         }
-        if saved && self.plan.two && self.memory(p, me).live != self.plan.content(me, p.number) {
+        if saved && self.plan.two && self.memory(p, me).live != self.plan.content(me, p.number.0) {
             self.broken_promise = Some(format!("no mix: PE {me} saves other bytes"));
         }
     }

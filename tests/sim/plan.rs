@@ -3,6 +3,7 @@
 use raidshmem_core::mutant::Mutant;
 use raidshmem_core::placement::Domains;
 use raidshmem_core::protocol::At;
+use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::settings::{BackupMode, Delta, Settings, Substitute, Track};
 use raidshmem_core::store::protection::Protection;
 
@@ -86,7 +87,7 @@ pub enum Short {
 pub enum When {
     Time(u64),
     /// When the PE comes to that step, after the checkpoint.
-    Step(usize, At, u64),
+    Step(usize, At, CheckpointNumber),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -115,7 +116,7 @@ pub struct Plan {
     /// Nodes are declared lost by the detector.
     pub heartbeat: bool,
     /// The program ends after this checkpoint.
-    pub last: u64,
+    pub last: CheckpointNumber,
     /// Most time a message takes, a step takes, and a stall.
     pub message: usize,
     pub step: usize,
@@ -127,7 +128,7 @@ pub struct Plan {
     /// The program calls the checkpoint from two places.
     pub two: bool,
     /// A PE that cannot take part in a checkpoint, once: its manifest is full, or its machine.
-    pub refusal: Option<(usize, u64, Short)>,
+    pub refusal: Option<(usize, CheckpointNumber, Short)>,
     /// A PE whose kernel watches no pages.
     pub denied: Option<usize>,
     pub faults: Vec<Fault>,
@@ -167,7 +168,11 @@ impl Plan {
         if self.chance.one_in(3) {
             let mut other = Chance::new(self.seed.rotate_left(32));
             let (short, pes) = (other.pick(&[Short::Manifest, Short::Machine]), self.node_of.len());
-            self.refusal = Some((self.chance.below(pes), 1 + self.chance.below(2) as u64, short));
+            self.refusal = Some((
+                self.chance.below(pes),
+                CheckpointNumber(1 + self.chance.below(2) as u64),
+                short,
+            ));
         }
     }
 
@@ -214,7 +219,7 @@ impl Plan {
             protection: protection.expect("a mode that protects"),
             far: pes <= 64 && chance.one_in(3),
             heartbeat: nodes <= 16 && chance.one_in(3),
-            last: 3 + chance.below(4) as u64,
+            last: CheckpointNumber(3 + chance.below(4) as u64),
             message,
             step,
             stall: chance.pick(&[100, 3000]),
@@ -230,7 +235,7 @@ impl Plan {
         plan.choose_refusal();
         if plan.chance.one_in(2) {
             plan.still = Some(plan.chance.pick(&[2, 5, 20]));
-            plan.last += plan.chance.below(4) as u64;
+            plan.last.0 += plan.chance.below(4) as u64;
             plan.settings.delta = plan.chance.pick(&[Delta::On, Delta::On, Delta::Auto]);
             plan.settings.track = plan.chance.pick(&[Track::Pages, Track::Auto, Track::Digests]);
             plan.denied = plan.chance.one_in(4).then(|| plan.chance.below(pes));
@@ -251,10 +256,10 @@ impl Plan {
             let when = match chance.below(4) {
                 0 => When::Time(chance.below(30 * (self.message + 10 * self.step)) as u64),
                 _ => {
-                    let checkpoint = 1 + chance.below(self.last as usize - 1) as u64;
+                    let checkpoint = 1 + chance.below(self.last.0 as usize - 1) as u64;
                     // Nothing is recovered before something was lost.
                     let steps = if index == 0 { &STEPS[..7] } else { &STEPS[..] };
-                    When::Step(chance.below(pes), chance.pick(steps), checkpoint)
+                    When::Step(chance.below(pes), chance.pick(steps), CheckpointNumber(checkpoint))
                 }
             };
             let often = if self.far { Harm::Suspect } else { Harm::Process };
@@ -310,14 +315,14 @@ impl Plan {
     pub fn snapshot_of(&self, number: u64) -> usize {
         match self.broken {
             Broken::Rule(Mutant::SnapshotReused) => 0,
-            _ => self.protection.snapshot_of(number),
+            _ => self.protection.snapshot_of(CheckpointNumber(number)),
         }
     }
 
     pub fn slot_of(&self, number: u64) -> usize {
         match self.broken {
             Broken::Rule(Mutant::SlotReused) => 0,
-            _ => self.protection.slot_of(number),
+            _ => self.protection.slot_of(CheckpointNumber(number)),
         }
     }
 }

@@ -6,6 +6,7 @@ use raidshmem_core::mutant::{self, Mutant};
 use raidshmem_core::protocol::driver::{Driver, Judgement, Port, Progress, Standing};
 use raidshmem_core::protocol::operation::{Op, Part};
 use raidshmem_core::protocol::{At, Outcome, meeting};
+use raidshmem_core::quantity::{CheckpointNumber, ViewNumber};
 use raidshmem_core::status::Ending;
 use raidshmem_core::status::PeerStatus;
 use raidshmem_core::store::intent::{self, Bounds};
@@ -32,8 +33,9 @@ pub struct Hands<'a> {
 }
 
 impl Hands<'_> {
-    fn part(&mut self, part: Part, number: u64) -> &mut Region {
-        let (slot, snapshot) = (self.job.plan.slot_of(number), self.job.plan.snapshot_of(number));
+    fn part(&mut self, part: Part, number: CheckpointNumber) -> &mut Region {
+        let (slot, snapshot) =
+            (self.job.plan.slot_of(number.0), self.job.plan.snapshot_of(number.0));
         let memory = self.job.own(self.p);
         match part {
             Part::Snapshot => &mut memory.snapshots[snapshot],
@@ -70,11 +72,11 @@ impl Hands<'_> {
             job.refused |= progress == Progress::Done && driver.at() == At::BarrierRefuse;
             return progress;
         };
-        let word = p.view.number << 8 | step;
+        let word = p.view.number.0 << 8 | step;
         let living = |pe: &usize| p.view.pes[*pe].state == State::Alive;
         let here = |pe: usize| {
             let theirs = job.told(p, pe).step;
-            theirs >> 8 == p.view.number && theirs >= word
+            theirs >> 8 == p.view.number.0 && theirs >= word
         };
         match ((0..job.pes()).filter(living).all(here), job.changed(p)) {
             (true, _) => Progress::Done,
@@ -136,7 +138,7 @@ impl Port for Hands<'_> {
             Op::Post(posted) => {
                 job.own(p).told.phase = posted.phase(number).map_or(0, Phase::pack);
             }
-            Op::Void(part) => self.part(part, number).record = (0, 0),
+            Op::Void(part) => self.part(part, number).record = (CheckpointNumber(0), 0),
             Op::Seal(part) => {
                 let len = self.p.len;
                 self.part(part, number).record = (number, len);
@@ -167,7 +169,7 @@ impl Port for Hands<'_> {
                 job.refresh(p);
             }
             Op::FindApart => job.find_apart(p),
-            Op::WriteDecision => job.own(p).told.decision = number + 1,
+            Op::WriteDecision => job.own(p).told.decision = CheckpointNumber::pack(Some(number)),
             Op::ForgetDecision => job.own(p).told.decision = 0,
             Op::BringInherited => self.bring_inherited(),
             Op::ClearBeside if !in_turns => job.own(p).snapshots[BESIDE] = Default::default(),
@@ -194,7 +196,7 @@ impl Port for Hands<'_> {
 
     fn standing(&mut self) -> Standing {
         let (job, p) = (&*self.job, &*self.p);
-        match (p.joined == 0, job.faulted(p)) {
+        match (p.joined == ViewNumber(0), job.faulted(p)) {
             (true, _) => Standing::New,
             (_, true) => Standing::Faulted,
             _ if job.memory(p, p.me()).told.call.late => Standing::Late,
@@ -215,10 +217,10 @@ impl Port for Hands<'_> {
     }
 
     fn is_new(&self) -> bool {
-        self.p.joined == 0
+        self.p.joined == ViewNumber(0)
     }
 
-    fn is_beside(&self, number: u64) -> bool {
+    fn is_beside(&self, number: CheckpointNumber) -> bool {
         self.job.is_beside(self.p, number)
     }
 
@@ -230,7 +232,10 @@ impl Port for Hands<'_> {
         let (job, p) = (&*self.job, &*self.p);
         let vote = |pe: usize| {
             let told = job.told(p, pe);
-            Vote { phase: Phase::unpack(told.phase), decided: told.decision.checked_sub(1) }
+            Vote {
+                phase: Phase::unpack(told.phase),
+                decided: CheckpointNumber::unpack(told.decision),
+            }
         };
         let alive = (0..job.pes()).filter(|&pe| p.view.pes[pe].state == State::Alive);
         alive.map(vote).collect()
@@ -327,15 +332,15 @@ impl Job {
     /// Takes the view that is shown, with the memories that are new in it.
     fn refresh(&mut self, p: &mut Proc) {
         p.view = self.shown(p).clone();
-        p.mapped = self.views[p.view.number as usize].mapped.clone();
+        p.mapped = self.views[p.view.number.0 as usize].mapped.clone();
     }
 
     /// Shows that this PE has come to a meeting, and wakes the others if it was the last.
     fn arrive(&mut self, p: &Proc, step: u64) {
         let number = p.view.number;
-        let before = std::mem::replace(&mut self.own(p).told.step, number << 8 | step);
-        let ordered = &mut self.views[number as usize];
-        let from = if before >> 8 == number { (before & 15) as usize } else { 0 };
+        let before = std::mem::replace(&mut self.own(p).told.step, number.0 << 8 | step);
+        let ordered = &mut self.views[number.0 as usize];
+        let from = if before >> 8 == number.0 { (before & 15) as usize } else { 0 };
         ordered.arrived[from] = ordered.arrived[from].saturating_sub(1);
         ordered.arrived[step as usize] += 1;
         let complete = |at: usize| ordered.arrived[at..].iter().sum::<usize>() >= ordered.living;

@@ -62,7 +62,8 @@ impl Job {
         }
         let (me, pes) = (p.me(), self.pes());
         for pe in [me, (me + pes - 1) % pes] {
-            let contents = [p.number - 1, p.number].map(|number| self.plan.content(pe, number));
+            let contents =
+                [p.number.previous(), p.number].map(|number| self.plan.content(pe, number.0));
             let of = |content: &[u8], tile: usize| -> Vec<u8> {
                 content.iter().skip(tile * TILE).take(TILE).copied().collect()
             };
@@ -70,7 +71,7 @@ impl Job {
             let mut set = TileSet::none(count);
             for tile in 0..count {
                 let changed = of(&contents[0], tile) != of(&contents[1], tile);
-                if changed && self.plan.writer(pe, tile, p.number) == me {
+                if changed && self.plan.writer(pe, tile, p.number.0) == me {
                     set.insert(tile);
                 }
             }

@@ -9,6 +9,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use raidshmem_core::inject::{Point, Rule, Target};
+use raidshmem_core::quantity::CheckpointNumber;
 
 use super::support::random::Random;
 
@@ -116,14 +117,19 @@ impl Schedule {
             for (adopt, with_node) in kinds {
                 let target = |at: usize| if with_node { Target::Node(at) } else { Target::Pe(at) };
                 for (point, at) in steps(|point| !point.is_recovery()) {
-                    let first = Rule { target: target(at), checkpoint: FIRST, point };
+                    let first =
+                        Rule { target: target(at), checkpoint: CheckpointNumber(FIRST), point };
                     let nodes = if with_node { PES } else { 1 };
                     let mode = mode.to_owned();
                     let one = Schedule { mode, adopt, nodes, spares: 0, rules: vec![first] };
                     let second = |(point, at)| {
                         // The recovery may go back to the checkpoint before: one of the two fires.
                         let rule = |checkpoint| Rule { target: target(at), checkpoint, point };
-                        let rules = vec![first, rule(FIRST - 1), rule(FIRST)];
+                        let rules = vec![
+                            first,
+                            rule(CheckpointNumber(FIRST - 1)),
+                            rule(CheckpointNumber(FIRST)),
+                        ];
                         Schedule { rules, ..one.clone() }
                     };
                     let pairs: Vec<Schedule> = steps(Point::is_recovery).map(second).collect();
@@ -147,7 +153,7 @@ impl Schedule {
                 false => Target::Pe(random.below(PES)),
             };
             let point = *random.one(&Point::ALL);
-            Rule { target, checkpoint: 2 + random.below(7) as u64, point }
+            Rule { target, checkpoint: CheckpointNumber(2 + random.below(7) as u64), point }
         });
         let rules = rules.collect();
         let mode = (*random.one(&["raid4", "raid5", "rs"])).to_owned();

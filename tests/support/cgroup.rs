@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use raidshmem::sys::cgroup;
+use raidshmem_sys::cgroup;
 
 /// A group that nobody is in yet.
 pub struct Group(PathBuf);

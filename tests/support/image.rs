@@ -1,26 +1,31 @@
 //! The memory of a job's PEs as it lies in the launcher's hands: to look at, and to damage.
 //!
-//! The launcher holds a descriptor of every PE's memory file, so `/proc` gives it to whoever may
-//! trace the launcher, as the test may. What is read here is what the processes see.
+//! The launcher holds the memory files of all nodes, so `/proc` gives them to whoever may trace the
+//! launcher, as the test may. What is read here is what the processes see.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::mem::offset_of;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
+use std::sync::Arc;
 
-use raidshmem::segment::header::Header;
-use raidshmem::segment::words::{Barrier, Gate, Line, Words};
 use raidshmem_core::layout::{Layout, STAMP, TILE};
 use raidshmem_core::page::PAGE;
 use raidshmem_core::protocol::{ALL, meeting};
+use raidshmem_core::rounds::LEVELS;
 use raidshmem_core::store::phase::Phase;
+use raidshmem_segment::header::Header;
+use raidshmem_segment::words::{Barrier, Gate, Line, Words};
+use rustix::fs::{SeekFrom, seek};
 
 /// The memory of one PE.
 pub struct Image {
     pub pe: usize,
     pub layout: Layout,
-    file: File,
+    file: Arc<File>,
+    /// Where its memory begins in the file of its node.
+    from: usize,
 }
 
 /// The memory of every PE that has begun, by PE, as far as a process holds it: the launcher where
@@ -29,56 +34,66 @@ pub fn all(holder: u32) -> Vec<Image> {
     let mut found = BTreeMap::new();
     let links = fs::read_dir(format!("/proc/{holder}/fd")).into_iter().flatten().flatten();
     for path in links.map(|link| link.path()) {
-        let is_memory = |to: &Path| {
-            ["/memfd:raidshmem-pe (deleted)", "/raidshmem-pe (deleted)"]
-                .map(Path::new)
-                .contains(&to)
-        };
-        let named = fs::read_link(&path).is_ok_and(|to| is_memory(&to));
-        if let Some(image) = named.then(|| Image::open(&path)).flatten() {
-            found.insert(image.pe, image);
+        let names = ["/memfd:raidshmem-node (deleted)", "/raidshmem-node (deleted)"];
+        let named = fs::read_link(&path).is_ok_and(|to| names.map(Path::new).contains(&&*to));
+        let file = OpenOptions::new().read(true).write(true).open(&path);
+        if let (true, Ok(file)) = (named, file) {
+            found.extend(images(file).into_iter().map(|image| (image.pe, image)));
         }
     }
     found.into_values().collect()
 }
 
-/// A number of PEs: the mailbox of up to 16 fills one page, so their layouts are the same.
-const SMALL: usize = 16;
+/// The memories of the PEs in the file of a node. It has a place for every PE of the job.
+fn images(file: File) -> Vec<Image> {
+    let Ok(len) = file.metadata().map(|data| data.size() as usize) else { return Vec::new() };
+    let file = Arc::new(file);
+    for pes in (1..=MOST).filter(|&pes| len.is_multiple_of(pes)) {
+        let layout = layout_of(len / pes, pes);
+        if layout.total != len / pes {
+            continue;
+        }
+        let image =
+            |pe: usize| Image { pe, layout, file: Arc::clone(&file), from: pe * layout.total };
+        let begun = |image: &Image| {
+            let word = |at: usize| image.word(layout.store + at);
+            word(0) == raidshmem_segment::header::MAGIC && word(16) == image.pe as u64
+        };
+        let images: Vec<Image> = (0..pes).map(image).filter(begun).collect();
+        if !images.is_empty() {
+            return images;
+        }
+    }
+    Vec::new()
+}
+
+/// PEs of a job that is looked at, at most.
+const MOST: usize = 64;
 
 /// The layout whose segments have `total` bytes: the longer the heap, the longer the segment.
-fn layout_of(total: usize) -> Layout {
+fn layout_of(total: usize, pes: usize) -> Layout {
     let (mut low, mut high) = (0, total / PAGE);
     while low < high {
         let middle = low.midpoint(high);
-        match Layout::new(middle * PAGE, SMALL).total < total {
+        match Layout::new(middle * PAGE, pes).total < total {
             true => low = middle + 1,
             false => high = middle,
         }
     }
-    Layout::new(low * PAGE, SMALL)
+    Layout::new(low * PAGE, pes)
 }
 
 impl Image {
-    fn open(path: &Path) -> Option<Image> {
-        let file = OpenOptions::new().read(true).write(true).open(path).ok()?;
-        let layout = layout_of(file.metadata().ok()?.size() as usize);
-        let right = layout.total as u64 == file.metadata().ok()?.size();
-        let mut image = Image { pe: 0, layout, file };
-        let begun = right && image.word(layout.store) == raidshmem::segment::header::MAGIC;
-        image.pe = image.word(layout.store + 16) as usize;
-        begun.then_some(image)
-    }
-
     /// `len` bytes at `at`.
     pub fn read(&self, at: usize, len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
-        self.file.read_exact_at(&mut bytes, at as u64).expect("inside the file");
+        self.file.read_exact_at(&mut bytes, (self.from + at) as u64).expect("inside the file");
         bytes
     }
 
     /// Puts `bytes` at `at`.
     pub fn write(&self, at: usize, bytes: &[u8]) {
-        self.file.write_all_at(bytes, at as u64).expect("inside the file");
+        self.file.write_all_at(bytes, (self.from + at) as u64).expect("inside the file");
     }
 
     /// The word at `at`.
@@ -108,7 +123,8 @@ impl Image {
 
     /// True if none of it is allocated.
     pub fn is_given_back(&self) -> bool {
-        self.file.metadata().expect("it is open").blocks() == 0
+        let data = seek(&*self.file, SeekFrom::Data(self.from as u64));
+        data.map_or(true, |data| data >= (self.from + self.layout.total) as u64) // none: a hole
     }
 
     /// How far the PE has come, a line: for a run that hangs.
@@ -119,7 +135,8 @@ impl Image {
         let phase = Phase::unpack(header(offset_of!(Header, phase)));
         let decided = header(offset_of!(Header, decision)).checked_sub(1);
         let gate = |whose: Barrier, at| {
-            let gates = offset_of!(Words, gates) + whose as usize * size_of::<Line<Gate>>();
+            let gates =
+                offset_of!(Words, gates) + whose as usize * LEVELS * size_of::<Line<Gate>>();
             self.word(gates + at)
         };
         let holds = [offset_of!(Header, snapshots), offset_of!(Header, slots)].map(header);

@@ -26,7 +26,17 @@ const FILE_LINES_MAX: usize = 500;
 const FUNCTION_LINES_MAX: usize = 70;
 
 /// The folders of the `lib.rs` of each crate that is shipped.
-const CRATES: &[&str] = &["src", "codec/src", CORE];
+const CRATES: &[&str] = &[
+    "src",
+    "codec/src",
+    CORE,
+    "crates/sys/src",
+    "crates/segment/src",
+    "crates/fabric/src",
+    "crates/report/src",
+    "crates/fabric-ucx/src",
+    "crates/fabric-verbs/src",
+];
 /// What decides, and has no unsafe code at all.
 const CORE: &str = "crates/core/src";
 
@@ -43,12 +53,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/capi/number.rs", "arithmetic on a C type that Rust has no name for, in machine code"),
     ("src/checkpoint/tiles.rs", "tiles and their stamps, each with one writer"),
     ("src/control/page.rs", "words of a page shared by processes, as atomics"),
-    ("src/fabric/verbs/device.rs", "opens a device of libibverbs and asks what it can do"),
-    ("src/fabric/verbs/objects.rs", "registered memory and queues of libibverbs as objects"),
-    ("src/fabric/verbs/pair.rs", "queue pairs of libibverbs and what is posted to them"),
     ("src/faults.rs", "registers private memory that the caller promises to keep"),
-    ("src/fabric/ucx/mod.rs", "lends UCX bytes until an operation is over"),
-    ("src/fabric/ucx/raw.rs", "calls UCX"),
     ("src/launch/agent/mod.rs", "rings the bell in the control words of a PE"),
     (
         "src/openshmem/context.rs",
@@ -76,9 +81,6 @@ const UNSAFE: &[(&str, &str)] = &[
         "src/pgas/nonblocking.rs",
         "buffers of calls that have returned, until their operation is over",
     ),
-    ("src/segment/mod.rs", "turns offsets that were checked into memory"),
-    ("src/segment/statics.rs", "reads the loader's list and the running executable's tables"),
-    ("src/segment/update.rs", "updates a word of a mapped segment in one step"),
     ("src/shmem/handle.rs", "says that handles are plain data"),
     ("src/shmem/protected.rs", "lends private memory that checkpoints read and restarts write"),
     ("src/shmem/token.rs", "lends the own memory, which its token lends once at a time"),
@@ -89,18 +91,29 @@ const UNSAFE: &[(&str, &str)] = &[
     ("codec/src/kernel/loops.rs", "calls what a kernel's value proves to be there"),
     ("codec/src/kernel/neon.rs", "the instructions of NEON"),
     ("codec/src/kernel/ssse3.rs", "the instructions of SSSE3"),
-    ("src/sys/caller.rs", "asks the C library and the loader who called, and from where"),
-    ("src/sys/exit.rs", "registers an exit handler; flushes C streams; ends the process"),
-    ("src/sys/futex.rs", "the system calls futex and membarrier"),
-    ("src/sys/huge.rs", "a child with namespaces of its own mounts a file system"),
-    ("src/sys/memory.rs", "maps, protects and unmaps memory"),
+    ("crates/sys/src/caller.rs", "asks the C library and the loader who called, and from where"),
+    ("crates/sys/src/exit.rs", "registers an exit handler; flushes C streams; ends the process"),
+    ("crates/sys/src/futex.rs", "the system calls futex and membarrier"),
+    ("crates/sys/src/huge.rs", "a child with namespaces of its own mounts a file system"),
+    ("crates/sys/src/memory.rs", "maps, protects and unmaps memory"),
     (
-        "src/sys/process.rs",
+        "crates/sys/src/process.rs",
         "acts between fork and exec; a timer and a pipe of the kernel that end the process; blanks \
          a variable of the environment",
     ),
-    ("src/sys/signals.rs", "asks what a signal does"),
-    ("src/sys/written.rs", "asks the kernel to watch pages, and which were written"),
+    ("crates/sys/src/signals.rs", "asks what a signal does"),
+    ("crates/sys/src/written.rs", "asks the kernel to watch pages, and which were written"),
+    ("crates/segment/src/lib.rs", "turns offsets that were checked into memory"),
+    (
+        "crates/segment/src/statics.rs",
+        "reads the loader's list and the running executable's tables",
+    ),
+    ("crates/segment/src/update.rs", "updates a word of a mapped segment in one step"),
+    ("crates/fabric-verbs/src/device.rs", "opens a device of libibverbs and asks what it can do"),
+    ("crates/fabric-verbs/src/objects.rs", "registered memory and queues of libibverbs as objects"),
+    ("crates/fabric-verbs/src/pair.rs", "queue pairs of libibverbs and what is posted to them"),
+    ("crates/fabric-ucx/src/lib.rs", "lends UCX bytes until an operation is over"),
+    ("crates/fabric-ucx/src/raw.rs", "calls UCX"),
 ];
 
 /// Modules that stand side by side in the diagram: neither imports the other.
@@ -165,7 +178,13 @@ fn rust(folders: &[&str]) -> Vec<File> {
 fn sources() -> Vec<File> {
     rust(CRATES)
         .into_iter()
-        .chain(rust(&["codec/tests", "codec/benches", "codec/examples", "tests"]))
+        .chain(rust(&[
+            "codec/tests",
+            "codec/benches",
+            "codec/examples",
+            "crates/sys/tests",
+            "tests",
+        ]))
         .chain(rust(&["examples", "benches", "fuzz/src", "fuzz/fuzz_targets"]))
         .collect()
 }
@@ -175,10 +194,14 @@ fn others() -> Vec<File> {
     let c = ["examples", "tests"]
         .into_iter()
         .flat_map(|folder| files(folder, |n| [".c", ".cc", ".sh"].iter().any(|e| n.ends_with(e))));
-    let manifests = ["Cargo.toml", "codec/Cargo.toml", "crates/core/Cargo.toml"];
-    let single = manifests.into_iter().chain(["Makefile", "raidshmem.pc.in"]);
-    let single = single.map(|name| read(Path::new(ROOT).join(name)));
-    c.chain(files(".ci", |_| true)).chain(single).collect()
+    let single = ["Makefile", "raidshmem.pc.in"].map(|name| read(Path::new(ROOT).join(name)));
+    c.chain(files(".ci", |_| true)).chain(manifests()).chain(single).collect()
+}
+
+/// The manifest of each crate.
+fn manifests() -> impl Iterator<Item = File> {
+    let name = |root: &&str| format!("{}Cargo.toml", root.trim_end_matches("src"));
+    CRATES.iter().map(name).map(|name| read(Path::new(ROOT).join(name)))
 }
 
 fn page(name: &str) -> String {
@@ -447,7 +470,12 @@ fn unsafe_code_is_where_it_may_be() {
     let new = holding.iter().filter(|path| !allowed.contains(path));
     let stale = allowed.iter().filter(|path| !holding.contains(path));
     let new = new.map(|path| format!("{path}: unsafe code, and not in the list UNSAFE"));
-    expect_none(new.chain(stale.map(|path| format!("UNSAFE: {path} has none"))).collect());
+    let safe = CRATES.iter().filter(|root| !allowed.iter().any(|path| path.starts_with(**root)));
+    let open = safe
+        .filter(|root| !page(&format!("{root}/lib.rs")).contains("\n#![forbid(unsafe_code)]\n"));
+    let stale = stale.map(|path| format!("UNSAFE: {path} has none"));
+    let open = open.map(|root| format!("{root}/lib.rs: expected #![forbid(unsafe_code)]"));
+    expect_none(new.chain(stale).chain(open).collect());
 
     let architecture = page("ARCHITECTURE.md");
     let (_, section) = architecture.split_once("## Files with unsafe code").expect("the section");
@@ -472,7 +500,7 @@ fn modules_are_hidden_from_users() {
 #[test]
 fn layers_import_downwards_only() {
     let (mut complaints, found): (Vec<_>, Vec<_>) =
-        ["src", CORE].map(layers_of).into_iter().unzip();
+        CRATES.iter().map(|root| layers_of(root)).unzip();
     let found = found.concat();
     let is = |debt: &(&str, &str, &str), (path, module): &(String, String)| {
         debt.0 == path && debt.1 == module
@@ -490,10 +518,9 @@ fn layers_import_downwards_only() {
 fn layers_of(root: &str) -> (Vec<String>, Vec<(String, String)>) {
     let documentation = page(&format!("{root}/lib.rs"));
     let layers = layers(&documentation);
-    let declared = documentation
-        .lines()
-        .filter_map(|line| line.trim_start_matches("pub ").strip_prefix("mod "));
-    let declared = declared.map(|name| name.trim_end_matches(';'));
+    let declared =
+        |line| str::trim_start_matches(line, "pub ").strip_prefix("mod ")?.strip_suffix(';');
+    let declared = documentation.lines().filter_map(declared);
     let hidden = declared.filter(|name| !layers.iter().any(|layer| layer == name));
     let hidden = hidden.map(|name| format!("{root}/lib.rs: {name} is not in the diagram"));
     let against = rust(&[root]).iter().flat_map(|file| upward(file, &layers)).collect();
@@ -503,7 +530,6 @@ fn layers_of(root: &str) -> (Vec<String>, Vec<(String, String)>) {
 /// The compiler refuses unsafe code there; this is about what safe code can do.
 #[test]
 fn the_core_is_pure() {
-    assert!(page("crates/core/src/lib.rs").contains("\n#![forbid(unsafe_code)]\n"));
     let files = rust(&[CORE]);
     let tests: Vec<String> =
         files.iter().flat_map(|file| pure::test_modules(&file.path, &file.text)).collect();
@@ -517,13 +543,54 @@ fn the_core_is_pure() {
     assert_eq!(pure::needs(&page("crates/core/Cargo.toml")), pure::CRATES);
 }
 
-/// The field has a word for it: `docs/glossary.md` has the few that are ours.
-/// A patch would hold here, and not for a program that depends on this crate.
+/// A patch would hold here, and not for a program that depends on this crate; a path without a
+/// version would hold for no program that has it from elsewhere.
 #[test]
 fn dependencies_are_what_they_are_for_users_too() {
     assert!(!page("Cargo.toml").contains("[patch"), "Cargo.toml: expected a path, no patch");
+    let bare = |line: &&str| {
+        line.contains("path = \"") && line.contains(" = {") && !line.contains("version = \"")
+    };
+    let of = |file: File| -> Vec<String> {
+        file.text
+            .lines()
+            .filter(bare)
+            .map(|line| format!("{}: no version: {line}", file.path))
+            .collect()
+    };
+    expect_none(manifests().flat_map(of).collect());
 }
 
+/// The compiler refuses what a manifest does not name; this is about what the manifests name.
+#[test]
+fn crates_need_what_the_table_of_crates_says() {
+    let ours = |name: &&str| name.starts_with("raidshmem") || name.ends_with("-sys");
+    let row = |file: File| -> String {
+        let name = file.text.split("name = \"").nth(1).and_then(|rest| rest.split('"').next());
+        let needs =
+            pure::needs(&file.text).into_iter().filter(ours).map(|name| format!("`{name}`"));
+        let needs: Vec<String> = needs.filter(|name| !name.contains("linux-raw")).collect();
+        let folder = match file.path.trim_end_matches("Cargo.toml") {
+            "" => "src/",
+            folder => folder,
+        };
+        format!("| `{}` | `{folder}` | {} |", name.expect("a name"), needs.join(", "))
+    };
+    let architecture = page("ARCHITECTURE.md");
+    let (_, section) = architecture.split_once("## Crates").expect("the section");
+    let shown = section.lines().filter(|line| line.starts_with("| `")).take(CRATES.len());
+    let short = |line: &str| -> String {
+        let fields: Vec<&str> = line.split(" | ").collect();
+        [fields[0], fields[1], fields[fields.len() - 1]].join(" | ")
+    };
+    let mut shown: Vec<String> = shown.map(short).collect();
+    let mut wanted: Vec<String> = manifests().map(row).collect();
+    shown.sort();
+    wanted.sort();
+    assert_eq!(shown, wanted, "the table of crates in ARCHITECTURE.md");
+}
+
+/// The field has a word for it: `docs/glossary.md` has the few that are ours.
 #[test]
 fn words_are_the_fields() {
     // Cut in two, so that this file does not contain them.
@@ -674,6 +741,25 @@ fn the_manual_and_the_page_have_the_options_there_are() {
 fn the_readme_is_short() {
     let words = page("README.md").split_whitespace().count();
     assert!(words < 1500, "README.md has {words} words; what it says at length belongs into docs/");
+}
+
+#[test]
+fn the_index_of_examples_names_each() {
+    let index = page("examples/README.md");
+    let mut wrong = Vec::new();
+    for folder in ["", "c/", "cxx/"] {
+        let files = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(folder);
+        for entry in std::fs::read_dir(files).expect("a folder").flatten() {
+            let name = format!("{folder}{}", entry.file_name().to_string_lossy());
+            if entry.path().is_file()
+                && name != "README.md"
+                && !index.contains(&format!("]({name})"))
+            {
+                wrong.push(format!("examples/{name} is not in examples/README.md"));
+            }
+        }
+    }
+    expect_none(wrong);
 }
 
 /// Links from a document to a file or a heading of the repository.

@@ -43,8 +43,8 @@ fn rule(line: &str) -> Option<Rule<'_>> {
 /// The folders of the tests of a tier; none if there is no such tier.
 pub fn folders(tier: &str) -> &'static [&'static str] {
     match tier {
-        "unit" => &["src/", "crates/core/src/"],
-        "explorer" => &["crates/core/src/protocol/explore/"],
+        "unit" => &["src/", "crates/"],
+        "explorer" => &["crates/core/src/protocol/explore/", "crates/core/src/agree/"],
         "simulator" => &["tests/sim/"],
         "processes" => &["tests/process/"],
         _ => &[],

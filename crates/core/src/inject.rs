@@ -25,6 +25,8 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
+use crate::quantity::CheckpointNumber;
+
 /// A named step of the checkpoint or of the recovery at which a fault can be injected.
 ///
 /// The steps are those of the protocol in the order in which a PE passes them; for a recovery step
@@ -158,7 +160,7 @@ pub struct Rule {
     /// What dies.
     pub target: Target,
     /// The checkpoint being made, or, for a recovery step, the one rolled back to.
-    pub checkpoint: u64,
+    pub checkpoint: CheckpointNumber,
     /// The step at which it dies.
     pub point: Point,
 }
@@ -167,7 +169,13 @@ impl Rule {
     /// True if PE `pe` on node `node` is to die (with its node, or alone) at this step.
     ///
     /// Every PE of a node matches a node rule; which of them fires it is the caller's choice.
-    pub fn matches(&self, pe: usize, node: usize, checkpoint: u64, point: Point) -> bool {
+    pub fn matches(
+        &self,
+        pe: usize,
+        node: usize,
+        checkpoint: CheckpointNumber,
+        point: Point,
+    ) -> bool {
         let hit = match self.target {
             Target::Pe(target) | Target::Stop(target) => target == pe,
             Target::Node(target) => target == node,
@@ -237,10 +245,12 @@ impl FromStr for Rule {
                 rule: rule(),
                 target: target.escape_debug().to_string(),
             })?,
-            checkpoint: parse_number(number).ok_or_else(|| RuleError::Checkpoint {
-                rule: rule(),
-                checkpoint: number.escape_debug().to_string(),
-            })?,
+            checkpoint: CheckpointNumber(parse_number(number).ok_or_else(|| {
+                RuleError::Checkpoint {
+                    rule: rule(),
+                    checkpoint: number.escape_debug().to_string(),
+                }
+            })?),
             point: match point {
                 None => Point::default(),
                 Some(name) => Point::parse(name).ok_or_else(|| RuleError::Point {
@@ -292,16 +302,19 @@ fn parse_number(text: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn rule(target: Target, checkpoint: u64, point: Point) -> Rule {
+    fn rule(target: Target, checkpoint: CheckpointNumber, point: Point) -> Rule {
         Rule { target, checkpoint, point }
     }
 
     #[test]
     fn grammar() {
-        assert_eq!(parse("2@5"), Ok(vec![rule(Target::Pe(2), 5, Point::After)]));
+        assert_eq!(parse("2@5"), Ok(vec![rule(Target::Pe(2), CheckpointNumber(5), Point::After)]));
         assert_eq!(
             parse(" node:1@3:copy, 0@0:resume "),
-            Ok(vec![rule(Target::Node(1), 3, Point::Copy), rule(Target::Pe(0), 0, Point::Resume)])
+            Ok(vec![
+                rule(Target::Node(1), CheckpointNumber(3), Point::Copy),
+                rule(Target::Pe(0), CheckpointNumber(0), Point::Resume)
+            ])
         );
         assert_eq!(parse("  "), Ok(vec![]));
     }
@@ -313,7 +326,7 @@ mod tests {
             assert_eq!(Point::parse(point.name()), Some(point));
             let targets = [Target::Pe(0), Target::Pe(usize::MAX), Target::Node(7), Target::Stop(2)];
             for target in targets {
-                rules.push(rule(target, u64::MAX - point as u64, point));
+                rules.push(rule(target, CheckpointNumber(u64::MAX - point as u64), point));
             }
         }
         assert_eq!(parse(&list(&rules)), Ok(rules));
@@ -347,12 +360,15 @@ mod tests {
 
     #[test]
     fn matching() {
-        let r = rule(Target::Pe(2), 5, Point::Encode);
-        assert!(r.matches(2, 0, 5, Point::Encode));
-        assert!(!r.matches(0, 2, 5, Point::Encode));
-        assert!(!r.matches(2, 0, 6, Point::Encode));
-        assert!(!r.matches(2, 0, 5, Point::Encoded));
-        let n = rule(Target::Node(2), 5, Point::Encode);
-        assert!(n.matches(9, 2, 5, Point::Encode) && !n.matches(2, 9, 5, Point::Encode));
+        let r = rule(Target::Pe(2), CheckpointNumber(5), Point::Encode);
+        assert!(r.matches(2, 0, CheckpointNumber(5), Point::Encode));
+        assert!(!r.matches(0, 2, CheckpointNumber(5), Point::Encode));
+        assert!(!r.matches(2, 0, CheckpointNumber(6), Point::Encode));
+        assert!(!r.matches(2, 0, CheckpointNumber(5), Point::Encoded));
+        let n = rule(Target::Node(2), CheckpointNumber(5), Point::Encode);
+        assert!(
+            n.matches(9, 2, CheckpointNumber(5), Point::Encode)
+                && !n.matches(2, 9, CheckpointNumber(5), Point::Encode)
+        );
     }
 }

@@ -5,7 +5,7 @@
 //! mailbox      what PEs that do not map this memory tell its owner (segment::mailbox)
 //! teams      words that the members of each team meet over; zeroed in a recovery
 //! work       slots for what PEs leave each other in a collective: of no use after it
-//! trace      the last events of the owner (trace::ring)
+//! trace      the last events of the owner (segment::ring)
 //! statics    image of the executable's .data and .bss, mapped over the originals
 //! manifest   what a checkpoint covers and the allocator's state, written at each checkpoint
 //! heap       the symmetric heap

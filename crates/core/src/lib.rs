@@ -19,7 +19,7 @@
 //! Layers, each importing only from those above it or to the left of it:
 //!
 //! ```text
-//! mutant  page  machine  signals  ended  secret   words that all share
+//! mutant  quantity  page  machine  signals  ended  secret   words that all share
 //! inject  settings                           the environment, parsed
 //! heap                                       symmetric allocator
 //! layout                                     where everything lies in a PE's segment
@@ -30,6 +30,7 @@
 //! plan                                       what was lost, and what must be rebuilt
 //! protocol                                   the machine that orders both, and its driver
 //! stall  detector  membership                who waits for whom, who is dead, who is who
+//! agree                                      one decision for all, whoever dies
 //! rounds  schedule                           who sends what to whom in a collective
 //! sizing                                     which mode and group suit a job (beside)
 //! ```
@@ -38,6 +39,7 @@
 // Modules explain themselves by what is private to them.
 #![allow(rustdoc::private_intra_doc_links)]
 
+pub mod agree;
 pub mod detector;
 pub mod ended;
 pub mod heap;
@@ -51,6 +53,7 @@ pub mod page;
 pub mod placement;
 pub mod plan;
 pub mod protocol;
+pub mod quantity;
 pub mod rounds;
 pub mod schedule;
 pub mod secret;

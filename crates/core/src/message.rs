@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ended::Ended;
 use crate::placement::Domains;
+use crate::quantity::{CheckpointNumber, Incarnation, ViewNumber};
 use crate::secret::Secret;
 use crate::settings::{Bind, Device, Fabric, Pages};
 use crate::view::{PES_MAX, View};
@@ -70,7 +71,7 @@ pub struct Welcome {
     /// Its number.
     pub pe: u32,
     /// How many processes carried it before.
-    pub incarnation: u32,
+    pub incarnation: Incarnation,
     /// Number of its memory.
     pub memory: u32,
     /// The node it runs on, which the view on the page may not say yet.
@@ -80,7 +81,7 @@ pub struct Welcome {
     /// PEs lost since the job last resumed, this one among them if it is a substitute.
     pub lost: Vec<u32>,
     /// Incarnation of each PE when this was written: one that is higher later was lost since.
-    pub incarnations: Vec<u32>,
+    pub incarnations: Vec<Incarnation>,
 }
 
 /// Where a PE runs: its processors (none: it is not bound), and where its memory is.
@@ -123,7 +124,7 @@ pub struct Wait {
     pub call: String,
     pub whom: Whom,
     /// The last agreed checkpoint.
-    pub agreed: u64,
+    pub agreed: CheckpointNumber,
 }
 
 /// Something that a process did.
@@ -133,6 +134,30 @@ pub struct Traced {
     pub micros: u64,
     /// Who, and what.
     pub line: String,
+}
+
+/// A process of a node, as its agent sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seen {
+    pub proc: ProcId,
+    /// The process id of the program, not of a script around it.
+    pub pid: u32,
+    /// The number that it carries.
+    pub pe: Option<u32>,
+    pub stopped: bool,
+    /// The calls in which its threads wait for long.
+    pub calls: Vec<String>,
+}
+
+/// What an agent answers when it is asked for its processes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answer {
+    pub question: u32,
+    /// Process id of the agent.
+    pub agent: u32,
+    pub processes: Vec<Seen>,
+    /// What they and the agent did last, if that was asked for.
+    pub events: Vec<Traced>,
 }
 
 /// A heartbeat, with the time of the clock of who asked.
@@ -252,21 +277,21 @@ pub enum Down {
     Die,
     /// The launcher does not take this agent, and why.
     Refused { why: String },
-    /// Make the memory `memory` of `pe`.
+    /// Make the memory `memory` of `pe`: its place in the memory file of this node, empty.
     MakeMemory { pe: u32, memory: u32 },
     /// Start a process, meant for the number `pe` if for any; it says `Hello` and then waits to be
     /// given one.
     Start { proc: ProcId, pe: Option<u32> },
     /// Give the waiting process `proc` the number `pe`.
     Assign { proc: ProcId, welcome: Welcome },
-    /// The memory `memory` of `pe`, as a descriptor: hand it to every PE of the node.
-    Memory { pe: u32, memory: u32 },
+    /// The memory file of `node`, as a descriptor: hand it to every PE of this one.
+    File { node: u32 },
     /// Where that incarnation of `pe` is reached, for the engine between nodes: tell every PE.
-    Address { pe: u32, incarnation: u32, address: Vec<u8> },
+    Address { pe: u32, incarnation: Incarnation, address: Vec<u8> },
     /// Show this view to the PEs.
     Show(View),
-    /// Say what the processes here did last.
-    Dump,
+    /// Say which processes are here, and what they did last if `events`.
+    Dump { question: u32, events: bool },
     /// Send that signal to every PE.
     Signal { signal: i32 },
     /// Kill that process.
@@ -282,10 +307,11 @@ pub enum Down {
 /// Agent to launcher.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Up {
-    /// The memory asked for, as a descriptor where other nodes may map it.
-    Memory { pe: u32, memory: u32 },
-    /// First message: where this node's PEs will run.
+    /// First message: where this node's PEs will run. Its memory file comes along where other nodes
+    /// may map it.
     Bound(Vec<Bound>),
+    /// The memory asked for is there.
+    Memory { pe: u32, memory: u32 },
     /// A process was started; its pidfd comes along.
     Started { proc: ProcId, pid: u32 },
     /// A process said something.
@@ -293,7 +319,7 @@ pub enum Up {
     /// A process ended.
     Ended { proc: ProcId, how: Ended },
     /// The PEs see that view now.
-    Shown { number: u64 },
+    Shown { number: ViewNumber },
     /// A heartbeat of the agent.
     Beat(Beat),
     /// The agent's successor is silent; or not any more.
@@ -305,8 +331,8 @@ pub enum Up {
     /// The PEs here that wait for long, and those that are stopped; said again while there are any,
     /// and once when there are none.
     Waits { waits: Vec<Wait>, stopped: Vec<u32> },
-    /// The processes here, a line each, and what they and this agent did last.
-    Dump { processes: Vec<String>, events: Vec<Traced> },
+    /// The processes here.
+    Dump(Answer),
     /// The last events of a PE whose process was killed.
     Last { events: Vec<Traced> },
     /// News for people.
@@ -323,10 +349,11 @@ pub enum ToPe {
     /// You are `pe`; the page of views comes along. With `oversubscribed` the machine has more PEs
     /// than processors.
     Welcome { job: Box<Job>, welcome: Welcome, oversubscribed: bool },
-    /// The memory `memory` of `pe`, as a descriptor.
-    Memory { pe: u32, memory: u32 },
+    /// The memory file of `node`, as a descriptor: byte `i` of PE `k` is byte `k * L + i` of it,
+    /// where L is the length of a segment.
+    File { node: u32 },
     /// Where that incarnation of `pe` is reached, if its memory cannot be mapped.
-    Address { pe: u32, incarnation: u32, address: Vec<u8> },
+    Address { pe: u32, incarnation: Incarnation, address: Vec<u8> },
 }
 
 /// What a PE says.
@@ -337,13 +364,11 @@ pub enum Said {
     Hello,
     /// Where its engine is reached; it waits to be shown as alive.
     Address { address: Vec<u8> },
-    /// To the agent: it takes the memories that it was not sent yet, since its view names them.
-    TakesMemories,
     /// Its connection to that incarnation of `pe` broke.
-    Suspect { pe: u32, incarnation: u32 },
+    Suspect { pe: u32, incarnation: Incarnation },
     /// A tile of PE `pe` does not hold any more, though it did when it was checked in the recovery
     /// of view `view`.
-    Corrupt { view: u64, pe: u32 },
+    Corrupt { view: ViewNumber, pe: u32 },
     /// It stands at a point of injection rule `rule` and waits to be killed.
     AtPoint { rule: u32 },
     /// Something worth a line.
@@ -352,7 +377,7 @@ pub enum Said {
     Verdict { status: i32, words: String },
     /// It is in `shmem_finalize`, a member of view `joined`; `cut` if a loss made a call of it do
     /// less than it should, and it has not gone back since.
-    Finalizing { joined: u64, cut: bool },
+    Finalizing { joined: ViewNumber, cut: bool },
     /// It goes on alone after a loss that came when others were at their end, and cannot.
     NeedsOthers,
     /// It left `shmem_finalize`; its end is no death any more.
@@ -383,33 +408,58 @@ pub struct Found {
     pub by_pages: bool,
 }
 
+/// A step of a recovery that takes its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Step {
+    Verify,
+    Rebuild,
+    Restore,
+    Reencode,
+}
+
+impl Step {
+    /// What is done in it, for people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Step::Verify => "what is left is checked",
+            Step::Rebuild => "what was lost is rebuilt",
+            Step::Restore => "memory goes back to the checkpoint",
+            Step::Reencode => "lost parity is computed anew",
+        }
+    }
+}
+
 /// Progress worth a line for people, and for tests.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Report {
     /// A checkpoint was agreed (said by PE 0). Bytes are one PE's.
-    Checkpoint { number: u64, bytes: u64, parity_bytes: u64, micros: u64, found: Option<Found> },
+    Checkpoint {
+        number: CheckpointNumber,
+        bytes: u64,
+        parity_bytes: u64,
+        micros: u64,
+        found: Option<Found>,
+    },
     /// The memory of a dead process was taken over as it was.
-    Adopted { pe: u32, number: u64, bytes: u64, micros: u64 },
+    Adopted { pe: u32, number: CheckpointNumber, bytes: u64, micros: u64 },
     /// Lost data was rebuilt from the survivors.
-    Rebuilt { pe: u32, number: u64, bytes: u64, from: Vec<u32>, micros: u64 },
+    Rebuilt { pe: u32, number: CheckpointNumber, bytes: u64, from: Vec<u32>, micros: u64 },
+    /// The recovery has come to this step (said by PE 0).
+    Step(Step),
+    /// So many `bytes` of those that PE `pe` rebuilds are there; a few times a second at most.
+    Rebuilding { pe: u32, bytes: u64, of: u64 },
     /// All PEs are back at checkpoint `number` (said by PE 0).
-    Resumed { number: u64, micros: u64 },
+    Resumed { number: CheckpointNumber, micros: u64 },
     /// PE `pe` went back to checkpoint `number`, and others are in `shmem_finalize`.
-    Alone { pe: u32, number: u64, micros: u64 },
+    Alone { pe: u32, number: CheckpointNumber, micros: u64 },
     /// The scrub found a damaged `part` of the store: made whole again from the tiles of PEs `from`
     /// (none for a record), or not.
-    Damaged { pe: u32, number: u64, part: String, from: Option<Vec<u32>> },
+    Damaged { pe: u32, number: CheckpointNumber, part: String, from: Option<Vec<u32>> },
     /// What the scrub of one PE has seen by `shmem_finalize`.
     Scrubbed { pe: u32, counts: Scrubbed },
     /// Proportional share of memory of one PE at `shmem_finalize`.
     Memory { pe: u32, bytes: u64 },
     /// A free-form line.
     Note(String),
-}
-
-impl Report {
-    /// True if people must hear of it though they did not ask for reports.
-    pub fn is_alarm(&self) -> bool {
-        matches!(self, Report::Damaged { .. })
-    }
 }

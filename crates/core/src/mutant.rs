@@ -139,6 +139,10 @@ rules! {
     OrderOfThePes = "order-of-the-pes", unit, "a_stack_combines_in_the_tree";
     /// What a dead incarnation sent is accepted.
     StaleAccepted = "stale-accepted", unit, "an_answer_of_the_dead_is_not_taken_for_one";
+    /// A decision is taken before all hold it.
+    DoneUnlocked = "done-unlocked", explorer, "agree::explore::one_value_for_all";
+    /// What was locked in a view does not bind in the next.
+    LockForgotten = "lock-forgotten", explorer, "agree::explore::one_value_for_all";
 }
 
 /// True if this process is to break the rule.

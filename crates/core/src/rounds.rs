@@ -1,4 +1,6 @@
-//! How PEs meet by dissemination: whom each signals and waits for, as a function of index and size.
+//! How PEs meet: whom each signals and waits for, as a function of index and size.
+//!
+//! PEs that signal each other over a network meet by dissemination:
 //!
 //! ```text
 //! 0 1 2 3 4     round 0: i signals i + 1
@@ -7,6 +9,63 @@
 //! ```
 //!
 //! After `ceil(log2 size)` rounds each has heard, directly or not, of all.
+//!
+//! PEs that share memory meet at counters, [`FANIN`] of them at each. The lowest of those that meet
+//! at one leads, and goes on to the next level:
+//!
+//! ```text
+//! 0 1 .. 15 | 16 17 .. 31 | ..     level 0
+//! 0           16            ..     level 1: at most 16 of these, and so on
+//! ```
+//!
+//! So nobody counts or wakes more than `FANIN` others a level, and there are at most [`LEVELS`].
+
+use crate::view::PES_MAX;
+
+/// Most PEs that meet at one counter.
+pub const FANIN: usize = 16;
+/// Most levels of counters.
+pub const LEVELS: usize = 4;
+
+const _: () = assert!(FANIN.pow(LEVELS as u32) >= PES_MAX);
+
+/// A counter at which a PE meets others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counter {
+    /// Its level.
+    pub level: usize,
+    /// The index of who leads, and has the counter.
+    pub leader: usize,
+    /// From the index of one who meets there to the next one's.
+    pub stride: usize,
+    /// How many meet there.
+    pub members: usize,
+    /// There is no level above it.
+    pub is_top: bool,
+}
+
+impl Counter {
+    /// The indices of those who meet there.
+    pub fn indices(&self) -> impl Iterator<Item = usize> + use<> {
+        let Counter { leader, stride, members, .. } = *self;
+        (0..members).map(move |member| leader + member * stride)
+    }
+}
+
+/// The counters that PE `index` of `size` comes to, from the lowest level on (`index < size`).
+pub fn counters(index: usize, size: usize) -> impl Iterator<Item = Counter> {
+    let at = move |level: usize| {
+        let stride = FANIN.pow(level as u32);
+        let (leader, all) = (index - index % (stride * FANIN), size.div_ceil(stride));
+        let members = (all - leader / stride).min(FANIN);
+        Counter { level, leader, stride, members, is_top: all <= FANIN }
+    };
+    let above = move |counter: &Counter| {
+        (!counter.is_top && counter.leader == index).then(|| at(counter.level + 1))
+    };
+    std::iter::successors(Some(at(0)), above)
+}
+
 /// One round of a meeting, as one of the PEs sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Round {
@@ -64,6 +123,27 @@ mod tests {
                     assert_ne!(round.to, pe);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn counters_gather_all_and_none_of_them_many() {
+        for size in (1..=600).chain([4095, 4096, 4097, PES_MAX]) {
+            let mut below = 0;
+            for index in 0..size {
+                let own: Vec<Counter> = counters(index, size).collect();
+                let last = own.last().unwrap();
+                assert!(own.len() <= LEVELS && own.iter().all(|at| at.members <= FANIN));
+                assert!(own.iter().enumerate().all(|(level, at)| at.level == level));
+                assert!(own.iter().all(|at| at.indices().any(|member| member == index)));
+                assert!(last.is_top || last.leader != index);
+                for at in own.iter().filter(|at| at.leader == index) {
+                    below += at.members - 1;
+                    let same = |member: usize| counters(member, size).any(|other| other == *at);
+                    assert!(at.indices().all(same), "{index} of {size}: {at:?}");
+                }
+            }
+            assert_eq!(below, size - 1, "each but the root is counted once by another");
         }
     }
 

@@ -33,9 +33,9 @@ pub use delta::{Delta, Track};
 use fields::Draft;
 pub use fields::Settings;
 pub use kind::Kind;
-pub use table::{Entry, markdown, table};
+pub use table::{Entry, in_force, markdown, table};
 pub use values::{
-    BackupMode, Bind, Collectives, Device, Fabric, Pages, Placement, Substitute, Trace,
+    BackupMode, Bind, Collectives, Device, Fabric, Interval, Pages, Placement, Substitute, Trace,
 };
 
 /// Why the environment was refused. Every message is one line that says what is allowed.

@@ -5,17 +5,18 @@
 //! are refused when its successor is asked for.
 
 use crate::mutant::{Mutant, breaks};
+use crate::quantity::Incarnation;
 
 /// Words that a PE tells: the step, the tag, and the others.
 pub const WORDS: usize = 16;
 
 /// Never 0, which is the tag of nobody.
-fn tag(incarnation: u32) -> u64 {
-    u64::from(incarnation) + 1
+fn tag(incarnation: Incarnation) -> u64 {
+    u64::from(incarnation.0) + 1
 }
 
 /// True if what has the tag `teller` was told by this incarnation.
-pub fn is_of(teller: u64, incarnation: u32) -> bool {
+pub fn is_of(teller: u64, incarnation: Incarnation) -> bool {
     teller == tag(incarnation) || breaks(Mutant::StaleWordsTaken)
 }
 
@@ -43,7 +44,7 @@ pub struct PeerStatus {
 
 impl PeerStatus {
     /// As words, told by an incarnation.
-    pub fn words(&self, incarnation: u32) -> [u64; WORDS] {
+    pub fn words(&self, incarnation: Incarnation) -> [u64; WORDS] {
         [
             self.step,
             tag(incarnation),
@@ -65,7 +66,7 @@ impl PeerStatus {
     }
 
     /// The inverse of `words`; None if another incarnation told it.
-    pub fn of(words: [u64; WORDS], incarnation: u32) -> Option<PeerStatus> {
+    pub fn of(words: [u64; WORDS], incarnation: Incarnation) -> Option<PeerStatus> {
         let [step, teller, digest, len, hold, need, available, ..] = words;
         let [_, _, _, _, _, _, _, bad_snapshot, bad_parity, found_len, found_empty, ..] = words;
         let [.., phase, decision, ending, site, call] = words;
@@ -116,17 +117,21 @@ mod tests {
 
     #[test]
     fn words_come_back_to_who_asks_for_their_teller_and_to_nobody_else() {
-        let tag_of = |incarnation: u32| PeerStatus::default().words(incarnation)[1];
+        let tag_of = |incarnation: Incarnation| PeerStatus::default().words(incarnation)[1];
         for incarnation in [0, 1, 7, u32::MAX] {
             let words: [u64; WORDS] = std::array::from_fn(|at| match at {
-                1 => tag_of(incarnation),
+                1 => tag_of(Incarnation(incarnation)),
                 at => 70 + at as u64,
             });
-            let told = PeerStatus::of(words, incarnation).expect("its own words");
-            assert_eq!(told.words(incarnation), words);
+            let told = PeerStatus::of(words, Incarnation(incarnation)).expect("its own words");
+            assert_eq!(told.words(Incarnation(incarnation)), words);
             assert_eq!((told.step, told.call), (words[0], words[WORDS - 1]));
-            assert_eq!(PeerStatus::of(words, incarnation ^ 1), None);
-            assert_eq!(PeerStatus::of([0; WORDS], incarnation), None, "nobody told anything");
+            assert_eq!(PeerStatus::of(words, Incarnation(incarnation ^ 1)), None);
+            assert_eq!(
+                PeerStatus::of([0; WORDS], Incarnation(incarnation)),
+                None,
+                "nobody told anything"
+            );
         }
     }
 

@@ -5,6 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::quantity::{Incarnation, ViewNumber};
+
 /// Most PEs of a job.
 pub const PES_MAX: usize = 1 << 14;
 
@@ -25,8 +27,8 @@ pub struct Member {
     /// Alive or how it died.
     pub state: State,
     /// How many processes carried this number before; at most 2^23 - 1.
-    pub incarnation: u32,
-    /// Number of the memory file: grows when the PE's memory is a new one.
+    pub incarnation: Incarnation,
+    /// Number of its memory: grows when that is a new one.
     pub memory: u32,
     /// The node it is on.
     pub node: u32,
@@ -38,7 +40,7 @@ pub struct Member {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct View {
     /// Grows by one with every change.
-    pub number: u64,
+    pub number: ViewNumber,
     /// Index is the PE number.
     pub pes: Vec<Member>,
 }
@@ -53,7 +55,13 @@ impl View {
 impl Member {
     /// A PE at the start of a job.
     pub fn first(node: u32) -> Member {
-        Member { state: State::Alive, incarnation: 0, memory: 0, node, with_node: false }
+        Member {
+            state: State::Alive,
+            incarnation: Incarnation::FIRST,
+            memory: 0,
+            node,
+            with_node: false,
+        }
     }
 
     /// One word: state 2 bits, lost with its node 1, incarnation 23, memory 24, node 14.
@@ -66,7 +74,7 @@ impl Member {
         let clip = |value: u32, bits: u32| u64::from(value) & ((1 << bits) - 1);
         state << 62
             | u64::from(self.with_node) << 61
-            | clip(self.incarnation, 23) << 38
+            | clip(self.incarnation.0, 23) << 38
             | clip(self.memory, 24) << 14
             | clip(self.node, 14)
     }
@@ -80,7 +88,7 @@ impl Member {
         };
         Member {
             state,
-            incarnation: (word >> 38 & 0x7f_ffff) as u32,
+            incarnation: Incarnation((word >> 38 & 0x7f_ffff) as u32),
             memory: (word >> 14 & 0xff_ffff) as u32,
             node: (word & 0x3fff) as u32,
             with_node: word >> 61 & 1 == 1,
@@ -95,10 +103,9 @@ mod tests {
     #[test]
     fn a_member_survives_packing() {
         for state in [State::Alive, State::ProcessDead, State::NodeDead] {
-            for (incarnation, memory, node) in
-                [(0, 0, 0), (1, 2, 3), (0x7f_ffff, 0xff_ffff, 0x3fff)]
-            {
+            for (nth, memory, node) in [(0, 0, 0), (1, 2, 3), (0x7f_ffff, 0xff_ffff, 0x3fff)] {
                 for with_node in [false, true] {
+                    let incarnation = Incarnation(nth);
                     let member = Member { state, incarnation, memory, node, with_node };
                     assert_eq!(Member::unpack(member.pack()), member);
                 }

@@ -8,9 +8,9 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use raidshmem_core::mutant::{Mutant, breaks};
+use raidshmem_sys::futex;
 
 use super::{Agent, Local};
-use crate::sys::futex;
 
 /// How long PEs may take to write out what they have buffered.
 const LIMIT: Duration = Duration::from_secs(1);

@@ -8,14 +8,14 @@
 //! kernel refuses is left as it is, and nothing is lost but time.
 
 use std::collections::BTreeMap;
-use std::os::fd::AsFd;
 
 use raidshmem_core::message::{Bound, Job};
 use raidshmem_core::placement::bindings::{self, Binding};
 use raidshmem_core::settings::Bind;
 
-use crate::sys::machine;
-use crate::sys::{memory, process};
+use raidshmem_sys::machine;
+use raidshmem_sys::memory::{self, Part};
+use raidshmem_sys::process;
 
 /// The CPU bindings of a machine.
 pub struct Binder {
@@ -60,9 +60,9 @@ impl Binder {
     }
 
     /// Puts the memory of `pe` near its processors, before it is touched.
-    pub fn place_memory(&self, pe: u32, memory: impl AsFd, len: usize) {
+    pub fn place_memory(&self, pe: u32, memory: &Part) {
         if let Some(node) = self.bindings.get(&pe).and_then(|binding| binding.numa) {
-            let _ = memory::prefer_node(memory, len, node);
+            let _ = memory::prefer_node(memory, node);
         }
     }
 

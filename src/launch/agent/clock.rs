@@ -10,12 +10,12 @@ use std::time::Duration;
 use raidshmem_core::detector::{Act, News, Time};
 use raidshmem_core::message::{Beat, Down, Party, ProcId, Up};
 use raidshmem_core::mutant::{Mutant, breaks};
+use raidshmem_sys::process::is_stopped;
+use raidshmem_sys::socket::ChannelError;
 
 use super::Agent;
 use super::looks::Looks;
 use crate::launch::heartbeats::{Datagram, Heartbeats};
-use crate::sys::process::is_stopped;
-use crate::sys::socket::ChannelError;
 
 impl Agent {
     /// How long until the clock must be looked at.

@@ -3,40 +3,37 @@
 
 #![forbid(unsafe_code)]
 
-use std::os::fd::AsFd;
-
 use raidshmem_core::layout::Layout;
-use raidshmem_core::message::{Traced, Up};
+use raidshmem_core::message::{Answer, ProcId, Seen, Traced, Up};
+use raidshmem_segment::Traced as Mapped;
+use raidshmem_sys::process::is_stopped;
+use raidshmem_sys::socket::ChannelError;
 
 use super::{Agent, Local};
-use crate::segment::Traced as Mapped;
-use crate::sys::process::is_stopped;
-use crate::sys::socket::ChannelError;
 use crate::trace;
 
 /// Events of a node in one answer, of about 100 bytes each.
 const MOST: usize = 50_000;
 
 impl Agent {
-    /// Answers the launcher.
-    pub(super) fn dump(&mut self) -> Result<(), ChannelError> {
-        let (node, pid) = (self.node, std::process::id());
-        let mut processes = vec![format!("node {node}: agent is process {pid}")];
-        processes.extend(self.procs.values().map(|local| describe(node, local)));
-        let mut events = trace::told(trace::own(), usize::MAX, |_| format!("node {node}"));
-        let most = MOST / self.memories.len().max(1);
-        let here: Vec<u32> = self.procs.values().filter_map(|local| local.pe).collect();
-        for pe in here {
-            events.extend(self.events_of(pe, most));
+    /// Answers the launcher, with what was done last if `all` is asked for.
+    pub(super) fn dump(&mut self, question: u32, all: bool) -> Result<(), ChannelError> {
+        let (node, agent) = (self.node, std::process::id());
+        let processes = self.procs.iter().map(|(&proc, local)| see(proc, local)).collect();
+        let mut events = Vec::new();
+        if all {
+            events = trace::told(trace::own(), usize::MAX, |_| format!("node {node}"));
+            let most = MOST / self.here.len().max(1);
+            let here: Vec<u32> = self.procs.values().filter_map(|local| local.pe).collect();
+            here.into_iter().for_each(|pe| events.extend(self.events_of(pe, most)));
         }
-        self.up.send(&Up::Dump { processes, events }, &[])
+        self.up.send(&Up::Dump(Answer { question, agent, processes, events }), &[])
     }
 
     /// The last events of a PE here, at most so many.
     pub(super) fn events_of(&self, pe: u32, most: usize) -> Vec<Traced> {
         let layout = Layout::new(self.job.heap_len as usize, self.job.n_pes as usize);
-        let mapped = self.memories.get(&pe).map(|(_, fd)| Mapped::of(fd.as_fd(), &layout));
-        let Some(Ok(mapped)) = mapped else { return Vec::new() };
+        let Ok(mapped) = Mapped::of(&self.part(pe), &layout) else { return Vec::new() };
         trace::told(mapped.ring(), most, |incarnation| match incarnation {
             0 => format!("PE {pe}"),
             n => format!("PE {pe} (incarnation {n})"),
@@ -44,14 +41,12 @@ impl Agent {
     }
 }
 
-/// A process in a line.
-fn describe(node: u32, local: &Local) -> String {
+fn see(proc: ProcId, local: &Local) -> Seen {
     let pid = local.carrier().pid;
-    let stopped = if is_stopped(pid) { ", stopped" } else { "" };
-    let Some(pe) = local.pe else { return format!("node {node}: spare process {pid}{stopped}") };
-    let shown = local.words().map(|words| {
+    let calls = local.words().map(|words| {
         let shown = words.waits.entries().iter().filter_map(|entry| entry.read());
-        shown.map(|wait| format!(", waits in {}", wait.call)).collect::<String>()
+        shown.map(|wait| wait.call.to_string()).collect()
     });
-    format!("PE {pe}: process {pid} of node {node}{stopped}{}", shown.unwrap_or_default())
+    let calls = calls.filter(|_| local.pe.is_some()).unwrap_or_default();
+    Seen { proc, pid, pe: local.pe, stopped: is_stopped(pid), calls }
 }

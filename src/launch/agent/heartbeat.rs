@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use raidshmem_core::detector::{Monitor, Time, Timing};
 use raidshmem_core::message::{HeartbeatSettings, Job, Party, ProcId};
+use raidshmem_fabric::Signs;
+use raidshmem_sys::process::{Clock, Deadline};
 
 use super::looks::Looks;
-use crate::fabric::{self, Signs};
+use crate::fabric;
 use crate::launch::heartbeats::Heartbeats;
-use crate::sys::process::{Clock, Deadline};
 
 /// The monitor and its ways to others.
 pub struct HeartbeatClient {

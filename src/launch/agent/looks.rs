@@ -49,6 +49,7 @@ impl Looks {
 #[cfg(test)]
 mod tests {
     use raidshmem_core::message::Whom;
+    use raidshmem_core::quantity::CheckpointNumber;
 
     use super::*;
 
@@ -60,7 +61,7 @@ mod tests {
             lasted: Duration::ZERO,
             call: "shmem_barrier_all".into(),
             whom: Whom::Anyone,
-            agreed: 0,
+            agreed: CheckpointNumber(0),
         }
     }
 

@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use raidshmem_core::detector::Time;
@@ -20,6 +20,11 @@ use raidshmem_core::message::{Down, Job, Party, Place, ProcId, Said, ToPe, Up};
 use raidshmem_core::mutant::{Mutant, breaks};
 use raidshmem_core::settings::Fabric;
 use raidshmem_core::view::View;
+use raidshmem_segment::words::Words;
+use raidshmem_sys::futex;
+use raidshmem_sys::memory::Mapping;
+use raidshmem_sys::process::{self, Process};
+use raidshmem_sys::socket::{Channel, ChannelError, Outbox};
 use rustix::event::{PollFd, PollFlags, poll};
 use tracing::info;
 
@@ -29,12 +34,6 @@ use super::output::{self, Carriers, Sink};
 use super::worker::Worker;
 use crate::control::link::{Link, timespec};
 use crate::control::page::Page;
-use crate::segment::words::Words;
-use crate::sys::futex;
-use crate::sys::huge::HugeFiles;
-use crate::sys::memory::Mapping;
-use crate::sys::process::{self, Process};
-use crate::sys::socket::{Channel, ChannelError, Outbox};
 use crate::trace;
 
 mod abort;
@@ -43,15 +42,16 @@ mod binder;
 mod clock;
 mod done;
 mod dump;
+mod giving;
 mod heartbeat;
 mod join;
 mod looks;
-mod memories;
 mod orders;
 mod starting;
 mod waits;
 mod work;
 
+use begin::Held;
 use binder::Binder;
 use done::Done;
 use heartbeat::{HeartbeatClient, Ties};
@@ -78,8 +78,6 @@ struct Local {
     /// Where its lines go, if they are carried there.
     sink: Option<Arc<Sink>>,
     control: Option<Mapping>,
-    /// PEs whose memory is newer than what it was sent.
-    unsent: BTreeSet<u32>,
 }
 
 impl Local {
@@ -106,11 +104,12 @@ struct Agent {
     page: Page,
     page_fd: Arc<OwnedFd>,
     binder: Arc<Binder>,
-    /// Where large memories come from, once one was asked for.
-    huge: Arc<OnceLock<Option<HugeFiles>>>,
     /// Does what this loop must not wait for.
     worker: Worker<Done>,
-    memories: BTreeMap<u32, (u32, Arc<OwnedFd>)>,
+    /// The memory files of nodes that may map each other, its own among them.
+    files: BTreeMap<u32, Arc<OwnedFd>>,
+    /// PEs whose memory is here.
+    here: BTreeSet<u32>,
     /// Incarnation and address of PEs that are reached through an engine.
     addresses: BTreeMap<u32, (u32, Vec<u8>)>,
     procs: BTreeMap<ProcId, Local>,
@@ -161,8 +160,9 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
     });
     up.give_up_after(timing.limit * 5 / 4);
     let heartbeat = HeartbeatClient::new(node, &job, &timing, ties);
-    let (page, page_fd) = match begin::begin(&job, node, up.carries_descriptors(), &place) {
-        Ok(page) => page,
+    let pairs = up.carries_descriptors();
+    let Held { page, page_fd, file } = match begin::begin(&job, node, pairs, &place) {
+        Ok(held) => held,
         Err(what) => return Ok(up.send(&Up::Failed { what }, &[])?),
     };
     let program = program.into_iter().map(OsString::from_vec).collect();
@@ -173,9 +173,11 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
             return Ok(up.send(&Up::Failed { what }, &[])?);
         }
     };
-    let (orders, memories, addresses, procs, carriers, huge) = Default::default();
+    let (orders, here, addresses, procs, carriers) = Default::default();
     let binder = Arc::new(Binder::new(&job, node));
-    up.send(&Up::Bound(binder.bindings()), &[])?;
+    let shared = (pairs && job.fabric == Fabric::Shm).then(|| Arc::clone(&file));
+    up.send(&Up::Bound(binder.bindings()), shared.as_slice())?;
+    let files = BTreeMap::from([(node, file)]);
     let mut agent = Agent {
         up,
         orders,
@@ -185,9 +187,9 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
         page,
         page_fd,
         binder,
-        huge,
         worker,
-        memories,
+        files,
+        here,
         addresses,
         procs,
         place,
@@ -282,18 +284,18 @@ impl Agent {
             }
             Down::Start { proc, pe } => self.start(proc, pe),
             Down::Assign { proc, welcome } => self.assign(proc, welcome),
-            Down::Memory { pe, memory } => {
-                let Some(fd) = fds.pop() else { return Err(ChannelError::Malformed(0)) };
-                self.keep(pe, memory, fd)
+            Down::File { node } => {
+                let Some(file) = fds.pop() else { return Err(ChannelError::Malformed(0)) };
+                self.keep(node, file)
             }
             Down::Address { pe, incarnation, address } => {
                 let told = ToPe::Address { pe, incarnation, address: address.clone() };
                 self.tell_all(&told, &[])?;
-                self.addresses.insert(pe, (incarnation, address));
+                self.addresses.insert(pe, (incarnation.0, address));
                 Ok(())
             }
             Down::Show(view) => self.show(&view),
-            Down::Dump => self.dump(),
+            Down::Dump { question, events } => self.dump(question, events),
             Down::Finish => {
                 self.page.finished().store(1, Ordering::SeqCst);
                 self.ring_all();
@@ -330,14 +332,10 @@ impl Agent {
     fn show(&mut self, view: &View) -> Result<(), ChannelError> {
         if self.job.fabric != Fabric::Shm {
             // A PE that went to another node left memory that nobody needs any more.
-            let here = |pe: &u32| view.pes[*pe as usize].node == self.node;
-            let left: Vec<u32> = self.memories.keys().copied().filter(|pe| !here(pe)).collect();
-            for pe in left {
-                self.send_last(pe)?;
-                if let Some((_, fd)) = self.memories.remove(&pe) {
-                    self.wipe(fd);
-                }
-            }
+            let stays = |pe: &u32| view.pes[*pe as usize].node == self.node;
+            let (stay, left) = std::mem::take(&mut self.here).into_iter().partition(stays);
+            self.here = stay;
+            BTreeSet::into_iter(left).for_each(|pe| self.wipe(pe));
         }
         info!("shows view {}", view.number);
         self.page.publish(view);
@@ -358,7 +356,6 @@ impl Agent {
             let Some(channel) = &mut local.channel else { return Ok(()) };
             let _ = channel.flush(); // its end, if it ended, comes through the pidfd
             match channel.try_receive_from::<Said>() {
-                Ok(Some((Said::TakesMemories, _))) => self.send_memories(proc)?,
                 Ok(Some((what, sender))) => {
                     local.finalized |= matches!(what, Said::Finalized);
                     if let (Said::Hello, Some(pid)) = (&what, sender) {

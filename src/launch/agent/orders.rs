@@ -9,9 +9,9 @@
 use std::time::{Duration, Instant};
 
 use raidshmem_core::message::Down;
+use raidshmem_sys::socket::ChannelError;
 
 use super::Agent;
-use crate::sys::socket::ChannelError;
 
 /// How long orders are carried out before something else is looked at.
 const SLICE: Duration = Duration::from_millis(5);

@@ -12,6 +12,9 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use raidshmem_core::message::{ProcId, ToPe};
+use raidshmem_sys::limits;
+use raidshmem_sys::process::{self, Process};
+use raidshmem_sys::socket::{Channel, ChannelError, Outbox};
 
 use super::Agent;
 use super::begin::variables;
@@ -19,9 +22,6 @@ use super::done::{Done, Started};
 use crate::control::CONTROL_FD;
 use crate::fabric;
 use crate::launch::output::{Marks, Sink};
-use crate::sys::limits;
-use crate::sys::process::{self, Process};
-use crate::sys::socket::{Channel, ChannelError, Outbox};
 
 /// Sets what neither the user has set nor this process has.
 fn add_defaults<'a>(command: &mut Command, defaults: impl Iterator<Item = (&'a str, &'a str)>) {

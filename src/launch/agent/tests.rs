@@ -1,16 +1,18 @@
 //! The agent as the launcher sees it: what it does with what it is told.
 
 use std::fs::File;
-use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
+use raidshmem_core::layout::Layout;
 use raidshmem_core::message::HeartbeatSettings;
 use raidshmem_core::placement::Domains;
+use raidshmem_core::quantity::ViewNumber;
 use raidshmem_core::settings::{Bind, Pages};
 use raidshmem_core::view::Member;
+use raidshmem_sys::memory;
 
 use super::*;
-use crate::sys::memory;
+use raidshmem_sys::memory::Part;
 
 const SOON: Duration = Duration::from_secs(60);
 
@@ -41,15 +43,15 @@ fn made(launcher: &mut Link, wanted: (u32, u32)) {
     }
 }
 
-/// The memory files that this process has open, apart from those of other tests.
-fn files() -> Vec<File> {
+/// The memory file that this process has open, apart from those of other tests.
+fn file() -> Arc<OwnedFd> {
     let all = std::fs::read_dir("/proc/self/fd").expect("it is mounted").flatten();
-    let ours = all.filter(|entry| {
+    let mut ours = all.filter(|entry| {
         std::fs::read_link(entry.path())
-            .is_ok_and(|name| name.to_string_lossy().contains("raidshmem-pe"))
+            .is_ok_and(|name| name.to_string_lossy().contains("raidshmem-node"))
     });
-    ours.filter_map(|entry| File::options().read(true).write(true).open(entry.path()).ok())
-        .collect()
+    let path = ours.next().expect("a file").path();
+    Arc::new(File::options().read(true).write(true).open(path).expect("it is open").into())
 }
 
 /// Over an engine nobody but the agent could give it back: processes that map it may live on.
@@ -69,22 +71,22 @@ fn memory_of_a_pe_that_moved_and_of_one_that_got_a_new_one_is_given_back() {
         launcher.send(&Down::MakeMemory { pe, memory: 0 }, &[]).unwrap();
         made(&mut launcher, (pe, 0));
     }
-    let files = files();
-    assert_eq!(files.len(), 2);
-    for file in &files {
-        memory::write_at(file, 0, &[1; 1 << 16]).unwrap();
-        assert_ne!(file.metadata().unwrap().blocks(), 0);
+    let len = Layout::new(1 << 20, 2).total;
+    let parts: Vec<Part> = (0..2).map(|pe| Part::new(file(), pe * len, len)).collect();
+    let empty = |part: &Part| part.absent(0, len) == len as u64;
+    for (pe, part) in parts.iter().enumerate() {
+        assert!(empty(part));
+        memory::write_at(part.file(), pe * len + 4096, &[1; 1 << 16]).unwrap();
+        assert!(!empty(part));
     }
     let here = Member::first(0);
     let pes = vec![here, Member { node: 1, ..here }];
-    launcher.send(&Down::Show(View { number: 2, pes }), &[]).unwrap();
+    launcher.send(&Down::Show(View { number: ViewNumber(2), pes }), &[]).unwrap();
     launcher.send(&Down::MakeMemory { pe: 0, memory: 1 }, &[]).unwrap();
     made(&mut launcher, (0, 1));
     launcher.send(&Down::MakeMemory { pe: 0, memory: 2 }, &[]).unwrap();
     made(&mut launcher, (0, 2)); // and what was to be done before is done
-    for file in &files {
-        assert_eq!(file.metadata().unwrap().blocks(), 0, "somebody still holds it, empty");
-    }
+    assert!(parts.iter().all(empty), "the file is still there, and they are empty");
     launcher.send(&Down::Shutdown, &[]).unwrap();
     assert!(agent.join().unwrap().is_ok());
 }

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use raidshmem_core::detector::Time;
 use raidshmem_core::message::{Up, Wait};
+use raidshmem_sys::process::is_stopped;
+use raidshmem_sys::socket::ChannelError;
 
 use super::Agent;
-use crate::sys::process::is_stopped;
-use crate::sys::socket::ChannelError;
 
 /// Looks within the limit: a wait is told of to a fraction of that.
 const LOOKS: u32 = 8;

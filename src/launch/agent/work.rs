@@ -3,23 +3,18 @@
 
 #![forbid(unsafe_code)]
 
-use std::collections::BTreeSet;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use raidshmem_core::layout::Layout;
 use raidshmem_core::message::Up;
-use raidshmem_core::settings::Fabric;
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::done::{Done, Started};
 use super::{Agent, Local};
 use crate::control::link::timespec;
-use crate::segment;
-use crate::sys::huge::HugeFiles;
-use crate::sys::memory;
-use crate::sys::socket::ChannelError;
+use raidshmem_sys::memory::Part;
+use raidshmem_sys::socket::ChannelError;
 
 /// How long what was begun may take when the agent ends.
 const LAST_JOB: Duration = Duration::from_secs(5);
@@ -54,15 +49,19 @@ impl Agent {
         self.worker.is_idle()
     }
 
-    /// Makes the memory of a PE.
-    pub(super) fn make_memory(&mut self, pe: u32, memory: u32) {
+    /// The memory of a PE, if that is here.
+    pub(super) fn part(&self, pe: u32) -> Part {
         let len = Layout::new(self.job.heap_len as usize, self.job.n_pes as usize).total;
-        let large = segment::is_large(self.job.heap_len as usize, self.job.pages);
-        let (binder, huge) = (Arc::clone(&self.binder), Arc::clone(&self.huge));
+        Part::new(Arc::clone(&self.files[&self.node]), pe as usize * len, len)
+    }
+
+    /// Makes the memory of a PE: empties its place, where older memory of it may lie.
+    pub(super) fn make_memory(&mut self, pe: u32, memory: u32) {
+        let (binder, part) = (Arc::clone(&self.binder), self.part(pe));
+        self.here.insert(pe);
         self.work(move || {
-            let files = large.then(|| huge.get_or_init(|| HugeFiles::new().ok()).as_ref());
-            let result = create_memory(files.flatten(), "raidshmem-pe", len);
-            let result = result.inspect(|fd| binder.place_memory(pe, fd, len));
+            let result = part.wipe();
+            binder.place_memory(pe, &part);
             Done::Made { pe, memory, result }
         });
     }
@@ -71,29 +70,20 @@ impl Agent {
         &mut self,
         pe: u32,
         memory: u32,
-        result: rustix::io::Result<OwnedFd>,
+        result: rustix::io::Result<()>,
     ) -> Result<(), ChannelError> {
         match result {
-            Ok(fd) if self.up.carries_descriptors() && self.job.fabric == Fabric::Shm => {
-                self.up.send(&Up::Memory { pe, memory }, &[Arc::new(fd)])
-            }
-            Ok(fd) => {
-                self.keep(pe, memory, fd)?; // nobody outside the node has it
-                self.up.send(&Up::Memory { pe, memory }, &[])
-            }
+            Ok(()) => self.up.send(&Up::Memory { pe, memory }, &[]),
             Err(error) => self.fail(format!("memory for PE {pe}: {error}")),
         }
     }
 
-    /// Gives back memory that is no PE's any more; processes here may still map it. Where nodes map
-    /// each other the launcher does that.
-    pub(super) fn wipe(&mut self, file: Arc<OwnedFd>) {
-        let own = self.job.fabric != Fabric::Shm;
+    /// Gives back the memory of a PE that is on another node now; processes here may still map it.
+    /// Where nodes map each other the launcher does that.
+    pub(super) fn wipe(&mut self, pe: u32) {
+        let part = self.part(pe);
         self.work(move || {
-            if own {
-                let _ = memory::wipe(&file); // what is not given back now is at the end of the job
-            }
-            drop(file); // frees it, if it was the last
+            let _ = part.wipe(); // what is not given back now is at the end of the job
             Done::Wiped
         });
     }
@@ -121,17 +111,8 @@ impl Agent {
             pe: None,
             sink,
             control: None,
-            unsent: BTreeSet::new(),
         };
         self.procs.insert(proc, local);
         self.up.send(&Up::Started { proc, pid }, &fds)
-    }
-}
-
-/// A file with huge pages if it is large and they can be had.
-fn create_memory(huge: Option<&HugeFiles>, name: &str, len: usize) -> rustix::io::Result<OwnedFd> {
-    match huge.map(|files| files.create(name, len)) {
-        Some(Ok(file)) => Ok(file),
-        _ => memory::create(name, len),
     }
 }

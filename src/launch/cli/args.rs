@@ -13,6 +13,7 @@ use clap::{ArgAction, CommandFactory, Parser};
 
 use super::refused::Refused;
 use super::words::{self, Known};
+use crate::launch::door::Asked;
 
 /// Runs an OpenSHMEM program whose PEs (processes) may die.
 #[derive(Debug, Default, Parser)]
@@ -98,10 +99,30 @@ pub struct Args {
     /// A line for every checkpoint, with the time, and for each step of a recovery.
     #[arg(short, long, overrides_with = "verbose", help_heading = JOB)]
     pub verbose: bool,
-    /// Print what the processes of a job that runs did last, and what they wait in; JOB is the
-    /// process id of its oshrun. Without a program.
+    /// Show at the bottom of the terminal how the job stands: PEs, groups, checkpoints, and how
+    /// far a recovery is. What programs print goes above it, in whole lines.
+    #[arg(long, help_heading = JOB)]
+    pub live: bool,
+    /// Print how a job that runs stands: PEs, groups, checkpoints, losses, and how far a recovery
+    /// is. JOB is the process id of its oshrun, and may be left out if there is one job. Without a
+    /// program.
     #[arg(long, value_name = "JOB", help_heading = JOB)]
+    #[arg(num_args = 0..=1, default_missing_value = "")]
+    pub status: Option<String>,
+    /// Print what the processes of such a job did last, and what they wait in.
+    #[arg(long, value_name = "JOB", help_heading = JOB)]
+    #[arg(num_args = 0..=1, default_missing_value = "")]
     pub dump: Option<String>,
+    /// Write what happened to a file, of which oshreport makes a page.
+    #[arg(long, value_name = "FILE", help_heading = JOB)]
+    pub report: Option<PathBuf>,
+    /// Write events as they happen, as lines of JSON; - is standard output.
+    #[arg(long, value_name = "FILE|-", help_heading = JOB)]
+    pub events: Option<PathBuf>,
+    /// Answer who asks for metrics (OpenMetrics): at PORT of this machine, at ADDRESS:PORT, or at
+    /// a socket whose path has a /.
+    #[arg(long, value_name = "ADDR", help_heading = JOB)]
+    pub metrics: Option<String>,
     /// Print nothing but errors.
     #[arg(short, long, overrides_with = "quiet", help_heading = JOB)]
     pub quiet: bool,
@@ -155,6 +176,22 @@ Read on: man oshrun; docs/running.md, docs/checkpoints.md, and docs/errors.md,
 which explains every line that is printed.";
 
 impl Args {
+    /// What is asked of a job that runs, and of which, if that is all that is wanted.
+    ///
+    /// # Errors
+    /// Two questions at once.
+    pub fn question(&self) -> Result<Option<(Asked, &str)>, Refused> {
+        let (one, other) = (Asked::Status, Asked::Dump);
+        match (&self.status, &self.dump) {
+            (Some(_), Some(_)) => {
+                Err(Refused::Contradiction { one: one.option(), other: other.option() })
+            }
+            (Some(job), None) => Ok(Some((one, job))),
+            (None, Some(job)) => Ok(Some((other, job))),
+            (None, None) => Ok(None),
+        }
+    }
+
     /// Reads a command line. Does not return if it asks for help or the version.
     ///
     /// # Errors
@@ -191,6 +228,7 @@ pub fn known() -> Vec<Known> {
             short: arg.get_short(),
             longs: longs.map(str::to_owned).collect(),
             value: names.map(ToString::to_string).filter(|_| takes_value),
+            bare: arg.get_num_args().is_some_and(|count| count.min_values() == 0) && takes_value,
             repeats: !matches!(arg.get_action(), ArgAction::Set),
         }
     };

@@ -7,7 +7,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{ErrorKind, Read};
+use std::io::{ErrorKind, IsTerminal, Read};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -21,8 +21,8 @@ use super::refused::{FILE_MAX, Refused};
 use super::starter::Means;
 use crate::fabric;
 use crate::launch::probe::probe;
+use crate::launch::readers::{Endpoint, Readers, Sink};
 use crate::pgas::boot::default_heap;
-use crate::sys::memory;
 use raidshmem_core::membership::Shape;
 use raidshmem_core::placement::groups::Plan;
 use raidshmem_core::placement::substitute::Site;
@@ -31,6 +31,7 @@ use raidshmem_core::settings::{Fabric, Settings};
 use raidshmem_core::signals::number;
 use raidshmem_core::store::protection::Protection;
 use raidshmem_core::view::PES_MAX;
+use raidshmem_sys::memory;
 
 /// What `--stop-signal` may name.
 const STOPS: [i32; 6] =
@@ -42,6 +43,7 @@ impl Args {
         self,
         environment: impl Iterator<Item = (String, String)>,
     ) -> Result<Ready, Refused> {
+        self.question()?;
         if self.program.is_empty() {
             return Err(Refused::NothingToRun);
         }
@@ -77,20 +79,28 @@ impl Args {
         let (timeout, stop_signal) = (self.timeout()?, self.stop_signal()?);
         let programs = self.programs(exported, cluster.is_some())?;
         let mut notes = [self.needless.clone(), unset, environment::strange(&environment)].concat();
+        let live = self.live(&environment)?;
+        let nowhere = "--live: standard error is no terminal to draw on; no view is shown";
+        notes.extend((self.live && !live).then(|| nowhere.to_owned()));
         notes.extend(protection.as_ref().and_then(|found| bent(&settings, &found.plan)));
         let mut program = self.program;
         let folder = programs.folder.as_deref();
         program[0] = resolve(Path::new(&program[0]), folder)?.into_os_string();
+        // Last: it makes files, and a socket that has to go again.
+        let readers = readers(self.report.as_deref(), self.events.as_deref(), self.metrics)?;
         Ok(Ready {
+            readers,
             programs,
             timeout,
             stop_signal,
             quiet: self.quiet,
+            live,
             notes,
             survives: protection.as_ref().map(Protection::to_string),
             fragile: protection.as_ref().is_some_and(|p| !p.survives_domains()),
             cluster: cluster.map(|(cluster, _)| cluster),
             shape,
+            groups: protection.iter().flat_map(members).collect(),
             site: Site { group_of, domains, parity: settings.parity },
             settings,
             heap_len,
@@ -125,6 +135,15 @@ impl Args {
             }
             (None, None) => Ok(None),
         }
+    }
+
+    /// True if a view is wanted and can be drawn.
+    fn live(&self, environment: &[(String, String)]) -> Result<bool, Refused> {
+        if self.live && self.quiet {
+            return Err(Refused::Contradiction { one: "--live", other: "--quiet" });
+        }
+        let dumb = environment.iter().any(|(name, value)| name == "TERM" && value == "dumb");
+        Ok(self.live && !dumb && std::io::stderr().is_terminal())
     }
 
     fn timeout(&self) -> Result<Option<Duration>, Refused> {
@@ -317,6 +336,44 @@ fn output(path: &Path) -> Result<PathBuf, Refused> {
     let refuse =
         |error| Refused::Folder { option: "--output", path: path.to_owned(), error, expected };
     std::fs::create_dir_all(path).and_then(|()| std::path::absolute(path)).map_err(refuse)
+}
+
+/// PEs of each group, in the order of their places.
+fn members(protection: &Protection) -> impl Iterator<Item = Vec<u32>> {
+    let groups = protection.plan.groups.iter();
+    groups.map(|group| group.members.iter().map(|&pe| pe as u32).collect())
+}
+
+/// Who reads what happens; what cannot be had is refused.
+fn readers(
+    report: Option<&Path>,
+    events: Option<&Path>,
+    metrics: Option<String>,
+) -> Result<Readers, Refused> {
+    let refuse = |option: &'static str, path: &Path| {
+        let path = path.to_owned();
+        let expected = "a file that can be made, or be written to";
+        move |error| Refused::Folder { option, path, error, expected }
+    };
+    let report =
+        report.map(|path| Sink::create("--report", path).map_err(refuse("--report", path)));
+    let events = events.map(|path| {
+        let sink = match path.to_str() {
+            Some("-") => Sink::stdout("--events"),
+            _ => Sink::create("--events", path),
+        };
+        sink.map_err(refuse("--events", path))
+    });
+    let metrics = metrics.map(|got| match Endpoint::open(&got) {
+        Some(Ok(endpoint)) => Ok(endpoint),
+        Some(Err(error)) => Err(Refused::Metrics { got, why: error.to_string() }),
+        None => Err(Refused::Metrics {
+            got,
+            why: "expected PORT, ADDRESS:PORT, or a path with a / in it".to_owned(),
+        }),
+    });
+    let (report, events) = (report.transpose()?, events.transpose()?);
+    Ok(Readers { report, events, metrics: metrics.transpose()? })
 }
 
 /// What becomes of a group size that the number of PEs does not divide into.

@@ -12,6 +12,7 @@ use raidshmem_core::placement::substitute::Site;
 use raidshmem_core::settings::Settings;
 
 use super::starter::Means;
+use crate::launch::readers::Readers;
 
 /// A job ready to start.
 #[derive(Debug)]
@@ -42,8 +43,14 @@ pub struct Ready {
     pub stop_signal: Option<i32>,
     /// Nothing but errors is to be printed.
     pub quiet: bool,
+    /// A view on the terminal is to be drawn.
+    pub live: bool,
     /// Lines for the start.
     pub notes: Vec<String>,
+    /// PEs of each parity group, in the order of their places.
+    pub groups: Vec<Vec<u32>>,
+    /// Who reads what happens, beside people.
+    pub readers: Readers,
 }
 
 /// What programs get, and what becomes of what they print.

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 
 use super::hosts::HostsError;
 use super::words::WordsError;
-use crate::fabric::FabricError;
 use raidshmem_core::inject::RuleError;
 use raidshmem_core::placement::file;
 use raidshmem_core::settings::SettingError;
 use raidshmem_core::store::protection::ProtectionError;
 use raidshmem_core::view::PES_MAX;
+use raidshmem_fabric::FabricError;
 
 /// Longest file that is read for a job, in bytes.
 pub const FILE_MAX: u64 = 16 << 20;
@@ -59,6 +59,14 @@ pub enum Refused {
         got: String,
         /// What is expected.
         expected: &'static str,
+    },
+    /// `--metrics` that is no place, or one that cannot be had.
+    #[error("--metrics {}: {why}", .got.escape_debug())]
+    Metrics {
+        /// What was given.
+        got: String,
+        /// What is wrong with it.
+        why: String,
     },
     /// Hosts that cannot be had.
     #[error("{0}")]
@@ -122,7 +130,7 @@ pub enum Refused {
         /// What was given.
         got: String,
     },
-    /// A folder that cannot be used.
+    /// A folder or file that cannot be used.
     #[error(
         "{option} {}: {error}: expected {expected}",
         .path.display().to_string().escape_debug()
@@ -130,7 +138,7 @@ pub enum Refused {
     Folder {
         /// The option.
         option: &'static str,
-        /// The folder.
+        /// Where it is.
         path: PathBuf,
         /// What the kernel said.
         error: std::io::Error,

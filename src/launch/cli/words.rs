@@ -11,6 +11,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
+use std::iter::Peekable;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use super::foreign::{self, Foreign};
@@ -24,6 +25,8 @@ pub struct Known {
     pub longs: Vec<String>,
     /// What its value is called, if it takes one.
     pub value: Option<String>,
+    /// It may also stand without a value.
+    pub bare: bool,
     /// It may be given more than once.
     pub repeats: bool,
 }
@@ -91,7 +94,7 @@ pub enum WordsError {
 /// The first word that is no option and no program either.
 pub fn split(words: impl Iterator<Item = OsString>, known: &[Known]) -> Result<Words, WordsError> {
     let mut split = Splitter { known, seen: BTreeSet::new(), out: Words::default() };
-    let mut words = words;
+    let mut words = words.peekable();
     while let Some(word) = words.next() {
         let bytes = word.as_bytes();
         if bytes == b"--" {
@@ -127,7 +130,7 @@ impl Splitter<'_> {
     fn option(
         &mut self,
         word: &OsStr,
-        rest: &mut impl Iterator<Item = OsString>,
+        rest: &mut Peekable<impl Iterator<Item = OsString>>,
     ) -> Result<(), WordsError> {
         let bytes = word.as_bytes();
         let at = bytes.iter().position(|&byte| byte == b'=').unwrap_or(bytes.len());
@@ -153,7 +156,7 @@ impl Splitter<'_> {
     fn letters(
         &mut self,
         word: &OsStr,
-        rest: &mut impl Iterator<Item = OsString>,
+        rest: &mut Peekable<impl Iterator<Item = OsString>>,
     ) -> Result<(), WordsError> {
         let bytes = &word.as_bytes()[1..];
         for (at, &byte) in bytes.iter().enumerate() {
@@ -181,7 +184,7 @@ impl Splitter<'_> {
         &mut self,
         (index, name): (usize, &str),
         value: Option<Vec<u8>>,
-        rest: &mut impl Iterator<Item = OsString>,
+        rest: &mut Peekable<impl Iterator<Item = OsString>>,
     ) -> Result<(), WordsError> {
         let known = &self.known[index];
         let (option, got) = (name.to_owned(), || value.clone().map(OsString::from_vec));
@@ -200,7 +203,15 @@ impl Splitter<'_> {
                 return Err(WordsError::Value { got, option });
             }
             (Some(value), given) => {
-                let given = given.or_else(|| rest.next());
+                let given = match given {
+                    None if known.bare => rest.next_if(|next| !is_option(next)),
+                    None => rest.next(),
+                    given => given,
+                };
+                if given.is_none() && known.bare {
+                    self.out.options.push(word);
+                    return Ok(());
+                }
                 let no_value = || WordsError::NoValue { option, value: value.clone() };
                 let given = given.ok_or_else(no_value)?;
                 word.push("=");
@@ -216,7 +227,7 @@ impl Splitter<'_> {
         &mut self,
         name: &str,
         has_value: bool,
-        rest: &mut impl Iterator<Item = OsString>,
+        rest: &mut Peekable<impl Iterator<Item = OsString>>,
     ) -> Result<(), WordsError> {
         match foreign::find(name) {
             Some(Foreign::Instead(instead)) => {
@@ -246,6 +257,13 @@ impl Splitter<'_> {
     }
 }
 
+/// True if the word is an option rather than a value that is a number.
+fn is_option(word: &OsStr) -> bool {
+    word.as_bytes()
+        .strip_prefix(b"-")
+        .is_some_and(|rest| !rest.first().is_some_and(u8::is_ascii_digit))
+}
+
 fn text(word: &OsStr) -> String {
     word.to_string_lossy().into_owned()
 }
@@ -259,6 +277,7 @@ mod tests {
             short,
             longs: longs.iter().map(|long| (*long).to_owned()).collect(),
             value: value.map(str::to_owned),
+            bare: longs == ["dump"],
             repeats,
         };
         vec![
@@ -269,6 +288,7 @@ mod tests {
             one(None, &["hostfile"], Some("FILE"), false),
             one(Some('v'), &["verbose"], None, true),
             one(Some('q'), &["quiet"], None, true),
+            one(None, &["dump"], Some("JOB"), false),
         ]
     }
 
@@ -296,6 +316,22 @@ mod tests {
         options(&["--kill", "1@2", "--kill=2@3"], &["--kill=1@2", "--kill=2@3"]);
         options(&["-n", "-3"], &["--np=-3"]);
         options(&["-n", ""], &["--np="]);
+    }
+
+    #[test]
+    fn a_value_that_may_be_left_out_is_taken_if_it_is_there() {
+        for (words, wanted) in [
+            (&["--dump"][..], &["--dump"][..]),
+            (&["--dump", "7"], &["--dump=7"]),
+            (&["--dump=7"], &["--dump=7"]),
+            (&["--dump", "-3"], &["--dump=-3"]),
+            (&["--dump", "-v"], &["--dump", "--verbose"]),
+            (&["-v", "--dump"], &["--verbose", "--dump"]),
+        ] {
+            let found = of(words).unwrap();
+            assert_eq!(found.options, wanted, "{words:?}");
+            assert_eq!(found.program, [""; 0], "{words:?}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! What happened in a job, as lines for people: losses, recoveries, and a summary at the end.
+//! Events of a job as lines for people: losses, recoveries, and a summary at the end.
 //!
-//! Pure: times come in as seconds of the job. Every figure of the summary is a sum of what was told
+//! Pure. Every figure of the summary is a sum of what was told
 //! before:
 //!
 //! ```text
@@ -13,19 +13,40 @@
 
 #![forbid(unsafe_code)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use super::words::{bytes, count, millis, time};
-use raidshmem_core::message::Report;
+use super::rebuild::{Progress, Rebuild};
 use raidshmem_core::settings::{BackupMode, Settings};
+use raidshmem_report::event::{Event, What};
+use raidshmem_report::record::Totals;
+use raidshmem_report::words::{bytes, count, millis, time};
 
 /// A restart of which not everything is known yet.
 #[derive(Debug)]
 struct Restart {
-    number: u64,
-    micros: u64,
+    checkpoint: u64,
+    took: Duration,
 }
+
+/// What happened so far, as numbers.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Figures {
+    pub checkpoints: u64,
+    /// Number of the last checkpoint, and when it was made.
+    pub last: Option<(u64, Duration)>,
+    /// Between two of the last checkpoints.
+    pub every: Option<Duration>,
+    /// What one took.
+    pub took: Option<Duration>,
+    pub processes: u64,
+    pub nodes: u64,
+    /// When the first of those died who are not back yet, and how far their recovery is.
+    pub recovery: Option<(Duration, Progress)>,
+}
+
+/// Checkpoints whose times are kept.
+const RECENT: usize = 8;
 
 /// What is known of the job so far.
 #[derive(Debug, Default)]
@@ -36,6 +57,9 @@ pub struct Chronicle {
     /// Number, bytes of data and of what PE 0 keeps for others.
     last: (u64, u64, u64),
     saving: Duration,
+    /// When the last few were made since a loss.
+    recent: VecDeque<Duration>,
+    made: Option<Duration>,
     /// When the program was last where all would go back to.
     base: Duration,
     /// When the first of those died who are not back yet.
@@ -47,6 +71,7 @@ pub struct Chronicle {
     /// Lost PEs, and how each came back, once that was told.
     back: BTreeMap<u32, Option<String>>,
     restart: Option<Restart>,
+    rebuild: Rebuild,
 }
 
 impl Chronicle {
@@ -56,8 +81,54 @@ impl Chronicle {
         Chronicle { mode, snapshots, ..Chronicle::default() }
     }
 
-    /// PEs were lost, by a node or not.
-    pub fn lost(&mut self, now: Duration, pes: &[u32], with_node: bool) -> Option<String> {
+    /// Something happened. A line if people should hear of it in any case.
+    pub fn hear(&mut self, event: &Event) -> Option<String> {
+        let now = event.time;
+        match &event.what {
+            What::Lost { pes, node, .. } => self.lost(now, pes, node.is_some()),
+            What::Checkpoint { number, bytes, kept, took, .. } => {
+                let late = self.restarted();
+                self.checkpoints += 1;
+                self.last = (*number, *bytes, *kept);
+                self.saving += *took;
+                (self.base, self.made) = (now, Some(now));
+                self.recent.truncate(RECENT - 1);
+                self.recent.push_front(now);
+                late
+            }
+            What::Step { step } => {
+                self.rebuild.step(*step);
+                None
+            }
+            What::Rebuilding { pe, bytes, of } => {
+                self.rebuild.hear(now, *pe, (*bytes, *of));
+                None
+            }
+            What::Adopted { pe, .. } => self.came_back(*pe, "adopted".to_owned()),
+            What::Rebuilt { pe, from, .. } => {
+                let from = from.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+                self.came_back(*pe, format!("rebuilt from {from}"))
+            }
+            What::Resumed { checkpoint, took } => {
+                self.restart = Some(Restart { checkpoint: *checkpoint, took: *took });
+                self.is_back(now);
+                let known = self.back.values().all(Option::is_some);
+                if known { self.restarted() } else { None }
+            }
+            What::Alone { pe, checkpoint, took } => {
+                self.is_back(now);
+                self.back.clear();
+                Some(format!(
+                    "PE {pe} goes on alone from checkpoint {checkpoint} after {}: the others are \
+                     in shmem_finalize",
+                    millis(*took)
+                ))
+            }
+            _ => None,
+        }
+    }
+
+    fn lost(&mut self, now: Duration, pes: &[u32], with_node: bool) -> Option<String> {
         let late = self.restarted();
         self.processes += if with_node { 0 } else { pes.len() };
         self.nodes += usize::from(with_node);
@@ -66,41 +137,39 @@ impl Chronicle {
             self.again += now.saturating_sub(self.base);
         }
         self.back.extend(pes.iter().map(|&pe| (pe, None)));
+        (self.rebuild, self.recent) = Default::default();
         late
     }
 
-    /// A PE reports. A line if people should hear of it in any case.
-    pub fn hear(&mut self, now: Duration, report: &Report) -> Option<String> {
-        match report {
-            Report::Checkpoint { number, bytes, parity_bytes, micros, .. } => {
-                let late = self.restarted();
-                self.checkpoints += 1;
-                self.last = (*number, *bytes, *parity_bytes);
-                self.saving += Duration::from_micros(*micros);
-                self.base = now;
-                late
-            }
-            Report::Adopted { pe, .. } => self.came_back(*pe, "adopted".to_owned()),
-            Report::Rebuilt { pe, from, .. } => {
-                let from = from.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
-                self.came_back(*pe, format!("rebuilt from {from}"))
-            }
-            Report::Resumed { number, micros } => {
-                self.restart = Some(Restart { number: *number, micros: *micros });
-                self.is_back(now);
-                let known = self.back.values().all(Option::is_some);
-                if known { self.restarted() } else { None }
-            }
-            Report::Alone { pe, number, micros } => {
-                self.is_back(now);
-                self.back.clear();
-                Some(format!(
-                    "PE {pe} goes on alone from checkpoint {number} after {}: the others are in \
-                     shmem_finalize",
-                    millis(*micros)
-                ))
-            }
-            _ => None,
+    /// What it came to by `now`.
+    pub fn totals(&self, now: Duration) -> Totals {
+        let (_, data, kept) = self.last;
+        Totals {
+            checkpoints: self.checkpoints,
+            saving: self.saving,
+            again: self.again,
+            recovery: self.recovery
+                + self.died.map_or(Duration::ZERO, |died| now.saturating_sub(died)),
+            processes: self.processes as u64,
+            nodes: self.nodes as u64,
+            data,
+            kept,
+        }
+    }
+
+    /// What happened by `now`.
+    pub fn figures(&self, now: Duration) -> Figures {
+        let spans = self.recent.len().saturating_sub(1) as u32;
+        let ends = self.recent.front().zip(self.recent.back());
+        let made = self.checkpoints.max(1).try_into().unwrap_or(u32::MAX);
+        Figures {
+            checkpoints: self.checkpoints,
+            last: self.made.map(|made| (self.last.0, made)),
+            every: ends.filter(|_| spans > 0).map(|(last, first)| (*last - *first) / spans),
+            took: self.made.map(|_| self.saving / made),
+            processes: self.processes as u64,
+            nodes: self.nodes as u64,
+            recovery: self.died.map(|died| (died, self.rebuild.progress(now))),
         }
     }
 
@@ -119,12 +188,12 @@ impl Chronicle {
 
     /// The line of a restart, with what is known of it.
     fn restarted(&mut self) -> Option<String> {
-        let Restart { number, micros } = self.restart.take()?;
+        let Restart { checkpoint, took } = self.restart.take()?;
         let back = std::mem::take(&mut self.back);
         let how = back.iter().filter_map(|(pe, how)| Some(format!("PE {pe} {}", how.as_ref()?)));
         let how: Vec<String> = how.collect();
         let how = if how.is_empty() { String::new() } else { format!(" ({})", how.join("; ")) };
-        Some(format!("all PEs resume from checkpoint {number}{how} after {}", millis(micros)))
+        Some(format!("all PEs resume from checkpoint {checkpoint}{how} after {}", millis(took)))
     }
 
     /// The lines at the end of a job that ran for `total`.
@@ -184,37 +253,49 @@ mod tests {
         Duration::from_secs_f64(seconds)
     }
 
-    fn checkpoint(number: u64) -> Report {
-        let (bytes, parity_bytes, micros) = (3 << 20, 1 << 20, 500_000);
-        Report::Checkpoint { number, bytes, parity_bytes, micros, found: None }
+    fn checkpoint(number: u64) -> What {
+        let (bytes, kept, took) = (3 << 20, 1 << 20, at(0.5));
+        What::Checkpoint { number, bytes, kept, took, changed: None }
     }
 
-    fn adopted(pe: u32) -> Report {
-        Report::Adopted { pe, number: 2, bytes: 1, micros: 1 }
+    fn adopted(pe: u32) -> What {
+        What::Adopted { pe, checkpoint: 2, bytes: 1, took: at(0.0) }
     }
 
-    fn rebuilt(pe: u32) -> Report {
-        Report::Rebuilt { pe, number: 2, bytes: 1, from: vec![0, 3], micros: 1 }
+    fn rebuilt(pe: u32) -> What {
+        What::Rebuilt { pe, checkpoint: 2, bytes: 1, from: vec![0, 3], took: at(0.0) }
     }
 
-    const RESUMED: Report = Report::Resumed { number: 2, micros: 12_340 };
+    fn resumed() -> What {
+        What::Resumed { checkpoint: 2, took: Duration::from_micros(12_340) }
+    }
+
+    impl Chronicle {
+        fn at(&mut self, time: f64, what: What) -> Option<String> {
+            self.hear(&Event { time: at(time), what })
+        }
+
+        fn loses(&mut self, time: f64, pes: &[u32], node: Option<u32>) -> Option<String> {
+            self.at(time, What::Lost { pes: pes.to_vec(), node, cause: String::new() })
+        }
+    }
 
     #[test]
     fn what_was_lost_and_what_it_cost_is_summed_up() {
         let mut job = chronicle(BackupMode::Raid5);
-        assert_eq!(job.hear(at(1.0), &checkpoint(1)), None);
-        assert_eq!(job.hear(at(2.0), &checkpoint(2)), None);
-        assert_eq!(job.lost(at(3.0), &[1], false), None);
-        assert_eq!(job.hear(at(3.2), &adopted(1)), None);
-        let line = job.hear(at(3.5), &RESUMED).unwrap();
+        assert_eq!(job.at(1.0, checkpoint(1)), None);
+        assert_eq!(job.at(2.0, checkpoint(2)), None);
+        assert_eq!(job.loses(3.0, &[1], None), None);
+        assert_eq!(job.at(3.2, adopted(1)), None);
+        let line = job.at(3.5, resumed()).unwrap();
         assert_eq!(line, "all PEs resume from checkpoint 2 (PE 1 adopted) after 12.3 ms");
         // A second loss before the next checkpoint: what was done since the restart is done again.
-        assert_eq!(job.lost(at(4.0), &[1, 2], true), None);
-        assert_eq!(job.lost(at(4.1), &[3], false), None);
+        assert_eq!(job.loses(4.0, &[1, 2], Some(7)), None);
+        assert_eq!(job.loses(4.1, &[3], None), None);
         for report in [rebuilt(1), rebuilt(2), adopted(3)] {
-            assert_eq!(job.hear(at(4.5), &report), None);
+            assert_eq!(job.at(4.5, report), None);
         }
-        let line = job.hear(at(5.0), &RESUMED).unwrap();
+        let line = job.at(5.0, resumed()).unwrap();
         assert!(line.contains("(PE 1 rebuilt from 0,3; PE 2 rebuilt from 0,3; PE 3 adopted)"));
         let lines = job.summary(at(10.0));
         assert_eq!(
@@ -230,18 +311,43 @@ mod tests {
     #[test]
     fn a_restart_waits_for_how_each_came_back_and_not_for_ever() {
         let mut job = chronicle(BackupMode::Raid5);
-        job.lost(at(1.0), &[1, 2], false);
-        job.hear(at(1.1), &adopted(1));
-        assert_eq!(job.hear(at(1.2), &RESUMED), None);
-        let line = job.hear(at(1.3), &rebuilt(2)).unwrap();
+        job.loses(1.0, &[1, 2], None);
+        job.at(1.1, adopted(1));
+        assert_eq!(job.at(1.2, resumed()), None);
+        let line = job.at(1.3, rebuilt(2)).unwrap();
         assert!(line.contains("(PE 1 adopted; PE 2 rebuilt from 0,3)"), "{line}");
-        job.lost(at(2.0), &[1], false);
-        assert_eq!(job.hear(at(2.1), &RESUMED), None);
-        let line = job.hear(at(2.2), &checkpoint(3)).unwrap();
+        job.loses(2.0, &[1], None);
+        assert_eq!(job.at(2.1, resumed()), None);
+        let line = job.at(2.2, checkpoint(3)).unwrap();
         assert_eq!(line, "all PEs resume from checkpoint 2 after 12.3 ms");
-        job.lost(at(3.0), &[1], false);
-        assert_eq!(job.hear(at(3.1), &RESUMED), None);
+        job.loses(3.0, &[1], None);
+        assert_eq!(job.at(3.1, resumed()), None);
         assert!(job.summary(at(4.0))[0].starts_with("all PEs resume from checkpoint 2"));
+    }
+
+    #[test]
+    fn figures_are_those_of_now() {
+        let mut job = chronicle(BackupMode::Raid5);
+        assert_eq!(job.figures(at(9.0)), Figures::default());
+        (1..=20).for_each(|n| _ = job.at(n as f64 * 2.0, checkpoint(n)));
+        let figures = job.figures(at(41.0));
+        assert_eq!((figures.checkpoints, figures.last), (20, Some((20, at(40.0)))));
+        assert_eq!((figures.every, figures.took), (Some(at(2.0)), Some(at(0.5))));
+        assert_eq!(figures.recovery, None);
+        job.loses(42.0, &[1], None);
+        job.at(43.0, What::Rebuilding { pe: 1, bytes: 0, of: 100 });
+        job.at(44.0, What::Rebuilding { pe: 1, bytes: 50, of: 100 });
+        let figures = job.figures(at(44.0));
+        assert_eq!((figures.processes, figures.nodes, figures.every), (1, 0, None));
+        let (since, progress) = figures.recovery.unwrap();
+        assert_eq!((since, progress.bytes), (at(42.0), Some((50, 100))));
+        job.loses(45.0, &[2], Some(7));
+        let (since, progress) = job.figures(at(45.0)).recovery.unwrap();
+        assert_eq!((since, progress), (at(42.0), Progress::default()), "it begins again");
+        job.at(46.0, resumed());
+        assert_eq!(job.figures(at(46.0)).recovery, None);
+        job.at(50.0, checkpoint(21));
+        assert_eq!(job.figures(at(50.0)).every, None, "the loss lies between");
     }
 
     #[test]
@@ -252,7 +358,7 @@ mod tests {
             (BackupMode::Rs, "a PE keeps 5.0 MiB for"),
         ] {
             let mut job = chronicle(mode);
-            job.hear(at(1.0), &checkpoint(1));
+            job.at(1.0, checkpoint(1));
             let line = job.summary(at(2.0)).swap_remove(1);
             assert!(line.starts_with(kept), "{line}");
             let itself = format!("{} ", mode.name());
@@ -261,7 +367,7 @@ mod tests {
         let mut job = chronicle(BackupMode::Raid5);
         assert_eq!(job.summary(at(1.0)), [""; 0], "nothing happened");
         let mut job = chronicle(BackupMode::None);
-        job.lost(at(1.0), &[0], false);
+        job.loses(1.0, &[0], None);
         assert_eq!(job.summary(at(1.0)), [""; 0], "its last words say it");
     }
 }

@@ -11,13 +11,12 @@ use std::sync::Arc;
 use raidshmem_core::detector::{Decision, Observation, Time};
 use raidshmem_core::message::{Beat, Down, Party};
 use raidshmem_core::signals;
+use raidshmem_sys::socket::ChannelError;
 
 use super::Launcher;
 use super::detection::Way;
 use crate::control::link::Link;
 use crate::launch::heartbeats::{Datagram, Heartbeats};
-use crate::launch::lines::{news, say};
-use crate::sys::socket::ChannelError;
 
 impl Launcher {
     /// Tells the nodes whom to watch.
@@ -40,7 +39,8 @@ impl Launcher {
                 }
                 Datagram::Beat(Party::Launcher, _) => {}
                 Datagram::Foreign(from) => {
-                    news(&format!("a heartbeat from {from} was refused: not of this job"));
+                    self.telling
+                        .news(&format!("a heartbeat from {from} was refused: not of this job"));
                 }
             }
         }
@@ -78,13 +78,13 @@ impl Launcher {
                     let ring = Down::Ring { nodes: found.collect() };
                     nodes.iter().for_each(|&node| self.tell(node, &ring, &[]));
                 }
-                Decision::AsymmetricLink { node, by, witness } => news(&format!(
+                Decision::AsymmetricLink { node, by, witness } => self.telling.news(&format!(
                     "{} is not heard by node {by}, but by node {witness} and here: the network \
                      between the two is in doubt",
                     self.name(node)
                 )),
                 Decision::CutOff { node, by, witness } => {
-                    news(&format!(
+                    self.telling.news(&format!(
                         "{} is not heard by nodes {by} and {witness}, though it is here: it is cut \
                          off from its peers and told to end",
                         self.name(node)
@@ -99,10 +99,10 @@ impl Launcher {
         }
     }
 
-    fn say_why(&self, node: u32, silent: Option<Time>, witness: Option<u32>) {
+    fn say_why(&mut self, node: u32, silent: Option<Time>, witness: Option<u32>) {
         let Some(silent) = silent else { return };
         let also = witness.map(|by| format!(", nor does node {by} hear it")).unwrap_or_default();
-        news(&format!(
+        self.telling.news(&format!(
             "{}: no sign of life for {:.1} s{also} (SHMEM_FT_NODE_TIMEOUT={}): it is declared lost",
             self.name(node),
             silent.as_secs_f64(),
@@ -125,7 +125,7 @@ impl Launcher {
     /// Signals that are not for this process.
     pub(super) fn pass_on_signals(&mut self) {
         while let Some(number) = self.signals.passed() {
-            news(&format!("{} is passed on to every PE", signals::name(number)));
+            self.telling.news(&format!("{} is passed on to every PE", signals::name(number)));
             for node in self.nodes.keys().copied().collect::<Vec<u32>>() {
                 self.tell(node, &Down::Signal { signal: number }, &[]);
             }
@@ -143,7 +143,7 @@ impl Launcher {
         match entry.link.as_mut().map(say_it) {
             None | Some(Ok(()) | Err(ChannelError::Closed)) => {}
             Some(Err(error)) => {
-                say(&format!("{}: {error}", entry.name));
+                self.telling.say_verdict(&format!("{}: {error}", entry.name));
                 self.result.get_or_insert(1);
             }
         }

@@ -7,9 +7,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use raidshmem_core::detector::{FailureDetector, Time, Timing};
+use raidshmem_sys::process::Clock;
 
 use crate::launch::heartbeats::Heartbeats;
-use crate::sys::process::Clock;
 
 /// The failure detector and its ways to the nodes.
 pub struct Detection {

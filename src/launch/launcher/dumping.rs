@@ -1,19 +1,20 @@
-//! Asks the agents what their processes did last: for who connected, and when a job stalls.
+//! Asks the agents for their processes, and what those did last: for who connected, and when a job
+//! stalls.
 
 #![forbid(unsafe_code)]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use raidshmem_core::ended::UNRECOVERABLE;
-use raidshmem_core::message::{Down, Traced, Wait};
+use raidshmem_core::message::{Answer, Down, Traced, Wait};
 use raidshmem_core::stall::Act;
 use tracing::info;
 
-use super::Launcher;
 use super::dumps::{For, Question};
-use crate::launch::dump::{self, Door};
-use crate::launch::lines::{news, say};
+use super::{Launcher, status};
+use crate::launch::door::{self, Asked};
+use crate::launch::dump;
 use crate::trace;
 
 /// How long agents may take to answer.
@@ -37,11 +38,11 @@ impl Launcher {
             _ if self.dumps.end_the_job() => {}
             None => {}
             Some(Act::Say(line)) => {
-                news(&line);
+                self.telling.news(&line);
                 self.dump_stall(None);
             }
             Some(Act::End(words)) => {
-                say(&words);
+                self.telling.say_verdict(&words);
                 self.dump_stall(Some(UNRECOVERABLE));
             }
         }
@@ -49,56 +50,65 @@ impl Launcher {
 
     /// Lets in who asks, and answers what is complete or has taken too long.
     pub(super) fn serve_dumps(&mut self) {
-        while let Some(stream) = self.dumps.door.as_ref().and_then(Door::asked) {
-            self.ask_for_dump(For::Somebody(stream));
-        }
         let now = Instant::now();
+        let asked = self.dumps.door.as_mut().map(|door| door.asked(now)).unwrap_or_default();
+        for (stream, what) in asked {
+            self.ask_agents(For::Somebody(stream, what));
+        }
         let over = |question: &mut Question| question.waiting.is_empty() || question.until <= now;
         for question in self.dumps.open.extract_if(.., over).collect::<Vec<_>>() {
-            self.answer_dump(question);
+            self.answer_question(question);
         }
     }
 
     /// The job stalls: what was done last is shown, and then it ends if there is a status.
     fn dump_stall(&mut self, end: Option<i32>) {
-        self.ask_for_dump(For::Stall { end });
+        self.ask_agents(For::Stall { end });
     }
 
-    fn ask_for_dump(&mut self, whom: For) {
+    fn ask_agents(&mut self, whom: For) {
         let linked = self.nodes.iter().filter(|(_, node)| node.link.is_some());
         let waiting: BTreeSet<u32> = linked.map(|(&node, _)| node).collect();
+        let number = self.dumps.next;
+        self.dumps.next = number.wrapping_add(1);
+        let events = !matches!(whom, For::Somebody(_, Asked::Status));
         for &node in &waiting {
-            self.tell(node, &Down::Dump, &[]);
+            self.tell(node, &Down::Dump { question: number, events }, &[]);
         }
-        let processes = vec![format!("launcher: process {}", std::process::id())];
-        let events = trace::told(trace::own(), usize::MAX, |_| "launcher".to_owned());
         let until = Instant::now() + ANSWERS;
-        self.dumps.open.push(Question { whom, waiting, until, processes, events });
+        let answers = BTreeMap::new();
+        self.dumps.open.push(Question { number, whom, waiting, until, answers });
     }
 
-    /// A node's answer, which is one to all questions.
-    pub(super) fn dumped(&mut self, node: u32, processes: &[String], events: &[Traced]) {
-        for question in &mut self.dumps.open {
-            if question.waiting.remove(&node) {
-                question.processes.extend_from_slice(processes);
-                question.events.extend_from_slice(events);
-            }
+    pub(super) fn answered(&mut self, node: u32, answer: Answer) {
+        let asked = self.dumps.open.iter_mut().find(|asked| asked.number == answer.question);
+        if let Some(question) = asked
+            && question.waiting.remove(&node)
+        {
+            question.answers.insert(node, answer);
         }
     }
 
-    fn answer_dump(&mut self, mut question: Question) {
-        let silent = question.waiting.iter().map(|node| format!("node {node}: no answer"));
-        question.processes.extend(silent);
+    fn answer_question(&mut self, question: Question) {
         match question.whom {
-            For::Somebody(stream) => {
-                dump::answer(stream, dump::text(&question.processes, question.events));
+            For::Somebody(stream, Asked::Status) => {
+                door::answer(stream, status::text(&self.picture(&question.answers)));
+            }
+            For::Somebody(stream, Asked::Dump) => {
+                let mut lines = vec![format!("launcher: process {}", std::process::id())];
+                lines.extend(question.answers.iter().flat_map(|(&n, a)| dump::processes(n, a)));
+                let silent = question.waiting.iter();
+                lines.extend(silent.map(|node| format!("node {node}: no answer")));
+                let lines = lines.iter().map(|line| format!("{line}\n")).collect::<String>();
+                door::answer(stream, lines + &dump::text(all_events(question.answers)));
             }
             For::Stall { end } => {
-                let text = dump::text(&[], question.events);
+                let text = dump::text(all_events(question.answers));
                 let lines: Vec<&str> = text.lines().collect();
-                news("what was done last (oshrun --dump shows more of a job that runs):");
+                self.telling
+                    .news("what was done last (oshrun --dump shows more of a job that runs):");
                 let skipped = lines.len().saturating_sub(SHOWN);
-                lines[skipped..].iter().for_each(|line| news(&format!("  {line}")));
+                lines[skipped..].iter().for_each(|line| self.telling.news(&format!("  {line}")));
                 if let Some(status) = end {
                     info!("ends the job with status {status}");
                     self.result.get_or_insert(status);
@@ -106,4 +116,11 @@ impl Launcher {
             }
         }
     }
+}
+
+/// The events of the agents and of this process.
+fn all_events(answers: BTreeMap<u32, Answer>) -> Vec<Traced> {
+    let mut events = trace::told(trace::own(), usize::MAX, |_| "launcher".to_owned());
+    events.extend(answers.into_values().flat_map(|answer| answer.events));
+    events
 }

@@ -1,19 +1,20 @@
-//! Who wants to know what the processes of the job did last, and what was answered so far.
+//! Who wants to know something of the processes of the job, and what was answered so far.
 
 #![forbid(unsafe_code)]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
-use raidshmem_core::message::{Traced, Up};
+use raidshmem_core::message::{Answer, Up};
+use rustix::event::PollFd;
 use tracing::info;
 
-use crate::launch::dump::Door;
+use crate::launch::door::{Asked, Door};
 
 /// Who asked.
 pub enum For {
-    Somebody(UnixStream),
+    Somebody(UnixStream, Asked),
     /// The stall; the job ends with this status after it.
     Stall {
         end: Option<i32>,
@@ -22,12 +23,13 @@ pub enum For {
 
 /// A question to all agents.
 pub struct Question {
+    pub number: u32,
     pub whom: For,
     /// Nodes that have not answered.
     pub waiting: BTreeSet<u32>,
     pub until: Instant,
-    pub processes: Vec<String>,
-    pub events: Vec<Traced>,
+    /// What the others have.
+    pub answers: BTreeMap<u32, Answer>,
 }
 
 /// The questions that are open.
@@ -35,11 +37,18 @@ pub struct Dumps {
     /// None where the kernel refused it: nobody can ask then.
     pub door: Option<Door>,
     pub open: Vec<Question>,
+    /// Number of the next question.
+    pub next: u32,
 }
 
 impl Dumps {
     pub fn new() -> Dumps {
-        Dumps { door: Door::open().ok(), open: Vec::new() }
+        Dumps { door: Door::open().ok(), open: Vec::new(), next: 0 }
+    }
+
+    /// What to poll.
+    pub fn fds(&self) -> impl Iterator<Item = PollFd<'_>> {
+        self.door.iter().flat_map(Door::fds)
     }
 
     /// True if the job ends when a question is answered.
@@ -47,9 +56,10 @@ impl Dumps {
         self.open.iter().any(|question| matches!(question.whom, For::Stall { end: Some(_) }))
     }
 
-    /// When an answer is not waited for any more.
+    /// When an answer, or somebody who asks, is not waited for any more.
     pub fn deadline(&self) -> Option<Instant> {
-        self.open.iter().map(|question| question.until).min()
+        let answers = self.open.iter().map(|question| question.until);
+        answers.chain(self.door.as_ref().and_then(Door::deadline)).min()
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 
-use crate::sys::socket::ChannelError;
 use raidshmem_core::signals::name;
+use raidshmem_sys::socket::ChannelError;
 
 /// Why a job could not be started.
 #[derive(Debug, thiserror::Error)]

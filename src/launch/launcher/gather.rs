@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 
 use raidshmem_core::ended::Ended;
 use raidshmem_core::secret::{SECRET_LEN, Secret};
+use raidshmem_sys::process::{self, Process};
+use raidshmem_sys::socket::Channel;
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::error::LaunchError;
@@ -22,8 +24,6 @@ use crate::launch::cli::ready::Cluster;
 use crate::launch::cli::starter::agent_words;
 use crate::launch::handshake::{AGENT_ARGUMENT, ALL_DEAD, build_id, last_word};
 use crate::launch::output::{Carriers, Gate, Stream};
-use crate::sys::process::{self, Process};
-use crate::sys::socket::Channel;
 
 /// How long the agents of all hosts may take to come.
 const START: Duration = Duration::from_secs(60);
@@ -46,13 +46,14 @@ pub struct Node {
     pub started_over: bool,
     /// It is ended on purpose: nobody need be told how.
     pub ordered: bool,
+    /// What carries on what is printed there; nothing on this machine, unless there is a view.
+    pub carriers: Carriers,
 }
 
 /// What the launcher holds of an agent on another host.
 pub struct Remote {
     /// Standard input of what started it: its end tells the supervisor that the launcher is gone.
     _stdin: PipeWriter,
-    carriers: Carriers,
     /// Hears the last word of its supervisor.
     pub gate: Gate,
     /// At its end once that was heard, or cannot be any more.
@@ -72,17 +73,16 @@ impl Node {
 
     /// Waits for the rest of its programs' output, as [`Carriers::finish`] does.
     pub fn finish_output(&mut self, limit: Duration, is_patient: impl FnMut() -> bool) {
-        if let Some(remote) = &mut self.remote {
-            remote.carriers.finish(limit, is_patient);
-        }
+        self.carriers.finish(limit, is_patient);
     }
 }
 
 /// Every node, and the listener if there is one.
 pub type Gathered = (BTreeMap<u32, Node>, Option<Listener>);
 
-/// Starts `count` agents on this machine, with that standard input, or the own one.
-pub fn local(count: u32, stdin: Option<BorrowedFd>) -> std::io::Result<Gathered> {
+/// Starts `count` agents on this machine, with that standard input, or the own one. If `carried`,
+/// what is printed there goes to the own terminal by this process only.
+pub fn local(count: u32, stdin: Option<BorrowedFd>, carried: bool) -> std::io::Result<Gathered> {
     let start = |node| {
         let (mine, theirs) = Channel::pair().map_err(std::io::Error::other)?;
         let mut command = Command::new("/proc/self/exe");
@@ -90,9 +90,14 @@ pub fn local(count: u32, stdin: Option<BorrowedFd>) -> std::io::Result<Gathered>
         if let Some(stdin) = stdin {
             command.stdin(stdin.try_clone_to_owned()?);
         }
+        let mut carriers = Carriers::default();
+        if carried {
+            carriers.take_terminal(&mut command)?;
+        }
         let process = Process::start(&mut command, Some(theirs.as_fd()), false)?;
         let (name, link) = (format!("node {node}"), Some(Link::pair(mine)));
-        Ok((node, Node { name, process, link, remote: None, started_over: false, ordered: false }))
+        let (started_over, ordered) = (false, false);
+        Ok((node, Node { name, process, link, remote: None, started_over, ordered, carriers }))
     };
     Ok(((0..count).map(start).collect::<std::io::Result<_>>()?, None))
 }
@@ -239,7 +244,7 @@ impl Gathering {
         let mut ended = self.nodes.values_mut().filter_map(|n| Some((n.process.reap()?, n)));
         let Some((how, node)) = ended.next() else { return Ok(()) };
         let last = node.remote.as_mut().and_then(|remote| {
-            remote.carriers.finish(LAST_WORDS, || false);
+            node.carriers.finish(LAST_WORDS, || false);
             remote.gate.last_line()
         });
         let how = match (how, &last) {
@@ -270,9 +275,10 @@ fn start_one(node: u32, host: &str, words: &[String], secret: &Secret) -> std::i
     let _ = stdin.write_all(format!("{}\n", secret.to_hex()).as_bytes());
     let nowhere = SocketAddr::from(([0; 4], 0));
     let word = Some(word);
-    let remote = Some(Remote { _stdin: stdin, carriers, gate, word, beats: nowhere });
+    let remote = Some(Remote { _stdin: stdin, gate, word, beats: nowhere });
     let name = format!("node {node} ({host})");
-    Ok(Node { name, process, link: None, remote, started_over: false, ordered: false })
+    let (started_over, ordered) = (false, false);
+    Ok(Node { name, process, link: None, remote, started_over, ordered, carriers })
 }
 
 /// Random bytes.

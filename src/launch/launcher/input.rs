@@ -10,12 +10,12 @@ use std::io::{PipeReader, PipeWriter, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
+use raidshmem_sys::process;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::getpgrp;
 use rustix::termios::{isatty, tcgetpgrp};
 
 use crate::control::link::timespec;
-use crate::sys::process;
 
 /// Between two looks whether this process is in the foreground now.
 const LOOK: Duration = Duration::from_millis(200);

@@ -1,4 +1,4 @@
-//! What a job is told of itself before it begins.
+//! What a job is told of itself before it begins, and what people are.
 
 #![forbid(unsafe_code)]
 
@@ -6,14 +6,17 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
+use std::time::SystemTime;
 
 use raidshmem_core::message::{Down, HeartbeatSettings, Job, Place};
 use raidshmem_core::secret::Secret;
-use raidshmem_core::settings::{Settings, table};
+use raidshmem_core::settings::{Entry, Settings, table};
+use raidshmem_report::job;
+use raidshmem_sys::socket::ChannelError;
 
 use super::gather::Node;
+use super::status::Title;
 use crate::launch::cli::ready::{Programs, Ready};
-use crate::sys::socket::ChannelError;
 
 /// What the processes of the job have to know.
 pub(super) fn job_of(ready: &Ready, id: u64) -> Job {
@@ -32,6 +35,53 @@ pub(super) fn job_of(ready: &Ready, id: u64) -> Job {
         domains: ready.site.domains.clone(),
         fabric: shape.fabric,
         device: ready.settings.device.clone(),
+    }
+}
+
+/// What is said of a job that does not change.
+pub(super) fn title(ready: &Ready) -> Title {
+    let words = ready.program.iter().map(|word| word.to_string_lossy().into_owned());
+    Title {
+        job: std::process::id(),
+        program: words.collect::<Vec<_>>().join(" "),
+        since: SystemTime::now(),
+        mode: ready.settings.backup_mode,
+        group_of: ready.site.group_of.clone(),
+    }
+}
+
+/// The same for its record.
+pub(super) fn record_of(ready: &Ready) -> job::Job {
+    let (settings, shape) = (&ready.settings, &ready.shape);
+    let defaults = Settings::default();
+    let setting = |entry: &Entry| {
+        let (name, doc) = (entry.name.to_owned(), entry.doc.to_owned());
+        let (value, default) = (entry.show(settings), entry.show(&defaults));
+        job::Setting { name, default: value == default, value, doc }
+    };
+    let Title { job: launcher, program, since, mode, .. } = title(ready);
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    job::Job {
+        raidshmem: env!("CARGO_PKG_VERSION").to_owned(),
+        program,
+        host: host.trim_end().to_owned(),
+        launcher,
+        since: humantime::format_rfc3339_seconds(since).to_string(),
+        nodes: match &ready.cluster {
+            Some(cluster) => cluster.names.clone(),
+            None => (0..shape.nodes).map(|node| format!("node{node}")).collect(),
+        },
+        node_of: shape.node_of.clone(),
+        spares: shape.spares.len() as u32,
+        mode: mode.name().to_owned(),
+        parity: settings.parity as u32,
+        snapshots: if mode.keeps_snapshot() { settings.snapshots as u32 } else { 0 },
+        slots: mode.slots() as u32,
+        groups: ready.groups.clone(),
+        survives: ready.survives.clone(),
+        heap: ready.heap_len,
+        fabric: shape.fabric.name().to_owned(),
+        settings: table().iter().map(setting).collect(),
     }
 }
 

@@ -15,12 +15,12 @@ use std::time::{Duration, Instant};
 
 use raidshmem_core::message::{Down, Hello};
 use raidshmem_core::secret::Secret;
+use raidshmem_sys::socket::ChannelError;
 use rustix::event::{PollFd, PollFlags};
 
 use crate::control::link::{Link, Net};
 use crate::control::noise::Side;
 use crate::launch::lines::say;
-use crate::sys::socket::ChannelError;
 
 /// How long a stranger may take to prove that it belongs here.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -5,19 +5,19 @@
 //! ended, and that a memory is wiped only after it is; what it must not do before, it knows.
 
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use raidshmem_core::membership::Event;
-use raidshmem_core::message::{ProcId, Up};
+use raidshmem_core::message::{Down, ProcId, Up};
 use raidshmem_core::mutant::{Mutant, breaks};
+use raidshmem_sys::process::Process;
 
 use super::gather::Node;
 use super::leaving::{Done, Leaving};
 use super::{LAST_LINES, Launcher};
+use crate::control::link::Link;
 use crate::launch::handshake::JoinError;
-use crate::launch::lines::{news, say};
-use crate::sys::memory;
-use crate::sys::process::Process;
 
 /// After this people are told what is waited for.
 const LATE: Duration = Duration::from_secs(10);
@@ -83,7 +83,7 @@ impl Launcher {
         let now = Instant::now();
         for (node, leaving) in &mut self.leaving {
             if leaving.late.take_if(|late| *late <= now).is_some() {
-                news(&format!(
+                self.telling.news(&format!(
                     "node {node} is lost, but processes of it have not ended after {} s: they are \
                      waited for",
                     LATE.as_secs()
@@ -110,7 +110,7 @@ impl Launcher {
     fn take_leave(&mut self, node: u32, heard: bool) {
         let Some(mut entry) = self.nodes.remove(&node) else { return };
         if let Some(how) = entry.collect().filter(|_| heard) {
-            news(&JoinError::Killed { node, how }.to_string());
+            self.telling.news(&JoinError::Killed { node, how }.to_string());
         }
         self.worker.begin(move || {
             let limit = if heard { LAST_LINES / 10 } else { Duration::ZERO };
@@ -119,11 +119,21 @@ impl Launcher {
         });
     }
 
+    /// Gives the memory file of `node` to all others that can map it.
+    pub(super) fn share(&mut self, node: u32, file: Arc<OwnedFd>) {
+        let maps = |node: &Node| node.link.as_ref().is_some_and(Link::carries_descriptors);
+        let others = self.nodes.iter().filter(|&(&other, entry)| other != node && maps(entry));
+        for other in others.map(|(&other, _)| other).collect::<Vec<u32>>() {
+            self.tell(other, &Down::File { node }, &[Arc::clone(&file)]);
+        }
+        self.files.insert(node, file);
+    }
+
     /// Takes the bytes of a lost memory away, where this process has it.
     pub(super) fn wipe(&mut self, pe: u32, memory: u32) {
-        let file = self.memories.remove(&(pe, memory));
+        let part = self.memories.remove(&(pe, memory));
         self.worker.begin(move || {
-            let result = file.as_deref().map_or(Ok(()), |file: &OwnedFd| memory::wipe(file));
+            let result = part.map_or(Ok(()), |part| part.wipe());
             Done::Wiped { pe, memory, result }
         });
     }
@@ -138,7 +148,8 @@ impl Launcher {
                 }
                 Done::Wiped { pe, memory, result: Ok(()) } => Event::Wiped { pe, memory },
                 Done::Wiped { pe, result: Err(error), .. } => {
-                    say(&format!("PE {pe}: its lost memory could not be wiped: {error}"));
+                    let words = format!("PE {pe}: its lost memory could not be wiped: {error}");
+                    self.telling.say_verdict(&words);
                     self.result = Some(1);
                     return;
                 }

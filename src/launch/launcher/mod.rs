@@ -14,28 +14,27 @@ use std::time::{Duration, Instant};
 
 use raidshmem_core::detector::{Observation, Timing};
 use raidshmem_core::ended::Ended;
+use raidshmem_core::layout::Layout;
 use raidshmem_core::membership::{Action, Event, Membership};
 use raidshmem_core::message::{Down, Party, ProcId, Said, Up};
+use raidshmem_core::secret::Secret;
 use raidshmem_core::settings::Fabric;
 use raidshmem_core::stall::Stalls;
+use raidshmem_sys::process::{self, Process};
+use raidshmem_sys::socket::ChannelError;
 use rustix::event::{PollFd, PollFlags, poll};
 use tracing::info;
 
 use super::cli::ready::Ready;
 use super::handshake::ALL_DEAD;
 use super::heartbeats::Heartbeats;
-use super::lines::{Writer, news, say};
-use super::output;
+use super::lines::{Writer, show};
 use super::worker::Worker;
-use crate::control::link::{Link, timespec};
-use crate::sys::process::{self, Process};
-use crate::sys::socket::ChannelError;
+use crate::control::link::timespec;
 use crate::trace;
+use raidshmem_report::event::What;
+use raidshmem_sys::memory::Part;
 
-/// How long the last order to a node may wait for room.
-const LAST_ORDER: Duration = Duration::from_secs(1);
-/// How long agents may take to end when they are told to, and when they are killed.
-const ENDING: Duration = Duration::from_secs(5);
 /// How long the last lines of a node's programs may take.
 const LAST_LINES: Duration = Duration::from_secs(2);
 /// How long PEs have to say the verdict one of them said.
@@ -46,6 +45,7 @@ mod decisions;
 mod detection;
 mod dumping;
 mod dumps;
+mod ending;
 mod error;
 mod gather;
 mod input;
@@ -53,24 +53,28 @@ mod job;
 mod leaving;
 mod listener;
 mod lost;
+mod metrics;
 mod placement;
+mod rebuild;
 mod report;
 mod rests;
 mod signals;
+mod standing;
+mod status;
 mod telling;
-mod words;
 
 use detection::Detection;
 use dumps::Dumps;
 pub use error::LaunchError;
 use gather::Node;
-use job::{configure, heartbeat_settings, job_id, job_of};
+use job::{configure, heartbeat_settings, job_id, job_of, record_of, title};
 use leaving::{Done, Leaving};
 use listener::Listener;
 use placement::PlacementReport;
 use report::{signalled, timed_out};
 use rests::Rests;
 use signals::Signals;
+use status::Title;
 use telling::Telling;
 
 struct Launcher {
@@ -82,10 +86,13 @@ struct Launcher {
     worker: Worker<Done>,
     /// Where other hosts' agents connected; it rejects everybody else now.
     listener: Option<Listener>,
-    memories: BTreeMap<(u32, u32), Arc<OwnedFd>>,
+    /// The memory files of nodes that map each other.
+    files: BTreeMap<u32, Arc<OwnedFd>>,
+    /// Bytes of a PE's memory in one of them.
+    total: usize,
+    memories: BTreeMap<(u32, u32), Part>,
     procs: BTreeMap<ProcId, (u32, Process)>,
     telling: Telling,
-    begun: Instant,
     /// How long the job may run.
     timeout: Option<Duration>,
     result: Option<i32>,
@@ -99,15 +106,19 @@ struct Launcher {
     stalls: Stalls,
     rests: Rests,
     dumps: Dumps,
+    title: Title,
+    /// When the view on the terminal is to be drawn again, if there is one.
+    view: Option<Instant>,
     /// PEs are on several hosts, and nothing carries data between them.
     islands: bool,
 }
 
 /// Runs a job to its end and returns its exit status.
-pub fn run(ready: &Ready) -> Result<i32, LaunchError> {
+pub fn run(mut ready: Ready) -> Result<i32, LaunchError> {
+    let readers = std::mem::take(&mut ready.readers);
+    let ready = &ready;
     let (shape, settings) = (&ready.shape, &ready.settings);
     let system = |what| move |error| LaunchError::System { what, error };
-    let begun = Instant::now();
     trace::begin_own();
     process::adopt_orphans().map_err(system("adopting orphans"))?;
     process::raise_open_files();
@@ -118,19 +129,12 @@ pub fn run(ready: &Ready) -> Result<i32, LaunchError> {
         None => {
             let input = input::open(ready.programs.stdin).map_err(system("standard input"))?;
             let input = input.as_ref().map(AsFd::as_fd);
-            gather::local(shape.nodes, input).map_err(system("agent"))?
+            gather::local(shape.nodes, input, ready.live).map_err(system("agent"))?
         }
         Some(cluster) => gather::cluster(cluster, &signals)?,
     };
     let timing = Timing { period: settings.period(), limit: settings.node_timeout };
-    let (mut net, mut heartbeats) = (None, None);
-    if let Some(listener) = &listener {
-        let key = gather::secret().map_err(system("random secret of the job"))?;
-        let socket = listener.datagrams().map_err(system("socket for heartbeats"))?;
-        let port = socket.local_addr().map_err(system("socket for heartbeats"))?.port();
-        heartbeats = Some(Heartbeats::new(socket, Party::Launcher, &key));
-        net = Some((key, port));
-    }
+    let (net, heartbeats) = listener.as_ref().map(listen_to_heartbeats).transpose()?.unzip();
     let heartbeat = heartbeat_settings(settings, net);
     configure(&mut nodes, ready, &job, &heartbeat)?;
     let remotes = nodes.iter().filter_map(|(&node, n)| Some((node, n.remote.as_ref()?.beats)));
@@ -146,10 +150,12 @@ pub fn run(ready: &Ready) -> Result<i32, LaunchError> {
         leaving: BTreeMap::new(),
         worker: Worker::new().map_err(system("thread for long work"))?,
         listener,
+        files: BTreeMap::new(),
+        total: Layout::new(job.heap_len as usize, job.n_pes as usize).total,
         memories: BTreeMap::new(),
         procs: BTreeMap::new(),
-        telling: Telling::new(settings),
-        begun,
+        telling: Telling::new(settings, record_of(ready), readers)
+            .map_err(system("thread for events"))?,
         timeout: ready.timeout,
         result: None,
         signals,
@@ -160,15 +166,30 @@ pub fn run(ready: &Ready) -> Result<i32, LaunchError> {
         stalls: Stalls::new(settings.stall),
         rests: Rests::default(),
         dumps: Dumps::new(),
+        title: title(ready),
+        view: ready.live.then(Instant::now),
         islands: ready.cluster.is_some() && shape.fabric == Fabric::Shm && several,
     };
     launcher.form_ring();
     launcher.act(first);
     let status = launcher.serve();
     launcher.shut_down();
-    launcher.telling.sum_up(begun.elapsed(), launcher.machine.not_due());
-    lines.finish(launcher.hurried.then_some(LAST_LINES), launcher.signals.fds());
+    show(None);
+    launcher.telling.sum_up(launcher.machine.not_due());
+    let limit = launcher.hurried.then_some(LAST_LINES);
+    launcher.telling.end(status, limit, launcher.signals.fds());
+    lines.finish(limit, launcher.signals.fds());
     Ok(status)
+}
+
+/// The secret and the port that agents send heartbeats with, and the socket that receives them.
+fn listen_to_heartbeats(listener: &Listener) -> Result<((Secret, u16), Heartbeats), LaunchError> {
+    let system = |what| move |error| LaunchError::System { what, error };
+    let key = gather::secret().map_err(system("random secret of the job"))?;
+    let socket = listener.datagrams().map_err(system("socket for heartbeats"))?;
+    let port = socket.local_addr().map_err(system("socket for heartbeats"))?.port();
+    let heartbeats = Heartbeats::new(socket, Party::Launcher, &key);
+    Ok(((key, port), heartbeats))
 }
 
 enum Source {
@@ -200,16 +221,17 @@ impl Launcher {
             }
             if let Some(signal) = self.signals.stopped() {
                 self.hurried = true;
-                return signalled(signal);
+                return self.ends(signalled(signal));
             }
-            if let Some(limit) = self.timeout.filter(|limit| self.begun.elapsed() >= *limit) {
-                return timed_out(limit);
+            if let Some(limit) = self.timeout.filter(|limit| self.telling.now() >= *limit) {
+                return self.ends(timed_out(limit));
             }
             self.reject_late_nodes();
             self.hear_datagrams();
             self.look_at_clock();
             self.tell_of_late();
             self.serve_dumps();
+            self.draw_view();
             for pe in self.rests.over() {
                 let actions = self.machine.handle(Event::Rested { pe });
                 self.act(actions);
@@ -245,18 +267,18 @@ impl Launcher {
         fds.extend(self.signals.fds());
         fds.extend(self.detection.net.iter().map(|net| PollFd::new(net, PollFlags::IN)));
         fds.extend(self.listener.iter().flat_map(Listener::fds));
-        let door = self.dumps.door.iter();
-        fds.extend(door.map(|door| PollFd::new(door.listener(), PollFlags::IN)));
+        fds.extend(self.dumps.fds());
         sources.resize_with(fds.len(), || Source::Other);
         let now = Instant::now();
         let verdict = self.machine.unrecoverable().then(|| self.last_words.unwrap_or(now));
         let listener = self.listener.as_ref().and_then(Listener::deadline);
         let left = |end: Instant| end.saturating_duration_since(now);
         let (late, rests) = (self.late().map(left), self.rests.left(now));
-        let over = self.timeout.map(|limit| left(self.begun + limit));
+        let over = self.timeout.map(|limit| limit.saturating_sub(self.telling.now()));
         let (verdict, listener) = (verdict.map(left), listener.map(left));
         let dumps = self.dumps.deadline().map(left);
-        let limits = [verdict, listener, late, self.detection.left(), rests, over, dumps];
+        let view = self.view.map(left);
+        let limits = [verdict, listener, late, self.detection.left(), rests, over, dumps, view];
         // A nanosecond later, so that what is waited for is over then.
         let limit = limits.into_iter().flatten().min().map(|left| left + Duration::from_nanos(1));
         let _ = poll(&mut fds, limit.map(timespec).as_ref());
@@ -288,7 +310,7 @@ impl Launcher {
                 Ok(None) => return,
                 Err(ChannelError::Closed) => return self.disconnected(node),
                 Err(error) => {
-                    say(&format!("{}: {error}", entry.name));
+                    self.telling.error(&format!("{}: {error}", entry.name));
                     return self.disconnected(node);
                 }
             }
@@ -302,18 +324,14 @@ impl Launcher {
         dumps::note(node, &message);
         let event = match message {
             Up::Memory { pe, memory } => {
-                if let Some(fd) = fds.pop().map(Arc::new) {
-                    let maps =
-                        |node: &Node| node.link.as_ref().is_some_and(Link::carries_descriptors);
-                    let nodes = self.nodes.iter().filter(|(_, node)| maps(node)).map(|(&n, _)| n);
-                    for node in nodes.collect::<Vec<u32>>() {
-                        self.tell(node, &Down::Memory { pe, memory }, &[Arc::clone(&fd)]);
-                    }
-                    self.memories.insert((pe, memory), fd);
+                if let Some(file) = self.files.get(&node) {
+                    let part = Part::new(Arc::clone(file), pe as usize * self.total, self.total);
+                    self.memories.insert((pe, memory), part);
                 }
                 Event::MemoryMade { pe, memory }
             }
             Up::Bound(bound) => {
+                fds.pop().into_iter().for_each(|file| self.share(node, Arc::new(file)));
                 self.placement = self.placement.take().and_then(|report| report.hear(bound));
                 return;
             }
@@ -328,7 +346,7 @@ impl Launcher {
                              expected a fabric between hosts";
                 // Every PE says hello before its agent hears of the end; one line is enough.
                 if self.result.replace(2).is_none() {
-                    say(words);
+                    self.telling.say_verdict(words);
                 }
                 return;
             }
@@ -355,12 +373,12 @@ impl Launcher {
             }
             Up::Looked { proc } => Event::Looked { proc },
             Up::Waits { waits, stopped } => return self.heard_of_waits(node, waits, stopped),
-            Up::Dump { processes, events } => return self.dumped(node, &processes, &events),
+            Up::Dump(answer) => return self.answered(node, answer),
             Up::Last { events } => return self.telling.last_of(events),
-            Up::Note { line } => return news(&line),
+            Up::Note { line } => return self.telling.news(&line),
             Up::Shown { number } => Event::Shown { node, number },
             Up::Failed { what } => {
-                say(&format!("{}: {what}", self.name(node)));
+                self.telling.say_verdict(&format!("{}: {what}", self.name(node)));
                 self.result = Some(1);
                 return;
             }
@@ -415,65 +433,29 @@ impl Launcher {
                         }
                     }
                 }
-                Action::Say(line) => news(&line),
-                Action::Lost { pes, with_node } => {
-                    info!("lost: PEs {pes:?}, with their node: {with_node}");
-                    self.telling.lost(self.begun.elapsed(), &pes, with_node);
+                Action::Say(line) => self.telling.news(&line),
+                Action::Lost { pes, node, how } => {
+                    info!("lost: PEs {pes:?}, with node: {node:?}");
+                    let cause = match node {
+                        Some(node) => format!("was lost with node {node}"),
+                        None => how.to_string(),
+                    };
+                    self.telling.happened(What::Lost { pes, node, cause });
                 }
                 Action::Rest { pe, ms } => self.rests.add(pe, ms),
-                Action::Tell(report) => self.telling.hear(self.begun.elapsed(), &report),
+                Action::Tell(report) => self.telling.hear(&report),
                 Action::End { status, words } => {
                     words.iter().for_each(|words| self.telling.say_verdict(words));
                     self.result = Some(status);
                 }
             }
         }
+        self.telling.see(self.machine.view(), self.machine.has_started());
     }
 
-    /// True while somebody who reads slowly has not read all yet, and nobody is in a hurry.
-    fn is_patient(&mut self) -> bool {
-        self.hurried |= self.signals.stopped().is_some();
-        !self.hurried && output::is_held_up()
-    }
-
-    /// The same time for all: hosts that do not answer do not add up.
-    fn shut_down(&mut self) {
-        self.listener = None;
-        let mut nodes = std::mem::take(&mut self.nodes);
-        let end = Instant::now() + LAST_ORDER;
-        for link in nodes.values_mut().filter_map(|node| node.link.as_mut()) {
-            if !self.hurried {
-                let _ = link.send(&Down::Abort, &[]);
-            }
-            let _ = link.send(&Down::Shutdown, &[]);
-            link.drain(end.saturating_duration_since(Instant::now()));
-        }
-        let ends = |process: &Process, end: Instant| {
-            let left = end.saturating_duration_since(Instant::now());
-            process.wait_end(left.as_millis() as i32)
-        };
-        let end = Instant::now() + ENDING;
-        for node in nodes.values() {
-            let mut ended = ends(&node.process, end);
-            while !ended && self.is_patient() {
-                ended = ends(&node.process, Instant::now() + output::LOOK);
-            }
-            if !ended {
-                node.process.kill();
-            }
-        }
-        let end = Instant::now() + ENDING;
-        for (_, process) in self.procs.values() {
-            process.kill();
-            ends(process, end);
-        }
-        let lines = Instant::now() + LAST_LINES;
-        for node in nodes.values_mut() {
-            ends(&node.process, end);
-            node.process.reap();
-            let left = lines.saturating_duration_since(Instant::now());
-            node.finish_output(left, || self.is_patient());
-        }
-        process::end_children();
+    /// The status of a job that somebody ended, who is told why.
+    fn ends(&mut self, (status, words): (i32, String)) -> i32 {
+        self.telling.say_verdict(&words);
+        status
     }
 }

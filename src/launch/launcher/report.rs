@@ -1,29 +1,26 @@
-//! Reports of PEs as lines of `--verbose`, and the ends of a job that nobody in it asked for.
+//! What happened as lines of `--verbose`, and the ends of a job that nobody in it asked for.
 
 #![forbid(unsafe_code)]
 
 use std::time::{Duration, SystemTime};
 
 use raidshmem_core::inject::Rule;
-use raidshmem_core::message::{Found, Report};
 use raidshmem_core::signals::name;
-
-use super::words::{bytes, count, millis};
-use crate::launch::lines::say;
+use raidshmem_report::event::{Changed, What};
+use raidshmem_report::words::{bytes, count, millis};
 
 /// Status of a job whose time is over, as of `timeout`.
 const TIME_IS_OVER: i32 = 124;
 
-/// The status of a job that was stopped by `signal`, as a shell would show it.
-pub(super) fn signalled(signal: i32) -> i32 {
-    say(&format!("stopped by {}; every PE is killed", name(signal)));
-    128 + signal
+/// The status of a job that was stopped by `signal`, as a shell would show it, and why.
+pub(super) fn signalled(signal: i32) -> (i32, String) {
+    (128 + signal, format!("stopped by {}; every PE is killed", name(signal)))
 }
 
-/// The status of a job that ran for as long as it may.
-pub(super) fn timed_out(limit: Duration) -> i32 {
-    say(&format!("--timeout {}: time is over; every PE is killed", limit.as_secs_f64()));
-    TIME_IS_OVER
+/// The status of a job that ran for as long as it may, and why.
+pub(super) fn timed_out(limit: Duration) -> (i32, String) {
+    let words = format!("--timeout {}: time is over; every PE is killed", limit.as_secs_f64());
+    (TIME_IS_OVER, words)
 }
 
 /// Lines on rules of injection that did nothing; `last` is the number of the last checkpoint.
@@ -36,10 +33,9 @@ pub(super) fn never_due<'a>(rules: impl Iterator<Item = &'a Rule>, last: u64) ->
 }
 
 /// What changed, as the end of a line.
-fn changed(found: &Found) -> String {
-    let Found { changed, of, by_pages } = found;
-    let by = if *by_pages { "pages" } else { "digests" };
-    format!("; {changed} of {} changed, by {by}", count(*of, "block"))
+fn changed(found: &Changed) -> String {
+    let Changed { blocks, of, by } = found;
+    format!("; {blocks} of {} changed, by {by}", count(*of, "block"))
 }
 
 /// The time of the day, for people who compare it with other records.
@@ -48,51 +44,49 @@ fn clock() -> String {
     text.split_once('T').map(|(_, time)| time.to_owned()).unwrap_or(text)
 }
 
-/// A report as a line. `kept` is what a PE keeps for others in this job's mode.
-pub(super) fn tell(report: &Report, kept: &str) -> Option<String> {
+/// What happened as a line. `kept` is what a PE keeps for others in this job's mode.
+pub(super) fn tell(what: &What, kept: &str) -> Option<String> {
     let pes = |pes: &[u32]| pes.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
-    Some(match report {
-        Report::Checkpoint { number, bytes: own, parity_bytes, micros, found } => format!(
+    Some(match what {
+        What::Checkpoint { number, bytes: own, kept: others, took, changed: found } => format!(
             "checkpoint {number}: {} a PE protected by {} of {kept} in {}{}, at {}",
             bytes(*own),
-            bytes(*parity_bytes),
-            millis(*micros),
+            bytes(*others),
+            millis(*took),
             found.as_ref().map(changed).unwrap_or_default(),
             clock()
         ),
-        Report::Adopted { pe, number, bytes: own, micros } => format!(
-            "PE {pe}: memory of the dead process adopted, with {} of checkpoint {number}, \
+        What::Adopted { pe, checkpoint, bytes: own, took } => format!(
+            "PE {pe}: memory of the dead process adopted, with {} of checkpoint {checkpoint}, \
              after {}",
             bytes(*own),
-            millis(*micros)
+            millis(*took)
         ),
-        Report::Rebuilt { pe, number, bytes: own, from, micros } => format!(
-            "PE {pe}: {} of checkpoint {number} rebuilt from {} {} in {}",
+        What::Rebuilt { pe, checkpoint, bytes: own, from, took } => format!(
+            "PE {pe}: {} of checkpoint {checkpoint} rebuilt from {} {} in {}",
             bytes(*own),
             if from.len() == 1 { "PE" } else { "PEs" },
             pes(from),
-            millis(*micros)
+            millis(*took)
         ),
-        Report::Resumed { .. } | Report::Alone { .. } => return None, // said to all
-        Report::Memory { pe, bytes: own } => format!("PE {pe}: {} of memory", bytes(*own)),
-        Report::Damaged { pe, number, part, from } => {
-            let found = format!("PE {pe}: damage in its {part} of checkpoint {number}");
+        What::Memory { pe, bytes: own } => format!("PE {pe}: {} of memory", bytes(*own)),
+        What::Damaged { pe, checkpoint, part, from } => {
+            let found = format!("PE {pe}: damage in its {part} of checkpoint {checkpoint}");
             match from.as_deref() {
                 Some([]) => format!("{found}, repaired"),
                 Some([from]) => format!("{found}, repaired from PE {from}"),
                 Some(from) => format!("{found}, repaired from PEs {}", pes(from)),
                 None => format!(
                     "{found}, not repaired: it counts as lost until checkpoint {}",
-                    number + 1
+                    checkpoint + 1
                 ),
             }
         }
-        Report::Scrubbed { pe, counts } => format!(
-            "PE {pe}: {} of its checkpoints looked over, {} damaged, {} repaired",
-            bytes(counts.bytes),
-            counts.damaged,
-            counts.repaired
+        What::Scrubbed { pe, bytes: all, damaged, repaired } => format!(
+            "PE {pe}: {} of its checkpoints looked over, {damaged} damaged, {repaired} repaired",
+            bytes(*all)
         ),
-        Report::Note(line) => line.clone(),
+        What::Note { line } => line.clone(),
+        _ => return None, // said to all, or shown to who asks
     })
 }

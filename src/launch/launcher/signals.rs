@@ -9,11 +9,10 @@
 use std::cell::RefCell;
 use std::os::unix::net::UnixStream;
 
+use raidshmem_sys::signals;
 use rustix::event::{PollFd, PollFlags};
 use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::SignalOnly;
-
-use crate::sys::signals;
 
 /// What is passed on.
 const PASSED: [i32; 3] = [libc::SIGUSR1, libc::SIGUSR2, libc::SIGQUIT];

@@ -1,71 +1,187 @@
-//! What the launcher says of a job: as it goes, and at its end.
+//! What the launcher tells of a job, as it goes and at its end: to people, to who reads its events
+//! (`--events`), to its record (`--report`) and to its metrics (`--metrics`).
+//!
+//! Everything that is told passes through one function as an event, also the lines for people; so
+//! all readers have the same.
 
 #![forbid(unsafe_code)]
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::chronicle::Chronicle;
+use rustix::event::PollFd;
+
+use super::chronicle::{Chronicle, Figures};
+use super::metrics::Metrics;
 use super::report::{never_due, tell};
 use crate::launch::dump::text;
-use crate::launch::lines::{news, say};
+use crate::launch::feed::Feed;
+use crate::launch::lines;
+use crate::launch::readers::Readers;
 use raidshmem_core::inject::Rule;
 use raidshmem_core::message::{Report, Traced};
+use raidshmem_core::quantity::{CheckpointNumber, Incarnation, ViewNumber};
 use raidshmem_core::settings::{BackupMode, Settings};
+use raidshmem_core::view::{State, View};
+use raidshmem_report::event::{Event, What};
+use raidshmem_report::job::Job;
+use raidshmem_report::journal::Journal;
+use raidshmem_report::record::End;
 
 /// What was said, and what there is to say.
 pub struct Telling {
+    begun: Instant,
     verbose: bool,
     /// What a PE keeps for others in this job's mode.
     kept: &'static str,
     chronicle: Chronicle,
     verdict: Option<String>,
+    /// Number of the last view that was seen, and the incarnations in it.
+    view: (ViewNumber, Vec<Incarnation>),
+    started: bool,
+    job: Job,
+    readers: Readers,
+    journal: Journal,
+    feed: Option<Feed>,
+    metrics: Option<Metrics>,
 }
 
 impl Telling {
-    /// Of a job with these settings.
-    pub fn new(settings: &Settings) -> Telling {
+    /// Of a job with these settings, which begins now.
+    ///
+    /// # Errors
+    /// Too few threads.
+    pub fn new(settings: &Settings, job: Job, mut readers: Readers) -> std::io::Result<Telling> {
         let kept = match settings.backup_mode {
             BackupMode::Single | BackupMode::Double => "copies",
             _ => "parity",
         };
-        let (verbose, chronicle) = (settings.report, Chronicle::new(settings));
-        Telling { verbose, kept, chronicle, verdict: None }
+        let feed = readers.events.take().map(Feed::begin).transpose()?;
+        let metrics = readers.metrics.take().map(|at| Metrics::begin(at, &job)).transpose()?;
+        let view = (ViewNumber(0), vec![Incarnation::FIRST; job.node_of.len()]);
+        let mut telling = Telling {
+            begun: Instant::now(),
+            verbose: settings.report,
+            kept,
+            chronicle: Chronicle::new(settings),
+            verdict: None,
+            view,
+            started: false,
+            job,
+            readers,
+            journal: Journal::default(),
+            feed,
+            metrics,
+        };
+        telling.happened(What::Began { job: Box::new(telling.job.clone()) });
+        let at = telling.metrics.as_ref().map(Metrics::address);
+        at.into_iter().for_each(|at| telling.news(&format!("metrics are at {at}")));
+        Ok(telling)
     }
 
-    /// PEs were lost.
-    pub fn lost(&mut self, now: Duration, pes: &[u32], with_node: bool) {
-        self.chronicle.lost(now, pes, with_node).iter().for_each(|line| news(line));
+    /// How long the job has run.
+    pub fn now(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    /// All that is told passes here.
+    pub fn happened(&mut self, what: What) {
+        let event = Event { time: self.now(), what };
+        let verbose = tell(&event.what, self.kept).filter(|_| {
+            // Damage is told in any case.
+            self.verbose || matches!(event.what, What::Damaged { .. })
+        });
+        let in_any_case = self.chronicle.hear(&event);
+        if self.readers.report.is_some() {
+            self.journal.keep(&event);
+        }
+        self.feed.iter_mut().for_each(|feed| feed.tell(&event));
+        if let Some(metrics) = &mut self.metrics {
+            metrics.hear(&event, &self.chronicle.totals(event.time));
+        }
+        verbose.into_iter().chain(in_any_case).for_each(|line| self.news(&line));
+    }
+
+    /// A line for people who want to hear more than errors.
+    pub fn news(&mut self, line: &str) {
+        lines::news(line);
+        self.happened(What::Said { line: line.to_owned() });
+    }
+
+    /// A line for people that is an error and not the end of the job.
+    pub fn error(&mut self, line: &str) {
+        lines::say(line);
+        self.happened(What::Said { line: line.to_owned() });
     }
 
     /// What a PE did last whose process died.
-    pub fn last_of(&self, events: Vec<Traced>) {
+    pub fn last_of(&mut self, events: Vec<Traced>) {
         if self.verbose && self.verdict.is_none() {
-            text(&[], events).lines().for_each(|line| news(&format!("  {line}")));
+            text(events).lines().for_each(|line| self.news(&format!("  {line}")));
         }
     }
 
-    /// A report of a PE. Damage is told in any case.
-    pub fn hear(&mut self, now: Duration, report: &Report) {
-        let in_any_case = self.chronicle.hear(now, report);
-        if let Some(line) = tell(report, self.kept).filter(|_| self.verbose || report.is_alarm()) {
-            news(&line);
+    /// A report of a PE.
+    pub fn hear(&mut self, report: &Report) {
+        self.happened(What::from(report));
+    }
+
+    /// Who carries which PE may have changed.
+    pub fn see(&mut self, view: &View, has_started: bool) {
+        if has_started && !std::mem::replace(&mut self.started, true) {
+            self.happened(What::Started);
         }
-        in_any_case.iter().for_each(|line| news(line));
+        if view.number == self.view.0 {
+            return;
+        }
+        self.view.0 = view.number;
+        for (pe, member) in view.pes.iter().enumerate() {
+            let known = &mut self.view.1[pe];
+            if member.state == State::Alive && *known != member.incarnation {
+                *known = member.incarnation;
+                let (node, incarnation) = (member.node, member.incarnation);
+                self.happened(What::Replaced { pe: pe as u32, node, incarnation: incarnation.0 });
+            }
+        }
+    }
+
+    /// What happened by now.
+    pub fn figures(&self) -> Figures {
+        self.chronicle.figures(self.now())
     }
 
     /// Why the job cannot go on. Every PE comes to the same words, which are said once.
     pub fn say_verdict(&mut self, words: &str) {
         if self.verdict.as_deref() != Some(words) {
-            say(words);
             self.verdict = Some(words.to_owned());
+            self.error(words);
         }
     }
 
     /// The last lines of a job: what happened, and rules of injection that were `not_due` by the
     /// last checkpoint.
-    pub fn sum_up<'a>(&mut self, now: Duration, not_due: (impl Iterator<Item = &'a Rule>, u64)) {
+    pub fn sum_up<'a>(&mut self, not_due: (impl Iterator<Item = &'a Rule>, CheckpointNumber)) {
         let (rules, last) = not_due;
-        let lines = self.chronicle.summary(now).into_iter().chain(never_due(rules, last));
-        lines.for_each(|line| news(&line));
+        let lines = self.chronicle.summary(self.now()).into_iter().chain(never_due(rules, last.0));
+        lines.collect::<Vec<_>>().iter().for_each(|line| self.news(line));
+    }
+
+    /// The job is over: writes its record, and waits until who reads its events has them: at most
+    /// `limit` if there is one, and not if one of `stops`, which tell of signals, is readable.
+    pub fn end<'a>(
+        mut self,
+        status: i32,
+        limit: Option<Duration>,
+        stops: impl Iterator<Item = PollFd<'a>>,
+    ) {
+        let (ran, words) = (self.now(), self.verdict.clone());
+        self.happened(What::Ended { status, words: words.clone() });
+        let totals = self.chronicle.totals(ran);
+        let end = End { status, words, ran };
+        if let Some(report) = self.readers.report.take() {
+            report.write(&self.journal.record(self.job, end, totals));
+        }
+        if let Some(feed) = self.feed {
+            feed.finish(limit, stops);
+        }
     }
 }

@@ -13,9 +13,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::SystemTime;
 
+use raidshmem_sys::lock;
+
 use super::stream::Stream;
 use crate::launch::lines::say;
-use crate::sys::lock;
 
 /// No PE.
 const SPARE: u32 = u32::MAX;

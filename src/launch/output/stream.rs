@@ -2,8 +2,10 @@
 
 #![forbid(unsafe_code)]
 
-use std::io::Write;
+use std::io::{IsTerminal, Write, stderr, stdout};
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::launch::live;
 
 /// Which stream of this process the lines go to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,17 +25,23 @@ pub fn is_held_up() -> bool {
 }
 
 impl Stream {
-    /// Writes to it, and waits for room.
+    /// Writes to it, and waits for room. Above a view a line is ended.
     pub fn write(self, bytes: &[u8]) {
+        let whole = bytes.ends_with(b"\n") || !live::is_shown();
+        let line = if whole { Vec::new() } else { [bytes, b"\n"].concat() };
+        let bytes = if whole { bytes } else { &line };
         WRITING.fetch_add(1, Ordering::Relaxed);
         // Nobody may be reading any more; the programs are not to suffer for it.
         let _ = match self {
-            Stream::Out => {
-                let mut out = std::io::stdout().lock();
-                out.write_all(bytes).and_then(|()| out.flush())
-            }
-            Stream::Err => std::io::stderr().lock().write_all(bytes),
+            Stream::Out if !stdout().is_terminal() => print(bytes),
+            Stream::Out => live::above(|| print(bytes)),
+            Stream::Err => live::above(|| stderr().lock().write_all(bytes)),
         };
         WRITING.fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+fn print(bytes: &[u8]) -> std::io::Result<()> {
+    let mut out = stdout().lock();
+    out.write_all(bytes).and_then(|()| out.flush())
 }

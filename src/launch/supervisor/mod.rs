@@ -27,13 +27,13 @@ use std::time::Duration;
 use raidshmem_core::ended::Ended;
 use raidshmem_core::message::Down;
 use raidshmem_core::secret::{SECRET_LEN, Secret};
+use raidshmem_sys::process::{self, Process};
+use raidshmem_sys::socket::Channel;
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::handshake::{AGENT_ARGUMENT, JoinError, last_word};
 use super::lines::{print, say};
 use crate::control::link::timespec;
-use crate::sys::process::{self, Process};
-use crate::sys::socket::Channel;
 
 /// How long the secret may take to arrive.
 const SECRET: Duration = Duration::from_secs(60);

@@ -5,11 +5,12 @@
 //! is complete with the next quiet, and the non-blocking ones go out together (`pgas::stream`).
 //! Between a death and the restart updates are dropped and what is fetched is zero.
 
+use raidshmem_segment::update::Update;
+
 use super::address::{Out, Sym, SymIn};
 use super::word::Word;
 use crate::openshmem::bits::Bits;
 use crate::pgas::stream::Target;
-use crate::segment::update::Update;
 
 /// The value of a word.
 #[inline]

@@ -2,12 +2,13 @@
 //!
 //! Invariant: a place lies inside the segment of its PE, which exists.
 
+use raidshmem_fabric::Ask;
+use raidshmem_segment::update::{Change, Update, WordAt};
+
 use super::address::{Out, Sym};
-use crate::fabric::Ask;
 use crate::openshmem::check::{self, misuse};
 use crate::pgas::stream::{Id, Target};
 use crate::pgas::{self, World};
-use crate::segment::update::{Change, Update, WordAt};
 
 /// A range inside the segment of a PE that exists. The value is the proof.
 #[derive(Clone, Copy)]

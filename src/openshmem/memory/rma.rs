@@ -15,10 +15,11 @@
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
+use raidshmem_fabric::Read;
+
 use super::address::{In, Out, Sym, SymIn};
 use super::place::Place;
 use super::strides::Strides;
-use crate::fabric::Read;
 use crate::openshmem::bits::Zero;
 use crate::openshmem::check::{self, misuse};
 use crate::pgas::stream::Target;

@@ -5,14 +5,15 @@
 //!
 //! Between a death and the restart (`World::faulted`) changes are dropped and give zero.
 
+use raidshmem_segment::update::{self, Change, Update};
+use raidshmem_segment::waits::Waiting;
+
 use super::address::{Out, Sym};
 use super::place::Place;
 use crate::openshmem::bits::Bits;
 use crate::openshmem::check::misuse;
 use crate::pgas::stream::Target;
 use crate::pgas::{self, Fault, World};
-use crate::segment::update::{self, Change, Update};
-use crate::segment::waits::Waiting;
 
 /// A symmetric word of 2, 4 or 8 bytes on its natural boundary. The value is the proof.
 #[derive(Clone, Copy)]

@@ -9,13 +9,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use raidshmem_fabric::Engine;
+use raidshmem_segment::words::Barrier;
+use raidshmem_sys::lock;
+use raidshmem_sys::written::has_forked;
+
 use super::far::Far;
 use super::nodes::Nodes;
 use super::stream::Streams;
-use crate::fabric::Engine;
-use crate::segment::words::Barrier;
-use crate::sys::lock;
-use crate::sys::written::has_forked;
 
 /// The ways of this PE to the others.
 #[derive(Debug)]

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 use raidshmem_core::message::Said;
+use raidshmem_core::quantity::Incarnation;
 use raidshmem_core::view::State;
+use raidshmem_fabric::{Engine, EventSink};
+use raidshmem_segment::Segment;
+use raidshmem_sys::socket::Channel;
 use tracing::info;
 
 use crate::control::page::Page;
-use crate::fabric::{Engine, EventSink};
-use crate::segment::Segment;
-use crate::sys::socket::Channel;
 
 /// The engine between nodes and what it needs to know of the peers.
 #[derive(Debug)]
@@ -29,9 +30,9 @@ pub(in crate::pgas) struct Far {
 #[derive(Debug, Default, Clone)]
 pub(in crate::pgas) struct Link {
     /// The newest incarnation that said where it is reached.
-    pub address: Option<(u32, Vec<u8>)>,
+    pub address: Option<(Incarnation, Vec<u8>)>,
     /// The incarnation that the engine is connected to.
-    pub connected: Option<u32>,
+    pub connected: Option<Incarnation>,
 }
 
 /// Asks the page, and tells the agent.
@@ -42,12 +43,12 @@ pub(in crate::pgas) struct Watch {
 }
 
 impl EventSink for Watch {
-    fn gone(&self, pe: usize, incarnation: u32) -> bool {
+    fn gone(&self, pe: usize, incarnation: Incarnation) -> bool {
         let member = self.page.member(pe);
         member.state != State::Alive || member.incarnation != incarnation
     }
 
-    fn suspect(&self, pe: usize, incarnation: u32) {
+    fn suspect(&self, pe: usize, incarnation: Incarnation) {
         info!("the connection to PE {pe}, incarnation {incarnation}, broke");
         if let Some(channel) = &self.channel {
             // An agent that is gone takes this process with it.
@@ -58,11 +59,5 @@ impl EventSink for Watch {
     fn arrived(&self) {
         fence(Ordering::SeqCst); // pairs with the announcement of a sleeper in `wait`
         self.own.words().bell.wake();
-    }
-}
-
-impl std::fmt::Debug for dyn EventSink {
-    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-        f.write_str("EventSink")
     }
 }

@@ -11,15 +11,16 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use raidshmem_core::ended::UNRECOVERABLE;
 use raidshmem_core::inject::{Point, Rule, Target};
-use raidshmem_core::message::{Report, Said, Welcome};
+use raidshmem_core::message::{Report, Said, Step, Welcome};
+use raidshmem_core::quantity::{CheckpointNumber, Incarnation, ViewNumber};
 use raidshmem_core::view::{State, View};
+use raidshmem_sys::lock;
+use raidshmem_sys::socket::Channel;
+use raidshmem_sys::{exit, process};
 use tracing::info;
 
 use crate::control::page::Page;
 use crate::pgas::complain::complain;
-use crate::sys::lock;
-use crate::sys::socket::Channel;
-use crate::sys::{exit, process};
 
 /// A PE was lost: the view is not the one this PE has joined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -30,7 +31,7 @@ pub struct Fault;
 #[derive(Debug)]
 pub struct Membership {
     me: usize,
-    incarnation: u32,
+    incarnation: Incarnation,
     /// The node it runs on; a view on the page may be older than this process.
     node: u32,
     page: Arc<Page>,
@@ -39,7 +40,7 @@ pub struct Membership {
     /// PEs that were lost before this substitute was made one, its own number among them.
     lost_before: Vec<u32>,
     /// Incarnations when that was so.
-    incarnations: Vec<u32>,
+    incarnations: Vec<Incarnation>,
     joined: AtomicU64,
     joined_view: Mutex<Option<View>>,
     /// The view in which calls are carried out: the one joined, or none.
@@ -73,12 +74,12 @@ impl Membership {
 
     /// How many processes carried this number before.
     pub fn incarnation(&self) -> u32 {
-        self.incarnation
+        self.incarnation.0
     }
 
     /// The same of PE `pe`, in the view that is shown.
     pub fn incarnation_of(&self, pe: usize) -> u32 {
-        if pe == self.me { self.incarnation } else { self.page.member(pe).incarnation }
+        if pe == self.me { self.incarnation.0 } else { self.page.member(pe).incarnation.0 }
     }
 
     /// The connection to the agent, if there is one.
@@ -110,13 +111,13 @@ impl Membership {
     pub(in crate::pgas) fn join(&self, view: &View) {
         info!("view {} joined", view.number);
         *lock(&self.joined_view) = Some(view.clone());
-        self.joined.store(view.number, Ordering::Release);
+        self.joined.store(view.number.0, Ordering::Release);
     }
 
     /// Number of the view the agent shows now.
     #[inline]
-    pub fn view_number(&self) -> u64 {
-        self.page.number().load(Ordering::Acquire)
+    pub fn view_number(&self) -> ViewNumber {
+        ViewNumber(self.page.number().load(Ordering::Acquire))
     }
 
     /// The view the agent shows now.
@@ -128,7 +129,7 @@ impl Membership {
     /// restart, and for good in a PE that goes on alone.
     #[inline]
     pub fn faulted(&self) -> bool {
-        self.view_number() != self.works.load(Ordering::Relaxed)
+        self.view_number() != ViewNumber(self.works.load(Ordering::Relaxed))
     }
 
     /// Number of the view that this PE has joined.
@@ -139,7 +140,7 @@ impl Membership {
 
     /// True in a substitute that has not taken part in a recovery yet.
     pub fn is_new(&self) -> bool {
-        self.incarnation > 0 && self.joined.load(Ordering::Relaxed) == 0
+        self.incarnation > Incarnation(0) && self.joined.load(Ordering::Relaxed) == 0
     }
 
     /// True once the page shows a view, and with an engine one in which this process is alive:
@@ -147,12 +148,12 @@ impl Membership {
     pub(in crate::pgas) fn shown(&self, with_engine: bool) -> bool {
         let own = || self.page.member(self.me);
         let alive = || own().state == State::Alive && own().incarnation == self.incarnation;
-        self.view_number() >= 1 && (!with_engine || alive())
+        self.view_number() >= ViewNumber(1) && (!with_engine || alive())
     }
 
     /// From now on calls are carried out in that view only.
-    pub(in crate::pgas) fn work_in(&self, view: u64) {
-        self.works.store(view, Ordering::Release);
+    pub(in crate::pgas) fn work_in(&self, view: ViewNumber) {
+        self.works.store(view.0, Ordering::Release);
     }
 
     /// PEs lost since this PE last joined a view, and whether their node was lost with them. The
@@ -173,7 +174,7 @@ impl Membership {
 
     /// The lost PEs as a list for people, and its verb.
     pub(crate) fn replaced_in(&self, view: &View) -> String {
-        let lost = (0..view.pes.len()).filter(|&pe| view.pes[pe].incarnation > 0);
+        let lost = (0..view.pes.len()).filter(|&pe| view.pes[pe].incarnation > Incarnation(0));
         let lost: Vec<String> = lost.map(|pe| pe.to_string()).collect();
         match lost.as_slice() {
             [one] => format!("PE {one} was"),
@@ -195,16 +196,30 @@ impl Membership {
         self.say(&Said::Report(report));
     }
 
+    /// The same without a trace: how far something is.
+    pub(crate) fn report_progress(&self, report: Report) {
+        if let Some(channel) = &self.channel {
+            let _ = channel.send(&Said::Report(report), &[]); // as above
+        }
+    }
+
+    /// The recovery has come to a step, of which one PE tells.
+    pub(crate) fn report_step(&self, step: Step) {
+        if self.me == 0 {
+            self.report(Report::Step(step));
+        }
+    }
+
     /// A named step of the protocol: if a fault is to be injected here, waits to be killed.
     #[inline]
-    pub(crate) fn point(&self, point: Point, checkpoint: u64) {
+    pub(crate) fn point(&self, point: Point, checkpoint: CheckpointNumber) {
         if !self.rules.is_empty() {
             self.stand_at(point, checkpoint);
         }
     }
 
     #[cold]
-    fn stand_at(&self, point: Point, checkpoint: u64) {
+    fn stand_at(&self, point: Point, checkpoint: CheckpointNumber) {
         for &(rule, what) in &self.rules {
             if what.matches(self.me, self.node as usize, checkpoint, point) {
                 if let Target::Stop(_) = what.target {

@@ -11,10 +11,10 @@ use raidshmem_core::layout::BASE;
 use raidshmem_core::mutant::{Mutant, breaks};
 use raidshmem_core::store::coverage::{Coverage, Manifest, ManifestError};
 use raidshmem_core::store::private::Misfit;
+use raidshmem_sys::lock;
 
 use super::regions::{Name, Regions};
 use super::segments::Segments;
-use crate::sys::lock;
 
 /// What is where in the own segment.
 #[derive(Debug)]

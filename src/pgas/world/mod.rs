@@ -24,12 +24,15 @@ pub mod sites;
 pub mod store;
 pub mod store_lock;
 pub mod stream;
+pub mod timing;
 pub mod watch;
 
-use raidshmem_core::message::{Job, Said, ToPe};
+use raidshmem_core::message::{Job, ToPe};
+use raidshmem_core::quantity::{CheckpointNumber, Incarnation};
 use raidshmem_core::settings::{Collectives, Settings};
 use raidshmem_core::store::stamp::Stamp;
 use raidshmem_core::view::{State, View};
+use raidshmem_segment::waits::Waiting;
 
 use self::comm::Communication;
 use self::finish::Finish;
@@ -40,8 +43,8 @@ use self::pace::Pace;
 use self::segments::Segments;
 use self::sites::Sites;
 use self::store::Store;
+use self::timing::Timing;
 use self::watch::Reached;
-use crate::segment::waits::Waiting;
 
 /// Everything a process knows about its job.
 #[derive(Debug)]
@@ -64,6 +67,8 @@ pub struct World {
     pub(in crate::pgas) thread_level: i32,
     pub(in crate::pgas) finish: Finish,
     pub(crate) sites: Sites,
+    /// When a checkpoint is due.
+    pub(crate) timing: Timing,
 }
 
 impl World {
@@ -109,27 +114,22 @@ impl World {
         self.join_apart();
     }
 
-    /// Maps the memory of every PE that is alive in `view` and has a new one, connects to those
-    /// that cannot be mapped, and shuts out the dead. The agent has memories and addresses before
-    /// it shows the view, so this waits for nothing that is not on its way.
+    /// Takes every PE that is alive in `view` to be where it says, connects to those that cannot be
+    /// mapped, and shuts out the dead. The agent has memory files and addresses before it shows the
+    /// view, so this waits for nothing that is not on its way.
     pub(crate) fn refresh(&self, view: &View) {
         let Some(channel) = self.members.channel() else { return };
         self.fence_off(view);
-        let stale = |pe: usize| {
-            let member = view.pes[pe];
-            let lacks = self.mappable(view, pe) && self.segments.lacks(pe, member.memory);
-            member.state == State::Alive && (lacks || self.awaits_address(view, pe))
+        let alive = |pe: &usize| view.pes[*pe].state == State::Alive;
+        (0..self.n_pes()).filter(alive).for_each(|pe| self.segments.move_to(pe, view.pes[pe].node));
+        let lacks = |pe: usize| match self.comm.has_engine() {
+            true => self.awaits_address(view, pe),
+            false => !self.segments.has(view.pes[pe].node),
         };
-        let any_stale = || (0..self.n_pes()).any(stale);
-        if any_stale() {
-            self.members.say(&Said::TakesMemories);
-        }
-        while any_stale() {
+        while (0..self.n_pes()).filter(alive).any(lacks) {
             match channel.receive::<ToPe>() {
-                Ok((ToPe::Memory { pe, memory }, mut fds)) if (pe as usize) < self.n_pes() => {
-                    if let Some(fd) = fds.pop() {
-                        self.remap(pe as usize, &(memory, fd));
-                    }
+                Ok((ToPe::File { node }, mut fds)) => {
+                    fds.pop().into_iter().for_each(|file| self.segments.add(node, file));
                 }
                 Ok((other, _)) => self.receive(other),
                 Err(error) => self.members.abort(&format!("the agent is gone: {error}")),
@@ -138,19 +138,19 @@ impl World {
         self.connect(view);
     }
 
-    fn remap(&self, pe: usize, file: &segments::File) {
-        if let Err(error) = self.segments.replace(pe, file) {
-            self.members.abort(&format!("memory of PE {pe} cannot be mapped: {error}"));
-        }
-    }
-
     // ---- checkpoint state ---------------------------------------------------------------------
 
     /// The seal of tiles PE `pe` writes for checkpoint `number`.
-    pub(crate) fn stamp(&self, pe: usize, number: u64) -> Stamp {
+    pub(crate) fn stamp(&self, pe: usize, number: CheckpointNumber) -> Stamp {
         let incarnation = self.members.incarnation_of(pe);
         let whole = self.settings.checksum;
-        Stamp { number, job: self.job.id, pe: pe as u32, incarnation, whole }
+        Stamp {
+            number,
+            job: self.job.id,
+            pe: pe as u32,
+            incarnation: Incarnation(incarnation),
+            whole,
+        }
     }
 
     // ---- what the launcher hears --------------------------------------------------------------

@@ -15,6 +15,8 @@ pub struct Nodes {
     pub index: usize,
     /// PEs of the own node.
     pub here: Vec<usize>,
+    /// Index of this PE among them.
+    pub place: usize,
 }
 
 impl Nodes {
@@ -25,7 +27,9 @@ impl Nodes {
         let mut seen = BTreeSet::new();
         let leaders: Vec<usize> = all.clone().filter(|&pe| seen.insert(node(pe))).collect();
         let index = leaders.iter().position(|&pe| node(pe) == node(me)).unwrap_or(0);
-        Nodes { leaders, index, here: all.filter(|&pe| node(pe) == node(me)).collect() }
+        let here: Vec<usize> = all.filter(|&pe| node(pe) == node(me)).collect();
+        let place = here.iter().position(|&pe| pe == me).unwrap_or(0);
+        Nodes { leaders, index, here, place }
     }
 }
 
@@ -39,6 +43,7 @@ pub fn progression(pes: &[usize]) -> Option<(isize, isize, usize)> {
 
 #[cfg(test)]
 mod tests {
+    use raidshmem_core::quantity::ViewNumber;
     use raidshmem_core::view::Member;
 
     use super::*;
@@ -56,12 +61,16 @@ mod tests {
     #[test]
     fn every_pe_has_one_leader_and_all_agree_on_the_leaders() {
         let on = [2, 0, 2, 1, 0, 2];
-        let view = View { number: 1, pes: on.iter().map(|&node| Member::first(node)).collect() };
+        let view = View {
+            number: ViewNumber(1),
+            pes: on.iter().map(|&node| Member::first(node)).collect(),
+        };
         for (me, node) in on.iter().enumerate() {
             let nodes = Nodes::of(&view, me, true);
             assert_eq!(nodes.leaders, [0, 1, 3]);
             assert_eq!(on[nodes.leaders[nodes.index]], *node);
-            assert!(nodes.here.contains(&me) && nodes.here.contains(&nodes.leaders[nodes.index]));
+            assert_eq!(nodes.here[nodes.place], me);
+            assert!(nodes.here.contains(&nodes.leaders[nodes.index]));
             assert!(nodes.here.iter().all(|&pe| on[pe] == *node));
             let one = Nodes::of(&view, me, false);
             assert_eq!((one.leaders.as_slice(), one.here.len()), ([0].as_slice(), on.len()));

@@ -5,9 +5,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::store::phase::{Phase, Vote};
-
-use crate::segment::Segment;
+use raidshmem_segment::Segment;
 
 /// Phase and pending decision, as the words of the header; 0 is none.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub struct RecoveryState {
 impl RecoveryState {
     /// That of a process that begins.
     pub(in crate::pgas) fn new(own: &'static Segment, vote: Vote) -> RecoveryState {
-        let decision = vote.decided.map_or(0, |decided| decided + 1).into();
+        let decision = CheckpointNumber::pack(vote.decided).into();
         RecoveryState { own, phase: vote.phase.map_or(0, Phase::pack).into(), decision }
     }
 
@@ -42,8 +42,8 @@ impl RecoveryState {
     }
 
     /// Writes down what was decided, or that it is over.
-    pub(crate) fn set_decision(&self, target: Option<u64>) {
-        self.decision.store(target.map_or(0, |target| target + 1), Ordering::SeqCst);
+    pub(crate) fn set_decision(&self, target: Option<CheckpointNumber>) {
+        self.decision.store(CheckpointNumber::pack(target), Ordering::SeqCst);
         self.show();
     }
 

@@ -1,36 +1,43 @@
 //! The segments of all PEs, as far as they are mapped here.
 //!
-//! Invariants: the own segment is mapped as long as the process lives. That of another PE is
-//! replaced when the PE has new memory, and taken away when it moves out of reach; what was mapped
-//! stays mapped, since another thread may be using it.
+//! The memory of a PE lies in the memory file of its node, at a place of its own. That of another
+//! PE is mapped when it is first used, if this process has the file of its node; else it is far.
+//!
+//! Invariants: the own segment is mapped as long as the process lives. That of another PE is taken
+//! away when the PE is on another node; what was mapped stays mapped, since another thread may be
+//! using it. A PE that gets new memory on the same node gets it at the same place.
 //!
 //! Left out: what is allocated there and what a checkpoint covers ([`super::memory`]).
 
+use std::collections::BTreeMap;
 use std::ops::Range;
-use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering, compiler_fence};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering, compiler_fence};
+use std::sync::{Arc, Mutex};
 
 use raidshmem_core::layout::Layout;
 use raidshmem_core::store::coverage::Coverage;
 
-use crate::segment::Segment;
-use crate::segment::statics::Statics;
-use crate::sys::lock;
-use crate::sys::memory;
-use crate::sys::written::huge;
+use raidshmem_segment::Segment;
+use raidshmem_segment::statics::Statics;
+use raidshmem_sys::lock;
+use raidshmem_sys::memory::Part;
+use raidshmem_sys::written::huge;
 
 /// Addresses of segments that were replaced: kept, so that they are no leak.
 static REPLACED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
-/// Number and file of a PE's memory.
-pub(in crate::pgas) type File = (u32, OwnedFd);
+/// Ends the process, and says why.
+pub(in crate::pgas) type End = fn(&str) -> !;
 
-/// A PE's segment as mapped here, null if it is not; replaced when its memory is a new one.
+/// A PE's segment as mapped here, null if it is not.
 #[derive(Debug)]
 struct Peer {
     segment: AtomicPtr<Segment>,
-    memory: AtomicU32,
+    /// The node whose file has it.
+    node: AtomicU32,
+    /// This process has not that file.
+    far: AtomicBool,
 }
 
 /// Where the bytes of PEs are.
@@ -39,9 +46,11 @@ pub struct Segments {
     me: usize,
     layout: Layout,
     own: &'static Segment,
-    /// The own memory file.
-    file: OwnedFd,
+    /// The own memory.
+    part: Part,
     statics: Option<Statics>,
+    /// The memory files of nodes whose PEs can be mapped here. Locked while one is.
+    files: Mutex<BTreeMap<u32, Arc<OwnedFd>>>,
     peers: Box<[Peer]>,
     /// Where each begins.
     bases: Box<[AtomicPtr<u8>]>,
@@ -49,46 +58,33 @@ pub struct Segments {
     large: bool,
     /// Stores of peers are written, too.
     writable: bool,
+    /// Ends the process, and says why.
+    end: End,
 }
 
 impl Segments {
-    /// Those of `memories`, PE by PE, of which `own` is the one of PE `me`.
-    ///
-    /// # Errors
-    /// What the system says when a segment cannot be mapped.
-    pub(in crate::pgas) fn map(
+    /// Those of the PEs on the nodes `node_of`, of which `own` in `part` is that of PE `me`, on the
+    /// first node of which there is a file.
+    pub(in crate::pgas) fn new(
         me: usize,
-        own: &'static Segment,
-        memories: &[Option<File>],
+        (own, part): (&'static Segment, Part),
+        files: BTreeMap<u32, Arc<OwnedFd>>,
+        node_of: &[u32],
         (large, writable): (bool, bool),
-    ) -> std::io::Result<Segments> {
-        let (mut peers, mut bases) = (Vec::new(), Vec::new());
-        for (pe, file) in memories.iter().enumerate() {
-            let segment = match file {
-                Some(_) if pe == me => Some(own),
-                Some((_, fd)) => {
-                    let peer = Segment::peer(fd.as_fd(), *own.layout(), writable)?;
-                    Some(peer.twice(fd.as_fd(), own.is_twice()).leak())
-                }
-                None => None,
-            };
-            bases.push(AtomicPtr::new(segment.map_or(std::ptr::null_mut(), Segment::base)));
-            let segment = segment.map_or(std::ptr::null(), std::ptr::from_ref).cast_mut();
-            let memory = file.as_ref().map_or(0, |(memory, _)| *memory);
-            peers.push(Peer { segment: AtomicPtr::new(segment), memory: AtomicU32::new(memory) });
-        }
-        let (_, file) = memories[me].as_ref().expect("the own memory");
-        Ok(Segments {
-            me,
-            layout: *own.layout(),
-            own,
-            file: file.try_clone()?,
-            statics: None,
-            peers: peers.into(),
-            bases: bases.into(),
-            large,
-            writable,
-        })
+        end: End,
+    ) -> Segments {
+        let null = |_: &u32| AtomicPtr::new(std::ptr::null_mut());
+        let bases: Box<[AtomicPtr<u8>]> = node_of.iter().map(null).collect();
+        let peer = |&node: &u32| Peer {
+            segment: AtomicPtr::new(std::ptr::null_mut()),
+            node: AtomicU32::new(node),
+            far: AtomicBool::new(!files.contains_key(&node)),
+        };
+        let peers: Box<[Peer]> = node_of.iter().map(peer).collect();
+        peers[me].segment.store(std::ptr::from_ref(own).cast_mut(), Ordering::Relaxed);
+        bases[me].store(own.base(), Ordering::Relaxed);
+        let (layout, files) = (*own.layout(), Mutex::new(files));
+        Segments { me, layout, own, part, statics: None, files, peers, bases, large, writable, end }
     }
 
     /// The executable's statics lie in the own segment from now on.
@@ -123,28 +119,35 @@ impl Segments {
         self.own
     }
 
-    /// The own memory file.
-    pub(in crate::pgas) fn file(&self) -> &OwnedFd {
-        &self.file
+    /// The own memory.
+    pub(in crate::pgas) fn part(&self) -> &Part {
+        &self.part
     }
 
-    /// PE `pe`'s segment, if it is mapped here.
+    /// PE `pe`'s segment; None if it is far.
     #[inline]
     pub fn near(&self, pe: usize) -> Option<&Segment> {
-        // SAFETY: null, or set in `map` and `replace` to leaked segments, which are never freed.
-        unsafe { self.peers[pe].segment.load(Ordering::Acquire).as_ref() }
+        // SAFETY: null, or set in `new` and `map` to leaked segments, which are never freed.
+        match unsafe { self.peers[pe].segment.load(Ordering::Acquire).as_ref() } {
+            None if !self.is_far(pe) => self.map(pe),
+            near => near,
+        }
     }
 
-    /// Where PE `pe`'s segment begins here; null if it is not mapped. Not to be written through.
+    /// Where PE `pe`'s segment begins here; null if it is far. Not to be written through.
     #[inline]
     pub(in crate::pgas) fn base(&self, pe: usize) -> *mut u8 {
-        self.bases[pe].load(Ordering::Relaxed)
+        let base = self.bases[pe].load(Ordering::Relaxed);
+        match base.is_null() && !self.is_far(pe) {
+            true => self.map(pe).map_or(base, Segment::base),
+            false => base,
+        }
     }
 
-    /// True if PE `pe` is not mapped here.
+    /// True if PE `pe` cannot be mapped here.
     #[inline]
     pub fn is_far(&self, pe: usize) -> bool {
-        self.base(pe).is_null()
+        self.peers[pe].far.load(Ordering::Relaxed)
     }
 
     /// Offset in the segment of the symmetric bytes `[addr, addr + len)`; None if they are not
@@ -175,7 +178,7 @@ impl Segments {
 
     /// Reads bytes of the own memory through its file, as it is now; false if that cannot be.
     pub(crate) fn read_own(&self, at: usize, bytes: &mut [u8]) -> bool {
-        memory::read_at(&self.file, at, bytes).is_ok()
+        self.part.read_at(at, bytes).is_ok()
     }
 
     /// The statics without what belongs to other libraries, as offsets in the segment.
@@ -194,7 +197,7 @@ impl Segments {
     /// Bytes of the own live data that have no memory yet, and will have when they are read.
     pub(crate) fn absent(&self, coverage: &Coverage) -> u64 {
         let pieces = coverage.pieces(0..coverage.len());
-        pieces.map(|(at, len)| memory::absent(&self.file, at, len)).sum()
+        pieces.map(|(at, len)| self.part.absent(at, len)).sum()
     }
 
     /// Wakes PE `pe` if it is mapped here and sleeps until a put brings what it waits for. Called
@@ -232,17 +235,6 @@ impl Segments {
         near.into_iter().for_each(|near| near.ask_huge(offset, len));
     }
 
-    /// Asks for huge pages for the heap of PE `pe`, if the job has them: whoever touches a page
-    /// first says what it is.
-    fn ask_huge_heap(&self, pe: usize) {
-        self.ask_huge_near(pe, self.layout.heap, self.layout.heap_len);
-    }
-
-    /// The same for all that are mapped here.
-    pub(in crate::pgas) fn ask_huge_heaps(&self) {
-        (0..self.n_pes()).for_each(|pe| self.ask_huge_heap(pe));
-    }
-
     /// Bytes of huge pages of the own memory in `spans` (offsets, whole pages).
     pub(crate) fn huge_bytes(&self, spans: &[Range<usize>]) -> usize {
         let at = |offset: usize| self.at(offset) as usize;
@@ -251,39 +243,57 @@ impl Segments {
 
     // ---- what changes -------------------------------------------------------------------------
 
-    /// True if memory `memory` of PE `pe` is not mapped here, nor a newer one.
-    pub(in crate::pgas) fn lacks(&self, pe: usize, memory: u32) -> bool {
+    /// Maps the segment of PE `pe`; None if it is far. What the system refuses ends the process.
+    #[cold]
+    fn map(&self, pe: usize) -> Option<&Segment> {
         let peer = &self.peers[pe];
-        let unmapped = peer.segment.load(Ordering::Relaxed).is_null();
-        pe != self.me && (unmapped || peer.memory.load(Ordering::Relaxed) < memory)
-    }
-
-    /// Maps memory `memory` of PE `pe`, if it is lacking.
-    ///
-    /// # Errors
-    /// What the system says when it cannot be mapped.
-    pub(in crate::pgas) fn replace(&self, pe: usize, (memory, file): &File) -> std::io::Result<()> {
-        if !self.lacks(pe, *memory) {
-            return Ok(());
+        let files = lock(&self.files);
+        if let Some(segment) = self.mapped(pe) {
+            return Some(segment); // by another thread, meanwhile
         }
-        let segment = Segment::peer(file.as_fd(), self.layout, self.writable)?;
-        let segment = segment.twice(file.as_fd(), self.large).leak();
-        self.keep(
-            self.peers[pe].segment.swap(std::ptr::from_ref(segment).cast_mut(), Ordering::AcqRel),
-        );
-        self.ask_huge_heap(pe);
+        let file = files.get(&peer.node.load(Ordering::Relaxed))?;
+        let part = Part::new(Arc::clone(file), pe * self.layout.total, self.layout.total);
+        let segment = match Segment::peer(&part, self.layout, self.writable) {
+            Ok(segment) => segment.twice(&part, self.large).leak(),
+            Err(error) => (self.end)(&format!("memory of PE {pe} cannot be mapped: {error}")),
+        };
+        if self.large {
+            segment.ask_huge(self.layout.heap, self.layout.heap_len); // who touches it first says
+        }
         self.bases[pe].store(segment.base(), Ordering::Release);
-        self.peers[pe].memory.store(*memory, Ordering::Release);
-        Ok(())
+        peer.segment.store(std::ptr::from_ref(segment).cast_mut(), Ordering::Release);
+        Some(segment)
     }
 
-    /// PE `pe` is on another node now: what is mapped of it is the memory of a dead process.
-    pub(in crate::pgas) fn put_out_of_reach(&self, pe: usize) {
+    /// PE `pe`'s segment, if it is mapped here already.
+    pub(in crate::pgas) fn mapped(&self, pe: usize) -> Option<&Segment> {
+        // SAFETY: as in `near`.
+        unsafe { self.peers[pe].segment.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// True if this process has the memory file of `node`.
+    pub(in crate::pgas) fn has(&self, node: u32) -> bool {
+        lock(&self.files).contains_key(&node)
+    }
+
+    /// The memory file of `node`, whose PEs are near from now on.
+    pub(in crate::pgas) fn add(&self, node: u32, file: OwnedFd) {
+        lock(&self.files).insert(node, Arc::new(file));
+        let there = |peer: &&Peer| peer.node.load(Ordering::Relaxed) == node;
+        let here = self.peers.iter().filter(there);
+        here.for_each(|peer| peer.far.store(false, Ordering::Relaxed));
+    }
+
+    /// PE `pe` is on `node` now. If it was on another one, what is mapped of it is the memory of a
+    /// dead process.
+    pub(in crate::pgas) fn move_to(&self, pe: usize, node: u32) {
+        let (files, peer) = (lock(&self.files), &self.peers[pe]); // nobody maps it meanwhile
+        if pe == self.me || peer.node.swap(node, Ordering::Relaxed) == node {
+            return;
+        }
+        peer.far.store(!files.contains_key(&node), Ordering::Relaxed);
         self.bases[pe].store(std::ptr::null_mut(), Ordering::Release);
-        self.keep(self.peers[pe].segment.swap(std::ptr::null_mut(), Ordering::AcqRel));
-    }
-
-    fn keep(&self, replaced: *mut Segment) {
+        let replaced = peer.segment.swap(std::ptr::null_mut(), Ordering::AcqRel);
         if !replaced.is_null() {
             lock(&REPLACED).push(replaced.expose_provenance());
         }

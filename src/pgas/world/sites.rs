@@ -6,8 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use raidshmem_core::store::site::Apart;
-
-use crate::sys::lock;
+use raidshmem_sys::lock;
 
 /// What is known of the sites of calls.
 #[derive(Debug, Default)]

@@ -7,15 +7,16 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use raidshmem_core::message::Scrubbed;
+use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::store::delta::History;
 use raidshmem_core::store::protection::Protection;
 use raidshmem_core::store::refusal::Refused;
+use raidshmem_sys::lock;
+use raidshmem_sys::pool::WorkerPool;
 
 use super::recovery_state::RecoveryState;
 use super::store_lock::StoreLock;
 use super::watch::Tracking;
-use crate::sys::lock;
-use crate::sys::pool::WorkerPool;
 
 /// The own part of the checkpoint store.
 #[derive(Debug)]
@@ -64,12 +65,12 @@ impl Store {
     }
 
     /// Number of the last agreed checkpoint, 0 before the first.
-    pub fn agreed(&self) -> u64 {
-        self.agreed.load(Ordering::Acquire)
+    pub fn agreed(&self) -> CheckpointNumber {
+        CheckpointNumber(self.agreed.load(Ordering::Acquire))
     }
 
-    pub(crate) fn set_agreed(&self, number: u64) {
-        self.agreed.store(number, Ordering::Release);
+    pub(crate) fn set_agreed(&self, number: CheckpointNumber) {
+        self.agreed.store(number.0, Ordering::Release);
     }
 
     /// Bytes of (snapshot, slots) that it already occupies.

@@ -24,7 +24,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
-use crate::fabric::Ask;
+use raidshmem_fabric::Ask;
 
 /// Number of a stream; 0 is the default one.
 pub type Id = u16;

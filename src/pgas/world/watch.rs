@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Instant;
 
 use raidshmem_core::store::track::{Costs, Tracked};
+use raidshmem_segment::Segment;
+use raidshmem_sys::written::Watch;
 use rustix::io::Result;
 
 use super::segments::Segments;
-use crate::segment::Segment;
-use crate::sys::written::Watch;
 
 /// Most pieces that mappings are cut into: the kernel has a limit for each process.
 const MOST: usize = 4096;

@@ -10,6 +10,7 @@
 //! cause that passes (memory that is short, say) may pass.
 
 use crate::mutant::{Mutant, breaks};
+use crate::quantity::CheckpointNumber;
 
 /// Checkpoints that are passed on the way back to the place of a crash.
 const FEW: u64 = 2;
@@ -24,7 +25,7 @@ const LONGEST: u64 = 5000;
 #[derive(Debug, Clone)]
 pub(super) struct Crashes {
     /// The checkpoint from which its process began; None before its restart is over.
-    from: Option<u64>,
+    from: Option<CheckpointNumber>,
     /// Checkpoints that the process before it had passed.
     before: Option<u64>,
     /// Deaths without progress, the last one among them.
@@ -34,7 +35,7 @@ pub(super) struct Crashes {
 impl Crashes {
     /// Those of an original.
     pub fn original() -> Crashes {
-        Crashes { from: Some(0), before: None, deaths: 0 }
+        Crashes { from: Some(CheckpointNumber(0)), before: None, deaths: 0 }
     }
 
     /// A substitute begins.
@@ -43,13 +44,13 @@ impl Crashes {
     }
 
     /// All go on from checkpoint `number`.
-    pub fn resume(&mut self, number: u64) {
+    pub fn resume(&mut self, number: CheckpointNumber) {
         self.from.get_or_insert(number);
     }
 
     /// It dies when checkpoint `now` is the last. How often it has without progress.
-    pub fn die(&mut self, now: u64) -> u32 {
-        let passed = self.from.map_or(0, |from| now.saturating_sub(from));
+    pub fn die(&mut self, now: CheckpointNumber) -> u32 {
+        let passed = self.from.map_or(0, |from| now.0.saturating_sub(from.0));
         let again = passed <= MANY && self.before == Some(passed);
         if passed > FEW && !again {
             self.deaths = 0;
@@ -77,9 +78,9 @@ mod tests {
         let (mut crashes, mut now) = (Crashes::original(), 0);
         let mut count = |passed: &u64| {
             now += passed;
-            let deaths = crashes.die(now);
+            let deaths = crashes.die(CheckpointNumber(now));
             crashes.begin();
-            crashes.resume(now);
+            crashes.resume(CheckpointNumber(now));
             deaths
         };
         lives.iter().map(&mut count).collect()
@@ -102,10 +103,10 @@ mod tests {
     #[test]
     fn who_dies_before_its_restart_is_over_has_passed_nothing() {
         let mut crashes = Crashes::original();
-        assert_eq!(crashes.die(70), 1);
+        assert_eq!(crashes.die(CheckpointNumber(70)), 1);
         for deaths in 2..6 {
             crashes.begin();
-            assert_eq!(crashes.die(70 + u64::from(deaths)), deaths);
+            assert_eq!(crashes.die(CheckpointNumber(70 + u64::from(deaths))), deaths);
         }
     }
 

@@ -8,11 +8,12 @@ use super::crashes::rest;
 use super::{Action, Membership};
 use crate::ended::Ended;
 use crate::ended::UNRECOVERABLE;
+use crate::quantity::CheckpointNumber;
 use crate::signals::name;
 
 impl Membership {
     /// All go on from checkpoint `number`: nobody is lost any more.
-    pub(super) fn resumed(&mut self, number: u64) {
+    pub(super) fn resumed(&mut self, number: CheckpointNumber) {
         (self.lost, self.corrupt) = (BTreeSet::new(), 0);
         self.checkpoint = number;
         self.pes.iter_mut().for_each(|pe| pe.crashes.resume(number));

@@ -2,6 +2,7 @@
 
 use crate::ended::Ended;
 use crate::message::{Down, ProcId, Report, Said};
+use crate::quantity::ViewNumber;
 
 /// What happened.
 #[derive(Debug, Clone)]
@@ -23,7 +24,7 @@ pub enum Event {
     /// A substitute of that PE was held back for long enough.
     Rested { pe: u32 },
     /// A node shows that view.
-    Shown { node: u32, number: u64 },
+    Shown { node: u32, number: ViewNumber },
 }
 
 /// What the launcher must do, in this order.
@@ -37,8 +38,8 @@ pub enum Action {
     KillNode { node: u32 },
     /// Say so when that many milliseconds are over.
     Rest { pe: u32, ms: u64 },
-    /// PEs were lost, by the loss of a node or without.
-    Lost { pes: Vec<u32>, with_node: bool },
+    /// PEs were lost, with their node if there is one, and how they ended.
+    Lost { pes: Vec<u32>, node: Option<u32>, how: Ended },
     /// A line for people.
     Say(String),
     /// A progress report for people and tests.

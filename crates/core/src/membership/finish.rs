@@ -9,9 +9,10 @@ use crate::ended::Ended;
 use crate::ended::UNRECOVERABLE;
 use crate::message::Down;
 use crate::mutant::{Mutant, breaks};
+use crate::quantity::ViewNumber;
 
 impl Membership {
-    pub(super) fn finalizing(&mut self, pe: usize, joined: u64, cut: bool) {
+    pub(super) fn finalizing(&mut self, pe: usize, joined: ViewNumber, cut: bool) {
         if cut && self.mode.protects() {
             let lost: Vec<usize> = self.lost.iter().map(|&pe| pe as usize).collect();
             let words = format!(
@@ -54,6 +55,7 @@ impl Membership {
     pub(super) fn end_if_all_over(&mut self) {
         if self.pes.iter().all(|pe| pe.status.is_some()) {
             let status = self.pes.iter().filter_map(|pe| pe.status).find(|&s| s != 0).unwrap_or(0);
+            self.tell_of_holes();
             self.end(if breaks(Mutant::StatusLost) { 0 } else { status }, None);
         }
     }

@@ -9,7 +9,8 @@
 //!                     v  |
 //!                    dead -> (view shown on every living node) -> replacing
 //! ```
-//! A death while others are finalizing is one like any other; they serve those who go back.
+//! A death while others are finalizing is one like any other; they serve those who go back. In a
+//! job that goes on with fewer a dead PE stays dead ([`holes`]).
 //!
 //! Invariants:
 //! - memory of a lost PE is wiped, and a substitute chosen, only after every living node has shown
@@ -24,6 +25,7 @@ mod crashes;
 mod deaths;
 mod event;
 mod finish;
+mod holes;
 mod standing;
 mod starting;
 mod substitutes;
@@ -36,6 +38,7 @@ use crate::ended::{Ended, UNRECOVERABLE};
 use crate::inject::Rule;
 use crate::message::{Down, ProcId, Report, Said};
 use crate::placement::substitute::Site;
+use crate::quantity::{CheckpointNumber, ViewNumber};
 use crate::settings::{BackupMode, Fabric, Settings, Substitute};
 use crate::view::{Member, State, View};
 use crashes::Crashes;
@@ -79,7 +82,7 @@ struct Pe {
     rests: bool,
     status: Option<i32>,
     /// The view of which it was a member when it last said that it is in `shmem_finalize`.
-    joined: u64,
+    joined: ViewNumber,
 }
 
 /// What a job is made of.
@@ -115,14 +118,16 @@ pub struct Membership {
     procs: BTreeMap<ProcId, Proc>,
     next_proc: ProcId,
     /// Living nodes and the newest view each shows.
-    shown: BTreeMap<u32, u64>,
-    checkpoint: u64,
+    shown: BTreeMap<u32, ViewNumber>,
+    checkpoint: CheckpointNumber,
     /// The view in which the latest loss was shown; who joined an older one has not seen it.
-    fault_view: u64,
+    fault_view: ViewNumber,
     /// PEs lost since the job last resumed.
     lost: BTreeSet<u32>,
     /// How often its recovery was begun again since a tile did not hold.
     corrupt: u32,
+    /// PEs that were lost for good: nobody takes their numbers. None while the lost are replaced.
+    holes: Option<BTreeSet<usize>>,
     suspicions: Suspicions,
     started: bool,
     verdict: Option<(i32, String)>,
@@ -142,7 +147,7 @@ impl Membership {
             crashes: Crashes::original(),
             rests: false,
             status: None,
-            joined: 0,
+            joined: ViewNumber(0),
         };
         let mut machine = Membership {
             mode: settings.backup_mode,
@@ -154,18 +159,19 @@ impl Membership {
             fired: BTreeSet::new(),
             site: site.into(),
             view: View {
-                number: 0,
+                number: ViewNumber(0),
                 pes: shape.node_of.iter().copied().map(Member::first).collect(),
             },
             pes: shape.node_of.iter().map(pe).collect(),
             wiping: BTreeSet::new(),
             procs: BTreeMap::new(),
             next_proc: 0,
-            shown: (0..shape.nodes).map(|node| (node, 0)).collect(),
-            checkpoint: 0,
-            fault_view: 0,
+            shown: (0..shape.nodes).map(|node| (node, ViewNumber(0))).collect(),
+            checkpoint: CheckpointNumber(0),
+            fault_view: ViewNumber(0),
             lost: BTreeSet::new(),
             corrupt: 0,
+            holes: None,
             suspicions: Suspicions::default(),
             started: false,
             verdict: None,
@@ -209,7 +215,7 @@ impl Membership {
     }
 
     /// The rules of injection that have not been carried out, and the last checkpoint.
-    pub fn not_due(&self) -> (impl Iterator<Item = &Rule>, u64) {
+    pub fn not_due(&self) -> (impl Iterator<Item = &Rule>, CheckpointNumber) {
         let numbered = (0..).zip(&self.rules);
         let left = numbered.filter(|(rule, _)| !self.fired.contains(rule)).map(|(_, rule)| rule);
         (left, self.checkpoint)
@@ -251,7 +257,7 @@ impl Membership {
     }
 
     fn show(&mut self) {
-        self.view.number += 1;
+        self.view.number = self.view.number.next();
         let nodes: Vec<u32> = self.shown.keys().copied().collect();
         for node in nodes {
             self.send(node, Down::Show(self.view.clone()));
@@ -279,7 +285,6 @@ impl Membership {
                 self.advance();
                 self.repair(); // a spare may be waited for
             }
-            (Said::TakesMemories, _) => {} // its agent's business
             (Said::AtPoint { rule }, _) => self.at_point(proc, rule),
             (Said::Report(report), _) => {
                 match report {
@@ -341,7 +346,7 @@ impl Membership {
             }
             Stage::Running | Stage::Finalizing => {}
         }
-        if self.mode.protects() || self.all_in_finalize() {
+        if self.mode.protects() || self.holes.is_some() || self.all_in_finalize() {
             let line = format!("PE {pe} {}", cause(how)); // else it is in the last words
             self.out.push(Action::Say(line));
         }
@@ -361,7 +366,11 @@ impl Membership {
             return self.lose_at_end(lost, how);
         }
         let pes = lost.iter().map(|&pe| pe as u32).collect();
-        self.out.push(Action::Lost { pes, with_node: state == State::NodeDead });
+        let node = (state == State::NodeDead).then(|| self.view.pes[one].node);
+        self.out.push(Action::Lost { pes, node, how });
+        if self.holes.is_some() {
+            return self.leave_holes(lost);
+        }
         if !self.mode.protects() {
             let words = format!(
                 "PE {one} {}; SHMEM_FT_BACKUP_MODE=none keeps no checkpoint, so the job ends",
@@ -376,7 +385,7 @@ impl Membership {
             self.pes[pe].stage = Stage::Running;
             self.lost.insert(pe as u32);
         }
-        self.fault_view = self.view.number + 1;
+        self.fault_view = self.view.number.next();
         !self.ended
     }
 
@@ -396,7 +405,8 @@ impl Membership {
         }
         lost.extend((0..self.pes.len()).filter(|&pe| {
             // Its process died before, but its memory was still there: not any more.
-            self.view.pes[pe].node == node && self.view.pes[pe].state == State::ProcessDead
+            let left = self.view.pes[pe].state == State::ProcessDead && !self.is_hole(pe);
+            left && self.view.pes[pe].node == node
         }));
         lost.sort_unstable();
         for &pe in &lost {
@@ -439,7 +449,7 @@ fn named(pes: &[usize]) -> String {
 }
 
 /// Ascending numbers for people; more than four in a row by their ends.
-fn list(pes: &[usize]) -> String {
+pub fn list(pes: &[usize]) -> String {
     let rows = pes.chunk_by(|a, b| a + 1 == *b).map(|row| match row {
         [first, _, _, _, .., last] => format!("{first}-{last}"),
         few => few.iter().map(usize::to_string).collect::<Vec<_>>().join(","),

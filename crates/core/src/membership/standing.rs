@@ -2,9 +2,10 @@
 //!
 //! Part of the machine in [`super`].
 
-use super::{Membership, Pe, Stage};
+use super::{Membership, Pe, Role, Stage};
+use crate::message::ProcId;
 use crate::stall::Standing;
-use crate::view::{Member, State};
+use crate::view::{Member, State, View};
 
 impl Membership {
     /// True once every PE has come to `shmem_init`.
@@ -12,9 +13,33 @@ impl Membership {
         self.started
     }
 
+    /// Who carries which number.
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// True if the PE was lost and the job has not resumed since.
+    pub fn is_lost(&self, pe: u32) -> bool {
+        self.lost.contains(&pe)
+    }
+
+    /// The PE that a process is, or is to be; None for a spare.
+    pub fn pe_of(&self, proc: ProcId) -> Option<u32> {
+        match self.procs.get(&proc)?.role {
+            Role::Pe(pe) | Role::Substitute(pe) => Some(pe),
+            Role::Spare => None,
+        }
+    }
+
+    /// Processes that wait for a PE to be lost.
+    pub fn spares(&self) -> usize {
+        self.procs.values().filter(|proc| proc.role == Role::Spare).count()
+    }
+
     /// How far each PE is.
     pub fn standing(&self) -> Vec<Standing> {
-        let of = |(pe, member): (&Pe, &Member)| match pe.stage {
+        let of = |(number, (pe, member)): (usize, (&Pe, &Member))| match pe.stage {
+            _ if self.is_hole(number) => Standing::Lost,
             Stage::Finalized => Standing::Ended,
             _ if pe.status.is_some() => Standing::Ended,
             _ if member.state != State::Alive => Standing::Lost,
@@ -25,6 +50,6 @@ impl Membership {
             Stage::Running | Stage::Unrecoverable => Standing::Running,
             Stage::Finalizing => Standing::Finalizing,
         };
-        self.pes.iter().zip(&self.view.pes).map(of).collect()
+        self.pes.iter().zip(&self.view.pes).enumerate().map(of).collect()
     }
 }

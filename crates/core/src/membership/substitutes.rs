@@ -10,6 +10,7 @@ use crate::inject::Target;
 use crate::message::{Down, ProcId, Welcome};
 use crate::mutant::{Mutant, breaks};
 use crate::placement::substitute::Place;
+use crate::quantity::{Incarnation, ViewNumber};
 use crate::settings::Substitute;
 use crate::view::State;
 
@@ -149,8 +150,9 @@ impl Membership {
             return;
         }
         for &pe in &shown {
+            let incarnation = self.next_incarnation(pe);
             let member = &mut self.view.pes[pe];
-            member.incarnation += u32::from(self.started);
+            member.incarnation = incarnation;
             member.state = State::Alive;
             self.pes[pe].stage = Stage::Running;
             if self.started {
@@ -172,7 +174,7 @@ impl Membership {
         let Some(pe) = (0..self.pes.len()).find(carries).filter(|&pe| !self.pes[pe].reached) else {
             return;
         };
-        let incarnation = self.view.pes[pe].incarnation + u32::from(self.started);
+        let incarnation = self.next_incarnation(pe);
         let nodes: Vec<u32> = self.shown.keys().copied().collect();
         for node in nodes {
             let address = address.clone();
@@ -184,7 +186,7 @@ impl Membership {
 
     /// A tile of PE `of` does not hold in the recovery of a view: all begin again in a new one, and
     /// what they then find they find alike. Who says so of an older view is on the way already.
-    pub(super) fn tile_corrupt(&mut self, view: u64, of: u32) {
+    pub(super) fn tile_corrupt(&mut self, view: ViewNumber, of: u32) {
         if view != self.view.number || !self.started || breaks(Mutant::CorruptUnheard) {
             return;
         }
@@ -217,6 +219,12 @@ impl Membership {
         }
     }
 
+    /// That of the next process to carry a PE: those that the job begins with are the first.
+    fn next_incarnation(&self, pe: usize) -> Incarnation {
+        let last = self.view.pes[pe].incarnation;
+        if self.started { last.next() } else { last }
+    }
+
     fn assign(&mut self, pe: usize) {
         let Some(proc) = self.pes[pe].proc else { return };
         let member = self.view.pes[pe];
@@ -224,7 +232,7 @@ impl Membership {
         self.pes[pe].reached = !self.engine;
         let welcome = Welcome {
             pe: pe as u32,
-            incarnation: member.incarnation + u32::from(self.started),
+            incarnation: self.next_incarnation(pe),
             memory: member.memory,
             node: member.node,
             fired: self.fired.iter().copied().collect(),

@@ -1,15 +1,16 @@
 //! One broken connection between two PEs: what is asked, and the decision (pure).
 
 use crate::mutant::{Mutant, breaks};
+use crate::quantity::Incarnation;
 
-/// A PE number and its incarnation.
-pub type Incarnation = (u32, u32);
+/// A process that carries a PE: its number and incarnation.
+pub type Process = (u32, Incarnation);
 
 /// What is asked about one connection.
 #[derive(Debug, Clone)]
 pub struct Suspicion {
-    pub accuser: Incarnation,
-    pub suspect: Incarnation,
+    pub accuser: Process,
+    pub suspect: Process,
     /// The suspect's agent answered.
     pub answered: bool,
     /// A PE on another node whose connection to the suspect broke too.
@@ -29,7 +30,7 @@ pub struct Suspicions {
 
 /// The one to be ended and why, once everybody who was asked has answered. Without its agent it is
 /// the node that is in doubt, whoever else accuses the PE.
-pub fn decide(suspicion: &Suspicion) -> Option<(Suspicion, Incarnation, String)> {
+pub fn decide(suspicion: &Suspicion) -> Option<(Suspicion, Process, String)> {
     let (accuser, suspect) = (suspicion.accuser, suspicion.suspect);
     if let (true, Some(second)) = (suspicion.answered, suspicion.second) {
         return Some((suspicion.clone(), suspect, format!("as did that of PE {second}")));

@@ -14,9 +14,10 @@
 //! Invariants: nobody is ended for what an earlier incarnation of it did; of the two PEs of one
 //! connection, one is ended, though each may accuse the other.
 
-use super::suspicion::{Incarnation, Suspicion, decide};
+use super::suspicion::{Process, Suspicion, decide};
 use super::{Action, Membership, Stage};
 use crate::message::{Down, ProcId};
+use crate::quantity::Incarnation;
 use crate::view::State;
 
 impl Membership {
@@ -26,13 +27,13 @@ impl Membership {
     }
 
     /// The connection of `accuser` to that incarnation of `pe` broke.
-    pub(super) fn suspected(&mut self, accuser: usize, pe: u32, incarnation: u32) {
+    pub(super) fn suspected(&mut self, accuser: usize, pe: u32, incarnation: Incarnation) {
         let accuser = (accuser as u32, self.view.pes[accuser].incarnation);
         let suspect = (pe, incarnation);
         if accuser.0 == pe || !self.carries_on(accuser) || !self.carries_on(suspect) {
             return;
         }
-        let node = |incarnation: Incarnation| self.view.pes[incarnation.0 as usize].node;
+        let node = |process: Process| self.view.pes[process.0 as usize].node;
         let of_pair = |suspicion: &Suspicion| {
             let pair = (suspicion.accuser, suspicion.suspect);
             pair == (accuser, suspect) || pair == (suspect, accuser)
@@ -98,7 +99,7 @@ impl Membership {
         }
     }
 
-    fn carries_on(&self, (pe, incarnation): Incarnation) -> bool {
+    fn carries_on(&self, (pe, incarnation): Process) -> bool {
         let Some(member) = self.view.pes.get(pe as usize) else { return false };
         let alive = member.state == State::Alive && member.incarnation == incarnation;
         let entry = &self.pes[pe as usize];
@@ -107,13 +108,7 @@ impl Membership {
         self.started && alive && needed && entry.proc.is_some() && !self.all_in_finalize()
     }
 
-    fn declare(
-        &mut self,
-        accuser: Incarnation,
-        suspect: Incarnation,
-        declared: Incarnation,
-        why: &str,
-    ) {
+    fn declare(&mut self, accuser: Process, suspect: Process, declared: Process, why: &str) {
         self.suspicions
             .open
             .retain(|suspicion| suspicion.accuser != declared && suspicion.suspect != declared);
@@ -134,6 +129,7 @@ mod tests {
     use super::super::{Event, Shape};
     use super::*;
     use crate::message::Said;
+    use crate::quantity::ViewNumber;
     use crate::settings::{BackupMode, Fabric, Settings};
 
     /// So many nodes with two PEs each, over an engine.
@@ -151,7 +147,7 @@ mod tests {
     }
 
     fn suspects(cluster: &mut Cluster, accuser: u32, pe: u32) {
-        cluster.says(accuser, Said::Suspect { pe, incarnation: 0 });
+        cluster.says(accuser, Said::Suspect { pe, incarnation: Incarnation(0) });
     }
 
     fn asked(cluster: &Cluster) -> Vec<(u32, u32)> {
@@ -251,7 +247,7 @@ mod tests {
     fn a_suspect_in_finalize_is_ended_and_replaced() {
         for accuser_too in [false, true] {
             let mut cluster = cluster(3, true);
-            let finalizing = Said::Finalizing { joined: 1, cut: false };
+            let finalizing = Said::Finalizing { joined: ViewNumber(1), cut: false };
             cluster.says(3, finalizing.clone());
             if accuser_too {
                 cluster.says(0, finalizing);
@@ -264,7 +260,7 @@ mod tests {
             }
             assert_eq!(killed(&cluster), [3]);
             cluster.die(3);
-            assert_eq!(cluster.member(3).incarnation, 1);
+            assert_eq!(cluster.member(3).incarnation, Incarnation(1));
         }
     }
 
@@ -272,7 +268,9 @@ mod tests {
     fn when_all_are_in_finalize_nobody_is_suspected() {
         let mut cluster = cluster(2, true);
         suspects(&mut cluster, 0, 3);
-        (0..4).for_each(|pe| cluster.says(pe, Said::Finalizing { joined: 1, cut: false }));
+        (0..4).for_each(|pe| {
+            cluster.says(pe, Said::Finalizing { joined: ViewNumber(1), cut: false })
+        });
         answers(&mut cluster, 3);
         suspects(&mut cluster, 3, 0);
         answers(&mut cluster, 0);
@@ -300,11 +298,11 @@ mod tests {
     #[test]
     fn a_process_that_died_or_is_another_by_now_is_left_alone() {
         let mut cluster = cluster(3, true);
-        cluster.says(0, Said::Suspect { pe: 3, incarnation: 1 });
+        cluster.says(0, Said::Suspect { pe: 3, incarnation: Incarnation(1) });
         assert!(asked(&cluster).is_empty(), "there is no such incarnation");
         suspects(&mut cluster, 0, 3);
         cluster.die(3);
-        assert_eq!(cluster.member(3).incarnation, 1);
+        assert_eq!(cluster.member(3).incarnation, Incarnation(1));
         answers(&mut cluster, 3);
         suspects(&mut cluster, 5, 3);
         assert!(killed(&cluster).is_empty());

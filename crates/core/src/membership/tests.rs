@@ -1,6 +1,9 @@
 //! A cluster that does what it is told, and the machine's promises checked on it.
 
+mod holes;
 mod reached;
+
+use crate::quantity::{CheckpointNumber, ViewNumber};
 
 use super::*;
 
@@ -79,7 +82,8 @@ impl Cluster {
                 }
                 Action::End { status, words } => self.end = Some((status, words)),
                 Action::KillNode { .. } | Action::Lost { .. } => {}
-                Action::Say(_) | Action::Tell(_) => {}
+                Action::Say(line) => self.log.push(line),
+                Action::Tell(_) => {}
             }
         }
         for event in events {
@@ -109,10 +113,19 @@ impl Cluster {
     fn crash_at(&mut self, pe: u32, checkpoints: &[u64]) {
         for &number in checkpoints {
             let (found, micros) = (None, 1);
-            let report = Report::Checkpoint { number, bytes: 1, parity_bytes: 1, micros, found };
+            let report = Report::Checkpoint {
+                number: CheckpointNumber(number),
+                bytes: 1,
+                parity_bytes: 1,
+                micros,
+                found,
+            };
             self.says(0, Said::Report(report));
             self.die(pe);
-            self.says(0, Said::Report(Report::Resumed { number, micros }));
+            self.says(
+                0,
+                Said::Report(Report::Resumed { number: CheckpointNumber(number), micros }),
+            );
         }
     }
 
@@ -143,7 +156,7 @@ impl Cluster {
 #[test]
 fn a_job_starts_whole_at_view_1() {
     let cluster = Cluster::four(&settings(BackupMode::Raid5), 1);
-    assert_eq!(cluster.machine.view.number, 1);
+    assert_eq!(cluster.machine.view.number, ViewNumber(1));
     assert!(cluster.machine.view.whole());
     let assigned = cluster.sent.iter().filter(|(_, m)| matches!(m, Down::Assign { .. })).count();
     assert_eq!(assigned, 4, "the spare is not given a number");
@@ -154,7 +167,7 @@ fn a_dead_process_is_replaced_on_its_node_and_its_memory_kept() {
     let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
     cluster.die(2);
     let member = cluster.member(2);
-    assert_eq!((member.state, member.incarnation), (State::Alive, 1));
+    assert_eq!((member.state, member.incarnation.0), (State::Alive, 1));
     assert_eq!((member.memory, member.node), (0, 2));
     assert!(cluster.wiped().is_empty());
 }
@@ -312,7 +325,7 @@ fn mode_none_ends_with_the_status_of_the_dead() {
 fn a_job_ends_when_all_have_finalized_with_the_first_status_that_is_not_zero() {
     let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
     for pe in 0..4 {
-        cluster.says(pe, Said::Finalizing { joined: 1, cut: false });
+        cluster.says(pe, Said::Finalizing { joined: ViewNumber(1), cut: false });
     }
     assert_eq!(cluster.sent.iter().filter(|(_, m)| matches!(m, Down::Finish)).count(), 4);
     for pe in 0..4 {
@@ -328,7 +341,7 @@ fn a_job_ends_when_all_have_finalized_with_the_first_status_that_is_not_zero() {
 fn nodes_lost_when_all_have_entered_finalize_are_not_replaced() {
     let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
     for pe in 0..4 {
-        cluster.says(pe, Said::Finalizing { joined: 1, cut: false });
+        cluster.says(pe, Said::Finalizing { joined: ViewNumber(1), cut: false });
     }
     let started = |cluster: &Cluster| {
         cluster.sent.iter().filter(|(_, m)| matches!(m, Down::Start { .. })).count()
@@ -343,7 +356,7 @@ fn nodes_lost_when_all_have_entered_finalize_are_not_replaced() {
 fn a_node_that_is_lost_after_finalize_is_the_end_of_its_pe() {
     let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
     for pe in 0..4 {
-        cluster.says(pe, Said::Finalizing { joined: 1, cut: false });
+        cluster.says(pe, Said::Finalizing { joined: ViewNumber(1), cut: false });
     }
     for pe in 0..4 {
         cluster.says(pe, Said::Finalized);
@@ -372,7 +385,7 @@ fn a_loss_while_others_are_in_finalize_is_replaced_and_they_take_part() {
     let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
     (0..3).for_each(|pe| finalizes(&mut cluster, pe));
     cluster.die(3);
-    assert_eq!((cluster.member(3).incarnation, cluster.machine.view.whole()), (1, true));
+    assert_eq!((cluster.member(3).incarnation.0, cluster.machine.view.whole()), (1, true));
     finalizes(&mut cluster, 3);
     assert!(!is_finishing(&cluster), "the others have not seen the loss");
     (0..3).for_each(|pe| finalizes(&mut cluster, pe));
@@ -386,7 +399,7 @@ fn a_loss_that_nobody_noticed_holds_up_the_end_until_it_is_made_good() {
     let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
     cluster.die(3);
     for pe in 0..4 {
-        cluster.says(pe, Said::Finalizing { joined: 1, cut: false });
+        cluster.says(pe, Said::Finalizing { joined: ViewNumber(1), cut: false });
     }
     assert!(!is_finishing(&cluster));
     (0..4).for_each(|pe| finalizes(&mut cluster, pe));
@@ -397,7 +410,7 @@ fn a_loss_that_nobody_noticed_holds_up_the_end_until_it_is_made_good() {
 fn a_loss_that_finalize_cannot_bear_is_named() {
     let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
     cluster.die(2);
-    cluster.says(0, Said::Finalizing { joined: 1, cut: true });
+    cluster.says(0, Said::Finalizing { joined: ViewNumber(1), cut: true });
     let (status, words) = cluster.ended();
     assert_eq!(status, UNRECOVERABLE);
     assert!(words.contains("PE 0") && words.contains("PE 2 was lost"), "{words}");
@@ -418,7 +431,7 @@ fn a_loss_when_all_are_in_finalize_costs_nothing() {
         (0..4).for_each(|pe| finalizes(&mut cluster, pe));
         cluster.die(2);
         cluster.event(Event::NodeLost { node: 3 });
-        assert_eq!(cluster.machine.view.number, 1, "nobody need know");
+        assert_eq!(cluster.machine.view.number, ViewNumber(1), "nobody need know");
         for pe in [0, 1] {
             let proc = cluster.proc_of(pe);
             cluster.says(pe, Said::Finalized);

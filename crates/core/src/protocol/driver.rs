@@ -13,6 +13,7 @@
 use super::operation::{Op, Path, list};
 use super::{At, Call, Outcome, next};
 use crate::mutant::{self, Mutant};
+use crate::quantity::CheckpointNumber;
 use crate::status::Ending;
 use crate::store::phase::{Phase, Vote, decide, forward_too_early};
 
@@ -80,7 +81,7 @@ pub trait Port {
     /// True in a substitute that has not recovered yet.
     fn is_new(&self) -> bool;
     /// A substitute keeps the dead's live memory of this checkpoint beside the snapshot.
-    fn is_beside(&self, number: u64) -> bool;
+    fn is_beside(&self, number: CheckpointNumber) -> bool;
     /// The own phase.
     fn phase(&self) -> Option<Phase>;
     /// What the living of the adopted view vote.
@@ -108,7 +109,7 @@ pub struct Driver {
     /// Operations of the list that are done; none is chosen yet at 0.
     done: u8,
     /// The checkpoint being made, or the one decided on.
-    number: u64,
+    number: CheckpointNumber,
     /// How often the own store was checked in this call.
     checks: u32,
     /// Others are in `shmem_finalize`.
@@ -117,12 +118,11 @@ pub struct Driver {
 
 impl Driver {
     /// A call that is about to begin, after checkpoint `agreed`.
-    pub fn new(call: Call, agreed: u64) -> Driver {
-        let at = match call {
-            Call::Checkpoint => At::Enter,
-            Call::Restart | Call::Finalize => At::Whole,
+    pub fn new(call: Call, agreed: CheckpointNumber) -> Driver {
+        let (at, number) = match call {
+            Call::Checkpoint => (At::Enter, agreed.next()),
+            Call::Restart | Call::Finalize => (At::Whole, agreed),
         };
-        let number = agreed + u64::from(call == Call::Checkpoint);
         Driver { call, at, path: Path::Usual, done: 0, number, checks: 0, ends: None }
     }
 
@@ -137,7 +137,7 @@ impl Driver {
     }
 
     /// The checkpoint being made, or the one decided on.
-    pub fn number(&self) -> u64 {
+    pub fn number(&self) -> CheckpointNumber {
         self.number
     }
 
@@ -215,7 +215,7 @@ impl Driver {
             At::Encode | At::Copy if port.in_turns() => return Ok(Path::InTurns),
             At::MeetSettling if self.call == Call::Checkpoint => return Ok(Path::Report),
             At::Finish => return Ok(self.finish(port)),
-            At::Verify if self.number == 0 => return Err(Outcome::Lost),
+            At::Verify if self.number == CheckpointNumber(0) => return Err(Outcome::Lost),
             At::Verify => self.checks += 1,
             At::Verdict => match port.judgement() {
                 Judgement::Recoverable => return Err(Outcome::Done),
@@ -282,7 +282,7 @@ impl Driver {
         })
     }
 
-    fn decide(&self, port: &impl Port) -> Option<u64> {
+    fn decide(&self, port: &impl Port) -> Option<CheckpointNumber> {
         let votes = port.votes();
         match port.breaks(Mutant::ForwardTooEarly) {
             false => decide(&votes),
@@ -297,7 +297,7 @@ impl Driver {
     /// that `pauses` names.
     pub fn restored(
         (call, at): (Call, At),
-        number: u64,
+        number: CheckpointNumber,
         ends: Option<Ending>,
         is_new: bool,
         pauses: Option<fn(Op) -> bool>,

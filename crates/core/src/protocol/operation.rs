@@ -11,6 +11,7 @@
 
 use super::{At, meeting};
 use crate::inject::Point;
+use crate::quantity::CheckpointNumber;
 use crate::store::phase::Phase;
 
 /// A part of the store whose record says which checkpoint it is of.
@@ -41,13 +42,13 @@ pub enum Posted {
 
 impl Posted {
     /// The phase for checkpoint `number`.
-    pub fn phase(self, number: u64) -> Option<Phase> {
+    pub fn phase(self, number: CheckpointNumber) -> Option<Phase> {
         Some(match self {
             Posted::Entering => Phase::Entering(number),
             Posted::Encoded => Phase::Encoded(number),
             Posted::Copying => Phase::Copying(number),
             Posted::Agreed => Phase::Agreed(number),
-            Posted::Previous => Phase::Agreed(number - 1),
+            Posted::Previous => Phase::Agreed(number.previous()),
             Posted::None => return None,
         })
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::delta::{Delta, Track};
 use super::values::{
-    BackupMode, Bind, Collectives, Device, Fabric, Pages, Placement, Substitute, Trace,
+    BackupMode, Bind, Collectives, Device, Fabric, Interval, Pages, Placement, Substitute, Trace,
 };
 use crate::inject::Rule;
 
@@ -19,6 +19,10 @@ pub struct Settings {
     pub parity: usize,
     /// `SHMEM_FT_SNAPSHOTS`: local copies that a PE keeps, in turns; 1 but in modes with parity.
     pub snapshots: usize,
+    /// `SHMEM_FT_INTERVAL`: time from one checkpoint to the next.
+    pub interval: Interval,
+    /// `SHMEM_FT_MTBF`: time between two losses; `None`: what is seen.
+    pub mtbf: Option<Duration>,
     /// `SHMEM_FT_SUBSTITUTE`.
     pub substitute: Substitute,
     /// `SHMEM_FT_PLACEMENT`.
@@ -85,6 +89,8 @@ impl Default for Settings {
             group_size: None,
             parity: 1,
             snapshots: 1,
+            interval: Interval::After(Duration::ZERO),
+            mtbf: None,
             substitute: Substitute::Spawn,
             placement: Placement::Spread,
             domains: None,

@@ -34,6 +34,11 @@ pub enum Kind {
         /// Largest allowed, in milliseconds.
         max: u64,
     },
+    /// A [`Kind::Seconds`] from 0, or `auto`.
+    Interval {
+        /// Largest allowed, in milliseconds.
+        max: u64,
+    },
     /// A [`Kind::Size`] of at least one tile a second, or `off`, which is 0.
     Rate {
         /// Largest allowed, in bytes a second.
@@ -60,6 +65,7 @@ pub enum Kind {
 pub(super) enum Value {
     Choice(usize),
     Number(u64),
+    Auto,
     On(bool),
     Rules(Vec<Rule>),
     File(String),
@@ -74,6 +80,7 @@ impl Kind {
             Kind::Count { .. } => "number",
             Kind::Size { .. } => "size",
             Kind::Seconds { .. } => "seconds",
+            Kind::Interval { .. } => "interval",
             Kind::Rate { .. } => "rate",
             Kind::Share { .. } => "share",
             Kind::Switch => "switch",
@@ -97,6 +104,7 @@ impl Kind {
             Kind::Seconds { min, max } => {
                 format!("{} to {} seconds", show_seconds(*min), show_seconds(*max))
             }
+            Kind::Interval { max } => format!("auto, 0 to {} seconds", show_seconds(*max)),
             Kind::Rate { max } => format!(
                 "off, 64K to {} bytes a second, as a number with an optional suffix K, M, G or T",
                 show_size(*max)
@@ -121,6 +129,8 @@ impl Kind {
             Kind::Count { min, max } => bounded(parse_count(text)?, min, max),
             Kind::Size { min, max } => bounded(parse_size(text)?, min, max),
             Kind::Seconds { min, max } => bounded(parse_seconds(text)?, min, max),
+            Kind::Interval { .. } if text == "auto" => Some(Value::Auto),
+            Kind::Interval { max } => bounded(parse_seconds(text)?, 0, max),
             Kind::Rate { .. } if text == "off" => Some(Value::Number(0)),
             Kind::Rate { max } => bounded(parse_size(text)?, 64 * KIB, max),
             Kind::Share { .. } if text == "auto" => Some(Value::Number(0)),

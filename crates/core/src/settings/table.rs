@@ -11,7 +11,7 @@ use super::fields::{Draft, Settings};
 use super::kind::{Kind, Value};
 use super::units::{KIB, TIB, show_size, show_time};
 use super::values::{
-    BackupMode, Bind, Collectives, Device, Fabric, Pages, Placement, Substitute, Trace,
+    BackupMode, Bind, Collectives, Device, Fabric, Interval, Pages, Placement, Substitute, Trace,
 };
 use crate::inject;
 
@@ -55,6 +55,24 @@ pub fn markdown() -> String {
         text.push_str(&row);
     }
     text
+}
+
+/// Every setting with its value in force, a line each, and what it does. Where the library chooses,
+/// a name and the value of `chosen` says what.
+pub fn in_force(settings: &Settings, chosen: &[(&'static str, String)]) -> String {
+    let width = table().iter().map(|entry| entry.name.len()).max().unwrap_or(0);
+    let line = |entry: &Entry| {
+        let choice = chosen.iter().find(|(name, _)| *name == entry.name);
+        let value = match (entry.show(settings), choice) {
+            (Some(value), Some((_, choice))) if value == *choice => value,
+            (Some(value), Some((_, choice))) => format!("{value} ({choice})"),
+            (None, Some((_, choice))) => choice.clone(),
+            (Some(value), None) => value,
+            (None, None) => entry.default.to_owned(),
+        };
+        format!("{:<width$}  {value:<12}  {}\n", entry.name, entry.doc)
+    };
+    table().iter().map(line).collect()
 }
 
 /// The allowed `SHMEM_FT_*` name that was perhaps meant; the first of equals.
@@ -150,6 +168,30 @@ static TABLE: &[Entry] = &[
               rs may have 2.",
         store: number!(draft, n, draft.settings.snapshots = n as usize),
         show: |s| Some(s.snapshots.to_string()),
+    },
+    Entry {
+        name: "SHMEM_FT_INTERVAL",
+        kind: Kind::Interval { max: 86_400_000 },
+        default: "0",
+        doc: "Time from one checkpoint to the next: a shmem_checkpoint_all before that reports \
+              losses and saves nothing; auto works it out from what a checkpoint costs and from \
+              the losses.",
+        store: |draft, value| {
+            draft.settings.interval = match value {
+                Value::Number(n) => Interval::After(Duration::from_millis(n)),
+                _ => Interval::Auto,
+            }
+        },
+        show: |s| Some(s.interval.show()),
+    },
+    Entry {
+        name: "SHMEM_FT_MTBF",
+        kind: Kind::Seconds { min: 1000, max: 315_360_000_000 },
+        default: "what is seen",
+        doc: "Time between two losses of PEs or nodes of the job, on average, for \
+              SHMEM_FT_INTERVAL=auto.",
+        store: number!(draft, n, draft.settings.mtbf = Some(Duration::from_millis(n))),
+        show: |s| s.mtbf.map(show_time),
     },
     Entry {
         name: "SHMEM_FT_SUBSTITUTE",

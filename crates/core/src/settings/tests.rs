@@ -83,6 +83,22 @@ fn words() {
 }
 
 #[test]
+fn intervals() {
+    let interval = |text| one("SHMEM_FT_INTERVAL", text).interval;
+    assert_eq!(interval("auto"), Interval::Auto);
+    assert_eq!(interval("0"), Settings::default().interval);
+    assert_eq!(interval("2.5"), Interval::After(Duration::from_millis(2500)));
+    for bad in ["", "off", "-1", "86400.001", "1h"] {
+        let allowed = "expected auto, 0 to 86400 seconds";
+        assert_eq!(
+            refusal("SHMEM_FT_INTERVAL", bad),
+            format!("SHMEM_FT_INTERVAL={bad}: {allowed}")
+        );
+    }
+    assert_eq!(one("SHMEM_FT_MTBF", "21600").mtbf, Some(Duration::from_secs(21600)));
+}
+
+#[test]
 fn devices() {
     let device = |text| one("SHMEM_FT_DEVICE", text).device.expect("it is set");
     let named = |port| Device { name: "mlx5_0".to_owned(), port };
@@ -235,6 +251,8 @@ fn environment_round_trips() {
         ("SHMEM_FT_GROUP_SIZE", "12"),
         ("SHMEM_FT_PARITY", "3"),
         ("SHMEM_FT_SNAPSHOTS", "2"),
+        ("SHMEM_FT_INTERVAL", "auto"),
+        ("SHMEM_FT_MTBF", "3600.5"),
         ("SHMEM_FT_SUBSTITUTE", "spare"),
         ("SHMEM_FT_PLACEMENT", "strict"),
         ("SHMEM_FT_DOMAINS", "site/rack.toml"),
@@ -263,6 +281,23 @@ fn environment_round_trips() {
         let vars = settings.to_env().into_iter().map(|(n, v)| (n.to_owned(), v));
         assert_eq!(Settings::from_env(vars), Ok(settings.clone()));
     }
+}
+
+#[test]
+fn what_is_in_force_is_said_with_what_was_chosen() {
+    let settings = one("SHMEM_FT_BACKUP_MODE", "raid5");
+    let chosen = [("SHMEM_FT_GROUP_SIZE", "4".to_owned()), ("SHMEM_FT_THREADS", "2".to_owned())];
+    let text = in_force(&settings, &chosen);
+    assert_eq!(text.lines().count(), table().len());
+    let value = |name: &str| {
+        let line = text.lines().find(|line| line.starts_with(&format!("{name} "))).unwrap();
+        line[name.len()..].trim().split("  ").next().unwrap().to_owned()
+    };
+    assert_eq!(value("SHMEM_FT_BACKUP_MODE"), "raid5");
+    assert_eq!(value("SHMEM_FT_GROUP_SIZE"), "4");
+    assert_eq!(value("SHMEM_FT_THREADS"), "auto (2)");
+    assert_eq!(value("SHMEM_FT_PARITY"), "1");
+    assert_eq!(value("SHMEM_FT_DOMAINS"), "none");
 }
 
 #[test]

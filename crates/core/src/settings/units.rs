@@ -49,12 +49,13 @@ pub(super) fn show_seconds(millis: u64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-pub(super) fn show_time(time: Duration) -> String {
+/// A time in seconds.
+pub fn show_time(time: Duration) -> String {
     show_seconds(time.as_millis() as u64)
 }
 
 /// Bytes with the largest suffix that leaves a whole number.
-pub(super) fn show_size(bytes: u64) -> String {
+pub fn show_size(bytes: u64) -> String {
     for (shift, suffix) in [(40, "T"), (30, "G"), (20, "M"), (10, "K")] {
         if bytes != 0 && bytes.is_multiple_of(1 << shift) {
             return format!("{}{suffix}", bytes >> shift);

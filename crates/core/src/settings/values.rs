@@ -1,6 +1,10 @@
 //! What a setting may be, where that is one of a few words; and a device.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
+
+use super::units::show_time;
 
 /// How a checkpoint is protected (`single`, `double` and `raid4` are what the thesis describes, for
 /// comparison).
@@ -245,5 +249,24 @@ impl Collectives {
     /// The name as `SHMEM_FT_COLLECTIVES` spells it.
     pub const fn name(self) -> &'static str {
         Self::NAMES[self as usize]
+    }
+}
+
+/// How long after a checkpoint the next one is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interval {
+    /// As what a checkpoint costs and the losses suggest.
+    Auto,
+    /// This time; each call makes one if it is zero.
+    After(Duration),
+}
+
+impl Interval {
+    /// As the environment spells it.
+    pub fn show(self) -> String {
+        match self {
+            Interval::Auto => "auto".to_owned(),
+            Interval::After(time) => show_time(time),
+        }
     }
 }

@@ -16,6 +16,7 @@
 //!
 //! Left out: what a program does besides; time to meet, which is small beside bytes of this size.
 
+pub mod due;
 pub mod interval;
 #[cfg(test)]
 mod random;

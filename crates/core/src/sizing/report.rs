@@ -90,7 +90,9 @@ impl fmt::Display for Report<'_> {
                 if best.parity > 1 {
                     write!(f, " SHMEM_FT_PARITY={}", best.parity)?;
                 }
-                writeln!(f, "\ncall shmem_checkpoint_all every {}", time(best.interval))
+                let seconds = best.interval.round().clamp(1.0, 86_400.0);
+                writeln!(f, " SHMEM_FT_INTERVAL={seconds}")?;
+                writeln!(f, "a checkpoint pays every {}", time(best.interval))
             }
         }
     }

@@ -23,6 +23,7 @@ use std::time::Duration;
 use super::detector::Time;
 use crate::message::{Wait, Whom};
 use crate::mutant::{Mutant, breaks};
+use crate::quantity::CheckpointNumber;
 
 /// How far a PE is, as membership knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -287,7 +288,8 @@ impl<'a> Picture<'a> {
 
     /// Who waits in which call: `PEs 0-2 wait in shmem_barrier_all for 60 s`.
     fn calls(&self, of: impl Iterator<Item = usize>) -> String {
-        let mut calls: BTreeMap<(&str, Whom, u64), (Vec<usize>, Duration)> = BTreeMap::new();
+        let mut calls: BTreeMap<(&str, Whom, CheckpointNumber), (Vec<usize>, Duration)> =
+            BTreeMap::new();
         for wait in of.flat_map(|pe| &self.waits[pe]) {
             let call = calls.entry((&wait.call, wait.whom, wait.agreed)).or_default();
             if call.0.last() != Some(&(wait.pe as usize)) {
@@ -306,7 +308,7 @@ impl<'a> Picture<'a> {
         &self,
         call: &str,
         whom: Whom,
-        agreed: u64,
+        agreed: CheckpointNumber,
         pes: Vec<usize>,
         lasted: Duration,
     ) -> String {
@@ -318,7 +320,7 @@ impl<'a> Picture<'a> {
         {
             let _ = write!(text, " of {}", named(&team));
         }
-        if agreed > 0 {
+        if agreed > CheckpointNumber::START {
             let _ = write!(text, " after checkpoint {agreed}");
         }
         let _ = write!(text, " for {}", seconds(lasted));

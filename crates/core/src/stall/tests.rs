@@ -1,5 +1,7 @@
 //! Lines and verdicts: in time, once, and by every combination of what PEs do.
 
+use crate::quantity::CheckpointNumber;
+
 use super::*;
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -51,7 +53,7 @@ impl Job {
             lasted: Duration::ZERO,
             call: call.to_owned(),
             whom: if whom == ALL { all } else { whom },
-            agreed: 0,
+            agreed: CheckpointNumber(0),
         };
         self.waits[pe].push(Since { wait, begun: self.time, looks: true });
     }
@@ -131,7 +133,7 @@ fn another_picture_is_said_after_another_limit() {
     job.waits(0, "shmem_barrier_all", ALL);
     assert_eq!(job.run(60).len(), 1);
     job.waits(1, "shmem_checkpoint_all", ALL);
-    job.waits[1][0].wait.agreed = 4;
+    job.waits[1][0].wait.agreed = CheckpointNumber(4);
     job.stopped = vec![2];
     assert_eq!(job.run(55), []);
     let line = "PE 0 waits in shmem_barrier_all for 120 s, PE 1 waits in shmem_checkpoint_all \
@@ -162,7 +164,7 @@ fn who_waits_for_one_that_finalizes_waits_for_ever() {
     let mut job = Job::new(4);
     (0..3).for_each(|pe| job.finalizes(pe));
     job.waits(3, "shmem_checkpoint_all", ALL);
-    job.waits[3][0].wait.agreed = 7;
+    job.waits[3][0].wait.agreed = CheckpointNumber(7);
     assert_eq!(job.run(55), []);
     let line = "unrecoverable: PE 3 waits in shmem_checkpoint_all after checkpoint 7 for 60 s, and \
                 PEs 0-2, for which it waits, are in shmem_finalize";

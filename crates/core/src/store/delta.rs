@@ -20,6 +20,7 @@
 use twox_hash::XxHash3_128;
 
 use crate::mutant::{Mutant, breaks};
+use crate::quantity::CheckpointNumber;
 use crate::settings::Delta;
 
 /// A set of tiles.
@@ -78,7 +79,7 @@ impl TileSet {
 #[derive(Debug)]
 pub struct History {
     /// Its number.
-    pub number: u64,
+    pub number: CheckpointNumber,
     /// Bytes of its snapshot.
     pub len: usize,
     /// Digests of the tiles of the own live data at that time; empty if none were taken.
@@ -135,11 +136,11 @@ impl Changes {
     /// of slots there are so many.
     pub fn since(
         history: Option<History>,
-        (number, len): (u64, usize),
+        (number, len): (CheckpointNumber, usize),
         (tiles, held): (usize, usize),
         (snapshots, slots): (usize, usize),
     ) -> Changes {
-        let before = history.filter(|h| h.number + 1 == number && h.len == len);
+        let before = history.filter(|h| h.number.next() == number && h.len == len);
         let (own, made) = (TileSet::all(tiles), TileSet::none(held));
         let by = By::Nothing;
         let digests = Vec::new();
@@ -206,7 +207,7 @@ impl Changes {
     }
 
     /// The checkpoint is agreed: what the next one may build on.
-    pub fn agreed(self, number: u64, len: usize) -> History {
+    pub fn agreed(self, number: CheckpointNumber, len: usize) -> History {
         let looked = self.by != By::Nothing;
         let changed = if looked { self.own.count() } else { self.seen };
         let Changes { own, made: parity, digests, .. } = self;

@@ -16,6 +16,7 @@
 
 use super::phase::{Phase, Vote};
 use crate::mutant::{Mutant, breaks};
+use crate::quantity::CheckpointNumber;
 
 /// What must be done before the program of the substitute runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,9 +24,9 @@ pub enum Rescue {
     /// Nothing: live memory is not needed any more.
     Nothing,
     /// Make the snapshot that of this checkpoint.
-    Complete(u64),
+    Complete(CheckpointNumber),
     /// Keep live memory as this checkpoint, beside the snapshot.
-    Keep(u64),
+    Keep(CheckpointNumber),
 }
 
 /// What the memory of a PE that died with this vote needs.
@@ -52,16 +53,18 @@ pub fn without_live(phase: Phase) -> Phase {
 /// owner any more who would show it anew.
 pub fn is_borne_out(
     phase: Phase,
-    snapshot: impl Fn(u64) -> bool,
-    slot: impl Fn(u64) -> bool,
+    snapshot: impl Fn(CheckpointNumber) -> bool,
+    slot: impl Fn(CheckpointNumber) -> bool,
 ) -> bool {
-    let snapshot = |n: u64| n == 0 || snapshot(n);
+    let snapshot = |n: CheckpointNumber| n == CheckpointNumber::START || snapshot(n);
     match phase {
         _ if breaks(Mutant::DeadUnheard) => false,
-        Phase::Agreed(n) => n == 0 || snapshot(n) && slot(n),
-        Phase::Entering(0) | Phase::Encoded(0) | Phase::Copying(0) => false,
-        Phase::Entering(n) => snapshot(n - 1),
-        Phase::Encoded(n) => snapshot(n - 1) && slot(n),
+        Phase::Agreed(n) => n == CheckpointNumber::START || snapshot(n) && slot(n),
+        Phase::Entering(CheckpointNumber(0))
+        | Phase::Encoded(CheckpointNumber(0))
+        | Phase::Copying(CheckpointNumber(0)) => false,
+        Phase::Entering(n) => snapshot(n.previous()),
+        Phase::Encoded(n) => snapshot(n.previous()) && slot(n),
         Phase::Copying(n) => slot(n),
     }
 }
@@ -69,29 +72,40 @@ pub fn is_borne_out(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use CheckpointNumber as N;
     use Phase::{Agreed, Copying, Encoded, Entering};
 
     #[test]
     fn live_memory_is_saved_while_it_may_be_needed() {
         let of = |phase, decided| rescue(&Vote { phase: Some(phase), decided });
-        assert_eq!(of(Copying(5), None), Rescue::Complete(5));
-        assert_eq!(of(Copying(5), Some(5)), Rescue::Complete(5));
-        assert_eq!(of(Encoded(5), None), Rescue::Keep(5));
-        assert_eq!(of(Encoded(5), Some(5)), Rescue::Keep(5));
-        assert_eq!(of(Encoded(5), Some(4)), Rescue::Nothing, "it goes back");
-        assert_eq!(of(Entering(5), None), Rescue::Nothing);
-        assert_eq!(of(Agreed(5), None), Rescue::Nothing);
-        assert_eq!(rescue(&Vote { phase: None, decided: Some(5) }), Rescue::Nothing);
+        assert_eq!(of(Copying(N(5)), None), Rescue::Complete(CheckpointNumber(5)));
+        assert_eq!(of(Copying(N(5)), Some(N(5))), Rescue::Complete(CheckpointNumber(5)));
+        assert_eq!(of(Encoded(N(5)), None), Rescue::Keep(CheckpointNumber(5)));
+        assert_eq!(of(Encoded(N(5)), Some(N(5))), Rescue::Keep(CheckpointNumber(5)));
+        assert_eq!(of(Encoded(N(5)), Some(N(4))), Rescue::Nothing, "it goes back");
+        assert_eq!(of(Entering(N(5)), None), Rescue::Nothing);
+        assert_eq!(of(Agreed(N(5)), None), Rescue::Nothing);
+        assert_eq!(rescue(&Vote { phase: None, decided: Some(N(5)) }), Rescue::Nothing);
     }
 
     #[test]
     fn a_phase_is_believed_by_what_the_records_hold() {
-        let with =
-            |phase, snapshot: u64, slot: u64| is_borne_out(phase, |n| n == snapshot, |n| n == slot);
-        assert!(with(Agreed(5), 5, 5) && with(Entering(6), 5, 0));
-        assert!(with(Encoded(6), 5, 6) && with(Copying(6), 0, 6));
-        assert!(with(Agreed(0), 9, 9) && with(Entering(1), 9, 9) && with(Encoded(1), 9, 1));
-        for phase in [Agreed(7), Entering(7), Encoded(7), Copying(7), Copying(0), Encoded(0)] {
+        let with = |phase, snapshot: u64, slot: u64| {
+            is_borne_out(phase, |n| n == N(snapshot), |n| n == N(slot))
+        };
+        assert!(with(Agreed(N(5)), 5, 5) && with(Entering(N(6)), 5, 0));
+        assert!(with(Encoded(N(6)), 5, 6) && with(Copying(N(6)), 0, 6));
+        assert!(
+            with(Agreed(N(0)), 9, 9) && with(Entering(N(1)), 9, 9) && with(Encoded(N(1)), 9, 1)
+        );
+        for phase in [
+            Agreed(N(7)),
+            Entering(N(7)),
+            Encoded(N(7)),
+            Copying(N(7)),
+            Copying(N(0)),
+            Encoded(N(0)),
+        ] {
             assert!(!with(phase, 5, 6), "{phase:?}");
         }
     }

@@ -14,33 +14,35 @@
 //! Why it holds: whitepaper/paper.md, section 6. The thesis has no such rule (its faults are
 //! simulated between checkpoints).
 
+use crate::quantity::CheckpointNumber;
+
 /// How far a PE has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
     /// Snapshot and parity of this checkpoint are complete here; the program runs.
-    Agreed(u64),
+    Agreed(CheckpointNumber),
     /// In the call that makes this checkpoint; parity not complete.
-    Entering(u64),
+    Entering(CheckpointNumber),
     /// Own parity of this checkpoint complete; snapshot still the one before.
-    Encoded(u64),
+    Encoded(CheckpointNumber),
     /// Snapshot being overwritten with this checkpoint.
-    Copying(u64),
+    Copying(CheckpointNumber),
 }
 
 impl Phase {
     /// As one word of the store header; never 0.
     pub fn pack(self) -> u64 {
         match self {
-            Phase::Agreed(n) => n << 3 | 1,
-            Phase::Entering(n) => n << 3 | 2,
-            Phase::Encoded(n) => n << 3 | 3,
-            Phase::Copying(n) => n << 3 | 4,
+            Phase::Agreed(n) => n.0 << 3 | 1,
+            Phase::Entering(n) => n.0 << 3 | 2,
+            Phase::Encoded(n) => n.0 << 3 | 3,
+            Phase::Copying(n) => n.0 << 3 | 4,
         }
     }
 
     /// The inverse; None for 0 (a process that has no say) and for garbage.
     pub fn unpack(word: u64) -> Option<Phase> {
-        let n = word >> 3;
+        let n = CheckpointNumber(word >> 3);
         match word & 7 {
             1 => Some(Phase::Agreed(n)),
             2 => Some(Phase::Entering(n)),
@@ -51,24 +53,24 @@ impl Phase {
     }
 
     /// True if this PE can be made that of checkpoint `number`, going back or forward.
-    pub fn has(self, number: u64) -> bool {
+    pub fn has(self, number: CheckpointNumber) -> bool {
         (self.knows()..=self.reaches()).contains(&number)
     }
 
     /// The checkpoint whose parity is complete here and whose snapshot is, or can still be made,
     /// if the rule says forward.
-    fn reaches(self) -> u64 {
+    fn reaches(self) -> CheckpointNumber {
         match self {
             Phase::Agreed(n) | Phase::Encoded(n) | Phase::Copying(n) => n,
-            Phase::Entering(n) => n - 1,
+            Phase::Entering(n) => n.previous(),
         }
     }
 
     /// A checkpoint this PE knows every PE to have encoded.
-    fn knows(self) -> u64 {
+    fn knows(self) -> CheckpointNumber {
         match self {
             Phase::Agreed(n) | Phase::Copying(n) => n,
-            Phase::Entering(n) | Phase::Encoded(n) => n - 1,
+            Phase::Entering(n) | Phase::Encoded(n) => n.previous(),
         }
     }
 }
@@ -80,11 +82,11 @@ pub struct Vote {
     /// Its phase; None in a substitute that has not taken over the memory of the dead.
     pub phase: Option<Phase>,
     /// A decision it has written down and not yet finished.
-    pub decided: Option<u64>,
+    pub decided: Option<CheckpointNumber>,
 }
 
 /// The checkpoint to resume from. None if nobody has a say.
-pub fn decide(votes: &[Vote]) -> Option<u64> {
+pub fn decide(votes: &[Vote]) -> Option<CheckpointNumber> {
     if let Some(decided) = votes.iter().filter_map(|vote| vote.decided).max() {
         return Some(decided);
     }
@@ -94,7 +96,7 @@ pub fn decide(votes: &[Vote]) -> Option<u64> {
 }
 
 /// The rule broken on purpose ([`crate::mutant`]): forward as soon as one survivor has encoded.
-pub fn forward_too_early(votes: &[Vote]) -> Option<u64> {
+pub fn forward_too_early(votes: &[Vote]) -> Option<CheckpointNumber> {
     let reached = votes.iter().filter_map(|vote| vote.phase).map(Phase::reaches).max();
     decide(votes).max(reached)
 }
@@ -102,16 +104,19 @@ pub fn forward_too_early(votes: &[Vote]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use CheckpointNumber as N;
     use Phase::{Agreed, Copying, Encoded, Entering};
 
-    fn of(phases: &[Phase]) -> Option<u64> {
+    fn of(phases: &[Phase]) -> Option<CheckpointNumber> {
         let vote = |&phase| Vote { phase: Some(phase), decided: None };
         decide(&phases.iter().map(vote).collect::<Vec<_>>())
     }
 
     #[test]
     fn phases_survive_packing_and_zero_is_no_phase() {
-        for phase in [Agreed(0), Agreed(5), Entering(1), Encoded(9), Copying(1 << 40)] {
+        for phase in
+            [Agreed(N(0)), Agreed(N(5)), Entering(N(1)), Encoded(N(9)), Copying(N(1 << 40))]
+        {
             assert_eq!(Phase::unpack(phase.pack()), Some(phase));
         }
         assert_eq!(Phase::unpack(0), None);
@@ -120,15 +125,15 @@ mod tests {
 
     #[test]
     fn back_until_every_survivor_has_encoded_forward_after() {
-        assert_eq!(of(&[Agreed(4), Agreed(4)]), Some(4));
-        assert_eq!(of(&[Entering(5), Agreed(4)]), Some(4));
-        assert_eq!(of(&[Encoded(5), Entering(5)]), Some(4));
-        assert_eq!(of(&[Encoded(5), Agreed(4)]), Some(4));
-        assert_eq!(of(&[Encoded(5), Encoded(5)]), Some(5));
-        assert_eq!(of(&[Encoded(5), Copying(5)]), Some(5));
-        assert_eq!(of(&[Encoded(5), Agreed(5)]), Some(5));
-        assert_eq!(of(&[Agreed(5), Copying(5)]), Some(5));
-        assert_eq!(of(&[Agreed(5), Entering(6)]), Some(5));
+        assert_eq!(of(&[Agreed(N(4)), Agreed(N(4))]), Some(N(4)));
+        assert_eq!(of(&[Entering(N(5)), Agreed(N(4))]), Some(N(4)));
+        assert_eq!(of(&[Encoded(N(5)), Entering(N(5))]), Some(N(4)));
+        assert_eq!(of(&[Encoded(N(5)), Agreed(N(4))]), Some(N(4)));
+        assert_eq!(of(&[Encoded(N(5)), Encoded(N(5))]), Some(N(5)));
+        assert_eq!(of(&[Encoded(N(5)), Copying(N(5))]), Some(N(5)));
+        assert_eq!(of(&[Encoded(N(5)), Agreed(N(5))]), Some(N(5)));
+        assert_eq!(of(&[Agreed(N(5)), Copying(N(5))]), Some(N(5)));
+        assert_eq!(of(&[Agreed(N(5)), Entering(N(6))]), Some(N(5)));
         assert_eq!(of(&[]), None);
     }
 
@@ -136,32 +141,40 @@ mod tests {
     /// if all survivors hold its parity, and always if one may have thrown `n` away.
     #[test]
     fn exhaustive_over_reachable_phases_of_four() {
-        let all = [Agreed(4), Entering(5), Encoded(5), Copying(5), Agreed(5), Entering(6)];
+        let all = [
+            Agreed(N(4)),
+            Entering(N(5)),
+            Encoded(N(5)),
+            Copying(N(5)),
+            Agreed(N(5)),
+            Entering(N(6)),
+        ];
         let mut reachable = 0;
         for code in 0..all.len().pow(4) {
             let set: Vec<Phase> =
                 (0..4).map(|i| all[code / all.len().pow(i) % all.len()]).collect();
             let least = set.iter().map(|p| p.reaches()).min().unwrap();
-            let overwritten = set.iter().any(|p| matches!(p, Copying(5) | Agreed(5) | Entering(6)));
-            let past_b = set.iter().any(|p| matches!(p, Entering(6)));
-            let not_copied = set.iter().any(|p| !matches!(p, Agreed(5) | Entering(6)));
-            if (overwritten && least < 5) || (past_b && not_copied) {
+            let overwritten =
+                set.iter().any(|p| matches!(p, Copying(N(5)) | Agreed(N(5)) | Entering(N(6))));
+            let past_b = set.iter().any(|p| matches!(p, Entering(N(6))));
+            let not_copied = set.iter().any(|p| !matches!(p, Agreed(N(5)) | Entering(N(6))));
+            if (overwritten && least < N(5)) || (past_b && not_copied) {
                 continue; // the barriers forbid it
             }
             reachable += 1;
-            let expected = if least >= 5 { 5 } else { 4 };
-            assert_eq!(of(&set), Some(expected), "{set:?}");
+            let expected = if least >= N(5) { 5 } else { 4 };
+            assert_eq!(of(&set), Some(N(expected)), "{set:?}");
         }
         assert!(reachable > 100, "{reachable}");
     }
 
     #[test]
     fn a_written_decision_stands_against_the_phases() {
-        let back = Vote { phase: Some(Encoded(5)), decided: Some(4) };
-        let other = Vote { phase: Some(Encoded(5)), decided: None };
-        assert_eq!(decide(&[other, back]), Some(4));
-        assert_eq!(decide(&[other, other]), Some(5));
-        let substitute = Vote { phase: None, decided: Some(5) };
-        assert_eq!(decide(&[substitute]), Some(5));
+        let back = Vote { phase: Some(Encoded(N(5))), decided: Some(N(4)) };
+        let other = Vote { phase: Some(Encoded(N(5))), decided: None };
+        assert_eq!(decide(&[other, back]), Some(N(4)));
+        assert_eq!(decide(&[other, other]), Some(N(5)));
+        let substitute = Vote { phase: None, decided: Some(N(5)) };
+        assert_eq!(decide(&[substitute]), Some(N(5)));
     }
 }

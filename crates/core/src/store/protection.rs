@@ -7,6 +7,7 @@ use crate::layout::{self, TILE};
 use crate::mutant::{Mutant, breaks};
 use crate::placement::Domains;
 use crate::placement::groups::{self, Plan};
+use crate::quantity::CheckpointNumber;
 use crate::settings::{BackupMode, Settings};
 
 /// Why a job cannot be protected as asked.
@@ -138,22 +139,22 @@ impl Protection {
     }
 
     /// The snapshot that checkpoint `number` is, or will be, in.
-    pub fn snapshot_of(&self, number: u64) -> usize {
+    pub fn snapshot_of(&self, number: CheckpointNumber) -> usize {
         match breaks(Mutant::SnapshotReused) {
-            false => number as usize % self.snapshots,
+            false => number.turn(self.snapshots),
             true => 0,
         }
     }
 
     /// Where that snapshot lies in a segment.
-    pub fn snapshot_at(&self, layout: &layout::Layout, number: u64) -> usize {
+    pub fn snapshot_at(&self, layout: &layout::Layout, number: CheckpointNumber) -> usize {
         layout.snapshots[self.snapshot_of(number)]
     }
 
     /// The slot that checkpoint `number` is, or will be, in.
-    pub fn slot_of(&self, number: u64) -> usize {
+    pub fn slot_of(&self, number: CheckpointNumber) -> usize {
         match breaks(Mutant::SlotReused) {
-            false => number as usize % self.mode.slots().max(1),
+            false => number.turn(self.mode.slots().max(1)),
             true => 0,
         }
     }

@@ -24,6 +24,7 @@
 //! places are not known. For them every call meets, as if all were made from one place.
 
 use crate::mutant::{Mutant, breaks};
+use crate::quantity::{CheckpointNumber, ViewNumber};
 
 /// What a PE shows of the call in which it is, or in which it learned of a loss.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -31,7 +32,7 @@ pub struct Called {
     /// Digest of the call site, 0 if it is not known.
     pub site: u64,
     /// The checkpoint that it was to make.
-    pub number: u64,
+    pub number: CheckpointNumber,
     /// A substitute that has taken part in no recovery yet.
     pub new: bool,
     /// It is behind since the last restart.
@@ -44,13 +45,19 @@ impl Called {
     /// Number and flags as one word; the site is another.
     pub fn word(self) -> u64 {
         let flags = [self.new, self.late, self.varied];
-        flags.into_iter().fold(self.number, |word, flag| word << 1 | u64::from(flag))
+        flags.into_iter().fold(self.number.0, |word, flag| word << 1 | u64::from(flag))
     }
 
     /// The inverse.
     pub fn of(site: u64, word: u64) -> Called {
         let flag = |bit: u32| word >> bit & 1 == 1;
-        Called { site, number: word >> 3, new: flag(2), late: flag(1), varied: flag(0) }
+        Called {
+            site,
+            number: CheckpointNumber(word >> 3),
+            new: flag(2),
+            late: flag(1),
+            varied: flag(0),
+        }
     }
 
     /// How far it has come: a larger one is further.
@@ -58,7 +65,7 @@ impl Called {
         match (self.new, self.late) {
             (true, _) => 0,
             (_, true) => 1,
-            _ => self.number + 2,
+            _ => self.number.0 + 2,
         }
     }
 }
@@ -131,18 +138,18 @@ pub struct Progress {
 
 impl Progress {
     /// As words, for those who are in that view; the first one is written last.
-    pub fn words(&self, view: u64) -> [u64; 4] {
+    pub fn words(&self, view: ViewNumber) -> [u64; 4] {
         let kind = match self.deed {
             Deed::Barrier => 1,
             Deed::Waits => 2,
             Deed::Checkpoint => 3,
         };
-        let event = view << 3 | u64::from(self.reached) << 2 | kind;
+        let event = view.0 << 3 | u64::from(self.reached) << 2 | kind;
         [event, self.barriers, self.site, self.written]
     }
 
     /// The inverse; None if it is of another view.
-    pub fn of(words: [u64; 4], view: u64) -> Option<Progress> {
+    pub fn of(words: [u64; 4], view: ViewNumber) -> Option<Progress> {
         let [event, barriers, site, written] = words;
         let deed = match event & 3 {
             1 => Deed::Barrier,
@@ -151,7 +158,7 @@ impl Progress {
             _ => return None,
         };
         let reached = event >> 2 & 1 == 1;
-        (event >> 3 == view).then_some(Progress { deed, barriers, reached, site, written })
+        (event >> 3 == view.0).then_some(Progress { deed, barriers, reached, site, written })
     }
 }
 
@@ -201,6 +208,7 @@ mod tests {
     const B: u64 = 0xb;
 
     fn called(site: u64, number: u64) -> Called {
+        let number = CheckpointNumber(number);
         Called { site, number, ..Called::default() }
     }
 
@@ -216,17 +224,20 @@ mod tests {
     fn words_are_read_back() {
         for bits in 0..8u64 {
             let (new, late, varied) = (bits & 4 != 0, bits & 2 != 0, bits & 1 != 0);
-            let call = Called { site: A, number: 7 << 40, new, late, varied };
+            let call = Called { site: A, number: CheckpointNumber(7 << 40), new, late, varied };
             assert_eq!(Called::of(A, call.word()), call);
         }
         for deed in [Deed::Barrier, Deed::Waits, Deed::Checkpoint] {
             for reached in [false, true] {
                 let progress = Progress { reached, ..at(deed, 3, B, 9) };
-                assert_eq!(Progress::of(progress.words(5), 5), Some(progress));
-                assert_eq!(Progress::of(progress.words(5), 6), None);
+                assert_eq!(
+                    Progress::of(progress.words(ViewNumber(5)), ViewNumber(5)),
+                    Some(progress)
+                );
+                assert_eq!(Progress::of(progress.words(ViewNumber(5)), ViewNumber(6)), None);
             }
         }
-        assert_eq!(Progress::of([0; 4], 0), None);
+        assert_eq!(Progress::of([0; 4], ViewNumber(0)), None);
     }
 
     #[test]

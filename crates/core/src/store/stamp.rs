@@ -14,18 +14,19 @@ use raidshmem_codec::crc::{Hasher, Sum};
 
 use crate::layout::STAMP;
 use crate::mutant::{Mutant, breaks};
+use crate::quantity::{CheckpointNumber, Incarnation};
 
 /// Whose bytes of which checkpoint a tile holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
     /// Checkpoint number.
-    pub number: u64,
+    pub number: CheckpointNumber,
     /// Job.
     pub job: u64,
     /// PE that holds the tile.
     pub pe: u32,
     /// Its incarnation when it wrote the tile.
-    pub incarnation: u32,
+    pub incarnation: Incarnation,
     /// The checksum covers the tile's bytes.
     pub whole: bool,
 }
@@ -33,11 +34,11 @@ pub struct Stamp {
 impl Stamp {
     fn fields(&self, len: usize) -> [u8; STAMP - 4] {
         let mut bytes = [0; STAMP - 4];
-        let number = if breaks(Mutant::NumberNotSealed) { 0 } else { self.number };
+        let number = if breaks(Mutant::NumberNotSealed) { 0 } else { self.number.0 };
         bytes[0..8].copy_from_slice(&number.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.job.to_le_bytes());
         bytes[16..20].copy_from_slice(&self.pe.to_le_bytes());
-        bytes[20..24].copy_from_slice(&self.incarnation.to_le_bytes());
+        bytes[20..24].copy_from_slice(&self.incarnation.0.to_le_bytes());
         bytes[24..28].copy_from_slice(&(len as u32).to_le_bytes());
         bytes
     }
@@ -109,8 +110,8 @@ impl Renewal {
 }
 
 /// The incarnation that a stamp names.
-fn incarnation(bytes: &[u8; STAMP]) -> u32 {
-    u32::from_le_bytes([20, 21, 22, 23].map(|at| bytes[at]))
+fn incarnation(bytes: &[u8; STAMP]) -> Incarnation {
+    Incarnation(u32::from_le_bytes([20, 21, 22, 23].map(|at| bytes[at])))
 }
 
 /// A tile being sealed while it is written, or checked while it is read.
@@ -162,7 +163,13 @@ mod tests {
     use super::*;
 
     fn stamp() -> Stamp {
-        Stamp { number: 7, job: 9, pe: 3, incarnation: 2, whole: true }
+        Stamp {
+            number: CheckpointNumber(7),
+            job: 9,
+            pe: 3,
+            incarnation: Incarnation(2),
+            whole: true,
+        }
     }
 
     #[test]
@@ -212,7 +219,7 @@ mod tests {
         let mut sealed = bare.seal(&tile);
         assert!(bare.holds(&sealed, &tile) && bare.holds(&sealed, &other));
         assert!(!stamp().holds(&sealed, &tile) && !bare.holds(&stamp().seal(&tile), &tile));
-        let next = Stamp { number: 8, ..bare };
+        let next = Stamp { number: CheckpointNumber(8), ..bare };
         assert!(!next.holds(&sealed, &tile));
         assert_eq!(Renewal::new(bare, next, tile.len()).of(&sealed), Some(next.seal(&tile)));
         for bit in 0..STAMP * 8 {
@@ -224,13 +231,16 @@ mod tests {
 
     #[test]
     fn a_renewed_stamp_is_the_stamp_and_damage_stays_damage() {
-        let (old, new) = (stamp(), Stamp { number: 9, incarnation: 4, ..stamp() });
+        let (old, new) = (
+            stamp(),
+            Stamp { number: CheckpointNumber(9), incarnation: Incarnation(4), ..stamp() },
+        );
         let mut tile: Vec<u8> = (0..200).collect();
         let sealed = old.seal(&tile);
         let all = Renewal::new(old, new, tile.len());
         let renewed = new.seal(&tile);
-        let earlier = Stamp { incarnation: 1, ..old }.seal(&tile);
-        let later = Stamp { incarnation: 3, ..old }.seal(&tile);
+        let earlier = Stamp { incarnation: Incarnation(1), ..old }.seal(&tile);
+        let later = Stamp { incarnation: Incarnation(3), ..old }.seal(&tile);
         assert_eq!((all.of(&sealed), all.of(&earlier)), (Some(renewed), Some(renewed)));
         assert_eq!(all.of(&later), None);
         assert_eq!((all.of(&renewed), all.of(&[0; STAMP]), all.of(&[])), (None, None, None));
@@ -245,7 +255,11 @@ mod tests {
             let renewed = all.of(&damaged);
             assert!(renewed.is_none_or(|renewed| !new.holds(&renewed, &tile)), "bit {bit}");
         }
-        for other in [Stamp { number: 6, ..old }, Stamp { pe: 1, ..old }, Stamp { job: 1, ..old }] {
+        for other in [
+            Stamp { number: CheckpointNumber(6), ..old },
+            Stamp { pe: 1, ..old },
+            Stamp { job: 1, ..old },
+        ] {
             assert_eq!(Renewal::new(other, new, tile.len()).of(&sealed), None);
         }
     }
@@ -265,12 +279,12 @@ mod tests {
     fn a_stamp_of_another_checkpoint_job_or_pe_or_a_later_life_is_refused() {
         let tile = [1, 2, 3];
         let sealed = stamp().seal(&tile);
-        assert!(Stamp { incarnation: 5, ..stamp() }.holds(&sealed, &tile));
+        assert!(Stamp { incarnation: Incarnation(5), ..stamp() }.holds(&sealed, &tile));
         for other in [
-            Stamp { number: 8, ..stamp() },
+            Stamp { number: CheckpointNumber(8), ..stamp() },
             Stamp { job: 8, ..stamp() },
             Stamp { pe: 2, ..stamp() },
-            Stamp { incarnation: 1, ..stamp() },
+            Stamp { incarnation: Incarnation(1), ..stamp() },
         ] {
             assert!(!other.holds(&sealed, &tile), "{other:?}");
         }

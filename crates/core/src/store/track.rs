@@ -23,6 +23,7 @@
 use super::coverage::Coverage;
 use super::delta::TileSet;
 use crate::mutant::{Mutant, breaks};
+use crate::quantity::CheckpointNumber;
 use crate::settings::Track;
 
 /// What a process says of its watch before a checkpoint.
@@ -33,7 +34,7 @@ pub enum Said {
     /// It never will.
     Never,
     /// It shows all that it wrote to PEs near it from the checkpoint before this one on.
-    All(u64),
+    All(CheckpointNumber),
 }
 
 impl Said {
@@ -42,7 +43,7 @@ impl Said {
         match self {
             Said::Nothing => 0,
             Said::Never => u64::MAX,
-            Said::All(number) => number,
+            Said::All(number) => number.0,
         }
     }
 
@@ -51,7 +52,7 @@ impl Said {
         match word {
             0 => Said::Nothing,
             u64::MAX => Said::Never,
-            number => Said::All(number),
+            number => Said::All(CheckpointNumber(number)),
         }
     }
 }
@@ -114,11 +115,11 @@ enum State {
     #[default]
     Off,
     /// All that is written is seen since checkpoint `.0`, which covered `.1`.
-    Since(u64, Coverage),
+    Since(CheckpointNumber, Coverage),
     /// What was written to others before checkpoint `.0` is shown.
-    Shown(u64),
+    Shown(CheckpointNumber),
     /// What was written to the own memory is known too, and watched from here on.
-    Known(u64),
+    Known(CheckpointNumber),
 }
 
 /// The watch of one process.
@@ -131,9 +132,9 @@ pub struct Tracked {
 impl Tracked {
     /// Before checkpoint `number` of what `coverage` says: true if all that this process wrote
     /// since the last is under watch. Then it is to be shown; else the watch is over.
-    pub fn show(&mut self, number: u64, coverage: &Coverage) -> bool {
+    pub fn show(&mut self, number: CheckpointNumber, coverage: &Coverage) -> bool {
         let state = std::mem::take(&mut self.state);
-        let all = matches!(&state, State::Since(n, of) if n + 1 == number && of == coverage);
+        let all = matches!(&state, State::Since(n, of) if n.next() == number && of == coverage);
         if all && !self.never {
             self.state = State::Shown(number);
         }
@@ -151,7 +152,7 @@ impl Tracked {
 
     /// After barrier Q: true if this process and all near it (`said`) show what they wrote before
     /// checkpoint `number`. Then the own memory is to be looked at; else the watch is over.
-    pub fn gather(&mut self, number: u64, said: &[Said]) -> bool {
+    pub fn gather(&mut self, number: CheckpointNumber, said: &[Said]) -> bool {
         self.never |= said.contains(&Said::Never);
         let doubts = |said: Said| said != Said::All(number) && !breaks(Mutant::DoubtsIgnored);
         let all = !said.iter().any(|&said| doubts(said));
@@ -161,12 +162,12 @@ impl Tracked {
     }
 
     /// The copy of checkpoint `number` is made. True if the watch that there is goes on.
-    pub fn goes_on(&self, number: u64) -> bool {
+    pub fn goes_on(&self, number: CheckpointNumber) -> bool {
         self.state == State::Known(number)
     }
 
     /// All that is written from here on is seen; `number` covers `coverage`.
-    pub fn begin(&mut self, number: u64, coverage: Coverage) {
+    pub fn begin(&mut self, number: CheckpointNumber, coverage: Coverage) {
         self.state = State::Since(number, coverage);
     }
 
@@ -186,7 +187,7 @@ impl Tracked {
     pub fn pays(
         &self,
         track: Track,
-        number: u64,
+        number: CheckpointNumber,
         few: bool,
         costs: impl Iterator<Item = Costs>,
     ) -> bool {
@@ -211,6 +212,7 @@ mod tests {
     use super::*;
     use crate::heap::Heap;
     use crate::layout::Layout;
+    use CheckpointNumber as N;
 
     fn covering(bytes: usize) -> Coverage {
         let layout = Layout::new(1 << 20, 2);
@@ -221,7 +223,7 @@ mod tests {
 
     #[test]
     fn words_are_what_was_said() {
-        for said in [Said::Nothing, Said::Never, Said::All(1), Said::All(77)] {
+        for said in [Said::Nothing, Said::Never, Said::All(N(1)), Said::All(CheckpointNumber(77))] {
             assert_eq!(Said::unpack(said.pack()), said);
         }
         assert_eq!(Said::unpack(0), Said::Nothing);
@@ -230,7 +232,7 @@ mod tests {
     /// From a watch begun at checkpoint 4.
     fn begun() -> Tracked {
         let mut tracked = Tracked::default();
-        tracked.begin(4, covering(100));
+        tracked.begin(N(4), covering(100));
         tracked
     }
 
@@ -238,11 +240,11 @@ mod tests {
     fn a_watch_goes_on_from_checkpoint_to_checkpoint() {
         let mut tracked = begun();
         for number in 5..9 {
-            assert!(tracked.show(number, &covering(100)));
-            assert_eq!(tracked.said(), Said::All(number));
-            assert!(tracked.gather(number, &[Said::All(number); 3]));
-            assert!(tracked.goes_on(number));
-            tracked.begin(number, covering(100));
+            assert!(tracked.show(N(number), &covering(100)));
+            assert_eq!(tracked.said(), Said::All(CheckpointNumber(number)));
+            assert!(tracked.gather(N(number), &[Said::All(N(number)); 3]));
+            assert!(tracked.goes_on(N(number)));
+            tracked.begin(N(number), covering(100));
         }
     }
 
@@ -251,16 +253,18 @@ mod tests {
         let (same, other) = (covering(100), covering(5000));
         for (number, coverage) in [(5, &other), (6, &same), (4, &same)] {
             let mut tracked = begun();
-            assert!(!tracked.show(number, coverage));
+            assert!(!tracked.show(N(number), coverage));
             assert_eq!(tracked.said(), Said::Nothing);
-            assert!(!tracked.gather(number, &[Said::All(number)]) && !tracked.goes_on(number));
-            assert!(!tracked.show(number + 1, coverage));
+            assert!(
+                !tracked.gather(N(number), &[Said::All(N(number))]) && !tracked.goes_on(N(number))
+            );
+            assert!(!tracked.show(N(number + 1), coverage));
         }
-        for said in [Said::Nothing, Said::Never, Said::All(4), Said::All(6)] {
+        for said in [Said::Nothing, Said::Never, Said::All(N(4)), Said::All(N(6))] {
             let mut tracked = begun();
-            assert!(tracked.show(5, &same));
-            assert!(!tracked.gather(5, &[Said::All(5), said, Said::All(5)]));
-            assert!(!tracked.goes_on(5));
+            assert!(tracked.show(N(5), &same));
+            assert!(!tracked.gather(N(5), &[Said::All(N(5)), said, Said::All(N(5))]));
+            assert!(!tracked.goes_on(N(5)));
             assert_eq!(tracked.said() == Said::Never, said == Said::Never);
         }
     }
@@ -269,12 +273,12 @@ mod tests {
     #[test]
     fn a_second_attempt_at_a_checkpoint_knows_nothing() {
         let mut tracked = begun();
-        assert!(tracked.show(5, &covering(100)));
-        assert!(!tracked.show(5, &covering(100)));
+        assert!(tracked.show(N(5), &covering(100)));
+        assert!(!tracked.show(N(5), &covering(100)));
         assert_eq!(tracked.said(), Said::Nothing);
         let mut tracked = begun();
-        assert!(tracked.show(5, &covering(100)) && tracked.gather(5, &[]));
-        assert!(!tracked.show(5, &covering(100)));
+        assert!(tracked.show(N(5), &covering(100)) && tracked.gather(N(5), &[]));
+        assert!(!tracked.show(N(5), &covering(100)));
     }
 
     #[test]
@@ -293,7 +297,7 @@ mod tests {
 
     /// One step of a job in which two PEs say the same of their costs.
     fn pays(tracked: &Tracked, track: Track, few: bool, costs: Costs) -> bool {
-        tracked.pays(track, 5, few, [costs; 2].into_iter())
+        tracked.pays(track, N(5), few, [costs; 2].into_iter())
     }
 
     #[test]
@@ -312,7 +316,7 @@ mod tests {
     fn huge_pages_are_cut_where_that_is_won_back() {
         let new = Tracked::default();
         let mut going = begun();
-        assert!(going.show(5, &covering(100)) && going.gather(5, &[]));
+        assert!(going.show(N(5), &covering(100)) && going.gather(N(5), &[]));
         let (huge, cut) = (200_000 * CUT, 200_000);
         let costs = |ran, looked, spent| Costs { ran, looked, spent, huge };
         let auto = |tracked: &Tracked, costs| pays(tracked, Track::Auto, true, costs);

@@ -1,5 +1,7 @@
 //! PEs that are reached through an engine: by addresses, which come before the view.
 
+use crate::quantity::ViewNumber;
+
 use super::*;
 
 /// Two nodes of two PEs that reach each other through an engine.
@@ -28,10 +30,10 @@ fn with_an_engine_every_node_knows_an_address_before_the_view_that_needs_it() {
     assert!(told(&cluster.log, "tell 0 of 2.1").is_none());
     cluster.event(Event::Said { proc, what: Said::Address { address: vec![8] } });
     let member = cluster.member(2);
-    assert_eq!((member.state, member.incarnation), (State::Alive, 1));
+    assert_eq!((member.state, member.incarnation.0), (State::Alive, 1));
     assert!(told(&cluster.log, "tell 0 of 2.1") < told(&cluster.log, "shown 3 by 0"));
     cluster.event(Event::Said { proc, what: Said::Address { address: vec![9] } });
-    assert_eq!(cluster.machine.view.number, 3, "said twice, it changes nothing");
+    assert_eq!(cluster.machine.view.number, ViewNumber(3), "said twice, it changes nothing");
 }
 
 #[test]
@@ -44,5 +46,5 @@ fn a_substitute_that_dies_before_it_is_reached_is_replaced_by_another() {
     cluster.event(Event::Ended { proc: first, how: Ended::Killed(9) });
     assert_ne!(cluster.proc_of(2), first);
     let member = cluster.member(2);
-    assert_eq!((member.state, member.incarnation), (State::Alive, 1));
+    assert_eq!((member.state, member.incarnation.0), (State::Alive, 1));
 }

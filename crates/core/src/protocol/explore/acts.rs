@@ -6,6 +6,7 @@ use crate::mutant::Mutant;
 use crate::protocol::driver::{Driver, Judgement, Port, Progress, Standing, Step};
 use crate::protocol::operation::{Op, Part};
 use crate::protocol::{At, Outcome, meeting};
+use crate::quantity::CheckpointNumber;
 use crate::status::Ending;
 use crate::store::phase::{Phase, Vote};
 use crate::store::site::{Deed, Progress as Shown, Verdict, apart, follow};
@@ -40,7 +41,7 @@ impl Model {
         };
         let (pe, error) = (&mut memory.state.pes[p], memory.broken_promise);
         if ![At::Enter, At::Follow].contains(&at) {
-            (pe.number, pe.ends) = (driver.number() as u8, driver.ends().is_some());
+            (pe.number, pe.ends) = (driver.number().0 as u8, driver.ends().is_some());
         }
         if driver.at() == At::Unrecoverable && pe.words == 0 {
             pe.words = NOBODY;
@@ -53,7 +54,8 @@ impl Model {
         let pe = &state.pes[p];
         let at = pe.at.expect("inside a call");
         let begins = [At::Enter, At::Follow, At::Intend].contains(&at);
-        let number = u64::from(if begins { pe.agreed + 1 } else { pe.number });
+        let number = if begins { pe.agreed + 1 } else { pe.number };
+        let number = CheckpointNumber(number.into());
         let ends = pe.ends.then_some(Ending::Silent);
         let before = pe.middle.then_some(pauses as fn(Op) -> bool);
         Driver::restored((pe.call, at), number, ends, pe.is_new(), before)
@@ -260,7 +262,7 @@ impl Memory<'_> {
 
 impl Port for Memory<'_> {
     fn carry_out(&mut self, driver: &Driver, op: Op) -> Progress {
-        let (model, p, number) = (self.model, self.p, driver.number() as u8);
+        let (model, p, number) = (self.model, self.p, driver.number().0 as u8);
         match op {
             Op::Post(posted) => self.own().phase = posted.phase(driver.number()),
             Op::Void(part) => *self.part(part, number) = Bytes::Void,
@@ -351,8 +353,8 @@ impl Port for Memory<'_> {
         self.state.pes[self.p].is_new()
     }
 
-    fn is_beside(&self, number: u64) -> bool {
-        self.state.pes[self.p].beside.is(number as u8)
+    fn is_beside(&self, number: CheckpointNumber) -> bool {
+        self.state.pes[self.p].beside.is(number.0 as u8)
     }
 
     fn phase(&self) -> Option<Phase> {
@@ -363,7 +365,11 @@ impl Port for Memory<'_> {
         let living = self.state.living_in(self.state.pes[self.p].view);
         let alive = (0..self.model.pes).filter(|q| living >> q & 1 == 1);
         let pes = alive.map(|q| &self.state.pes[q]);
-        pes.map(|pe| Vote { phase: pe.phase, decided: pe.decided.map(u64::from) }).collect()
+        pes.map(|pe| Vote {
+            phase: pe.phase,
+            decided: pe.decided.map(|n| CheckpointNumber(n.into())),
+        })
+        .collect()
     }
 
     fn faulted(&self) -> bool {

@@ -7,6 +7,7 @@ use super::state::{Bytes, MOST, Pe, Places, State};
 use crate::mutant::{self, Mutant};
 use crate::plan::{self, Finding, Unrecoverable};
 use crate::protocol::{At, Call, Outcome, next};
+use crate::quantity::CheckpointNumber;
 use crate::store::inherited::is_borne_out;
 use crate::store::phase::Phase;
 
@@ -99,7 +100,7 @@ impl Model {
             shows: 0,
             words: 0,
             live: Some(FIRST),
-            phase: Some(Phase::Agreed(u64::from(FIRST))),
+            phase: Some(Phase::Agreed(CheckpointNumber(u64::from(FIRST)))),
             decided: None,
             step: (0, 0),
             snapshot: Bytes::Sealed(FIRST, true),
@@ -202,8 +203,8 @@ impl Model {
             pe.live = None;
         }
         let (snapshot, slots) = (pe.snapshot, pe.slots);
-        let slot = |n: u64| slots[self.slot(n as u8)].is(n as u8);
-        pe.phase = pe.phase.filter(|&phase| is_borne_out(phase, |n| snapshot.is(n as u8), slot));
+        let slot = |n: CheckpointNumber| slots[self.slot(n.0 as u8)].is(n.0 as u8);
+        pe.phase = pe.phase.filter(|&phase| is_borne_out(phase, |n| snapshot.is(n.0 as u8), slot));
         pe.begin(shown);
     }
 

@@ -45,6 +45,7 @@ use super::model::{Broken, Model, NOBODY};
 use super::state::{Bytes, MOST, Pe, Places, State};
 use crate::mutant::Mutant;
 use crate::protocol::{At, Call, meeting};
+use crate::quantity::CheckpointNumber;
 use crate::store::phase::Phase;
 
 impl Model {
@@ -100,7 +101,7 @@ impl Model {
     }
 
     fn copies(&self, pe: &Pe) -> bool {
-        let number = u64::from(pe.number);
+        let number = CheckpointNumber(pe.number.into());
         matches!(pe.phase, Some(Phase::Encoded(n) | Phase::Copying(n)) if n == number)
     }
 

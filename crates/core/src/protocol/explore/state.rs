@@ -10,6 +10,7 @@ use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use crate::protocol::{ALL, At, Call, meeting};
+use crate::quantity::CheckpointNumber;
 use crate::store::inherited::{Rescue, rescue, without_live};
 use crate::store::phase::{Phase, Vote};
 use crate::store::site::Called;
@@ -95,7 +96,7 @@ pub struct Places {
 impl Places {
     pub fn called(self) -> Called {
         let (site, number, new, late) = self.call;
-        let (site, number) = (u64::from(site), u64::from(number));
+        let (site, number) = (u64::from(site), CheckpointNumber(number.into()));
         Called { site, number, new, late, varied: false }
     }
 
@@ -148,14 +149,17 @@ impl Pe {
     /// view in which it is dead.
     pub fn begin(&mut self, shown: u8) {
         (self.alive, self.node_lost, self.shown) = (true, false, shown);
-        let live = |n: u64| Bytes::Sealed(n as u8, self.live == Some(n as u8));
-        match rescue(&Vote { phase: self.phase, decided: self.decided.map(u64::from) }) {
+        let live = |n: CheckpointNumber| Bytes::Sealed(n.0 as u8, self.live == Some(n.0 as u8));
+        match rescue(&Vote {
+            phase: self.phase,
+            decided: self.decided.map(|n| CheckpointNumber(n.into())),
+        }) {
             Rescue::Complete(n) => {
-                let beside = self.beside.is(n as u8);
+                let beside = self.beside.is(n.0 as u8);
                 self.snapshot = if beside { self.beside } else { live(n) };
                 self.phase = self.phase.map(without_live);
             }
-            Rescue::Keep(n) if !self.beside.is(n as u8) => self.beside = live(n),
+            Rescue::Keep(n) if !self.beside.is(n.0 as u8) => self.beside = live(n),
             Rescue::Keep(_) | Rescue::Nothing => {}
         }
         self.live = None;

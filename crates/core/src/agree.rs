@@ -1,0 +1,362 @@
+//! Agreement among the members of a team, whoever of them dies.
+//!
+//! A value for one member and one agreement: records of the others and views in, a record to show
+//! and in the end a decision out. The views are the job's: all see them in one order, and who is
+//! lost in a view never acts again.
+//!
+//! ```text
+//! propose   show what this member brings; wait until all that live in the view have shown theirs
+//! lock      all know the same, so all decide the same: show it; wait until all that live have
+//! done      the decision stands: every living member holds it
+//! ```
+//!
+//! A new view begins again at the first step, with what was locked before: the newest lock of any
+//! member is the decision. So a decision that one member took, and took away with it when it died,
+//! is that of all others. Who finds a member that is done takes over its decision; a member is at
+//! most one agreement ahead, and its record has the decision before.
+//!
+//! Invariants: decisions of one agreement are equal on all members that come to one, the dead among
+//! them. A member that lives in the view of the decision has its proposal in it; of a lost one it
+//! is in it for all or for none.
+//!
+//! Left out: where records lie and how they are read ([`Record::words`] survive being torn).
+
+use crate::mutant::{Mutant, breaks};
+
+#[cfg(test)]
+mod explore;
+
+/// What a member brings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Proposal {
+    /// The decision has the bits that all have.
+    pub value: u64,
+    /// The view in which it made what it is ready to commit; 0 if it made nothing.
+    pub basis: u64,
+    /// How many lost members of the team it knows and has acknowledged.
+    pub acknowledged: u32,
+}
+
+/// What all come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Decision {
+    /// The view in which it was taken.
+    pub view: u64,
+    /// The bits that all have.
+    pub value: u64,
+    /// All proposals have one basis.
+    pub even: bool,
+    /// Members that are lost in that view.
+    pub lost: u32,
+    /// How many of them all have acknowledged.
+    pub acknowledged: u32,
+}
+
+impl Decision {
+    /// True if some living member does not know of every loss.
+    pub fn has_news(&self) -> bool {
+        self.acknowledged < self.lost
+    }
+
+    fn fold(view: u64, lost: u32, proposals: impl Iterator<Item = Proposal> + Clone) -> Decision {
+        let bases = proposals.clone().map(|proposal| proposal.basis);
+        let first = bases.clone().next().unwrap_or(0);
+        Decision {
+            view,
+            value: proposals.clone().fold(u64::MAX, |all, one| all & one.value),
+            even: first != 0 && { bases }.all(|basis| basis == first),
+            lost,
+            acknowledged: proposals.map(|one| one.acknowledged).min().unwrap_or(0),
+        }
+    }
+
+    fn words(&self) -> [u64; 3] {
+        let flags = u64::from(self.lost) << 32 | u64::from(self.acknowledged) << 1;
+        [self.view, self.value, flags | u64::from(self.even)]
+    }
+
+    fn of([view, value, flags]: [u64; 3]) -> Decision {
+        let (lost, acknowledged) = ((flags >> 32) as u32, (flags as u32) >> 1);
+        Decision { view, value, even: flags & 1 == 1, lost, acknowledged }
+    }
+}
+
+/// How far a member is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Phase {
+    /// It proposes, and has locked nothing before.
+    Proposed = 1,
+    /// It proposes, and has locked the decision in a view before.
+    Bound,
+    /// It has locked the decision in this view.
+    Locked,
+    /// The decision stands.
+    Done,
+}
+
+/// Which agreement it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Which {
+    /// The team: one that has its words after another has another number.
+    pub team: u64,
+    /// Number of the agreement in the team, from 1.
+    pub number: u64,
+    /// What the members come together for; those that come for different things do not agree.
+    pub gate: u8,
+}
+
+/// What a member shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Record {
+    /// The agreement that it is in.
+    pub which: Which,
+    /// How far it is.
+    pub phase: Phase,
+    /// In which view.
+    pub view: u64,
+    /// What it brings.
+    pub proposal: Proposal,
+    /// What it has locked, if its phase says so.
+    pub decision: Decision,
+    /// The decision of the agreement before.
+    pub previous: Decision,
+}
+
+/// Words of a record.
+pub const WORDS: usize = 13;
+
+/// A digest that tells words that are of two records from those of one.
+fn digest(words: &[u64]) -> u64 {
+    let mix = |sum: u64, word: &u64| {
+        (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29).wrapping_add(1)
+    };
+    words.iter().fold(0x5bd1_e995, mix)
+}
+
+impl Record {
+    /// As words, the last of which says that they are of one record.
+    pub fn words(&self) -> [u64; WORDS] {
+        let phase = self.phase as u64;
+        let mut words = [0; WORDS];
+        words[0] = self.which.team;
+        words[1] = self.which.number;
+        words[2] = self.view << 16 | u64::from(self.which.gate) << 8 | phase;
+        words[3] = self.proposal.value;
+        words[4] = self.proposal.basis;
+        words[5] = self.proposal.acknowledged.into();
+        words[6..9].copy_from_slice(&self.decision.words());
+        words[9..12].copy_from_slice(&self.previous.words());
+        words[WORDS - 1] = digest(&words[..WORDS - 1]);
+        words
+    }
+
+    /// The inverse of `words`; None if they are of no record, or were read while it changed.
+    pub fn of(words: [u64; WORDS]) -> Option<Record> {
+        let [team, number, state, value, basis, acknowledged, ..] = words;
+        let phase = match state & 0xff {
+            1 => Phase::Proposed,
+            2 => Phase::Bound,
+            3 => Phase::Locked,
+            4 => Phase::Done,
+            _ => return None,
+        };
+        let decision = |at: usize| Decision::of([words[at], words[at + 1], words[at + 2]]);
+        (words[WORDS - 1] == digest(&words[..WORDS - 1])).then(|| Record {
+            which: Which { team, number, gate: (state >> 8 & 0xff) as u8 },
+            phase,
+            view: state >> 16,
+            proposal: Proposal { value, basis, acknowledged: acknowledged as u32 },
+            decision: decision(6),
+            previous: decision(9),
+        })
+    }
+}
+
+/// What was seen of a member in the present view.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Seen {
+    Nothing,
+    Proposed(Proposal, Option<Decision>),
+    Locked(Decision),
+}
+
+/// One member in one agreement.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Agreement {
+    me: usize,
+    /// The members that live in the view, and what was seen of them.
+    seen: Vec<(bool, Seen)>,
+    record: Record,
+}
+
+impl Agreement {
+    /// Member `me` comes to an agreement in a view in which those members live; `previous` is what
+    /// the one before it came to.
+    pub fn begin(
+        (which, me): (Which, usize),
+        proposal: Proposal,
+        previous: Decision,
+        (view, living): (u64, Vec<bool>),
+    ) -> Agreement {
+        let (phase, decision) = (Phase::Proposed, Decision::default());
+        let record = Record { which, phase, view, proposal, decision, previous };
+        let seen = living.into_iter().map(|lives| (lives, Seen::Nothing)).collect();
+        Agreement { me, seen, record }
+    }
+
+    /// What this member shows now.
+    pub fn record(&self) -> &Record {
+        &self.record
+    }
+
+    /// The view in which it is.
+    pub fn view(&self) -> u64 {
+        self.record.view
+    }
+
+    /// The next view.
+    pub fn adopt(&mut self, view: u64, living: Vec<bool>) {
+        if self.record.phase == Phase::Done || view <= self.record.view {
+            return;
+        }
+        self.record.view = view;
+        if self.record.phase == Phase::Locked {
+            let kept = !breaks(Mutant::LockForgotten);
+            self.record.phase = if kept { Phase::Bound } else { Phase::Proposed };
+        }
+        self.seen = living.into_iter().map(|lives| (lives, Seen::Nothing)).collect();
+    }
+
+    /// The members whose records may bring it on.
+    pub fn awaited(&self) -> impl Iterator<Item = usize> {
+        let over = self.record.phase == Phase::Done;
+        let locked = self.record.phase == Phase::Locked;
+        let waits = move |seen: &Seen| match seen {
+            Seen::Nothing => true,
+            Seen::Proposed(..) => locked,
+            Seen::Locked(_) => false,
+        };
+        let others = self.seen.iter().enumerate().filter(move |(member, _)| *member != self.me);
+        let living = others.filter(move |(_, (lives, seen))| !over && *lives && waits(seen));
+        living.map(|(member, _)| member)
+    }
+
+    /// What a member shows.
+    pub fn observe(&mut self, member: usize, shown: &Record) {
+        let (own, theirs) = (self.record.which, shown.which);
+        if theirs.team != own.team || self.record.phase == Phase::Done {
+            return;
+        }
+        if theirs.number == own.number + 1 {
+            return self.finish(shown.previous);
+        }
+        if theirs != own {
+            return;
+        }
+        let seen = match shown.phase {
+            Phase::Done => return self.finish(shown.decision),
+            _ if shown.view != self.record.view => return,
+            Phase::Proposed => Seen::Proposed(shown.proposal, None),
+            Phase::Bound => Seen::Proposed(shown.proposal, Some(shown.decision)),
+            Phase::Locked => Seen::Locked(shown.decision),
+        };
+        self.seen[member].1 = seen;
+    }
+
+    /// Goes on as far as it can. True if it has come further: then the record is another one.
+    pub fn advance(&mut self) -> bool {
+        let before = self.record.phase;
+        if matches!(self.record.phase, Phase::Proposed | Phase::Bound)
+            && self.awaited().next().is_none()
+        {
+            self.record.decision = self.decide();
+            self.record.phase = Phase::Locked;
+            if breaks(Mutant::DoneUnlocked) {
+                self.record.phase = Phase::Done;
+            }
+        }
+        if self.record.phase == Phase::Locked && self.awaited().next().is_none() {
+            self.record.phase = Phase::Done;
+        }
+        self.record.phase != before
+    }
+
+    /// The decision, once it stands.
+    pub fn decision(&self) -> Option<Decision> {
+        (self.record.phase == Phase::Done).then_some(self.record.decision)
+    }
+
+    fn finish(&mut self, decision: Decision) {
+        (self.record.phase, self.record.decision) = (Phase::Done, decision);
+    }
+
+    /// What follows from what all that live have shown in this view.
+    fn decide(&self) -> Decision {
+        let Record { phase, view, proposal, decision, .. } = self.record;
+        let own = Seen::Proposed(proposal, (phase == Phase::Bound).then_some(decision));
+        let seen = self.seen.iter().filter(|(lives, _)| *lives).map(|(_, seen)| *seen);
+        let all = seen.filter(|seen| *seen != Seen::Nothing).chain([own]);
+        let locked = all.clone().find_map(|seen| match seen {
+            Seen::Locked(decision) => Some(decision),
+            _ => None,
+        });
+        let bound = all.clone().filter_map(|seen| match seen {
+            Seen::Proposed(_, bound) => bound,
+            _ => None,
+        });
+        let proposals = all.clone().filter_map(|seen| match seen {
+            Seen::Proposed(proposal, _) => Some(proposal),
+            _ => None,
+        });
+        let lost = self.seen.iter().filter(|(lives, _)| !lives).count() as u32;
+        let newest = bound.max_by_key(|decision| decision.view);
+        locked.or(newest).unwrap_or_else(|| Decision::fold(view, lost, proposals))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record() -> Record {
+        let proposal = Proposal { value: !3, basis: 9, acknowledged: 2 };
+        let decision = Decision { view: 9, value: 5, even: true, lost: 7, acknowledged: 3 };
+        let previous = Decision { view: 8, value: 1, even: false, lost: 16_383, acknowledged: 1 };
+        let which = Which { team: 0xfeed, number: 12, gate: 4 };
+        Record { which, phase: Phase::Bound, view: 77, proposal, decision, previous }
+    }
+
+    #[test]
+    fn a_record_survives_its_words() {
+        for phase in [Phase::Proposed, Phase::Bound, Phase::Locked, Phase::Done] {
+            let record = Record { phase, ..record() };
+            assert_eq!(Record::of(record.words()), Some(record));
+        }
+        assert_eq!(Record::of([0; WORDS]), None, "nobody showed anything");
+    }
+
+    #[test]
+    fn words_of_two_records_are_none() {
+        let (one, other) = (record().words(), Record { view: 78, ..record() }.words());
+        for cut in 0..WORDS {
+            let torn: [u64; WORDS] =
+                std::array::from_fn(|at| if at < cut { one[at] } else { other[at] });
+            let whole = torn == one || torn == other;
+            assert_eq!(Record::of(torn).is_some(), whole, "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn who_comes_for_something_else_is_not_agreed_with() {
+        let which = |gate| Which { team: 1, number: 1, gate };
+        let begin = |gate, me| {
+            let own = (which(gate), me);
+            Agreement::begin(own, Proposal::default(), Decision::default(), (1, vec![true; 2]))
+        };
+        let (mut here, there) = (begin(0, 0), begin(1, 1));
+        here.observe(1, there.record());
+        assert!(!here.advance() && here.decision().is_none());
+        here.observe(1, begin(0, 1).record());
+        assert!(here.advance());
+    }
+}

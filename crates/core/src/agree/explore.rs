@@ -1,0 +1,226 @@
+//! Every run of small agreements: each read, step, view and death in every order; and random runs
+//! of larger ones.
+//!
+//! A member reads one record at a time, so what it knows of two others may be of different times.
+//! Members die at any moment, also after they have decided; the view that shows it comes later, and
+//! each living member adopts the newest one when it likes.
+
+use std::collections::HashSet;
+
+use super::{Agreement, Decision, Phase, Proposal, Record, Which};
+
+/// A member: the agreement that it is in, and what it has come to.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Member {
+    lives: bool,
+    now: Option<Agreement>,
+    decided: Vec<Decision>,
+}
+
+/// All members, and the newest view: who lives in each.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Run {
+    members: Vec<Member>,
+    views: Vec<Vec<bool>>,
+    deaths: usize,
+}
+
+/// How much there is of everything.
+#[derive(Clone, Copy)]
+struct Size {
+    members: usize,
+    agreements: usize,
+    deaths: usize,
+}
+
+fn proposal(member: usize, number: usize) -> Proposal {
+    let value = !(1 << (member + 8 * number));
+    Proposal { value, basis: 1 + (member == 0) as u64, acknowledged: member as u32 }
+}
+
+impl Run {
+    fn first(size: Size) -> Run {
+        let member = Member { lives: true, now: None, decided: Vec::new() };
+        let members = vec![member; size.members];
+        Run { members, views: vec![vec![true; size.members]], deaths: 0 }
+    }
+
+    fn view(&self) -> (u64, Vec<bool>) {
+        (self.views.len() as u64, self.views.last().expect("there is a first").clone())
+    }
+
+    fn record(&self, member: usize) -> Option<&Record> {
+        self.members[member].now.as_ref().map(Agreement::record)
+    }
+
+    /// What a member may do next, without its death.
+    fn steps(&self, me: usize, size: Size, next: &mut Vec<Run>) {
+        let member = &self.members[me];
+        if !member.lives {
+            return;
+        }
+        let mut with = |change: &dyn Fn(&mut Member)| {
+            let mut run = self.clone();
+            change(&mut run.members[me]);
+            if run != *self {
+                next.push(run);
+            }
+        };
+        let over = member.now.as_ref().is_none_or(|now| now.record.phase == Phase::Done);
+        if over && member.decided.len() < size.agreements {
+            let number = member.decided.len() + 1;
+            let which = Which { team: 1, number: number as u64, gate: 0 };
+            let previous = member.decided.last().copied().unwrap_or_default();
+            let view = self.view();
+            with(&move |member| {
+                let begun = (which, me);
+                let (own, view) = (proposal(me, number), view.clone());
+                member.now = Some(Agreement::begin(begun, own, previous, view));
+            });
+        }
+        let Some(now) = &member.now else { return };
+        let (number, living) = self.view();
+        with(&|member| member.now.as_mut().unwrap().adopt(number, living.clone()));
+        for other in now.awaited() {
+            if let Some(&shown) = self.record(other) {
+                with(&|member| member.now.as_mut().unwrap().observe(other, &shown));
+            }
+        }
+        with(&|member| {
+            let now = member.now.as_mut().unwrap();
+            now.advance();
+        });
+    }
+
+    /// A decision is noted when it is taken, by who dies next as well.
+    fn note(&mut self) {
+        for member in &mut self.members {
+            let Some(now) = &member.now else { continue };
+            if let Some(decision) = now.decision()
+                && member.decided.len() < now.record.which.number as usize
+            {
+                member.decided.push(decision);
+            }
+        }
+    }
+
+    fn deaths(&self, size: Size, next: &mut Vec<Run>) {
+        for me in 0..size.members {
+            if self.members[me].lives && self.deaths < size.deaths {
+                let mut run = self.clone();
+                run.members[me].lives = false;
+                run.deaths += 1;
+                next.push(run);
+            }
+        }
+        let living: Vec<bool> = self.members.iter().map(|member| member.lives).collect();
+        if self.view().1 != living {
+            let mut run = self.clone();
+            run.views.push(living);
+            next.push(run);
+        }
+    }
+
+    fn check(&self, size: Size) -> Result<(), String> {
+        for number in 0..size.agreements {
+            let all = self.members.iter().filter_map(|member| member.decided.get(number));
+            let mut all = all.clone();
+            let Some(first) = all.next() else { continue };
+            if let Some(other) = all.find(|other| *other != first) {
+                return Err(format!("{first:?} and {other:?}"));
+            }
+            let lives = &self.views[first.view as usize - 1];
+            let value = |of: &dyn Fn(usize) -> bool| {
+                let of = (0..size.members).filter(|&member| of(member));
+                of.fold(u64::MAX, |all, member| all & proposal(member, number + 1).value)
+            };
+            if first.value != value(&|member| lives[member]) {
+                return Err(format!("{first:?} is not that of all who lived then"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Run {
+    /// Nobody can do anything, in a view that shows who lives: then nobody waits.
+    fn check_end(&self, size: Size) -> Result<(), String> {
+        let shown = self.view().1.iter().zip(&self.members).all(|(shown, m)| *shown == m.lives);
+        let waits = |member: &Member| member.lives && member.decided.len() < size.agreements;
+        match shown && self.members.iter().any(waits) {
+            true => Err(format!("somebody waits for ever: {self:?}")),
+            false => Ok(()),
+        }
+    }
+
+    /// One run to its end, in an order that the seed says; how many died in it.
+    fn random(size: Size, mut seed: u64) -> Result<usize, String> {
+        let mut choose = |among: usize| {
+            seed ^= seed << 13;
+            seed ^= seed >> 7;
+            seed ^= seed << 17;
+            (seed >> 11) as usize % among
+        };
+        let mut run = Run::first(size);
+        loop {
+            let (mut next, mut fatal) = (Vec::new(), Vec::new());
+            (0..size.members).for_each(|me| run.steps(me, size, &mut next));
+            run.deaths(size, &mut fatal);
+            let shows = |next: &Run| next.deaths == run.deaths;
+            let shown = fatal.iter().position(shows).map(|at| fatal.swap_remove(at));
+            next.extend(shown);
+            // Deaths are rare, so that they find the others at every step.
+            if !fatal.is_empty() && (next.is_empty() || choose(6 * size.members) == 0) {
+                next = fatal;
+            }
+            if next.is_empty() {
+                return run.check_end(size).map(|()| run.deaths);
+            }
+            run = next.swap_remove(choose(next.len()));
+            run.note();
+            run.check(size)?;
+        }
+    }
+}
+
+/// Goes through all runs; the first thing that is wrong with one, and how many there were.
+fn explore(size: Size) -> Result<usize, String> {
+    let (mut known, mut open) = (HashSet::new(), vec![Run::first(size)]);
+    while let Some(run) = open.pop() {
+        let mut next = Vec::new();
+        (0..size.members).for_each(|me| run.steps(me, size, &mut next));
+        next.iter_mut().for_each(Run::note);
+        let stuck = next.is_empty();
+        run.deaths(size, &mut next);
+        if stuck {
+            run.check_end(size)?;
+        }
+        for run in next {
+            run.check(size).map_err(|error| format!("{error}: {run:?}"))?;
+            if known.insert(run.clone()) {
+                open.push(run);
+            }
+        }
+    }
+    Ok(known.len())
+}
+
+#[test]
+fn one_value_for_all_whoever_dies() {
+    for (members, agreements, deaths) in [(2, 2, 1), (3, 1, 2), (3, 2, 1)] {
+        let size = Size { members, agreements, deaths };
+        let runs = explore(size).expect("every run is right");
+        eprintln!("{members} members, {agreements} agreements, {deaths} deaths: {runs} states");
+        assert!(runs > 100);
+    }
+}
+
+#[test]
+fn one_value_for_all_in_random_runs_of_many() {
+    for seed in 1..=300u64 {
+        let members = 2 + seed as usize % 7;
+        let size = Size { members, agreements: 3, deaths: members - 1 };
+        let end = Run::random(size, seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        assert_eq!(end, Ok(members - 1), "seed {seed}: all but one die");
+    }
+}

@@ -1,0 +1,99 @@
+//! Numbers that must not be taken for each other: of a checkpoint, of a view, of an incarnation.
+//!
+//! Invariant: they only grow in a job. Each has the width that it has in memory and in messages,
+//! and is serialized as the bare number.
+
+use std::fmt::{Display, Formatter, Result};
+
+use serde::{Deserialize, Serialize};
+
+/// Which checkpoint: they are counted from 1, and 0 is the start of the program.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct CheckpointNumber(pub u64);
+
+impl CheckpointNumber {
+    /// Before the first checkpoint.
+    pub const START: CheckpointNumber = CheckpointNumber(0);
+
+    /// The checkpoint after this one.
+    pub fn next(self) -> CheckpointNumber {
+        CheckpointNumber(self.0 + 1)
+    }
+
+    /// The checkpoint before this one, which is not [`CheckpointNumber::START`].
+    pub fn previous(self) -> CheckpointNumber {
+        CheckpointNumber(self.0 - 1)
+    }
+
+    /// That `back` before this one, or the start if there are not so many.
+    pub fn before(self, back: u64) -> CheckpointNumber {
+        CheckpointNumber(self.0.saturating_sub(back))
+    }
+
+    /// One that may be there as a word, 0 if it is not.
+    pub fn pack(number: Option<CheckpointNumber>) -> u64 {
+        number.map_or(0, |number| number.0 + 1)
+    }
+
+    /// The inverse.
+    pub fn unpack(word: u64) -> Option<CheckpointNumber> {
+        word.checked_sub(1).map(CheckpointNumber)
+    }
+
+    /// Which of `count` places used in turn is its.
+    pub fn turn(self, count: usize) -> usize {
+        (self.0 % count as u64) as usize
+    }
+}
+
+/// Which view of the job; the launcher counts them from 1.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct ViewNumber(pub u64);
+
+impl ViewNumber {
+    /// The view after this one.
+    pub fn next(self) -> ViewNumber {
+        ViewNumber(self.0 + 1)
+    }
+}
+
+/// How many processes carried the number of a PE before this one; at most 2^23 - 1.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Incarnation(pub u32);
+
+impl Incarnation {
+    /// The process that the launcher started with the job.
+    pub const FIRST: Incarnation = Incarnation(0);
+
+    /// The one that takes its place.
+    pub fn next(self) -> Incarnation {
+        Incarnation(self.0 + 1)
+    }
+}
+
+impl Display for CheckpointNumber {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Display for ViewNumber {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Display for Incarnation {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        self.0.fmt(f)
+    }
+}

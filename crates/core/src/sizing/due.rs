@@ -1,0 +1,112 @@
+//! Whether a checkpoint is due: what one PE decides for all, from the time since the last one, its
+//! cost and the losses seen (`SHMEM_FT_INTERVAL`, `SHMEM_FT_MTBF`).
+//!
+//! Pure: times are given, as seconds since the process began. [`interval`] has the formula.
+//!
+//! Until losses tell more, the time between two of them is taken to be [`EXPECTED`], with the
+//! weight of [`WEIGHT`] losses: after `n` losses in `t` seconds it is
+//! `(WEIGHT EXPECTED + t) / (WEIGHT + n)`.
+
+use super::interval;
+use crate::settings::Interval;
+
+/// Time between two losses that is expected before one was seen: a day.
+const EXPECTED: f64 = 86_400.0;
+/// Losses that the expectation counts for.
+const WEIGHT: f64 = 0.1;
+/// Share of the last measurement in what a checkpoint is taken to cost.
+const LATEST: f64 = 0.5;
+
+/// What is known about the checkpoints and losses of a job.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Due {
+    wanted: Interval,
+    mtbf: Option<f64>,
+    losses: u32,
+    /// When the last checkpoint was complete.
+    saved: f64,
+    /// What a checkpoint costs; None before the first.
+    cost: Option<f64>,
+}
+
+impl Due {
+    /// For a job with this interval and, where it is known, this time between two losses. A process
+    /// that takes the place of a lost one has seen a loss.
+    pub fn new(wanted: Interval, mtbf: Option<f64>, is_substitute: bool) -> Due {
+        Due { wanted, mtbf, losses: u32::from(is_substitute), saved: 0.0, cost: None }
+    }
+
+    /// A checkpoint is complete at `now`, and took `cost`.
+    pub fn saved(&mut self, now: f64, cost: f64) {
+        let before = self.cost.unwrap_or(cost);
+        (self.saved, self.cost) = (now, Some(before + LATEST * (cost - before)));
+    }
+
+    /// A loss was repaired.
+    pub fn lost(&mut self) {
+        self.losses += 1;
+    }
+
+    /// Time between two losses, as far as it is known at `now`.
+    pub fn mtbf(&self, now: f64) -> f64 {
+        let seen = (WEIGHT * EXPECTED + now) / (WEIGHT + f64::from(self.losses));
+        self.mtbf.unwrap_or(seen)
+    }
+
+    /// Time from one checkpoint to the next; None where each call makes one.
+    pub fn interval(&self, now: f64) -> Option<f64> {
+        match (self.wanted, self.cost) {
+            (Interval::Auto, Some(cost)) => Some(interval::daly(cost, self.mtbf(now))),
+            (Interval::After(time), _) if !time.is_zero() => Some(time.as_secs_f64()),
+            _ => None,
+        }
+    }
+
+    /// True if a call at `now` makes a checkpoint.
+    pub fn is_due(&self, now: f64) -> bool {
+        self.interval(now).is_none_or(|interval| now - self.saved >= interval)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_given_interval_is_kept() {
+        let mut due = Due::new(Interval::After(Duration::from_secs(5)), Some(1.0), false);
+        due.saved(10.0, 100.0);
+        assert!(!due.is_due(14.9) && due.is_due(15.0));
+        due.lost();
+        assert!(!due.is_due(14.9), "losses do not change it");
+        let each = Due::new(Interval::After(Duration::ZERO), None, false);
+        assert!(each.is_due(0.0), "by default each call makes one");
+    }
+
+    #[test]
+    fn it_follows_cost_and_given_losses_as_daly_has_it() {
+        let mut due = Due::new(Interval::Auto, Some(3600.0), false);
+        assert!(due.is_due(0.0), "nothing was measured yet");
+        due.saved(100.0, 2.0);
+        let expected = interval::daly(2.0, 3600.0);
+        assert!((118.0..119.0).contains(&expected), "{expected}");
+        assert!(!due.is_due(99.0 + expected) && due.is_due(101.0 + expected));
+        due.saved(300.0, 8.0); // taken to cost 5
+        assert_eq!(due.interval(300.0), Some(interval::daly(5.0, 3600.0)));
+    }
+
+    #[test]
+    fn losses_that_were_seen_shorten_it() {
+        let mut due = Due::new(Interval::Auto, None, false);
+        due.saved(0.0, 1.0);
+        let day = due.interval(0.0).expect("measured");
+        assert_eq!(due.mtbf(0.0), EXPECTED);
+        (0..10).for_each(|_| due.lost());
+        let hour = due.interval(3600.0).expect("measured");
+        assert!(hour < day / 5.0, "{hour} and {day}");
+        assert!((due.mtbf(1e7) / 1e6 - 1.0).abs() < 0.02, "in the end only what was seen counts");
+        assert!(Due::new(Interval::Auto, None, true).mtbf(0.0) < EXPECTED / 5.0);
+    }
+}

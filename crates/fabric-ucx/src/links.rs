@@ -1,0 +1,153 @@
+//! The table of links, one to each peer that is connected; what has broken; and the thread that
+//! looks after them while the program computes.
+//!
+//! Invariant: a link that broke, or was cut because the view says so, stays until `disconnect`: so
+//! nothing is begun on it, and everybody who needs it is told.
+
+#![forbid(unsafe_code)]
+
+use std::os::fd::OwnedFd;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use raidshmem_core::quantity::Incarnation;
+use raidshmem_fabric::Lost;
+use raidshmem_sys::futex;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::message::Part;
+use crate::raw::{Endpoint, Failure, Key, Operation, Worker};
+use crate::shared::Shared;
+use raidshmem_sys::lock;
+
+/// How long the thread for progress stays away from those that help.
+const NAP: Duration = Duration::from_micros(200);
+
+/// A connection to one incarnation of a peer.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub incarnation: Incarnation,
+    /// None once it was closed by force.
+    pub endpoint: Option<Endpoint>,
+    pub keys: [Key; 2],
+    pub parts: [Part; 2],
+    pub failure: Box<Failure>,
+    /// The events was told.
+    pub told: bool,
+}
+
+impl Link {
+    pub fn works(&self) -> Option<Endpoint> {
+        self.endpoint.filter(|_| !self.failure.broken.load(Ordering::SeqCst))
+    }
+
+    /// Address and key of `len` bytes at `offset`.
+    pub fn place(&self, offset: usize, len: usize) -> (u64, Key) {
+        let at = usize::from(offset as u64 >= self.parts[1].offset);
+        let (part, from) = (&self.parts[at], offset as u64 - self.parts[at].offset);
+        assert!(from + len as u64 <= part.len, "bytes {offset}+{len} of a peer's segment");
+        (part.base + from, self.keys[at])
+    }
+}
+
+/// What the engine's lock keeps.
+#[derive(Debug)]
+pub(super) struct State {
+    pub worker: Worker,
+    pub links: Vec<Option<Link>>,
+    /// Endpoints that are being closed, with what their failure handlers touch.
+    pub closing: Vec<(Operation, Box<Failure>)>,
+}
+
+impl State {
+    /// The link to `pe`, if it works.
+    pub fn link(&mut self, pe: usize) -> Result<(Endpoint, &mut Link), Lost> {
+        match self.links.get_mut(pe).and_then(Option::as_mut) {
+            Some(link) => match link.works() {
+                Some(endpoint) => Ok((endpoint, link)),
+                None => Err(Lost { pe, incarnation: link.incarnation }),
+            },
+            None => Err(Lost { pe, incarnation: Incarnation(u32::MAX) }),
+        }
+    }
+
+    /// One of `peers` whose link is broken.
+    pub fn lost(&self, peers: &[usize]) -> Option<Lost> {
+        let broken = |&pe: &usize| {
+            let link = self.links.get(pe)?.as_ref().filter(|link| link.works().is_none())?;
+            Some(Lost { pe, incarnation: link.incarnation })
+        };
+        peers.iter().find_map(broken)
+    }
+
+    /// Ends everything on the link to `pe`; it stays, broken.
+    pub fn cut(&mut self, pe: usize, shared: &Shared) {
+        let Some(link) = &mut self.links[pe] else { return };
+        let open = shared.unanswered[pe].swap(0, Ordering::SeqCst);
+        shared.unanswered_all.fetch_sub(open, Ordering::SeqCst);
+        if let Some(endpoint) = link.endpoint.take() {
+            let any = link.failure.any;
+            let spent = Box::new(Failure { broken: AtomicBool::new(true), any });
+            let failure = std::mem::replace(&mut link.failure, spent);
+            self.closing.push((endpoint.close(&link.keys), failure));
+        }
+    }
+}
+
+/// Looks after links: those that the view ends are cut, and those that broke are given back, to be
+/// told of. `all`: every link is asked for, not only after a failure.
+pub(super) fn tend(state: &mut State, shared: &Shared, all: bool) -> Vec<(usize, u32)> {
+    let mut suspects = Vec::new();
+    if !shared.any_broken.swap(false, Ordering::SeqCst) && !all {
+        return suspects;
+    }
+    for pe in 0..state.links.len() {
+        let Some(link) = &mut state.links[pe] else { continue };
+        let gone = shared.local.events.gone(pe, link.incarnation);
+        if link.works().is_none() && !link.told && !gone {
+            suspects.push((pe, link.incarnation.0));
+            link.told = true;
+        }
+        if link.endpoint.is_some() && (gone || link.works().is_none()) {
+            state.cut(pe, shared);
+        }
+    }
+    state.closing.retain_mut(|(operation, _)| operation.result().is_none());
+    suspects
+}
+
+/// Tells of links that broke.
+pub(super) fn report(shared: &Shared, suspects: Vec<(usize, u32)>) {
+    for (pe, incarnation) in suspects {
+        shared.local.events.suspect(pe, Incarnation(incarnation));
+    }
+}
+
+/// What the thread for progress does, until it is told to stop.
+pub(super) fn attend(state: &Mutex<State>, shared: &Shared, descriptor: &OwnedFd) {
+    let limit = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+    let (mut seen, mut heard) = (0, 0);
+    while !shared.stop.load(Ordering::SeqCst) {
+        let alarm = shared.alarm.load(Ordering::SeqCst);
+        let handed_over = std::mem::replace(&mut heard, alarm) != alarm;
+        let mut guard = lock(state);
+        let worked = guard.worker.progress();
+        let suspects = tend(&mut guard, shared, false);
+        let helps = shared.helps.load(Ordering::Relaxed);
+        let helped = std::mem::replace(&mut seen, helps) != helps && !handed_over;
+        let quiet = !helped && guard.worker.arm();
+        drop(guard);
+        report(shared, suspects);
+        if worked {
+            shared.tick();
+        }
+        if helped {
+            shared.napping.store(true, Ordering::SeqCst);
+            futex::sleep_while(&shared.alarm, alarm, NAP);
+            shared.napping.store(false, Ordering::SeqCst);
+        } else if quiet {
+            let _ = poll(&mut [PollFd::new(descriptor, PollFlags::IN)], Some(&limit));
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! What processes of the engine tell each other: addresses, requests for updates, answers.
+//!
+//! Bytes from elsewhere: what does not decode, or is of another job, is dropped.
+
+#![forbid(unsafe_code)]
+
+use raidshmem_core::quantity::Incarnation;
+use raidshmem_segment::update::{Change, WordAt};
+use serde::{Deserialize, Serialize};
+
+/// Kind of message: an update to be carried out.
+pub const REQUEST: u32 = 1;
+/// Kind of message: it was carried out.
+pub const ANSWER: u32 = 2;
+
+/// Where a process is reached.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Address {
+    /// The job it belongs to.
+    pub job: u64,
+    /// Its worker, as UCP packed it.
+    pub worker: Vec<u8>,
+    /// The two parts of its segment.
+    pub parts: [Part; 2],
+}
+
+/// A part of a segment, as its owner maps it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// Where it begins in the segment.
+    pub offset: u64,
+    /// Its length in bytes.
+    pub len: u64,
+    /// Where it begins in its owner's memory.
+    pub base: u64,
+    /// Its key, as UCP packed it.
+    pub key: Vec<u8>,
+}
+
+/// An update of a word of the receiver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    /// The job; others are refused.
+    pub job: u64,
+    /// Who asks.
+    pub pe: u32,
+    /// Its incarnation; older ones than known are refused.
+    pub incarnation: Incarnation,
+    /// Number of the request; 0 if only its being over is waited for.
+    pub ticket: u64,
+    /// Which word.
+    pub word: WordAt,
+    /// What to do with it.
+    pub change: Change,
+}
+
+/// It was carried out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answer {
+    /// The job; others are refused.
+    pub job: u64,
+    /// Who did it.
+    pub pe: u32,
+    /// Its incarnation; older ones than known are refused.
+    pub incarnation: Incarnation,
+    /// Number of the request.
+    pub ticket: u64,
+    /// What was there.
+    pub before: u64,
+}
+
+/// As bytes.
+pub fn encode<M: Serialize>(message: &M) -> Vec<u8> {
+    postcard::to_allocvec(message).expect("plain data is encoded")
+}
+
+/// From bytes; None if they are none of ours.
+pub fn decode<'a, M: Deserialize<'a>>(bytes: &'a [u8]) -> Option<M> {
+    postcard::from_bytes(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use raidshmem_segment::update::Update;
+
+    #[test]
+    fn what_is_cut_short_is_not_believed() {
+        let how = Update::CompareSwap(7);
+        let request = Request {
+            job: u64::MAX,
+            pe: 3,
+            incarnation: Incarnation(2),
+            ticket: 9,
+            word: WordAt { offset: 4096, bytes: 8 },
+            change: Change { how, operand: 1 },
+        };
+        let bytes = encode(&request);
+        assert_eq!(decode::<Request>(&bytes), Some(request));
+        for len in 0..bytes.len() {
+            assert_eq!(decode::<Request>(&bytes[..len]), None, "{len} bytes");
+        }
+    }
+}

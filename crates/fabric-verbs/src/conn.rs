@@ -1,0 +1,413 @@
+//! A connection to one incarnation of a peer: what is posted, what is done, who waits for answers.
+//!
+//! Work requests of a connection are numbered from 1 and complete in order, so one number says what
+//! is done. The last of every batch asks for a completion; those before it are done with it.
+//!
+//! Invariants: `completed <= posted <= completed + depth`. A block belongs to a work request until
+//! that has completed. Threads of the program leave [`RESERVE`] places free, so that answers, which
+//! must not wait, mostly find one; those that do not are deferred until one is free.
+
+#![forbid(unsafe_code)]
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock};
+use std::time::Instant;
+
+use raidshmem_core::quantity::Incarnation;
+use raidshmem_fabric::Lost;
+use raidshmem_sys::lock;
+
+use crate::link::Link;
+use crate::pace::Pace;
+use crate::pair::{Pair, Route};
+use crate::wire::{Address, Message, Place};
+
+/// Places in the send queue that answers have for themselves.
+pub const RESERVE: usize = 8;
+/// Threads that can wait for an answer of one peer at a time.
+const SLOTS: usize = 32;
+
+/// What travels in a work request's number, and comes back with its completion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ticket {
+    /// Buffer for messages.
+    Message(u32),
+    /// Buffer for greetings.
+    Hello(u32),
+    /// A greeting sent.
+    Greeted,
+    /// A work request of a connection: the connection, and the low half of its number.
+    Sent(u32, u32),
+}
+
+impl Ticket {
+    /// As a number.
+    pub fn pack(self) -> u64 {
+        match self {
+            Ticket::Message(buffer) => 1 << 62 | u64::from(buffer),
+            Ticket::Hello(buffer) => 2 << 62 | u64::from(buffer),
+            Ticket::Greeted => 3 << 62,
+            Ticket::Sent(conn, number) => u64::from(conn) << 32 | u64::from(number),
+        }
+    }
+
+    /// The inverse, for connections below `1 << 30`.
+    pub fn unpack(id: u64) -> Ticket {
+        match id >> 62 {
+            1 => Ticket::Message(id as u32),
+            2 => Ticket::Hello(id as u32),
+            3 => Ticket::Greeted,
+            _ => Ticket::Sent((id >> 32) as u32, id as u32),
+        }
+    }
+}
+
+/// The work request after `completed` whose number ends in `low`.
+fn widen(completed: u64, low: u32) -> u64 {
+    completed + u64::from(low.wrapping_sub(completed as u32))
+}
+
+/// How many work requests may be posted now, of `depth`.
+fn room(posted: u64, completed: u64, depth: usize, reserve: usize) -> usize {
+    (depth - reserve).saturating_sub((posted - completed) as usize)
+}
+
+/// The sending end.
+#[derive(Debug, Default)]
+pub struct Sender {
+    /// Work requests posted so far.
+    pub posted: u64,
+    /// Blocks in use, each with the work request that it belongs to.
+    pub blocks: Vec<(u64, u32)>,
+    /// Answers for which there was no place.
+    pub deferred: VecDeque<Message>,
+    /// The last call to wake up, and that another is due when it has arrived.
+    pub wake: (u64, bool),
+    /// A small work request that is measured, and when it was posted.
+    pub timed: Option<(u64, Instant)>,
+    /// How long such ones take.
+    pub pace: Pace,
+}
+
+/// A block, and the place of its work request in the batch.
+pub type Used = (usize, u32);
+
+impl Sender {
+    /// The first `taken` of a batch of work requests were posted. Which of its blocks nobody uses.
+    /// The others belong to their work requests now; or, with `kept` and if all `were`, to the
+    /// caller, who waits for what comes to them.
+    pub fn took(&mut self, taken: usize, (all, kept): (bool, bool), blocks: &[Used]) -> Vec<u32> {
+        let first = self.posted + 1;
+        self.posted += taken as u64;
+        let (used, unused): (Vec<Used>, Vec<Used>) = blocks.iter().partition(|(at, _)| *at < taken);
+        if !(all && kept) {
+            self.blocks.extend(used.into_iter().map(|(at, block)| (first + at as u64, block)));
+        }
+        unused.into_iter().map(|(_, block)| block).collect()
+    }
+}
+
+/// A thread that waits for an answer.
+#[derive(Debug, Default)]
+pub struct Slot {
+    /// 0 free, 1 waiting, 2 answered.
+    state: AtomicU32,
+    value: AtomicU64,
+}
+
+/// What is known of a window of the peer.
+#[derive(Debug, Default)]
+pub struct Key {
+    asked: AtomicBool,
+    place: OnceLock<Place>,
+}
+
+impl Key {
+    /// True for the first that asks.
+    pub fn ask(&self) -> bool {
+        !self.asked.swap(true, Ordering::AcqRel)
+    }
+
+    /// Address and key, once the peer has answered.
+    pub fn place(&self) -> Option<Place> {
+        self.place.get().copied()
+    }
+
+    /// The peer answered.
+    pub fn answered(&self, place: Place) {
+        let _ = self.place.set(place); // it answers the same again
+    }
+}
+
+/// Both ends as far as they know each other.
+#[derive(Debug, Default)]
+pub struct Ends {
+    /// None until the first greeting.
+    pub link: Option<Link>,
+}
+
+/// A connection.
+#[derive(Debug)]
+pub struct Conn {
+    /// Its place among all that there ever were.
+    pub index: u32,
+    /// The peer.
+    pub pe: usize,
+    /// Its incarnation.
+    pub incarnation: Incarnation,
+    /// Where it is reached.
+    pub address: Address,
+    /// How it is being made.
+    pub ends: Mutex<Ends>,
+    /// The queue pair, made on demand.
+    pub pair: OnceLock<Pair>,
+    /// The way of greetings.
+    pub route: OnceLock<Route>,
+    /// The peer's windows.
+    pub keys: Box<[Key]>,
+    /// The sending end.
+    pub sender: Mutex<Sender>,
+    /// The other end listens.
+    pub open: AtomicBool,
+    /// Nothing comes or goes any more.
+    pub broken: AtomicBool,
+    /// Posts sent to the peer, and those that it has carried out.
+    pub posts: (AtomicU64, AtomicU64),
+    /// Posts before the last fence: no put or get overtakes them.
+    pub fenced: AtomicU64,
+    /// Posts of the peer that were carried out here, and those that it was told of.
+    pub served: (AtomicU64, AtomicU64),
+    completed: AtomicU64,
+    failed: AtomicU64,
+    depth: usize,
+    slots: [Slot; SLOTS],
+}
+
+impl Conn {
+    /// A connection that nobody has asked for yet, for `depth` work requests at a time.
+    pub fn new(
+        index: u32,
+        (pe, incarnation): (usize, Incarnation),
+        address: Address,
+        windows: usize,
+        depth: usize,
+    ) -> Conn {
+        Conn {
+            index,
+            pe,
+            incarnation,
+            address,
+            ends: Mutex::default(),
+            pair: OnceLock::new(),
+            route: OnceLock::new(),
+            keys: (0..windows).map(|_| Key::default()).collect(),
+            sender: Mutex::default(),
+            open: AtomicBool::new(false),
+            broken: AtomicBool::new(false),
+            posts: Default::default(),
+            fenced: AtomicU64::new(0),
+            served: Default::default(),
+            completed: AtomicU64::new(0),
+            failed: AtomicU64::new(u64::MAX),
+            depth,
+            slots: Default::default(),
+        }
+    }
+
+    /// The error that says so.
+    pub fn lost(&self) -> Lost {
+        Lost { pe: self.pe, incarnation: self.incarnation }
+    }
+
+    /// An error if it is broken.
+    pub fn whole(&self) -> Result<(), Lost> {
+        if self.is_broken() { Err(self.lost()) } else { Ok(()) }
+    }
+
+    /// Nothing comes or goes any more.
+    pub fn is_broken(&self) -> bool {
+        self.broken.load(Ordering::Acquire)
+    }
+
+    /// Work requests that are over.
+    pub fn completed(&self) -> u64 {
+        self.completed.load(Ordering::Acquire)
+    }
+
+    /// Whether work request `number` is over, and then whether it did what it was to do.
+    pub fn done(&self, number: u64) -> Option<bool> {
+        let over = self.completed() >= number;
+        over.then(|| number < self.failed.load(Ordering::Acquire))
+    }
+
+    /// How many may be posted now; by answers if `answer`.
+    pub fn room(&self, sender: &Sender, answer: bool) -> usize {
+        room(sender.posted, self.completed(), self.depth, if answer { 0 } else { RESERVE })
+    }
+
+    /// What follows waits for posts from now on.
+    pub fn fence(&self) {
+        self.fenced.fetch_max(self.posts.0.load(Ordering::Acquire), Ordering::AcqRel);
+    }
+
+    /// Posts before the last fence are carried out.
+    pub fn is_in_order(&self) -> bool {
+        self.posts.1.load(Ordering::Acquire) >= self.fenced.load(Ordering::Acquire)
+    }
+
+    /// Everything posted and everything asked for is done, and was done well.
+    pub fn is_quiet(&self, posted: u64, posts: u64) -> bool {
+        self.completed() >= posted && self.posts.1.load(Ordering::Acquire) >= posts
+    }
+
+    /// A completion came. Gives the blocks that are free now.
+    pub fn settle(&self, low: u32, ok: bool) -> Vec<u32> {
+        let number = widen(self.completed(), low);
+        if !ok {
+            self.failed.fetch_min(number, Ordering::AcqRel);
+        }
+        self.completed.store(number, Ordering::Release);
+        let mut free = Vec::new();
+        lock(&self.sender).blocks.retain(|&(user, block)| {
+            if user <= number {
+                free.push(block);
+            }
+            user > number
+        });
+        free
+    }
+
+    /// A place for an answer; None if all are taken.
+    pub fn ask(&self) -> Option<u32> {
+        let take = |slot: &Slot| {
+            slot.state.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        };
+        self.slots.iter().position(take).map(|at| at as u32)
+    }
+
+    /// An answer came.
+    pub fn answer(&self, tag: u32, value: u64) {
+        let Some(slot) = self.slots.get(tag as usize) else { return };
+        slot.value.store(value, Ordering::Relaxed);
+        let _ = slot.state.compare_exchange(1, 2, Ordering::Release, Ordering::Relaxed);
+    }
+
+    /// The answer, if it came.
+    pub fn answered(&self, tag: u32) -> Option<u64> {
+        let slot = &self.slots[tag as usize];
+        let there = slot.state.load(Ordering::Acquire) == 2;
+        there.then(|| slot.value.load(Ordering::Relaxed))
+    }
+
+    /// Nobody waits for it any more.
+    pub fn close(&self, tag: u32) {
+        self.slots[tag as usize].state.store(0, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn conn() -> Conn {
+        let address = Address { gid: [0; 16], lid: 0, mtu: 1, reads: 1, atomics: false, qpn: 1 };
+        Conn::new(7, (3, Incarnation(1)), address, 4, 32)
+    }
+
+    #[test]
+    fn tickets_survive() {
+        let all = [Ticket::Message(5), Ticket::Hello(6), Ticket::Greeted];
+        for ticket in all.into_iter().chain([Ticket::Sent(0, 1), Ticket::Sent(1 << 29, u32::MAX)]) {
+            assert_eq!(Ticket::unpack(ticket.pack()), ticket);
+        }
+    }
+
+    #[test]
+    fn numbers_are_found_again_across_the_end_of_their_low_half() {
+        let end = 1 << 32;
+        assert_eq!(widen(0, 1), 1);
+        assert_eq!(widen(end - 2, 3), end + 3);
+        assert_eq!(widen(end + 3, 3), end + 3);
+    }
+
+    #[test]
+    fn there_is_room_for_answers_when_there_is_none_for_others() {
+        assert_eq!(room(0, 0, 32, RESERVE), 32 - RESERVE);
+        assert_eq!((room(30, 3, 32, RESERVE), room(30, 3, 32, 0)), (0, 5));
+        assert_eq!(room(35, 3, 32, 0), 0);
+    }
+
+    #[test]
+    fn blocks_are_free_when_their_work_request_is_over() {
+        let conn = conn();
+        lock(&conn.sender).blocks = vec![(1, 10), (2, 11), (4, 12)];
+        assert_eq!(conn.done(1), None);
+        assert_eq!(conn.settle(2, true), [10, 11]);
+        assert_eq!(conn.settle(3, false), Vec::<u32>::new());
+        assert_eq!(conn.settle(4, false), [12]);
+        assert_eq!(
+            [2, 3, 4, 5].map(|n| conn.done(n)),
+            [Some(true), Some(false), Some(false), None]
+        );
+    }
+
+    #[test]
+    fn blocks_of_a_batch_that_was_posted_in_part_are_free_at_once_or_with_what_was_posted() {
+        let blocks = [(0, 10), (2, 12), (3, 13)];
+        let mut sender = Sender { posted: 5, ..Sender::default() };
+        assert_eq!(sender.took(4, (true, false), &blocks), Vec::<u32>::new());
+        assert_eq!((sender.posted, &sender.blocks[..]), (9, &[(6, 10), (8, 12), (9, 13)][..]));
+        // Results come to them: they are the caller's, who waits.
+        let mut sender = Sender { posted: 5, ..Sender::default() };
+        assert_eq!(sender.took(4, (true, true), &blocks), Vec::<u32>::new());
+        assert_eq!((sender.posted, sender.blocks.len()), (9, 0));
+        // The third was refused: the device may still use the block of the first, whose caller has
+        // an error and does not wait.
+        for kept in [false, true] {
+            let conn = conn();
+            let mut sender = lock(&conn.sender);
+            assert_eq!(sender.took(2, (false, kept), &blocks), [12, 13]);
+            assert_eq!((sender.posted, &sender.blocks[..]), (2, &[(1, 10)][..]));
+            drop(sender);
+            assert_eq!(conn.settle(2, false), [10]);
+        }
+    }
+
+    #[test]
+    fn a_fence_is_for_posts_before_it() {
+        let conn = conn();
+        assert!(conn.is_in_order());
+        conn.posts.0.store(2, Ordering::Relaxed);
+        assert!(conn.is_in_order(), "no fence yet");
+        conn.fence();
+        conn.posts.0.store(3, Ordering::Relaxed);
+        assert!(!conn.is_in_order());
+        conn.posts.1.store(2, Ordering::Relaxed);
+        assert!(conn.is_in_order(), "the third is behind the fence");
+    }
+
+    #[test]
+    fn a_window_is_asked_for_once_and_answered_for_all() {
+        let key = Key::default();
+        assert_eq!((key.ask(), key.ask(), key.place()), (true, false, None));
+        key.answered((7, 9));
+        assert_eq!((key.ask(), key.place()), (false, Some((7, 9))));
+    }
+
+    #[test]
+    fn answers_find_who_asked() {
+        let conn = conn();
+        let (a, b) = (conn.ask().unwrap(), conn.ask().unwrap());
+        conn.answer(b, 5);
+        conn.answer(99, 1); // of no slot
+        assert_eq!((conn.answered(a), conn.answered(b)), (None, Some(5)));
+        conn.close(b);
+        conn.answer(b, 7); // nobody waits
+        let again = conn.ask().unwrap();
+        assert_eq!((again, conn.answered(again)), (b, None));
+        while conn.ask().is_some() {}
+        conn.close(a);
+        assert_eq!(conn.ask(), Some(a));
+    }
+}

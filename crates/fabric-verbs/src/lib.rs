@@ -1,0 +1,193 @@
+//! The engine for RDMA between nodes: reliable connections through libibverbs.
+//!
+//! [`Verbs`] is an [`Engine`] and [`Beats`] are [`raidshmem_fabric::Signs`], and they keep what
+//! those promise. Layers, each importing only from those above it or to the left of it:
+//!
+//! ```text
+//! wire                                       addresses, greetings, messages (pure)
+//! link                                       how two queue pairs become a connection (pure)
+//! windows                                    what of a segment is registered, cuts (pure)
+//! pace                                       how long a thread looks before it sleeps (pure)
+//! device                                     which device, port and identifier; limits
+//! objects  pair                              memory, queues; queue pairs
+//! conn                                       one connection: work requests, answers
+//! poller                                     who looks at completions
+//! shared                                     connections made, broken and ended
+//! work                                       posting, waiting, what peers ask for
+//! transfer                                   puts, gets, updates, on top of those
+//! beat                                       signs of life between agents (beside)
+//! ```
+//!
+//! Puts are RDMA writes and gets are RDMA reads: the target's processor does nothing, but register
+//! a window of its segment when somebody first needs it, or says that it will. So parity is
+//! encoded, and a lost PE is rebuilt, without the processors of the others. Up to
+//! [`pair::INLINE`] bytes travel in the work request itself; more goes through registered blocks,
+//! several to a doorbell.
+//!
+//! A put that a program may wait for wakes the peer's sleepers by the same packets: it is a write
+//! with an immediate, unless such a call is under way already. Threads that wait look at
+//! completions themselves; the engine's own thread stays away meanwhile.
+//!
+//! Updates are messages that the target's processor carries out, by whichever of its threads looks
+//! at the completion queue first: one that waits, or the engine's own, which sleeps until a
+//! message comes that asks to be heard. Where the target's device says that its atomics are atomic
+//! with the processor's (`IBV_ATOMIC_GLOB`), it does sums, loads and conditional swaps of 8 bytes
+//! whose answer is waited for by itself. Most devices, and soft-RoCE, promise atomicity among
+//! their own atomics only (`IBV_ATOMIC_HCA`), and ours must be atomic with those of the target's
+//! processor: there, and for posts, which keep their order, messages it is. How many reads and
+//! atomics are under way at a time is the queue pair's business (`max_rd_atomic`).
+//!
+//! A queue pair that fails is a broken connection. One that is fenced goes into the error state:
+//! its peer reaches nothing any more, whatever keys it knows, as a key is good only on a queue pair
+//! of the same process. It is kept until the engine ends, so that numbers are not used twice.
+//!
+//! Left out: atomics of other widths by the device, shared receive by several ports, zero-copy
+//! sends. Which engine a job uses is the business of the crate `raidshmem`.
+
+// Modules explain themselves by what is private to them.
+#![allow(rustdoc::private_intra_doc_links)]
+
+mod beat;
+mod conn;
+mod device;
+mod link;
+mod objects;
+mod pace;
+mod pair;
+mod poller;
+mod shared;
+mod transfer;
+mod windows;
+mod wire;
+mod work;
+
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use raidshmem_core::quantity::Incarnation;
+use raidshmem_core::settings;
+use raidshmem_fabric::{Ask, Engine, FabricError, Local, Lost, Read, Write};
+use rustix::event::{EventfdFlags, eventfd};
+
+use shared::{Shared, refused};
+
+pub use beat::Beats;
+pub use device::{Atomics, any_device};
+
+/// The engine.
+#[derive(Debug)]
+pub struct Verbs {
+    shared: Arc<Shared>,
+    stop: Arc<OwnedFd>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Verbs {
+    /// Opens `device`, or the first with an active port.
+    ///
+    /// # Errors
+    /// [`FabricError`]: no library, no device, or too little memory may be pinned.
+    pub fn open(local: Local, device: Option<&settings::Device>) -> Result<Verbs, FabricError> {
+        Verbs::with_atomics(local, device, Atomics::All)
+    }
+
+    /// The same, with atomics of a device that are atomic with what `atomics` says. Below
+    /// [`Atomics::All`] only peers may update words of 8 bytes then, and never this process or
+    /// another of its node.
+    ///
+    /// # Errors
+    /// As of `open`.
+    pub fn with_atomics(
+        local: Local,
+        device: Option<&settings::Device>,
+        atomics: Atomics,
+    ) -> Result<Verbs, FabricError> {
+        let shared = Arc::new(Shared::open(local, device, atomics)?);
+        let failed = |error: std::io::Error| refused("progress thread", error.to_string());
+        let stop = eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| failed(error.into()))?;
+        let stop = Arc::new(stop);
+        let (engine, end) = (Arc::clone(&shared), Arc::clone(&stop));
+        let builder = std::thread::Builder::new().name("shmem-verbs".into());
+        let thread = builder.spawn(move || engine.serve_until(&end)).map_err(failed)?;
+        Ok(Verbs { shared, stop, thread: Some(thread) })
+    }
+}
+
+impl Drop for Verbs {
+    fn drop(&mut self) {
+        let _ = rustix::io::write(&*self.stop, &1u64.to_ne_bytes());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Engine for Verbs {
+    fn address(&self) -> Vec<u8> {
+        self.shared.address().encode()
+    }
+
+    fn connect(
+        &self,
+        pe: usize,
+        incarnation: Incarnation,
+        address: &[u8],
+    ) -> Result<(), FabricError> {
+        self.shared.connect(pe, incarnation, address)
+    }
+
+    fn disconnect(&self, pe: usize) {
+        self.shared.disconnect(pe);
+    }
+
+    fn put(&self, writes: &[Write]) -> Result<(), Lost> {
+        self.shared.put(writes, false)
+    }
+
+    fn put_and_wake(&self, writes: &[Write]) -> Result<(), Lost> {
+        self.shared.put(writes, true)
+    }
+
+    fn get(&self, reads: &mut [Read]) -> Result<(), Lost> {
+        self.shared.get(reads)
+    }
+
+    fn expect(&self, pe: usize, range: Range<usize>) -> Result<(), Lost> {
+        self.shared.expect(pe, range)
+    }
+
+    fn update(&self, asks: &[Ask], before: &mut [u64]) -> Result<(), Lost> {
+        self.shared.update(asks, before)
+    }
+
+    fn post(&self, ask: Ask) -> Result<(), Lost> {
+        self.shared.post(ask)
+    }
+
+    fn fence(&self, peers: &[usize]) -> Result<(), Lost> {
+        self.shared.fence(peers)
+    }
+
+    fn quiet(&self, peers: &[usize]) -> Result<(), Lost> {
+        self.shared.quiet(peers)
+    }
+
+    fn wake(&self, pe: usize) {
+        self.shared.wake(pe);
+    }
+
+    fn progress(&self) {
+        self.shared.turn();
+    }
+
+    fn patience(&self) -> Duration {
+        self.shared.patience()
+    }
+
+    fn rest(&self) {
+        self.shared.hand_over();
+    }
+}

@@ -1,0 +1,33 @@
+//! Who looks at completions, and what is found: the state of polling, which [`crate::work`] does.
+
+#![forbid(unsafe_code)]
+
+use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::time::Instant;
+
+use crate::objects::Completion;
+
+/// Completions, and who looks at them.
+#[derive(Debug)]
+pub struct Poller {
+    pub(super) done: Vec<Completion>,
+    /// Whoever looked last, looked then; or slept until then, and would have been woken.
+    pub(super) missed: Instant,
+}
+
+impl Default for Poller {
+    fn default() -> Poller {
+        Poller { done: Vec::new(), missed: Instant::now() }
+    }
+}
+
+/// Who looks at completions: the engine's thread, or threads that wait for something anyway. A
+/// message would wake the first beside the others, and cost them more than it does itself.
+#[derive(Debug, Default)]
+pub struct HandOff {
+    /// Grows with every look of a thread that waits.
+    pub(super) looks: AtomicU32,
+    /// Grows when such a thread goes to sleep; the engine's thread sleeps on it while it is away.
+    pub(super) alarm: AtomicU32,
+    pub(super) away: AtomicBool,
+}

@@ -1,0 +1,355 @@
+//! The state of an engine, and its connections: made on demand, broken, ended.
+//!
+//! Invariants: `peers` holds the connection to the incarnation that the caller named last;
+//! `listening` those whose messages are still looked at. A connection leaves both in `disconnect`
+//! and stays in `all`, where its last completions find it.
+
+#![forbid(unsafe_code)]
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+
+use raidshmem_core::layout::STATICS_MAX;
+use raidshmem_core::quantity::Incarnation;
+use raidshmem_core::settings::{self, Fabric};
+use raidshmem_fabric::{FabricError, Local, Lost};
+use raidshmem_sys::exit;
+
+use crate::conn::{Conn, Ticket};
+use crate::device::{self, Atomics, Device};
+use crate::link::{Greeting, Link};
+use crate::objects::{Inbox, Queue, Region};
+use crate::pace::Pace;
+use crate::pair::{Local as Bytes, Pair, Route, What, Work};
+use crate::poller::{HandOff, Poller};
+use crate::windows::Windows;
+use crate::wire::{Address, Hello, Message};
+use raidshmem_sys::lock;
+
+/// Work requests of a connection at a time, at most and at least.
+const DEPTH: (usize, usize) = (32, 128);
+/// Bytes of a block: a piece of a transfer on its way to or from registered memory.
+pub const BLOCK: usize = 64 << 10;
+const BLOCKS: usize = 64;
+/// Buffers for greetings, and the header that comes with each.
+const HELLOS: usize = 128;
+const HEADER: usize = 40;
+/// Buffers for messages: for each peer, and at most.
+const MESSAGES: (usize, usize) = (32, 4096);
+
+/// An engine.
+#[derive(Debug)]
+pub struct Shared {
+    pub(super) local: Local,
+    pub(super) windows: Windows,
+    pub(super) poller: Mutex<Poller>,
+    /// How long round trips take, to any peer.
+    pub(super) pace: Mutex<Pace>,
+    /// Connections with posts that their peers were not told of yet.
+    pub(super) served: Mutex<Vec<Arc<Conn>>>,
+    /// Something waits for a completion to make room for it.
+    pub(super) due: AtomicBool,
+    /// For the engine's thread, which stays away while others look.
+    pub(super) hand_off: HandOff,
+    /// Peers may use the atomics of this device.
+    serves_atomics: bool,
+    peers: Box<[RwLock<Option<Arc<Conn>>>]>,
+    incarnations: Box<[AtomicU32]>,
+    pub(super) all: RwLock<Vec<Arc<Conn>>>,
+    listening: Mutex<HashMap<u32, Arc<Conn>>>,
+    bootstrap: Pair,
+    /// The own windows that are registered.
+    regions: Box<[OnceLock<Region>]>,
+    buffers: Region,
+    pub(super) blocks: Region,
+    pub(super) free: Mutex<Vec<u32>>,
+    inbox: Arc<Inbox>,
+    pub(super) queue: Arc<Queue>,
+    device: Arc<Device>,
+    depth: usize,
+}
+
+/// A refusal by this fabric.
+pub fn refused(what: &'static str, why: String) -> FabricError {
+    FabricError::Refused { fabric: Fabric::Verbs, what, why }
+}
+
+impl Shared {
+    /// Opens a device, and all that does not depend on peers. Its atomics are used if they are
+    /// atomic with what `atomics` says.
+    pub fn open(
+        local: Local,
+        named: Option<&settings::Device>,
+        atomics: Atomics,
+    ) -> Result<Shared, FabricError> {
+        let absent = |why: &str| FabricError::NotLoaded { fabric: Fabric::Verbs, why: why.into() };
+        rdma_sys::load().map_err(absent)?;
+        let layout = *local.segment.layout();
+        let needed = layout.total - STATICS_MAX + BLOCKS * BLOCK;
+        device::may_pin(needed as u64).map_err(|why| refused("locked memory", why))?;
+        let device = Device::open(named).map_err(|why| refused("device", why))?;
+        let n = local.n_pes;
+        let depth = (device.completions_max / 2 / n.max(1)).clamp(DEPTH.0, DEPTH.1);
+        let messages = (n * MESSAGES.0).min(MESSAGES.1);
+        let entries = (n * depth + messages + 2 * HELLOS).min(device.completions_max);
+        let made = |why: String| refused("device", why);
+        let queue = Arc::new(Queue::new(&device, entries).map_err(made)?);
+        let inbox = Arc::new(Inbox::new(&device, messages).map_err(made)?);
+        let bootstrap = Pair::new(&device, &queue, None, HELLOS).map_err(made)?;
+        bootstrap.open(key(local.job)).map_err(made)?;
+        let pinned = |why: String| refused("locked memory", why);
+        let letters = messages * Message::LEN + HELLOS * (HEADER + Hello::LEN);
+        let buffers = Region::private(&device, letters).map_err(pinned)?;
+        let blocks = Region::private(&device, BLOCKS * BLOCK).map_err(pinned)?;
+        let windows = Windows::new(&layout);
+        let own = Shared {
+            poller: Mutex::default(),
+            pace: Mutex::default(),
+            served: Mutex::default(),
+            due: AtomicBool::new(false),
+            hand_off: HandOff::default(),
+            serves_atomics: device.atomics != Atomics::None && device.atomics >= atomics,
+            peers: (0..n).map(|_| RwLock::new(None)).collect(),
+            incarnations: (0..n).map(|_| AtomicU32::new(0)).collect(),
+            all: RwLock::default(),
+            listening: Mutex::default(),
+            bootstrap,
+            regions: (0..windows.count()).map(|_| OnceLock::new()).collect(),
+            windows,
+            buffers,
+            blocks,
+            free: Mutex::new((0..BLOCKS as u32).collect()),
+            inbox,
+            queue,
+            device,
+            depth,
+            local,
+        };
+        let hellos = (0..HELLOS as u32).all(|at| own.offer(Ticket::Hello(at)));
+        let offered = hellos && (0..messages as u32).all(|at| own.offer(Ticket::Message(at)));
+        offered.then_some(own).ok_or_else(|| refused("device", "it takes no buffers".to_owned()))
+    }
+
+    /// Where this process is reached.
+    pub fn address(&self) -> Address {
+        let d = &self.device;
+        let qpn = self.bootstrap.number();
+        let atomics = self.serves_atomics;
+        Address { gid: d.gid, lid: d.lid, mtu: d.mtu, reads: d.reads.0, atomics, qpn }
+    }
+
+    /// That peer's words can be updated by its device.
+    pub(super) fn updates_by_device(&self, conn: &Conn) -> bool {
+        conn.address.atomics && self.device.atomics != Atomics::None
+    }
+
+    /// Ends this process: what it promised to its peers it cannot do.
+    pub(super) fn fatal(&self, what: &str, why: &str) -> ! {
+        let words = format!("raidshmem: PE {}: fabric verbs: {what}: {why}\n", self.local.me);
+        let _ = std::io::stderr().write_all(words.as_bytes());
+        exit::end(1) // the caller may hold locks
+    }
+
+    // ---- buffers -----------------------------------------------------------------------------
+
+    fn place(&self, buffer: Ticket) -> (usize, usize) {
+        let (hello, message) = (HEADER + Hello::LEN, Message::LEN);
+        match buffer {
+            Ticket::Hello(at) => (at as usize * hello, hello),
+            Ticket::Message(at) => (HELLOS * hello + at as usize * message, message),
+            Ticket::Greeted | Ticket::Sent(..) => (0, 0),
+        }
+    }
+
+    /// Offers a buffer to whatever comes next.
+    pub(super) fn offer(&self, buffer: Ticket) -> bool {
+        let (at, len) = self.place(buffer);
+        let span = self.buffers.span(at, len);
+        match buffer {
+            Ticket::Hello(_) => self.bootstrap.offer(buffer.pack(), span),
+            _ => self.inbox.offer(buffer.pack(), span),
+        }
+    }
+
+    /// The message in a buffer.
+    pub(super) fn message(&self, buffer: Ticket, len: usize) -> Option<Message> {
+        let mut bytes = [0; Message::LEN];
+        self.buffers.read(self.place(buffer).0, &mut bytes);
+        Message::decode(&bytes[..len.min(Message::LEN)])
+    }
+
+    /// The greeting in a buffer, behind its header.
+    pub(super) fn hello(&self, buffer: Ticket, len: usize) -> Option<Hello> {
+        let mut bytes = [0; Hello::LEN];
+        self.buffers.read(self.place(buffer).0 + HEADER, &mut bytes);
+        Hello::decode(&bytes[..len.checked_sub(HEADER)?.min(Hello::LEN)])
+    }
+
+    /// Address and key of an own window, registered when it is first asked for.
+    pub(super) fn window(&self, at: usize) -> (u64, u32) {
+        let region = self.regions[at].get_or_init(|| {
+            let range = self.windows.range(at);
+            let bytes = self.local.segment.bytes(range.start, range.len());
+            let region =
+                Region::new(&self.device, bytes, self.windows.is_visible(at), self.serves_atomics);
+            region.unwrap_or_else(|why| self.fatal("locked memory", &why))
+        });
+        region.remote()
+    }
+
+    // ---- connections -------------------------------------------------------------------------
+
+    /// From now on `pe` is this incarnation; the connection is made when it is first needed.
+    pub fn connect(
+        &self,
+        pe: usize,
+        incarnation: Incarnation,
+        address: &[u8],
+    ) -> Result<(), FabricError> {
+        let Some(address) = Address::decode(address) else {
+            return Err(refused("address", format!("that of PE {pe} is of another build")));
+        };
+        self.disconnect(pe);
+        let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
+        let (index, windows) = (all.len() as u32, self.windows.count());
+        let conn = Conn::new(index, (pe, incarnation), address, windows, self.depth);
+        let conn = Arc::new(conn);
+        all.push(Arc::clone(&conn));
+        self.incarnations[pe].store(incarnation.0, Ordering::Relaxed);
+        *self.peers[pe].write().unwrap_or_else(PoisonError::into_inner) = Some(conn);
+        Ok(())
+    }
+
+    /// Nothing of `pe` goes or comes any more.
+    pub fn disconnect(&self, pe: usize) {
+        let conn = self.peers[pe].write().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(conn) = conn else { return };
+        conn.broken.store(true, Ordering::Release);
+        let _ends = lock(&conn.ends); // nobody makes its queue pair meanwhile
+        if let Some(pair) = conn.pair.get() {
+            pair.fail();
+            lock(&self.listening).remove(&pair.number());
+        }
+    }
+
+    /// The connection to `pe`, open or not.
+    pub(super) fn conn(&self, pe: usize) -> Result<Arc<Conn>, Lost> {
+        let conn = self.peers[pe].read().unwrap_or_else(PoisonError::into_inner);
+        let incarnation = Incarnation(self.incarnations[pe].load(Ordering::Relaxed));
+        conn.clone().ok_or(Lost { pe, incarnation })
+    }
+
+    /// Whose messages come through queue pair `qpn`.
+    pub(super) fn listening(&self, qpn: u32) -> Option<Arc<Conn>> {
+        lock(&self.listening).get(&qpn).cloned()
+    }
+
+    /// The connection failed.
+    pub(super) fn broke(&self, conn: &Conn, suspect: bool) {
+        if conn.broken.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        if let Some(pair) = conn.pair.get() {
+            pair.fail();
+        }
+        if suspect {
+            self.local.events.suspect(conn.pe, conn.incarnation);
+        }
+    }
+
+    // ---- greetings ---------------------------------------------------------------------------
+
+    /// The queue pair of `conn`, made if there is none. Called with `ends` locked.
+    fn pair<'a>(&self, conn: &'a Arc<Conn>) -> &'a Pair {
+        conn.pair.get_or_init(|| {
+            let pair = Pair::new(&self.device, &self.queue, Some(&self.inbox), self.depth);
+            let pair = pair.unwrap_or_else(|why| self.fatal("queue pair", &why));
+            lock(&self.listening).insert(pair.number(), Arc::clone(conn));
+            pair
+        })
+    }
+
+    /// Asks for the connection.
+    pub(super) fn greet(&self, conn: &Arc<Conn>) {
+        let mut ends = lock(&conn.ends);
+        if conn.is_broken() {
+            return;
+        }
+        let mine = self.pair(conn).number();
+        let greeting = ends.link.get_or_insert(Link::new(mine)).greeting();
+        self.say(conn, greeting);
+    }
+
+    fn say(&self, conn: &Conn, greeting: Greeting) {
+        let Greeting { qpn, have, want } = greeting;
+        let own = (self.local.me as u32, self.local.incarnation);
+        let hello = Hello {
+            job: self.local.job,
+            from: own,
+            to: (conn.pe as u32, conn.incarnation),
+            qpn,
+            psn: psn(qpn),
+            have,
+            want,
+        };
+        if conn.route.get().is_none()
+            && let Ok(route) = Route::new(&self.device, &conn.address)
+        {
+            let _ = conn.route.set(route);
+        }
+        // Without a way there the greeting is lost, and is repeated as any other.
+        let Some(route) = conn.route.get() else { return };
+        let what = What::Datagram(route, conn.address.qpn, key(self.local.job));
+        let bytes = hello.encode();
+        let id = Ticket::Greeted.pack();
+        let _ =
+            self.bootstrap.post(&[Work { id, what, local: Bytes::Inline(&bytes), signal: true }]);
+    }
+
+    /// A greeting came.
+    pub(super) fn greeted(&self, hello: &Hello) {
+        let own = (self.local.me as u32, self.local.incarnation);
+        let from = hello.from.0 as usize;
+        if hello.job != self.local.job || hello.to != own || from >= self.local.n_pes {
+            return;
+        }
+        let Ok(conn) = self.conn(from) else { return };
+        if conn.incarnation != hello.from.1 || conn.is_broken() {
+            return;
+        }
+        let mut ends = lock(&conn.ends);
+        if conn.is_broken() {
+            return;
+        }
+        let pair = self.pair(&conn);
+        let link = ends.link.get_or_insert(Link::new(pair.number()));
+        let then = link.hear(Greeting { qpn: hello.qpn, have: hello.have, want: hello.want });
+        if let Some(qpn) = then.connect
+            && pair
+                .connect(&conn.address, qpn, (psn(pair.number()), hello.psn), self.serves_atomics)
+                .is_err()
+        {
+            self.broke(&conn, true);
+            return;
+        }
+        if link.is_open() {
+            conn.open.store(true, Ordering::Release);
+        }
+        if let Some(answer) = then.answer {
+            self.say(&conn, answer);
+        }
+    }
+}
+
+/// Key of a job's greetings: those of another job are dropped by the device. The top bit is that of
+/// privileged keys.
+fn key(job: u64) -> u32 {
+    (job ^ job >> 32) as u32 & 0x7fff_ffff
+}
+
+/// Where a queue pair begins to count its packets.
+pub(super) fn psn(qpn: u32) -> u32 {
+    qpn.wrapping_mul(0x9e37_79b9) >> 8
+}

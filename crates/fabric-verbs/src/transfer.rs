@@ -1,0 +1,488 @@
+//! Puts, gets and updates.
+//!
+//! A transfer is cut into pieces of a block each; pieces for one peer go out together, those of
+//! several puts to it too, and all that there are blocks for are in flight at a time. A put has
+//! left when its bytes are in blocks or in work requests; a get is over when all its pieces are.
+//!
+//! A fence waits for nothing: what is sent on a connection arrives in order. Only posts are carried
+//! out later than they arrive, by a processor; what goes past it waits until those are.
+
+#![forbid(unsafe_code)]
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use raidshmem_fabric::{Ask, Lost, Read, Write};
+use raidshmem_segment::update::Update;
+
+use crate::conn::{Conn, Used};
+use crate::objects::LINKED;
+use crate::pair::{INLINE, Local as Bytes, What, Work};
+use crate::shared::{BLOCK, Shared};
+use crate::wire::{Message, Place};
+use raidshmem_sys::lock;
+
+/// A greeting is repeated after this, and then after twice as long each time, up to the second.
+const AGAIN: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(500));
+
+/// A work request under way whose result comes to a block.
+struct Flight {
+    conn: Arc<Conn>,
+    number: u64,
+    block: u32,
+    part: Part,
+}
+
+/// What a piece is of: which read or update, where in it, and how many bytes.
+#[derive(Debug, Clone, Copy)]
+struct Part {
+    of: usize,
+    at: usize,
+    len: usize,
+}
+
+/// An update under way: by the device, or by the peer's processor; then its connection, its place
+/// for the answer, and which of the call it is.
+enum Open {
+    Device(Flight),
+    Asked(Arc<Conn>, u32, usize),
+}
+
+/// Pieces that go out together.
+#[derive(Default)]
+struct Batch<'a> {
+    works: Vec<Work<'a>>,
+    blocks: Vec<Used>,
+}
+
+/// The same of pieces whose results come to blocks, to one peer.
+struct Leaving {
+    conn: Arc<Conn>,
+    works: Vec<Work<'static>>,
+    parts: Vec<(u32, Part)>,
+}
+
+impl Shared {
+    /// The connection to `pe`, open.
+    fn ready(&self, pe: usize) -> Result<Arc<Conn>, Lost> {
+        let conn = self.conn(pe)?;
+        if conn.is_broken() {
+            return Err(conn.lost());
+        }
+        if conn.open.load(Ordering::Acquire) {
+            return Ok(conn);
+        }
+        let (mut due, mut pause) = (Instant::now(), AGAIN.0);
+        let open = || {
+            if Instant::now() >= due {
+                self.greet(&conn);
+                due = Instant::now() + pause;
+                pause = (2 * pause).min(AGAIN.1);
+            }
+            conn.open.load(Ordering::Acquire).then_some(())
+        };
+        self.until(&conn, open)?;
+        Ok(conn)
+    }
+
+    /// The same for what goes past the peer's processor: behind the posts before the last fence.
+    fn ready_in_order(&self, pe: usize) -> Result<Arc<Conn>, Lost> {
+        let conn = self.ready(pe)?;
+        self.in_order(&conn)?;
+        Ok(conn)
+    }
+
+    fn in_order(&self, conn: &Conn) -> Result<(), Lost> {
+        match conn.is_in_order() {
+            true => Ok(()),
+            false => self.until(conn, || conn.is_in_order().then_some(())),
+        }
+    }
+
+    /// Address and key of a peer's window.
+    fn key(&self, conn: &Conn, window: usize) -> Result<Place, Lost> {
+        if let Some(place) = conn.keys[window].place() {
+            return Ok(place);
+        }
+        self.ask_where(conn, window)?;
+        self.until(conn, || conn.keys[window].place())
+    }
+
+    /// Asks where a peer's window is, unless somebody has: the peer registers it, if that is new.
+    fn ask_where(&self, conn: &Conn, window: usize) -> Result<(), Lost> {
+        match conn.keys[window].ask() {
+            true => self.ask(conn, Message::Where(window as u32)).map(drop),
+            false => Ok(()),
+        }
+    }
+
+    /// Asks for all that reads of these bytes will need.
+    pub fn expect(&self, pe: usize, range: Range<usize>) -> Result<(), Lost> {
+        let conn = self.ready(pe)?;
+        let mut pieces = self.windows.pieces(range.start, range.len(), usize::MAX);
+        pieces.try_for_each(|piece| self.ask_where(&conn, piece.window))
+    }
+
+    fn free_block(&self) -> Option<u32> {
+        lock(&self.free).pop()
+    }
+
+    /// Where bytes of a window are at the peer.
+    fn remote(&self, window: usize, (base, key): Place, offset: usize) -> Place {
+        (base + (offset - self.windows.range(window).start) as u64, key)
+    }
+
+    // ---- put ---------------------------------------------------------------------------------
+
+    /// Copies bytes to peers; to the others even if one is lost. With `wake` each is woken by what
+    /// comes last.
+    pub fn put(&self, writes: &[Write], wake: bool) -> Result<(), Lost> {
+        let mut first = Ok(());
+        for to_one in writes.chunk_by(|a, b| a.pe == b.pe) {
+            first = first.and(self.put_to_one(to_one, wake));
+        }
+        first
+    }
+
+    /// The same to one peer, which the first of `writes` names.
+    fn put_to_one(&self, writes: &[Write], wake: bool) -> Result<(), Lost> {
+        let conn = self.ready_in_order(writes[0].pe)?;
+        let mut batch = Batch::default();
+        for write in writes {
+            for piece in self.windows.pieces(write.offset, write.from.len(), BLOCK) {
+                let bytes = &write.from[piece.at..piece.at + piece.len];
+                if batch.works.len() == LINKED || conn.keys[piece.window].place().is_none() {
+                    self.send(&conn, &mut batch, false)?; // blocks are not kept while it asks
+                }
+                let key = self.key(&conn, piece.window)?;
+                let local = match bytes.len() <= INLINE {
+                    true => Bytes::Inline(bytes),
+                    false => self.fill_block(&conn, &mut batch, bytes)?,
+                };
+                let what = What::Write(self.remote(piece.window, key, piece.offset));
+                batch.works.push(Work { id: 0, what, local, signal: false });
+            }
+        }
+        self.send(&conn, &mut batch, wake)
+    }
+
+    /// Posts what has been gathered, if anything.
+    fn send(&self, conn: &Conn, batch: &mut Batch, wake: bool) -> Result<(), Lost> {
+        if batch.works.is_empty() {
+            return Ok(());
+        }
+        let number = self.submit(conn, &mut batch.works, (&batch.blocks, false), wake);
+        batch.works.clear();
+        batch.blocks.clear();
+        number.map(drop)
+    }
+
+    /// Copies bytes to a block, which is that of the next work request; sends the earlier ones if
+    /// blocks are short.
+    fn fill_block<'a>(
+        &self,
+        conn: &Conn,
+        batch: &mut Batch<'a>,
+        bytes: &[u8],
+    ) -> Result<Bytes<'a>, Lost> {
+        let block = match self.free_block() {
+            Some(block) => block,
+            None => {
+                self.send(conn, batch, false)?;
+                self.until(conn, || self.free_block())?
+            }
+        };
+        self.blocks.write(block as usize * BLOCK, bytes);
+        batch.blocks.push((batch.works.len(), block));
+        Ok(Bytes::Span(self.blocks.span(block as usize * BLOCK, bytes.len())))
+    }
+
+    // ---- get ---------------------------------------------------------------------------------
+
+    /// Reads all of `reads`; what other peers have is read even if one is lost.
+    pub fn get(&self, reads: &mut [Read]) -> Result<(), Lost> {
+        let (mut leaving, mut flights, mut first) = (None, VecDeque::new(), Ok(()));
+        for of in 0..reads.len() {
+            let started = self.start(reads, of, &mut leaving, &mut flights);
+            first = first.and(started);
+        }
+        let departed = self.depart(&mut leaving, &mut flights);
+        first = first.and(departed);
+        while let Some(flight) = flights.pop_front() {
+            let landed = self.land(reads, flight);
+            first = first.and(landed);
+        }
+        first
+    }
+
+    /// Starts a read; lands earlier ones where blocks are short.
+    fn start(
+        &self,
+        reads: &mut [Read],
+        of: usize,
+        leaving: &mut Option<Leaving>,
+        flights: &mut VecDeque<Flight>,
+    ) -> Result<(), Lost> {
+        let (pe, offset, len) = (reads[of].pe, reads[of].offset, reads[of].into.len());
+        let mut first = Ok(());
+        if leaving.as_ref().is_some_and(|leaving| leaving.conn.pe != pe) {
+            first = self.depart(leaving, flights);
+        }
+        let conn = self.ready_in_order(pe)?;
+        for piece in self.windows.pieces(offset, len, BLOCK) {
+            if conn.keys[piece.window].place().is_none() {
+                first = first.and(self.depart(leaving, flights)); // as in `put_to_one`
+            }
+            let key = self.key(&conn, piece.window)?;
+            let block = loop {
+                if let Some(block) = self.free_block() {
+                    break block;
+                }
+                first = first.and(self.depart(leaving, flights));
+                match flights.pop_front() {
+                    Some(flight) => first = first.and(self.land(reads, flight)),
+                    None => break self.until(&conn, || self.free_block())?,
+                }
+            };
+            let what = What::Read(self.remote(piece.window, key, piece.offset));
+            let part = Part { of, at: piece.at, len: piece.len };
+            first = first.and(self.leave(&conn, what, (block, part), leaving, flights));
+        }
+        first
+    }
+
+    /// One more work request that goes out with others.
+    fn leave(
+        &self,
+        conn: &Arc<Conn>,
+        what: What<'static>,
+        (block, part): (u32, Part),
+        leaving: &mut Option<Leaving>,
+        flights: &mut VecDeque<Flight>,
+    ) -> Result<(), Lost> {
+        let mut first = Ok(());
+        if leaving.as_ref().is_some_and(|all| !Arc::ptr_eq(&all.conn, conn)) {
+            first = self.depart(leaving, flights); // the peer has been replaced meanwhile
+        }
+        let fresh = || Leaving { conn: Arc::clone(conn), works: Vec::new(), parts: Vec::new() };
+        let all = leaving.get_or_insert_with(fresh);
+        let local = Bytes::Span(self.blocks.span(block as usize * BLOCK, part.len));
+        all.works.push(Work { id: 0, what, local, signal: false });
+        all.parts.push((block, part));
+        if all.works.len() == LINKED {
+            first = first.and(self.depart(leaving, flights));
+        }
+        first
+    }
+
+    /// Posts the work requests that were gathered.
+    fn depart(
+        &self,
+        leaving: &mut Option<Leaving>,
+        flights: &mut VecDeque<Flight>,
+    ) -> Result<(), Lost> {
+        let Some(Leaving { conn, mut works, parts }) = leaving.take() else { return Ok(()) };
+        let blocks: Vec<Used> = parts.iter().map(|(block, _)| *block).enumerate().collect();
+        let last = self.submit(&conn, &mut works, (&blocks, true), false)?;
+        let first = last - works.len() as u64 + 1;
+        for (number, (block, part)) in (first..).zip(parts) {
+            flights.push_back(Flight { conn: Arc::clone(&conn), number, block, part });
+        }
+        Ok(())
+    }
+
+    /// Waits for a piece, and hands its bytes over.
+    fn land(&self, reads: &mut [Read], flight: Flight) -> Result<(), Lost> {
+        let Part { of, at, len } = flight.part;
+        self.arrive(flight, &mut reads[of].into[at..at + len])
+    }
+
+    /// Waits for a work request, and copies its result.
+    fn arrive(&self, flight: Flight, into: &mut [u8]) -> Result<(), Lost> {
+        let Flight { conn, number, block, .. } = flight;
+        match self.until(&conn, || conn.done(number)) {
+            Ok(true) => {
+                self.blocks.read(block as usize * BLOCK, into);
+                self.give_back(&[block]);
+                Ok(())
+            }
+            Ok(false) => {
+                self.give_back(&[block]);
+                Err(conn.lost())
+            }
+            Err(lost) => {
+                // The device may still write to the block: it is free when the request is over.
+                let mut sender = lock(&conn.sender);
+                if conn.done(number).is_some() {
+                    drop(sender);
+                    self.give_back(&[block]);
+                } else {
+                    sender.blocks.push((number, block));
+                }
+                Err(lost)
+            }
+        }
+    }
+
+    // ---- updates and order -------------------------------------------------------------------
+
+    /// Updates words; those of other peers even if one is lost.
+    pub fn update(&self, asks: &[Ask], before: &mut [u64]) -> Result<(), Lost> {
+        let (mut open, mut first) = (VecDeque::new(), Ok(()));
+        for (at, ask) in asks.iter().enumerate() {
+            let taken = |answer| first = first.and(self.take(asks, answer, before));
+            match self.begin(ask, at, &mut open, taken) {
+                Ok(one) => open.push_back(one),
+                Err(lost) => first = first.and(Err(lost)),
+            }
+        }
+        for answer in open {
+            first = first.and(self.take(asks, answer, before));
+        }
+        first
+    }
+
+    /// Begins update number `at`. Takes the results of earlier ones while no place for another is
+    /// free: nobody waits for one while it holds one.
+    fn begin(
+        &self,
+        ask: &Ask,
+        at: usize,
+        open: &mut VecDeque<Open>,
+        mut take: impl FnMut(Open),
+    ) -> Result<Open, Lost> {
+        let conn = self.ready(ask.pe)?;
+        if let Some(what) = self.by_device(&conn, ask)? {
+            self.in_order(&conn)?;
+            let block = self.room_for(&conn, || self.free_block(), open, &mut take)?;
+            let part = Part { of: at, at: 0, len: size_of::<u64>() };
+            return self.submit_one(conn, what, block, part).map(Open::Device);
+        }
+        let tag = self.room_for(&conn, || conn.ask(), open, &mut take)?;
+        let &Ask { word, change, .. } = ask;
+        if let Err(lost) = self.ask(&conn, Message::Update { tag, word, change }) {
+            conn.close(tag);
+            return Err(lost);
+        }
+        Ok(Open::Asked(conn, tag, at))
+    }
+
+    /// Posts a work request whose result comes to `block`.
+    fn submit_one(
+        &self,
+        conn: Arc<Conn>,
+        what: What<'static>,
+        block: u32,
+        part: Part,
+    ) -> Result<Flight, Lost> {
+        let local = Bytes::Span(self.blocks.span(block as usize * BLOCK, part.len));
+        let mut work = [Work { id: 0, what, local, signal: true }];
+        let number = self.submit(&conn, &mut work, (&[(0, block)], true), false)?;
+        Ok(Flight { conn, number, block, part })
+    }
+
+    fn room_for(
+        &self,
+        conn: &Conn,
+        free: impl Fn() -> Option<u32>,
+        open: &mut VecDeque<Open>,
+        take: &mut impl FnMut(Open),
+    ) -> Result<u32, Lost> {
+        loop {
+            if let Some(place) = free() {
+                return Ok(place);
+            }
+            match open.pop_front() {
+                Some(earlier) => take(earlier),
+                None => return self.until(conn, &free),
+            }
+        }
+    }
+
+    /// The work request by which the peer's device does it, if that can.
+    fn by_device(&self, conn: &Conn, ask: &Ask) -> Result<Option<What<'static>>, Lost> {
+        let Ask { word, change, .. } = *ask;
+        let whole = word.bytes == size_of::<u64>() && word.offset.is_multiple_of(word.bytes);
+        if !whole || !self.updates_by_device(conn) {
+            return Ok(None);
+        }
+        let piece = self.windows.pieces(word.offset, word.bytes, BLOCK).next();
+        let Some(piece) = piece.filter(|piece| self.windows.is_visible(piece.window)) else {
+            return Ok(None);
+        };
+        let place = || Ok(self.remote(piece.window, self.key(conn, piece.window)?, word.offset));
+        Ok(match change.how {
+            Update::Load => Some(What::FetchAdd(place()?, 0)),
+            Update::Add => Some(What::FetchAdd(place()?, change.operand)),
+            Update::CompareSwap(expected) => {
+                Some(What::CompareSwap(place()?, expected, change.operand))
+            }
+            _ => None,
+        })
+    }
+
+    /// Waits for the result of an update.
+    fn take(&self, asks: &[Ask], one: Open, before: &mut [u64]) -> Result<(), Lost> {
+        let (conn, tag, at) = match one {
+            Open::Asked(conn, tag, at) => (conn, tag, at),
+            Open::Device(flight) => {
+                let (at, mut word) = (flight.part.of, [0; size_of::<u64>()]);
+                self.arrive(flight, &mut word)?;
+                before[at] = u64::from_ne_bytes(word);
+                if changes(&asks[at], before[at]) {
+                    self.wake(asks[at].pe);
+                }
+                return Ok(());
+            }
+        };
+        let answer = self.until(&conn, || conn.answered(tag));
+        conn.close(tag);
+        answer.map(|value| before[at] = value)
+    }
+
+    /// Updates a word without waiting.
+    pub fn post(&self, ask: Ask) -> Result<(), Lost> {
+        let conn = self.ready(ask.pe)?;
+        conn.posts.0.fetch_add(1, Ordering::AcqRel);
+        let Ask { word, change, .. } = ask;
+        self.ask(&conn, Message::Post { word, change }).map(drop)
+    }
+
+    /// Waits until what was put and posted to `peers` has arrived and is carried out.
+    pub fn quiet(&self, peers: &[usize]) -> Result<(), Lost> {
+        let mut first = Ok(());
+        for &pe in peers {
+            let Ok(conn) = self.conn(pe) else { continue };
+            let posted = lock(&conn.sender).posted;
+            let posts = conn.posts.0.load(Ordering::Acquire);
+            let quiet = || conn.is_quiet(posted, posts).then_some(());
+            let settled = self.until(&conn, quiet).and_then(|()| conn.whole());
+            first = first.and(settled);
+        }
+        first
+    }
+
+    /// Nothing that follows at `peers` overtakes what was put and posted there.
+    pub fn fence(&self, peers: &[usize]) -> Result<(), Lost> {
+        let mut first = Ok(());
+        for &pe in peers {
+            let Ok(conn) = self.conn(pe) else { continue };
+            conn.fence();
+            first = first.and(conn.whole());
+        }
+        first
+    }
+}
+
+/// That update of a word that was `before` made it another.
+fn changes(ask: &Ask, before: u64) -> bool {
+    match ask.change.how {
+        Update::Load => false,
+        Update::Add => ask.change.operand != 0,
+        Update::CompareSwap(expected) => before == expected,
+        _ => true,
+    }
+}

@@ -1,0 +1,340 @@
+//! What travels between two engines besides the bytes of programs: addresses, greetings, messages.
+//!
+//! ```text
+//! Address   where a process is reached; through the launcher, once
+//! Hello     unreliable datagrams that make a connection, see `link`
+//! Message   on a connection: what the target's processor must do, and its answers
+//! ```
+//!
+//! Fixed sizes, little-endian. What does not decode is dropped: it comes from no peer of this
+//! build.
+
+#![forbid(unsafe_code)]
+
+use raidshmem_core::quantity::Incarnation;
+use raidshmem_segment::update::{Change, Update, WordAt};
+
+/// Changes with the meaning of any of these bytes.
+const VERSION: u8 = 3;
+
+/// Address and key of bytes of a peer.
+pub type Place = (u64, u32);
+
+/// Where a process is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Address {
+    /// Global identifier of its port; that of RoCE version 2 holds an IP address.
+    pub gid: [u8; 16],
+    /// Local identifier of its port, 0 on Ethernet.
+    pub lid: u16,
+    /// Largest packet as the code of the verbs interface (1: 256 bytes .. 5: 4096).
+    pub mtu: u8,
+    /// Reads of one peer that it serves at a time.
+    pub reads: u8,
+    /// Its device may update words of 8 bytes: nobody could tell that from its processor.
+    pub atomics: bool,
+    /// Number of the queue pair for greetings.
+    pub qpn: u32,
+}
+
+impl Address {
+    /// Bytes of an address.
+    pub const LEN: usize = 28;
+
+    /// As bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = vec![VERSION, self.mtu, self.reads, self.atomics.into()];
+        out.extend(self.gid);
+        out.extend(u32::from(self.lid).to_le_bytes());
+        out.extend(self.qpn.to_le_bytes());
+        out
+    }
+
+    /// The inverse; None if these bytes are none.
+    pub fn decode(bytes: &[u8]) -> Option<Address> {
+        let bytes: &[u8; Address::LEN] = bytes.try_into().ok()?;
+        let [VERSION, mtu @ 1..=5, reads @ 1..=255, atomics @ 0..=1] = bytes[..4] else {
+            return None;
+        };
+        Some(Address {
+            gid: bytes[4..20].try_into().ok()?,
+            lid: u16::try_from(word(bytes, 20)).ok()?,
+            mtu,
+            reads,
+            atomics: atomics == 1,
+            qpn: word(bytes, 24),
+        })
+    }
+}
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+}
+
+fn long(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+}
+
+/// A greeting: the sender's end of the connection, and what it knows of the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hello {
+    /// The job's random number.
+    pub job: u64,
+    /// PE and incarnation of the sender.
+    pub from: (u32, Incarnation),
+    /// PE and incarnation of whom it means.
+    pub to: (u32, Incarnation),
+    /// The sender's queue pair for this connection, and its first packet's number.
+    pub qpn: u32,
+    /// Number of its first packet.
+    pub psn: u32,
+    /// The receiver's queue pair that the sender's is connected to; 0 if it is not yet.
+    pub have: u32,
+    /// An answer is wanted.
+    pub want: bool,
+}
+
+impl Hello {
+    /// Bytes of a greeting.
+    pub const LEN: usize = 48;
+
+    /// As bytes.
+    pub fn encode(&self) -> [u8; Hello::LEN] {
+        let mut out = [0; Hello::LEN];
+        out[..8].copy_from_slice(&self.job.to_le_bytes());
+        let words = [
+            self.from.0,
+            self.from.1.0,
+            self.to.0,
+            self.to.1.0,
+            self.qpn,
+            self.psn,
+            self.have,
+            u32::from(self.want),
+            u32::from(VERSION),
+        ];
+        for (at, word) in words.into_iter().enumerate() {
+            out[8 + 4 * at..12 + 4 * at].copy_from_slice(&word.to_le_bytes());
+        }
+        out
+    }
+
+    /// The inverse; None if these bytes are none.
+    pub fn decode(bytes: &[u8]) -> Option<Hello> {
+        let bytes: &[u8; Hello::LEN] = bytes.try_into().ok()?;
+        let at = |at: usize| word(bytes, 8 + 4 * at);
+        (at(7) <= 1 && at(8) == u32::from(VERSION)).then(|| Hello {
+            job: long(bytes, 0),
+            from: (at(0), Incarnation(at(1))),
+            to: (at(2), Incarnation(at(3))),
+            qpn: at(4),
+            psn: at(5),
+            have: at(6),
+            want: at(7) == 1,
+        })
+    }
+}
+
+/// What is said on a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Message {
+    /// Change a word; the answer carries `tag`.
+    Update {
+        /// Slot of the waiting thread.
+        tag: u32,
+        /// Which word.
+        word: WordAt,
+        /// What with it.
+        change: Change,
+    },
+    /// As `Update`, without an answer.
+    Post {
+        /// Which word.
+        word: WordAt,
+        /// What with it.
+        change: Change,
+    },
+    /// So many posts were carried out since the connection was made.
+    Posted(u64),
+    /// Threads that sleep look again.
+    Wake,
+    /// Where this window is, for reads and writes?
+    Where(u32),
+    /// There.
+    Window {
+        /// Which one.
+        window: u32,
+        /// Its address and key.
+        place: Place,
+    },
+    /// What was before an update.
+    Answer {
+        /// That of the question.
+        tag: u32,
+        /// The word.
+        value: u64,
+    },
+}
+
+impl Message {
+    /// Bytes of a message.
+    pub const LEN: usize = 32;
+
+    /// As bytes: kind, bytes, how, 0, tag, offset, operand, expected.
+    pub fn encode(&self) -> [u8; Message::LEN] {
+        let mut out = [0; Message::LEN];
+        let (mut long, mut tag) = ([0; 3], 0);
+        match *self {
+            Message::Update { tag: slot, word, change } => {
+                tag = slot;
+                (out[0], out[1]) = (1, word.bytes as u8);
+                (out[2], long) = order(word, change);
+            }
+            Message::Post { word, change } => {
+                (out[0], out[1]) = (2, word.bytes as u8);
+                (out[2], long) = order(word, change);
+            }
+            Message::Posted(count) => {
+                out[0] = 3;
+                long[0] = count;
+            }
+            Message::Wake => out[0] = 4,
+            Message::Where(window) => (out[0], tag) = (5, window),
+            Message::Window { window, place: (address, key) } => {
+                (out[0], tag) = (6, window);
+                long = [address, key.into(), 0];
+            }
+            Message::Answer { tag: slot, value } => {
+                (out[0], tag) = (7, slot);
+                long[0] = value;
+            }
+        }
+        out[4..8].copy_from_slice(&tag.to_le_bytes());
+        for (at, long) in long.into_iter().enumerate() {
+            out[8 + 8 * at..16 + 8 * at].copy_from_slice(&long.to_le_bytes());
+        }
+        out
+    }
+
+    /// The inverse; None if these bytes are none.
+    pub fn decode(from: &[u8]) -> Option<Message> {
+        let from: &[u8; Message::LEN] = from.try_into().ok()?;
+        let tag = word(from, 4);
+        let [offset, operand, expected] = [8, 16, 24].map(|at| long(from, at));
+        let place = || {
+            let offset = usize::try_from(offset).ok()?;
+            Some(WordAt { offset, bytes: from[1].into() })
+        };
+        let change = || Some(Change { how: update(from[2], expected)?, operand });
+        Some(match from[0] {
+            1 => Message::Update { tag, word: place()?, change: change()? },
+            2 => Message::Post { word: place()?, change: change()? },
+            3 => Message::Posted(offset),
+            4 => Message::Wake,
+            5 => Message::Where(tag),
+            6 => Message::Window { window: tag, place: (offset, u32::try_from(operand).ok()?) },
+            7 => Message::Answer { tag, value: offset },
+            _ => return None,
+        })
+    }
+}
+
+/// Code of the update; offset, operand, expected.
+fn order(word: WordAt, change: Change) -> (u8, [u64; 3]) {
+    let (code, expected) = code(change.how);
+    (code, [word.offset as u64, change.operand, expected])
+}
+
+fn code(how: Update) -> (u8, u64) {
+    match how {
+        Update::Load => (0, 0),
+        Update::Store => (1, 0),
+        Update::Swap => (2, 0),
+        Update::Add => (3, 0),
+        Update::And => (4, 0),
+        Update::Or => (5, 0),
+        Update::Xor => (6, 0),
+        Update::CompareSwap(expected) => (7, expected),
+    }
+}
+
+fn update(code: u8, expected: u64) -> Option<Update> {
+    const PLAIN: [Update; 7] = [
+        Update::Load,
+        Update::Store,
+        Update::Swap,
+        Update::Add,
+        Update::And,
+        Update::Or,
+        Update::Xor,
+    ];
+    match code {
+        7 => Some(Update::CompareSwap(expected)),
+        code => PLAIN.get(usize::from(code)).copied(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_survive_and_others_are_refused() {
+        let gid = std::array::from_fn(|at| at as u8);
+        let (atomics, qpn) = (true, 0xff_ffff);
+        let address = Address { gid, lid: 0xfffe, mtu: 3, reads: 16, atomics, qpn };
+        let bytes = address.encode();
+        assert_eq!(bytes.len(), Address::LEN);
+        assert_eq!(Address::decode(&bytes), Some(address));
+        for (at, wrong) in [(0, 9), (1, 0), (1, 6), (2, 0), (3, 2), (22, 1)] {
+            let mut other = bytes.clone();
+            other[at] = wrong;
+            assert_eq!(Address::decode(&other), None, "byte {at} = {wrong}");
+        }
+        assert_eq!(Address::decode(&bytes[1..]), None);
+        assert_eq!(Address::decode(&[]), None);
+    }
+
+    #[test]
+    fn greetings_survive() {
+        let hello = Hello {
+            job: u64::MAX - 1,
+            from: (1, Incarnation(2)),
+            to: (3, Incarnation(4)),
+            qpn: 5,
+            psn: 6,
+            have: 7,
+            want: true,
+        };
+        assert_eq!(Hello::decode(&hello.encode()), Some(hello));
+        let mut other = hello.encode();
+        other[40] = 9;
+        assert_eq!(Hello::decode(&other), None);
+        assert_eq!(Hello::decode(&[0; 47]), None);
+    }
+
+    #[test]
+    fn messages_survive() {
+        let hows = (0..8).map(|code| update(code, 77).expect("a code"));
+        let updates = hows.flat_map(|how| {
+            let far = WordAt { offset: 1 << 40, bytes: 4 };
+            let update = Message::Update { tag: 9, word: far, change: Change { how, operand: 3 } };
+            let word = WordAt { offset: 8, bytes: 8 };
+            [update, Message::Post { word, change: Change { how, operand: u64::MAX } }]
+        });
+        let others = [
+            Message::Posted(1 << 50),
+            Message::Wake,
+            Message::Where(2),
+            Message::Window { window: 3, place: (1 << 60, u32::MAX) },
+            Message::Answer { tag: 3, value: 1 << 60 },
+        ];
+        for message in updates.chain(others) {
+            assert_eq!(Message::decode(&message.encode()), Some(message));
+        }
+        for wrong in [[0u8; Message::LEN], [8; Message::LEN], [1; Message::LEN].map(|_| 200)] {
+            assert_eq!(Message::decode(&wrong), None);
+        }
+        assert_eq!(update(8, 0), None);
+    }
+}

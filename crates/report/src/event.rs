@@ -1,0 +1,219 @@
+//! What happened in a job, and when: the one stream that lines for people, the file of `--events`,
+//! the record of `--report` and the metrics are made from.
+//!
+//! Invariant: as JSON an event is one object, `{"time": seconds, "event": name, ...}`; times are
+//! seconds with six digits. docs/report.md lists the names and their fields.
+
+use std::time::Duration;
+
+use raidshmem_core::message::{Found, Report, Step};
+use serde::{Deserialize, Serialize};
+
+use crate::job::Job;
+use crate::seconds;
+
+/// Something that happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// Since the job began.
+    #[serde(with = "seconds")]
+    pub time: Duration,
+    /// What.
+    #[serde(flatten)]
+    pub what: What,
+}
+
+/// What happened. Bytes are one PE's.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+#[allow(missing_docs)] // the sentence of each variant speaks of its fields
+pub enum What {
+    /// The job begins.
+    Began { job: Box<Job> },
+    /// Every PE runs.
+    Started,
+    /// A checkpoint was agreed: `bytes` of data, protected by `kept` that a PE keeps for others.
+    Checkpoint {
+        number: u64,
+        bytes: u64,
+        kept: u64,
+        #[serde(with = "seconds")]
+        took: Duration,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        changed: Option<Changed>,
+    },
+    /// PEs were lost, with their node if one is named.
+    Lost {
+        pes: Vec<u32>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        node: Option<u32>,
+        cause: String,
+    },
+    /// Another process carries that PE, on this node.
+    Replaced { pe: u32, node: u32, incarnation: u32 },
+    /// The recovery has come to a step: verify, rebuild, restore or reencode.
+    Step { step: Step },
+    /// So many bytes of a PE are rebuilt; a few times a second.
+    Rebuilding { pe: u32, bytes: u64, of: u64 },
+    /// The memory of a dead process was taken over as it was.
+    Adopted {
+        pe: u32,
+        checkpoint: u64,
+        bytes: u64,
+        #[serde(with = "seconds")]
+        took: Duration,
+    },
+    /// Lost data was rebuilt from what other PEs held.
+    Rebuilt {
+        pe: u32,
+        checkpoint: u64,
+        bytes: u64,
+        from: Vec<u32>,
+        #[serde(with = "seconds")]
+        took: Duration,
+    },
+    /// All PEs are back at a checkpoint.
+    Resumed {
+        checkpoint: u64,
+        #[serde(with = "seconds")]
+        took: Duration,
+    },
+    /// One PE is back at a checkpoint, and the others are in `shmem_finalize`.
+    Alone {
+        pe: u32,
+        checkpoint: u64,
+        #[serde(with = "seconds")]
+        took: Duration,
+    },
+    /// A part of what a PE keeps was damaged: repaired from others, or not.
+    Damaged {
+        pe: u32,
+        checkpoint: u64,
+        part: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        from: Option<Vec<u32>>,
+    },
+    /// What a PE has looked over of its checkpoints by its end.
+    Scrubbed { pe: u32, bytes: u64, damaged: u64, repaired: u64 },
+    /// Memory of a PE at its end, its share of what it shares with others.
+    Memory { pe: u32, bytes: u64 },
+    /// A line of a PE for people.
+    Note { line: String },
+    /// A line that oshrun printed.
+    Said { line: String },
+    /// Events before this one could not be written, because nobody read them.
+    LeftOut { count: u64 },
+    /// The job is over.
+    Ended {
+        status: i32,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        words: Option<String>,
+    },
+}
+
+/// What changed since the checkpoint before.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Changed {
+    /// Blocks that changed.
+    pub blocks: u64,
+    /// Of so many.
+    pub of: u64,
+    /// How that was found: `pages` or `digests`.
+    pub by: String,
+}
+
+impl From<&Found> for Changed {
+    fn from(found: &Found) -> Changed {
+        let by = if found.by_pages { "pages" } else { "digests" };
+        Changed { blocks: found.changed, of: found.of, by: by.to_owned() }
+    }
+}
+
+impl From<&Report> for What {
+    fn from(report: &Report) -> What {
+        let took = |micros: &u64| Duration::from_micros(*micros);
+        match report.clone() {
+            Report::Checkpoint { number, bytes, parity_bytes: kept, micros, found } => {
+                let changed = found.as_ref().map(Changed::from);
+                What::Checkpoint { number: number.0, bytes, kept, took: took(&micros), changed }
+            }
+            Report::Adopted { pe, number, bytes, micros } => {
+                What::Adopted { pe, checkpoint: number.0, bytes, took: took(&micros) }
+            }
+            Report::Rebuilt { pe, number, bytes, from, micros } => {
+                What::Rebuilt { pe, checkpoint: number.0, bytes, from, took: took(&micros) }
+            }
+            Report::Step(step) => What::Step { step },
+            Report::Rebuilding { pe, bytes, of } => What::Rebuilding { pe, bytes, of },
+            Report::Resumed { number, micros } => {
+                What::Resumed { checkpoint: number.0, took: took(&micros) }
+            }
+            Report::Alone { pe, number, micros } => {
+                What::Alone { pe, checkpoint: number.0, took: took(&micros) }
+            }
+            Report::Damaged { pe, number, part, from } => {
+                What::Damaged { pe, checkpoint: number.0, part, from }
+            }
+            Report::Scrubbed { pe, counts } => What::Scrubbed {
+                pe,
+                bytes: counts.bytes,
+                damaged: counts.damaged,
+                repaired: counts.repaired,
+            },
+            Report::Memory { pe, bytes } => What::Memory { pe, bytes },
+            Report::Note(line) => What::Note { line },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use raidshmem_core::quantity::CheckpointNumber;
+
+    fn json(seconds: f64, what: What) -> String {
+        let event = Event { time: Duration::from_secs_f64(seconds), what };
+        let text = serde_json::to_string(&event).unwrap();
+        assert_eq!(serde_json::from_str::<Event>(&text).unwrap(), event, "{text}");
+        text
+    }
+
+    #[test]
+    fn an_event_is_one_flat_object() {
+        let lost = What::Lost { pes: vec![1, 2], node: None, cause: "gone".to_owned() };
+        let text = json(1.25, lost);
+        assert_eq!(text, r#"{"time":1.25,"event":"lost","pes":[1,2],"cause":"gone"}"#);
+        let found = Some(Found { changed: 3, of: 9, by_pages: true });
+        let (number, bytes, parity_bytes, micros) = (7, 30, 10, 1500);
+        let report = Report::Checkpoint {
+            number: CheckpointNumber(number),
+            bytes,
+            parity_bytes,
+            micros,
+            found,
+        };
+        let text = json(2.0, What::from(&report));
+        let wanted = concat!(
+            r#"{"time":2.0,"event":"checkpoint","number":7,"bytes":30,"kept":10,"took":0.0015,"#,
+            r#""changed":{"blocks":3,"of":9,"by":"pages"}}"#
+        );
+        assert_eq!(text, wanted);
+        let rebuilt = Report::Rebuilt {
+            pe: 1,
+            number: CheckpointNumber(7),
+            bytes: 8,
+            from: vec![0, 3],
+            micros: 9,
+        };
+        let text = json(3.0, What::from(&rebuilt));
+        assert!(text.contains(r#""event":"rebuilt","pe":1,"checkpoint":7,"bytes":8,"from":[0,3]"#));
+    }
+
+    #[test]
+    fn a_time_that_is_none_is_refused() {
+        for time in ["-1", "1e11", "1e300", "null"] {
+            let text = format!(r#"{{"time":{time},"event":"note","line":""}}"#);
+            assert!(serde_json::from_str::<Event>(&text).is_err(), "{text}");
+        }
+    }
+}

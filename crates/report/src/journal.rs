@@ -1,0 +1,204 @@
+//! Keeps what happened in a job for its record, in bounded memory however long it runs.
+//!
+//! Invariants: sums stay exact. When there are more than [`SPANS`] checkpoints, two neighbours
+//! become one, those on both sides of a loss last. Of other events the first and the last
+//! [`EVENTS`] are kept, and those between are counted.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::event::{Event, What};
+use crate::job::Job;
+use crate::record::{AtEnd, End, Record, Span, Totals, VERSION};
+
+/// Most checkpoints, or several as one, that are kept.
+pub const SPANS: usize = 2048;
+/// Most events that are kept from the beginning, and most before the end.
+pub const EVENTS: usize = 2048;
+
+/// What is kept of a job so far.
+#[derive(Debug, Default)]
+pub struct Journal {
+    spans: Vec<Kept>,
+    first: Vec<Event>,
+    last: VecDeque<Event>,
+    left_out: u64,
+    at_end: BTreeMap<u32, AtEnd>,
+    /// There was a loss since the last checkpoint.
+    lost: bool,
+}
+
+#[derive(Debug)]
+struct Kept {
+    span: Span,
+    /// It is the first since a loss.
+    after_loss: bool,
+}
+
+impl Journal {
+    /// Something happened.
+    pub fn keep(&mut self, event: &Event) {
+        match &event.what {
+            What::Checkpoint { number, took, .. } => {
+                let (count, longest) = (1, *took);
+                let (first, last) = (*number, *number);
+                let (begin, end) = (event.time.saturating_sub(*took), event.time);
+                let span = Span { count, first, last, begin, end, took: *took, longest };
+                let after_loss = std::mem::take(&mut self.lost);
+                self.spans.push(Kept { span, after_loss });
+                if self.spans.len() > SPANS {
+                    self.halve();
+                }
+            }
+            What::Memory { pe, bytes } => self.at_end(*pe).memory = Some(*bytes),
+            What::Scrubbed { pe, bytes, damaged, repaired } => {
+                self.at_end(*pe).scrubbed = Some((*bytes, *damaged, *repaired));
+            }
+            What::Rebuilding { .. } | What::Began { .. } => {}
+            what => {
+                self.lost |= matches!(what, What::Lost { .. });
+                self.push(event.clone());
+            }
+        }
+    }
+
+    fn at_end(&mut self, pe: u32) -> &mut AtEnd {
+        self.at_end.entry(pe).or_insert_with(|| AtEnd { pe, ..AtEnd::default() })
+    }
+
+    fn push(&mut self, event: Event) {
+        if self.first.len() < EVENTS {
+            return self.first.push(event);
+        }
+        self.last.push_back(event);
+        if self.last.len() > EVENTS {
+            self.last.pop_front();
+            self.left_out += 1;
+        }
+    }
+
+    /// Makes one of two neighbours; also of those with a loss between them if few others are left.
+    fn halve(&mut self) {
+        for over_losses in [false, true] {
+            if self.spans.len() <= SPANS * 3 / 4 {
+                return;
+            }
+            let mut spans: Vec<Kept> = Vec::with_capacity(SPANS + 1);
+            let mut is_pair = true;
+            for next in std::mem::take(&mut self.spans) {
+                match spans.last_mut() {
+                    Some(one) if !is_pair && (over_losses || !next.after_loss) => {
+                        one.span.join(&next.span);
+                        is_pair = true;
+                    }
+                    _ => {
+                        spans.push(next);
+                        is_pair = false;
+                    }
+                }
+            }
+            self.spans = spans;
+        }
+    }
+
+    /// The record of a job that is over.
+    pub fn record(self, job: Job, end: End, totals: Totals) -> Record {
+        Record {
+            raidshmem_report: VERSION,
+            job,
+            end,
+            totals,
+            checkpoints: self.spans.into_iter().map(|kept| kept.span).collect(),
+            events: self.first.into_iter().chain(self.last).collect(),
+            left_out: self.left_out,
+            at_end: self.at_end.into_values().collect(),
+        }
+    }
+}
+
+impl Span {
+    /// Takes in the one that follows.
+    fn join(&mut self, next: &Span) {
+        self.count += next.count;
+        (self.last, self.end) = (next.last, next.end);
+        self.took += next.took;
+        self.longest = self.longest.max(next.longest);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn checkpoint(number: u64, seconds: u64) -> Event {
+        let took = Duration::from_millis(number % 7 + 1);
+        let what = What::Checkpoint { number, bytes: 1, kept: 1, took, changed: None };
+        Event { time: Duration::from_secs(seconds), what }
+    }
+
+    fn lost(seconds: u64) -> Event {
+        let what = What::Lost { pes: vec![0], node: None, cause: String::new() };
+        Event { time: Duration::from_secs(seconds), what }
+    }
+
+    fn record(journal: Journal) -> Record {
+        journal.record(Job::default(), End::default(), Totals::default())
+    }
+
+    #[test]
+    fn a_checkpoint_a_second_for_weeks_stays_small_and_sums_stay_exact() {
+        let mut journal = Journal::default();
+        let count: u64 = 2_000_000;
+        for number in 1..=count {
+            journal.keep(&checkpoint(number, number));
+            if number == 1_000_000 {
+                journal.keep(&lost(number));
+            }
+        }
+        let spans = record(journal).checkpoints;
+        assert!(spans.len() <= SPANS && spans.len() > SPANS / 4, "{} spans", spans.len());
+        assert_eq!(spans.iter().map(|span| span.count).sum::<u64>(), count);
+        let took: Duration = spans.iter().map(|span| span.took).sum();
+        let wanted: u64 = (1..=count).map(|number| number % 7 + 1).sum();
+        assert_eq!(took, Duration::from_millis(wanted));
+        assert!(spans.iter().all(|span| span.count < 7 || span.longest.as_millis() == 7));
+        let follows =
+            |pair: &[Span]| pair[0].last + 1 == pair[1].first && pair[0].end < pair[1].end;
+        assert!(spans.windows(2).all(follows));
+        assert!(spans.iter().any(|span| span.last == 1_000_000), "no span goes over the loss");
+    }
+
+    #[test]
+    fn losses_without_end_stay_small_too() {
+        let mut journal = Journal::default();
+        for number in 1..=100_000 {
+            journal.keep(&checkpoint(number, number));
+            journal.keep(&lost(number));
+        }
+        let record = record(journal);
+        assert!(record.checkpoints.len() <= SPANS, "{}", record.checkpoints.len());
+        assert_eq!(record.events.len(), 2 * EVENTS);
+        assert_eq!(record.left_out, 100_000 - 2 * EVENTS as u64);
+        let seconds = |at: usize| record.events[at].time.as_secs();
+        assert_eq!((seconds(0), seconds(EVENTS - 1)), (1, EVENTS as u64));
+        assert_eq!(seconds(2 * EVENTS - 1), 100_000);
+    }
+
+    #[test]
+    fn what_pes_say_at_their_end_is_kept_by_pe() {
+        let mut journal = Journal::default();
+        let keep = |journal: &mut Journal, what| {
+            journal.keep(&Event { time: Duration::ZERO, what });
+        };
+        keep(&mut journal, What::Scrubbed { pe: 1, bytes: 9, damaged: 1, repaired: 1 });
+        keep(&mut journal, What::Memory { pe: 1, bytes: 5 });
+        keep(&mut journal, What::Memory { pe: 0, bytes: 4 });
+        keep(&mut journal, What::Rebuilding { pe: 0, bytes: 4, of: 9 });
+        let record = record(journal);
+        assert!(record.events.is_empty());
+        let all: Vec<_> = record.at_end.iter().map(|end| (end.pe, end.memory)).collect();
+        assert_eq!(all, [(0, Some(4)), (1, Some(5))]);
+        assert_eq!(record.at_end[1].scrubbed, Some((9, 1, 1)));
+    }
+}

@@ -1,0 +1,292 @@
+//! The stripe map as a picture: whose chunk lies where, and who holds the parity over it.
+//!
+//! A column is a PE, a row a stripe. All of a stripe has one colour; a parity is full.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use maud::{Markup, html};
+use raidshmem_codec::stripe::{Layout, Scheme, Stripe};
+use raidshmem_core::membership::list;
+
+use crate::record::Record;
+use crate::story::Recovery;
+use crate::words::count;
+
+/// Members of a group from which on cells are small and have no text.
+const SMALL: usize = 12;
+/// Most groups that are listed.
+const LISTED: usize = 24;
+/// Colours of stripes that follow each other.
+const COLOURS: usize = 6;
+
+/// What became of a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Lost,
+    Adopted,
+    Read,
+    None,
+}
+
+impl Fate {
+    /// Class of its column, and a word below the number.
+    const fn shown(self) -> (&'static str, &'static str) {
+        match self {
+            Fate::Lost => ("lost", "rebuilt"),
+            Fate::Adopted => ("adopted", "adopted"),
+            Fate::Read => ("read", "read"),
+            Fate::None => ("", ""),
+        }
+    }
+}
+
+fn scheme(record: &Record) -> Option<Scheme> {
+    match record.job.mode.as_str() {
+        "single" | "double" => Some(Scheme::Mirror),
+        "raid4" => Some(Scheme::Raid4),
+        "raid5" => Some(Scheme::Raid5),
+        "rs" => Some(Scheme::Rs { parity: record.job.parity as usize }),
+        _ => None,
+    }
+}
+
+/// `PEs 0,1,2`
+pub fn pes(pes: &[u32]) -> String {
+    let numbers: Vec<usize> = pes.iter().map(|&pe| pe as usize).collect();
+    format!("{} {}", if pes.len() == 1 { "PE" } else { "PEs" }, list(&numbers))
+}
+
+/// Groups, and the map of one of them.
+pub fn groups(record: &Record) -> Markup {
+    let groups = &record.job.groups;
+    let first = groups.first().filter(|_| scheme(record).is_some());
+    html! {
+        section #groups {
+            h2 { "Who protects whom" }
+            @match first {
+                None => p { "Mode none: no checkpoint is kept, and a death ends the job." },
+                Some(first) => {
+                    div.beside {
+                        div {
+                            @if let Some(survives) = &record.job.survives {
+                                p { "Mode " b { (record.job.mode) } ": " (survives) "." }
+                            }
+                            (explanation(record))
+                            (listed(record))
+                        }
+                        (map(record, 0, first, None))
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn listed(record: &Record) -> Markup {
+    let groups = &record.job.groups;
+    html! {
+        ul.plain {
+            @for (number, group) in groups.iter().enumerate().take(LISTED) {
+                li { b { "Group " (number) } ": " (pes(&sorted(group))) (nodes(record, group)) }
+            }
+            @if groups.len() > LISTED { li.muted { "and " (groups.len() - LISTED) " more" } }
+        }
+    }
+}
+
+fn sorted(group: &[u32]) -> Vec<u32> {
+    let mut all = group.to_vec();
+    all.sort_unstable();
+    all
+}
+
+fn nodes(record: &Record, group: &[u32]) -> String {
+    let of = |pe: &u32| record.job.node_of.get(*pe as usize).copied();
+    let nodes: BTreeSet<u32> = group.iter().filter_map(of).collect();
+    let names = nodes.iter().filter_map(|&node| record.job.nodes.get(node as usize));
+    let names: Vec<&str> = names.take(8).map(String::as_str).collect();
+    let more = if nodes.len() > names.len() { " and others" } else { "" };
+    format!(", on {}{more}", names.join(", "))
+}
+
+fn explanation(record: &Record) -> Markup {
+    let mirror = matches!(scheme(record), Some(Scheme::Mirror));
+    html! {
+        p {
+            @if mirror {
+                "A column is a PE, and a row the memory of one of them: its data, and the PE that \
+                 holds the copy."
+            } @else {
+                "A column is a PE, and a row a stripe: a chunk of the checkpoint of each PE that \
+                 has data in it (d), and the parity over them (P) on a PE that has none. What is \
+                 lost of a row is computed from the rest of it."
+            }
+        }
+    }
+}
+
+/// The maps of the groups that lost something.
+pub fn of_recovery(record: &Record, recovery: &Recovery) -> Markup {
+    let lost: BTreeSet<u32> = recovery.lost().into_iter().collect();
+    let hit = record.job.groups.iter().enumerate();
+    let hit: Vec<_> = hit.filter(|(_, group)| group.iter().any(|pe| lost.contains(pe))).collect();
+    let more = hit.len().saturating_sub(2);
+    html! {
+        @for (number, group) in hit.into_iter().take(2) {
+            (map(record, number, group, Some(recovery)))
+        }
+        @if more > 0 { p.muted { (more) " more groups lost PEs." } }
+    }
+}
+
+fn fates(group: &[u32], recovery: Option<&Recovery>) -> BTreeMap<u32, Fate> {
+    let Some(recovery) = recovery else { return BTreeMap::new() };
+    let lost = recovery.lost();
+    let read: BTreeSet<u32> =
+        recovery.back.values().flat_map(|back| back.from.iter().flatten().copied()).collect();
+    let fate = |pe: &u32| match recovery.back.get(pe) {
+        _ if !lost.contains(pe) => {
+            if read.contains(pe) {
+                Fate::Read
+            } else {
+                Fate::None
+            }
+        }
+        Some(back) if back.from.is_none() => Fate::Adopted,
+        _ => Fate::Lost,
+    };
+    group.iter().map(|pe| (*pe, fate(pe))).collect()
+}
+
+fn map(record: &Record, number: usize, group: &[u32], recovery: Option<&Recovery>) -> Markup {
+    let layout = scheme(record).and_then(|scheme| Layout::new(scheme, group.len()).ok());
+    let Some(layout) = layout else {
+        let why = format!("Group {number} has no map: its shape is none of this mode.");
+        return html! { p.muted { (why) } };
+    };
+    let fates = fates(group, recovery);
+    let what = description(number, group, &layout, &fates);
+    let small = group.len() > SMALL;
+    let (wide, high, left, top) = if small { (18, 16, 26, 22) } else { (58, 30, 30, 40) };
+    let (columns, rows) = (group.len(), layout.stripes().len());
+    let (width, height) = (left + columns * wide + 2, top + rows * high + 2);
+    let fate = |pe: &u32| fates.get(pe).copied().unwrap_or(Fate::None);
+    html! {
+        figure.map {
+            div.scroll tabindex="0" role="group" aria-label="stripe map" {
+                svg viewBox=(format!("0 0 {width} {height}")) style=(format!("width:{width}px"))
+                    role="img" aria-label=(what) {
+                    @for (column, pe) in group.iter().enumerate() {
+                        @let x = left + column * wide;
+                        (head(*pe, fate(pe), (x, wide, high * rows + top), small))
+                    }
+                    @for (row, stripe) in layout.stripes().iter().enumerate() {
+                        @let y = top + row * high;
+                        text.row x=(left - 8) y=(y + high / 2 + 4) text-anchor="end" {
+                            (letter(row))
+                        }
+                        @for (column, cell) in cells(stripe, group) {
+                            (draw(&cell, fate(&group[column]), row % COLOURS,
+                                [left + column * wide, y, wide, high], small))
+                        }
+                    }
+                }
+            }
+            figcaption { (what) }
+        }
+    }
+}
+
+/// `A` to `Z`, then numbers.
+fn letter(row: usize) -> String {
+    match u8::try_from(row) {
+        Ok(row @ 0..26) => char::from(b'A' + row).to_string(),
+        _ => row.to_string(),
+    }
+}
+
+fn head(pe: u32, fate: Fate, (x, wide, bottom): (usize, usize, usize), small: bool) -> Markup {
+    let (class, word) = fate.shown();
+    let middle = x + wide / 2;
+    html! {
+        @if fate != Fate::None {
+            rect class=(format!("column {class}")) x=(x + 1) y="1" width=(wide - 2)
+                height=(bottom) rx="4" {}
+        }
+        text.head x=(middle) y="16" text-anchor="middle" { @if !small { "PE " } (pe) }
+        @if !small { text.mark x=(middle) y="31" text-anchor="middle" { (word) } }
+    }
+}
+
+/// A chunk or a parity.
+struct Cell {
+    text: String,
+    words: String,
+    is_parity: bool,
+}
+
+/// The cells of a stripe by their columns.
+fn cells(stripe: &Stripe, group: &[u32]) -> Vec<(usize, Cell)> {
+    let of: Vec<u32> = stripe.data.iter().map(|data| group[data.member]).collect();
+    let data = stripe.data.iter().map(|data| {
+        let words = format!("chunk {} of PE {}", data.chunk, group[data.member]);
+        (data.member, Cell { text: format!("d{}", data.chunk), words, is_parity: false })
+    });
+    let parity = stripe.parity.iter().enumerate().map(|(row, parity)| {
+        let words =
+            format!("parity {row} over {}, which PE {} holds", pes(&of), group[parity.member]);
+        let text = if stripe.parity.len() > 1 { format!("P{row}") } else { "P".to_owned() };
+        (parity.member, Cell { text, words, is_parity: true })
+    });
+    data.chain(parity).collect()
+}
+
+fn draw(cell: &Cell, fate: Fate, colour: usize, place: [usize; 4], small: bool) -> Markup {
+    let [x, y, wide, high] = place;
+    let kind = if cell.is_parity { "parity" } else { "data" };
+    let class = format!("cell {kind} stripe-{colour}");
+    let gap = if small { 1 } else { 4 };
+    html! {
+        g {
+            title { (cell.words) @if fate == Fate::Lost { ", lost" } }
+            rect class=(class) x=(x + gap) y=(y + gap / 2) width=(wide - 2 * gap)
+                height=(high - gap) rx="3" {}
+            @if fate == Fate::Lost {
+                rect.cross x=(x + gap) y=(y + gap / 2) width=(wide - 2 * gap) height=(high - gap)
+                    rx="3" {}
+            }
+            @if !small {
+                text class=(format!("cell {kind}")) x=(x + wide / 2) y=(y + high / 2 + 4)
+                    text-anchor="middle" { (cell.text) }
+            }
+        }
+    }
+}
+
+/// The map in words.
+fn description(
+    number: usize,
+    group: &[u32],
+    layout: &Layout,
+    fates: &BTreeMap<u32, Fate>,
+) -> String {
+    let of = |fate: Fate| -> Vec<u32> {
+        fates.iter().filter(|(_, other)| **other == fate).map(|(pe, _)| *pe).collect()
+    };
+    let mut words = format!(
+        "Group {number}: {} in {}",
+        pes(&sorted(group)),
+        count(layout.stripes().len() as u64, "stripe")
+    );
+    let (lost, adopted, read) = (of(Fate::Lost), of(Fate::Adopted), of(Fate::Read));
+    if !lost.is_empty() {
+        words += &format!("; {} lost all chunks and parities", pes(&lost));
+    }
+    if !read.is_empty() {
+        words += &format!(", made again from those of {}", pes(&read));
+    }
+    if !adopted.is_empty() {
+        words += &format!("; memory of {} was adopted as it was", pes(&adopted));
+    }
+    words + "."
+}

@@ -1,0 +1,152 @@
+//! A recovery: what was lost, what was done when, and from whom each PE came back.
+
+use std::time::Duration;
+
+use maud::{Markup, html};
+use raidshmem_core::message::Step;
+
+use super::lanes::{Lane, Part, of_recovery, picture};
+use super::map::{self, pes};
+use super::scale::Scale;
+use crate::record::Record;
+use crate::story::{Loss, Recovery};
+use crate::words::{bytes, time};
+
+/// Most PEs that have a lane.
+const LANES: usize = 8;
+/// Part of its time that is shown before and after it.
+const AROUND: f64 = 0.06;
+
+/// All that is shown of one.
+pub fn section(record: &Record, number: usize, recovery: &Recovery) -> Markup {
+    html! {
+        section id=(format!("recovery-{number}")) {
+            h2 { span.number { (number) } " Recovery of " (pes(&recovery.lost())) }
+            div.beside {
+                ol.story {
+                    @for sentence in story(record, recovery) { li { (sentence) } }
+                }
+                div { (map::of_recovery(record, recovery)) }
+            }
+            (zoom(record, recovery))
+        }
+    }
+}
+
+fn node(record: &Record, node: u32) -> String {
+    let name = record.job.nodes.get(node as usize).cloned().unwrap_or_default();
+    if name == format!("node{node}") {
+        format!("node {node}")
+    } else {
+        format!("node {node} ({name})")
+    }
+}
+
+fn loss(record: &Record, loss: &Loss) -> String {
+    let at = time(loss.time);
+    match loss.node {
+        Some(of) => format!("At {at} {} was lost with {}.", node(record, of), pes(&loss.pes)),
+        None => format!("At {at} {} {}.", pes(&loss.pes), loss.cause),
+    }
+}
+
+/// What happened, a sentence each.
+fn story(record: &Record, recovery: &Recovery) -> Vec<String> {
+    let mut all: Vec<String> = recovery.losses.iter().map(|one| loss(record, one)).collect();
+    let since = |from: Duration| time(from.saturating_sub(recovery.begin));
+    all.push(format!(
+        "{} of work was lost, since the last checkpoint or restart.",
+        time(recovery.begin.saturating_sub(recovery.base))
+    ));
+    for (pe, (when, at)) in recovery.replaced.iter().take(LANES) {
+        let moved = record.job.node_of.get(*pe as usize).is_some_and(|home| home != at);
+        let on = if moved { format!(" on {}", node(record, *at)) } else { String::new() };
+        all.push(format!("Another process carried PE {pe}{on} after {}.", since(*when)));
+    }
+    for (pe, back) in recovery.back.iter().take(LANES) {
+        all.push(match &back.from {
+            None => format!(
+                "It took over the memory that the dead process of PE {pe} had left, with {}.",
+                bytes(back.bytes)
+            ),
+            Some(from) => format!(
+                "PE {pe} was rebuilt from {}: {} in {}.",
+                pes(from),
+                bytes(back.bytes),
+                time(back.end.saturating_sub(back.begin))
+            ),
+        });
+    }
+    all.push(match (recovery.end, recovery.checkpoint, recovery.alone) {
+        (Some(end), Some(number), None) => {
+            format!("All PEs resumed from checkpoint {number} after {}.", since(end))
+        }
+        (Some(end), Some(number), Some(pe)) => format!(
+            "PE {pe} went on alone from checkpoint {number} after {}: the others were in \
+             shmem_finalize.",
+            since(end)
+        ),
+        _ => "The job ended before all PEs were back.".to_owned(),
+    });
+    all
+}
+
+/// The time from the first death on, enlarged.
+fn zoom(record: &Record, recovery: &Recovery) -> Markup {
+    let end = recovery.end.unwrap_or(record.end.ran).max(recovery.begin);
+    let last = recovery.back.values().map(|back| back.end).fold(end, Duration::max);
+    let around = (last - recovery.begin).mul_f64(AROUND);
+    let scale = Scale::new(recovery.begin.saturating_sub(around), last + around);
+    let lost = recovery.lost();
+    let mut lanes =
+        vec![Lane { name: "steps".to_owned(), also: String::new(), parts: steps(recovery, end) }];
+    let lane = |name: String, pe: Option<u32>| {
+        let work = |begin, end| Part { begin, end, class: "work", words: String::new() };
+        let (before, after) = (recovery.begin.saturating_sub(around), last + around);
+        let mut parts = vec![work(before, recovery.begin)];
+        parts.extend(recovery.end.map(|end| work(end, after)));
+        parts.extend(of_recovery(recovery, pe, record.end.ran));
+        Lane { name, also: String::new(), parts }
+    };
+    lanes.extend(lost.iter().take(LANES).map(|&pe| lane(format!("PE {pe}"), Some(pe))));
+    let others = record.job.node_of.len().saturating_sub(lost.len().min(LANES));
+    lanes.extend((others > 0).then(|| lane(format!("{others} others"), None)));
+    let what = format!("The recovery of {} in steps over time", pes(&lost));
+    let shown = [
+        ("meet", "all meet"),
+        ("verify", "check"),
+        ("rebuild", "rebuild"),
+        ("restore", "restore"),
+        ("reencode", "new parity"),
+    ];
+    let there = |class: &str| lanes[0].parts.iter().any(|part| part.class == class);
+    html! {
+        (picture(scale, recovery.begin, &lanes, None, &what))
+        ul.legend {
+            @for (class, words) in shown.into_iter().filter(|(class, _)| there(class)) {
+                li { span class=(format!("key {class}")) {} (words) }
+            }
+            li { span.key.gone {} "dead" }
+            li { span.key.recovery {} "recovery" }
+            li { span.key.back {} "adopted or rebuilt" }
+        }
+    }
+}
+
+fn steps(recovery: &Recovery, end: Duration) -> Vec<Part> {
+    let class = |step| match step {
+        Step::Verify => "verify",
+        Step::Rebuild => "rebuild",
+        Step::Restore => "restore",
+        Step::Reencode => "reencode",
+    };
+    let first = recovery.steps.first().map_or(end, |(time, _)| *time);
+    let words = "a process is started, and all PEs meet".to_owned();
+    let mut parts = vec![Part { begin: recovery.begin, end: first, class: "meet", words }];
+    for (at, (begin, step)) in recovery.steps.iter().enumerate() {
+        let end = recovery.steps.get(at + 1).map_or(end, |(time, _)| *time);
+        let words = step.name().to_owned();
+        parts.push(Part { begin: *begin, end, class: class(*step), words });
+    }
+    parts
+}

@@ -1,0 +1,146 @@
+//! The page of odd records: whole, harmless and bounded.
+
+use super::*;
+use crate::event::{Event, What};
+use crate::job::Setting;
+use crate::record::tests::record;
+use crate::record::{AtEnd, Span};
+use crate::story::tests::eventful;
+use std::time::Duration;
+
+/// Fails unless every element is closed in order; gives the names of all.
+#[track_caller]
+fn elements(html: &str) -> Vec<String> {
+    const VOID: [&str; 2] = ["meta", "link"];
+    let (mut open, mut all) = (Vec::new(), Vec::new());
+    let mut rest = html;
+    while let Some((_, tag)) = rest.split_once('<') {
+        let (tag, after) = tag.split_once('>').expect("a tag ends");
+        rest = after;
+        let name = tag.split([' ', '\n']).next().unwrap_or_default().to_owned();
+        match name.strip_prefix('/') {
+            Some(name) => assert_eq!(open.pop().as_deref(), Some(name), "before {after:.60}"),
+            None if name == "!DOCTYPE" || VOID.contains(&name.as_str()) => {}
+            None => {
+                open.push(name.clone());
+                all.push(name);
+            }
+        }
+    }
+    assert!(open.is_empty(), "{open:?} are not closed");
+    all
+}
+
+#[test]
+fn all_that_happened_is_on_the_page() {
+    let page = page(&eventful());
+    elements(&page);
+    for words in [
+        "<h1>./jacobi 64</h1>",
+        "4 PEs on 4 nodes, mode raid5",
+        "Ended well; lost 2 PEs and 1 node, not all of whom came back.",
+        "At 3.00 s PE 2 was killed by SIGKILL.",
+        "1.00 s of work was lost",
+        "It took over the memory that the dead process of PE 2 had left, with 1.0 MiB.",
+        "All PEs resumed from checkpoint 2 after 400.0 ms.",
+        "At 6.00 s node 1 was lost with PE 1.",
+        "Another process carried PE 1 on node 0 after 1.00 s.",
+        "PE 1 was rebuilt from PEs 0,2,3: 1.0 MiB in 300.0 ms.",
+        "The job ended before all PEs were back.",
+        "Group 0: PEs 0,1,2,3 in 4 stripes; memory of PE 2 was adopted as it was.",
+        "Group 0: PEs 0,1,2,3 in 4 stripes; PEs 1,3 lost all chunks and parities, made again \
+         from those of PEs 0,2.",
+        "parity 0 over PEs 1,2,3, which PE 0 holds",
+        "<td class=\"line\">all &lt;b&gt;back&lt;/b&gt;</td>",
+    ] {
+        assert!(page.contains(words), "`{words}` is not in\n{page}");
+    }
+}
+
+#[test]
+fn what_a_user_supplied_is_text() {
+    let mut record = eventful();
+    let bad = "<script>alert(1)</script>\"'&".to_owned();
+    record.job.program.clone_from(&bad);
+    (record.job.host, record.job.since) = (bad.clone(), bad.clone());
+    record.job.nodes.fill(bad.clone());
+    record.job.survives = Some(bad.clone());
+    (record.end.status, record.end.words) = (3, Some(bad.clone()));
+    record.job.fabric.clone_from(&bad);
+    record.job.raidshmem.clone_from(&bad);
+    let (name, value, doc) = (bad.clone(), Some(bad.clone()), bad.clone());
+    record.job.settings.push(Setting { name, value, default: false, doc });
+    for event in &mut record.events {
+        if let What::Lost { cause, .. } = &mut event.what {
+            cause.clone_from(&bad);
+        }
+    }
+    let what = What::Said { line: bad.clone() };
+    record.events.push(Event { time: Duration::ZERO, what });
+    let html = page(&record);
+    let all = elements(&html);
+    assert!(!all.iter().any(|name| name == "script"), "{html}");
+    assert!(html.contains("&lt;script&gt;"), "it is shown as text");
+    record.job.mode = bad;
+    elements(&page(&record));
+}
+
+#[test]
+fn nothing_is_loaded_from_anywhere() {
+    let html = page(&eventful());
+    assert!(!html.contains("://") && !html.contains("@import") && !html.contains(" src="));
+    let named = html.split("url(").skip(1).all(|rest| rest.starts_with('#'));
+    let linked = html.split("href=\"").skip(1).all(|rest| rest.starts_with(['#', 'd']));
+    assert!(named && linked, "only parts of the page itself");
+}
+
+#[test]
+fn a_quiet_job_and_an_odd_one_have_a_page() {
+    let html = page(&record());
+    elements(&html);
+    assert!(
+        html.contains("Ended well; nothing was lost.") && html.contains("No checkpoint was made")
+    );
+    for mode in ["none", "single", "double", "raid4", "rs", "x"] {
+        let mut record = eventful();
+        record.job.mode = mode.to_owned();
+        (record.job.parity, record.end.status) = (2, 3);
+        elements(&page(&record));
+        record.job.parity = 99;
+        record.end.ran = Duration::ZERO;
+        elements(&page(&record));
+    }
+    let mut record = record();
+    (record.totals.data, record.totals.kept) = (u64::MAX, u64::MAX);
+    record.checkpoints = vec![Span {
+        count: 0,
+        first: 9,
+        last: 1,
+        begin: Duration::from_secs(10_000_000_000),
+        end: Duration::ZERO,
+        took: Duration::from_secs(10_000_000_000),
+        longest: Duration::from_secs(10_000_000_000),
+    }];
+    elements(&page(&record));
+}
+
+#[test]
+fn the_page_of_a_large_job_is_bounded() {
+    let mut record = eventful();
+    record.job.node_of = (0..16_000).map(|pe| pe / 8).collect();
+    record.job.nodes = (0..2000).map(|node| format!("n{node}")).collect();
+    record.job.groups =
+        (0..250).map(|group| (0..64).map(|place| group + place * 250).collect()).collect();
+    record.at_end = (0..16_000).map(|pe| AtEnd { pe, ..AtEnd::default() }).collect();
+    for number in 0..4096u32 {
+        let (time, pes) = (Duration::from_millis(9000 + u64::from(number)), vec![number]);
+        let what = What::Lost { pes, node: None, cause: "died".to_owned() };
+        record.events.push(Event { time, what });
+        let what = What::Resumed { checkpoint: 1, took: Duration::ZERO };
+        record.events.push(Event { time, what });
+    }
+    let html = page(&record);
+    elements(&html);
+    assert!(html.len() < 16 << 20, "{} bytes", html.len());
+    assert!(html.contains("15952 others"), "lanes are for those that were lost");
+}

@@ -1,0 +1,288 @@
+//! The whole of a job, as the file of `--report` holds it.
+//!
+//! Invariants: the first field of the file says which version of this format it has; a file of
+//! another version is refused by that, whatever else it holds. What [`Record::read`] gives is
+//! sound: every PE and node that it names is there.
+
+use std::time::Duration;
+
+use raidshmem_core::view::PES_MAX;
+use serde::{Deserialize, Serialize};
+
+use crate::event::{Event, What};
+use crate::job::Job;
+use crate::seconds;
+
+/// Version of the format.
+pub const VERSION: u64 = 1;
+
+/// Checkpoints that follow each other, as one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Span {
+    /// How many there are.
+    pub count: u64,
+    /// Number of the first.
+    pub first: u64,
+    /// Number of the last.
+    pub last: u64,
+    /// When the first of them began.
+    #[serde(with = "seconds")]
+    pub begin: Duration,
+    /// When the last was made.
+    #[serde(with = "seconds")]
+    pub end: Duration,
+    /// What they took together.
+    #[serde(with = "seconds")]
+    pub took: Duration,
+    /// What the longest took.
+    #[serde(with = "seconds")]
+    pub longest: Duration,
+}
+
+/// What it came to.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Totals {
+    /// Checkpoints.
+    pub checkpoints: u64,
+    /// Time that they took.
+    #[serde(with = "seconds")]
+    pub saving: Duration,
+    /// Work that was done again: from the last checkpoint, or restart, to the death.
+    #[serde(with = "seconds")]
+    pub again: Duration,
+    /// From the first death to the restart.
+    #[serde(with = "seconds")]
+    pub recovery: Duration,
+    /// PEs that were lost, those that were lost with their node left out.
+    pub processes: u64,
+    /// Nodes that were lost with PEs.
+    pub nodes: u64,
+    /// Bytes of data of PE 0 in the last checkpoint.
+    pub data: u64,
+    /// Bytes of what it kept for others, in one slot.
+    pub kept: u64,
+}
+
+/// What a PE said at its end.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct AtEnd {
+    /// Its number.
+    pub pe: u32,
+    /// Its memory in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<u64>,
+    /// Bytes of checkpoints that it has looked over, parts that were damaged, and repaired.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scrubbed: Option<(u64, u64, u64)>,
+}
+
+/// How a job ended.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct End {
+    /// Status of `oshrun`.
+    pub status: i32,
+    /// Why it could not go on, where that is so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub words: Option<String>,
+    /// How long it ran.
+    #[serde(with = "seconds")]
+    pub ran: Duration,
+}
+
+/// A job that is over.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// [`VERSION`].
+    pub raidshmem_report: u64,
+    /// What it was.
+    pub job: Job,
+    /// How it ended.
+    pub end: End,
+    /// What it came to.
+    pub totals: Totals,
+    /// Its checkpoints, in order; many are taken together.
+    pub checkpoints: Vec<Span>,
+    /// What else happened, in order.
+    pub events: Vec<Event>,
+    /// Events that were left out, in the middle, because there were too many.
+    pub left_out: u64,
+    /// What PEs said at their end, if they were asked (`--verbose`).
+    pub at_end: Vec<AtEnd>,
+}
+
+/// Why a text is no record.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// There is nothing.
+    #[error("empty; oshrun writes the report at the end of a job, and was killed before it")]
+    Empty,
+    /// It is no JSON, or breaks off.
+    #[error("not JSON: {0}")]
+    NotJson(String),
+    /// Some other JSON.
+    #[error("not a report: expected what oshrun --report writes, which begins with its version")]
+    NotReport,
+    /// Written by another version.
+    #[error(
+        "a report of version {got}; expected version {VERSION}: use the oshreport beside the \
+         oshrun that wrote it"
+    )]
+    OtherVersion {
+        /// Its version.
+        got: u64,
+    },
+    /// A field is missing or is not what it should be.
+    #[error("a report of version {VERSION} that is damaged: {0}")]
+    Damaged(String),
+}
+
+/// What every version begins with.
+#[derive(Deserialize)]
+struct Head {
+    raidshmem_report: Option<u64>,
+}
+
+impl Record {
+    /// Reads what [`Record::to_json`] wrote.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub fn read(text: &str) -> Result<Record, ReadError> {
+        if text.trim_start().is_empty() {
+            return Err(ReadError::Empty);
+        }
+        let head = match serde_json::from_str::<Head>(text) {
+            Ok(head) => head,
+            Err(error) if error.is_data() => return Err(ReadError::NotReport),
+            Err(error) => return Err(ReadError::NotJson(error.to_string())),
+        };
+        match head.raidshmem_report {
+            None => return Err(ReadError::NotReport),
+            Some(VERSION) => {}
+            Some(got) => return Err(ReadError::OtherVersion { got }),
+        }
+        let record: Record =
+            serde_json::from_str(text).map_err(|error| ReadError::Damaged(error.to_string()))?;
+        match record.unsound() {
+            None => Ok(record),
+            Some(what) => Err(ReadError::Damaged(what)),
+        }
+    }
+
+    /// As JSON, a few lines of text that end with a line end.
+    ///
+    /// # Errors
+    /// None is known.
+    pub fn to_json(&self) -> Result<String, serde_json::Error> {
+        Ok(serde_json::to_string(self)? + "\n")
+    }
+
+    /// What is named and is not there.
+    fn unsound(&self) -> Option<String> {
+        let (pes, nodes) = (self.job.node_of.len(), self.job.nodes.len());
+        if pes == 0 || pes > PES_MAX {
+            return Some(format!("{pes} PEs; expected 1 to {PES_MAX}"));
+        }
+        let node = |node: u32| (node as usize >= nodes).then(|| format!("there is no node {node}"));
+        let pe = |pe: u32| (pe as usize >= pes).then(|| format!("there is no PE {pe}"));
+        let named = self.job.groups.iter().flatten().copied();
+        let named = named.chain(self.events.iter().flat_map(|event| pes_of(&event.what)));
+        let of_nodes = self.events.iter().filter_map(|event| match event.what {
+            What::Lost { node, .. } => node,
+            What::Replaced { node, .. } => Some(node),
+            _ => None,
+        });
+        let members: usize = self.job.groups.iter().map(Vec::len).sum();
+        if members > pes {
+            return Some(format!("{members} members of groups; there are {pes} PEs"));
+        }
+        let mut of_nodes = self.job.node_of.iter().copied().chain(of_nodes);
+        named.chain(self.at_end.iter().map(|end| end.pe)).find_map(pe).or(of_nodes.find_map(node))
+    }
+}
+
+/// PEs that an event names.
+fn pes_of(what: &What) -> Vec<u32> {
+    match what {
+        What::Lost { pes, .. } => pes.clone(),
+        What::Rebuilt { pe, from, .. } => [&[*pe], from.as_slice()].concat(),
+        What::Replaced { pe, .. }
+        | What::Adopted { pe, .. }
+        | What::Rebuilding { pe, .. }
+        | What::Alone { pe, .. } => vec![*pe],
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A job of four PEs on four nodes that lost nothing.
+    pub(crate) fn record() -> Record {
+        let job = Job {
+            program: "./jacobi 64".to_owned(),
+            nodes: (0..4).map(|node| format!("node{node}")).collect(),
+            node_of: vec![0, 1, 2, 3],
+            mode: "raid5".to_owned(),
+            parity: 1,
+            snapshots: 1,
+            slots: 2,
+            groups: vec![vec![0, 1, 2, 3]],
+            ..Job::default()
+        };
+        Record {
+            raidshmem_report: VERSION,
+            job,
+            end: End { ran: Duration::from_secs(10), ..End::default() },
+            totals: Totals::default(),
+            checkpoints: Vec::new(),
+            events: Vec::new(),
+            left_out: 0,
+            at_end: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let mut record = record();
+        let lost = What::Lost { pes: vec![3], node: Some(3), cause: "lost".to_owned() };
+        record.events.push(Event { time: Duration::from_millis(1500), what: lost });
+        let text = record.to_json().unwrap();
+        assert!(text.starts_with(r#"{"raidshmem_report":1,"#) && text.ends_with("}\n"), "{text}");
+        assert_eq!(Record::read(&text), Ok(record));
+    }
+
+    #[test]
+    fn what_is_no_record_is_refused_by_name() {
+        let why = |text: &str| Record::read(text).unwrap_err().to_string();
+        assert!(why(" \n").starts_with("empty; "));
+        assert!(why("<html>").starts_with("not JSON: expected value at line 1"));
+        assert!(why(r#"{"raidshmem_report":1,"job"#).starts_with("not JSON: EOF"));
+        for other in ["[]", "7", "{}", r#"{"a":1}"#, r#"{"raidshmem_report":"1"}"#] {
+            assert!(why(other).starts_with("not a report: "), "{other}: {}", why(other));
+        }
+        let other = why(r#"{"raidshmem_report":2,"job":7}"#);
+        assert!(other.starts_with("a report of version 2; expected version 1"), "{other}");
+        let damaged = why(r#"{"raidshmem_report":1}"#);
+        assert!(damaged.starts_with("a report of version 1 that is damaged: missing field"));
+    }
+
+    #[test]
+    fn what_is_named_must_be_there() {
+        let why = |change: fn(&mut Record)| {
+            let mut record = record();
+            change(&mut record);
+            Record::read(&record.to_json().unwrap()).unwrap_err().to_string()
+        };
+        assert!(why(|record| record.job.node_of[1] = 9).ends_with("there is no node 9"));
+        assert!(why(|record| record.job.groups[0][1] = 4).ends_with("there is no PE 4"));
+        assert!(why(|record| record.job.groups.push(vec![0])).ends_with("there are 4 PEs"));
+        assert!(why(|record| record.job.node_of.clear()).contains(": 0 PEs; expected 1 to"));
+        let replaced = |record: &mut Record| {
+            let what = What::Replaced { pe: 1, node: 4, incarnation: 1 };
+            record.events.push(Event { time: Duration::ZERO, what });
+        };
+        assert!(why(replaced).ends_with("there is no node 4"));
+    }
+}

@@ -1,0 +1,19 @@
+//! Times as seconds in JSON, with six digits.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer, Serializer};
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde hands it so
+pub fn serialize<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_f64(time.as_micros() as f64 / 1e6)
+}
+
+/// Longest time: some centuries, so that no sum of times overflows.
+const LONGEST: f64 = 1e10;
+
+pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    let seconds = f64::deserialize(from)?;
+    let time = Duration::try_from_secs_f64(seconds).ok().filter(|_| seconds <= LONGEST);
+    time.ok_or_else(|| serde::de::Error::custom(format!("{seconds} is no time in seconds")))
+}

@@ -1,0 +1,204 @@
+//! A record as recoveries: who was lost, what was done, and how each PE came back.
+//!
+//! Invariant: times inside a recovery are not before its beginning.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use raidshmem_core::message::Step;
+
+use crate::event::What;
+use crate::record::Record;
+
+/// PEs that were lost together.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Loss {
+    pub time: Duration,
+    pub pes: Vec<u32>,
+    pub node: Option<u32>,
+    pub cause: String,
+}
+
+/// How a PE came back.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Back {
+    pub begin: Duration,
+    pub end: Duration,
+    pub bytes: u64,
+    /// Who held what it was rebuilt from; None if its memory was adopted.
+    pub from: Option<Vec<u32>>,
+}
+
+/// From a first loss until all were back.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Recovery {
+    pub losses: Vec<Loss>,
+    pub begin: Duration,
+    /// None if the job ended before.
+    pub end: Option<Duration>,
+    /// Where the program was last that it went back to: what it did since was done again.
+    pub base: Duration,
+    pub checkpoint: Option<u64>,
+    /// The PE that went on alone.
+    pub alone: Option<u32>,
+    pub steps: Vec<(Duration, Step)>,
+    /// When another process carried a PE, and on which node.
+    pub replaced: BTreeMap<u32, (Duration, u32)>,
+    pub back: BTreeMap<u32, Back>,
+}
+
+impl Recovery {
+    /// Every PE that was lost in it, in order.
+    pub fn lost(&self) -> Vec<u32> {
+        let mut all: Vec<u32> = self.losses.iter().flat_map(|loss| loss.pes.clone()).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    fn came_back(&mut self, pe: u32, mut back: Back) {
+        back.begin = back.begin.max(self.begin);
+        self.back.insert(pe, back);
+    }
+}
+
+/// What is shown of a job.
+#[derive(Debug, Default)]
+pub struct Story {
+    /// When every PE ran.
+    pub started: Option<Duration>,
+    pub recoveries: Vec<Recovery>,
+}
+
+impl Story {
+    /// That of a record.
+    pub fn of(record: &Record) -> Story {
+        let mut story = Story::default();
+        let mut is_open = false;
+        for event in &record.events {
+            let time = event.time;
+            match &event.what {
+                What::Started => story.started = Some(time),
+                What::Lost { pes, node, cause } => {
+                    if !is_open {
+                        let base = story.base(record, time);
+                        story.recoveries.push(Recovery {
+                            begin: time,
+                            base,
+                            ..Recovery::default()
+                        });
+                        is_open = true;
+                    }
+                    let (pes, cause) = (pes.clone(), cause.clone());
+                    let loss = Loss { time, pes, node: *node, cause };
+                    let open = story.recoveries.last_mut();
+                    open.into_iter().for_each(|open| open.losses.push(loss.clone()));
+                }
+                what => {
+                    if let Some(last) = story.recoveries.last_mut() {
+                        is_open &= !last.hear(time, what, is_open);
+                    }
+                }
+            }
+        }
+        story
+    }
+
+    /// When the program was last where it would go back to.
+    fn base(&self, record: &Record, lost: Duration) -> Duration {
+        let checkpoints = record.checkpoints.iter().map(|span| span.end);
+        let ends = self.recoveries.iter().filter_map(|recovery| recovery.end);
+        let last = checkpoints.chain(ends).filter(|time| *time <= lost).max();
+        last.or(self.started).unwrap_or_default()
+    }
+}
+
+impl Recovery {
+    /// Something happened after it began. True if it is over by that.
+    fn hear(&mut self, time: Duration, what: &What, is_open: bool) -> bool {
+        match what {
+            What::Step { step } if is_open => self.steps.push((time, *step)),
+            What::Replaced { pe, node, .. } => _ = self.replaced.insert(*pe, (time, *node)),
+            What::Adopted { pe, bytes, took, .. } => {
+                let begin = time.saturating_sub(*took);
+                self.came_back(*pe, Back { begin, end: time, bytes: *bytes, from: None });
+            }
+            What::Rebuilt { pe, bytes, from, took, .. } => {
+                let (begin, from) = (time.saturating_sub(*took), Some(from.clone()));
+                self.came_back(*pe, Back { begin, end: time, bytes: *bytes, from });
+            }
+            What::Resumed { checkpoint, .. } | What::Alone { checkpoint, .. } if is_open => {
+                if let What::Alone { pe, .. } = what {
+                    self.alone = Some(*pe);
+                }
+                (self.end, self.checkpoint) = (Some(time), Some(*checkpoint));
+                return true;
+            }
+            _ => {}
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::event::Event;
+    use crate::record::tests::record;
+    use crate::record::{Span, Totals};
+
+    fn at(seconds: f64) -> Duration {
+        Duration::from_secs_f64(seconds)
+    }
+
+    /// A job that lost a process, and later two nodes one after the other.
+    pub(crate) fn eventful() -> Record {
+        let mut record = record();
+        let mut add = |time: f64, what| record.events.push(Event { time: at(time), what });
+        add(0.5, What::Started);
+        let cause = "was killed by SIGKILL".to_owned();
+        add(3.0, What::Lost { pes: vec![2], node: None, cause: cause.clone() });
+        add(3.2, What::Replaced { pe: 2, node: 2, incarnation: 1 });
+        add(3.3, What::Step { step: Step::Verify });
+        add(3.35, What::Step { step: Step::Restore });
+        add(3.4, What::Resumed { checkpoint: 2, took: at(0.1) });
+        // Nodes are not heard in order.
+        add(3.41, What::Adopted { pe: 2, checkpoint: 2, bytes: 1 << 20, took: at(9.0) });
+        add(6.0, What::Lost { pes: vec![1], node: Some(1), cause: cause.clone() });
+        add(6.5, What::Lost { pes: vec![3], node: None, cause });
+        add(7.0, What::Replaced { pe: 1, node: 0, incarnation: 1 });
+        add(7.1, What::Step { step: Step::Rebuild });
+        let from = vec![0, 2, 3];
+        add(7.5, What::Rebuilt { pe: 1, checkpoint: 5, bytes: 1 << 20, from, took: at(0.3) });
+        add(8.0, What::Said { line: "all <b>back</b>".to_owned() });
+        let span = |number: u64, end| Span {
+            count: 1,
+            first: number,
+            last: number,
+            begin: at(end - 0.1),
+            end: at(end),
+            took: at(0.1),
+            longest: at(0.1),
+        };
+        record.checkpoints = vec![span(1, 1.0), span(2, 2.0), span(5, 5.0)];
+        let (data, kept) = (3 << 20, 1 << 20);
+        record.totals =
+            Totals { checkpoints: 3, processes: 2, nodes: 1, data, kept, ..record.totals };
+        record
+    }
+
+    #[test]
+    fn losses_are_gathered_into_recoveries() {
+        let story = Story::of(&eventful());
+        let [first, second] = story.recoveries.as_slice() else { panic!("{story:?}") };
+        assert_eq!((first.begin, first.end, first.base), (at(3.0), Some(at(3.4)), at(2.0)));
+        assert_eq!((first.checkpoint, first.lost()), (Some(2), vec![2]));
+        assert_eq!(first.steps.len(), 2);
+        let adopted = &first.back[&2];
+        assert_eq!((adopted.begin, adopted.from.as_ref()), (at(3.0), None), "not before the loss");
+        assert_eq!((second.begin, second.end, second.base), (at(6.0), None, at(5.0)));
+        assert_eq!((second.lost(), second.checkpoint), (vec![1, 3], None));
+        assert_eq!(second.back[&1].from, Some(vec![0, 2, 3]));
+        assert_eq!(second.replaced[&1], (at(7.0), 0));
+    }
+}

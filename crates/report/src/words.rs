@@ -1,0 +1,58 @@
+//! Numbers as people read them.
+
+use std::time::Duration;
+
+/// `1 node`, `2 nodes`
+pub fn count(number: u64, what: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{plural}")
+}
+
+/// Bytes in MiB; in KiB where that would be less than a tenth, and in GiB from one on.
+pub fn bytes(bytes: u64) -> String {
+    match bytes {
+        0..1024 => count(bytes, "byte"),
+        1024..104_858 => format!("{:.1} KiB", bytes as f64 / 1024.0),
+        104_858..0x4000_0000 => format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20)),
+        _ => format!("{:.2} GiB", bytes as f64 / f64::from(1 << 30)),
+    }
+}
+
+/// A time in seconds, in milliseconds if it is less than one.
+pub fn time(time: Duration) -> String {
+    match time.as_secs() {
+        0 => millis(time),
+        _ => format!("{:.2} s", time.as_secs_f64()),
+    }
+}
+
+/// A time that goes on, without what changes too fast to be read.
+pub fn span(time: Duration) -> String {
+    match time.as_secs() {
+        0..60 => format!("{:.1} s", time.as_secs_f64()),
+        seconds => humantime::format_duration(Duration::from_secs(seconds)).to_string(),
+    }
+}
+
+/// A time in milliseconds.
+pub fn millis(time: Duration) -> String {
+    format!("{:.1} ms", time.as_micros() as f64 / 1000.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_numbers_stay_visible() {
+        let shown = [0, 1, 1023, 1024, 104_857, 104_858, 1 << 20, 3 << 29].map(bytes);
+        let wanted = ["0 bytes", "1 byte", "1023 bytes", "1.0 KiB", "102.4 KiB", "0.1 MiB"];
+        let wanted = [&wanted[..], &["1.0 MiB", "1.50 GiB"]].concat();
+        assert_eq!(shown.as_slice(), wanted);
+        assert_eq!([0, 1, 2].map(|n| count(n, "node")), ["0 nodes", "1 node", "2 nodes"]);
+        let times = [0.0, 0.0123, 1.0, 61.5].map(|seconds| time(Duration::from_secs_f64(seconds)));
+        assert_eq!(times, ["0.0 ms", "12.3 ms", "1.00 s", "61.50 s"]);
+        let spans = [0.04, 59.94, 61.5, 7200.0].map(Duration::from_secs_f64).map(span);
+        assert_eq!(spans, ["0.0 s", "59.9 s", "1m 1s", "2h"]);
+    }
+}

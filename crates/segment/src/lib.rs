@@ -1,0 +1,361 @@
+//! Segments: the memory a PE shows to others, and the library's store behind it.
+//!
+//! A [`Segment`] is a mapping of one PE's memory, the own one at the fixed address
+//! [`layout::BASE`] or a peer's wherever the kernel put it. This module turns offsets into memory
+//! and is, with `words` and `statics`, the only place that does.
+//!
+//! Invariants: offsets are checked against the layout before they become addresses. Control words
+//! and the store header are touched through atomics only. The store is written by its owner alone,
+//! but for tiles of a second snapshot, each of which has one writer (`checkpoint::copy`).
+//! Bulk bytes of a peer may change under a reader only where the protocol is broken; what is read
+//! from a store is checksummed before it is believed.
+//!
+//! Left out: who waits for which word, and when a PE may touch whose memory (the protocol, and the
+//! crate `raidshmem`). The items are public for the programs and tests of the workspace alone, and
+//! change at will.
+//!
+//! Layers, each importing only from those above it or to the left of it:
+//!
+//! ```text
+//! update                                     a word that changes in one step
+//! waits  words                               the control page, and the waits shown on it
+//! header  mailbox  ring                      the store's first page, mail, the last events
+//! statics                                    static variables of the executable
+//! ```
+
+// Modules explain themselves by what is private to them.
+#![allow(rustdoc::private_intra_doc_links)]
+
+pub mod header;
+pub mod mailbox;
+pub mod ring;
+pub mod statics;
+pub mod update;
+pub mod waits;
+pub mod words;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use raidshmem_core::layout::MAILBOX_ENTRY;
+use raidshmem_core::layout::{self, Layout, TRACE};
+use raidshmem_core::page::{HUGE, PAGE, page_up};
+use raidshmem_core::settings::Pages;
+use raidshmem_core::status::PeerStatus;
+use raidshmem_sys::memory::{self, Mapping, Part};
+
+use header::Header;
+use mailbox::Entry;
+use ring::Ring;
+use update::{Change, WordAt};
+use words::Words;
+
+/// Smallest heap, in bytes, that has huge pages: its last one may be all but empty.
+const MANY: usize = 16 * HUGE;
+
+/// Addresses that are tried for the own memory.
+const PLACES: usize = 8;
+
+/// True if heaps of `heap_len` bytes, and what checkpoints keep of them, are to have huge pages.
+pub fn is_large(heap_len: usize, pages: Pages) -> bool {
+    pages == Pages::Auto && heap_len >= MANY
+}
+
+/// One PE's memory as this process sees it: the visible part, and somewhere else in the address
+/// space the store, so that a program that runs past its heap does not run into its backup.
+///
+/// Where pages are huge the visible part can be mapped a second time, for the library to read live
+/// memory while the first mapping is watched and has small pages ([`Segment::read_apart`]). Nothing
+/// can be written through it.
+#[derive(Debug)]
+pub struct Segment {
+    visible: Mapping,
+    reading: Option<Mapping>,
+    apart: AtomicBool,
+    store: Mapping,
+    layout: Layout,
+}
+
+impl Segment {
+    /// Maps the own memory, at [`layout::BASE`] if that is free: then `at_base` is true. Else
+    /// at an address that is a multiple of as much, where one of a few is free.
+    pub fn own(part: &Part, layout: Layout) -> rustix::io::Result<(Segment, bool)> {
+        let map = |at| part.map(0, layout.store, at, true);
+        let mut places = (0..PLACES).map(|nth| layout::BASE + nth * layout::BASE_ALIGN);
+        let visible = match places.find_map(|at| map(Some(at)).ok()) {
+            Some(visible) => visible,
+            None => map(None)?,
+        };
+        let at_base = visible.base().addr() == layout::BASE;
+        let store = part.map(layout.store, layout.total - layout.store, None, true)?;
+        Ok((Segment::of(visible, store, layout), at_base))
+    }
+
+    /// Maps a peer's memory; its store can only be read, but for the snapshots if they are
+    /// `open`.
+    pub fn peer(part: &Part, layout: Layout, open: bool) -> rustix::io::Result<Segment> {
+        let visible = part.map(0, layout.store, None, true)?;
+        let store = part.map(layout.store, layout.total - layout.store, None, false)?;
+        if open {
+            let [begin, end] = [layout.snapshots[0], layout.slots[0]];
+            store.open(begin - layout.store, end - begin)?;
+        }
+        Ok(Segment::of(visible, store, layout))
+    }
+
+    fn of(visible: Mapping, store: Mapping, layout: Layout) -> Segment {
+        Segment { visible, reading: None, apart: AtomicBool::new(false), store, layout }
+    }
+
+    /// Maps the visible part once more if it `is_large`, to be read alone. That takes addresses,
+    /// and no memory. Refused, there is no such mapping.
+    pub fn twice(mut self, part: &Part, is_large: bool) -> Segment {
+        let map = || part.map(0, self.layout.store, None, false).ok();
+        self.reading = is_large.then(map).flatten();
+        self
+    }
+
+    /// Address of the first visible byte here.
+    #[inline]
+    pub fn base(&self) -> *mut u8 {
+        self.visible.base()
+    }
+
+    /// The control words.
+    #[inline]
+    pub fn words(&self) -> &Words {
+        // SAFETY: the first page of a segment holds the words, which every process touches through
+        // atomics only; the mapping lives as long as self and is page-aligned.
+        unsafe { &*self.visible.base().cast() }
+    }
+
+    /// The last events of the owner.
+    pub fn trace(&self) -> Ring<'_> {
+        let at = self.at(self.layout.trace, TRACE);
+        // SAFETY: inside the visible part (`at`), at the beginning of a page; the library alone
+        // uses these bytes, as atomics, and the mapping lives as long as self.
+        Ring::of(unsafe { std::slice::from_raw_parts(at.cast::<AtomicU64>(), TRACE / 8) })
+    }
+
+    /// The store header.
+    #[inline]
+    pub fn header(&self) -> &Header {
+        // SAFETY: the first page of the store holds the header, all of it atomics, page-aligned.
+        // A peer's is only read.
+        unsafe { &*self.store.base().cast() }
+    }
+
+    /// Entry of PE `pe` of the mailbox.
+    #[inline]
+    pub fn mailbox(&self, pe: usize) -> &Entry {
+        let at = self.at(self.layout.mailbox + pe * MAILBOX_ENTRY, MAILBOX_ENTRY);
+        assert!(
+            self.layout.mailbox + (pe + 1) * MAILBOX_ENTRY <= self.layout.teams,
+            "an entry of PE {pe}"
+        );
+        // SAFETY: inside the mailbox (asserted), on a boundary of an entry's size since the mailbox
+        // begins at a page; all of it atomics.
+        unsafe { &*at.cast() }
+    }
+
+    /// What the owner tells all others, read where its words are.
+    pub fn status(&self) -> PeerStatus {
+        let (words, header) = (self.words(), self.header());
+        let (intent, findings) = (&words.intent, &words.findings);
+        let load = |word: &AtomicU64| word.load(Ordering::SeqCst);
+        PeerStatus {
+            step: load(&words.step),
+            digest: load(&intent.digest),
+            len: load(&intent.len),
+            hold: load(&intent.hold),
+            need: load(&intent.need),
+            available: load(&intent.available),
+            bad_snapshot: load(&findings.snapshot),
+            bad_parity: load(&findings.parity),
+            found_len: load(&findings.len),
+            found_empty: load(&findings.empty),
+            phase: load(&header.phase),
+            decision: load(&header.decision),
+            ending: load(&words.ending),
+            site: load(&words.site.site),
+            call: load(&words.site.call),
+        }
+    }
+
+    /// Changes a word for a peer that asked for it; what was there. None if there is no such word
+    /// in the visible part.
+    pub fn update(&self, word: WordAt, change: Change) -> Option<u64> {
+        let WordAt { offset, bytes } = word;
+        let word = matches!(bytes, 2 | 4 | 8) && offset.is_multiple_of(bytes);
+        let inside = offset.checked_add(bytes).is_some_and(|end| end <= self.layout.store);
+        // SAFETY: a word of the visible part on its boundary (checked); peers that map it and the
+        // program itself access words that are updated atomically as atomics only.
+        let apply = || unsafe { update::apply(self.at(offset, bytes), bytes, change) };
+        (word && inside).then(apply)
+    }
+
+    /// Where the parts of the segment are.
+    #[inline]
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The two mappings as (offset, address, length): the visible part, then the store.
+    pub fn parts(&self) -> [(usize, *mut u8, usize); 2] {
+        let part = |offset, map: &Mapping| (offset, map.base(), map.len());
+        [part(0, &self.visible), part(self.layout.store, &self.store)]
+    }
+
+    /// `len` bytes at `offset`.
+    #[inline]
+    pub fn bytes(&self, offset: usize, len: usize) -> &[u8] {
+        // SAFETY: inside a mapping (`at`). Nobody writes these bytes while they are read: live
+        // memory is read between the barriers of a checkpoint or recovery, when no program runs,
+        // and store bytes are written by their owner in other phases only (module invariants).
+        unsafe { std::slice::from_raw_parts(self.at(offset, len), len) }
+    }
+
+    /// `len` bytes at `offset` of the visible part, to be read by the library while the program
+    /// stands still.
+    #[inline]
+    pub fn live(&self, offset: usize, len: usize) -> &[u8] {
+        // SAFETY: as in `bytes`: the second mapping is one of the same bytes.
+        unsafe { std::slice::from_raw_parts(self.live_at(offset, len), len) }
+    }
+
+    /// From here on [`Segment::live`] reads through the second mapping, if there is one.
+    pub fn read_apart(&self) {
+        self.apart.store(true, Ordering::Relaxed); // either mapping shows the same bytes
+    }
+
+    /// True if the visible part is mapped twice.
+    pub fn is_twice(&self) -> bool {
+        self.reading.is_some()
+    }
+
+    #[inline]
+    fn live_at(&self, offset: usize, len: usize) -> *mut u8 {
+        let apart = self.reading.as_ref().filter(|_| self.apart.load(Ordering::Relaxed));
+        let Some(reading) = apart else { return self.at(offset, len) };
+        let inside = offset.checked_add(len).is_some_and(|end| end <= reading.len());
+        assert!(inside, "visible bytes {offset}+{len} of {}", reading.len());
+        reading.base().wrapping_add(offset)
+    }
+
+    /// `len` bytes at `offset`, to be written. Only the owner writes its store, or the one PE that
+    /// a tile of its second snapshot is left to; live memory is written by the library only
+    /// between the barriers of a recovery.
+    ///
+    /// # Safety
+    /// While the slice lives nobody else reads or writes these bytes: no other slice of this
+    /// segment, no other thread, no other process.
+    #[inline]
+    #[allow(clippy::mut_from_ref)] // shared between processes: `&mut self` would promise too much
+    pub unsafe fn bytes_mut(&self, offset: usize, len: usize) -> &mut [u8] {
+        // SAFETY: inside a mapping (`at`), and of nobody else (the caller's promise).
+        unsafe { std::slice::from_raw_parts_mut(self.at(offset, len), len) }
+    }
+
+    /// Address of `len` bytes at `offset`, which must lie in one of the two parts.
+    #[inline]
+    fn at(&self, offset: usize, len: usize) -> *mut u8 {
+        let (map, from) = match offset.checked_sub(self.layout.store) {
+            Some(from) => (&self.store, from),
+            None => (&self.visible, offset),
+        };
+        let inside = from.checked_add(len).is_some_and(|end| end <= map.len());
+        assert!(inside, "bytes {offset}+{len} of a segment of {}", self.layout.total);
+        map.base().wrapping_add(from)
+    }
+
+    /// Makes the pages of `[offset, offset + len)` present here ahead of their use, in one call
+    /// instead of a fault for each. A failure is no error: the faults come then.
+    pub fn populate(&self, offset: usize, len: usize) {
+        populate(self.at(offset, len) as usize, len);
+    }
+
+    /// The same for what [`Segment::live`] will read.
+    pub fn populate_live(&self, offset: usize, len: usize) {
+        populate(self.live_at(offset, len) as usize, len);
+    }
+
+    /// Asks for huge pages for `[offset, offset + len)`, as far as they lie in it whole: nothing
+    /// beyond it is taken. Such pages come when they are first touched, in every process that maps
+    /// them.
+    pub fn ask_huge(&self, offset: usize, len: usize) {
+        memory::ask_huge(self.at(offset, len) as usize, page_up(len));
+        if let Some(reading) = self.reading.as_ref().filter(|_| offset < self.layout.store) {
+            memory::ask_huge(reading.base() as usize + offset, page_up(len));
+        }
+    }
+
+    /// Keeps the mapping for the rest of the process: pointers into it may still be in use.
+    pub fn leak(self) -> &'static Segment {
+        Box::leak(Box::new(self))
+    }
+}
+
+/// The ring of events in the memory of a PE, for its agent.
+#[derive(Debug)]
+pub struct Traced(Mapping);
+
+impl Traced {
+    /// Maps it.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn of(part: &Part, layout: &Layout) -> rustix::io::Result<Traced> {
+        part.map(layout.trace, TRACE, None, true).map(Traced)
+    }
+
+    /// The ring.
+    pub fn ring(&self) -> Ring<'_> {
+        // SAFETY: the whole mapping, page-aligned; every process touches it through atomics only.
+        let words =
+            unsafe { std::slice::from_raw_parts(self.0.base().cast::<AtomicU64>(), TRACE / 8) };
+        Ring::of(words)
+    }
+}
+
+fn populate(start: usize, len: usize) {
+    let first = start / PAGE * PAGE;
+    memory::populate(first, page_up(start + len - first));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    /// What the kernel allows at an address: `rw-s`, `r--s`.
+    fn allowed(at: usize) -> String {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let number = |text: &str| usize::from_str_radix(text, 16).unwrap();
+        let line = maps.lines().find(|line| {
+            let (start, end) = line.split(' ').next().and_then(|at| at.split_once('-')).unwrap();
+            (number(start)..number(end)).contains(&at)
+        });
+        line.and_then(|line| line.split(' ').nth(1)).unwrap_or_default().to_owned()
+    }
+
+    #[test]
+    fn of_a_peer_s_store_at_most_the_snapshots_can_be_written() {
+        let layout = Layout::new(1 << 20, 2);
+        let file = memory::create("peer", layout.total).unwrap();
+        let part = Part::new(Arc::new(file), 0, layout.total);
+        for open in [false, true] {
+            let peer = Segment::peer(&part, layout, open).unwrap();
+            let allowed = |offset: usize| allowed(peer.at(offset, 1) as usize);
+            let [first, second] = layout.snapshots;
+            let last = layout.stamps(second) + layout.region_len / layout::TILE * layout::STAMP;
+            for at in [first, second, last - 1] {
+                assert_eq!(allowed(at), if open { "rw-s" } else { "r--s" }, "{at}");
+            }
+            let rest = [layout.store, layout.changes, layout.written, first - 1];
+            for at in rest.into_iter().chain([layout.slots[0], layout.total - 1]) {
+                assert_eq!(allowed(at), "r--s", "{at}");
+            }
+            assert_eq!(allowed(layout.heap), "rw-s");
+        }
+    }
+}

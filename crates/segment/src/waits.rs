@@ -1,0 +1,283 @@
+//! Waits that others can see: what each thread of a PE waits in, when that takes longer than it
+//! spins for.
+//!
+//! A thread takes an entry before it sleeps, and gives it back when its wait is over; a wait that
+//! is short costs nothing. The agent of the node reads the entries, also when the PE is stopped.
+//! It takes `looks` as the sign that the thread has had a look at what it waits for since.
+//!
+//! Invariants: the serial of an entry only grows, by [`ROUND`] a wait: no two waits have the same
+//! one. An entry is read only between two equal serials that say that it is shown.
+
+#![forbid(unsafe_code)]
+
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use raidshmem_core::message::Whom;
+use raidshmem_core::quantity::CheckpointNumber;
+
+/// Threads of a PE that others can see waiting; what more of them wait in is not shown.
+pub const ENTRIES: usize = 4;
+/// Bytes of a routine's name at most; a longer one is cut.
+const CALL: usize = 56;
+
+/// From a serial to the next of the same meaning.
+const ROUND: u64 = 4;
+/// A serial modulo [`ROUND`]: the entry is free, is being filled in, or shows a wait.
+const FREE: u64 = 0;
+const FILLING: u64 = 1;
+const SHOWN: u64 = 2;
+
+/// What a thread waits in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Waiting {
+    /// The routine.
+    pub call: &'static str,
+    /// For whom.
+    pub whom: Whom,
+}
+
+impl Waiting {
+    /// For something that some PE will do; which one, the call does not say.
+    pub const fn anyone(call: &'static str) -> Waiting {
+        Waiting { call, whom: Whom::Anyone }
+    }
+
+    /// For every one of `n_pes` PEs to make the same call.
+    pub const fn all(call: &'static str, n_pes: usize) -> Waiting {
+        Waiting { call, whom: Whom::Members { start: 0, stride: 1, size: n_pes as u32 } }
+    }
+}
+
+/// An entry.
+#[repr(C, align(64))]
+pub struct Entry {
+    serial: AtomicU64,
+    looks: AtomicU64,
+    /// What kind of [`Whom`], and a size.
+    kind: AtomicU64,
+    /// Start and stride.
+    start: AtomicU64,
+    agreed: AtomicU64,
+    call: [AtomicU64; CALL / 8],
+}
+
+/// A wait as somebody else sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shown {
+    /// No other wait of this entry has the same.
+    pub serial: u64,
+    /// How often it has looked since it is shown.
+    pub looks: u64,
+    /// The routine.
+    pub call: String,
+    /// For whom.
+    pub whom: Whom,
+    /// The last agreed checkpoint of this PE.
+    pub agreed: CheckpointNumber,
+}
+
+fn pack(whom: Whom) -> (u64, u64) {
+    match whom {
+        Whom::Anyone => (0, 0),
+        Whom::Finalize => (1, 0),
+        Whom::Members { start, stride, size } => {
+            let (start, stride) = (start.cast_unsigned(), stride.cast_unsigned());
+            (2 | u64::from(size) << 32, u64::from(start) | u64::from(stride) << 32)
+        }
+    }
+}
+
+fn unpack(kind: u64, start: u64) -> Option<Whom> {
+    match kind as u32 {
+        0 => Some(Whom::Anyone),
+        1 => Some(Whom::Finalize),
+        2 => {
+            let (size, stride) = ((kind >> 32) as u32, (start >> 32) as u32);
+            let (start, stride) = ((start as u32).cast_signed(), stride.cast_signed());
+            Some(Whom::Members { start, stride, size })
+        }
+        _ => None,
+    }
+}
+
+impl Entry {
+    /// Takes the entry and shows a wait in it; false if another thread has it.
+    fn show(&self, waiting: Waiting, agreed: CheckpointNumber) -> bool {
+        let before = self.serial.load(Ordering::Relaxed);
+        let (taken, relaxed) = (before + FILLING, Ordering::Relaxed);
+        if before % ROUND != FREE
+            || self.serial.compare_exchange(before, taken, Ordering::SeqCst, relaxed).is_err()
+        {
+            return false;
+        }
+        let (kind, start) = pack(waiting.whom);
+        for (word, value) in
+            [(&self.looks, 0), (&self.kind, kind), (&self.start, start), (&self.agreed, agreed.0)]
+        {
+            word.store(value, Ordering::Relaxed);
+        }
+        let bytes = waiting.call.as_bytes();
+        for (at, word) in self.call.iter().enumerate() {
+            let byte = |i: usize| bytes.get(at * 8 + i).copied().unwrap_or(0);
+            word.store(u64::from_le_bytes(std::array::from_fn(byte)), Ordering::Relaxed);
+        }
+        self.serial.store(before + SHOWN, Ordering::Release); // pairs with the first load of `read`
+        true
+    }
+
+    /// The wait that it shows.
+    pub fn read(&self) -> Option<Shown> {
+        let serial = self.serial.load(Ordering::Acquire);
+        if serial % ROUND != SHOWN {
+            return None;
+        }
+        let load = |word: &AtomicU64| word.load(Ordering::Relaxed);
+        let whom = unpack(load(&self.kind), load(&self.start));
+        let bytes: Vec<u8> = self.call.iter().flat_map(|word| load(word).to_le_bytes()).collect();
+        let (looks, agreed) = (load(&self.looks), load(&self.agreed));
+        fence(Ordering::SeqCst);
+        if load(&self.serial) != serial {
+            return None;
+        }
+        // Memory that went bad is no text.
+        let printable = |byte: &u8| if byte.is_ascii_graphic() { char::from(*byte) } else { ' ' };
+        let call = bytes.iter().take_while(|byte| **byte != 0).map(printable).collect();
+        Some(Shown { serial, looks, call, whom: whom?, agreed: CheckpointNumber(agreed) })
+    }
+}
+
+/// The entries of a PE.
+#[repr(C)]
+pub struct Waits([Entry; ENTRIES]);
+
+impl Waits {
+    /// All entries, taken or not.
+    pub fn entries(&self) -> &[Entry; ENTRIES] {
+        &self.0
+    }
+
+    /// Shows a wait until the value is dropped, if an entry is free.
+    pub fn show(&self, waiting: Waiting, agreed: CheckpointNumber) -> Showing<'_> {
+        Showing(self.0.iter().find(|entry| entry.show(waiting, agreed)))
+    }
+
+    /// Frees what a dead owner has left.
+    pub fn clear(&self) {
+        for entry in &self.0 {
+            let serial = entry.serial.load(Ordering::SeqCst);
+            entry.serial.store(serial.next_multiple_of(ROUND), Ordering::SeqCst);
+        }
+    }
+}
+
+/// A wait that is shown.
+pub struct Showing<'a>(Option<&'a Entry>);
+
+impl Showing<'_> {
+    /// The thread has looked at what it waits for.
+    pub fn looked(&self) {
+        if let Some(entry) = self.0 {
+            // Release: what was looked at, was so before.
+            entry.looks.fetch_add(1, Ordering::Release);
+        }
+    }
+}
+
+impl Drop for Showing<'_> {
+    fn drop(&mut self) {
+        if let Some(entry) = self.0 {
+            entry.serial.fetch_add(ROUND - SHOWN, Ordering::SeqCst);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn empty() -> Waits {
+        let word = || AtomicU64::new(0);
+        let entry = || Entry {
+            serial: word(),
+            looks: word(),
+            kind: word(),
+            start: word(),
+            agreed: word(),
+            call: std::array::from_fn(|_| word()),
+        };
+        Waits(std::array::from_fn(|_| entry()))
+    }
+
+    fn seen(waits: &Waits) -> Vec<Shown> {
+        waits.0.iter().filter_map(Entry::read).collect()
+    }
+
+    #[test]
+    fn a_wait_is_shown_as_it_is_until_it_is_over() {
+        let waits = empty();
+        for whom in [
+            Whom::Anyone,
+            Whom::Finalize,
+            Whom::Members { start: 9, stride: -3, size: 4 },
+            Whom::Members { start: i32::MAX, stride: i32::MIN, size: u32::MAX },
+        ] {
+            assert_eq!(seen(&waits), []);
+            let call = "shmem_uint64_wait_until_some_vector";
+            let showing = waits.show(Waiting { call, whom }, CheckpointNumber(7));
+            showing.looked();
+            let shown = seen(&waits);
+            assert_eq!(shown.len(), 1);
+            let Shown { looks, call: shown_call, whom: shown_whom, agreed, .. } = &shown[0];
+            assert_eq!((*looks, shown_call.as_str(), *shown_whom, agreed.0), (1, call, whom, 7));
+        }
+    }
+
+    #[test]
+    fn no_two_waits_have_the_same_serial() {
+        let waits = empty();
+        let serial = || {
+            let _showing = waits.show(Waiting::anyone("a"), CheckpointNumber(0));
+            seen(&waits)[0].serial
+        };
+        assert_ne!(serial(), serial());
+    }
+
+    #[test]
+    fn each_thread_has_an_entry_and_one_too_many_is_not_shown() {
+        let waits = empty();
+        let names = ["a", "b", "c", "d", "e"];
+        let all: Vec<Showing> =
+            names.map(|call| waits.show(Waiting::anyone(call), CheckpointNumber(0))).into();
+        let calls = |waits: &Waits| seen(waits).into_iter().map(|s| s.call).collect::<Vec<_>>();
+        assert_eq!(calls(&waits), ["a", "b", "c", "d"]);
+        all[4].looked(); // of no consequence
+        drop(all);
+        assert_eq!(calls(&waits), [""; 0]);
+    }
+
+    #[test]
+    fn what_a_dead_owner_left_is_gone_and_its_serial_is_not_used_again() {
+        let waits = empty();
+        std::mem::forget(waits.show(Waiting::anyone("a"), CheckpointNumber(0)));
+        let left = seen(&waits)[0].serial;
+        waits.0[1].serial.store(FILLING, Ordering::SeqCst);
+        waits.clear();
+        assert_eq!(seen(&waits), []);
+        let _a = waits.show(Waiting::anyone("b"), CheckpointNumber(0));
+        let _b = waits.show(Waiting::anyone("c"), CheckpointNumber(0));
+        assert_eq!(seen(&waits).len(), 2);
+        assert_ne!(seen(&waits)[0].serial, left);
+    }
+
+    #[test]
+    fn a_long_name_is_cut_and_one_that_went_bad_is_no_harm() {
+        let waits = empty();
+        let long = Box::leak("x".repeat(CALL + 9).into_boxed_str());
+        let _showing = waits.show(Waiting::anyone(long), CheckpointNumber(0));
+        assert_eq!(seen(&waits)[0].call, "x".repeat(CALL));
+        waits.0[0].call[0].store(u64::from_le_bytes(*b"\x1b[2Jab\nc"), Ordering::SeqCst);
+        assert!(seen(&waits)[0].call.starts_with(" [2Jab cx"));
+        waits.0[0].kind.store(77, Ordering::SeqCst);
+        assert_eq!(seen(&waits), []);
+    }
+}

@@ -1,0 +1,306 @@
+//! The control page at the start of every segment: words that peers read and write.
+//!
+//! ```text
+//! line 0   doorbell, sleepers, watchers                  written by everyone who wakes the owner
+//! line 1.. arrived, released     barriers of the PEs that map each other, a line a level; used on
+//!                                those that lead (`rounds::counters`)
+//! line 9   step                                   the owner's progress in a recovery
+//! line 10  checkpoint intent: digest, length, memory held, needed and available
+//! line 11  what the owner found bad: snapshot chunks, parity chunks
+//! line 12  ending                whether the owner is in shmem_finalize, and how
+//! line 13  call site of the checkpoint, its number, who calls; what was done since a restart;
+//!          whether the call saves
+//! line 14. call chain: return addresses in the executable
+//! line 16. heard                 barriers of nodes: a word a round; used on the lowest PE of each
+//! line 20  abort                                  the job ends: written by the agent
+//! line 21. waits                 what threads of the owner wait in; read by its agent
+//! ```
+//!
+//! Barriers of the program and those of the protocol have words of their own ([`Barrier`]): a PE in
+//! `shmem_barrier_all` and one in a checkpoint do not release each other.
+//!
+//! Invariants: the view in `step` never falls, so it needs no reset and a late reader can never
+//! mistake an old recovery for the present one. Within a view the step grows through a call; the
+//! restart begins again with the first meeting, in the view in which the checkpoint call has
+//! settled if that is whole (the model checker holds both). Who waits in the restart for a PE that
+//! has not begun it takes the old step for having come: that PE has settled the same decision in
+//! the same view. The page holds nothing that a recovery relies on after its owner's death; that
+//! lies in the store header.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+use raidshmem_core::mutant::{Mutant, breaks};
+use raidshmem_core::rounds::LEVELS;
+use raidshmem_sys::futex;
+
+use crate::waits::Waits;
+
+/// Most rounds of a meeting of nodes: enough for 2^16 of them.
+pub const ROUNDS: usize = 16;
+/// Most return addresses of a call that are shown.
+pub const CHAIN: usize = 16;
+
+/// Whose barrier it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Barrier {
+    /// The program's.
+    Program,
+    /// The protocol's, in a checkpoint.
+    Protocol,
+}
+
+/// One cache line of words.
+#[repr(C, align(64))]
+pub struct Line<T>(pub T);
+
+impl<T> std::ops::Deref for Line<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+/// Waking the owner.
+#[repr(C)]
+pub struct Bell {
+    /// Futex word; counts rings.
+    pub doorbell: AtomicU32,
+    /// How many threads of the owner sleep or are about to, for whatever reason.
+    pub sleepers: AtomicU32,
+    /// How many of them wait for something a plain put may bring.
+    pub watchers: AtomicU32,
+}
+
+/// A counter of those that sleep, and the fence that orders looks at it: the machine's, or a
+/// model's.
+pub trait Counter {
+    /// How many. No order.
+    fn count(&self) -> u32;
+    /// One more. No order.
+    fn add(&self, by: u32);
+    /// What stands before it comes before what stands behind it, for all processors.
+    fn fence(&self);
+}
+
+impl Counter for AtomicU32 {
+    fn count(&self) -> u32 {
+        self.load(Ordering::Relaxed)
+    }
+
+    fn add(&self, by: u32) {
+        self.fetch_add(by, Ordering::Relaxed);
+    }
+
+    fn fence(&self) {
+        fence(Ordering::SeqCst);
+    }
+}
+
+/// True if somebody may sleep who has not seen what this thread stored before. Pairs with
+/// [`announce`]: of a store and a look on this side, and an announcement and a look on the other,
+/// at least one look sees, because both sides have a fence in between.
+#[inline]
+pub fn is_awaited(sleepers: &impl Counter) -> bool {
+    if !breaks(Mutant::WakeWithoutFence) {
+        sleepers.fence();
+    }
+    sleepers.count() != 0
+}
+
+/// Says that this thread will sleep, unless its next look finds what it waits for.
+#[inline]
+pub fn announce(sleepers: &impl Counter) {
+    sleepers.add(1);
+    sleepers.fence();
+}
+
+impl Bell {
+    /// Wakes the owner's threads that sleep. Called after a store of whatever kind.
+    #[inline]
+    pub fn wake(&self) {
+        if is_awaited(&self.sleepers) {
+            self.pull();
+        }
+    }
+
+    /// Wakes all, without a look for sleepers.
+    #[cold]
+    pub fn pull(&self) {
+        self.doorbell.fetch_add(1, Ordering::SeqCst);
+        futex::wake_all(&self.doorbell);
+    }
+}
+
+/// A counter at which PEs that map each other meet.
+#[repr(C)]
+pub struct Gate {
+    /// Arrivals since the last reset.
+    pub arrived: AtomicU64,
+    /// Barriers completed since the last reset.
+    pub released: AtomicU64,
+}
+
+/// What the owner brings to the checkpoint it is entering; read by all after the first barrier.
+#[repr(C)]
+pub struct Intent {
+    /// Digest of the ranges the checkpoint covers.
+    pub digest: AtomicU64,
+    /// Bytes the checkpoint covers.
+    pub len: AtomicU64,
+    /// Bytes the store will hold with this checkpoint.
+    pub hold: AtomicU64,
+    /// Bytes of them, and of live data that nobody has written, that must still be allocated.
+    pub need: AtomicU64,
+    /// Bytes the machine could still give when the owner looked.
+    pub available: AtomicU64,
+}
+
+/// The call of the program that the owner is in, and what it did since the last restart. What the
+/// words say is in `store::site`.
+#[repr(C)]
+pub struct Site {
+    /// Digest of the call site.
+    pub site: AtomicU64,
+    /// Number of the checkpoint, and flags.
+    pub call: AtomicU64,
+    /// Progress since a restart.
+    pub progress: [AtomicU64; 4],
+    /// On PE 0: whether a call of the checkpoint saves, in two bits in turn.
+    pub due: AtomicU64,
+}
+
+/// What the owner's check of its own store found; read by all before the plan is made.
+#[repr(C)]
+pub struct Findings {
+    /// Bit per chunk of the own snapshot: 1 is unusable.
+    pub snapshot: AtomicU64,
+    /// Bit per parity chunk held: 1 is unusable.
+    pub parity: AtomicU64,
+    /// Bytes of the snapshot the findings speak of, 0 if the owner knows of none.
+    pub len: AtomicU64,
+    /// 1 if the owner had no store when it first looked.
+    pub empty: AtomicU64,
+}
+
+/// The control page.
+#[repr(C)]
+pub struct Words {
+    /// Waking the owner.
+    pub bell: Line<Bell>,
+    /// Barriers, by [`Barrier`] and level.
+    pub gates: [[Line<Gate>; LEVELS]; 2],
+    /// Progress in a recovery: view number << 8 | step.
+    pub step: Line<AtomicU64>,
+    /// Checkpoint intent.
+    pub intent: Line<Intent>,
+    /// Findings of the owner's check.
+    pub findings: Line<Findings>,
+    /// [`raidshmem_core::status::Ending`], or 0 while it is not at its end.
+    pub ending: Line<AtomicU64>,
+    /// Call site.
+    pub site: Line<Site>,
+    /// Its return addresses, innermost first, relative to the executable; 0 after the last.
+    pub chain: Line<[AtomicU64; CHAIN]>,
+    /// Barriers that the partner of each round of a meeting of nodes has come to, by [`Barrier`].
+    pub heard: [Line<[AtomicU64; ROUNDS]>; 2],
+    /// Futex word; 1 once the job ends before its time, so the owner ends, too.
+    pub abort: Line<AtomicU32>,
+    /// What threads of the owner wait in.
+    pub waits: Waits,
+}
+
+const _: () = assert!(std::mem::size_of::<Words>() <= raidshmem_core::page::PAGE);
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::{Counter, announce, is_awaited};
+
+    /// One access of a thread to the word that is waited for, or to the counter.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    enum Step {
+        StoreWord,
+        LookAtWord,
+        Count,
+        LookAtCount,
+        Fence,
+    }
+
+    /// A counter that writes down what is done with it.
+    #[derive(Default)]
+    struct Trace(RefCell<Vec<Step>>);
+
+    impl Counter for Trace {
+        fn count(&self) -> u32 {
+            self.0.borrow_mut().push(Step::LookAtCount);
+            0
+        }
+
+        fn add(&self, _: u32) {
+            self.0.borrow_mut().push(Step::Count);
+        }
+
+        fn fence(&self) {
+            self.0.borrow_mut().push(Step::Fence);
+        }
+    }
+
+    /// The accesses of a thread in every order that a processor with weak ordering may give them:
+    /// they are to different words, so any order of those between two fences.
+    fn orders(steps: &[Step]) -> Vec<Vec<Step>> {
+        let mut all = vec![Vec::new()];
+        for part in steps.split(|step| *step == Step::Fence) {
+            let (there, back) = (part.to_vec(), part.iter().rev().copied().collect());
+            let ways = if part.len() < 2 { vec![there] } else { vec![there, back] };
+            let longer = |own: &Vec<Step>| {
+                let own = own.clone();
+                ways.iter().map(move |way| [own.clone(), way.clone()].concat()).collect::<Vec<_>>()
+            };
+            all = all.iter().flat_map(longer).collect();
+        }
+        all
+    }
+
+    /// True if in some order and interleaving neither thread sees what the other wrote.
+    fn may_miss(waker: &[Step], sleeper: &[Step]) -> bool {
+        let blind = |waker: &[Step], sleeper: &[Step]| {
+            (0..1 << (waker.len() + sleeper.len())).any(|choice: u32| {
+                let (mut stored, mut counted, mut seen) = (false, false, false);
+                let (mut w, mut s) = (waker.iter(), sleeper.iter());
+                let mut step = |step| match step {
+                    Step::StoreWord => stored = true,
+                    Step::Count => counted = true,
+                    Step::LookAtWord => seen |= stored,
+                    Step::LookAtCount => seen |= counted,
+                    Step::Fence => {}
+                };
+                for at in 0..waker.len() + sleeper.len() {
+                    let next = if choice >> at & 1 == 0 { w.next() } else { s.next() };
+                    next.copied().into_iter().for_each(&mut step);
+                }
+                w.chain(s).copied().for_each(&mut step);
+                !seen
+            })
+        };
+        let sleeps = orders(sleeper);
+        orders(waker).iter().any(|w| sleeps.iter().any(|s| blind(w, s)))
+    }
+
+    #[test]
+    fn a_sleeper_is_seen_or_sees() {
+        let (waker, sleeper) = (Trace::default(), Trace::default());
+        waker.0.borrow_mut().push(Step::StoreWord);
+        is_awaited(&waker);
+        announce(&sleeper);
+        sleeper.0.borrow_mut().push(Step::LookAtWord);
+        let (waker, sleeper) = (waker.0.into_inner(), sleeper.0.into_inner());
+        assert!(!may_miss(&waker, &sleeper), "{waker:?}, {sleeper:?}");
+        // Either fence is needed.
+        let without = |steps: &[Step]| -> Vec<Step> {
+            steps.iter().copied().filter(|step| *step != Step::Fence).collect()
+        };
+        assert!(may_miss(&without(&waker), &sleeper));
+        assert!(may_miss(&waker, &without(&sleeper)));
+    }
+}

@@ -1,0 +1,20 @@
+//! Says in one line what is missing when the library that the feature `hwloc` needs is not there;
+//! the linker would say it less clearly, and later.
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    if std::env::var_os("CARGO_FEATURE_HWLOC").is_none() {
+        return;
+    }
+    let probed =
+        pkg_config::Config::new().atleast_version("2.0").cargo_metadata(false).probe("hwloc");
+    // Without pkg-config nothing is known, and the library may be there.
+    if let Err(error) = probed
+        && !matches!(error, pkg_config::Error::Command { .. })
+    {
+        println!(
+            "cargo::error=libhwloc 2 is missing: install it (Debian: apt-get install \
+             libhwloc-dev), or build without it (--no-default-features)"
+        );
+    }
+}

@@ -1,0 +1,399 @@
+//! Anonymous shared memory (memfd), mapping it, and giving its pages back.
+//!
+//! Invariant: memory made here has no name in any file system, so nothing is left of it when the
+//! last process that holds it is gone, however that process ends.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use raidshmem_core::page::HUGE;
+use rustix::fs::{FallocateFlags, MemfdFlags, SeekFrom};
+use rustix::fs::{fallocate, fstat, ftruncate, memfd_create, seek};
+use rustix::io::{Errno, Result};
+use rustix::mm::{
+    Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mmap_anonymous, mprotect, munmap,
+};
+use rustix::process::{Resource, getrlimit};
+
+use crate::cgroup;
+
+/// Makes a sparse memory file of `len` bytes; pages are allocated when first written.
+pub fn create(name: &str, len: usize) -> Result<OwnedFd> {
+    check_len(len)?;
+    let fd = memfd_create(name, MemfdFlags::CLOEXEC)?;
+    ftruncate(&fd, len as u64)?;
+    Ok(fd)
+}
+
+/// Refuses a file longer than this process may make: the kernel would end it by a signal.
+pub fn check_len(len: usize) -> Result<()> {
+    let most = getrlimit(Resource::Fsize).current;
+    if most.is_some_and(|most| most < len as u64) { Err(Errno::FBIG) } else { Ok(()) }
+}
+
+/// Has the pages of part of a memory file come from a NUMA node when they are first touched,
+/// whoever touches them, as long as it has room.
+pub fn prefer_node(part: &Part, node: usize) -> Result<()> {
+    const WORD: usize = libc::c_ulong::BITS as usize;
+    let len = part.len;
+    let file = part.map(0, len, None, true)?; // the policy is the file's, and stays
+    let mut mask = vec![0; node / WORD + 1];
+    mask[node / WORD] = (1 as libc::c_ulong) << (node % WORD);
+    let (base, bits) = (file.base(), mask.len() * WORD + 1);
+    // SAFETY: the range was mapped above, the mask has as many bits as are named (the kernel does
+    // not look at the last), and a policy changes no byte.
+    let done = unsafe {
+        libc::syscall(libc::SYS_mbind, base, len, libc::MPOL_PREFERRED, mask.as_ptr(), bits, 0)
+    };
+    match done {
+        0 => Ok(()),
+        _ => Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::INVAL)),
+    }
+}
+
+/// Writes all of `bytes` to a memory file.
+pub fn write_at(fd: impl AsFd, at: usize, bytes: &[u8]) -> Result<()> {
+    let mut done = 0;
+    while done < bytes.len() {
+        match rustix::io::pwrite(&fd, &bytes[done..], (at + done) as u64) {
+            Ok(0) => return Err(Errno::NOSPC),
+            Ok(written) => done += written,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Fills `bytes` from a memory file.
+pub fn read_at(fd: impl AsFd, at: usize, bytes: &mut [u8]) -> Result<()> {
+    let mut done = 0;
+    while done < bytes.len() {
+        match rustix::io::pread(&fd, &mut bytes[done..], (at + done) as u64) {
+            Ok(0) => return Err(Errno::NXIO),
+            Ok(read) => done += read,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// A part of a memory file: the memory of one PE in that of its node. Offsets are within it.
+#[derive(Debug, Clone)]
+pub struct Part {
+    file: Arc<OwnedFd>,
+    from: usize,
+    len: usize,
+}
+
+impl Part {
+    /// Bytes `[from, from + len)` of `file`.
+    pub fn new(file: Arc<OwnedFd>, from: usize, len: usize) -> Part {
+        Part { file, from, len }
+    }
+
+    /// The file.
+    pub fn file(&self) -> &Arc<OwnedFd> {
+        &self.file
+    }
+
+    /// Its length in bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// True for a part of no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Where byte `at` of it is in the file, if `len` bytes follow it there.
+    fn place(&self, at: usize, len: usize) -> Result<u64> {
+        let inside = at.checked_add(len).is_some_and(|end| end <= self.len);
+        if inside { Ok((self.from + at) as u64) } else { Err(Errno::NXIO) }
+    }
+
+    /// Maps `len` bytes from `offset`, as [`Mapping::new`] does.
+    pub fn map(
+        &self,
+        offset: usize,
+        len: usize,
+        at: Option<usize>,
+        writable: bool,
+    ) -> Result<Mapping> {
+        let place = self.place(offset, len)? as usize;
+        Mapping::new(self.file.as_fd(), place, len, at, writable)
+    }
+
+    /// As [`move_to_file`], to byte `offset` of it.
+    ///
+    /// # Safety
+    /// That of [`move_to_file`].
+    pub unsafe fn move_here(&self, offset: usize, len: usize, at: usize) -> Result<()> {
+        let place = self.place(offset, len)? as usize;
+        // SAFETY: the caller's promise.
+        unsafe { move_to_file(self.file.as_fd(), place, len, at) }
+    }
+
+    /// Gives every page of it back to the kernel: all bytes read as zero afterwards, in every
+    /// process that maps it. This is how the loss of a node's memory is made real on one machine.
+    pub fn wipe(&self) -> Result<()> {
+        self.give_back(0, self.len)
+    }
+
+    /// Gives some of its pages back to the kernel: their bytes read as zero afterwards.
+    pub fn give_back(&self, at: usize, len: usize) -> Result<()> {
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        fallocate(&self.file, flags, self.place(at, len)?, len as u64)
+    }
+
+    /// Fills `bytes` from it.
+    pub fn read_at(&self, at: usize, bytes: &mut [u8]) -> Result<()> {
+        read_at(&self.file, self.place(at, bytes.len())? as usize, bytes)
+    }
+
+    /// Bytes of `[from, from + len)` that have no pages yet: to read them through a mapping takes
+    /// as much memory as to write them.
+    pub fn absent(&self, from: usize, len: usize) -> u64 {
+        let Ok(start) = self.place(from, len) else { return 0 };
+        let (mut at, end, mut absent) = (start, start + len as u64, 0);
+        let file = &self.file;
+        while at < end {
+            let data = seek(file, SeekFrom::Data(at)).unwrap_or(end).min(end); // none: to the end
+            absent += data - at;
+            at = seek(file, SeekFrom::Hole(data)).unwrap_or(end);
+        }
+        absent
+    }
+}
+
+/// Bytes that the file really occupies.
+pub fn allocated(fd: impl AsFd) -> Result<u64> {
+    Ok(fstat(fd)?.st_blocks as u64 * 512)
+}
+
+/// A shared mapping of a whole memory file, unmapped on drop.
+#[derive(Debug)]
+pub struct Mapping {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: a mapping is an address range; who may touch which byte when is the business of the
+// code that hands out addresses, not of the range.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps `len` bytes of `fd` from `offset`, readable and perhaps writable, at `at` if that range
+    /// is free (and fails otherwise), or somewhere; if it has room for a huge page, at a multiple
+    /// of one where that can be had.
+    pub fn new(
+        fd: BorrowedFd,
+        offset: usize,
+        len: usize,
+        at: Option<usize>,
+        writable: bool,
+    ) -> Result<Mapping> {
+        let place = if at.is_none() && len >= HUGE { free(len + HUGE) } else { None };
+        let place = place.map(|start| start.next_multiple_of(HUGE));
+        let there = place.map(|place| Mapping::map(fd, offset, len, Some(place), writable));
+        match there {
+            Some(Ok(mapping)) => Ok(mapping),
+            // Somebody else was there first, or has not so much room.
+            _ => Mapping::map(fd, offset, len, at, writable),
+        }
+    }
+
+    fn map(
+        fd: BorrowedFd,
+        offset: usize,
+        len: usize,
+        at: Option<usize>,
+        writable: bool,
+    ) -> Result<Mapping> {
+        let mut flags = MapFlags::SHARED | MapFlags::NORESERVE;
+        if at.is_some() {
+            flags |= MapFlags::FIXED_NOREPLACE;
+        }
+        let prot = if writable { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
+        let hint = at.unwrap_or(0) as *mut core::ffi::c_void;
+        // SAFETY: without FIXED the kernel chooses free addresses, with FIXED_NOREPLACE it refuses
+        // a range in use; no existing mapping is touched either way.
+        let base = unsafe { mmap(hint, len, prot, flags, fd, offset as u64)? };
+        let base = NonNull::new(base.cast::<u8>()).ok_or(rustix::io::Errno::NOMEM)?;
+        if at.is_some_and(|at| at != base.as_ptr() as usize) {
+            // SAFETY: the range was just mapped here and nobody knows of it.
+            unsafe { munmap(base.as_ptr().cast(), len)? };
+            return Err(rustix::io::Errno::EXIST);
+        }
+        Ok(Mapping { base, len })
+    }
+
+    /// Lets the `len` bytes from `from` be written, whole pages.
+    pub fn open(&self, from: usize, len: usize) -> Result<()> {
+        let inside = from.checked_add(len).is_some_and(|end| end <= self.len);
+        assert!(inside, "bytes {from}+{len} of a mapping of {}", self.len);
+        let flags = MprotectFlags::READ | MprotectFlags::WRITE;
+        // SAFETY: inside the mapping, of which nothing that was expected taken back.
+        unsafe { mprotect(self.base().wrapping_add(from).cast(), len, flags) }
+    }
+
+    /// First byte.
+    #[inline]
+    pub fn base(&self) -> *mut u8 {
+        self.base.as_ptr()
+    }
+
+    /// Length in bytes.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// True for a mapping of no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the range was mapped by `new` and is unmapped once.
+        let _ = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
+    }
+}
+
+/// Start of `len` bytes of the address space that nothing is mapped to, at this moment.
+fn free(len: usize) -> Option<usize> {
+    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+    // SAFETY: the kernel chooses free addresses, and what was mapped there is unmapped again before
+    // anybody knows of it.
+    unsafe {
+        let start = mmap_anonymous(std::ptr::null_mut(), len, ProtFlags::empty(), flags).ok()?;
+        munmap(start, len).ok()?;
+        Some(start as usize)
+    }
+}
+
+/// Copies what is mapped at `at` to `offset` of a memory file, and maps that in its place. What
+/// other threads write there from the one to the other is lost.
+///
+/// # Safety
+/// `[at, at + len)` must be whole pages that are mapped, readable, and the caller's to replace; no
+/// Rust reference to anything in it is used meanwhile.
+unsafe fn move_to_file(fd: BorrowedFd, offset: usize, len: usize, at: usize) -> Result<()> {
+    let mut done = 0;
+    while done < len {
+        let from = std::ptr::with_exposed_provenance::<core::ffi::c_void>(at + done);
+        let (left, to) = (len - done, (offset + done) as i64);
+        // By the kernel, from an address: other threads may write there. By `syscall`: `pwrite` is
+        // one of the functions that AddressSanitizer replaces, and it takes a copy over the gaps
+        // between variables for a mistake.
+        // SAFETY: readable (the caller's promise).
+        let wrote = unsafe { libc::syscall(libc::SYS_pwrite64, fd.as_raw_fd(), from, left, to) };
+        match usize::try_from(wrote) {
+            Ok(0) => return Err(Errno::NOSPC),
+            Ok(wrote) => done += wrote,
+            Err(_) => match std::io::Error::last_os_error() {
+                error if error.kind() == std::io::ErrorKind::Interrupted => {}
+                error => return Err(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
+            },
+        }
+    }
+    let (prot, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::FIXED);
+    // SAFETY: the caller's promise above.
+    unsafe { mmap(at as *mut core::ffi::c_void, len, prot, flags, fd, offset as u64)? };
+    Ok(())
+}
+
+/// Makes the pages of a mapped range present ahead of their use. Whole pages. As if they were read:
+/// of memory files the kernel then maps many pages that are there already at a time, which takes a
+/// third of the time that as many writes take, and lets them be written without a further fault.
+pub fn populate(start: usize, len: usize) {
+    // SAFETY: populating changes no byte and no mapping; an address that is not mapped is an error
+    // of the call, and a failure means that the pages are faulted in one by one later.
+    let _ = unsafe { madvise(start as *mut core::ffi::c_void, len, Advice::LinuxPopulateRead) };
+}
+
+/// Asks for huge pages for a mapped range, as far as they lie in it whole. A file of
+/// [`crate::huge`] gives them; whether others do is for the administrator ([`huge_pages`]).
+pub fn ask_huge(start: usize, len: usize) {
+    // SAFETY: the advice changes no byte and no mapping; refused, the pages are small.
+    let _ = unsafe { madvise(start as *mut core::ffi::c_void, len, Advice::LinuxHugepage) };
+}
+
+/// When `memfd` has huge pages, in the kernel's word: `always`, `within_size`, `advise` (who
+/// asks has them), `never`, `deny`, `force`. None where the kernel knows nothing of them.
+pub fn huge_pages() -> Option<String> {
+    let text = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/shmem_enabled").ok()?;
+    let (_, rest) = text.split_once('[')?;
+    Some(rest.split_once(']')?.0.to_owned())
+}
+
+/// Memory that this process could still be given without swapping, in bytes: what the machine has
+/// (`MemAvailable`), within the limits of its control groups.
+pub fn available() -> Option<u64> {
+    least(meminfo("MemAvailable:"), |groups| groups.free)
+}
+
+/// Memory of the machine in bytes (`MemTotal`), or of the control groups of this process if they
+/// are limited to less.
+pub fn total() -> Option<u64> {
+    least(meminfo("MemTotal:"), |groups| groups.limit)
+}
+
+fn least(machine: Option<u64>, of: impl Fn(cgroup::Memory) -> u64) -> Option<u64> {
+    machine.into_iter().chain(cgroup::memory().map(of)).min()
+}
+
+fn meminfo(field: &str) -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(field))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
+}
+
+/// This process's proportional share of the memory it maps, in bytes: pages mapped by several
+/// processes count by their share, so the sum over processes is the memory really used.
+pub fn proportional_share() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/smaps_rollup").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use raidshmem_core::page::PAGE;
+
+    use super::*;
+
+    #[test]
+    fn what_is_absent_is_what_nobody_wrote() {
+        let file = Arc::new(create("holes", 96 * PAGE).unwrap());
+        for from in [0, 32 * PAGE] {
+            let part = Part::new(Arc::clone(&file), from, 64 * PAGE);
+            part.wipe().unwrap();
+            assert_eq!(part.absent(0, 64 * PAGE), 64 * PAGE as u64);
+            let map = part.map(0, 64 * PAGE, None, true).unwrap();
+            for page in [3, 4, 60] {
+                // SAFETY: inside the mapping, which nobody else has.
+                unsafe { map.base().add(page * PAGE + 5).write(1) };
+            }
+            for (from, len, pages) in [(0, 64, 61), (3, 2, 0), (2, 3, 1), (4, 4, 3), (60, 4, 3)] {
+                let found = part.absent(from * PAGE, len * PAGE);
+                assert_eq!(found, (pages * PAGE) as u64, "{from} {len}");
+            }
+            assert_eq!(part.absent(4 * PAGE + 100, PAGE), 100);
+            let mut byte = [0];
+            part.read_at(60 * PAGE + 5, &mut byte).unwrap();
+            part.give_back(60 * PAGE, PAGE).unwrap();
+            assert_eq!((byte, part.absent(60 * PAGE, PAGE)), ([1], PAGE as u64));
+            assert_eq!(part.read_at(64 * PAGE, &mut byte), Err(Errno::NXIO));
+        }
+        let whole = Part::new(file, 0, 96 * PAGE);
+        assert_eq!(whole.absent(0, 32 * PAGE), 30 * PAGE as u64, "a part ends where it ends");
+    }
+}

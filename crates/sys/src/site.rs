@@ -1,0 +1,151 @@
+//! Where the program called: the chain of return addresses from the call up to `main`.
+//!
+//! A program may wrap a call, so one address says little. Addresses are relative to the executable
+//! or library that they lie in: the same in every process of one program, wherever it was loaded.
+//! Those in this library and in the C library are left out.
+//!
+//! Left out: programs that load this library after their start. An interpreter's return addresses
+//! are those of its own loop and say nothing of the program that it runs; so there is no site.
+
+#![forbid(unsafe_code)]
+
+use std::ffi::c_void;
+use std::hash::{DefaultHasher, Hasher};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use crate::caller;
+
+/// Places of a call that are named.
+const NAMED: usize = 4;
+
+/// How functions of this library are named that stand on the stack of a call, if it lies in the
+/// executable.
+const OURS: [&str; 2] = ["raidshmem::", "raidshmem_sys::"];
+
+/// The sources of this crate: what holds only lines names no crate.
+const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
+
+/// Where the program called.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Site {
+    /// Equal for equal chains, 0 if the site is not known.
+    pub digest: u64,
+    /// The return addresses in the executable, relative to it, innermost first.
+    pub chain: Vec<u64>,
+}
+
+/// Where objects begin.
+struct Objects {
+    library: usize,
+    c_library: usize,
+    executable: usize,
+    /// The program was linked with this library.
+    linked: bool,
+}
+
+fn objects() -> Option<&'static Objects> {
+    static OBJECTS: OnceLock<Option<Objects>> = OnceLock::new();
+    let find = || {
+        let library = caller::object_of(objects as *const c_void)?;
+        let c_library = caller::object_of(libc::exit as *const c_void)?;
+        let executable = caller::executable()?;
+        let linked = library == executable || caller::is_linked(c"shmem_init");
+        Some(Objects { library, c_library, executable, linked })
+    };
+    OBJECTS.get_or_init(find).as_ref()
+}
+
+/// Where the program called the function of this library that asks.
+#[inline(never)]
+pub fn here() -> Site {
+    /// Chains seen before, with what they are: a program has few.
+    static SEEN: Mutex<Vec<(Vec<usize>, Site)>> = Mutex::new(Vec::new());
+    let (frames, found) = caller::frames();
+    let frames: Vec<usize> = frames[..found].iter().map(|&frame| frame as usize).collect();
+    let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, site)) = seen.iter().find(|(known, _)| *known == frames) {
+        return site.clone();
+    }
+    let site = site_of(&frames).unwrap_or_default();
+    seen.push((frames, site.clone()));
+    site
+}
+
+fn site_of(frames: &[usize]) -> Option<Site> {
+    let objects = objects().filter(|objects| objects.linked)?;
+    let (mut hasher, mut chain) = (DefaultHasher::new(), Vec::new());
+    for &frame in frames {
+        let object = caller::object_of(frame as *const c_void)?;
+        if object == objects.executable {
+            chain.push((frame - object) as u64);
+        } else if [objects.library, objects.c_library].contains(&object) {
+            continue;
+        }
+        hasher.write_usize(frame - object);
+    }
+    (!chain.is_empty()).then(|| Site { digest: hasher.finish() | 1, chain })
+}
+
+/// A chain for people: file and line where there is debug information, from the call up to `main`.
+/// Lines of `library`, the folder of the sources of the crate that asks, are left out as those of
+/// this one are.
+pub fn name(chain: &[u64], library: &str) -> String {
+    let base = objects().map_or(0, |objects| objects.executable);
+    let (mut named, mut over) = (Vec::new(), false);
+    for &address in chain {
+        let (mut inlined, mut ours) = (Vec::new(), false);
+        // Once for the function that called, and for each that it is inlined in.
+        backtrace::resolve((base + address as usize) as *mut c_void, |symbol| {
+            let function = symbol.name().map(|name| format!("{name:#}")).unwrap_or_default();
+            let path = symbol.filename();
+            let place = path.and_then(|path| path.file_name()).zip(symbol.lineno());
+            ours |= OURS.iter().any(|name| function.contains(name))
+                || path
+                    .is_some_and(|path| [SOURCES, library].iter().any(|of| path.starts_with(of)));
+            over |= function == "main" || function.ends_with("::main");
+            inlined.extend(place.map(|(file, line)| format!("{}:{line}", file.display())));
+        });
+        if inlined.is_empty() {
+            inlined.push(format!("address {address:#x}"));
+        }
+        if !ours {
+            named.append(&mut inlined);
+        }
+        if over || named.len() >= NAMED {
+            break;
+        }
+    }
+    match named.is_empty() {
+        true => "a place that is not known".to_owned(),
+        false => named.join(" called at "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[inline(never)]
+    fn wrapped() -> Site {
+        here()
+    }
+
+    #[test]
+    fn a_site_is_the_same_each_time_and_another_for_each_caller() {
+        let mut sites = Vec::new();
+        for _ in 0..std::hint::black_box(3) {
+            sites.push(wrapped());
+        }
+        let other = wrapped();
+        assert!(sites.iter().all(|site| *site == sites[0] && site.digest != 0));
+        assert_ne!(sites[0].digest, other.digest, "one more line of the caller");
+    }
+
+    #[test]
+    fn an_address_without_a_name_is_shown_as_one() {
+        assert_eq!(name(&[], SOURCES), "a place that is not known");
+        // Far beyond the end of the program; debug information of functions that the linker left
+        // out claims addresses at its start.
+        assert_eq!(name(&[1 << 40], SOURCES), "address 0x10000000000");
+    }
+}

@@ -1,0 +1,78 @@
+//! `oshreport`: makes a page of what `oshrun --report` wrote.
+
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::exit;
+
+use clap::Parser;
+use raidshmem_report::page::page;
+use raidshmem_report::record::Record;
+
+/// Longest file that is read, in bytes.
+const LONGEST: u64 = 256 << 20;
+
+/// Makes one HTML page, which needs no network, of a report of oshrun.
+#[derive(Debug, Parser)]
+#[command(name = "oshreport", version, override_usage = "oshreport [OPTIONS] REPORT")]
+struct Args {
+    /// What oshrun --report wrote; - is standard input.
+    report: PathBuf,
+    /// Where the page goes; - is standard output [default: beside the report, as .html].
+    #[arg(short, long, value_name = "FILE|-")]
+    output: Option<PathBuf>,
+}
+
+fn main() {
+    let args = Args::try_parse().unwrap_or_else(|error| {
+        if !error.use_stderr() {
+            error.exit();
+        }
+        let text = error.to_string();
+        let lines: Vec<&str> = text.lines().map(str::trim).take_while(|l| !l.is_empty()).collect();
+        refuse(lines.join(" ").trim_start_matches("error: "))
+    });
+    let name = args.report.display().to_string();
+    let name = name.escape_debug();
+    let text = read(&args.report).unwrap_or_else(|error| refuse(&format!("{name}: {error}")));
+    let record = Record::read(&text).unwrap_or_else(|error| refuse(&format!("{name}: {error}")));
+    let html = page(&record);
+    let to = args.output.unwrap_or_else(|| beside(&args.report));
+    if to == Path::new("-") {
+        // Who reads may have seen enough.
+        let _ = std::io::stdout().write_all(html.as_bytes());
+        return;
+    }
+    let shown = to.display().to_string();
+    let shown = shown.escape_debug();
+    if to == args.report {
+        refuse(&format!("{shown}: the report itself; expected another name after --output"));
+    }
+    if let Err(error) = std::fs::write(&to, html) {
+        refuse(&format!("{shown}: {error}"));
+    }
+    println!("{shown}");
+}
+
+/// Where the page goes if nobody says.
+fn beside(report: &Path) -> PathBuf {
+    if report == Path::new("-") { report.to_owned() } else { report.with_extension("html") }
+}
+
+fn read(path: &Path) -> std::io::Result<String> {
+    let from: Box<dyn Read> = match path.to_str() {
+        Some("-") => Box::new(std::io::stdin()),
+        _ => Box::new(std::fs::File::open(path)?),
+    };
+    let mut bytes = Vec::new();
+    from.take(LONGEST + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LONGEST {
+        let long = format!("longer than {} MiB: expected a report", LONGEST >> 20);
+        return Err(std::io::Error::other(long));
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn refuse(why: &str) -> ! {
+    eprintln!("oshreport: {why}");
+    exit(2)
+}

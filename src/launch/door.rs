@@ -1,0 +1,318 @@
+//! The door of a job that runs: who knocks says in a word what to know, and is sent a text.
+//!
+//! The launcher of each job listens at a socket that is named by its process id and has no place
+//! in a file system. Who connects as the same user (or as root) is heard. No process of the job but
+//! launcher and agents has a part in it, so that a PE that is stopped can be told of like any
+//! other.
+//!
+//! Invariant: the launcher never waits for who knocks. Who says nothing is forgotten after a
+//! second, and of many the one who came first.
+//!
+//! Left out: what is answered ([`super::dump`], and the status in the launcher).
+
+#![forbid(unsafe_code)]
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::net::sockopt::socket_peercred;
+use rustix::process::getuid;
+
+use raidshmem_sys::process;
+
+/// How long the launcher of a job may take to answer.
+const ANSWER: Duration = Duration::from_secs(10);
+/// How long who asked may take to read.
+const READING: Duration = Duration::from_secs(10);
+/// How long who connected may take to say what to know.
+const ASKING: Duration = Duration::from_secs(1);
+/// Those who may be about to say it.
+const CALLERS: usize = 16;
+/// Bytes of the stack of the thread that answers.
+const STACK: usize = 64 << 10;
+/// What the names of sockets begin with.
+const NAME: &str = "raidshmem-job-";
+/// Longest part of a command line that is shown of a job, in characters.
+const SHOWN: usize = 60;
+
+/// What may be known of a job that runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asked {
+    /// What its processes did last, and what they wait in.
+    Dump,
+    /// How it stands.
+    Status,
+}
+
+impl Asked {
+    const ALL: [Asked; 2] = [Asked::Dump, Asked::Status];
+
+    /// The option that asks.
+    pub const fn option(self) -> &'static str {
+        match self {
+            Asked::Dump => "--dump",
+            Asked::Status => "--status",
+        }
+    }
+
+    /// The line that asks.
+    fn word(self) -> String {
+        format!("{}\n", self.option())
+    }
+}
+
+/// What the bytes that somebody has sent come to: None while it is not known.
+fn heard(bytes: &[u8]) -> Option<Result<Asked, ()>> {
+    let whole = Asked::ALL.into_iter().find(|asked| asked.word().as_bytes() == bytes);
+    let begun = || Asked::ALL.into_iter().any(|asked| asked.word().as_bytes().starts_with(bytes));
+    match whole {
+        Some(asked) => Some(Ok(asked)),
+        None => (!begun()).then_some(Err(())),
+    }
+}
+
+fn address(job: u32) -> io::Result<SocketAddr> {
+    SocketAddr::from_abstract_name(format!("{NAME}{job}"))
+}
+
+/// Somebody who has not said yet what to know.
+#[derive(Debug)]
+struct Caller {
+    stream: UnixStream,
+    bytes: Vec<u8>,
+    until: Instant,
+}
+
+impl Caller {
+    /// Hears what has come; None while more is to come.
+    fn hear(&mut self, now: Instant) -> Option<Result<Asked, ()>> {
+        let mut bytes = [0; 16];
+        match self.stream.read(&mut bytes) {
+            Ok(0) => Some(Err(())),
+            Ok(got) => {
+                self.bytes.extend_from_slice(&bytes[..got]);
+                heard(&self.bytes)
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                (self.until <= now).then_some(Err(()))
+            }
+            Err(_) => Some(Err(())),
+        }
+    }
+}
+
+/// Where this launcher is asked.
+#[derive(Debug)]
+pub struct Door {
+    listener: UnixListener,
+    callers: VecDeque<Caller>,
+}
+
+impl Door {
+    /// Begins to listen.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn open() -> io::Result<Door> {
+        let listener = UnixListener::bind_addr(&address(std::process::id())?)?;
+        listener.set_nonblocking(true)?;
+        Ok(Door { listener, callers: VecDeque::new() })
+    }
+
+    /// What to poll.
+    pub fn fds(&self) -> impl Iterator<Item = PollFd<'_>> {
+        let callers = self.callers.iter().map(|caller| PollFd::new(&caller.stream, PollFlags::IN));
+        std::iter::once(PollFd::new(&self.listener, PollFlags::IN)).chain(callers)
+    }
+
+    /// When somebody is not waited for any more.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.callers.iter().map(|caller| caller.until).min()
+    }
+
+    /// Those who may ask, and have.
+    pub fn asked(&mut self, now: Instant) -> Vec<(UnixStream, Asked)> {
+        while let Ok((stream, _)) = self.listener.accept() {
+            let who = socket_peercred(&stream).map(|who| who.uid);
+            let may = who.is_ok_and(|who| who == getuid() || who.is_root());
+            if may && stream.set_nonblocking(true).is_ok() {
+                self.callers.truncate(CALLERS - 1);
+                let caller = Caller { stream, bytes: Vec::new(), until: now + ASKING };
+                self.callers.push_front(caller);
+            }
+        }
+        let mut asked = Vec::new();
+        for mut caller in std::mem::take(&mut self.callers) {
+            match caller.hear(now) {
+                None => self.callers.push_back(caller),
+                Some(Ok(what)) => asked.push((caller.stream, what)),
+                Some(Err(())) => {}
+            }
+        }
+        asked
+    }
+}
+
+/// Sends `text` to who asked, and does not wait for it.
+pub fn answer(mut to: UnixStream, text: String) {
+    let body = move || {
+        // Who reads no more is nobody's concern.
+        let _ = to.set_nonblocking(false).and_then(|()| to.set_write_timeout(Some(READING)));
+        let _ = to.write_all(text.as_bytes());
+    };
+    let _ = process::helper("answer", STACK, body);
+}
+
+/// Why there is nothing to print.
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    /// No such job.
+    #[error("{} {}: no such job; {}", .what.option(), .asked.escape_debug(), expected(.there))]
+    NoJob {
+        /// What was asked.
+        what: Asked,
+        /// What was asked for.
+        asked: String,
+        /// The jobs of this user on this machine.
+        there: Vec<Running>,
+    },
+    /// No job was named, and there is not exactly one.
+    #[error("{}: which job? {}", .what.option(), expected(.there))]
+    WhichJob {
+        /// What was asked.
+        what: Asked,
+        /// The jobs of this user on this machine.
+        there: Vec<Running>,
+    },
+    /// The launcher does not answer.
+    #[error("{} {job}: no answer from oshrun: {error}", .what.option())]
+    NoAnswer {
+        /// What was asked.
+        what: Asked,
+        /// The job.
+        job: u32,
+        /// What the kernel said.
+        error: io::Error,
+    },
+}
+
+/// A job of this user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Running {
+    /// Process id of its launcher.
+    job: u32,
+    /// The words of its command line after the first.
+    words: String,
+}
+
+fn expected(there: &[Running]) -> String {
+    if there.is_empty() {
+        return "no job of this user runs here".to_owned();
+    }
+    let each = there.iter().map(|Running { job, words }| {
+        let cut: String = words.chars().take(SHOWN).collect();
+        let rest = if cut.len() < words.len() { "..." } else { "" };
+        format!("{job} ({}{rest})", cut.escape_debug())
+    });
+    let each: Vec<String> = each.collect();
+    format!("expected the process id of an oshrun: {}", each.join(", "))
+}
+
+/// The jobs of this user on this machine.
+fn jobs() -> Vec<Running> {
+    let sockets = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
+    let of = |line: &str| line.rsplit_once('@')?.1.strip_prefix(NAME)?.parse().ok();
+    let mut jobs: Vec<u32> = sockets.lines().filter_map(of).collect();
+    jobs.sort_unstable();
+    jobs.dedup();
+    let own = |job: &u32| {
+        let meta = std::fs::metadata(format!("/proc/{job}"));
+        meta.is_ok_and(|meta| meta.uid() == getuid().as_raw())
+    };
+    let running = |job| {
+        let words = std::fs::read(format!("/proc/{job}/cmdline")).unwrap_or_default();
+        let words = String::from_utf8_lossy(&words).replace('\0', " ");
+        let words = words.trim_end().split_once(' ').map(|(_, words)| words.to_owned());
+        Running { job, words: words.unwrap_or_default() }
+    };
+    jobs.into_iter().filter(own).map(running).collect()
+}
+
+/// The job that is meant by `asked`, or by nothing where there is one.
+fn meant(what: Asked, asked: &str, jobs: impl FnOnce() -> Vec<Running>) -> Result<u32, AskError> {
+    if !asked.is_empty() {
+        let asked = asked.to_owned();
+        return asked.parse().map_err(|_| AskError::NoJob { what, asked, there: jobs() });
+    }
+    let there = jobs();
+    match there.as_slice() {
+        [one] => Ok(one.job),
+        _ => Err(AskError::WhichJob { what, there }),
+    }
+}
+
+/// What the launcher with process id `asked` answers, or that of the only job.
+///
+/// # Errors
+/// [`AskError`].
+pub fn ask(what: Asked, asked: &str) -> Result<String, AskError> {
+    let job = meant(what, asked, jobs)?;
+    let no_job = |_| AskError::NoJob { what, asked: job.to_string(), there: jobs() };
+    let connected = address(job).and_then(|address| UnixStream::connect_addr(&address));
+    let mut stream = connected.map_err(no_job)?;
+    let mut text = String::new();
+    stream
+        .set_read_timeout(Some(ANSWER))
+        .and_then(|()| stream.write_all(what.word().as_bytes()))
+        .and_then(|()| stream.read_to_string(&mut text))
+        .map_err(|error| AskError::NoAnswer { what, job, error })?;
+    if text.is_empty() {
+        let error = io::Error::from(ErrorKind::PermissionDenied);
+        return Err(AskError::NoAnswer { what, job, error });
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_waited_for_as_long_as_it_can_become_one() {
+        for begun in ["", "-", "--", "--sta", "--status", "--dump"] {
+            assert_eq!(heard(begun.as_bytes()), None, "{begun}");
+        }
+        assert_eq!(heard(b"--status\n"), Some(Ok(Asked::Status)));
+        assert_eq!(heard(b"--dump\n"), Some(Ok(Asked::Dump)));
+        for none in ["\n", "x", "--dump\nx", "--stats", "GET / HTTP/1.1"] {
+            assert_eq!(heard(none.as_bytes()), Some(Err(())), "{none}");
+        }
+    }
+
+    #[test]
+    fn the_only_job_need_not_be_named() {
+        let running = |job, words: &str| Running { job, words: words.to_owned() };
+        let job = |asked, jobs: &[Running]| {
+            meant(Asked::Status, asked, || jobs.to_vec()).map_err(|error| error.to_string())
+        };
+        let (one, two) = (running(7, "-n 2 ./a"), running(9, &"x".repeat(99)));
+        assert_eq!(job("", std::slice::from_ref(&one)), Ok(7));
+        assert_eq!(job("12", &[]), Ok(12), "it is asked, and says so itself");
+        let none = "--status: which job? no job of this user runs here";
+        assert_eq!(job("", &[]), Err(none.to_owned()));
+        let which = "--status: which job? expected the process id of an oshrun: 7 (-n 2 \
+                     ./a), 9 (xxx";
+        let line = job("", &[one.clone(), two]).unwrap_err();
+        assert!(line.starts_with(which) && line.ends_with("x...)"), "{line}");
+        let line = job("x\n", &[one]).unwrap_err();
+        assert_eq!(
+            line,
+            "--status x\\n: no such job; expected the process id of an oshrun: 7 (-n 2 ./a)"
+        );
+    }
+}

@@ -1,0 +1,81 @@
+//! Gathers how the job stands: from the machine, the chronicle, and what agents have answered.
+
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use raidshmem_core::message::{Answer, Seen};
+use raidshmem_core::stall::Standing;
+use raidshmem_core::view::State;
+
+use super::Launcher;
+use super::status::{Being, NodeNow, PeNow, Picture, view};
+use crate::launch::lines::show;
+
+/// Between two pictures of the view on a terminal.
+const PERIOD: Duration = Duration::from_millis(250);
+
+impl Launcher {
+    /// Draws the view on the terminal, if there is one and it is time.
+    pub(super) fn draw_view(&mut self) {
+        let now = Instant::now();
+        if self.view.is_none_or(|next| next > now) {
+            return;
+        }
+        self.view = Some(now + PERIOD);
+        show(Some(view(&self.picture(&BTreeMap::new()))));
+    }
+
+    /// How the job stands, with the processes of the nodes that have answered.
+    pub(super) fn picture(&self, answers: &BTreeMap<u32, Answer>) -> Picture<'_> {
+        let nodes = self.nodes.keys().map(|&node| {
+            let answer = answers.get(&node);
+            let spare = |seen: &&Seen| self.machine.pe_of(seen.proc).is_none();
+            let spares = answer.iter().flat_map(|answer| &answer.processes).filter(spare);
+            let spares = spares.map(|seen| seen.pid).collect();
+            let agent = answer.map(|answer| answer.agent);
+            (node, NodeNow { name: self.name(node), agent, spares })
+        });
+        let seen = answers.values().flat_map(|answer| &answer.processes);
+        let seen = seen.filter_map(|seen| Some((self.machine.pe_of(seen.proc)?, seen)));
+        let seen: BTreeMap<u32, &Seen> = seen.collect();
+        let (view, standing) = (self.machine.view(), self.machine.standing());
+        let pes = (0..).zip(view.pes.iter().zip(standing)).map(|(pe, (member, standing))| {
+            let seen = seen.get(&pe);
+            let lost = self.machine.is_lost(pe);
+            let stopped = seen.is_some_and(|seen| seen.stopped);
+            PeNow {
+                node: member.node,
+                incarnation: member.incarnation,
+                gone: member.state != State::Alive,
+                lost,
+                being: being(standing, lost, stopped),
+                pid: seen.map(|seen| seen.pid),
+                calls: seen.map(|seen| seen.calls.clone()).unwrap_or_default(),
+            }
+        });
+        let now = self.telling.now();
+        Picture {
+            title: &self.title,
+            now,
+            nodes: nodes.collect(),
+            pes: pes.collect(),
+            spares: self.machine.spares(),
+            figures: self.telling.figures(),
+        }
+    }
+}
+
+/// What people call it.
+fn being(standing: Standing, lost: bool, stopped: bool) -> Being {
+    match standing {
+        Standing::Ended => Being::Ended,
+        _ if stopped => Being::Stopped,
+        Standing::Lost => Being::Replaced,
+        _ if lost => Being::Replaced,
+        Standing::Starting | Standing::Joining => Being::Starting,
+        Standing::Running => Being::Alive,
+        Standing::Finalizing => Being::Finalizing,
+    }
+}

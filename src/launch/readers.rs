@@ -1,0 +1,131 @@
+//! Who reads what happens in a job, beside people: a file for its record, one for its events, and
+//! who asks for metrics. Opened before anything starts, so that what cannot be had is refused.
+//!
+//! Left out: what they read.
+
+#![forbid(unsafe_code)]
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use raidshmem_report::record::Record;
+
+use super::lines::say;
+
+/// Those of a job.
+#[derive(Debug, Default)]
+pub struct Readers {
+    /// For the record.
+    pub report: Option<Sink>,
+    /// For events.
+    pub events: Option<Sink>,
+    /// For metrics.
+    pub metrics: Option<Endpoint>,
+}
+
+/// A file that an option names, open.
+#[derive(Debug)]
+pub struct Sink {
+    /// The option with its value, for what is said of it.
+    pub name: String,
+    /// Empty, to be written from its beginning.
+    pub file: File,
+}
+
+impl Sink {
+    /// Makes the file, or empties it.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn create(option: &str, path: &Path) -> io::Result<Sink> {
+        let name = format!("{option} {}", path.display().to_string().escape_debug());
+        Ok(Sink { name, file: File::create(path)? })
+    }
+
+    /// Standard output.
+    ///
+    /// # Errors
+    /// It is closed.
+    pub fn stdout(option: &str) -> io::Result<Sink> {
+        let file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+        Ok(Sink { name: format!("{option} -"), file })
+    }
+
+    /// Writes the record of a job.
+    pub fn write(mut self, record: &Record) {
+        let text = record.to_json().map_err(io::Error::from);
+        if let Err(error) = text.and_then(|text| self.file.write_all(text.as_bytes())) {
+            say(&format!("{}: {error}", self.name));
+        }
+    }
+}
+
+/// Where metrics are asked for.
+#[derive(Debug)]
+pub enum Endpoint {
+    /// A port.
+    Port(TcpListener),
+    /// A socket with a name, which goes with this value.
+    Socket(UnixListener, PathBuf),
+}
+
+impl Endpoint {
+    /// Listens at `PORT` of this machine only, at `ADDRESS:PORT`, or at a path with a `/` in it.
+    /// None if it is none of these.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn open(text: &str) -> Option<io::Result<Endpoint>> {
+        if text.contains('/') {
+            let path = PathBuf::from(text);
+            return Some(listen(&path).map(|listener| Endpoint::Socket(listener, path)));
+        }
+        let own = |port| SocketAddr::from((IpAddr::from(Ipv4Addr::LOCALHOST), port));
+        let address = match text.parse::<u16>() {
+            Ok(port) => own(port),
+            Err(_) => {
+                let (_, port) = text.rsplit_once(':')?;
+                port.parse::<u16>().ok()?;
+                match text.to_socket_addrs() {
+                    Ok(mut all) => all.next()?,
+                    Err(error) => return Some(Err(error)),
+                }
+            }
+        };
+        Some(TcpListener::bind(address).map(Endpoint::Port))
+    }
+
+    /// How people write it.
+    pub fn name(&self) -> String {
+        match self {
+            Endpoint::Port(listener) => match listener.local_addr() {
+                Ok(address) => format!("http://{address}/metrics"),
+                Err(error) => error.to_string(),
+            },
+            Endpoint::Socket(_, path) => path.display().to_string(),
+        }
+    }
+}
+
+/// At a path where nobody listens any more a new socket takes the place of the old one.
+fn listen(path: &Path) -> io::Result<UnixListener> {
+    let is_socket = path.symlink_metadata().is_ok_and(|meta| meta.file_type().is_socket());
+    let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+    if is_socket && UnixStream::connect(path).is_err_and(refused) {
+        std::fs::remove_file(path)?;
+    }
+    UnixListener::bind(path)
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        if let Endpoint::Socket(_, path) = self {
+            let _ = std::fs::remove_file(path); // somebody else may have done so
+        }
+    }
+}

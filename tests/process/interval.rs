@@ -1,0 +1,108 @@
+//! Checkpoints that pass without saving until one is due, and still report losses.
+
+use super::support::{Job, Outcome, program};
+
+/// What PE 0 says, as of the last restart: calls, saved ones, restarts; and the number of the last
+/// checkpoint.
+#[track_caller]
+fn numbers(outcome: &Outcome) -> [u64; 4] {
+    outcome.status(0);
+    let line = outcome.out.lines().find(|line| line.starts_with("right: ")).unwrap_or_default();
+    let words = line.split([' ', ',']).filter_map(|word| word.parse().ok()).collect::<Vec<u64>>();
+    words.try_into().unwrap_or_else(|_| panic!("`right: ..` was expected: {}", outcome.out))
+}
+
+fn run(interval: &str, words: &str) -> Outcome {
+    let words: Vec<&str> = words.split(' ').collect();
+    let job = Job::new(3).mode("raid5").env("SHMEM_FT_INTERVAL", interval);
+    job.program(&program("interval"), &words).run()
+}
+
+const DAY: &str = "86400";
+
+#[test]
+fn only_the_first_call_saves_where_none_is_due() {
+    assert_eq!(numbers(&run(DAY, "calls 40")), [41, 1, 0, 1]);
+    assert_eq!(numbers(&run(DAY, "asks 40")), [1, 1, 0, 1]);
+    assert_eq!(numbers(&run("0", "calls 40")), [41, 41, 0, 41]);
+    assert_eq!(numbers(&run("0", "asks 40")), [41, 41, 0, 41]);
+}
+
+/// Whoever dies, PE 0 too, which decides for all: the next call reports it, all go back, and the
+/// first call after that saves. The counts are static, so they go back too.
+#[test]
+fn a_loss_is_reported_by_a_call_that_would_have_passed() {
+    for (form, calls) in [("calls", 1 + 31), ("asks", 1 + 1)] {
+        for victim in 0..3 {
+            let outcome = run(DAY, &format!("{form} 31 {victim} 10"));
+            outcome.says(&format!("PE {victim} was killed by SIGKILL"));
+            assert_eq!(numbers(&outcome), [calls, 1, 1, 2], "{form}: {}", outcome.out);
+        }
+    }
+}
+
+/// After the loss of PE 1 the job has saved again, and goes back to that.
+#[test]
+fn losses_in_turn() {
+    let [.., number] = numbers(&run(DAY, "calls 60 1 10 2 20 0 30"));
+    assert_eq!(number, 4);
+    let [.., number] = numbers(&run(DAY, "asks 60 1 10 0 20 2 30"));
+    assert_eq!(number, 4);
+}
+
+#[test]
+fn every_mode_and_two_nodes() {
+    for mode in ["single", "double", "raid4", "rs"] {
+        let job = Job::new(4).mode(mode).env("SHMEM_FT_INTERVAL", DAY);
+        let outcome = job.program(&program("interval"), &["calls", "31", "1", "10"]).run();
+        assert_eq!(numbers(&outcome)[3], 2, "{mode}");
+    }
+    // Injected faults count saved checkpoints: PE 2 dies in the second one.
+    let job = Job::new(3).mode("raid5").env("SHMEM_FT_INTERVAL", DAY).kill(&["2@2:copy"]);
+    let outcome = job.program(&program("interval"), &["calls", "31", "1", "10"]).run();
+    outcome.says("PE 2 was killed by SIGKILL");
+    assert_eq!(numbers(&outcome)[2], 2);
+}
+
+/// In mode none nothing is kept, and each call counts.
+#[test]
+fn mode_none_passes_nothing() {
+    let job = Job::new(3).env("SHMEM_FT_INTERVAL", DAY);
+    let outcome = job.program(&program("interval"), &["calls", "5"]).run();
+    assert_eq!(numbers(&outcome), [6, 6, 0, 6]);
+}
+
+/// A checkpoint costs some hundred microseconds and a step one millisecond: with a loss every
+/// second it pays about every ten steps, and with one a year never again.
+#[test]
+fn auto_follows_cost_and_losses() {
+    let saved = |mtbf: &str| {
+        let job = Job::new(3).mode("raid5").env("SHMEM_FT_INTERVAL", "auto");
+        let job = job.env("SHMEM_FT_MTBF", mtbf);
+        let [calls, saved, ..] =
+            numbers(&job.program(&program("interval"), &["long", "400"]).run());
+        assert_eq!(calls, 401);
+        saved
+    };
+    let (often, never) = (saved("1"), saved("31536000"));
+    assert!((3..300).contains(&often), "{often} of 401 calls saved");
+    assert_eq!(never, 1, "a checkpoint pays every few minutes");
+}
+
+#[test]
+fn what_is_in_force_is_printed() {
+    let job = Job::new(3).mode("raid5").env("SHMEM_FT_INTERVAL", "2.5").env("SHMEM_INFO", "1");
+    let outcome = job.program(&program("interval"), &["calls", "1"]).run();
+    outcome.status(0);
+    for (name, value) in [
+        ("SHMEM_FT_INTERVAL", "2.5"),
+        ("SHMEM_FT_BACKUP_MODE", "raid5"),
+        ("SHMEM_FT_GROUP_SIZE", "3"),
+        ("SHMEM_FT_FABRIC", "auto"),
+        ("SHMEM_SYMMETRIC_SIZE", "16M"),
+    ] {
+        let mut rows = outcome.out.lines().map(|line| line.split_whitespace());
+        let holds = rows.any(|mut words| words.next() == Some(name) && words.next() == Some(value));
+        outcome.check(holds, &format!("{name} {value} was expected"));
+    }
+}

@@ -1,0 +1,260 @@
+//! What happened in a job, for those who read it: events, the report with its page, and metrics.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::Instant;
+
+use raidshmem_report::event::{Event, What};
+use raidshmem_report::record::Record;
+use rustix::process::Signal;
+
+use super::support::jacobi::{self, TINY};
+use super::support::stall::let_on;
+use super::support::{Job, LIMIT, Outcome, program};
+
+/// A folder for one test.
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("report").join(name);
+    let _ = std::fs::remove_dir_all(&folder); // there may be none
+    std::fs::create_dir_all(&folder).expect("a folder below the target folder");
+    folder
+}
+
+fn text(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn oshreport(words: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_oshreport"));
+    command.args(words).env_remove("LD_LIBRARY_PATH").output().expect("oshreport runs")
+}
+
+/// A job of four PEs on four nodes, which loses a process and then a node.
+fn two_losses(options: &[&str]) -> Outcome {
+    let job = Job::new(4).mode("raid5").args(&["--nodes", "4"]).args(options);
+    let outcome = jacobi::job(job.kill(&["1@2"]).kill_node(&["2@4"]), TINY).run();
+    outcome.status(0);
+    outcome
+}
+
+/// Where the first event of that kind is.
+#[track_caller]
+fn find(events: &[Event], what: &str, is: impl Fn(&What) -> bool) -> usize {
+    let found = events.iter().position(|event| is(&event.what));
+    found.unwrap_or_else(|| panic!("{what} was expected in {events:#?}"))
+}
+
+/// Each loss comes after the checkpoint that it was to come after, and before its recovery.
+#[test]
+fn events_are_told_in_order() {
+    let outcome = two_losses(&["-q", "--events", "-"]);
+    let lines = outcome.out.lines().filter(|line| line.starts_with('{'));
+    let events: Vec<Event> = lines.map(|line| serde_json::from_str(line).expect(line)).collect();
+    let checkpoint =
+        |of| move |what: &What| matches!(what, What::Checkpoint { number, .. } if *number == of);
+    let at = |what: &str, is: &dyn Fn(&What) -> bool| find(&events, what, is);
+    let order = [
+        at("the beginning", &|what| matches!(what, What::Began { job } if job.mode == "raid5")),
+        at("the start", &|what| *what == What::Started),
+        at("checkpoint 2", &checkpoint(2)),
+        at("the loss of PE 1", &|what| {
+            matches!(what, What::Lost { pes, node: None, cause }
+                if pes == &[1] && cause == "was killed by SIGKILL")
+        }),
+        at("its substitute", &|what| *what == What::Replaced { pe: 1, node: 1, incarnation: 1 }),
+        at("a restart", &|what| matches!(what, What::Resumed { checkpoint: 2, .. })),
+        at("checkpoint 3", &checkpoint(3)),
+        at("checkpoint 4", &checkpoint(4)),
+        at(
+            "the loss of node 2",
+            &|what| matches!(what, What::Lost { pes, node: Some(2), .. } if pes == &[2]),
+        ),
+        at(
+            "a rebuild",
+            &|what| matches!(what, What::Rebuilt { pe: 2, from, .. } if from == &[0, 1, 3]),
+        ),
+        at("checkpoint 7", &checkpoint(7)),
+        at("the end", &|what| *what == What::Ended { status: 0, words: None }),
+    ];
+    assert!(order.is_sorted(), "{order:?} in {events:#?}");
+    assert_eq!(order[11] + 1, events.len(), "the end is the last");
+    let adopted = |what: &What| matches!(what, What::Adopted { pe: 1, checkpoint: 2, .. });
+    find(&events, "how PE 1 came back", adopted);
+    let of = |what: &What| matches!(what, What::Checkpoint { .. });
+    assert_eq!(events.iter().filter(|event| of(&event.what)).count(), 9);
+    assert!(events.is_sorted_by_key(|event| event.time), "{events:#?}");
+    let said = |what: &What| matches!(what, What::Said { line } if line.starts_with("node 2 was"));
+    find(&events, "lines that -q does not print", said);
+}
+
+#[test]
+fn the_report_holds_losses_and_recoveries_and_becomes_a_page() {
+    let folder = folder("whole");
+    let report = folder.join("run.json");
+    let (name, page) = (report.display().to_string(), folder.join("run.html"));
+    two_losses(&["--report", &name]);
+    let record = Record::read(&text(&report)).expect("a report");
+    let totals = &record.totals;
+    assert_eq!((totals.processes, totals.nodes, totals.checkpoints), (1, 1, 9));
+    let spans = record.checkpoints.iter();
+    assert_eq!(spans.map(|span| span.count).sum::<u64>(), 9);
+    assert_eq!((record.end.status, record.job.groups.len()), (0, 1));
+    assert!(!totals.recovery.is_zero() && totals.recovery < record.end.ran, "{totals:?}");
+    let made = oshreport(&[&name]);
+    assert_eq!(String::from_utf8_lossy(&made.stdout), format!("{}\n", page.display()));
+    let html = text(&page);
+    for words in [
+        "Ended well; lost 1 PE and 1 node, and all came back.",
+        "PE 1 was killed by SIGKILL.",
+        "It took over the memory that the dead process of PE 1 had left",
+        "node 2 was lost with PE 2.",
+        "PE 2 was rebuilt from PEs 0,1,3",
+        "All PEs resumed from checkpoint 4 after ",
+        "SHMEM_FT_BACKUP_MODE",
+    ] {
+        assert!(html.contains(words), "`{words}` was expected in\n{html}");
+    }
+    let piped = oshreport(&[&name, "-o", "-"]);
+    assert_eq!(String::from_utf8_lossy(&piped.stdout), html);
+}
+
+/// Also when the job is ended from outside, or cannot go on.
+#[test]
+fn a_job_that_ends_badly_has_a_report() {
+    let folder = folder("bad");
+    let name = folder.join("run.json").display().to_string();
+    let end = || Record::read(&text(Path::new(&name))).expect("a report").end;
+    let job = Job::new(2).args(&["--report", &name]).program(&program("pause"), &[]).leaves("go");
+    let mut run = job.start();
+    run.wait_for("ready");
+    run.signal(Signal::TERM);
+    run.finish().status(143);
+    let stopped = Some("stopped by SIGTERM; every PE is killed".to_owned());
+    assert_eq!((end().status, end().words), (143, stopped));
+    let job = Job::new(4).mode("raid5").args(&["--nodes", "4", "--report", &name]);
+    jacobi::job(job.kill_node(&["1@2", "2@2"]), TINY).run().status(3);
+    let words = "unrecoverable: group 0 lost PEs 1,2, parity 1";
+    assert_eq!((end().status, end().words.as_deref()), (3, Some(words)));
+    let page = oshreport(&[&name, "-o", "-"]);
+    let page = String::from_utf8_lossy(&page.stdout);
+    assert!(page.contains("Ended with status 3; lost ") && page.contains(words), "{page}");
+}
+
+fn get(mut stream: impl Read + Write, path: &str) -> String {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: here\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("it is read");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("text");
+    answer
+}
+
+/// While others hold their connections and say nothing.
+#[test]
+fn metrics_can_be_scraped_while_the_job_runs() {
+    let job = Job::new(4).mode("raid5").args(&["--nodes", "2", "--metrics", "0"]).kill(&["1@2"]);
+    let mut run = job.program(&program("pause"), &[]).leaves("go").start();
+    let line = run.wait_for("metrics are at http://");
+    let (_, at) = line.split_once("http://").expect("it was waited for");
+    let address = at.strip_suffix("/metrics").expect("a path").to_owned();
+    let connect = || TcpStream::connect(&address).expect("it listens");
+    let _silent: Vec<TcpStream> = (0..4).map(|_| connect()).collect();
+    run.wait_for("ready");
+    let end = Instant::now() + LIMIT;
+    let answer = loop {
+        let answer = get(connect(), "/metrics");
+        if answer.contains("\nraidshmem_checkpoint_number 3\n") {
+            break answer;
+        }
+        assert!(Instant::now() < end, "checkpoint 3 was expected in\n{answer}");
+    };
+    for words in [
+        "HTTP/1.1 200 OK\r\n",
+        "\nraidshmem_losses_total{kind=\"process\"} 1\n",
+        "\nraidshmem_losses_total{kind=\"node\"} 0\n",
+        "\nraidshmem_pes{state=\"running\"} 4\n",
+        "\nraidshmem_recovery_seconds_count 1\n",
+        ",mode=\"raid5\",",
+        "\n# EOF\n",
+    ] {
+        assert!(answer.contains(words), "`{words}` was expected in\n{answer}");
+    }
+    assert!(get(connect(), "/").starts_with("HTTP/1.1 404 "));
+    let_on(&run);
+    run.finish().status(0);
+}
+
+/// A socket takes the place of one that somebody left who was killed, and goes with the job.
+#[test]
+fn metrics_at_a_socket_leave_no_name() {
+    let path = folder("socket").join("metrics");
+    drop(UnixListener::bind(&path).expect("a name that is left"));
+    let name = path.display().to_string();
+    let job = Job::new(1).args(&["--metrics", &name]).program(&program("pause"), &[]).leaves("go");
+    let mut run = job.start();
+    run.wait_for("ready");
+    let answer = get(UnixStream::connect(&path).expect("it listens"), "/metrics");
+    assert!(answer.contains("\nraidshmem_nodes 1\n"), "{answer}");
+    let second = Job::of(&["-n1", "--metrics", &name, "true"]).run();
+    second.status(2).says("oshrun: --metrics ").says(": Address already in use (os error 98)");
+    let_on(&run);
+    run.finish().status(0);
+    assert!(!path.exists(), "its name is left");
+}
+
+#[test]
+fn what_cannot_be_written_is_refused_before_anything_starts() {
+    let refused = |words: &[&str], line: &str| {
+        Job::of(&["-n1"])
+            .args(words)
+            .args(&["sh", "-c", "echo started"])
+            .run()
+            .status(2)
+            .says(line);
+    };
+    let expected = "expected a file that can be made, or be written to";
+    refused(
+        &["--report", "/no/run.json"],
+        &format!(
+            "oshrun: --report /no/run.json: No such file or \
+        directory (os error 2): {expected}"
+        ),
+    );
+    refused(
+        &["--events", "/"],
+        "oshrun: --events /: Is a directory (os error 21): expected a file",
+    );
+    let line = "oshrun: --metrics a\\nb: expected PORT, ADDRESS:PORT, or a path with a / in it";
+    refused(&["--metrics", "a\nb"], line);
+    refused(&["--metrics", "99999"], "oshrun: --metrics 99999: expected PORT, ");
+}
+
+#[test]
+fn what_is_no_report_is_refused_in_one_line() {
+    let folder = folder("refused");
+    let refused = |content: Option<&str>, line: &str| {
+        let path = folder.join("run.json");
+        match content {
+            Some(content) => std::fs::write(&path, content).expect("a file"),
+            None => drop(std::fs::remove_file(&path)), // there may be none
+        }
+        let name = path.display().to_string();
+        let output = oshreport(&[&name]);
+        let err = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(2), &b""[..]), "{err}");
+        assert!(err.starts_with(&format!("oshreport: {name}: {line}")), "{err}");
+        assert_eq!(err.lines().count(), 1, "{err}");
+        assert!(!path.with_extension("html").exists(), "nothing is written");
+    };
+    refused(None, "No such file or directory");
+    refused(Some(""), "empty; ");
+    refused(Some("\u{0}ELF"), "not JSON: ");
+    refused(Some("{}"), "not a report: ");
+    refused(Some("{\"raidshmem_report\":7}"), "a report of version 7; expected version 1");
+    refused(Some("{\"raidshmem_report\":1}"), "a report of version 1 that is damaged: missing ");
+    let bare = oshreport(&[]);
+    let err = String::from_utf8_lossy(&bare.stderr).into_owned();
+    assert_eq!((bare.status.code(), err.lines().count()), (Some(2), 1), "{err}");
+}
