@@ -147,6 +147,13 @@ impl Node {
     }
 }
 
+impl Drop for Node {
+    /// A thread of the engine that outlives the process's libraries ends it with an error.
+    fn drop(&mut self) {
+        self.engine.close();
+    }
+}
+
 /// Where byte `at` of the heap is in a segment.
 pub fn heap(at: usize) -> usize {
     layout().heap + at
