@@ -3,6 +3,8 @@
 CARGO   ?= cargo
 PREFIX  ?= /usr/local
 DESTDIR ?=
+# The folder of libraries below PREFIX: lib64, or lib/x86_64-linux-gnu.
+LIB     ?= lib
 
 # Where rustup puts cargo, for shells that were not told.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -12,6 +14,11 @@ RELEASE := $(TARGET)/release
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 INTO    := $(DESTDIR)$(PREFIX)
 BUILT   ?= $(RELEASE)
+# The name that programs are bound to, and the file that it leads to.
+SONAME  := $(shell sed -n 's/^const SONAME: &str = "\(.*\)";/\1/p' build.rs)
+LIBRARY := libraidshmem.so.$(VERSION)
+FILL    := sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@LIB@|$(LIB)|' \
+    -e 's|@SONAME@|$(SONAME)|'
 HEADERS := $(patsubst include/%,%,$(wildcard include/*.h include/*/*.h))
 
 .PHONY: build demo test test-all test-nodes sanitize soak mutants scorecard scorecard-quick scaling
@@ -74,22 +81,25 @@ scaling: build
 	$(CARGO) bench --locked --bench scaling -- \
 		$(if $(START),--start) $(if $(QUICK),--quick) $(if $(RECORD),--record)
 
-# Installs what `make build` made; builds nothing, so that it can be run by root.
+# Installs what `make build` made; builds nothing, so that it can be run by root. Symbols for
+# debuggers go into files of their own (.debug/ beside each program), or stay where they are: STRIP=no.
 install:
 	@test -x '$(BUILT)/oshrun' || { echo 'make install: run make build first' >&2; exit 2; }
-	install -d '$(INTO)/bin' '$(INTO)/lib/pkgconfig' '$(INTO)/include/mpp'
-	install -d '$(INTO)/lib/cmake/OpenSHMEM'
-	install -d '$(INTO)/share/man/man1' '$(INTO)/share/man/man3'
+	install -d '$(INTO)/bin' '$(INTO)/$(LIB)/pkgconfig' '$(INTO)/$(LIB)/cmake/OpenSHMEM'
+	install -d '$(INTO)/include/mpp' '$(INTO)/share/man/man1' '$(INTO)/share/man/man3'
 	install -m 755 '$(BUILT)/oshrun' '$(BUILT)/oshcc' '$(BUILT)/oshinfo' '$(BUILT)/oshreport' \
 	    '$(INTO)/bin'
 	install -m 755 '$(BUILT)/oshcxx' '$(INTO)/bin/oshc++'
 	for name in oshcxx oshCC; do ln -sf oshc++ "$(INTO)/bin/$$name"; done
-	install -m 755 '$(BUILT)/libraidshmem.so' '$(INTO)/lib'
+	install -m 755 '$(BUILT)/libraidshmem.so' '$(INTO)/$(LIB)/$(LIBRARY)'
+	ln -sf '$(LIBRARY)' '$(INTO)/$(LIB)/$(SONAME)'
+	ln -sf '$(SONAME)' '$(INTO)/$(LIB)/libraidshmem.so'
+	$(if $(filter no,$(STRIP)),,packaging/strip.sh '$(INTO)/$(LIB)/$(LIBRARY)' \
+	    $(foreach name,oshrun oshcc oshc++ oshinfo oshreport,'$(INTO)/bin/$(name)'))
 	for header in $(HEADERS); do install -m 644 "include/$$header" "$(INTO)/include/$$header"; done
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' raidshmem.pc.in \
-	    > '$(INTO)/lib/pkgconfig/raidshmem.pc'
-	sed -e 's|@VERSION@|$(VERSION)|' OpenSHMEMConfig.cmake.in \
-	    > '$(INTO)/lib/cmake/OpenSHMEM/OpenSHMEMConfig.cmake'
+	$(FILL) raidshmem.pc.in > '$(INTO)/$(LIB)/pkgconfig/raidshmem.pc'
+	$(FILL) OpenSHMEMConfig.cmake.in \
+	    > '$(INTO)/$(LIB)/cmake/OpenSHMEM/OpenSHMEMConfig.cmake'
 	install -m 644 man/*.1 '$(INTO)/share/man/man1'
 	install -m 644 man/*.3 '$(INTO)/share/man/man3'
 	for name in oshc++ oshcxx oshCC; do \

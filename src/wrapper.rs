@@ -59,7 +59,9 @@ fn places(own: &Path, repository: &Path) -> Result<Places, String> {
     let mut built = [folder.to_owned(), folder.join("deps")];
     built.sort_by_key(|path| std::cmp::Reverse(changed(&path.join(LIBRARY))));
     let [newest, other] = built;
-    let libs = [prefix.join("lib"), prefix.join("lib64"), newest, other];
+    // Debian keeps the libraries of each kind of processor apart.
+    let multiarch = format!("lib/{}-linux-gnu", env::consts::ARCH);
+    let libs = [prefix.join("lib"), prefix.join("lib64"), prefix.join(multiarch), newest, other];
     let includes = [prefix.join("include"), repository.join("include")];
     let shown = |paths: &[PathBuf]| {
         paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")

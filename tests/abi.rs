@@ -29,12 +29,22 @@ fn library() -> PathBuf {
         .expect("libraidshmem.so is built with the tests")
 }
 
-fn exported() -> BTreeSet<String> {
+/// What the library exports, with versions.
+fn versioned() -> BTreeSet<String> {
     let output = Command::new("nm").args(["-D", "--defined-only"]).arg(library()).output();
     let output = output.expect("nm is installed");
     assert!(output.status.success(), "nm failed: {}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).expect("symbols are ASCII");
     text.lines().filter_map(|line| line.split_whitespace().nth(2)).map(str::to_owned).collect()
+}
+
+fn exported() -> BTreeSet<String> {
+    versioned().iter().map(|symbol| bare(symbol).to_owned()).collect()
+}
+
+/// A name without the version that stands behind it.
+fn bare(symbol: &str) -> &str {
+    symbol.split('@').next().unwrap_or_default()
 }
 
 #[test]
@@ -64,8 +74,23 @@ fn the_library_does_not_go_through_its_own_names() {
     assert!(output.status.success() && text.contains("Relocation section"), "{text}");
     let ours: BTreeSet<String> =
         emit::symbols().into_iter().flat_map(|name| [format!("p{name}"), name]).collect();
-    let own: Vec<&str> = text.split_whitespace().filter(|word| ours.contains(&**word)).collect();
+    let own: Vec<&str> = text.split_whitespace().filter(|word| ours.contains(bare(word))).collect();
     assert!(own.is_empty(), "called by name: {own:?}");
+}
+
+/// A program is bound to the name and the version, whichever file of the library is found.
+#[test]
+fn the_library_has_a_name_and_its_symbols_a_version() {
+    let output = Command::new("readelf").arg("-dW").arg(library()).output();
+    let text = output.expect("readelf is installed").stdout;
+    let text = String::from_utf8_lossy(&text).into_owned();
+    assert!(text.contains("Library soname: [libraidshmem.so.0]"), "{text}");
+    let versioned = versioned();
+    let wrong = |name: &String| !versioned.contains(&format!("{name}@@libraidshmem.so.0"));
+    let wrong: Vec<String> = emit::symbols().into_iter().filter(wrong).collect();
+    assert!(wrong.is_empty(), "without a version: {wrong:?}");
+    let link = library().with_file_name("libraidshmem.so.0");
+    assert_eq!(link.canonicalize().ok(), library().canonicalize().ok(), "{}", link.display());
 }
 
 #[test]

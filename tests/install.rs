@@ -4,6 +4,7 @@
 //!   and nothing of the build folder is needed;
 //! - CMake finds it by `find_package(OpenSHMEM)`;
 //! - `DESTDIR` is put before every path and appears in no file;
+//! - symbols for debuggers are in files of their own, where addr2line finds them;
 //! - the wrappers answer `-show` and `--showme` questions with the installed places;
 //! - the man pages have no errors, and name every option and every setting there is.
 
@@ -93,7 +94,7 @@ fn count(prefix: &Path, program: &Path) {
     let printed = run(&mut oshrun);
     assert!(printed.lines().any(|line| line == "sum 760"), "{printed}");
     let needed = run(Command::new("ldd").arg(program));
-    let library = prefix.join("lib/libraidshmem.so").display().to_string();
+    let library = prefix.join("lib/libraidshmem.so.0 ").display().to_string();
     assert!(needed.contains(&library), "{needed}");
 }
 
@@ -134,6 +135,34 @@ fn what_is_installed_compiles_and_runs_programs() {
         let version = run(Command::new(prefix.join("bin").join(name)).arg("--version"));
         assert_eq!(version, format!("{name} {}\n", env!("CARGO_PKG_VERSION")));
     }
+}
+
+/// The sections of a file, as readelf prints them.
+fn sections(file: &Path) -> String {
+    run(Command::new("readelf").arg("-SW").arg(file))
+}
+
+#[test]
+fn symbols_for_debuggers_are_apart() {
+    let prefix = folder("symbols");
+    install(&prefix, &prefix, "");
+    let version = env!("CARGO_PKG_VERSION");
+    let library = prefix.join(format!("lib/libraidshmem.so.{version}"));
+    let link = |name: &str| fs::read_link(prefix.join("lib").join(name)).expect("a link");
+    assert_eq!(link("libraidshmem.so"), Path::new("libraidshmem.so.0"));
+    assert_eq!(link("libraidshmem.so.0"), Path::new(library.file_name().expect("a name")));
+    for file in [library.clone(), prefix.join("bin/oshrun")] {
+        let (folder, name) = (file.parent().expect("a folder"), file.file_name().expect("a name"));
+        let symbols = folder.join(".debug").join(format!("{}.debug", name.display()));
+        assert!(!sections(&file).contains(".debug_line"), "{} is not stripped", file.display());
+        assert!(sections(&symbols).contains(".debug_line"), "{}", symbols.display());
+    }
+    // What debuggers and backtraces make of an address: a line of our sources.
+    let found = run(Command::new("nm").arg("-D").arg(&library));
+    let line = found.lines().find(|line| line.contains(" shmem_my_pe@")).expect("it is exported");
+    let address = line.split(' ').next().expect("an address");
+    let place = run(Command::new("addr2line").arg("-e").arg(&library).arg(address));
+    assert!(place.contains(".rs:"), "{place}");
 }
 
 #[test]

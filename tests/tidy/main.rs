@@ -195,7 +195,8 @@ fn others() -> Vec<File> {
         .into_iter()
         .flat_map(|folder| files(folder, |n| [".c", ".cc", ".sh"].iter().any(|e| n.ends_with(e))));
     let single = ["Makefile", "raidshmem.pc.in"].map(|name| read(Path::new(ROOT).join(name)));
-    c.chain(files(".ci", |_| true)).chain(manifests()).chain(single).collect()
+    let scripts = [".ci", "packaging"].into_iter().flat_map(|folder| files(folder, |_| true));
+    c.chain(scripts).chain(manifests()).chain(single).collect()
 }
 
 /// The manifest of each crate.
