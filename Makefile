@@ -82,7 +82,7 @@ scaling: build
 		$(if $(START),--start) $(if $(QUICK),--quick) $(if $(RECORD),--record)
 
 # Installs what `make build` made; builds nothing, so that it can be run by root. Symbols for
-# debuggers go into files of their own (.debug/ beside each program), or stay where they are: STRIP=no.
+# debuggers go into files of their own (.debug/ beside each program); STRIP=no leaves them.
 install:
 	@test -x '$(BUILT)/oshrun' || { echo 'make install: run make build first' >&2; exit 2; }
 	install -d '$(INTO)/bin' '$(INTO)/$(LIB)/pkgconfig' '$(INTO)/$(LIB)/cmake/OpenSHMEM'
