@@ -22,7 +22,7 @@ FILL    := sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@LI
 HEADERS := $(patsubst include/%,%,$(wildcard include/*.h include/*/*.h))
 
 .PHONY: build demo test test-all test-nodes sanitize soak mutants scorecard scorecard-quick scaling
-.PHONY: install clean help
+.PHONY: install deb clean help
 
 build:
 	@.ci/setup build
@@ -105,6 +105,10 @@ install:
 	for name in oshc++ oshcxx oshCC; do \
 	    ln -sf oshcc.1 "$(INTO)/share/man/man1/$$name.1"; done
 
+# Debian packages in target/deb; those of symbols for debuggers too.
+deb: build
+	packaging/deb.sh '$(RELEASE)' '$(TARGET)/deb'
+
 clean:
 	$(CARGO) clean
 
@@ -121,4 +125,5 @@ help:
 	@echo '               VERBS=1 adds RDMA between machines in software (QEMU; 10 more)'
 	@echo 'make scaling   cost against bytes, PEs, group size, parity: CSV, plots, model (QUICK=1)'
 	@echo 'make install   copy what was built to PREFIX=/usr/local (DESTDIR= is put before it)'
+	@echo 'make deb       Debian packages in target/deb'
 	@echo 'make clean     remove what was built'

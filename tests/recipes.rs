@@ -1,0 +1,65 @@
+//! The recipes for Spack, Docker, Apptainer and a public forge: what they name is there.
+//!
+//! Left out: running them, for which they need what this project does not install.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+const SPACK: &str = "packaging/spack/packages/raidshmem/package.py";
+const RECIPES: [&str; 4] =
+    [SPACK, "packaging/Dockerfile", "packaging/raidshmem.def", ".github/workflows/ci.yml"];
+
+fn read(name: &str) -> String {
+    fs::read_to_string(Path::new(ROOT).join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// The words after `make` in the commands of a text.
+fn made(text: &str) -> Vec<String> {
+    let lines = text.lines().filter(|line| !line.trim_start().starts_with("#  "));
+    let words = lines.map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let pairs = words.flat_map(|words| {
+        let pairs = words.windows(2).filter(|pair| pair[0] == "make");
+        pairs.map(|pair| pair[1].to_owned()).collect::<Vec<_>>()
+    });
+    pairs.collect()
+}
+
+#[test]
+fn every_target_and_every_path_that_a_recipe_names_is_there() {
+    let makefile = read("Makefile");
+    let targets: Vec<&str> =
+        makefile.lines().filter_map(|line| line.strip_prefix(".PHONY: ")).collect();
+    let targets = targets.join(" ");
+    let mut named = 0;
+    for recipe in RECIPES {
+        for target in made(&read(recipe)) {
+            assert!(targets.split(' ').any(|known| known == target), "{recipe}: make {target}");
+            named += 1;
+        }
+    }
+    assert!(named >= 4, "recipes call make");
+    assert!(read(SPACK).contains("make(\"install\", f\"PREFIX={prefix}\", \"BUILT="), "{SPACK}");
+    assert!(read("packaging/Dockerfile").contains("-f packaging/Dockerfile"));
+    assert!(read("packaging/raidshmem.def").contains("packaging/raidshmem.def"));
+}
+
+#[test]
+fn versions_are_those_of_the_manifest() {
+    let version = env!("CARGO_PKG_VERSION");
+    let rust = env!("CARGO_PKG_RUST_VERSION");
+    assert!(read(SPACK).contains(&format!("version(\"{version}\", tag=\"v{version}\")")));
+    assert!(read(SPACK).contains(&format!("depends_on(\"rust@{rust}:\"")));
+    assert!(read("debian/control").contains(&format!("cargo (>= {rust})")));
+    assert!(read("debian/changelog").starts_with(&format!("raidshmem ({version}) ")));
+    let notes = read("docs/release-notes.md");
+    assert!(notes.contains(&format!("## {version}")), "docs/release-notes.md lacks {version}");
+}
+
+#[test]
+fn the_recipe_for_spack_is_python() {
+    let check = "import ast, sys; ast.parse(open(sys.argv[1]).read())";
+    let status = Command::new("python3").args(["-c", check, SPACK]).current_dir(ROOT).status();
+    assert!(status.expect("python3 is installed").success());
+}
