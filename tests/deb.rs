@@ -2,8 +2,8 @@
 //! one's own that survives a death.
 //!
 //! The packages hold what was built with this test. The machine is a folder that mmdebstrap fills
-//! from Debian's archive, and that is gone when the test ends. Left out: other releases than the one
-//! that this machine runs, because programs are bound to its C library.
+//! from Debian's archive, and that is gone when the test ends. Left out: other releases than the
+//! one that this machine runs, because programs are bound to its C library.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};

@@ -39,7 +39,7 @@ fn every_target_and_every_path_that_a_recipe_names_is_there() {
             named += 1;
         }
     }
-    assert!(named >= 4, "recipes call make");
+    assert!(named >= 3, "recipes call make");
     assert!(read(SPACK).contains("make(\"install\", f\"PREFIX={prefix}\", \"BUILT="), "{SPACK}");
     assert!(read("packaging/Dockerfile").contains("-f packaging/Dockerfile"));
     assert!(read("packaging/raidshmem.def").contains("packaging/raidshmem.def"));
