@@ -85,8 +85,12 @@ fn obstacle() -> Option<&'static str> {
 
 /// True if apt brings a package, a small one.
 fn archive() -> bool {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    run(Command::new("apt-get").args(["-qq", "download", "hostname"]).current_dir(folder)).0
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("archive");
+    fs::create_dir_all(&folder).expect("a folder below the target folder");
+    let brought =
+        run(Command::new("apt-get").args(["-qq", "download", "hostname"]).current_dir(&folder));
+    fs::remove_dir_all(folder).expect("it was just made");
+    brought.0
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The recipes for Spack, Docker, Apptainer and a public forge: what they name is there.
+//! The recipes for Spack, Docker, Apptainer, PyPI and a public forge: what they name is there.
 //!
 //! Left out: running them, for which they need what this project does not install.
 
@@ -53,6 +53,9 @@ fn versions_are_those_of_the_manifest() {
     assert!(read(SPACK).contains(&format!("depends_on(\"rust@{rust}:\"")));
     assert!(read("debian/control").contains(&format!("cargo (>= {rust})")));
     assert!(read("debian/changelog").starts_with(&format!("raidshmem ({version}) ")));
+    assert!(read("python/pyproject.toml").contains(&format!("version = \"{version}\"")));
+    let module = read("python/src/raidshmem/__init__.py");
+    assert!(module.contains(&format!("__version__ = \"{version}\"")));
     let notes = read("docs/release-notes.md");
     assert!(notes.contains(&format!("## {version}")), "docs/release-notes.md lacks {version}");
 }

@@ -5,6 +5,9 @@
 //! run under `oshrun` with 1, 2 and 4 PEs. Every test must pass on every PE, or stand in
 //! `shmem4py/known.txt` with the reason why shmem4py is wrong and not this library.
 //!
+//! On it stands the package of this repository (`python/`), which is installed by pip into a folder
+//! of its own: its programs lose PEs and nodes by SIGKILL, and end with the bytes of a run without.
+//!
 //! `PYTHON` names another interpreter than `python3`. What was built is used again until the
 //! headers, the interpreter, the library's place or the requirements change. Needs the network
 //! the first time.
@@ -13,6 +16,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
@@ -68,6 +72,8 @@ fn ingredients() -> String {
 
 /// Fetches and builds, unless that was done from the same ingredients.
 fn build() {
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let (stamp, wanted) = (home().join("stamp"), ingredients());
     if fs::read_to_string(&stamp).is_ok_and(|found| found == wanted) {
         return;
@@ -183,6 +189,71 @@ fn check(pes: usize) {
         }
     }
     assert!(status.success() || !known.is_empty(), "{pes} PEs: {status}\n{}", tail());
+}
+
+/// Installs our package by pip, from a copy, since pip leaves files where it builds.
+fn package() -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("python");
+    let _ = fs::remove_dir_all(&folder); // there may be none
+    fs::create_dir_all(&folder).expect("a folder below the target folder");
+    run(Command::new("cp").arg("-r").arg(Path::new(ROOT).join("python")).arg(folder.join("copy")));
+    run(Command::new(in_venv("python"))
+        .args(["-m", "pip", "--disable-pip-version-check", "--quiet", "install", "--no-deps"])
+        .args(["--no-build-isolation", "--target"])
+        .arg(folder.join("installed"))
+        .arg(folder.join("copy")));
+    folder.join("installed")
+}
+
+/// A program of the package under `oshrun` with these options: its status and what it printed.
+fn program(installed: &Path, options: &[&str], words: &[&str]) -> (bool, String, String) {
+    let mut command = Command::new(OSHRUN);
+    let foreign = std::env::vars_os().map(|(name, _)| name);
+    for name in foreign.filter(|name| name.to_string_lossy().starts_with("SHMEM_")) {
+        command.env_remove(name);
+    }
+    command.env_remove("LD_LIBRARY_PATH").args(options).arg(in_venv("python")).args(words);
+    let path = format!("{}:{}", source().join("src").display(), installed.display());
+    command.env("PYTHONPATH", path).env("PYTHONDONTWRITEBYTECODE", "1");
+    let output = command.stdin(Stdio::null()).current_dir(Path::new(ROOT).join("python")).output();
+    let output = output.expect("oshrun was built");
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.success(), text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn programs_in_python_survive_losses_with_the_same_bytes() {
+    build();
+    let installed = package();
+    let heat = |options: &[&str]| {
+        let all = [&["--timeout", "120", "-n", "4", "--mode", "raid5"], options].concat();
+        let (well, printed, said) = program(&installed, &all, &["examples/heat.py", "40"]);
+        assert!(well, "{options:?}: {printed}{said}");
+        (printed, said)
+    };
+    let (whole, _) = heat(&[]);
+    assert!(
+        whole.starts_with("heat ") && whole.ends_with(" after 40 steps of float64\n"),
+        "{whole}"
+    );
+    // Before the beginning is saved, in the midst, twice, in the recovery, a node, at the end.
+    for losses in [
+        &["--kill", "1@1"][..],
+        &["--kill", "0@2:encode"],
+        &["--kill", "2@20", "--kill", "3@21"],
+        &["--nodes", "4", "--kill-node", "3@9"],
+        &["--kill", "1@41"],
+    ] {
+        let (printed, said) = heat(losses);
+        assert_eq!(printed, whole, "{losses:?}: {said}");
+        assert!(said.contains("resume from checkpoint"), "{losses:?}: {said}");
+    }
+    let calls = ["--timeout", "120", "-n", "4", "--mode", "raid5"];
+    let (well, printed, said) = program(&installed, &calls, &["tests/calls.py"]);
+    assert!(well && said.contains("PE 1 was killed by SIGKILL"), "{printed}{said}");
+    let mut lines: Vec<&str> = printed.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["PE 0: ok", "PE 1: ok", "PE 2: ok", "PE 3: ok"]);
 }
 
 #[test]

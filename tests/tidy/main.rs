@@ -191,9 +191,9 @@ fn sources() -> Vec<File> {
 
 /// Sources that are not Rust: C, scripts, the makefile and manifests.
 fn others() -> Vec<File> {
-    let c = ["examples", "tests"]
-        .into_iter()
-        .flat_map(|folder| files(folder, |n| [".c", ".cc", ".sh"].iter().any(|e| n.ends_with(e))));
+    let c = ["examples", "tests", "python"].into_iter().flat_map(|folder| {
+        files(folder, |n| [".c", ".cc", ".sh", ".py"].iter().any(|e| n.ends_with(e)))
+    });
     let single = ["Makefile", "raidshmem.pc.in"].map(|name| read(Path::new(ROOT).join(name)));
     let scripts = [".ci", "packaging"].into_iter().flat_map(|folder| files(folder, |_| true));
     c.chain(scripts).chain(manifests()).chain(single).collect()
@@ -792,7 +792,7 @@ fn links_between_documents_lead_somewhere() {
 /// The documents of the repository.
 fn documents() -> Vec<String> {
     let mut all = Vec::new();
-    for folder in [".", "docs", "benches", "whitepaper"] {
+    for folder in [".", "docs", "benches", "python", "whitepaper"] {
         for entry in fs::read_dir(Path::new(ROOT).join(folder)).expect("a folder") {
             let name = entry.expect("an entry").file_name().to_string_lossy().into_owned();
             if name.ends_with(".md") {

@@ -1,0 +1,293 @@
+"""Fault tolerance for shmem4py: checkpoints of NumPy arrays in symmetric memory.
+
+`run` is the loop of a program that survives losses; the other functions are the calls of
+`shmem_ft.h` under their names. Everything else of OpenSHMEM is shmem4py's.
+
+An array of this module is a view of symmetric memory that nobody owns: the collector never frees
+it, because after a loss the allocator goes back to a checkpoint that may not know it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import types
+from typing import Any, Callable, Mapping, Optional, Union
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+from shmem4py import shmem  # begins with shmem_init
+
+__version__ = "0.1.0"
+__all__ = [
+    "Lost", "Refused", "algo_init", "array", "checkpoint_all", "checkpoint_number", "empty",
+    "exclude", "faulted", "free", "get", "include", "last_error", "need_checkpoint", "protect",
+    "query_fault", "restart_pes", "run", "zeros",
+]  # fmt: skip
+
+_SONAME = "libraidshmem.so.0"
+_SUCCESS = 0
+_LOSSES = {1: "process", 2: "node"}
+
+
+class Lost(Exception):
+    """A PE was lost: `restart_pes` must follow. `pes` maps each to "process" or "node"."""
+
+    def __init__(self, pes: Mapping[int, str]) -> None:
+        super().__init__(", ".join(f"PE {pe} ({how})" for pe, how in pes.items()))
+        self.pes = dict(pes)
+
+
+class Refused(Exception):
+    """No PE could make the checkpoint; the last one stays good."""
+
+
+def _load() -> ctypes.CDLL:
+    """The library that shmem4py has loaded; a second one would know no job."""
+    try:
+        library = ctypes.CDLL(_SONAME, mode=os.RTLD_NOW | os.RTLD_NOLOAD)
+    except OSError:
+        raise ImportError(
+            f"shmem4py was built with another OpenSHMEM library than {_SONAME}: "
+            "OSHCC=oshcc CFLAGS=-DPySHMEM_VENDOR_Sandia=1 "
+            "pip install --force-reinstall --no-binary shmem4py shmem4py"
+        ) from None
+    integers = ctypes.POINTER(ctypes.POINTER(ctypes.c_int))
+    address, size, number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+    for name, result, arguments in [
+        ("shmem_checkpoint_all", number, []),
+        ("shmem_query_fault", number, [integers, integers, ctypes.POINTER(size)]),
+        ("shmem_restart_pes", number, [ctypes.POINTER(number), size]),
+        ("shmem_ft_algo_init", number, []),
+        ("shmem_calloc", address, [size, size]),
+        ("shmem_free", None, [address]),
+        ("shmemx_ft_protect", number, [ctypes.c_char_p, address, size]),
+        ("shmemx_ft_include", number, [address, size]),
+        ("shmemx_ft_exclude", number, [address, size]),
+        ("shmemx_ft_last_error", ctypes.c_char_p, []),
+        ("shmemx_ft_checkpoint_number", ctypes.c_uint64, []),
+        ("shmemx_ft_need_checkpoint", number, []),
+        ("shmemx_ft_get", number, [address, address, size, number]),
+        ("shmemx_ft_faulted", number, []),
+    ]:
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    return library
+
+
+_lib = _load()
+_libc = ctypes.CDLL(None)
+_libc.free.argtypes = [ctypes.c_void_p]
+
+
+# ---- the calls of shmem_ft.h ---------------------------------------------------------------------
+
+
+def checkpoint_all() -> None:
+    """Saves all symmetric data and protected arrays. Collective.
+
+    Raises `Lost` if a PE was lost since the last call, `Refused` if no PE could save.
+    """
+    if _lib.shmem_checkpoint_all() == _SUCCESS:
+        return
+    reason = last_error()
+    if reason is None:
+        raise Lost(query_fault())
+    raise Refused(reason)
+
+
+def query_fault() -> dict[int, str]:
+    """The PEs lost since this one last saw the job whole: "process" or "node" for each."""
+    pes, status = (ctypes.POINTER(ctypes.c_int)() for _ in range(2))
+    count = ctypes.c_size_t()
+    _lib.shmem_query_fault(ctypes.byref(pes), ctypes.byref(status), ctypes.byref(count))
+    lost = {pes[i]: _LOSSES[status[i]] for i in range(count.value)}
+    for memory in (pes, status):
+        _libc.free(ctypes.cast(memory, ctypes.c_void_p))
+    return lost
+
+
+def restart_pes() -> None:
+    """Brings every PE, substitutes among them, back to the last checkpoint. Collective."""
+    lost = list(query_fault())
+    _lib.shmem_restart_pes((ctypes.c_int * len(lost))(*lost), len(lost))
+    shmem.barrier_all()
+
+
+def algo_init() -> bool:
+    """True in a PE that was there from the start, False in a substitute."""
+    return bool(_lib.shmem_ft_algo_init())
+
+
+def checkpoint_number() -> int:
+    """Number of the last agreed checkpoint, 0 before the first."""
+    return int(_lib.shmemx_ft_checkpoint_number())
+
+
+def need_checkpoint() -> bool:
+    """Whether the next `checkpoint_all` saves or reports a loss. Collective."""
+    return bool(_lib.shmemx_ft_need_checkpoint())
+
+
+def faulted() -> bool:
+    """True from the loss of a PE until `restart_pes`: gets give zeroes, puts are dropped."""
+    return bool(_lib.shmemx_ft_faulted())
+
+
+def last_error() -> Optional[str]:
+    """Why the last checkpoint was refused, or None."""
+    text = _lib.shmemx_ft_last_error()
+    return None if text is None else text.decode()
+
+
+def protect(name: str, array: NDArray[Any]) -> None:
+    """Adds a private array of this PE, which must stay until the end, to its checkpoints.
+
+    A substitute protects the same names with arrays of the same size before its restart.
+    """
+    _kept[name] = array  # the library reads it from now on
+    _check(_lib.shmemx_ft_protect(name.encode(), _address(array), array.nbytes), "protect", name)
+
+
+def exclude(array: NDArray[Any]) -> None:
+    """Leaves symmetric memory out of later checkpoints, the same on every PE."""
+    _check(_lib.shmemx_ft_exclude(_address(array), array.nbytes), "exclude", "the array")
+
+
+def include(array: NDArray[Any]) -> None:
+    """Takes symmetric memory that was excluded into later checkpoints again."""
+    _check(_lib.shmemx_ft_include(_address(array), array.nbytes), "include", "the array")
+
+
+def get(dest: NDArray[Any], source: NDArray[Any], pe: int) -> bool:
+    """Reads `source` of a PE into `dest`; False if a PE is lost, and the bytes are zeroes."""
+    if dest.nbytes != source.nbytes:
+        raise ValueError(f"dest has {dest.nbytes} bytes, source has {source.nbytes}")
+    return _lib.shmemx_ft_get(_address(dest), _address(source), dest.nbytes, pe) == _SUCCESS
+
+
+def _check(status: int, call: str, what: str) -> None:
+    if status != _SUCCESS:
+        raise ValueError(f"{call}: {what} cannot be: {last_error() or 'not symmetric memory'}")
+
+
+def _address(array: NDArray[Any]) -> int:
+    if not array.flags.contiguous or not array.flags.writeable:
+        raise ValueError("expected a contiguous array that can be written")
+    return array.ctypes.data
+
+
+_kept: dict[str, NDArray[Any]] = {}
+
+
+# ---- arrays in symmetric memory ------------------------------------------------------------------
+
+Shape = Union[int, "tuple[int, ...]"]
+
+
+def zeros(shape: Shape, dtype: DTypeLike = float) -> NDArray[Any]:
+    """A new array of zeroes in symmetric memory. Collective."""
+    kind = np.dtype(dtype)
+    count = int(np.prod(shape, dtype=np.int64))
+    address = _lib.shmem_calloc(max(count, 1), kind.itemsize)
+    if address is None:
+        raise MemoryError(f"no symmetric memory for {count * kind.itemsize} bytes")
+    return _view(address, shape, kind)
+
+
+empty = zeros
+
+
+def array(values: ArrayLike, dtype: DTypeLike = None) -> NDArray[Any]:
+    """A new array in symmetric memory with these values, of one shape on all PEs. Collective."""
+    values = np.asarray(values, dtype)
+    made = zeros(values.shape, values.dtype)
+    made[...] = values
+    shmem.sync_all()  # nobody reads what is not yet there
+    return made
+
+
+def free(array: NDArray[Any]) -> None:
+    """Gives back the memory of an array of this module, which is not used any more. Collective."""
+    _lib.shmem_free(_address(array))
+
+
+def _view(address: int, shape: Shape, dtype: np.dtype[Any]) -> NDArray[Any]:
+    count = int(np.prod(shape, dtype=np.int64))
+    memory = (ctypes.c_char * (count * dtype.itemsize)).from_address(address)
+    return np.frombuffer(memory, dtype, count).reshape(shape)
+
+
+# ---- the loop ------------------------------------------------------------------------------------
+
+Begin = Callable[[], Mapping[str, NDArray[Any]]]
+Step = Callable[[Any, int], Optional[bool]]
+
+
+class _Table:
+    """How far the loop is and where its arrays lie, in private memory that checkpoints hold."""
+
+    _NAME, _BYTES = "raidshmem.run", 1 << 16
+
+    def __init__(self) -> None:
+        self._memory = np.zeros(self._BYTES, "u1")
+        protect(self._NAME, self._memory)
+
+    def read(self) -> Optional[dict[str, Any]]:
+        """None while nothing was written, as in a checkpoint from before the beginning."""
+        text = self._memory.tobytes().rstrip(b"\0")
+        return json.loads(text) if text else None
+
+    def write(self, table: dict[str, Any]) -> None:
+        text = json.dumps(table).encode()
+        if len(text) > self._BYTES:
+            raise ValueError(f"the names and shapes of the arrays take {len(text)} bytes; "
+                             f"expected {self._BYTES} or less")
+        self._memory[: len(text)] = np.frombuffer(text, "u1")
+        self._memory[len(text) :] = 0
+
+
+def _described(data: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+    return {name: [_address(a), list(a.shape), a.dtype.str] for name, a in data.items()}
+
+
+def _found(arrays: Mapping[str, Any]) -> types.SimpleNamespace:
+    views = {
+        name: _view(address, tuple(shape), np.dtype(dtype))
+        for name, (address, shape, dtype) in arrays.items()
+    }
+    return types.SimpleNamespace(**views)
+
+
+def run(begin: Begin, step: Step) -> Any:
+    """Runs a program as steps between checkpoints, over every loss that the parity covers.
+
+    `begin()` makes the arrays (`zeros`, `array`) and returns them by name. `step(data, number)`
+    has them as attributes of `data`, and goes from one checkpoint to the next; it returns True
+    when the work is done. After a loss every PE, a substitute too, continues from the last
+    checkpoint, so both may be called again for the same work. What they raise while a PE is lost
+    is dropped, since they compute with zeroes then; anything else ends the loop. A checkpoint
+    that is refused is passed over. Returns the arrays of the end, which every PE has reached.
+    """
+    table = _Table()
+    while True:
+        try:
+            checkpoint_all()
+        except (Lost, Refused):
+            restart_pes()
+            continue
+        at = table.read()
+        if at is not None and at["done"]:
+            return _found(at["arrays"])
+        try:
+            if at is None:
+                at = {"step": 0, "done": False, "arrays": _described(begin())}
+            else:
+                at["done"] = bool(step(_found(at["arrays"]), at["step"]))
+                at["step"] += 1
+        except Exception:
+            if not faulted():
+                raise
+            continue  # the next checkpoint reports it
+        table.write(at)
