@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use raidshmem_core::inject::Point;
 use raidshmem_core::protocol::{At, Call};
-use raidshmem_core::quantity::CheckpointNumber;
+use raidshmem_core::quantity::{CheckpointNumber, Incarnation};
 use raidshmem_core::store::protection::Protection;
 use raidshmem_core::store::refusal::Refused;
 use raidshmem_segment::waits::Waiting;
@@ -55,10 +55,10 @@ pub(crate) fn save_all() -> i32 {
     info!("checkpoint {number} begins");
     world.members.point(Point::Before, number);
     let result = match world.store.protection() {
-        None => pass(world, number.0),
+        None => pass(world, number),
         Some(protection) => {
             world.show_call(&site::here(), number);
-            save(world, protection, number.0)
+            save(world, protection, number)
         }
     };
     let how = match result {
@@ -88,22 +88,20 @@ fn is_due(call: &'static str) -> bool {
 }
 
 /// A checkpoint in mode `none`: the PEs meet and pass every step, but nothing is kept.
-fn pass(world: &World, number: u64) -> i32 {
+fn pass(world: &World, number: CheckpointNumber) -> i32 {
     use Point::{After, Copied, Copy, Encode, Encoded, Quiesce};
-    let steps = |points: [Point; 3]| {
-        points.map(|point| world.members.point(point, CheckpointNumber(number)))
-    };
+    let steps = |points: [Point; 3]| points.map(|point| world.members.point(point, number));
     world.quiet_all();
     steps([Quiesce, Encode, Encoded]);
     if world.barrier_of(Barrier::Protocol, Call::Checkpoint.name()).is_err() {
         return FAILURE;
     }
-    world.store.set_agreed(CheckpointNumber(number));
+    world.store.set_agreed(number);
     steps([Copy, Copied, After]);
     SUCCESS
 }
 
-fn save(world: &'static World, protection: &'static Protection, number: u64) -> i32 {
+fn save(world: &'static World, protection: &'static Protection, number: CheckpointNumber) -> i32 {
     let began = Instant::now();
     let (end, refusal) = port::run(world, protection, Call::Checkpoint);
     if let (At::Refused, Some(refusal)) = (end, refusal) {
@@ -112,7 +110,7 @@ fn save(world: &'static World, protection: &'static Protection, number: u64) -> 
     *lock(&world.store.refused) = Refused::default();
     match end {
         At::Saved => {
-            world.store.set_agreed(CheckpointNumber(number));
+            world.store.set_agreed(number);
             world.begin_anew();
             world.memory.note_saved();
             world.sites.forget_apart();
@@ -175,7 +173,7 @@ pub fn restart_pes() {
         info!("restarted from checkpoint {}", world.store.agreed());
     } else if lock(&world.store.refused).restart() && world.me() == 0 {
         let back = match world.store.agreed() {
-            CheckpointNumber(0) => "none was made yet, so a loss ends it".to_owned(),
+            CheckpointNumber::START => "none was made yet, so a loss ends it".to_owned(),
             number => format!("a loss takes it back to checkpoint {number}"),
         };
         complain(&format!("the job goes on without a new checkpoint: {back}"));
@@ -184,7 +182,7 @@ pub fn restart_pes() {
 
 /// True in an original PE, false in a substitute: guards initialisation that the checkpoint holds.
 pub fn algo_init() -> bool {
-    world().members.incarnation() == 0
+    world().members.incarnation() == Incarnation::FIRST
 }
 
 /// True between a death and the restart.

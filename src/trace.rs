@@ -13,6 +13,7 @@
 use std::fmt::{Debug, Write};
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
+use std::time::SystemTime;
 
 use raidshmem_core::layout::TRACE;
 use raidshmem_core::message::Traced;
@@ -102,7 +103,7 @@ pub fn begin(
 
 /// From now on events of this launcher or agent are kept.
 pub fn begin_own() {
-    begin(own(), Incarnation(0), LevelFilter::INFO, None);
+    begin(own(), Incarnation::FIRST, LevelFilter::INFO, None);
 }
 
 /// The ring of a launcher or an agent, which begins with the first call.
@@ -122,16 +123,16 @@ pub fn told(ring: Ring, most: usize, who: impl Fn(u32) -> String) -> Vec<Traced>
     events[skipped..].iter().map(told).collect()
 }
 
-/// The time of day of an event, to the microsecond (UTC).
-pub fn time_of_day(micros: u64) -> String {
-    let (seconds, rest) = (micros / 1_000_000, micros % 1_000_000);
-    let (hours, minutes) = (seconds / 3600 % 24, seconds / 60 % 60);
-    format!("{hours:02}:{minutes:02}:{:02}.{rest:06}", seconds % 60)
+/// The time of day, to the microsecond (UTC), for people who compare it with other records.
+pub fn time_of_day(time: SystemTime) -> String {
+    let text = humantime::format_rfc3339_micros(time).to_string();
+    text.trim_end_matches('Z').split_once('T').map(|(_, time)| time.to_owned()).unwrap_or(text)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::{Duration, UNIX_EPOCH};
 
     #[test]
     fn events_are_kept_by_their_level_with_their_fields() {
@@ -153,7 +154,8 @@ mod tests {
 
     #[test]
     fn times_of_day_are_those_of_the_clock() {
-        assert_eq!(time_of_day(1_763_872_124_000_042), "04:28:44.000042");
-        assert_eq!(time_of_day(0), "00:00:00.000000");
+        let at = |micros| time_of_day(UNIX_EPOCH + Duration::from_micros(micros));
+        assert_eq!(at(1_763_872_124_000_042), "04:28:44.000042");
+        assert_eq!(at(0), "00:00:00.000000");
     }
 }

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 use std::fmt::Write as _;
+use std::time::{Duration, UNIX_EPOCH};
 
 use raidshmem_core::message::{Answer, Seen, Traced};
 
@@ -16,7 +17,8 @@ pub fn text(mut events: Vec<Traced>) -> String {
     events.sort_by_key(|event| event.micros);
     let mut text = String::new();
     for Traced { micros, line } in events {
-        let _ = writeln!(text, "{} {line}", time_of_day(micros)); // a string takes it
+        let time = UNIX_EPOCH + Duration::from_micros(micros);
+        let _ = writeln!(text, "{} {line}", time_of_day(time)); // a string takes it
     }
     text
 }

@@ -30,6 +30,7 @@ use std::rc::Rc;
 
 use raidshmem_core::layout::{TEAM_WORDS, WORK_ROUNDS};
 use raidshmem_core::message::Whom;
+use raidshmem_core::quantity::ViewNumber;
 use raidshmem_core::rounds::rounds;
 use raidshmem_core::schedule::{self, Nodes};
 use raidshmem_core::settings::Collectives;
@@ -71,7 +72,7 @@ const GATE_WORDS: usize = 2;
 const ROUNDS: usize = DONE_AT - GATE_WORDS;
 
 /// What the nodes of a group depend on: the view, start, stride, size, and who leads.
-type Shape = (u64, isize, isize, usize, Option<usize>);
+type Shape = (ViewNumber, isize, isize, usize, Option<usize>);
 
 /// Nodes that are kept, so that a collective does not work them out again.
 const KNOWN_MOST: usize = 32;

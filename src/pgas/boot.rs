@@ -216,7 +216,7 @@ fn build(
     let how = (is_large(layout.heap_len, job.pages), settings.snapshots == 2);
     let memory = (own, part.clone());
     let mut segments = Segments::new(me, memory, files, &job.node_of, how, end);
-    let original = welcome.incarnation == Incarnation(0);
+    let original = welcome.incarnation == Incarnation::FIRST;
     take_over(own, job.id, me);
     trace::begin(own.trace(), welcome.incarnation, level(&settings), settings.debug.then_some(say));
     let nodes: Vec<usize> = job.node_of.iter().map(|&node| node as usize).collect();
@@ -299,8 +299,8 @@ fn take_over(own: &Segment, job: u64, me: usize) {
 /// What a process that begins brings to a decision.
 fn first_vote(own: &'static Segment, protection: Option<&Protection>, heir: &Heir) -> Vote {
     match protection {
-        _ if heir.incarnation == Incarnation(0) => {
-            Vote { phase: Some(Phase::Agreed(CheckpointNumber(0))), decided: None }
+        _ if heir.incarnation == Incarnation::FIRST => {
+            Vote { phase: Some(Phase::Agreed(CheckpointNumber::START)), decided: None }
         }
         Some(protection) => inherit(own, protection, heir),
         None => Vote { phase: None, decided: None },

@@ -8,7 +8,7 @@
 use std::mem::offset_of;
 use std::sync::atomic::Ordering;
 
-use raidshmem_core::quantity::{CheckpointNumber, ViewNumber};
+use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::store::site::{Apart, Called, Deed, Progress, Verdict, apart, follow, unlike};
 use raidshmem_core::view::{State, View};
 use raidshmem_segment::words::{Barrier, CHAIN, Site as Shown, Words};
@@ -106,7 +106,7 @@ impl World {
     #[cold]
     pub(crate) fn show_progress(&self, deed: Deed, written: u64) {
         let progress = self.progress_now(deed, written);
-        let [event, rest @ ..] = progress.words(ViewNumber(self.members.joined()));
+        let [event, rest @ ..] = progress.words(self.members.joined());
         let words = &self.segments.own().words().site.progress;
         words[0].store(0, Ordering::SeqCst);
         for (word, value) in words[1..].iter().zip(rest) {
@@ -132,7 +132,7 @@ impl World {
             words.into_iter().collect::<Option<Vec<u64>>>()
         };
         let words = read().filter(|words| read().as_ref() == Some(words))?;
-        Progress::of(words.try_into().ok()?, ViewNumber(self.members.joined()))
+        Progress::of(words.try_into().ok()?, self.members.joined())
     }
 
     /// What becomes of the call of this PE, which is behind and has written so much; None if that

@@ -178,14 +178,14 @@ impl World {
     /// it are complete when any of them sees it. A loss meanwhile is for the view to tell.
     pub(crate) fn publish(&self, view: &View) {
         let Some(engine) = self.comm.engine() else { return };
-        let words = self.segments.own().status().words(Incarnation(self.members.incarnation()));
+        let words = self.segments.own().status().words(self.members.incarnation());
         let mut bytes = [0; WORDS * 8];
         for (at, word) in words.iter().enumerate() {
             bytes[at * 8..][..8].copy_from_slice(&word.to_ne_bytes());
         }
         let at = self.segments.layout().mailbox
             + self.me() * MAILBOX_ENTRY
-            + mailbox::place(Incarnation(self.members.incarnation()));
+            + mailbox::place(self.members.incarnation());
         let alive = |pe: &usize| view.pes[*pe].state == State::Alive && self.segments.is_far(*pe);
         let far: Vec<usize> = (0..self.n_pes()).filter(alive).collect();
         let write = |&pe: &usize| Write { pe, offset: at + 8, from: &bytes[8..] };

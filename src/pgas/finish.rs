@@ -132,12 +132,9 @@ impl World {
         self.segments.own().words().ending.store(ending as u64, Ordering::SeqCst);
         loop {
             let joined = self.members.joined();
-            self.members.say(&Said::Finalizing { joined: ViewNumber(joined), cut });
+            self.members.say(&Said::Finalizing { joined, cut });
             let finished = || self.members.all_have_come();
-            let lost = || {
-                self.store.protection().is_some()
-                    && self.members.view_number() != ViewNumber(joined)
-            };
+            let lost = || self.store.protection().is_some() && self.members.view_number() != joined;
             let waiting = || Waiting { call: "shmem_finalize", whom: Whom::Finalize };
             self.wait_raw(waiting, || finished() || lost());
             if finished() {

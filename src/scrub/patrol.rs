@@ -82,7 +82,7 @@ impl Patrol {
         }
         let spot = now.spot(self.next % now.len());
         self.next = (self.next + 1) % now.len();
-        (now.number != CheckpointNumber(0)).then_some(spot)
+        (now.number != CheckpointNumber::START).then_some(spot)
     }
 
     /// A spot was found damaged. True if that is not known yet.

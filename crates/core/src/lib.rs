@@ -19,7 +19,8 @@
 //! Layers, each importing only from those above it or to the left of it:
 //!
 //! ```text
-//! mutant  quantity  page  machine  signals  ended  secret   words that all share
+//! mutant  quantity  page  machine            words that all share
+//! signals  ended  secret  spelling           words for people, and what no process guesses
 //! inject  settings                           the environment, parsed
 //! heap                                       symmetric allocator
 //! layout                                     where everything lies in a PE's segment
@@ -60,6 +61,7 @@ pub mod secret;
 pub mod settings;
 pub mod signals;
 pub mod sizing;
+pub mod spelling;
 pub mod stall;
 pub mod status;
 pub mod store;

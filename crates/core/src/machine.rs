@@ -33,13 +33,6 @@ impl Machine {
         Machine { processors }
     }
 
-    /// NUMA nodes with usable processors.
-    pub fn numa_nodes(&self) -> usize {
-        let mut nodes: Vec<usize> = self.processors.iter().map(|p| p.numa).collect();
-        nodes.dedup();
-        nodes.len()
-    }
-
     /// Cores with usable threads.
     pub fn cores(&self) -> usize {
         self.processors.last().map_or(0, |last| last.core + 1)
@@ -91,6 +84,6 @@ mod tests {
             machine.processors,
             [(0, 0, 0), (2, 0, 0), (1, 1, 1)].map(|(a, b, c)| { processor(a, b, c) })
         );
-        assert_eq!((machine.cores(), machine.numa_nodes()), (2, 2));
+        assert_eq!(machine.cores(), 2);
     }
 }

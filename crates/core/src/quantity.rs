@@ -7,21 +7,38 @@ use std::fmt::{Display, Formatter, Result};
 
 use serde::{Deserialize, Serialize};
 
-/// Which checkpoint: they are counted from 1, and 0 is the start of the program.
-#[derive(
-    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
-#[serde(transparent)]
-pub struct CheckpointNumber(pub u64);
+/// A kind of number that is counted up one by one, of that width.
+macro_rules! number {
+    ($(#[$doc:meta])* $name:ident: $width:ty) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub $width);
+
+        impl $name {
+            /// The one after this one.
+            pub fn next(self) -> $name {
+                $name(self.0 + 1)
+            }
+        }
+
+        impl Display for $name {
+            fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+                self.0.fmt(f)
+            }
+        }
+    };
+}
+
+number! {
+    /// Which checkpoint: they are counted from 1, and 0 is the start of the program.
+    CheckpointNumber: u64
+}
 
 impl CheckpointNumber {
     /// Before the first checkpoint.
     pub const START: CheckpointNumber = CheckpointNumber(0);
-
-    /// The checkpoint after this one.
-    pub fn next(self) -> CheckpointNumber {
-        CheckpointNumber(self.0 + 1)
-    }
 
     /// The checkpoint before this one, which is not [`CheckpointNumber::START`].
     pub fn previous(self) -> CheckpointNumber {
@@ -49,51 +66,17 @@ impl CheckpointNumber {
     }
 }
 
-/// Which view of the job; the launcher counts them from 1.
-#[derive(
-    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
-#[serde(transparent)]
-pub struct ViewNumber(pub u64);
-
-impl ViewNumber {
-    /// The view after this one.
-    pub fn next(self) -> ViewNumber {
-        ViewNumber(self.0 + 1)
-    }
+number! {
+    /// Which view of the job; the launcher counts them from 1.
+    ViewNumber: u64
 }
 
-/// How many processes carried the number of a PE before this one; at most 2^23 - 1.
-#[derive(
-    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
-#[serde(transparent)]
-pub struct Incarnation(pub u32);
+number! {
+    /// How many processes carried the number of a PE before this one; at most 2^23 - 1.
+    Incarnation: u32
+}
 
 impl Incarnation {
     /// The process that the launcher started with the job.
     pub const FIRST: Incarnation = Incarnation(0);
-
-    /// The one that takes its place.
-    pub fn next(self) -> Incarnation {
-        Incarnation(self.0 + 1)
-    }
-}
-
-impl Display for CheckpointNumber {
-    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        self.0.fmt(f)
-    }
-}
-
-impl Display for ViewNumber {
-    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        self.0.fmt(f)
-    }
-}
-
-impl Display for Incarnation {
-    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        self.0.fmt(f)
-    }
 }

@@ -97,7 +97,7 @@ impl State {
 
 /// Looks after links: those that the view ends are cut, and those that broke are given back, to be
 /// told of. `all`: every link is asked for, not only after a failure.
-pub(super) fn tend(state: &mut State, shared: &Shared, all: bool) -> Vec<(usize, u32)> {
+pub(super) fn tend(state: &mut State, shared: &Shared, all: bool) -> Vec<(usize, Incarnation)> {
     let mut suspects = Vec::new();
     if !shared.any_broken.swap(false, Ordering::SeqCst) && !all {
         return suspects;
@@ -106,7 +106,7 @@ pub(super) fn tend(state: &mut State, shared: &Shared, all: bool) -> Vec<(usize,
         let Some(link) = &mut state.links[pe] else { continue };
         let gone = shared.local.events.gone(pe, link.incarnation);
         if link.works().is_none() && !link.told && !gone {
-            suspects.push((pe, link.incarnation.0));
+            suspects.push((pe, link.incarnation));
             link.told = true;
         }
         if link.endpoint.is_some() && (gone || link.works().is_none()) {
@@ -118,9 +118,9 @@ pub(super) fn tend(state: &mut State, shared: &Shared, all: bool) -> Vec<(usize,
 }
 
 /// Tells of links that broke.
-pub(super) fn report(shared: &Shared, suspects: Vec<(usize, u32)>) {
+pub(super) fn report(shared: &Shared, suspects: Vec<(usize, Incarnation)>) {
     for (pe, incarnation) in suspects {
-        shared.local.events.suspect(pe, Incarnation(incarnation));
+        shared.local.events.suspect(pe, incarnation);
     }
 }
 

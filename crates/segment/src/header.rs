@@ -53,7 +53,8 @@ impl Entry {
     fn holds(&self, job: u64, number: CheckpointNumber) -> Option<usize> {
         let len = self.len.load(Ordering::SeqCst);
         let sealed = self.seal.load(Ordering::SeqCst) == mix([job, number.0, len]);
-        let named = number != CheckpointNumber(0) && self.number.load(Ordering::SeqCst) == number.0;
+        let named =
+            number != CheckpointNumber::START && self.number.load(Ordering::SeqCst) == number.0;
         (named && (sealed || breaks(Mutant::SealBelieved))).then_some(len as usize)
     }
 }

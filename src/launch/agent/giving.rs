@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use raidshmem_core::message::{ProcId, ToPe, Welcome};
 use raidshmem_core::page::PAGE;
-use raidshmem_core::quantity::Incarnation;
 
 use super::Agent;
 use raidshmem_sys::socket::ChannelError;
@@ -65,10 +64,7 @@ impl Agent {
         for (&pe, (incarnation, address)) in &self.addresses {
             if sent.is_ok() {
                 let (incarnation, address) = (*incarnation, address.clone());
-                sent = channel.send(
-                    &ToPe::Address { pe, incarnation: Incarnation(incarnation), address },
-                    &[],
-                );
+                sent = channel.send(&ToPe::Address { pe, incarnation, address }, &[]);
             }
         }
         self.check_sent(sent)

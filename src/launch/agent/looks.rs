@@ -61,7 +61,7 @@ mod tests {
             lasted: Duration::ZERO,
             call: "shmem_barrier_all".into(),
             whom: Whom::Anyone,
-            agreed: CheckpointNumber(0),
+            agreed: CheckpointNumber::START,
         }
     }
 

@@ -18,6 +18,7 @@ use raidshmem_core::detector::Time;
 use raidshmem_core::ended::Ended;
 use raidshmem_core::message::{Down, Job, Party, Place, ProcId, Said, ToPe, Up};
 use raidshmem_core::mutant::{Mutant, breaks};
+use raidshmem_core::quantity::Incarnation;
 use raidshmem_core::settings::Fabric;
 use raidshmem_core::view::View;
 use raidshmem_segment::words::Words;
@@ -111,7 +112,7 @@ struct Agent {
     /// PEs whose memory is here.
     here: BTreeSet<u32>,
     /// Incarnation and address of PEs that are reached through an engine.
-    addresses: BTreeMap<u32, (u32, Vec<u8>)>,
+    addresses: BTreeMap<u32, (Incarnation, Vec<u8>)>,
     procs: BTreeMap<ProcId, Local>,
     /// How programs run, and what carries on what they print.
     place: Place,
@@ -291,7 +292,7 @@ impl Agent {
             Down::Address { pe, incarnation, address } => {
                 let told = ToPe::Address { pe, incarnation, address: address.clone() };
                 self.tell_all(&told, &[])?;
-                self.addresses.insert(pe, (incarnation.0, address));
+                self.addresses.insert(pe, (incarnation, address));
                 Ok(())
             }
             Down::Show(view) => self.show(&view),

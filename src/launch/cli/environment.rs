@@ -9,6 +9,7 @@ use super::args::Args;
 use super::refused::Refused;
 use raidshmem_core::inject::Rule;
 use raidshmem_core::settings::{SettingError, Settings, table};
+use raidshmem_core::spelling::{likeness, nearest};
 
 /// Names and values.
 pub type Variables = Vec<(String, String)>;
@@ -120,10 +121,7 @@ pub fn strange(variables: &[(String, String)]) -> Vec<String> {
 
 /// The setting that was nearly named.
 fn meant(name: &str) -> Option<&'static str> {
-    let likeness = |known: &str| strsim::normalized_damerau_levenshtein(name, known);
-    let names = table().iter().map(|entry| entry.name);
-    let best = names.max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;
-    (likeness(best) >= 0.8).then_some(best)
+    nearest(table().iter().map(|entry| entry.name), |known| likeness(name, known), 0.8)
 }
 
 #[cfg(test)]

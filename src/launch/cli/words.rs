@@ -14,6 +14,8 @@ use std::ffi::{OsStr, OsString};
 use std::iter::Peekable;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
+use raidshmem_core::spelling;
+
 use super::foreign::{self, Foreign};
 
 /// An option of this launcher.
@@ -251,9 +253,7 @@ impl Splitter<'_> {
     fn nearest(&self, name: &str) -> Option<&str> {
         let bare = name.strip_prefix("--")?;
         let names = self.known.iter().flat_map(|known| &known.longs).map(String::as_str);
-        let likeness = |long: &str| strsim::normalized_damerau_levenshtein(bare, long);
-        let best = names.max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
-        best.filter(|best| likeness(best) > 0.6)
+        spelling::nearest(names, |long| spelling::likeness(bare, long), 0.6)
     }
 }
 

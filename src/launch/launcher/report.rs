@@ -5,9 +5,12 @@
 use std::time::{Duration, SystemTime};
 
 use raidshmem_core::inject::Rule;
+use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::signals::name;
 use raidshmem_report::event::{Changed, What};
 use raidshmem_report::words::{bytes, count, millis};
+
+use crate::trace::time_of_day;
 
 /// Status of a job whose time is over, as of `timeout`.
 const TIME_IS_OVER: i32 = 124;
@@ -24,9 +27,12 @@ pub(super) fn timed_out(limit: Duration) -> (i32, String) {
 }
 
 /// Lines on rules of injection that did nothing; `last` is the number of the last checkpoint.
-pub(super) fn never_due<'a>(rules: impl Iterator<Item = &'a Rule>, last: u64) -> Vec<String> {
+pub(super) fn never_due<'a>(
+    rules: impl Iterator<Item = &'a Rule>,
+    last: CheckpointNumber,
+) -> Vec<String> {
     let made = match last {
-        0 => "no checkpoint was made".to_owned(),
+        CheckpointNumber::START => "no checkpoint was made".to_owned(),
         last => format!("the last checkpoint was number {last}"),
     };
     rules.map(|rule| format!("{rule} was to be killed or stopped, and never was: {made}")).collect()
@@ -36,12 +42,6 @@ pub(super) fn never_due<'a>(rules: impl Iterator<Item = &'a Rule>, last: u64) ->
 fn changed(found: &Changed) -> String {
     let Changed { blocks, of, by } = found;
     format!("; {blocks} of {} changed, by {by}", count(*of, "block"))
-}
-
-/// The time of the day, for people who compare it with other records.
-fn clock() -> String {
-    let text = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
-    text.split_once('T').map(|(_, time)| time.to_owned()).unwrap_or(text)
 }
 
 /// What happened as a line. `kept` is what a PE keeps for others in this job's mode.
@@ -54,7 +54,7 @@ pub(super) fn tell(what: &What, kept: &str) -> Option<String> {
             bytes(*others),
             millis(*took),
             found.as_ref().map(changed).unwrap_or_default(),
-            clock()
+            time_of_day(SystemTime::now())
         ),
         What::Adopted { pe, checkpoint, bytes: own, took } => format!(
             "PE {pe}: memory of the dead process adopted, with {} of checkpoint {checkpoint}, \

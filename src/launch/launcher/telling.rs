@@ -161,7 +161,7 @@ impl Telling {
     /// last checkpoint.
     pub fn sum_up<'a>(&mut self, not_due: (impl Iterator<Item = &'a Rule>, CheckpointNumber)) {
         let (rules, last) = not_due;
-        let lines = self.chronicle.summary(self.now()).into_iter().chain(never_due(rules, last.0));
+        let lines = self.chronicle.summary(self.now()).into_iter().chain(never_due(rules, last));
         lines.collect::<Vec<_>>().iter().for_each(|line| self.news(line));
     }
 

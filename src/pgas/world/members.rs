@@ -73,13 +73,13 @@ impl Membership {
     }
 
     /// How many processes carried this number before.
-    pub fn incarnation(&self) -> u32 {
-        self.incarnation.0
+    pub fn incarnation(&self) -> Incarnation {
+        self.incarnation
     }
 
     /// The same of PE `pe`, in the view that is shown.
-    pub fn incarnation_of(&self, pe: usize) -> u32 {
-        if pe == self.me { self.incarnation.0 } else { self.page.member(pe).incarnation.0 }
+    pub fn incarnation_of(&self, pe: usize) -> Incarnation {
+        if pe == self.me { self.incarnation } else { self.page.member(pe).incarnation }
     }
 
     /// The connection to the agent, if there is one.
@@ -134,13 +134,13 @@ impl Membership {
 
     /// Number of the view that this PE has joined.
     #[inline]
-    pub fn joined(&self) -> u64 {
-        self.joined.load(Ordering::Acquire)
+    pub fn joined(&self) -> ViewNumber {
+        ViewNumber(self.joined.load(Ordering::Acquire))
     }
 
     /// True in a substitute that has not taken part in a recovery yet.
     pub fn is_new(&self) -> bool {
-        self.incarnation > Incarnation(0) && self.joined.load(Ordering::Relaxed) == 0
+        self.incarnation > Incarnation::FIRST && self.joined.load(Ordering::Relaxed) == 0
     }
 
     /// True once the page shows a view, and with an engine one in which this process is alive:
@@ -174,7 +174,7 @@ impl Membership {
 
     /// The lost PEs as a list for people, and its verb.
     pub(crate) fn replaced_in(&self, view: &View) -> String {
-        let lost = (0..view.pes.len()).filter(|&pe| view.pes[pe].incarnation > Incarnation(0));
+        let lost = (0..view.pes.len()).filter(|&pe| view.pes[pe].incarnation > Incarnation::FIRST);
         let lost: Vec<String> = lost.map(|pe| pe.to_string()).collect();
         match lost.as_slice() {
             [one] => format!("PE {one} was"),

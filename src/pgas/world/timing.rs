@@ -4,7 +4,7 @@
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use raidshmem_core::settings::{Interval, Settings};
 use raidshmem_core::sizing::due::Due;
@@ -28,7 +28,7 @@ impl Timing {
     pub(in crate::pgas) fn new(settings: &Settings, is_substitute: bool) -> Timing {
         let mtbf = settings.mtbf.map(|time| time.as_secs_f64());
         Timing {
-            is_on: settings.interval != Interval::After(Duration::ZERO),
+            is_on: settings.interval != Interval::EACH_CALL,
             begun: Instant::now(),
             due: Mutex::new(Due::new(settings.interval, mtbf, is_substitute)),
             has_saved: AtomicBool::new(false),

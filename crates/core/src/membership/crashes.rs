@@ -35,7 +35,7 @@ pub(super) struct Crashes {
 impl Crashes {
     /// Those of an original.
     pub fn original() -> Crashes {
-        Crashes { from: Some(CheckpointNumber(0)), before: None, deaths: 0 }
+        Crashes { from: Some(CheckpointNumber::START), before: None, deaths: 0 }
     }
 
     /// A substitute begins.

@@ -167,7 +167,7 @@ impl Membership {
             procs: BTreeMap::new(),
             next_proc: 0,
             shown: (0..shape.nodes).map(|node| (node, ViewNumber(0))).collect(),
-            checkpoint: CheckpointNumber(0),
+            checkpoint: CheckpointNumber::START,
             fault_view: ViewNumber(0),
             lost: BTreeSet::new(),
             corrupt: 0,

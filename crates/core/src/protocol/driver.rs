@@ -215,7 +215,7 @@ impl Driver {
             At::Encode | At::Copy if port.in_turns() => return Ok(Path::InTurns),
             At::MeetSettling if self.call == Call::Checkpoint => return Ok(Path::Report),
             At::Finish => return Ok(self.finish(port)),
-            At::Verify if self.number == CheckpointNumber(0) => return Err(Outcome::Lost),
+            At::Verify if self.number == CheckpointNumber::START => return Err(Outcome::Lost),
             At::Verify => self.checks += 1,
             At::Verdict => match port.judgement() {
                 Judgement::Recoverable => return Err(Outcome::Done),

@@ -89,7 +89,7 @@ impl Default for Settings {
             group_size: None,
             parity: 1,
             snapshots: 1,
-            interval: Interval::After(Duration::ZERO),
+            interval: Interval::EACH_CALL,
             mtbf: None,
             substitute: Substitute::Spawn,
             placement: Placement::Spread,

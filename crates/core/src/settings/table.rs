@@ -14,6 +14,7 @@ use super::values::{
     BackupMode, Bind, Collectives, Device, Fabric, Interval, Pages, Placement, Substitute, Trace,
 };
 use crate::inject;
+use crate::spelling::{self, likeness};
 
 /// One setting: a row of [`table`].
 pub struct Entry {
@@ -78,8 +79,7 @@ pub fn in_force(settings: &Settings, chosen: &[(&'static str, String)]) -> Strin
 /// The allowed `SHMEM_FT_*` name that was perhaps meant; the first of equals.
 pub(super) fn nearest(name: &str) -> &'static str {
     let names = table().iter().map(|entry| entry.name).filter(|name| name.starts_with(PREFIX));
-    let better = |best, other| if alike(name, other) > alike(name, best) { other } else { best };
-    names.reduce(better).unwrap_or_default()
+    spelling::nearest(names, |known| alike(name, known), 0.0).unwrap_or_default()
 }
 
 const PREFIX: &str = "SHMEM_FT_";
@@ -87,7 +87,6 @@ const PREFIX: &str = "SHMEM_FT_";
 /// How much alike two names are, 0 to 1: letter by letter, or, where words were left out, by the
 /// words there are.
 fn alike(name: &str, known: &str) -> f64 {
-    let likeness = strsim::normalized_damerau_levenshtein;
     let words = |text: &'_ str| {
         let words = text.trim_start_matches(PREFIX).split('_').map(str::to_owned);
         words.collect::<Vec<String>>()

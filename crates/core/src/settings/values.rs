@@ -257,11 +257,14 @@ impl Collectives {
 pub enum Interval {
     /// As what a checkpoint costs and the losses suggest.
     Auto,
-    /// This time; each call makes one if it is zero.
+    /// This time.
     After(Duration),
 }
 
 impl Interval {
+    /// Each call makes a checkpoint.
+    pub const EACH_CALL: Interval = Interval::After(Duration::ZERO);
+
     /// As the environment spells it.
     pub fn show(self) -> String {
         match self {

@@ -57,8 +57,8 @@ impl Due {
     pub fn interval(&self, now: f64) -> Option<f64> {
         match (self.wanted, self.cost) {
             (Interval::Auto, Some(cost)) => Some(interval::daly(cost, self.mtbf(now))),
-            (Interval::After(time), _) if !time.is_zero() => Some(time.as_secs_f64()),
-            _ => None,
+            (Interval::Auto, None) | (Interval::EACH_CALL, _) => None,
+            (Interval::After(time), _) => Some(time.as_secs_f64()),
         }
     }
 

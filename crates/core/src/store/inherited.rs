@@ -60,9 +60,9 @@ pub fn is_borne_out(
     match phase {
         _ if breaks(Mutant::DeadUnheard) => false,
         Phase::Agreed(n) => n == CheckpointNumber::START || snapshot(n) && slot(n),
-        Phase::Entering(CheckpointNumber(0))
-        | Phase::Encoded(CheckpointNumber(0))
-        | Phase::Copying(CheckpointNumber(0)) => false,
+        Phase::Entering(CheckpointNumber::START)
+        | Phase::Encoded(CheckpointNumber::START)
+        | Phase::Copying(CheckpointNumber::START) => false,
         Phase::Entering(n) => snapshot(n.previous()),
         Phase::Encoded(n) => snapshot(n.previous()) && slot(n),
         Phase::Copying(n) => slot(n),
