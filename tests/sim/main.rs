@@ -211,6 +211,7 @@ fn broken_rules_are_caught() {
         Rule(Mutant::KeptThoughChanged),
         SilenceIsNoChange,
         EndIgnoresLosses,
+        Rule(Mutant::DecisionNotWritten),
         Rule(Mutant::NoBarrierA),
         Rule(Mutant::NoBarrierB),
         Rule(Mutant::ParityOfTheEnd),

@@ -163,6 +163,17 @@ const STEPS: [At; 22] = {
     ]
 };
 
+/// Parity and PEs.
+fn choose_size(chance: &mut Chance) -> (usize, usize) {
+    let parity = chance.pick(&[1, 1, 2, 2, 3]);
+    let pes = match chance.below(16) {
+        0 => 130 + chance.below(170),
+        1..=3 => 24 + chance.below(80),
+        _ => parity + 2 + chance.below(16),
+    };
+    (parity, pes)
+}
+
 impl Plan {
     fn choose_refusal(&mut self) {
         if self.chance.one_in(3) {
@@ -178,16 +189,12 @@ impl Plan {
 
     pub fn new(seed: u64, mode: Mode, broken: Broken) -> Plan {
         let mut chance = Chance::new(seed);
-        let parity = chance.pick(&[1, 1, 2, 2, 3]);
-        let pes = match chance.below(16) {
-            0 => 130 + chance.below(170),
-            1..=3 => 24 + chance.below(80),
-            _ => parity + 2 + chance.below(16),
-        };
+        let pair = mode == Mode::Within && Chance::new(seed ^ 0x2be5).one_in(20);
+        let (parity, pes) = if pair { (1, 2) } else { choose_size(&mut chance) };
         let per_node = 1 + chance.below((pes / (parity + 3)).clamp(1, 8));
         let node_of: Vec<u32> = (0..pes).map(|pe| (pe / per_node) as u32).collect();
         let on_nodes = node_of[pes - 1] + 1;
-        let size = parity + 2 + chance.below(5);
+        let size = if pair { 2 } else { parity + 2 + chance.below(5) };
         let spare = mode == Mode::Within && chance.one_in(4);
         let spares: Vec<u32> = match spare {
             true => (0..64).map(|spare| on_nodes + spare / 8).collect(),
@@ -242,6 +249,9 @@ impl Plan {
         }
         plan.asked = plan.far && plan.chance.one_in(2);
         plan.choose_faults();
+        if pair {
+            plan.lose_one_after_the_other();
+        }
         plan
     }
 
@@ -284,6 +294,19 @@ impl Plan {
         if let Some(last) = self.faults.last_mut().filter(|_| adopts && other.one_in(4)) {
             last.harm = Harm::AtOnce;
         }
+    }
+
+    /// Both PEs are lost with their nodes: the second as soon as the substitute of the first has
+    /// all bytes, of which it knows only by the decision that it wrote.
+    fn lose_one_after_the_other(&mut self) {
+        (self.message, self.step) = (300, 2); // who comes to that step first, is alone there
+        let (first, number) = (self.chance.below(2), CheckpointNumber(1));
+        self.faults = [(first, &STEPS[..7]), (1 - first, &[At::Reset])]
+            .map(|(pe, steps)| {
+                let when = When::Step(1 - first, self.chance.pick(steps), number);
+                Fault { when, harm: Harm::Node, pe, fired: false, tries: 0 }
+            })
+            .into();
     }
 
     /// Bytes of PE `pe` at checkpoint `number`; their count is the same on every PE.

@@ -28,7 +28,7 @@ macro_rules! rules {
 rules! {
     // The protocol.
     /// A decision is acted on without having been written.
-    DecisionNotWritten = "decision-not-written", explorer, "protocol::explore::deaths_anywhere";
+    DecisionNotWritten = "decision-not-written", simulator, "at_most_the_parity";
     /// The program goes on while peers still copy.
     NoBarrierB = "no-barrier-b", explorer, "protocol::explore::deaths_anywhere";
     /// A PE copies before all have encoded.
