@@ -51,9 +51,9 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "00:00:00.000001 PE 1: first",
-                "00:00:00.000002 launcher",
-                "00:00:00.000003 PE 0: last"
+                "00:00:00.000001Z PE 1: first",
+                "00:00:00.000002Z launcher",
+                "00:00:00.000003Z PE 0: last"
             ]
         );
     }
