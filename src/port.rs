@@ -16,7 +16,7 @@ use raidshmem_core::plan::{Finding, Unrecoverable};
 use raidshmem_core::protocol::driver::{Driver, Judgement, Port, Progress, Standing, Step};
 use raidshmem_core::protocol::operation::{Op, Part};
 use raidshmem_core::protocol::{At, Call, Outcome, meeting};
-use raidshmem_core::quantity::CheckpointNumber;
+use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use raidshmem_core::status::Ending;
 use raidshmem_core::store::coverage::Coverage;
 use raidshmem_core::store::delta::Changes;
@@ -470,7 +470,7 @@ impl<'a> Memory<'a> {
             (Call::Finalize, _) => world.join(&self.view),
             (_, Some(ending)) => {
                 world.join_alone(&self.view, ending == Ending::Silent && !world.memory.excludes());
-                world.members.report(Report::Alone { pe: world.me() as u32, number, micros });
+                world.members.report(Report::Alone { pe: Pe::of(world.me()), number, micros });
             }
             (_, None) => {
                 world.join_all(&self.view);

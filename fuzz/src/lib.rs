@@ -16,7 +16,7 @@ use raidshmem_core::layout::{Layout, STAMP, TILE};
 use raidshmem_core::membership::{Action, Event, Membership, Shape};
 use raidshmem_core::message::{Down, Job, Report, Said, ToPe, Up};
 use raidshmem_core::placement::Domains;
-use raidshmem_core::quantity::{CheckpointNumber, Incarnation, ViewNumber};
+use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
 use raidshmem_core::secret::Secret;
 use raidshmem_core::settings::{Bind, Device, Fabric, Settings};
 use raidshmem_core::store::coverage::Coverage;
@@ -128,7 +128,7 @@ fn plausible(bytes: &[u8]) -> Vec<(u32, Up)> {
         let (a, b) = (u32::from(a % 16), u32::from(b % 8));
         let said = |what| Up::Said { proc: a, what };
         let up = match kind % 12 {
-            0 => Up::Memory { pe: a, memory: b },
+            0 => Up::Memory { pe: Pe(a), memory: b },
             1 => Up::Ended { proc: a, how: Ended::Killed(9) },
             2 => Up::Ended { proc: a, how: Ended::Exited(b as i32) },
             3 | 4 => Up::Shown { number: ViewNumber(b.into()) },
@@ -414,12 +414,12 @@ const GROUPS: [&str; 2] = [
 pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
     use raidshmem_core::message::Welcome;
     let pack = |said: &dyn Fn() -> postcard::Result<Vec<u8>>| said().expect("it can be written");
-    let (fired, lost) = (vec![0], vec![1]);
+    let (fired, lost) = (vec![0], vec![Pe(1)]);
     let (incarnation, incarnations) = (Incarnation(2), vec![Incarnation::FIRST; 4]);
-    let welcome = Welcome { pe: 1, incarnation, memory: 3, node: 0, fired, lost, incarnations };
+    let welcome = Welcome { pe: Pe(1), incarnation, memory: 3, node: 0, fired, lost, incarnations };
     let job = job_of_four();
     let hello = |proc| (proc / 2, Up::Said { proc, what: Said::Hello });
-    let memory = |pe| (pe / 2, Up::Memory { pe, memory: 0 });
+    let memory = |pe| (pe / 2, Up::Memory { pe: Pe(pe), memory: 0 });
     let begin: Vec<(u32, Up)> = (0..4).map(memory).chain((0..5).map(hello)).collect();
     let shown = (0..3).map(|node| (node, Up::Shown { number: ViewNumber(1) }));
     let killed = Ended::Killed(9);

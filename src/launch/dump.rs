@@ -41,6 +41,7 @@ fn describe(node: u32, process: &Seen) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use raidshmem_core::quantity::Pe;
 
     #[test]
     fn events_of_all_are_in_the_order_of_time() {
@@ -65,8 +66,8 @@ mod tests {
             Seen { proc, pid: 100 + proc, pe, stopped, calls }
         };
         let processes_of = vec![
-            seen(0, Some(0), false, &["shmem_barrier_all"]),
-            seen(1, Some(1), true, &[]),
+            seen(0, Some(Pe(0)), false, &["shmem_barrier_all"]),
+            seen(1, Some(Pe(1)), true, &[]),
             seen(2, None, false, &[]),
         ];
         let answer = Answer { question: 0, agent: 99, processes: processes_of, events: vec![] };

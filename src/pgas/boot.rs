@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use raidshmem_core::layout::{Layout, STATICS_MAX};
 use raidshmem_core::message::{Job, Said, ToPe, Welcome};
 use raidshmem_core::placement::Domains;
-use raidshmem_core::quantity::{CheckpointNumber, Incarnation, ViewNumber};
+use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
 use raidshmem_core::settings::{Bind, Fabric, Pages, SettingError, Settings, Trace};
 use raidshmem_core::store::phase::{Phase, Vote};
 use raidshmem_core::store::protection::{Protection, ProtectionError};
@@ -182,7 +182,7 @@ fn alone(settings: &Settings) -> Result<Assignment, BootError> {
         .map_err(std::io::Error::from)?;
     let (fired, lost, incarnations) = (Vec::new(), Vec::new(), vec![Incarnation::FIRST]);
     let welcome = Welcome {
-        pe: 0,
+        pe: Pe(0),
         incarnation: Incarnation::FIRST,
         memory: 0,
         node: 0,
@@ -208,7 +208,7 @@ fn build(
     end: fn(&str) -> !,
 ) -> Result<World, BootError> {
     let Assignment { job, welcome, oversubscribed, page, channel, files } = assignment;
-    let (me, n_pes) = (welcome.pe as usize, job.n_pes as usize);
+    let (me, n_pes) = (welcome.pe.at(), job.n_pes as usize);
     let layout = Layout::new(job.heap_len as usize, n_pes);
     let file = Arc::clone(&files[&welcome.node]);
     let part = Part::new(file, me * layout.total, layout.total);
@@ -313,7 +313,7 @@ fn heir(settings: &Settings, job: &Job, welcome: &Welcome) -> Heir {
     let here = |node: &&u32| machine(**node) == machine(welcome.node);
     Heir {
         job: job.id,
-        pe: welcome.pe,
+        pe: welcome.pe.0,
         incarnation: welcome.incarnation,
         checksum: settings.checksum,
         sharing: job.node_of.iter().filter(here).count(),
@@ -324,7 +324,7 @@ fn heir(settings: &Settings, job: &Job, welcome: &Welcome) -> Heir {
 fn pool_of(settings: &Settings, job: &Job, welcome: &Welcome, oversubscribed: bool) -> WorkerPool {
     let cpus = process::usable();
     let machine = |node: &u32| job.machine(*node);
-    let (here, home) = (machine(&welcome.node), job.node_of.get(welcome.pe as usize).map(machine));
+    let (here, home) = (machine(&welcome.node), job.node_of.get(welcome.pe.at()).map(machine));
     let bound = job.bind != Bind::None && !oversubscribed && home == Some(here);
     let sharing = match bound {
         true => 1,
@@ -348,7 +348,7 @@ fn open_fabric(
     let (page, channel) = (Arc::clone(page), channel.cloned());
     let watch = Watch { page, channel: channel.clone(), own: segment };
     let events: Arc<dyn EventSink> = Arc::new(watch);
-    let (me, n_pes) = (welcome.pe as usize, job.n_pes as usize);
+    let (me, n_pes) = (welcome.pe.at(), job.n_pes as usize);
     let (incarnation, job_id) = (welcome.incarnation, job.id);
     let local = Local {
         me,

@@ -274,7 +274,7 @@ impl World {
     /// What the agent said besides memory.
     pub(super) fn receive(&self, message: ToPe) {
         if let ToPe::Address { pe, incarnation, address } = message {
-            self.learn(pe as usize, incarnation, address);
+            self.learn(pe.at(), incarnation, address);
         }
     }
 }

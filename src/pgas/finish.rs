@@ -23,7 +23,7 @@
 use std::sync::atomic::Ordering;
 
 use raidshmem_core::message::{Report, Said, Whom};
-use raidshmem_core::quantity::ViewNumber;
+use raidshmem_core::quantity::{Pe, ViewNumber};
 use raidshmem_core::status::Ending;
 use raidshmem_core::view::View;
 use raidshmem_segment::waits::Waiting;
@@ -158,10 +158,10 @@ impl World {
             return;
         }
         let bytes = memory::proportional_share().unwrap_or(0);
-        self.members.report(Report::Memory { pe: self.me() as u32, bytes });
+        self.members.report(Report::Memory { pe: Pe::of(self.me()), bytes });
         if self.store.protection().is_some() && self.settings.scrub != 0 && self.settings.checksum {
             let counts = *lock(&self.store.scrubbed);
-            self.members.report(Report::Scrubbed { pe: self.me() as u32, counts });
+            self.members.report(Report::Scrubbed { pe: Pe::of(self.me()), counts });
         }
     }
 }

@@ -17,7 +17,7 @@ use raidshmem_core::inject::Point;
 use raidshmem_core::layout::{STAMP, TILE};
 use raidshmem_core::message::Report;
 use raidshmem_core::plan::{Finding, bits, lost_shards};
-use raidshmem_core::quantity::CheckpointNumber;
+use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use raidshmem_core::store::protection::{Protection, Shape};
 use raidshmem_core::view::View;
 use raidshmem_sys::lock;
@@ -34,14 +34,14 @@ const PERIOD_MS: u64 = 250;
 
 /// Tells people that the memory of a dead process was taken over.
 pub fn report_adopted(world: &World, number: CheckpointNumber, len: usize, begun: Instant) {
-    let (pe, micros) = (world.me() as u32, begun.elapsed().as_micros() as u64);
+    let (pe, micros) = (Pe::of(world.me()), begun.elapsed().as_micros() as u64);
     world.members.report(Report::Adopted { pe, number, bytes: len as u64, micros });
 }
 
 /// What was rebuilt.
 pub struct Rebuilt {
     bytes: usize,
-    from: BTreeSet<u32>,
+    from: BTreeSet<Pe>,
 }
 
 impl Rebuilt {
@@ -55,7 +55,7 @@ impl Rebuilt {
     ) {
         if protection.mode.keeps_snapshot() || world.members.is_new() {
             world.members.report(Report::Rebuilt {
-                pe: world.me() as u32,
+                pe: Pe::of(world.me()),
                 number,
                 bytes: self.bytes as u64,
                 from: self.from.into_iter().collect(),
@@ -171,7 +171,7 @@ impl<'a> Telling<'a> {
     fn say(&self) {
         let (bytes, of) = (self.done.load(Ordering::Relaxed) * TILE, self.all * TILE);
         if of > 0 {
-            let (pe, bytes, of) = (self.world.me() as u32, bytes as u64, of as u64);
+            let (pe, bytes, of) = (Pe::of(self.world.me()), bytes as u64, of as u64);
             self.world.members.report_progress(Report::Rebuilding { pe, bytes, of });
         }
     }
@@ -211,7 +211,7 @@ impl Decode<'_> {
         (place, chunk): (usize, usize),
         steps: Range<usize>,
         line: Option<&[Mutex<&mut [u8]>]>,
-    ) -> Result<Vec<u32>, Changed> {
+    ) -> Result<Vec<Pe>, Changed> {
         let (at, plan) = self.plan(place, chunk);
         let stripe = &self.shape.layout.stripes()[at.stripe];
         let own = self.tiles(chunk).start;
@@ -236,7 +236,7 @@ impl Decode<'_> {
             return Err(Changed);
         }
         let holders: Vec<usize> = stripe.holders().collect();
-        let pe = |&shard: &usize| self.shape.members[holders[shard]] as u32;
+        let pe = |&shard: &usize| Pe::of(self.shape.members[holders[shard]]);
         Ok(plan.sources().iter().map(pe).collect())
     }
 

@@ -3,7 +3,7 @@
 
 use raidshmem_core::layout::{STAMP, TILE};
 use raidshmem_core::mutant::{Mutant, breaks};
-use raidshmem_core::quantity::CheckpointNumber;
+use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use raidshmem_core::store::protection::{Protection, Shape};
 use raidshmem_segment::header::Record;
 use raidshmem_sys::lock;
@@ -50,7 +50,7 @@ pub fn repair(
     protection: &Protection,
     spot: Spot,
     number: CheckpointNumber,
-) -> Option<Option<Vec<u32>>> {
+) -> Option<Option<Vec<Pe>>> {
     let _turn = world.store.lock.try_lock()?;
     if world.members.faulted() || world.store.agreed() != number {
         return None;
@@ -68,7 +68,7 @@ fn put_right(
     protection: &Protection,
     spot: Spot,
     number: CheckpointNumber,
-) -> Option<Vec<u32>> {
+) -> Option<Vec<Pe>> {
     let len = length(world, protection, number)?;
     let Some((region, tile)) = region(world.segments, protection, spot, number) else {
         records(world.segments, protection, number)
@@ -107,7 +107,7 @@ fn decode(
     spot: Spot,
     (number, len): (CheckpointNumber, usize),
     out: &mut [u8],
-) -> Option<Vec<u32>> {
+) -> Option<Vec<Pe>> {
     let (shape, place) = protection.place(world.me());
     let (stripe, own, step) = shard_of(shape, place, spot, len)?;
     let holders: Vec<usize> = shape.layout.stripes()[stripe].holders().collect();
@@ -124,8 +124,8 @@ fn decode(
         match read.collect::<Result<Vec<&[u8]>, usize>>() {
             Ok(sources) => {
                 plan.apply(&sources, out).expect("tiles are of one length");
-                let pe = |&shard: &usize| shape.members[holders[shard]] as u32;
-                let mut from: Vec<u32> = plan.sources().iter().map(pe).collect();
+                let pe = |&shard: &usize| Pe::of(shape.members[holders[shard]]);
+                let mut from: Vec<Pe> = plan.sources().iter().map(pe).collect();
                 from.sort_unstable();
                 return Some(from);
             }

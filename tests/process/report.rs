@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Instant;
 
+use raidshmem_core::quantity::Pe;
+
 use raidshmem_report::event::{Event, What};
 use raidshmem_report::record::Record;
 use rustix::process::Signal;
@@ -62,26 +64,28 @@ fn events_are_told_in_order() {
         at("checkpoint 2", &checkpoint(2)),
         at("the loss of PE 1", &|what| {
             matches!(what, What::Lost { pes, node: None, cause }
-                if pes == &[1] && cause == "was killed by SIGKILL")
+                if pes == &[Pe(1)] && cause == "was killed by SIGKILL")
         }),
-        at("its substitute", &|what| *what == What::Replaced { pe: 1, node: 1, incarnation: 1 }),
+        at("its substitute", &|what| {
+            *what == What::Replaced { pe: Pe(1), node: 1, incarnation: 1 }
+        }),
         at("a restart", &|what| matches!(what, What::Resumed { checkpoint: 2, .. })),
         at("checkpoint 3", &checkpoint(3)),
         at("checkpoint 4", &checkpoint(4)),
         at(
             "the loss of node 2",
-            &|what| matches!(what, What::Lost { pes, node: Some(2), .. } if pes == &[2]),
+            &|what| matches!(what, What::Lost { pes, node: Some(2), .. } if pes == &[Pe(2)]),
         ),
-        at(
-            "a rebuild",
-            &|what| matches!(what, What::Rebuilt { pe: 2, from, .. } if from == &[0, 1, 3]),
-        ),
+        at("a rebuild", &|what| {
+            let survivors = [0, 1, 3].map(Pe);
+            matches!(what, What::Rebuilt { pe: Pe(2), from, .. } if from == &survivors)
+        }),
         at("checkpoint 7", &checkpoint(7)),
         at("the end", &|what| *what == What::Ended { status: 0, words: None }),
     ];
     assert!(order.is_sorted(), "{order:?} in {events:#?}");
     assert_eq!(order[11] + 1, events.len(), "the end is the last");
-    let adopted = |what: &What| matches!(what, What::Adopted { pe: 1, checkpoint: 2, .. });
+    let adopted = |what: &What| matches!(what, What::Adopted { pe: Pe(1), checkpoint: 2, .. });
     find(&events, "how PE 1 came back", adopted);
     let of = |what: &What| matches!(what, What::Checkpoint { .. });
     assert_eq!(events.iter().filter(|event| of(&event.what)).count(), 9);

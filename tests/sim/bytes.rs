@@ -5,7 +5,7 @@ use raidshmem_core::message::Said;
 use raidshmem_core::plan::{self, Finding, bits, lost_shards};
 use raidshmem_core::protocol::driver::Progress;
 use raidshmem_core::protocol::{Call, Outcome};
-use raidshmem_core::quantity::{CheckpointNumber, ViewNumber};
+use raidshmem_core::quantity::{CheckpointNumber, Pe, ViewNumber};
 use raidshmem_core::store::stamp::Stamp;
 
 use super::job::Job;
@@ -203,7 +203,7 @@ impl Job {
 
     /// Says that a tile of a PE does not hold: in the next view all are checked.
     pub fn complain(&mut self, p: &mut Proc, pe: usize) {
-        let (view, pe) = (p.view.number, pe as u32);
+        let (view, pe) = (p.view.number, Pe::of(pe));
         if std::mem::replace(&mut p.complained, view) != view {
             self.say(p, Said::Corrupt { view, pe });
         }

@@ -4,7 +4,7 @@ use raidshmem_core::ended::Ended;
 use raidshmem_core::membership::Event;
 use raidshmem_core::message::Said;
 use raidshmem_core::protocol::At;
-use raidshmem_core::quantity::CheckpointNumber;
+use raidshmem_core::quantity::{CheckpointNumber, Pe};
 
 use super::job::{Job, What};
 use super::pe::Proc;
@@ -100,7 +100,7 @@ impl Job {
         if !self.is_finishing(&self.procs[by.0 as usize]) {
             self.procs[by.0 as usize].blocked = Some((pe, incarnation.0));
         }
-        let what = Said::Suspect { pe: pe as u32, incarnation };
+        let what = Said::Suspect { pe: Pe::of(pe), incarnation };
         self.up(by.1, Event::Said { proc: by.0, what });
         true
     }

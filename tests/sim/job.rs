@@ -317,7 +317,7 @@ impl Job {
             self.verdicts.insert(words.clone());
         }
         if let Event::MemoryMade { pe, memory } = &event {
-            let (of_pe, memory) = (&mut self.memories[*pe as usize], *memory as usize);
+            let (of_pe, memory) = (&mut self.memories[pe.at()], *memory as usize);
             if of_pe.len() <= memory {
                 of_pe.resize(memory + 1, Memory::default());
             }
@@ -345,7 +345,7 @@ impl Job {
                 }
                 Action::Wipe { pe, memory } => {
                     self.note(|| format!("launcher: memory {memory} of PE {pe} is wiped"));
-                    if let Some(old) = self.memories[pe as usize].get_mut(memory as usize) {
+                    if let Some(old) = self.memories[pe.at()].get_mut(memory as usize) {
                         *old = Memory::default();
                     }
                     let later = self.now + self.delay(self.plan.message);
@@ -421,7 +421,7 @@ impl Job {
     fn assign(&mut self, proc: ProcId, welcome: &Welcome) {
         let mapped = self.views[self.views.len() - 1].mapped.clone();
         if self.procs[proc as usize].alive {
-            self.carrier[welcome.pe as usize] = Some(proc);
+            self.carrier[welcome.pe.at()] = Some(proc);
             self.procs[proc as usize].take(welcome, mapped);
             let node = self.procs[proc as usize].node;
             let what = Said::Address { address: Vec::new() };

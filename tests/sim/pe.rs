@@ -142,7 +142,7 @@ impl Proc {
 
     /// It is given a number.
     pub fn take(&mut self, welcome: &Welcome, mapped: Rc<Vec<u32>>) {
-        self.me = Some(welcome.pe as usize);
+        self.me = Some(welcome.pe.at());
         (self.memory, self.incarnation, self.mapped) =
             (welcome.memory, welcome.incarnation, mapped);
     }

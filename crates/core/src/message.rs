@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ended::Ended;
 use crate::placement::Domains;
-use crate::quantity::{CheckpointNumber, Incarnation, ViewNumber};
+use crate::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
 use crate::secret::Secret;
 use crate::settings::{Bind, Device, Fabric, Pages};
 use crate::view::{PES_MAX, View};
@@ -69,7 +69,7 @@ impl Job {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Welcome {
     /// Its number.
-    pub pe: u32,
+    pub pe: Pe,
     /// How many processes carried it before.
     pub incarnation: Incarnation,
     /// Number of its memory.
@@ -79,7 +79,7 @@ pub struct Welcome {
     /// Injection rules that have been carried out.
     pub fired: Vec<u32>,
     /// PEs lost since the job last resumed, this one among them if it is a substitute.
-    pub lost: Vec<u32>,
+    pub lost: Vec<Pe>,
     /// Incarnation of each PE when this was written: one that is higher later was lost since.
     pub incarnations: Vec<Incarnation>,
 }
@@ -87,7 +87,7 @@ pub struct Welcome {
 /// Where a PE runs: its processors (none: it is not bound), and where its memory is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bound {
-    pub pe: u32,
+    pub pe: Pe,
     pub cpus: Vec<u32>,
     pub numa: Option<u32>,
 }
@@ -95,7 +95,7 @@ pub struct Bound {
 impl Welcome {
     /// True if it names a PE of `job`, and speaks of all of them.
     pub fn is_sound(&self, job: &Job) -> bool {
-        self.pe < job.n_pes && self.incarnations.len() == job.n_pes as usize
+        self.pe < Pe(job.n_pes) && self.incarnations.len() == job.n_pes as usize
     }
 }
 
@@ -113,7 +113,7 @@ pub enum Whom {
 /// A wait of a PE, as its agent sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wait {
-    pub pe: u32,
+    pub pe: Pe,
     /// The thread, and which wait of it this is.
     pub serial: (u8, u64),
     /// How often it has looked at what it waits for.
@@ -143,7 +143,7 @@ pub struct Seen {
     /// The process id of the program, not of a script around it.
     pub pid: u32,
     /// The number that it carries.
-    pub pe: Option<u32>,
+    pub pe: Option<Pe>,
     pub stopped: bool,
     /// The calls in which its threads wait for long.
     pub calls: Vec<String>,
@@ -278,16 +278,16 @@ pub enum Down {
     /// The launcher does not take this agent, and why.
     Refused { why: String },
     /// Make the memory `memory` of `pe`: its place in the memory file of this node, empty.
-    MakeMemory { pe: u32, memory: u32 },
+    MakeMemory { pe: Pe, memory: u32 },
     /// Start a process, meant for the number `pe` if for any; it says `Hello` and then waits to be
     /// given one.
-    Start { proc: ProcId, pe: Option<u32> },
+    Start { proc: ProcId, pe: Option<Pe> },
     /// Give the waiting process `proc` the number `pe`.
     Assign { proc: ProcId, welcome: Welcome },
     /// The memory file of `node`, as a descriptor: hand it to every PE of this one.
     File { node: u32 },
     /// Where that incarnation of `pe` is reached, for the engine between nodes: tell every PE.
-    Address { pe: u32, incarnation: Incarnation, address: Vec<u8> },
+    Address { pe: Pe, incarnation: Incarnation, address: Vec<u8> },
     /// Show this view to the PEs.
     Show(View),
     /// Say which processes are here, and what they did last if `events`.
@@ -311,7 +311,7 @@ pub enum Up {
     /// may map it.
     Bound(Vec<Bound>),
     /// The memory asked for is there.
-    Memory { pe: u32, memory: u32 },
+    Memory { pe: Pe, memory: u32 },
     /// A process was started; its pidfd comes along.
     Started { proc: ProcId, pid: u32 },
     /// A process said something.
@@ -330,7 +330,7 @@ pub enum Up {
     Looked { proc: ProcId },
     /// The PEs here that wait for long, and those that are stopped; said again while there are any,
     /// and once when there are none.
-    Waits { waits: Vec<Wait>, stopped: Vec<u32> },
+    Waits { waits: Vec<Wait>, stopped: Vec<Pe> },
     /// The processes here.
     Dump(Answer),
     /// The last events of a PE whose process was killed.
@@ -353,7 +353,7 @@ pub enum ToPe {
     /// where L is the length of a segment.
     File { node: u32 },
     /// Where that incarnation of `pe` is reached, if its memory cannot be mapped.
-    Address { pe: u32, incarnation: Incarnation, address: Vec<u8> },
+    Address { pe: Pe, incarnation: Incarnation, address: Vec<u8> },
 }
 
 /// What a PE says.
@@ -365,10 +365,10 @@ pub enum Said {
     /// Where its engine is reached; it waits to be shown as alive.
     Address { address: Vec<u8> },
     /// Its connection to that incarnation of `pe` broke.
-    Suspect { pe: u32, incarnation: Incarnation },
+    Suspect { pe: Pe, incarnation: Incarnation },
     /// A tile of PE `pe` does not hold any more, though it did when it was checked in the recovery
     /// of view `view`.
-    Corrupt { view: ViewNumber, pe: u32 },
+    Corrupt { view: ViewNumber, pe: Pe },
     /// It stands at a point of injection rule `rule` and waits to be killed.
     AtPoint { rule: u32 },
     /// Something worth a line.
@@ -442,24 +442,24 @@ pub enum Report {
         found: Option<Found>,
     },
     /// The memory of a dead process was taken over as it was.
-    Adopted { pe: u32, number: CheckpointNumber, bytes: u64, micros: u64 },
+    Adopted { pe: Pe, number: CheckpointNumber, bytes: u64, micros: u64 },
     /// Lost data was rebuilt from the survivors.
-    Rebuilt { pe: u32, number: CheckpointNumber, bytes: u64, from: Vec<u32>, micros: u64 },
+    Rebuilt { pe: Pe, number: CheckpointNumber, bytes: u64, from: Vec<Pe>, micros: u64 },
     /// The recovery has come to this step (said by PE 0).
     Step(Step),
     /// So many `bytes` of those that PE `pe` rebuilds are there; a few times a second at most.
-    Rebuilding { pe: u32, bytes: u64, of: u64 },
+    Rebuilding { pe: Pe, bytes: u64, of: u64 },
     /// All PEs are back at checkpoint `number` (said by PE 0).
     Resumed { number: CheckpointNumber, micros: u64 },
     /// PE `pe` went back to checkpoint `number`, and others are in `shmem_finalize`.
-    Alone { pe: u32, number: CheckpointNumber, micros: u64 },
+    Alone { pe: Pe, number: CheckpointNumber, micros: u64 },
     /// The scrub found a damaged `part` of the store: made whole again from the tiles of PEs `from`
     /// (none for a record), or not.
-    Damaged { pe: u32, number: CheckpointNumber, part: String, from: Option<Vec<u32>> },
+    Damaged { pe: Pe, number: CheckpointNumber, part: String, from: Option<Vec<Pe>> },
     /// What the scrub of one PE has seen by `shmem_finalize`.
-    Scrubbed { pe: u32, counts: Scrubbed },
+    Scrubbed { pe: Pe, counts: Scrubbed },
     /// Proportional share of memory of one PE at `shmem_finalize`.
-    Memory { pe: u32, bytes: u64 },
+    Memory { pe: Pe, bytes: u64 },
     /// A free-form line.
     Note(String),
 }

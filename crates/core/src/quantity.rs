@@ -1,20 +1,41 @@
-//! Numbers that must not be taken for each other: of a checkpoint, of a view, of an incarnation.
+//! Numbers that must not be taken for each other: of a PE, of a checkpoint, of a view, of an
+//! incarnation.
 //!
-//! Invariant: they only grow in a job. Each has the width that it has in memory and in messages,
-//! and is serialized as the bare number.
+//! Invariant: all but that of a PE only grow in a job. Each has the width that it has in memory and
+//! in messages, and is serialized as the bare number.
 
-use std::fmt::{Display, Formatter, Result};
+use std::fmt::{Debug, Display, Formatter, Result};
 
 use serde::{Deserialize, Serialize};
 
-/// A kind of number that is counted up one by one, of that width.
+/// A kind of number, of that width.
 macro_rules! number {
     ($(#[$doc:meta])* $name:ident: $width:ty) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[derive(Serialize, Deserialize)]
         #[serde(transparent)]
         pub struct $name(pub $width);
+
+        impl Display for $name {
+            fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+                Display::fmt(&self.0, f)
+            }
+        }
+
+        /// As the bare number: the names beside it say what it is.
+        impl Debug for $name {
+            fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+                Debug::fmt(&self.0, f)
+            }
+        }
+    };
+}
+
+/// The same of numbers that are counted up one by one.
+macro_rules! counted {
+    ($(#[$doc:meta])* $name:ident: $width:ty) => {
+        number! { $(#[$doc])* $name: $width }
 
         impl $name {
             /// The one after this one.
@@ -22,16 +43,33 @@ macro_rules! number {
                 $name(self.0 + 1)
             }
         }
-
-        impl Display for $name {
-            fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-                self.0.fmt(f)
-            }
-        }
     };
 }
 
 number! {
+    /// Which PE of the job (OpenSHMEM 1.6, section 3): from 0 on. Its memory, its processes and its
+    /// node have numbers of their own.
+    Pe: u32
+}
+
+impl Pe {
+    /// Those of a job of so many.
+    pub fn all(count: usize) -> impl DoubleEndedIterator<Item = Pe> {
+        (0..count).map(Pe::of)
+    }
+
+    /// The one at place `at` of what holds one entry for each.
+    pub const fn of(at: usize) -> Pe {
+        Pe(at as u32)
+    }
+
+    /// Its place there.
+    pub const fn at(self) -> usize {
+        self.0 as usize
+    }
+}
+
+counted! {
     /// Which checkpoint: they are counted from 1, and 0 is the start of the program.
     CheckpointNumber: u64
 }
@@ -66,12 +104,12 @@ impl CheckpointNumber {
     }
 }
 
-number! {
+counted! {
     /// Which view of the job; the launcher counts them from 1.
     ViewNumber: u64
 }
 
-number! {
+counted! {
     /// How many processes carried the number of a PE before this one; at most 2^23 - 1.
     Incarnation: u32
 }

@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use raidshmem_core::message::{Found, Report, Step};
+use raidshmem_core::quantity::Pe;
 use serde::{Deserialize, Serialize};
 
 use crate::job::Job;
@@ -44,20 +45,20 @@ pub enum What {
     },
     /// PEs were lost, with their node if one is named.
     Lost {
-        pes: Vec<u32>,
+        pes: Vec<Pe>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         node: Option<u32>,
         cause: String,
     },
     /// Another process carries that PE, on this node.
-    Replaced { pe: u32, node: u32, incarnation: u32 },
+    Replaced { pe: Pe, node: u32, incarnation: u32 },
     /// The recovery has come to a step: verify, rebuild, restore or reencode.
     Step { step: Step },
     /// So many bytes of a PE are rebuilt; a few times a second.
-    Rebuilding { pe: u32, bytes: u64, of: u64 },
+    Rebuilding { pe: Pe, bytes: u64, of: u64 },
     /// The memory of a dead process was taken over as it was.
     Adopted {
-        pe: u32,
+        pe: Pe,
         checkpoint: u64,
         bytes: u64,
         #[serde(with = "seconds")]
@@ -65,10 +66,10 @@ pub enum What {
     },
     /// Lost data was rebuilt from what other PEs held.
     Rebuilt {
-        pe: u32,
+        pe: Pe,
         checkpoint: u64,
         bytes: u64,
-        from: Vec<u32>,
+        from: Vec<Pe>,
         #[serde(with = "seconds")]
         took: Duration,
     },
@@ -80,23 +81,23 @@ pub enum What {
     },
     /// One PE is back at a checkpoint, and the others are in `shmem_finalize`.
     Alone {
-        pe: u32,
+        pe: Pe,
         checkpoint: u64,
         #[serde(with = "seconds")]
         took: Duration,
     },
     /// A part of what a PE keeps was damaged: repaired from others, or not.
     Damaged {
-        pe: u32,
+        pe: Pe,
         checkpoint: u64,
         part: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        from: Option<Vec<u32>>,
+        from: Option<Vec<Pe>>,
     },
     /// What a PE has looked over of its checkpoints by its end.
-    Scrubbed { pe: u32, bytes: u64, damaged: u64, repaired: u64 },
+    Scrubbed { pe: Pe, bytes: u64, damaged: u64, repaired: u64 },
     /// Memory of a PE at its end, its share of what it shares with others.
-    Memory { pe: u32, bytes: u64 },
+    Memory { pe: Pe, bytes: u64 },
     /// A line of a PE for people.
     Note { line: String },
     /// A line that oshrun printed.
@@ -180,7 +181,7 @@ mod tests {
 
     #[test]
     fn an_event_is_one_flat_object() {
-        let lost = What::Lost { pes: vec![1, 2], node: None, cause: "gone".to_owned() };
+        let lost = What::Lost { pes: vec![Pe(1), Pe(2)], node: None, cause: "gone".to_owned() };
         let text = json(1.25, lost);
         assert_eq!(text, r#"{"time":1.25,"event":"lost","pes":[1,2],"cause":"gone"}"#);
         let found = Some(Found { changed: 3, of: 9, by_pages: true });
@@ -199,10 +200,10 @@ mod tests {
         );
         assert_eq!(text, wanted);
         let rebuilt = Report::Rebuilt {
-            pe: 1,
+            pe: Pe(1),
             number: CheckpointNumber(7),
             bytes: 8,
-            from: vec![0, 3],
+            from: vec![Pe(0), Pe(3)],
             micros: 9,
         };
         let text = json(3.0, What::from(&rebuilt));

@@ -1,5 +1,6 @@
 //! What a job is from its beginning on, as its events and its record say it.
 
+use raidshmem_core::quantity::Pe;
 use serde::{Deserialize, Serialize};
 
 /// What a job was from its beginning on.
@@ -30,7 +31,7 @@ pub struct Job {
     /// Slots of what a PE keeps for others.
     pub slots: u32,
     /// PEs of each parity group, in the order of their places; none in mode `none`.
-    pub groups: Vec<Vec<u32>>,
+    pub groups: Vec<Vec<Pe>>,
     /// What is survived, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub survives: Option<String>,

@@ -6,6 +6,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use raidshmem_core::quantity::Pe;
+
 use crate::event::{Event, What};
 use crate::job::Job;
 use crate::record::{AtEnd, End, Record, Span, Totals, VERSION};
@@ -22,7 +24,7 @@ pub struct Journal {
     first: Vec<Event>,
     last: VecDeque<Event>,
     left_out: u64,
-    at_end: BTreeMap<u32, AtEnd>,
+    at_end: BTreeMap<Pe, AtEnd>,
     /// There was a loss since the last checkpoint.
     lost: bool,
 }
@@ -61,7 +63,7 @@ impl Journal {
         }
     }
 
-    fn at_end(&mut self, pe: u32) -> &mut AtEnd {
+    fn at_end(&mut self, pe: Pe) -> &mut AtEnd {
         self.at_end.entry(pe).or_insert_with(|| AtEnd { pe, ..AtEnd::default() })
     }
 
@@ -138,7 +140,7 @@ mod tests {
     }
 
     fn lost(seconds: u64) -> Event {
-        let what = What::Lost { pes: vec![0], node: None, cause: String::new() };
+        let what = What::Lost { pes: vec![Pe(0)], node: None, cause: String::new() };
         Event { time: Duration::from_secs(seconds), what }
     }
 
@@ -191,14 +193,14 @@ mod tests {
         let keep = |journal: &mut Journal, what| {
             journal.keep(&Event { time: Duration::ZERO, what });
         };
-        keep(&mut journal, What::Scrubbed { pe: 1, bytes: 9, damaged: 1, repaired: 1 });
-        keep(&mut journal, What::Memory { pe: 1, bytes: 5 });
-        keep(&mut journal, What::Memory { pe: 0, bytes: 4 });
-        keep(&mut journal, What::Rebuilding { pe: 0, bytes: 4, of: 9 });
+        keep(&mut journal, What::Scrubbed { pe: Pe(1), bytes: 9, damaged: 1, repaired: 1 });
+        keep(&mut journal, What::Memory { pe: Pe(1), bytes: 5 });
+        keep(&mut journal, What::Memory { pe: Pe(0), bytes: 4 });
+        keep(&mut journal, What::Rebuilding { pe: Pe(0), bytes: 4, of: 9 });
         let record = record(journal);
         assert!(record.events.is_empty());
         let all: Vec<_> = record.at_end.iter().map(|end| (end.pe, end.memory)).collect();
-        assert_eq!(all, [(0, Some(4)), (1, Some(5))]);
+        assert_eq!(all, [(Pe(0), Some(4)), (Pe(1), Some(5))]);
         assert_eq!(record.at_end[1].scrubbed, Some((9, 1, 1)));
     }
 }

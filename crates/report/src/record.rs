@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use raidshmem_core::quantity::Pe;
 use raidshmem_core::view::PES_MAX;
 use serde::{Deserialize, Serialize};
 
@@ -67,7 +68,7 @@ pub struct Totals {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct AtEnd {
     /// Its number.
-    pub pe: u32,
+    pub pe: Pe,
     /// Its memory in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<u64>,
@@ -184,7 +185,7 @@ impl Record {
             return Some(format!("{pes} PEs; expected 1 to {PES_MAX}"));
         }
         let node = |node: u32| (node as usize >= nodes).then(|| format!("there is no node {node}"));
-        let pe = |pe: u32| (pe as usize >= pes).then(|| format!("there is no PE {pe}"));
+        let pe = |pe: Pe| (pe.at() >= pes).then(|| format!("there is no PE {pe}"));
         let named = self.job.groups.iter().flatten().copied();
         let named = named.chain(self.events.iter().flat_map(|event| pes_of(&event.what)));
         let of_nodes = self.events.iter().filter_map(|event| match event.what {
@@ -202,7 +203,7 @@ impl Record {
 }
 
 /// PEs that an event names.
-fn pes_of(what: &What) -> Vec<u32> {
+fn pes_of(what: &What) -> Vec<Pe> {
     match what {
         What::Lost { pes, .. } => pes.clone(),
         What::Rebuilt { pe, from, .. } => [&[*pe], from.as_slice()].concat(),
@@ -228,7 +229,7 @@ pub(crate) mod tests {
             parity: 1,
             snapshots: 1,
             slots: 2,
-            groups: vec![vec![0, 1, 2, 3]],
+            groups: vec![vec![Pe(0), Pe(1), Pe(2), Pe(3)]],
             ..Job::default()
         };
         Record {
@@ -246,7 +247,7 @@ pub(crate) mod tests {
     #[test]
     fn what_is_written_is_read() {
         let mut record = record();
-        let lost = What::Lost { pes: vec![3], node: Some(3), cause: "lost".to_owned() };
+        let lost = What::Lost { pes: vec![Pe(3)], node: Some(3), cause: "lost".to_owned() };
         record.events.push(Event { time: Duration::from_millis(1500), what: lost });
         let text = record.to_json().unwrap();
         assert!(text.starts_with(r#"{"raidshmem_report":1,"#) && text.ends_with("}\n"), "{text}");
@@ -276,11 +277,11 @@ pub(crate) mod tests {
             Record::read(&record.to_json().unwrap()).unwrap_err().to_string()
         };
         assert!(why(|record| record.job.node_of[1] = 9).ends_with("there is no node 9"));
-        assert!(why(|record| record.job.groups[0][1] = 4).ends_with("there is no PE 4"));
-        assert!(why(|record| record.job.groups.push(vec![0])).ends_with("there are 4 PEs"));
+        assert!(why(|record| record.job.groups[0][1] = Pe(4)).ends_with("there is no PE 4"));
+        assert!(why(|record| record.job.groups.push(vec![Pe(0)])).ends_with("there are 4 PEs"));
         assert!(why(|record| record.job.node_of.clear()).contains(": 0 PEs; expected 1 to"));
         let replaced = |record: &mut Record| {
-            let what = What::Replaced { pe: 1, node: 4, incarnation: 1 };
+            let what = What::Replaced { pe: Pe(1), node: 4, incarnation: 1 };
             record.events.push(Event { time: Duration::ZERO, what });
         };
         assert!(why(replaced).ends_with("there is no node 4"));

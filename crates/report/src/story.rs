@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use raidshmem_core::message::Step;
+use raidshmem_core::quantity::Pe;
 
 use crate::event::What;
 use crate::record::Record;
@@ -14,7 +15,7 @@ use crate::record::Record;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Loss {
     pub time: Duration,
-    pub pes: Vec<u32>,
+    pub pes: Vec<Pe>,
     pub node: Option<u32>,
     pub cause: String,
 }
@@ -26,7 +27,7 @@ pub struct Back {
     pub end: Duration,
     pub bytes: u64,
     /// Who held what it was rebuilt from; None if its memory was adopted.
-    pub from: Option<Vec<u32>>,
+    pub from: Option<Vec<Pe>>,
 }
 
 /// From a first loss until all were back.
@@ -40,23 +41,23 @@ pub struct Recovery {
     pub base: Duration,
     pub checkpoint: Option<u64>,
     /// The PE that went on alone.
-    pub alone: Option<u32>,
+    pub alone: Option<Pe>,
     pub steps: Vec<(Duration, Step)>,
     /// When another process carried a PE, and on which node.
-    pub replaced: BTreeMap<u32, (Duration, u32)>,
-    pub back: BTreeMap<u32, Back>,
+    pub replaced: BTreeMap<Pe, (Duration, u32)>,
+    pub back: BTreeMap<Pe, Back>,
 }
 
 impl Recovery {
     /// Every PE that was lost in it, in order.
-    pub fn lost(&self) -> Vec<u32> {
-        let mut all: Vec<u32> = self.losses.iter().flat_map(|loss| loss.pes.clone()).collect();
+    pub fn lost(&self) -> Vec<Pe> {
+        let mut all: Vec<Pe> = self.losses.iter().flat_map(|loss| loss.pes.clone()).collect();
         all.sort_unstable();
         all.dedup();
         all
     }
 
-    fn came_back(&mut self, pe: u32, mut back: Back) {
+    fn came_back(&mut self, pe: Pe, mut back: Back) {
         back.begin = back.begin.max(self.begin);
         self.back.insert(pe, back);
     }
@@ -157,19 +158,19 @@ pub(crate) mod tests {
         let mut add = |time: f64, what| record.events.push(Event { time: at(time), what });
         add(0.5, What::Started);
         let cause = "was killed by SIGKILL".to_owned();
-        add(3.0, What::Lost { pes: vec![2], node: None, cause: cause.clone() });
-        add(3.2, What::Replaced { pe: 2, node: 2, incarnation: 1 });
+        add(3.0, What::Lost { pes: vec![Pe(2)], node: None, cause: cause.clone() });
+        add(3.2, What::Replaced { pe: Pe(2), node: 2, incarnation: 1 });
         add(3.3, What::Step { step: Step::Verify });
         add(3.35, What::Step { step: Step::Restore });
         add(3.4, What::Resumed { checkpoint: 2, took: at(0.1) });
         // Nodes are not heard in order.
-        add(3.41, What::Adopted { pe: 2, checkpoint: 2, bytes: 1 << 20, took: at(9.0) });
-        add(6.0, What::Lost { pes: vec![1], node: Some(1), cause: cause.clone() });
-        add(6.5, What::Lost { pes: vec![3], node: None, cause });
-        add(7.0, What::Replaced { pe: 1, node: 0, incarnation: 1 });
+        add(3.41, What::Adopted { pe: Pe(2), checkpoint: 2, bytes: 1 << 20, took: at(9.0) });
+        add(6.0, What::Lost { pes: vec![Pe(1)], node: Some(1), cause: cause.clone() });
+        add(6.5, What::Lost { pes: vec![Pe(3)], node: None, cause });
+        add(7.0, What::Replaced { pe: Pe(1), node: 0, incarnation: 1 });
         add(7.1, What::Step { step: Step::Rebuild });
-        let from = vec![0, 2, 3];
-        add(7.5, What::Rebuilt { pe: 1, checkpoint: 5, bytes: 1 << 20, from, took: at(0.3) });
+        let from = [0, 2, 3].map(Pe).to_vec();
+        add(7.5, What::Rebuilt { pe: Pe(1), checkpoint: 5, bytes: 1 << 20, from, took: at(0.3) });
         add(8.0, What::Said { line: "all <b>back</b>".to_owned() });
         let span = |number: u64, end| Span {
             count: 1,
@@ -192,13 +193,13 @@ pub(crate) mod tests {
         let story = Story::of(&eventful());
         let [first, second] = story.recoveries.as_slice() else { panic!("{story:?}") };
         assert_eq!((first.begin, first.end, first.base), (at(3.0), Some(at(3.4)), at(2.0)));
-        assert_eq!((first.checkpoint, first.lost()), (Some(2), vec![2]));
+        assert_eq!((first.checkpoint, first.lost()), (Some(2), vec![Pe(2)]));
         assert_eq!(first.steps.len(), 2);
-        let adopted = &first.back[&2];
+        let adopted = &first.back[&Pe(2)];
         assert_eq!((adopted.begin, adopted.from.as_ref()), (at(3.0), None), "not before the loss");
         assert_eq!((second.begin, second.end, second.base), (at(6.0), None, at(5.0)));
-        assert_eq!((second.lost(), second.checkpoint), (vec![1, 3], None));
-        assert_eq!(second.back[&1].from, Some(vec![0, 2, 3]));
-        assert_eq!(second.replaced[&1], (at(7.0), 0));
+        assert_eq!((second.lost(), second.checkpoint), (vec![Pe(1), Pe(3)], None));
+        assert_eq!(second.back[&Pe(1)].from, Some([0, 2, 3].map(Pe).to_vec()));
+        assert_eq!(second.replaced[&Pe(1)], (at(7.0), 0));
     }
 }

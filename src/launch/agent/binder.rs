@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 
 use raidshmem_core::message::{Bound, Job};
 use raidshmem_core::placement::bindings::{self, Binding};
+use raidshmem_core::quantity::Pe;
 use raidshmem_core::settings::Bind;
 
 use raidshmem_sys::machine;
@@ -19,9 +20,9 @@ use raidshmem_sys::process;
 
 /// The CPU bindings of a machine.
 pub struct Binder {
-    bindings: BTreeMap<u32, Binding>,
+    bindings: BTreeMap<Pe, Binding>,
     oversubscribed: bool,
-    own: Vec<u32>,
+    own: Vec<Pe>,
 }
 
 impl Binder {
@@ -31,8 +32,8 @@ impl Binder {
             Bind::None => machine::unknown(), // how many there are is enough
             _ => machine::discover(),
         };
-        let pes = |wanted: &dyn Fn(u32) -> bool| -> Vec<u32> {
-            let nodes = (0u32..).zip(&job.node_of);
+        let pes = |wanted: &dyn Fn(u32) -> bool| -> Vec<Pe> {
+            let nodes = Pe::all(job.node_of.len()).zip(&job.node_of);
             nodes.filter(|&(_, &at)| wanted(at)).map(|(pe, _)| pe).collect()
         };
         let here = pes(&|at| job.machine(at) == job.machine(node));
@@ -51,7 +52,7 @@ impl Binder {
 
     /// Where the PEs of this node run, for people.
     pub fn bindings(&self) -> Vec<Bound> {
-        let bound = |&pe: &u32| {
+        let bound = |&pe: &Pe| {
             let binding = self.bindings.get(&pe)?;
             let cpus = binding.cpus.iter().map(|&cpu| cpu as u32).collect();
             Some(Bound { pe, cpus, numa: binding.numa.map(|node| node as u32) })
@@ -60,14 +61,14 @@ impl Binder {
     }
 
     /// Puts the memory of `pe` near its processors, before it is touched.
-    pub fn place_memory(&self, pe: u32, memory: &Part) {
+    pub fn place_memory(&self, pe: Pe, memory: &Part) {
         if let Some(node) = self.bindings.get(&pe).and_then(|binding| binding.numa) {
             let _ = memory::prefer_node(memory, node);
         }
     }
 
     /// Starts what is to become `pe`, so that it is bound from its first instruction on.
-    pub fn start<T>(&self, pe: Option<u32>, start: impl FnOnce() -> T) -> T {
+    pub fn start<T>(&self, pe: Option<Pe>, start: impl FnOnce() -> T) -> T {
         match pe.and_then(|pe| self.cpus(pe)) {
             Some(cpus) => process::on_processors(cpus, start),
             None => start(),
@@ -75,13 +76,13 @@ impl Binder {
     }
 
     /// Binds a process that became `pe`.
-    pub fn bind(&self, pe: u32, pid: u32) {
+    pub fn bind(&self, pe: Pe, pid: u32) {
         if let Some(cpus) = self.cpus(pe) {
             process::bind(pid, cpus);
         }
     }
 
-    fn cpus(&self, pe: u32) -> Option<&[usize]> {
+    fn cpus(&self, pe: Pe) -> Option<&[usize]> {
         self.bindings
             .get(&pe)
             .map(|binding| binding.cpus.as_slice())

@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use raidshmem_core::message::ProcId;
+use raidshmem_core::quantity::Pe;
 use raidshmem_sys::process::Process;
 use raidshmem_sys::socket::Outbox;
 
@@ -14,7 +15,7 @@ use crate::launch::output::Sink;
 /// What was done.
 pub(super) enum Done {
     /// The memory of a PE was made.
-    Made { pe: u32, memory: u32, result: rustix::io::Result<()> },
+    Made { pe: Pe, memory: u32, result: rustix::io::Result<()> },
     /// A process was started; or why not.
     Started(Box<Started>),
     /// Memory that nobody needs any more was given back, or lies there until the job ends.

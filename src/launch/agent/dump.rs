@@ -5,6 +5,7 @@
 
 use raidshmem_core::layout::Layout;
 use raidshmem_core::message::{Answer, ProcId, Seen, Traced, Up};
+use raidshmem_core::quantity::Pe;
 use raidshmem_segment::Traced as Mapped;
 use raidshmem_sys::process::is_stopped;
 use raidshmem_sys::socket::ChannelError;
@@ -24,14 +25,14 @@ impl Agent {
         if all {
             events = trace::told(trace::own(), usize::MAX, |_| format!("node {node}"));
             let most = MOST / self.here.len().max(1);
-            let here: Vec<u32> = self.procs.values().filter_map(|local| local.pe).collect();
+            let here: Vec<Pe> = self.procs.values().filter_map(|local| local.pe).collect();
             here.into_iter().for_each(|pe| events.extend(self.events_of(pe, most)));
         }
         self.up.send(&Up::Dump(Answer { question, agent, processes, events }), &[])
     }
 
     /// The last events of a PE here, at most so many.
-    pub(super) fn events_of(&self, pe: u32, most: usize) -> Vec<Traced> {
+    pub(super) fn events_of(&self, pe: Pe, most: usize) -> Vec<Traced> {
         let layout = Layout::new(self.job.heap_len as usize, self.job.n_pes as usize);
         let Ok(mapped) = Mapped::of(&self.part(pe), &layout) else { return Vec::new() };
         trace::told(mapped.ring(), most, |incarnation| match incarnation {

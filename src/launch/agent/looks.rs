@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use raidshmem_core::detector::Time;
 use raidshmem_core::message::Wait;
+use raidshmem_core::quantity::Pe;
 
 /// A wait: its PE, and the thread and serial of it.
-type Key = (u32, (u8, u64));
+type Key = (Pe, (u8, u64));
 
 /// When to look, and what was seen.
 pub struct Looks {
@@ -53,7 +54,7 @@ mod tests {
 
     use super::*;
 
-    fn wait(pe: u32, serial: u64) -> Wait {
+    fn wait(pe: Pe, serial: u64) -> Wait {
         Wait {
             pe,
             serial: (0, serial),
@@ -70,13 +71,13 @@ mod tests {
         let second = Duration::from_secs;
         let mut looks = Looks::new(Some(second(8)), second(100)).unwrap();
         let lasted = |waits: Vec<Wait>| waits.iter().map(|w| (w.pe, w.lasted)).collect::<Vec<_>>();
-        assert_eq!(lasted(looks.lasting(second(100), vec![wait(0, 1)])), []);
-        assert_eq!(lasted(looks.lasting(second(101), vec![wait(0, 1), wait(1, 1)])), []);
-        let both = vec![wait(0, 1), wait(1, 1)];
-        assert_eq!(lasted(looks.lasting(second(102), both)), [(0, second(2))]);
+        assert_eq!(lasted(looks.lasting(second(100), vec![wait(Pe(0), 1)])), []);
+        assert_eq!(lasted(looks.lasting(second(101), vec![wait(Pe(0), 1), wait(Pe(1), 1)])), []);
+        let both = vec![wait(Pe(0), 1), wait(Pe(1), 1)];
+        assert_eq!(lasted(looks.lasting(second(102), both)), [(Pe(0), second(2))]);
         // Another wait of the same thread begins anew, and so does one that was not seen between.
-        assert_eq!(lasted(looks.lasting(second(109), vec![wait(0, 5)])), []);
-        assert_eq!(lasted(looks.lasting(second(110), vec![wait(1, 1)])), []);
+        assert_eq!(lasted(looks.lasting(second(109), vec![wait(Pe(0), 5)])), []);
+        assert_eq!(lasted(looks.lasting(second(110), vec![wait(Pe(1), 1)])), []);
         assert!(Looks::new(None, second(1)).is_none());
     }
 }

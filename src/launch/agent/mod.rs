@@ -18,7 +18,7 @@ use raidshmem_core::detector::Time;
 use raidshmem_core::ended::Ended;
 use raidshmem_core::message::{Down, Job, Party, Place, ProcId, Said, ToPe, Up};
 use raidshmem_core::mutant::{Mutant, breaks};
-use raidshmem_core::quantity::Incarnation;
+use raidshmem_core::quantity::{Incarnation, Pe};
 use raidshmem_core::settings::Fabric;
 use raidshmem_core::view::View;
 use raidshmem_segment::words::Words;
@@ -75,7 +75,7 @@ struct Local {
     deaf: bool,
     /// When it is killed for that, or a script whose PE died: somebody waits for its number.
     until: Option<Time>,
-    pe: Option<u32>,
+    pe: Option<Pe>,
     /// Where its lines go, if they are carried there.
     sink: Option<Arc<Sink>>,
     control: Option<Mapping>,
@@ -110,9 +110,9 @@ struct Agent {
     /// The memory files of nodes that may map each other, its own among them.
     files: BTreeMap<u32, Arc<OwnedFd>>,
     /// PEs whose memory is here.
-    here: BTreeSet<u32>,
+    here: BTreeSet<Pe>,
     /// Incarnation and address of PEs that are reached through an engine.
-    addresses: BTreeMap<u32, (Incarnation, Vec<u8>)>,
+    addresses: BTreeMap<Pe, (Incarnation, Vec<u8>)>,
     procs: BTreeMap<ProcId, Local>,
     /// How programs run, and what carries on what they print.
     place: Place,
@@ -333,7 +333,7 @@ impl Agent {
     fn show(&mut self, view: &View) -> Result<(), ChannelError> {
         if self.job.fabric != Fabric::Shm {
             // A PE that went to another node left memory that nobody needs any more.
-            let stays = |pe: &u32| view.pes[*pe as usize].node == self.node;
+            let stays = |pe: &Pe| view.pes[pe.at()].node == self.node;
             let (stay, left) = std::mem::take(&mut self.here).into_iter().partition(stays);
             self.here = stay;
             BTreeSet::into_iter(left).for_each(|pe| self.wipe(pe));

@@ -12,6 +12,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use raidshmem_core::message::{ProcId, ToPe};
+use raidshmem_core::quantity::Pe;
 use raidshmem_sys::limits;
 use raidshmem_sys::process::{self, Process};
 use raidshmem_sys::socket::{Channel, ChannelError, Outbox};
@@ -31,7 +32,7 @@ fn add_defaults<'a>(command: &mut Command, defaults: impl Iterator<Item = (&'a s
 }
 
 impl Agent {
-    pub(super) fn start(&mut self, proc: ProcId, pe: Option<u32>) -> Result<(), ChannelError> {
+    pub(super) fn start(&mut self, proc: ProcId, pe: Option<Pe>) -> Result<(), ChannelError> {
         let (mine, theirs) = Channel::pair()?;
         mine.name_senders()?;
         let (parent_death, armed) = match process::parent_death_pipe() {
@@ -45,7 +46,7 @@ impl Agent {
         let mut command = Command::new(&self.program[0]);
         command.args(&self.program[1..]);
         let stdin =
-            if self.place.stdin && pe == Some(0) { Stdio::inherit() } else { Stdio::null() };
+            if self.place.stdin && pe == Some(Pe(0)) { Stdio::inherit() } else { Stdio::null() };
         command.stdin(stdin);
         command.envs(variables(&self.place));
         let path = |bytes: &Vec<u8>| Path::new(OsStr::from_bytes(bytes)).to_owned();
@@ -72,7 +73,7 @@ impl Agent {
     fn carry_output(
         &mut self,
         proc: ProcId,
-        pe: Option<u32>,
+        pe: Option<Pe>,
         command: &mut Command,
     ) -> std::io::Result<Option<Arc<Sink>>> {
         let place = &self.place;
@@ -81,7 +82,7 @@ impl Agent {
         }
         let marks = Marks { tag: place.tag, stamp: place.stamp };
         let folder = place.output.as_ref().map(|bytes| Path::new(OsStr::from_bytes(bytes)));
-        let sink = Arc::new(Sink::new(marks, pe, folder, pe == Some(proc))?);
+        let sink = Arc::new(Sink::new(marks, pe, folder, pe == Some(Pe(proc)))?);
         self.carriers.take_output(command, &sink)?;
         Ok(Some(sink))
     }

@@ -32,7 +32,7 @@ fn job() -> Job {
 }
 
 /// Waits for the memory that was asked for.
-fn made(launcher: &mut Link, wanted: (u32, u32)) {
+fn made(launcher: &mut Link, wanted: (Pe, u32)) {
     loop {
         let message = launcher.receive::<Up>(SOON).expect("the agent is there");
         match message.expect("it answers").0 {
@@ -68,8 +68,8 @@ fn memory_of_a_pe_that_moved_and_of_one_that_got_a_new_one_is_given_back() {
     let configure = Down::Configure { job, node: 0, program, place: Place::default(), heartbeat };
     launcher.send(&configure, &[]).unwrap();
     for pe in 0..2 {
-        launcher.send(&Down::MakeMemory { pe, memory: 0 }, &[]).unwrap();
-        made(&mut launcher, (pe, 0));
+        launcher.send(&Down::MakeMemory { pe: Pe(pe), memory: 0 }, &[]).unwrap();
+        made(&mut launcher, (Pe(pe), 0));
     }
     let len = Layout::new(1 << 20, 2).total;
     let parts: Vec<Part> = (0..2).map(|pe| Part::new(file(), pe * len, len)).collect();
@@ -82,10 +82,10 @@ fn memory_of_a_pe_that_moved_and_of_one_that_got_a_new_one_is_given_back() {
     let here = Member::first(0);
     let pes = vec![here, Member { node: 1, ..here }];
     launcher.send(&Down::Show(View { number: ViewNumber(2), pes }), &[]).unwrap();
-    launcher.send(&Down::MakeMemory { pe: 0, memory: 1 }, &[]).unwrap();
-    made(&mut launcher, (0, 1));
-    launcher.send(&Down::MakeMemory { pe: 0, memory: 2 }, &[]).unwrap();
-    made(&mut launcher, (0, 2)); // and what was to be done before is done
+    launcher.send(&Down::MakeMemory { pe: Pe(0), memory: 1 }, &[]).unwrap();
+    made(&mut launcher, (Pe(0), 1));
+    launcher.send(&Down::MakeMemory { pe: Pe(0), memory: 2 }, &[]).unwrap();
+    made(&mut launcher, (Pe(0), 2)); // and what was to be done before is done
     assert!(parts.iter().all(empty), "the file is still there, and they are empty");
     launcher.send(&Down::Shutdown, &[]).unwrap();
     assert!(agent.join().unwrap().is_ok());

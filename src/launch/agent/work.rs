@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use raidshmem_core::layout::Layout;
 use raidshmem_core::message::Up;
+use raidshmem_core::quantity::Pe;
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::done::{Done, Started};
@@ -50,13 +51,13 @@ impl Agent {
     }
 
     /// The memory of a PE, if that is here.
-    pub(super) fn part(&self, pe: u32) -> Part {
+    pub(super) fn part(&self, pe: Pe) -> Part {
         let len = Layout::new(self.job.heap_len as usize, self.job.n_pes as usize).total;
-        Part::new(Arc::clone(&self.files[&self.node]), pe as usize * len, len)
+        Part::new(Arc::clone(&self.files[&self.node]), pe.at() * len, len)
     }
 
     /// Makes the memory of a PE: empties its place, where older memory of it may lie.
-    pub(super) fn make_memory(&mut self, pe: u32, memory: u32) {
+    pub(super) fn make_memory(&mut self, pe: Pe, memory: u32) {
         let (binder, part) = (Arc::clone(&self.binder), self.part(pe));
         self.here.insert(pe);
         self.work(move || {
@@ -68,7 +69,7 @@ impl Agent {
 
     fn memory_made(
         &mut self,
-        pe: u32,
+        pe: Pe,
         memory: u32,
         result: rustix::io::Result<()>,
     ) -> Result<(), ChannelError> {
@@ -80,7 +81,7 @@ impl Agent {
 
     /// Gives back the memory of a PE that is on another node now; processes here may still map it.
     /// Where nodes map each other the launcher does that.
-    pub(super) fn wipe(&mut self, pe: u32) {
+    pub(super) fn wipe(&mut self, pe: Pe) {
         let part = self.part(pe);
         self.work(move || {
             let _ = part.wipe(); // what is not given back now is at the end of the job

@@ -27,6 +27,7 @@ use raidshmem_core::membership::Shape;
 use raidshmem_core::placement::groups::Plan;
 use raidshmem_core::placement::substitute::Site;
 use raidshmem_core::placement::{Domains, file};
+use raidshmem_core::quantity::Pe;
 use raidshmem_core::settings::{Fabric, Settings};
 use raidshmem_core::signals::number;
 use raidshmem_core::store::protection::Protection;
@@ -339,9 +340,9 @@ fn output(path: &Path) -> Result<PathBuf, Refused> {
 }
 
 /// PEs of each group, in the order of their places.
-fn members(protection: &Protection) -> impl Iterator<Item = Vec<u32>> {
+fn members(protection: &Protection) -> impl Iterator<Item = Vec<Pe>> {
     let groups = protection.plan.groups.iter();
-    groups.map(|group| group.members.iter().map(|&pe| pe as u32).collect())
+    groups.map(|group| group.members.iter().map(|&pe| Pe::of(pe)).collect())
 }
 
 /// Who reads what happens; what cannot be had is refused.

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use raidshmem_core::membership::Shape;
 use raidshmem_core::placement::substitute::Site;
+use raidshmem_core::quantity::Pe;
 use raidshmem_core::settings::Settings;
 
 use super::starter::Means;
@@ -48,7 +49,7 @@ pub struct Ready {
     /// Lines for the start.
     pub notes: Vec<String>,
     /// PEs of each parity group, in the order of their places.
-    pub groups: Vec<Vec<u32>>,
+    pub groups: Vec<Vec<Pe>>,
     /// Who reads what happens, beside people.
     pub readers: Readers,
 }

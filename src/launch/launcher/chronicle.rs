@@ -17,6 +17,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use super::rebuild::{Progress, Rebuild};
+use raidshmem_core::quantity::Pe;
 use raidshmem_core::settings::{BackupMode, Settings};
 use raidshmem_report::event::{Event, What};
 use raidshmem_report::record::Totals;
@@ -69,7 +70,7 @@ pub struct Chronicle {
     again: Duration,
     recovery: Duration,
     /// Lost PEs, and how each came back, once that was told.
-    back: BTreeMap<u32, Option<String>>,
+    back: BTreeMap<Pe, Option<String>>,
     restart: Option<Restart>,
     rebuild: Rebuild,
 }
@@ -106,7 +107,7 @@ impl Chronicle {
             }
             What::Adopted { pe, .. } => self.came_back(*pe, "adopted".to_owned()),
             What::Rebuilt { pe, from, .. } => {
-                let from = from.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+                let from = from.iter().map(Pe::to_string).collect::<Vec<_>>().join(",");
                 self.came_back(*pe, format!("rebuilt from {from}"))
             }
             What::Resumed { checkpoint, took } => {
@@ -128,7 +129,7 @@ impl Chronicle {
         }
     }
 
-    fn lost(&mut self, now: Duration, pes: &[u32], with_node: bool) -> Option<String> {
+    fn lost(&mut self, now: Duration, pes: &[Pe], with_node: bool) -> Option<String> {
         let late = self.restarted();
         self.processes += if with_node { 0 } else { pes.len() };
         self.nodes += usize::from(with_node);
@@ -180,7 +181,7 @@ impl Chronicle {
         self.base = now;
     }
 
-    fn came_back(&mut self, pe: u32, how: String) -> Option<String> {
+    fn came_back(&mut self, pe: Pe, how: String) -> Option<String> {
         *self.back.get_mut(&pe)? = Some(how);
         let known = self.back.values().all(Option::is_some);
         if known && self.restart.is_some() { self.restarted() } else { None }
@@ -258,12 +259,12 @@ mod tests {
         What::Checkpoint { number, bytes, kept, took, changed: None }
     }
 
-    fn adopted(pe: u32) -> What {
+    fn adopted(pe: Pe) -> What {
         What::Adopted { pe, checkpoint: 2, bytes: 1, took: at(0.0) }
     }
 
-    fn rebuilt(pe: u32) -> What {
-        What::Rebuilt { pe, checkpoint: 2, bytes: 1, from: vec![0, 3], took: at(0.0) }
+    fn rebuilt(pe: Pe) -> What {
+        What::Rebuilt { pe, checkpoint: 2, bytes: 1, from: vec![Pe(0), Pe(3)], took: at(0.0) }
     }
 
     fn resumed() -> What {
@@ -275,7 +276,7 @@ mod tests {
             self.hear(&Event { time: at(time), what })
         }
 
-        fn loses(&mut self, time: f64, pes: &[u32], node: Option<u32>) -> Option<String> {
+        fn loses(&mut self, time: f64, pes: &[Pe], node: Option<u32>) -> Option<String> {
             self.at(time, What::Lost { pes: pes.to_vec(), node, cause: String::new() })
         }
     }
@@ -285,14 +286,14 @@ mod tests {
         let mut job = chronicle(BackupMode::Raid5);
         assert_eq!(job.at(1.0, checkpoint(1)), None);
         assert_eq!(job.at(2.0, checkpoint(2)), None);
-        assert_eq!(job.loses(3.0, &[1], None), None);
-        assert_eq!(job.at(3.2, adopted(1)), None);
+        assert_eq!(job.loses(3.0, &[Pe(1)], None), None);
+        assert_eq!(job.at(3.2, adopted(Pe(1))), None);
         let line = job.at(3.5, resumed()).unwrap();
         assert_eq!(line, "all PEs resume from checkpoint 2 (PE 1 adopted) after 12.3 ms");
         // A second loss before the next checkpoint: what was done since the restart is done again.
-        assert_eq!(job.loses(4.0, &[1, 2], Some(7)), None);
-        assert_eq!(job.loses(4.1, &[3], None), None);
-        for report in [rebuilt(1), rebuilt(2), adopted(3)] {
+        assert_eq!(job.loses(4.0, &[Pe(1), Pe(2)], Some(7)), None);
+        assert_eq!(job.loses(4.1, &[Pe(3)], None), None);
+        for report in [rebuilt(Pe(1)), rebuilt(Pe(2)), adopted(Pe(3))] {
             assert_eq!(job.at(4.5, report), None);
         }
         let line = job.at(5.0, resumed()).unwrap();
@@ -311,16 +312,16 @@ mod tests {
     #[test]
     fn a_restart_waits_for_how_each_came_back_and_not_for_ever() {
         let mut job = chronicle(BackupMode::Raid5);
-        job.loses(1.0, &[1, 2], None);
-        job.at(1.1, adopted(1));
+        job.loses(1.0, &[Pe(1), Pe(2)], None);
+        job.at(1.1, adopted(Pe(1)));
         assert_eq!(job.at(1.2, resumed()), None);
-        let line = job.at(1.3, rebuilt(2)).unwrap();
+        let line = job.at(1.3, rebuilt(Pe(2))).unwrap();
         assert!(line.contains("(PE 1 adopted; PE 2 rebuilt from 0,3)"), "{line}");
-        job.loses(2.0, &[1], None);
+        job.loses(2.0, &[Pe(1)], None);
         assert_eq!(job.at(2.1, resumed()), None);
         let line = job.at(2.2, checkpoint(3)).unwrap();
         assert_eq!(line, "all PEs resume from checkpoint 2 after 12.3 ms");
-        job.loses(3.0, &[1], None);
+        job.loses(3.0, &[Pe(1)], None);
         assert_eq!(job.at(3.1, resumed()), None);
         assert!(job.summary(at(4.0))[0].starts_with("all PEs resume from checkpoint 2"));
     }
@@ -334,14 +335,14 @@ mod tests {
         assert_eq!((figures.checkpoints, figures.last), (20, Some((20, at(40.0)))));
         assert_eq!((figures.every, figures.took), (Some(at(2.0)), Some(at(0.5))));
         assert_eq!(figures.recovery, None);
-        job.loses(42.0, &[1], None);
-        job.at(43.0, What::Rebuilding { pe: 1, bytes: 0, of: 100 });
-        job.at(44.0, What::Rebuilding { pe: 1, bytes: 50, of: 100 });
+        job.loses(42.0, &[Pe(1)], None);
+        job.at(43.0, What::Rebuilding { pe: Pe(1), bytes: 0, of: 100 });
+        job.at(44.0, What::Rebuilding { pe: Pe(1), bytes: 50, of: 100 });
         let figures = job.figures(at(44.0));
         assert_eq!((figures.processes, figures.nodes, figures.every), (1, 0, None));
         let (since, progress) = figures.recovery.unwrap();
         assert_eq!((since, progress.bytes), (at(42.0), Some((50, 100))));
-        job.loses(45.0, &[2], Some(7));
+        job.loses(45.0, &[Pe(2)], Some(7));
         let (since, progress) = job.figures(at(45.0)).recovery.unwrap();
         assert_eq!((since, progress), (at(42.0), Progress::default()), "it begins again");
         job.at(46.0, resumed());
@@ -367,7 +368,7 @@ mod tests {
         let mut job = chronicle(BackupMode::Raid5);
         assert_eq!(job.summary(at(1.0)), [""; 0], "nothing happened");
         let mut job = chronicle(BackupMode::None);
-        job.loses(1.0, &[0], None);
+        job.loses(1.0, &[Pe(0)], None);
         assert_eq!(job.summary(at(1.0)), [""; 0], "its last words say it");
     }
 }

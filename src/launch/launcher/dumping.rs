@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use raidshmem_core::ended::UNRECOVERABLE;
 use raidshmem_core::message::{Answer, Down, Traced, Wait};
+use raidshmem_core::quantity::Pe;
 use raidshmem_core::stall::Act;
 use tracing::info;
 
@@ -24,7 +25,7 @@ const SHOWN: usize = 20;
 
 impl Launcher {
     /// Waits of a node's PEs that last.
-    pub(super) fn heard_of_waits(&mut self, node: u32, waits: Vec<Wait>, stopped: Vec<u32>) {
+    pub(super) fn heard_of_waits(&mut self, node: u32, waits: Vec<Wait>, stopped: Vec<Pe>) {
         if self.machine.unrecoverable() {
             return;
         }

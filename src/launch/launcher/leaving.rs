@@ -4,6 +4,8 @@
 
 use std::time::Instant;
 
+use raidshmem_core::quantity::Pe;
+
 /// A lost node that has not ended yet.
 pub(super) struct Leaving {
     /// Its agent, or what started that elsewhere, has ended; its processes are being ended.
@@ -19,5 +21,5 @@ pub(super) enum Done {
     /// The last lines of a node were printed.
     Lines { node: u32 },
     /// The memory of a PE was taken away.
-    Wiped { pe: u32, memory: u32, result: rustix::io::Result<()> },
+    Wiped { pe: Pe, memory: u32, result: rustix::io::Result<()> },
 }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use raidshmem_core::membership::Event;
 use raidshmem_core::message::{Down, ProcId, Up};
 use raidshmem_core::mutant::{Mutant, breaks};
+use raidshmem_core::quantity::Pe;
 use raidshmem_sys::process::Process;
 
 use super::gather::Node;
@@ -130,7 +131,7 @@ impl Launcher {
     }
 
     /// Takes the bytes of a lost memory away, where this process has it.
-    pub(super) fn wipe(&mut self, pe: u32, memory: u32) {
+    pub(super) fn wipe(&mut self, pe: Pe, memory: u32) {
         let part = self.memories.remove(&(pe, memory));
         self.worker.begin(move || {
             let result = part.map_or(Ok(()), |part| part.wipe());

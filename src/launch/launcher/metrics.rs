@@ -11,6 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, SystemTime};
 
+use raidshmem_core::quantity::Pe;
+
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -33,13 +35,13 @@ pub struct Metrics {
     at: Endpoint,
     values: Values,
     pes: i64,
-    lost: BTreeSet<u32>,
+    lost: BTreeSet<Pe>,
     /// What is in the metric of the same name.
     again: Duration,
     /// Since when PEs are lost.
     died: Option<Duration>,
     /// Bytes that PEs have rebuilt, and of how many.
-    rebuilding: BTreeMap<u32, (u64, u64)>,
+    rebuilding: BTreeMap<Pe, (u64, u64)>,
 }
 
 struct Values {
@@ -218,8 +220,8 @@ mod tests {
         hear(1, What::Started);
         let took = Duration::from_millis(3);
         hear(2, What::Checkpoint { number: 7, bytes: 30, kept: 10, took, changed: None });
-        hear(4, What::Lost { pes: vec![1, 2], node: Some(0), cause: String::new() });
-        hear(5, What::Rebuilding { pe: 1, bytes: 5, of: 9 });
+        hear(4, What::Lost { pes: vec![Pe(1), Pe(2)], node: Some(0), cause: String::new() });
+        hear(5, What::Rebuilding { pe: Pe(1), bytes: 5, of: 9 });
         let text = |registry: &Registry| {
             let mut text = String::new();
             encode(&mut text, registry).unwrap();

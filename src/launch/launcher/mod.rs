@@ -17,6 +17,7 @@ use raidshmem_core::ended::Ended;
 use raidshmem_core::layout::Layout;
 use raidshmem_core::membership::{Action, Event, Membership};
 use raidshmem_core::message::{Down, Party, ProcId, Said, Up};
+use raidshmem_core::quantity::Pe;
 use raidshmem_core::secret::Secret;
 use raidshmem_core::settings::Fabric;
 use raidshmem_core::stall::Stalls;
@@ -90,7 +91,7 @@ struct Launcher {
     files: BTreeMap<u32, Arc<OwnedFd>>,
     /// Bytes of a PE's memory in one of them.
     total: usize,
-    memories: BTreeMap<(u32, u32), Part>,
+    memories: BTreeMap<(Pe, u32), Part>,
     procs: BTreeMap<ProcId, (u32, Process)>,
     telling: Telling,
     /// How long the job may run.
@@ -325,7 +326,7 @@ impl Launcher {
         let event = match message {
             Up::Memory { pe, memory } => {
                 if let Some(file) = self.files.get(&node) {
-                    let part = Part::new(Arc::clone(file), pe as usize * self.total, self.total);
+                    let part = Part::new(Arc::clone(file), pe.at() * self.total, self.total);
                     self.memories.insert((pe, memory), part);
                 }
                 Event::MemoryMade { pe, memory }

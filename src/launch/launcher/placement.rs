@@ -40,7 +40,7 @@ impl PlacementReport {
     /// Takes what a node says, and prints the table when that was the last; the table else.
     pub fn hear(mut self, bound: Vec<Bound>) -> Option<PlacementReport> {
         for Bound { pe, cpus, numa } in bound {
-            if let Some(binding) = self.bindings.get_mut(pe as usize) {
+            if let Some(binding) = self.bindings.get_mut(pe.at()) {
                 let cpus = cpus.into_iter().map(|cpu| cpu as usize).collect();
                 *binding = Some(Binding { cpus, numa: numa.map(|node| node as usize) });
             }

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use raidshmem_core::message::Step;
+use raidshmem_core::quantity::Pe;
 
 /// What the PEs of a recovery have said.
 #[derive(Debug, Default)]
@@ -19,7 +20,7 @@ pub struct Rebuild {
     /// When something was last heard of it.
     heard: Duration,
     /// Bytes that each has rebuilt, and of how many.
-    pes: BTreeMap<u32, (u64, u64)>,
+    pes: BTreeMap<Pe, (u64, u64)>,
 }
 
 /// How far it is.
@@ -41,7 +42,7 @@ impl Rebuild {
     }
 
     /// A PE has rebuilt so many bytes of so many.
-    pub fn hear(&mut self, now: Duration, pe: u32, bytes: (u64, u64)) {
+    pub fn hear(&mut self, now: Duration, pe: Pe, bytes: (u64, u64)) {
         if bytes.0 == 0 && self.pes.contains_key(&pe) {
             *self = Rebuild::default();
         }
@@ -79,24 +80,24 @@ mod tests {
         assert_eq!(rebuild.progress(at(1.0)), Progress::default());
         rebuild.step(Step::Verify);
         assert_eq!(rebuild.progress(at(1.0)).step, Some(Step::Verify));
-        rebuild.hear(at(2.0), 1, (0, 600));
+        rebuild.hear(at(2.0), Pe(1), (0, 600));
         let first = rebuild.progress(at(2.0));
         assert_eq!((first.bytes, first.rate, first.left), (Some((0, 600)), None, None));
-        rebuild.hear(at(3.0), 4, (0, 200));
-        rebuild.hear(at(4.0), 1, (400, 600));
+        rebuild.hear(at(3.0), Pe(4), (0, 200));
+        rebuild.hear(at(4.0), Pe(1), (400, 600));
         let half = rebuild.progress(at(4.0));
         assert_eq!(half.step, Some(Step::Rebuild));
         assert_eq!(half.bytes, Some((400, 800)));
         assert_eq!((half.rate, half.left), (Some(200.0), Some(at(2.0))));
         let stands_still = rebuild.progress(at(6.0));
         assert_eq!((stands_still.rate, stands_still.left), (Some(100.0), Some(at(4.0))));
-        rebuild.hear(at(6.0), 1, (600, 600));
-        rebuild.hear(at(6.0), 4, (200, 200));
+        rebuild.hear(at(6.0), Pe(1), (600, 600));
+        rebuild.hear(at(6.0), Pe(4), (200, 200));
         rebuild.step(Step::Restore);
         let over = rebuild.progress(at(99.0));
         assert_eq!((over.rate, over.left), (Some(200.0), Some(at(0.0))));
         assert_eq!(over.step, Some(Step::Restore));
-        rebuild.hear(at(100.0), 4, (0, 200));
+        rebuild.hear(at(100.0), Pe(4), (0, 200));
         assert_eq!(rebuild.progress(at(100.0)).bytes, Some((0, 200)), "it begins again");
     }
 }

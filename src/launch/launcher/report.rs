@@ -5,7 +5,7 @@
 use std::time::{Duration, SystemTime};
 
 use raidshmem_core::inject::Rule;
-use raidshmem_core::quantity::CheckpointNumber;
+use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use raidshmem_core::signals::name;
 use raidshmem_report::event::{Changed, What};
 use raidshmem_report::words::{bytes, count, millis};
@@ -46,7 +46,7 @@ fn changed(found: &Changed) -> String {
 
 /// What happened as a line. `kept` is what a PE keeps for others in this job's mode.
 pub(super) fn tell(what: &What, kept: &str) -> Option<String> {
-    let pes = |pes: &[u32]| pes.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+    let pes = |pes: &[Pe]| pes.iter().map(Pe::to_string).collect::<Vec<_>>().join(",");
     Some(match what {
         What::Checkpoint { number, bytes: own, kept: others, took, changed: found } => format!(
             "checkpoint {number}: {} a PE protected by {} of {kept} in {}{}, at {}",

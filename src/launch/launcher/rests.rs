@@ -2,13 +2,15 @@
 
 use std::time::{Duration, Instant};
 
+use raidshmem_core::quantity::Pe;
+
 /// PEs and when their substitutes may start.
 #[derive(Debug, Default)]
-pub struct Rests(Vec<(Instant, u32)>);
+pub struct Rests(Vec<(Instant, Pe)>);
 
 impl Rests {
     /// That of `pe` may start in `ms` milliseconds.
-    pub fn add(&mut self, pe: u32, ms: u64) {
+    pub fn add(&mut self, pe: Pe, ms: u64) {
         self.0.push((Instant::now() + Duration::from_millis(ms), pe));
     }
 
@@ -18,7 +20,7 @@ impl Rests {
     }
 
     /// Takes those whose time is over.
-    pub fn over(&mut self) -> Vec<u32> {
+    pub fn over(&mut self) -> Vec<Pe> {
         let now = Instant::now();
         let over = self.0.extract_if(.., |(end, _)| *end <= now);
         over.map(|(_, pe)| pe).collect()

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use raidshmem_core::message::{Answer, Seen};
+use raidshmem_core::quantity::Pe;
 use raidshmem_core::stall::Standing;
 use raidshmem_core::view::State;
 
@@ -39,9 +40,10 @@ impl Launcher {
         });
         let seen = answers.values().flat_map(|answer| &answer.processes);
         let seen = seen.filter_map(|seen| Some((self.machine.pe_of(seen.proc)?, seen)));
-        let seen: BTreeMap<u32, &Seen> = seen.collect();
+        let seen: BTreeMap<Pe, &Seen> = seen.collect();
         let (view, standing) = (self.machine.view(), self.machine.standing());
-        let pes = (0..).zip(view.pes.iter().zip(standing)).map(|(pe, (member, standing))| {
+        let members = Pe::all(view.pes.len()).zip(view.pes.iter().zip(standing));
+        let pes = members.map(|(pe, (member, standing))| {
             let seen = seen.get(&pe);
             let lost = self.machine.is_lost(pe);
             let stopped = seen.is_some_and(|seen| seen.stopped);

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::time::{Duration, SystemTime};
 
 use raidshmem_core::membership::list;
-use raidshmem_core::quantity::Incarnation;
+use raidshmem_core::quantity::{Incarnation, Pe};
 use raidshmem_core::settings::BackupMode;
 
 use super::chronicle::Figures;
@@ -122,13 +122,13 @@ pub fn text(job: &Picture) -> String {
             None => "no answer".to_owned(),
         };
         let _ = writeln!(text, "{}: {agent}", now.name);
-        for (pe, now) in job.pes.iter().enumerate().filter(|(_, pe)| pe.node == *node) {
+        for (pe, now) in numbered(job).filter(|(_, pe)| pe.node == *node) {
             let _ = writeln!(text, "  PE {pe}: {}", describe(now));
         }
         now.spares.iter().for_each(|pid| _ = writeln!(text, "  spare: process {pid}"));
     }
     let away = |pe: &PeNow| !job.nodes.contains_key(&pe.node);
-    for (pe, now) in job.pes.iter().enumerate().filter(|(_, pe)| away(pe)) {
+    for (pe, now) in numbered(job).filter(|(_, pe)| away(pe)) {
         let _ = writeln!(text, "PE {pe}: {}, without a node yet", describe(now));
     }
     text
@@ -164,28 +164,32 @@ fn counts(job: &Picture) -> String {
     };
     let pes = count(job.pes.len() as u64, "PE");
     let nodes = count(job.nodes.len() as u64, "node");
-    format!("{pes} on {nodes}: {}{spares}", by_state(job.pes.iter().enumerate(), |pes| pes.len()))
+    format!("{pes} on {nodes}: {}{spares}", by_state(numbered(job), |pes| pes.len()))
+}
+
+fn numbered<'a>(job: &'a Picture<'_>) -> impl Iterator<Item = (Pe, &'a PeNow)> {
+    Pe::all(job.pes.len()).zip(&job.pes)
 }
 
 /// `3 alive, 1 stopped`, with what `show` makes of the PEs of a state.
 fn by_state<'a, T: std::fmt::Display>(
-    pes: impl Iterator<Item = (usize, &'a PeNow)>,
-    show: impl Fn(&[usize]) -> T,
+    pes: impl Iterator<Item = (Pe, &'a PeNow)>,
+    show: impl Fn(&[Pe]) -> T,
 ) -> String {
-    let mut states: BTreeMap<Being, Vec<usize>> = BTreeMap::new();
+    let mut states: BTreeMap<Being, Vec<Pe>> = BTreeMap::new();
     pes.for_each(|(pe, now)| states.entry(now.being).or_default().push(pe));
     let each = states.iter().map(|(being, pes)| format!("{} {}", show(pes), being.name()));
     each.collect::<Vec<_>>().join(", ")
 }
 
-fn pes(pes: &[usize]) -> String {
+fn pes(pes: &[Pe]) -> String {
     format!("{} {}", if pes.len() == 1 { "PE" } else { "PEs" }, list(pes))
 }
 
 /// A line for each node; of many only for those where not all PEs are alive.
 fn nodes(job: &Picture) -> Vec<String> {
-    let mut of: BTreeMap<u32, Vec<(usize, &PeNow)>> = BTreeMap::new();
-    for (pe, now) in job.pes.iter().enumerate() {
+    let mut of: BTreeMap<u32, Vec<(Pe, &PeNow)>> = BTreeMap::new();
+    for (pe, now) in numbered(job) {
         of.entry(now.node).or_default().push((pe, now));
     }
     let of = |node: &u32| of.get(node).map(Vec::as_slice).unwrap_or_default();
@@ -207,13 +211,13 @@ fn nodes(job: &Picture) -> Vec<String> {
 
 /// Whether each group is whole, and a line on it.
 fn groups(job: &Picture) -> Vec<(bool, String)> {
-    let mut of: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-    for (pe, &group) in job.title.group_of.iter().enumerate() {
+    let mut of: BTreeMap<usize, Vec<Pe>> = BTreeMap::new();
+    for (pe, &group) in Pe::all(job.title.group_of.len()).zip(&job.title.group_of) {
         of.entry(group).or_default().push(pe);
     }
-    let lost = |pe: &&usize| job.pes.get(**pe).is_some_and(|pe| pe.lost);
-    let line = |(group, members): (&usize, &Vec<usize>)| {
-        let lost: Vec<usize> = members.iter().filter(lost).copied().collect();
+    let lost = |pe: &&Pe| job.pes.get(pe.at()).is_some_and(|pe| pe.lost);
+    let line = |(group, members): (&usize, &Vec<Pe>)| {
+        let lost: Vec<Pe> = members.iter().filter(lost).copied().collect();
         let state = match lost.as_slice() {
             [] => "whole".to_owned(),
             lost => format!("without {}", pes(lost)),
@@ -267,8 +271,8 @@ fn recovery(job: &Picture, does: String) -> String {
 
 /// What a recovery does now.
 fn step(job: &Picture, progress: &Progress) -> String {
-    let gone = job.pes.iter().enumerate().filter(|(_, pe)| pe.gone);
-    let gone: Vec<usize> = gone.map(|(pe, _)| pe).collect();
+    let gone = numbered(job).filter(|(_, pe)| pe.gone);
+    let gone: Vec<Pe> = gone.map(|(pe, _)| pe).collect();
     match progress.step {
         Some(step) => step.name().to_owned(),
         None if gone.is_empty() => "all PEs are waited for in a checkpoint or restart".to_owned(),

@@ -19,7 +19,7 @@ use crate::launch::lines;
 use crate::launch::readers::Readers;
 use raidshmem_core::inject::Rule;
 use raidshmem_core::message::{Report, Traced};
-use raidshmem_core::quantity::{CheckpointNumber, Incarnation, ViewNumber};
+use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
 use raidshmem_core::settings::{BackupMode, Settings};
 use raidshmem_core::view::{State, View};
 use raidshmem_report::event::{Event, What};
@@ -139,7 +139,7 @@ impl Telling {
             if member.state == State::Alive && *known != member.incarnation {
                 *known = member.incarnation;
                 let (node, incarnation) = (member.node, member.incarnation);
-                self.happened(What::Replaced { pe: pe as u32, node, incarnation: incarnation.0 });
+                self.happened(What::Replaced { pe: Pe::of(pe), node, incarnation: incarnation.0 });
             }
         }
     }

@@ -13,13 +13,15 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::SystemTime;
 
+use raidshmem_core::quantity::Pe;
+
 use raidshmem_sys::lock;
 
 use super::stream::Stream;
 use crate::launch::lines::say;
 
 /// No PE.
-const SPARE: u32 = u32::MAX;
+const SPARE: Pe = Pe(u32::MAX);
 
 /// What lines begin with.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -46,34 +48,34 @@ impl Sink {
     /// The file cannot be made.
     pub fn new(
         marks: Marks,
-        pe: Option<u32>,
+        pe: Option<Pe>,
         folder: Option<&Path>,
         first: bool,
     ) -> std::io::Result<Sink> {
         let pe = pe.unwrap_or(SPARE);
         let file = folder.map(|folder| LogFile::open(folder, pe, first)).transpose()?;
-        Ok(Sink { marks, pe: AtomicU32::new(pe), file: file.map(Mutex::new) })
+        Ok(Sink { marks, pe: AtomicU32::new(pe.0), file: file.map(Mutex::new) })
     }
 
     /// The process has a number now.
-    pub fn name(&self, pe: u32) {
-        self.pe.store(pe, Ordering::Relaxed);
+    pub fn name(&self, pe: Pe) {
+        self.pe.store(pe.0, Ordering::Relaxed);
     }
 
     /// Whole lines of the process, and at its end what is left.
     pub fn write(&self, stream: Stream, bytes: &[u8]) {
         let pe = self.pe.load(Ordering::Relaxed);
-        let marked = self.marks.put(pe, bytes);
+        let marked = self.marks.put(Pe(pe), bytes);
         match &self.file {
             None => stream.write(&marked),
-            Some(file) => lock(file).write(pe, &marked),
+            Some(file) => lock(file).write(Pe(pe), &marked),
         }
     }
 }
 
 impl Marks {
     /// Lines with what they begin with.
-    fn put(self, pe: u32, bytes: &[u8]) -> Vec<u8> {
+    fn put(self, pe: Pe, bytes: &[u8]) -> Vec<u8> {
         if self == Marks::default() {
             return bytes.to_vec();
         }
@@ -98,14 +100,14 @@ impl Marks {
 #[derive(Debug)]
 struct LogFile {
     folder: PathBuf,
-    pe: u32,
+    pe: Pe,
     file: File,
     /// That it could not be written to was said.
     said: bool,
 }
 
 impl LogFile {
-    fn open(folder: &Path, pe: u32, first: bool) -> std::io::Result<LogFile> {
+    fn open(folder: &Path, pe: Pe, first: bool) -> std::io::Result<LogFile> {
         std::fs::create_dir_all(folder)?;
         let name = match pe {
             SPARE => "spares.log".to_owned(),
@@ -120,7 +122,7 @@ impl LogFile {
         Ok(LogFile { folder: folder.to_owned(), pe, file, said: false })
     }
 
-    fn write(&mut self, pe: u32, bytes: &[u8]) {
+    fn write(&mut self, pe: Pe, bytes: &[u8]) {
         let mut result = Ok(());
         if self.pe != pe {
             match LogFile::open(&self.folder, pe, false) {
@@ -142,17 +144,17 @@ impl LogFile {
 mod tests {
     use super::*;
 
-    fn text(marks: Marks, pe: u32, bytes: &str) -> String {
+    fn text(marks: Marks, pe: Pe, bytes: &str) -> String {
         String::from_utf8(marks.put(pe, bytes.as_bytes())).unwrap()
     }
 
     #[test]
     fn every_line_says_whose_it_is_and_when_it_came() {
         let tag = Marks { tag: true, stamp: false };
-        assert_eq!(text(Marks::default(), 1, "a\nb"), "a\nb");
-        assert_eq!(text(tag, 1, "a\n\nb\n"), "PE 1: a\nPE 1: \nPE 1: b\n");
+        assert_eq!(text(Marks::default(), Pe(1), "a\nb"), "a\nb");
+        assert_eq!(text(tag, Pe(1), "a\n\nb\n"), "PE 1: a\nPE 1: \nPE 1: b\n");
         assert_eq!(text(tag, SPARE, "a"), "spare: a\n", "a line of its own");
-        let both = text(Marks { tag: true, stamp: true }, 0, "a\n");
+        let both = text(Marks { tag: true, stamp: true }, Pe(0), "a\n");
         let (time, rest) = both.split_once(' ').unwrap();
         assert_eq!(rest, "PE 0: a\n");
         assert!(humantime::parse_rfc3339(time).is_ok(), "{time}");
@@ -163,19 +165,19 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("raidshmem-sink-{}", std::process::id()));
         let sink = |pe, first| Sink::new(Marks::default(), pe, Some(&folder), first).unwrap();
         let read = |name| std::fs::read_to_string(folder.join(name)).unwrap();
-        sink(Some(3), true).write(Stream::Out, b"of another job\n");
-        let first = sink(Some(3), true);
+        sink(Some(Pe(3)), true).write(Stream::Out, b"of another job\n");
+        let first = sink(Some(Pe(3)), true);
         first.write(Stream::Out, b"one\n");
         first.write(Stream::Err, b"two\n");
         let spare = sink(None, false);
         spare.write(Stream::Out, b"wait\n");
-        spare.name(3);
+        spare.name(Pe(3));
         spare.write(Stream::Out, b"three\n");
         assert_eq!(read("pe-3.log"), "one\ntwo\nthree\n");
         assert_eq!(read("spares.log"), "wait\n");
         std::fs::remove_dir_all(&folder).unwrap();
         assert!(
-            Sink::new(Marks::default(), Some(0), Some(Path::new("/dev/null/x")), true).is_err()
+            Sink::new(Marks::default(), Some(Pe(0)), Some(Path::new("/dev/null/x")), true).is_err()
         );
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 use raidshmem_core::message::Said;
-use raidshmem_core::quantity::Incarnation;
+use raidshmem_core::quantity::{Incarnation, Pe};
 use raidshmem_core::view::State;
 use raidshmem_fabric::{Engine, EventSink};
 use raidshmem_segment::Segment;
@@ -52,7 +52,7 @@ impl EventSink for Watch {
         info!("the connection to PE {pe}, incarnation {incarnation}, broke");
         if let Some(channel) = &self.channel {
             // An agent that is gone takes this process with it.
-            let _ = channel.send(&Said::Suspect { pe: pe as u32, incarnation }, &[]);
+            let _ = channel.send(&Said::Suspect { pe: Pe::of(pe), incarnation }, &[]);
         }
     }
 

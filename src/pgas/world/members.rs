@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use raidshmem_core::ended::UNRECOVERABLE;
 use raidshmem_core::inject::{Point, Rule, Target};
 use raidshmem_core::message::{Report, Said, Step, Welcome};
-use raidshmem_core::quantity::{CheckpointNumber, Incarnation, ViewNumber};
+use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
 use raidshmem_core::view::{State, View};
 use raidshmem_sys::lock;
 use raidshmem_sys::socket::Channel;
@@ -38,7 +38,7 @@ pub struct Membership {
     /// The agent; None in a job of one PE without a launcher.
     channel: Option<Arc<Channel>>,
     /// PEs that were lost before this substitute was made one, its own number among them.
-    lost_before: Vec<u32>,
+    lost_before: Vec<Pe>,
     /// Incarnations when that was so.
     incarnations: Vec<Incarnation>,
     joined: AtomicU64,
@@ -58,7 +58,7 @@ impl Membership {
         rules: Vec<(u32, Rule)>,
     ) -> Membership {
         Membership {
-            me: welcome.pe as usize,
+            me: welcome.pe.at(),
             incarnation: welcome.incarnation,
             node: welcome.node,
             page,
@@ -165,7 +165,7 @@ impl Membership {
             _ if view.pes[pe].state != State::Alive => true,
             Some(joined) => joined.pes[pe].incarnation != view.pes[pe].incarnation,
             None => {
-                self.lost_before.contains(&(pe as u32))
+                self.lost_before.contains(&Pe::of(pe))
                     || self.incarnations[pe] != view.pes[pe].incarnation
             }
         };
@@ -236,7 +236,7 @@ impl Membership {
 
     /// Says that what PE `pe` keeps is damaged: the launcher orders the next view.
     pub(crate) fn report_damage(&self, view: &View, pe: usize) {
-        self.say(&Said::Corrupt { view: view.number, pe: pe as u32 });
+        self.say(&Said::Corrupt { view: view.number, pe: Pe::of(pe) });
     }
 
     /// Says that the job cannot go on, as every PE does, and ends this process.

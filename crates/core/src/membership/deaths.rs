@@ -8,7 +8,7 @@ use super::crashes::rest;
 use super::{Action, Membership};
 use crate::ended::Ended;
 use crate::ended::UNRECOVERABLE;
-use crate::quantity::CheckpointNumber;
+use crate::quantity::{CheckpointNumber, Pe};
 use crate::signals::name;
 
 impl Membership {
@@ -20,9 +20,9 @@ impl Membership {
     }
 
     /// Counts a death of `pe` against the limit. False when the job is over by that.
-    pub(super) fn count_death(&mut self, pe: usize, how: Ended) -> bool {
+    pub(super) fn count_death(&mut self, pe: Pe, how: Ended) -> bool {
         let limit = self.max_restarts;
-        let deaths = self.pes[pe].crashes.die(self.checkpoint);
+        let deaths = self.pes[pe.at()].crashes.die(self.checkpoint);
         if deaths > limit {
             let cause = match how {
                 Ended::Exited(status) => format!("with exit status {status}"),
@@ -37,15 +37,15 @@ impl Membership {
         }
         let ms = rest(deaths);
         if ms > 0 && !self.ended {
-            self.pes[pe].rests = true;
-            self.out.push(Action::Rest { pe: pe as u32, ms });
+            self.pes[pe.at()].rests = true;
+            self.out.push(Action::Rest { pe, ms });
         }
         !self.ended
     }
 
     /// The substitute of `pe` need not be held back any longer.
-    pub(super) fn rested(&mut self, pe: u32) {
-        self.pes[pe as usize].rests = false;
+    pub(super) fn rested(&mut self, pe: Pe) {
+        self.pes[pe.at()].rests = false;
         self.repair();
     }
 }

@@ -2,15 +2,15 @@
 
 use crate::ended::Ended;
 use crate::message::{Down, ProcId, Report, Said};
-use crate::quantity::ViewNumber;
+use crate::quantity::{Pe, ViewNumber};
 
 /// What happened.
 #[derive(Debug, Clone)]
 pub enum Event {
     /// The memory asked for was made and handed to every node.
-    MemoryMade { pe: u32, memory: u32 },
+    MemoryMade { pe: Pe, memory: u32 },
     /// The bytes of a lost memory were taken away.
-    Wiped { pe: u32, memory: u32 },
+    Wiped { pe: Pe, memory: u32 },
     /// A process said something.
     Said { proc: ProcId, what: Said },
     /// A process ended.
@@ -22,7 +22,7 @@ pub enum Event {
     /// Node `by` was asked whether it hears node `about`.
     Opinion { by: u32, about: u32, alive: bool },
     /// A substitute of that PE was held back for long enough.
-    Rested { pe: u32 },
+    Rested { pe: Pe },
     /// A node shows that view.
     Shown { node: u32, number: ViewNumber },
 }
@@ -33,13 +33,13 @@ pub enum Action {
     /// Send a message to a node's agent.
     Send { node: u32, message: Down },
     /// Take the bytes of a lost memory away, and say when that is done.
-    Wipe { pe: u32, memory: u32 },
+    Wipe { pe: Pe, memory: u32 },
     /// Kill a node: its agent and every process on it.
     KillNode { node: u32 },
     /// Say so when that many milliseconds are over.
-    Rest { pe: u32, ms: u64 },
+    Rest { pe: Pe, ms: u64 },
     /// PEs were lost, with their node if there is one, and how they ended.
-    Lost { pes: Vec<u32>, node: Option<u32>, how: Ended },
+    Lost { pes: Vec<Pe>, node: Option<u32>, how: Ended },
     /// A line for people.
     Say(String),
     /// A progress report for people and tests.

@@ -9,12 +9,12 @@ use crate::ended::Ended;
 use crate::ended::UNRECOVERABLE;
 use crate::message::Down;
 use crate::mutant::{Mutant, breaks};
-use crate::quantity::ViewNumber;
+use crate::quantity::{Pe, ViewNumber};
 
 impl Membership {
-    pub(super) fn finalizing(&mut self, pe: usize, joined: ViewNumber, cut: bool) {
+    pub(super) fn finalizing(&mut self, pe: Pe, joined: ViewNumber, cut: bool) {
         if cut && self.mode.protects() {
-            let lost: Vec<usize> = self.lost.iter().map(|&pe| pe as usize).collect();
+            let lost: Vec<Pe> = self.lost.iter().copied().collect();
             let words = format!(
                 "unrecoverable: PE {pe} entered shmem_finalize without having gone back to the \
                  checkpoint, though {} {} lost; checkpoint before it to be safe to the end",
@@ -23,13 +23,13 @@ impl Membership {
             );
             return self.end(UNRECOVERABLE, Some(words));
         }
-        (self.pes[pe].stage, self.pes[pe].joined) = (Stage::Finalizing, joined);
+        (self.pes[pe.at()].stage, self.pes[pe.at()].joined) = (Stage::Finalizing, joined);
         self.finish_if_all_in();
     }
 
     /// PE `pe` has gone back alone, and needs PEs that are at their end.
-    pub(super) fn needs_others(&mut self, pe: usize) {
-        let other = self.pes.iter().position(|pe| pe.stage == Stage::Finalizing).unwrap_or(pe);
+    pub(super) fn needs_others(&mut self, pe: Pe) {
+        let other = self.pes.iter().position(|pe| pe.stage == Stage::Finalizing).unwrap_or(pe.at());
         let words = format!(
             "unrecoverable: PE {pe} was lost when PE {other} had already entered shmem_finalize; \
              checkpoint before it to be safe to the end"
@@ -61,10 +61,10 @@ impl Membership {
     }
 
     /// All have done their work: nothing of it is lost. A status is what the program says.
-    pub(super) fn lose_at_end(&mut self, lost: &[usize], how: Ended) -> bool {
+    pub(super) fn lose_at_end(&mut self, lost: &[Pe], how: Ended) -> bool {
         for &pe in lost {
             let status = if let Ended::Exited(status) = how { status } else { 0 };
-            (self.pes[pe].stage, self.pes[pe].status) = (Stage::Finalized, Some(status));
+            (self.pes[pe.at()].stage, self.pes[pe.at()].status) = (Stage::Finalized, Some(status));
         }
         let line = "all PEs are in shmem_finalize: the loss costs nothing".to_string();
         self.out.push(Action::Say(line));

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use super::{Action, Membership, Stage, named};
 use crate::ended::UNRECOVERABLE;
-use crate::quantity::ViewNumber;
+use crate::quantity::{Pe, ViewNumber};
 
 impl Membership {
     /// From now on a PE that is lost leaves a hole, and the others go on.
@@ -17,21 +17,21 @@ impl Membership {
     }
 
     /// True if the PE was lost for good.
-    pub(super) fn is_hole(&self, pe: usize) -> bool {
+    pub(super) fn is_hole(&self, pe: Pe) -> bool {
         self.holes.as_ref().is_some_and(|holes| holes.contains(&pe))
     }
 
     /// PEs that are dead in the view to come leave holes. False: what is to be done about them is
     /// done.
-    pub(super) fn leave_holes(&mut self, lost: &[usize]) -> bool {
+    pub(super) fn leave_holes(&mut self, lost: &[Pe]) -> bool {
         self.holes.get_or_insert_default().extend(lost);
         for &pe in lost {
-            self.lost.insert(pe as u32);
-            let hole = &mut self.pes[pe];
+            self.lost.insert(pe);
+            let hole = &mut self.pes[pe.at()];
             (hole.stage, hole.status, hole.joined) =
                 (Stage::Finalized, Some(0), ViewNumber(u64::MAX));
         }
-        if (0..self.pes.len()).all(|pe| self.is_hole(pe)) {
+        if Pe::all(self.pes.len()).all(|pe| self.is_hole(pe)) {
             self.end(UNRECOVERABLE, Some("unrecoverable: every PE was lost".to_owned()));
             return false;
         }
@@ -42,11 +42,11 @@ impl Membership {
 
     /// The job is over: says who was lost on the way.
     pub(super) fn tell_of_holes(&mut self) {
-        let holes: &BTreeSet<usize> = match &self.holes {
+        let holes: &BTreeSet<Pe> = match &self.holes {
             Some(holes) if !holes.is_empty() => holes,
             _ => return,
         };
-        let holes: Vec<usize> = holes.iter().copied().collect();
+        let holes: Vec<Pe> = holes.iter().copied().collect();
         let verb = if holes.len() == 1 { "was" } else { "were" };
         let line = format!("{} {verb} lost, and the others went on to the end", named(&holes));
         self.out.push(Action::Say(line));

@@ -38,7 +38,7 @@ use crate::ended::{Ended, UNRECOVERABLE};
 use crate::inject::Rule;
 use crate::message::{Down, ProcId, Report, Said};
 use crate::placement::substitute::Site;
-use crate::quantity::{CheckpointNumber, ViewNumber};
+use crate::quantity::{CheckpointNumber, Pe, ViewNumber};
 use crate::settings::{BackupMode, Fabric, Settings, Substitute};
 use crate::view::{Member, State, View};
 use crashes::Crashes;
@@ -47,9 +47,9 @@ use suspicion::Suspicions;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
-    Pe(u32),
+    Pe(Pe),
     /// Meant for a PE number, not carrying it yet.
-    Substitute(u32),
+    Substitute(Pe),
     Spare,
 }
 
@@ -70,7 +70,7 @@ enum Stage {
 }
 
 #[derive(Debug, Clone)]
-struct Pe {
+struct Entry {
     proc: Option<ProcId>,
     stage: Stage,
     memory_made: bool,
@@ -112,9 +112,9 @@ pub struct Membership {
     /// Groups and failure domains: a substitute keeps away from its group.
     site: Site,
     view: View,
-    pes: Vec<Pe>,
+    pes: Vec<Entry>,
     /// Memories of lost PEs that are being wiped.
-    wiping: BTreeSet<(u32, u32)>,
+    wiping: BTreeSet<(Pe, u32)>,
     procs: BTreeMap<ProcId, Proc>,
     next_proc: ProcId,
     /// Living nodes and the newest view each shows.
@@ -123,11 +123,11 @@ pub struct Membership {
     /// The view in which the latest loss was shown; who joined an older one has not seen it.
     fault_view: ViewNumber,
     /// PEs lost since the job last resumed.
-    lost: BTreeSet<u32>,
+    lost: BTreeSet<Pe>,
     /// How often its recovery was begun again since a tile did not hold.
     corrupt: u32,
     /// PEs that were lost for good: nobody takes their numbers. None while the lost are replaced.
-    holes: Option<BTreeSet<usize>>,
+    holes: Option<BTreeSet<Pe>>,
     suspicions: Suspicions,
     started: bool,
     verdict: Option<(i32, String)>,
@@ -138,7 +138,7 @@ pub struct Membership {
 impl Membership {
     /// A job that is about to start, and the actions that start it.
     pub fn new(shape: &Shape, settings: &Settings, site: impl Into<Site>) -> (Self, Vec<Action>) {
-        let pe = |_: &u32| Pe {
+        let pe = |_: &u32| Entry {
             proc: None,
             stage: Stage::Starting,
             memory_made: false,
@@ -178,10 +178,10 @@ impl Membership {
             ended: false,
             out: Vec::new(),
         };
-        for (pe, &node) in shape.node_of.iter().enumerate() {
-            machine.send(node, Down::MakeMemory { pe: pe as u32, memory: 0 });
-            let proc = machine.start(node, Role::Pe(pe as u32));
-            machine.pes[pe].proc = Some(proc);
+        for (pe, &node) in Pe::all(shape.node_of.len()).zip(&shape.node_of) {
+            machine.send(node, Down::MakeMemory { pe, memory: 0 });
+            let proc = machine.start(node, Role::Pe(pe));
+            machine.pes[pe.at()].proc = Some(proc);
         }
         for &node in &shape.spares {
             machine.start(node, Role::Spare);
@@ -264,10 +264,10 @@ impl Membership {
         }
     }
 
-    fn memory_made(&mut self, pe: u32, memory: u32) {
-        let newest = self.view.pes.get(pe as usize).map(|member| member.memory);
+    fn memory_made(&mut self, pe: Pe, memory: u32) {
+        let newest = self.view.pes.get(pe.at()).map(|member| member.memory);
         if newest == Some(memory) {
-            self.pes[pe as usize].memory_made = true;
+            self.pes[pe.at()].memory_made = true;
         }
         self.advance();
     }
@@ -275,7 +275,7 @@ impl Membership {
     fn said(&mut self, proc: ProcId, what: Said) {
         let Some(entry) = self.procs.get_mut(&proc) else { return };
         let pe = match entry.role {
-            Role::Pe(pe) => Some(pe as usize),
+            Role::Pe(pe) => Some(pe),
             _ => None,
         };
         match (what, pe) {
@@ -301,9 +301,9 @@ impl Membership {
             (Said::GlobalExit { status, words }, _) => self.end(status, words),
             (Said::Finalizing { joined, cut }, Some(pe)) => self.finalizing(pe, joined, cut),
             (Said::NeedsOthers, Some(pe)) => self.needs_others(pe),
-            (Said::Finalized, Some(pe)) => self.pes[pe].stage = Stage::Finalized,
+            (Said::Finalized, Some(pe)) => self.pes[pe.at()].stage = Stage::Finalized,
             (Said::Verdict { status, words }, Some(pe)) => {
-                self.pes[pe].stage = Stage::Unrecoverable;
+                self.pes[pe.at()].stage = Stage::Unrecoverable;
                 self.verdict.get_or_insert((status, words));
                 self.end_if_all_unrecoverable();
             }
@@ -323,25 +323,25 @@ impl Membership {
         let Some(entry) = self.procs.remove(&proc) else { return };
         match entry.role {
             Role::Spare => self.repair(), // it may have been waited for
-            Role::Substitute(pe) => self.substitute_died(pe as usize, how),
-            Role::Pe(pe) => self.pe_died(pe as usize, entry.hello, how),
+            Role::Substitute(pe) => self.substitute_died(pe, how),
+            Role::Pe(pe) => self.pe_died(pe, entry.hello, how),
         }
     }
 
-    fn substitute_died(&mut self, pe: usize, how: Ended) {
-        self.pes[pe].proc = None;
+    fn substitute_died(&mut self, pe: Pe, how: Ended) {
+        self.pes[pe.at()].proc = None;
         if self.count_death(pe, how) {
             self.repair();
         }
     }
 
-    fn pe_died(&mut self, pe: usize, hello: bool, how: Ended) {
-        self.pes[pe].proc = None;
-        match self.pes[pe].stage {
+    fn pe_died(&mut self, pe: Pe, hello: bool, how: Ended) {
+        self.pes[pe.at()].proc = None;
+        match self.pes[pe.at()].stage {
             Stage::Starting => return self.ended_at_start(pe, hello, how),
             Stage::Unrecoverable => return self.end_if_all_unrecoverable(),
             Stage::Finalized => {
-                self.pes[pe].status = Some(how.status());
+                self.pes[pe.at()].status = Some(how.status());
                 return self.end_if_all_over();
             }
             Stage::Running | Stage::Finalizing => {}
@@ -356,17 +356,17 @@ impl Membership {
     }
 
     /// Marks PEs as dead. False when the job is over by that.
-    fn lose(&mut self, lost: &[usize], state: State, how: Ended) -> bool {
+    fn lose(&mut self, lost: &[Pe], state: State, how: Ended) -> bool {
         for &pe in lost {
-            self.view.pes[pe].state = state;
-            self.view.pes[pe].with_node = state == State::NodeDead;
+            self.view.pes[pe.at()].state = state;
+            self.view.pes[pe.at()].with_node = state == State::NodeDead;
         }
         let one = lost[0];
         if self.all_in_finalize() {
             return self.lose_at_end(lost, how);
         }
-        let pes = lost.iter().map(|&pe| pe as u32).collect();
-        let node = (state == State::NodeDead).then(|| self.view.pes[one].node);
+        let pes = lost.to_vec();
+        let node = (state == State::NodeDead).then(|| self.view.pes[one.at()].node);
         self.out.push(Action::Lost { pes, node, how });
         if self.holes.is_some() {
             return self.leave_holes(lost);
@@ -382,8 +382,8 @@ impl Membership {
             self.end(UNRECOVERABLE, Some(words));
         }
         for &pe in lost {
-            self.pes[pe].stage = Stage::Running;
-            self.lost.insert(pe as u32);
+            self.pes[pe.at()].stage = Stage::Running;
+            self.lost.insert(pe);
         }
         self.fault_view = self.view.number.next();
         !self.ended
@@ -398,19 +398,19 @@ impl Membership {
         let mut lost = Vec::new();
         for id in gone {
             match self.procs.remove(&id).map(|proc| proc.role) {
-                Some(Role::Pe(pe)) => lost.push(pe as usize),
-                Some(Role::Substitute(pe)) => self.pes[pe as usize].proc = None,
+                Some(Role::Pe(pe)) => lost.push(pe),
+                Some(Role::Substitute(pe)) => self.pes[pe.at()].proc = None,
                 Some(Role::Spare) | None => {}
             }
         }
-        lost.extend((0..self.pes.len()).filter(|&pe| {
+        lost.extend(Pe::all(self.pes.len()).filter(|&pe| {
             // Its process died before, but its memory was still there: not any more.
-            let left = self.view.pes[pe].state == State::ProcessDead && !self.is_hole(pe);
-            left && self.view.pes[pe].node == node
+            let left = self.view.pes[pe.at()].state == State::ProcessDead && !self.is_hole(pe);
+            left && self.view.pes[pe.at()].node == node
         }));
         lost.sort_unstable();
         for &pe in &lost {
-            self.pes[pe].proc = None;
+            self.pes[pe.at()].proc = None;
         }
         self.out.push(Action::Say(match lost.as_slice() {
             [] => format!("node {node} was lost; it carried no PE"),
@@ -420,10 +420,10 @@ impl Membership {
         if !self.started {
             return self.end(1, Some(format!("node {node} was lost before the job was whole")));
         }
-        let (over, lost): (Vec<usize>, Vec<usize>) =
-            lost.into_iter().partition(|&pe| self.pes[pe].stage == Stage::Finalized);
+        let (over, lost): (Vec<Pe>, Vec<Pe>) =
+            lost.into_iter().partition(|&pe| self.pes[pe.at()].stage == Stage::Finalized);
         for pe in over {
-            self.pes[pe].status.get_or_insert(how.status()); // its end comes with the node's
+            self.pes[pe.at()].status.get_or_insert(how.status()); // its end comes with the node's
         }
         if lost.is_empty() {
             self.end_if_all_over();
@@ -444,15 +444,15 @@ fn cause(how: Ended) -> String {
 }
 
 /// `PE 1`, `PEs 1,3`
-fn named(pes: &[usize]) -> String {
+fn named(pes: &[Pe]) -> String {
     format!("{} {}", if pes.len() == 1 { "PE" } else { "PEs" }, list(pes))
 }
 
 /// Ascending numbers for people; more than four in a row by their ends.
-pub fn list(pes: &[usize]) -> String {
-    let rows = pes.chunk_by(|a, b| a + 1 == *b).map(|row| match row {
+pub fn list(pes: &[Pe]) -> String {
+    let rows = pes.chunk_by(|a, b| a.0 + 1 == b.0).map(|row| match row {
         [first, _, _, _, .., last] => format!("{first}-{last}"),
-        few => few.iter().map(usize::to_string).collect::<Vec<_>>().join(","),
+        few => few.iter().map(Pe::to_string).collect::<Vec<_>>().join(","),
     });
     rows.collect::<Vec<_>>().join(",")
 }

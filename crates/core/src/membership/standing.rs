@@ -2,8 +2,9 @@
 //!
 //! Part of the machine in [`super`].
 
-use super::{Membership, Pe, Role, Stage};
+use super::{Entry, Membership, Role, Stage};
 use crate::message::ProcId;
+use crate::quantity::Pe;
 use crate::stall::Standing;
 use crate::view::{Member, State, View};
 
@@ -19,12 +20,12 @@ impl Membership {
     }
 
     /// True if the PE was lost and the job has not resumed since.
-    pub fn is_lost(&self, pe: u32) -> bool {
+    pub fn is_lost(&self, pe: Pe) -> bool {
         self.lost.contains(&pe)
     }
 
     /// The PE that a process is, or is to be; None for a spare.
-    pub fn pe_of(&self, proc: ProcId) -> Option<u32> {
+    pub fn pe_of(&self, proc: ProcId) -> Option<Pe> {
         match self.procs.get(&proc)?.role {
             Role::Pe(pe) | Role::Substitute(pe) => Some(pe),
             Role::Spare => None,
@@ -38,8 +39,8 @@ impl Membership {
 
     /// How far each PE is.
     pub fn standing(&self) -> Vec<Standing> {
-        let of = |(number, (pe, member)): (usize, (&Pe, &Member))| match pe.stage {
-            _ if self.is_hole(number) => Standing::Lost,
+        let of = |(number, (pe, member)): (usize, (&Entry, &Member))| match pe.stage {
+            _ if self.is_hole(Pe::of(number)) => Standing::Lost,
             Stage::Finalized => Standing::Ended,
             _ if pe.status.is_some() => Standing::Ended,
             _ if member.state != State::Alive => Standing::Lost,

@@ -4,15 +4,16 @@
 
 use super::{Membership, Role};
 use crate::ended::Ended;
+use crate::quantity::Pe;
 
 impl Membership {
     /// A process ended before the job was whole: a program that never calls `shmem_init` may.
-    pub(super) fn ended_at_start(&mut self, pe: usize, hello: bool, how: Ended) {
+    pub(super) fn ended_at_start(&mut self, pe: Pe, hello: bool, how: Ended) {
         if how != Ended::Exited(0) || hello {
             let words = format!("PE {pe} {how} before shmem_init was complete");
             return self.end(if how.status() == 0 { 1 } else { how.status() }, Some(words));
         }
-        self.pes[pe].status = Some(0);
+        self.pes[pe.at()].status = Some(0);
         self.refuse_part_of_a_job();
         self.end_if_all_over();
     }

@@ -10,7 +10,7 @@ use crate::inject::Target;
 use crate::message::{Down, ProcId, Welcome};
 use crate::mutant::{Mutant, breaks};
 use crate::placement::substitute::Place;
-use crate::quantity::{Incarnation, ViewNumber};
+use crate::quantity::{Incarnation, Pe, ViewNumber};
 use crate::settings::Substitute;
 use crate::view::State;
 
@@ -25,10 +25,10 @@ impl Membership {
         if !self.started || self.ended || unseen && !breaks(Mutant::WipedTooEarly) {
             return;
         }
-        for pe in 0..self.pes.len() {
-            let over = self.pes[pe].stage == Stage::Finalized;
-            let free = self.pes[pe].proc.is_none() && !self.pes[pe].rests;
-            if self.view.pes[pe].state != State::Alive && free && !over {
+        for pe in Pe::all(self.pes.len()) {
+            let over = self.pes[pe.at()].stage == Stage::Finalized;
+            let free = self.pes[pe.at()].proc.is_none() && !self.pes[pe.at()].rests;
+            if self.view.pes[pe.at()].state != State::Alive && free && !over {
                 self.replace(pe);
                 if self.ended {
                     return;
@@ -38,8 +38,8 @@ impl Membership {
         self.advance();
     }
 
-    fn replace(&mut self, pe: usize) {
-        let member = self.view.pes[pe];
+    fn replace(&mut self, pe: Pe) {
+        let member = self.view.pes[pe.at()];
         let home = member.state == State::ProcessDead && self.shown.contains_key(&member.node);
         let spare_here = self.spare(|node| node == member.node);
         let spawn = self.substitute == Substitute::Spawn;
@@ -62,16 +62,16 @@ impl Membership {
         };
         let adopted = home && node == member.node && self.adopt;
         if !adopted && !breaks(Mutant::NotWiped) {
-            self.wiping.insert((pe as u32, member.memory));
-            self.out.push(Action::Wipe { pe: pe as u32, memory: member.memory });
-            let member = &mut self.view.pes[pe];
+            self.wiping.insert((pe, member.memory));
+            self.out.push(Action::Wipe { pe, memory: member.memory });
+            let member = &mut self.view.pes[pe.at()];
             member.memory += 1;
             member.state = State::NodeDead;
             let memory = member.memory;
-            self.pes[pe].memory_made = false;
-            self.send(node, Down::MakeMemory { pe: pe as u32, memory });
+            self.pes[pe.at()].memory_made = false;
+            self.send(node, Down::MakeMemory { pe, memory });
         }
-        let role = Role::Substitute(pe as u32);
+        let role = Role::Substitute(pe);
         let proc = match proc {
             Some(proc) => {
                 self.procs.get_mut(&proc).expect("a spare is a process").role = role;
@@ -79,9 +79,9 @@ impl Membership {
             }
             None => self.start(node, role),
         };
-        self.view.pes[pe].node = node;
-        self.pes[pe].proc = Some(proc);
-        (self.pes[pe].assigned, self.pes[pe].reached) = (false, false);
+        self.view.pes[pe.at()].node = node;
+        self.pes[pe.at()].proc = Some(proc);
+        (self.pes[pe.at()].assigned, self.pes[pe.at()].reached) = (false, false);
     }
 
     /// No process lives that is a PE, and no memory is left that a substitute could take over.
@@ -99,19 +99,19 @@ impl Membership {
     }
 
     /// The best living node for PE `lost`, and the spare that sleeps there if one does.
-    fn elsewhere(&self, lost: usize, spawn: bool) -> Option<(Option<ProcId>, u32)> {
+    fn elsewhere(&self, lost: Pe, spawn: bool) -> Option<(Option<ProcId>, u32)> {
         let node_of: Vec<usize> = self.view.pes.iter().map(|pe| pe.node as usize).collect();
         let place = |&node: &u32| Place {
             node: node as usize,
             spare: self.spare(|at| at == node).is_some(),
         };
         let places = self.shown.keys().map(place).filter(|place| spawn || place.spare);
-        let node = self.site.best(lost, &node_of, places)?.node as u32;
+        let node = self.site.best(lost.at(), &node_of, places)?.node as u32;
         Some((self.spare(|at| at == node), node))
     }
 
     /// The bytes of a lost memory are gone.
-    pub(super) fn wiped(&mut self, pe: u32, memory: u32) {
+    pub(super) fn wiped(&mut self, pe: Pe, memory: u32) {
         self.wiping.remove(&(pe, memory));
         self.advance();
     }
@@ -121,46 +121,46 @@ impl Membership {
         if self.ended {
             return;
         }
-        let ready = |m: &Self, pe: usize| {
-            m.pes[pe].memory_made
-                && !m.wiping.iter().any(|&(of, _)| of as usize == pe)
-                && m.pes[pe].proc.is_some_and(|id| m.procs.get(&id).is_some_and(|p| p.hello))
+        let ready = |m: &Self, pe: Pe| {
+            m.pes[pe.at()].memory_made
+                && !m.wiping.iter().any(|&(of, _)| of == pe)
+                && m.pes[pe.at()].proc.is_some_and(|id| m.procs.get(&id).is_some_and(|p| p.hello))
         };
         if !self.started {
-            if (0..self.pes.len()).all(|pe| ready(self, pe)) {
-                self.introduce((0..self.pes.len()).collect());
+            if Pe::all(self.pes.len()).all(|pe| ready(self, pe)) {
+                self.introduce(Pe::all(self.pes.len()).collect());
             }
             return;
         }
-        let waiting = |&pe: &usize| self.view.pes[pe].state != State::Alive && ready(self, pe);
-        self.introduce((0..self.pes.len()).filter(waiting).collect());
+        let waiting = |&pe: &Pe| self.view.pes[pe.at()].state != State::Alive && ready(self, pe);
+        self.introduce(Pe::all(self.pes.len()).filter(waiting).collect());
     }
 
     /// Tells processes their numbers, and shows those whom all others can reach. The originals are
     /// shown together.
-    fn introduce(&mut self, ready: Vec<usize>) {
+    fn introduce(&mut self, ready: Vec<Pe>) {
         for &pe in &ready {
-            if !self.pes[pe].assigned {
+            if !self.pes[pe.at()].assigned {
                 self.assign(pe);
             }
         }
-        let reached = |pe: &&usize| self.pes[**pe].reached;
-        let shown: Vec<usize> = ready.iter().filter(reached).copied().collect();
+        let reached = |pe: &&Pe| self.pes[pe.at()].reached;
+        let shown: Vec<Pe> = ready.iter().filter(reached).copied().collect();
         if shown.is_empty() || !self.started && shown.len() < ready.len() {
             return;
         }
         for &pe in &shown {
             let incarnation = self.next_incarnation(pe);
-            let member = &mut self.view.pes[pe];
+            let member = &mut self.view.pes[pe.at()];
             member.incarnation = incarnation;
             member.state = State::Alive;
-            self.pes[pe].stage = Stage::Running;
+            self.pes[pe.at()].stage = Stage::Running;
             if self.started {
-                self.pes[pe].crashes.begin();
+                self.pes[pe.at()].crashes.begin();
             }
-            let proc = self.pes[pe].proc.and_then(|proc| self.procs.get_mut(&proc));
+            let proc = self.pes[pe.at()].proc.and_then(|proc| self.procs.get_mut(&proc));
             if let Some(proc) = proc {
-                proc.role = Role::Pe(pe as u32);
+                proc.role = Role::Pe(pe);
             }
         }
         self.started = true;
@@ -170,23 +170,25 @@ impl Membership {
     /// A process that was told its number said where it is reached: all others learn it before the
     /// view that shows it.
     pub(super) fn addressed(&mut self, proc: ProcId, address: Vec<u8>) {
-        let carries = |pe: &usize| self.pes[*pe].proc == Some(proc) && self.pes[*pe].assigned;
-        let Some(pe) = (0..self.pes.len()).find(carries).filter(|&pe| !self.pes[pe].reached) else {
+        let carries = |pe: &Pe| self.pes[pe.at()].proc == Some(proc) && self.pes[pe.at()].assigned;
+        let Some(pe) =
+            Pe::all(self.pes.len()).find(carries).filter(|&pe| !self.pes[pe.at()].reached)
+        else {
             return;
         };
         let incarnation = self.next_incarnation(pe);
         let nodes: Vec<u32> = self.shown.keys().copied().collect();
         for node in nodes {
             let address = address.clone();
-            self.send(node, Down::Address { pe: pe as u32, incarnation, address });
+            self.send(node, Down::Address { pe, incarnation, address });
         }
-        self.pes[pe].reached = true;
+        self.pes[pe.at()].reached = true;
         self.advance();
     }
 
     /// A tile of PE `of` does not hold in the recovery of a view: all begin again in a new one, and
     /// what they then find they find alike. Who says so of an older view is on the way already.
-    pub(super) fn tile_corrupt(&mut self, view: ViewNumber, of: u32) {
+    pub(super) fn tile_corrupt(&mut self, view: ViewNumber, of: Pe) {
         if view != self.view.number || !self.started || breaks(Mutant::CorruptUnheard) {
             return;
         }
@@ -220,18 +222,18 @@ impl Membership {
     }
 
     /// That of the next process to carry a PE: those that the job begins with are the first.
-    fn next_incarnation(&self, pe: usize) -> Incarnation {
-        let last = self.view.pes[pe].incarnation;
+    fn next_incarnation(&self, pe: Pe) -> Incarnation {
+        let last = self.view.pes[pe.at()].incarnation;
         if self.started { last.next() } else { last }
     }
 
-    fn assign(&mut self, pe: usize) {
-        let Some(proc) = self.pes[pe].proc else { return };
-        let member = self.view.pes[pe];
-        self.pes[pe].assigned = true;
-        self.pes[pe].reached = !self.engine;
+    fn assign(&mut self, pe: Pe) {
+        let Some(proc) = self.pes[pe.at()].proc else { return };
+        let member = self.view.pes[pe.at()];
+        self.pes[pe.at()].assigned = true;
+        self.pes[pe.at()].reached = !self.engine;
         let welcome = Welcome {
-            pe: pe as u32,
+            pe,
             incarnation: self.next_incarnation(pe),
             memory: member.memory,
             node: member.node,

@@ -1,10 +1,10 @@
 //! One broken connection between two PEs: what is asked, and the decision (pure).
 
 use crate::mutant::{Mutant, breaks};
-use crate::quantity::Incarnation;
+use crate::quantity::{Incarnation, Pe};
 
 /// A process that carries a PE: its number and incarnation.
-pub type Process = (u32, Incarnation);
+pub type Process = (Pe, Incarnation);
 
 /// What is asked about one connection.
 #[derive(Debug, Clone)]
@@ -14,7 +14,7 @@ pub struct Suspicion {
     /// The suspect's agent answered.
     pub answered: bool,
     /// A PE on another node whose connection to the suspect broke too.
-    pub second: Option<u32>,
+    pub second: Option<Pe>,
     pub witness: Option<u32>,
     /// Whether the witness hears the nodes of accuser and suspect.
     pub hears: [Option<bool>; 2],

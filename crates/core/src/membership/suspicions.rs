@@ -17,7 +17,7 @@
 use super::suspicion::{Process, Suspicion, decide};
 use super::{Action, Membership, Stage};
 use crate::message::{Down, ProcId};
-use crate::quantity::Incarnation;
+use crate::quantity::{Incarnation, Pe};
 use crate::view::State;
 
 impl Membership {
@@ -27,13 +27,13 @@ impl Membership {
     }
 
     /// The connection of `accuser` to that incarnation of `pe` broke.
-    pub(super) fn suspected(&mut self, accuser: usize, pe: u32, incarnation: Incarnation) {
-        let accuser = (accuser as u32, self.view.pes[accuser].incarnation);
+    pub(super) fn suspected(&mut self, accuser: Pe, pe: Pe, incarnation: Incarnation) {
+        let accuser = (accuser, self.view.pes[accuser.at()].incarnation);
         let suspect = (pe, incarnation);
         if accuser.0 == pe || !self.carries_on(accuser) || !self.carries_on(suspect) {
             return;
         }
-        let node = |process: Process| self.view.pes[process.0 as usize].node;
+        let node = |process: Process| self.view.pes[process.0.at()].node;
         let of_pair = |suspicion: &Suspicion| {
             let pair = (suspicion.accuser, suspicion.suspect);
             pair == (accuser, suspect) || pair == (suspect, accuser)
@@ -54,7 +54,7 @@ impl Membership {
         if let Some(witness) = witness {
             nodes.into_iter().for_each(|node| self.send(witness, Down::Ask { node }));
         }
-        if let Some(proc) = self.pes[pe as usize].proc {
+        if let Some(proc) = self.pes[pe.at()].proc {
             self.send(nodes[1], Down::Look { proc });
         }
         let (answered, second, hears) = (false, None, [None; 2]);
@@ -65,7 +65,7 @@ impl Membership {
     /// The agent of `proc` answered.
     pub(super) fn looked(&mut self, proc: ProcId) {
         for suspicion in &mut self.suspicions.open {
-            let asked = self.pes[suspicion.suspect.0 as usize].proc == Some(proc);
+            let asked = self.pes[suspicion.suspect.0.at()].proc == Some(proc);
             suspicion.answered |= asked;
         }
     }
@@ -77,7 +77,7 @@ impl Membership {
         {
             for (at, incarnation) in [suspicion.accuser, suspicion.suspect].into_iter().enumerate()
             {
-                if self.view.pes[incarnation.0 as usize].node == about {
+                if self.view.pes[incarnation.0.at()].node == about {
                     suspicion.hears[at] = Some(alive);
                 }
             }
@@ -100,9 +100,9 @@ impl Membership {
     }
 
     fn carries_on(&self, (pe, incarnation): Process) -> bool {
-        let Some(member) = self.view.pes.get(pe as usize) else { return false };
+        let Some(member) = self.view.pes.get(pe.at()) else { return false };
         let alive = member.state == State::Alive && member.incarnation == incarnation;
-        let entry = &self.pes[pe as usize];
+        let entry = &self.pes[pe.at()];
         // Once all are in finalize nobody waits for what was under way.
         let needed = matches!(entry.stage, Stage::Running | Stage::Finalizing);
         self.started && alive && needed && entry.proc.is_some() && !self.all_in_finalize()
@@ -116,8 +116,8 @@ impl Membership {
             "the connection of PE {} to PE {} broke, {why}: PE {} is ended",
             accuser.0, suspect.0, declared.0
         )));
-        let node = self.view.pes[declared.0 as usize].node;
-        if let Some(proc) = self.pes[declared.0 as usize].proc {
+        let node = self.view.pes[declared.0.at()].node;
+        if let Some(proc) = self.pes[declared.0.at()].proc {
             self.send(node, Down::Kill { proc });
         }
     }
@@ -147,7 +147,7 @@ mod tests {
     }
 
     fn suspects(cluster: &mut Cluster, accuser: u32, pe: u32) {
-        cluster.says(accuser, Said::Suspect { pe, incarnation: Incarnation(0) });
+        cluster.says(accuser, Said::Suspect { pe: Pe(pe), incarnation: Incarnation(0) });
     }
 
     fn asked(cluster: &Cluster) -> Vec<(u32, u32)> {
@@ -298,7 +298,7 @@ mod tests {
     #[test]
     fn a_process_that_died_or_is_another_by_now_is_left_alone() {
         let mut cluster = cluster(3, true);
-        cluster.says(0, Said::Suspect { pe: 3, incarnation: Incarnation(1) });
+        cluster.says(0, Said::Suspect { pe: Pe(3), incarnation: Incarnation(1) });
         assert!(asked(&cluster).is_empty(), "there is no such incarnation");
         suspects(&mut cluster, 0, 3);
         cluster.die(3);

@@ -310,7 +310,7 @@ fn a_substitute_that_is_held_back_starts_when_its_time_is_over() {
     assert_eq!(cluster.member(1).state, State::ProcessDead);
     cluster.die(2);
     assert_eq!(cluster.member(2).state, State::Alive, "another one is not");
-    cluster.event(Event::Rested { pe: 1 });
+    cluster.event(Event::Rested { pe: Pe(1) });
     assert_eq!(cluster.member(1).state, State::Alive);
 }
 
@@ -481,6 +481,7 @@ fn many_numbers_are_few_words() {
         (vec![1, 3, 4, 5, 6, 7, 9], "1,3-7,9"),
         ((0..16384).collect(), "0-16383"),
     ] {
+        let pes: Vec<Pe> = pes.into_iter().map(Pe).collect();
         assert_eq!(list(&pes), words);
     }
 }

@@ -23,7 +23,7 @@ use std::time::Duration;
 use super::detector::Time;
 use crate::message::{Wait, Whom};
 use crate::mutant::{Mutant, breaks};
-use crate::quantity::CheckpointNumber;
+use crate::quantity::{CheckpointNumber, Pe};
 
 /// How far a PE is, as membership knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -69,7 +69,7 @@ enum Does {
 #[derive(Debug, Clone, Default)]
 struct Report {
     waits: Vec<Wait>,
-    stopped: Vec<u32>,
+    stopped: Vec<Pe>,
 }
 
 /// Everybody at one time.
@@ -84,11 +84,11 @@ struct Picture<'a> {
 struct Said {
     time: Time,
     does: Vec<Does>,
-    waits: BTreeSet<(u32, (u8, u64))>,
+    waits: BTreeSet<(Pe, (u8, u64))>,
 }
 
 /// Waits by PE, thread and serial, and how often each has looked.
-type Looks = BTreeMap<(u32, (u8, u64)), u64>;
+type Looks = BTreeMap<(Pe, (u8, u64)), u64>;
 
 /// PEs that cannot move, since when, and how often each had looked then.
 #[derive(Debug)]
@@ -119,7 +119,10 @@ impl Stalls {
 
     /// Before the job is whole nobody shows waits: all wait for those that have not come.
     pub fn look(&mut self, time: Time, standing: &[Standing]) -> Option<Act> {
-        let of = |what| (0..standing.len()).filter(|&pe| standing[pe] == what).collect::<Vec<_>>();
+        let of = |what| {
+            let is = |pe: &Pe| standing[pe.at()] == what;
+            Pe::all(standing.len()).filter(is).collect::<Vec<_>>()
+        };
         let (joining, missing) = (of(Standing::Joining), of(Standing::Starting));
         if self.limit.is_zero() || joining.is_empty() || missing.is_empty() {
             return None;
@@ -143,7 +146,7 @@ impl Stalls {
     pub fn hear(
         &mut self,
         time: Time,
-        (node, waits, stopped): (u32, Vec<Wait>, Vec<u32>),
+        (node, waits, stopped): (u32, Vec<Wait>, Vec<Pe>),
         standing: &[Standing],
     ) -> Option<Act> {
         self.nodes.insert(node, Report { waits, stopped });
@@ -186,15 +189,15 @@ fn is_settled(stuck: &mut Option<Stuck>, time: Time, looks: Looks, limit: Durati
     }
 }
 
-fn members(whom: Whom, n_pes: usize) -> impl Iterator<Item = usize> {
+fn members(whom: Whom, n_pes: usize) -> impl Iterator<Item = Pe> {
     let (start, stride, size) = match whom {
         Whom::Members { start, stride, size } => (start, stride, size as usize),
         Whom::Anyone | Whom::Finalize => (0, 1, n_pes),
     };
     let at = move |index: usize| i64::from(start) + i64::from(stride) * index as i64;
     (0..size.min(n_pes))
-        .filter_map(move |i| usize::try_from(at(i)).ok())
-        .filter(move |&pe| pe < n_pes)
+        .filter_map(move |i| u32::try_from(at(i)).ok().map(Pe))
+        .filter(move |pe| pe.at() < n_pes)
 }
 
 impl<'a> Picture<'a> {
@@ -202,10 +205,10 @@ impl<'a> Picture<'a> {
         let n_pes = standing.len();
         let (mut waits, mut stopped) = (vec![Vec::new(); n_pes], vec![false; n_pes]);
         for report in reports {
-            let known = report.waits.iter().filter(|wait| (wait.pe as usize) < n_pes);
-            known.for_each(|wait| waits[wait.pe as usize].push(wait));
-            let known = report.stopped.iter().filter(|&&pe| (pe as usize) < n_pes);
-            known.for_each(|&pe| stopped[pe as usize] = true);
+            let known = report.waits.iter().filter(|wait| wait.pe.at() < n_pes);
+            known.for_each(|wait| waits[wait.pe.at()].push(wait));
+            let known = report.stopped.iter().filter(|&&pe| pe.at() < n_pes);
+            known.for_each(|&pe| stopped[pe.at()] = true);
         }
         let ends = |waits: &[&Wait]| waits.iter().any(|wait| wait.whom == Whom::Finalize);
         let does = |(pe, standing): (usize, &Standing)| match standing {
@@ -222,44 +225,46 @@ impl<'a> Picture<'a> {
         Picture { does: standing.iter().enumerate().map(does).collect(), waits }
     }
 
-    fn pes(&self) -> std::ops::Range<usize> {
-        0..self.does.len()
+    fn pes(&self) -> impl Iterator<Item = Pe> + use<> {
+        Pe::all(self.does.len())
     }
 
-    fn waiting(&self) -> impl Iterator<Item = usize> {
-        self.pes().filter(|&pe| self.does[pe] == Does::Wait)
+    fn waiting(&self) -> impl Iterator<Item = Pe> {
+        self.pes().filter(|&pe| self.does[pe.at()] == Does::Wait)
     }
 
     /// True if a wait of `lasting` was not shown by then, or somebody does what nobody comes out of
     /// soon, and did not.
-    fn is_news(&self, said: &Said, lasting: &BTreeSet<usize>) -> bool {
+    fn is_news(&self, said: &Said, lasting: &BTreeSet<Pe>) -> bool {
         let new = |wait: &&Wait| !said.waits.contains(&(wait.pe, wait.serial));
         let goes_on = |does: Does| matches!(does, Does::Wait | Does::Compute);
-        lasting.iter().any(|&pe| self.waits[pe].iter().any(new))
-            || self.pes().any(|pe| !goes_on(self.does[pe]) && self.does[pe] != said.does[pe])
+        lasting.iter().any(|&pe| self.waits[pe.at()].iter().any(new))
+            || self
+                .pes()
+                .any(|pe| !goes_on(self.does[pe.at()]) && self.does[pe.at()] != said.does[pe.at()])
     }
 
     /// PEs that have waited for `limit`.
-    fn lasting(&self, limit: Duration) -> BTreeSet<usize> {
-        let long = |pe: &usize| self.waits[*pe].iter().any(|wait| wait.lasted >= limit);
+    fn lasting(&self, limit: Duration) -> BTreeSet<Pe> {
+        let long = |pe: &Pe| self.waits[pe.at()].iter().any(|wait| wait.lasted >= limit);
         self.waiting().filter(long).collect()
     }
 
-    fn is_over(&self, pe: usize) -> bool {
-        matches!(self.does[pe], Does::Finalize | Does::Ended)
+    fn is_over(&self, pe: Pe) -> bool {
+        matches!(self.does[pe.at()], Does::Finalize | Does::Ended)
     }
 
     /// PEs that wait and cannot move.
-    fn stuck(&self) -> BTreeSet<usize> {
-        let mut stuck: BTreeSet<usize> = self.waiting().collect();
+    fn stuck(&self) -> BTreeSet<Pe> {
+        let mut stuck: BTreeSet<Pe> = self.waiting().collect();
         loop {
-            let holds = |pe: usize| stuck.contains(&pe) || self.is_over(pe);
+            let holds = |pe: Pe| stuck.contains(&pe) || self.is_over(pe);
             let ends = |wait: &&Wait| match wait.whom {
                 Whom::Members { .. } => !members(wait.whom, self.does.len()).all(holds),
                 Whom::Anyone | Whom::Finalize => true,
             };
-            let can_move = |pe: &&usize| self.waits[**pe].iter().any(ends);
-            let freed: Vec<usize> = stuck.iter().filter(can_move).copied().collect();
+            let can_move = |pe: &&Pe| self.waits[pe.at()].iter().any(ends);
+            let freed: Vec<Pe> = stuck.iter().filter(can_move).copied().collect();
             if freed.is_empty() || breaks(Mutant::VerdictTooEarly) {
                 return stuck;
             }
@@ -268,32 +273,32 @@ impl<'a> Picture<'a> {
     }
 
     /// The wait of a PE for others that are in `shmem_finalize`, or have ended.
-    fn blocker(&self, pe: usize) -> Option<&'a Wait> {
+    fn blocker(&self, pe: Pe) -> Option<&'a Wait> {
         let n_pes = self.does.len();
         let of = |wait: &&&Wait| {
             let group = matches!(wait.whom, Whom::Members { .. });
             group && members(wait.whom, n_pes).any(|other| self.is_over(other))
         };
-        self.waits[pe].iter().find(of).copied()
+        self.waits[pe.at()].iter().find(of).copied()
     }
 
     /// The waits of those who are stuck, and of those in `shmem_finalize`.
-    fn looks(&self, stuck: &BTreeSet<usize>) -> Looks {
-        let of = self.pes().filter(|pe| stuck.contains(pe) || self.does[*pe] == Does::Finalize);
-        let waits = of.flat_map(|pe| &self.waits[pe]);
+    fn looks(&self, stuck: &BTreeSet<Pe>) -> Looks {
+        let of = self.pes().filter(|pe| stuck.contains(pe) || self.does[pe.at()] == Does::Finalize);
+        let waits = of.flat_map(|pe| &self.waits[pe.at()]);
         waits.map(|wait| ((wait.pe, wait.serial), wait.looks)).collect()
     }
 
     // ---- words --------------------------------------------------------------------------------
 
     /// Who waits in which call: `PEs 0-2 wait in shmem_barrier_all for 60 s`.
-    fn calls(&self, of: impl Iterator<Item = usize>) -> String {
-        let mut calls: BTreeMap<(&str, Whom, CheckpointNumber), (Vec<usize>, Duration)> =
+    fn calls(&self, of: impl Iterator<Item = Pe>) -> String {
+        let mut calls: BTreeMap<(&str, Whom, CheckpointNumber), (Vec<Pe>, Duration)> =
             BTreeMap::new();
-        for wait in of.flat_map(|pe| &self.waits[pe]) {
+        for wait in of.flat_map(|pe| &self.waits[pe.at()]) {
             let call = calls.entry((&wait.call, wait.whom, wait.agreed)).or_default();
-            if call.0.last() != Some(&(wait.pe as usize)) {
-                call.0.push(wait.pe as usize);
+            if call.0.last() != Some(&wait.pe) {
+                call.0.push(wait.pe);
             }
             call.1 = call.1.max(wait.lasted);
         }
@@ -309,12 +314,12 @@ impl<'a> Picture<'a> {
         call: &str,
         whom: Whom,
         agreed: CheckpointNumber,
-        pes: Vec<usize>,
+        pes: Vec<Pe>,
         lasted: Duration,
     ) -> String {
         let verb = if pes.len() == 1 { "waits" } else { "wait" };
         let mut text = format!("{} {verb} in {call}", named(&pes));
-        let team: Vec<usize> = members(whom, self.does.len()).collect();
+        let team: Vec<Pe> = members(whom, self.does.len()).collect();
         if let Whom::Members { .. } = whom
             && team.len() < self.does.len()
         {
@@ -328,27 +333,27 @@ impl<'a> Picture<'a> {
     }
 
     fn line(&self) -> String {
-        let mut rest: BTreeMap<Does, Vec<usize>> = BTreeMap::new();
-        let waits = self.waiting().flat_map(|pe| &self.waits[pe]);
-        let concerned: BTreeSet<usize> =
+        let mut rest: BTreeMap<Does, Vec<Pe>> = BTreeMap::new();
+        let waits = self.waiting().flat_map(|pe| &self.waits[pe.at()]);
+        let concerned: BTreeSet<Pe> =
             waits.flat_map(|wait| members(wait.whom, self.does.len())).collect();
-        for pe in concerned.into_iter().filter(|&pe| self.does[pe] != Does::Wait) {
-            rest.entry(self.does[pe]).or_default().push(pe);
+        for pe in concerned.into_iter().filter(|&pe| self.does[pe.at()] != Does::Wait) {
+            rest.entry(self.does[pe.at()]).or_default().push(pe);
         }
         let rest: Vec<String> = rest.iter().map(|(does, pes)| others(*does, pes)).collect();
         let rest = if rest.is_empty() { "no PE computes".to_owned() } else { rest.join(", ") };
         format!("{}; {rest}", self.calls(self.waiting()))
     }
 
-    fn verdict(&self, stuck: &BTreeSet<usize>) -> String {
+    fn verdict(&self, stuck: &BTreeSet<Pe>) -> String {
         let blocked = || stuck.iter().copied().filter(|&pe| self.blocker(pe).is_some());
         let waits = blocked().filter_map(|pe| self.blocker(pe));
         let awaited = waits.flat_map(|wait| members(wait.whom, self.does.len()));
-        let over: BTreeSet<usize> = awaited.filter(|&pe| self.is_over(pe)).collect();
-        let over: Vec<usize> = over.into_iter().collect();
+        let over: BTreeSet<Pe> = awaited.filter(|&pe| self.is_over(pe)).collect();
+        let over: Vec<Pe> = over.into_iter().collect();
         let (one, few) = (over.len() == 1, blocked().nth(1).is_none());
         let who = if few { "it waits" } else { "they wait" };
-        let where_from = match over.iter().all(|&pe| self.does[pe] == Does::Ended) {
+        let where_from = match over.iter().all(|&pe| self.does[pe.at()] == Does::Ended) {
             true => {
                 if one {
                     "has ended"
@@ -391,7 +396,7 @@ impl Does {
 }
 
 /// `PE 3 does not (it computes)`.
-fn others(does: Does, pes: &[usize]) -> String {
+fn others(does: Does, pes: &[Pe]) -> String {
     let one = pes.len() == 1;
     let (verb, who) = if one { ("does", "it") } else { ("do", "they") };
     format!("{} {verb} not ({who} {})", named(pes), does.words(one))
@@ -403,13 +408,13 @@ fn seconds(time: Duration) -> String {
 }
 
 /// `PE 3`, `PEs 0-2,5`; many that are no rows by the first of them.
-fn named(pes: &[usize]) -> String {
+fn named(pes: &[Pe]) -> String {
     const MOST: usize = 16;
     let rows: Vec<String> = pes
-        .chunk_by(|a, b| a + 1 == *b)
+        .chunk_by(|a, b| a.0 + 1 == b.0)
         .flat_map(|row| match row {
             [first, _, .., last] if row.len() > 2 => vec![format!("{first}-{last}")],
-            few => few.iter().map(usize::to_string).collect(),
+            few => few.iter().map(Pe::to_string).collect(),
         })
         .collect();
     let more =

@@ -47,7 +47,7 @@ impl Job {
         self.serial += 4;
         let all = Whom::Members { start: 0, stride: 1, size: self.standing.len() as u32 };
         let wait = Wait {
-            pe: pe as u32,
+            pe: Pe::of(pe),
             serial: (self.waits[pe].len() as u8, self.serial),
             looks: 0,
             lasted: Duration::ZERO,
@@ -79,7 +79,7 @@ impl Job {
                 waits.extend((since.wait.lasted >= LIMIT / 4).then(|| since.wait.clone()));
             }
             let here = |pe: &&u32| **pe as usize % NODES == node;
-            let stopped = self.stopped.iter().filter(here).copied().collect();
+            let stopped = self.stopped.iter().filter(here).map(|&pe| Pe(pe)).collect();
             let report = (node as u32, waits, stopped);
             acts.extend(self.stalls.hear(self.time, report, &self.standing));
             if matches!(acts.last(), Some(Act::End(_))) {
@@ -277,7 +277,7 @@ fn nonsense_in_a_report_is_no_harm() {
     ] {
         job.waits(0, "", whom);
     }
-    job.waits[0][1].wait.pe = 77;
+    job.waits[0][1].wait.pe = Pe(77);
     job.stopped = vec![1 << 30];
     assert_eq!(job.run(60).len(), 1);
 }
@@ -408,6 +408,7 @@ fn rows_are_named_by_their_ends() {
         ((0..40).collect(), "PEs 0-39"),
         ((0..40).step_by(2).collect(), "PEs 0,2,4,6,8,10,12,14,16,18,20,22,24,26,28,30 and 4 more"),
     ] {
+        let pes: Vec<Pe> = pes.into_iter().map(Pe).collect();
         assert_eq!(named(&pes), name);
     }
 }

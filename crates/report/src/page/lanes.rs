@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use maud::{Markup, html};
+use raidshmem_core::quantity::Pe;
 
 use super::scale::{Scale, anchor, percent};
 use crate::record::{Record, Span};
@@ -192,8 +193,8 @@ fn flag(scale: Scale, number: usize, recovery: &Recovery, height: usize) -> Mark
 /// A lane for each PE, or for those that were lost and one for the others.
 fn lanes(record: &Record, story: &Story) -> Vec<Lane> {
     let of_all = record.job.node_of.len();
-    let mut shown: Vec<u32> = match of_all {
-        ..=LANES => (0..of_all as u32).collect(),
+    let mut shown: Vec<Pe> = match of_all {
+        ..=LANES => Pe::all(of_all).collect(),
         _ => story.recoveries.iter().flat_map(Recovery::lost).collect(),
     };
     shown.sort_unstable();
@@ -208,7 +209,7 @@ fn lanes(record: &Record, story: &Story) -> Vec<Lane> {
     lanes
 }
 
-fn lane(record: &Record, story: &Story, pe: Option<u32>) -> Lane {
+fn lane(record: &Record, story: &Story, pe: Option<Pe>) -> Lane {
     let begin = story.started.unwrap_or_default();
     let end = record.end.ran;
     let mut parts = vec![Part { begin, end, class: "work", words: String::new() }];
@@ -217,14 +218,14 @@ fn lane(record: &Record, story: &Story, pe: Option<u32>) -> Lane {
         parts.push(Part { begin, end, class: "again", words: "work done again".to_owned() });
         parts.extend(of_recovery(recovery, pe, record.end.ran));
     }
-    let home = pe.and_then(|pe| record.job.node_of.get(pe as usize));
+    let home = pe.and_then(|pe| record.job.node_of.get(pe.at()));
     let node = home.and_then(|&node| record.job.nodes.get(node as usize));
     let name = pe.map(|pe| format!("PE {pe}")).unwrap_or_default();
     Lane { name, also: node.cloned().unwrap_or_default(), parts }
 }
 
 /// What a PE did in a recovery, or one that was not lost; `over` is the end of the job.
-pub fn of_recovery(recovery: &Recovery, pe: Option<u32>, over: Duration) -> Vec<Part> {
+pub fn of_recovery(recovery: &Recovery, pe: Option<Pe>, over: Duration) -> Vec<Part> {
     let end = recovery.end.unwrap_or(over);
     let mut parts =
         vec![Part { begin: recovery.begin, end, class: "recovery", words: "recovery".to_owned() }];

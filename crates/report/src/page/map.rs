@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use maud::{Markup, html};
 use raidshmem_codec::stripe::{Layout, Scheme, Stripe};
 use raidshmem_core::membership::list;
+use raidshmem_core::quantity::Pe;
 
 use crate::record::Record;
 use crate::story::Recovery;
@@ -51,9 +52,8 @@ fn scheme(record: &Record) -> Option<Scheme> {
 }
 
 /// `PEs 0,1,2`
-pub fn pes(pes: &[u32]) -> String {
-    let numbers: Vec<usize> = pes.iter().map(|&pe| pe as usize).collect();
-    format!("{} {}", if pes.len() == 1 { "PE" } else { "PEs" }, list(&numbers))
+pub fn pes(pes: &[Pe]) -> String {
+    format!("{} {}", if pes.len() == 1 { "PE" } else { "PEs" }, list(pes))
 }
 
 /// Groups, and the map of one of them.
@@ -94,14 +94,14 @@ fn listed(record: &Record) -> Markup {
     }
 }
 
-fn sorted(group: &[u32]) -> Vec<u32> {
+fn sorted(group: &[Pe]) -> Vec<Pe> {
     let mut all = group.to_vec();
     all.sort_unstable();
     all
 }
 
-fn nodes(record: &Record, group: &[u32]) -> String {
-    let of = |pe: &u32| record.job.node_of.get(*pe as usize).copied();
+fn nodes(record: &Record, group: &[Pe]) -> String {
+    let of = |pe: &Pe| record.job.node_of.get(pe.at()).copied();
     let nodes: BTreeSet<u32> = group.iter().filter_map(of).collect();
     let names = nodes.iter().filter_map(|&node| record.job.nodes.get(node as usize));
     let names: Vec<&str> = names.take(8).map(String::as_str).collect();
@@ -127,7 +127,7 @@ fn explanation(record: &Record) -> Markup {
 
 /// The maps of the groups that lost something.
 pub fn of_recovery(record: &Record, recovery: &Recovery) -> Markup {
-    let lost: BTreeSet<u32> = recovery.lost().into_iter().collect();
+    let lost: BTreeSet<Pe> = recovery.lost().into_iter().collect();
     let hit = record.job.groups.iter().enumerate();
     let hit: Vec<_> = hit.filter(|(_, group)| group.iter().any(|pe| lost.contains(pe))).collect();
     let more = hit.len().saturating_sub(2);
@@ -139,12 +139,12 @@ pub fn of_recovery(record: &Record, recovery: &Recovery) -> Markup {
     }
 }
 
-fn fates(group: &[u32], recovery: Option<&Recovery>) -> BTreeMap<u32, Fate> {
+fn fates(group: &[Pe], recovery: Option<&Recovery>) -> BTreeMap<Pe, Fate> {
     let Some(recovery) = recovery else { return BTreeMap::new() };
     let lost = recovery.lost();
-    let read: BTreeSet<u32> =
+    let read: BTreeSet<Pe> =
         recovery.back.values().flat_map(|back| back.from.iter().flatten().copied()).collect();
-    let fate = |pe: &u32| match recovery.back.get(pe) {
+    let fate = |pe: &Pe| match recovery.back.get(pe) {
         _ if !lost.contains(pe) => {
             if read.contains(pe) {
                 Fate::Read
@@ -158,7 +158,7 @@ fn fates(group: &[u32], recovery: Option<&Recovery>) -> BTreeMap<u32, Fate> {
     group.iter().map(|pe| (*pe, fate(pe))).collect()
 }
 
-fn map(record: &Record, number: usize, group: &[u32], recovery: Option<&Recovery>) -> Markup {
+fn map(record: &Record, number: usize, group: &[Pe], recovery: Option<&Recovery>) -> Markup {
     let layout = scheme(record).and_then(|scheme| Layout::new(scheme, group.len()).ok());
     let Some(layout) = layout else {
         let why = format!("Group {number} has no map: its shape is none of this mode.");
@@ -170,7 +170,7 @@ fn map(record: &Record, number: usize, group: &[u32], recovery: Option<&Recovery
     let (wide, high, left, top) = if small { (18, 16, 26, 22) } else { (58, 30, 30, 40) };
     let (columns, rows) = (group.len(), layout.stripes().len());
     let (width, height) = (left + columns * wide + 2, top + rows * high + 2);
-    let fate = |pe: &u32| fates.get(pe).copied().unwrap_or(Fate::None);
+    let fate = |pe: &Pe| fates.get(pe).copied().unwrap_or(Fate::None);
     html! {
         figure.map {
             div.scroll tabindex="0" role="group" aria-label="stripe map" {
@@ -205,7 +205,7 @@ fn letter(row: usize) -> String {
     }
 }
 
-fn head(pe: u32, fate: Fate, (x, wide, bottom): (usize, usize, usize), small: bool) -> Markup {
+fn head(pe: Pe, fate: Fate, (x, wide, bottom): (usize, usize, usize), small: bool) -> Markup {
     let (class, word) = fate.shown();
     let middle = x + wide / 2;
     html! {
@@ -226,8 +226,8 @@ struct Cell {
 }
 
 /// The cells of a stripe by their columns.
-fn cells(stripe: &Stripe, group: &[u32]) -> Vec<(usize, Cell)> {
-    let of: Vec<u32> = stripe.data.iter().map(|data| group[data.member]).collect();
+fn cells(stripe: &Stripe, group: &[Pe]) -> Vec<(usize, Cell)> {
+    let of: Vec<Pe> = stripe.data.iter().map(|data| group[data.member]).collect();
     let data = stripe.data.iter().map(|data| {
         let words = format!("chunk {} of PE {}", data.chunk, group[data.member]);
         (data.member, Cell { text: format!("d{}", data.chunk), words, is_parity: false })
@@ -264,13 +264,8 @@ fn draw(cell: &Cell, fate: Fate, colour: usize, place: [usize; 4], small: bool) 
 }
 
 /// The map in words.
-fn description(
-    number: usize,
-    group: &[u32],
-    layout: &Layout,
-    fates: &BTreeMap<u32, Fate>,
-) -> String {
-    let of = |fate: Fate| -> Vec<u32> {
+fn description(number: usize, group: &[Pe], layout: &Layout, fates: &BTreeMap<Pe, Fate>) -> String {
+    let of = |fate: Fate| -> Vec<Pe> {
         fates.iter().filter(|(_, other)| **other == fate).map(|(pe, _)| *pe).collect()
     };
     let mut words = format!(

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use maud::{Markup, html};
 use raidshmem_core::message::Step;
+use raidshmem_core::quantity::Pe;
 
 use super::lanes::{Lane, Part, of_recovery, picture};
 use super::map::{self, pes};
@@ -59,7 +60,7 @@ fn story(record: &Record, recovery: &Recovery) -> Vec<String> {
         time(recovery.begin.saturating_sub(recovery.base))
     ));
     for (pe, (when, at)) in recovery.replaced.iter().take(LANES) {
-        let moved = record.job.node_of.get(*pe as usize).is_some_and(|home| home != at);
+        let moved = record.job.node_of.get(pe.at()).is_some_and(|home| home != at);
         let on = if moved { format!(" on {}", node(record, *at)) } else { String::new() };
         all.push(format!("Another process carried PE {pe}{on} after {}.", since(*when)));
     }
@@ -100,7 +101,7 @@ fn zoom(record: &Record, recovery: &Recovery) -> Markup {
     let lost = recovery.lost();
     let mut lanes =
         vec![Lane { name: "steps".to_owned(), also: String::new(), parts: steps(recovery, end) }];
-    let lane = |name: String, pe: Option<u32>| {
+    let lane = |name: String, pe: Option<Pe>| {
         let work = |begin, end| Part { begin, end, class: "work", words: String::new() };
         let (before, after) = (recovery.begin.saturating_sub(around), last + around);
         let mut parts = vec![work(before, recovery.begin)];

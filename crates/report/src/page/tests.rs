@@ -6,6 +6,7 @@ use crate::job::Setting;
 use crate::record::tests::record;
 use crate::record::{AtEnd, Span};
 use crate::story::tests::eventful;
+use raidshmem_core::quantity::Pe;
 use std::time::Duration;
 
 /// Fails unless every element is closed in order; gives the names of all.
@@ -130,10 +131,10 @@ fn the_page_of_a_large_job_is_bounded() {
     record.job.node_of = (0..16_000).map(|pe| pe / 8).collect();
     record.job.nodes = (0..2000).map(|node| format!("n{node}")).collect();
     record.job.groups =
-        (0..250).map(|group| (0..64).map(|place| group + place * 250).collect()).collect();
-    record.at_end = (0..16_000).map(|pe| AtEnd { pe, ..AtEnd::default() }).collect();
+        (0..250).map(|group| (0..64).map(|place| Pe(group + place * 250)).collect()).collect();
+    record.at_end = (0..16_000).map(|pe| AtEnd { pe: Pe(pe), ..AtEnd::default() }).collect();
     for number in 0..4096u32 {
-        let (time, pes) = (Duration::from_millis(9000 + u64::from(number)), vec![number]);
+        let (time, pes) = (Duration::from_millis(9000 + u64::from(number)), vec![Pe(number)]);
         let what = What::Lost { pes, node: None, cause: "died".to_owned() };
         record.events.push(Event { time, what });
         let what = What::Resumed { checkpoint: 1, took: Duration::ZERO };

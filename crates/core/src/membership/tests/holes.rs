@@ -35,7 +35,7 @@ fn a_lost_pe_leaves_a_hole_and_the_others_end_without_it() {
     let hole = cluster.member(2);
     assert_eq!((hole.state, hole.incarnation.0, hole.memory), (State::ProcessDead, 0, 0));
     assert_eq!((cluster.machine.view.number.0, cluster.machine.next_proc), (2, started));
-    assert!(cluster.wiped().is_empty() && cluster.machine.is_lost(2));
+    assert!(cluster.wiped().is_empty() && cluster.machine.is_lost(Pe(2)));
     assert_eq!(cluster.machine.standing()[2], Standing::Lost);
 
     come_to_the_end(&mut cluster, &[0, 1]);
