@@ -66,3 +66,20 @@ fn the_recipe_for_spack_is_python() {
     let status = Command::new("python3").args(["-c", check, SPACK]).current_dir(ROOT).status();
     assert!(status.expect("python3 is installed").success());
 }
+
+/// `make test-all` builds each crate from its package; this is about what the manifests say.
+#[test]
+fn every_crate_says_what_a_registry_asks_for() {
+    let mut folders = vec![String::new(), "codec/".into(), "ucx-sys/".into(), "rdma-sys/".into()];
+    let crates = fs::read_dir(Path::new(ROOT).join("crates")).expect("a folder").flatten();
+    folders.extend(crates.map(|entry| format!("crates/{}/", entry.file_name().display())));
+    for folder in folders {
+        let manifest = read(&format!("{folder}Cargo.toml"));
+        let has = |field: &str| manifest.lines().any(|line| line.starts_with(field));
+        for field in ["description = ", "readme = ", "license"] {
+            assert!(has(field), "{folder}Cargo.toml: {field}");
+        }
+        assert!(!has("publish"), "{folder}Cargo.toml: the others could not be published");
+        assert!(!read(&format!("{folder}README.md")).is_empty());
+    }
+}
