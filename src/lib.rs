@@ -54,7 +54,7 @@
 //! | you want to | look at |
 //! | --- | --- |
 //! | begin, and allocate | [`Shmem`], [`SymSlice`], [`SymRef`] |
-//! | put, get, reduce, within an exchange | [`Shmem::exchange_in`], [`Peers`], [`Team`], [`Context`] |
+//! | put, get, reduce | [`Shmem::exchange_in`], [`Peers`], [`Team`], [`Context`] |
 //! | signal, lock | [`Signal`], [`Lock`] |
 //! | survive losses | [`ft::run`], or by hand [`ft::checkpoint_all`] and [`ft::restart_pes`] |
 //! | keep private memory | [`ft::protect`], [`Protected`] |
