@@ -76,7 +76,7 @@ pub struct Welcome {
     pub memory: u32,
     /// The node it runs on, which the view on the page may not say yet.
     pub node: u32,
-    /// Injection rules that have been carried out.
+    /// Injection rules that have been carried out, and are not to be again.
     pub fired: Vec<u32>,
     /// PEs lost since the job last resumed, this one among them if it is a substitute.
     pub lost: Vec<Pe>,

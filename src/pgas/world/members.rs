@@ -222,11 +222,11 @@ impl Membership {
     fn stand_at(&self, point: Point, checkpoint: CheckpointNumber) {
         for &(rule, what) in &self.rules {
             if what.matches(self.me, self.node as usize, checkpoint, point) {
+                self.say(&Said::AtPoint { rule });
                 if let Target::Stop(_) = what.target {
                     process::stop();
                     continue;
                 }
-                self.say(&Said::AtPoint { rule });
                 loop {
                     std::thread::park();
                 }

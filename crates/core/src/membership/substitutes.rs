@@ -205,7 +205,7 @@ impl Membership {
         self.show();
     }
 
-    /// A process stands where a rule says: what the rule names is killed, once.
+    /// A process stands where a rule says: what the rule names is killed, once, or has stopped.
     pub(super) fn at_point(&mut self, proc: ProcId, rule: u32) {
         let Some(target) = self.rules.get(rule as usize).map(|rule| rule.target) else { return };
         if !self.fired.insert(rule) {
@@ -219,6 +219,12 @@ impl Membership {
             }
             Target::Node(node) => self.out.push(Action::KillNode { node: node as u32 }),
         }
+    }
+
+    /// True of a rule that is carried out each time.
+    fn stops(&self, rule: u32) -> bool {
+        let rule = self.rules.get(rule as usize);
+        rule.is_some_and(|rule| matches!(rule.target, Target::Stop(_)))
     }
 
     /// That of the next process to carry a PE: those that the job begins with are the first.
@@ -237,7 +243,7 @@ impl Membership {
             incarnation: self.next_incarnation(pe),
             memory: member.memory,
             node: member.node,
-            fired: self.fired.iter().copied().collect(),
+            fired: self.fired.iter().copied().filter(|&rule| !self.stops(rule)).collect(),
             lost: self.lost.iter().copied().collect(),
             incarnations: self.view.pes.iter().map(|member| member.incarnation).collect(),
         };
