@@ -86,7 +86,8 @@ scaling: build
 install:
 	@test -x '$(BUILT)/oshrun' || { echo 'make install: run make build first' >&2; exit 2; }
 	install -d '$(INTO)/bin' '$(INTO)/$(LIB)/pkgconfig' '$(INTO)/$(LIB)/cmake/OpenSHMEM'
-	install -d '$(INTO)/include/mpp' '$(INTO)/share/man/man1' '$(INTO)/share/man/man3'
+	install -d '$(INTO)/include/mpp' '$(INTO)/share/man/man1' '$(INTO)/share/man/man3' \
+	    '$(INTO)/share/man/man7'
 	install -m 755 '$(BUILT)/oshrun' '$(BUILT)/oshcc' '$(BUILT)/oshinfo' '$(BUILT)/oshreport' \
 	    '$(INTO)/bin'
 	install -m 755 '$(BUILT)/oshcxx' '$(INTO)/bin/oshc++'
@@ -102,8 +103,12 @@ install:
 	    > '$(INTO)/$(LIB)/cmake/OpenSHMEM/OpenSHMEMConfig.cmake'
 	install -m 644 man/*.1 '$(INTO)/share/man/man1'
 	install -m 644 man/*.3 '$(INTO)/share/man/man3'
+	install -m 644 man/*.7 '$(INTO)/share/man/man7'
 	for name in oshc++ oshcxx oshCC; do \
 	    ln -sf oshcc.1 "$(INTO)/share/man/man1/$$name.1"; done
+	cd '$(INTO)/share/man/man3' && ln -sf shmemx_ft_protect.3 shmemx_ft_register.3 && \
+	    ln -sf shmemx_ft_exclude.3 shmemx_ft_include.3 && for name in checkpoint_number faulted; \
+	    do ln -sf shmemx_ft_last_error.3 "shmemx_ft_$$name.3"; done
 
 # Debian packages in target/deb; those of symbols for debuggers too.
 deb: build

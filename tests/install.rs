@@ -27,7 +27,21 @@ const PAGES: &[&str] = &[
     "man3/shmem_query_fault.3",
     "man3/shmem_restart_pes.3",
     "man3/shmem_ft_algo_init.3",
+    "man7/raidshmem.7",
 ];
+
+/// The calls of fault tolerance: those of the thesis, and those that `shmem_ft.h` declares.
+fn calls() -> Vec<String> {
+    let header = fs::read_to_string(Path::new(ROOT).join("include/shmem_ft.h")).expect("a header");
+    let declared = header.lines().filter(|line| line.ends_with(");"));
+    let name = |line: &str| {
+        let (before, _) = line.split_once('(')?;
+        let name = before.rsplit([' ', '*']).next()?;
+        name.starts_with("shmemx_ft_").then(|| name.to_owned())
+    };
+    let thesis = PAGES.iter().filter_map(|page| page.strip_prefix("man3/")?.strip_suffix(".3"));
+    declared.filter_map(name).chain(thesis.map(str::to_owned)).collect()
+}
 
 /// An empty folder for one test.
 fn folder(name: &str) -> PathBuf {
@@ -231,6 +245,13 @@ fn destdir_is_before_every_path_and_in_no_file() {
     for page in PAGES {
         assert!(prefix.join("share/man").join(page).is_file(), "{page} is not installed");
     }
+    assert!(calls().len() > 10);
+    for call in calls() {
+        let page = prefix.join(format!("share/man/man3/{call}.3"));
+        let text = fs::read_to_string(page).unwrap_or_else(|error| panic!("{call}: {error}"));
+        let name = text.lines().skip_while(|line| *line != ".SH NAME").nth(1).expect("a name");
+        assert!(name.split([',', ' ']).any(|word| word == call), "{call}: {name}");
+    }
     let others = fs::read_dir(&staging).expect("just made").count();
     assert_eq!(others, 1, "files were installed outside of the prefix");
 }
@@ -238,8 +259,8 @@ fn destdir_is_before_every_path_and_in_no_file() {
 #[test]
 fn the_man_pages_are_sound_and_complete() {
     let man = |name: &str| Path::new(ROOT).join("man").join(name);
-    let pages = PAGES.iter().filter_map(|page| page.split_once('/')).map(|(_, name)| man(name));
-    let pages: Vec<_> = pages.filter(|path| !path.ends_with("oshc++.1")).collect();
+    let pages = fs::read_dir(Path::new(ROOT).join("man")).expect("a folder").flatten();
+    let pages: Vec<PathBuf> = pages.map(|page| page.path()).collect();
     run(Command::new("mandoc").args(["-Tlint", "-Wwarning"]).args(&pages));
     let of = |name: &str| fs::read_to_string(man(name)).expect("a page").replace('\\', "");
     let (oshrun, oshinfo, oshcc) = (of("oshrun.1"), of("oshinfo.1"), of("oshcc.1"));
