@@ -32,6 +32,7 @@ mod watch;
 use std::time::{Duration, Instant};
 
 use raidshmem_core::mutant::Mutant;
+use rayon::prelude::*;
 
 use job::{Ending, Job};
 use plan::{Broken, Mode, Plan};
@@ -122,17 +123,27 @@ impl Sum {
     }
 }
 
+/// Runs `seeds` on all processors, until the limit is over; the lowest that fails is told.
 fn many(seeds: std::ops::Range<u64>, mode: Mode, limit: Duration) -> Sum {
+    const AT_ONCE: u64 = 256;
     let begun = Instant::now();
     let mut sum = Sum::default();
-    for seed in seeds {
-        match run(seed, mode, Broken::Nothing) {
-            Ok(ending) => sum.add(&ending),
-            Err(error) => panic!("{error}\nagain: SEED={seed} cargo test --test sim"),
+    let mut next = seeds.start;
+    while next < seeds.end && begun.elapsed() < limit {
+        let end = seeds.end.min(next.saturating_add(AT_ONCE));
+        let endings: Vec<_> = (next..end)
+            .into_par_iter()
+            .map(|seed| run(seed, mode, Broken::Nothing).map_err(|error| (seed, error)))
+            .collect();
+        for ending in endings {
+            match ending {
+                Ok(ending) => sum.add(&ending),
+                Err((seed, error)) => {
+                    panic!("{error}\nagain: SEED={seed} cargo test --test sim")
+                }
+            }
         }
-        if begun.elapsed() > limit {
-            break;
-        }
+        next = end;
     }
     let rate = f64::from(sum.jobs) / begun.elapsed().as_secs_f64() * 60.0;
     println!("{mode:?}: {sum:?}, {rate:.0} seeds a minute");
@@ -185,7 +196,7 @@ fn broken_rules_are_caught() {
     if !skip::long() {
         return;
     }
-    for broken in [
+    [
         Rule(Mutant::MemoryOfTheJob),
         PeersForgotten,
         Rule(Mutant::DoubtsIgnored),
@@ -216,12 +227,14 @@ fn broken_rules_are_caught() {
         Rule(Mutant::NoBarrierB),
         Rule(Mutant::ParityOfTheEnd),
         Rule(Mutant::EndGoesBack),
-    ] {
+    ]
+    .into_par_iter()
+    .for_each(|broken| {
         let caught =
             (0..20_000).find_map(|seed| Some((seed, run(seed, Mode::Within, broken).err()?)));
         let (seed, error) = caught.unwrap_or_else(|| panic!("{broken:?} must be caught"));
         println!("{broken:?}: seed {seed}: {}", error.lines().next().unwrap_or(""));
-    }
+    });
 }
 
 /// Until the time is over, from `SEED` on: another job every time.
