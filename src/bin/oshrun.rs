@@ -4,10 +4,10 @@ use std::io::Write;
 use std::os::fd::{FromRawFd, OwnedFd};
 
 use raidshmem::launch::cli::args::Args;
-use raidshmem::launch::door::Asked;
 use raidshmem::launch::handshake::{AGENT_ARGUMENT, ALL_DEAD, PROBE_ARGUMENT, SUPERVISOR_ARGUMENT};
 use raidshmem::launch::lines::{news, say, set_quiet};
-use raidshmem::launch::{agent, door, launcher, probe, supervisor};
+use raidshmem::launch::query::Asked;
+use raidshmem::launch::{agent, launcher, probe, query, supervisor};
 use raidshmem_sys::socket::Channel;
 use raidshmem_sys::{environment, is_open};
 
@@ -56,9 +56,9 @@ fn main() {
 }
 
 fn ask(what: Asked, job: &str) -> i32 {
-    match door::ask(what, job) {
+    match query::ask(what, job) {
         Ok(text) => {
-            // Who reads may have seen enough.
+            // The reader may have seen enough.
             let _ = std::io::stdout().write_all(text.as_bytes());
             0
         }

@@ -1,7 +1,8 @@
 //! What the processes of a job did last, and what they wait in, as text: the answer to
 //! `oshrun --dump`, and what is shown of a job that stalls. Pure.
 //!
-//! Left out: which events there are ([`crate::trace`]), and who asks ([`super::door`]).
+//! Left out: which events there are ([`crate::trace`]), and how they are asked for
+//! ([`super::query`]).
 
 #![forbid(unsafe_code)]
 

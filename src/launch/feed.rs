@@ -1,7 +1,7 @@
-//! The events of a job as lines of JSON, for who reads them while it runs (`--events`).
+//! The events of a job as lines of JSON, written while it runs (`--events`).
 //!
-//! Invariants: a line is written in one piece; who reads slowly holds up nobody: a thread writes,
-//! and at most [`ROOM`] lines wait for it. Those that come then are counted, and the next line that
+//! Invariants: a line is written in one piece; a slow reader holds up nobody: a thread writes,
+//! and at most [`ROOM`] lines wait for it. Lines beyond are counted, and the next line that
 //! finds room says how many they were.
 
 #![forbid(unsafe_code)]

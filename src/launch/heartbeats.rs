@@ -24,7 +24,7 @@ use raidshmem_core::secret::Secret;
 
 const NONCE_LEN: usize = 12;
 const DATAGRAM_MAX: usize = 128;
-/// Most datagrams that are looked at in one go: whoever sends more cannot keep it from other work.
+/// Most datagrams that are looked at in one go: a flood cannot keep the process from other work.
 const LOOKS_MAX: usize = 64;
 
 /// The socket of one party.
@@ -52,7 +52,7 @@ pub enum Datagram {
 }
 
 impl Heartbeats {
-    /// Those of `me`, through `socket`, which must not wait.
+    /// The heartbeats of `me`, through `socket`, which must not wait.
     pub fn new(socket: UdpSocket, me: Party, key: &Secret) -> Heartbeats {
         Heartbeats { socket, sealed: Sealed::new(me, key), refused: false }
     }

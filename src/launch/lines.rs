@@ -1,6 +1,6 @@
 //! The lines that the launcher prints for people.
 //!
-//! Who reads them may stop for any time: a pager, a terminal that was told to wait. So while a job
+//! A reader may stop for any time: a pager, a terminal that was told to wait. So while a job
 //! runs a thread writes them ([`Writer`]); the one that answers heartbeats never waits for room.
 
 #![forbid(unsafe_code)]
@@ -85,7 +85,8 @@ pub fn print(text: String) {
     }
 }
 
-/// The thread that writes. Without it, before it and after it, who says something writes it.
+/// The thread that writes. Without it, before it and after it, the thread that says something
+/// writes it.
 #[derive(Debug)]
 pub struct Writer {
     thread: Option<JoinHandle<()>>,

@@ -3,7 +3,7 @@
 //! Whatever else this process writes to the terminal goes through [`above`], which takes the view
 //! away meanwhile; so lines of programs stay whole, and stay above it.
 //!
-//! Who calls these may have to wait for a terminal that was told to wait: that is never the loop
+//! The caller of these may have to wait for a terminal that was told to wait: it is never the loop
 //! that answers heartbeats.
 //!
 //! The cursor stands behind the last line, and every line is some columns shorter than the
@@ -37,7 +37,7 @@ pub struct Frame {
 pub struct Bar {
     /// So much is done.
     pub done: u64,
-    /// Of so much.
+    /// How much there is in all.
     pub of: u64,
     /// What stands beside the bar.
     pub words: String,
@@ -89,7 +89,7 @@ pub fn above<T>(print: impl FnOnce() -> T) -> T {
     result
 }
 
-/// In one piece; nobody may be reading any more.
+/// Writes `text` in one piece; there may be no reader any more.
 fn write(text: &str) {
     let _ = stderr().lock().write_all(text.as_bytes());
 }

@@ -13,21 +13,20 @@
 //! handshake    what launcher, supervisor and agent agree on before they talk
 //! heartbeats   heartbeats between hosts, as sealed datagrams
 //! lines        lines for people            output   what programs on other hosts print
-//! readers      who reads what happens, beside people: a file for the record, one for events, and
-//!              who asks for metrics        feed     lines of events    scrape   answers who asks
+//! readers      what reads events, beside people: a file for the record, one for events, and
+//!              an endpoint for metrics     feed     lines of events    scrape   serves metrics
 //! live         the view on a terminal
-//! door         who asks a job that runs    dump     what its processes did last, as text
+//! query        questions to a job that runs    dump     what its processes did last, as text
 //! probe        whether an engine can be had here
 //! worker       a thread for long work, beside a loop that renews leases
 //! ```
 //!
-//! Whoever dies, the kernel kills what it started: agents die with the launcher, PEs with their
+//! The kernel kills what a dead process started: agents die with the launcher, PEs with their
 //! agent, and memory files have no name to be left behind under. Processes import from what is
 //! beside them and never from each other; the launcher takes its job from [`cli`].
 
 pub mod agent;
 pub mod cli;
-pub mod door;
 mod dump;
 mod feed;
 pub mod handshake;
@@ -37,6 +36,7 @@ pub mod lines;
 mod live;
 mod output;
 pub mod probe;
+pub mod query;
 pub mod readers;
 mod scrape;
 pub mod supervisor;

@@ -1,6 +1,6 @@
 //! What programs on other hosts print: carried on in whole lines, so that lines are not mixed.
 //!
-//! A thread a stream: who waits for room on a terminal or a pipe is that thread, never the one that
+//! A thread a stream: that thread waits for room on a terminal or a pipe, never the one that
 //! watches processes. Nothing is lost on somebody who reads slowly, or not for a while.
 //!
 //! Left out: order between two streams; there is none on one machine either.

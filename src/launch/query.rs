@@ -1,12 +1,12 @@
-//! The door of a job that runs: who knocks says in a word what to know, and is sent a text.
+//! Queries of a job that runs: a process that connects says in a word what it wants to know, and
+//! is sent a text.
 //!
 //! The launcher of each job listens at a socket that is named by its process id and has no place
-//! in a file system. Who connects as the same user (or as root) is heard. No process of the job but
-//! launcher and agents has a part in it, so that a PE that is stopped can be told of like any
-//! other.
+//! in a file system. A process of the same user (or of root) is heard. No process of the job but
+//! launcher and agents takes part, so that a PE that is stopped can be shown like any other.
 //!
-//! Invariant: the launcher never waits for who knocks. Who says nothing is forgotten after a
-//! second, and of many the one who came first.
+//! Invariant: the launcher never waits for a caller. A caller that says nothing is forgotten after
+//! a second, and of many the one that came first.
 //!
 //! Left out: what is answered ([`super::dump`], and the status in the launcher).
 
@@ -31,7 +31,7 @@ const ANSWER: Duration = Duration::from_secs(10);
 const READING: Duration = Duration::from_secs(10);
 /// How long who connected may take to say what to know.
 const ASKING: Duration = Duration::from_secs(1);
-/// Those who may be about to say it.
+/// Connections that have asked nothing yet, at most.
 const CALLERS: usize = 16;
 /// Bytes of the stack of the thread that answers.
 const STACK: usize = 64 << 10;
@@ -108,20 +108,20 @@ impl Caller {
 
 /// Where this launcher is asked.
 #[derive(Debug)]
-pub struct Door {
+pub struct QuerySocket {
     listener: UnixListener,
     callers: VecDeque<Caller>,
 }
 
-impl Door {
+impl QuerySocket {
     /// Begins to listen.
     ///
     /// # Errors
     /// What the kernel says.
-    pub fn open() -> io::Result<Door> {
+    pub fn open() -> io::Result<QuerySocket> {
         let listener = UnixListener::bind_addr(&address(std::process::id())?)?;
         listener.set_nonblocking(true)?;
-        Ok(Door { listener, callers: VecDeque::new() })
+        Ok(QuerySocket { listener, callers: VecDeque::new() })
     }
 
     /// What to poll.
@@ -135,7 +135,7 @@ impl Door {
         self.callers.iter().map(|caller| caller.until).min()
     }
 
-    /// Those who may ask, and have.
+    /// The connections that may ask, and have.
     pub fn asked(&mut self, now: Instant) -> Vec<(UnixStream, Asked)> {
         while let Ok((stream, _)) = self.listener.accept() {
             let who = socket_peercred(&stream).map(|who| who.uid);
@@ -158,10 +158,10 @@ impl Door {
     }
 }
 
-/// Sends `text` to who asked, and does not wait for it.
+/// Sends `text` to the caller, and does not wait for it.
 pub fn answer(mut to: UnixStream, text: String) {
     let body = move || {
-        // Who reads no more is nobody's concern.
+        // A reader that is gone is no failure.
         let _ = to.set_nonblocking(false).and_then(|()| to.set_write_timeout(Some(READING)));
         let _ = to.write_all(text.as_bytes());
     };

@@ -1,5 +1,5 @@
-//! Who reads what happens in a job, beside people: a file for its record, one for its events, and
-//! who asks for metrics. Opened before anything starts, so that what cannot be had is refused.
+//! What reads the events of a job, beside people: a file for its record, one for its events, and
+//! an endpoint for metrics. Opened before anything starts, so that what cannot be had is refused.
 //!
 //! Left out: what they read.
 
@@ -17,7 +17,7 @@ use raidshmem_report::record::Record;
 
 use super::lines::say;
 
-/// Those of a job.
+/// The readers of a job.
 #[derive(Debug, Default)]
 pub struct Readers {
     /// For the record.

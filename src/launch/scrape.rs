@@ -78,7 +78,7 @@ fn serve<C: Caller>(
     process::helper("metrics", STACK, move || {
         loop {
             let Ok(caller) = accept() else {
-                // For want of descriptors, say: later there may be some.
+                // Descriptors may be short, for example: later there may be some.
                 std::thread::sleep(Duration::from_millis(100));
                 continue;
             };

@@ -91,7 +91,7 @@ fn who_says_nothing_at_the_door_holds_up_nobody() {
     run.wait_for("ready");
     let name = format!("raidshmem-job-{}", run.launcher());
     let address = SocketAddr::from_abstract_name(name).expect("an address");
-    let silent = || UnixStream::connect_addr(&address).expect("the door is open");
+    let silent = || UnixStream::connect_addr(&address).expect("the job listens");
     let mut silent: Vec<UnixStream> = (0..40).map(|_| silent()).collect();
     assert!(status_of(&run).contains("\n2 PEs on 1 node: 2 alive\n"));
     for stream in &mut silent {

@@ -18,8 +18,8 @@ use crate::launch::heartbeats::Heartbeats;
 /// The monitor and its ways to others.
 pub struct HeartbeatClient {
     pub monitor: Monitor,
-    /// Of the lease and of all that the agent waits for. A launcher on another host does not sleep
-    /// when this one does.
+    /// The clock of the lease and of all that the agent waits for. A launcher on another host does
+    /// not sleep when this one does.
     pub clock: Clock,
     /// Between hosts.
     pub net: Option<Heartbeats>,
@@ -44,7 +44,7 @@ pub struct Ties {
 }
 
 impl HeartbeatClient {
-    /// Of node `node`.
+    /// The heartbeats of node `node`.
     pub fn new(
         node: u32,
         job: &Job,

@@ -34,7 +34,7 @@ impl Looks {
         self.next
     }
 
-    /// Of the waits there are those that have lasted for a quarter of the limit, with their times.
+    /// The waits that have lasted for a quarter of the limit, with their times.
     pub fn lasting(&mut self, time: Time, mut waits: Vec<Wait>) -> Vec<Wait> {
         let before = std::mem::take(&mut self.since);
         for wait in &mut waits {

@@ -3,8 +3,8 @@
 //! A thin shell: it decides nothing. What it is told it does, what happens it reports, in the order
 //! in which it happened; a process's last words are passed on before its end.
 //!
-//! On another host its first orders come from its supervisor: whom to join. What its PEs print it
-//! carries on in whole lines, and descriptors stay with it.
+//! On another host its first orders come from its supervisor: which launcher to join. What its PEs
+//! print it carries on in whole lines, and descriptors stay with it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsString;
@@ -65,7 +65,8 @@ struct Local {
     /// The process that said Hello, when it is not the one that was started (a script's child).
     inner: Option<Process>,
     channel: Option<Outbox>,
-    /// Parent-death pipe: who armed the other end, a script's child too, is killed with this agent.
+    /// Parent-death pipe: a process that armed the other end, a script's child too, is killed with
+    /// this agent.
     _parent_death: OwnedFd,
     /// It was started for its number, and bound with it; what it did since is its own business.
     meant: bool,
@@ -215,7 +216,7 @@ impl Agent {
         if ended && matches!(result, Ok(false)) {
             self.say_gone();
         }
-        // In good order somebody may read slowly; beyond its lease nothing is left here.
+        // While the lease holds, a reader may be slow; beyond it nothing is left here.
         self.carriers.finish(LAST_LINES, || matches!(result, Ok(true)) && output::is_held_up());
         match result {
             Ok(true) => Ok(()),

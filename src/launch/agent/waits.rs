@@ -21,7 +21,7 @@ const RARELY: Duration = Duration::from_secs(5);
 const OFTEN: Duration = Duration::from_millis(20);
 
 impl Agent {
-    /// Tells the launcher who waits for long and who is stopped, when it is time to look.
+    /// Tells the launcher which PEs wait for long and which are stopped, when it is time to look.
     pub(super) fn look_for_waits(&mut self, time: Time) -> Result<(), ChannelError> {
         let Some(looks) = self.heartbeat.looks.as_mut().filter(|looks| looks.next <= time) else {
             return Ok(());

@@ -13,7 +13,7 @@ use clap::{ArgAction, CommandFactory, Parser};
 
 use super::refused::Refused;
 use super::words::{self, Known};
-use crate::launch::door::Asked;
+use crate::launch::query::Asked;
 
 /// Runs an OpenSHMEM program whose PEs (processes) may die.
 #[derive(Debug, Default, Parser)]
@@ -77,7 +77,7 @@ pub struct Args {
     /// Folder to run in; a program named by a path is looked for from there.
     #[arg(long, value_name = "DIR", help_heading = PROGRAMS)]
     pub wdir: Option<PathBuf>,
-    /// Who reads the standard input of oshrun: PE 0, or none.
+    /// The PE that reads the standard input of oshrun: 0, or none.
     #[arg(long, value_name = "0|none", default_value = "0", help_heading = PROGRAMS)]
     pub stdin: String,
     /// Begin each line that a PE prints with its number.

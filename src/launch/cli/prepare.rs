@@ -318,7 +318,7 @@ fn read(path: &Path) -> std::io::Result<String> {
     }
 }
 
-/// The folder to run in. One that is only on other hosts is not known here.
+/// The folder to run in. A folder that is only on other hosts is not known here.
 fn folder(path: &Path, elsewhere: bool) -> Result<PathBuf, Refused> {
     let expected = "a folder to run in";
     let refuse =
@@ -345,7 +345,7 @@ fn members(protection: &Protection) -> impl Iterator<Item = Vec<Pe>> {
     groups.map(|group| group.members.iter().map(|&pe| Pe::of(pe)).collect())
 }
 
-/// Who reads what happens; what cannot be had is refused.
+/// Opens what reads the job's events; what cannot be opened is refused.
 fn readers(
     report: Option<&Path>,
     events: Option<&Path>,

@@ -50,7 +50,7 @@ pub struct Ready {
     pub notes: Vec<String>,
     /// PEs of each parity group, in the order of their places.
     pub groups: Vec<Vec<Pe>>,
-    /// Who reads what happens, beside people.
+    /// What reads the job's events, beside people.
     pub readers: Readers,
 }
 

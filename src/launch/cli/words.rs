@@ -224,7 +224,8 @@ impl Splitter<'_> {
         Ok(())
     }
 
-    /// An option that is none of ours. One that is of no use here is left out, with its value.
+    /// An option that is none of ours. An option that is of no use here is left out, with its
+    /// value.
     fn stranger(
         &mut self,
         name: &str,

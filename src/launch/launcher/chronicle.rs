@@ -76,7 +76,7 @@ pub struct Chronicle {
 }
 
 impl Chronicle {
-    /// Of a job with these settings, which has not begun.
+    /// The chronicle of a job with these settings, which has not begun.
     pub fn new(settings: &Settings) -> Chronicle {
         let (mode, snapshots) = (settings.backup_mode, settings.snapshots as u64);
         Chronicle { mode, snapshots, ..Chronicle::default() }

@@ -136,8 +136,8 @@ impl Launcher {
         self.say_to(node, |link| link.send(message, fds));
     }
 
-    /// A node that is gone is noticed by its end. One that is there and cannot be told what it has
-    /// to know would be waited for without end.
+    /// A node that is gone is noticed by its end. A node that is there and cannot be told what it
+    /// has to know would be waited for without end.
     fn say_to(&mut self, node: u32, say_it: impl FnOnce(&mut Link) -> Result<(), ChannelError>) {
         let Some(entry) = self.nodes.get_mut(&node) else { return };
         match entry.link.as_mut().map(say_it) {

@@ -1,4 +1,4 @@
-//! Asks the agents for their processes, and what those did last: for who connected, and when a job
+//! Asks the agents for their processes, and what those did last: for a caller, and when a job
 //! stalls.
 
 #![forbid(unsafe_code)]
@@ -14,8 +14,8 @@ use tracing::info;
 
 use super::dumps::{For, Question};
 use super::{Launcher, status};
-use crate::launch::door::{self, Asked};
 use crate::launch::dump;
+use crate::launch::query::{self, Asked};
 use crate::trace;
 
 /// How long agents may take to answer.
@@ -52,7 +52,7 @@ impl Launcher {
     /// Lets in who asks, and answers what is complete or has taken too long.
     pub(super) fn serve_dumps(&mut self) {
         let now = Instant::now();
-        let asked = self.dumps.door.as_mut().map(|door| door.asked(now)).unwrap_or_default();
+        let asked = self.dumps.socket.as_mut().map(|socket| socket.asked(now)).unwrap_or_default();
         for (stream, what) in asked {
             self.ask_agents(For::Somebody(stream, what));
         }
@@ -93,7 +93,7 @@ impl Launcher {
     fn answer_question(&mut self, question: Question) {
         match question.whom {
             For::Somebody(stream, Asked::Status) => {
-                door::answer(stream, status::text(&self.picture(&question.answers)));
+                query::answer(stream, status::text(&self.picture(&question.answers)));
             }
             For::Somebody(stream, Asked::Dump) => {
                 let mut lines = vec![format!("launcher: process {}", std::process::id())];
@@ -101,7 +101,7 @@ impl Launcher {
                 let silent = question.waiting.iter();
                 lines.extend(silent.map(|node| format!("node {node}: no answer")));
                 let lines = lines.iter().map(|line| format!("{line}\n")).collect::<String>();
-                door::answer(stream, lines + &dump::text(all_events(question.answers)));
+                query::answer(stream, lines + &dump::text(all_events(question.answers)));
             }
             For::Stall { end } => {
                 let text = dump::text(all_events(question.answers));

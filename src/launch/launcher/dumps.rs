@@ -1,4 +1,4 @@
-//! Who wants to know something of the processes of the job, and what was answered so far.
+//! Questions about the processes of the job, and the answers so far.
 
 #![forbid(unsafe_code)]
 
@@ -10,9 +10,9 @@ use raidshmem_core::message::{Answer, Up};
 use rustix::event::PollFd;
 use tracing::info;
 
-use crate::launch::door::{Asked, Door};
+use crate::launch::query::{Asked, QuerySocket};
 
-/// Who asked.
+/// The asker.
 pub enum For {
     Somebody(UnixStream, Asked),
     /// The stall; the job ends with this status after it.
@@ -35,7 +35,7 @@ pub struct Question {
 /// The questions that are open.
 pub struct Dumps {
     /// None where the kernel refused it: nobody can ask then.
-    pub door: Option<Door>,
+    pub socket: Option<QuerySocket>,
     pub open: Vec<Question>,
     /// Number of the next question.
     pub next: u32,
@@ -43,12 +43,12 @@ pub struct Dumps {
 
 impl Dumps {
     pub fn new() -> Dumps {
-        Dumps { door: Door::open().ok(), open: Vec::new(), next: 0 }
+        Dumps { socket: QuerySocket::open().ok(), open: Vec::new(), next: 0 }
     }
 
     /// What to poll.
     pub fn fds(&self) -> impl Iterator<Item = PollFd<'_>> {
-        self.door.iter().flat_map(Door::fds)
+        self.socket.iter().flat_map(QuerySocket::fds)
     }
 
     /// True if the job ends when a question is answered.
@@ -59,7 +59,7 @@ impl Dumps {
     /// When an answer, or somebody who asks, is not waited for any more.
     pub fn deadline(&self) -> Option<Instant> {
         let answers = self.open.iter().map(|question| question.until);
-        answers.chain(self.door.as_ref().and_then(Door::deadline)).min()
+        answers.chain(self.socket.as_ref().and_then(QuerySocket::deadline)).min()
     }
 }
 

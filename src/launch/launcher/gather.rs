@@ -271,7 +271,8 @@ fn start_one(node: u32, host: &str, words: &[String], secret: &Secret) -> std::i
     let (from, mut stdin) = std::io::pipe()?;
     command.stdin(from);
     let process = Process::start(&mut command, None, false)?;
-    // One that has ended already is seen by its end. The line fits into the pipe: nothing waits.
+    // A process that has ended already is noticed by its end. The line fits into the pipe: nothing
+    // waits.
     let _ = stdin.write_all(format!("{}\n", secret.to_hex()).as_bytes());
     let nowhere = SocketAddr::from(([0; 4], 0));
     let word = Some(word);

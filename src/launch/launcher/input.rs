@@ -1,8 +1,8 @@
 //! The standard input of a job on this machine.
 //!
 //! A file or a pipe is inherited by agents as it is, and PE 0 reads it itself: what it has not read
-//! is there for a substitute. A terminal is not: whoever is not in its foreground is stopped for
-//! reading from it, and only this process is. So a thread reads it, and passes it on by a pipe.
+//! is there for a substitute. A terminal is not: a process that is not in its foreground is stopped
+//! for reading from it, and only this process is. So a thread reads it, and passes it on by a pipe.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,8 @@
-//! What happened in a job as metrics, for who asks while it runs (`--metrics`).
+//! What happened in a job as metrics, served while it runs (`--metrics`).
 //!
 //! docs/report.md lists them.
 //!
-//! Left out: who asks, and how.
+//! Left out: how they are asked for.
 
 #![forbid(unsafe_code)]
 
@@ -143,7 +143,7 @@ impl Metrics {
 }
 
 impl Values {
-    /// Those of a job that has not begun.
+    /// The values of a job that has not begun.
     fn new(to: &mut Registry, job: &Job) -> Values {
         // From a millisecond to more than half an hour.
         let times = || Histogram::new((0..22).map(|power| 0.001 * f64::from(1 << power)));

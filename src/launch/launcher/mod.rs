@@ -81,7 +81,7 @@ use telling::Telling;
 struct Launcher {
     machine: Membership,
     nodes: BTreeMap<u32, Node>,
-    /// Of them those that are lost, until nothing runs there any more.
+    /// The nodes that are lost, until nothing runs there any more.
     leaving: BTreeMap<u32, Leaving>,
     /// Does what this loop must not wait for.
     worker: Worker<Done>,
@@ -98,7 +98,7 @@ struct Launcher {
     timeout: Option<Duration>,
     result: Option<i32>,
     signals: Signals,
-    /// A signal came: nobody is waited for who does not read.
+    /// A signal came: no reader is waited for that does not read.
     hurried: bool,
     last_words: Option<Instant>,
     /// The placement, as far as the nodes have said where their PEs run; None once it is shown.
@@ -454,7 +454,7 @@ impl Launcher {
         self.telling.see(self.machine.view(), self.machine.has_started());
     }
 
-    /// The status of a job that somebody ended, who is told why.
+    /// The status of a job that was ended from outside; a line says why.
     fn ends(&mut self, (status, words): (i32, String)) -> i32 {
         self.telling.say_verdict(&words);
         status

@@ -9,7 +9,7 @@ use raidshmem_core::quantity::Pe;
 pub struct Rests(Vec<(Instant, Pe)>);
 
 impl Rests {
-    /// That of `pe` may start in `ms` milliseconds.
+    /// The substitute of `pe` may start in `ms` milliseconds.
     pub fn add(&mut self, pe: Pe, ms: u64) {
         self.0.push((Instant::now() + Duration::from_millis(ms), pe));
     }

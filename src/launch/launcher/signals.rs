@@ -65,12 +65,12 @@ impl Signals {
         Some(arrived.remove(at))
     }
 
-    /// One that has arrived and stops the job.
+    /// A signal that has arrived and stops the job.
     pub fn stopped(&self) -> Option<i32> {
         self.take(false)
     }
 
-    /// One that has arrived for the PEs. To be asked before it is waited for others: the bell rings
+    /// A signal that has arrived for the PEs. Ask before waiting for others: the bell rings
     /// once for all.
     pub fn passed(&self) -> Option<i32> {
         self.take(true)

@@ -1,4 +1,4 @@
-//! What the launcher tells of a job, as it goes and at its end: to people, to who reads its events
+//! What the launcher tells of a job, as it goes and at its end: to people, to readers of its events
 //! (`--events`), to its record (`--report`) and to its metrics (`--metrics`).
 //!
 //! Everything that is told passes through one function as an event, also the lines for people; so
@@ -46,7 +46,7 @@ pub struct Telling {
 }
 
 impl Telling {
-    /// Of a job with these settings, which begins now.
+    /// The telling of a job with these settings, which begins now.
     ///
     /// # Errors
     /// Too few threads.
@@ -125,7 +125,7 @@ impl Telling {
         self.happened(What::from(report));
     }
 
-    /// Who carries which PE may have changed.
+    /// The processes of some PEs may have changed.
     pub fn see(&mut self, view: &View, has_started: bool) {
         if has_started && !std::mem::replace(&mut self.started, true) {
             self.happened(What::Started);

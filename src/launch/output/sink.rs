@@ -41,8 +41,8 @@ pub struct Sink {
 }
 
 impl Sink {
-    /// Of a process with that number, or none yet; with a `folder` its lines go to a file there.
-    /// The `first` process of a PE begins the file.
+    /// The lines of a process with that number, or none yet; with a `folder` they go to a file
+    /// there. The `first` process of a PE begins the file.
     ///
     /// # Errors
     /// The file cannot be made.
@@ -102,7 +102,7 @@ struct LogFile {
     folder: PathBuf,
     pe: Pe,
     file: File,
-    /// That it could not be written to was said.
+    /// True once a failure to write was said.
     said: bool,
 }
 
