@@ -4,9 +4,9 @@
 //! other peer is reached through the one [`Engine`] of the job. Each engine is a crate of its own;
 //! which one is used is [`choose`]'s business.
 //!
-//! An engine stands on a library of the machine. Who needs the engine loads it ([`load`]), nobody
-//! else: one build serves machines with and without it, and a job over shared memory never meets
-//! it.
+//! An engine stands on a library of the machine. A process that needs the engine loads it
+//! ([`load`]), nobody else: one build serves machines with and without it, and a job over shared
+//! memory never meets it.
 //!
 //! Left out: peers that are mapped (`pgas` goes there directly), and who is dead (`launch`).
 

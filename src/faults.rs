@@ -222,7 +222,7 @@ pub unsafe fn protect(name: Name, addr: *mut u8, len: usize) -> i32 {
 }
 
 /// Takes symmetric memory, in one block of the heap or static, out of every later checkpoint: a
-/// restart leaves it as it is. That ends when it is freed; a block that is resized keeps it for the
+/// restart leaves it as it is. This ends when it is freed; a block that is resized keeps it for the
 /// bytes it keeps. Collective in effect: every PE must exclude the same. [`FAILURE`] if there is no
 /// such memory.
 pub fn exclude(addr: *mut u8, len: usize) -> i32 {

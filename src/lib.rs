@@ -41,7 +41,7 @@
 //!     let mut shmem = Shmem::init();
 //!     let state = ft::run(&mut shmem, begin, step)?;
 //!     if shmem.my_pe() == 0 {
-//!         println!("total {}", state.total); // 190 for each PE, whoever was lost on the way
+//!         println!("total {}", state.total); // 190 for each PE, whichever was lost on the way
 //!     }
 //!     Ok(())
 //! }

@@ -248,15 +248,15 @@ impl<'a> Memory<'a> {
     /// Shows that this PE has come to a meeting. A barrier is come to when it is waited for.
     fn arrive(&self, driver: &Driver) {
         let (Some(step), world) = (meeting(driver.at()), self.world) else { return };
-        // Pairs with the loads below: what was written before is seen by whoever sees the step.
+        // Pairs with the loads below: what was written before is seen by a PE that sees the step.
         let word = self.view.number.0 << 8 | step;
         world.segments.own().words().step.store(word, Ordering::SeqCst);
         self.living().for_each(|pe| world.segments.wake(pe));
         world.publish(&self.view);
     }
 
-    /// Whether all have come to the meeting, or cannot come any more. Of a barrier it is known once
-    /// it was waited for.
+    /// Whether all have come to the meeting, or cannot come any more. For a barrier this is known
+    /// once it was waited for.
     fn all_came(&self, driver: &Driver) -> Progress {
         let Some(step) = meeting(driver.at()) else { return Progress::Wait };
         let word = self.view.number.0 << 8 | step;

@@ -1,12 +1,12 @@
-//! What a process did last, for who looks at a job that hangs: events of `tracing`, kept in a ring.
+//! What a process did last, to be read when a job hangs: events of `tracing`, kept in a ring.
 //!
 //! The ring of a PE lies in its segment, which its agent holds: it can be read while the PE is
-//! stopped, and outlives its process ([`Ring`]). That of a launcher or an agent is its own memory.
-//! Events are of two levels: `info` for what is rare (views, steps of a checkpoint and a recovery,
-//! processes, connections), `debug` for each call that waits for long. Puts, gets and atomics make
-//! none, at any level.
+//! stopped, and outlives its process ([`Ring`]). The ring of a launcher or an agent is its own
+//! memory. Events are of two levels: `info` for what is rare (views, steps of a checkpoint and a
+//! recovery, processes, connections), `debug` for each call that waits for long. Puts, gets and
+//! atomics make none, at any level.
 //!
-//! Left out: spans, and who shows what is kept (`launch`).
+//! Left out: spans, and how the events are shown (`launch`).
 
 #![forbid(unsafe_code)]
 
@@ -113,7 +113,7 @@ pub fn own() -> Ring<'static> {
     Ring::of(memory)
 }
 
-/// The last events of a ring, at most so many, each with the name of who it is of, which takes the
+/// The last events of a ring, at most so many, each with the name of its process, which takes the
 /// incarnation.
 pub fn told(ring: Ring, most: usize, who: impl Fn(u32) -> String) -> Vec<Traced> {
     let events = ring.events();

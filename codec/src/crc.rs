@@ -52,7 +52,7 @@ pub struct Sum {
 }
 
 impl Sum {
-    /// Of runs of `len` bytes.
+    /// A sum of runs of `len` bytes.
     pub fn new(len: usize) -> Sum {
         Sum { len, zeroes: crc32(&vec![0; len]) }
     }
@@ -63,8 +63,8 @@ impl Sum {
         self.len
     }
 
-    /// The hasher after the XOR of what `parts` have seen, `len` bytes each. One that has seen only
-    /// zeroes may be left out.
+    /// The hasher after the XOR of what `parts` have seen, `len` bytes each. A part that has seen
+    /// only zeroes may be left out.
     pub fn of(&self, parts: impl IntoIterator<Item = Hasher>) -> Hasher {
         let sum = parts.into_iter().fold(0, |sum, part| sum ^ part.finish() ^ self.zeroes);
         let len = self.len as u64;

@@ -40,7 +40,7 @@ fn lagrange(k: usize, point: u8, at: u8) -> u8 {
 pub(crate) fn weights(parity: &[u8], from: &[usize], wants: &[usize]) -> Vec<u8> {
     let k = from.len();
     let shards = k + parity.len() / k;
-    // Rows over all shards. Those of the parities in `from` add up to 0 ...
+    // Rows over all shards. The rows of the parities in `from` add up to 0 ...
     let made_of_data = |shard: usize| {
         let mut row = vec![0; shards];
         match shard.checked_sub(k) {

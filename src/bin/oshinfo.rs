@@ -34,7 +34,7 @@ fn main() {
         Some("--help" | "-h") => format!("{USAGE}\n"),
         Some(other) => refuse(&format!("{other}: {USAGE}")),
     };
-    // Whoever stops reading (`oshinfo | head`) has seen enough.
+    // A reader that stops (`oshinfo | head`) has seen enough.
     let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
@@ -82,7 +82,7 @@ fn kernel() -> String {
     }
 }
 
-/// Those that this machine can have, and which one a job on it and one on several would have.
+/// The fabrics of this machine, and which one a job on it, and one on several, would have.
 fn fabrics(settings: &Settings) -> String {
     let known = engine_states();
     let state = |fabric| known.iter().find(|(other, _)| *other == fabric);

@@ -38,7 +38,7 @@ fn main() {
     let html = page(&record);
     let to = args.output.unwrap_or_else(|| beside(&args.report));
     if to == Path::new("-") {
-        // Who reads may have seen enough.
+        // The reader may have seen enough.
         let _ = std::io::stdout().write_all(html.as_bytes());
         return;
     }

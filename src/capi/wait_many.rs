@@ -1,6 +1,6 @@
 //! Waiting for and testing sets of words: all, any, some, each against one value or its own.
 //!
-//! `status` takes words out of the set (nonzero); null takes none out. Of an empty set `all` is
+//! `status` takes words out of the set (nonzero); null takes none out. For an empty set `all` is
 //! true, `any` gives `SIZE_MAX`, `some` gives 0.
 
 use std::ffi::c_int;

@@ -1,19 +1,20 @@
-//! The own snapshot: who writes which tile of it when, and the end of a checkpoint, when it counts.
+//! The own snapshot: which PE writes which tile of it when, and the end of a checkpoint, when it
+//! counts.
 //!
 //! With one snapshot each PE copies its live memory over it in a step of its own, after barrier A:
 //! until then it is the one to go back to. With two in turns nothing of the new one is needed
 //! before, so it is written in the step that makes parity, and each live byte is read from memory
-//! once for both: who makes the first parity over a tile has it in its cache, and writes it into
-//! the store of its owner, if that is mapped there ([`is_mine`]). What did not change, and what
-//! only far PEs could copy, the owner brings up to date itself ([`Own`]), a few tiles with each
-//! tile of parity, so that it happens while others come over the network.
+//! once for both: the PE that makes the first parity over a tile has it in its cache, and writes it
+//! into the store of its owner, if that is mapped there ([`is_mine`]). What did not change, and
+//! what only far PEs could copy, the owner brings up to date itself ([`Own`]), a few tiles with
+//! each tile of parity, so that it happens while others come over the network.
 //!
 //! Invariants: every tile of a snapshot has one writer in a checkpoint, which both sides work out
 //! from the same words. A PE writes into another's store only between barriers C and A of a
 //! checkpoint, in a snapshot whose record is void or that of the checkpoint before the last: nobody
 //! believes it until its owner seals the record, after barrier A. A PE that dies on the way leaves
 //! nothing behind it: its process has ended before any view shows it dead, so nothing is written
-//! later, and whoever goes forward all the same copies its live memory anew ([`copy`]).
+//! later, and a PE that goes forward all the same copies its live memory anew ([`copy`]).
 
 #![forbid(unsafe_code)]
 
@@ -90,8 +91,8 @@ impl<'a> Own<'a> {
         (0..self.count()).filter(|tile| second && left(tile)).collect()
     }
 
-    /// Makes a tile that of this checkpoint. One that did not change stays as it is or comes from
-    /// the last snapshot, not from memory: that is what the parity was made of.
+    /// Makes a tile that of this checkpoint. A tile that did not change stays as it is or comes
+    /// from the last snapshot, not from memory: that is what the parity was made of.
     pub fn bring(&self, tile: usize, changes: Option<&Changes>, scratch: &mut [u8]) {
         let Own { world, number, .. } = *self;
         let (region, me) = (self.region(number), world.me());

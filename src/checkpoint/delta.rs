@@ -2,7 +2,8 @@
 //!
 //! A PE compares its live tiles with its snapshot the first time, and takes a digest of each on the
 //! way; from then on the digests (XXH3, 128 bits) are compared and the snapshot is not read. It
-//! shows the set in its store, and who protects a tile looks at it after the barrier that follows.
+//! shows the set in its store, and the PE that protects a tile looks at it after the barrier that
+//! follows.
 //!
 //! Where the kernel noted which pages were written ([`super::pages`]) no tile is read.
 //!

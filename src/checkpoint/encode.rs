@@ -160,7 +160,7 @@ impl Encode<'_> {
         }
     }
 
-    /// Those of the sources at `changed` that this PE writes into their owners' second snapshots.
+    /// The sources at `changed` that this PE writes into their owners' second snapshots.
     fn copies(&self, tile: Tile, changed: &[usize]) -> Vec<usize> {
         let (places, len): (Vec<_>, _) = (self.places(tile).collect(), self.coverage.len());
         let is_mine =
@@ -272,8 +272,8 @@ impl Encode<'_> {
         true
     }
 
-    /// Computes a tile from all of its sources, of which what is far was pulled, unless it was to
-    /// be updated. Those that are to be copied are before, and are in the cache then.
+    /// Computes a tile from all of its sources; far ones were pulled, unless it was to
+    /// be updated. Sources that are to be copied are copied before, and are in the cache then.
     fn compute(&self, task: &Task, scratch: &mut Scratch) {
         let Encode { world, coverage, number, .. } = *self;
         let places: Vec<(usize, usize)> = self.places(task.tile).collect();

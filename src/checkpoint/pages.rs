@@ -125,7 +125,7 @@ pub fn watch(
     tracked.end();
     if wanted {
         costs.spent = 0;
-        // Who reads live memory through another mapping does not mind that this one is cut.
+        // A PE that reads live memory through another mapping does not mind that this one is cut.
         let cuts = world.settings().track == Track::Pages || world.segments.own().is_twice();
         match Watched::new(world.segments, &spans(coverage), cuts) {
             Ok(new) => {

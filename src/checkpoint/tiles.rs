@@ -265,7 +265,7 @@ pub struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// Of zeroes, which hold.
+    /// A reading of zeroes, which hold.
     pub fn zeroes() -> Reading<'static> {
         Reading { bytes: &ZEROES, check: None }
     }

@@ -1,8 +1,8 @@
 //! The connection between launcher and agent: a Unix pair on one machine, else sealed TCP.
 //!
 //! Invariants: neither kind ever waits when it sends: what finds no room is queued in order. A
-//! message arrives whole or the connection is over. Descriptors cross a pair only; whoever sends
-//! one asks [`Link::carries_descriptors`] first.
+//! message arrives whole or the connection is over. Descriptors cross a pair only; a process that
+//! sends one asks [`Link::carries_descriptors`] first.
 
 #![forbid(unsafe_code)]
 

@@ -12,7 +12,7 @@
 //! stranger writes makes this side keep more than one frame, and no length at all more than
 //! [`SEALED_MAX`]. After the first error a session gives no message any more.
 //!
-//! Left out: who may be which node; that is in the first message inside.
+//! Left out: which peer may be which node; that is in the first message inside.
 
 #![forbid(unsafe_code)]
 

@@ -54,7 +54,7 @@ const FIRST: usize = 2;
 /// A word for each slot: `turn << 16 | options << 8 | team`; the team is 0 while the slot is free.
 struct Slots([AtomicU64; STREAMS]);
 
-/// Who uses the context of a slot, in this process.
+/// The user of the context of a slot, in this process.
 struct User {
     /// The thread that made it, counted from 1; 0: the next to use it, as after a restart.
     owner: AtomicU64,
@@ -134,8 +134,8 @@ impl Ctx {
         }
     }
 
-    /// Begins a call that uses the context: refuses what is none, and, with checks, who promised
-    /// not to use it.
+    /// Begins a call that uses the context: refuses what is none, and, with checks, a thread that
+    /// promised not to use it.
     #[inline]
     pub fn begin(self, call: &'static str) -> Using {
         let world = pgas::world_for(call);

@@ -13,10 +13,10 @@
 //! The words of teams lie outside of the symmetric heap (`segment::layout`).
 //!
 //! A team has words for more *gates* behind these, with as many rounds as its job needs, and then
-//! the words of its slots in the work area, two sets that are used in turns, and who counts turns.
-//! An active set has none of that: what would need slots goes the way that needs none. PEs that
-//! come to different gates wait for each other for ever instead of taking one meeting for another:
-//! the safe API rests on it (`shmem/mod.rs`).
+//! the words of its slots in the work area, two sets that are used in turns, and the counter of
+//! turns. An active set has none of that: what would need slots goes the way that needs none. PEs
+//! that come to different gates wait for each other for ever instead of taking one meeting for
+//! another: the safe API rests on it (`shmem/mod.rs`).
 //!
 //! A signal adds one and its receiver takes one away, so a PE that is already in the next meeting
 //! does no harm. Invariant: a word of a PE is zero again when the call returns there, except for a
@@ -71,7 +71,7 @@ const GATE_WORDS: usize = 2;
 /// Rounds of a meeting at most.
 const ROUNDS: usize = DONE_AT - GATE_WORDS;
 
-/// What the nodes of a group depend on: the view, start, stride, size, and who leads.
+/// What the nodes of a group depend on: the view, start, stride, size, and the leaders.
 type Shape = (ViewNumber, isize, isize, usize, Option<usize>);
 
 /// Nodes that are kept, so that a collective does not work them out again.
@@ -128,7 +128,7 @@ const _: () = assert!(MOST_WORDS <= TEAM_WORDS);
 enum Words {
     /// A `pSync` of the caller.
     Set(Sym<i64>),
-    /// Those of a team, as an offset in the segment.
+    /// The words of a team, as an offset in the segment.
     Team(usize),
 }
 
@@ -229,7 +229,7 @@ impl Group {
         (turn & 1) as usize
     }
 
-    /// A new team begins with the same set on all its PEs, whoever had its words before.
+    /// A new team begins with the same set on all its PEs, whichever team had its words before.
     pub fn begin_turns(&self) {
         self.word(slot_words(), self.index).store(0);
     }
@@ -322,7 +322,7 @@ impl Group {
         self.release(nodes, released)
     }
 
-    /// Tells the leader of the node, who waits for all of it.
+    /// Tells the leader of the node, which waits for all of it.
     pub fn arrive(&self, nodes: &Nodes, at: usize) -> Result<(), Fault> {
         if nodes.leads(self.index) {
             return self.wait_for(at, nodes.members[nodes.own].len() as u64 - 1);
@@ -331,7 +331,7 @@ impl Group {
         Ok(())
     }
 
-    /// The leader tells all of its node, who wait for it.
+    /// The leader tells all of its node, which wait for it.
     pub fn release(&self, nodes: &Nodes, at: usize) -> Result<(), Fault> {
         if !nodes.leads(self.index) {
             return self.wait_for(at, 1);

@@ -17,7 +17,7 @@
 //! dead PE: between a death and the restart blocking calls return, writes are dropped and reads
 //! give zeroes.
 //!
-//! Who deals with whom in which step is in `raidshmem_core::schedule`, pure.
+//! The pairs of each step are in `raidshmem_core::schedule`, pure.
 //!
 //! Left out: names, C types and handles of C (`capi`); handles that a borrow checker understands
 //! (`shmem`); the symmetric heap (`pgas`).

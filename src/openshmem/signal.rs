@@ -1,7 +1,7 @@
 //! Signals: a word of a PE that is updated, by itself or when data before it is there.
 //!
-//! The data is copied first and the signal word updated after it with release, so whoever sees the
-//! signal (`wait.rs` loads with acquire) sees the data. The signal operations are atomic among
+//! The data is copied first and the signal word updated after it with release, so a PE that sees
+//! the signal (`wait.rs` loads with acquire) sees the data. The signal operations are atomic among
 //! themselves, with reads of the word and with the waits on signals.
 
 use raidshmem_segment::update::Update;

@@ -4,7 +4,7 @@
 //! few. Where nodes do not map each other, the lowest PEs of nodes meet in between:
 //!
 //! ```text
-//! arrive    every PE adds one to the counter of who leads it, who waits for all and goes on so
+//! arrive    every PE adds one to the counter of its leader, which waits for all and goes on so
 //! meet      leaders of nodes meet by dissemination (`rounds::rounds`): each tells its partner of a
 //!           round the number of the barrier, and waits for it from the other
 //! release   who leads at a counter opens it and wakes those who wait there; at the last one, if

@@ -282,7 +282,7 @@ fn arrive(world: &World, original: bool) {
     }
 }
 
-/// Makes the words of a segment those of a process that begins, whoever had it before.
+/// Makes the words of a segment those of a process that begins, whichever process had it before.
 fn take_over(own: &Segment, job: u64, me: usize) {
     own.words().bell.sleepers.store(0, Ordering::SeqCst); // a dead owner may have left some
     own.words().bell.watchers.store(0, Ordering::SeqCst);
@@ -307,7 +307,7 @@ fn first_vote(own: &'static Segment, protection: Option<&Protection>, heir: &Hei
     }
 }
 
-/// Who takes over the memory of a dead process.
+/// The process that takes over the memory of a dead one.
 fn heir(settings: &Settings, job: &Job, welcome: &Welcome) -> Heir {
     let machine = |node: u32| job.machine_of.get(node as usize).copied().unwrap_or(node);
     let here = |node: &&u32| machine(**node) == machine(welcome.node);

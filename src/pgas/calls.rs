@@ -32,7 +32,7 @@ impl World {
         self.sites.reported.store(false, Ordering::Relaxed);
     }
 
-    /// A restart; who was told of the loss by no checkpoint learns of it here.
+    /// A restart; a PE that was told of the loss by no checkpoint learns of it here.
     pub(crate) fn show_restart(&self, from: &Site) {
         if !self.sites.reported.load(Ordering::Relaxed) {
             self.show_call(from, self.store.agreed().next());

@@ -23,7 +23,7 @@ use raidshmem_sys::memory::{self, Part};
 /// The second snapshot of a store that keeps one: where live memory is kept.
 const BESIDE: usize = 1;
 
-/// Who takes over.
+/// The process that takes over.
 pub(super) struct Heir {
     pub job: u64,
     pub pe: u32,

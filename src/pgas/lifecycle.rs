@@ -18,7 +18,7 @@ static STAGE: AtomicU8 = AtomicU8::new(0);
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 /// One thread leaves the job; the others wait for it.
 static LEAVING: Mutex<()> = Mutex::new(());
-/// That thread; 0 while there is none.
+/// The thread that leaves; 0 while there is none.
 static LEAVER: AtomicI32 = AtomicI32::new(0);
 /// What a PE in `shmem_finalize` does when another is lost.
 static RECOVER: OnceLock<fn(&'static World)> = OnceLock::new();

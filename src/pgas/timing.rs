@@ -1,9 +1,9 @@
 //! Whether a call of the checkpoint saves: PE 0 decides, and all read that in the call's barrier.
 //!
 //! A call that passes is a barrier of the protocol, and nothing else of it. So the protocol has
-//! only calls that save. Who knows of a loss saves, which is how a loss is reported; the others
-//! come out of the barrier with what PE 0 decided, or with the loss. If they differ because PE 0
-//! was lost after the barrier, no PE has begun to encode, and all go back.
+//! only calls that save. A PE that knows of a loss saves, which is how a loss is reported; the
+//! others come out of the barrier with what PE 0 decided, or with the loss. If they differ because
+//! PE 0 was lost after the barrier, no PE has begun to encode, and all go back.
 //!
 //! Invariant: PE 0 writes its decision before it comes to the barrier, in one of two bits in turn,
 //! so that nobody who reads it late reads the next.

@@ -1,9 +1,9 @@
 //! Waiting without burning the processor: spin a little, yield a little, then sleep.
 //!
-//! A PE sleeps on the doorbell of its own control page. Whoever stores something it may wait for
+//! A PE sleeps on the doorbell of its own control page. A PE that stores something it may wait for
 //! rings: a load of a counter, and only if somebody sleeps an increment and a wake-up. Puts look at
-//! `watchers`, so that a PE asleep in a barrier is not woken by every put it receives. That the
-//! ringer sees the sleeper, or the sleeper sees the store, is a matter of fences:
+//! `watchers`, so that a PE asleep in a barrier is not woken by every put it receives. Whether the
+//! ringer sees the sleeper, or the sleeper sees the store, depends on fences:
 //!
 //! - whoever stores a word of the library fences before it looks for sleepers, and a sleeper fences
 //!   between announcing itself and its last look (`segment::words::{is_awaited, announce}`);
@@ -68,7 +68,8 @@ impl World {
         Err(Fault)
     }
 
-    /// Blocks until `ready`, whatever happens. Whoever stores what it looks at calls `wake` then.
+    /// Blocks until `ready`, whatever happens. A thread that stores what it looks at calls `wake`
+    /// then.
     pub fn wait_raw(&self, waiting: impl FnOnce() -> Waiting, ready: impl FnMut() -> bool) {
         self.wait(waiting, false, ready);
     }

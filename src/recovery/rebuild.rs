@@ -241,8 +241,9 @@ impl Decode<'_> {
     }
 
     /// Decodes an own tile of the snapshot, or of `line`, from tiles of `pes`, which are checked on
-    /// the way. The error is the PE of one that does not hold: then the tile has no stamp. That of
-    /// a mere sum follows from what was seen of the sources, and so finds errors of adding, too.
+    /// the way. The error is the PE of a tile that does not hold: then the tile has no stamp. The
+    /// stamp of a mere sum follows from what was seen of the sources, and so finds errors of
+    /// adding, too.
     fn decode(
         &self,
         tile: usize,

@@ -90,7 +90,7 @@ pub(super) fn settle(world: &World) {
                 view = world.members.view();
                 world.refresh(&view);
             }
-            // One that cannot be reached is no way out of here: the view says what became of it.
+            // A PE that cannot be reached is no way out of here: the view says what became of it.
             let inside = |pe: usize| world.look(pe, word) != Some(0);
             !alive(&view).into_iter().any(inside)
         },

@@ -51,7 +51,7 @@ impl Peers<'_> {
         self.signal(pe, word, signal);
     }
 
-    /// Updates a signal word of `pe`; puts before are seen by whoever sees it.
+    /// Updates a signal word of `pe`; a PE that sees it sees the puts before it.
     ///
     /// ```
     /// use raidshmem::Signal;

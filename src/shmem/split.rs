@@ -114,7 +114,7 @@ impl Shmem {
         self.split_strided_with(parent, (start, stride, size), TeamConfig::default())
     }
 
-    /// As [`Shmem::split_strided`], of `(start, stride, size)`, for what `config` says. That may
+    /// As [`Shmem::split_strided`], of `(start, stride, size)`, for what `config` says, which may
     /// differ from PE to PE.
     ///
     /// # Errors

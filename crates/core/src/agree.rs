@@ -12,7 +12,7 @@
 //!
 //! A new view begins again at the first step, with what was locked before: the newest lock of any
 //! member is the decision. So a decision that one member took, and took away with it when it died,
-//! is that of all others. Who finds a member that is done takes over its decision; a member is at
+//! is that of all others. A member that finds another one done takes its decision; a member is at
 //! most one agreement ahead, and its record has the decision before.
 //!
 //! Invariants: decisions of one agreement are equal on all members that come to one, the dead among
@@ -112,7 +112,7 @@ pub struct Record {
     pub which: Which,
     /// How far it is.
     pub phase: Phase,
-    /// In which view.
+    /// The view in which this was shown.
     pub view: u64,
     /// What it brings.
     pub proposal: Proposal,

@@ -99,14 +99,14 @@ impl Welcome {
     }
 }
 
-/// Whom a PE waits for.
+/// The PEs that a PE waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Whom {
     /// PEs that have to make the same call: `start`, `start + stride` and so on, `size` of them.
     Members { start: i32, stride: i32, size: u32 },
     /// Some PE that does something: a put, a signal, the release of a lock.
     Anyone,
-    /// Those that have not finalised yet; this one is in `shmem_finalize`.
+    /// All that have not finalised yet; this PE is in `shmem_finalize`.
     Finalize,
 }
 
@@ -160,7 +160,7 @@ pub struct Answer {
     pub events: Vec<Traced>,
 }
 
-/// A heartbeat, with the time of the clock of who asked.
+/// A heartbeat, with the time of the asker's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Beat {
     /// Do you hear me?
@@ -196,7 +196,7 @@ pub struct End {
     pub key: u32,
 }
 
-/// Who sends heartbeats, and who gets them.
+/// A sender or receiver of heartbeats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Party {
     /// The agent of a node.
@@ -393,7 +393,7 @@ pub struct Scrubbed {
     pub bytes: u64,
     /// Tiles and headers that did not.
     pub damaged: u64,
-    /// Those of them that were made whole again.
+    /// Tiles of them that were repaired.
     pub repaired: u64,
 }
 
@@ -402,7 +402,7 @@ pub struct Scrubbed {
 pub struct Found {
     /// Tiles that changed.
     pub changed: u64,
-    /// Of so many.
+    /// How many there are in all.
     pub of: u64,
     /// By the pages that were written; else by digests.
     pub by_pages: bool,

@@ -51,7 +51,7 @@ rules! {
     EveryCallMeets = "every-call-meets", unit, "a_substitute_that_learned_elsewhere_is_behind";
     /// A barrier of the program and one of a checkpoint count together.
     BarriersPair = "barriers-pair", processes, "a_barrier_of_the_program_and_a_checkpoint_do_not";
-    /// That a tile does not hold in a recovery is not passed on.
+    /// A tile that does not hold in a recovery is not reported.
     CorruptUnheard = "corrupt-unheard", simulator, "at_most_the_parity";
     /// Words that another incarnation told are taken for this one's.
     StaleWordsTaken = "stale-words-taken", unit, "words_of_another_incarnation_are_refused";
@@ -59,7 +59,7 @@ rules! {
     EndGoesBack = "end-goes-back", explorer, "protocol::explore::deaths_anywhere";
     /// Parity that was lost is made anew, of what PEs in `shmem_finalize` have computed since.
     ParityOfTheEnd = "parity-of-the-end", explorer, "protocol::explore::deaths_anywhere";
-    /// Who wakes does not fence between its store and its look for sleepers.
+    /// The waker does not fence between its store and its look for sleepers.
     WakeWithoutFence = "wake-without-fence", unit, "a_sleeper_is_seen_or_sees";
 
     // The store.
@@ -71,7 +71,7 @@ rules! {
     SealBelieved = "seal-believed", unit, "one_flipped_bit_costs_nothing_and_one_in_each";
     /// A tile that changed with the checkpoint before is left as it was two before.
     KeptThoughChanged = "kept-though-changed", unit, "a_slot_never_keeps_what_is_not_so_any_more";
-    /// That a PE does not know all that it wrote is not taken into account.
+    /// A PE that does not know all that it wrote is treated as if it did.
     DoubtsIgnored = "doubts-ignored", unit, "any_doubt_ends_it";
     /// What no old checksum proves is put back.
     UnprovenPutBack = "unproven-put-back", processes, "nothing_is_put_back_that_no_old_checksum";
@@ -89,7 +89,7 @@ rules! {
     ExclusionOutlives = "exclusion-outlives", processes, "what_is_said_of_memory_ends_with_it";
     /// Memory is counted for the job, not for each machine.
     MemoryOfTheJob = "memory-of-the-job", unit, "memory_is_counted_for_each_machine";
-    /// Whoever does not ask why a checkpoint was refused is refused for ever.
+    /// A program that does not ask why a checkpoint was refused is refused for ever.
     RefusedForEver = "refused-for-ever", unit, "the_loop_of_the_thesis_ends";
 
     // The launcher: who is dead, and what follows.
@@ -115,7 +115,7 @@ rules! {
     StallUnsaid = "stall-unsaid", unit, "a_stall_is_said_once_and_a_short_wait_never";
     /// A wait is said to last for ever though somebody can still move.
     VerdictTooEarly = "verdict-too-early", unit, "every_combination_has_its_line_or_its_end";
-    /// Who does not know the job's secret is heard.
+    /// A peer that does not know the job's secret is heard.
     SecretUnchecked = "secret-unchecked", unit, "another_secret_and_garbage_are_refused";
     /// A heartbeat that was recorded is heard again.
     ReplayHeard = "replay-heard", unit, "a_heartbeat_is_believed_once_by_whom_it_is_for";
@@ -127,7 +127,7 @@ rules! {
     DomainsIgnored = "domains-ignored", unit, "every_shape_of_small_jobs";
     /// PEs are not told of an end of the job before its time, and write nothing out.
     OutputCutOff = "output-cut-off", processes, "a_misuse_loses_no_output_of_other_pes";
-    /// Who returns from `main` without `shmem_finalize` does not leave the job.
+    /// A PE that returns from `main` without `shmem_finalize` does not leave the job.
     NoFinalizeAtExit = "no-finalize-at-exit", processes, "an_end_with_status_0_is_a_good_one";
     /// A job ends with 0 whatever its programs end with.
     StatusLost = "status-lost", unit, "a_job_ends_when_all_have_finalized_with_the_first";

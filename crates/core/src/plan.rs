@@ -78,7 +78,7 @@ impl std::fmt::Display for Unrecoverable {
         let (group, pes) = (self.group, named(&self.pes));
         match self.parity {
             Some(parity) => write!(f, "unrecoverable: group {group} lost {pes}, parity {parity}")?,
-            // Those PEs may well be alive: the one slot of each is overwritten in a checkpoint.
+            // These PEs may well be alive: the one slot of each is overwritten in a checkpoint.
             None => write!(
                 f,
                 "unrecoverable: group {group} lost the copies on {pes}, mode single keeps no other"
@@ -184,7 +184,8 @@ mod tests {
         assert_eq!(error.to_string(), "unrecoverable: group 0 lost PEs 1,2, parity 1");
     }
 
-    /// Who was lost is, though its snapshot was rebuilt before something else was found.
+    /// A PE that was lost is still lost if its snapshot was rebuilt before something else was
+    /// found.
     #[test]
     fn what_was_lost_stays_lost_in_the_verdict() {
         let layout = Layout::new(Scheme::Raid5, 4).unwrap();

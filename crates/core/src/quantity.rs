@@ -53,7 +53,7 @@ number! {
 }
 
 impl Pe {
-    /// Those of a job of so many.
+    /// All PEs of a job of `count`.
     pub fn all(count: usize) -> impl DoubleEndedIterator<Item = Pe> {
         (0..count).map(Pe::of)
     }
@@ -83,12 +83,12 @@ impl CheckpointNumber {
         CheckpointNumber(self.0 - 1)
     }
 
-    /// That `back` before this one, or the start if there are not so many.
+    /// The number `back` before this one, or the start if there are not so many.
     pub fn before(self, back: u64) -> CheckpointNumber {
         CheckpointNumber(self.0.saturating_sub(back))
     }
 
-    /// One that may be there as a word, 0 if it is not.
+    /// A word for a number that may be missing: 0 if it is.
     pub fn pack(number: Option<CheckpointNumber>) -> u64 {
         number.map_or(0, |number| number.0 + 1)
     }

@@ -1,4 +1,4 @@
-//! How PEs meet: whom each signals and waits for, as a function of index and size.
+//! How PEs meet: which PEs each signals and waits for, as a function of index and size.
 //!
 //! PEs that signal each other over a network meet by dissemination:
 //!
@@ -34,7 +34,7 @@ const _: () = assert!(FANIN.pow(LEVELS as u32) >= PES_MAX);
 pub struct Counter {
     /// Its level.
     pub level: usize,
-    /// The index of who leads, and has the counter.
+    /// The index of the leader, which has the counter.
     pub leader: usize,
     /// From the index of one who meets there to the next one's.
     pub stride: usize,
@@ -69,9 +69,9 @@ pub fn counters(index: usize, size: usize) -> impl Iterator<Item = Counter> {
 /// One round of a meeting, as one of the PEs sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Round {
-    /// Whom to signal.
+    /// The PE to signal.
     pub to: usize,
-    /// Whose signal to wait for.
+    /// The PE whose signal to wait for.
     pub from: usize,
 }
 
@@ -147,7 +147,7 @@ mod tests {
         }
     }
 
-    /// PEs at any speed: whoever can go on does, in an order that a fixed generator picks. Nobody
+    /// PEs at any speed: those that can go on do, in an order that a fixed generator picks. No PE
     /// leaves before the last has come, and all leave in the end.
     #[test]
     fn nobody_leaves_a_meeting_before_all_have_come() {

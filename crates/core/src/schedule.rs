@@ -151,7 +151,7 @@ pub fn is_long(bytes: usize, size: usize) -> bool {
 /// PEs that act together, by the nodes that they are on, as one of them sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nodes {
-    /// Who acts for each node.
+    /// The leader of each node, which acts for it.
     pub leaders: Vec<usize>,
     /// The PEs of each node, the lowest first.
     pub members: Vec<Vec<usize>>,

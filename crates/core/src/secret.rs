@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Bytes of a job's secret.
 pub const SECRET_LEN: usize = 32;
 
-/// The secret of a job: who knows it belongs to the job. It does not print.
+/// The secret of a job: a process that knows it belongs to the job. It does not print.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Secret(pub [u8; SECRET_LEN]);
 

@@ -42,7 +42,7 @@ pub struct Part {
 pub struct Request {
     /// The job; others are refused.
     pub job: u64,
-    /// Who asks.
+    /// The PE that asks.
     pub pe: u32,
     /// Its incarnation; older ones than known are refused.
     pub incarnation: Incarnation,
@@ -59,7 +59,7 @@ pub struct Request {
 pub struct Answer {
     /// The job; others are refused.
     pub job: u64,
-    /// Who did it.
+    /// The PE that did it.
     pub pe: u32,
     /// Its incarnation; older ones than known are refused.
     pub incarnation: Incarnation,

@@ -32,7 +32,7 @@ fn check(ucp: &'static Ucp, code: ucs_status_t) -> Result<(), Status> {
     if code == UCS_OK { Ok(()) } else { Err(Status { ucp, code }) }
 }
 
-/// Whom messages are for.
+/// A receiver of messages.
 pub trait Hearer: Sync + 'static {
     /// A message of kind `id` came; runs inside `Worker::progress`. `reply` answers the sender.
     fn heard(&self, id: u32, message: &[u8], reply: Option<Endpoint>);

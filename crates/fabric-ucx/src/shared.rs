@@ -43,7 +43,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// Of a process that knows nobody yet.
+    /// The state of a process that knows no peer yet.
     pub fn new(local: Local) -> Shared {
         let pes = 0..local.n_pes;
         Shared {
@@ -62,7 +62,7 @@ impl Shared {
         }
     }
 
-    /// Something happened: whoever waits looks again.
+    /// Something happened: threads that wait look again.
     pub fn tick(&self) {
         self.ticks.fetch_add(1, Ordering::SeqCst);
         if self.sleepers.load(Ordering::SeqCst) != 0 {
@@ -71,7 +71,7 @@ impl Shared {
         self.local.events.arrived();
     }
 
-    /// Whoever helped sleeps from now on: the thread for progress takes over.
+    /// The helping threads sleep from now on: the thread for progress takes over.
     pub fn hand_over(&self) {
         self.alarm.fetch_add(1, Ordering::SeqCst); // pairs with the look after `napping` is set
         if self.napping.load(Ordering::SeqCst) {

@@ -1,5 +1,5 @@
-//! Signs of life between agents that need no processor of who gives them: a counter that a thread
-//! raises, and that another agent reads by RDMA (fault-tolerant ARMCI, section IV-C).
+//! Signs of life between agents that need no processor of the node that gives them: a counter that
+//! a thread raises, and that another agent reads by RDMA (fault-tolerant ARMCI, section IV-C).
 //!
 //! ```text
 //! reader -- Reader: my queue pair --------------> watched    makes a queue pair for it
@@ -71,7 +71,7 @@ impl Beats {
     /// Opens `device`, and begins to raise the counter, several times every `period`.
     ///
     /// # Errors
-    /// In words.
+    /// A line that says what failed.
     pub fn open(device: Option<&settings::Device>, period: Duration) -> Result<Beats, String> {
         let device = Device::open(device)?;
         let queue = Arc::new(Queue::new(&device, COMPLETIONS)?);

@@ -1,4 +1,5 @@
-//! A connection to one incarnation of a peer: what is posted, what is done, who waits for answers.
+//! A connection to one incarnation of a peer: what is posted, what is done, which calls wait for
+//! answers.
 //!
 //! Work requests of a connection are numbered from 1 and complete in order, so one number says what
 //! is done. The last of every batch asks for a completion; those before it are done with it.
@@ -358,7 +359,7 @@ mod tests {
         let mut sender = Sender { posted: 5, ..Sender::default() };
         assert_eq!(sender.took(4, (true, false), &blocks), Vec::<u32>::new());
         assert_eq!((sender.posted, &sender.blocks[..]), (9, &[(6, 10), (8, 12), (9, 13)][..]));
-        // Results come to them: they are the caller's, who waits.
+        // Results come to them: they are the caller's, which waits.
         let mut sender = Sender { posted: 5, ..Sender::default() };
         assert_eq!(sender.took(4, (true, true), &blocks), Vec::<u32>::new());
         assert_eq!((sender.posted, sender.blocks.len()), (9, 0));

@@ -17,7 +17,7 @@ use rustix::process::{Resource, getrlimit};
 
 /// Link layer of a port that is Ethernet (`IBV_LINK_LAYER_ETHERNET`).
 const ETHERNET: u8 = 2;
-/// Bit of `CAP_IPC_LOCK` in a set of capabilities: whoever has it may pin any amount.
+/// Bit of `CAP_IPC_LOCK` in a set of capabilities: a process that has it may pin any amount.
 const CAP_IPC_LOCK: u64 = 1 << 14;
 
 /// What is atomic with the atomics that a device serves (`ibv_atomic_cap`).
@@ -27,7 +27,7 @@ pub enum Atomics {
     None,
     /// Others that it serves.
     Own,
-    /// Those of the processor, too.
+    /// Atomic with the processor's own accesses, too.
     All,
 }
 

@@ -37,7 +37,7 @@
 //! processor: there, and for posts, which keep their order, messages it is. How many reads and
 //! atomics are under way at a time is the queue pair's business (`max_rd_atomic`).
 //!
-//! A queue pair that fails is a broken connection. One that is fenced goes into the error state:
+//! A queue pair that fails is a broken connection. A fenced queue pair goes into the error state:
 //! its peer reaches nothing any more, whatever keys it knows, as a key is good only on a queue pair
 //! of the same process. It is kept until the engine ends, so that numbers are not used twice.
 //!

@@ -6,9 +6,9 @@
 //!               A -- have B's ---------> B      B may send
 //! ```
 //!
-//! Who needs the connection repeats its greeting until it may send. Both may begin at once. An end
-//! sends only after the other said that it is connected, so no packet is lost to a queue pair that
-//! does not listen yet.
+//! The end that needs the connection repeats its greeting until it may send. Both may begin at
+//! once. An end sends only after the other said that it is connected, so no packet is lost to a
+//! queue pair that does not listen yet.
 //!
 //! Left out: that greetings come from the right incarnation, which the caller has checked.
 
@@ -94,7 +94,7 @@ mod tests {
                 self.connected[to] = qpn;
             }
             self.way[1 - to].extend(then.answer);
-            // Whoever may send has an other end that listens.
+            // The other end of an end that may send listens.
             for end in 0..2 {
                 assert!(!self.ends[end].is_open() || self.connected[1 - end] != 0, "{self:?}");
             }

@@ -56,7 +56,7 @@ impl Region {
     /// write them if `writable`, also by the device's atomics if `atomics`.
     ///
     /// # Errors
-    /// In words.
+    /// A line that says what failed.
     pub fn new(
         device: &Arc<Device>,
         bytes: &'static [u8],
@@ -78,7 +78,7 @@ impl Region {
     /// Memory of its own, which only this process's work requests name.
     ///
     /// # Errors
-    /// In words.
+    /// A line that says what failed.
     pub fn private(device: &Arc<Device>, len: usize) -> Result<Region, String> {
         // Never given back: the device may write to it until the queue pairs are gone.
         let bytes: &'static mut [u8] = Box::leak(vec![0u8; len].into_boxed_slice());
@@ -90,7 +90,7 @@ impl Region {
     /// reads. It is shared memory: a fork leaves it where the device knows it to be.
     ///
     /// # Errors
-    /// In words.
+    /// A line that says what failed.
     pub fn counter(device: &Arc<Device>) -> Result<(Region, &'static AtomicU64), String> {
         let words = |error: rustix::io::Errno| format!("memory for a counter: {error}");
         let file = memory::create("raidshmem-counter", PAGE).map_err(words)?;
@@ -173,7 +173,7 @@ unsafe impl Sync for Queue {}
 /// The end of a work request.
 #[derive(Debug, Clone, Copy)]
 pub struct Completion {
-    /// That of the work request.
+    /// The identifier of the work request.
     pub id: u64,
     /// It did what it was to do.
     pub ok: bool,
@@ -189,7 +189,7 @@ impl Queue {
     /// A queue of `entries`.
     ///
     /// # Errors
-    /// In words.
+    /// A line that says what failed.
     pub fn new(device: &Arc<Device>, entries: usize) -> Result<Queue, String> {
         // SAFETY: an open device.
         let channel = unsafe { device.api.ibv_create_comp_channel(device.context) };
@@ -284,7 +284,7 @@ impl Inbox {
     /// Room for `buffers`.
     ///
     /// # Errors
-    /// In words.
+    /// A line that says what failed.
     pub fn new(device: &Arc<Device>, buffers: usize) -> Result<Inbox, String> {
         // SAFETY: plain numbers and pointers, for which zero is a value.
         let mut what: ibv_srq_init_attr = unsafe { std::mem::zeroed() };

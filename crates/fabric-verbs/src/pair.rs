@@ -84,7 +84,7 @@ impl Pair {
     /// A queue pair for `depth` work requests: a connection if there is an inbox, else datagrams.
     ///
     /// # Errors
-    /// In words.
+    /// A line that says what failed.
     pub fn new(
         device: &Arc<Device>,
         queue: &Arc<Queue>,
@@ -133,7 +133,7 @@ impl Pair {
     /// Makes one for datagrams ready.
     ///
     /// # Errors
-    /// In words.
+    /// A line that says what failed.
     pub fn open(&self, key: u32) -> Result<(), String> {
         use ibv_qp_attr_mask as mask;
         let mut to = state(ibv_qp_state::IBV_QPS_INIT);
@@ -149,7 +149,7 @@ impl Pair {
     /// `atomics`. Both ends count their packets from `psn`s.
     ///
     /// # Errors
-    /// In words.
+    /// A line that says what failed.
     pub fn connect(
         &self,
         peer: &Address,
@@ -180,7 +180,7 @@ impl Pair {
 
         let mut to = state(ibv_qp_state::IBV_QPS_RTS);
         (to.sq_psn, to.max_rd_atomic) = (psn.0, self.device.reads.1.min(peer.reads));
-        // A packet is sent again after 0.5 s, 7 times: who is dead is decided sooner, by views. One
+        // A packet is sent again after 0.5 s, 7 times: a death is decided sooner, by views. One
         // that the receiver has no buffer for is sent for ever: it is slow, not dead.
         (to.timeout, to.retry_cnt, to.rnr_retry) = (17, 7, 7);
         let mask_ = mask::IBV_QP_STATE | mask::IBV_QP_TIMEOUT | mask::IBV_QP_RETRY_CNT;
@@ -232,7 +232,7 @@ impl Pair {
         if works.is_empty() || unsafe { ibv_post_send(self.entry, next, &mut bad) } == 0 {
             return Ok(());
         }
-        // One that says nothing of it may have taken all.
+        // A device that names no bad request may have taken all.
         Err(chain.iter().position(|one| one.as_ptr() == bad).unwrap_or(works.len()))
     }
 }
@@ -306,7 +306,7 @@ impl Route {
     /// The way to `peer`.
     ///
     /// # Errors
-    /// In words.
+    /// A line that says what failed.
     pub fn new(device: &Arc<Device>, peer: &Address) -> Result<Route, String> {
         // SAFETY: an open device and a description that the call copies.
         let entry = unsafe { device.api.ibv_create_ah(device.domain, &mut route(device, peer)) };

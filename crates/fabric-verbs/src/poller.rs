@@ -1,4 +1,5 @@
-//! Who looks at completions, and what is found: the state of polling, which [`crate::work`] does.
+//! Which thread polls for completions, and what it found: the state of polling, which
+//! [`crate::work`] does.
 
 #![forbid(unsafe_code)]
 
@@ -7,11 +8,11 @@ use std::time::Instant;
 
 use crate::objects::Completion;
 
-/// Completions, and who looks at them.
+/// Completions, and the threads that poll for them.
 #[derive(Debug)]
 pub struct Poller {
     pub(super) done: Vec<Completion>,
-    /// Whoever looked last, looked then; or slept until then, and would have been woken.
+    /// When a thread polled last; or until when it slept, and would have been woken.
     pub(super) missed: Instant,
 }
 
@@ -21,7 +22,7 @@ impl Default for Poller {
     }
 }
 
-/// Who looks at completions: the engine's thread, or threads that wait for something anyway. A
+/// The threads that poll: the engine's thread, or threads that wait for something anyway. A
 /// message would wake the first beside the others, and cost them more than it does itself.
 #[derive(Debug, Default)]
 pub struct HandOff {

@@ -140,7 +140,7 @@ impl Shared {
         Address { gid: d.gid, lid: d.lid, mtu: d.mtu, reads: d.reads.0, atomics, qpn }
     }
 
-    /// That peer's words can be updated by its device.
+    /// True if the device of that peer can update its words.
     pub(super) fn updates_by_device(&self, conn: &Conn) -> bool {
         conn.address.atomics && self.device.atomics != Atomics::None
     }
@@ -241,7 +241,7 @@ impl Shared {
         conn.clone().ok_or(Lost { pe, incarnation })
     }
 
-    /// Whose messages come through queue pair `qpn`.
+    /// The connection whose messages come through queue pair `qpn`.
     pub(super) fn listening(&self, qpn: u32) -> Option<Arc<Conn>> {
         lock(&self.listening).get(&qpn).cloned()
     }

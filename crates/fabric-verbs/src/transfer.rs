@@ -477,7 +477,7 @@ impl Shared {
     }
 }
 
-/// That update of a word that was `before` made it another.
+/// True if that update changed a word that was `before`.
 fn changes(ask: &Ask, before: u64) -> bool {
     match ask.change.how {
         Update::Load => false,

@@ -26,7 +26,7 @@ pub struct Windows {
 }
 
 impl Windows {
-    /// Those of segments of this layout.
+    /// The windows of segments of this layout.
     pub fn new(layout: &Layout) -> Windows {
         let l = layout;
         let mut parts = vec![0, l.work, l.statics, l.manifest, l.heap, l.store];

@@ -82,7 +82,7 @@ pub struct Hello {
     pub job: u64,
     /// PE and incarnation of the sender.
     pub from: (u32, Incarnation),
-    /// PE and incarnation of whom it means.
+    /// PE and incarnation of the process it means.
     pub to: (u32, Incarnation),
     /// The sender's queue pair for this connection, and its first packet's number.
     pub qpn: u32,
@@ -169,7 +169,7 @@ pub enum Message {
     },
     /// What was before an update.
     Answer {
-        /// That of the question.
+        /// The tag of the question.
         tag: u32,
         /// The word.
         value: u64,

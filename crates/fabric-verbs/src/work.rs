@@ -1,5 +1,5 @@
 //! Posting and waiting: work requests go out in batches, completions come back, and what peers ask
-//! of this processor is done by whoever looks.
+//! of this processor is done by the thread that polls.
 //!
 //! Completions are looked at by one thread at a time, [`BUDGET`] of them, and nothing that is done
 //! meanwhile waits. A thread that waits looks for itself, then gives its processor away, then
@@ -31,7 +31,7 @@ const BUDGET: usize = 4 * LINKED;
 const PATIENCE: u32 = 64;
 /// Where PEs take turns on the processors, a thread looks out for no longer than this.
 const OVERSUBSCRIBED: Duration = Duration::from_millis(2);
-/// Who waits for a peer's program, and not for its device only, looks out for at least this long.
+/// A thread that waits for a peer's program, not only for its device, polls for at least this long.
 const PROGRAM: Duration = Duration::from_millis(2);
 /// Bytes of the largest transfer that is measured: a packet on any network.
 const SMALL: usize = 256;

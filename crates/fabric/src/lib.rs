@@ -161,7 +161,7 @@ pub struct Local {
     pub segment: &'static Segment,
     /// More threads than processors: waiting should not spin.
     pub oversubscribed: bool,
-    /// Whom to ask and to tell.
+    /// Answers the engine's questions, and hears its events.
     pub events: Arc<dyn EventSink>,
 }
 

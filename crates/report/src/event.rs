@@ -117,7 +117,7 @@ pub enum What {
 pub struct Changed {
     /// Blocks that changed.
     pub blocks: u64,
-    /// Of so many.
+    /// How many there are in all.
     pub of: u64,
     /// How that was found: `pages` or `digests`.
     pub by: String,

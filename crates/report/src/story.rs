@@ -26,7 +26,7 @@ pub struct Back {
     pub begin: Duration,
     pub end: Duration,
     pub bytes: u64,
-    /// Who held what it was rebuilt from; None if its memory was adopted.
+    /// The PEs it was rebuilt from; None if its memory was adopted.
     pub from: Option<Vec<Pe>>,
 }
 
@@ -72,7 +72,7 @@ pub struct Story {
 }
 
 impl Story {
-    /// That of a record.
+    /// The story that a record tells.
     pub fn of(record: &Record) -> Story {
         let mut story = Story::default();
         let mut is_open = false;

@@ -106,7 +106,7 @@ impl Segment {
         Segment { visible, reading: None, apart: AtomicBool::new(false), store, layout }
     }
 
-    /// Maps the visible part once more if it `is_large`, to be read alone. That takes addresses,
+    /// Maps the visible part once more if it `is_large`, read-only. This takes addresses,
     /// and no memory. Refused, there is no such mapping.
     pub fn twice(mut self, part: &Part, is_large: bool) -> Segment {
         let map = || part.map(0, self.layout.store, None, false).ok();

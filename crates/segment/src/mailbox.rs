@@ -6,7 +6,7 @@
 //! half          step | tag | intent | findings | phase | decision | ending | site, call
 //! ```
 //!
-//! The protocol reads a few words of every peer (see `words` and `header`). Those of a PE whose
+//! The protocol reads a few words of every peer (see `words` and `header`). The words of a PE whose
 //! memory is mapped here are read where they are. A PE that is out of reach writes them into its
 //! entry of the reader's mailbox, so that nobody polls over a network.
 //!
@@ -14,9 +14,9 @@
 //! two have different halves, and the tag says whose words a half holds: a reader asks for the
 //! words of one incarnation, that of the view it is in, and is given those or nothing.
 //!
-//! Invariants: the tag travels with the words, the step after them; whoever sees a step sees words
-//! that are at least as new. Steps are as `words` says. The entries of a segment are written by
-//! their PEs, never by its owner.
+//! Invariants: the tag travels with the words, the step after them; a PE that sees a step sees
+//! words that are at least as new. Steps are as `words` says. The entries of a segment are written
+//! by their PEs, never by its owner.
 //!
 //! Left out: words that are under way while two successors come and go. They take the place of the
 //! second one's, are refused, and that PE is waited for until it is declared dead.

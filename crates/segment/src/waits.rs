@@ -32,17 +32,17 @@ const SHOWN: u64 = 2;
 pub struct Waiting {
     /// The routine.
     pub call: &'static str,
-    /// For whom.
+    /// The PEs that are waited for.
     pub whom: Whom,
 }
 
 impl Waiting {
-    /// For something that some PE will do; which one, the call does not say.
+    /// A wait for something that some PE will do; which one, the call does not say.
     pub const fn anyone(call: &'static str) -> Waiting {
         Waiting { call, whom: Whom::Anyone }
     }
 
-    /// For every one of `n_pes` PEs to make the same call.
+    /// A wait for each of `n_pes` PEs to make the same call.
     pub const fn all(call: &'static str, n_pes: usize) -> Waiting {
         Waiting { call, whom: Whom::Members { start: 0, stride: 1, size: n_pes as u32 } }
     }
@@ -70,7 +70,7 @@ pub struct Shown {
     pub looks: u64,
     /// The routine.
     pub call: String,
-    /// For whom.
+    /// The PEs that are waited for.
     pub whom: Whom,
     /// The last agreed checkpoint of this PE.
     pub agreed: CheckpointNumber,

@@ -8,7 +8,7 @@
 //! line 10  checkpoint intent: digest, length, memory held, needed and available
 //! line 11  what the owner found bad: snapshot chunks, parity chunks
 //! line 12  ending                whether the owner is in shmem_finalize, and how
-//! line 13  call site of the checkpoint, its number, who calls; what was done since a restart;
+//! line 13  call site of the checkpoint, its number, the caller; what was done since a restart;
 //!          whether the call saves
 //! line 14. call chain: return addresses in the executable
 //! line 16. heard                 barriers of nodes: a word a round; used on the lowest PE of each
@@ -22,9 +22,9 @@
 //! Invariants: the view in `step` never falls, so it needs no reset and a late reader can never
 //! mistake an old recovery for the present one. Within a view the step grows through a call; the
 //! restart begins again with the first meeting, in the view in which the checkpoint call has
-//! settled if that is whole (the model checker holds both). Who waits in the restart for a PE that
-//! has not begun it takes the old step for having come: that PE has settled the same decision in
-//! the same view. The page holds nothing that a recovery relies on after its owner's death; that
+//! settled if that is whole (the model checker holds both). A PE that waits in the restart for one
+//! that has not begun it takes the old step for having come: that PE has settled the same decision
+//! in the same view. The page holds nothing that a recovery relies on after its owner's death; that
 //! lies in the store header.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
@@ -40,7 +40,7 @@ pub const ROUNDS: usize = 16;
 /// Most return addresses of a call that are shown.
 pub const CHAIN: usize = 16;
 
-/// Whose barrier it is.
+/// The caller of a barrier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Barrier {
     /// The program's.

@@ -23,7 +23,7 @@ pub fn unknown() -> Machine {
     allowed((0..CpuSet::MAX_CPU).map(alone).collect())
 }
 
-/// Those of `processors` that this process may use.
+/// The machine, with those of `processors` that this process may use.
 fn allowed(mut processors: Vec<Processor>) -> Machine {
     let Ok(mask) = sched_getaffinity(None) else { return Machine::default() };
     processors.retain(|p| p.cpu < CpuSet::MAX_CPU && mask.is_set(p.cpu));

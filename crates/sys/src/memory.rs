@@ -130,7 +130,7 @@ impl Part {
     /// As [`move_to_file`], to byte `offset` of it.
     ///
     /// # Safety
-    /// That of [`move_to_file`].
+    /// As for [`move_to_file`].
     pub unsafe fn move_here(&self, offset: usize, len: usize, at: usize) -> Result<()> {
         let place = self.place(offset, len)? as usize;
         // SAFETY: the caller's promise.

@@ -3,7 +3,7 @@
 //! They are made at the first loop that can use them and sleep between loops. They take none of
 //! the program's signals and run none of its code; they run on the processors that the process was
 //! given, wherever the program has bound its own threads since. Items are handed out in their
-//! order, one at a time, so that what is near in memory is near in time, whoever takes it.
+//! order, one at a time, so that what is near in memory is near in time, whichever thread takes it.
 //!
 //! Invariants: the thread that calls works as well; when a loop returns nothing of it is being
 //! worked on; a panic in any thread is one of the call. A pool of one has no other thread, and its

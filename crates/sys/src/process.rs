@@ -78,7 +78,7 @@ impl Process {
         let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
     }
 
-    /// That signal, if it still runs and there is such a signal.
+    /// Sends that signal if the process still runs and there is such a signal.
     pub fn signal(&self, signal: i32) {
         if let Some(signal) = Signal::from_named_raw(signal) {
             let _ = pidfd_send_signal(&self.pidfd, signal);
@@ -359,7 +359,7 @@ fn without_signals<T>(start: impl FnOnce() -> T) -> T {
 
 /// Lets this thread run only when nothing else wants its processor, or nearly so.
 pub fn least_priority() {
-    // Who cannot be made less important is a little in the way, and nothing else.
+    // A process that cannot be made less important is a little in the way, and nothing else.
     let _ = rustix::process::setpriority_process(None, 19);
 }
 
@@ -443,7 +443,7 @@ pub fn blank_variable(name: &str) {
 mod tests {
     use super::*;
 
-    /// Whoever told its parent would find nobody, and the standard library makes that a crash.
+    /// Telling the parent would reach nobody, and the standard library makes that a crash.
     #[test]
     fn a_child_whose_parent_is_gone_ends_without_a_word() {
         let other = getppid().expect("a test is started by something");

@@ -2,7 +2,7 @@
 
 use std::mem::MaybeUninit;
 
-/// True if this process ignores that signal: who started it may have seen to that, as `nohup` does.
+/// True if this process ignores that signal: its parent may have arranged that, as `nohup` does.
 pub fn ignores(signal: i32) -> bool {
     let mut action = MaybeUninit::<libc::sigaction>::uninit();
     // SAFETY: nothing is changed, and where the call succeeds it has filled `action`.

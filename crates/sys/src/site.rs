@@ -2,7 +2,7 @@
 //!
 //! A program may wrap a call, so one address says little. Addresses are relative to the executable
 //! or library that they lie in: the same in every process of one program, wherever it was loaded.
-//! Those in this library and in the C library are left out.
+//! Addresses in this library and in the C library are left out.
 //!
 //! Left out: programs that load this library after their start. An interpreter's return addresses
 //! are those of its own loop and say nothing of the program that it runs; so there is no site.

@@ -97,7 +97,7 @@ impl Watch {
             return Err(Errno::OPNOTSUPP);
         }
         // A look protects what is there, and at once; but a huge page as a whole, of which the
-        // first write would then be a write to all of it. Those are cut into small ones.
+        // first write would then be a write to all of it. Such pages are cut into small ones.
         let mut huge = Vec::new();
         self.look(start, len, PAGE_IS_WRITTEN | PAGE_IS_HUGE, |region| {
             if region.categories & u64::from(PAGE_IS_HUGE) != 0 {

@@ -131,7 +131,7 @@ fn check_both<T>(group: &Group, dest: Sym<T>, source: SymIn<T>, count: usize) {
     check_source(group, source.erase(), bytes);
 }
 
-/// Of everybody's elements one by one; all get the result.
+/// Reduces the elements of all members one by one; all get the result.
 pub fn reduce<T: Copy + Zero>(
     group: Group,
     dest: Sym<T>,

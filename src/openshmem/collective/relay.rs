@@ -24,7 +24,7 @@ use crate::pgas::Fault;
 
 /// One collective under way between nodes.
 pub struct Relay<'a> {
-    /// Who acts together.
+    /// The PEs that act together.
     pub group: &'a Group,
     /// On which nodes they are.
     pub nodes: &'a Nodes,
@@ -153,7 +153,7 @@ impl Relay<'_> {
         Ok(())
     }
 
-    /// PEs of the node copy from their leader, who waits for them.
+    /// PEs of the node copy from their leader, which waits for them.
     fn hand_out(&self, from: SymIn<u8>, bytes: usize) -> Result<(), Fault> {
         let (group, nodes) = (self.group, self.nodes);
         group.release(nodes, READY_AT)?;

@@ -60,7 +60,7 @@ impl<T> Out<T> {
     #[inline]
     pub fn write(self, value: T) {
         if !self.0.is_null() {
-            // SAFETY: not null, and whoever made the claim owes a writable object here.
+            // SAFETY: not null, and the maker of the claim owes a writable object here.
             unsafe { self.0.write_unaligned(value) };
         }
     }

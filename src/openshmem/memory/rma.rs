@@ -61,7 +61,7 @@ unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
 ///
 /// # Safety
 ///
-/// That of [`copy`].
+/// As for [`copy`].
 #[inline(always)]
 pub(super) unsafe fn copy_word(from: *const u8, to: *mut u8, bytes: usize) -> bool {
     macro_rules! word {

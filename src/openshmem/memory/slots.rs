@@ -1,7 +1,7 @@
 //! The work area of collectives: what PEs leave for each other, out of the program's sight.
 //!
-//! A slot is a `Place` by its number instead of an address of the program's. Who may write a slot
-//! and when, the schedules say (`schedule::reduction`).
+//! A slot is a `Place` by its number instead of an address of the program's. Which PE may write a
+//! slot and when, the schedules say (`schedule::reduction`).
 
 use raidshmem_core::layout::WORK_SLOT;
 

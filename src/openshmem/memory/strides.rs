@@ -34,7 +34,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// In bytes, checked; `None` when nothing is to be moved.
+    /// The strides in bytes, checked; `None` when nothing is to be moved.
     pub fn strides(self, call: &'static str) -> Option<Strides> {
         if self.nblocks == 0 || self.bsize == 0 {
             return None;

@@ -1,7 +1,7 @@
 //! Words of symmetric memory that PEs poll and change at the same time.
 //!
 //! Invariant: a [`Word`] is a `Place` of 2, 4 or 8 bytes on its natural boundary, and every access
-//! to it is atomic, by whoever makes it.
+//! to it is atomic.
 //!
 //! Between a death and the restart (`World::faulted`) changes are dropped and give zero.
 
@@ -139,7 +139,8 @@ impl Word {
         Ok(())
     }
 
-    /// Lets what was put to this PE before be seen by whoever sees the next change of the word.
+    /// Makes what was put to this PE before visible to a thread that sees the next change of the
+    /// word.
     #[inline]
     pub fn after_puts(self) -> Word {
         if self.place.is_far() {

@@ -1,4 +1,4 @@
-//! How PEs are reached that are not mapped here, and who meets whom in a barrier.
+//! How PEs are reached that are not mapped here, and the meetings of a barrier.
 //!
 //! Left out: what a transfer does ([`super::far`], [`super::stream`]) and how a PE waits
 //! ([`super::wait`]).
@@ -25,7 +25,7 @@ pub struct Communication {
     pub(in crate::pgas) far: Option<Far>,
     /// What is under way to PEs that are not mapped.
     pub(in crate::pgas) streams: Streams,
-    /// Who meets whom in a barrier, in the view joined.
+    /// The meetings of a barrier, in the view joined.
     nodes: Mutex<Arc<Nodes>>,
     /// Barriers begun since the last reset, by whose they are.
     epochs: [AtomicU64; 2],
@@ -38,7 +38,7 @@ impl Communication {
         Communication { far, streams, nodes, epochs: Default::default() }
     }
 
-    /// Who meets whom.
+    /// The meetings of a barrier.
     pub(in crate::pgas) fn nodes(&self) -> Arc<Nodes> {
         Arc::clone(&lock(&self.nodes))
     }

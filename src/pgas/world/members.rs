@@ -50,7 +50,7 @@ pub struct Membership {
 }
 
 impl Membership {
-    /// That of a process that has joined no view yet.
+    /// The membership of a process that has joined no view yet.
     pub(in crate::pgas) fn new(
         welcome: Welcome,
         page: Arc<Page>,

@@ -93,7 +93,7 @@ impl Memory {
     /// Adds private memory to every later checkpoint.
     ///
     /// # Safety
-    /// That of [`Regions::register`].
+    /// As for [`Regions::register`].
     pub(crate) unsafe fn register(&self, name: Name, addr: usize, len: usize) {
         // SAFETY: the caller's promise.
         unsafe { lock(&self.regions).register(name, addr, len) };

@@ -18,7 +18,7 @@ pub struct RecoveryState {
 }
 
 impl RecoveryState {
-    /// That of a process that begins.
+    /// The state of a process that begins.
     pub(in crate::pgas) fn new(own: &'static Segment, vote: Vote) -> RecoveryState {
         let decision = CheckpointNumber::pack(vote.decided).into();
         RecoveryState { own, phase: vote.phase.map_or(0, Phase::pack).into(), decision }

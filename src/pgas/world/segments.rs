@@ -1,7 +1,8 @@
 //! The segments of all PEs, as far as they are mapped here.
 //!
-//! The memory of a PE lies in the memory file of its node, at a place of its own. That of another
-//! PE is mapped when it is first used, if this process has the file of its node; else it is far.
+//! The memory of a PE lies in the memory file of its node, at a place of its own. The memory of
+//! another PE is mapped when it is first used, if this process has the file of its node; else it is
+//! far.
 //!
 //! Invariants: the own segment is mapped as long as the process lives. That of another PE is taken
 //! away when the PE is on another node; what was mapped stays mapped, since another thread may be
@@ -63,7 +64,7 @@ pub struct Segments {
 }
 
 impl Segments {
-    /// Those of the PEs on the nodes `node_of`, of which `own` in `part` is that of PE `me`, on the
+    /// The segments of the PEs on the nodes `node_of`; `own`, in `part`, is that of PE `me`, on the
     /// first node of which there is a file.
     pub(in crate::pgas) fn new(
         me: usize,

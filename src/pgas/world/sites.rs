@@ -35,7 +35,7 @@ impl Sites {
         self.resumed.store(digest, Ordering::Relaxed);
     }
 
-    /// That digest.
+    /// The digest of the call that the restart resumed at.
     pub(crate) fn resumed(&self) -> u64 {
         self.resumed.load(Ordering::Relaxed)
     }

@@ -39,7 +39,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// That of a process that begins.
+    /// The state of a process that begins.
     pub(in crate::pgas) fn new(
         protection: Option<Protection>,
         recovery: RecoveryState,

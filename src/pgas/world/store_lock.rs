@@ -1,8 +1,8 @@
 //! The lock of the own store: one call at a time changes it and drives the protocol.
 //!
 //! It is a sequence lock: its number grows when it is taken and when it is given back, and is odd
-//! in between. Who reads the store without it, and sees the same even number before and after, has
-//! read what nobody was changing.
+//! in between. A PE that reads the store without it, and sees the same even number before and
+//! after, has read what nobody was changing.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -33,7 +33,7 @@ pub const STREAMS: usize = 256;
 /// Operations that are gathered before they go out.
 pub(in crate::pgas) const WINDOW: usize = 64;
 
-/// Whom an operation is for, and what completes it.
+/// The target of an operation, and what completes it.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
     /// The PE, as the caller named it: unchecked.

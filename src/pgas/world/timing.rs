@@ -24,7 +24,7 @@ pub struct Timing {
 }
 
 impl Timing {
-    /// That of a process that begins.
+    /// The state of a process that begins.
     pub(in crate::pgas) fn new(settings: &Settings, is_substitute: bool) -> Timing {
         let mtbf = settings.mtbf.map(|time| time.as_secs_f64());
         Timing {

@@ -1,4 +1,4 @@
-//! The launcher's part: whom it hears, whom it asks, whom it declares lost.
+//! The launcher's part: which nodes it hears, which it asks, which it declares lost.
 
 use std::collections::BTreeMap;
 
@@ -113,7 +113,7 @@ impl FailureDetector {
                 vec![Decision::Beat { node, beat: Beat::Pong(stamp) }]
             }
             Observation::Beat { beat: Beat::Gone } | Observation::Dead => {
-                // One that was silent beyond its lease died of that.
+                // A node that was silent beyond its lease died of that.
                 let silence = now.saturating_sub(entry.contact);
                 self.declare(node, Some(silence).filter(|silence| *silence >= self.timing.limit))
             }

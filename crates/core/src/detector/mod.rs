@@ -1,4 +1,4 @@
-//! Who is dead, between nodes: time and messages in, decisions out; no clock, no socket.
+//! Decides which nodes are dead: time and messages in, decisions out; no clock, no socket.
 //!
 //! Two machines. A [`Monitor`] runs in every agent, the [`FailureDetector`] in the launcher.
 //!
@@ -16,7 +16,7 @@
 //! ```
 //!
 //! Invariants:
-//! - a lease is counted from when its ping was sent, by the clock of who holds it, and the launcher
+//! - a lease is counted from when its ping was sent, by the clock of its holder, and the launcher
 //!   counts from when it heard that ping, which is later: so nobody is declared lost by silence
 //!   before its lease is over, and of the sides of a partition only the launcher's goes on;
 //! - nobody is declared lost while pings and pongs arrive within the limit;

@@ -49,7 +49,7 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Of node `me`; its lease begins now.
+    /// The monitor of node `me`; its lease begins now.
     pub fn new(me: u32, timing: Timing, now: Time) -> Monitor {
         Monitor {
             me,

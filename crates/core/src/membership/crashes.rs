@@ -33,7 +33,7 @@ pub(super) struct Crashes {
 }
 
 impl Crashes {
-    /// Those of an original.
+    /// The deaths of a process that the job began with: none.
     pub fn original() -> Crashes {
         Crashes { from: Some(CheckpointNumber::START), before: None, deaths: 0 }
     }

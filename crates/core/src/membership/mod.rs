@@ -1,4 +1,4 @@
-//! Who carries which PE number: the launcher's decisions as a pure machine.
+//! Decides which process carries which PE number: the launcher's decisions as a pure machine.
 //!
 //! Events in, actions out; no clock, no socket, no process: `launcher` is the shell.
 //!
@@ -120,7 +120,7 @@ pub struct Membership {
     /// Living nodes and the newest view each shows.
     shown: BTreeMap<u32, ViewNumber>,
     checkpoint: CheckpointNumber,
-    /// The view in which the latest loss was shown; who joined an older one has not seen it.
+    /// The view in which the latest loss was shown; a PE that joined an older one has not seen it.
     fault_view: ViewNumber,
     /// PEs lost since the job last resumed.
     lost: BTreeSet<Pe>,

@@ -14,7 +14,7 @@ impl Membership {
         self.started
     }
 
-    /// Who carries which number.
+    /// The view: which process carries which number.
     pub fn view(&self) -> &View {
         &self.view
     }

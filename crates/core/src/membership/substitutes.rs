@@ -187,7 +187,8 @@ impl Membership {
     }
 
     /// A tile of PE `of` does not hold in the recovery of a view: all begin again in a new one, and
-    /// what they then find they find alike. Who says so of an older view is on the way already.
+    /// what they then find they find alike. A PE that says so of an older view is on the way
+    /// already.
     pub(super) fn tile_corrupt(&mut self, view: ViewNumber, of: Pe) {
         if view != self.view.number || !self.started || breaks(Mutant::CorruptUnheard) {
             return;
@@ -227,7 +228,8 @@ impl Membership {
         rule.is_some_and(|rule| matches!(rule.target, Target::Stop(_)))
     }
 
-    /// That of the next process to carry a PE: those that the job begins with are the first.
+    /// The incarnation of the next process of PE `pe`: the processes that the job begins with are
+    /// the first.
     fn next_incarnation(&self, pe: Pe) -> Incarnation {
         let last = self.view.pes[pe.at()].incarnation;
         if self.started { last.next() } else { last }

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! its agent        of the suspect: whether it answers; if not, its node is in doubt, not the PE
-//! second accuser   on another node: then it is the suspect, whom its agent still has
+//! second accuser   on another node: then it is the suspect, which its agent still has
 //! witness          a third node, asked whether it hears the nodes of both:
 //!                  the suspect's only: the accuser is ended; else the suspect
 //! nobody to ask    two nodes, or one machine: the suspect

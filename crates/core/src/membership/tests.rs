@@ -393,7 +393,7 @@ fn a_loss_while_others_are_in_finalize_is_replaced_and_they_take_part() {
     assert!(cluster.end.is_none());
 }
 
-/// One that went on without knowing of the loss, and was not hindered by it.
+/// A PE that went on without knowing of the loss, and was not hindered by it.
 #[test]
 fn a_loss_that_nobody_noticed_holds_up_the_end_until_it_is_made_good() {
     let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);

@@ -70,7 +70,7 @@ impl Domains {
         }
     }
 
-    /// In how many kinds two nodes are in different domains: 0 for the same node.
+    /// The number of kinds in which two nodes are in different domains: 0 for the same node.
     pub fn separation(&self, a: usize, b: usize) -> usize {
         self.kinds().filter(|&kind| self.of(kind, a) != self.of(kind, b)).count()
     }

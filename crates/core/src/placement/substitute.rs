@@ -1,6 +1,6 @@
 //! Where a lost PE goes on: as near as can be to where it was, but away from its group.
 //!
-//! Of two places the better one is that which, in this order:
+//! The better of two places is the one that, in this order:
 //! 1. puts fewer members of the group than its parity bears into one failure domain, whatever the
 //!    kind: what was survived before is survived again;
 //! 2. has fewer other members of the group in its domains;

@@ -199,7 +199,7 @@ proptest! {
         prop_assert!(job.excess(&group_of, parity) <= job.excess(&naive, parity));
     }
 
-    /// Of two kinds that cross each other both are spread as well as either could be alone.
+    /// Two kinds that cross each other are both spread as well as either could be alone.
     #[test]
     fn two_crossing_kinds_are_both_spread_evenly(job in crossed(), groups in 1..40usize) {
         let of_kind = job.of_kind();

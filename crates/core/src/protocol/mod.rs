@@ -17,7 +17,7 @@
 //! ```
 //!
 //! If a PE of the view is in `shmem_finalize`, no parity is made anew, since live memory is not
-//! that of one checkpoint then; who has gone back comes to its end alone.
+//! that of one checkpoint then; a PE that has gone back comes to its end alone.
 //!
 //! At a state named Meet all living PEs of the view wait for each other *in that view*: a PE that
 //! has gone on to a later one does not count, it makes the meeting impossible. A change of view is

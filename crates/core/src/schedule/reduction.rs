@@ -1,4 +1,4 @@
-//! Reductions: the one tree in which elements are combined, and who does which part of it.
+//! Reductions: the one tree in which elements are combined, and which PE does which part of it.
 //!
 //! ```text
 //! size 7     0   1   2   3   4   5   6      2^k + r PEs: the first 2r are r pairs
@@ -46,7 +46,7 @@ pub enum Side {
 pub enum At {
     /// It is the PE's operand.
     Source,
-    /// In the destination, of which the other parts are of no use yet.
+    /// In the destination; its other parts are of no use yet.
     Dest,
 }
 
@@ -113,7 +113,7 @@ impl Leaves {
         self.log + 1
     }
 
-    /// Of `count` elements, those that a leaf is left with after `rounds` rounds of a halving.
+    /// The elements of `count` that a leaf is left with after `rounds` rounds of halving.
     fn kept(self, leaf: usize, rounds: usize, count: usize) -> Range<usize> {
         (0..rounds).fold(0..count, |range, round| {
             let middle = range.start + range.len() / 2;

@@ -58,9 +58,9 @@ pub struct Settings {
     pub node_timeout: Duration,
     /// `SHMEM_FT_PE_TIMEOUT`: a stopped PE is killed after this; `None`: never.
     pub pe_timeout: Option<Duration>,
-    /// `SHMEM_FT_STALL`: who waits for longer in one call is told of; zero: nobody is.
+    /// `SHMEM_FT_STALL`: a wait in one call that lasts for longer is reported; zero: none is.
     pub stall: Duration,
-    /// `SHMEM_FT_TRACE`: events that a PE keeps for who looks at it.
+    /// `SHMEM_FT_TRACE`: events that a PE keeps for `oshrun --dump`.
     pub trace: Trace,
     /// `SHMEM_FT_CHECKSUM`: blocks of a checkpoint carry checksums.
     pub checksum: bool,

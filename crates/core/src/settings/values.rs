@@ -64,7 +64,7 @@ impl BackupMode {
     }
 }
 
-/// Who takes the place of a dead PE.
+/// What takes the place of a dead PE.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Substitute {
     /// A sleeping spare where there is one, else a new process.
@@ -123,12 +123,12 @@ impl Bind {
     }
 }
 
-/// Which events a PE keeps for who looks at a job that hangs.
+/// Which events a PE keeps, to be read when a job hangs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Trace {
     /// None.
     Off,
-    /// Those that are rare: views, steps of a checkpoint and a recovery, connections.
+    /// Rare events: views, steps of a checkpoint and a recovery, connections.
     #[default]
     Info,
     /// And every wait that lasts.

@@ -30,8 +30,8 @@ pub struct Due {
 }
 
 impl Due {
-    /// For a job with this interval and, where it is known, this time between two losses. A process
-    /// that takes the place of a lost one has seen a loss.
+    /// A decision for a job with this interval and, if known, this time between two losses. A
+    /// process that takes the place of a lost one has seen a loss.
     pub fn new(wanted: Interval, mtbf: Option<f64>, is_substitute: bool) -> Due {
         Due { wanted, mtbf, losses: u32::from(is_substitute), saved: 0.0, cost: None }
     }

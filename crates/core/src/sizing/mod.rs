@@ -90,7 +90,7 @@ pub struct Candidate {
 /// Every candidate, and the index of the best.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Choice {
-    /// In the order of parity and group size; copies last.
+    /// All candidates, ordered by parity and group size; copies last.
     pub candidates: Vec<Candidate>,
     /// The one to take; None if none survives the loss of a node within the memory there is.
     pub best: Option<usize>,

@@ -2,16 +2,16 @@
 //! can never end. Pure: reports and times in, words out.
 //!
 //! Agents report the waits of their PEs that last, again and again while there are any. When one
-//! has lasted for the limit, a line says who waits in which call and who does not: once for each
-//! stall, and again after another limit if a wait lasts that it did not show, or somebody stopped
-//! or finalised since. (Agents report one after another, so that a stall that is over may still be
-//! there for one of them: that some PEs go on is no news.)
+//! has lasted for the limit, a line says which PEs wait in which call and which do not: once for
+//! each stall, and again after another limit if a wait lasts that it did not show, or somebody
+//! stopped or finalised since. (Agents report one after another, so that a stall that is over may
+//! still be there for one of them: that some PEs go on is no news.)
 //!
 //! A wait can never end if it is for PEs that have to make the same call, one of them waits in
 //! `shmem_finalize` or has ended, and nobody can still move who could have to do with it: a PE can
 //! *move* if it computes, is stopped, is being replaced, or waits for something that any PE may do;
-//! and who waits for one that can move can move. (A PE that has done its part of a collective may
-//! be in `shmem_finalize` while others are still in that collective: those look, and go on.)
+//! and a PE that waits for one that can move can move. (A PE that has done its part of a collective
+//! may be in `shmem_finalize` while others are still in that collective: those look, and go on.)
 //!
 //! Invariant: before the job is ended for it, everybody who waits there has looked again at what it
 //! waits for, when the picture was this one already.
@@ -112,7 +112,7 @@ pub struct Stalls {
 }
 
 impl Stalls {
-    /// Of waits that last longer than `limit`.
+    /// Watches for waits that last longer than `limit`.
     pub fn new(limit: Duration) -> Stalls {
         Stalls { limit, nodes: BTreeMap::new(), said: None, joining: None, stuck: None }
     }
@@ -291,7 +291,7 @@ impl<'a> Picture<'a> {
 
     // ---- words --------------------------------------------------------------------------------
 
-    /// Who waits in which call: `PEs 0-2 wait in shmem_barrier_all for 60 s`.
+    /// The PEs that wait in each call: `PEs 0-2 wait in shmem_barrier_all for 60 s`.
     fn calls(&self, of: impl Iterator<Item = Pe>) -> String {
         let mut calls: BTreeMap<(&str, Whom, CheckpointNumber), (Vec<Pe>, Duration)> =
             BTreeMap::new();

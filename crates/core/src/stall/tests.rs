@@ -329,7 +329,7 @@ const ROLES: [Role; 10] = [
 
 const PES: usize = 4;
 
-/// Whom a PE waits for that has to make the same call.
+/// The PEs that have to make the same call before PE `pe` goes on.
 fn awaited(pe: usize, role: Role) -> Option<Vec<usize>> {
     match role {
         Role::Barrier | Role::Checkpoint => Some((0..PES).collect()),

@@ -117,7 +117,7 @@ pub struct Changes {
     pub own: TileSet,
     /// How they were found.
     pub by: By,
-    /// Of how many.
+    /// How many tiles there are.
     pub tiles: usize,
     /// The last checkpoint, if this process saw it agreed and it covered as many bytes.
     before: Option<History>,

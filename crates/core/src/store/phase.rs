@@ -21,7 +21,7 @@ use crate::quantity::CheckpointNumber;
 pub enum Phase {
     /// Snapshot and parity of this checkpoint are complete here; the program runs.
     Agreed(CheckpointNumber),
-    /// In the call that makes this checkpoint; parity not complete.
+    /// The PE is in the call that makes this checkpoint; its parity is not complete.
     Entering(CheckpointNumber),
     /// Own parity of this checkpoint complete; snapshot still the one before.
     Encoded(CheckpointNumber),

@@ -5,7 +5,7 @@
 //! knows the loop of the thesis only, `while (checkpoint fails) restart`, calls for a restart
 //! though nobody was lost, and would do so for ever. For it the next checkpoints that are refused
 //! are *passed over*: their calls succeed, and the job goes on as it would between two checkpoints.
-//! That ends with the next checkpoint that is made.
+//! This ends with the next checkpoint that is made.
 //!
 //! Invariant: checkpoints, their outcomes and restarts are the same on all PEs, hence so is this;
 //! after a loss everybody begins anew.

@@ -14,8 +14,9 @@
 //! It is *behind* then, if it learned elsewhere than those that came furthest. When it calls again,
 //! and not from a place where they learned, it looks at what one of those, the *reference*, does
 //! after the restart. A reference that calls the checkpoint from there too, or has written the same
-//! since the restart (nothing, say), meets it. One that has gone on does not: then the call returns
-//! success if nothing was written, for checkpoint `n` is this very state; else the job ends.
+//! since the restart (nothing, say), meets it. A reference that has gone on does not: the call
+//! returns success if nothing was written, for checkpoint `n` is this very state; else the job
+//! ends.
 //!
 //! Barriers over all PEs are counted from the restart, so that one that both made between the
 //! restart and the call is no sign that the reference has gone on.
@@ -70,14 +71,14 @@ impl Called {
     }
 }
 
-/// Who is behind whom after a restart. The same on every PE.
+/// Which PEs are behind which after a restart. The same on every PE.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Apart {
     /// The lowest PE of those that came furthest.
     pub reference: usize,
     /// Where those learned of the loss.
     pub sites: Vec<u64>,
-    /// Who is behind.
+    /// The PEs that are behind.
     pub behind: Vec<usize>,
 }
 
@@ -88,7 +89,7 @@ impl Apart {
     }
 }
 
-/// Who is behind whom, by the calls in which all learned of a loss. None if nobody is.
+/// Which PEs are behind, by the calls in which all learned of a loss. None if no PE is.
 pub fn apart(calls: &[(usize, Called)]) -> Option<Apart> {
     let furthest = calls.iter().map(|(_, call)| call.rank()).max()?;
     let ahead = || calls.iter().filter(|(_, call)| call.rank() == furthest);

@@ -16,7 +16,7 @@ use crate::layout::STAMP;
 use crate::mutant::{Mutant, breaks};
 use crate::quantity::{CheckpointNumber, Incarnation};
 
-/// Whose bytes of which checkpoint a tile holds.
+/// The PE and the checkpoint whose bytes a tile holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
     /// Checkpoint number.
@@ -83,7 +83,7 @@ pub struct Renewal {
 }
 
 impl Renewal {
-    /// Of tiles of `len` bytes.
+    /// Renews stamps of tiles of `len` bytes.
     pub fn new(from: Stamp, to: Stamp, len: usize) -> Renewal {
         let (old, new) = (from.fields(len), to.fields(len));
         let turn = Stamp::crc(&old, Hasher::new()) ^ Stamp::crc(&new, Hasher::new());
@@ -211,7 +211,8 @@ mod tests {
         }
     }
 
-    /// Fields are looked at nevertheless; and who wants checksums takes nothing sealed without.
+    /// Fields are looked at nevertheless; and with checksums on, nothing sealed without one is
+    /// taken.
     #[test]
     fn without_checksums_only_the_fields_are_covered() {
         let bare = Stamp { whole: false, ..stamp() };

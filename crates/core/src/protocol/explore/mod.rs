@@ -17,7 +17,7 @@
 //! - no wait for ever: a state in which nothing moves is one of those two;
 //! - steps: the meetings that a PE shows grow as `segment::words` says;
 //! - its own work: a PE in `shmem_finalize` keeps what it has computed since the last checkpoint,
-//!   and who goes back then needs nobody any more.
+//!   and a PE that goes back then needs no other any more.
 //!
 //! Left out: damaged bytes, message loss, more than two checkpoints.
 

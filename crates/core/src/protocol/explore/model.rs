@@ -261,7 +261,7 @@ impl Model {
         next.pes[p].shown = shown;
         let outcome = self.act(&mut next, p)?;
         if pe.middle && pe.waits() {
-            // That all have come may be seen late by one who sees that the view has changed.
+            // A PE that sees that the view has changed may see late that all have come.
             if outcome.is_some() && shown == pe.shown {
                 self.leave(&next, p, (at, Outcome::Done), out)?;
             }
@@ -400,8 +400,8 @@ impl Model {
     }
 
     /// User code: computes towards the next checkpoint, or restarts. What it computes while a peer
-    /// in the program knows of a fault already is worth nothing: that peer's puts are dropped. Of a
-    /// peer that is in the next call already all puts are there.
+    /// in the program knows of a fault already is worth nothing: that peer's puts are dropped. All
+    /// puts of a peer that is in the next call already are there.
     fn program(&self, state: &State, p: usize, out: &mut Vec<State>) {
         let mut next = *state;
         if state.pes[p].call == Call::Restart {
@@ -417,8 +417,8 @@ impl Model {
         let disturbed = self.pes(state).iter().any(|pe| computes(pe) && pe.shown != pe.joined);
         next.pes[p].at = Some(At::Enter);
         next.pes[p].live = state.pes[p].live.filter(|_| !disturbed).map(|live| live + 1);
-        // On the way it puts into all peers: one that copies has bytes of two times then.
-        // One that has gone on in the same view only: those who know of a loss drop what they put.
+        // On the way it puts into all peers: a peer that copies then has bytes of two times.
+        // This holds in the same view only: PEs that know of a loss drop what they put.
         let own = state.pes[p];
         let copies = |q: &Pe| q.alive && q.at == Some(At::Copy) && q.joined == own.joined;
         let peers = next.pes[..self.pes].iter_mut().filter(|q| copies(q));

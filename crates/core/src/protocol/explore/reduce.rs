@@ -26,7 +26,7 @@
 //!   `MeetVerified`, live memory after `BarrierQ` or `MeetRestored`, phase and decision at
 //!   `Decide`, behind `MeetSettling` of the same view, where `Entering(n + 1)` counts like
 //!   `Agreed(n)`;
-//! - coming to a meeting or barrier: nobody is held up by it, and who came may turn back, and come
+//! - coming to a meeting or barrier: it holds up no PE, and a PE that came may turn back, and come
 //!   again in a newer view. Hence the first whole view is as good as a later one, too;
 //! - leaving a meeting or barrier for the next one, where nothing lies between that could not be
 //!   done again: to turn back from there is to turn back from here. Never where a decision is
@@ -58,7 +58,7 @@ impl Model {
                 Some(_) => self.step(state, p, shown, &mut next),
             }
             .expect("a local step breaks no promise");
-            // Of waiting and leaving, the first is what may be done alone.
+            // The first of waiting and leaving is what may be done alone.
             *state = next.swap_remove(0);
             next.clear();
         }

@@ -136,7 +136,7 @@ impl Pe {
         self.ends = false;
     }
 
-    /// The bytes are gone. Who still reads its findings finds it lost.
+    /// The bytes are gone. A PE that still reads its findings finds it lost.
     pub fn wipe(&mut self) {
         self.live = None;
         (self.phase, self.decided, self.step) = (None, None, (0, 0));

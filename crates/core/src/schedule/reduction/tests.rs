@@ -171,7 +171,7 @@ struct Pe {
 
 struct World<'a> {
     calls: &'a [Call],
-    /// Those of each PE.
+    /// The elements of each PE.
     mine: Vec<Vec<usize>>,
     pes: Vec<Pe>,
     flying: Vec<Message>,
