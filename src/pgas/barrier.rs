@@ -21,7 +21,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use raidshmem_core::mutant::{Mutant, breaks};
-use raidshmem_core::rounds::{Counter, counters, rounds};
+use raidshmem_core::rounds::{Counter, rounds};
 use raidshmem_segment::waits::Waiting;
 use raidshmem_segment::words::{Barrier, Gate, ROUNDS, Words};
 
@@ -67,7 +67,7 @@ impl World {
     fn meet_all(&self, whose: Barrier, call: &'static str, epoch: u64) -> Result<(), Fault> {
         let nodes = self.comm.nodes();
         let mut led = Vec::new();
-        for at in counters(nodes.place, nodes.here.len()) {
+        for &at in &nodes.counters {
             let gate = self.gate(&nodes, whose, at)?;
             let leads = at.leader == nodes.place;
             let all = epoch * at.members as u64;
@@ -101,7 +101,7 @@ impl World {
 
     /// Lets those go on who wait at a counter.
     fn release(&self, nodes: &Nodes, at: Counter, gate: &Gate, epoch: u64) {
-        gate.released.store(epoch, Ordering::SeqCst); // pairs with the loads of `until`
+        gate.released.store(epoch, Ordering::Release); // pairs with the loads of `until`
         let others = at.indices().filter(|&index| index != nodes.place);
         others.for_each(|index| self.segments.wake(nodes.here[index]));
     }

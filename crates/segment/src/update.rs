@@ -51,7 +51,7 @@ pub struct Change {
 /// # Safety
 /// `at` lies in a mapped segment, on a boundary of `bytes` bytes, and is accessed as an atomic by
 /// everybody else who accesses it now.
-#[inline]
+#[inline(always)] // what is done is a constant of the caller
 pub unsafe fn apply(at: *mut u8, bytes: usize, change: Change) -> u64 {
     let Change { how, operand } = change;
     macro_rules! apply {

@@ -83,14 +83,17 @@ pub trait Counter {
 }
 
 impl Counter for AtomicU32 {
+    #[inline]
     fn count(&self) -> u32 {
         self.load(Ordering::Relaxed)
     }
 
+    #[inline]
     fn add(&self, by: u32) {
         self.fetch_add(by, Ordering::Relaxed);
     }
 
+    #[inline]
     fn fence(&self) {
         fence(Ordering::SeqCst);
     }

@@ -99,7 +99,7 @@ impl Word {
     }
 
     /// Updates in one step and wakes the PE; what was there before, zero in the faulted state.
-    #[inline]
+    #[inline(always)] // `how` is a constant of the caller
     pub fn update(self, how: Update, value: u64) -> u64 {
         let Place { world, pe, .. } = self.place;
         if world.cut_short_at(pe) {
@@ -149,7 +149,7 @@ impl Word {
         self
     }
 
-    #[inline]
+    #[inline(always)]
     fn apply(self, how: Update, value: u64) -> u64 {
         if self.place.is_far() {
             return self.place.world.far_update(self.place.ask(self.bytes, how, value));

@@ -5,13 +5,13 @@
 
 #![forbid(unsafe_code)]
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use arc_swap::{ArcSwap, Guard};
 use raidshmem_fabric::Engine;
 use raidshmem_segment::words::Barrier;
-use raidshmem_sys::lock;
 use raidshmem_sys::written::has_forked;
 
 use super::far::Far;
@@ -26,7 +26,7 @@ pub struct Communication {
     /// What is under way to PEs that are not mapped.
     pub(in crate::pgas) streams: Streams,
     /// The meetings of a barrier, in the view joined.
-    nodes: Mutex<Arc<Nodes>>,
+    nodes: ArcSwap<Nodes>,
     /// Barriers begun since the last reset, by whose they are.
     epochs: [AtomicU64; 2],
 }
@@ -34,18 +34,19 @@ pub struct Communication {
 impl Communication {
     /// Before a view is joined.
     pub(in crate::pgas) fn new(far: Option<Far>, n_pes: usize) -> Communication {
-        let (streams, nodes) = (Streams::new(n_pes), Mutex::default());
+        let (streams, nodes) = (Streams::new(n_pes), ArcSwap::default());
         Communication { far, streams, nodes, epochs: Default::default() }
     }
 
     /// The meetings of a barrier.
-    pub(in crate::pgas) fn nodes(&self) -> Arc<Nodes> {
-        Arc::clone(&lock(&self.nodes))
+    #[inline]
+    pub(in crate::pgas) fn nodes(&self) -> Guard<Arc<Nodes>> {
+        self.nodes.load()
     }
 
     /// Another view is joined.
     pub(in crate::pgas) fn set_nodes(&self, nodes: Nodes) {
-        *lock(&self.nodes) = Arc::new(nodes);
+        self.nodes.store(Arc::new(nodes));
     }
 
     /// Counts of barriers begun.

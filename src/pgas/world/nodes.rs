@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 
+use raidshmem_core::rounds::{Counter, counters};
 use raidshmem_core::view::View;
 
 /// A view as the barrier sees it.
@@ -17,6 +18,8 @@ pub struct Nodes {
     pub here: Vec<usize>,
     /// Index of this PE among them.
     pub place: usize,
+    /// The counters at which it meets them, from the lowest level on.
+    pub counters: Vec<Counter>,
 }
 
 impl Nodes {
@@ -29,7 +32,8 @@ impl Nodes {
         let index = leaders.iter().position(|&pe| node(pe) == node(me)).unwrap_or(0);
         let here: Vec<usize> = all.filter(|&pe| node(pe) == node(me)).collect();
         let place = here.iter().position(|&pe| pe == me).unwrap_or(0);
-        Nodes { leaders, index, here, place }
+        let counters = counters(place, here.len()).collect();
+        Nodes { leaders, index, here, place, counters }
     }
 }
 

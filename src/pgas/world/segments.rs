@@ -116,6 +116,7 @@ impl Segments {
     }
 
     /// The own segment.
+    #[inline]
     pub fn own(&self) -> &Segment {
         self.own
     }
@@ -216,6 +217,7 @@ impl Segments {
 
     /// Wakes PE `pe` if it is mapped here and sleeps. Called after a store to a word of the
     /// library.
+    #[inline]
     pub fn wake(&self, pe: usize) {
         if let Some(peer) = self.near(pe) {
             peer.words().bell.wake();
