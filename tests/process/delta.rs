@@ -18,43 +18,39 @@ fn of(pes: usize, mode: &str, delta: &str, adopt: &str, words: &str) -> Outcome 
 }
 
 /// With `SHMEM_FT_ADOPT=0` a dead process is rebuilt from the parity.
-#[test]
-fn a_loss_at_every_step_and_one_later() {
-    if !super::support::long() {
-        return;
-    }
-    for mode in ["raid4", "raid5", "rs"] {
-        for (index, step) in STEPS.into_iter().enumerate() {
-            let [pe, later, last] = [0, 1, 2].map(|more| (index + more) % 4);
-            for words in [
-                format!("--kill {pe}@9:{step} --kill {later}@13"),
-                format!("--kill {later}@4 --kill {pe}@8:{step} --kill {last}@12:copy"),
-            ] {
-                right(4, &run(mode, "on", "0", &words));
-            }
+fn a_loss_at_every_step_and_one_later(mode: &str) {
+    for (index, step) in STEPS.into_iter().enumerate() {
+        let [pe, later, last] = [0, 1, 2].map(|more| (index + more) % 4);
+        for words in [
+            format!("--kill {pe}@9:{step} --kill {later}@13"),
+            format!("--kill {later}@4 --kill {pe}@8:{step} --kill {last}@12:copy"),
+        ] {
+            right(4, &run(mode, "on", "0", &words));
         }
     }
 }
 
-#[test]
-fn memory_that_is_adopted_and_nodes() {
-    if !super::support::long() {
-        return;
+of_each_mode!(a_loss_at_every_step_and_one_later: raid4 raid5 rs);
+
+fn memory_that_is_adopted_and_nodes(mode: &str) {
+    if mode == "single" {
+        return right(4, &run("single", "on", "1", "--kill 1@9 --kill 2@12:copy"));
     }
-    for mode in ["double", "raid4", "raid5", "rs"] {
-        for (index, step) in STEPS.into_iter().enumerate() {
-            let (pe, later) = (index % 4, (index + 1) % 4);
-            let words = format!("--kill {pe}@9:{step} --kill {later}@12:copy");
+    for (index, step) in STEPS.into_iter().enumerate() {
+        let (pe, later) = (index % 4, (index + 1) % 4);
+        let words = format!("--kill {pe}@9:{step} --kill {later}@12:copy");
+        right(4, &run(mode, "on", "1", &words));
+        if mode != "double" {
+            let words = format!("--nodes 4 --kill-node {pe}@9:{step}");
             right(4, &run(mode, "on", "1", &words));
-            if mode != "double" {
-                let words = format!("--nodes 4 --kill-node {pe}@9:{step}");
-                right(4, &run(mode, "on", "1", &words));
-            }
         }
     }
-    right(4, &run("single", "on", "1", "--kill 1@9 --kill 2@12:copy"));
-    right(4, &run("double", "on", "1", "--nodes 4 --kill-node 1@13"));
+    if mode == "double" {
+        right(4, &run("double", "on", "1", "--nodes 4 --kill-node 1@13"));
+    }
 }
+
+of_each_mode!(memory_that_is_adopted_and_nodes: single double raid4 raid5 rs);
 
 #[test]
 fn each_of_the_choices_is_right() {
@@ -70,19 +66,16 @@ fn each_of_the_choices_is_right() {
 }
 
 /// Where few of many sources of a tile of parity changed, it is brought up to date.
-#[test]
-fn parity_that_was_brought_up_to_date() {
-    if !super::support::long() {
-        return;
-    }
-    for (pes, mode) in [(6, "raid4"), (6, "raid5"), (7, "rs")] {
-        for (index, step) in STEPS.into_iter().enumerate() {
-            let (pe, later) = (index % pes, (index + 1) % pes);
-            let words = format!("--kill {pe}@9:{step} --kill {later}@13");
-            right(pes, &of(pes, mode, "on", "0", &words));
-        }
+fn parity_that_was_brought_up_to_date(mode: &str) {
+    let pes = if mode == "rs" { 7 } else { 6 };
+    for (index, step) in STEPS.into_iter().enumerate() {
+        let (pe, later) = (index % pes, (index + 1) % pes);
+        let words = format!("--kill {pe}@9:{step} --kill {later}@13");
+        right(pes, &of(pes, mode, "on", "0", &words));
     }
 }
+
+of_each_mode!(parity_that_was_brought_up_to_date: raid4 raid5 rs);
 
 /// The same where what the sources were and are comes over a network.
 #[test]

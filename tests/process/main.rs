@@ -32,6 +32,19 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+/// A test for each mode in the matrix of that name, so that processors share it. They are long.
+macro_rules! of_each_mode {
+    ($matrix:ident: $($mode:ident)+) => {
+        mod $matrix {
+            $(#[test] fn $mode() {
+                if crate::support::long() {
+                    super::$matrix(stringify!($mode));
+                }
+            })+
+        }
+    };
+}
+
 mod binding;
 mod calls;
 mod corrupt;

@@ -38,20 +38,16 @@ fn of_substitute(step: &str) -> u32 {
 
 /// Snapshots of dead processes are whole, except in `single`, which has none: there the copies on
 /// the dead are.
-#[test]
-fn a_process_dies_and_memory_is_adopted() {
-    if !super::support::long() {
-        return;
-    }
-    for mode in ["single", "double", "raid4", "raid5", "rs"] {
-        for step in RECOVERY {
-            for pe in [0, 1, 2] {
-                let at = if pe == 1 { of_substitute(step) } else { 3 };
-                goes_on(&run(mode, &format!("--kill 1@3 --kill {pe}@{at}:{step}"), "1"));
-            }
+fn a_process_dies_and_memory_is_adopted(mode: &str) {
+    for step in RECOVERY {
+        for pe in [0, 1, 2] {
+            let at = if pe == 1 { of_substitute(step) } else { 3 };
+            goes_on(&run(mode, &format!("--kill 1@3 --kill {pe}@{at}:{step}"), "1"));
         }
     }
 }
+
+of_each_mode!(a_process_dies_and_memory_is_adopted: single double raid4 raid5 rs);
 
 /// With its memory thrown away a dead process is as lost as with its node.
 #[test]

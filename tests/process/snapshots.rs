@@ -28,33 +28,25 @@ fn sparse(job: Job, delta: &str) -> Outcome {
 
 /// Back to the last checkpoint, or forward to the one being made where every survivor has its
 /// parity: then the dead may not have written what it was to write of the others' snapshots.
-#[test]
-fn a_loss_at_every_step_and_one_later() {
-    if !super::support::long() {
-        return;
-    }
-    for mode in MODES {
-        for (index, step) in STEPS.into_iter().enumerate() {
-            let [pe, later] = [0, 1].map(|more| (index + more) % 4);
-            for (words, adopt) in [
-                (format!("--kill {pe}@9:{step} --kill {later}@13"), "1"),
-                (format!("--kill {pe}@8:{step} --kill {later}@12:copy"), "0"),
-                (format!("--nodes 4 --kill-node {pe}@9:{step} --kill {later}@13"), "0"),
-            ] {
-                let job = job(4, mode, &words).env("SHMEM_FT_ADOPT", adopt);
-                right(4, &sparse(job, if index % 2 == 0 { "off" } else { "auto" }));
-            }
+fn a_loss_at_every_step_and_one_later(mode: &str) {
+    for (index, step) in STEPS.into_iter().enumerate() {
+        let [pe, later] = [0, 1].map(|more| (index + more) % 4);
+        for (words, adopt) in [
+            (format!("--kill {pe}@9:{step} --kill {later}@13"), "1"),
+            (format!("--kill {pe}@8:{step} --kill {later}@12:copy"), "0"),
+            (format!("--nodes 4 --kill-node {pe}@9:{step} --kill {later}@13"), "0"),
+        ] {
+            let job = job(4, mode, &words).env("SHMEM_FT_ADOPT", adopt);
+            right(4, &sparse(job, if index % 2 == 0 { "off" } else { "auto" }));
         }
     }
 }
 
-#[test]
-fn what_did_not_change_is_kept_carried_and_updated() {
-    if !super::support::long() {
-        return;
-    }
+of_each_mode!(a_loss_at_every_step_and_one_later: raid4 raid5 rs);
+
+fn what_did_not_change_is_kept_carried_and_updated(of: &str) {
     let jobs = [(4, "raid5"), (6, "raid4"), (6, "raid5"), (7, "rs")].into_iter().enumerate();
-    for (nth, (pes, mode)) in jobs {
+    for (nth, (pes, mode)) in jobs.filter(|(_, (_, mode))| *mode == of) {
         for (index, step) in STEPS.into_iter().enumerate() {
             let (pe, later) = (index % pes, (index + 1) % pes);
             let (words, adopt) = match (nth + index) % 2 {
@@ -67,6 +59,8 @@ fn what_did_not_change_is_kept_carried_and_updated() {
         }
     }
 }
+
+of_each_mode!(what_did_not_change_is_kept_carried_and_updated: raid4 raid5 rs);
 
 #[test]
 fn a_second_loss_at_every_step_of_a_recovery() {
