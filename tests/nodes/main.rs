@@ -4,6 +4,7 @@
 //! - [`start`]: how a job starts on hosts, and how it does not
 //! - [`strangers`]: who is not of the job
 //! - [`fabric`]: PEs of different hosts, over UCX
+//! - [`input`]: the standard input, read on another host
 //! - [`losses`]: a link down, a partition, a killed agent, a node that comes back
 //! - [`data`]: the same under a program whose PEs reach each other through the network
 //! - [`together`]: collectives, whichever way they go, and losses amid them
@@ -24,6 +25,7 @@ mod support;
 mod daemons;
 mod data;
 mod fabric;
+mod input;
 mod losses;
 mod net;
 mod rooms;

@@ -33,7 +33,7 @@
 //! stall  detector  membership                who waits for whom, who is dead, who is who
 //! agree                                      one decision for all, whoever dies
 //! rounds  schedule                           who sends what to whom in a collective
-//! sizing                                     which mode and group suit a job (beside)
+//! sizing  input                              which mode suits a job; its standard input (beside)
 //! ```
 
 #![forbid(unsafe_code)]
@@ -45,6 +45,7 @@ pub mod detector;
 pub mod ended;
 pub mod heap;
 pub mod inject;
+pub mod input;
 pub mod layout;
 pub mod machine;
 pub mod membership;

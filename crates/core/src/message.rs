@@ -228,8 +228,8 @@ pub struct Place {
     pub folder: Option<Vec<u8>>,
     /// Variables, over those that the agent has.
     pub env: Vec<(Vec<u8>, Vec<u8>)>,
-    /// PE 0 has the standard input of the agent; the others have none.
-    pub stdin: bool,
+    /// What PE 0 reads; the others have no standard input.
+    pub input: Stdin,
     /// What they print comes through pipes, and is carried on in whole lines.
     pub carried: bool,
     /// Such a line begins with the number of its PE.
@@ -238,6 +238,18 @@ pub struct Place {
     pub stamp: bool,
     /// Folder of a file for each PE, to which lines are carried.
     pub output: Option<Vec<u8>>,
+}
+
+/// Where the standard input of PE 0 comes from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Stdin {
+    /// It has none.
+    #[default]
+    Nothing,
+    /// It is that of the agent, which is that of the launcher.
+    Agent,
+    /// The launcher sends it ([`Down::Input`]).
+    Launcher,
 }
 
 /// First message of an agent on another host. Its shape never changes, so that two builds can tell
@@ -294,6 +306,8 @@ pub enum Down {
     Dump { question: u32, events: bool },
     /// Send that signal to every PE.
     Signal { signal: i32 },
+    /// More of PE 0's standard input; its end if there are no bytes.
+    Input { bytes: Vec<u8> },
     /// Kill that process.
     Kill { proc: ProcId },
     /// Every PE has entered `shmem_finalize`: let them leave.
@@ -318,6 +332,8 @@ pub enum Up {
     Said { proc: ProcId, what: Said },
     /// A process ended.
     Ended { proc: ProcId, how: Ended },
+    /// So many more bytes of the standard input are in the pipe that PE 0 reads.
+    InputTaken { bytes: u32 },
     /// The PEs see that view now.
     Shown { number: ViewNumber },
     /// A heartbeat of the agent.

@@ -63,13 +63,14 @@ pub fn variables(place: &Place) -> impl Iterator<Item = (&OsStr, &OsStr)> {
 }
 
 /// What to say if the agent may have fewer files open than it will have at least: its own, three
-/// for each of its PEs (the process, a connection, a parent-death pipe), and the memory files that
-/// its PEs map.
+/// for each of its PEs (the process, a connection, a parent-death pipe), a pipe for the standard
+/// input that comes from another host, and the memory files that its PEs map.
 fn files_missing(job: &Job, node: u32, pairs: bool) -> Option<String> {
     const OWN: usize = 5;
     let own = job.node_of.iter().filter(|&&at| at == node).count();
     let mapped = if pairs && job.fabric == Fabric::Shm { job.machine_of.len() } else { 1 };
-    let (needed, most) = (OWN + 3 * own + mapped, process::open_files_max());
+    let input = if pairs { 0 } else { 2 };
+    let (needed, most) = (OWN + 3 * own + input + mapped, process::open_files_max());
     (needed as u64 > most).then(|| {
         format!(
             "too many open files: {own} PEs need {needed} at least, and ulimit -n allows {most}"

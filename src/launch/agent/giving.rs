@@ -1,15 +1,17 @@
-//! What the agent gives its PEs: their numbers, and the memory files of the nodes whose PEs they
-//! can map.
+//! What the agent gives its PEs: their numbers, the memory files of the nodes whose PEs they can
+//! map, and PE 0 its standard input where that comes from the launcher.
 
 #![forbid(unsafe_code)]
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use raidshmem_core::message::{ProcId, ToPe, Welcome};
+use raidshmem_core::message::{ProcId, Stdin, ToPe, Up, Welcome};
 use raidshmem_core::page::PAGE;
+use raidshmem_core::quantity::Pe;
 
 use super::Agent;
+use super::input::Pipe;
 use raidshmem_sys::socket::ChannelError;
 
 impl Agent {
@@ -68,5 +70,33 @@ impl Agent {
             }
         }
         self.check_sent(sent)
+    }
+
+    /// What a process of `pe` reads, if the launcher sends it.
+    pub(super) fn input_of(&mut self, pe: Option<Pe>) -> std::io::Result<Option<OwnedFd>> {
+        let is_sent = self.place.input == Stdin::Launcher && pe == Some(Pe(0));
+        is_sent.then(|| self.pipe()?.end()).transpose()
+    }
+
+    fn pipe(&mut self) -> std::io::Result<&mut Pipe> {
+        let pipe = self.input.take().map_or_else(Pipe::new, Ok)?;
+        Ok(self.input.insert(pipe))
+    }
+
+    /// More of PE 0's standard input has come; its end if there are no `bytes`.
+    pub(super) fn hear_input(&mut self, bytes: &[u8]) -> Result<(), ChannelError> {
+        match self.pipe() {
+            Ok(pipe) => pipe.take(bytes),
+            Err(error) => return self.fail(format!("a pipe for standard input: {error}")),
+        }
+        self.write_input()
+    }
+
+    /// Writes as much of it as there is room for, and says so.
+    pub(super) fn write_input(&mut self) -> Result<(), ChannelError> {
+        match self.input.as_mut().map_or(0, Pipe::write) {
+            0 => Ok(()),
+            bytes => self.up.send(&Up::InputTaken { bytes: bytes as u32 }, &[]),
+        }
     }
 }

@@ -45,6 +45,7 @@ mod done;
 mod dump;
 mod giving;
 mod heartbeat;
+mod input;
 mod join;
 mod looks;
 mod orders;
@@ -115,6 +116,8 @@ struct Agent {
     /// Incarnation and address of PEs that are reached through an engine.
     addresses: BTreeMap<Pe, (Incarnation, Vec<u8>)>,
     procs: BTreeMap<ProcId, Local>,
+    /// PE 0's standard input, if it runs here and the launcher sends it.
+    input: Option<input::Pipe>,
     /// How programs run, and what carries on what they print.
     place: Place,
     carriers: Carriers,
@@ -194,6 +197,7 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
         here,
         addresses,
         procs,
+        input: None,
         place,
         carriers,
         heartbeat,
@@ -206,6 +210,7 @@ enum Source {
     Datagram,
     Channel(ProcId),
     End(ProcId),
+    Input,
     Worker,
 }
 
@@ -241,6 +246,7 @@ impl Agent {
                     Source::Datagram => self.hear_datagrams()?,
                     Source::Channel(proc) => self.listen(proc)?,
                     Source::End(proc) => self.ended(proc)?,
+                    Source::Input => self.write_input()?,
                     Source::Worker => self.hear_worker()?,
                 }
             }
@@ -256,6 +262,10 @@ impl Agent {
         if let Some(net) = &self.heartbeat.net {
             fds.push(PollFd::new(net, PollFlags::IN));
             sources.push(Source::Datagram);
+        }
+        if let Some(full) = self.input.as_ref().and_then(input::Pipe::full) {
+            fds.push(PollFd::new(full, PollFlags::OUT));
+            sources.push(Source::Input);
         }
         for (&proc, local) in &self.procs {
             if let Some(channel) = &local.channel {
@@ -317,6 +327,7 @@ impl Agent {
                 pes.for_each(|local| local.carrier().signal(signal));
                 Ok(())
             }
+            Down::Input { bytes } => self.hear_input(&bytes),
             Down::Kill { proc } => {
                 if let Some(local) = self.procs.get(&proc) {
                     info!("kills process {proc} of PE {:?}", local.pe);
@@ -338,6 +349,9 @@ impl Agent {
             let (stay, left) = std::mem::take(&mut self.here).into_iter().partition(stays);
             self.here = stay;
             BTreeSet::into_iter(left).for_each(|pe| self.wipe(pe));
+        }
+        if view.pes[0].node != self.node {
+            self.input = None; // its substitute elsewhere is sent what was not taken here
         }
         info!("shows view {}", view.number);
         self.page.publish(view);

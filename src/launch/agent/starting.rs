@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use raidshmem_core::message::{ProcId, ToPe};
+use raidshmem_core::message::{ProcId, Stdin, ToPe};
 use raidshmem_core::quantity::Pe;
 use raidshmem_sys::limits;
 use raidshmem_sys::process::{self, Process};
@@ -45,9 +45,12 @@ impl Agent {
         }
         let mut command = Command::new(&self.program[0]);
         command.args(&self.program[1..]);
-        let stdin =
-            if self.place.stdin && pe == Some(Pe(0)) { Stdio::inherit() } else { Stdio::null() };
-        command.stdin(stdin);
+        command.stdin(match (self.place.input, self.input_of(pe)) {
+            (Stdin::Agent, _) if pe == Some(Pe(0)) => Stdio::inherit(),
+            (_, Ok(Some(pipe))) => pipe.into(),
+            (_, Ok(None)) => Stdio::null(),
+            (_, Err(error)) => return self.fail(format!("a pipe for standard input: {error}")),
+        });
         command.envs(variables(&self.place));
         let path = |bytes: &Vec<u8>| Path::new(OsStr::from_bytes(bytes)).to_owned();
         let folder = self.place.folder.as_ref().map(path);

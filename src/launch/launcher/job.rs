@@ -8,7 +8,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use raidshmem_core::message::{Down, HeartbeatSettings, Job, Place};
+use raidshmem_core::message::{Down, HeartbeatSettings, Job, Place, Stdin};
 use raidshmem_core::secret::Secret;
 use raidshmem_core::settings::{Entry, Settings, table};
 use raidshmem_report::job;
@@ -155,7 +155,11 @@ fn place(programs: &Programs, elsewhere: bool) -> Place {
     Place {
         folder: folder.map(bytes),
         env: env.map(|(name, value)| (name.into_vec(), value.into_vec())).collect(),
-        stdin: programs.stdin && !elsewhere,
+        input: match (programs.stdin, elsewhere) {
+            (false, _) => Stdin::Nothing,
+            (true, false) => Stdin::Agent,
+            (true, true) => Stdin::Launcher,
+        },
         carried: elsewhere || programs.tag || programs.stamp || programs.output.is_some(),
         tag: programs.tag,
         stamp: programs.stamp,

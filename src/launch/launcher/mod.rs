@@ -107,6 +107,8 @@ struct Launcher {
     stalls: Stalls,
     rests: Rests,
     dumps: Dumps,
+    /// The standard input, if it is sent to another host.
+    input: Option<input::Sent>,
     title: Title,
     /// When the view on the terminal is to be drawn again, if there is one.
     view: Option<Instant>,
@@ -167,6 +169,7 @@ pub fn run(mut ready: Ready) -> Result<i32, LaunchError> {
         stalls: Stalls::new(settings.stall),
         rests: Rests::default(),
         dumps: Dumps::new(),
+        input: input::send(ready).map_err(system("standard input"))?,
         title: title(ready),
         view: ready.live.then(Instant::now),
         islands: ready.cluster.is_some() && shape.fabric == Fabric::Shm && several,
@@ -232,6 +235,7 @@ impl Launcher {
             self.look_at_clock();
             self.tell_of_late();
             self.serve_dumps();
+            self.send_input();
             self.draw_view();
             for pe in self.rests.over() {
                 let actions = self.machine.handle(Event::Rested { pe });
@@ -269,6 +273,8 @@ impl Launcher {
         fds.extend(self.detection.net.iter().map(|net| PollFd::new(net, PollFlags::IN)));
         fds.extend(self.listener.iter().flat_map(Listener::fds));
         fds.extend(self.dumps.fds());
+        let input = self.input.as_ref().and_then(input::Sent::fd);
+        fds.extend(input.map(|input| PollFd::new(input, PollFlags::IN)));
         sources.resize_with(fds.len(), || Source::Other);
         let now = Instant::now();
         let verdict = self.machine.unrecoverable().then(|| self.last_words.unwrap_or(now));
@@ -285,6 +291,21 @@ impl Launcher {
         let _ = poll(&mut fds, limit.map(timespec).as_ref());
         let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
         sources.into_iter().zip(ready).filter_map(|(s, ready)| ready.then_some(s)).collect()
+    }
+
+    /// Sends what has come of the standard input to the node of PE 0.
+    pub(super) fn send_input(&mut self) {
+        let node = self.machine.view().pes[0].node;
+        while let Some(bytes) = self.input.as_mut().and_then(|input| input.next(node)) {
+            self.tell(node, &Down::Input { bytes }, &[]);
+        }
+    }
+
+    /// The agent of `node` has written `bytes` of it to PE 0's pipe.
+    pub(super) fn input_taken(&mut self, node: u32, bytes: u32) {
+        if self.input.as_mut().is_some_and(|input| !input.acknowledge(node, bytes)) {
+            self.telling.error(&format!("node {node} acknowledges input that it was not sent"));
+        }
     }
 
     /// All nodes are in: a connection that comes now is rejected.
@@ -377,6 +398,7 @@ impl Launcher {
             Up::Dump(answer) => return self.answered(node, answer),
             Up::Last { events } => return self.telling.last_of(events),
             Up::Note { line } => return self.telling.news(&line),
+            Up::InputTaken { bytes } => return self.input_taken(node, bytes),
             Up::Shown { number } => Event::Shown { node, number },
             Up::Failed { what } => {
                 self.telling.say_verdict(&format!("{}: {what}", self.name(node)));
