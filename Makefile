@@ -22,7 +22,7 @@ FILL    := sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@LI
 HEADERS := $(patsubst include/%,%,$(wildcard include/*.h include/*/*.h))
 
 .PHONY: build demo test test-all test-nodes sanitize soak mutants scorecard scorecard-quick scaling
-.PHONY: install deb clean help
+.PHONY: install deb book clean help
 
 build:
 	@.ci/setup build
@@ -114,6 +114,15 @@ install:
 deb: build
 	packaging/deb.sh '$(RELEASE)' '$(TARGET)/deb'
 
+# The documents as a book, in target/book; mdBook is installed below target if it is not there.
+MDBOOK := 0.5.4
+book:
+	@.ci/setup build
+	@command -v mdbook > /dev/null || [ -x '$(TARGET)/tools/bin/mdbook' ] || \
+	    $(CARGO) install mdbook --locked --version $(MDBOOK) --root '$(TARGET)/tools'
+	PATH="$$PATH:$(TARGET)/tools/bin" mdbook build --dest-dir '$(TARGET)/book'
+	@echo 'book: $(TARGET)/book/index.html'
+
 clean:
 	$(CARGO) clean
 
@@ -131,4 +140,5 @@ help:
 	@echo 'make scaling   cost against bytes, PEs, group size, parity: CSV, plots, model (QUICK=1)'
 	@echo 'make install   copy what was built to PREFIX=/usr/local (DESTDIR= is put before it)'
 	@echo 'make deb       Debian packages in target/deb'
+	@echo 'make book      the documents as a book (mdBook): target/book/index.html'
 	@echo 'make clean     remove what was built'

@@ -1,5 +1,6 @@
 //! The programs in `examples/c` and `examples/cxx`: each is right alone and with others, and the
-//! applications come to the same checksum when PEs or a node are killed on the way.
+//! applications come to the same checksum when PEs or a node are killed on the way. Those of the
+//! chapter about porting print what it says ([`porting`]).
 //!
 //! A program checks its own result and ends with `name: ok`, an application with
 //! `name: ok checksum=...`, which is compared between runs.
@@ -9,6 +10,7 @@ mod support;
 
 mod build;
 mod locks;
+mod porting;
 
 use build::{C, CXX, build};
 use support::{Job, Outcome};

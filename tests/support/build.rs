@@ -46,15 +46,23 @@ fn build(name: &str, options: &[&str], target: &str) -> PathBuf {
     let own = own.file_name().expect("it is a file").to_owned();
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("programs").join(own);
     std::fs::create_dir_all(&folder).expect("a folder for programs");
-    let target = folder.join(target);
+    compile(&source, &folder.join(target), options)
+}
+
+/// The program of a source of a test's own.
+pub fn compiled(source: &Path, target: &Path) -> PathBuf {
+    compile(source, target, &[])
+}
+
+fn compile(source: &Path, target: &Path, options: &[&str]) -> PathBuf {
     let output = Command::new(env!("CARGO_BIN_EXE_oshcc"))
         .args(["-O1", "-g", "-Wall", "-Wextra", "-Werror"])
         .args(options)
         .arg("-o")
-        .args([&target, &source])
+        .args([target, source])
         .output()
         .expect("oshcc runs");
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "oshcc {}: {errors}", source.display());
-    target
+    target.to_owned()
 }

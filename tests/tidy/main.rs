@@ -748,7 +748,7 @@ fn the_readme_is_short() {
 fn the_index_of_examples_names_each() {
     let index = page("examples/README.md");
     let mut wrong = Vec::new();
-    for folder in ["", "c/", "cxx/"] {
+    for folder in ["", "porting/", "c/", "cxx/"] {
         let files = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(folder);
         for entry in std::fs::read_dir(files).expect("a folder").flatten() {
             let name = format!("{folder}{}", entry.file_name().to_string_lossy());
@@ -783,6 +783,27 @@ fn links_between_documents_lead_somewhere() {
             let anchors = || headings(&page(&path.to_string_lossy()));
             if !there || !(heading.is_empty() || anchors().iter().any(|anchor| anchor == heading)) {
                 wrong.push(format!("{document}: {link} leads nowhere"));
+            }
+        }
+    }
+    expect_none(wrong);
+}
+
+#[test]
+fn the_book_has_every_page_and_what_they_include() {
+    let contents = page("docs/SUMMARY.md");
+    let mut wrong = Vec::new();
+    for document in documents() {
+        let name = document.strip_prefix("docs/").filter(|name| *name != "SUMMARY.md");
+        if name.is_some_and(|name| !contents.contains(&format!("({name})"))) {
+            wrong.push(format!("{document} is not in docs/SUMMARY.md"));
+        }
+        let text = page(&document);
+        for included in text.split("{{#include ").skip(1).filter_map(|rest| rest.split("}}").next())
+        {
+            let file = included.split(':').next().unwrap_or(included);
+            if !Path::new(ROOT).join("docs").join(file).exists() {
+                wrong.push(format!("{document}: {included} is not there"));
             }
         }
     }

@@ -1,0 +1,163 @@
+//! The chapter about porting a program (`docs/porting.md`): its programs are compiled and run, and
+//! print what the chapter says they print.
+//!
+//! A block after `<!-- patch: NAME -->` is a change of `heat_ft.c`; `-` lines are replaced by the
+//! `+` lines that follow them. A block after `<!-- run: NAME -->` is a command and lines of its
+//! output, in any order; times, bytes and shares may differ.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::support::{Job, Outcome, compiled};
+
+const CHAPTER: &str = include_str!("../../docs/porting.md");
+const BEFORE: &str = include_str!("../../examples/porting/heat.c");
+const AFTER: &str = include_str!("../../examples/porting/heat_ft.c");
+
+/// The blocks that have a comment of this kind before them: what it names, and their lines.
+fn blocks(kind: &str) -> Vec<(&'static str, Vec<&'static str>)> {
+    let mut lines = CHAPTER.lines();
+    let mut found = Vec::new();
+    while let Some(line) = lines.next() {
+        let name = line.strip_prefix("<!-- ").and_then(|rest| rest.strip_prefix(kind));
+        let Some(name) = name.and_then(|rest| rest.strip_prefix(": ")?.strip_suffix(" -->")) else {
+            continue;
+        };
+        assert!(lines.next().is_some_and(|fence| fence.starts_with("```")), "{line}: a block");
+        found.push((name, lines.by_ref().take_while(|line| *line != "```").collect()));
+    }
+    found
+}
+
+/// `heat_ft.c` with a change.
+fn patched(patch: &[&str]) -> String {
+    let (mut text, mut from, mut to) = (AFTER.to_owned(), String::new(), String::new());
+    let mut apply = |from: &mut String, to: &mut String| {
+        if !from.is_empty() {
+            assert_eq!(text.matches(from.as_str()).count(), 1, "`{from}` once in heat_ft.c");
+            text = text.replace(from.as_str(), to);
+        }
+        (*from, *to) = (String::new(), String::new());
+    };
+    for line in patch {
+        let (sign, rest) = line.split_at(1);
+        match sign {
+            "-" => {
+                apply(&mut from, &mut to);
+                rest.clone_into(&mut from);
+            }
+            _ => {
+                to += if to.is_empty() { "" } else { "\n" };
+                to += rest;
+            }
+        }
+    }
+    apply(&mut from, &mut to);
+    text
+}
+
+/// A line without what differs from run to run: figures with a unit.
+fn constant(line: &str) -> String {
+    let mut words = line.split(' ').peekable();
+    let mut kept = Vec::new();
+    while let Some(word) = words.next() {
+        let unit = words.next_if(|next| {
+            let unit = next.trim_end_matches([',', ';']);
+            ["ms", "s", "%", "KiB", "MiB"].contains(&unit)
+        });
+        kept.push(if unit.is_some() { "#" } else { word });
+    }
+    kept.join(" ")
+}
+
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("porting").join(name);
+    std::fs::create_dir_all(&folder).expect("a folder below the target folder");
+    folder
+}
+
+fn job(command: &str, program: &Path) -> Job {
+    let mut words: Vec<&str> = command.split_whitespace().collect();
+    let at = words.iter().position(|word| *word == "oshrun").expect("a command of oshrun");
+    let last = words.pop();
+    assert!(last.is_some_and(|word| word.starts_with("./")), "a program at the end");
+    let variables = words[..at].iter().map(|word| word.split_once('=').expect("VARIABLE=VALUE"));
+    let job = variables.fold(Job::of(&words[at + 1..]), |job, (name, value)| job.env(name, value));
+    job.program(program, &[])
+}
+
+/// Each line was printed, as often as the chapter has it.
+fn printed(outcome: &Outcome, lines: &[&str]) {
+    let mut there: BTreeMap<String, usize> = BTreeMap::new();
+    for line in outcome.out.lines().chain(outcome.err.lines()) {
+        *there.entry(constant(line)).or_default() += 1;
+    }
+    for line in lines {
+        let left = there.get_mut(&constant(line)).filter(|left| **left > 0);
+        outcome.check(left.is_some(), &format!("`{line}` was expected"));
+        left.into_iter().for_each(|left| *left -= 1);
+    }
+}
+
+#[test]
+fn programs_of_the_chapter_print_what_it_says() {
+    let folder = folder("book");
+    let mut sources: BTreeMap<&str, String> =
+        blocks("patch").into_iter().map(|(name, patch)| (name, patched(&patch))).collect();
+    sources.insert("heat", AFTER.to_owned());
+    let runs = blocks("run");
+    assert_eq!(runs.len(), sources.len(), "each program is run");
+    for (name, lines) in runs {
+        let (name, stops) = match name.split_once(", ") {
+            Some((name, "until the line")) => (name, true),
+            _ => (name, false),
+        };
+        let source = folder.join(format!("{name}.c"));
+        std::fs::write(&source, &sources[name]).expect("a file below the target folder");
+        let program = compiled(&source, &folder.join(name));
+        let (command, wanted) = lines.split_first().expect("a command");
+        let job = job(command.strip_prefix("$ ").expect("a command"), &program);
+        let outcome = match stops {
+            false => job.run(),
+            true => {
+                let mut run = job.start();
+                run.wait_for("no PE computes");
+                run.signal(rustix::process::Signal::TERM);
+                run.finish()
+            }
+        };
+        printed(&outcome, wanted);
+    }
+}
+
+#[test]
+fn the_chapter_shows_the_programs_there_are() {
+    let squeezed = |text: &str| text.lines().map(str::trim).collect::<Vec<_>>().join("\n");
+    let (before, after) = (squeezed(BEFORE), squeezed(AFTER));
+    let mut shown = 0;
+    let mut rest = CHAPTER;
+    while let Some((_, block)) = rest.split_once("\n```c\n") {
+        let (code, after_it) = block.split_once("\n```").expect("its end");
+        let code = squeezed(code);
+        assert!(before.contains(&code) || after.contains(&code), "stale:\n{code}");
+        (shown, rest) = (shown + 1, after_it);
+    }
+    assert_eq!(shown, 3);
+    let old: std::collections::BTreeSet<&str> = BEFORE.lines().collect();
+    let new = AFTER.lines().filter(|line| !line.is_empty() && !old.contains(line)).count();
+    assert!((15..=22).contains(&new), "about twenty lines: {new}");
+}
+
+#[test]
+fn both_programs_compute_the_same() {
+    let [before, after] = ["heat.c", "heat_ft.c"].map(|name| {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/porting").join(name);
+        let program = compiled(&source, &folder("same").join(name).with_extension(""));
+        let outcome = Job::new(3).program(&program, &[]).run();
+        let mut lines: Vec<String> = outcome.status(0).out.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    });
+    assert_eq!(before, after);
+    assert_eq!(after.len(), 3);
+}
