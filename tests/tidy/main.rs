@@ -34,6 +34,7 @@ const CRATES: &[&str] = &[
     "crates/segment/src",
     "crates/fabric/src",
     "crates/report/src",
+    "crates/advise/src",
     "crates/fabric-ucx/src",
     "crates/fabric-verbs/src",
 ];
@@ -183,6 +184,7 @@ fn sources() -> Vec<File> {
             "codec/benches",
             "codec/examples",
             "crates/sys/tests",
+            "crates/advise/tests",
             "tests",
         ]))
         .chain(rust(&["examples", "benches", "fuzz/src", "fuzz/fuzz_targets"]))

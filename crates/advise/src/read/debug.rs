@@ -1,0 +1,102 @@
+//! Debug information: which place of the source, which variable.
+//!
+//! Nodes are kept as text and read when asked for. What is missing or malformed gives no name and
+//! no place, since a program is to be read without it too.
+
+use std::collections::HashMap;
+
+use crate::ir::{Place, Variable};
+
+/// The metadata nodes of a module by number.
+#[derive(Default)]
+pub struct Debug<'a> {
+    nodes: HashMap<&'a str, &'a str>,
+}
+
+/// Scopes are nested no deeper than this, or the text is no debug information.
+const DEEPEST: usize = 256;
+
+impl<'a> Debug<'a> {
+    /// Notes a line `!12 = NODE`.
+    pub fn define(&mut self, line: &'a str) {
+        if let Some((number, node)) = line.trim_start_matches('!').split_once(" = ") {
+            self.nodes.insert(number, node);
+        }
+    }
+
+    /// A field of a node, of the kind that is wanted.
+    fn field(&self, number: &str, kind: &str, key: &str) -> Option<&'a str> {
+        let node = self.nodes.get(number)?;
+        let (_, inside) = node.split_once(kind)?.1.split_once('(')?;
+        let mut rest = inside;
+        loop {
+            let (name, value) = rest.split_once(": ")?;
+            let (value, after) = match value.strip_prefix('"') {
+                Some(text) => text.split_once('"')?,
+                None => value.split_at(value.find([',', ')']).unwrap_or(value.len())),
+            };
+            if name.trim_start_matches([',', ' ']) == key {
+                return Some(value);
+            }
+            rest = after;
+        }
+    }
+
+    /// The file of a scope, a variable or a function: its own, or that of the scope round it.
+    fn file(&self, number: &str) -> Option<&'a str> {
+        let mut number = number;
+        for _ in 0..DEEPEST {
+            if let Some(file) = self.field(number, "DI", "file") {
+                return self.field(file.strip_prefix('!')?, "DIFile", "filename");
+            }
+            number = self.field(number, "DI", "scope")?.strip_prefix('!')?;
+        }
+        None
+    }
+
+    /// The place of a node that has a line.
+    pub fn place(&self, number: &str) -> Place {
+        let line = self.field(number, "DI", "line").and_then(|line| line.parse().ok());
+        let file = self.file(number).unwrap_or_default().to_owned();
+        Place { file, line: line.unwrap_or(0) }
+    }
+
+    /// A local variable.
+    pub fn variable(&self, number: &str) -> Option<Variable> {
+        let name = self.field(number, "DILocalVariable", "name")?.to_owned();
+        Some(Variable { name, place: self.place(number) })
+    }
+
+    /// A variable outside functions, by the expression that stands at its definition.
+    pub fn global(&self, expression: &str) -> Option<Variable> {
+        let of = self.field(expression, "DIGlobalVariableExpression", "var")?.strip_prefix('!')?;
+        let name = self.field(of, "DIGlobalVariable", "name")?.to_owned();
+        Some(Variable { name, place: self.place(of) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_found_through_the_scopes_round_it() {
+        let mut debug = Debug::default();
+        for line in [
+            "!1 = !DIFile(filename: \"a, b: c.c\", directory: \"/d\")",
+            "!2 = distinct !DISubprogram(name: \"f\", scope: !1, file: !1, line: 7)",
+            "!3 = distinct !DILexicalBlock(scope: !2, line: 8, column: 3)",
+            "!4 = !DILocation(line: 9, column: 5, scope: !3)",
+            "!5 = !DILocalVariable(name: \"i\", scope: !3, file: !1, line: 8, type: !6)",
+            "!7 = !DILocation(line: 9, scope: !7)",
+        ] {
+            debug.define(line);
+        }
+        assert_eq!(debug.place("4"), Place { file: "a, b: c.c".into(), line: 9 });
+        let i = debug.variable("5").expect("a variable");
+        assert_eq!((i.name.as_str(), i.place.line), ("i", 8));
+        assert_eq!(debug.variable("4"), None);
+        // A scope that holds itself ends, too.
+        assert_eq!(debug.place("7"), Place { file: String::new(), line: 9 });
+    }
+}

@@ -1,0 +1,100 @@
+//! Types of textual IR, and the bytes they take on 64-bit Linux (LP64, x86-64 and aarch64).
+//!
+//! Left out: what a type means; scalable vectors have no size.
+
+use std::collections::HashMap;
+
+use crate::lex::{Token, closing, parts};
+
+/// Bytes and alignment.
+pub type Shape = (u64, u64);
+
+/// The types of a module that have names; those without a size are absent.
+#[derive(Default)]
+pub struct Shapes<'a> {
+    named: HashMap<&'a str, Vec<Token<'a>>>,
+}
+
+/// Types are no deeper than this, or the text is no IR.
+const DEEPEST: usize = 64;
+
+impl<'a> Shapes<'a> {
+    /// Notes `%name = type BODY`.
+    pub fn define(&mut self, name: &'a str, body: Vec<Token<'a>>) {
+        self.named.insert(name, body);
+    }
+
+    /// The shape of the type that the tokens begin with, and how many of them it takes.
+    ///
+    /// The outer option is empty if no type stands there, the inner if it has no known size.
+    pub fn begins(&self, tokens: &[Token<'a>]) -> Option<(Option<Shape>, usize)> {
+        self.shape(tokens, 0)
+    }
+
+    fn shape(&self, tokens: &[Token<'a>], depth: usize) -> Option<(Option<Shape>, usize)> {
+        if depth > DEEPEST {
+            return None;
+        }
+        match tokens.first()? {
+            Token::Word("ptr") => {
+                let space = tokens.get(1) == Some(&Token::Word("addrspace"));
+                Some((Some((8, 8)), if space { 5 } else { 1 }))
+            }
+            Token::Word(word) => Some((scalar(word)?, 1)),
+            Token::Local(name) => {
+                let body = self.named.get(name).map(Vec::as_slice).unwrap_or_default();
+                Some((self.shape(body, depth + 1).and_then(|found| found.0), 1))
+            }
+            Token::Mark('<') if tokens.get(1) == Some(&Token::Mark('{')) => {
+                let end = closing(tokens, 0)?;
+                Some((self.fields(&tokens[2..end.checked_sub(1)?], true, depth), end + 1))
+            }
+            Token::Mark('{') => {
+                let end = closing(tokens, 0)?;
+                Some((self.fields(&tokens[1..end], false, depth), end + 1))
+            }
+            Token::Mark(open @ ('[' | '<')) => {
+                let end = closing(tokens, 0)?;
+                Some((self.repeated(&tokens[1..end], *open == '<', depth), end + 1))
+            }
+            _ => None,
+        }
+    }
+
+    fn repeated(&self, inside: &[Token<'a>], vector: bool, depth: usize) -> Option<Shape> {
+        let [Token::Word(count), Token::Word("x"), element @ ..] = inside else {
+            return None;
+        };
+        let (bytes, align) = self.shape(element, depth + 1)?.0?;
+        let all = bytes.checked_mul(count.parse().ok()?)?;
+        Some((all, if vector { all.checked_next_power_of_two()?.max(1) } else { align }))
+    }
+
+    fn fields(&self, inside: &[Token<'a>], packed: bool, depth: usize) -> Option<Shape> {
+        let (mut end, mut widest) = (0_u64, 1);
+        for field in parts(inside) {
+            let (bytes, align) = self.shape(field, depth + 1)?.0?;
+            let align = if packed { 1 } else { align };
+            end = end.checked_next_multiple_of(align)?.checked_add(bytes)?;
+            widest = widest.max(align);
+        }
+        Some((end.checked_next_multiple_of(widest)?, widest))
+    }
+}
+
+/// The type of a word; none if the word is no type.
+fn scalar(word: &str) -> Option<Option<Shape>> {
+    let same = |bytes| Some(Some((bytes, bytes)));
+    match word {
+        "half" | "bfloat" => same(2),
+        "float" => same(4),
+        "double" => same(8),
+        "x86_fp80" | "fp128" | "ppc_fp128" => same(16),
+        "void" | "label" | "metadata" | "token" | "opaque" | "x86_amx" => Some(None),
+        _ => {
+            let bits: u64 = word.strip_prefix('i')?.parse().ok()?;
+            let bytes = bits.div_ceil(8).checked_next_power_of_two()?.max(1);
+            Some(Some((bits.div_ceil(8).checked_next_multiple_of(bytes.min(16))?, bytes.min(16))))
+        }
+    }
+}
