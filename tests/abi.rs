@@ -5,7 +5,8 @@
 //! - they compile as C11, C17 and C++17 without a warning, the type-generic names included;
 //! - `oshcc` builds the examples, and answers questions about its options;
 //! - of the symbols of the specification (`tests/spec/openshmem-1.6-symbols.txt`) those that are
-//!   missing are exactly those that `tests/spec/missing.txt` names by family.
+//!   missing are exactly those that `tests/spec/missing.txt` names by family;
+//! - what an analysis takes from a signature (`raidshmem-advise`) agrees with the prototype.
 //!
 //! Left out: what the functions do.
 
@@ -302,5 +303,50 @@ fn a_build_for_users_has_no_rule_to_break() {
         let bytes = std::fs::read(&file).expect("it was built for the tests");
         let there = bytes.windows(16).any(|name| name == b"RAIDSHMEM_MUTANT");
         assert_eq!(there, cfg!(feature = "mutants"), "{}", file.display());
+    }
+}
+
+/// What the prototype of a routine says of its parameters: whether each is a pointer, and to const.
+fn pointers(symbol: &str, headers: &str) -> Vec<(bool, bool)> {
+    let head = |line: &&str| {
+        let at = line.find(&format!("{symbol}("));
+        at.is_some_and(|at| line[..at].ends_with([' ', '*'])) && line.ends_with(");")
+    };
+    let line = headers.lines().find(head).unwrap_or_else(|| panic!("no prototype of {symbol}"));
+    let inside = line.split_once('(').expect("a bracket").1.trim_end_matches(");");
+    let args = inside.split(", ").filter(|arg| !["void", "..."].contains(arg));
+    args.map(|arg| (arg.contains('*'), arg.starts_with("const "))).collect()
+}
+
+#[test]
+fn what_an_analysis_takes_from_a_signature_agrees_with_the_prototype() {
+    use raidshmem_advise::routines::{Access, routine};
+    let headers: String = emit::headers().into_iter().map(|(_, text)| text).collect();
+    let signatures = emit::signatures();
+    assert_eq!(signatures.len(), emit::symbols().len());
+    for signature in signatures {
+        let symbol = signature.symbol.as_str();
+        let args: Vec<_> = signature.args.iter().map(|(name, of)| (*name, of.as_str())).collect();
+        let routine = routine(symbol, &args, signature.on_context);
+        let pointers = pointers(symbol, &headers);
+        assert_eq!(routine.args.len(), pointers.len(), "{symbol}");
+        for (access, (pointer, constant)) in routine.args.iter().zip(pointers) {
+            let writes = access.writes || access.writes_remote;
+            assert!(pointer || *access == Access::default(), "{symbol}: a number is no memory");
+            assert!(!(constant && writes), "{symbol}: writes what is const");
+            assert!(!access.reads_remote || access.reads, "{symbol}: the own PE is one of them");
+        }
+        // The names of the specification say the same in another way.
+        let remote = |wanted: fn(&Access) -> bool| routine.args.iter().any(wanted);
+        if symbol.contains("_put") || symbol.ends_with("_p") {
+            assert!(remote(|access| access.writes_remote), "{symbol}");
+        }
+        let asks = ["_info_", "_team_", "_get_team"].iter().any(|part| symbol.contains(part));
+        if symbol.contains("get") && !asks {
+            assert!(remote(|access| access.reads_remote), "{symbol}");
+        }
+        if symbol.contains("_reduce") || symbol.contains("_to_all") || symbol.contains("_fetch") {
+            assert!(remote(|access| access.reads_remote), "{symbol}");
+        }
     }
 }

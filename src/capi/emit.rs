@@ -12,7 +12,7 @@ use super::constants::{CONSTANTS, UNDERSCORED, VENDOR_STRING};
 use super::emit_generic;
 use super::families::FAMILIES;
 use super::family::Family;
-use super::prototypes::{declare, parameters, returns, symbols_of};
+use super::prototypes::{declare, parameters, plain, returns, symbols_of};
 use super::types;
 
 /// The headers: path below `include/` and text.
@@ -30,6 +30,31 @@ pub fn headers() -> Vec<(&'static str, String)> {
 /// Every symbol of the headers, without the `p` twins.
 pub fn symbols() -> Vec<String> {
     FAMILIES.iter().flat_map(|list| list.iter()).flat_map(symbols_of).collect()
+}
+
+/// What a signature of the headers says.
+pub struct Signature {
+    /// The symbol.
+    pub symbol: String,
+    /// Parameter names, and types with their claims, such as `Sym<T>`.
+    pub args: Vec<(&'static str, String)>,
+    /// A context stands before these parameters.
+    pub on_context: bool,
+}
+
+/// The signature of every symbol of the headers, without the `p` twins.
+pub fn signatures() -> Vec<Signature> {
+    let mut all = Vec::new();
+    for family in FAMILIES.iter().flat_map(|list| list.iter()) {
+        let args: Vec<_> = family.args.iter().map(|(name, of)| (*name, plain(of))).collect();
+        for (pre, on_context) in [(family.pre, false), (family.ctx, true)] {
+            for name in types::set(family.set).iter().filter(|_| !pre.is_empty()) {
+                let symbol = format!("{pre}{name}{}", family.post);
+                all.push(Signature { symbol, args: args.clone(), on_context });
+            }
+        }
+    }
+    all
 }
 
 /// All prototypes of a family; `p` is the prefix of the profiling twins or empty.

@@ -3,10 +3,11 @@
 //! Pure: text in, data out. Nothing here needs LLVM; only who makes the text needs clang.
 //!
 //! ```text
-//! lex    tokens and logical lines of textual IR
-//! ir     a program as the analysis needs it: objects, accesses, calls, control flow
-//! shape  types, and the bytes they take
-//! read   from text to `ir`
+//! lex       tokens and logical lines of textual IR
+//! ir        a program as the analysis needs it: objects, accesses, calls, control flow
+//! shape     types, and the bytes they take
+//! read      from text to `ir`
+//! routines  what each routine of OpenSHMEM does to memory
 //! ```
 //!
 //! A module imports only from those above it.
@@ -18,4 +19,5 @@
 pub mod ir;
 mod lex;
 pub mod read;
+pub mod routines;
 mod shape;
