@@ -6,6 +6,8 @@
  *     interval asks STEPS [PE STEP]...     only if shmemx_ft_need_checkpoint says so
  *     interval long STEPS                  the same as calls, with a millisecond of work in a step
  *
+ * Such a PE with `n` before its number kills its agent, and is lost with its node.
+ *
  * PE 0 prints what was saved, on one line.
  */
 #define _POSIX_C_SOURCE 200809L
@@ -41,11 +43,14 @@ static void work(void) {
     while ((now.tv_sec - begun.tv_sec) * 1000000000L + now.tv_nsec - begun.tv_nsec < 1000000L);
 }
 
-/* Only who is there from the start: its substitute comes to the same step. */
+/* Only a PE that is there from the start: its substitute comes to the same step. */
 static void die(int argc, char **argv) {
-    for (int at = 3; at + 1 < argc; at += 2)
-        if (atoi(argv[at]) == shmem_my_pe() && atol(argv[at + 1]) == step && shmem_ft_algo_init())
-            kill(getpid(), SIGKILL);
+    for (int at = 3; at + 1 < argc; at += 2) {
+        int with_node = argv[at][0] == 'n';
+        if (atoi(argv[at] + with_node) == shmem_my_pe() && atol(argv[at + 1]) == step &&
+            shmem_ft_algo_init())
+            kill(with_node ? getppid() : getpid(), SIGKILL);
+    }
 }
 
 static void checkpoint(int asks) {

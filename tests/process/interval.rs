@@ -1,6 +1,6 @@
 //! Checkpoints that pass without saving until one is due, and still report losses.
 
-use super::support::{Job, Outcome, program};
+use super::support::{Job, Outcome, has_ucx_too, program};
 
 /// What PE 0 says, as of the last restart: calls, saved ones, restarts; and the number of the last
 /// checkpoint.
@@ -62,6 +62,24 @@ fn every_mode_and_two_nodes() {
     let outcome = job.program(&program("interval"), &["calls", "31", "1", "10"]).run();
     outcome.says("PE 2 was killed by SIGKILL");
     assert_eq!(numbers(&outcome)[2], 2);
+}
+
+/// PE 0 decides for all, also for PEs that do not map its memory; its node may be the lost one.
+#[test]
+fn lost_nodes_and_far_pes() {
+    let fabrics: &[&str] = if has_ucx_too() { &["shm", "ucx"] } else { &["shm"] };
+    for fabric in fabrics {
+        for (form, calls) in [("calls", 1 + 31), ("asks", 1 + 1)] {
+            for lost in [0, 2] {
+                let job = Job::new(3).mode("raid5").args(&["--nodes", "3", "--fabric", fabric]);
+                let job = job.env("SHMEM_FT_INTERVAL", DAY);
+                let words = [form, "31", &format!("n{lost}"), "10"];
+                let outcome = job.program(&program("interval"), &words).run();
+                outcome.says(&format!("node {lost} was lost with PE {lost}"));
+                assert_eq!(numbers(&outcome), [calls, 1, 1, 2], "{fabric}: {}", outcome.out);
+            }
+        }
+    }
 }
 
 /// In mode none nothing is kept, and each call counts.
