@@ -1,8 +1,8 @@
 //! Tables of figures in documents are those of the records that they name.
 //!
 //! ```text
-//! <!-- figures: benches/record/amd-epyc/DATE.json -->              all of a record
-//! <!-- figures: benches/record/amd-epyc/DATE.json: NAME; NAME -->  those whose names begin so
+//! <!-- figures: benches/record/KIND/DATE.json -->              all of a record
+//! <!-- figures: benches/record/KIND/DATE.json: NAME; NAME -->  those whose names begin so
 //! ...
 //! <!-- end of figures -->
 //! ```
@@ -187,7 +187,7 @@ fn every_miss_has_its_reason() {
 
 #[test]
 fn a_stale_table_is_seen() {
-    let record = "benches/record/amd-epyc/2026-11-22-00-32-24.json";
+    let record = "benches/record/amd-epyc-gfni512/2026-11-22-00-32-24.json";
     let text = format!("before\n{BEGIN}{record}: verbs, 8-byte get -->\nstale\n{END}\nafter\n");
     let (renewed, figures) = renewed(&text);
     assert_eq!((figures.len(), is_met(&figures[0])), (1, false));

@@ -58,6 +58,14 @@ impl Figure {
         Figure { limit: Some(limit), ..self }
     }
 
+    /// The same, with a goal that is for kernels whose name begins with `needs`: with another
+    /// `kernel` nothing is missed.
+    pub fn for_kernels(mut self, needs: &str, kernel: &str) -> Figure {
+        self.met |= !kernel.starts_with(needs);
+        self.peer += &format!("; goal for {needs}");
+        self
+    }
+
     /// Whether the goal was reached.
     pub fn met(&self) -> bool {
         self.met

@@ -149,5 +149,11 @@ pub fn value(text: &str, name: &str) -> Result<f64, Trouble> {
 /// From the launcher's line about a rebuilt PE.
 pub fn millis_of_rebuild(line: &str) -> Option<f64> {
     let (_, rest) = line.split_once(" rebuilt from PE")?;
-    rest.strip_suffix(" ms")?.rsplit(' ').next()?.parse().ok()
+    let mut words = rest.rsplit(' ');
+    let (unit, figure) = (words.next()?, words.next()?.parse::<f64>().ok()?);
+    match unit {
+        "ms" => Some(figure),
+        "s" => Some(figure * 1e3),
+        _ => None,
+    }
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use raidshmem_codec::kernel::Kernel;
 use serde::Serialize;
 
 use super::figure::Figure;
@@ -15,6 +16,8 @@ pub struct Context {
     commit: String,
     quick: bool,
     processor: String,
+    /// Kernel of the codec, by which kinds of one processor differ.
+    kernel: &'static str,
     processors: usize,
     memory_mib: u64,
     system: String,
@@ -60,6 +63,7 @@ impl Context {
             commit: first_line("git", &["rev-parse", "--short", "HEAD"]) + mark,
             quick,
             processor: field("/proc/cpuinfo", "model name").unwrap_or("unknown".into()),
+            kernel: Kernel::best().name(),
             processors: std::thread::available_parallelism().map_or(1, usize::from),
             memory_mib: kib.unwrap_or(0) / 1024,
             system: format!("{}, {release}", first_line("uname", &["-sr"])),
@@ -75,7 +79,7 @@ impl Context {
     }
 }
 
-/// Writes `figures` with their context to `benches/record/<processor>/<date>.json`.
+/// Writes `figures` with their context to `benches/record/<processor>-<kernel>/<date>.json`.
 pub fn write(bench: &Bench, context: Context, figures: &[Figure]) -> Result<(), Trouble> {
     let (folder, name) = place(bench, &context);
     let text = serde_json::to_string_pretty(&Record { context, figures }).map_err(Trouble::new)?;
@@ -86,7 +90,8 @@ pub fn write(bench: &Bench, context: Context, figures: &[Figure]) -> Result<(), 
 pub fn place(bench: &Bench, context: &Context) -> (PathBuf, String) {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
     let processor: String = context.processor.chars().map(plain).collect();
-    let folder = bench.root().join("benches/record").join(processor.trim_matches('-'));
+    let kind = format!("{}-{}", processor.trim_matches('-'), context.kernel);
+    let folder = bench.root().join("benches/record").join(kind);
     (folder, context.date.replace(" UTC", "").chars().map(plain).collect())
 }
 
