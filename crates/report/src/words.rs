@@ -35,7 +35,7 @@ pub fn span(time: Duration) -> String {
 }
 
 /// A time in milliseconds.
-pub fn millis(time: Duration) -> String {
+fn millis(time: Duration) -> String {
     format!("{:.1} ms", time.as_micros() as f64 / 1000.0)
 }
 

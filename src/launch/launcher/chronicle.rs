@@ -21,7 +21,7 @@ use raidshmem_core::quantity::Pe;
 use raidshmem_core::settings::{BackupMode, Settings};
 use raidshmem_report::event::{Event, What};
 use raidshmem_report::record::Totals;
-use raidshmem_report::words::{bytes, count, millis, time};
+use raidshmem_report::words::{bytes, count, time};
 
 /// A restart of which not everything is known yet.
 #[derive(Debug)]
@@ -122,7 +122,7 @@ impl Chronicle {
                 Some(format!(
                     "PE {pe} goes on alone from checkpoint {checkpoint} after {}: the others are \
                      in shmem_finalize",
-                    millis(*took)
+                    time(*took)
                 ))
             }
             _ => None,
@@ -194,7 +194,7 @@ impl Chronicle {
         let how = back.iter().filter_map(|(pe, how)| Some(format!("PE {pe} {}", how.as_ref()?)));
         let how: Vec<String> = how.collect();
         let how = if how.is_empty() { String::new() } else { format!(" ({})", how.join("; ")) };
-        Some(format!("all PEs resume from checkpoint {checkpoint}{how} after {}", millis(took)))
+        Some(format!("all PEs resume from checkpoint {checkpoint}{how} after {}", time(took)))
     }
 
     /// The lines at the end of a job that ran for `total`.

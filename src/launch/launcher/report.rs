@@ -8,7 +8,7 @@ use raidshmem_core::inject::Rule;
 use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use raidshmem_core::signals::name;
 use raidshmem_report::event::{Changed, What};
-use raidshmem_report::words::{bytes, count, millis};
+use raidshmem_report::words::{bytes, count, time};
 
 use crate::trace::time_of_day;
 
@@ -52,7 +52,7 @@ pub(super) fn tell(what: &What, kept: &str) -> Option<String> {
             "checkpoint {number}: {} a PE protected by {} of {kept} in {}{}, at {}",
             bytes(*own),
             bytes(*others),
-            millis(*took),
+            time(*took),
             found.as_ref().map(changed).unwrap_or_default(),
             time_of_day(SystemTime::now())
         ),
@@ -60,14 +60,14 @@ pub(super) fn tell(what: &What, kept: &str) -> Option<String> {
             "PE {pe}: memory of the dead process adopted, with {} of checkpoint {checkpoint}, \
              after {}",
             bytes(*own),
-            millis(*took)
+            time(*took)
         ),
         What::Rebuilt { pe, checkpoint, bytes: own, from, took } => format!(
             "PE {pe}: {} of checkpoint {checkpoint} rebuilt from {} {} in {}",
             bytes(*own),
             if from.len() == 1 { "PE" } else { "PEs" },
             pes(from),
-            millis(*took)
+            time(*took)
         ),
         What::Memory { pe, bytes: own } => format!("PE {pe}: {} of memory", bytes(*own)),
         What::Damaged { pe, checkpoint, part, from } => {
