@@ -119,8 +119,8 @@ pub struct Args {
     /// Write events as they happen, as lines of JSON; - is standard output.
     #[arg(long, value_name = "FILE|-", help_heading = JOB)]
     pub events: Option<PathBuf>,
-    /// Answer who asks for metrics (OpenMetrics): at PORT of this machine, at ADDRESS:PORT, or at
-    /// a socket whose path has a /.
+    /// Serve metrics (OpenMetrics) at PORT of this machine, at ADDRESS:PORT, or at a socket whose
+    /// path has a /.
     #[arg(long, value_name = "ADDR", help_heading = JOB)]
     pub metrics: Option<String>,
     /// Print nothing but errors.

@@ -196,7 +196,7 @@ static TABLE: &[Entry] = &[
         name: "SHMEM_FT_SUBSTITUTE",
         kind: Kind::Choice(&Substitute::NAMES),
         default: "spawn",
-        doc: "Who takes the place of a dead PE: spawn takes a sleeping spare where there is one, \
+        doc: "What takes the place of a dead PE: spawn takes a sleeping spare where there is one, \
               else a new process; spare takes only spares.",
         store: |draft, value| {
             if let Value::Choice(at) = value {
