@@ -6,10 +6,12 @@
 //! one that this machine runs, because programs are bound to its C library.
 
 use std::fs::{self, Permissions};
-use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
+#[path = "support/built.rs"]
+mod built;
 #[path = "support/skip.rs"]
 mod skip;
 
@@ -39,26 +41,6 @@ fn run(command: &mut Command) -> (bool, String) {
     let output = output.unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
     (output.status.success(), text(&output.stdout) + &text(&output.stderr))
-}
-
-/// The folder of what was built with this test, under the names that `make install` expects.
-fn built(folder: &Path) -> PathBuf {
-    let built = folder.join("built");
-    fs::create_dir_all(&built).expect("a folder below the target folder");
-    let programs = [
-        ("oshrun", env!("CARGO_BIN_EXE_oshrun")),
-        ("oshcc", env!("CARGO_BIN_EXE_oshcc")),
-        ("oshcxx", env!("CARGO_BIN_EXE_oshcxx")),
-        ("oshinfo", env!("CARGO_BIN_EXE_oshinfo")),
-        ("oshreport", env!("CARGO_BIN_EXE_oshreport")),
-    ];
-    for (name, path) in programs {
-        symlink(path, built.join(name)).expect("a link below the target folder");
-    }
-    let deps = std::env::current_exe().expect("the test has a path");
-    let library = deps.with_file_name("libraidshmem.so");
-    symlink(library, built.join("libraidshmem.so")).expect("a link below the target folder");
-    built
 }
 
 /// The release of Debian that this machine runs.
@@ -102,7 +84,7 @@ fn a_bare_debian_runs_a_program_that_survives() {
     let _ = fs::remove_dir_all(&folder); // there may be none
     let packages = folder.join("packages");
     let (well, said) = run(Command::new(Path::new(ROOT).join("packaging/deb.sh"))
-        .arg(built(&folder))
+        .arg(built::gather(&folder))
         .arg(&packages)
         .env("DEB_BUILD_OPTIONS", "noautodbgsym"));
     assert!(well, "{said}");

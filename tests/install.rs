@@ -11,8 +11,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::SystemTime;
 
+#[path = "support/built.rs"]
+mod built;
 #[path = "support/skip.rs"]
 mod skip;
 
@@ -66,30 +67,9 @@ fn run(command: &mut Command) -> String {
     printed
 }
 
-/// The library that was built with this test: beside it, or one folder up; the newer.
-fn library() -> PathBuf {
-    let test = std::env::current_exe().expect("the test has a path");
-    let candidates = test.ancestors().skip(1).take(2).map(|folder| folder.join("libraidshmem.so"));
-    let age = |path: &PathBuf| path.metadata().and_then(|meta| meta.modified());
-    let found = candidates.filter(|path| path.exists());
-    found.max_by_key(|path| age(path).unwrap_or(SystemTime::UNIX_EPOCH)).expect("it was built")
-}
-
 /// `make install` of the programs built with this test.
 fn install(into: &Path, prefix: &Path, destdir: &str) {
-    let built = into.join("built");
-    fs::create_dir_all(&built).expect("a folder below the target folder");
-    let programs = [
-        ("oshrun", env!("CARGO_BIN_EXE_oshrun")),
-        ("oshcc", env!("CARGO_BIN_EXE_oshcc")),
-        ("oshcxx", env!("CARGO_BIN_EXE_oshcxx")),
-        ("oshinfo", env!("CARGO_BIN_EXE_oshinfo")),
-        ("oshreport", env!("CARGO_BIN_EXE_oshreport")),
-    ];
-    for (name, path) in programs {
-        fs::copy(path, built.join(name)).expect("it was built");
-    }
-    fs::copy(library(), built.join("libraidshmem.so")).expect("it was built");
+    let built = built::gather(into);
     let set = |name: &str, value: &str| format!("{name}={value}");
     run(Command::new("make")
         .args(["--no-print-directory", "-C", ROOT, "install"])

@@ -1,6 +1,9 @@
 //! `oshreport`: makes a page of what `oshrun --report` wrote.
 
+use std::fs::{File, Metadata};
 use std::io::{Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::exit;
 
@@ -37,7 +40,7 @@ fn main() {
     let record = Record::read(&text).unwrap_or_else(|error| refuse(&format!("{name}: {error}")));
     let html = page(&record);
     let to = args.output.unwrap_or_else(|| beside(&args.report));
-    if to == Path::new("-") {
+    if to == Path::new("-") || is_standard_output(&to) {
         // The reader may have seen enough.
         let _ = std::io::stdout().write_all(html.as_bytes());
         return;
@@ -53,6 +56,15 @@ fn main() {
     println!("{shown}");
 }
 
+/// True for the file that a shell made standard output (`oshreport run.json > run.html`): the name
+/// of the page would be printed into it.
+fn is_standard_output(path: &Path) -> bool {
+    let place = |file: Metadata| (file.dev(), file.ino());
+    let out = std::io::stdout().as_fd().try_clone_to_owned().map(File::from);
+    let out = out.and_then(|out| out.metadata()).map(place);
+    out.is_ok_and(|out| std::fs::metadata(path).is_ok_and(|file| place(file) == out))
+}
+
 /// Where the page goes if nobody says.
 fn beside(report: &Path) -> PathBuf {
     if report == Path::new("-") { report.to_owned() } else { report.with_extension("html") }
@@ -61,7 +73,7 @@ fn beside(report: &Path) -> PathBuf {
 fn read(path: &Path) -> std::io::Result<String> {
     let from: Box<dyn Read> = match path.to_str() {
         Some("-") => Box::new(std::io::stdin()),
-        _ => Box::new(std::fs::File::open(path)?),
+        _ => Box::new(File::open(path)?),
     };
     let mut bytes = Vec::new();
     from.take(LONGEST + 1).read_to_end(&mut bytes)?;

@@ -123,6 +123,11 @@ fn the_report_holds_losses_and_recoveries_and_becomes_a_page() {
     }
     let piped = oshreport(&[&name, "-o", "-"]);
     assert_eq!(String::from_utf8_lossy(&piped.stdout), html);
+    // As a shell does for `oshreport run.json > run.html`.
+    let mut command = Command::new(env!("CARGO_BIN_EXE_oshreport"));
+    command.arg(&name).stdout(std::fs::File::create(&page).expect("it was just made"));
+    assert!(command.status().expect("oshreport runs").success());
+    assert_eq!(text(&page), html, "its name is not printed into it");
 }
 
 /// Also when the job is ended from outside, or cannot go on.
