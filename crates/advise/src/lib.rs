@@ -8,6 +8,7 @@
 //! shape     types, and the bytes they take
 //! read      from text to `ir`
 //! routines  what each routine of OpenSHMEM does to memory
+//! points    where pointers may point
 //! ```
 //!
 //! A module imports only from those above it.
@@ -18,6 +19,7 @@
 
 pub mod ir;
 mod lex;
+pub mod points;
 pub mod read;
 pub mod routines;
 mod shape;

@@ -1,0 +1,164 @@
+//! Where pointers may point: Andersen's analysis, by inclusion, insensitive to flow and fields.
+//!
+//! One object, `OUTSIDE`, is all memory that code without a body can reach: its contents are what
+//! escaped to it, and whatever escaped may point outside. A node that points to `OUTSIDE` may point
+//! to everything that escaped, so sets stay small however much escapes.
+//!
+//! Invariant: every set only grows, so the order of work does not matter. Left out: indirect
+//! calls; who finds a new callee adds its constraints and solves again.
+
+use std::collections::BTreeSet;
+
+/// A value.
+pub type Node = usize;
+/// Memory, or a function.
+pub type Object = usize;
+
+/// All memory that other code can reach.
+pub const OUTSIDE: Object = 0;
+
+/// What a program does with pointers.
+#[derive(Clone, Debug, Default)]
+pub struct Constraints {
+    /// How many values there are.
+    pub nodes: usize,
+    /// How many objects, `OUTSIDE` included.
+    pub objects: usize,
+    /// The node is the address of the object; that of `OUTSIDE` is anything from outside.
+    pub addresses: Vec<(Node, Object)>,
+    /// From the first node to the second.
+    pub copies: Vec<(Node, Node)>,
+    /// What lies where the first node points goes to the second.
+    pub loads: Vec<(Node, Node)>,
+    /// The first node goes to where the second points.
+    pub stores: Vec<(Node, Node)>,
+    /// Objects whose addresses other code has from the start, or is given.
+    pub escapes: Vec<Node>,
+}
+
+/// Where everything may point.
+#[derive(Clone, Debug)]
+pub struct Solution {
+    /// The values first, then the contents of the objects.
+    sets: Vec<BTreeSet<Object>>,
+    nodes: usize,
+}
+
+/// The work that is left.
+struct Solver {
+    sets: Vec<BTreeSet<Object>>,
+    /// Nodes that each node flows to.
+    flows: Vec<BTreeSet<Node>>,
+    /// By pointer: where loads through it go, and what stores through it put there.
+    loads: Vec<Vec<Node>>,
+    stores: Vec<Vec<Node>>,
+    /// What came to a node and was not passed on.
+    fresh: Vec<BTreeSet<Object>>,
+    waiting: Vec<Node>,
+    nodes: usize,
+}
+
+impl Solver {
+    fn new(constraints: &Constraints) -> Self {
+        let (nodes, all) = (constraints.nodes, constraints.nodes + constraints.objects.max(1));
+        let mut solver = Self {
+            sets: vec![BTreeSet::new(); all],
+            flows: vec![BTreeSet::new(); all],
+            loads: vec![Vec::new(); all],
+            stores: vec![Vec::new(); all],
+            fresh: vec![BTreeSet::new(); all],
+            waiting: Vec::new(),
+            nodes,
+        };
+        for &(pointer, into) in &constraints.loads {
+            solver.loads[pointer].push(into);
+        }
+        for &(value, pointer) in &constraints.stores {
+            solver.stores[pointer].push(value);
+        }
+        let escapes = constraints.escapes.iter().map(|&node| (node, nodes + OUTSIDE));
+        for (from, to) in constraints.copies.iter().copied().chain(escapes) {
+            solver.flow(from, to);
+        }
+        solver.add(nodes + OUTSIDE, OUTSIDE);
+        for &(node, object) in &constraints.addresses {
+            solver.add(node, object);
+        }
+        solver
+    }
+
+    fn add(&mut self, node: Node, object: Object) {
+        if self.sets[node].insert(object) {
+            if self.fresh[node].is_empty() {
+                self.waiting.push(node);
+            }
+            self.fresh[node].insert(object);
+        }
+    }
+
+    fn flow(&mut self, from: Node, to: Node) {
+        if from != to && self.flows[from].insert(to) {
+            for object in self.sets[from].clone() {
+                self.add(to, object);
+            }
+        }
+    }
+
+    /// What follows from an object that a node may point to.
+    fn follow(&mut self, node: Node, object: Object) {
+        for to in self.flows[node].clone() {
+            self.add(to, object);
+        }
+        for into in self.loads[node].clone() {
+            match object {
+                OUTSIDE => self.add(into, OUTSIDE),
+                _ => self.flow(self.nodes + object, into),
+            }
+        }
+        for value in self.stores[node].clone() {
+            self.flow(value, self.nodes + object);
+        }
+        if node == self.nodes + OUTSIDE && object != OUTSIDE {
+            self.add(self.nodes + object, OUTSIDE);
+            self.flow(self.nodes + object, node);
+        }
+    }
+}
+
+impl Constraints {
+    /// The smallest sets that hold every constraint.
+    ///
+    /// # Panics
+    ///
+    /// If a constraint names a node or an object that is not there.
+    #[must_use]
+    pub fn solve(&self) -> Solution {
+        let mut solver = Solver::new(self);
+        while let Some(node) = solver.waiting.pop() {
+            for object in std::mem::take(&mut solver.fresh[node]) {
+                solver.follow(node, object);
+            }
+        }
+        Solution { sets: solver.sets, nodes: self.nodes }
+    }
+}
+
+impl Solution {
+    /// Where a value may point; `OUTSIDE` stands for itself and all that escaped.
+    #[must_use]
+    pub fn of(&self, node: Node) -> &BTreeSet<Object> {
+        &self.sets[node]
+    }
+
+    /// Where the contents of an object may point.
+    #[must_use]
+    pub fn contents(&self, object: Object) -> &BTreeSet<Object> {
+        &self.sets[self.nodes + object]
+    }
+
+    /// Every object that other code can reach, `OUTSIDE` included.
+    #[must_use]
+    pub fn escaped(&self) -> &BTreeSet<Object> {
+        self.contents(OUTSIDE)
+    }
+}
