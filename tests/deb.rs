@@ -9,6 +9,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 #[path = "support/built.rs"]
 mod built;
@@ -101,6 +102,7 @@ fn a_bare_debian_runs_a_program_that_survives() {
     fs::write(&script, NEWCOMER).expect("a file below the target folder");
     fs::set_permissions(&script, Permissions::from_mode(0o755)).expect("it was just written");
     let copy = format!("sync-in {} /packages", machine.display());
+    let begun = Instant::now();
     let (well, said) = run(Command::new("mmdebstrap")
         .args(["--quiet", "--variant=apt", "--format=null"])
         .args(["--customize-hook=mkdir \"$1/packages\"", &format!("--customize-hook={copy}")])
@@ -111,5 +113,8 @@ fn a_bare_debian_runs_a_program_that_survives() {
     assert!(said.contains("libraidshmem.so.0 => /usr/lib/"), "{said}");
     assert!(said.lines().any(|line| line.trim() == "sum 760"), "{said}");
     assert!(said.contains(concat!("oshinfo ", env!("CARGO_PKG_VERSION"))), "{said}");
+    let took = begun.elapsed();
+    println!("from nothing to a program that survived: {:.0} s", took.as_secs_f64());
+    assert!(took < Duration::from_secs(600), "a newcomer needs ten minutes at most: {took:?}");
     fs::remove_dir_all(folder).expect("it was just made");
 }
