@@ -48,8 +48,11 @@ static void die(int argc, char **argv) {
     for (int at = 3; at + 1 < argc; at += 2) {
         int with_node = argv[at][0] == 'n';
         if (atoi(argv[at] + with_node) == shmem_my_pe() && atol(argv[at + 1]) == step &&
-            shmem_ft_algo_init())
+            shmem_ft_algo_init()) {
             kill(with_node ? getppid() : getpid(), SIGKILL);
+            for (;;)
+                pause(); /* The end of its agent reaches a PE a little later. */
+        }
     }
 }
 
