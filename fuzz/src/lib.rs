@@ -14,7 +14,7 @@ use raidshmem_core::ended::Ended;
 use raidshmem_core::heap::Heap;
 use raidshmem_core::layout::{Layout, STAMP, TILE};
 use raidshmem_core::membership::{Action, Event, Membership, Shape};
-use raidshmem_core::message::{Down, Job, Report, Said, ToPe, Up};
+use raidshmem_core::message::{Down, Job, PeMessage, Report, ToPe, Up};
 use raidshmem_core::placement::Domains;
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
 use raidshmem_core::secret::Secret;
@@ -68,7 +68,7 @@ pub const TARGETS: &[(&str, Target)] = &[
 
 /// A packet of a control connection, as each of the messages it may be.
 pub fn control(bytes: &[u8]) {
-    message::<Said>(bytes);
+    message::<PeMessage>(bytes);
     message::<Up>(bytes);
     message::<Down>(bytes);
     message::<ToPe>(bytes);
@@ -132,11 +132,11 @@ fn plausible(bytes: &[u8]) -> Vec<(u32, Up)> {
             1 => Up::Ended { proc: a, how: Ended::Killed(9) },
             2 => Up::Ended { proc: a, how: Ended::Exited(b as i32) },
             3 | 4 => Up::Shown { number: ViewNumber(b.into()) },
-            5 | 6 => said(Said::Hello),
-            7 => said(Said::AtPoint { rule: b }),
-            8 => said(Said::Finalizing { joined: ViewNumber(b.into()), cut: a % 2 == 1 }),
-            9 => said(if a % 4 == 3 { Said::NeedsOthers } else { Said::Finalized }),
-            10 => said(Said::Verdict { status: 3, words: String::new() }),
+            5 | 6 => said(PeMessage::Hello),
+            7 => said(PeMessage::AtPoint { rule: b }),
+            8 => said(PeMessage::Finalizing { joined: ViewNumber(b.into()), cut: a % 2 == 1 }),
+            9 => said(if a % 4 == 3 { PeMessage::NeedsOthers } else { PeMessage::Finalized }),
+            10 => said(PeMessage::Verdict { status: 3, words: String::new() }),
             _ => Up::Failed { what: String::new() },
         };
         (a % 4, up)
@@ -418,7 +418,7 @@ pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
     let (incarnation, incarnations) = (Incarnation(2), vec![Incarnation::FIRST; 4]);
     let welcome = Welcome { pe: Pe(1), incarnation, memory: 3, node: 0, fired, lost, incarnations };
     let job = job_of_four();
-    let hello = |proc| (proc / 2, Up::Said { proc, what: Said::Hello });
+    let hello = |proc| (proc / 2, Up::Said { proc, what: PeMessage::Hello });
     let memory = |pe| (pe / 2, Up::Memory { pe: Pe(pe), memory: 0 });
     let begin: Vec<(u32, Up)> = (0..4).map(memory).chain((0..5).map(hello)).collect();
     let shown = (0..3).map(|node| (node, Up::Shown { number: ViewNumber(1) }));
@@ -452,11 +452,11 @@ pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
                         oversubscribed: false,
                     })
                 }),
-                pack(&|| postcard::to_allocvec(&Said::AtPoint { rule: 3 })),
+                pack(&|| postcard::to_allocvec(&PeMessage::AtPoint { rule: 3 })),
                 pack(&|| {
                     postcard::to_allocvec(&Up::Said {
                         proc: 1,
-                        what: Said::Finalizing { joined: ViewNumber(9), cut: false },
+                        what: PeMessage::Finalizing { joined: ViewNumber(9), cut: false },
                     })
                 }),
             ],

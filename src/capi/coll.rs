@@ -9,7 +9,7 @@ use crate::openshmem::check::{bytes_of, misuse};
 use crate::openshmem::collective::movement::{alltoall, alltoalls, broadcast, collect, fcollect};
 use crate::openshmem::group::{Group, WORDS};
 use crate::openshmem::memory::address::{Sym, SymIn};
-use crate::openshmem::memory::strides::Shape;
+use crate::openshmem::memory::strides::Strided;
 use crate::openshmem::team::Team;
 use crate::pgas::{self, Fault};
 
@@ -73,12 +73,12 @@ family! { TEAM: "Collectives: data movement";
     }
     RMA "shmem_" "_alltoalls" [generic "shmem_alltoalls"]
     (team: Team, dest: Sym<T>, source: SymIn<T>, dst: isize, sst: isize, nelems: usize) -> c_int {
-        let shape = Shape { dst, sst, bsize: 1, nblocks: nelems, element_bytes: size_of::<T>() };
+        let shape = Strided { dst, sst, bsize: 1, nblocks: nelems, element_bytes: size_of::<T>() };
         status(alltoalls(Group::of_team(NAME, team), dest.erase(), source.erase(), shape))
     }
     ONE "shmem_alltoallsmem" ""
     (team: Team, dest: Sym<T>, source: SymIn<T>, dst: isize, sst: isize, nelems: usize) -> c_int {
-        let shape = Shape { dst, sst, bsize: 1, nblocks: nelems, element_bytes: 1 };
+        let shape = Strided { dst, sst, bsize: 1, nblocks: nelems, element_bytes: 1 };
         status(alltoalls(Group::of_team(NAME, team), dest, source, shape))
     }
     RMA "shmem_" "_broadcast" [generic "shmem_broadcast"]
@@ -122,7 +122,7 @@ family! { SETS: "Collectives: data movement";
     (dest: Sym<T>, source: SymIn<T>, dst: isize, sst: isize, nelems: usize, PE_start: c_int,
      logPE_stride: c_int, PE_size: c_int, pSync: Sym<c_long>) {
         let group = set(NAME, PE_start, logPE_stride, PE_size, pSync);
-        let shape = Shape { dst, sst, bsize: 1, nblocks: nelems, element_bytes: size_of::<T>() };
+        let shape = Strided { dst, sst, bsize: 1, nblocks: nelems, element_bytes: size_of::<T>() };
         let _ = alltoalls(group, dest.erase(), source.erase(), shape);
     }
     SIZES_SET "shmem_broadcast" "" [deprecated "1.5"]

@@ -15,7 +15,7 @@ use super::constants::{MAX_NAME_LEN, VENDOR_STRING};
 use crate::openshmem;
 use crate::openshmem::check::misuse;
 use crate::openshmem::memory::address::{Out, SymIn};
-use crate::openshmem::memory::place::Place;
+use crate::openshmem::memory::place::SegmentRange;
 use crate::pgas;
 
 /// How many times the library was started and not yet ended.
@@ -62,7 +62,7 @@ pub(super) fn pointer_on(call: &'static str, dest: SymIn<c_void>, pe: c_int) -> 
     if pe as usize == world.me() {
         return dest.as_sym().pointer();
     }
-    Place::new(call, "dest", dest.as_sym(), 1, pe).pointer()
+    SegmentRange::new(call, "dest", dest.as_sym(), 1, pe).pointer()
 }
 
 family! { SETUP: "Setup, exit, query";

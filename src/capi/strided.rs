@@ -7,17 +7,17 @@ use std::ffi::c_int;
 
 use crate::openshmem::memory::address::{In, Out, Sym, SymIn};
 use crate::openshmem::memory::rma;
-use crate::openshmem::memory::strides::Shape;
+use crate::openshmem::memory::strides::Strided;
 use crate::pgas::stream::Target;
 
-fn put(call: &'static str, dest: Sym<u8>, source: In<u8>, shape: Shape, pe: Target) {
+fn put(call: &'static str, dest: Sym<u8>, source: In<u8>, shape: Strided, pe: Target) {
     match shape.strides(call) {
         Some(strides) => rma::put_blocks(call, dest, source, strides, pe),
         None => rma::put(call, dest, source, 0, pe),
     }
 }
 
-fn get(call: &'static str, dest: Out<u8>, source: SymIn<u8>, shape: Shape, pe: Target) {
+fn get(call: &'static str, dest: Out<u8>, source: SymIn<u8>, shape: Strided, pe: Target) {
     match shape.strides(call) {
         Some(strides) => rma::get_blocks(call, dest, source, strides, pe),
         None => rma::get(call, dest, source, 0, pe),
@@ -28,51 +28,51 @@ family! { STRIDED: "RMA, blocking";
     RMA "shmem_" "_iput" ctx("shmem_ctx_") [generic "shmem_iput"]
     (dest: Sym<T>, source: In<T>, dst: isize, sst: isize, nelems: usize, pe: c_int) {
         let pe = ctx.pe(NAME, pe);
-        let shape = Shape { dst, sst, bsize: 1, nblocks: nelems, element_bytes: size_of::<T>() };
+        let shape = Strided { dst, sst, bsize: 1, nblocks: nelems, element_bytes: size_of::<T>() };
         put(NAME, dest.erase(), source.erase(), shape, pe)
     }
     SIZES "shmem_iput" "" ctx("shmem_ctx_iput")
     (dest: Sym<T>, source: In<T>, dst: isize, sst: isize, nelems: usize, pe: c_int) {
         let pe = ctx.pe(NAME, pe);
-        let shape = Shape { dst, sst, bsize: 1, nblocks: nelems, element_bytes: size_of::<T>() };
+        let shape = Strided { dst, sst, bsize: 1, nblocks: nelems, element_bytes: size_of::<T>() };
         put(NAME, dest.erase(), source.erase(), shape, pe)
     }
     RMA "shmem_" "_ibput" ctx("shmem_ctx_") [generic "shmem_ibput"]
     (dest: Sym<T>, source: In<T>, dst: isize, sst: isize, bsize: usize, nblocks: usize, pe: c_int) {
         let pe = ctx.pe(NAME, pe);
-        let shape = Shape { dst, sst, bsize, nblocks, element_bytes: size_of::<T>() };
+        let shape = Strided { dst, sst, bsize, nblocks, element_bytes: size_of::<T>() };
         put(NAME, dest.erase(), source.erase(), shape, pe)
     }
     SIZES "shmem_ibput" "" ctx("shmem_ctx_ibput")
     (dest: Sym<T>, source: In<T>, dst: isize, sst: isize, bsize: usize, nblocks: usize, pe: c_int) {
         let pe = ctx.pe(NAME, pe);
-        let shape = Shape { dst, sst, bsize, nblocks, element_bytes: size_of::<T>() };
+        let shape = Strided { dst, sst, bsize, nblocks, element_bytes: size_of::<T>() };
         put(NAME, dest.erase(), source.erase(), shape, pe)
     }
     RMA "shmem_" "_iget" ctx("shmem_ctx_") [generic "shmem_iget"]
     (dest: Out<T>, source: SymIn<T>, dst: isize, sst: isize, nelems: usize, pe: c_int) {
         let pe = ctx.pe(NAME, pe);
-        let shape = Shape { dst, sst, bsize: 1, nblocks: nelems, element_bytes: size_of::<T>() };
+        let shape = Strided { dst, sst, bsize: 1, nblocks: nelems, element_bytes: size_of::<T>() };
         get(NAME, dest.erase(), source.erase(), shape, pe)
     }
     SIZES "shmem_iget" "" ctx("shmem_ctx_iget")
     (dest: Out<T>, source: SymIn<T>, dst: isize, sst: isize, nelems: usize, pe: c_int) {
         let pe = ctx.pe(NAME, pe);
-        let shape = Shape { dst, sst, bsize: 1, nblocks: nelems, element_bytes: size_of::<T>() };
+        let shape = Strided { dst, sst, bsize: 1, nblocks: nelems, element_bytes: size_of::<T>() };
         get(NAME, dest.erase(), source.erase(), shape, pe)
     }
     RMA "shmem_" "_ibget" ctx("shmem_ctx_") [generic "shmem_ibget"]
     (dest: Out<T>, source: SymIn<T>, dst: isize, sst: isize, bsize: usize, nblocks: usize,
      pe: c_int) {
         let pe = ctx.pe(NAME, pe);
-        let shape = Shape { dst, sst, bsize, nblocks, element_bytes: size_of::<T>() };
+        let shape = Strided { dst, sst, bsize, nblocks, element_bytes: size_of::<T>() };
         get(NAME, dest.erase(), source.erase(), shape, pe)
     }
     SIZES "shmem_ibget" "" ctx("shmem_ctx_ibget")
     (dest: Out<T>, source: SymIn<T>, dst: isize, sst: isize, bsize: usize, nblocks: usize,
      pe: c_int) {
         let pe = ctx.pe(NAME, pe);
-        let shape = Shape { dst, sst, bsize, nblocks, element_bytes: size_of::<T>() };
+        let shape = Strided { dst, sst, bsize, nblocks, element_bytes: size_of::<T>() };
         get(NAME, dest.erase(), source.erase(), shape, pe)
     }
 }

@@ -6,7 +6,7 @@ use super::claims::read_at;
 use super::constants::TEAM_NUM_CONTEXTS;
 use super::setup::pointer_on;
 use crate::openshmem::check::misuse;
-use crate::openshmem::group::Gate;
+use crate::openshmem::group::SyncPoint;
 use crate::openshmem::memory::address::{In, Out, SymIn};
 use crate::openshmem::split::{self, Part, destroy, row_and_column};
 use crate::openshmem::team::{Team, contexts, index_of, members, to_world};
@@ -28,7 +28,7 @@ fn split_for<const N: usize>(
     parent: Team,
     parts: [(Part, Out<Team>); N],
 ) -> c_int {
-    let made = split::split(call, (parent, Gate::Collective), parts.map(|(part, _)| part));
+    let made = split::split(call, (parent, SyncPoint::Collective), parts.map(|(part, _)| part));
     let teams = made.unwrap_or([Team::INVALID; N]);
     parts.iter().zip(teams).for_each(|((_, new), team)| new.write(team));
     if made.is_ok() { 0 } else { FAILED }

@@ -24,7 +24,7 @@ use raidshmem_core::layout::TILE;
 use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::store::coverage::Coverage;
 use raidshmem_core::store::delta::{Changes, Next, TileSet};
-use raidshmem_core::store::protection::{Protection, Shape};
+use raidshmem_core::store::protection::{GroupLayout, Protection};
 use raidshmem_core::store::stamp::Renewal;
 use raidshmem_sys::lock;
 
@@ -98,7 +98,7 @@ struct Encode<'a> {
     world: &'a World,
     protection: &'a Protection,
     coverage: &'a Coverage,
-    shape: &'a Shape,
+    shape: &'a GroupLayout,
     place: usize,
     per_chunk: usize,
     number: CheckpointNumber,

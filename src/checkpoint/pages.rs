@@ -27,7 +27,7 @@ use raidshmem_core::settings::{Delta, Track};
 use raidshmem_core::store::coverage::{Coverage, Places};
 use raidshmem_core::store::delta::TileSet;
 use raidshmem_core::store::protection::Protection;
-use raidshmem_core::store::track::{Costs, Said, Tracked, few};
+use raidshmem_core::store::track::{Costs, Tracked, WriteReport, few};
 use raidshmem_sys::lock;
 
 use super::tiles;
@@ -63,7 +63,7 @@ pub fn show(world: &World, coverage: &Coverage, number: CheckpointNumber) {
             tracked.never();
         }
     }
-    if tracked.said() == Said::Nothing || tracked.said() == Said::Never {
+    if tracked.said() == WriteReport::Nothing || tracked.said() == WriteReport::Never {
         *watched = None;
     }
     tiles::say_written(world.segments, tracked.said());
@@ -75,7 +75,7 @@ pub fn written(world: &World, coverage: &Coverage, number: CheckpointNumber) -> 
     let count = tiles::tiles(coverage.len());
     let mut tracking = lock(&world.store.tracking);
     let Tracking { tracked, watched, .. } = &mut *tracking;
-    let said: Vec<Said> =
+    let said: Vec<WriteReport> =
         near(world.segments).map(|pe| tiles::said_written(world.segments, pe)).collect();
     let mut set = None;
     if tracked.gather(number, &said) {

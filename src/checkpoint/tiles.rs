@@ -12,7 +12,7 @@ use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::store::coverage::Coverage;
 use raidshmem_core::store::delta::TileSet;
 use raidshmem_core::store::stamp::{Renewal, Seal, Stamp};
-use raidshmem_core::store::track::{COSTS, Costs, Said};
+use raidshmem_core::store::track::{COSTS, Costs, WriteReport};
 use raidshmem_fabric::Read;
 use raidshmem_segment::Segment;
 
@@ -149,7 +149,7 @@ pub fn show_written(segments: &Segments, pe: usize, written: &TileSet) {
 }
 
 /// Says whether what was shown so is all.
-pub fn say_written(segments: &Segments, said: Said) {
+pub fn say_written(segments: &Segments, said: WriteReport) {
     let word = said.pack().to_ne_bytes();
     show(segments, segments.layout().written, &word);
 }
@@ -169,10 +169,10 @@ pub fn costs_of(segments: &Segments, pe: usize) -> Costs {
 }
 
 /// What PE `pe` says so, if it is mapped here.
-pub fn said_written(segments: &Segments, pe: usize) -> Said {
-    let Some(segment) = segments.near(pe) else { return Said::Nothing };
+pub fn said_written(segments: &Segments, pe: usize) -> WriteReport {
+    let Some(segment) = segments.near(pe) else { return WriteReport::Nothing };
     let word = segment.bytes(segments.layout().written, 8);
-    Said::unpack(u64::from_ne_bytes(word.try_into().expect("eight bytes")))
+    WriteReport::unpack(u64::from_ne_bytes(word.try_into().expect("eight bytes")))
 }
 
 /// Which of the first `count` own tiles PE `pe`, which is mapped here, wrote to.

@@ -47,7 +47,7 @@ pub enum Side {
 #[error("what arrived was not written by a member of this job")]
 pub struct Foreign;
 
-enum State {
+enum SessionState {
     Hello(Box<HandshakeState>),
     Open(Box<TransportState>),
     Over,
@@ -55,7 +55,7 @@ enum State {
 
 /// One end of a sealed conversation.
 pub struct Session {
-    state: State,
+    state: SessionState,
     side: Side,
     input: Vec<u8>,
     message: Vec<u8>,
@@ -75,7 +75,7 @@ impl Session {
     /// A conversation that begins.
     pub fn new(side: Side, secret: &Secret) -> Session {
         let mut session = Session {
-            state: State::Over,
+            state: SessionState::Over,
             side,
             input: Vec::new(),
             message: Vec::new(),
@@ -93,7 +93,7 @@ impl Session {
             }
         });
         if let Ok(state) = built {
-            session.state = State::Hello(Box::new(state));
+            session.state = SessionState::Hello(Box::new(state));
             if side == Side::Agent {
                 let _ = session.say_hello(); // an error leaves the session over, which is seen
             }
@@ -120,9 +120,9 @@ impl Session {
             return Err(Foreign);
         }
         match self.state {
-            State::Hello(_) => self.early.push_back(message),
-            State::Open(_) => self.seal(&message)?,
-            State::Over => return Err(Foreign),
+            SessionState::Hello(_) => self.early.push_back(message),
+            SessionState::Open(_) => self.seal(&message)?,
+            SessionState::Over => return Err(Foreign),
         }
         Ok(())
     }
@@ -132,13 +132,13 @@ impl Session {
     /// # Errors
     /// They were not written by a member of this job. The session is over then.
     pub fn hear(&mut self, bytes: &[u8]) -> Result<(), Foreign> {
-        if matches!(self.state, State::Over) {
+        if matches!(self.state, SessionState::Over) {
             return Err(Foreign);
         }
         self.input.extend_from_slice(bytes);
         let result = self.open_frames();
         if result.is_err() {
-            self.state = State::Over;
+            self.state = SessionState::Over;
             self.ready.clear();
         }
         result
@@ -154,8 +154,8 @@ impl Session {
         while let Some(length) = self.input.get(at..at + 2) {
             let length = usize::from(u16::from_be_bytes([length[0], length[1]]));
             match &self.state {
-                State::Hello(_) if length != HELLO_LEN => return Err(Foreign),
-                State::Over => return Err(Foreign),
+                SessionState::Hello(_) if length != HELLO_LEN => return Err(Foreign),
+                SessionState::Over => return Err(Foreign),
                 _ => {}
             }
             let Some(frame) = self.input.get(at + 2..at + 2 + length) else { break };
@@ -170,14 +170,14 @@ impl Session {
     fn open_frame(&mut self, frame: &[u8]) -> Result<(), Foreign> {
         let mut piece = vec![0; frame.len()];
         match &mut self.state {
-            State::Hello(state) => {
+            SessionState::Hello(state) => {
                 state.read_message(frame, &mut piece).map_err(|_| Foreign)?;
                 if self.side == Side::Launcher {
                     self.say_hello()?;
                 }
                 self.finish_hello()
             }
-            State::Open(state) => {
+            SessionState::Open(state) => {
                 let len = state.read_message(frame, &mut piece).map_err(|_| Foreign)?;
                 let (more, piece) = piece[..len].split_first().ok_or(Foreign)?;
                 if self.message.len() + piece.len() > SEALED_MAX {
@@ -189,12 +189,12 @@ impl Session {
                 }
                 Ok(())
             }
-            State::Over => Err(Foreign),
+            SessionState::Over => Err(Foreign),
         }
     }
 
     fn say_hello(&mut self) -> Result<(), Foreign> {
-        let State::Hello(state) = &mut self.state else { return Err(Foreign) };
+        let SessionState::Hello(state) = &mut self.state else { return Err(Foreign) };
         let mut frame = [0; HELLO_LEN];
         let len = state.write_message(&[], &mut frame).map_err(|_| Foreign)?;
         self.frame(&frame[..len]);
@@ -202,11 +202,12 @@ impl Session {
     }
 
     fn finish_hello(&mut self) -> Result<(), Foreign> {
-        let State::Hello(state) = std::mem::replace(&mut self.state, State::Over) else {
+        let SessionState::Hello(state) = std::mem::replace(&mut self.state, SessionState::Over)
+        else {
             return Err(Foreign);
         };
         let state = state.into_transport_mode().map_err(|_| Foreign)?;
-        self.state = State::Open(Box::new(state));
+        self.state = SessionState::Open(Box::new(state));
         for message in std::mem::take(&mut self.early) {
             self.seal(&message)?;
         }
@@ -220,7 +221,7 @@ impl Session {
             let mut plain = vec![u8::from(!after.is_empty())];
             plain.extend_from_slice(piece);
             let mut frame = vec![0; plain.len() + TAG_LEN];
-            let State::Open(state) = &mut self.state else { return Err(Foreign) };
+            let SessionState::Open(state) = &mut self.state else { return Err(Foreign) };
             let len = state.write_message(&plain, &mut frame).map_err(|_| Foreign)?;
             self.frame(&frame[..len]);
             rest = after;

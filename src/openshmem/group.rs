@@ -72,13 +72,13 @@ const GATE_WORDS: usize = 2;
 const ROUNDS: usize = DONE_AT - GATE_WORDS;
 
 /// What the nodes of a group depend on: the view, start, stride, size, and the leaders.
-type Shape = (ViewNumber, isize, isize, usize, Option<usize>);
+type NodesKey = (ViewNumber, isize, isize, usize, Option<usize>);
 
 /// Nodes that are kept, so that a collective does not work them out again.
 const KNOWN_MOST: usize = 32;
 
 thread_local! {
-    static KNOWN: RefCell<Vec<(Shape, Option<Rc<Nodes>>)>> = const { RefCell::new(Vec::new()) };
+    static KNOWN: RefCell<Vec<(NodesKey, Option<Rc<Nodes>>)>> = const { RefCell::new(Vec::new()) };
 }
 
 const _: () = assert!(SPREAD_AT + STEPS <= MASK_AT && RESULT_AT + WORK_ROUNDS <= WORDS);
@@ -86,7 +86,7 @@ const _: () = assert!(schedule::reduction::rounds(PES_MAX) <= WORK_ROUNDS);
 
 /// What PEs of a team come together for. The C API has one meeting for everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gate {
+pub enum SyncPoint {
     /// A collective: between the words of all.
     Collective = 0,
     /// The safe API, all outside of exchanges: a barrier.
@@ -102,7 +102,7 @@ pub enum Gate {
 }
 
 /// Gates that lie behind the first words.
-const MORE_GATES: usize = Gate::Destroy as usize;
+const MORE_GATES: usize = SyncPoint::Destroy as usize;
 
 /// Rounds of a meeting of all PEs.
 fn rounds_of_all() -> usize {
@@ -183,7 +183,7 @@ impl Group {
     }
 
     /// The same PEs, meeting at another gate. For teams only.
-    pub fn through(self, gate: Gate) -> Group {
+    pub fn through(self, gate: SyncPoint) -> Group {
         let first = match gate as usize {
             0 => 0,
             more => WORDS + (more - 1) * (rounds_of_all() + GATE_WORDS),

@@ -5,7 +5,7 @@
 
 use super::check::misuse;
 use super::context;
-use super::group::{Gate, Group, MASK_AT};
+use super::group::{Group, MASK_AT, SyncPoint};
 use super::team::{self, Members, Team, index_in};
 use crate::pgas;
 
@@ -50,7 +50,7 @@ pub enum Unsplit {
 /// All PEs of the parent call with parts that may differ in which PEs they name, not in number.
 pub fn split<const N: usize>(
     call: &'static str,
-    (parent, gate): (Team, Gate),
+    (parent, gate): (Team, SyncPoint),
     parts: [Part; N],
 ) -> Result<[Team; N], Unsplit> {
     let parent_members = team::members(parent).ok_or(Unsplit::Outside)?;

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use raidshmem_core::mutant::{Mutant, breaks};
 use raidshmem_core::rounds::{Counter, rounds};
 use raidshmem_segment::waits::Waiting;
-use raidshmem_segment::words::{Barrier, Gate, ROUNDS, Words};
+use raidshmem_segment::words::{Barrier, BarrierCounter, ROUNDS, Words};
 
 use super::world::nodes::Nodes;
 use super::{Fault, World};
@@ -94,13 +94,13 @@ impl World {
     }
 
     /// The counter; a PE that moved away has none here, and the view is another one by now.
-    fn gate(&self, nodes: &Nodes, whose: Barrier, at: Counter) -> Result<&Gate, Fault> {
+    fn gate(&self, nodes: &Nodes, whose: Barrier, at: Counter) -> Result<&BarrierCounter, Fault> {
         let leader = self.segments.near(nodes.here[at.leader]).ok_or(Fault)?;
         Ok(&leader.words().gates[whose as usize][at.level])
     }
 
     /// Lets those go on who wait at a counter.
-    fn release(&self, nodes: &Nodes, at: Counter, gate: &Gate, epoch: u64) {
+    fn release(&self, nodes: &Nodes, at: Counter, gate: &BarrierCounter, epoch: u64) {
         gate.released.store(epoch, Ordering::Release); // pairs with the loads of `until`
         let others = at.indices().filter(|&index| index != nodes.place);
         others.for_each(|index| self.segments.wake(nodes.here[index]));

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use raidshmem_core::layout::{Layout, STATICS_MAX};
-use raidshmem_core::message::{Job, Said, ToPe, Welcome};
+use raidshmem_core::message::{Job, PeMessage, ToPe, Welcome};
 use raidshmem_core::placement::Domains;
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
 use raidshmem_core::settings::{Bind, Fabric, Pages, SettingError, Settings, Trace};
@@ -30,7 +30,7 @@ use super::complain::complain;
 use super::inherit::{Heir, inherit};
 use super::world::World;
 use super::world::comm::Communication;
-use super::world::far::{Far, Watch};
+use super::world::far::{EngineEvents, Far};
 use super::world::finish::Finish;
 use super::world::members::Membership;
 use super::world::memory::Memory;
@@ -140,7 +140,7 @@ fn receive_assignment(fd: i32) -> Result<Assignment, BootError> {
         return Err(ChannelError::Malformed(0).into());
     };
     process::arm(pipe)?;
-    channel.send(&Said::Hello, &[])?;
+    channel.send(&PeMessage::Hello, &[])?;
     let (message, mut fds) = channel.receive::<ToPe>()?;
     let (ToPe::Welcome { job, welcome, oversubscribed }, Some(page)) = (message, fds.pop()) else {
         return Err(ChannelError::Malformed(0).into());
@@ -346,7 +346,7 @@ fn open_fabric(
     (page, channel): (&Arc<Page>, Option<&Arc<Channel>>),
 ) -> Result<Option<Far>, BootError> {
     let (page, channel) = (Arc::clone(page), channel.cloned());
-    let watch = Watch { page, channel: channel.clone(), own: segment };
+    let watch = EngineEvents { page, channel: channel.clone(), own: segment };
     let events: Arc<dyn EventSink> = Arc::new(watch);
     let (me, n_pes) = (welcome.pe.at(), job.n_pes as usize);
     let (incarnation, job_id) = (welcome.incarnation, job.id);
@@ -363,7 +363,7 @@ fn open_fabric(
         return Ok(None);
     };
     if let Some(channel) = channel {
-        channel.send(&Said::Address { address: engine.address() }, &[])?;
+        channel.send(&PeMessage::Address { address: engine.address() }, &[])?;
     }
     let links = Mutex::new(vec![Default::default(); n_pes]);
     let heard = welcome.incarnations.iter().map(|&known| AtomicU32::new(known.0)).collect();

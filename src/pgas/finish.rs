@@ -22,7 +22,7 @@
 
 use std::sync::atomic::Ordering;
 
-use raidshmem_core::message::{Report, Said, Whom};
+use raidshmem_core::message::{PeMessage, Report, Whom};
 use raidshmem_core::quantity::{Pe, ViewNumber};
 use raidshmem_core::status::Ending;
 use raidshmem_core::view::View;
@@ -51,7 +51,7 @@ impl World {
     #[cold]
     pub(super) fn cut(&self) -> bool {
         if self.is_alone() {
-            self.members.say(&Said::NeedsOthers);
+            self.members.say(&PeMessage::NeedsOthers);
             loop {
                 std::thread::park(); // the launcher ends every PE
             }
@@ -132,7 +132,7 @@ impl World {
         self.segments.own().words().ending.store(ending as u64, Ordering::SeqCst);
         loop {
             let joined = self.members.joined();
-            self.members.say(&Said::Finalizing { joined, cut });
+            self.members.say(&PeMessage::Finalizing { joined, cut });
             let finished = || self.members.all_have_come();
             let lost = || self.store.protection().is_some() && self.members.view_number() != joined;
             let waiting = || Waiting { call: "shmem_finalize", whom: Whom::Finalize };
@@ -142,7 +142,7 @@ impl World {
             }
             recover(self);
         }
-        self.members.say(&Said::Finalized);
+        self.members.say(&PeMessage::Finalized);
         self.comm.close();
     }
 

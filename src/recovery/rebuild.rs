@@ -18,7 +18,7 @@ use raidshmem_core::layout::{STAMP, TILE};
 use raidshmem_core::message::Report;
 use raidshmem_core::plan::{Finding, bits, lost_shards};
 use raidshmem_core::quantity::{CheckpointNumber, Pe};
-use raidshmem_core::store::protection::{Protection, Shape};
+use raidshmem_core::store::protection::{GroupLayout, Protection};
 use raidshmem_core::view::View;
 use raidshmem_sys::lock;
 use raidshmem_sys::pool::WorkerPool;
@@ -117,7 +117,7 @@ fn pool(world: &World, findings: &[Finding]) -> WorkerPool {
 }
 
 /// The tiles of a chunk of a snapshot of `len` bytes; those beyond its end are no tiles.
-pub(super) fn chunk_tiles(shape: &Shape, len: usize, chunk: usize) -> Range<usize> {
+pub(super) fn chunk_tiles(shape: &GroupLayout, len: usize, chunk: usize) -> Range<usize> {
     let (per_chunk, end) = (shape.chunk_len(len) / TILE, tiles::tiles(len));
     (chunk * per_chunk).min(end)..((chunk + 1) * per_chunk).min(end)
 }
@@ -127,7 +127,7 @@ struct Decode<'a> {
     pool: &'a WorkerPool,
     protection: &'a Protection,
     view: &'a View,
-    shape: &'a Shape,
+    shape: &'a GroupLayout,
     found: &'a [Finding],
     target: CheckpointNumber,
     len: usize,
@@ -323,7 +323,7 @@ impl Decode<'_> {
 pub fn reading<'a>(
     world: &'a World,
     protection: &Protection,
-    shape: &Shape,
+    shape: &GroupLayout,
     (stripe, shard, step): (usize, usize, usize),
     (number, len): (CheckpointNumber, usize),
     room: &'a mut Room,
@@ -343,7 +343,7 @@ pub fn reading<'a>(
 fn place_of(
     segments: &Segments,
     protection: &Protection,
-    shape: &Shape,
+    shape: &GroupLayout,
     (stripe, shard): (usize, usize),
     number: CheckpointNumber,
 ) -> (usize, usize, usize) {

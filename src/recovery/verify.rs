@@ -10,7 +10,7 @@ use raidshmem_core::message::Step;
 use raidshmem_core::plan::{self, Finding, Unrecoverable, bits};
 use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::status::PeerStatus;
-use raidshmem_core::store::protection::{Protection, Shape};
+use raidshmem_core::store::protection::{GroupLayout, Protection};
 
 use crate::checkpoint::tiles;
 use crate::pgas::World;
@@ -98,7 +98,7 @@ pub fn findings(world: &World, protection: &Protection) -> (usize, Vec<Finding>)
     (len as usize, (0..world.n_pes()).map(finding).collect())
 }
 
-pub(super) fn of_group(shape: &Shape, findings: &[Finding]) -> Vec<Finding> {
+pub(super) fn of_group(shape: &GroupLayout, findings: &[Finding]) -> Vec<Finding> {
     shape.members.iter().map(|&pe| findings[pe]).collect()
 }
 

@@ -4,7 +4,7 @@
 use raidshmem_core::layout::{STAMP, TILE};
 use raidshmem_core::mutant::{Mutant, breaks};
 use raidshmem_core::quantity::{CheckpointNumber, Pe};
-use raidshmem_core::store::protection::{Protection, Shape};
+use raidshmem_core::store::protection::{GroupLayout, Protection};
 use raidshmem_segment::header::Record;
 use raidshmem_sys::lock;
 
@@ -135,7 +135,12 @@ fn decode(
 }
 
 /// Stripe, shard of it, and tile of that, where `spot` lies in the store of the member at `place`.
-fn shard_of(shape: &Shape, place: usize, spot: Spot, len: usize) -> Option<(usize, usize, usize)> {
+fn shard_of(
+    shape: &GroupLayout,
+    place: usize,
+    spot: Spot,
+    len: usize,
+) -> Option<(usize, usize, usize)> {
     let per_chunk = shape.chunk_len(len) / TILE;
     match spot {
         Spot::Header => None,

@@ -12,7 +12,7 @@ use super::{Fault, Peers, SymSlice, Symmetric};
 use crate::openshmem::bits::Zero;
 use crate::openshmem::collective::{exchange, movement, reduce};
 use crate::openshmem::memory::address::{Sym, SymIn};
-use crate::openshmem::memory::strides::Shape;
+use crate::openshmem::memory::strides::Strided;
 use crate::openshmem::number::{Bitwise, Number as Arithmetic, Ordered};
 
 /// An element of any plain type, for the functions under the C API.
@@ -221,7 +221,7 @@ impl Peers<'_> {
             let fits = reach.is_some_and(|reach| count == 0 || reach < slice.len());
             assert!(step > 0 && fits, "{count} for each PE, steps of {step}, in {}", slice.len());
         }
-        let shape = Shape {
+        let shape = Strided {
             dst: to_step.cast_signed(),
             sst: from_step.cast_signed(),
             bsize: 1,

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::{Error, Fault, Shmem, Team, TeamConfig};
-use crate::openshmem::group::{Gate, MASK_AT};
+use crate::openshmem::group::{MASK_AT, SyncPoint};
 use crate::openshmem::split::{self, Part, Unsplit};
 use crate::openshmem::team;
 
@@ -138,7 +138,7 @@ impl Shmem {
         let start = isize::try_from(start).unwrap_or(isize::MAX);
         agree(parent, &[start as u64, stride as u64, size as u64])?;
         let part = Part { start, stride, size, num_contexts: config.contexts };
-        let [new] = split::split("split_strided", (parent.number(), Gate::Split), [part])?;
+        let [new] = split::split("split_strided", (parent.number(), SyncPoint::Split), [part])?;
         Ok(Team::of(new))
     }
 
@@ -166,7 +166,7 @@ impl Shmem {
         }
         let part = |(start, stride, size)| Part { start, stride, size, num_contexts: 0 };
         let parts = split::row_and_column(index, size, columns.min(size)).map(part);
-        let made = split::split("split_2d", (parent.number(), Gate::Split), parts)?;
+        let made = split::split("split_2d", (parent.number(), SyncPoint::Split), parts)?;
         Ok(made.map(|team| Team::of(team).expect("a PE is in its own row and column")))
     }
 
@@ -189,7 +189,7 @@ impl Shmem {
     pub fn destroy(&mut self, team: Team) -> Result<(), Fault> {
         let given = team == self.team_world() || team == self.team_shared();
         assert!(!given, "{team:?} cannot be destroyed: expected a team from a split");
-        let group = team.group("destroy").through(Gate::Destroy);
+        let group = team.group("destroy").through(SyncPoint::Destroy);
         self.healthy()?;
         group.meet().map_err(Fault::of)?;
         split::destroy("destroy", team.number());
@@ -199,7 +199,7 @@ impl Shmem {
 
 /// All members say the same words, or none goes on.
 fn agree(team: Team, words: &[u64]) -> Result<(), Error> {
-    let group = team.group("split").through(Gate::Split);
+    let group = team.group("split").through(SyncPoint::Split);
     if crate::pgas::world().members.faulted() {
         return Err(Error::Fault(Fault::new()));
     }

@@ -9,7 +9,7 @@ use raidshmem_core::page::PAGE;
 use super::root;
 use super::{Error, Fault, Peers, SymRef, SymSlice, Symmetric, Team};
 use crate::openshmem;
-use crate::openshmem::group::Gate;
+use crate::openshmem::group::SyncPoint;
 use crate::pgas::{self, World};
 
 /// The token of initialisation: the library is initialised while it exists.
@@ -218,12 +218,12 @@ impl Shmem {
         if !root::enter(self.world) {
             return Err(lost(Fault::new()));
         }
-        pass(Gate::Open).map_err(lost)?;
+        pass(SyncPoint::Open).map_err(lost)?;
         let bomb = EndOnPanic;
         let result = body(&Peers::new(self.world, team));
         std::mem::forget(bomb);
         self.world.quiet_all(); // of contexts too
-        pass(Gate::Close).map_err(lost)?;
+        pass(SyncPoint::Close).map_err(lost)?;
         self.healthy().map_err(lost)?; // one that was lost after its last signal: reads gave zeroes
         root::leave(self.world.segments);
         Ok(result)
@@ -244,7 +244,7 @@ impl Shmem {
             return self.world.barrier("barrier_all").map_err(Fault::of);
         }
         self.healthy()?;
-        Team::WORLD.group("barrier_all").through(Gate::Barrier).meet().map_err(Fault::of)
+        Team::WORLD.group("barrier_all").through(SyncPoint::Barrier).meet().map_err(Fault::of)
     }
 
     /// An error between a death and the restart.

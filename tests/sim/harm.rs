@@ -2,7 +2,7 @@
 
 use raidshmem_core::ended::Ended;
 use raidshmem_core::membership::Event;
-use raidshmem_core::message::Said;
+use raidshmem_core::message::PeMessage;
 use raidshmem_core::protocol::At;
 use raidshmem_core::quantity::{CheckpointNumber, Pe};
 
@@ -100,7 +100,7 @@ impl Job {
         if !self.is_finishing(&self.procs[by.0 as usize]) {
             self.procs[by.0 as usize].blocked = Some((pe, incarnation.0));
         }
-        let what = Said::Suspect { pe: Pe::of(pe), incarnation };
+        let what = PeMessage::Suspect { pe: Pe::of(pe), incarnation };
         self.up(by.1, Event::Said { proc: by.0, what });
         true
     }

@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use raidshmem_core::ended::Ended;
 use raidshmem_core::membership::{Action, Event, Membership, Shape};
-use raidshmem_core::message::{Down, ProcId, Said, Welcome};
+use raidshmem_core::message::{Down, PeMessage, ProcId, Welcome};
 use raidshmem_core::quantity::{CheckpointNumber, ViewNumber};
 use raidshmem_core::settings::Fabric;
 use raidshmem_core::view::{State, View};
@@ -313,7 +313,7 @@ impl Job {
     // ---- launcher -----------------------------------------------------------------------------
 
     pub fn tell(&mut self, event: Event) {
-        if let Event::Said { what: Said::Verdict { words, .. }, .. } = &event {
+        if let Event::Said { what: PeMessage::Verdict { words, .. }, .. } = &event {
             self.verdicts.insert(words.clone());
         }
         if let Event::MemoryMade { pe, memory } = &event {
@@ -393,7 +393,7 @@ impl Job {
                     self.procs.push(Proc::new(id));
                 }
                 self.procs[proc as usize].start(node);
-                self.up(node, Event::Said { proc, what: Said::Hello });
+                self.up(node, Event::Said { proc, what: PeMessage::Hello });
             }
             Down::Assign { proc, welcome } => self.assign(proc, &welcome),
             Down::Show(view) => {
@@ -424,7 +424,7 @@ impl Job {
             self.carrier[welcome.pe.at()] = Some(proc);
             self.procs[proc as usize].take(welcome, mapped);
             let node = self.procs[proc as usize].node;
-            let what = Said::Address { address: Vec::new() };
+            let what = PeMessage::Address { address: Vec::new() };
             self.up(node, Event::Said { proc, what });
             self.wake(proc);
         }

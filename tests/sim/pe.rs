@@ -6,7 +6,7 @@ use std::rc::Rc;
 use raidshmem_core::ended::Ended;
 use raidshmem_core::ended::UNRECOVERABLE;
 use raidshmem_core::membership::Event;
-use raidshmem_core::message::{ProcId, Said, Welcome};
+use raidshmem_core::message::{PeMessage, ProcId, Welcome};
 use raidshmem_core::plan::{Finding, Unrecoverable};
 use raidshmem_core::protocol::driver::{Driver, Step};
 use raidshmem_core::protocol::{At, Call};
@@ -278,7 +278,7 @@ impl Job {
         self.carrier.len()
     }
 
-    pub fn say(&mut self, p: &Proc, what: Said) {
+    pub fn say(&mut self, p: &Proc, what: PeMessage) {
         if self.nodes[p.node as usize].alive {
             self.up(p.node, Event::Said { proc: p.id, what });
         }
@@ -297,7 +297,7 @@ impl Job {
             _ => "unrecoverable: no PE that saw a checkpoint is left".to_string(),
         };
         self.note(|| format!("PE {} is unrecoverable: {words}", p.me()));
-        self.say(p, Said::Verdict { status: UNRECOVERABLE, words });
+        self.say(p, PeMessage::Verdict { status: UNRECOVERABLE, words });
         self.at(self.now, What::ProcessDies(p.id, Ended::Exited(UNRECOVERABLE)));
         Then::End
     }
@@ -366,7 +366,7 @@ impl Job {
         }
         if p.finishing != Some(p.joined) {
             p.finishing = Some(p.joined);
-            self.say(p, Said::Finalizing { joined: p.joined, cut: false });
+            self.say(p, PeMessage::Finalizing { joined: p.joined, cut: false });
         }
         if !self.nodes[p.node as usize].finished {
             if self.faulted(p) && self.plan.broken != Broken::EndIgnoresLosses {
@@ -375,7 +375,7 @@ impl Job {
             }
             return Then::Sleep;
         }
-        self.say(p, Said::Finalized);
+        self.say(p, PeMessage::Finalized);
         self.at(self.now, What::ProcessDies(p.id, Ended::Exited(0)));
         Then::End
     }

@@ -1,7 +1,7 @@
 //! The port of a simulated process: what the driver's operations do to small memory. An operation
 //! that others can see is a step of its own; long ones take several.
 
-use raidshmem_core::message::{Report, Said};
+use raidshmem_core::message::{PeMessage, Report};
 use raidshmem_core::mutant::{self, Mutant};
 use raidshmem_core::protocol::driver::{Driver, Judgement, Port, Progress, Standing};
 use raidshmem_core::protocol::operation::{Op, Part};
@@ -101,7 +101,7 @@ impl Hands<'_> {
             let (number, bytes) = (p.number, p.len as u64);
             let (parity_bytes, micros, found) = (0, 0, None);
             let report = Report::Checkpoint { number, bytes, parity_bytes, micros, found };
-            job.say(p, Said::Report(report));
+            job.say(p, PeMessage::Report(report));
         }
     }
 
@@ -110,7 +110,7 @@ impl Hands<'_> {
         p.joined = p.view.number;
         if p.me() == 0 {
             let report = Report::Resumed { number: p.number, micros: 0 };
-            job.say(p, Said::Report(report));
+            job.say(p, PeMessage::Report(report));
         }
     }
 

@@ -13,7 +13,7 @@ use raidshmem_core::layout::Layout;
 use raidshmem_core::mutant::Mutant;
 use raidshmem_core::store::coverage::Coverage;
 use raidshmem_core::store::delta::TileSet;
-use raidshmem_core::store::track::{Said, Tracked, few};
+use raidshmem_core::store::track::{Tracked, WriteReport, few};
 
 use super::job::Job;
 use super::memory::{TILE, tiles};
@@ -97,10 +97,10 @@ impl Job {
     /// After it: what was written to this PE, by all, if that is known.
     pub fn gather_written(&mut self, p: &mut Proc, count: usize) -> Option<TileSet> {
         let near = self.near(p);
-        let said = |&pe: &usize| Said::unpack(self.memory(p, pe).written.said);
-        let mut said: Vec<Said> = near.iter().map(said).collect();
+        let said = |&pe: &usize| WriteReport::unpack(self.memory(p, pe).written.said);
+        let mut said: Vec<WriteReport> = near.iter().map(said).collect();
         if self.plan.broken == Broken::Rule(Mutant::DoubtsIgnored) {
-            said.fill(Said::All(p.number));
+            said.fill(WriteReport::All(p.number));
         }
         if !p.watch.tracked.gather(p.number, &said) {
             return None;

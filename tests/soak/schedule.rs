@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 use std::str::FromStr;
 
-use raidshmem_core::inject::{Point, Rule, Target};
+use raidshmem_core::inject::{FaultTarget, Point, Rule};
 use raidshmem_core::quantity::CheckpointNumber;
 
 use super::support::random::Random;
@@ -75,9 +75,11 @@ impl Schedule {
     /// PEs that a rule takes away, as they are placed at the start.
     fn taken(&self, rule: &Rule) -> BTreeSet<usize> {
         match rule.target {
-            Target::Pe(pe) => BTreeSet::from([pe]),
-            Target::Stop(_) => BTreeSet::new(),
-            Target::Node(node) => (0..PES).filter(|pe| pe * self.nodes / PES == node).collect(),
+            FaultTarget::Pe(pe) => BTreeSet::from([pe]),
+            FaultTarget::Stop(_) => BTreeSet::new(),
+            FaultTarget::Node(node) => {
+                (0..PES).filter(|pe| pe * self.nodes / PES == node).collect()
+            }
         }
     }
 
@@ -87,7 +89,7 @@ impl Schedule {
     /// costs nothing, if what it leaves is whole: it is not when the other PEs had still to copy
     /// what was decided, that is, after a loss in `encode` or `encoded`.
     pub fn allowed(&self) -> Allowed {
-        let with_node = |rule: &Rule| matches!(rule.target, Target::Node(_));
+        let with_node = |rule: &Rule| matches!(rule.target, FaultTarget::Node(_));
         let concerned: BTreeSet<usize> = self.rules.iter().flat_map(|r| self.taken(r)).collect();
         let (first, others) = self.rules.split_first().expect("one loss at least");
         let nodes = self.rules.iter().filter(|rule| with_node(rule)).map(|rule| rule.target);
@@ -115,7 +117,8 @@ impl Schedule {
         let mut all = Vec::new();
         for mode in ["raid5", "rs"] {
             for (adopt, with_node) in kinds {
-                let target = |at: usize| if with_node { Target::Node(at) } else { Target::Pe(at) };
+                let target =
+                    |at: usize| if with_node { FaultTarget::Node(at) } else { FaultTarget::Pe(at) };
                 for (point, at) in steps(|point| !point.is_recovery()) {
                     let first =
                         Rule { target: target(at), checkpoint: CheckpointNumber(FIRST), point };
@@ -149,8 +152,8 @@ impl Schedule {
         let rules = (0..count).map(|_| {
             let node = nodes > 1 && random.below(3) == 0;
             let target = match node {
-                true => Target::Node(random.below(nodes)),
-                false => Target::Pe(random.below(PES)),
+                true => FaultTarget::Node(random.below(nodes)),
+                false => FaultTarget::Pe(random.below(PES)),
             };
             let point = *random.one(&Point::ALL);
             Rule { target, checkpoint: CheckpointNumber(2 + random.below(7) as u64), point }

@@ -16,7 +16,7 @@ use raidshmem_core::protocol::{ALL, meeting};
 use raidshmem_core::rounds::LEVELS;
 use raidshmem_core::store::phase::Phase;
 use raidshmem_segment::header::Header;
-use raidshmem_segment::words::{Barrier, Gate, Line, Words};
+use raidshmem_segment::words::{Barrier, BarrierCounter, Line, Words};
 use rustix::fs::{SeekFrom, seek};
 
 /// The memory of one PE.
@@ -135,8 +135,8 @@ impl Image {
         let phase = Phase::unpack(header(offset_of!(Header, phase)));
         let decided = header(offset_of!(Header, decision)).checked_sub(1);
         let gate = |whose: Barrier, at| {
-            let gates =
-                offset_of!(Words, gates) + whose as usize * LEVELS * size_of::<Line<Gate>>();
+            let gates = offset_of!(Words, gates)
+                + whose as usize * LEVELS * size_of::<Line<BarrierCounter>>();
             self.word(gates + at)
         };
         let holds = [offset_of!(Header, snapshots), offset_of!(Header, slots)].map(header);

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 mod circles;
 mod mutants;
+mod names;
 mod pure;
 
 use circles::{Circle, circles};

@@ -9,7 +9,7 @@ pub type Local = usize;
 
 /// A place in the source; line 0 is unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct SourceLine {
     /// The file, as the compiler was given it.
     pub file: String,
     /// The line, from 1.
@@ -108,7 +108,7 @@ pub struct Inst {
     /// What it does.
     pub op: Op,
     /// Where it stands in the source.
-    pub place: Place,
+    pub place: SourceLine,
 }
 
 /// A block of instructions.
@@ -126,7 +126,7 @@ pub struct Variable {
     /// Its name.
     pub name: String,
     /// Its declaration.
-    pub place: Place,
+    pub place: SourceLine,
 }
 
 /// A function with a body.
@@ -147,7 +147,7 @@ pub struct Function {
     /// Which alloca is which variable.
     pub variables: Vec<(Local, Variable)>,
     /// Where it begins in the source.
-    pub place: Place,
+    pub place: SourceLine,
 }
 
 /// Memory with a symbol.

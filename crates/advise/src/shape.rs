@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use crate::lex::{Token, closing, parts};
 
 /// Bytes and alignment.
-pub type Shape = (u64, u64);
+pub type SizeAlign = (u64, u64);
 
 /// The types of a module that have names; those without a size are absent.
 #[derive(Default)]
@@ -27,11 +27,11 @@ impl<'a> Shapes<'a> {
     /// The shape of the type that the tokens begin with, and how many of them it takes.
     ///
     /// The outer option is empty if no type stands there, the inner if it has no known size.
-    pub fn begins(&self, tokens: &[Token<'a>]) -> Option<(Option<Shape>, usize)> {
+    pub fn begins(&self, tokens: &[Token<'a>]) -> Option<(Option<SizeAlign>, usize)> {
         self.shape(tokens, 0)
     }
 
-    fn shape(&self, tokens: &[Token<'a>], depth: usize) -> Option<(Option<Shape>, usize)> {
+    fn shape(&self, tokens: &[Token<'a>], depth: usize) -> Option<(Option<SizeAlign>, usize)> {
         if depth > DEEPEST {
             return None;
         }
@@ -61,7 +61,7 @@ impl<'a> Shapes<'a> {
         }
     }
 
-    fn repeated(&self, inside: &[Token<'a>], vector: bool, depth: usize) -> Option<Shape> {
+    fn repeated(&self, inside: &[Token<'a>], vector: bool, depth: usize) -> Option<SizeAlign> {
         let [Token::Word(count), Token::Word("x"), element @ ..] = inside else {
             return None;
         };
@@ -70,7 +70,7 @@ impl<'a> Shapes<'a> {
         Some((all, if vector { all.checked_next_power_of_two()?.max(1) } else { align }))
     }
 
-    fn fields(&self, inside: &[Token<'a>], packed: bool, depth: usize) -> Option<Shape> {
+    fn fields(&self, inside: &[Token<'a>], packed: bool, depth: usize) -> Option<SizeAlign> {
         let (mut end, mut widest) = (0_u64, 1);
         for field in parts(inside) {
             let (bytes, align) = self.shape(field, depth + 1)?.0?;
@@ -83,7 +83,7 @@ impl<'a> Shapes<'a> {
 }
 
 /// The type of a word; none if the word is no type.
-fn scalar(word: &str) -> Option<Option<Shape>> {
+fn scalar(word: &str) -> Option<Option<SizeAlign>> {
     let same = |bytes| Some(Some((bytes, bytes)));
     match word {
         "half" | "bfloat" => same(2),

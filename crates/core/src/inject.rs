@@ -134,7 +134,7 @@ impl fmt::Display for Point {
 
 /// What a rule kills, or stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Target {
+pub enum FaultTarget {
     /// The process that carries this PE number.
     Pe(usize),
     /// The node of this index: its agent, its PEs and the memory it holds for them.
@@ -144,12 +144,12 @@ pub enum Target {
     Stop(usize),
 }
 
-impl fmt::Display for Target {
+impl fmt::Display for FaultTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Target::Pe(pe) => write!(f, "{pe}"),
-            Target::Node(node) => write!(f, "node:{node}"),
-            Target::Stop(pe) => write!(f, "stop:{pe}"),
+            FaultTarget::Pe(pe) => write!(f, "{pe}"),
+            FaultTarget::Node(node) => write!(f, "node:{node}"),
+            FaultTarget::Stop(pe) => write!(f, "stop:{pe}"),
         }
     }
 }
@@ -158,7 +158,7 @@ impl fmt::Display for Target {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Rule {
     /// What dies.
-    pub target: Target,
+    pub target: FaultTarget,
     /// The checkpoint being made, or, for a recovery step, the one rolled back to.
     pub checkpoint: CheckpointNumber,
     /// The step at which it dies.
@@ -177,8 +177,8 @@ impl Rule {
         point: Point,
     ) -> bool {
         let hit = match self.target {
-            Target::Pe(target) | Target::Stop(target) => target == pe,
-            Target::Node(target) => target == node,
+            FaultTarget::Pe(target) | FaultTarget::Stop(target) => target == pe,
+            FaultTarget::Node(target) => target == node,
         };
         hit && self.checkpoint == checkpoint && self.point == point
     }
@@ -283,13 +283,13 @@ fn names() -> String {
     Point::ALL.map(Point::name).join(", ")
 }
 
-fn parse_target(text: &str) -> Option<Target> {
+fn parse_target(text: &str) -> Option<FaultTarget> {
     let bounded = |digits: &str| usize::try_from(parse_number(digits)?).ok();
     match text.split_once(':') {
-        Some(("node", node)) => bounded(node).map(Target::Node),
-        Some(("stop", pe)) => bounded(pe).map(Target::Stop),
+        Some(("node", node)) => bounded(node).map(FaultTarget::Node),
+        Some(("stop", pe)) => bounded(pe).map(FaultTarget::Stop),
         Some(_) => None,
-        None => bounded(text).map(Target::Pe),
+        None => bounded(text).map(FaultTarget::Pe),
     }
 }
 
@@ -302,18 +302,21 @@ fn parse_number(text: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn rule(target: Target, checkpoint: CheckpointNumber, point: Point) -> Rule {
+    fn rule(target: FaultTarget, checkpoint: CheckpointNumber, point: Point) -> Rule {
         Rule { target, checkpoint, point }
     }
 
     #[test]
     fn grammar() {
-        assert_eq!(parse("2@5"), Ok(vec![rule(Target::Pe(2), CheckpointNumber(5), Point::After)]));
+        assert_eq!(
+            parse("2@5"),
+            Ok(vec![rule(FaultTarget::Pe(2), CheckpointNumber(5), Point::After)])
+        );
         assert_eq!(
             parse(" node:1@3:copy, 0@0:resume "),
             Ok(vec![
-                rule(Target::Node(1), CheckpointNumber(3), Point::Copy),
-                rule(Target::Pe(0), CheckpointNumber(0), Point::Resume)
+                rule(FaultTarget::Node(1), CheckpointNumber(3), Point::Copy),
+                rule(FaultTarget::Pe(0), CheckpointNumber(0), Point::Resume)
             ])
         );
         assert_eq!(parse("  "), Ok(vec![]));
@@ -324,7 +327,12 @@ mod tests {
         let mut rules = Vec::new();
         for point in Point::ALL {
             assert_eq!(Point::parse(point.name()), Some(point));
-            let targets = [Target::Pe(0), Target::Pe(usize::MAX), Target::Node(7), Target::Stop(2)];
+            let targets = [
+                FaultTarget::Pe(0),
+                FaultTarget::Pe(usize::MAX),
+                FaultTarget::Node(7),
+                FaultTarget::Stop(2),
+            ];
             for target in targets {
                 rules.push(rule(target, CheckpointNumber(u64::MAX - point as u64), point));
             }
@@ -360,12 +368,12 @@ mod tests {
 
     #[test]
     fn matching() {
-        let r = rule(Target::Pe(2), CheckpointNumber(5), Point::Encode);
+        let r = rule(FaultTarget::Pe(2), CheckpointNumber(5), Point::Encode);
         assert!(r.matches(2, 0, CheckpointNumber(5), Point::Encode));
         assert!(!r.matches(0, 2, CheckpointNumber(5), Point::Encode));
         assert!(!r.matches(2, 0, CheckpointNumber(6), Point::Encode));
         assert!(!r.matches(2, 0, CheckpointNumber(5), Point::Encoded));
-        let n = rule(Target::Node(2), CheckpointNumber(5), Point::Encode);
+        let n = rule(FaultTarget::Node(2), CheckpointNumber(5), Point::Encode);
         assert!(
             n.matches(9, 2, CheckpointNumber(5), Point::Encode)
                 && !n.matches(2, 9, CheckpointNumber(5), Point::Encode)

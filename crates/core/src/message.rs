@@ -223,7 +223,7 @@ pub struct HeartbeatSettings {
 /// How programs run: what they get, and what becomes of what they print. On another host it has
 /// all that a child of the launcher would have inherited.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct ProcessOptions {
     /// Folder to run in; None for that of the agent.
     pub folder: Option<Vec<u8>>,
     /// Variables, over those that the agent has.
@@ -274,7 +274,7 @@ pub enum Down {
         job: Box<Job>,
         node: u32,
         program: Vec<Vec<u8>>,
-        place: Place,
+        place: ProcessOptions,
         heartbeat: HeartbeatSettings,
     },
     /// A heartbeat of the launcher.
@@ -329,7 +329,7 @@ pub enum Up {
     /// A process was started; its pidfd comes along.
     Started { proc: ProcId, pid: u32 },
     /// A process said something.
-    Said { proc: ProcId, what: Said },
+    Said { proc: ProcId, what: PeMessage },
     /// A process ended.
     Ended { proc: ProcId, how: Ended },
     /// So many more bytes of the standard input are in the pipe that PE 0 reads.
@@ -374,7 +374,7 @@ pub enum ToPe {
 
 /// What a PE says.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub enum Said {
+pub enum PeMessage {
     /// First message. When the program is wrapped in a script it does not come from the child that
     /// the agent started: the kernel says from whom.
     Hello,

@@ -6,7 +6,7 @@
 use raidshmem_codec::stripe::{Data, Layout, Stripe};
 
 use crate::mutant::{Mutant, breaks};
-use crate::store::protection::Shape;
+use crate::store::protection::GroupLayout;
 
 /// What one member found in its own store for the checkpoint decided on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -43,7 +43,7 @@ pub fn lost_shards(stripe: &Stripe, findings: &[Finding]) -> Vec<bool> {
 /// and hence checked, by members that make their snapshots whole as `found` (by place) asks for.
 /// `tiles` says how many a chunk of a snapshot has.
 pub fn read(
-    shape: &Shape,
+    shape: &GroupLayout,
     (place, index): (usize, usize),
     found: &[Finding],
     tiles: impl Fn(usize) -> usize,

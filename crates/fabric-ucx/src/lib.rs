@@ -51,7 +51,7 @@ use raidshmem_core::settings::Fabric;
 use raidshmem_fabric::{Ask, Engine, FabricError, Local, Lost, Read, Write};
 use raidshmem_sys::futex;
 
-use self::links::{Link, State, attend, report, tend};
+use self::links::{Connection, Connections, attend, report, tend};
 use self::message::{ANSWER, Address, Part, REQUEST, Request, decode, encode};
 use self::raw::{Failure, Operation, Status, Worker};
 use self::shared::Shared;
@@ -93,7 +93,7 @@ const UNANSWERED: u64 = 1024;
 /// The engine.
 #[derive(Debug)]
 pub struct Ucx {
-    state: &'static Mutex<State>,
+    state: &'static Mutex<Connections>,
     shared: &'static Shared,
     address: Vec<u8>,
     tickets: AtomicU64,
@@ -127,8 +127,8 @@ impl Ucx {
         let shared: &'static Shared = Box::leak(Box::new(Shared::new(local)));
         worker.hear::<_, REQUEST>(shared).map_err(refused("hearing requests"))?;
         worker.hear::<_, ANSWER>(shared).map_err(refused("hearing answers"))?;
-        let state = State { worker, links, closing: Vec::new() };
-        let state: &'static Mutex<State> = Box::leak(Box::new(Mutex::new(state)));
+        let state = Connections { worker, links, closing: Vec::new() };
+        let state: &'static Mutex<Connections> = Box::leak(Box::new(Mutex::new(state)));
         let body = move || attend(state, shared, &descriptor);
         let thread = std::thread::Builder::new().name("shmem-ucx".into()).spawn(body);
         let thread = thread.map_err(|error| FabricError::Refused {
@@ -141,7 +141,7 @@ impl Ucx {
     }
 
     /// Waits until `over` has an answer, helping the progress.
-    fn complete<T>(&self, mut over: impl FnMut(&mut State) -> Option<T>) -> T {
+    fn complete<T>(&self, mut over: impl FnMut(&mut Connections) -> Option<T>) -> T {
         let looks = if self.shared.local.oversubscribed { LOOKS.1 } else { LOOKS.0 };
         let mut look = 0u32;
         loop {
@@ -180,7 +180,7 @@ impl Ucx {
         result.map_err(|_| lost)
     }
 
-    fn ask(&self, state: &mut State, ticket: u64, ask: &Ask) -> Result<Lost, Lost> {
+    fn ask(&self, state: &mut Connections, ticket: u64, ask: &Ask) -> Result<Lost, Lost> {
         let local = &self.shared.local;
         let (endpoint, link) = state.link(ask.pe)?;
         let lost = Lost { pe: ask.pe, incarnation: link.incarnation };
@@ -197,7 +197,7 @@ impl Ucx {
     }
 
     /// Asks for one update, to be answered.
-    fn begin(&self, state: &mut State, ask: &Ask) -> Result<(u64, Lost), Lost> {
+    fn begin(&self, state: &mut Connections, ask: &Ask) -> Result<(u64, Lost), Lost> {
         let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
         lock(&self.shared.answers).insert(ticket, None);
         let asked = self.ask(state, ticket, ask);
@@ -251,7 +251,7 @@ impl Engine for Ucx {
         let parts = address.parts;
         let (endpoint, told) = (Some(endpoint), false);
         self.shared.oldest[pe].store(incarnation.0, Ordering::SeqCst);
-        state.links[pe] = Some(Link { incarnation, endpoint, keys, parts, failure, told });
+        state.links[pe] = Some(Connection { incarnation, endpoint, keys, parts, failure, told });
         Ok(())
     }
 

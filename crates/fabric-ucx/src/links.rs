@@ -26,7 +26,7 @@ const NAP: Duration = Duration::from_micros(200);
 
 /// A connection to one incarnation of a peer.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(super) struct Connection {
     pub incarnation: Incarnation,
     /// None once it was closed by force.
     pub endpoint: Option<Endpoint>,
@@ -37,7 +37,7 @@ pub(super) struct Link {
     pub told: bool,
 }
 
-impl Link {
+impl Connection {
     pub fn works(&self) -> Option<Endpoint> {
         self.endpoint.filter(|_| !self.failure.broken.load(Ordering::SeqCst))
     }
@@ -53,16 +53,16 @@ impl Link {
 
 /// What the engine's lock keeps.
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct Connections {
     pub worker: Worker,
-    pub links: Vec<Option<Link>>,
+    pub links: Vec<Option<Connection>>,
     /// Endpoints that are being closed, with what their failure handlers touch.
     pub closing: Vec<(Operation, Box<Failure>)>,
 }
 
-impl State {
+impl Connections {
     /// The link to `pe`, if it works.
-    pub fn link(&mut self, pe: usize) -> Result<(Endpoint, &mut Link), Lost> {
+    pub fn link(&mut self, pe: usize) -> Result<(Endpoint, &mut Connection), Lost> {
         match self.links.get_mut(pe).and_then(Option::as_mut) {
             Some(link) => match link.works() {
                 Some(endpoint) => Ok((endpoint, link)),
@@ -97,7 +97,11 @@ impl State {
 
 /// Looks after links: those that the view ends are cut, and those that broke are given back, to be
 /// told of. `all`: every link is asked for, not only after a failure.
-pub(super) fn tend(state: &mut State, shared: &Shared, all: bool) -> Vec<(usize, Incarnation)> {
+pub(super) fn tend(
+    state: &mut Connections,
+    shared: &Shared,
+    all: bool,
+) -> Vec<(usize, Incarnation)> {
     let mut suspects = Vec::new();
     if !shared.any_broken.swap(false, Ordering::SeqCst) && !all {
         return suspects;
@@ -125,7 +129,7 @@ pub(super) fn report(shared: &Shared, suspects: Vec<(usize, Incarnation)>) {
 }
 
 /// What the thread for progress does, until it is told to stop.
-pub(super) fn attend(state: &Mutex<State>, shared: &Shared, descriptor: &OwnedFd) {
+pub(super) fn attend(state: &Mutex<Connections>, shared: &Shared, descriptor: &OwnedFd) {
     let limit = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
     let (mut seen, mut heard) = (0, 0);
     while !shared.stop.load(Ordering::SeqCst) {

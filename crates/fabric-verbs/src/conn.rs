@@ -19,10 +19,10 @@ use raidshmem_core::quantity::Incarnation;
 use raidshmem_fabric::Lost;
 use raidshmem_sys::lock;
 
-use crate::link::Link;
+use crate::link::Handshake;
 use crate::pace::Pace;
 use crate::pair::{Pair, Route};
-use crate::wire::{Address, Message, Place};
+use crate::wire::{Address, Message, RemoteAddress};
 
 /// Places in the send queue that answers have for themselves.
 pub const RESERVE: usize = 8;
@@ -121,7 +121,7 @@ pub struct Slot {
 #[derive(Debug, Default)]
 pub struct Key {
     asked: AtomicBool,
-    place: OnceLock<Place>,
+    place: OnceLock<RemoteAddress>,
 }
 
 impl Key {
@@ -131,12 +131,12 @@ impl Key {
     }
 
     /// Address and key, once the peer has answered.
-    pub fn place(&self) -> Option<Place> {
+    pub fn place(&self) -> Option<RemoteAddress> {
         self.place.get().copied()
     }
 
     /// The peer answered.
-    pub fn answered(&self, place: Place) {
+    pub fn answered(&self, place: RemoteAddress) {
         let _ = self.place.set(place); // it answers the same again
     }
 }
@@ -145,7 +145,7 @@ impl Key {
 #[derive(Debug, Default)]
 pub struct Ends {
     /// None until the first greeting.
-    pub link: Option<Link>,
+    pub link: Option<Handshake>,
 }
 
 /// A connection.

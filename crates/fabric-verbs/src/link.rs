@@ -16,7 +16,7 @@
 
 /// One end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Link {
+pub struct Handshake {
     mine: u32,
     theirs: u32,
     open: bool,
@@ -42,10 +42,10 @@ pub struct Then {
     pub answer: Option<Greeting>,
 }
 
-impl Link {
+impl Handshake {
     /// An end with queue pair `mine`, which is not 0.
-    pub fn new(mine: u32) -> Link {
-        Link { mine, theirs: 0, open: false }
+    pub fn new(mine: u32) -> Handshake {
+        Handshake { mine, theirs: 0, open: false }
     }
 
     /// The other end listens.
@@ -80,7 +80,7 @@ mod tests {
     /// Two ends, and what is under way to each.
     #[derive(Clone, Debug, PartialEq, Eq)]
     struct Pair {
-        ends: [Link; 2],
+        ends: [Handshake; 2],
         connected: [u32; 2],
         way: [Vec<Greeting>; 2],
     }
@@ -102,7 +102,7 @@ mod tests {
     }
 
     fn pair() -> Pair {
-        let ends = [Link::new(10), Link::new(20)];
+        let ends = [Handshake::new(10), Handshake::new(20)];
         Pair { ends, connected: [0; 2], way: [Vec::new(), Vec::new()] }
     }
 
@@ -151,12 +151,12 @@ mod tests {
                 pair.deliver(to, 0);
             }
         }
-        assert!(pair.ends.iter().all(Link::is_open), "{pair:?}");
+        assert!(pair.ends.iter().all(Handshake::is_open), "{pair:?}");
     }
 
     #[test]
     fn a_queue_pair_of_another_time_is_not_believed() {
-        let mut link = Link::new(10);
+        let mut link = Handshake::new(10);
         link.hear(Greeting { qpn: 20, have: 0, want: false });
         let then = link.hear(Greeting { qpn: 21, have: 10, want: true });
         assert_eq!((then, link.is_open()), (Then::default(), false));

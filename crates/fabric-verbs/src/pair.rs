@@ -12,7 +12,7 @@ use rdma_sys::*;
 
 use crate::device::Device;
 use crate::objects::{Inbox, LINKED, Queue, Span, named, receive};
-use crate::wire::{Address, Place};
+use crate::wire::{Address, RemoteAddress};
 
 /// Most bytes that travel in a work request itself.
 pub const INLINE: usize = 128;
@@ -21,16 +21,16 @@ pub const INLINE: usize = 128;
 #[derive(Debug, Clone, Copy)]
 pub enum What<'a> {
     /// RDMA write.
-    Write(Place),
+    Write(RemoteAddress),
     /// The same; then a buffer of the receiver's completes, which wakes it.
-    WriteAndWake(Place),
+    WriteAndWake(RemoteAddress),
     /// RDMA read.
-    Read(Place),
+    Read(RemoteAddress),
     /// Adds this to a word of 8 bytes; what was there comes back.
-    FetchAdd(Place, u64),
+    FetchAdd(RemoteAddress, u64),
     /// Swaps a word of 8 bytes if it is the first of these with the second; what was there comes
     /// back.
-    CompareSwap(Place, u64, u64),
+    CompareSwap(RemoteAddress, u64, u64),
     /// Send; `true` if the receiver should be woken.
     Send(bool),
     /// Send by datagram, to a queue pair with this number and key.

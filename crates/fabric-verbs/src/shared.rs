@@ -19,7 +19,7 @@ use raidshmem_sys::exit;
 
 use crate::conn::{Conn, Ticket};
 use crate::device::{self, Atomics, Device};
-use crate::link::{Greeting, Link};
+use crate::link::{Greeting, Handshake};
 use crate::objects::{Inbox, Queue, Region};
 use crate::pace::Pace;
 use crate::pair::{Local as Bytes, Pair, Route, What, Work};
@@ -278,7 +278,7 @@ impl Shared {
             return;
         }
         let mine = self.pair(conn).number();
-        let greeting = ends.link.get_or_insert(Link::new(mine)).greeting();
+        let greeting = ends.link.get_or_insert(Handshake::new(mine)).greeting();
         self.say(conn, greeting);
     }
 
@@ -324,7 +324,7 @@ impl Shared {
             return;
         }
         let pair = self.pair(&conn);
-        let link = ends.link.get_or_insert(Link::new(pair.number()));
+        let link = ends.link.get_or_insert(Handshake::new(pair.number()));
         let then = link.hear(Greeting { qpn: hello.qpn, have: hello.have, want: hello.want });
         if let Some(qpn) = then.connect
             && pair

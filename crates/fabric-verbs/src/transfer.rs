@@ -22,7 +22,7 @@ use crate::conn::{Conn, Used};
 use crate::objects::LINKED;
 use crate::pair::{INLINE, Local as Bytes, What, Work};
 use crate::shared::{BLOCK, Shared};
-use crate::wire::{Message, Place};
+use crate::wire::{Message, RemoteAddress};
 use raidshmem_sys::lock;
 
 /// A greeting is repeated after this, and then after twice as long each time, up to the second.
@@ -103,7 +103,7 @@ impl Shared {
     }
 
     /// Address and key of a peer's window.
-    fn key(&self, conn: &Conn, window: usize) -> Result<Place, Lost> {
+    fn key(&self, conn: &Conn, window: usize) -> Result<RemoteAddress, Lost> {
         if let Some(place) = conn.keys[window].place() {
             return Ok(place);
         }
@@ -131,7 +131,7 @@ impl Shared {
     }
 
     /// Where bytes of a window are at the peer.
-    fn remote(&self, window: usize, (base, key): Place, offset: usize) -> Place {
+    fn remote(&self, window: usize, (base, key): RemoteAddress, offset: usize) -> RemoteAddress {
         (base + (offset - self.windows.range(window).start) as u64, key)
     }
 

@@ -18,7 +18,7 @@ use raidshmem_segment::update::{Change, Update, WordAt};
 const VERSION: u8 = 3;
 
 /// Address and key of bytes of a peer.
-pub type Place = (u64, u32);
+pub type RemoteAddress = (u64, u32);
 
 /// Where a process is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -165,7 +165,7 @@ pub enum Message {
         /// Which one.
         window: u32,
         /// Its address and key.
-        place: Place,
+        place: RemoteAddress,
     },
     /// What was before an update.
     Answer {

@@ -136,7 +136,7 @@ impl Bell {
 
 /// A counter at which PEs that map each other meet.
 #[repr(C)]
-pub struct Gate {
+pub struct BarrierCounter {
     /// Arrivals since the last reset.
     pub arrived: AtomicU64,
     /// Barriers completed since the last reset.
@@ -191,7 +191,7 @@ pub struct Words {
     /// Waking the owner.
     pub bell: Line<Bell>,
     /// Barriers, by [`Barrier`] and level.
-    pub gates: [[Line<Gate>; LEVELS]; 2],
+    pub gates: [[Line<BarrierCounter>; LEVELS]; 2],
     /// Progress in a recovery: view number << 8 | step.
     pub step: Line<AtomicU64>,
     /// Checkpoint intent.

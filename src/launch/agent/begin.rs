@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use raidshmem_core::layout::Layout;
-use raidshmem_core::message::{Job, Place};
+use raidshmem_core::message::{Job, ProcessOptions};
 use raidshmem_core::settings::Fabric;
 
 use crate::control::page::Page;
@@ -33,7 +33,7 @@ pub struct Held {
 /// What the agent holds; or what to say if the agent of `node` cannot do its work. With `pairs`
 /// nodes may map each other's memory; without, this is another host, which may lack what the
 /// launcher can load. `place` says how programs run.
-pub fn begin(job: &Job, node: u32, pairs: bool, place: &Place) -> Result<Held, String> {
+pub fn begin(job: &Job, node: u32, pairs: bool, place: &ProcessOptions) -> Result<Held, String> {
     files_missing(job, node, pairs).map_or(Ok(()), Err)?;
     if !pairs {
         probe(job.fabric, variables(place)).map_err(|error| error.to_string())?;
@@ -58,7 +58,7 @@ fn node_file(job: &Job) -> rustix::io::Result<OwnedFd> {
 }
 
 /// What programs find in their environment, over what the host has.
-pub fn variables(place: &Place) -> impl Iterator<Item = (&OsStr, &OsStr)> {
+pub fn variables(place: &ProcessOptions) -> impl Iterator<Item = (&OsStr, &OsStr)> {
     place.env.iter().map(|(name, value)| (OsStr::from_bytes(name), OsStr::from_bytes(value)))
 }
 

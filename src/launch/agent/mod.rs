@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use raidshmem_core::detector::Time;
 use raidshmem_core::ended::Ended;
-use raidshmem_core::message::{Down, Job, Party, Place, ProcId, Said, ToPe, Up};
+use raidshmem_core::message::{Down, Job, Party, PeMessage, ProcId, ProcessOptions, ToPe, Up};
 use raidshmem_core::mutant::{Mutant, breaks};
 use raidshmem_core::quantity::{Incarnation, Pe};
 use raidshmem_core::settings::Fabric;
@@ -119,7 +119,7 @@ struct Agent {
     /// PE 0's standard input, if it runs here and the launcher sends it.
     input: Option<input::Pipe>,
     /// How programs run, and what carries on what they print.
-    place: Place,
+    place: ProcessOptions,
     carriers: Carriers,
     heartbeat: HeartbeatClient,
 }
@@ -371,10 +371,10 @@ impl Agent {
             let Some(local) = self.procs.get_mut(&proc) else { return Ok(()) };
             let Some(channel) = &mut local.channel else { return Ok(()) };
             let _ = channel.flush(); // its end, if it ended, comes through the pidfd
-            match channel.try_receive_from::<Said>() {
+            match channel.try_receive_from::<PeMessage>() {
                 Ok(Some((what, sender))) => {
-                    local.finalized |= matches!(what, Said::Finalized);
-                    if let (Said::Hello, Some(pid)) = (&what, sender) {
+                    local.finalized |= matches!(what, PeMessage::Finalized);
+                    if let (PeMessage::Hello, Some(pid)) = (&what, sender) {
                         self.meet(proc, pid)?;
                     }
                     self.up.send(&Up::Said { proc, what }, &[])?;

@@ -24,7 +24,7 @@ use crate::launch::probe::probe;
 use crate::launch::readers::{Endpoint, Readers, Sink};
 use crate::pgas::boot::default_heap;
 use raidshmem_core::membership::Shape;
-use raidshmem_core::placement::groups::Plan;
+use raidshmem_core::placement::groups::Grouping;
 use raidshmem_core::placement::substitute::Site;
 use raidshmem_core::placement::{Domains, file};
 use raidshmem_core::quantity::Pe;
@@ -296,11 +296,11 @@ fn listen_address(text: &str) -> Result<SocketAddr, Refused> {
 }
 
 fn check_rules(settings: &Settings, pes: usize, nodes: usize) -> Result<(), Refused> {
-    use raidshmem_core::inject::Target;
+    use raidshmem_core::inject::FaultTarget;
     for rule in &settings.inject {
         let (what, number, count) = match rule.target {
-            Target::Pe(pe) | Target::Stop(pe) => ("PEs", pe, pes),
-            Target::Node(node) => ("nodes", node, nodes),
+            FaultTarget::Pe(pe) | FaultTarget::Stop(pe) => ("PEs", pe, pes),
+            FaultTarget::Node(node) => ("nodes", node, nodes),
         };
         if number >= count {
             return Err(Refused::Target { rule: rule.to_string(), what, last: count - 1 });
@@ -378,7 +378,7 @@ fn readers(
 }
 
 /// What becomes of a group size that the number of PEs does not divide into.
-fn bent(settings: &Settings, plan: &Plan) -> Option<String> {
+fn bent(settings: &Settings, plan: &Grouping) -> Option<String> {
     let asked = settings.group_size?;
     let (least, most) = plan.sizes();
     let sizes = if least == most { least.to_string() } else { format!("{least} to {most}") };

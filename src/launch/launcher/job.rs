@@ -8,7 +8,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use raidshmem_core::message::{Down, HeartbeatSettings, Job, Place, Stdin};
+use raidshmem_core::message::{Down, HeartbeatSettings, Job, ProcessOptions, Stdin};
 use raidshmem_core::secret::Secret;
 use raidshmem_core::settings::{Entry, Settings, table};
 use raidshmem_report::job;
@@ -134,7 +134,7 @@ pub(super) fn job_id() -> std::io::Result<u64> {
 
 /// How programs run; on other hosts with what they would inherit from this process, without what is
 /// about this host.
-fn place(programs: &Programs, elsewhere: bool) -> Place {
+fn place(programs: &Programs, elsewhere: bool) -> ProcessOptions {
     const OWN: &[&str] = &["HOST", "HOSTNAME", "DISPLAY", "XAUTHORITY", "TMPDIR", "LS_COLORS", "_"];
     const OWN_PREFIXES: &[&str] = &["SSH_", "SLURM_", "XDG_", "DBUS_"];
     let own = |name: &str| {
@@ -152,7 +152,7 @@ fn place(programs: &Programs, elsewhere: bool) -> Place {
         folder => folder.clone(),
     };
     let bytes = |path: PathBuf| path.into_os_string().into_vec();
-    Place {
+    ProcessOptions {
         folder: folder.map(bytes),
         env: env.map(|(name, value)| (name.into_vec(), value.into_vec())).collect(),
         input: match (programs.stdin, elsewhere) {

@@ -16,7 +16,7 @@ use raidshmem_core::detector::{Observation, Timing};
 use raidshmem_core::ended::Ended;
 use raidshmem_core::layout::Layout;
 use raidshmem_core::membership::{Action, Event, Membership};
-use raidshmem_core::message::{Down, Party, ProcId, Said, Up};
+use raidshmem_core::message::{Down, Party, PeMessage, ProcId, Up};
 use raidshmem_core::quantity::Pe;
 use raidshmem_core::secret::Secret;
 use raidshmem_core::settings::Fabric;
@@ -363,7 +363,7 @@ impl Launcher {
                 }
                 return;
             }
-            Up::Said { what: Said::Hello, .. } if self.islands => {
+            Up::Said { what: PeMessage::Hello, .. } if self.islands => {
                 let words = "--fabric shm: PEs on different hosts do not reach each other so; \
                              expected a fabric between hosts";
                 // Every PE says hello before its agent hears of the end; one line is enough.
@@ -373,7 +373,7 @@ impl Launcher {
                 return;
             }
             Up::Said { proc, what } => {
-                if let Said::Verdict { words, .. } = &what {
+                if let PeMessage::Verdict { words, .. } = &what {
                     self.telling.say_verdict(words);
                 }
                 Event::Said { proc, what }

@@ -11,9 +11,9 @@ use super::relay::{Relay, joined};
 use crate::openshmem::check::{bytes_of, misuse};
 use crate::openshmem::group::Group;
 use crate::openshmem::memory::address::{Sym, SymIn};
-use crate::openshmem::memory::place::Place;
+use crate::openshmem::memory::place::SegmentRange;
 use crate::openshmem::memory::rma;
-use crate::openshmem::memory::strides::Shape;
+use crate::openshmem::memory::strides::Strided;
 use crate::pgas::Fault;
 
 /// Reads `bytes` at `offset` of a PE's source to `to` of the own destination.
@@ -31,14 +31,14 @@ fn read(
 /// Refuses a destination that is not symmetric, before any PE waits for this one.
 pub fn check(group: &Group, dest: Sym<u8>, bytes: usize) {
     if bytes > 0 {
-        Place::new(group.call, "dest", dest, bytes, group.pe(group.index));
+        SegmentRange::new(group.call, "dest", dest, bytes, group.pe(group.index));
     }
 }
 
 /// The same for a source, also of a PE that nobody reads from: all PEs pass the same object.
 pub fn check_source(group: &Group, source: SymIn<u8>, bytes: usize) {
     if bytes > 0 {
-        Place::new(group.call, "source", source.as_sym(), bytes, group.pe(group.index));
+        SegmentRange::new(group.call, "source", source.as_sym(), bytes, group.pe(group.index));
     }
 }
 
@@ -150,7 +150,7 @@ pub fn alltoalls(
     group: Group,
     dest: Sym<u8>,
     source: SymIn<u8>,
-    shape: Shape,
+    shape: Strided,
 ) -> Result<(), Fault> {
     let Some(strides) = shape.strides(group.call) else {
         return group.meet();

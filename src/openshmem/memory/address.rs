@@ -86,7 +86,7 @@ impl<T> In<T> {
 }
 
 impl<T> Sym<T> {
-    /// Element `index` of an array; checked, as every claim, when it becomes a `Place`.
+    /// Element `index` of an array; checked, as every claim, when it becomes a `SegmentRange`.
     #[inline]
     pub fn element(self, index: usize) -> Self {
         Sym(self.0.wrapping_add(index))
@@ -121,7 +121,7 @@ impl<T> SymIn<T> {
         In(self.0)
     }
 
-    /// Element `index` of an array; checked, as every claim, when it becomes a `Place`.
+    /// Element `index` of an array; checked, as every claim, when it becomes a `SegmentRange`.
     #[inline]
     pub fn element(self, index: usize) -> Self {
         SymIn(self.0.wrapping_add(index))

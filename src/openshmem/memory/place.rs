@@ -12,7 +12,7 @@ use crate::pgas::{self, World};
 
 /// A range inside the segment of a PE that exists. The value is the proof.
 #[derive(Clone, Copy)]
-pub struct Place {
+pub struct SegmentRange {
     pub(super) world: &'static World,
     pub(super) pe: usize,
     /// Where the segment begins here; null if it is not mapped.
@@ -24,7 +24,7 @@ pub struct Place {
     pub(super) later: bool,
 }
 
-impl Place {
+impl SegmentRange {
     /// Checks a symmetric argument (`name`) of `call`.
     #[inline]
     pub fn new<T>(
@@ -33,22 +33,24 @@ impl Place {
         on: Sym<T>,
         bytes: usize,
         pe: impl Into<Target>,
-    ) -> Place {
+    ) -> SegmentRange {
         let world = pgas::world_for(call);
         let Target { pe, stream, later } = pe.into();
         let pe = check::pe(call, world, pe);
         match world.segments.offset_of(on.addr(), bytes) {
-            Some(offset) => Place { world, pe, base: world.reach(pe), offset, stream, later },
+            Some(offset) => {
+                SegmentRange { world, pe, base: world.reach(pe), offset, stream, later }
+            }
             None => not_symmetric(call, name, on.addr(), bytes),
         }
     }
 
     /// A place in the library's own part of the segments, which the program cannot name. The offset
     /// is one of `segment::layout`.
-    pub(super) fn of_library(call: &'static str, offset: usize, pe: i32) -> Place {
+    pub(super) fn of_library(call: &'static str, offset: usize, pe: i32) -> SegmentRange {
         let world = pgas::world_for(call);
         let pe = check::pe(call, world, pe);
-        Place { world, pe, base: world.reach(pe), offset, stream: 0, later: false }
+        SegmentRange { world, pe, base: world.reach(pe), offset, stream: 0, later: false }
     }
 
     /// The address in this process, for `shmem_ptr`; null if there is none. The program may keep

@@ -1,12 +1,12 @@
 //! Puts and gets: here, and for words in `word.rs`, an address becomes an access.
 //!
-//! What can be checked is checked: a symmetric claim (`address.rs`) becomes a [`Place`], that is a
-//! PE that exists and a range inside its segment, before anything is read or written there. For a
-//! buffer the caller answers, as the specification says.
+//! A symmetric claim (`address.rs`) becomes a [`SegmentRange`], that is a PE that exists and a range
+//! inside its segment, before anything is read or written there. The caller answers for its own
+//! buffers, as the specification says.
 //!
-//! Invariants: a `Place` lies inside the segment of `pe`. Peers may write the same bytes at the
-//! same time: words are therefore accessed as atomics; longer ranges are copied as the caller's own
-//! code would copy them, and the specification makes it the caller's duty not to race on them.
+//! Invariants: a `SegmentRange` lies inside the segment of `pe`. Peers may write the same bytes at
+//! the same time. Words are therefore accessed as atomics. Longer ranges are copied as the caller's
+//! own code would copy them, and the specification makes it the caller's duty not to race on them.
 //!
 //! Between a death and the restart (`World::faulted`) writes are dropped and reads give zeroes.
 //!
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use raidshmem_fabric::Read;
 
 use super::address::{In, Out, Sym, SymIn};
-use super::place::Place;
+use super::place::SegmentRange;
 use super::strides::Strides;
 use crate::openshmem::bits::Zero;
 use crate::openshmem::check::{self, misuse};
@@ -95,14 +95,14 @@ pub fn put(call: &'static str, dest: Sym<u8>, source: In<u8>, bytes: usize, pe: 
         check::pe(call, pgas::world_for(call), pe.pe);
         return;
     }
-    let place = Place::new(call, "dest", dest, bytes, pe);
+    let place = SegmentRange::new(call, "dest", dest, bytes, pe);
     check_buffer(call, "source", source.addr(), place.world);
     put_to(place, source, bytes);
 }
 
 /// Copies a buffer of `bytes`, which the place holds too.
 #[inline]
-pub(super) fn put_to(place: Place, source: In<u8>, bytes: usize) {
+pub(super) fn put_to(place: SegmentRange, source: In<u8>, bytes: usize) {
     if place.world.cut_short_at(place.pe) {
         return;
     }
@@ -129,14 +129,14 @@ pub fn get(
         check::pe(call, pgas::world_for(call), pe.pe);
         return;
     }
-    let place = Place::new(call, "source", source.as_sym(), bytes, pe);
+    let place = SegmentRange::new(call, "source", source.as_sym(), bytes, pe);
     check_buffer(call, "dest", dest.addr(), place.world);
     get_from(place, dest, bytes);
 }
 
 /// Copies to a buffer of `bytes`, which the place holds too.
 #[inline]
-pub(super) fn get_from(place: Place, dest: Out<u8>, bytes: usize) {
+pub(super) fn get_from(place: SegmentRange, dest: Out<u8>, bytes: usize) {
     if place.world.cut_short_at(place.pe) {
         // SAFETY: the caller owes `bytes` writable bytes at `dest`.
         unsafe { dest.0.write_bytes(0, bytes) };
@@ -177,14 +177,14 @@ pub fn fetch_from_each<T: Copy + Zero>(
     pes: &[i32],
 ) {
     let bytes = into.len() / pes.len() * size_of::<T>();
-    let place = |&pe| Place::new(call, "source", source.as_sym().erase(), bytes, pe);
+    let place = |&pe| SegmentRange::new(call, "source", source.as_sym().erase(), bytes, pe);
     fetch_from_places(into, pes.iter().map(place));
 }
 
 /// Reads elements of as many places, which hold an equal part of them each.
 pub fn fetch_from_places<T: Copy + Zero>(
     into: &mut [T],
-    places: impl ExactSizeIterator<Item = Place>,
+    places: impl ExactSizeIterator<Item = SegmentRange>,
 ) {
     let each = into.len() / places.len().max(1);
     let bytes = each * size_of::<T>();
@@ -218,7 +218,7 @@ pub fn put_blocks(
     by: Strides,
     pe: impl Into<Target>,
 ) {
-    let place = Place::new(call, "dest", dest, by.extent(call, by.dest_bytes), pe);
+    let place = SegmentRange::new(call, "dest", dest, by.extent(call, by.dest_bytes), pe);
     by.extent(call, by.source_bytes);
     if place.world.cut_short_at(place.pe) {
         return;
@@ -250,7 +250,7 @@ pub fn get_blocks(
     pe: impl Into<Target>,
 ) {
     let extent = by.extent(call, by.source_bytes);
-    let place = Place::new(call, "source", source.as_sym(), extent, pe);
+    let place = SegmentRange::new(call, "source", source.as_sym(), extent, pe);
     by.extent(call, by.dest_bytes);
     check_buffer(call, "dest", dest.addr(), place.world);
     let faulted = place.world.cut_short_at(place.pe);
@@ -273,7 +273,7 @@ pub fn get_blocks(
 }
 
 /// Copies blocks from a PE that is not mapped, many at a time.
-fn get_blocks_far(place: Place, dest: Out<u8>, by: Strides) {
+fn get_blocks_far(place: SegmentRange, dest: Out<u8>, by: Strides) {
     for first in (0..by.blocks).step_by(READS) {
         let read = |block: usize| {
             // SAFETY: the caller owes every block of the shape, and its extent does not overflow.
@@ -289,7 +289,7 @@ fn get_blocks_far(place: Place, dest: Out<u8>, by: Strides) {
 
 /// Fills symmetric memory of this PE with zeroes.
 pub fn zero(call: &'static str, own: *mut u8, bytes: usize) {
-    let place = Place::new(call, "block", Sym(own), bytes, pgas::world().me() as i32);
+    let place = SegmentRange::new(call, "block", Sym(own), bytes, pgas::world().me() as i32);
     // SAFETY: the place is `bytes` bytes of this PE's own segment, just allocated by this call.
     unsafe { place.at().write_bytes(0, bytes) };
 }

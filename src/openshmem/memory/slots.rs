@@ -1,12 +1,12 @@
 //! The work area of collectives: what PEs leave for each other, out of the program's sight.
 //!
-//! A slot is a `Place` by its number instead of an address of the program's. Which PE may write a
-//! slot and when, the schedules say (`schedule::reduction`).
+//! A slot is a `SegmentRange` by its number instead of an address of the program's. The schedules
+//! say which PE may write a slot and when (`schedule::reduction`).
 
 use raidshmem_core::layout::WORK_SLOT;
 
 use super::address::{In, Out};
-use super::place::Place;
+use super::place::SegmentRange;
 use super::rma::{get_from, put_to};
 use crate::openshmem::bits::Zero;
 use crate::pgas;
@@ -24,10 +24,10 @@ pub struct Slot {
 
 impl Slot {
     /// It on a PE, for so many bytes.
-    fn on(self, call: &'static str, bytes: usize, pe: i32) -> Place {
+    fn on(self, call: &'static str, bytes: usize, pe: i32) -> SegmentRange {
         assert!(bytes <= WORK_SLOT, "{bytes} bytes in a slot");
         let layout = pgas::world_for(call).segments.layout();
-        Place::of_library(call, layout.slot(self.team, self.set, self.round), pe)
+        SegmentRange::of_library(call, layout.slot(self.team, self.set, self.round), pe)
     }
 }
 

@@ -20,7 +20,7 @@ pub struct Strides {
 
 /// What a call says about a strided transfer, in elements.
 #[derive(Clone, Copy)]
-pub struct Shape {
+pub struct Strided {
     /// Stride of `dest`.
     pub dst: isize,
     /// Stride of `source`.
@@ -33,7 +33,7 @@ pub struct Shape {
     pub element_bytes: usize,
 }
 
-impl Shape {
+impl Strided {
     /// The strides in bytes, checked; `None` when nothing is to be moved.
     pub fn strides(self, call: &'static str) -> Option<Strides> {
         if self.nblocks == 0 || self.bsize == 0 {

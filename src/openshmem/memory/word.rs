@@ -1,6 +1,6 @@
 //! Words of symmetric memory that PEs poll and change at the same time.
 //!
-//! Invariant: a [`Word`] is a `Place` of 2, 4 or 8 bytes on its natural boundary, and every access
+//! Invariant: a [`Word`] is a `SegmentRange` of 2, 4 or 8 bytes on its natural boundary, and every access
 //! to it is atomic.
 //!
 //! Between a death and the restart (`World::faulted`) changes are dropped and give zero.
@@ -9,7 +9,7 @@ use raidshmem_segment::update::{self, Change, Update};
 use raidshmem_segment::waits::Waiting;
 
 use super::address::{Out, Sym};
-use super::place::Place;
+use super::place::SegmentRange;
 use crate::openshmem::bits::Bits;
 use crate::openshmem::check::misuse;
 use crate::pgas::stream::Target;
@@ -18,7 +18,7 @@ use crate::pgas::{self, Fault, World};
 /// A symmetric word of 2, 4 or 8 bytes on its natural boundary. The value is the proof.
 #[derive(Clone, Copy)]
 pub struct Word {
-    place: Place,
+    place: SegmentRange,
     bytes: usize,
 }
 
@@ -31,16 +31,16 @@ impl Word {
             let addr = on.addr();
             misuse(call, format_args!("{name} {addr:#x} is not on a boundary of {bytes} bytes"));
         }
-        Word { place: Place::new(call, name, on, bytes, pe), bytes }
+        Word { place: SegmentRange::new(call, name, on, bytes, pe), bytes }
     }
 
     /// A word of the library, of 8 bytes, out of the program's sight.
     pub fn of_library(call: &'static str, offset: usize, pe: i32) -> Word {
-        Word { place: Place::of_library(call, offset, pe), bytes: size_of::<u64>() }
+        Word { place: SegmentRange::of_library(call, offset, pe), bytes: size_of::<u64>() }
     }
 
     /// Where it is.
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> SegmentRange {
         self.place
     }
 
@@ -54,7 +54,7 @@ impl Word {
     pub fn field(self, offset_bytes: usize, bytes: usize) -> Word {
         debug_assert!(offset_bytes.is_multiple_of(bytes) && offset_bytes + bytes <= self.bytes);
         let offset = self.place.offset + offset_bytes;
-        Word { place: Place { offset, ..self.place }, bytes }
+        Word { place: SegmentRange { offset, ..self.place }, bytes }
     }
 
     /// The world it lies in.
@@ -77,7 +77,7 @@ impl Word {
     /// Updates in one step and wakes the PE, without waiting for it.
     #[inline]
     pub fn change(self, how: Update, value: u64) {
-        let Place { world, pe, .. } = self.place;
+        let SegmentRange { world, pe, .. } = self.place;
         if world.cut_short_at(pe) {
             return;
         }
@@ -101,7 +101,7 @@ impl Word {
     /// Updates in one step and wakes the PE; what was there before, zero in the faulted state.
     #[inline(always)] // `how` is a constant of the caller
     pub fn update(self, how: Update, value: u64) -> u64 {
-        let Place { world, pe, .. } = self.place;
+        let SegmentRange { world, pe, .. } = self.place;
         if world.cut_short_at(pe) {
             return 0;
         }
@@ -114,7 +114,7 @@ impl Word {
     /// Reads; zero in the faulted state.
     #[inline]
     pub fn fetch(self) -> u64 {
-        let Place { world, pe, .. } = self.place;
+        let SegmentRange { world, pe, .. } = self.place;
         let value = if world.cut_short_at(pe) { 0 } else { self.load() };
         world.cut_short_at(pe); // as above
         value

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
-use raidshmem_core::message::Said;
+use raidshmem_core::message::PeMessage;
 use raidshmem_core::quantity::{Incarnation, Pe};
 use raidshmem_core::view::State;
 use raidshmem_fabric::{Engine, EventSink};
@@ -20,7 +20,7 @@ use crate::control::page::Page;
 pub(in crate::pgas) struct Far {
     pub engine: Box<dyn Engine>,
     pub events: Arc<dyn EventSink>,
-    pub links: std::sync::Mutex<Vec<Link>>,
+    pub links: std::sync::Mutex<Vec<FarPeer>>,
     /// The incarnation of each PE in the view that was last given to `refresh`, in which it lived:
     /// words of others on the mailbox are refused.
     pub heard: Box<[AtomicU32]>,
@@ -28,7 +28,7 @@ pub(in crate::pgas) struct Far {
 
 /// What is known of a PE that may be out of reach.
 #[derive(Debug, Default, Clone)]
-pub(in crate::pgas) struct Link {
+pub(in crate::pgas) struct FarPeer {
     /// The newest incarnation that said where it is reached.
     pub address: Option<(Incarnation, Vec<u8>)>,
     /// The incarnation that the engine is connected to.
@@ -36,13 +36,13 @@ pub(in crate::pgas) struct Link {
 }
 
 /// Asks the page, and tells the agent.
-pub(in crate::pgas) struct Watch {
+pub(in crate::pgas) struct EngineEvents {
     pub page: Arc<Page>,
     pub channel: Option<Arc<Channel>>,
     pub own: &'static Segment,
 }
 
-impl EventSink for Watch {
+impl EventSink for EngineEvents {
     fn gone(&self, pe: usize, incarnation: Incarnation) -> bool {
         let member = self.page.member(pe);
         member.state != State::Alive || member.incarnation != incarnation
@@ -52,7 +52,7 @@ impl EventSink for Watch {
         info!("the connection to PE {pe}, incarnation {incarnation}, broke");
         if let Some(channel) = &self.channel {
             // An agent that is gone takes this process with it.
-            let _ = channel.send(&Said::Suspect { pe: Pe::of(pe), incarnation }, &[]);
+            let _ = channel.send(&PeMessage::Suspect { pe: Pe::of(pe), incarnation }, &[]);
         }
     }
 

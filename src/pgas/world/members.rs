@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use raidshmem_core::ended::UNRECOVERABLE;
-use raidshmem_core::inject::{Point, Rule, Target};
-use raidshmem_core::message::{Report, Said, Step, Welcome};
+use raidshmem_core::inject::{FaultTarget, Point, Rule};
+use raidshmem_core::message::{PeMessage, Report, Step, Welcome};
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
 use raidshmem_core::view::{State, View};
 use raidshmem_sys::lock;
@@ -184,7 +184,7 @@ impl Membership {
 
     // ---- what the launcher hears --------------------------------------------------------------
 
-    pub(in crate::pgas) fn say(&self, what: &Said) {
+    pub(in crate::pgas) fn say(&self, what: &PeMessage) {
         info!("says {what:?}");
         if let Some(channel) = &self.channel {
             // An agent that is gone takes this process with it; nobody is left to tell.
@@ -193,13 +193,13 @@ impl Membership {
     }
 
     pub(crate) fn report(&self, report: Report) {
-        self.say(&Said::Report(report));
+        self.say(&PeMessage::Report(report));
     }
 
     /// The same without a trace: how far something is.
     pub(crate) fn report_progress(&self, report: Report) {
         if let Some(channel) = &self.channel {
-            let _ = channel.send(&Said::Report(report), &[]); // as above
+            let _ = channel.send(&PeMessage::Report(report), &[]); // as above
         }
     }
 
@@ -222,8 +222,8 @@ impl Membership {
     fn stand_at(&self, point: Point, checkpoint: CheckpointNumber) {
         for &(rule, what) in &self.rules {
             if what.matches(self.me, self.node as usize, checkpoint, point) {
-                self.say(&Said::AtPoint { rule });
-                if let Target::Stop(_) = what.target {
+                self.say(&PeMessage::AtPoint { rule });
+                if let FaultTarget::Stop(_) = what.target {
                     process::stop();
                     continue;
                 }
@@ -236,7 +236,7 @@ impl Membership {
 
     /// Says that what PE `pe` keeps is damaged: the launcher orders the next view.
     pub(crate) fn report_damage(&self, view: &View, pe: usize) {
-        self.say(&Said::Corrupt { view: view.number, pe: Pe::of(pe) });
+        self.say(&PeMessage::Corrupt { view: view.number, pe: Pe::of(pe) });
     }
 
     /// Says that the job cannot go on, as every PE does, and ends this process.
@@ -244,7 +244,7 @@ impl Membership {
         if !self.has_agent() {
             complain(words); // else the launcher says it, once for all
         }
-        self.say(&Said::Verdict { status: UNRECOVERABLE, words: words.to_string() });
+        self.say(&PeMessage::Verdict { status: UNRECOVERABLE, words: words.to_string() });
         // Exit handlers of the program must not run on memory that is in the middle of a recovery.
         exit::end(UNRECOVERABLE)
     }
@@ -252,7 +252,7 @@ impl Membership {
     /// Ends the job, with `words` of the launcher that say why.
     pub(crate) fn end_job(&self, status: i32, words: Option<String>) -> ! {
         exit::flush_streams();
-        self.say(&Said::GlobalExit { status, words });
+        self.say(&PeMessage::GlobalExit { status, words });
         if !self.has_agent() {
             std::process::exit(status);
         }

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use crate::ir::{Place, Variable};
+use crate::ir::{SourceLine, Variable};
 
 /// The metadata nodes of a module by number.
 #[derive(Default)]
@@ -55,10 +55,10 @@ impl<'a> Debug<'a> {
     }
 
     /// The place of a node that has a line.
-    pub fn place(&self, number: &str) -> Place {
+    pub fn place(&self, number: &str) -> SourceLine {
         let line = self.field(number, "DI", "line").and_then(|line| line.parse().ok());
         let file = self.file(number).unwrap_or_default().to_owned();
-        Place { file, line: line.unwrap_or(0) }
+        SourceLine { file, line: line.unwrap_or(0) }
     }
 
     /// A local variable.
@@ -92,11 +92,11 @@ mod tests {
         ] {
             debug.define(line);
         }
-        assert_eq!(debug.place("4"), Place { file: "a, b: c.c".into(), line: 9 });
+        assert_eq!(debug.place("4"), SourceLine { file: "a, b: c.c".into(), line: 9 });
         let i = debug.variable("5").expect("a variable");
         assert_eq!((i.name.as_str(), i.place.line), ("i", 8));
         assert_eq!(debug.variable("4"), None);
         // A scope that holds itself ends, too.
-        assert_eq!(debug.place("7"), Place { file: String::new(), line: 9 });
+        assert_eq!(debug.place("7"), SourceLine { file: String::new(), line: 9 });
     }
 }

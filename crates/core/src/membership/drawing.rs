@@ -49,7 +49,7 @@ impl Job {
                 }
                 Down::Start { proc, .. } => {
                     self.running.push((proc, node));
-                    self.pending.push(Event::Said { proc, what: Said::Hello });
+                    self.pending.push(Event::Said { proc, what: PeMessage::Hello });
                 }
                 Down::Show(view) => {
                     self.pending
@@ -72,13 +72,13 @@ impl Job {
             let Some(pe) = self.machine.pes.iter().position(|pe| pe.proc == Some(proc)) else {
                 continue;
             };
-            let verdict = Said::Verdict { status: UNRECOVERABLE, words: String::new() };
+            let verdict = PeMessage::Verdict { status: UNRECOVERABLE, words: String::new() };
             let says = match self.machine.pes[pe].stage {
-                Stage::Running => vec![Said::Finalizing { joined, cut: false }, verdict],
-                Stage::Finalizing if self.machine.all_in_finalize() => vec![Said::Finalized],
+                Stage::Running => vec![PeMessage::Finalizing { joined, cut: false }, verdict],
+                Stage::Finalizing if self.machine.all_in_finalize() => vec![PeMessage::Finalized],
                 // It has seen the loss, and served those who went back.
                 Stage::Finalizing if self.machine.pes[pe].joined < joined => {
-                    vec![Said::Finalizing { joined, cut: false }]
+                    vec![PeMessage::Finalizing { joined, cut: false }]
                 }
                 _ => Vec::new(),
             };
@@ -141,9 +141,9 @@ fn name(event: &Event) -> &'static str {
         Event::Ended { .. } => "process ended",
         Event::NodeLost { .. } => "node lost",
         Event::Shown { .. } => "view shown everywhere",
-        Event::Said { what: Said::Hello, .. } => "hello",
-        Event::Said { what: Said::Finalizing { .. }, .. } => "finalizing",
-        Event::Said { what: Said::Finalized, .. } => "finalized",
+        Event::Said { what: PeMessage::Hello, .. } => "hello",
+        Event::Said { what: PeMessage::Finalizing { .. }, .. } => "finalizing",
+        Event::Said { what: PeMessage::Finalized, .. } => "finalized",
         Event::Said { .. } => "verdict",
         Event::Rested { .. } => "held back for long enough",
         Event::Looked { .. } | Event::Opinion { .. } => "suspected",

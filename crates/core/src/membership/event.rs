@@ -1,7 +1,7 @@
 //! What the machine is told, and what it tells the launcher to do.
 
 use crate::ended::Ended;
-use crate::message::{Down, ProcId, Report, Said};
+use crate::message::{Down, PeMessage, ProcId, Report};
 use crate::quantity::{Pe, ViewNumber};
 
 /// What happened.
@@ -12,7 +12,7 @@ pub enum Event {
     /// The bytes of a lost memory were taken away.
     Wiped { pe: Pe, memory: u32 },
     /// A process said something.
-    Said { proc: ProcId, what: Said },
+    Said { proc: ProcId, what: PeMessage },
     /// A process ended.
     Ended { proc: ProcId, how: Ended },
     /// A node is gone and its processes are known to be dead.

@@ -36,7 +36,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ended::{Ended, UNRECOVERABLE};
 use crate::inject::Rule;
-use crate::message::{Down, ProcId, Report, Said};
+use crate::message::{Down, PeMessage, ProcId, Report};
 use crate::placement::substitute::Site;
 use crate::quantity::{CheckpointNumber, Pe, ViewNumber};
 use crate::settings::{BackupMode, Fabric, Settings, Substitute};
@@ -272,21 +272,21 @@ impl Membership {
         self.advance();
     }
 
-    fn said(&mut self, proc: ProcId, what: Said) {
+    fn said(&mut self, proc: ProcId, what: PeMessage) {
         let Some(entry) = self.procs.get_mut(&proc) else { return };
         let pe = match entry.role {
             Role::Pe(pe) => Some(pe),
             _ => None,
         };
         match (what, pe) {
-            (Said::Hello, _) => {
+            (PeMessage::Hello, _) => {
                 entry.hello = true;
                 self.refuse_part_of_a_job();
                 self.advance();
                 self.repair(); // a spare may be waited for
             }
-            (Said::AtPoint { rule }, _) => self.at_point(proc, rule),
-            (Said::Report(report), _) => {
+            (PeMessage::AtPoint { rule }, _) => self.at_point(proc, rule),
+            (PeMessage::Report(report), _) => {
                 match report {
                     Report::Checkpoint { number, .. } => self.checkpoint = number,
                     Report::Resumed { number, .. } => self.resumed(number),
@@ -295,14 +295,16 @@ impl Membership {
                 }
                 self.out.push(Action::Tell(report));
             }
-            (Said::Address { address }, _) => self.addressed(proc, address),
-            (Said::Corrupt { view, pe }, _) => self.tile_corrupt(view, pe),
-            (Said::Suspect { pe, incarnation }, Some(by)) => self.suspected(by, pe, incarnation),
-            (Said::GlobalExit { status, words }, _) => self.end(status, words),
-            (Said::Finalizing { joined, cut }, Some(pe)) => self.finalizing(pe, joined, cut),
-            (Said::NeedsOthers, Some(pe)) => self.needs_others(pe),
-            (Said::Finalized, Some(pe)) => self.pes[pe.at()].stage = Stage::Finalized,
-            (Said::Verdict { status, words }, Some(pe)) => {
+            (PeMessage::Address { address }, _) => self.addressed(proc, address),
+            (PeMessage::Corrupt { view, pe }, _) => self.tile_corrupt(view, pe),
+            (PeMessage::Suspect { pe, incarnation }, Some(by)) => {
+                self.suspected(by, pe, incarnation)
+            }
+            (PeMessage::GlobalExit { status, words }, _) => self.end(status, words),
+            (PeMessage::Finalizing { joined, cut }, Some(pe)) => self.finalizing(pe, joined, cut),
+            (PeMessage::NeedsOthers, Some(pe)) => self.needs_others(pe),
+            (PeMessage::Finalized, Some(pe)) => self.pes[pe.at()].stage = Stage::Finalized,
+            (PeMessage::Verdict { status, words }, Some(pe)) => {
                 self.pes[pe.at()].stage = Stage::Unrecoverable;
                 self.verdict.get_or_insert((status, words));
                 self.end_if_all_unrecoverable();

@@ -6,10 +6,10 @@
 
 use super::{Action, Membership, Role, Stage};
 use crate::ended::UNRECOVERABLE;
-use crate::inject::Target;
+use crate::inject::FaultTarget;
 use crate::message::{Down, ProcId, Welcome};
 use crate::mutant::{Mutant, breaks};
-use crate::placement::substitute::Place;
+use crate::placement::substitute::Candidate;
 use crate::quantity::{Incarnation, Pe, ViewNumber};
 use crate::settings::Substitute;
 use crate::view::State;
@@ -101,7 +101,7 @@ impl Membership {
     /// The best living node for PE `lost`, and the spare that sleeps there if one does.
     fn elsewhere(&self, lost: Pe, spawn: bool) -> Option<(Option<ProcId>, u32)> {
         let node_of: Vec<usize> = self.view.pes.iter().map(|pe| pe.node as usize).collect();
-        let place = |&node: &u32| Place {
+        let place = |&node: &u32| Candidate {
             node: node as usize,
             spare: self.spare(|at| at == node).is_some(),
         };
@@ -213,19 +213,19 @@ impl Membership {
             return;
         }
         match target {
-            Target::Stop(_) => {}
-            Target::Pe(_) => {
+            FaultTarget::Stop(_) => {}
+            FaultTarget::Pe(_) => {
                 let node = self.procs[&proc].node;
                 self.send(node, Down::Kill { proc });
             }
-            Target::Node(node) => self.out.push(Action::KillNode { node: node as u32 }),
+            FaultTarget::Node(node) => self.out.push(Action::KillNode { node: node as u32 }),
         }
     }
 
     /// True of a rule that is carried out each time.
     fn stops(&self, rule: u32) -> bool {
         let rule = self.rules.get(rule as usize);
-        rule.is_some_and(|rule| matches!(rule.target, Target::Stop(_)))
+        rule.is_some_and(|rule| matches!(rule.target, FaultTarget::Stop(_)))
     }
 
     /// The incarnation of the next process of PE `pe`: the processes that the job begins with are

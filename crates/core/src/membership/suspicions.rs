@@ -128,7 +128,7 @@ mod tests {
     use super::super::tests::Cluster;
     use super::super::{Event, Shape};
     use super::*;
-    use crate::message::Said;
+    use crate::message::PeMessage;
     use crate::quantity::ViewNumber;
     use crate::settings::{BackupMode, Fabric, Settings};
 
@@ -147,7 +147,7 @@ mod tests {
     }
 
     fn suspects(cluster: &mut Cluster, accuser: u32, pe: u32) {
-        cluster.says(accuser, Said::Suspect { pe: Pe(pe), incarnation: Incarnation(0) });
+        cluster.says(accuser, PeMessage::Suspect { pe: Pe(pe), incarnation: Incarnation(0) });
     }
 
     fn asked(cluster: &Cluster) -> Vec<(u32, u32)> {
@@ -247,7 +247,7 @@ mod tests {
     fn a_suspect_in_finalize_is_ended_and_replaced() {
         for accuser_too in [false, true] {
             let mut cluster = cluster(3, true);
-            let finalizing = Said::Finalizing { joined: ViewNumber(1), cut: false };
+            let finalizing = PeMessage::Finalizing { joined: ViewNumber(1), cut: false };
             cluster.says(3, finalizing.clone());
             if accuser_too {
                 cluster.says(0, finalizing);
@@ -269,7 +269,7 @@ mod tests {
         let mut cluster = cluster(2, true);
         suspects(&mut cluster, 0, 3);
         (0..4).for_each(|pe| {
-            cluster.says(pe, Said::Finalizing { joined: ViewNumber(1), cut: false })
+            cluster.says(pe, PeMessage::Finalizing { joined: ViewNumber(1), cut: false })
         });
         answers(&mut cluster, 3);
         suspects(&mut cluster, 3, 0);
@@ -298,7 +298,7 @@ mod tests {
     #[test]
     fn a_process_that_died_or_is_another_by_now_is_left_alone() {
         let mut cluster = cluster(3, true);
-        cluster.says(0, Said::Suspect { pe: Pe(3), incarnation: Incarnation(1) });
+        cluster.says(0, PeMessage::Suspect { pe: Pe(3), incarnation: Incarnation(1) });
         assert!(asked(&cluster).is_empty(), "there is no such incarnation");
         suspects(&mut cluster, 0, 3);
         cluster.die(3);

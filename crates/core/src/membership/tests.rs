@@ -57,11 +57,11 @@ impl Cluster {
                             events.push(Event::MemoryMade { pe: *pe, memory: *memory });
                         }
                         Down::Start { proc, .. } => {
-                            let what = Said::Hello;
+                            let what = PeMessage::Hello;
                             events.push(Event::Said { proc: *proc, what });
                         }
                         Down::Assign { proc, .. } if self.reached => {
-                            let what = Said::Address { address: vec![7] };
+                            let what = PeMessage::Address { address: vec![7] };
                             events.push(Event::Said { proc: *proc, what });
                         }
                         Down::Address { pe, incarnation, .. } => {
@@ -120,11 +120,11 @@ impl Cluster {
                 micros,
                 found,
             };
-            self.says(0, Said::Report(report));
+            self.says(0, PeMessage::Report(report));
             self.die(pe);
             self.says(
                 0,
-                Said::Report(Report::Resumed { number: CheckpointNumber(number), micros }),
+                PeMessage::Report(Report::Resumed { number: CheckpointNumber(number), micros }),
             );
         }
     }
@@ -134,7 +134,7 @@ impl Cluster {
         self.event(Event::Ended { proc, how: Ended::Killed(9) });
     }
 
-    pub fn says(&mut self, pe: u32, what: Said) {
+    pub fn says(&mut self, pe: u32, what: PeMessage) {
         let proc = self.proc_of(pe);
         self.event(Event::Said { proc, what });
     }
@@ -325,12 +325,12 @@ fn mode_none_ends_with_the_status_of_the_dead() {
 fn a_job_ends_when_all_have_finalized_with_the_first_status_that_is_not_zero() {
     let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
     for pe in 0..4 {
-        cluster.says(pe, Said::Finalizing { joined: ViewNumber(1), cut: false });
+        cluster.says(pe, PeMessage::Finalizing { joined: ViewNumber(1), cut: false });
     }
     assert_eq!(cluster.sent.iter().filter(|(_, m)| matches!(m, Down::Finish)).count(), 4);
     for pe in 0..4 {
         let proc = cluster.proc_of(pe);
-        cluster.says(pe, Said::Finalized);
+        cluster.says(pe, PeMessage::Finalized);
         let how = Ended::Exited(if pe == 2 { 7 } else { 0 });
         cluster.event(Event::Ended { proc, how });
     }
@@ -341,12 +341,12 @@ fn a_job_ends_when_all_have_finalized_with_the_first_status_that_is_not_zero() {
 fn nodes_lost_when_all_have_entered_finalize_are_not_replaced() {
     let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
     for pe in 0..4 {
-        cluster.says(pe, Said::Finalizing { joined: ViewNumber(1), cut: false });
+        cluster.says(pe, PeMessage::Finalizing { joined: ViewNumber(1), cut: false });
     }
     let started = |cluster: &Cluster| {
         cluster.sent.iter().filter(|(_, m)| matches!(m, Down::Start { .. })).count()
     };
-    cluster.says(1, Said::Finalized);
+    cluster.says(1, PeMessage::Finalized);
     cluster.event(Event::NodeLost { node: 2 });
     cluster.event(Event::NodeLost { node: 1 });
     assert_eq!(started(&cluster), 4, "the four of the beginning");
@@ -356,10 +356,10 @@ fn nodes_lost_when_all_have_entered_finalize_are_not_replaced() {
 fn a_node_that_is_lost_after_finalize_is_the_end_of_its_pe() {
     let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
     for pe in 0..4 {
-        cluster.says(pe, Said::Finalizing { joined: ViewNumber(1), cut: false });
+        cluster.says(pe, PeMessage::Finalizing { joined: ViewNumber(1), cut: false });
     }
     for pe in 0..4 {
-        cluster.says(pe, Said::Finalized);
+        cluster.says(pe, PeMessage::Finalized);
     }
     for pe in [0, 2, 3] {
         let proc = cluster.proc_of(pe);
@@ -373,7 +373,7 @@ fn a_node_that_is_lost_after_finalize_is_the_end_of_its_pe() {
 /// PE `pe` is in finalize, a member of the newest view.
 fn finalizes(cluster: &mut Cluster, pe: u32) {
     let joined = cluster.machine.view.number;
-    cluster.says(pe, Said::Finalizing { joined, cut: false });
+    cluster.says(pe, PeMessage::Finalizing { joined, cut: false });
 }
 
 fn is_finishing(cluster: &Cluster) -> bool {
@@ -399,7 +399,7 @@ fn a_loss_that_nobody_noticed_holds_up_the_end_until_it_is_made_good() {
     let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
     cluster.die(3);
     for pe in 0..4 {
-        cluster.says(pe, Said::Finalizing { joined: ViewNumber(1), cut: false });
+        cluster.says(pe, PeMessage::Finalizing { joined: ViewNumber(1), cut: false });
     }
     assert!(!is_finishing(&cluster));
     (0..4).for_each(|pe| finalizes(&mut cluster, pe));
@@ -410,7 +410,7 @@ fn a_loss_that_nobody_noticed_holds_up_the_end_until_it_is_made_good() {
 fn a_loss_that_finalize_cannot_bear_is_named() {
     let mut cluster = Cluster::four(&settings(BackupMode::Raid5), 0);
     cluster.die(2);
-    cluster.says(0, Said::Finalizing { joined: ViewNumber(1), cut: true });
+    cluster.says(0, PeMessage::Finalizing { joined: ViewNumber(1), cut: true });
     let (status, words) = cluster.ended();
     assert_eq!(status, UNRECOVERABLE);
     assert!(words.contains("PE 0") && words.contains("PE 2 was lost"), "{words}");
@@ -418,7 +418,7 @@ fn a_loss_that_finalize_cannot_bear_is_named() {
     finalizes(&mut cluster, 1);
     cluster.die(2);
     assert!(cluster.end.is_none(), "perhaps nothing is missing");
-    cluster.says(2, Said::NeedsOthers);
+    cluster.says(2, PeMessage::NeedsOthers);
     let (status, words) = cluster.ended();
     assert_eq!(status, UNRECOVERABLE);
     assert!(words.contains("PE 2 was lost when PE 1 had already entered"), "{words}");
@@ -434,7 +434,7 @@ fn a_loss_when_all_are_in_finalize_costs_nothing() {
         assert_eq!(cluster.machine.view.number, ViewNumber(1), "nobody need know");
         for pe in [0, 1] {
             let proc = cluster.proc_of(pe);
-            cluster.says(pe, Said::Finalized);
+            cluster.says(pe, PeMessage::Finalized);
             cluster.event(Event::Ended { proc, how: Ended::Exited(0) });
         }
         assert_eq!(cluster.ended(), (0, ""));
@@ -447,7 +447,7 @@ fn a_verdict_ends_the_job_when_every_living_pe_has_said_it() {
     let words = "unrecoverable: group 0 lost PEs 1,2, parity 1";
     for pe in 0..4 {
         assert!(cluster.end.is_none());
-        cluster.says(pe, Said::Verdict { status: 3, words: words.to_string() });
+        cluster.says(pe, PeMessage::Verdict { status: 3, words: words.to_string() });
     }
     assert_eq!(cluster.ended(), (3, words));
 }

@@ -63,7 +63,7 @@ pub struct Share {
 
 /// All groups of a job. `Display` says in one line what they survive.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct Grouping {
     /// The groups; none is empty.
     pub groups: Vec<Group>,
     /// Group and place of each PE.
@@ -108,7 +108,7 @@ pub fn plan(
     domains: &Domains,
     size: Option<usize>,
     parity: usize,
-) -> Result<Plan, GroupError> {
+) -> Result<Grouping, GroupError> {
     let pes = node_of.len();
     if pes == 0 {
         return Err(GroupError::NoPes);
@@ -142,10 +142,10 @@ pub fn plan(
     }
     let worst = domains.kinds().map(|kind| largest_share(&groups, domains, kind, &of_kind[kind]));
     let worst = worst.collect();
-    Ok(Plan { groups, of, parity, worst })
+    Ok(Grouping { groups, of, parity, worst })
 }
 
-impl Plan {
+impl Grouping {
     /// The group that a PE is in; `None` for a PE that the plan does not know.
     pub fn group_of(&self, pe: usize) -> Option<&Group> {
         self.of.get(pe).and_then(|&(group, _)| self.groups.get(group))
@@ -168,7 +168,7 @@ impl Plan {
     }
 }
 
-impl fmt::Display for Plan {
+impl fmt::Display for Grouping {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (min, max) = self.sizes();
         write!(f, "{} of {min}", count(self.groups.len(), "group", "groups"))?;
@@ -308,7 +308,11 @@ fn count(n: usize, one: &str, many: &str) -> String {
 mod tests {
     use super::*;
 
-    fn nodes(node_of: &[usize], size: Option<usize>, parity: usize) -> Result<Plan, GroupError> {
+    fn nodes(
+        node_of: &[usize],
+        size: Option<usize>,
+        parity: usize,
+    ) -> Result<Grouping, GroupError> {
         plan(node_of, &Domains::default(), size, parity)
     }
 

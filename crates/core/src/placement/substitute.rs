@@ -34,7 +34,7 @@ impl From<Vec<usize>> for Site {
 
 /// A node that could take a PE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct Candidate {
     /// The node.
     pub node: usize,
     /// Whether a spare sleeps there.
@@ -47,8 +47,8 @@ impl Site {
         &self,
         lost: usize,
         node_of: &[usize],
-        places: impl Iterator<Item = Place>,
-    ) -> Option<Place> {
+        places: impl Iterator<Item = Candidate>,
+    ) -> Option<Candidate> {
         let member = |&pe: &usize| pe != lost && self.group_of[pe] == self.group_of[lost];
         let group: Vec<usize> = (0..node_of.len()).filter(member).map(|pe| node_of[pe]).collect();
         let mut load = std::collections::BTreeMap::new();

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::groups::{Plan, plan};
-use super::substitute::{Place, Site};
+use super::groups::{Grouping, plan};
+use super::substitute::{Candidate, Site};
 use super::{Domains, Kind, coloring, crossing};
 
 /// The processor time that one decision about 10,000 PEs may take.
@@ -55,7 +55,7 @@ impl Job {
     }
 
     /// The largest part of a group that some domain of a kind has, counted from the groups.
-    fn worst(&self, plan: &Plan, kind: usize) -> usize {
+    fn worst(&self, plan: &Grouping, kind: usize) -> usize {
         let mut most = 0;
         for group in &plan.groups {
             let mut here = BTreeMap::new();
@@ -68,12 +68,12 @@ impl Job {
         most
     }
 
-    fn plan(&self, size: Option<usize>, parity: usize) -> Plan {
+    fn plan(&self, size: Option<usize>, parity: usize) -> Grouping {
         timed(|| plan(&self.node_of, &self.domains, size, parity)).unwrap()
     }
 
     /// What holds of every plan, whatever the domains.
-    fn check(&self, plan: &Plan, size: Option<usize>) {
+    fn check(&self, plan: &Grouping, size: Option<usize>) {
         let pes = self.node_of.len();
         assert_eq!(plan.groups.iter().map(|group| group.members.len()).sum::<usize>(), pes);
         for (pe, &(group, place)) in plan.of.iter().enumerate() {
@@ -91,7 +91,7 @@ impl Job {
     }
 
     /// What holds besides where the kinds are nested: nothing better is possible.
-    fn check_best(&self, plan: &Plan) {
+    fn check_best(&self, plan: &Grouping) {
         for kind in self.domains.kinds() {
             let largest = self.sizes(kind).into_values().max().unwrap();
             assert_eq!(plan.worst[kind].members, largest.div_ceil(plan.groups.len()));
@@ -232,25 +232,25 @@ proptest! {
         let group_of: Vec<usize> = plan.of.iter().map(|&(group, _)| group).collect();
         let site = Site { group_of, domains: job.domains.clone(), parity: 1 };
         let nodes = job.node_of.iter().max().unwrap() + 1;
-        let places: Vec<Place> = places
+        let places: Vec<Candidate> = places
             .iter()
-            .map(|(node, spare)| Place { node: node.index(nodes), spare: *spare })
+            .map(|(node, spare)| Candidate { node: node.index(nodes), spare: *spare })
             .collect();
         let lost = lost.index(pes);
         let best = site.best(lost, &job.node_of, places.iter().copied()).unwrap();
         prop_assert!(places.contains(&best));
-        let away = |place: &Place, kind: usize| {
+        let away = |place: &Candidate, kind: usize| {
             let here = job.domains.of(kind, place.node);
             (0..pes).all(|pe| {
                 let other = pe != lost && site.group_of[pe] == site.group_of[lost];
                 !other || job.domains.of(kind, job.node_of[pe]) != here
             })
         };
-        let all_away = |place: &&Place| job.domains.kinds().all(|kind| away(place, kind));
-        let clean: Vec<&Place> = places.iter().filter(all_away).collect();
+        let all_away = |place: &&Candidate| job.domains.kinds().all(|kind| away(place, kind));
+        let clean: Vec<&Candidate> = places.iter().filter(all_away).collect();
         if !clean.is_empty() {
             prop_assert!(clean.contains(&&best), "{best:?} of {clean:?}");
-            let near = |place: &Place| job.domains.separation(job.node_of[lost], place.node);
+            let near = |place: &Candidate| job.domains.separation(job.node_of[lost], place.node);
             let alike = clean.iter().filter(|place| place.spare == best.spare);
             prop_assert!(alike.map(|place| near(place)).all(|other| other >= near(&best)));
             prop_assert!(best.spare || clean.iter().all(|place| !place.spare), "spares first");
@@ -325,7 +325,7 @@ fn ten_thousand_pes_in_time() {
     let plan = job.plan(None, 2);
     let group_of = plan.of.iter().map(|&(group, _)| group).collect();
     let site = Site { group_of, domains: job.domains.clone(), parity: 2 };
-    let places = (0..nodes).map(|node| Place { node, spare: false });
+    let places = (0..nodes).map(|node| Candidate { node, spare: false });
     timed(|| (0..16).for_each(|pe| assert!(site.best(pe, &job.node_of, places.clone()).is_some())));
 }
 
@@ -362,7 +362,7 @@ fn a_substitute_stays_near() {
         parity,
     };
     let go = |parity, lost, nodes: &[(usize, bool)]| {
-        let places = nodes.iter().map(|&(node, spare)| Place { node, spare });
+        let places = nodes.iter().map(|&(node, spare)| Candidate { node, spare });
         site(parity).best(lost, &four.node_of, places).unwrap().node
     };
     let all: Vec<(usize, bool)> = (0..8).map(|node| (node, false)).collect();

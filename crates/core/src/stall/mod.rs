@@ -81,7 +81,7 @@ struct Picture<'a> {
 
 /// What the last line showed.
 #[derive(Debug)]
-struct Said {
+struct Printed {
     time: Time,
     does: Vec<Does>,
     waits: BTreeSet<(Pe, (u8, u64))>,
@@ -105,7 +105,7 @@ const LOOKED: u64 = 2;
 pub struct Stalls {
     limit: Duration,
     nodes: BTreeMap<u32, Report>,
-    said: Option<Said>,
+    said: Option<Printed>,
     /// Since when some PE is in `shmem_init`, until a line was said of it.
     joining: Option<Time>,
     stuck: Option<Stuck>,
@@ -170,7 +170,7 @@ impl Stalls {
         let (line, waits) = (picture.line(), picture.waits.iter().flatten());
         let waits = waits.map(|wait| (wait.pe, wait.serial)).collect();
         let does = picture.does.clone();
-        self.said = Some(Said { time, does, waits });
+        self.said = Some(Printed { time, does, waits });
         Some(Act::Say(line))
     }
 }
@@ -235,7 +235,7 @@ impl<'a> Picture<'a> {
 
     /// True if a wait of `lasting` was not shown by then, or somebody does what nobody comes out of
     /// soon, and did not.
-    fn is_news(&self, said: &Said, lasting: &BTreeSet<Pe>) -> bool {
+    fn is_news(&self, said: &Printed, lasting: &BTreeSet<Pe>) -> bool {
         let new = |wait: &&Wait| !said.waits.contains(&(wait.pe, wait.serial));
         let goes_on = |does: Does| matches!(does, Does::Wait | Does::Compute);
         lasting.iter().any(|&pe| self.waits[pe.at()].iter().any(new))

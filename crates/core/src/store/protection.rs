@@ -6,7 +6,7 @@ use raidshmem_codec::stripe::{Layout, Scheme};
 use crate::layout::{self, TILE};
 use crate::mutant::{Mutant, breaks};
 use crate::placement::Domains;
-use crate::placement::groups::{self, Plan};
+use crate::placement::groups::{self, Grouping};
 use crate::quantity::CheckpointNumber;
 use crate::settings::{BackupMode, Settings};
 
@@ -31,7 +31,7 @@ pub enum ProtectionError {
 
 /// One group's layout and the code of each of its stripes.
 #[derive(Debug)]
-pub struct Shape {
+pub struct GroupLayout {
     /// PEs by place.
     pub members: Vec<usize>,
     /// Which chunk is where.
@@ -40,13 +40,13 @@ pub struct Shape {
     pub codes: Vec<Code>,
 }
 
-impl Shape {
-    fn new(scheme: Scheme, members: Vec<usize>) -> Result<Shape, ProtectionError> {
+impl GroupLayout {
+    fn new(scheme: Scheme, members: Vec<usize>) -> Result<GroupLayout, ProtectionError> {
         let fault = |error| ProtectionError::Shape { members: members.len(), error };
         let layout = Layout::new(scheme, members.len()).map_err(fault)?;
         let code = |s: &raidshmem_codec::stripe::Stripe| Code::new(s.data.len(), s.parity.len());
         let codes = layout.stripes().iter().map(code).collect::<Result<_, _>>().map_err(fault)?;
-        Ok(Shape { members, layout, codes })
+        Ok(GroupLayout { members, layout, codes })
     }
 
     /// The PE that makes the first parity over a chunk of the member at `place`, and may copy that
@@ -91,9 +91,9 @@ pub struct Protection {
     /// Snapshots that a PE keeps, in turns.
     pub snapshots: usize,
     /// The groups.
-    pub shapes: Vec<Shape>,
+    pub shapes: Vec<GroupLayout>,
     /// What is survived.
-    pub plan: Plan,
+    pub plan: Grouping,
 }
 
 impl Protection {
@@ -115,7 +115,7 @@ impl Protection {
         let shapes = plan
             .groups
             .iter()
-            .map(|group| Shape::new(scheme, group.members.clone()))
+            .map(|group| GroupLayout::new(scheme, group.members.clone()))
             .collect::<Result<_, _>>()?;
         let (mode, snapshots) = (settings.backup_mode, settings.snapshots);
         let protection = Protection { mode, snapshots, shapes, plan };
@@ -133,7 +133,7 @@ impl Protection {
     }
 
     /// Group and place of a PE.
-    pub fn place(&self, pe: usize) -> (&Shape, usize) {
+    pub fn place(&self, pe: usize) -> (&GroupLayout, usize) {
         let (group, place) = self.plan.of[pe];
         (&self.shapes[group], place)
     }
@@ -168,7 +168,9 @@ mod tests {
     /// copies a chunk makes its first parity; or nobody copies for others.
     #[test]
     fn copying_for_others_is_shared_out_evenly() {
-        let of = |scheme, members: usize| Shape::new(scheme, (10..10 + members).collect()).unwrap();
+        let of = |scheme, members: usize| {
+            GroupLayout::new(scheme, (10..10 + members).collect()).unwrap()
+        };
         for members in 3..=9 {
             for scheme in [Scheme::Raid5, Scheme::Rs { parity: 2 }] {
                 let shape = of(scheme, members);

@@ -16,9 +16,10 @@
 //! PEs, which may be behind.
 //!
 //! Invariant: what was written is taken for known only if every process that can write has watched
-//! from checkpoint `n` to now, the same bytes, and without a doubt. All else is [`Said::Nothing`],
-//! and then the owner finds out by itself. What a process that died had seen is lost with it: after
-//! every recovery all forget, as they do what they know of checkpoints ([`super::delta`]).
+//! from checkpoint `n` to now, the same bytes, and without a doubt. All else is
+//! [`WriteReport::Nothing`], and then the owner finds out by itself. A process that died takes with
+//! it what it had seen. So all forget what was written after every recovery, as they do what they
+//! know of checkpoints ([`super::delta`]).
 
 use super::coverage::Coverage;
 use super::delta::TileSet;
@@ -28,7 +29,7 @@ use crate::settings::Track;
 
 /// What a process says of its watch before a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Said {
+pub enum WriteReport {
     /// It does not know all that it wrote.
     Nothing,
     /// It never will.
@@ -37,22 +38,22 @@ pub enum Said {
     All(CheckpointNumber),
 }
 
-impl Said {
+impl WriteReport {
     /// As a word of shared memory; zeroes say nothing.
     pub fn pack(self) -> u64 {
         match self {
-            Said::Nothing => 0,
-            Said::Never => u64::MAX,
-            Said::All(number) => number.0,
+            WriteReport::Nothing => 0,
+            WriteReport::Never => u64::MAX,
+            WriteReport::All(number) => number.0,
         }
     }
 
     /// From a word of shared memory.
-    pub fn unpack(word: u64) -> Said {
+    pub fn unpack(word: u64) -> WriteReport {
         match word {
-            0 => Said::Nothing,
-            u64::MAX => Said::Never,
-            number => Said::All(CheckpointNumber(number)),
+            0 => WriteReport::Nothing,
+            u64::MAX => WriteReport::Never,
+            number => WriteReport::All(CheckpointNumber(number)),
         }
     }
 }
@@ -111,7 +112,7 @@ impl Costs {
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
-enum State {
+enum Tracking {
     #[default]
     Off,
     /// All that is written is seen since checkpoint `.0`, which covered `.1`.
@@ -125,7 +126,7 @@ enum State {
 /// The watch of one process.
 #[derive(Debug, Default)]
 pub struct Tracked {
-    state: State,
+    state: Tracking,
     never: bool,
 }
 
@@ -134,51 +135,52 @@ impl Tracked {
     /// since the last is under watch. Then it is to be shown; else the watch is over.
     pub fn show(&mut self, number: CheckpointNumber, coverage: &Coverage) -> bool {
         let state = std::mem::take(&mut self.state);
-        let all = matches!(&state, State::Since(n, of) if n.next() == number && of == coverage);
+        let all = matches!(&state, Tracking::Since(n, of) if n.next() == number && of == coverage);
         if all && !self.never {
-            self.state = State::Shown(number);
+            self.state = Tracking::Shown(number);
         }
-        self.state != State::Off
+        self.state != Tracking::Off
     }
 
     /// What the others are told.
-    pub fn said(&self) -> Said {
+    pub fn said(&self) -> WriteReport {
         match self.state {
-            _ if self.never => Said::Never,
-            State::Shown(number) => Said::All(number),
-            _ => Said::Nothing,
+            _ if self.never => WriteReport::Never,
+            Tracking::Shown(number) => WriteReport::All(number),
+            _ => WriteReport::Nothing,
         }
     }
 
     /// After barrier Q: true if this process and all near it (`said`) show what they wrote before
     /// checkpoint `number`. Then the own memory is to be looked at; else the watch is over.
-    pub fn gather(&mut self, number: CheckpointNumber, said: &[Said]) -> bool {
-        self.never |= said.contains(&Said::Never);
-        let doubts = |said: Said| said != Said::All(number) && !breaks(Mutant::DoubtsIgnored);
+    pub fn gather(&mut self, number: CheckpointNumber, said: &[WriteReport]) -> bool {
+        self.never |= said.contains(&WriteReport::Never);
+        let doubts =
+            |said: WriteReport| said != WriteReport::All(number) && !breaks(Mutant::DoubtsIgnored);
         let all = !said.iter().any(|&said| doubts(said));
-        let known = all && !self.never && self.state == State::Shown(number);
-        self.state = if known { State::Known(number) } else { State::Off };
+        let known = all && !self.never && self.state == Tracking::Shown(number);
+        self.state = if known { Tracking::Known(number) } else { Tracking::Off };
         known
     }
 
     /// The copy of checkpoint `number` is made. True if the watch that there is goes on.
     pub fn goes_on(&self, number: CheckpointNumber) -> bool {
-        self.state == State::Known(number)
+        self.state == Tracking::Known(number)
     }
 
     /// All that is written from here on is seen; `number` covers `coverage`.
     pub fn begin(&mut self, number: CheckpointNumber, coverage: Coverage) {
-        self.state = State::Since(number, coverage);
+        self.state = Tracking::Since(number, coverage);
     }
 
     /// The watch is over.
     pub fn end(&mut self) {
-        self.state = State::Off;
+        self.state = Tracking::Off;
     }
 
     /// It cannot be had, or not believed: it is over, and no other will begin.
     pub fn never(&mut self) {
-        (self.state, self.never) = (State::Off, true);
+        (self.state, self.never) = (Tracking::Off, true);
     }
 
     /// True if a watch may begin, or go on after checkpoint `number`: as asked for, or if `few` of
@@ -223,10 +225,15 @@ mod tests {
 
     #[test]
     fn words_are_what_was_said() {
-        for said in [Said::Nothing, Said::Never, Said::All(N(1)), Said::All(CheckpointNumber(77))] {
-            assert_eq!(Said::unpack(said.pack()), said);
+        for said in [
+            WriteReport::Nothing,
+            WriteReport::Never,
+            WriteReport::All(N(1)),
+            WriteReport::All(CheckpointNumber(77)),
+        ] {
+            assert_eq!(WriteReport::unpack(said.pack()), said);
         }
-        assert_eq!(Said::unpack(0), Said::Nothing);
+        assert_eq!(WriteReport::unpack(0), WriteReport::Nothing);
     }
 
     /// From a watch begun at checkpoint 4.
@@ -241,8 +248,8 @@ mod tests {
         let mut tracked = begun();
         for number in 5..9 {
             assert!(tracked.show(N(number), &covering(100)));
-            assert_eq!(tracked.said(), Said::All(CheckpointNumber(number)));
-            assert!(tracked.gather(N(number), &[Said::All(N(number)); 3]));
+            assert_eq!(tracked.said(), WriteReport::All(CheckpointNumber(number)));
+            assert!(tracked.gather(N(number), &[WriteReport::All(N(number)); 3]));
             assert!(tracked.goes_on(N(number)));
             tracked.begin(N(number), covering(100));
         }
@@ -254,18 +261,24 @@ mod tests {
         for (number, coverage) in [(5, &other), (6, &same), (4, &same)] {
             let mut tracked = begun();
             assert!(!tracked.show(N(number), coverage));
-            assert_eq!(tracked.said(), Said::Nothing);
+            assert_eq!(tracked.said(), WriteReport::Nothing);
             assert!(
-                !tracked.gather(N(number), &[Said::All(N(number))]) && !tracked.goes_on(N(number))
+                !tracked.gather(N(number), &[WriteReport::All(N(number))])
+                    && !tracked.goes_on(N(number))
             );
             assert!(!tracked.show(N(number + 1), coverage));
         }
-        for said in [Said::Nothing, Said::Never, Said::All(N(4)), Said::All(N(6))] {
+        for said in [
+            WriteReport::Nothing,
+            WriteReport::Never,
+            WriteReport::All(N(4)),
+            WriteReport::All(N(6)),
+        ] {
             let mut tracked = begun();
             assert!(tracked.show(N(5), &same));
-            assert!(!tracked.gather(N(5), &[Said::All(N(5)), said, Said::All(N(5))]));
+            assert!(!tracked.gather(N(5), &[WriteReport::All(N(5)), said, WriteReport::All(N(5))]));
             assert!(!tracked.goes_on(N(5)));
-            assert_eq!(tracked.said() == Said::Never, said == Said::Never);
+            assert_eq!(tracked.said() == WriteReport::Never, said == WriteReport::Never);
         }
     }
 
@@ -275,7 +288,7 @@ mod tests {
         let mut tracked = begun();
         assert!(tracked.show(N(5), &covering(100)));
         assert!(!tracked.show(N(5), &covering(100)));
-        assert_eq!(tracked.said(), Said::Nothing);
+        assert_eq!(tracked.said(), WriteReport::Nothing);
         let mut tracked = begun();
         assert!(tracked.show(N(5), &covering(100)) && tracked.gather(N(5), &[]));
         assert!(!tracked.show(N(5), &covering(100)));
@@ -309,7 +322,7 @@ mod tests {
         assert!(pays(&tracked, Track::Pages, false, dear));
         assert!(!pays(&tracked, Track::Digests, true, small));
         tracked.never();
-        assert!(!pays(&tracked, Track::Pages, true, small) && tracked.said() == Said::Never);
+        assert!(!pays(&tracked, Track::Pages, true, small) && tracked.said() == WriteReport::Never);
     }
 
     #[test]

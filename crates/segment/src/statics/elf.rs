@@ -93,7 +93,7 @@ pub enum Machine {
 
 /// What a relocation makes of its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum RelocationKind {
     /// The one instance of a library's variable; as long as the symbol is.
     Copied,
     /// Words that the loader or libc fills in, this many bytes.
@@ -111,10 +111,10 @@ impl Machine {
     pub const HERE: Machine = Machine::Aarch64;
 
     /// What a relocation of that number is for.
-    pub fn target(self, relocation: u32) -> Target {
+    pub fn target(self, relocation: u32) -> RelocationKind {
         match (self, relocation) {
             (Machine::X86_64, abi::R_X86_64_COPY) | (Machine::Aarch64, abi::R_AARCH64_COPY) => {
-                Target::Copied
+                RelocationKind::Copied
             }
             (
                 Machine::X86_64,
@@ -124,7 +124,7 @@ impl Machine {
                 | abi::R_X86_64_DTPOFF64
                 | abi::R_X86_64_TPOFF64
                 | abi::R_X86_64_IRELATIVE,
-            ) => Target::Filled(WORD),
+            ) => RelocationKind::Filled(WORD),
             (
                 Machine::Aarch64,
                 abi::R_AARCH64_GLOB_DAT
@@ -133,10 +133,10 @@ impl Machine {
                 | abi::R_AARCH64_TLS_DTPREL
                 | abi::R_AARCH64_TLS_TPREL
                 | abi::R_AARCH64_IRELATIVE,
-            ) => Target::Filled(WORD),
+            ) => RelocationKind::Filled(WORD),
             (Machine::X86_64, abi::R_X86_64_TLSDESC)
-            | (Machine::Aarch64, abi::R_AARCH64_TLSDESC) => Target::Filled(2 * WORD),
-            _ => Target::Own,
+            | (Machine::Aarch64, abi::R_AARCH64_TLSDESC) => RelocationKind::Filled(2 * WORD),
+            _ => RelocationKind::Own,
         }
     }
 }
@@ -215,9 +215,9 @@ impl<'a, M: Memory> Dynamic<'a, M> {
             }
             for entry in rows::<Rela64<Little>>(&self.table(name, address, len)?) {
                 let len = match machine.target(entry.r_type(Little, false)) {
-                    Target::Own => continue,
-                    Target::Filled(bytes) => bytes,
-                    Target::Copied => self.symbol_size(entry.r_sym(Little, false))?,
+                    RelocationKind::Own => continue,
+                    RelocationKind::Filled(bytes) => bytes,
+                    RelocationKind::Copied => self.symbol_size(entry.r_sym(Little, false))?,
                 };
                 // An offset is one of the file, whatever the loader does to the section's values.
                 let start = self.bias.wrapping_add(entry.r_offset.get(Little) as usize);

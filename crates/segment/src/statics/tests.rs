@@ -65,7 +65,7 @@ fn pieces_are_refused() {
 
 #[test]
 fn relocations_of_both_processors() {
-    use elf::Target::{Copied, Filled, Own};
+    use elf::RelocationKind::{Copied, Filled, Own};
     for (machine, copy, slot, descriptor, relative, absolute) in
         [(Machine::X86_64, 5, 7, 36, 8, 1), (Machine::Aarch64, 1024, 1026, 1031, 1027, 257)]
     {

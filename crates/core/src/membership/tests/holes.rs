@@ -13,12 +13,12 @@ fn four() -> Cluster {
 
 fn come_to_the_end(cluster: &mut Cluster, pes: &[u32]) {
     for &pe in pes {
-        cluster.says(pe, Said::Finalizing { joined: ViewNumber(1), cut: false });
+        cluster.says(pe, PeMessage::Finalizing { joined: ViewNumber(1), cut: false });
     }
 }
 
 fn exit(cluster: &mut Cluster, pe: u32, status: i32) {
-    cluster.says(pe, Said::Finalized);
+    cluster.says(pe, PeMessage::Finalized);
     let proc = cluster.proc_of(pe);
     cluster.event(Event::Ended { proc, how: Ended::Exited(status) });
 }

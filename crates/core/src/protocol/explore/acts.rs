@@ -1,7 +1,7 @@
 //! The port of the model: what the driver's operations do to memory that is made small.
 
 use super::model::{Broken, Model, NOBODY};
-use super::state::{BEFORE, Bytes, INSIDE, Pe, State};
+use super::state::{BEFORE, Bytes, INSIDE, JobState, PeState};
 use crate::mutant::Mutant;
 use crate::protocol::driver::{Driver, Judgement, Port, Progress, Standing, Step};
 use crate::protocol::operation::{Op, Part};
@@ -23,7 +23,7 @@ fn pauses(op: Op) -> bool {
 
 impl Model {
     /// Goes on in the state of PE `p`. None: in the middle of it, or it must wait.
-    pub fn act(&self, state: &mut State, p: usize) -> Act {
+    pub fn act(&self, state: &mut JobState, p: usize) -> Act {
         let (mut driver, goes_on) = (self.driver(state, p), state.pes[p].middle);
         let at = driver.at();
         let mut memory = Memory { model: self, state, p, broken_promise: None };
@@ -50,7 +50,7 @@ impl Model {
     }
 
     /// The driver of PE `p`, as far as it has come.
-    fn driver(&self, state: &State, p: usize) -> Driver {
+    fn driver(&self, state: &JobState, p: usize) -> Driver {
         let pe = &state.pes[p];
         let at = pe.at.expect("inside a call");
         let begins = [At::Enter, At::Follow, At::Intend].contains(&at);
@@ -63,7 +63,7 @@ impl Model {
 
     /// Shows the call that PE `p` is about to make, in a program with two places. True if it is
     /// made before the loop, where nothing is computed: what is saved there is what all have.
-    pub fn calls(&self, state: &mut State, p: usize) -> bool {
+    pub fn calls(&self, state: &mut JobState, p: usize) -> bool {
         let pe = &mut state.pes[p];
         let places = &mut pe.places;
         let site = if places.before { BEFORE } else { INSIDE };
@@ -77,7 +77,7 @@ impl Model {
         pe.places.before
     }
 
-    fn find_apart(&self, state: &mut State, p: usize) {
+    fn find_apart(&self, state: &mut JobState, p: usize) {
         let living = state.living_in(state.pes[p].view);
         let living = (0..self.pes).filter(|q| living >> q & 1 == 1);
         let calls: Vec<_> = living.map(|q| (q, state.pes[q].places.called())).collect();
@@ -91,8 +91,8 @@ impl Model {
     }
 
     /// The real plan's verdict on the findings of all, and how many PEs have lost everything.
-    fn verdict(&self, state: &State) -> (u8, usize) {
-        let mask = |found: fn(&Pe) -> bool| {
+    fn verdict(&self, state: &JobState) -> (u8, usize) {
+        let mask = |found: fn(&PeState) -> bool| {
             let pes = self.pes(state).iter().enumerate();
             pes.fold(0, |mask, (p, pe)| mask | usize::from(found(pe)) << p)
         };
@@ -101,7 +101,7 @@ impl Model {
         (self.verdicts[parities << 4 | snapshots], lost)
     }
 
-    fn judge(&self, state: &State) -> Result<u8, String> {
+    fn judge(&self, state: &JobState) -> Result<u8, String> {
         let (words, lost) = self.verdict(state);
         let incomplete = self.pes(state).iter().filter(|pe| pe.findings.0 || pe.findings.1).count();
         if self.broken == Broken::Nothing && incomplete > self.most_lost() {
@@ -115,7 +115,7 @@ impl Model {
     /// What a rebuild reads is what verification passed on the other PEs. None if it is not there
     /// any more: every tile is checked as it is read. What is decoded of less than a stripe needs
     /// is not what was saved; that there is enough, the true plan has seen to.
-    fn sources(&self, state: &State, p: usize, number: u8, slot: usize) -> Option<bool> {
+    fn sources(&self, state: &JobState, p: usize, number: u8, slot: usize) -> Option<bool> {
         let others = self.pes(state).iter().enumerate().filter(|&(q, _)| q != p);
         let used = others
             .flat_map(|(_, pe)| [(pe.findings.0, pe.snapshot), (pe.findings.1, pe.slots[slot])]);
@@ -130,11 +130,11 @@ impl Model {
         Some(good)
     }
 
-    pub fn whole(&self, state: &State, view: u8) -> bool {
+    pub fn whole(&self, state: &JobState, view: u8) -> bool {
         state.living_in(view).count_ones() as usize == self.pes
     }
 
-    fn all_live(&self, state: &State, number: u8) -> bool {
+    fn all_live(&self, state: &JobState, number: u8) -> bool {
         self.pes(state).iter().all(|pe| pe.live == Some(number))
     }
 }
@@ -142,13 +142,13 @@ impl Model {
 /// The memory of PE `p`, and that of its peers.
 struct Memory<'a> {
     model: &'a Model,
-    state: &'a mut State,
+    state: &'a mut JobState,
     p: usize,
     broken_promise: Option<String>,
 }
 
 impl Memory<'_> {
-    fn own(&mut self) -> &mut Pe {
+    fn own(&mut self) -> &mut PeState {
         &mut self.state.pes[self.p]
     }
 

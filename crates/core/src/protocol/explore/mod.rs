@@ -32,7 +32,7 @@ use std::time::Instant;
 
 use crate::mutant::Mutant;
 use model::{Broken, End, Model};
-use state::{Seen, State};
+use state::{JobState, Seen};
 
 /// How much of the state space a search leaves out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +58,7 @@ struct Found {
 fn search(model: &Model, how: Search) -> Result<Found, String> {
     let symmetries = model.symmetries();
     let first = model.first();
-    let print = |state: &State, how: Search| match how {
+    let print = |state: &JobState, how: Search| match how {
         Search::Full => state.fingerprint(model.pes, &[]),
         Search::Reduced => state.fingerprint(model.pes, &symmetries),
     };
@@ -94,7 +94,7 @@ fn search(model: &Model, how: Search) -> Result<Found, String> {
 }
 
 /// The promise that was broken, the steps that led there, and the state before the last.
-fn way(model: &Model, path: &[State], error: &str) -> String {
+fn way(model: &Model, path: &[JobState], error: &str) -> String {
     let steps = path.windows(2).map(|pair| pair[0].step_to(&pair[1], model.pes));
     let steps: Vec<String> = steps.collect();
     let last = path.last().map(|state| model.pes(state));

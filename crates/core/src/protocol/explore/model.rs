@@ -3,7 +3,7 @@
 use raidshmem_codec::stripe::{Layout, Scheme};
 
 pub use super::broken::Broken;
-use super::state::{Bytes, MOST, Pe, Places, State};
+use super::state::{Bytes, JobState, MOST, PeState, Places};
 use crate::mutant::{self, Mutant};
 use crate::plan::{self, Finding, Unrecoverable};
 use crate::protocol::{At, Call, Outcome, next};
@@ -78,10 +78,10 @@ impl Model {
         usize::from(self.deaths) * self.per_node
     }
 
-    pub fn first(&self) -> State {
+    pub fn first(&self) -> JobState {
         let mut slots = [Bytes::Void; 2];
         slots[self.slot(FIRST)] = Bytes::Sealed(FIRST, true);
-        let pe = Pe {
+        let pe = PeState {
             alive: true,
             node_lost: false,
             finished: false,
@@ -112,15 +112,15 @@ impl Model {
         let mut views = [0; 8];
         views[1] = (1 << self.pes) - 1;
         let (deaths, since_whole) = (self.deaths, 0);
-        State { pes: [pe; MOST], views, current: 1, gate: (0, 0), deaths, since_whole }
+        JobState { pes: [pe; MOST], views, current: 1, gate: (0, 0), deaths, since_whole }
     }
 
-    pub fn pes<'a>(&self, state: &'a State) -> &'a [Pe] {
+    pub fn pes<'a>(&self, state: &'a JobState) -> &'a [PeState] {
         &state.pes[..self.pes]
     }
 
     /// All states one step away. The error says which promise a step breaks.
-    pub fn successors(&self, state: &State, out: &mut Vec<State>) -> Result<(), String> {
+    pub fn successors(&self, state: &JobState, out: &mut Vec<JobState>) -> Result<(), String> {
         for p in 0..self.pes {
             let pe = &state.pes[p];
             if !self.lazy && pe.alive && pe.shown < state.current {
@@ -135,7 +135,7 @@ impl Model {
     }
 
     /// How the job ended; anything else is a hang.
-    pub fn ended(&self, state: &State) -> Result<End, String> {
+    pub fn ended(&self, state: &JobState) -> Result<End, String> {
         let living = || self.pes(state).iter().filter(|pe| pe.alive);
         let words = living().next().map_or(0, |pe| pe.words);
         if living().all(|pe| pe.unrecoverable) {
@@ -159,9 +159,9 @@ impl Model {
 
     // ---- deaths and substitutes -----------------------------------------------------------------
 
-    fn launcher(&self, state: &State, p: usize, out: &mut Vec<State>) {
+    fn launcher(&self, state: &JobState, p: usize, out: &mut Vec<JobState>) {
         let pes = || self.pes(state).iter();
-        let ended = |pe: &Pe| pe.alive && pe.finished && pe.joined == state.current;
+        let ended = |pe: &PeState| pe.alive && pe.finished && pe.joined == state.current;
         let over = pes().all(ended) || pes().any(|pe| pe.alive && pe.unrecoverable);
         if over || pes().all(|pe| !pe.alive && pe.node_lost) {
             return; // the launcher lets all leave, or ends the job by name
@@ -195,7 +195,7 @@ impl Model {
         }
     }
 
-    fn begin(&self, pe: &mut Pe, shown: u8) {
+    fn begin(&self, pe: &mut PeState, shown: u8) {
         if self.broken == Broken::Rule(Mutant::DeadUnheard) {
             (pe.phase, pe.decided) = (None, None);
         }
@@ -209,7 +209,7 @@ impl Model {
     }
 
     /// A process dies, or a node with all that is on it.
-    fn lose(&self, state: &State, lost: std::ops::Range<usize>, node: bool) -> State {
+    fn lose(&self, state: &JobState, lost: std::ops::Range<usize>, node: bool) -> JobState {
         let mut next = *state;
         next.deaths -= 1;
         let mut living = state.living_in(state.current);
@@ -230,7 +230,12 @@ impl Model {
 
     /// The steps of PE `p`'s process: one for each view that it may have been shown, as far as that
     /// makes a difference.
-    pub fn process(&self, state: &State, p: usize, out: &mut Vec<State>) -> Result<(), String> {
+    pub fn process(
+        &self,
+        state: &JobState,
+        p: usize,
+        out: &mut Vec<JobState>,
+    ) -> Result<(), String> {
         let pe = &state.pes[p];
         if !pe.alive || pe.unrecoverable {
             return Ok(());
@@ -250,10 +255,10 @@ impl Model {
     /// The step of PE `p` that has been shown this view.
     pub fn step(
         &self,
-        state: &State,
+        state: &JobState,
         p: usize,
         shown: u8,
-        out: &mut Vec<State>,
+        out: &mut Vec<JobState>,
     ) -> Result<(), String> {
         let pe = &state.pes[p];
         let at = pe.at.expect("inside a call");
@@ -282,10 +287,10 @@ impl Model {
 
     fn leave(
         &self,
-        state: &State,
+        state: &JobState,
         p: usize,
         (at, outcome): (At, Outcome),
-        out: &mut Vec<State>,
+        out: &mut Vec<JobState>,
     ) -> Result<(), String> {
         let mut state = *state;
         let call = state.pes[p].call;
@@ -300,7 +305,7 @@ impl Model {
         Ok(())
     }
 
-    fn end(&self, state: &mut State, p: usize, to: At) -> Result<(), String> {
+    fn end(&self, state: &mut JobState, p: usize, to: At) -> Result<(), String> {
         let number = state.pes[p].number;
         let pe = &mut state.pes[p];
         match to {
@@ -358,7 +363,7 @@ impl Model {
                 if live != Some(number) {
                     return Err(format!("no mix: PE {p} resumes {number} with {live:?}"));
                 }
-                let same = |other: &Pe| other.joined != view || other.agreed >= number;
+                let same = |other: &PeState| other.joined != view || other.agreed >= number;
                 if !self.pes(state).iter().all(|other| !other.alive || same(other)) {
                     return Err(format!("agreement: PE {p} resumes {number}, others less"));
                 }
@@ -369,14 +374,14 @@ impl Model {
     }
 
     /// After the last checkpoint it computes on, for itself, and goes to `shmem_finalize`.
-    fn finish(&self, pe: &mut Pe) {
+    fn finish(&self, pe: &mut PeState) {
         if pe.agreed >= self.last {
             (pe.finished, pe.live) = (true, None);
         }
     }
 
     /// Waits in `shmem_finalize`; takes part in the recovery of a loss that it is shown.
-    fn finalize(&self, state: &State, p: usize, out: &mut Vec<State>) {
+    fn finalize(&self, state: &JobState, p: usize, out: &mut Vec<JobState>) {
         let pe = &state.pes[p];
         let shown = if self.lazy { state.current } else { pe.shown };
         if shown > pe.joined && self.broken != Broken::EndIgnoresLosses {
@@ -389,7 +394,7 @@ impl Model {
     }
 
     /// Whether every living PE of the view of PE `p` has come to its meeting.
-    pub fn all_here(&self, state: &State, p: usize, step: u8) -> bool {
+    pub fn all_here(&self, state: &JobState, p: usize, step: u8) -> bool {
         let word = (state.pes[p].view, step);
         let living = state.living_in(word.0);
         let here = |q: usize| {
@@ -402,7 +407,7 @@ impl Model {
     /// User code: computes towards the next checkpoint, or restarts. What it computes while a peer
     /// in the program knows of a fault already is worth nothing: that peer's puts are dropped. All
     /// puts of a peer that is in the next call already are there.
-    fn program(&self, state: &State, p: usize, out: &mut Vec<State>) {
+    fn program(&self, state: &JobState, p: usize, out: &mut Vec<JobState>) {
         let mut next = *state;
         if state.pes[p].call == Call::Restart {
             next.pes[p].at = Some(At::Whole);
@@ -413,14 +418,14 @@ impl Model {
             out.push(next);
             return;
         }
-        let computes = |pe: &Pe| pe.alive && pe.at.is_none() && !pe.finished;
+        let computes = |pe: &PeState| pe.alive && pe.at.is_none() && !pe.finished;
         let disturbed = self.pes(state).iter().any(|pe| computes(pe) && pe.shown != pe.joined);
         next.pes[p].at = Some(At::Enter);
         next.pes[p].live = state.pes[p].live.filter(|_| !disturbed).map(|live| live + 1);
         // On the way it puts into all peers: a peer that copies then has bytes of two times.
         // This holds in the same view only: PEs that know of a loss drop what they put.
         let own = state.pes[p];
-        let copies = |q: &Pe| q.alive && q.at == Some(At::Copy) && q.joined == own.joined;
+        let copies = |q: &PeState| q.alive && q.at == Some(At::Copy) && q.joined == own.joined;
         let peers = next.pes[..self.pes].iter_mut().filter(|q| copies(q));
         for peer in peers.filter(|q| own.agreed == q.number && !disturbed) {
             peer.live = None;

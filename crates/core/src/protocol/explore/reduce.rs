@@ -42,7 +42,7 @@
 //! `the_reductions_change_no_answer` compares the ends with those of the full search.
 
 use super::model::{Broken, Model, NOBODY};
-use super::state::{Bytes, MOST, Pe, Places, State};
+use super::state::{Bytes, JobState, MOST, PeState, Places};
 use crate::mutant::Mutant;
 use crate::protocol::{At, Call, meeting};
 use crate::quantity::CheckpointNumber;
@@ -50,7 +50,7 @@ use crate::store::phase::Phase;
 
 impl Model {
     /// Takes the steps that may be taken alone until there is none.
-    pub fn take_local_steps(&self, state: &mut State) {
+    pub fn take_local_steps(&self, state: &mut JobState) {
         let mut next = Vec::with_capacity(1);
         while let Some((p, shown)) = (0..self.pes).find_map(|p| self.local(state, p)) {
             match state.pes[p].at {
@@ -65,7 +65,7 @@ impl Model {
     }
 
     /// The view in which the next step of PE `p` may be taken alone, if it may.
-    fn local(&self, state: &State, p: usize) -> Option<(usize, u8)> {
+    fn local(&self, state: &JobState, p: usize) -> Option<(usize, u8)> {
         let pe = &state.pes[p];
         if !pe.alive || pe.unrecoverable || pe.finished && pe.at.is_none() {
             return None;
@@ -80,7 +80,7 @@ impl Model {
 
     /// Whether a PE that all have come to may go on alone: to where it waits again, and nobody
     /// could tell that it has not turned back instead.
-    fn passes(&self, state: &State, p: usize, at: At) -> Option<(usize, u8)> {
+    fn passes(&self, state: &JobState, p: usize, at: At) -> Option<(usize, u8)> {
         let pe = &state.pes[p];
         let slot = pe.slots[self.slot(pe.number)];
         let free = match at {
@@ -100,12 +100,12 @@ impl Model {
         (free && all).then_some((p, pe.shown))
     }
 
-    fn copies(&self, pe: &Pe) -> bool {
+    fn copies(&self, pe: &PeState) -> bool {
         let number = CheckpointNumber(pe.number.into());
         matches!(pe.phase, Some(Phase::Encoded(n) | Phase::Copying(n)) if n == number)
     }
 
-    fn local_act(&self, pe: &Pe) -> bool {
+    fn local_act(&self, pe: &PeState) -> bool {
         let slot = pe.slots[self.slot(pe.number)];
         let faulted = pe.shown != pe.joined;
         match pe.at {
@@ -127,12 +127,12 @@ impl Model {
     }
 
     /// Puts to zero what nobody reads before it is written anew.
-    pub fn forget(&self, state: &mut State) {
+    pub fn forget(&self, state: &mut JobState) {
         let pes = state.pes;
         let alive = || pes[..self.pes].iter().filter(|pe| pe.alive);
         // A view somebody is in, or may yet enter.
         let entered = |view: u8| alive().any(|pe| pe.shown <= view || pe.view == view);
-        let reads_live = |pe: &Pe, p: usize| match pe.call {
+        let reads_live = |pe: &PeState, p: usize| match pe.call {
             Call::Checkpoint => checkpoints(pe),
             Call::Restart | Call::Finalize => state.views[usize::from(pe.view)] >> p & 1 == 1,
         };
@@ -168,7 +168,7 @@ impl Model {
 
     /// What an end says, whoever says it: all have been shown all there is, and of a verdict it
     /// counts how many PEs are lost and how many are of no use.
-    pub fn answer(&self, state: &State) -> State {
+    pub fn answer(&self, state: &JobState) -> JobState {
         let mut end = *state;
         end.pes.iter_mut().for_each(|pe| pe.places = Places::default());
         for pe in end.pes[..self.pes].iter_mut().filter(|pe| pe.alive) {
@@ -220,7 +220,7 @@ impl Model {
 }
 
 /// On the way through a checkpoint, or in the program before it.
-fn checkpoints(pe: &Pe) -> bool {
+fn checkpoints(pe: &PeState) -> bool {
     use At::*;
     let steps = [
         Enter, Follow, Intend, BarrierQ, Agree, Compare, BarrierC, Encode, Publish, BarrierA, Copy,

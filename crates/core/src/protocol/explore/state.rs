@@ -35,7 +35,7 @@ impl Bytes {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pe {
+pub struct PeState {
     pub alive: bool,
     pub node_lost: bool,
     /// It is in `shmem_finalize`.
@@ -125,7 +125,7 @@ impl Places {
     }
 }
 
-impl Pe {
+impl PeState {
     /// Its process is gone, its memory is left.
     pub fn die(&mut self) {
         (self.alive, self.finished, self.unrecoverable) = (false, false, false);
@@ -258,8 +258,8 @@ impl Pe {
 
 /// One state of the whole job. Only the first PEs are there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct State {
-    pub pes: [Pe; MOST],
+pub struct JobState {
+    pub pes: [PeState; MOST],
     /// Bit per PE alive, by view number.
     pub views: [u8; VIEWS],
     /// Number of the newest view.
@@ -270,7 +270,7 @@ pub struct State {
     pub since_whole: u8,
 }
 
-impl State {
+impl JobState {
     /// The launcher orders the next view.
     pub fn order(&mut self, living: u8) {
         self.current += 1;
@@ -313,7 +313,7 @@ impl State {
     }
 
     /// What happened between this state and `next`, for people.
-    pub fn step_to(&self, next: &State, pes: usize) -> String {
+    pub fn step_to(&self, next: &JobState, pes: usize) -> String {
         let step = |p: usize| {
             let (was, is) = (&self.pes[p], &next.pes[p]);
             match (was.alive, is.alive) {
@@ -324,7 +324,7 @@ impl State {
                 _ if was.shown != is.shown => return Some(format!("PE {p} is shown {}", is.shown)),
                 _ => {}
             }
-            let at = |pe: &Pe| pe.at.map_or("program".to_string(), |at| format!("{at:?}"));
+            let at = |pe: &PeState| pe.at.map_or("program".to_string(), |at| format!("{at:?}"));
             let half = if is.middle { " (in it)" } else { "" };
             Some(format!("PE {p} {} -> {}{half}", at(was), at(is)))
         };
