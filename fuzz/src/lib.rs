@@ -19,7 +19,7 @@ use raidshmem_core::placement::Domains;
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
 use raidshmem_core::secret::Secret;
 use raidshmem_core::settings::{Bind, Device, Fabric, Settings};
-use raidshmem_core::store::coverage::Coverage;
+use raidshmem_core::store::coverage::{Coverage, Piece};
 use raidshmem_core::store::phase::Phase;
 use raidshmem_core::store::private::{self, Saved};
 use raidshmem_core::store::stamp::Stamp;
@@ -278,7 +278,7 @@ pub fn manifest(bytes: &[u8]) {
             let coverage = &manifest.coverage;
             let pieces = coverage.pieces(0..coverage.len().min(1 << 20));
             let visible =
-                |(at, len): (usize, usize)| at >= layout.statics && at + len <= layout.store;
+                |piece: Piece| piece.at >= layout.statics && piece.range().end <= layout.store;
             assert!(pieces.into_iter().all(visible), "a piece outside the segment");
             coverage.digest();
             let again = private::encode(manifest.private.iter().copied());

@@ -28,7 +28,7 @@ use raidshmem_core::store::delta::{Changes, Next};
 use raidshmem_core::store::protection::Protection;
 use raidshmem_core::store::stamp::Renewal;
 
-use super::tiles;
+use super::tiles::{self, LiveTile};
 use crate::pgas::{Segments, World};
 
 /// True if this PE, which makes a parity over it, writes a tile of PE `pe`'s that changed into its
@@ -36,7 +36,7 @@ use crate::pgas::{Segments, World};
 pub(super) fn is_mine(
     segments: &Segments,
     protection: &Protection,
-    (pe, tile): (usize, usize),
+    LiveTile { pe, tile }: LiveTile,
     len: usize,
 ) -> bool {
     let (shape, place) = protection.place(pe);
@@ -95,19 +95,19 @@ impl<'a> Own<'a> {
     /// from the last snapshot, not from memory: that is what the parity was made of.
     pub fn bring(&self, tile: usize, changes: Option<&Changes>, scratch: &mut [u8]) {
         let Own { world, number, .. } = *self;
-        let (region, me) = (self.region(number), world.me());
+        let source = LiveTile { pe: world.me(), tile };
+        let to = source.in_store(self.region(number));
         match changes.map_or(Next::Make, |changes| changes.next_own(tile)) {
-            Next::Keep if tiles::renew(world, region, tile, &self.here) => return,
+            Next::Keep if tiles::renew(world, to.region, tile, &self.here) => return,
             Next::Carry => {
-                let regions = (self.region(number.previous()), region);
-                if tiles::carry(world, regions, tile, number, &self.last) {
+                if tiles::carry(world, self.region(number.previous()), to, number, &self.last) {
                     return;
                 }
             }
             Next::Keep | Next::Update | Next::Make => {}
         }
-        let bytes = tiles::live(world.segments, me, self.coverage, tile, scratch);
-        tiles::put(world, me, region, tile, number, bytes);
+        let bytes = tiles::live(world.segments, source, self.coverage, scratch);
+        tiles::put(world, to, number, bytes);
     }
 
     /// The stamp that a tile must have if it is as it was at the last checkpoint, while that is

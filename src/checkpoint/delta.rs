@@ -17,11 +17,12 @@ use raidshmem_core::layout::TILE;
 use raidshmem_core::message::Found;
 use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::store::coverage::Coverage;
-use raidshmem_core::store::delta::{By, Changes, Look};
+use raidshmem_core::store::delta::{By, Changes, Look, StoreCounts};
 use raidshmem_core::store::protection::Protection;
 use raidshmem_sys::lock;
 
-use super::{pages, tiles};
+use super::pages;
+use super::tiles::{self, LiveTile};
 use crate::pgas::{Store, World};
 
 /// Finds the own tiles that changed since the checkpoint before `number`, and shows them to the
@@ -36,8 +37,9 @@ pub fn compare(
     let (len, count) = (coverage.len(), tiles::tiles(coverage.len()));
     let held = shape.layout.parities_of(place).len() * shape.chunk_len(len) / TILE;
     let history = lock(&world.store.history).take();
-    let places = (protection.snapshots, protection.mode.slots());
-    let mut changes = Changes::since(history, (number, len), (count, held), places);
+    let (snapshots, slots) = (protection.snapshots, protection.mode.slots());
+    let counts = StoreCounts { tiles: count, parity: held, snapshots, slots };
+    let mut changes = Changes::since(history, (number, len), counts);
     let mut looked = None;
     if let Some(written) = pages::written(world, coverage, number) {
         changes.know(written);
@@ -46,7 +48,8 @@ pub fn compare(
         let last = protection.snapshot_at(world.segments.layout(), number.previous());
         let mut looks = vec![Look::default(); count];
         let look = |(tile, found): (usize, &mut Look), scratch: &mut Vec<u8>| {
-            let bytes = tiles::live(world.segments, world.me(), coverage, tile, scratch);
+            let bytes =
+                tiles::live(world.segments, LiveTile { pe: world.me(), tile }, coverage, scratch);
             *found = changes
                 .look(world.job(), tile, bytes, || tiles::unchecked(world.segments, last, tile));
         };

@@ -23,13 +23,14 @@ use raidshmem_core::inject::Point;
 use raidshmem_core::layout::TILE;
 use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::store::coverage::Coverage;
-use raidshmem_core::store::delta::{Changes, Next, TileSet};
+use raidshmem_core::store::delta::{Changes, Next, SourceCount, TileSet};
 use raidshmem_core::store::protection::{GroupLayout, Protection};
 use raidshmem_core::store::stamp::Renewal;
 use raidshmem_sys::lock;
 
 use super::copy::{self, Own};
-use super::{pipeline, tiles};
+use super::pipeline;
+use super::tiles::{self, LiveTile, StoreTile};
 use crate::pgas::World;
 
 /// Pulls the chunks this PE protects from its peers' live memory into the slot of `number`, whose
@@ -66,12 +67,18 @@ pub fn encode(
     job.run(second, &bring);
 }
 
-/// A tile of the own parity: which of the parity chunks, and how far into it, in tiles.
-type Tile = (usize, usize);
+/// A tile of the own parity.
+#[derive(Debug, Clone, Copy)]
+struct ParityTile {
+    /// Which of the own parity chunks.
+    chunk: usize,
+    /// How far into it, in tiles.
+    step: usize,
+}
 
 /// A tile to be computed.
 struct Task {
-    tile: Tile,
+    tile: ParityTile,
     /// The sources that changed, by their positions, if it is enough to know what they were and
     /// are.
     update: Option<Vec<usize>>,
@@ -83,7 +90,7 @@ struct Task {
 
 impl Task {
     /// To be computed from all sources.
-    fn whole(tile: Tile) -> Task {
+    fn whole(tile: ParityTile) -> Task {
         Task { tile, update: None, copies: Vec::new(), own: 0..0 }
     }
 }
@@ -113,11 +120,11 @@ impl Encode<'_> {
         let indices = 0..shape.layout.parities_of(self.place).len();
         let named: Vec<usize> = indices.clone().filter(|&index| wanted(index)).collect();
         let steps = 0..self.per_chunk;
-        let all = steps.flat_map(|step| named.iter().map(move |&index| (index, step)));
+        let all = steps.flat_map(|step| named.iter().map(move |&chunk| ParityTile { chunk, step }));
         let Some(changes) = changes else { return all.map(Task::whole).collect() };
         let shown = |&pe: &usize| tiles::changes(world, pe, tiles::tiles(self.coverage.len()));
         let shown: Vec<TileSet> = shape.members.iter().map(shown).collect();
-        let (all, known) = (all.collect::<Vec<Tile>>(), &*changes);
+        let (all, known) = (all.collect::<Vec<ParityTile>>(), &*changes);
         let tasks = Mutex::new(Vec::new());
         let slots = self.protection.mode.slots() as u64;
         let renewal = |back: u64| tiles::renewal(world, self.number, back);
@@ -130,7 +137,8 @@ impl Encode<'_> {
                 shown[data.member].contains(tile)
             };
             let changed: Vec<usize> = (0..sources.len()).filter(is_changed).collect();
-            let next = known.next(at, (changed.len(), sources.len()));
+            let count = SourceCount { changed: changed.len(), all: sources.len() };
+            let next = known.next(at, count);
             if !self.spared(next, at, renewals) {
                 let copies = self.copies(tile, &changed);
                 let update = (next == Next::Update).then_some(changed);
@@ -153,15 +161,14 @@ impl Encode<'_> {
         match next {
             Next::Keep => tiles::renew(world, self.slot(number), at, here),
             Next::Carry => {
-                let slots = (self.slot(number.previous()), self.slot(number));
-                tiles::carry(world, slots, at, number, other)
+                tiles::carry(world, self.slot(number.previous()), self.own(at), number, other)
             }
             Next::Update | Next::Make => false,
         }
     }
 
     /// The sources at `changed` that this PE writes into their owners' second snapshots.
-    fn copies(&self, tile: Tile, changed: &[usize]) -> Vec<usize> {
+    fn copies(&self, tile: ParityTile, changed: &[usize]) -> Vec<usize> {
         let (places, len): (Vec<_>, _) = (self.places(tile).collect(), self.coverage.len());
         let is_mine =
             |&at: &usize| copy::is_mine(self.world.segments, self.protection, places[at], len);
@@ -169,8 +176,9 @@ impl Encode<'_> {
     }
 
     /// Writes a source, which is `bytes`, into its owner's second snapshot.
-    fn copy(&self, (pe, tile): (usize, usize), bytes: &[u8]) {
-        tiles::put(self.world, pe, self.snapshot(self.number), tile, self.number, bytes);
+    fn copy(&self, source: LiveTile, bytes: &[u8]) {
+        let to = source.in_store(self.snapshot(self.number));
+        tiles::put(self.world, to, self.number, bytes);
     }
 
     /// Where the snapshots of a checkpoint are.
@@ -184,23 +192,30 @@ impl Encode<'_> {
     }
 
     /// Which tile of the own parity that is.
-    fn at(&self, (index, step): Tile) -> usize {
-        index * self.per_chunk + step
+    fn at(&self, tile: ParityTile) -> usize {
+        tile.chunk * self.per_chunk + tile.step
     }
 
-    fn stripe(&self, (index, _): Tile) -> usize {
-        self.shape.layout.parities_of(self.place)[index].stripe
+    /// Tile `at` of the own parity of this checkpoint.
+    fn own(&self, at: usize) -> StoreTile {
+        StoreTile { pe: self.world.me(), region: self.slot(self.number), tile: at }
+    }
+
+    fn stripe(&self, tile: ParityTile) -> usize {
+        self.shape.layout.parities_of(self.place)[tile.chunk].stripe
     }
 
     /// What a tile is computed from, and which tile of its member that is.
-    fn sources(&self, tile: Tile) -> impl Iterator<Item = (&Data, usize)> {
+    fn sources(&self, tile: ParityTile) -> impl Iterator<Item = (&Data, usize)> {
         let data = &self.shape.layout.stripes()[self.stripe(tile)].data;
-        data.iter().map(move |data| (data, data.chunk * self.per_chunk + tile.1))
+        data.iter().map(move |data| (data, data.chunk * self.per_chunk + tile.step))
     }
 
     /// The same by PE.
-    fn places(&self, tile: Tile) -> impl Iterator<Item = (usize, usize)> {
-        self.sources(tile).map(|(data, at)| (self.shape.members[data.member], at))
+    fn places(&self, tile: ParityTile) -> impl Iterator<Item = LiveTile> {
+        let of =
+            |(data, tile): (&Data, usize)| LiveTile { pe: self.shape.members[data.member], tile };
+        self.sources(tile).map(of)
     }
 
     /// Computes tiles, and has the own that go along with them brought, with all threads of this
@@ -228,15 +243,15 @@ impl Encode<'_> {
     fn pull(&self, batch: &[Task], scratches: &mut [Scratch]) {
         let (mut live, mut old) = (Vec::new(), Vec::new());
         for (task, scratch) in batch.iter().zip(scratches) {
-            let places: Vec<(usize, usize)> = self.places(task.tile).collect();
+            let places: Vec<LiveTile> = self.places(task.tile).collect();
             match &task.update {
                 None => live.extend(places.into_iter().zip(&mut scratch.live)),
                 Some(changed) => {
                     let places = changed.iter().map(|&position| places[position]);
                     live.extend(places.clone().zip(&mut scratch.live));
                     let last = self.snapshot(self.number.previous());
-                    let was = |(pe, tile)| (pe, last, tile);
-                    old.extend(places.map(was).zip(&mut scratch.old));
+                    let was = places.map(|place| place.in_store(last));
+                    old.extend(was.zip(&mut scratch.old));
                 }
             }
         }
@@ -252,18 +267,17 @@ impl Encode<'_> {
         let (last, snapshot) = (number.previous(), self.snapshot(number.previous()));
         let parity = tiles::own(world, self.slot(last), self.at(tile), last);
         let Some(parity) = parity else { return false };
-        let places: Vec<(usize, usize)> = self.places(tile).collect();
+        let places: Vec<LiveTile> = self.places(tile).collect();
         let rooms = scratch.live.iter_mut().zip(&mut scratch.old);
         let mut changes = Vec::with_capacity(changed.len());
         for (&position, (live, old)) in changed.iter().zip(rooms) {
-            let (pe, at) = places[position];
-            let was = tiles::fetch(world, pe, snapshot, at, last, old);
+            let source = places[position];
+            let was = tiles::fetch(world, source.in_store(snapshot), last, old);
             let Some(was) = was else { return false };
-            changes.push((position, was, tiles::live(world.segments, pe, coverage, at, live)));
+            changes.push((position, was, tiles::live(world.segments, source, coverage, live)));
         }
         let (code, row) = self.code(tile);
-        let slot = self.slot(number);
-        tiles::write(world, world.me(), slot, self.at(tile), number, |out, seal| {
+        tiles::write(world, self.own(self.at(tile)), number, |out, seal| {
             code.update_row_shown(row, parity, &changes, out, |piece| seal.update(piece))
                 .expect("tiles are of one length");
         });
@@ -276,25 +290,24 @@ impl Encode<'_> {
     /// be updated. Sources that are to be copied are copied before, and are in the cache then.
     fn compute(&self, task: &Task, scratch: &mut Scratch) {
         let Encode { world, coverage, number, .. } = *self;
-        let places: Vec<(usize, usize)> = self.places(task.tile).collect();
+        let places: Vec<LiveTile> = self.places(task.tile).collect();
         if task.update.is_some() {
             tiles::pull(world, coverage, self.places(task.tile).zip(&mut scratch.live));
         }
-        let live = |(&(pe, at), scratch)| tiles::live(world.segments, pe, coverage, at, scratch);
+        let live = |(&source, scratch)| tiles::live(world.segments, source, coverage, scratch);
         let scratches = scratch.live.iter_mut().map(Vec::as_mut_slice);
         let sources: Vec<&[u8]> = places.iter().zip(scratches).map(live).collect();
         let (code, row) = self.code(task.tile);
         task.copies.iter().for_each(|&position| self.copy(places[position], sources[position]));
-        let slot = self.slot(number);
-        tiles::write(world, world.me(), slot, self.at(task.tile), number, |out, seal| {
+        tiles::write(world, self.own(self.at(task.tile)), number, |out, seal| {
             code.encode_row_shown(row, &sources, out, |piece| seal.update(piece))
                 .expect("tiles are of one length");
         });
     }
 
     /// The code of a tile's stripe, and which row of it the tile is.
-    fn code(&self, tile: Tile) -> (&Code, usize) {
-        let row = self.shape.layout.parities_of(self.place)[tile.0].row;
+    fn code(&self, tile: ParityTile) -> (&Code, usize) {
+        let row = self.shape.layout.parities_of(self.place)[tile.chunk].row;
         (&self.shape.codes[self.stripe(tile)], row)
     }
 }

@@ -20,12 +20,12 @@ use raidshmem_core::layout::TILE;
 use raidshmem_core::message::{Found, Report};
 use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::status::PeerStatus;
-use raidshmem_core::store::coverage::Coverage;
+use raidshmem_core::store::coverage::{Coverage, Piece};
 use raidshmem_core::store::intent::{self, Bounds, CANNOT, Refusal};
 use raidshmem_core::store::protection::Protection;
 use raidshmem_core::view::View;
 
-use crate::pgas::{Segments, World};
+use crate::pgas::{Segments, StoreBytes, World};
 pub use copy::{complete, copy};
 pub use encode::encode;
 
@@ -35,9 +35,10 @@ pub fn intend(world: &World, protection: &Protection) -> Option<Coverage> {
     let coverage = world.memory.cover().ok();
     let intent = &world.segments.own().words().intent;
     let len = coverage.as_ref().map_or(0, Coverage::len);
-    let (snapshot, slots) = room(world.segments, protection, len);
-    let used = world.store.used();
-    let grows = (snapshot.saturating_sub(used.0) + slots.saturating_sub(used.1)) as u64;
+    let (room, used) = (room(world.segments, protection, len), world.store.used());
+    let grows =
+        room.snapshots.saturating_sub(used.snapshots) + room.slots.saturating_sub(used.slots);
+    let grows = grows as u64;
     // Both take their time.
     let absent =
         coverage.as_ref().filter(|_| grows != 0).map_or(0, |live| world.segments.absent(live));
@@ -45,39 +46,40 @@ pub fn intend(world: &World, protection: &Protection) -> Option<Coverage> {
     let digest = coverage.as_ref().map_or(0, Coverage::digest);
     intent.digest.store(digest, Ordering::Release);
     intent.len.store(coverage.as_ref().map_or(CANNOT, |c| c.len() as u64), Ordering::Release);
-    intent.hold.store((snapshot + slots) as u64, Ordering::Release);
+    intent.hold.store(room.all() as u64, Ordering::Release);
     intent.need.store(grows + absent, Ordering::Release);
     intent.available.store(available.unwrap_or(u64::MAX), Ordering::Release);
     coverage
 }
 
 /// Bytes of all snapshots and of all slots together for snapshots of `len` bytes.
-fn room(segments: &Segments, protection: &Protection, len: usize) -> (usize, usize) {
+fn room(segments: &Segments, protection: &Protection, len: usize) -> StoreBytes {
     let (shape, place) = protection.place(segments.me());
     let snapshot = if protection.mode.keeps_snapshot() { tiles::tiles(len) * TILE } else { 0 };
     let slot = shape.layout.slot_len(place, shape.chunk_len(len));
-    (snapshot * protection.snapshots, slot * protection.mode.slots())
+    let (snapshots, slots) = (snapshot * protection.snapshots, slot * protection.mode.slots());
+    StoreBytes { snapshots, slots }
 }
 
-/// Where snapshots of `len` bytes and their parity go in the own store: offset and length of each
-/// part. They come in huge pages when they are touched, as far as these fit in.
-pub fn reserve(segments: &Segments, protection: &Protection, len: usize) -> Vec<(usize, usize)> {
-    let (snapshots, slots) = room(segments, protection, len);
+/// Where snapshots of `len` bytes and their parity go in the own store: the parts of
+/// each. They come in huge pages when they are touched, as far as these fit in.
+pub fn reserve(segments: &Segments, protection: &Protection, len: usize) -> Vec<Piece> {
+    let StoreBytes { snapshots, slots } = room(segments, protection, len);
     let (layout, counts) = (segments.layout(), (protection.snapshots, protection.mode.slots()));
-    let snapshots = layout.snapshots[..counts.0].iter().map(|&at| (at, snapshots / counts.0));
-    let slots = layout.slots[..counts.1].iter().map(|&slot| (slot, slots / counts.1));
+    let snapshots =
+        layout.snapshots[..counts.0].iter().map(|&at| Piece { at, len: snapshots / counts.0 });
+    let slots = layout.slots[..counts.1].iter().map(|&at| Piece { at, len: slots / counts.1 });
     let parts = snapshots.chain(slots);
-    parts.inspect(|&(at, len)| segments.ask_huge(at, len)).collect()
+    parts.inspect(|part| segments.ask_huge(part.at, part.len)).collect()
 }
 
 /// Touches what the store has grown by, all snapshots and slots at once, so that no later
 /// checkpoint pays for it.
 pub fn prepare(world: &World, protection: &Protection, len: usize) {
-    let (snapshot, slots) = room(world.segments, protection, len);
-    let (had_snapshot, had_slots) = world.store.used();
-    if snapshot > had_snapshot || slots > had_slots {
+    let (room, used) = (room(world.segments, protection, len), world.store.used());
+    if room.snapshots > used.snapshots || room.slots > used.slots {
         let parts = reserve(world.segments, protection, len);
-        parts.into_iter().for_each(|(at, len)| world.segments.own().populate(at, len));
+        parts.iter().for_each(|part| world.segments.own().populate(part.at, part.len));
     }
 }
 
@@ -107,8 +109,7 @@ pub fn saved(
 
 /// Notes how much of the store is occupied once a checkpoint of `len` bytes is in it.
 pub fn account(world: &World, protection: &Protection, len: usize) {
-    let (snapshot, slots) = room(world.segments, protection, len);
-    world.store.note_used(snapshot, slots);
+    world.store.note_used(room(world.segments, protection, len));
 }
 
 /// Compares what all PEs of `view` brought. Every PE comes to the same answer.

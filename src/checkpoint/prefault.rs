@@ -18,11 +18,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use raidshmem_core::layout::TILE;
 use raidshmem_core::page::HUGE;
-use raidshmem_core::store::coverage::Coverage;
+use raidshmem_core::store::coverage::{Coverage, Piece};
 use raidshmem_core::store::protection::Protection;
 use raidshmem_sys::process;
 
-use super::{copy, reserve, room, tiles};
+use super::tiles::{self, LiveTile};
+use super::{copy, reserve, room};
 use crate::pgas::World;
 
 /// Bytes that a thread touches at a time: what needs the address space meanwhile waits so long.
@@ -33,8 +34,8 @@ const MOST: usize = 4;
 /// True if all PEs of this machine may take the store for `len` bytes, and with it and as much of
 /// the heap would take at most half of what the machine has free.
 fn affordable(world: &World, protection: &Protection, len: usize) -> bool {
-    let (snapshot, slots) = room(world.segments, protection, len);
-    let (hold, pes) = ((snapshot + slots) as u64, world.pes_of_machine() as u64);
+    let hold = room(world.segments, protection, len).all() as u64;
+    let pes = world.pes_of_machine() as u64;
     let available = raidshmem_sys::memory::available().unwrap_or(0);
     let limit = world.settings().memory_limit.unwrap_or(u64::MAX);
     let all = (hold + len as u64).saturating_mul(pes);
@@ -58,12 +59,12 @@ pub fn begin(world: &'static World) {
     }
     let mut parts = reserve(world.segments, protection, len);
     parts.swap(0, protection.snapshot_of(number)); // the rebuild of that comes first
-    let first = parts[0].1.div_ceil(PIECE);
-    parts.insert(1, (layout.heap, len.min(layout.heap_len)));
-    let cut = |(at, len): (usize, usize)| {
-        (0..len).step_by(PIECE).map(move |from| (at + from, PIECE.min(len - from)))
+    let first = parts[0].len.div_ceil(PIECE);
+    parts.insert(1, Piece { at: layout.heap, len: len.min(layout.heap_len) });
+    let cut = |Piece { at, len }| {
+        (0..len).step_by(PIECE).map(move |from| Piece { at: at + from, len: PIECE.min(len - from) })
     };
-    let pieces: Arc<[(usize, usize)]> = parts.into_iter().flat_map(cut).collect();
+    let pieces: Arc<[Piece]> = parts.into_iter().flat_map(cut).collect();
     let next = Arc::new(AtomicUsize::new(0));
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     for _ in 0..(processors - 1).min(MOST) {
@@ -73,7 +74,7 @@ pub fn begin(world: &'static World) {
             let mut modest = false;
             loop {
                 let nth = next.fetch_add(1, Ordering::Relaxed);
-                let Some(&(at, len)) = pieces.get(nth) else { break };
+                let Some(&Piece { at, len }) = pieces.get(nth) else { break };
                 if nth >= first && !std::mem::replace(&mut modest, true) {
                     process::least_priority();
                 }
@@ -92,10 +93,12 @@ pub fn look(world: &World, protection: &Protection, coverage: &Coverage) {
             let (pe, from) = (shape.members[data.member], data.chunk * chunk / TILE);
             let (to, end) = (from + chunk / TILE, tiles::tiles(coverage.len()));
             tiles::map(world.segments, pe, coverage, from..to);
-            if copy::is_mine(world.segments, protection, (pe, from), coverage.len()) {
+            let first = LiveTile { pe, tile: from };
+            if copy::is_mine(world.segments, protection, first, coverage.len()) {
                 for region in world.segments.layout().snapshots {
                     world.segments.ask_huge_near(pe, region, end * TILE);
-                    tiles::map_store(world.segments, pe, region, from..to.min(end));
+                    let count = to.min(end).saturating_sub(from);
+                    tiles::map_store(world.segments, first.in_store(region), count);
                 }
             }
         }

@@ -15,7 +15,7 @@ use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::store::protection::Protection;
 use twox_hash::XxHash3_128;
 
-use super::tiles;
+use super::tiles::{self, LiveTile};
 use crate::pgas::World;
 
 /// A digest of what is not as checkpoint `number`, which was restored last; 0 if all is.
@@ -28,7 +28,8 @@ pub fn written(world: &World, protection: &Protection, number: CheckpointNumber)
         let region = protection.snapshot_at(world.segments.layout(), number);
         let compare = |tile: usize, scratch: &mut Vec<u8>| {
             let kept = tiles::unchecked(world.segments, region, tile);
-            let live = tiles::live(world.segments, world.me(), &covered, tile, scratch);
+            let live =
+                tiles::live(world.segments, LiveTile { pe: world.me(), tile }, &covered, scratch);
             // Relaxed: the loop's end shows it.
             sum.fetch_add(differences(tile * TILE, kept, live), Ordering::Relaxed);
         };
@@ -45,7 +46,8 @@ pub fn live(world: &World) -> u64 {
     let covered = world.memory.covered();
     let mut scratch = vec![0; TILE];
     let digest = |tile: usize| {
-        let bytes = tiles::live(world.segments, world.me(), &covered, tile, &mut scratch);
+        let bytes =
+            tiles::live(world.segments, LiveTile { pe: world.me(), tile }, &covered, &mut scratch);
         (XxHash3_128::oneshot(bytes) as u64).rotate_left(tile as u32)
     };
     (0..tiles::tiles(covered.len())).map(digest).fold(0, u64::wrapping_add)

@@ -9,7 +9,7 @@ use std::ops::Range;
 use raidshmem_codec::kernel::Kernel;
 use raidshmem_core::layout::{STAMP, TILE};
 use raidshmem_core::quantity::CheckpointNumber;
-use raidshmem_core::store::coverage::Coverage;
+use raidshmem_core::store::coverage::{Coverage, Piece};
 use raidshmem_core::store::delta::TileSet;
 use raidshmem_core::store::stamp::{Renewal, Seal, Stamp};
 use raidshmem_core::store::track::{COSTS, Costs, WriteReport};
@@ -30,41 +30,73 @@ fn stamp_at(segments: &Segments, region: usize, tile: usize) -> usize {
     segments.layout().stamps(region) + tile * STAMP
 }
 
-/// Overwrites a tile of the store of PE `pe`, which is this one or near it, with what `fill` writes
+/// Which tile of the store of a PE: of a snapshot or a parity slot, which begins at `region`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct StoreTile {
+    /// The PE.
+    pub pe: usize,
+    /// Offset of the snapshot or slot in the segment.
+    pub region: usize,
+    /// Index of the tile there.
+    pub tile: usize,
+}
+
+impl StoreTile {
+    /// Its offset in the segment.
+    pub fn offset(self) -> usize {
+        self.region + self.tile * TILE
+    }
+
+    /// The offset of its stamp.
+    pub fn stamp(self, segments: &Segments) -> usize {
+        stamp_at(segments, self.region, self.tile)
+    }
+
+    /// The one `steps` after it.
+    pub fn after(self, steps: usize) -> StoreTile {
+        StoreTile { tile: self.tile + steps, ..self }
+    }
+}
+
+/// Which tile of the live memory of a PE, and of its snapshot.
+#[derive(Debug, Clone, Copy)]
+pub struct LiveTile {
+    /// The PE.
+    pub pe: usize,
+    /// Index of the tile.
+    pub tile: usize,
+}
+
+impl LiveTile {
+    /// The same in the snapshot at `region`.
+    pub fn in_store(self, region: usize) -> StoreTile {
+        StoreTile { pe: self.pe, region, tile: self.tile }
+    }
+}
+
+/// Overwrites a tile of the store of a PE, which is this one or near it, with what `fill` writes
 /// and shows to the seal, and seals it as of checkpoint `number`.
 pub fn write(
     world: &World,
-    pe: usize,
-    region: usize,
-    tile: usize,
+    at: StoreTile,
     number: CheckpointNumber,
     fill: impl FnOnce(&mut [u8], &mut Seal),
 ) {
-    let store = world.segments.near(pe).expect("a store is written where it is mapped");
-    let mut seal = world.stamp(pe, number).begin();
+    let store = world.segments.near(at.pe).expect("a store is written where it is mapped");
+    let mut seal = world.stamp(at.pe, number).begin();
     // SAFETY: a tile and its stamp have one writer in each step of the protocol, this thread (of
     // those that share a loop each has other tiles), and readers only in later steps.
     let (bytes, stamp) = unsafe {
-        (
-            store.bytes_mut(region + tile * TILE, TILE),
-            store.bytes_mut(stamp_at(world.segments, region, tile), STAMP),
-        )
+        (store.bytes_mut(at.offset(), TILE), store.bytes_mut(at.stamp(world.segments), STAMP))
     };
     fill(bytes, &mut seal);
     stamp.copy_from_slice(&seal.finish());
 }
 
 /// The same with `bytes`, which are read once.
-pub fn put(
-    world: &World,
-    pe: usize,
-    region: usize,
-    tile: usize,
-    number: CheckpointNumber,
-    bytes: &[u8],
-) {
+pub fn put(world: &World, at: StoreTile, number: CheckpointNumber, bytes: &[u8]) {
     let kernel = Kernel::chosen().expect("codes were made with it");
-    write(world, pe, region, tile, number, |out, seal| {
+    write(world, at, number, |out, seal| {
         kernel.copy(out, bytes, |piece| seal.update(piece));
     });
 }
@@ -82,21 +114,21 @@ pub fn renew(world: &World, region: usize, tile: usize, renewal: &Renewal) -> bo
     renewed.inspect(|renewed| set_stamp(world.segments, region, tile, renewed)).is_some()
 }
 
-/// Overwrites a tile of region `to` of the own store with that of region `from`, with its stamp as
-/// renewed: that of `number`. False if it does not hold, which is found on the way: then what was
-/// written has no stamp.
+/// Overwrites an own tile with that of the same index in region `from`, with its stamp as renewed:
+/// that of `number`. False if it does not hold, which is found on the way: then what was written
+/// has no stamp.
 pub fn carry(
     world: &World,
-    (from, to): (usize, usize),
-    tile: usize,
+    from: usize,
+    to: StoreTile,
     number: CheckpointNumber,
     renewal: &Renewal,
 ) -> bool {
-    let Some(renewed) = renewal.of(stamp_of(world.segments, from, tile)) else { return false };
-    put(world, world.me(), to, tile, number, world.segments.own().bytes(from + tile * TILE, TILE));
-    let is_whole = *stamp_of(world.segments, to, tile) == renewed;
+    let Some(renewed) = renewal.of(stamp_of(world.segments, from, to.tile)) else { return false };
+    put(world, to, number, unchecked(world.segments, from, to.tile));
+    let is_whole = *stamp_of(world.segments, to.region, to.tile) == renewed;
     if !is_whole {
-        set_stamp(world.segments, to, tile, &[0; STAMP]);
+        set_stamp(world.segments, to.region, to.tile, &[0; STAMP]);
     }
     is_whole
 }
@@ -201,13 +233,13 @@ fn sealed(
 /// A tile of the own store, if it holds as of checkpoint `number`.
 pub fn own(world: &World, region: usize, tile: usize, number: CheckpointNumber) -> Option<&[u8]> {
     let whole = holds(world, region, tile, number);
-    whole.then(|| world.segments.own().bytes(region + tile * TILE, TILE))
+    whole.then(|| unchecked(world.segments, region, tile))
 }
 
-/// Room for a tile of a far PE's store, and which one is in it: PE, region, tile.
+/// Room for a tile of a far PE's store, and which one is in it.
 #[derive(Debug, Clone)]
 pub struct Room {
-    holds: Option<(usize, usize, usize)>,
+    holds: Option<StoreTile>,
     bytes: Vec<u8>,
     seal: [u8; STAMP],
 }
@@ -219,26 +251,23 @@ impl Room {
     }
 }
 
-/// Pulls tiles of the stores of far PEs (PE, region, tile) into their rooms, all of them on their
-/// way at a time, and the stamps of neighbours together; those of mapped PEs are left out. Nothing
-/// is checked yet: that is for `fetch`.
-pub fn pull_store<'a>(
-    world: &World,
-    wanted: impl Iterator<Item = ((usize, usize, usize), &'a mut Room)>,
-) {
-    let mut wanted: Vec<_> = wanted.filter(|((pe, ..), _)| world.segments.is_far(*pe)).collect();
+/// Pulls tiles of the stores of far PEs into their rooms, all of them on their way at a time, and
+/// the stamps of neighbours together; those of mapped PEs are left out. Nothing is checked yet:
+/// that is for `fetch`.
+pub fn pull_store<'a>(world: &World, wanted: impl Iterator<Item = (StoreTile, &'a mut Room)>) {
+    let mut wanted: Vec<_> = wanted.filter(|(at, _)| world.segments.is_far(at.pe)).collect();
     wanted.sort_by_key(|(at, _)| *at);
     let (mut reads, mut seals) = (Vec::new(), vec![[0; STAMP]; wanted.len()]);
     let mut rest = &mut seals[..];
-    for run in wanted.chunk_by_mut(|(a, _), (b, _)| (a.0, a.1, a.2 + 1) == *b) {
+    for run in wanted.chunk_by_mut(|(a, _), (b, _)| a.after(1) == *b) {
         let (these, others) = rest.split_at_mut(run.len());
-        let (pe, region, first) = run[0].0;
+        let first = run[0].0;
         let into = these.as_flattened_mut();
-        reads.push(Read { pe, offset: stamp_at(world.segments, region, first), into });
-        for ((pe, region, tile), room) in run {
-            room.holds = Some((*pe, *region, *tile));
+        reads.push(Read { pe: first.pe, offset: first.stamp(world.segments), into });
+        for (at, room) in run {
+            room.holds = Some(*at);
             room.bytes.resize(TILE, 0);
-            reads.push(Read { pe: *pe, offset: *region + *tile * TILE, into: &mut room.bytes });
+            reads.push(Read { pe: at.pe, offset: at.offset(), into: &mut room.bytes });
         }
         rest = others;
     }
@@ -248,11 +277,12 @@ pub fn pull_store<'a>(
     }
 }
 
-/// Says that tiles of PE `pe`'s store will soon be pulled, their stamps before them.
-pub fn expect_store(world: &World, pe: usize, region: usize, tiles: Range<usize>) {
-    let at = |tile| stamp_at(world.segments, region, tile);
-    world.expect(pe, at(tiles.start)..at(tiles.end));
-    world.expect(pe, region + tiles.start * TILE..region + tiles.end * TILE);
+/// Announces to the engine that `count` tiles of a store from `first` on will soon be pulled, their
+/// stamps before them.
+pub fn expect_store(world: &World, first: StoreTile, count: usize) {
+    let end = first.after(count);
+    world.expect(first.pe, first.stamp(world.segments)..end.stamp(world.segments));
+    world.expect(first.pe, first.offset()..end.offset());
 }
 
 /// A tile of a store that is checked while it is used: what is made of it counts only if it
@@ -286,24 +316,22 @@ impl Reading<'_> {
     }
 }
 
-/// Begins to read a tile of PE `pe`'s store: in place where it is mapped, else in `room`, if
-/// `pull_store` has not put it there before.
+/// Begins to read a tile of a store: in place where it is mapped, else in `room`, if `pull_store`
+/// has not put it there before.
 pub fn read<'a>(
     world: &'a World,
-    pe: usize,
-    region: usize,
-    tile: usize,
+    at: StoreTile,
     number: CheckpointNumber,
     room: &'a mut Room,
 ) -> Reading<'a> {
-    let seal = world.stamp(pe, number).begin();
-    if let Some(segment) = world.segments.near(pe) {
-        let stamp = segment.bytes(stamp_at(world.segments, region, tile), STAMP);
-        let bytes = segment.bytes(region + tile * TILE, TILE);
+    let seal = world.stamp(at.pe, number).begin();
+    if let Some(segment) = world.segments.near(at.pe) {
+        let stamp = segment.bytes(at.stamp(world.segments), STAMP);
+        let bytes = segment.bytes(at.offset(), TILE);
         return Reading { bytes, check: Some((seal, stamp)) };
     }
-    if room.holds != Some((pe, region, tile)) {
-        pull_store(world, std::iter::once(((pe, region, tile), &mut *room)));
+    if room.holds != Some(at) {
+        pull_store(world, std::iter::once((at, &mut *room)));
     }
     Reading { bytes: &room.bytes, check: Some((seal, &room.seal)) }
 }
@@ -311,13 +339,11 @@ pub fn read<'a>(
 /// The same, checked as it is fetched. None if it does not hold.
 pub fn fetch<'a>(
     world: &'a World,
-    pe: usize,
-    region: usize,
-    tile: usize,
+    at: StoreTile,
     number: CheckpointNumber,
     room: &'a mut Room,
 ) -> Option<&'a [u8]> {
-    whole(read(world, pe, region, tile, number, room))
+    whole(read(world, at, number, room))
 }
 
 /// The bytes of a tile, if it holds.
@@ -333,12 +359,13 @@ pub fn whole(mut reading: Reading<'_>) -> Option<&[u8]> {
 pub fn pull<'a>(
     world: &World,
     coverage: &Coverage,
-    wanted: impl Iterator<Item = ((usize, usize), &'a mut Vec<u8>)>,
+    wanted: impl Iterator<Item = (LiveTile, &'a mut Vec<u8>)>,
 ) {
     let mut reads = Vec::new();
-    for ((pe, tile), scratch) in wanted.filter(|((pe, _), _)| world.segments.is_far(*pe)) {
+    let far = wanted.filter(|(at, _)| world.segments.is_far(at.pe));
+    for (LiveTile { pe, tile }, scratch) in far {
         let mut rest = scratch.as_mut_slice();
-        for (offset, len) in coverage.pieces(tile * TILE..(tile + 1) * TILE) {
+        for Piece { at: offset, len } in coverage.pieces(tile * TILE..(tile + 1) * TILE) {
             let (into, after) = std::mem::take(&mut rest).split_at_mut(len);
             reads.push(Read { pe, offset, into });
             rest = after;
@@ -361,23 +388,22 @@ fn turn(me: usize, pe: usize, n: usize) -> usize {
     (pe + n - me) % n
 }
 
-/// Bytes `[tile * TILE, ..)` of PE `pe`'s live data, in place where they are contiguous, else
-/// gathered into `scratch`, where `pull` has put those of a far PE; zeroes beyond the end.
+/// The bytes of a tile of live data, in place where they are contiguous, else gathered into
+/// `scratch`, where `pull` has put those of a far PE; zeroes beyond the end.
 pub fn live<'a>(
     segments: &'a Segments,
-    pe: usize,
+    LiveTile { pe, tile }: LiveTile,
     coverage: &Coverage,
-    tile: usize,
     scratch: &'a mut [u8],
 ) -> &'a [u8] {
     let Some(segment) = segments.near(pe) else { return scratch };
     let mut pieces = coverage.pieces(tile * TILE..(tile + 1) * TILE);
     match pieces.next() {
         None => &ZEROES,
-        Some((at, TILE)) => segment.live(at, TILE),
+        Some(Piece { at, len: TILE }) => segment.live(at, TILE),
         Some(first) => {
             let mut filled = 0;
-            for (at, len) in std::iter::once(first).chain(pieces) {
+            for Piece { at, len } in std::iter::once(first).chain(pieces) {
                 scratch[filled..filled + len].copy_from_slice(segment.live(at, len));
                 filled += len;
             }
@@ -387,15 +413,15 @@ pub fn live<'a>(
     }
 }
 
-/// Maps the pages of tiles of PE `pe`'s store ahead of their use.
-pub fn map_store(segments: &Segments, pe: usize, region: usize, tiles: Range<usize>) {
-    let Some(segment) = segments.near(pe) else { return };
-    segment.populate(region + tiles.start * TILE, tiles.len() * TILE);
+/// Maps the pages of `count` tiles of a store, from `first` on, ahead of their use.
+pub fn map_store(segments: &Segments, first: StoreTile, count: usize) {
+    let Some(segment) = segments.near(first.pe) else { return };
+    segment.populate(first.offset(), count * TILE);
 }
 
 /// Makes the pages of the own live data present ahead of their being written.
 pub fn map_live(segments: &Segments, coverage: &Coverage) {
-    for (at, len) in coverage.pieces(0..coverage.len()) {
+    for Piece { at, len } in coverage.pieces(0..coverage.len()) {
         segments.own().populate(at, len);
     }
 }
@@ -403,7 +429,7 @@ pub fn map_live(segments: &Segments, coverage: &Coverage) {
 /// Maps the pages of PE `pe`'s live tiles ahead of their being read, if they are to be had.
 pub fn map(segments: &Segments, pe: usize, coverage: &Coverage, tiles: Range<usize>) {
     let Some(segment) = segments.near(pe) else { return };
-    for (at, len) in coverage.pieces(tiles.start * TILE..tiles.end * TILE) {
+    for Piece { at, len } in coverage.pieces(tiles.start * TILE..tiles.end * TILE) {
         segment.populate_live(at, len);
     }
 }
@@ -419,7 +445,7 @@ pub fn restore(
 ) {
     let kernel = Kernel::chosen().expect("codes were made with it");
     let mut rest = bytes;
-    for (at, len) in coverage.pieces(tile * TILE..(tile + 1) * TILE) {
+    for Piece { at, len } in coverage.pieces(tile * TILE..(tile + 1) * TILE) {
         let (piece, after) = rest.split_at(len);
         // SAFETY: own live memory between the barriers of a recovery: no call of the program runs,
         // and each tile is written by one thread.

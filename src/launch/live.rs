@@ -46,8 +46,15 @@ pub struct Bar {
 /// The lines that are shown, if there is a view.
 static VIEW: Mutex<Option<Vec<String>>> = Mutex::new(None);
 
-/// Columns and rows where the terminal does not say how many it has.
-const SIZE: (usize, usize) = (80, 24);
+/// The size of a terminal.
+#[derive(Clone, Copy)]
+struct Size {
+    columns: usize,
+    rows: usize,
+}
+
+/// That of one that does not say how large it is.
+const SIZE: Size = Size { columns: 80, rows: 24 };
 /// Columns that stay free at the end of a line.
 const FREE: usize = 3;
 /// Columns of the shortest bar, with what stands around it.
@@ -55,8 +62,9 @@ const SHORTEST: usize = 12;
 
 /// Shows that in place of what was shown before.
 pub fn show(frame: &Frame) {
-    let size = tcgetwinsize(stderr()).ok().map(|size| (size.ws_col.into(), size.ws_row.into()));
-    let size = size.filter(|&(columns, rows)| columns > 0 && rows > 0).unwrap_or(SIZE);
+    let size = tcgetwinsize(stderr()).ok();
+    let size = size.map(|size| Size { columns: size.ws_col.into(), rows: size.ws_row.into() });
+    let size = size.filter(|size| size.columns > 0 && size.rows > 0).unwrap_or(SIZE);
     let lines = lines(frame, size);
     let mut view = lock(&VIEW);
     let before = view.as_deref().map(erasing).unwrap_or_default();
@@ -103,7 +111,7 @@ fn erasing(lines: &[String]) -> String {
 }
 
 /// A frame as lines that fit into a terminal; if it is low, the last of them.
-fn lines(frame: &Frame, (columns, rows): (usize, usize)) -> Vec<String> {
+fn lines(frame: &Frame, Size { columns, rows }: Size) -> Vec<String> {
     let columns = columns.saturating_sub(FREE);
     let mut lines: Vec<String> = frame.lines.iter().map(|line| cut(line, columns)).collect();
     lines.extend(frame.bar.iter().map(|bar| draw(bar, columns)));
@@ -143,12 +151,12 @@ mod tests {
     fn lines_fit_into_the_terminal() {
         let frame =
             |bar| Frame { lines: vec!["12345".to_owned(), "1234567890123".to_owned()], bar };
-        assert_eq!(lines(&frame(None), (16, 9)), ["12345", "1234567890123"]);
-        assert_eq!(lines(&frame(None), (15, 9)), ["12345", "123456789..."]);
-        let low = lines(&frame(bar(1, 2)), (23, 3));
+        assert_eq!(lines(&frame(None), Size { columns: 16, rows: 9 }), ["12345", "1234567890123"]);
+        assert_eq!(lines(&frame(None), Size { columns: 15, rows: 9 }), ["12345", "123456789..."]);
+        let low = lines(&frame(bar(1, 2)), Size { columns: 23, rows: 3 });
         assert_eq!(low, ["1234567890123", "[======>     ] words"], "the last of them");
-        assert_eq!(lines(&frame(None), (80, 1)), [""; 0]);
-        assert_eq!(lines(&frame(None), (0, 0)), [""; 0]);
+        assert_eq!(lines(&frame(None), Size { columns: 80, rows: 1 }), [""; 0]);
+        assert_eq!(lines(&frame(None), Size { columns: 0, rows: 0 }), [""; 0]);
     }
 
     #[test]

@@ -101,6 +101,15 @@ pub enum SyncPoint {
     Destroy,
 }
 
+/// Which slots of a team are in use: the set of a collective, and its round.
+#[derive(Clone, Copy, Debug)]
+pub struct SlotIndex {
+    /// Which of the two sets.
+    pub set: usize,
+    /// Round of the collective.
+    pub round: usize,
+}
+
 /// Gates that lie behind the first words.
 const MORE_GATES: usize = SyncPoint::Destroy as usize;
 
@@ -235,7 +244,7 @@ impl Group {
     }
 
     /// A slot, and its word on one of the PEs.
-    pub fn slot(&self, (set, round): (usize, usize), index: usize) -> (Slot, Word) {
+    pub fn slot(&self, SlotIndex { set, round }: SlotIndex, index: usize) -> (Slot, Word) {
         let team = self.team.expect("an active set has no slots, and goes no way that needs them");
         let word = self.word(slot_words() + 1 + set * slots() + round, index);
         (Slot { team, set, round }, word)

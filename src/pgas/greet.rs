@@ -44,11 +44,8 @@ impl World {
 
     /// What the library has chosen where the settings leave it the choice.
     fn chosen(&self) -> Vec<(&'static str, String)> {
-        let groups = self.store.protection().map(|protection| {
-            let (least, most) = protection.plan.sizes();
-            if least == most { most.to_string() } else { format!("{least} to {most}") }
-        });
-        let group = groups.map(|sizes| ("SHMEM_FT_GROUP_SIZE", sizes));
+        let sizes = self.store.protection().map(|protection| protection.plan.sizes().to_string());
+        let group = sizes.map(|sizes| ("SHMEM_FT_GROUP_SIZE", sizes));
         let heap = show_size(self.segments.layout().heap_len as u64);
         let always = [
             ("SHMEM_FT_THREADS", self.store.pool.threads().to_string()),

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 
 use raidshmem_core::layout::{STAMP, TILE};
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation};
-use raidshmem_core::store::coverage::Coverage;
+use raidshmem_core::store::coverage::{Coverage, Piece};
 use raidshmem_core::store::inherited::{Rescue, is_borne_out, rescue, without_live};
 use raidshmem_core::store::phase::{Phase, Vote};
 use raidshmem_core::store::protection::Protection;
@@ -135,7 +135,7 @@ impl Store<'_> {
         for tile in 0..if keeps { count } else { 0 } {
             let into = self.store_mut(region + tile * TILE, TILE);
             let mut filled = 0;
-            for (at, len) in coverage.pieces(tile * TILE..(tile + 1) * TILE) {
+            for Piece { at, len } in coverage.pieces(tile * TILE..(tile + 1) * TILE) {
                 into[filled..filled + len].copy_from_slice(self.own.bytes(at, len));
                 filled += len;
             }

@@ -36,5 +36,5 @@ pub use lifecycle::{
 pub use world::members::{Fault, Membership};
 pub use world::regions::Name;
 pub use world::segments::Segments;
-pub use world::store::Store;
+pub use world::store::{Store, StoreBytes};
 pub use world::{World, stream, watch};

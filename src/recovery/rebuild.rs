@@ -26,7 +26,7 @@ use raidshmem_sys::pool::WorkerPool;
 use super::verify::of_group;
 use super::{Changed, unchanged};
 use crate::checkpoint::pipeline;
-use crate::checkpoint::tiles::{self, Reading, Room};
+use crate::checkpoint::tiles::{self, Reading, Room, StoreTile};
 use crate::pgas::{Segments, World};
 
 /// Between two messages of a PE on how far it is, in milliseconds.
@@ -82,28 +82,29 @@ pub fn rebuild(
     let (found, sum) = (&found, Sum::new(TILE));
     let wanted = || (0..shape.layout.chunks()).filter(|chunk| own >> chunk & 1 == 1);
     let all: usize = wanted().map(|chunk| chunk_tiles(shape, len, chunk).len()).sum();
-    let told = Telling::begin(world, all);
+    let progress = Progress::begin(world, all);
     let pool = &pool;
-    let job = Decode { world, pool, protection, view, shape, found, target, len, sum, told };
-    wanted().for_each(|chunk| job.expect((place, chunk)));
+    let job =
+        Decode { world, pool, protection, view, shape, place, found, target, len, sum, progress };
+    wanted().for_each(|chunk| job.expect(chunk));
     let parts = line.as_deref_mut().map(|line| line.chunks_mut(TILE).map(Mutex::new).collect());
     let parts: Option<Vec<Mutex<&mut [u8]>>> = parts;
     let (mut before, mut passed) = (all / 2, false);
     for chunk in wanted() {
         let count = job.tiles(chunk).len();
         let cut = before.min(count);
-        from.extend(job.chunk((place, chunk), 0..cut, parts.as_deref())?);
+        from.extend(job.chunk(chunk, 0..cut, parts.as_deref())?);
         before -= cut;
         if before == 0 && !std::mem::replace(&mut passed, true) {
-            job.told.say();
+            job.progress.report();
             world.members.point(Point::Rebuild, target);
         }
-        from.extend(job.chunk((place, chunk), cut..count, parts.as_deref())?);
+        from.extend(job.chunk(chunk, cut..count, parts.as_deref())?);
     }
     if !passed {
         world.members.point(Point::Rebuild, target);
     }
-    job.told.say();
+    job.progress.report();
     Ok((Rebuilt { bytes: all * TILE, from }, line))
 }
 
@@ -128,30 +129,31 @@ struct Decode<'a> {
     protection: &'a Protection,
     view: &'a View,
     shape: &'a GroupLayout,
+    place: usize,
     found: &'a [Finding],
     target: CheckpointNumber,
     len: usize,
     sum: Sum,
-    told: Telling<'a>,
+    progress: Progress<'a>,
 }
 
-/// Tells how far a rebuild is: at its begin and end, in the middle, and now and then.
-struct Telling<'a> {
+/// Reports how far a rebuild is: at its begin and end, in the middle, and now and then.
+struct Progress<'a> {
     world: &'a World,
     all: usize,
     /// Tiles that are decoded.
     done: AtomicUsize,
     begun: Instant,
-    /// When to tell of it again, in milliseconds after that.
+    /// When the next report is due, in milliseconds after that.
     next: AtomicU64,
 }
 
-impl<'a> Telling<'a> {
-    fn begin(world: &'a World, all: usize) -> Telling<'a> {
+impl<'a> Progress<'a> {
+    fn begin(world: &'a World, all: usize) -> Progress<'a> {
         let (done, next) = (AtomicUsize::new(0), AtomicU64::new(PERIOD_MS));
-        let telling = Telling { world, all, done, begun: Instant::now(), next };
-        telling.say();
-        telling
+        let progress = Progress { world, all, done, begun: Instant::now(), next };
+        progress.report();
+        progress
     }
 
     /// A tile is decoded.
@@ -164,11 +166,11 @@ impl<'a> Telling<'a> {
             self.next.compare_exchange(next, later, Ordering::Relaxed, Ordering::Relaxed).is_ok()
         };
         if now >= next && turn() {
-            self.say();
+            self.report();
         }
     }
 
-    fn say(&self) {
+    fn report(&self) {
         let (bytes, of) = (self.done.load(Ordering::Relaxed) * TILE, self.all * TILE);
         if of > 0 {
             let (pe, bytes, of) = (Pe::of(self.world.me()), bytes as u64, of as u64);
@@ -188,19 +190,18 @@ impl Decode<'_> {
     }
 
     /// Where a chunk of the own snapshot is in its stripe, and how it is decoded.
-    fn plan(&self, place: usize, chunk: usize) -> (Place, Plan) {
-        let at = self.shape.layout.place_of(place, chunk);
+    fn plan(&self, chunk: usize) -> (Place, Plan) {
+        let at = self.shape.layout.place_of(self.place, chunk);
         let lost = lost_shards(&self.shape.layout.stripes()[at.stripe], self.found);
         let plan = self.shape.codes[at.stripe].plan(&lost, at.index).expect("checked by the plan");
         (at, plan)
     }
 
-    /// Says what a chunk of the own snapshot will be decoded from.
-    fn expect(&self, (place, chunk): (usize, usize)) {
-        let ((at, plan), steps) = (self.plan(place, chunk), self.tiles(chunk).len());
+    /// Announces what a chunk of the own snapshot will be decoded from.
+    fn expect(&self, chunk: usize) {
+        let ((at, plan), steps) = (self.plan(chunk), self.tiles(chunk).len());
         for &shard in plan.sources() {
-            let (pe, region, from) = self.source((at.stripe, shard));
-            tiles::expect_store(self.world, pe, region, from..from + steps);
+            tiles::expect_store(self.world, self.source(at.stripe, shard), steps);
         }
     }
 
@@ -208,11 +209,11 @@ impl Decode<'_> {
     /// `line`, with all threads of this process. The PEs that it was decoded from.
     fn chunk(
         &self,
-        (place, chunk): (usize, usize),
+        chunk: usize,
         steps: Range<usize>,
         line: Option<&[Mutex<&mut [u8]>]>,
     ) -> Result<Vec<Pe>, Changed> {
-        let (at, plan) = self.plan(place, chunk);
+        let (at, plan) = self.plan(chunk);
         let stripe = &self.shape.layout.stripes()[at.stripe];
         let own = self.tiles(chunk).start;
         let far = self.shape.members.iter().any(|&pe| self.world.segments.is_far(pe));
@@ -224,8 +225,9 @@ impl Decode<'_> {
         let work = |&step: &usize, room: &mut Vec<Room>| {
             let shards = plan.sources().iter().zip(room);
             let read = |(&shard, room)| {
-                let (at, target) = ((at.stripe, shard, step), (self.target, self.len));
-                reading(self.world, self.protection, self.shape, at, target, room)
+                let tile = ShardTile { stripe: at.stripe, shard, step };
+                let target = (self.target, self.len);
+                reading(self.world, self.protection, self.shape, tile, target, room)
             };
             self.decode(own + step, line, &plan, shards.map(read).unzip())
         };
@@ -256,11 +258,12 @@ impl Decode<'_> {
             let see = |nth: usize, piece: &[u8]| read[nth].see(piece);
             plan.apply_shown(&sources, out, see, show).expect("tiles are of one length");
         };
-        let (world, region, me) = (self.world, self.snapshot(), self.world.me());
+        let (world, region) = (self.world, self.snapshot());
+        let to = StoreTile { pe: world.me(), region, tile };
         let is_sum = plan.coefficients().iter().all(|&factor| factor == 1);
         match line {
             Some(line) => apply(&mut read, &mut lock(&line[tile]), &mut |_| ()),
-            None => tiles::write(world, me, region, tile, self.target, |out, seal| {
+            None => tiles::write(world, to, self.target, |out, seal| {
                 if is_sum {
                     apply(&mut read, out, &mut |_| ());
                     seal.update_sum(&self.sum, read.iter().filter_map(Reading::seen));
@@ -271,7 +274,7 @@ impl Decode<'_> {
         }
         match pes.into_iter().zip(read).find_map(|(pe, tile)| (!tile.holds()).then_some(pe)) {
             None => {
-                self.told.add();
+                self.progress.add();
                 Ok(())
             }
             Some(pe) => {
@@ -285,21 +288,19 @@ impl Decode<'_> {
 
     /// Pulls the next tiles of shards that far PEs hold, as many steps as there are rooms for.
     fn pull(&self, sources: &[usize], stripe: usize, steps: &[usize], rooms: &mut [Vec<Room>]) {
-        let begins = sources.iter().map(|&shard| self.source((stripe, shard)));
-        let begins: Vec<(usize, usize, usize)> = begins.collect();
+        let begins = sources.iter().map(|&shard| self.source(stripe, shard));
+        let begins: Vec<StoreTile> = begins.collect();
         let mut wanted = Vec::new();
-        for (step, rooms) in steps.iter().zip(rooms) {
-            let tile = |&(pe, region, from): &_| (pe, region, from + step);
-            wanted.extend(begins.iter().map(tile).zip(rooms));
+        for (&step, rooms) in steps.iter().zip(rooms) {
+            wanted.extend(begins.iter().map(|first| first.after(step)).zip(rooms));
         }
         tiles::pull_store(self.world, wanted.into_iter());
     }
 
-    /// Where a shard of a stripe begins: PE, region, tile.
-    fn source(&self, of: (usize, usize)) -> (usize, usize, usize) {
-        let (pe, region, chunk) =
-            place_of(self.world.segments, self.protection, self.shape, of, self.target);
-        (pe, region, chunk * (self.shape.chunk_len(self.len) / TILE))
+    /// The first tile of a shard of a stripe.
+    fn source(&self, stripe: usize, shard: usize) -> StoreTile {
+        let (shape, of) = (self.shape, ShardTile { stripe, shard, step: 0 });
+        stored(self.world.segments, self.protection, shape, of, (self.target, self.len))
     }
 
     /// Maps the pages of tiles to be decoded, the own counted from `own`, and of what they are
@@ -308,45 +309,54 @@ impl Decode<'_> {
         let (Some(first), Some(last)) = (steps.first(), steps.last()) else { return };
         let steps = *first..last + 1;
         for &shard in sources {
-            let (pe, region, from) = self.source((stripe, shard));
-            tiles::map_store(self.world.segments, pe, region, from + steps.start..from + steps.end);
+            let first = self.source(stripe, shard).after(steps.start);
+            tiles::map_store(self.world.segments, first, steps.len());
         }
         if self.protection.mode.keeps_snapshot() {
-            let own = own + steps.start..own + steps.end;
-            tiles::map_store(self.world.segments, self.world.me(), self.snapshot(), own);
+            let (pe, region) = (self.world.me(), self.snapshot());
+            let first = StoreTile { pe, region, tile: own + steps.start };
+            tiles::map_store(self.world.segments, first, steps.len());
         }
     }
 }
 
-/// Tile `step` of a shard of a stripe as of checkpoint `number`, whose snapshots have `len` bytes,
-/// to be checked while it is used, and the PE that holds it; in `room` if that PE is far.
+/// Which tile of a shard of a stripe.
+#[derive(Debug, Clone, Copy)]
+pub struct ShardTile {
+    /// The stripe.
+    pub stripe: usize,
+    /// The shard of it: data first, then parity.
+    pub shard: usize,
+    /// The tile of that.
+    pub step: usize,
+}
+
+/// A tile of a shard as of checkpoint `number`, whose snapshots have `len` bytes, to be checked
+/// while it is used, and the PE that holds it; in `room` if that PE is far.
 pub fn reading<'a>(
     world: &'a World,
     protection: &Protection,
     shape: &GroupLayout,
-    (stripe, shard, step): (usize, usize, usize),
+    tile: ShardTile,
     (number, len): (CheckpointNumber, usize),
     room: &'a mut Room,
 ) -> (usize, Reading<'a>) {
-    let per_chunk = shape.chunk_len(len) / TILE;
-    let (pe, region, chunk) = place_of(world.segments, protection, shape, (stripe, shard), number);
-    let tile = chunk * per_chunk + step;
-    if region == protection.snapshot_at(world.segments.layout(), number)
-        && tile >= tiles::tiles(len)
-    {
-        return (pe, Reading::zeroes());
+    let at = stored(world.segments, protection, shape, tile, (number, len));
+    let is_data = at.region == protection.snapshot_at(world.segments.layout(), number);
+    match is_data && at.tile >= tiles::tiles(len) {
+        true => (at.pe, Reading::zeroes()),
+        false => (at.pe, tiles::read(world, at, number, room)),
     }
-    (pe, tiles::read(world, pe, region, tile, number, room))
 }
 
-/// Where a shard of a stripe is kept as of checkpoint `number`: PE, region, chunk of the region.
-fn place_of(
+/// Where a tile of a shard is stored as of checkpoint `number`, whose snapshots have `len` bytes.
+fn stored(
     segments: &Segments,
     protection: &Protection,
     shape: &GroupLayout,
-    (stripe, shard): (usize, usize),
-    number: CheckpointNumber,
-) -> (usize, usize, usize) {
+    ShardTile { stripe, shard, step }: ShardTile,
+    (number, len): (CheckpointNumber, usize),
+) -> StoreTile {
     let (stripe, layout) = (&shape.layout.stripes()[stripe], segments.layout());
     let (member, region, chunk) = match stripe.data.get(shard) {
         Some(data) => (data.member, protection.snapshot_at(layout, number), data.chunk),
@@ -355,5 +365,6 @@ fn place_of(
             (parity.member, layout.slots[protection.slot_of(number)], parity.slot)
         }
     };
-    (shape.members[member], region, chunk)
+    let tile = chunk * (shape.chunk_len(len) / TILE) + step;
+    StoreTile { pe: shape.members[member], region, tile }
 }

@@ -94,13 +94,14 @@ fn damaged_unread(
     let (per_chunk, found) = (shape.chunk_len(len) / TILE, of_group(shape, findings));
     let region = world.segments.layout().slots[protection.slot_of(target)];
     let held = |&index: &usize| found[place].parity >> index & 1 == 0;
+    let parities = shape.layout.parities_of(place);
     let bad = |index: usize| {
         let tiles = |chunk| chunk_tiles(shape, len, chunk).len();
-        let read = plan::read(shape, (place, index), &found, tiles);
+        let read = plan::read(shape, parities[index], &found, tiles);
         let unread = index * per_chunk + read..(index + 1) * per_chunk;
         damaged(world, region, unread, per_chunk, target)
     };
-    let indices = 0..shape.layout.parities_of(place).len();
+    let indices = 0..parities.len();
     indices.filter(held).fold(0, |all, index| all | bad(index))
 }
 

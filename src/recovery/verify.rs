@@ -12,7 +12,7 @@ use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::status::PeerStatus;
 use raidshmem_core::store::protection::{GroupLayout, Protection};
 
-use crate::checkpoint::tiles;
+use crate::checkpoint::tiles::{self, StoreTile};
 use crate::pgas::World;
 
 /// Checks the own store as of checkpoint `target` and shows what does not hold: `all` its tiles, or
@@ -38,8 +38,8 @@ pub fn verify(
         let per_chunk = shape.chunk_len(len) / TILE;
         let region = protection.snapshot_at(world.segments.layout(), target);
         if world.members.is_new() {
-            let all = 0..tiles::tiles(len);
-            tiles::map_store(world.segments, world.me(), region, all);
+            let first = StoreTile { pe: world.me(), region, tile: 0 };
+            tiles::map_store(world.segments, first, tiles::tiles(len));
         }
         let count = if all { tiles::tiles(len) } else { 0 };
         found.snapshot = damaged(world, region, 0..count, per_chunk, target);
@@ -49,7 +49,8 @@ pub fn verify(
         let region = world.segments.layout().slots[slot];
         let held = shape.layout.parities_of(place).len() * per_chunk;
         if world.members.is_new() {
-            tiles::map_store(world.segments, world.me(), region, 0..held);
+            let first = StoreTile { pe: world.me(), region, tile: 0 };
+            tiles::map_store(world.segments, first, held);
         }
         let count = if all { held } else { 0 };
         found.parity = damaged(world, region, 0..count, per_chunk, target);

@@ -104,14 +104,13 @@ impl Scrub {
     fn look(&mut self, spot: Spot, number: CheckpointNumber, turns: u64) -> Seen {
         let world = self.world;
         let mut stamp = [0; STAMP];
-        let whole = match repair::region(world.segments, self.protection, spot, number) {
+        let whole = match repair::tile_of(world.segments, self.protection, spot, number) {
             None => repair::records(world.segments, self.protection, number)
                 .iter()
                 .all(|r| r.is_whole(world.job(), number)),
-            Some((region, tile)) => {
-                let at = world.segments.layout().stamps(region) + tile * STAMP;
-                let read = world.segments.read_own(region + tile * TILE, &mut self.bytes)
-                    && world.segments.read_own(at, &mut stamp);
+            Some(at) => {
+                let read = world.segments.read_own(at.offset(), &mut self.bytes)
+                    && world.segments.read_own(at.stamp(world.segments), &mut stamp);
                 if !read {
                     return Seen::Nothing;
                 }

@@ -1,7 +1,7 @@
 //! Making a damaged spot of the own store whole: a tile from the group's tiles, a record from what
 //! is left of it.
 
-use raidshmem_core::layout::{STAMP, TILE};
+use raidshmem_core::layout::TILE;
 use raidshmem_core::mutant::{Mutant, breaks};
 use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use raidshmem_core::store::protection::{GroupLayout, Protection};
@@ -9,9 +9,9 @@ use raidshmem_segment::header::Record;
 use raidshmem_sys::lock;
 
 use super::patrol::Spot;
-use crate::checkpoint::tiles::{self, Room};
+use crate::checkpoint::tiles::{self, Room, StoreTile};
 use crate::pgas::{Segments, World};
-use crate::recovery::rebuild;
+use crate::recovery::rebuild::{self, ShardTile};
 
 /// The records of the agreed checkpoint: of the snapshot and of its parity slot.
 pub fn records<'a>(
@@ -28,18 +28,20 @@ pub fn length(world: &World, protection: &Protection, number: CheckpointNumber) 
     records(world.segments, protection, number).iter().find_map(|r| r.holds(world.job(), number))
 }
 
-/// The region that a spot lies in, and its tile; None for the header.
-pub fn region(
+/// The tile of the own store that a spot is; None for the header.
+pub fn tile_of(
     segments: &Segments,
     protection: &Protection,
     spot: Spot,
     number: CheckpointNumber,
-) -> Option<(usize, usize)> {
-    match spot {
-        Spot::Header => None,
-        Spot::Snapshot(tile) => Some((protection.snapshot_at(segments.layout(), number), tile)),
-        Spot::Parity(tile) => Some((segments.layout().slots[protection.slot_of(number)], tile)),
-    }
+) -> Option<StoreTile> {
+    let layout = segments.layout();
+    let (region, tile) = match spot {
+        Spot::Header => return None,
+        Spot::Snapshot(tile) => (protection.snapshot_at(layout, number), tile),
+        Spot::Parity(tile) => (layout.slots[protection.slot_of(number)], tile),
+    };
+    Some(StoreTile { pe: segments.me(), region, tile })
 }
 
 /// Repairs `spot` of checkpoint `number`. None if a call of the program has the turn or the job is
@@ -70,7 +72,7 @@ fn put_right(
     number: CheckpointNumber,
 ) -> Option<Vec<Pe>> {
     let len = length(world, protection, number)?;
-    let Some((region, tile)) = region(world.segments, protection, spot, number) else {
+    let Some(at) = tile_of(world.segments, protection, spot, number) else {
         records(world.segments, protection, number)
             .iter()
             .for_each(|r| r.seal(world.job(), number, len));
@@ -78,23 +80,16 @@ fn put_right(
     };
     let mut bytes = vec![0; TILE];
     let from = decode(world, protection, spot, (number, len), &mut bytes);
-    from.filter(|_| proven(world, region, tile, number, &bytes)).inspect(|_| {
-        tiles::put(world, world.me(), region, tile, number, &bytes);
+    from.filter(|_| proven(world, at, number, &bytes)).inspect(|_| {
+        tiles::put(world, at, number, &bytes);
     })
 }
 
 /// True if `bytes` are what the tile held: its stamp says so, or the tile, and the stamp is what
 /// was damaged. With both gone it is left to the next checkpoint, or to a recovery.
-fn proven(
-    world: &World,
-    region: usize,
-    tile: usize,
-    number: CheckpointNumber,
-    bytes: &[u8],
-) -> bool {
-    let stamp =
-        world.segments.own().bytes(world.segments.layout().stamps(region) + tile * STAMP, STAMP);
-    let there = world.segments.own().bytes(region + tile * TILE, TILE);
+fn proven(world: &World, at: StoreTile, number: CheckpointNumber, bytes: &[u8]) -> bool {
+    let stamp = tiles::stamp_of(world.segments, at.region, at.tile);
+    let there = tiles::unchecked(world.segments, at.region, at.tile);
     let holds = world.stamp(world.me(), number).holds(stamp, bytes) || there == bytes;
     holds || breaks(Mutant::UnprovenPutBack)
 }
@@ -109,16 +104,17 @@ fn decode(
     out: &mut [u8],
 ) -> Option<Vec<Pe>> {
     let (shape, place) = protection.place(world.me());
-    let (stripe, own, step) = shard_of(shape, place, spot, len)?;
+    let own = shard_of(shape, place, spot, len)?;
+    let stripe = own.stripe;
     let holders: Vec<usize> = shape.layout.stripes()[stripe].holders().collect();
     let mut lost = vec![false; holders.len()];
-    lost[own] = true;
+    lost[own.shard] = true;
     loop {
-        let plan = shape.codes[stripe].plan(&lost, own).ok()?;
+        let plan = shape.codes[stripe].plan(&lost, own.shard).ok()?;
         let mut scratch = vec![Room::empty(); plan.sources().len()];
         let read = plan.sources().iter().zip(&mut scratch).map(|(&shard, room)| {
-            let (at, target) = ((stripe, shard, step), (number, len));
-            let (_, tile) = rebuild::reading(world, protection, shape, at, target, room);
+            let tile = ShardTile { shard, ..own };
+            let (_, tile) = rebuild::reading(world, protection, shape, tile, (number, len), room);
             tiles::whole(tile).ok_or(shard)
         });
         match read.collect::<Result<Vec<&[u8]>, usize>>() {
@@ -134,24 +130,20 @@ fn decode(
     }
 }
 
-/// Stripe, shard of it, and tile of that, where `spot` lies in the store of the member at `place`.
-fn shard_of(
-    shape: &GroupLayout,
-    place: usize,
-    spot: Spot,
-    len: usize,
-) -> Option<(usize, usize, usize)> {
+/// Where `spot`, in the store of the member at `place`, lies in its stripe.
+fn shard_of(shape: &GroupLayout, place: usize, spot: Spot, len: usize) -> Option<ShardTile> {
     let per_chunk = shape.chunk_len(len) / TILE;
     match spot {
         Spot::Header => None,
         Spot::Snapshot(tile) => {
             let at = shape.layout.place_of(place, tile / per_chunk);
-            Some((at.stripe, at.index, tile % per_chunk))
+            Some(ShardTile { stripe: at.stripe, shard: at.index, step: tile % per_chunk })
         }
         Spot::Parity(tile) => {
             let parity = shape.layout.parities_of(place).get(tile / per_chunk)?;
-            let data = shape.layout.stripes()[parity.stripe].data.len();
-            Some((parity.stripe, data + parity.row, tile % per_chunk))
+            let (stripe, step) = (parity.stripe, tile % per_chunk);
+            let shard = shape.layout.stripes()[stripe].data.len() + parity.row;
+            Some(ShardTile { stripe, shard, step })
         }
     }
 }

@@ -270,7 +270,7 @@ impl Job {
         let found: Vec<Finding> = shape.members.iter().map(|&pe| p.findings[pe]).collect();
         let of_chunk = |chunk: usize| ((chunk + 1) * each).min(all).saturating_sub(chunk * each);
         let bad = |&index: &usize| {
-            let read = plan::read(shape, (place, index), &found, of_chunk);
+            let read = plan::read(shape, shape.layout.parities_of(place)[index], &found, of_chunk);
             let unread = index * each + read..(index + 1) * each;
             found[place].parity >> index & 1 == 0
                 && !unread.into_iter().all(|tile| self.holds(p, p.me(), true, tile))

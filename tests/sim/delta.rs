@@ -7,7 +7,7 @@
 use raidshmem_codec::stripe::Data;
 use raidshmem_core::mutant::Mutant;
 use raidshmem_core::quantity::CheckpointNumber;
-use raidshmem_core::store::delta::{Changes, Next};
+use raidshmem_core::store::delta::{Changes, Next, SourceCount, StoreCounts};
 
 use super::bytes::JOB;
 use super::job::Job;
@@ -23,8 +23,9 @@ impl Job {
         let slots = self.plan.protection.mode.slots();
         let history = p.history.take();
         let is_new = history.is_none();
-        let places = (self.plan.settings.snapshots, slots);
-        let mut changes = Changes::since(history, (p.number, p.len), (count, held), places);
+        let snapshots = self.plan.settings.snapshots;
+        let counts = StoreCounts { tiles: count, parity: held, snapshots, slots };
+        let mut changes = Changes::since(history, (p.number, p.len), counts);
         if let Some(written) = self.gather_written(p, count) {
             changes.know(written);
         } else if changes.looks(self.plan.settings.delta, count) {
@@ -58,7 +59,7 @@ impl Job {
             memory.changes.contains(data[position].chunk * each + step)
         };
         let changed: Vec<usize> = (0..data.len()).filter(is_changed).collect();
-        let next = match changes.next(at, (changed.len(), data.len())) {
+        let next = match changes.next(at, SourceCount { changed: changed.len(), all: data.len() }) {
             Next::Carry if self.plan.broken == Broken::Rule(Mutant::KeptThoughChanged) => {
                 Next::Keep
             }

@@ -137,9 +137,9 @@ impl Job {
         let mut lost = self.lost.clone();
         lost.extend(pes);
         lost.extend(self.suspects.iter().flat_map(|(&pe, &accuser)| [pe, accuser]));
-        let of_group = |group: usize| lost.iter().filter(|&&pe| of[pe].0 == group).count();
+        let of_group = |group: usize| lost.iter().filter(|&&pe| of[pe].group == group).count();
         self.saved > CheckpointNumber(0)
-            && pes.iter().all(|&pe| of_group(of[pe].0) <= self.plan.settings.parity)
+            && pes.iter().all(|&pe| of_group(of[pe].group) <= self.plan.settings.parity)
     }
 
     fn lose(&mut self, pes: &[usize]) {

@@ -165,8 +165,7 @@ impl Job {
             spares: plan.spares.clone(),
             fabric: if plan.far { Fabric::Ucx } else { Fabric::Shm },
         };
-        let group_of: Vec<usize> =
-            plan.protection.plan.of.iter().map(|&(group, _)| group).collect();
+        let group_of: Vec<usize> = plan.protection.plan.of.iter().map(|of| of.group).collect();
         let (mut machine, first) = Membership::new(&shape, &plan.settings, group_of);
         if plan.asked {
             machine.let_nodes_be_asked();

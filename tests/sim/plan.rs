@@ -280,7 +280,7 @@ impl Plan {
             let harm = if hides { Harm::Rot } else { harm };
             let pe = match self.faults.first() {
                 Some(first) if chance.one_in(2) => {
-                    let (group, _) = self.protection.plan.of[first.pe];
+                    let group = self.protection.plan.of[first.pe].group;
                     let members = &self.protection.shapes[group].members;
                     members[chance.below(members.len())]
                 }

@@ -3,7 +3,7 @@
 //! Pure: a function of the stripe layout and each member's findings. Every PE computes it from the
 //! same words, so every PE comes to the same plan or the same verdict.
 
-use raidshmem_codec::stripe::{Data, Layout, Stripe};
+use raidshmem_codec::stripe::{Data, Layout, Parity, Stripe};
 
 use crate::mutant::{Mutant, breaks};
 use crate::store::protection::GroupLayout;
@@ -39,16 +39,15 @@ pub fn lost_shards(stripe: &Stripe, findings: &[Finding]) -> Vec<bool> {
     data.chain(parity).collect()
 }
 
-/// How many tiles of parity chunk `index` of the member at `place`, from its first on, are read,
-/// and hence checked, by members that make their snapshots whole as `found` (by place) asks for.
-/// `tiles` says how many a chunk of a snapshot has.
+/// How many tiles of a parity chunk, from its first on, are read, and hence checked, by members that
+/// make their snapshots whole as `found` (by place) asks for. `tiles` says how many a chunk of a
+/// snapshot has.
 pub fn read(
     shape: &GroupLayout,
-    (place, index): (usize, usize),
+    parity: Parity,
     found: &[Finding],
     tiles: impl Fn(usize) -> usize,
 ) -> usize {
-    let parity = shape.layout.parities_of(place)[index];
     let (stripe, code) = (&shape.layout.stripes()[parity.stripe], &shape.codes[parity.stripe]);
     let (lost, shard) = (lost_shards(stripe, found), stripe.data.len() + parity.row);
     let reads = |&(at, _): &(usize, &Data)| {

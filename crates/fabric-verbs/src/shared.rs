@@ -8,6 +8,7 @@
 
 use std::collections::HashMap;
 use std::io::Write;
+use std::ops::{Range, RangeInclusive};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
@@ -28,16 +29,18 @@ use crate::windows::Windows;
 use crate::wire::{Address, Hello, Message};
 use raidshmem_sys::lock;
 
-/// Work requests of a connection at a time, at most and at least.
-const DEPTH: (usize, usize) = (32, 128);
+/// Work requests of a connection at a time, at least and at most.
+const DEPTH: RangeInclusive<usize> = 32..=128;
 /// Bytes of a block: a piece of a transfer on its way to or from registered memory.
 pub const BLOCK: usize = 64 << 10;
 const BLOCKS: usize = 64;
 /// Buffers for greetings, and the header that comes with each.
 const HELLOS: usize = 128;
 const HEADER: usize = 40;
-/// Buffers for messages: for each peer, and at most.
-const MESSAGES: (usize, usize) = (32, 4096);
+/// Buffers for messages for each peer.
+const MESSAGES: usize = 32;
+/// Most buffers for messages.
+const MESSAGES_MAX: usize = 4096;
 
 /// An engine.
 #[derive(Debug)]
@@ -91,8 +94,8 @@ impl Shared {
         device::may_pin(needed as u64).map_err(|why| refused("locked memory", why))?;
         let device = Device::open(named).map_err(|why| refused("device", why))?;
         let n = local.n_pes;
-        let depth = (device.completions_max / 2 / n.max(1)).clamp(DEPTH.0, DEPTH.1);
-        let messages = (n * MESSAGES.0).min(MESSAGES.1);
+        let depth = (device.completions_max / 2 / n.max(1)).clamp(*DEPTH.start(), *DEPTH.end());
+        let messages = (n * MESSAGES).min(MESSAGES_MAX);
         let entries = (n * depth + messages + 2 * HELLOS).min(device.completions_max);
         let made = |why: String| refused("device", why);
         let queue = Arc::new(Queue::new(&device, entries).map_err(made)?);
@@ -154,19 +157,21 @@ impl Shared {
 
     // ---- buffers -----------------------------------------------------------------------------
 
-    fn place(&self, buffer: Ticket) -> (usize, usize) {
+    /// Where the bytes of a buffer are.
+    fn place(&self, buffer: Ticket) -> Range<usize> {
         let (hello, message) = (HEADER + Hello::LEN, Message::LEN);
+        let from = |at: usize, len: usize| at..at + len;
         match buffer {
-            Ticket::Hello(at) => (at as usize * hello, hello),
-            Ticket::Message(at) => (HELLOS * hello + at as usize * message, message),
-            Ticket::Greeted | Ticket::Sent(..) => (0, 0),
+            Ticket::Hello(at) => from(at as usize * hello, hello),
+            Ticket::Message(at) => from(HELLOS * hello + at as usize * message, message),
+            Ticket::Greeted | Ticket::Sent(..) => 0..0,
         }
     }
 
     /// Offers a buffer to whatever comes next.
     pub(super) fn offer(&self, buffer: Ticket) -> bool {
-        let (at, len) = self.place(buffer);
-        let span = self.buffers.span(at, len);
+        let place = self.place(buffer);
+        let span = self.buffers.span(place.start, place.len());
         match buffer {
             Ticket::Hello(_) => self.bootstrap.offer(buffer.pack(), span),
             _ => self.inbox.offer(buffer.pack(), span),
@@ -176,14 +181,14 @@ impl Shared {
     /// The message in a buffer.
     pub(super) fn message(&self, buffer: Ticket, len: usize) -> Option<Message> {
         let mut bytes = [0; Message::LEN];
-        self.buffers.read(self.place(buffer).0, &mut bytes);
+        self.buffers.read(self.place(buffer).start, &mut bytes);
         Message::decode(&bytes[..len.min(Message::LEN)])
     }
 
     /// The greeting in a buffer, behind its header.
     pub(super) fn hello(&self, buffer: Ticket, len: usize) -> Option<Hello> {
         let mut bytes = [0; Hello::LEN];
-        self.buffers.read(self.place(buffer).0 + HEADER, &mut bytes);
+        self.buffers.read(self.place(buffer).start + HEADER, &mut bytes);
         Hello::decode(&bytes[..len.checked_sub(HEADER)?.min(Hello::LEN)])
     }
 

@@ -73,7 +73,7 @@ impl Args {
         )?;
         let protection = Protection::new(&settings, &places, &domains)?;
         let group_of = match &protection {
-            Some(protection) => protection.plan.of.iter().map(|&(group, _)| group).collect(),
+            Some(protection) => protection.plan.of.iter().map(|of| of.group).collect(),
             None => vec![0; pes],
         };
         let heap_len = heap_len(&settings, &shape, cluster.is_some())?;
@@ -380,10 +380,8 @@ fn readers(
 /// What becomes of a group size that the number of PEs does not divide into.
 fn bent(settings: &Settings, plan: &Grouping) -> Option<String> {
     let asked = settings.group_size?;
-    let (least, most) = plan.sizes();
-    let sizes = if least == most { least.to_string() } else { format!("{least} to {most}") };
-    let pes = plan.of.len();
-    ((least, most) != (asked, asked))
+    let (sizes, pes) = (plan.sizes(), plan.of.len());
+    ((sizes.least, sizes.most) != (asked, asked))
         .then(|| format!("groups of {asked} were asked for; {pes} PEs make groups of {sizes}"))
 }
 

@@ -13,7 +13,7 @@ use raidshmem_core::schedule::reduction::{At, Op, Side};
 use raidshmem_core::schedule::{Nodes, bruck, reduction};
 
 use crate::openshmem::bits::Zero;
-use crate::openshmem::group::{COUNT_AT, Group, OFFER_AT, RESULT_AT};
+use crate::openshmem::group::{COUNT_AT, Group, OFFER_AT, RESULT_AT, SlotIndex};
 use crate::openshmem::memory::address::{Sym, SymIn};
 use crate::openshmem::memory::rma;
 use crate::openshmem::memory::slots::{self, Slot};
@@ -63,9 +63,14 @@ impl<'a> Actors<'a> {
         Actors { group, leaders: Some(nodes) }
     }
 
-    /// Which of them this PE is, and how many they are.
-    fn own(&self) -> (usize, usize) {
-        self.leaders.map_or((self.group.index, self.group.size), |n| (n.own, n.leaders.len()))
+    /// Which of them this PE is.
+    fn own(&self) -> usize {
+        self.leaders.map_or(self.group.index, |nodes| nodes.own)
+    }
+
+    /// How many they are.
+    fn size(&self) -> usize {
+        self.leaders.map_or(self.group.size, |nodes| nodes.leaders.len())
     }
 
     /// Index in the group.
@@ -73,15 +78,15 @@ impl<'a> Actors<'a> {
         self.leaders.map_or(actor, |nodes| nodes.leaders[actor])
     }
 
-    fn leave<T: Copy + Zero>(&self, to: usize, slot: (usize, usize), from: &[T]) {
+    fn leave<T: Copy + Zero>(&self, to: usize, at: SlotIndex, from: &[T]) {
         let to = self.index(to);
-        let (slot, word) = self.group.slot(slot, to);
+        let (slot, word) = self.group.slot(at, to);
         slots::leave(self.group.call, slot, from, self.group.pe(to));
         word.signal();
     }
 
-    fn pick<T: Copy + Zero>(&self, slot: (usize, usize), into: &mut [T]) -> Result<(), Fault> {
-        let (slot, word): (Slot, _) = self.group.slot(slot, self.group.index);
+    fn pick<T: Copy + Zero>(&self, at: SlotIndex, into: &mut [T]) -> Result<(), Fault> {
+        let (slot, word): (Slot, _) = self.group.slot(at, self.group.index);
         word.wait_for(1, || self.group.waiting())?;
         slots::pick(self.group.call, slot, into);
         Ok(())
@@ -101,18 +106,18 @@ impl<'a> Actors<'a> {
         op: &impl Fn(T, T) -> T,
     ) -> Result<(), Fault> {
         let (call, me) = (self.group.call, self.group.pe(self.group.index));
-        let (own, size) = self.own();
+        let (own, size) = (self.own(), self.size());
         with_room(2 * count, |room| {
             let (mine, theirs) = room.split_at_mut(count);
             rma::fetch(call, mine, source, me);
             for step in reduction::doubling(own, size) {
                 match step {
-                    Op::Leave { to, round } => self.leave(to, (set, round), mine),
+                    Op::Leave { to, round } => self.leave(to, SlotIndex { set, round }, mine),
                     Op::Combine { round, side } => {
-                        self.pick((set, round), theirs)?;
+                        self.pick(SlotIndex { set, round }, theirs)?;
                         combine(mine, theirs, side, op);
                     }
-                    Op::Adopt { round } => self.pick((set, round), mine)?,
+                    Op::Adopt { round } => self.pick(SlotIndex { set, round }, mine)?,
                     other => unreachable!("{other:?} in a doubling"),
                 }
             }
@@ -128,7 +133,7 @@ impl<'a> Actors<'a> {
         count: usize,
         op: &impl Fn(T, T) -> T,
     ) -> Result<(), Fault> {
-        let (own, size) = self.own();
+        let (own, size) = (self.own(), self.size());
         let at_a_time = (READ_BYTES / size_of::<T>().max(1)).clamp(1, count.max(1));
         with_room(at_a_time + PIECE.min(at_a_time), |room| {
             for step in reduction::halving(own, size, count) {
@@ -236,8 +241,8 @@ fn pass_on(group: &Group, row: &mut [u8], bytes: usize) -> Result<(), Fault> {
             message[len..len + bytes].copy_from_slice(&row[distance * bytes..][..bytes]);
             len += bytes;
         }
-        actors.leave(peers.to, (set, round), &message[..len]);
-        actors.pick((set, round), &mut message[..len])?;
+        actors.leave(peers.to, SlotIndex { set, round }, &message[..len]);
+        actors.pick(SlotIndex { set, round }, &mut message[..len])?;
         for (nth, distance) in sent.enumerate() {
             row[distance * bytes..][..bytes].copy_from_slice(&message[nth * bytes..][..bytes]);
         }

@@ -45,12 +45,7 @@ pub fn put_elements<T>(
 ) {
     let (dest, source, bytes) = (dest.erase(), source.erase(), size_of::<T>());
     let pe = pe.into();
-    by_size!(
-        bytes,
-        n,
-        put_word(call, dest, source, pe),
-        put_any(call, dest, source, (n, bytes), pe)
-    )
+    by_size!(bytes, n, put_word(call, dest, source, pe), put_any(call, dest, source, n, bytes, pe))
 }
 
 /// Copies elements of a PE to a caller's buffer; one word goes the short way of its size.
@@ -64,12 +59,7 @@ pub fn get_elements<T>(
 ) {
     let (dest, source, bytes) = (dest.erase(), source.erase(), size_of::<T>());
     let pe = pe.into();
-    by_size!(
-        bytes,
-        n,
-        get_word(call, dest, source, pe),
-        get_any(call, dest, source, (n, bytes), pe)
-    )
+    by_size!(bytes, n, get_word(call, dest, source, pe), get_any(call, dest, source, n, bytes, pe))
 }
 
 /// Stores one value on a PE.
@@ -95,7 +85,7 @@ fn put_word<const BYTES: usize>(call: &'static str, dest: Sym<u8>, source: In<u8
     {
         return world.segments.ring(pe);
     }
-    put_any(call, dest, source, (1, BYTES), pe)
+    put_any(call, dest, source, 1, BYTES, pe)
 }
 
 #[inline(never)]
@@ -108,15 +98,29 @@ fn get_word<const BYTES: usize>(call: &'static str, dest: Out<u8>, source: SymIn
         world.cut_short_at(pe); // it may be what is left of a lost node
         return;
     }
-    get_any(call, dest, source, (1, BYTES), pe)
+    get_any(call, dest, source, 1, BYTES, pe)
 }
 
 #[inline(never)]
-fn put_any(call: &'static str, dest: Sym<u8>, source: In<u8>, of: (usize, usize), pe: Target) {
-    put(call, dest, source, check::bytes_of(call, of.0, of.1), pe);
+fn put_any(
+    call: &'static str,
+    dest: Sym<u8>,
+    source: In<u8>,
+    count: usize,
+    bytes: usize,
+    pe: Target,
+) {
+    put(call, dest, source, check::bytes_of(call, count, bytes), pe);
 }
 
 #[inline(never)]
-fn get_any(call: &'static str, dest: Out<u8>, source: SymIn<u8>, of: (usize, usize), pe: Target) {
-    get(call, dest, source, check::bytes_of(call, of.0, of.1), pe);
+fn get_any(
+    call: &'static str,
+    dest: Out<u8>,
+    source: SymIn<u8>,
+    count: usize,
+    bytes: usize,
+    pe: Target,
+) {
+    get(call, dest, source, check::bytes_of(call, count, bytes), pe);
 }

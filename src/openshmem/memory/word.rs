@@ -1,7 +1,7 @@
 //! Words of symmetric memory that PEs poll and change at the same time.
 //!
-//! Invariant: a [`Word`] is a `SegmentRange` of 2, 4 or 8 bytes on its natural boundary, and every access
-//! to it is atomic.
+//! Invariant: a [`Word`] is a `SegmentRange` of 2, 4 or 8 bytes on its natural boundary, and every
+//! access to it is atomic.
 //!
 //! Between a death and the restart (`World::faulted`) changes are dropped and give zero.
 

@@ -199,7 +199,7 @@ impl Segments {
     /// Bytes of the own live data that have no memory yet, and will have when they are read.
     pub(crate) fn absent(&self, coverage: &Coverage) -> u64 {
         let pieces = coverage.pieces(0..coverage.len());
-        pieces.map(|(at, len)| self.part.absent(at, len)).sum()
+        pieces.map(|piece| self.part.absent(piece.at, piece.len)).sum()
     }
 
     /// Wakes PE `pe` if it is mapped here and sleeps until a put brings what it waits for. Called

@@ -23,7 +23,7 @@ use super::watch::Tracking;
 pub struct Store {
     protection: Option<Protection>,
     agreed: AtomicU64,
-    used: (AtomicUsize, AtomicUsize),
+    used: [AtomicUsize; 2],
     pub(crate) recovery: RecoveryState,
     pub(crate) lock: StoreLock,
     /// The threads that go through its loops.
@@ -36,6 +36,22 @@ pub struct Store {
     pub(crate) refused: Mutex<Refused>,
     /// What the scrub has seen.
     pub(crate) scrubbed: Mutex<Scrubbed>,
+}
+
+/// Bytes of the parts of a store.
+#[derive(Debug, Clone, Copy)]
+pub struct StoreBytes {
+    /// Of all snapshots.
+    pub snapshots: usize,
+    /// Of all parity slots.
+    pub slots: usize,
+}
+
+impl StoreBytes {
+    /// Of both.
+    pub fn all(self) -> usize {
+        self.snapshots + self.slots
+    }
 }
 
 impl Store {
@@ -73,14 +89,15 @@ impl Store {
         self.agreed.store(number.0, Ordering::Release);
     }
 
-    /// Bytes of (snapshot, slots) that it already occupies.
-    pub(crate) fn used(&self) -> (usize, usize) {
-        (self.used.0.load(Ordering::Relaxed), self.used.1.load(Ordering::Relaxed))
+    /// What it already occupies.
+    pub(crate) fn used(&self) -> StoreBytes {
+        let [snapshots, slots] = [0, 1].map(|at: usize| self.used[at].load(Ordering::Relaxed));
+        StoreBytes { snapshots, slots }
     }
 
-    pub(crate) fn note_used(&self, snapshot: usize, slots: usize) {
-        self.used.0.fetch_max(snapshot, Ordering::Relaxed);
-        self.used.1.fetch_max(slots, Ordering::Relaxed);
+    pub(crate) fn note_used(&self, bytes: StoreBytes) {
+        self.used[0].fetch_max(bytes.snapshots, Ordering::Relaxed);
+        self.used[1].fetch_max(bytes.slots, Ordering::Relaxed);
     }
 
     /// Why the last checkpoint was refused, if it was.

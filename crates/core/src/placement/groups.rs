@@ -61,13 +61,40 @@ pub struct Share {
     pub members: usize,
 }
 
+/// Where a PE is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InGroup {
+    /// Index of its group.
+    pub group: usize,
+    /// Its index among the members.
+    pub place: usize,
+}
+
+/// Members of the smallest and of the largest group. `Display` is one number if they are equal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sizes {
+    /// Of the smallest.
+    pub least: usize,
+    /// Of the largest.
+    pub most: usize,
+}
+
+impl fmt::Display for Sizes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.least, self.most) {
+            (least, most) if least == most => write!(f, "{most}"),
+            (least, most) => write!(f, "{least} to {most}"),
+        }
+    }
+}
+
 /// All groups of a job. `Display` says in one line what they survive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grouping {
     /// The groups; none is empty.
     pub groups: Vec<Group>,
-    /// Group and place of each PE.
-    pub of: Vec<(usize, usize)>,
+    /// Where each PE is.
+    pub of: Vec<InGroup>,
     /// Losses that each group survives, as asked for.
     pub parity: usize,
     /// For each kind of domain, from the node on, what the loss of one can cost.
@@ -134,10 +161,10 @@ pub fn plan(
         .into_iter()
         .map(|members| Group { members: arrange(members, &of_kind[widest], node_of) })
         .collect();
-    let mut of = vec![(0, 0); pes];
-    for (g, group) in groups.iter().enumerate() {
-        for (place, &pe) in group.members.iter().enumerate() {
-            of[pe] = (g, place);
+    let mut of = vec![InGroup::default(); pes];
+    for (group, members) in groups.iter().map(|group| &group.members).enumerate() {
+        for (place, &pe) in members.iter().enumerate() {
+            of[pe] = InGroup { group, place };
         }
     }
     let worst = domains.kinds().map(|kind| largest_share(&groups, domains, kind, &of_kind[kind]));
@@ -148,13 +175,13 @@ pub fn plan(
 impl Grouping {
     /// The group that a PE is in; `None` for a PE that the plan does not know.
     pub fn group_of(&self, pe: usize) -> Option<&Group> {
-        self.of.get(pe).and_then(|&(group, _)| self.groups.get(group))
+        self.of.get(pe).and_then(|of| self.groups.get(of.group))
     }
 
-    /// Members of the smallest and of the largest group.
-    pub fn sizes(&self) -> (usize, usize) {
+    /// How large they are.
+    pub fn sizes(&self) -> Sizes {
         let sizes = || self.groups.iter().map(|g| g.members.len());
-        (sizes().min().unwrap_or(0), sizes().max().unwrap_or(0))
+        Sizes { least: sizes().min().unwrap_or(0), most: sizes().max().unwrap_or(0) }
     }
 
     /// True if the loss of any one domain of this kind costs no group more than its parity.
@@ -170,11 +197,7 @@ impl Grouping {
 
 impl fmt::Display for Grouping {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (min, max) = self.sizes();
-        write!(f, "{} of {min}", count(self.groups.len(), "group", "groups"))?;
-        if min != max {
-            write!(f, " to {max}")?;
-        }
+        write!(f, "{} of {}", count(self.groups.len(), "group", "groups"), self.sizes())?;
         let lost = count(self.parity, "PE", "PEs");
         write!(f, ", parity {}: survives the loss of any {lost} per group", self.parity)?;
         let (borne, not): (Vec<&Share>, Vec<&Share>) =
@@ -334,10 +357,10 @@ mod tests {
         assert_eq!(p, nodes(node_of, size, parity).unwrap());
         assert_eq!(p.of.len(), n);
         assert_eq!(p.groups.iter().map(|g| g.members.len()).sum::<usize>(), n);
-        for (pe, &(g, place)) in p.of.iter().enumerate() {
-            assert_eq!(p.groups[g].members[place], pe);
+        for (pe, &InGroup { group, place }) in p.of.iter().enumerate() {
+            assert_eq!(p.groups[group].members[place], pe);
         }
-        let (min, max) = p.sizes();
+        let Sizes { least: min, most: max } = p.sizes();
         assert!(max - min <= 1 && min > parity);
         let optimum = shares(0..n, node_of).values().map(|c| c.div_ceil(k)).max().unwrap();
         let at = &p.worst[0];

@@ -41,6 +41,15 @@ pub struct Candidate {
     pub spare: bool,
 }
 
+/// Members of a group in the domains of a node, summed over the kinds of domains.
+#[derive(Default)]
+struct Company {
+    /// Those beyond the parity, with one more.
+    over: usize,
+    /// All of them.
+    others: usize,
+}
+
 impl Site {
     /// The best of `places` for PE `lost`, when `node_of` is where each PE is, or was when it died.
     pub fn best(
@@ -57,7 +66,7 @@ impl Site {
         }
         let home = node_of[lost];
         places.min_by_key(|place| {
-            let (over, others) = self.company(place.node, &group);
+            let Company { over, others } = self.company(place.node, &group);
             let near = self.domains.separation(home, place.node);
             let load = load.get(&place.node).copied().unwrap_or(0);
             let step = home.abs_diff(place.node);
@@ -65,15 +74,14 @@ impl Site {
         })
     }
 
-    /// Members beyond the parity that the domains of `node` would hold with one more, and members
-    /// that they hold: both summed over the kinds.
-    fn company(&self, node: usize, group: &[usize]) -> (usize, usize) {
-        let mut sums = (0, 0);
+    /// What a PE would share the domains of `node` with.
+    fn company(&self, node: usize, group: &[usize]) -> Company {
+        let mut sums = Company::default();
         for kind in self.domains.kinds() {
             let here = self.domains.of(kind, node);
             let others = group.iter().filter(|&&at| self.domains.of(kind, at) == here).count();
-            sums.0 += (others + 1).saturating_sub(self.parity);
-            sums.1 += others;
+            sums.over += (others + 1).saturating_sub(self.parity);
+            sums.others += others;
         }
         sums
     }

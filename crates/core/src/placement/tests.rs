@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::groups::{Grouping, plan};
+use super::groups::{Grouping, InGroup, Sizes, plan};
 use super::substitute::{Candidate, Site};
 use super::{Domains, Kind, coloring, crossing};
 
@@ -76,10 +76,10 @@ impl Job {
     fn check(&self, plan: &Grouping, size: Option<usize>) {
         let pes = self.node_of.len();
         assert_eq!(plan.groups.iter().map(|group| group.members.len()).sum::<usize>(), pes);
-        for (pe, &(group, place)) in plan.of.iter().enumerate() {
+        for (pe, &InGroup { group, place }) in plan.of.iter().enumerate() {
             assert_eq!(plan.groups[group].members[place], pe);
         }
-        let (least, most) = plan.sizes();
+        let Sizes { least, most } = plan.sizes();
         assert!(most - least <= 1 && least > plan.parity);
         if let Some(size) = size {
             assert_eq!(plan.groups.len(), (pes / size).max(1), "the size asked for");
@@ -191,7 +191,7 @@ proptest! {
         prop_assume!(pes > 3 * parity);
         let plan = job.plan(Some(2 * parity), parity);
         job.check(&plan, Some(2 * parity));
-        let group_of: Vec<usize> = plan.of.iter().map(|&(group, _)| group).collect();
+        let group_of: Vec<usize> = plan.of.iter().map(|of| of.group).collect();
         let mut dealt: Vec<usize> = (0..pes).collect();
         dealt.sort_by_key(|&pe| (job.domains.of(1, job.node_of[pe]), job.node_of[pe], pe));
         let mut naive = vec![0; pes];
@@ -229,7 +229,7 @@ proptest! {
         let pes = job.node_of.len();
         prop_assume!(pes > 2);
         let plan = job.plan(Some(2), 1);
-        let group_of: Vec<usize> = plan.of.iter().map(|&(group, _)| group).collect();
+        let group_of: Vec<usize> = plan.of.iter().map(|of| of.group).collect();
         let site = Site { group_of, domains: job.domains.clone(), parity: 1 };
         let nodes = job.node_of.iter().max().unwrap() + 1;
         let places: Vec<Candidate> = places
@@ -276,7 +276,7 @@ fn small_crossing_domains_against_every_way_to_group() {
             let plan = job.plan(Some(2), 1);
             job.check(&plan, Some(2));
             let best = best_excess(&job, plan.groups.len());
-            let group_of: Vec<usize> = plan.of.iter().map(|&(group, _)| group).collect();
+            let group_of: Vec<usize> = plan.of.iter().map(|of| of.group).collect();
             assert_eq!(job.excess(&group_of, 1), best, "{:?}", job.domains);
             survivable += usize::from(best == 0);
         }
@@ -323,7 +323,7 @@ fn ten_thousand_pes_in_time() {
         job.check(&job.plan(Some(64), parity), Some(64));
     }
     let plan = job.plan(None, 2);
-    let group_of = plan.of.iter().map(|&(group, _)| group).collect();
+    let group_of = plan.of.iter().map(|of| of.group).collect();
     let site = Site { group_of, domains: job.domains.clone(), parity: 2 };
     let places = (0..nodes).map(|node| Candidate { node, spare: false });
     timed(|| (0..16).for_each(|pe| assert!(site.best(pe, &job.node_of, places.clone()).is_some())));

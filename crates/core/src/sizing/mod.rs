@@ -189,7 +189,7 @@ fn placed(site: &Site, size: Option<usize>, parity: usize) -> Option<Placed> {
     let nodes = |group: &groups::Group| group.members.iter().map(|&pe| node_of[pe]).collect();
     let sets: BTreeSet<BTreeSet<usize>> = plan.groups.iter().map(nodes).collect();
     let share = plan.worst[0].members;
-    Some(Placed { group: plan.sizes().1, sets: sets.len() as f64, share })
+    Some(Placed { group: plan.sizes().most, sets: sets.len() as f64, share })
 }
 
 impl Candidate {

@@ -194,14 +194,30 @@ impl Coverage {
         Places { extents }
     }
 
-    /// The pieces of the segment that make up `range` of the line, as (offset, length). What lies
-    /// beyond the end of the line is left out.
-    pub fn pieces(&self, range: Range<usize>) -> impl Iterator<Item = (usize, usize)> + '_ {
+    /// The pieces of the segment that make up `range` of the line. What lies beyond the end of the
+    /// line is left out.
+    pub fn pieces(&self, range: Range<usize>) -> impl Iterator<Item = Piece> + '_ {
         let first = self.extents.partition_point(|&(start, _, len)| start + len <= range.start);
         self.extents[first..].iter().map_while(move |&(start, at, len)| {
             let (from, to) = (range.start.max(start), range.end.min(start + len));
-            (from < to).then(|| (at + from - start, to - from))
+            (from < to).then(|| Piece { at: at + from - start, len: to - from })
         })
+    }
+}
+
+/// A piece of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Piece {
+    /// Its offset.
+    pub at: usize,
+    /// Its length.
+    pub len: usize,
+}
+
+impl Piece {
+    /// Its offsets.
+    pub fn range(self) -> Range<usize> {
+        self.at..self.at + self.len
     }
 }
 
@@ -287,20 +303,22 @@ mod tests {
         let again = Coverage::parse(&layout, &bytes).unwrap();
         assert_eq!((&again.coverage, again.heap.digest()), (&coverage, heap.digest()));
         assert_eq!((again.private, again.excluded), (vec![PRIVATE], vec![]));
-        assert_eq!(coverage.pieces(0..8).collect::<Vec<_>>(), [(layout.manifest, 8)]);
+        assert_eq!(
+            coverage.pieces(0..8).collect::<Vec<_>>(),
+            [Piece { at: layout.manifest, len: 8 }]
+        );
         assert_eq!(coverage.extents.len(), 5, "{:?}", coverage.extents);
     }
 
     #[test]
     fn pieces_of_every_range_are_the_bytes_one_by_one() {
         let (_, coverage, ..) = sample();
-        let all: Vec<usize> =
-            coverage.pieces(0..coverage.len()).flat_map(|(at, len)| at..at + len).collect();
+        let all: Vec<usize> = coverage.pieces(0..coverage.len()).flat_map(Piece::range).collect();
         assert_eq!(all.len(), coverage.len());
         for from in (0..coverage.len() + 10).step_by(7) {
             for len in [0, 1, 63, 64, 500, 100_000] {
                 let got: Vec<usize> =
-                    coverage.pieces(from..from + len).flat_map(|(at, len)| at..at + len).collect();
+                    coverage.pieces(from..from + len).flat_map(Piece::range).collect();
                 let end = (from + len).min(all.len());
                 assert_eq!(got, all[from.min(end)..end]);
             }
@@ -311,8 +329,7 @@ mod tests {
     fn places_are_pieces_the_other_way_round() {
         let (layout, coverage, ..) = sample();
         let places = coverage.places();
-        let line: Vec<usize> =
-            coverage.pieces(0..coverage.len()).flat_map(|(at, len)| at..at + len).collect();
+        let line: Vec<usize> = coverage.pieces(0..coverage.len()).flat_map(Piece::range).collect();
         for from in (layout.statics..layout.statics + 200).chain(layout.heap..layout.heap + 9000) {
             for len in [1, 40, 4096] {
                 let got: Vec<usize> = places.of(from..from + len).flatten().collect();
@@ -344,8 +361,9 @@ mod tests {
         let holes = [hole];
         let (coverage, bytes) = Coverage::build(&layout, &[], &heap, &holes, &[]).unwrap();
         assert_eq!(Coverage::parse(&layout, &bytes).unwrap().excluded, holes);
-        let pieces: Vec<_> = coverage.pieces(0..coverage.len()).skip(1).collect();
-        assert_eq!(pieces, [(layout.heap, 100), (layout.heap + 300, 3796)]);
+        let pieces: Vec<_> = coverage.pieces(0..coverage.len()).skip(1).map(Piece::range).collect();
+        let at = layout.heap;
+        assert_eq!(pieces, [at..at + 100, at + 300..at + 4096]);
         let all = layout.heap..layout.heap + 4096;
         let (coverage, _) = Coverage::build(&layout, &[], &heap, &[all], &[]).unwrap();
         assert_eq!(coverage.extents.len(), 1);
@@ -357,7 +375,7 @@ mod tests {
         let heap = layout.heap..layout.heap + layout.heap_len;
         let mut seen = 0;
         for from in (0..coverage.len()).step_by(61) {
-            let (at, _) = coverage.pieces(from..from + 1).next().unwrap();
+            let at = coverage.pieces(from..from + 1).next().unwrap().at;
             if heap.contains(&at) {
                 assert_eq!(at % PAGE, from % PAGE);
                 seen += 61;

@@ -110,6 +110,19 @@ pub struct Look {
     changed: bool,
 }
 
+/// How much the store of a PE has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoreCounts {
+    /// Tiles of a snapshot.
+    pub tiles: usize,
+    /// Tiles of parity in a slot.
+    pub parity: usize,
+    /// Snapshots.
+    pub snapshots: usize,
+    /// Parity slots.
+    pub slots: usize,
+}
+
 /// What is known of the changes since the last checkpoint, while the next is made.
 #[derive(Debug)]
 pub struct Changes {
@@ -131,17 +144,16 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// Before checkpoint `number` of `len` bytes, with what is known of an earlier one: all of the
-    /// `tiles` own tiles are taken for changed. The own parity has `held` tiles. Of snapshots and
-    /// of slots there are so many.
+    /// Before checkpoint `number` of `len` bytes, with what is known of an earlier one: all own
+    /// tiles are taken for changed.
     pub fn since(
         history: Option<History>,
         (number, len): (CheckpointNumber, usize),
-        (tiles, held): (usize, usize),
-        (snapshots, slots): (usize, usize),
+        counts: StoreCounts,
     ) -> Changes {
+        let StoreCounts { tiles, parity, snapshots, slots } = counts;
         let before = history.filter(|h| h.number.next() == number && h.len == len);
-        let (own, made) = (TileSet::all(tiles), TileSet::none(held));
+        let (own, made) = (TileSet::all(tiles), TileSet::none(parity));
         let by = By::Nothing;
         let digests = Vec::new();
         Changes { own, by, tiles, before, digests, seen: 0, made, snapshots, slots }
@@ -192,10 +204,9 @@ impl Changes {
         self.digests.push(look.digest);
     }
 
-    /// What to do with tile `tile` of the own parity, of whose sources so many changed, of how
-    /// many.
-    pub fn next(&self, tile: usize, changed: (usize, usize)) -> Next {
-        next(self.slots, changed, self.before.as_ref().map(|before| before.parity.contains(tile)))
+    /// What to do with tile `tile` of the own parity, which has such sources.
+    pub fn next(&self, tile: usize, sources: SourceCount) -> Next {
+        next(self.slots, sources, self.before.as_ref().map(|before| before.parity.contains(tile)))
     }
 
     /// What to do with own tile `tile` of the snapshot: the same, with the live tile as its one
@@ -203,7 +214,7 @@ impl Changes {
     pub fn next_own(&self, tile: usize) -> Next {
         let changed = usize::from(self.own.contains(tile));
         let before = self.before.as_ref().map(|before| before.own.contains(tile));
-        next(self.snapshots, (changed, 1), before)
+        next(self.snapshots, SourceCount { changed, all: 1 }, before)
     }
 
     /// The checkpoint is agreed: what the next one may build on.
@@ -228,16 +239,25 @@ pub enum Next {
     Make,
 }
 
-/// What to do with a tile of parity in one of `slots` slots: `changed` are those of its
-/// `sources` that did, `before` says whether the last checkpoint changed it; None if that is not
-/// known. An update reads the tile, and each changed source twice: it is done where that is less
-/// than all sources.
-pub fn next(slots: usize, (changed, sources): (usize, usize), before: Option<bool>) -> Next {
+/// How many sources a tile of parity has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SourceCount {
+    /// Those that changed.
+    pub changed: usize,
+    /// All of them.
+    pub all: usize,
+}
+
+/// What to do with a tile of parity in one of `slots` slots; `before` says whether the last
+/// checkpoint changed it; None if that is not known. An update reads the tile, and each changed
+/// source twice: it is done where that is less than all sources.
+pub fn next(slots: usize, sources: SourceCount, before: Option<bool>) -> Next {
+    let SourceCount { changed, all } = sources;
     match (changed, slots, before) {
         (0, 1, Some(_)) | (0, _, Some(false)) => Next::Keep,
         (0, _, Some(true)) if breaks(Mutant::KeptThoughChanged) => Next::Keep,
         (0, _, Some(true)) => Next::Carry,
-        (_, 2, Some(_)) if 1 + 2 * changed < sources => Next::Update,
+        (_, 2, Some(_)) if 1 + 2 * changed < all => Next::Update,
         _ => Next::Make,
     }
 }
@@ -286,8 +306,14 @@ mod tests {
                     let last = content;
                     content = if changed { number } else { content };
                     let (slot, other) = (number as usize % slots, (number as usize - 1) % slots);
-                    let next =
-                        next(slots, (usize::from(changed || known.is_none()), sources), known);
+                    let next = next(
+                        slots,
+                        SourceCount {
+                            changed: usize::from(changed || known.is_none()),
+                            all: sources,
+                        },
+                        known,
+                    );
                     held[slot] = match next {
                         Next::Keep => held[slot],
                         Next::Carry => held[other],
@@ -303,11 +329,11 @@ mod tests {
 
     #[test]
     fn parity_is_updated_where_that_reads_less() {
-        let next = |changed, sources| next(2, (changed, sources), Some(true));
+        let next = |changed, sources| next(2, SourceCount { changed, all: sources }, Some(true));
         assert_eq!([next(1, 3), next(1, 4), next(3, 7), next(3, 8)], {
             [Next::Make, Next::Update, Next::Make, Next::Update]
         });
-        assert_eq!(super::next(2, (1, 9), None), Next::Make);
+        assert_eq!(super::next(2, SourceCount { changed: 1, all: 9 }, None), Next::Make);
     }
 
     #[test]

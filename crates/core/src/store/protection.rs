@@ -6,7 +6,7 @@ use raidshmem_codec::stripe::{Layout, Scheme};
 use crate::layout::{self, TILE};
 use crate::mutant::{Mutant, breaks};
 use crate::placement::Domains;
-use crate::placement::groups::{self, Grouping};
+use crate::placement::groups::{self, Grouping, InGroup};
 use crate::quantity::CheckpointNumber;
 use crate::settings::{BackupMode, Settings};
 
@@ -134,7 +134,7 @@ impl Protection {
 
     /// Group and place of a PE.
     pub fn place(&self, pe: usize) -> (&GroupLayout, usize) {
-        let (group, place) = self.plan.of[pe];
+        let InGroup { group, place } = self.plan.of[pe];
         (&self.shapes[group], place)
     }
 
