@@ -78,7 +78,7 @@ fn every_misalignment(kernel: Kernel, len: usize) {
             target.check(sum, |dst| kernel.xor_of(dst, &sources[..n]));
         }
         for (factor, product) in &products {
-            target.check(product, |dst| kernel.mul_into(dst, sources[0], *factor));
+            target.check(product, |dst| kernel.combine(&[*factor], &sources[..1], &mut [dst]));
             let added = xor(&before, product);
             target.check(&added, |dst| kernel.mul_add(dst, sources[0], *factor));
         }
@@ -177,7 +177,7 @@ fn every_product() {
         for factor in 0..=255 {
             let expected: Vec<u8> = bytes.iter().map(|&b| product(factor, b)).collect();
             let mut out = vec![GUARD; 256];
-            kernel.mul_into(&mut out, &bytes, factor);
+            kernel.combine(&[factor], &[&bytes], &mut [&mut out]);
             assert_eq!(out, expected, "{kernel:?} {factor}");
             kernel.mul_add(&mut out, &bytes, factor);
             assert_eq!(out, [0; 256], "{kernel:?} {factor}");

@@ -396,7 +396,7 @@ fn deaths(bench: &mut dyn Bench, seed: u64, wanted: fn(&str) -> bool) {
             for (other, call) in CALLS {
                 assert!(call(&*bench).is_err(), "{other} to the dead, after {what}");
             }
-            assert!(again.elapsed() < Duration::from_secs(5), "{what}: slow to say so again");
+            assert!(again.elapsed() < LONG, "{what}: slow to say so again");
             bench.node().engine.disconnect(dead.0);
             let quiet = bench.node().engine.quiet(&[dead.0, BYSTANDER]);
             quiet.expect("what is not connected is passed over");

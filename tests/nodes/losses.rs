@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use super::net::{Net, SILENCE, agent, supervisor};
+use super::net::{Net, agent, supervisor};
 use super::support::{Job, Outcome, Running, note, processes, program};
 
 /// `SHMEM_FT_NODE_TIMEOUT` of jobs that lose a node by its silence.
 const LIMIT: Duration = Duration::from_secs(2);
-/// What a busy machine may add to a figure.
-pub const BUSY: Duration = Duration::from_secs(2);
+/// What a busy machine may add to a figure: far more than it does, and less than for ever.
+pub const BUSY: Duration = Duration::from_secs(20);
 
 /// A job whose nodes may not be silent for longer than [`LIMIT`].
 pub fn strict(job: Job) -> Job {
@@ -84,8 +84,8 @@ fn a_killed_agent_is_known_at_once() {
         "a killed agent of another host: known after {:.1} ms",
         1e3 * took.as_secs_f64()
     ));
-    assert!(took.as_secs() < SILENCE / 2, "its supervisor knows: no limit has to pass");
-    end(run);
+    let outcome = end(run);
+    outcome.check(outcome.count("no sign of life") == 0, "its supervisor knows: no limit passes");
     // With the one PE on it there is nobody left.
     let mut run = patient(net.job(&[0, 1])).start();
     run.wait_for("ready");
@@ -234,10 +234,9 @@ fn a_killed_agent_is_known_at_once_though_its_status_is_not_passed_on() {
     let command = "sh -c 'host=$0; ip netns exec $host \"$@\"; exit 1' {host}";
     let mut run = patient(net.job_by(command, &[1, 0])).start();
     run.wait_for("ready");
-    let begun = Instant::now();
     processes::signal(agent(&run, 1).pid, Signal::KILL);
     run.wait_for("node 1 was lost; it carried no PE");
-    assert!(begun.elapsed().as_secs() < SILENCE / 2, "its supervisor's word is enough");
     let outcome = end(run);
+    outcome.check(outcome.count("no sign of life") == 0, "its supervisor's word is enough");
     outcome.check(!outcome.err.contains("raidshmem-node-"), "the word is for the launcher");
 }

@@ -110,7 +110,7 @@ impl Ssh {
     /// Waits a moment until nothing of the job is on the hosts any more.
     #[track_caller]
     fn is_clean(&self) {
-        let end = Instant::now() + Duration::from_secs(5);
+        let end = Instant::now() + BUSY;
         while !self.left().is_empty() {
             assert!(Instant::now() < end, "left on the hosts: {:?}", self.left());
             std::thread::yield_now();
@@ -149,18 +149,18 @@ fn a_killed_agent_behind_ssh_is_known_at_once_and_a_lost_link_after_its_limit() 
         };
         all.filter(is_agent).collect::<Vec<u32>>()
     };
-    let begun = Instant::now();
     let [agent] = of(1)[..] else { panic!("one agent was expected") };
     processes::signal(agent, rustix::process::Signal::KILL);
     run.wait_for("node 1 was lost; it carried no PE");
-    assert!(begun.elapsed() < BUSY, "its supervisor's word comes through ssh");
     let [agent] = of(2)[..] else { panic!("one agent was expected") };
     let begun = Instant::now();
     ssh.daemons.net.link(2, false);
     declared(&mut run, 2, begun, "link down behind ssh");
     assert!(processes::ends_before(agent, Instant::now() + BUSY), "it ends by its lease");
     run.stop();
-    run.finish().status(0);
+    let outcome = run.finish();
+    let silent = outcome.count("no sign of life");
+    outcome.status(0).check(silent == 1, "the word of node 1's supervisor comes through ssh");
     ssh.is_clean();
 }
 

@@ -17,7 +17,7 @@ use super::processes::{self, Found};
 /// Folder of a run that is its `/dev/shm`.
 const SHM: &str = "dev-shm";
 /// How long orphans may take to end, and output to close.
-const MOMENT: Duration = Duration::from_secs(5);
+const MOMENT: Duration = Duration::from_secs(20);
 
 /// The `/dev/shm` of a job: a folder of its own, seen by no other program, where the kernel allows
 /// that; else the machine's, of which only entries that name this library are looked at.

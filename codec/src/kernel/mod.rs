@@ -74,14 +74,6 @@ impl Kernel {
         self.run(&vec![1; sources.len()], sources, &mut [dst], false);
     }
 
-    /// `dst = factor * src` in GF(2^8), byte by byte.
-    ///
-    /// # Panics
-    /// If the lengths differ.
-    pub fn mul_into(self, dst: &mut [u8], src: &[u8], factor: u8) {
-        self.run(&[factor], &[src], &mut [dst], false);
-    }
-
     /// `dst ^= factor * src` in GF(2^8), byte by byte.
     ///
     /// # Panics
