@@ -115,12 +115,12 @@ pub fn own() -> Ring<'static> {
 
 /// The last events of a ring, at most so many, each with the name of its process, which takes the
 /// incarnation.
-pub fn told(ring: Ring, most: usize, who: impl Fn(u32) -> String) -> Vec<Traced> {
+pub fn last_events(ring: Ring, most: usize, who: impl Fn(u32) -> String) -> Vec<Traced> {
     let events = ring.events();
     let skipped = events.len().saturating_sub(most);
     let line = |event: &ring::Event| format!("{}: {}", who(event.incarnation.0), event.text);
-    let told = |event: &ring::Event| Traced { micros: event.micros, line: line(event) };
-    events[skipped..].iter().map(told).collect()
+    let traced = |event: &ring::Event| Traced { micros: event.micros, line: line(event) };
+    events[skipped..].iter().map(traced).collect()
 }
 
 /// The time of day, to the microsecond (UTC), for people who compare it with other records.

@@ -57,7 +57,7 @@ pub fn compare(
         looks.into_iter().for_each(|look| changes.note(look));
         looked = Some(begun.elapsed());
     }
-    pages::tell(world, coverage, looked);
+    pages::post_costs(world, coverage, looked);
     tiles::show_changes(world.segments, &changes.own);
     changes
 }

@@ -114,7 +114,7 @@ pub fn account(world: &World, protection: &Protection, len: usize) {
 
 /// Compares what all PEs of `view` brought. Every PE comes to the same answer.
 pub fn agree(world: &World, protection: &Protection, view: &View) -> Result<(), Refusal> {
-    let told: Vec<PeerStatus> = (0..world.n_pes()).map(|pe| world.status_of(pe)).collect();
+    let statuses: Vec<PeerStatus> = (0..world.n_pes()).map(|pe| world.status_of(pe)).collect();
     let layout = world.segments.layout();
     let bounds = Bounds {
         mode: protection.mode.name(),
@@ -122,5 +122,5 @@ pub fn agree(world: &World, protection: &Protection, view: &View) -> Result<(), 
         snapshot: layout.region_len,
         limit: world.settings().memory_limit,
     };
-    intent::agree(&told, &world.machines_of(view), &bounds)
+    intent::agree(&statuses, &world.machines_of(view), &bounds)
 }

@@ -66,7 +66,7 @@ pub fn show(world: &World, coverage: &Coverage, number: CheckpointNumber) {
     if tracked.said() == WriteReport::Nothing || tracked.said() == WriteReport::Never {
         *watched = None;
     }
-    tiles::say_written(world.segments, tracked.said());
+    tiles::post_written(world.segments, tracked.said());
 }
 
 /// After barrier Q: the own tiles that anybody wrote to since checkpoint `number - 1`; None if that
@@ -76,7 +76,7 @@ pub fn written(world: &World, coverage: &Coverage, number: CheckpointNumber) -> 
     let mut tracking = lock(&world.store.tracking);
     let Tracking { tracked, watched, .. } = &mut *tracking;
     let said: Vec<WriteReport> =
-        near(world.segments).map(|pe| tiles::said_written(world.segments, pe)).collect();
+        near(world.segments).map(|pe| tiles::posted_written(world.segments, pe)).collect();
     let mut set = None;
     if tracked.gather(number, &said) {
         set = watched
@@ -94,8 +94,8 @@ pub fn written(world: &World, coverage: &Coverage, number: CheckpointNumber) -> 
     set
 }
 
-/// Before barrier C: says what it costs to find changes, `looked` if that was done by digests now.
-pub fn tell(world: &World, coverage: &Coverage, looked: Option<Duration>) {
+/// Before barrier C: shows the PEs near it what it costs to find changes, `looked` if that was done by digests now.
+pub fn post_costs(world: &World, coverage: &Coverage, looked: Option<Duration>) {
     let mut tracking = lock(&world.store.tracking);
     let costs = &mut tracking.costs;
     if let Some(looked) = looked {
@@ -103,7 +103,7 @@ pub fn tell(world: &World, coverage: &Coverage, looked: Option<Duration>) {
         costs.spent = costs.spent.saturating_add(costs.looked);
         costs.huge = world.segments.huge_bytes(&spans(coverage)) as u64;
     }
-    tiles::say_costs(world.segments, costs);
+    tiles::post_costs(world.segments, costs);
 }
 
 /// Before barrier B, while live memory stands still: watches what is written from here on, if that

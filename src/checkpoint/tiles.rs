@@ -181,13 +181,13 @@ pub fn show_written(segments: &Segments, pe: usize, written: &TileSet) {
 }
 
 /// Says whether what was shown so is all.
-pub fn say_written(segments: &Segments, said: WriteReport) {
+pub fn post_written(segments: &Segments, said: WriteReport) {
     let word = said.pack().to_ne_bytes();
     show(segments, segments.layout().written, &word);
 }
 
 /// Says what it costs to find changes.
-pub fn say_costs(segments: &Segments, costs: &Costs) {
+pub fn post_costs(segments: &Segments, costs: &Costs) {
     show(segments, segments.layout().written + 8, &costs.pack());
 }
 
@@ -201,7 +201,7 @@ pub fn costs_of(segments: &Segments, pe: usize) -> Costs {
 }
 
 /// What PE `pe` says so, if it is mapped here.
-pub fn said_written(segments: &Segments, pe: usize) -> WriteReport {
+pub fn posted_written(segments: &Segments, pe: usize) -> WriteReport {
     let Some(segment) = segments.near(pe) else { return WriteReport::Nothing };
     let word = segment.bytes(segments.layout().written, 8);
     WriteReport::unpack(u64::from_ne_bytes(word.try_into().expect("eight bytes")))

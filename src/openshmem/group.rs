@@ -340,7 +340,7 @@ impl Group {
         Ok(())
     }
 
-    /// The leader tells all of its node, which wait for it.
+    /// The leader signals all of its node, which wait for it.
     pub fn release(&self, nodes: &Nodes, at: usize) -> Result<(), Fault> {
         if !nodes.leads(self.index) {
             return self.wait_for(at, 1);
@@ -350,8 +350,8 @@ impl Group {
         Ok(())
     }
 
-    /// Tells the others a number of this PE in the word `at` and hands back theirs, by index.
-    pub fn tell(&self, at: usize, number: u64) -> Result<Vec<u64>, Fault> {
+    /// Gives every PE a number of this one, in the word `at`, and returns those of all, by index.
+    pub fn all_gather(&self, at: usize, number: u64) -> Result<Vec<u64>, Fault> {
         let own = self.word(at, self.index);
         own.store(number);
         self.meet()?;

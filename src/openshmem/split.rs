@@ -57,7 +57,7 @@ pub fn split<const N: usize>(
     let within = |part: &Part| part.within(parent_members);
     let all: Option<Vec<_>> = parts.iter().map(within).collect();
     let all = all.ok_or(Unsplit::Outside)?;
-    let masks = Group::of_team(call, parent).through(gate).tell(MASK_AT, team::free());
+    let masks = Group::of_team(call, parent).through(gate).all_gather(MASK_AT, team::free());
     let masks = masks.map_err(|_| Unsplit::Fault)?;
     let mut free = masks.into_iter().fold(u64::MAX, |all, mask| all & mask);
     if (free.count_ones() as usize) < N {

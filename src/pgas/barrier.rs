@@ -118,7 +118,7 @@ impl World {
         let meeting = rounds(nodes.index, nodes.leaders.len());
         for (number, round) in meeting.enumerate().take(ROUNDS) {
             let partner = nodes.leaders[round.to];
-            self.far_tell(partner, at + number * 8, epoch);
+            self.far_store(partner, at + number * 8, epoch);
             self.until(call, &heard[number], epoch)?;
         }
         Ok(())

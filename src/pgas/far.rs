@@ -108,7 +108,7 @@ impl World {
     }
 
     /// Stores a word of the library's on PE `pe`, which is far; no quiet waits for it.
-    pub(super) fn far_tell(&self, pe: usize, offset: usize, operand: u64) {
+    pub(super) fn far_store(&self, pe: usize, offset: usize, operand: u64) {
         let (word, how) = (WordAt { offset, bytes: 8 }, Update::Store);
         let ask = Ask { pe, word, change: Change { how, operand } };
         if !self.members.faulted() {

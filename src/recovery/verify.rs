@@ -86,14 +86,14 @@ pub(super) fn damaged(
 
 /// What all PEs found, by PE, and the snapshot length they speak of.
 pub fn findings(world: &World, protection: &Protection) -> (usize, Vec<Finding>) {
-    let told: Vec<PeerStatus> = (0..world.n_pes()).map(|pe| world.status_of(pe)).collect();
-    let len = told.iter().map(|told| told.found_len).find(|&len| len != 0).unwrap_or(0);
+    let statuses: Vec<PeerStatus> = (0..world.n_pes()).map(|pe| world.status_of(pe)).collect();
+    let len = statuses.iter().map(|statuses| statuses.found_len).find(|&len| len != 0).unwrap_or(0);
     let finding = |pe: usize| {
         let (shape, place) = protection.place(pe);
-        if told[pe].found_len != len {
+        if statuses[pe].found_len != len {
             return Finding::lost(&shape.layout, place);
         }
-        let PeerStatus { bad_snapshot, bad_parity, found_empty, .. } = told[pe];
+        let PeerStatus { bad_snapshot, bad_parity, found_empty, .. } = statuses[pe];
         Finding { snapshot: bad_snapshot, parity: bad_parity, empty: found_empty == 1 }
     };
     (len as usize, (0..world.n_pes()).map(finding).collect())

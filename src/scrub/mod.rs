@@ -142,7 +142,7 @@ impl Scrub {
         if from.is_some() {
             self.patrol.repaired(spot);
         }
-        if self.patrol.may_tell() {
+        if self.patrol.may_report() {
             let (pe, part) = (Pe::of(self.world.me()), spot.name().to_owned());
             self.world.members.report(Report::Damaged { pe, number, part, from });
         }

@@ -71,7 +71,7 @@ pub struct Patrol {
     extent: Extent,
     next: usize,
     known: BTreeSet<Spot>,
-    told: usize,
+    reported: usize,
 }
 
 impl Patrol {
@@ -96,9 +96,9 @@ impl Patrol {
     }
 
     /// True if there may be one more line about this checkpoint.
-    pub fn may_tell(&mut self) -> bool {
-        self.told += 1;
-        self.told <= LINES
+    pub fn may_report(&mut self) -> bool {
+        self.reported += 1;
+        self.reported <= LINES
     }
 }
 
@@ -134,11 +134,11 @@ mod tests {
         patrol.next(EXTENT);
         patrol.next(EXTENT);
         assert!(patrol.is_news(Spot::Snapshot(1)) && !patrol.is_news(Spot::Snapshot(1)));
-        (0..LINES).for_each(|_| assert!(patrol.may_tell()));
-        assert!(!patrol.may_tell());
+        (0..LINES).for_each(|_| assert!(patrol.may_report()));
+        assert!(!patrol.may_report());
         let other = Extent { number: CheckpointNumber(4), ..EXTENT };
         assert_eq!(patrol.next(other), Some(Spot::Header));
-        assert!(patrol.is_news(Spot::Snapshot(1)) && patrol.may_tell());
+        assert!(patrol.is_news(Spot::Snapshot(1)) && patrol.may_report());
         patrol.repaired(Spot::Snapshot(1));
         assert!(patrol.is_news(Spot::Snapshot(1)));
     }

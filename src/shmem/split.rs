@@ -205,7 +205,7 @@ fn agree(team: Team, words: &[u64]) -> Result<(), Error> {
     }
     let mut equal = true;
     for &word in words {
-        let said = group.tell(MASK_AT, word).map_err(Fault::of)?;
+        let said = group.all_gather(MASK_AT, word).map_err(Fault::of)?;
         equal &= said.iter().all(|other| *other == word);
     }
     if equal { Ok(()) } else { Err(Error::NoTeam("the arguments differ from PE to PE")) }

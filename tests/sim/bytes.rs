@@ -150,16 +150,20 @@ impl Job {
         let len = if snapshot.0 == target { snapshot.1 } else { parity.1 };
         let len = if snapshot.0 == target || parity.0 == target { len } else { 0 };
         let memory = self.own(p);
-        (memory.told.findings, memory.told.found_len) = (found, len);
+        (memory.posted.findings, memory.posted.found_len) = (found, len);
     }
 
     pub fn judge(&mut self, p: &mut Proc) {
-        let lens = (0..self.pes()).map(|pe| self.told(p, pe).found_len);
+        let lens = (0..self.pes()).map(|pe| self.posted(p, pe).found_len);
         let len = lens.into_iter().find(|&len| len != 0).unwrap_or(0);
         let finding = |pe: usize| {
             let (shape, place) = self.plan.protection.place(pe);
-            let told = self.told(p, pe);
-            if told.found_len == len { told.findings } else { Finding::lost(&shape.layout, place) }
+            let posted = self.posted(p, pe);
+            if posted.found_len == len {
+                posted.findings
+            } else {
+                Finding::lost(&shape.layout, place)
+            }
         };
         (p.len, p.findings) = (len, (0..self.pes()).map(finding).collect());
         let shapes = self.plan.protection.shapes.iter().enumerate();
@@ -291,7 +295,7 @@ impl Job {
     // ---- what is promised -----------------------------------------------------------------------
 
     /// A PE goes on: with the right bytes, from the same checkpoint as all others of its view, and
-    /// from none before one that a PE was told is saved.
+    /// from none before one that a PE was posted is saved.
     pub fn check_resumed(&mut self, p: &Proc) {
         let (me, number, view) = (p.me(), p.number, p.view.number);
         let at_its_end = p.call == Call::Finalize;

@@ -251,6 +251,6 @@ impl Job {
             self.lost.insert(pe);
         }
         self.note(|| format!("launcher: node {node} is declared lost"));
-        self.tell(Event::NodeLost { node });
+        self.deliver(Event::NodeLost { node });
     }
 }

@@ -35,9 +35,9 @@ impl Job {
         if !saved || matches!(vote.phase, Some(Phase::Copying(_))) {
             vote.phase = vote.phase.map(without_live);
         }
-        let told = &mut self.own(p).told;
-        told.phase = vote.phase.map_or(0, Phase::pack);
-        told.decision = CheckpointNumber::pack(vote.decided);
+        let posted = &mut self.own(p).posted;
+        posted.phase = vote.phase.map_or(0, Phase::pack);
+        posted.decision = CheckpointNumber::pack(vote.decided);
     }
 
     fn vote_of_the_dead(&mut self, p: &Proc) -> Vote {
@@ -48,12 +48,12 @@ impl Job {
         let snapshot =
             |n: CheckpointNumber| memory.snapshots[self.plan.snapshot_of(n.0)].record.0 == n;
         let slot = |n: CheckpointNumber| memory.slots[self.plan.slot_of(n.0)].record.0 == n;
-        let phase = Phase::unpack(memory.told.phase);
+        let phase = Phase::unpack(memory.posted.phase);
         let phase = phase.filter(|&phase| is_borne_out(phase, snapshot, slot));
         let known = |&n: &CheckpointNumber| {
             phase.is_some_and(|phase| phase.has(n)) || snapshot(n) || slot(n)
         };
-        let decided = CheckpointNumber::unpack(memory.told.decision).filter(known);
+        let decided = CheckpointNumber::unpack(memory.posted.decision).filter(known);
         Vote { phase, decided }
     }
 

@@ -144,7 +144,7 @@ pub struct Job {
     /// accuser of each.
     pub suspects: BTreeMap<usize, usize>,
     pub verdicts: BTreeSet<String>,
-    /// Highest checkpoint that any PE was told is saved.
+    /// Highest checkpoint that any PE was posted is saved.
     pub saved: CheckpointNumber,
     /// Checkpoint resumed from, by view.
     pub resumed: BTreeMap<ViewNumber, CheckpointNumber>,
@@ -291,7 +291,7 @@ impl Job {
                     self.obey(node, message);
                 }
             }
-            What::Up(event) => self.tell(event),
+            What::Up(event) => self.deliver(event),
             What::Show(node, number) => self.show(node, number),
             What::Mailbox(transfer) => self.land(transfer),
             What::Step(proc) => self.step(proc),
@@ -299,7 +299,7 @@ impl Job {
             What::ProcessDies(proc, how) => self.process_dies(proc, how),
             What::NodeGone(node) => {
                 self.note(|| format!("launcher: node {node} is lost"));
-                self.tell(Event::NodeLost { node });
+                self.deliver(Event::NodeLost { node });
             }
             What::Fault(index) => self.strike(index),
             What::CutShort => {
@@ -311,7 +311,7 @@ impl Job {
 
     // ---- launcher -----------------------------------------------------------------------------
 
-    pub fn tell(&mut self, event: Event) {
+    pub fn deliver(&mut self, event: Event) {
         if let Event::Said { what: PeMessage::Verdict { words, .. }, .. } = &event {
             self.verdicts.insert(words.clone());
         }

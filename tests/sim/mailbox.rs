@@ -11,7 +11,7 @@ use raidshmem_core::quantity::Incarnation;
 use raidshmem_core::view::State;
 
 use super::job::{Job, What};
-use super::memory::Told;
+use super::memory::Posted;
 use super::pe::Proc;
 use super::plan::Broken;
 
@@ -22,7 +22,7 @@ pub struct Transfer {
     writer: u32,
     to: usize,
     memory: u32,
-    told: Told,
+    posted: Posted,
     part: Part,
     /// Held back once, since its writer died.
     held: bool,
@@ -38,11 +38,11 @@ enum Part {
     Step,
 }
 
-/// What one incarnation of a PE told, with its tag: 0 is nobody's.
+/// What one incarnation of a PE posted, with its tag: 0 is nobody's.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Half {
     tag: u32,
-    told: Told,
+    posted: Posted,
 }
 
 impl Job {
@@ -51,21 +51,21 @@ impl Job {
         self.plan.far && p.view.pes.get(pe).is_some_and(|member| member.node != p.node)
     }
 
-    pub fn told(&self, p: &Proc, pe: usize) -> Told {
+    pub fn posted(&self, p: &Proc, pe: usize) -> Posted {
         match self.is_far(p, pe) && pe != p.me() {
             true => self.heard(p, pe),
-            false => self.memory(p, pe).told,
+            false => self.memory(p, pe).posted,
         }
     }
 
     /// What the incarnation of PE `pe` in the view of a process wrote in its mailbox.
-    fn heard(&self, p: &Proc, pe: usize) -> Told {
+    fn heard(&self, p: &Proc, pe: usize) -> Posted {
         let wanted = p.view.pes[pe].incarnation;
         let entry = self.memory(p, p.me()).mailbox.get(pe);
-        let Half { tag, told } =
+        let Half { tag, posted } =
             entry.map_or_else(Half::default, |halves| halves[self.half(wanted)]);
         let own = tag == wanted.0 + 1 || self.untagged();
-        if own { told } else { Told::default() }
+        if own { posted } else { Posted::default() }
     }
 
     fn half(&self, incarnation: Incarnation) -> usize {
@@ -81,7 +81,7 @@ impl Job {
         if !self.plan.far {
             return self.now;
         }
-        let told = self.memory(p, p.me()).told;
+        let posted = self.memory(p, p.me()).posted;
         let living = |&pe: &usize| p.view.pes[pe].state == State::Alive && self.is_far(p, pe);
         let far: Vec<usize> = (0..self.pes()).filter(living).collect();
         let mut quiet = self.now.max(p.told_at);
@@ -89,17 +89,17 @@ impl Job {
             let time = self.now + self.delay(self.plan.message);
             quiet = quiet.max(time);
             let (from, memory, held) = (p.me(), p.mapped[to], false);
-            let transfer = Transfer { from, writer: p.id, to, memory, told, part, held };
+            let transfer = Transfer { from, writer: p.id, to, memory, posted, part, held };
             self.at(time, What::Mailbox(transfer));
         }
-        let posted = if self.plan.broken == Broken::StepBeforeWords { self.now } else { quiet };
+        let sent = if self.plan.broken == Broken::StepBeforeWords { self.now } else { quiet };
         p.told_at = quiet;
         for &to in &far {
-            let time = posted + self.delay(self.plan.message);
+            let time = sent + self.delay(self.plan.message);
             p.told_at = p.told_at.max(time);
             let part = Part::Step;
             let (from, memory, held) = (p.me(), p.mapped[to], false);
-            let transfer = Transfer { from, writer: p.id, to, memory, told, part, held };
+            let transfer = Transfer { from, writer: p.id, to, memory, posted, part, held };
             self.at(time, What::Mailbox(transfer));
         }
         quiet
@@ -112,7 +112,7 @@ impl Job {
             let later = self.now + self.delay(40 * self.plan.message);
             return self.at(later, What::Mailbox(transfer));
         }
-        let Transfer { from, writer, to, memory, told, part, held } = transfer;
+        let Transfer { from, writer, to, memory, posted, part, held } = transfer;
         let entered = self.carrier[to].map(|proc| &self.procs[proc as usize].view);
         let newest =
             entered.and_then(|view| view.pes.get(from)).map_or(Incarnation(0), |pe| pe.incarnation);
@@ -129,14 +129,14 @@ impl Job {
         let entry = &mut mailbox[from][half];
         match part {
             Part::First => {
-                let Told { phase, decision, step, .. } = entry.told;
+                let Posted { phase, decision, step, .. } = entry.posted;
                 entry.tag = incarnation.0 + 1;
-                entry.told = Told { phase, decision, step, ..told };
+                entry.posted = Posted { phase, decision, step, ..posted };
             }
             Part::Second => {
-                (entry.told.phase, entry.told.decision) = (told.phase, told.decision);
+                (entry.posted.phase, entry.posted.decision) = (posted.phase, posted.decision);
             }
-            Part::Step => entry.told.step = told.step,
+            Part::Step => entry.posted.step = posted.step,
         }
         if let Some(proc) = self.carrier[to].filter(|_| part == Part::Step) {
             self.wake(proc);

@@ -123,7 +123,7 @@ impl Sum {
     }
 }
 
-/// Runs `seeds` on all processors, until the limit is over; the lowest that fails is told.
+/// Runs `seeds` on all processors, until the limit is over; the lowest that fails is posted.
 fn many(seeds: std::ops::Range<u64>, mode: Mode, limit: Duration) -> Sum {
     const AT_ONCE: u64 = 256;
     let begun = Instant::now();

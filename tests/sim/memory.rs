@@ -83,7 +83,7 @@ impl Region {
 
 /// What a PE tells all others in the course of the protocol.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Told {
+pub struct Posted {
     /// View and meeting.
     pub step: u64,
     /// [`Phase`], packed; 0 is none.
@@ -104,8 +104,8 @@ pub struct Told {
 /// One memory file of a PE.
 #[derive(Debug, Clone, Default)]
 pub struct Memory {
-    pub told: Told,
-    /// What PEs that are out of reach told, by PE.
+    pub posted: Posted,
+    /// What PEs that are out of reach posted, by PE.
     pub mailbox: Vec<[Half; 2]>,
     /// Arrived, released.
     pub gate: (u64, u64),
@@ -122,7 +122,7 @@ pub struct Memory {
 
 impl Memory {
     pub fn set_phase(&mut self, phase: Phase) {
-        self.told.phase = phase.pack();
+        self.posted.phase = phase.pack();
     }
 
     /// A tile of live data; zeroes beyond its end.

@@ -83,7 +83,7 @@ pub struct Proc {
     /// Its connection to that incarnation of a PE broke: it waits for the view that says what
     /// becomes of it.
     pub blocked: Option<(usize, u32)>,
-    /// When all that it told so far is seen by all.
+    /// When all that it posted so far is seen by all.
     pub told_at: u64,
 }
 
@@ -340,7 +340,7 @@ impl Job {
 
     fn boot(&mut self, p: &mut Proc) -> Then {
         let original = p.incarnation == Incarnation(0);
-        self.own(p).told.ending = false;
+        self.own(p).posted.ending = false;
         if original {
             let memory = self.own(p);
             memory.set_phase(Phase::Agreed(CheckpointNumber(0)));
@@ -361,7 +361,7 @@ impl Job {
         if p.finishing.is_none() {
             let computed = self.plan.content(p.me(), self.plan.last.next().0);
             let memory = self.own(p);
-            (memory.live, memory.told.ending) = (computed, true);
+            (memory.live, memory.posted.ending) = (computed, true);
             self.show_deed(p, Deed::Waits);
         }
         if p.finishing != Some(p.joined) {

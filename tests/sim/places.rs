@@ -25,12 +25,12 @@ impl Job {
         let late = p.apart.as_ref().is_some_and(|apart| apart.is_late(p.me(), site));
         p.written |= !p.before;
         let (number, new) = (p.agreed.next(), p.joined == ViewNumber(0));
-        self.own(p).told.call = Called { site, number, new, late, varied: false };
+        self.own(p).posted.call = Called { site, number, new, late, varied: false };
         late
     }
 
     fn progress(&self, p: &Proc, deed: Deed) -> Progress {
-        let site = self.memory(p, p.me()).told.call.site;
+        let site = self.memory(p, p.me()).posted.call.site;
         let written = u64::from(p.written);
         Progress { deed, barriers: 0, reached: false, site, written }
     }
@@ -57,7 +57,7 @@ impl Job {
                 Followed::Out(Outcome::Behind)
             }
             Some(verdict) => {
-                self.broken_promise = Some(format!("PE {} is told {verdict:?}", p.me()));
+                self.broken_promise = Some(format!("PE {} is posted {verdict:?}", p.me()));
                 Followed::Wait
             }
             None if self.faulted(p) => Followed::Out(Outcome::Changed),
@@ -70,8 +70,8 @@ impl Job {
         if self.plan.two {
             let alive = |&pe: &usize| p.view.pes[pe].state == State::Alive;
             let living: Vec<usize> = (0..self.pes()).filter(alive).collect();
-            let calls: Vec<_> = living.iter().map(|&pe| (pe, self.told(p, pe).call)).collect();
-            let ends = living.iter().any(|&pe| self.told(p, pe).ending);
+            let calls: Vec<_> = living.iter().map(|&pe| (pe, self.posted(p, pe).call)).collect();
+            let ends = living.iter().any(|&pe| self.posted(p, pe).ending);
             (p.apart, p.written) = (apart(&calls).filter(|_| !ends), false);
         }
     }

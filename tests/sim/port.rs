@@ -15,7 +15,7 @@ use raidshmem_core::store::site::Deed;
 use raidshmem_core::view::{Member, State};
 
 use super::job::Job;
-use super::memory::{Region, Told};
+use super::memory::{Posted, Region};
 use super::pe::{Proc, Then};
 use super::plan::{Broken, Short};
 
@@ -75,7 +75,7 @@ impl Hands<'_> {
         let word = p.view.number.0 << 8 | step;
         let living = |pe: &usize| p.view.pes[*pe].state == State::Alive;
         let here = |pe: usize| {
-            let theirs = job.told(p, pe).step;
+            let theirs = job.posted(p, pe).step;
             theirs >> 8 == p.view.number.0 && theirs >= word
         };
         match ((0..job.pes()).filter(living).all(here), job.changed(p)) {
@@ -90,7 +90,7 @@ impl Hands<'_> {
         p.len = job.own(p).live.len();
         let (len, free) = job.intent(p);
         let memory = job.own(p);
-        (memory.told.len, memory.told.free) = (len, free);
+        (memory.posted.len, memory.posted.free) = (len, free);
         job.show_written(p);
     }
 
@@ -136,7 +136,7 @@ impl Port for Hands<'_> {
         let (job, p) = (&mut *self.job, &mut *self.p);
         match op {
             Op::Post(posted) => {
-                job.own(p).told.phase = posted.phase(number).map_or(0, Phase::pack);
+                job.own(p).posted.phase = posted.phase(number).map_or(0, Phase::pack);
             }
             Op::Void(part) => self.part(part, number).record = (CheckpointNumber(0), 0),
             Op::Seal(part) => {
@@ -169,8 +169,8 @@ impl Port for Hands<'_> {
                 job.refresh(p);
             }
             Op::FindApart => job.find_apart(p),
-            Op::WriteDecision => job.own(p).told.decision = CheckpointNumber::pack(Some(number)),
-            Op::ForgetDecision => job.own(p).told.decision = 0,
+            Op::WriteDecision => job.own(p).posted.decision = CheckpointNumber::pack(Some(number)),
+            Op::ForgetDecision => job.own(p).posted.decision = 0,
             Op::BringInherited => self.bring_inherited(),
             Op::ClearBeside if !in_turns => job.own(p).snapshots[BESIDE] = Default::default(),
             Op::SetAgreed => p.agreed = number,
@@ -199,7 +199,7 @@ impl Port for Hands<'_> {
         match (p.joined == ViewNumber(0), job.faulted(p)) {
             (true, _) => Standing::New,
             (_, true) => Standing::Faulted,
-            _ if job.memory(p, p.me()).told.call.late => Standing::Late,
+            _ if job.memory(p, p.me()).posted.call.late => Standing::Late,
             _ => Standing::Well,
         }
     }
@@ -225,16 +225,16 @@ impl Port for Hands<'_> {
     }
 
     fn phase(&self) -> Option<Phase> {
-        Phase::unpack(self.job.memory(self.p, self.p.me()).told.phase)
+        Phase::unpack(self.job.memory(self.p, self.p.me()).posted.phase)
     }
 
     fn votes(&self) -> Vec<Vote> {
         let (job, p) = (&*self.job, &*self.p);
         let vote = |pe: usize| {
-            let told = job.told(p, pe);
+            let posted = job.posted(p, pe);
             Vote {
-                phase: Phase::unpack(told.phase),
-                decided: CheckpointNumber::unpack(told.decision),
+                phase: Phase::unpack(posted.phase),
+                decided: CheckpointNumber::unpack(posted.decision),
             }
         };
         let alive = (0..job.pes()).filter(|&pe| p.view.pes[pe].state == State::Alive);
@@ -260,7 +260,7 @@ impl Port for Hands<'_> {
     fn ends(&self) -> Option<Ending> {
         let (job, p) = (&*self.job, &*self.p);
         let mut others = (0..job.pes()).filter(|&pe| pe != p.me());
-        others.any(|pe| job.told(p, pe).ending).then_some(Ending::Silent)
+        others.any(|pe| job.posted(p, pe).ending).then_some(Ending::Silent)
     }
 
     fn breaks(&self, rule: Mutant) -> bool {
@@ -281,20 +281,20 @@ impl Job {
         }
     }
 
-    /// True if this PE refuses the checkpoint, as far as it can read what the others told: after a
+    /// True if this PE refuses the checkpoint, as far as it can read what the others posted: after a
     /// loss that may be nothing, and then they do not meet to refuse it.
     fn refuses(&self, p: &Proc) -> bool {
-        let told = |pe: usize| {
-            let Told { len, free, .. } = self.told(p, pe);
+        let posted = |pe: usize| {
+            let Posted { len, free, .. } = self.posted(p, pe);
             let need = if len == intent::CANNOT { 0 } else { len };
             PeerStatus { len, need, hold: need, available: free, ..Default::default() }
         };
-        let told: Vec<PeerStatus> = (0..self.pes()).map(told).collect();
+        let posted: Vec<PeerStatus> = (0..self.pes()).map(posted).collect();
         let together = self.plan.broken == Broken::Rule(Mutant::MemoryOfTheJob);
         let machine = |pe: &Member| if together { 0 } else { pe.node };
         let machines: Vec<u32> = p.view.pes.iter().map(machine).collect();
         let bounds = Bounds { mode: "rs", manifest: 0, snapshot: usize::MAX, limit: None };
-        intent::agree(&told, &machines, &bounds).is_err()
+        intent::agree(&posted, &machines, &bounds).is_err()
     }
 
     fn gate(&mut self, p: &Proc) -> &mut (u64, u64) {
@@ -338,7 +338,7 @@ impl Job {
     /// Shows that this PE has come to a meeting, and wakes the others if it was the last.
     fn arrive(&mut self, p: &Proc, step: u64) {
         let number = p.view.number;
-        let before = std::mem::replace(&mut self.own(p).told.step, number.0 << 8 | step);
+        let before = std::mem::replace(&mut self.own(p).posted.step, number.0 << 8 | step);
         let ordered = &mut self.views[number.0 as usize];
         let from = if before >> 8 == number.0 { (before & 15) as usize } else { 0 };
         ordered.arrived[from] = ordered.arrived[from].saturating_sub(1);

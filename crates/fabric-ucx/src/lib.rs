@@ -249,9 +249,10 @@ impl Engine for Ucx {
         let key = |part: &Part| endpoint.key(&part.key).map_err(refused("the key of a peer"));
         let keys = [key(&address.parts[0])?, key(&address.parts[1])?];
         let parts = address.parts;
-        let (endpoint, told) = (Some(endpoint), false);
+        let (endpoint, reported) = (Some(endpoint), false);
         self.shared.oldest[pe].store(incarnation.0, Ordering::SeqCst);
-        state.links[pe] = Some(Connection { incarnation, endpoint, keys, parts, failure, told });
+        state.links[pe] =
+            Some(Connection { incarnation, endpoint, keys, parts, failure, reported });
         Ok(())
     }
 

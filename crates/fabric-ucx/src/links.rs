@@ -33,8 +33,8 @@ pub(super) struct Connection {
     pub keys: [Key; 2],
     pub parts: [Part; 2],
     pub failure: Box<Failure>,
-    /// The events was told.
-    pub told: bool,
+    /// The event sink knows of the failure.
+    pub reported: bool,
 }
 
 impl Connection {
@@ -109,9 +109,9 @@ pub(super) fn tend(
     for pe in 0..state.links.len() {
         let Some(link) = &mut state.links[pe] else { continue };
         let gone = shared.local.events.gone(pe, link.incarnation);
-        if link.works().is_none() && !link.told && !gone {
+        if link.works().is_none() && !link.reported && !gone {
             suspects.push((pe, link.incarnation));
-            link.told = true;
+            link.reported = true;
         }
         if link.endpoint.is_some() && (gone || link.works().is_none()) {
             state.cut(pe, shared);

@@ -147,7 +147,7 @@ impl Shared {
     }
 
     /// Sends a message without waiting: now, or when there is room.
-    fn tell(&self, conn: &Conn, sender: &mut Sender, message: Message) {
+    fn send_message(&self, conn: &Conn, sender: &mut Sender, message: Message) {
         sender.deferred.push_back(message);
         self.flush(conn, sender);
     }
@@ -183,7 +183,7 @@ impl Shared {
         if conn.completed() < sender.wake.0 {
             self.wake_later(sender);
         } else if !sender.deferred.contains(&Message::Wake) {
-            self.tell(&conn, &mut sender, Message::Wake);
+            self.send_message(&conn, &mut sender, Message::Wake);
         }
     }
 
@@ -364,7 +364,7 @@ impl Shared {
         for conn in lock(&self.served).drain(..) {
             let count = conn.served.0.load(Ordering::Relaxed);
             if conn.served.1.swap(count, Ordering::Relaxed) != count {
-                self.tell(&conn, &mut lock(&conn.sender), Message::Posted(count));
+                self.send_message(&conn, &mut lock(&conn.sender), Message::Posted(count));
             }
         }
         if arrived {
@@ -401,7 +401,7 @@ impl Shared {
             Message::Update { tag, word, change } => {
                 let value = self.local.segment.update(word, change).unwrap_or(0);
                 let answer = Message::Answer { tag, value };
-                self.tell(conn, &mut lock(&conn.sender), answer);
+                self.send_message(conn, &mut lock(&conn.sender), answer);
                 true
             }
             Message::Post { word, change } => {
@@ -415,7 +415,7 @@ impl Shared {
                 if (window as usize) < self.windows.count() {
                     let place = self.window(window as usize);
                     let answer = Message::Window { window, place };
-                    self.tell(conn, &mut lock(&conn.sender), answer);
+                    self.send_message(conn, &mut lock(&conn.sender), answer);
                 }
                 false
             }

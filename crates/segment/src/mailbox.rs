@@ -65,7 +65,7 @@ impl Entry {
         if is_of(words[1].load(Ordering::SeqCst), incarnation) { step } else { 0 }
     }
 
-    /// All that this incarnation told, the step read first; nothing before it told anything.
+    /// All that this incarnation posted, the step read first; nothing before it posted anything.
     pub fn read(&self, incarnation: Incarnation) -> PeerStatus {
         let words = &self.halves[half(incarnation)].words;
         let words = std::array::from_fn(|at| words[at].load(Ordering::SeqCst));
@@ -77,16 +77,16 @@ impl Entry {
 mod tests {
     use super::*;
 
-    fn told(seed: u64) -> PeerStatus {
+    fn posted(seed: u64) -> PeerStatus {
         let tag = PeerStatus::default().words(Incarnation(0))[1];
         let words = std::array::from_fn(|at| if at == 1 { tag } else { seed + at as u64 });
         PeerStatus::of(words, Incarnation(0)).unwrap()
     }
 
-    fn write(entry: &Entry, told: &PeerStatus, incarnation: Incarnation) {
+    fn write(entry: &Entry, posted: &PeerStatus, incarnation: Incarnation) {
         let half = &entry.halves[place(incarnation) / HALF];
-        for (word, told) in half.words.iter().zip(told.words(incarnation)) {
-            word.store(told, Ordering::SeqCst);
+        for (word, posted) in half.words.iter().zip(posted.words(incarnation)) {
+            word.store(posted, Ordering::SeqCst);
         }
     }
 
@@ -96,8 +96,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_survives_the_board() {
-        let (entry, first) = (empty(), told(70));
+    fn what_is_posted_survives_the_mailbox() {
+        let (entry, first) = (empty(), posted(70));
         assert_eq!(
             (entry.step(Incarnation(0)), entry.read(Incarnation(0))),
             (0, PeerStatus::default())
@@ -110,11 +110,11 @@ mod tests {
     #[test]
     fn a_successor_and_who_was_declared_dead_do_not_meet() {
         for late in [false, true] {
-            let (entry, dead, next) = (empty(), told(70), told(900));
+            let (entry, dead, next) = (empty(), posted(70), posted(900));
             write(&entry, &dead, Incarnation(4));
             write(&entry, &next, Incarnation(5));
             if late {
-                write(&entry, &told(300), Incarnation(4));
+                write(&entry, &posted(300), Incarnation(4));
             }
             assert_eq!((entry.step(Incarnation(5)), entry.read(Incarnation(5))), (next.step, next));
         }
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn words_of_another_incarnation_are_refused() {
         let entry = empty();
-        write(&entry, &told(70), Incarnation(4));
+        write(&entry, &posted(70), Incarnation(4));
         for other in [0, 2, 3, 5, 6] {
             assert_eq!(
                 (entry.step(Incarnation(other)), entry.read(Incarnation(other))),

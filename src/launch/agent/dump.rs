@@ -23,7 +23,7 @@ impl Agent {
         let processes = self.procs.iter().map(|(&proc, local)| see(proc, local)).collect();
         let mut events = Vec::new();
         if all {
-            events = trace::told(trace::own(), usize::MAX, |_| format!("node {node}"));
+            events = trace::last_events(trace::own(), usize::MAX, |_| format!("node {node}"));
             let most = MOST / self.here.len().max(1);
             let here: Vec<Pe> = self.procs.values().filter_map(|local| local.pe).collect();
             here.into_iter().for_each(|pe| events.extend(self.events_of(pe, most)));
@@ -35,7 +35,7 @@ impl Agent {
     pub(super) fn events_of(&self, pe: Pe, most: usize) -> Vec<Traced> {
         let layout = Layout::new(self.job.heap_len as usize, self.job.n_pes as usize);
         let Ok(mapped) = Mapped::of(&self.part(pe), &layout) else { return Vec::new() };
-        trace::told(mapped.ring(), most, |incarnation| match incarnation {
+        trace::last_events(mapped.ring(), most, |incarnation| match incarnation {
             0 => format!("PE {pe}"),
             n => format!("PE {pe} (incarnation {n})"),
         })

@@ -121,7 +121,7 @@ impl Launcher {
 
 /// The events of the agents and of this process.
 fn all_events(answers: BTreeMap<u32, Answer>) -> Vec<Traced> {
-    let mut events = trace::told(trace::own(), usize::MAX, |_| "launcher".to_owned());
+    let mut events = trace::last_events(trace::own(), usize::MAX, |_| "launcher".to_owned());
     events.extend(answers.into_values().flat_map(|answer| answer.events));
     events
 }

@@ -217,7 +217,7 @@ pub fn blocks(
 pub fn gather(group: &Group, number: u64) -> Result<Vec<u64>, Fault> {
     const BYTES: usize = size_of::<u64>();
     if group.nodes(None).is_none() || !fit_slots(group, BYTES) {
-        return group.tell(COUNT_AT, number);
+        return group.all_gather(COUNT_AT, number);
     }
     let mut row = [0u8; 2 * WORK_SLOT];
     row.chunks_exact_mut(BYTES).for_each(|block| block.copy_from_slice(&number.to_ne_bytes()));

@@ -58,18 +58,18 @@ fn mib(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
 
-/// Compares what the PEs told, each of which runs on the machine of that number.
+/// Compares what the PEs posted, each of which runs on the machine of that number.
 ///
 /// # Errors
 /// The first reason not to make the checkpoint.
-pub fn agree(told: &[PeerStatus], machine_of: &[u32], bounds: &Bounds) -> Result<(), Refusal> {
-    let len = told[0].len;
-    if let Some(pe) = told.iter().position(|intent| intent.len == CANNOT) {
+pub fn agree(posted: &[PeerStatus], machine_of: &[u32], bounds: &Bounds) -> Result<(), Refusal> {
+    let len = posted[0].len;
+    if let Some(pe) = posted.iter().position(|intent| intent.len == CANNOT) {
         return Err(Refusal::Manifest { pe, room: bounds.manifest });
     }
-    let is_odd = |intent: &PeerStatus| (intent.digest, intent.len) != (told[0].digest, len);
-    if let Some(pe) = told.iter().position(is_odd) {
-        return Err(Refusal::Different { pe, len: (len, told[pe].len) });
+    let is_odd = |intent: &PeerStatus| (intent.digest, intent.len) != (posted[0].digest, len);
+    if let Some(pe) = posted.iter().position(is_odd) {
+        return Err(Refusal::Different { pe, len: (len, posted[pe].len) });
     }
     if len > bounds.snapshot as u64 {
         return Err(Refusal::Store { len, room: bounds.snapshot });
@@ -79,12 +79,12 @@ pub fn agree(told: &[PeerStatus], machine_of: &[u32], bounds: &Bounds) -> Result
         let machine = if breaks(Mutant::MemoryOfTheJob) { 0 } else { machine };
         machines.entry(machine).or_default().push(pe);
     }
-    machines.values().try_for_each(|pes| fits(told, pes, bounds))
+    machines.values().try_for_each(|pes| fits(posted, pes, bounds))
 }
 
 /// Whether one machine has room for what its PEs take.
-fn fits(told: &[PeerStatus], pes: &[usize], bounds: &Bounds) -> Result<(), Refusal> {
-    let of = |word: fn(&PeerStatus) -> u64| pes.iter().map(move |&pe| word(&told[pe]));
+fn fits(posted: &[PeerStatus], pes: &[usize], bounds: &Bounds) -> Result<(), Refusal> {
+    let of = |word: fn(&PeerStatus) -> u64| pes.iter().map(move |&pe| word(&posted[pe]));
     let need = of(|intent| intent.need).fold(0, u64::saturating_add);
     let hold = of(|intent| intent.hold).fold(0, u64::saturating_add);
     let free = of(|intent| intent.available).min().unwrap_or(u64::MAX);
@@ -107,23 +107,23 @@ mod tests {
     const BOUNDS: Bounds =
         Bounds { mode: "raid5", manifest: 4096, snapshot: 1 << 40, limit: Some(300 << 20) };
 
-    fn told(need: u64, available: u64) -> PeerStatus {
+    fn posted(need: u64, available: u64) -> PeerStatus {
         let (need, available) = (need << 20, available << 20);
         PeerStatus { digest: 7, len: 1000, hold: need, need, available, ..PeerStatus::default() }
     }
 
-    fn words(told: &[PeerStatus], machine_of: &[u32]) -> String {
-        agree(told, machine_of, &BOUNDS)
+    fn words(posted: &[PeerStatus], machine_of: &[u32]) -> String {
+        agree(posted, machine_of, &BOUNDS)
             .map_or_else(|refusal| refusal.to_string(), |()| String::new())
     }
 
     /// Sixteen hosts with room for their own, and for no more.
     #[test]
     fn memory_is_counted_for_each_machine() {
-        let told = [told(100, 210); 32];
+        let posted = [posted(100, 210); 32];
         let of_two: Vec<u32> = (0..32).map(|pe| pe / 2).collect();
-        assert_eq!(words(&told, &of_two), "");
-        let on_one = words(&told, &[0; 32]);
+        assert_eq!(words(&posted, &of_two), "");
+        let on_one = words(&posted, &[0; 32]);
         let expected = "PEs 0-31 need 3200 MiB more memory for raid5, and their machine has 210 \
             MiB free";
         assert_eq!(on_one, expected);
@@ -131,33 +131,37 @@ mod tests {
 
     #[test]
     fn the_machine_that_is_short_is_named() {
-        let (much, little) = (told(100, 250), told(100, 199));
+        let (much, little) = (posted(100, 250), posted(100, 199));
         let mixed = [much, little, much, little, much];
         let expected = "PEs 1,3 need 200 MiB more memory for raid5, and their machine has 199 MiB \
             free";
         assert_eq!(words(&mixed, &[4, 1, 4, 1, 0]), expected);
         assert_eq!(words(&mixed, &[4, 1, 4, 0, 2]), "", "apart they fit");
-        let alone = words(&[much, told(300, 199)], &[0, 1]);
+        let alone = words(&[much, posted(300, 199)], &[0, 1]);
         let expected = "PE 1 needs 300 MiB more memory for raid5, and its machine has 199 MiB free";
         assert_eq!(alone, expected);
-        let none = PeerStatus { available: u64::MAX, ..told(0, 0) };
-        assert_eq!(words(&[told(190, 199), none], &[0, 0]), "", "who needs nothing has not looked");
+        let none = PeerStatus { available: u64::MAX, ..posted(0, 0) };
+        assert_eq!(
+            words(&[posted(190, 199), none], &[0, 0]),
+            "",
+            "who needs nothing has not looked"
+        );
     }
 
     #[test]
     fn the_limit_is_that_of_a_machine() {
-        let told = [told(100, 1000); 6];
-        assert_eq!(words(&told, &[0, 0, 0, 1, 1, 1]), "", "three times 100 MiB each");
+        let posted = [posted(100, 1000); 6];
+        assert_eq!(words(&posted, &[0, 0, 0, 1, 1, 1]), "", "three times 100 MiB each");
         let expected = "PEs 0-1,3-4, of one machine, take 400.0 MiB for raid5, and \
             SHMEM_FT_MEMORY_LIMIT allows 300.0 MiB";
-        assert_eq!(words(&told, &[0, 0, 1, 0, 0, 1]), expected);
+        assert_eq!(words(&posted, &[0, 0, 1, 0, 0, 1]), expected);
         let expected = "PE 0 takes 400.0 MiB for raid5, and SHMEM_FT_MEMORY_LIMIT allows 300.0 MiB";
-        assert_eq!(words(&[super::tests::told(400, 1000)], &[0]), expected);
+        assert_eq!(words(&[super::tests::posted(400, 1000)], &[0]), expected);
     }
 
     #[test]
     fn what_is_not_the_same_or_too_large_is_refused_before_memory_is_counted() {
-        let short = told(100, 1);
+        let short = posted(100, 1);
         let odd = PeerStatus { len: 900, ..short };
         let cannot = PeerStatus { len: CANNOT, ..short };
         let apart = words(&[short, odd], &[0, 1]);
