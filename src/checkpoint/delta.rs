@@ -1,4 +1,4 @@
-//! Finding what changed since the last checkpoint, and telling the peers.
+//! Finds what changed since the last checkpoint, and shows it to the peers.
 //!
 //! A PE compares its live tiles with its snapshot the first time, and takes a digest of each on the
 //! way; from then on the digests (XXH3, 128 bits) are compared and the snapshot is not read. It

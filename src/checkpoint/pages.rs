@@ -1,13 +1,12 @@
-//! What was written since the last checkpoint, as the kernel noted it page by page.
+//! Finds what was written since the last checkpoint, as the kernel noted it page by page.
 //!
-//! What a look is good for, and what must come in which order, is said in
-//! [`raidshmem_core::store::track`]; here it is done: watching the pages, looking at them, showing
-//! what was written to PEs near this one in the own store, and putting together what all of them
-//! wrote to the own memory.
+//! [`raidshmem_core::store::track`] says in which order, and what a look is good for. This module
+//! does it: it watches pages, looks at them, shows in the own store what it wrote to PEs near this
+//! one, and puts together what all of them wrote to the own memory.
 //!
 //! Huge pages are cut where they are watched. Live memory is read through other mappings then,
 //! which are not, and through which nothing can be written ([`raidshmem_segment::Segment::live`]).
-//! What it costs to find changes each PE tells those near it before barrier C.
+//! Before barrier C each PE shows those near it what it costs to find changes.
 //!
 //! Invariant: an error of the kernel is no error of the checkpoint. It ends the watch for good, on
 //! this PE and on all near it, and what changed is found by digests again.
@@ -94,7 +93,8 @@ pub fn written(world: &World, coverage: &Coverage, number: CheckpointNumber) -> 
     set
 }
 
-/// Before barrier C: shows the PEs near it what it costs to find changes, `looked` if that was done by digests now.
+/// Before barrier C: shows the PEs near it what it costs to find changes, `looked` if digests found
+/// them now.
 pub fn post_costs(world: &World, coverage: &Coverage, looked: Option<Duration>) {
     let mut tracking = lock(&world.store.tracking);
     let costs = &mut tracking.costs;

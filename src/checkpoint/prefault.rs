@@ -1,15 +1,15 @@
-//! Memory that a recovery will take, touched ahead of it; and mappings, ahead of a loop over them.
+//! Touches memory ahead of a recovery that needs it, and mappings ahead of a loop over them.
 //!
-//! A substitute with fresh memory has it touched as soon as it begins, beside the program and on
-//! processors that wait: fresh pages take longer than what is put into them. What the rebuild takes
-//! comes first; the rest is done at the lowest priority.
+//! Threads of a substitute touch its fresh memory as soon as it begins, beside the program and on
+//! processors that wait: the kernel takes longer to give fresh pages than the rebuild to fill them.
+//! The pages of the rebuild come first; the rest is done at the lowest priority.
 //!
-//! Memory of a program that has lost nobody is not touched ahead: what a block costs a checkpoint
-//! is paid in the first one that covers it, and never by a program that takes none.
+//! Nothing is touched ahead in a program that has lost no PE: the first checkpoint that covers a
+//! block pays for it, and a program that takes no checkpoint never does.
 //!
-//! Invariant: nothing here decides whether a checkpoint can be made, and a failure is no error:
-//! what is not touched here is faulted in later. Memory that would not be given to a checkpoint
-//! (`SHMEM_FT_MEMORY_LIMIT`), or of which the machine is short, is left alone.
+//! Invariant: nothing here decides whether a checkpoint can be made, and a failure is no error: the
+//! kernel gives the pages later. Nothing is touched beyond what a checkpoint may have
+//! (`SHMEM_FT_MEMORY_LIMIT`), or where the machine is short of memory.
 
 #![forbid(unsafe_code)]
 

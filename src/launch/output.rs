@@ -1,7 +1,7 @@
-//! What programs on other hosts print: carried on in whole lines, so that lines are not mixed.
+//! Passes on the output of programs on other hosts in whole lines, so that lines are not mixed.
 //!
-//! A thread a stream: that thread waits for room on a terminal or a pipe, never the one that
-//! watches processes. Nothing is lost on somebody who reads slowly, or not for a while.
+//! Each stream has a thread, which waits for room on a terminal or a pipe; the thread that watches
+//! processes never does. A reader that is slow, or pauses, loses nothing.
 //!
 //! Left out: order between two streams; there is none on one machine either.
 

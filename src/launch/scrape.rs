@@ -1,7 +1,7 @@
-//! Answers who asks for metrics (`--metrics`): as much of HTTP as that takes.
+//! Serves metrics (`--metrics`): as much of HTTP as that takes.
 //!
-//! Invariants: nothing that a stranger does holds up the job, or others who ask: each connection
-//! has a thread and [`PATIENCE`] of time, and at most [`CALLERS`] are served at once; others are
+//! Invariants: nothing that a stranger does holds up the job or other readers: each connection has
+//! a thread and [`PATIENCE`] of time, and at most [`CALLERS`] are served at once; others are
 //! closed. A request is read up to [`LONGEST`] bytes.
 //!
 //! Left out: bodies of requests, and connections that stay open.

@@ -1,5 +1,5 @@
-//! The element types as bits: what is read as zero between a death and the restart, and what an
-//! atomic operation moves.
+//! The element types as bits: types that calls read as zero between a death and the restart, and
+//! words that atomic operations move.
 //!
 //! Invariant: `of(bits(x))` is `x`, whatever the width of the word between.
 

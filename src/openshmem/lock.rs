@@ -6,10 +6,10 @@
 //!                                (home only)             behind me   waiting, holding
 //! ```
 //!
-//! PEs are counted from one; zero is nobody. A PE appends itself to the tail; if somebody was there
-//! it tells that PE who is behind and waits on its *own* state. Releasing hands the lock to the
-//! next one, or empties the tail. The home is chosen by the lock's offset, so that locks are
-//! spread.
+//! PEs are counted from one; zero is nobody. A PE appends itself to the tail. If another PE was
+//! there, it writes its number into that PE's `next` and waits on its *own* state. Releasing hands
+//! the lock to the next one, or empties the tail. The home is chosen by the lock's offset, so that
+//! locks are spread.
 //!
 //! Invariants: the tail is zero exactly when nobody holds the lock; a PE is in a queue at most
 //! once; another PE writes my state only while I wait; all words zero is a free lock, so symmetric

@@ -5,10 +5,10 @@
 //!
 //! ```text
 //! arrive    every PE adds one to the counter of its leader, which waits for all and goes on so
-//! meet      leaders of nodes meet by dissemination (`rounds::rounds`): each tells its partner of a
-//!           round the number of the barrier, and waits for it from the other
-//! release   who leads at a counter opens it and wakes those who wait there; at the last one, if
-//!           nobody else is to be met, who came last
+//! meet      leaders of nodes meet by dissemination (`rounds::rounds`): each posts the number of
+//!           the barrier to its partner of a round, and waits for it from the other
+//! release   the leader at a counter opens it and wakes the PEs that wait there; at the last one,
+//!           if no other node is to be met, the PE that came last does
 //! ```
 //!
 //! Nothing is polled over the network: a leader waits for words of its own segment.

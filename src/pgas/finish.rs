@@ -1,13 +1,13 @@
-//! The end of a PE in good order, and a loss that comes so late that it can be borne.
+//! The end of a PE in good order, and a loss that comes so late that the job survives it.
 //!
 //! A PE in `shmem_finalize` has done its work and cannot go back. If another is lost then, its
 //! substitute goes back to the last checkpoint without the others, and comes to its end *alone*.
-//! Nothing is wrong by that under two conditions, which are watched here:
+//! That is right under two conditions, which this module watches:
 //!
 //! ```text
 //! (a) uncut    no call of a PE that entered shmem_finalize did less than it should because of the
 //!              loss: no put was dropped, nothing read is zero, no wait returned early
-//! (b) alone    who went back makes no call that reads, writes or waits for another PE
+//! (b) alone    the PE that went back makes no call that reads, writes or waits for another PE
 //! ```
 //!
 //! A call that breaks one of them ends the job by name. With (b), a barrier passes at once, and so

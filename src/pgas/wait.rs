@@ -5,8 +5,8 @@
 //! `watchers`, so that a PE asleep in a barrier is not woken by every put it receives. Whether the
 //! ringer sees the sleeper, or the sleeper sees the store, depends on fences:
 //!
-//! - whoever stores a word of the library fences before it looks for sleepers, and a sleeper fences
-//!   between announcing itself and its last look (`segment::words::{is_awaited, announce}`);
+//! - a PE that stores a word of the library fences before it looks for sleepers, and a sleeper
+//!   fences between announcing itself and its last look (`segment::words::{is_awaited, announce}`);
 //! - plain puts do not fence, so a sleeper that waits for one issues a process-wide barrier
 //!   (`membarrier`) between announcing itself and its last look.
 //!

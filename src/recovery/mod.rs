@@ -2,12 +2,12 @@
 //!
 //! ```text
 //! settle     all living PEs meet, decide n or n+1, write the decision, finish n+1 if forward
-//! verify     each PE looks what it has, and checks all of its store if this began before; findings
-//!            are shown to all
+//! verify     each PE looks at what it has, checks all of its store if the recovery began before,
+//!            and shows its findings to all
 //! plan       what is missing, or the agreed verdict that too much is (`raidshmem_core::plan`)
-//! rebuild    who misses chunks of its snapshot decodes them from its group's survivors
+//! rebuild    a PE that misses chunks of its snapshot decodes them from its group's survivors
 //! restore    snapshot, checked on the way -> live memory, allocator state
-//! reencode   who misses parity computes it anew from live memory: redundancy is whole again
+//! reencode   a PE that misses parity computes it anew from live memory: redundancy is whole again
 //! resume     control words reset; the view is joined; the program goes on
 //! ```
 //!

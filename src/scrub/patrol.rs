@@ -1,8 +1,8 @@
-//! What to look at next, how long to rest, and what is worth a line. Pure.
+//! Chooses what to check next, how long to rest, and which damage to report. Pure.
 //!
 //! A round goes over the header, the snapshot and the parity of the agreed checkpoint, tile by
 //! tile; the next begins where the last ended, or anew when another checkpoint is agreed. Damage is
-//! news once: what could not be repaired is told again only after the next checkpoint.
+//! reported once: if it could not be repaired, again only after the next checkpoint.
 
 #![forbid(unsafe_code)]
 

@@ -1,13 +1,12 @@
 //! The standard input of a job on its way to PE 0 on another host.
 //!
-//! The launcher reads it, and sends it to the agent of PE 0's node; that writes it into the pipe
-//! that PE 0 reads, and acknowledges what it has written. The launcher keeps what is not
-//! acknowledged, at most [`WINDOW`] bytes, and reads no more while it has that much: so a program
-//! that reads slowly holds up who writes, and no memory grows. When PE 0 begins anew on another
-//! node, that is sent what the first has not acknowledged.
+//! The launcher reads it, and sends it to the agent of PE 0's node. The agent writes it into the
+//! pipe that PE 0 reads, and acknowledges what it has written. The launcher keeps what is not
+//! acknowledged, at most [`WINDOW`] bytes, and reads no more while it has that much. So a program
+//! that reads slowly holds up the writer, and no memory grows. When PE 0 begins anew on another
+//! node, the launcher sends that node what the first one has not acknowledged.
 //!
-//! Invariant: an agent gets each byte once, in order. Lost is only what lay in the pipe of a node
-//! that was lost.
+//! Invariant: an agent gets each byte once, in order. A lost node loses only the bytes in its pipe.
 
 use std::collections::VecDeque;
 

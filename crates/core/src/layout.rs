@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 0          control page     words other PEs read and write (segment::words)
-//! mailbox      what PEs that do not map this memory tell its owner (segment::mailbox)
+//! mailbox      what PEs that do not map this memory post to its owner (segment::mailbox)
 //! teams      words that the members of each team meet over; zeroed in a recovery
 //! work       slots for what PEs leave each other in a collective: of no use after it
 //! trace      the last events of the owner (segment::ring)
@@ -20,9 +20,9 @@
 //! slot 1     parity, then its tile stamps
 //! ```
 //!
-//! Every part is reserved at its largest; the memory file is sparse, so what is not written costs
-//! nothing. Nothing moves when the live data grows. What is large begins at a multiple of a huge
-//! page.
+//! Every part is reserved at its largest. The memory file is sparse, so memory that nobody writes
+//! costs nothing, and nothing moves when the live data grows. Large parts begin at a multiple of a
+//! huge page.
 
 use crate::page::{HUGE, PAGE, page_up};
 

@@ -1,10 +1,11 @@
 //! What raidshmem decides: data in, decisions out.
 //!
-//! Who is dead, who takes whose place, which PEs protect each other, what a checkpoint covers, in
-//! which order it and a recovery go, what of a store is believed, what must be rebuilt from whom:
-//! all of it is here, as functions and state machines. The crate `raidshmem` carries it out over
-//! memory, processes and networks; the model checker (in [`protocol`]) and the simulator (in the
-//! tests of that crate) carry out the same over small models of them.
+//! It decides which processes are dead and which take their place, which PEs protect each other,
+//! what a checkpoint covers, the order of a checkpoint and of a recovery, which bytes of a store
+//! are valid, and what must be rebuilt from which PEs: all as functions and state machines. The
+//! crate `raidshmem` carries it out over memory, processes and networks; the model checker (in
+//! [`protocol`]) and the simulator (in the tests of that crate) carry out the same over small
+//! models of them.
 //!
 //! Invariants: no unsafe code. Nothing here reads a clock, the environment or a file, starts a
 //! thread or a process, or shares memory: the caller passes in what it knows, and the same
@@ -26,7 +27,7 @@
 //! layout                                     where everything lies in a PE's segment
 //! placement                                  failure domains, groups, substitutes
 //! view  message                              which process is which PE; what processes say
-//! status                                     what a PE tells all others, as words
+//! status                                     what a PE posts to all others, as words
 //! store                                      what a checkpoint is, how it is agreed
 //! plan                                       what was lost, and what must be rebuilt
 //! protocol                                   the machine that orders both, and its driver

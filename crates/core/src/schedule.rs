@@ -1,4 +1,4 @@
-//! Who deals with whom, and in which order, when PEs act together: functions of index and size.
+//! The partners of a PE in a collective, and their order: functions of index and size.
 //!
 //! ```text
 //! partners everybody with everybody       step s: i deals with i + s  (mod size)
@@ -10,10 +10,10 @@
 //! writes it to all, which is the allgather. How PEs meet is in `pgas/rounds.rs`, since the barrier
 //! over all PEs does so too.
 //!
-//! Between PEs that map each other that is all: each reads another's memory in place, and nothing
-//! is gained by passing data on. Between nodes each step costs a message, and fewer or larger ones
-//! are cheaper. There the *leaders* of nodes ([`nodes`]) act for their PEs and pass on blocks, each
-//! leader in [`Step`]s:
+//! PEs that map each other need no more: each reads another's memory in place, and passing data on
+//! gains nothing. Between nodes each step costs a message, and fewer or larger ones are cheaper.
+//! There the *leaders* of nodes ([`nodes`]) act for their PEs and pass on blocks, each leader in
+//! [`Step`]s:
 //!
 //! ```text
 //! tree     binomial: from the root to all             ceil(log2 size) rounds, all blocks
@@ -22,9 +22,9 @@
 //! ring     each block to all, to the next one         size - 1 rounds, one block in each
 //! ```
 //!
-//! A long broadcast is a scatter and a spread. Which of spread and ring, and when a broadcast is
-//! long, [`is_long`] says. Reductions, which combine what they pass on, are in [`reduction`]; the
-//! exchange of blocks between all in [`bruck`].
+//! A long broadcast is a scatter and a spread. [`is_long`] says when a broadcast is long, and which
+//! of spread and ring to take. Reductions, which combine what they pass on, are in [`reduction`];
+//! the exchange of blocks between all in [`bruck`].
 pub mod bruck;
 pub mod reduction;
 

@@ -1,8 +1,8 @@
-//! What a PE tells all others in the course of the protocol, as words.
+//! What a PE posts to all others in the course of the protocol, as words.
 //!
-//! Where a reader finds them, in the memory of their PE or in its own mailbox, is the business of
-//! who carries them. The tag says whose words they are: those of a process that was declared dead
-//! are refused when its successor is asked for.
+//! The caller decides where a reader finds them: in the memory of their PE or in its own mailbox.
+//! The tag says whose words they are, so that a reader that asks for a substitute refuses those of
+//! the process that was declared dead.
 
 use crate::mutant::{Mutant, breaks};
 use crate::quantity::Incarnation;

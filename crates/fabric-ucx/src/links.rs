@@ -1,8 +1,8 @@
-//! The table of links, one to each peer that is connected; what has broken; and the thread that
-//! looks after them while the program computes.
+//! The table of connections, one to each peer; those that have broken; and the thread that looks
+//! after them while the program computes.
 //!
-//! Invariant: a link that broke, or was cut because the view says so, stays until `disconnect`: so
-//! nothing is begun on it, and everybody who needs it is told.
+//! Invariant: a connection that broke, or was cut because the view says so, stays until
+//! `disconnect`: so no operation begins on it, and every operation that needs it fails.
 
 #![forbid(unsafe_code)]
 

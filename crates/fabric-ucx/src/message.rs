@@ -1,6 +1,6 @@
-//! What processes of the engine tell each other: addresses, requests for updates, answers.
+//! Messages between processes of the engine: addresses, requests for updates, answers.
 //!
-//! Bytes from elsewhere: what does not decode, or is of another job, is dropped.
+//! The engine drops bytes that do not decode, or are of another job.
 
 #![forbid(unsafe_code)]
 

@@ -1,13 +1,13 @@
-//! How long a thread that waits looks out before it sleeps (pure).
+//! How long a waiting thread polls before it sleeps (pure).
 //!
 //! A thread that sleeps pays for being woken, and one that polls keeps a processor; so a thread
 //! polls for a few round trips of its connection, which are measured, and sleeps when it takes
 //! longer than that. The estimate is that of TCP's timer (RFC 6298, section 2): a smoothed round
 //! trip, and how far it varies.
 //!
-//! Invariant: what is told to [`Pace`] was looked for all the time (RFC 6298, section 3, has the
-//! like for segments that were sent twice). A completion that nobody looked for says when somebody
-//! came, and nothing of the network.
+//! Invariant: [`Pace`] takes only times of operations that were polled for all the time (RFC 6298,
+//! section 3, has the like for segments that were sent twice). A completion that nobody looked for
+//! says when somebody came, and nothing of the network.
 //!
 //! Left out: which operations are measured, and the clock.
 

@@ -7,9 +7,9 @@
 //! ```
 //!
 //! A record is void (all of it 0) while what it speaks of is being written. It is written twice,
-//! and each entry's seal must fit its fields: a bit that flips in it costs no checkpoint. Phase and
-//! decision are shown anew by their owner before every vote; those of a dead one count only where
-//! the records bear them out.
+//! and each entry's seal must fit its fields: a bit that flips in it costs no checkpoint. The owner
+//! writes phase and decision anew before every vote; those of a dead PE count only if the records
+//! confirm them.
 //!
 //! Left out: protection against somebody who computes matching seals on purpose.
 

@@ -1,4 +1,4 @@
-//! The mailbox: what PEs that cannot look into each other's memory tell each other.
+//! The mailbox: words that PEs post to peers that cannot read their memory.
 //!
 //! ```text
 //! entry of PE 0 | entry of PE 1 | ...          one mailbox in every segment
@@ -18,8 +18,8 @@
 //! words that are at least as new. Steps are as `words` says. The entries of a segment are written
 //! by their PEs, never by its owner.
 //!
-//! Left out: words that are under way while two successors come and go. They take the place of the
-//! second one's, are refused, and that PE is waited for until it is declared dead.
+//! Left out: words that are under way while two successors come and go. They overwrite those of the
+//! second one and are refused, and readers wait for that PE until it is declared dead.
 
 #![forbid(unsafe_code)]
 

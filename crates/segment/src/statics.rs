@@ -23,8 +23,8 @@
 //! and the threads of *this* process. To roll that back would be fatal, and no user asked for it.
 //!
 //! Invariants: `start` and `len` are multiples of the page size; every page is inside writable
-//! segments of the executable and outside RELRO; `excluded` is sorted, disjoint, not empty
-//! ranges, all inside. What cannot be had so is an error, not a guess.
+//! segments of the executable and outside RELRO; `excluded` is sorted, disjoint, not empty ranges,
+//! all inside. An executable for which that is impossible is an error, not a guess.
 //!
 //! Left out: statics of shared libraries, thread-local variables (not symmetric), and pointers
 //! into libraries that the program keeps in its own variables: they are saved as the data they

@@ -1,12 +1,12 @@
 //! Who called: the name of the routine that a program called, for a message about a call that came
 //! too early; the return addresses on the stack; and the place in the program of one of them.
 //!
-//! Exported functions know their names; what they share does not, and should not be told at every
-//! put. So the few calls that end in a complaint look at the stack instead: the loader knows the
-//! exported function that each return address lies in.
+//! Exported functions know their names. The code that they share does not, and passing the name at
+//! every put would cost time. So the few calls that end in a complaint look at the stack instead:
+//! the loader knows the exported function that each return address lies in.
 //!
 //! Left out: programs that this library is linked into statically. They have no exported functions,
-//! and are told of "an OpenSHMEM routine".
+//! and their messages name "an OpenSHMEM routine".
 //!
 //! Unsafe code: the C library's `backtrace`, `dladdr`, `dlsym` and `getauxval`.
 

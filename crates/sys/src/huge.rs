@@ -1,14 +1,14 @@
 //! Memory files that have huge pages, whatever the machine's administrator has set.
 //!
-//! Whether `memfd` has huge pages is said by `transparent_hugepage/shmem_enabled`, which is `never`
-//! on most systems. It speaks of one file system, the kernel's own. A tmpfs that a process makes
-//! for itself has an option of its own, and gives huge pages if `madvise` asks for them. To make
-//! one takes the right to mount. A process without it makes a user namespace, where it has it, in a
-//! child that shares its descriptors, ends at once, and leaves the file system behind.
+//! `transparent_hugepage/shmem_enabled` says whether `memfd` has huge pages; it is `never` on most
+//! systems. It holds for one file system, the kernel's own. A tmpfs that a process makes for itself
+//! has an option of its own, and gives huge pages if `madvise` asks for them. To make one takes the
+//! right to mount. A process without it makes a user namespace, where it has it, in a child that
+//! shares its descriptors, ends at once, and leaves the file system behind.
 //!
 //! Invariant: the file system is mounted nowhere. A descriptor holds it, and the files in it do; it
 //! is gone with the last of them, however the processes that have them end. A file has a name for a
-//! moment, which only who holds the descriptor could look up.
+//! moment, which only a holder of the descriptor could look up.
 //!
 //! Left out: huge pages that are set aside (hugetlbfs). They are the administrator's to give.
 

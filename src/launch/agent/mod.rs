@@ -1,10 +1,10 @@
 //! The agent of a node: starts PEs, holds their memory, watches them, shows them the view.
 //!
-//! A thin shell: it decides nothing. What it is told it does, what happens it reports, in the order
-//! in which it happened; a process's last words are passed on before its end.
+//! A thin shell: it decides nothing. It carries out orders, and reports what happens in the order
+//! in which it happened; it passes on a process's last words before its end.
 //!
-//! On another host its first orders come from its supervisor: which launcher to join. What its PEs
-//! print it carries on in whole lines, and descriptors stay with it.
+//! On another host its supervisor first tells it which launcher to join. There it passes on the
+//! output of its PEs in whole lines, and descriptors stay with it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsString;

@@ -1,8 +1,8 @@
-//! What an agent is told, and when it does it.
+//! The orders that an agent gets, and when it carries them out.
 //!
-//! Heartbeats and the end are heard at once; everything else is done in its order, for a short time
-//! between two looks at the clock and at the connections. Thousands of processes take longer to
-//! start than a node's lease, and what renews the lease comes behind the orders for them.
+//! The agent handles heartbeats and the end at once. It does everything else in order, for a short
+//! time between two looks at the clock and at the connections. Thousands of processes take longer
+//! to start than a node's lease, and what renews the lease comes behind the orders for them.
 
 #![forbid(unsafe_code)]
 

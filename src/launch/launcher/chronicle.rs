@@ -1,15 +1,14 @@
 //! Events of a job as lines for people: losses, recoveries, and a summary at the end.
 //!
-//! Pure. Every figure of the summary is a sum of what was told
-//! before:
+//! Pure. Every figure of the summary is a sum of earlier events:
 //!
 //! ```text
 //! work to do again   from the last checkpoint, or restart, to the death
 //! recovery           from the first death to the restart
 //! ```
 //!
-//! How a lost PE came back is told by its substitute, that all are back by PE 0, and nodes are not
-//! heard in order: the line waits for both.
+//! A substitute reports how a lost PE came back, and PE 0 that all are back. Reports of several
+//! nodes arrive in any order, so the line waits for both.
 
 #![forbid(unsafe_code)]
 

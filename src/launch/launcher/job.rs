@@ -1,4 +1,4 @@
-//! What a job is told of itself before it begins, and what people are.
+//! What the launcher sends the agents, and prints, before a job begins.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,8 @@
-//! What the launcher tells of a job, as it goes and at its end: to people, to readers of its events
-//! (`--events`), to its record (`--report`) and to its metrics (`--metrics`).
+//! Reports on a job, as it goes and at its end: lines for people, events (`--events`), the record
+//! (`--report`) and metrics (`--metrics`).
 //!
-//! Everything that is told passes through one function as an event, also the lines for people; so
-//! all readers have the same.
+//! Every report passes through one function as an event, also the lines for people; so all readers
+//! have the same.
 
 #![forbid(unsafe_code)]
 

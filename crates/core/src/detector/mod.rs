@@ -12,7 +12,7 @@
 //!   1.25 limits  that node hears nothing either, or nobody can be asked: declared lost
 //!   1.4 limits   declared lost whatever others hear: its lease is over
 //! ring silent    the watcher accuses; if another node hears nothing either, the node is cut off
-//!                from its peers and is told to end, though the launcher hears it
+//!                from its peers and is ordered to end, though the launcher hears it
 //! ```
 //!
 //! Invariants:
@@ -20,15 +20,14 @@
 //!   counts from when it heard that ping, which is later: so nobody is declared lost by silence
 //!   before its lease is over, and of the sides of a partition only the launcher's goes on;
 //! - nobody is declared lost while pings and pongs arrive within the limit;
-//! - whoever was away itself (stopped, not scheduled) judges nobody by that time: it extends the
-//!   others' time, never its own lease;
-//! - who was declared lost is never answered again.
+//! - a process that was away itself (stopped, not scheduled) judges nobody by that time: it extends
+//!   the others' time, never its own lease;
+//! - a node that was declared lost never gets an answer again.
 //!
 //! All time counts, also that in which a machine sleeps: others do not wait for it. Only nodes that
 //! are all on the launcher's machine sleep with it, and their leases do.
 //!
-//! Left out: deaths that are known (a pidfd, a node supervisor's exit status): they are told as
-//! such and need no time.
+//! Left out: deaths that are known at once (by a pidfd, or a node supervisor's exit status).
 
 #![allow(missing_docs)] // the sentence of each event and action speaks of its fields
 

@@ -1,4 +1,4 @@
-//! What the machine is told, and what it tells the launcher to do.
+//! Events that the machine takes, and actions that it asks of the launcher.
 
 use crate::ended::Ended;
 use crate::message::{Down, PeMessage, ProcId, Report};

@@ -1,8 +1,8 @@
-//! The end of a job in good order: who is in `shmem_finalize`, and what a loss means then.
+//! The end of a job in good order: which PEs are in `shmem_finalize`, and what a loss means then.
 //!
-//! Part of the machine in [`super`]. All are in when each has said so as a member of a view in
-//! which the latest loss was made good. Whether a loss cannot be made good the PEs find out
-//! (`pgas::finish`), and say here.
+//! Part of the machine in [`super`]. All PEs are in when each has reported so as a member of a view
+//! in which the latest loss was repaired. The PEs find out whether a loss cannot be repaired
+//! (`pgas::finish`), and report it here.
 
 use super::{Action, Membership, Stage, named};
 use crate::ended::Ended;

@@ -1,4 +1,4 @@
-//! The user's file of failure domains: who is in which rack, on which switch, on which feed.
+//! The user's file of failure domains: which host is in which rack, on which switch, on which feed.
 //!
 //! ```toml
 //! [rack]                               # a kind of failure domain, named as you like

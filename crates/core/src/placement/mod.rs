@@ -1,9 +1,9 @@
-//! Where everything is put, so that what is likely to fail together costs no group too much.
+//! Places PEs and parity so that what is likely to fail together costs no group too much.
 //!
 //! A *failure domain* is what dies together: a process, a node, and what the user names above the
 //! node (a rack, a switch, a power feed). [`domains`] holds them, [`mod@file`] reads the user's,
-//! [`groups`] decides who protects whom, [`substitute`] where a lost PE goes on, [`bindings`] on
-//! which processors each runs.
+//! [`groups`] decides which PEs protect each other, [`substitute`] where a lost PE goes on, and
+//! [`bindings`] on which processors each runs.
 //!
 //! All of it is a function of words that every process of a job is given, so all come to the same
 //! answer.

@@ -22,11 +22,11 @@
 //!   so the part that a PE is left with has the bits of its number reversed
 //! - [`fits`]: PEs of a node combine theirs first, then leaders of nodes do, by any of these
 //!
-//! Nobody meets before or after. A PE leaves a reduction only when all have come to it, and each
-//! word is told by one PE only, so it may be told for the next reduction before it is read in
-//! this one; slots, which cannot count, are there twice and used in turns. In a halving PE `i`
-//! reads from a partner only what the partner does not change before it has told `i`'s part of the
-//! result, and `i` tells that after it has read: so there is no temporary memory at all.
+//! There is no barrier before or after. A PE leaves a reduction only when all have come to it, and
+//! only one PE signals each word, so it may signal the word for the next reduction before this one
+//! reads it; slots, which cannot count, are there twice and used in turns. In a halving, PE `i`
+//! reads from a partner only what the partner keeps until it has `i`'s part of the result, and `i`
+//! signals that part after it has read. So there is no temporary memory at all.
 
 use std::ops::Range;
 

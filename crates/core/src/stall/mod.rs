@@ -1,11 +1,11 @@
-//! Who waits for whom, when that lasts too long: a line for people, or the end of the job where it
-//! can never end. Pure: reports and times in, words out.
+//! Finds PEs that wait for each other too long: prints a line, or ends the job if the wait can
+//! never end. Pure: reports and times in, words out.
 //!
-//! Agents report the waits of their PEs that last, again and again while there are any. When one
-//! has lasted for the limit, a line says which PEs wait in which call and which do not: once for
-//! each stall, and again after another limit if a wait lasts that it did not show, or somebody
-//! stopped or finalised since. (Agents report one after another, so that a stall that is over may
-//! still be there for one of them: that some PEs go on is no news.)
+//! Agents report long waits of their PEs, again and again while there are any. When a wait has
+//! lasted for the limit, a line says which PEs wait in which call and which do not. The line comes
+//! once for each stall, and again after another limit if a wait lasts that it did not show, or a PE
+//! stopped or finalised since. (Agents report one after another, so one of them may still report a
+//! stall that is over: that some PEs go on is no news.)
 //!
 //! A wait can never end if it is for PEs that have to make the same call, one of them waits in
 //! `shmem_finalize` or has ended, and nobody can still move who could have to do with it: a PE can
@@ -13,8 +13,8 @@
 //! and a PE that waits for one that can move can move. (A PE that has done its part of a collective
 //! may be in `shmem_finalize` while others are still in that collective: those look, and go on.)
 //!
-//! Invariant: before the job is ended for it, everybody who waits there has looked again at what it
-//! waits for, when the picture was this one already.
+//! Invariant: before the job ends for it, every waiting PE has looked again at what it waits for,
+//! while the picture was already this one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;

@@ -2,9 +2,9 @@
 //!
 //! The snapshot of a PE is the concatenation of its extents. The first extent is the manifest: the
 //! list of the extents and the allocator's state, written into the segment at every checkpoint, so
-//! a snapshot explains itself and `shmem_malloc` between checkpoints is undone by a rollback.
-//! Private memory that the program registered is copied into the manifest and travels with it, and
-//! so does the list of what it excluded, which a substitute has never heard of.
+//! a snapshot explains itself and `shmem_malloc` between checkpoints is undone by a rollback. The
+//! manifest also holds a copy of the private memory that the program registered, and the list of
+//! what it excluded, which a substitute cannot know otherwise.
 //!
 //! ```text
 //! manifest   magic | bytes | extents | bytes of heap state | bytes of private memory | excluded

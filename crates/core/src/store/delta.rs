@@ -1,9 +1,9 @@
-//! What changed between two checkpoints, tile by tile, and what that spares the next one.
+//! Finds what changed between two checkpoints, tile by tile, and how the next one does less for it.
 //!
 //! A tile of a snapshot that did not change is not copied again; a tile of parity none of whose
-//! sources changed is not computed again. Either gets a new stamp only ([`super::stamp`]), so that
-//! everything that is believed still bears the number of the checkpoint it belongs to. Parity few
-//! of whose sources changed is brought up to date: what it was, and what they were and are.
+//! sources changed is not computed again. Either gets only a new stamp ([`super::stamp`]), so that
+//! all valid tiles carry the number of the checkpoint they belong to. If few sources of a parity
+//! tile changed, it is updated from what it was, and from what they were and are.
 //!
 //! A parity slot holds the checkpoint before the last one, or the last one where there is but one
 //! slot: [`next`] says what follows from that, for the snapshots of a PE as well. What a process
