@@ -281,8 +281,8 @@ impl Job {
         }
     }
 
-    /// True if this PE refuses the checkpoint, as far as it can read what the others posted: after a
-    /// loss that may be nothing, and then they do not meet to refuse it.
+    /// True if this PE refuses the checkpoint, as far as it can read what the others posted: after
+    /// a loss that may be nothing, and then they do not meet to refuse it.
     fn refuses(&self, p: &Proc) -> bool {
         let posted = |pe: usize| {
             let Posted { len, free, .. } = self.posted(p, pe);

@@ -39,9 +39,9 @@ pub fn lost_shards(stripe: &Stripe, findings: &[Finding]) -> Vec<bool> {
     data.chain(parity).collect()
 }
 
-/// How many tiles of a parity chunk, from its first on, are read, and hence checked, by members that
-/// make their snapshots whole as `found` (by place) asks for. `tiles` says how many a chunk of a
-/// snapshot has.
+/// How many tiles of a parity chunk, from its first on, are read, and hence checked, by members
+/// that make their snapshots whole as `found` (by place) asks for. `tiles` says how many a chunk of
+/// a snapshot has.
 pub fn read(
     shape: &GroupLayout,
     parity: Parity,

@@ -22,10 +22,10 @@ impl Default for Poller {
     }
 }
 
-/// The threads that poll: the engine's thread, or threads that wait for something anyway. A
-/// message would wake the engine's thread beside the others, and cost them more than it does
-/// itself. The hand-off stays because, with the time for which a waiter polls, it brought a put from
-/// 964 to 640 us (`benches/notes.md`).
+/// The threads that poll: the engine's thread, or threads that wait for something anyway. A message
+/// would wake the engine's thread beside the others, and cost them more than it does itself. The
+/// hand-off stays because, with the time for which a waiter polls, it brought a put from 964 to 640
+/// us (`benches/notes.md`).
 #[derive(Debug, Default)]
 pub struct HandOff {
     /// Grows with every look of a thread that waits.

@@ -1,8 +1,8 @@
 //! Puts and gets: here, and for words in `word.rs`, an address becomes an access.
 //!
-//! A symmetric claim (`address.rs`) becomes a [`SegmentRange`], that is a PE that exists and a range
-//! inside its segment, before anything is read or written there. The caller answers for its own
-//! buffers, as the specification says.
+//! A symmetric claim (`address.rs`) becomes a [`SegmentRange`], that is a PE that exists and a
+//! range inside its segment, before anything is read or written there. The caller answers for its
+//! own buffers, as the specification says.
 //!
 //! Invariants: a `SegmentRange` lies inside the segment of `pe`. Peers may write the same bytes at
 //! the same time. Words are therefore accessed as atomics. Longer ranges are copied as the caller's

@@ -1,8 +1,8 @@
 //! Chooses where a lost PE goes on: as near as possible to where it was, but away from its group.
 //!
 //! The better of two places is the one that, in this order:
-//! 1. puts fewer members beyond the group's parity into one failure domain, of any kind, so that the
-//!    group survives again what it survived before;
+//! 1. puts fewer members beyond the group's parity into one failure domain, of any kind, so that
+//!    the group survives again what it survived before;
 //! 2. has fewer other members of the group in its domains;
 //! 3. has a sleeping spare;
 //! 4. is nearer: the same node, then in the same domain of more kinds;

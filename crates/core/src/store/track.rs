@@ -101,11 +101,12 @@ impl Costs {
         }
     }
 
-    /// True if a watch saves more than it takes from the program. Small pages lose nothing. Huge ones
-    /// are cut once the program has spent without a watch as much as the cut costs, so it never pays
-    /// more than twice what was needed. Each checkpoint must then save more than small pages may
-    /// cost a program that ran so long. Cutting stays because with 5 % of the blocks changed a
-    /// checkpoint takes 0.15 to 0.24 of a full one instead of 0.5 and more (`benches/notes.md`).
+    /// True if a watch saves more than it takes from the program. Small pages lose nothing. Huge
+    /// ones are cut once the program has spent without a watch as much as the cut costs, so it
+    /// never pays more than twice what was needed. Each checkpoint must then save more than small
+    /// pages may cost a program that ran so long. Cutting stays because with 5 % of the blocks
+    /// changed a checkpoint takes 0.15 to 0.24 of a full one instead of 0.5 and more
+    /// (`benches/notes.md`).
     fn pay(&self, is_cut: bool) -> bool {
         let saved = self.looked > self.ran / LOST;
         self.huge == 0 || saved && (is_cut || self.spent >= self.huge / CUT)
