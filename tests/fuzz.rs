@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use random::Random;
 
-use raidshmem_core::quantity::{CheckpointNumber, Incarnation};
+use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe};
 
 /// Numbers that bounds are made of.
 const EDGES: [u64; 10] =
@@ -114,7 +114,7 @@ fn right_inputs_are_taken() {
     let stamp = raidshmem_core::store::stamp::Stamp {
         number: CheckpointNumber(7),
         job: 9,
-        pe: 3,
+        pe: Pe(3),
         incarnation: Incarnation(2),
         whole: true,
     };

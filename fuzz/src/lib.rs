@@ -304,7 +304,7 @@ pub fn heap(bytes: &[u8]) {
 /// A stamp of PE 3, as of that checkpoint and incarnation.
 fn stamp_of(number: u64, incarnation: u32) -> Stamp {
     let (number, incarnation) = (CheckpointNumber(number), Incarnation(incarnation));
-    Stamp { number, job: 9, pe: 3, incarnation, whole: true }
+    Stamp { number, job: 9, pe: Pe(3), incarnation, whole: true }
 }
 
 /// A tile with its stamp before it: bytes that nobody sealed are not taken.

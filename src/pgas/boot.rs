@@ -313,7 +313,7 @@ fn heir(settings: &Settings, job: &Job, welcome: &Welcome) -> Heir {
     let here = |node: &&u32| machine(**node) == machine(welcome.node);
     Heir {
         job: job.id,
-        pe: welcome.pe.0,
+        pe: welcome.pe,
         incarnation: welcome.incarnation,
         checksum: settings.checksum,
         sharing: job.node_of.iter().filter(here).count(),

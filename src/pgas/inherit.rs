@@ -8,7 +8,7 @@
 use std::sync::atomic::Ordering;
 
 use raidshmem_core::layout::{STAMP, TILE};
-use raidshmem_core::quantity::{CheckpointNumber, Incarnation};
+use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe};
 use raidshmem_core::store::coverage::{Coverage, Piece};
 use raidshmem_core::store::inherited::{Rescue, is_borne_out, rescue, without_live};
 use raidshmem_core::store::phase::{Phase, Vote};
@@ -26,7 +26,7 @@ const BESIDE: usize = 1;
 /// The process that takes over.
 pub(super) struct Heir {
     pub job: u64,
-    pub pe: u32,
+    pub pe: Pe,
     pub incarnation: Incarnation,
     pub checksum: bool,
     /// PEs of this machine, which may all need room now.

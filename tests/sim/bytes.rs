@@ -19,7 +19,7 @@ impl Job {
     pub fn stamp(&self, p: &Proc, pe: usize, number: CheckpointNumber) -> Stamp {
         let others = || self.shown(p).pes[pe].incarnation;
         let incarnation = if pe == p.me() { p.incarnation } else { others() };
-        Stamp { number, job: JOB, pe: pe as u32, incarnation, whole: true }
+        Stamp { number, job: JOB, pe: Pe::of(pe), incarnation, whole: true }
     }
 
     fn holds(&self, p: &Proc, pe: usize, parity: bool, tile: usize) -> bool {

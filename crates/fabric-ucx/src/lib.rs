@@ -46,7 +46,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use raidshmem_core::quantity::Incarnation;
+use raidshmem_core::quantity::{Incarnation, Pe};
 use raidshmem_core::settings::Fabric;
 use raidshmem_fabric::{Ask, Engine, FabricError, Local, Lost, Read, Write};
 use raidshmem_sys::futex;
@@ -186,7 +186,7 @@ impl Ucx {
         let lost = Lost { pe: ask.pe, incarnation: link.incarnation };
         let request = Request {
             job: local.job,
-            pe: local.me as u32,
+            pe: Pe::of(local.me),
             incarnation: local.incarnation,
             ticket,
             word: ask.word,

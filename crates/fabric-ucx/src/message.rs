@@ -4,7 +4,7 @@
 
 #![forbid(unsafe_code)]
 
-use raidshmem_core::quantity::Incarnation;
+use raidshmem_core::quantity::{Incarnation, Pe};
 use raidshmem_segment::update::{Change, WordAt};
 use serde::{Deserialize, Serialize};
 
@@ -43,7 +43,7 @@ pub struct Request {
     /// The job; others are refused.
     pub job: u64,
     /// The PE that asks.
-    pub pe: u32,
+    pub pe: Pe,
     /// Its incarnation; older ones than known are refused.
     pub incarnation: Incarnation,
     /// Number of the request; 0 if only its being over is waited for.
@@ -60,7 +60,7 @@ pub struct Answer {
     /// The job; others are refused.
     pub job: u64,
     /// The PE that did it.
-    pub pe: u32,
+    pub pe: Pe,
     /// Its incarnation; older ones than known are refused.
     pub incarnation: Incarnation,
     /// Number of the request.
@@ -89,7 +89,7 @@ mod tests {
         let how = Update::CompareSwap(7);
         let request = Request {
             job: u64::MAX,
-            pe: 3,
+            pe: Pe(3),
             incarnation: Incarnation(2),
             ticket: 9,
             word: WordAt { offset: 4096, bytes: 8 },

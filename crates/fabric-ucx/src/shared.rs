@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use raidshmem_core::mutant::{Mutant, breaks};
-use raidshmem_core::quantity::Incarnation;
+use raidshmem_core::quantity::{Incarnation, Pe};
 use raidshmem_fabric::Local;
 use raidshmem_sys::futex;
 use raidshmem_sys::lock;
@@ -88,8 +88,8 @@ impl Shared {
     }
 
     /// True if a message of this sender is accepted: of this job, and of nobody who is dead.
-    fn accepts(&self, job: u64, pe: u32, incarnation: Incarnation) -> bool {
-        let known = self.oldest.get(pe as usize).map(|oldest| oldest.load(Ordering::SeqCst));
+    fn accepts(&self, job: u64, pe: Pe, incarnation: Incarnation) -> bool {
+        let known = self.oldest.get(pe.at()).map(|oldest| oldest.load(Ordering::SeqCst));
         let stale = |known| incarnation < known && !breaks(Mutant::StaleAccepted);
         job == self.local.job && known.is_some_and(|known| !stale(Incarnation(known)))
     }
@@ -100,7 +100,7 @@ impl Shared {
         }
         let before = self.local.segment.update(request.word, request.change)?;
         let Local { me, incarnation, job, .. } = self.local;
-        Some(Answer { job, pe: me as u32, incarnation, ticket: request.ticket, before })
+        Some(Answer { job, pe: Pe::of(me), incarnation, ticket: request.ticket, before })
     }
 
     /// An answer of the dead would be taken for one of their substitute: then a quiet would be over
@@ -110,7 +110,7 @@ impl Shared {
             return;
         }
         match answer.ticket {
-            0 => self.answered(answer.pe as usize),
+            0 => self.answered(answer.pe.at()),
             ticket => {
                 lock(&self.answers).entry(ticket).and_modify(|at| *at = Some(answer.before));
             }
@@ -178,11 +178,11 @@ mod tests {
         };
         for (job, pe, incarnation) in [(5, 1, 2), (5, 1, 0), (6, 1, 3), (5, 2, 3)] {
             assert_eq!(
-                waits(job, pe, Incarnation(incarnation)),
+                waits(job, Pe(pe), Incarnation(incarnation)),
                 (1, None),
                 "{job} {pe} {incarnation}"
             );
         }
-        assert_eq!(waits(5, 1, Incarnation(3)), (0, Some(77)));
+        assert_eq!(waits(5, Pe(1), Incarnation(3)), (0, Some(77)));
     }
 }

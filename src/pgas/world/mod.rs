@@ -28,7 +28,7 @@ pub mod timing;
 pub mod watch;
 
 use raidshmem_core::message::{Job, ToPe};
-use raidshmem_core::quantity::CheckpointNumber;
+use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use raidshmem_core::settings::{Collectives, Settings};
 use raidshmem_core::store::stamp::Stamp;
 use raidshmem_core::view::{State, View};
@@ -144,7 +144,7 @@ impl World {
     pub(crate) fn stamp(&self, pe: usize, number: CheckpointNumber) -> Stamp {
         let incarnation = self.members.incarnation_of(pe);
         let whole = self.settings.checksum;
-        Stamp { number, job: self.job.id, pe: pe as u32, incarnation, whole }
+        Stamp { number, job: self.job.id, pe: Pe::of(pe), incarnation, whole }
     }
 
     // ---- what the launcher hears --------------------------------------------------------------

@@ -14,7 +14,7 @@ use raidshmem_codec::crc::{Hasher, Sum};
 
 use crate::layout::STAMP;
 use crate::mutant::{Mutant, breaks};
-use crate::quantity::{CheckpointNumber, Incarnation};
+use crate::quantity::{CheckpointNumber, Incarnation, Pe};
 
 /// The PE and the checkpoint whose bytes a tile holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub struct Stamp {
     /// Job.
     pub job: u64,
     /// PE that holds the tile.
-    pub pe: u32,
+    pub pe: Pe,
     /// Its incarnation when it wrote the tile.
     pub incarnation: Incarnation,
     /// The checksum covers the tile's bytes.
@@ -37,7 +37,7 @@ impl Stamp {
         let number = if breaks(Mutant::NumberNotSealed) { 0 } else { self.number.0 };
         bytes[0..8].copy_from_slice(&number.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.job.to_le_bytes());
-        bytes[16..20].copy_from_slice(&self.pe.to_le_bytes());
+        bytes[16..20].copy_from_slice(&self.pe.0.to_le_bytes());
         bytes[20..24].copy_from_slice(&self.incarnation.0.to_le_bytes());
         bytes[24..28].copy_from_slice(&(len as u32).to_le_bytes());
         bytes
@@ -166,7 +166,7 @@ mod tests {
         Stamp {
             number: CheckpointNumber(7),
             job: 9,
-            pe: 3,
+            pe: Pe(3),
             incarnation: Incarnation(2),
             whole: true,
         }
@@ -179,7 +179,7 @@ mod tests {
             let stamp = Stamp { whole, ..stamp() };
             for parts in 1..5 {
                 let seen = (0..parts).map(|part| {
-                    let mut seal = Stamp { pe: 99, ..stamp }.begin();
+                    let mut seal = Stamp { pe: Pe(99), ..stamp }.begin();
                     seal.update(&tile(part));
                     seal
                 });
@@ -258,7 +258,7 @@ mod tests {
         }
         for other in [
             Stamp { number: CheckpointNumber(6), ..old },
-            Stamp { pe: 1, ..old },
+            Stamp { pe: Pe(1), ..old },
             Stamp { job: 1, ..old },
         ] {
             assert_eq!(Renewal::new(other, new, tile.len()).of(&sealed), None);
@@ -284,7 +284,7 @@ mod tests {
         for other in [
             Stamp { number: CheckpointNumber(8), ..stamp() },
             Stamp { job: 8, ..stamp() },
-            Stamp { pe: 2, ..stamp() },
+            Stamp { pe: Pe(2), ..stamp() },
             Stamp { incarnation: Incarnation(1), ..stamp() },
         ] {
             assert!(!other.holds(&sealed, &tile), "{other:?}");
