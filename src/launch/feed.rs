@@ -47,7 +47,7 @@ impl Feed {
     }
 
     /// Something happened.
-    pub fn tell(&mut self, event: &Event) {
+    pub fn write(&mut self, event: &Event) {
         if self.left_out > 0 {
             let what = What::LeftOut { count: self.left_out };
             if self.send(&Event { time: event.time, what }) {
@@ -105,7 +105,7 @@ mod tests {
     fn who_reads_late_is_told_how_much_it_missed() {
         let (mut feed, from) = feed();
         let count = 3 * ROOM;
-        (0..count).for_each(|number| feed.tell(&note(number)));
+        (0..count).for_each(|number| feed.write(&note(number)));
         let missed = feed.left_out;
         assert!(missed > 0, "the pipe and the queue hold less");
         let mut from = BufReader::new(from);
@@ -115,7 +115,7 @@ mod tests {
             let mut line = String::new();
             from.read_line(&mut line).unwrap();
             lines.push(serde_json::from_str::<Event>(&line).unwrap());
-            feed.tell(&note(number));
+            feed.write(&note(number));
             if feed.left_out == 0 {
                 break;
             }
@@ -137,7 +137,7 @@ mod tests {
     fn without_a_reader_nothing_waits() {
         let (mut feed, from) = feed();
         drop(from);
-        (0..3 * ROOM).for_each(|number| feed.tell(&note(number)));
+        (0..3 * ROOM).for_each(|number| feed.write(&note(number)));
         feed.finish(None, std::iter::empty());
     }
 }

@@ -19,10 +19,10 @@ impl Agent {
     pub(super) fn keep(&mut self, node: u32, file: OwnedFd) -> Result<(), ChannelError> {
         let file = Arc::new(file);
         self.files.insert(node, Arc::clone(&file));
-        self.tell_all(&ToPe::File { node }, &[file])
+        self.send_to_all(&ToPe::File { node }, &[file])
     }
 
-    pub(super) fn tell_all(
+    pub(super) fn send_to_all(
         &mut self,
         message: &ToPe,
         fds: &[Arc<OwnedFd>],

@@ -302,7 +302,7 @@ impl Agent {
             }
             Down::Address { pe, incarnation, address } => {
                 let told = ToPe::Address { pe, incarnation, address: address.clone() };
-                self.tell_all(&told, &[])?;
+                self.send_to_all(&told, &[])?;
                 self.addresses.insert(pe, (incarnation, address));
                 Ok(())
             }

@@ -71,12 +71,12 @@ impl Launcher {
         for decision in decisions {
             match decision {
                 Decision::Beat { node, beat } => self.answer(node, beat, way),
-                Decision::Ask { witness, node } => self.tell(witness, &Down::Ask { node }, &[]),
+                Decision::Ask { witness, node } => self.send(witness, &Down::Ask { node }, &[]),
                 Decision::Ring { nodes } => {
                     let found =
                         nodes.iter().filter_map(|n| Some((*n, *self.detection.addresses.get(n)?)));
                     let ring = Down::Ring { nodes: found.collect() };
-                    nodes.iter().for_each(|&node| self.tell(node, &ring, &[]));
+                    nodes.iter().for_each(|&node| self.send(node, &ring, &[]));
                 }
                 Decision::AsymmetricLink { node, by, witness } => self.telling.news(&format!(
                     "{} is not heard by node {by}, but by node {witness} and here: the network \
@@ -89,7 +89,7 @@ impl Launcher {
                          off from its peers and told to end",
                         self.name(node)
                     ));
-                    self.tell(node, &Down::Shutdown, &[]);
+                    self.send(node, &Down::Shutdown, &[]);
                 }
                 Decision::Declare { node, silent, witness } => {
                     self.say_why(node, silent, witness);
@@ -127,12 +127,12 @@ impl Launcher {
         while let Some(number) = self.signals.passed() {
             self.telling.news(&format!("{} is passed on to every PE", signals::name(number)));
             for node in self.nodes.keys().copied().collect::<Vec<u32>>() {
-                self.tell(node, &Down::Signal { signal: number }, &[]);
+                self.send(node, &Down::Signal { signal: number }, &[]);
             }
         }
     }
 
-    pub(super) fn tell(&mut self, node: u32, message: &Down, fds: &[Arc<OwnedFd>]) {
+    pub(super) fn send(&mut self, node: u32, message: &Down, fds: &[Arc<OwnedFd>]) {
         self.say_to(node, |link| link.send(message, fds));
     }
 

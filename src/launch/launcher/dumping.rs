@@ -74,7 +74,7 @@ impl Launcher {
         self.dumps.next = number.wrapping_add(1);
         let events = !matches!(whom, For::Somebody(_, Asked::Status));
         for &node in &waiting {
-            self.tell(node, &Down::Dump { question: number, events }, &[]);
+            self.send(node, &Down::Dump { question: number, events }, &[]);
         }
         let until = Instant::now() + ANSWERS;
         let answers = BTreeMap::new();

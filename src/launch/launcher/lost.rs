@@ -80,7 +80,7 @@ impl Launcher {
     }
 
     /// Tells of nodes that take long to end.
-    pub(super) fn tell_of_late(&mut self) {
+    pub(super) fn report_late(&mut self) {
         let now = Instant::now();
         for (node, leaving) in &mut self.leaving {
             if leaving.late.take_if(|late| *late <= now).is_some() {
@@ -125,7 +125,7 @@ impl Launcher {
         let maps = |node: &Node| node.link.as_ref().is_some_and(Link::carries_descriptors);
         let others = self.nodes.iter().filter(|&(&other, entry)| other != node && maps(entry));
         for other in others.map(|(&other, _)| other).collect::<Vec<u32>>() {
-            self.tell(other, &Down::File { node }, &[Arc::clone(&file)]);
+            self.send(other, &Down::File { node }, &[Arc::clone(&file)]);
         }
         self.files.insert(node, file);
     }

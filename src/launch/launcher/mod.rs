@@ -233,7 +233,7 @@ impl Launcher {
             self.reject_late_nodes();
             self.hear_datagrams();
             self.look_at_clock();
-            self.tell_of_late();
+            self.report_late();
             self.serve_dumps();
             self.send_input();
             self.draw_view();
@@ -297,7 +297,7 @@ impl Launcher {
     pub(super) fn send_input(&mut self) {
         let node = self.machine.view().pes[0].node;
         while let Some(bytes) = self.input.as_mut().and_then(|input| input.next(node)) {
-            self.tell(node, &Down::Input { bytes }, &[]);
+            self.send(node, &Down::Input { bytes }, &[]);
         }
     }
 
@@ -449,7 +449,7 @@ impl Launcher {
                     if let Down::Assign { welcome, .. } = &mut message {
                         welcome.past = self.telling.past();
                     }
-                    self.tell(node, &message, &[]);
+                    self.send(node, &message, &[]);
                 }
                 Action::Wipe { pe, memory } => self.wipe(pe, memory),
                 Action::KillNode { node } => {

@@ -45,7 +45,7 @@ fn changed(found: &Changed) -> String {
 }
 
 /// What happened as a line. `kept` is what a PE keeps for others in this job's mode.
-pub(super) fn tell(what: &What, kept: &str) -> Option<String> {
+pub(super) fn line_of(what: &What, kept: &str) -> Option<String> {
     let pes = |pes: &[Pe]| pes.iter().map(Pe::to_string).collect::<Vec<_>>().join(",");
     Some(match what {
         What::Checkpoint { number, bytes: own, kept: others, took, changed: found } => format!(

@@ -12,7 +12,7 @@ use rustix::event::PollFd;
 
 use super::chronicle::{Chronicle, Figures};
 use super::metrics::Metrics;
-use super::report::{never_due, tell};
+use super::report::{line_of, never_due};
 use crate::launch::dump::text;
 use crate::launch::feed::Feed;
 use crate::launch::lines;
@@ -86,7 +86,7 @@ impl Telling {
     /// All that is told passes here.
     pub fn happened(&mut self, what: What) {
         let event = Event { time: self.now(), what };
-        let verbose = tell(&event.what, self.kept).filter(|_| {
+        let verbose = line_of(&event.what, self.kept).filter(|_| {
             // Damage is told in any case.
             self.verbose || matches!(event.what, What::Damaged { .. })
         });
@@ -94,7 +94,7 @@ impl Telling {
         if self.readers.report.is_some() {
             self.journal.keep(&event);
         }
-        self.feed.iter_mut().for_each(|feed| feed.tell(&event));
+        self.feed.iter_mut().for_each(|feed| feed.write(&event));
         if let Some(metrics) = &mut self.metrics {
             metrics.hear(&event, &self.chronicle.totals(event.time));
         }
