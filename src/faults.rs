@@ -169,8 +169,8 @@ pub fn restart_pes() {
             // In mode none the launcher ends the job.
             None => world.wait_raw(|| Waiting::anyone(Call::Restart.name()), || false),
         }
-        world.timing.restarted();
-        info!("restarted from checkpoint {}", world.store.agreed());
+        let losses = world.timing.restarted();
+        info!("restarted from checkpoint {} after loss {losses} of the job", world.store.agreed());
     } else if lock(&world.store.refused).restart() && world.me() == 0 {
         let back = match world.store.agreed() {
             CheckpointNumber::START => "none was made yet, so a loss ends it".to_owned(),

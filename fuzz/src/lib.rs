@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::time::Duration;
 
 use raidshmem::control::noise::{Session, Side};
 use raidshmem::launch::cli::args::Args;
@@ -412,11 +413,13 @@ const GROUPS: [&str; 2] = [
 
 /// Right inputs, for each target a few: what a mutator begins with beside the files of the corpus.
 pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
-    use raidshmem_core::message::Welcome;
+    use raidshmem_core::message::{Past, Welcome};
     let pack = |said: &dyn Fn() -> postcard::Result<Vec<u8>>| said().expect("it can be written");
     let (fired, lost) = (vec![0], vec![Pe(1)]);
     let (incarnation, incarnations) = (Incarnation(2), vec![Incarnation::FIRST; 4]);
-    let welcome = Welcome { pe: Pe(1), incarnation, memory: 3, node: 0, fired, lost, incarnations };
+    let past = Past { ran: Duration::from_secs(90), recoveries: 1 };
+    let welcome =
+        Welcome { pe: Pe(1), incarnation, memory: 3, node: 0, fired, lost, incarnations, past };
     let job = job_of_four();
     let hello = |proc| (proc / 2, Up::Said { proc, what: PeMessage::Hello });
     let memory = |pe| (pe / 2, Up::Memory { pe: Pe(pe), memory: 0 });

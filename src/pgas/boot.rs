@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use raidshmem_core::layout::{Layout, STATICS_MAX};
-use raidshmem_core::message::{Job, PeMessage, ToPe, Welcome};
+use raidshmem_core::message::{Job, Past, PeMessage, ToPe, Welcome};
 use raidshmem_core::placement::Domains;
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
 use raidshmem_core::settings::{Bind, Fabric, Pages, SettingError, Settings, Trace};
@@ -189,6 +189,7 @@ fn alone(settings: &Settings) -> Result<Assignment, BootError> {
         fired,
         lost,
         incarnations,
+        past: Past::default(),
     };
     let files = BTreeMap::from([(0, Arc::new(memory))]);
     Ok(Assignment {
@@ -231,7 +232,7 @@ fn build(
     let far = open_fabric(&job, &welcome, own, oversubscribed, (&page, channel.as_ref()))?;
     let pool = pool_of(&settings, &job, &welcome, oversubscribed);
     let spreads = job.bind == Bind::None && !oversubscribed && thread_level < THREAD_MULTIPLE;
-    let timing = Timing::new(&settings, !original);
+    let timing = Timing::new(&settings, welcome.past);
     // It lives as long as the process, like the segments.
     let segments: &Segments = Box::leak(Box::new(segments));
     let world = World {

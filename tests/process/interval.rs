@@ -107,6 +107,28 @@ fn auto_follows_cost_and_losses() {
     assert_eq!(never, 1, "a checkpoint pays every few minutes");
 }
 
+/// Who takes the place of PE 0, and so decides, knows of the losses before it.
+#[test]
+fn a_substitute_of_pe_0_counts_earlier_losses() {
+    for (lost, extra) in [("0", &[][..]), ("n0", &["--nodes", "3"])] {
+        let job = Job::new(3).mode("raid5").env("SHMEM_FT_INTERVAL", "auto").args(extra);
+        let job = job.env("SHMEM_DEBUG", "1");
+        let words = ["calls", "60", "1", "10", "2", "20", lost, "30"];
+        let outcome = job.program(&program("interval"), &words).run();
+        numbers(&outcome);
+        for (pe, losses) in [(1, 1), (1, 2), (2, 2), (0, 3), (1, 3), (2, 3)] {
+            let said = |line: &str| {
+                let line = line.split_once(&format!("PE {pe}: debug: restarted from checkpoint "));
+                line.is_some_and(|(_, rest)| {
+                    rest.ends_with(&format!(" after loss {losses} of the job"))
+                })
+            };
+            let heard = outcome.err.lines().any(said);
+            outcome.check(heard, &format!("PE {pe} should know of {losses} losses"));
+        }
+    }
+}
+
 #[test]
 fn what_is_in_force_is_printed() {
     let job = Job::new(3).mode("raid5").env("SHMEM_FT_INTERVAL", "2.5").env("SHMEM_INFO", "1");

@@ -82,6 +82,17 @@ pub struct Welcome {
     pub lost: Vec<Pe>,
     /// Incarnation of each PE when this was written: one that is higher later was lost since.
     pub incarnations: Vec<Incarnation>,
+    /// What the job has been through; the launcher fills it in, which has a clock.
+    pub past: Past,
+}
+
+/// What a job has been through before a process came to it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Past {
+    /// For how long it has run.
+    pub ran: Duration,
+    /// Recoveries that are over.
+    pub recoveries: u32,
 }
 
 /// Where a PE runs: its processors (none: it is not bound), and where its memory is.

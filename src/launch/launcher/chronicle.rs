@@ -17,6 +17,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use super::rebuild::{Progress, Rebuild};
+use raidshmem_core::message::Past;
 use raidshmem_core::quantity::Pe;
 use raidshmem_core::settings::{BackupMode, Settings};
 use raidshmem_report::event::{Event, What};
@@ -69,6 +70,7 @@ pub struct Chronicle {
     nodes: usize,
     again: Duration,
     recovery: Duration,
+    recoveries: u32,
     /// Lost PEs, and how each came back, once that was told.
     back: BTreeMap<Pe, Option<String>>,
     restart: Option<Restart>,
@@ -174,9 +176,15 @@ impl Chronicle {
         }
     }
 
+    /// What the job has been through by `now`.
+    pub fn past(&self, now: Duration) -> Past {
+        Past { ran: now, recoveries: self.recoveries }
+    }
+
     fn is_back(&mut self, now: Duration) {
         if let Some(died) = self.died.take() {
             self.recovery += now.saturating_sub(died);
+            self.recoveries += 1;
         }
         self.base = now;
     }
@@ -298,6 +306,7 @@ mod tests {
         }
         let line = job.at(5.0, resumed()).unwrap();
         assert!(line.contains("(PE 1 rebuilt from 0,3; PE 2 rebuilt from 0,3; PE 3 adopted)"));
+        assert_eq!(job.past(at(9.0)), Past { ran: at(9.0), recoveries: 2 });
         let lines = job.summary(at(10.0));
         assert_eq!(
             lines,

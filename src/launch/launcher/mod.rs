@@ -445,7 +445,12 @@ impl Launcher {
     fn act(&mut self, actions: Vec<Action>) {
         for action in actions {
             match action {
-                Action::Send { node, message } => self.tell(node, &message, &[]),
+                Action::Send { node, mut message } => {
+                    if let Down::Assign { welcome, .. } = &mut message {
+                        welcome.past = self.telling.past();
+                    }
+                    self.tell(node, &message, &[]);
+                }
                 Action::Wipe { pe, memory } => self.wipe(pe, memory),
                 Action::KillNode { node } => {
                     if let Some(entry) = self.nodes.get_mut(&node) {

@@ -18,7 +18,7 @@ use crate::launch::feed::Feed;
 use crate::launch::lines;
 use crate::launch::readers::Readers;
 use raidshmem_core::inject::Rule;
-use raidshmem_core::message::{Report, Traced};
+use raidshmem_core::message::{Past, Report, Traced};
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
 use raidshmem_core::settings::{BackupMode, Settings};
 use raidshmem_core::view::{State, View};
@@ -142,6 +142,11 @@ impl Telling {
                 self.happened(What::Replaced { pe: Pe::of(pe), node, incarnation: incarnation.0 });
             }
         }
+    }
+
+    /// What the job has been through by now.
+    pub fn past(&self) -> Past {
+        self.chronicle.past(self.now())
     }
 
     /// What happened by now.

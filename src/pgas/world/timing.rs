@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use raidshmem_core::message::Past;
 use raidshmem_core::settings::{Interval, Settings};
 use raidshmem_core::sizing::due::Due;
 use raidshmem_sys::lock;
@@ -15,6 +16,7 @@ use raidshmem_sys::lock;
 pub struct Timing {
     /// Calls may pass without saving.
     is_on: bool,
+    /// When the job began.
     begun: Instant,
     due: Mutex<Due>,
     /// A checkpoint was agreed in the view that was joined last.
@@ -24,13 +26,14 @@ pub struct Timing {
 }
 
 impl Timing {
-    /// The state of a process that begins.
-    pub(in crate::pgas) fn new(settings: &Settings, is_substitute: bool) -> Timing {
+    /// The state of a process that comes to a job with that past.
+    pub(in crate::pgas) fn new(settings: &Settings, past: Past) -> Timing {
+        let now = Instant::now();
         let mtbf = settings.mtbf.map(|time| time.as_secs_f64());
         Timing {
             is_on: settings.interval != Interval::EACH_CALL,
-            begun: Instant::now(),
-            due: Mutex::new(Due::new(settings.interval, mtbf, is_substitute)),
+            begun: now.checked_sub(past.ran).unwrap_or(now),
+            due: Mutex::new(Due::new(settings.interval, mtbf, past.recoveries)),
             has_saved: AtomicBool::new(false),
             promised: AtomicBool::new(false),
         }
@@ -65,10 +68,10 @@ impl Timing {
         self.promised.store(false, Ordering::Relaxed);
     }
 
-    /// All went back to the last checkpoint, after a loss.
-    pub(crate) fn restarted(&self) {
-        lock(&self.due).lost();
+    /// All went back to the last checkpoint, after a loss: the answer is how many the job has had.
+    pub(crate) fn restarted(&self) -> u32 {
         self.has_saved.store(false, Ordering::Relaxed);
         self.promised.store(false, Ordering::Relaxed);
+        lock(&self.due).lost()
     }
 }

@@ -7,7 +7,7 @@
 use super::{Action, Membership, Role, Stage};
 use crate::ended::UNRECOVERABLE;
 use crate::inject::FaultTarget;
-use crate::message::{Down, ProcId, Welcome};
+use crate::message::{Down, Past, ProcId, Welcome};
 use crate::mutant::{Mutant, breaks};
 use crate::placement::substitute::Candidate;
 use crate::quantity::{Incarnation, Pe, ViewNumber};
@@ -248,6 +248,7 @@ impl Membership {
             fired: self.fired.iter().copied().filter(|&rule| !self.stops(rule)).collect(),
             lost: self.lost.iter().copied().collect(),
             incarnations: self.view.pes.iter().map(|member| member.incarnation).collect(),
+            past: Past::default(),
         };
         self.send(member.node, Down::Assign { proc, welcome });
     }

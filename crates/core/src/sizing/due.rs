@@ -1,7 +1,7 @@
 //! Whether a checkpoint is due: what one PE decides for all, from the time since the last one, its
 //! cost and the losses seen (`SHMEM_FT_INTERVAL`, `SHMEM_FT_MTBF`).
 //!
-//! Pure: times are given, as seconds since the process began. [`interval`] has the formula.
+//! Pure: times are given, as seconds since the job began. [`interval`] has the formula.
 //!
 //! Until losses tell more, the time between two of them is taken to be [`EXPECTED`], with the
 //! weight of [`WEIGHT`] losses: after `n` losses in `t` seconds it is
@@ -30,10 +30,10 @@ pub struct Due {
 }
 
 impl Due {
-    /// A decision for a job with this interval and, if known, this time between two losses. A
-    /// process that takes the place of a lost one has seen a loss.
-    pub fn new(wanted: Interval, mtbf: Option<f64>, is_substitute: bool) -> Due {
-        Due { wanted, mtbf, losses: u32::from(is_substitute), saved: 0.0, cost: None }
+    /// A decision for a job with this interval and, if known, this time between two losses, which
+    /// has had `losses`: a process that takes the place of PE 0 decides as that would have.
+    pub fn new(wanted: Interval, mtbf: Option<f64>, losses: u32) -> Due {
+        Due { wanted, mtbf, losses, saved: 0.0, cost: None }
     }
 
     /// A checkpoint is complete at `now`, and took `cost`.
@@ -42,9 +42,10 @@ impl Due {
         (self.saved, self.cost) = (now, Some(before + LATEST * (cost - before)));
     }
 
-    /// A loss was repaired.
-    pub fn lost(&mut self) {
-        self.losses += 1;
+    /// A loss was repaired: the answer is how many there were.
+    pub fn lost(&mut self) -> u32 {
+        self.losses = self.losses.saturating_add(1);
+        self.losses
     }
 
     /// Time between two losses, as far as it is known at `now`.
@@ -76,18 +77,18 @@ mod tests {
 
     #[test]
     fn a_given_interval_is_kept() {
-        let mut due = Due::new(Interval::After(Duration::from_secs(5)), Some(1.0), false);
+        let mut due = Due::new(Interval::After(Duration::from_secs(5)), Some(1.0), 0);
         due.saved(10.0, 100.0);
         assert!(!due.is_due(14.9) && due.is_due(15.0));
         due.lost();
         assert!(!due.is_due(14.9), "losses do not change it");
-        let each = Due::new(Interval::After(Duration::ZERO), None, false);
+        let each = Due::new(Interval::After(Duration::ZERO), None, 0);
         assert!(each.is_due(0.0), "by default each call makes one");
     }
 
     #[test]
     fn it_follows_cost_and_given_losses_as_daly_has_it() {
-        let mut due = Due::new(Interval::Auto, Some(3600.0), false);
+        let mut due = Due::new(Interval::Auto, Some(3600.0), 0);
         assert!(due.is_due(0.0), "nothing was measured yet");
         due.saved(100.0, 2.0);
         let expected = interval::daly(2.0, 3600.0);
@@ -99,14 +100,15 @@ mod tests {
 
     #[test]
     fn losses_that_were_seen_shorten_it() {
-        let mut due = Due::new(Interval::Auto, None, false);
+        let mut due = Due::new(Interval::Auto, None, 0);
         due.saved(0.0, 1.0);
         let day = due.interval(0.0).expect("measured");
         assert_eq!(due.mtbf(0.0), EXPECTED);
-        (0..10).for_each(|_| due.lost());
+        assert_eq!((0..10).map(|_| due.lost()).last(), Some(10));
         let hour = due.interval(3600.0).expect("measured");
         assert!(hour < day / 5.0, "{hour} and {day}");
         assert!((due.mtbf(1e7) / 1e6 - 1.0).abs() < 0.02, "in the end only what was seen counts");
-        assert!(Due::new(Interval::Auto, None, true).mtbf(0.0) < EXPECTED / 5.0);
+        let substitute = Due::new(Interval::Auto, None, 10);
+        assert_eq!(substitute.mtbf(3600.0), due.mtbf(3600.0), "it knows of earlier losses");
     }
 }
