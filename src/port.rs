@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use raidshmem_core::inject::Point;
-use raidshmem_core::message::Report;
+use raidshmem_core::message::{Flaw, Report};
 use raidshmem_core::plan::{Finding, Unrecoverable};
 use raidshmem_core::protocol::driver::{Driver, Judgement, Port, Progress, Standing, Step};
 use raidshmem_core::protocol::operation::{Op, Part};
@@ -125,7 +125,9 @@ impl Port for Memory<'_> {
             Op::Follow => return self.follow(),
             Op::ShowDamage => {
                 let damaged = self.verdict.as_ref().err().and_then(|lost| lost.damaged.first());
-                world.members.report_damage(&self.view, *damaged.expect("the judgement was that"));
+                let damaged = *damaged.expect("the judgement was that");
+                // The first look is at records alone.
+                world.members.report_unusable(&self.view, damaged, Flaw::Missing);
             }
             Op::CopyLive => self.checkpoint(driver, op),
             _ if driver.call() == Call::Checkpoint => self.checkpoint(driver, op),

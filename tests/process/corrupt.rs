@@ -436,7 +436,7 @@ fn what_goes_bad_between_check_and_use_is_found_by_all() {
         at_its_stop(&mut job, || {
             spots.iter().for_each(|&(_, spot)| images[0].flip(rules.at(&images[0], spot), 3));
         });
-        job.wait_for("a tile of PE 0 does not hold: the recovery begins again");
+        job.wait_for("a tile of PE 0 does not match its checksum: the recovery begins again");
         let verdict = rules.verdict(&spots, &[1]);
         assert_eq!(verdict.is_none(), mode == "rs");
         if verdict.is_none() {

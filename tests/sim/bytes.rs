@@ -1,7 +1,7 @@
 //! The steps that move bytes: encode, copy, verify, rebuild, restore, re-encode; and what is
 //! checked of them. Real stripes, real codes, real stamps, a few tiles at a time.
 
-use raidshmem_core::message::PeMessage;
+use raidshmem_core::message::{Flaw, PeMessage};
 use raidshmem_core::plan::{self, Finding, bits, lost_shards};
 use raidshmem_core::protocol::driver::Progress;
 use raidshmem_core::protocol::{Call, Outcome};
@@ -209,7 +209,7 @@ impl Job {
     pub fn complain(&mut self, p: &mut Proc, pe: usize) {
         let (view, pe) = (p.view.number, Pe::of(pe));
         if std::mem::replace(&mut p.complained, view) != view {
-            self.say(p, PeMessage::Corrupt { view, pe });
+            self.say(p, PeMessage::Unusable { view, pe, flaw: Flaw::Damaged });
         }
     }
 

@@ -393,9 +393,8 @@ pub enum PeMessage {
     Address { address: Vec<u8> },
     /// Its connection to that incarnation of `pe` broke.
     Suspect { pe: Pe, incarnation: Incarnation },
-    /// A tile of PE `pe` does not hold any more, though it did when it was checked in the recovery
-    /// of view `view`.
-    Corrupt { view: ViewNumber, pe: Pe },
+    /// What PE `pe` keeps cannot be used in the recovery of view `view`, which had counted on it.
+    Unusable { view: ViewNumber, pe: Pe, flaw: Flaw },
     /// It stands at a point of injection rule `rule` and waits to be killed.
     AtPoint { rule: u32 },
     /// Something worth a line.
@@ -411,6 +410,15 @@ pub enum PeMessage {
     Finalized,
     /// `shmem_global_exit`, or an end for the reason that `words` say.
     GlobalExit { status: i32, words: Option<String> },
+}
+
+/// What is wrong with what a PE keeps of a checkpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Flaw {
+    /// A tile does not match its checksum.
+    Damaged,
+    /// Its snapshot or its parity is not of that checkpoint: it was overwritten, or never made.
+    Missing,
 }
 
 /// What the scrub of a PE's store has seen so far.

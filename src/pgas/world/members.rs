@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use raidshmem_core::ended::UNRECOVERABLE;
 use raidshmem_core::inject::{FaultTarget, Point, Rule};
-use raidshmem_core::message::{PeMessage, Report, Step, Welcome};
+use raidshmem_core::message::{Flaw, PeMessage, Report, Step, Welcome};
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
 use raidshmem_core::view::{State, View};
 use raidshmem_sys::lock;
@@ -234,9 +234,9 @@ impl Membership {
         }
     }
 
-    /// Says that what PE `pe` keeps is damaged: the launcher orders the next view.
-    pub(crate) fn report_damage(&self, view: &View, pe: usize) {
-        self.say(&PeMessage::Corrupt { view: view.number, pe: Pe::of(pe) });
+    /// Says that what PE `pe` keeps cannot be used: the launcher orders the next view.
+    pub(crate) fn report_unusable(&self, view: &View, pe: usize, flaw: Flaw) {
+        self.say(&PeMessage::Unusable { view: view.number, pe: Pe::of(pe), flaw });
     }
 
     /// Says that the job cannot go on, as every PE does, and ends this process.

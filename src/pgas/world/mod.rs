@@ -27,7 +27,7 @@ pub mod stream;
 pub mod timing;
 pub mod watch;
 
-use raidshmem_core::message::{Job, ToPe};
+use raidshmem_core::message::{Flaw, Job, ToPe};
 use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::settings::{Collectives, Settings};
 use raidshmem_core::store::stamp::Stamp;
@@ -152,7 +152,7 @@ impl World {
     /// A tile of PE `pe` that held when it was checked does not hold any more: asks for a new view,
     /// in which all check anew, and waits for it.
     pub(crate) fn found_corrupt(&self, view: &View, pe: usize) {
-        self.members.report_damage(view, pe);
+        self.members.report_unusable(view, pe, Flaw::Damaged);
         let waiting = || Waiting::anyone("shmem_restart_pes");
         self.wait_raw(waiting, || self.members.view_number() != view.number);
     }

@@ -296,7 +296,7 @@ impl Membership {
                 self.out.push(Action::Tell(report));
             }
             (PeMessage::Address { address }, _) => self.addressed(proc, address),
-            (PeMessage::Corrupt { view, pe }, _) => self.tile_corrupt(view, pe),
+            (PeMessage::Unusable { view, pe, flaw }, _) => self.unusable(view, pe, flaw),
             (PeMessage::Suspect { pe, incarnation }, Some(by)) => {
                 self.suspected(by, pe, incarnation)
             }

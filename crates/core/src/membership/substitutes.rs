@@ -7,7 +7,7 @@
 use super::{Action, Membership, Role, Stage};
 use crate::ended::UNRECOVERABLE;
 use crate::inject::FaultTarget;
-use crate::message::{Down, Past, ProcId, Welcome};
+use crate::message::{Down, Flaw, Past, ProcId, Welcome};
 use crate::mutant::{Mutant, breaks};
 use crate::placement::substitute::Candidate;
 use crate::quantity::{Incarnation, Pe, ViewNumber};
@@ -186,10 +186,10 @@ impl Membership {
         self.advance();
     }
 
-    /// A tile of PE `of` does not hold in the recovery of a view: all begin again in a new one, and
-    /// what they then find they find alike. A PE that says so of an older view is on the way
+    /// What PE `of` keeps cannot be used in the recovery of a view: all begin again in a new one,
+    /// and what they then find they find alike. A PE that says so of an older view is on the way
     /// already.
-    pub(super) fn tile_corrupt(&mut self, view: ViewNumber, of: Pe) {
+    pub(super) fn unusable(&mut self, view: ViewNumber, of: Pe, flaw: Flaw) {
         if view != self.view.number || !self.started || breaks(Mutant::CorruptUnheard) {
             return;
         }
@@ -201,7 +201,15 @@ impl Membership {
             );
             return self.end(UNRECOVERABLE, Some(words));
         }
-        let line = format!("a tile of PE {of} does not hold: the recovery begins again");
+        let line = match flaw {
+            Flaw::Damaged => {
+                format!("a tile of PE {of} does not match its checksum: the recovery begins again")
+            }
+            Flaw::Missing => format!(
+                "PE {of} has only a part of the checkpoint: the recovery begins again, and checks \
+                 everything"
+            ),
+        };
         self.out.push(Action::Say(line));
         self.show();
     }
