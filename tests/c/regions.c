@@ -144,6 +144,17 @@ static void late(void) {
     free(counter);
 }
 
+/* More of it on PE 2 than on the others: refused everywhere, until it is the same amount. */
+static void uneven(void) {
+    static char more[3 * 4096];
+    size_t mine = shmem_my_pe() == 2 ? sizeof more : 64;
+    CHECK(shmemx_ft_protect("more", malloc(sizeof more), mine) == SHMEM_FT_SUCCESS);
+    CHECK(shmem_checkpoint_all() == SHMEM_FT_FAILURE && !shmemx_ft_faulted());
+    CHECK(shmemx_ft_last_error() && strstr(shmemx_ft_last_error(), "private memory"));
+    CHECK(shmemx_ft_protect("more", more, sizeof more) == SHMEM_FT_SUCCESS);
+    CHECK(shmem_checkpoint_all() == SHMEM_FT_SUCCESS);
+}
+
 int main(int argc, char **argv) {
     how = argc > 1 ? argv[1] : "";
     shmem_init();
@@ -163,6 +174,8 @@ int main(int argc, char **argv) {
         }
     } else if (is("move")) {
         moved();
+    } else if (is("uneven")) {
+        uneven();
     } else if (is("late")) {
         late();
     } else {

@@ -135,6 +135,17 @@ fn private_memory_that_does_not_fit_is_one_named_error() {
     }
 }
 
+#[test]
+fn private_memory_of_different_amounts_is_called_that() {
+    let outcome = run("regions", &["uneven"], "raid5", "");
+    line(&outcome, "regions ok");
+    outcome.says(
+        "PE 0: checkpoint refused: PEs 0 and 2 have not registered the same amount of private \
+         memory (",
+    );
+    outcome.says(" KiB in whole pages, with what describes the heap)");
+}
+
 /// The second loss goes back to a checkpoint that the substitute has to have registered it for.
 #[test]
 fn what_is_registered_late_goes_back_to_its_registration() {

@@ -176,14 +176,21 @@ impl Coverage {
         self.len == 0
     }
 
-    /// Digest of the extents; equal coverages have equal digests.
+    /// Digest of the extents; equal coverages have equal digests. The lower half is the number of
+    /// pages of the manifest, so that refusals can tell symmetric memory from private memory.
     pub fn digest(&self) -> u64 {
         let mut hasher = Hasher::new();
-        for &(_, at, len) in &self.extents {
+        for &(_, at, len) in self.extents.iter().skip(1) {
             hasher.update(&(at as u64).to_le_bytes());
             hasher.update(&(len as u64).to_le_bytes());
         }
-        u64::from(hasher.finish()) << 32 | self.len as u64 & 0xffff_ffff
+        let manifest = self.extents.first().map_or(0, |&(_, _, len)| len / PAGE);
+        u64::from(hasher.finish()) << 32 | manifest as u64 & 0xffff_ffff
+    }
+
+    /// Bytes of the manifest of a coverage with this digest.
+    pub fn manifest_of(digest: u64) -> u64 {
+        (digest & 0xffff_ffff) * PAGE as u64
     }
 
     /// The same by offset in the segment.

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use super::coverage::Coverage;
 use crate::machine;
 use crate::mutant::{Mutant, breaks};
 use crate::status::PeerStatus;
@@ -41,6 +42,11 @@ pub enum Refusal {
     )]
     Different { pe: usize, len: (u64, u64) },
     #[error(
+        "PEs 0 and {pe} have not registered the same amount of private memory ({} and {} KiB in \
+         whole pages, with what describes the heap)", len.0 >> 10, len.1 >> 10
+    )]
+    Private { pe: usize, len: (u64, u64) },
+    #[error(
         "{who} {} MiB more memory for {mode}, and {whose} machine has {} MiB free",
         need >> 20, free >> 20
     )]
@@ -69,7 +75,7 @@ pub fn agree(posted: &[PeerStatus], machine_of: &[u32], bounds: &Bounds) -> Resu
     }
     let is_odd = |intent: &PeerStatus| (intent.digest, intent.len) != (posted[0].digest, len);
     if let Some(pe) = posted.iter().position(is_odd) {
-        return Err(Refusal::Different { pe, len: (len, posted[pe].len) });
+        return Err(differ(pe, [&posted[0], &posted[pe]]));
     }
     if len > bounds.snapshot as u64 {
         return Err(Refusal::Store { len, room: bounds.snapshot });
@@ -80,6 +86,20 @@ pub fn agree(posted: &[PeerStatus], machine_of: &[u32], bounds: &Bounds) -> Resu
         machines.entry(machine).or_default().push(pe);
     }
     machines.values().try_for_each(|pes| fits(posted, pes, bounds))
+}
+
+/// How PE `pe` differs from PE 0, by what the two posted.
+fn differ(pe: usize, posted: [&PeerStatus; 2]) -> Refusal {
+    let manifests = posted.map(|intent| Coverage::manifest_of(intent.digest));
+    let symmetric = |at: usize| {
+        let PeerStatus { digest, len, .. } = posted[at];
+        (digest >> 32, len.saturating_sub(manifests[at]))
+    };
+    if symmetric(0) == symmetric(1) {
+        Refusal::Private { pe, len: manifests.into() }
+    } else {
+        Refusal::Different { pe, len: (posted[0].len, posted[1].len) }
+    }
 }
 
 /// Whether one machine has room for what its PEs take.
@@ -109,7 +129,14 @@ mod tests {
 
     fn posted(need: u64, available: u64) -> PeerStatus {
         let (need, available) = (need << 20, available << 20);
-        PeerStatus { digest: 7, len: 1000, hold: need, need, available, ..PeerStatus::default() }
+        PeerStatus {
+            digest: 7 << 32,
+            len: 1000,
+            hold: need,
+            need,
+            available,
+            ..PeerStatus::default()
+        }
     }
 
     fn words(posted: &[PeerStatus], machine_of: &[u32]) -> String {
@@ -170,7 +197,22 @@ mod tests {
         assert!(full.starts_with("PE 2 has more allocations"), "{full}");
         let large = [PeerStatus { len: 1 << 41, ..short }; 2];
         assert!(words(&large, &[0, 1]).ends_with("and the store holds 1099511627776 at most"));
-        let same = PeerStatus { digest: 8, ..short };
-        assert!(words(&[short, same], &[0, 1]).starts_with("PEs 0 and 1"));
+        let elsewhere = PeerStatus { digest: 8 << 32, ..short };
+        assert!(words(&[short, elsewhere], &[0, 1]).starts_with("PEs 0 and 1 have not allocated"));
+    }
+
+    /// What is registered is in the manifest, whose pages the lower half of a digest counts.
+    #[test]
+    fn private_memory_is_not_said_to_be_symmetric() {
+        let of = |pages: u64, heap: u64| PeerStatus {
+            digest: 9 << 32 | pages,
+            len: pages * 4096 + heap,
+            ..posted(100, 1)
+        };
+        let expected = "PEs 0 and 1 have not registered the same amount of private memory (12 and \
+            8 KiB in whole pages, with what describes the heap)";
+        assert_eq!(words(&[of(3, 5000), of(2, 5000)], &[0, 1]), expected);
+        let both = words(&[of(3, 5000), of(2, 9096)], &[0, 1]);
+        assert!(both.starts_with("PEs 0 and 1 have not allocated"), "{both}");
     }
 }
