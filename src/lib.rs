@@ -46,7 +46,7 @@
 //! launch                                     launcher, agents, supervisors (beside)
 //! openshmem                                  the model: teams, collectives, waits, locks ..
 //! capi  shmem                                the C API and the safe Rust API, side by side
-//! wrapper  sizing                            oshcc and oshc++; oshinfo plan (beside)
+//! wrapper  usage  sizing                     oshcc and oshc++; oshinfo plan (beside)
 //! ```
 //!
 //! What users call is what this page shows below. The modules are public for the programs, tests,
@@ -84,6 +84,8 @@ pub mod shmem;
 pub mod sizing;
 #[doc(hidden)]
 pub mod trace;
+#[doc(hidden)]
+pub mod usage;
 #[doc(hidden)]
 pub mod wrapper;
 

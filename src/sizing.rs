@@ -3,7 +3,6 @@
 #![forbid(unsafe_code)]
 
 use clap::Parser;
-use clap::builder::RangedU64ValueParser;
 use raidshmem_core::settings::units::parse_size;
 use raidshmem_core::sizing::report::Report;
 use raidshmem_core::sizing::{Site, choose};
@@ -19,10 +18,10 @@ struct Args {
     #[arg(long, value_name = "BYTES", value_parser = size)]
     heap: f64,
     /// PEs of the job.
-    #[arg(long, value_name = "N", value_parser = count())]
+    #[arg(long, value_name = "N", value_parser = count)]
     pes: u64,
     /// Nodes of the job.
-    #[arg(long, value_name = "N", value_parser = count())]
+    #[arg(long, value_name = "N", value_parser = count)]
     nodes: u64,
     /// Time between two losses of nodes of the job, on average: 90s, 30m, 6h, 2d, 1y.
     #[arg(long, value_name = "TIME", value_parser = time)]
@@ -44,8 +43,9 @@ struct Args {
     risk: f64,
 }
 
-fn count() -> RangedU64ValueParser {
-    clap::value_parser!(u64).range(2..=PES_MAX as u64)
+fn count(text: &str) -> Result<u64, String> {
+    let number = text.parse::<u64>().ok().filter(|n| (2..=PES_MAX as u64).contains(n));
+    number.ok_or_else(|| format!("expected 2 to {PES_MAX}"))
 }
 
 /// A positive number and the letters after it.
@@ -154,6 +154,6 @@ mod tests {
         assert!(ask(good).unwrap().contains("SHMEM_FT_BACKUP_MODE="));
         assert!(refusal(good.replace("6h", "6w")).contains("expected a time"));
         assert!(refusal(good.replace("nodes 8", "nodes 65")).contains("expected 2 to 64"));
-        assert!(refusal(good.replace("nodes 8", "nodes 1")).contains("2.."));
+        assert!(refusal(good.replace("nodes 8", "nodes 1")).contains("expected 2 to 16384"));
     }
 }

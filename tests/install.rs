@@ -8,6 +8,7 @@
 //! - the wrappers answer `-show` and `--showme` questions with the installed places;
 //! - the man pages have no errors, and name every option and every setting there is.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -236,6 +237,40 @@ fn destdir_is_before_every_path_and_in_no_file() {
     assert_eq!(others, 1, "files were installed outside of the prefix");
 }
 
+/// The example of the manual, and what it recommends given to the library.
+#[test]
+fn a_plan_recommends_settings_that_the_library_takes() {
+    let oshinfo = || Command::new(env!("CARGO_BIN_EXE_oshinfo"));
+    let words = "plan --heap 32G --pes 4096 --nodes 128 --mtbf 6h --link 25GB/s";
+    let plan = run(oshinfo().args(words.split(' ')));
+    let rows: Vec<&str> = plan.lines().filter(|line| line.contains(" %")).collect();
+    assert!(rows.len() >= 10, "candidates were expected in\n{plan}");
+    let best: Vec<&&str> = rows.iter().filter(|row| row.starts_with("* ")).collect();
+    assert_eq!(best.len(), 1, "one best was expected in\n{plan}");
+    let export = plan.lines().find_map(|line| line.strip_prefix("export "));
+    let pairs: Vec<(&str, &str)> =
+        export.expect("settings").split(' ').filter_map(|word| word.split_once('=')).collect();
+    let names: Vec<&str> = pairs.iter().map(|&(name, _)| name).collect();
+    assert!(names.contains(&"SHMEM_FT_BACKUP_MODE") && names.contains(&"SHMEM_FT_INTERVAL"));
+    let shown = run(oshinfo().envs(pairs.clone()));
+    for (name, value) in pairs {
+        let row = shown.lines().find(|line| line.trim_start().starts_with(name));
+        let given = row.and_then(|row| row.split_whitespace().nth(1));
+        assert_eq!(given, Some(value), "{name}");
+    }
+    for (words, says) in [
+        ("plan", "oshinfo: plan: --heap <BYTES>, --pes <N>, "),
+        ("plan --heap 1G --pes x", "oshinfo: plan: --pes x: expected 2 to 16384"),
+        ("plan --mtfb 6h", "oshinfo: plan: --mtfb: no such option, nearest is --mtbf; "),
+        ("plam", "oshinfo: plam: expected engines, plan, "),
+    ] {
+        let output = oshinfo().args(words.split(' ')).output().expect("oshinfo runs");
+        let err = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((output.status.code(), err.lines().count()), (Some(2), 1), "{err}");
+        assert!(err.starts_with(says), "`{says}` was expected: {err}");
+    }
+}
+
 #[test]
 fn the_man_pages_are_sound_and_complete() {
     let man = |name: &str| Path::new(ROOT).join("man").join(name);
@@ -268,6 +303,17 @@ fn the_man_pages_are_sound_and_complete() {
     let help = run(Command::new(env!("CARGO_BIN_EXE_oshreport")).arg("--help"));
     for option in options(&help) {
         assert!(of("oshreport.1").contains(&option), "oshreport.1 lacks {option}");
+    }
+    let known = |text: &str| -> BTreeSet<String> {
+        let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '-');
+        words.filter(is_option).map(str::to_owned).collect()
+    };
+    let oshruns = run(Command::new(env!("CARGO_BIN_EXE_oshrun")).arg("--help"));
+    for (page, helps) in [("oshinfo.1", [&usage, &plan]), ("oshreport.1", [&help, &help])] {
+        let there = known(&format!("{} {} {oshruns}", helps[0], helps[1]));
+        let named = known(&of(page));
+        let more: Vec<_> = named.difference(&there).collect();
+        assert!(more.is_empty(), "{page} names {more:?}, which --help does not");
     }
     for question in ["-show", "--showme:compile", ":link", ":incdirs", ":libdirs", ":libs"] {
         assert!(oshcc.contains(question), "oshcc.1 lacks {question}");

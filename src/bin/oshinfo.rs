@@ -8,13 +8,27 @@ use std::time::Instant;
 use raidshmem::fabric;
 use raidshmem::launch::handshake::PROBE_ARGUMENT;
 use raidshmem::launch::probe;
-use raidshmem::sizing;
+use raidshmem::{sizing, usage};
 use raidshmem_core::settings::{Fabric, Pages, Settings, table};
 use raidshmem_fabric::FabricError;
 use raidshmem_sys::huge::{HugeFiles, NoHuge};
 use raidshmem_sys::memory;
 
-const USAGE: &str = "usage: oshinfo [--markdown | --points | --version | engines | plan OPTIONS]";
+const HELP: &str = "\
+Prints the version, what was found of the machine, and every setting with the value in force
+
+Usage: oshinfo [engines | plan OPTIONS | OPTION]
+
+Commands:
+  engines        Say of each engine between hosts whether it can be loaded here, and what it needs
+  plan           Say which mode, group, parity and interval suit a job; see oshinfo plan --help
+
+Options:
+      --points   Print the steps at which oshrun --kill and --kill-node can kill
+      --markdown Print the settings as a table in Markdown
+  -V, --version  Print version
+  -h, --help     Print help
+";
 
 /// Bytes of a block that is copied to measure memory, far more than caches hold for one thread.
 const COPIED: usize = 64 << 20;
@@ -31,8 +45,12 @@ fn main() {
         Some("plan") => plan(words),
         Some(PROBE_ARGUMENT) => std::process::exit(probe::answer(words.next().as_deref())),
         Some("--version" | "-V") => format!("oshinfo {}\n", env!("CARGO_PKG_VERSION")),
-        Some("--help" | "-h") => format!("{USAGE}\n"),
-        Some(other) => refuse(&format!("{other}: {USAGE}")),
+        Some("--help" | "-h") => HELP.to_owned(),
+        Some(other) => refuse(&format!(
+            "{}: expected engines, plan, --points, --markdown or --version; `oshinfo --help` says \
+             more",
+            other.escape_debug()
+        )),
     };
     // A reader that stops (`oshinfo | head`) has seen enough.
     let _ = std::io::stdout().write_all(text.as_bytes());
@@ -48,9 +66,7 @@ fn plan(words: impl Iterator<Item = String>) -> String {
     match sizing::answer(words, copy_rate) {
         Ok(text) => text,
         Err(error) if error.use_stderr() => {
-            let text = error.to_string();
-            let line = text.lines().next().unwrap_or_default();
-            refuse(&format!("plan: {}", line.trim_start_matches("error: ")))
+            refuse(&format!("plan: {}", usage::line("oshinfo plan", &error)))
         }
         Err(help) => help.to_string(),
     }

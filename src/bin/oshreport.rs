@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::exit;
 
 use clap::Parser;
+use raidshmem::usage;
 use raidshmem_report::page::page;
 use raidshmem_report::record::Record;
 
@@ -30,9 +31,7 @@ fn main() {
         if !error.use_stderr() {
             error.exit();
         }
-        let text = error.to_string();
-        let lines: Vec<&str> = text.lines().map(str::trim).take_while(|l| !l.is_empty()).collect();
-        refuse(lines.join(" ").trim_start_matches("error: "))
+        refuse(&usage::line("oshreport", &error))
     });
     let name = args.report.display().to_string();
     let name = name.escape_debug();

@@ -266,4 +266,5 @@ fn what_is_no_report_is_refused_in_one_line() {
     let bare = oshreport(&[]);
     let err = String::from_utf8_lossy(&bare.stderr).into_owned();
     assert_eq!((bare.status.code(), err.lines().count()), (Some(2), 1), "{err}");
+    assert!(err.starts_with("oshreport: <REPORT> is missing; "), "{err}");
 }
