@@ -189,6 +189,12 @@ fn only_the_agreed_one_is_believed() {
             let record = image.read(image.layout.store + at(0), size_of::<Record>());
             image.write(image.layout.store + at(1), &record);
         });
+        if mode == "raid5" {
+            // What is wrong is named: a tile is damaged, or a record is of another checkpoint.
+            let (tile, part) = ("a tile of PE 0 does not match", "PE 0 has only a part of the ");
+            bad.says(tile).check(bad.count(part) == 0, part);
+            claimed.says(part).check(claimed.count(tile) == 0, tile);
+        }
         for outcome in [bad, swapped, claimed] {
             match mode {
                 "rs" => goes_on(&outcome),
