@@ -93,7 +93,7 @@ fn losses_in_turn_with_spares_that_are_used_up_or_not() {
 #[test]
 fn memory_is_adopted_from_a_process_and_rebuilt_from_parity_otherwise() {
     let adopted = "PE 1: memory of the dead process adopted";
-    let rebuilt = "PE 1: 0.6 MiB of checkpoint 3 rebuilt from PE";
+    let rebuilt = "PE 1: 576.0 KiB of checkpoint 3 rebuilt from PE";
     for (words, env, expected) in [
         ("--kill 1@3", "1", adopted),
         ("--kill 1@3", "0", rebuilt),
@@ -161,7 +161,7 @@ fn a_spare_of_another_node_rebuilds() {
     let env = [("SHMEM_FT_SUBSTITUTE", "spare")];
     let outcome = run_with("raid5", "--nodes 4 --spares 1 --kill 1@3", &env);
     goes_on(&outcome, 1);
-    outcome.says("PE 1: 0.6 MiB of checkpoint 3 rebuilt from PEs 0,2,3");
+    outcome.says("PE 1: 576.0 KiB of checkpoint 3 rebuilt from PEs 0,2,3");
 }
 
 #[test]

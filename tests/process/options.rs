@@ -225,7 +225,8 @@ fn what_is_nearly_a_setting_is_said() {
     let job = sh(&["-n1"], "true").env("SHMEM_SYMETRIC_SIZE", "1M").env("SMA_DEBUG", "1");
     let outcome = job.env("SHMEM_HOME", "/x").run();
     outcome.status(0);
-    outcome.says("oshrun: SHMEM_SYMETRIC_SIZE is no setting: is SHMEM_SYMMETRIC_SIZE meant?");
+    outcome
+        .says("oshrun: SHMEM_SYMETRIC_SIZE is not a setting: did you mean SHMEM_SYMMETRIC_SIZE?");
     outcome.says("oshrun: SMA_DEBUG is not read: the setting is called SHMEM_DEBUG");
     outcome.check(outcome.count("SHMEM_HOME") == 0, "other tools have variables too");
 }

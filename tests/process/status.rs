@@ -81,7 +81,7 @@ fn a_recovery_shows_its_step_and_how_far_that_is() {
     let pid = pid.split(',').next().and_then(|pid| pid.parse().ok()).expect("a process id");
     processes::signal(pid, Signal::CONT);
     let outcome = run.finish();
-    outcome.right_sum(SMALL).check(outcome.count(" never was") == 0, "both rules came due");
+    outcome.right_sum(SMALL).check(outcome.count(" never came due") == 0, "both rules came due");
 }
 
 /// Those who connect and say nothing, or nonsense, hold up neither the job nor who asks.

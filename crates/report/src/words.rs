@@ -8,12 +8,12 @@ pub fn count(number: u64, what: &str) -> String {
     format!("{number} {what}{plural}")
 }
 
-/// Bytes in MiB; in KiB where that would be less than a tenth, and in GiB from one on.
+/// Bytes in the largest unit of which there is one.
 pub fn bytes(bytes: u64) -> String {
     match bytes {
         0..1024 => count(bytes, "byte"),
-        1024..104_858 => format!("{:.1} KiB", bytes as f64 / 1024.0),
-        104_858..0x4000_0000 => format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20)),
+        1024..0x10_0000 => format!("{:.1} KiB", bytes as f64 / 1024.0),
+        0x10_0000..0x4000_0000 => format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20)),
         _ => format!("{:.2} GiB", bytes as f64 / f64::from(1 << 30)),
     }
 }
@@ -45,8 +45,8 @@ mod tests {
 
     #[test]
     fn small_numbers_stay_visible() {
-        let shown = [0, 1, 1023, 1024, 104_857, 104_858, 1 << 20, 3 << 29].map(bytes);
-        let wanted = ["0 bytes", "1 byte", "1023 bytes", "1.0 KiB", "102.4 KiB", "0.1 MiB"];
+        let shown = [0, 1, 1023, 1024, 104_858, (1 << 20) - 52, 1 << 20, 3 << 29].map(bytes);
+        let wanted = ["0 bytes", "1 byte", "1023 bytes", "1.0 KiB", "102.4 KiB", "1023.9 KiB"];
         let wanted = [&wanted[..], &["1.0 MiB", "1.50 GiB"]].concat();
         assert_eq!(shown.as_slice(), wanted);
         assert_eq!([0, 1, 2].map(|n| count(n, "node")), ["0 nodes", "1 node", "2 nodes"]);

@@ -114,7 +114,7 @@ pub fn strange(variables: &[(String, String)]) -> Vec<String> {
             return Some(format!("{name} is not read: the setting is called {now}"));
         }
         let nearest = name.strip_prefix("SHMEM_").and_then(|_| meant(name))?;
-        Some(format!("{} is no setting: is {nearest} meant?", name.escape_debug()))
+        Some(format!("{} is not a setting: did you mean {nearest}?", name.escape_debug()))
     };
     variables.iter().filter_map(line).collect()
 }
@@ -194,7 +194,10 @@ mod tests {
     fn what_is_nearly_a_setting_is_named_and_what_is_another_tools_is_not() {
         let of = |name| strange(&pairs(&[(name, "1")])).pop();
         let line = of("SHMEM_SYMETRIC_SIZE").unwrap();
-        assert_eq!(line, "SHMEM_SYMETRIC_SIZE is no setting: is SHMEM_SYMMETRIC_SIZE meant?");
+        assert_eq!(
+            line,
+            "SHMEM_SYMETRIC_SIZE is not a setting: did you mean SHMEM_SYMMETRIC_SIZE?"
+        );
         let line = of("SMA_SYMMETRIC_SIZE").unwrap();
         assert!(line.ends_with("is not read: the setting is called SHMEM_SYMMETRIC_SIZE"));
         assert!(of("SMA_SYMMETRIC_SIZ").unwrap().ends_with("SHMEM_SYMMETRIC_SIZE"));

@@ -35,7 +35,7 @@ pub(super) fn never_due<'a>(
         CheckpointNumber::START => "no checkpoint was made".to_owned(),
         last => format!("the last checkpoint was number {last}"),
     };
-    rules.map(|rule| format!("{rule} was to be killed or stopped, and never was: {made}")).collect()
+    rules.map(|rule| format!("rule {rule} never came due: {made}")).collect()
 }
 
 /// What changed, as the end of a line.

@@ -36,7 +36,8 @@ impl Launcher {
             let spares = answer.iter().flat_map(|answer| &answer.processes).filter(spare);
             let spares = spares.map(|seen| seen.pid).collect();
             let agent = answer.map(|answer| answer.agent);
-            (node, NodeNow { name: self.name(node), agent, spares })
+            let sleeping = self.machine.spares_on(node);
+            (node, NodeNow { name: self.name(node), agent, spares, sleeping })
         });
         let seen = answers.values().flat_map(|answer| &answer.processes);
         let seen = seen.filter_map(|seen| Some((self.machine.pe_of(seen.proc)?, seen)));

@@ -78,8 +78,10 @@ pub struct NodeNow {
     pub name: String,
     /// Process id of its agent, if that has answered.
     pub agent: Option<u32>,
-    /// Process ids of spares.
+    /// Process ids of spares, as far as the agent has answered.
     pub spares: Vec<u32>,
+    /// How many spares there are.
+    pub sleeping: usize,
 }
 
 /// How a job stands.
@@ -198,9 +200,12 @@ fn nodes(job: &Picture) -> Vec<String> {
     let shown: Vec<&u32> = job.nodes.keys().filter(|node| all || !whole(node)).collect();
     let mut lines = Vec::new();
     for node in shown.iter().take(LINES) {
-        let states = by_state(of(node).iter().copied(), pes);
-        let states = if states.is_empty() { "no PE".to_owned() } else { states };
-        lines.push(format!("{}: {states}", job.nodes[node].name));
+        let NodeNow { name, sleeping, .. } = &job.nodes[node];
+        let spares = Some(count(*sleeping as u64, "spare")).filter(|_| *sleeping > 0);
+        let states = Some(by_state(of(node).iter().copied(), pes)).filter(|text| !text.is_empty());
+        let each: Vec<String> = states.into_iter().chain(spares).collect();
+        let each = if each.is_empty() { "no PE".to_owned() } else { each.join("; ") };
+        lines.push(format!("{name}: {each}"));
     }
     let more = shown.len().saturating_sub(LINES);
     if more > 0 {
@@ -275,7 +280,7 @@ fn step(job: &Picture, progress: &Progress) -> String {
     let gone: Vec<Pe> = gone.map(|(pe, _)| pe).collect();
     match progress.step {
         Some(step) => step.name().to_owned(),
-        None if gone.is_empty() => "all PEs are waited for in a checkpoint or restart".to_owned(),
+        None if gone.is_empty() => "waits until all PEs are in a checkpoint or restart".to_owned(),
         None => format!("a process for {} is started", pes(&gone)),
     }
 }
@@ -323,7 +328,7 @@ mod tests {
         };
         let node = |node: usize| {
             let (name, agent) = (format!("node {node}"), Some(10 + node as u32));
-            (node as u32, NodeNow { name, agent, spares: Vec::new() })
+            (node as u32, NodeNow { name, agent, spares: Vec::new(), sleeping: 0 })
         };
         Picture {
             title,
@@ -391,7 +396,7 @@ mod tests {
         }
         job.pes[2].gone = false;
         let last = |job: &Picture| view(job).lines.pop().unwrap();
-        let waits = "recovery, for 2.0 s: all PEs are waited for in a checkpoint or restart";
+        let waits = "recovery, for 2.0 s: waits until all PEs are in a checkpoint or restart";
         assert_eq!(last(&job), waits);
         set(&mut job, Progress { step: Some(Step::Verify), ..Progress::default() });
         assert_eq!(last(&job), "recovery, for 2.0 s: what is left is checked");
@@ -404,6 +409,20 @@ mod tests {
         assert_eq!((bar.done, bar.of, bar.words.as_str()), (12 << 20, 40 << 20, words));
         let line = format!("\nrecovery, for 2.0 s: what was lost is rebuilt: {words}\n");
         assert!(text(&job).contains(&line), "{}", text(&job));
+    }
+
+    #[test]
+    fn the_view_says_where_spares_are() {
+        let title = title(BackupMode::Raid5, vec![0, 0]);
+        let mut job = job(&title, 1);
+        let name = "node 2".to_owned();
+        job.nodes.insert(2, NodeNow { name, agent: None, spares: Vec::new(), sleeping: 2 });
+        job.nodes.get_mut(&1).unwrap().sleeping = 1;
+        let lines = view(&job).lines;
+        assert_eq!(
+            lines[1..4],
+            ["node 0: PE 0 alive", "node 1: PE 1 alive; 1 spare", "node 2: 2 spares"]
+        );
     }
 
     #[test]

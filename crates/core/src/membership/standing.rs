@@ -37,6 +37,12 @@ impl Membership {
         self.procs.values().filter(|proc| proc.role == Role::Spare).count()
     }
 
+    /// How many of them a node has.
+    pub fn spares_on(&self, node: u32) -> usize {
+        let procs = self.procs.values().filter(|proc| proc.node == node);
+        procs.filter(|proc| proc.role == Role::Spare).count()
+    }
+
     /// How far each PE is.
     pub fn standing(&self) -> Vec<Standing> {
         let of = |(number, (pe, member)): (usize, (&Entry, &Member))| match pe.stage {
