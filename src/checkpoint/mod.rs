@@ -12,16 +12,14 @@ pub mod prefault;
 pub mod since;
 pub mod tiles;
 
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use raidshmem_core::inject::Point;
 use raidshmem_core::layout::TILE;
 use raidshmem_core::message::{Found, Report};
 use raidshmem_core::quantity::CheckpointNumber;
-use raidshmem_core::status::PeerStatus;
 use raidshmem_core::store::coverage::{Coverage, Piece};
-use raidshmem_core::store::intent::{self, Bounds, CANNOT, Refusal};
+use raidshmem_core::store::intent::{self, Bounds, CANNOT, Intent, Intents, Refusal};
 use raidshmem_core::store::protection::Protection;
 use raidshmem_core::view::View;
 
@@ -29,11 +27,10 @@ use crate::pgas::{Segments, StoreBytes, World};
 pub use copy::{complete, copy};
 pub use encode::encode;
 
-/// Writes the manifest and says what this PE is about to save and needs for it. None if that cannot
-/// be written down: then the intent says so, and all refuse.
-pub fn intend(world: &World, protection: &Protection) -> Option<Coverage> {
+/// Writes the manifest and says what this PE is about to save and needs for it. No coverage if that
+/// cannot be written down: then the intent says so, and all refuse.
+pub fn intend(world: &World, protection: &Protection) -> (Option<Coverage>, Intent) {
     let coverage = world.memory.cover().ok();
-    let intent = &world.segments.own().words().intent;
     let len = coverage.as_ref().map_or(0, Coverage::len);
     let (room, used) = (room(world.segments, protection, len), world.store.used());
     let grows =
@@ -44,12 +41,14 @@ pub fn intend(world: &World, protection: &Protection) -> Option<Coverage> {
         coverage.as_ref().filter(|_| grows != 0).map_or(0, |live| world.segments.absent(live));
     let available = (grows != 0).then(raidshmem_sys::memory::available).flatten();
     let digest = coverage.as_ref().map_or(0, Coverage::digest);
-    intent.digest.store(digest, Ordering::Release);
-    intent.len.store(coverage.as_ref().map_or(CANNOT, |c| c.len() as u64), Ordering::Release);
-    intent.hold.store(room.all() as u64, Ordering::Release);
-    intent.need.store(grows + absent, Ordering::Release);
-    intent.available.store(available.unwrap_or(u64::MAX), Ordering::Release);
-    coverage
+    let intent = Intent {
+        digest,
+        len: coverage.as_ref().map_or(CANNOT, |coverage| coverage.len() as u64),
+        hold: room.all() as u64,
+        need: grows + absent,
+        available: available.unwrap_or(u64::MAX),
+    };
+    (coverage, intent)
 }
 
 /// Bytes of all snapshots and of all slots together for snapshots of `len` bytes.
@@ -113,8 +112,12 @@ pub fn account(world: &World, protection: &Protection, len: usize) {
 }
 
 /// Compares what all PEs of `view` brought. Every PE comes to the same answer.
-pub fn agree(world: &World, protection: &Protection, view: &View) -> Result<(), Refusal> {
-    let statuses: Vec<PeerStatus> = (0..world.n_pes()).map(|pe| world.status_of(pe)).collect();
+pub fn agree(
+    world: &World,
+    protection: &Protection,
+    view: &View,
+    all: &Intents,
+) -> Result<(), Refusal> {
     let layout = world.segments.layout();
     let bounds = Bounds {
         mode: protection.mode.name(),
@@ -122,5 +125,5 @@ pub fn agree(world: &World, protection: &Protection, view: &View) -> Result<(), 
         snapshot: layout.region_len,
         limit: world.settings().memory_limit,
     };
-    intent::agree(&statuses, &world.machines_of(view), &bounds)
+    intent::agree(all, &world.machines_of(view), &bounds)
 }

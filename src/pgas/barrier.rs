@@ -20,7 +20,6 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use raidshmem_core::mutant::{Mutant, breaks};
 use raidshmem_core::rounds::{Counter, rounds};
 use raidshmem_segment::waits::Waiting;
 use raidshmem_segment::words::{Barrier, BarrierCounter, ROUNDS, Words};
@@ -44,7 +43,6 @@ impl World {
         if self.members.faulted() {
             return self.pass_alone();
         }
-        let whose = if breaks(Mutant::BarriersPair) { Barrier::Program } else { whose };
         let epoch = self.comm.next_epoch(whose);
         if whose == Barrier::Program {
             self.comes_to_barrier();
@@ -62,6 +60,7 @@ impl World {
         let heard = words.heard.iter().flat_map(|heard| heard.iter());
         let all = gates.chain(heard).chain(self.comm.epochs());
         all.for_each(|word| word.store(0, Ordering::SeqCst));
+        self.reset_meetings();
     }
 
     fn meet_all(&self, whose: Barrier, call: &'static str, epoch: u64) -> Result<(), Fault> {

@@ -248,6 +248,7 @@ fn build(
         thread_level,
         finish: Finish::default(),
         sites: Sites::default(),
+        meetings: Mutex::default(),
         timing,
     };
     arrive(&world, original);

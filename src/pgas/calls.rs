@@ -9,8 +9,7 @@ use std::mem::offset_of;
 use std::sync::atomic::Ordering;
 
 use raidshmem_core::quantity::CheckpointNumber;
-use raidshmem_core::store::site::{Apart, Called, Deed, Progress, Verdict, apart, follow, unlike};
-use raidshmem_core::view::{State, View};
+use raidshmem_core::store::site::{Apart, Called, Calls, Deed, Progress, Verdict, apart, follow};
 use raidshmem_segment::words::{Barrier, CHAIN, Site as Shown, Words};
 use raidshmem_sys::lock;
 use raidshmem_sys::site::{self, Site};
@@ -21,8 +20,7 @@ impl World {
     /// Shows the call that the program makes now, of checkpoint `number`.
     pub(crate) fn show_call(&self, from: &Site, number: CheckpointNumber) {
         let words = self.segments.own().words();
-        let late =
-            lock(&self.sites.who).as_ref().is_some_and(|a| a.is_late(self.me(), from.digest));
+        let late = lock(&self.sites.who).as_ref().is_some_and(|a| a.is_late(from.digest));
         let (new, varied) = (self.members.is_new(), self.sites.varied.load(Ordering::Relaxed));
         let call = Called { site: from.digest, number, new, late, varied };
         let chain = from.chain.iter().copied().chain(std::iter::repeat(0));
@@ -39,29 +37,32 @@ impl World {
         }
     }
 
-    fn called(&self, pe: usize) -> Called {
-        let told = self.status_of(pe);
-        Called::of(told.site, told.call)
+    fn called(&self) -> Called {
+        let words = &self.segments.own().words().site;
+        let (site, call) = (words.site.load(Ordering::SeqCst), words.call.load(Ordering::SeqCst));
+        Called::of(site, call)
+    }
+
+    /// The call that this PE shows, to be added to those of others.
+    pub(crate) fn call(&self) -> Calls {
+        Calls::of(self.me(), &self.called())
     }
 
     /// True if the call that this PE shows is one of a PE that is behind.
     pub(crate) fn is_late(&self) -> bool {
-        self.called(self.me()).late
+        self.called().late
     }
 
-    /// Finds who is behind in `view`. Called between two meetings, when nobody changes its call.
-    pub(crate) fn find_apart(&self, view: &View) {
-        let living = (0..self.n_pes()).filter(|&pe| view.pes[pe].state == State::Alive);
-        let calls: Vec<(usize, Called)> = living.map(|pe| (pe, self.called(pe))).collect();
-        // With others at their end it comes to its own alone.
-        let ends = calls.iter().any(|&(pe, _)| self.status_of(pe).ending != 0);
-        *lock(&self.sites.found) = apart(&calls).filter(|_| !ends);
+    /// Finds who is behind by the calls of all in a view, in which nobody is at its end unless
+    /// `ends`: with others at their end this PE comes to its own alone.
+    pub(crate) fn find_apart(&self, calls: &Calls, ends: bool) {
+        *lock(&self.sites.found) = apart(calls, self.called().site).filter(|_| !ends);
     }
 
     /// The PE whose progress counts, if this recovery leaves somebody behind and this PE has a part
     /// in it.
     pub(crate) fn has_part(&self) -> bool {
-        let has = |apart: &Apart| apart.reference == self.me() || apart.behind.contains(&self.me());
+        let has = |apart: &Apart| apart.reference == self.me() || apart.behind;
         lock(&self.sites.found).as_ref().is_some_and(has)
     }
 
@@ -76,7 +77,7 @@ impl World {
     /// This PE is behind no more.
     pub(crate) fn caught_up(&self) {
         if let Some(apart) = &mut *lock(&self.sites.who) {
-            apart.behind.retain(|&pe| pe != self.me());
+            apart.behind = false;
         }
     }
 
@@ -113,7 +114,7 @@ impl World {
             word.store(value, Ordering::SeqCst);
         }
         words[0].store(event, Ordering::SeqCst);
-        let behind = lock(&self.sites.who).as_ref().map(|apart| apart.behind.clone());
+        let behind = lock(&self.sites.who).as_ref().map(|apart| apart.others.clone());
         behind.into_iter().flatten().for_each(|pe| self.segments.wake(pe));
     }
 
@@ -167,20 +168,19 @@ impl World {
     }
 
     /// Compares the calls of all, which make one checkpoint. The error is the same on every PE.
-    pub(crate) fn compare_calls(&self) -> Result<(), String> {
-        let calls: Vec<Called> = (0..self.n_pes()).map(|pe| self.called(pe)).collect();
-        let first = calls[0];
-        if let Some(pe) = unlike(&calls) {
+    pub(crate) fn compare_calls(&self, calls: &Calls) -> Result<(), String> {
+        if let Some([first, other]) = calls.unlike() {
             return Err(format!(
-                "checkpoints do not fit: PE 0 makes number {} at {}, PE {pe} number {} at {}",
-                first.number,
-                self.site_of(0),
-                calls[pe].number,
-                self.site_of(pe)
+                "checkpoints do not fit: PE {} makes number {} at {}, PE {} number {} at {}",
+                first.0,
+                first.1,
+                self.site_of(first.0),
+                other.0,
+                other.1,
+                self.site_of(other.0)
             ));
         }
-        let known = calls.iter().all(|call| call.site != 0);
-        if known && !self.sites.is_apart() && calls.iter().any(|call| call.site != first.site) {
+        if calls.vary() && !self.sites.is_apart() {
             self.sites.varied.store(true, Ordering::Relaxed);
         }
         Ok(())

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use raidshmem_core::layout::MAILBOX_ENTRY;
 use raidshmem_core::message::ToPe;
 use raidshmem_core::quantity::Incarnation;
-use raidshmem_core::status::{PeerStatus, WORDS};
+use raidshmem_core::status::PeerStatus;
 use raidshmem_core::view::{State, View};
 use raidshmem_fabric::{Ask, Lost, Read, Write};
 use raidshmem_segment::mailbox;
@@ -154,7 +154,7 @@ impl World {
 
     // ---- the mailbox --------------------------------------------------------------------------
 
-    /// What PE `pe` tells all others.
+    /// What PE `pe`, a member of the group of this one, has found in its store.
     pub(crate) fn status_of(&self, pe: usize) -> PeerStatus {
         match self.segments.near(pe) {
             Some(segment) => segment.status(),
@@ -162,40 +162,33 @@ impl World {
         }
     }
 
-    /// How far PE `pe` is in a recovery.
-    pub(crate) fn step_of(&self, pe: usize) -> u64 {
-        match self.segments.near(pe) {
-            Some(segment) => segment.words().step.load(Ordering::SeqCst),
-            None => self.segments.own().mailbox(pe).step(self.heard(pe)),
-        }
-    }
-
-    fn heard(&self, pe: usize) -> Incarnation {
+    pub(super) fn heard(&self, pe: usize) -> Incarnation {
         Incarnation(self.comm.far().heard[pe].load(Ordering::Relaxed))
     }
 
-    /// Posts the status of this PE in the mailboxes of the far PEs of `view`. All transfers before
-    /// it are complete when any of them sees it. A loss meanwhile is for the view to tell.
-    pub(crate) fn publish(&self, view: &View) {
+    /// Waits until all that this PE sent to the living of `view` has arrived. A loss meanwhile is
+    /// for the view to tell.
+    pub(crate) fn settle(&self, view: &View) {
         let Some(engine) = self.comm.engine() else { return };
-        let words = self.segments.own().status().words(self.members.incarnation());
-        let mut bytes = [0; WORDS * 8];
-        for (at, word) in words.iter().enumerate() {
-            bytes[at * 8..][..8].copy_from_slice(&word.to_ne_bytes());
-        }
-        let at = self.segments.layout().mailbox
-            + self.me() * MAILBOX_ENTRY
-            + mailbox::place(self.members.incarnation());
         let alive = |pe: &usize| view.pes[*pe].state == State::Alive && self.segments.is_far(*pe);
         let far: Vec<usize> = (0..self.n_pes()).filter(alive).collect();
-        let write = |&pe: &usize| Write { pe, offset: at + 8, from: &bytes[8..] };
+        let _ = engine.quiet(&far);
+    }
+
+    /// Posts what this PE found in its store in the mailboxes of those of `members` that are far.
+    /// It is there when the call returns. A loss meanwhile is for the view to tell.
+    pub(crate) fn publish(&self, members: &[usize]) {
+        let Some(engine) = self.comm.engine() else { return };
+        let incarnation = self.members.incarnation();
+        let words = self.segments.own().status().words(incarnation);
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let entry = self.segments.layout().mailbox + self.me() * MAILBOX_ENTRY;
+        let offset = entry + mailbox::place(incarnation);
+        let far: Vec<usize> =
+            members.iter().copied().filter(|&pe| self.segments.is_far(pe)).collect();
+        let write = |&pe: &usize| Write { pe, offset, from: &bytes };
         let _ = engine.put(&far.iter().map(write).collect::<Vec<_>>());
         let _ = engine.quiet(&far);
-        let word = WordAt { offset: at, bytes: 8 };
-        let change = Change { how: Update::Store, operand: words[0] };
-        for &pe in &far {
-            let _ = engine.post(Ask { pe, word, change }); // it wakes, too
-        }
     }
 
     // ---- views --------------------------------------------------------------------------------

@@ -4,6 +4,7 @@
 //! world/                   what a process has: its parts, each a value of its own
 //! boot, lifecycle          from shmem_init to shmem_finalize; finish: the end in good order
 //! wait, barrier            the one way to block, and the barrier of all PEs
+//! meeting                  the meetings of the protocol, in a tree
 //! far, nonblocking         PEs whose memory is not mapped here, and what is under way there
 //! calls, timing            what a PE shows of its checkpoint calls; which of them save
 //! inherit                  what a substitute takes over from the dead
@@ -24,6 +25,7 @@ mod finish;
 mod greet;
 mod inherit;
 mod lifecycle;
+mod meeting;
 mod nonblocking;
 mod timing;
 mod wait;

@@ -23,7 +23,6 @@ use raidshmem_core::view::View;
 use raidshmem_sys::lock;
 use raidshmem_sys::pool::WorkerPool;
 
-use super::verify::of_group;
 use super::{Changed, unchanged};
 use crate::checkpoint::pipeline;
 use crate::checkpoint::tiles::{self, Reading, Room, StoreTile};
@@ -70,16 +69,16 @@ impl Rebuilt {
 pub fn rebuild(
     world: &World,
     protection: &Protection,
-    (view, findings, target, len): (&View, &[Finding], CheckpointNumber, usize),
+    (view, target, len): (&View, CheckpointNumber, usize),
+    (findings, busy): (&[Finding], usize),
 ) -> Result<(Rebuilt, Option<Vec<u8>>), Changed> {
     let (shape, place) = protection.place(world.me());
-    let own = findings[world.me()].snapshot & bits(shape.layout.chunks());
+    let own = findings[place].snapshot & bits(shape.layout.chunks());
     let keeps = protection.mode.keeps_snapshot();
     let mut line = (!keeps).then(|| vec![0; tiles::tiles(len) * TILE]);
     let mut from = BTreeSet::new();
-    let found = of_group(shape, findings);
-    let pool = pool(world, findings);
-    let (found, sum) = (&found, Sum::new(TILE));
+    let pool = pool(world, busy);
+    let (found, sum) = (findings, Sum::new(TILE));
     let wanted = || (0..shape.layout.chunks()).filter(|chunk| own >> chunk & 1 == 1);
     let all: usize = wanted().map(|chunk| chunk_tiles(shape, len, chunk).len()).sum();
     let progress = Progress::begin(world, all);
@@ -108,9 +107,8 @@ pub fn rebuild(
     Ok((Rebuilt { bytes: all * TILE, from }, line))
 }
 
-/// The threads for a rebuild: all PEs that need none sleep until it is over.
-fn pool(world: &World, findings: &[Finding]) -> WorkerPool {
-    let busy = findings.iter().filter(|finding| finding.snapshot != 0).count();
+/// The threads for a rebuild by so many PEs: those that need none sleep until it is over.
+fn pool(world: &World, busy: usize) -> WorkerPool {
     match world.settings().threads {
         0 => world.store.pool.among(busy),
         _ => world.store.pool.among(usize::MAX),

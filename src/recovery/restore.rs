@@ -18,7 +18,7 @@ use raidshmem_core::view::View;
 
 use super::Changed;
 use super::rebuild::chunk_tiles;
-use super::verify::{damaged, of_group};
+use super::verify::damaged;
 use crate::checkpoint;
 use crate::checkpoint::tiles;
 use crate::pgas::World;
@@ -91,13 +91,13 @@ fn damaged_unread(
     target: CheckpointNumber,
 ) -> u64 {
     let (shape, place) = protection.place(world.me());
-    let (per_chunk, found) = (shape.chunk_len(len) / TILE, of_group(shape, findings));
-    let region = world.segments.layout().slots[protection.slot_of(target)];
-    let held = |&index: &usize| found[place].parity >> index & 1 == 0;
+    let per_chunk = shape.chunk_len(len) / TILE;
     let parities = shape.layout.parities_of(place);
+    let region = world.segments.layout().slots[protection.slot_of(target)];
+    let held = |&index: &usize| findings[place].parity >> index & 1 == 0;
     let bad = |index: usize| {
         let tiles = |chunk| chunk_tiles(shape, len, chunk).len();
-        let read = plan::read(shape, parities[index], &found, tiles);
+        let read = plan::read(shape, parities[index], findings, tiles);
         let unread = index * per_chunk + read..(index + 1) * per_chunk;
         damaged(world, region, unread, per_chunk, target)
     };
@@ -116,7 +116,8 @@ pub fn missing(
 ) -> u64 {
     world.members.report_step(Step::Reencode);
     let unread = || damaged_unread(world, protection, findings, coverage.len(), target);
-    findings[world.me()].parity | if checked { 0 } else { unread() }
+    let (_, place) = protection.place(world.me());
+    findings[place].parity | if checked { 0 } else { unread() }
 }
 
 /// Computes `missing` parity anew into the slot, whose record is void meanwhile, from the live

@@ -1,4 +1,4 @@
-//! What of the own store holds, and what others found of theirs.
+//! What of the own store holds, and what the others of the group found of theirs.
 
 #![forbid(unsafe_code)]
 
@@ -10,7 +10,7 @@ use raidshmem_core::message::Step;
 use raidshmem_core::plan::{self, Finding, Unrecoverable, bits};
 use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::status::PeerStatus;
-use raidshmem_core::store::protection::{GroupLayout, Protection};
+use raidshmem_core::store::protection::Protection;
 
 use crate::checkpoint::tiles::{self, StoreTile};
 use crate::pgas::World;
@@ -84,36 +84,32 @@ pub(super) fn damaged(
     bad.into_inner()
 }
 
-/// What all PEs found, by PE, and the snapshot length they speak of.
-pub fn findings(world: &World, protection: &Protection) -> (usize, Vec<Finding>) {
-    let statuses: Vec<PeerStatus> = (0..world.n_pes()).map(|pe| world.status_of(pe)).collect();
-    let len = statuses.iter().map(|statuses| statuses.found_len).find(|&len| len != 0).unwrap_or(0);
-    let finding = |pe: usize| {
-        let (shape, place) = protection.place(pe);
-        if statuses[pe].found_len != len {
-            return Finding::lost(&shape.layout, place);
+/// What the members of the own group found, by place, if snapshots are `len` bytes long.
+pub fn findings(world: &World, protection: &Protection, len: u64) -> Vec<Finding> {
+    let (shape, _) = protection.place(world.me());
+    let finding = |(place, &pe): (usize, &usize)| {
+        let PeerStatus { bad_snapshot, bad_parity, found_len, found_empty } = world.status_of(pe);
+        match found_len == len {
+            true => Finding { snapshot: bad_snapshot, parity: bad_parity, empty: found_empty == 1 },
+            false => Finding::lost(&shape.layout, place),
         }
-        let PeerStatus { bad_snapshot, bad_parity, found_empty, .. } = statuses[pe];
-        Finding { snapshot: bad_snapshot, parity: bad_parity, empty: found_empty == 1 }
     };
-    (len as usize, (0..world.n_pes()).map(finding).collect())
+    shape.members.iter().enumerate().map(finding).collect()
 }
 
-pub(super) fn of_group(shape: &GroupLayout, findings: &[Finding]) -> Vec<Finding> {
-    shape.members.iter().map(|&pe| findings[pe]).collect()
-}
-
-/// The plan's verdict over all groups; the same on every PE.
-pub fn check(protection: &Protection, findings: &[Finding]) -> Result<(), Unrecoverable> {
-    let keeps = protection.mode.keeps_snapshot();
-    protection.shapes.iter().enumerate().try_for_each(|(group, shape)| {
-        let found = of_group(shape, findings);
-        plan::check(group, &shape.layout, &shape.members, &found, keeps)
-    })
+/// The plan's verdict over the own group.
+pub fn check(
+    world: &World,
+    protection: &Protection,
+    findings: &[Finding],
+) -> Result<(), Unrecoverable> {
+    let group = protection.plan.of[world.me()].group;
+    let (shape, keeps) = (&protection.shapes[group], protection.mode.keeps_snapshot());
+    plan::check(group, &shape.layout, &shape.members, findings, keeps)
 }
 
 /// True if the own snapshot misses something that was found.
 pub fn misses_snapshot(world: &World, protection: &Protection, findings: &[Finding]) -> bool {
-    let (shape, _) = protection.place(world.me());
-    findings[world.me()].snapshot & bits(shape.layout.chunks()) != 0
+    let (shape, place) = protection.place(world.me());
+    findings[place].snapshot & bits(shape.layout.chunks()) != 0
 }

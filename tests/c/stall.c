@@ -5,7 +5,7 @@
  *
  * barrier      the others are in shmem_barrier_all
  * checkpoint   in shmem_checkpoint_all
- * places       the same, PE 1 in a call of its own
+ * places       the same, PE 1 in a call of its own; `late` is PE 0
  * team         PE 0 is in shmem_team_sync with `late`, the others in shmem_finalize
  * set          PE 0 is in shmem_barrier of PEs 0 and `late`, as above
  * until        PE 0 is in shmem_long_wait_until, PEs 1 and 2 in shmem_finalize; `late` adds to a
@@ -99,6 +99,8 @@ int main(int argc, char **argv) {
     shmem_init();
     me = shmem_my_pe();
     late = !strcmp(how, "team") || !strcmp(how, "set") ? 2 : shmem_n_pes() - 1;
+    if (!strcmp(how, "places"))
+        late = 0;
     if (!strcmp(how, "loop"))
         loop();
     else if (!strcmp(how, "team") || !strcmp(how, "set"))

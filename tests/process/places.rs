@@ -3,9 +3,12 @@
 
 use std::mem::offset_of;
 
+use raidshmem_core::protocol::At;
+use raidshmem_core::protocol::brought::Brought;
 use raidshmem_core::quantity::CheckpointNumber;
-use raidshmem_core::store::site::Called;
-use raidshmem_segment::words::{Site, Words};
+use raidshmem_core::store::site::{Called, Calls};
+use raidshmem_core::tree::post::{Stage, WORDS, Way, open, seal};
+use raidshmem_segment::words::{Line, Site, Words};
 
 use super::support::stall::let_on;
 use super::support::{Job, Outcome, image, program};
@@ -124,25 +127,34 @@ fn a_substitute_that_writes_before_it_calls_elsewhere_is_an_error_that_names_bot
     outcome.check(outcome.count(&format!("oshrun: {words}")) == 1, &format!("`{words}` expected"));
 }
 
-/// Somebody else damages the word of a PE that waits in a checkpoint: no program brings about two
-/// numbers in one meeting.
+/// Somebody else changes what a PE that waits in a checkpoint has posted: no program brings about
+/// two numbers in one meeting.
 #[test]
 fn two_numbers_in_one_checkpoint_are_one_error_that_names_both_places() {
     let job = Job::new(4).mode("raid5").env("SHMEM_FT_STALL", "1");
     let job = job.program(&program("stall"), &["places"]).after("mkfifo go").leaves("go");
     let mut run = job.start();
     run.wait_for("ready");
-    run.wait_for("PEs 0-2 wait in shmem_checkpoint_all for ");
+    run.wait_for("PEs 1-3 wait in shmem_checkpoint_all for ");
     let images = image::all(run.launcher());
-    let at = offset_of!(Words, site) + offset_of!(Site, call);
-    let call = Called::of(0, images[1].word(at));
-    assert_eq!(
-        call,
-        Called { number: CheckpointNumber(1), ..Called::default() },
-        "its first checkpoint"
-    );
-    let other = Called { number: CheckpointNumber(7), ..call };
-    images[1].write(at, &other.word().to_le_bytes());
+    let word = |at: usize| images[1].word(at);
+    let shown = offset_of!(Words, site);
+    let site = word(shown + offset_of!(Site, site));
+    let call = Called::of(site, word(shown + offset_of!(Site, call)));
+    let first = Called { number: CheckpointNumber(1), site, ..Called::default() };
+    assert_eq!(call, first, "its first checkpoint");
+    let at = offset_of!(Words, posts) + Way::Up as usize * size_of::<Line<[u64; WORDS]>>();
+    let words: [u64; WORDS] = std::array::from_fn(|index| word(at + index * 8));
+    let stage = Stage::of(words[0]);
+    let body = open(&words, stage, Way::Up).expect("it has posted");
+    let Brought::Intents(intents, calls) = Brought::read(At::BarrierQ, &body, None) else {
+        panic!("it says what it saves");
+    };
+    assert_eq!(calls, Calls::of(1, &call));
+    let other = Calls::of(1, &Called { number: CheckpointNumber(7), ..call });
+    let words = seal(stage, Way::Up, &Brought::Intents(intents, other).body());
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    images[1].write(at, &bytes);
     drop(images);
     let_on(&run);
     let outcome = run.finish();

@@ -2,7 +2,7 @@
 //! checked of them. Real stripes, real codes, real stamps, a few tiles at a time.
 
 use raidshmem_core::message::{Flaw, PeMessage};
-use raidshmem_core::plan::{self, Finding, bits, lost_shards};
+use raidshmem_core::plan::{self, Finding, Lost, bits, lost_shards};
 use raidshmem_core::protocol::driver::Progress;
 use raidshmem_core::protocol::{Call, Outcome};
 use raidshmem_core::quantity::{CheckpointNumber, Pe, ViewNumber};
@@ -153,31 +153,36 @@ impl Job {
         (memory.posted.findings, memory.posted.found_len) = (found, len);
     }
 
+    /// What the members of the own group found, and the plan's verdict over them.
     pub fn judge(&mut self, p: &mut Proc) {
-        let lens = (0..self.pes()).map(|pe| self.posted(p, pe).found_len);
-        let len = lens.into_iter().find(|&len| len != 0).unwrap_or(0);
-        let finding = |pe: usize| {
-            let (shape, place) = self.plan.protection.place(pe);
-            let posted = self.posted(p, pe);
+        let len = p.found.snapshot_len() as usize;
+        let group = self.plan.protection.plan.of[p.me()].group;
+        let shape = &self.plan.protection.shapes[group];
+        let finding = |(place, &pe): (usize, &usize)| {
+            let posted = self.found_by(p, pe);
             if posted.found_len == len {
                 posted.findings
             } else {
                 Finding::lost(&shape.layout, place)
             }
         };
-        (p.len, p.findings) = (len, (0..self.pes()).map(finding).collect());
-        let shapes = self.plan.protection.shapes.iter().enumerate();
-        p.verdict = shapes.into_iter().try_for_each(|(group, shape)| {
-            let found: Vec<Finding> = shape.members.iter().map(|&pe| p.findings[pe]).collect();
-            plan::check(group, &shape.layout, &shape.members, &found, true)
-        });
+        let findings: Vec<Finding> = shape.members.iter().enumerate().map(finding).collect();
+        let lost = plan::check(group, &shape.layout, &shape.members, &findings, true).err();
+        p.lost = lost.map(|lost| Lost::of(&lost, &shape.members));
+        (p.len, p.findings) = (len, findings);
+    }
+
+    /// What was found of the own memory.
+    pub fn finding<'a>(&self, p: &'a mut Proc) -> &'a mut Finding {
+        let (_, place) = self.plan.protection.place(p.me());
+        &mut p.findings[place]
     }
 
     /// The tiles of the own snapshot that must be decoded.
     fn missing(&self, p: &Proc) -> Vec<usize> {
-        let (shape, _) = self.plan.protection.place(p.me());
+        let (shape, place) = self.plan.protection.place(p.me());
         let (each, all) = (self.per_chunk(p), tiles(p.len));
-        let bad = (0..shape.layout.chunks()).filter(|c| p.findings[p.me()].snapshot >> c & 1 == 1);
+        let bad = (0..shape.layout.chunks()).filter(|c| p.findings[place].snapshot >> c & 1 == 1);
         bad.flat_map(|chunk| (chunk * each).min(all)..((chunk + 1) * each).min(all)).collect()
     }
 
@@ -219,8 +224,8 @@ impl Job {
         let (each, all) = (self.per_chunk(p), tiles(p.len));
         let at = shape.layout.place_of(place, tile / each);
         let stripe = &shape.layout.stripes()[at.stripe];
-        let found: Vec<Finding> = shape.members.iter().map(|&pe| p.findings[pe]).collect();
-        let lost = lost_shards(stripe, &found);
+        let found = &p.findings;
+        let lost = lost_shards(stripe, found);
         let plan = shape.codes[at.stripe].plan(&lost, at.index).expect("checked by the plan");
         let (slot, snapshot) = (self.plan.slot_of(p.number.0), self.plan.snapshot_of(p.number.0));
         let shard = |&shard: &usize| -> Result<&[u8], usize> {
@@ -271,10 +276,10 @@ impl Job {
     fn damaged_unread(&self, p: &Proc) -> u64 {
         let (shape, place) = self.plan.protection.place(p.me());
         let (each, all) = (self.per_chunk(p), tiles(p.len));
-        let found: Vec<Finding> = shape.members.iter().map(|&pe| p.findings[pe]).collect();
+        let found = &p.findings;
         let of_chunk = |chunk: usize| ((chunk + 1) * each).min(all).saturating_sub(chunk * each);
         let bad = |&index: &usize| {
-            let read = plan::read(shape, shape.layout.parities_of(place)[index], &found, of_chunk);
+            let read = plan::read(shape, shape.layout.parities_of(place)[index], found, of_chunk);
             let unread = index * each + read..(index + 1) * each;
             found[place].parity >> index & 1 == 0
                 && !unread.into_iter().all(|tile| self.holds(p, p.me(), true, tile))
@@ -285,11 +290,11 @@ impl Job {
 
     /// True if the own parity misses something, or is found to be damaged only now.
     pub fn misses_parity(&mut self, p: &mut Proc) -> bool {
-        let me = p.me();
         if p.checks == 1 && self.plan.broken != Broken::UnreadBelieved {
-            p.findings[me].parity |= self.damaged_unread(p);
+            let unread = self.damaged_unread(p);
+            self.finding(p).parity |= unread;
         }
-        p.findings[me].parity != 0
+        self.finding(p).parity != 0
     }
 
     // ---- what is promised -----------------------------------------------------------------------

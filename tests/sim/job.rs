@@ -11,9 +11,11 @@ use std::rc::Rc;
 use raidshmem_core::ended::Ended;
 use raidshmem_core::membership::{Action, Event, Membership, Shape};
 use raidshmem_core::message::{Down, PeMessage, ProcId, Welcome};
+use raidshmem_core::mutant::Mutant;
 use raidshmem_core::quantity::{CheckpointNumber, ViewNumber};
 use raidshmem_core::settings::Fabric;
-use raidshmem_core::view::{State, View};
+use raidshmem_core::tree::{Place, Tree, trees};
+use raidshmem_core::view::{Member, State, View};
 
 use super::heartbeats::{Detector, Heartbeat};
 use super::mailbox::Transfer;
@@ -36,7 +38,7 @@ pub enum What {
     /// A message reaches the launcher.
     Up(Event),
     /// Words arrive in a mailbox.
-    Mailbox(Transfer),
+    Mailbox(Box<Transfer>),
     /// A view appears on a node's page.
     Show(u32, ViewNumber),
     /// A process takes a step.
@@ -63,18 +65,23 @@ pub struct Ordered {
     /// Which memory of each PE is mapped by who enters it.
     pub mapped: Rc<Vec<u32>>,
     pub living: usize,
-    /// How many PEs have come to each meeting, and to none after it.
-    pub arrived: [usize; 16],
+    /// The tree in which they meet, as each PE sees it.
+    pub trees: Vec<Tree>,
     pub resumed: usize,
     /// All have encoded what was missing.
     pub whole: bool,
 }
 
 impl Ordered {
-    fn new(view: View, mapped: Vec<u32>) -> Ordered {
+    fn new(view: View, mapped: Vec<u32>, together: bool) -> Ordered {
         let living = view.pes.iter().filter(|pe| pe.state == State::Alive).count();
+        let place = |pe: &Member| {
+            let machine = if together { 0 } else { pe.node };
+            (pe.state == State::Alive).then_some(Place { machine, node: pe.node })
+        };
+        let trees = trees(&view.pes.iter().map(place).collect::<Vec<_>>());
         let (view, mapped) = (Rc::new(view), Rc::new(mapped));
-        Ordered { view, mapped, living, arrived: [0; 16], resumed: 0, whole: false }
+        Ordered { view, mapped, living, trees, resumed: 0, whole: false }
     }
 }
 
@@ -116,6 +123,8 @@ pub struct Ending {
     pub compared: u64,
     /// Calls of PEs that were behind.
     pub passed: u32,
+    /// Messages of the protocol that each PE sent: its findings, and posts in the tree.
+    pub sent: Vec<u64>,
 }
 
 /// The whole job.
@@ -172,7 +181,7 @@ impl Job {
         }
         let pes = plan.node_of.len();
         let first_view =
-            Ordered::new(View { number: ViewNumber(0), pes: Vec::new() }, vec![0; pes]);
+            Ordered::new(View { number: ViewNumber(0), pes: Vec::new() }, vec![0; pes], false);
         let none = first_view.view.clone();
         let node =
             |_| Node { alive: true, finished: false, shown: none.clone(), down_at: 0, up_at: 0 };
@@ -378,7 +387,8 @@ impl Job {
         let dead: Vec<usize> =
             (0..mapped.len()).filter(|&pe| view.pes[pe].state != State::Alive).collect();
         self.note(|| format!("launcher: view {}, dead {dead:?}", view.number));
-        self.views.push(Ordered::new(view.clone(), mapped));
+        let together = self.plan.broken == Broken::Rule(Mutant::MemoryOfTheJob);
+        self.views.push(Ordered::new(view.clone(), mapped, together));
     }
 
     // ---- agents -------------------------------------------------------------------------------

@@ -1,14 +1,20 @@
 //! What PEs tell each other: read where it is by PEs of one node, written into the reader's mailbox
 //! by PEs of others, where nobody can look into the other's memory.
 //!
-//! The words travel first, in two parts, each to its reader in its own time; when all have arrived
-//! the step follows, in its own time again. What is under way when its writer dies may be lost, or
-//! arrive, or be held back for long; what arrives when the reader has entered a view with another
-//! incarnation is refused. An incarnation and its successor write in different halves, and what is
-//! read bears its tag.
+//! What a PE found goes to the members of its group, and has arrived before it posts that it is
+//! there. A post goes to the PE above in the tree or to those below, in two parts, each in its own
+//! time, so that a reader may see half of it; no post overtakes the one before it. What is under
+//! way when its writer dies may be lost, or arrive, or be held back for long; what arrives when the
+//! reader has entered a view with another incarnation is refused. An incarnation and its successor
+//! write in different halves, and findings bear a tag.
 
-use raidshmem_core::quantity::Incarnation;
-use raidshmem_core::view::State;
+use raidshmem_core::protocol::At;
+use raidshmem_core::protocol::brought::Brought;
+use raidshmem_core::protocol::meeting;
+use raidshmem_core::quantity::{Incarnation, ViewNumber};
+use raidshmem_core::tree::Tree;
+use raidshmem_core::tree::meeting::{Meeting, Next};
+use raidshmem_core::tree::post::{self, FIRST, Stage, WORDS, Way};
 
 use super::job::{Job, What};
 use super::memory::Posted;
@@ -22,27 +28,44 @@ pub struct Transfer {
     writer: u32,
     to: usize,
     memory: u32,
-    posted: Posted,
     part: Part,
     /// Held back once, since its writer died.
     held: bool,
 }
 
 /// What of an entry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 enum Part {
     /// The tag, and what was found.
-    First,
-    /// Phase and decision.
-    Second,
-    Step,
+    Findings(Posted),
+    /// The first or second half of a post.
+    Post([u64; WORDS], bool),
 }
 
 /// What one incarnation of a PE posted, with its tag: 0 is nobody's.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub struct Half {
     tag: u32,
     posted: Posted,
+    post: [u64; WORDS],
+}
+
+impl Default for Half {
+    fn default() -> Half {
+        Half { tag: 0, posted: Posted::default(), post: [0; WORDS] }
+    }
+}
+
+/// The meetings of a process.
+#[derive(Default)]
+pub struct Meetings {
+    /// Checkpoints begun since the last reset.
+    pub checkpoints: u64,
+    /// The last meeting of a recovery that is over.
+    last: Option<Stage>,
+    /// What all brought to the meeting that settles, in that view.
+    settled: Option<Brought>,
+    now: Option<(Stage, Meeting<Brought>)>,
 }
 
 impl Job {
@@ -51,21 +74,21 @@ impl Job {
         self.plan.far && p.view.pes.get(pe).is_some_and(|member| member.node != p.node)
     }
 
-    pub fn posted(&self, p: &Proc, pe: usize) -> Posted {
-        match self.is_far(p, pe) && pe != p.me() {
-            true => self.heard(p, pe),
-            false => self.memory(p, pe).posted,
+    /// What a member of the own group found.
+    pub fn found_by(&self, p: &Proc, pe: usize) -> Posted {
+        if !self.is_far(p, pe) || pe == p.me() {
+            return self.memory(p, pe).posted;
         }
+        let wanted = p.view.pes[pe].incarnation;
+        let Half { tag, posted, .. } = self.heard(p, pe);
+        let own = tag == wanted.0 + 1 || self.untagged();
+        if own { posted } else { Posted::default() }
     }
 
     /// What the incarnation of PE `pe` in the view of a process wrote in its mailbox.
-    fn heard(&self, p: &Proc, pe: usize) -> Posted {
-        let wanted = p.view.pes[pe].incarnation;
-        let entry = self.memory(p, p.me()).mailbox.get(pe);
-        let Half { tag, posted } =
-            entry.map_or_else(Half::default, |halves| halves[self.half(wanted)]);
-        let own = tag == wanted.0 + 1 || self.untagged();
-        if own { posted } else { Posted::default() }
+    fn heard(&self, p: &Proc, pe: usize) -> Half {
+        let half = self.half(p.view.pes[pe].incarnation);
+        self.memory(p, p.me()).mailbox.get(&(pe, half)).copied().unwrap_or_default()
     }
 
     fn half(&self, incarnation: Incarnation) -> usize {
@@ -76,43 +99,38 @@ impl Job {
         self.plan.broken == Broken::WordsNotTagged
     }
 
-    /// Sends what this PE tells to those it cannot be read by. Returns when the words are there.
-    pub fn publish(&mut self, p: &mut Proc) -> u64 {
-        if !self.plan.far {
-            return self.now;
-        }
-        let posted = self.memory(p, p.me()).posted;
-        let living = |&pe: &usize| p.view.pes[pe].state == State::Alive && self.is_far(p, pe);
-        let far: Vec<usize> = (0..self.pes()).filter(living).collect();
-        let mut quiet = self.now.max(p.told_at);
-        for (to, part) in far.iter().flat_map(|&to| [(to, Part::First), (to, Part::Second)]) {
-            let time = self.now + self.delay(self.plan.message);
-            quiet = quiet.max(time);
-            let (from, memory, held) = (p.me(), p.mapped[to], false);
-            let transfer = Transfer { from, writer: p.id, to, memory, posted, part, held };
-            self.at(time, What::Mailbox(transfer));
-        }
-        let sent = if self.plan.broken == Broken::StepBeforeWords { self.now } else { quiet };
-        p.told_at = quiet;
-        for &to in &far {
-            let time = sent + self.delay(self.plan.message);
-            p.told_at = p.told_at.max(time);
-            let part = Part::Step;
-            let (from, memory, held) = (p.me(), p.mapped[to], false);
-            let transfer = Transfer { from, writer: p.id, to, memory, posted, part, held };
-            self.at(time, What::Mailbox(transfer));
-        }
-        quiet
+    fn send(&mut self, p: &Proc, to: usize, part: Part, earliest: u64) -> u64 {
+        let time = (self.now + self.delay(self.plan.message)).max(earliest + 1);
+        let (from, memory) = (p.me(), p.mapped[to]);
+        let transfer = Transfer { from, writer: p.id, to, memory, part, held: false };
+        self.at(time, What::Mailbox(Box::new(transfer)));
+        time
     }
 
-    pub fn land(&mut self, mut transfer: Transfer) {
+    /// Tells the members of its group what a PE found, where they cannot read it. Returns when it
+    /// is there.
+    pub fn publish(&mut self, p: &mut Proc) -> u64 {
+        let group = self.plan.protection.plan.of[p.me()].group;
+        let members = self.plan.protection.shapes[group].members.clone();
+        let posted = self.memory(p, p.me()).posted;
+        let mut there = self.now;
+        for to in members {
+            if to != p.me() && self.is_far(p, to) {
+                self.count(p, 1);
+                there = there.max(self.send(p, to, Part::Findings(posted), 0));
+            }
+        }
+        if self.plan.broken == Broken::StepBeforeWords { self.now } else { there }
+    }
+
+    pub fn land(&mut self, mut transfer: Box<Transfer>) {
         let dead = !self.procs[transfer.writer as usize].alive;
         if dead && !transfer.held && self.plan.chance.one_in(3) {
             transfer.held = true;
             let later = self.now + self.delay(40 * self.plan.message);
             return self.at(later, What::Mailbox(transfer));
         }
-        let Transfer { from, writer, to, memory, posted, part, held } = transfer;
+        let Transfer { from, writer, to, memory, part, held } = *transfer;
         let entered = self.carrier[to].map(|proc| &self.procs[proc as usize].view);
         let newest =
             entered.and_then(|view| view.pes.get(from)).map_or(Incarnation(0), |pe| pe.incarnation);
@@ -123,23 +141,94 @@ impl Job {
         if lost || fenced {
             return;
         }
-        let (pes, half) = (self.pes(), self.half(incarnation));
+        let half = self.half(incarnation);
         let mailbox = &mut self.memories[to][memory as usize].mailbox;
-        mailbox.resize(pes, Default::default());
-        let entry = &mut mailbox[from][half];
+        let entry = mailbox.entry((from, half)).or_default();
         match part {
-            Part::First => {
-                let Posted { phase, decision, step, .. } = entry.posted;
-                entry.tag = incarnation.0 + 1;
-                entry.posted = Posted { phase, decision, step, ..posted };
+            Part::Findings(posted) => (entry.tag, entry.posted) = (incarnation.0 + 1, posted),
+            Part::Post(words, second) => {
+                let range = if second { WORDS / 2..WORDS } else { 0..WORDS / 2 };
+                entry.post[range.clone()].copy_from_slice(&words[range]);
+                if let Some(proc) = self.carrier[to] {
+                    self.wake(proc);
+                }
             }
-            Part::Second => {
-                (entry.posted.phase, entry.posted.decision) = (posted.phase, posted.decision);
+        }
+    }
+
+    // ---- meetings -----------------------------------------------------------------------------
+
+    /// A process comes to the meeting of a state, and brings something.
+    pub fn come(&mut self, p: &mut Proc, at: At, own: Brought) {
+        let number = meeting(at).unwrap_or_else(|| {
+            p.meetings.checkpoints += 1;
+            FIRST + p.meetings.checkpoints
+        });
+        let stage = Stage { view: p.view.number, number };
+        let goes_on = p.meetings.last < Some(stage);
+        let tree = &self.tree(p.view.number)[p.me()];
+        p.meetings.now = goes_on.then(|| (stage, Meeting::begin(tree, own)));
+    }
+
+    fn tree(&self, view: ViewNumber) -> &[Tree] {
+        &self.views[view.0 as usize].trees
+    }
+
+    /// What all brought to the meeting that a process has come to; None until all have come.
+    pub fn met(&mut self, p: &mut Proc, at: At) -> Option<Brought> {
+        let Some((stage, mut now)) = p.meetings.now.take() else {
+            return p.meetings.settled.or(Some(Brought::Nothing));
+        };
+        let me = p.me();
+        loop {
+            let read = |pe: usize, way: Way| {
+                let words = match self.is_far(p, pe) {
+                    true => self.heard(p, pe).post,
+                    false => self.memory(p, pe).posts[way as usize],
+                };
+                post::open(&words, stage, way).map(|body| Brought::read(at, &body, None))
+            };
+            let tree = &self.tree(p.view.number)[me];
+            let Next::Post(way) = now.advance(tree, read) else { break };
+            let to: Vec<usize> = match way {
+                Way::Up => tree.parent.into_iter().collect(),
+                Way::Down => tree.children.clone(),
+            };
+            self.post(p, &to, way, post::seal(stage, way, &now.sum().body()));
+            if now.is_over() {
+                if meeting(at).is_some() {
+                    p.meetings.last = Some(stage);
+                }
+                if at == At::MeetSettling {
+                    p.meetings.settled = Some(*now.sum());
+                }
+                return Some(*now.sum());
             }
-            Part::Step => entry.posted.step = posted.step,
         }
-        if let Some(proc) = self.carrier[to].filter(|_| part == Part::Step) {
-            self.wake(proc);
+        p.meetings.now = Some((stage, now));
+        None
+    }
+
+    fn post(&mut self, p: &mut Proc, to: &[usize], way: Way, words: [u64; WORDS]) {
+        self.own(p).posts[way as usize] = words;
+        self.count(p, to.len() as u64);
+        let mut last = p.told_at;
+        for &pe in to {
+            if self.is_far(p, pe) {
+                for second in [false, true] {
+                    last = last.max(self.send(p, pe, Part::Post(words, second), p.told_at));
+                }
+            } else if let Some(proc) = self.carrier[pe] {
+                self.wake(proc);
+            }
         }
+        p.told_at = last;
+    }
+
+    /// A process sends so many messages of the protocol.
+    fn count(&mut self, p: &Proc, messages: u64) {
+        let sent = &mut self.ending.sent;
+        sent.resize(self.carrier.len(), 0);
+        sent[p.me()] += messages;
     }
 }

@@ -1,4 +1,4 @@
-//! Deterministic simulation: hundreds of PEs, one seed, no clock, no thread, no process.
+//! Deterministic simulation: up to 10,000 PEs, one seed, no clock, no thread, no process.
 //!
 //! The seed drives time, the delay of every message and step, stalls, deaths of PEs and nodes at
 //! any time or at any step, and flipped bits, over the library's own pure machines: membership, the
@@ -15,6 +15,7 @@
 
 mod bytes;
 mod delta;
+mod growth;
 mod harm;
 mod heartbeats;
 mod inherit;

@@ -3,6 +3,8 @@
 //! A tile is 16 bytes and carries the library's real stamp; everything else that the protocol reads
 //! or writes in a PE's memory is a plain word here.
 
+use std::collections::BTreeMap;
+
 use raidshmem_core::layout::STAMP;
 use raidshmem_core::plan::Finding;
 use raidshmem_core::quantity::{CheckpointNumber, ViewNumber};
@@ -10,6 +12,7 @@ use raidshmem_core::store::delta::TileSet;
 use raidshmem_core::store::phase::Phase;
 use raidshmem_core::store::site::{Called, Progress};
 use raidshmem_core::store::stamp::{Renewal, Stamp};
+use raidshmem_core::tree::post::WORDS;
 
 use super::mailbox::Half;
 use super::watch::Written;
@@ -84,17 +87,12 @@ impl Region {
 /// What a PE tells all others in the course of the protocol.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Posted {
-    /// View and meeting.
-    pub step: u64,
     /// [`Phase`], packed; 0 is none.
     pub phase: u64,
     /// Checkpoint decided on, plus one.
     pub decision: u64,
     pub findings: Finding,
     pub found_len: usize,
-    /// Bytes of the checkpoint being made, and what its machine has left for all of its PEs.
-    pub len: u64,
-    pub free: u64,
     /// It is in `shmem_finalize`.
     pub ending: bool,
     /// The call it is in.
@@ -102,11 +100,13 @@ pub struct Posted {
 }
 
 /// One memory file of a PE.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Memory {
     pub posted: Posted,
-    /// What PEs that are out of reach posted, by PE.
-    pub mailbox: Vec<[Half; 2]>,
+    /// What PEs that are out of reach posted, by PE and half.
+    pub mailbox: BTreeMap<(usize, usize), Half>,
+    /// What it posted last up and down the tree.
+    pub posts: [[u64; WORDS]; 2],
     /// Arrived, released.
     pub gate: (u64, u64),
     /// What its process did since the restart, and in which view.
@@ -118,6 +118,23 @@ pub struct Memory {
     pub written: Written,
     pub snapshots: [Region; 2],
     pub slots: [Region; 2],
+}
+
+impl Default for Memory {
+    fn default() -> Memory {
+        Memory {
+            posted: Posted::default(),
+            mailbox: BTreeMap::new(),
+            posts: [[0; WORDS]; 2],
+            gate: (0, 0),
+            progress: None,
+            live: Vec::new(),
+            changes: TileSet::default(),
+            written: Written::default(),
+            snapshots: Default::default(),
+            slots: Default::default(),
+        }
+    }
 }
 
 impl Memory {

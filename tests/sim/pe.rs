@@ -7,7 +7,8 @@ use raidshmem_core::ended::Ended;
 use raidshmem_core::ended::UNRECOVERABLE;
 use raidshmem_core::membership::Event;
 use raidshmem_core::message::{PeMessage, ProcId, Welcome};
-use raidshmem_core::plan::{Finding, Unrecoverable};
+use raidshmem_core::plan::{Finding, Lost, Unrecoverable};
+use raidshmem_core::protocol::brought::{Brought, Found};
 use raidshmem_core::protocol::driver::{Driver, Step};
 use raidshmem_core::protocol::{At, Call};
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, ViewNumber};
@@ -17,6 +18,7 @@ use raidshmem_core::store::site::{Apart, Deed};
 use raidshmem_core::view::{State, View};
 
 use super::job::{Job, What};
+use super::mailbox::Meetings;
 use super::memory::Memory;
 use super::plan::{Broken, When};
 use super::port::Hands;
@@ -74,7 +76,15 @@ pub struct Proc {
     pub apart: Option<Apart>,
     /// It has computed since then.
     pub written: bool,
+    /// What the members of its group found, by place.
     pub findings: Vec<Finding>,
+    /// The own group, if it is lost.
+    pub lost: Option<Lost>,
+    pub meetings: Meetings,
+    /// What all brought to barrier Q, or to the meeting that settles.
+    pub met: Brought,
+    /// What the checks of all found.
+    pub found: Found,
     pub verdict: Result<(), Unrecoverable>,
     /// The view in which it said that it is in `shmem_finalize`.
     finishing: Option<ViewNumber>,
@@ -83,7 +93,7 @@ pub struct Proc {
     /// Its connection to that incarnation of a PE broke: it waits for the view that says what
     /// becomes of it.
     pub blocked: Option<(usize, u32)>,
-    /// When all that it posted so far is seen by all.
+    /// When all that it posted so far is there.
     pub told_at: u64,
 }
 
@@ -128,6 +138,10 @@ impl Proc {
             apart: None,
             written: false,
             findings: Vec::new(),
+            lost: None,
+            meetings: Meetings::default(),
+            met: Brought::Nothing,
+            found: Found::default(),
             verdict: Ok(()),
             finishing: None,
             ends: false,

@@ -3,10 +3,10 @@
 //! rule; what a PE shows for it is a word of its memory here.
 
 use raidshmem_core::protocol::Outcome;
+use raidshmem_core::protocol::brought::Brought;
 use raidshmem_core::protocol::driver::Progress as Followed;
 use raidshmem_core::quantity::ViewNumber;
 use raidshmem_core::store::site::{Called, Deed, Progress, Verdict, apart, follow};
-use raidshmem_core::view::State;
 
 use super::job::Job;
 use super::pe::Proc;
@@ -22,7 +22,7 @@ impl Job {
             return false;
         }
         let site = if p.before { BEFORE } else { INSIDE };
-        let late = p.apart.as_ref().is_some_and(|apart| apart.is_late(p.me(), site));
+        let late = p.apart.as_ref().is_some_and(|apart| apart.is_late(site));
         p.written |= !p.before;
         let (number, new) = (p.agreed.next(), p.joined == ViewNumber(0));
         self.own(p).posted.call = Called { site, number, new, late, varied: false };
@@ -37,7 +37,7 @@ impl Job {
 
     /// Shows what a process does, while somebody is behind.
     pub fn show_deed(&mut self, p: &mut Proc, deed: Deed) {
-        let Some(behind) = p.apart.as_ref().map(|apart| apart.behind.clone()) else { return };
+        let Some(behind) = p.apart.as_ref().map(|apart| apart.others.clone()) else { return };
         let progress = self.progress(p, deed);
         self.own(p).progress = Some((p.joined, progress));
         for pe in behind {
@@ -67,12 +67,10 @@ impl Job {
 
     /// Who is behind, by the calls of all who live in the view of a restart.
     pub fn find_apart(&mut self, p: &mut Proc) {
+        let Brought::Settling(_, calls, ending) = &p.met else { return };
         if self.plan.two {
-            let alive = |&pe: &usize| p.view.pes[pe].state == State::Alive;
-            let living: Vec<usize> = (0..self.pes()).filter(alive).collect();
-            let calls: Vec<_> = living.iter().map(|&pe| (pe, self.posted(p, pe).call)).collect();
-            let ends = living.iter().any(|&pe| self.posted(p, pe).ending);
-            (p.apart, p.written) = (apart(&calls).filter(|_| !ends), false);
+            let own = self.memory(p, p.me()).posted.call.site;
+            (p.apart, p.written) = (apart(calls, own).filter(|_| *ending == 0), false);
         }
     }
 
@@ -81,7 +79,7 @@ impl Job {
         p.before = false;
         let me = p.me();
         match &mut p.apart {
-            Some(apart) if !saved => apart.behind.retain(|&pe| pe != me),
+            Some(apart) if !saved => apart.behind = false,
             apart => *apart = None,
         }
         if saved && self.plan.two && self.memory(p, me).live != self.plan.content(me, p.number.0) {

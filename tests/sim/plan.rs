@@ -163,6 +163,10 @@ const STEPS: [At; 22] = {
     ]
 };
 
+/// PEs of a group in a large job, and on a node.
+pub const LARGE_GROUP: usize = 8;
+const LARGE_NODE: usize = 16;
+
 /// Parity and PEs.
 fn choose_size(chance: &mut Chance) -> (usize, usize) {
     let parity = chance.pick(&[1, 1, 2, 2, 3]);
@@ -253,6 +257,49 @@ impl Plan {
             plan.lose_one_after_the_other();
         }
         plan
+    }
+
+    /// A large job of far nodes, in which the process of a PE is lost while it encodes, or none is.
+    pub fn large(pes: usize, lost: Option<usize>) -> Plan {
+        let node_of: Vec<u32> = (0..pes).map(|pe| (pe / LARGE_NODE) as u32).collect();
+        let settings = Settings {
+            backup_mode: BackupMode::Rs,
+            group_size: Some(LARGE_GROUP.min(node_of[pes - 1] as usize + 1).max(2)),
+            parity: 1,
+            ..Settings::default()
+        };
+        let places: Vec<usize> = node_of.iter().map(|&node| node as usize).collect();
+        let protection =
+            Protection::new(&settings, &places, &Domains::default()).expect("a legal shape");
+        let number = CheckpointNumber(2);
+        let fault = |pe: usize| {
+            let when = When::Step(pe, At::Encode, number);
+            Fault { when, harm: Harm::Process, pe, fired: false, tries: 0 }
+        };
+        Plan {
+            seed: pes as u64,
+            mode: Mode::Within,
+            broken: Broken::Nothing,
+            settings,
+            nodes: node_of[pes - 1] + 1,
+            node_of,
+            spares: Vec::new(),
+            protection: protection.expect("a mode that protects"),
+            far: true,
+            heartbeat: false,
+            last: CheckpointNumber(3),
+            message: 30,
+            step: 10,
+            stall: 100,
+            len: 2 * TILE,
+            asked: false,
+            still: None,
+            two: false,
+            refusal: None,
+            denied: None,
+            faults: lost.into_iter().map(fault).collect(),
+            chance: Chance::new(pes as u64),
+        }
     }
 
     fn choose_faults(&mut self) {

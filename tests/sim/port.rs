@@ -3,19 +3,19 @@
 
 use raidshmem_core::message::{PeMessage, Report};
 use raidshmem_core::mutant::{self, Mutant};
+use raidshmem_core::plan::Lost;
+use raidshmem_core::protocol::brought::{Brought, Found, is_in_tree};
 use raidshmem_core::protocol::driver::{Driver, Judgement, Port, Progress, Standing};
 use raidshmem_core::protocol::operation::{Op, Part};
-use raidshmem_core::protocol::{At, Outcome, meeting};
+use raidshmem_core::protocol::{At, Outcome};
 use raidshmem_core::quantity::{CheckpointNumber, ViewNumber};
 use raidshmem_core::status::Ending;
-use raidshmem_core::status::PeerStatus;
-use raidshmem_core::store::intent::{self, Bounds};
-use raidshmem_core::store::phase::{Phase, Vote};
-use raidshmem_core::store::site::Deed;
-use raidshmem_core::view::{Member, State};
+use raidshmem_core::store::intent::{self, Bounds, Intent, Intents};
+use raidshmem_core::store::phase::{Phase, Vote, Votes};
+use raidshmem_core::store::site::{Calls, Deed};
 
 use super::job::Job;
-use super::memory::{Posted, Region};
+use super::memory::Region;
 use super::pe::{Proc, Then};
 use super::plan::{Broken, Short};
 
@@ -48,49 +48,78 @@ impl Hands<'_> {
         if whole { Progress::Done } else { Progress::Part }
     }
 
-    fn publish(&mut self) {
-        if self.job.plan.far {
-            self.busy = Some(Then::Until(self.job.publish(self.p)));
+    /// What this PE brings to a meeting.
+    fn brings(&self, at: At) -> Brought {
+        let (job, p) = (&*self.job, &*self.p);
+        let (me, posted) = (p.me(), job.memory(p, p.me()).posted);
+        let (calls, ending) = (Calls::of(me, &posted.call), u64::from(posted.ending));
+        match at {
+            At::BarrierQ => Brought::Intents(job.intent(p), calls),
+            At::MeetSettling => {
+                let decided = CheckpointNumber::unpack(posted.decision);
+                let vote = Vote { phase: Phase::unpack(posted.phase), decided };
+                Brought::Settling(Votes::of(vote), calls, ending)
+            }
+            At::MeetVerified => {
+                let misses = posted.findings.snapshot != 0;
+                Brought::Found(Found::of(me, posted.found_len as u64, misses, ending))
+            }
+            At::MeetJudged => Brought::Judged(p.lost),
+            _ => Brought::Nothing,
         }
     }
 
     fn arrive(&mut self, driver: &Driver) -> Progress {
-        match meeting(driver.at()) {
-            Some(step) => {
-                self.job.arrive(self.p, step);
-                self.publish();
-                Progress::Done
-            }
-            None => self.job.arrive_at_barrier(self.p),
+        let at = driver.at();
+        if !is_in_tree(at) {
+            return self.job.arrive_at_barrier(self.p);
         }
+        if at == At::BarrierQ && self.job.faulted(self.p) {
+            return Progress::Out(Outcome::Changed);
+        }
+        if at == At::MeetVerified && self.p.progress == 0 {
+            self.p.progress = 1;
+            self.busy = Some(Then::Until(self.job.publish(self.p)));
+            return Progress::Part;
+        }
+        let own = self.brings(at);
+        self.job.come(self.p, at, own);
+        Progress::Done
     }
 
     fn all_came(&mut self, driver: &Driver) -> Progress {
-        let (job, p) = (&mut *self.job, &mut *self.p);
-        let Some(step) = meeting(driver.at()) else {
+        let (job, p, at) = (&mut *self.job, &mut *self.p, driver.at());
+        if !is_in_tree(at) {
             let progress = job.has_passed(p);
-            job.refused |= progress == Progress::Done && driver.at() == At::BarrierRefuse;
+            job.refused |= progress == Progress::Done && at == At::BarrierRefuse;
             return progress;
-        };
-        let word = p.view.number.0 << 8 | step;
-        let living = |pe: &usize| p.view.pes[*pe].state == State::Alive;
-        let here = |pe: usize| {
-            let theirs = job.posted(p, pe).step;
-            theirs >> 8 == p.view.number.0 && theirs >= word
-        };
-        match ((0..job.pes()).filter(living).all(here), job.changed(p)) {
-            (true, _) => Progress::Done,
-            (false, true) => Progress::Out(Outcome::Changed),
-            (false, false) => Progress::Wait,
+        }
+        if let Some(all) = job.met(p, at) {
+            self.take(at, all);
+            return Progress::Done;
+        }
+        let gone = if at == At::BarrierQ { job.faulted(p) } else { job.changed(p) };
+        if gone { Progress::Out(Outcome::Changed) } else { Progress::Wait }
+    }
+
+    /// Takes what all brought.
+    fn take(&mut self, at: At, all: Brought) {
+        let (job, p) = (&*self.job, &mut *self.p);
+        match (at, all) {
+            (At::BarrierQ | At::MeetSettling, all) => p.met = all,
+            (_, Brought::Found(found)) => p.found = found,
+            (_, Brought::Judged(lost)) => {
+                let shapes = &job.plan.protection.shapes;
+                let named = |lost: Lost| lost.named(&shapes[lost.group()], true);
+                p.verdict = lost.map_or(Ok(()), |lost| Err(named(lost)));
+            }
+            _ => {}
         }
     }
 
     fn describe(&mut self) {
         let (job, p) = (&mut *self.job, &mut *self.p);
         p.len = job.own(p).live.len();
-        let (len, free) = job.intent(p);
-        let memory = job.own(p);
-        (memory.posted.len, memory.posted.free) = (len, free);
         job.show_written(p);
     }
 
@@ -145,7 +174,6 @@ impl Port for Hands<'_> {
             }
             Op::Arrive => return self.arrive(driver),
             Op::Await => return self.all_came(driver),
-            Op::Publish => self.publish(),
             Op::ShowCall => job.show_deed(p, Deed::Checkpoint),
             Op::Follow => return job.follow(p),
             Op::Describe => self.describe(),
@@ -177,17 +205,20 @@ impl Port for Hands<'_> {
             Op::CheckStore => job.verify(p),
             Op::ReadFindings => job.judge(p),
             Op::ShowDamage => self.show_damage(),
-            Op::NeedSnapshot if p.findings[p.me()].snapshot == 0 => {
+            Op::NeedSnapshot if job.finding(p).snapshot == 0 => {
                 return Progress::Out(Outcome::Done);
             }
             Op::Decode => return job.rebuild(p),
             Op::Restore => return job.restore(p),
             Op::NeedParity if !job.misses_parity(p) => return Progress::Out(Outcome::Done),
             Op::EncodeMissing => {
-                let whole = job.encode(p, p.findings[p.me()].parity);
+                let missing = job.finding(p).parity;
+                let whole = job.encode(p, missing);
                 return self.part_of(whole);
             }
-            Op::ResetWords => (job.own(p).gate, p.epoch) = ((0, 0), 0),
+            Op::ResetWords => {
+                (job.own(p).gate, p.epoch, p.meetings.checkpoints) = ((0, 0), 0, 0);
+            }
             Op::Join => self.join(),
             _ => self.moved = false, // nothing that is simulated
         }
@@ -228,17 +259,11 @@ impl Port for Hands<'_> {
         Phase::unpack(self.job.memory(self.p, self.p.me()).posted.phase)
     }
 
-    fn votes(&self) -> Vec<Vote> {
-        let (job, p) = (&*self.job, &*self.p);
-        let vote = |pe: usize| {
-            let posted = job.posted(p, pe);
-            Vote {
-                phase: Phase::unpack(posted.phase),
-                decided: CheckpointNumber::unpack(posted.decision),
-            }
-        };
-        let alive = (0..job.pes()).filter(|&pe| p.view.pes[pe].state == State::Alive);
-        alive.map(vote).collect()
+    fn votes(&self) -> Votes {
+        match &self.p.met {
+            Brought::Settling(votes, ..) => *votes,
+            _ => unreachable!("the meeting before the decision settles"),
+        }
     }
 
     fn faulted(&self) -> bool {
@@ -258,9 +283,7 @@ impl Port for Hands<'_> {
     }
 
     fn ends(&self) -> Option<Ending> {
-        let (job, p) = (&*self.job, &*self.p);
-        let mut others = (0..job.pes()).filter(|&pe| pe != p.me());
-        others.any(|pe| job.posted(p, pe).ending).then_some(Ending::Silent)
+        Ending::of(self.p.found.ending)
     }
 
     fn breaks(&self, rule: Mutant) -> bool {
@@ -271,30 +294,27 @@ impl Port for Hands<'_> {
 impl Job {
     /// Bytes that a PE wants to save, and what is free on its machine, which is its node: as much
     /// as all who are there want.
-    fn intent(&self, p: &Proc) -> (u64, u64) {
-        let (len, pes) = (p.len as u64, &p.view.pes);
-        let free = len * pes.iter().filter(|pe| pe.node == p.node).count() as u64;
-        match self.plan.refusal.filter(|&(_, number, _)| number == p.number && !self.refused) {
-            Some((pe, _, Short::Manifest)) if pe == p.me() => (intent::CANNOT, free),
-            Some((pe, _, Short::Machine)) if pes[pe].node == p.node => (len, free - 1),
-            _ => (len, free),
-        }
+    fn intent(&self, p: &Proc) -> Intents {
+        let (wanted, pes, me) = (p.len as u64, &p.view.pes, p.me());
+        let free = wanted * pes.iter().filter(|pe| pe.node == p.node).count() as u64;
+        let refusal = self.plan.refusal.filter(|_| !self.refused);
+        let (len, available) = match refusal.filter(|&(_, number, _)| number == p.number) {
+            Some((pe, _, Short::Manifest)) if pe == me => (intent::CANNOT, free),
+            Some((pe, _, Short::Machine)) if pes[pe].node == p.node => (wanted, free - 1),
+            _ => (wanted, free),
+        };
+        let need = if len == intent::CANNOT { 0 } else { len };
+        let together = self.plan.broken == Broken::Rule(Mutant::MemoryOfTheJob);
+        let machine = if together { 0 } else { pes[me].node };
+        Intents::of((me, machine), &Intent { digest: 0, len, hold: need, need, available }, None)
     }
 
-    /// True if this PE refuses the checkpoint, as far as it can read what the others posted: after
-    /// a loss that may be nothing, and then they do not meet to refuse it.
+    /// True if this PE refuses the checkpoint, by what all brought.
     fn refuses(&self, p: &Proc) -> bool {
-        let posted = |pe: usize| {
-            let Posted { len, free, .. } = self.posted(p, pe);
-            let need = if len == intent::CANNOT { 0 } else { len };
-            PeerStatus { len, need, hold: need, available: free, ..Default::default() }
-        };
-        let posted: Vec<PeerStatus> = (0..self.pes()).map(posted).collect();
-        let together = self.plan.broken == Broken::Rule(Mutant::MemoryOfTheJob);
-        let machine = |pe: &Member| if together { 0 } else { pe.node };
-        let machines: Vec<u32> = p.view.pes.iter().map(machine).collect();
+        let Brought::Intents(all, _) = &p.met else { unreachable!("at barrier Q") };
+        let machines: Vec<u32> = p.view.pes.iter().map(|pe| pe.node).collect();
         let bounds = Bounds { mode: "rs", manifest: 0, snapshot: usize::MAX, limit: None };
-        intent::agree(&posted, &machines, &bounds).is_err()
+        intent::agree(all, &machines, &bounds).is_err()
     }
 
     fn gate(&mut self, p: &Proc) -> &mut (u64, u64) {
@@ -333,26 +353,5 @@ impl Job {
     fn refresh(&mut self, p: &mut Proc) {
         p.view = self.shown(p).clone();
         p.mapped = self.views[p.view.number.0 as usize].mapped.clone();
-    }
-
-    /// Shows that this PE has come to a meeting, and wakes the others if it was the last.
-    fn arrive(&mut self, p: &Proc, step: u64) {
-        let number = p.view.number;
-        let before = std::mem::replace(&mut self.own(p).posted.step, number.0 << 8 | step);
-        let ordered = &mut self.views[number.0 as usize];
-        let from = if before >> 8 == number.0 { (before & 15) as usize } else { 0 };
-        ordered.arrived[from] = ordered.arrived[from].saturating_sub(1);
-        ordered.arrived[step as usize] += 1;
-        let complete = |at: usize| ordered.arrived[at..].iter().sum::<usize>() >= ordered.living;
-        if !(from + 1..=step as usize).any(complete) {
-            return;
-        }
-        for pe in 0..self.pes() {
-            if let Some(proc) = self.carrier[pe]
-                && self.procs[proc as usize].view.number == number
-            {
-                self.wake(proc);
-            }
-        }
     }
 }

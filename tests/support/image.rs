@@ -15,6 +15,7 @@ use raidshmem_core::page::PAGE;
 use raidshmem_core::protocol::{ALL, meeting};
 use raidshmem_core::rounds::LEVELS;
 use raidshmem_core::store::phase::Phase;
+use raidshmem_core::tree::post::{Stage, WORDS, Way};
 use raidshmem_segment::header::Header;
 use raidshmem_segment::words::{Barrier, BarrierCounter, Line, Words};
 use rustix::fs::{SeekFrom, seek};
@@ -130,8 +131,12 @@ impl Image {
     /// How far the PE has come, a line: for a run that hangs.
     pub fn describe(&self) -> String {
         let header = |at| self.word(self.layout.store + at);
-        let step = self.word(offset_of!(Words, step));
-        let at = ALL.into_iter().find(|&at| meeting(at) == Some(step & 0xff));
+        let post = |way: Way| {
+            let each = size_of::<Line<[u64; WORDS]>>();
+            Stage::of(self.word(offset_of!(Words, posts) + way as usize * each))
+        };
+        let last = post(Way::Up).max(post(Way::Down));
+        let at = ALL.into_iter().find(|&at| meeting(at) == Some(last.number));
         let phase = Phase::unpack(header(offset_of!(Header, phase)));
         let decided = header(offset_of!(Header, decision)).checked_sub(1);
         let gate = |whose: Barrier, at| {
@@ -141,11 +146,12 @@ impl Image {
         };
         let holds = [offset_of!(Header, snapshots), offset_of!(Header, slots)].map(header);
         format!(
-            "PE {}: last meeting {at:?} of view {}, phase {phase:?}, decided {decided:?}, snapshot \
-             of {}, slot 0 of {}, barriers of the program arrived {} released {}, of the protocol \
-             {} and {}",
+            "PE {}: last post for meeting {} ({at:?}) of view {}, phase {phase:?}, decided \
+             {decided:?}, snapshot of {}, slot 0 of {}, barriers of the program arrived {} \
+             released {}, of the protocol {} and {}",
             self.pe,
-            step >> 8,
+            last.number,
+            last.view,
             holds[0],
             holds[1],
             gate(Barrier::Program, 0),

@@ -44,7 +44,11 @@ fn rule(line: &str) -> Option<Rule<'_>> {
 pub fn folders(tier: &str) -> &'static [&'static str] {
     match tier {
         "unit" => &["src/", "crates/"],
-        "explorer" => &["crates/core/src/protocol/explore/", "crates/core/src/agree/"],
+        "explorer" => &[
+            "crates/core/src/protocol/explore/",
+            "crates/core/src/agree/",
+            "crates/core/src/tree/",
+        ],
         "simulator" => &["tests/sim/"],
         "processes" => &["tests/process/"],
         _ => &[],

@@ -22,6 +22,7 @@
 //! Left out: where records lie and how they are read ([`Record::words`] survive being torn).
 
 use crate::mutant::{Mutant, breaks};
+use crate::tree::post::digest;
 
 #[cfg(test)]
 mod explore;
@@ -124,14 +125,6 @@ pub struct Record {
 
 /// Words of a record.
 pub const WORDS: usize = 13;
-
-/// A digest that tells words that are of two records from those of one.
-fn digest(words: &[u64]) -> u64 {
-    let mix = |sum: u64, word: &u64| {
-        (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29).wrapping_add(1)
-    };
-    words.iter().fold(0x5bd1_e995, mix)
-}
 
 impl Record {
     /// As words, the last of which says that they are of one record.

@@ -29,7 +29,7 @@ use crate::page::{HUGE, PAGE, page_up};
 /// Bytes under one checksum and stamp.
 pub const TILE: usize = 64 * 1024;
 /// Bytes of an entry of the mailbox: two halves, of a PE's even and odd incarnations.
-pub const MAILBOX_ENTRY: usize = 256;
+pub const MAILBOX_ENTRY: usize = 768;
 /// Bytes of one tile stamp in the tables behind snapshot and slots.
 pub const STAMP: usize = 32;
 /// Address of the own segment in every PE; chosen far from what the loader and sanitizers use.

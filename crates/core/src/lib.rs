@@ -27,7 +27,8 @@
 //! layout                                     where everything lies in a PE's segment
 //! placement                                  failure domains, groups, substitutes
 //! view  message                              which process is which PE; what processes say
-//! status                                     what a PE posts to all others, as words
+//! tree                                       how PEs meet, and add up what they bring
+//! status                                     what a PE tells others, as words
 //! store                                      what a checkpoint is, how it is agreed
 //! plan                                       what was lost, and what must be rebuilt
 //! protocol                                   the machine that orders both, and its driver
@@ -67,4 +68,5 @@ pub mod spelling;
 pub mod stall;
 pub mod status;
 pub mod store;
+pub mod tree;
 pub mod view;

@@ -49,8 +49,6 @@ rules! {
     DeadUnheard = "dead-unheard", unit, "a_phase_is_believed_by_what_the_records_hold";
     /// Every call of the checkpoint meets, wherever it is made.
     EveryCallMeets = "every-call-meets", unit, "a_substitute_that_learned_elsewhere_is_behind";
-    /// A barrier of the program and one of a checkpoint count together.
-    BarriersPair = "barriers-pair", processes, "a_barrier_of_the_program_and_a_checkpoint_do_not";
     /// A tile that does not hold in a recovery is not reported.
     CorruptUnheard = "corrupt-unheard", simulator, "at_most_the_parity";
     /// Words that another incarnation told are taken for this one's.
@@ -143,6 +141,10 @@ rules! {
     DoneUnlocked = "done-unlocked", explorer, "agree::explore::one_value_for_all";
     /// What was locked in a view does not bind in the next.
     LockForgotten = "lock-forgotten", explorer, "agree::explore::one_value_for_all";
+    /// A PE posts up the tree without those below it.
+    ChildrenNotAwaited = "children-not-awaited", explorer, "tree::explore::nobody_goes_on";
+    /// Words of two posts are taken for one.
+    TornPostTaken = "torn-post-taken", unit, "words_of_two_posts_are_none";
 }
 
 /// True if this process is to break the rule.

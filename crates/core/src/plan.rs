@@ -72,6 +72,58 @@ pub struct Unrecoverable {
     pub parity: Option<usize>,
 }
 
+/// [`Unrecoverable`] of the lowest group, as bits: a member a bit, by place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lost {
+    group: usize,
+    pes: u64,
+    damaged: u64,
+}
+
+impl Lost {
+    /// What is said of a group with those members.
+    pub fn of(lost: &Unrecoverable, members: &[usize]) -> Lost {
+        let bit = |pe: &usize| members.iter().position(|member| member == pe);
+        let bits = |pes: &[usize]| pes.iter().filter_map(bit).fold(0, |bits, at| bits | 1 << at);
+        Lost { group: lost.group, pes: bits(&lost.pes), damaged: bits(&lost.damaged) }
+    }
+
+    /// That of the lower group.
+    pub fn lower(one: Option<Lost>, other: Option<Lost>) -> Option<Lost> {
+        [one, other].into_iter().flatten().min_by_key(|lost| lost.group)
+    }
+
+    /// The group.
+    pub fn group(&self) -> usize {
+        self.group
+    }
+
+    /// The inverse of `of`. `keeps_snapshot` is false in mode `single`.
+    pub fn named(&self, shape: &GroupLayout, keeps_snapshot: bool) -> Unrecoverable {
+        let pes = |bits: u64| {
+            let members = shape.members.iter().enumerate();
+            let mut pes: Vec<usize> =
+                members.filter(|(at, _)| bits >> at & 1 == 1).map(|(_, &pe)| pe).collect();
+            pes.sort_unstable();
+            pes
+        };
+        let parity = keeps_snapshot.then(|| shape.layout.parity());
+        let (pes, damaged) = (pes(self.pes), pes(self.damaged));
+        Unrecoverable { group: self.group, pes, damaged, parity }
+    }
+
+    /// As words.
+    pub fn words(lost: Option<Lost>) -> [u64; 3] {
+        lost.map_or([0; 3], |lost| [lost.group as u64 + 1, lost.pes, lost.damaged])
+    }
+
+    /// The inverse.
+    pub fn read([group, pes, damaged]: [u64; 3]) -> Option<Lost> {
+        let group = group.checked_sub(1)? as usize;
+        Some(Lost { group, pes, damaged })
+    }
+}
+
 impl std::fmt::Display for Unrecoverable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (group, pes) = (self.group, named(&self.pes));

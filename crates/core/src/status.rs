@@ -1,4 +1,4 @@
-//! What a PE posts to all others in the course of the protocol, as words.
+//! What a PE tells the members of its group in a recovery, as words.
 //!
 //! The caller decides where a reader finds them: in the memory of their PE or in its own mailbox.
 //! The tag says whose words they are, so that a reader that asks for a substitute refuses those of
@@ -7,86 +7,37 @@
 use crate::mutant::{Mutant, breaks};
 use crate::quantity::Incarnation;
 
-/// Words that a PE tells: the step, the tag, and the others.
-pub const WORDS: usize = 16;
+/// Words that a PE tells: the tag, and the others.
+pub const WORDS: usize = 5;
 
 /// Never 0, which is the tag of nobody.
 fn tag(incarnation: Incarnation) -> u64 {
     u64::from(incarnation.0) + 1
 }
 
-/// True if what has the tag `teller` was told by this incarnation.
-pub fn is_of(teller: u64, incarnation: Incarnation) -> bool {
-    teller == tag(incarnation) || breaks(Mutant::StaleWordsTaken)
-}
-
-/// What a PE tells all others. Where each word comes from is said where they are in memory: the
-/// control words of a segment, and the header of its store.
+/// What a PE found in its store. Where each word comes from is said where they are in memory, in
+/// the control words of a segment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // the words have the names that they have there
 pub struct PeerStatus {
-    pub step: u64,
-    pub digest: u64,
-    pub len: u64,
-    pub hold: u64,
-    pub need: u64,
-    pub available: u64,
     pub bad_snapshot: u64,
     pub bad_parity: u64,
     pub found_len: u64,
     pub found_empty: u64,
-    pub phase: u64,
-    pub decision: u64,
-    pub ending: u64,
-    pub site: u64,
-    pub call: u64,
 }
 
 impl PeerStatus {
     /// As words, told by an incarnation.
     pub fn words(&self, incarnation: Incarnation) -> [u64; WORDS] {
-        [
-            self.step,
-            tag(incarnation),
-            self.digest,
-            self.len,
-            self.hold,
-            self.need,
-            self.available,
-            self.bad_snapshot,
-            self.bad_parity,
-            self.found_len,
-            self.found_empty,
-            self.phase,
-            self.decision,
-            self.ending,
-            self.site,
-            self.call,
-        ]
+        let PeerStatus { bad_snapshot, bad_parity, found_len, found_empty } = *self;
+        [tag(incarnation), bad_snapshot, bad_parity, found_len, found_empty]
     }
 
     /// The inverse of `words`; None if another incarnation told it.
     pub fn of(words: [u64; WORDS], incarnation: Incarnation) -> Option<PeerStatus> {
-        let [step, teller, digest, len, hold, need, available, ..] = words;
-        let [_, _, _, _, _, _, _, bad_snapshot, bad_parity, found_len, found_empty, ..] = words;
-        let [.., phase, decision, ending, site, call] = words;
-        is_of(teller, incarnation).then_some(PeerStatus {
-            step,
-            digest,
-            len,
-            hold,
-            need,
-            available,
-            bad_snapshot,
-            bad_parity,
-            found_len,
-            found_empty,
-            phase,
-            decision,
-            ending,
-            site,
-            call,
-        })
+        let [teller, bad_snapshot, bad_parity, found_len, found_empty] = words;
+        let own = teller == tag(incarnation) || breaks(Mutant::StaleWordsTaken);
+        own.then_some(PeerStatus { bad_snapshot, bad_parity, found_len, found_empty })
     }
 }
 
@@ -117,15 +68,14 @@ mod tests {
 
     #[test]
     fn words_come_back_to_who_asks_for_their_teller_and_to_nobody_else() {
-        let tag_of = |incarnation: Incarnation| PeerStatus::default().words(incarnation)[1];
         for incarnation in [0, 1, 7, u32::MAX] {
             let words: [u64; WORDS] = std::array::from_fn(|at| match at {
-                1 => tag_of(Incarnation(incarnation)),
+                0 => tag(Incarnation(incarnation)),
                 at => 70 + at as u64,
             });
             let told = PeerStatus::of(words, Incarnation(incarnation)).expect("its own words");
             assert_eq!(told.words(Incarnation(incarnation)), words);
-            assert_eq!((told.step, told.call), (words[0], words[WORDS - 1]));
+            assert_eq!((told.bad_snapshot, told.found_empty), (words[1], words[WORDS - 1]));
             assert_eq!(PeerStatus::of(words, Incarnation(incarnation ^ 1)), None);
             assert_eq!(
                 PeerStatus::of([0; WORDS], Incarnation(incarnation)),

@@ -157,27 +157,15 @@ impl Segment {
         unsafe { &*at.cast() }
     }
 
-    /// What the owner tells all others, read where its words are.
+    /// What the owner found in its store, read where its words are.
     pub fn status(&self) -> PeerStatus {
-        let (words, header) = (self.words(), self.header());
-        let (intent, findings) = (&words.intent, &words.findings);
+        let findings = &self.words().findings;
         let load = |word: &AtomicU64| word.load(Ordering::SeqCst);
         PeerStatus {
-            step: load(&words.step),
-            digest: load(&intent.digest),
-            len: load(&intent.len),
-            hold: load(&intent.hold),
-            need: load(&intent.need),
-            available: load(&intent.available),
             bad_snapshot: load(&findings.snapshot),
             bad_parity: load(&findings.parity),
             found_len: load(&findings.len),
             found_empty: load(&findings.empty),
-            phase: load(&header.phase),
-            decision: load(&header.decision),
-            ending: load(&words.ending),
-            site: load(&words.site.site),
-            call: load(&words.site.call),
         }
     }
 

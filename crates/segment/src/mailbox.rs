@@ -2,21 +2,22 @@
 //!
 //! ```text
 //! entry of PE 0 | entry of PE 1 | ...          one mailbox in every segment
-//! entry         half of even | of odd incarnations of the PE       128 bytes each
-//! half          step | tag | intent | findings | phase | decision | ending | site, call
+//! entry         half of even | of odd incarnations of the PE       384 bytes each
+//! half          tag | findings | .. | post
 //! ```
 //!
-//! The protocol reads a few words of every peer (see `words` and `header`). The words of a PE whose
+//! The protocol reads a few words of some peers: what those above and below in the tree posted
+//! (`raidshmem_core::tree`), and what the members of its group found. The words of a PE whose
 //! memory is mapped here are read where they are. A PE that is out of reach writes them into its
 //! entry of the reader's mailbox, so that nobody polls over a network.
 //!
 //! A writer that was declared dead may still have words under way when its successor writes. The
-//! two have different halves, and the tag says whose words a half holds: a reader asks for the
-//! words of one incarnation, that of the view it is in, and is given those or nothing.
+//! two have different halves, and the tag says whose findings a half holds: a reader asks for those
+//! of one incarnation, that of the view it is in, and is given them or nothing. A post names its
+//! view, in which one incarnation lives.
 //!
-//! Invariants: the tag travels with the words, the step after them; a PE that sees a step sees
-//! words that are at least as new. Steps are as `words` says. The entries of a segment are written
-//! by their PEs, never by its owner.
+//! Invariants: findings have arrived before their PE posts that they are there. The entries of a
+//! segment are written by their PEs, never by its owner.
 //!
 //! Left out: words that are under way while two successors come and go. They overwrite those of the
 //! second one and are refused, and readers wait for that PE until it is declared dead.
@@ -27,16 +28,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use raidshmem_core::layout::MAILBOX_ENTRY;
 use raidshmem_core::quantity::Incarnation;
-use raidshmem_core::status::{PeerStatus, WORDS, is_of};
+use raidshmem_core::status::{PeerStatus, WORDS};
+use raidshmem_core::tree::post;
 
 /// Bytes of a half.
 const HALF: usize = MAILBOX_ENTRY / 2;
+/// Where in a half the post is.
+pub const POST: usize = 64;
 
 /// What one incarnation wrote last, or one long before it.
 #[repr(C, align(128))]
 #[derive(Debug)]
 struct Half {
-    words: [AtomicU64; HALF / 8],
+    words: [AtomicU64; POST / 8],
+    post: [AtomicU64; post::WORDS],
 }
 
 /// One PE's entry.
@@ -46,7 +51,8 @@ pub struct Entry {
     halves: [Half; 2],
 }
 
-const _: () = assert!(size_of::<Entry>() == MAILBOX_ENTRY && WORDS <= HALF / 8);
+const _: () = assert!(size_of::<Entry>() == MAILBOX_ENTRY && WORDS <= POST / 8);
+const _: () = assert!(std::mem::offset_of!(Half, post) == POST);
 
 fn half(incarnation: Incarnation) -> usize {
     (incarnation.0 & 1) as usize
@@ -58,18 +64,16 @@ pub fn place(incarnation: Incarnation) -> usize {
 }
 
 impl Entry {
-    /// The step that this incarnation has come to, for those who wait for it; 0 before any.
-    pub fn step(&self, incarnation: Incarnation) -> u64 {
-        let words = &self.halves[half(incarnation)].words;
-        let step = words[0].load(Ordering::SeqCst);
-        if is_of(words[1].load(Ordering::SeqCst), incarnation) { step } else { 0 }
-    }
-
-    /// All that this incarnation posted, the step read first; nothing before it posted anything.
+    /// What this incarnation found; nothing before it told anything.
     pub fn read(&self, incarnation: Incarnation) -> PeerStatus {
         let words = &self.halves[half(incarnation)].words;
         let words = std::array::from_fn(|at| words[at].load(Ordering::SeqCst));
         PeerStatus::of(words, incarnation).unwrap_or_default()
+    }
+
+    /// What this incarnation has posted last, or one long before it.
+    pub fn post(&self, incarnation: Incarnation) -> &[AtomicU64; post::WORDS] {
+        &self.halves[half(incarnation)].post
     }
 }
 
@@ -78,9 +82,8 @@ mod tests {
     use super::*;
 
     fn posted(seed: u64) -> PeerStatus {
-        let tag = PeerStatus::default().words(Incarnation(0))[1];
-        let words = std::array::from_fn(|at| if at == 1 { tag } else { seed + at as u64 });
-        PeerStatus::of(words, Incarnation(0)).unwrap()
+        let [bad_snapshot, bad_parity, found_len, found_empty] = [0, 1, 2, 3].map(|at| seed + at);
+        PeerStatus { bad_snapshot, bad_parity, found_len, found_empty }
     }
 
     fn write(entry: &Entry, posted: &PeerStatus, incarnation: Incarnation) {
@@ -91,19 +94,19 @@ mod tests {
     }
 
     fn empty() -> Entry {
-        let half = || Half { words: std::array::from_fn(|_| AtomicU64::new(0)) };
+        let half = || Half {
+            words: std::array::from_fn(|_| AtomicU64::new(0)),
+            post: std::array::from_fn(|_| AtomicU64::new(0)),
+        };
         Entry { halves: [half(), half()] }
     }
 
     #[test]
-    fn what_is_posted_survives_the_mailbox() {
+    fn what_is_told_survives_the_mailbox() {
         let (entry, first) = (empty(), posted(70));
-        assert_eq!(
-            (entry.step(Incarnation(0)), entry.read(Incarnation(0))),
-            (0, PeerStatus::default())
-        );
+        assert_eq!(entry.read(Incarnation(0)), PeerStatus::default());
         write(&entry, &first, Incarnation(0));
-        assert_eq!((entry.step(Incarnation(0)), entry.read(Incarnation(0))), (first.step, first));
+        assert_eq!(entry.read(Incarnation(0)), first);
     }
 
     /// Whichever of the two wrote last.
@@ -116,8 +119,12 @@ mod tests {
             if late {
                 write(&entry, &posted(300), Incarnation(4));
             }
-            assert_eq!((entry.step(Incarnation(5)), entry.read(Incarnation(5))), (next.step, next));
+            assert_eq!(entry.read(Incarnation(5)), next);
         }
+        let entry = empty();
+        entry.post(Incarnation(4))[0].store(7, Ordering::SeqCst);
+        assert_eq!(entry.post(Incarnation(5))[0].load(Ordering::SeqCst), 0);
+        assert_eq!(entry.post(Incarnation(6))[0].load(Ordering::SeqCst), 7);
     }
 
     #[test]
@@ -125,11 +132,7 @@ mod tests {
         let entry = empty();
         write(&entry, &posted(70), Incarnation(4));
         for other in [0, 2, 3, 5, 6] {
-            assert_eq!(
-                (entry.step(Incarnation(other)), entry.read(Incarnation(other))),
-                (0, PeerStatus::default()),
-                "{other}"
-            );
+            assert_eq!(entry.read(Incarnation(other)), PeerStatus::default(), "{other}");
         }
     }
 }

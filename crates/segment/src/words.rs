@@ -4,33 +4,29 @@
 //! line 0   doorbell, sleepers, watchers                  written by everyone who wakes the owner
 //! line 1.. arrived, released     barriers of the PEs that map each other, a line a level; used on
 //!                                those that lead (`rounds::counters`)
-//! line 9   step                                   the owner's progress in a recovery
-//! line 10  checkpoint intent: digest, length, memory held, needed and available
-//! line 11  what the owner found bad: snapshot chunks, parity chunks
-//! line 12  ending                whether the owner is in shmem_finalize, and how
-//! line 13  call site of the checkpoint, its number, the caller; what was done since a restart;
+//! line 9.  posts                 what the owner posts up and down the tree (`tree::post`)
+//! line 19  what the owner found bad: snapshot chunks, parity chunks
+//! line 20  ending                whether the owner is in shmem_finalize, and how
+//! line 21  call site of the checkpoint, its number, the caller; what was done since a restart;
 //!          whether the call saves
-//! line 14. call chain: return addresses in the executable
-//! line 16. heard                 barriers of nodes: a word a round; used on the lowest PE of each
-//! line 20  abort                                  the job ends: written by the agent
-//! line 21. waits                 what threads of the owner wait in; read by its agent
+//! line 22. call chain: return addresses in the executable
+//! line 24. heard                 barriers of nodes: a word a round; used on the lowest PE of each
+//! line 28  abort                                  the job ends: written by the agent
+//! line 29. waits                 what threads of the owner wait in; read by its agent
 //! ```
 //!
 //! Barriers of the program and those of the protocol have words of their own ([`Barrier`]): a PE in
 //! `shmem_barrier_all` and one in a checkpoint do not release each other.
 //!
-//! Invariants: the view in `step` never falls, so it needs no reset and a late reader can never
-//! mistake an old recovery for the present one. Within a view the step grows through a call; the
-//! restart begins again with the first meeting, in the view in which the checkpoint call has
-//! settled if that is whole (the model checker holds both). A PE that waits in the restart for one
-//! that has not begun it takes the old step for having come: that PE has settled the same decision
-//! in the same view. The page holds nothing that a recovery relies on after its owner's death; that
-//! lies in the store header.
+//! Invariants: a post says of which meeting of which view it is, so posts need no reset and a late
+//! reader can never mistake an old recovery for the present one. The page holds nothing that a
+//! recovery relies on after its owner's death; that lies in the store header.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use raidshmem_core::mutant::{Mutant, breaks};
 use raidshmem_core::rounds::LEVELS;
+use raidshmem_core::tree::post::WORDS;
 use raidshmem_sys::futex;
 
 use crate::waits::Waits;
@@ -143,21 +139,6 @@ pub struct BarrierCounter {
     pub released: AtomicU64,
 }
 
-/// What the owner brings to the checkpoint it is entering; read by all after the first barrier.
-#[repr(C)]
-pub struct Intent {
-    /// Digest of the ranges the checkpoint covers.
-    pub digest: AtomicU64,
-    /// Bytes the checkpoint covers.
-    pub len: AtomicU64,
-    /// Bytes the store will hold with this checkpoint.
-    pub hold: AtomicU64,
-    /// Bytes of them, and of live data that nobody has written, that must still be allocated.
-    pub need: AtomicU64,
-    /// Bytes the machine could still give when the owner looked.
-    pub available: AtomicU64,
-}
-
 /// The call of the program that the owner is in, and what it did since the last restart. What the
 /// words say is in `store::site`.
 #[repr(C)]
@@ -172,7 +153,7 @@ pub struct Site {
     pub due: AtomicU64,
 }
 
-/// What the owner's check of its own store found; read by all before the plan is made.
+/// What the owner's check of its own store found; read by its group before the plan is made.
 #[repr(C)]
 pub struct Findings {
     /// Bit per chunk of the own snapshot: 1 is unusable.
@@ -192,10 +173,8 @@ pub struct Words {
     pub bell: Line<Bell>,
     /// Barriers, by [`Barrier`] and level.
     pub gates: [[Line<BarrierCounter>; LEVELS]; 2],
-    /// Progress in a recovery: view number << 8 | step.
-    pub step: Line<AtomicU64>,
-    /// Checkpoint intent.
-    pub intent: Line<Intent>,
+    /// What the owner posted last, by [`raidshmem_core::tree::post::Way`].
+    pub posts: [Line<[AtomicU64; WORDS]>; 2],
     /// Findings of the owner's check.
     pub findings: Line<Findings>,
     /// [`raidshmem_core::status::Ending`], or 0 while it is not at its end.

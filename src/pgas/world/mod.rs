@@ -13,6 +13,7 @@
 pub mod comm;
 pub mod far;
 pub mod finish;
+pub mod meetings;
 pub mod members;
 pub mod memory;
 pub mod nodes;
@@ -27,6 +28,8 @@ pub mod stream;
 pub mod timing;
 pub mod watch;
 
+use std::sync::Mutex;
+
 use raidshmem_core::message::{Flaw, Job, ToPe};
 use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use raidshmem_core::settings::{Collectives, Settings};
@@ -36,6 +39,7 @@ use raidshmem_segment::waits::Waiting;
 
 use self::comm::Communication;
 use self::finish::Finish;
+use self::meetings::Meetings;
 use self::members::{Fault, Membership};
 use self::memory::Memory;
 use self::nodes::{Nodes, progression};
@@ -67,6 +71,8 @@ pub struct World {
     pub(in crate::pgas) thread_level: i32,
     pub(in crate::pgas) finish: Finish,
     pub(crate) sites: Sites,
+    /// The meetings of the protocol.
+    pub(in crate::pgas) meetings: Mutex<Meetings>,
     /// When a checkpoint is due.
     pub(crate) timing: Timing,
 }

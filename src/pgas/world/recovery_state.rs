@@ -47,6 +47,12 @@ impl RecoveryState {
         self.show();
     }
 
+    /// What this PE brings.
+    pub(crate) fn vote(&self) -> Vote {
+        let decided = CheckpointNumber::unpack(self.decision.load(Ordering::SeqCst));
+        Vote { phase: self.phase(), decided }
+    }
+
     /// Shows both in the store header.
     pub(crate) fn show(&self) {
         let header = self.own.header();

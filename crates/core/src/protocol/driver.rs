@@ -15,7 +15,7 @@ use super::{At, Call, Outcome, next};
 use crate::mutant::{self, Mutant};
 use crate::quantity::CheckpointNumber;
 use crate::status::Ending;
-use crate::store::phase::{Phase, Vote, decide, forward_too_early};
+use crate::store::phase::{Phase, Votes, decide, forward_too_early};
 
 /// What is true of a PE at the begin of a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,8 +84,8 @@ pub trait Port {
     fn is_beside(&self, number: CheckpointNumber) -> bool;
     /// The own phase.
     fn phase(&self) -> Option<Phase>;
-    /// What the living of the adopted view vote.
-    fn votes(&self) -> Vec<Vote>;
+    /// What the living of the adopted view vote, added up.
+    fn votes(&self) -> Votes;
     /// The view shown is not the one joined.
     fn faulted(&self) -> bool;
     /// The view shown is not the one adopted.

@@ -27,6 +27,7 @@
 //! before anybody acts on it; the store of the checkpoint decided on is not overwritten before
 //! redundancy is whole.
 
+pub mod brought;
 pub mod driver;
 #[cfg(test)]
 mod explore;

@@ -69,8 +69,6 @@ pub enum Op {
     Arrive,
     /// Waits for the others there.
     Await,
-    /// Lets PEs of other machines read what was posted.
-    Publish,
 
     /// Shows the place of the call, where the program has two.
     ShowCall,
@@ -183,7 +181,7 @@ pub(super) fn list(at: At, path: Path) -> &'static [Op] {
     match (at, path) {
         (At::Enter, _) => &[ShowCall],
         (At::Follow, _) => &[ShowCall, Op::Follow],
-        (At::Intend, _) => &[Quiet, Pass(Point::Quiesce), Describe, Post(Entering), Publish],
+        (At::Intend, _) => &[Quiet, Pass(Point::Quiesce), Describe, Post(Entering)],
         (At::BarrierB, _) => &[Arrive, Await, Saved],
         (At::BarrierQ | At::BarrierC | At::BarrierA | At::BarrierRefuse, _) => &[Arrive, Await],
         (At::Agree, Path::Refused) => &[Post(Previous)],

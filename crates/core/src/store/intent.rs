@@ -1,15 +1,13 @@
 //! What all PEs bring to a checkpoint, compared: equal coverage, and memory for all of it.
 //!
-//! Every PE compares the same words, so every PE comes to the same answer.
+//! [`Intents`] adds up what PEs bring, in any order; the sum of all is the same on every PE, so
+//! every PE comes to the same answer.
 //!
 //! Invariant: memory is counted for each machine by itself, with the PEs that run there now.
-
-use std::collections::BTreeMap;
 
 use super::coverage::Coverage;
 use crate::machine;
 use crate::mutant::{Mutant, breaks};
-use crate::status::PeerStatus;
 
 /// A length that says: this PE cannot describe what it has to save.
 pub const CANNOT: u64 = u64::MAX;
@@ -64,59 +62,196 @@ fn mib(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
 
-/// Compares what the PEs posted, each of which runs on the machine of that number.
+/// What a PE brings to a checkpoint.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Intent {
+    /// Digest of the ranges that the checkpoint covers.
+    pub digest: u64,
+    /// Bytes that it covers.
+    pub len: u64,
+    /// Bytes that the store will hold with it.
+    pub hold: u64,
+    /// Bytes of them, and of live data that nobody has written, that must still be allocated.
+    pub need: u64,
+    /// Bytes that the machine could still give when the PE looked.
+    pub available: u64,
+}
+
+/// What PEs of one machine take, together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Share {
+    machine: u32,
+    need: u64,
+    hold: u64,
+    free: u64,
+}
+
+impl Share {
+    fn add(&mut self, other: &Share) {
+        assert_eq!(self.machine, other.machine, "a machine is closed before another one is added");
+        self.need = self.need.saturating_add(other.need);
+        self.hold = self.hold.saturating_add(other.hold);
+        self.free = self.free.min(other.free);
+    }
+
+    fn fits(&self, limit: Option<u64>) -> bool {
+        self.need <= self.free && limit.is_none_or(|limit| self.hold <= limit)
+    }
+}
+
+/// What several PEs bring, as far as it matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Intents {
+    /// The lowest PE, with its digest and length.
+    first: (usize, u64, u64),
+    /// The lowest PE that brings something else, with the same.
+    odd: Option<(usize, (u64, u64))>,
+    /// The lowest PE that cannot say what it has to save.
+    cannot: Option<usize>,
+    /// The machine whose PEs are being added up.
+    open: Option<Share>,
+    /// The lowest machine that has no room for what its PEs take.
+    short: Option<Share>,
+    /// `SHMEM_FT_MEMORY_LIMIT`, the same on all PEs.
+    limit: Option<u64>,
+}
+
+/// The lower of two PEs, with what is known of it.
+pub(super) fn lower<T>(one: Option<(usize, T)>, other: Option<(usize, T)>) -> Option<(usize, T)> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(if one.0 <= other.0 { one } else { other }),
+        (one, other) => one.or(other),
+    }
+}
+
+impl Intents {
+    /// What PE `pe` brings, which runs on that machine.
+    pub fn of((pe, machine): (usize, u32), intent: &Intent, limit: Option<u64>) -> Intents {
+        let Intent { digest, len, hold, need, available: free } = *intent;
+        let machine = if breaks(Mutant::MemoryOfTheJob) { 0 } else { machine };
+        let open = Some(Share { machine, need, hold, free });
+        let cannot = (len == CANNOT).then_some(pe);
+        Intents { first: (pe, digest, len), odd: None, cannot, open, short: None, limit }
+    }
+
+    /// Adds what others bring.
+    pub fn add(&mut self, other: &Intents) {
+        let (low, high) =
+            if self.first.0 < other.first.0 { (*self, other) } else { (*other, &*self) };
+        let (pe, digest, len) = high.first;
+        let like = (digest, len) == (low.first.1, low.first.2);
+        let odd = lower(low.odd, if like { high.odd } else { Some((pe, (digest, len))) });
+        self.cannot = [self.cannot, other.cannot].into_iter().flatten().min();
+        (self.first, self.odd) = (low.first, odd);
+        match (&mut self.open, &other.open) {
+            (Some(own), Some(other)) => own.add(other),
+            (own, other) => *own = own.or(*other),
+        }
+        self.note_short(other.short);
+    }
+
+    /// All PEs of the machine are added up.
+    pub fn close(&mut self) {
+        if !breaks(Mutant::MemoryOfTheJob) {
+            self.count();
+        }
+    }
+
+    fn count(&mut self) {
+        let limit = self.limit;
+        let short = self.open.take().filter(|share| !share.fits(limit));
+        self.note_short(short);
+    }
+
+    fn note_short(&mut self, other: Option<Share>) {
+        let of = |share: Option<Share>| share.map(|share| (share.machine as usize, share));
+        self.short = lower(of(self.short), of(other)).map(|(_, share)| share);
+    }
+
+    /// As words.
+    pub fn words(&self) -> [u64; INTENTS] {
+        let pe = |pe: Option<usize>| pe.map_or(0, |pe| pe as u64 + 1);
+        let (first, digest, len) = self.first;
+        let (odd, odd_like) = self.odd.unzip();
+        let (odd_digest, odd_len) = odd_like.unwrap_or_default();
+        let share = |share: Option<Share>| {
+            let machine = share.map_or(0, |share| u64::from(share.machine) + 1);
+            let share = share.unwrap_or(Share { machine: 0, need: 0, hold: 0, free: 0 });
+            [machine, share.need, share.hold, share.free]
+        };
+        let pes = [first as u64, digest, len, pe(odd), odd_digest, odd_len, pe(self.cannot)];
+        let mut words = [0; INTENTS];
+        words[..7].copy_from_slice(&pes);
+        words[7..11].copy_from_slice(&share(self.open));
+        words[11..].copy_from_slice(&share(self.short));
+        words
+    }
+
+    /// The inverse, on a PE with that limit.
+    pub fn read(words: [u64; INTENTS], limit: Option<u64>) -> Intents {
+        let [first, digest, len, odd, odd_digest, odd_len, cannot, ..] = words;
+        let pe = |word: u64| word.checked_sub(1).map(|pe| pe as usize);
+        let share = |at: usize| {
+            let [need, hold, free] = [words[at + 1], words[at + 2], words[at + 3]];
+            let machine = words[at].checked_sub(1)?;
+            Some(Share { machine: machine as u32, need, hold, free })
+        };
+        let (first, odd) =
+            ((first as usize, digest, len), pe(odd).map(|pe| (pe, (odd_digest, odd_len))));
+        Intents { first, odd, cannot: pe(cannot), open: share(7), short: share(11), limit }
+    }
+}
+
+/// Words of what several PEs bring.
+pub const INTENTS: usize = 15;
+
+/// Compares what all PEs bring, each of which runs on the machine of that number.
 ///
 /// # Errors
 /// The first reason not to make the checkpoint.
-pub fn agree(posted: &[PeerStatus], machine_of: &[u32], bounds: &Bounds) -> Result<(), Refusal> {
-    let len = posted[0].len;
-    if let Some(pe) = posted.iter().position(|intent| intent.len == CANNOT) {
+pub fn agree(all: &Intents, machine_of: &[u32], bounds: &Bounds) -> Result<(), Refusal> {
+    let (mut all, len) = (*all, all.first.2);
+    all.count();
+    if let Some(pe) = all.cannot {
         return Err(Refusal::Manifest { pe, room: bounds.manifest });
     }
-    let is_odd = |intent: &PeerStatus| (intent.digest, intent.len) != (posted[0].digest, len);
-    if let Some(pe) = posted.iter().position(is_odd) {
-        return Err(differ(pe, [&posted[0], &posted[pe]]));
+    if let Some((pe, odd)) = all.odd {
+        return Err(differ(pe, [(all.first.1, len), odd]));
     }
     if len > bounds.snapshot as u64 {
         return Err(Refusal::Store { len, room: bounds.snapshot });
     }
-    let mut machines: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
-    for (pe, &machine) in machine_of.iter().enumerate() {
-        let machine = if breaks(Mutant::MemoryOfTheJob) { 0 } else { machine };
-        machines.entry(machine).or_default().push(pe);
-    }
-    machines.values().try_for_each(|pes| fits(posted, pes, bounds))
+    let Some(short) = all.short else { return Ok(()) };
+    let here =
+        |&(_, &machine): &(usize, &u32)| machine == short.machine || breaks(Mutant::MemoryOfTheJob);
+    let pes: Vec<usize> = machine_of.iter().enumerate().filter(here).map(|(pe, _)| pe).collect();
+    Err(refuse(&short, &pes, bounds))
 }
 
-/// How PE `pe` differs from PE 0, by what the two posted.
-fn differ(pe: usize, posted: [&PeerStatus; 2]) -> Refusal {
-    let manifests = posted.map(|intent| Coverage::manifest_of(intent.digest));
+/// How PE `pe` differs from PE 0, by digest and length of the two.
+fn differ(pe: usize, brought: [(u64, u64); 2]) -> Refusal {
+    let manifests = brought.map(|(digest, _)| Coverage::manifest_of(digest));
     let symmetric = |at: usize| {
-        let PeerStatus { digest, len, .. } = posted[at];
+        let (digest, len) = brought[at];
         (digest >> 32, len.saturating_sub(manifests[at]))
     };
     if symmetric(0) == symmetric(1) {
         Refusal::Private { pe, len: manifests.into() }
     } else {
-        Refusal::Different { pe, len: (posted[0].len, posted[1].len) }
+        Refusal::Different { pe, len: (brought[0].1, brought[1].1) }
     }
 }
 
-/// Whether one machine has room for what its PEs take.
-fn fits(posted: &[PeerStatus], pes: &[usize], bounds: &Bounds) -> Result<(), Refusal> {
-    let of = |word: fn(&PeerStatus) -> u64| pes.iter().map(move |&pe| word(&posted[pe]));
-    let need = of(|intent| intent.need).fold(0, u64::saturating_add);
-    let hold = of(|intent| intent.hold).fold(0, u64::saturating_add);
-    let free = of(|intent| intent.available).min().unwrap_or(u64::MAX);
+/// What is said of a machine that has no room for what its PEs take.
+fn refuse(&Share { need, hold, free, .. }: &Share, pes: &[usize], bounds: &Bounds) -> Refusal {
     let (mode, shown) = (bounds.mode, machine::show(pes));
     let (needs, whose, takes) = match pes.len() {
         1 => (format!("PE {shown} needs"), "its", format!("PE {shown} takes")),
         _ => (format!("PEs {shown} need"), "their", format!("PEs {shown}, of one machine, take")),
     };
     match bounds.limit {
-        _ if need > free => Err(Refusal::Memory { who: needs, whose, mode, need, free }),
-        Some(limit) if hold > limit => Err(Refusal::Limit { who: takes, mode, hold, limit }),
-        _ => Ok(()),
+        Some(limit) if need <= free => Refusal::Limit { who: takes, mode, hold, limit },
+        _ => Refusal::Memory { who: needs, whose, mode, need, free },
     }
 }
 
@@ -127,20 +262,40 @@ mod tests {
     const BOUNDS: Bounds =
         Bounds { mode: "raid5", manifest: 4096, snapshot: 1 << 40, limit: Some(300 << 20) };
 
-    fn posted(need: u64, available: u64) -> PeerStatus {
+    fn posted(need: u64, available: u64) -> Intent {
         let (need, available) = (need << 20, available << 20);
-        PeerStatus {
-            digest: 7 << 32,
-            len: 1000,
-            hold: need,
-            need,
-            available,
-            ..PeerStatus::default()
-        }
+        Intent { digest: 7 << 32, len: 1000, hold: need, need, available }
     }
 
-    fn words(posted: &[PeerStatus], machine_of: &[u32]) -> String {
-        agree(posted, machine_of, &BOUNDS)
+    /// The sum of all: of each machine, closed, in an order that `turn` picks.
+    fn sum(posted: &[Intent], machine_of: &[u32], turn: usize) -> Intents {
+        let mut machines: Vec<u32> = machine_of.to_vec();
+        machines.sort_unstable();
+        machines.dedup();
+        let add = |one: Intents, other: Intents| {
+            let mut one = Intents::read(one.words(), BOUNDS.limit);
+            one.add(&other);
+            one
+        };
+        let turned = |mut all: Vec<Intents>| {
+            let by = turn % all.len();
+            all.rotate_left(by);
+            all
+        };
+        let of_machine = |&machine: &u32| {
+            let here = (0..posted.len()).filter(|&pe| machine_of[pe] == machine);
+            let own = |pe: usize| Intents::of((pe, machine), &posted[pe], BOUNDS.limit);
+            let mut all = turned(here.map(own).collect()).into_iter().reduce(add).unwrap();
+            all.close();
+            all
+        };
+        turned(machines.iter().map(of_machine).collect()).into_iter().reduce(add).unwrap()
+    }
+
+    fn words(posted: &[Intent], machine_of: &[u32]) -> String {
+        let all = sum(posted, machine_of, 0);
+        assert!((1..posted.len()).all(|turn| sum(posted, machine_of, turn) == all), "in any order");
+        agree(&all, machine_of, &BOUNDS)
             .map_or_else(|refusal| refusal.to_string(), |()| String::new())
     }
 
@@ -167,7 +322,7 @@ mod tests {
         let alone = words(&[much, posted(300, 199)], &[0, 1]);
         let expected = "PE 1 needs 300 MiB more memory for raid5, and its machine has 199 MiB free";
         assert_eq!(alone, expected);
-        let none = PeerStatus { available: u64::MAX, ..posted(0, 0) };
+        let none = Intent { available: u64::MAX, ..posted(0, 0) };
         assert_eq!(
             words(&[posted(190, 199), none], &[0, 0]),
             "",
@@ -189,22 +344,22 @@ mod tests {
     #[test]
     fn what_is_not_the_same_or_too_large_is_refused_before_memory_is_counted() {
         let short = posted(100, 1);
-        let odd = PeerStatus { len: 900, ..short };
-        let cannot = PeerStatus { len: CANNOT, ..short };
+        let odd = Intent { len: 900, ..short };
+        let cannot = Intent { len: CANNOT, ..short };
         let apart = words(&[short, odd], &[0, 1]);
         assert!(apart.starts_with("PEs 0 and 1 have not allocated"), "{apart}");
         let full = words(&[short, odd, cannot], &[0, 1, 2]);
         assert!(full.starts_with("PE 2 has more allocations"), "{full}");
-        let large = [PeerStatus { len: 1 << 41, ..short }; 2];
+        let large = [Intent { len: 1 << 41, ..short }; 2];
         assert!(words(&large, &[0, 1]).ends_with("and the store holds 1099511627776 at most"));
-        let elsewhere = PeerStatus { digest: 8 << 32, ..short };
+        let elsewhere = Intent { digest: 8 << 32, ..short };
         assert!(words(&[short, elsewhere], &[0, 1]).starts_with("PEs 0 and 1 have not allocated"));
     }
 
     /// What is registered is in the manifest, whose pages the lower half of a digest counts.
     #[test]
     fn private_memory_is_not_said_to_be_symmetric() {
-        let of = |pages: u64, heap: u64| PeerStatus {
+        let of = |pages: u64, heap: u64| Intent {
             digest: 9 << 32 | pages,
             len: pages * 4096 + heap,
             ..posted(100, 1)

@@ -85,20 +85,66 @@ pub struct Vote {
     pub decided: Option<CheckpointNumber>,
 }
 
-/// The checkpoint to resume from. None if nobody has a say.
-pub fn decide(votes: &[Vote]) -> Option<CheckpointNumber> {
-    if let Some(decided) = votes.iter().filter_map(|vote| vote.decided).max() {
-        return Some(decided);
+/// The votes of several PEs, as far as they matter.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Votes {
+    /// The highest decision that any has written down.
+    decided: Option<CheckpointNumber>,
+    /// The highest checkpoint that any knows every PE to have encoded.
+    known: Option<CheckpointNumber>,
+    /// The lowest and the highest that any reaches.
+    reached: Option<(CheckpointNumber, CheckpointNumber)>,
+}
+
+impl Votes {
+    /// That of one PE.
+    pub fn of(vote: Vote) -> Votes {
+        let reached = vote.phase.map(|phase| (phase.reaches(), phase.reaches()));
+        Votes { decided: vote.decided, known: vote.phase.map(Phase::knows), reached }
     }
-    let phases = || votes.iter().filter_map(|vote| vote.phase);
-    let (known, reached) = (phases().map(Phase::knows).max()?, phases().map(Phase::reaches).min()?);
-    Some(known.max(reached))
+
+    /// Adds those of others.
+    pub fn add(&mut self, other: &Votes) {
+        self.decided = self.decided.max(other.decided);
+        self.known = self.known.max(other.known);
+        self.reached = match (self.reached, other.reached) {
+            (Some(own), Some(other)) => Some((own.0.min(other.0), own.1.max(other.1))),
+            (own, other) => own.or(other),
+        };
+    }
+
+    /// As words.
+    pub fn words(&self) -> [u64; 4] {
+        let (least, most) = self.reached.unzip();
+        [self.decided, self.known, least, most].map(CheckpointNumber::pack)
+    }
+
+    /// The inverse.
+    pub fn read(words: [u64; 4]) -> Votes {
+        let [decided, known, least, most] = words.map(CheckpointNumber::unpack);
+        Votes { decided, known, reached: least.zip(most) }
+    }
+}
+
+impl FromIterator<Vote> for Votes {
+    fn from_iter<I: IntoIterator<Item = Vote>>(votes: I) -> Votes {
+        let add = |mut all: Votes, vote| {
+            all.add(&Votes::of(vote));
+            all
+        };
+        votes.into_iter().fold(Votes::default(), add)
+    }
+}
+
+/// The checkpoint to resume from. None if nobody has a say.
+pub fn decide(votes: &Votes) -> Option<CheckpointNumber> {
+    let by_phase = || Some(votes.known?.max(votes.reached?.0));
+    votes.decided.or_else(by_phase)
 }
 
 /// The rule broken on purpose ([`crate::mutant`]): forward as soon as one survivor has encoded.
-pub fn forward_too_early(votes: &[Vote]) -> Option<CheckpointNumber> {
-    let reached = votes.iter().filter_map(|vote| vote.phase).map(Phase::reaches).max();
-    decide(votes).max(reached)
+pub fn forward_too_early(votes: &Votes) -> Option<CheckpointNumber> {
+    decide(votes).max(votes.reached.map(|(_, most)| most))
 }
 
 #[cfg(test)]
@@ -109,7 +155,7 @@ mod tests {
 
     fn of(phases: &[Phase]) -> Option<CheckpointNumber> {
         let vote = |&phase| Vote { phase: Some(phase), decided: None };
-        decide(&phases.iter().map(vote).collect::<Vec<_>>())
+        decide(&phases.iter().map(vote).collect())
     }
 
     #[test]
@@ -172,9 +218,33 @@ mod tests {
     fn a_written_decision_stands_against_the_phases() {
         let back = Vote { phase: Some(Encoded(N(5))), decided: Some(N(4)) };
         let other = Vote { phase: Some(Encoded(N(5))), decided: None };
-        assert_eq!(decide(&[other, back]), Some(N(4)));
-        assert_eq!(decide(&[other, other]), Some(N(5)));
+        let of = |votes: &[Vote]| decide(&votes.iter().copied().collect());
+        assert_eq!(of(&[other, back]), Some(N(4)));
+        assert_eq!(of(&[other, other]), Some(N(5)));
         let substitute = Vote { phase: None, decided: Some(N(5)) };
-        assert_eq!(decide(&[substitute]), Some(N(5)));
+        assert_eq!(of(&[substitute]), Some(N(5)));
+    }
+
+    /// Added up in any order and read back on the way, votes lead to the same decision.
+    #[test]
+    fn votes_are_added_up_in_any_order() {
+        let phases = [None, Some(Agreed(N(4))), Some(Entering(N(5))), Some(Encoded(N(5)))];
+        let decisions = [None, Some(N(0)), Some(N(5))];
+        let pairs = phases.iter().flat_map(|&phase| decisions.map(|decided| (phase, decided)));
+        let all: Vec<Vote> = pairs.map(|(phase, decided)| Vote { phase, decided }).collect();
+        for one in &all {
+            for two in &all {
+                for three in &all {
+                    let there: Votes = [*one, *two, *three].into_iter().collect();
+                    let mut back: Votes = [*three, *two].into_iter().collect();
+                    back = Votes::read(back.words());
+                    back.add(&Votes::of(*one));
+                    assert_eq!(there, back);
+                    let mut known = [one, two, three].into_iter().filter_map(|vote| vote.phase);
+                    let silent = known.next().is_none() && there.decided.is_none();
+                    assert_eq!(decide(&there).is_none(), silent);
+                }
+            }
+        }
     }
 }

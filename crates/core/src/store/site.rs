@@ -24,6 +24,7 @@
 //! Left out: programs whose PEs call one checkpoint from several places (`varied`), and those whose
 //! places are not known. For them every call meets, as if all were made from one place.
 
+use super::intent::lower;
 use crate::mutant::{Mutant, breaks};
 use crate::quantity::{CheckpointNumber, ViewNumber};
 
@@ -62,7 +63,7 @@ impl Called {
     }
 
     /// How far it has come: a larger one is further.
-    fn rank(self) -> u64 {
+    fn rank(self) -> Rank {
         match (self.new, self.late) {
             (true, _) => 0,
             (_, true) => 1,
@@ -71,43 +72,176 @@ impl Called {
     }
 }
 
-/// Which PEs are behind which after a restart. The same on every PE.
+/// How far a PE has come in the call in which it learned of a loss: a larger one is further.
+type Rank = u64;
+
+/// The calls of several PEs, as far as they matter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Calls {
+    /// The lowest PE, with the checkpoint that it makes.
+    first: (usize, CheckpointNumber),
+    /// The lowest PE that makes another one.
+    unlike: Option<(usize, CheckpointNumber)>,
+    /// Some call site is not known.
+    unknown: bool,
+    /// Some PE has seen one checkpoint called from several places.
+    varied: bool,
+    /// There are more call sites than [`SITES`].
+    more: bool,
+    /// Call sites, in order, each with the furthest that has called from there, and the lowest PE
+    /// of those.
+    sites: [Option<(u64, Rank, usize)>; SITES],
+    /// The PEs that have come least far, in that order.
+    last: [Option<(Rank, usize)>; LAST],
+}
+
+/// Call sites that are told apart. A program with more of them in one checkpoint is taken for one
+/// that calls it from anywhere.
+const SITES: usize = 4;
+/// PEs that are woken when they are behind; others look by themselves.
+const LAST: usize = 4;
+/// Words of calls.
+pub const CALLS: usize = 4 + 2 * SITES + LAST;
+
+/// A rank and a PE as one word.
+fn pack(rank: Rank, pe: usize) -> u64 {
+    (rank << 16 | pe as u64) + 1
+}
+
+fn unpack(word: u64) -> Option<(Rank, usize)> {
+    word.checked_sub(1).map(|word| (word >> 16, (word & 0xffff) as usize))
+}
+
+/// Puts the lowest of `all` into `kept`. True if all have found room.
+fn keep<T: Copy, const N: usize>(all: &[T], kept: &mut [Option<T>; N]) -> bool {
+    *kept = std::array::from_fn(|at| all.get(at).copied());
+    all.len() <= N
+}
+
+impl Calls {
+    /// That of PE `pe`.
+    pub fn of(pe: usize, call: &Called) -> Calls {
+        let (mut sites, mut last) = ([None; SITES], [None; LAST]);
+        sites[0] = Some((call.site, call.rank(), pe));
+        last[0] = Some((call.rank(), pe));
+        let (first, unknown, varied) = ((pe, call.number), call.site == 0, call.varied);
+        Calls { first, unlike: None, unknown, varied, more: false, sites, last }
+    }
+
+    /// Adds those of others.
+    pub fn add(&mut self, other: &Calls) {
+        let (low, high) =
+            if self.first.0 < other.first.0 { (*self, other) } else { (*other, &*self) };
+        let like = high.first.1 == low.first.1;
+        self.unlike = lower(low.unlike, if like { high.unlike } else { Some(high.first) });
+        self.first = low.first;
+        self.unknown |= other.unknown;
+        self.varied |= other.varied;
+        let mut sites: Vec<(u64, Rank, usize)> =
+            self.sites.iter().chain(&other.sites).copied().flatten().collect();
+        sites.sort_unstable_by_key(|&(site, rank, pe)| (site, std::cmp::Reverse(rank), pe));
+        sites.dedup_by_key(|&mut (site, ..)| site);
+        self.more |= other.more | !keep(&sites, &mut self.sites);
+        let mut last: Vec<(Rank, usize)> =
+            self.last.iter().chain(&other.last).copied().flatten().collect();
+        last.sort_unstable();
+        keep(&last, &mut self.last);
+    }
+
+    /// As words.
+    pub fn words(&self) -> [u64; CALLS] {
+        let flags = [self.unknown, self.varied, self.more];
+        let flags = flags.into_iter().fold(0, |word, flag| word << 1 | u64::from(flag));
+        let unlike = self.unlike.map_or([0, 0], |(pe, number)| [pe as u64 + 1, number.0]);
+        let mut words = [0; CALLS];
+        // The lowest PE and the flags are one word.
+        words[..4].copy_from_slice(&[
+            (self.first.0 as u64) << 3 | flags,
+            self.first.1.0,
+            unlike[0],
+            unlike[1],
+        ]);
+        let (sites, last) = words[4..].split_at_mut(2 * SITES);
+        for (words, (site, rank, pe)) in sites.chunks_mut(2).zip(self.sites.iter().flatten()) {
+            words.copy_from_slice(&[*site, pack(*rank, *pe)]);
+        }
+        for (word, (rank, pe)) in last.iter_mut().zip(self.last.iter().flatten()) {
+            *word = pack(*rank, *pe);
+        }
+        words
+    }
+
+    /// The inverse.
+    pub fn read(words: [u64; CALLS]) -> Calls {
+        let [first, number, unlike, other, ..] = words;
+        let flag = |bit: u32| first >> bit & 1 == 1;
+        let unlike = unlike.checked_sub(1).map(|pe| (pe as usize, CheckpointNumber(other)));
+        let site = |at: usize| {
+            let (rank, pe) = unpack(words[5 + 2 * at])?;
+            Some((words[4 + 2 * at], rank, pe))
+        };
+        Calls {
+            first: ((first >> 3) as usize, CheckpointNumber(number)),
+            unlike,
+            unknown: flag(2),
+            varied: flag(1),
+            more: flag(0),
+            sites: std::array::from_fn(site),
+            last: std::array::from_fn(|at| unpack(words[4 + 2 * SITES + at])),
+        }
+    }
+
+    fn sites(&self) -> impl Iterator<Item = (u64, Rank, usize)> {
+        self.sites.into_iter().flatten()
+    }
+
+    /// True if this checkpoint is known to be called from several places.
+    pub fn vary(&self) -> bool {
+        !self.unknown && (self.more || self.sites().count() > 1)
+    }
+
+    /// The lowest PE and the lowest that makes another checkpoint than that one, each with its
+    /// number, if not all in a meeting make the same one. No program brings that about, for those
+    /// who meet have agreed on the same one before: words were damaged, or the library is wrong.
+    pub fn unlike(&self) -> Option<[(usize, CheckpointNumber); 2]> {
+        self.unlike.map(|unlike| [self.first, unlike])
+    }
+}
+
+/// Which PEs are behind which after a restart. The same on every PE, but for what it says of the
+/// own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Apart {
     /// The lowest PE of those that came furthest.
     pub reference: usize,
     /// Where those learned of the loss.
     pub sites: Vec<u64>,
-    /// The PEs that are behind.
-    pub behind: Vec<usize>,
+    /// This PE is behind.
+    pub behind: bool,
+    /// PEs that may be behind, as far as they are known; others look by themselves.
+    pub others: Vec<usize>,
 }
 
 impl Apart {
-    /// True if PE `pe`, which now calls from `site`, is behind.
-    pub fn is_late(&self, pe: usize, site: u64) -> bool {
-        self.behind.contains(&pe) && !self.sites.contains(&site)
+    /// True if this PE, which now calls from `site`, is behind.
+    pub fn is_late(&self, site: u64) -> bool {
+        self.behind && !self.sites.contains(&site)
     }
 }
 
-/// Which PEs are behind, by the calls in which all learned of a loss. None if no PE is.
-pub fn apart(calls: &[(usize, Called)]) -> Option<Apart> {
-    let furthest = calls.iter().map(|(_, call)| call.rank()).max()?;
-    let ahead = || calls.iter().filter(|(_, call)| call.rank() == furthest);
-    let sites: Vec<u64> = ahead().map(|(_, call)| call.site).collect();
-    let behind = calls.iter().filter(|(_, call)| !sites.contains(&call.site));
-    let behind: Vec<usize> = behind.map(|&(pe, _)| pe).collect();
-    let silent = calls.iter().any(|(_, call)| call.site == 0 || call.varied);
-    let reference = ahead().map(|&(pe, _)| pe).min()?;
-    let apart = !silent && !behind.is_empty() && !breaks(Mutant::EveryCallMeets);
-    apart.then_some(Apart { reference, sites, behind })
-}
-
-/// The lowest PE that makes another checkpoint than PE 0, if not all in a meeting make the same
-/// one. No program brings that about, for those who meet have agreed on the same one before: words
-/// were damaged, or the library is wrong.
-pub fn unlike(calls: &[Called]) -> Option<usize> {
-    let first = calls.first()?;
-    calls.iter().position(|call| call.number != first.number)
+/// Which PEs are behind, by the calls in which all learned of a loss; this one learned of it at
+/// `site`. None if no PE is behind.
+pub fn apart(calls: &Calls, site: u64) -> Option<Apart> {
+    let (furthest, _) = calls.sites().map(|(_, rank, pe)| (rank, pe)).max()?;
+    let ahead = || calls.sites().filter(|&(_, rank, _)| rank == furthest);
+    let sites: Vec<u64> = ahead().map(|(site, ..)| site).collect();
+    let some = calls.sites().any(|(site, ..)| !sites.contains(&site));
+    let silent = calls.unknown || calls.varied || calls.more;
+    let reference = ahead().map(|(.., pe)| pe).min()?;
+    let last = calls.last.iter().flatten().filter(|&&(rank, _)| rank < furthest);
+    let (behind, others) = (!sites.contains(&site), last.map(|&(_, pe)| pe).collect());
+    let apart = !silent && some && !breaks(Mutant::EveryCallMeets);
+    apart.then_some(Apart { reference, sites, behind, others })
 }
 
 /// What a PE did last since the restart.
@@ -241,45 +375,87 @@ mod tests {
         assert_eq!(Progress::of([0; 4], ViewNumber(0)), None);
     }
 
+    /// The sum of all calls, the same in any order and read back on the way.
+    fn sum(calls: &[(usize, Called)]) -> Calls {
+        let add = |one: Calls, other: Calls| {
+            let mut one = Calls::read(one.words());
+            one.add(&other);
+            one
+        };
+        let turned = |by: usize| {
+            let calls = (0..calls.len()).map(|at| calls[(at + by) % calls.len()]);
+            calls.map(|(pe, call)| Calls::of(pe, &call)).reduce(add).unwrap()
+        };
+        let all = turned(0);
+        assert!((1..calls.len()).all(|by| turned(by) == all));
+        all
+    }
+
+    /// The reference, and the PEs that are behind.
+    fn found(calls: &[(usize, Called)]) -> Option<(usize, Vec<usize>)> {
+        let all = sum(calls);
+        let of = |call: &Called| apart(&all, call.site);
+        let behind = calls.iter().filter(|(_, call)| of(call).is_some_and(|apart| apart.behind));
+        Some((of(&calls[0].1)?.reference, behind.map(|&(pe, _)| pe).collect()))
+    }
+
     #[test]
     fn a_substitute_that_learned_elsewhere_is_behind() {
         let calls = [(0, called(B, 3)), (1, new(A)), (2, called(B, 3))];
-        let apart = apart(&calls).unwrap();
-        assert_eq!((apart.reference, apart.behind.as_slice()), (0, &[1][..]));
-        assert!(apart.is_late(1, A) && !apart.is_late(1, B) && !apart.is_late(0, A));
+        assert_eq!(found(&calls), Some((0, vec![1])));
+        let apart = |site| apart(&sum(&calls), site).unwrap();
+        assert!(apart(A).is_late(A) && !apart(A).is_late(B) && !apart(B).is_late(A));
+        assert_eq!(apart(B).others, [1]);
     }
 
     #[test]
     fn who_learned_in_the_call_before_is_behind_too() {
         let calls = [(0, called(A, 2)), (1, new(A)), (2, called(B, 3))];
-        let apart = apart(&calls).unwrap();
-        assert_eq!((apart.reference, apart.behind.as_slice()), (2, &[0, 1][..]));
+        assert_eq!(found(&calls), Some((2, vec![0, 1])));
+        assert_eq!(apart(&sum(&calls), B).unwrap().others, [1, 0], "the last first");
     }
 
     #[test]
     fn who_was_behind_stays_so_through_another_loss() {
         let late = Called { late: true, ..called(A, 3) };
-        let ahead = apart(&[(0, late), (1, new(A)), (2, called(B, 3))]).unwrap();
-        assert_eq!((ahead.reference, ahead.behind.as_slice()), (2, &[0, 1][..]));
-        assert_eq!(apart(&[(0, late), (1, new(A)), (2, new(A))]), None, "nobody came further");
+        assert_eq!(found(&[(0, late), (1, new(A)), (2, called(B, 3))]), Some((2, vec![0, 1])));
+        assert_eq!(found(&[(0, late), (1, new(A)), (2, new(A))]), None, "nobody came further");
     }
 
     #[test]
     fn one_place_or_many_or_unknown_ones_leave_nobody_behind() {
-        assert_eq!(apart(&[(0, called(A, 3)), (1, new(A)), (2, called(A, 4))]), None);
-        assert_eq!(apart(&[(0, called(0, 3)), (1, new(A))]), None);
+        assert_eq!(found(&[(0, called(A, 3)), (1, new(A)), (2, called(A, 4))]), None);
+        assert_eq!(found(&[(0, called(0, 3)), (1, new(A))]), None);
         let varied = Called { varied: true, ..called(B, 3) };
-        assert_eq!(apart(&[(0, varied), (1, new(A))]), None);
-        assert_eq!(apart(&[]), None);
+        assert_eq!(found(&[(0, varied), (1, new(A))]), None);
+        let many: Vec<_> = (0..6).map(|pe| (pe, called(A + pe as u64, 3 + pe as u64))).collect();
+        assert_eq!(found(&many[..4]), Some((3, vec![0, 1, 2])));
+        assert_eq!(found(&many), None, "more sites than are told apart");
     }
 
+    /// Any few calls, against a look at all of them.
     #[test]
-    fn checkpoints_are_alike_by_their_numbers_whoever_calls_from_where() {
-        assert_eq!(unlike(&[]), None);
-        let late = Called { late: true, varied: true, ..called(B, 3) };
-        assert_eq!(unlike(&[called(A, 3), Called { new: true, ..called(0, 3) }, late]), None);
-        assert_eq!(unlike(&[called(A, 3), called(A, 3), called(A, 4), called(A, 2)]), Some(2));
-        assert_eq!(unlike(&[called(A, 4), called(A, 3)]), Some(1));
+    fn the_sum_says_what_a_look_at_all_calls_says() {
+        let kinds = [called(A, 3), called(B, 3), called(A, 4), new(A), new(B), called(0, 3)];
+        for code in 0..kinds.len().pow(4) {
+            let calls: Vec<(usize, Called)> = (0..4)
+                .map(|pe| (pe, kinds[code / kinds.len().pow(pe as u32) % kinds.len()]))
+                .collect();
+            let furthest = calls.iter().map(|(_, call)| call.rank()).max().unwrap();
+            let ahead = || calls.iter().filter(|(_, call)| call.rank() == furthest);
+            let is_ahead = |site: u64| ahead().any(|(_, call)| call.site == site);
+            let behind = calls.iter().filter(|(_, call)| !is_ahead(call.site));
+            let behind: Vec<usize> = behind.map(|&(pe, _)| pe).collect();
+            let known = calls.iter().all(|(_, call)| call.site != 0);
+            let expected =
+                (known && !behind.is_empty()).then(|| (ahead().next().unwrap().0, behind));
+            assert_eq!(found(&calls), expected, "{calls:?}");
+            let odd = calls.iter().find(|(_, call)| call.number != calls[0].1.number);
+            let unlike = sum(&calls).unlike().map(|[_, (pe, _)]| pe);
+            assert_eq!(unlike, odd.map(|&(pe, _)| pe), "{calls:?}");
+            let vary = known && calls.iter().any(|(_, call)| call.site != calls[0].1.site);
+            assert_eq!(sum(&calls).vary(), vary, "{calls:?}");
+        }
     }
 
     #[test]

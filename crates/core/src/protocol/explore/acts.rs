@@ -8,8 +8,8 @@ use crate::protocol::operation::{Op, Part};
 use crate::protocol::{At, Outcome, meeting};
 use crate::quantity::CheckpointNumber;
 use crate::status::Ending;
-use crate::store::phase::{Phase, Vote};
-use crate::store::site::{Deed, Progress as Shown, Verdict, apart, follow};
+use crate::store::phase::{Phase, Vote, Votes};
+use crate::store::site::{Calls, Deed, Progress as Shown, Verdict, apart, follow};
 
 /// An outcome, or None in the middle of a long step; the error says which promise is broken.
 pub type Act = Result<Option<Outcome>, String>;
@@ -80,12 +80,19 @@ impl Model {
     fn find_apart(&self, state: &mut JobState, p: usize) {
         let living = state.living_in(state.pes[p].view);
         let living = (0..self.pes).filter(|q| living >> q & 1 == 1);
-        let calls: Vec<_> = living.map(|q| (q, state.pes[q].places.called())).collect();
-        let ends = calls.iter().any(|&(q, _)| state.pes[q].finished);
+        let living: Vec<usize> = living.collect();
+        let ends = living.iter().any(|&q| state.pes[q].finished);
+        let calls = living.iter().map(|&q| Calls::of(q, &state.pes[q].places.called()));
+        let add = |mut all: Calls, call| {
+            all.add(&call);
+            all
+        };
+        let calls = calls.reduce(add).expect("it lives itself");
+        let own = state.pes[p].places.called().site;
         let places = &mut state.pes[p].places;
-        places.apart = apart(&calls).filter(|_| !ends).map_or((0, 0, false), |apart| {
+        places.apart = apart(&calls, own).filter(|_| !ends).map_or((0, 0, false), |apart| {
             let sites = apart.sites.iter().fold(0, |sites, &site| sites | site as u8);
-            (apart.reference as u8 + 1, sites, apart.behind.contains(&p))
+            (apart.reference as u8 + 1, sites, apart.behind)
         });
         (places.written, places.shown) = (false, (0, 0, false));
     }
@@ -361,7 +368,7 @@ impl Port for Memory<'_> {
         self.state.pes[self.p].phase
     }
 
-    fn votes(&self) -> Vec<Vote> {
+    fn votes(&self) -> Votes {
         let living = self.state.living_in(self.state.pes[self.p].view);
         let alive = (0..self.model.pes).filter(|q| living >> q & 1 == 1);
         let pes = alive.map(|q| &self.state.pes[q]);

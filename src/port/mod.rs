@@ -6,34 +6,36 @@
 
 #![forbid(unsafe_code)]
 
+mod meetings;
+mod recovery;
+
 use std::cell::Cell;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use raidshmem_core::inject::Point;
-use raidshmem_core::message::{Flaw, Report};
-use raidshmem_core::plan::{Finding, Unrecoverable};
+use raidshmem_core::message::Flaw;
+use raidshmem_core::plan::{Finding, Lost, Unrecoverable};
+use raidshmem_core::protocol::brought::{Brought, Found, is_in_tree};
 use raidshmem_core::protocol::driver::{Driver, Judgement, Port, Progress, Standing, Step};
 use raidshmem_core::protocol::operation::{Op, Part};
-use raidshmem_core::protocol::{At, Call, Outcome, meeting};
-use raidshmem_core::quantity::{CheckpointNumber, Pe};
+use raidshmem_core::protocol::{At, Call, Outcome};
+use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::status::Ending;
 use raidshmem_core::store::coverage::Coverage;
 use raidshmem_core::store::delta::Changes;
-use raidshmem_core::store::intent::Refusal;
-use raidshmem_core::store::phase::{Phase, Vote};
+use raidshmem_core::store::intent::{Intent, Refusal};
+use raidshmem_core::store::phase::{Phase, Votes};
 use raidshmem_core::store::protection::Protection;
 use raidshmem_core::store::site::{Deed, Verdict};
-use raidshmem_core::view::{State, View};
+use raidshmem_core::view::View;
 use raidshmem_segment::header::Record;
 use raidshmem_segment::words::Barrier;
-use raidshmem_sys::lock;
 use tracing::info;
 
 use crate::checkpoint;
 use crate::checkpoint::{delta, pages, since};
 use crate::pgas::{Fault, World};
-use crate::recovery::{Changed, rebuild, restore, verify};
+use crate::recovery::rebuild;
 
 /// How long a far PE is not asked again.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -74,7 +76,16 @@ struct Memory<'a> {
     refusal: Option<Refusal>,
     /// Bytes of the snapshot that is sealed next.
     len: usize,
+    /// What this PE brings to the checkpoint.
+    intent: Intent,
+    /// What all brought to barrier Q, or to the meeting that settles.
+    met: Brought,
+    /// What the checks of all found.
+    found: Found,
+    /// What the members of the own group found, by place.
     findings: Vec<Finding>,
+    /// The own group, if it is lost.
+    lost: Option<Lost>,
     verdict: Result<(), Unrecoverable>,
     /// The checkpoint's bytes, where no snapshot is kept.
     line: Option<Vec<u8>>,
@@ -105,9 +116,8 @@ impl Port for Memory<'_> {
             },
             Op::Void(part) => self.record(part, number).void(),
             Op::Seal(part) => self.record(part, number).seal(world.job(), number, self.len),
-            Op::Arrive => self.arrive(driver),
+            Op::Arrive => return self.arrive(driver),
             Op::Await => return self.all_came(driver),
-            Op::Publish => world.publish(&self.view),
             Op::ShowVote => world.store.recovery.show(),
             Op::Adopt => {
                 self.view = world.members.view();
@@ -116,7 +126,10 @@ impl Port for Memory<'_> {
             Op::AwaitWhole if !world.members.view().whole() => return Progress::Wait,
             Op::AwaitNext if !self.changed() => return Progress::Wait,
             Op::AwaitWhole | Op::AwaitNext => {}
-            Op::FindApart => world.find_apart(&self.view),
+            Op::FindApart => {
+                let (_, calls, ending) = self.settled();
+                world.find_apart(calls, *ending != 0);
+            }
             Op::WriteDecision => world.store.recovery.set_decision(Some(number)),
             Op::ForgetDecision => world.store.recovery.set_decision(None),
             Op::SetAgreed => world.store.set_agreed(number),
@@ -147,10 +160,13 @@ impl Port for Memory<'_> {
     }
 
     fn agrees(&mut self, _: &Driver) -> bool {
-        if let Err(words) = self.world.compare_calls() {
+        let Brought::Intents(intents, calls) = &self.met else {
+            unreachable!("at barrier Q all say what they save");
+        };
+        if let Err(words) = self.world.compare_calls(calls) {
             self.world.members.abort(&words);
         }
-        self.refusal = checkpoint::agree(self.world, self.protection, &self.view).err();
+        self.refusal = checkpoint::agree(self.world, self.protection, &self.view, intents).err();
         self.refusal.is_none() && self.coverage.is_some()
     }
 
@@ -174,15 +190,8 @@ impl Port for Memory<'_> {
         self.world.store.recovery.phase()
     }
 
-    fn votes(&self) -> Vec<Vote> {
-        let vote = |pe: usize| {
-            let told = self.world.status_of(pe);
-            Vote {
-                phase: Phase::unpack(told.phase),
-                decided: CheckpointNumber::unpack(told.decision),
-            }
-        };
-        self.living().map(vote).collect()
+    fn votes(&self) -> Votes {
+        *self.settled().0
     }
 
     fn faulted(&self) -> bool {
@@ -202,8 +211,7 @@ impl Port for Memory<'_> {
     }
 
     fn ends(&self) -> Option<Ending> {
-        let others = (0..self.world.n_pes()).filter(|&pe| pe != self.world.me());
-        others.map(|pe| self.world.status_of(pe).ending).max().and_then(Ending::of)
+        Ending::of(self.found.ending)
     }
 }
 
@@ -220,7 +228,11 @@ impl<'a> Memory<'a> {
             changes: None,
             refusal: None,
             len: 0,
+            intent: Intent::default(),
+            met: Brought::Nothing,
+            found: Found::default(),
             findings: Vec::new(),
+            lost: None,
             verdict: Ok(()),
             line: None,
             rebuilt: None,
@@ -239,46 +251,14 @@ impl<'a> Memory<'a> {
         }
     }
 
-    /// The PEs that live in the view adopted.
-    fn living(&self) -> impl Iterator<Item = usize> {
-        let living = |&pe: &usize| self.view.pes[pe].state == State::Alive;
-        (0..self.world.n_pes()).filter(living)
-    }
-
     // ---- waiting ------------------------------------------------------------------------------
-
-    /// Shows that this PE has come to a meeting. A barrier is come to when it is waited for.
-    fn arrive(&self, driver: &Driver) {
-        let (Some(step), world) = (meeting(driver.at()), self.world) else { return };
-        // Pairs with the loads below: what was written before is seen by a PE that sees the step.
-        let word = self.view.number.0 << 8 | step;
-        world.segments.own().words().step.store(word, Ordering::SeqCst);
-        self.living().for_each(|pe| world.segments.wake(pe));
-        world.publish(&self.view);
-    }
-
-    /// Whether all have come to the meeting, or cannot come any more. For a barrier this is known
-    /// once it was waited for.
-    fn all_came(&self, driver: &Driver) -> Progress {
-        let Some(step) = meeting(driver.at()) else { return Progress::Wait };
-        let word = self.view.number.0 << 8 | step;
-        let here = |pe: usize| {
-            let theirs = self.world.step_of(pe);
-            theirs >> 8 == self.view.number.0 && theirs >= word
-        };
-        match (self.living().all(here), self.changed()) {
-            (true, _) => Progress::Done,
-            (false, true) => Progress::Out(Outcome::Changed),
-            (false, false) => Progress::Wait,
-        }
-    }
 
     /// Blocks until the operation that waits may go on.
     fn wait(&mut self, driver: &Driver) {
         let (world, call) = (self.world, driver.call().name());
         let op = driver.op().expect("an operation waits");
         let mut over = Progress::Wait;
-        if op == Op::Await && meeting(driver.at()).is_none() {
+        if op == Op::Await && !is_in_tree(driver.at()) {
             over = match world.barrier_of(Barrier::Protocol, call) {
                 Ok(()) => Progress::Done,
                 Err(Fault) => Progress::Out(Outcome::Changed),
@@ -371,7 +351,7 @@ impl<'a> Memory<'a> {
     }
 
     fn describe(&mut self, number: CheckpointNumber) {
-        self.coverage = checkpoint::intend(self.world, self.protection);
+        (self.coverage, self.intent) = checkpoint::intend(self.world, self.protection);
         match &self.coverage {
             Some(coverage) => {
                 self.len = coverage.len();
@@ -392,106 +372,5 @@ impl<'a> Memory<'a> {
 
     fn covered(&self) -> &Coverage {
         self.coverage.as_ref().expect("set at Intend or Restore")
-    }
-
-    // ---- recovery -----------------------------------------------------------------------------
-
-    fn restart(&mut self, driver: &Driver, op: Op) -> Progress {
-        let (world, protection, number) = (self.world, self.protection, driver.number());
-        match op {
-            Op::ForgetChanges => {
-                *lock(&world.store.history) = None;
-                pages::forget(&world.store);
-            }
-            Op::CheckStore => {
-                self.verifying = Instant::now();
-                let all = driver.checks() > 1;
-                verify::verify(world, protection, number, all, &mut self.empty);
-            }
-            Op::ReadFindings => {
-                (self.len, self.findings) = verify::findings(world, protection);
-                self.verdict = verify::check(protection, &self.findings);
-            }
-            Op::NeedSnapshot if verify::misses_snapshot(world, protection, &self.findings) => {}
-            Op::NeedSnapshot => {
-                world.members.point(Point::Rebuild, number);
-                let adopted = world.members.is_new() && !self.findings[world.me()].empty;
-                if adopted {
-                    rebuild::report_adopted(world, number, self.len, self.verifying);
-                }
-                return Progress::Out(Outcome::Done);
-            }
-            Op::Decode => {
-                let job = (&self.view, &self.findings[..], number, self.len);
-                match rebuild::rebuild(world, protection, job) {
-                    Ok((rebuilt, line)) => (self.rebuilt, self.line) = (Some(rebuilt), line),
-                    Err(Changed) => return Progress::Out(Outcome::Changed),
-                }
-            }
-            Op::Rebuilt => {
-                let rebuilt = self.rebuilt.take().expect("set at Decode");
-                rebuilt.report(world, protection, number, self.verifying);
-            }
-            Op::Restore => {
-                let (line, view) = (self.line.take(), &self.view);
-                match restore::restore(world, protection, view, line, number, self.len) {
-                    Ok(coverage) => (self.len, self.coverage) = (coverage.len(), Some(coverage)),
-                    Err(Changed) => return Progress::Out(Outcome::Changed),
-                }
-            }
-            Op::NeedParity => {
-                let (covered, checked) = (self.covered(), driver.checks() > 1);
-                let findings = (&self.findings[..], checked);
-                self.missing = restore::missing(world, protection, findings, covered, number);
-                if self.missing == 0 {
-                    world.members.point(Point::Reencode, number);
-                    checkpoint::account(world, protection, self.len);
-                    return Progress::Out(Outcome::Done);
-                }
-            }
-            Op::EncodeMissing => {
-                restore::reencode(world, protection, self.covered(), number, self.missing);
-            }
-            Op::Account => checkpoint::account(world, protection, self.len),
-            Op::ResetWords => {
-                world.reset_control();
-                if !protection.mode.keeps_snapshot() && world.has_part() {
-                    world.sites.note_resumed(since::live(world));
-                }
-            }
-            Op::Join => self.join(driver),
-            _ => unreachable!("{op:?} at {:?}", driver.at()),
-        }
-        Progress::Done
-    }
-
-    fn join(&self, driver: &Driver) {
-        let (world, number) = (self.world, driver.number());
-        let micros = self.begun.elapsed().as_micros() as u64;
-        match (driver.call(), driver.ends()) {
-            (Call::Finalize, _) => world.join(&self.view),
-            (_, Some(ending)) => {
-                world.join_alone(&self.view, ending == Ending::Silent && !world.memory.excludes());
-                world.members.report(Report::Alone { pe: Pe::of(world.me()), number, micros });
-            }
-            (_, None) => {
-                world.join_all(&self.view);
-                if world.me() == 0 {
-                    world.members.report(Report::Resumed { number, micros });
-                }
-            }
-        }
-    }
-
-    /// Ends the job: what was lost cannot be made up for.
-    fn abort(&self, from: At) -> ! {
-        match &self.verdict {
-            Err(verdict) if from == At::Verdict => self.world.members.abort(&verdict.to_string()),
-            _ if from == At::Verify => self.world.members.abort(&format!(
-                "unrecoverable: {} lost before the first checkpoint",
-                self.world.members.replaced_in(&self.view)
-            )),
-            _ => self.world.members.abort("unrecoverable: no PE that saw a checkpoint is left"),
-        }
     }
 }

@@ -1,0 +1,205 @@
+//! What PEs bring to the meetings of a checkpoint and of a recovery, added up in the tree
+//! ([`crate::tree`]).
+//!
+//! Most meetings are for coming to them alone. What decides travels with four of them, so that no
+//! PE reads words of all others:
+//!
+//! ```text
+//! BarrierQ       what is to be saved, memory for it, the calls    -> all save or all refuse
+//! MeetSettling   phases, decisions, calls                         -> which checkpoint stands
+//! MeetVerified   the length of the snapshots, who is at its end   -> what findings speak of
+//! MeetJudged     the verdict on each group                        -> all go on or all end
+//! ```
+//!
+//! Invariant: what is added up does not depend on the order, and all PEs that have met know the
+//! same.
+
+use super::{At, meeting};
+use crate::plan::Lost;
+use crate::store::intent::{INTENTS, Intents};
+use crate::store::phase::Votes;
+use crate::store::site::{CALLS, Calls};
+use crate::tree::meeting::Sum;
+use crate::tree::post::BODY;
+
+/// True of the states in which PEs meet in the tree; at other barriers they count.
+pub fn is_in_tree(at: At) -> bool {
+    at == At::BarrierQ || meeting(at).is_some()
+}
+
+/// What the checks of all PEs found, as far as all must know it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Found {
+    /// The lowest PE that knows of a snapshot, and its length.
+    len: Option<(usize, u64)>,
+    /// PEs that miss a part of their snapshot.
+    pub incomplete: u64,
+    /// [`crate::status::Ending`] of who is furthest at its end, or 0.
+    pub ending: u64,
+}
+
+impl Found {
+    /// What PE `pe` found: the length of the snapshot that its findings speak of (0 if it knows of
+    /// none), whether it misses a part of its own, and how it came to its end.
+    pub fn of(pe: usize, len: u64, misses: bool, ending: u64) -> Found {
+        Found { len: (len != 0).then_some((pe, len)), incomplete: misses.into(), ending }
+    }
+
+    /// The length of all snapshots, 0 if nobody knows of one.
+    pub fn snapshot_len(&self) -> u64 {
+        self.len.map_or(0, |(_, len)| len)
+    }
+
+    fn add(&mut self, other: &Found) {
+        self.len = [self.len, other.len].into_iter().flatten().min();
+        self.incomplete += other.incomplete;
+        self.ending = self.ending.max(other.ending);
+    }
+}
+
+/// What several PEs bring to a meeting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Brought {
+    /// Nothing: they come.
+    Nothing,
+    /// To barrier Q.
+    Intents(Intents, Calls),
+    /// To the meeting that settles; [`crate::status::Ending`] of who is furthest at its end, or 0.
+    Settling(Votes, Calls, u64),
+    /// To the meeting after the check.
+    Found(Found),
+    /// To the meeting before the verdict: the lowest group that is lost.
+    Judged(Option<Lost>),
+}
+
+impl Brought {
+    /// As words.
+    pub fn body(&self) -> [u64; BODY] {
+        let mut body = [0; BODY];
+        match self {
+            Brought::Nothing => {}
+            Brought::Intents(intents, calls) => {
+                body[..INTENTS].copy_from_slice(&intents.words());
+                body[INTENTS..][..CALLS].copy_from_slice(&calls.words());
+            }
+            Brought::Settling(votes, calls, ending) => {
+                body[..4].copy_from_slice(&votes.words());
+                body[4..][..CALLS].copy_from_slice(&calls.words());
+                body[4 + CALLS] = *ending;
+            }
+            Brought::Found(Found { len, incomplete, ending }) => {
+                let (pe, len) = len.map_or((0, 0), |(pe, len)| (pe as u64, len));
+                body[..4].copy_from_slice(&[pe, len, *incomplete, *ending]);
+            }
+            Brought::Judged(lost) => body[..3].copy_from_slice(&Lost::words(*lost)),
+        }
+        body
+    }
+
+    /// The inverse, in the meeting of that state, on a PE with that limit of memory.
+    pub fn read(at: At, body: &[u64; BODY], limit: Option<u64>) -> Brought {
+        fn part<const N: usize>(words: &[u64]) -> [u64; N] {
+            std::array::from_fn(|at| words[at])
+        }
+        match at {
+            At::BarrierQ => {
+                let intents = Intents::read(part(body), limit);
+                Brought::Intents(intents, Calls::read(part(&body[INTENTS..])))
+            }
+            At::MeetSettling => {
+                let (votes, calls) = (Votes::read(part(body)), Calls::read(part(&body[4..])));
+                Brought::Settling(votes, calls, body[4 + CALLS])
+            }
+            At::MeetVerified => {
+                let [pe, len, incomplete, ending] = part(body);
+                let len = (len != 0).then_some((pe as usize, len));
+                Brought::Found(Found { len, incomplete, ending })
+            }
+            At::MeetJudged => Brought::Judged(Lost::read(part(body))),
+            _ => Brought::Nothing,
+        }
+    }
+}
+
+const _: () = assert!(INTENTS + CALLS <= BODY && 4 + CALLS < BODY);
+
+impl Sum for Brought {
+    fn add(&mut self, other: &Brought) {
+        match (self, other) {
+            (Brought::Intents(intents, calls), Brought::Intents(others, more)) => {
+                intents.add(others);
+                calls.add(more);
+            }
+            (Brought::Settling(votes, calls, ending), Brought::Settling(others, more, end)) => {
+                votes.add(others);
+                calls.add(more);
+                *ending = (*ending).max(*end);
+            }
+            (Brought::Found(own), Brought::Found(other)) => own.add(other),
+            (Brought::Judged(own), Brought::Judged(other)) => *own = Lost::lower(*own, *other),
+            (own, other) => assert_eq!((&*own, other), (&Brought::Nothing, &Brought::Nothing)),
+        }
+    }
+
+    fn close(&mut self) {
+        if let Brought::Intents(intents, _) = self {
+            intents.close();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Unrecoverable;
+    use crate::quantity::CheckpointNumber;
+    use crate::store::intent::Intent;
+    use crate::store::phase::{Phase, Vote};
+    use crate::store::site::Called;
+
+    fn brought(pe: usize) -> [(At, Brought); 5] {
+        let number = CheckpointNumber(7 + pe as u64);
+        let call = Called { site: 90 + pe as u64, number, new: pe == 2, ..Called::default() };
+        let calls = Calls::of(pe, &call);
+        let intent = Intent { digest: 5, len: 6 + pe as u64, hold: 8, need: 9, available: 3 };
+        let vote = Vote { phase: Some(Phase::Encoded(number)), decided: Some(number) };
+        let lost = Unrecoverable { group: pe, pes: vec![4], damaged: vec![6, 5], parity: None };
+        [
+            (At::MeetReset, Brought::Nothing),
+            (At::BarrierQ, Brought::Intents(Intents::of((pe, 3), &intent, Some(1)), calls)),
+            (At::MeetSettling, Brought::Settling(Votes::of(vote), calls, pe as u64)),
+            (At::MeetVerified, Brought::Found(Found::of(pe, 70 + pe as u64, true, 2))),
+            (At::MeetJudged, Brought::Judged(Some(Lost::of(&lost, &[4, 5, 6])))),
+        ]
+    }
+
+    #[test]
+    fn what_is_brought_survives_its_words_alone_and_added_up() {
+        for turn in 0..3 {
+            for kind in 0..5 {
+                let of = |pe: usize| brought(pe)[kind];
+                let (at, mut all) = of(turn);
+                for pe in [(turn + 1) % 3, (turn + 2) % 3] {
+                    all.add(&of(pe).1);
+                    assert_eq!(Brought::read(at, &all.body(), Some(1)), all);
+                }
+                all.close();
+                assert_eq!(Brought::read(at, &all.body(), Some(1)), all);
+                let (_, mut first) = of(0);
+                first.add(&of(1).1);
+                first.add(&of(2).1);
+                first.close();
+                assert_eq!(first, all, "in any order");
+            }
+        }
+    }
+
+    #[test]
+    fn the_lowest_pe_that_knows_says_what_the_findings_speak_of() {
+        let mut found = Found::of(0, 0, true, 0);
+        found.add(&Found::of(2, 50, false, 1));
+        found.add(&Found::of(1, 40, true, 0));
+        assert_eq!((found.snapshot_len(), found.incomplete, found.ending), (40, 2, 1));
+        assert_eq!(Found::of(3, 0, false, 0).snapshot_len(), 0);
+    }
+}

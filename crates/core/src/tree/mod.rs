@@ -1,0 +1,141 @@
+//! A tree over the living PEs of a view, in which they meet and add up what they bring.
+//!
+//! ```text
+//! machines     the leaders of all machines, each with at most DEGREE below it
+//! nodes        the leaders of the nodes of one machine, in the same way
+//! PEs          the PEs of one node
+//! ```
+//!
+//! So a PE has at most 3 * [`DEGREE`] PEs below it, whatever the number of PEs, and what a machine
+//! brings is whole on its leader before any of it goes on to another machine.
+//!
+//! [`meeting`] is how they meet, [`post`] what one tells the next.
+//!
+//! Invariants: the tree is a function of the view, so every PE of it comes to the same one; it has
+//! one root.
+
+use std::collections::BTreeMap;
+
+pub mod meeting;
+pub mod post;
+
+#[cfg(test)]
+mod explore;
+
+/// Most PEs that one PE has below it, of each kind.
+pub const DEGREE: usize = 4;
+
+/// Where a PE runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// The machine.
+    pub machine: u32,
+    /// The node, which is on one machine.
+    pub node: u32,
+}
+
+/// The tree as one PE sees it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Tree {
+    /// The PE above; none of the root.
+    pub parent: Option<usize>,
+    /// The PEs below.
+    pub children: Vec<usize>,
+    /// All that its machine brings comes together here.
+    pub leads: bool,
+}
+
+impl Tree {
+    /// The tree as PE `me` sees it; PEs without a place are not in it.
+    pub fn of(me: usize, places: &[Option<Place>]) -> Tree {
+        trees(places).swap_remove(me)
+    }
+}
+
+/// The tree as each PE sees it.
+pub fn trees(places: &[Option<Place>]) -> Vec<Tree> {
+    let mut machines: BTreeMap<u32, BTreeMap<u32, Vec<usize>>> = BTreeMap::new();
+    for (pe, place) in places.iter().enumerate() {
+        if let Some(Place { machine, node }) = place {
+            machines.entry(*machine).or_default().entry(*node).or_default().push(pe);
+        }
+    }
+    let mut trees = vec![Tree::default(); places.len()];
+    let mut tops = Vec::new();
+    for nodes in machines.values() {
+        nodes.values().for_each(|pes| order(&mut trees, pes));
+        let leaders: Vec<usize> = nodes.values().map(|pes| pes[0]).collect();
+        order(&mut trees, &leaders);
+        trees[leaders[0]].leads = true;
+        tops.push(leaders[0]);
+    }
+    order(&mut trees, &tops);
+    trees
+}
+
+/// Orders PEs below the first of them.
+fn order(trees: &mut [Tree], pes: &[usize]) {
+    for (index, &pe) in pes.iter().enumerate().skip(1) {
+        let parent = pes[(index - 1) / DEGREE];
+        trees[pe].parent = Some(parent);
+        trees[parent].children.push(pe);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(machine: u32, node: u32) -> Option<Place> {
+        Some(Place { machine, node })
+    }
+
+    /// Every PE leads up to one root, in few steps, and no PE has many below it.
+    #[test]
+    fn every_living_pe_is_below_one_root() {
+        let shapes = [(1, 1), (7, 1), (64, 8), (1000, 16), (16_384, 64), (10_000, 1)];
+        for (pes, per_node) in shapes {
+            let node = |pe: usize| (pe / per_node) as u32;
+            let lives = |pe: usize| pe % 5 != 3 || pes < 8;
+            let places: Vec<_> = (0..pes)
+                .map(|pe| lives(pe).then_some(place(node(pe) / 2, node(pe))).flatten())
+                .collect();
+            let trees = trees(&places);
+            let mut roots = 0;
+            for (pe, tree) in trees.iter().enumerate().filter(|(pe, _)| lives(*pe)) {
+                assert!(tree.children.len() <= 3 * DEGREE);
+                assert!(tree.children.iter().all(|&below| trees[below].parent == Some(pe)));
+                roots += usize::from(tree.parent.is_none());
+                let above = std::iter::successors(Some(pe), |&pe| trees[pe].parent);
+                let most = 3 + 2 * pes.ilog2() as usize;
+                assert!(above.take(most + 1).count() <= most, "{pes}");
+            }
+            assert_eq!(roots, 1, "{pes}");
+            let children: usize = trees.iter().map(|tree| tree.children.len()).sum();
+            assert_eq!(children + 1, (0..pes).filter(|&pe| lives(pe)).count());
+        }
+    }
+
+    /// What comes from another machine is below the leader of that machine.
+    #[test]
+    fn a_machine_comes_together_on_its_leader() {
+        let places: Vec<_> = (0..40).map(|pe| place(pe % 5, pe % 10)).collect();
+        let trees = trees(&places);
+        for (pe, tree) in trees.iter().enumerate() {
+            let machine = |pe: usize| places[pe].map(|place| place.machine);
+            for &below in &tree.children {
+                assert_eq!(machine(below) != machine(pe), trees[below].leads, "{below} of {pe}");
+            }
+            assert_eq!(Tree::of(pe, &places), *tree);
+        }
+        assert_eq!(trees.iter().filter(|tree| tree.leads).count(), 5);
+    }
+
+    #[test]
+    fn who_does_not_live_is_in_no_tree() {
+        let places = [None, place(0, 1), None, place(0, 0)];
+        let trees = trees(&places);
+        assert_eq!((trees[3].parent, trees[1].parent), (None, Some(3)));
+        assert_eq!((&trees[0], &trees[2]), (&Tree::default(), &Tree::default()));
+    }
+}

@@ -1,0 +1,122 @@
+//! The meetings of the protocol, in a tree over the PEs of a view.
+//!
+//! Who meets whom and what is added up on the way is decided in [`raidshmem_core::tree`]; here are
+//! the words. A PE leaves its posts in its own control words for those that map it, and writes
+//! them into its entry of the mailbox of those that do not. So nobody polls over a network, and a
+//! meeting costs a PE a few posts whatever the number of PEs.
+//!
+//! Invariants: one thread of a PE is in the protocol. A PE comes to each meeting of a recovery once
+//! a view: a restart that begins again in the view in which the checkpoint has settled goes by what
+//! all brought then, since the same decision stands.
+
+#![forbid(unsafe_code)]
+
+use std::sync::atomic::Ordering;
+
+use raidshmem_core::layout::MAILBOX_ENTRY;
+use raidshmem_core::protocol::brought::Brought;
+use raidshmem_core::protocol::{At, meeting};
+use raidshmem_core::tree::meeting::{Meeting, Next};
+use raidshmem_core::tree::post::{self, FIRST, Stage, WORDS, Way};
+use raidshmem_core::tree::{Place, Tree};
+use raidshmem_core::view::{Member, State, View};
+use raidshmem_fabric::Write;
+use raidshmem_segment::mailbox;
+use raidshmem_sys::lock;
+
+use super::World;
+
+impl World {
+    /// Comes to the meeting of state `at` in `view`, and brings something. What this PE posted
+    /// elsewhere has arrived.
+    pub(crate) fn come(&self, view: &View, at: At, own: Brought) {
+        let mut meetings = lock(&self.meetings);
+        let number = meeting(at).unwrap_or_else(|| {
+            meetings.checkpoints += 1;
+            FIRST + meetings.checkpoints
+        });
+        let stage = Stage { view: view.number, number };
+        if meetings.last >= Some(stage) {
+            meetings.now = None;
+            return;
+        }
+        let known = meetings.tree.take().filter(|(number, _)| *number == view.number);
+        let tree = known.map_or_else(|| self.tree(view), |(_, tree)| tree);
+        meetings.now = Some((stage, Meeting::begin(&tree, own)));
+        meetings.tree = Some((view.number, tree));
+    }
+
+    /// What all brought to the meeting that this PE has come to; None until all have come. When
+    /// they have, it may be asked again.
+    pub(crate) fn met(&self, at: At) -> Option<Brought> {
+        let meetings = &mut *lock(&self.meetings);
+        let Some((stage, now)) = &mut meetings.now else {
+            return meetings.settled.or(Some(Brought::Nothing));
+        };
+        let (_, tree) = meetings.tree.as_ref().expect("set when it came");
+        let limit = self.settings.memory_limit;
+        let read = |pe: usize, way: Way| {
+            let body = post::open(&self.posted(pe, way), *stage, way)?;
+            Some(Brought::read(at, &body, limit))
+        };
+        while !now.is_over() {
+            let Next::Post(way) = now.advance(tree, read) else { return None };
+            self.post(tree, way, &post::seal(*stage, way, &now.sum().body()));
+        }
+        let all = Some(*now.sum());
+        if meeting(at).is_some() {
+            meetings.last = Some(*stage);
+        }
+        if at == At::MeetSettling {
+            meetings.settled = all;
+        }
+        all
+    }
+
+    /// Control words are reset: checkpoints are counted anew.
+    pub(super) fn reset_meetings(&self) {
+        lock(&self.meetings).checkpoints = 0;
+    }
+
+    fn tree(&self, view: &View) -> Tree {
+        let place = |(pe, machine): (&Member, u32)| {
+            (pe.state == State::Alive).then_some(Place { machine, node: pe.node })
+        };
+        let places: Vec<_> = view.pes.iter().zip(self.machines_of(view)).map(place).collect();
+        Tree::of(self.me(), &places)
+    }
+
+    /// What PE `pe` has posted last, as far as it is here.
+    fn posted(&self, pe: usize, way: Way) -> [u64; WORDS] {
+        let words = match self.segments.near(pe) {
+            Some(segment) => &segment.words().posts[way as usize].0,
+            None => self.segments.own().mailbox(pe).post(self.heard(pe)),
+        };
+        // Pairs with the stores of `post`: who reads a post sees what was written before it.
+        std::array::from_fn(|at| words[at].load(Ordering::Acquire))
+    }
+
+    /// Posts words to the PE above or to those below. A loss meanwhile is for the view to tell.
+    fn post(&self, tree: &Tree, way: Way, words: &[u64; WORDS]) {
+        let to: Vec<usize> = match way {
+            Way::Up => tree.parent.into_iter().collect(),
+            Way::Down => tree.children.clone(),
+        };
+        let own = &self.segments.own().words().posts[way as usize];
+        for (word, value) in own.iter().zip(words) {
+            word.store(*value, Ordering::Release);
+        }
+        let (far, near): (Vec<usize>, Vec<usize>) =
+            to.into_iter().partition(|&pe| self.segments.is_far(pe));
+        near.into_iter().for_each(|pe| self.segments.wake(pe));
+        let Some(engine) = self.comm.engine().filter(|_| !far.is_empty()) else { return };
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let incarnation = self.members.incarnation();
+        let entry = self.segments.layout().mailbox + self.me() * MAILBOX_ENTRY;
+        let offset = entry + mailbox::place(incarnation) + mailbox::POST;
+        let write = |&pe: &usize| Write { pe, offset, from: &bytes };
+        // A post of a meeting that was broken off may still be under way.
+        let _ = engine.fence(&far);
+        let _ = engine.put_and_wake(&far.iter().map(write).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,97 @@
+//! The meetings of the protocol: what a PE brings to each, and what it takes from there.
+
+#![forbid(unsafe_code)]
+
+use std::sync::atomic::Ordering;
+
+use raidshmem_core::plan::Lost;
+use raidshmem_core::protocol::brought::{Brought, Found, is_in_tree};
+use raidshmem_core::protocol::driver::{Driver, Port, Progress};
+use raidshmem_core::protocol::{At, Outcome};
+use raidshmem_core::store::intent::Intents;
+use raidshmem_core::store::phase::Votes;
+use raidshmem_core::store::site::Calls;
+
+use super::Memory;
+
+impl Memory<'_> {
+    /// What all brought to the meeting that settles.
+    pub(super) fn settled(&self) -> (&Votes, &Calls, &u64) {
+        match &self.met {
+            Brought::Settling(votes, calls, ending) => (votes, calls, ending),
+            _ => unreachable!("the meeting before the decision settles"),
+        }
+    }
+
+    /// What this PE brings to a meeting.
+    fn brings(&self, at: At) -> Brought {
+        let (world, words) = (self.world, self.world.segments.own().words());
+        let ending = words.ending.load(Ordering::SeqCst);
+        match at {
+            At::BarrierQ => {
+                let machine = world.machines_of(&self.view)[world.me()];
+                let (own, limit) = ((world.me(), machine), world.settings().memory_limit);
+                Brought::Intents(Intents::of(own, &self.intent, limit), world.call())
+            }
+            At::MeetSettling => {
+                Brought::Settling(Votes::of(world.store.recovery.vote()), world.call(), ending)
+            }
+            At::MeetVerified => {
+                let found = world.segments.own().status();
+                let misses = found.bad_snapshot != 0;
+                Brought::Found(Found::of(world.me(), found.found_len, misses, ending))
+            }
+            At::MeetJudged => Brought::Judged(self.lost),
+            _ => Brought::Nothing,
+        }
+    }
+
+    /// Comes to a meeting. A barrier is come to when it is waited for, but for that which carries
+    /// what all bring.
+    pub(super) fn arrive(&self, driver: &Driver) -> Progress {
+        let (world, at) = (self.world, driver.at());
+        if at == At::BarrierQ && world.members.faulted() {
+            return Progress::Out(Outcome::Changed);
+        }
+        if at == At::MeetSettling {
+            world.settle(&self.view);
+        }
+        if at == At::MeetVerified {
+            let (shape, _) = self.protection.place(world.me());
+            world.publish(&shape.members);
+        }
+        if is_in_tree(at) {
+            world.come(&self.view, at, self.brings(at));
+        }
+        Progress::Done
+    }
+
+    /// Whether all have come to the meeting, or cannot come any more. For other barriers this is
+    /// known once they were waited for.
+    pub(super) fn all_came(&mut self, driver: &Driver) -> Progress {
+        let at = driver.at();
+        if !is_in_tree(at) {
+            return Progress::Wait;
+        }
+        if let Some(all) = self.world.met(at) {
+            self.take(at, all);
+            return Progress::Done;
+        }
+        let gone = if at == At::BarrierQ { self.faulted() } else { self.changed() };
+        if gone { Progress::Out(Outcome::Changed) } else { Progress::Wait }
+    }
+
+    /// Takes what all brought.
+    fn take(&mut self, at: At, all: Brought) {
+        match (at, all) {
+            (At::BarrierQ | At::MeetSettling, all) => self.met = all,
+            (_, Brought::Found(found)) => self.found = found,
+            (_, Brought::Judged(lost)) => {
+                let keeps = self.protection.mode.keeps_snapshot();
+                let named = |lost: Lost| lost.named(&self.protection.shapes[lost.group()], keeps);
+                self.verdict = lost.map_or(Ok(()), |lost| Err(named(lost)));
+            }
+            _ => {}
+        }
+    }
+}
