@@ -26,6 +26,7 @@
 //! heap                                       symmetric allocator
 //! layout                                     where everything lies in a PE's segment
 //! placement                                  failure domains, groups, substitutes
+//! disk                                       what is said of checkpoints on disk
 //! view  message                              which process is which PE; what processes say
 //! status                                     what a PE posts to all others, as words
 //! store                                      what a checkpoint is, how it is agreed
@@ -43,6 +44,7 @@
 
 pub mod agree;
 pub mod detector;
+pub mod disk;
 pub mod ended;
 pub mod heap;
 pub mod inject;

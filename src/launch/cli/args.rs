@@ -70,6 +70,10 @@ pub struct Args {
     /// Kill a node, its agent and its PEs: NODE@CHECKPOINT[:point]. May be repeated.
     #[arg(long, value_name = "RULE", help_heading = LOSSES)]
     pub kill_node: Vec<String>,
+    /// Begin from a checkpoint on disk, the newest of DIR or that of set N: the job goes on as if
+    /// every PE had been lost after it.
+    #[arg(long, value_name = "DIR[@N]", help_heading = LOSSES)]
+    pub resume: Option<String>,
 
     /// Give PEs a variable, that of oshrun or with this value. May be repeated.
     #[arg(short = 'x', value_name = "VAR[=VALUE]", help_heading = PROGRAMS)]
