@@ -243,3 +243,49 @@ fn sets_are_kept_listed_checked_and_deleted() {
         assert_eq!((output.status.code(), lines), (Some(2), 1), "{output:?}");
     }
 }
+
+fn ask_to_stop(job: u32) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_oshrun"));
+    command.args(["--stop", &job.to_string()]).output().expect("oshrun runs")
+}
+
+#[test]
+fn a_job_that_is_asked_to_stop_can_go_on() {
+    for ask in ["--stop", "TERM", "USR1"] {
+        let store = Store::new();
+        let words: &[&str] = if ask == "USR1" { &["--stop-signal", "USR1"] } else { &[] };
+        let job = store.job("raid5", words).env("SHMEM_FT_STORE_EVERY", "1000000");
+        let mut run = jacobi::job(job, LONG).start();
+        run.wait_for("checkpoint 3: ");
+        match ask {
+            "TERM" => run.signal(Signal::TERM),
+            "USR1" => run.signal(Signal::USR1),
+            _ => assert!(ask_to_stop(run.launcher()).status.success()),
+        }
+        let outcome = run.finish();
+        outcome.status(75).says("stopped as asked for, with checkpoint ");
+        let (number, _) = store.newest();
+        assert_eq!((number, store.names().len()), (1, 1), "one set, and nothing else");
+        jacobi::job(store.resume(&[]), LONG).run().right_sum(LONG);
+    }
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once_and_without_a_store_there_is_no_stop() {
+    let store = Store::new();
+    let job = store.job("raid5", &[]).env("SHMEM_FT_INTERVAL", "1000");
+    let mut run = job.program(&program("steps"), &[]).start();
+    run.wait_for("ready");
+    run.signal(Signal::TERM);
+    run.wait_for("stops after its next checkpoint");
+    run.signal(Signal::TERM);
+    run.finish().status(143).says("stopped by SIGTERM");
+    let job = Job::new(2).mode("raid5").program(&program("steps"), &[]);
+    let mut run = job.start();
+    run.wait_for("ready");
+    let output = ask_to_stop(run.launcher());
+    let line = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(2) && line.contains("this job has no SHMEM_FT_STORE"));
+    run.stop();
+    run.finish().status(0);
+}

@@ -27,8 +27,8 @@ pub enum Order {
     Commit { node: u32, number: CheckpointNumber, entries: Vec<Entry> },
     /// That node takes back what it wrote.
     Drop { node: u32, number: CheckpointNumber },
-    /// The set is there.
-    Stored { number: CheckpointNumber, set: u64, bytes: u64, took: Duration },
+    /// The set is there; the job is to stop if it is the `last`.
+    Stored { number: CheckpointNumber, set: u64, bytes: u64, took: Duration, last: bool },
     /// A line for people.
     Warn(String),
 }
@@ -52,6 +52,8 @@ pub struct Schedule {
     writing: Option<Writing>,
     /// Sets in a row that the next checkpoint overtook.
     overtaken: u32,
+    /// The job stops with the first set after this checkpoint.
+    stop: Option<CheckpointNumber>,
     /// A failure was told of since the last set.
     warned: bool,
 }
@@ -59,11 +61,20 @@ pub struct Schedule {
 impl Schedule {
     /// Nothing is written yet.
     pub fn new(every: Every) -> Schedule {
-        Schedule { every, last: None, writing: None, overtaken: 0, warned: false }
+        Schedule { every, last: None, writing: None, overtaken: 0, stop: None, warned: false }
+    }
+
+    /// The job is to stop: the next checkpoint after `agreed` is due, and its set the last. False if
+    /// that is known already.
+    pub fn stop(&mut self, agreed: CheckpointNumber) -> bool {
+        let is_new = self.stop.is_none();
+        self.stop.get_or_insert(agreed);
+        is_new
     }
 
     fn is_due(&self, number: CheckpointNumber, now: Duration) -> bool {
         match (self.every, self.last) {
+            _ if self.stop.is_some_and(|agreed| number > agreed) => true,
             (Every::Checkpoints(count), None) => number.0 >= count,
             (Every::Checkpoints(count), Some((last, _))) => number.0 >= last.0 + count,
             (Every::Time(time), last) => now >= last.map_or(time, |(_, at)| at + time),
@@ -145,8 +156,9 @@ impl Schedule {
         };
         let bytes = writing.entries.values().map(|entry| entry.len).sum();
         let took = now.saturating_sub(writing.begun);
+        let last = self.stop.is_some_and(|agreed| number > agreed);
         (self.writing, self.overtaken, self.warned) = (None, 0, false);
-        vec![Order::Stored { number, set, bytes, took }]
+        vec![Order::Stored { number, set, bytes, took, last }]
     }
 
     /// A PE was lost: memory is of no single checkpoint until all are back.
@@ -219,7 +231,7 @@ mod tests {
         let entries = vec![entry(10), entry(11), entry(12)];
         let commit = Order::Commit { node: 0, number: N(2), entries };
         assert_eq!(plan.written(0, N(2), files(&[0, 1])), [commit]);
-        let stored = Order::Stored { number: N(2), set: 1, bytes: 33, took: SECOND };
+        let stored = Order::Stored { number: N(2), set: 1, bytes: 33, took: SECOND, last: false };
         assert_eq!(plan.committed(0, N(2), Ok(1), SECOND * 2), [stored]);
         assert_eq!(plan.checkpoint(N(3), &NODES, SECOND), []);
         assert_eq!(plan.checkpoint(N(5), &NODES, SECOND).len(), 2, "4 was missed");
@@ -264,5 +276,29 @@ mod tests {
             warned.push(orders.iter().any(|order| matches!(order, Order::Warn(_))));
         }
         assert_eq!(warned, [false, true, false, false]);
+    }
+
+    #[test]
+    fn a_job_that_is_to_stop_does_so_with_the_next_set() {
+        let mut plan = Schedule::new(Every::Checkpoints(100));
+        let nodes = [0];
+        let ends = |plan: &mut Schedule, number| {
+            assert_eq!(plan.checkpoint(N(number), &nodes, SECOND).len(), 1, "{number} is due");
+            assert_eq!(plan.written(0, N(number), files(&[0])).len(), 1);
+            let orders = plan.committed(0, N(number), Ok(1), SECOND);
+            matches!(orders[..], [Order::Stored { last: true, .. }])
+        };
+        assert!(!ends(&mut plan, 100));
+        assert!(plan.stop(N(120)) && !plan.stop(N(121)), "said twice");
+        assert_eq!(plan.checkpoint(N(120), &nodes, SECOND), []);
+        assert!(ends(&mut plan, 121));
+        // A set that was under way is older than the word.
+        let mut plan = Schedule::new(Every::Checkpoints(100));
+        plan.checkpoint(N(100), &nodes, SECOND);
+        plan.stop(N(100));
+        plan.written(0, N(100), files(&[0]));
+        let orders = plan.committed(0, N(100), Ok(1), SECOND);
+        assert!(matches!(orders[..], [Order::Stored { last: false, .. }]));
+        assert!(ends(&mut plan, 101));
     }
 }

@@ -229,7 +229,7 @@ impl Launcher {
                     break; // the job is over, and what comes is of no use
                 }
             }
-            if let Some(signal) = self.signals.stopped() {
+            if let Some(signal) = self.stopped_by_signal() {
                 self.hurried = true;
                 return self.ends(signalled(signal));
             }
