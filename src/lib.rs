@@ -37,6 +37,7 @@
 //! trace                                      the last events of a process
 //! control                                    connections, the page that shows the view
 //! fabric                                     which engine reaches what is not mapped
+//! disk                                       checkpoints in files
 //! pgas                                       the world of a process: waiting, barrier, memory
 //! checkpoint                                 sealing live memory and its parity
 //! recovery                                   making lost memory whole again
@@ -63,6 +64,8 @@ pub mod capi;
 pub mod checkpoint;
 #[doc(hidden)]
 pub mod control;
+#[doc(hidden)]
+pub mod disk;
 #[doc(hidden)]
 pub mod fabric;
 #[doc(hidden)]

@@ -85,7 +85,13 @@ impl Places {
 
     fn link_options(&self) -> Vec<OsString> {
         let rpath = joined("-Wl,-rpath,", &self.lib);
-        vec![joined("-L", &self.lib), rpath, "-lraidshmem".into(), "-Wl,-z,now".into()]
+        vec![
+            joined("-L", &self.lib),
+            rpath,
+            "-lraidshmem".into(),
+            "-Wl,-z,now".into(),
+            "-Wl,--build-id".into(),
+        ]
     }
 }
 

@@ -4,6 +4,8 @@
 //! back as the same. `fuzz_targets/` hands these functions to libFuzzer, `tests/fuzz.rs` to a
 //! mutator of its own.
 
+mod archive;
+
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
@@ -15,7 +17,7 @@ use raidshmem_core::ended::Ended;
 use raidshmem_core::heap::Heap;
 use raidshmem_core::layout::{Layout, STAMP, TILE};
 use raidshmem_core::membership::{Action, Event, Membership, Shape};
-use raidshmem_core::message::{Down, Job, PeMessage, Report, ToPe, Up};
+use raidshmem_core::message::{Down, Job, Past, PeMessage, Report, ToPe, Up, Welcome};
 use raidshmem_core::placement::Domains;
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
 use raidshmem_core::secret::Secret;
@@ -46,11 +48,14 @@ const REPORT: &str = r#"{"raidshmem_report":1,"job":{"raidshmem":"0","program":"
 {"time":2.4,"event":"resumed","checkpoint":1,"took":0.3},{"time":3.0,"event":"said","line":"j"}],
 "left_out":0,"at_end":[{"pe":1,"memory":5,"scrubbed":[9,1,1]}]}"#;
 
+pub use archive::archive;
+
 /// A parser under test.
 pub type Target = fn(&[u8]);
 
 /// Every target, by the name of its corpus.
 pub const TARGETS: &[(&str, Target)] = &[
+    ("archive", archive),
     ("args", args),
     ("cgroup", cgroup),
     ("control", control),
@@ -390,6 +395,7 @@ fn job_of_four() -> Job {
         pages: Default::default(),
         fabric: Fabric::Shm,
         device: Device::parse("mlx5_0:1"),
+        resume: None,
         domains: Domains::of_hosts(vec!["left".to_owned(), "right".to_owned()]),
     }
 }
@@ -413,13 +419,21 @@ const GROUPS: [&str; 2] = [
 
 /// Right inputs, for each target a few: what a mutator begins with beside the files of the corpus.
 pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
-    use raidshmem_core::message::{Past, Welcome};
+    let past = Past { ran: Duration::from_secs(90), recoveries: 1 };
     let pack = |said: &dyn Fn() -> postcard::Result<Vec<u8>>| said().expect("it can be written");
     let (fired, lost) = (vec![0], vec![Pe(1)]);
     let (incarnation, incarnations) = (Incarnation(2), vec![Incarnation::FIRST; 4]);
-    let past = Past { ran: Duration::from_secs(90), recoveries: 1 };
-    let welcome =
-        Welcome { pe: Pe(1), incarnation, memory: 3, node: 0, fired, lost, incarnations, past };
+    let welcome = Welcome {
+        pe: Pe(1),
+        incarnation,
+        memory: 3,
+        node: 0,
+        fired,
+        lost,
+        incarnations,
+        past,
+        from_disk: false,
+    };
     let job = job_of_four();
     let hello = |proc| (proc / 2, Up::Said { proc, what: PeMessage::Hello });
     let memory = |pe| (pe / 2, Up::Memory { pe: Pe(pe), memory: 0 });
@@ -443,27 +457,10 @@ pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
     let sealed = stamp_of(7, 1).seal(&tile);
     let text = |all: &[&str]| all.iter().map(|text| text.as_bytes().to_vec()).collect::<Vec<_>>();
     BTreeMap::from([
+        ("archive", archive::examples()),
         ("report", text(&[REPORT])),
         ("args", text(&["-n\x004", "-n\x008\0--nodes\x004\0--spares\x001\0--kill\x001@3:copy"])),
-        (
-            "control",
-            vec![
-                pack(&|| {
-                    postcard::to_allocvec(&ToPe::Welcome {
-                        job: Box::new(job.clone()),
-                        welcome: welcome.clone(),
-                        oversubscribed: false,
-                    })
-                }),
-                pack(&|| postcard::to_allocvec(&PeMessage::AtPoint { rule: 3 })),
-                pack(&|| {
-                    postcard::to_allocvec(&Up::Said {
-                        proc: 1,
-                        what: PeMessage::Finalizing { joined: ViewNumber(9), cut: false },
-                    })
-                }),
-            ],
-        ),
+        ("control", control_examples(&job, &welcome)),
         ("cgroup", text(&GROUPS)),
         ("heap", vec![allocator.encode()]),
         ("manifest", vec![built.expect("it fits").1]),
@@ -479,6 +476,23 @@ pub fn examples() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
         ("words", vec![Phase::Encoded(CheckpointNumber(5)).pack().to_le_bytes().to_vec()]),
         ("elf", vec![executable()]),
     ])
+}
+
+/// Messages of the control connections.
+fn control_examples(job: &Job, welcome: &Welcome) -> Vec<Vec<u8>> {
+    let welcome = ToPe::Welcome {
+        job: Box::new(job.clone()),
+        welcome: welcome.clone(),
+        oversubscribed: false,
+    };
+    let said =
+        Up::Said { proc: 1, what: PeMessage::Finalizing { joined: ViewNumber(9), cut: false } };
+    let packed = [
+        postcard::to_allocvec(&welcome),
+        postcard::to_allocvec(&PeMessage::AtPoint { rule: 3 }),
+        postcard::to_allocvec(&said),
+    ];
+    packed.map(|bytes| bytes.expect("it can be written")).to_vec()
 }
 
 /// A small executable: one writable segment with a dynamic section of relocations.

@@ -5,6 +5,7 @@ use std::hint::black_box;
 use std::io::Write as _;
 use std::time::Instant;
 
+use raidshmem::disk::answer::{Answer, NoAnswer, answer};
 use raidshmem::fabric;
 use raidshmem::launch::handshake::PROBE_ARGUMENT;
 use raidshmem::launch::probe;
@@ -17,11 +18,12 @@ use raidshmem_sys::memory;
 const HELP: &str = "\
 Prints the version, what was found of the machine, and every setting with the value in force
 
-Usage: oshinfo [engines | plan OPTIONS | OPTION]
+Usage: oshinfo [engines | plan OPTIONS | store DIR | OPTION]
 
 Commands:
   engines        Say of each engine between hosts whether it can be loaded here, and what it needs
   plan           Say which mode, group, parity and interval suit a job; see oshinfo plan --help
+  store DIR      List checkpoints on disk, check or delete them; see oshinfo store --help
 
 Options:
       --points   Print the steps at which oshrun --kill and --kill-node can kill
@@ -43,12 +45,13 @@ fn main() {
         Some("--points") => points(),
         Some("engines") => engines(),
         Some("plan") => plan(words),
+        Some("store") => store(words),
         Some(PROBE_ARGUMENT) => std::process::exit(probe::answer(words.next().as_deref())),
         Some("--version" | "-V") => format!("oshinfo {}\n", env!("CARGO_PKG_VERSION")),
         Some("--help" | "-h") => HELP.to_owned(),
         Some(other) => refuse(&format!(
-            "{}: expected engines, plan, --points, --markdown or --version; `oshinfo --help` says \
-             more",
+            "{}: expected engines, plan, store, --points, --markdown or --version; `oshinfo \
+             --help` says more",
             other.escape_debug()
         )),
     };
@@ -59,6 +62,22 @@ fn main() {
 fn refuse(why: &str) -> ! {
     eprintln!("oshinfo: {why}");
     std::process::exit(2)
+}
+
+/// Which checkpoints a folder has.
+fn store(words: impl Iterator<Item = String>) -> String {
+    match answer(words) {
+        Ok(Answer { text, well: true }) => text,
+        Ok(Answer { text, well: false }) => {
+            let _ = std::io::stdout().write_all(text.as_bytes());
+            std::process::exit(1)
+        }
+        Err(NoAnswer::Words(asked)) if !asked.use_stderr() => asked.to_string(),
+        Err(error) => {
+            let text = error.to_string();
+            refuse(text.lines().next().unwrap_or_default().trim_start_matches("error: "))
+        }
+    }
 }
 
 /// Which mode, group, parity and interval suit a job.

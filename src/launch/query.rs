@@ -39,6 +39,8 @@ const STACK: usize = 64 << 10;
 const NAME: &str = "raidshmem-job-";
 /// Longest part of a command line that is shown of a job, in characters.
 const SHOWN: usize = 60;
+/// The answer of a job that cannot write a checkpoint before it stops.
+pub const NO_STORE: &str = "SHMEM_FT_STORE is not set";
 
 /// What may be known of a job that runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,16 +49,19 @@ pub enum Asked {
     Dump,
     /// How it stands.
     Status,
+    /// It is to stop, with its next checkpoint on disk.
+    Stop,
 }
 
 impl Asked {
-    const ALL: [Asked; 2] = [Asked::Dump, Asked::Status];
+    const ALL: [Asked; 3] = [Asked::Dump, Asked::Status, Asked::Stop];
 
     /// The option that asks.
     pub const fn option(self) -> &'static str {
         match self {
             Asked::Dump => "--dump",
             Asked::Status => "--status",
+            Asked::Stop => "--stop",
         }
     }
 
@@ -189,6 +194,14 @@ pub enum AskError {
         /// The jobs of this user on this machine.
         there: Vec<Running>,
     },
+    /// It writes no checkpoints to disk.
+    #[error("{} {job}: this job has no SHMEM_FT_STORE; kill -TERM {job} ends it", .what.option())]
+    NoStore {
+        /// What was asked.
+        what: Asked,
+        /// The job.
+        job: u32,
+    },
     /// The launcher does not answer.
     #[error("{} {job}: no answer from oshrun: {error}", .what.option())]
     NoAnswer {
@@ -275,7 +288,7 @@ pub fn ask(what: Asked, asked: &str) -> Result<String, AskError> {
         let error = io::Error::from(ErrorKind::PermissionDenied);
         return Err(AskError::NoAnswer { what, job, error });
     }
-    Ok(text)
+    if text == NO_STORE { Err(AskError::NoStore { what, job }) } else { Ok(text) }
 }
 
 #[cfg(test)]
@@ -289,6 +302,7 @@ mod tests {
         }
         assert_eq!(heard(b"--status\n"), Some(Ok(Asked::Status)));
         assert_eq!(heard(b"--dump\n"), Some(Ok(Asked::Dump)));
+        assert_eq!(heard(b"--stop\n"), Some(Ok(Asked::Stop)));
         for none in ["\n", "x", "--dump\nx", "--stats", "GET / HTTP/1.1"] {
             assert_eq!(heard(none.as_bytes()), Some(Err(())), "{none}");
         }

@@ -16,6 +16,7 @@ use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
 use raidshmem_core::settings::{Bind, Fabric, Pages, SettingError, Settings, Trace};
 use raidshmem_core::store::phase::{Phase, Vote};
 use raidshmem_core::store::protection::{Protection, ProtectionError};
+use raidshmem_core::store::stamp::Stamp;
 use raidshmem_core::view::{Member, View};
 use raidshmem_fabric::{EventSink, FabricError, Local};
 use raidshmem_segment::statics::{self, Statics};
@@ -43,6 +44,7 @@ use super::world::timing::Timing;
 use super::world::watch::Reached;
 use crate::control::CONTROL_FD;
 use crate::control::page::Page;
+use crate::disk::load::{LoadTarget, load};
 use crate::fabric;
 use crate::trace;
 use raidshmem_sys::memory::Part;
@@ -174,6 +176,7 @@ fn alone(settings: &Settings) -> Result<Assignment, BootError> {
         pages: settings.pages,
         fabric: Fabric::Shm,
         device: None,
+        resume: None,
         domains: Domains::default(),
     };
     let (page, _) = Page::create(1)?;
@@ -190,6 +193,7 @@ fn alone(settings: &Settings) -> Result<Assignment, BootError> {
         lost,
         incarnations,
         past: Past::default(),
+        from_disk: false,
     };
     let files = BTreeMap::from([(0, Arc::new(memory))]);
     Ok(Assignment {
@@ -225,7 +229,11 @@ fn build(
         Some(_) => Protection::new(&settings, &nodes, &job.domains)?,
         None => None, // alone: nobody to protect
     };
-    let vote = first_vote(own, protection.as_ref(), &heir(&settings, &job, &welcome));
+    let heir_of_memory = heir(&settings, &job, &welcome);
+    if welcome.from_disk {
+        resume((&job, &protection, channel.as_deref()), (own, &part), &heir_of_memory);
+    }
+    let vote = first_vote(own, protection.as_ref(), &heir_of_memory);
     segments.set_statics(map_statics(&part, layout)?); // overwrites what was inherited
     let rules = settings.inject.iter().copied().enumerate().map(|(i, rule)| (i as u32, rule));
     let rules = rules.filter(|(i, _)| !welcome.fired.contains(i)).collect();
@@ -295,6 +303,29 @@ fn take_over(own: &Segment, job: u64, me: usize) {
     if !header.is_of(job, me) {
         header.forget();
         header.create(job, me);
+    }
+}
+
+/// Fills the memory from the checkpoint on disk that the job begins from. If that cannot be, the
+/// job ends with a line that says why.
+fn resume(
+    (job, protection, channel): (&Job, &Option<Protection>, Option<&Channel>),
+    (own, part): (&'static Segment, &Part),
+    heir: &Heir,
+) {
+    let (Some(resume), Some(protection)) = (&job.resume, protection) else { return };
+    let Heir { job, pe, incarnation, checksum, .. } = *heir;
+    let stamp = Stamp { number: resume.number, job, pe, incarnation, whole: checksum };
+    let (layout, header) = (own.layout(), own.header());
+    let Err(error) = load(resume, &LoadTarget { part, layout, header, protection, stamp }) else {
+        return;
+    };
+    if let Some(channel) = channel {
+        let _ =
+            channel.send(&PeMessage::GlobalExit { status: 2, words: Some(error.to_string()) }, &[]);
+    }
+    loop {
+        std::thread::park(); // the launcher ends every PE
     }
 }
 

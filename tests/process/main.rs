@@ -8,6 +8,7 @@
 //! - [`corrupt`]: memory of the store that changes by itself
 //! - [`pool`]: several threads of a PE in checkpoints and recoveries
 //! - [`delta`]: checkpoints that save what changed only
+//! - [`disk`]: checkpoints on disk, and jobs that begin from them
 //! - [`exits`]: how a job ends when its programs end
 //! - [`input`]: bad input
 //! - [`interval`]: checkpoints that pass until one is due
@@ -49,6 +50,7 @@ mod binding;
 mod calls;
 mod corrupt;
 mod delta;
+mod disk;
 mod dump;
 mod exits;
 mod input;

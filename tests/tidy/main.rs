@@ -36,6 +36,7 @@ const CRATES: &[&str] = &[
     "crates/fabric/src",
     "crates/report/src",
     "crates/advise/src",
+    "crates/archive/src",
     "crates/fabric-ucx/src",
     "crates/fabric-verbs/src",
 ];

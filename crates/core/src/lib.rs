@@ -26,6 +26,7 @@
 //! heap                                       symmetric allocator
 //! layout                                     where everything lies in a PE's segment
 //! placement                                  failure domains, groups, substitutes
+//! disk                                       what is said of checkpoints on disk
 //! view  message                              which process is which PE; what processes say
 //! tree                                       how PEs meet, and add up what they bring
 //! status                                     what a PE tells others, as words
@@ -44,6 +45,7 @@
 
 pub mod agree;
 pub mod detector;
+pub mod disk;
 pub mod ended;
 pub mod heap;
 pub mod inject;

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::disk::{Outcome, Resume, Task};
 use crate::ended::Ended;
 use crate::placement::Domains;
 use crate::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
@@ -48,6 +49,8 @@ pub struct Job {
     pub fabric: Fabric,
     /// Through which device.
     pub device: Option<Device>,
+    /// The checkpoint on disk that it begins from, if from one.
+    pub resume: Option<Resume>,
 }
 
 impl Job {
@@ -84,6 +87,8 @@ pub struct Welcome {
     pub incarnations: Vec<Incarnation>,
     /// What the job has been through; the launcher fills it in, which has a clock.
     pub past: Past,
+    /// Its memory comes from the disk, unless it has it already.
+    pub from_disk: bool,
 }
 
 /// What a job has been through before a process came to it.
@@ -319,6 +324,8 @@ pub enum Down {
     Signal { signal: i32 },
     /// More of PE 0's standard input; its end if there are no bytes.
     Input { bytes: Vec<u8> },
+    /// Write a checkpoint to disk, or what belongs to that.
+    Disk(Task),
     /// Kill that process.
     Kill { proc: ProcId },
     /// Every PE has entered `shmem_finalize`: let them leave.
@@ -362,6 +369,8 @@ pub enum Up {
     Dump(Answer),
     /// The last events of a PE whose process was killed.
     Last { events: Vec<Traced> },
+    /// A checkpoint is on disk, as far as it goes.
+    Disk(Outcome),
     /// News for people.
     Note { line: String },
     /// What was asked for cannot be done here.

@@ -26,6 +26,7 @@ mod kind;
 mod table;
 #[cfg(test)]
 mod tests;
+mod text;
 pub mod units;
 mod values;
 
@@ -33,9 +34,11 @@ pub use delta::{Delta, Track};
 use fields::Draft;
 pub use fields::Settings;
 pub use kind::Kind;
-pub use table::{Entry, in_force, markdown, table};
+pub use table::{Entry, table};
+pub use text::{in_force, markdown};
 pub use values::{
-    BackupMode, Bind, Collectives, Device, Fabric, Interval, Pages, Placement, Substitute, Trace,
+    BackupMode, Bind, Collectives, Device, Every, Fabric, Interval, Pages, Placement, Substitute,
+    Trace,
 };
 
 /// Why the environment was refused. Every message is one line that says what is allowed.
@@ -103,6 +106,13 @@ pub enum SettingError {
         /// The mode it was asked with.
         mode: BackupMode,
     },
+    /// Checkpoints on disk in a mode of which no PE keeps its own data.
+    #[error(
+        "SHMEM_FT_STORE: expected double, raid4, raid5 or rs as SHMEM_FT_BACKUP_MODE, not {}: \
+         checkpoints on disk are written from the copies in memory",
+        .0.name()
+    )]
+    Store(BackupMode),
 }
 
 impl Settings {
@@ -119,7 +129,7 @@ impl Settings {
             match table().iter().find(|entry| entry.name == name) {
                 Some(entry) => parse_into(entry, &mut draft, &value)?,
                 None if name.starts_with("SHMEM_FT_") => {
-                    let nearest = table::nearest(&name);
+                    let nearest = text::nearest(&name);
                     let name = name.escape_debug().to_string();
                     return Err(SettingError::Unknown { name, nearest });
                 }
@@ -147,6 +157,9 @@ impl Draft {
         };
         if settings.snapshots > mode.slots().max(1) {
             return Err(SettingError::Snapshots { snapshots: settings.snapshots, mode });
+        }
+        if settings.store.is_some() && !mode.keeps_snapshot() {
+            return Err(SettingError::Store(mode));
         }
         let (heartbeat, timeout) = (settings.period(), settings.node_timeout);
         if heartbeat > timeout / 4 {

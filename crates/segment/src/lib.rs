@@ -304,6 +304,27 @@ impl Traced {
     }
 }
 
+/// The store header of a PE, for its agent: the first page of the store.
+#[derive(Debug)]
+pub struct Headed(Mapping);
+
+impl Headed {
+    /// Maps it, to be read alone.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn of(part: &Part, layout: &Layout) -> rustix::io::Result<Headed> {
+        part.map(layout.store, PAGE, None, false).map(Headed)
+    }
+
+    /// The header.
+    pub fn header(&self) -> &Header {
+        // SAFETY: the whole mapping is the page of the header, page-aligned, all of it atomics that
+        // are only read here; it lives as long as self.
+        unsafe { &*self.0.base().cast() }
+    }
+}
+
 fn populate(start: usize, len: usize) {
     let first = start / PAGE * PAGE;
     memory::populate(first, page_up(start + len - first));

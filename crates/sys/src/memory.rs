@@ -154,6 +154,11 @@ impl Part {
         read_at(&self.file, self.place(at, bytes.len())? as usize, bytes)
     }
 
+    /// Writes all of `bytes` to it.
+    pub fn write_at(&self, at: usize, bytes: &[u8]) -> Result<()> {
+        write_at(&self.file, self.place(at, bytes.len())? as usize, bytes)
+    }
+
     /// Bytes of `[from, from + len)` that have no pages yet: to read them through a mapping takes
     /// as much memory as to write them.
     pub fn absent(&self, from: usize, len: usize) -> u64 {

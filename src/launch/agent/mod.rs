@@ -41,6 +41,7 @@ mod abort;
 mod begin;
 mod binder;
 mod clock;
+mod disk;
 mod done;
 mod dump;
 mod giving;
@@ -50,6 +51,7 @@ mod join;
 mod looks;
 mod orders;
 mod starting;
+mod storing;
 mod waits;
 mod work;
 
@@ -122,6 +124,7 @@ struct Agent {
     place: ProcessOptions,
     carriers: Carriers,
     heartbeat: HeartbeatClient,
+    disk: disk::Disk,
 }
 
 /// How long the first orders may take; the others have to be started too.
@@ -201,6 +204,7 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
         place,
         carriers,
         heartbeat,
+        disk: disk::Disk::default(),
     };
     agent.serve_to_the_end(timing.limit)
 }
@@ -212,6 +216,7 @@ enum Source {
     End(ProcId),
     Input,
     Worker,
+    Disk,
 }
 
 impl Agent {
@@ -248,6 +253,7 @@ impl Agent {
                     Source::End(proc) => self.ended(proc)?,
                     Source::Input => self.write_input()?,
                     Source::Worker => self.hear_worker()?,
+                    Source::Disk => self.hear_disk()?,
                 }
             }
             self.carry_out()?;
@@ -259,6 +265,10 @@ impl Agent {
         let own = [(PollFd::new(&self.up, self.up.interest()), Source::Launcher)];
         let worker = (PollFd::new(&self.worker, PollFlags::IN), Source::Worker);
         let (mut fds, mut sources): (Vec<_>, Vec<_>) = own.into_iter().chain([worker]).unzip();
+        if let Some(disk) = &self.disk.worker {
+            fds.push(PollFd::new(disk, PollFlags::IN));
+            sources.push(Source::Disk);
+        }
         if let Some(net) = &self.heartbeat.net {
             fds.push(PollFd::new(net, PollFlags::IN));
             sources.push(Source::Datagram);
@@ -327,6 +337,7 @@ impl Agent {
                 pes.for_each(|local| local.carrier().signal(signal));
                 Ok(())
             }
+            Down::Disk(task) => self.disk(task),
             Down::Input { bytes } => self.hear_input(&bytes),
             Down::Kill { proc } => {
                 if let Some(local) = self.procs.get(&proc) {
@@ -445,6 +456,7 @@ impl Agent {
             ended &= local.inner.as_ref().is_none_or(|inner| inner.wait_end(5_000));
             local.process.reap();
         }
+        self.stop_disk();
         if ended {
             self.heartbeat.rest();
         }

@@ -28,6 +28,7 @@ fn job() -> Job {
         domains: Domains::default(),
         fabric: Fabric::Ucx,
         device: None,
+        resume: None,
     }
 }
 

@@ -70,6 +70,10 @@ pub struct Args {
     /// Kill a node, its agent and its PEs: NODE@CHECKPOINT[:point]. May be repeated.
     #[arg(long, value_name = "RULE", help_heading = LOSSES)]
     pub kill_node: Vec<String>,
+    /// Begin from a checkpoint on disk, the newest of DIR or that of set N: the job goes on as if
+    /// every PE had been lost after it.
+    #[arg(long, value_name = "DIR[@N]", help_heading = LOSSES)]
+    pub resume: Option<String>,
 
     /// Give PEs a variable, that of oshrun or with this value. May be repeated.
     #[arg(short = 'x', value_name = "VAR[=VALUE]", help_heading = PROGRAMS)]
@@ -113,6 +117,10 @@ pub struct Args {
     #[arg(long, value_name = "JOB", help_heading = JOB)]
     #[arg(num_args = 0..=1, default_missing_value = "")]
     pub dump: Option<String>,
+    /// Have such a job write its next checkpoint to SHMEM_FT_STORE and stop, with status 75.
+    #[arg(long, value_name = "JOB", help_heading = JOB)]
+    #[arg(num_args = 0..=1, default_missing_value = "")]
+    pub stop: Option<String>,
     /// Write what happened to a file, of which oshreport makes a page.
     #[arg(long, value_name = "FILE", help_heading = JOB)]
     pub report: Option<PathBuf>,
@@ -181,14 +189,15 @@ impl Args {
     /// # Errors
     /// Two questions at once.
     pub fn question(&self) -> Result<Option<(Asked, &str)>, Refused> {
-        let (one, other) = (Asked::Status, Asked::Dump);
-        match (&self.status, &self.dump) {
-            (Some(_), Some(_)) => {
+        let options =
+            [(Asked::Status, &self.status), (Asked::Dump, &self.dump), (Asked::Stop, &self.stop)];
+        let given = options.into_iter().filter_map(|(what, job)| Some((what, job.as_deref()?)));
+        match given.collect::<Vec<_>>().as_slice() {
+            [] => Ok(None),
+            [one] => Ok(Some(*one)),
+            [(one, _), (other, _), ..] => {
                 Err(Refused::Contradiction { one: one.option(), other: other.option() })
             }
-            (Some(job), None) => Ok(Some((one, job))),
-            (None, Some(job)) => Ok(Some((other, job))),
-            (None, None) => Ok(None),
         }
     }
 

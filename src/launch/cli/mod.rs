@@ -7,5 +7,6 @@ pub mod hosts;
 mod prepare;
 pub mod ready;
 pub mod refused;
+pub mod resume;
 pub mod starter;
 pub mod words;

@@ -18,6 +18,7 @@ use super::environment::{self, Variables};
 use super::hosts::{self, Host, HostsError};
 use super::ready::{Cluster, Programs, Ready};
 use super::refused::{FILE_MAX, Refused};
+use super::resume;
 use super::starter::Means;
 use crate::fabric;
 use crate::launch::probe::probe;
@@ -57,6 +58,7 @@ impl Args {
         };
         let pes = shape.node_of.len();
         let settings = environment::settings(&self, &environment, &exported)?;
+        let (settings, resume, begun) = resume::settle(self.resume.as_deref(), pes, settings)?;
         let together = shape.node_of.windows(2).all(|pair| pair[0] == pair[1]);
         let one_machine = cluster.is_none() || together;
         let more = || exported.iter().map(|(name, value)| (OsStr::new(name), OsStr::new(value)));
@@ -72,14 +74,12 @@ impl Args {
             },
         )?;
         let protection = Protection::new(&settings, &places, &domains)?;
-        let group_of = match &protection {
-            Some(protection) => protection.plan.of.iter().map(|of| of.group).collect(),
-            None => vec![0; pes],
-        };
+        let group_of = groups_of(protection.as_ref(), pes);
         let heap_len = heap_len(&settings, &shape, cluster.is_some())?;
         let (timeout, stop_signal) = (self.timeout()?, self.stop_signal()?);
         let programs = self.programs(exported, cluster.is_some())?;
-        let mut notes = [self.needless.clone(), unset, environment::strange(&environment)].concat();
+        let strange = environment::strange(&environment);
+        let mut notes = [self.needless.clone(), unset, begun, strange].concat();
         let live = self.live(&environment)?;
         let nowhere = "--live: standard error is no terminal to draw on; no view is shown";
         notes.extend((self.live && !live).then(|| nowhere.to_owned()));
@@ -88,6 +88,7 @@ impl Args {
         let folder = programs.folder.as_deref();
         program[0] = resolve(Path::new(&program[0]), folder)?.into_os_string();
         // Last: it makes files, and a socket that has to go again.
+        resume::make_store(&settings)?;
         let readers = readers(self.report.as_deref(), self.events.as_deref(), self.metrics)?;
         Ok(Ready {
             readers,
@@ -105,6 +106,7 @@ impl Args {
             site: Site { group_of, domains, parity: settings.parity },
             settings,
             heap_len,
+            resume,
             report_placement: self.report_placement,
             program,
         })
@@ -375,6 +377,14 @@ fn readers(
     });
     let (report, events) = (report.transpose()?, events.transpose()?);
     Ok(Readers { report, events, metrics: metrics.transpose()? })
+}
+
+/// The group of each PE.
+fn groups_of(protection: Option<&Protection>, pes: usize) -> Vec<usize> {
+    match protection {
+        Some(protection) => protection.plan.of.iter().map(|of| of.group).collect(),
+        None => vec![0; pes],
+    }
 }
 
 /// What becomes of a group size that the number of PEs does not divide into.

@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use raidshmem_core::disk::Resume;
 use raidshmem_core::membership::Shape;
 use raidshmem_core::placement::substitute::Site;
 use raidshmem_core::quantity::Pe;
@@ -32,6 +33,8 @@ pub struct Ready {
     pub fragile: bool,
     /// Bytes of each symmetric heap.
     pub heap_len: u64,
+    /// The checkpoint on disk that it begins from.
+    pub resume: Option<Resume>,
     /// Whether the placement is to be printed.
     pub report_placement: bool,
     /// Program with its path resolved, and arguments.

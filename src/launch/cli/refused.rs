@@ -194,6 +194,25 @@ pub enum Refused {
         /// The highest number.
         last: usize,
     },
+    /// The folder of checkpoints on disk cannot be had.
+    #[error(
+        "SHMEM_FT_STORE={}: {error}: expected a folder, or a place for one",
+        .path.escape_debug()
+    )]
+    Store {
+        /// The folder.
+        path: String,
+        /// What the kernel said.
+        error: std::io::Error,
+    },
+    /// The checkpoint to begin from does not fit.
+    #[error("--resume {}: {why}", .got.escape_debug())]
+    Resume {
+        /// What was given.
+        got: String,
+        /// What does not fit.
+        why: String,
+    },
     /// A setting is wrong.
     #[error("{0}")]
     Setting(#[from] SettingError),

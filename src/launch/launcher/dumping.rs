@@ -54,7 +54,16 @@ impl Launcher {
         let now = Instant::now();
         let asked = self.dumps.socket.as_mut().map(|socket| socket.asked(now)).unwrap_or_default();
         for (stream, what) in asked {
-            self.ask_agents(For::Somebody(stream, what));
+            match what {
+                Asked::Stop => {
+                    let text = match self.stop_with_a_set() {
+                        Some(_) => "the job stops after its next checkpoint\n",
+                        None => query::NO_STORE,
+                    };
+                    query::answer(stream, text.to_owned());
+                }
+                Asked::Dump | Asked::Status => self.ask_agents(For::Somebody(stream, what)),
+            }
         }
         let over = |question: &mut Question| question.waiting.is_empty() || question.until <= now;
         for question in self.dumps.open.extract_if(.., over).collect::<Vec<_>>() {
@@ -95,7 +104,7 @@ impl Launcher {
             For::Somebody(stream, Asked::Status) => {
                 query::answer(stream, status::text(&self.picture(&question.answers)));
             }
-            For::Somebody(stream, Asked::Dump) => {
+            For::Somebody(stream, Asked::Dump | Asked::Stop) => {
                 let mut lines = vec![format!("launcher: process {}", std::process::id())];
                 lines.extend(question.answers.iter().flat_map(|(&n, a)| dump::processes(n, a)));
                 let silent = question.waiting.iter();

@@ -35,6 +35,7 @@ pub(super) fn job_of(ready: &Ready, id: u64) -> Job {
         domains: ready.site.domains.clone(),
         fabric: shape.fabric,
         device: ready.settings.device.clone(),
+        resume: ready.resume.clone(),
     }
 }
 

@@ -44,6 +44,7 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 mod chronicle;
 mod decisions;
 mod detection;
+mod disk;
 mod dumping;
 mod dumps;
 mod ending;
@@ -62,6 +63,7 @@ mod rests;
 mod signals;
 mod standing;
 mod status;
+mod storing;
 mod telling;
 
 use detection::Detection;
@@ -112,6 +114,8 @@ struct Launcher {
     title: Title,
     /// When the view on the terminal is to be drawn again, if there is one.
     view: Option<Instant>,
+    /// Checkpoints on disk, if there are to be any.
+    disk: Option<disk::Disk>,
     /// PEs are on several hosts, and nothing carries data between them.
     islands: bool,
 }
@@ -143,6 +147,7 @@ pub fn run(mut ready: Ready) -> Result<i32, LaunchError> {
     let remotes = nodes.iter().filter_map(|(&node, n)| Some((node, n.remote.as_ref()?.beats)));
     let detection = Detection::new(nodes.keys().copied(), heartbeats, remotes.collect(), timing);
     let (mut machine, first) = Membership::new(shape, settings, ready.site.clone());
+    ready.resume.iter().for_each(|resume| machine.resume_from(resume.number));
     if ready.cluster.is_some() {
         machine.let_nodes_be_asked();
     }
@@ -172,6 +177,7 @@ pub fn run(mut ready: Ready) -> Result<i32, LaunchError> {
         input: input::send(ready).map_err(system("standard input"))?,
         title: title(ready),
         view: ready.live.then(Instant::now),
+        disk: disk::Disk::new(ready, &job),
         islands: ready.cluster.is_some() && shape.fabric == Fabric::Shm && several,
     };
     launcher.form_ring();
@@ -223,7 +229,7 @@ impl Launcher {
                     break; // the job is over, and what comes is of no use
                 }
             }
-            if let Some(signal) = self.signals.stopped() {
+            if let Some(signal) = self.stopped_by_signal() {
                 self.hurried = true;
                 return self.ends(signalled(signal));
             }
@@ -352,6 +358,7 @@ impl Launcher {
                 }
                 Event::MemoryMade { pe, memory }
             }
+            Up::Disk(outcome) => return self.heard_of_disk(node, outcome),
             Up::Bound(bound) => {
                 fds.pop().into_iter().for_each(|file| self.share(node, Arc::new(file)));
                 self.placement = self.placement.take().and_then(|report| report.hear(bound));
@@ -464,6 +471,7 @@ impl Launcher {
                 Action::Say(line) => self.telling.news(&line),
                 Action::Lost { pes, node, how } => {
                     info!("lost: PEs {pes:?}, with node: {node:?}");
+                    self.interrupt_disk();
                     let cause = match node {
                         Some(node) => format!("was lost with node {node}"),
                         None => how.to_string(),
@@ -471,7 +479,10 @@ impl Launcher {
                     self.telling.happened(What::Lost { pes, node, cause });
                 }
                 Action::Rest { pe, ms } => self.rests.add(pe, ms),
-                Action::Tell(report) => self.telling.hear(&report),
+                Action::Tell(report) => {
+                    self.telling.hear(&report);
+                    self.note_for_disk(&report);
+                }
                 Action::End { status, words } => {
                     words.iter().for_each(|words| self.telling.say_verdict(words));
                     self.result = Some(status);

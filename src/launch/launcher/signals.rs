@@ -70,6 +70,11 @@ impl Signals {
         self.take(false)
     }
 
+    /// The signal after which the job may write a checkpoint before it stops.
+    pub fn asks_for_a_stop(&self) -> i32 {
+        self.stop.unwrap_or(libc::SIGTERM)
+    }
+
     /// A signal that has arrived for the PEs. Ask before waiting for others: the bell rings
     /// once for all.
     pub fn passed(&self) -> Option<i32> {

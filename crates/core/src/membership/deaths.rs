@@ -15,7 +15,7 @@ impl Membership {
     /// All go on from checkpoint `number`: nobody is lost any more.
     pub(super) fn resumed(&mut self, number: CheckpointNumber) {
         (self.lost, self.corrupt) = (BTreeSet::new(), 0);
-        self.checkpoint = number;
+        (self.checkpoint, self.from_disk) = (number, false);
         self.pes.iter_mut().for_each(|pe| pe.crashes.resume(number));
     }
 

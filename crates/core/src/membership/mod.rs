@@ -38,7 +38,7 @@ use crate::ended::{Ended, UNRECOVERABLE};
 use crate::inject::Rule;
 use crate::message::{Down, PeMessage, ProcId, Report};
 use crate::placement::substitute::Site;
-use crate::quantity::{CheckpointNumber, Pe, ViewNumber};
+use crate::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
 use crate::settings::{BackupMode, Fabric, Settings, Substitute};
 use crate::view::{Member, State, View};
 use crashes::Crashes;
@@ -129,6 +129,8 @@ pub struct Membership {
     /// PEs that were lost for good: nobody takes their numbers. None while the lost are replaced.
     holes: Option<BTreeSet<Pe>>,
     suspicions: Suspicions,
+    /// Memory comes from the disk until all are back at its checkpoint.
+    from_disk: bool,
     started: bool,
     verdict: Option<(i32, String)>,
     ended: bool,
@@ -173,6 +175,7 @@ impl Membership {
             corrupt: 0,
             holes: None,
             suspicions: Suspicions::default(),
+            from_disk: false,
             started: false,
             verdict: None,
             ended: false,
@@ -188,6 +191,14 @@ impl Membership {
         }
         let out = std::mem::take(&mut machine.out);
         (machine, out)
+    }
+
+    /// The job begins from a checkpoint on disk: for the program every PE is a substitute, and all
+    /// were lost. Before the first event.
+    pub fn resume_from(&mut self, number: CheckpointNumber) {
+        self.view.pes.iter_mut().for_each(|pe| pe.incarnation = Incarnation::FIRST.next());
+        self.lost = Pe::all(self.pes.len()).collect();
+        (self.checkpoint, self.from_disk) = (number, true);
     }
 
     /// Takes one event and says what to do.

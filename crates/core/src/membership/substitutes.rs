@@ -257,6 +257,7 @@ impl Membership {
             lost: self.lost.iter().copied().collect(),
             incarnations: self.view.pes.iter().map(|member| member.incarnation).collect(),
             past: Past::default(),
+            from_disk: self.from_disk,
         };
         self.send(member.node, Down::Assign { proc, welcome });
     }

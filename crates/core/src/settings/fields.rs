@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::delta::{Delta, Track};
 use super::values::{
-    BackupMode, Bind, Collectives, Device, Fabric, Interval, Pages, Placement, Substitute, Trace,
+    BackupMode, Bind, Collectives, Device, Every, Fabric, Interval, Pages, Placement, Substitute,
+    Trace,
 };
 use crate::inject::Rule;
 
@@ -66,6 +67,14 @@ pub struct Settings {
     pub checksum: bool,
     /// `SHMEM_FT_SCRUB`: bytes a second in which a PE looks over its checkpoint; 0 is off.
     pub scrub: u64,
+    /// `SHMEM_FT_STORE`: folder of checkpoints on disk; `None`: there are none.
+    pub store: Option<String>,
+    /// `SHMEM_FT_STORE_EVERY`: which checkpoints are written there.
+    pub store_every: Every,
+    /// `SHMEM_FT_STORE_KEEP`: sets that stay there.
+    pub store_keep: usize,
+    /// `SHMEM_FT_STORE_MEMORY`: bytes that a node reads ahead of its disk.
+    pub store_memory: u64,
     /// `SHMEM_FT_INJECT`: faults to inject; empty for none.
     pub inject: Vec<Rule>,
     /// `SHMEM_SYMMETRIC_SIZE`: bytes of symmetric heap per PE; `None`: the library chooses.
@@ -112,6 +121,10 @@ impl Default for Settings {
             trace: Trace::Info,
             checksum: true,
             scrub: 16 << 20,
+            store: None,
+            store_every: Every::Checkpoints(10),
+            store_keep: 2,
+            store_memory: 256 << 20,
             inject: Vec::new(),
             symmetric_size: None,
             info: false,

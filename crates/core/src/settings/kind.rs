@@ -4,7 +4,7 @@
 //! two cannot differ.
 
 use super::units::{KIB, parse_count, parse_seconds, parse_size, show_seconds, show_size};
-use super::values::Device;
+use super::values::{Device, Every};
 use crate::inject::{self, Point, Rule};
 
 /// What a setting's value may be.
@@ -57,6 +57,13 @@ pub enum Kind {
     Rules,
     /// A path of a file.
     File,
+    /// A path of a folder.
+    Folder,
+    /// A whole number of checkpoints from 1, or seconds with an `s` behind them.
+    Every {
+        /// Largest allowed: checkpoints, or milliseconds.
+        max: u64,
+    },
     /// A device for RDMA, and perhaps its port.
     Device,
 }
@@ -69,6 +76,7 @@ pub(super) enum Value {
     On(bool),
     Rules(Vec<Rule>),
     File(String),
+    Every(Every),
     Device(Device),
 }
 
@@ -87,6 +95,8 @@ impl Kind {
             Kind::Flag => "flag",
             Kind::Rules => "rules",
             Kind::File => "file",
+            Kind::Folder => "folder",
+            Kind::Every { .. } => "every",
             Kind::Device => "device",
         }
     }
@@ -113,6 +123,11 @@ impl Kind {
             Kind::Switch => "1 (on), 0 (off)".to_owned(),
             Kind::Flag => "any value (on)".to_owned(),
             Kind::File => "the path of a file".to_owned(),
+            Kind::Folder => "the path of a folder".to_owned(),
+            Kind::Every { max } => format!(
+                "1 to {max} checkpoints, or 0.001 to {} seconds with an s behind them",
+                show_seconds(*max)
+            ),
             Kind::Device => "NAME or NAME:PORT of a device that ibv_devices lists".to_owned(),
             Kind::Rules => {
                 "rules PE@CHECKPOINT[:point], node:K@.. or stop:PE@.., \
@@ -140,7 +155,8 @@ impl Kind {
             Kind::Switch => None,
             Kind::Flag => Some(Value::On(true)),
             Kind::Rules => inject::parse(text).ok().map(Value::Rules),
-            Kind::File => (!text.is_empty()).then(|| Value::File(text.to_owned())),
+            Kind::Every { max } => Every::parse(text, max).map(Value::Every),
+            Kind::File | Kind::Folder => (!text.is_empty()).then(|| Value::File(text.to_owned())),
             Kind::Device => Device::parse(text).map(Value::Device),
         }
     }

@@ -14,7 +14,6 @@ use super::values::{
     BackupMode, Bind, Collectives, Device, Fabric, Interval, Pages, Placement, Substitute, Trace,
 };
 use crate::inject;
-use crate::spelling::{self, likeness};
 
 /// One setting: a row of [`table`].
 pub struct Entry {
@@ -45,56 +44,6 @@ impl Entry {
 /// Every setting, in the order of the documentation.
 pub fn table() -> &'static [Entry] {
     TABLE
-}
-
-/// The settings as a Markdown table, one row each.
-pub fn markdown() -> String {
-    let mut text = String::from("| setting | allowed | default | what it does |\n");
-    text.push_str("| --- | --- | --- | --- |\n");
-    for e in table() {
-        let row = format!("| `{}` | {} | {} | {} |\n", e.name, e.allowed(), e.default, e.doc);
-        text.push_str(&row);
-    }
-    text
-}
-
-/// Every setting with its value in force, a line each, and what it does. Where the library chooses,
-/// a name and the value of `chosen` says what.
-pub fn in_force(settings: &Settings, chosen: &[(&'static str, String)]) -> String {
-    let width = table().iter().map(|entry| entry.name.len()).max().unwrap_or(0);
-    let line = |entry: &Entry| {
-        let choice = chosen.iter().find(|(name, _)| *name == entry.name);
-        let value = match (entry.show(settings), choice) {
-            (Some(value), Some((_, choice))) if value == *choice => value,
-            (Some(value), Some((_, choice))) => format!("{value} ({choice})"),
-            (None, Some((_, choice))) => choice.clone(),
-            (Some(value), None) => value,
-            (None, None) => entry.default.to_owned(),
-        };
-        format!("{:<width$}  {value:<12}  {}\n", entry.name, entry.doc)
-    };
-    table().iter().map(line).collect()
-}
-
-/// The allowed `SHMEM_FT_*` name that was perhaps meant; the first of equals.
-pub(super) fn nearest(name: &str) -> &'static str {
-    let names = table().iter().map(|entry| entry.name).filter(|name| name.starts_with(PREFIX));
-    spelling::nearest(names, |known| alike(name, known), 0.0).unwrap_or_default()
-}
-
-const PREFIX: &str = "SHMEM_FT_";
-
-/// How much alike two names are, 0 to 1: letter by letter, or, where words were left out, by the
-/// words there are.
-fn alike(name: &str, known: &str) -> f64 {
-    let words = |text: &'_ str| {
-        let words = text.trim_start_matches(PREFIX).split('_').map(str::to_owned);
-        words.collect::<Vec<String>>()
-    };
-    let (words, of_known) = (words(name), words(known));
-    let best = |word: &String| of_known.iter().map(|w| likeness(word, w)).fold(0.0, f64::max);
-    let by_words = words.iter().map(best).sum::<f64>() / words.len() as f64;
-    likeness(name, known).max(0.95 * by_words)
 }
 
 fn show_switch(on: bool) -> Option<String> {
@@ -423,6 +372,49 @@ static TABLE: &[Entry] = &[
               damage is told and repaired.",
         store: number!(draft, n, draft.settings.scrub = n),
         show: |s| Some(if s.scrub == 0 { "off".to_owned() } else { show_size(s.scrub) }),
+    },
+    Entry {
+        name: "SHMEM_FT_STORE",
+        kind: Kind::Folder,
+        default: "none",
+        doc: "Folder, seen by all nodes, to which checkpoints are written while the program runs; \
+              oshrun --resume begins from there.",
+        store: |draft, value| {
+            if let Value::File(path) = value {
+                draft.settings.store = Some(path)
+            }
+        },
+        show: |s| s.store.clone(),
+    },
+    Entry {
+        name: "SHMEM_FT_STORE_EVERY",
+        kind: Kind::Every { max: 1_000_000_000 },
+        default: "10",
+        doc: "Which checkpoints are written there: every tenth, or (10s) the first that is made \
+              after 10 seconds. One that is due while another is written is left out.",
+        store: |draft, value| {
+            if let Value::Every(every) = value {
+                draft.settings.store_every = every
+            }
+        },
+        show: |s| Some(s.store_every.show()),
+    },
+    Entry {
+        name: "SHMEM_FT_STORE_KEEP",
+        kind: Kind::Count { min: 1, max: 1_000_000 },
+        default: "2",
+        doc: "Checkpoints that stay there: older ones are deleted after one was written.",
+        store: number!(draft, n, draft.settings.store_keep = n as usize),
+        show: |s| Some(s.store_keep.to_string()),
+    },
+    Entry {
+        name: "SHMEM_FT_STORE_MEMORY",
+        kind: Kind::Size { min: 64 * KIB, max: 64 * TIB },
+        default: "256M",
+        doc: "Memory in which each node copies a checkpoint ahead of its disk. What does not fit \
+              must be on disk before the next checkpoint begins, or this one is given up.",
+        store: number!(draft, n, draft.settings.store_memory = n),
+        show: |s| Some(show_size(s.store_memory)),
     },
     Entry {
         name: "SHMEM_FT_INJECT",

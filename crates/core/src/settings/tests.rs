@@ -267,6 +267,10 @@ fn environment_round_trips() {
         ("SHMEM_FT_NODE_TIMEOUT", "2.5"),
         ("SHMEM_FT_PE_TIMEOUT", "60"),
         ("SHMEM_FT_SCRUB", "off"),
+        ("SHMEM_FT_STORE", "/scratch/me"),
+        ("SHMEM_FT_STORE_EVERY", "2.5s"),
+        ("SHMEM_FT_STORE_KEEP", "3"),
+        ("SHMEM_FT_STORE_MEMORY", "1G"),
         ("SHMEM_FT_INJECT", "1@2:encode,node:0@4"),
         ("SHMEM_FT_REPORT", "0"),
         ("SHMEM_SYMMETRIC_SIZE", "100001"),
@@ -307,5 +311,20 @@ fn markdown_has_a_row_for_every_setting() {
     for (line, entry) in text.lines().skip(2).zip(table()) {
         assert!(line.starts_with(&format!("| `{}` | ", entry.name)));
         assert_eq!(line.matches('|').count(), 5, "{line}");
+    }
+}
+
+#[test]
+fn checkpoints_on_disk_are_counted_or_timed_and_need_copies_in_memory() {
+    let every = |text| one("SHMEM_FT_STORE_EVERY", text).store_every;
+    assert_eq!(every("3"), Every::Checkpoints(3));
+    assert_eq!(every("1.5s"), Every::Time(Duration::from_millis(1500)));
+    for bad in ["0", "0s", "s", "", "-1", "1.5", "1m", "2 s"] {
+        let line = refusal("SHMEM_FT_STORE_EVERY", bad);
+        assert!(line.contains("expected 1 to 1000000000 checkpoints, or 0.001 to"), "{line}");
+    }
+    for mode in BackupMode::ALL {
+        let all = env(&[("SHMEM_FT_STORE", "x"), ("SHMEM_FT_BACKUP_MODE", mode.name())]);
+        assert_eq!(all.is_ok(), mode.keeps_snapshot(), "{mode:?}");
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::units::show_time;
+use super::units::{parse_count, parse_seconds, show_time};
 
 /// How a checkpoint is protected (`single`, `double` and `raid4` are what the thesis describes, for
 /// comparison).
@@ -60,6 +60,37 @@ impl BackupMode {
             BackupMode::None => 0,
             BackupMode::Single | BackupMode::Double => 1,
             BackupMode::Raid4 | BackupMode::Raid5 | BackupMode::Rs => 2,
+        }
+    }
+}
+
+/// How often a checkpoint is written to disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Every {
+    /// Each time so many were made.
+    Checkpoints(u64),
+    /// The first that is made after so much time.
+    Time(Duration),
+}
+
+impl Every {
+    /// Reads `10` or `2.5s`, of at most `max` checkpoints or milliseconds.
+    pub(super) fn parse(text: &str, max: u64) -> Option<Every> {
+        let inside = |number: &u64| (1..=max).contains(number);
+        match text.strip_suffix('s') {
+            Some(seconds) => {
+                let ms = parse_seconds(seconds).filter(inside)?;
+                Some(Every::Time(Duration::from_millis(ms)))
+            }
+            None => parse_count(text).filter(inside).map(Every::Checkpoints),
+        }
+    }
+
+    /// As `SHMEM_FT_STORE_EVERY` spells it.
+    pub fn show(self) -> String {
+        match self {
+            Every::Checkpoints(count) => count.to_string(),
+            Every::Time(time) => show_time(time) + "s",
         }
     }
 }

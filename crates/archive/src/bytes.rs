@@ -1,0 +1,160 @@
+//! Numbers as bytes, and the frame round what a file begins with.
+//!
+//! ```text
+//! frame      magic 8 | version u32 | bytes of the frame u32 | body ... | crc u32
+//! ```
+//!
+//! All numbers are little-endian. The CRC-32 (IEEE 802.3) is that of all bytes before it. A frame
+//! is read only if its checksum holds, so damage is never taken for a strange file.
+
+use raidshmem_codec::crc::crc32;
+
+use crate::error::FormatError;
+
+/// Bytes of a frame before its body.
+pub const BEGIN: usize = 16;
+/// Bytes of a frame after its body.
+const END: usize = 4;
+/// Largest frame in bytes: a head of a file of some terabytes.
+const LARGEST: usize = 1 << 30;
+
+/// Which file a frame begins, and its version.
+#[derive(Debug, Clone, Copy)]
+pub struct Kind {
+    pub magic: [u8; 8],
+    pub version: u32,
+    pub name: &'static str,
+}
+
+/// Bytes of a frame, by what it begins with.
+pub fn frame_len(kind: Kind, bytes: &[u8]) -> Result<usize, FormatError> {
+    let short = |expected: usize| FormatError::Short {
+        expected: expected as u64,
+        found: bytes.len() as u64,
+    };
+    let begin = bytes.first_chunk::<BEGIN>().ok_or(short(BEGIN))?;
+    let number = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| begin[at + byte]));
+    let (found, len) = (number(8), number(12) as usize);
+    match () {
+        () if begin[..8] != kind.magic => Err(FormatError::Magic(kind.name)),
+        () if found != kind.version => Err(FormatError::Version { found, expected: kind.version }),
+        () if !(BEGIN + END..=LARGEST).contains(&len) => {
+            Err(FormatError::Impossible("the length of its head"))
+        }
+        () => Ok(len),
+    }
+}
+
+/// The body of the frame that `bytes` begin with.
+pub fn body(kind: Kind, bytes: &[u8]) -> Result<Reader<'_>, FormatError> {
+    let len = frame_len(kind, bytes)?;
+    let short = FormatError::Short { expected: len as u64, found: bytes.len() as u64 };
+    let (covered, rest) = bytes.split_at_checked(len - END).ok_or(short.clone())?;
+    let sum = rest.first_chunk::<END>().ok_or(short)?;
+    match crc32(covered) == u32::from_le_bytes(*sum) {
+        true => Ok(Reader { bytes: &covered[BEGIN..] }),
+        false => Err(FormatError::Damaged),
+    }
+}
+
+/// Writes a frame.
+pub struct Writer(Vec<u8>);
+
+impl Writer {
+    pub fn new(kind: Kind) -> Writer {
+        let mut bytes = kind.magic.to_vec();
+        bytes.extend_from_slice(&kind.version.to_le_bytes());
+        bytes.extend_from_slice(&[0; 4]);
+        Writer(bytes)
+    }
+
+    pub fn u8(&mut self, number: u8) {
+        self.0.push(number);
+    }
+
+    pub fn u32(&mut self, number: u32) {
+        self.0.extend_from_slice(&number.to_le_bytes());
+    }
+
+    pub fn u64(&mut self, number: u64) {
+        self.0.extend_from_slice(&number.to_le_bytes());
+    }
+
+    /// How many, as u64, before as many items.
+    pub fn count(&mut self, count: usize) {
+        self.u64(count as u64);
+    }
+
+    pub fn run(&mut self, bytes: &[u8]) {
+        self.count(bytes.len());
+        self.0.extend_from_slice(bytes);
+    }
+
+    /// The frame, with its length and its checksum.
+    pub fn finish(mut self) -> Vec<u8> {
+        let len = (self.0.len() + END) as u32;
+        self.0[BEGIN - 4..BEGIN].copy_from_slice(&len.to_le_bytes());
+        let sum = crc32(&self.0);
+        self.u32(sum);
+        self.0
+    }
+}
+
+/// Reads a body to its end.
+pub struct Reader<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    fn chunk<const N: usize>(&mut self) -> Result<[u8; N], FormatError> {
+        let short = FormatError::Impossible("a head that ends before what it says");
+        let (chunk, rest) = self.bytes.split_first_chunk::<N>().ok_or(short)?;
+        self.bytes = rest;
+        Ok(*chunk)
+    }
+
+    pub fn u8(&mut self) -> Result<u8, FormatError> {
+        self.chunk().map(u8::from_le_bytes)
+    }
+
+    pub fn u32(&mut self) -> Result<u32, FormatError> {
+        self.chunk().map(u32::from_le_bytes)
+    }
+
+    pub fn u64(&mut self) -> Result<u64, FormatError> {
+        self.chunk().map(u64::from_le_bytes)
+    }
+
+    /// How many items of at least `size` bytes each follow: no more than there is room for.
+    pub fn count(&mut self, size: usize) -> Result<usize, FormatError> {
+        let count = self.u64()?;
+        let fits = count <= (self.bytes.len() / size.max(1)) as u64;
+        fits.then_some(count as usize).ok_or(FormatError::Impossible("a count beyond its head"))
+    }
+
+    pub fn run(&mut self) -> Result<&'a [u8], FormatError> {
+        let count = self.count(1)?;
+        let (run, rest) = self.bytes.split_at(count);
+        self.bytes = rest;
+        Ok(run)
+    }
+
+    pub fn text(&mut self) -> Result<String, FormatError> {
+        let text = std::str::from_utf8(self.run()?);
+        text.map(str::to_owned).map_err(|_| FormatError::Impossible("a name that is no UTF-8"))
+    }
+
+    /// As many items as are said to follow, each of `size` bytes at least.
+    pub fn list<T>(
+        &mut self,
+        size: usize,
+        mut item: impl FnMut(&mut Reader<'a>) -> Result<T, FormatError>,
+    ) -> Result<Vec<T>, FormatError> {
+        (0..self.count(size)?).map(|_| item(self)).collect()
+    }
+
+    pub fn end(self) -> Result<(), FormatError> {
+        let left = FormatError::Impossible("a head that goes on after its end");
+        if self.bytes.is_empty() { Ok(()) } else { Err(left) }
+    }
+}

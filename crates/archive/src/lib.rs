@@ -1,0 +1,32 @@
+//! Checkpoints in files: bytes in, values out.
+//!
+//! A *set* is a folder with the file of each PE ([`part`]) and a manifest ([`manifest`]) that names
+//! them. `docs/format.md` has both byte by byte. [`program`] says which build of a program a
+//! process runs, and where its variables are; [`schedule`] which checkpoint becomes a set, and
+//! when it is whole.
+//!
+//! Invariants: nothing here reads a file or a clock; no bytes make it panic, or allocate more than
+//! a few times their own length; what is read is written as the same bytes again.
+//!
+//! Left out: files and folders (the crate `raidshmem`), and protection against somebody who
+//! computes matching checksums on purpose.
+//!
+//! Layers, each importing only from those above it or to the left of it:
+//!
+//! ```text
+//! error                       why bytes are refused
+//! bytes                       numbers, and the frame round what a file begins with
+//! part  manifest              the file of a PE; what says that a set is whole
+//! program  schedule           which program; which checkpoint, and when (beside)
+//! ```
+
+#![forbid(unsafe_code)]
+// Modules explain themselves by what is private to them.
+#![allow(rustdoc::private_intra_doc_links)]
+
+mod bytes;
+pub mod error;
+pub mod manifest;
+pub mod part;
+pub mod program;
+pub mod schedule;

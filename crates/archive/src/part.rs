@@ -1,0 +1,267 @@
+//! The file of a PE: a head that says what it holds, then the bytes in tiles.
+//!
+//! Places are those of the program and not of the process: bytes of the statics and of the heap,
+//! each counted from the beginning of its area, and private regions by their names. The head has
+//! the checksum of every tile, so it is written last.
+//!
+//! Invariants of a head that was read: extents lie in their areas, the heap's state is one of a
+//! heap of that length, names of regions are not empty and not twice there, and there are as many
+//! checksums as the bytes make tiles.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use raidshmem_codec::crc::crc32;
+use raidshmem_core::heap::Heap;
+use raidshmem_core::layout::{STATICS_MAX, TILE};
+use raidshmem_core::message::HEAP_MAX;
+use raidshmem_core::page::PAGE;
+use raidshmem_core::quantity::{CheckpointNumber, Pe};
+
+use crate::bytes::{self, Kind, Reader, Writer};
+use crate::error::FormatError;
+
+/// What a file of a PE begins with, and its version.
+const KIND: Kind = Kind { magic: *b"RAIDPART", version: 1, name: "file of a PE" };
+
+/// Bytes with which the length of a head is known.
+pub const BEGIN: usize = bytes::BEGIN;
+
+/// Which part of a PE's memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Area {
+    /// `.data` and `.bss` of the program, from the first page that is symmetric.
+    Statics,
+    /// The symmetric heap.
+    Heap,
+}
+
+/// Bytes of an area.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extent {
+    /// The area.
+    pub area: Area,
+    /// Where they begin in it.
+    pub offset: u64,
+    /// How many they are.
+    pub len: u64,
+}
+
+/// Private memory that the program registered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Region {
+    /// What it is found by.
+    pub name: String,
+    /// Its bytes.
+    pub len: u64,
+}
+
+/// A variable among the statics.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Object {
+    /// The symbol.
+    pub name: String,
+    /// The source file, of a symbol that is local to one; else empty.
+    pub file: String,
+    /// Where it begins in the statics.
+    pub offset: u64,
+    /// Its bytes.
+    pub len: u64,
+}
+
+/// What a file of a PE begins with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Head {
+    /// The job that wrote it.
+    pub job: u64,
+    /// The checkpoint.
+    pub number: CheckpointNumber,
+    /// The PE.
+    pub pe: Pe,
+    /// How many there are.
+    pub n_pes: u32,
+    /// Bytes of the symmetric heap.
+    pub heap_len: u64,
+    /// Its address in every process: pointers to it are saved as they are.
+    pub heap_at: u64,
+    /// Which build of the program.
+    pub build: Vec<u8>,
+    /// The allocator, as [`Heap::encode`] writes it: number, offset and size of each allocation.
+    pub heap: Vec<u8>,
+    /// What the program excluded.
+    pub excluded: Vec<Extent>,
+    /// What is saved of statics and heap, in the order of its bytes in the file.
+    pub extents: Vec<Extent>,
+    /// Private regions, whose bytes follow.
+    pub regions: Vec<Region>,
+    /// The variables that lie in the statics.
+    pub objects: Vec<Object>,
+    /// The checksum of each tile.
+    pub sums: Vec<u32>,
+}
+
+impl Head {
+    /// Bytes that are saved.
+    pub fn data_len(&self) -> u64 {
+        let extents = self.extents.iter().map(|extent| extent.len);
+        extents.chain(self.regions.iter().map(|region| region.len)).sum()
+    }
+
+    /// Bytes of a head whose frame begins with `bytes`, at least [`BEGIN`] of them.
+    ///
+    /// # Errors
+    /// They do not begin a file of a PE.
+    pub fn len_of(bytes: &[u8]) -> Result<usize, FormatError> {
+        bytes::frame_len(KIND, bytes)
+    }
+
+    /// Where the first tile begins in a file with a head of `len` bytes.
+    pub fn data_at(len: usize) -> u64 {
+        len.next_multiple_of(PAGE) as u64
+    }
+
+    /// Where a tile lies among the bytes that are saved.
+    pub fn tile(&self, tile: usize) -> Range<u64> {
+        let (at, len) = ((tile * TILE) as u64, self.data_len());
+        at.min(len)..(at + TILE as u64).min(len)
+    }
+
+    /// Whether the bytes of a tile are those that were saved.
+    ///
+    /// # Errors
+    /// They are not.
+    pub fn check(&self, tile: usize, bytes: &[u8]) -> Result<(), FormatError> {
+        let whole = self.tile(tile).count() == bytes.len();
+        match self.sums.get(tile) {
+            Some(&sum) if whole && crc32(bytes) == sum => Ok(()),
+            _ => Err(FormatError::Tile(tile)),
+        }
+    }
+
+    /// The allocator.
+    ///
+    /// # Errors
+    /// Its state is none of a heap of that length.
+    pub fn allocator(&self) -> Result<Heap, FormatError> {
+        let heap = Heap::decode(&self.heap).ok();
+        let len = self.heap.get(8..16).map(|len| len.try_into().expect("eight bytes"));
+        let most = self.heap_len.next_multiple_of(PAGE as u64);
+        let fits = len.is_some_and(|len| u64::from_le_bytes(len) <= most);
+        heap.filter(|_| fits).ok_or(FormatError::Impossible("the state of the heap"))
+    }
+
+    /// The head as bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Writer::new(KIND);
+        out.u64(self.job);
+        out.u64(self.number.0);
+        out.u32(self.pe.0);
+        out.u32(self.n_pes);
+        out.u64(self.heap_len);
+        out.u64(self.heap_at);
+        out.run(&self.build);
+        out.run(&self.heap);
+        for extents in [&self.excluded, &self.extents] {
+            out.count(extents.len());
+            extents.iter().for_each(|extent| extent.write(&mut out));
+        }
+        out.count(self.regions.len());
+        for Region { name, len } in &self.regions {
+            out.run(name.as_bytes());
+            out.u64(*len);
+        }
+        out.count(self.objects.len());
+        for Object { name, file, offset, len } in &self.objects {
+            out.run(name.as_bytes());
+            out.run(file.as_bytes());
+            out.u64(*offset);
+            out.u64(*len);
+        }
+        out.count(self.sums.len());
+        self.sums.iter().for_each(|&sum| out.u32(sum));
+        out.finish()
+    }
+
+    /// The head that `bytes` begin with.
+    ///
+    /// # Errors
+    /// There is none, it is damaged, or it says what cannot be.
+    pub fn decode(bytes: &[u8]) -> Result<Head, FormatError> {
+        let mut body = bytes::body(KIND, bytes)?;
+        let head = Head {
+            job: body.u64()?,
+            number: CheckpointNumber(body.u64()?),
+            pe: Pe(body.u32()?),
+            n_pes: body.u32()?,
+            heap_len: body.u64()?,
+            heap_at: body.u64()?,
+            build: body.run()?.to_vec(),
+            heap: body.run()?.to_vec(),
+            excluded: body.list(17, Extent::read)?,
+            extents: body.list(17, Extent::read)?,
+            regions: body.list(16, |body| Ok(Region { name: body.text()?, len: body.u64()? }))?,
+            objects: body.list(32, |body| {
+                let (name, file) = (body.text()?, body.text()?);
+                Ok(Object { name, file, offset: body.u64()?, len: body.u64()? })
+            })?,
+            sums: body.list(4, Reader::u32)?,
+        };
+        body.end()?;
+        head.check_sense()?;
+        Ok(head)
+    }
+
+    fn check_sense(&self) -> Result<(), FormatError> {
+        let no = |what| Err(FormatError::Impossible(what));
+        if self.pe.0 >= self.n_pes || self.heap_len > HEAP_MAX {
+            return no("the number of its PE, or its heap");
+        }
+        self.allocator()?;
+        let inside = |extent: &Extent| extent.is_inside(self.heap_len);
+        if !self.extents.iter().chain(&self.excluded).all(inside) {
+            return no("an extent outside its area");
+        }
+        let names: BTreeSet<&str> = self.regions.iter().map(|it| it.name.as_str()).collect();
+        if names.len() < self.regions.len() || names.contains("") {
+            return no("a region without a name of its own");
+        }
+        let lengths = self.extents.iter().map(|extent| extent.len);
+        let mut lengths = lengths.chain(self.regions.iter().map(|region| region.len));
+        let total = lengths.try_fold(0u64, u64::checked_add).filter(|&len| len < 1 << 62);
+        match total.map(|len| len.div_ceil(TILE as u64)) {
+            Some(tiles) if tiles == self.sums.len() as u64 => Ok(()),
+            _ => no("the number of its checksums"),
+        }
+    }
+}
+
+impl Extent {
+    fn is_inside(&self, heap_len: u64) -> bool {
+        let most = match self.area {
+            Area::Statics => STATICS_MAX as u64,
+            Area::Heap => heap_len.next_multiple_of(PAGE as u64),
+        };
+        self.offset.checked_add(self.len).is_some_and(|end| end <= most)
+    }
+
+    fn write(&self, out: &mut Writer) {
+        out.u8(match self.area {
+            Area::Statics => 0,
+            Area::Heap => 1,
+        });
+        out.u64(self.offset);
+        out.u64(self.len);
+    }
+
+    fn read(body: &mut Reader<'_>) -> Result<Extent, FormatError> {
+        let area = match body.u8()? {
+            0 => Area::Statics,
+            1 => Area::Heap,
+            _ => return Err(FormatError::Impossible("an area of memory")),
+        };
+        Ok(Extent { area, offset: body.u64()?, len: body.u64()? })
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

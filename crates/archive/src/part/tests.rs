@@ -1,0 +1,104 @@
+//! A head is read back as it was, and nothing else is taken for one.
+
+use super::*;
+
+/// A head with something of everything.
+pub(crate) fn head() -> Head {
+    let mut heap = Heap::new(1 << 20);
+    heap.alloc(100, 64).expect("room");
+    heap.alloc(70_000, 64).expect("room");
+    let extent = |area, offset, len| Extent { area, offset, len };
+    Head {
+        job: 77,
+        number: CheckpointNumber(12),
+        pe: Pe(1),
+        n_pes: 4,
+        heap_len: 1 << 20,
+        heap_at: 1 << 45,
+        build: vec![1, 2, 3],
+        heap: heap.encode(),
+        excluded: vec![extent(Area::Heap, 4096, 64)],
+        extents: vec![extent(Area::Heap, 0, 4096), extent(Area::Statics, 64, 200_000)],
+        regions: vec![Region { name: "step".into(), len: 8 }],
+        objects: vec![Object { name: "x".into(), file: "a.c".into(), offset: 64, len: 8 }],
+        sums: vec![crc32(&[7; TILE]), 2, 3, 4],
+    }
+}
+
+#[test]
+fn a_head_is_read_back_as_it_was_written() {
+    let bytes = head().encode();
+    assert_eq!(Head::decode(&bytes), Ok(head()));
+    assert_eq!(Head::len_of(&bytes), Ok(bytes.len()));
+    let longer = [bytes.clone(), vec![9; 5000]].concat();
+    assert_eq!(Head::decode(&longer), Ok(head()), "what follows is not the head's");
+}
+
+#[test]
+fn a_head_that_is_cut_at_any_byte_is_refused() {
+    let bytes = head().encode();
+    for cut in 0..bytes.len() {
+        let refused = Head::decode(&bytes[..cut]);
+        assert!(matches!(refused, Err(FormatError::Short { .. })), "{cut}: {refused:?}");
+    }
+}
+
+#[test]
+fn a_head_with_any_bit_flipped_is_refused() {
+    let mut bytes = head().encode();
+    for bit in 0..bytes.len() * 8 {
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        assert!(Head::decode(&bytes).is_err(), "bit {bit}");
+        bytes[bit / 8] ^= 1 << (bit % 8);
+    }
+}
+
+#[test]
+fn a_head_that_says_what_cannot_be_is_refused() {
+    type Change = fn(&mut Head);
+    let changes: [Change; 11] = [
+        |head| head.pe = Pe(4),
+        |head| head.heap_len = HEAP_MAX + 1,
+        |head| head.heap_len = 4096,
+        |head| head.heap.truncate(20),
+        |head| head.extents[0].len = 1 << 21,
+        |head| head.extents[0].offset = u64::MAX,
+        |head| head.excluded[0].offset = 1 << 20,
+        |head| head.regions[0].name.clear(),
+        |head| head.regions.push(head.regions[0].clone()),
+        |head| head.regions[0].len = u64::MAX,
+        |head| head.sums.truncate(3),
+    ];
+    for (nth, change) in changes.into_iter().enumerate() {
+        let mut head = head();
+        change(&mut head);
+        let refused = Head::decode(&head.encode());
+        assert!(matches!(refused, Err(FormatError::Impossible(_))), "{nth}: {refused:?}");
+    }
+}
+
+#[test]
+fn another_version_and_another_file_are_named() {
+    let bytes = head().encode();
+    let mut newer = bytes.clone();
+    newer[8] = 2;
+    let version = FormatError::Version { found: 2, expected: 1 };
+    assert_eq!(Head::decode(&newer), Err(version));
+    let mut other = bytes;
+    other[0] = b'X';
+    assert_eq!(Head::decode(&other), Err(FormatError::Magic("file of a PE")));
+}
+
+#[test]
+fn a_tile_holds_by_its_bytes_and_its_length() {
+    let head = head();
+    assert_eq!(head.check(0, &[7; TILE]), Ok(()));
+    let mut bytes = vec![7; TILE];
+    bytes[99] ^= 4;
+    assert_eq!(head.check(0, &bytes), Err(FormatError::Tile(0)));
+    assert_eq!(head.check(0, &bytes[..99]), Err(FormatError::Tile(0)));
+    assert_eq!(head.check(4, &[]), Err(FormatError::Tile(4)));
+    let len = 4096 + 200_000 + 8;
+    assert_eq!((head.data_len(), head.tile(3)), (len, 3 * TILE as u64..len));
+    assert_eq!(head.tile(9), len..len);
+}

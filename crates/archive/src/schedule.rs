@@ -1,0 +1,304 @@
+//! Which checkpoint becomes a set, and when it is whole: what the launcher decides, pure.
+//!
+//! ```text
+//! checkpoint due -> every node writes the files of its PEs -> all have -> one commits -> a set
+//!                                     |                          |            |
+//!                                     +------ not done, or a PE was lost -----+-> dropped
+//! ```
+//!
+//! Invariants: one set at a time; a commit is ordered only after every node has said that its files
+//! are on disk; a set that is dropped is dropped on every node that was told of it.
+
+#![allow(missing_docs)] // the sentence of each order speaks of its fields
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use raidshmem_core::disk::{Entry, Failure};
+use raidshmem_core::quantity::{CheckpointNumber, Pe};
+use raidshmem_core::settings::Every;
+
+/// What is to be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Order {
+    /// That node writes the files of these PEs.
+    Write { node: u32, number: CheckpointNumber, pes: Vec<Pe> },
+    /// That node makes the files of all a set.
+    Commit { node: u32, number: CheckpointNumber, entries: Vec<Entry> },
+    /// That node takes back what it wrote.
+    Drop { node: u32, number: CheckpointNumber },
+    /// The set is there; the job is to stop if it is the `last`.
+    Stored { number: CheckpointNumber, set: u64, bytes: u64, took: Duration, last: bool },
+    /// A line for people.
+    Warn(String),
+}
+
+/// A set under way.
+#[derive(Debug)]
+struct Writing {
+    number: CheckpointNumber,
+    begun: Duration,
+    nodes: BTreeSet<u32>,
+    waiting: BTreeSet<u32>,
+    entries: BTreeMap<Pe, Entry>,
+    n_pes: usize,
+}
+
+/// The decisions of one job.
+#[derive(Debug)]
+pub struct Schedule {
+    every: Every,
+    last: Option<(CheckpointNumber, Duration)>,
+    writing: Option<Writing>,
+    /// Sets in a row that the next checkpoint overtook.
+    overtaken: u32,
+    /// The job stops with the first set after this checkpoint.
+    stop: Option<CheckpointNumber>,
+    /// A failure was told of since the last set.
+    warned: bool,
+}
+
+impl Schedule {
+    /// Nothing is written yet.
+    pub fn new(every: Every) -> Schedule {
+        Schedule { every, last: None, writing: None, overtaken: 0, stop: None, warned: false }
+    }
+
+    /// The job is to stop: the next checkpoint after `agreed` is due, and its set the last. False if
+    /// that is known already.
+    pub fn stop(&mut self, agreed: CheckpointNumber) -> bool {
+        let is_new = self.stop.is_none();
+        self.stop.get_or_insert(agreed);
+        is_new
+    }
+
+    fn is_due(&self, number: CheckpointNumber, now: Duration) -> bool {
+        match (self.every, self.last) {
+            _ if self.stop.is_some_and(|agreed| number > agreed) => true,
+            (Every::Checkpoints(count), None) => number.0 >= count,
+            (Every::Checkpoints(count), Some((last, _))) => number.0 >= last.0 + count,
+            (Every::Time(time), last) => now >= last.map_or(time, |(_, at)| at + time),
+        }
+    }
+
+    /// The job goes on from that checkpoint, which is on disk.
+    pub fn resumed(&mut self, number: CheckpointNumber) {
+        self.last = Some((number, Duration::ZERO));
+    }
+
+    /// Checkpoint `number` was agreed; `node_of` says where the PEs are.
+    pub fn checkpoint(
+        &mut self,
+        number: CheckpointNumber,
+        node_of: &[u32],
+        now: Duration,
+    ) -> Vec<Order> {
+        if self.writing.is_some() || !self.is_due(number, now) {
+            return Vec::new();
+        }
+        self.last = Some((number, now));
+        let nodes: BTreeSet<u32> = node_of.iter().copied().collect();
+        let (waiting, n_pes) = (nodes.clone(), node_of.len());
+        let order = |&node: &u32| {
+            let pes = Pe::all(n_pes).filter(|pe| node_of[pe.at()] == node).collect();
+            Order::Write { node, number, pes }
+        };
+        let orders = nodes.iter().map(order).collect();
+        let entries = BTreeMap::new();
+        self.writing = Some(Writing { number, begun: now, nodes, waiting, entries, n_pes });
+        orders
+    }
+
+    /// A node has written its files, or has not.
+    pub fn written(
+        &mut self,
+        node: u32,
+        number: CheckpointNumber,
+        files: Result<Vec<(Pe, Entry)>, Failure>,
+    ) -> Vec<Order> {
+        let Some(writing) = self.writing.as_mut().filter(|it| it.number == number) else {
+            return Vec::new(); // it was dropped
+        };
+        let files = match files {
+            Ok(files) => files,
+            Err(failure) => return self.failed(node, failure),
+        };
+        if !writing.waiting.remove(&node) {
+            return Vec::new();
+        }
+        writing.entries.extend(files);
+        if !writing.waiting.is_empty() {
+            return Vec::new();
+        }
+        let entries: Vec<Entry> = writing.entries.values().copied().collect();
+        let first = writing.nodes.first().copied();
+        match first.filter(|_| entries.len() == writing.n_pes) {
+            Some(node) => vec![Order::Commit { node, number, entries }],
+            None => self.failed(node, Failure::Refused("the file of a PE is missing".into())),
+        }
+    }
+
+    /// The node that was to commit has, or has not.
+    pub fn committed(
+        &mut self,
+        node: u32,
+        number: CheckpointNumber,
+        result: Result<u64, Failure>,
+        now: Duration,
+    ) -> Vec<Order> {
+        let is_it = |it: &&mut Writing| it.number == number && it.waiting.is_empty();
+        let Some(writing) = self.writing.as_mut().filter(is_it) else {
+            return Vec::new();
+        };
+        let set = match result {
+            Ok(set) => set,
+            Err(failure) => return self.failed(node, failure),
+        };
+        let bytes = writing.entries.values().map(|entry| entry.len).sum();
+        let took = now.saturating_sub(writing.begun);
+        let last = self.stop.is_some_and(|agreed| number > agreed);
+        (self.writing, self.overtaken, self.warned) = (None, 0, false);
+        vec![Order::Stored { number, set, bytes, took, last }]
+    }
+
+    /// A PE was lost: memory is of no single checkpoint until all are back.
+    pub fn interrupted(&mut self) -> Vec<Order> {
+        self.give_up()
+    }
+
+    fn give_up(&mut self) -> Vec<Order> {
+        let writing = self.writing.take();
+        let dropped = |it: Writing| {
+            let number = it.number;
+            it.nodes.into_iter().map(move |node| Order::Drop { node, number })
+        };
+        writing.into_iter().flat_map(dropped).collect()
+    }
+
+    fn failed(&mut self, node: u32, failure: Failure) -> Vec<Order> {
+        let number = self.writing.as_ref().map_or(CheckpointNumber::START, |it| it.number);
+        let mut orders = self.give_up();
+        let words = match failure {
+            Failure::Stopped => return orders,
+            Failure::Overtaken => {
+                self.overtaken += 1;
+                if self.overtaken != 2 {
+                    return orders;
+                }
+                "the next checkpoint came before it was read, twice in a row; a larger \
+                 SHMEM_FT_STORE_MEMORY or SHMEM_FT_INTERVAL helps"
+                    .to_owned()
+            }
+            Failure::Refused(why) => format!("node {node}: {why}"),
+        };
+        if !std::mem::replace(&mut self.warned, true) {
+            orders.push(Order::Warn(format!("checkpoint {number} is not on disk: {words}")));
+        }
+        orders
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use CheckpointNumber as N;
+
+    const SECOND: Duration = Duration::from_secs(1);
+    const NODES: [u32; 3] = [0, 0, 2];
+
+    fn entry(len: u64) -> Entry {
+        Entry { len, sum: 1 }
+    }
+
+    fn files(pes: &[u32]) -> Result<Vec<(Pe, Entry)>, Failure> {
+        Ok(pes.iter().map(|&pe| (Pe(pe), entry(10 + u64::from(pe)))).collect())
+    }
+
+    #[test]
+    fn a_commit_comes_after_every_node_has_written() {
+        let mut plan = Schedule::new(Every::Checkpoints(2));
+        assert_eq!(plan.checkpoint(N(1), &NODES, SECOND), []);
+        let write = |node, pes: &[u32]| {
+            let pes = pes.iter().copied().map(Pe).collect();
+            Order::Write { node, number: N(2), pes }
+        };
+        let orders = plan.checkpoint(N(2), &NODES, SECOND);
+        assert_eq!(orders, [write(0, &[0, 1]), write(2, &[2])]);
+        assert_eq!(plan.checkpoint(N(4), &NODES, SECOND), [], "one at a time");
+        assert_eq!(plan.written(2, N(2), files(&[2])), []);
+        assert_eq!(plan.written(2, N(2), files(&[2])), [], "said twice");
+        assert_eq!(plan.committed(0, N(2), Ok(1), SECOND), [], "not ordered yet");
+        let entries = vec![entry(10), entry(11), entry(12)];
+        let commit = Order::Commit { node: 0, number: N(2), entries };
+        assert_eq!(plan.written(0, N(2), files(&[0, 1])), [commit]);
+        let stored = Order::Stored { number: N(2), set: 1, bytes: 33, took: SECOND, last: false };
+        assert_eq!(plan.committed(0, N(2), Ok(1), SECOND * 2), [stored]);
+        assert_eq!(plan.checkpoint(N(3), &NODES, SECOND), []);
+        assert_eq!(plan.checkpoint(N(5), &NODES, SECOND).len(), 2, "4 was missed");
+    }
+
+    #[test]
+    fn by_time_the_first_set_comes_after_that_time() {
+        let mut plan = Schedule::new(Every::Time(SECOND * 10));
+        assert_eq!(plan.checkpoint(N(1), &NODES, SECOND * 9), []);
+        assert_eq!(plan.checkpoint(N(2), &NODES, SECOND * 10).len(), 2);
+        plan.interrupted();
+        assert_eq!(plan.checkpoint(N(3), &NODES, SECOND * 19), []);
+        assert_eq!(plan.checkpoint(N(4), &NODES, SECOND * 20).len(), 2);
+    }
+
+    #[test]
+    fn a_loss_drops_the_set_without_a_word_and_a_disk_with_one() {
+        let mut plan = Schedule::new(Every::Checkpoints(1));
+        plan.resumed(N(7));
+        assert_eq!(plan.checkpoint(N(7), &NODES, SECOND), [], "it is there");
+        plan.checkpoint(N(8), &NODES, SECOND);
+        let dropped = |number| [0, 2].map(|node| Order::Drop { node, number });
+        assert_eq!(plan.interrupted(), dropped(N(8)));
+        assert_eq!(plan.written(0, N(8), files(&[0, 1])), [], "it was dropped");
+        plan.checkpoint(N(9), &NODES, SECOND);
+        let full = || Err(Failure::Refused("full".into()));
+        let orders = plan.written(2, N(9), full());
+        assert_eq!(orders[..2], dropped(N(9)));
+        let words = "checkpoint 9 is not on disk: node 2: full".to_owned();
+        assert_eq!(orders[2..], [Order::Warn(words)]);
+        plan.checkpoint(N(10), &NODES, SECOND);
+        assert_eq!(plan.written(2, N(10), full()), dropped(N(10)), "said once");
+    }
+
+    #[test]
+    fn the_second_set_in_a_row_that_is_overtaken_is_told() {
+        let mut plan = Schedule::new(Every::Checkpoints(1));
+        let mut warned = Vec::new();
+        for number in 1..5 {
+            plan.checkpoint(N(number), &NODES, SECOND);
+            let orders = plan.written(0, N(number), Err(Failure::Overtaken));
+            warned.push(orders.iter().any(|order| matches!(order, Order::Warn(_))));
+        }
+        assert_eq!(warned, [false, true, false, false]);
+    }
+
+    #[test]
+    fn a_job_that_is_to_stop_does_so_with_the_next_set() {
+        let mut plan = Schedule::new(Every::Checkpoints(100));
+        let nodes = [0];
+        let ends = |plan: &mut Schedule, number| {
+            assert_eq!(plan.checkpoint(N(number), &nodes, SECOND).len(), 1, "{number} is due");
+            assert_eq!(plan.written(0, N(number), files(&[0])).len(), 1);
+            let orders = plan.committed(0, N(number), Ok(1), SECOND);
+            matches!(orders[..], [Order::Stored { last: true, .. }])
+        };
+        assert!(!ends(&mut plan, 100));
+        assert!(plan.stop(N(120)) && !plan.stop(N(121)), "said twice");
+        assert_eq!(plan.checkpoint(N(120), &nodes, SECOND), []);
+        assert!(ends(&mut plan, 121));
+        // A set that was under way is older than the word.
+        let mut plan = Schedule::new(Every::Checkpoints(100));
+        plan.checkpoint(N(100), &nodes, SECOND);
+        plan.stop(N(100));
+        plan.written(0, N(100), files(&[0]));
+        let orders = plan.committed(0, N(100), Ok(1), SECOND);
+        assert!(matches!(orders[..], [Order::Stored { last: false, .. }]));
+        assert!(ends(&mut plan, 101));
+    }
+}

@@ -1,0 +1,55 @@
+//! The table of settings as people read it, and the name that they perhaps meant.
+
+use super::fields::Settings;
+use super::table::{Entry, table};
+use crate::spelling::{self, likeness};
+
+/// The settings as a Markdown table, one row each.
+pub fn markdown() -> String {
+    let mut text = String::from("| setting | allowed | default | what it does |\n");
+    text.push_str("| --- | --- | --- | --- |\n");
+    for e in table() {
+        let row = format!("| `{}` | {} | {} | {} |\n", e.name, e.allowed(), e.default, e.doc);
+        text.push_str(&row);
+    }
+    text
+}
+
+/// Every setting with its value in force, a line each, and what it does. Where the library chooses,
+/// a name and the value of `chosen` says what.
+pub fn in_force(settings: &Settings, chosen: &[(&'static str, String)]) -> String {
+    let width = table().iter().map(|entry| entry.name.len()).max().unwrap_or(0);
+    let line = |entry: &Entry| {
+        let choice = chosen.iter().find(|(name, _)| *name == entry.name);
+        let value = match (entry.show(settings), choice) {
+            (Some(value), Some((_, choice))) if value == *choice => value,
+            (Some(value), Some((_, choice))) => format!("{value} ({choice})"),
+            (None, Some((_, choice))) => choice.clone(),
+            (Some(value), None) => value,
+            (None, None) => entry.default.to_owned(),
+        };
+        format!("{:<width$}  {value:<12}  {}\n", entry.name, entry.doc)
+    };
+    table().iter().map(line).collect()
+}
+
+/// The allowed `SHMEM_FT_*` name that was perhaps meant; the first of equals.
+pub(super) fn nearest(name: &str) -> &'static str {
+    let names = table().iter().map(|entry| entry.name).filter(|name| name.starts_with(PREFIX));
+    spelling::nearest(names, |known| alike(name, known), 0.0).unwrap_or_default()
+}
+
+const PREFIX: &str = "SHMEM_FT_";
+
+/// How much alike two names are, 0 to 1: letter by letter, or, where words were left out, by the
+/// words there are.
+fn alike(name: &str, known: &str) -> f64 {
+    let words = |text: &'_ str| {
+        let words = text.trim_start_matches(PREFIX).split('_').map(str::to_owned);
+        words.collect::<Vec<String>>()
+    };
+    let (words, of_known) = (words(name), words(known));
+    let best = |word: &String| of_known.iter().map(|w| likeness(word, w)).fold(0.0, f64::max);
+    let by_words = words.iter().map(best).sum::<f64>() / words.len() as f64;
+    likeness(name, known).max(0.95 * by_words)
+}

@@ -1,0 +1,134 @@
+//! `oshinfo store`: which checkpoints a folder has, whether they hold, and deleting old ones.
+
+#![forbid(unsafe_code)]
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use clap::Parser;
+use raidshmem_archive::manifest::Manifest;
+use raidshmem_report::words::bytes;
+use serde_json::json;
+
+use super::sets::{self, Set, SetError};
+
+/// Lists the checkpoints in a folder of SHMEM_FT_STORE, the newest first.
+#[derive(Debug, Parser)]
+#[command(name = "oshinfo store", disable_version_flag = true)]
+struct Words {
+    /// The folder.
+    #[arg(value_name = "DIR")]
+    folder: std::path::PathBuf,
+    /// Read every byte and check it; the status is 1 if something does not hold.
+    #[arg(long)]
+    verify: bool,
+    /// First delete all sets but the newest K, and what killed jobs left behind.
+    #[arg(long, value_name = "K")]
+    prune: Option<usize>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was asked for, and whether all is well.
+#[derive(Debug)]
+pub struct Answer {
+    /// For the standard output.
+    pub text: String,
+    /// Every set holds.
+    pub well: bool,
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum NoAnswer {
+    /// The words ask for help, or for what is not there.
+    #[error("{0}")]
+    Words(#[from] clap::Error),
+    /// The folder cannot be read, or nothing be deleted there.
+    #[error("store: {0}")]
+    Folder(#[from] SetError),
+}
+
+/// Answers the words behind `oshinfo store`.
+///
+/// # Errors
+/// The words are none, or the folder cannot be read.
+pub fn answer(words: impl Iterator<Item = String>) -> Result<Answer, NoAnswer> {
+    let words = Words::try_parse_from(std::iter::once("oshinfo store".to_owned()).chain(words))?;
+    let folder = words.folder.as_path();
+    let gone = words.prune.map(|keep| sets::prune(folder, keep)).transpose()?.unwrap_or_default();
+    let look = |set: &Set| if words.verify { set.verify() } else { set.manifest() };
+    let sets: Vec<(Set, Result<Manifest, SetError>)> =
+        sets::list(folder)?.into_iter().map(|set| (set.clone(), look(&set))).collect();
+    let well = sets.iter().all(|(_, looked)| looked.is_ok());
+    let text = match words.json {
+        true => format!("{:#}\n", in_json(folder, &sets, &gone)),
+        false => in_words(folder, &sets, &gone, words.verify),
+    };
+    Ok(Answer { text, well })
+}
+
+fn when(manifest: &Manifest) -> String {
+    let time = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(manifest.seconds));
+    time.map_or_else(String::new, |time| humantime::format_rfc3339_seconds(time).to_string())
+}
+
+fn in_words(
+    folder: &Path,
+    sets: &[(Set, Result<Manifest, SetError>)],
+    gone: &[u64],
+    verify: bool,
+) -> String {
+    let mut text = String::new();
+    for number in gone {
+        let _ = writeln!(text, "set {number} deleted");
+    }
+    for (Set { number, .. }, looked) in sets {
+        let _ = match looked {
+            Ok(manifest) => writeln!(
+                text,
+                "set {number}  checkpoint {}  {}  {} PEs  {}{}  {}",
+                manifest.number,
+                when(manifest),
+                manifest.entries.len(),
+                bytes(manifest.bytes()),
+                if verify { "  whole" } else { "" },
+                manifest.program.escape_debug()
+            ),
+            Err(error) => writeln!(text, "set {number}  not whole: {error}"),
+        };
+    }
+    if sets.is_empty() {
+        let _ = writeln!(text, "{}: no checkpoints", folder.display());
+    }
+    text
+}
+
+fn in_json(
+    folder: &Path,
+    sets: &[(Set, Result<Manifest, SetError>)],
+    gone: &[u64],
+) -> serde_json::Value {
+    let set = |(Set { number, folder }, looked): &(Set, Result<Manifest, SetError>)| match looked {
+        Ok(manifest) => json!({
+            "set": number,
+            "folder": folder.display().to_string(),
+            "checkpoint": manifest.number,
+            "written": when(manifest),
+            "pes": manifest.entries.len(),
+            "heap": manifest.heap_len,
+            "bytes": manifest.bytes(),
+            "mode": manifest.mode,
+            "program": manifest.program,
+        }),
+        Err(error) => json!({
+            "set": number,
+            "folder": folder.display().to_string(),
+            "error": error.to_string(),
+        }),
+    };
+    let sets: Vec<serde_json::Value> = sets.iter().map(set).collect();
+    json!({ "store": folder.display().to_string(), "deleted": gone, "sets": sets })
+}

@@ -1,0 +1,33 @@
+//! Checkpoints in files: writing those that memory holds, and filling memory from them.
+//!
+//! ```text
+//! source     reading the store of a PE without its help
+//! variables  what lies where in the statics of a program
+//! sets       the folders: which sets there are, making one, deleting old ones
+//! write      the files of the PEs of a node
+//! load       the memory of a PE from its file
+//! answer     what `oshinfo store` says of a folder
+//! ```
+//!
+//! What the files hold is the business of [`raidshmem_archive`], which checkpoint is written that
+//! of its `schedule`.
+//!
+//! Invariants: nothing is read through a link, or from a file of another user; a folder has the
+//! name of a set only while it is whole; what fails here is an error with words, and never a panic.
+
+#![forbid(unsafe_code)]
+
+pub mod answer;
+pub mod load;
+pub mod sets;
+mod source;
+pub mod variables;
+pub mod write;
+
+use raidshmem_core::layout::BASE;
+use raidshmem_core::layout::Layout;
+
+/// Where the heap begins in every process.
+fn heap_at(layout: &Layout) -> u64 {
+    (BASE + layout.heap) as u64
+}

@@ -1,0 +1,254 @@
+//! The files of the PEs of a node, written from the memory that their agent holds.
+//!
+//! One thread reads ahead, as far as a bounded queue of tiles allows; this one writes. So memory is
+//! read at its own speed as long as there is room, and the next checkpoint rarely comes before.
+//!
+//! Invariant: the program waits for nothing here.
+
+#![forbid(unsafe_code)]
+
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use raidshmem_archive::part::{Area, Extent, Head, Object, Region};
+use raidshmem_codec::crc::crc32;
+use raidshmem_core::disk::{Entry, Failure};
+use raidshmem_core::layout::{Layout, TILE};
+use raidshmem_core::quantity::{CheckpointNumber, Pe};
+use raidshmem_core::store::coverage::{Coverage, Manifest};
+use raidshmem_sys::memory::Part;
+
+use super::heap_at;
+use super::sets::{self, SetError};
+use super::source::{Owner, Source};
+
+/// What is written, and from where.
+pub struct Order {
+    /// The job.
+    pub job: u64,
+    /// How many PEs it has.
+    pub n_pes: u32,
+    /// Bytes of each symmetric heap.
+    pub heap_len: u64,
+    /// The checkpoint.
+    pub number: CheckpointNumber,
+    /// Where sets are.
+    pub folder: PathBuf,
+    /// The PEs of this node, with their memory.
+    pub pes: Vec<(Pe, Part)>,
+    /// Tiles in memory have checksums.
+    pub checksum: bool,
+    /// Bytes that are read ahead at most.
+    pub memory: u64,
+    /// Which build the program is.
+    pub build: Vec<u8>,
+    /// Its variables.
+    pub objects: Vec<Object>,
+}
+
+/// A piece of what is read.
+enum Piece {
+    /// A file begins; its checksums are still missing.
+    Head(Pe, Box<Head>),
+    /// A tile of it.
+    Tile(Vec<u8>),
+}
+
+fn refused(error: &SetError) -> Failure {
+    Failure::Refused(error.to_string())
+}
+
+/// Writes the files; ends when `stop` names the checkpoint.
+///
+/// # Errors
+/// The files are not all on disk.
+pub fn write(order: &Order, stop: &AtomicU64) -> Result<Vec<(Pe, Entry)>, Failure> {
+    let folder = sets::part_folder(&order.folder, order.job, order.number);
+    let make = fs::create_dir_all(&folder);
+    make.map_err(|error| Failure::Refused(format!("{}: {error}", folder.display())))?;
+    let _held = sets::hold(&folder).map_err(|error| refused(&error))?;
+    let room = (order.memory / TILE as u64).clamp(1, 1 << 20) as usize;
+    let (pieces, queue) = sync_channel(room);
+    let written = std::thread::scope(|scope| {
+        let reading = std::thread::Builder::new().name("store-read".into());
+        let reader = reading.spawn_scoped(scope, || read(order, pieces, stop));
+        let reader = reader.map_err(|error| Failure::Refused(format!("a thread: {error}")))?;
+        let written = Files::new(&folder).take(queue);
+        // What was not read is the cause of what was not written.
+        reader.join().unwrap_or(Err(Failure::Refused("its thread ended".into())))?;
+        written
+    })?;
+    sets::sync(&folder).map_err(|error| refused(&error))?;
+    Ok(written)
+}
+
+/// Reads all that is to be written; ends without an error when nobody takes it any more.
+fn read(order: &Order, pieces: SyncSender<Piece>, stop: &AtomicU64) -> Result<(), Failure> {
+    order.pes.iter().try_for_each(|(pe, part)| read_pe(order, *pe, part, &pieces, stop))
+}
+
+fn read_pe(
+    order: &Order,
+    pe: Pe,
+    part: &Part,
+    pieces: &SyncSender<Piece>,
+    stop: &AtomicU64,
+) -> Result<(), Failure> {
+    let layout = Layout::new(order.heap_len as usize, order.n_pes as usize);
+    let owner = Owner { job: order.job, pe, checksum: order.checksum };
+    let source = Source::of(part.clone(), layout, owner, order.number)?;
+    let mut line = source.tile(0)?;
+    // The manifest says how long it is in its second word.
+    let word = line.get(8..16).map(|at| u64::from_le_bytes(at.try_into().expect("eight bytes")));
+    let described = word.map_or(0, |len| len.min(source.len as u64)) as usize;
+    let mut next = 1;
+    while line.len() < described {
+        line.extend(source.tile(next)?);
+        next += 1;
+    }
+    let manifest = Coverage::parse(&layout, &line)
+        .map_err(|error| Failure::Refused(format!("the memory of PE {pe}: {error}")))?;
+    let head = head(order, &layout, pe, &manifest);
+    let private: Vec<u8> = manifest.private.iter().flat_map(|it| it.contents).copied().collect();
+    if pieces.send(Piece::Head(pe, Box::new(head))).is_err() {
+        return Ok(());
+    }
+    let mut rest = line.split_off(described);
+    let (mut tiles, mut private) = (next..source.tiles(), Some(private));
+    loop {
+        if [order.number.0, u64::MAX].contains(&stop.load(Ordering::SeqCst)) {
+            return Err(Failure::Stopped);
+        }
+        while rest.len() >= TILE {
+            let tail = rest.split_off(TILE);
+            if pieces.send(Piece::Tile(std::mem::replace(&mut rest, tail))).is_err() {
+                return Ok(());
+            }
+        }
+        match (tiles.next(), private.take()) {
+            (Some(tile), kept) => {
+                rest.extend(source.tile(tile)?);
+                private = kept;
+            }
+            (None, Some(private)) => rest.extend(private),
+            (None, None) => break,
+        }
+    }
+    if !rest.is_empty() {
+        let _ = pieces.send(Piece::Tile(rest)); // who does not take it says why
+    }
+    Ok(())
+}
+
+/// What the file of a PE begins with, by what its snapshot says of itself.
+fn head(order: &Order, layout: &Layout, pe: Pe, manifest: &Manifest) -> Head {
+    let extent = |at: usize, len: usize| {
+        let (area, from) = match at >= layout.heap {
+            true => (Area::Heap, layout.heap),
+            false => (Area::Statics, layout.statics),
+        };
+        Extent { area, offset: (at - from) as u64, len: len as u64 }
+    };
+    let pieces = manifest.coverage.pieces(0..manifest.coverage.len()).skip(1); // not itself
+    let extents: Vec<Extent> = pieces.map(|piece| extent(piece.at, piece.len)).collect();
+    let region = |saved: &raidshmem_core::store::private::Saved| Region {
+        name: saved.name.to_owned(),
+        len: saved.contents.len() as u64,
+    };
+    let has_statics = extents.iter().any(|extent| extent.area == Area::Statics);
+    let mut head = Head {
+        job: order.job,
+        number: order.number,
+        pe,
+        n_pes: order.n_pes,
+        heap_len: order.heap_len,
+        heap_at: heap_at(layout),
+        build: order.build.clone(),
+        heap: manifest.heap.encode(),
+        excluded: manifest.excluded.iter().map(|hole| extent(hole.start, hole.len())).collect(),
+        extents,
+        regions: manifest.private.iter().map(region).collect(),
+        objects: if has_statics { order.objects.clone() } else { Vec::new() },
+        sums: Vec::new(),
+    };
+    head.sums = vec![0; head.data_len().div_ceil(TILE as u64) as usize];
+    head
+}
+
+/// The files that are written one after another.
+struct Files<'a> {
+    folder: &'a Path,
+    open: Option<Open>,
+    done: Vec<(Pe, Entry)>,
+}
+
+/// The one that is being written.
+struct Open {
+    file: File,
+    path: PathBuf,
+    pe: Pe,
+    head: Box<Head>,
+    data_at: u64,
+    tile: usize,
+}
+
+impl Files<'_> {
+    fn new(folder: &Path) -> Files<'_> {
+        Files { folder, open: None, done: Vec::new() }
+    }
+
+    fn take(mut self, queue: Receiver<Piece>) -> Result<Vec<(Pe, Entry)>, Failure> {
+        for piece in queue {
+            match piece {
+                Piece::Head(pe, head) => self.begin(pe, head)?,
+                Piece::Tile(bytes) => self.open.iter_mut().try_for_each(|it| it.tile(&bytes))?,
+            }
+        }
+        self.end()?;
+        Ok(self.done)
+    }
+
+    fn begin(&mut self, pe: Pe, head: Box<Head>) -> Result<(), Failure> {
+        self.end()?;
+        let path = self.folder.join(sets::part_name(pe));
+        let made = OpenOptions::new().write(true).create_new(true).open(&path);
+        let file = made.map_err(|error| failed(&path, &error))?;
+        let data_at = Head::data_at(head.encode().len());
+        self.open = Some(Open { file, path, pe, head, data_at, tile: 0 });
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<(), Failure> {
+        let Some(open) = self.open.take() else { return Ok(()) };
+        self.done.push((open.pe, open.end()?));
+        Ok(())
+    }
+}
+
+fn failed(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::Refused(format!("{}: {error}", path.display()))
+}
+
+impl Open {
+    fn tile(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        let at = self.data_at + (self.tile * TILE) as u64;
+        self.file.write_all_at(bytes, at).map_err(|error| failed(&self.path, &error))?;
+        if let Some(sum) = self.head.sums.get_mut(self.tile) {
+            *sum = crc32(bytes);
+        }
+        self.tile += 1;
+        Ok(())
+    }
+
+    /// The head comes last: before that the file is none.
+    fn end(self) -> Result<Entry, Failure> {
+        let head = self.head.encode();
+        let written = self.file.write_all_at(&head, 0).and_then(|()| self.file.sync_all());
+        written.map_err(|error| failed(&self.path, &error))?;
+        let sum = head.last_chunk::<4>().map_or(0, |sum| u32::from_le_bytes(*sum));
+        Ok(Entry { len: self.data_at + self.head.data_len(), sum })
+    }
+}

@@ -1,0 +1,135 @@
+//! What an agent does of checkpoints on disk, on a thread of its own.
+
+#![forbid(unsafe_code)]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use raidshmem_archive::part::Object;
+use raidshmem_archive::program;
+use raidshmem_core::disk::{Failure, Outcome, Task};
+use raidshmem_core::message::Up;
+use raidshmem_core::quantity::{CheckpointNumber, Pe};
+use raidshmem_sys::socket::ChannelError;
+use rustix::event::{PollFd, PollFlags, poll};
+
+use super::Agent;
+use crate::control::link::timespec;
+use crate::disk::{sets, variables, write};
+use crate::launch::worker::Worker;
+
+/// How long what is being written may take to stop when the agent ends.
+const LAST_FILES: Duration = Duration::from_secs(5);
+
+impl Agent {
+    pub(super) fn disk(&mut self, task: Task) -> Result<(), ChannelError> {
+        if self.disk.worker.is_none() {
+            match Worker::new() {
+                Ok(worker) => self.disk.worker = Some(worker),
+                Err(error) => return self.up.send(&Up::Disk(cannot(&task, &error)), &[]),
+            }
+        }
+        let job = self.job.id;
+        match task {
+            Task::Write { number, folder, pes, memory, checksum } => {
+                self.disk.open = Some((number, folder.clone()));
+                let (build, objects) = self.program();
+                let order = write::Order {
+                    job,
+                    n_pes: self.job.n_pes,
+                    heap_len: self.job.heap_len,
+                    number,
+                    folder: folder.into(),
+                    pes: pes.into_iter().map(|pe| (pe, self.part(pe))).collect(),
+                    checksum,
+                    memory,
+                    build,
+                    objects,
+                };
+                let stop = Arc::clone(&self.disk.stop);
+                self.begin(move || {
+                    let files = write::write(&order, &stop);
+                    Some(Outcome::Written { number, files })
+                });
+            }
+            Task::Commit { number, folder, manifest, keep } => self.begin(move || {
+                let folder = Path::new(&folder);
+                let part = sets::part_folder(folder, job, number);
+                let set = sets::commit(folder, &part, &manifest).and_then(|set| {
+                    sets::prune(folder, usize::try_from(keep).unwrap_or(usize::MAX))?;
+                    Ok(set)
+                });
+                let set = set.map_err(|error| Failure::Refused(error.to_string()));
+                Some(Outcome::Committed { number, set })
+            }),
+            Task::Drop { number, folder } => {
+                self.disk.stop.store(number.0, Ordering::SeqCst);
+                self.begin(move || {
+                    drop_part(&folder, job, number);
+                    None
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, job: impl FnOnce() -> Option<Outcome> + Send + 'static) {
+        if let Some(worker) = &mut self.disk.worker {
+            worker.begin(job);
+        }
+    }
+
+    pub(super) fn hear_disk(&mut self) -> Result<(), ChannelError> {
+        let outcomes = self.disk.worker.as_mut().map(Worker::results).unwrap_or_default();
+        outcomes.into_iter().flatten().try_for_each(|it| self.up.send(&Up::Disk(it), &[]))
+    }
+
+    /// The build of the program, and its variables, by a process of it.
+    fn program(&mut self) -> (Vec<u8>, Vec<Object>) {
+        if self.disk.program.is_none() {
+            let is_pe = |pe: Option<Pe>| pe.is_some();
+            let pid = self.procs.values().find(|local| is_pe(local.pe));
+            let pid = pid.map(|local| local.carrier().pid);
+            let bytes = pid.and_then(|pid| std::fs::read(format!("/proc/{pid}/exe")).ok());
+            self.disk.program = bytes.map(|bytes| {
+                let program = program::read(&bytes);
+                (program.build.clone(), variables::objects(program))
+            });
+        }
+        self.disk.program.clone().unwrap_or_default()
+    }
+
+    /// Nothing is written any more, and what is no set goes.
+    pub(super) fn stop_disk(&mut self) {
+        let Some(worker) = &mut self.disk.worker else { return };
+        self.disk.stop.store(u64::MAX, Ordering::SeqCst);
+        worker.stop();
+        let end = Instant::now() + LAST_FILES;
+        while !worker.is_idle() && Instant::now() < end {
+            let left = end.saturating_duration_since(Instant::now());
+            let _ = poll(&mut [PollFd::new(&*worker, PollFlags::IN)], Some(&timespec(left)));
+            worker.results();
+        }
+        if let Some((number, folder)) = self.disk.open.take() {
+            drop_part(&folder, self.job.id, number);
+        }
+    }
+}
+
+/// Takes back what was written; what other nodes write there goes by their own hands.
+fn drop_part(folder: &str, job: u64, number: CheckpointNumber) {
+    let _ = std::fs::remove_dir_all(sets::part_folder(Path::new(folder), job, number));
+}
+
+/// What becomes of a task that has no thread.
+fn cannot(task: &Task, error: &std::io::Error) -> Outcome {
+    let failure = Failure::Refused(format!("thread for checkpoints on disk: {error}"));
+    match *task {
+        Task::Commit { number, .. } => Outcome::Committed { number, set: Err(failure) },
+        Task::Write { number, .. } | Task::Drop { number, .. } => {
+            Outcome::Written { number, files: Err(failure) }
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Checkpoints on disk as a command line names them: where they go, and which one a job begins
+//! from.
+
+#![forbid(unsafe_code)]
+
+use std::path::{Path, PathBuf};
+
+use raidshmem_archive::manifest::Manifest;
+use raidshmem_core::disk::Resume;
+use raidshmem_core::quantity::Pe;
+use raidshmem_core::settings::Settings;
+
+use super::refused::Refused;
+use crate::disk::sets::{self, Set, SetError};
+
+/// A set to begin from.
+struct Found {
+    resume: Resume,
+    heap_len: u64,
+    /// Lines for the start.
+    notes: Vec<String>,
+}
+
+/// The settings with what follows from a set that is to be begun from, that set, and lines for the
+/// start.
+///
+/// # Errors
+/// The set does not fit.
+pub fn settle(
+    given: Option<&str>,
+    pes: usize,
+    mut settings: Settings,
+) -> Result<(Settings, Option<Resume>, Vec<String>), Refused> {
+    if let Some(store) = &mut settings.store {
+        let path = std::path::absolute(&*store);
+        let path = path.map_err(|error| Refused::Store { path: store.clone(), error })?;
+        *store = path.display().to_string(); // programs may run elsewhere
+    }
+    let Some(given) = given else { return Ok((settings, None, Vec::new())) };
+    let Found { resume, heap_len, notes } = find(given, pes, &settings)?;
+    settings.symmetric_size = Some(heap_len);
+    Ok((settings, Some(resume), notes))
+}
+
+/// Makes the folder of `SHMEM_FT_STORE`.
+///
+/// # Errors
+/// It cannot be made.
+pub fn make_store(settings: &Settings) -> Result<(), Refused> {
+    let made = settings.store.as_ref().map(|path| (path, std::fs::create_dir_all(path)));
+    match made {
+        Some((path, Err(error))) => Err(Refused::Store { path: path.clone(), error }),
+        _ => Ok(()),
+    }
+}
+
+/// The set that `--resume` names, for a job of `pes` PEs.
+fn find(given: &str, pes: usize, settings: &Settings) -> Result<Found, Refused> {
+    let refused = |why: String| Refused::Resume { got: given.to_owned(), why };
+    if !settings.backup_mode.keeps_snapshot() {
+        let mode = settings.backup_mode.name();
+        let why = format!("expected --mode double, raid4, raid5 or rs, not {mode}");
+        return Err(refused(why));
+    }
+    let (folder, number) = split(given);
+    let sets = sets::list(&folder).map_err(|error| refused(error.to_string()))?;
+    let mut notes = Vec::new();
+    let (set, manifest) = match number {
+        Some(number) => {
+            let set = sets.iter().find(|set| set.number == number);
+            let set = set.ok_or_else(|| refused(format!("expected {}", numbers(&sets))))?;
+            (set, look(set).map_err(|error| refused(error.to_string()))?)
+        }
+        None => {
+            let mut whole = sets.iter().filter_map(|set| match look(set) {
+                Ok(manifest) => Some((set, manifest)),
+                Err(error) => {
+                    notes.push(format!("set {} is passed over: {error}", set.number));
+                    None
+                }
+            });
+            let newest = whole.next();
+            drop(whole);
+            newest.ok_or_else(|| {
+                let why = notes.first().map(|note| format!("; {note}")).unwrap_or_default();
+                refused(format!("there is no whole checkpoint{why}"))
+            })?
+        }
+    };
+    let saved = manifest.entries.len();
+    if saved != pes {
+        let number = set.number;
+        return Err(refused(format!("set {number} is of {saved} PEs; expected -n {saved}")));
+    }
+    notes.push(format!(
+        "begins from set {}, checkpoint {} of {}",
+        set.number, manifest.number, manifest.program
+    ));
+    let folder = std::path::absolute(&set.folder).unwrap_or_else(|_| set.folder.clone());
+    let resume = Resume { folder: folder.display().to_string(), number: manifest.number };
+    Ok(Found { resume, heap_len: manifest.heap_len, notes })
+}
+
+/// `DIR@7` is set 7 of `DIR`, unless there is a folder of that name.
+fn split(given: &str) -> (PathBuf, Option<u64>) {
+    let number = given.rsplit_once('@').and_then(|(folder, number)| {
+        let number = number.parse().ok()?;
+        (!Path::new(given).is_dir()).then_some((PathBuf::from(folder), Some(number)))
+    });
+    number.unwrap_or_else(|| (PathBuf::from(given), None))
+}
+
+/// The sets there are, for people.
+fn numbers(sets: &[Set]) -> String {
+    let numbers: Vec<String> = sets.iter().map(|set| format!("@{}", set.number)).collect();
+    if numbers.is_empty() { "a folder with sets".to_owned() } else { numbers.join(" or ") }
+}
+
+/// The manifest of a set whose files begin as they should. Their tiles are checked when they are
+/// read.
+fn look(set: &Set) -> Result<Manifest, SetError> {
+    let manifest = set.manifest()?;
+    for pe in Pe::all(manifest.entries.len()) {
+        sets::open_part(&set.folder, &manifest, pe)?;
+    }
+    Ok(manifest)
+}

@@ -1,0 +1,92 @@
+//! Checkpoints on disk: carries out what [`raidshmem_archive::schedule`] decides.
+
+#![forbid(unsafe_code)]
+
+use raidshmem_archive::schedule::{Order, Schedule};
+use raidshmem_core::disk::{Outcome, Task};
+use raidshmem_core::message::{Down, Report};
+use raidshmem_core::quantity::CheckpointNumber;
+use raidshmem_report::words::{bytes, time};
+
+use super::Launcher;
+
+/// Status of a job that stopped with its state on disk, so that it can go on (`EX_TEMPFAIL`).
+const RESUME_ME: i32 = 75;
+
+fn stopped(number: CheckpointNumber, folder: &str, set: u64) -> String {
+    format!(
+        "stopped as asked for, with checkpoint {number} on disk: \
+         oshrun --resume {folder}@{set} goes on from there"
+    )
+}
+
+impl Launcher {
+    /// Has the job stop once its next checkpoint is on disk. None without `SHMEM_FT_STORE`, false
+    /// if it is to stop already.
+    pub(super) fn stop_with_a_set(&mut self) -> Option<bool> {
+        let (_, agreed) = self.machine.not_due();
+        let is_new = self.disk.as_mut()?.schedule.stop(agreed);
+        if is_new {
+            self.telling.news("the job stops after its next checkpoint, once that is on disk");
+        }
+        Some(is_new)
+    }
+
+    /// The signal that stops the job at once, if one has come: with `SHMEM_FT_STORE` the first that
+    /// asks for a stop has the next checkpoint written before.
+    pub(super) fn stopped_by_signal(&mut self) -> Option<i32> {
+        let signal = self.signals.stopped()?;
+        let asks = signal == self.signals.asks_for_a_stop();
+        (!asks || self.stop_with_a_set() != Some(true)).then_some(signal)
+    }
+
+    /// A PE reported something: perhaps a checkpoint that is due.
+    pub(super) fn note_for_disk(&mut self, report: &Report) {
+        let Report::Checkpoint { number, .. } = *report else { return };
+        let node_of: Vec<u32> = self.machine.view().pes.iter().map(|pe| pe.node).collect();
+        let now = self.telling.now();
+        self.decide(|schedule| schedule.checkpoint(number, &node_of, now));
+    }
+
+    /// A PE was lost.
+    pub(super) fn interrupt_disk(&mut self) {
+        self.decide(Schedule::interrupted);
+    }
+
+    /// An agent has done what it was told to, or not.
+    pub(super) fn heard_of_disk(&mut self, node: u32, outcome: Outcome) {
+        let now = self.telling.now();
+        self.decide(|schedule| match outcome {
+            Outcome::Written { number, files } => schedule.written(node, number, files),
+            Outcome::Committed { number, set } => schedule.committed(node, number, set, now),
+        });
+    }
+
+    fn decide(&mut self, decide: impl FnOnce(&mut Schedule) -> Vec<Order>) {
+        let Some(disk) = &mut self.disk else { return };
+        let orders = decide(&mut disk.schedule);
+        let (verbose, folder) = (disk.verbose, disk.folder.clone());
+        let tasks: Vec<Result<(u32, Task), Order>> =
+            orders.into_iter().map(|order| disk.task(order)).collect();
+        for task in tasks {
+            match task {
+                Ok((node, task)) => self.tell(node, &Down::Disk(task), &[]),
+                Err(Order::Warn(line)) => self.telling.error(&line),
+                Err(Order::Stored { number, set, bytes: len, took, last }) => {
+                    let (len, took) = (bytes(len), time(took));
+                    let line = format!(
+                        "checkpoint {number} is on disk: {folder}/set-{set}, {len} in {took}"
+                    );
+                    if verbose {
+                        self.telling.news(&line);
+                    }
+                    if last {
+                        self.telling.say_verdict(&stopped(number, &folder, set));
+                        self.result.get_or_insert(RESUME_ME);
+                    }
+                }
+                Err(_) => {}
+            }
+        }
+    }
+}

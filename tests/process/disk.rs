@@ -1,0 +1,291 @@
+//! Checkpoints on disk: a job that was killed whole begins again from them, what does not fit is
+//! refused with one line, and a disk that fails costs a warning.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::process::Signal;
+
+use super::support::jacobi::{self, SMALL, sum};
+use super::support::processes::signal;
+use super::support::{Job, Outcome, program, skip};
+
+/// Some 130 checkpoints of half a MiB a PE: longer than a set takes, on any machine.
+const LONG: &[&str] = &["--bytes", "2M", "--sweeps", "2048", "--halo", "16"];
+
+/// A folder for sets, which goes with its value.
+struct Store(PathBuf);
+
+impl Store {
+    fn new() -> Store {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("store-{}-{number}", std::process::id());
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        fs::create_dir_all(&folder).expect("a folder for sets");
+        Store(folder)
+    }
+
+    fn text(&self) -> &str {
+        self.0.to_str().expect("a plain name")
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.0).expect("the folder is there").flatten();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.file_name().into_string().expect("a plain name")).collect();
+        names.sort();
+        names
+    }
+
+    /// The newest set.
+    fn newest(&self) -> (u64, PathBuf) {
+        let number = |name: &String| name.strip_prefix("set-")?.parse::<u64>().ok();
+        let newest = self.names().iter().filter_map(number).max().expect("a set");
+        (newest, self.0.join(format!("set-{newest}")))
+    }
+
+    /// A job that writes every checkpoint here.
+    fn job(&self, mode: &str, words: &[&str]) -> Job {
+        let job = Job::new(4).mode(mode).args(&["--verbose"]).args(words);
+        job.env("SHMEM_FT_STORE", self.text()).env("SHMEM_FT_STORE_EVERY", "1")
+    }
+
+    /// A job that begins from here, and writes nothing.
+    fn resume(&self, words: &[&str]) -> Job {
+        Job::new(4).mode("raid5").args(&["--resume", self.text()]).args(words)
+    }
+
+    /// Has a job write sets here, and kills all of it.
+    fn fill(&self, words: &[&str]) {
+        let mut run = jacobi::job(self.job("raid5", words), LONG).with_orphans().start();
+        run.wait_for("set-2,");
+        run.processes().iter().for_each(|found| signal(found.pid, Signal::KILL));
+        run.finish().status(137);
+    }
+
+    fn oshinfo(&self, words: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_oshinfo"));
+        command.arg("store").args(words).arg(&self.0).output().expect("oshinfo runs")
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn a_job_that_was_killed_whole_begins_again_with_the_right_sum() {
+    for (words, again) in [("", "--nodes 2"), ("--nodes 2", ""), ("--nodes 4", "--mode rs")] {
+        let split = |words: &'static str| words.split_whitespace().collect::<Vec<&str>>();
+        let store = Store::new();
+        store.fill(&split(words));
+        let outcome = jacobi::job(store.resume(&split(again)), LONG).run();
+        outcome.right_sum(LONG).says("oshrun: begins from set ").says("all PEs resume from");
+    }
+}
+
+/// A job that begins from the disk loses PEs like any other, also before all are back, and when
+/// the first checkpoint after it is still to be made.
+#[test]
+fn a_resumed_job_survives_losses() {
+    let store = Store::new();
+    store.fill(&[]);
+    let (number, _) = store.newest();
+    let at = |point: &str| format!("2@{number}:{point}");
+    for rule in [at("verify"), at("restore"), at("reencode"), format!("1@{}:encode", number + 1)] {
+        let job = store.resume(&["--kill", &rule]);
+        jacobi::job(job, LONG).run().right_sum(LONG).says("PE ");
+    }
+}
+
+#[test]
+fn killed_at_random_and_resumed_until_it_is_through() {
+    let store = Store::new();
+    store.fill(&[]);
+    for more in 1..5 {
+        // A folder for the next set stands at another step of its making each time.
+        let (number, _) = store.newest();
+        let job = store.job("raid5", &["--resume", store.text()]);
+        let mut run = jacobi::job(job, LONG).with_orphans().start();
+        run.wait_for(&format!("set-{},", number + more));
+        run.processes().iter().for_each(|found| signal(found.pid, Signal::KILL));
+        let outcome = run.finish();
+        if outcome.status == 0 {
+            break; // it was through before
+        }
+        outcome.status(137);
+        let names = store.names();
+        let parts = names.iter().filter(|name| name.ends_with(".part")).count();
+        assert!(parts <= 1 && names.len() <= 4, "{names:?}");
+    }
+    jacobi::job(store.resume(&[]), LONG).run().right_sum(LONG);
+    assert!(store.oshinfo(&["--prune", "1"]).status.success());
+    let names = store.names();
+    assert!(names.len() == 1 && names[0].starts_with("set-"), "{names:?}");
+}
+
+/// Fails unless the job was refused with that status and one line that says this.
+#[track_caller]
+fn refused(outcome: &Outcome, text: &str) {
+    outcome.status(2).says(text);
+    outcome.check(outcome.count(text) == 1 && sum(&outcome.out).is_none(), "one line was expected");
+}
+
+#[test]
+fn what_does_not_fit_is_refused_with_one_line() {
+    let store = Store::new();
+    refused(&jacobi::job(store.resume(&[]), LONG).run(), "there is no whole checkpoint");
+    store.fill(&[]);
+    let (number, set) = store.newest();
+    let resume = |pes: usize, given: &str, mode: &str| {
+        let job = Job::new(pes).mode(mode).args(&["--resume", given]);
+        jacobi::job(job, LONG).run()
+    };
+    let text = store.text();
+    refused(&resume(3, text, "raid5"), &format!("set {number} is of 4 PEs; expected -n 4"));
+    refused(&resume(4, &format!("{text}@999"), "raid5"), "@999: expected @");
+    refused(&resume(4, &format!("{text}x"), "raid5"), "No such file");
+    refused(&resume(4, text, "none"), "expected --mode double, raid4, raid5 or rs, not none");
+    refused(&resume(4, text, "single"), "raid5 or rs, not single");
+    let other = store.resume(&[]).program(&program("steps"), &[]).run();
+    refused(&other, "was written by another build of the program");
+    let exact = format!("{text}@{number}");
+    // A tile with another byte, a file that is cut, a link, the file of another PE.
+    let (file, bytes) = (set.join("pe-2"), fs::read(set.join("pe-2")).expect("a file"));
+    let mut damaged = bytes.clone();
+    let last = damaged.len() - 1;
+    damaged[last] ^= 1;
+    fs::write(&file, &damaged).expect("written");
+    refused(&resume(4, &exact, "raid5"), "pe-2: damaged: the checksum of tile");
+    fs::write(&file, &bytes[..last]).expect("written");
+    refused(&resume(4, &exact, "raid5"), "pe-2: cut short");
+    let older = resume(4, text, "raid5");
+    older.right_sum(LONG).says(&format!("set {number} is passed over: "));
+    fs::copy(set.join("pe-1"), &file).expect("copied");
+    refused(&resume(4, &exact, "raid5"), "pe-2: it belongs to another set");
+    fs::remove_file(&file).expect("removed");
+    std::os::unix::fs::symlink(set.join("pe-1"), &file).expect("a link");
+    refused(&resume(4, &exact, "raid5"), "pe-2: ");
+    fs::remove_file(&file).expect("removed");
+    fs::write(&file, &bytes).expect("written");
+    resume(4, &exact, "raid5").right_sum(LONG);
+    fs::write(set.join("manifest"), "RAIDSETM").expect("written");
+    refused(&resume(4, &exact, "raid5"), "manifest: cut short");
+}
+
+#[test]
+fn a_folder_that_cannot_be_had_and_a_mode_without_copies_are_refused() {
+    let job = |store: &str, mode: &str| {
+        let job = Job::new(2).mode(mode).env("SHMEM_FT_STORE", store);
+        jacobi::job(job, SMALL).run()
+    };
+    refused(&job("/proc/nothing/here", "raid5"), "SHMEM_FT_STORE=/proc/nothing/here: ");
+    for mode in ["none", "single"] {
+        refused(&job("x", mode), "SHMEM_FT_STORE: expected double, raid4, raid5 or rs as");
+    }
+}
+
+/// Disks that fail: the job goes on, and says so once.
+#[test]
+fn a_disk_that_is_full_or_cannot_be_written_to_is_a_warning() {
+    if !rustix::process::getuid().is_root() {
+        return skip("root", "not root");
+    }
+    for (options, cause) in [("size=300k", "No space left"), ("ro", "Read-only file system")] {
+        let store = Store::new();
+        let mount = format!("mount -t tmpfs -o {options} none {}", store.text());
+        let outcome = jacobi::job(store.job("raid5", &["--nodes", "2"]), LONG).after(&mount).run();
+        outcome.right_sum(LONG).says("is not on disk: node ").says(cause);
+        outcome.check(outcome.count("is not on disk: ") == 1, "one line was expected");
+        // The first checkpoint, of an empty heap, may have room.
+        outcome.check(outcome.count(" is on disk: ") <= 1, "no set of data was expected");
+    }
+}
+
+#[test]
+fn sets_are_kept_listed_checked_and_deleted() {
+    let store = Store::new();
+    let job = store.job("rs", &[]).env("SHMEM_FT_STORE_KEEP", "3");
+    let outcome = jacobi::job(job, LONG).run();
+    outcome.right_sum(LONG);
+    let sets = outcome.count(" is on disk: ").min(3);
+    outcome.check(sets > 1, "several sets were expected");
+    let names = store.names();
+    assert!(names.len() == sets && names.iter().all(|it| it.starts_with("set-")), "{names:?}");
+    let text = |output: &Output| String::from_utf8_lossy(&output.stdout).into_owned();
+    let listed = store.oshinfo(&["--verify"]);
+    assert!(listed.status.success(), "{listed:?}");
+    assert_eq!(text(&listed).matches("4 PEs").count(), sets);
+    assert_eq!(text(&listed).matches("  whole  ").count(), sets);
+    let (number, set) = store.newest();
+    let json: serde_json::Value =
+        serde_json::from_slice(&store.oshinfo(&["--json"]).stdout).expect("JSON");
+    assert_eq!((&json["sets"][0]["set"], &json["sets"][0]["pes"]), (&number.into(), &4.into()));
+    let file = set.join("pe-0");
+    let mut bytes = fs::read(&file).expect("a file");
+    *bytes.last_mut().expect("bytes") ^= 0x10;
+    fs::write(&file, bytes).expect("written");
+    let damaged = store.oshinfo(&["--verify"]);
+    assert_eq!(damaged.status.code(), Some(1));
+    assert!(text(&damaged).contains("not whole: ") && text(&damaged).contains("pe-0: damaged"));
+    assert!(store.oshinfo(&[]).status.success(), "its manifest holds");
+    let pruned = store.oshinfo(&["--prune", "1"]);
+    assert_eq!((pruned.status.code(), store.names()), (Some(0), vec![format!("set-{number}")]));
+    assert_eq!(text(&pruned).matches(" deleted").count(), sets - 1);
+    for words in [&["--prune", "x"][..], &["--no"]] {
+        let output = store.oshinfo(words);
+        let lines = String::from_utf8_lossy(&output.stderr).lines().count();
+        assert_eq!((output.status.code(), lines), (Some(2), 1), "{output:?}");
+    }
+}
+
+fn ask_to_stop(job: u32) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_oshrun"));
+    command.args(["--stop", &job.to_string()]).output().expect("oshrun runs")
+}
+
+#[test]
+fn a_job_that_is_asked_to_stop_can_go_on() {
+    for ask in ["--stop", "TERM", "USR1"] {
+        let store = Store::new();
+        let words: &[&str] = if ask == "USR1" { &["--stop-signal", "USR1"] } else { &[] };
+        let job = store.job("raid5", words).env("SHMEM_FT_STORE_EVERY", "1000000");
+        let mut run = jacobi::job(job, LONG).start();
+        run.wait_for("checkpoint 3: ");
+        match ask {
+            "TERM" => run.signal(Signal::TERM),
+            "USR1" => run.signal(Signal::USR1),
+            _ => assert!(ask_to_stop(run.launcher()).status.success()),
+        }
+        let outcome = run.finish();
+        outcome.status(75).says("stopped as asked for, with checkpoint ");
+        let (number, _) = store.newest();
+        assert_eq!((number, store.names().len()), (1, 1), "one set, and nothing else");
+        jacobi::job(store.resume(&[]), LONG).run().right_sum(LONG);
+    }
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once_and_without_a_store_there_is_no_stop() {
+    let store = Store::new();
+    let job = store.job("raid5", &[]).env("SHMEM_FT_INTERVAL", "1000");
+    let mut run = job.program(&program("steps"), &[]).start();
+    run.wait_for("ready");
+    run.signal(Signal::TERM);
+    run.wait_for("stops after its next checkpoint");
+    run.signal(Signal::TERM);
+    run.finish().status(143).says("stopped by SIGTERM");
+    let job = Job::new(2).mode("raid5").program(&program("steps"), &[]);
+    let mut run = job.start();
+    run.wait_for("ready");
+    let output = ask_to_stop(run.launcher());
+    let line = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(2) && line.contains("this job has no SHMEM_FT_STORE"));
+    run.stop();
+    run.finish().status(0);
+}
