@@ -52,7 +52,21 @@
  * shmemx_ft_last_error  why the last checkpoint was refused, one line, or NULL; good until the
  *                       thread asks again. A program that answers a refusal by shmem_restart_pes
  *                       goes on without a new checkpoint: further refusals are no failures
+ *
+ * With SHMEM_FT_ROLLBACK=none nobody goes back, and the others go on without the lost: barriers and
+ * collectives complete among those that live, writes to a lost PE do nothing, reads give zeroes.
+ *
+ * shmemx_ft_get         shmem_getmem that says whether the bytes may be used, and so the typed and
+ *                       strided forms
+ * shmemx_ft_failed      the members of a team that are lost, in memory from malloc
+ * shmemx_ft_agree       collective among those that live: the bits that all have, the same on all;
+ *                       FAILURE while somebody has not acknowledged a loss (shmem_restart_pes)
+ * shmemx_ft_shrink      the same: a team of those that live
+ * shmemx_ft_on_fault    calls f with each PE that is lost and its status, by the thread that asked,
+ *                       in a later call of it that concerns other PEs; f makes local calls only
+ * shmemx_ft_faulted     1 from a loss to the restart that acknowledges it
  */
+typedef void (*shmemx_ft_handler_t)(int pe, int status, void *arg);
 
 #ifdef __cplusplus
 extern "C" {
@@ -67,6 +81,58 @@ const char *shmemx_ft_last_error(void);
 uint64_t shmemx_ft_checkpoint_number(void);
 int shmemx_ft_need_checkpoint(void);
 int shmemx_ft_get(void *dest, const void *source, size_t nbytes, int pe);
+int shmemx_ft_float_get(float *dest, const float *source, size_t nelems, int pe);
+int shmemx_ft_double_get(double *dest, const double *source, size_t nelems, int pe);
+int shmemx_ft_longdouble_get(long double *dest, const long double *source, size_t nelems, int pe);
+int shmemx_ft_char_get(char *dest, const char *source, size_t nelems, int pe);
+int shmemx_ft_schar_get(signed char *dest, const signed char *source, size_t nelems, int pe);
+int shmemx_ft_short_get(short *dest, const short *source, size_t nelems, int pe);
+int shmemx_ft_int_get(int *dest, const int *source, size_t nelems, int pe);
+int shmemx_ft_long_get(long *dest, const long *source, size_t nelems, int pe);
+int shmemx_ft_longlong_get(long long *dest, const long long *source, size_t nelems, int pe);
+int shmemx_ft_uchar_get(unsigned char *dest, const unsigned char *source, size_t nelems, int pe);
+int shmemx_ft_ushort_get(unsigned short *dest, const unsigned short *source, size_t nelems, int pe);
+int shmemx_ft_uint_get(unsigned int *dest, const unsigned int *source, size_t nelems, int pe);
+int shmemx_ft_ulong_get(unsigned long *dest, const unsigned long *source, size_t nelems, int pe);
+int shmemx_ft_ulonglong_get(unsigned long long *dest, const unsigned long long *source, size_t nelems, int pe);
+int shmemx_ft_int8_get(int8_t *dest, const int8_t *source, size_t nelems, int pe);
+int shmemx_ft_int16_get(int16_t *dest, const int16_t *source, size_t nelems, int pe);
+int shmemx_ft_int32_get(int32_t *dest, const int32_t *source, size_t nelems, int pe);
+int shmemx_ft_int64_get(int64_t *dest, const int64_t *source, size_t nelems, int pe);
+int shmemx_ft_uint8_get(uint8_t *dest, const uint8_t *source, size_t nelems, int pe);
+int shmemx_ft_uint16_get(uint16_t *dest, const uint16_t *source, size_t nelems, int pe);
+int shmemx_ft_uint32_get(uint32_t *dest, const uint32_t *source, size_t nelems, int pe);
+int shmemx_ft_uint64_get(uint64_t *dest, const uint64_t *source, size_t nelems, int pe);
+int shmemx_ft_size_get(size_t *dest, const size_t *source, size_t nelems, int pe);
+int shmemx_ft_ptrdiff_get(ptrdiff_t *dest, const ptrdiff_t *source, size_t nelems, int pe);
+int shmemx_ft_float_iget(float *dest, const float *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+int shmemx_ft_double_iget(double *dest, const double *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+int shmemx_ft_longdouble_iget(long double *dest, const long double *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+int shmemx_ft_char_iget(char *dest, const char *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+int shmemx_ft_schar_iget(signed char *dest, const signed char *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+int shmemx_ft_short_iget(short *dest, const short *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+int shmemx_ft_int_iget(int *dest, const int *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+int shmemx_ft_long_iget(long *dest, const long *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+int shmemx_ft_longlong_iget(long long *dest, const long long *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+int shmemx_ft_uchar_iget(unsigned char *dest, const unsigned char *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+int shmemx_ft_ushort_iget(unsigned short *dest, const unsigned short *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+int shmemx_ft_uint_iget(unsigned int *dest, const unsigned int *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+int shmemx_ft_ulong_iget(unsigned long *dest, const unsigned long *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+int shmemx_ft_ulonglong_iget(unsigned long long *dest, const unsigned long long *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+int shmemx_ft_int8_iget(int8_t *dest, const int8_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+int shmemx_ft_int16_iget(int16_t *dest, const int16_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+int shmemx_ft_int32_iget(int32_t *dest, const int32_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+int shmemx_ft_int64_iget(int64_t *dest, const int64_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+int shmemx_ft_uint8_iget(uint8_t *dest, const uint8_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+int shmemx_ft_uint16_iget(uint16_t *dest, const uint16_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+int shmemx_ft_uint32_iget(uint32_t *dest, const uint32_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+int shmemx_ft_uint64_iget(uint64_t *dest, const uint64_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+int shmemx_ft_size_iget(size_t *dest, const size_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+int shmemx_ft_ptrdiff_iget(ptrdiff_t *dest, const ptrdiff_t *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe);
+int shmemx_ft_agree(shmem_team_t team, int *value);
+int shmemx_ft_shrink(shmem_team_t team, shmem_team_t *living);
+int shmemx_ft_failed(shmem_team_t team, int **pes, size_t *n);
+void shmemx_ft_on_fault(shmemx_ft_handler_t f, void *arg);
 int shmemx_ft_faulted(void);
 
 #ifdef __cplusplus

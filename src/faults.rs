@@ -11,6 +11,7 @@ use raidshmem_core::protocol::{At, Call};
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation};
 use raidshmem_core::store::protection::Protection;
 use raidshmem_core::store::refusal::Refused;
+use raidshmem_core::view::State;
 use raidshmem_segment::waits::Waiting;
 use raidshmem_segment::words::Barrier;
 use raidshmem_sys::lock;
@@ -93,7 +94,12 @@ fn pass(world: &World, number: CheckpointNumber) -> i32 {
     let steps = |points: [Point; 3]| points.map(|point| world.members.point(point, number));
     world.quiet_all();
     steps([Quiesce, Encode, Encoded]);
-    if world.barrier_of(Barrier::Protocol, Call::Checkpoint.name()).is_err() {
+    let call = Call::Checkpoint.name();
+    let failed = match world.goes_on() {
+        true => world.agree_all(call, (u64::MAX, 0)).has_news(),
+        false => world.barrier_of(Barrier::Protocol, call).is_err(),
+    };
+    if failed {
         return FAILURE;
     }
     world.store.set_agreed(number);
@@ -149,16 +155,28 @@ pub fn recover_at_end(world: &'static World) {
 /// The PEs lost since this PE last saw the job whole, each with its status.
 pub fn query_fault() -> Vec<(usize, i32)> {
     let status = |with_node| if with_node { NODE_FAILED } else { PE_FAILED };
-    world().members.lost().into_iter().map(|(pe, with_node)| (pe, status(with_node))).collect()
+    let world = world();
+    if world.goes_on() {
+        world.fewer.ask(world.adopt());
+    }
+    let lost = world.members.lost().into_iter();
+    let lost = lost.filter(|&(pe, _)| !world.fewer.is_acknowledged(pe));
+    lost.map(|(pe, with_node)| (pe, status(with_node))).collect()
 }
 
 /// Brings every PE, the substitutes among them, back to the last agreed checkpoint. Collective.
+/// In a job that goes on with fewer it acknowledges the losses that `query_fault` named last, and
+/// leaves memory alone.
 ///
 /// Without a fault it changes nothing, and after a refused checkpoint it lets the job go on without
 /// one: a program that only knows the thesis' loop would try it again for ever.
 pub fn restart_pes() {
     let world = world();
     let _turn = world.store.lock.lock();
+    if world.goes_on() {
+        world.adopt();
+        return world.fewer.acknowledge();
+    }
     if world.interrupted() {
         world.show_restart(&site::here());
         world.forget_all();
@@ -178,6 +196,29 @@ pub fn restart_pes() {
         };
         complain(&format!("the job goes on without a new checkpoint: {back}"));
     }
+}
+
+/// True if what was just read from PE `pe` may not be used: it is lost, or, where PEs go back, any
+/// loss is known.
+pub fn get_failed(pe: usize) -> bool {
+    let world = world();
+    if world.goes_on() { world.is_lost_now(pe) } else { world.interrupted() }
+}
+
+/// Which of some PEs are lost, of those that were not replaced.
+pub fn failed(pes: impl Iterator<Item = usize>) -> Vec<bool> {
+    let world = world();
+    let view = world.members.view();
+    pes.map(|pe| view.pes[pe].state != State::Alive).collect()
+}
+
+/// From now on `handler` is called with the number and the status of each PE that is lost and was
+/// not acknowledged before, once and by this thread, in its next call that concerns other PEs. It
+/// may make local calls only.
+pub fn on_fault(handler: impl Fn(usize, i32) + Send + 'static) {
+    world().on_loss(Box::new(move |pe, with_node| {
+        handler(pe, if with_node { NODE_FAILED } else { PE_FAILED });
+    }));
 }
 
 /// True in an original PE, false in a substitute: guards initialisation that the checkpoint holds.

@@ -217,7 +217,21 @@ const FT_NOTES: &str = r#"
  * shmemx_ft_last_error  why the last checkpoint was refused, one line, or NULL; good until the
  *                       thread asks again. A program that answers a refusal by shmem_restart_pes
  *                       goes on without a new checkpoint: further refusals are no failures
+ *
+ * With SHMEM_FT_ROLLBACK=none nobody goes back, and the others go on without the lost: barriers and
+ * collectives complete among those that live, writes to a lost PE do nothing, reads give zeroes.
+ *
+ * shmemx_ft_get         shmem_getmem that says whether the bytes may be used, and so the typed and
+ *                       strided forms
+ * shmemx_ft_failed      the members of a team that are lost, in memory from malloc
+ * shmemx_ft_agree       collective among those that live: the bits that all have, the same on all;
+ *                       FAILURE while somebody has not acknowledged a loss (shmem_restart_pes)
+ * shmemx_ft_shrink      the same: a team of those that live
+ * shmemx_ft_on_fault    calls f with each PE that is lost and its status, by the thread that asked,
+ *                       in a later call of it that concerns other PEs; f makes local calls only
+ * shmemx_ft_faulted     1 from a loss to the restart that acknowledges it
  */
+typedef void (*shmemx_ft_handler_t)(int pe, int status, void *arg);
 "#;
 
 fn shmem_ft_h() -> String {

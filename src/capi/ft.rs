@@ -12,10 +12,16 @@ use std::sync::atomic::{AtomicUsize, Ordering, fence};
 use raidshmem_sys::caller;
 
 use super::claims::{read_at, text};
+use super::strided;
 use crate::faults::{self, Name};
 use crate::openshmem::check::{self, misuse};
+use crate::openshmem::group::Group;
 use crate::openshmem::memory::address::{In, Out, Sym, SymIn};
+use crate::openshmem::memory::elements::get_elements;
 use crate::openshmem::memory::rma;
+use crate::openshmem::memory::strides::Strided;
+use crate::openshmem::split;
+use crate::openshmem::team::{Team, members, to_world};
 use crate::pgas;
 
 /// PEs that the last query named; 0 after a restart.
@@ -138,6 +144,62 @@ macro_rules! knows_its_place {
 
 knows_its_place! { "shmemx_ft_register" "pshmemx_ft_register" }
 
+/// Ends the job by name unless it goes on with fewer.
+fn require(call: &str) {
+    if !pgas::world().goes_on() {
+        misuse(call, "expected SHMEM_FT_ROLLBACK=none, with which nobody goes back after a loss");
+    }
+}
+
+/// The status of a get from a PE.
+fn got(call: &'static str, pe: c_int) -> c_int {
+    fence(Ordering::Acquire); // the bytes are read before the look at the view
+    c_int::from(faults::get_failed(check::pe(call, pgas::world(), pe)))
+}
+
+fn agree(call: &'static str, team: Team, value: Out<c_int>) -> c_int {
+    require(call);
+    if value.addr() == 0 {
+        misuse(call, "value is NULL");
+    }
+    let own = u64::from(read_at(value.as_in(), 0).cast_unsigned());
+    let decision = Group::of_team(call, team).agree((own, 0));
+    value.write((decision.value as u32).cast_signed());
+    c_int::from(decision.has_news())
+}
+
+fn failed(call: &'static str, team: Team, (pes, n): (Out<*mut c_int>, Out<usize>)) -> c_int {
+    pgas::world();
+    let Some((_, _, size)) = members(team) else {
+        misuse(call, "the team is SHMEM_TEAM_INVALID or was destroyed");
+    };
+    let world_pes = (0..size as c_int).filter_map(|pe| to_world(team, pe));
+    let lost = faults::failed(world_pes);
+    let numbers: Vec<c_int> = (0..).zip(lost).filter(|(_, lost)| *lost).map(|(pe, _)| pe).collect();
+    let copy = for_caller(&numbers);
+    if copy.is_null() && !numbers.is_empty() {
+        return faults::FAILURE;
+    }
+    pes.write(copy);
+    n.write(numbers.len());
+    faults::SUCCESS
+}
+
+/// What is called of a loss.
+type Handler = extern "C" fn(c_int, c_int, *mut c_void);
+
+/// An argument that is handed back as it came.
+struct SendPtr(*mut c_void);
+
+// SAFETY: it is not looked at, and handed back on the thread that gave it.
+unsafe impl Send for SendPtr {}
+
+impl SendPtr {
+    fn hand(&self, to: Handler, pe: usize, status: c_int) {
+        to(pe as c_int, status, self.0);
+    }
+}
+
 family! { EXTENSION: "Fault tolerance: extensions";
     ONE "shmemx_ft_protect" "" [header "ft"]
     (name: In<c_char>, ptr: Out<u8>, len: usize) -> c_int {
@@ -168,8 +230,36 @@ family! { EXTENSION: "Fault tolerance: extensions";
     ONE "shmemx_ft_get" "" [header "ft"]
     (dest: Out<u8>, source: SymIn<u8>, nbytes: usize, pe: c_int) -> c_int {
         rma::get(NAME, dest, source, nbytes, pe);
-        fence(Ordering::Acquire); // the bytes are read before the look at the view
-        c_int::from(pgas::world().interrupted())
+        got(NAME, pe)
+    }
+    RMA "shmemx_ft_" "_get" [header "ft"]
+    (dest: Out<T>, source: SymIn<T>, nelems: usize, pe: c_int) -> c_int {
+        get_elements(NAME, dest, source, nelems, pe);
+        got(NAME, pe)
+    }
+    RMA "shmemx_ft_" "_iget" [header "ft"]
+    (dest: Out<T>, source: SymIn<T>, dst: isize, sst: isize, nelems: usize, pe: c_int) -> c_int {
+        let shape = Strided { dst, sst, bsize: 1, nblocks: nelems, element_bytes: size_of::<T>() };
+        strided::get(NAME, dest.erase(), source.erase(), shape, pe.into());
+        got(NAME, pe)
+    }
+    ONE "shmemx_ft_agree" "" [header "ft"] (team: Team, value: Out<c_int>) -> c_int {
+        agree(NAME, team, value)
+    }
+    ONE "shmemx_ft_shrink" "" [header "ft"] (team: Team, living: Out<Team>) -> c_int {
+        require(NAME);
+        let made = split::shrink(NAME, team);
+        living.write(made.unwrap_or(Team::INVALID));
+        c_int::from(made.is_none())
+    }
+    ONE "shmemx_ft_failed" "" [header "ft"]
+    (team: Team, pes: Out<*mut c_int>, n: Out<usize>) -> c_int {
+        failed(NAME, team, (pes, n))
+    }
+    ONE "shmemx_ft_on_fault" "" [header "ft"] (f: Handler, arg: Out<c_void>) {
+        require(NAME);
+        let arg = SendPtr(arg.pointer());
+        faults::on_fault(move |pe, status| arg.hand(f, pe, status));
     }
     ONE "shmemx_ft_faulted" "" [header "ft"] () -> c_int {
         pgas::world();

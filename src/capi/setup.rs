@@ -48,9 +48,11 @@ fn end() {
     }
 }
 
+/// True if there is such a PE, and it is not lost for good.
 fn is_pe(pe: c_int) -> bool {
-    let n_pes = pgas::world().n_pes();
-    usize::try_from(pe).is_ok_and(|pe| pe < n_pes)
+    let world = pgas::world();
+    let lives = |pe: usize| !world.goes_on() || !world.is_lost_now(pe);
+    usize::try_from(pe).is_ok_and(|pe| pe < world.n_pes() && lives(pe))
 }
 
 /// The address in this process of `dest` on `pe`, null when there is none.

@@ -17,7 +17,8 @@ fn put(call: &'static str, dest: Sym<u8>, source: In<u8>, shape: Strided, pe: Ta
     }
 }
 
-fn get(call: &'static str, dest: Out<u8>, source: SymIn<u8>, shape: Strided, pe: Target) {
+/// Reads what the shape says.
+pub fn get(call: &'static str, dest: Out<u8>, source: SymIn<u8>, shape: Strided, pe: Target) {
     match shape.strides(call) {
         Some(strides) => rma::get_blocks(call, dest, source, strides, pe),
         None => rma::get(call, dest, source, 0, pe),

@@ -22,12 +22,16 @@
 //! does no harm. Invariant: a word of a PE is zero again when the call returns there, except for a
 //! signal of the next meeting; so a `pSync` is left as it was found, and the next call may use it.
 //!
+//! In a job that goes on with fewer they meet by an agreement of those that live (`pgas/fewer.rs`),
+//! whose record lies in these words; a `pSync` is not left as it was found then.
+//!
 //! A death ends every wait. A `pSync` goes back to the checkpoint with the rest of the memory; the
 //! words of teams are zeroed, as they are at every checkpoint.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use raidshmem_core::agree::Decision;
 use raidshmem_core::layout::{TEAM_WORDS, WORK_ROUNDS};
 use raidshmem_core::message::Whom;
 use raidshmem_core::quantity::ViewNumber;
@@ -43,7 +47,7 @@ use super::memory::rma;
 use super::memory::slots::Slot;
 use super::memory::word::Word;
 use super::order;
-use super::team::{Members, Team, index_in, members};
+use super::team::{List, Members, Team, index_in, index_of_pe, list_of, members, pe_of};
 use crate::pgas::{self, Fault};
 
 /// Words of a group's array; a `pSync` has as many.
@@ -132,6 +136,11 @@ fn slots() -> usize {
 const MOST_WORDS: usize = WORDS + MORE_GATES * (STEPS + GATE_WORDS) + 1 + 2 * WORK_ROUNDS;
 const _: () = assert!(MOST_WORDS <= TEAM_WORDS);
 
+/// The number of an active set in agreements.
+fn number_of_set((start, stride, size): Members) -> u64 {
+    1 << 63 | (start as u64) << 40 | (stride as u64) << 20 | size as u64
+}
+
 /// Where the words of a group are.
 #[derive(Clone, Copy)]
 enum Words {
@@ -159,6 +168,10 @@ pub struct Group {
     first: usize,
     /// Which team it is; `None` for an active set.
     team: Option<usize>,
+    /// The list of which its PEs are a progression; `None`: of all.
+    pub list: List,
+    /// Its number in agreements.
+    pub number: u64,
 }
 
 impl Group {
@@ -169,9 +182,12 @@ impl Group {
         };
         let slot = team.0 - 1;
         let words = Words::Team(pgas::world().segments.layout().team(slot));
+        let (list, number) = list_of(team);
         let team = Some(slot);
-        match index_in(start, stride, size, pgas::world().me()) {
-            Some(index) => Group { call, start, stride, size, index, words, first: 0, team },
+        match index_of_pe(list, (start, stride, size), pgas::world().me()) {
+            Some(index) => {
+                Group { call, start, stride, size, index, words, first: 0, team, list, number }
+            }
             None => misuse(call, "this PE is not in the team"),
         }
     }
@@ -180,15 +196,53 @@ impl Group {
     pub fn of_set(call: &'static str, (start, stride, size): Members, p_sync: Sym<i64>) -> Group {
         Word::own(call, "pSync", p_sync.element(WORDS - 1));
         let words = Words::Set(p_sync);
+        let number = number_of_set((start, stride, size));
         match index_in(start, stride, size, pgas::world().me()) {
-            Some(index) => Group { call, start, stride, size, index, words, first: 0, team: None },
+            Some(index) => {
+                let (first, team, list) = (0, None, None);
+                Group { call, start, stride, size, index, words, first, team, list, number }
+            }
             None => misuse(call, "this PE is not in the active set"),
         }
     }
 
     /// The PE with an index.
     pub fn pe(&self, index: usize) -> i32 {
-        (self.start + self.stride * index.cast_signed()) as i32
+        pe_of(self.list, (self.start, self.stride), index) as i32
+    }
+
+    /// Its PEs as those who come to agreements, in a job that goes on with fewer.
+    pub fn members(&self) -> pgas::Members {
+        let offset = match self.words {
+            Words::Set(words) => Word::own(self.call, "pSync", words).place().offset(),
+            Words::Team(words) => {
+                words + self.number as usize % pgas::RECORDS * pgas::RECORD_WORDS * 8
+            }
+        };
+        pgas::Members {
+            waiting: self.waiting(),
+            team: self.number,
+            gate: (self.first.div_ceil(rounds_of_all() + GATE_WORDS)) as u8,
+            offset,
+            pes: (0..self.size).map(|index| self.pe(index) as usize).collect(),
+            index: self.index,
+        }
+    }
+
+    /// The PEs that live come to one decision, in such a job.
+    pub fn agree(&self, with: (u64, u64)) -> Decision {
+        pgas::world().agree(&self.members(), with)
+    }
+
+    /// A number for a team that its last agreement makes: the same on all, and no other's.
+    pub fn next_number(&self) -> u64 {
+        let (count, _) = pgas::world().fewer.next(self.members().row());
+        (self.number ^ count << 8).wrapping_mul(0x9e37_79b9_7f4a_7c15) & !(1 << 63) | 1 << 62
+    }
+
+    /// What a call says after a decision: an error if a PE of the group is lost.
+    pub fn whole(&self, decision: &Decision) -> Result<(), Fault> {
+        if decision.lost == 0 { Ok(()) } else { Err(Fault) }
     }
 
     /// The same PEs, meeting at another gate. For teams only.
@@ -220,6 +274,9 @@ impl Group {
 
     /// A wait for its PEs to come to the call.
     pub fn waiting(&self) -> Waiting {
+        if self.list.is_some() {
+            return Waiting::anyone(self.call); // they are no progression
+        }
         let (start, stride) = (self.start as i32, self.stride as i32);
         let whom = Whom::Members { start, stride, size: self.size as u32 };
         Waiting { call: self.call, whom }
@@ -293,6 +350,9 @@ impl Group {
     /// The same where the nodes are known.
     pub fn meet_by(&self, nodes: Option<&Nodes>) -> Result<(), Fault> {
         order::complete();
+        if pgas::world().goes_on() {
+            return self.whole(&self.agree((u64::MAX, 0)));
+        }
         let released = self.first + rounds_of_all();
         match nodes {
             None => self.meet_rounds(self.index, self.size, |index| index)?,
@@ -352,6 +412,9 @@ impl Group {
 
     /// Gives every PE a number of this one, in the word `at`, and returns those of all, by index.
     pub fn all_gather(&self, at: usize, number: u64) -> Result<Vec<u64>, Fault> {
+        if pgas::world().goes_on() {
+            return Err(Fault); // what needs numbers of all goes another way there
+        }
         let own = self.word(at, self.index);
         own.store(number);
         self.meet()?;

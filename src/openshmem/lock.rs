@@ -14,8 +14,11 @@
 //! Invariants: the tail is zero exactly when nobody holds the lock; a PE is in a queue at most
 //! once; another PE writes my state only while I wait; all words zero is a free lock, so symmetric
 //! memory that was zeroed needs no further preparation. After a death the waits return and all
-//! words go back to the checkpoint.
+//! words go back to the checkpoint. In a job that goes on with fewer a lock ends the job by name if
+//! its home is lost, or a PE in its queue that would have to hand it on: what it protects may be
+//! half done.
 
+use raidshmem_core::ended::UNRECOVERABLE;
 use raidshmem_segment::update::Update;
 use raidshmem_segment::waits::Waiting;
 
@@ -34,7 +37,22 @@ pub struct Lock {
     state: Word,
     /// This PE, counted from one.
     me: u64,
+    /// Where its tail is.
+    home: usize,
 }
+
+/// Ends the job if PE `pe`, without which a lock is of no use, is lost for good.
+fn require(call: &'static str, pe: usize, what: &str) {
+    let world = pgas::world();
+    if world.goes_on() && world.is_lost_now(pe) {
+        let words = format!(
+            "unrecoverable: {call}: PE {pe}, {what}, was lost; nobody can have the lock any more"
+        );
+        world.members.end_job(UNRECOVERABLE, Some(words));
+    }
+}
+
+const IN_QUEUE: &str = "which held it or waited for it";
 
 const TAIL_BYTES: usize = 4;
 const PE_BYTES: usize = 2;
@@ -56,6 +74,7 @@ impl Lock {
         let own = Word::own(call, "lock", on);
         let offset = world.segments.offset_of(on.addr(), size_of::<i64>()).unwrap_or(0);
         let home = offset / size_of::<i64>() % world.n_pes();
+        require(call, home, "its home");
         Lock {
             call,
             on,
@@ -63,6 +82,7 @@ impl Lock {
             next: own.field(NEXT_AT, PE_BYTES),
             state: own.field(STATE_AT, PE_BYTES),
             me: world.me() as u64 + 1,
+            home,
         }
     }
 
@@ -73,7 +93,43 @@ impl Lock {
     }
 
     fn faulted(&self) -> bool {
-        self.state.world().interrupted()
+        let world = self.state.world();
+        !world.goes_on() && world.interrupted()
+    }
+
+    /// The last in the queue, counted from one, as an update of the tail gave it.
+    fn last(&self, tail: u64) -> u64 {
+        require(self.call, self.home, "its home"); // else nothing looks like nobody
+        tail
+    }
+
+    /// Waits until PE `before` hands it on, who is ahead in the queue.
+    fn wait_behind(&self, before: u64) {
+        let (world, waiting) = (self.state.world(), || Waiting::anyone(self.call));
+        let holds = || self.state.load() == HOLDING;
+        if !world.goes_on() {
+            let _ = world.wait_until(waiting, holds);
+            return;
+        }
+        let before = (before - 1) as usize;
+        world.wait_for_words(waiting, || world.is_lost_now(before) || holds());
+        if !holds() {
+            require(self.call, before, IN_QUEUE);
+        }
+    }
+
+    /// Waits until whoever is behind has said so.
+    fn wait_for_next(&self) {
+        let (world, waiting) = (self.next.world(), || Waiting::anyone(self.call));
+        let known = || self.next.load() != 0;
+        if !world.goes_on() {
+            let _ = world.wait_until(waiting, known);
+            return;
+        }
+        // If it is lost, whoever comes after it ends the job.
+        let is_lost = |last: u64| last != 0 && world.is_lost_now((last - 1) as usize);
+        let over = || is_lost(self.last(self.tail.fetch()));
+        world.wait_for_words(waiting, || known() || over());
     }
 
     /// Waits for it, and holds it.
@@ -83,15 +139,12 @@ impl Lock {
         }
         self.next.store(0);
         self.state.store(WAITING);
-        let before = self.tail.update(Update::Swap, self.me);
+        let before = self.last(self.tail.update(Update::Swap, self.me));
         if before == 0 {
             self.state.store(HOLDING);
         } else {
             self.of(before, NEXT_AT).store(self.me);
-            let _ = self
-                .state
-                .world()
-                .wait_until(|| Waiting::anyone(self.call), || self.state.load() == HOLDING);
+            self.wait_behind(before);
         }
     }
 
@@ -101,9 +154,11 @@ impl Lock {
             return false;
         }
         self.next.store(0);
-        let before = self.tail.compare_swap(0, self.me);
+        let before = self.last(self.tail.compare_swap(0, self.me));
         if before == 0 {
             self.state.store(HOLDING);
+        } else {
+            require(self.call, (before - 1) as usize, IN_QUEUE);
         }
         before == 0
     }
@@ -119,14 +174,11 @@ impl Lock {
             _ => self.state.store(IDLE),
         }
         if self.next.load() == 0 {
-            if self.tail.compare_swap(self.me, 0) == self.me {
+            if self.last(self.tail.compare_swap(self.me, 0)) == self.me {
                 return;
             }
             // Somebody is behind, and about to say so.
-            let _ = self
-                .next
-                .world()
-                .wait_until(|| Waiting::anyone(self.call), || self.next.load() != 0);
+            self.wait_for_next();
         }
         let next = self.next.load();
         if next != 0 {

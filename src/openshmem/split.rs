@@ -6,7 +6,8 @@
 use super::check::misuse;
 use super::context;
 use super::group::{Group, MASK_AT, SyncPoint};
-use super::team::{self, Members, Team, index_in};
+use super::order;
+use super::team::{self, Members, Team, index_of_pe};
 use crate::pgas;
 
 /// What a split asks for, in PEs of the parent.
@@ -57,9 +58,8 @@ pub fn split<const N: usize>(
     let within = |part: &Part| part.within(parent_members);
     let all: Option<Vec<_>> = parts.iter().map(within).collect();
     let all = all.ok_or(Unsplit::Outside)?;
-    let masks = Group::of_team(call, parent).through(gate).all_gather(MASK_AT, team::free());
-    let masks = masks.map_err(|_| Unsplit::Fault)?;
-    let mut free = masks.into_iter().fold(u64::MAX, |all, mask| all & mask);
+    let group = Group::of_team(call, parent).through(gate);
+    let (mut free, number) = free_slots(&group)?;
     if (free.count_ones() as usize) < N {
         return Err(Unsplit::Full);
     }
@@ -67,13 +67,52 @@ pub fn split<const N: usize>(
     for ((part, new), (start, stride, size)) in parts.iter().zip(&mut teams).zip(all) {
         let slot = free.trailing_zeros() as usize;
         free &= free - 1;
-        if index_in(start, stride, size, pgas::world().me()).is_some() {
+        if index_of_pe(group.list, (start, stride, size), pgas::world().me()).is_some() {
             *new = team::fill(slot, (start, stride, size), part.num_contexts);
+            team::set_list(*new, group.list, number ^ slot as u64);
             context::prepare(pgas::world(), part.num_contexts);
             Group::of_team(call, *new).begin_turns();
         }
     }
     Ok(teams)
+}
+
+/// The slots that are free with all PEs of a group, and a number that no other split has.
+fn free_slots(group: &Group) -> Result<(u64, u64), Unsplit> {
+    if pgas::world().goes_on() {
+        order::complete();
+        let decision = group.agree((team::free(), 0));
+        group.whole(&decision).map_err(|_| Unsplit::Fault)?;
+        return Ok((decision.value, group.next_number()));
+    }
+    let masks = group.all_gather(MASK_AT, team::free()).map_err(|_| Unsplit::Fault)?;
+    Ok((masks.into_iter().fold(u64::MAX, |all, mask| all & mask), 0))
+}
+
+/// The team of those that live of a team, in the order of their numbers. `None`: some PE is in as
+/// many teams as there can be.
+///
+/// All agree on the view in which they live: who is lost in a later one is a lost member.
+pub fn shrink(call: &'static str, parent: Team) -> Option<Team> {
+    let group = Group::of_team(call, parent);
+    let (world, members) = (pgas::world(), group.members());
+    order::complete();
+    loop {
+        let began = group.agree((u64::MAX, 0));
+        let view = world.adopt();
+        let mut living = members.pes.clone();
+        living.retain(|&pe| !world.fewer.was_lost(pe, view));
+        living.sort_unstable();
+        let basis = if view.0 == began.view { view.0 } else { 0 };
+        let decision = group.agree((team::free(), basis));
+        if !decision.even {
+            continue; // another loss came in between for some
+        }
+        let slot = (decision.value != 0).then(|| decision.value.trailing_zeros() as usize)?;
+        let new = team::fill(slot, (0, 1, living.len()), team::contexts(parent));
+        team::set_list(new, Some(living.leak()), group.next_number());
+        return Some(new);
+    }
 }
 
 /// The parts of a parent laid out in rows of `xrange`: the row of this PE, and its column.
@@ -100,6 +139,8 @@ pub fn destroy(call: &'static str, team: Team) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    use crate::openshmem::team::index_in;
 
     #[test]
     fn rows_and_columns_cover_each_pe_once() {

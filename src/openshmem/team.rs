@@ -4,6 +4,8 @@
 //! is the number of a slot, counted from one; slot 0 is the world and slot 1 the PEs that share
 //! memory with this one: all, or those of the node in this view.
 //!
+//! A team that was shrunk is a progression of a list of PEs, those that lived.
+//!
 //! Invariants: a slot with size 0 is free; all members of a team have it in the same slot; a PE is
 //! a member of every team in its slots.
 //!
@@ -11,9 +13,11 @@
 //! registered with the checkpoint, the words that the members meet over are the library's, and zero
 //! at every checkpoint and after every restart.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering};
 
 use raidshmem_core::layout::WORK_TEAMS;
+use raidshmem_sys::lock;
 
 use crate::faults::{self, Name};
 use crate::pgas;
@@ -55,8 +59,47 @@ static TEAMS: [Slot; SLOTS] = [const {
     }
 }; SLOTS];
 
-/// The PEs of a team: `start, start + stride, ..`, and how many.
+/// PEs in no order, of which a team is made that is no progression of all PEs.
+pub type List = Option<&'static [usize]>;
+
+/// The list that the PEs of a team are a progression of, and its number in agreements; both in jobs
+/// that go on with fewer only.
+static OF_LISTS: [Mutex<(List, u64)>; SLOTS] = [const { Mutex::new((None, 0)) }; SLOTS];
+
+/// The PEs of a team: `start, start + stride, ..`, and how many; of a list, if it has one.
 pub type Members = (isize, isize, usize);
+
+/// The list of a team, and its number in agreements.
+pub fn list_of(team: Team) -> (List, u64) {
+    match team {
+        Team::WORLD => (None, pgas::WORLD),
+        Team::SHARED => (None, pgas::WORLD + 1),
+        Team(number) => OF_LISTS.get(number - 1).map_or((None, 0), |of| *lock(of)),
+    }
+}
+
+/// The team has that list and number from now on.
+pub fn set_list(team: Team, list: List, number: u64) {
+    *lock(&OF_LISTS[team.0 - 1]) = (list, number);
+}
+
+/// The PE with an index in `start, start + stride, ..` of a list.
+pub fn pe_of(list: List, (start, stride): (isize, isize), index: usize) -> isize {
+    let at = start + stride * index.cast_signed();
+    match (list, usize::try_from(at)) {
+        (Some(list), Ok(place)) => list[place].cast_signed(),
+        _ => at,
+    }
+}
+
+/// The inverse: which of them a PE is.
+pub fn index_of_pe(list: List, (start, stride, size): Members, pe: usize) -> Option<usize> {
+    let place = match list {
+        Some(list) => list.iter().position(|&other| other == pe)?,
+        None => pe,
+    };
+    index_in(start, stride, size, place)
+}
 
 /// Makes the slots part of every checkpoint of this PE.
 pub fn register() {
@@ -100,6 +143,7 @@ pub fn fill(slot: usize, (start, stride, size): Members, num_contexts: usize) ->
 /// Frees the slot of a team.
 pub fn empty(team: Team) {
     TEAMS[team.0 - 1].size.store(0, Ordering::Relaxed);
+    set_list(team, None, 0);
 }
 
 /// Which of the PEs `start, start + stride, ..` a PE is.
@@ -116,12 +160,12 @@ pub fn index_in(start: isize, stride: isize, size: usize, pe: usize) -> Option<u
 pub fn to_world(team: Team, pe: i32) -> Option<usize> {
     let (start, stride, size) = members(team)?;
     let index = usize::try_from(pe).ok().filter(|index| *index < size)?;
-    usize::try_from(start + stride * index.cast_signed()).ok()
+    usize::try_from(pe_of(list_of(team).0, (start, stride), index)).ok()
 }
 
 /// Which PE of a team a PE of the world is; -1 if it is none.
 pub fn index_of(team: Team, pe: usize) -> i32 {
-    let found = members(team).and_then(|(start, stride, size)| index_in(start, stride, size, pe));
+    let found = members(team).and_then(|members| index_of_pe(list_of(team).0, members, pe));
     found.map_or(-1, |index| index as i32)
 }
 

@@ -63,5 +63,5 @@ pub fn until<T: Bits>(call: &'static str, ivar: Sym<T>, cmp: Cmp, value: T) -> T
 pub fn test<T: Bits>(call: &'static str, ivar: Sym<T>, cmp: Cmp, value: T) -> bool {
     let word = Word::own(call, "ivar", ivar);
     word.world().waits(); // again and again, perhaps
-    cmp.holds(T::of(word.load()), value) || word.world().cut_short()
+    cmp.holds(T::of(word.load()), value) || word.world().lets_go()
 }

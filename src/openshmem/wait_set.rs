@@ -45,7 +45,7 @@ impl<T: Bits, F: Fn(usize) -> T> Set<F> {
             .collect();
         let world = pgas::world();
         world.waits();
-        let released = Cell::new(!words.is_empty() && world.interrupted() && world.cut_short());
+        let released = Cell::new(!words.is_empty() && world.interrupted() && world.lets_go());
         Set { call, words, cmp, than, world, released }
     }
 

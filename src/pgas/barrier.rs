@@ -11,6 +11,8 @@
 //!           if no other node is to be met, the PE that came last does
 //! ```
 //!
+//! In a job that goes on with fewer a barrier is an agreement of those that live (`fewer.rs`).
+//!
 //! Nothing is polled over the network: a leader waits for words of its own segment.
 //!
 //! Invariant: numbers of barriers only grow between two resets, and a reset is made between two
@@ -20,10 +22,12 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use raidshmem_core::agree::Decision;
 use raidshmem_core::rounds::{Counter, rounds};
 use raidshmem_segment::waits::Waiting;
 use raidshmem_segment::words::{Barrier, BarrierCounter, ROUNDS, Words};
 
+use super::fewer::{Members, RECORD_WORDS, WORLD};
 use super::world::nodes::Nodes;
 use super::{Fault, World};
 
@@ -40,6 +44,12 @@ impl World {
 
     /// Waits for all PEs to come to `call`.
     pub(crate) fn barrier_of(&self, whose: Barrier, call: &'static str) -> Result<(), Fault> {
+        if self.goes_on() {
+            return match self.agree_all(call, (u64::MAX, 0)).lost {
+                0 => Ok(()),
+                _ => Err(Fault),
+            };
+        }
         if self.members.faulted() {
             return self.pass_alone();
         }
@@ -48,6 +58,19 @@ impl World {
             self.comes_to_barrier();
         }
         self.came(self.meet_all(whose, call, epoch).is_ok())
+    }
+
+    /// All PEs that live come to `call`, and to one decision.
+    pub(crate) fn agree_all(&self, call: &'static str, with: (u64, u64)) -> Decision {
+        let all = Members {
+            waiting: self.waiting_for_all(call),
+            team: WORLD,
+            gate: 0,
+            offset: self.segments.layout().team(0) + WORLD as usize * RECORD_WORDS * 8,
+            pes: (0..self.n_pes()).collect(),
+            index: self.me(),
+        };
+        self.agree(&all, with)
     }
 
     /// Puts the words of barriers and teams back to their beginning; part of every recovery. They

@@ -13,7 +13,7 @@ use raidshmem_core::layout::{Layout, STATICS_MAX};
 use raidshmem_core::message::{Job, Past, PeMessage, ToPe, Welcome};
 use raidshmem_core::placement::Domains;
 use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
-use raidshmem_core::settings::{Bind, Fabric, Pages, SettingError, Settings, Trace};
+use raidshmem_core::settings::{Bind, Fabric, Pages, Rollback, SettingError, Settings, Trace};
 use raidshmem_core::store::phase::{Phase, Vote};
 use raidshmem_core::store::protection::{Protection, ProtectionError};
 use raidshmem_core::store::stamp::Stamp;
@@ -32,6 +32,7 @@ use super::inherit::{Heir, inherit};
 use super::world::World;
 use super::world::comm::Communication;
 use super::world::far::{EngineEvents, Far};
+use super::world::fewer::Fewer;
 use super::world::finish::Finish;
 use super::world::members::Membership;
 use super::world::memory::Memory;
@@ -241,6 +242,7 @@ fn build(
     let pool = pool_of(&settings, &job, &welcome, oversubscribed);
     let spreads = job.bind == Bind::None && !oversubscribed && thread_level < THREAD_MULTIPLE;
     let timing = Timing::new(&settings, welcome.past);
+    let fewer = Fewer::new(settings.rollback == Rollback::None, n_pes);
     // It lives as long as the process, like the segments.
     let segments: &Segments = Box::leak(Box::new(segments));
     let world = World {
@@ -255,6 +257,7 @@ fn build(
         reached: Reached::none(n_pes),
         thread_level,
         finish: Finish::default(),
+        fewer,
         sites: Sites::default(),
         meetings: Mutex::default(),
         timing,

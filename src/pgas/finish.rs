@@ -45,11 +45,16 @@ impl World {
     /// The same for a call that concerns PE `pe` only.
     #[inline]
     pub fn cut_short_at(&self, pe: usize) -> bool {
-        self.members.faulted() && !(pe == self.me() && self.is_alone()) && self.cut()
+        let cut = self.members.faulted() && !(pe == self.me() && self.is_alone()) && self.cut();
+        cut || self.fewer.is_lost(pe)
     }
 
     #[cold]
     pub(super) fn cut(&self) -> bool {
+        if self.goes_on() {
+            self.adopt();
+            return false;
+        }
         if self.is_alone() {
             self.members.say(&PeMessage::NeedsOthers);
             loop {
@@ -70,9 +75,9 @@ impl World {
         self.finish.company.load(Ordering::Relaxed) != TOGETHER
     }
 
-    /// True between a death and the restart.
+    /// True between a death and the restart, which acknowledges it where nobody goes back.
     pub fn interrupted(&self) -> bool {
-        self.members.faulted() && !self.is_alone()
+        self.is_disturbed() && !self.is_alone()
     }
 
     /// A barrier in the faulted state.
@@ -150,10 +155,16 @@ impl World {
     fn misread(&self) -> bool {
         let gone = |with_node: bool| with_node || !self.settings.adopt;
         let read = |&(pe, with_node): &(usize, bool)| gone(with_node) && self.reached.keeps(pe);
-        self.interrupted() && self.members.lost().iter().any(read)
+        !self.goes_on() && self.interrupted() && self.members.lost().iter().any(read)
     }
 
     fn report_at_end(&self) {
+        let (me, dropped) = (self.me(), self.fewer.dropped());
+        if dropped > 0 {
+            let writes = if dropped == 1 { "write" } else { "writes" };
+            let line = format!("PE {me}: {dropped} {writes} to lost PEs did nothing");
+            self.members.report(Report::Note(line));
+        }
         if !self.settings.report {
             return;
         }

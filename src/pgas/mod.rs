@@ -6,6 +6,7 @@
 //! wait, barrier            the one way to block, and the barrier of all PEs
 //! meeting                  the meetings of the protocol, in a tree
 //! far, nonblocking         PEs whose memory is not mapped here, and what is under way there
+//! fewer                    going on with fewer: adopting views in the midst of calls, agreements
 //! calls, timing            what a PE shows of its checkpoint calls; which of them save
 //! inherit                  what a substitute takes over from the dead
 //! ```
@@ -21,6 +22,7 @@ pub mod boot;
 mod calls;
 mod complain;
 mod far;
+mod fewer;
 mod finish;
 mod greet;
 mod inherit;
@@ -32,6 +34,7 @@ mod wait;
 mod world;
 
 pub use complain::complain;
+pub use fewer::{Members, RECORD_WORDS, RECORDS, WORLD};
 pub use lifecycle::{
     end_at_any_exit, ended, finalize, global_exit, init, initialized, try_world, world, world_for,
 };

@@ -191,7 +191,9 @@ impl World {
     /// Orders what stream `id` did at PE `pe`, which is far, before what follows there.
     pub fn fence_at(&self, id: Id, pe: usize) {
         self.land(self.comm.streams.of(id));
-        self.far_fence(&[pe]);
+        if !self.fewer.is_lost(pe) {
+            self.far_fence(&[pe]);
+        }
     }
 
     /// Completes the outstanding transfers of stream `id`. Copies to mapped peers are synchronous,

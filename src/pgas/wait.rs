@@ -54,7 +54,7 @@ impl World {
         let mut done = false;
         self.wait(waiting, true, || {
             done = ready();
-            done || self.members.faulted()
+            done || self.is_disturbed()
         });
         self.came(done)
     }
@@ -72,6 +72,11 @@ impl World {
     /// then.
     pub fn wait_raw(&self, waiting: impl FnOnce() -> Waiting, ready: impl FnMut() -> bool) {
         self.wait(waiting, false, ready);
+    }
+
+    /// The same for what puts bring.
+    pub fn wait_for_words(&self, waiting: impl FnOnce() -> Waiting, ready: impl FnMut() -> bool) {
+        self.wait(waiting, true, ready);
     }
 
     fn wait(

@@ -9,6 +9,7 @@ use raidshmem_core::page::PAGE;
 use super::root;
 use super::{Error, Fault, Peers, SymRef, SymSlice, Symmetric, Team};
 use crate::openshmem;
+use crate::openshmem::check::misuse;
 use crate::openshmem::group::SyncPoint;
 use crate::pgas::{self, World};
 
@@ -36,6 +37,10 @@ impl Shmem {
         assert!(!pgas::initialized(), "Shmem::init is called once in a process");
         openshmem::start(0);
         let world = pgas::world();
+        if world.goes_on() {
+            let allowed = "expected global, or a program in C, C++ or Python";
+            misuse("Shmem::init", format_args!("SHMEM_FT_ROLLBACK=none: {allowed}"));
+        }
         let block = world.memory.alloc(root::ROOT_BYTES, PAGE);
         let heap = world.segments.own().base().wrapping_add(world.segments.layout().heap);
         assert_eq!(block, heap, "the first allocation");

@@ -10,6 +10,7 @@
 //! - [`delta`]: checkpoints that save what changed only
 //! - [`disk`]: checkpoints on disk, and jobs that begin from them
 //! - [`exits`]: how a job ends when its programs end
+//! - [`fewer`]: jobs that go on without the lost
 //! - [`input`]: bad input
 //! - [`interval`]: checkpoints that pass until one is due
 //! - [`options`]: options as hands expect them, standard input, output, signals
@@ -53,6 +54,7 @@ mod delta;
 mod disk;
 mod dump;
 mod exits;
+mod fewer;
 mod input;
 mod interval;
 mod kernels;

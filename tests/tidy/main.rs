@@ -50,7 +50,8 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/capi/family.rs", "exports C functions under their names"),
     (
         "src/capi/ft.rs",
-        "gives lists to the C caller in memory from malloc; an entry that knows its caller",
+        "gives lists to the C caller in memory from malloc; an entry that knows its caller; \
+         hands the pointer of a handler back",
     ),
     ("src/capi/longdouble.rs", "a C type that Rust has no name for, passed by value"),
     ("src/capi/number.rs", "arithmetic on a C type that Rust has no name for, in machine code"),

@@ -37,8 +37,8 @@ pub use kind::Kind;
 pub use table::{Entry, table};
 pub use text::{in_force, markdown};
 pub use values::{
-    BackupMode, Bind, Collectives, Device, Every, Fabric, Interval, Pages, Placement, Substitute,
-    Trace,
+    BackupMode, Bind, Collectives, Device, Every, Fabric, Interval, Pages, Placement, Rollback,
+    Substitute, Trace,
 };
 
 /// Why the environment was refused. Every message is one line that says what is allowed.
@@ -113,6 +113,29 @@ pub enum SettingError {
         .0.name()
     )]
     Store(BackupMode),
+    /// Nobody goes back, but somebody is to take the place of the lost.
+    #[error(
+        "SHMEM_FT_ROLLBACK=none with SHMEM_FT_SUBSTITUTE={}: expected shrink, since a substitute \
+         would begin where nobody else is",
+        substitute.name()
+    )]
+    RollbackNone {
+        /// What it was asked with.
+        substitute: Substitute,
+    },
+    /// Nobody takes the place of the lost, but all are to go back.
+    #[error("SHMEM_FT_SUBSTITUTE=shrink with SHMEM_FT_ROLLBACK=global: expected none")]
+    ShrinkGlobal,
+    /// Checkpoints in a job that goes on with fewer.
+    #[error(
+        "SHMEM_FT_ROLLBACK=none with SHMEM_FT_BACKUP_MODE={}: expected none, since nobody goes \
+         back to a checkpoint",
+        mode.name()
+    )]
+    KeptInVain {
+        /// The mode it was asked with.
+        mode: BackupMode,
+    },
 }
 
 impl Settings {
@@ -160,6 +183,16 @@ impl Draft {
         }
         if settings.store.is_some() && !mode.keeps_snapshot() {
             return Err(SettingError::Store(mode));
+        }
+        match (settings.substitute, settings.rollback) {
+            (Substitute::Shrink, Rollback::None) if mode.protects() => {
+                return Err(SettingError::KeptInVain { mode });
+            }
+            (Substitute::Shrink, Rollback::Global) => return Err(SettingError::ShrinkGlobal),
+            (substitute @ (Substitute::Spawn | Substitute::Spare), Rollback::None) => {
+                return Err(SettingError::RollbackNone { substitute });
+            }
+            _ => {}
         }
         let (heartbeat, timeout) = (settings.period(), settings.node_timeout);
         if heartbeat > timeout / 4 {

@@ -29,7 +29,7 @@ use raidshmem_core::placement::groups::Grouping;
 use raidshmem_core::placement::substitute::Site;
 use raidshmem_core::placement::{Domains, file};
 use raidshmem_core::quantity::Pe;
-use raidshmem_core::settings::{Fabric, Settings};
+use raidshmem_core::settings::{Fabric, Rollback, Settings};
 use raidshmem_core::signals::number;
 use raidshmem_core::store::protection::Protection;
 use raidshmem_core::view::PES_MAX;
@@ -38,6 +38,18 @@ use raidshmem_sys::memory;
 /// What `--stop-signal` may name.
 const STOPS: [i32; 6] =
     [libc::SIGUSR1, libc::SIGUSR2, libc::SIGQUIT, libc::SIGTERM, libc::SIGINT, libc::SIGHUP];
+
+/// Refuses what a job that goes on with fewer does not have.
+fn check_fewer(settings: &Settings, shape: &Shape) -> Result<(), Refused> {
+    let spares = shape.spares.len();
+    match settings.rollback {
+        Rollback::None if shape.fabric != Fabric::Shm => {
+            Err(Refused::FewerOver { fabric: shape.fabric.name() })
+        }
+        Rollback::None if spares > 0 => Err(Refused::FewerSpares { spares }),
+        _ => Ok(()),
+    }
+}
 
 impl Args {
     /// Checks everything that can be checked before a process is started.
@@ -64,6 +76,7 @@ impl Args {
         let more = || exported.iter().map(|(name, value)| (OsStr::new(name), OsStr::new(value)));
         shape.fabric =
             fabric::choose(settings.fabric, one_machine, |fabric| probe(fabric, more()))?.0;
+        check_fewer(&settings, &shape)?;
         check_rules(&settings, pes, shape.nodes as usize)?;
         let places: Vec<usize> = shape.node_of.iter().map(|&node| node as usize).collect();
         let domains = read_domains(

@@ -213,6 +213,21 @@ pub enum Refused {
         /// What does not fit.
         why: String,
     },
+    /// Going on with fewer, between nodes that do not map each other.
+    #[error(
+        "SHMEM_FT_ROLLBACK=none over {fabric}: expected SHMEM_FT_FABRIC=shm, and so PEs on one \
+         machine"
+    )]
+    FewerOver {
+        /// What carries data between the nodes.
+        fabric: &'static str,
+    },
+    /// Spares, where nobody takes the place of the lost.
+    #[error("--spares {spares} with SHMEM_FT_SUBSTITUTE=shrink: expected 0")]
+    FewerSpares {
+        /// How many.
+        spares: usize,
+    },
     /// A setting is wrong.
     #[error("{0}")]
     Setting(#[from] SettingError),

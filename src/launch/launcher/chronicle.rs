@@ -18,7 +18,7 @@ use std::time::Duration;
 use super::rebuild::{Progress, Rebuild};
 use raidshmem_core::message::Past;
 use raidshmem_core::quantity::Pe;
-use raidshmem_core::settings::{BackupMode, Settings};
+use raidshmem_core::settings::{BackupMode, Rollback, Settings};
 use raidshmem_report::event::{Event, What};
 use raidshmem_report::record::Totals;
 use raidshmem_report::words::{bytes, count, time};
@@ -53,6 +53,8 @@ const RECENT: usize = 8;
 #[derive(Debug, Default)]
 pub struct Chronicle {
     mode: BackupMode,
+    /// Nobody goes back after a loss.
+    goes_on: bool,
     snapshots: u64,
     checkpoints: u64,
     /// Number, bytes of data and of what PE 0 keeps for others.
@@ -80,7 +82,8 @@ impl Chronicle {
     /// The chronicle of a job with these settings, which has not begun.
     pub fn new(settings: &Settings) -> Chronicle {
         let (mode, snapshots) = (settings.backup_mode, settings.snapshots as u64);
-        Chronicle { mode, snapshots, ..Chronicle::default() }
+        let goes_on = settings.rollback == Rollback::None;
+        Chronicle { mode, goes_on, snapshots, ..Chronicle::default() }
     }
 
     /// Something happened. A line if people should hear of it in any case.
@@ -134,7 +137,7 @@ impl Chronicle {
         let late = self.restarted();
         self.processes += if with_node { 0 } else { pes.len() };
         self.nodes += usize::from(with_node);
-        if self.died.is_none() {
+        if self.died.is_none() && !self.goes_on {
             self.died = Some(now);
             self.again += now.saturating_sub(self.base);
         }

@@ -74,6 +74,7 @@ impl Launcher {
 fn being(standing: Standing, lost: bool, stopped: bool) -> Being {
     match standing {
         Standing::Ended => Being::Ended,
+        Standing::Hole => Being::Lost,
         _ if stopped => Being::Stopped,
         Standing::Lost => Being::Replaced,
         _ if lost => Being::Replaced,

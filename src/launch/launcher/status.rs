@@ -39,6 +39,8 @@ pub enum Being {
     Stopped,
     /// From its death until all PEs have resumed.
     Replaced,
+    /// For good.
+    Lost,
     Finalizing,
     Ended,
 }
@@ -50,6 +52,7 @@ impl Being {
             Being::Starting => "starting",
             Being::Stopped => "stopped",
             Being::Replaced => "being replaced",
+            Being::Lost => "lost",
             Being::Finalizing => "in shmem_finalize",
             Being::Ended => "ended",
         }

@@ -70,7 +70,7 @@ impl Launcher {
             orders.into_iter().map(|order| disk.task(order)).collect();
         for task in tasks {
             match task {
-                Ok((node, task)) => self.tell(node, &Down::Disk(task), &[]),
+                Ok((node, task)) => self.send(node, &Down::Disk(task), &[]),
                 Err(Order::Warn(line)) => self.telling.error(&line),
                 Err(Order::Stored { number, set, bytes: len, took, last }) => {
                     let (len, took) = (bytes(len), time(took));

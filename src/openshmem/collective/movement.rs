@@ -7,6 +7,7 @@
 //! the code (`group.rs`).
 
 use super::exchange;
+use super::living;
 use super::relay::{Relay, joined};
 use crate::openshmem::check::{bytes_of, misuse};
 use crate::openshmem::group::Group;
@@ -35,6 +36,14 @@ pub fn check(group: &Group, dest: Sym<u8>, bytes: usize) {
     }
 }
 
+/// The same for what is collected, of which there is a length only when all have come.
+fn check_room(group: &Group, dest: Sym<u8>, all: usize, room: usize) {
+    if all > room {
+        misuse(group.call, format_args!("{all} bytes are collected: expected {room}, all of dest"));
+    }
+    check(group, dest, all);
+}
+
 /// The same for a source, also of a PE that nobody reads from: all PEs pass the same object.
 pub fn check_source(group: &Group, source: SymIn<u8>, bytes: usize) {
     if bytes > 0 {
@@ -56,6 +65,9 @@ pub fn broadcast(
     };
     check(&group, dest, bytes);
     check_source(&group, source, bytes);
+    if living::applies() {
+        return living::broadcast(&group, (dest, source), bytes, (root, to_root));
+    }
     if let Some(nodes) = group.nodes(Some(root)).as_deref() {
         group.meet_by(Some(nodes))?;
         return Relay { group: &group, nodes, dest }.broadcast(source, bytes, (root, to_root));
@@ -72,6 +84,9 @@ pub fn fcollect(group: Group, dest: Sym<u8>, source: SymIn<u8>, bytes: usize) ->
     let all = bytes_of(group.call, group.size, bytes);
     check(&group, dest, all);
     check_source(&group, source, bytes);
+    if living::applies() {
+        return living::blocks(&group, (dest, source), bytes, 0);
+    }
     group.meet()?;
     if let Some(nodes) = group.nodes(None).as_deref() {
         let relay = Relay { group: &group, nodes, dest };
@@ -96,12 +111,14 @@ pub fn collect(
     bytes: usize,
 ) -> Result<usize, Fault> {
     check_source(&group, source, bytes);
+    if living::applies() {
+        let fits = |all| check_room(&group, dest, all, room);
+        let (all, status) = living::collect(&group, (dest, source), bytes, fits);
+        return status.map(|()| all);
+    }
     let lengths = exchange::gather(&group, bytes as u64)?;
     let all = lengths.iter().fold(0usize, |all, length| all.saturating_add(*length as usize));
-    if all > room {
-        misuse(group.call, format_args!("{all} bytes are collected: expected {room}, all of dest"));
-    }
-    check(&group, dest, all);
+    check_room(&group, dest, all, room);
     let mut end = 0;
     let block = |length: &u64| {
         let start = end;
@@ -127,6 +144,9 @@ pub fn alltoall(group: Group, dest: Sym<u8>, source: SymIn<u8>, bytes: usize) ->
     let all = bytes_of(group.call, group.size, bytes);
     check(&group, dest, all);
     check_source(&group, source, all);
+    if living::applies() {
+        return living::blocks(&group, (dest, source), bytes, group.index * bytes);
+    }
     let by_nodes = group.nodes(None).is_some();
     let long = group.is_long(bytes_of(group.call, group.size, bytes), group.size);
     if by_nodes && !long && exchange::fit_slots(&group, bytes) {
@@ -162,6 +182,9 @@ pub fn alltoalls(
     check(&group, dest, dest_step * (group.size - 1) + rest);
     let rest = strides.extent(group.call, strides.source_bytes);
     check_source(&group, source, source_step * (group.size - 1) + rest);
+    if living::applies() {
+        return living::strided(&group, (dest, source), strides, (dest_step, source_step));
+    }
     let by_nodes = group.nodes(None).is_some();
     group.meet()?;
     for index in group.partners() {

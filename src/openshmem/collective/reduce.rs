@@ -19,6 +19,7 @@ use raidshmem_core::layout::WORK_SLOT;
 use raidshmem_core::schedule::{self, Nodes, reduction};
 
 use super::exchange::{Actors, with_room};
+use super::living;
 use super::movement::{check, check_source};
 use super::relay::Relay;
 use crate::openshmem::bits::Zero;
@@ -140,6 +141,9 @@ pub fn reduce<T: Copy + Zero>(
     op: impl Fn(T, T) -> T,
 ) -> Result<(), Fault> {
     check_both(&group, dest, source, count);
+    if living::applies() {
+        return living::reduce(&group, (dest, source), count, op);
+    }
     if let Some(nodes) = group.nodes(None).as_deref() {
         return reduce_by_passing((&group, nodes), (dest, source), count, &op);
     }
@@ -193,6 +197,9 @@ pub fn scan<T: Copy + Zero>(
     (inclusive, op): (bool, impl Fn(T, T) -> T),
 ) -> Result<(), Fault> {
     check_both(&group, dest, source, count);
+    if living::applies() {
+        return living::scan(&group, (dest, source), count, (inclusive, op));
+    }
     group.meet()?;
     let mut sums = Vec::new();
     let add = |first: usize, index: usize, theirs: &[T]| {

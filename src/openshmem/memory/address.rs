@@ -56,6 +56,11 @@ impl<T> Out<T> {
         Out(place)
     }
 
+    /// Elements that the library keeps borrowed until the operation is over.
+    pub fn of(places: &mut [T]) -> Out<T> {
+        Out(places.as_mut_ptr())
+    }
+
     /// Writes one value; a null pointer is left alone.
     #[inline]
     pub fn write(self, value: T) {
@@ -78,6 +83,11 @@ impl<T> Out<T> {
 }
 
 impl<T> In<T> {
+    /// Elements that the library keeps borrowed until the operation is over.
+    pub fn of(places: &[T]) -> In<T> {
+        In(places.as_ptr())
+    }
+
     /// The pointer itself, for calls that read more than its bytes.
     #[inline]
     pub fn pointer(self) -> *const T {

@@ -60,6 +60,11 @@ impl SegmentRange {
         if self.is_far() { self.base } else { self.at() }
     }
 
+    /// Where it is in the segment.
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+
     /// It is not mapped: an engine reaches it.
     #[inline]
     pub(super) fn is_far(&self) -> bool {

@@ -103,7 +103,7 @@ pub fn put(call: &'static str, dest: Sym<u8>, source: In<u8>, bytes: usize, pe: 
 /// Copies a buffer of `bytes`, which the place holds too.
 #[inline]
 pub(super) fn put_to(place: SegmentRange, source: In<u8>, bytes: usize) {
-    if place.world.cut_short_at(place.pe) {
+    if place.world.drops_at(place.pe) {
         return;
     }
     if place.is_far() {
@@ -191,7 +191,7 @@ pub fn fetch_from_places<T: Copy + Zero>(
     let mut reads = Vec::new();
     for (part, place) in into.chunks_exact_mut(each.max(1)).zip(places) {
         let at = part.as_mut_ptr().cast();
-        if !place.is_far() || place.world.members.faulted() {
+        if !place.is_far() || place.world.cut_short_at(place.pe) {
             get_from(place, Out(at), bytes);
             continue;
         }
@@ -220,7 +220,7 @@ pub fn put_blocks(
 ) {
     let place = SegmentRange::new(call, "dest", dest, by.extent(call, by.dest_bytes), pe);
     by.extent(call, by.source_bytes);
-    if place.world.cut_short_at(place.pe) {
+    if place.world.drops_at(place.pe) {
         return;
     }
     check_buffer(call, "source", source.addr(), place.world);

@@ -78,7 +78,7 @@ impl Word {
     #[inline]
     pub fn change(self, how: Update, value: u64) {
         let SegmentRange { world, pe, .. } = self.place;
-        if world.cut_short_at(pe) {
+        if world.drops_at(pe) {
             return;
         }
         if self.place.is_far() {
@@ -92,7 +92,8 @@ impl Word {
     /// quiet.
     #[inline]
     pub fn update_later<T: Bits>(self, how: Update, value: u64, before: Out<T>) {
-        match self.place.is_far() && !self.place.world.members.faulted() {
+        let SegmentRange { world, pe, .. } = self.place;
+        match self.place.is_far() && !world.members.faulted() && !world.fewer.is_lost(pe) {
             true => self.place.ask_later(self.bytes, (how, value), before.erase()),
             false => before.write(T::of(self.update(how, value))),
         }
@@ -102,7 +103,7 @@ impl Word {
     #[inline(always)] // `how` is a constant of the caller
     pub fn update(self, how: Update, value: u64) -> u64 {
         let SegmentRange { world, pe, .. } = self.place;
-        if world.cut_short_at(pe) {
+        if world.drops_at(pe) {
             return 0;
         }
         let before = self.apply(how, value);

@@ -12,6 +12,7 @@
 
 pub mod comm;
 pub mod far;
+pub mod fewer;
 pub mod finish;
 pub mod meetings;
 pub mod members;
@@ -38,6 +39,7 @@ use raidshmem_core::view::{State, View};
 use raidshmem_segment::waits::Waiting;
 
 use self::comm::Communication;
+use self::fewer::Fewer;
 use self::finish::Finish;
 use self::meetings::Meetings;
 use self::members::{Fault, Membership};
@@ -70,6 +72,8 @@ pub struct World {
     pub(in crate::pgas) pace: Pace,
     pub(in crate::pgas) thread_level: i32,
     pub(in crate::pgas) finish: Finish,
+    /// Who is lost for good.
+    pub(crate) fewer: Fewer,
     pub(crate) sites: Sites,
     /// The meetings of the protocol.
     pub(in crate::pgas) meetings: Mutex<Meetings>,

@@ -295,8 +295,21 @@ impl Segments {
             return;
         }
         peer.far.store(!files.contains_key(&node), Ordering::Relaxed);
+        self.replace(pe);
+    }
+
+    /// PE `pe` is lost for good: what is mapped of it is of no use any more.
+    pub(in crate::pgas) fn take_away(&self, pe: usize) {
+        let _files = lock(&self.files); // nobody maps it meanwhile
+        if pe != self.me {
+            self.peers[pe].far.store(true, Ordering::Relaxed);
+            self.replace(pe);
+        }
+    }
+
+    fn replace(&self, pe: usize) {
         self.bases[pe].store(std::ptr::null_mut(), Ordering::Release);
-        let replaced = peer.segment.swap(std::ptr::null_mut(), Ordering::AcqRel);
+        let replaced = self.peers[pe].segment.swap(std::ptr::null_mut(), Ordering::AcqRel);
         if !replaced.is_null() {
             lock(&REPLACED).push(replaced.expose_provenance());
         }

@@ -11,11 +11,6 @@ use crate::ended::UNRECOVERABLE;
 use crate::quantity::{Pe, ViewNumber};
 
 impl Membership {
-    /// From now on a PE that is lost leaves a hole, and the others go on.
-    pub fn go_on_with_fewer(&mut self) {
-        self.holes.get_or_insert_default();
-    }
-
     /// True if the PE was lost for good.
     pub(super) fn is_hole(&self, pe: Pe) -> bool {
         self.holes.as_ref().is_some_and(|holes| holes.contains(&pe))

@@ -39,7 +39,7 @@ use crate::inject::Rule;
 use crate::message::{Down, PeMessage, ProcId, Report};
 use crate::placement::substitute::Site;
 use crate::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
-use crate::settings::{BackupMode, Fabric, Settings, Substitute};
+use crate::settings::{BackupMode, Fabric, Rollback, Settings, Substitute};
 use crate::view::{Member, State, View};
 use crashes::Crashes;
 pub use event::{Action, Event};
@@ -173,7 +173,7 @@ impl Membership {
             fault_view: ViewNumber(0),
             lost: BTreeSet::new(),
             corrupt: 0,
-            holes: None,
+            holes: (settings.rollback == Rollback::None).then(BTreeSet::new),
             suspicions: Suspicions::default(),
             from_disk: false,
             started: false,

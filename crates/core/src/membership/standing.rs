@@ -46,7 +46,7 @@ impl Membership {
     /// How far each PE is.
     pub fn standing(&self) -> Vec<Standing> {
         let of = |(number, (pe, member)): (usize, (&Entry, &Member))| match pe.stage {
-            _ if self.is_hole(Pe::of(number)) => Standing::Lost,
+            _ if self.is_hole(Pe::of(number)) => Standing::Hole,
             Stage::Finalized => Standing::Ended,
             _ if pe.status.is_some() => Standing::Ended,
             _ if member.state != State::Alive => Standing::Lost,

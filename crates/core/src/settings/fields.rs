@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::delta::{Delta, Track};
 use super::values::{
-    BackupMode, Bind, Collectives, Device, Every, Fabric, Interval, Pages, Placement, Substitute,
-    Trace,
+    BackupMode, Bind, Collectives, Device, Every, Fabric, Interval, Pages, Placement, Rollback,
+    Substitute, Trace,
 };
 use crate::inject::Rule;
 
@@ -26,6 +26,8 @@ pub struct Settings {
     pub mtbf: Option<Duration>,
     /// `SHMEM_FT_SUBSTITUTE`.
     pub substitute: Substitute,
+    /// `SHMEM_FT_ROLLBACK`.
+    pub rollback: Rollback,
     /// `SHMEM_FT_PLACEMENT`.
     pub placement: Placement,
     /// `SHMEM_FT_DOMAINS`: path of a file of failure domains.
@@ -101,6 +103,7 @@ impl Default for Settings {
             interval: Interval::EACH_CALL,
             mtbf: None,
             substitute: Substitute::Spawn,
+            rollback: Rollback::Global,
             placement: Placement::Spread,
             domains: None,
             bind: Bind::Auto,

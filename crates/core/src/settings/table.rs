@@ -11,7 +11,8 @@ use super::fields::{Draft, Settings};
 use super::kind::{Kind, Value};
 use super::units::{KIB, TIB, show_size, show_time};
 use super::values::{
-    BackupMode, Bind, Collectives, Device, Fabric, Interval, Pages, Placement, Substitute, Trace,
+    BackupMode, Bind, Collectives, Device, Fabric, Interval, Pages, Placement, Rollback,
+    Substitute, Trace,
 };
 use crate::inject;
 
@@ -62,6 +63,16 @@ macro_rules! number {
         |$draft, value| {
             if let Value::Number($n) = value {
                 $set
+            }
+        }
+    };
+}
+
+macro_rules! choice {
+    ($field:ident, $all:expr) => {
+        |draft, value| {
+            if let Value::Choice(at) = value {
+                draft.settings.$field = $all[at]
             }
         }
     };
@@ -145,14 +156,18 @@ static TABLE: &[Entry] = &[
         name: "SHMEM_FT_SUBSTITUTE",
         kind: Kind::Choice(&Substitute::NAMES),
         default: "spawn",
-        doc: "What takes the place of a dead PE: spawn takes a sleeping spare where there is one, \
-              else a new process; spare takes only spares.",
-        store: |draft, value| {
-            if let Value::Choice(at) = value {
-                draft.settings.substitute = [Substitute::Spawn, Substitute::Spare][at]
-            }
-        },
+        doc: "What takes the place of a dead PE: a sleeping spare or else a new process (spawn), \
+              only a spare (spare), nothing (shrink, which needs SHMEM_FT_ROLLBACK=none).",
+        store: choice!(substitute, Substitute::ALL),
         show: |s| Some(s.substitute.name().to_owned()),
+    },
+    Entry {
+        name: "SHMEM_FT_ROLLBACK",
+        kind: Kind::Choice(&Rollback::NAMES),
+        default: "global",
+        doc: "Who goes back after a loss: all (global) or nobody (none, only with shrink).",
+        store: choice!(rollback, Rollback::ALL),
+        show: |s| Some(s.rollback.name().to_owned()),
     },
     Entry {
         name: "SHMEM_FT_PLACEMENT",
@@ -160,11 +175,7 @@ static TABLE: &[Entry] = &[
         default: "spread",
         doc: "Groups are spread over nodes and other failure domains as well as can be, or \
               (strict) the job is refused if they would not survive the loss of any one.",
-        store: |draft, value| {
-            if let Value::Choice(at) = value {
-                draft.settings.placement = [Placement::Spread, Placement::Strict][at]
-            }
-        },
+        store: choice!(placement, [Placement::Spread, Placement::Strict]),
         show: |s| Some(s.placement.name().to_owned()),
     },
     Entry {

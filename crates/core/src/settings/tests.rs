@@ -63,6 +63,7 @@ fn modes() {
 fn words() {
     assert_eq!(one("SHMEM_FT_SUBSTITUTE", "spawn").substitute, Substitute::Spawn);
     assert_eq!(one("SHMEM_FT_SUBSTITUTE", "spare").substitute, Substitute::Spare);
+    assert_eq!(one("SHMEM_FT_ROLLBACK", "global").rollback, Rollback::Global);
     assert_eq!(one("SHMEM_FT_PLACEMENT", "spread").placement, Placement::Spread);
     for (text, delta) in [("auto", Delta::Auto), ("on", Delta::On), ("off", Delta::Off)] {
         assert_eq!(one("SHMEM_FT_DELTA", text).delta, delta);
@@ -162,6 +163,35 @@ fn snapshots_depend_on_the_mode() {
     );
     assert!(two("none").is_err() && two("single").is_err());
     assert_eq!(one("SHMEM_FT_SNAPSHOTS", "1").snapshots, 1);
+}
+
+#[test]
+fn who_does_not_go_back_goes_on_with_fewer() {
+    let with = |substitute, rollback, mode| {
+        env(&[
+            ("SHMEM_FT_SUBSTITUTE", substitute),
+            ("SHMEM_FT_ROLLBACK", rollback),
+            ("SHMEM_FT_BACKUP_MODE", mode),
+        ])
+    };
+    let both = with("shrink", "none", "none").unwrap();
+    assert_eq!((both.substitute, both.rollback), (Substitute::Shrink, Rollback::None));
+    let refused =
+        |substitute, rollback, mode| with(substitute, rollback, mode).unwrap_err().to_string();
+    assert_eq!(
+        refused("spare", "none", "none"),
+        "SHMEM_FT_ROLLBACK=none with SHMEM_FT_SUBSTITUTE=spare: expected shrink, since a \
+         substitute would begin where nobody else is"
+    );
+    assert_eq!(
+        refused("shrink", "global", "raid5"),
+        "SHMEM_FT_SUBSTITUTE=shrink with SHMEM_FT_ROLLBACK=global: expected none"
+    );
+    assert_eq!(
+        refused("shrink", "none", "raid5"),
+        "SHMEM_FT_ROLLBACK=none with SHMEM_FT_BACKUP_MODE=raid5: expected none, since nobody \
+         goes back to a checkpoint"
+    );
 }
 
 #[test]

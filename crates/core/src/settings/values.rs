@@ -103,12 +103,37 @@ pub enum Substitute {
     Spawn,
     /// Only a sleeping spare; without one the job ends.
     Spare,
+    /// Nothing: its number stays empty.
+    Shrink,
 }
 
 impl Substitute {
-    pub(super) const NAMES: [&'static str; 2] = ["spawn", "spare"];
+    /// Every way, in the order of the documentation.
+    pub const ALL: [Substitute; 3] = [Substitute::Spawn, Substitute::Spare, Substitute::Shrink];
+    pub(super) const NAMES: [&'static str; 3] = ["spawn", "spare", "shrink"];
 
     /// The name as `SHMEM_FT_SUBSTITUTE` spells it.
+    pub const fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
+}
+
+/// Who goes back to the last checkpoint after a loss.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Rollback {
+    /// Every PE.
+    #[default]
+    Global,
+    /// Nobody.
+    None,
+}
+
+impl Rollback {
+    /// Every way, in the order of the documentation.
+    pub const ALL: [Rollback; 2] = [Rollback::Global, Rollback::None];
+    pub(super) const NAMES: [&'static str; 2] = ["global", "none"];
+
+    /// The name as `SHMEM_FT_ROLLBACK` spells it.
     pub const fn name(self) -> &'static str {
         Self::NAMES[self as usize]
     }

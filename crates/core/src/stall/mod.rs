@@ -36,6 +36,8 @@ pub enum Standing {
     Running,
     /// It was lost, and its substitute is on its way.
     Lost,
+    /// It was lost, and nobody takes its number: nobody waits for it either.
+    Hole,
     /// It is in `shmem_finalize`.
     Finalizing,
     /// It has left that.
@@ -59,6 +61,7 @@ enum Does {
     Stopped,
     Starting,
     Lost,
+    Hole,
     /// It is in `shmem_finalize`, but not known to wait there: it may take part in a recovery.
     Finalizing,
     Finalize,
@@ -213,6 +216,7 @@ impl<'a> Picture<'a> {
         let ends = |waits: &[&Wait]| waits.iter().any(|wait| wait.whom == Whom::Finalize);
         let does = |(pe, standing): (usize, &Standing)| match standing {
             Standing::Lost => Does::Lost,
+            Standing::Hole => Does::Hole,
             Standing::Ended => Does::Ended,
             _ if ends(&waits[pe]) => Does::Finalize,
             _ if stopped[pe] => Does::Stopped,
@@ -258,7 +262,8 @@ impl<'a> Picture<'a> {
     fn stuck(&self) -> BTreeSet<Pe> {
         let mut stuck: BTreeSet<Pe> = self.waiting().collect();
         loop {
-            let holds = |pe: Pe| stuck.contains(&pe) || self.is_over(pe);
+            let is_hole = |pe: Pe| self.does[pe.at()] == Does::Hole;
+            let holds = |pe: Pe| stuck.contains(&pe) || self.is_over(pe) || is_hole(pe);
             let ends = |wait: &&Wait| match wait.whom {
                 Whom::Members { .. } => !members(wait.whom, self.does.len()).all(holds),
                 Whom::Anyone | Whom::Finalize => true,
@@ -337,7 +342,8 @@ impl<'a> Picture<'a> {
         let waits = self.waiting().flat_map(|pe| &self.waits[pe.at()]);
         let concerned: BTreeSet<Pe> =
             waits.flat_map(|wait| members(wait.whom, self.does.len())).collect();
-        for pe in concerned.into_iter().filter(|&pe| self.does[pe.at()] != Does::Wait) {
+        let misses = |does: Does| !matches!(does, Does::Wait | Does::Hole);
+        for pe in concerned.into_iter().filter(|&pe| misses(self.does[pe.at()])) {
             rest.entry(self.does[pe.at()]).or_default().push(pe);
         }
         let rest: Vec<String> = rest.iter().map(|(does, pes)| others(*does, pes)).collect();
@@ -387,6 +393,8 @@ impl Does {
             (Does::Starting, false) => "have not called shmem_init",
             (Does::Lost, true) => "is being replaced",
             (Does::Lost, false) => "are being replaced",
+            (Does::Hole, true) => "was lost",
+            (Does::Hole, false) => "were lost",
             (Does::Finalizing | Does::Finalize, true) => "is in shmem_finalize",
             (Does::Finalizing | Does::Finalize, false) => "are in shmem_finalize",
             (Does::Ended, true) => "has ended",

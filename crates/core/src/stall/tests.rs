@@ -266,6 +266,21 @@ fn what_a_lost_node_reported_counts_no_more() {
     assert_eq!(job.run(60), [say(line)]);
 }
 
+/// Those who are left come together without it, so it is nobody's reason to wait.
+#[test]
+fn nobody_waits_for_a_hole() {
+    let mut job = Job::new(4);
+    job.standing[2] = Standing::Hole;
+    job.waits(0, "shmem_barrier_all", ALL);
+    job.waits(1, "shmem_barrier_all", ALL);
+    let line = "PEs 0,1 wait in shmem_barrier_all for 60 s; PE 3 does not (it computes)";
+    assert_eq!(job.run(60), [say(line)]);
+    job.finalizes(3);
+    let end = "unrecoverable: PEs 0,1 wait in shmem_barrier_all";
+    let ends = |act: &Act| matches!(act, Act::End(words) if words.starts_with(end));
+    assert!(job.run(60).iter().any(ends));
+}
+
 /// What agents say is not believed blindly.
 #[test]
 fn nonsense_in_a_report_is_no_harm() {

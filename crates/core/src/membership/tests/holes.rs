@@ -2,13 +2,17 @@
 
 use super::*;
 use crate::quantity::ViewNumber;
+use crate::settings::{Rollback, Substitute};
 use crate::stall::Standing;
 
 /// Four PEs on nodes of their own, and a spare, which nobody wakes.
 fn four() -> Cluster {
-    let mut cluster = Cluster::four(&settings(BackupMode::None), 1);
-    cluster.machine.go_on_with_fewer();
-    cluster
+    let settings = Settings {
+        substitute: Substitute::Shrink,
+        rollback: Rollback::None,
+        ..settings(BackupMode::None)
+    };
+    Cluster::four(&settings, 1)
 }
 
 fn come_to_the_end(cluster: &mut Cluster, pes: &[u32]) {
@@ -36,7 +40,7 @@ fn a_lost_pe_leaves_a_hole_and_the_others_end_without_it() {
     assert_eq!((hole.state, hole.incarnation.0, hole.memory), (State::ProcessDead, 0, 0));
     assert_eq!((cluster.machine.view.number.0, cluster.machine.next_proc), (2, started));
     assert!(cluster.wiped().is_empty() && cluster.machine.is_lost(Pe(2)));
-    assert_eq!(cluster.machine.standing()[2], Standing::Lost);
+    assert_eq!(cluster.machine.standing()[2], Standing::Hole);
 
     come_to_the_end(&mut cluster, &[0, 1]);
     assert!(!told_to_finish(&cluster), "PE 3 computes");

@@ -1,0 +1,215 @@
+//! Going on with fewer: a PE adopts a view with another loss in the call that finds it, and comes
+//! to agreements with those that live.
+//!
+//! ```text
+//! adopt    connections to the lost are cut, their memory is taken away, calls go on in the view
+//! tell     threads that want to be called of a loss are, each by itself, in its next call
+//! agree    a record in the own segment, which the other members read (`core/agree.rs`)
+//! ```
+//!
+//! A call that concerns a lost PE does nothing there, and one that concerns others is carried out.
+//!
+//! Invariants: in such a job a PE works in the view that it has joined; nobody goes back.
+//!
+//! Left out: what an agreement is for ([`super::barrier`], `openshmem/living.rs`).
+
+#![forbid(unsafe_code)]
+
+use std::sync::atomic::{Ordering, fence};
+
+use raidshmem_core::agree::{Agreement, Decision, Proposal, Record, WORDS, Which};
+use raidshmem_core::layout::TEAM_WORDS;
+use raidshmem_core::quantity::ViewNumber;
+use raidshmem_core::view::State;
+use raidshmem_segment::update::{Change, Update, WordAt};
+use raidshmem_segment::waits::Waiting;
+use tracing::info;
+
+use super::World;
+use super::world::fewer::{Row, Told};
+
+/// The team of all PEs, in agreements.
+pub const WORLD: u64 = 1;
+/// Words of a record.
+pub const RECORD_WORDS: usize = WORDS;
+/// Records for which the words of a team have room; those of other ways of meeting lie there too,
+/// and are not used in such a job. A team has one of them by its number, so that one that has its
+/// words after another most likely leaves alone what some member may still have to read.
+pub const RECORDS: usize = TEAM_WORDS / WORDS;
+
+/// Members that come to agreements, and what they come together for.
+#[derive(Debug, Clone)]
+pub struct Members {
+    /// The call, and whom it waits for.
+    pub waiting: Waiting,
+    /// Which members they are: the same number on all of them.
+    pub team: u64,
+    /// What they come together for.
+    pub gate: u8,
+    /// Where the record of each is in its segment.
+    pub offset: usize,
+    /// The PEs.
+    pub pes: Vec<usize>,
+    /// Which of them this PE is.
+    pub index: usize,
+}
+
+impl Members {
+    /// The row of their agreements.
+    pub(crate) fn row(&self) -> Row {
+        (self.team, self.offset)
+    }
+}
+
+impl World {
+    /// True if the job goes on with fewer after a loss.
+    #[inline]
+    pub fn goes_on(&self) -> bool {
+        self.fewer.goes_on()
+    }
+
+    /// Adopts the newest view, and says which it is.
+    pub(crate) fn adopt(&self) -> ViewNumber {
+        if self.members.faulted() {
+            self.adopt_newest();
+            self.tell_of_losses();
+        }
+        self.members.joined()
+    }
+
+    #[cold]
+    fn adopt_newest(&self) {
+        let _turn = self.fewer.adopting();
+        let view = self.members.view();
+        if view.number <= self.members.joined() {
+            return;
+        }
+        self.fence_off(&view);
+        for pe in (0..self.n_pes()).filter(|&pe| view.pes[pe].state != State::Alive) {
+            if self.fewer.lose(pe, view.number) {
+                info!("PE {pe} is lost in view {}", view.number);
+                self.segments.take_away(pe);
+            }
+        }
+        self.join(&view);
+    }
+
+    /// Calls what this thread wants to be called of a loss. Until all threads that do have come
+    /// here, no call takes the short way that passes by.
+    fn tell_of_losses(&self) {
+        let with_node = |pe: usize| {
+            self.members.joined_view().as_ref().is_some_and(|view| view.pes[pe].with_node)
+        };
+        self.fewer.tell(with_node);
+        if !self.fewer.is_anybody_untold() {
+            self.members.work_in(self.members.joined());
+        }
+    }
+
+    /// From now on this thread calls `told` of each PE that is lost, and whether its node is.
+    pub(crate) fn on_loss(&self, told: Told) {
+        self.fewer.listen(told);
+        self.members.work_in(ViewNumber(0)); // the next call looks who has to be told
+    }
+
+    /// True if PE `pe` is lost in the newest view.
+    pub fn is_lost_now(&self, pe: usize) -> bool {
+        self.adopt();
+        self.fewer.is_lost(pe)
+    }
+
+    /// True if a test of words is to say that they satisfy: a loop around it would not end.
+    pub fn lets_go(&self) -> bool {
+        if self.goes_on() { self.is_disturbed() } else { self.cut_short() }
+    }
+
+    /// True if a wait for another PE is to return: a loss is known that the program has not
+    /// acknowledged, or after which it has to go back.
+    pub(super) fn is_disturbed(&self) -> bool {
+        if !self.goes_on() {
+            return self.members.faulted();
+        }
+        self.adopt();
+        self.fewer.has_news()
+    }
+
+    /// True if a write to PE `pe` is to be dropped.
+    #[inline]
+    pub fn drops_at(&self, pe: usize) -> bool {
+        let cut = self.cut_short_at(pe);
+        if cut && self.goes_on() {
+            self.fewer.drop_write();
+        }
+        cut
+    }
+
+    /// All members that live come to the same decision, whoever is lost meanwhile. It has the bits
+    /// that all values have.
+    pub fn agree(&self, of: &Members, (value, basis): (u64, u64)) -> Decision {
+        let row = of.row();
+        let (number, previous) = self.fewer.next(row);
+        let view = self.adopt();
+        let acknowledged = of.pes.iter().filter(|&&pe| self.fewer.is_acknowledged(pe)).count();
+        let proposal = Proposal { value, basis, acknowledged: acknowledged as u32 };
+        let which = Which { team: of.team, number, gate: of.gate };
+        let standing = (view.0, self.living(of, view));
+        let mut own = Agreement::begin((which, of.index), proposal, previous, standing);
+        self.show_record(of, own.record());
+        self.wait_raw(|| of.waiting.clone(), || self.advance(of, &mut own));
+        let decision = own.decision().expect("it is what was waited for");
+        self.fewer.over(row, number, decision);
+        let is_shown = || self.members.view_number().0 >= decision.view;
+        self.wait_raw(|| of.waiting.clone(), is_shown);
+        self.adopt();
+        decision
+    }
+
+    /// Which of the members live in `view`.
+    pub fn living(&self, of: &Members, view: ViewNumber) -> Vec<bool> {
+        of.pes.iter().map(|&pe| !self.fewer.was_lost(pe, view)).collect()
+    }
+
+    /// One look at those that are awaited; true once there is a decision.
+    fn advance(&self, of: &Members, own: &mut Agreement) -> bool {
+        let before = *own.record();
+        let view = self.adopt();
+        if view.0 > own.view() {
+            own.adopt(view.0, self.living(of, view));
+        }
+        loop {
+            let awaited: Vec<usize> = own.awaited().collect();
+            for member in awaited {
+                if let Some(shown) = self.record_of(of.pes[member], of.offset) {
+                    own.observe(member, &shown);
+                }
+            }
+            if !own.advance() {
+                break;
+            }
+        }
+        if *own.record() != before {
+            self.show_record(of, own.record());
+        }
+        own.decision().is_some()
+    }
+
+    fn show_record(&self, of: &Members, record: &Record) {
+        for (at, operand) in record.words().into_iter().enumerate() {
+            let word = WordAt { offset: of.offset + at * 8, bytes: 8 };
+            self.segments.own().update(word, Change { how: Update::Store, operand });
+        }
+        fence(Ordering::SeqCst); // before the looks for sleepers
+        let others = of.pes.iter().enumerate().filter(|(member, _)| *member != of.index);
+        others.for_each(|(_, &pe)| self.segments.wake(pe));
+    }
+
+    fn record_of(&self, pe: usize, offset: usize) -> Option<Record> {
+        let segment = self.segments.near(pe)?;
+        let load = Change { how: Update::Load, operand: 0 };
+        let mut words = [0; WORDS];
+        for (at, word) in words.iter_mut().enumerate() {
+            *word = segment.update(WordAt { offset: offset + at * 8, bytes: 8 }, load)?;
+        }
+        Record::of(words)
+    }
+}

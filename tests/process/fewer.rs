@@ -1,0 +1,167 @@
+//! Jobs that go on with fewer: nobody takes the place of a lost PE, and nobody goes back.
+
+use std::path::Path;
+
+use rustix::process::Signal;
+
+use super::support::{Job, Outcome, processes, program};
+
+mod walk;
+
+/// A job that goes on with fewer.
+fn job(pes: usize) -> Job {
+    let job = Job::new(pes).env("SHMEM_FT_SUBSTITUTE", "shrink");
+    job.env("SHMEM_FT_ROLLBACK", "none").env("SHMEM_SYMMETRIC_SIZE", "2M")
+}
+
+fn run(pes: usize, name: &str, args: &[&str]) -> Outcome {
+    job(pes).program(&program(name), args).run()
+}
+
+#[track_caller]
+fn prints(outcome: &Outcome, text: &str) {
+    outcome.check(outcome.out.contains(text), &format!("`{text}` was expected"));
+}
+
+#[test]
+fn a_task_farm_that_loses_pes_ends_right() {
+    for (losses, left) in [
+        (&[][..], 6),
+        (&["1@1"], 5),
+        (&["0@0", "5@2"], 4),
+        (&["1@1", "2@1", "3@1"], 3),
+        (&["0@1", "1@2", "2@3", "3@4", "4@5"], 1),
+    ] {
+        let outcome = run(6, "farm", &[&["300"], losses].concat());
+        outcome.status(0);
+        prints(&outcome, &format!("300 tasks done, {left} PEs at the end"));
+        let told = match losses {
+            [] => continue,
+            [_] => "PE 1 was lost, and the others went on to the end",
+            [_, _] => "PEs 0,5 were lost, and the others went on to the end",
+            [_, _, _] => "PEs 1,2,3 were lost, and the others went on to the end",
+            _ => "PEs 0-4 were lost, and the others went on to the end",
+        };
+        outcome.says(told);
+    }
+}
+
+/// A whole node at a time, killed from outside: its agent, and so its PEs and their memory.
+#[test]
+fn a_farm_loses_nodes_in_turn() {
+    let mut running = job(8).args(&["--nodes", "4"]).program(&program("fewer"), &["nodes"]).start();
+    for (node, round) in [(1, 0), (3, 1), (0, 2)] {
+        running.wait_for(&format!("round {round} begins"));
+        let agents = running.agents();
+        processes::signal(agent_of(&agents, node), Signal::KILL);
+    }
+    let outcome = running.finish();
+    outcome.status(0);
+    prints(&outcome, "2 PEs are left after 3 rounds");
+}
+
+/// Agents are started in the order of their nodes.
+fn agent_of(agents: &[processes::Found], node: usize) -> u32 {
+    let mut pids: Vec<u32> = agents.iter().map(|found| found.pid).collect();
+    pids.sort_unstable();
+    pids[node.min(pids.len() - 1)]
+}
+
+/// Deaths at any moment of any collective, one after the other until one PE is left.
+#[test]
+fn the_living_get_the_same_whenever_one_dies() {
+    for seed in 0..16u32 {
+        let latest = (20_000 + seed * 37 % 16 * 20_000).to_string();
+        let outcome = run(6, "sweep", &[&seed.to_string(), &latest]);
+        outcome.status(0);
+        prints(&outcome, " is left, with ");
+    }
+}
+
+#[test]
+fn a_wait_returns_until_the_loss_is_acknowledged() {
+    let outcome = run(3, "fewer", &["waits"]);
+    outcome.status(0);
+    ["PE 0 waited", "PE 2 waited"].iter().for_each(|text| prints(&outcome, text));
+}
+
+/// A death at every step of it. Nothing is saved in such a job, but the steps are there.
+#[test]
+fn a_checkpoint_call_fails_once_and_on_all_alike() {
+    for point in ["before", "quiesce", "encode", "encoded", "copy", "copied", "after"] {
+        let pe = [&*format!("1@3:{point}")];
+        let node = [&*format!("1@3:{point}")];
+        for (job, left) in
+            [(job(4).kill(&pe), 3), (job(4).args(&["--nodes", "2"]).kill_node(&node), 2)]
+        {
+            let outcome = job.program(&program("fewer"), &["checkpoints"]).run();
+            outcome.status(0);
+            let seen = outcome.out.matches("has seen the failure").count();
+            outcome.check(seen == left, &format!("{left} PEs are left at {point}"));
+        }
+    }
+}
+
+#[test]
+fn who_asked_is_called_of_each_loss_once_and_by_its_thread() {
+    let outcome = run(4, "fewer", &["handlers"]);
+    outcome.status(0);
+    ["PE 0 was told of 1 2", "PE 3 was told of 1 2"].iter().for_each(|text| prints(&outcome, text));
+}
+
+#[test]
+fn a_lock_that_a_lost_pe_must_hand_on_ends_the_job_by_name() {
+    for (what, cause) in [
+        ("home", "PE 1, its home, was lost"),
+        ("holder", "PE 1, which held it or waited for it, was lost"),
+        ("tested", "PE 1, which held it or waited for it, was lost"),
+    ] {
+        let outcome = run(4, "fewer", &["lock", what]);
+        outcome.status(3);
+        outcome.check(outcome.err.contains(cause), cause);
+    }
+    run(4, "fewer", &["lock", "cleared"]).status(0);
+}
+
+#[test]
+fn the_status_is_that_of_the_living() {
+    for (args, status) in [(["exit", "0"], 0), (["exit", "5"], 5)] {
+        let outcome = run(3, "fewer", &args);
+        outcome.status(status);
+        outcome.check(outcome.err.contains("PE 1 was lost"), "the lost is named");
+    }
+}
+
+#[test]
+fn a_job_whose_pes_are_all_lost_ends() {
+    let outcome = run(2, "fewer", &["all"]);
+    outcome.status(3);
+    outcome.check(outcome.err.contains("unrecoverable: every PE was lost"), "it says so");
+}
+
+#[test]
+fn the_state_of_a_lost_pe_is_shown() {
+    let mut running = job(3).program(&program("fewer"), &["hold"]).start();
+    running.wait_for("PE 1 is lost, and we wait");
+    let launcher = running.launcher().to_string();
+    let oshrun = Path::new(env!("CARGO_BIN_EXE_oshrun"));
+    let shown = std::process::Command::new(oshrun).args(["--status", &launcher]).output().unwrap();
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(shown.contains("2 alive, 1 lost"), "{shown}");
+    assert!(!shown.contains("recovery"), "{shown}");
+    running.signal(Signal::TERM);
+    running.finish();
+}
+
+#[test]
+fn what_does_not_go_together_is_one_line() {
+    let refused = |job: Job, line: &str| {
+        let outcome = job.program(&program("fewer"), &["exit", "0"]).run();
+        outcome.status(2).check(outcome.err.contains(line), line);
+        outcome.check(outcome.err.lines().count() == 1, "one line");
+    };
+    refused(job(2).env("SHMEM_FT_SUBSTITUTE", "spawn"), "SHMEM_FT_ROLLBACK=none with");
+    refused(job(2).env("SHMEM_FT_ROLLBACK", "global"), "SHMEM_FT_SUBSTITUTE=shrink with");
+    refused(job(2).mode("raid5"), "SHMEM_FT_ROLLBACK=none with SHMEM_FT_BACKUP_MODE=raid5");
+    refused(job(2).args(&["--spares", "1"]), "--spares 1 with SHMEM_FT_SUBSTITUTE=shrink");
+}
