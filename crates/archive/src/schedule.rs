@@ -64,8 +64,8 @@ impl Schedule {
         Schedule { every, last: None, writing: None, overtaken: 0, stop: None, warned: false }
     }
 
-    /// The job is to stop: the next checkpoint after `agreed` is due, and its set the last. False if
-    /// that is known already.
+    /// The job is to stop: the next checkpoint after `agreed` is due, and its set the last. False
+    /// if that is known already.
     pub fn stop(&mut self, agreed: CheckpointNumber) -> bool {
         let is_new = self.stop.is_none();
         self.stop.get_or_insert(agreed);

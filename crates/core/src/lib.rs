@@ -26,7 +26,7 @@
 //! heap                                       symmetric allocator
 //! layout                                     where everything lies in a PE's segment
 //! placement                                  failure domains, groups, substitutes
-//! disk                                       what is said of checkpoints on disk
+//! step  disk                                 what is said of recoveries and of sets on disk
 //! view  message                              which process is which PE; what processes say
 //! tree                                       how PEs meet, and add up what they bring
 //! status                                     what a PE tells others, as words
@@ -69,6 +69,7 @@ pub mod sizing;
 pub mod spelling;
 pub mod stall;
 pub mod status;
+pub mod step;
 pub mod store;
 pub mod tree;
 pub mod view;

@@ -18,6 +18,7 @@ use crate::placement::Domains;
 use crate::quantity::{CheckpointNumber, Incarnation, Pe, ViewNumber};
 use crate::secret::Secret;
 use crate::settings::{Bind, Device, Fabric, Pages};
+pub use crate::step::Step;
 use crate::view::{PES_MAX, View};
 
 /// Largest symmetric heap of a PE in bytes, as the settings bound it.
@@ -450,28 +451,6 @@ pub struct Found {
     pub of: u64,
     /// By the pages that were written; else by digests.
     pub by_pages: bool,
-}
-
-/// A step of a recovery that takes its time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Step {
-    Verify,
-    Rebuild,
-    Restore,
-    Reencode,
-}
-
-impl Step {
-    /// What is done in it, for people.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Step::Verify => "what is left is checked",
-            Step::Rebuild => "what was lost is rebuilt",
-            Step::Restore => "memory goes back to the checkpoint",
-            Step::Reencode => "lost parity is computed anew",
-        }
-    }
 }
 
 /// Progress worth a line for people, and for tests.

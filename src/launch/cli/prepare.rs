@@ -35,6 +35,8 @@ use raidshmem_core::store::protection::Protection;
 use raidshmem_core::view::PES_MAX;
 use raidshmem_sys::memory;
 
+/// What is said of a view that cannot be shown.
+const NOWHERE: &str = "--live: standard error is no terminal to draw on; no view is shown";
 /// What `--stop-signal` may name.
 const STOPS: [i32; 6] =
     [libc::SIGUSR1, libc::SIGUSR2, libc::SIGQUIT, libc::SIGTERM, libc::SIGINT, libc::SIGHUP];
@@ -91,11 +93,10 @@ impl Args {
         let heap_len = heap_len(&settings, &shape, cluster.is_some())?;
         let (timeout, stop_signal) = (self.timeout()?, self.stop_signal()?);
         let programs = self.programs(exported, cluster.is_some())?;
-        let strange = environment::strange(&environment);
-        let mut notes = [self.needless.clone(), unset, begun, strange].concat();
+        let mut notes = [self.needless.clone(), unset, begun].concat();
+        notes.extend(environment::strange(&environment));
         let live = self.live(&environment)?;
-        let nowhere = "--live: standard error is no terminal to draw on; no view is shown";
-        notes.extend((self.live && !live).then(|| nowhere.to_owned()));
+        notes.extend((self.live && !live).then(|| NOWHERE.to_owned()));
         notes.extend(protection.as_ref().and_then(|found| bent(&settings, &found.plan)));
         let mut program = self.program;
         let folder = programs.folder.as_deref();
