@@ -18,7 +18,7 @@ use raidshmem_core::protocol::brought::Brought;
 use raidshmem_core::protocol::{At, meeting};
 use raidshmem_core::tree::meeting::{Meeting, Next};
 use raidshmem_core::tree::post::{self, FIRST, Stage, WORDS, Way};
-use raidshmem_core::tree::{Place, Tree};
+use raidshmem_core::tree::{Location, Tree};
 use raidshmem_core::view::{Member, State, View};
 use raidshmem_fabric::Write;
 use raidshmem_segment::mailbox;
@@ -80,7 +80,7 @@ impl World {
 
     fn tree(&self, view: &View) -> Tree {
         let place = |(pe, machine): (&Member, u32)| {
-            (pe.state == State::Alive).then_some(Place { machine, node: pe.node })
+            (pe.state == State::Alive).then_some(Location { machine, node: pe.node })
         };
         let places: Vec<_> = view.pes.iter().zip(self.machines_of(view)).map(place).collect();
         Tree::of(self.me(), &places)

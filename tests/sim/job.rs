@@ -14,7 +14,7 @@ use raidshmem_core::message::{Down, PeMessage, ProcId, Welcome};
 use raidshmem_core::mutant::Mutant;
 use raidshmem_core::quantity::{CheckpointNumber, ViewNumber};
 use raidshmem_core::settings::Fabric;
-use raidshmem_core::tree::{Place, Tree, trees};
+use raidshmem_core::tree::{Location, Tree, trees};
 use raidshmem_core::view::{Member, State, View};
 
 use super::heartbeats::{Detector, Heartbeat};
@@ -77,7 +77,7 @@ impl Ordered {
         let living = view.pes.iter().filter(|pe| pe.state == State::Alive).count();
         let place = |pe: &Member| {
             let machine = if together { 0 } else { pe.node };
-            (pe.state == State::Alive).then_some(Place { machine, node: pe.node })
+            (pe.state == State::Alive).then_some(Location { machine, node: pe.node })
         };
         let trees = trees(&view.pes.iter().map(place).collect::<Vec<_>>());
         let (view, mapped) = (Rc::new(view), Rc::new(mapped));

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 
 use super::meeting::{Meeting, Next, Sum};
 use super::post::{BODY, FIRST, Stage, WORDS, Way, open, seal};
-use super::{Place, Tree, trees};
+use super::{Location, Tree, trees};
 use crate::quantity::ViewNumber;
 
 /// Who brings something, how often, and on which machines all was there when they were closed.
@@ -67,7 +67,7 @@ impl Run {
     fn tree(&self, me: usize) -> Tree {
         let living = &self.views[self.members[me].view];
         // Two PEs a node, two nodes a machine: all three kinds of branches are there.
-        let place = |pe: usize| Place { machine: pe as u32 / 4, node: pe as u32 / 2 };
+        let place = |pe: usize| Location { machine: pe as u32 / 4, node: pe as u32 / 2 };
         let places: Vec<_> = (0..living.len()).map(|pe| living[pe].then(|| place(pe))).collect();
         trees(&places).swap_remove(me)
     }

@@ -27,7 +27,7 @@ pub const DEGREE: usize = 4;
 
 /// Where a PE runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct Location {
     /// The machine.
     pub machine: u32,
     /// The node, which is on one machine.
@@ -47,16 +47,16 @@ pub struct Tree {
 
 impl Tree {
     /// The tree as PE `me` sees it; PEs without a place are not in it.
-    pub fn of(me: usize, places: &[Option<Place>]) -> Tree {
+    pub fn of(me: usize, places: &[Option<Location>]) -> Tree {
         trees(places).swap_remove(me)
     }
 }
 
 /// The tree as each PE sees it.
-pub fn trees(places: &[Option<Place>]) -> Vec<Tree> {
+pub fn trees(places: &[Option<Location>]) -> Vec<Tree> {
     let mut machines: BTreeMap<u32, BTreeMap<u32, Vec<usize>>> = BTreeMap::new();
     for (pe, place) in places.iter().enumerate() {
-        if let Some(Place { machine, node }) = place {
+        if let Some(Location { machine, node }) = place {
             machines.entry(*machine).or_default().entry(*node).or_default().push(pe);
         }
     }
@@ -86,8 +86,8 @@ fn order(trees: &mut [Tree], pes: &[usize]) {
 mod tests {
     use super::*;
 
-    fn place(machine: u32, node: u32) -> Option<Place> {
-        Some(Place { machine, node })
+    fn place(machine: u32, node: u32) -> Option<Location> {
+        Some(Location { machine, node })
     }
 
     /// Every PE leads up to one root, in few steps, and no PE has many below it.
