@@ -85,7 +85,7 @@ impl Liveness {
     fn solve(&mut self, memory: &Memory<'_>, steps: &Steps) {
         loop {
             self.summaries(memory, steps);
-            self.from_callers(memory, steps);
+            self.carry_exits(memory, steps);
             let found = self.jumps(memory, steps);
             if found == self.jumps {
                 return;
@@ -231,7 +231,7 @@ impl Liveness {
     }
 
     /// Carries what is live after each call to where its function returns.
-    fn from_callers(&mut self, memory: &Memory<'_>, steps: &Steps) {
+    fn carry_exits(&mut self, memory: &Memory<'_>, steps: &Steps) {
         let outside = memory.flow.called_from_outside(&memory.objects);
         loop {
             let mut grown = false;
