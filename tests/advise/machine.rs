@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::program::{CODE, GLOBALS, Inst, LONG, Meet, Program, Random, SCALARS, ARRAYS, Value};
+use crate::program::{ARRAYS, CODE, GLOBALS, Inst, LONG, Meet, Program, Random, SCALARS, Value};
 
 const PES: usize = 2;
 const STEPS: usize = 3_000;

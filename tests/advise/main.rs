@@ -7,6 +7,7 @@ use raidshmem_advise::advise::advise;
 use raidshmem_advise::read::module;
 use raidshmem_advise::report::{Item, Report};
 
+mod clang;
 mod machine;
 mod program;
 

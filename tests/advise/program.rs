@@ -381,7 +381,11 @@ pub fn text(program: &Program) -> String {
         let _ = writeln!(text, "@{} = global {is}, align 8", name(global));
     }
     for (at, function) in program.functions.iter().enumerate() {
-        let _ = writeln!(text, "define internal ptr {}(ptr %r0) nounwind {{", shown(Value::Function(at)));
+        let _ = writeln!(
+            text,
+            "define internal ptr {}(ptr %r0) nounwind {{",
+            shown(Value::Function(at))
+        );
         for (number, block) in function.blocks.iter().enumerate() {
             let _ = writeln!(text, "b{number}:");
             block.iter().for_each(|inst| print(&mut text, inst));
@@ -419,11 +423,19 @@ fn print(text: &mut String, inst: &Inst) {
         }
         Inst::Put { to, from, pe, nbi } => {
             let nbi = if *nbi { "_nbi" } else { "" };
-            format!("call void @shmem_putmem{nbi}(ptr {}, ptr {}, i64 8, i32 {pe})", s(*to), s(*from))
+            format!(
+                "call void @shmem_putmem{nbi}(ptr {}, ptr {}, i64 8, i32 {pe})",
+                s(*to),
+                s(*from)
+            )
         }
         Inst::Get { to, from, pe, nbi } => {
             let nbi = if *nbi { "_nbi" } else { "" };
-            format!("call void @shmem_getmem{nbi}(ptr {}, ptr {}, i64 8, i32 {pe})", s(*to), s(*from))
+            format!(
+                "call void @shmem_getmem{nbi}(ptr {}, ptr {}, i64 8, i32 {pe})",
+                s(*to),
+                s(*from)
+            )
         }
         Inst::Add { at, pe } => {
             format!("call void @shmem_long_atomic_add(ptr {}, i64 1, i32 {pe})", s(*at))

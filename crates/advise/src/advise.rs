@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use fixedbitset::FixedBitSet as Bits;
 
 use crate::cycles::Cycles;
+use crate::differ::Differ;
 use crate::ir::{Module, Op, Operand};
 use crate::library::is_system;
 use crate::liveness::Liveness;
@@ -60,6 +61,9 @@ pub fn advise(modules: Vec<Module>, routines: &Routines) -> Result<Report, Error
     for function in memory.flow.called_from_outside(&memory.objects) {
         always.union_with(uses.of(function));
     }
+    if !Differ::new(&memory, &steps, true).meet_alike() {
+        always.union_with(&anywhere(&memory, &steps));
+    }
     let liveness = Liveness::new(&memory, &steps, &always);
     let mut saved = Bits::with_capacity(memory.objects.all.len());
     saved.extend(memory.saved());
@@ -77,6 +81,17 @@ pub fn advise(modules: Vec<Module>, routines: &Routines) -> Result<Report, Error
     Ok(facts.report())
 }
 
+/// What may be read by a PE that has come to another call than the one that it meets: memory of
+/// which any PE reads; and any block of the symmetric heap, since calls that allocate may differ.
+fn anywhere(memory: &Memory<'_>, steps: &Steps) -> Bits {
+    let mut found = steps.shared.clone();
+    let heap = |object: &Object| memory.objects.all[*object].kind == Kind::Symmetric;
+    if steps.shared.ones().any(|object| heap(&object)) {
+        found.extend((0..memory.objects.all.len()).filter(heap));
+    }
+    found
+}
+
 impl Facts<'_, '_> {
     fn report(&self) -> Report {
         let mut report = Report::default();
@@ -87,6 +102,7 @@ impl Facts<'_, '_> {
         }
         report.points.sort_by(|a, b| a.place.cmp(&b.place));
         rank(&mut report.points);
+        self.skipped(&mut report.findings);
         report.findings.sort();
         report.findings.dedup();
         report.unknown = self.unknown();
@@ -158,12 +174,9 @@ impl Facts<'_, '_> {
     }
 
     /// True if memory of a function that is active there, or that was allocated before.
-    fn exists(&self, site: Site, object: Object) -> bool {
+    fn exists(&self, site: Site, chain: &BTreeSet<usize>, object: Object) -> bool {
         match self.memory.objects.all[object].kind {
-            Kind::Frame(function) => {
-                function == site.function
-                    || self.cycles.chain(site).iter().any(|call| call.function == function)
-            }
+            Kind::Frame(function) => chain.contains(&function),
             Kind::Heap => self.before.get(&site).is_some_and(|is| is.made.contains(object)),
             _ => true,
         }
@@ -176,6 +189,8 @@ impl Facts<'_, '_> {
     /// Private memory that changes from one run of the call to the next, and is read after it.
     fn private(&self, site: Site) -> impl Iterator<Item = Object> {
         let written = self.cycles.written(self.steps, site);
+        let chain: BTreeSet<usize> =
+            self.cycles.chain(site).into_iter().map(|call| call.function).collect();
         let live: Vec<Object> = self.live[&site].intersection(&written).collect();
         live.into_iter().filter(move |object| {
             let kind = self.memory.objects.all[*object].kind;
@@ -183,7 +198,7 @@ impl Facts<'_, '_> {
                 Kind::Heap => !self.is_exception(*object),
                 kind => matches!(kind, Kind::Frame(_) | Kind::Thread(_)),
             };
-            private && !self.kept.contains(object) && self.exists(site, *object)
+            private && !self.kept.contains(object) && self.exists(site, &chain, *object)
         })
     }
 
@@ -205,6 +220,28 @@ impl Facts<'_, '_> {
         if !point.safe {
             let message = format!("{} with transfers that may be under way", point.routine);
             findings.push(finding(point, Level::Note, "not-safe", message));
+        }
+    }
+
+    /// Checkpoints that some PEs may not come to, because of their number.
+    fn skipped(&self, findings: &mut Vec<Finding>) {
+        let differ = Differ::new(self.memory, self.steps, false);
+        let program = self.memory.objects.program;
+        for site in differ.skipped(|step| step.sync == Sync::Checkpoint) {
+            let branch = differ.branch(site).map(|branch| program.inst(branch).place.clone());
+            let why = branch.as_ref().map_or(String::new(), |at| format!(" (line {})", at.line));
+            let message = format!(
+                "some PEs may not come to the checkpoint in {}: that depends on the number \
+                 of the PE{why}",
+                program.called(site).unwrap_or("a pointer to a function")
+            );
+            findings.push(Finding {
+                place: program.inst(site).place.clone(),
+                level: Level::Warning,
+                rule: "skipped-checkpoint",
+                message,
+                related: branch,
+            });
         }
     }
 

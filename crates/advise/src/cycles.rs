@@ -18,8 +18,8 @@ use crate::steps::Steps;
 pub struct Cycles {
     /// By function and block: the number of the cycle of blocks that it is in, if it is in one.
     cycles: Vec<Vec<Option<usize>>>,
-    /// What each function writes, with those that it calls.
-    writes: Vec<Bits>,
+    /// By function and cycle: what is written in it.
+    writes: Vec<Vec<Bits>>,
     /// Calls that lead to each function.
     callers: Vec<Vec<Site>>,
 }
@@ -33,11 +33,10 @@ impl Cycles {
         for (site, step) in steps.all() {
             step.effect.callees.iter().for_each(|callee| callers[*callee].push(site));
         }
-        Self {
-            cycles: functions.iter().map(cycles).collect(),
-            writes: steps.transitive(|step| step.effect.writes.iter().copied().collect()),
-            callers,
-        }
+        let cycles: Vec<_> = functions.iter().map(cycles).collect();
+        let all = steps.transitive(|step| step.effect.writes.iter().copied().collect());
+        let writes = (0..functions.len()).map(|at| writes(steps, at, &cycles[at], &all)).collect();
+        Self { cycles, writes, callers }
     }
 
     /// The calls that may lead to an instruction, and itself.
@@ -74,18 +73,8 @@ impl Cycles {
     pub fn written(&self, steps: &Steps, site: Site) -> Bits {
         let mut found = Bits::with_capacity(steps.escaped.len());
         for call in self.chain(site) {
-            let Some(cycle) = self.cycles[call.function][call.block] else {
-                continue;
-            };
-            for (block, own) in steps.blocks[call.function].iter().enumerate() {
-                if self.cycles[call.function][block] != Some(cycle) {
-                    continue;
-                }
-                for step in own {
-                    found.extend(step.effect.writes.iter().copied());
-                    let callees = step.effect.callees.iter();
-                    callees.for_each(|callee| found.union_with(&self.writes[*callee]));
-                }
+            if let Some(cycle) = self.cycles[call.function][call.block] {
+                found.union_with(&self.writes[call.function][cycle]);
             }
         }
         if found.contains(crate::points::OUTSIDE) {
@@ -93,6 +82,24 @@ impl Cycles {
         }
         found
     }
+}
+
+/// What is written in each cycle of a function; `all` is what functions write.
+fn writes(steps: &Steps, function: usize, cycles: &[Option<usize>], all: &[Bits]) -> Vec<Bits> {
+    let count = cycles.iter().flatten().max().map_or(0, |last| last + 1);
+    let mut found = vec![Bits::with_capacity(steps.escaped.len()); count];
+    for (block, own) in steps.blocks[function].iter().enumerate() {
+        let Some(cycle) = cycles[block] else {
+            continue;
+        };
+        for step in own {
+            found[cycle].extend(step.effect.writes.iter().copied());
+            for callee in &step.effect.callees {
+                found[cycle].union_with(&all[*callee]);
+            }
+        }
+    }
+    found
 }
 
 fn cycles(function: &crate::ir::Function) -> Vec<Option<usize>> {

@@ -18,6 +18,8 @@
 //! liveness  which objects may still be read, and where
 //! reach     which allocations there may be, and which contexts are not quiet
 //! cycles    what changes between one run of a call and the next
+//! control   which blocks a branch decides about
+//! differ    which values differ from PE to PE, and which calls some PEs may not come to
 //! uses      which line reads an object next
 //! report    what is told of a program
 //! names     what memory is called
@@ -34,7 +36,9 @@
 #![forbid(unsafe_code)]
 
 pub mod advise;
+mod control;
 mod cycles;
+mod differ;
 mod gather;
 pub mod html;
 pub mod ir;

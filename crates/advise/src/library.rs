@@ -180,10 +180,16 @@ pub fn model(name: &str) -> Option<Model> {
     let row = TABLE.iter().find(|row| row.0.contains(&name));
     let known = row.map(|row| Model { letters: row.1, result: row.2, copies: row.3 });
     known.or_else(|| {
-        let plain = name.strip_suffix(['f', 'l']).filter(|plain| MATH.contains(plain));
         let number = Model { letters: "", result: NONE, copies: false };
-        (MATH.contains(&name) || plain.is_some()).then_some(number)
+        is_math(name).then_some(number)
     })
+}
+
+/// True for a function of numbers alone.
+#[must_use]
+pub fn is_math(name: &str) -> bool {
+    let plain = name.strip_suffix(['f', 'l']);
+    MATH.contains(&name) || plain.is_some_and(|plain| MATH.contains(&plain))
 }
 
 fn intrinsic_model(name: &str) -> Model {
