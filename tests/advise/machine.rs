@@ -257,6 +257,29 @@ impl Machine<'_> {
                 self.set(pe, to, Held::Number(odd));
             }
             Inst::MyPe { to } => self.set(pe, to, Held::Number(pe as i64)),
+            Inst::Meet { what, to, argument, line } => {
+                let argument = self.value(pe, argument)?;
+                self.processes[pe].meets = Some((what, line, argument, to));
+            }
+            Inst::Jump(to) => self.jump(pe, to),
+            Inst::Branch { on, yes, no } => {
+                let odd = self.value(pe, Value::Register(on))? == Held::Number(1);
+                self.jump(pe, if odd { yes } else { no });
+            }
+            Inst::Return(value) => {
+                let held = self.value(pe, value)?;
+                let frame = self.processes[pe].frames.pop().ok_or(Undefined)?;
+                frame.own.into_iter().for_each(|object| self.objects[pe][object].there = false);
+                self.set(pe, frame.result, held);
+            }
+            ref other => return self.act(pe, other),
+        }
+        Ok(())
+    }
+
+    /// What transfers and copies do.
+    fn act(&mut self, pe: usize, inst: &Inst) -> Done {
+        match *inst {
             Inst::Pointer { to, of, pe: other } => {
                 let there = self.there(self.value(pe, of)?, other)?;
                 self.set(pe, to, there);
@@ -288,21 +311,7 @@ impl Machine<'_> {
                     self.store(to, cell, held)?;
                 }
             }
-            Inst::Meet { what, to, argument, line } => {
-                let argument = self.value(pe, argument)?;
-                self.processes[pe].meets = Some((what, line, argument, to));
-            }
-            Inst::Jump(to) => self.jump(pe, to),
-            Inst::Branch { on, yes, no } => {
-                let odd = self.value(pe, Value::Register(on))? == Held::Number(1);
-                self.jump(pe, if odd { yes } else { no });
-            }
-            Inst::Return(value) => {
-                let held = self.value(pe, value)?;
-                let frame = self.processes[pe].frames.pop().ok_or(Undefined)?;
-                frame.own.into_iter().for_each(|object| self.objects[pe][object].there = false);
-                self.set(pe, frame.result, held);
-            }
+            _ => return Err(Undefined),
         }
         Ok(())
     }

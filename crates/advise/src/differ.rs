@@ -1,8 +1,8 @@
 //! Which values may differ from PE to PE, and so which calls some PEs may not come to.
 //!
-//! Asked strictly, a value is the same on all PEs only if it is made of constants, arguments of the
-//! program, the number of PEs and what collectives give to all. Asked loosely, a value differs if it
-//! is made from the number of the PE: that is what a warning is worth.
+//! Asked strictly, a value is the same on all PEs only if it is made of constants, arguments of
+//! the program, the number of PEs and what collectives give to all. Asked loosely, a value differs
+//! if it is made from the number of the PE: that is what a warning is worth.
 //!
 //! Invariant: strictly, what is not known differs. Left out: what a program prints and reads.
 
@@ -179,11 +179,9 @@ impl<'m, 'p> Differ<'m, 'p> {
                     self.write(function, to);
                 }
             }
-            Op::Update { at, .. } => {
-                if self.strict {
-                    self.value(function, inst, true);
-                    self.write(function, at);
-                }
+            Op::Update { at, .. } if self.strict => {
+                self.value(function, inst, true);
+                self.write(function, at);
             }
             Op::Copy(all) => {
                 let differs = any(self, all) || self.chooses(site);
