@@ -89,6 +89,7 @@ install:
 	install -d '$(INTO)/include/mpp' '$(INTO)/share/man/man1' '$(INTO)/share/man/man3' \
 	    '$(INTO)/share/man/man7'
 	install -m 755 '$(BUILT)/oshrun' '$(BUILT)/oshcc' '$(BUILT)/oshinfo' '$(BUILT)/oshreport' \
+	    '$(BUILT)/oshadvise' \
 	    '$(INTO)/bin'
 	install -m 755 '$(BUILT)/oshcxx' '$(INTO)/bin/oshc++'
 	for name in oshcxx oshCC; do ln -sf oshc++ "$(INTO)/bin/$$name"; done
@@ -96,7 +97,7 @@ install:
 	ln -sf '$(LIBRARY)' '$(INTO)/$(LIB)/$(SONAME)'
 	ln -sf '$(SONAME)' '$(INTO)/$(LIB)/libraidshmem.so'
 	$(if $(filter no,$(STRIP)),,packaging/strip.sh '$(INTO)/$(LIB)/$(LIBRARY)' \
-	    $(foreach name,oshrun oshcc oshc++ oshinfo oshreport,'$(INTO)/bin/$(name)'))
+	    $(foreach name,oshrun oshcc oshc++ oshinfo oshreport oshadvise,'$(INTO)/bin/$(name)'))
 	for header in $(HEADERS); do install -m 644 "include/$$header" "$(INTO)/include/$$header"; done
 	$(FILL) raidshmem.pc.in > '$(INTO)/$(LIB)/pkgconfig/raidshmem.pc'
 	$(FILL) OpenSHMEMConfig.cmake.in \
@@ -127,7 +128,7 @@ clean:
 	$(CARGO) clean
 
 help:
-	@echo 'make build     build the library, oshrun, oshcc, oshc++, oshinfo and oshreport'
+	@echo 'make build     build the library, oshrun, oshcc, oshc++, oshinfo, oshreport, oshadvise'
 	@echo 'make demo      build, then a Jacobi run that loses a PE and a node, in under a minute'
 	@echo 'make test      the tests a newcomer runs, in a few minutes; the last line counts them'
 	@echo 'make test-all  formatting, lints and every test that one machine can run'

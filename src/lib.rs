@@ -48,6 +48,7 @@
 //! openshmem                                  the model: teams, collectives, waits, locks ..
 //! capi  shmem                                the C API and the safe Rust API, side by side
 //! wrapper  usage  sizing                     oshcc and oshc++; oshinfo plan (beside)
+//! advise                                     oshadvise: from source to LLVM IR
 //! ```
 //!
 //! What users call is what this page shows below. The modules are public for the programs, tests,
@@ -58,6 +59,8 @@
 // Modules that users do not see explain themselves by what is private to them.
 #![allow(rustdoc::private_intra_doc_links)]
 
+#[doc(hidden)]
+pub mod advise;
 #[doc(hidden)]
 pub mod capi;
 #[doc(hidden)]

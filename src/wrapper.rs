@@ -10,6 +10,7 @@
 //! ```text
 //! -show, --showme                the whole command line; then nothing is run
 //! --showme:compile, :link, :incdirs, :libdirs, :libs
+//! --advise                       runs oshadvise on the source files instead of the compiler
 //! ```
 //!
 //! Cargo cannot build a program called `oshc++`, so it is called `oshcxx`, and an installation
@@ -49,6 +50,15 @@ struct Places {
 }
 
 const LIBRARY: &str = "libraidshmem.so";
+
+/// The folder of our headers, for a program that stands beside the wrappers.
+///
+/// # Errors
+///
+/// The places that were looked at.
+pub fn include(own: &Path) -> Result<PathBuf, String> {
+    places(own, Path::new(env!("CARGO_MANIFEST_DIR"))).map(|places| places.include)
+}
 
 /// Looks beside the wrapper itself, then in the repository it was built from.
 fn places(own: &Path, repository: &Path) -> Result<Places, String> {
@@ -127,6 +137,26 @@ fn command_line(compiler: &OsStr, args: &[OsString], places: &Places) -> Vec<OsS
     [compiler, args.to_vec(), places.compile_options(), link].concat()
 }
 
+/// The arguments without those that only matter to code generation, the linker and the output.
+fn for_adviser(args: &[OsString]) -> Vec<OsString> {
+    const WITH_VALUE: &[&str] = &["-o", "-L", "-l", "-MF", "-MT", "-MQ"];
+    const ALONE: &[&str] =
+        &["--advise", "-c", "-S", "-s", "-pipe", "-static", "-shared", "-v", "-w"];
+    const BEGINNINGS: &[&str] = &["-O", "-g", "-l", "-L", "-Wl,", "-MM", "-MD", "-MP", "-MF", "-o"];
+    let mut kept = Vec::new();
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        if WITH_VALUE.iter().any(|option| arg == option) {
+            args.next();
+        } else if !ALONE.iter().any(|option| arg == option)
+            && !BEGINNINGS.iter().any(|with| starts(arg, with))
+        {
+            kept.push(arg.clone());
+        }
+    }
+    kept
+}
+
 /// What a question prints; `None` when it is not one of ours.
 fn answer(question: &str, line: &[OsString], places: &Places) -> Option<Vec<OsString>> {
     Some(match question {
@@ -146,6 +176,14 @@ impl Wrapper {
         ExitCode::from(STATUS_MISUSE)
     }
 
+    /// Runs `oshadvise`, which stands beside the wrapper, with what concerns it of the arguments.
+    fn advise(&self, own: &Path) -> ExitCode {
+        let args: Vec<OsString> = env::args_os().skip(1).collect();
+        let program = own.with_file_name("oshadvise");
+        let error = Command::new(&program).args(for_adviser(&args)).exec();
+        self.complain(&format!("cannot run {}: {error}", program.display()))
+    }
+
     /// Runs the wrapper with the arguments of this process.
     pub fn main(&self) -> ExitCode {
         let own = match env::current_exe() {
@@ -156,6 +194,9 @@ impl Wrapper {
             Ok(places) => places,
             Err(what) => return self.complain(&what),
         };
+        if env::args_os().any(|arg| arg == "--advise") {
+            return self.advise(&own);
+        }
         let is_question = |arg: &OsString| starts(arg, "-show") || starts(arg, "--showme");
         let (questions, args): (Vec<_>, Vec<_>) = env::args_os().skip(1).partition(is_question);
         let compiler = env::var_os(self.variable).filter(|name| !name.is_empty());
@@ -226,6 +267,12 @@ mod tests {
         write(&deps, 30);
         assert_eq!(lib(), Ok(folder.clone()));
         std::fs::remove_dir_all(&folder).expect("the folder is removed");
+    }
+
+    #[test]
+    fn the_adviser_is_given_sources_and_what_the_preprocessor_needs() {
+        let line = words("--advise -O3 -g -o prog -DN=3 -I include a.c b.c -lm -L lib -std=c11");
+        assert_eq!(for_adviser(&line), words("-DN=3 -I include a.c b.c -std=c11"));
     }
 
     #[test]

@@ -24,6 +24,7 @@ const PAGES: &[&str] = &[
     "man1/oshcc.1",
     "man1/oshc++.1",
     "man1/oshinfo.1",
+    "man1/oshadvise.1",
     "man1/oshreport.1",
     "man3/shmem_checkpoint_all.3",
     "man3/shmem_query_fault.3",
@@ -126,7 +127,7 @@ fn what_is_installed_compiles_and_runs_programs() {
     run(Command::new(prefix.join("bin/oshc++")).args(strict).args([&target, &source]));
     let printed = run(Command::new(prefix.join("bin/oshrun")).args(["-n", "2"]).arg(&target));
     assert_eq!(printed, "PEs 2\nPEs 2\n");
-    for name in ["oshinfo", "oshreport"] {
+    for name in ["oshinfo", "oshreport", "oshadvise"] {
         let version = run(Command::new(prefix.join("bin").join(name)).arg("--version"));
         assert_eq!(version, format!("{name} {}\n", env!("CARGO_PKG_VERSION")));
     }
@@ -315,7 +316,13 @@ fn the_man_pages_are_sound_and_complete() {
         let more: Vec<_> = named.difference(&there).collect();
         assert!(more.is_empty(), "{page} names {more:?}, which --help does not");
     }
-    for question in ["-show", "--showme:compile", ":link", ":incdirs", ":libdirs", ":libs"] {
+    let advice = run(Command::new(env!("CARGO_BIN_EXE_oshadvise")).arg("--help"));
+    for option in options(&advice) {
+        assert!(of("oshadvise.1").contains(&option), "oshadvise.1 lacks {option}");
+    }
+    for question in
+        ["--advise", "-show", "--showme:compile", ":link", ":incdirs", ":libdirs", ":libs"]
+    {
         assert!(oshcc.contains(question), "oshcc.1 lacks {question}");
     }
 }

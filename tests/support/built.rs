@@ -24,6 +24,7 @@ pub fn gather(into: &Path) -> PathBuf {
         ("oshcxx", env!("CARGO_BIN_EXE_oshcxx")),
         ("oshinfo", env!("CARGO_BIN_EXE_oshinfo")),
         ("oshreport", env!("CARGO_BIN_EXE_oshreport")),
+        ("oshadvise", env!("CARGO_BIN_EXE_oshadvise")),
     ];
     for (name, path) in programs {
         symlink(path, built.join(name)).expect("a link below the target folder");

@@ -9,17 +9,53 @@
 //! read      from text to `ir`
 //! routines  what each routine of OpenSHMEM does to memory
 //! points    where pointers may point
+//! program   modules put together, with every symbol resolved
+//! library   what functions of the system do to memory
+//! objects   the memory of a program
+//! gather    where the pointers of a program point, and what its calls reach
+//! memory    what each instruction does to memory
+//! steps     the program as the analyses of flow walk it
+//! liveness  which objects may still be read, and where
+//! reach     which allocations there may be, and which contexts are not quiet
+//! cycles    what changes between one run of a call and the next
+//! control   which blocks a branch decides about
+//! differ    which values differ from PE to PE, and which calls some PEs may not come to
+//! uses      which line reads an object next
+//! report    what is told of a program
+//! names     what memory is called
+//! text      a report for a terminal
+//! json      a report for programs and editors
+//! html      a report as a page
+//! advise    from a program to a report
 //! ```
 //!
 //! A module imports only from those above it.
 //!
-//! Left out: running clang, linking of modules, the analysis itself.
+//! Left out: running clang.
 
 #![forbid(unsafe_code)]
 
+pub mod advise;
+mod control;
+mod cycles;
+mod differ;
+mod gather;
+pub mod html;
 pub mod ir;
+pub mod json;
 mod lex;
+mod library;
+mod liveness;
+mod memory;
+mod names;
+pub mod objects;
 pub mod points;
+mod program;
+mod reach;
 pub mod read;
+pub mod report;
 pub mod routines;
 mod shape;
+mod steps;
+pub mod text;
+mod uses;

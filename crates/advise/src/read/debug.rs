@@ -11,6 +11,8 @@ use crate::ir::{SourceLine, Variable};
 #[derive(Default)]
 pub struct Debug<'a> {
     nodes: HashMap<&'a str, &'a str>,
+    /// The node of the unit that was compiled.
+    unit: Option<&'a str>,
 }
 
 /// Scopes are nested no deeper than this, or the text is no debug information.
@@ -21,6 +23,9 @@ impl<'a> Debug<'a> {
     pub fn define(&mut self, line: &'a str) {
         if let Some((number, node)) = line.trim_start_matches('!').split_once(" = ") {
             self.nodes.insert(number, node);
+            if node.contains("!DICompileUnit(") {
+                self.unit = Some(number);
+            }
         }
     }
 
@@ -42,12 +47,22 @@ impl<'a> Debug<'a> {
         }
     }
 
+    /// The path of a file as seen from where the compiler ran.
+    fn path(&self, file: &str) -> Option<String> {
+        let name = self.field(file, "DIFile", "filename")?;
+        let folder = self.field(file, "DIFile", "directory").unwrap_or_default();
+        let unit = self.unit.and_then(|unit| self.field(unit, "DICompileUnit", "file"));
+        let home = unit.and_then(|file| self.field(file.strip_prefix('!')?, "DIFile", "directory"));
+        let there = name.starts_with('/') || home.is_none_or(|home| home == folder);
+        Some(if there { name.to_owned() } else { format!("{folder}/{name}") })
+    }
+
     /// The file of a scope, a variable or a function: its own, or that of the scope round it.
-    fn file(&self, number: &str) -> Option<&'a str> {
+    fn file(&self, number: &str) -> Option<String> {
         let mut number = number;
         for _ in 0..DEEPEST {
             if let Some(file) = self.field(number, "DI", "file") {
-                return self.field(file.strip_prefix('!')?, "DIFile", "filename");
+                return self.path(file.strip_prefix('!')?);
             }
             number = self.field(number, "DI", "scope")?.strip_prefix('!')?;
         }
@@ -57,7 +72,7 @@ impl<'a> Debug<'a> {
     /// The place of a node that has a line.
     pub fn place(&self, number: &str) -> SourceLine {
         let line = self.field(number, "DI", "line").and_then(|line| line.parse().ok());
-        let file = self.file(number).unwrap_or_default().to_owned();
+        let file = self.file(number).unwrap_or_default();
         SourceLine { file, line: line.unwrap_or(0) }
     }
 

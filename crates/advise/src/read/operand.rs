@@ -29,7 +29,7 @@ impl<'a> Locals<'a> {
             Some(Token::Local(name)) => Operand::Local(self.number(name)),
             Some(Token::Global(name)) => Operand::Global((*name).to_owned()),
             Some(Token::Word(word)) => word.parse().map_or(Operand::Nothing, Operand::Number),
-            _ => into(tokens),
+            _ => handle(tokens).map_or_else(|| into(tokens), Operand::Number),
         }
     }
 
@@ -51,6 +51,23 @@ impl<'a> Locals<'a> {
     pub fn all(&mut self, tokens: &[Token<'a>]) -> Vec<Operand> {
         let named = tokens.iter().filter(|t| matches!(t, Token::Local(_) | Token::Global(_)));
         named.map(|token| self.operand(&[*token])).collect()
+    }
+}
+
+/// The number of `inttoptr (i64 NUMBER to ptr)`: a handle.
+fn handle(tokens: &[Token<'_>]) -> Option<i64> {
+    match tokens {
+        [
+            ..,
+            Token::Word("inttoptr"),
+            Token::Mark('('),
+            Token::Word(_),
+            Token::Word(number),
+            Token::Word("to"),
+            Token::Word("ptr"),
+            Token::Mark(')'),
+        ] => number.parse().ok(),
+        _ => None,
     }
 }
 

@@ -1,0 +1,339 @@
+//! The adviser: from a program to a report.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fixedbitset::FixedBitSet as Bits;
+
+use crate::cycles::Cycles;
+use crate::differ::Differ;
+use crate::ir::{Module, Op, Operand};
+use crate::library::is_system;
+use crate::liveness::Liveness;
+use crate::memory::Memory;
+use crate::names::Names;
+use crate::objects::{Beyond, Kind, Objects, Routines};
+use crate::points::{OUTSIDE, Object};
+use crate::program::{Program, Site};
+use crate::reach::{self, Before};
+use crate::report::{Finding, Item, Level, Point, Report, bytes};
+use crate::routines::{Sync, plain};
+use crate::steps::Steps;
+use crate::uses::Uses;
+
+/// Why a program cannot be analysed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// Not all of it was given.
+    #[error("no function main in these files: expected all files of one program")]
+    NoMain,
+}
+
+/// `SHMEM_TEAM_WORLD`.
+const WORLD: i64 = 1;
+
+/// Everything that was found out.
+struct Facts<'m, 'p> {
+    memory: &'m Memory<'p>,
+    steps: &'m Steps,
+    cycles: Cycles,
+    uses: Uses,
+    names: Names<'m, 'p>,
+    live: BTreeMap<Site, Bits>,
+    before: BTreeMap<Site, Before>,
+    kept: BTreeSet<Object>,
+    saved: Bits,
+}
+
+/// Analyses a program: all of its modules, and what the routines of OpenSHMEM do.
+///
+/// # Errors
+///
+/// If there is no `main`.
+pub fn advise(modules: Vec<Module>, routines: &Routines) -> Result<Report, Error> {
+    let program = Program::link(modules);
+    if !program.functions.iter().any(|function| function.name == "main") {
+        return Err(Error::NoMain);
+    }
+    let memory = Memory::new(Objects::new(&program, routines));
+    let steps = Steps::new(&memory);
+    let uses = Uses::new(&steps);
+    let mut always = Bits::with_capacity(memory.objects.all.len());
+    for function in memory.flow.called_from_outside(&memory.objects) {
+        always.union_with(uses.of(function));
+    }
+    if !Differ::new(&memory, &steps, true).meet_alike() {
+        always.union_with(&anywhere(&memory, &steps));
+    }
+    let liveness = Liveness::new(&memory, &steps, &always);
+    let mut saved = Bits::with_capacity(memory.objects.all.len());
+    saved.extend(memory.saved());
+    let facts = Facts {
+        live: liveness.after(&memory, &steps),
+        before: reach::before(&memory, &steps),
+        cycles: Cycles::new(&memory, &steps),
+        names: Names::new(&memory),
+        kept: steps.all().flat_map(|(_, step)| step.effect.kept.iter().copied()).collect(),
+        memory: &memory,
+        steps: &steps,
+        uses,
+        saved,
+    };
+    Ok(facts.report())
+}
+
+/// What may be read by a PE that has come to another call than the one that it meets: memory of
+/// which any PE reads; and any block of the symmetric heap, since calls that allocate may differ.
+fn anywhere(memory: &Memory<'_>, steps: &Steps) -> Bits {
+    let mut found = steps.shared.clone();
+    let heap = |object: &Object| memory.objects.all[*object].kind == Kind::Symmetric;
+    if steps.shared.ones().any(|object| heap(&object)) {
+        found.extend((0..memory.objects.all.len()).filter(heap));
+    }
+    found
+}
+
+impl Facts<'_, '_> {
+    fn report(&self) -> Report {
+        let mut report = Report::default();
+        for site in self.live.keys().copied().filter(|site| self.told(*site)) {
+            let point = self.point(site);
+            self.tell(site, &point, &mut report.findings);
+            report.points.push(point);
+        }
+        report.points.sort_by(|a, b| a.place.cmp(&b.place));
+        rank(&mut report.points);
+        self.skipped(&mut report.findings);
+        report.findings.sort();
+        report.findings.dedup();
+        report.unknown = self.unknown();
+        report
+    }
+
+    /// True for calls at which all PEs may meet.
+    fn told(&self, site: Site) -> bool {
+        let sync = self.memory.objects.routine(site).map(|routine| routine.sync);
+        !matches!(sync, Some(Sync::Quiet | Sync::Restart))
+            && (sync != Some(Sync::Team) || self.is_world(site))
+    }
+
+    fn items(&self, objects: impl Iterator<Item = Object>) -> Vec<Item> {
+        let mut items: Vec<Item> = objects.map(|object| self.names.item(object)).collect();
+        items.sort();
+        items
+    }
+
+    fn point(&self, site: Site) -> Point {
+        let program = self.memory.objects.program;
+        let live = &self.live[&site];
+        let before = self.before.get(&site).cloned().unwrap_or_default();
+        let kind = |object: &Object| self.memory.objects.all[*object].kind;
+        let there = |object: &Object, heap: &Bits| {
+            kind(object) != Kind::Symmetric || heap.contains(*object)
+        };
+        let made = |object: &Object| there(object, &before.made);
+        let allocated = |object: &Object| there(object, &before.allocated);
+        let dead = self.saved.difference(live);
+        let sync = self.memory.objects.routine(site).map(|routine| routine.sync);
+        let quiet = !before.default_pending && before.pending.is_empty();
+        let safe = match sync {
+            Some(Sync::Global | Sync::GlobalIfDone | Sync::Checkpoint) => true,
+            Some(Sync::Processes) => quiet,
+            Some(Sync::Team) => quiet && self.is_world(site),
+            _ => false,
+        };
+        Point {
+            place: program.inst(site).place.clone(),
+            function: program.functions[site.function].name.clone(),
+            routine: plain(program.called(site).unwrap_or_default()).to_owned(),
+            checkpoint: sync == Some(Sync::Checkpoint),
+            safe,
+            repeats: self.cycles.repeated(site),
+            live: self.items(self.saved.intersection(live).filter(made)),
+            dead: self.items(dead.filter(allocated)),
+            private: self.items(self.private(site)),
+            pending: self.contexts(&before),
+            rank: None,
+        }
+    }
+
+    fn contexts(&self, before: &Before) -> Vec<String> {
+        let names: BTreeSet<_> = before.pending.iter().map(|at| self.variable(*at)).collect();
+        names.into_iter().collect()
+    }
+
+    /// The team of all PEs is meant.
+    fn is_world(&self, site: Site) -> bool {
+        matches!(&self.memory.objects.program.inst(site).op,
+            Op::Call { args, .. } if args.first() == Some(&Operand::Number(WORLD)))
+    }
+
+    fn is_exception(&self, object: Object) -> bool {
+        let site = self.memory.objects.all[object].site;
+        let name = site.and_then(|site| self.memory.objects.program.called(site));
+        name == Some("__cxa_allocate_exception")
+    }
+
+    /// True if memory of a function that is active there, or that was allocated before.
+    fn exists(&self, site: Site, chain: &BTreeSet<usize>, object: Object) -> bool {
+        match self.memory.objects.all[object].kind {
+            Kind::Frame(function) => chain.contains(&function),
+            Kind::Heap => self.before.get(&site).is_some_and(|is| is.made.contains(object)),
+            _ => true,
+        }
+    }
+
+    fn variable(&self, object: Object) -> String {
+        if object == OUTSIDE { "unnamed".to_owned() } else { self.names.item(object).name }
+    }
+
+    /// Private memory that changes from one run of the call to the next, and is read after it.
+    fn private(&self, site: Site) -> impl Iterator<Item = Object> {
+        let written = self.cycles.written(self.steps, site);
+        let chain: BTreeSet<usize> =
+            self.cycles.chain(site).into_iter().map(|call| call.function).collect();
+        let live: Vec<Object> = self.live[&site].intersection(&written).collect();
+        live.into_iter().filter(move |object| {
+            let kind = self.memory.objects.all[*object].kind;
+            let private = match kind {
+                Kind::Heap => !self.is_exception(*object),
+                kind => matches!(kind, Kind::Frame(_) | Kind::Thread(_)),
+            };
+            private && !self.kept.contains(object) && self.exists(site, &chain, *object)
+        })
+    }
+
+    fn tell(&self, site: Site, point: &Point, findings: &mut Vec<Finding>) {
+        if point.checkpoint {
+            for object in self.private(site) {
+                findings.push(self.private_state(site, object));
+            }
+            findings.extend(self.excluded_live(site));
+        }
+        if point.safe && !point.pending.is_empty() {
+            let message = format!(
+                "contexts not known to be quiet at {}: {}",
+                point.routine,
+                point.pending.join(", ")
+            );
+            findings.push(finding(point, Level::Note, "not-quiet", message));
+        }
+        if !point.safe {
+            let message = format!("{} with transfers that may be under way", point.routine);
+            findings.push(finding(point, Level::Note, "not-safe", message));
+        }
+    }
+
+    /// Checkpoints that some PEs may not come to, because of their number.
+    fn skipped(&self, findings: &mut Vec<Finding>) {
+        let differ = Differ::new(self.memory, self.steps, false);
+        let program = self.memory.objects.program;
+        for site in differ.skipped(|step| step.sync == Sync::Checkpoint) {
+            let branch = differ.branch(site).map(|branch| program.inst(branch).place.clone());
+            let why = branch.as_ref().map_or(String::new(), |at| format!(" (line {})", at.line));
+            let message = format!(
+                "some PEs may not come to the checkpoint in {}: that depends on the number \
+                 of the PE{why}",
+                program.called(site).unwrap_or("a pointer to a function")
+            );
+            findings.push(Finding {
+                place: program.inst(site).place.clone(),
+                level: Level::Warning,
+                rule: "skipped-checkpoint",
+                message,
+                related: branch,
+            });
+        }
+    }
+
+    /// Calls that leave memory out of checkpoints though it is read after this one.
+    fn excluded_live(&self, site: Site) -> Vec<Finding> {
+        let program = self.memory.objects.program;
+        let leaves_out =
+            |at: &Site| program.called(*at).is_some_and(|name| plain(name) == "shmemx_ft_exclude");
+        let mut found = Vec::new();
+        for at in self.steps.all().map(|found| found.0).filter(leaves_out) {
+            let Op::Call { args, .. } = &program.inst(at).op else {
+                continue;
+            };
+            for object in
+                args.first().map(|of| self.memory.points(at.function, of)).unwrap_or_default()
+            {
+                if !self.live[&site].contains(object) || !self.saved.contains(object) {
+                    continue;
+                }
+                let next =
+                    self.uses.next(self.memory, self.steps, &self.cycles.chain(site), object);
+                let used = next
+                    .as_ref()
+                    .map_or("it is read".to_owned(), |next| format!("line {} reads it", next.line));
+                let message = format!(
+                    "`{}` is left out of checkpoints, but {used} after the checkpoint in line {}",
+                    self.names.item(object).name,
+                    program.inst(site).place.line
+                );
+                let place = program.inst(at).place.clone();
+                let rule = "excluded-live";
+                found.push(Finding { place, level: Level::Warning, rule, message, related: next });
+            }
+        }
+        found
+    }
+
+    fn private_state(&self, site: Site, object: Object) -> Finding {
+        let item = self.names.item(object);
+        let chain = self.cycles.chain(site);
+        let next = self.uses.next(self.memory, self.steps, &chain, object);
+        let next = next.filter(|place| place.line > 0);
+        let used = next.as_ref().map(|next| format!(", and line {} reads it next", next.line));
+        let checkpoint = &self.memory.objects.program.inst(site).place;
+        let what = match item.storage.as_str() {
+            "local" | "thread-local" => format!("{} `{}`", item.storage, item.name),
+            other => format!("memory of {other} (`{}`)", item.name),
+        };
+        let message = format!(
+            "{what} changes between checkpoints (line {}) and no checkpoint holds it{}: make it \
+             static, or pass it to shmemx_ft_protect",
+            checkpoint.line,
+            used.unwrap_or_default()
+        );
+        // The allocators of a C++ library are shared by all that use them.
+        let level = match item.place.file.starts_with("/usr/") {
+            true => Level::Note,
+            false => Level::Warning,
+        };
+        Finding { place: item.place, level, rule: "private-state", message, related: next }
+    }
+
+    /// Functions without code that are in no table.
+    fn unknown(&self) -> Vec<String> {
+        let program = self.memory.objects.program;
+        let sites = program.sites().map(|found| found.0);
+        let unknown =
+            sites.filter(|at| matches!(self.memory.objects.beyond(*at), Some(Beyond::Unknown)));
+        let names = unknown.filter_map(|site| program.called(site));
+        let names = names.filter(|name| !is_system(name)).map(str::to_owned);
+        names.collect::<BTreeSet<_>>().into_iter().collect()
+    }
+}
+
+fn finding(point: &Point, level: Level, rule: &'static str, message: String) -> Finding {
+    Finding { place: point.place.clone(), level, rule, message, related: None }
+}
+
+/// Orders places for a checkpoint: in a loop first, then little private memory to protect, then few
+/// live bytes.
+fn rank(points: &mut [Point]) {
+    let fits = |point: &Point| {
+        let once = ["shmem_init", "shmem_init_thread", "start_pes", "shmem_finalize"];
+        point.safe && !once.contains(&point.routine.as_str())
+    };
+    let mut order: Vec<usize> = (0..points.len()).filter(|at| fits(&points[*at])).collect();
+    order.sort_by_key(|at| {
+        let point = &points[*at];
+        let (known, unknown) = bytes(&point.live);
+        (!point.repeats, point.private.len(), unknown, known, *at)
+    });
+    for (rank, at) in order.into_iter().enumerate() {
+        points[at].rank = Some(rank + 1);
+    }
+}

@@ -1,0 +1,253 @@
+//! The memory of a program: its objects, and what a call by name does that has no body.
+//!
+//! One object stands for all memory that one declaration or one place of allocation gives.
+//! Invariant: object 0 is `OUTSIDE`. Left out: where pointers point; which bytes of an object.
+
+use std::collections::HashMap;
+
+use crate::ir::{Callee, Local, Op, Operand, SourceLine};
+use crate::library::{self, Model, Result as Given};
+use crate::points::{OUTSIDE, Object};
+use crate::program::{Program, Site, Symbol};
+use crate::routines::{Gives, Routine, plain};
+
+/// Routines of OpenSHMEM by symbol, without the `p` twins.
+pub type Routines = HashMap<String, Routine>;
+
+/// Where an object lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Memory that no name of the program stands for.
+    Outside,
+    /// Code.
+    Function(usize),
+    /// Static memory, which is symmetric.
+    Static(usize),
+    /// Memory of its own for each thread.
+    Thread(usize),
+    /// A variable of a function.
+    Frame(usize),
+    /// Private memory of the heap.
+    Heap,
+    /// Memory of the symmetric heap.
+    Symmetric,
+}
+
+/// Memory that has a name, or a place where it is allocated.
+#[derive(Clone, Debug)]
+pub struct Known {
+    /// Where it lies.
+    pub kind: Kind,
+    /// Its name in the source; empty if there is none.
+    pub name: String,
+    /// Its declaration or allocation.
+    pub place: SourceLine,
+    /// Bytes, where known.
+    pub bytes: Option<u64>,
+    /// Where it is allocated, if it is on a heap.
+    pub site: Option<Site>,
+    /// It is never written.
+    pub constant: bool,
+    /// It is a single thing in a frame that begins with the function.
+    pub single: bool,
+}
+
+/// What a call reaches that has no body.
+#[derive(Clone, Debug)]
+pub enum Beyond<'a> {
+    /// OpenSHMEM.
+    Routine(&'a Routine),
+    /// A known function of a library.
+    Model(Model),
+    /// Anything.
+    Unknown,
+}
+
+/// The objects of a program.
+pub struct Objects<'a> {
+    /// The program.
+    pub program: &'a Program,
+    /// Every object.
+    pub all: Vec<Known>,
+    /// The object of each global.
+    pub statics: Vec<Object>,
+    /// The object of each function.
+    pub code: Vec<Object>,
+    routines: &'a Routines,
+    frames: HashMap<(usize, Local), Object>,
+    heap: HashMap<Site, Object>,
+}
+
+impl<'a> Objects<'a> {
+    /// Finds the objects.
+    #[must_use]
+    pub fn new(program: &'a Program, routines: &'a Routines) -> Self {
+        let mut objects = Self {
+            program,
+            all: Vec::new(),
+            statics: Vec::new(),
+            code: Vec::new(),
+            routines,
+            frames: HashMap::new(),
+            heap: HashMap::new(),
+        };
+        objects.find();
+        objects
+    }
+
+    fn add(&mut self, kind: Kind, name: &str, place: SourceLine) -> Object {
+        let (name, constant) = (name.to_owned(), false);
+        self.all.push(Known {
+            kind,
+            name,
+            place,
+            bytes: None,
+            site: None,
+            constant,
+            single: false,
+        });
+        self.all.len() - 1
+    }
+
+    fn find(&mut self) {
+        self.add(Kind::Outside, "", SourceLine::default());
+        for (index, global) in self.program.globals.iter().enumerate() {
+            if global.external && !global.thread_local {
+                self.statics.push(OUTSIDE);
+                continue;
+            }
+            let local = global.thread_local;
+            let kind = if local { Kind::Thread(index) } else { Kind::Static(index) };
+            let variable = global.variable.clone().unwrap_or_default();
+            let name = if variable.name.is_empty() { &global.name } else { &variable.name };
+            let object = self.add(kind, name, variable.place);
+            self.all[object].bytes = global.bytes;
+            self.all[object].constant = global.constant;
+            self.all[object].single = !local;
+            self.statics.push(object);
+        }
+        for (index, function) in self.program.functions.iter().enumerate() {
+            let object = self.add(Kind::Function(index), &function.name, function.place.clone());
+            self.code.push(object);
+        }
+        for (site, inst) in self.program.sites() {
+            match &inst.op {
+                Op::Alloca { bytes } => self.find_frame(site, inst.result, *bytes),
+                Op::Call { args, .. } => self.find_heap(site, &inst.place, args),
+                _ => {}
+            }
+        }
+    }
+
+    fn find_frame(&mut self, site: Site, result: Option<Local>, bytes: Option<u64>) {
+        let Some(local) = result else {
+            return;
+        };
+        let variables = &self.program.functions[site.function].variables;
+        let variable = variables.iter().find(|variable| variable.0 == local);
+        let variable = variable.map(|found| found.1.clone()).unwrap_or_default();
+        let object = self.add(Kind::Frame(site.function), &variable.name, variable.place);
+        self.all[object].bytes = bytes;
+        self.all[object].single = site.block == 0;
+        self.frames.insert((site.function, local), object);
+    }
+
+    fn find_heap(&mut self, site: Site, place: &SourceLine, args: &[Operand]) {
+        let kind = match self.beyond(site) {
+            Some(Beyond::Routine(routine)) => match routine.gives {
+                Gives::Symmetric | Gives::Moved => Kind::Symmetric,
+                _ => return,
+            },
+            Some(Beyond::Model(model)) if model.result == Given::New => Kind::Heap,
+            _ => return,
+        };
+        let object = self.add(kind, "", place.clone());
+        self.all[object].site = Some(site);
+        self.all[object].bytes = self.program.called(site).and_then(|name| size(name, args));
+        self.heap.insert(site, object);
+    }
+
+    /// What a call without a body reaches; None if it has one, or is no call, or through a pointer.
+    #[must_use]
+    pub fn beyond(&self, site: Site) -> Option<Beyond<'a>> {
+        let Op::Call { callee, .. } = &self.program.inst(site).op else {
+            return None;
+        };
+        match callee {
+            Callee::Named(name) if self.program.named(site.function, callee).is_none() => {
+                if let Some(routine) = self.routines.get(plain(name)) {
+                    return Some(Beyond::Routine(routine));
+                }
+                Some(library::model(name).map_or(Beyond::Unknown, Beyond::Model))
+            }
+            Callee::Named(_) => None,
+            Callee::Assembly => Some(Beyond::Unknown),
+            Callee::Through(_) => None,
+        }
+    }
+
+    /// The routine of OpenSHMEM that a call reaches.
+    #[must_use]
+    pub fn routine(&self, site: Site) -> Option<&'a Routine> {
+        match self.beyond(site) {
+            Some(Beyond::Routine(routine)) => Some(routine),
+            _ => None,
+        }
+    }
+
+    /// Objects that a constant points to.
+    #[must_use]
+    pub fn constant(&self, function: usize, operand: &Operand) -> Vec<Object> {
+        match operand {
+            Operand::Global(name) => vec![self.object(function, name)],
+            Operand::Into(names) => names.iter().map(|name| self.object(function, name)).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The object of a variable of a function.
+    #[must_use]
+    pub fn frame(&self, function: usize, local: Local) -> Option<Object> {
+        self.frames.get(&(function, local)).copied()
+    }
+
+    /// The one object whose first byte the operand names, if it names one directly.
+    #[must_use]
+    pub fn direct(&self, function: usize, operand: &Operand) -> Option<Object> {
+        let found = match operand {
+            Operand::Local(local) => self.frames.get(&(function, *local)).copied(),
+            Operand::Global(name) => Some(self.object(function, name)),
+            _ => None,
+        };
+        found.filter(|object| *object != OUTSIDE)
+    }
+
+    fn object(&self, function: usize, name: &str) -> Object {
+        match self.program.symbol(function, name) {
+            Some(Symbol::Function(at)) => self.code[at],
+            Some(Symbol::Global(at)) => self.statics[at],
+            None => OUTSIDE,
+        }
+    }
+
+    /// The object that a call allocates.
+    #[must_use]
+    pub fn allocated(&self, site: Site) -> Option<Object> {
+        self.heap.get(&site).copied()
+    }
+}
+
+/// The bytes that a call asks for, if they are constant.
+fn size(name: &str, args: &[Operand]) -> Option<u64> {
+    let number = |at: usize| match args.get(at) {
+        Some(Operand::Number(number)) => u64::try_from(*number).ok(),
+        _ => None,
+    };
+    match plain(name) {
+        "calloc" | "shmem_calloc" => number(0)?.checked_mul(number(1)?),
+        "shmem_align" | "shmemalign" | "aligned_alloc" | "memalign" => number(1),
+        "realloc" | "shmem_realloc" | "shrealloc" => number(1),
+        "strdup" | "strndup" => None,
+        _ => number(0),
+    }
+}

@@ -1,0 +1,143 @@
+//! `oshadvise`: from source files to what the adviser reads.
+//!
+//! Clang prints each file as LLVM IR, at `-O0` with debug information, so that names and lines are
+//! as in the source; the crate `raidshmem-advise` does the rest. Clang is found when it is asked
+//! for: nothing of the build needs it.
+//!
+//! Left out: options and output, which are the program's (`src/bin/oshadvise.rs`).
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use raidshmem_advise::ir::Module;
+use raidshmem_advise::objects::Routines;
+use raidshmem_advise::{read, routines};
+
+use crate::capi::emit;
+use crate::wrapper;
+
+/// The oldest clang whose IR is read.
+const OLDEST: u32 = 19;
+/// The variable that names another clang.
+pub const VARIABLE: &str = "OSHADVISE_CLANG";
+
+/// Why there is nothing to analyse.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No compiler.
+    #[error(
+        "no clang {OLDEST} or newer: install clang-{OLDEST} (apt-get install clang-{OLDEST}), or \
+         name one by {VARIABLE}"
+    )]
+    NoClang,
+    /// What the variable names is none.
+    #[error("{VARIABLE}={0}: expected clang {OLDEST} or newer{1}")]
+    NotClang(String, String),
+    /// Our headers are missing.
+    #[error("{0}")]
+    NoHeaders(String),
+    /// Clang has said why.
+    #[error("{0}: clang cannot compile it")]
+    Compile(String),
+    /// A file cannot be read.
+    #[error("{0}: {1}")]
+    File(String, std::io::Error),
+    /// A file is not what clang prints.
+    #[error("{0}: {1}")]
+    Read(String, read::Error),
+}
+
+/// What each routine of OpenSHMEM does.
+#[must_use]
+pub fn routines() -> Routines {
+    let all = emit::signatures().into_iter().map(|signature| {
+        let args: Vec<_> = signature.args.iter().map(|(name, of)| (*name, of.as_str())).collect();
+        let routine = routines::routine(&signature.symbol, &args, signature.on_context);
+        (signature.symbol, routine)
+    });
+    all.collect()
+}
+
+/// The version of a clang; None if it is none, or cannot be run.
+fn version(program: &str) -> Option<u32> {
+    let output = Command::new(program).arg("--version").stderr(Stdio::null()).output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let (_, after) = text.split_once("clang version ")?;
+    after.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+}
+
+/// Finds a compiler: the one that is named, or the newest of those with usual names.
+///
+/// # Errors
+///
+/// If there is none, or what is named is too old.
+pub fn clang(named: Option<String>) -> Result<String, Error> {
+    if let Some(named) = named.filter(|name| !name.is_empty()) {
+        return match version(&named) {
+            Some(found) if found >= OLDEST => Ok(named),
+            Some(found) => Err(Error::NotClang(named, format!(", it is version {found}"))),
+            None => Err(Error::NotClang(named, String::new())),
+        };
+    }
+    let numbered = (OLDEST..OLDEST + 12).rev().map(|number| format!("clang-{number}"));
+    let mut names = numbered.chain(["clang".to_owned()]);
+    names.find(|name| version(name).is_some_and(|found| found >= OLDEST)).ok_or(Error::NoClang)
+}
+
+/// Reads one file: source by way of clang with these options, or IR as it is.
+///
+/// # Errors
+///
+/// If it cannot be read or compiled.
+pub fn module(clang: &str, options: &[OsString], file: &Path) -> Result<Module, Error> {
+    let name = file.display().to_string();
+    let text = if file.extension().is_some_and(|extension| extension == "ll") {
+        std::fs::read_to_string(file).map_err(|error| Error::File(name.clone(), error))?
+    } else {
+        std::fs::metadata(file).map_err(|error| Error::File(name.clone(), error))?;
+        printed(clang, options, file)?
+    };
+    read::module(&text).map_err(|error| Error::Read(name, error))
+}
+
+fn printed(clang: &str, options: &[OsString], file: &Path) -> Result<String, Error> {
+    let name = || file.display().to_string();
+    let output = Command::new(clang)
+        .args(options)
+        .args(["-g", "-O0", "-Xclang", "-disable-O0-optnone", "-S", "-emit-llvm", "-w", "-o", "-"])
+        .arg("-I")
+        .arg(headers()?)
+        .arg(file)
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| Error::File(clang.to_owned(), error))?;
+    if !output.status.success() {
+        return Err(Error::Compile(name()));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Our headers, from where the program itself stands.
+fn headers() -> Result<PathBuf, Error> {
+    let own = std::env::current_exe().map_err(|error| Error::NoHeaders(error.to_string()))?;
+    wrapper::include(&own).map_err(Error::NoHeaders)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_clang_is_named() {
+        let error = clang(Some("/nowhere/clang".to_owned())).expect_err("it is not there");
+        assert!(error.to_string().contains("OSHADVISE_CLANG=/nowhere/clang: expected clang 19"));
+    }
+
+    #[test]
+    fn every_symbol_of_the_headers_is_known() {
+        let routines = routines();
+        assert_eq!(routines.len(), emit::symbols().len());
+        assert!(routines["shmem_ctx_long_put_nbi"].nonblocking);
+    }
+}

@@ -1,0 +1,127 @@
+//! `oshadvise`: what a checkpoint of a program must hold, from its source.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::exit;
+
+use clap::Parser;
+use raidshmem::advise::{self, VARIABLE};
+use raidshmem::usage;
+use raidshmem_advise::advise::advise;
+use raidshmem_advise::report::Report;
+use raidshmem_advise::{html, json, text};
+
+/// What was wrong with the use, or with what was given.
+const STATUS_MISUSE: i32 = 2;
+/// There are warnings.
+const STATUS_WARNINGS: i32 = 1;
+
+/// Says what a checkpoint of a program must hold, and what goes wrong after a loss.
+#[derive(Debug, Parser)]
+#[command(name = "oshadvise", version, override_usage = "oshadvise [OPTIONS] FILE...")]
+#[command(after_help = "Options of the compiler (-I, -D, -U, -std=, -f.., -m.., -W.., -include) \
+    are passed on to clang. Ends with status 1 if there are warnings.")]
+struct Args {
+    /// Every source file of one program, in C or C++, or .ll files of clang.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Only checkpoints and findings, as text.
+    #[arg(long)]
+    brief: bool,
+    /// Write the report as JSON; - is standard output, without text.
+    #[arg(long, value_name = "FILE|-")]
+    json: Option<PathBuf>,
+    /// Write the findings as SARIF 2.1.0, which editors show.
+    #[arg(long, value_name = "FILE|-")]
+    sarif: Option<PathBuf>,
+    /// Write one HTML page of the annotated source.
+    #[arg(long, value_name = "FILE|-")]
+    html: Option<PathBuf>,
+}
+
+fn main() {
+    let (compiler, own) = split(std::env::args_os());
+    let args = Args::try_parse_from(own).unwrap_or_else(|error| {
+        if !error.use_stderr() {
+            error.exit();
+        }
+        refuse(&usage::line("oshadvise", &error))
+    });
+    let sources = args.files.iter().any(|file| !is_ir(file));
+    let clang = if sources { clang() } else { String::new() };
+    let module = |file: &PathBuf| advise::module(&clang, &compiler, file);
+    let modules: Result<Vec<_>, _> = args.files.iter().map(module).collect();
+    let modules = modules.unwrap_or_else(|error| refuse(&error.to_string()));
+    let report = advise(modules, &advise::routines());
+    let report = report.unwrap_or_else(|error| refuse(&error.to_string()));
+    if !outputs(&args, &report) {
+        print(&text::text(&report, args.brief));
+    }
+    if report.warnings() > 0 {
+        exit(STATUS_WARNINGS);
+    }
+}
+
+/// Writes what is asked for; true if standard output has one of them.
+fn outputs(args: &Args, report: &Report) -> bool {
+    let json = args.json.as_ref().map(|to| (to, json::json(report)));
+    let sarif = args.sarif.as_ref().map(|to| (to, json::sarif(report, env!("CARGO_PKG_VERSION"))));
+    let html = args.html.as_ref().map(|to| (to, html::html(report, &sources(report))));
+    let mut printed = false;
+    for (to, text) in [json, sarif, html].into_iter().flatten() {
+        if to == Path::new("-") {
+            print(&text);
+            printed = true;
+        } else if let Err(error) = std::fs::write(to, text) {
+            refuse(&format!("{}: {error}", to.display().to_string().escape_debug()));
+        }
+    }
+    printed
+}
+
+/// The texts of the files that the report speaks of; those of the system are left out.
+fn sources(report: &Report) -> BTreeMap<String, String> {
+    let files = html::files(report).into_iter().filter(|file| !file.starts_with("/usr/"));
+    let text = |file: &str| Some((file.to_owned(), std::fs::read_to_string(file).ok()?));
+    files.filter_map(text).collect()
+}
+
+fn clang() -> String {
+    let named = std::env::var(VARIABLE).ok();
+    advise::clang(named).unwrap_or_else(|error| refuse(&error.to_string()))
+}
+
+fn is_ir(file: &Path) -> bool {
+    file.extension().is_some_and(|extension| extension == "ll")
+}
+
+/// The reader may have seen enough.
+fn print(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}
+
+/// Options of the compiler, and the rest.
+fn split(args: impl Iterator<Item = OsString>) -> (Vec<OsString>, Vec<OsString>) {
+    const BEGINNINGS: &[&str] = &["-I", "-D", "-U", "-std=", "-f", "-m", "-W", "-pthread", "-isys"];
+    const TAKE_ONE: &[&str] = &["-I", "-D", "-U", "-include", "-isystem"];
+    let (mut compiler, mut own) = (Vec::new(), Vec::new());
+    let mut args = args.peekable();
+    while let Some(arg) = args.next() {
+        let text = arg.to_string_lossy().into_owned();
+        let takes = TAKE_ONE.contains(&text.as_str());
+        if takes || BEGINNINGS.iter().any(|beginning| text.starts_with(beginning)) {
+            compiler.push(arg);
+            compiler.extend(if takes { args.next() } else { None });
+        } else {
+            own.push(arg);
+        }
+    }
+    (compiler, own)
+}
+
+fn refuse(why: &str) -> ! {
+    eprintln!("oshadvise: {why}");
+    exit(STATUS_MISUSE)
+}

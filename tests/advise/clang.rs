@@ -1,0 +1,275 @@
+//! `oshadvise` as a user meets it: what it prints of programs in C and C++, and how it refuses.
+//!
+//! Needs clang 19 or newer, and is skipped without it, but for what is refused before clang is run.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use raidshmem::advise;
+use serde_json::Value;
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+/// Lines of the program whose analysis is timed, and how long it may take.
+const LINES: usize = 10_000;
+const LONGEST: Duration = Duration::from_secs(10);
+
+fn is_there() -> bool {
+    let there = advise::clang(None).is_ok();
+    if !there {
+        let thread = std::thread::current();
+        eprintln!("SKIPPED: {}: clang: none of version 19", thread.name().unwrap_or("a test"));
+    }
+    there
+}
+
+/// A folder for a test, which goes with it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("advise-{name}"));
+        fs::create_dir_all(&folder).expect("a folder below target");
+        Self(folder)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.0.join(name), text).expect("a file of the test");
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_oshadvise"));
+        command.args(args).current_dir(&self.0).output().expect("oshadvise runs")
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("text")
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)))
+}
+
+/// What stands between ``` marks after `begin` in the page of the book.
+fn of_the_book(begin: &str) -> String {
+    let page = fs::read_to_string(Path::new(ROOT).join("docs/advise.md")).expect("the page");
+    let (_, rest) = page.split_once(&format!("```{begin}\n")).expect("its beginning");
+    rest.split_once("```").expect("its end").0.to_owned()
+}
+
+#[test]
+fn the_program_with_three_mistakes_is_told_of_as_the_book_says() {
+    if !is_there() {
+        return;
+    }
+    let folder = Folder::new("book");
+    let program: String =
+        of_the_book("c").lines().map(|l| format!("{}\n", l.get(4..).unwrap_or(""))).collect();
+    folder.write("mistakes.c", &program);
+    let output = folder.run(&["--brief", "mistakes.c"]);
+    let expected = of_the_book("text");
+    let (command, expected) = expected.split_once('\n').expect("a command");
+    assert_eq!(command, "$ oshadvise --brief mistakes.c");
+    assert_eq!(text(&output.stdout), expected);
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn three_mistakes_mended_are_no_warnings() {
+    if !is_there() {
+        return;
+    }
+    let folder = Folder::new("mended");
+    let program: String =
+        of_the_book("c").lines().map(|l| format!("{}\n", l.get(4..).unwrap_or(""))).collect();
+    let program = program
+        .replace("for (int step = 0; step", "static int step;\n    for (; step")
+        .replace("shmemx_ft_exclude(grid, sizeof grid);", "")
+        .replace("100 * sizeof *history);", "800);\n    shmemx_ft_protect(\"h\", history, 800);");
+    folder.write("mended.c", &program);
+    let output = folder.run(&["--brief", "mended.c"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+    assert!(!text(&output.stdout).contains("warning"));
+}
+
+const SKIPS: &str = "#include <shmem.h>\n#include <shmem_ft.h>\nstatic int n;\n\
+    static void save(void) { shmem_checkpoint_all(); }\n\
+    int main(void) {\n    shmem_init();\n    int me = shmem_my_pe();\n    while (n++ < 9)\n\
+    \x20       if (me == 0)\n            save();\n    shmem_finalize();\n}\n";
+
+#[test]
+fn a_checkpoint_that_depends_on_the_number_of_the_pe_is_told_of() {
+    if !is_there() {
+        return;
+    }
+    let folder = Folder::new("skips");
+    folder.write("skips.c", SKIPS);
+    let output = folder.run(&["--brief", "skips.c"]);
+    let text = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        text.contains("skips.c:10: warning: some PEs may not come to the checkpoint"),
+        "{text}"
+    );
+    assert!(text.contains("(line 9) [skipped-checkpoint]"), "{text}");
+    folder.write("all.c", &SKIPS.replace("me == 0", "n % 2"));
+    assert_eq!(folder.run(&["all.c"]).status.code(), Some(0));
+}
+
+#[test]
+fn editors_and_programs_are_given_the_same() {
+    if !is_there() {
+        return;
+    }
+    let folder = Folder::new("formats");
+    folder.write("skips.c", SKIPS);
+    let output = folder.run(&["--json", "-", "--sarif", "s.json", "--html", "s.html", "skips.c"]);
+    let own = json(&output);
+    assert_eq!(own["raidshmem_advise"], 1);
+    let finding = &own["findings"][0];
+    assert_eq!(
+        (&finding["place"]["line"], &finding["rule"]),
+        (&10.into(), &"skipped-checkpoint".into())
+    );
+    let sarif = fs::read(folder.0.join("s.json")).expect("it was written");
+    let sarif: Value = serde_json::from_slice(&sarif).expect("JSON");
+    let result = &sarif["runs"][0]["results"][0];
+    assert_eq!(result["message"]["text"], finding["message"]);
+    assert_eq!(result["locations"][0]["physicalLocation"]["region"]["startLine"], 10);
+    let page = fs::read_to_string(folder.0.join("s.html")).expect("it was written");
+    assert!(page.contains("<div class=\"warning\">some PEs may not come"), "{page}");
+    assert!(page.contains("#include &lt;shmem.h&gt;"), "the source is there, escaped");
+}
+
+#[test]
+fn oshcc_runs_the_adviser() {
+    if !is_there() {
+        return;
+    }
+    let folder = Folder::new("oshcc");
+    folder.write("skips.c", SKIPS);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_oshcc"));
+    command.args(["--advise", "-O2", "-o", "out", "skips.c", "-lm"]).current_dir(&folder.0);
+    let output = command.output().expect("oshcc runs");
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    assert!(!folder.0.join("out").exists());
+}
+
+/// Our own programs have no mistake, and what is dead in them is known.
+#[test]
+fn the_examples_have_no_warnings_and_nothing_live_is_dead() {
+    if !is_there() {
+        return;
+    }
+    let folder = Folder::new("examples");
+    let mut seen = 0;
+    for sub in ["", "c", "cxx", "porting"] {
+        let path = Path::new(ROOT).join("examples").join(sub);
+        for entry in fs::read_dir(path).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if !path.extension().is_some_and(|e| e == "c" || e == "cc") {
+                continue;
+            }
+            let name = path.display().to_string();
+            let output = folder.run(&["--json", "-", &name]);
+            assert_eq!(output.status.code(), Some(0), "{name}: {}", text(&output.stdout));
+            for point in json(&output)["points"].as_array().expect("points") {
+                if point["checkpoint"] == true {
+                    only_known_dead(&name, point);
+                }
+            }
+            seen += 1;
+        }
+    }
+    assert!(seen >= 20, "{seen} examples");
+}
+
+/// Of jacobi the switch `serial` is read before the loop alone; of cg `mine` is always set first.
+fn only_known_dead(name: &str, point: &Value) {
+    let dead = point["dead"].as_array().expect("a list");
+    let dead: Vec<_> = dead.iter().filter_map(|item| item["name"].as_str()).collect();
+    let known: &[&str] = match Path::new(name).file_stem().and_then(|stem| stem.to_str()) {
+        Some("jacobi") => &["serial"],
+        Some("cg") => &["mine"],
+        _ => &[],
+    };
+    assert_eq!(dead, known, "{name}");
+}
+
+#[test]
+fn what_cannot_be_analysed_is_refused_in_one_line() {
+    let folder = Folder::new("refusals");
+    folder.write("damaged.ll", "define void @f() {\n");
+    folder.write("part.ll", "define void @f() {\n  ret void\n}\n");
+    let refused = |args: &[&str]| {
+        let output = folder.run(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        let said = text(&output.stderr);
+        assert_eq!(said.lines().count(), 1, "{said}");
+        said
+    };
+    assert!(
+        refused(&["damaged.ll"]).contains("damaged.ll: line 1: a function without its closing")
+    );
+    assert!(refused(&["part.ll"]).contains("no function main in these files"));
+    assert!(refused(&["none.ll"]).contains("none.ll: No such file"));
+    assert!(refused(&[]).contains("FILE"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_oshadvise"));
+    let output = command.arg("x.c").env("PATH", "/nowhere").output().expect("it runs");
+    assert!(text(&output.stderr).contains("no clang 19 or newer: install clang-19"));
+}
+
+/// A program of so many lines: functions that call each other, loops, pointers, puts.
+fn long_program() -> String {
+    let mut text = String::from("#include <shmem.h>\n#include <shmem_ft.h>\n");
+    let mut lines = 2;
+    let mut at = 0;
+    while lines < LINES {
+        let other = if at == 0 { String::new() } else { format!("f{}(n - 1, p);", at / 2) };
+        let body = format!(
+            "static double a{at}[256], *q{at} = a{at};\n\
+             static double f{at}(int n, double *p) {{\n    double sum = 0, part[4] = {{0}};\n\
+             \x20   for (int i = 0; i < 256; i++) {{\n        part[i % 4] += p[i] * n;\n\
+             \x20       q{at}[i] = part[i % 4] + (n > 0);\n        if (i % 3 == 0)\n\
+             \x20           sum += a{at}[i];\n    }}\n\
+             \x20   shmem_double_put(a{at}, part, 4, 0);\n    shmem_barrier_all();\n\
+             \x20   if (n > 0) {{ {other} }}\n    return sum;\n}}\n"
+        );
+        lines += body.lines().count();
+        text.push_str(&body);
+        at += 1;
+    }
+    text.push_str("static int step;\nint main(void) {\n    shmem_init();\n");
+    text.push_str("    while (step++ < 9) {\n        shmem_checkpoint_all();\n");
+    for function in 0..at {
+        text.push_str(&format!("        f{function}(step, a{});\n", (function * 7) % at));
+    }
+    text + "    }\n    shmem_finalize();\n}\n"
+}
+
+#[test]
+fn ten_thousand_lines_take_less_than_ten_seconds() {
+    if !is_there() {
+        return;
+    }
+    let folder = Folder::new("long");
+    let program = long_program();
+    assert!(program.lines().count() >= LINES);
+    folder.write("long.c", &program);
+    let begun = Instant::now();
+    let output = folder.run(&["--brief", "long.c"]);
+    let took = begun.elapsed();
+    println!("{} lines: {took:?}", program.lines().count());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains(": checkpoint: shmem_checkpoint_all in main"));
+    assert!(took < LONGEST, "{took:?}");
+}

@@ -1,0 +1,74 @@
+//! What `oshadvise` says, held against programs whose answer is known.
+
+use std::collections::BTreeSet;
+
+use raidshmem::advise::routines;
+use raidshmem_advise::advise::advise;
+use raidshmem_advise::read::module;
+use raidshmem_advise::report::{Item, Report};
+
+mod clang;
+mod machine;
+mod program;
+
+use machine::{Name, Seen, Told, run};
+use program::{GLOBALS, Random, drawn, name, text};
+
+/// Programs of a short run, and of a whole one.
+const SAMPLE: u64 = 150;
+const WHOLE: u64 = 2_000;
+/// Runs of each, with other orders of the PEs.
+const RUNS: u64 = 6;
+
+fn named(item: &Item) -> Name {
+    match (0..GLOBALS).find(|global| item.name == name(*global) && item.storage == "static") {
+        Some(global) => Name::Global(global),
+        None => Name::Block(item.place.line),
+    }
+}
+
+/// By line, what is live and what is dead.
+fn told(report: &Report) -> (Told, Told) {
+    let (mut live, mut dead) = (Told::new(), Told::new());
+    for point in &report.points {
+        live.entry(point.place.line).or_default().extend(point.live.iter().map(named));
+        dead.entry(point.place.line).or_default().extend(point.dead.iter().map(named));
+    }
+    (live, dead)
+}
+
+/// Claims of a program that its runs contradict; and how many were looked at.
+fn contradicted(live: &Told, dead: &Told, seen: &Seen) -> (Vec<(u32, Name)>, usize) {
+    let says = |told: &Told, line: u32, name: Name| {
+        told.get(&line).is_some_and(|names| names.contains(&name))
+    };
+    let wrong = seen.read.iter().copied().filter(|(line, name)| {
+        let at = live.contains_key(line);
+        at && (says(dead, *line, *name) || !says(live, *line, *name))
+    });
+    let claims = seen.passed.iter().filter_map(|line| dead.get(line)).map(BTreeSet::len).sum();
+    (wrong.collect(), claims)
+}
+
+#[test]
+fn what_is_called_dead_is_not_read_by_programs_that_run() {
+    let all = std::env::var_os("RAIDSHMEM_ALL").is_some();
+    let routines = routines();
+    let (mut claims, mut reads) = (0, 0);
+    for seed in 0..if all { WHOLE } else { SAMPLE } {
+        let program = drawn(&mut Random(seed));
+        let text = text(&program);
+        let module = module(&text).unwrap_or_else(|error| panic!("seed {seed}: {error}\n{text}"));
+        let report = advise(vec![module], &routines).expect("it has a main");
+        let (live, dead) = told(&report);
+        for order in 0..RUNS {
+            let seen = run(&program, &mut Random(seed * 1_000 + order));
+            let (wrong, looked_at) = contradicted(&live, &dead, &seen);
+            assert!(wrong.is_empty(), "seed {seed}, order {order}: {wrong:?}\n{text}");
+            claims += looked_at;
+            reads += seen.read.len();
+        }
+    }
+    println!("{claims} claims, {reads} reads");
+    assert!(claims > 1_000 && reads > 1_000, "{claims} claims, {reads} reads");
+}
