@@ -155,11 +155,11 @@ impl World {
         let standing = (view.0, self.living(of, view));
         let mut own = Agreement::begin((which, of.index), proposal, previous, standing);
         self.show_record(of, own.record());
-        self.wait_raw(|| of.waiting.clone(), || self.advance(of, &mut own));
+        self.wait_raw(|| of.waiting, || self.advance(of, &mut own));
         let decision = own.decision().expect("it is what was waited for");
         self.fewer.over(row, number, decision);
         let is_shown = || self.members.view_number().0 >= decision.view;
-        self.wait_raw(|| of.waiting.clone(), is_shown);
+        self.wait_raw(|| of.waiting, is_shown);
         self.adopt();
         decision
     }

@@ -209,10 +209,9 @@ fn large_trees_meet_whoever_dies() {
                 _ => {}
             }
             let living = run.members.iter().map(|member| member.lives);
-            if deaths == 0 && living.eq(run.views[run.views.len() - 1].iter().copied()) {
-                if run.all_met() {
-                    break;
-                }
+            let settled = living.eq(run.views[run.views.len() - 1].iter().copied());
+            if deaths == 0 && settled && run.all_met() {
+                break;
             }
         }
         assert!(run.all_met(), "{seed}: no wait for ever");
