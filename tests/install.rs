@@ -46,6 +46,15 @@ fn calls() -> Vec<String> {
     declared.filter_map(name).chain(thesis.map(str::to_owned)).collect()
 }
 
+/// The page of a call, and its name there: the gets of all types share one, as in OpenSHMEM.
+fn documented(call: &str) -> (&str, String) {
+    let typed = |end: &str| call.strip_prefix("shmemx_ft_")?.strip_suffix(end).map(str::len);
+    match ["_iget", "_get"].into_iter().find(|end| typed(end).is_some()) {
+        Some(end) => ("shmemx_ft_get", format!("shmemx_ft_TYPE{end}")),
+        None => (call, call.to_owned()),
+    }
+}
+
 /// An empty folder for one test.
 fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("install").join(name);
@@ -168,6 +177,7 @@ fn wrappers_answer_with_the_installed_places() {
     let shown = prefix.display().to_string();
     let compile = format!("-I{shown}/include");
     let link = format!("-L{shown}/lib -Wl,-rpath,{shown}/lib -lraidshmem -Wl,-z,now");
+    let link = format!("{link} -Wl,--build-id");
     let wrappers = [("oshcc", "cc"), ("oshc++", "c++"), ("oshcxx", "c++"), ("oshCC", "c++")];
     for (wrapper, compiler) in wrappers {
         let ask = |words: &[&str]| {
@@ -229,7 +239,8 @@ fn destdir_is_before_every_path_and_in_no_file() {
     }
     assert!(calls().len() > 10);
     for call in calls() {
-        let page = prefix.join(format!("share/man/man3/{call}.3"));
+        let (page, call) = documented(&call);
+        let page = prefix.join(format!("share/man/man3/{page}.3"));
         let text = fs::read_to_string(page).unwrap_or_else(|error| panic!("{call}: {error}"));
         let name = text.lines().skip_while(|line| *line != ".SH NAME").nth(1).expect("a name");
         assert!(name.split([',', ' ']).any(|word| word == call), "{call}: {name}");
@@ -301,6 +312,10 @@ fn the_man_pages_are_sound_and_complete() {
     for option in options(&plan) {
         assert!(oshinfo.contains(&option), "oshinfo.1 lacks {option}");
     }
+    let store = run(Command::new(env!("CARGO_BIN_EXE_oshinfo")).args(["store", "--help"]));
+    for option in options(&store) {
+        assert!(oshinfo.contains(&option), "oshinfo.1 lacks {option}");
+    }
     let help = run(Command::new(env!("CARGO_BIN_EXE_oshreport")).arg("--help"));
     for option in options(&help) {
         assert!(of("oshreport.1").contains(&option), "oshreport.1 lacks {option}");
@@ -310,8 +325,9 @@ fn the_man_pages_are_sound_and_complete() {
         words.filter(is_option).map(str::to_owned).collect()
     };
     let oshruns = run(Command::new(env!("CARGO_BIN_EXE_oshrun")).arg("--help"));
-    for (page, helps) in [("oshinfo.1", [&usage, &plan]), ("oshreport.1", [&help, &help])] {
-        let there = known(&format!("{} {} {oshruns}", helps[0], helps[1]));
+    let oshinfos = format!("{usage} {plan} {store}");
+    for (page, helps) in [("oshinfo.1", &oshinfos), ("oshreport.1", &help)] {
+        let there = known(&format!("{helps} {oshruns}"));
         let named = known(&of(page));
         let more: Vec<_> = named.difference(&there).collect();
         assert!(more.is_empty(), "{page} names {more:?}, which --help does not");
