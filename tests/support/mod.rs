@@ -326,6 +326,13 @@ impl Running {
     /// Waits for `text` on either output, and gives the whole line.
     #[track_caller]
     pub fn wait_for(&mut self, text: &str) -> String {
+        let found = self.line_or_end(text);
+        found.unwrap_or_else(|| panic!("it never said `{text}`: {}", self.report("ended")))
+    }
+
+    /// Waits for `text` on either output, and gives the whole line; None if the job ended before.
+    #[track_caller]
+    pub fn line_or_end(&mut self, text: &str) -> Option<String> {
         let line = |said: &Said| {
             let mut lines = said.out.lines().chain(said.err.lines());
             lines.find(|line| line.contains(text)).map(str::to_owned)
@@ -333,8 +340,7 @@ impl Running {
         if !self.heard.wait(self.begun + LIMIT, |said| line(said).is_some() || said.ends == 2) {
             self.hung(&format!("waited for `{text}`"));
         }
-        let found = line(&self.heard.said());
-        found.unwrap_or_else(|| panic!("it never said `{text}`: {}", self.report("ended")))
+        line(&self.heard.said())
     }
 
     /// Waits until what was found among the processes of the job is so.
