@@ -12,7 +12,7 @@ use super::support::jacobi::{self, SMALL, sum};
 use super::support::processes::signal;
 use super::support::{Job, Outcome, program, skip};
 
-/// Some 510 checkpoints of half a MiB a PE, in which several sets are written on a busy machine too.
+/// Some 510 checkpoints of half a MiB a PE: several sets are written, on a busy machine too.
 const LONG: &[&str] = &["--bytes", "2M", "--sweeps", "8192", "--halo", "16"];
 
 /// A folder for sets, which goes with its value.
