@@ -4,6 +4,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Instant;
 
 use raidshmem_core::message::ProcId;
 use raidshmem_core::quantity::Pe;
@@ -25,6 +26,8 @@ pub(super) enum Done {
 /// A process and what it is held by.
 pub(super) struct Started {
     pub proc: ProcId,
+    /// When its start began.
+    pub begun: Instant,
     pub meant: bool,
     pub channel: Outbox,
     pub sink: Option<Arc<Sink>>,

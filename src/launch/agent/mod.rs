@@ -12,7 +12,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use raidshmem_core::detector::Time;
 use raidshmem_core::ended::Ended;
@@ -50,6 +50,7 @@ mod input;
 mod join;
 mod looks;
 mod orders;
+mod signals;
 mod starting;
 mod storing;
 mod waits;
@@ -125,6 +126,7 @@ struct Agent {
     carriers: Carriers,
     heartbeat: HeartbeatClient,
     disk: disk::Disk,
+    missed: signals::Missed,
 }
 
 /// How long the first orders may take; the others have to be started too.
@@ -173,7 +175,6 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
         Ok(held) => held,
         Err(what) => return Ok(up.send(&Up::Failed { what }, &[])?),
     };
-    let program = program.into_iter().map(OsString::from_vec).collect();
     let worker = match Worker::new() {
         Ok(worker) => worker,
         Err(error) => {
@@ -191,7 +192,7 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
         orders,
         job,
         node,
-        program,
+        program: program.into_iter().map(OsString::from_vec).collect(),
         page,
         page_fd,
         binder,
@@ -205,6 +206,7 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
         carriers,
         heartbeat,
         disk: disk::Disk::default(),
+        missed: signals::Missed::default(),
     };
     agent.serve_to_the_end(timing.limit)
 }
@@ -335,6 +337,9 @@ impl Agent {
                 // Not to a spare, which is not the program's yet: it would end.
                 let pes = self.procs.values().filter(|local| local.meant || local.pe.is_some());
                 pes.for_each(|local| local.carrier().signal(signal));
+                if !self.worker.is_idle() {
+                    self.missed.note(Instant::now(), signal);
+                }
                 Ok(())
             }
             Down::Disk(task) => self.disk(task),

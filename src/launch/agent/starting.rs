@@ -10,6 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::time::Instant;
 
 use raidshmem_core::message::{ProcId, Stdin, ToPe};
 use raidshmem_core::quantity::Pe;
@@ -63,10 +64,12 @@ impl Agent {
         add_defaults(&mut command, fabric::environment(self.job.fabric));
         let binder = Arc::clone(&self.binder);
         self.work(move || {
+            let begun = Instant::now();
             let start = || start_in(folder.as_deref(), command, theirs.as_fd());
             let result = binder.start(pe, start);
             let meant = pe.is_some();
-            Done::Started(Box::new(Started { proc, meant, channel, sink, parent_death, result }))
+            let started = Started { proc, begun, meant, channel, sink, parent_death, result };
+            Done::Started(Box::new(started))
         });
         Ok(())
     }

@@ -35,6 +35,9 @@ impl Agent {
                 Done::Wiped => {}
             }
         }
+        if self.worker.is_idle() {
+            self.missed.forget();
+        }
         Ok(())
     }
 
@@ -90,7 +93,7 @@ impl Agent {
     }
 
     fn started(&mut self, started: Started) -> Result<(), ChannelError> {
-        let Started { proc, meant, channel, sink, parent_death, result } = started;
+        let Started { proc, begun, meant, channel, sink, parent_death, result } = started;
         let process = match result {
             Ok(process) => process,
             Err(what) => return self.fail(what),
@@ -113,6 +116,9 @@ impl Agent {
             sink,
             control: None,
         };
+        if meant {
+            self.missed.since(begun).for_each(|signal| local.carrier().signal(signal));
+        }
         self.procs.insert(proc, local);
         self.up.send(&Up::Started { proc, pid }, &fds)
     }
