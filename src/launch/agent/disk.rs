@@ -2,8 +2,8 @@
 
 #![forbid(unsafe_code)]
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
 
 use raidshmem_archive::part::Object;
 use raidshmem_core::disk::Outcome;
@@ -18,7 +18,7 @@ pub(super) struct Disk {
     /// The checkpoint that is not to be written any more; the largest number is every one.
     pub(super) stop: Arc<AtomicU64>,
     /// The program, once it was read.
-    pub(super) program: Option<(Vec<u8>, Vec<Object>)>,
+    pub(super) program: Arc<OnceLock<(Vec<u8>, Vec<Object>)>>,
     /// What was begun and is no set yet.
     pub(super) open: Option<(CheckpointNumber, String)>,
 }

@@ -2,6 +2,8 @@
 
 #![forbid(unsafe_code)]
 
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,11 +13,11 @@ use raidshmem_archive::part::Object;
 use raidshmem_archive::program;
 use raidshmem_core::disk::{Failure, Outcome, Task};
 use raidshmem_core::message::Up;
-use raidshmem_core::quantity::{CheckpointNumber, Pe};
+use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_sys::socket::ChannelError;
 use rustix::event::{PollFd, PollFlags, poll};
 
-use super::Agent;
+use super::{Agent, Local};
 use crate::control::link::timespec;
 use crate::disk::{sets, variables, write};
 use crate::launch::worker::Worker;
@@ -35,8 +37,8 @@ impl Agent {
         match task {
             Task::Write { number, folder, pes, memory, checksum } => {
                 self.disk.open = Some((number, folder.clone()));
-                let (build, objects) = self.program();
-                let order = write::Order {
+                let program = self.program();
+                let mut order = write::Order {
                     job,
                     n_pes: self.job.n_pes,
                     heap_len: self.job.heap_len,
@@ -45,11 +47,12 @@ impl Agent {
                     pes: pes.into_iter().map(|pe| (pe, self.part(pe))).collect(),
                     checksum,
                     memory,
-                    build,
-                    objects,
+                    build: Vec::new(),
+                    objects: Vec::new(),
                 };
                 let stop = Arc::clone(&self.disk.stop);
                 self.begin(move || {
+                    (order.build, order.objects) = program();
                     let files = write::write(&order, &stop);
                     Some(Outcome::Written { number, files })
                 });
@@ -86,19 +89,22 @@ impl Agent {
         outcomes.into_iter().flatten().try_for_each(|it| self.up.send(&Up::Disk(it), &[]))
     }
 
-    /// The build of the program, and its variables, by a process of it.
-    fn program(&mut self) -> (Vec<u8>, Vec<Object>) {
-        if self.disk.program.is_none() {
-            let is_pe = |pe: Option<Pe>| pe.is_some();
-            let pid = self.procs.values().find(|local| is_pe(local.pe));
-            let pid = pid.map(|local| local.carrier().pid);
-            let bytes = pid.and_then(|pid| std::fs::read(format!("/proc/{pid}/exe")).ok());
-            self.disk.program = bytes.map(|bytes| {
+    /// Reads the build of the program and its variables, by a process of it, on the thread: an
+    /// executable may be large, and this loop renews the lease.
+    fn program(&self) -> impl FnOnce() -> (Vec<u8>, Vec<Object>) + Send + 'static {
+        let known = Arc::clone(&self.disk.program);
+        let carrier = self.procs.values().find(|local| local.pe.is_some()).map(Local::carrier);
+        let file = carrier.and_then(|it| File::open(format!("/proc/{}/exe", it.pid)).ok());
+        move || {
+            let mut bytes = Vec::new();
+            if known.get().is_none()
+                && file.is_some_and(|mut it| it.read_to_end(&mut bytes).is_ok())
+            {
                 let program = program::read(&bytes);
-                (program.build.clone(), variables::objects(program))
-            });
+                let _ = known.set((program.build.clone(), variables::objects(program)));
+            }
+            known.get().cloned().unwrap_or_default()
         }
-        self.disk.program.clone().unwrap_or_default()
     }
 
     /// Nothing is written any more, and what is no set goes.
