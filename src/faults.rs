@@ -82,6 +82,14 @@ pub fn need_checkpoint() -> bool {
     is_due
 }
 
+/// True if the job is to stop once its next checkpoint is on disk (`SHMEM_FT_STORE`). Collective,
+/// with the same answer on all PEs that know of no loss; who knows of one gets false, since the next
+/// checkpoint reports it. False before the first checkpoint, and from a restart to the next.
+pub fn should_stop() -> bool {
+    let world = world();
+    !world.is_alone() && world.stops("shmemx_ft_should_stop")
+}
+
 /// By default each call saves, and so it does in mode `none`, where nothing is kept.
 fn is_due(call: &'static str) -> bool {
     let world = world();

@@ -227,6 +227,10 @@ family! { EXTENSION: "Fault tolerance: extensions";
         pgas::world();
         c_int::from(faults::need_checkpoint())
     }
+    ONE "shmemx_ft_should_stop" "" [header "ft"] () -> c_int {
+        pgas::world();
+        c_int::from(faults::should_stop())
+    }
     ONE "shmemx_ft_get" "" [header "ft"]
     (dest: Out<u8>, source: SymIn<u8>, nbytes: usize, pe: c_int) -> c_int {
         rma::get(NAME, dest, source, nbytes, pe);

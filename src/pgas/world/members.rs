@@ -97,6 +97,11 @@ impl Membership {
         self.page.finished().load(Ordering::SeqCst) == 1
     }
 
+    /// True once the job is to stop after its next checkpoint.
+    pub(in crate::pgas) fn is_stopping(&self) -> bool {
+        self.page.stopping().load(Ordering::SeqCst) == 1
+    }
+
     /// The node it runs on.
     pub(in crate::pgas) fn node(&self) -> u32 {
         self.node
