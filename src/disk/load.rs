@@ -10,6 +10,7 @@ use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
 
 use raidshmem_archive::part::{Area, Extent, Head};
 use raidshmem_archive::program;
@@ -22,10 +23,15 @@ use raidshmem_core::store::private::{self, Saved};
 use raidshmem_core::store::protection::Protection;
 use raidshmem_core::store::stamp::Stamp;
 use raidshmem_segment::header::Header;
+use raidshmem_sys::lock;
 use raidshmem_sys::memory::Part;
+use raidshmem_sys::pool::WorkerPool;
 
 use super::heap_at;
-use super::sets::{self, SetError};
+use super::sets::{self, SetError, Tiles};
+
+/// Tiles that are read at a time.
+const BATCH: usize = 256;
 
 /// Why memory cannot be filled.
 #[derive(Debug, thiserror::Error)]
@@ -69,6 +75,8 @@ pub struct LoadTarget<'a> {
     pub protection: &'a Protection,
     /// What its tiles are sealed with.
     pub stamp: Stamp,
+    /// Who reads, checks and seals.
+    pub pool: &'a WorkerPool,
 }
 
 /// Fills the memory from the set, unless it holds that checkpoint already.
@@ -90,7 +98,7 @@ pub fn load(resume: &Resume, target: &LoadTarget) -> Result<(), LoadError> {
     let path = folder.join(sets::part_name(pe));
     let input = Input { file, path, head, data_at };
     input.fits(target, number)?;
-    let (coverage, begin) = input.line(target.layout)?;
+    let (coverage, begin) = input.line(target)?;
     input.fill(target, protection.snapshot_of(number), begin, coverage.len())?;
     record.seal(job, number, coverage.len());
     // Parity is not on disk: what the slot holds does not hold, and is computed anew.
@@ -128,33 +136,39 @@ impl Input {
         }
     }
 
-    /// A tile, if it holds.
-    fn tile(&self, tile: usize) -> Result<Vec<u8>, LoadError> {
-        let range = self.head.tile(tile);
-        let mut bytes = vec![0; (range.end - range.start) as usize];
-        sets::read_exact(&self.file, &self.path, self.data_at + range.start, &mut bytes)?;
-        let held = self.head.check(tile, &bytes);
-        held.map_err(|error| SetError::Format { path: self.path.clone(), error })?;
-        Ok(bytes)
+    /// The bytes of these tiles, if they hold.
+    fn tiles(&self, range: Range<usize>, pool: &WorkerPool) -> Result<Vec<u8>, LoadError> {
+        let tiles =
+            Tiles { file: &self.file, path: &self.path, head: &self.head, at: self.data_at };
+        let rooms: Vec<Mutex<Vec<u8>>> = range.clone().map(|_| Mutex::default()).collect();
+        let bad = Mutex::new(None);
+        let read = |tile: usize, (): &mut ()| {
+            if let Err(error) = tiles.read(tile, &mut lock(&rooms[tile - range.start])) {
+                lock(&bad).get_or_insert(error);
+            }
+        };
+        pool.numbers(range.clone(), || (), read);
+        match bad.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            Some(error) => Err(error.into()),
+            None => Ok(rooms.iter().flat_map(|room| std::mem::take(&mut *lock(room))).collect()),
+        }
     }
 
     /// Bytes of what is saved.
-    fn bytes(&self, range: Range<u64>) -> Result<Vec<u8>, LoadError> {
-        let mut bytes = Vec::new();
+    fn bytes(&self, range: Range<u64>, pool: &WorkerPool) -> Result<Vec<u8>, LoadError> {
         let first = (range.start / TILE as u64) as usize;
         let from = first as u64 * TILE as u64;
-        for tile in first..(range.end.div_ceil(TILE as u64)) as usize {
-            bytes.extend(self.tile(tile)?);
-        }
+        let mut bytes = self.tiles(first..range.end.div_ceil(TILE as u64) as usize, pool)?;
         bytes.truncate((range.end - from) as usize);
         Ok(bytes.split_off((range.start - from) as usize))
     }
 
     /// What the memory covers, and the manifest that it begins with.
-    fn line(&self, layout: &Layout) -> Result<(Coverage, Vec<u8>), LoadError> {
+    fn line(&self, target: &LoadTarget) -> Result<(Coverage, Vec<u8>), LoadError> {
+        let LoadTarget { layout, pool, .. } = *target;
         let head = &self.head;
         let from: u64 = head.extents.iter().map(|extent| extent.len).sum();
-        let contents = self.bytes(from..head.data_len())?;
+        let contents = self.bytes(from..head.data_len(), pool)?;
         let mut rest = contents.as_slice();
         let saved = head.regions.iter().map(|region| {
             let (contents, tail) = rest.split_at(region.len as usize);
@@ -193,24 +207,37 @@ impl Input {
         len: usize,
     ) -> Result<(), LoadError> {
         let region = target.layout.snapshots[place];
-        let write = |at: usize, bytes: &[u8]| {
-            let written = target.part.write_at(at, bytes);
-            let what = "memory of the PE";
-            written.map_err(|error| LoadError::System { what, error: error.into() })
-        };
-        let (mut line, mut next, mut left) = (begin, 0, len);
-        for tile in 0..len.div_ceil(TILE) {
-            while line.len() < TILE.min(left) {
-                line.extend(self.tile(next)?);
-                next += 1;
+        let stamps = target.layout.stamps(region);
+        let files = (len - begin.len()).div_ceil(TILE);
+        let (mut line, mut next, mut done) = (begin, 0, 0);
+        loop {
+            let batch = next..files.min(next + BATCH);
+            next = batch.end;
+            line.extend(self.tiles(batch, target.pool)?);
+            if next == files {
+                line.truncate(len - done * TILE);
+                line.resize(line.len().next_multiple_of(TILE), 0);
             }
-            let rest = line.split_off(TILE.min(left));
-            left -= line.len();
-            line.resize(TILE, 0);
-            write(region + tile * TILE, &line)?;
-            write(target.layout.stamps(region) + tile * STAMP, &target.stamp.seal(&line))?;
-            line = rest;
+            let (whole, bad) = (line.len() / TILE, Mutex::new(None));
+            let write = |tile: usize, (): &mut ()| {
+                let bytes = &line[tile * TILE..][..TILE];
+                let at = done + tile;
+                let written = target.part.write_at(region + at * TILE, bytes);
+                let seal = target.stamp.seal(bytes);
+                let sealed =
+                    written.and_then(|()| target.part.write_at(stamps + at * STAMP, &seal));
+                sealed.unwrap_or_else(|error| *lock(&bad) = Some(error));
+            };
+            target.pool.numbers(0..whole, || (), write);
+            if let Some(error) = lock(&bad).take() {
+                let what = "memory of the PE";
+                return Err(LoadError::System { what, error: error.into() });
+            }
+            if next == files {
+                return Ok(());
+            }
+            done += whole;
+            line.drain(..whole * TILE);
         }
-        Ok(())
     }
 }

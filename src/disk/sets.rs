@@ -14,12 +14,14 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use raidshmem_archive::error::FormatError;
 use raidshmem_archive::manifest::Manifest;
 use raidshmem_archive::part::{self, Head};
-use raidshmem_core::layout::TILE;
 use raidshmem_core::quantity::{CheckpointNumber, Pe};
+use raidshmem_sys::pool::{self, WorkerPool};
+use raidshmem_sys::{lock, process};
 use rustix::fs::{FlockOperation, flock};
 
 /// The file that makes a folder a set.
@@ -104,24 +106,58 @@ impl Set {
         read_manifest(&self.folder)
     }
 
-    /// Reads every byte of it.
+    /// Reads every byte of it, with a thread on each processor.
     ///
     /// # Errors
     /// The first file that does not hold.
     pub fn verify(&self) -> Result<Manifest, SetError> {
         let manifest = self.manifest()?;
+        let cpus = process::usable();
+        let pool = WorkerPool::new(pool::fair(cpus.len(), 1), cpus);
         for pe in Pe::all(manifest.entries.len()) {
             let (file, head, at) = open_part(&self.folder, &manifest, pe)?;
             let path = self.folder.join(part_name(pe));
-            let mut bytes = vec![0; TILE];
-            for tile in 0..head.sums.len() {
-                let range = head.tile(tile);
-                let bytes = &mut bytes[..(range.end - range.start) as usize];
-                read_exact(&file, &path, at + range.start, bytes)?;
-                head.check(tile, bytes).map_err(format_at(&path))?;
+            let tiles = Tiles { file: &file, path: &path, head: &head, at };
+            let bad = Mutex::new(None);
+            let look = |tile: usize, room: &mut Vec<u8>| {
+                if let Err(error) = tiles.read(tile, room) {
+                    let mut bad = lock(&bad);
+                    if bad.as_ref().is_none_or(|&(first, _)| tile < first) {
+                        *bad = Some((tile, error));
+                    }
+                }
+            };
+            pool.numbers(0..head.sums.len(), Vec::new, look);
+            if let Some((_, error)) = lock(&bad).take() {
+                return Err(error);
             }
         }
         Ok(manifest)
+    }
+}
+
+/// The tiles of the file of a PE.
+pub struct Tiles<'a> {
+    /// The file.
+    pub file: &'a File,
+    /// Where it is.
+    pub path: &'a Path,
+    /// What it begins with.
+    pub head: &'a Head,
+    /// Where its first tile begins.
+    pub at: u64,
+}
+
+impl Tiles<'_> {
+    /// Makes `into` the bytes of a tile, which hold.
+    ///
+    /// # Errors
+    /// They cannot be read, or do not hold.
+    pub fn read(&self, tile: usize, into: &mut Vec<u8>) -> Result<(), SetError> {
+        let range = self.head.tile(tile);
+        into.resize((range.end - range.start) as usize, 0);
+        read_exact(self.file, self.path, self.at + range.start, into)?;
+        self.head.check(tile, into).map_err(format_at(self.path))
     }
 }
 
@@ -299,3 +335,6 @@ fn is_left_behind(name: &str, path: &Path) -> bool {
     let free = |file: File| flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
     (part || set) && File::open(path).is_ok_and(free)
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,10 +12,12 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
 
+use raidshmem_archive::pace;
 use raidshmem_archive::part::{Area, Extent, Head, Object, Region};
 use raidshmem_codec::crc::crc32;
-use raidshmem_core::disk::{Entry, Failure};
+use raidshmem_core::disk::{Entry, Failure, How};
 use raidshmem_core::layout::{Layout, TILE};
 use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use raidshmem_core::store::coverage::{Coverage, Manifest};
@@ -24,6 +26,9 @@ use raidshmem_sys::memory::Part;
 use super::heap_at;
 use super::sets::{self, SetError};
 use super::source::{Owner, Source};
+
+/// How soon a writer that is held back sees that it is to stop.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// What is written, and from where.
 pub struct Order {
@@ -39,10 +44,8 @@ pub struct Order {
     pub folder: PathBuf,
     /// The PEs of this node, with their memory.
     pub pes: Vec<(Pe, Part)>,
-    /// Tiles in memory have checksums.
-    pub checksum: bool,
-    /// Bytes that are read ahead at most.
-    pub memory: u64,
+    /// How they are written.
+    pub how: How,
     /// Which build the program is.
     pub build: Vec<u8>,
     /// Its variables.
@@ -70,19 +73,25 @@ pub fn write(order: &Order, stop: &AtomicU64) -> Result<Vec<(Pe, Entry)>, Failur
     let make = fs::create_dir_all(&folder);
     make.map_err(|error| Failure::Refused(format!("{}: {error}", folder.display())))?;
     let _held = sets::hold(&folder).map_err(|error| refused(&error))?;
-    let room = (order.memory / TILE as u64).clamp(1, 1 << 20) as usize;
+    let room = (order.how.memory / TILE as u64).clamp(1, 1 << 20) as usize;
     let (pieces, queue) = sync_channel(room);
     let written = std::thread::scope(|scope| {
         let reading = std::thread::Builder::new().name("store-read".into());
         let reader = reading.spawn_scoped(scope, || read(order, pieces, stop));
         let reader = reader.map_err(|error| Failure::Refused(format!("a thread: {error}")))?;
-        let written = Files::new(&folder).take(queue);
+        let written = Files::new(&folder, order, stop).take(queue);
         // What was not read is the cause of what was not written.
         reader.join().unwrap_or(Err(Failure::Refused("its thread ended".into())))?;
         written
     })?;
     sets::sync(&folder).map_err(|error| refused(&error))?;
     Ok(written)
+}
+
+/// An error once nothing is to be written any more.
+fn go_on(order: &Order, stop: &AtomicU64) -> Result<(), Failure> {
+    let stopped = [order.number.0, u64::MAX].contains(&stop.load(Ordering::SeqCst));
+    if stopped { Err(Failure::Stopped) } else { Ok(()) }
 }
 
 /// Reads all that is to be written; ends without an error when nobody takes it any more.
@@ -98,7 +107,7 @@ fn read_pe(
     stop: &AtomicU64,
 ) -> Result<(), Failure> {
     let layout = Layout::new(order.heap_len as usize, order.n_pes as usize);
-    let owner = Owner { job: order.job, pe, checksum: order.checksum };
+    let owner = Owner { job: order.job, pe, checksum: order.how.checksum };
     let source = Source::of(part.clone(), layout, owner, order.number)?;
     let mut line = source.tile(0)?;
     // The manifest says how long it is in its second word.
@@ -119,9 +128,7 @@ fn read_pe(
     let mut rest = line.split_off(described);
     let (mut tiles, mut private) = (next..source.tiles(), Some(private));
     loop {
-        if [order.number.0, u64::MAX].contains(&stop.load(Ordering::SeqCst)) {
-            return Err(Failure::Stopped);
-        }
+        go_on(order, stop)?;
         while rest.len() >= TILE {
             let tail = rest.split_off(TILE);
             if pieces.send(Piece::Tile(std::mem::replace(&mut rest, tail))).is_err() {
@@ -181,8 +188,13 @@ fn head(order: &Order, layout: &Layout, pe: Pe, manifest: &Manifest) -> Head {
 /// The files that are written one after another.
 struct Files<'a> {
     folder: &'a Path,
+    order: &'a Order,
+    stop: &'a AtomicU64,
     open: Option<Open>,
     done: Vec<(Pe, Entry)>,
+    begun: Instant,
+    /// Bytes that were written since.
+    bytes: u64,
 }
 
 /// The one that is being written.
@@ -195,20 +207,41 @@ struct Open {
     tile: usize,
 }
 
-impl Files<'_> {
-    fn new(folder: &Path) -> Files<'_> {
-        Files { folder, open: None, done: Vec::new() }
+impl<'a> Files<'a> {
+    fn new(folder: &'a Path, order: &'a Order, stop: &'a AtomicU64) -> Files<'a> {
+        let (open, done, begun) = (None, Vec::new(), Instant::now());
+        Files { folder, order, stop, open, done, begun, bytes: 0 }
     }
 
     fn take(mut self, queue: Receiver<Piece>) -> Result<Vec<(Pe, Entry)>, Failure> {
         for piece in queue {
             match piece {
                 Piece::Head(pe, head) => self.begin(pe, head)?,
-                Piece::Tile(bytes) => self.open.iter_mut().try_for_each(|it| it.tile(&bytes))?,
+                Piece::Tile(bytes) => self.tile(&bytes)?,
             }
         }
         self.end()?;
         Ok(self.done)
+    }
+
+    /// Writes a tile. With a rate it is not before its time, and on the disk every second.
+    fn tile(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        let (rate, before) = (self.order.how.rate, self.bytes);
+        let Some(open) = &mut self.open else { return Ok(()) };
+        open.tile(bytes)?;
+        self.bytes += bytes.len() as u64;
+        if rate > 0 && before / rate != self.bytes / rate {
+            open.file.sync_data().map_err(|error| failed(&open.path, &error))?;
+        }
+        let due = self.begun + pace::due(rate, self.bytes);
+        loop {
+            let left = due.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            go_on(self.order, self.stop)?;
+            std::thread::sleep(left.min(PAUSE));
+        }
     }
 
     fn begin(&mut self, pe: Pe, head: Box<Head>) -> Result<(), Failure> {

@@ -231,15 +231,15 @@ fn build(
         None => None, // alone: nobody to protect
     };
     let heir_of_memory = heir(&settings, &job, &welcome);
+    let pool = pool_of(&settings, &job, &welcome, oversubscribed);
     if welcome.from_disk {
-        resume((&job, &protection, channel.as_deref()), (own, &part), &heir_of_memory);
+        resume((&job, &protection, channel.as_deref()), (own, &part), &heir_of_memory, &pool);
     }
     let vote = first_vote(own, protection.as_ref(), &heir_of_memory);
     segments.set_statics(map_statics(&part, layout)?); // overwrites what was inherited
     let rules = settings.inject.iter().copied().enumerate().map(|(i, rule)| (i as u32, rule));
     let rules = rules.filter(|(i, _)| !welcome.fired.contains(i)).collect();
     let far = open_fabric(&job, &welcome, own, oversubscribed, (&page, channel.as_ref()))?;
-    let pool = pool_of(&settings, &job, &welcome, oversubscribed);
     let spreads = job.bind == Bind::None && !oversubscribed && thread_level < THREAD_MULTIPLE;
     let timing = Timing::new(&settings, welcome.past);
     let fewer = Fewer::new(settings.rollback == Rollback::None, n_pes);
@@ -315,14 +315,14 @@ fn resume(
     (job, protection, channel): (&Job, &Option<Protection>, Option<&Channel>),
     (own, part): (&'static Segment, &Part),
     heir: &Heir,
+    pool: &WorkerPool,
 ) {
     let (Some(resume), Some(protection)) = (&job.resume, protection) else { return };
     let Heir { job, pe, incarnation, checksum, .. } = *heir;
     let stamp = Stamp { number: resume.number, job, pe, incarnation, whole: checksum };
     let (layout, header) = (own.layout(), own.header());
-    let Err(error) = load(resume, &LoadTarget { part, layout, header, protection, stamp }) else {
-        return;
-    };
+    let target = LoadTarget { part, layout, header, protection, stamp, pool };
+    let Err(error) = load(resume, &target) else { return };
     if let Some(channel) = channel {
         let _ =
             channel.send(&PeMessage::GlobalExit { status: 2, words: Some(error.to_string()) }, &[]);

@@ -17,7 +17,7 @@
 //! error                       why bytes are refused
 //! bytes                       numbers, and the frame round what a file begins with
 //! part  manifest              the file of a PE; what says that a set is whole
-//! program  schedule           which program; which checkpoint, and when (beside)
+//! program  schedule  pace     which program; which checkpoint, and when; how fast (beside)
 //! ```
 
 #![forbid(unsafe_code)]
@@ -27,6 +27,7 @@
 mod bytes;
 pub mod error;
 pub mod manifest;
+pub mod pace;
 pub mod part;
 pub mod program;
 pub mod schedule;

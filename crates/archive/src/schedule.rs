@@ -72,6 +72,11 @@ impl Schedule {
         is_new
     }
 
+    /// Whether the job is to stop.
+    pub fn is_stopping(&self) -> bool {
+        self.stop.is_some()
+    }
+
     fn is_due(&self, number: CheckpointNumber, now: Duration) -> bool {
         match (self.every, self.last) {
             _ if self.stop.is_some_and(|agreed| number > agreed) => true,
@@ -186,7 +191,7 @@ impl Schedule {
                     return orders;
                 }
                 "the next checkpoint came before it was read, twice in a row; a larger \
-                 SHMEM_FT_STORE_MEMORY or SHMEM_FT_INTERVAL helps"
+                 SHMEM_FT_STORE_MEMORY, SHMEM_FT_STORE_RATE or SHMEM_FT_INTERVAL helps"
                     .to_owned()
             }
             Failure::Refused(why) => format!("node {node}: {why}"),

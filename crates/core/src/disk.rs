@@ -28,12 +28,22 @@ pub enum Failure {
     Refused(String),
 }
 
+/// How files are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct How {
+    /// Bytes that are read ahead at most.
+    pub memory: u64,
+    /// Bytes that are written a second at most; 0: as many as the disk takes.
+    pub rate: u64,
+    /// Tiles in memory have checksums.
+    pub checksum: bool,
+}
+
 /// What an agent is to do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Task {
-    /// Write the files of these PEs to a folder below `folder`, reading `memory` bytes ahead at
-    /// most; with `checksum` the tiles in memory have one.
-    Write { number: CheckpointNumber, folder: String, pes: Vec<Pe>, memory: u64, checksum: bool },
+    /// Write the files of these PEs to a folder below `folder`.
+    Write { number: CheckpointNumber, folder: String, pes: Vec<Pe>, how: How },
     /// Every file is written: make them a set by this manifest, and keep so many sets.
     Commit { number: CheckpointNumber, folder: String, manifest: Vec<u8>, keep: u64 },
     /// Take back what was written of this checkpoint.

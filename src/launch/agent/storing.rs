@@ -35,7 +35,7 @@ impl Agent {
         }
         let job = self.job.id;
         match task {
-            Task::Write { number, folder, pes, memory, checksum } => {
+            Task::Write { number, folder, pes, how } => {
                 self.disk.open = Some((number, folder.clone()));
                 let program = self.program();
                 let mut order = write::Order {
@@ -45,8 +45,7 @@ impl Agent {
                     number,
                     folder: folder.into(),
                     pes: pes.into_iter().map(|pe| (pe, self.part(pe))).collect(),
-                    checksum,
-                    memory,
+                    how,
                     build: Vec::new(),
                     objects: Vec::new(),
                 };

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use raidshmem_archive::manifest::Manifest;
 use raidshmem_archive::schedule::{Order, Schedule};
-use raidshmem_core::disk::{Entry, Task};
+use raidshmem_core::disk::{Entry, How, Task};
 use raidshmem_core::message::Job;
 use raidshmem_core::quantity::CheckpointNumber;
 
@@ -22,8 +22,7 @@ pub(super) struct Disk {
     pub(super) asked: BTreeSet<Option<u32>>,
     pub(super) folder: String,
     keep: u64,
-    memory: u64,
-    checksum: bool,
+    how: How,
     /// A line for each set.
     pub(super) verbose: bool,
     job: u64,
@@ -44,8 +43,11 @@ impl Disk {
             asked: BTreeSet::new(),
             folder,
             keep: settings.store_keep as u64,
-            memory: settings.store_memory,
-            checksum: settings.checksum,
+            how: How {
+                memory: settings.store_memory,
+                rate: settings.store_rate,
+                checksum: settings.checksum,
+            },
             verbose: settings.report,
             job: job.id,
             heap_len: job.heap_len,
@@ -72,8 +74,9 @@ impl Disk {
         let folder = self.folder.clone();
         match order {
             Order::Write { node, number, pes } => {
-                let (memory, checksum) = (self.memory, self.checksum);
-                Ok((node, Task::Write { number, folder, pes, memory, checksum }))
+                // A job that is to stop computes for nothing from then on.
+                let rate = if self.schedule.is_stopping() { 0 } else { self.how.rate };
+                Ok((node, Task::Write { number, folder, pes, how: How { rate, ..self.how } }))
             }
             Order::Commit { node, number, entries } => {
                 let manifest = self.manifest(number, entries).encode();

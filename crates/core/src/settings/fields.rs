@@ -77,6 +77,8 @@ pub struct Settings {
     pub store_keep: usize,
     /// `SHMEM_FT_STORE_MEMORY`: bytes that a node reads ahead of its disk.
     pub store_memory: u64,
+    /// `SHMEM_FT_STORE_RATE`: bytes a second that a node writes there; 0: as many as it can.
+    pub store_rate: u64,
     /// `SHMEM_FT_INJECT`: faults to inject; empty for none.
     pub inject: Vec<Rule>,
     /// `SHMEM_SYMMETRIC_SIZE`: bytes of symmetric heap per PE; `None`: the library chooses.
@@ -128,6 +130,7 @@ impl Default for Settings {
             store_every: Every::Checkpoints(10),
             store_keep: 2,
             store_memory: 256 << 20,
+            store_rate: 0,
             inject: Vec::new(),
             symmetric_size: None,
             info: false,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::delta::{Delta, Track};
 use super::fields::{Draft, Settings};
 use super::kind::{Kind, Value};
-use super::units::{KIB, TIB, show_size, show_time};
+use super::units::{KIB, TIB, show_rate, show_size, show_time};
 use super::values::{
     BackupMode, Bind, Collectives, Device, Fabric, Interval, Pages, Placement, Rollback,
     Substitute, Trace,
@@ -382,7 +382,7 @@ static TABLE: &[Entry] = &[
         doc: "How fast each PE looks over its part of the last checkpoint while the program runs; \
               damage is told and repaired.",
         store: number!(draft, n, draft.settings.scrub = n),
-        show: |s| Some(if s.scrub == 0 { "off".to_owned() } else { show_size(s.scrub) }),
+        show: |s| Some(show_rate(s.scrub)),
     },
     Entry {
         name: "SHMEM_FT_STORE",
@@ -426,6 +426,14 @@ static TABLE: &[Entry] = &[
               must be on disk before the next checkpoint begins, or this one is given up.",
         store: number!(draft, n, draft.settings.store_memory = n),
         show: |s| Some(show_size(s.store_memory)),
+    },
+    Entry {
+        name: "SHMEM_FT_STORE_RATE",
+        kind: Kind::Rate { max: TIB },
+        default: "off",
+        doc: "Bytes a second that each node writes there at most; off: as fast as the disk takes.",
+        store: number!(draft, n, draft.settings.store_rate = n),
+        show: |s| Some(show_rate(s.store_rate)),
     },
     Entry {
         name: "SHMEM_FT_INJECT",

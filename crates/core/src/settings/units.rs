@@ -63,3 +63,8 @@ pub fn show_size(bytes: u64) -> String {
     }
     bytes.to_string()
 }
+
+/// A rate in bytes a second, of which 0 is none.
+pub(super) fn show_rate(rate: u64) -> String {
+    if rate == 0 { "off".to_owned() } else { show_size(rate) }
+}

@@ -1,0 +1,221 @@
+//! A set that is cut, torn or damaged anywhere, and one whose making ends at any step.
+
+use std::os::unix::fs::{FileExt, symlink};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use raidshmem_archive::part::{Area, Extent};
+use raidshmem_codec::crc::crc32;
+use raidshmem_core::disk::Entry;
+use raidshmem_core::heap::Heap;
+use raidshmem_core::layout::TILE;
+
+use super::*;
+
+const JOB: u64 = 77;
+const PES: u32 = 2;
+/// Three whole tiles and one that is not.
+const LEN: usize = 3 * TILE + 5000;
+
+/// A folder that goes with its value.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Folder {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("sets-{}-{number}", std::process::id()));
+        fs::create_dir_all(&path).expect("a folder");
+        Folder(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Numbers that look like any, the same each time.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        (0..3).for_each(|nth| {
+            self.0 ^= if nth == 1 { self.0 >> 7 } else { self.0 << [13, 0, 17][nth] }
+        });
+        self.0
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        (self.next() % end as u64) as usize
+    }
+}
+
+/// The file of a PE, and where its tiles begin.
+fn file(number: u64, pe: u32) -> (Vec<u8>, usize) {
+    let mut random = Random(number << 8 | u64::from(pe) | 1 << 40);
+    let data: Vec<u8> = (0..LEN).map(|_| random.next() as u8).collect();
+    let head = Head {
+        job: JOB,
+        number: CheckpointNumber(number),
+        pe: Pe(pe),
+        n_pes: PES,
+        heap_len: 1 << 20,
+        heap_at: 1 << 45,
+        build: vec![1, 2, 3],
+        heap: Heap::new(1 << 20).encode(),
+        excluded: Vec::new(),
+        extents: vec![Extent { area: Area::Heap, offset: 0, len: LEN as u64 }],
+        regions: Vec::new(),
+        objects: Vec::new(),
+        sums: data.chunks(TILE).map(crc32).collect(),
+    };
+    let mut bytes = head.encode();
+    let at = Head::data_at(bytes.len()) as usize;
+    bytes.resize(at, 0);
+    bytes.extend(data);
+    (bytes, at)
+}
+
+fn entry(bytes: &[u8]) -> Entry {
+    let len = Head::len_of(bytes).expect("a head");
+    let sum = bytes[..len].last_chunk().copied().map_or(0, u32::from_le_bytes);
+    Entry { len: bytes.len() as u64, sum }
+}
+
+fn manifest(number: u64) -> Vec<u8> {
+    let entries = (0..PES).map(|pe| entry(&file(number, pe).0)).collect();
+    let (mode, program) = ("raid5".into(), "jacobi".into());
+    let number = CheckpointNumber(number);
+    Manifest { job: JOB, number, heap_len: 1 << 20, seconds: 1, mode, program, entries }.encode()
+}
+
+/// The steps in which checkpoint `number` becomes a set.
+fn steps(folder: &Path, number: u64) -> Vec<Box<dyn Fn() + '_>> {
+    let part = part_folder(folder, JOB, CheckpointNumber(number));
+    let mut steps: Vec<Box<dyn Fn()>> = Vec::new();
+    let made = part.clone();
+    steps.push(Box::new(move || fs::create_dir_all(&made).expect("a folder")));
+    for pe in 0..PES {
+        let (bytes, at) = file(number, pe);
+        let path = part.join(part_name(Pe(pe)));
+        // Tile after tile, the head last, as they are written.
+        let cuts = (0..LEN).step_by(TILE).map(|from| at + from..(at + from + TILE).min(at + LEN));
+        for range in cuts.chain([0..at]) {
+            let (path, bytes) = (path.clone(), bytes[range.clone()].to_vec());
+            steps.push(Box::new(move || {
+                let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
+                let written = file.and_then(|file| file.write_all_at(&bytes, range.start as u64));
+                written.expect("written");
+            }));
+        }
+    }
+    let bytes = manifest(number);
+    for half in [bytes.len() / 2, bytes.len()] {
+        let (path, bytes) = (part.join(MANIFEST), bytes[..half].to_vec());
+        steps.push(Box::new(move || fs::write(&path, &bytes).expect("written")));
+    }
+    let set = folder.join(format!("set-{number}"));
+    steps.push(Box::new(move || fs::rename(&part, &set).expect("renamed")));
+    steps
+}
+
+/// A folder with the set of checkpoint 1.
+fn one_set() -> (Folder, Set) {
+    let folder = Folder::new();
+    steps(&folder.0, 1).iter().for_each(|step| step());
+    let set = list(&folder.0).expect("a folder").pop().expect("a set");
+    assert_eq!(set.verify().expect("it holds").number, CheckpointNumber(1));
+    (folder, set)
+}
+
+/// Fails unless the set is refused with this content of that file, and is whole without.
+#[track_caller]
+fn refused(set: &Set, path: &Path, content: &[u8], what: &str) {
+    fs::write(path, content).expect("written");
+    assert!(set.verify().is_err(), "{what}");
+}
+
+#[test]
+fn a_file_that_is_cut_or_zeroed_from_any_byte_of_its_head_is_refused() {
+    let (_folder, set) = one_set();
+    let head = Head::len_of(&file(1, 0).0).expect("a head");
+    for (name, end) in [(MANIFEST, manifest(1).len()), ("pe-0", head)] {
+        let path = set.folder.join(name);
+        let whole = fs::read(&path).expect("a file");
+        for cut in 0..end {
+            refused(&set, &path, &whole[..cut], &format!("{name} cut at {cut}"));
+            let mut torn = whole.clone();
+            torn[cut..end].fill(0);
+            if torn != whole {
+                refused(&set, &path, &torn, &format!("{name} zero from {cut}"));
+            }
+        }
+        fs::write(&path, &whole).expect("written");
+        set.verify().expect("it is as it was");
+    }
+}
+
+#[test]
+fn tiles_that_are_cut_torn_or_flipped_are_refused() {
+    let (_folder, set) = one_set();
+    let path = set.folder.join("pe-1");
+    let (whole, at) = file(1, 1);
+    let bounds = (0..LEN).step_by(TILE).map(|from| at + from).chain([whole.len()]);
+    let near = bounds.flat_map(|bound| bound - 8..(bound + 8).min(whole.len()));
+    let mut random = Random(0x5eed);
+    let far: Vec<usize> = (0..1000).map(|_| at + random.below(LEN)).collect();
+    for place in near.filter(|&place| place >= at).chain(far) {
+        let mut damaged = whole.clone();
+        damaged[place] ^= 1 << random.below(8);
+        refused(&set, &path, &damaged, &format!("a bit of byte {place}"));
+        refused(&set, &path, &whole[..place], &format!("cut at {place}"));
+    }
+    for sector in (at..whole.len()).step_by(512) {
+        let mut torn = whole.clone();
+        torn[sector..whole.len().min(sector + 512)].fill(0);
+        refused(&set, &path, &torn, &format!("the sector at {sector}"));
+    }
+    fs::write(&path, &whole).expect("written");
+    set.verify().expect("it is as it was");
+}
+
+/// A writer that ends at any step leaves the older set the newest, until the last one makes another.
+#[test]
+fn whatever_step_is_the_last_there_are_only_whole_sets() {
+    let (folder, _) = one_set();
+    let all = steps(&folder.0, 2);
+    for last in 0..=all.len() {
+        all[..last].iter().for_each(|step| step());
+        let sets = list(&folder.0).expect("a folder");
+        let newest = sets[0].verify().expect("it holds").number;
+        assert_eq!(newest.0, if last == all.len() { 2 } else { 1 }, "after {last} steps");
+        prune(&folder.0, 9).expect("what is left behind goes");
+        let names = fs::read_dir(&folder.0).expect("a folder").count();
+        assert_eq!(names, sets.len(), "after {last} steps");
+    }
+    // Deleting begins with the manifest: what is left of a set then is none.
+    let newest = folder.0.join("set-2");
+    fs::remove_file(newest.join(MANIFEST)).expect("deleted");
+    assert_eq!(list(&folder.0).expect("a folder").len(), 1);
+    prune(&folder.0, 9).expect("what is left behind goes");
+    assert!(!newest.exists());
+}
+
+#[test]
+fn what_is_no_plain_file_of_this_user_is_refused() {
+    let (_folder, set) = one_set();
+    let path = set.folder.join("pe-0");
+    if rustix::process::geteuid().is_root() {
+        std::os::unix::fs::chown(&path, Some(4711), None).expect("given away");
+        let error = set.verify().expect_err("it is another user's").to_string();
+        assert!(error.ends_with("pe-0: it belongs to another user"), "{error}");
+    }
+    let moved = set.folder.join("elsewhere");
+    fs::rename(&path, &moved).expect("moved");
+    symlink(&moved, &path).expect("a link");
+    assert!(set.verify().is_err(), "a link");
+    fs::remove_file(&path).expect("removed");
+    fs::create_dir(&path).expect("a folder");
+    assert!(set.verify().is_err(), "a folder");
+}
