@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
@@ -204,6 +205,25 @@ fn a_disk_that_is_full_or_cannot_be_written_to_is_a_warning() {
         // The first checkpoint, of an empty heap, may have room.
         outcome.check(outcome.count(" is on disk: ") <= 1, "no set of data was expected");
     }
+}
+
+/// Two MiB at two MiB a second: a busy machine can only take longer.
+#[test]
+fn a_node_writes_no_faster_than_its_rate() {
+    let store = Store::new();
+    let job = store.job("raid5", &[]).env("SHMEM_FT_STORE_RATE", "2M");
+    let mut run = jacobi::job(job, LONG).start();
+    run.wait_for("set-1,");
+    let begun = Instant::now();
+    run.wait_for("set-2,");
+    let took = begun.elapsed();
+    assert!(took >= Duration::from_millis(800), "{took:?}");
+    run.finish().right_sum(LONG);
+    // A set of 16 seconds at the least rate: the job ends in the midst of it, and takes it back.
+    let store = Store::new();
+    let job = store.job("raid5", &[]).env("SHMEM_FT_STORE_RATE", "64K");
+    jacobi::job(job, SMALL).run().right_sum(SMALL);
+    assert!(!store.names().iter().any(|name| name.ends_with(".part")), "{:?}", store.names());
 }
 
 #[test]

@@ -180,7 +180,7 @@ fn tiles_that_are_cut_torn_or_flipped_are_refused() {
     set.verify().expect("it is as it was");
 }
 
-/// A writer that ends at any step leaves the older set the newest, until the last one makes another.
+/// A writer that ends at any step leaves the older set the newest, until the last makes another.
 #[test]
 fn whatever_step_is_the_last_there_are_only_whole_sets() {
     let (folder, _) = one_set();
