@@ -243,6 +243,7 @@ fn build(
     let spreads = job.bind == Bind::None && !oversubscribed && thread_level < THREAD_MULTIPLE;
     let timing = Timing::new(&settings, welcome.past);
     let fewer = Fewer::new(settings.rollback == Rollback::None, n_pes);
+    far.iter().filter(|_| fewer.goes_on()).for_each(|far| far.engine.outlive_peers());
     // It lives as long as the process, like the segments.
     let segments: &Segments = Box::leak(Box::new(segments));
     let world = World {

@@ -31,9 +31,34 @@ impl World {
     #[cold]
     fn wait_for_verdict(&self, lost: Lost) {
         let events = &self.comm.far().events;
-        self.note_cut();
+        if !self.goes_on() {
+            self.note_cut();
+        }
         let waiting = || Waiting::anyone("a transfer whose connection broke");
         self.wait_raw(waiting, || events.gone(lost.pe, lost.incarnation));
+    }
+
+    /// Where nobody goes back, what was done at those that live counts: waits for the views that
+    /// tell of all of `pes` whose connections broke. What was asked of a PE is then void if
+    /// [`World::is_void`].
+    #[cold]
+    fn wait_for_verdicts(&self, first: Lost, pes: impl Iterator<Item = usize>) {
+        self.wait_for_verdict(first);
+        if !self.goes_on() {
+            return;
+        }
+        for pe in pes {
+            while let Err(lost) = self.comm.far().engine.quiet(&[pe]) {
+                self.wait_for_verdict(lost);
+                self.adopt(); // disconnects
+            }
+        }
+        self.adopt();
+    }
+
+    /// True if what was asked of PE `pe` in a call that met a loss is void.
+    fn is_void(&self, pe: usize) -> bool {
+        !self.goes_on() || self.fewer.is_lost(pe)
     }
 
     /// The result, or after a loss the other value, once the view tells of it.
@@ -65,11 +90,13 @@ impl World {
     }
 
     /// Reads from several far PEs at a time. If one of them is lost, all that was to be read is
-    /// zeroes, and the view has changed when the call returns.
+    /// zeroes, or where nobody goes back what was to be read of the lost; the view has changed when
+    /// the call returns.
     pub fn pull(&self, reads: &mut [Read]) {
         if let Err(lost) = self.comm.far().engine.get(reads) {
-            self.wait_for_verdict(lost);
-            reads.iter_mut().for_each(|read| read.into.fill(0));
+            self.wait_for_verdicts(lost, reads.iter().map(|read| read.pe));
+            let void = reads.iter_mut().filter(|read| self.is_void(read.pe));
+            void.for_each(|read| read.into.fill(0));
         }
     }
 
@@ -93,8 +120,9 @@ impl World {
             && !self.cut_short()
             && let Err(lost) = self.comm.far().engine.update(asks, &mut before)
         {
-            self.wait_for_verdict(lost);
-            before.fill(0);
+            self.wait_for_verdicts(lost, asks.iter().map(|ask| ask.pe));
+            let void = asks.iter().zip(&mut before).filter(|(ask, _)| self.is_void(ask.pe));
+            void.for_each(|(_, before)| *before = 0);
         }
         before
     }

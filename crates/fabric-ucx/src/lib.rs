@@ -36,6 +36,7 @@
 // Modules explain themselves by what is private to them.
 #![allow(rustdoc::private_intra_doc_links)]
 
+mod copies;
 mod links;
 mod message;
 mod raw;
@@ -52,9 +53,9 @@ use raidshmem_fabric::{Ask, Engine, FabricError, Local, Lost, Read, Write};
 use raidshmem_sys::futex;
 
 use self::links::{Connection, Connections, attend, report, tend};
-use self::message::{ANSWER, Address, Part, REQUEST, Request, decode, encode};
+use self::message::{ANSWER, Address, DATA, Part, READ, REQUEST, Request, WRITE, decode, encode};
 use self::raw::{Failure, Operation, Status, Worker};
-use self::shared::Shared;
+use self::shared::{NOBODY, Shared};
 use raidshmem_sys::lock;
 
 /// Variables that UCX's libraries read, and why they are not left at their defaults.
@@ -127,6 +128,9 @@ impl Ucx {
         let shared: &'static Shared = Box::leak(Box::new(Shared::new(local)));
         worker.hear::<_, REQUEST>(shared).map_err(refused("hearing requests"))?;
         worker.hear::<_, ANSWER>(shared).map_err(refused("hearing answers"))?;
+        worker.hear::<_, READ>(shared).map_err(refused("hearing reads"))?;
+        worker.hear::<_, DATA>(shared).map_err(refused("hearing what was read"))?;
+        worker.hear::<_, WRITE>(shared).map_err(refused("hearing writes"))?;
         let state = Connections { worker, links, closing: Vec::new() };
         let state: &'static Mutex<Connections> = Box::leak(Box::new(Mutex::new(state)));
         let body = move || attend(state, shared, &descriptor);
@@ -148,7 +152,7 @@ impl Ucx {
             let seen = self.shared.ticks.load(Ordering::SeqCst);
             self.shared.helps.fetch_add(1, Ordering::Relaxed); // says only that somebody is here
             let mut state = lock(self.state);
-            let worked = state.worker.progress();
+            let worked = state.progress(self.shared);
             let suspects = tend(&mut state, self.shared, look >= looks);
             let result = over(&mut state);
             drop(state);
@@ -207,6 +211,28 @@ impl Ucx {
         asked.map(|lost| (ticket, lost))
     }
 
+    /// Begins what `pe` answers, and only a quiet waits for.
+    fn begin_unanswered(
+        &self,
+        pe: usize,
+        begin: impl FnOnce(&mut Connections) -> Result<Lost, Lost>,
+    ) -> Result<(), Lost> {
+        let shared = self.shared;
+        if shared.unanswered_all.load(Ordering::SeqCst) >= UNANSWERED {
+            let room = || shared.unanswered_all.load(Ordering::SeqCst) < UNANSWERED;
+            self.complete(|_| room().then_some(()));
+        }
+        let mut state = lock(self.state);
+        state.link(pe)?;
+        shared.unanswered[pe].fetch_add(1, Ordering::SeqCst);
+        shared.unanswered_all.fetch_add(1, Ordering::SeqCst);
+        let begun = begin(&mut state);
+        if begun.is_err() {
+            shared.answered(pe);
+        }
+        begun.map(drop)
+    }
+
     /// Waits for the answer.
     fn answer(&self, ticket: u64, lost: Lost) -> Result<u64, Lost> {
         let result = self.complete(|state| {
@@ -251,6 +277,7 @@ impl Engine for Ucx {
         let parts = address.parts;
         let (endpoint, reported) = (Some(endpoint), false);
         self.shared.oldest[pe].store(incarnation.0, Ordering::SeqCst);
+        self.shared.connected[pe].store(incarnation.0, Ordering::SeqCst);
         state.links[pe] =
             Some(Connection { incarnation, endpoint, keys, parts, failure, reported });
         Ok(())
@@ -259,6 +286,7 @@ impl Engine for Ucx {
     fn disconnect(&self, pe: usize) {
         let mut state = lock(self.state);
         state.cut(pe, self.shared);
+        self.shared.connected[pe].store(NOBODY, Ordering::SeqCst);
         if let Some(link) = state.links[pe].take() {
             self.shared.oldest[pe].store(link.incarnation.next().0, Ordering::SeqCst);
         }
@@ -270,6 +298,9 @@ impl Engine for Ucx {
     }
 
     fn put(&self, writes: &[Write]) -> Result<(), Lost> {
+        if self.shared.by_messages.load(Ordering::Relaxed) {
+            return self.write(writes);
+        }
         let mut first = Ok(());
         for some in writes.chunks(WINDOW) {
             let mut under_way = Vec::new();
@@ -297,16 +328,19 @@ impl Engine for Ucx {
     }
 
     fn get(&self, reads: &mut [Read]) -> Result<(), Lost> {
+        if self.shared.by_messages.load(Ordering::Relaxed) {
+            return self.read(reads);
+        }
+        let mut first = Ok(());
         for some in reads.chunks_mut(WINDOW) {
             let mut under_way = Vec::new();
             let mut state = lock(self.state);
-            let mut begun = Ok(());
             for read in some {
                 let (endpoint, link) = match state.link(read.pe) {
                     Ok(found) => found,
                     Err(lost) => {
-                        begun = Err(lost);
-                        break;
+                        first = first.and(Err(lost));
+                        continue;
                     }
                 };
                 let (from, key) = link.place(read.offset, read.into.len());
@@ -317,11 +351,10 @@ impl Engine for Ucx {
             }
             drop(state);
             for (operation, lost) in under_way {
-                begun = self.finish(operation, lost).and(begun);
+                first = self.finish(operation, lost).and(first);
             }
-            begun?;
         }
-        Ok(())
+        first
     }
 
     fn update(&self, asks: &[Ask], before: &mut [u64]) -> Result<(), Lost> {
@@ -339,20 +372,7 @@ impl Engine for Ucx {
     }
 
     fn post(&self, ask: Ask) -> Result<(), Lost> {
-        let shared = self.shared;
-        if shared.unanswered_all.load(Ordering::SeqCst) >= UNANSWERED {
-            let room = || shared.unanswered_all.load(Ordering::SeqCst) < UNANSWERED;
-            self.complete(|_| room().then_some(()));
-        }
-        let mut state = lock(self.state);
-        state.link(ask.pe)?;
-        shared.unanswered[ask.pe].fetch_add(1, Ordering::SeqCst);
-        shared.unanswered_all.fetch_add(1, Ordering::SeqCst);
-        let asked = self.ask(&mut state, 0, &ask);
-        if asked.is_err() {
-            shared.answered(ask.pe);
-        }
-        asked.map(drop)
+        self.begin_unanswered(ask.pe, |state| self.ask(state, 0, &ask))
     }
 
     fn fence(&self, peers: &[usize]) -> Result<(), Lost> {
@@ -389,6 +409,10 @@ impl Engine for Ucx {
         self.shared.hand_over();
     }
 
+    fn outlive_peers(&self) {
+        self.shared.by_messages.store(true, Ordering::Relaxed);
+    }
+
     /// Over TCP the target's own process takes the bytes from its sockets.
     fn writes_are_seen(&self) -> bool {
         let names = std::env::var("UCX_TLS").unwrap_or_default();
@@ -397,8 +421,8 @@ impl Engine for Ucx {
 
     fn progress(&self) {
         self.shared.helps.fetch_add(1, Ordering::Relaxed); // as in `complete`
-        let Ok(state) = self.state.try_lock() else { return };
-        let worked = state.worker.progress();
+        let Ok(mut state) = self.state.try_lock() else { return };
+        let worked = state.progress(self.shared);
         drop(state);
         if worked {
             self.shared.tick();

@@ -18,7 +18,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::message::Part;
 use crate::raw::{Endpoint, Failure, Key, Operation, Worker};
-use crate::shared::Shared;
+use crate::shared::{Owed, Shared};
 use raidshmem_sys::lock;
 
 /// How long the thread for progress stays away from those that help.
@@ -81,6 +81,17 @@ impl Connections {
         peers.iter().find_map(broken)
     }
 
+    /// Lets UCP work, and sends the answers that are owed then. True if it did something.
+    pub fn progress(&mut self, shared: &Shared) -> bool {
+        let worked = self.worker.progress();
+        for Owed { pe, incarnation, id, answer } in std::mem::take(&mut *lock(&shared.owed)) {
+            let link = self.link(pe).ok().filter(|(_, link)| link.incarnation == incarnation);
+            // If it cannot be sent, the connection is broken and the other side knows.
+            let _ = link.map(|(endpoint, _)| endpoint.send(id, answer, false));
+        }
+        worked
+    }
+
     /// Ends everything on the link to `pe`; it stays, broken.
     pub fn cut(&mut self, pe: usize, shared: &Shared) {
         let Some(link) = &mut self.links[pe] else { return };
@@ -136,7 +147,7 @@ pub(super) fn attend(state: &Mutex<Connections>, shared: &Shared, descriptor: &O
         let alarm = shared.alarm.load(Ordering::SeqCst);
         let handed_over = std::mem::replace(&mut heard, alarm) != alarm;
         let mut guard = lock(state);
-        let worked = guard.worker.progress();
+        let worked = guard.progress(shared);
         let suspects = tend(&mut guard, shared, false);
         let helps = shared.helps.load(Ordering::Relaxed);
         let helped = std::mem::replace(&mut seen, helps) != helps && !handed_over;

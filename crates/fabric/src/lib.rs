@@ -269,6 +269,10 @@ pub trait Engine: Send + Sync + Debug {
         put
     }
 
+    /// The death of a peer must never be that of this process, whatever that costs its puts and
+    /// gets. Called before any is made, by all processes of the job or by none.
+    fn outlive_peers(&self) {}
+
     /// Nothing more is asked of this process: the engine's threads end. No call follows.
     fn close(&self) {}
 

@@ -45,7 +45,7 @@ const STOPS: [i32; 6] =
 fn check_fewer(settings: &Settings, shape: &Shape) -> Result<(), Refused> {
     let spares = shape.spares.len();
     match settings.rollback {
-        Rollback::None if shape.fabric != Fabric::Shm => {
+        Rollback::None if shape.fabric == Fabric::Verbs => {
             Err(Refused::FewerOver { fabric: shape.fabric.name() })
         }
         Rollback::None if spares > 0 => Err(Refused::FewerSpares { spares }),
