@@ -6,8 +6,10 @@
 //! ```text
 //! message                                    what travels, as bytes (pure)
 //! raw                                        UCP's worker, endpoints, operations
+//! bytes                                      the own segment, word by word
 //! shared                                     what its callbacks and the threads share
 //! links                                      connections made, broken and ended
+//! copies                                     puts and gets as messages
 //! ```
 //!
 //! How it works:
@@ -36,6 +38,7 @@
 // Modules explain themselves by what is private to them.
 #![allow(rustdoc::private_intra_doc_links)]
 
+mod bytes;
 mod copies;
 mod links;
 mod message;
@@ -52,6 +55,7 @@ use raidshmem_core::settings::Fabric;
 use raidshmem_fabric::{Ask, Engine, FabricError, Local, Lost, Read, Write};
 use raidshmem_sys::futex;
 
+use self::bytes::PIECE;
 use self::links::{Connection, Connections, attend, report, tend};
 use self::message::{ANSWER, Address, DATA, Part, READ, REQUEST, Request, WRITE, decode, encode};
 use self::raw::{Failure, Operation, Status, Worker};
@@ -231,6 +235,54 @@ impl Ucx {
             shared.answered(pe);
         }
         begun.map(drop)
+    }
+
+    /// A get that is messages.
+    fn read(&self, reads: &mut [Read]) -> Result<(), Lost> {
+        let mut first = Ok(());
+        for some in copies::pieces(reads).chunks_mut(WINDOW) {
+            let mut state = lock(self.state);
+            let mut want = |read: &Read| {
+                let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
+                copies::want(&mut state, self.shared, ticket, read).map(|lost| (ticket, lost))
+            };
+            let asked: Vec<_> = some.iter().map(&mut want).collect();
+            drop(state);
+            for (asked, read) in asked.into_iter().zip(some) {
+                let found = asked.and_then(|(ticket, lost)| self.found(ticket, lost, read));
+                first = first.and(found);
+            }
+        }
+        first
+    }
+
+    /// Waits for bytes that were asked for.
+    fn found(&self, ticket: u64, lost: Lost, read: &mut Read) -> Result<(), Lost> {
+        let bytes = self.complete(|state| {
+            let bytes = lock(&self.shared.found).get_mut(&ticket).and_then(Option::take);
+            let here = state.link(lost.pe).is_ok_and(|(_, l)| l.incarnation == lost.incarnation);
+            bytes.map(Ok).or((!here).then_some(Err(lost)))
+        });
+        lock(&self.shared.found).remove(&ticket);
+        let bytes = bytes?;
+        if bytes.len() != read.into.len() {
+            return Err(lost);
+        }
+        read.into.copy_from_slice(&bytes);
+        Ok(())
+    }
+
+    /// A put that is messages.
+    fn write(&self, writes: &[Write]) -> Result<(), Lost> {
+        let mut first = Ok(());
+        for write in writes {
+            for (nth, bytes) in write.from.chunks(PIECE).enumerate() {
+                let to = (write.pe, write.offset + nth * PIECE);
+                let bring = |state: &mut Connections| copies::bring(state, self.shared, to, bytes);
+                first = first.and(self.begin_unanswered(write.pe, bring));
+            }
+        }
+        first
     }
 
     /// Waits for the answer.

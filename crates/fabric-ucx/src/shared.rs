@@ -16,7 +16,7 @@ use raidshmem_fabric::Local;
 use raidshmem_sys::futex;
 use raidshmem_sys::lock;
 
-use crate::copies;
+use crate::bytes;
 use crate::message::{
     ANSWER, Answer, DATA, Data, READ, REQUEST, Request, WRITE, Wanted, decode, encode,
 };
@@ -164,7 +164,7 @@ impl Shared {
         if !self.accepts(wanted.job, wanted.pe, wanted.incarnation) {
             return None;
         }
-        let bytes = copies::read(self.local.segment, wanted.offset, wanted.len).unwrap_or_default();
+        let bytes = bytes::read(self.local.segment, wanted.offset, wanted.len).unwrap_or_default();
         let Local { me, incarnation, job, .. } = self.local;
         let (pe, ticket) = (Pe::of(me), wanted.ticket);
         Some(encode(&Data { job, pe, incarnation, ticket, offset: wanted.offset, bytes: &bytes }))
@@ -175,7 +175,7 @@ impl Shared {
         if !self.accepts(data.job, data.pe, data.incarnation) {
             return None;
         }
-        copies::write(self.local.segment, data.offset, data.bytes)?;
+        bytes::write(self.local.segment, data.offset, data.bytes)?;
         let Local { me, incarnation, job, .. } = self.local;
         Some(Answer { job, pe: Pe::of(me), incarnation, ticket: data.ticket, before: 0 })
     }
