@@ -15,7 +15,7 @@
 //! How it works:
 //!
 //! ```text
-//! put, get       UCP's, flushed per endpoint
+//! put, get       UCP's, flushed per endpoint; where nobody goes back after a loss, messages
 //! updates        messages, carried out by the target's processor and answered: UCP's own atomics
 //!                are not atomic with the processor's, and fail in newer versions where peers may
 //! progress       a thread that sleeps until the worker has something to do; threads that wait for
