@@ -83,8 +83,9 @@ pub fn need_checkpoint() -> bool {
 }
 
 /// True if the job is to stop once its next checkpoint is on disk (`SHMEM_FT_STORE`). Collective,
-/// with the same answer on all PEs that know of no loss; who knows of one gets false, since the next
-/// checkpoint reports it. False before the first checkpoint, and from a restart to the next.
+/// with the same answer on all PEs that know of no loss; one that knows of a loss gets false, since
+/// the next checkpoint reports it. False before the first checkpoint, and from a restart to the
+/// next one.
 pub fn should_stop() -> bool {
     let world = world();
     !world.is_alone() && world.stops("shmemx_ft_should_stop")
