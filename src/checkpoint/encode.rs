@@ -21,7 +21,7 @@ use raidshmem_codec::code::Code;
 use raidshmem_codec::stripe::Data;
 use raidshmem_core::inject::Point;
 use raidshmem_core::layout::TILE;
-use raidshmem_core::quantity::CheckpointNumber;
+use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use raidshmem_core::store::coverage::Coverage;
 use raidshmem_core::store::delta::{Changes, Next, SourceCount, TileSet};
 use raidshmem_core::store::protection::{GroupLayout, Protection};
@@ -122,7 +122,7 @@ impl Encode<'_> {
         let steps = 0..self.per_chunk;
         let all = steps.flat_map(|step| named.iter().map(move |&chunk| ParityTile { chunk, step }));
         let Some(changes) = changes else { return all.map(Task::whole).collect() };
-        let shown = |&pe: &usize| tiles::changes(world, pe, tiles::tiles(self.coverage.len()));
+        let shown = |&pe: &Pe| tiles::changes(world, pe, tiles::tiles(self.coverage.len()));
         let shown: Vec<TileSet> = shape.members.iter().map(shown).collect();
         let (all, known) = (all.collect::<Vec<ParityTile>>(), &*changes);
         let tasks = Mutex::new(Vec::new());

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use raidshmem_codec::kernel::Kernel;
 use raidshmem_core::layout::{STAMP, TILE};
-use raidshmem_core::quantity::CheckpointNumber;
+use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use raidshmem_core::store::coverage::{Coverage, Piece};
 use raidshmem_core::store::delta::TileSet;
 use raidshmem_core::store::stamp::{Renewal, Seal, Stamp};
@@ -34,7 +34,7 @@ fn stamp_at(segments: &Segments, region: usize, tile: usize) -> usize {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StoreTile {
     /// The PE.
-    pub pe: usize,
+    pub pe: Pe,
     /// Offset of the snapshot or slot in the segment.
     pub region: usize,
     /// Index of the tile there.
@@ -62,7 +62,7 @@ impl StoreTile {
 #[derive(Debug, Clone, Copy)]
 pub struct LiveTile {
     /// The PE.
-    pub pe: usize,
+    pub pe: Pe,
     /// Index of the tile.
     pub tile: usize,
 }
@@ -164,7 +164,7 @@ pub fn show_changes(segments: &Segments, changed: &TileSet) {
 
 /// Which of the first `count` tiles of PE `pe` changed, as it showed them. If it is lost meanwhile
 /// the view has changed when the call returns, and the answer must not be believed.
-pub fn changes(world: &World, pe: usize, count: usize) -> TileSet {
+pub fn changes(world: &World, pe: Pe, count: usize) -> TileSet {
     let mut bytes = TileSet::none(count).bytes().to_vec();
     let (offset, len) = (world.segments.layout().changes, bytes.len());
     match world.segments.near(pe) {
@@ -175,7 +175,7 @@ pub fn changes(world: &World, pe: usize, count: usize) -> TileSet {
 }
 
 /// Shows PE `pe` which of its tiles this process wrote to.
-pub fn show_written(segments: &Segments, pe: usize, written: &TileSet) {
+pub fn show_written(segments: &Segments, pe: Pe, written: &TileSet) {
     let (at, bytes) = (segments.layout().written_to(pe), written.bytes());
     show(segments, at, bytes);
 }
@@ -192,7 +192,7 @@ pub fn post_costs(segments: &Segments, costs: &Costs) {
 }
 
 /// What it costs PE `pe`, if it is mapped here.
-pub fn costs_of(segments: &Segments, pe: usize) -> Costs {
+pub fn costs_of(segments: &Segments, pe: Pe) -> Costs {
     let words = |near: &Segment| {
         let bytes = near.bytes(segments.layout().written + 8, COSTS);
         Costs::unpack(bytes.try_into().expect("so many bytes"))
@@ -201,14 +201,14 @@ pub fn costs_of(segments: &Segments, pe: usize) -> Costs {
 }
 
 /// What PE `pe` says so, if it is mapped here.
-pub fn posted_written(segments: &Segments, pe: usize) -> WriteReport {
+pub fn posted_written(segments: &Segments, pe: Pe) -> WriteReport {
     let Some(segment) = segments.near(pe) else { return WriteReport::Nothing };
     let word = segment.bytes(segments.layout().written, 8);
     WriteReport::unpack(u64::from_ne_bytes(word.try_into().expect("eight bytes")))
 }
 
 /// Which of the first `count` own tiles PE `pe`, which is mapped here, wrote to.
-pub fn written_by(segments: &Segments, pe: usize, count: usize) -> TileSet {
+pub fn written_by(segments: &Segments, pe: Pe, count: usize) -> TileSet {
     let Some(segment) = segments.near(pe) else { return TileSet::all(count) };
     let len = TileSet::none(count).bytes().len();
     TileSet::from_bytes(segment.bytes(segments.layout().written_to(segments.me()), len))
@@ -384,8 +384,8 @@ fn read_all(world: &World, mut reads: Vec<Read>) {
 }
 
 /// When PE `me` of `n` comes to PE `pe`, if it begins with the one after itself and goes round.
-fn turn(me: usize, pe: usize, n: usize) -> usize {
-    (pe + n - me) % n
+fn turn(me: Pe, pe: Pe, n: usize) -> usize {
+    (pe.at() + n - me.at()) % n
 }
 
 /// The bytes of a tile of live data, in place where they are contiguous, else gathered into
@@ -427,7 +427,7 @@ pub fn map_live(segments: &Segments, coverage: &Coverage) {
 }
 
 /// Maps the pages of PE `pe`'s live tiles ahead of their being read, if they are to be had.
-pub fn map(segments: &Segments, pe: usize, coverage: &Coverage, tiles: Range<usize>) {
+pub fn map(segments: &Segments, pe: Pe, coverage: &Coverage, tiles: Range<usize>) {
     let Some(segment) = segments.near(pe) else { return };
     for Piece { at, len } in coverage.pieces(tiles.start * TILE..tiles.end * TILE) {
         segment.populate_live(at, len);
@@ -460,7 +460,7 @@ mod tests {
     use super::*;
 
     /// Members of a group as they come to the others of it, `me` first.
-    fn round(me: usize, members: &[usize], n: usize) -> Vec<usize> {
+    fn round(me: Pe, members: &[Pe], n: usize) -> Vec<Pe> {
         let mut order = members.to_vec();
         order.sort_by_key(|&pe| turn(me, pe, n));
         order
@@ -470,11 +470,11 @@ mod tests {
     fn all_come_to_all_and_never_two_to_the_same_at_a_time() {
         for n in 1..=10 {
             for group in 1u32..1 << n {
-                let members: Vec<usize> = (0..n).filter(|pe| group >> pe & 1 == 1).collect();
+                let members: Vec<Pe> = Pe::all(n).filter(|pe| group >> pe.0 & 1 == 1).collect();
                 let rounds = members.iter().map(|&me| round(me, &members, n));
-                let rounds: Vec<Vec<usize>> = rounds.collect();
+                let rounds: Vec<Vec<Pe>> = rounds.collect();
                 for at in 0..members.len() {
-                    let mut met: Vec<usize> = rounds.iter().map(|round| round[at]).collect();
+                    let mut met: Vec<Pe> = rounds.iter().map(|round| round[at]).collect();
                     met.sort_unstable();
                     assert_eq!(met, members, "place {at} of {rounds:?}");
                 }

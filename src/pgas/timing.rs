@@ -13,6 +13,7 @@
 use std::mem::offset_of;
 use std::sync::atomic::Ordering;
 
+use raidshmem_core::quantity::Pe;
 use raidshmem_segment::words::{Barrier, Site, Words};
 
 use super::World;
@@ -25,7 +26,7 @@ impl World {
             return true;
         }
         let turn = (self.comm.epochs()[Barrier::Protocol as usize].load(Ordering::Relaxed) + 1) & 1;
-        if self.me() == 0 {
+        if self.me() == Pe(0) {
             let word = &self.segments.own().words().site.due;
             let other = word.load(Ordering::Relaxed) & !(1 << turn);
             word.store(other | u64::from(self.timing.is_due()) << turn, Ordering::SeqCst);
@@ -38,7 +39,7 @@ impl World {
         self.wait_raw(
             || self.waiting_for_all(call),
             || {
-                decision = self.look(0, at);
+                decision = self.look(Pe(0), at);
                 decision.is_some() || self.members.faulted()
             },
         );

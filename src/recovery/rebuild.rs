@@ -33,7 +33,7 @@ const PERIOD_MS: u64 = 250;
 
 /// Tells people that the memory of a dead process was taken over.
 pub fn report_adopted(world: &World, number: CheckpointNumber, len: usize, begun: Instant) {
-    let (pe, micros) = (Pe::of(world.me()), begun.elapsed().as_micros() as u64);
+    let (pe, micros) = (world.me(), begun.elapsed().as_micros() as u64);
     world.members.report(Report::Adopted { pe, number, bytes: len as u64, micros });
 }
 
@@ -54,7 +54,7 @@ impl Rebuilt {
     ) {
         if protection.mode.keeps_snapshot() || world.members.is_new() {
             world.members.report(Report::Rebuilt {
-                pe: Pe::of(world.me()),
+                pe: world.me(),
                 number,
                 bytes: self.bytes as u64,
                 from: self.from.into_iter().collect(),
@@ -171,7 +171,7 @@ impl<'a> Progress<'a> {
     fn report(&self) {
         let (bytes, of) = (self.done.load(Ordering::Relaxed) * TILE, self.all * TILE);
         if of > 0 {
-            let (pe, bytes, of) = (Pe::of(self.world.me()), bytes as u64, of as u64);
+            let (pe, bytes, of) = (self.world.me(), bytes as u64, of as u64);
             self.world.members.report_progress(Report::Rebuilding { pe, bytes, of });
         }
     }
@@ -232,11 +232,11 @@ impl Decode<'_> {
         let steps: Vec<usize> = steps.collect();
         if let Err(pe) = pipeline::run(self.pool, &steps, room, far, fetch, work) {
             unchanged(&self.world.members, self.view)?;
-            self.world.found_corrupt(self.view, pe);
+            self.world.found_corrupt(self.view, Pe::of(pe));
             return Err(Changed);
         }
         let holders: Vec<usize> = stripe.holders().collect();
-        let pe = |&shard: &usize| Pe::of(self.shape.members[holders[shard]]);
+        let pe = |&shard: &usize| self.shape.members[holders[shard]];
         Ok(plan.sources().iter().map(pe).collect())
     }
 
@@ -342,8 +342,8 @@ pub fn reading<'a>(
     let at = stored(world.segments, protection, shape, tile, (number, len));
     let is_data = at.region == protection.snapshot_at(world.segments.layout(), number);
     match is_data && at.tile >= tiles::tiles(len) {
-        true => (at.pe, Reading::zeroes()),
-        false => (at.pe, tiles::read(world, at, number, room)),
+        true => (at.pe.at(), Reading::zeroes()),
+        false => (at.pe.at(), tiles::read(world, at, number, room)),
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use raidshmem_core::layout::TILE;
 use raidshmem_core::message::Step;
 use raidshmem_core::plan::{self, Finding, Unrecoverable, bits};
-use raidshmem_core::quantity::CheckpointNumber;
+use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use raidshmem_core::status::PeerStatus;
 use raidshmem_core::store::protection::Protection;
 
@@ -87,7 +87,7 @@ pub(super) fn damaged(
 /// What the members of the own group found, by place, if snapshots are `len` bytes long.
 pub fn findings(world: &World, protection: &Protection, len: u64) -> Vec<Finding> {
     let (shape, _) = protection.place(world.me());
-    let finding = |(place, &pe): (usize, &usize)| {
+    let finding = |(place, &pe): (usize, &Pe)| {
         let PeerStatus { bad_snapshot, bad_parity, found_len, found_empty } = world.status_of(pe);
         match found_len == len {
             true => Finding { snapshot: bad_snapshot, parity: bad_parity, empty: found_empty == 1 },
@@ -103,7 +103,7 @@ pub fn check(
     protection: &Protection,
     findings: &[Finding],
 ) -> Result<(), Unrecoverable> {
-    let group = protection.plan.of[world.me()].group;
+    let group = protection.plan.of[world.me().at()].group;
     let (shape, keeps) = (&protection.shapes[group], protection.mode.keeps_snapshot());
     plan::check(group, &shape.layout, &shape.members, findings, keeps)
 }

@@ -120,7 +120,7 @@ fn decode(
         match read.collect::<Result<Vec<&[u8]>, usize>>() {
             Ok(sources) => {
                 plan.apply(&sources, out).expect("tiles are of one length");
-                let pe = |&shard: &usize| Pe::of(shape.members[holders[shard]]);
+                let pe = |&shard: &usize| shape.members[holders[shard]];
                 let mut from: Vec<Pe> = plan.sources().iter().map(pe).collect();
                 from.sort_unstable();
                 return Some(from);

@@ -25,6 +25,7 @@
 //! huge page.
 
 use crate::page::{HUGE, PAGE, page_up};
+use crate::quantity::Pe;
 
 /// Bytes under one checksum and stamp.
 pub const TILE: usize = 64 * 1024;
@@ -142,6 +143,11 @@ impl Layout {
         }
     }
 
+    /// The entry of PE `pe` of a mailbox.
+    pub fn mailbox_of(&self, pe: Pe) -> usize {
+        self.mailbox + pe.at() * MAILBOX_ENTRY
+    }
+
     /// The words of a team.
     pub fn team(&self, team: usize) -> usize {
         assert!(team < WORK_TEAMS, "{team}");
@@ -155,8 +161,8 @@ impl Layout {
     }
 
     /// Where a PE shows which tiles of PE `pe` its process wrote to.
-    pub fn written_to(&self, pe: usize) -> usize {
-        self.written + LINE + pe * set_len(self.region_len)
+    pub fn written_to(&self, pe: Pe) -> usize {
+        self.written + LINE + pe.at() * set_len(self.region_len)
     }
 
     /// Where the tile stamps of the region at `region` (snapshot or slot) begin.
@@ -185,8 +191,8 @@ mod tests {
                 (l.store, PAGE),
                 (l.changes, l.region_len / TILE / 8 + 1),
                 (l.written, LINE),
-                (l.written_to(0), l.region_len / TILE / 8 + 1),
-                (l.written_to(32), l.region_len / TILE / 8 + 1),
+                (l.written_to(Pe(0)), l.region_len / TILE / 8 + 1),
+                (l.written_to(Pe(32)), l.region_len / TILE / 8 + 1),
                 (l.snapshots[0], l.region_len),
                 (l.snapshots[1], l.region_len),
                 (l.slots[0], l.region_len),
