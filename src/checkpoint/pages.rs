@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use raidshmem_core::layout::TILE;
 use raidshmem_core::page::PAGE;
-use raidshmem_core::quantity::{CheckpointNumber, Pe};
+use raidshmem_core::quantity::{CheckpointNumber, Pe, TileIndex};
 use raidshmem_core::settings::{Delta, Track};
 use raidshmem_core::store::coverage::{Coverage, Places};
 use raidshmem_core::store::delta::TileSet;
@@ -192,7 +192,8 @@ fn look(watched: &Watched, pe: Pe, places: &Places, count: usize) -> Option<Tile
     let mut set = TileSet::none(count);
     let each = |bytes: Range<usize>| {
         for part in places.of(bytes) {
-            (part.start / TILE..part.end.div_ceil(TILE)).for_each(|tile| set.insert(tile));
+            (part.start / TILE..part.end.div_ceil(TILE))
+                .for_each(|tile| set.insert(TileIndex::of(tile)));
         }
     };
     watched.take(pe, each).ok().map(|()| set)

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use raidshmem_core::layout::TILE;
 use raidshmem_core::page::HUGE;
-use raidshmem_core::quantity::Pe;
+use raidshmem_core::quantity::{Pe, TileIndex};
 use raidshmem_core::store::coverage::{Coverage, Piece};
 use raidshmem_core::store::protection::Protection;
 use raidshmem_sys::process;
@@ -94,7 +94,7 @@ pub fn look(world: &World, protection: &Protection, coverage: &Coverage) {
             let (pe, from) = (shape.members[data.member], data.chunk * chunk / TILE);
             let (to, end) = (from + chunk / TILE, tiles::tiles(coverage.len()));
             tiles::map(world.segments, pe, coverage, from..to);
-            let first = LiveTile { pe, tile: from };
+            let first = LiveTile { pe, tile: TileIndex::of(from) };
             if copy::is_mine(world.segments, protection, first, coverage.len()) {
                 for region in world.segments.layout().snapshots {
                     world.segments.ask_huge_near(pe, region, end * TILE);

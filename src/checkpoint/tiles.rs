@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use raidshmem_codec::kernel::Kernel;
 use raidshmem_core::layout::{STAMP, TILE};
-use raidshmem_core::quantity::{CheckpointNumber, Pe};
+use raidshmem_core::quantity::{CheckpointNumber, Pe, TileIndex};
 use raidshmem_core::store::coverage::{Coverage, Piece};
 use raidshmem_core::store::delta::TileSet;
 use raidshmem_core::store::stamp::{Renewal, Seal, Stamp};
@@ -26,8 +26,8 @@ pub fn tiles(len: usize) -> usize {
     len.div_ceil(TILE)
 }
 
-fn stamp_at(segments: &Segments, region: usize, tile: usize) -> usize {
-    segments.layout().stamps(region) + tile * STAMP
+fn stamp_at(segments: &Segments, region: usize, tile: TileIndex) -> usize {
+    segments.layout().stamps(region) + tile.at() * STAMP
 }
 
 /// Which tile of the store of a PE: of a snapshot or a parity slot, which begins at `region`.
@@ -38,13 +38,13 @@ pub struct StoreTile {
     /// Offset of the snapshot or slot in the segment.
     pub region: usize,
     /// Index of the tile there.
-    pub tile: usize,
+    pub tile: TileIndex,
 }
 
 impl StoreTile {
     /// Its offset in the segment.
     pub fn offset(self) -> usize {
-        self.region + self.tile * TILE
+        self.region + self.tile.offset()
     }
 
     /// The offset of its stamp.
@@ -54,7 +54,7 @@ impl StoreTile {
 
     /// The one `steps` after it.
     pub fn after(self, steps: usize) -> StoreTile {
-        StoreTile { tile: self.tile + steps, ..self }
+        StoreTile { tile: self.tile.after(steps), ..self }
     }
 }
 
@@ -64,7 +64,7 @@ pub struct LiveTile {
     /// The PE.
     pub pe: Pe,
     /// Index of the tile.
-    pub tile: usize,
+    pub tile: TileIndex,
 }
 
 impl LiveTile {
@@ -109,7 +109,7 @@ pub fn renewal(world: &World, number: CheckpointNumber, back: u64) -> Renewal {
 }
 
 /// Gives an own tile that is as it was its new stamp. False if it has not the old one.
-pub fn renew(world: &World, region: usize, tile: usize, renewal: &Renewal) -> bool {
+pub fn renew(world: &World, region: usize, tile: TileIndex, renewal: &Renewal) -> bool {
     let renewed = renewal.of(stamp_of(world.segments, region, tile));
     renewed.inspect(|renewed| set_stamp(world.segments, region, tile, renewed)).is_some()
 }
@@ -134,20 +134,20 @@ pub fn carry(
 }
 
 /// The stamp of an own tile as it is.
-pub fn stamp_of(segments: &Segments, region: usize, tile: usize) -> &[u8] {
+pub fn stamp_of(segments: &Segments, region: usize, tile: TileIndex) -> &[u8] {
     segments.own().bytes(stamp_at(segments, region, tile), STAMP)
 }
 
 /// Gives an own tile another stamp; one of zeroes says that it is none.
-pub fn set_stamp(segments: &Segments, region: usize, tile: usize, stamp: &[u8; STAMP]) {
+pub fn set_stamp(segments: &Segments, region: usize, tile: TileIndex, stamp: &[u8; STAMP]) {
     // SAFETY: the own store; as in `write`.
     unsafe { segments.own().bytes_mut(stamp_at(segments, region, tile), STAMP) }
         .copy_from_slice(stamp);
 }
 
 /// Bytes of an own tile, unchecked.
-pub fn unchecked(segments: &Segments, region: usize, tile: usize) -> &[u8] {
-    segments.own().bytes(region + tile * TILE, TILE)
+pub fn unchecked(segments: &Segments, region: usize, tile: TileIndex) -> &[u8] {
+    segments.own().bytes(region + tile.offset(), TILE)
 }
 
 /// Writes what peers read after the next barrier into the own store.
@@ -215,7 +215,7 @@ pub fn written_by(segments: &Segments, pe: Pe, count: usize) -> TileSet {
 }
 
 /// True if the own tile holds what its stamp says, as of checkpoint `number`.
-pub fn holds(world: &World, region: usize, tile: usize, number: CheckpointNumber) -> bool {
+pub fn holds(world: &World, region: usize, tile: TileIndex, number: CheckpointNumber) -> bool {
     sealed(world.segments.own(), world.segments, region, tile, &world.stamp(world.me(), number))
 }
 
@@ -223,15 +223,20 @@ fn sealed(
     segment: &Segment,
     segments: &Segments,
     region: usize,
-    tile: usize,
+    tile: TileIndex,
     stamp: &Stamp,
 ) -> bool {
-    let bytes = segment.bytes(region + tile * TILE, TILE);
+    let bytes = segment.bytes(region + tile.offset(), TILE);
     stamp.holds(segment.bytes(stamp_at(segments, region, tile), STAMP), bytes)
 }
 
 /// A tile of the own store, if it holds as of checkpoint `number`.
-pub fn own(world: &World, region: usize, tile: usize, number: CheckpointNumber) -> Option<&[u8]> {
+pub fn own(
+    world: &World,
+    region: usize,
+    tile: TileIndex,
+    number: CheckpointNumber,
+) -> Option<&[u8]> {
     let whole = holds(world, region, tile, number);
     whole.then(|| unchecked(world.segments, region, tile))
 }
@@ -365,7 +370,7 @@ pub fn pull<'a>(
     let far = wanted.filter(|(at, _)| world.segments.is_far(at.pe));
     for (LiveTile { pe, tile }, scratch) in far {
         let mut rest = scratch.as_mut_slice();
-        for Piece { at: offset, len } in coverage.pieces(tile * TILE..(tile + 1) * TILE) {
+        for Piece { at: offset, len } in coverage.pieces(tile.bytes()) {
             let (into, after) = std::mem::take(&mut rest).split_at_mut(len);
             reads.push(Read { pe, offset, into });
             rest = after;
@@ -397,7 +402,7 @@ pub fn live<'a>(
     scratch: &'a mut [u8],
 ) -> &'a [u8] {
     let Some(segment) = segments.near(pe) else { return scratch };
-    let mut pieces = coverage.pieces(tile * TILE..(tile + 1) * TILE);
+    let mut pieces = coverage.pieces(tile.bytes());
     match pieces.next() {
         None => &ZEROES,
         Some(Piece { at, len: TILE }) => segment.live(at, TILE),
@@ -439,13 +444,13 @@ pub fn map(segments: &Segments, pe: Pe, coverage: &Coverage, tiles: Range<usize>
 pub fn restore(
     segments: &Segments,
     coverage: &Coverage,
-    tile: usize,
+    tile: TileIndex,
     bytes: &[u8],
     mut look: impl FnMut(&[u8]),
 ) {
     let kernel = Kernel::chosen().expect("codes were made with it");
     let mut rest = bytes;
-    for Piece { at, len } in coverage.pieces(tile * TILE..(tile + 1) * TILE) {
+    for Piece { at, len } in coverage.pieces(tile.bytes()) {
         let (piece, after) = rest.split_at(len);
         // SAFETY: own live memory between the barriers of a recovery: no call of the program runs,
         // and each tile is written by one thread.

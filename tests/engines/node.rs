@@ -113,15 +113,8 @@ impl Node {
     pub fn open(engine: &str, me: Pe, incarnation: Incarnation, path: &str) -> Node {
         let (segment, view) = (own(path), Arc::new(View::default()));
         let events: Arc<dyn EventSink> = view.clone();
-        let local = Local {
-            me,
-            incarnation,
-            n_pes: PES,
-            job: JOB,
-            segment,
-            oversubscribed: true,
-            events,
-        };
+        let local =
+            Local { me, incarnation, n_pes: PES, job: JOB, segment, oversubscribed: true, events };
         let engine: Box<dyn Engine> = match engine {
             "self" | "shm" => Box::new(Mapped::new(path)),
             "verbs-atomics" => {

@@ -6,7 +6,7 @@
 
 use raidshmem_codec::stripe::Data;
 use raidshmem_core::mutant::Mutant;
-use raidshmem_core::quantity::{CheckpointNumber, Pe};
+use raidshmem_core::quantity::{CheckpointNumber, Pe, TileIndex};
 use raidshmem_core::store::delta::{Changes, Next, SourceCount, StoreCounts};
 
 use super::bytes::JOB;
@@ -33,7 +33,7 @@ impl Job {
             let last = &memory.snapshots[self.plan.snapshot_of(p.number.previous().0)];
             for tile in 0..count {
                 let bytes = memory.live_tile(tile);
-                let look = changes.look(JOB, tile, &bytes, || last.tile(tile));
+                let look = changes.look(JOB, TileIndex::of(tile), &bytes, || last.tile(tile));
                 changes.note(look);
             }
         }
@@ -56,10 +56,12 @@ impl Job {
         let data = &shape.layout.stripes()[parity.stripe].data;
         let is_changed = |&position: &usize| {
             let memory = self.memory(p, shape.members[data[position].member].at());
-            memory.changes.contains(data[position].chunk * each + step)
+            memory.changes.contains(TileIndex::of(data[position].chunk * each + step))
         };
         let changed: Vec<usize> = (0..data.len()).filter(is_changed).collect();
-        let next = match changes.next(at, SourceCount { changed: changed.len(), all: data.len() }) {
+        let next = match changes
+            .next(TileIndex::of(at), SourceCount { changed: changed.len(), all: data.len() })
+        {
             Next::Carry if self.plan.broken == Broken::Rule(Mutant::KeptThoughChanged) => {
                 Next::Keep
             }
@@ -85,7 +87,7 @@ impl Job {
             Next::Make => false,
         };
         if !spared || next == Next::Update {
-            changes.made.insert(at);
+            changes.made.insert(TileIndex::of(at));
         }
         self.ending.spared += u32::from(spared);
         self.ending.updated += u32::from(spared && next == Next::Update);
@@ -133,7 +135,8 @@ impl Job {
     /// stamp, or comes from the other snapshot.
     pub fn copy_tile(&mut self, p: &mut Proc, tile: usize) {
         let snapshots = self.plan.settings.snapshots as u64;
-        let next = p.changes.as_ref().map_or(Next::Make, |changes| changes.next_own(tile));
+        let next =
+            p.changes.as_ref().map_or(Next::Make, |changes| changes.next_own(TileIndex::of(tile)));
         let stamp = |number: CheckpointNumber| self.stamp(p, p.me(), number);
         let (new, last) = (stamp(p.number), stamp(p.number.previous()));
         let old = stamp(p.number.before(snapshots));
@@ -175,7 +178,9 @@ impl Job {
         let each = self.per_chunk(p);
         let alone =
             |tile| shape.copier(place, tile / each).is_none_or(|pe| !self.is_near(p, pe.at()));
-        (0..tiles(p.len)).filter(|&tile| !changes.own.contains(tile) || alone(tile)).collect()
+        (0..tiles(p.len))
+            .filter(|&tile| !changes.own.contains(TileIndex::of(tile)) || alone(tile))
+            .collect()
     }
 
     /// Writes the sources of a tile of the own parity that changed into their owners' second
@@ -191,7 +196,7 @@ impl Job {
             let (pe, tile) = (shape.members[data.member], data.chunk * each + step);
             let mine = shape.copier(data.member, data.chunk) == Some(Pe::of(me))
                 && self.is_near(p, pe.at());
-            let changed = || self.memory(p, pe.at()).changes.contains(tile);
+            let changed = || self.memory(p, pe.at()).changes.contains(TileIndex::of(tile));
             (mine && tile < tiles(p.len) && changed()).then_some((pe, tile))
         };
         let spots: Vec<_> = shape.layout.stripes()[stripe].data.iter().filter_map(spot).collect();

@@ -24,8 +24,10 @@
 //! costs nothing, and nothing moves when the live data grows. Large parts begin at a multiple of a
 //! huge page.
 
+use std::ops::Range;
+
 use crate::page::{HUGE, PAGE, page_up};
-use crate::quantity::Pe;
+use crate::quantity::{Pe, TileIndex};
 
 /// Bytes under one checksum and stamp.
 pub const TILE: usize = 64 * 1024;
@@ -97,6 +99,18 @@ const LINE: usize = 64;
 /// Bytes for a bit per tile of a snapshot.
 fn set_len(region_len: usize) -> usize {
     (region_len / TILE / 8 + 1).next_multiple_of(LINE)
+}
+
+impl TileIndex {
+    /// Where it begins in its snapshot or slot.
+    pub const fn offset(self) -> usize {
+        self.at() * TILE
+    }
+
+    /// Its bytes there.
+    pub const fn bytes(self) -> Range<usize> {
+        self.offset()..self.after(1).offset()
+    }
 }
 
 impl Layout {
