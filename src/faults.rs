@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use raidshmem_core::inject::Point;
 use raidshmem_core::protocol::{At, Call};
-use raidshmem_core::quantity::{CheckpointNumber, Incarnation};
+use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe};
 use raidshmem_core::store::protection::Protection;
 use raidshmem_core::store::refusal::Refused;
 use raidshmem_core::view::State;
@@ -146,7 +146,7 @@ fn refuse(world: &World, words: String) -> i32 {
     if lock(&world.store.refused).again(words.clone()) {
         return SUCCESS;
     }
-    if world.me() == 0 {
+    if world.me() == Pe(0) {
         complain(&words);
     }
     FAILURE
@@ -162,14 +162,14 @@ pub fn recover_at_end(world: &'static World) {
 }
 
 /// The PEs lost since this PE last saw the job whole, each with its status.
-pub fn query_fault() -> Vec<(usize, i32)> {
+pub fn query_fault() -> Vec<(Pe, i32)> {
     let status = |with_node| if with_node { NODE_FAILED } else { PE_FAILED };
     let world = world();
     if world.goes_on() {
         world.fewer.ask(world.adopt());
     }
     let lost = world.members.lost().into_iter();
-    let lost = lost.filter(|&(pe, _)| !world.fewer.is_acknowledged(pe));
+    let lost = lost.filter(|&(pe, _)| !world.fewer.is_acknowledged(pe.at()));
     lost.map(|(pe, with_node)| (pe, status(with_node))).collect()
 }
 
@@ -198,7 +198,7 @@ pub fn restart_pes() {
         }
         let losses = world.timing.restarted();
         info!("restarted from checkpoint {} after loss {losses} of the job", world.store.agreed());
-    } else if lock(&world.store.refused).restart() && world.me() == 0 {
+    } else if lock(&world.store.refused).restart() && world.me() == Pe(0) {
         let back = match world.store.agreed() {
             CheckpointNumber::START => "none was made yet, so a loss ends it".to_owned(),
             number => format!("a loss takes it back to checkpoint {number}"),
@@ -209,9 +209,9 @@ pub fn restart_pes() {
 
 /// True if what was just read from PE `pe` may not be used: it is lost, or, where PEs go back, any
 /// loss is known.
-pub fn get_failed(pe: usize) -> bool {
+pub fn get_failed(pe: Pe) -> bool {
     let world = world();
-    if world.goes_on() { world.is_lost_now(pe) } else { world.interrupted() }
+    if world.goes_on() { world.is_lost_now(pe.at()) } else { world.interrupted() }
 }
 
 /// Which of some PEs are lost, of those that were not replaced.

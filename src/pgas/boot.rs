@@ -221,9 +221,9 @@ fn build(
     let own = attach_own(&part, layout, job.pages)?.leak();
     let how = (is_large(layout.heap_len, job.pages), settings.snapshots == 2);
     let memory = (own, part.clone());
-    let mut segments = Segments::new(me, memory, files, &job.node_of, how, end);
+    let mut segments = Segments::new(Pe::of(me), memory, files, &job.node_of, how, end);
     let original = welcome.incarnation == Incarnation::FIRST;
-    take_over(own, job.id, me);
+    take_over(own, job.id, Pe::of(me));
     trace::begin(own.trace(), welcome.incarnation, level(&settings), settings.debug.then_some(say));
     let nodes: Vec<usize> = job.node_of.iter().map(|&node| node as usize).collect();
     let protection = match channel {
@@ -296,7 +296,7 @@ fn arrive(world: &World, original: bool) {
 }
 
 /// Makes the words of a segment those of a process that begins, whichever process had it before.
-fn take_over(own: &Segment, job: u64, me: usize) {
+fn take_over(own: &Segment, job: u64, me: Pe) {
     own.words().bell.sleepers.store(0, Ordering::SeqCst); // a dead owner may have left some
     own.words().bell.watchers.store(0, Ordering::SeqCst);
     own.words().waits.clear();
@@ -387,7 +387,7 @@ fn open_fabric(
     let (me, n_pes) = (welcome.pe.at(), job.n_pes as usize);
     let (incarnation, job_id) = (welcome.incarnation, job.id);
     let local = Local {
-        me,
+        me: Pe::of(me),
         incarnation,
         n_pes,
         job: job_id,

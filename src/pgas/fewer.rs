@@ -19,7 +19,7 @@ use std::sync::atomic::{Ordering, fence};
 
 use raidshmem_core::agree::{Agreement, Decision, Proposal, Record, WORDS, Which};
 use raidshmem_core::layout::TEAM_WORDS;
-use raidshmem_core::quantity::ViewNumber;
+use raidshmem_core::quantity::{Pe, ViewNumber};
 use raidshmem_core::view::State;
 use raidshmem_segment::update::{Change, Update, WordAt};
 use raidshmem_segment::waits::Waiting;
@@ -88,7 +88,7 @@ impl World {
         for pe in (0..self.n_pes()).filter(|&pe| view.pes[pe].state != State::Alive) {
             if self.fewer.lose(pe, view.number) {
                 info!("PE {pe} is lost in view {}", view.number);
-                self.segments.take_away(pe);
+                self.segments.take_away(Pe::of(pe));
             }
         }
         self.join(&view);
@@ -136,7 +136,7 @@ impl World {
     /// True if a write to PE `pe` is to be dropped.
     #[inline]
     pub fn drops_at(&self, pe: usize) -> bool {
-        let cut = self.cut_short_at(pe);
+        let cut = self.cut_short_at(Pe::of(pe));
         if cut && self.goes_on() {
             self.fewer.drop_write();
         }
@@ -200,11 +200,11 @@ impl World {
         }
         fence(Ordering::SeqCst); // before the looks for sleepers
         let others = of.pes.iter().enumerate().filter(|(member, _)| *member != of.index);
-        others.for_each(|(_, &pe)| self.segments.wake(pe));
+        others.for_each(|(_, &pe)| self.segments.wake(Pe::of(pe)));
     }
 
     fn record_of(&self, pe: usize, offset: usize) -> Option<Record> {
-        let segment = self.segments.near(pe)?;
+        let segment = self.segments.near(Pe::of(pe))?;
         let load = Change { how: Update::Load, operand: 0 };
         let mut words = [0; WORDS];
         for (at, word) in words.iter_mut().enumerate() {

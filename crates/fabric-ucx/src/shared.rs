@@ -79,9 +79,9 @@ impl Shared {
         }
     }
 
-    pub fn answered(&self, pe: usize) {
+    pub fn answered(&self, pe: Pe) {
         let one_less = |count: u64| count.checked_sub(1);
-        let counted = &self.unanswered[pe];
+        let counted = &self.unanswered[pe.at()];
         if counted.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less).is_ok() {
             self.unanswered_all.fetch_sub(1, Ordering::SeqCst);
         }
@@ -100,7 +100,7 @@ impl Shared {
         }
         let before = self.local.segment.update(request.word, request.change)?;
         let Local { me, incarnation, job, .. } = self.local;
-        Some(Answer { job, pe: Pe::of(me), incarnation, ticket: request.ticket, before })
+        Some(Answer { job, pe: me, incarnation, ticket: request.ticket, before })
     }
 
     /// An answer of the dead would be taken for one of their substitute: then a quiet would be over
@@ -110,7 +110,7 @@ impl Shared {
             return;
         }
         match answer.ticket {
-            0 => self.answered(answer.pe.at()),
+            0 => self.answered(answer.pe),
             ticket => {
                 lock(&self.answers).entry(ticket).and_modify(|at| *at = Some(answer.before));
             }
@@ -146,11 +146,11 @@ mod tests {
     struct Deaf;
 
     impl EventSink for Deaf {
-        fn gone(&self, _: usize, _: Incarnation) -> bool {
+        fn gone(&self, _: Pe, _: Incarnation) -> bool {
             false
         }
 
-        fn suspect(&self, _: usize, _: Incarnation) {}
+        fn suspect(&self, _: Pe, _: Incarnation) {}
 
         fn arrived(&self) {}
     }
@@ -163,8 +163,15 @@ mod tests {
             Segment::own(&Part::new(Arc::new(file), 0, layout.total), layout).unwrap().0.leak();
         let (me, incarnation, n_pes, job, oversubscribed) = (0, Incarnation(0), 2, 5, false);
         let events = Arc::new(Deaf);
-        let shared =
-            Shared::new(Local { me, incarnation, n_pes, job, segment, oversubscribed, events });
+        let shared = Shared::new(Local {
+            me: Pe::of(me),
+            incarnation,
+            n_pes,
+            job,
+            segment,
+            oversubscribed,
+            events,
+        });
         shared.oldest[1].store(3, Ordering::SeqCst);
         shared.unanswered[1].store(1, Ordering::SeqCst);
         shared.unanswered_all.store(1, Ordering::SeqCst);
