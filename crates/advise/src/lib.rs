@@ -23,6 +23,7 @@
 //! uses      which line reads an object next
 //! report    what is told of a program
 //! names     what memory is called
+//! leave     what checkpoints may leave out
 //! text      a report for a terminal
 //! json      a report for programs and editors
 //! html      a report as a page
@@ -43,6 +44,7 @@ mod gather;
 pub mod html;
 pub mod ir;
 pub mod json;
+pub mod leave;
 mod lex;
 mod library;
 mod liveness;

@@ -376,6 +376,28 @@ static TABLE: &[Entry] = &[
         show: |s| show_switch(s.checksum),
     },
     Entry {
+        name: "SHMEM_FT_PLAN",
+        kind: Kind::File,
+        default: "none",
+        doc: "What checkpoints leave out, by the place of the call: a plan that oshadvise -o wrote \
+              for this very build of the program.",
+        store: |draft, value| {
+            if let Value::File(path) = value {
+                draft.settings.plan = Some(path)
+            }
+        },
+        show: |s| s.plan.clone(),
+    },
+    Entry {
+        name: "SHMEM_FT_AUDIT",
+        kind: Kind::Switch,
+        default: "0",
+        doc: "After a restart, memory that the plan left out is filled with bytes of a5, so that a \
+              program that reads it goes wrong at once.",
+        store: switch!(audit),
+        show: |s| show_switch(s.audit),
+    },
+    Entry {
         name: "SHMEM_FT_SCRUB",
         kind: Kind::Rate { max: TIB },
         default: "16M",
