@@ -142,7 +142,8 @@ fn advice(leave: &Leave, program: &Program, code: &Code) -> Advice {
     let begin = beginning(program);
     let nowhere = |place: &SourceLine| code.of(place).is_empty();
     // What may be done as if by another line.
-    let mut lost: BTreeSet<usize> = (0..).take(leave.variables.len() + leave.blocks.len()).collect();
+    let mut lost: BTreeSet<usize> =
+        (0..).take(leave.variables.len() + leave.blocks.len()).collect();
     for (_, dead) in leave.dead.iter().filter(|(place, _)| nowhere(place)) {
         lost = lost.intersection(dead).copied().collect();
     }

@@ -42,6 +42,8 @@ pub enum Value {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Meet {
     Barrier,
+    /// One that completes no transfer.
+    Sync,
     Checkpoint,
     Restart,
     Malloc,
@@ -54,6 +56,9 @@ pub enum Inst {
     Load { to: usize, from: Value },
     Store { value: Value, to: Value },
     Element { to: usize, of: Value, cell: usize },
+    At { to: usize, of: Value, cell: usize },
+    Less { to: usize, of: usize, than: usize },
+    Next { to: usize, of: usize, by: usize },
     Call { to: usize, callee: Value, argument: Value },
     Odd { to: usize, of: Value },
     MyPe { to: usize },
@@ -123,9 +128,10 @@ impl Builder<'_> {
         self.function.blocks.len() - 1
     }
 
-    /// Locals: two scalars, an array, a loop counter for each depth; what they hold at first.
+    /// Locals: two scalars, an array, a loop counter for each depth, one that counts on; what they
+    /// hold at first.
     fn begin(&mut self) {
-        for cells in [1, 1, LONG, 1, 1, 1] {
+        for cells in [1, 1, LONG, 1, 1, 1, 1] {
             let to = self.register();
             self.locals.push(to);
             self.push(Inst::Alloca { to, cells });
@@ -181,7 +187,7 @@ impl Builder<'_> {
 
     fn statement(&mut self, depth: usize) {
         let pe = self.random.below(2);
-        match self.random.below(24) {
+        match self.random.below(26) {
             0..3 => {
                 let (value, to) = (Value::Number(self.random.below(9) as i64), self.address());
                 self.push(Inst::Store { value, to });
@@ -235,14 +241,66 @@ impl Builder<'_> {
             20 => self.remote(pe),
             21 => self.checkpoint(),
             22 if depth == 0 && self.main => self.heap(),
-            _ => {
-                let meet = self.random.below(3) > 0;
-                if meet {
-                    self.meet(Meet::Barrier, Value::Number(0));
-                } else {
-                    self.push(Inst::Quiet);
-                }
-            }
+            23 if depth < 3 => self.cover(depth),
+            _ => match self.random.below(6) {
+                0 => self.push(Inst::Quiet),
+                1 | 2 => _ = self.meet(Meet::Sync, Value::Number(0)),
+                _ => _ = self.meet(Meet::Barrier, Value::Number(0)),
+            },
+        }
+    }
+
+    /// A loop that counts and overwrites an array, or nearly does.
+    fn cover(&mut self, depth: usize) {
+        let counter = Value::Register(self.locals[6]);
+        let odd = |random: &mut Random| random.below(5) == 0;
+        self.push(Inst::Store { value: Value::Number(0), to: counter });
+        if odd(self.random) {
+            self.statement(depth + 1);
+        }
+        let before = self.function.blocks.len() - 1;
+        let head = self.block();
+        let (count, on) = (self.register(), self.register());
+        let than = if odd(self.random) { LONG - 1 } else { LONG };
+        self.push(Inst::Load { to: count, from: counter });
+        self.push(Inst::Less { to: on, of: count, than });
+        let body = self.block();
+        if odd(self.random) {
+            self.statement(depth + 1);
+        }
+        let leaves = odd(self.random).then(|| self.function.blocks.len() - 1);
+        if leaves.is_some() {
+            self.block();
+        }
+        let (of, cell, at) = match self.random.below(3) {
+            0 => (self.loaded(), self.register(), self.register()),
+            _ => (self.array(), self.register(), self.register()),
+        };
+        self.push(Inst::Load { to: cell, from: counter });
+        self.push(Inst::At { to: at, of, cell });
+        self.push(Inst::Store { value: Value::Number(2), to: Value::Register(at) });
+        if odd(self.random) {
+            self.statement(depth + 1);
+        }
+        let body_end = self.function.blocks.len() - 1;
+        let last = self.block();
+        let (count, next) = (self.register(), self.register());
+        let by = if odd(self.random) { 2 } else { 1 };
+        self.push(Inst::Load { to: count, from: counter });
+        self.push(Inst::Next { to: next, of: count, by });
+        self.push(Inst::Store { value: Value::Register(next), to: counter });
+        let after = self.block();
+        self.function.blocks[before].push(Inst::Jump(head));
+        self.function.blocks[head].push(Inst::Branch { on, yes: body, no: after });
+        self.function.blocks[body_end].push(Inst::Jump(last));
+        self.function.blocks[last].push(Inst::Jump(head));
+        if let Some(block) = leaves {
+            // By a condition that has no part in the counting: a way out, or one past the write.
+            let no = if self.random.below(2) == 0 { after } else { last };
+            let on = self.function.registers;
+            self.function.registers += 1;
+            self.function.blocks[block].push(Inst::MyPe { to: on });
+            self.function.blocks[block].push(Inst::Branch { on, yes: block + 1, no });
         }
     }
 
@@ -416,6 +474,12 @@ fn print(text: &mut String, inst: &Inst) {
         Inst::Call { to, callee, argument } => {
             format!("%r{to} = call ptr {}(ptr noundef {})", s(*callee), s(*argument))
         }
+        Inst::At { to, of, cell } => format!(
+            "%r{to} = getelementptr inbounds [4 x i64], ptr {}, i64 0, i64 %r{cell}",
+            s(*of)
+        ),
+        Inst::Less { to, of, than } => format!("%r{to} = icmp slt i64 %r{of}, {than}"),
+        Inst::Next { to, of, by } => format!("%r{to} = add nsw i64 %r{of}, {by}"),
         Inst::Odd { to, of } => format!("%r{to} = trunc i64 {} to i1", s(*of)),
         Inst::MyPe { to } => format!("%r{to} = call i32 @shmem_my_pe()"),
         Inst::Pointer { to, of, pe } => {
@@ -452,6 +516,7 @@ fn print(text: &mut String, inst: &Inst) {
         Inst::Meet { what, to, argument, line } => {
             let call = match what {
                 Meet::Barrier => "call void @shmem_barrier_all()".to_owned(),
+                Meet::Sync => "call void @shmem_sync_all()".to_owned(),
                 Meet::Checkpoint => format!("%r{to} = call i32 @shmem_checkpoint_all()"),
                 Meet::Restart => "call void @shmem_restart_pes(ptr null, i64 0)".to_owned(),
                 Meet::Malloc => format!("%r{to} = call ptr @shmem_malloc(i64 32)"),

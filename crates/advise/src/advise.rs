@@ -6,6 +6,7 @@ use fixedbitset::FixedBitSet as Bits;
 
 use crate::cycles::Cycles;
 use crate::differ::Differ;
+use crate::fills::fills;
 use crate::ir::{Module, Op, Operand};
 use crate::leave::{Leave, leave};
 use crate::library::is_system;
@@ -76,7 +77,7 @@ pub fn study(modules: Vec<Module>, routines: &Routines) -> Result<(Report, Leave
     if !alike {
         always.union_with(&anywhere(&memory, &steps));
     }
-    let liveness = Liveness::new(&memory, &steps, &always);
+    let liveness = Liveness::new(&memory, &steps, &always, fills(&memory, &steps));
     let mut saved = Bits::with_capacity(memory.objects.all.len());
     saved.extend(memory.saved());
     let facts = Facts {

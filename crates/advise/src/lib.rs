@@ -15,9 +15,10 @@
 //! gather    where the pointers of a program point, and what its calls reach
 //! memory    what each instruction does to memory
 //! steps     the program as the analyses of flow walk it
+//! cycles    what changes between one run of a call and the next
+//! fills     loops that overwrite an object whole
 //! liveness  which objects may still be read, and where
 //! reach     which allocations there may be, and which contexts are not quiet
-//! cycles    what changes between one run of a call and the next
 //! control   which blocks a branch decides about
 //! differ    which values differ from PE to PE, and which calls some PEs may not come to
 //! uses      which line reads an object next
@@ -40,6 +41,7 @@ pub mod advise;
 mod control;
 mod cycles;
 mod differ;
+mod fills;
 mod gather;
 pub mod html;
 pub mod ir;

@@ -106,8 +106,7 @@ impl Advised {
             let range = offset..offset + heap.size_of(offset)?;
             Some((from + range.start..from + range.end, self.word(at + 1) as usize))
         };
-        let blocks: Vec<Block> =
-            (FIRST..self.table.len()).step_by(2).filter_map(block).collect();
+        let blocks: Vec<Block> = (FIRST..self.table.len()).step_by(2).filter_map(block).collect();
         let out = self.plan.left_out(place as usize, &blocks, find);
         if self.audit { out } else { whole_pages(out) }
     }

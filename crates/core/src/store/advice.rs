@@ -290,7 +290,8 @@ mod tests {
     use super::*;
 
     fn sample() -> Advice {
-        let object = |name: &str, lies| Subject { name: name.into(), at: "a \"b\".c:5".into(), lies };
+        let object =
+            |name: &str, lies| Subject { name: name.into(), at: "a \"b\".c:5".into(), lies };
         Advice {
             build: "0badf00d".into(),
             objects: vec![
@@ -331,8 +332,10 @@ mod tests {
         let plan = sample();
         let found: Vec<_> = [5000, 5001, 5032, 5033, 5041].map(|at| plan.place(at)).into();
         assert_eq!(found, [None, Some(0), Some(0), Some(1), None]);
-        assert_eq!((plan.allocated(4421), plan.allocated(4501), plan.allocated(4502)),
-            (Some(1), Some(1), None));
+        assert_eq!(
+            (plan.allocated(4421), plan.allocated(4501), plan.allocated(4502)),
+            (Some(1), Some(1), None)
+        );
     }
 
     #[test]
