@@ -196,7 +196,9 @@ impl World {
                 self.site_of(other.0)
             ));
         }
-        if (calls.vary() || calls.varied()) && !self.sites.is_apart() {
+        // With a plan all must know it, a substitute too.
+        let varied = calls.vary() || self.memory.advised().is_some() && calls.varied();
+        if varied && !self.sites.is_apart() {
             self.sites.varied.store(true, Ordering::Relaxed);
         }
         Ok(())
