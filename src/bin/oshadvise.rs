@@ -10,7 +10,7 @@ use clap::Parser;
 use raidshmem::advise::bind::bind;
 use raidshmem::advise::{self, VARIABLE};
 use raidshmem::usage;
-use raidshmem_advise::advise::study;
+use raidshmem_advise::advise::{Scope, study};
 use raidshmem_advise::leave::Leave;
 use raidshmem_advise::report::Report;
 use raidshmem_advise::{html, json, text};
@@ -32,6 +32,10 @@ struct Args {
     /// Only checkpoints and findings, as text.
     #[arg(long)]
     brief: bool,
+    /// Take all memory for live where a function returns, as an analysis of one function at a time
+    /// must: to compare.
+    #[arg(long, conflicts_with = "plan")]
+    within: bool,
     /// Write the report as JSON; - is standard output, without text.
     #[arg(long, value_name = "FILE|-")]
     json: Option<PathBuf>,
@@ -62,7 +66,8 @@ fn main() {
     let module = |file: &PathBuf| advise::module(&clang, &compiler, file);
     let modules: Result<Vec<_>, _> = args.files.iter().map(module).collect();
     let modules = modules.unwrap_or_else(|error| refuse(&error.to_string()));
-    let found = study(modules, &advise::routines());
+    let scope = if args.within { Scope::Function } else { Scope::Program };
+    let found = study(modules, &advise::routines(), scope);
     let (report, leave) = found.unwrap_or_else(|error| refuse(&error.to_string()));
     let plan = plan(&args, &leave);
     if !outputs(&args, &report, plan) {

@@ -37,8 +37,8 @@ impl World {
         }
     }
 
-    /// What a plan leaves out of the checkpoint that is called now: nothing where calls from several
-    /// places may meet.
+    /// What a plan leaves out of the checkpoint that is called now: nothing where calls from
+    /// several places may meet.
     pub(crate) fn choose(&self, from: &Site) {
         let alike = !self.sites.is_apart() && !self.sites.varied.load(Ordering::Relaxed);
         let place = from.chain.first().copied().filter(|_| alike);

@@ -11,10 +11,12 @@ use raidshmem_advise::routines::Routine;
 
 mod clang;
 mod machine;
+mod print;
 mod program;
 
 use machine::{Name, Seen, Told, run};
-use program::{GLOBALS, Random, drawn, name, text};
+use print::{name, text};
+use program::{GLOBALS, Random, drawn};
 
 /// Programs of a short run, and of a whole one.
 const SAMPLE: u64 = 150;

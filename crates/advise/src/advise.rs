@@ -52,7 +52,16 @@ struct Facts<'m, 'p> {
 ///
 /// If there is no `main`.
 pub fn advise(modules: Vec<Module>, routines: &Routines) -> Result<Report, Error> {
-    study(modules, routines).map(|found| found.0)
+    study(modules, routines, Scope::Program).map(|found| found.0)
+}
+
+/// How far an analysis looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Over all of the program.
+    Program,
+    /// To the end of each function: what is read after that is not known, so it is all.
+    Function,
 }
 
 /// As [`advise`], with what checkpoints may leave out.
@@ -60,7 +69,11 @@ pub fn advise(modules: Vec<Module>, routines: &Routines) -> Result<Report, Error
 /// # Errors
 ///
 /// If there is no `main`.
-pub fn study(modules: Vec<Module>, routines: &Routines) -> Result<(Report, Leave), Error> {
+pub fn study(
+    modules: Vec<Module>,
+    routines: &Routines,
+    scope: Scope,
+) -> Result<(Report, Leave), Error> {
     let program = Program::link(modules);
     if !program.functions.iter().any(|function| function.name == "main") {
         return Err(Error::NoMain);
@@ -77,9 +90,11 @@ pub fn study(modules: Vec<Module>, routines: &Routines) -> Result<(Report, Leave
     if !alike {
         always.union_with(&anywhere(&memory, &steps));
     }
-    let liveness = Liveness::new(&memory, &steps, &always, fills(&memory, &steps));
     let mut saved = Bits::with_capacity(memory.objects.all.len());
     saved.extend(memory.saved());
+    let none = Bits::with_capacity(memory.objects.all.len());
+    let beyond = if scope == Scope::Function { &saved } else { &none };
+    let liveness = Liveness::new(&memory, &steps, (&always, beyond), fills(&memory, &steps));
     let facts = Facts {
         live: liveness.after(&memory, &steps),
         before: reach::before(&memory, &steps),

@@ -53,9 +53,15 @@ pub struct Liveness {
 }
 
 impl Liveness {
-    /// Solves. `always` is live everywhere, whoever runs.
+    /// Solves. `always` is live everywhere, whoever runs; `beyond` where any function but `main`
+    /// returns.
     #[must_use]
-    pub fn new(memory: &Memory<'_>, steps: &Steps, always: &Bits, fills: Fills) -> Self {
+    pub fn new(
+        memory: &Memory<'_>,
+        steps: &Steps,
+        (always, beyond): (&Bits, &Bits),
+        fills: Fills,
+    ) -> Self {
         let objects = memory.objects.all.len();
         let functions = steps.blocks.len();
         let none = Bits::with_capacity(objects);
@@ -65,8 +71,10 @@ impl Liveness {
                 frames[function].insert(object);
             }
         }
+        let main = |at: usize| memory.objects.program.functions[at].name == "main";
+        let exit = |at: usize| if main(at) { none.clone() } else { beyond.clone() };
         let mut live = Self {
-            exits: vec![none.clone(); functions],
+            exits: (0..functions).map(exit).collect(),
             needs: vec![none.clone(); functions],
             passes: vec![none.clone(); functions],
             frames,

@@ -1,9 +1,9 @@
 //! What a plan leaves out of checkpoints (`store::advice`), and what this PE keeps for it.
 //!
-//! The plan knows places in the program. Which blocks of the heap are which of its objects, and from
-//! which place the last checkpoint was called, every checkpoint has to hold, since a substitute
-//! cannot know it. So it is a table of this library in private memory that is registered as a
-//! program's would be:
+//! The plan knows places in the program. Which blocks of the heap are which of its objects, and
+//! from which place the last checkpoint was called, every checkpoint has to hold, since a
+//! substitute cannot know it. So it is a table of this library in private memory that is registered
+//! as a program's would be:
 //!
 //! ```text
 //! | place + 1 | ranges that the program itself excluded | blocks | (offset + 1, object) ... |

@@ -42,8 +42,8 @@ impl Memory {
     pub(in crate::pgas) fn advise(&self, advised: Advised) {
         let table = self.advised.get_or_init(|| advised).table();
         let (at, len) = (table.as_ptr() as usize, size_of_val(table));
-        // SAFETY: the table lives as long as this value, which the process keeps; its words may be written through a shared
-        // reference, and they are used under the lock of the heap, which checkpoints hold.
+        // SAFETY: the table lives as long as this value, which the process keeps. Its words may be
+        // written through a shared reference, under the lock of the heap, which checkpoints hold.
         unsafe { self.register(Name::Library("plan"), at, len) };
     }
 

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use super::delta::{Delta, Track};
-use super::fields::{Draft, Settings};
+use super::entry::Entry;
 use super::kind::{Kind, Value};
 use super::units::{KIB, TIB, show_size, show_time};
 use super::values::{
@@ -15,32 +15,6 @@ use super::values::{
     Substitute, Trace,
 };
 use crate::inject;
-
-/// One setting: a row of [`table`].
-pub struct Entry {
-    /// The environment variable.
-    pub name: &'static str,
-    /// What its value may be.
-    pub kind: Kind,
-    /// The default as documentation prints it; in words where it is not a value.
-    pub default: &'static str,
-    /// One sentence on what it does.
-    pub doc: &'static str,
-    pub(super) store: fn(&mut Draft, Value),
-    show: fn(&Settings) -> Option<String>,
-}
-
-impl Entry {
-    /// What is allowed, as documentation and error messages print it.
-    pub fn allowed(&self) -> String {
-        self.kind.allowed()
-    }
-
-    /// The value in force as the environment would spell it; `None` where it is unset.
-    pub fn show(&self, settings: &Settings) -> Option<String> {
-        (self.show)(settings)
-    }
-}
 
 /// Every setting, in the order of the documentation.
 pub fn table() -> &'static [Entry] {

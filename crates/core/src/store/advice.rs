@@ -31,6 +31,7 @@ use thiserror::Error;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use crate::mutant::{Mutant, breaks};
 use crate::page::PAGE;
 
 /// Why a file is no plan.
@@ -156,7 +157,10 @@ impl Advice {
         blocks: &[Block],
         find: impl Fn(&Range<u64>) -> Option<Range<usize>>,
     ) -> Vec<Range<usize>> {
-        let dead = self.places.get(place).map_or(&[][..], |place| &place.dead);
+        let mut dead = self.places.get(place).map_or(Vec::new(), |place| place.dead.clone());
+        if breaks(Mutant::PlaceIgnored) {
+            dead = (0..self.objects.len()).collect();
+        }
         let variables = dead.iter().filter_map(|&object| match &self.objects[object].lies {
             Lies::Static(range) => find(range),
             Lies::Blocks(_) => None,
