@@ -14,6 +14,8 @@ use std::time::{Instant, SystemTime};
 
 use serde_json::{Value, json};
 
+mod plot;
+
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 /// PEs of the paper's runs, for which bytes are computed.
 const PES: usize = 16;
@@ -211,68 +213,6 @@ fn plots(record: &Value) {
     for program in record["programs"].as_array().expect("programs") {
         let name = program["name"].as_str().expect("a name");
         let path = Path::new(ROOT).join(format!("benches/advise/{name}.svg"));
-        fs::write(path, plot(program)).expect("a place for plots");
+        fs::write(path, plot::plot(program)).expect("a place for plots");
     }
-}
-
-const BAR: u64 = 14;
-const GROUP: u64 = 4 * BAR + 10;
-const HIGH: f64 = 200.0;
-const LEFT: u64 = 50;
-
-/// Bars for each safe point: live by all of the program, by each function alone, and all there is.
-fn plot(program: &Value) -> String {
-    let points = program["points"].as_array().expect("points");
-    let width = LEFT + points.len() as u64 * GROUP + 10;
-    let mut text = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"300\" \
-         font-family=\"sans-serif\" font-size=\"11\">\n<rect width=\"100%\" height=\"100%\" \
-         fill=\"white\"/>\n<text x=\"{LEFT}\" y=\"16\" font-size=\"13\">{}: \
-         bytes live at each safe point, of all there are</text>\n",
-        program["name"].as_str().unwrap_or_default()
-    );
-    for percent in [0, 25, 50, 75, 100] {
-        let y = 260.0 - HIGH * f64::from(percent) / 100.0;
-        text += &format!(
-            "<line x1=\"{LEFT}\" x2=\"{width}\" y1=\"{y}\" y2=\"{y}\" stroke=\"#ddd\"/>\n\
-             <text x=\"{}\" y=\"{}\" text-anchor=\"end\">{percent} %</text>\n",
-            LEFT - 5,
-            y + 4.0
-        );
-    }
-    const KINDS: [(&str, &str, &str); 3] = [
-        ("live", "#1f77b4", "live (oshadvise)"),
-        ("within", "#9ecae1", "live, each function alone"),
-        ("all", "#bbbbbb", "all"),
-    ];
-    for (at, point) in points.iter().enumerate() {
-        let x = LEFT + 5 + at as u64 * GROUP;
-        let all = point["all"].as_u64().unwrap_or(0).max(1) as f64;
-        for (bar, (kind, colour, _)) in KINDS.iter().enumerate() {
-            let high = HIGH * point[kind].as_u64().unwrap_or(0) as f64 / all;
-            text += &format!(
-                "<rect x=\"{}\" y=\"{:.1}\" width=\"{}\" height=\"{high:.1}\" \
-                 fill=\"{colour}\"/>\n",
-                x + bar as u64 * BAR,
-                260.0 - high,
-                BAR - 1
-            );
-        }
-        let routine = point["routine"].as_str().unwrap_or_default().replace("shmem_", "");
-        text += &format!(
-            "<text x=\"{0}\" y=\"273\" text-anchor=\"middle\" font-size=\"9\">{routine}</text>\n\
-             <text x=\"{0}\" y=\"285\" text-anchor=\"middle\" font-size=\"9\">{1}</text>\n",
-            x + 3 * BAR / 2,
-            point["line"]
-        );
-    }
-    for (at, (_, colour, words)) in KINDS.iter().enumerate() {
-        let x = LEFT + at as u64 * 170;
-        text += &format!(
-            "<rect x=\"{x}\" y=\"26\" width=\"10\" height=\"10\" fill=\"{colour}\"/>\n\
-             <text x=\"{}\" y=\"35\">{words}</text>\n",
-            x + 14
-        );
-    }
-    text + "</svg>\n"
 }

@@ -15,7 +15,7 @@ pub fn exact<'a>(tokens: &[Token<'a>], locals: &mut Locals<'a>, shapes: &Shapes<
 fn known<'a>(tokens: &[Token<'a>], locals: &mut Locals<'a>, shapes: &Shapes<'a>) -> Option<Exact> {
     let [Token::Word(word), rest @ ..] = tokens else { return None };
     let arguments = parts(rest);
-    let vector = rest.iter().any(|token| *token == Token::Mark('<'));
+    let vector = rest.contains(&Token::Mark('<'));
     let mut two = |of: fn(Operand, Operand) -> Exact| {
         let [one, other] = arguments[..] else { return None };
         Some(of(locals.operand(one), locals.operand(other)))

@@ -243,7 +243,7 @@ impl<'a> Table<'a> {
     }
 
     fn number(&self, name: &str) -> Result<u64, AdviceError> {
-        self.get(name).and_then(|value| number(value)).ok_or_else(|| self.no(name))
+        self.get(name).and_then(number).ok_or_else(|| self.no(name))
     }
 
     fn list<T>(
@@ -259,7 +259,7 @@ impl<'a> Table<'a> {
     fn code(&self) -> Result<Vec<Range<u64>>, AdviceError> {
         self.list("code", |pair| {
             let pair = pair.get_ref().as_array()?;
-            let (from, to) = (number(pair.get(0)?)?, number(pair.get(1)?)?);
+            let (from, to) = (number(pair.first()?)?, number(pair.get(1)?)?);
             (pair.iter().count() == 2 && from < to).then_some(from..to)
         })
     }
@@ -303,8 +303,12 @@ mod tests {
                 object("grid", Lies::Blocks(vec![4400..4421, 4500..4501])),
             ],
             places: vec![
-                Advised { at: "a.c:16".into(), code: vec![5000..5032], dead: vec![0, 1] },
-                Advised { at: "a.c:20".into(), code: vec![5032..5040], dead: vec![] },
+                Advised {
+                    at: "a.c:16".into(),
+                    code: vec![5000..5016, 5016..5032],
+                    dead: vec![0, 1],
+                },
+                Advised { at: "a.c:20".into(), code: vec![5032..5036, 5036..5040], dead: vec![] },
             ],
         }
     }
