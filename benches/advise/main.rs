@@ -68,7 +68,7 @@ fn today() -> String {
 }
 
 fn measure() -> Value {
-    let programs: Vec<Value> = PROGRAMS.iter().map(|of| program(of)).collect();
+    let programs: Vec<Value> = PROGRAMS.iter().map(program).collect();
     let examples: Vec<Value> = EXAMPLES.iter().map(|source| example(source)).collect();
     let cpus = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpus.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
