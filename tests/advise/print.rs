@@ -50,6 +50,11 @@ pub fn text(program: &Program) -> String {
     text
 }
 
+fn transfer(name: &str, (to, from): (Value, Value), pe: usize, nbi: bool) -> String {
+    let (nbi, to, from) = (if nbi { "_nbi" } else { "" }, shown(to), shown(from));
+    format!("call void @shmem_{name}{nbi}(ptr {to}, ptr {from}, i64 8, i32 {pe})")
+}
+
 const ELEMENT: &str = "getelementptr inbounds [4 x i64]";
 
 fn print(text: &mut String, inst: &Inst) {
@@ -78,22 +83,8 @@ fn print(text: &mut String, inst: &Inst) {
         Inst::Pointer { to, of, pe } => {
             format!("%r{to} = call ptr @shmem_ptr(ptr noundef {}, i32 noundef {pe})", s(*of))
         }
-        Inst::Put { to, from, pe, nbi } => {
-            let nbi = if *nbi { "_nbi" } else { "" };
-            format!(
-                "call void @shmem_putmem{nbi}(ptr {}, ptr {}, i64 8, i32 {pe})",
-                s(*to),
-                s(*from)
-            )
-        }
-        Inst::Get { to, from, pe, nbi } => {
-            let nbi = if *nbi { "_nbi" } else { "" };
-            format!(
-                "call void @shmem_getmem{nbi}(ptr {}, ptr {}, i64 8, i32 {pe})",
-                s(*to),
-                s(*from)
-            )
-        }
+        Inst::Put { to, from, pe, nbi } => transfer("putmem", (*to, *from), *pe, *nbi),
+        Inst::Get { to, from, pe, nbi } => transfer("getmem", (*to, *from), *pe, *nbi),
         Inst::Add { at, pe } => {
             format!("call void @shmem_long_atomic_add(ptr {}, i64 1, i32 {pe})", s(*at))
         }

@@ -1,7 +1,7 @@
 //! Small programs of several functions, drawn at random, and their text as LLVM IR.
 //!
-//! A program is a list of blocks of a few instructions, which `machine.rs` runs and `print.rs` prints.
-//! Every call where PEs may meet has a line of its own. Left out: exceptions, threads.
+//! A program is a list of blocks of a few instructions, which `machine.rs` runs and `print.rs`
+//! prints. Every call where PEs may meet has a line of its own. Left out: exceptions, threads.
 
 /// A generator of numbers (SplitMix64).
 pub struct Random(pub u64);
