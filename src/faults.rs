@@ -58,7 +58,9 @@ pub(crate) fn save_all() -> i32 {
     let result = match world.store.protection() {
         None => pass(world, number),
         Some(protection) => {
-            world.show_call(&site::here(), number);
+            let site = site::here();
+            world.show_call(&site, number);
+            world.choose(&site);
             save(world, protection, number)
         }
     };
@@ -118,7 +120,10 @@ fn pass(world: &World, number: CheckpointNumber) -> i32 {
 
 fn save(world: &'static World, protection: &'static Protection, number: CheckpointNumber) -> i32 {
     let began = Instant::now();
-    let (end, refusal) = port::run(world, protection, Call::Checkpoint);
+    let (mut end, mut refusal) = port::run(world, protection, Call::Checkpoint);
+    if end == At::Refused && world.leave_nothing_out() {
+        (end, refusal) = port::run(world, protection, Call::Checkpoint);
+    }
     if let (At::Refused, Some(refusal)) = (end, refusal) {
         return refuse(world, format!("checkpoint refused: {refusal}"));
     }

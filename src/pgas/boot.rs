@@ -29,6 +29,7 @@ use tracing::level_filters::LevelFilter;
 
 use super::complain::complain;
 use super::inherit::{Heir, inherit};
+use super::plan::{self, PlanError};
 use super::world::World;
 use super::world::comm::Communication;
 use super::world::far::{EngineEvents, Far};
@@ -77,6 +78,9 @@ pub enum BootError {
     /// The engine between nodes could not be opened.
     #[error("{0}")]
     Fabric(#[from] FabricError),
+    /// The plan of what checkpoints leave out is none for this program.
+    #[error("{0}")]
+    Plan(#[from] PlanError),
 }
 
 impl BootError {
@@ -113,6 +117,7 @@ pub fn default_heap(n_pes: usize) -> u64 {
 /// or by the end of `main`, and `end` when it cannot go on, to say why.
 pub fn boot(thread_level: i32, at_exit: fn(i32), end: fn(&str) -> !) -> Result<World, BootError> {
     let settings = Settings::from_env(environment())?;
+    let advised = plan::read(&settings)?;
     has_forked(); // from here on forks are noted
     futex::register_barrier();
     let assignment = match std::env::var(CONTROL_FD).ok().and_then(|fd| fd.parse::<i32>().ok()) {
@@ -123,6 +128,7 @@ pub fn boot(thread_level: i32, at_exit: fn(i32), end: fn(&str) -> !) -> Result<W
     let world = build(thread_level, settings, assignment, end)?;
     let layout = world.segments.layout();
     world.segments.ask_huge(layout.heap, layout.heap_len);
+    advised.into_iter().for_each(|advised| world.memory.advise(advised));
     Ok(world)
 }
 

@@ -37,6 +37,22 @@ impl World {
         }
     }
 
+    /// What a plan leaves out of the checkpoint that is called now: nothing where calls from
+    /// several places may meet.
+    pub(crate) fn choose(&self, from: &Site) {
+        let alike = !self.sites.is_apart() && !self.sites.varied.load(Ordering::Relaxed);
+        let place = from.chain.first().copied().filter(|_| alike);
+        self.memory.advised().inspect(|advised| advised.call(place));
+    }
+
+    /// The checkpoint was refused: true if calls from several places have met, which leave out what
+    /// they do. It is to be made again, with all. The same on every PE.
+    pub(crate) fn leave_nothing_out(&self) -> bool {
+        let varied = self.sites.varied.load(Ordering::Relaxed);
+        let advised = self.memory.advised().filter(|_| varied);
+        advised.inspect(|advised| advised.call(None)).is_some()
+    }
+
     fn called(&self) -> Called {
         let words = &self.segments.own().words().site;
         let (site, call) = (words.site.load(Ordering::SeqCst), words.call.load(Ordering::SeqCst));
@@ -180,7 +196,9 @@ impl World {
                 self.site_of(Pe::of(other.0))
             ));
         }
-        if calls.vary() && !self.sites.is_apart() {
+        // With a plan all must know it, a substitute too.
+        let varied = calls.vary() || self.memory.advised().is_some() && calls.varied();
+        if varied && !self.sites.is_apart() {
             self.sites.varied.store(true, Ordering::Relaxed);
         }
         Ok(())

@@ -10,6 +10,7 @@
 //! store      what a PE keeps for checkpoints                 [`self::store`]
 //! ```
 
+pub mod advised;
 pub mod comm;
 pub mod far;
 pub mod fewer;

@@ -179,6 +179,12 @@ impl Segments {
         unsafe { self.own.bytes_mut(at, bytes.len()) }.copy_from_slice(bytes);
     }
 
+    /// Fills own memory that no checkpoint holds, in a recovery.
+    pub(in crate::pgas) fn fill_own(&self, range: Range<usize>, byte: u8) {
+        // SAFETY: as in `write_own`; other PEs read only what the checkpoint covers.
+        unsafe { self.own.bytes_mut(range.start, range.len()) }.fill(byte);
+    }
+
     /// Reads bytes of the own memory through its file, as it is now; false if that cannot be.
     pub(crate) fn read_own(&self, at: usize, bytes: &mut [u8]) -> bool {
         self.part.read_at(at, bytes).is_ok()
