@@ -49,6 +49,9 @@
  * shmemx_ft_need_checkpoint
  *                       collective: 1 if the next shmem_checkpoint_all saves or reports a loss, 0
  *                       if it would pass without either, because of SHMEM_FT_INTERVAL
+ * shmemx_ft_should_stop
+ *                       collective: 1 if the job ends with the next checkpoint, because it was
+ *                       asked to stop and has SHMEM_FT_STORE
  * shmemx_ft_last_error  why the last checkpoint was refused, one line, or NULL; good until the
  *                       thread asks again. A program that answers a refusal by shmem_restart_pes
  *                       goes on without a new checkpoint: further refusals are no failures
@@ -80,6 +83,7 @@ int shmemx_ft_exclude(void *addr, size_t len);
 const char *shmemx_ft_last_error(void);
 uint64_t shmemx_ft_checkpoint_number(void);
 int shmemx_ft_need_checkpoint(void);
+int shmemx_ft_should_stop(void);
 int shmemx_ft_get(void *dest, const void *source, size_t nbytes, int pe);
 int shmemx_ft_float_get(float *dest, const float *source, size_t nelems, int pe);
 int shmemx_ft_double_get(double *dest, const double *source, size_t nelems, int pe);

@@ -43,7 +43,7 @@ if original:
     shmem.barrier_all()
     raidshmem.free(scratch)
     private[0] = 100 + me
-    assert raidshmem.need_checkpoint()
+    assert raidshmem.need_checkpoint() and not raidshmem.should_stop()
     raidshmem.checkpoint_all()
     assert raidshmem.checkpoint_number() == 2
     private[0] = -1

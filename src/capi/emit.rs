@@ -214,6 +214,9 @@ const FT_NOTES: &str = r#"
  * shmemx_ft_need_checkpoint
  *                       collective: 1 if the next shmem_checkpoint_all saves or reports a loss, 0
  *                       if it would pass without either, because of SHMEM_FT_INTERVAL
+ * shmemx_ft_should_stop
+ *                       collective: 1 if the job ends with the next checkpoint, because it was
+ *                       asked to stop and has SHMEM_FT_STORE
  * shmemx_ft_last_error  why the last checkpoint was refused, one line, or NULL; good until the
  *                       thread asks again. A program that answers a refusal by shmem_restart_pes
  *                       goes on without a new checkpoint: further refusals are no failures

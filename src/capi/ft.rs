@@ -49,7 +49,7 @@ fn for_caller(values: &[c_int]) -> *mut c_int {
 fn query(call: &'static str, pes: Out<*mut c_int>, status: Out<*mut c_int>, numpes: Out<usize>) {
     pgas::world();
     let (numbers, reasons): (Vec<c_int>, Vec<c_int>) =
-        faults::query_fault().into_iter().map(|(pe, status)| (pe as c_int, status)).unzip();
+        faults::query_fault().into_iter().map(|(pe, status)| (pe.at() as c_int, status)).unzip();
     for (list, values) in [(pes, &numbers), (status, &reasons)] {
         if list.addr() != 0 {
             let copy = for_caller(values);
@@ -226,6 +226,10 @@ family! { EXTENSION: "Fault tolerance: extensions";
     ONE "shmemx_ft_need_checkpoint" "" [header "ft"] () -> c_int {
         pgas::world();
         c_int::from(faults::need_checkpoint())
+    }
+    ONE "shmemx_ft_should_stop" "" [header "ft"] () -> c_int {
+        pgas::world();
+        c_int::from(faults::should_stop())
     }
     ONE "shmemx_ft_get" "" [header "ft"]
     (dest: Out<u8>, source: SymIn<u8>, nbytes: usize, pe: c_int) -> c_int {

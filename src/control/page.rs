@@ -58,6 +58,11 @@ impl Page {
         self.word(2)
     }
 
+    /// 1 once the job is to stop after its next checkpoint.
+    pub fn stopping(&self) -> &AtomicU64 {
+        self.word(3)
+    }
+
     /// Shows `view`.
     pub fn publish(&self, view: &View) {
         self.word(0).store(view.number.0, Ordering::Relaxed);

@@ -22,7 +22,7 @@ use std::sync::atomic::{Ordering, fence};
 
 use raidshmem_core::agree::{Agreement, Decision, Proposal, Record, WORDS, Which};
 use raidshmem_core::layout::{MAILBOX_ENTRY, TEAM_WORDS};
-use raidshmem_core::quantity::ViewNumber;
+use raidshmem_core::quantity::{Pe, ViewNumber};
 use raidshmem_core::view::State;
 use raidshmem_fabric::{Ask, Read};
 use raidshmem_segment::mailbox;
@@ -93,7 +93,7 @@ impl World {
         for pe in (0..self.n_pes()).filter(|&pe| view.pes[pe].state != State::Alive) {
             if self.fewer.lose(pe, view.number) {
                 info!("PE {pe} is lost in view {}", view.number);
-                self.segments.take_away(pe);
+                self.segments.take_away(Pe::of(pe));
             }
         }
         self.join(&view);
@@ -141,7 +141,7 @@ impl World {
     /// True if a write to PE `pe` is to be dropped.
     #[inline]
     pub fn drops_at(&self, pe: usize) -> bool {
-        let cut = self.cut_short_at(pe);
+        let cut = self.cut_short_at(Pe::of(pe));
         if cut && self.goes_on() {
             self.fewer.drop_write();
         }
@@ -184,7 +184,7 @@ impl World {
             heard.forget(); // what was of another view is of this one now
         }
         loop {
-            let is_far = |member: &usize| self.segments.is_far(of.pes[*member]);
+            let is_far = |member: &usize| self.segments.is_far(Pe::of(of.pes[*member]));
             let (far, near): (Vec<usize>, Vec<usize>) = own.awaited().partition(is_far);
             let near = near.into_iter().map(|member| (member, self.record_of(of, member)));
             let shown: Vec<_> = near.chain(self.far_records(of, &far, heard)).collect();
@@ -209,25 +209,25 @@ impl World {
         fence(Ordering::SeqCst); // before the looks for sleepers
         let others = of.pes.iter().enumerate().filter(|(member, _)| *member != of.index);
         for (_, &pe) in others {
-            match self.comm.engine().filter(|_| self.segments.is_far(pe)) {
-                None => self.segments.wake(pe),
+            match self.comm.engine().filter(|_| self.segments.is_far(Pe::of(pe))) {
+                None => self.segments.wake(Pe::of(pe)),
                 Some(_) if self.fewer.is_lost(pe) => {}
                 // A loss meanwhile is for the view to tell.
-                Some(engine) => _ = engine.post(self.news_for(pe)),
+                Some(engine) => _ = engine.post(self.news_for(Pe::of(pe))),
             }
         }
     }
 
     /// That the record of this PE is another one.
-    fn news_for(&self, pe: usize) -> Ask {
-        let entry = self.segments.layout().mailbox + self.me() * MAILBOX_ENTRY;
+    fn news_for(&self, pe: Pe) -> Ask {
+        let entry = self.segments.layout().mailbox + self.me().at() * MAILBOX_ENTRY;
         let offset = entry + mailbox::place(self.members.incarnation()) + mailbox::NEWS;
         let (word, how) = (WordAt { offset, bytes: 8 }, Update::Add);
         Ask { pe, word, change: Change { how, operand: 1 } }
     }
 
     fn record_of(&self, of: &Members, member: usize) -> Option<Record> {
-        let segment = self.segments.near(of.pes[member])?;
+        let segment = self.segments.near(Pe::of(of.pes[member]))?;
         let load = Change { how: Update::Load, operand: 0 };
         let mut words = [0; WORDS];
         for (at, word) in words.iter_mut().enumerate() {
@@ -245,7 +245,7 @@ impl World {
     ) -> Vec<(usize, Option<Record>)> {
         let Some(engine) = self.comm.engine() else { return Vec::new() };
         let mut is_news = |member: &&usize| {
-            let pe = of.pes[**member];
+            let pe = Pe::of(of.pes[**member]);
             heard.is_news(**member, self.segments.own().mailbox(pe).news(self.heard(pe)))
         };
         let room = |&member: &usize| (member, [0; WORDS * 8]);
@@ -256,7 +256,7 @@ impl World {
         }
         let mut reads: Vec<Read> = Vec::with_capacity(shown.len());
         for (member, into) in &mut shown {
-            reads.push(Read { pe: of.pes[*member], offset: of.offset, into });
+            reads.push(Read { pe: Pe::of(of.pes[*member]), offset: of.offset, into });
         }
         if engine.get(&mut reads).is_err() {
             for read in &mut reads {

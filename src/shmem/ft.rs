@@ -49,6 +49,25 @@ pub fn need_checkpoint(shmem: &mut Shmem) -> bool {
     faults::need_checkpoint()
 }
 
+/// True if the job was asked to stop, and ends once its next checkpoint is on disk
+/// (`SHMEM_FT_STORE`): a program that rarely calls [`checkpoint_all`] does so now. Collective: all
+/// PEs ask, and have the same answer unless one was lost.
+///
+/// ```
+/// let mut shmem = raidshmem::Shmem::init();
+/// for step in 0..100 {
+///     // compute
+///     if step % 10 == 0 || raidshmem::ft::should_stop(&mut shmem) {
+///         raidshmem::ft::checkpoint_all(&mut shmem)?;
+///     }
+/// }
+/// # Ok::<(), raidshmem::Error>(())
+/// ```
+pub fn should_stop(shmem: &mut Shmem) -> bool {
+    let _alone = shmem;
+    faults::should_stop()
+}
+
 /// How a PE was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loss {
@@ -61,7 +80,7 @@ pub enum Loss {
 /// The PEs lost since this PE last saw the job whole.
 pub fn query_fault(_shmem: &Shmem) -> Vec<(usize, Loss)> {
     let loss = |status| if status == faults::NODE_FAILED { Loss::Node } else { Loss::Process };
-    faults::query_fault().into_iter().map(|(pe, status)| (pe, loss(status))).collect()
+    faults::query_fault().into_iter().map(|(pe, status)| (pe.at(), loss(status))).collect()
 }
 
 /// Brings every PE, substitutes among them, back to the last checkpoint. Collective. Does nothing

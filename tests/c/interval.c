@@ -5,6 +5,8 @@
  *     interval calls STEPS [PE STEP]...    shmem_checkpoint_all in each step
  *     interval asks STEPS [PE STEP]...     only if shmemx_ft_need_checkpoint says so
  *     interval long STEPS                  the same as calls, with a millisecond of work in a step
+ *     interval stops STEPS                 the same, only before the first step and once
+ *                                          shmemx_ft_should_stop says so
  *
  * Such a PE with `n` before its number kills its agent, and is lost with its node.
  *
@@ -56,8 +58,10 @@ static void die(int argc, char **argv) {
     }
 }
 
-static void checkpoint(int asks) {
+static void checkpoint(int asks, int stops) {
     if (asks && !shmemx_ft_need_checkpoint())
+        return;
+    if (stops && !shmemx_ft_should_stop())
         return;
     uint64_t before = shmemx_ft_checkpoint_number();
     calls++;
@@ -74,16 +78,19 @@ int main(int argc, char **argv) {
     shmem_init();
     int me = shmem_my_pe(), n = shmem_n_pes();
     int asks = argc > 1 && !strcmp(argv[1], "asks");
+    int stops = argc > 1 && !strcmp(argv[1], "stops");
     steps = argc > 2 ? atol(argv[2]) : 0;
     if (shmem_ft_algo_init())
         mine = (uint64_t)me + 1;
-    checkpoint(asks);
+    checkpoint(asks, 0);
+    if (me == 0)
+        fprintf(stderr, "goes on\n");
     while (step < steps) {
         die(argc, argv);
         compute();
-        if (argc > 1 && !strcmp(argv[1], "long"))
+        if (stops || (argc > 1 && !strcmp(argv[1], "long")))
             work();
-        checkpoint(asks);
+        checkpoint(asks, stops);
     }
     uint64_t all[16], from[16];
     CHECK(n <= 16);

@@ -269,6 +269,44 @@ fn a_job_that_is_asked_to_stop_can_go_on() {
     }
 }
 
+/// A batch system sends its signal to the processes of every node. The program asks in each step
+/// whether it is to stop, or calls a checkpoint that is not due.
+#[test]
+fn agents_pass_on_the_signal_that_asks_for_a_stop() {
+    for (kind, words) in [("stops", ["--stop-signal", "USR1"]), ("long", ["--nodes", "2"])] {
+        let store = Store::new();
+        let with = |words: &[&str]| Job::new(2).mode("raid5").args(words);
+        let program = |job: Job| {
+            let job = job.env("SHMEM_FT_INTERVAL", "1000").env("SHMEM_FT_STORE", store.text());
+            job.program(&program("interval"), &[kind, "2000"])
+        };
+        let job = program(with(&words)).env("SHMEM_FT_STORE_EVERY", "1000000");
+        let mut run = job.start();
+        run.wait_for("goes on");
+        let asks = if kind == "stops" { Signal::USR1 } else { Signal::TERM };
+        run.agents().iter().for_each(|agent| signal(agent.pid, asks));
+        let outcome = run.finish();
+        outcome.status(75).says("the job stops after its next checkpoint");
+        outcome.says("stopped as asked for, with checkpoint 2 on disk");
+        let again = program(with(&["--resume", store.text()])).run();
+        again.status(0);
+        again.check(again.out.contains("right: "), "a right sum was expected");
+    }
+}
+
+#[test]
+fn a_second_signal_to_an_agent_ends_it_at_once() {
+    let store = Store::new();
+    let job = store.job("raid5", &["--nodes", "2"]).program(&program("steps"), &[]);
+    let mut run = job.start();
+    run.wait_for("ready");
+    let agent = run.agents()[1].pid;
+    signal(agent, Signal::TERM);
+    run.wait_for("stops after its next checkpoint"); // so the first is taken
+    signal(agent, Signal::TERM);
+    run.finish().status(143).says("stopped by SIGTERM");
+}
+
 #[test]
 fn a_second_signal_ends_it_at_once_and_without_a_store_there_is_no_stop() {
     let store = Store::new();

@@ -19,7 +19,8 @@ use crate::routines::{Routine, Sync, plain};
 use crate::steps::{Step, Steps};
 
 /// Results that all PEs share, whatever they are given.
-const SHARED: &[&str] = &["shmem_n_pes", "shmem_checkpoint_all", "shmemx_ft_need_checkpoint"];
+const SHARED: &[&str] =
+    &["shmem_n_pes", "shmem_checkpoint_all", "shmemx_ft_need_checkpoint", "shmemx_ft_should_stop"];
 /// Results that are only there to be the same, such as addresses in symmetric memory.
 const ALIKE: &[&str] = &[
     "shmem_malloc",

@@ -286,13 +286,15 @@ pub struct Hello {
 pub enum Down {
     /// First message of a node supervisor: connect to the launcher, and take the orders from there.
     Join { launcher: SocketAddr, node: u32, secret: Secret },
-    /// First message: the job, this node's number, the program, its arguments and how it runs.
+    /// First message: the job, this node's number, the program, its arguments and how it runs; with
+    /// checkpoints on disk the signal that asks for a stop.
     Configure {
         job: Box<Job>,
         node: u32,
         program: Vec<Vec<u8>>,
         place: ProcessOptions,
         heartbeat: HeartbeatSettings,
+        stop_signal: Option<i32>,
     },
     /// A heartbeat of the launcher.
     Beat(Beat),
@@ -321,6 +323,8 @@ pub enum Down {
     Show(View),
     /// Say which processes are here, and what they did last if `events`.
     Dump { question: u32, events: bool },
+    /// The job stops once its next checkpoint is on disk: PEs see that.
+    Stopping,
     /// Send that signal to every PE.
     Signal { signal: i32 },
     /// More of PE 0's standard input; its end if there are no bytes.
@@ -372,6 +376,8 @@ pub enum Up {
     Last { events: Vec<Traced> },
     /// A checkpoint is on disk, as far as it goes.
     Disk(Outcome),
+    /// The signal that asks for a stop has come here.
+    StopSignal,
     /// News for people.
     Note { line: String },
     /// What was asked for cannot be done here.

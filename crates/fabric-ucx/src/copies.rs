@@ -40,7 +40,7 @@ pub(super) fn want(
     let lost = Lost { pe: read.pe, incarnation: link.incarnation };
     let wanted = Wanted {
         job: local.job,
-        pe: Pe::of(local.me),
+        pe: local.me,
         incarnation: local.incarnation,
         ticket,
         offset: read.offset as u64,
@@ -58,14 +58,14 @@ pub(super) fn want(
 pub(super) fn bring(
     state: &mut Connections,
     shared: &Shared,
-    (pe, offset): (usize, usize),
+    (pe, offset): (Pe, usize),
     bytes: &[u8],
 ) -> Result<Lost, Lost> {
     let local = &shared.local;
     let (endpoint, link) = state.link(pe)?;
     let lost = Lost { pe, incarnation: link.incarnation };
     let (job, incarnation, ticket, offset) = (local.job, local.incarnation, 0, offset as u64);
-    let data = Data { job, pe: Pe::of(local.me), incarnation, ticket, offset, bytes };
+    let data = Data { job, pe: local.me, incarnation, ticket, offset, bytes };
     endpoint.send(WRITE, encode(&data), true).map_err(|_| lost)?;
     Ok(lost)
 }

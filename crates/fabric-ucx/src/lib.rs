@@ -194,7 +194,7 @@ impl Ucx {
         let lost = Lost { pe: ask.pe, incarnation: link.incarnation };
         let request = Request {
             job: local.job,
-            pe: Pe::of(local.me),
+            pe: local.me,
             incarnation: local.incarnation,
             ticket,
             word: ask.word,
@@ -218,7 +218,7 @@ impl Ucx {
     /// Begins what `pe` answers, and only a quiet waits for.
     fn begin_unanswered(
         &self,
-        pe: usize,
+        pe: Pe,
         begin: impl FnOnce(&mut Connections) -> Result<Lost, Lost>,
     ) -> Result<(), Lost> {
         let shared = self.shared;
@@ -228,7 +228,7 @@ impl Ucx {
         }
         let mut state = lock(self.state);
         state.link(pe)?;
-        shared.unanswered[pe].fetch_add(1, Ordering::SeqCst);
+        shared.unanswered[pe.at()].fetch_add(1, Ordering::SeqCst);
         shared.unanswered_all.fetch_add(1, Ordering::SeqCst);
         let begun = begin(&mut state);
         if begun.is_err() {
@@ -302,12 +302,7 @@ impl Engine for Ucx {
         self.address.clone()
     }
 
-    fn connect(
-        &self,
-        pe: usize,
-        incarnation: Incarnation,
-        address: &[u8],
-    ) -> Result<(), FabricError> {
+    fn connect(&self, pe: Pe, incarnation: Incarnation, address: &[u8]) -> Result<(), FabricError> {
         let no_address = |why: &str| FabricError::Refused {
             fabric: Fabric::Ucx,
             what: "the address of a peer",
@@ -328,19 +323,19 @@ impl Engine for Ucx {
         let keys = [key(&address.parts[0])?, key(&address.parts[1])?];
         let parts = address.parts;
         let (endpoint, reported) = (Some(endpoint), false);
-        self.shared.oldest[pe].store(incarnation.0, Ordering::SeqCst);
-        self.shared.connected[pe].store(incarnation.0, Ordering::SeqCst);
-        state.links[pe] =
+        self.shared.oldest[pe.at()].store(incarnation.0, Ordering::SeqCst);
+        self.shared.connected[pe.at()].store(incarnation.0, Ordering::SeqCst);
+        state.links[pe.at()] =
             Some(Connection { incarnation, endpoint, keys, parts, failure, reported });
         Ok(())
     }
 
-    fn disconnect(&self, pe: usize) {
+    fn disconnect(&self, pe: Pe) {
         let mut state = lock(self.state);
         state.cut(pe, self.shared);
-        self.shared.connected[pe].store(NOBODY, Ordering::SeqCst);
-        if let Some(link) = state.links[pe].take() {
-            self.shared.oldest[pe].store(link.incarnation.next().0, Ordering::SeqCst);
+        self.shared.connected[pe.at()].store(NOBODY, Ordering::SeqCst);
+        if let Some(link) = state.links[pe.at()].take() {
+            self.shared.oldest[pe.at()].store(link.incarnation.next().0, Ordering::SeqCst);
         }
         drop(state);
         self.complete(|state| {
@@ -427,15 +422,15 @@ impl Engine for Ucx {
         self.begin_unanswered(ask.pe, |state| self.ask(state, 0, &ask))
     }
 
-    fn fence(&self, peers: &[usize]) -> Result<(), Lost> {
+    fn fence(&self, peers: &[Pe]) -> Result<(), Lost> {
         self.quiet(peers)
     }
 
-    fn quiet(&self, peers: &[usize]) -> Result<(), Lost> {
+    fn quiet(&self, peers: &[Pe]) -> Result<(), Lost> {
         let mut flushes = Vec::new();
         let state = lock(self.state);
         for &pe in peers {
-            let Some(link) = state.links.get(pe).and_then(Option::as_ref) else { continue };
+            let Some(link) = state.links.get(pe.at()).and_then(Option::as_ref) else { continue };
             if let Some(endpoint) = link.works() {
                 flushes.push((endpoint.flush(), Lost { pe, incarnation: link.incarnation }));
             }
@@ -445,7 +440,7 @@ impl Engine for Ucx {
         for (operation, lost) in flushes {
             result = self.finish(operation, lost).and(result);
         }
-        let unanswered = |pe: &usize| self.shared.unanswered[*pe].load(Ordering::SeqCst) != 0;
+        let unanswered = |pe: &Pe| self.shared.unanswered[pe.at()].load(Ordering::SeqCst) != 0;
         if peers.iter().any(unanswered) {
             self.complete(|_| (!peers.iter().any(unanswered)).then_some(()));
         }
@@ -455,7 +450,7 @@ impl Engine for Ucx {
         }
     }
 
-    fn wake(&self, _: usize) {} // the target's own thread wakes it when bytes come
+    fn wake(&self, _: Pe) {} // the target's own thread wakes it when bytes come
 
     fn rest(&self) {
         self.shared.hand_over();

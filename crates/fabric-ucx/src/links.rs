@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use raidshmem_core::quantity::Incarnation;
+use raidshmem_core::quantity::{Incarnation, Pe};
 use raidshmem_fabric::Lost;
 use raidshmem_sys::futex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -62,8 +62,8 @@ pub(super) struct Connections {
 
 impl Connections {
     /// The link to `pe`, if it works.
-    pub fn link(&mut self, pe: usize) -> Result<(Endpoint, &mut Connection), Lost> {
-        match self.links.get_mut(pe).and_then(Option::as_mut) {
+    pub fn link(&mut self, pe: Pe) -> Result<(Endpoint, &mut Connection), Lost> {
+        match self.links.get_mut(pe.at()).and_then(Option::as_mut) {
             Some(link) => match link.works() {
                 Some(endpoint) => Ok((endpoint, link)),
                 None => Err(Lost { pe, incarnation: link.incarnation }),
@@ -73,9 +73,9 @@ impl Connections {
     }
 
     /// One of `peers` whose link is broken.
-    pub fn lost(&self, peers: &[usize]) -> Option<Lost> {
-        let broken = |&pe: &usize| {
-            let link = self.links.get(pe)?.as_ref().filter(|link| link.works().is_none())?;
+    pub fn lost(&self, peers: &[Pe]) -> Option<Lost> {
+        let broken = |&pe: &Pe| {
+            let link = self.links.get(pe.at())?.as_ref().filter(|link| link.works().is_none())?;
             Some(Lost { pe, incarnation: link.incarnation })
         };
         peers.iter().find_map(broken)
@@ -93,9 +93,9 @@ impl Connections {
     }
 
     /// Ends everything on the link to `pe`; it stays, broken.
-    pub fn cut(&mut self, pe: usize, shared: &Shared) {
-        let Some(link) = &mut self.links[pe] else { return };
-        let open = shared.unanswered[pe].swap(0, Ordering::SeqCst);
+    pub fn cut(&mut self, pe: Pe, shared: &Shared) {
+        let Some(link) = &mut self.links[pe.at()] else { return };
+        let open = shared.unanswered[pe.at()].swap(0, Ordering::SeqCst);
         shared.unanswered_all.fetch_sub(open, Ordering::SeqCst);
         if let Some(endpoint) = link.endpoint.take() {
             let any = link.failure.any;
@@ -119,13 +119,13 @@ pub(super) fn tend(
     }
     for pe in 0..state.links.len() {
         let Some(link) = &mut state.links[pe] else { continue };
-        let gone = shared.local.events.gone(pe, link.incarnation);
+        let gone = shared.local.events.gone(Pe::of(pe), link.incarnation);
         if link.works().is_none() && !link.reported && !gone {
             suspects.push((pe, link.incarnation));
             link.reported = true;
         }
         if link.endpoint.is_some() && (gone || link.works().is_none()) {
-            state.cut(pe, shared);
+            state.cut(Pe::of(pe), shared);
         }
     }
     state.closing.retain_mut(|(operation, _)| operation.result().is_none());
@@ -135,7 +135,7 @@ pub(super) fn tend(
 /// Tells of links that broke.
 pub(super) fn report(shared: &Shared, suspects: Vec<(usize, Incarnation)>) {
     for (pe, incarnation) in suspects {
-        shared.local.events.suspect(pe, incarnation);
+        shared.local.events.suspect(Pe::of(pe), incarnation);
     }
 }
 

@@ -28,7 +28,7 @@ pub(super) const NOBODY: u32 = u32::MAX;
 /// An answer that is to be sent.
 #[derive(Debug)]
 pub(super) struct Owed {
-    pub pe: usize,
+    pub pe: Pe,
     pub incarnation: Incarnation,
     /// Which kind of message it is.
     pub id: u32,
@@ -108,9 +108,9 @@ impl Shared {
         }
     }
 
-    pub fn answered(&self, pe: usize) {
+    pub fn answered(&self, pe: Pe) {
         let one_less = |count: u64| count.checked_sub(1);
-        let counted = &self.unanswered[pe];
+        let counted = &self.unanswered[pe.at()];
         if counted.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less).is_ok() {
             self.unanswered_all.fetch_sub(1, Ordering::SeqCst);
         }
@@ -129,7 +129,7 @@ impl Shared {
         }
         let before = self.local.segment.update(request.word, request.change)?;
         let Local { me, incarnation, job, .. } = self.local;
-        Some(Answer { job, pe: Pe::of(me), incarnation, ticket: request.ticket, before })
+        Some(Answer { job, pe: me, incarnation, ticket: request.ticket, before })
     }
 
     /// An answer of the dead would be taken for one of their substitute: then a quiet would be over
@@ -139,7 +139,7 @@ impl Shared {
             return;
         }
         match answer.ticket {
-            0 => self.answered(answer.pe.at()),
+            0 => self.answered(answer.pe),
             ticket => {
                 lock(&self.answers).entry(ticket).and_modify(|at| *at = Some(answer.before));
             }
@@ -150,8 +150,8 @@ impl Shared {
 impl Shared {
     /// Answers a PE that asked.
     fn answer(&self, to: (Pe, Incarnation), (id, answer): (u32, Vec<u8>), reply: Option<Endpoint>) {
-        let (pe, incarnation) = (to.0.at(), to.1);
-        if self.connected[pe].load(Ordering::SeqCst) == incarnation.0 {
+        let (pe, incarnation) = to;
+        if self.connected[pe.at()].load(Ordering::SeqCst) == incarnation.0 {
             lock(&self.owed).push(Owed { pe, incarnation, id, answer });
         } else if let Some(reply) = reply {
             // If it cannot be sent, the connection is broken and the other side knows.
@@ -166,7 +166,7 @@ impl Shared {
         }
         let bytes = bytes::read(self.local.segment, wanted.offset, wanted.len).unwrap_or_default();
         let Local { me, incarnation, job, .. } = self.local;
-        let (pe, ticket) = (Pe::of(me), wanted.ticket);
+        let (pe, ticket) = (me, wanted.ticket);
         Some(encode(&Data { job, pe, incarnation, ticket, offset: wanted.offset, bytes: &bytes }))
     }
 
@@ -177,7 +177,7 @@ impl Shared {
         }
         bytes::write(self.local.segment, data.offset, data.bytes)?;
         let Local { me, incarnation, job, .. } = self.local;
-        Some(Answer { job, pe: Pe::of(me), incarnation, ticket: data.ticket, before: 0 })
+        Some(Answer { job, pe: me, incarnation, ticket: data.ticket, before: 0 })
     }
 
     /// Bytes that were asked for.
@@ -232,11 +232,11 @@ mod tests {
     struct Deaf;
 
     impl EventSink for Deaf {
-        fn gone(&self, _: usize, _: Incarnation) -> bool {
+        fn gone(&self, _: Pe, _: Incarnation) -> bool {
             false
         }
 
-        fn suspect(&self, _: usize, _: Incarnation) {}
+        fn suspect(&self, _: Pe, _: Incarnation) {}
 
         fn arrived(&self) {}
     }
@@ -249,8 +249,15 @@ mod tests {
             Segment::own(&Part::new(Arc::new(file), 0, layout.total), layout).unwrap().0.leak();
         let (me, incarnation, n_pes, job, oversubscribed) = (0, Incarnation(0), 2, 5, false);
         let events = Arc::new(Deaf);
-        let shared =
-            Shared::new(Local { me, incarnation, n_pes, job, segment, oversubscribed, events });
+        let shared = Shared::new(Local {
+            me: Pe::of(me),
+            incarnation,
+            n_pes,
+            job,
+            segment,
+            oversubscribed,
+            events,
+        });
         shared.oldest[1].store(3, Ordering::SeqCst);
         shared.unanswered[1].store(1, Ordering::SeqCst);
         shared.unanswered_all.store(1, Ordering::SeqCst);

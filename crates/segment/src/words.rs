@@ -149,7 +149,8 @@ pub struct Site {
     pub call: AtomicU64,
     /// Progress since a restart.
     pub progress: [AtomicU64; 4],
-    /// On PE 0: whether a call of the checkpoint saves, in two bits in turn.
+    /// On PE 0: whether a call of the checkpoint saves, in two bits in turn, and whether the job is
+    /// to stop, in the two above.
     pub due: AtomicU64,
 }
 

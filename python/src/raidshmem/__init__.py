@@ -23,7 +23,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Lost", "Refused", "algo_init", "array", "checkpoint_all", "checkpoint_number", "empty",
     "exclude", "faulted", "free", "get", "include", "last_error", "need_checkpoint", "protect",
-    "query_fault", "restart_pes", "run", "zeros",
+    "query_fault", "restart_pes", "run", "should_stop", "zeros",
 ]  # fmt: skip
 
 _SONAME = "libraidshmem.so.0"
@@ -68,6 +68,7 @@ def _load() -> ctypes.CDLL:
         ("shmemx_ft_last_error", ctypes.c_char_p, []),
         ("shmemx_ft_checkpoint_number", ctypes.c_uint64, []),
         ("shmemx_ft_need_checkpoint", number, []),
+        ("shmemx_ft_should_stop", number, []),
         ("shmemx_ft_get", number, [address, address, size, number]),
         ("shmemx_ft_faulted", number, []),
     ]:
@@ -128,6 +129,11 @@ def checkpoint_number() -> int:
 def need_checkpoint() -> bool:
     """Whether the next `checkpoint_all` saves or reports a loss. Collective."""
     return bool(_lib.shmemx_ft_need_checkpoint())
+
+
+def should_stop() -> bool:
+    """Whether the job was asked to stop, and ends with its next checkpoint. Collective."""
+    return bool(_lib.shmemx_ft_should_stop())
 
 
 def faulted() -> bool:

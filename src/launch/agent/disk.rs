@@ -2,6 +2,8 @@
 
 #![forbid(unsafe_code)]
 
+use std::io;
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
@@ -21,4 +23,21 @@ pub(super) struct Disk {
     pub(super) program: Arc<OnceLock<(Vec<u8>, Vec<Object>)>>,
     /// What was begun and is no set yet.
     pub(super) open: Option<(CheckpointNumber, String)>,
+    /// Rings when the signal that asks for a stop has come.
+    pub(super) bell: Option<UnixStream>,
+}
+
+impl Disk {
+    /// Catches that signal from now on, if there is one. Where it cannot be caught it ends this
+    /// process, as it does without checkpoints on disk.
+    pub(super) fn new(stop_signal: Option<i32>) -> Disk {
+        Disk { bell: stop_signal.and_then(|signal| caught(signal).ok()), ..Disk::default() }
+    }
+}
+
+fn caught(signal: i32) -> io::Result<UnixStream> {
+    let (bell, ring) = UnixStream::pair()?;
+    bell.set_nonblocking(true)?;
+    signal_hook::low_level::pipe::register(signal, ring)?;
+    Ok(bell)
 }

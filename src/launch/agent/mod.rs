@@ -152,9 +152,9 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
         up = link; // the supervisor has said all it had to say
         joined = Some((socket, launcher));
     }
-    let (job, node, program, place, timing) = match first {
-        Some((Down::Configure { job, node, program, place, heartbeat }, _)) => {
-            (*job, node, program, place, heartbeat)
+    let (job, node, program, place, timing, stop_signal) = match first {
+        Some((Down::Configure { job, node, program, place, heartbeat, stop_signal }, _)) => {
+            (*job, node, program, place, heartbeat, stop_signal)
         }
         Some((Down::Refused { why }, _)) => return Err(JoinError::Refused(why)),
         Some(_) => return Err(ChannelError::Malformed(0).into()),
@@ -205,7 +205,7 @@ pub fn run(channel: Channel) -> Result<(), JoinError> {
         place,
         carriers,
         heartbeat,
-        disk: disk::Disk::default(),
+        disk: disk::Disk::new(stop_signal),
         missed: signals::Missed::default(),
     };
     agent.serve_to_the_end(timing.limit)
@@ -219,6 +219,7 @@ enum Source {
     Input,
     Worker,
     Disk,
+    StopSignal,
 }
 
 impl Agent {
@@ -256,6 +257,7 @@ impl Agent {
                     Source::Input => self.write_input()?,
                     Source::Worker => self.hear_worker()?,
                     Source::Disk => self.hear_disk()?,
+                    Source::StopSignal => self.hear_stop_signal()?,
                 }
             }
             self.carry_out()?;
@@ -270,6 +272,10 @@ impl Agent {
         if let Some(disk) = &self.disk.worker {
             fds.push(PollFd::new(disk, PollFlags::IN));
             sources.push(Source::Disk);
+        }
+        if let Some(bell) = &self.disk.bell {
+            fds.push(PollFd::new(bell, PollFlags::IN));
+            sources.push(Source::StopSignal);
         }
         if let Some(net) = &self.heartbeat.net {
             fds.push(PollFd::new(net, PollFlags::IN));
@@ -323,6 +329,10 @@ impl Agent {
             Down::Finish => {
                 self.page.finished().store(1, Ordering::SeqCst);
                 self.ring_all();
+                Ok(())
+            }
+            Down::Stopping => {
+                self.page.stopping().store(1, Ordering::SeqCst);
                 Ok(())
             }
             Down::Look { proc } => {

@@ -89,6 +89,15 @@ impl Agent {
         outcomes.into_iter().flatten().try_for_each(|it| self.up.send(&Up::Disk(it), &[]))
     }
 
+    /// The signal that asks for a stop has come: the launcher decides.
+    pub(super) fn hear_stop_signal(&mut self) -> Result<(), ChannelError> {
+        let mut rings = [0; 64];
+        match self.disk.bell.as_mut().map(|bell| bell.read(&mut rings)) {
+            Some(Ok(_)) => self.up.send(&Up::StopSignal, &[]),
+            _ => Ok(()),
+        }
+    }
+
     /// Reads the build of the program and its variables, by a process of it, on the thread: an
     /// executable may be large, and this loop renews the lease.
     fn program(&self) -> impl FnOnce() -> (Vec<u8>, Vec<Object>) + Send + 'static {

@@ -66,8 +66,8 @@ fn memory_of_a_pe_that_moved_and_of_one_that_got_a_new_one_is_given_back() {
     let heartbeat = HeartbeatSettings { period, limit, pe_limit: None, stall: None, net: None };
     let program = vec![b"/bin/true".to_vec()];
     let job = Box::new(job());
-    let configure =
-        Down::Configure { job, node: 0, program, place: ProcessOptions::default(), heartbeat };
+    let place = ProcessOptions::default();
+    let configure = Down::Configure { job, node: 0, program, place, heartbeat, stop_signal: None };
     launcher.send(&configure, &[]).unwrap();
     for pe in 0..2 {
         launcher.send(&Down::MakeMemory { pe: Pe(pe), memory: 0 }, &[]).unwrap();

@@ -56,7 +56,7 @@ impl Launcher {
         for (stream, what) in asked {
             match what {
                 Asked::Stop => {
-                    let text = match self.stop_with_a_set() {
+                    let text = match self.stop_with_a_set(None) {
                         Some(_) => "the job stops after its next checkpoint\n",
                         None => query::NO_STORE,
                     };

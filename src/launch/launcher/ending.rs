@@ -22,6 +22,18 @@ impl Launcher {
         !self.hurried && output::is_held_up()
     }
 
+    /// The status of a job that ends for that reason, which is said.
+    pub(super) fn ends(&mut self, (status, words): (i32, String)) -> i32 {
+        self.telling.say_verdict(&words);
+        status
+    }
+
+    /// A node cannot do what it must.
+    pub(super) fn failed(&mut self, node: u32, what: &str) {
+        let words = format!("{}: {what}", self.name(node));
+        self.result = Some(self.ends((1, words)));
+    }
+
     /// The same time for all: hosts that do not answer do not add up.
     pub(super) fn shut_down(&mut self) {
         self.listener = None;

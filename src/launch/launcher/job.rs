@@ -110,6 +110,8 @@ pub(super) fn configure(
     job: &Job,
     heartbeat: &HeartbeatSettings,
 ) -> Result<(), ChannelError> {
+    let asks_for_a_stop = ready.stop_signal.unwrap_or(libc::SIGTERM);
+    let stop_signal = ready.settings.store.as_ref().map(|_| asks_for_a_stop);
     let program: Vec<Vec<u8>> = ready.program.iter().map(|word| word.as_bytes().to_vec()).collect();
     for (&node, entry) in nodes {
         let place = place(&ready.programs, entry.remote.is_some());
@@ -117,7 +119,8 @@ pub(super) fn configure(
         link.give_up_after(heartbeat.limit * 5 / 4);
         let (job, heartbeat) = (Box::new(job.clone()), heartbeat.clone());
         let program = program.clone();
-        match link.send(&Down::Configure { job, node, program, place, heartbeat }, &[]) {
+        let first = Down::Configure { job, node, program, place, heartbeat, stop_signal };
+        match link.send(&first, &[]) {
             Ok(()) | Err(ChannelError::Closed) => {}
             Err(error) => return Err(error),
         }

@@ -407,11 +407,8 @@ impl Launcher {
             Up::Note { line } => return self.telling.news(&line),
             Up::InputTaken { bytes } => return self.input_taken(node, bytes),
             Up::Shown { number } => Event::Shown { node, number },
-            Up::Failed { what } => {
-                self.telling.say_verdict(&format!("{}: {what}", self.name(node)));
-                self.result = Some(1);
-                return;
-            }
+            Up::StopSignal => return self.stop_signal_at(node),
+            Up::Failed { what } => return self.failed(node, &what),
         };
         let actions = self.machine.handle(event);
         self.act(actions);
@@ -490,11 +487,5 @@ impl Launcher {
             }
         }
         self.telling.see(self.machine.view(), self.machine.has_started());
-    }
-
-    /// The status of a job that was ended from outside; a line says why.
-    fn ends(&mut self, (status, words): (i32, String)) -> i32 {
-        self.telling.say_verdict(&words);
-        status
     }
 }

@@ -9,6 +9,7 @@ use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_report::words::{bytes, time};
 
 use super::Launcher;
+use super::report::signalled;
 
 /// Status of a job that stopped with its state on disk, so that it can go on (`EX_TEMPFAIL`).
 const RESUME_ME: i32 = 75;
@@ -21,15 +22,18 @@ fn stopped(number: CheckpointNumber, folder: &str, set: u64) -> String {
 }
 
 impl Launcher {
-    /// Has the job stop once its next checkpoint is on disk. None without `SHMEM_FT_STORE`, false
-    /// if it is to stop already.
-    pub(super) fn stop_with_a_set(&mut self) -> Option<bool> {
+    /// Has the job stop once its next checkpoint is on disk, as `who` asks: an agent, or somebody
+    /// here. None without `SHMEM_FT_STORE`, false if the same has asked before.
+    pub(super) fn stop_with_a_set(&mut self, who: Option<u32>) -> Option<bool> {
         let (_, agreed) = self.machine.not_due();
-        let is_new = self.disk.as_mut()?.schedule.stop(agreed);
-        if is_new {
+        let disk = self.disk.as_mut()?;
+        let is_first = disk.asked.insert(who);
+        if disk.schedule.stop(agreed) {
             self.telling.news("the job stops after its next checkpoint, once that is on disk");
+            let nodes: Vec<u32> = self.nodes.keys().copied().collect();
+            nodes.into_iter().for_each(|node| self.send(node, &Down::Stopping, &[]));
         }
-        Some(is_new)
+        Some(is_first)
     }
 
     /// The signal that stops the job at once, if one has come: with `SHMEM_FT_STORE` the first that
@@ -37,7 +41,17 @@ impl Launcher {
     pub(super) fn stopped_by_signal(&mut self) -> Option<i32> {
         let signal = self.signals.stopped()?;
         let asks = signal == self.signals.asks_for_a_stop();
-        (!asks || self.stop_with_a_set() != Some(true)).then_some(signal)
+        (!asks || self.stop_with_a_set(None) != Some(true)).then_some(signal)
+    }
+
+    /// That signal has come to an agent, as a batch system sends it to the processes of each node:
+    /// the first of each asks for a stop, and a second ends the job at once.
+    pub(super) fn stop_signal_at(&mut self, node: u32) {
+        if self.stop_with_a_set(Some(node)) == Some(false) {
+            self.hurried = true;
+            let end = signalled(self.signals.asks_for_a_stop());
+            self.result = Some(self.ends(end));
+        }
     }
 
     /// A PE reported something: perhaps a checkpoint that is due.

@@ -13,14 +13,18 @@
 //! supervisor passes its status on; and nobody else can say its word. When its standard input ends,
 //! the launcher is gone, and so is the node.
 //!
+//! A batch system sends its signals to the supervisor: [`PASSED`] are passed on to the agent, for
+//! which one of them may ask for a stop with a checkpoint on disk. Others end it, and so the node.
+//!
 //! A node whose lease is over is ended by its agent, or by the kernel if the agent cannot
 //! ([`process::Deadline`]): then the supervisor finds the agent killed, and its PEs died with it.
 
 #![forbid(unsafe_code)]
 
-use std::io::Read;
+use std::io::{self, Read};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::time::Duration;
 
@@ -38,6 +42,9 @@ use crate::control::link::timespec;
 /// How long the secret may take to arrive.
 const SECRET: Duration = Duration::from_secs(60);
 
+/// The signals that are passed on to the agent.
+const PASSED: [i32; 3] = [libc::SIGTERM, libc::SIGUSR1, libc::SIGUSR2];
+
 /// Supervises node `words[1]` of the launcher at `words[0]`. True if its agent was told to
 /// end.
 pub fn run(words: &[String]) -> Result<bool, JoinError> {
@@ -53,11 +60,12 @@ pub fn run(words: &[String]) -> Result<bool, JoinError> {
     let mut command = Command::new("/proc/self/exe");
     command.arg(AGENT_ARGUMENT).arg(theirs.as_fd().as_raw_fd().to_string());
     command.stdin(std::process::Stdio::null());
+    let bells = PASSED.into_iter().map(caught).collect::<io::Result<Vec<_>>>()?;
     let agent = Process::start(&mut command, Some(theirs.as_fd()), false)?;
     drop(theirs);
     let word = last_word(&secret, node);
     mine.send(&Down::Join { launcher, node, secret }, &[])?;
-    let ended = watch(&agent);
+    let ended = watch(&agent, &bells);
     agent.kill();
     agent.wait_end(10_000);
     let how = agent.reap();
@@ -69,18 +77,33 @@ pub fn run(words: &[String]) -> Result<bool, JoinError> {
     Ok(how == Some(Ended::Exited(0)))
 }
 
+/// A signal, and a stream that can be read when it has come.
+fn caught(signal: i32) -> io::Result<(i32, UnixStream)> {
+    let (bell, ring) = UnixStream::pair()?;
+    signal_hook::low_level::pipe::register(signal, ring)?;
+    Ok((signal, bell))
+}
+
 /// Returns when the agent has ended, or with false when the launcher is gone.
-fn watch(agent: &Process) -> bool {
-    let stdin = std::io::stdin();
+fn watch(agent: &Process, bells: &[(i32, UnixStream)]) -> bool {
+    let stdin = io::stdin();
+    let mut rest = [0; 64];
     loop {
-        let mut fds = [PollFd::new(agent, PollFlags::IN), PollFd::new(&stdin, PollFlags::IN)];
+        let own = [PollFd::new(agent, PollFlags::IN), PollFd::new(&stdin, PollFlags::IN)];
+        let rings = bells.iter().map(|(_, bell)| PollFd::new(bell, PollFlags::IN));
+        let mut fds: Vec<PollFd> = own.into_iter().chain(rings).collect();
         if poll(&mut fds, None).is_err() {
             continue;
         }
-        let (ended, heard) = (!fds[0].revents().is_empty(), !fds[1].revents().is_empty());
-        let mut rest = [0; 64];
-        if ended || heard && matches!(rustix::io::read(stdin.as_fd(), &mut rest), Ok(0) | Err(_)) {
-            return ended;
+        let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+        if ready[0]
+            || ready[1] && matches!(rustix::io::read(stdin.as_fd(), &mut rest), Ok(0) | Err(_))
+        {
+            return ready[0];
+        }
+        for ((signal, bell), _) in bells.iter().zip(&ready[2..]).filter(|(_, rings)| **rings) {
+            let _ = rustix::io::read(bell, &mut rest);
+            agent.signal(*signal);
         }
     }
 }
@@ -88,7 +111,7 @@ fn watch(agent: &Process) -> bool {
 /// One line of hexadecimal digits, and not a byte more.
 fn read_secret() -> Result<Secret, JoinError> {
     let mut line = [0; 2 * SECRET_LEN + 1];
-    let mut stdin = std::io::stdin();
+    let mut stdin = io::stdin();
     let limit = timespec(SECRET);
     let ready = poll(&mut [PollFd::new(&stdin.as_fd(), PollFlags::IN)], Some(&limit));
     if !matches!(ready, Ok(1)) || stdin.read_exact(&mut line).is_err() {

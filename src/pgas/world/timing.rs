@@ -16,6 +16,8 @@ use raidshmem_sys::lock;
 pub struct Timing {
     /// Calls may pass without saving.
     is_on: bool,
+    /// Checkpoints go to disk, so the job may be asked to stop.
+    has_store: bool,
     /// When the job began.
     begun: Instant,
     due: Mutex<Due>,
@@ -32,6 +34,7 @@ impl Timing {
         let mtbf = settings.mtbf.map(|time| time.as_secs_f64());
         Timing {
             is_on: settings.interval != Interval::EACH_CALL,
+            has_store: settings.store.is_some(),
             begun: now.checked_sub(past.ran).unwrap_or(now),
             due: Mutex::new(Due::new(settings.interval, mtbf, past.recoveries)),
             has_saved: AtomicBool::new(false),
@@ -43,6 +46,11 @@ impl Timing {
     /// to the next checkpoint: until then a PE may be behind the others.
     pub(in crate::pgas) fn may_pass(&self) -> bool {
         self.is_on && self.has_saved.load(Ordering::Relaxed)
+    }
+
+    /// True if the job may be asked to stop, and no PE can be behind the others.
+    pub(in crate::pgas) fn may_stop(&self) -> bool {
+        self.has_store && self.has_saved.load(Ordering::Relaxed)
     }
 
     /// True if a call that is made now saves, as far as this PE decides.
