@@ -1,8 +1,8 @@
-//! Numbers that must not be taken for each other: of a PE, of a tile, of a checkpoint, of a
-//! view, of an incarnation.
+//! Numbers that must not be taken for each other: of a PE, of a tile, of a checkpoint, of a view,
+//! of an incarnation.
 //!
-//! Invariant: all but those of a PE and of a tile only grow in a job. Each has the width that it has in memory and
-//! in messages, and is serialized as the bare number.
+//! Invariant: all but those of a PE and of a tile only grow in a job. Each has the width that it
+//! has in memory and in messages, and is serialized as the bare number.
 
 use std::fmt::{Debug, Display, Formatter, Result};
 
