@@ -60,6 +60,7 @@ pub mod placement;
 pub mod plan;
 pub mod protocol;
 pub mod quantity;
+pub mod replay;
 pub mod rounds;
 pub mod schedule;
 pub mod secret;
