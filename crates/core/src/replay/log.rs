@@ -2,7 +2,9 @@
 //!
 //! A [`Entry`] is an operation on a PE, kept by its origin in one chain for each target, in the
 //! order of its calls. It is appended before the operation shows. An [`Event`] is what a call
-//! taught the PE that made it. The time of a meeting is that of the entry of each member.
+//! taught the PE that made it. An [`Arrival`] is what a member brings to a meeting of several PEs, a
+//! barrier or a collective: the result is a function of the arrivals of all, so nobody has to make a
+//! collective again for a substitute.
 //!
 //! Invariants: if an operation happens before another its time is smaller; the time of an event is
 //! drawn after the load that it reports. In a chain, all entries before a loss of the target that
@@ -111,4 +113,12 @@ pub struct Event {
     pub outcome: u64,
     /// Everything with a smaller time may be known.
     pub until: Time,
+}
+
+/// A PE has come to a meeting, and brings `what`: which routine, its arguments, its contribution.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Arrival<C> {
+    /// Everything that the PE did before has a smaller time.
+    pub time: Time,
+    pub what: C,
 }

@@ -15,7 +15,7 @@
 
 #![allow(missing_docs)] // the sentence of each variant speaks of its fields
 
-use super::log::{Asked, Effect, Entry, Event, Progress};
+use super::log::{Arrival, Asked, Effect, Entry, Event, Progress};
 
 /// What becomes of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub enum Way {
     Differs,
 }
 
-/// The program asks something else than before.
+/// The program does something else than before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Differs;
 
@@ -97,13 +97,24 @@ impl Replay {
             && (self.events, self.meetings) == (events.len(), came)
     }
 
-    /// The number in this interval of the meeting that the program comes to, if the predecessor had
-    /// come to it, who came to `came`.
-    pub fn meeting(&mut self, came: usize) -> Option<usize> {
+    /// The number in this interval of the meeting that the program comes to with `what`, if the
+    /// predecessor had come to it.
+    ///
+    /// # Errors
+    /// The program comes to another meeting than before, or brings something else.
+    pub fn meeting<C: PartialEq>(
+        &mut self,
+        what: &C,
+        log: &[Arrival<C>],
+    ) -> Result<Option<usize>, Differs> {
         let number = self.meetings;
-        (number < came).then(|| {
-            self.meetings += 1;
-            number
-        })
+        match log.get(number) {
+            None => Ok(None),
+            Some(arrival) if arrival.what != *what => Err(Differs),
+            Some(_) => {
+                self.meetings += 1;
+                Ok(Some(number))
+            }
+        }
     }
 }

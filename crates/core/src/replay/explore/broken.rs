@@ -34,6 +34,10 @@ pub(super) enum Broken {
     MeetingBringsNothing,
     /// The last meeting of the predecessor is taken to be over when all have come.
     LastMeetingTrusted,
+    /// A substitute in a collective reads the sources of the others again.
+    SourceReadAgain,
+    /// A substitute in a collective writes the destinations of the others, too.
+    WritesOthers,
     /// The substitute uses the memory that its predecessor left.
     InPlace,
     /// The substitute looks at the chains before it shows that it drains, and not again.

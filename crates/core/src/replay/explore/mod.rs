@@ -11,7 +11,7 @@
 //! - a substitute makes the same calls as before, and looks at no word whose value is not known;
 //! - a loss is global only if an operation is in doubt.
 //!
-//! Left out: lost nodes, engines, collectives that move data, locks.
+//! Left out: lost nodes, engines, locks, the heap.
 
 mod broken;
 mod model;
@@ -124,6 +124,8 @@ fn caught() -> Vec<(Broken, Program, u8)> {
         (Broken::EventsLost, p::tested(), 1),
         (Broken::MeetingBringsNothing, p::used_up(), 1),
         (Broken::LastMeetingTrusted, p::used_up(), 1),
+        (Broken::SourceReadAgain, p::sum_overwritten(), 1),
+        (Broken::WritesOthers, p::broadcast_kept(), 1),
         (Broken::InPlace, p::flag(), 1),
         (Broken::NoSecondLook, p::two_origins(), 1),
         (Broken::HandedOverEarly, p::two_origins(), 1),

@@ -9,7 +9,7 @@ use std::fmt::{self, Display, Formatter};
 use super::broken::Broken;
 use super::program::{Op, Program, Value};
 use crate::replay::handover::{Delivery, Stage, deliver};
-use crate::replay::log::{Asked, Effect, Entry, Event, Progress, Time};
+use crate::replay::log::{Arrival, Asked, Effect, Entry, Event, Progress, Time};
 use crate::replay::merge::Merge;
 use crate::replay::replay::Replay;
 
@@ -19,6 +19,17 @@ pub(super) const WORDS: usize = 3;
 pub(super) type Words = [u64; WORDS];
 pub(super) type Bytes = [u64; 2];
 pub(super) type Chain = Vec<Entry<Bytes>>;
+
+/// What a PE brings to a meeting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Came {
+    Barrier,
+    Broadcast(u64),
+    Sum(u64),
+    Checkpoint,
+    /// It has copied its memory.
+    Copied,
+}
 
 /// Within a call.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -91,7 +102,7 @@ pub(super) struct PeState {
     /// To each target.
     pub chains: Vec<Chain>,
     pub events: Vec<Event>,
-    pub meetings: Vec<Time>,
+    pub meetings: Vec<Arrival<Came>>,
     pub met: usize,
     /// Checkpoints it has left.
     pub interval: usize,
@@ -153,6 +164,26 @@ impl State {
     /// All have come to the meeting with this number.
     pub(super) fn all_met(&self, number: usize) -> bool {
         self.pes.iter().all(|pe| pe.met + pe.meetings.len() > number)
+    }
+
+    /// What the call brings to its meeting.
+    pub(super) fn brings(&mut self, me: usize, op: Op) -> Came {
+        match op {
+            Op::Broadcast { root, from, .. } if root == me => {
+                Came::Broadcast(self.memory(me)[from])
+            }
+            Op::Broadcast { .. } => Came::Broadcast(0),
+            Op::Sum { from, .. } => Came::Sum(self.memory(me)[from]),
+            Op::Checkpoint => Came::Checkpoint,
+            _ => Came::Barrier,
+        }
+    }
+
+    /// A PE comes to a meeting, which has this number.
+    pub(super) fn arrives(&mut self, me: usize, what: Came) -> usize {
+        let time = self.now();
+        self.pes[me].meetings.push(Arrival { time, what });
+        self.pes[me].met + self.pes[me].meetings.len() - 1
     }
 
     pub(super) fn is_over(&self, program: &Program) -> bool {
@@ -259,7 +290,7 @@ impl Model {
                 s.returns(me, op, outcome);
                 Ok(true)
             }
-            At::Meets { number } => self.leaves(s, me, number),
+            At::Meets { number } => self.leaves(s, me, op, number),
             At::Query { .. } | At::Copied | At::Closes { .. } => self.checkpoints(s, me),
             At::LogsLate { to, effect, old } => {
                 let time = s.now();
@@ -325,6 +356,7 @@ impl Model {
             Op::Wait { .. } | Op::Test { .. } => return self.sees(s, me, op, None),
             Op::Store { .. } | Op::Load { .. } => self.uses_own(s, me, op),
             Op::Quiet | Op::Barrier | Op::Checkpoint => return self.releases(s, me, op),
+            Op::Broadcast { .. } | Op::Sum { .. } => return self.releases(s, me, op),
             _ => unreachable!("operations are above"),
         }
         true
@@ -375,11 +407,11 @@ impl Model {
             s.returns(me, op, 0);
             return true;
         }
-        let (time, number) = (s.now(), s.pes[me].met + s.pes[me].meetings.len());
-        s.pes[me].meetings.push(time);
+        let what = s.brings(me, op);
+        let number = s.arrives(me, what);
         s.pes[me].at = match op {
-            Op::Barrier => At::Meets { number },
-            _ => At::Query { number },
+            Op::Checkpoint => At::Query { number },
+            _ => At::Meets { number },
         };
         true
     }

@@ -56,6 +56,17 @@ pub(super) enum Op {
     },
     Quiet,
     Barrier,
+    /// A word of the root comes to a word of all.
+    Broadcast {
+        root: usize,
+        from: usize,
+        at: usize,
+    },
+    /// The sum of a word of all comes to a word of all.
+    Sum {
+        from: usize,
+        at: usize,
+    },
     /// Registers are private memory: they are zero behind it.
     Checkpoint,
 }
@@ -238,6 +249,23 @@ pub(super) fn exchange() -> Program {
     Program { name: "exchange", pes: vec![one, two], victims: vec![0, 1] }
 }
 
+/// The destination of a broadcast is used before all have returned.
+pub(super) fn broadcast_kept() -> Program {
+    let broadcast = Op::Broadcast { root: 0, from: 1, at: 0 };
+    let one = vec![store(1, Value::Just(4)), broadcast, Barrier];
+    let two = vec![broadcast, load(0, 0), store(0, Value::Just(7)), Barrier];
+    Program { name: "broadcast, kept", pes: vec![one, two], victims: vec![0, 1] }
+}
+
+/// The source of a sum is overwritten when the call has returned.
+pub(super) fn sum_overwritten() -> Program {
+    let calls = |value: u64| {
+        let sum = Op::Sum { from: 1, at: 0 };
+        vec![store(1, Value::Just(value)), sum, load(0, 0), store(1, of(0, 1)), sum, load(0, 1)]
+    };
+    Program { name: "sum, overwritten", pes: vec![calls(1), calls(2)], victims: vec![0, 1] }
+}
+
 /// Every program.
 pub(super) fn all() -> Vec<Program> {
     vec![
@@ -256,5 +284,7 @@ pub(super) fn all() -> Vec<Program> {
         own_memory(),
         checkpointed(),
         exchange(),
+        broadcast_kept(),
+        sum_overwritten(),
     ]
 }

@@ -1,7 +1,7 @@
 //! The steps of a substitute in the explorer: death, replay, hand-over, and the checkpoint.
 
 use super::broken::Broken;
-use super::model::{At, Bytes, Chain, Model, PeState, State, Words};
+use super::model::{At, Bytes, Came, Chain, Model, PeState, State, Words};
 use super::program::Op;
 use crate::quantity::Pe;
 use crate::replay::decide::{Decision, Finding, Reason};
@@ -139,15 +139,17 @@ impl Model {
                 Ok(true)
             }
             Op::Quiet => Ok(self.releases(s, me, op)),
-            Op::Barrier | Op::Checkpoint => {
+            Op::Barrier | Op::Checkpoint | Op::Broadcast { .. } | Op::Sum { .. } => {
+                let what = s.brings(me, op);
                 let pe = &mut s.pes[me];
-                let came = pe.meetings.len();
-                let known = pe.replay.as_mut().and_then(|(replay, _)| replay.meeting(came));
+                let Some((replay, _)) = pe.replay.as_mut() else { unreachable!("it replays") };
+                let known = replay.meeting(&what, &pe.meetings);
+                let known = known.map_err(|Differs| format!("PE {me} meets otherwise"))?;
                 let Some(number) = known else { return self.hands_over(s, me) };
                 let number = pe.met + number;
                 pe.at = match op {
-                    Op::Barrier => At::Meets { number },
-                    _ => At::Query { number },
+                    Op::Checkpoint => At::Query { number },
+                    _ => At::Meets { number },
                 };
                 Ok(true)
             }
@@ -230,7 +232,13 @@ impl Model {
     }
 
     /// In a meeting.
-    pub(super) fn leaves(&self, s: &mut State, me: usize, number: usize) -> Result<bool, String> {
+    pub(super) fn leaves(
+        &self,
+        s: &mut State,
+        me: usize,
+        op: Op,
+        number: usize,
+    ) -> Result<bool, String> {
         let pe = &s.pes[me];
         let replays = pe.replay.is_some();
         // The predecessor may have died here: others may need this PE before they come.
@@ -245,14 +253,35 @@ impl Model {
             return if replays { Err(format!("PE {me} left a meeting alone")) } else { Ok(false) };
         }
         if replays && !self.breaks(Broken::MeetingBringsNothing) {
-            let time = |pe: &PeState| pe.meetings.get(number - pe.met).copied();
+            let time = |pe: &PeState| pe.meetings.get(number - pe.met).map(|arrival| arrival.time);
             let until = s.pes.iter().filter_map(time).max();
             if !self.apply(s, me, until.unwrap_or_default()) {
                 return Ok(false);
             }
         }
-        s.returns(me, Op::Barrier, 0);
+        if let Some((at, value)) = self.result(s, op, number, replays) {
+            s.memory(me)[at] = value;
+            if replays && self.breaks(Broken::WritesOthers) {
+                (0..s.pes.len()).for_each(|pe| s.memory(pe)[at] = value);
+            }
+        }
+        s.returns(me, op, 0);
         Ok(true)
+    }
+
+    /// The word that a collective writes, and what it brings.
+    fn result(&self, s: &State, op: Op, number: usize, replays: bool) -> Option<(usize, u64)> {
+        let again = replays && self.breaks(Broken::SourceReadAgain);
+        let brought = |pe: &PeState, from: usize| match pe.meetings[number - pe.met].what {
+            _ if again => pe.memories.last().map_or(0, |memory| memory[from]),
+            Came::Broadcast(value) | Came::Sum(value) => value,
+            other => unreachable!("{other:?} in a collective"),
+        };
+        match op {
+            Op::Broadcast { root, from, at } => Some((at, brought(&s.pes[root], from))),
+            Op::Sum { from, at } => Some((at, s.pes.iter().map(|pe| brought(pe, from)).sum())),
+            _ => None,
+        }
     }
 
     /// In a checkpoint.
@@ -269,8 +298,7 @@ impl Model {
                 }
             }
             At::Copied => {
-                let (time, number) = (s.now(), s.pes[me].met + s.pes[me].meetings.len());
-                s.pes[me].meetings.push(time);
+                let number = s.arrives(me, Came::Copied);
                 s.pes[me].at = At::Closes { number };
             }
             At::Closes { number } if s.all_met(number) => {
