@@ -8,7 +8,7 @@
 //! routine    what each routine of OpenSHMEM logs, and what its replay does
 //! log        the logs as data: operations at their origin, events and meetings at each PE
 //! merge      entries of all origins become the memory of the substitute, in order
-//! replay     the own calls of the substitute: skipped, done again, or answered from a log
+//! own        the own calls of the substitute: skipped, done again, or answered from a log
 //! handover   from "survivors only log" to "survivors reach the substitute", nothing lost or twice
 //! decide     whether a loss is for one PE alone or takes all back, and the reason
 //! ```
@@ -22,15 +22,14 @@
 //! agent, among PEs that map each other. A lost node is decided as global. Programs are free of
 //! races, and depend on their memory and on what calls return alone.
 //!
-//! Only the explorer and the C tables (which must have a [`routine::rule`] for each row) use this
-//! module: no runtime keeps these logs yet, and `SHMEM_FT_ROLLBACK` does not offer it.
+//! Used by the explorer in its tests, which drives all of it, and by the C tables, each family of
+//! which must have a [`routine::rule`]. No runtime keeps these logs, and no setting offers it.
 
 pub mod decide;
 pub mod handover;
 pub mod log;
 pub mod merge;
-#[allow(clippy::module_inception, reason = "the replay of a PE's own calls")]
-pub mod replay;
+pub mod own;
 pub mod routine;
 
 #[cfg(test)]

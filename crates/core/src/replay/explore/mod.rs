@@ -1,7 +1,7 @@
 //! A model checker for local rollback: every interleaving of small programs, every death.
 //!
-//! [`model`] has the steps of PEs and nodes, [`substitute`] those of a substitute; the decisions
-//! are those of the modules beside this one. A search is exhaustive over the reachable states.
+//! [`model`] has the steps of nodes, [`calls`] those of PEs, [`substitute`] those of a substitute;
+//! the decisions are those of the modules beside this one. A search is exhaustive over the reachable states.
 //!
 //! Checked:
 //! - every end has the memory and the registers of some run without a loss. Registers hold all that
@@ -14,6 +14,7 @@
 //! Left out: lost nodes, engines, locks, the heap.
 
 mod broken;
+mod calls;
 mod model;
 mod program;
 mod substitute;

@@ -8,7 +8,7 @@ use crate::replay::decide::{Decision, Finding, Reason};
 use crate::replay::handover::{self, Stage};
 use crate::replay::log::{Asked, Change, Effect, Entry, Progress, Time};
 use crate::replay::merge::{Memory, Merge};
-use crate::replay::replay::{Differs, Replay, Way};
+use crate::replay::own::{Differs, Replay, Way};
 
 impl Memory<Bytes> for Words {
     fn load(&self, at: usize) -> u64 {
