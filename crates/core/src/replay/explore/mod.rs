@@ -17,6 +17,7 @@ mod broken;
 mod calls;
 mod model;
 mod program;
+mod random;
 mod substitute;
 
 use std::collections::BTreeSet;
@@ -104,6 +105,21 @@ fn a_lost_pe_goes_back_alone_wherever_it_dies() {
 #[test]
 fn two_losses_anywhere() {
     program::all().iter().for_each(|program| holds(program, 2));
+}
+
+/// Programs that nobody thought of.
+#[test]
+fn programs_by_a_seed() {
+    let (mut states, mut replayed, mut global) = (0, 0, 0);
+    for seed in 0..40 {
+        let program = random::program(seed);
+        let found = explore(&program, 1, Broken::Nothing);
+        let found = found.unwrap_or_else(|error| panic!("seed {seed}: {error}\n{program:#?}"));
+        (states, replayed) = (states + found.states, replayed + found.replayed);
+        global += found.global;
+    }
+    println!("{states} states, {replayed} ends after a replay, {global} losses are global");
+    assert!(replayed > 1000 && global > 0);
 }
 
 /// Each broken rule, and the program and the deaths with which it shows.
