@@ -1,8 +1,8 @@
 //! Whether a loss is for the lost PE alone, or takes all back: one decision, with its reason.
 //!
 //! Each PE, and for the dead their agent, brings a [`Finding`]: a reason against going back alone,
-//! if there is one. Findings are added up on the way to the launcher, which writes the decision into
-//! the view. Invariant: the sum does not depend on the order of adding.
+//! if there is one. Findings are added up on the way to the launcher, which is to write the
+//! decision into the view. Invariant: the sum does not depend on the order of adding.
 
 #![allow(missing_docs)] // the sentence of each variant speaks of its fields
 

@@ -8,12 +8,13 @@
 //! Direct      origins carry out what was not taken over, and everything from then on
 //! ```
 //!
-//! An origin appends its entry, and then looks: first at the view of its node, then, if the target
-//! was lost, at the stage. The substitute shows `Draining`, and then looks at the chains. So either
-//! the substitute sees the entry, or the origin sees `Draining`: no operation is lost. (A full fence
-//! on both sides between the store and the look.) What the substitute takes over it marks as done in
-//! the chain, so no operation is done twice: an origin marks an entry as logged by a compare and swap
-//! with `Begun`, and what is done stays done, also if the next substitute replays already.
+//! An origin appends its entry, and then looks: first at the view of its node, then, if the
+//! target was lost, at the stage. The substitute shows `Draining`, and then looks at the chains.
+//! So either the substitute sees the entry, or the origin sees `Draining`: no operation is lost.
+//! (A full fence on both sides between the store and the look.) What the substitute takes over it
+//! marks as done in the chain, so no operation is done twice: an origin marks an entry as logged
+//! by a compare and swap with `Begun`, and what is done stays done, also if the next substitute
+//! replays already.
 //!
 //! A node that does not show the loss yet lets its PEs reach the memory of the dead. Therefore the
 //! last look comes after every node has shown it, and so does every release of an origin that only

@@ -1,10 +1,10 @@
 //! The logs of one interval between two checkpoints, as data.
 //!
-//! A [`Entry`] is an operation on a PE, kept by its origin in one chain for each target, in the
+//! An [`Entry`] is an operation on a PE, kept by its origin in one chain for each target, in the
 //! order of its calls. It is appended before the operation shows. An [`Event`] is what a call
-//! taught the PE that made it. An [`Arrival`] is what a member brings to a meeting of several PEs, a
-//! barrier or a collective: the result is a function of the arrivals of all, so nobody has to make a
-//! collective again for a substitute.
+//! taught the PE that made it. An [`Arrival`] is what a member brings to a meeting of several
+//! PEs, a barrier or a collective: the result is a function of the arrivals of all, so nobody
+//! has to make a collective again for a substitute.
 //!
 //! Invariants: if an operation happens before another its time is smaller; the time of an event is
 //! drawn after the load that it reports. In a chain, all entries before a loss of the target that

@@ -12,8 +12,8 @@
 //! If there is none, or more than one, what is known cuts through operations of the same time; the
 //! edges stay *pending* until the rest is known, and nobody may look at the word meanwhile.
 //!
-//! What is not done comes last, in [`Merge::finish`], when nobody reaches the memory of the dead any
-//! more: it happens after everything that was carried out there.
+//! What is not done comes last, in [`Merge::finish`], when nobody reaches the memory of the
+//! dead any more: it happens after everything that was carried out there.
 //!
 //! Invariant: an entry is applied once.
 

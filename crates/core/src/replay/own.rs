@@ -89,8 +89,9 @@ impl Replay {
         }
     }
 
-    /// True if the predecessor logged nothing more. It may have died in the last meeting: what others
-    /// only logged since then may be a part of it, so the substitute hands over before it leaves.
+    /// True if the predecessor logged nothing more. It may have died in the last meeting: what
+    /// others only logged since then may be a part of it, so the substitute hands over before
+    /// it leaves.
     pub fn is_over<B>(&self, chains: &[Vec<Entry<B>>], events: &[Event], came: usize) -> bool {
         let mut all = self.made.iter().zip(chains);
         all.all(|(made, chain)| *made == chain.len())

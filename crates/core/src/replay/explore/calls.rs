@@ -1,14 +1,14 @@
 //! The calls of a PE that is live, in the explorer: an entry, a look, a write, a mark.
 
 use super::broken::Broken;
-use super::model::{At, Bytes, Model, State};
+use super::model::{At, Bytes, JobState, Model};
 use super::program::{Op, Value};
 use crate::replay::handover::{Delivery, Stage, deliver};
 use crate::replay::log::{Asked, Effect, Entry, Event, Progress, Time};
 
 impl Model {
     /// A call of a PE that is live.
-    pub(super) fn calls(&self, s: &mut State, me: usize, op: Op) -> bool {
+    pub(super) fn calls(&self, s: &mut JobState, me: usize, op: Op) -> bool {
         if let Some((to, effect)) = self.effect(s, me, op) {
             if self.breaks(Broken::LoggedAfter) {
                 return self.writes_before_logging(s, me, to, effect);
@@ -48,7 +48,7 @@ impl Model {
     }
 
     /// A plain access of the program.
-    pub(super) fn uses_own(&self, s: &mut State, me: usize, op: Op) {
+    pub(super) fn uses_own(&self, s: &mut JobState, me: usize, op: Op) {
         let found = match op {
             Op::Store { at, value } => {
                 let value = match value {
@@ -65,7 +65,7 @@ impl Model {
     }
 
     /// A wait or a test looks at its word.
-    pub(super) fn sees(&self, s: &mut State, me: usize, op: Op, drawn: Option<Time>) -> bool {
+    pub(super) fn sees(&self, s: &mut JobState, me: usize, op: Op, drawn: Option<Time>) -> bool {
         let (asked, at, least) = match op {
             Op::Wait { at, least } => (Asked::Wait, at, least),
             Op::Test { at, least, .. } => (Asked::Test, at, least),
@@ -83,7 +83,7 @@ impl Model {
     }
 
     /// A call that releases others, or comes to a meeting.
-    pub(super) fn releases(&self, s: &mut State, me: usize, op: Op) -> bool {
+    pub(super) fn releases(&self, s: &mut JobState, me: usize, op: Op) -> bool {
         if s.pes[me].owes && !s.all_show() && !self.breaks(Broken::ReleasedEarly) {
             return false;
         }
@@ -104,7 +104,7 @@ impl Model {
     /// An origin looks what becomes of an entry.
     pub(super) fn looks(
         &self,
-        s: &mut State,
+        s: &mut JobState,
         me: usize,
         op: Op,
         (to, index): (usize, usize),
@@ -146,13 +146,13 @@ impl Model {
     }
 
     /// The memory of an incarnation, which is that of all if it is restored in place.
-    pub(super) fn incarnation_used(&self, s: &State, pe: usize, on: usize) -> usize {
+    pub(super) fn incarnation_used(&self, s: &JobState, pe: usize, on: usize) -> usize {
         if self.breaks(Broken::InPlace) { s.incarnation(pe) } else { on }
     }
 
     pub(super) fn writes(
         &self,
-        s: &mut State,
+        s: &mut JobState,
         me: usize,
         (to, index): (usize, usize),
         on: usize,
@@ -171,7 +171,7 @@ impl Model {
     }
 
     /// Writes what is left of an effect, and says what was there.
-    fn writes_all(&self, s: &mut State, to: usize, on: usize, effect: &Effect<Bytes>) -> u64 {
+    fn writes_all(&self, s: &mut JobState, to: usize, on: usize, effect: &Effect<Bytes>) -> u64 {
         let used = self.incarnation_used(s, to, on);
         let memory = &mut s.pes[to].memories[used];
         match *effect {
@@ -188,7 +188,7 @@ impl Model {
 
     fn writes_before_logging(
         &self,
-        s: &mut State,
+        s: &mut JobState,
         me: usize,
         to: usize,
         effect: Effect<Bytes>,

@@ -1,7 +1,8 @@
 //! A model checker for local rollback: every interleaving of small programs, every death.
 //!
 //! [`model`] has the steps of nodes, [`calls`] those of PEs, [`substitute`] those of a substitute;
-//! the decisions are those of the modules beside this one. A search is exhaustive over the reachable states.
+//! the decisions are those of the modules beside this one. A search is exhaustive over the states
+//! that can be reached. [`random`] makes programs by a seed.
 //!
 //! Checked:
 //! - every end has the memory and the registers of some run without a loss. Registers hold all that
@@ -24,7 +25,7 @@ use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use broken::Broken;
-use model::{Model, State, Words};
+use model::{JobState, Model, Words};
 use program::Program;
 
 /// Memory and registers at an end.
@@ -39,13 +40,13 @@ struct Found {
     ends: BTreeSet<End>,
 }
 
-fn fingerprint(state: &State) -> u64 {
+fn fingerprint(state: &JobState) -> u64 {
     let mut hasher = DefaultHasher::new();
     state.hash(&mut hasher);
     hasher.finish()
 }
 
-fn end(state: &State) -> End {
+fn end(state: &JobState) -> End {
     let last = |pe: &model::PeState| (*pe.memories.last().expect("the first"), pe.registers);
     state.pes.iter().map(last).collect()
 }

@@ -116,7 +116,7 @@ pub(super) struct PeState {
 
 /// All of it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct State {
+pub(super) struct JobState {
     pub pes: Vec<PeState>,
     pub time: u64,
     pub deaths: u8,
@@ -140,7 +140,7 @@ impl Display for Model {
     }
 }
 
-impl State {
+impl JobState {
     pub(super) fn now(&mut self) -> Time {
         self.time += 1;
         Time(self.time)
@@ -208,7 +208,7 @@ impl State {
 }
 
 impl Model {
-    pub(super) fn first(&self) -> State {
+    pub(super) fn first(&self) -> JobState {
         let n_pes = self.program.pes.len();
         let pe = PeState {
             call: 0,
@@ -227,7 +227,7 @@ impl Model {
             took_over: false,
             replay: None,
         };
-        State { pes: vec![pe; n_pes], time: 0, deaths: self.deaths, global: false }
+        JobState { pes: vec![pe; n_pes], time: 0, deaths: self.deaths, global: false }
     }
 
     pub(super) fn breaks(&self, rule: Broken) -> bool {
@@ -235,7 +235,11 @@ impl Model {
     }
 
     /// The states that may follow, the steps of PEs and nodes first; how many those are.
-    pub(super) fn successors(&self, state: &State, next: &mut Vec<State>) -> Result<usize, String> {
+    pub(super) fn successors(
+        &self,
+        state: &JobState,
+        next: &mut Vec<JobState>,
+    ) -> Result<usize, String> {
         next.clear();
         for me in 0..state.pes.len() {
             let mut after = state.clone();
@@ -262,7 +266,7 @@ impl Model {
     }
 
     /// One step of a PE; false if it has to wait.
-    fn step(&self, s: &mut State, me: usize) -> Result<bool, String> {
+    fn step(&self, s: &mut JobState, me: usize) -> Result<bool, String> {
         if let At::TookOver(at) = s.pes[me].at.clone() {
             self.goes_live(s, me);
             s.pes[me].at = *at;
@@ -305,7 +309,7 @@ impl Model {
     }
 
     /// What an operation does.
-    pub(super) fn effect(&self, s: &State, me: usize, op: Op) -> Option<(usize, Effect<Bytes>)> {
+    pub(super) fn effect(&self, s: &JobState, me: usize, op: Op) -> Option<(usize, Effect<Bytes>)> {
         let value = |value: Value| match value {
             Value::Just(value) => value,
             Value::Of { register, plus } => s.pes[me].registers[register] + plus,

@@ -1,7 +1,7 @@
 //! The steps of a substitute in the explorer: death, replay, hand-over, and the checkpoint.
 
 use super::broken::Broken;
-use super::model::{At, Bytes, Came, Chain, Model, PeState, State, Words};
+use super::model::{At, Bytes, Came, Chain, JobState, Model, PeState, Words};
 use super::program::Op;
 use crate::quantity::Pe;
 use crate::replay::decide::{Decision, Finding, Reason};
@@ -26,7 +26,7 @@ impl Memory<Bytes> for Words {
 
 impl Model {
     /// The process of a PE dies; the decision is taken, and a substitute begins.
-    pub(super) fn kill(&self, s: &mut State, me: usize) {
+    pub(super) fn kill(&self, s: &mut JobState, me: usize) {
         s.deaths -= 1;
         let in_doubt = s.pes[me].chains.iter().flatten().any(Entry::is_in_doubt);
         let ignored = self.breaks(Broken::DoubtDoneAgain) || self.breaks(Broken::DoubtSkipped);
@@ -67,7 +67,7 @@ impl Model {
     }
 
     /// A PE that has made all its calls.
-    pub(super) fn end(&self, s: &mut State, me: usize) -> Result<bool, String> {
+    pub(super) fn end(&self, s: &mut JobState, me: usize) -> Result<bool, String> {
         match s.pes[me].replay {
             Some(_) => self.hands_over(s, me),
             None => Ok(false),
@@ -75,7 +75,7 @@ impl Model {
     }
 
     /// Chains to a PE, of the interval that it is in.
-    fn chains(&self, s: &State, to: usize) -> Vec<Chain> {
+    fn chains(&self, s: &JobState, to: usize) -> Vec<Chain> {
         let same = |pe: &PeState| pe.interval == s.pes[to].interval;
         let chain = |pe: &PeState| if same(pe) { pe.chains[to].clone() } else { Vec::new() };
         s.pes.iter().map(chain).map(|chain| self.spoil(chain)).collect()
@@ -103,7 +103,7 @@ impl Model {
     }
 
     /// Applies what the PE may know; false if somebody is in the midst of something.
-    fn apply(&self, s: &mut State, me: usize, until: Time) -> bool {
+    fn apply(&self, s: &mut JobState, me: usize, until: Time) -> bool {
         let chains = self.chains(s, me);
         let Some((replay, mut merge)) = s.pes[me].replay.take() else { return true };
         let memory = s.memory(me);
@@ -122,7 +122,7 @@ impl Model {
     }
 
     /// A call of a substitute that replays.
-    pub(super) fn replays(&self, s: &mut State, me: usize, op: Op) -> Result<bool, String> {
+    pub(super) fn replays(&self, s: &mut JobState, me: usize, op: Op) -> Result<bool, String> {
         if let Some((to, effect)) = self.effect(s, me, op) {
             return self.operates(s, me, op, to, &effect);
         }
@@ -159,7 +159,7 @@ impl Model {
 
     fn operates(
         &self,
-        s: &mut State,
+        s: &mut JobState,
         me: usize,
         op: Op,
         to: usize,
@@ -209,7 +209,7 @@ impl Model {
         Ok(true)
     }
 
-    fn learns(&self, s: &mut State, me: usize, op: Op, asked: Asked) -> Result<bool, String> {
+    fn learns(&self, s: &mut JobState, me: usize, op: Op, asked: Asked) -> Result<bool, String> {
         let pe = &mut s.pes[me];
         let Some((replay, _)) = pe.replay.as_mut() else { unreachable!("it replays") };
         let before = replay.clone();
@@ -234,7 +234,7 @@ impl Model {
     /// In a meeting.
     pub(super) fn leaves(
         &self,
-        s: &mut State,
+        s: &mut JobState,
         me: usize,
         op: Op,
         number: usize,
@@ -270,7 +270,7 @@ impl Model {
     }
 
     /// The word that a collective writes, and what it brings.
-    fn result(&self, s: &State, op: Op, number: usize, replays: bool) -> Option<(usize, u64)> {
+    fn result(&self, s: &JobState, op: Op, number: usize, replays: bool) -> Option<(usize, u64)> {
         let again = replays && self.breaks(Broken::SourceReadAgain);
         let brought = |pe: &PeState, from: usize| match pe.meetings[number - pe.met].what {
             _ if again => pe.memories.last().map_or(0, |memory| memory[from]),
@@ -285,7 +285,7 @@ impl Model {
     }
 
     /// In a checkpoint.
-    pub(super) fn checkpoints(&self, s: &mut State, me: usize) -> Result<bool, String> {
+    pub(super) fn checkpoints(&self, s: &mut JobState, me: usize) -> Result<bool, String> {
         match s.pes[me].at {
             At::Query { .. } if s.pes[me].replay.is_some() => return self.hands_over(s, me),
             At::Query { number } if s.all_met(number) => {
@@ -322,7 +322,7 @@ impl Model {
     }
 
     /// One step from replay to live.
-    fn hands_over(&self, s: &mut State, me: usize) -> Result<bool, String> {
+    fn hands_over(&self, s: &mut JobState, me: usize) -> Result<bool, String> {
         let stage = *s.pes[me].stages.last().expect("there is the first");
         let all_show = s.all_show() || self.breaks(Broken::HandedOverEarly);
         match handover::next(stage, all_show) {
@@ -346,14 +346,15 @@ impl Model {
         Ok(true)
     }
 
-    pub(super) fn goes_live(&self, s: &mut State, me: usize) {
+    pub(super) fn goes_live(&self, s: &mut JobState, me: usize) {
         let pe = &mut s.pes[me];
         *pe.stages.last_mut().expect("there is the first") = Stage::Direct;
         (pe.replay, pe.took_over) = (None, false);
     }
 
-    /// Applies all chains, and marks what it took over; false if somebody is in the midst of something.
-    fn takes_over(&self, s: &mut State, me: usize) -> Result<bool, String> {
+    /// Applies all chains, and marks what it took over; false if somebody is in the midst of an
+    /// operation.
+    fn takes_over(&self, s: &mut JobState, me: usize) -> Result<bool, String> {
         let mut chains = self.chains(s, me);
         let Some((_, merge)) = s.pes[me].replay.as_mut() else { unreachable!("it replays") };
         let mut merge = merge.clone();
