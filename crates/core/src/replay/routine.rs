@@ -129,8 +129,8 @@ rules! {
         "shmem_set_lock" "" "shmem_clear_lock" "" "shmem_test_lock" ""
         "shmemx_ft_agree" "" "shmemx_ft_shrink" "" "shmemx_ft_failed" "" "shmemx_ft_on_fault" ""
         "shmemx_ft_faulted" "" "shmemx_ft_last_error" "" "shmemx_ft_checkpoint_number" ""
-        "shmemx_ft_need_checkpoint" "" "shmemx_ft_should_stop" "" "shmemx_ft_protect" "" "shmemx_ft_register" ""
-        "shmemx_ft_exclude" "" "shmemx_ft_include" "";
+        "shmemx_ft_need_checkpoint" "" "shmemx_ft_should_stop" "" "shmemx_ft_protect" ""
+        "shmemx_ft_register" "" "shmemx_ft_exclude" "" "shmemx_ft_include" "";
 }
 
 /// The rule of a family of routines; None if the table has no row for it. A `const` asks.
