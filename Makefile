@@ -22,7 +22,7 @@ FILL    := sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@LI
 HEADERS := $(patsubst include/%,%,$(wildcard include/*.h include/*/*.h))
 
 .PHONY: build demo test test-all test-nodes sanitize soak mutants scorecard scorecard-quick scaling
-.PHONY: install deb book clean help
+.PHONY: advise install deb book clean help
 
 build:
 	@.ci/setup build
@@ -80,6 +80,11 @@ scaling: build
 	@.ci/setup build
 	$(CARGO) bench --locked --bench scaling -- \
 		$(if $(START),--start) $(if $(QUICK),--quick) $(if $(RECORD),--record)
+
+# What oshadvise finds in three programs, and what checkpoints under its plan cost: benches/advise.
+advise: build
+	@.ci/setup test
+	$(CARGO) bench --locked --bench advise
 
 # Installs what `make build` made; builds nothing, so that it can be run by root. Symbols for
 # debuggers go into files of their own (.debug/ beside each program); STRIP=no leaves them.
@@ -139,6 +144,7 @@ help:
 	@echo '               scorecard-quick: 2); RECORD=1 keeps the result in benches/record,'
 	@echo '               VERBS=1 adds RDMA between machines in software (QEMU; 10 more)'
 	@echo 'make scaling   cost against bytes, PEs, group size, parity: CSV, plots, model (QUICK=1)'
+	@echo 'make advise    what oshadvise finds, and checkpoints under its plan: a record and plots'
 	@echo 'make install   copy what was built to PREFIX=/usr/local (DESTDIR= is put before it)'
 	@echo 'make deb       Debian packages in target/deb'
 	@echo 'make book      the documents as a book (mdBook): target/book/index.html'

@@ -17,6 +17,8 @@ use raidshmem_advise::{read, routines};
 use crate::capi::emit;
 use crate::wrapper;
 
+pub mod bind;
+
 /// The oldest clang whose IR is read.
 const OLDEST: u32 = 19;
 /// The variable that names another clang.

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use raidshmem_core::inject::Point;
 use raidshmem_core::protocol::{At, Call};
-use raidshmem_core::quantity::{CheckpointNumber, Incarnation};
+use raidshmem_core::quantity::{CheckpointNumber, Incarnation, Pe};
 use raidshmem_core::store::protection::Protection;
 use raidshmem_core::store::refusal::Refused;
 use raidshmem_core::view::State;
@@ -58,7 +58,9 @@ pub(crate) fn save_all() -> i32 {
     let result = match world.store.protection() {
         None => pass(world, number),
         Some(protection) => {
-            world.show_call(&site::here(), number);
+            let site = site::here();
+            world.show_call(&site, number);
+            world.choose(&site);
             save(world, protection, number)
         }
     };
@@ -83,8 +85,9 @@ pub fn need_checkpoint() -> bool {
 }
 
 /// True if the job is to stop once its next checkpoint is on disk (`SHMEM_FT_STORE`). Collective,
-/// with the same answer on all PEs that know of no loss; who knows of one gets false, since the next
-/// checkpoint reports it. False before the first checkpoint, and from a restart to the next.
+/// with the same answer on all PEs that know of no loss; one that knows of a loss gets false, since
+/// the next checkpoint reports it. False before the first checkpoint, and from a restart to the
+/// next one.
 pub fn should_stop() -> bool {
     let world = world();
     !world.is_alone() && world.stops("shmemx_ft_should_stop")
@@ -117,7 +120,10 @@ fn pass(world: &World, number: CheckpointNumber) -> i32 {
 
 fn save(world: &'static World, protection: &'static Protection, number: CheckpointNumber) -> i32 {
     let began = Instant::now();
-    let (end, refusal) = port::run(world, protection, Call::Checkpoint);
+    let (mut end, mut refusal) = port::run(world, protection, Call::Checkpoint);
+    if end == At::Refused && world.leave_nothing_out() {
+        (end, refusal) = port::run(world, protection, Call::Checkpoint);
+    }
     if let (At::Refused, Some(refusal)) = (end, refusal) {
         return refuse(world, format!("checkpoint refused: {refusal}"));
     }
@@ -145,7 +151,7 @@ fn refuse(world: &World, words: String) -> i32 {
     if lock(&world.store.refused).again(words.clone()) {
         return SUCCESS;
     }
-    if world.me() == 0 {
+    if world.me() == Pe(0) {
         complain(&words);
     }
     FAILURE
@@ -161,14 +167,14 @@ pub fn recover_at_end(world: &'static World) {
 }
 
 /// The PEs lost since this PE last saw the job whole, each with its status.
-pub fn query_fault() -> Vec<(usize, i32)> {
+pub fn query_fault() -> Vec<(Pe, i32)> {
     let status = |with_node| if with_node { NODE_FAILED } else { PE_FAILED };
     let world = world();
     if world.goes_on() {
         world.fewer.ask(world.adopt());
     }
     let lost = world.members.lost().into_iter();
-    let lost = lost.filter(|&(pe, _)| !world.fewer.is_acknowledged(pe));
+    let lost = lost.filter(|&(pe, _)| !world.fewer.is_acknowledged(pe.at()));
     lost.map(|(pe, with_node)| (pe, status(with_node))).collect()
 }
 
@@ -197,7 +203,7 @@ pub fn restart_pes() {
         }
         let losses = world.timing.restarted();
         info!("restarted from checkpoint {} after loss {losses} of the job", world.store.agreed());
-    } else if lock(&world.store.refused).restart() && world.me() == 0 {
+    } else if lock(&world.store.refused).restart() && world.me() == Pe(0) {
         let back = match world.store.agreed() {
             CheckpointNumber::START => "none was made yet, so a loss ends it".to_owned(),
             number => format!("a loss takes it back to checkpoint {number}"),
@@ -208,9 +214,9 @@ pub fn restart_pes() {
 
 /// True if what was just read from PE `pe` may not be used: it is lost, or, where PEs go back, any
 /// loss is known.
-pub fn get_failed(pe: usize) -> bool {
+pub fn get_failed(pe: Pe) -> bool {
     let world = world();
-    if world.goes_on() { world.is_lost_now(pe) } else { world.interrupted() }
+    if world.goes_on() { world.is_lost_now(pe.at()) } else { world.interrupted() }
 }
 
 /// Which of some PEs are lost, of those that were not replaced.

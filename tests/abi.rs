@@ -350,3 +350,15 @@ fn what_an_analysis_takes_from_a_signature_agrees_with_the_prototype() {
         }
     }
 }
+
+#[test]
+fn every_rule_of_a_local_rollback_is_that_of_a_routine() {
+    let symbols = emit::symbols();
+    for (pre, post, _) in raidshmem_core::replay::routine::RULES {
+        let is_one = |symbol: &String| {
+            let between = symbol.strip_prefix(pre).and_then(|rest| rest.strip_suffix(post));
+            between.is_some_and(|of_type| !pre.ends_with('_') || !of_type.is_empty())
+        };
+        assert!(symbols.iter().any(is_one), "{pre}..{post} is no routine");
+    }
+}

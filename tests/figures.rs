@@ -20,6 +20,9 @@ use std::path::Path;
 
 use serde_json::Value;
 
+#[path = "../benches/advise/plot.rs"]
+mod plot;
+
 const DOCUMENTS: [&str; 3] = ["README.md", "benches/README.md", "whitepaper/paper.md"];
 const BEGIN: &str = "<!-- figures: ";
 const END: &str = "<!-- end of figures -->";
@@ -194,4 +197,22 @@ fn a_stale_table_is_seen() {
     let row = "| verbs, 8-byte get / tool | 1.21 | at most 1.2, missed | ib_read_lat |\n";
     assert!(renewed.contains(row), "{renewed}");
     assert!(renewed.starts_with("before\n") && renewed.ends_with(&format!("{END}\nafter\n")));
+}
+
+/// The newest record of what the adviser finds, and its plots.
+#[test]
+fn plots_of_the_adviser_are_those_of_its_record() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/record");
+    let names = std::fs::read_dir(folder)
+        .expect("records")
+        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned());
+    let newest = names.filter(|name| name.starts_with("advise-")).max().expect("a record");
+    let text = page(&format!("benches/record/{newest}"));
+    let record: Value = serde_json::from_str(&text).expect("a record is JSON");
+    for program in record["programs"].as_array().expect("programs") {
+        let name = program["name"].as_str().expect("a name");
+        let drawn = page(&format!("benches/advise/{name}.svg"));
+        let same = drawn == plot::plot(program);
+        assert!(same, "{name}.svg: `cargo bench --bench advise -- --plot RECORD` draws it");
+    }
 }

@@ -7,9 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::exit;
 
 use clap::Parser;
+use raidshmem::advise::bind::bind;
 use raidshmem::advise::{self, VARIABLE};
 use raidshmem::usage;
-use raidshmem_advise::advise::advise;
+use raidshmem_advise::advise::{Scope, study};
+use raidshmem_advise::leave::Leave;
 use raidshmem_advise::report::Report;
 use raidshmem_advise::{html, json, text};
 
@@ -30,6 +32,10 @@ struct Args {
     /// Only checkpoints and findings, as text.
     #[arg(long)]
     brief: bool,
+    /// Take all memory for live where a function returns, as an analysis of one function at a time
+    /// must: to compare.
+    #[arg(long, conflicts_with = "plan")]
+    within: bool,
     /// Write the report as JSON; - is standard output, without text.
     #[arg(long, value_name = "FILE|-")]
     json: Option<PathBuf>,
@@ -39,6 +45,12 @@ struct Args {
     /// Write one HTML page of the annotated source.
     #[arg(long, value_name = "FILE|-")]
     html: Option<PathBuf>,
+    /// Write a plan of what checkpoints leave out, for SHMEM_FT_PLAN; needs --program.
+    #[arg(short = 'o', value_name = "FILE|-", requires = "program")]
+    plan: Option<PathBuf>,
+    /// The program that the plan is for, built from these files with -g.
+    #[arg(long, value_name = "PROGRAM", requires = "plan")]
+    program: Option<PathBuf>,
 }
 
 fn main() {
@@ -54,9 +66,11 @@ fn main() {
     let module = |file: &PathBuf| advise::module(&clang, &compiler, file);
     let modules: Result<Vec<_>, _> = args.files.iter().map(module).collect();
     let modules = modules.unwrap_or_else(|error| refuse(&error.to_string()));
-    let report = advise(modules, &advise::routines());
-    let report = report.unwrap_or_else(|error| refuse(&error.to_string()));
-    if !outputs(&args, &report) {
+    let scope = if args.within { Scope::Function } else { Scope::Program };
+    let found = study(modules, &advise::routines(), scope);
+    let (report, leave) = found.unwrap_or_else(|error| refuse(&error.to_string()));
+    let plan = plan(&args, &leave);
+    if !outputs(&args, &report, plan) {
         print(&text::text(&report, args.brief));
     }
     if report.warnings() > 0 {
@@ -64,13 +78,22 @@ fn main() {
     }
 }
 
+/// The plan, if one is asked for.
+fn plan(args: &Args, leave: &Leave) -> Option<String> {
+    let (_, program) = args.plan.as_ref().zip(args.program.as_ref())?;
+    let plan = bind(program, leave).unwrap_or_else(|error| refuse(&error.to_string()));
+    leave.notes.iter().for_each(|note| eprintln!("oshadvise: {note}"));
+    Some(plan.text())
+}
+
 /// Writes what is asked for; true if standard output has one of them.
-fn outputs(args: &Args, report: &Report) -> bool {
+fn outputs(args: &Args, report: &Report, plan: Option<String>) -> bool {
     let json = args.json.as_ref().map(|to| (to, json::json(report)));
     let sarif = args.sarif.as_ref().map(|to| (to, json::sarif(report, env!("CARGO_PKG_VERSION"))));
     let html = args.html.as_ref().map(|to| (to, html::html(report, &sources(report))));
     let mut printed = false;
-    for (to, text) in [json, sarif, html].into_iter().flatten() {
+    let plan = args.plan.as_ref().zip(plan);
+    for (to, text) in [json, sarif, html, plan].into_iter().flatten() {
         if to == Path::new("-") {
             print(&text);
             printed = true;

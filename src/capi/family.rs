@@ -12,8 +12,9 @@
 //!  set   +- T between -+   prefix of the context form, note
 //! ```
 //!
-//! Invariant: a parameter type has an entry in `emit.rs`'s table of C spellings, or the header
-//! cannot be written. Not here: entries that need machine code (`longdouble.rs` describes them with
+//! Invariants: a parameter type has an entry in `emit.rs`'s table of C spellings, or the header
+//! cannot be written. A family has a rule for local rollback (`core/replay/routine.rs`), or it does
+//! not compile. Not here: entries that need machine code (`longdouble.rs` describes them with
 //! `describe!` and defines them itself).
 
 /// One family, as data.
@@ -62,6 +63,10 @@ macro_rules! describe {
                 ret: concat!($(stringify!($ret))?),
             },
         )*];
+        $(const _: () = assert!(
+            raidshmem_core::replay::routine::rule($pre, $post).is_some(),
+            concat!("no rule in the table of core/replay/routine.rs: ", $pre, "..", $post)
+        );)*
     };
 }
 

@@ -49,7 +49,7 @@ fn for_caller(values: &[c_int]) -> *mut c_int {
 fn query(call: &'static str, pes: Out<*mut c_int>, status: Out<*mut c_int>, numpes: Out<usize>) {
     pgas::world();
     let (numbers, reasons): (Vec<c_int>, Vec<c_int>) =
-        faults::query_fault().into_iter().map(|(pe, status)| (pe as c_int, status)).unzip();
+        faults::query_fault().into_iter().map(|(pe, status)| (pe.at() as c_int, status)).unzip();
     for (list, values) in [(pes, &numbers), (status, &reasons)] {
         if list.addr() != 0 {
             let copy = for_caller(values);

@@ -2,6 +2,8 @@
 
 use std::ffi::c_int;
 
+use raidshmem_core::quantity::Pe;
+
 use super::claims::read_at;
 use crate::openshmem::check;
 use crate::openshmem::context::Ctx;
@@ -12,7 +14,7 @@ use crate::pgas;
 fn complete_pes(call: &'static str, ctx: Ctx, targets: In<c_int>, npes: usize) {
     let world = pgas::world();
     let pe = |index| check::pe(call, world, ctx.pe(call, read_at(targets, index)).pe);
-    let pes: Vec<usize> = (0..npes).map(pe).collect();
+    let pes: Vec<Pe> = (0..npes).map(pe).collect();
     world.quiet_at(ctx.stream(), &pes);
 }
 

@@ -61,7 +61,7 @@ pub(super) fn pointer_on(call: &'static str, dest: SymIn<c_void>, pe: c_int) -> 
     if !is_pe(pe) || world.segments.offset_of(dest.addr(), 1).is_none() {
         return std::ptr::null_mut();
     }
-    if pe as usize == world.me() {
+    if pe as usize == world.me().at() {
         return dest.as_sym().pointer();
     }
     SegmentRange::new(call, "dest", dest.as_sym(), 1, pe).pointer()
@@ -81,7 +81,7 @@ family! { SETUP: "Setup, exit, query";
         initialized.write(c_int::from(pgas::initialized()));
     }
     ONE "shmem_my_pe" "" () -> c_int {
-        pgas::world_for(NAME).me() as c_int
+        pgas::world_for(NAME).me().at() as c_int
     }
     ONE "shmem_n_pes" "" () -> c_int {
         pgas::world_for(NAME).n_pes() as c_int
@@ -116,7 +116,7 @@ family! { SETUP: "Setup, exit, query";
         }
     }
     ONE "_my_pe" "" [deprecated "1.2"] () -> c_int {
-        pgas::world_for(NAME).me() as c_int
+        pgas::world_for(NAME).me().at() as c_int
     }
     ONE "_num_pes" "" [deprecated "1.2"] () -> c_int {
         pgas::world_for(NAME).n_pes() as c_int

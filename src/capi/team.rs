@@ -54,7 +54,7 @@ fn contexts_of(call: &'static str, name: &str, config: In<TeamConfig>, mask: c_l
 
 family! { TEAM: "Teams";
     ONE "shmem_team_my_pe" "" (team: Team) -> c_int {
-        index_of(team, pgas::world().me())
+        index_of(team, pgas::world().me().at())
     }
     ONE "shmem_team_n_pes" "" (team: Team) -> c_int {
         members(team).map_or(-1, |(_, _, size)| size as c_int)
@@ -96,7 +96,7 @@ family! { TEAM: "Teams";
             contexts_of(NAME, "xaxis_mask", xaxis_config, xaxis_mask),
             contexts_of(NAME, "yaxis_mask", yaxis_config, yaxis_mask),
         ];
-        let index = usize::try_from(index_of(parent_team, pgas::world().me()));
+        let index = usize::try_from(index_of(parent_team, pgas::world().me().at()));
         let xrange = usize::try_from(xrange).ok().filter(|xrange| *xrange > 0);
         let (Ok(index), Some(xrange), Some((_, _, size))) = (index, xrange, members(parent_team))
         else {

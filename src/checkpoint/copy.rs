@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use raidshmem_core::inject::Point;
 use raidshmem_core::layout::{STAMP, TILE};
-use raidshmem_core::quantity::CheckpointNumber;
+use raidshmem_core::quantity::{CheckpointNumber, TileIndex};
 use raidshmem_core::store::coverage::Coverage;
 use raidshmem_core::store::delta::{Changes, Next};
 use raidshmem_core::store::protection::Protection;
@@ -40,8 +40,8 @@ pub(super) fn is_mine(
     len: usize,
 ) -> bool {
     let (shape, place) = protection.place(pe);
-    let there = protection.snapshots == 2 && tile < tiles::tiles(len) && !segments.is_far(pe);
-    there && shape.copier(place, tile / (shape.chunk_len(len) / TILE)) == Some(segments.me())
+    let there = protection.snapshots == 2 && tile.at() < tiles::tiles(len) && !segments.is_far(pe);
+    there && shape.copier(place, tile.offset() / shape.chunk_len(len)) == Some(segments.me())
 }
 
 /// The own tiles, and how they come to be those of a checkpoint.
@@ -79,21 +79,22 @@ impl<'a> Own<'a> {
     }
 
     /// The tiles of the second snapshot that no other PE writes.
-    pub fn left(&self, changes: &Changes) -> Vec<usize> {
+    pub fn left(&self, changes: &Changes) -> Vec<TileIndex> {
         let (shape, place) = self.protection.place(self.world.me());
-        let per_chunk = shape.chunk_len(self.coverage.len()) / TILE;
+        let chunk_len = shape.chunk_len(self.coverage.len());
         let own = |chunk: usize| {
             shape.copier(place, chunk).is_none_or(|pe| self.world.segments.is_far(pe))
         };
         let own: Vec<bool> = (0..shape.layout.chunks()).map(own).collect();
-        let left = |tile: &usize| own[tile / per_chunk] || !changes.own.contains(*tile);
+        let left =
+            |tile: &TileIndex| own[tile.offset() / chunk_len] || !changes.own.contains(*tile);
         let second = self.protection.snapshots == 2;
-        (0..self.count()).filter(|tile| second && left(tile)).collect()
+        TileIndex::all(self.count()).filter(|tile| second && left(tile)).collect()
     }
 
     /// Makes a tile that of this checkpoint. A tile that did not change stays as it is or comes
     /// from the last snapshot, not from memory: that is what the parity was made of.
-    pub fn bring(&self, tile: usize, changes: Option<&Changes>, scratch: &mut [u8]) {
+    pub fn bring(&self, tile: TileIndex, changes: Option<&Changes>, scratch: &mut [u8]) {
         let Own { world, number, .. } = *self;
         let source = LiveTile { pe: world.me(), tile };
         let to = source.in_store(self.region(number));
@@ -112,7 +113,7 @@ impl<'a> Own<'a> {
 
     /// The stamp that a tile must have if it is as it was at the last checkpoint, while that is
     /// there.
-    fn stamp_of_last(&self, tile: usize) -> Option<[u8; STAMP]> {
+    fn stamp_of_last(&self, tile: TileIndex) -> Option<[u8; STAMP]> {
         self.last.of(tiles::stamp_of(
             self.world.segments,
             self.region(self.number.previous()),
@@ -122,7 +123,7 @@ impl<'a> Own<'a> {
 
     /// True if a tile has the stamp `was`: equal checksums, not a proof, but all that the choice
     /// for the next checkpoint needs.
-    fn is_as(&self, tile: usize, was: Option<[u8; STAMP]>) -> bool {
+    fn is_as(&self, tile: TileIndex, was: Option<[u8; STAMP]>) -> bool {
         let stamp = tiles::stamp_of(self.world.segments, self.region(self.number), tile);
         self.world.settings().checksum && was.is_some_and(|was| *stamp == was)
     }
@@ -142,8 +143,8 @@ pub fn complete(
     }
     world.members.point(Point::Copy, number);
     let own = Own::new(world, protection, coverage, number);
-    let is_new = |tile: &usize| !own.is_as(*tile, own.stamp_of_last(*tile));
-    changes.seen = (0..own.count()).filter(is_new).count();
+    let is_new = |tile: &TileIndex| !own.is_as(*tile, own.stamp_of_last(*tile));
+    changes.seen = TileIndex::all(own.count()).filter(is_new).count();
 }
 
 /// Copies all of live memory into the snapshot, whose record is void meanwhile, or as much of it
@@ -157,7 +158,8 @@ pub fn copy(
 ) {
     let own = Own::new(world, protection, coverage, number);
     let (known, seen, count) = (changes.as_deref(), AtomicUsize::new(0), own.count());
-    let copy = |tile: usize, scratch: &mut Vec<u8>| {
+    let copy = |at: usize, scratch: &mut Vec<u8>| {
+        let tile = TileIndex::of(at);
         let was = known.and_then(|_| own.stamp_of_last(tile));
         own.bring(tile, known, scratch);
         // Relaxed: the loop's end shows it.

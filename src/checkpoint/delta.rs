@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use raidshmem_core::layout::TILE;
 use raidshmem_core::message::Found;
-use raidshmem_core::quantity::CheckpointNumber;
+use raidshmem_core::quantity::{CheckpointNumber, TileIndex};
 use raidshmem_core::store::coverage::Coverage;
 use raidshmem_core::store::delta::{By, Changes, Look, StoreCounts};
 use raidshmem_core::store::protection::Protection;
@@ -47,7 +47,8 @@ pub fn compare(
         let begun = Instant::now();
         let last = protection.snapshot_at(world.segments.layout(), number.previous());
         let mut looks = vec![Look::default(); count];
-        let look = |(tile, found): (usize, &mut Look), scratch: &mut Vec<u8>| {
+        let look = |(at, found): (usize, &mut Look), scratch: &mut Vec<u8>| {
+            let tile = TileIndex::of(at);
             let bytes =
                 tiles::live(world.segments, LiveTile { pe: world.me(), tile }, coverage, scratch);
             *found = changes

@@ -21,7 +21,7 @@ use raidshmem_codec::code::Code;
 use raidshmem_codec::stripe::Data;
 use raidshmem_core::inject::Point;
 use raidshmem_core::layout::TILE;
-use raidshmem_core::quantity::CheckpointNumber;
+use raidshmem_core::quantity::{CheckpointNumber, Pe, TileIndex};
 use raidshmem_core::store::coverage::Coverage;
 use raidshmem_core::store::delta::{Changes, Next, SourceCount, TileSet};
 use raidshmem_core::store::protection::{GroupLayout, Protection};
@@ -53,9 +53,9 @@ pub fn encode(
     let own = Own::new(world, protection, coverage, number);
     let changes = changes.as_deref();
     let left = changes.map_or(Vec::new(), |changes| own.left(changes));
-    let bring = |tile: usize, scratch: &mut [u8]| own.bring(left[tile], changes, scratch);
+    let bring = |nth: usize, scratch: &mut [u8]| own.bring(left[nth], changes, scratch);
     if tasks.is_empty() {
-        world.store.pool.numbers(0..left.len(), || vec![0; TILE], |tile, room| bring(tile, room));
+        world.store.pool.numbers(0..left.len(), || vec![0; TILE], |nth, room| bring(nth, room));
     }
     let count = tasks.len();
     for (nth, task) in tasks.iter_mut().enumerate() {
@@ -122,7 +122,7 @@ impl Encode<'_> {
         let steps = 0..self.per_chunk;
         let all = steps.flat_map(|step| named.iter().map(move |&chunk| ParityTile { chunk, step }));
         let Some(changes) = changes else { return all.map(Task::whole).collect() };
-        let shown = |&pe: &usize| tiles::changes(world, pe, tiles::tiles(self.coverage.len()));
+        let shown = |&pe: &Pe| tiles::changes(world, pe, tiles::tiles(self.coverage.len()));
         let shown: Vec<TileSet> = shape.members.iter().map(shown).collect();
         let (all, known) = (all.collect::<Vec<ParityTile>>(), &*changes);
         let tasks = Mutex::new(Vec::new());
@@ -131,7 +131,7 @@ impl Encode<'_> {
         let renewals = (&renewal(slots), &renewal(1));
         let look = |nth: usize, (): &mut ()| {
             let (tile, at) = (all[nth], self.at(all[nth]));
-            let sources: Vec<(&Data, usize)> = self.sources(tile).collect();
+            let sources: Vec<(&Data, TileIndex)> = self.sources(tile).collect();
             let is_changed = |&position: &usize| {
                 let (data, tile) = sources[position];
                 shown[data.member].contains(tile)
@@ -156,7 +156,7 @@ impl Encode<'_> {
 
     /// Makes tile `at` of the own parity that of this checkpoint without its sources, if it can be
     /// had so: with the stamp that it has there, or that in the other slot, renewed.
-    fn spared(&self, next: Next, at: usize, (here, other): (&Renewal, &Renewal)) -> bool {
+    fn spared(&self, next: Next, at: TileIndex, (here, other): (&Renewal, &Renewal)) -> bool {
         let Encode { world, number, .. } = *self;
         match next {
             Next::Keep => tiles::renew(world, self.slot(number), at, here),
@@ -192,12 +192,12 @@ impl Encode<'_> {
     }
 
     /// Which tile of the own parity that is.
-    fn at(&self, tile: ParityTile) -> usize {
-        tile.chunk * self.per_chunk + tile.step
+    fn at(&self, tile: ParityTile) -> TileIndex {
+        TileIndex(tile.chunk * self.per_chunk + tile.step)
     }
 
     /// Tile `at` of the own parity of this checkpoint.
-    fn own(&self, at: usize) -> StoreTile {
+    fn own(&self, at: TileIndex) -> StoreTile {
         StoreTile { pe: self.world.me(), region: self.slot(self.number), tile: at }
     }
 
@@ -206,15 +206,17 @@ impl Encode<'_> {
     }
 
     /// What a tile is computed from, and which tile of its member that is.
-    fn sources(&self, tile: ParityTile) -> impl Iterator<Item = (&Data, usize)> {
+    fn sources(&self, tile: ParityTile) -> impl Iterator<Item = (&Data, TileIndex)> {
         let data = &self.shape.layout.stripes()[self.stripe(tile)].data;
-        data.iter().map(move |data| (data, data.chunk * self.per_chunk + tile.step))
+        data.iter().map(move |data| (data, TileIndex(data.chunk * self.per_chunk + tile.step)))
     }
 
     /// The same by PE.
     fn places(&self, tile: ParityTile) -> impl Iterator<Item = LiveTile> {
-        let of =
-            |(data, tile): (&Data, usize)| LiveTile { pe: self.shape.members[data.member], tile };
+        let of = |(data, tile): (&Data, TileIndex)| LiveTile {
+            pe: self.shape.members[data.member],
+            tile,
+        };
         self.sources(tile).map(of)
     }
 
@@ -233,7 +235,7 @@ impl Encode<'_> {
             if !updated {
                 self.compute(task, scratch);
             }
-            task.own.clone().for_each(|tile| bring(tile, &mut scratch.live[0]));
+            task.own.clone().for_each(|nth| bring(nth, &mut scratch.live[0]));
             Ok::<(), Infallible>(())
         };
         let Ok(()) = pipeline::run(&self.world.store.pool, tasks, scratch, far, pull, work);

@@ -17,7 +17,7 @@ use std::time::Instant;
 use raidshmem_core::inject::Point;
 use raidshmem_core::layout::TILE;
 use raidshmem_core::message::{Found, Report};
-use raidshmem_core::quantity::CheckpointNumber;
+use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use raidshmem_core::store::coverage::{Coverage, Piece};
 use raidshmem_core::store::intent::{self, Bounds, CANNOT, Intent, Intents, Refusal};
 use raidshmem_core::store::protection::Protection;
@@ -92,8 +92,8 @@ pub fn saved(
 ) {
     let len = world.memory.covered().len();
     account(world, protection, len);
-    if world.me() == 0 {
-        let (shape, place) = protection.place(0);
+    if world.me() == Pe(0) {
+        let (shape, place) = protection.place(Pe(0));
         let parity = shape.layout.slot_len(place, shape.chunk_len(len));
         world.members.report(Report::Checkpoint {
             number,

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use raidshmem_core::layout::TILE;
 use raidshmem_core::page::PAGE;
-use raidshmem_core::quantity::CheckpointNumber;
+use raidshmem_core::quantity::{CheckpointNumber, Pe, TileIndex};
 use raidshmem_core::settings::{Delta, Track};
 use raidshmem_core::store::coverage::{Coverage, Places};
 use raidshmem_core::store::delta::TileSet;
@@ -49,7 +49,7 @@ pub fn show(world: &World, coverage: &Coverage, number: CheckpointNumber) {
         let all = watched.as_ref().is_some_and(|watched| {
             let places = coverage.places();
             let count = tiles::tiles(coverage.len());
-            let seen = |pe: usize| {
+            let seen = |pe: Pe| {
                 let set = match world.reached.take(pe) {
                     true => look(watched, pe, &places, count),
                     false => Some(TileSet::none(count)),
@@ -183,16 +183,17 @@ fn spans(coverage: &Coverage) -> Vec<Range<usize>> {
 }
 
 /// The PEs whose memory is mapped here, but for this one.
-fn near(segments: &Segments) -> impl Iterator<Item = usize> + '_ {
-    (0..segments.n_pes()).filter(|&pe| pe != segments.me() && !segments.is_far(pe))
+fn near(segments: &Segments) -> impl Iterator<Item = Pe> + '_ {
+    Pe::all(segments.n_pes()).filter(|&pe| pe != segments.me() && !segments.is_far(pe))
 }
 
 /// Tiles of PE `pe`, of `count`, that this process wrote to; None if the kernel does not say.
-fn look(watched: &Watched, pe: usize, places: &Places, count: usize) -> Option<TileSet> {
+fn look(watched: &Watched, pe: Pe, places: &Places, count: usize) -> Option<TileSet> {
     let mut set = TileSet::none(count);
     let each = |bytes: Range<usize>| {
         for part in places.of(bytes) {
-            (part.start / TILE..part.end.div_ceil(TILE)).for_each(|tile| set.insert(tile));
+            (part.start / TILE..part.end.div_ceil(TILE))
+                .for_each(|tile| set.insert(TileIndex::of(tile)));
         }
     };
     watched.take(pe, each).ok().map(|()| set)

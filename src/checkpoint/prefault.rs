@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use raidshmem_core::layout::TILE;
 use raidshmem_core::page::HUGE;
+use raidshmem_core::quantity::{Pe, TileIndex};
 use raidshmem_core::store::coverage::{Coverage, Piece};
 use raidshmem_core::store::protection::Protection;
 use raidshmem_sys::process;
@@ -51,8 +52,8 @@ pub fn begin(world: &'static World) {
     if world.segments.own().header().snapshot_hint().1 != 0 {
         return; // the pages are there, and are mapped faster than others could be out of the way
     }
-    let hint = |pe: usize| world.segments.near(pe).map(|segment| segment.header().snapshot_hint());
-    let (number, len) = (0..world.n_pes()).filter_map(hint).max().unwrap_or_default();
+    let hint = |pe: Pe| world.segments.near(pe).map(|segment| segment.header().snapshot_hint());
+    let (number, len) = Pe::all(world.n_pes()).filter_map(hint).max().unwrap_or_default();
     let layout = world.segments.layout();
     if len == 0 || len > layout.region_len || !affordable(world, protection, len) {
         return;
@@ -93,7 +94,7 @@ pub fn look(world: &World, protection: &Protection, coverage: &Coverage) {
             let (pe, from) = (shape.members[data.member], data.chunk * chunk / TILE);
             let (to, end) = (from + chunk / TILE, tiles::tiles(coverage.len()));
             tiles::map(world.segments, pe, coverage, from..to);
-            let first = LiveTile { pe, tile: from };
+            let first = LiveTile { pe, tile: TileIndex::of(from) };
             if copy::is_mine(world.segments, protection, first, coverage.len()) {
                 for region in world.segments.layout().snapshots {
                     world.segments.ask_huge_near(pe, region, end * TILE);

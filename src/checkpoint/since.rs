@@ -11,7 +11,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use raidshmem_core::layout::TILE;
-use raidshmem_core::quantity::CheckpointNumber;
+use raidshmem_core::quantity::{CheckpointNumber, TileIndex};
 use raidshmem_core::store::protection::Protection;
 use twox_hash::XxHash3_128;
 
@@ -26,12 +26,13 @@ pub fn written(world: &World, protection: &Protection, number: CheckpointNumber)
         AtomicU64::new(differences(0, world.segments.own().bytes(at, manifest.len()), &manifest));
     if protection.mode.keeps_snapshot() {
         let region = protection.snapshot_at(world.segments.layout(), number);
-        let compare = |tile: usize, scratch: &mut Vec<u8>| {
+        let compare = |at: usize, scratch: &mut Vec<u8>| {
+            let tile = TileIndex::of(at);
             let kept = tiles::unchecked(world.segments, region, tile);
             let live =
                 tiles::live(world.segments, LiveTile { pe: world.me(), tile }, &covered, scratch);
             // Relaxed: the loop's end shows it.
-            sum.fetch_add(differences(tile * TILE, kept, live), Ordering::Relaxed);
+            sum.fetch_add(differences(tile.offset(), kept, live), Ordering::Relaxed);
         };
         let count = tiles::tiles(covered.len());
         world.store.pool.numbers(0..count, || vec![0; TILE], compare);
@@ -45,12 +46,12 @@ pub fn written(world: &World, protection: &Protection, number: CheckpointNumber)
 pub fn live(world: &World) -> u64 {
     let covered = world.memory.covered();
     let mut scratch = vec![0; TILE];
-    let digest = |tile: usize| {
+    let digest = |tile: TileIndex| {
         let bytes =
             tiles::live(world.segments, LiveTile { pe: world.me(), tile }, &covered, &mut scratch);
-        (XxHash3_128::oneshot(bytes) as u64).rotate_left(tile as u32)
+        (XxHash3_128::oneshot(bytes) as u64).rotate_left(tile.at() as u32)
     };
-    (0..tiles::tiles(covered.len())).map(digest).fold(0, u64::wrapping_add)
+    TileIndex::all(tiles::tiles(covered.len())).map(digest).fold(0, u64::wrapping_add)
 }
 
 /// The sum over all words at `offset` that differ, each as a number of its own; 0 if none does.

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use raidshmem_codec::kernel::Kernel;
 use raidshmem_core::layout::{STAMP, TILE};
-use raidshmem_core::quantity::CheckpointNumber;
+use raidshmem_core::quantity::{CheckpointNumber, Pe, TileIndex};
 use raidshmem_core::store::coverage::{Coverage, Piece};
 use raidshmem_core::store::delta::TileSet;
 use raidshmem_core::store::stamp::{Renewal, Seal, Stamp};
@@ -26,25 +26,25 @@ pub fn tiles(len: usize) -> usize {
     len.div_ceil(TILE)
 }
 
-fn stamp_at(segments: &Segments, region: usize, tile: usize) -> usize {
-    segments.layout().stamps(region) + tile * STAMP
+fn stamp_at(segments: &Segments, region: usize, tile: TileIndex) -> usize {
+    segments.layout().stamps(region) + tile.at() * STAMP
 }
 
 /// Which tile of the store of a PE: of a snapshot or a parity slot, which begins at `region`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StoreTile {
     /// The PE.
-    pub pe: usize,
+    pub pe: Pe,
     /// Offset of the snapshot or slot in the segment.
     pub region: usize,
     /// Index of the tile there.
-    pub tile: usize,
+    pub tile: TileIndex,
 }
 
 impl StoreTile {
     /// Its offset in the segment.
     pub fn offset(self) -> usize {
-        self.region + self.tile * TILE
+        self.region + self.tile.offset()
     }
 
     /// The offset of its stamp.
@@ -54,7 +54,7 @@ impl StoreTile {
 
     /// The one `steps` after it.
     pub fn after(self, steps: usize) -> StoreTile {
-        StoreTile { tile: self.tile + steps, ..self }
+        StoreTile { tile: self.tile.after(steps), ..self }
     }
 }
 
@@ -62,9 +62,9 @@ impl StoreTile {
 #[derive(Debug, Clone, Copy)]
 pub struct LiveTile {
     /// The PE.
-    pub pe: usize,
+    pub pe: Pe,
     /// Index of the tile.
-    pub tile: usize,
+    pub tile: TileIndex,
 }
 
 impl LiveTile {
@@ -109,7 +109,7 @@ pub fn renewal(world: &World, number: CheckpointNumber, back: u64) -> Renewal {
 }
 
 /// Gives an own tile that is as it was its new stamp. False if it has not the old one.
-pub fn renew(world: &World, region: usize, tile: usize, renewal: &Renewal) -> bool {
+pub fn renew(world: &World, region: usize, tile: TileIndex, renewal: &Renewal) -> bool {
     let renewed = renewal.of(stamp_of(world.segments, region, tile));
     renewed.inspect(|renewed| set_stamp(world.segments, region, tile, renewed)).is_some()
 }
@@ -134,20 +134,20 @@ pub fn carry(
 }
 
 /// The stamp of an own tile as it is.
-pub fn stamp_of(segments: &Segments, region: usize, tile: usize) -> &[u8] {
+pub fn stamp_of(segments: &Segments, region: usize, tile: TileIndex) -> &[u8] {
     segments.own().bytes(stamp_at(segments, region, tile), STAMP)
 }
 
 /// Gives an own tile another stamp; one of zeroes says that it is none.
-pub fn set_stamp(segments: &Segments, region: usize, tile: usize, stamp: &[u8; STAMP]) {
+pub fn set_stamp(segments: &Segments, region: usize, tile: TileIndex, stamp: &[u8; STAMP]) {
     // SAFETY: the own store; as in `write`.
     unsafe { segments.own().bytes_mut(stamp_at(segments, region, tile), STAMP) }
         .copy_from_slice(stamp);
 }
 
 /// Bytes of an own tile, unchecked.
-pub fn unchecked(segments: &Segments, region: usize, tile: usize) -> &[u8] {
-    segments.own().bytes(region + tile * TILE, TILE)
+pub fn unchecked(segments: &Segments, region: usize, tile: TileIndex) -> &[u8] {
+    segments.own().bytes(region + tile.offset(), TILE)
 }
 
 /// Writes what peers read after the next barrier into the own store.
@@ -164,7 +164,7 @@ pub fn show_changes(segments: &Segments, changed: &TileSet) {
 
 /// Which of the first `count` tiles of PE `pe` changed, as it showed them. If it is lost meanwhile
 /// the view has changed when the call returns, and the answer must not be believed.
-pub fn changes(world: &World, pe: usize, count: usize) -> TileSet {
+pub fn changes(world: &World, pe: Pe, count: usize) -> TileSet {
     let mut bytes = TileSet::none(count).bytes().to_vec();
     let (offset, len) = (world.segments.layout().changes, bytes.len());
     match world.segments.near(pe) {
@@ -175,7 +175,7 @@ pub fn changes(world: &World, pe: usize, count: usize) -> TileSet {
 }
 
 /// Shows PE `pe` which of its tiles this process wrote to.
-pub fn show_written(segments: &Segments, pe: usize, written: &TileSet) {
+pub fn show_written(segments: &Segments, pe: Pe, written: &TileSet) {
     let (at, bytes) = (segments.layout().written_to(pe), written.bytes());
     show(segments, at, bytes);
 }
@@ -192,7 +192,7 @@ pub fn post_costs(segments: &Segments, costs: &Costs) {
 }
 
 /// What it costs PE `pe`, if it is mapped here.
-pub fn costs_of(segments: &Segments, pe: usize) -> Costs {
+pub fn costs_of(segments: &Segments, pe: Pe) -> Costs {
     let words = |near: &Segment| {
         let bytes = near.bytes(segments.layout().written + 8, COSTS);
         Costs::unpack(bytes.try_into().expect("so many bytes"))
@@ -201,21 +201,21 @@ pub fn costs_of(segments: &Segments, pe: usize) -> Costs {
 }
 
 /// What PE `pe` says so, if it is mapped here.
-pub fn posted_written(segments: &Segments, pe: usize) -> WriteReport {
+pub fn posted_written(segments: &Segments, pe: Pe) -> WriteReport {
     let Some(segment) = segments.near(pe) else { return WriteReport::Nothing };
     let word = segment.bytes(segments.layout().written, 8);
     WriteReport::unpack(u64::from_ne_bytes(word.try_into().expect("eight bytes")))
 }
 
 /// Which of the first `count` own tiles PE `pe`, which is mapped here, wrote to.
-pub fn written_by(segments: &Segments, pe: usize, count: usize) -> TileSet {
+pub fn written_by(segments: &Segments, pe: Pe, count: usize) -> TileSet {
     let Some(segment) = segments.near(pe) else { return TileSet::all(count) };
     let len = TileSet::none(count).bytes().len();
     TileSet::from_bytes(segment.bytes(segments.layout().written_to(segments.me()), len))
 }
 
 /// True if the own tile holds what its stamp says, as of checkpoint `number`.
-pub fn holds(world: &World, region: usize, tile: usize, number: CheckpointNumber) -> bool {
+pub fn holds(world: &World, region: usize, tile: TileIndex, number: CheckpointNumber) -> bool {
     sealed(world.segments.own(), world.segments, region, tile, &world.stamp(world.me(), number))
 }
 
@@ -223,15 +223,20 @@ fn sealed(
     segment: &Segment,
     segments: &Segments,
     region: usize,
-    tile: usize,
+    tile: TileIndex,
     stamp: &Stamp,
 ) -> bool {
-    let bytes = segment.bytes(region + tile * TILE, TILE);
+    let bytes = segment.bytes(region + tile.offset(), TILE);
     stamp.holds(segment.bytes(stamp_at(segments, region, tile), STAMP), bytes)
 }
 
 /// A tile of the own store, if it holds as of checkpoint `number`.
-pub fn own(world: &World, region: usize, tile: usize, number: CheckpointNumber) -> Option<&[u8]> {
+pub fn own(
+    world: &World,
+    region: usize,
+    tile: TileIndex,
+    number: CheckpointNumber,
+) -> Option<&[u8]> {
     let whole = holds(world, region, tile, number);
     whole.then(|| unchecked(world.segments, region, tile))
 }
@@ -365,7 +370,7 @@ pub fn pull<'a>(
     let far = wanted.filter(|(at, _)| world.segments.is_far(at.pe));
     for (LiveTile { pe, tile }, scratch) in far {
         let mut rest = scratch.as_mut_slice();
-        for Piece { at: offset, len } in coverage.pieces(tile * TILE..(tile + 1) * TILE) {
+        for Piece { at: offset, len } in coverage.pieces(tile.bytes()) {
             let (into, after) = std::mem::take(&mut rest).split_at_mut(len);
             reads.push(Read { pe, offset, into });
             rest = after;
@@ -384,8 +389,8 @@ fn read_all(world: &World, mut reads: Vec<Read>) {
 }
 
 /// When PE `me` of `n` comes to PE `pe`, if it begins with the one after itself and goes round.
-fn turn(me: usize, pe: usize, n: usize) -> usize {
-    (pe + n - me) % n
+fn turn(me: Pe, pe: Pe, n: usize) -> usize {
+    (pe.at() + n - me.at()) % n
 }
 
 /// The bytes of a tile of live data, in place where they are contiguous, else gathered into
@@ -397,7 +402,7 @@ pub fn live<'a>(
     scratch: &'a mut [u8],
 ) -> &'a [u8] {
     let Some(segment) = segments.near(pe) else { return scratch };
-    let mut pieces = coverage.pieces(tile * TILE..(tile + 1) * TILE);
+    let mut pieces = coverage.pieces(tile.bytes());
     match pieces.next() {
         None => &ZEROES,
         Some(Piece { at, len: TILE }) => segment.live(at, TILE),
@@ -427,7 +432,7 @@ pub fn map_live(segments: &Segments, coverage: &Coverage) {
 }
 
 /// Maps the pages of PE `pe`'s live tiles ahead of their being read, if they are to be had.
-pub fn map(segments: &Segments, pe: usize, coverage: &Coverage, tiles: Range<usize>) {
+pub fn map(segments: &Segments, pe: Pe, coverage: &Coverage, tiles: Range<usize>) {
     let Some(segment) = segments.near(pe) else { return };
     for Piece { at, len } in coverage.pieces(tiles.start * TILE..tiles.end * TILE) {
         segment.populate_live(at, len);
@@ -439,13 +444,13 @@ pub fn map(segments: &Segments, pe: usize, coverage: &Coverage, tiles: Range<usi
 pub fn restore(
     segments: &Segments,
     coverage: &Coverage,
-    tile: usize,
+    tile: TileIndex,
     bytes: &[u8],
     mut look: impl FnMut(&[u8]),
 ) {
     let kernel = Kernel::chosen().expect("codes were made with it");
     let mut rest = bytes;
-    for Piece { at, len } in coverage.pieces(tile * TILE..(tile + 1) * TILE) {
+    for Piece { at, len } in coverage.pieces(tile.bytes()) {
         let (piece, after) = rest.split_at(len);
         // SAFETY: own live memory between the barriers of a recovery: no call of the program runs,
         // and each tile is written by one thread.
@@ -460,7 +465,7 @@ mod tests {
     use super::*;
 
     /// Members of a group as they come to the others of it, `me` first.
-    fn round(me: usize, members: &[usize], n: usize) -> Vec<usize> {
+    fn round(me: Pe, members: &[Pe], n: usize) -> Vec<Pe> {
         let mut order = members.to_vec();
         order.sort_by_key(|&pe| turn(me, pe, n));
         order
@@ -470,11 +475,11 @@ mod tests {
     fn all_come_to_all_and_never_two_to_the_same_at_a_time() {
         for n in 1..=10 {
             for group in 1u32..1 << n {
-                let members: Vec<usize> = (0..n).filter(|pe| group >> pe & 1 == 1).collect();
+                let members: Vec<Pe> = Pe::all(n).filter(|pe| group >> pe.0 & 1 == 1).collect();
                 let rounds = members.iter().map(|&me| round(me, &members, n));
-                let rounds: Vec<Vec<usize>> = rounds.collect();
+                let rounds: Vec<Vec<Pe>> = rounds.collect();
                 for at in 0..members.len() {
-                    let mut met: Vec<usize> = rounds.iter().map(|round| round[at]).collect();
+                    let mut met: Vec<Pe> = rounds.iter().map(|round| round[at]).collect();
                     met.sort_unstable();
                     assert_eq!(met, members, "place {at} of {rounds:?}");
                 }

@@ -9,6 +9,8 @@
 
 use std::fmt::Display;
 
+use raidshmem_core::quantity::Pe;
+
 use crate::pgas::{self, World};
 
 /// The status with which a job ends after a misuse.
@@ -24,9 +26,9 @@ pub fn misuse(call: &str, what: impl Display) -> ! {
 
 /// The number of a PE, checked.
 #[inline]
-pub fn pe(call: &'static str, world: &World, pe: i32) -> usize {
+pub fn pe(call: &'static str, world: &World, pe: i32) -> Pe {
     match usize::try_from(pe) {
-        Ok(number) if number < world.n_pes() => number,
+        Ok(number) if number < world.n_pes() => Pe::of(number),
         _ => misuse(call, format_args!("pe {pe}: expected 0..{}", world.n_pes() - 1)),
     }
 }

@@ -184,7 +184,7 @@ impl Group {
         let words = Words::Team(pgas::world().segments.layout().team(slot));
         let (list, number) = list_of(team);
         let team = Some(slot);
-        match index_of_pe(list, (start, stride, size), pgas::world().me()) {
+        match index_of_pe(list, (start, stride, size), pgas::world().me().at()) {
             Some(index) => {
                 Group { call, start, stride, size, index, words, first: 0, team, list, number }
             }
@@ -197,7 +197,7 @@ impl Group {
         Word::own(call, "pSync", p_sync.element(WORDS - 1));
         let words = Words::Set(p_sync);
         let number = number_of_set((start, stride, size));
-        match index_in(start, stride, size, pgas::world().me()) {
+        match index_in(start, stride, size, pgas::world().me().at()) {
             Some(index) => {
                 let (first, team, list) = (0, None, None);
                 Group { call, start, stride, size, index, words, first, team, list, number }

@@ -81,7 +81,7 @@ impl Lock {
             tail: Word::new(call, "lock", on, home as i32).field(0, TAIL_BYTES),
             next: own.field(NEXT_AT, PE_BYTES),
             state: own.field(STATE_AT, PE_BYTES),
-            me: world.me() as u64 + 1,
+            me: world.me().at() as u64 + 1,
             home,
         }
     }

@@ -67,7 +67,7 @@ pub fn split<const N: usize>(
     for ((part, new), (start, stride, size)) in parts.iter().zip(&mut teams).zip(all) {
         let slot = free.trailing_zeros() as usize;
         free &= free - 1;
-        if index_of_pe(group.list, (start, stride, size), pgas::world().me()).is_some() {
+        if index_of_pe(group.list, (start, stride, size), pgas::world().me().at()).is_some() {
             *new = team::fill(slot, (start, stride, size), part.num_contexts);
             team::set_list(*new, group.list, number ^ slot as u64);
             context::prepare(pgas::world(), part.num_contexts);

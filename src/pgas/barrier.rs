@@ -68,7 +68,7 @@ impl World {
             gate: 0,
             offset: self.segments.layout().team(0) + WORLD as usize * RECORD_WORDS * 8,
             pes: (0..self.n_pes()).collect(),
-            index: self.me(),
+            index: self.me().at(),
         };
         self.agree(&all, with)
     }

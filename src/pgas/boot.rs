@@ -29,6 +29,7 @@ use tracing::level_filters::LevelFilter;
 
 use super::complain::complain;
 use super::inherit::{Heir, inherit};
+use super::plan::{self, PlanError};
 use super::world::World;
 use super::world::comm::Communication;
 use super::world::far::{EngineEvents, Far};
@@ -77,6 +78,9 @@ pub enum BootError {
     /// The engine between nodes could not be opened.
     #[error("{0}")]
     Fabric(#[from] FabricError),
+    /// The plan of what checkpoints leave out is none for this program.
+    #[error("{0}")]
+    Plan(#[from] PlanError),
 }
 
 impl BootError {
@@ -113,6 +117,7 @@ pub fn default_heap(n_pes: usize) -> u64 {
 /// or by the end of `main`, and `end` when it cannot go on, to say why.
 pub fn boot(thread_level: i32, at_exit: fn(i32), end: fn(&str) -> !) -> Result<World, BootError> {
     let settings = Settings::from_env(environment())?;
+    let advised = plan::read(&settings)?;
     has_forked(); // from here on forks are noted
     futex::register_barrier();
     let assignment = match std::env::var(CONTROL_FD).ok().and_then(|fd| fd.parse::<i32>().ok()) {
@@ -123,6 +128,7 @@ pub fn boot(thread_level: i32, at_exit: fn(i32), end: fn(&str) -> !) -> Result<W
     let world = build(thread_level, settings, assignment, end)?;
     let layout = world.segments.layout();
     world.segments.ask_huge(layout.heap, layout.heap_len);
+    advised.into_iter().for_each(|advised| world.memory.advise(advised));
     Ok(world)
 }
 
@@ -221,9 +227,9 @@ fn build(
     let own = attach_own(&part, layout, job.pages)?.leak();
     let how = (is_large(layout.heap_len, job.pages), settings.snapshots == 2);
     let memory = (own, part.clone());
-    let mut segments = Segments::new(me, memory, files, &job.node_of, how, end);
+    let mut segments = Segments::new(Pe::of(me), memory, files, &job.node_of, how, end);
     let original = welcome.incarnation == Incarnation::FIRST;
-    take_over(own, job.id, me);
+    take_over(own, job.id, Pe::of(me));
     trace::begin(own.trace(), welcome.incarnation, level(&settings), settings.debug.then_some(say));
     let nodes: Vec<usize> = job.node_of.iter().map(|&node| node as usize).collect();
     let protection = match channel {
@@ -243,6 +249,7 @@ fn build(
     let spreads = job.bind == Bind::None && !oversubscribed && thread_level < THREAD_MULTIPLE;
     let timing = Timing::new(&settings, welcome.past);
     let fewer = Fewer::new(settings.rollback == Rollback::None, n_pes);
+    far.iter().filter(|_| fewer.goes_on()).for_each(|far| far.engine.outlive_peers());
     // It lives as long as the process, like the segments.
     let segments: &Segments = Box::leak(Box::new(segments));
     let world = World {
@@ -296,7 +303,7 @@ fn arrive(world: &World, original: bool) {
 }
 
 /// Makes the words of a segment those of a process that begins, whichever process had it before.
-fn take_over(own: &Segment, job: u64, me: usize) {
+fn take_over(own: &Segment, job: u64, me: Pe) {
     own.words().bell.sleepers.store(0, Ordering::SeqCst); // a dead owner may have left some
     own.words().bell.watchers.store(0, Ordering::SeqCst);
     own.words().waits.clear();
@@ -387,7 +394,7 @@ fn open_fabric(
     let (me, n_pes) = (welcome.pe.at(), job.n_pes as usize);
     let (incarnation, job_id) = (welcome.incarnation, job.id);
     let local = Local {
-        me,
+        me: Pe::of(me),
         incarnation,
         n_pes,
         job: job_id,

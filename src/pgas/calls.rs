@@ -8,7 +8,7 @@
 use std::mem::offset_of;
 use std::sync::atomic::Ordering;
 
-use raidshmem_core::quantity::CheckpointNumber;
+use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use raidshmem_core::store::site::{Apart, Called, Calls, Deed, Progress, Verdict, apart, follow};
 use raidshmem_segment::words::{Barrier, CHAIN, Site as Shown, Words};
 use raidshmem_sys::lock;
@@ -37,6 +37,22 @@ impl World {
         }
     }
 
+    /// What a plan leaves out of the checkpoint that is called now: nothing where calls from
+    /// several places may meet.
+    pub(crate) fn choose(&self, from: &Site) {
+        let alike = !self.sites.is_apart() && !self.sites.varied.load(Ordering::Relaxed);
+        let place = from.chain.first().copied().filter(|_| alike);
+        self.memory.advised().inspect(|advised| advised.call(place));
+    }
+
+    /// The checkpoint was refused: true if calls from several places have met, which leave out what
+    /// they do. It is to be made again, with all. The same on every PE.
+    pub(crate) fn leave_nothing_out(&self) -> bool {
+        let varied = self.sites.varied.load(Ordering::Relaxed);
+        let advised = self.memory.advised().filter(|_| varied);
+        advised.inspect(|advised| advised.call(None)).is_some()
+    }
+
     fn called(&self) -> Called {
         let words = &self.segments.own().words().site;
         let (site, call) = (words.site.load(Ordering::SeqCst), words.call.load(Ordering::SeqCst));
@@ -45,7 +61,7 @@ impl World {
 
     /// The call that this PE shows, to be added to those of others.
     pub(crate) fn call(&self) -> Calls {
-        Calls::of(self.me(), &self.called())
+        Calls::of(self.me().at(), &self.called())
     }
 
     /// True if the call that this PE shows is one of a PE that is behind.
@@ -62,7 +78,7 @@ impl World {
     /// The PE whose progress counts, if this recovery leaves somebody behind and this PE has a part
     /// in it.
     pub(crate) fn has_part(&self) -> bool {
-        let has = |apart: &Apart| apart.reference == self.me() || apart.behind;
+        let has = |apart: &Apart| apart.reference == self.me().at() || apart.behind;
         lock(&self.sites.found).as_ref().is_some_and(has)
     }
 
@@ -83,7 +99,7 @@ impl World {
 
     /// True if what this PE has written since the restart is asked for.
     pub(crate) fn is_reference(&self) -> bool {
-        lock(&self.sites.who).as_ref().is_some_and(|apart| apart.reference == self.me())
+        lock(&self.sites.who).as_ref().is_some_and(|apart| apart.reference == self.me().at())
     }
 
     // ---- progress -----------------------------------------------------------------------------
@@ -115,7 +131,7 @@ impl World {
         }
         words[0].store(event, Ordering::SeqCst);
         let behind = lock(&self.sites.who).as_ref().map(|apart| apart.others.clone());
-        behind.into_iter().flatten().for_each(|pe| self.segments.wake(pe));
+        behind.into_iter().flatten().for_each(|pe| self.segments.wake(Pe::of(pe)));
     }
 
     fn progress_now(&self, deed: Deed, written: u64) -> Progress {
@@ -126,7 +142,7 @@ impl World {
     }
 
     /// What PE `pe` shows since the restart; None if that is nothing, or changes.
-    fn progress_of(&self, pe: usize) -> Option<Progress> {
+    fn progress_of(&self, pe: Pe) -> Option<Progress> {
         let at = offset_of!(Words, site) + offset_of!(Shown, progress);
         let read = || {
             let words = [0, 1, 2, 3].map(|word| self.look(pe, at + word * 8));
@@ -142,16 +158,16 @@ impl World {
         let reference = lock(&self.sites.who).as_ref()?.reference;
         let own = self.progress_now(Deed::Checkpoint, written);
         let others = || {
-            let others = (0..self.n_pes()).filter(|&pe| pe != self.me());
+            let others = Pe::all(self.n_pes()).filter(|&pe| pe != self.me());
             others.map(|pe| self.progress_of(pe)).collect()
         };
-        follow(&own, self.progress_of(reference).as_ref(), others)
+        follow(&own, self.progress_of(Pe::of(reference)).as_ref(), others)
     }
 
     // ---- words for people ---------------------------------------------------------------------
 
     /// Where PE `pe` is, as far as it shows it.
-    pub(crate) fn describe(&self, pe: usize) -> String {
+    pub(crate) fn describe(&self, pe: Pe) -> String {
         match self.progress_of(pe).map(|progress| progress.deed) {
             Some(Deed::Checkpoint) => format!("the checkpoint at {}", self.site_of(pe)),
             Some(Deed::Barrier) => "a barrier over all PEs".to_owned(),
@@ -160,7 +176,7 @@ impl World {
     }
 
     /// Where PE `pe` called the checkpoint.
-    pub(crate) fn site_of(&self, pe: usize) -> String {
+    pub(crate) fn site_of(&self, pe: Pe) -> String {
         let at = offset_of!(Words, chain);
         let words = (0..CHAIN).map_while(|word| self.look(pe, at + word * 8));
         let chain: Vec<u64> = words.take_while(|&word| word != 0).collect();
@@ -174,13 +190,15 @@ impl World {
                 "checkpoints do not fit: PE {} makes number {} at {}, PE {} number {} at {}",
                 first.0,
                 first.1,
-                self.site_of(first.0),
+                self.site_of(Pe::of(first.0)),
                 other.0,
                 other.1,
-                self.site_of(other.0)
+                self.site_of(Pe::of(other.0))
             ));
         }
-        if calls.vary() && !self.sites.is_apart() {
+        // With a plan all must know it, a substitute too.
+        let varied = calls.vary() || self.memory.advised().is_some() && calls.varied();
+        if varied && !self.sites.is_apart() {
             self.sites.varied.store(true, Ordering::Relaxed);
         }
         Ok(())

@@ -11,9 +11,8 @@
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-use raidshmem_core::layout::MAILBOX_ENTRY;
 use raidshmem_core::message::ToPe;
-use raidshmem_core::quantity::Incarnation;
+use raidshmem_core::quantity::{Incarnation, Pe};
 use raidshmem_core::status::PeerStatus;
 use raidshmem_core::view::{State, View};
 use raidshmem_fabric::{Ask, Lost, Read, Write};
@@ -31,9 +30,34 @@ impl World {
     #[cold]
     fn wait_for_verdict(&self, lost: Lost) {
         let events = &self.comm.far().events;
-        self.note_cut();
+        if !self.goes_on() {
+            self.note_cut();
+        }
         let waiting = || Waiting::anyone("a transfer whose connection broke");
         self.wait_raw(waiting, || events.gone(lost.pe, lost.incarnation));
+    }
+
+    /// Where nobody goes back, what was done at those that live counts: waits for the views that
+    /// tell of all of `pes` whose connections broke. What was asked of a PE is then void if
+    /// [`World::is_void`].
+    #[cold]
+    fn wait_for_verdicts(&self, first: Lost, pes: impl Iterator<Item = Pe>) {
+        self.wait_for_verdict(first);
+        if !self.goes_on() {
+            return;
+        }
+        for pe in pes {
+            while let Err(lost) = self.comm.far().engine.quiet(&[pe]) {
+                self.wait_for_verdict(lost);
+                self.adopt(); // disconnects
+            }
+        }
+        self.adopt();
+    }
+
+    /// True if what was asked of PE `pe` in a call that met a loss is void.
+    fn is_void(&self, pe: Pe) -> bool {
+        !self.goes_on() || self.fewer.is_lost(pe.at())
     }
 
     /// The result, or after a loss the other value, once the view tells of it.
@@ -45,7 +69,7 @@ impl World {
     }
 
     /// Copies bytes to PE `pe`, which is far; stream `id` completes it.
-    pub fn far_put(&self, id: Id, pe: usize, offset: usize, from: &[u8]) {
+    pub fn far_put(&self, id: Id, pe: Pe, offset: usize, from: &[u8]) {
         self.far_put_all(&[Write { pe, offset, from }]);
         self.note(id, pe);
     }
@@ -60,21 +84,23 @@ impl World {
     }
 
     /// Copies bytes from PE `pe`, which is far; zeroes if it is lost meanwhile.
-    pub fn far_get(&self, pe: usize, offset: usize, into: &mut [u8]) {
+    pub fn far_get(&self, pe: Pe, offset: usize, into: &mut [u8]) {
         self.pull(&mut [Read { pe, offset, into }]);
     }
 
     /// Reads from several far PEs at a time. If one of them is lost, all that was to be read is
-    /// zeroes, and the view has changed when the call returns.
+    /// zeroes, or where nobody goes back what was to be read of the lost; the view has changed when
+    /// the call returns.
     pub fn pull(&self, reads: &mut [Read]) {
         if let Err(lost) = self.comm.far().engine.get(reads) {
-            self.wait_for_verdict(lost);
-            reads.iter_mut().for_each(|read| read.into.fill(0));
+            self.wait_for_verdicts(lost, reads.iter().map(|read| read.pe));
+            let void = reads.iter_mut().filter(|read| self.is_void(read.pe));
+            void.for_each(|read| read.into.fill(0));
         }
     }
 
     /// Bytes of PE `pe` that will soon be pulled, if it is far. Its loss is for the pull to tell.
-    pub fn expect(&self, pe: usize, range: Range<usize>) {
+    pub fn expect(&self, pe: Pe, range: Range<usize>) {
         if self.segments.is_far(pe) {
             let _ = self.comm.far().engine.expect(pe, range);
         }
@@ -93,8 +119,9 @@ impl World {
             && !self.cut_short()
             && let Err(lost) = self.comm.far().engine.update(asks, &mut before)
         {
-            self.wait_for_verdict(lost);
-            before.fill(0);
+            self.wait_for_verdicts(lost, asks.iter().map(|ask| ask.pe));
+            let void = asks.iter().zip(&mut before).filter(|(ask, _)| self.is_void(ask.pe));
+            void.for_each(|(_, before)| *before = 0);
         }
         before
     }
@@ -108,7 +135,7 @@ impl World {
     }
 
     /// Stores a word of the library's on PE `pe`, which is far; no quiet waits for it.
-    pub(super) fn far_store(&self, pe: usize, offset: usize, operand: u64) {
+    pub(super) fn far_store(&self, pe: Pe, offset: usize, operand: u64) {
         let (word, how) = (WordAt { offset, bytes: 8 }, Update::Store);
         let ask = Ask { pe, word, change: Change { how, operand } };
         if !self.members.faulted() {
@@ -117,20 +144,20 @@ impl World {
     }
 
     /// What was begun at `peers` comes before what follows there.
-    pub(super) fn far_fence(&self, peers: &[usize]) {
+    pub(super) fn far_fence(&self, peers: &[Pe]) {
         if !peers.is_empty() {
             self.or(self.comm.far().engine.fence(peers), ());
         }
     }
 
     /// Waits until what was begun at `peers` has arrived; false if one of them was lost.
-    pub(super) fn far_quiet(&self, peers: &[usize]) -> bool {
+    pub(super) fn far_quiet(&self, peers: &[Pe]) -> bool {
         self.or(self.comm.far().engine.quiet(peers).map(|()| true), false)
     }
 
     /// A word of PE `pe` as it is now, faulted or not; None if it cannot be reached. Without a
     /// restart only words that no checkpoint brings back mean anything then.
-    pub(crate) fn look(&self, pe: usize, offset: usize) -> Option<u64> {
+    pub(crate) fn look(&self, pe: Pe, offset: usize) -> Option<u64> {
         if let Some(segment) = self.segments.near(pe) {
             let change = Change { how: Update::Load, operand: 0 };
             return segment.update(WordAt { offset, bytes: 8 }, change);
@@ -142,12 +169,12 @@ impl World {
 
     /// Threads of PE `pe` that sleep look again, wherever it is, once what this PE did there before
     /// has arrived.
-    pub(crate) fn nudge(&self, pe: usize) {
+    pub(crate) fn nudge(&self, pe: Pe) {
         if !self.segments.is_far(pe) {
             return self.segments.wake(pe);
         }
         // An update that changes nothing: it makes the target look with every engine.
-        let offset = self.segments.layout().mailbox + self.me() * MAILBOX_ENTRY;
+        let offset = self.segments.layout().mailbox_of(self.me());
         let (word, how) = (WordAt { offset, bytes: 8 }, Update::Or);
         let _ = self.comm.far().engine.post(Ask { pe, word, change: Change { how, operand: 0 } });
     }
@@ -155,38 +182,37 @@ impl World {
     // ---- the mailbox --------------------------------------------------------------------------
 
     /// What PE `pe`, a member of the group of this one, has found in its store.
-    pub(crate) fn status_of(&self, pe: usize) -> PeerStatus {
+    pub(crate) fn status_of(&self, pe: Pe) -> PeerStatus {
         match self.segments.near(pe) {
             Some(segment) => segment.status(),
             None => self.segments.own().mailbox(pe).read(self.heard(pe)),
         }
     }
 
-    pub(super) fn heard(&self, pe: usize) -> Incarnation {
-        Incarnation(self.comm.far().heard[pe].load(Ordering::Relaxed))
+    pub(super) fn heard(&self, pe: Pe) -> Incarnation {
+        Incarnation(self.comm.far().heard[pe.at()].load(Ordering::Relaxed))
     }
 
     /// Waits until all that this PE sent to the living of `view` has arrived. A loss meanwhile is
     /// for the view to tell.
     pub(crate) fn settle(&self, view: &View) {
         let Some(engine) = self.comm.engine() else { return };
-        let alive = |pe: &usize| view.pes[*pe].state == State::Alive && self.segments.is_far(*pe);
-        let far: Vec<usize> = (0..self.n_pes()).filter(alive).collect();
+        let alive = |pe: &Pe| view.pes[pe.at()].state == State::Alive && self.segments.is_far(*pe);
+        let far: Vec<Pe> = Pe::all(self.n_pes()).filter(alive).collect();
         let _ = engine.quiet(&far);
     }
 
     /// Posts what this PE found in its store in the mailboxes of those of `members` that are far.
     /// It is there when the call returns. A loss meanwhile is for the view to tell.
-    pub(crate) fn publish(&self, members: &[usize]) {
+    pub(crate) fn publish(&self, members: &[Pe]) {
         let Some(engine) = self.comm.engine() else { return };
         let incarnation = self.members.incarnation();
         let words = self.segments.own().status().words(incarnation);
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-        let entry = self.segments.layout().mailbox + self.me() * MAILBOX_ENTRY;
+        let entry = self.segments.layout().mailbox_of(self.me());
         let offset = entry + mailbox::place(incarnation);
-        let far: Vec<usize> =
-            members.iter().copied().filter(|&pe| self.segments.is_far(pe)).collect();
-        let write = |&pe: &usize| Write { pe, offset, from: &bytes };
+        let far: Vec<Pe> = members.iter().copied().filter(|&pe| self.segments.is_far(pe)).collect();
+        let write = |&pe: &Pe| Write { pe, offset, from: &bytes };
         let _ = engine.put(&far.iter().map(write).collect::<Vec<_>>());
         let _ = engine.quiet(&far);
     }
@@ -194,14 +220,14 @@ impl World {
     // ---- views --------------------------------------------------------------------------------
 
     /// True if PE `pe` of `view` can be mapped here.
-    pub(super) fn mappable(&self, view: &View, pe: usize) -> bool {
-        !self.comm.has_engine() || view.pes[pe].node == view.pes[self.me()].node
+    pub(super) fn mappable(&self, view: &View, pe: Pe) -> bool {
+        !self.comm.has_engine() || view.pes[pe.at()].node == view.pes[self.me().at()].node
     }
 
     /// Takes note of an address.
-    pub(super) fn learn(&self, pe: usize, incarnation: Incarnation, address: Vec<u8>) {
+    pub(super) fn learn(&self, pe: Pe, incarnation: Incarnation, address: Vec<u8>) {
         let Some(far) = &self.comm.far else { return };
-        if let Some(link) = lock(&far.links).get_mut(pe) {
+        if let Some(link) = lock(&far.links).get_mut(pe.at()) {
             let newer = link.address.as_ref().is_none_or(|(known, _)| *known < incarnation);
             if newer {
                 link.address = Some((incarnation, address));
@@ -210,11 +236,11 @@ impl World {
     }
 
     /// True if the address of a far PE of `view` has not come yet.
-    pub(super) fn awaits_address(&self, view: &View, pe: usize) -> bool {
+    pub(super) fn awaits_address(&self, view: &View, pe: Pe) -> bool {
         let Some(far) = &self.comm.far else { return false };
-        let wanted = view.pes[pe].incarnation;
+        let wanted = view.pes[pe.at()].incarnation;
         let links = lock(&far.links);
-        let known = links[pe].address.as_ref().is_some_and(|(known, _)| *known >= wanted);
+        let known = links[pe.at()].address.as_ref().is_some_and(|(known, _)| *known >= wanted);
         !known && !self.mappable(view, pe)
     }
 
@@ -226,11 +252,11 @@ impl World {
             let over = |connected: Incarnation| {
                 member.state != State::Alive
                     || member.incarnation != connected
-                    || self.mappable(view, pe)
+                    || self.mappable(view, Pe::of(pe))
             };
             if link.connected.is_some_and(over) {
                 info!("cuts the connection to PE {pe}");
-                far.engine.disconnect(pe);
+                far.engine.disconnect(Pe::of(pe));
                 link.connected = None;
             }
         }
@@ -245,7 +271,7 @@ impl World {
                 far.heard[pe].store(wanted.0, Ordering::Relaxed);
             }
             if view.pes[pe].state != State::Alive
-                || self.mappable(view, pe)
+                || self.mappable(view, Pe::of(pe))
                 || link.connected == Some(wanted)
             {
                 continue;
@@ -254,7 +280,7 @@ impl World {
                 && *known == wanted
             {
                 info!("connects to PE {pe}, incarnation {wanted}");
-                match far.engine.connect(pe, wanted, address) {
+                match far.engine.connect(Pe::of(pe), wanted, address) {
                     Ok(()) => link.connected = Some(wanted),
                     Err(error) => {
                         self.members.abort(&format!("PE {pe} cannot be reached: {error}"))
@@ -267,7 +293,7 @@ impl World {
     /// What the agent said besides memory.
     pub(super) fn receive(&self, message: ToPe) {
         if let ToPe::Address { pe, incarnation, address } = message {
-            self.learn(pe.at(), incarnation, address);
+            self.learn(pe, incarnation, address);
         }
     }
 }

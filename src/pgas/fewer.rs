@@ -7,6 +7,9 @@
 //! agree    a record in the own segment, which the other members read (`core/agree.rs`)
 //! ```
 //!
+//! Where an engine lies in between, a member posts to each of the others that its record is another
+//! one, and they read it once for each post: nobody polls over a network.
+//!
 //! A call that concerns a lost PE does nothing there, and one that concerns others is carried out.
 //!
 //! Invariants: in such a job a PE works in the view that it has joined; nobody goes back.
@@ -18,15 +21,17 @@
 use std::sync::atomic::{Ordering, fence};
 
 use raidshmem_core::agree::{Agreement, Decision, Proposal, Record, WORDS, Which};
-use raidshmem_core::layout::TEAM_WORDS;
-use raidshmem_core::quantity::ViewNumber;
+use raidshmem_core::layout::{MAILBOX_ENTRY, TEAM_WORDS};
+use raidshmem_core::quantity::{Pe, ViewNumber};
 use raidshmem_core::view::State;
+use raidshmem_fabric::{Ask, Read};
+use raidshmem_segment::mailbox;
 use raidshmem_segment::update::{Change, Update, WordAt};
 use raidshmem_segment::waits::Waiting;
 use tracing::info;
 
 use super::World;
-use super::world::fewer::{Row, Told};
+use super::world::fewer::{Heard, Row, Told};
 
 /// The team of all PEs, in agreements.
 pub const WORLD: u64 = 1;
@@ -88,7 +93,7 @@ impl World {
         for pe in (0..self.n_pes()).filter(|&pe| view.pes[pe].state != State::Alive) {
             if self.fewer.lose(pe, view.number) {
                 info!("PE {pe} is lost in view {}", view.number);
-                self.segments.take_away(pe);
+                self.segments.take_away(Pe::of(pe));
             }
         }
         self.join(&view);
@@ -136,7 +141,7 @@ impl World {
     /// True if a write to PE `pe` is to be dropped.
     #[inline]
     pub fn drops_at(&self, pe: usize) -> bool {
-        let cut = self.cut_short_at(pe);
+        let cut = self.cut_short_at(Pe::of(pe));
         if cut && self.goes_on() {
             self.fewer.drop_write();
         }
@@ -155,7 +160,8 @@ impl World {
         let standing = (view.0, self.living(of, view));
         let mut own = Agreement::begin((which, of.index), proposal, previous, standing);
         self.show_record(of, own.record());
-        self.wait_raw(|| of.waiting, || self.advance(of, &mut own));
+        let mut heard = Heard::of(of.pes.len());
+        self.wait_raw(|| of.waiting, || self.advance(of, &mut own, &mut heard));
         let decision = own.decision().expect("it is what was waited for");
         self.fewer.over(row, number, decision);
         let is_shown = || self.members.view_number().0 >= decision.view;
@@ -170,18 +176,20 @@ impl World {
     }
 
     /// One look at those that are awaited; true once there is a decision.
-    fn advance(&self, of: &Members, own: &mut Agreement) -> bool {
+    fn advance(&self, of: &Members, own: &mut Agreement, heard: &mut Heard) -> bool {
         let before = *own.record();
         let view = self.adopt();
         if view.0 > own.view() {
             own.adopt(view.0, self.living(of, view));
+            heard.forget(); // what was of another view is of this one now
         }
         loop {
-            let awaited: Vec<usize> = own.awaited().collect();
-            for member in awaited {
-                if let Some(shown) = self.record_of(of.pes[member], of.offset) {
-                    own.observe(member, &shown);
-                }
+            let is_far = |member: &usize| self.segments.is_far(Pe::of(of.pes[*member]));
+            let (far, near): (Vec<usize>, Vec<usize>) = own.awaited().partition(is_far);
+            let near = near.into_iter().map(|member| (member, self.record_of(of, member)));
+            let shown: Vec<_> = near.chain(self.far_records(of, &far, heard)).collect();
+            for (member, shown) in shown {
+                shown.iter().for_each(|shown| own.observe(member, shown));
             }
             if !own.advance() {
                 break;
@@ -200,16 +208,67 @@ impl World {
         }
         fence(Ordering::SeqCst); // before the looks for sleepers
         let others = of.pes.iter().enumerate().filter(|(member, _)| *member != of.index);
-        others.for_each(|(_, &pe)| self.segments.wake(pe));
+        for (_, &pe) in others {
+            match self.comm.engine().filter(|_| self.segments.is_far(Pe::of(pe))) {
+                None => self.segments.wake(Pe::of(pe)),
+                Some(_) if self.fewer.is_lost(pe) => {}
+                // A loss meanwhile is for the view to tell.
+                Some(engine) => _ = engine.post(self.news_for(Pe::of(pe))),
+            }
+        }
     }
 
-    fn record_of(&self, pe: usize, offset: usize) -> Option<Record> {
-        let segment = self.segments.near(pe)?;
+    /// That the record of this PE is another one.
+    fn news_for(&self, pe: Pe) -> Ask {
+        let entry = self.segments.layout().mailbox + self.me().at() * MAILBOX_ENTRY;
+        let offset = entry + mailbox::place(self.members.incarnation()) + mailbox::NEWS;
+        let (word, how) = (WordAt { offset, bytes: 8 }, Update::Add);
+        Ask { pe, word, change: Change { how, operand: 1 } }
+    }
+
+    fn record_of(&self, of: &Members, member: usize) -> Option<Record> {
+        let segment = self.segments.near(Pe::of(of.pes[member]))?;
         let load = Change { how: Update::Load, operand: 0 };
         let mut words = [0; WORDS];
         for (at, word) in words.iter_mut().enumerate() {
-            *word = segment.update(WordAt { offset: offset + at * 8, bytes: 8 }, load)?;
+            *word = segment.update(WordAt { offset: of.offset + at * 8, bytes: 8 }, load)?;
         }
         Record::of(words)
     }
+
+    /// What those of `members` show, all far, of whom there are news.
+    fn far_records(
+        &self,
+        of: &Members,
+        members: &[usize],
+        heard: &mut Heard,
+    ) -> Vec<(usize, Option<Record>)> {
+        let Some(engine) = self.comm.engine() else { return Vec::new() };
+        let mut is_news = |member: &&usize| {
+            let pe = Pe::of(of.pes[**member]);
+            heard.is_news(**member, self.segments.own().mailbox(pe).news(self.heard(pe)))
+        };
+        let room = |&member: &usize| (member, [0; WORDS * 8]);
+        let mut shown: Vec<(usize, [u8; WORDS * 8])> =
+            members.iter().filter(&mut is_news).map(room).collect();
+        if shown.is_empty() {
+            return Vec::new();
+        }
+        let mut reads: Vec<Read> = Vec::with_capacity(shown.len());
+        for (member, into) in &mut shown {
+            reads.push(Read { pe: Pe::of(of.pes[*member]), offset: of.offset, into });
+        }
+        if engine.get(&mut reads).is_err() {
+            for read in &mut reads {
+                let by_itself = engine.get(std::slice::from_mut(read));
+                by_itself.unwrap_or_else(|_| read.into.fill(0)); // the view to come tells of it
+            }
+        }
+        shown.into_iter().map(|(member, bytes)| (member, record(&bytes))).collect()
+    }
+}
+
+fn record(bytes: &[u8; WORDS * 8]) -> Option<Record> {
+    let word = |at: usize| std::array::from_fn(|byte| bytes[at * 8 + byte]);
+    Record::of(std::array::from_fn(|at| u64::from_ne_bytes(word(at))))
 }

@@ -44,9 +44,9 @@ impl World {
 
     /// The same for a call that concerns PE `pe` only.
     #[inline]
-    pub fn cut_short_at(&self, pe: usize) -> bool {
+    pub fn cut_short_at(&self, pe: Pe) -> bool {
         let cut = self.members.faulted() && !(pe == self.me() && self.is_alone()) && self.cut();
-        cut || self.fewer.is_lost(pe)
+        cut || self.fewer.is_lost(pe.at())
     }
 
     #[cold]
@@ -154,7 +154,7 @@ impl World {
     /// True if the program may have read by a pointer what is left of memory that was lost.
     fn misread(&self) -> bool {
         let gone = |with_node: bool| with_node || !self.settings.adopt;
-        let read = |&(pe, with_node): &(usize, bool)| gone(with_node) && self.reached.keeps(pe);
+        let read = |&(pe, with_node): &(Pe, bool)| gone(with_node) && self.reached.keeps(pe);
         !self.goes_on() && self.interrupted() && self.members.lost().iter().any(read)
     }
 
@@ -169,10 +169,10 @@ impl World {
             return;
         }
         let bytes = memory::proportional_share().unwrap_or(0);
-        self.members.report(Report::Memory { pe: Pe::of(self.me()), bytes });
+        self.members.report(Report::Memory { pe: self.me(), bytes });
         if self.store.protection().is_some() && self.settings.scrub != 0 && self.settings.checksum {
             let counts = *lock(&self.store.scrubbed);
-            self.members.report(Report::Scrubbed { pe: Pe::of(self.me()), counts });
+            self.members.report(Report::Scrubbed { pe: self.me(), counts });
         }
     }
 }

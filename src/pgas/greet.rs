@@ -3,7 +3,7 @@
 
 use std::io::Write;
 
-use raidshmem_core::quantity::Incarnation;
+use raidshmem_core::quantity::{Incarnation, Pe};
 use raidshmem_core::settings::in_force;
 use raidshmem_core::settings::units::{show_size, show_time};
 use tracing::info;
@@ -30,7 +30,7 @@ impl World {
             )
         };
         info!("{}", words());
-        if self.me() != 0 || self.members.incarnation() != Incarnation::FIRST {
+        if self.me() != Pe(0) || self.members.incarnation() != Incarnation::FIRST {
             return;
         }
         let mut out = std::io::stdout().lock(); // a full disk is no reason to stop

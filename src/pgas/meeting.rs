@@ -13,9 +13,9 @@
 
 use std::sync::atomic::Ordering;
 
-use raidshmem_core::layout::MAILBOX_ENTRY;
 use raidshmem_core::protocol::brought::Brought;
 use raidshmem_core::protocol::{At, meeting};
+use raidshmem_core::quantity::Pe;
 use raidshmem_core::tree::meeting::{Meeting, Next};
 use raidshmem_core::tree::post::{self, FIRST, Stage, WORDS, Way};
 use raidshmem_core::tree::{Location, Tree};
@@ -56,7 +56,7 @@ impl World {
         let (_, tree) = meetings.tree.as_ref().expect("set when it came");
         let limit = self.settings.memory_limit;
         let read = |pe: usize, way: Way| {
-            let body = post::open(&self.posted(pe, way), *stage, way)?;
+            let body = post::open(&self.posted(Pe::of(pe), way), *stage, way)?;
             Some(Brought::read(at, &body, limit))
         };
         while !now.is_over() {
@@ -83,11 +83,11 @@ impl World {
             (pe.state == State::Alive).then_some(Location { machine, node: pe.node })
         };
         let places: Vec<_> = view.pes.iter().zip(self.machines_of(view)).map(place).collect();
-        Tree::of(self.me(), &places)
+        Tree::of(self.me().at(), &places)
     }
 
     /// What PE `pe` has posted last, as far as it is here.
-    fn posted(&self, pe: usize, way: Way) -> [u64; WORDS] {
+    fn posted(&self, pe: Pe, way: Way) -> [u64; WORDS] {
         let words = match self.segments.near(pe) {
             Some(segment) => &segment.words().posts[way as usize].0,
             None => self.segments.own().mailbox(pe).post(self.heard(pe)),
@@ -98,23 +98,23 @@ impl World {
 
     /// Posts words to the PE above or to those below. A loss meanwhile is for the view to tell.
     fn post(&self, tree: &Tree, way: Way, words: &[u64; WORDS]) {
-        let to: Vec<usize> = match way {
-            Way::Up => tree.parent.into_iter().collect(),
-            Way::Down => tree.children.clone(),
+        let to = match way {
+            Way::Up => tree.parent.as_slice(),
+            Way::Down => tree.children.as_slice(),
         };
         let own = &self.segments.own().words().posts[way as usize];
         for (word, value) in own.iter().zip(words) {
             word.store(*value, Ordering::Release);
         }
-        let (far, near): (Vec<usize>, Vec<usize>) =
-            to.into_iter().partition(|&pe| self.segments.is_far(pe));
+        let to = to.iter().copied().map(Pe::of);
+        let (far, near): (Vec<Pe>, Vec<Pe>) = to.partition(|&pe| self.segments.is_far(pe));
         near.into_iter().for_each(|pe| self.segments.wake(pe));
         let Some(engine) = self.comm.engine().filter(|_| !far.is_empty()) else { return };
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
         let incarnation = self.members.incarnation();
-        let entry = self.segments.layout().mailbox + self.me() * MAILBOX_ENTRY;
+        let entry = self.segments.layout().mailbox_of(self.me());
         let offset = entry + mailbox::place(incarnation) + mailbox::POST;
-        let write = |&pe: &usize| Write { pe, offset, from: &bytes };
+        let write = |&pe: &Pe| Write { pe, offset, from: &bytes };
         // A post of a meeting that was broken off may still be under way.
         let _ = engine.fence(&far);
         let _ = engine.put_and_wake(&far.iter().map(write).collect::<Vec<_>>());

@@ -9,6 +9,7 @@
 //! fewer                    going on with fewer: adopting views in the midst of calls, agreements
 //! calls, timing            what a PE shows of its checkpoint calls; which of them save
 //! inherit                  what a substitute takes over from the dead
+//! plan                     the file of what checkpoints leave out
 //! ```
 //!
 //! Invariants: no call waits for ever for a dead PE: every blocking call looks at the view number.
@@ -29,6 +30,7 @@ mod inherit;
 mod lifecycle;
 mod meeting;
 mod nonblocking;
+mod plan;
 mod timing;
 mod wait;
 mod world;

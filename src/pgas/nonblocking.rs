@@ -9,6 +9,7 @@
 use std::sync::TryLockError;
 use std::sync::atomic::{Ordering, fence};
 
+use raidshmem_core::quantity::Pe;
 use raidshmem_fabric::{Ask, Read, Write};
 use raidshmem_sys::lock;
 
@@ -62,7 +63,7 @@ impl World {
     /// # Safety
     /// `[into, into + len)` is writable, and left alone until the stream's next quiet is over or
     /// [`World::forget`] was called.
-    pub unsafe fn later_get(&self, id: Id, pe: usize, offset: usize, into: *mut u8, len: usize) {
+    pub unsafe fn later_get(&self, id: Id, pe: Pe, offset: usize, into: *mut u8, len: usize) {
         let read = Bytes { pe, offset, at: into, len };
         self.gather(id, |gathered| gathered.reads.push(read));
     }
@@ -72,7 +73,7 @@ impl World {
     /// # Safety
     /// `[from, from + len)` is readable and does not change until the stream's next quiet is over
     /// or [`World::forget`] was called.
-    pub unsafe fn later_put(&self, id: Id, pe: usize, offset: usize, from: *const u8, len: usize) {
+    pub unsafe fn later_put(&self, id: Id, pe: Pe, offset: usize, from: *const u8, len: usize) {
         if self.comm.streams.of(id).batch.load(Ordering::Relaxed) {
             let write = Bytes { pe, offset, at: from, len };
             return self.gather(id, |gathered| gathered.writes.push(write));
@@ -171,7 +172,7 @@ impl World {
     // ---- order and completion -----------------------------------------------------------------
 
     /// Something was begun at PE `pe`, which is far.
-    pub(super) fn note(&self, id: Id, pe: usize) {
+    pub(super) fn note(&self, id: Id, pe: Pe) {
         self.comm.streams.of(id).note(pe);
     }
 
@@ -189,9 +190,9 @@ impl World {
     }
 
     /// Orders what stream `id` did at PE `pe`, which is far, before what follows there.
-    pub fn fence_at(&self, id: Id, pe: usize) {
+    pub fn fence_at(&self, id: Id, pe: Pe) {
         self.land(self.comm.streams.of(id));
-        if !self.fewer.is_lost(pe) {
+        if !self.fewer.is_lost(pe.at()) {
             self.far_fence(&[pe]);
         }
     }
@@ -225,12 +226,11 @@ impl World {
     }
 
     /// The same for what stream `id` did at some PEs.
-    pub fn quiet_at(&self, id: Id, pes: &[usize]) {
+    pub fn quiet_at(&self, id: Id, pes: &[Pe]) {
         fence(Ordering::SeqCst);
         if self.comm.has_engine() {
             self.land(self.comm.streams.of(id));
-            let far: Vec<usize> =
-                pes.iter().copied().filter(|&pe| self.segments.is_far(pe)).collect();
+            let far: Vec<Pe> = pes.iter().copied().filter(|&pe| self.segments.is_far(pe)).collect();
             if !far.is_empty() {
                 self.far_quiet(&far);
             }
@@ -242,7 +242,7 @@ impl World {
         let (peers, begun) = stream.open();
         if !peers.is_empty() && self.far_quiet(&peers) {
             for (pe, begun) in peers.into_iter().zip(begun) {
-                stream.notes[pe].over.fetch_max(begun, Ordering::SeqCst);
+                stream.notes[pe.at()].over.fetch_max(begun, Ordering::SeqCst);
             }
         }
     }

@@ -14,6 +14,7 @@
 use std::mem::offset_of;
 use std::sync::atomic::Ordering;
 
+use raidshmem_core::quantity::Pe;
 use raidshmem_segment::words::{Barrier, Site, Words};
 
 use super::World;
@@ -55,7 +56,7 @@ impl World {
     ) -> Option<bool> {
         let turn = (self.comm.epochs()[Barrier::Protocol as usize].load(Ordering::Relaxed) + 1) & 1;
         let bit = 1 << (question as u64 + turn);
-        if self.me() == 0 {
+        if self.me() == Pe(0) {
             let word = &self.segments.own().words().site.due;
             let other = word.load(Ordering::Relaxed) & !bit;
             word.store(if decide() { other | bit } else { other }, Ordering::SeqCst);
@@ -66,7 +67,7 @@ impl World {
         self.wait_raw(
             || self.waiting_for_all(call),
             || {
-                decision = self.look(0, at);
+                decision = self.look(Pe(0), at);
                 decision.is_some() || self.members.faulted()
             },
         );

@@ -150,7 +150,7 @@ impl World {
         if self.pace.spreads
             && self.pace.offers.fetch_add(1, Ordering::Relaxed) % SPREAD == SPREAD - 1
         {
-            process::start_on(self.me());
+            process::start_on(self.me().at());
         }
     }
 }

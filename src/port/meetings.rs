@@ -29,8 +29,8 @@ impl Memory<'_> {
         let ending = words.ending.load(Ordering::SeqCst);
         match at {
             At::BarrierQ => {
-                let machine = world.machines_of(&self.view)[world.me()];
-                let (own, limit) = ((world.me(), machine), world.settings().memory_limit);
+                let machine = world.machines_of(&self.view)[world.me().at()];
+                let (own, limit) = ((world.me().at(), machine), world.settings().memory_limit);
                 Brought::Intents(Intents::of(own, &self.intent, limit), world.call())
             }
             At::MeetSettling => {
@@ -39,7 +39,7 @@ impl Memory<'_> {
             At::MeetVerified => {
                 let found = world.segments.own().status();
                 let misses = found.bad_snapshot != 0;
-                Brought::Found(Found::of(world.me(), found.found_len, misses, ending))
+                Brought::Found(Found::of(world.me().at(), found.found_len, misses, ending))
             }
             At::MeetJudged => Brought::Judged(self.lost),
             _ => Brought::Nothing,

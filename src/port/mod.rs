@@ -19,7 +19,7 @@ use raidshmem_core::protocol::brought::{Brought, Found, is_in_tree};
 use raidshmem_core::protocol::driver::{Driver, Judgement, Port, Progress, Standing, Step};
 use raidshmem_core::protocol::operation::{Op, Part};
 use raidshmem_core::protocol::{At, Call, Outcome};
-use raidshmem_core::quantity::CheckpointNumber;
+use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use raidshmem_core::status::Ending;
 use raidshmem_core::store::coverage::Coverage;
 use raidshmem_core::store::delta::Changes;
@@ -281,7 +281,7 @@ impl<'a> Memory<'a> {
         let Some(reference) = world.sites.reference() else { return Progress::Done };
         // A far PE is not asked again at once.
         let now = Instant::now();
-        let soon = |at: Instant| world.segments.is_far(reference) && now - at < PAUSE;
+        let soon = |at: Instant| world.segments.is_far(Pe::of(reference)) && now - at < PAUSE;
         if self.asked.get().is_some_and(soon) {
             return Progress::Wait;
         }
@@ -294,7 +294,7 @@ impl<'a> Memory<'a> {
                  called the checkpoint at {}, but PE {reference} has gone on to {}",
                 world.me(),
                 world.site_of(world.me()),
-                world.describe(reference)
+                world.describe(Pe::of(reference))
             )),
             Some(Verdict::Meet) => {
                 world.caught_up();

@@ -105,11 +105,11 @@ impl Memory<'_> {
             (Call::Finalize, _) => world.join(&self.view),
             (_, Some(ending)) => {
                 world.join_alone(&self.view, ending == Ending::Silent && !world.memory.excludes());
-                world.members.report(Report::Alone { pe: Pe::of(world.me()), number, micros });
+                world.members.report(Report::Alone { pe: world.me(), number, micros });
             }
             (_, None) => {
                 world.join_all(&self.view);
-                if world.me() == 0 {
+                if world.me() == Pe(0) {
                     world.members.report(Report::Resumed { number, micros });
                 }
             }

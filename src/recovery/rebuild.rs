@@ -17,7 +17,7 @@ use raidshmem_core::inject::Point;
 use raidshmem_core::layout::{STAMP, TILE};
 use raidshmem_core::message::Report;
 use raidshmem_core::plan::{Finding, bits, lost_shards};
-use raidshmem_core::quantity::{CheckpointNumber, Pe};
+use raidshmem_core::quantity::{CheckpointNumber, Pe, TileIndex};
 use raidshmem_core::store::protection::{GroupLayout, Protection};
 use raidshmem_core::view::View;
 use raidshmem_sys::lock;
@@ -33,7 +33,7 @@ const PERIOD_MS: u64 = 250;
 
 /// Tells people that the memory of a dead process was taken over.
 pub fn report_adopted(world: &World, number: CheckpointNumber, len: usize, begun: Instant) {
-    let (pe, micros) = (Pe::of(world.me()), begun.elapsed().as_micros() as u64);
+    let (pe, micros) = (world.me(), begun.elapsed().as_micros() as u64);
     world.members.report(Report::Adopted { pe, number, bytes: len as u64, micros });
 }
 
@@ -54,7 +54,7 @@ impl Rebuilt {
     ) {
         if protection.mode.keeps_snapshot() || world.members.is_new() {
             world.members.report(Report::Rebuilt {
-                pe: Pe::of(world.me()),
+                pe: world.me(),
                 number,
                 bytes: self.bytes as u64,
                 from: self.from.into_iter().collect(),
@@ -171,7 +171,7 @@ impl<'a> Progress<'a> {
     fn report(&self) {
         let (bytes, of) = (self.done.load(Ordering::Relaxed) * TILE, self.all * TILE);
         if of > 0 {
-            let (pe, bytes, of) = (Pe::of(self.world.me()), bytes as u64, of as u64);
+            let (pe, bytes, of) = (self.world.me(), bytes as u64, of as u64);
             self.world.members.report_progress(Report::Rebuilding { pe, bytes, of });
         }
     }
@@ -227,16 +227,16 @@ impl Decode<'_> {
                 let target = (self.target, self.len);
                 reading(self.world, self.protection, self.shape, tile, target, room)
             };
-            self.decode(own + step, line, &plan, shards.map(read).unzip())
+            self.decode(TileIndex::of(own + step), line, &plan, shards.map(read).unzip())
         };
         let steps: Vec<usize> = steps.collect();
         if let Err(pe) = pipeline::run(self.pool, &steps, room, far, fetch, work) {
             unchanged(&self.world.members, self.view)?;
-            self.world.found_corrupt(self.view, pe);
+            self.world.found_corrupt(self.view, Pe::of(pe));
             return Err(Changed);
         }
         let holders: Vec<usize> = stripe.holders().collect();
-        let pe = |&shard: &usize| Pe::of(self.shape.members[holders[shard]]);
+        let pe = |&shard: &usize| self.shape.members[holders[shard]];
         Ok(plan.sources().iter().map(pe).collect())
     }
 
@@ -246,7 +246,7 @@ impl Decode<'_> {
     /// adding, too.
     fn decode(
         &self,
-        tile: usize,
+        tile: TileIndex,
         line: Option<&[Mutex<&mut [u8]>]>,
         plan: &Plan,
         (pes, mut read): (Vec<usize>, Vec<Reading>),
@@ -260,7 +260,7 @@ impl Decode<'_> {
         let to = StoreTile { pe: world.me(), region, tile };
         let is_sum = plan.coefficients().iter().all(|&factor| factor == 1);
         match line {
-            Some(line) => apply(&mut read, &mut lock(&line[tile]), &mut |_| ()),
+            Some(line) => apply(&mut read, &mut lock(&line[tile.at()]), &mut |_| ()),
             None => tiles::write(world, to, self.target, |out, seal| {
                 if is_sum {
                     apply(&mut read, out, &mut |_| ());
@@ -312,7 +312,7 @@ impl Decode<'_> {
         }
         if self.protection.mode.keeps_snapshot() {
             let (pe, region) = (self.world.me(), self.snapshot());
-            let first = StoreTile { pe, region, tile: own + steps.start };
+            let first = StoreTile { pe, region, tile: TileIndex::of(own + steps.start) };
             tiles::map_store(self.world.segments, first, steps.len());
         }
     }
@@ -341,9 +341,9 @@ pub fn reading<'a>(
 ) -> (usize, Reading<'a>) {
     let at = stored(world.segments, protection, shape, tile, (number, len));
     let is_data = at.region == protection.snapshot_at(world.segments.layout(), number);
-    match is_data && at.tile >= tiles::tiles(len) {
-        true => (at.pe, Reading::zeroes()),
-        false => (at.pe, tiles::read(world, at, number, room)),
+    match is_data && at.tile.at() >= tiles::tiles(len) {
+        true => (at.pe.at(), Reading::zeroes()),
+        false => (at.pe.at(), tiles::read(world, at, number, room)),
     }
 }
 
@@ -364,5 +364,5 @@ fn stored(
         }
     };
     let tile = chunk * (shape.chunk_len(len) / TILE) + step;
-    StoreTile { pe: shape.members[member], region, tile }
+    StoreTile { pe: shape.members[member], region, tile: TileIndex::of(tile) }
 }

@@ -11,7 +11,7 @@ use raidshmem_core::inject::Point;
 use raidshmem_core::layout::TILE;
 use raidshmem_core::message::Step;
 use raidshmem_core::plan::{self, Finding};
-use raidshmem_core::quantity::CheckpointNumber;
+use raidshmem_core::quantity::{CheckpointNumber, TileIndex};
 use raidshmem_core::store::coverage::Coverage;
 use raidshmem_core::store::protection::Protection;
 use raidshmem_core::view::View;
@@ -43,7 +43,9 @@ pub fn restore(
         Changed
     };
     let described = tiles::tiles(Coverage::manifest_len(bytes)).clamp(1, count);
-    if line.is_none() && !(0..described).all(|tile| tiles::holds(world, region, tile, target)) {
+    if line.is_none()
+        && !(0..described).all(|tile| tiles::holds(world, region, TileIndex::of(tile), target))
+    {
         return Err(begin_again());
     }
     let manifest = match Coverage::parse(world.segments.layout(), &bytes[..len]) {
@@ -56,9 +58,10 @@ pub fn restore(
         tiles::map_live(world.segments, &manifest.coverage);
     }
     let bad = AtomicBool::new(false);
-    let put_back = |tile: usize, (): &mut ()| {
+    let put_back = |at: usize, (): &mut ()| {
+        let tile = TileIndex::of(at);
         let mut seal = world.stamp(world.me(), target).begin();
-        let bytes = &bytes[tile * TILE..(tile + 1) * TILE];
+        let bytes = &bytes[tile.bytes()];
         tiles::restore(world.segments, &manifest.coverage, tile, bytes, |piece| seal.update(piece));
         // Relaxed: the loop's end shows it.
         if line.is_none() && !seal.holds(tiles::stamp_of(world.segments, region, tile)) {

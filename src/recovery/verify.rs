@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use raidshmem_core::layout::TILE;
 use raidshmem_core::message::Step;
 use raidshmem_core::plan::{self, Finding, Unrecoverable, bits};
-use raidshmem_core::quantity::CheckpointNumber;
+use raidshmem_core::quantity::{CheckpointNumber, Pe, TileIndex};
 use raidshmem_core::status::PeerStatus;
 use raidshmem_core::store::protection::Protection;
 
@@ -38,7 +38,7 @@ pub fn verify(
         let per_chunk = shape.chunk_len(len) / TILE;
         let region = protection.snapshot_at(world.segments.layout(), target);
         if world.members.is_new() {
-            let first = StoreTile { pe: world.me(), region, tile: 0 };
+            let first = StoreTile { pe: world.me(), region, tile: TileIndex(0) };
             tiles::map_store(world.segments, first, tiles::tiles(len));
         }
         let count = if all { tiles::tiles(len) } else { 0 };
@@ -49,7 +49,7 @@ pub fn verify(
         let region = world.segments.layout().slots[slot];
         let held = shape.layout.parities_of(place).len() * per_chunk;
         if world.members.is_new() {
-            let first = StoreTile { pe: world.me(), region, tile: 0 };
+            let first = StoreTile { pe: world.me(), region, tile: TileIndex(0) };
             tiles::map_store(world.segments, first, held);
         }
         let count = if all { held } else { 0 };
@@ -73,10 +73,12 @@ pub(super) fn damaged(
     target: CheckpointNumber,
 ) -> u64 {
     let bad = AtomicU64::new(0);
-    let look = |tile: usize, (): &mut ()| {
+    let look = |at: usize, (): &mut ()| {
         // Relaxed: the loop's end shows it, and to look in vain is no harm.
-        let chunk = 1 << (tile / per_chunk);
-        if bad.load(Ordering::Relaxed) & chunk == 0 && !tiles::holds(world, region, tile, target) {
+        let chunk = 1 << (at / per_chunk);
+        if bad.load(Ordering::Relaxed) & chunk == 0
+            && !tiles::holds(world, region, TileIndex::of(at), target)
+        {
             bad.fetch_or(chunk, Ordering::Relaxed);
         }
     };
@@ -87,7 +89,7 @@ pub(super) fn damaged(
 /// What the members of the own group found, by place, if snapshots are `len` bytes long.
 pub fn findings(world: &World, protection: &Protection, len: u64) -> Vec<Finding> {
     let (shape, _) = protection.place(world.me());
-    let finding = |(place, &pe): (usize, &usize)| {
+    let finding = |(place, &pe): (usize, &Pe)| {
         let PeerStatus { bad_snapshot, bad_parity, found_len, found_empty } = world.status_of(pe);
         match found_len == len {
             true => Finding { snapshot: bad_snapshot, parity: bad_parity, empty: found_empty == 1 },
@@ -103,7 +105,7 @@ pub fn check(
     protection: &Protection,
     findings: &[Finding],
 ) -> Result<(), Unrecoverable> {
-    let group = protection.plan.of[world.me()].group;
+    let group = protection.plan.of[world.me().at()].group;
     let (shape, keeps) = (&protection.shapes[group], protection.mode.keeps_snapshot());
     plan::check(group, &shape.layout, &shape.members, findings, keeps)
 }

@@ -23,7 +23,7 @@ use std::time::Instant;
 
 use raidshmem_core::layout::{STAMP, TILE};
 use raidshmem_core::message::{Report, Scrubbed};
-use raidshmem_core::quantity::{CheckpointNumber, Pe};
+use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_core::store::protection::Protection;
 use raidshmem_sys::lock;
 use raidshmem_sys::process;
@@ -143,7 +143,7 @@ impl Scrub {
             self.patrol.repaired(spot);
         }
         if self.patrol.may_report() {
-            let (pe, part) = (Pe::of(self.world.me()), spot.name().to_owned());
+            let (pe, part) = (self.world.me(), spot.name().to_owned());
             self.world.members.report(Report::Damaged { pe, number, part, from });
         }
     }

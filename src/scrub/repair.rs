@@ -3,7 +3,7 @@
 
 use raidshmem_core::layout::TILE;
 use raidshmem_core::mutant::{Mutant, breaks};
-use raidshmem_core::quantity::{CheckpointNumber, Pe};
+use raidshmem_core::quantity::{CheckpointNumber, Pe, TileIndex};
 use raidshmem_core::store::protection::{GroupLayout, Protection};
 use raidshmem_segment::header::Record;
 use raidshmem_sys::lock;
@@ -41,7 +41,7 @@ pub fn tile_of(
         Spot::Snapshot(tile) => (protection.snapshot_at(layout, number), tile),
         Spot::Parity(tile) => (layout.slots[protection.slot_of(number)], tile),
     };
-    Some(StoreTile { pe: segments.me(), region, tile })
+    Some(StoreTile { pe: segments.me(), region, tile: TileIndex::of(tile) })
 }
 
 /// Repairs `spot` of checkpoint `number`. None if a call of the program has the turn or the job is
@@ -120,7 +120,7 @@ fn decode(
         match read.collect::<Result<Vec<&[u8]>, usize>>() {
             Ok(sources) => {
                 plan.apply(&sources, out).expect("tiles are of one length");
-                let pe = |&shard: &usize| Pe::of(shape.members[holders[shard]]);
+                let pe = |&shard: &usize| shape.members[holders[shard]];
                 let mut from: Vec<Pe> = plan.sources().iter().map(pe).collect();
                 from.sort_unstable();
                 return Some(from);

@@ -80,7 +80,7 @@ pub enum Loss {
 /// The PEs lost since this PE last saw the job whole.
 pub fn query_fault(_shmem: &Shmem) -> Vec<(usize, Loss)> {
     let loss = |status| if status == faults::NODE_FAILED { Loss::Node } else { Loss::Process };
-    faults::query_fault().into_iter().map(|(pe, status)| (pe, loss(status))).collect()
+    faults::query_fault().into_iter().map(|(pe, status)| (pe.at(), loss(status))).collect()
 }
 
 /// Brings every PE, substitutes among them, back to the last checkpoint. Collective. Does nothing

@@ -18,6 +18,7 @@
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
+use raidshmem_core::quantity::Pe;
 use raidshmem_core::view::State;
 
 use crate::pgas::{Segments, World};
@@ -78,8 +79,8 @@ pub(super) fn settle(world: &World) {
     leave(world.segments);
     let word = world.segments.layout().heap + offset_of!(Root, inside);
     let mut view = world.members.view();
-    let alive = |view: &raidshmem_core::view::View| -> Vec<usize> {
-        (0..world.n_pes()).filter(|&pe| view.pes[pe].state == State::Alive).collect()
+    let alive = |view: &raidshmem_core::view::View| -> Vec<Pe> {
+        Pe::all(world.n_pes()).filter(|&pe| view.pes[pe.at()].state == State::Alive).collect()
     };
     world.refresh(&view);
     alive(&view).iter().for_each(|&pe| world.nudge(pe));
@@ -91,7 +92,7 @@ pub(super) fn settle(world: &World) {
                 world.refresh(&view);
             }
             // A PE that cannot be reached is no way out of here: the view says what became of it.
-            let inside = |pe: usize| world.look(pe, word) != Some(0);
+            let inside = |pe: Pe| world.look(pe, word) != Some(0);
             !alive(&view).into_iter().any(inside)
         },
     );

@@ -52,7 +52,7 @@ impl Shmem {
 
     /// Number of this PE, from 0.
     pub fn my_pe(&self) -> usize {
-        self.world.me()
+        self.world.me().at()
     }
 
     /// Number of PEs.

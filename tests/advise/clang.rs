@@ -273,3 +273,122 @@ fn ten_thousand_lines_take_less_than_ten_seconds() {
     assert!(text(&output.stdout).contains(": checkpoint: shmem_checkpoint_all in main"));
     assert!(took < LONGEST, "{took:?}");
 }
+
+/// `mark` is written whole after the barrier, and read before that by way of a jump, or by others.
+const JUMPS: &[(&str, &str, &str)] = &[
+    (
+        "setjmp",
+        "c",
+        "#include <shmem.h>\n#include <setjmp.h>\n#include <stdio.h>\nstatic int mark, n;\n\
+         static jmp_buf back;\nint main(void) {\n    shmem_init();\n    mark = 7;\n\
+         \x20   if (setjmp(back)) { printf(\"%d\\n\", mark); return 0; }\n\
+         \x20   shmem_barrier_all();\n\
+         \x20   if (n) longjmp(back, 1);\n    mark = 0;\n    shmem_finalize();\n}\n",
+    ),
+    (
+        "thread",
+        "c",
+        "#include <shmem.h>\n#include <pthread.h>\n#include <stdio.h>\nstatic int mark;\n\
+         static void *run(void *p) { printf(\"%d\\n\", mark); return p; }\nint main(void) {\n\
+         \x20   pthread_t id;\n    shmem_init();\n    mark = 7;\n\
+         \x20   pthread_create(&id, 0, run, 0);\n    shmem_barrier_all();\n    mark = 0;\n\
+         \x20   pthread_join(id, 0);\n    shmem_finalize();\n}\n",
+    ),
+    (
+        "exception",
+        "cc",
+        "#include <shmem.h>\n#include <cstdio>\nstatic int mark, n;\n\
+         static void may() { if (n) throw 1; mark = 0; }\nint main() {\n    shmem_init();\n\
+         \x20   mark = 7;\n    shmem_barrier_all();\n    try { may(); }\n\
+         \x20   catch (int) { std::printf(\"%d\\n\", mark); }\n    shmem_finalize();\n}\n",
+    ),
+    (
+        "stream",
+        "c",
+        "#include <shmem.h>\n#include <stdio.h>\nstatic char mark[64];\nint main(void) {\n\
+         \x20   shmem_init();\n    setvbuf(stdout, mark, _IOFBF, 64);\n    printf(\"x\");\n\
+         \x20   shmem_barrier_all();\n    shmem_finalize();\n}\n",
+    ),
+];
+
+#[test]
+fn what_a_jump_an_exception_a_thread_or_a_stream_may_read_is_live() {
+    if !is_there() {
+        return;
+    }
+    let folder = Folder::new("jumps");
+    for (name, suffix, program) in JUMPS {
+        let file = format!("{name}.{suffix}");
+        folder.write(&file, program);
+        let report = json(&folder.run(&["--json", "-", &file]));
+        let points = report["points"].as_array().expect("points");
+        let barrier = points.iter().find(|point| point["routine"] == "shmem_barrier_all");
+        let live = barrier.expect("it has one")["live"].as_array().expect("a list");
+        assert!(live.iter().any(|item| item["name"] == "mark"), "{name}: {live:?}");
+    }
+}
+
+/// A loop that overwrites a whole array ends the use of what was in it; one that nearly does not.
+#[test]
+fn a_loop_that_overwrites_all_is_an_end_and_one_that_does_not_is_none() {
+    if !is_there() {
+        return;
+    }
+    let folder = Folder::new("loops");
+    let dead = |declare: &str, fill: &str| {
+        let program = format!(
+            "#include <shmem.h>\n#include <stdio.h>\nstatic int n;\n{declare}\n\
+             static int f(int i) {{ return i * n; }}\nint main(void) {{\n    shmem_init();\n\
+             \x20   n = shmem_my_pe();\n    ALLOCATE;\n    shmem_barrier_all();\n{fill}\n\
+             \x20   for (int i = 0; i < 64; i++) n += AT(i);\n    printf(\"%d\\n\", n);\n\
+             \x20   shmem_finalize();\n}}\n"
+        );
+        folder.write("loop.c", &program);
+        let report = json(&folder.run(&["--json", "-", "loop.c"]));
+        let points = report["points"].as_array().expect("points");
+        let barrier = points.iter().find(|point| point["routine"] == "shmem_barrier_all");
+        let dead = barrier.expect("it has one")["dead"].as_array().expect("a list").clone();
+        dead.iter().any(|item| item["name"] == "a")
+    };
+    let one = "static int a[64];\n#define ALLOCATE\n#define AT(i) a[i]";
+    let two = "static int a[4][16];\n#define ALLOCATE\n#define AT(i) a[i / 16][i % 16]";
+    let block =
+        "static int *a;\n#define ALLOCATE a = shmem_malloc(64 * sizeof(int))\n#define AT(i) a[i]";
+    let local = "#define ALLOCATE int *a = shmem_malloc(256)\n#define AT(i) a[i]";
+    let whole = "for (int i = 0; i < 64; i++) a[i] = f(i);";
+    for (declare, fill) in [
+        (one, whole),
+        (one, "for (long i = 0; i < 64; i++) { if (n) n++; a[i] = 3; }"),
+        (one, "for (int i = 0; i < 4; i++) for (int j = 0; j < 16; j++) a[i * 16 + j] = n;"),
+        (one, "for (int j = 0; j < 16; j++) for (int i = 0; i < 4; i++) a[i * 16 + j] = n;"),
+        (two, "for (int i = 0; i < 4; i++) for (int j = 0; j < 16; j++) a[i][j] = j;"),
+        (block, whole),
+        (local, whole),
+    ] {
+        assert!(dead(declare, fill), "{declare}: {fill}");
+    }
+    for (declare, fill) in [
+        (one, "for (int i = 0; i < 63; i++) a[i] = 1;"),
+        (one, "for (int i = 1; i < 64; i++) a[i] = 1;"),
+        (one, "for (int i = 0; i < 64; i += 2) a[i] = 1;"),
+        (one, "for (int i = 0; i < 64; i++) if (i != n) a[i] = 1;"),
+        (one, "for (int i = 0; i < 64; i++) { if (i == n) break; a[i] = 1; }"),
+        (one, "for (int i = 0; i < 64; i++) { if (i == n) continue; a[i] = 1; }"),
+        (one, "for (int i = 0; i < 64; i++) a[i] += 1;"),
+        (one, "for (int i = 0; i < 64; i++) a[i / 2] = 1;"),
+        (one, "for (int i = 0; i < 64; i++) { a[i] = 1; i += n; }"),
+        (one, "for (int i = 0; i < n; i++) a[i] = 1;"),
+        (one, "for (int i = 0; i < 64; i++) { a[i] = 1; shmem_barrier_all(); }"),
+        (one, "for (int i = 0; i < 4; i++) for (int j = 0; j < 15; j++) a[i * 16 + j] = n;"),
+        (one, "for (int i = 0; i < 4; i++) for (int j = 0; j < 16; j++) a[i * 15 + j] = n;"),
+        (
+            one,
+            "for (int i = 0; i < 4; i++) for (int j = 0; j < 16; j++) { if (j == n) break; \
+             a[i * 16 + j] = n; }",
+        ),
+        (block, "for (int i = 0; i < 64; i++) { a[i] = 1; if (n) a = shmem_ptr(a, 0); }"),
+        (local, "for (int i = 0; i < 64; i++) { *a = 1; a++; } a -= 64;"),
+    ] {
+        assert!(!dead(declare, fill), "{declare}: {fill}");
+    }
+}

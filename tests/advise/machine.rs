@@ -272,7 +272,37 @@ impl Machine<'_> {
                 frame.own.into_iter().for_each(|object| self.objects[pe][object].there = false);
                 self.set(pe, frame.result, held);
             }
+            ref other @ (Inst::At { .. } | Inst::Less { .. } | Inst::Next { .. }) => {
+                return self.count(pe, other);
+            }
             ref other => return self.act(pe, other),
+        }
+        Ok(())
+    }
+
+    /// What counts.
+    fn count(&mut self, pe: usize, inst: &Inst) -> Done {
+        let number = |machine: &Self, at: usize| match machine.value(pe, Value::Register(at))? {
+            Held::Number(number) => Ok(number),
+            _ => Err(Undefined),
+        };
+        match *inst {
+            Inst::At { to, of, cell } => match (self.value(pe, of)?, number(self, cell)?) {
+                (Held::Address { pe: of, object, cell }, more @ 0..) => {
+                    let cell = cell + more as usize;
+                    self.set(pe, to, Held::Address { pe: of, object, cell });
+                }
+                _ => return Err(Undefined),
+            },
+            Inst::Less { to, of, than } => {
+                let less = number(self, of)? < than as i64;
+                self.set(pe, to, Held::Number(i64::from(less)));
+            }
+            Inst::Next { to, of, by } => {
+                let next = number(self, of)? + by as i64;
+                self.set(pe, to, Held::Number(next));
+            }
+            _ => return Err(Undefined),
         }
         Ok(())
     }
@@ -330,8 +360,10 @@ impl Machine<'_> {
         if meets.iter().any(|meet| meet.0 != what) {
             return Err(Undefined);
         }
-        if what != Meet::Restart {
-            (0..PES).try_for_each(|pe| self.quiet(pe))?;
+        match what {
+            Meet::Sync => {}
+            Meet::Restart => self.processes.iter_mut().for_each(|is| is.pending.clear()),
+            _ => (0..PES).try_for_each(|pe| self.quiet(pe))?,
         }
         let fails = what == Meet::Checkpoint && self.saved.is_some() && random.below(3) == 0;
         self.lost |= fails;

@@ -4,15 +4,19 @@ use std::collections::BTreeSet;
 
 use raidshmem::advise::routines;
 use raidshmem_advise::advise::advise;
+use raidshmem_advise::objects::Routines;
 use raidshmem_advise::read::module;
 use raidshmem_advise::report::{Item, Report};
+use raidshmem_advise::routines::Routine;
 
 mod clang;
 mod machine;
+mod print;
 mod program;
 
 use machine::{Name, Seen, Told, run};
-use program::{GLOBALS, Random, drawn, name, text};
+use print::{name, text};
+use program::{GLOBALS, Random, drawn};
 
 /// Programs of a short run, and of a whole one.
 const SAMPLE: u64 = 150;
@@ -50,25 +54,59 @@ fn contradicted(live: &Told, dead: &Told, seen: &Seen) -> (Vec<(u32, Name)>, usi
     (wrong.collect(), claims)
 }
 
-#[test]
-fn what_is_called_dead_is_not_read_by_programs_that_run() {
-    let all = std::env::var_os("RAIDSHMEM_ALL").is_some();
-    let routines = routines();
-    let (mut claims, mut reads) = (0, 0);
-    for seed in 0..if all { WHOLE } else { SAMPLE } {
+/// What a look at programs has found.
+#[derive(Default)]
+struct Found {
+    claims: usize,
+    reads: usize,
+    /// The first claim that a run contradicts.
+    wrong: Option<String>,
+}
+
+/// Holds so many programs against what is said of them by these routines, or until one is wrong.
+fn look(programs: u64, routines: &Routines) -> Found {
+    let mut found = Found::default();
+    for seed in 0..programs {
         let program = drawn(&mut Random(seed));
         let text = text(&program);
         let module = module(&text).unwrap_or_else(|error| panic!("seed {seed}: {error}\n{text}"));
-        let report = advise(vec![module], &routines).expect("it has a main");
+        let report = advise(vec![module], routines).expect("it has a main");
         let (live, dead) = told(&report);
         for order in 0..RUNS {
             let seen = run(&program, &mut Random(seed * 1_000 + order));
             let (wrong, looked_at) = contradicted(&live, &dead, &seen);
-            assert!(wrong.is_empty(), "seed {seed}, order {order}: {wrong:?}\n{text}");
-            claims += looked_at;
-            reads += seen.read.len();
+            if !wrong.is_empty() {
+                found.wrong = Some(format!("seed {seed}, order {order}: {wrong:?}\n{text}"));
+                return found;
+            }
+            found.claims += looked_at;
+            found.reads += seen.read.len();
         }
     }
+    found
+}
+
+#[test]
+fn what_is_called_dead_is_not_read_by_programs_that_run() {
+    let all = std::env::var_os("RAIDSHMEM_ALL").is_some();
+    let Found { claims, reads, wrong } = look(if all { WHOLE } else { SAMPLE }, &routines());
+    assert!(wrong.is_none(), "{}", wrong.unwrap_or_default());
     println!("{claims} claims, {reads} reads");
     assert!(claims > 1_000 && reads > 1_000, "{claims} claims, {reads} reads");
+}
+
+/// With a wrong table of routines the same programs run into what they are told is dead.
+#[test]
+fn a_rule_that_is_broken_is_noticed() {
+    let broken = |change: fn(&mut Routine)| {
+        let mut routines = routines();
+        routines.values_mut().for_each(change);
+        look(WHOLE, &routines).wrong.is_some()
+    };
+    assert!(broken(|of| of.nonblocking = false), "what is read until a quiet");
+    assert!(
+        broken(|of| of.args.iter_mut().for_each(|a| a.reads_remote = false)),
+        "what peers read"
+    );
+    assert!(broken(|of| of.args.iter_mut().for_each(|a| a.reads = false)), "what is read here");
 }

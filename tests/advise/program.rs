@@ -1,9 +1,7 @@
 //! Small programs of several functions, drawn at random, and their text as LLVM IR.
 //!
-//! A program is a list of blocks of a few instructions, which `machine.rs` runs and `text` prints.
-//! Every call where PEs may meet has a line of its own. Left out: exceptions, threads.
-
-use std::fmt::Write;
+//! A program is a list of blocks of a few instructions, which `machine.rs` runs and `print.rs`
+//! prints. Every call where PEs may meet has a line of its own. Left out: exceptions, threads.
 
 /// A generator of numbers (SplitMix64).
 pub struct Random(pub u64);
@@ -42,6 +40,8 @@ pub enum Value {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Meet {
     Barrier,
+    /// One that completes no transfer.
+    Sync,
     Checkpoint,
     Restart,
     Malloc,
@@ -54,6 +54,9 @@ pub enum Inst {
     Load { to: usize, from: Value },
     Store { value: Value, to: Value },
     Element { to: usize, of: Value, cell: usize },
+    At { to: usize, of: Value, cell: usize },
+    Less { to: usize, of: usize, than: usize },
+    Next { to: usize, of: usize, by: usize },
     Call { to: usize, callee: Value, argument: Value },
     Odd { to: usize, of: Value },
     MyPe { to: usize },
@@ -123,9 +126,10 @@ impl Builder<'_> {
         self.function.blocks.len() - 1
     }
 
-    /// Locals: two scalars, an array, a loop counter for each depth; what they hold at first.
+    /// Locals: two scalars, an array, a loop counter for each depth, one that counts on; what they
+    /// hold at first.
     fn begin(&mut self) {
-        for cells in [1, 1, LONG, 1, 1, 1] {
+        for cells in [1, 1, LONG, 1, 1, 1, 1] {
             let to = self.register();
             self.locals.push(to);
             self.push(Inst::Alloca { to, cells });
@@ -181,7 +185,7 @@ impl Builder<'_> {
 
     fn statement(&mut self, depth: usize) {
         let pe = self.random.below(2);
-        match self.random.below(24) {
+        match self.random.below(26) {
             0..3 => {
                 let (value, to) = (Value::Number(self.random.below(9) as i64), self.address());
                 self.push(Inst::Store { value, to });
@@ -235,14 +239,66 @@ impl Builder<'_> {
             20 => self.remote(pe),
             21 => self.checkpoint(),
             22 if depth == 0 && self.main => self.heap(),
-            _ => {
-                let meet = self.random.below(3) > 0;
-                if meet {
-                    self.meet(Meet::Barrier, Value::Number(0));
-                } else {
-                    self.push(Inst::Quiet);
-                }
-            }
+            23 if depth < 3 => self.cover(depth),
+            _ => match self.random.below(6) {
+                0 => self.push(Inst::Quiet),
+                1 | 2 => _ = self.meet(Meet::Sync, Value::Number(0)),
+                _ => _ = self.meet(Meet::Barrier, Value::Number(0)),
+            },
+        }
+    }
+
+    /// A loop that counts and overwrites an array, or nearly does.
+    fn cover(&mut self, depth: usize) {
+        let counter = Value::Register(self.locals[6]);
+        let odd = |random: &mut Random| random.below(5) == 0;
+        self.push(Inst::Store { value: Value::Number(0), to: counter });
+        if odd(self.random) {
+            self.statement(depth + 1);
+        }
+        let before = self.function.blocks.len() - 1;
+        let head = self.block();
+        let (count, on) = (self.register(), self.register());
+        let than = if odd(self.random) { LONG - 1 } else { LONG };
+        self.push(Inst::Load { to: count, from: counter });
+        self.push(Inst::Less { to: on, of: count, than });
+        let body = self.block();
+        if odd(self.random) {
+            self.statement(depth + 1);
+        }
+        let leaves = odd(self.random).then(|| self.function.blocks.len() - 1);
+        if leaves.is_some() {
+            self.block();
+        }
+        let (of, cell, at) = match self.random.below(3) {
+            0 => (self.loaded(), self.register(), self.register()),
+            _ => (self.array(), self.register(), self.register()),
+        };
+        self.push(Inst::Load { to: cell, from: counter });
+        self.push(Inst::At { to: at, of, cell });
+        self.push(Inst::Store { value: Value::Number(2), to: Value::Register(at) });
+        if odd(self.random) {
+            self.statement(depth + 1);
+        }
+        let body_end = self.function.blocks.len() - 1;
+        let last = self.block();
+        let (count, next) = (self.register(), self.register());
+        let by = if odd(self.random) { 2 } else { 1 };
+        self.push(Inst::Load { to: count, from: counter });
+        self.push(Inst::Next { to: next, of: count, by });
+        self.push(Inst::Store { value: Value::Register(next), to: counter });
+        let after = self.block();
+        self.function.blocks[before].push(Inst::Jump(head));
+        self.function.blocks[head].push(Inst::Branch { on, yes: body, no: after });
+        self.function.blocks[body_end].push(Inst::Jump(last));
+        self.function.blocks[last].push(Inst::Jump(head));
+        if let Some(block) = leaves {
+            // By a condition that has no part in the counting: a way out, or one past the write.
+            let no = if self.random.below(2) == 0 { after } else { last };
+            let on = self.function.registers;
+            self.function.registers += 1;
+            self.function.blocks[block].push(Inst::MyPe { to: on });
+            self.function.blocks[block].push(Inst::Branch { on, yes: block + 1, no });
         }
     }
 
@@ -352,116 +408,4 @@ impl Builder<'_> {
         }
         self.meet(Meet::Malloc, Value::Number(0));
     }
-}
-
-/// The name of a global.
-pub fn name(global: usize) -> String {
-    format!("g{global}")
-}
-
-fn shown(value: Value) -> String {
-    match value {
-        Value::Number(number) => number.to_string(),
-        Value::Register(register) => format!("%r{register}"),
-        Value::Global(global) => format!("@{}", name(global)),
-        Value::Function(0) => "@main".to_owned(),
-        Value::Function(at) => format!("@f{at}"),
-    }
-}
-
-/// The program as LLVM IR.
-pub fn text(program: &Program) -> String {
-    let mut text = String::new();
-    for global in 0..GLOBALS {
-        let is = match global {
-            _ if global < SCALARS => "i64 0",
-            _ if global < SCALARS + ARRAYS => "[4 x i64] zeroinitializer",
-            _ => "ptr null",
-        };
-        let _ = writeln!(text, "@{} = global {is}, align 8", name(global));
-    }
-    for (at, function) in program.functions.iter().enumerate() {
-        let _ = writeln!(
-            text,
-            "define internal ptr {}(ptr %r0) nounwind {{",
-            shown(Value::Function(at))
-        );
-        for (number, block) in function.blocks.iter().enumerate() {
-            let _ = writeln!(text, "b{number}:");
-            block.iter().for_each(|inst| print(&mut text, inst));
-        }
-        text.push_str("}\n");
-    }
-    text.push_str("!1 = !DIFile(filename: \"r.c\", directory: \"/\")\n");
-    text.push_str("!2 = distinct !DISubprogram(name: \"r\", scope: !1, file: !1, line: 1)\n");
-    for line in 1..=program.lines {
-        let _ = writeln!(text, "!{} = !DILocation(line: {line}, column: 1, scope: !2)", line + 2);
-    }
-    text
-}
-
-fn print(text: &mut String, inst: &Inst) {
-    let s = shown;
-    let line = match inst {
-        Inst::Alloca { to, cells: 1 } => format!("%r{to} = alloca i64, align 8"),
-        Inst::Alloca { to, .. } => format!("%r{to} = alloca [4 x i64], align 8"),
-        Inst::Load { to, from } => format!("%r{to} = load i64, ptr {}, align 8", s(*from)),
-        Inst::Store { value, to } => {
-            let of = if matches!(value, Value::Number(_)) { "i64" } else { "ptr" };
-            format!("store {of} {}, ptr {}, align 8", s(*value), s(*to))
-        }
-        Inst::Element { to, of, cell } => {
-            format!("%r{to} = getelementptr inbounds [4 x i64], ptr {}, i64 0, i64 {cell}", s(*of))
-        }
-        Inst::Call { to, callee, argument } => {
-            format!("%r{to} = call ptr {}(ptr noundef {})", s(*callee), s(*argument))
-        }
-        Inst::Odd { to, of } => format!("%r{to} = trunc i64 {} to i1", s(*of)),
-        Inst::MyPe { to } => format!("%r{to} = call i32 @shmem_my_pe()"),
-        Inst::Pointer { to, of, pe } => {
-            format!("%r{to} = call ptr @shmem_ptr(ptr noundef {}, i32 noundef {pe})", s(*of))
-        }
-        Inst::Put { to, from, pe, nbi } => {
-            let nbi = if *nbi { "_nbi" } else { "" };
-            format!(
-                "call void @shmem_putmem{nbi}(ptr {}, ptr {}, i64 8, i32 {pe})",
-                s(*to),
-                s(*from)
-            )
-        }
-        Inst::Get { to, from, pe, nbi } => {
-            let nbi = if *nbi { "_nbi" } else { "" };
-            format!(
-                "call void @shmem_getmem{nbi}(ptr {}, ptr {}, i64 8, i32 {pe})",
-                s(*to),
-                s(*from)
-            )
-        }
-        Inst::Add { at, pe } => {
-            format!("call void @shmem_long_atomic_add(ptr {}, i64 1, i32 {pe})", s(*at))
-        }
-        Inst::Quiet => "call void @shmem_quiet()".to_owned(),
-        Inst::Fill { to } => {
-            format!("call void @llvm.memset.p0.i64(ptr {}, i8 0, i64 32, i1 false)", s(*to))
-        }
-        Inst::Copy { to, from } => format!(
-            "call void @llvm.memcpy.p0.p0.i64(ptr {}, ptr {}, i64 32, i1 false)",
-            s(*to),
-            s(*from)
-        ),
-        Inst::Meet { what, to, argument, line } => {
-            let call = match what {
-                Meet::Barrier => "call void @shmem_barrier_all()".to_owned(),
-                Meet::Checkpoint => format!("%r{to} = call i32 @shmem_checkpoint_all()"),
-                Meet::Restart => "call void @shmem_restart_pes(ptr null, i64 0)".to_owned(),
-                Meet::Malloc => format!("%r{to} = call ptr @shmem_malloc(i64 32)"),
-                Meet::Free => format!("call void @shmem_free(ptr {})", s(*argument)),
-            };
-            format!("{call}, !dbg !{}", line + 2)
-        }
-        Inst::Jump(to) => format!("br label %b{to}"),
-        Inst::Branch { on, yes, no } => format!("br i1 %r{on}, label %b{yes}, label %b{no}"),
-        Inst::Return(value) => format!("ret ptr {}", s(*value)),
-    };
-    let _ = writeln!(text, "  {line}");
 }

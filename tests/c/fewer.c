@@ -1,7 +1,7 @@
 /*
  * fewer: what calls do in a job that goes on with fewer, one thing at a time; see tests/process.
  *
- *     fewer waits | checkpoints | handlers | exit STATUS | all | hold | nodes
+ *     fewer waits | checkpoints | handlers | exit STATUS | all | hold | nodes PES_OF_A_NODE
  *     fewer lock home | holder | tested | cleared
  */
 #include "test.h"
@@ -124,7 +124,7 @@ static void lock(const char *what) {
 }
 
 /* Rounds in which a node is killed from outside. */
-static void nodes(void) {
+static void nodes(int of_a_node) {
     shmem_team_t team = SHMEM_TEAM_WORLD;
     for (int round = 0; round < 3; round++) {
         if (shmem_team_my_pe(team) == 0)
@@ -136,8 +136,8 @@ static void nodes(void) {
         do { /* the PEs of a node may be seen lost one after the other */
             CHECK(shmemx_ft_shrink(team, &living) == SHMEM_FT_SUCCESS);
             team = living;
-        } while (shmem_team_n_pes(team) > members - 2);
-        CHECK(shmem_team_n_pes(team) == members - 2);
+        } while (shmem_team_n_pes(team) > members - of_a_node);
+        CHECK(shmem_team_n_pes(team) == members - of_a_node);
     }
     if (shmem_team_my_pe(team) == 0)
         printf("%d PEs are left after 3 rounds\n", shmem_team_n_pes(team));
@@ -156,7 +156,7 @@ int main(int argc, char **argv) {
     else if (!strcmp(what, "lock"))
         lock(argv[2]);
     else if (!strcmp(what, "nodes"))
-        nodes();
+        nodes(atoi(argv[2]));
     else if (!strcmp(what, "all"))
         raise(SIGKILL);
     else

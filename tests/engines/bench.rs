@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread::JoinHandle;
 
-use raidshmem_core::quantity::Incarnation;
+use raidshmem_core::quantity::{Incarnation, Pe};
 use raidshmem_segment::Segment;
 
 use super::node::{BYSTANDER, DRIVER, Memory, Node, PARTNER};
@@ -22,7 +22,7 @@ pub trait Bench {
     /// The driver.
     fn node(&self) -> &Node;
     /// The PE that plays the other side; the driver itself where there is one PE only.
-    fn other(&self) -> usize;
+    fn other(&self) -> Pe;
     /// The memory of the other one, as it really is.
     fn memory(&self) -> &'static Segment;
     /// A peer that is lost says so: not where its memory stays mapped.
@@ -67,7 +67,7 @@ struct Process {
 }
 
 impl Process {
-    fn start(me: usize, incarnation: u32) -> Process {
+    fn start(me: Pe, incarnation: u32) -> Process {
         let memory = Memory::new();
         let own = format!("{me} {incarnation} {}", memory.path());
         let exe = std::env::current_exe().expect("the test has a path");
@@ -103,7 +103,7 @@ impl Process {
         writeln!(self.input, "{line}").expect("the peer listens");
     }
 
-    fn connect(&mut self, pe: usize, incarnation: u32, address: &str) {
+    fn connect(&mut self, pe: Pe, incarnation: u32, address: &str) {
         self.say(&format!("connect {pe} {incarnation} {address}"));
         self.hear("connected");
     }
@@ -123,14 +123,14 @@ pub fn serve(engine: &str) {
     let own = std::env::var(SELF).expect("a peer is told who it is");
     let words: Vec<&str> = own.split(' ').collect();
     let [me, incarnation] = [0, 1].map(|at| words[at].parse::<usize>().expect("a number"));
-    let node = Node::open(engine, me, Incarnation(incarnation as u32), words[2]);
+    let node = Node::open(engine, Pe::of(me), Incarnation(incarnation as u32), words[2]);
     println!("@address {}", hex(&node.engine.address()));
     for line in std::io::stdin().lines().map_while(Result::ok) {
         let words: Vec<&str> = line.split(' ').collect();
         match words[..] {
             ["connect", pe, incarnation, address] => {
                 let (pe, incarnation) =
-                    (pe.parse().unwrap(), Incarnation(incarnation.parse().unwrap()));
+                    (Pe(pe.parse().unwrap()), Incarnation(incarnation.parse().unwrap()));
                 node.engine.connect(pe, incarnation, &bytes(address)).expect("it is reached");
                 println!("@connected");
             }
@@ -197,7 +197,7 @@ impl Bench for Processes {
         &self.node
     }
 
-    fn other(&self) -> usize {
+    fn other(&self) -> Pe {
         PARTNER
     }
 
@@ -279,7 +279,7 @@ impl Bench for Alone {
         &self.node
     }
 
-    fn other(&self) -> usize {
+    fn other(&self) -> Pe {
         DRIVER
     }
 
@@ -335,7 +335,7 @@ impl Bench for Alone {
 /// Peers that are threads, over a simulated network.
 pub struct Simulated {
     hub: Hub,
-    nodes: BTreeMap<usize, std::sync::Arc<Node>>,
+    nodes: BTreeMap<Pe, std::sync::Arc<Node>>,
     incarnation: u32,
     memory: &'static Segment,
     plays: u64,
@@ -363,7 +363,7 @@ impl Simulated {
         sim
     }
 
-    fn open(&mut self, pe: usize) {
+    fn open(&mut self, pe: Pe) {
         let memory = Memory::new();
         let incarnation = if pe == PARTNER { self.incarnation } else { 0 };
         let node = self.hub.node(pe, Incarnation(incarnation), &memory.path());
@@ -373,7 +373,7 @@ impl Simulated {
         self.nodes.insert(pe, std::sync::Arc::new(node));
     }
 
-    fn connect(&self, from: usize, to: usize) {
+    fn connect(&self, from: Pe, to: Pe) {
         let incarnation = if to == PARTNER { self.incarnation } else { 0 };
         let address = self.nodes[&to].engine.address();
         self.nodes[&from]
@@ -388,7 +388,7 @@ impl Bench for Simulated {
         &self.nodes[&DRIVER]
     }
 
-    fn other(&self) -> usize {
+    fn other(&self) -> Pe {
         PARTNER
     }
 

@@ -6,7 +6,7 @@
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{PoisonError, RwLock};
 
-use raidshmem_core::quantity::Incarnation;
+use raidshmem_core::quantity::{Incarnation, Pe};
 use raidshmem_fabric::{Ask, Engine, FabricError, Lost, Read, Write};
 use raidshmem_segment::Segment;
 use raidshmem_segment::update::{Change, Update, WordAt};
@@ -24,9 +24,11 @@ impl Mapped {
         Mapped { path: path.to_owned(), peers: RwLock::new([None; PES]) }
     }
 
-    fn peer(&self, pe: usize) -> Result<&'static Segment, Lost> {
+    fn peer(&self, pe: Pe) -> Result<&'static Segment, Lost> {
         let peers = self.peers.read().unwrap_or_else(PoisonError::into_inner);
-        peers[pe].map(|(_, segment)| segment).ok_or(Lost { pe, incarnation: Incarnation(u32::MAX) })
+        peers[pe.at()]
+            .map(|(_, segment)| segment)
+            .ok_or(Lost { pe, incarnation: Incarnation(u32::MAX) })
     }
 }
 
@@ -35,21 +37,16 @@ impl Engine for Mapped {
         self.path.clone().into_bytes()
     }
 
-    fn connect(
-        &self,
-        pe: usize,
-        incarnation: Incarnation,
-        address: &[u8],
-    ) -> Result<(), FabricError> {
+    fn connect(&self, pe: Pe, incarnation: Incarnation, address: &[u8]) -> Result<(), FabricError> {
         let path = std::str::from_utf8(address).expect("a path");
         let segment = Segment::peer(&part(path), layout(), false).expect("it is mapped").leak();
         let mut peers = self.peers.write().unwrap_or_else(PoisonError::into_inner);
-        peers[pe] = Some((incarnation.0, segment));
+        peers[pe.at()] = Some((incarnation.0, segment));
         Ok(())
     }
 
-    fn disconnect(&self, pe: usize) {
-        self.peers.write().unwrap_or_else(PoisonError::into_inner)[pe] = None;
+    fn disconnect(&self, pe: Pe) {
+        self.peers.write().unwrap_or_else(PoisonError::into_inner)[pe.at()] = None;
     }
 
     fn put(&self, writes: &[Write]) -> Result<(), Lost> {
@@ -94,17 +91,17 @@ impl Engine for Mapped {
         Ok(())
     }
 
-    fn fence(&self, _: &[usize]) -> Result<(), Lost> {
+    fn fence(&self, _: &[Pe]) -> Result<(), Lost> {
         fence(Ordering::Release);
         Ok(())
     }
 
-    fn quiet(&self, _: &[usize]) -> Result<(), Lost> {
+    fn quiet(&self, _: &[Pe]) -> Result<(), Lost> {
         fence(Ordering::SeqCst);
         Ok(())
     }
 
-    fn wake(&self, pe: usize) {
+    fn wake(&self, pe: Pe) {
         if let Ok(peer) = self.peer(pe) {
             peer.words().bell.wake();
         }

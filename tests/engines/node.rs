@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use raidshmem::fabric;
 use raidshmem_core::layout::Layout;
-use raidshmem_core::quantity::Incarnation;
+use raidshmem_core::quantity::{Incarnation, Pe};
 use raidshmem_core::settings::Fabric;
 use raidshmem_fabric::{Ask, Engine, EventSink, Local};
 use raidshmem_segment::Segment;
@@ -21,11 +21,11 @@ use super::mapped::Mapped;
 /// PEs of the suite: the driver, its partner, and one that nothing happens to.
 pub const PES: usize = 3;
 /// The driver.
-pub const DRIVER: usize = 0;
+pub const DRIVER: Pe = Pe(0);
 /// Its partner, who dies.
-pub const PARTNER: usize = 1;
+pub const PARTNER: Pe = Pe(1);
 /// The one that nothing happens to.
-pub const BYSTANDER: usize = 2;
+pub const BYSTANDER: Pe = Pe(2);
 /// What no call and no wait may take, on a busy machine or an emulated one.
 pub const LONG: Duration = Duration::from_secs(30);
 /// The job's number.
@@ -46,17 +46,17 @@ pub struct View {
 
 impl View {
     /// This incarnation is no more.
-    pub fn bury(&self, pe: usize, incarnation: Incarnation) {
-        self.dead.lock().unwrap().insert((pe, incarnation.0));
+    pub fn bury(&self, pe: Pe, incarnation: Incarnation) {
+        self.dead.lock().unwrap().insert((pe.at(), incarnation.0));
     }
 }
 
 impl EventSink for View {
-    fn gone(&self, pe: usize, incarnation: Incarnation) -> bool {
-        self.dead.lock().unwrap().contains(&(pe, incarnation.0))
+    fn gone(&self, pe: Pe, incarnation: Incarnation) -> bool {
+        self.dead.lock().unwrap().contains(&(pe.at(), incarnation.0))
     }
 
-    fn suspect(&self, _: usize, _: Incarnation) {
+    fn suspect(&self, _: Pe, _: Incarnation) {
         self.suspected.fetch_add(1, Ordering::SeqCst);
     }
 
@@ -102,7 +102,7 @@ pub fn own(path: &str) -> &'static Segment {
 
 /// One PE.
 pub struct Node {
-    pub me: usize,
+    pub me: Pe,
     pub segment: &'static Segment,
     pub engine: Box<dyn Engine>,
     pub view: Arc<View>,
@@ -110,7 +110,7 @@ pub struct Node {
 
 impl Node {
     /// A PE with the engine of this name, over the memory of that name.
-    pub fn open(engine: &str, me: usize, incarnation: Incarnation, path: &str) -> Node {
+    pub fn open(engine: &str, me: Pe, incarnation: Incarnation, path: &str) -> Node {
         let (segment, view) = (own(path), Arc::new(View::default()));
         let events: Arc<dyn EventSink> = view.clone();
         let local =
@@ -172,11 +172,11 @@ pub fn read(segment: &Segment, at: usize, bytes: usize) -> u64 {
 }
 
 /// An update of the word of 8 bytes at `at` of a heap.
-pub fn ask(pe: usize, at: usize, how: Update, operand: u64) -> Ask {
+pub fn ask(pe: Pe, at: usize, how: Update, operand: u64) -> Ask {
     ask_of(pe, (at, 8), how, operand)
 }
 
 /// The same of a word of any size.
-pub fn ask_of(pe: usize, (at, bytes): (usize, usize), how: Update, operand: u64) -> Ask {
+pub fn ask_of(pe: Pe, (at, bytes): (usize, usize), how: Update, operand: u64) -> Ask {
     Ask { pe, word: WordAt { offset: heap(at), bytes }, change: Change { how, operand } }
 }

@@ -3,6 +3,7 @@
 //! Every side writes to the other's heap only, at places of its own, so that both may have one
 //! memory.
 
+use raidshmem_core::quantity::Pe;
 use raidshmem_fabric::{Engine, Write};
 use raidshmem_segment::update::{Change, Update, WordAt};
 
@@ -47,7 +48,7 @@ pub const SWAPPED: usize = 256;
 
 /// A side of a role by name; `other` is the PE of the other one. Nothing that was left behind by an
 /// earlier play is mistaken for something of this one, which has a number of its own.
-pub fn play(role: &str, number: u64, node: &Node, side: usize, other: usize) {
+pub fn play(role: &str, number: u64, node: &Node, side: usize, other: Pe) {
     let base = number << 40;
     match role {
         "passing" => passing(node, base, side, other),
@@ -60,7 +61,7 @@ pub fn play(role: &str, number: u64, node: &Node, side: usize, other: usize) {
     }
 }
 
-fn send(engine: &dyn Engine, pe: usize, at: usize, bytes: &[u8]) {
+fn send(engine: &dyn Engine, pe: Pe, at: usize, bytes: &[u8]) {
     engine.put(&[Write { pe, offset: heap(at), from: bytes }]).expect("a living peer");
     engine.wake(pe);
 }
@@ -71,7 +72,7 @@ fn message(round: u64, side: usize) -> Vec<u8> {
 }
 
 /// Message passing: whoever sees the flag sees what was put before the fence.
-fn passing(node: &Node, base: u64, side: usize, other: usize) {
+fn passing(node: &Node, base: u64, side: usize, other: Pe) {
     for round in base + 1..=base + rounds() {
         send(&*node.engine, other, data(side), &message(round, side));
         node.engine.fence(&[other]).expect("a living peer");
@@ -90,7 +91,7 @@ fn passing(node: &Node, base: u64, side: usize, other: usize) {
 }
 
 /// Store buffering: of two that write, complete and read, one sees what the other wrote.
-fn buffering(node: &Node, base: u64, side: usize, other: usize) {
+fn buffering(node: &Node, base: u64, side: usize, other: Pe) {
     let (mine, theirs) = (own_turn(side), own_turn(1 - side));
     for round in base + 1..=base + rounds() {
         send(&*node.engine, other, mine, &round.to_ne_bytes());
@@ -107,7 +108,7 @@ fn buffering(node: &Node, base: u64, side: usize, other: usize) {
 }
 
 /// Data and a counted signal, many under way: the signal counts the data that is there.
-fn signals(node: &Node, base: u64, side: usize, other: usize) {
+fn signals(node: &Node, base: u64, side: usize, other: Pe) {
     let slots = 8;
     node.engine.post(ask(other, flag(side), Update::Store, base)).expect("a living peer");
     let slot = |side: usize, round: u64| data(side) + (round % slots) as usize * 64;
@@ -136,7 +137,7 @@ fn counting(node: &Node) {
 }
 
 /// Counts in two words of the other one, in which somebody else counts, too: by sums and by swaps.
-fn adding(node: &Node, other: usize) {
+fn adding(node: &Node, other: Pe) {
     let update = |at: usize, how: Update, operand: u64| {
         let mut before = [0];
         let asks = [ask(other, at, how, operand)];
@@ -160,7 +161,7 @@ fn adding(node: &Node, other: usize) {
 }
 
 /// Adds to a word of the other one until the connection is cut there, or this process is killed.
-fn hammer(node: &Node, other: usize) {
+fn hammer(node: &Node, other: Pe) {
     assert_eq!((node.me, other), (PARTNER, DRIVER));
     while node.engine.post(ask(other, HAMMERED, Update::Add, 1)).is_ok() {
         std::thread::yield_now();

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use raidshmem_core::quantity::Incarnation;
+use raidshmem_core::quantity::{Incarnation, Pe};
 use raidshmem_fabric::{Ask, Engine, EventSink, FabricError, Lost, Read, Write};
 use raidshmem_segment::Segment;
 use raidshmem_segment::update::{Change, Update, WordAt};
@@ -20,7 +20,7 @@ use super::random::Random;
 const DEPTH: usize = 48;
 
 /// A PE and its incarnation.
-type Who = (usize, Incarnation);
+type Who = (Pe, Incarnation);
 
 #[derive(Debug, Clone)]
 enum What {
@@ -47,7 +47,7 @@ struct State {
     fences: BTreeMap<(Who, Who), u64>,
     living: BTreeMap<Who, (&'static Segment, Arc<View>)>,
     /// What a PE refuses: everything from this one of a smaller incarnation.
-    oldest: BTreeMap<(Who, usize), Incarnation>,
+    oldest: BTreeMap<(Who, Pe), Incarnation>,
     next: u64,
 }
 
@@ -83,7 +83,7 @@ impl Hub {
     }
 
     /// A PE on this network, over the memory of this name.
-    pub fn node(&self, me: usize, incarnation: Incarnation, path: &str) -> Node {
+    pub fn node(&self, me: Pe, incarnation: Incarnation, path: &str) -> Node {
         let (segment, view) = (own(path), Arc::new(View::default()));
         let who = (me, incarnation);
         self.0.state.lock().unwrap().living.insert(who, (segment, view.clone()));
@@ -92,7 +92,7 @@ impl Hub {
     }
 
     /// Nothing more comes from it or is done by it.
-    pub fn kill(&self, pe: usize, incarnation: Incarnation) {
+    pub fn kill(&self, pe: Pe, incarnation: Incarnation) {
         let (who, mut state) = ((pe, incarnation), self.0.state.lock().unwrap());
         state.living.remove(&who);
         state.parcels.retain(|parcel| parcel.from != who && parcel.to != who);
@@ -150,7 +150,7 @@ struct Sim {
     net: Arc<Net>,
     who: Who,
     /// Whom it is connected to, and whether the connection is broken.
-    peers: Mutex<BTreeMap<usize, (Incarnation, bool)>>,
+    peers: Mutex<BTreeMap<Pe, (Incarnation, bool)>>,
     view: Arc<View>,
 }
 
@@ -161,7 +161,7 @@ impl std::fmt::Debug for Sim {
 }
 
 impl Sim {
-    fn peer(&self, pe: usize) -> Result<Who, Lost> {
+    fn peer(&self, pe: Pe) -> Result<Who, Lost> {
         match self.peers.lock().unwrap().get(&pe) {
             Some(&(incarnation, false)) => Ok((pe, incarnation)),
             Some(&(incarnation, true)) => Err(Lost { pe, incarnation }),
@@ -169,7 +169,7 @@ impl Sim {
         }
     }
 
-    fn send(&self, pe: usize, what: What) -> Result<(u64, Who), Lost> {
+    fn send(&self, pe: Pe, what: What) -> Result<(u64, Who), Lost> {
         let to = self.peer(pe)?;
         // What is sent to the dead may vanish, but not for longer than until the view says so.
         let gone = || self.view.gone(to.0, to.1);
@@ -224,13 +224,13 @@ impl Engine for Sim {
         Vec::new()
     }
 
-    fn connect(&self, pe: usize, incarnation: Incarnation, _: &[u8]) -> Result<(), FabricError> {
+    fn connect(&self, pe: Pe, incarnation: Incarnation, _: &[u8]) -> Result<(), FabricError> {
         self.peers.lock().unwrap().insert(pe, (incarnation, false));
         self.net.state.lock().unwrap().oldest.insert((self.who, pe), incarnation);
         Ok(())
     }
 
-    fn disconnect(&self, pe: usize) {
+    fn disconnect(&self, pe: Pe) {
         let Some((incarnation, _)) = self.peers.lock().unwrap().remove(&pe) else { return };
         let mut state = self.net.state.lock().unwrap();
         state.oldest.insert((self.who, pe), incarnation.next());
@@ -271,7 +271,7 @@ impl Engine for Sim {
         self.send(ask.pe, What::Post(ask)).map(drop)
     }
 
-    fn fence(&self, peers: &[usize]) -> Result<(), Lost> {
+    fn fence(&self, peers: &[Pe]) -> Result<(), Lost> {
         let mut first = Ok(());
         for &pe in peers {
             match self.peer(pe) {
@@ -285,7 +285,7 @@ impl Engine for Sim {
         first
     }
 
-    fn quiet(&self, peers: &[usize]) -> Result<(), Lost> {
+    fn quiet(&self, peers: &[Pe]) -> Result<(), Lost> {
         let mut first = Ok(());
         for &pe in peers {
             let to = match self.peer(pe) {
@@ -306,5 +306,5 @@ impl Engine for Sim {
         first
     }
 
-    fn wake(&self, _: usize) {} // whoever sleeps is told of every parcel
+    fn wake(&self, _: Pe) {} // whoever sleeps is told of every parcel
 }

@@ -4,6 +4,7 @@
 //! - [`start`]: how a job starts on hosts, and how it does not
 //! - [`strangers`]: who is not of the job
 //! - [`fabric`]: PEs of different hosts, over UCX
+//! - [`fewer`]: the same when nobody takes the place of the lost
 //! - [`input`]: the standard input, read on another host
 //! - [`losses`]: a link down, a partition, a killed agent, a node that comes back
 //! - [`data`]: the same under a program whose PEs reach each other through the network
@@ -25,6 +26,7 @@ mod support;
 mod daemons;
 mod data;
 mod fabric;
+mod fewer;
 mod input;
 mod losses;
 mod net;

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use raidshmem_core::layout::{STAMP, TILE};
 use raidshmem_core::placement::Domains;
 use raidshmem_core::plan::{self, Finding};
-use raidshmem_core::quantity::CheckpointNumber;
+use raidshmem_core::quantity::{CheckpointNumber, Pe};
 use raidshmem_core::settings::Settings;
 use raidshmem_core::store::protection::Protection;
 use raidshmem_segment::header::Header;
@@ -62,7 +62,7 @@ impl Rules {
     }
 
     fn parity_tiles(&self, pe: usize) -> usize {
-        let (shape, place) = self.protection.place(pe);
+        let (shape, place) = self.protection.place(Pe::of(pe));
         shape.layout.parities_of(place).len() * self.per_chunk()
     }
 
@@ -87,7 +87,7 @@ impl Rules {
             }
         }
         for &pe in lost {
-            findings[pe] = Finding::lost(&shape.layout, self.protection.place(pe).1);
+            findings[pe] = Finding::lost(&shape.layout, self.protection.place(Pe::of(pe)).1);
             if self.is_rebuilt(pe, damage, findings) {
                 findings[pe].snapshot = 0;
             }
@@ -97,7 +97,7 @@ impl Rules {
 
     fn check(&self, findings: &[Finding; PES]) -> Option<String> {
         let shape = &self.protection.shapes[0];
-        let of_group: Vec<Finding> = shape.members.iter().map(|&pe| findings[pe]).collect();
+        let of_group: Vec<Finding> = shape.members.iter().map(|&pe| findings[pe.at()]).collect();
         let checked = plan::check(0, &shape.layout, &shape.members, &of_group, true);
         checked.err().map(|error| error.to_string())
     }
@@ -105,9 +105,9 @@ impl Rules {
     /// Whether the lost PE has its snapshot back before anybody comes upon damage: when nothing was
     /// checked, and none of the tiles that are decoded is made of a damaged one.
     fn is_rebuilt(&self, pe: usize, damage: &[(usize, Spot)], mut found: [Finding; PES]) -> bool {
-        let (shape, place) = self.protection.place(pe);
+        let (shape, place) = self.protection.place(Pe::of(pe));
         (0..PES).filter(|&other| other != pe).for_each(|other| found[other] = Finding::default());
-        let of_group: Vec<Finding> = shape.members.iter().map(|&pe| found[pe]).collect();
+        let of_group: Vec<Finding> = shape.members.iter().map(|&pe| found[pe.at()]).collect();
         let damaged = |pe: usize, parity: bool, tile: usize| {
             damage.iter().any(|&(other, spot)| match spot {
                 Spot::Snapshot(at, _) => (other, false, at) == (pe, parity, tile),
@@ -127,7 +127,7 @@ impl Rules {
                     Some(row) => (stripe.parity[row].member, stripe.parity[row].slot),
                 };
                 let tile = chunk * self.per_chunk() + step;
-                !damaged(shape.members[member], parity.is_some(), tile)
+                !damaged(shape.members[member].at(), parity.is_some(), tile)
             })
         })
     }

@@ -49,7 +49,8 @@ fn a_task_farm_that_loses_pes_ends_right() {
 /// A whole node at a time, killed from outside: its agent, and so its PEs and their memory.
 #[test]
 fn a_farm_loses_nodes_in_turn() {
-    let mut running = job(8).args(&["--nodes", "4"]).program(&program("fewer"), &["nodes"]).start();
+    let mut running =
+        job(8).args(&["--nodes", "4"]).program(&program("fewer"), &["nodes", "2"]).start();
     for (node, round) in [(1, 0), (3, 1), (0, 2)] {
         running.wait_for(&format!("round {round} begins"));
         let agents = running.agents();

@@ -1,6 +1,8 @@
 //! Several losses: in turn, at once, during a recovery, more than can be borne, without a
 //! substitute. The table of single losses is in `modes.rs`.
 
+use std::time::{Duration, Instant};
+
 use rustix::process::Signal;
 
 use super::support::jacobi::{self, SMALL};
@@ -250,6 +252,9 @@ fn nobody_left_is_said_by_the_launcher() {
     outcome.status(3).check(count.iter().sum::<usize>() == 1, "the reason should be named");
 }
 
+/// How long PEs stand at a step for others before they are sent on.
+const SENT_ON: Duration = Duration::from_secs(5);
+
 /// These PEs stop at `step` of checkpoint 3, and when they do all processes are killed. Those that
 /// come by again are sent on.
 fn all_at_once(job: Job, pes: &[usize], step: &str) -> Outcome {
@@ -257,8 +262,19 @@ fn all_at_once(job: Job, pes: &[usize], step: &str) -> Outcome {
     let job = job.args(&["--verbose"]).env("SHMEM_FT_INJECT", &stops.join(","));
     let mut run = jacobi::job(job.env("SHMEM_FT_SCRUB", "off"), SMALL).start();
     let stopped = |found: &Found| found.state == 'T';
+    // One may take a step in a view that is over for another, which then waits for it in the next:
+    // it is sent on, and comes to the step again with the others.
+    let mut since: Option<Instant> = None;
     run.wait_until("the PEs stand at the step", |found| {
-        found.iter().filter(|found| stopped(found)).count() == pes.len()
+        let standing: Vec<&Found> = found.iter().filter(|found| stopped(found)).collect();
+        let first = *since.get_or_insert_with(Instant::now);
+        if standing.is_empty() {
+            since = None;
+        } else if standing.len() < pes.len() && first.elapsed() > SENT_ON {
+            standing.iter().for_each(|found| processes::signal(found.pid, Signal::CONT));
+            since = None;
+        }
+        standing.len() == pes.len()
     });
     for found in run.processes().iter().filter(|found| found.name == "jacobi") {
         processes::signal(found.pid, Signal::KILL);

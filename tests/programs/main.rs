@@ -10,6 +10,7 @@ mod support;
 
 mod build;
 mod locks;
+mod plan;
 mod porting;
 
 use build::{C, CXX, build};

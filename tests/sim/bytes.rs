@@ -32,13 +32,13 @@ impl Job {
     }
 
     pub fn per_chunk(&self, p: &Proc) -> usize {
-        let (shape, _) = self.plan.protection.place(p.me());
+        let (shape, _) = self.plan.protection.place(Pe::of(p.me()));
         shape.layout.chunk_len(p.len, TILE) / TILE
     }
 
     /// All parity chunks a PE holds, as a mask.
     pub fn parities(&self, p: &Proc) -> u64 {
-        let (shape, place) = self.plan.protection.place(p.me());
+        let (shape, place) = self.plan.protection.place(Pe::of(p.me()));
         bits(shape.layout.parities_of(place).len())
     }
 
@@ -76,11 +76,11 @@ impl Job {
     }
 
     fn parity_tile(&self, p: &Proc, index: usize, step: usize, per_chunk: usize) -> [u8; TILE] {
-        let (shape, place) = self.plan.protection.place(p.me());
+        let (shape, place) = self.plan.protection.place(Pe::of(p.me()));
         let parity = shape.layout.parities_of(place)[index];
         let stripe = &shape.layout.stripes()[parity.stripe];
         let live = stripe.data.iter().map(|data| {
-            let memory = self.memory(p, shape.members[data.member]);
+            let memory = self.memory(p, shape.members[data.member].at());
             memory.live_tile(data.chunk * per_chunk + step)
         });
         let live: Vec<[u8; TILE]> = live.collect();
@@ -120,7 +120,7 @@ impl Job {
 
     pub fn verify(&mut self, p: &mut Proc) {
         let (me, target) = (p.me(), p.number);
-        let (shape, place) = self.plan.protection.place(me);
+        let (shape, place) = self.plan.protection.place(Pe::of(me));
         let mut found = Finding::lost(&shape.layout, place);
         let slot = self.plan.slot_of(target.0);
         let memory = self.memory(p, me);
@@ -158,8 +158,8 @@ impl Job {
         let len = p.found.snapshot_len() as usize;
         let group = self.plan.protection.plan.of[p.me()].group;
         let shape = &self.plan.protection.shapes[group];
-        let finding = |(place, &pe): (usize, &usize)| {
-            let posted = self.found_by(p, pe);
+        let finding = |(place, &pe): (usize, &Pe)| {
+            let posted = self.found_by(p, pe.at());
             if posted.found_len == len {
                 posted.findings
             } else {
@@ -174,13 +174,13 @@ impl Job {
 
     /// What was found of the own memory.
     pub fn finding<'a>(&self, p: &'a mut Proc) -> &'a mut Finding {
-        let (_, place) = self.plan.protection.place(p.me());
+        let (_, place) = self.plan.protection.place(Pe::of(p.me()));
         &mut p.findings[place]
     }
 
     /// The tiles of the own snapshot that must be decoded.
     fn missing(&self, p: &Proc) -> Vec<usize> {
-        let (shape, place) = self.plan.protection.place(p.me());
+        let (shape, place) = self.plan.protection.place(Pe::of(p.me()));
         let (each, all) = (self.per_chunk(p), tiles(p.len));
         let bad = (0..shape.layout.chunks()).filter(|c| p.findings[place].snapshot >> c & 1 == 1);
         bad.flat_map(|chunk| (chunk * each).min(all)..((chunk + 1) * each).min(all)).collect()
@@ -220,7 +220,7 @@ impl Job {
 
     /// Decodes a tile of the own snapshot. The error is the PE whose tile does not hold.
     pub fn decode(&self, p: &Proc, tile: usize) -> Result<[u8; TILE], usize> {
-        let (shape, place) = self.plan.protection.place(p.me());
+        let (shape, place) = self.plan.protection.place(Pe::of(p.me()));
         let (each, all) = (self.per_chunk(p), tiles(p.len));
         let at = shape.layout.place_of(place, tile / each);
         let stripe = &shape.layout.stripes()[at.stripe];
@@ -241,11 +241,11 @@ impl Job {
                 return Ok(&[0; TILE]);
             }
             let pe = shape.members[member];
-            let memory = self.memory(p, pe);
-            match self.holds(p, pe, parity, tile) {
+            let memory = self.memory(p, pe.at());
+            match self.holds(p, pe.at(), parity, tile) {
                 true if parity => Ok(memory.slots[slot].tile(tile)),
                 true => Ok(memory.snapshots[snapshot].tile(tile)),
-                false => Err(pe),
+                false => Err(pe.at()),
             }
         };
         let sources = plan.sources().iter().map(shard).collect::<Result<Vec<&[u8]>, usize>>()?;
@@ -274,7 +274,7 @@ impl Job {
 
     /// The own parity chunks that a rebuild did not read whole, and that do not hold.
     fn damaged_unread(&self, p: &Proc) -> u64 {
-        let (shape, place) = self.plan.protection.place(p.me());
+        let (shape, place) = self.plan.protection.place(Pe::of(p.me()));
         let (each, all) = (self.per_chunk(p), tiles(p.len));
         let found = &p.findings;
         let of_chunk = |chunk: usize| ((chunk + 1) * each).min(all).saturating_sub(chunk * each);

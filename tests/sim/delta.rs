@@ -6,7 +6,7 @@
 
 use raidshmem_codec::stripe::Data;
 use raidshmem_core::mutant::Mutant;
-use raidshmem_core::quantity::CheckpointNumber;
+use raidshmem_core::quantity::{CheckpointNumber, Pe, TileIndex};
 use raidshmem_core::store::delta::{Changes, Next, SourceCount, StoreCounts};
 
 use super::bytes::JOB;
@@ -33,7 +33,7 @@ impl Job {
             let last = &memory.snapshots[self.plan.snapshot_of(p.number.previous().0)];
             for tile in 0..count {
                 let bytes = memory.live_tile(tile);
-                let look = changes.look(JOB, tile, &bytes, || last.tile(tile));
+                let look = changes.look(JOB, TileIndex::of(tile), &bytes, || last.tile(tile));
                 changes.note(look);
             }
         }
@@ -51,15 +51,17 @@ impl Job {
         let (each, me) = (self.per_chunk(p), p.me());
         let at = index * each + step;
         let Some(mut changes) = p.changes.take() else { return false };
-        let (shape, place) = self.plan.protection.place(me);
+        let (shape, place) = self.plan.protection.place(Pe::of(me));
         let parity = shape.layout.parities_of(place)[index];
         let data = &shape.layout.stripes()[parity.stripe].data;
         let is_changed = |&position: &usize| {
-            let memory = self.memory(p, shape.members[data[position].member]);
-            memory.changes.contains(data[position].chunk * each + step)
+            let memory = self.memory(p, shape.members[data[position].member].at());
+            memory.changes.contains(TileIndex::of(data[position].chunk * each + step))
         };
         let changed: Vec<usize> = (0..data.len()).filter(is_changed).collect();
-        let next = match changes.next(at, SourceCount { changed: changed.len(), all: data.len() }) {
+        let next = match changes
+            .next(TileIndex::of(at), SourceCount { changed: changed.len(), all: data.len() })
+        {
             Next::Carry if self.plan.broken == Broken::Rule(Mutant::KeptThoughChanged) => {
                 Next::Keep
             }
@@ -85,7 +87,7 @@ impl Job {
             Next::Make => false,
         };
         if !spared || next == Next::Update {
-            changes.made.insert(at);
+            changes.made.insert(TileIndex::of(at));
         }
         self.ending.spared += u32::from(spared);
         self.ending.updated += u32::from(spared && next == Next::Update);
@@ -98,7 +100,7 @@ impl Job {
     fn update(&mut self, p: &Proc, (index, step): (usize, usize), changed: &[usize]) -> bool {
         let (each, me, last) = (self.per_chunk(p), p.me(), p.number.previous());
         let unchecked = self.plan.broken == Broken::UpdatedUnchecked;
-        let (shape, place) = self.plan.protection.place(me);
+        let (shape, place) = self.plan.protection.place(Pe::of(me));
         let parity = shape.layout.parities_of(place)[index];
         let data = &shape.layout.stripes()[parity.stripe].data;
         let (own, other) = (self.plan.slot_of(p.number.0), self.plan.slot_of(last.0));
@@ -111,9 +113,9 @@ impl Job {
         for &position in changed {
             let (pe, tile) =
                 (shape.members[data[position].member], data[position].chunk * each + step);
-            let memory = self.memory(p, pe);
+            let memory = self.memory(p, pe.at());
             let snapshot = &memory.snapshots[self.plan.snapshot_of(last.0)];
-            if !unchecked && !snapshot.holds(tile, &self.stamp(p, pe, last)) {
+            if !unchecked && !snapshot.holds(tile, &self.stamp(p, pe.at(), last)) {
                 return false;
             }
             tiles.push((position, snapshot.tile(tile).to_vec(), memory.live_tile(tile)));
@@ -133,7 +135,8 @@ impl Job {
     /// stamp, or comes from the other snapshot.
     pub fn copy_tile(&mut self, p: &mut Proc, tile: usize) {
         let snapshots = self.plan.settings.snapshots as u64;
-        let next = p.changes.as_ref().map_or(Next::Make, |changes| changes.next_own(tile));
+        let next =
+            p.changes.as_ref().map_or(Next::Make, |changes| changes.next_own(TileIndex::of(tile)));
         let stamp = |number: CheckpointNumber| self.stamp(p, p.me(), number);
         let (new, last) = (stamp(p.number), stamp(p.number.previous()));
         let old = stamp(p.number.before(snapshots));
@@ -171,10 +174,13 @@ impl Job {
         let Some(changes) = p.changes.as_ref().filter(|_| self.plan.settings.snapshots == 2) else {
             return Vec::new();
         };
-        let (shape, place) = self.plan.protection.place(p.me());
+        let (shape, place) = self.plan.protection.place(Pe::of(p.me()));
         let each = self.per_chunk(p);
-        let alone = |tile| shape.copier(place, tile / each).is_none_or(|pe| !self.is_near(p, pe));
-        (0..tiles(p.len)).filter(|&tile| !changes.own.contains(tile) || alone(tile)).collect()
+        let alone =
+            |tile| shape.copier(place, tile / each).is_none_or(|pe| !self.is_near(p, pe.at()));
+        (0..tiles(p.len))
+            .filter(|&tile| !changes.own.contains(TileIndex::of(tile)) || alone(tile))
+            .collect()
     }
 
     /// Writes the sources of a tile of the own parity that changed into their owners' second
@@ -184,18 +190,19 @@ impl Job {
             return;
         }
         let (each, me, own) = (self.per_chunk(p), p.me(), self.plan.snapshot_of(p.number.0));
-        let (shape, place) = self.plan.protection.place(me);
+        let (shape, place) = self.plan.protection.place(Pe::of(me));
         let stripe = shape.layout.parities_of(place)[index].stripe;
         let spot = |data: &Data| {
             let (pe, tile) = (shape.members[data.member], data.chunk * each + step);
-            let mine = shape.copier(data.member, data.chunk) == Some(me) && self.is_near(p, pe);
-            let changed = || self.memory(p, pe).changes.contains(tile);
+            let mine = shape.copier(data.member, data.chunk) == Some(Pe::of(me))
+                && self.is_near(p, pe.at());
+            let changed = || self.memory(p, pe.at()).changes.contains(TileIndex::of(tile));
             (mine && tile < tiles(p.len) && changed()).then_some((pe, tile))
         };
         let spots: Vec<_> = shape.layout.stripes()[stripe].data.iter().filter_map(spot).collect();
         for (pe, tile) in spots {
-            let stamp = self.stamp(p, pe, p.number);
-            let memory = &mut self.memories[pe][p.mapped[pe] as usize];
+            let stamp = self.stamp(p, pe.at(), p.number);
+            let memory = &mut self.memories[pe.at()][p.mapped[pe.at()] as usize];
             let bytes = memory.live_tile(tile);
             memory.snapshots[own].write(tile, &bytes, &stamp);
             self.ending.along += 1;

@@ -210,23 +210,23 @@ impl Job {
     /// it held when it was checked; unless nothing of it is used for that tile, for then nobody
     /// would look at it before the next loss. Less often in a row than the launcher bears.
     pub fn spoil(&mut self, p: &Proc, tile: usize) {
-        let (shape, _) = self.plan.protection.place(p.me());
+        let (shape, _) = self.plan.protection.place(Pe::of(p.me()));
         let members = shape.members.clone();
         let pe = self.plan.chance.pick(&members);
-        let enough = self.spoils == 5 || pe == p.me();
-        if self.plan.mode != Mode::Within || enough || !self.may_lose(&[pe]) {
+        let enough = self.spoils == 5 || pe == Pe::of(p.me());
+        if self.plan.mode != Mode::Within || enough || !self.may_lose(&[pe.at()]) {
             return;
         }
         let random = self.plan.chance.next();
         let flip = |job: &mut Job| {
-            let memory = &mut job.memories[pe][p.mapped[pe] as usize];
+            let memory = &mut job.memories[pe.at()][p.mapped[pe.at()] as usize];
             let regions = memory.snapshots.iter_mut().chain(&mut memory.slots);
             regions.for_each(|region| region.flip_all(random));
         };
         let held = self.decode(p, tile).is_ok();
         flip(self);
         if held && self.decode(p, tile).is_err() {
-            self.lose(&[pe]);
+            self.lose(&[pe.at()]);
             self.ending.corrupt += 1;
             self.spoils += 1;
             self.note(|| format!("-- what PE {pe} holds goes bad while PE {} uses it", p.me()));
@@ -237,12 +237,12 @@ impl Job {
 
     /// One node more than the parity of PE `pe`'s group covers, all at one moment.
     fn strike_beyond(&mut self, pe: usize) -> bool {
-        let (shape, _) = self.plan.protection.place(pe);
+        let (shape, _) = self.plan.protection.place(Pe::of(pe));
         let members = shape.members.clone();
         let mut nodes: Vec<u32> = Vec::new();
         let mut lost = 0;
         for member in members {
-            let Some(proc) = self.carrier[member] else { continue };
+            let Some(proc) = self.carrier[member.at()] else { continue };
             let node = self.procs[proc as usize].node;
             if lost <= self.plan.settings.parity && !nodes.contains(&node) {
                 nodes.push(node);

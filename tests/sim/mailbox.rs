@@ -11,7 +11,7 @@
 use raidshmem_core::protocol::At;
 use raidshmem_core::protocol::brought::Brought;
 use raidshmem_core::protocol::meeting;
-use raidshmem_core::quantity::{Incarnation, ViewNumber};
+use raidshmem_core::quantity::{Incarnation, Pe, ViewNumber};
 use raidshmem_core::tree::Tree;
 use raidshmem_core::tree::meeting::{Meeting, Next};
 use raidshmem_core::tree::post::{self, FIRST, Stage, WORDS, Way};
@@ -115,9 +115,9 @@ impl Job {
         let posted = self.memory(p, p.me()).posted;
         let mut there = self.now;
         for to in members {
-            if to != p.me() && self.is_far(p, to) {
+            if to != Pe::of(p.me()) && self.is_far(p, to.at()) {
                 self.count(p, 1);
-                there = there.max(self.send(p, to, Part::Findings(posted), 0));
+                there = there.max(self.send(p, to.at(), Part::Findings(posted), 0));
             }
         }
         if self.plan.broken == Broken::StepBeforeWords { self.now } else { there }

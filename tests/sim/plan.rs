@@ -329,7 +329,7 @@ impl Plan {
                 Some(first) if chance.one_in(2) => {
                     let group = self.protection.plan.of[first.pe].group;
                     let members = &self.protection.shapes[group].members;
-                    members[chance.below(members.len())]
+                    members[chance.below(members.len())].at()
                 }
                 _ => chance.below(pes),
             };

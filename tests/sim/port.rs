@@ -153,7 +153,7 @@ impl Hands<'_> {
     fn show_damage(&mut self) {
         let damaged = self.p.verdict.as_ref().err().and_then(|lost| lost.damaged.first());
         let pe = *damaged.expect("the judgement was that");
-        self.job.complain(self.p, pe);
+        self.job.complain(self.p, pe.at());
     }
 }
 

@@ -11,6 +11,7 @@ use std::iter;
 use raidshmem_core::heap::Heap;
 use raidshmem_core::layout::Layout;
 use raidshmem_core::mutant::Mutant;
+use raidshmem_core::quantity::TileIndex;
 use raidshmem_core::store::coverage::Coverage;
 use raidshmem_core::store::delta::TileSet;
 use raidshmem_core::store::track::{Tracked, WriteReport, few};
@@ -72,7 +73,7 @@ impl Job {
             for tile in 0..count {
                 let changed = of(&contents[0], tile) != of(&contents[1], tile);
                 if changed && self.plan.writer(pe, tile, p.number.0) == me {
-                    set.insert(tile);
+                    set.insert(TileIndex::of(tile));
                 }
             }
             let watch = match self.carrier[pe].filter(|&proc| pe != me && proc != p.id) {

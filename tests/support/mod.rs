@@ -345,7 +345,7 @@ impl Running {
 
     /// Waits until what was found among the processes of the job is so.
     #[track_caller]
-    pub fn wait_until(&mut self, what: &str, so: impl Fn(&[processes::Found]) -> bool) {
+    pub fn wait_until(&mut self, what: &str, mut so: impl FnMut(&[processes::Found]) -> bool) {
         while !so(&self.processes()) {
             if self.begun.elapsed() > LIMIT {
                 self.hung(what);

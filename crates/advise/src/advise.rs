@@ -6,7 +6,9 @@ use fixedbitset::FixedBitSet as Bits;
 
 use crate::cycles::Cycles;
 use crate::differ::Differ;
+use crate::fills::fills;
 use crate::ir::{Module, Op, Operand};
+use crate::leave::{Leave, leave};
 use crate::library::is_system;
 use crate::liveness::Liveness;
 use crate::memory::Memory;
@@ -50,6 +52,28 @@ struct Facts<'m, 'p> {
 ///
 /// If there is no `main`.
 pub fn advise(modules: Vec<Module>, routines: &Routines) -> Result<Report, Error> {
+    study(modules, routines, Scope::Program).map(|found| found.0)
+}
+
+/// How far an analysis looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Over all of the program.
+    Program,
+    /// To the end of each function: what is read after that is not known, so it is all.
+    Function,
+}
+
+/// As [`advise`], with what checkpoints may leave out.
+///
+/// # Errors
+///
+/// If there is no `main`.
+pub fn study(
+    modules: Vec<Module>,
+    routines: &Routines,
+    scope: Scope,
+) -> Result<(Report, Leave), Error> {
     let program = Program::link(modules);
     if !program.functions.iter().any(|function| function.name == "main") {
         return Err(Error::NoMain);
@@ -61,12 +85,16 @@ pub fn advise(modules: Vec<Module>, routines: &Routines) -> Result<Report, Error
     for function in memory.flow.called_from_outside(&memory.objects) {
         always.union_with(uses.of(function));
     }
-    if !Differ::new(&memory, &steps, true).meet_alike() {
+    keep_buffers(&memory, &mut always);
+    let alike = Differ::new(&memory, &steps, true).meet_alike();
+    if !alike {
         always.union_with(&anywhere(&memory, &steps));
     }
-    let liveness = Liveness::new(&memory, &steps, &always);
     let mut saved = Bits::with_capacity(memory.objects.all.len());
     saved.extend(memory.saved());
+    let none = Bits::with_capacity(memory.objects.all.len());
+    let beyond = if scope == Scope::Function { &saved } else { &none };
+    let liveness = Liveness::new(&memory, &steps, (&always, beyond), fills(&memory, &steps));
     let facts = Facts {
         live: liveness.after(&memory, &steps),
         before: reach::before(&memory, &steps),
@@ -78,7 +106,20 @@ pub fn advise(modules: Vec<Module>, routines: &Routines) -> Result<Report, Error
         uses,
         saved,
     };
-    Ok(facts.report())
+    let leave = leave(&memory, &steps, &facts.names, &facts.live, alike);
+    Ok((facts.report(), leave))
+}
+
+/// Memory that a library of the system has from the program, and uses in any later call.
+fn keep_buffers(memory: &Memory<'_>, always: &mut Bits) {
+    const KEEP: &[&str] = &["setvbuf", "setbuf", "setbuffer", "putenv", "sigaltstack"];
+    for (site, inst) in memory.objects.program.sites() {
+        let keeps = memory.objects.program.called(site).is_some_and(|name| KEEP.contains(&name));
+        if let (true, Op::Call { args, .. }) = (keeps, &inst.op) {
+            let all = args.iter().flat_map(|arg| memory.points(site.function, arg));
+            all.filter(|object| *object != OUTSIDE).for_each(|object| always.insert(object));
+        }
+    }
 }
 
 /// What may be read by a PE that has come to another call than the one that it meets: memory of

@@ -2,7 +2,7 @@
 //!
 //! Arithmetic is kept as far as pointers may flow through it. Invariants: block 0 is the entry;
 //! successors are indices of blocks of the same function; a local is defined at most once.
-//! Left out: values of numbers, except constants that size an allocation.
+//! Left out: values of numbers, but for constants and simple arithmetic.
 
 /// A value inside a function, by number: parameters first.
 pub type Local = usize;
@@ -100,6 +100,24 @@ pub enum Op {
     Other,
 }
 
+/// The value of a result, where it is simple arithmetic on whole numbers or an address.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Exact {
+    /// Not known.
+    #[default]
+    Unknown,
+    /// The operand, in another width.
+    Same(Operand),
+    /// A sum.
+    Add(Operand, Operand),
+    /// A product.
+    Times(Operand, Operand),
+    /// True if the first is less.
+    Less(Operand, Operand),
+    /// An address, and so many bytes times each index behind it.
+    Element(Operand, Vec<(u64, Operand)>),
+}
+
 /// One instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inst {
@@ -107,6 +125,8 @@ pub struct Inst {
     pub result: Option<Local>,
     /// What it does.
     pub op: Op,
+    /// What the result is.
+    pub exact: Exact,
     /// Where it stands in the source.
     pub place: SourceLine,
 }

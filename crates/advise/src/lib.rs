@@ -15,14 +15,16 @@
 //! gather    where the pointers of a program point, and what its calls reach
 //! memory    what each instruction does to memory
 //! steps     the program as the analyses of flow walk it
+//! cycles    what changes between one run of a call and the next
+//! fills     loops that overwrite an object whole
 //! liveness  which objects may still be read, and where
 //! reach     which allocations there may be, and which contexts are not quiet
-//! cycles    what changes between one run of a call and the next
 //! control   which blocks a branch decides about
 //! differ    which values differ from PE to PE, and which calls some PEs may not come to
 //! uses      which line reads an object next
 //! report    what is told of a program
 //! names     what memory is called
+//! leave     what checkpoints may leave out
 //! text      a report for a terminal
 //! json      a report for programs and editors
 //! html      a report as a page
@@ -39,10 +41,12 @@ pub mod advise;
 mod control;
 mod cycles;
 mod differ;
+mod fills;
 mod gather;
 pub mod html;
 pub mod ir;
 pub mod json;
+pub mod leave;
 mod lex;
 mod library;
 mod liveness;

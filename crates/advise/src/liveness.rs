@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 
 use fixedbitset::FixedBitSet as Bits;
 
+use crate::fills::Fills;
 use crate::ir::Op;
 use crate::memory::Memory;
 use crate::objects::Kind;
@@ -46,13 +47,21 @@ pub struct Liveness {
     saved: Bits,
     /// Read by code that may run at any time.
     pub always: Bits,
+    /// What loops overwrite, by edge.
+    fills: Fills,
     objects: usize,
 }
 
 impl Liveness {
-    /// Solves. `always` is live everywhere, whoever runs.
+    /// Solves. `always` is live everywhere, whoever runs; `beyond` where any function but `main`
+    /// returns.
     #[must_use]
-    pub fn new(memory: &Memory<'_>, steps: &Steps, always: &Bits) -> Self {
+    pub fn new(
+        memory: &Memory<'_>,
+        steps: &Steps,
+        (always, beyond): (&Bits, &Bits),
+        fills: Fills,
+    ) -> Self {
         let objects = memory.objects.all.len();
         let functions = steps.blocks.len();
         let none = Bits::with_capacity(objects);
@@ -62,8 +71,10 @@ impl Liveness {
                 frames[function].insert(object);
             }
         }
+        let main = |at: usize| memory.objects.program.functions[at].name == "main";
+        let exit = |at: usize| if main(at) { none.clone() } else { beyond.clone() };
         let mut live = Self {
-            exits: vec![none.clone(); functions],
+            exits: (0..functions).map(exit).collect(),
             needs: vec![none.clone(); functions],
             passes: vec![none.clone(); functions],
             frames,
@@ -75,6 +86,7 @@ impl Liveness {
             },
             saved: Bits::with_capacity(objects),
             always: always.clone(),
+            fills,
             objects,
         };
         live.saved.extend(memory.saved());
@@ -172,10 +184,23 @@ impl Liveness {
         let (exit, begins) = around;
         let own = &steps.blocks[function][block];
         let function_of = &memory.objects.program.functions[function];
-        let block = &function_of.blocks[block];
+        let at = block;
+        let block = &function_of.blocks[at];
         let mut live = Bits::with_capacity(self.objects);
         for to in &block.successors {
-            live.union_with(&begins[*to]);
+            match self.fills[function].get(&(at, *to)) {
+                Some(filled) => {
+                    let mut begin = begins[*to].clone();
+                    filled.objects.iter().for_each(|object| begin.remove(*object));
+                    live.union_with(&begin);
+                    // A call in the loop may leave it, with what is not overwritten.
+                    if filled.calls {
+                        live.union_with(&self.jumps.twice);
+                        live.union_with(&self.jumps.landing);
+                    }
+                }
+                None => live.union_with(&begins[*to]),
+            }
         }
         match block.insts.last().map(|inst| &inst.op) {
             Some(Op::Return(_)) => live.union_with(exit),

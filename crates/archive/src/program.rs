@@ -73,6 +73,12 @@ pub fn read(bytes: &[u8]) -> Program {
     Program { build, variables, segments }
 }
 
+/// The name of a build as people read it.
+#[must_use]
+pub fn digits(build: &[u8]) -> String {
+    build.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// The name of a build that its linker gave none.
 fn by_contents(bytes: &[u8]) -> Vec<u8> {
     let len = (bytes.len() as u64).to_le_bytes();

@@ -24,7 +24,10 @@
 //! costs nothing, and nothing moves when the live data grows. Large parts begin at a multiple of a
 //! huge page.
 
+use std::ops::Range;
+
 use crate::page::{HUGE, PAGE, page_up};
+use crate::quantity::{Pe, TileIndex};
 
 /// Bytes under one checksum and stamp.
 pub const TILE: usize = 64 * 1024;
@@ -98,6 +101,18 @@ fn set_len(region_len: usize) -> usize {
     (region_len / TILE / 8 + 1).next_multiple_of(LINE)
 }
 
+impl TileIndex {
+    /// Where it begins in its snapshot or slot.
+    pub const fn offset(self) -> usize {
+        self.at() * TILE
+    }
+
+    /// Its bytes there.
+    pub const fn bytes(self) -> Range<usize> {
+        self.offset()..self.after(1).offset()
+    }
+}
+
 impl Layout {
     /// The layout for symmetric heaps of `heap_len` bytes in a job of `n_pes` PEs.
     pub fn new(heap_len: usize, n_pes: usize) -> Layout {
@@ -142,6 +157,11 @@ impl Layout {
         }
     }
 
+    /// The entry of PE `pe` of a mailbox.
+    pub fn mailbox_of(&self, pe: Pe) -> usize {
+        self.mailbox + pe.at() * MAILBOX_ENTRY
+    }
+
     /// The words of a team.
     pub fn team(&self, team: usize) -> usize {
         assert!(team < WORK_TEAMS, "{team}");
@@ -155,8 +175,8 @@ impl Layout {
     }
 
     /// Where a PE shows which tiles of PE `pe` its process wrote to.
-    pub fn written_to(&self, pe: usize) -> usize {
-        self.written + LINE + pe * set_len(self.region_len)
+    pub fn written_to(&self, pe: Pe) -> usize {
+        self.written + LINE + pe.at() * set_len(self.region_len)
     }
 
     /// Where the tile stamps of the region at `region` (snapshot or slot) begin.
@@ -185,8 +205,8 @@ mod tests {
                 (l.store, PAGE),
                 (l.changes, l.region_len / TILE / 8 + 1),
                 (l.written, LINE),
-                (l.written_to(0), l.region_len / TILE / 8 + 1),
-                (l.written_to(32), l.region_len / TILE / 8 + 1),
+                (l.written_to(Pe(0)), l.region_len / TILE / 8 + 1),
+                (l.written_to(Pe(32)), l.region_len / TILE / 8 + 1),
                 (l.snapshots[0], l.region_len),
                 (l.snapshots[1], l.region_len),
                 (l.slots[0], l.region_len),

@@ -34,7 +34,7 @@
 //! plan                                       what was lost, and what must be rebuilt
 //! protocol                                   the machine that orders both, and its driver
 //! stall  detector  membership                who waits for whom, who is dead, who is who
-//! agree                                      one decision for all, whoever dies
+//! agree  replay                              one decision for all; going back alone
 //! rounds  schedule                           who sends what to whom in a collective
 //! sizing  input                              which mode suits a job; its standard input (beside)
 //! ```
@@ -60,6 +60,7 @@ pub mod placement;
 pub mod plan;
 pub mod protocol;
 pub mod quantity;
+pub mod replay;
 pub mod rounds;
 pub mod schedule;
 pub mod secret;

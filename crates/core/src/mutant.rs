@@ -83,6 +83,8 @@ rules! {
     StaticsLeftOut = "statics-left-out", unit, "a_manifest_reads_back_and_begins_its_own_line";
     /// Private memory is found by the order of its registration.
     PrivateByOrder = "private-by-order", unit, "regions_fit_by_name_whatever_their_order";
+    /// A checkpoint leaves out what a plan says of any place.
+    PlaceIgnored = "place-ignored", unit, "what_is_dead_at_the_place_is_left_out_and_nothing_else";
     /// What was excluded stays so when it is freed.
     ExclusionOutlives = "exclusion-outlives", processes, "what_is_said_of_memory_ends_with_it";
     /// Memory is counted for the job, not for each machine.

@@ -6,6 +6,7 @@
 use raidshmem_codec::stripe::{Data, Layout, Parity, Stripe};
 
 use crate::mutant::{Mutant, breaks};
+use crate::quantity::Pe;
 use crate::store::protection::GroupLayout;
 
 /// What one member found in its own store for the checkpoint decided on.
@@ -64,10 +65,10 @@ pub struct Unrecoverable {
     /// The group.
     pub group: usize,
     /// The PEs of which nothing is left.
-    pub pes: Vec<usize>,
+    pub pes: Vec<Pe>,
     /// The PEs that miss something that would have been needed: damaged, or, in a mode with one
     /// slot, overwritten by the next checkpoint.
-    pub damaged: Vec<usize>,
+    pub damaged: Vec<Pe>,
     /// The group's parity; None in mode `single`, which has no second copy.
     pub parity: Option<usize>,
 }
@@ -82,9 +83,9 @@ pub struct Lost {
 
 impl Lost {
     /// What is said of a group with those members.
-    pub fn of(lost: &Unrecoverable, members: &[usize]) -> Lost {
-        let bit = |pe: &usize| members.iter().position(|member| member == pe);
-        let bits = |pes: &[usize]| pes.iter().filter_map(bit).fold(0, |bits, at| bits | 1 << at);
+    pub fn of(lost: &Unrecoverable, members: &[Pe]) -> Lost {
+        let bit = |pe: &Pe| members.iter().position(|member| member == pe);
+        let bits = |pes: &[Pe]| pes.iter().filter_map(bit).fold(0, |bits, at| bits | 1 << at);
         Lost { group: lost.group, pes: bits(&lost.pes), damaged: bits(&lost.damaged) }
     }
 
@@ -102,7 +103,7 @@ impl Lost {
     pub fn named(&self, shape: &GroupLayout, keeps_snapshot: bool) -> Unrecoverable {
         let pes = |bits: u64| {
             let members = shape.members.iter().enumerate();
-            let mut pes: Vec<usize> =
+            let mut pes: Vec<Pe> =
                 members.filter(|(at, _)| bits >> at & 1 == 1).map(|(_, &pe)| pe).collect();
             pes.sort_unstable();
             pes
@@ -145,14 +146,14 @@ impl std::fmt::Display for Unrecoverable {
 impl std::error::Error for Unrecoverable {}
 
 /// `PE 1`, `PEs 1,2`
-fn named(pes: &[usize]) -> String {
+fn named(pes: &[Pe]) -> String {
     format!("{} {}", if pes.len() == 1 { "PE" } else { "PEs" }, list(pes))
 }
 
-fn list(pes: &[usize]) -> String {
+fn list(pes: &[Pe]) -> String {
     match pes {
         [] => "none".to_string(),
-        pes => pes.iter().map(usize::to_string).collect::<Vec<_>>().join(","),
+        pes => pes.iter().map(Pe::to_string).collect::<Vec<_>>().join(","),
     }
 }
 
@@ -161,7 +162,7 @@ fn list(pes: &[usize]) -> String {
 pub fn check(
     group: usize,
     layout: &Layout,
-    members: &[usize],
+    members: &[Pe],
     findings: &[Finding],
     keeps_snapshot: bool,
 ) -> Result<(), Unrecoverable> {
@@ -182,7 +183,7 @@ pub fn check(
         found.parity == 0 && (found.snapshot == 0 || !keeps_snapshot)
     };
     let pes = |places: &mut dyn Iterator<Item = usize>| {
-        let mut pes: Vec<usize> = places.map(|place| members[place]).collect();
+        let mut pes: Vec<Pe> = places.map(|place| members[place]).collect();
         pes.sort_unstable();
         pes
     };
@@ -196,6 +197,8 @@ pub fn check(
 mod tests {
     use super::*;
     use raidshmem_codec::stripe::Scheme;
+
+    const FOUR: [Pe; 4] = [Pe(0), Pe(1), Pe(2), Pe(3)];
 
     fn findings(layout: &Layout, lost: &[usize]) -> Vec<Finding> {
         let of = |place: usize| match lost.contains(&place) {
@@ -211,14 +214,14 @@ mod tests {
         for members in 2..=9 {
             for parity in 1..members.min(4) {
                 let layout = Layout::new(Scheme::Rs { parity }, members).unwrap();
-                let pes: Vec<usize> = (10..10 + members).collect();
+                let pes: Vec<Pe> = (10..10 + members).map(Pe::of).collect();
                 for pattern in 0u32..1 << members {
                     let lost: Vec<usize> = (0..members).filter(|i| pattern >> i & 1 == 1).collect();
                     let got = check(7, &layout, &pes, &findings(&layout, &lost), true);
                     if lost.len() <= parity {
                         assert_eq!(got, Ok(()), "{members} {parity} {lost:?}");
                     } else {
-                        let pes = lost.iter().map(|place| place + 10).collect();
+                        let pes = lost.iter().map(|place| Pe::of(place + 10)).collect();
                         let (damaged, parity) = (Vec::new(), Some(parity));
                         assert_eq!(got, Err(Unrecoverable { group: 7, pes, damaged, parity }));
                     }
@@ -230,8 +233,7 @@ mod tests {
     #[test]
     fn the_verdict_names_group_pes_and_parity() {
         let layout = Layout::new(Scheme::Raid5, 4).unwrap();
-        let error =
-            check(0, &layout, &[0, 1, 2, 3], &findings(&layout, &[2, 1]), true).unwrap_err();
+        let error = check(0, &layout, &FOUR, &findings(&layout, &[2, 1]), true).unwrap_err();
         assert_eq!(error.to_string(), "unrecoverable: group 0 lost PEs 1,2, parity 1");
     }
 
@@ -242,8 +244,8 @@ mod tests {
         let layout = Layout::new(Scheme::Raid5, 4).unwrap();
         let mut found = findings(&layout, &[2]);
         (found[2].snapshot, found[0].snapshot) = (0, u64::MAX);
-        let error = check(0, &layout, &[0, 1, 2, 3], &found, true).unwrap_err();
-        assert_eq!((error.pes, error.damaged), (vec![2], vec![0]));
+        let error = check(0, &layout, &FOUR, &found, true).unwrap_err();
+        assert_eq!((error.pes, error.damaged), (vec![Pe(2)], vec![Pe(0)]));
     }
 
     #[test]
@@ -251,12 +253,12 @@ mod tests {
         let layout = Layout::new(Scheme::Mirror, 4).unwrap();
         let none = Finding { snapshot: 1, ..Finding::default() };
         let intact = vec![none; 4];
-        assert_eq!(check(0, &layout, &[0, 1, 2, 3], &intact, false), Ok(()));
+        assert_eq!(check(0, &layout, &FOUR, &intact, false), Ok(()));
         let mut one = intact.clone();
         one[2].parity = 1;
-        let error = check(0, &layout, &[0, 1, 2, 3], &one, false).unwrap_err();
-        assert_eq!(error.pes, [2]);
-        assert_eq!(check(0, &layout, &[0, 1, 2, 3], &findings(&layout, &[2]), true), Ok(()));
+        let error = check(0, &layout, &FOUR, &one, false).unwrap_err();
+        assert_eq!(error.pes, [Pe(2)]);
+        assert_eq!(check(0, &layout, &FOUR, &findings(&layout, &[2]), true), Ok(()));
     }
 
     #[test]
@@ -264,10 +266,10 @@ mod tests {
         let layout = Layout::new(Scheme::Raid5, 4).unwrap();
         let mut found = findings(&layout, &[]);
         found[0].snapshot = 1; // chunk 0 of place 0 is in stripe 1
-        assert_eq!(check(0, &layout, &[0, 1, 2, 3], &found, true), Ok(()));
+        assert_eq!(check(0, &layout, &FOUR, &found, true), Ok(()));
         found[2].parity = 1; // the parity of stripe 2: another stripe
-        assert_eq!(check(0, &layout, &[0, 1, 2, 3], &found, true), Ok(()));
+        assert_eq!(check(0, &layout, &FOUR, &found, true), Ok(()));
         found[1].parity = 1; // the parity of stripe 1
-        assert!(check(0, &layout, &[0, 1, 2, 3], &found, true).is_err());
+        assert!(check(0, &layout, &FOUR, &found, true).is_err());
     }
 }

@@ -1,8 +1,8 @@
-//! Numbers that must not be taken for each other: of a PE, of a checkpoint, of a view, of an
-//! incarnation.
+//! Numbers that must not be taken for each other: of a PE, of a tile, of a checkpoint, of a view,
+//! of an incarnation.
 //!
-//! Invariant: all but that of a PE only grow in a job. Each has the width that it has in memory and
-//! in messages, and is serialized as the bare number.
+//! Invariant: all but those of a PE and of a tile only grow in a job. Each has the width that it
+//! has in memory and in messages, and is serialized as the bare number.
 
 use std::fmt::{Debug, Display, Formatter, Result};
 
@@ -66,6 +66,33 @@ impl Pe {
     /// Its place there.
     pub const fn at(self) -> usize {
         self.0 as usize
+    }
+}
+
+number! {
+    /// Which tile of live memory, of a snapshot or of the parity in a slot: from 0 on.
+    TileIndex: usize
+}
+
+impl TileIndex {
+    /// The first `count` tiles.
+    pub fn all(count: usize) -> impl DoubleEndedIterator<Item = TileIndex> {
+        (0..count).map(TileIndex)
+    }
+
+    /// The one at place `at` of what holds one entry for each.
+    pub const fn of(at: usize) -> TileIndex {
+        TileIndex(at)
+    }
+
+    /// Its place there.
+    pub const fn at(self) -> usize {
+        self.0
+    }
+
+    /// The one `steps` after it.
+    pub const fn after(self, steps: usize) -> TileIndex {
+        TileIndex(self.0 + steps)
     }
 }
 

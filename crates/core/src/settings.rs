@@ -21,6 +21,7 @@ use thiserror::Error;
 use crate::inject::{self, RuleError};
 
 mod delta;
+mod entry;
 mod fields;
 mod kind;
 mod table;
@@ -31,10 +32,11 @@ pub mod units;
 mod values;
 
 pub use delta::{Delta, Track};
+pub use entry::Entry;
 use fields::Draft;
 pub use fields::Settings;
 pub use kind::Kind;
-pub use table::{Entry, table};
+pub use table::table;
 pub use text::{in_force, markdown};
 pub use values::{
     BackupMode, Bind, Collectives, Device, Every, Fabric, Interval, Pages, Placement, Rollback,

@@ -6,14 +6,16 @@
 //! ```text
 //! message                                    what travels, as bytes (pure)
 //! raw                                        UCP's worker, endpoints, operations
+//! bytes                                      the own segment, word by word
 //! shared                                     what its callbacks and the threads share
 //! links                                      connections made, broken and ended
+//! copies                                     puts and gets as messages
 //! ```
 //!
 //! How it works:
 //!
 //! ```text
-//! put, get       UCP's, flushed per endpoint
+//! put, get       UCP's, flushed per endpoint; where nobody goes back after a loss, messages
 //! updates        messages, carried out by the target's processor and answered: UCP's own atomics
 //!                are not atomic with the processor's, and fail in newer versions where peers may
 //! progress       a thread that sleeps until the worker has something to do; threads that wait for
@@ -36,6 +38,8 @@
 // Modules explain themselves by what is private to them.
 #![allow(rustdoc::private_intra_doc_links)]
 
+mod bytes;
+mod copies;
 mod links;
 mod message;
 mod raw;
@@ -51,10 +55,11 @@ use raidshmem_core::settings::Fabric;
 use raidshmem_fabric::{Ask, Engine, FabricError, Local, Lost, Read, Write};
 use raidshmem_sys::futex;
 
+use self::bytes::PIECE;
 use self::links::{Connection, Connections, attend, report, tend};
-use self::message::{ANSWER, Address, Part, REQUEST, Request, decode, encode};
+use self::message::{ANSWER, Address, DATA, Part, READ, REQUEST, Request, WRITE, decode, encode};
 use self::raw::{Failure, Operation, Status, Worker};
-use self::shared::Shared;
+use self::shared::{NOBODY, Shared};
 use raidshmem_sys::lock;
 
 /// Variables that UCX's libraries read, and why they are not left at their defaults.
@@ -127,6 +132,9 @@ impl Ucx {
         let shared: &'static Shared = Box::leak(Box::new(Shared::new(local)));
         worker.hear::<_, REQUEST>(shared).map_err(refused("hearing requests"))?;
         worker.hear::<_, ANSWER>(shared).map_err(refused("hearing answers"))?;
+        worker.hear::<_, READ>(shared).map_err(refused("hearing reads"))?;
+        worker.hear::<_, DATA>(shared).map_err(refused("hearing what was read"))?;
+        worker.hear::<_, WRITE>(shared).map_err(refused("hearing writes"))?;
         let state = Connections { worker, links, closing: Vec::new() };
         let state: &'static Mutex<Connections> = Box::leak(Box::new(Mutex::new(state)));
         let body = move || attend(state, shared, &descriptor);
@@ -148,7 +156,7 @@ impl Ucx {
             let seen = self.shared.ticks.load(Ordering::SeqCst);
             self.shared.helps.fetch_add(1, Ordering::Relaxed); // says only that somebody is here
             let mut state = lock(self.state);
-            let worked = state.worker.progress();
+            let worked = state.progress(self.shared);
             let suspects = tend(&mut state, self.shared, look >= looks);
             let result = over(&mut state);
             drop(state);
@@ -186,7 +194,7 @@ impl Ucx {
         let lost = Lost { pe: ask.pe, incarnation: link.incarnation };
         let request = Request {
             job: local.job,
-            pe: Pe::of(local.me),
+            pe: local.me,
             incarnation: local.incarnation,
             ticket,
             word: ask.word,
@@ -207,6 +215,76 @@ impl Ucx {
         asked.map(|lost| (ticket, lost))
     }
 
+    /// Begins what `pe` answers, and only a quiet waits for.
+    fn begin_unanswered(
+        &self,
+        pe: Pe,
+        begin: impl FnOnce(&mut Connections) -> Result<Lost, Lost>,
+    ) -> Result<(), Lost> {
+        let shared = self.shared;
+        if shared.unanswered_all.load(Ordering::SeqCst) >= UNANSWERED {
+            let room = || shared.unanswered_all.load(Ordering::SeqCst) < UNANSWERED;
+            self.complete(|_| room().then_some(()));
+        }
+        let mut state = lock(self.state);
+        state.link(pe)?;
+        shared.unanswered[pe.at()].fetch_add(1, Ordering::SeqCst);
+        shared.unanswered_all.fetch_add(1, Ordering::SeqCst);
+        let begun = begin(&mut state);
+        if begun.is_err() {
+            shared.answered(pe);
+        }
+        begun.map(drop)
+    }
+
+    /// A get that is messages.
+    fn read(&self, reads: &mut [Read]) -> Result<(), Lost> {
+        let mut first = Ok(());
+        for some in copies::pieces(reads).chunks_mut(WINDOW) {
+            let mut state = lock(self.state);
+            let mut want = |read: &Read| {
+                let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
+                copies::want(&mut state, self.shared, ticket, read).map(|lost| (ticket, lost))
+            };
+            let asked: Vec<_> = some.iter().map(&mut want).collect();
+            drop(state);
+            for (asked, read) in asked.into_iter().zip(some) {
+                let found = asked.and_then(|(ticket, lost)| self.found(ticket, lost, read));
+                first = first.and(found);
+            }
+        }
+        first
+    }
+
+    /// Waits for bytes that were asked for.
+    fn found(&self, ticket: u64, lost: Lost, read: &mut Read) -> Result<(), Lost> {
+        let bytes = self.complete(|state| {
+            let bytes = lock(&self.shared.found).get_mut(&ticket).and_then(Option::take);
+            let here = state.link(lost.pe).is_ok_and(|(_, l)| l.incarnation == lost.incarnation);
+            bytes.map(Ok).or((!here).then_some(Err(lost)))
+        });
+        lock(&self.shared.found).remove(&ticket);
+        let bytes = bytes?;
+        if bytes.len() != read.into.len() {
+            return Err(lost);
+        }
+        read.into.copy_from_slice(&bytes);
+        Ok(())
+    }
+
+    /// A put that is messages.
+    fn write(&self, writes: &[Write]) -> Result<(), Lost> {
+        let mut first = Ok(());
+        for write in writes {
+            for (nth, bytes) in write.from.chunks(PIECE).enumerate() {
+                let to = (write.pe, write.offset + nth * PIECE);
+                let bring = |state: &mut Connections| copies::bring(state, self.shared, to, bytes);
+                first = first.and(self.begin_unanswered(write.pe, bring));
+            }
+        }
+        first
+    }
+
     /// Waits for the answer.
     fn answer(&self, ticket: u64, lost: Lost) -> Result<u64, Lost> {
         let result = self.complete(|state| {
@@ -224,12 +302,7 @@ impl Engine for Ucx {
         self.address.clone()
     }
 
-    fn connect(
-        &self,
-        pe: usize,
-        incarnation: Incarnation,
-        address: &[u8],
-    ) -> Result<(), FabricError> {
+    fn connect(&self, pe: Pe, incarnation: Incarnation, address: &[u8]) -> Result<(), FabricError> {
         let no_address = |why: &str| FabricError::Refused {
             fabric: Fabric::Ucx,
             what: "the address of a peer",
@@ -250,17 +323,19 @@ impl Engine for Ucx {
         let keys = [key(&address.parts[0])?, key(&address.parts[1])?];
         let parts = address.parts;
         let (endpoint, reported) = (Some(endpoint), false);
-        self.shared.oldest[pe].store(incarnation.0, Ordering::SeqCst);
-        state.links[pe] =
+        self.shared.oldest[pe.at()].store(incarnation.0, Ordering::SeqCst);
+        self.shared.connected[pe.at()].store(incarnation.0, Ordering::SeqCst);
+        state.links[pe.at()] =
             Some(Connection { incarnation, endpoint, keys, parts, failure, reported });
         Ok(())
     }
 
-    fn disconnect(&self, pe: usize) {
+    fn disconnect(&self, pe: Pe) {
         let mut state = lock(self.state);
         state.cut(pe, self.shared);
-        if let Some(link) = state.links[pe].take() {
-            self.shared.oldest[pe].store(link.incarnation.next().0, Ordering::SeqCst);
+        self.shared.connected[pe.at()].store(NOBODY, Ordering::SeqCst);
+        if let Some(link) = state.links[pe.at()].take() {
+            self.shared.oldest[pe.at()].store(link.incarnation.next().0, Ordering::SeqCst);
         }
         drop(state);
         self.complete(|state| {
@@ -270,6 +345,9 @@ impl Engine for Ucx {
     }
 
     fn put(&self, writes: &[Write]) -> Result<(), Lost> {
+        if self.shared.by_messages.load(Ordering::Relaxed) {
+            return self.write(writes);
+        }
         let mut first = Ok(());
         for some in writes.chunks(WINDOW) {
             let mut under_way = Vec::new();
@@ -297,16 +375,19 @@ impl Engine for Ucx {
     }
 
     fn get(&self, reads: &mut [Read]) -> Result<(), Lost> {
+        if self.shared.by_messages.load(Ordering::Relaxed) {
+            return self.read(reads);
+        }
+        let mut first = Ok(());
         for some in reads.chunks_mut(WINDOW) {
             let mut under_way = Vec::new();
             let mut state = lock(self.state);
-            let mut begun = Ok(());
             for read in some {
                 let (endpoint, link) = match state.link(read.pe) {
                     Ok(found) => found,
                     Err(lost) => {
-                        begun = Err(lost);
-                        break;
+                        first = first.and(Err(lost));
+                        continue;
                     }
                 };
                 let (from, key) = link.place(read.offset, read.into.len());
@@ -317,11 +398,10 @@ impl Engine for Ucx {
             }
             drop(state);
             for (operation, lost) in under_way {
-                begun = self.finish(operation, lost).and(begun);
+                first = self.finish(operation, lost).and(first);
             }
-            begun?;
         }
-        Ok(())
+        first
     }
 
     fn update(&self, asks: &[Ask], before: &mut [u64]) -> Result<(), Lost> {
@@ -339,31 +419,18 @@ impl Engine for Ucx {
     }
 
     fn post(&self, ask: Ask) -> Result<(), Lost> {
-        let shared = self.shared;
-        if shared.unanswered_all.load(Ordering::SeqCst) >= UNANSWERED {
-            let room = || shared.unanswered_all.load(Ordering::SeqCst) < UNANSWERED;
-            self.complete(|_| room().then_some(()));
-        }
-        let mut state = lock(self.state);
-        state.link(ask.pe)?;
-        shared.unanswered[ask.pe].fetch_add(1, Ordering::SeqCst);
-        shared.unanswered_all.fetch_add(1, Ordering::SeqCst);
-        let asked = self.ask(&mut state, 0, &ask);
-        if asked.is_err() {
-            shared.answered(ask.pe);
-        }
-        asked.map(drop)
+        self.begin_unanswered(ask.pe, |state| self.ask(state, 0, &ask))
     }
 
-    fn fence(&self, peers: &[usize]) -> Result<(), Lost> {
+    fn fence(&self, peers: &[Pe]) -> Result<(), Lost> {
         self.quiet(peers)
     }
 
-    fn quiet(&self, peers: &[usize]) -> Result<(), Lost> {
+    fn quiet(&self, peers: &[Pe]) -> Result<(), Lost> {
         let mut flushes = Vec::new();
         let state = lock(self.state);
         for &pe in peers {
-            let Some(link) = state.links.get(pe).and_then(Option::as_ref) else { continue };
+            let Some(link) = state.links.get(pe.at()).and_then(Option::as_ref) else { continue };
             if let Some(endpoint) = link.works() {
                 flushes.push((endpoint.flush(), Lost { pe, incarnation: link.incarnation }));
             }
@@ -373,7 +440,7 @@ impl Engine for Ucx {
         for (operation, lost) in flushes {
             result = self.finish(operation, lost).and(result);
         }
-        let unanswered = |pe: &usize| self.shared.unanswered[*pe].load(Ordering::SeqCst) != 0;
+        let unanswered = |pe: &Pe| self.shared.unanswered[pe.at()].load(Ordering::SeqCst) != 0;
         if peers.iter().any(unanswered) {
             self.complete(|_| (!peers.iter().any(unanswered)).then_some(()));
         }
@@ -383,10 +450,14 @@ impl Engine for Ucx {
         }
     }
 
-    fn wake(&self, _: usize) {} // the target's own thread wakes it when bytes come
+    fn wake(&self, _: Pe) {} // the target's own thread wakes it when bytes come
 
     fn rest(&self) {
         self.shared.hand_over();
+    }
+
+    fn outlive_peers(&self) {
+        self.shared.by_messages.store(true, Ordering::Relaxed);
     }
 
     /// Over TCP the target's own process takes the bytes from its sockets.
@@ -397,8 +468,8 @@ impl Engine for Ucx {
 
     fn progress(&self) {
         self.shared.helps.fetch_add(1, Ordering::Relaxed); // as in `complete`
-        let Ok(state) = self.state.try_lock() else { return };
-        let worked = state.worker.progress();
+        let Ok(mut state) = self.state.try_lock() else { return };
+        let worked = state.progress(self.shared);
         drop(state);
         if worked {
             self.shared.tick();

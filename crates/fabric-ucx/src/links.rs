@@ -11,14 +11,14 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use raidshmem_core::quantity::Incarnation;
+use raidshmem_core::quantity::{Incarnation, Pe};
 use raidshmem_fabric::Lost;
 use raidshmem_sys::futex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::message::Part;
 use crate::raw::{Endpoint, Failure, Key, Operation, Worker};
-use crate::shared::Shared;
+use crate::shared::{Owed, Shared};
 use raidshmem_sys::lock;
 
 /// How long the thread for progress stays away from those that help.
@@ -62,8 +62,8 @@ pub(super) struct Connections {
 
 impl Connections {
     /// The link to `pe`, if it works.
-    pub fn link(&mut self, pe: usize) -> Result<(Endpoint, &mut Connection), Lost> {
-        match self.links.get_mut(pe).and_then(Option::as_mut) {
+    pub fn link(&mut self, pe: Pe) -> Result<(Endpoint, &mut Connection), Lost> {
+        match self.links.get_mut(pe.at()).and_then(Option::as_mut) {
             Some(link) => match link.works() {
                 Some(endpoint) => Ok((endpoint, link)),
                 None => Err(Lost { pe, incarnation: link.incarnation }),
@@ -73,18 +73,29 @@ impl Connections {
     }
 
     /// One of `peers` whose link is broken.
-    pub fn lost(&self, peers: &[usize]) -> Option<Lost> {
-        let broken = |&pe: &usize| {
-            let link = self.links.get(pe)?.as_ref().filter(|link| link.works().is_none())?;
+    pub fn lost(&self, peers: &[Pe]) -> Option<Lost> {
+        let broken = |&pe: &Pe| {
+            let link = self.links.get(pe.at())?.as_ref().filter(|link| link.works().is_none())?;
             Some(Lost { pe, incarnation: link.incarnation })
         };
         peers.iter().find_map(broken)
     }
 
+    /// Lets UCP work, and sends the answers that are owed then. True if it did something.
+    pub fn progress(&mut self, shared: &Shared) -> bool {
+        let worked = self.worker.progress();
+        for Owed { pe, incarnation, id, answer } in std::mem::take(&mut *lock(&shared.owed)) {
+            let link = self.link(pe).ok().filter(|(_, link)| link.incarnation == incarnation);
+            // If it cannot be sent, the connection is broken and the other side knows.
+            let _ = link.map(|(endpoint, _)| endpoint.send(id, answer, false));
+        }
+        worked
+    }
+
     /// Ends everything on the link to `pe`; it stays, broken.
-    pub fn cut(&mut self, pe: usize, shared: &Shared) {
-        let Some(link) = &mut self.links[pe] else { return };
-        let open = shared.unanswered[pe].swap(0, Ordering::SeqCst);
+    pub fn cut(&mut self, pe: Pe, shared: &Shared) {
+        let Some(link) = &mut self.links[pe.at()] else { return };
+        let open = shared.unanswered[pe.at()].swap(0, Ordering::SeqCst);
         shared.unanswered_all.fetch_sub(open, Ordering::SeqCst);
         if let Some(endpoint) = link.endpoint.take() {
             let any = link.failure.any;
@@ -108,13 +119,13 @@ pub(super) fn tend(
     }
     for pe in 0..state.links.len() {
         let Some(link) = &mut state.links[pe] else { continue };
-        let gone = shared.local.events.gone(pe, link.incarnation);
+        let gone = shared.local.events.gone(Pe::of(pe), link.incarnation);
         if link.works().is_none() && !link.reported && !gone {
             suspects.push((pe, link.incarnation));
             link.reported = true;
         }
         if link.endpoint.is_some() && (gone || link.works().is_none()) {
-            state.cut(pe, shared);
+            state.cut(Pe::of(pe), shared);
         }
     }
     state.closing.retain_mut(|(operation, _)| operation.result().is_none());
@@ -124,7 +135,7 @@ pub(super) fn tend(
 /// Tells of links that broke.
 pub(super) fn report(shared: &Shared, suspects: Vec<(usize, Incarnation)>) {
     for (pe, incarnation) in suspects {
-        shared.local.events.suspect(pe, incarnation);
+        shared.local.events.suspect(Pe::of(pe), incarnation);
     }
 }
 
@@ -136,7 +147,7 @@ pub(super) fn attend(state: &Mutex<Connections>, shared: &Shared, descriptor: &O
         let alarm = shared.alarm.load(Ordering::SeqCst);
         let handed_over = std::mem::replace(&mut heard, alarm) != alarm;
         let mut guard = lock(state);
-        let worked = guard.worker.progress();
+        let worked = guard.progress(shared);
         let suspects = tend(&mut guard, shared, false);
         let helps = shared.helps.load(Ordering::Relaxed);
         let helped = std::mem::replace(&mut seen, helps) != helps && !handed_over;

@@ -13,6 +13,14 @@ pub const REQUEST: u32 = 1;
 /// Kind of message: it was carried out.
 pub const ANSWER: u32 = 2;
 
+/// Kind of message: bytes that the sender wants.
+pub const READ: u32 = 3;
+/// Kind of message: those bytes.
+pub const DATA: u32 = 4;
+
+/// Kind of message: bytes for the receiver, which answers that it has them.
+pub const WRITE: u32 = 5;
+
 /// Where a process is reached.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Address {
@@ -69,6 +77,40 @@ pub struct Answer {
     pub before: u64,
 }
 
+/// Bytes of the receiver that the sender wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wanted {
+    /// The job; others are refused.
+    pub job: u64,
+    /// The PE that asks.
+    pub pe: Pe,
+    /// Its incarnation; older ones than known are refused.
+    pub incarnation: Incarnation,
+    /// Number of the request.
+    pub ticket: u64,
+    /// Where they begin in the segment.
+    pub offset: u64,
+    /// How many they are.
+    pub len: u64,
+}
+
+/// Bytes, read or to be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Data<'a> {
+    /// The job; others are refused.
+    pub job: u64,
+    /// The PE that sends them.
+    pub pe: Pe,
+    /// Its incarnation; older ones than known are refused.
+    pub incarnation: Incarnation,
+    /// Number of the request; 0 in a write.
+    pub ticket: u64,
+    /// Where in the segment they belong, in a write.
+    pub offset: u64,
+    /// The bytes.
+    pub bytes: &'a [u8],
+}
+
 /// As bytes.
 pub fn encode<M: Serialize>(message: &M) -> Vec<u8> {
     postcard::to_allocvec(message).expect("plain data is encoded")
@@ -100,5 +142,15 @@ mod tests {
         for len in 0..bytes.len() {
             assert_eq!(decode::<Request>(&bytes[..len]), None, "{len} bytes");
         }
+    }
+
+    #[test]
+    fn bytes_that_were_read_survive_their_message() {
+        let all: Vec<u8> = (0..=u8::MAX).collect();
+        let (pe, incarnation) = (Pe(3), Incarnation(2));
+        let data = Data { job: u64::MAX, pe, incarnation, ticket: 9, offset: 7, bytes: &all };
+        let bytes = encode(&data);
+        assert_eq!(decode::<Data>(&bytes), Some(data));
+        assert_eq!(decode::<Data>(&bytes[..bytes.len() - 1]), None);
     }
 }

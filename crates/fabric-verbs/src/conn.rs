@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::Instant;
 
-use raidshmem_core::quantity::Incarnation;
+use raidshmem_core::quantity::{Incarnation, Pe};
 use raidshmem_fabric::Lost;
 use raidshmem_sys::lock;
 
@@ -154,7 +154,7 @@ pub struct Conn {
     /// Its place among all that there ever were.
     pub index: u32,
     /// The peer.
-    pub pe: usize,
+    pub pe: Pe,
     /// Its incarnation.
     pub incarnation: Incarnation,
     /// Where it is reached.
@@ -196,7 +196,7 @@ impl Conn {
     ) -> Conn {
         Conn {
             index,
-            pe,
+            pe: Pe::of(pe),
             incarnation,
             address,
             ends: Mutex::default(),

@@ -67,7 +67,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use raidshmem_core::quantity::Incarnation;
+use raidshmem_core::quantity::{Incarnation, Pe};
 use raidshmem_core::settings;
 use raidshmem_fabric::{Ask, Engine, FabricError, Local, Lost, Read, Write};
 use rustix::event::{EventfdFlags, eventfd};
@@ -130,16 +130,11 @@ impl Engine for Verbs {
         self.shared.address().encode()
     }
 
-    fn connect(
-        &self,
-        pe: usize,
-        incarnation: Incarnation,
-        address: &[u8],
-    ) -> Result<(), FabricError> {
+    fn connect(&self, pe: Pe, incarnation: Incarnation, address: &[u8]) -> Result<(), FabricError> {
         self.shared.connect(pe, incarnation, address)
     }
 
-    fn disconnect(&self, pe: usize) {
+    fn disconnect(&self, pe: Pe) {
         self.shared.disconnect(pe);
     }
 
@@ -155,7 +150,7 @@ impl Engine for Verbs {
         self.shared.get(reads)
     }
 
-    fn expect(&self, pe: usize, range: Range<usize>) -> Result<(), Lost> {
+    fn expect(&self, pe: Pe, range: Range<usize>) -> Result<(), Lost> {
         self.shared.expect(pe, range)
     }
 
@@ -167,15 +162,15 @@ impl Engine for Verbs {
         self.shared.post(ask)
     }
 
-    fn fence(&self, peers: &[usize]) -> Result<(), Lost> {
+    fn fence(&self, peers: &[Pe]) -> Result<(), Lost> {
         self.shared.fence(peers)
     }
 
-    fn quiet(&self, peers: &[usize]) -> Result<(), Lost> {
+    fn quiet(&self, peers: &[Pe]) -> Result<(), Lost> {
         self.shared.quiet(peers)
     }
 
-    fn wake(&self, pe: usize) {
+    fn wake(&self, pe: Pe) {
         self.shared.wake(pe);
     }
 

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use raidshmem_core::layout::STATICS_MAX;
-use raidshmem_core::quantity::Incarnation;
+use raidshmem_core::quantity::{Incarnation, Pe};
 use raidshmem_core::settings::{self, Fabric};
 use raidshmem_fabric::{FabricError, Local, Lost};
 use raidshmem_sys::exit;
@@ -209,7 +209,7 @@ impl Shared {
     /// From now on `pe` is this incarnation; the connection is made when it is first needed.
     pub fn connect(
         &self,
-        pe: usize,
+        pe: Pe,
         incarnation: Incarnation,
         address: &[u8],
     ) -> Result<(), FabricError> {
@@ -219,17 +219,17 @@ impl Shared {
         self.disconnect(pe);
         let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
         let (index, windows) = (all.len() as u32, self.windows.count());
-        let conn = Conn::new(index, (pe, incarnation), address, windows, self.depth);
+        let conn = Conn::new(index, (pe.at(), incarnation), address, windows, self.depth);
         let conn = Arc::new(conn);
         all.push(Arc::clone(&conn));
-        self.incarnations[pe].store(incarnation.0, Ordering::Relaxed);
-        *self.peers[pe].write().unwrap_or_else(PoisonError::into_inner) = Some(conn);
+        self.incarnations[pe.at()].store(incarnation.0, Ordering::Relaxed);
+        *self.peers[pe.at()].write().unwrap_or_else(PoisonError::into_inner) = Some(conn);
         Ok(())
     }
 
     /// Nothing of `pe` goes or comes any more.
-    pub fn disconnect(&self, pe: usize) {
-        let conn = self.peers[pe].write().unwrap_or_else(PoisonError::into_inner).take();
+    pub fn disconnect(&self, pe: Pe) {
+        let conn = self.peers[pe.at()].write().unwrap_or_else(PoisonError::into_inner).take();
         let Some(conn) = conn else { return };
         conn.broken.store(true, Ordering::Release);
         let _ends = lock(&conn.ends); // nobody makes its queue pair meanwhile
@@ -240,9 +240,9 @@ impl Shared {
     }
 
     /// The connection to `pe`, open or not.
-    pub(super) fn conn(&self, pe: usize) -> Result<Arc<Conn>, Lost> {
-        let conn = self.peers[pe].read().unwrap_or_else(PoisonError::into_inner);
-        let incarnation = Incarnation(self.incarnations[pe].load(Ordering::Relaxed));
+    pub(super) fn conn(&self, pe: Pe) -> Result<Arc<Conn>, Lost> {
+        let conn = self.peers[pe.at()].read().unwrap_or_else(PoisonError::into_inner);
+        let incarnation = Incarnation(self.incarnations[pe.at()].load(Ordering::Relaxed));
         conn.clone().ok_or(Lost { pe, incarnation })
     }
 
@@ -289,11 +289,11 @@ impl Shared {
 
     fn say(&self, conn: &Conn, greeting: Greeting) {
         let Greeting { qpn, have, want } = greeting;
-        let own = (self.local.me as u32, self.local.incarnation);
+        let own = (self.local.me.0, self.local.incarnation);
         let hello = Hello {
             job: self.local.job,
             from: own,
-            to: (conn.pe as u32, conn.incarnation),
+            to: (conn.pe.0, conn.incarnation),
             qpn,
             psn: psn(qpn),
             have,
@@ -315,12 +315,12 @@ impl Shared {
 
     /// A greeting came.
     pub(super) fn greeted(&self, hello: &Hello) {
-        let own = (self.local.me as u32, self.local.incarnation);
+        let own = (self.local.me.0, self.local.incarnation);
         let from = hello.from.0 as usize;
         if hello.job != self.local.job || hello.to != own || from >= self.local.n_pes {
             return;
         }
-        let Ok(conn) = self.conn(from) else { return };
+        let Ok(conn) = self.conn(Pe::of(from)) else { return };
         if conn.incarnation != hello.from.1 || conn.is_broken() {
             return;
         }

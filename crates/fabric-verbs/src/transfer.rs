@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use raidshmem_core::quantity::Pe;
 use raidshmem_fabric::{Ask, Lost, Read, Write};
 use raidshmem_segment::update::Update;
 
@@ -67,7 +68,7 @@ struct Leaving {
 
 impl Shared {
     /// The connection to `pe`, open.
-    fn ready(&self, pe: usize) -> Result<Arc<Conn>, Lost> {
+    fn ready(&self, pe: Pe) -> Result<Arc<Conn>, Lost> {
         let conn = self.conn(pe)?;
         if conn.is_broken() {
             return Err(conn.lost());
@@ -89,7 +90,7 @@ impl Shared {
     }
 
     /// The same for what goes past the peer's processor: behind the posts before the last fence.
-    fn ready_in_order(&self, pe: usize) -> Result<Arc<Conn>, Lost> {
+    fn ready_in_order(&self, pe: Pe) -> Result<Arc<Conn>, Lost> {
         let conn = self.ready(pe)?;
         self.in_order(&conn)?;
         Ok(conn)
@@ -120,7 +121,7 @@ impl Shared {
     }
 
     /// Asks for all that reads of these bytes will need.
-    pub fn expect(&self, pe: usize, range: Range<usize>) -> Result<(), Lost> {
+    pub fn expect(&self, pe: Pe, range: Range<usize>) -> Result<(), Lost> {
         let conn = self.ready(pe)?;
         let mut pieces = self.windows.pieces(range.start, range.len(), usize::MAX);
         pieces.try_for_each(|piece| self.ask_where(&conn, piece.window))
@@ -452,7 +453,7 @@ impl Shared {
     }
 
     /// Waits until what was put and posted to `peers` has arrived and is carried out.
-    pub fn quiet(&self, peers: &[usize]) -> Result<(), Lost> {
+    pub fn quiet(&self, peers: &[Pe]) -> Result<(), Lost> {
         let mut first = Ok(());
         for &pe in peers {
             let Ok(conn) = self.conn(pe) else { continue };
@@ -466,7 +467,7 @@ impl Shared {
     }
 
     /// Nothing that follows at `peers` overtakes what was put and posted there.
-    pub fn fence(&self, peers: &[usize]) -> Result<(), Lost> {
+    pub fn fence(&self, peers: &[Pe]) -> Result<(), Lost> {
         let mut first = Ok(());
         for &pe in peers {
             let Ok(conn) = self.conn(pe) else { continue };

@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
+use raidshmem_core::quantity::Pe;
 use raidshmem_fabric::Lost;
 use raidshmem_sys::futex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -174,7 +175,7 @@ impl Shared {
 
     /// Threads of the peer that sleep look again, after what was put before has arrived. While one
     /// such call is under way, any number of others become one.
-    pub fn wake(&self, pe: usize) {
+    pub fn wake(&self, pe: Pe) {
         let Ok(conn) = self.conn(pe) else { return };
         if !conn.open.load(Ordering::Acquire) || conn.is_broken() {
             return;

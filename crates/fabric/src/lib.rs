@@ -59,7 +59,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use raidshmem_core::message::Beat;
-use raidshmem_core::quantity::Incarnation;
+use raidshmem_core::quantity::{Incarnation, Pe};
 use raidshmem_core::settings::Fabric;
 use raidshmem_segment::Segment;
 use raidshmem_segment::update::{Change, WordAt};
@@ -69,7 +69,7 @@ use raidshmem_segment::update::{Change, WordAt};
 #[error("PE {pe} (incarnation {incarnation}) is lost")]
 pub struct Lost {
     /// The PE.
-    pub pe: usize,
+    pub pe: Pe,
     /// Its incarnation.
     pub incarnation: Incarnation,
 }
@@ -101,7 +101,7 @@ pub enum FabricError {
 #[derive(Debug)]
 pub struct Read<'a> {
     /// The PE to read from.
-    pub pe: usize,
+    pub pe: Pe,
     /// Where in its segment.
     pub offset: usize,
     /// Where to.
@@ -112,7 +112,7 @@ pub struct Read<'a> {
 #[derive(Debug, Clone, Copy)]
 pub struct Write<'a> {
     /// The PE to write to.
-    pub pe: usize,
+    pub pe: Pe,
     /// Where in its segment.
     pub offset: usize,
     /// What.
@@ -123,7 +123,7 @@ pub struct Write<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ask {
     /// The PE that has it.
-    pub pe: usize,
+    pub pe: Pe,
     /// Which word of its segment.
     pub word: WordAt,
     /// What is done with it.
@@ -133,9 +133,9 @@ pub struct Ask {
 /// What an engine asks and tells about its peers and its own process.
 pub trait EventSink: Send + Sync {
     /// True once the view says that this incarnation of `pe` is no more.
-    fn gone(&self, pe: usize, incarnation: Incarnation) -> bool;
+    fn gone(&self, pe: Pe, incarnation: Incarnation) -> bool;
     /// The connection to it broke. Called once for each, from any thread; must not wait.
-    fn suspect(&self, pe: usize, incarnation: Incarnation);
+    fn suspect(&self, pe: Pe, incarnation: Incarnation);
     /// Something arrived in the own segment: threads of this process that sleep look again. Called
     /// by engines in which the target's processor takes part, after every batch.
     fn arrived(&self);
@@ -150,7 +150,7 @@ impl Debug for dyn EventSink {
 /// A process that opens an engine.
 pub struct Local {
     /// Its PE number.
-    pub me: usize,
+    pub me: Pe,
     /// Its incarnation.
     pub incarnation: Incarnation,
     /// Number of PEs.
@@ -190,15 +190,10 @@ pub trait Engine: Send + Sync + Debug {
     ///
     /// # Errors
     /// [`FabricError::Refused`] if the address is none, or resources are short.
-    fn connect(
-        &self,
-        pe: usize,
-        incarnation: Incarnation,
-        address: &[u8],
-    ) -> Result<(), FabricError>;
+    fn connect(&self, pe: Pe, incarnation: Incarnation, address: &[u8]) -> Result<(), FabricError>;
 
     /// Ends every operation to `pe` at once, and refuses what still comes from it.
-    fn disconnect(&self, pe: usize);
+    fn disconnect(&self, pe: Pe);
 
     /// Copies all of `writes` to the visible parts of their peers.
     ///
@@ -217,7 +212,7 @@ pub trait Engine: Send + Sync + Debug {
     ///
     /// # Errors
     /// [`Lost`].
-    fn expect(&self, pe: usize, range: Range<usize>) -> Result<(), Lost> {
+    fn expect(&self, pe: Pe, range: Range<usize>) -> Result<(), Lost> {
         let _ = (pe, range); // for those that prepare
         Ok(())
     }
@@ -240,18 +235,18 @@ pub trait Engine: Send + Sync + Debug {
     ///
     /// # Errors
     /// [`Lost`] if the connection to one of them is broken; for the others it holds.
-    fn fence(&self, peers: &[usize]) -> Result<(), Lost>;
+    fn fence(&self, peers: &[Pe]) -> Result<(), Lost>;
 
     /// Waits until all that was put and posted to `peers` has arrived. Peers that are not connected
     /// are passed over.
     ///
     /// # Errors
     /// [`Lost`] if the connection to one of them is broken; for the others it holds.
-    fn quiet(&self, peers: &[usize]) -> Result<(), Lost>;
+    fn quiet(&self, peers: &[Pe]) -> Result<(), Lost>;
 
     /// Threads of `pe` that sleep look again, after what was put before has arrived; an engine that
     /// wakes by itself does nothing here.
-    fn wake(&self, pe: usize);
+    fn wake(&self, pe: Pe);
 
     /// True if what peers put here is written by this process and its system calls, so that its
     /// page tables show it; false if a device may write it.
@@ -268,6 +263,10 @@ pub trait Engine: Send + Sync + Debug {
         writes.chunk_by(|a, b| a.pe == b.pe).for_each(|to| self.wake(to[0].pe));
         put
     }
+
+    /// The death of a peer must never be that of this process, whatever that costs its puts and
+    /// gets. Called before any is made, by all processes of the job or by none.
+    fn outlive_peers(&self) {}
 
     /// Nothing more is asked of this process: the engine's threads end. No call follows.
     fn close(&self) {}

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use raidshmem_codec::crc::Hasher;
 use raidshmem_core::mutant::{Mutant, breaks};
-use raidshmem_core::quantity::CheckpointNumber;
+use raidshmem_core::quantity::{CheckpointNumber, Pe};
 
 /// First word of a store header: "RAIDSHM" and the version of the format.
 pub const MAGIC: u64 = 0x5241_4944_5348_4d02;
@@ -119,9 +119,9 @@ pub struct Header {
 
 impl Header {
     /// Makes the header of a fresh store.
-    pub fn create(&self, job: u64, pe: usize) {
+    pub fn create(&self, job: u64, pe: Pe) {
         self.job.store(job, Ordering::SeqCst);
-        self.pe.store(pe as u64, Ordering::SeqCst);
+        self.pe.store(pe.0.into(), Ordering::SeqCst);
         self.magic.store(MAGIC, Ordering::SeqCst);
     }
 
@@ -132,9 +132,9 @@ impl Header {
     }
 
     /// True if this is the store of `pe` in `job`, of this format.
-    pub fn is_of(&self, job: u64, pe: usize) -> bool {
+    pub fn is_of(&self, job: u64, pe: Pe) -> bool {
         let words = [&self.magic, &self.job, &self.pe].map(|word| word.load(Ordering::SeqCst));
-        words == [MAGIC, job, pe as u64]
+        words == [MAGIC, job, pe.0.into()]
     }
 
     /// Forgets everything but whose store it is: nothing in it counts any more.

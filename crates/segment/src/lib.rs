@@ -39,6 +39,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use raidshmem_core::layout::MAILBOX_ENTRY;
 use raidshmem_core::layout::{self, Layout, TRACE};
 use raidshmem_core::page::{HUGE, PAGE, page_up};
+use raidshmem_core::quantity::Pe;
 use raidshmem_core::settings::Pages;
 use raidshmem_core::status::PeerStatus;
 use raidshmem_sys::memory::{self, Mapping, Part};
@@ -146,12 +147,10 @@ impl Segment {
 
     /// Entry of PE `pe` of the mailbox.
     #[inline]
-    pub fn mailbox(&self, pe: usize) -> &Entry {
-        let at = self.at(self.layout.mailbox + pe * MAILBOX_ENTRY, MAILBOX_ENTRY);
-        assert!(
-            self.layout.mailbox + (pe + 1) * MAILBOX_ENTRY <= self.layout.teams,
-            "an entry of PE {pe}"
-        );
+    pub fn mailbox(&self, pe: Pe) -> &Entry {
+        let entry = self.layout.mailbox_of(pe);
+        let at = self.at(entry, MAILBOX_ENTRY);
+        assert!(entry + MAILBOX_ENTRY <= self.layout.teams, "an entry of PE {pe}");
         // SAFETY: inside the mailbox (asserted), on a boundary of an entry's size since the mailbox
         // begins at a page; all of it atomics.
         unsafe { &*at.cast() }

@@ -3,7 +3,7 @@
 //! ```text
 //! entry of PE 0 | entry of PE 1 | ...          one mailbox in every segment
 //! entry         half of even | of odd incarnations of the PE       384 bytes each
-//! half          tag | findings | .. | post
+//! half          tag | findings | .. | news | post
 //! ```
 //!
 //! The protocol reads a few words of some peers: what those above and below in the tree posted
@@ -15,6 +15,9 @@
 //! two have different halves, and the tag says whose findings a half holds: a reader asks for those
 //! of one incarnation, that of the view it is in, and is given them or nothing. A post names its
 //! view, in which one incarnation lives.
+//!
+//! News are a number that a PE counts up when its record of an agreement is another one: who waits
+//! for it reads the record then, and not before.
 //!
 //! Invariants: findings have arrived before their PE posts that they are there. The entries of a
 //! segment are written by their PEs, never by its owner.
@@ -35,6 +38,8 @@ use raidshmem_core::tree::post;
 const HALF: usize = MAILBOX_ENTRY / 2;
 /// Where in a half the post is.
 pub const POST: usize = 64;
+/// Where in a half the news are.
+pub const NEWS: usize = POST - 8;
 
 /// What one incarnation wrote last, or one long before it.
 #[repr(C, align(128))]
@@ -51,7 +56,7 @@ pub struct Entry {
     halves: [Half; 2],
 }
 
-const _: () = assert!(size_of::<Entry>() == MAILBOX_ENTRY && WORDS <= POST / 8);
+const _: () = assert!(size_of::<Entry>() == MAILBOX_ENTRY && WORDS <= NEWS / 8);
 const _: () = assert!(std::mem::offset_of!(Half, post) == POST);
 
 fn half(incarnation: Incarnation) -> usize {
@@ -74,6 +79,11 @@ impl Entry {
     /// What this incarnation has posted last, or one long before it.
     pub fn post(&self, incarnation: Incarnation) -> &[AtomicU64; post::WORDS] {
         &self.halves[half(incarnation)].post
+    }
+
+    /// How often this incarnation has shown another record.
+    pub fn news(&self, incarnation: Incarnation) -> u64 {
+        self.halves[half(incarnation)].words[NEWS / 8].load(Ordering::SeqCst)
     }
 }
 

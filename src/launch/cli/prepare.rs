@@ -45,7 +45,7 @@ const STOPS: [i32; 6] =
 fn check_fewer(settings: &Settings, shape: &Shape) -> Result<(), Refused> {
     let spares = shape.spares.len();
     match settings.rollback {
-        Rollback::None if shape.fabric != Fabric::Shm => {
+        Rollback::None if shape.fabric == Fabric::Verbs => {
             Err(Refused::FewerOver { fabric: shape.fabric.name() })
         }
         Rollback::None if spares > 0 => Err(Refused::FewerSpares { spares }),
@@ -358,7 +358,7 @@ fn output(path: &Path) -> Result<PathBuf, Refused> {
 /// PEs of each group, in the order of their places.
 fn members(protection: &Protection) -> impl Iterator<Item = Vec<Pe>> {
     let groups = protection.plan.groups.iter();
-    groups.map(|group| group.members.iter().map(|&pe| Pe::of(pe)).collect())
+    groups.map(|group| group.members.clone())
 }
 
 /// Opens what reads the job's events; what cannot be opened is refused.

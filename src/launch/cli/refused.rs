@@ -213,11 +213,8 @@ pub enum Refused {
         /// What does not fit.
         why: String,
     },
-    /// Going on with fewer, between nodes that do not map each other.
-    #[error(
-        "SHMEM_FT_ROLLBACK=none over {fabric}: expected SHMEM_FT_FABRIC=shm, and so PEs on one \
-         machine"
-    )]
+    /// Going on with fewer over an engine that was not tried with it.
+    #[error("SHMEM_FT_ROLLBACK=none over {fabric}: expected SHMEM_FT_FABRIC=shm or ucx")]
     FewerOver {
         /// What carries data between the nodes.
         fabric: &'static str,

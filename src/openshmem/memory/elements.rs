@@ -4,6 +4,8 @@
 //! to it. What stands against it (no such PE, not symmetric, not mapped, not on its boundary, a
 //! death, a call too early) the way for all cases finds out and deals with.
 
+use raidshmem_core::quantity::Pe;
+
 use super::address::{In, Out, Sym, SymIn};
 use super::rma::{copy_word, get, put};
 use crate::openshmem::bits::Zero;
@@ -14,9 +16,9 @@ use crate::pgas::{self, World};
 /// Where a range of PE `pe` is here, if nothing stands against reading or writing it at once. What
 /// it is otherwise, the way for all cases finds out.
 #[inline(always)]
-fn at_once(addr: usize, bytes: usize, pe: Target) -> Option<(&'static World, usize, *mut u8)> {
+fn at_once(addr: usize, bytes: usize, pe: Target) -> Option<(&'static World, Pe, *mut u8)> {
     let world = pgas::try_world()?;
-    let pe = usize::try_from(pe.pe).ok().filter(|pe| *pe < world.n_pes())?;
+    let pe = usize::try_from(pe.pe).ok().filter(|pe| *pe < world.n_pes()).map(Pe::of)?;
     let base = world.reach(pe);
     let at = base.wrapping_add(world.segments.offset_of(addr, bytes)?);
     (!base.is_null() && !world.members.faulted()).then_some((world, pe, at))

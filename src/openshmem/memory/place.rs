@@ -2,6 +2,7 @@
 //!
 //! Invariant: a place lies inside the segment of its PE, which exists.
 
+use raidshmem_core::quantity::Pe;
 use raidshmem_fabric::Ask;
 use raidshmem_segment::update::{Change, Update, WordAt};
 
@@ -14,7 +15,7 @@ use crate::pgas::{self, World};
 #[derive(Clone, Copy)]
 pub struct SegmentRange {
     pub(super) world: &'static World,
-    pub(super) pe: usize,
+    pub(super) pe: Pe,
     /// Where the segment begins here; null if it is not mapped.
     pub(super) base: *mut u8,
     pub(super) offset: usize,

@@ -103,7 +103,7 @@ pub fn put(call: &'static str, dest: Sym<u8>, source: In<u8>, bytes: usize, pe: 
 /// Copies a buffer of `bytes`, which the place holds too.
 #[inline]
 pub(super) fn put_to(place: SegmentRange, source: In<u8>, bytes: usize) {
-    if place.world.drops_at(place.pe) {
+    if place.world.drops_at(place.pe.at()) {
         return;
     }
     if place.is_far() {
@@ -220,7 +220,7 @@ pub fn put_blocks(
 ) {
     let place = SegmentRange::new(call, "dest", dest, by.extent(call, by.dest_bytes), pe);
     by.extent(call, by.source_bytes);
-    if place.world.drops_at(place.pe) {
+    if place.world.drops_at(place.pe.at()) {
         return;
     }
     check_buffer(call, "source", source.addr(), place.world);
@@ -289,7 +289,7 @@ fn get_blocks_far(place: SegmentRange, dest: Out<u8>, by: Strides) {
 
 /// Fills symmetric memory of this PE with zeroes.
 pub fn zero(call: &'static str, own: *mut u8, bytes: usize) {
-    let place = SegmentRange::new(call, "block", Sym(own), bytes, pgas::world().me() as i32);
+    let place = SegmentRange::new(call, "block", Sym(own), bytes, pgas::world().me().0 as i32);
     // SAFETY: the place is `bytes` bytes of this PE's own segment, just allocated by this call.
     unsafe { place.at().write_bytes(0, bytes) };
 }

@@ -39,6 +39,6 @@ pub fn leave<T: Copy + Zero>(call: &'static str, slot: Slot, from: &[T], pe: i32
 
 /// Copies elements out of a slot of this PE.
 pub fn pick<T: Copy + Zero>(call: &'static str, slot: Slot, into: &mut [T]) {
-    let (bytes, me) = (size_of_val(into), pgas::world_for(call).me() as i32);
+    let (bytes, me) = (size_of_val(into), pgas::world_for(call).me().0 as i32);
     get_from(slot.on(call, bytes, me), Out(into.as_mut_ptr()).erase(), bytes);
 }

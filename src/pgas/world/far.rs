@@ -43,16 +43,16 @@ pub(in crate::pgas) struct EngineEvents {
 }
 
 impl EventSink for EngineEvents {
-    fn gone(&self, pe: usize, incarnation: Incarnation) -> bool {
-        let member = self.page.member(pe);
+    fn gone(&self, pe: Pe, incarnation: Incarnation) -> bool {
+        let member = self.page.member(pe.at());
         member.state != State::Alive || member.incarnation != incarnation
     }
 
-    fn suspect(&self, pe: usize, incarnation: Incarnation) {
+    fn suspect(&self, pe: Pe, incarnation: Incarnation) {
         info!("the connection to PE {pe}, incarnation {incarnation}, broke");
         if let Some(channel) = &self.channel {
             // An agent that is gone takes this process with it.
-            let _ = channel.send(&PeMessage::Suspect { pe: Pe::of(pe), incarnation }, &[]);
+            let _ = channel.send(&PeMessage::Suspect { pe, incarnation }, &[]);
         }
     }
 

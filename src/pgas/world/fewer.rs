@@ -22,6 +22,27 @@ pub type Row = (u64, usize);
 /// What is called with the number of a lost PE, and whether its node is lost.
 pub type Told = Box<dyn Fn(usize, bool) + Send>;
 
+/// The news of each member of an agreement when its record was read last.
+#[derive(Debug)]
+pub struct Heard(Box<[Option<u64>]>);
+
+impl Heard {
+    /// Nothing of so many members.
+    pub(in crate::pgas) fn of(members: usize) -> Heard {
+        Heard(vec![None; members].into())
+    }
+
+    /// True if the record of a member is to be read: it has shown another one since.
+    pub(in crate::pgas) fn is_news(&mut self, member: usize, news: u64) -> bool {
+        self.0[member].replace(news) != Some(news)
+    }
+
+    /// All records are to be read again.
+    pub(in crate::pgas) fn forget(&mut self) {
+        self.0.fill(None);
+    }
+}
+
 /// A thread that is told of losses.
 struct Listener {
     thread: ThreadId,

@@ -30,7 +30,7 @@ pub struct Fault;
 /// What a PE knows of the job's membership.
 #[derive(Debug)]
 pub struct Membership {
-    me: usize,
+    me: Pe,
     incarnation: Incarnation,
     /// The node it runs on; a view on the page may be older than this process.
     node: u32,
@@ -58,7 +58,7 @@ impl Membership {
         rules: Vec<(u32, Rule)>,
     ) -> Membership {
         Membership {
-            me: welcome.pe.at(),
+            me: welcome.pe,
             incarnation: welcome.incarnation,
             node: welcome.node,
             page,
@@ -78,8 +78,8 @@ impl Membership {
     }
 
     /// The same of PE `pe`, in the view that is shown.
-    pub fn incarnation_of(&self, pe: usize) -> Incarnation {
-        if pe == self.me { self.incarnation } else { self.page.member(pe).incarnation }
+    pub fn incarnation_of(&self, pe: Pe) -> Incarnation {
+        if pe == self.me { self.incarnation } else { self.page.member(pe.at()).incarnation }
     }
 
     /// The connection to the agent, if there is one.
@@ -151,7 +151,7 @@ impl Membership {
     /// True once the page shows a view, and with an engine one in which this process is alive:
     /// addresses are sent before the view that needs them.
     pub(in crate::pgas) fn shown(&self, with_engine: bool) -> bool {
-        let own = || self.page.member(self.me);
+        let own = || self.page.member(self.me.at());
         let alive = || own().state == State::Alive && own().incarnation == self.incarnation;
         self.view_number() >= ViewNumber(1) && (!with_engine || alive())
     }
@@ -163,18 +163,18 @@ impl Membership {
 
     /// PEs lost since this PE last joined a view, and whether their node was lost with them. The
     /// same on every PE, survivor or substitute, that asks in the same view.
-    pub fn lost(&self) -> Vec<(usize, bool)> {
+    pub fn lost(&self) -> Vec<(Pe, bool)> {
         let view = self.view();
         let joined = self.joined_view();
-        let lost = |&pe: &usize| match joined.as_ref() {
-            _ if view.pes[pe].state != State::Alive => true,
-            Some(joined) => joined.pes[pe].incarnation != view.pes[pe].incarnation,
+        let lost = |&pe: &Pe| match joined.as_ref() {
+            _ if view.pes[pe.at()].state != State::Alive => true,
+            Some(joined) => joined.pes[pe.at()].incarnation != view.pes[pe.at()].incarnation,
             None => {
-                self.lost_before.contains(&Pe::of(pe))
-                    || self.incarnations[pe] != view.pes[pe].incarnation
+                self.lost_before.contains(&pe)
+                    || self.incarnations[pe.at()] != view.pes[pe.at()].incarnation
             }
         };
-        (0..view.pes.len()).filter(lost).map(|pe| (pe, view.pes[pe].with_node)).collect()
+        Pe::all(view.pes.len()).filter(lost).map(|pe| (pe, view.pes[pe.at()].with_node)).collect()
     }
 
     /// The lost PEs as a list for people, and its verb.
@@ -210,7 +210,7 @@ impl Membership {
 
     /// The recovery has come to a step, of which one PE tells.
     pub(crate) fn report_step(&self, step: Step) {
-        if self.me == 0 {
+        if self.me == Pe(0) {
             self.report(Report::Step(step));
         }
     }
@@ -226,7 +226,7 @@ impl Membership {
     #[cold]
     fn stand_at(&self, point: Point, checkpoint: CheckpointNumber) {
         for &(rule, what) in &self.rules {
-            if what.matches(self.me, self.node as usize, checkpoint, point) {
+            if what.matches(self.me.at(), self.node as usize, checkpoint, point) {
                 self.say(&PeMessage::AtPoint { rule });
                 if let FaultTarget::Stop(_) = what.target {
                     process::stop();
@@ -240,8 +240,8 @@ impl Membership {
     }
 
     /// Says that what PE `pe` keeps cannot be used: the launcher orders the next view.
-    pub(crate) fn report_unusable(&self, view: &View, pe: usize, flaw: Flaw) {
-        self.say(&PeMessage::Unusable { view: view.number, pe: Pe::of(pe), flaw });
+    pub(crate) fn report_unusable(&self, view: &View, pe: Pe, flaw: Flaw) {
+        self.say(&PeMessage::Unusable { view: view.number, pe, flaw });
     }
 
     /// Says that the job cannot go on, as every PE does, and ends this process.

@@ -4,17 +4,21 @@
 //! made or last restored.
 
 use std::ops::Range;
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 
 use raidshmem_core::heap::Heap;
 use raidshmem_core::layout::BASE;
 use raidshmem_core::mutant::{Mutant, breaks};
 use raidshmem_core::store::coverage::{Coverage, Manifest, ManifestError};
 use raidshmem_core::store::private::Misfit;
-use raidshmem_sys::lock;
+use raidshmem_sys::{caller, lock, site};
 
+use super::advised::Advised;
 use super::regions::{Name, Regions};
 use super::segments::Segments;
+
+/// What is read of memory that a plan left out, after a restart that is audited.
+const AUDITED: u8 = 0xa5;
 
 /// What is where in the own segment.
 #[derive(Debug)]
@@ -23,13 +27,29 @@ pub struct Memory {
     heap: Mutex<Heap>,
     regions: Mutex<Regions>,
     covered: Mutex<Option<Coverage>>,
+    advised: OnceLock<Advised>,
 }
 
 impl Memory {
     /// With nothing allocated.
     pub(in crate::pgas) fn new(segments: &'static Segments) -> Memory {
         let heap = Mutex::new(Heap::new(segments.layout().heap_len));
-        Memory { segments, heap, regions: Mutex::default(), covered: Mutex::new(None) }
+        let (regions, covered) = (Mutex::default(), Mutex::new(None));
+        Memory { segments, heap, regions, covered, advised: OnceLock::new() }
+    }
+
+    /// Checkpoints leave out what a plan says, from now on; before anything is allocated.
+    pub(in crate::pgas) fn advise(&self, advised: Advised) {
+        let table = self.advised.get_or_init(|| advised).table();
+        let (at, len) = (table.as_ptr() as usize, size_of_val(table));
+        // SAFETY: the table lives as long as this value, which the process keeps. Its words may be
+        // written through a shared reference, under the lock of the heap, which checkpoints hold.
+        unsafe { self.register(Name::Library("plan"), at, len) };
+    }
+
+    /// The plan in force.
+    pub(crate) fn advised(&self) -> Option<&Advised> {
+        self.advised.get()
     }
 
     /// Allocates `size` bytes of the symmetric heap at a multiple of `align`; null if there is no
@@ -37,8 +57,14 @@ impl Memory {
     ///
     /// Offsets follow from the usual address of a segment, so they are the same on every PE.
     pub fn alloc(&self, size: usize, align: usize) -> *mut u8 {
-        match lock(&self.heap).alloc_from(BASE + self.segments.layout().heap, size, align) {
-            Some(offset) => self.segments.at(self.segments.layout().heap + offset),
+        let mut heap = lock(&self.heap);
+        match heap.alloc_from(BASE + self.segments.layout().heap, size, align) {
+            Some(offset) => {
+                if let Some(advised) = self.advised() {
+                    advised.allocated(offset, site::here().chain.first().copied().unwrap_or(0));
+                }
+                self.segments.at(self.segments.layout().heap + offset)
+            }
             None => std::ptr::null_mut(),
         }
     }
@@ -57,7 +83,10 @@ impl Memory {
     /// Frees what `alloc` gave.
     pub fn free(&self, ptr: *mut u8) -> Result<(), String> {
         let offset = self.offset(ptr).ok_or("not in the symmetric heap")?;
-        let size = lock(&self.heap).free(offset).map_err(|error| error.to_string())?;
+        let mut heap = lock(&self.heap);
+        let size = heap.free(offset).map_err(|error| error.to_string())?;
+        self.advised().inspect(|advised| advised.forget(offset));
+        drop(heap);
         self.forget_said_of(offset..offset + size);
         Ok(())
     }
@@ -73,6 +102,7 @@ impl Memory {
         let Some(offset) = self.offset(ptr) else { return std::ptr::null_mut() };
         let mut heap = lock(&self.heap);
         let Some(old) = heap.size_of(offset) else { return std::ptr::null_mut() };
+        self.advised().inspect(|advised| advised.forget(offset));
         if heap.resize(offset, size) == Ok(true) {
             drop(heap);
             self.forget_said_of(offset + size..offset + old.max(size));
@@ -137,10 +167,21 @@ impl Memory {
     }
 
     fn described(&self, heap: &Heap) -> Result<(Coverage, Vec<u8>), ManifestError> {
-        let regions = lock(&self.regions);
+        let (regions, layout) = (lock(&self.regions), self.segments.layout());
+        let mut excluded = regions.excluded.clone();
+        if let Some(advised) = self.advised() {
+            let find = |range: &Range<u64>| self.find(range);
+            excluded.extend(advised.left_out((heap, layout.heap), excluded.len(), find));
+        }
         let private = regions.gather();
-        let statics = self.segments.static_ranges();
-        Coverage::build(self.segments.layout(), &statics, heap, &regions.excluded, &private)
+        Coverage::build(layout, &self.segments.static_ranges(), heap, &excluded, &private)
+    }
+
+    /// Where a variable lies that has these addresses, counted from where the executable begins.
+    fn find(&self, range: &Range<u64>) -> Option<Range<usize>> {
+        let len = (range.end - range.start) as usize;
+        let at = self.segments.offset_of(caller::executable()? + range.start as usize, len)?;
+        Some(at..at + len)
     }
 
     /// The manifest of the present data.
@@ -151,6 +192,7 @@ impl Memory {
     /// Works out what a checkpoint of the present data covers, and writes its manifest.
     pub(crate) fn cover(&self) -> Result<Coverage, ManifestError> {
         let heap = lock(&self.heap); // held until the manifest is written
+        self.advised().inspect(|advised| advised.begin());
         let (coverage, manifest) = self.described(&heap)?;
         self.segments.write_own(self.segments.layout().manifest, &manifest);
         *lock(&self.covered) = Some(coverage.clone());
@@ -181,6 +223,13 @@ impl Memory {
         *lock(&self.covered) = Some(manifest.coverage);
         let mut regions = lock(&self.regions);
         regions.excluded = manifest.excluded;
-        regions.scatter(&manifest.private)
+        regions.scatter(&manifest.private)?;
+        if let Some(advised) = self.advised() {
+            let left_out = advised.split(&mut regions.excluded);
+            if advised.audits() {
+                left_out.into_iter().for_each(|range| self.segments.fill_own(range, AUDITED));
+            }
+        }
+        Ok(())
     }
 }

@@ -10,6 +10,7 @@
 //! store      what a PE keeps for checkpoints                 [`self::store`]
 //! ```
 
+pub mod advised;
 pub mod comm;
 pub mod far;
 pub mod fewer;
@@ -84,7 +85,7 @@ pub struct World {
 impl World {
     /// This PE's number.
     #[inline]
-    pub fn me(&self) -> usize {
+    pub fn me(&self) -> Pe {
         self.segments.me()
     }
 
@@ -130,13 +131,15 @@ impl World {
     pub(crate) fn refresh(&self, view: &View) {
         let Some(channel) = self.members.channel() else { return };
         self.fence_off(view);
-        let alive = |pe: &usize| view.pes[*pe].state == State::Alive;
-        (0..self.n_pes()).filter(alive).for_each(|pe| self.segments.move_to(pe, view.pes[pe].node));
-        let lacks = |pe: usize| match self.comm.has_engine() {
+        let alive = |pe: &Pe| view.pes[pe.at()].state == State::Alive;
+        Pe::all(self.n_pes())
+            .filter(alive)
+            .for_each(|pe| self.segments.move_to(pe, view.pes[pe.at()].node));
+        let lacks = |pe: Pe| match self.comm.has_engine() {
             true => self.awaits_address(view, pe),
-            false => !self.segments.has(view.pes[pe].node),
+            false => !self.segments.has(view.pes[pe.at()].node),
         };
-        while (0..self.n_pes()).filter(alive).any(lacks) {
+        while Pe::all(self.n_pes()).filter(alive).any(lacks) {
             match channel.receive::<ToPe>() {
                 Ok((ToPe::File { node }, mut fds)) => {
                     fds.pop().into_iter().for_each(|file| self.segments.add(node, file));
@@ -151,17 +154,17 @@ impl World {
     // ---- checkpoint state ---------------------------------------------------------------------
 
     /// The seal of tiles PE `pe` writes for checkpoint `number`.
-    pub(crate) fn stamp(&self, pe: usize, number: CheckpointNumber) -> Stamp {
+    pub(crate) fn stamp(&self, pe: Pe, number: CheckpointNumber) -> Stamp {
         let incarnation = self.members.incarnation_of(pe);
         let whole = self.settings.checksum;
-        Stamp { number, job: self.job.id, pe: Pe::of(pe), incarnation, whole }
+        Stamp { number, job: self.job.id, pe, incarnation, whole }
     }
 
     // ---- what the launcher hears --------------------------------------------------------------
 
     /// A tile of PE `pe` that held when it was checked does not hold any more: asks for a new view,
     /// in which all check anew, and waits for it.
-    pub(crate) fn found_corrupt(&self, view: &View, pe: usize) {
+    pub(crate) fn found_corrupt(&self, view: &View, pe: Pe) {
         self.members.report_unusable(view, pe, Flaw::Damaged);
         let waiting = || Waiting::anyone("shmem_restart_pes");
         self.wait_raw(waiting, || self.members.view_number() != view.number);
@@ -179,7 +182,7 @@ impl World {
     /// Where PE `pe`'s segment begins here, for the program's reads and writes, which are noted;
     /// null if it is not mapped.
     #[inline]
-    pub fn reach(&self, pe: usize) -> *mut u8 {
+    pub fn reach(&self, pe: Pe) -> *mut u8 {
         self.reached.note(pe);
         self.segments.base(pe)
     }
@@ -214,7 +217,7 @@ impl World {
     pub fn pes_of_machine(&self) -> usize {
         let own = self.job.machine(self.members.node());
         let machines = self.machines_of(&self.members.view()).into_iter().enumerate();
-        1 + machines.filter(|&(pe, machine)| pe != self.me() && machine == own).count()
+        1 + machines.filter(|&(pe, machine)| pe != self.me().at() && machine == own).count()
     }
 
     /// The PEs that map each other's memory, this one among them, as (first, stride, number): all,
@@ -223,7 +226,7 @@ impl World {
         if !self.comm.has_engine() {
             return (0, 1, self.n_pes());
         }
-        let alone = (self.me().cast_signed(), 1, 1);
+        let alone = (self.me().at().cast_signed(), 1, 1);
         progression(&self.comm.nodes().here).unwrap_or(alone)
     }
 }

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 
+use raidshmem_core::quantity::Pe;
 use raidshmem_core::rounds::{Counter, counters};
 use raidshmem_core::view::View;
 
@@ -11,11 +12,11 @@ use raidshmem_core::view::View;
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Nodes {
     /// The lowest PE of each node.
-    pub leaders: Vec<usize>,
+    pub leaders: Vec<Pe>,
     /// Index of the own node among them.
     pub index: usize,
     /// PEs of the own node.
-    pub here: Vec<usize>,
+    pub here: Vec<Pe>,
     /// Index of this PE among them.
     pub place: usize,
     /// The counters at which it meets them, from the lowest level on.
@@ -24,13 +25,13 @@ pub struct Nodes {
 
 impl Nodes {
     /// Nodes of `view` as PE `me` sees them; one node if there is no engine between them.
-    pub fn of(view: &View, me: usize, engine: bool) -> Nodes {
-        let node = |pe: usize| if engine { view.pes[pe].node } else { 0 };
-        let all = 0..view.pes.len();
+    pub fn of(view: &View, me: Pe, engine: bool) -> Nodes {
+        let node = |pe: Pe| if engine { view.pes[pe.at()].node } else { 0 };
+        let all = || Pe::all(view.pes.len());
         let mut seen = BTreeSet::new();
-        let leaders: Vec<usize> = all.clone().filter(|&pe| seen.insert(node(pe))).collect();
+        let leaders: Vec<Pe> = all().filter(|&pe| seen.insert(node(pe))).collect();
         let index = leaders.iter().position(|&pe| node(pe) == node(me)).unwrap_or(0);
-        let here: Vec<usize> = all.filter(|&pe| node(pe) == node(me)).collect();
+        let here: Vec<Pe> = all().filter(|&pe| node(pe) == node(me)).collect();
         let place = here.iter().position(|&pe| pe == me).unwrap_or(0);
         let counters = counters(place, here.len()).collect();
         Nodes { leaders, index, here, place, counters }
@@ -38,10 +39,10 @@ impl Nodes {
 }
 
 /// PEs as (first, stride, number), if they are a progression.
-pub fn progression(pes: &[usize]) -> Option<(isize, isize, usize)> {
-    let (&first, last) = (pes.first()?, *pes.last()?);
+pub fn progression(pes: &[Pe]) -> Option<(isize, isize, usize)> {
+    let (first, last) = (pes.first()?.at(), pes.last()?.at());
     let stride = ((last - first) / (pes.len() - 1).max(1)).max(1);
-    let fits = pes.iter().enumerate().all(|(index, pe)| *pe == first + index * stride);
+    let fits = pes.iter().enumerate().all(|(index, pe)| pe.at() == first + index * stride);
     fits.then_some((first.cast_signed(), stride.cast_signed(), pes.len()))
 }
 
@@ -54,11 +55,12 @@ mod tests {
 
     #[test]
     fn pes_that_are_a_progression_are_seen_as_one() {
-        assert_eq!(progression(&[4]), Some((4, 1, 1)));
-        assert_eq!(progression(&[2, 3, 4]), Some((2, 1, 3)));
-        assert_eq!(progression(&[1, 4, 7, 10]), Some((1, 3, 4)));
-        for none in [&[][..], &[0, 1, 3], &[0, 2, 3, 6]] {
-            assert_eq!(progression(none), None);
+        assert_eq!(progression(&[Pe(4)]), Some((4, 1, 1)));
+        assert_eq!(progression(&[Pe(2), Pe(3), Pe(4)]), Some((2, 1, 3)));
+        assert_eq!(progression(&[Pe(1), Pe(4), Pe(7), Pe(10)]), Some((1, 3, 4)));
+        for none in [vec![], vec![0, 1, 3], vec![0, 2, 3, 6]] {
+            let none: Vec<Pe> = none.into_iter().map(Pe).collect();
+            assert_eq!(progression(&none), None);
         }
     }
 
@@ -70,14 +72,14 @@ mod tests {
             pes: on.iter().map(|&node| Member::first(node)).collect(),
         };
         for (me, node) in on.iter().enumerate() {
-            let nodes = Nodes::of(&view, me, true);
-            assert_eq!(nodes.leaders, [0, 1, 3]);
-            assert_eq!(on[nodes.leaders[nodes.index]], *node);
-            assert_eq!(nodes.here[nodes.place], me);
+            let nodes = Nodes::of(&view, Pe::of(me), true);
+            assert_eq!(nodes.leaders, [0, 1, 3].map(Pe));
+            assert_eq!(on[nodes.leaders[nodes.index].at()], *node);
+            assert_eq!(nodes.here[nodes.place], Pe::of(me));
             assert!(nodes.here.contains(&nodes.leaders[nodes.index]));
-            assert!(nodes.here.iter().all(|&pe| on[pe] == *node));
-            let one = Nodes::of(&view, me, false);
-            assert_eq!((one.leaders.as_slice(), one.here.len()), ([0].as_slice(), on.len()));
+            assert!(nodes.here.iter().all(|&pe| on[pe.at()] == *node));
+            let one = Nodes::of(&view, Pe::of(me), false);
+            assert_eq!((one.leaders.as_slice(), one.here.len()), ([Pe(0)].as_slice(), on.len()));
         }
     }
 }

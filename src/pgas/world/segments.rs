@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering, compiler_fen
 use std::sync::{Arc, Mutex};
 
 use raidshmem_core::layout::Layout;
+use raidshmem_core::quantity::Pe;
 use raidshmem_core::store::coverage::Coverage;
 
 use raidshmem_segment::Segment;
@@ -44,7 +45,7 @@ struct Peer {
 /// Where the bytes of PEs are.
 #[derive(Debug)]
 pub struct Segments {
-    me: usize,
+    me: Pe,
     layout: Layout,
     own: &'static Segment,
     /// The own memory.
@@ -67,7 +68,7 @@ impl Segments {
     /// The segments of the PEs on the nodes `node_of`; `own`, in `part`, is that of PE `me`, on the
     /// first node of which there is a file.
     pub(in crate::pgas) fn new(
-        me: usize,
+        me: Pe,
         (own, part): (&'static Segment, Part),
         files: BTreeMap<u32, Arc<OwnedFd>>,
         node_of: &[u32],
@@ -82,8 +83,8 @@ impl Segments {
             far: AtomicBool::new(!files.contains_key(&node)),
         };
         let peers: Box<[Peer]> = node_of.iter().map(peer).collect();
-        peers[me].segment.store(std::ptr::from_ref(own).cast_mut(), Ordering::Relaxed);
-        bases[me].store(own.base(), Ordering::Relaxed);
+        peers[me.at()].segment.store(std::ptr::from_ref(own).cast_mut(), Ordering::Relaxed);
+        bases[me.at()].store(own.base(), Ordering::Relaxed);
         let (layout, files) = (*own.layout(), Mutex::new(files));
         Segments { me, layout, own, part, statics: None, files, peers, bases, large, writable, end }
     }
@@ -100,7 +101,7 @@ impl Segments {
 
     /// This PE's number.
     #[inline]
-    pub fn me(&self) -> usize {
+    pub fn me(&self) -> Pe {
         self.me
     }
 
@@ -128,9 +129,9 @@ impl Segments {
 
     /// PE `pe`'s segment; None if it is far.
     #[inline]
-    pub fn near(&self, pe: usize) -> Option<&Segment> {
+    pub fn near(&self, pe: Pe) -> Option<&Segment> {
         // SAFETY: null, or set in `new` and `map` to leaked segments, which are never freed.
-        match unsafe { self.peers[pe].segment.load(Ordering::Acquire).as_ref() } {
+        match unsafe { self.peers[pe.at()].segment.load(Ordering::Acquire).as_ref() } {
             None if !self.is_far(pe) => self.map(pe),
             near => near,
         }
@@ -138,8 +139,8 @@ impl Segments {
 
     /// Where PE `pe`'s segment begins here; null if it is far. Not to be written through.
     #[inline]
-    pub(in crate::pgas) fn base(&self, pe: usize) -> *mut u8 {
-        let base = self.bases[pe].load(Ordering::Relaxed);
+    pub(in crate::pgas) fn base(&self, pe: Pe) -> *mut u8 {
+        let base = self.bases[pe.at()].load(Ordering::Relaxed);
         match base.is_null() && !self.is_far(pe) {
             true => self.map(pe).map_or(base, Segment::base),
             false => base,
@@ -148,8 +149,8 @@ impl Segments {
 
     /// True if PE `pe` cannot be mapped here.
     #[inline]
-    pub fn is_far(&self, pe: usize) -> bool {
-        self.peers[pe].far.load(Ordering::Relaxed)
+    pub fn is_far(&self, pe: Pe) -> bool {
+        self.peers[pe.at()].far.load(Ordering::Relaxed)
     }
 
     /// Offset in the segment of the symmetric bytes `[addr, addr + len)`; None if they are not
@@ -176,6 +177,12 @@ impl Segments {
         // SAFETY: as said, and only by the thread that holds the heap's lock, or between meetings
         // of a recovery, which one thread of a PE goes through.
         unsafe { self.own.bytes_mut(at, bytes.len()) }.copy_from_slice(bytes);
+    }
+
+    /// Fills own memory that no checkpoint holds, in a recovery.
+    pub(in crate::pgas) fn fill_own(&self, range: Range<usize>, byte: u8) {
+        // SAFETY: as in `write_own`; other PEs read only what the checkpoint covers.
+        unsafe { self.own.bytes_mut(range.start, range.len()) }.fill(byte);
     }
 
     /// Reads bytes of the own memory through its file, as it is now; false if that cannot be.
@@ -205,7 +212,7 @@ impl Segments {
     /// Wakes PE `pe` if it is mapped here and sleeps until a put brings what it waits for. Called
     /// after every put to a mapped PE.
     #[inline]
-    pub fn ring(&self, pe: usize) {
+    pub fn ring(&self, pe: Pe) {
         let Some(peer) = self.near(pe) else { return };
         let bell = &peer.words().bell;
         // The processor's order is the sleeper's business (`pgas::wait`); this is for the compiler.
@@ -218,7 +225,7 @@ impl Segments {
     /// Wakes PE `pe` if it is mapped here and sleeps. Called after a store to a word of the
     /// library.
     #[inline]
-    pub fn wake(&self, pe: usize) {
+    pub fn wake(&self, pe: Pe) {
         if let Some(peer) = self.near(pe) {
             peer.words().bell.wake();
         }
@@ -233,7 +240,7 @@ impl Segments {
     }
 
     /// The same for a part of the segment of PE `pe`, if that is mapped here.
-    pub fn ask_huge_near(&self, pe: usize, offset: usize, len: usize) {
+    pub fn ask_huge_near(&self, pe: Pe, offset: usize, len: usize) {
         let near = self.near(pe).filter(|_| self.large);
         near.into_iter().for_each(|near| near.ask_huge(offset, len));
     }
@@ -248,14 +255,14 @@ impl Segments {
 
     /// Maps the segment of PE `pe`; None if it is far. What the system refuses ends the process.
     #[cold]
-    fn map(&self, pe: usize) -> Option<&Segment> {
-        let peer = &self.peers[pe];
+    fn map(&self, pe: Pe) -> Option<&Segment> {
+        let peer = &self.peers[pe.at()];
         let files = lock(&self.files);
         if let Some(segment) = self.mapped(pe) {
             return Some(segment); // by another thread, meanwhile
         }
         let file = files.get(&peer.node.load(Ordering::Relaxed))?;
-        let part = Part::new(Arc::clone(file), pe * self.layout.total, self.layout.total);
+        let part = Part::new(Arc::clone(file), pe.at() * self.layout.total, self.layout.total);
         let segment = match Segment::peer(&part, self.layout, self.writable) {
             Ok(segment) => segment.twice(&part, self.large).leak(),
             Err(error) => (self.end)(&format!("memory of PE {pe} cannot be mapped: {error}")),
@@ -263,15 +270,15 @@ impl Segments {
         if self.large {
             segment.ask_huge(self.layout.heap, self.layout.heap_len); // who touches it first says
         }
-        self.bases[pe].store(segment.base(), Ordering::Release);
+        self.bases[pe.at()].store(segment.base(), Ordering::Release);
         peer.segment.store(std::ptr::from_ref(segment).cast_mut(), Ordering::Release);
         Some(segment)
     }
 
     /// PE `pe`'s segment, if it is mapped here already.
-    pub(in crate::pgas) fn mapped(&self, pe: usize) -> Option<&Segment> {
+    pub(in crate::pgas) fn mapped(&self, pe: Pe) -> Option<&Segment> {
         // SAFETY: as in `near`.
-        unsafe { self.peers[pe].segment.load(Ordering::Acquire).as_ref() }
+        unsafe { self.peers[pe.at()].segment.load(Ordering::Acquire).as_ref() }
     }
 
     /// True if this process has the memory file of `node`.
@@ -289,8 +296,8 @@ impl Segments {
 
     /// PE `pe` is on `node` now. If it was on another one, what is mapped of it is the memory of a
     /// dead process.
-    pub(in crate::pgas) fn move_to(&self, pe: usize, node: u32) {
-        let (files, peer) = (lock(&self.files), &self.peers[pe]); // nobody maps it meanwhile
+    pub(in crate::pgas) fn move_to(&self, pe: Pe, node: u32) {
+        let (files, peer) = (lock(&self.files), &self.peers[pe.at()]); // nobody maps it meanwhile
         if pe == self.me || peer.node.swap(node, Ordering::Relaxed) == node {
             return;
         }
@@ -299,17 +306,17 @@ impl Segments {
     }
 
     /// PE `pe` is lost for good: what is mapped of it is of no use any more.
-    pub(in crate::pgas) fn take_away(&self, pe: usize) {
+    pub(in crate::pgas) fn take_away(&self, pe: Pe) {
         let _files = lock(&self.files); // nobody maps it meanwhile
         if pe != self.me {
-            self.peers[pe].far.store(true, Ordering::Relaxed);
+            self.peers[pe.at()].far.store(true, Ordering::Relaxed);
             self.replace(pe);
         }
     }
 
-    fn replace(&self, pe: usize) {
-        self.bases[pe].store(std::ptr::null_mut(), Ordering::Release);
-        let replaced = self.peers[pe].segment.swap(std::ptr::null_mut(), Ordering::AcqRel);
+    fn replace(&self, pe: Pe) {
+        self.bases[pe.at()].store(std::ptr::null_mut(), Ordering::Release);
+        let replaced = self.peers[pe.at()].segment.swap(std::ptr::null_mut(), Ordering::AcqRel);
         if !replaced.is_null() {
             lock(&REPLACED).push(replaced.expose_provenance());
         }

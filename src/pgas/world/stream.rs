@@ -24,6 +24,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
+use raidshmem_core::quantity::Pe;
 use raidshmem_fabric::Ask;
 
 /// Number of a stream; 0 is the default one.
@@ -60,7 +61,7 @@ impl Target {
 /// Where a peer's bytes are, and where in this process.
 #[derive(Debug)]
 pub(in crate::pgas) struct Bytes<P> {
-    pub pe: usize,
+    pub pe: Pe,
     pub offset: usize,
     pub at: P,
     pub len: usize,
@@ -115,17 +116,17 @@ impl Stream {
         }
     }
 
-    pub fn note(&self, pe: usize) {
-        self.notes[pe].begun.fetch_add(1, Ordering::SeqCst);
+    pub fn note(&self, pe: Pe) {
+        self.notes[pe.at()].begun.fetch_add(1, Ordering::SeqCst);
     }
 
     /// The peers where something may not be complete, and up to what it was begun.
-    pub fn open(&self) -> (Vec<usize>, Vec<u64>) {
+    pub fn open(&self) -> (Vec<Pe>, Vec<u64>) {
         let begun = |note: &Note| {
             let begun = note.begun.load(Ordering::SeqCst);
             (begun > note.over.load(Ordering::SeqCst)).then_some(begun)
         };
-        let open = |(pe, note)| Some((pe, begun(note)?));
+        let open = |(pe, note)| Some((Pe::of(pe), begun(note)?));
         self.notes.iter().enumerate().filter_map(open).unzip()
     }
 }

@@ -10,6 +10,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Instant;
 
+use raidshmem_core::quantity::Pe;
 use raidshmem_core::store::track::{Costs, Tracked};
 use raidshmem_segment::Segment;
 use raidshmem_sys::written::Watch;
@@ -36,7 +37,7 @@ pub struct Tracking {
 /// Bytes `offset..offset + len` of PE `pe`, where they are mapped here.
 #[derive(Debug)]
 struct Piece {
-    pe: usize,
+    pe: Pe,
     offset: usize,
     at: usize,
     len: usize,
@@ -58,7 +59,7 @@ impl Watched {
     /// The kernel's, or too many spans, or huge pages.
     pub fn new(segments: &Segments, spans: &[Range<usize>], cuts: bool) -> Result<Watched> {
         let mut pieces = Vec::new();
-        for pe in 0..segments.n_pes() {
+        for pe in Pe::all(segments.n_pes()) {
             let base = segments.base(pe) as usize;
             if base == 0 {
                 continue;
@@ -86,7 +87,9 @@ impl Watched {
         let mut watch = Watch::new(cuts)?;
         pieces.iter().try_for_each(|piece| watch.add(piece.at, piece.len))?;
         if watch.has_cut() {
-            (0..segments.n_pes()).filter_map(|pe| segments.near(pe)).for_each(Segment::read_apart);
+            (0..segments.n_pes())
+                .filter_map(|pe| segments.near(Pe::of(pe)))
+                .for_each(Segment::read_apart);
         }
         Ok(Watched { watch, pieces })
     }
@@ -95,7 +98,7 @@ impl Watched {
     ///
     /// # Errors
     /// The kernel's: then nothing is known.
-    pub fn take(&self, pe: usize, mut each: impl FnMut(Range<usize>)) -> Result<()> {
+    pub fn take(&self, pe: Pe, mut each: impl FnMut(Range<usize>)) -> Result<()> {
         self.pieces.iter().filter(|piece| piece.pe == pe).try_for_each(|piece| {
             let offset = |at: usize| at - piece.at + piece.offset;
             self.watch
@@ -126,20 +129,20 @@ impl Reached {
 
     /// PE `pe` is used.
     #[inline]
-    pub fn note(&self, pe: usize) {
-        if self.0[pe].load(Ordering::Relaxed) & (USED | SINCE) != USED | SINCE {
-            self.0[pe].fetch_or(USED | SINCE, Ordering::Relaxed);
+    pub fn note(&self, pe: Pe) {
+        if self.0[pe.at()].load(Ordering::Relaxed) & (USED | SINCE) != USED | SINCE {
+            self.0[pe.at()].fetch_or(USED | SINCE, Ordering::Relaxed);
         }
     }
 
     /// The program has a pointer to memory of PE `pe`.
-    pub fn keep(&self, pe: usize) {
-        self.0[pe].fetch_or(KEPT, Ordering::Relaxed);
+    pub fn keep(&self, pe: Pe) {
+        self.0[pe.at()].fetch_or(KEPT, Ordering::Relaxed);
     }
 
     /// True if PE `pe` may have been used since this was asked last.
-    pub fn take(&self, pe: usize) -> bool {
-        self.0[pe].fetch_and(!USED, Ordering::Relaxed) & (USED | KEPT) != 0
+    pub fn take(&self, pe: Pe) -> bool {
+        self.0[pe.at()].fetch_and(!USED, Ordering::Relaxed) & (USED | KEPT) != 0
     }
 
     /// There is a new checkpoint, or the last one was gone back to.
@@ -148,14 +151,14 @@ impl Reached {
     }
 
     /// True if the program has a pointer to memory of PE `pe`.
-    pub fn keeps(&self, pe: usize) -> bool {
-        self.0[pe].load(Ordering::Relaxed) & KEPT != 0
+    pub fn keeps(&self, pe: Pe) -> bool {
+        self.0[pe.at()].load(Ordering::Relaxed) & KEPT != 0
     }
 
     /// True if a PE besides `me` may have been used since the last checkpoint.
-    pub fn others(&self, me: usize) -> bool {
+    pub fn others(&self, me: Pe) -> bool {
         let used = |used: &AtomicU8| used.load(Ordering::Relaxed) & (SINCE | KEPT) != 0;
-        self.0.iter().enumerate().any(|(pe, word)| pe != me && used(word))
+        self.0.iter().enumerate().any(|(pe, word)| pe != me.at() && used(word))
     }
 }
 
@@ -166,29 +169,29 @@ mod tests {
     #[test]
     fn what_is_used_is_asked_for_once_and_what_is_kept_always() {
         let reached = Reached::none(3);
-        assert!((0..3).all(|pe| !reached.take(pe)));
-        reached.note(1);
-        reached.note(1);
-        assert!(reached.take(1) && !reached.take(1) && !reached.take(0));
-        reached.keep(2);
-        reached.note(2);
-        assert!(reached.take(2) && reached.take(2));
-        reached.note(2);
-        assert!(reached.take(2) && reached.take(2));
+        assert!((0..3).all(|pe| !reached.take(Pe::of(pe))));
+        reached.note(Pe(1));
+        reached.note(Pe(1));
+        assert!(reached.take(Pe(1)) && !reached.take(Pe(1)) && !reached.take(Pe(0)));
+        reached.keep(Pe(2));
+        reached.note(Pe(2));
+        assert!(reached.take(Pe(2)) && reached.take(Pe(2)));
+        reached.note(Pe(2));
+        assert!(reached.take(Pe(2)) && reached.take(Pe(2)));
     }
 
     #[test]
     fn a_checkpoint_begins_anew_whoever_has_asked() {
         let reached = Reached::none(3);
-        assert!(!reached.others(0));
-        reached.note(1);
-        assert!(reached.take(1) && reached.others(0) && !reached.others(1));
+        assert!(!reached.others(Pe(0)));
+        reached.note(Pe(1));
+        assert!(reached.take(Pe(1)) && reached.others(Pe(0)) && !reached.others(Pe(1)));
         reached.begin();
-        assert!(!reached.others(0));
-        reached.note(1);
-        assert!(reached.others(0) && reached.take(1));
+        assert!(!reached.others(Pe(0)));
+        reached.note(Pe(1));
+        assert!(reached.others(Pe(0)) && reached.take(Pe(1)));
         reached.begin();
-        reached.keep(2);
-        assert!(reached.others(0) && reached.keeps(2) && !reached.keeps(1));
+        reached.keep(Pe(2));
+        assert!(reached.others(Pe(0)) && reached.keeps(Pe(2)) && !reached.keeps(Pe(1)));
     }
 }

@@ -6,6 +6,8 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::super::support::has_ucx_too;
+
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
 fn text(path: &str) -> String {
@@ -252,11 +254,19 @@ fn every_routine_does_what_its_row_says() {
     assert_eq!(counts.values().sum::<usize>(), 1788);
     assert!(rows().iter().all(|(row, _)| counts.contains_key(row)), "{counts:?}");
     let walk = build(&source);
-    let outcome = super::job(4).args(&["--verbose"]).program(&walk, &[]).run();
-    outcome.status(0);
-    for pe in [0, 1, 3] {
-        outcome.check(outcome.out.contains(&format!("PE {pe} has walked")), "it ends");
+    for nodes in
+        [&[][..], &["--nodes", "4", "--fabric", "ucx"], &["--nodes", "2", "--fabric", "ucx"]]
+    {
+        if !nodes.is_empty() && !has_ucx_too() {
+            continue;
+        }
+        let job = super::job(4).args(&["--verbose"]).args(nodes);
+        let outcome = job.program(&walk, &[]).run();
+        outcome.status(0);
+        for pe in [0, 1, 3] {
+            outcome.check(outcome.out.contains(&format!("PE {pe} has walked")), "it ends");
+        }
+        let dropped = outcome.count("writes to lost PEs did nothing");
+        outcome.check(dropped == 3, "each says what it dropped");
     }
-    let dropped = outcome.count("writes to lost PEs did nothing");
-    outcome.check(dropped == 3, "each says what it dropped");
 }

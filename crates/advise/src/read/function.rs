@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::context::{Context, Error};
+use super::exact::exact;
 use super::instruction::instruction;
 use super::operand::Locals;
 use crate::ir::{Block, Callee, Function, Inst, Op};
@@ -146,7 +147,8 @@ fn inst<'a>(
         return Ok(());
     }
     let place = location(tokens).map(|node| context.debug.place(node)).unwrap_or_default();
-    draft.block.insts.push(Inst { result, op: found.op, place });
+    let exact = exact(own, locals, &context.shapes);
+    draft.block.insts.push(Inst { result, op: found.op, exact, place });
     draft.labels.extend(found.labels.into_iter().map(|label| (line.number, label)));
     Ok(())
 }

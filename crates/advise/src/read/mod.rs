@@ -8,6 +8,7 @@ use crate::lex::{Token, logical, parts, tokens};
 
 mod context;
 mod debug;
+mod exact;
 mod function;
 mod instruction;
 mod operand;

@@ -35,6 +35,7 @@ use thiserror::Error;
 use super::domains::Domains;
 use super::{coloring, crossing};
 use crate::mutant::{Mutant, breaks};
+use crate::quantity::Pe;
 
 /// Members that a group has when no size is asked for, about.
 pub const SIZE_CHOSEN: usize = 8;
@@ -43,7 +44,7 @@ pub const SIZE_CHOSEN: usize = 8;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
     /// PE numbers, in the order of their place in the layout.
-    pub members: Vec<usize>,
+    pub members: Vec<Pe>,
 }
 
 /// The largest share that one domain of a kind has of one group, the first of equals.
@@ -159,12 +160,13 @@ pub fn plan(
     let widest = *widest_first(&of_kind).first().unwrap_or(&0);
     let groups: Vec<Group> = dealt
         .into_iter()
-        .map(|members| Group { members: arrange(members, &of_kind[widest], node_of) })
+        .map(|members| arrange(members, &of_kind[widest], node_of))
+        .map(|members| Group { members: members.into_iter().map(Pe::of).collect() })
         .collect();
     let mut of = vec![InGroup::default(); pes];
     for (group, members) in groups.iter().map(|group| &group.members).enumerate() {
         for (place, &pe) in members.iter().enumerate() {
-            of[pe] = InGroup { group, place };
+            of[pe.at()] = InGroup { group, place };
         }
     }
     let worst = domains.kinds().map(|kind| largest_share(&groups, domains, kind, &of_kind[kind]));
@@ -174,8 +176,8 @@ pub fn plan(
 
 impl Grouping {
     /// The group that a PE is in; `None` for a PE that the plan does not know.
-    pub fn group_of(&self, pe: usize) -> Option<&Group> {
-        self.of.get(pe).and_then(|of| self.groups.get(of.group))
+    pub fn group_of(&self, pe: Pe) -> Option<&Group> {
+        self.of.get(pe.at()).and_then(|of| self.groups.get(of.group))
     }
 
     /// How large they are.
@@ -311,7 +313,7 @@ fn shares(members: impl Iterator<Item = usize>, domain_of: &[usize]) -> BTreeMap
 fn largest_share(groups: &[Group], domains: &Domains, kind: usize, domain_of: &[usize]) -> Share {
     let (mut group, mut domain, mut members) = (0, 0, 0);
     for (at, g) in groups.iter().enumerate() {
-        for (here, count) in shares(g.members.iter().copied(), domain_of) {
+        for (here, count) in shares(g.members.iter().map(|pe| pe.at()), domain_of) {
             if count > members {
                 (group, domain, members) = (at, here, count);
             }
@@ -345,8 +347,9 @@ mod tests {
 
     /// Neighbours on the same node, counted round the circle.
     fn clashes(group: &Group, node_of: &[usize]) -> usize {
-        let m = &group.members;
-        (0..m.len()).filter(|&i| node_of[m[i]] == node_of[m[(i + 1) % m.len()]]).count()
+        let n = group.members.len();
+        let node = |place: usize| node_of[group.members[place % n].at()];
+        (0..n).filter(|&place| node(place) == node(place + 1)).count()
     }
 
     /// Every invariant of the module doc.
@@ -358,7 +361,7 @@ mod tests {
         assert_eq!(p.of.len(), n);
         assert_eq!(p.groups.iter().map(|g| g.members.len()).sum::<usize>(), n);
         for (pe, &InGroup { group, place }) in p.of.iter().enumerate() {
-            assert_eq!(p.groups[group].members[place], pe);
+            assert_eq!(p.groups[group].members[place], Pe::of(pe));
         }
         let Sizes { least: min, most: max } = p.sizes();
         assert!(max - min <= 1 && min > parity);
@@ -366,11 +369,14 @@ mod tests {
         let at = &p.worst[0];
         assert_eq!(at.members, optimum, "{node_of:?} {size:?}");
         assert_eq!((p.survives(0), p.survives_all()), (optimum <= parity, optimum <= parity));
-        let members = p.groups[at.group].members.iter().copied();
+        let members = p.groups[at.group].members.iter().map(|pe| pe.at());
         assert_eq!(shares(members, node_of)[&at.domain], optimum);
         for group in &p.groups {
             let len = group.members.len();
-            let most = shares(group.members.iter().copied(), node_of).into_values().max().unwrap();
+            let most = shares(group.members.iter().map(|pe| pe.at()), node_of)
+                .into_values()
+                .max()
+                .unwrap();
             let unavoidable = if len == 1 { 1 } else { (2 * most).saturating_sub(len) };
             assert_eq!(clashes(group, node_of), unavoidable, "{group:?} {node_of:?}");
         }
@@ -461,7 +467,7 @@ mod tests {
     #[test]
     fn lookup() {
         let p = nodes(&[0, 0, 1, 1], Some(2), 1).unwrap();
-        assert_eq!(p.group_of(3).unwrap().members, [1, 3]);
-        assert_eq!(p.group_of(4), None);
+        assert_eq!(p.group_of(Pe(3)).unwrap().members, [Pe(1), Pe(3)]);
+        assert_eq!(p.group_of(Pe(4)), None);
     }
 }

@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use super::groups::{Grouping, InGroup, Sizes, plan};
 use super::substitute::{Candidate, Site};
 use super::{Domains, Kind, coloring, crossing};
+use crate::quantity::Pe;
 
 /// The processor time that one decision about 10,000 PEs may take.
 const LIMIT: Duration = Duration::from_secs(1);
@@ -60,7 +61,7 @@ impl Job {
         for group in &plan.groups {
             let mut here = BTreeMap::new();
             for &pe in &group.members {
-                let count = here.entry(self.domains.of(kind, self.node_of[pe])).or_insert(0);
+                let count = here.entry(self.domains.of(kind, self.node_of[pe.at()])).or_insert(0);
                 *count += 1;
                 most = most.max(*count);
             }
@@ -77,7 +78,7 @@ impl Job {
         let pes = self.node_of.len();
         assert_eq!(plan.groups.iter().map(|group| group.members.len()).sum::<usize>(), pes);
         for (pe, &InGroup { group, place }) in plan.of.iter().enumerate() {
-            assert_eq!(plan.groups[group].members[place], pe);
+            assert_eq!(plan.groups[group].members[place], Pe::of(pe));
         }
         let Sizes { least, most } = plan.sizes();
         assert!(most - least <= 1 && least > plan.parity);

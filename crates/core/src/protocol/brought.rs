@@ -152,7 +152,7 @@ impl Sum for Brought {
 mod tests {
     use super::*;
     use crate::plan::Unrecoverable;
-    use crate::quantity::CheckpointNumber;
+    use crate::quantity::{CheckpointNumber, Pe};
     use crate::store::intent::Intent;
     use crate::store::phase::{Phase, Vote};
     use crate::store::site::Called;
@@ -163,13 +163,18 @@ mod tests {
         let calls = Calls::of(pe, &call);
         let intent = Intent { digest: 5, len: 6 + pe as u64, hold: 8, need: 9, available: 3 };
         let vote = Vote { phase: Some(Phase::Encoded(number)), decided: Some(number) };
-        let lost = Unrecoverable { group: pe, pes: vec![4], damaged: vec![6, 5], parity: None };
+        let lost = Unrecoverable {
+            group: pe,
+            pes: vec![Pe(4)],
+            damaged: vec![Pe(6), Pe(5)],
+            parity: None,
+        };
         [
             (At::MeetReset, Brought::Nothing),
             (At::BarrierQ, Brought::Intents(Intents::of((pe, 3), &intent, Some(1)), calls)),
             (At::MeetSettling, Brought::Settling(Votes::of(vote), calls, pe as u64)),
             (At::MeetVerified, Brought::Found(Found::of(pe, 70 + pe as u64, true, 2))),
-            (At::MeetJudged, Brought::Judged(Some(Lost::of(&lost, &[4, 5, 6])))),
+            (At::MeetJudged, Brought::Judged(Some(Lost::of(&lost, &[4, 5, 6].map(Pe))))),
         ]
     }
 

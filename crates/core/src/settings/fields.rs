@@ -32,6 +32,10 @@ pub struct Settings {
     pub placement: Placement,
     /// `SHMEM_FT_DOMAINS`: path of a file of failure domains.
     pub domains: Option<String>,
+    /// `SHMEM_FT_PLAN`: path of a plan of what checkpoints leave out.
+    pub plan: Option<String>,
+    /// `SHMEM_FT_AUDIT`: what it left out is overwritten after a restart.
+    pub audit: bool,
     /// `SHMEM_FT_BIND`.
     pub bind: Bind,
     /// `SHMEM_FT_PAGES`.
@@ -108,6 +112,8 @@ impl Default for Settings {
             rollback: Rollback::Global,
             placement: Placement::Spread,
             domains: None,
+            plan: None,
+            audit: false,
             bind: Bind::Auto,
             pages: Pages::Auto,
             delta: Delta::Auto,

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use super::delta::{Delta, Track};
-use super::fields::{Draft, Settings};
+use super::entry::Entry;
 use super::kind::{Kind, Value};
 use super::units::{KIB, TIB, show_rate, show_size, show_time};
 use super::values::{
@@ -15,32 +15,6 @@ use super::values::{
     Substitute, Trace,
 };
 use crate::inject;
-
-/// One setting: a row of [`table`].
-pub struct Entry {
-    /// The environment variable.
-    pub name: &'static str,
-    /// What its value may be.
-    pub kind: Kind,
-    /// The default as documentation prints it; in words where it is not a value.
-    pub default: &'static str,
-    /// One sentence on what it does.
-    pub doc: &'static str,
-    pub(super) store: fn(&mut Draft, Value),
-    show: fn(&Settings) -> Option<String>,
-}
-
-impl Entry {
-    /// What is allowed, as documentation and error messages print it.
-    pub fn allowed(&self) -> String {
-        self.kind.allowed()
-    }
-
-    /// The value in force as the environment would spell it; `None` where it is unset.
-    pub fn show(&self, settings: &Settings) -> Option<String> {
-        (self.show)(settings)
-    }
-}
 
 /// Every setting, in the order of the documentation.
 pub fn table() -> &'static [Entry] {
@@ -374,6 +348,28 @@ static TABLE: &[Entry] = &[
               to measure what that costs: damage then goes unnoticed and comes back as data.",
         store: switch!(checksum),
         show: |s| show_switch(s.checksum),
+    },
+    Entry {
+        name: "SHMEM_FT_PLAN",
+        kind: Kind::File,
+        default: "none",
+        doc: "What checkpoints leave out, by the place of the call: a plan that oshadvise -o wrote \
+              for this very build of the program.",
+        store: |draft, value| {
+            if let Value::File(path) = value {
+                draft.settings.plan = Some(path)
+            }
+        },
+        show: |s| s.plan.clone(),
+    },
+    Entry {
+        name: "SHMEM_FT_AUDIT",
+        kind: Kind::Switch,
+        default: "0",
+        doc: "After a restart, memory that the plan left out is filled with bytes of a5, so that a \
+              program that reads it goes wrong at once.",
+        store: switch!(audit),
+        show: |s| show_switch(s.audit),
     },
     Entry {
         name: "SHMEM_FT_SCRUB",

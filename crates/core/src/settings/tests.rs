@@ -297,6 +297,8 @@ fn environment_round_trips() {
         ("SHMEM_FT_NODE_TIMEOUT", "2.5"),
         ("SHMEM_FT_PE_TIMEOUT", "60"),
         ("SHMEM_FT_SCRUB", "off"),
+        ("SHMEM_FT_PLAN", "plan.toml"),
+        ("SHMEM_FT_AUDIT", "1"),
         ("SHMEM_FT_STORE", "/scratch/me"),
         ("SHMEM_FT_STORE_EVERY", "2.5s"),
         ("SHMEM_FT_STORE_KEEP", "3"),

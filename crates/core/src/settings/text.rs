@@ -1,7 +1,8 @@
 //! The table of settings as people read it, and the name that they perhaps meant.
 
+use super::entry::Entry;
 use super::fields::Settings;
-use super::table::{Entry, table};
+use super::table::table;
 use crate::spelling::{self, likeness};
 
 /// The settings as a Markdown table, one row each.

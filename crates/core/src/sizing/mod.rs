@@ -186,7 +186,7 @@ struct Placed {
 fn placed(site: &Site, size: Option<usize>, parity: usize) -> Option<Placed> {
     let node_of: Vec<usize> = (0..site.pes).map(|pe| pe * site.nodes / site.pes).collect();
     let plan = groups::plan(&node_of, &Domains::default(), size, parity).ok()?;
-    let nodes = |group: &groups::Group| group.members.iter().map(|&pe| node_of[pe]).collect();
+    let nodes = |group: &groups::Group| group.members.iter().map(|&pe| node_of[pe.at()]).collect();
     let sets: BTreeSet<BTreeSet<usize>> = plan.groups.iter().map(nodes).collect();
     let share = plan.worst[0].members;
     Some(Placed { group: plan.sizes().most, sets: sets.len() as f64, share })

@@ -20,7 +20,7 @@
 use twox_hash::XxHash3_128;
 
 use crate::mutant::{Mutant, breaks};
-use crate::quantity::CheckpointNumber;
+use crate::quantity::{CheckpointNumber, TileIndex};
 use crate::settings::Delta;
 
 /// A set of tiles.
@@ -55,13 +55,13 @@ impl TileSet {
     }
 
     /// Adds a tile there is room for.
-    pub fn insert(&mut self, tile: usize) {
-        self.bits[tile / 8] |= 1 << (tile % 8);
+    pub fn insert(&mut self, tile: TileIndex) {
+        self.bits[tile.at() / 8] |= 1 << (tile.at() % 8);
     }
 
     /// True if `tile` is one of them; what there is no room for is not.
-    pub fn contains(&self, tile: usize) -> bool {
-        self.bits.get(tile / 8).is_some_and(|bits| bits >> (tile % 8) & 1 == 1)
+    pub fn contains(&self, tile: TileIndex) -> bool {
+        self.bits.get(tile.at() / 8).is_some_and(|bits| bits >> (tile.at() % 8) & 1 == 1)
     }
 
     /// Adds all tiles of `other`, which has no more room.
@@ -184,12 +184,12 @@ impl Changes {
     pub fn look<'a>(
         &self,
         job: u64,
-        tile: usize,
+        tile: TileIndex,
         bytes: &[u8],
         was: impl FnOnce() -> &'a [u8],
     ) -> Look {
         let digest = XxHash3_128::oneshot_with_seed(job, bytes);
-        let changed = match self.before.as_ref().and_then(|before| before.digests.get(tile)) {
+        let changed = match self.before.as_ref().and_then(|before| before.digests.get(tile.at())) {
             Some(&before) => before != digest,
             None => bytes != was(),
         };
@@ -199,19 +199,19 @@ impl Changes {
     /// Notes what a look at the next tile found; they are noted in their order, all of them.
     pub fn note(&mut self, look: Look) {
         if look.changed {
-            self.own.insert(self.digests.len());
+            self.own.insert(TileIndex::of(self.digests.len()));
         }
         self.digests.push(look.digest);
     }
 
     /// What to do with tile `tile` of the own parity, which has such sources.
-    pub fn next(&self, tile: usize, sources: SourceCount) -> Next {
+    pub fn next(&self, tile: TileIndex, sources: SourceCount) -> Next {
         next(self.slots, sources, self.before.as_ref().map(|before| before.parity.contains(tile)))
     }
 
     /// What to do with own tile `tile` of the snapshot: the same, with the live tile as its one
     /// source.
-    pub fn next_own(&self, tile: usize) -> Next {
+    pub fn next_own(&self, tile: TileIndex) -> Next {
         let changed = usize::from(self.own.contains(tile));
         let before = self.before.as_ref().map(|before| before.own.contains(tile));
         next(self.snapshots, SourceCount { changed, all: 1 }, before)
@@ -282,11 +282,11 @@ mod tests {
             let (mut set, all) = (TileSet::none(count), TileSet::all(count));
             assert_eq!((set.count(), all.count()), (0, count));
             for tile in (0..count).step_by(3) {
-                set.insert(tile);
+                set.insert(TileIndex::of(tile));
             }
             for tile in 0..count + 20 {
-                assert_eq!(set.contains(tile), tile < count && tile % 3 == 0);
-                assert_eq!(all.contains(tile), tile < count);
+                assert_eq!(set.contains(TileIndex::of(tile)), tile < count && tile % 3 == 0);
+                assert_eq!(all.contains(TileIndex::of(tile)), tile < count);
             }
             assert_eq!(TileSet::from_bytes(set.bytes()), set);
         }

@@ -13,18 +13,19 @@
 //! With a second snapshot (`SHMEM_FT_SNAPSHOTS`) encode writes that, too, and entering barrier A
 //! means that what this PE writes of it is there; copy only seals it.
 //!
-//! [`coverage`] says which bytes, [`private`] how private ones go along, [`delta`] which of them
-//! need no second trip, [`track`] when the kernel is asked what was written, [`protection`] who
-//! protects whom, `raidshmem_codec::stripe` which chunk is where, [`stamp`] how they are sealed,
-//! [`phase`] what stands after a death at any moment, [`site`] whose call of the checkpoint is
-//! none, [`intent`] whether there is room for a checkpoint at all, [`refusal`] what follows if
-//! not. The crate `raidshmem` does it.
+//! [`coverage`] says which bytes, [`advice`] which of them a plan leaves out, [`private`] how
+//! private ones go along, [`delta`] which of them need no second trip, [`track`] when the kernel is
+//! asked what was written, [`protection`] who protects whom, `raidshmem_codec::stripe` which chunk
+//! is where, [`stamp`] how they are sealed, [`phase`] what stands after a death at any moment,
+//! [`site`] whose call of the checkpoint is none, [`intent`] whether there is room for a checkpoint
+//! at all, [`refusal`] what follows if not. The crate `raidshmem` does it.
 //!
 //! Invariant: at every moment a complete checkpoint exists that every survivor can name from the
 //! phases alone: slot and snapshot of `n` are untouched until every PE's parity of `n + 1` is
 //! complete. The modes with one slot (`single`, `double`) give that up while they write, as the
 //! thesis' do; a loss in that window that needs the slot is an agreed error.
 
+pub mod advice;
 pub mod coverage;
 pub mod delta;
 pub mod inherited;

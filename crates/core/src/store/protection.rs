@@ -7,7 +7,7 @@ use crate::layout::{self, TILE};
 use crate::mutant::{Mutant, breaks};
 use crate::placement::Domains;
 use crate::placement::groups::{self, Grouping, InGroup};
-use crate::quantity::CheckpointNumber;
+use crate::quantity::{CheckpointNumber, Pe};
 use crate::settings::{BackupMode, Settings};
 
 /// Why a job cannot be protected as asked.
@@ -33,7 +33,7 @@ pub enum ProtectionError {
 #[derive(Debug)]
 pub struct GroupLayout {
     /// PEs by place.
-    pub members: Vec<usize>,
+    pub members: Vec<Pe>,
     /// Which chunk is where.
     pub layout: Layout,
     /// Code of each stripe.
@@ -41,7 +41,7 @@ pub struct GroupLayout {
 }
 
 impl GroupLayout {
-    fn new(scheme: Scheme, members: Vec<usize>) -> Result<GroupLayout, ProtectionError> {
+    fn new(scheme: Scheme, members: Vec<Pe>) -> Result<GroupLayout, ProtectionError> {
         let fault = |error| ProtectionError::Shape { members: members.len(), error };
         let layout = Layout::new(scheme, members.len()).map_err(fault)?;
         let code = |s: &raidshmem_codec::stripe::Stripe| Code::new(s.data.len(), s.parity.len());
@@ -52,7 +52,7 @@ impl GroupLayout {
     /// The PE that makes the first parity over a chunk of the member at `place`, and may copy that
     /// into its second snapshot on the way. None where some make more parity than others: then each
     /// PE copies for itself.
-    pub fn copier(&self, place: usize, chunk: usize) -> Option<usize> {
+    pub fn copier(&self, place: usize, chunk: usize) -> Option<Pe> {
         let stripes = self.layout.stripes();
         let stripe = &stripes[self.layout.place_of(place, chunk).stripe];
         let even = stripes.len() == self.members.len();
@@ -133,8 +133,8 @@ impl Protection {
     }
 
     /// Group and place of a PE.
-    pub fn place(&self, pe: usize) -> (&GroupLayout, usize) {
-        let InGroup { group, place } = self.plan.of[pe];
+    pub fn place(&self, pe: Pe) -> (&GroupLayout, usize) {
+        let InGroup { group, place } = self.plan.of[pe.at()];
         (&self.shapes[group], place)
     }
 
@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn copying_for_others_is_shared_out_evenly() {
         let of = |scheme, members: usize| {
-            GroupLayout::new(scheme, (10..10 + members).collect()).unwrap()
+            GroupLayout::new(scheme, (10..10 + members).map(Pe::of).collect()).unwrap()
         };
         for members in 3..=9 {
             for scheme in [Scheme::Raid5, Scheme::Rs { parity: 2 }] {
@@ -179,10 +179,10 @@ mod tests {
                 for (place, chunk) in (0..members).flat_map(|p| (0..chunks).map(move |c| (p, c))) {
                     let pe = shape.copier(place, chunk).expect("all make as much parity");
                     let stripe = shape.layout.place_of(place, chunk).stripe;
-                    let first = shape.layout.parities_of(pe - 10)[0];
+                    let first = shape.layout.parities_of(pe.at() - 10)[0];
                     assert_eq!((first.stripe, first.row), (stripe, 0));
-                    assert_ne!(pe - 10, place);
-                    copied[pe - 10] += 1;
+                    assert_ne!(pe.at() - 10, place);
+                    copied[pe.at() - 10] += 1;
                 }
                 assert_eq!(copied, vec![chunks; members]);
             }

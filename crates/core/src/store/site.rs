@@ -200,6 +200,11 @@ impl Calls {
         !self.unknown && (self.more || self.sites().count() > 1)
     }
 
+    /// True if some PE has seen one checkpoint called from several places before.
+    pub fn varied(&self) -> bool {
+        self.varied
+    }
+
     /// The lowest PE and the lowest that makes another checkpoint than that one, each with its
     /// number, if not all in a meeting make the same one. No program brings that about, for those
     /// who meet have agreed on the same one before: words were damaged, or the library is wrong.

@@ -216,6 +216,7 @@ mod tests {
     use super::*;
     use crate::heap::Heap;
     use crate::layout::Layout;
+    use crate::quantity::TileIndex;
     use CheckpointNumber as N;
 
     fn covering(bytes: usize) -> Coverage {
@@ -301,7 +302,7 @@ mod tests {
         let sets = |counts: &[usize]| {
             let of = |&count: &usize| {
                 let mut set = TileSet::none(80);
-                (0..count).for_each(|tile| set.insert(tile));
+                TileIndex::all(count).for_each(|tile| set.insert(tile));
                 set
             };
             counts.iter().map(of).collect::<Vec<TileSet>>().into_iter()

@@ -7,7 +7,7 @@ use super::state::{Bytes, JobState, MOST, PeState, Places};
 use crate::mutant::{self, Mutant};
 use crate::plan::{self, Finding, Unrecoverable};
 use crate::protocol::{At, Call, Outcome, next};
-use crate::quantity::CheckpointNumber;
+use crate::quantity::{CheckpointNumber, Pe};
 use crate::store::inherited::is_borne_out;
 use crate::store::phase::Phase;
 
@@ -455,8 +455,8 @@ fn verdict(layout: &Layout, snapshots: usize, parities: usize) -> u8 {
         }
     };
     let findings: Vec<Finding> = (0..layout.members()).map(finding).collect();
-    let members: Vec<usize> = (0..layout.members()).collect();
-    let mask = |pes: Vec<usize>| pes.into_iter().fold(0, |mask, pe| mask | 1u8 << pe);
+    let members: Vec<Pe> = Pe::all(layout.members()).collect();
+    let mask = |pes: Vec<Pe>| pes.into_iter().fold(0, |mask, pe| mask | 1u8 << pe.0);
     match plan::check(0, layout, &members, &findings, true) {
         Ok(()) => 0,
         Err(Unrecoverable { pes, damaged, .. }) => mask(pes) | mask(damaged) << 4,

@@ -1,0 +1,42 @@
+/*
+ * point.h: what the programs here share. Each is what Bari et al. evaluate, of our own making, with
+ * as many safe points, and prints a sum that does not depend on how many PEs are lost.
+ *
+ * Alone a program does its work once. With -DSAVE it does it ROUNDS times, and saves a checkpoint
+ * before each.
+ */
+#ifndef POINT_H
+#define POINT_H
+
+#include <shmem.h>
+#include <shmem_ft.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifndef PES
+#define PES 16
+#endif
+#ifndef ROUNDS
+#define ROUNDS 6
+#endif
+
+#ifdef SAVE
+static int round_;
+static void saved(void) {
+    shmem_barrier_all(); /* so that the checkpoint is timed, not who comes last */
+    while (shmem_checkpoint_all() != SHMEM_FT_SUCCESS) {
+        int *pes = NULL, *status = NULL;
+        size_t n = 0;
+        shmem_query_fault(&pes, &status, &n);
+        shmem_restart_pes(pes, n);
+        free(pes);
+        free(status);
+    }
+}
+#define EACH_ROUND for (; saved(), round_ < ROUNDS; round_++)
+#else
+#define EACH_ROUND
+#endif
+
+#endif

@@ -1,0 +1,61 @@
+//! What the result of an instruction is, where that is simple arithmetic.
+//!
+//! Left out: everything that is not needed to see which element of an array is meant.
+
+use super::operand::Locals;
+use crate::ir::{Exact, Operand};
+use crate::lex::{Token, parts};
+use crate::shape::Shapes;
+
+/// Reads what stands after `%result =`.
+pub fn exact<'a>(tokens: &[Token<'a>], locals: &mut Locals<'a>, shapes: &Shapes<'a>) -> Exact {
+    known(tokens, locals, shapes).unwrap_or_default()
+}
+
+fn known<'a>(tokens: &[Token<'a>], locals: &mut Locals<'a>, shapes: &Shapes<'a>) -> Option<Exact> {
+    let [Token::Word(word), rest @ ..] = tokens else { return None };
+    let arguments = parts(rest);
+    let vector = rest.contains(&Token::Mark('<'));
+    let mut two = |of: fn(Operand, Operand) -> Exact| {
+        let [one, other] = arguments[..] else { return None };
+        Some(of(locals.operand(one), locals.operand(other)))
+    };
+    match *word {
+        _ if vector => None,
+        "add" => two(Exact::Add),
+        "mul" => two(Exact::Times),
+        "icmp" => match rest.first()? {
+            Token::Word("slt" | "ult") => two(Exact::Less),
+            _ => None,
+        },
+        "sext" | "zext" => {
+            let at = rest.iter().position(|token| *token == Token::Word("to"))?;
+            Some(Exact::Same(locals.operand(&rest[..at])))
+        }
+        "getelementptr" => {
+            let [of, pointer, indices @ ..] = &arguments[..] else { return None };
+            let flags = ["inbounds", "nuw", "nusw"];
+            let words = of.iter().take_while(|t| flags.iter().any(|flag| **t == Token::Word(flag)));
+            let mut of = &of[words.count()..];
+            let mut steps = Vec::new();
+            for (at, index) in indices.iter().enumerate() {
+                if at > 0 {
+                    of = element(of)?;
+                }
+                steps.push((shapes.begins(of)?.0?.0, locals.operand(index)));
+            }
+            Some(Exact::Element(locals.pointer(pointer), steps))
+        }
+        _ => None,
+    }
+}
+
+/// What `[N x TYPE]` is made of.
+fn element<'t, 'a>(of: &'t [Token<'a>]) -> Option<&'t [Token<'a>]> {
+    match of {
+        [Token::Mark('['), Token::Word(_), Token::Word("x"), inside @ .., Token::Mark(']')] => {
+            Some(inside)
+        }
+        _ => None,
+    }
+}

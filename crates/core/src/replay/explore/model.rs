@@ -1,0 +1,328 @@
+//! What the explorer steps through: PEs, their memory, their logs, and what each node shows.
+//!
+//! Every call has the steps in which it shows: the entry, the look, the write (two for bytes), the
+//! mark. The memory of each incarnation is kept: a PE whose node does not show a loss yet reaches
+//! that of the dead. Losses are deaths of processes.
+
+use std::fmt::{self, Display, Formatter};
+
+use super::broken::Broken;
+use super::program::{Op, Program, Value};
+use crate::replay::handover::Stage;
+use crate::replay::log::{Arrival, Asked, Effect, Entry, Event, Progress, Time};
+use crate::replay::merge::Merge;
+use crate::replay::own::Replay;
+
+/// Words of a PE.
+pub(super) const WORDS: usize = 3;
+
+pub(super) type Words = [u64; WORDS];
+pub(super) type Bytes = [u64; 2];
+pub(super) type Chain = Vec<Entry<Bytes>>;
+
+/// What a PE brings to a meeting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Came {
+    Barrier,
+    Broadcast(u64),
+    Sum(u64),
+    Checkpoint,
+    /// It has copied its memory.
+    Copied,
+}
+
+/// Within a call.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum At {
+    Ready,
+    /// The entry with this index of the chain is there; the next step looks.
+    Logged {
+        to: usize,
+        index: usize,
+    },
+    /// It carries it out on the memory of an incarnation.
+    Writes {
+        to: usize,
+        index: usize,
+        on: usize,
+        half: bool,
+    },
+    Wrote {
+        to: usize,
+        index: usize,
+        old: u64,
+    },
+    /// It waits for the substitute.
+    Waits {
+        to: usize,
+        index: usize,
+    },
+    Reads {
+        from: usize,
+        on: usize,
+    },
+    /// It has come to the meeting with this number.
+    Meets {
+        number: usize,
+    },
+    Query {
+        number: usize,
+    },
+    Copied,
+    Closes {
+        number: usize,
+    },
+    /// Only with a broken rule: it happened, and is logged next.
+    LogsLate {
+        to: usize,
+        effect: Effect<Bytes>,
+        old: u64,
+    },
+    /// Only with a broken rule: it has looked at the chains, and drains next.
+    TookOver(Box<At>),
+    /// Only with a broken rule: the time of a wait.
+    Drew {
+        time: Time,
+    },
+}
+
+/// A PE.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct PeState {
+    pub call: usize,
+    pub at: At,
+    pub registers: [u64; 2],
+    /// By incarnation: memory, and what it shows to origins.
+    pub memories: Vec<Words>,
+    pub stages: Vec<Stage>,
+    /// Losses of each PE that its node shows.
+    pub shown: Vec<usize>,
+    /// It has only logged an operation, and released nobody since.
+    pub owes: bool,
+    /// To each target.
+    pub chains: Vec<Chain>,
+    pub events: Vec<Event>,
+    pub meetings: Vec<Arrival<Came>>,
+    pub met: usize,
+    /// Checkpoints it has left.
+    pub interval: usize,
+    /// Memory and call of each checkpoint.
+    pub saved: Vec<(Words, usize)>,
+    /// It drains, and has looked at the chains.
+    pub took_over: bool,
+    /// A substitute that is not live yet.
+    pub replay: Option<(Replay, Merge)>,
+}
+
+/// All of it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct JobState {
+    pub pes: Vec<PeState>,
+    pub time: u64,
+    pub deaths: u8,
+    /// All go back.
+    pub global: bool,
+}
+
+/// What is explored.
+#[derive(Debug, Clone)]
+pub(super) struct Model {
+    pub program: Program,
+    pub deaths: u8,
+    pub broken: Broken,
+}
+
+impl Display for Model {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Model { program, deaths, broken } = self;
+        write!(f, "{}, {} PEs, {deaths} deaths", program.name, program.pes.len())?;
+        if *broken == Broken::Nothing { Ok(()) } else { write!(f, ", {broken:?}") }
+    }
+}
+
+impl JobState {
+    pub(super) fn now(&mut self) -> Time {
+        self.time += 1;
+        Time(self.time)
+    }
+
+    /// Number of the incarnation.
+    pub(super) fn incarnation(&self, pe: usize) -> usize {
+        self.pes[pe].memories.len() - 1
+    }
+
+    pub(super) fn memory(&mut self, pe: usize) -> &mut Words {
+        self.pes[pe].memories.last_mut().expect("there is the first")
+    }
+
+    pub(super) fn all_show(&self) -> bool {
+        let shows =
+            |pe: &PeState| (0..self.pes.len()).all(|of| pe.shown[of] == self.incarnation(of));
+        self.pes.iter().all(shows)
+    }
+
+    /// All have come to the meeting with this number.
+    pub(super) fn all_met(&self, number: usize) -> bool {
+        self.pes.iter().all(|pe| pe.met + pe.meetings.len() > number)
+    }
+
+    /// What the call brings to its meeting.
+    pub(super) fn brings(&mut self, me: usize, op: Op) -> Came {
+        match op {
+            Op::Broadcast { root, from, .. } if root == me => {
+                Came::Broadcast(self.memory(me)[from])
+            }
+            Op::Broadcast { .. } => Came::Broadcast(0),
+            Op::Sum { from, .. } => Came::Sum(self.memory(me)[from]),
+            Op::Checkpoint => Came::Checkpoint,
+            _ => Came::Barrier,
+        }
+    }
+
+    /// A PE comes to a meeting, which has this number.
+    pub(super) fn arrives(&mut self, me: usize, what: Came) -> usize {
+        let time = self.now();
+        self.pes[me].meetings.push(Arrival { time, what });
+        self.pes[me].met + self.pes[me].meetings.len() - 1
+    }
+
+    pub(super) fn is_over(&self, program: &Program) -> bool {
+        let over = |(pe, calls): (&PeState, &Vec<Op>)| {
+            pe.call == calls.len() && pe.at == At::Ready && pe.replay.is_none()
+        };
+        self.pes.iter().zip(&program.pes).all(over)
+    }
+
+    /// The call is over, and what an atomic operation found is kept.
+    pub(super) fn returns(&mut self, me: usize, op: Op, found: u64) {
+        let pe = &mut self.pes[me];
+        match op {
+            Op::Atomic { into: Some(into), .. }
+            | Op::Get { into, .. }
+            | Op::Test { into, .. }
+            | Op::Load { into, .. } => pe.registers[into] = found,
+            _ => {}
+        }
+        (pe.call, pe.at) = (pe.call + 1, At::Ready);
+    }
+}
+
+impl Model {
+    pub(super) fn first(&self) -> JobState {
+        let n_pes = self.program.pes.len();
+        let pe = PeState {
+            call: 0,
+            at: At::Ready,
+            registers: [0; 2],
+            memories: vec![[0; WORDS]],
+            stages: vec![Stage::Direct],
+            shown: vec![0; n_pes],
+            owes: false,
+            chains: vec![Vec::new(); n_pes],
+            events: Vec::new(),
+            meetings: Vec::new(),
+            met: 0,
+            interval: 0,
+            saved: vec![([0; WORDS], 0)],
+            took_over: false,
+            replay: None,
+        };
+        JobState { pes: vec![pe; n_pes], time: 0, deaths: self.deaths, global: false }
+    }
+
+    pub(super) fn breaks(&self, rule: Broken) -> bool {
+        self.broken == rule
+    }
+
+    /// The states that may follow, the steps of PEs and nodes first; how many those are.
+    pub(super) fn successors(
+        &self,
+        state: &JobState,
+        next: &mut Vec<JobState>,
+    ) -> Result<usize, String> {
+        next.clear();
+        for me in 0..state.pes.len() {
+            let mut after = state.clone();
+            if self.step(&mut after, me)? {
+                next.push(after);
+            }
+            for of in (0..state.pes.len()).filter(|&of| of != me) {
+                if state.pes[me].shown[of] < state.incarnation(of) {
+                    let mut after = state.clone();
+                    after.pes[me].shown[of] += 1;
+                    next.push(after);
+                }
+            }
+        }
+        let moves = next.len();
+        if state.deaths > 0 && !state.is_over(&self.program) {
+            for &victim in &self.program.victims {
+                let mut after = state.clone();
+                self.kill(&mut after, victim);
+                next.push(after);
+            }
+        }
+        Ok(moves)
+    }
+
+    /// One step of a PE; false if it has to wait.
+    fn step(&self, s: &mut JobState, me: usize) -> Result<bool, String> {
+        if let At::TookOver(at) = s.pes[me].at.clone() {
+            self.goes_live(s, me);
+            s.pes[me].at = *at;
+            return Ok(true);
+        }
+        let Some(&op) = self.program.pes[me].get(s.pes[me].call) else {
+            return self.end(s, me);
+        };
+        match s.pes[me].at.clone() {
+            At::Ready if s.pes[me].replay.is_some() => self.replays(s, me, op),
+            At::Ready => Ok(self.calls(s, me, op)),
+            At::Logged { to, index } => Ok(self.looks(s, me, op, (to, index), true)),
+            At::Waits { to, index } => Ok(self.looks(s, me, op, (to, index), false)),
+            At::Writes { to, index, on, half } => Ok(self.writes(s, me, (to, index), on, half)),
+            At::Wrote { to, index, old } => {
+                s.pes[me].chains[to][index].progress = Progress::Done { old };
+                s.returns(me, op, old);
+                Ok(true)
+            }
+            At::Reads { from, on } => {
+                let Op::Get { at, .. } = op else { unreachable!("a get reads") };
+                let outcome = s.pes[from].memories[self.incarnation_used(s, from, on)][at];
+                let event = Event { asked: Asked::Get, outcome, until: Time(0) };
+                s.pes[me].events.push(event);
+                s.returns(me, op, outcome);
+                Ok(true)
+            }
+            At::Meets { number } => self.leaves(s, me, op, number),
+            At::Query { .. } | At::Copied | At::Closes { .. } => self.checkpoints(s, me),
+            At::LogsLate { to, effect, old } => {
+                let time = s.now();
+                let entry = Entry { time, effect, progress: Progress::Done { old } };
+                s.pes[me].chains[to].push(entry);
+                s.returns(me, op, old);
+                Ok(true)
+            }
+            At::Drew { time } => Ok(self.sees(s, me, op, Some(time))),
+            At::TookOver(_) => unreachable!("it is above"),
+        }
+    }
+
+    /// What an operation does.
+    pub(super) fn effect(&self, s: &JobState, me: usize, op: Op) -> Option<(usize, Effect<Bytes>)> {
+        let value = |value: Value| match value {
+            Value::Just(value) => value,
+            Value::Of { register, plus } => s.pes[me].registers[register] + plus,
+        };
+        Some(match op {
+            Op::Put { to, at, value: v } => (to, Effect::Assign { at, value: value(v) }),
+            Op::Bulk { to, at, value: v } => {
+                (to, Effect::Bulk { at, bytes: [value(v), value(v) + 1] })
+            }
+            Op::Atomic { to, at, change, value: v, .. } => {
+                (to, Effect::Atomic { at, change: change.with(value(v)) })
+            }
+            _ => return None,
+        })
+    }
+}

@@ -1,0 +1,182 @@
+//! Entries of all origins become the memory of a substitute, in the order of their times.
+//!
+//! Bytes and assignments follow each other in that order: in a program without races the order is
+//! that of cause and effect wherever it matters. The order of atomic operations is not that of
+//! their times, which were drawn before. Each is an *edge* from the value that it found to the one
+//! that it left. Every order that explains all edges of a word ends at the same value:
+//!
+//! ```text
+//! the v with  [v = value before] + edges that end at v - edges that begin at v = 1
+//! ```
+//!
+//! If there is none, or more than one, what is known cuts through operations of the same time; the
+//! edges stay *pending* until the rest is known, and nobody may look at the word meanwhile.
+//!
+//! What is not done comes last, in [`Merge::finish`], when nobody reaches the memory of the
+//! dead any more: it happens after everything that was carried out there.
+//!
+//! Invariant: an entry is applied once.
+
+use super::log::{Effect, Entry, Progress, Time};
+
+/// The memory of a substitute.
+pub trait Memory<B> {
+    /// The value of a word.
+    fn load(&self, at: usize) -> u64;
+    /// Writes a word.
+    fn store(&mut self, at: usize, value: u64);
+    /// Writes bytes.
+    fn copy(&mut self, at: usize, bytes: &B);
+}
+
+/// An atomic operation on a word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Edge {
+    at: usize,
+    old: u64,
+    new: u64,
+}
+
+/// An entry that may still be carried out by its origin is in the way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InTheMidst;
+
+/// How far a substitute has come with the entries of each origin.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Merge {
+    me: usize,
+    taken: Vec<usize>,
+    pending: Vec<Edge>,
+}
+
+impl Merge {
+    /// Nothing is applied yet, of `origins` PEs, to the memory of PE `me`. Its own entries are left
+    /// to the replay of its calls.
+    pub fn begin(me: usize, origins: usize) -> Merge {
+        Merge { me, taken: vec![0; origins], pending: Vec::new() }
+    }
+
+    /// Entries of an origin that were applied.
+    pub fn taken(&self, origin: usize) -> usize {
+        self.taken[origin]
+    }
+
+    /// True if nobody may look at the word yet.
+    pub fn is_pending(&self, at: usize) -> bool {
+        self.pending.iter().any(|edge| edge.at == at)
+    }
+
+    /// Applies what was carried out before `until`, when this PE saw something. What was begun then
+    /// may be what it saw.
+    ///
+    /// # Errors
+    /// An origin is in the midst of an atomic operation, and nobody knows yet what it found.
+    pub fn apply<B>(
+        &mut self,
+        chains: &[Vec<Entry<B>>],
+        until: Time,
+        memory: &mut impl Memory<B>,
+    ) -> Result<(), InTheMidst> {
+        let fits = |entry: &Entry<B>| entry.time < until && entry.progress != Progress::Logged;
+        while let Some(origin) = self.next(chains, fits) {
+            let entry = &chains[origin][self.taken[origin]];
+            if is_unknown(entry) {
+                return Err(InTheMidst);
+            }
+            self.taken[origin] += 1;
+            self.carry_out(&entry.effect, entry.progress, memory);
+        }
+        Ok(())
+    }
+
+    /// Applies all there is, in the end what is not done, which is marked as done: its origin finds
+    /// that it was taken over.
+    ///
+    /// # Errors
+    /// As for [`Merge::apply`].
+    pub fn finish<B>(
+        &mut self,
+        chains: &mut [Vec<Entry<B>>],
+        memory: &mut impl Memory<B>,
+    ) -> Result<(), InTheMidst> {
+        let is_done = |entry: &Entry<B>| matches!(entry.progress, Progress::Done { .. });
+        while let Some(origin) = self.next(chains, is_done) {
+            let entry = &chains[origin][self.taken[origin]];
+            self.taken[origin] += 1;
+            self.carry_out(&entry.effect, entry.progress, memory);
+        }
+        let left = |origin: usize| &chains[origin][self.taken[origin]..];
+        let others = (0..chains.len()).filter(|&origin| origin != self.me);
+        if others.flat_map(left).any(is_unknown) {
+            return Err(InTheMidst);
+        }
+        while let Some(origin) = self.next(chains, |_| true) {
+            let entry = &mut chains[origin][self.taken[origin]];
+            self.taken[origin] += 1;
+            entry.progress = Progress::Done { old: before(&entry.effect, memory) };
+            self.carry_out(&entry.effect, entry.progress, memory);
+        }
+        Ok(())
+    }
+
+    /// The origin with the earliest entry that is not applied, among those whose next one `fits`.
+    fn next<B>(&self, chains: &[Vec<Entry<B>>], fits: impl Fn(&Entry<B>) -> bool) -> Option<usize> {
+        let next = |&origin: &usize| chains[origin].get(self.taken[origin]);
+        let others = (0..chains.len()).filter(|&origin| origin != self.me);
+        let ready = others.filter(|origin| next(origin).is_some_and(&fits));
+        ready.min_by_key(|origin| (next(origin).map(|entry| entry.time), *origin))
+    }
+
+    /// Applies an operation that found `progress`, of another PE or of this one.
+    pub fn carry_out<B>(
+        &mut self,
+        effect: &Effect<B>,
+        progress: Progress,
+        memory: &mut impl Memory<B>,
+    ) {
+        match (effect, progress) {
+            (Effect::Bulk { at, bytes }, _) => memory.copy(*at, bytes),
+            (&Effect::Assign { at, value }, _) => {
+                self.pending.retain(|edge| edge.at != at); // what came before is over
+                memory.store(at, value);
+            }
+            (&Effect::Atomic { at, change }, Progress::Done { old }) => {
+                self.pending.push(Edge { at, old, new: change.of(old) });
+                self.settle(at, memory);
+            }
+            (Effect::Atomic { .. }, _) => unreachable!("it is not known what it found"),
+        }
+    }
+
+    /// Writes what the word holds if that is certain.
+    fn settle<B>(&mut self, at: usize, memory: &mut impl Memory<B>) {
+        let edges = self.pending.iter().filter(|edge| edge.at == at);
+        let ends = edges.clone().map(|edge| (edge.new, 1));
+        let begins = edges.map(|edge| (edge.old, -1));
+        let mut balance: Vec<(u64, i64)> = vec![(memory.load(at), 1)];
+        for (value, by) in ends.chain(begins) {
+            match balance.iter_mut().find(|(known, _)| *known == value) {
+                Some((_, sum)) => *sum += by,
+                None => balance.push((value, by)),
+            }
+        }
+        balance.retain(|&(_, sum)| sum != 0);
+        if let [(value, 1)] = balance[..] {
+            self.pending.retain(|edge| edge.at != at);
+            memory.store(at, value);
+        }
+    }
+}
+
+/// What the entry found is not known, and may have been seen.
+fn is_unknown<B>(entry: &Entry<B>) -> bool {
+    matches!(entry.effect, Effect::Atomic { .. }) && entry.progress == Progress::Begun
+}
+
+/// What an operation that nobody has carried out finds.
+fn before<B>(effect: &Effect<B>, memory: &impl Memory<B>) -> u64 {
+    match effect {
+        Effect::Bulk { .. } => 0,
+        Effect::Assign { at, .. } | Effect::Atomic { at, .. } => memory.load(*at),
+    }
+}

@@ -1,0 +1,36 @@
+//! Local rollback: what a substitute must know to compute again alone, while nobody else goes back.
+//!
+//! Each PE logs what it does to others and what it learns from them since the last checkpoint. A
+//! substitute restores that checkpoint for itself, runs the program again, and takes from the logs
+//! what the program learned and what others did to its memory:
+//!
+//! ```text
+//! routine    what each routine of OpenSHMEM logs, and what its replay does
+//! log        the logs as data: operations at their origin, events and meetings at each PE
+//! merge      entries of all origins become the memory of the substitute, in order
+//! own        the own calls of the substitute: skipped, done again, or answered from a log
+//! handover   from "survivors only log" to "survivors reach the substitute", nothing lost or twice
+//! decide     whether a loss is for one PE alone or takes all back, and the reason
+//! ```
+//!
+//! Invariants (`explore` checks them over every interleaving and every death of small programs):
+//! - an entry is in the log before its operation shows anywhere;
+//! - every atomic change and every assignment of a word is carried out once over all incarnations;
+//! - nobody is taken back by a local decision, and a decision is the same on all PEs.
+//!
+//! Limits: deaths of processes, whose logs and whose checkpoint survive in the memory of their
+//! agent, among PEs that map each other. A lost node is decided as global. Programs are free of
+//! races, and depend on their memory and on what calls return alone.
+//!
+//! Used by the explorer in its tests, which drives all of it, and by the C tables, each family of
+//! which must have a [`routine::rule`]. No runtime keeps these logs, and no setting offers it.
+
+pub mod decide;
+pub mod handover;
+pub mod log;
+pub mod merge;
+pub mod own;
+pub mod routine;
+
+#[cfg(test)]
+mod explore;

@@ -1,0 +1,179 @@
+//! What each routine of OpenSHMEM logs, and what its replay does: one table.
+//!
+//! A routine is named as the tables of the C interface name its family: what stands before the name
+//! of the type, and behind it. A family without a rule does not compile (`capi/family.rs`).
+//! [`Rule::Global`] is a rule: a loss takes all back if the routine was called since the last
+//! checkpoint.
+
+/// What a routine logs, and what its replay does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rule {
+    /// Nothing is logged: it depends on nothing that another PE does, and is executed.
+    Local,
+    /// Bytes for a PE: an entry in its chain, done again if begun.
+    Bytes,
+    /// A word for a PE, which may wait for it: an entry that happens once.
+    Word,
+    /// Bytes and then a signal: two entries.
+    BytesAndSignal,
+    /// An atomic operation, with what it found: happens once, its answer comes from the log.
+    Atomic,
+    /// Bytes of a PE: an event that holds them, never read again.
+    Get,
+    /// A wait: an event that holds when it ended.
+    Wait,
+    /// What was chosen or tested: an event that holds the answer and when it was seen.
+    Answer,
+    /// Order of operations: nothing is logged. What was logged only is released late.
+    Order,
+    /// A meeting: the time of each member.
+    Meeting,
+    /// A collective that moves data: a meeting, and what each contributes.
+    Movement,
+    /// A reduction or a scan: the same, and the result.
+    Reduction,
+    /// The symmetric heap: a meeting and the arguments; executed, and the offset compared.
+    Heap,
+    /// Handles: the arguments; executed, and the handle compared.
+    Handle,
+    /// The beginning or the end of a checkpoint interval, or of the job.
+    Interval,
+    /// There is no rule: a loss in the same interval takes all back.
+    Global,
+}
+
+macro_rules! rules {
+    ($($rule:ident: $($pre:literal $post:literal)*;)*) => {
+        /// The table: what stands before the type, what behind it, and the rule.
+        pub const RULES: &[(&str, &str, Rule)] = &[$($(($pre, $post, Rule::$rule),)*)*];
+    };
+}
+
+rules! {
+    Local:
+        "shmem_my_pe" "" "shmem_n_pes" "" "_my_pe" "" "_num_pes" "" "shmem_pe_accessible" ""
+        "shmem_addr_accessible" "" "shmem_info_get_version" "" "shmem_info_get_name" ""
+        "shmem_query_thread" "" "shmem_query_initialized" "" "shmem_pcontrol" ""
+        "shmem_team_my_pe" "" "shmem_team_n_pes" "" "shmem_team_get_config" ""
+        "shmem_team_translate_pe" "" "shmem_ctx_get_team" ""
+        "shmem_clear_cache_inv" "" "shmem_clear_cache_line_inv" "" "shmem_set_cache_inv" ""
+        "shmem_set_cache_line_inv" "" "shmem_udcflush" "" "shmem_udcflush_line" "";
+    Bytes:
+        "shmem_" "_put" "shmem_put" "" "shmem_" "_put_nbi" "shmem_put" "_nbi"
+        "shmem_" "_iput" "shmem_iput" "" "shmem_" "_ibput" "shmem_ibput" "";
+    Word: "shmem_" "_p";
+    BytesAndSignal:
+        "shmem_" "_put_signal" "shmem_put" "_signal"
+        "shmem_" "_put_signal_nbi" "shmem_put" "_signal_nbi";
+    Atomic:
+        "shmem_" "_atomic_fetch" "shmem_" "_atomic_set" "shmem_" "_atomic_swap"
+        "shmem_" "_atomic_compare_swap" "shmem_" "_atomic_inc" "shmem_" "_atomic_fetch_inc"
+        "shmem_" "_atomic_add" "shmem_" "_atomic_fetch_add"
+        "shmem_" "_atomic_and" "shmem_" "_atomic_fetch_and"
+        "shmem_" "_atomic_or" "shmem_" "_atomic_fetch_or"
+        "shmem_" "_atomic_xor" "shmem_" "_atomic_fetch_xor"
+        "shmem_" "_atomic_fetch_nbi" "shmem_" "_atomic_swap_nbi"
+        "shmem_" "_atomic_compare_swap_nbi" "shmem_" "_atomic_fetch_inc_nbi"
+        "shmem_" "_atomic_fetch_add_nbi" "shmem_" "_atomic_fetch_and_nbi"
+        "shmem_" "_atomic_fetch_or_nbi" "shmem_" "_atomic_fetch_xor_nbi"
+        "shmem_" "_fetch" "shmem_" "_set" "shmem_" "_swap" "shmem_" "_cswap"
+        "shmem_" "_inc" "shmem_" "_finc" "shmem_" "_add" "shmem_" "_fadd"
+        "shmem_signal_add" "" "shmem_signal_set" "";
+    Get:
+        "shmem_" "_get" "shmem_get" "" "shmem_" "_g" "shmem_" "_get_nbi" "shmem_get" "_nbi"
+        "shmem_" "_iget" "shmem_iget" "" "shmem_" "_ibget" "shmem_ibget" ""
+        "shmemx_ft_get" "" "shmemx_ft_" "_get" "shmemx_ft_" "_iget";
+    Wait:
+        "shmem_" "_wait_until" "shmem_" "_wait_until_all" "shmem_" "_wait_until_all_vector"
+        "shmem_" "_wait" "shmem_wait" "" "shmem_wait_until" "";
+    Answer:
+        "shmem_" "_wait_until_any" "shmem_" "_wait_until_any_vector"
+        "shmem_" "_wait_until_some" "shmem_" "_wait_until_some_vector"
+        "shmem_" "_test" "shmem_" "_test_all" "shmem_" "_test_all_vector"
+        "shmem_" "_test_any" "shmem_" "_test_any_vector"
+        "shmem_" "_test_some" "shmem_" "_test_some_vector"
+        "shmem_signal_wait_until" "" "shmem_signal_fetch" "";
+    Order:
+        "shmem_fence" "" "shmem_quiet" "" "shmem_pe_quiet" ""
+        "shmem_ctx_fence" "" "shmem_ctx_quiet" "" "shmem_ctx_pe_quiet" "";
+    Meeting:
+        "shmem_barrier_all" "" "shmem_sync_all" "" "shmem_barrier" "" "shmem_sync" ""
+        "shmem_team_sync" "";
+    Movement:
+        "shmem_" "_broadcast" "shmem_broadcastmem" "" "shmem_" "_collect" "shmem_collectmem" ""
+        "shmem_" "_fcollect" "shmem_fcollectmem" "" "shmem_" "_alltoall" "shmem_alltoallmem" ""
+        "shmem_" "_alltoalls" "shmem_alltoallsmem" ""
+        "shmem_broadcast" "" "shmem_collect" "" "shmem_fcollect" "" "shmem_alltoall" ""
+        "shmem_alltoalls" "";
+    Reduction:
+        "shmem_" "_and_reduce" "shmem_" "_or_reduce" "shmem_" "_xor_reduce"
+        "shmem_" "_max_reduce" "shmem_" "_min_reduce" "shmem_" "_sum_reduce"
+        "shmem_" "_prod_reduce" "shmem_" "_and_to_all" "shmem_" "_or_to_all"
+        "shmem_" "_xor_to_all" "shmem_" "_max_to_all" "shmem_" "_min_to_all"
+        "shmem_" "_sum_to_all" "shmem_" "_prod_to_all"
+        "shmem_" "_sum_exscan" "shmem_" "_sum_inscan";
+    Heap:
+        "shmem_malloc" "" "shmem_calloc" "" "shmem_align" "" "shmem_malloc_with_hints" ""
+        "shmem_realloc" "" "shmem_free" "" "shmalloc" "" "shmemalign" "" "shrealloc" ""
+        "shfree" "";
+    Handle:
+        "shmem_ctx_create" "" "shmem_ctx_destroy" "" "shmem_team_create_ctx" ""
+        "shmem_ctx_session_start" "" "shmem_ctx_session_stop" ""
+        "shmem_team_split_strided" "" "shmem_team_split_2d" "" "shmem_team_destroy" "";
+    Interval:
+        "shmem_init" "" "shmem_init_thread" "" "start_pes" "" "shmem_finalize" ""
+        "shmem_global_exit" "" "shmem_checkpoint_all" "" "shmem_query_fault" ""
+        "shmem_restart_pes" "" "shmem_ft_algo_init" "";
+    Global:
+        "shmem_ptr" "" "shmem_team_ptr" ""
+        "shmem_set_lock" "" "shmem_clear_lock" "" "shmem_test_lock" ""
+        "shmemx_ft_agree" "" "shmemx_ft_shrink" "" "shmemx_ft_failed" "" "shmemx_ft_on_fault" ""
+        "shmemx_ft_faulted" "" "shmemx_ft_last_error" "" "shmemx_ft_checkpoint_number" ""
+        "shmemx_ft_need_checkpoint" "" "shmemx_ft_should_stop" "" "shmemx_ft_protect" ""
+        "shmemx_ft_register" "" "shmemx_ft_exclude" "" "shmemx_ft_include" "";
+}
+
+/// The rule of a family of routines; None if the table has no row for it. A `const` asks.
+pub const fn rule(pre: &str, post: &str) -> Option<Rule> {
+    let mut row = 0;
+    while row < RULES.len() {
+        let (own_pre, own_post, rule) = RULES[row];
+        if same(own_pre, pre) && same(own_post, post) {
+            return Some(rule);
+        }
+        row += 1;
+    }
+    None
+}
+
+const fn same(one: &str, two: &str) -> bool {
+    let (one, two) = (one.as_bytes(), two.as_bytes());
+    let mut at = 0;
+    while at < one.len() && at < two.len() && one[at] == two[at] {
+        at += 1;
+    }
+    at == one.len() && at == two.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_family_has_two_rules() {
+        for (at, (pre, post, rule)) in RULES.iter().enumerate() {
+            assert_eq!(self::rule(pre, post), Some(*rule), "{pre}..{post} has a row before {at}");
+            let others = RULES.iter().filter(|(a, b, _)| (a, b) == (pre, post)).count();
+            assert_eq!(others, 1, "{pre}..{post}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_in_the_table_has_no_rule() {
+        assert_eq!(rule("shmem_", "_put"), Some(Rule::Bytes));
+        assert_eq!(rule("shmem_ptr", ""), Some(Rule::Global));
+        for (pre, post) in [("shmem_", ""), ("shmem_", "_putt"), ("", ""), ("shmem_pt", "")] {
+            assert_eq!(rule(pre, post), None);
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Bytes of the own segment, read and written for peers word by word.
+
+#![forbid(unsafe_code)]
+
+use raidshmem_segment::Segment;
+use raidshmem_segment::update::{Change, Update, WordAt};
+
+/// Most bytes of a message: with any size of a segment of TCP it is sent at once.
+pub(super) const PIECE: usize = 4096;
+
+/// Bytes of a segment as they are now, word by word; None if they are not there to be read.
+pub(super) fn read(segment: &Segment, offset: u64, len: u64) -> Option<Vec<u8>> {
+    let (offset, len) = (usize::try_from(offset).ok()?, usize::try_from(len).ok()?);
+    if len > PIECE {
+        return None;
+    }
+    let (before, end) = (offset % 8, offset.checked_add(len)?);
+    let mut bytes = Vec::with_capacity(len + 16);
+    for at in (offset - before..end).step_by(8) {
+        let load = Change { how: Update::Load, operand: 0 };
+        let word = segment.update(WordAt { offset: at, bytes: 8 }, load)?;
+        bytes.extend(word.to_ne_bytes());
+    }
+    Some(bytes[before..before + len].to_vec())
+}
+
+/// Writes bytes of a segment, whole words where they are. None if they are not there.
+pub(super) fn write(segment: &Segment, offset: u64, bytes: &[u8]) -> Option<()> {
+    let mut offset = usize::try_from(offset).ok()?;
+    let mut bytes = bytes;
+    while !bytes.is_empty() {
+        let fits = |len: &usize| offset.is_multiple_of(*len) && bytes.len() >= *len;
+        let len = [8, 4, 2].into_iter().find(fits).unwrap_or(1);
+        let (now, later) = bytes.split_at(len);
+        let mut value = [0; 8];
+        value[..len].copy_from_slice(now);
+        match len {
+            1 => write_byte(segment, offset, now[0])?,
+            _ => {
+                let shift = if cfg!(target_endian = "big") { 64 - 8 * len } else { 0 };
+                let operand = u64::from_ne_bytes(value) >> shift;
+                segment.update(
+                    WordAt { offset, bytes: len },
+                    Change { how: Update::Store, operand },
+                )?;
+            }
+        }
+        (offset, bytes) = (offset.checked_add(len)?, later);
+    }
+    Some(())
+}
+
+/// A byte of a word of which others may write other bytes meanwhile.
+fn write_byte(segment: &Segment, offset: usize, byte: u8) -> Option<()> {
+    let word = WordAt { offset: offset & !7, bytes: 8 };
+    loop {
+        let before = segment.update(word, Change { how: Update::Load, operand: 0 })?;
+        let mut bytes = before.to_ne_bytes();
+        bytes[offset % 8] = byte;
+        let (how, operand) = (Update::CompareSwap(before), u64::from_ne_bytes(bytes));
+        if segment.update(word, Change { how, operand })? == before {
+            return Some(());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use raidshmem_core::layout::Layout;
+    use raidshmem_sys::memory::{self, Part};
+
+    use super::*;
+
+    #[test]
+    fn any_bytes_of_a_segment_are_read_and_written_and_none_outside() {
+        let layout = Layout::new(1 << 20, 2);
+        let file = memory::create("own", layout.total).unwrap();
+        let part = Part::new(Arc::new(file), 0, layout.total);
+        let segment = Segment::own(&part, layout).unwrap().0.leak();
+        let heap = layout.heap as u64;
+        let old: Vec<u8> = (0..64).collect();
+        for from in 0..20usize {
+            for len in 0..40 {
+                write(segment, heap, &old).unwrap();
+                let bytes = read(segment, heap + from as u64, len as u64);
+                assert_eq!(bytes.as_deref(), Some(&old[from..from + len]), "{len} from {from}");
+                write(segment, heap + from as u64, &vec![200; len]).unwrap();
+                let mut new = old.clone();
+                new[from..from + len].fill(200);
+                assert_eq!(read(segment, heap, 64), Some(new), "{len} to {from}");
+            }
+        }
+        for outside in [layout.total as u64, u64::MAX - 3, u64::MAX] {
+            assert_eq!(read(segment, outside, 8), None);
+            assert_eq!(write(segment, outside, &[1; 8]), None);
+        }
+        assert_eq!(read(segment, heap, PIECE as u64 + 1), None);
+    }
+}

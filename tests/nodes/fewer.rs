@@ -1,0 +1,82 @@
+//! Jobs that go on with fewer, between nodes that do not map each other: the same programs as on
+//! one machine (`tests/process/fewer.rs`).
+
+use raidshmem_core::settings::Fabric;
+use rustix::process::Signal;
+
+use super::net::{Net, agent};
+use super::support::{Job, has_ucx, processes, program};
+
+fn with_fewer(job: Job) -> Job {
+    over(job, "ucx")
+}
+
+fn over(job: Job, fabric: &str) -> Job {
+    let job = job.env("SHMEM_FT_SUBSTITUTE", "shrink").env("SHMEM_FT_ROLLBACK", "none");
+    job.env("SHMEM_SYMMETRIC_SIZE", "4M").args(&["--fabric", fabric])
+}
+
+#[test]
+fn a_task_farm_over_eight_hosts_that_loses_three_pes_ends_right() {
+    if !has_ucx() {
+        return;
+    }
+    let net = Net::new(8);
+    let job = with_fewer(net.job(&[1; 8]));
+    let outcome = job.program(&program("farm"), &["300", "1@1", "5@2", "0@3"]).run();
+    outcome.status(0).says("PEs 0,1,5 were lost, and the others went on to the end");
+    let end = "300 tasks done, 5 PEs at the end";
+    outcome.check(outcome.out.contains(end), "the right end was expected");
+}
+
+/// Whole hosts, killed from outside: the agent, and so its PE and its memory.
+#[test]
+fn of_eight_hosts_three_are_lost_in_turn() {
+    if !has_ucx() {
+        return;
+    }
+    let net = Net::new(8);
+    let job = with_fewer(net.job(&[1; 8])).with_orphans();
+    let mut run = job.program(&program("fewer"), &["nodes", "1"]).start();
+    run.wait_for("round 0 begins");
+    let killed: Vec<u32> = [2, 7, 0].map(|node| agent(&run, node).pid).into();
+    for (round, pid) in killed.into_iter().enumerate() {
+        if round > 0 {
+            run.wait_for(&format!("round {round} begins"));
+        }
+        processes::signal(pid, Signal::KILL);
+    }
+    let outcome = run.finish();
+    outcome.status(0).says("node 2 was lost with PE 2");
+    outcome.says("PEs 0,2,7 were lost, and the others went on to the end");
+    let end = "5 PEs are left after 3 rounds";
+    outcome.check(outcome.out.contains(end), "the right end was expected");
+}
+
+/// Deaths at any moment of any collective, one after the other until one PE is left; with one, two
+/// and three PEs on a node.
+#[test]
+fn the_living_get_the_same_whenever_one_dies() {
+    if !has_ucx() {
+        return;
+    }
+    for seed in 0..24u32 {
+        let latest = (20_000 + seed * 37 % 16 * 40_000).to_string();
+        let nodes = [6, 3, 2][seed as usize % 3].to_string();
+        let job = with_fewer(Job::new(6)).args(&["--nodes", &nodes]);
+        let outcome = job.program(&program("sweep"), &[&seed.to_string(), &latest]).run();
+        outcome.status(0);
+        outcome.check(outcome.out.contains(" is left, with "), "one is left");
+    }
+}
+
+#[test]
+fn what_was_not_tried_is_refused() {
+    if raidshmem::fabric::load(Fabric::Verbs).is_err() {
+        return; // the line that says so comes first
+    }
+    let outcome = over(Job::new(2), "verbs").program(&program("farm"), &["1"]).run();
+    outcome
+        .status(2)
+        .says("SHMEM_FT_ROLLBACK=none over verbs: expected SHMEM_FT_FABRIC=shm or ucx");
+}
