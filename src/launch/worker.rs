@@ -11,8 +11,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Instant;
 
-use rustix::event::{EventfdFlags, eventfd};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+
+use crate::control::link::timespec;
 
 type Job<T> = Box<dyn FnOnce() -> T + Send>;
 
@@ -70,6 +73,16 @@ impl<T: Send + 'static> Worker<T> {
         self.stopped.store(true, Ordering::SeqCst); // pairs with the load in the thread
     }
 
+    /// Waits for results, until `end`; false if none can come any more, or the time is over.
+    pub fn waits_until(&self, end: Instant) -> bool {
+        let left = end.saturating_duration_since(Instant::now());
+        if self.is_idle() || left.is_zero() {
+            return false;
+        }
+        let _ = poll(&mut [PollFd::new(&self.bell, PollFlags::IN)], Some(&timespec(left)));
+        true
+    }
+
     /// True if every job has been done, and its result taken, or will never be.
     pub fn is_idle(&self) -> bool {
         self.pending == 0
@@ -85,7 +98,6 @@ impl<T> AsFd for Worker<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::event::{PollFd, PollFlags, poll};
 
     #[test]
     fn results_come_in_the_order_of_the_jobs_and_ring_the_bell() {

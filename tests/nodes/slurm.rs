@@ -63,7 +63,7 @@ impl Slurm {
             "slurm.conf",
             &format!(
                 "ClusterName=test\nSlurmctldHost=hub({HUB})\nSlurmUser=root\nMailProg=/bin/true\n\
-                 AuthType=auth/munge\nAuthInfo=socket={folder}/munge.sock\n\
+                 AuthType=auth/munge\nAuthInfo=socket={folder}/munge.sock,cred_expire=5\n\
                  SlurmctldPidFile={folder}/slurmctld.pid\nSlurmdPidFile={folder}/%n.pid\n\
                  SlurmctldLogFile={folder}/slurmctld.log\nSlurmdLogFile={folder}/%n.log\n\
                  StateSaveLocation={folder}/state\nSlurmdSpoolDir={folder}/%n\n\
@@ -190,4 +190,35 @@ fn a_job_of_sbatch_goes_on_without_its_lost_hosts_on_the_spare_ones() {
     for found in slurm.of_jobs() {
         assert!(processes::ends_before(found.pid, end), "left behind: {}", found.line());
     }
+}
+
+/// The script of `docs/running.md`, with Slurm's signal sent to the steps by hand: the job stops with
+/// its state on disk, is queued again, and goes on from there.
+#[test]
+fn a_job_whose_time_is_over_is_queued_again_and_goes_on() {
+    if !has_ucx() {
+        return;
+    }
+    const LONG: &[&str] = &["--bytes", "1M", "--sweeps", "6144", "--halo", "32"];
+    let slurm = Slurm::start(3);
+    let text = include_str!("../../docs/running.md");
+    let (_, script) = text.split_once("export SHMEM_FT_STORE=$PWD").expect("the script of the book");
+    let (script, _) = script.split_once("```").expect("its end");
+    let program = format!("{} {}", program("jacobi").display(), LONG.join(" "));
+    let script = script.replace("-n 16", "-n 3 --verbose").replace("./program", &program);
+    let script = script.replace("oshrun ", &format!("{} ", env!("CARGO_BIN_EXE_oshrun")));
+    let settings = "export SHMEM_SYMMETRIC_SIZE=16M SHMEM_FT_NODE_TIMEOUT=5";
+    let script = format!("{settings}\nexport SHMEM_FT_STORE=$PWD{script}");
+    let options = ["--nodes=3", "--ntasks-per-node=1", "--requeue", "--open-mode=append"];
+    let job = slurm.submit(&options, &script);
+    slurm.wait_for_line("checkpoint 3: ");
+    slurm.ask(&["scancel", "--signal=USR1", &job]);
+    slurm.wait_for_line("stopped as asked for, with checkpoint ");
+    slurm.wait_for_line("oshrun: begins from set ");
+    slurm.daemons.wait_for("end of the job", LIMIT, || {
+        slurm.ask(&["scontrol", "show", "job", &job]).contains("JobState=COMPLETED")
+    });
+    let output = slurm.output();
+    assert_eq!(jacobi::sum(&output), Some(jacobi::serial(LONG).as_str()), "{output}");
+    assert!(!output.contains("was killed by") && !output.contains("was lost"), "{output}");
 }

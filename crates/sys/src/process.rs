@@ -44,10 +44,11 @@ impl Process {
         let fd = kept.map(|fd| fd.as_raw_fd());
         let parent = rustix::process::getpid();
         let files = FILES.get().copied();
+        let ignored = IGNORED.get().copied();
         // SAFETY: between fork and exec only system calls are made, no lock is taken and nothing
         // is allocated.
         unsafe {
-            let act = move || prepare(fd, parent, files, fixed_addresses);
+            let act = move || prepare(fd, parent, files, ignored, fixed_addresses);
             command.process_group(0).pre_exec(act);
         }
         let child = command.spawn()?;
@@ -248,6 +249,14 @@ pub fn raise_open_files() {
     }
 }
 
+/// The signal that what [`Process::start`] starts ignores, if there is one.
+static IGNORED: OnceLock<i32> = OnceLock::new();
+
+/// What is started from now on ignores `signal` until it asks for it.
+pub fn ignored_by_children(signal: i32) {
+    let _ = IGNORED.set(signal); // there is one for a job
+}
+
 /// Files that this process may have open.
 pub fn open_files_max() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
@@ -294,6 +303,7 @@ fn prepare(
     fd: Option<i32>,
     parent: Pid,
     files: Option<Rlimit>,
+    ignored: Option<i32>,
     fixed_addresses: bool,
 ) -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
@@ -306,8 +316,11 @@ fn prepare(
         setrlimit(Resource::Nofile, files)?;
     }
     // SAFETY: the descriptor is open in the parent and was inherited by fork; F_SETFD and
-    // personality take integers.
+    // personality take integers, and to ignore a signal runs no code.
     unsafe {
+        if ignored.is_some_and(|signal| libc::signal(signal, libc::SIG_IGN) == libc::SIG_ERR) {
+            return Err(io::Error::last_os_error());
+        }
         if fd.is_some_and(|fd| libc::fcntl(fd, libc::F_SETFD, 0) < 0) {
             return Err(io::Error::last_os_error());
         }

@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 use raidshmem_archive::part::Object;
 use raidshmem_core::disk::Outcome;
 use raidshmem_core::quantity::CheckpointNumber;
+use raidshmem_sys::process;
 
 use crate::launch::worker::Worker;
 
@@ -28,9 +29,10 @@ pub(super) struct Disk {
 }
 
 impl Disk {
-    /// Catches that signal from now on, if there is one. Where it cannot be caught it ends this
-    /// process, as it does without checkpoints on disk.
+    /// Catches that signal from now on, if there is one; PEs ignore it until they ask for it. Where
+    /// it cannot be caught it ends this process, as it does without checkpoints on disk.
     pub(super) fn new(stop_signal: Option<i32>) -> Disk {
+        stop_signal.into_iter().for_each(process::ignored_by_children);
         Disk { bell: stop_signal.and_then(|signal| caught(signal).ok()), ..Disk::default() }
     }
 }

@@ -15,10 +15,8 @@ use raidshmem_core::disk::{Failure, Outcome, Task};
 use raidshmem_core::message::Up;
 use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_sys::socket::ChannelError;
-use rustix::event::{PollFd, PollFlags, poll};
 
 use super::{Agent, Local};
-use crate::control::link::timespec;
 use crate::disk::{sets, variables, write};
 use crate::launch::worker::Worker;
 
@@ -121,9 +119,7 @@ impl Agent {
         self.disk.stop.store(u64::MAX, Ordering::SeqCst);
         worker.stop();
         let end = Instant::now() + LAST_FILES;
-        while !worker.is_idle() && Instant::now() < end {
-            let left = end.saturating_duration_since(Instant::now());
-            let _ = poll(&mut [PollFd::new(&*worker, PollFlags::IN)], Some(&timespec(left)));
+        while worker.waits_until(end) {
             worker.results();
         }
         if let Some((number, folder)) = self.disk.open.take() {

@@ -9,11 +9,9 @@ use std::time::{Duration, Instant};
 use raidshmem_core::layout::Layout;
 use raidshmem_core::message::Up;
 use raidshmem_core::quantity::Pe;
-use rustix::event::{PollFd, PollFlags, poll};
 
 use super::done::{Done, Started};
 use super::{Agent, Local};
-use crate::control::link::timespec;
 use raidshmem_sys::memory::Part;
 use raidshmem_sys::socket::ChannelError;
 
@@ -45,9 +43,7 @@ impl Agent {
     pub(super) fn stop_worker(&mut self) -> bool {
         self.worker.stop();
         let end = Instant::now() + LAST_JOB;
-        while !self.worker.is_idle() && Instant::now() < end {
-            let left = end.saturating_duration_since(Instant::now());
-            let _ = poll(&mut [PollFd::new(&self.worker, PollFlags::IN)], Some(&timespec(left)));
+        while self.worker.waits_until(end) {
             let _ = self.hear_worker(); // whom nobody can be told of is ended all the same
         }
         self.worker.is_idle()

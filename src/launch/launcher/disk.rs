@@ -3,8 +3,8 @@
 
 #![forbid(unsafe_code)]
 
-use std::collections::BTreeSet;
-use std::time::SystemTime;
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
 
 use raidshmem_archive::manifest::Manifest;
 use raidshmem_archive::schedule::{Order, Schedule};
@@ -18,8 +18,8 @@ use crate::launch::cli::ready::Ready;
 /// What is written, and how.
 pub(super) struct Disk {
     pub(super) schedule: Schedule,
-    /// Who has asked for a stop: agents by a signal there, somebody here (None).
-    pub(super) asked: BTreeSet<Option<u32>>,
+    /// When each has asked for a stop: agents by a signal there, somebody here (None).
+    pub(super) asked: BTreeMap<Option<u32>, Duration>,
     pub(super) folder: String,
     keep: u64,
     how: How,
@@ -40,7 +40,7 @@ impl Disk {
         ready.resume.iter().for_each(|resume| schedule.resumed(resume.number));
         Some(Disk {
             schedule,
-            asked: BTreeSet::new(),
+            asked: BTreeMap::new(),
             folder,
             keep: settings.store_keep as u64,
             how: How {

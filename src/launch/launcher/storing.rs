@@ -2,6 +2,8 @@
 
 #![forbid(unsafe_code)]
 
+use std::time::Duration;
+
 use raidshmem_archive::schedule::{Order, Schedule};
 use raidshmem_core::disk::{Outcome, Task};
 use raidshmem_core::message::{Down, Report};
@@ -11,6 +13,9 @@ use raidshmem_report::words::{bytes, time};
 use super::Launcher;
 use super::report::signalled;
 
+/// How long what comes from one agent is one signal: a batch system may send it to the supervisor
+/// and to the agent, and the supervisor passes it on.
+const ONE_SIGNAL: Duration = Duration::from_secs(1);
 /// Status of a job that stopped with its state on disk, so that it can go on (`EX_TEMPFAIL`).
 const RESUME_ME: i32 = 75;
 
@@ -23,17 +28,20 @@ fn stopped(number: CheckpointNumber, folder: &str, set: u64) -> String {
 
 impl Launcher {
     /// Has the job stop once its next checkpoint is on disk, as `who` asks: an agent, or somebody
-    /// here. None without `SHMEM_FT_STORE`, false if the same has asked before.
+    /// here. None without `SHMEM_FT_STORE`, false if the same has asked before; an agent, longer ago
+    /// than [`ONE_SIGNAL`].
     pub(super) fn stop_with_a_set(&mut self, who: Option<u32>) -> Option<bool> {
         let (_, agreed) = self.machine.not_due();
         let disk = self.disk.as_mut()?;
-        let is_first = disk.asked.insert(who);
+        let now = self.telling.now();
+        let first = *disk.asked.entry(who).or_insert(now);
+        let one = if who.is_some() { ONE_SIGNAL } else { Duration::ZERO };
         if disk.schedule.stop(agreed) {
             self.telling.news("the job stops after its next checkpoint, once that is on disk");
             let nodes: Vec<u32> = self.nodes.keys().copied().collect();
             nodes.into_iter().for_each(|node| self.send(node, &Down::Stopping, &[]));
         }
-        Some(is_first)
+        Some(now <= first + one)
     }
 
     /// The signal that stops the job at once, if one has come: with `SHMEM_FT_STORE` the first that
