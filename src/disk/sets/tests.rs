@@ -101,7 +101,7 @@ fn steps(folder: &Path, number: u64) -> Vec<Box<dyn Fn() + '_>> {
         let path = part.join(part_name(Pe(pe)));
         // Tile after tile, the head last, as they are written.
         let cuts = (0..LEN).step_by(TILE).map(|from| at + from..(at + from + TILE).min(at + LEN));
-        for range in cuts.chain([0..at]) {
+        for range in cuts.chain(std::iter::once(0..at)) {
             let (path, bytes) = (path.clone(), bytes[range.clone()].to_vec());
             steps.push(Box::new(move || {
                 let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
