@@ -192,8 +192,8 @@ fn a_job_of_sbatch_goes_on_without_its_lost_hosts_on_the_spare_ones() {
     }
 }
 
-/// The script of `docs/running.md`, with Slurm's signal sent to the steps by hand: the job stops with
-/// its state on disk, is queued again, and goes on from there.
+/// The script of `docs/running.md`, with Slurm's signal sent to the steps by hand: the job stops
+/// with its state on disk, is queued again, and goes on from there.
 #[test]
 fn a_job_whose_time_is_over_is_queued_again_and_goes_on() {
     if !has_ucx() {
@@ -202,7 +202,7 @@ fn a_job_whose_time_is_over_is_queued_again_and_goes_on() {
     const LONG: &[&str] = &["--bytes", "1M", "--sweeps", "6144", "--halo", "32"];
     let slurm = Slurm::start(3);
     let text = include_str!("../../docs/running.md");
-    let (_, script) = text.split_once("export SHMEM_FT_STORE=$PWD").expect("the script of the book");
+    let (_, script) = text.split_once("export SHMEM_FT_STORE=$PWD").expect("the script");
     let (script, _) = script.split_once("```").expect("its end");
     let program = format!("{} {}", program("jacobi").display(), LONG.join(" "));
     let script = script.replace("-n 16", "-n 3 --verbose").replace("./program", &program);

@@ -16,6 +16,9 @@ use super::support::{Job, Outcome, program, skip};
 /// Some 510 checkpoints of half a MiB a PE: several sets are written, on a busy machine too.
 const LONG: &[&str] = &["--bytes", "2M", "--sweeps", "8192", "--halo", "16"];
 
+/// A job comes to no checkpoint, since PE 0 is stopped before the first.
+const STANDS: &str = "stop:0@1:before";
+
 /// A folder for sets, which goes with its value.
 struct Store(PathBuf);
 
@@ -319,9 +322,9 @@ fn agents_pass_on_the_signal_that_asks_for_a_stop() {
 #[test]
 fn a_second_signal_to_an_agent_ends_it_at_once() {
     let store = Store::new();
-    let job = store.job("raid5", &["--nodes", "2"]).program(&program("steps"), &[]);
-    let mut run = job.start();
-    run.wait_for("ready");
+    let job = store.job("raid5", &["--nodes", "2"]).env("SHMEM_FT_INJECT", STANDS);
+    let mut run = job.program(&program("steps"), &[]).start();
+    run.wait_for("PE 0 is process ");
     let agent = run.agents()[1].pid;
     signal(agent, Signal::TERM);
     run.wait_for("stops after its next checkpoint");
@@ -335,9 +338,9 @@ fn a_second_signal_to_an_agent_ends_it_at_once() {
 #[test]
 fn a_second_signal_ends_it_at_once_and_without_a_store_there_is_no_stop() {
     let store = Store::new();
-    let job = store.job("raid5", &[]).env("SHMEM_FT_INTERVAL", "1000");
+    let job = store.job("raid5", &[]).env("SHMEM_FT_INJECT", STANDS);
     let mut run = job.program(&program("steps"), &[]).start();
-    run.wait_for("ready");
+    run.wait_for("PE 0 is process ");
     run.signal(Signal::TERM);
     run.wait_for("stops after its next checkpoint");
     run.signal(Signal::TERM);

@@ -28,8 +28,8 @@ fn stopped(number: CheckpointNumber, folder: &str, set: u64) -> String {
 
 impl Launcher {
     /// Has the job stop once its next checkpoint is on disk, as `who` asks: an agent, or somebody
-    /// here. None without `SHMEM_FT_STORE`, false if the same has asked before; an agent, longer ago
-    /// than [`ONE_SIGNAL`].
+    /// here. None without `SHMEM_FT_STORE`, false if the same has asked before; for an agent, more
+    /// than [`ONE_SIGNAL`] before.
     pub(super) fn stop_with_a_set(&mut self, who: Option<u32>) -> Option<bool> {
         let (_, agreed) = self.machine.not_due();
         let disk = self.disk.as_mut()?;
