@@ -462,7 +462,7 @@ mod tests {
         let other = getppid().expect("a test is started by something");
         let mut command = Command::new("/bin/true");
         // SAFETY: system calls only.
-        unsafe { command.pre_exec(move || prepare(None, other, None, false)) };
+        unsafe { command.pre_exec(move || prepare(None, other, None, None, false)) };
         let output = command.output().expect("no error was sent");
         assert_eq!(output.status.code(), Some(1));
         assert_eq!(output.stderr, b"");
