@@ -19,6 +19,7 @@
 //! query        questions to a job that runs    dump     what its processes did last, as text
 //! probe        whether an engine can be had here
 //! worker       a thread for long work, beside a loop that renews leases
+//! bell         a signal as something that `poll` waits for
 //! ```
 //!
 //! The kernel kills what a dead process started: agents die with the launcher, PEs with their
@@ -26,6 +27,7 @@
 //! beside them and never from each other; the launcher takes its job from [`cli`].
 
 pub mod agent;
+mod bell;
 pub mod cli;
 mod dump;
 mod feed;

@@ -54,18 +54,11 @@ fn a_farm_loses_nodes_in_turn() {
     for (node, round) in [(1, 0), (3, 1), (0, 2)] {
         running.wait_for(&format!("round {round} begins"));
         let agents = running.agents();
-        processes::signal(agent_of(&agents, node), Signal::KILL);
+        processes::signal(agents[node.min(agents.len() - 1)].pid, Signal::KILL);
     }
     let outcome = running.finish();
     outcome.status(0);
     prints(&outcome, "2 PEs are left after 3 rounds");
-}
-
-/// Agents are started in the order of their nodes.
-fn agent_of(agents: &[processes::Found], node: usize) -> u32 {
-    let mut pids: Vec<u32> = agents.iter().map(|found| found.pid).collect();
-    pids.sort_unstable();
-    pids[node.min(pids.len() - 1)]
 }
 
 /// Deaths at any moment of any collective, one after the other until one PE is left.

@@ -304,11 +304,13 @@ impl Running {
         processes::of_job(self.launcher(), &self.marker)
     }
 
-    /// The agents of nodes on this machine, in the order of the nodes: so they are started.
+    /// The agents of nodes on this machine, in the order of the nodes: so they are started. Their
+    /// numbers grow from the launcher's, and begin again once at the kernel's largest.
     pub fn agents(&self) -> Vec<processes::Found> {
+        let launcher = self.launcher();
         let mut agents = self.processes();
-        agents.retain(|found| found.parent == self.launcher() && !found.is_zombie());
-        agents.sort_by_key(|agent| agent.pid);
+        agents.retain(|found| found.parent == launcher && !found.is_zombie());
+        agents.sort_by_key(|agent| (agent.pid < launcher, agent.pid));
         agents
     }
 

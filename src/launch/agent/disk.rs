@@ -2,7 +2,6 @@
 
 #![forbid(unsafe_code)]
 
-use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
@@ -12,6 +11,7 @@ use raidshmem_core::disk::Outcome;
 use raidshmem_core::quantity::CheckpointNumber;
 use raidshmem_sys::process;
 
+use crate::launch::bell::caught;
 use crate::launch::worker::Worker;
 
 /// The thread, once it was needed.
@@ -35,11 +35,4 @@ impl Disk {
         stop_signal.into_iter().for_each(process::ignored_by_children);
         Disk { bell: stop_signal.and_then(|signal| caught(signal).ok()), ..Disk::default() }
     }
-}
-
-fn caught(signal: i32) -> io::Result<UnixStream> {
-    let (bell, ring) = UnixStream::pair()?;
-    bell.set_nonblocking(true)?;
-    signal_hook::low_level::pipe::register(signal, ring)?;
-    Ok(bell)
 }

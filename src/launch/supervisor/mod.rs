@@ -35,6 +35,7 @@ use raidshmem_sys::process::{self, Process};
 use raidshmem_sys::socket::Channel;
 use rustix::event::{PollFd, PollFlags, poll};
 
+use super::bell::caught;
 use super::handshake::{AGENT_ARGUMENT, JoinError, last_word};
 use super::lines::{print, say};
 use crate::control::link::timespec;
@@ -60,7 +61,8 @@ pub fn run(words: &[String]) -> Result<bool, JoinError> {
     let mut command = Command::new("/proc/self/exe");
     command.arg(AGENT_ARGUMENT).arg(theirs.as_fd().as_raw_fd().to_string());
     command.stdin(std::process::Stdio::null());
-    let bells = PASSED.into_iter().map(caught).collect::<io::Result<Vec<_>>>()?;
+    let bell = |signal| Ok((signal, caught(signal)?));
+    let bells = PASSED.into_iter().map(bell).collect::<io::Result<Vec<_>>>()?;
     let agent = Process::start(&mut command, Some(theirs.as_fd()), false)?;
     drop(theirs);
     let word = last_word(&secret, node);
@@ -75,13 +77,6 @@ pub fn run(words: &[String]) -> Result<bool, JoinError> {
     }
     print(format!("{word}\n"));
     Ok(how == Some(Ended::Exited(0)))
-}
-
-/// A signal, and a stream that can be read when it has come.
-fn caught(signal: i32) -> io::Result<(i32, UnixStream)> {
-    let (bell, ring) = UnixStream::pair()?;
-    signal_hook::low_level::pipe::register(signal, ring)?;
-    Ok((signal, bell))
 }
 
 /// Returns when the agent has ended, or with false when the launcher is gone.
