@@ -143,9 +143,7 @@ fn whatever_is_killed_at_whatever_checkpoint_under_its_plan_the_result_is_the_sa
         planned.check(printed(&planned) == printed(&undisturbed), "the same without a loss");
         let (before, after) = (saved(&undisturbed), saved(&planned));
         planned.check(!of.saves || before != after, "a checkpoint that holds less");
-        // After a loss in its last checkpoint heat_ft does one step too many on some PEs, with a
-        // plan and without one.
-        let last = checkpoints(&undisturbed) - usize::from(of.source.ends_with("heat_ft.c"));
+        let last = checkpoints(&undisturbed);
         let kills: Vec<usize> = match all {
             // A loss before the first is agreed ends a job.
             true => (2..=last).collect(),
