@@ -18,7 +18,7 @@ use crate::points::{OUTSIDE, Object};
 use crate::program::{Program, Site};
 use crate::reach::{self, Before};
 use crate::report::{Finding, Item, Level, Point, Report, bytes};
-use crate::restarts::elsewhere;
+use crate::restarts::{self, elsewhere};
 use crate::routines::{Sync, plain};
 use crate::sizes::{Given, sizes, stranger};
 use crate::steps::Steps;
@@ -307,13 +307,24 @@ impl Facts<'_, '_> {
             if !told.insert(call.clone()) {
                 continue;
             }
-            let who = if found.substitute { "the substitute" } else { "the program" };
-            let message = format!(
-                "after a restart in this call {who} does not come to line {}, where it went on \
-                 from the checkpoint in line {}: memory that checkpoints hold must decide what \
-                 comes after a restart, as it does after a checkpoint",
-                work.line, from.line
-            );
+            let who = match found.kind {
+                restarts::Kind::Substitute => "a substitute",
+                _ => "the program",
+            };
+            let message = match found.kind {
+                restarts::Kind::Count => format!(
+                    "after a restart in this call the program comes to line {} with another number \
+                     of checkpoint calls than a substitute, which restarts in line {}: call it at \
+                     one place, or after every restart again",
+                    work.line, from.line
+                ),
+                _ => format!(
+                    "after a restart in this call {who} does not come to line {}, where it goes on \
+                     after the checkpoint in line {}: let memory that checkpoints hold decide what \
+                     comes next, after a restart and after a checkpoint alike",
+                    work.line, from.line
+                ),
+            };
             findings.push(Finding {
                 place: call,
                 level: Level::Warning,

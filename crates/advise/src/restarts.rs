@@ -10,8 +10,8 @@
 //! start -> checkpoint F                   a restart in F must come to it, for every X
 //! ```
 //!
-//! A checkpoint that is called on the way saves the same memory again, or is passed over. What is
-//! done only after a restart, such as a barrier or a message, does not count.
+//! A checkpoint that is called on the way saves the same memory again, or is passed over: a
+//! substitute may call it once where the others do not. What is done only after a restart, such as a barrier or a message, does not count.
 //!
 //! Invariant: only what no way leads to is told; which way is taken is left to the program's
 //! memory. Left out: `twice` returns of `setjmp`, and restarts without a checkpoint that fails but
@@ -38,8 +38,20 @@ pub struct Elsewhere {
     pub work: Site,
     /// The call that made the checkpoint.
     pub from: Site,
-    /// A substitute learns of the loss there.
-    pub substitute: bool,
+    /// What is wrong.
+    pub kind: Kind,
+}
+
+/// What is wrong with a restart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// It does not come to the work.
+    Program,
+    /// The restart of a substitute does not come to the work.
+    Substitute,
+    /// A substitute that learns of the loss in `from` calls the checkpoint more or less often on
+    /// its way to the work.
+    Count,
 }
 
 type Works = BTreeMap<Spot, Vec<State>>;
@@ -49,7 +61,7 @@ struct Restarts<'m, 'p> {
     /// What is done without a loss.
     normal: BTreeSet<Spot>,
     calls: BTreeSet<Spot>,
-    found: BTreeSet<(Spot, Spot, Spot, bool)>,
+    found: BTreeSet<(Spot, Spot, Spot, Kind)>,
 }
 
 /// Restarts that come out elsewhere; none where there are too many ways to say.
@@ -61,9 +73,9 @@ pub fn elsewhere(memory: &Memory<'_>, steps: &Steps) -> Vec<Elsewhere> {
     if restarts.look().is_err() {
         return Vec::new();
     }
-    let told = restarts.found.iter().map(|(call, work, from, substitute)| {
+    let told = restarts.found.iter().map(|(call, work, from, kind)| {
         let (call, from) = (restarts.named(*call), restarts.named(*from));
-        Elsewhere { call, work: work.1, from, substitute: *substitute }
+        Elsewhere { call, work: work.1, from, kind: *kind }
     });
     told.collect()
 }
@@ -74,10 +86,10 @@ impl Restarts<'_, '_> {
         let mut all = Vec::new();
         for call in &calls {
             let works = self.works(vec![self.ways.after(call, Some(SUCCESS))])?;
-            self.compare(call, call, works.keys(), false)?;
+            self.compare(call, call, works.keys())?;
             for (work, states) in &works {
                 for next in self.next(states)? {
-                    self.compare(&next, call, std::iter::once(work), false)?;
+                    self.compare(&next, call, std::iter::once(work))?;
                 }
             }
             all.push((call, works));
@@ -93,7 +105,8 @@ impl Restarts<'_, '_> {
             for (call, works) in &all {
                 let spot = self.ways.spot(call);
                 if spot == own || before.contains(&spot) {
-                    self.tell(&first, call, works.keys(), &comes, true);
+                    self.tell(&first, call, works.keys(), &comes, Kind::Substitute);
+                    self.count(&first, call, &comes)?;
                 }
             }
         }
@@ -164,8 +177,9 @@ impl Restarts<'_, '_> {
     fn works(&mut self, from: Vec<State>) -> Result<Works, TooMany> {
         let mut works = Works::new();
         let normal = &self.normal;
+        let from = from.iter().map(State::uncounted).collect();
         self.ways.follow(from, &mut |event, spot, state| match event {
-            Event::Checkpoint => Go::With(SUCCESS),
+            Event::Checkpoint => Go::Counted(SUCCESS),
             Event::Restart => Go::Stop,
             Event::Asks => Go::On,
             Event::Work | Event::End if !normal.contains(&spot) => Go::On,
@@ -180,7 +194,8 @@ impl Restarts<'_, '_> {
     /// Checkpoints that come next after work.
     fn next(&mut self, works: &[State]) -> Result<Vec<State>, TooMany> {
         let mut found = Vec::new();
-        self.ways.follow(works.to_vec(), &mut |event, _, state| match event {
+        let from = works.iter().map(State::uncounted).collect();
+        self.ways.follow(from, &mut |event, _, state| match event {
             Event::Checkpoint => {
                 found.push(state.clone());
                 Go::Stop
@@ -218,10 +233,30 @@ impl Restarts<'_, '_> {
         call: &State,
         from: &State,
         wanted: impl Iterator<Item = &'w Spot>,
-        substitute: bool,
     ) -> Result<(), TooMany> {
         if let Some(comes) = self.restarted(call)? {
-            self.tell(call, from, wanted, &comes, substitute);
+            self.tell(call, from, wanted, &comes, Kind::Program);
+        }
+        Ok(())
+    }
+
+    /// Calls on the way to the same work: of a substitute that learned of the loss in `first`, and
+    /// of others that did in `call`. They meet one by one; but if the others come to none, a first
+    /// call of the substitute is passed over.
+    fn count(&mut self, first: &State, call: &State, own: &Works) -> Result<(), TooMany> {
+        let Some(others) = self.restarted(call)? else { return Ok(()) };
+        let fits = |own: u8, other: u8| own == other || (own, other) == (1, 0);
+        let (first, call) = (self.ways.spot(first), self.ways.spot(call));
+        for (work, states) in &others {
+            let pairs = own
+                .get(work)
+                .into_iter()
+                .flatten()
+                .flat_map(|own| states.iter().map(move |other| (own.calls, other.calls)));
+            let mut pairs = pairs.peekable();
+            if pairs.peek().is_some() && !pairs.any(|(own, other)| fits(own, other)) {
+                self.found.insert((call, *work, first, Kind::Count));
+            }
         }
         Ok(())
     }
@@ -232,10 +267,10 @@ impl Restarts<'_, '_> {
         from: &State,
         wanted: impl Iterator<Item = &'w Spot>,
         comes: &Works,
-        substitute: bool,
+        kind: Kind,
     ) {
         let (call, from) = (self.ways.spot(call), self.ways.spot(from));
         let missed = wanted.filter(|work| !comes.contains_key(work));
-        self.found.extend(missed.map(|work| (call, *work, from, substitute)));
+        self.found.extend(missed.map(|work| (call, *work, from, kind)));
     }
 }

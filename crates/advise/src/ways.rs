@@ -19,6 +19,8 @@ use crate::steps::{Step, Steps};
 
 /// Instructions that are looked at for one program.
 const MOST: usize = 4_000_000;
+/// More calls than this are as many.
+const COUNTED: u8 = 3;
 
 /// There are too many ways, or a function on them calls itself.
 #[derive(Debug)]
@@ -43,6 +45,15 @@ pub struct State {
     block: usize,
     index: usize,
     known: BTreeMap<(Context, Cell), i64>,
+    /// Calls that were counted, up to `COUNTED`.
+    pub calls: u8,
+}
+
+impl State {
+    /// As if no call had been counted.
+    pub fn uncounted(&self) -> State {
+        State { calls: 0, ..self.clone() }
+    }
 }
 
 /// What control comes to.
@@ -68,6 +79,8 @@ pub enum Go {
     On,
     /// It goes on after a call that has returned this.
     With(i64),
+    /// The same, and the call is counted.
+    Counted(i64),
 }
 
 /// The ways of a program.
@@ -107,7 +120,7 @@ impl<'m, 'p> Ways<'m, 'p> {
 
     /// The beginning of the program.
     pub fn start(&self) -> State {
-        State { context: 0, block: 0, index: 0, known: BTreeMap::new() }
+        State { context: 0, block: 0, index: 0, known: BTreeMap::new(), calls: 0 }
     }
 
     /// Where control is.
@@ -172,7 +185,7 @@ impl<'m, 'p> Ways<'m, 'p> {
                     let result = value.as_ref().and_then(|value| self.value(&state, value));
                     state.known.retain(|(of, _), _| *of != state.context);
                     let Site { block, index, .. } = site;
-                    let back = State { context, block, index, known: state.known };
+                    let back = State { context, block, index, ..state };
                     return Ok(vec![self.after(&back, result)]);
                 }
                 Op::Branch(on) => return Ok(self.branch(&state, on, &block.successors)),
@@ -224,6 +237,10 @@ impl<'m, 'p> Ways<'m, 'p> {
         let result = match event.map(|event| react(event, spot, state)) {
             Some(Go::Stop) => return Ok((Vec::new(), false)),
             Some(Go::With(result)) => Some(result),
+            Some(Go::Counted(result)) => {
+                state.calls = COUNTED.min(state.calls + 1);
+                Some(result)
+            }
             Some(Go::On) | None => None,
         };
         self.forget(state, step);
@@ -247,7 +264,7 @@ impl<'m, 'p> Ways<'m, 'p> {
         if context == next {
             self.contexts.push((to, Some(spot)));
         }
-        let mut inside = State { context, block: 0, index: 0, known: state.known.clone() };
+        let mut inside = State { context, block: 0, index: 0, ..state.clone() };
         if let Op::Call { args, .. } = &inst.op {
             let parameters = self.memory.objects.program.functions[to].parameters;
             for (at, arg) in args.iter().enumerate().take(parameters) {
