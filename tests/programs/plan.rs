@@ -36,6 +36,8 @@ const PROGRAMS: &[Planned] = &[
     Planned { source: "benches/advise/mandelbrot.c", options: SMALL, saves: true },
     Planned { source: "benches/advise/cannon.c", options: SMALL, saves: true },
     Planned { source: "benches/advise/transpose.c", options: SMALL, saves: false },
+    // A program of 1,100 lines.
+    Planned { source: "benches/advise/plasma.c", options: &["-DSTEPS=6"], saves: true },
     planned("examples/count.c"),
     planned("examples/porting/heat_ft.c"),
     planned("examples/cxx/raii.cc"),
@@ -186,7 +188,7 @@ fn what_is_no_plan_of_this_program_is_one_line() {
     if !is_there() {
         return;
     }
-    let (program, _) = prepare(&PROGRAMS[3]);
+    let (program, _) = prepare(&PROGRAMS[4]);
     let (_, other) = prepare(&PROGRAMS[0]);
     let damaged = other.with_extension("damaged.toml");
     std::fs::write(&damaged, "build = 7\n").expect("a file");
