@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::memory::Memory;
 use crate::program::Site;
 use crate::steps::Steps;
-use crate::ways::{Event, Go, Spot, State, TooMany, Ways};
+use crate::ways::{Event, Go, Position, Spot, TooMany, Ways};
 
 /// `SHMEM_FT_SUCCESS` and `SHMEM_FT_FAILURE`.
 const SUCCESS: i64 = 0;
@@ -54,7 +54,7 @@ pub enum Kind {
     Count,
 }
 
-type Works = BTreeMap<Spot, Vec<State>>;
+type Works = BTreeMap<Spot, Vec<Position>>;
 
 struct Restarts<'m, 'p> {
     ways: Ways<'m, 'p>,
@@ -124,7 +124,7 @@ impl Restarts<'_, '_> {
     }
 
     /// Checkpoints that a program makes without a loss; and what it does.
-    fn calls(&mut self) -> Result<Vec<State>, TooMany> {
+    fn calls(&mut self) -> Result<Vec<Position>, TooMany> {
         let (mut calls, mut normal) = (Vec::new(), BTreeSet::new());
         let start = vec![self.ways.start()];
         self.ways.follow(start, &mut |event, spot, state| match event {
@@ -145,7 +145,7 @@ impl Restarts<'_, '_> {
     }
 
     /// Where a substitute may learn of the loss: a checkpoint, or (true) a restart without one.
-    fn first(&mut self) -> Result<Vec<(State, bool)>, TooMany> {
+    fn first(&mut self) -> Result<Vec<(Position, bool)>, TooMany> {
         let mut found = Vec::new();
         let start = vec![self.ways.start()];
         self.ways.follow(start, &mut |event, _, state| match event {
@@ -160,7 +160,7 @@ impl Restarts<'_, '_> {
     }
 
     /// Checkpoints that may be made after this.
-    fn passed(&mut self, from: State) -> Result<BTreeSet<Spot>, TooMany> {
+    fn passed(&mut self, from: Position) -> Result<BTreeSet<Spot>, TooMany> {
         let mut found = BTreeSet::new();
         self.ways.follow(vec![from], &mut |event, spot, _| match event {
             Event::Checkpoint => {
@@ -174,10 +174,10 @@ impl Restarts<'_, '_> {
     }
 
     /// What may be done first from here, checkpoints passed over; the end of the program too.
-    fn works(&mut self, from: Vec<State>) -> Result<Works, TooMany> {
+    fn works(&mut self, from: Vec<Position>) -> Result<Works, TooMany> {
         let mut works = Works::new();
         let normal = &self.normal;
-        let from = from.iter().map(State::uncounted).collect();
+        let from = from.iter().map(Position::uncounted).collect();
         self.ways.follow(from, &mut |event, spot, state| match event {
             Event::Checkpoint => Go::Counted(SUCCESS),
             Event::Restart => Go::Stop,
@@ -192,9 +192,9 @@ impl Restarts<'_, '_> {
     }
 
     /// Checkpoints that come next after work.
-    fn next(&mut self, works: &[State]) -> Result<Vec<State>, TooMany> {
+    fn next(&mut self, works: &[Position]) -> Result<Vec<Position>, TooMany> {
         let mut found = Vec::new();
-        let from = works.iter().map(State::uncounted).collect();
+        let from = works.iter().map(Position::uncounted).collect();
         self.ways.follow(from, &mut |event, _, state| match event {
             Event::Checkpoint => {
                 found.push(state.clone());
@@ -207,7 +207,7 @@ impl Restarts<'_, '_> {
     }
 
     /// What may be done first after a restart in this call; None if it does not lead to one.
-    fn restarted(&mut self, call: &State) -> Result<Option<Works>, TooMany> {
+    fn restarted(&mut self, call: &Position) -> Result<Option<Works>, TooMany> {
         let mut restarts = Vec::new();
         let from = vec![self.ways.after(call, Some(FAILURE))];
         let normal = &self.normal;
@@ -230,8 +230,8 @@ impl Restarts<'_, '_> {
 
     fn compare<'w>(
         &mut self,
-        call: &State,
-        from: &State,
+        call: &Position,
+        from: &Position,
         wanted: impl Iterator<Item = &'w Spot>,
     ) -> Result<(), TooMany> {
         if let Some(comes) = self.restarted(call)? {
@@ -243,7 +243,7 @@ impl Restarts<'_, '_> {
     /// Calls on the way to the same work: of a substitute that learned of the loss in `first`, and
     /// of others that did in `call`. They meet one by one; but if the others come to none, a first
     /// call of the substitute is passed over.
-    fn count(&mut self, first: &State, call: &State, own: &Works) -> Result<(), TooMany> {
+    fn count(&mut self, first: &Position, call: &Position, own: &Works) -> Result<(), TooMany> {
         let Some(others) = self.restarted(call)? else { return Ok(()) };
         let fits = |own: u8, other: u8| own == other || (own, other) == (1, 0);
         let (first, call) = (self.ways.spot(first), self.ways.spot(call));
@@ -263,8 +263,8 @@ impl Restarts<'_, '_> {
 
     fn tell<'w>(
         &mut self,
-        call: &State,
-        from: &State,
+        call: &Position,
+        from: &Position,
         wanted: impl Iterator<Item = &'w Spot>,
         comes: &Works,
         kind: Kind,

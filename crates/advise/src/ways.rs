@@ -40,7 +40,7 @@ enum Cell {
 
 /// Where control is, and which constants are known.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub struct State {
+pub struct Position {
     context: Context,
     block: usize,
     index: usize,
@@ -49,10 +49,10 @@ pub struct State {
     pub calls: u8,
 }
 
-impl State {
+impl Position {
     /// As if no call had been counted.
-    pub fn uncounted(&self) -> State {
-        State { calls: 0, ..self.clone() }
+    pub fn uncounted(&self) -> Position {
+        Position { calls: 0, ..self.clone() }
     }
 }
 
@@ -119,12 +119,12 @@ impl<'m, 'p> Ways<'m, 'p> {
     }
 
     /// The beginning of the program.
-    pub fn start(&self) -> State {
-        State { context: 0, block: 0, index: 0, known: BTreeMap::new(), calls: 0 }
+    pub fn start(&self) -> Position {
+        Position { context: 0, block: 0, index: 0, known: BTreeMap::new(), calls: 0 }
     }
 
     /// Where control is.
-    pub fn spot(&self, state: &State) -> Spot {
+    pub fn spot(&self, state: &Position) -> Spot {
         let function = self.contexts[state.context].0;
         (state.context, Site { function, block: state.block, index: state.index })
     }
@@ -141,8 +141,8 @@ impl<'m, 'p> Ways<'m, 'p> {
     }
 
     /// After a call that has returned this.
-    pub fn after(&self, state: &State, result: Option<i64>) -> State {
-        let mut next = State { index: state.index + 1, ..state.clone() };
+    pub fn after(&self, state: &Position, result: Option<i64>) -> Position {
+        let mut next = Position { index: state.index + 1, ..state.clone() };
         let inst = self.memory.objects.program.inst(self.spot(state).1);
         self.set(&mut next, inst.result.map(Cell::Value), result);
         next
@@ -151,10 +151,10 @@ impl<'m, 'p> Ways<'m, 'p> {
     /// Follows control from these states; `react` is told what it comes to, with the state there.
     pub fn follow(
         &mut self,
-        from: Vec<State>,
-        react: &mut dyn FnMut(Event, Spot, &State) -> Go,
+        from: Vec<Position>,
+        react: &mut dyn FnMut(Event, Spot, &Position) -> Go,
     ) -> Result<(), TooMany> {
-        let mut seen: HashSet<State> = from.iter().cloned().collect();
+        let mut seen: HashSet<Position> = from.iter().cloned().collect();
         let mut waiting = from;
         while let Some(state) = waiting.pop() {
             for next in self.run(state, react)? {
@@ -169,9 +169,9 @@ impl<'m, 'p> Ways<'m, 'p> {
     /// Runs to the end of a block, or to a call that is walked.
     fn run(
         &mut self,
-        mut state: State,
-        react: &mut dyn FnMut(Event, Spot, &State) -> Go,
-    ) -> Result<Vec<State>, TooMany> {
+        mut state: Position,
+        react: &mut dyn FnMut(Event, Spot, &Position) -> Go,
+    ) -> Result<Vec<Position>, TooMany> {
         let (function, caller) = self.contexts[state.context];
         let block = &self.memory.objects.program.functions[function].blocks[state.block];
         while let Some(inst) = block.insts.get(state.index) {
@@ -185,7 +185,7 @@ impl<'m, 'p> Ways<'m, 'p> {
                     let result = value.as_ref().and_then(|value| self.value(&state, value));
                     state.known.retain(|(of, _), _| *of != state.context);
                     let Site { block, index, .. } = site;
-                    let back = State { context, block, index, ..state };
+                    let back = Position { context, block, index, ..state };
                     return Ok(vec![self.after(&back, result)]);
                 }
                 Op::Branch(on) => return Ok(self.branch(&state, on, &block.successors)),
@@ -214,10 +214,10 @@ impl<'m, 'p> Ways<'m, 'p> {
     /// A call: what it goes on in, and whether it goes on after it.
     fn call(
         &mut self,
-        state: &mut State,
+        state: &mut Position,
         inst: &Inst,
-        react: &mut dyn FnMut(Event, Spot, &State) -> Go,
-    ) -> Result<(Vec<State>, bool), TooMany> {
+        react: &mut dyn FnMut(Event, Spot, &Position) -> Go,
+    ) -> Result<(Vec<Position>, bool), TooMany> {
         let spot = self.spot(state);
         let Some(step) = self.step(spot.1) else { return Ok((Vec::new(), true)) };
         let inner: Vec<usize> =
@@ -251,11 +251,11 @@ impl<'m, 'p> Ways<'m, 'p> {
     /// The beginning of a function that is called.
     fn inside(
         &mut self,
-        state: &State,
+        state: &Position,
         spot: Spot,
         to: usize,
         inst: &Inst,
-    ) -> Result<State, TooMany> {
+    ) -> Result<Position, TooMany> {
         if self.steps.recursive[to] {
             return Err(TooMany);
         }
@@ -264,7 +264,7 @@ impl<'m, 'p> Ways<'m, 'p> {
         if context == next {
             self.contexts.push((to, Some(spot)));
         }
-        let mut inside = State { context, block: 0, index: 0, ..state.clone() };
+        let mut inside = Position { context, block: 0, index: 0, ..state.clone() };
         if let Op::Call { args, .. } = &inst.op {
             let parameters = self.memory.objects.program.functions[to].parameters;
             for (at, arg) in args.iter().enumerate().take(parameters) {
@@ -278,9 +278,9 @@ impl<'m, 'p> Ways<'m, 'p> {
     /// Anything but a call or the end of a block.
     fn plain(
         &self,
-        state: &mut State,
+        state: &mut Position,
         inst: &Inst,
-        react: &mut dyn FnMut(Event, Spot, &State) -> Go,
+        react: &mut dyn FnMut(Event, Spot, &Position) -> Go,
     ) -> Go {
         let spot = self.spot(state);
         let site = spot.1;
@@ -313,7 +313,7 @@ impl<'m, 'p> Ways<'m, 'p> {
         (matches!(known.kind, Kind::Frame(_)) && whole).then_some(Cell::Variable(object))
     }
 
-    fn value(&self, state: &State, operand: &Operand) -> Option<i64> {
+    fn value(&self, state: &Position, operand: &Operand) -> Option<i64> {
         match operand {
             Operand::Number(number) => Some(*number),
             Operand::Local(local) => {
@@ -323,7 +323,7 @@ impl<'m, 'p> Ways<'m, 'p> {
         }
     }
 
-    fn result(&self, state: &State, function: usize, inst: &Inst) -> Option<i64> {
+    fn result(&self, state: &Position, function: usize, inst: &Inst) -> Option<i64> {
         let two = |one, other| Some((self.value(state, one)?, self.value(state, other)?));
         match (&inst.op, &inst.exact) {
             (Op::Load { from, bytes, volatile: false }, _) => {
@@ -339,7 +339,7 @@ impl<'m, 'p> Ways<'m, 'p> {
         }
     }
 
-    fn set(&self, state: &mut State, cell: Option<Cell>, value: Option<i64>) {
+    fn set(&self, state: &mut Position, cell: Option<Cell>, value: Option<i64>) {
         let Some(cell) = cell else { return };
         match value {
             Some(value) => state.known.insert((state.context, cell), value),
@@ -348,7 +348,7 @@ impl<'m, 'p> Ways<'m, 'p> {
     }
 
     /// What a step may write is not known any more.
-    fn forget(&self, state: &mut State, step: &Step) {
+    fn forget(&self, state: &mut Position, step: &Step) {
         let all = step.effect.writes.contains(&OUTSIDE) || !step.effect.callees.is_empty();
         state.known.retain(|(_, cell), _| match cell {
             Cell::Value(_) => true,
@@ -359,7 +359,7 @@ impl<'m, 'p> Ways<'m, 'p> {
         });
     }
 
-    fn branch(&self, state: &State, on: &Operand, to: &[usize]) -> Vec<State> {
+    fn branch(&self, state: &Position, on: &Operand, to: &[usize]) -> Vec<Position> {
         let site = self.spot(state).1;
         let blocks = &self.memory.objects.program.functions[site.function].blocks;
         let condition = |local: &Local| {
@@ -381,10 +381,10 @@ impl<'m, 'p> Ways<'m, 'p> {
     }
 
     /// The beginning of a block that control comes to from the one of `state`.
-    fn enter(&self, state: &State, to: usize) -> State {
+    fn enter(&self, state: &Position, to: usize) -> Position {
         let function = self.contexts[state.context].0;
         let blocks = &self.memory.objects.program.functions[function].blocks;
-        let mut next = State { block: to, index: 0, ..state.clone() };
+        let mut next = Position { block: to, index: 0, ..state.clone() };
         let is_call = |local: &Local| {
             let mut insts = blocks[state.block].insts.iter().rev();
             insts
