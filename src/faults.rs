@@ -4,6 +4,7 @@
 //! everybody back to the last agreed checkpoint; `algo_init` tells an original from a substitute.
 //! Source: thesis, section 4.3.3.
 
+use std::sync::atomic::{Ordering, fence};
 use std::time::Instant;
 
 use raidshmem_core::inject::Point;
@@ -212,11 +213,12 @@ pub fn restart_pes() {
     }
 }
 
-/// True if what was just read from PE `pe` may not be used: it is lost, or, where PEs go back, any
+/// True if what was just read from PE `pe` may be used: it is not lost, and, where PEs go back, no
 /// loss is known.
-pub fn get_failed(pe: Pe) -> bool {
+pub fn may_use(pe: Pe) -> bool {
+    fence(Ordering::Acquire); // the bytes are read before the look at the view
     let world = world();
-    if world.goes_on() { world.is_lost_now(pe.at()) } else { world.interrupted() }
+    if world.goes_on() { !world.is_lost_now(pe.at()) } else { !world.interrupted() }
 }
 
 /// Which of some PEs are lost, of those that were not replaced.

@@ -7,7 +7,7 @@
 
 use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int, c_void};
-use std::sync::atomic::{AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use raidshmem_sys::caller;
 
@@ -15,11 +15,12 @@ use super::claims::{read_at, text};
 use super::strided;
 use crate::faults::{self, Name};
 use crate::openshmem::check::{self, misuse};
-use crate::openshmem::group::Group;
+use crate::openshmem::group::{Group, SyncPoint};
 use crate::openshmem::memory::address::{In, Out, Sym, SymIn};
 use crate::openshmem::memory::elements::get_elements;
 use crate::openshmem::memory::rma;
 use crate::openshmem::memory::strides::Strided;
+use crate::openshmem::memory::twice;
 use crate::openshmem::split;
 use crate::openshmem::team::{Team, members, to_world};
 use crate::pgas;
@@ -144,21 +145,13 @@ macro_rules! knows_its_place {
 
 knows_its_place! { "shmemx_ft_register" "pshmemx_ft_register" }
 
-/// Ends the job by name unless it goes on with fewer.
-fn require(call: &str) {
-    if !pgas::world().goes_on() {
-        misuse(call, "expected SHMEM_FT_ROLLBACK=none, with which nobody goes back after a loss");
-    }
-}
-
 /// The status of a get from a PE.
 fn got(call: &'static str, pe: c_int) -> c_int {
-    fence(Ordering::Acquire); // the bytes are read before the look at the view
-    c_int::from(faults::get_failed(check::pe(call, pgas::world(), pe)))
+    c_int::from(!faults::may_use(check::pe(call, pgas::world(), pe)))
 }
 
 fn agree(call: &'static str, team: Team, value: Out<c_int>) -> c_int {
-    require(call);
+    check::goes_on(call);
     if value.addr() == 0 {
         misuse(call, "value is NULL");
     }
@@ -247,12 +240,16 @@ family! { EXTENSION: "Fault tolerance: extensions";
         strided::get(NAME, dest.erase(), source.erase(), shape, pe.into());
         got(NAME, pe)
     }
+    ONE "shmemx_ft_put2" "" [header "ft"]
+    (dest: Sym<u8>, source: In<u8>, nbytes: usize, pe: c_int, shadow: c_int) -> c_int {
+        c_int::from(!twice::put(NAME, dest, source, nbytes, [pe.into(), shadow.into()]))
+    }
     ONE "shmemx_ft_agree" "" [header "ft"] (team: Team, value: Out<c_int>) -> c_int {
         agree(NAME, team, value)
     }
     ONE "shmemx_ft_shrink" "" [header "ft"] (team: Team, living: Out<Team>) -> c_int {
-        require(NAME);
-        let made = split::shrink(NAME, team);
+        check::goes_on(NAME);
+        let made = split::shrink(NAME, (team, SyncPoint::Collective));
         living.write(made.unwrap_or(Team::INVALID));
         c_int::from(made.is_none())
     }
@@ -261,7 +258,7 @@ family! { EXTENSION: "Fault tolerance: extensions";
         failed(NAME, team, (pes, n))
     }
     ONE "shmemx_ft_on_fault" "" [header "ft"] (f: Handler, arg: Out<c_void>) {
-        require(NAME);
+        check::goes_on(NAME);
         let arg = SendPtr(arg.pointer());
         faults::on_fault(move |pe, status| arg.hand(f, pe, status));
     }
