@@ -30,6 +30,8 @@ assert raidshmem.faulted() and raidshmem.acknowledge() == {lost: "process"}
 assert not raidshmem.faulted() and raidshmem.acknowledge() == {}
 
 far = np.full_like(shared, 7)
+assert raidshmem.get_checkpoint(far, shared, lost) is None  # without parity there is none
+far[:] = 7
 assert not raidshmem.get(far, shared, lost) and not far.any(), far
 assert raidshmem.get(far, shared, 0) and (far == np.arange(4)).all(), far
 

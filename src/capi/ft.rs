@@ -11,13 +11,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use raidshmem_sys::caller;
 
-use super::claims::{read_at, text};
+use super::claims::{read_at, text, write_all};
 use super::strided;
 use crate::faults::{self, Name};
 use crate::openshmem::check::{self, misuse};
 use crate::openshmem::group::{Group, SyncPoint};
 use crate::openshmem::memory::address::{In, Out, Sym, SymIn};
 use crate::openshmem::memory::elements::get_elements;
+use crate::openshmem::memory::place::SegmentRange;
 use crate::openshmem::memory::rma;
 use crate::openshmem::memory::strides::Strided;
 use crate::openshmem::memory::twice;
@@ -150,6 +151,30 @@ fn got(call: &'static str, pe: c_int) -> c_int {
     c_int::from(!faults::may_use(check::pe(call, pgas::world(), pe)))
 }
 
+fn get_checkpoint(
+    call: &'static str,
+    (dest, source, nbytes): (Out<u8>, SymIn<u8>, usize),
+    pe: c_int,
+    number: Out<u64>,
+) -> c_int {
+    check::goes_on(call);
+    if number.addr() == 0 || dest.addr() == 0 && nbytes != 0 {
+        misuse(call, if number.addr() == 0 { "number is NULL" } else { "dest is NULL" });
+    }
+    let owner = check::pe(call, pgas::world(), pe);
+    let at = match nbytes {
+        0 => 0,
+        _ => SegmentRange::new(call, "source", source.as_sym(), nbytes, pe).offset(),
+    };
+    let mut to = dest;
+    let (of, got) = faults::get_checkpoint(owner, at..at + nbytes, |bytes| {
+        write_all(to, bytes);
+        to = to.element(bytes.len());
+    });
+    number.write(of.0);
+    c_int::from(!got)
+}
+
 fn agree(call: &'static str, team: Team, value: Out<c_int>) -> c_int {
     check::goes_on(call);
     if value.addr() == 0 {
@@ -239,6 +264,10 @@ family! { EXTENSION: "Fault tolerance: extensions";
         let shape = Strided { dst, sst, bsize: 1, nblocks: nelems, element_bytes: size_of::<T>() };
         strided::get(NAME, dest.erase(), source.erase(), shape, pe.into());
         got(NAME, pe)
+    }
+    ONE "shmemx_ft_get_checkpoint" "" [header "ft"]
+    (dest: Out<u8>, source: SymIn<u8>, nbytes: usize, pe: c_int, number: Out<u64>) -> c_int {
+        get_checkpoint(NAME, (dest, source, nbytes), pe, number)
     }
     ONE "shmemx_ft_put2" "" [header "ft"]
     (dest: Sym<u8>, source: In<u8>, nbytes: usize, pe: c_int, shadow: c_int) -> c_int {

@@ -10,7 +10,7 @@
 
 use raidshmem_core::quantity::Pe;
 
-use super::ft::Loss;
+use super::error::Loss;
 use super::token::EndOnPanic;
 use super::{Error, Fault, Peers, Shmem, SymRef, SymSlice, Symmetric, Team};
 use crate::faults;
@@ -112,6 +112,44 @@ pub fn on_fault(shmem: &mut Shmem, handler: impl Fn(usize, Loss) + Send + 'stati
         handler(pe, Loss::of(status));
         std::mem::forget(bomb);
     });
+}
+
+/// Copies what PE `pe` (of all PEs) had in the last checkpoint to private memory, decoded from
+/// parity if it is lost; the number of that checkpoint. What is read is of one checkpoint as long as
+/// the number is the same. Only with `SHMEM_FT_ROLLBACK=none` and a mode with parity.
+///
+/// `None` if there is no checkpoint, if it does not hold all of the elements, or if more was lost
+/// than its parity covers; then `to` holds anything. No other PE has to call it.
+///
+/// # Panics
+/// If the lengths differ, there is no such PE, or the handle names no symmetric memory.
+///
+/// ```no_run
+/// let mut shmem = raidshmem::Shmem::init();
+/// let cells = shmem.alloc::<f64>(8)?;
+/// let mut theirs = [0.0; 8];
+/// let number = raidshmem::ft::get_checkpoint(&mut shmem, 1, cells, &mut theirs);
+/// println!("{theirs:?} in checkpoint {number:?}");
+/// # Ok::<(), raidshmem::Error>(())
+/// ```
+pub fn get_checkpoint<T: Symmetric>(
+    shmem: &mut Shmem,
+    pe: usize,
+    from: SymSlice<T>,
+    to: &mut [T],
+) -> Option<u64> {
+    check::goes_on("ft::get_checkpoint");
+    let (n, elements) = (shmem.n_pes(), from.len());
+    assert!(pe < n, "PE {pe}: expected 0..={}", n - 1);
+    assert!(elements == to.len(), "get of {elements} elements to {}", to.len());
+    let (at, mut done) = (from.checked(shmem.world), 0);
+    let bytes: &mut [u8] = bytemuck::cast_slice_mut(to);
+    let give = |piece: &[u8]| {
+        bytes[done..done + piece.len()].copy_from_slice(piece);
+        done += piece.len();
+    };
+    let (number, got) = faults::get_checkpoint(Pe::of(pe), at..at + from.bytes(), give);
+    got.then_some(number.0)
 }
 
 impl Shmem {

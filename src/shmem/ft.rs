@@ -4,7 +4,8 @@
 
 use std::ops::ControlFlow;
 
-pub use super::fewer::{Agreed, agree, failed, on_fault, shrink};
+pub use super::error::Loss;
+pub use super::fewer::{Agreed, agree, failed, get_checkpoint, on_fault, shrink};
 use super::root::{self, Progress};
 use super::{Error, Fault, Protected, Shmem, SymSlice, Symmetric};
 use crate::faults;
@@ -68,21 +69,6 @@ pub fn need_checkpoint(shmem: &mut Shmem) -> bool {
 pub fn should_stop(shmem: &mut Shmem) -> bool {
     let _alone = shmem;
     faults::should_stop()
-}
-
-/// How a PE was lost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Loss {
-    /// Its process died; the memory may have been adopted.
-    Process,
-    /// Its node is gone, and its memory with it.
-    Node,
-}
-
-impl Loss {
-    pub(super) fn of(status: i32) -> Loss {
-        if status == faults::NODE_FAILED { Loss::Node } else { Loss::Process }
-    }
 }
 
 /// The PEs lost since this PE last saw the job whole; where nobody goes back, those that are not

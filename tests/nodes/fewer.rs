@@ -112,3 +112,13 @@ fn what_was_not_tried_is_refused() {
         .status(2)
         .says("SHMEM_FT_ROLLBACK=none over verbs: expected SHMEM_FT_FABRIC=shm or ucx");
 }
+
+#[test]
+fn checkpoints_for_degraded_reads_are_of_one_machine() {
+    if !has_ucx() {
+        return;
+    }
+    let job = over(Job::new(4), "ucx").args(&["--nodes", "2"]).mode("raid5");
+    let outcome = job.program(&program("farm"), &["1"]).run();
+    outcome.status(2).says("SHMEM_FT_ROLLBACK=none with SHMEM_FT_BACKUP_MODE=raid5 over ucx");
+}

@@ -140,6 +140,60 @@ fn two_copies_are_kept_on_two_pes() {
     outcome.check(outcome.err.contains("shmemx_ft_put2: shadow 1: expected another PE"), "a line");
 }
 
+/// A job that keeps checkpoints for degraded reads.
+fn kept(pes: usize, mode: &str) -> Job {
+    job(pes).mode(mode).env("SHMEM_SYMMETRIC_SIZE", "8M")
+}
+
+#[test]
+fn the_last_checkpoint_of_a_lost_pe_is_read_from_parity() {
+    let rs = || kept(6, "rs").env("SHMEM_FT_PARITY", "2");
+    for (job, lost) in [
+        (kept(5, "raid5"), &["1"][..]),
+        (kept(4, "raid4"), &["0"]),
+        (kept(4, "raid5").env("SHMEM_FT_SNAPSHOTS", "2"), &["3"]),
+        (kept(4, "raid5").args(&["--nodes", "4"]), &["2"]),
+        (rs(), &["1", "4"]),
+        (rs(), &["0", "5"]),
+    ] {
+        let outcome = job.program(&program("degraded"), &[&["read"], lost].concat()).run();
+        outcome.status(0);
+        prints(&outcome, "read: as it should be");
+    }
+}
+
+#[test]
+fn more_than_the_parity_covers_is_a_status() {
+    let words = ["fallen", "1", "2"];
+    let outcome = kept(4, "raid5").program(&program("degraded"), &words).run();
+    outcome.status(0);
+    prints(&outcome, "fallen: as it should be");
+}
+
+/// A death at every step of a checkpoint: what is read of all PEs, the lost one too, is of the one
+/// before or of this one, and the same on all.
+#[test]
+fn a_death_in_a_checkpoint_leaves_one_that_can_be_read_of_all() {
+    for (point, number) in [
+        ("before", 2),
+        ("quiesce", 2),
+        ("encode", 2),
+        ("encoded", 2),
+        ("copy", 3),
+        ("copied", 3),
+        ("after", 3),
+    ] {
+        for snapshots in ["1", "2"] {
+            let job = kept(4, "raid5").env("SHMEM_FT_SNAPSHOTS", snapshots);
+            let job = job.kill(&[&format!("1@3:{point}")]);
+            let outcome = job.program(&program("degraded"), &["point"]).run();
+            outcome.status(0);
+            let read = outcome.out.matches(&format!("has read checkpoint {number}")).count();
+            outcome.check(read == 3, &format!("all have checkpoint {number} at {point}"));
+        }
+    }
+}
+
 #[test]
 fn a_wait_returns_until_the_loss_is_acknowledged() {
     let outcome = run(3, "fewer", &["waits"]);
@@ -224,6 +278,8 @@ fn what_does_not_go_together_is_one_line() {
     };
     refused(job(2).env("SHMEM_FT_SUBSTITUTE", "spawn"), "SHMEM_FT_ROLLBACK=none with");
     refused(job(2).env("SHMEM_FT_ROLLBACK", "global"), "SHMEM_FT_SUBSTITUTE=shrink with");
-    refused(job(2).mode("raid5"), "SHMEM_FT_ROLLBACK=none with SHMEM_FT_BACKUP_MODE=raid5");
+    refused(job(2).mode("double"), "SHMEM_FT_ROLLBACK=none with SHMEM_FT_BACKUP_MODE=double");
+    let store = job(2).mode("raid5").env("SHMEM_FT_STORE", "/tmp");
+    refused(store, "SHMEM_FT_STORE with SHMEM_FT_ROLLBACK=none");
     refused(job(2).args(&["--spares", "1"]), "--spares 1 with SHMEM_FT_SUBSTITUTE=shrink");
 }

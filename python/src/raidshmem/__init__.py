@@ -23,9 +23,9 @@ from shmem4py.api import ffi
 __version__ = "0.1.0"
 __all__ = [
     "Agreed", "Lost", "Refused", "acknowledge", "agree", "algo_init", "array", "checkpoint_all",
-    "checkpoint_number", "empty", "exclude", "failed", "faulted", "free", "get", "include",
-    "last_error", "need_checkpoint", "on_fault", "protect", "put2", "query_fault", "restart_pes",
-    "run", "should_stop", "shrink", "zeros",
+    "checkpoint_number", "empty", "exclude", "failed", "faulted", "free", "get", "get_checkpoint",
+    "include", "last_error", "need_checkpoint", "on_fault", "protect", "put2", "query_fault",
+    "restart_pes", "run", "should_stop", "shrink", "zeros",
 ]  # fmt: skip
 
 _SONAME = "libraidshmem.so.0"
@@ -73,6 +73,8 @@ def _load() -> ctypes.CDLL:
         ("shmemx_ft_need_checkpoint", number, []),
         ("shmemx_ft_should_stop", number, []),
         ("shmemx_ft_get", number, [address, address, size, number]),
+        ("shmemx_ft_get_checkpoint", number,
+         [address, address, size, number, ctypes.POINTER(ctypes.c_uint64)]),
         ("shmemx_ft_put2", number, [address, address, size, number, number]),
         ("shmemx_ft_agree", number, [address, ctypes.POINTER(number)]),
         ("shmemx_ft_shrink", number, [address, ctypes.POINTER(address)]),
@@ -179,6 +181,18 @@ def get(dest: NDArray[Any], source: NDArray[Any], pe: int) -> bool:
     if dest.nbytes != source.nbytes:
         raise ValueError(f"dest has {dest.nbytes} bytes, source has {source.nbytes}")
     return _lib.shmemx_ft_get(_address(dest), _address(source), dest.nbytes, pe) == _SUCCESS
+
+
+def get_checkpoint(dest: NDArray[Any], source: NDArray[Any], pe: int) -> Optional[int]:
+    """Reads what a PE had at the last checkpoint, and returns its number; None if that cannot be.
+
+    Of a lost PE it is decoded from parity. Only where nobody goes back, in a mode with parity.
+    """
+    if dest.nbytes != source.nbytes:
+        raise ValueError(f"dest has {dest.nbytes} bytes, source has {source.nbytes}")
+    number, to, of = ctypes.c_uint64(), _address(dest), _address(source)
+    status = _lib.shmemx_ft_get_checkpoint(to, of, dest.nbytes, pe, ctypes.byref(number))
+    return number.value if status == _SUCCESS else None
 
 
 def put2(dest: NDArray[Any], source: NDArray[Any], pe: int, shadow: int) -> bool:
