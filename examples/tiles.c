@@ -5,11 +5,12 @@
  *     SHMEM_FT_SUBSTITUTE=shrink SHMEM_FT_ROLLBACK=none oshrun -n 8 ./tiles TILES [PE@ROUND ..]
  *
  * A task makes one tile of the product, of TILES by TILES tiles. Tiles of the factors and of the
- * product lie in global arrays: each on its home, and again on a shadow, the next member of the team
- * (shmemx_ft_put2). After a loss the living make a team of those that are left; a tile that had a
- * copy on a lost PE gets another one from the copy that is left, and the tasks that are not marked
- * as done are handed out again: that is the next round. So a loss costs the task that the PE was in
- * the middle of. With PE@ROUND that PE kills itself in its first task of that round, or at its end.
+ * product lie in global arrays: each on its home, and again on a shadow, the next member of the
+ * team (shmemx_ft_put2). After a loss the living make a team of those that are left; a tile that
+ * had a copy on a lost PE gets another one from the copy that is left, and the tasks that are not
+ * marked as done are handed out again: that is the next round. So a loss costs the task that the
+ * PE was in the middle of. With PE@ROUND that PE kills itself in its first task of that round, or
+ * at its end.
  */
 #include <shmem.h>
 #include <shmem_ft.h>
@@ -89,7 +90,8 @@ static int multiply(const members_t *m, int task, tile_t *sum) {
         for (int i = 0; i < SIDE; i++)
             for (int j = 0; j < SIDE; j++)
                 for (int l = 0; l < SIDE; l++)
-                    sum->cells[i * SIDE + j] += left.cells[i * SIDE + l] * right.cells[l * SIDE + j];
+                    sum->cells[i * SIDE + j] +=
+                        left.cells[i * SIDE + l] * right.cells[l * SIDE + j];
     }
     return 1;
 }
@@ -176,7 +178,8 @@ static long wrong(const members_t *m) {
     int side = tiles * SIDE;
     for (int at = m->me; at < all_tiles; at += m->size)
         for (int copy = 0; copy < 2; copy++) {
-            shmem_getmem(&tile, &matrix[PRODUCT][at], sizeof tile, copy ? shadow(m, at) : home(m, at));
+            int pe = copy ? shadow(m, at) : home(m, at);
+            shmem_getmem(&tile, &matrix[PRODUCT][at], sizeof tile, pe);
             for (int cell = 0; cell < CELLS; cell++) {
                 int i = at / tiles * SIDE + cell / SIDE, j = at % tiles * SIDE + cell % SIDE;
                 double sum = 0;

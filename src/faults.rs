@@ -97,8 +97,8 @@ pub fn should_stop() -> bool {
     !world.is_alone() && world.stops("shmemx_ft_should_stop")
 }
 
-/// By default each call saves, and so it does in mode `none`, where nothing is kept, and where nobody
-/// goes back.
+/// By default each call saves, and so it does in mode `none`, where nothing is kept, and where
+/// nobody goes back.
 fn is_due(call: &'static str) -> bool {
     let world = world();
     world.goes_on() || world.store.protection().is_none() || world.saves_now(call)

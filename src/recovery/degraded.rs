@@ -6,8 +6,8 @@
 //! tile      from its snapshot if the PE lives, else from the others of its stripe; each is checked
 //! ```
 //!
-//! The group of a lost PE makes no checkpoint any more, so what is read belongs to one checkpoint as
-//! long as its number is the same.
+//! The group of a lost PE makes no checkpoint any more, so what is read belongs to one checkpoint
+//! as long as its number is the same.
 //!
 //! Left out: where the bytes go, and which jobs may ask.
 
@@ -43,8 +43,8 @@ struct Snapshot<'a> {
     lost: Vec<bool>,
 }
 
-/// Hands out `range` of a PE's segment as of the last checkpoint, piece by piece and in order. False
-/// if the checkpoint does not hold all of it, or more was lost than its parity covers.
+/// Hands out `range` of a PE's segment as of the last checkpoint, piece by piece and in order.
+/// False if the checkpoint does not hold all of it, or more was lost than its parity covers.
 pub fn read(
     world: &World,
     protection: &Protection,

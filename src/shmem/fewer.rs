@@ -115,8 +115,8 @@ pub fn on_fault(shmem: &mut Shmem, handler: impl Fn(usize, Loss) + Send + 'stati
 }
 
 /// Copies what PE `pe` (of all PEs) had in the last checkpoint to private memory, decoded from
-/// parity if it is lost; the number of that checkpoint. What is read is of one checkpoint as long as
-/// the number is the same. Only with `SHMEM_FT_ROLLBACK=none` and a mode with parity.
+/// parity if it is lost; the number of that checkpoint. What is read is of one checkpoint as long
+/// as the number is the same. Only with `SHMEM_FT_ROLLBACK=none` and a mode with parity.
 ///
 /// `None` if there is no checkpoint, if it does not hold all of the elements, or if more was lost
 /// than its parity covers; then `to` holds anything. No other PE has to call it.

@@ -1,7 +1,8 @@
 /*
  * fewer: what calls do in a job that goes on with fewer, one thing at a time; see tests/process.
  *
- *     fewer waits | checkpoints | handlers | exit STATUS | all | hold | one-copy | nodes PES_OF_A_NODE
+ *     fewer waits | checkpoints | handlers | exit STATUS | all | hold | one-copy
+ *     fewer nodes PES_OF_A_NODE
  *     fewer lock home | holder | tested | cleared
  */
 #include "test.h"

@@ -5,8 +5,9 @@
 //! the copy of its shadow       complete there when the call returns
 //! ```
 //!
-//! A PE that dies in the first step leaves what the shadow had, and in the second one what is new in
-//! the copy of the first. Which of both it is says a word that the program updates after the bytes.
+//! A PE that dies in the first step leaves what the shadow had, and in the second one what is new
+//! in the copy of the first. Which of both it is says a word that the program updates after the
+//! bytes.
 
 use super::address::{In, Sym};
 use super::rma;

@@ -186,7 +186,7 @@ impl Run {
 
 impl Run {
     /// Nobody can do anything, in a view that shows who lives: then nobody waits.
-    fn check_end(&self, size: Size) -> Result<(), String> {
+    fn check_end(&self) -> Result<(), String> {
         let shown = self.view().1.iter().zip(&self.members).all(|(shown, m)| *shown == m.lives);
         let waits = |member: &Member| member.lives && member.after.is_none();
         match shown && self.members.iter().any(waits) {
@@ -216,7 +216,7 @@ impl Run {
                 next = fatal;
             }
             if next.is_empty() {
-                return run.check_end(size).map(|()| run.deaths);
+                return run.check_end().map(|()| run.deaths);
             }
             run = next.swap_remove(choose(next.len()));
             run.note();
@@ -235,7 +235,7 @@ fn explore(size: Size) -> Result<usize, String> {
         let stuck = next.is_empty();
         run.deaths(size, &mut next);
         if stuck {
-            run.check_end(size)?;
+            run.check_end()?;
         }
         for run in next {
             run.check(size).map_err(|error| format!("{error}: {run:?}"))?;
